@@ -1,0 +1,126 @@
+package bundle
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"remit/proof/reason"
+)
+
+// runAll extracts the files into the empty directory dir and runs the commands
+// of one gate there, one after the other. All of them run, whatever fails.
+func (a *audit) runAll(ctx context.Context, dir, gate string, commands []string, code reason.Code) ([]reason.Finding, error) {
+	if err := extract(ctx, dir, a.contents.files); err != nil {
+		return nil, err
+	}
+	var found []reason.Finding
+	for i, command := range commands {
+		result, runErr, err := a.run(ctx, dir, gate, i+1, command)
+		if err != nil {
+			return nil, err
+		}
+		a.report.Commands = append(a.report.Commands, result)
+		switch {
+		case runErr != nil:
+			found = append(found, reason.Finding{Code: reason.GateUnavailable, Detail: fmt.Sprintf("command %q could not be run: %v", command, runErr)})
+		case *result.ExitCode != 0:
+			found = append(found, reason.Finding{Code: code, Detail: fmt.Sprintf("command %q exited with %d", command, *result.ExitCode)})
+		}
+	}
+	return found, nil
+}
+
+// run runs one command. The first error is the Runner's, the second means that
+// the raw logs could not be kept.
+func (a *audit) run(ctx context.Context, dir, gate string, number int, command string) (result Command, runErr, err error) {
+	stdout, stderr := newCapture(), newCapture()
+	if a.opt.LogDir != "" {
+		for stream, c := range map[string]*capture{"stdout": stdout, "stderr": stderr} {
+			f, err := createLog(a.opt.LogDir, fmt.Sprintf("%s-%d.%s.log", gate, number, stream))
+			if err != nil {
+				return Command{}, nil, err
+			}
+			defer func() { err = errors.Join(err, f.Close()) }()
+			c.raw = f
+		}
+	}
+	started := time.Now()
+	exit, runErr := a.opt.Runner.Run(ctx, dir, command, stdout, stderr)
+	result = Command{Gate: gate, Command: command, DurationMS: time.Since(started).Milliseconds()}
+	if runErr == nil {
+		result.ExitCode = &exit
+	}
+	result.Stdout, result.StdoutBytes, result.StdoutSHA256, result.StdoutCut = stdout.result()
+	result.Stderr, result.StderrBytes, result.StderrSHA256, result.StderrCut = stderr.result()
+	return result, runErr, errors.Join(stdout.err, stderr.err)
+}
+
+// createLog opens a raw log for writing.
+func createLog(dir, name string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("raw logs: %w", err)
+	}
+	f, err := os.Create(filepath.Join(dir, name))
+	if err != nil {
+		return nil, fmt.Errorf("raw logs: %w", err)
+	}
+	return f, nil
+}
+
+// capture keeps the first and last half of MaxOutputBytes of a stream, hashes
+// all of it, and passes all of it on to the raw log. Commands decide how much
+// they print, so memory does not grow with it.
+type capture struct {
+	head, tail []byte // tail is a ring once it is full
+	at         int    // where the ring is written next
+	total      int64
+	sha        hash.Hash
+	raw        io.Writer
+	err        error // of the raw log
+}
+
+const captureHalf = MaxOutputBytes / 2
+
+func newCapture() *capture { return &capture{sha: sha256.New()} }
+
+// Write never fails: a full disk must not look like a failing command. The
+// error of the raw log is reported by run.
+func (c *capture) Write(p []byte) (int, error) {
+	n := len(p)
+	c.total += int64(n)
+	c.sha.Write(p)
+	if c.raw != nil && c.err == nil {
+		_, c.err = c.raw.Write(p)
+	}
+	k := min(len(p), captureHalf-len(c.head))
+	c.head = append(c.head, p[:k]...)
+	p = p[k:]
+	k = min(len(p), captureHalf-len(c.tail))
+	c.tail = append(c.tail, p[:k]...)
+	p = p[k:]
+	p = p[max(0, len(p)-captureHalf):]
+	for len(p) > 0 {
+		k := copy(c.tail[c.at:], p)
+		c.at = (c.at + k) % captureHalf
+		p = p[k:]
+	}
+	return n, nil
+}
+
+// result returns what was kept, with a line at the cut that says so.
+func (c *capture) result() (text string, total int64, digest string, cut bool) {
+	text = string(c.head)
+	if missing := c.total - int64(len(c.head)+len(c.tail)); missing > 0 {
+		cut = true
+		text += fmt.Sprintf("\n[%d bytes are cut here; %d bytes in all, %s]\n", missing, c.total, digestText(c.sha.Sum(nil)))
+	}
+	text += string(c.tail[c.at:]) + string(c.tail[:c.at])
+	return text, c.total, digestText(c.sha.Sum(nil)), cut
+}

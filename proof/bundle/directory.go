@@ -1,0 +1,106 @@
+package bundle
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"remit/proof/reason"
+)
+
+// contents are the regular files of a zip or directory.
+type contents struct {
+	files    []*member
+	hashable []*member    // files, and directory entries of a zip
+	names    []namedEntry // of everything
+	complete bool         // false: it could not be listed, so nothing else can be checked
+}
+
+// scanDirectory lists every file below root. Symbolic links, devices, sockets
+// and pipes are findings, never followed or opened. Names are not checked
+// here: the profile depends on them.
+func scanDirectory(root *os.Root, lim limits, found *findings) *contents {
+	c := &contents{complete: true}
+	var total int64
+	err := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil {
+			found.add(reason.ZipUnreadable, name, "%v", err)
+			c.complete = false
+			return nil
+		}
+		if d.IsDir() {
+			return nil
+		}
+		if len(c.names) == lim.entries {
+			found.add(reason.ZipTooMany, "", "there are more than %d files", lim.entries)
+			c.complete = false
+			return fs.SkipAll
+		}
+		c.names = append(c.names, namedEntry{name: name})
+		info, err := root.Lstat(name)
+		if err != nil {
+			found.add(reason.ZipUnreadable, name, "%v", err)
+			c.complete = false
+			return nil
+		}
+		mode := info.Mode()
+		switch {
+		case mode.Type() == fs.ModeSymlink:
+			found.add(reason.EntrySymlink, name, "the file is a symbolic link")
+			return nil
+		case !mode.IsRegular():
+			found.add(reason.EntrySpecial, name, "the file is not regular: %s", mode.Type())
+			return nil
+		case mode&(fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky) != 0:
+			found.add(reason.EntrySetuid, name, "the file has mode %s", mode)
+		}
+		f := fileMember(root, name, info)
+		total += f.size
+		if f.size > lim.entryBytes || total > lim.totalBytes {
+			found.add(reason.ZipBomb, name, "%d bytes, %d in all: over the limit", f.size, total)
+			f.err = errNotRead
+		}
+		c.files = append(c.files, f)
+		return nil
+	})
+	if err != nil {
+		found.add(reason.ZipUnreadable, ".", "%v", err)
+		c.complete = false
+	}
+	c.hashable = c.files
+	return c
+}
+
+// fileMember is a file of a directory as it was when it was listed. Opening
+// it later fails when another file, or another size or time, has taken its
+// place: what is read is what was hashed.
+func fileMember(root *os.Root, name string, listed fs.FileInfo) *member {
+	return &member{
+		name: name,
+		size: listed.Size(),
+		exec: listed.Mode()&0o100 != 0,
+		open: func() (io.ReadCloser, error) {
+			// O_NONBLOCK: a pipe that replaced the file must not hang us.
+			f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+			if err != nil {
+				return nil, err
+			}
+			info, err := f.Stat()
+			if err == nil && !unchanged(listed, info) {
+				err = fmt.Errorf("%q changed while it was being audited", name)
+			}
+			if err != nil {
+				return nil, errors.Join(err, f.Close())
+			}
+			return f, nil
+		},
+	}
+}
+
+func unchanged(before, after fs.FileInfo) bool {
+	return after.Mode().IsRegular() && os.SameFile(before, after) &&
+		before.Size() == after.Size() && before.ModTime().Equal(after.ModTime())
+}

@@ -1,0 +1,174 @@
+package bundle
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+
+	"remit/proof/reason"
+)
+
+// gates turns what was read into the ten gates, runs those that are left, and
+// closes the report.
+func (a *audit) gates(ctx context.Context) (*Report, error) {
+	a.containerGates()
+	a.manifestGates()
+	sound := a.all(Pass)
+	a.contentGates(ctx)
+	for _, g := range []struct {
+		name     string
+		commands []string
+		code     reason.Code
+	}{{GateImports, a.opt.Checks, reason.ImportCheckFailed}, {GateTests, a.opt.Run, reason.TestsFailed}} {
+		if err := a.commandGate(ctx, g.name, g.commands, g.code, sound); err != nil {
+			return nil, fmt.Errorf("audit: gate %s: %w", g.name, err)
+		}
+	}
+	if err := context.Cause(ctx); err != nil {
+		return nil, fmt.Errorf("audit: %w", err)
+	}
+	a.close()
+	if a.opt.Extract != "" && a.report.Status == Pass {
+		if err := a.deliver(ctx); err != nil {
+			return nil, fmt.Errorf("audit: extract: %w", err)
+		}
+		a.report.Extracted = true
+	}
+	return a.report, nil
+}
+
+// all reports whether every gate so far has the status.
+func (a *audit) all(s Status) bool {
+	return !slices.ContainsFunc(a.report.Gates, func(g GateResult) bool { return g.Status != s })
+}
+
+// close derives the status of the audit: the worst of its gates.
+func (a *audit) close() {
+	a.report.Status = Pass
+	for _, g := range a.report.Gates {
+		if g.Status == Fail || g.Status == Blocked && a.report.Status == Pass {
+			a.report.Status = g.Status
+		}
+	}
+	a.report.ExitCode = a.report.Status.ExitCode()
+}
+
+// settle records a gate that was checked. Findings fail it, or block it when
+// all of them say that something could not be checked.
+func (a *audit) settle(name string, found []reason.Finding) {
+	g := GateResult{Name: name, Status: Pass, Findings: []reason.Finding{}}
+	var kept findings
+	for _, f := range found {
+		if f.Gate == "" {
+			f.Gate = name
+		}
+		kept.put(f, "%s", f.Detail)
+		if reason.StatusOf(f.Code) == reason.Fail {
+			g.Status = Fail
+		} else if g.Status == Pass {
+			g.Status = Blocked
+			g.Reason = "something could not be checked"
+		}
+	}
+	if g.Status == Fail {
+		g.Reason = ""
+	}
+	if !kept.empty() {
+		g.Findings = kept.all()
+	}
+	a.report.Gates = append(a.report.Gates, g)
+}
+
+// leave records a gate that was not checked.
+func (a *audit) leave(name string, s Status, why string) {
+	a.report.Gates = append(a.report.Gates, GateResult{Name: name, Status: s, Reason: why, Findings: []reason.Finding{}})
+}
+
+// containerGates are 1 and 2.
+func (a *audit) containerGates() {
+	byGate := map[string][]reason.Finding{}
+	for _, f := range a.found.all() {
+		f.Gate = gateOf(f.Code)
+		byGate[f.Gate] = append(byGate[f.Gate], f)
+	}
+	unread := slices.ContainsFunc(a.contents.hashable, func(f *member) bool { return f.err != nil })
+	for _, name := range []string{GateIntegrity, GatePortability} {
+		switch {
+		case len(byGate[name]) > 0:
+			a.settle(name, byGate[name])
+		case !a.contents.complete:
+			a.leave(name, Blocked, "the entries could not be listed")
+		case unread && name == GateIntegrity:
+			a.leave(name, Blocked, "not every entry could be read")
+		default:
+			a.settle(name, nil)
+		}
+	}
+}
+
+// manifestGates are 3 and 4.
+func (a *audit) manifestGates() {
+	if !a.contents.complete {
+		a.leave(GateManifest, Blocked, "the entries could not be listed")
+		a.leave(GateHashes, Blocked, "the entries could not be listed")
+		return
+	}
+	m, found := readManifest(a.report.Profile, a.contents.files)
+	a.settle(GateManifest, found)
+	if len(m) == 0 {
+		a.leave(GateHashes, Blocked, "there is no manifest to compare with")
+		return
+	}
+	a.settle(GateHashes, compareManifest(m, a.contents.files))
+}
+
+// contentGates are 5 to 8. They run even when earlier gates failed, as long as
+// there are files to look at: one audit names all that is wrong.
+func (a *audit) contentGates(ctx context.Context) {
+	var files *fileSet
+	for _, name := range contentGates {
+		i := slices.IndexFunc(a.opt.Gates, func(g Gate) bool { return g.Name == name })
+		switch {
+		case !a.contents.complete:
+			a.leave(name, Blocked, "the entries could not be listed")
+		case a.report.Profile != ProfileBundle:
+			a.leave(name, Skipped, "does not apply to profile "+string(a.report.Profile))
+		case i < 0:
+			a.leave(name, Blocked, "nobody supplied this check")
+		default:
+			if files == nil {
+				files = newFileSet(a.contents.files)
+			}
+			a.settle(name, a.opt.Gates[i].Check(ctx, files))
+		}
+	}
+}
+
+// commandGate is 9 or 10. The error is for a machine that does not work.
+func (a *audit) commandGate(ctx context.Context, name string, commands []string, code reason.Code, sound bool) error {
+	switch {
+	case len(commands) == 0:
+		a.leave(name, Skipped, "no command was given")
+		return nil
+	case !sound:
+		a.leave(name, Blocked, "nothing is run from a bundle that did not pass gates 1 to 4")
+		return nil
+	case a.opt.Runner == nil:
+		a.leave(name, Blocked, "there is nothing to run commands with")
+		return nil
+	}
+	dir, err := os.MkdirTemp(a.opt.TempDir, "remit-audit-")
+	if err != nil {
+		return err
+	}
+	found, err := a.runAll(ctx, dir, name, commands, code)
+	if clean := removeWorkspace(dir); err == nil {
+		err = clean
+	}
+	if err != nil {
+		return err
+	}
+	a.settle(name, found)
+	return nil
+}
