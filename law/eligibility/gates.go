@@ -1,0 +1,165 @@
+package eligibility
+
+import (
+	"fmt"
+
+	"remit/law/task"
+	"remit/proof/reason"
+)
+
+// builtinLimit is the widest mode of the engines that need no admission.
+const builtinLimit = task.CopiedRepo
+
+// builtin reports whether an engine is part of Remit and asks no model.
+func builtin(name string) bool { return name == "fake" || name == "command" }
+
+// gate is the result of one gate; it passed when it has no code.
+type gate struct {
+	name   string
+	code   reason.Code
+	detail string
+	remedy string
+}
+
+func passed(name string) gate { return gate{name: name} }
+
+func missing(name string, code reason.Code, remedy, format string, args ...any) gate {
+	return gate{name: name, code: code, remedy: remedy, detail: fmt.Sprintf(format, args...)}
+}
+
+// gates evaluates all gates that the request requires, in their order.
+func gates(r Request, approval bool) []gate {
+	results := []gate{r.Engine.enabled()}
+	if !builtin(r.Engine.Name) {
+		results = append(results, r.Engine.source(), r.Engine.model())
+	}
+	results = append(results, mode(r))
+	if r.MutationMode.Exceeds(task.SandboxRepo) {
+		results = append(results, target(r))
+	}
+	results = append(results, r.Sandbox.confined())
+	// A denial is terminal, also for a contract that did not ask.
+	if approval || r.Approval == ApprovalDenied {
+		results = append(results, r.Approval.granted())
+	}
+	return results
+}
+
+func (e Engine) enabled() gate {
+	const name = "engine:enabled"
+	switch {
+	case !e.Registered || e.Name == "" || e.Name == None:
+		return missing(name, reason.EngineUnknown, "choose an engine that `remit doctor` lists",
+			"this build of Remit has no engine %q", e.Name)
+	case e.Disabled:
+		return missing(name, reason.EngineNotEnabled, "ask the owner of remit.yaml to enable the engine",
+			"the policy switches engine %q off", e.Name)
+	case e.Enabled || builtin(e.Name):
+		return passed(name)
+	}
+	return missing(name, reason.EngineNotEnabled, fmt.Sprintf("set engines.%s.enabled: true in remit.yaml", e.Name),
+		"engine %q is registered but off", e.Name)
+}
+
+func (e Engine) source() gate {
+	const name = "source:admitted"
+	if e.SourceAdmitted {
+		return passed(name)
+	}
+	return missing(name, reason.SourceNotAdmitted, "remit admit source "+e.Name,
+		"no source admission record holds for engine %q", e.Name)
+}
+
+func (e Engine) model() gate {
+	const name = "model:admitted"
+	switch e.ModelStatus {
+	case ModelAdmitted:
+		return passed(name)
+	case ModelMismatch:
+		return missing(name, reason.ModelMismatch, "ask for the provider and model that the record names",
+			"the requested model is not the one that the admission record of engine %q names", e.Name)
+	}
+	return missing(name, reason.ModelNotAdmitted, "remit admit model",
+		"the model admission of engine %q is %q", e.Name, e.modelStatus())
+}
+
+// limit is the widest mode that the engine has proved.
+func (e Engine) limit() task.MutationMode {
+	if builtin(e.Name) {
+		return builtinLimit
+	}
+	return e.ProvenMode
+}
+
+func mode(r Request) gate {
+	const name = "mode:within-stage"
+	limit := r.Engine.limit()
+	if r.MutationMode.Valid() && limit.Valid() && !r.MutationMode.Exceeds(limit) {
+		return passed(name)
+	}
+	return missing(name, reason.ModeExceedsStage, fmt.Sprintf("remit ladder prove --engine %s, or lower mutation_mode", r.Engine.Name),
+		"mutation mode %s is above %s, the widest that engine %q has proved", r.MutationMode, limit, r.Engine.Name)
+}
+
+func target(r Request) gate {
+	const name = "target:admitted"
+	if r.TargetAdmitted {
+		return passed(name)
+	}
+	return missing(name, reason.TargetNotAdmitted, "remit admit target",
+		"mutation mode %s needs a target admission record", r.MutationMode)
+}
+
+func (s Sandbox) confined() gate {
+	switch {
+	case s.Driver == NoDriver && s.ExplicitNone:
+		// Recorded under its own name: a reader of the evidence must see that
+		// nothing confined the agent.
+		return passed("sandbox:none-explicit")
+	case s.Driver == NoDriver:
+		return missing("sandbox:confined", reason.SandboxUnavailable, "install bubblewrap; `remit doctor` says what is missing",
+			"no confinement, and nobody asked for that by name")
+	case s.Driver == "":
+		return missing("sandbox:confined", reason.SandboxUnavailable, "install bubblewrap; `remit doctor` says what is missing",
+			"no confinement driver works on this machine")
+	}
+	return passed("sandbox:" + s.Driver)
+}
+
+func (a Approval) granted() gate {
+	const name = "approval:granted"
+	switch a {
+	case ApprovalGranted:
+		return passed(name)
+	case ApprovalDenied:
+		return missing(name, reason.ApprovalDenied, "denial is terminal: write a new contract", "the approval was denied")
+	case ApprovalExpired:
+		return missing(name, reason.ApprovalExpired, "ask for a new approval", "the approval has expired")
+	case ApprovalConsumed:
+		return missing(name, reason.ApprovalConsumed, "ask for a new approval", "the approval was used up by an earlier run")
+	}
+	return missing(name, reason.ApprovalMissing, "remit approve", "nobody has approved this contract")
+}
+
+func (e Engine) modelStatus() ModelStatus {
+	switch e.ModelStatus {
+	case ModelAdmitted, ModelMismatch, ModelInvalid, ModelNotAdmitted, ModelMissing:
+		if !builtin(e.Name) {
+			return e.ModelStatus
+		}
+	}
+	if builtin(e.Name) {
+		return ModelNotRequired
+	}
+	return ModelMissing
+}
+
+func (e Engine) sourceStatus() string {
+	switch {
+	case builtin(e.Name):
+		return "not_required"
+	case e.SourceAdmitted:
+		return "admitted"
+	}
+	return "not_admitted"
+}

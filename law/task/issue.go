@@ -1,0 +1,188 @@
+package task
+
+import (
+	"bytes"
+	"regexp"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+
+	"remit/proof/reason"
+)
+
+// FromIssue makes a contract from an issue in Markdown. The issue says what is
+// to be done; what may be touched comes from the policy, which may be nil, and
+// from the command line. An issue is written by strangers: nothing in it is
+// ever taken for a rule.
+//
+// The title is that of the front matter, or the first heading, or the first
+// line. The number is that of the front matter, or of the source ("#12",
+// ".../issues/12"), or the "#12" of the title. The instructions are the whole
+// text without the front matter. The contract is complete only after [Narrow]:
+// when the policy states no allowed paths, the command line has to.
+func FromIssue(md []byte, source string, policy *Policy) (*Contract, error) {
+	r := newReport(nameOfSource(source))
+	if len(md) > MaxSourceBytes {
+		r.add(place{}, "", reason.ContractTooLarge, "", "%d bytes, at most %d", len(md), MaxSourceBytes)
+		return nil, r.err()
+	}
+	md = bytes.TrimPrefix(bytes.ReplaceAll(md, []byte("\r\n"), []byte("\n")), []byte("\ufeff"))
+	front, body := cutFrontMatter(string(md))
+	issue := &Issue{Source: source}
+	title := r.frontMatter(front, issue)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	if title == "" {
+		title = markdownTitle(body)
+	}
+	if issue.Number == nil {
+		issue.Number = issueNumber(source, title)
+	}
+	if issue.URL == "" && (strings.HasPrefix(source, "https://") || strings.HasPrefix(source, "http://")) {
+		issue.URL = source
+	}
+	c := policy.contract()
+	c.Issue, c.Title, c.Instructions = issue, firstRunes(title, MaxLineRunes), strings.TrimSpace(body)
+	c.TaskID = Slug(title)
+	checkIdentity(r, c)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// nameOfSource is the source for messages. An address may carry a credential,
+// which no message may repeat.
+func nameOfSource(source string) string {
+	if strings.Contains(source, "://") && strings.Contains(source, "@") {
+		return "issue"
+	}
+	return source
+}
+
+// cutFrontMatter splits off a YAML block between two lines "---" at the very
+// beginning. A "---" that is never closed is a rule, not front matter.
+func cutFrontMatter(md string) (front, body string) {
+	rest, ok := strings.CutPrefix(md, "---\n")
+	if !ok {
+		return "", md
+	}
+	if front, body, ok = strings.Cut(rest, "\n---\n"); ok {
+		return front, body
+	}
+	if front, ok = strings.CutSuffix(rest, "\n---"); ok {
+		return front, ""
+	}
+	return "", md
+}
+
+// frontMatter reads number, title and url; other keys (labels, author) are for
+// somebody else.
+func (r *report) frontMatter(front string, issue *Issue) (title string) {
+	if strings.TrimSpace(front) == "" {
+		return ""
+	}
+	// The newline in front keeps line numbers those of the file.
+	top := r.document([]byte("\n" + front + "\n"))
+	if top == nil {
+		return ""
+	}
+	mapping([]key{
+		{"number", optional(&issue.Number, integer)},
+		{"issue", optional(&issue.Number, integer)},
+		{"title", text(&title)},
+		{"url", text(&issue.URL)},
+	}, true)(r, "", top)
+	return strings.TrimSpace(title)
+}
+
+// markdownTitle is the first heading, or else the first line that is not
+// empty.
+func markdownTitle(body string) string {
+	first, fenced := "", false
+	for line := range strings.Lines(body) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") || strings.HasPrefix(line, "~~~") {
+			fenced = !fenced
+			continue
+		}
+		if first == "" {
+			first = line
+		}
+		marks := len(line) - len(strings.TrimLeft(line, "#"))
+		if !fenced && marks >= 1 && marks <= 6 && strings.HasPrefix(line[marks:], " ") {
+			return strings.TrimSpace(strings.TrimRight(line[marks:], "# "))
+		}
+	}
+	return first
+}
+
+var (
+	numberInSource = regexp.MustCompile(`(?:^|[A-Za-z0-9_.-])#([1-9][0-9]{0,14})$|/(?:issues|pulls?)/([1-9][0-9]{0,14})/?$`)
+	numberInTitle  = regexp.MustCompile(`(?:^|[\s(\[])#([1-9][0-9]{0,14})(?:$|[\s:)\].,])`)
+)
+
+// issueNumber finds the number in the source or the title. Numbers in the text
+// are about other issues.
+func issueNumber(source, title string) *int64 {
+	for _, found := range [][]string{numberInSource.FindStringSubmatch(source), numberInTitle.FindStringSubmatch(title)} {
+		for _, digits := range found[min(1, len(found)):] {
+			if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
+				return &n
+			}
+		}
+	}
+	return nil
+}
+
+// maxSlug bounds a slug, so that session ids stay short.
+const maxSlug = 48
+
+// Slug makes a directory name from any text: lower-case ASCII letters and
+// digits with single dashes between, at most 48 bytes, never empty, never the
+// name of a device. Accents are dropped.
+func Slug(s string) string {
+	var b strings.Builder
+	for _, c := range norm.NFKD.String(firstRunes(s, 4*maxSlug)) {
+		c = unicode.ToLower(c)
+		switch {
+		case c >= 'a' && c <= 'z' || c >= '0' && c <= '9':
+			b.WriteRune(c)
+		case unicode.Is(unicode.Mn, c):
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+		if b.Len() >= maxSlug {
+			break
+		}
+	}
+	slug := strings.Trim(b.String()[:min(b.Len(), maxSlug)], "-")
+	if slug == "" || isDeviceName(slug) {
+		slug = strings.TrimSuffix("task-"+slug, "-")
+	}
+	return slug
+}
+
+// isDeviceName reports the names that Windows keeps for devices, with any
+// extension.
+func isDeviceName(name string) bool {
+	stem, _, _ := strings.Cut(strings.ToLower(name), ".")
+	switch stem {
+	case "con", "prn", "aux", "nul":
+		return true
+	}
+	return len(stem) == 4 && (strings.HasPrefix(stem, "com") || strings.HasPrefix(stem, "lpt")) && stem[3] >= '0' && stem[3] <= '9'
+}
+
+func firstRunes(s string, n int) string {
+	for i := range s {
+		if n == 0 {
+			return s[:i]
+		}
+		n--
+	}
+	return s
+}

@@ -1,0 +1,150 @@
+package task
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// pattern is a glob made ready for matching many names. Allowing and denying
+// read the same glob differently: see allows and denies.
+type pattern struct {
+	text    string
+	invalid bool
+	allow   string  // doublestar pattern of allows
+	deny    matcher // of denies, for names as they are
+	folded  matcher // of denies, for folded names
+}
+
+func compile(glob string) pattern {
+	p := pattern{text: glob, invalid: checkGlob(glob) != nil, allow: glob}
+	deny := glob
+	if top, ok := tree(glob); ok {
+		p.allow, deny = "**/*", "**"
+		if top != "" {
+			p.allow, deny = top+"/**/*", top+"/**"
+		}
+	}
+	p.deny, p.folded = newMatcher(deny), newMatcher(foldGlob(deny))
+	return p
+}
+
+func compileAll(globs []string) []pattern {
+	patterns := make([]pattern, len(globs))
+	for i, glob := range globs {
+		patterns[i] = compile(glob)
+	}
+	return patterns
+}
+
+// tree returns P when the glob means the whole tree below P ("P/**", "P/"),
+// and "" with true for the whole repository.
+func tree(glob string) (string, bool) {
+	if glob == "**" || glob == "**/" {
+		return "", true
+	}
+	if top, ok := strings.CutSuffix(glob, "/"); ok && !strings.HasSuffix(top, "/**") {
+		return top, true
+	}
+	return strings.CutSuffix(strings.TrimSuffix(glob, "/"), "/**")
+}
+
+// allows reports whether an allow glob covers a clean name. "P/**" is what is
+// below P and not P itself: being allowed to edit inside a directory is not
+// being allowed to put a file or a symlink in its place. An invalid glob
+// allows nothing.
+func (p pattern) allows(name string) bool {
+	if p.invalid {
+		return false
+	}
+	ok, err := doublestar.Match(p.allow, name)
+	return ok && err == nil
+}
+
+// denies reports whether a deny glob covers a name, given with its folded
+// form. Denying is generous where allowing is strict: "P/**" covers P too, a
+// plain name (also after "**/") covers the tree below it, any spelling that a
+// case-insensitive or normalising file system takes for the same name counts,
+// and an invalid glob denies everything.
+func (p pattern) denies(name, folded string) bool {
+	return p.invalid || p.deny.covers(name) || p.folded.covers(folded)
+}
+
+// matcher decides a deny glob. Most are plain names and trees, for which
+// comparing strings is fast; the rest is matched as a glob.
+type matcher struct {
+	top      string // this name and the tree below it
+	anywhere string // "/name/": this component or components, and the tree below, at any depth
+	glob     string
+}
+
+func newMatcher(deny string) matcher {
+	top := strings.TrimSuffix(deny, "/**")
+	if isPlain(top) {
+		return matcher{top: top}
+	}
+	if name, ok := strings.CutPrefix(top, "**/"); ok && isPlain(name) {
+		return matcher{anywhere: "/" + name + "/"}
+	}
+	return matcher{glob: deny}
+}
+
+func (m matcher) covers(name string) bool {
+	switch {
+	case m.top != "":
+		return name == m.top || strings.HasPrefix(name, m.top) && name[len(m.top)] == '/'
+	case m.anywhere != "":
+		return strings.Contains("/"+name+"/", m.anywhere)
+	}
+	ok, err := doublestar.Match(m.glob, name)
+	return ok || err != nil
+}
+
+// judge is an envelope's path rules, ready for many names.
+type judge struct {
+	allow, deny, protect []pattern
+	envelope             Envelope
+}
+
+func (e Envelope) judge() judge {
+	return judge{
+		allow: compileAll(e.AllowPaths), deny: compileAll(e.DenyPaths), protect: compileAll(e.ProtectPaths),
+		envelope: e,
+	}
+}
+
+// protectedBy returns the first protection rule that a name falls under.
+func (j judge) protectedBy(name, folded string) (string, bool) {
+	for part := range strings.SplitSeq(folded, "/") {
+		if part == ".git" {
+			return gitRule, true
+		}
+	}
+	for _, p := range builtinProtection() {
+		if p.folded.covers(folded) {
+			return p.text, true
+		}
+	}
+	for _, p := range j.protect {
+		if p.denies(name, folded) {
+			return p.text, true
+		}
+	}
+	return "", false
+}
+
+// deniedBy returns the first forbidden path that a name falls under.
+func (j judge) deniedBy(name, folded string) (string, bool) {
+	for _, p := range j.deny {
+		if p.denies(name, folded) {
+			return p.text, true
+		}
+	}
+	return "", false
+}
+
+// allowed reports whether an allowed path covers a name.
+func (j judge) allowed(name string) bool {
+	return slices.ContainsFunc(j.allow, func(p pattern) bool { return p.allows(name) })
+}

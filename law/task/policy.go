@@ -1,0 +1,250 @@
+package task
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"remit/proof/reason"
+)
+
+// PolicyFile is the name of a repository's policy, at its top.
+const PolicyFile = "remit.yaml"
+
+// Policy is what the owners of a repository decided once for all runs. A value
+// that the file does not state is zero here and leaves the contract's own.
+type Policy struct {
+	AuthorityBasis       string
+	RiskClass            RiskClass
+	AllowedPaths         []string // default for contracts made from issues
+	ForbiddenPaths       []string // added to every contract
+	ProtectedPaths       []string // added to the built-in protection
+	ForbiddenActions     []string // added to the default ones
+	AllowOps             []Permission
+	AllowSymlinks        bool
+	AllowSubmodules      bool
+	MutationMode         *MutationMode // the widest mode of any contract
+	ApprovalRequired     bool
+	VerificationCommands []string
+	Tests                TestsRule // the loosest rule of any contract
+	RequireClean         *bool
+	Budget               Budget // the most of any contract
+	Limits               Limits
+	Network              Network
+	Engines              map[string]EnginePolicy
+	PolicyBundleID       string
+}
+
+// EnginePolicy switches an engine on or off.
+type EnginePolicy struct {
+	Enabled bool `json:"enabled"`
+}
+
+// Engine returns what the policy says about an engine: whether it is on, and
+// whether the policy mentions it at all. A nil policy mentions none.
+func (p *Policy) Engine(name string) (enabled, stated bool) {
+	if p == nil {
+		return false, false
+	}
+	e, ok := p.Engines[name]
+	return e.Enabled, ok
+}
+
+// LoadPolicy reads the policy file at path. A file that does not exist is an
+// error that wraps fs.ErrNotExist.
+func LoadPolicy(path string) (*Policy, error) {
+	src, err := readRegular(path, MaxSourceBytes)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePolicy(path, src)
+}
+
+// ParsePolicy reads a policy. The error is always Problems.
+func ParsePolicy(file string, src []byte) (*Policy, error) {
+	r := newReport(file)
+	top := r.document(src)
+	if top == nil {
+		return nil, r.err()
+	}
+	stated := &Contract{MutationMode: unstatedMode, RequireClean: true}
+	p := &Policy{}
+	keys := append(ruleKeys(stated), key{"engines", engines(&p.Engines)})
+	object(keys)(r, "", top)
+	p.take(stated, r)
+	// The rules for values are those of a contract: check the one that a
+	// harmless issue would get.
+	c := p.contract()
+	c.TaskID, c.Title, c.Instructions = "policy", "policy", "policy"
+	c.ForbiddenActions = union(slices.Clone(p.ForbiddenActions), defaultForbiddenActions) // the file's own first: problems name their index
+	if len(c.AllowedPaths) == 0 {
+		c.AllowedPaths = []string{"**"}
+	}
+	check(r, c)
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// unstatedMode marks a policy that says nothing about mutation modes.
+const unstatedMode MutationMode = -1
+
+// take moves what the file stated into the policy.
+func (p *Policy) take(c *Contract, r *report) {
+	p.AuthorityBasis, p.RiskClass, p.Tests, p.Network, p.PolicyBundleID = c.AuthorityBasis, c.RiskClass, c.Tests, c.Network, c.PolicyBundleID
+	p.AllowedPaths, p.ForbiddenPaths, p.ProtectedPaths = c.AllowedPaths, c.ForbiddenPaths, c.ProtectedPaths
+	p.ForbiddenActions, p.VerificationCommands, p.AllowOps = c.ForbiddenActions, c.VerificationCommands, c.AllowOps
+	p.AllowSymlinks, p.AllowSubmodules, p.ApprovalRequired = c.AllowSymlinks, c.AllowSubmodules, c.ApprovalRequired
+	p.Budget, p.Limits = c.Budget, c.Limits
+	if c.MutationMode != unstatedMode {
+		p.MutationMode = &c.MutationMode
+	}
+	if _, stated := r.places["require_clean"]; stated {
+		p.RequireClean = &c.RequireClean
+	}
+}
+
+// contract returns the contract that the policy gives to a task that states
+// nothing itself. A nil policy gives the defaults and no allowed paths.
+func (p *Policy) contract() *Contract {
+	c := defaults()
+	c.ForbiddenActions = DefaultForbiddenActions()
+	if p == nil {
+		return c
+	}
+	c.AllowedPaths, c.bounded = slices.Clone(p.AllowedPaths), len(p.AllowedPaths) > 0
+	c.ForbiddenPaths, c.ProtectedPaths = slices.Clone(p.ForbiddenPaths), slices.Clone(p.ProtectedPaths)
+	c.ForbiddenActions = union(c.ForbiddenActions, p.ForbiddenActions)
+	c.VerificationCommands = slices.Clone(p.VerificationCommands)
+	c.AllowSymlinks, c.AllowSubmodules, c.ApprovalRequired = p.AllowSymlinks, p.AllowSubmodules, p.ApprovalRequired
+	c.Budget, c.Limits = p.Budget, p.Limits
+	setIf(&c.AuthorityBasis, p.AuthorityBasis)
+	setIf(&c.RiskClass, p.RiskClass)
+	setIf(&c.Tests, p.Tests)
+	setIf(&c.Network, p.Network)
+	setIf(&c.PolicyBundleID, p.PolicyBundleID)
+	if p.AllowOps != nil {
+		c.AllowOps = slices.Clone(p.AllowOps)
+	}
+	if p.MutationMode != nil {
+		c.MutationMode = min(*p.MutationMode, c.MutationMode)
+	}
+	if p.RequireClean != nil {
+		c.RequireClean = *p.RequireClean
+	}
+	return c
+}
+
+// Apply holds a contract from a task file against the policy: its forbidden
+// and protected paths, forbidden actions, approval, stricter tests rule and
+// lower budget are added; a wider mutation mode is an error. The policy never
+// gives such a contract more.
+func (p *Policy) Apply(c *Contract) (*Contract, error) {
+	out := c.clone()
+	if p == nil {
+		return out, nil
+	}
+	if p.MutationMode != nil && out.MutationMode.Exceeds(*p.MutationMode) {
+		return nil, Problems{{
+			Code: reason.ContractNarrowing, Field: "mutation_mode", File: PolicyFile,
+			Message: fmt.Sprintf("the contract asks for %s, the policy allows %s at most", out.MutationMode, *p.MutationMode),
+			Hint:    "lower mutation_mode in the task file",
+		}}
+	}
+	out.ForbiddenPaths = union(out.ForbiddenPaths, p.ForbiddenPaths)
+	out.ProtectedPaths = union(out.ProtectedPaths, p.ProtectedPaths)
+	out.ForbiddenActions = union(out.ForbiddenActions, p.ForbiddenActions)
+	out.ApprovalRequired = out.ApprovalRequired || p.ApprovalRequired
+	if p.RiskClass.Valid() && p.RiskClass.Exceeds(out.RiskClass) {
+		out.RiskClass = p.RiskClass
+	}
+	if p.Tests != "" && looser(out.Tests, p.Tests) {
+		out.Tests = p.Tests
+	}
+	out.Budget = Budget{
+		MaxBudgetMicroUSD: lower(out.Budget.MaxBudgetMicroUSD, p.Budget.MaxBudgetMicroUSD),
+		MaxTokens:         lower(out.Budget.MaxTokens, p.Budget.MaxTokens),
+		WallSeconds:       lower(out.Budget.WallSeconds, p.Budget.WallSeconds),
+	}
+	setIf(&out.PolicyBundleID, p.PolicyBundleID)
+	return out, out.Validate()
+}
+
+var engineForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// engines reads {NAME: {enabled: bool}}.
+func engines(to *map[string]EnginePolicy) reader {
+	return func(r *report, field string, n ast.Node) {
+		m, ok := n.(*ast.MappingNode)
+		if !ok {
+			r.wrongType(field, n, "a mapping of engine names")
+			return
+		}
+		values := map[string]*EnginePolicy{}
+		var keys []key
+		for _, entry := range m.Values {
+			name, _ := keyName(entry.Key)
+			if !engineForm.MatchString(name) {
+				r.add(placeOfNode(entry.Key), join(field, name), reason.ContractValue, "lower-case letters, digits and dashes", "%q cannot be an engine", name)
+			}
+			if values[name] == nil {
+				values[name] = &EnginePolicy{}
+				keys = append(keys, key{name, engine(values[name])})
+			}
+		}
+		object(keys)(r, field, m)
+		*to = map[string]EnginePolicy{}
+		for name, value := range maps.All(values) {
+			(*to)[name] = *value
+		}
+	}
+}
+
+// engine reads {enabled: bool}. An entry that does not say is a mistake, and
+// one that would be read as "off" by some and "on" by others.
+func engine(to *EnginePolicy) reader {
+	return func(r *report, field string, n ast.Node) {
+		object([]key{{"enabled", boolean(&to.Enabled)}})(r, field, n)
+		if _, stated := r.places[join(field, "enabled")]; !stated {
+			r.field(join(field, "enabled"), reason.ContractMissingKey, "write enabled: true or enabled: false", "enabled is missing")
+		}
+	}
+}
+
+func setIf[T ~string](to *T, value T) {
+	if value != "" {
+		*to = value
+	}
+}
+
+// union appends what is not there yet.
+func union(list, more []string) []string {
+	for _, s := range more {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// lower returns the lower of two limits; nil is no limit.
+func lower(a, b *int64) *int64 {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	case *a < *b:
+		return a
+	}
+	return b
+}
+
+// looser reports whether a leaves the agent more freedom than b.
+func looser(a, b TestsRule) bool {
+	return slices.Index(TestsRules(), a) > slices.Index(TestsRules(), b)
+}
