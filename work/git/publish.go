@@ -1,0 +1,161 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"remit/proof/reason"
+)
+
+// PublishBranch writes commit, which lives in store, into a user's repository as the new branch refs/heads/<branch>.
+// It only adds: the objects that the commit has and its parents have not, as one checked pack, and the ref. HEAD,
+// index, work tree, configuration and existing refs stay as they are; a branch that exists, or that a HEAD points
+// to (even unborn), is refused with op_not_allowed.
+//
+// This is the only call with a user's directory as GIT_DIR, and only for update-ref, which knows how refs are
+// stored and locked there. Of all that a repository can configure, update-ref can be made to start one thing, the
+// reference-transaction hook; core.hooksPath on the command line removes it. The objects are written with a
+// directory of ours as GIT_DIR.
+func PublishBranch(ctx context.Context, srcGitDir string, store Dir, commit, branch string) error {
+	if !store.Format.IsID(commit) {
+		return fmt.Errorf("publishing a branch: %q is not a commit id", commit)
+	}
+	if !ValidBranch(branch) {
+		return reason.Errorf(reason.OpNotAllowed, "branch name %q is not allowed", branch).
+			WithHint("see `git help check-ref-format`")
+	}
+	common, err := CommonDir(srcGitDir)
+	if err != nil {
+		return err
+	}
+	ref := "refs/heads/" + branch
+	if err := refuseHead(srcGitDir, common, ref); err != nil {
+		return err
+	}
+	source := Dir{Path: common, Format: store.Format}
+	if _, err := source.RevParse(ctx, ref); err == nil {
+		return branchExists(branch)
+	}
+	if err := sendObjects(ctx, store, filepath.Join(common, "objects"), commit); err != nil {
+		return fmt.Errorf("publishing branch %q: %w", branch, err)
+	}
+	err = source.run(ctx, call{args: []string{"update-ref", "--no-deref", ref, commit, store.Format.Zero()}})
+	if _, ok := errors.AsType[*Error](err); ok {
+		if _, found := source.RevParse(ctx, ref); found == nil {
+			return branchExists(branch)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("publishing branch %q: %w", branch, err)
+	}
+	return nil
+}
+
+func branchExists(branch string) error {
+	return reason.Errorf(reason.OpNotAllowed, "branch %q exists", branch).WithHint("choose another name; nothing is ever overwritten")
+}
+
+// sendObjects copies commit without what its parents have. Both ends run with the store as GIT_DIR.
+func sendObjects(ctx context.Context, store Dir, objects, commit string) error {
+	r, w := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		err := store.run(ctx, call{
+			args:   []string{"pack-objects", "--quiet", "--revs", "--stdout", "--no-reuse-delta", "--window=0"},
+			stdin:  strings.NewReader(commit + "^!\n"),
+			stdout: w,
+		})
+		w.CloseWithError(err)
+		packed <- err
+	}()
+	target := store
+	target.Objects = objects
+	err := target.IndexPack(ctx, r)
+	r.CloseWithError(io.ErrClosedPipe)
+	if perr := <-packed; perr != nil && !errors.Is(perr, io.ErrClosedPipe) {
+		return perr
+	}
+	return err
+}
+
+// CommonDir returns the directory that holds refs and objects: of a linked work tree it is another than its own.
+func CommonDir(gitDir string) (string, error) {
+	text, err := readSmall(filepath.Join(gitDir, "commondir"))
+	if errors.Is(err, os.ErrNotExist) {
+		return gitDir, nil
+	}
+	if err != nil {
+		return "", reason.Errorf(reason.RepositoryInvalid, "reading commondir: %w", err)
+	}
+	dir := strings.TrimRight(text, "\r\n")
+	if !filepath.IsAbs(dir) {
+		dir = filepath.Join(gitDir, dir)
+	}
+	return filepath.Clean(dir), nil
+}
+
+// refuseHead keeps a checked out branch from appearing under somebody's feet.
+func refuseHead(gitDir, common, ref string) error {
+	heads := []string{filepath.Join(gitDir, "HEAD"), filepath.Join(common, "HEAD")}
+	linked, err := filepath.Glob(filepath.Join(globEscape(common), "worktrees", "*", "HEAD"))
+	if err != nil {
+		return fmt.Errorf("listing work trees: %w", err)
+	}
+	for _, head := range append(heads, linked...) {
+		text, err := readSmall(head)
+		if err != nil {
+			return reason.Errorf(reason.RepositoryInvalid, "reading HEAD: %w", err)
+		}
+		if target, ok := strings.CutPrefix(text, "ref:"); ok && strings.TrimSpace(target) == ref {
+			return reason.Errorf(reason.OpNotAllowed, "%q is a checked out branch", ref).WithHint("choose another name")
+		}
+	}
+	return nil
+}
+
+func globEscape(path string) string {
+	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
+}
+
+// readSmall reads a file of a git directory that has one line. Anything but a small regular file is an error.
+func readSmall(path string) (string, error) {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return "", err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxStderr {
+		return "", fmt.Errorf("%q is not a small regular file", path)
+	}
+	b, err := os.ReadFile(path)
+	return string(b), err
+}
+
+// ValidBranch says whether refs/heads/<name> is a ref name that git accepts, and name one that no command line
+// takes for something else.
+func ValidBranch(name string) bool {
+	return name != "HEAD" && !strings.HasPrefix(name, "-") && ValidRef("refs/heads/"+name)
+}
+
+// ValidRef follows git-check-ref-format(1), and bounds the length.
+func ValidRef(ref string) bool {
+	if len(ref) > 1000 || !strings.Contains(ref, "/") || strings.HasSuffix(ref, ".") || strings.Contains(ref, "..") ||
+		strings.Contains(ref, "@{") || strings.ContainsAny(ref, " ~^:?*[\\\x7f") {
+		return false
+	}
+	for _, c := range []byte(ref) {
+		if c < ' ' {
+			return false
+		}
+	}
+	for part := range strings.SplitSeq(ref, "/") {
+		if part == "" || strings.HasPrefix(part, ".") || strings.HasSuffix(part, ".lock") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,249 @@
+package workspace
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"remit/proof/reason"
+	"remit/work/git"
+)
+
+// MaxPatchBytes bounds a patch.
+const MaxPatchBytes = 512 << 20
+
+// Apply lays a patch over baseTree and returns the new tree. It applies whole, without fuzz, or not at all; the error is
+// patch_invalid, or protected_path for a patch that reaches into `.git`.
+//
+// git applies it to a private index that holds only what the patch names and what stands in its way in the base, in a
+// directory that sees neither the source nor the store. So a patch costs what it changes, and cannot reach anything
+// else whatever it says.
+func (s *Store) Apply(ctx context.Context, baseTree string, patch io.Reader) (string, error) {
+	head := baseTree
+	err := s.scratch(false, func(d git.Dir) error {
+		file := filepath.Join(d.Path, "patch")
+		size, err := spool(file, patch)
+		if err != nil || size == 0 {
+			return err
+		}
+		a := &applier{store: s, dir: d, base: baseTree, before: map[string]git.IndexEntry{}}
+		head, err = a.apply(ctx, file)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("applying a patch to tree %s: %w", baseTree, err)
+	}
+	return head, nil
+}
+
+// spool writes the patch to a file and refuses headers that take content from another path.
+func spool(file string, patch io.Reader) (int64, error) {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return 0, reason.Errorf(reason.InfrastructureFault, "keeping the patch: %w", err)
+	}
+	defer f.Close()
+	scan := &headerScan{w: f}
+	size, err := io.Copy(scan, io.LimitReader(patch, MaxPatchBytes+1))
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("reading the patch: %w", err)
+	case size > MaxPatchBytes:
+		return 0, reason.Errorf(reason.PatchInvalid, "the patch has more than %d bytes", MaxPatchBytes)
+	case scan.refused():
+		return 0, reason.Errorf(reason.PatchInvalid, "the patch renames or copies files").
+			WithHint("make it with `git diff --no-renames`")
+	}
+	return size, nil
+}
+
+// headerScan looks at the beginning of every line that passes. The lines of a hunk begin with a blank, a sign or a
+// backslash, those of binary data hold no blank: only headers begin with these words.
+type headerScan struct {
+	w     io.Writer
+	line  []byte // the first bytes of the current line
+	found bool
+}
+
+var refusedHeaders = [][]byte{[]byte("rename "), []byte("copy ")}
+
+func (s *headerScan) Write(p []byte) (int, error) {
+	for part := range bytes.Lines(p) {
+		s.line = append(s.line, part[:min(len(part), 8-len(s.line))]...)
+		if part[len(part)-1] == '\n' {
+			s.found = s.refused()
+			s.line = s.line[:0]
+		}
+	}
+	return s.w.Write(p)
+}
+
+func (s *headerScan) refused() bool {
+	return s.found || slices.ContainsFunc(refusedHeaders, func(h []byte) bool { return bytes.HasPrefix(s.line, h) })
+}
+
+type applier struct {
+	store  *Store
+	dir    git.Dir
+	base   string
+	before map[string]git.IndexEntry
+}
+
+func (a *applier) apply(ctx context.Context, file string) (string, error) {
+	if err := a.prepare(ctx, file); err != nil {
+		return "", err
+	}
+	err := withFile(file, func(r io.Reader) error { return a.dir.ApplyCached(ctx, r) })
+	if err != nil {
+		return "", patchError(err, "it does not apply")
+	}
+	after, err := a.dir.LsFiles(ctx)
+	if err != nil {
+		return "", err
+	}
+	made := &objects{dir: a.dir}
+	defer made.close()
+	edits, err := a.edits(ctx, made, after)
+	if err != nil {
+		return "", err
+	}
+	result, err := a.store.write(ctx, a.base, edits, git.Commit{})
+	if isRefusal(err) {
+		return "", patchError(err, "git refuses its result")
+	}
+	return result.Tree, err
+}
+
+// patchError tells a bad patch from our own trouble.
+func patchError(err error, what string) error {
+	if e, ok := errors.AsType[*git.Error](err); ok && e.ExitCode > 0 {
+		return reason.Errorf(reason.PatchInvalid, "%s: %w", what, err).WithHint("make the patch from the baseline commit with `git diff --binary`")
+	}
+	return err
+}
+
+func withFile(name string, f func(io.Reader) error) error {
+	r, err := os.Open(name)
+	if err != nil {
+		return fmt.Errorf("reading the patch: %w", err)
+	}
+	defer r.Close()
+	return f(bufio.NewReader(r))
+}
+
+// prepare fills the private index with what the base has at, above and below the paths of the patch.
+func (a *applier) prepare(ctx context.Context, file string) error {
+	var paths []string
+	err := withFile(file, func(r io.Reader) (err error) {
+		paths, err = a.dir.PatchPaths(ctx, r)
+		return err
+	})
+	if err != nil {
+		return patchError(err, "git cannot read it")
+	}
+	for _, p := range paths {
+		if err, ok := errors.AsType[*reason.Error](CheckPath(p)); ok {
+			if err.Code != reason.ProtectedPath {
+				err.Code = reason.PatchInvalid
+			}
+			return err
+		}
+		at, err := a.store.find(ctx, a.base, p)
+		if err != nil {
+			return err
+		}
+		switch {
+		case at.blocker.mode != 0:
+			a.add(at.blockerPath, at.blocker)
+		case at.entry.mode == modeDir:
+			err = a.addBelow(ctx, p, at.entry.id)
+		case at.entry.mode != 0:
+			a.add(p, at.entry)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return a.fill(ctx)
+}
+
+func (a *applier) add(path string, e treeEntry) {
+	a.before[path] = git.IndexEntry{Path: path, Mode: strconv.FormatUint(uint64(plainMode(e.mode)), 8), ID: e.id}
+}
+
+// addBelow adds a whole directory that the patch wants to put a file in place of.
+func (a *applier) addBelow(ctx context.Context, dir, id string) error {
+	entries, err := a.store.List(ctx, id)
+	for _, e := range entries {
+		a.add(dir+"/"+e.Path, treeEntry{mode: e.Mode, id: e.ID})
+	}
+	return err
+}
+
+// fill copies the blobs that the patch builds on, and writes the index.
+func (a *applier) fill(ctx context.Context) error {
+	if len(a.before) == 0 {
+		return nil
+	}
+	var ids []string
+	for _, e := range a.before {
+		if e.Mode != "160000" {
+			ids = append(ids, e.ID)
+		}
+	}
+	sizes, err := a.store.sizes(ctx, ids)
+	if err != nil {
+		return err
+	}
+	var copies []git.Edit
+	for id, size := range sizes {
+		copies = append(copies, git.Edit{Path: id, Mode: "100644", Size: size, Content: a.store.opener(ctx, id, size)})
+	}
+	if _, err := a.dir.Import(ctx, a.dir.Format.EmptyTree(), copies, git.Commit{}); err != nil {
+		return fmt.Errorf("copying what the patch builds on: %w", err)
+	}
+	return a.dir.UpdateIndex(ctx, slices.SortedFunc(maps.Values(a.before), func(x, y git.IndexEntry) int {
+		return strings.Compare(x.Path, y.Path)
+	}))
+}
+
+// edits is the difference between the index before and after, deletions first.
+func (a *applier) edits(ctx context.Context, made *objects, after []git.IndexEntry) ([]git.Edit, error) {
+	var deletes, writes []git.Edit
+	var ids []string
+	still := map[string]bool{}
+	for _, e := range after {
+		still[e.Path] = true
+		if e != a.before[e.Path] && e.Mode != "160000" {
+			ids = append(ids, e.ID)
+		}
+	}
+	sizes, err := made.sizes(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range after {
+		switch {
+		case e == a.before[e.Path]:
+		case e.Mode == "160000":
+			writes = append(writes, git.Edit{Path: e.Path, Mode: e.Mode, ID: e.ID})
+		default:
+			writes = append(writes, git.Edit{Path: e.Path, Mode: e.Mode, Size: sizes[e.ID], Content: made.opener(ctx, e.ID, sizes[e.ID])})
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(a.before)) {
+		if !still[path] {
+			deletes = append(deletes, git.Edit{Path: path, Delete: true})
+		}
+	}
+	return append(deletes, writes...), nil
+}

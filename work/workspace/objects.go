@@ -1,0 +1,127 @@
+package workspace
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"sync"
+
+	"remit/work/git"
+)
+
+// maxHeld is the largest blob that is read into memory at once; larger ones are streamed by a process of their own.
+const maxHeld = 4 << 20
+
+// objects reads from a git directory through one long-lived process. It is safe for concurrent use.
+type objects struct {
+	dir   git.Dir
+	mu    sync.Mutex
+	batch *git.Batch
+}
+
+// each is git.Batch.Each. visit must not use the same objects again.
+func (o *objects) each(ctx context.Context, ids []string, visit func(git.Object, io.Reader) error) error {
+	return o.with(ctx, func(b *git.Batch) error { return b.Each(ids, visit) })
+}
+
+// with lends the process to f. After an error it is replaced: it may be in the middle of an answer.
+func (o *objects) with(ctx context.Context, f func(*git.Batch) error) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if o.batch == nil {
+		// The process outlives this call, so only its stop is bound to ctx.
+		b, err := o.dir.Batch(context.WithoutCancel(ctx))
+		if err != nil {
+			return err
+		}
+		o.batch = b
+	}
+	stop := context.AfterFunc(ctx, o.batch.Close)
+	err := f(o.batch)
+	if stopped := stop(); err != nil || !stopped {
+		o.batch.Close()
+		o.batch = nil
+	}
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (o *objects) close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.batch != nil {
+		o.batch.Close()
+		o.batch = nil
+	}
+}
+
+// opener returns a function that opens the content of a blob when it is called.
+func (o *objects) opener(ctx context.Context, id string, size int64) func() (io.ReadCloser, error) {
+	return func() (io.ReadCloser, error) { return o.open(ctx, id, size) }
+}
+
+func (o *objects) open(ctx context.Context, id string, size int64) (io.ReadCloser, error) {
+	if size > maxHeld {
+		return o.stream(ctx, id), nil
+	}
+	content, err := o.read(ctx, id, maxHeld)
+	if err != nil {
+		return nil, err
+	}
+	return io.NopCloser(bytes.NewReader(content)), nil
+}
+
+func (o *objects) read(ctx context.Context, id string, limit int64) (content []byte, err error) {
+	err = o.with(ctx, func(b *git.Batch) error {
+		_, content, err = b.Read(id, limit)
+		return err
+	})
+	return content, err
+}
+
+// stream reads a blob of any size. The reader ends with an error if the content is not what the id promises, so
+// whoever reads to the end has read the truth.
+func (o *objects) stream(ctx context.Context, id string) io.ReadCloser {
+	r, w := io.Pipe()
+	go func() {
+		b, err := o.dir.Batch(ctx)
+		if err == nil {
+			defer b.Close()
+			err = b.Each([]string{id}, func(_ git.Object, body io.Reader) error {
+				_, err := io.Copy(w, body)
+				return err
+			})
+		}
+		w.CloseWithError(err)
+	}()
+	return r
+}
+
+// sizes asks for the sizes of blobs, each id once.
+func (o *objects) sizes(ctx context.Context, ids []string) (map[string]int64, error) {
+	known := make(map[string]int64, len(ids))
+	unique := make([]string, 0, len(ids))
+	for _, id := range ids {
+		if _, ok := known[id]; !ok {
+			known[id] = 0
+			unique = append(unique, id)
+		}
+	}
+	if len(unique) == 0 {
+		return known, nil
+	}
+	sizes, err := o.dir.Sizes(ctx, unique)
+	if err != nil {
+		return nil, fmt.Errorf("asking for sizes: %w", err)
+	}
+	for i, id := range unique {
+		known[id] = sizes[i]
+	}
+	return known, nil
+}

@@ -1,0 +1,156 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"remit/proof/reason"
+	"remit/work/git"
+)
+
+// Store is the object store of one session: a bare repository of ours that reads the source's objects besides its
+// own. It is safe for concurrent use.
+//
+// New objects are made in a scratch directory that is thrown away, by a process that does not see the source as a
+// place to write, travel as one pack, and enter the store through a strict check. So a refused import leaves
+// nothing behind, and git never refreshes the time stamp of an object of the source.
+type Store struct {
+	git  git.Dir
+	base Baseline
+	objects
+
+	treesMu sync.Mutex
+	trees   map[string][]treeEntry // parsed trees, see readDir
+}
+
+// NewStore opens the store in dir, and makes it first if there is none. It checks that the source still has the
+// baseline; the error is baseline_mismatch or objects_missing if it has not.
+func NewStore(ctx context.Context, dir string, src *Source, base Baseline) (*Store, error) {
+	d, err := git.Create(dir, src.config.format)
+	if err != nil {
+		return nil, reason.Errorf(reason.InfrastructureFault, "%w", err)
+	}
+	if err := src.copyShallow(d.Path); err != nil {
+		return nil, err
+	}
+	d.Alternates = []string{src.objects()}
+	s := &Store{git: d, base: base, objects: objects{dir: d}, trees: map[string][]treeEntry{}}
+	if err := s.checkBaseline(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) checkBaseline(ctx context.Context) error {
+	return s.with(ctx, func(b *git.Batch) error {
+		if !s.git.Format.IsID(s.base.Commit) {
+			return reason.Errorf(reason.BaselineMismatch, "baseline commit %q is not an id of this repository", s.base.Commit)
+		}
+		commit, tree, err := readCommit(b, s.git.Format, s.base.Commit)
+		if err == nil && (commit != s.base.Commit || tree != s.base.Tree) {
+			return reason.Errorf(reason.BaselineMismatch, "commit %s has tree %s, not %s", commit, tree, s.base.Tree)
+		}
+		return err
+	})
+}
+
+// Close ends the processes of the store. Its files stay.
+func (s *Store) Close() error {
+	s.close()
+	return nil
+}
+
+// Dir is the git directory, for package git.
+func (s *Store) Dir() git.Dir { return s.git }
+
+// Baseline is what the store was opened for.
+func (s *Store) Baseline() Baseline { return s.base }
+
+// scratch makes a passing git directory. It reads the store and the source if seeing is set, otherwise nothing.
+func (s *Store) scratch(seeing bool, f func(git.Dir) error) error {
+	tmp, err := os.MkdirTemp(s.git.Path, "scratch-")
+	if err != nil {
+		return reason.Errorf(reason.InfrastructureFault, "making a scratch directory: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	d, err := git.Create(tmp, s.git.Format)
+	if err != nil {
+		return reason.Errorf(reason.InfrastructureFault, "%w", err)
+	}
+	d.Volatile = true
+	if seeing {
+		d.Alternates = append([]string{s.git.ObjectsDir()}, s.git.Alternates...)
+		if err := copyShallowFile(s.git.Path, tmp); err != nil {
+			return reason.Errorf(reason.InfrastructureFault, "%w", err)
+		}
+	}
+	return f(d)
+}
+
+func copyShallowFile(from, to string) error {
+	b, err := os.ReadFile(filepath.Join(from, "shallow"))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(to, "shallow"), b, 0o600)
+}
+
+// write lays edits over a tree and stores what is new.
+func (s *Store) write(ctx context.Context, base string, edits []git.Edit, c git.Commit) (made git.Imported, err error) {
+	err = s.scratch(true, func(d git.Dir) error {
+		if made, err = d.Import(ctx, base, edits, c); err != nil {
+			return err
+		}
+		packs, err := d.Packs()
+		if err != nil {
+			return err
+		}
+		for _, pack := range packs {
+			if err := s.accept(ctx, pack); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return made, err
+}
+
+func (s *Store) accept(ctx context.Context, pack string) error {
+	f, err := os.Open(pack)
+	if err != nil {
+		return fmt.Errorf("opening the new objects: %w", err)
+	}
+	defer f.Close()
+	if err := s.git.IndexPack(ctx, f); err != nil {
+		return fmt.Errorf("checking the new objects: %w", err)
+	}
+	return nil
+}
+
+// CommitTree makes a commit of tree with one parent ("" for none). Author and committer are fixed, so the same
+// arguments give the same id everywhere; when is cut to seconds, UTC.
+func (s *Store) CommitTree(ctx context.Context, tree, parent, message string, when time.Time) (string, error) {
+	if !strings.HasSuffix(message, "\n") {
+		message += "\n"
+	}
+	if strings.ContainsRune(message, 0) {
+		return "", fmt.Errorf("committing tree %s: the message holds a NUL", tree)
+	}
+	made, err := s.write(ctx, tree, nil, git.Commit{Parent: parent, Message: message, When: when})
+	if err != nil {
+		return "", fmt.Errorf("committing tree %s: %w", tree, err)
+	}
+	if made.Tree != tree {
+		return "", reason.Errorf(reason.TreeMismatch, "the commit of tree %s has tree %s", tree, made.Tree)
+	}
+	return made.Commit, nil
+}

@@ -1,0 +1,184 @@
+package workspace
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"remit/work/git"
+)
+
+func parseRecord(item string) (r statRecord, err error) {
+	f := strings.SplitN(item, " ", 6)
+	if len(f) != 6 || f[5] == "" {
+		return r, errStatIndex
+	}
+	var errs [5]error
+	r.mode, errs[0] = strconv.ParseUint(f[0], 8, 32)
+	r.size, errs[1] = strconv.ParseInt(f[1], 10, 64)
+	r.mtime, errs[2] = strconv.ParseInt(f[2], 10, 64)
+	r.ctime, errs[3] = strconv.ParseInt(f[3], 10, 64)
+	r.ino, errs[4] = strconv.ParseUint(f[4], 10, 64)
+	r.path = f[5]
+	if cmp.Or(errs[:]...) != nil {
+		return r, errStatIndex
+	}
+	return r, nil
+}
+
+// Verify compares every path with the stat index. An error is tree_mismatch: the checkout is not what it was when it
+// was built, has been discarded, and must not be used.
+func (co *Checkout) Verify(ctx context.Context) error {
+	b, err := os.ReadFile(filepath.Join(co.cache.entry(co.tree), "index"))
+	if err != nil {
+		return co.damaged("reading its index: %w", err)
+	}
+	head, records, err := parseStatIndex(b)
+	if err != nil || head.Tree != co.tree {
+		return co.damaged("its index: %w", cmp.Or(err, errStatIndex))
+	}
+	fd, err := unix.Open(co.Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return co.damaged("%w", err)
+	}
+	defer unix.Close(fd)
+	chunks := slices.Collect(slices.Chunk(records, max(1, len(records)/min(4, runtime.GOMAXPROCS(0))+1)))
+	failures := make([]error, len(chunks))
+	var workers sync.WaitGroup
+	for i, chunk := range chunks {
+		workers.Go(func() { failures[i] = verifyRecords(ctx, fd, chunk) })
+	}
+	workers.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := cmp.Or(failures...); err != nil {
+		return co.damaged("%w", err)
+	}
+	return nil
+}
+
+func verifyRecords(ctx context.Context, fd int, records []statRecord) error {
+	for i, r := range records {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var st unix.Stat_t
+		if err := unix.Fstatat(fd, r.path, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return fmt.Errorf("%q: %w", r.path, err)
+		}
+		if recordOf(r.path, &st) != r {
+			return fmt.Errorf("%q was touched", r.path)
+		}
+	}
+	return nil
+}
+
+// VerifyDeep compares the checkout with the objects of the tree, byte for byte and name for name. It trusts no index and
+// no clock. The error is tree_mismatch as in Verify.
+func (co *Checkout) VerifyDeep(ctx context.Context) error {
+	b, err := co.git.Batch(ctx)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	dirs, err := walkTree(b, co.git.Format, co.tree)
+	if err != nil {
+		return fmt.Errorf("verifying the checkout of tree %s: %w", co.tree, err)
+	}
+	files, err := openDirStack(co.Dir)
+	if err != nil {
+		return co.damaged("%w", err)
+	}
+	defer files.close()
+	for _, dir := range dirs {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err := verifyDir(co.git.Format, files, dir); err != nil {
+			return co.damaged("%w", err)
+		}
+	}
+	return nil
+}
+
+func verifyDir(format git.Format, files *dirStack, dir treeDir) error {
+	names, err := listBelow(files, dir.path)
+	if err != nil {
+		return fmt.Errorf("%q: %w", dir.path, err)
+	}
+	want := make([]string, len(dir.entries))
+	for i, e := range dir.entries {
+		want[i] = e.name
+	}
+	slices.Sort(want)
+	if !slices.Equal(names, want) {
+		return fmt.Errorf("directory %q has other names", dir.path)
+	}
+	for _, e := range dir.entries {
+		path := dir.join(e.name)
+		ok, err := verifyEntry(format, files, path, e)
+		if err != nil {
+			return fmt.Errorf("%q: %w", path, err)
+		}
+		if !ok {
+			return fmt.Errorf("%q has other content, type or mode", path)
+		}
+	}
+	return nil
+}
+
+func listBelow(files *dirStack, dir string) ([]string, error) {
+	at, _, err := files.enter(filepath.Join(dir, "x"))
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.Openat(at, ".", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0) // an offset of its own
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	return readNames(fd)
+}
+
+func verifyEntry(format git.Format, files *dirStack, path string, e treeEntry) (bool, error) {
+	dir, name, err := files.enter(path)
+	if err != nil {
+		return false, err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+		return false, err
+	}
+	kind, perm := uint32(st.Mode)&unix.S_IFMT, uint32(st.Mode)&0o7777
+	switch e.mode {
+	case modeDir:
+		return kind == unix.S_IFDIR && perm == 0o755, nil
+	case modeGitlink:
+		names, err := listBelow(files, path)
+		return err == nil && len(names) == 0, err
+	case modeSymlink:
+		buf := make([]byte, maxTarget+1)
+		n, err := unix.Readlinkat(dir, name, buf)
+		return err == nil && format.Sum("blob", buf[:n]) == e.id, err
+	}
+	if want := map[bool]uint32{true: 0o755, false: 0o644}[e.mode == modeExec]; kind != unix.S_IFREG || perm != want {
+		return false, nil
+	}
+	f, err := openAt(dir, name)
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	id, err := hashFile(format, f, plain)
+	return id == e.id, err
+}
