@@ -1,0 +1,5 @@
+//go:build linux && !amd64
+
+package sandbox
+
+var deniedCalls, killingCalls []call

@@ -1,0 +1,219 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Control groups hold a whole process tree, where resource limits hold single
+// processes. A Run gets a group of its own below ours in every hierarchy that
+// has a controller we need, version 1, version 2 or both. Its name carries our
+// pid and start time, so that a later process can tell whether it is stale.
+
+const groupPrefix = "remit-"
+
+// cpuPeriod is the scheduler's accounting period in microseconds.
+const cpuPeriod = 100_000
+
+// hierarchy is a mounted cgroup tree and our own place in it.
+type hierarchy struct {
+	dir         string   // directory of our own group
+	controllers []string // of cpu, cpuacct, memory, pids
+	v2          bool
+}
+
+// group is the set of directories of one Run.
+type group struct {
+	dirs map[string]groupDir // by controller
+	made []groupDir
+}
+
+type groupDir struct {
+	path string
+	v2   bool
+}
+
+var groupCount atomic.Int64
+
+// newGroup creates a group with limits. A controller that is missing or not
+// ours to write is left out; held says which ones took their limit.
+func newGroup(l Limits) (g *group, held map[string]string) {
+	g, held = &group{dirs: map[string]groupDir{}}, map[string]string{}
+	all, err := hierarchies()
+	if err != nil {
+		return g, held
+	}
+	name := fmt.Sprintf("%s%d-%s-%d", groupPrefix, os.Getpid(), startTime(os.Getpid()), groupCount.Add(1))
+	for _, h := range all {
+		d := groupDir{filepath.Join(h.dir, name), h.v2}
+		if os.Mkdir(d.path, 0o755) != nil {
+			continue
+		}
+		g.made = append(g.made, d)
+		for _, c := range h.controllers {
+			g.dirs[c] = d
+		}
+	}
+	for _, c := range []string{"cpu", "memory", "pids"} {
+		if d, ok := g.dirs[c]; ok {
+			if how := d.limit(c, l); how != "" {
+				held[c] = how
+			}
+		}
+	}
+	return g, held
+}
+
+// limit writes one limit and returns the file that holds it, "" if refused.
+func (d groupDir) limit(controller string, l Limits) string {
+	quota := max(int64(l.CPUsMilli)*cpuPeriod/1000, 1000) // the kernel's minimum
+	memory := strconv.FormatInt(memoryBytes(l), 10)
+	var file, value string
+	switch {
+	case controller == "cpu" && d.v2:
+		file, value = "cpu.max", fmt.Sprintf("%d %d", quota, cpuPeriod)
+	case controller == "cpu":
+		if d.write("cpu.cfs_period_us", strconv.Itoa(cpuPeriod)) != nil {
+			return ""
+		}
+		file, value = "cpu.cfs_quota_us", strconv.FormatInt(quota, 10)
+	case controller == "memory" && d.v2:
+		file, value = "memory.max", memory
+		d.write("memory.swap.max", "0")
+		d.write("memory.oom.group", "1")
+	case controller == "memory":
+		file, value = "memory.limit_in_bytes", memory
+	default:
+		file, value = "pids.max", strconv.Itoa(l.Pids)
+	}
+	if d.write(file, value) != nil {
+		return ""
+	}
+	if controller == "memory" && !d.v2 {
+		d.write("memory.memsw.limit_in_bytes", memory) // absent without swap accounting
+	}
+	if d.v2 {
+		return "cgroup v2 " + file
+	}
+	return "cgroup v1 " + file
+}
+
+// memoryBytes is the limit of the group: a tmpfs is memory, so what may be
+// written to disk comes on top of what may be resident.
+func memoryBytes(l Limits) int64 { return (int64(l.MemoryMB)+int64(l.DiskMB))<<20 + shmBytes }
+
+func (d groupDir) write(file, value string) error {
+	return os.WriteFile(filepath.Join(d.path, file), []byte(value), 0)
+}
+
+// procs returns the files by which a process joins.
+func (g *group) procs() []string {
+	var files []string
+	for _, d := range g.made {
+		files = append(files, filepath.Join(d.path, "cgroup.procs"))
+	}
+	return files
+}
+
+// observed is what the counters said, -1 where there is none.
+type observed struct {
+	cpuMicros, peakMemory, peakPids, oomKills int64
+}
+
+func (g *group) observe() observed {
+	o := observed{cpuMicros: -1, peakMemory: -1, peakPids: -1}
+	if d, ok := g.dirs["cpuacct"]; ok {
+		if n := d.number("cpuacct.usage"); n >= 0 {
+			o.cpuMicros = n / 1000
+		}
+	} else if d, ok := g.dirs["cpu"]; ok && d.v2 {
+		o.cpuMicros = d.field("cpu.stat", "usage_usec")
+	}
+	if d, ok := g.dirs["memory"]; ok {
+		if d.v2 {
+			o.peakMemory, o.oomKills = d.number("memory.peak"), d.field("memory.events", "oom_kill")
+		} else {
+			o.peakMemory, o.oomKills = d.number("memory.max_usage_in_bytes"), d.field("memory.oom_control", "oom_kill")
+		}
+	}
+	if d, ok := g.dirs["pids"]; ok {
+		o.peakPids = d.number("pids.peak")
+	}
+	return o
+}
+
+func (d groupDir) number(file string) int64 {
+	text, err := os.ReadFile(filepath.Join(d.path, file))
+	if err != nil {
+		return -1
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// field reads one line "name value" of a statistics file.
+func (d groupDir) field(file, name string) int64 {
+	text, err := os.ReadFile(filepath.Join(d.path, file))
+	if err != nil {
+		return -1
+	}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(strings.TrimSpace(line), " "); ok && key == name {
+			if n, err := strconv.ParseInt(value, 10, 64); err == nil {
+				return n
+			}
+		}
+	}
+	return -1
+}
+
+// remove deletes the group. The kernel keeps a directory busy for a moment
+// after its last process.
+func (g *group) remove() error {
+	var errs []error
+	for _, d := range g.made {
+		errs = append(errs, d.remove())
+	}
+	return errors.Join(errs...)
+}
+
+func (d groupDir) remove() error {
+	var err error
+	for wait := time.Millisecond; wait < 500*time.Millisecond; wait *= 2 {
+		if err = unix.Rmdir(d.path); err == nil || errors.Is(err, unix.ENOENT) {
+			return nil
+		}
+		d.kill()
+		time.Sleep(wait)
+	}
+	return fmt.Errorf("remove cgroup %q: %w", d.path, err)
+}
+
+// kill ends what is still in the group.
+func (d groupDir) kill() {
+	if d.v2 && d.write("cgroup.kill", "1") == nil {
+		return
+	}
+	text, err := os.ReadFile(filepath.Join(d.path, "cgroup.procs"))
+	if err != nil {
+		return
+	}
+	for field := range strings.FieldsSeq(string(text)) {
+		if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+	}
+}

@@ -1,0 +1,79 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// becomeRunUser makes file accesses of this thread those of the run user, so
+// that what the keeper writes into the workspace belongs to it and no more can
+// be written than it could write itself. The returned function goes back.
+func (k *keeper) becomeRunUser() (func() error, error) {
+	if !k.setup.Confined || !k.setup.Root {
+		return func() error { return nil }, nil
+	}
+	set := func(uid, gid int) error {
+		// The calls report no error; asking with an impossible id tells the
+		// current one.
+		if uid == 0 {
+			unix.SetfsuidRetUid(uid)
+		}
+		unix.SetfsgidRetGid(gid)
+		unix.SetfsuidRetUid(uid)
+		if got, _ := unix.SetfsuidRetUid(-1); got != uid {
+			return fmt.Errorf("file system uid is %d instead of %d", got, uid)
+		}
+		return nil
+	}
+	return func() error { return set(0, 0) }, set(runUID, runGID)
+}
+
+// limit sets the resource limits of a process that has not begun yet. As root
+// that process has another uid already, and the kernel lets a process without
+// CAP_SYS_RESOURCE set the limits of its own real uid only: so this thread
+// takes that real uid for the moment and keeps its effective one.
+func (k *keeper) limit(pid int) error {
+	if k.setup.Root {
+		if err := setReal(runUID, runGID); err != nil {
+			return err
+		}
+		defer setReal(0, 0)
+	}
+	r := k.setup.Rlimits
+	for _, l := range []struct {
+		name     string
+		resource int
+		value    int64
+	}{
+		{"core", unix.RLIMIT_CORE, 0},
+		{"nofile", unix.RLIMIT_NOFILE, r.OpenFiles},
+		{"fsize", unix.RLIMIT_FSIZE, r.FileBytes},
+		{"nproc", unix.RLIMIT_NPROC, r.Processes},
+		{"cpu", unix.RLIMIT_CPU, r.CPUSecs},
+	} {
+		if l.value < 0 {
+			continue
+		}
+		both := unix.Rlimit{Cur: uint64(l.value), Max: uint64(l.value)}
+		if err := unix.Prlimit(pid, l.resource, &both, nil); err != nil {
+			return fmt.Errorf("prlimit %s: %w", l.name, err)
+		}
+	}
+	return nil
+}
+
+func setReal(uid, gid int) error {
+	// Raw calls: they concern this locked thread only, unlike package syscall's.
+	const keep = ^uintptr(0)
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESGID, uintptr(gid), keep, keep); errno != 0 {
+		return fmt.Errorf("set real gid: %w", errno)
+	}
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_SETRESUID, uintptr(uid), keep, keep); errno != 0 {
+		return fmt.Errorf("set real uid: %w", errno)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// Where things stand inside the sandbox.
+const (
+	insideHome     = "/tmp/home"
+	insideGoCache  = "/cache/go-build"
+	insideModCache = "/cache/go-mod"
+	insideGoRoot   = "/toolchain/go"
+)
+
+// runUID and runGID are the identity of every command: as root a real one that
+// owns nothing else on the host, otherwise a label inside a user namespace.
+const runUID, runGID = 64242, 64242
+
+// stage is where the keeper, in its own mount namespace, covers an existing
+// directory with its mounts. Everything below exists in that namespace only.
+const (
+	stage          = "/tmp"
+	stageDisk      = stage + "/disk"   // the sized tmpfs
+	stageLower     = stage + "/lower"  // clone of Spec.Lower
+	stageWorkspace = stage + "/ws"     // what the commands see as WorkspacePath
+	stageUpper     = stageDisk + "/up" // upper layer of the workspace
+	stageEtc       = stage + "/etc"
+	stageGoCache   = stage + "/gocache" // clone of the user's, below the overlay
+	stageMounts    = stage + "/mnt"     // numbered clones of everything else
+)
+
+// etcFromHost is what a program may need of /etc to start at all; nothing
+// else of it is visible.
+var etcFromHost = []string{"ld.so.cache", "alternatives", "ssl"}
+
+// systemDirs are the program directories of the root. On a merged-usr host they
+// are links into /usr, which stay links inside.
+var systemDirs = []string{"bin", "sbin", "lib", "lib64", "lib32", "libx32"}
+
+// view is what bwrap needs to know to build the mounts of one command.
+type view struct {
+	Dir     string
+	Env     map[string]string
+	Tmp     string   // host directory that becomes /tmp
+	GoCache string   // host directory that becomes the build cache
+	Binds   []Bind   // staged, read-only
+	Etc     []string // entries of etcFromHost that exist
+	Seccomp int      // descriptor of the filter, 0 for none
+	Status  int      // descriptor for the JSON status
+}
+
+// shmBytes sizes /dev/shm.
+const shmBytes = 16 << 20
+
+// bwrapArgs returns the options. Order matters: a mount sits
+// on those before it, and the root is made read-only last.
+func bwrapArgs(v view) []string {
+	args := []string{
+		"--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL",
+		"--uid", strconv.Itoa(runUID), "--gid", strconv.Itoa(runGID),
+		"--die-with-parent", "--new-session", "--hostname", "sandbox",
+		"--json-status-fd", strconv.Itoa(v.Status), "--clearenv",
+	}
+	for _, name := range sortedKeys(v.Env) {
+		args = append(args, "--setenv", name, v.Env[name])
+	}
+	args = append(args, "--ro-bind", "/usr", "/usr")
+	args = append(args, systemMounts("/")...)
+	args = append(args, "--ro-bind", stageEtc, "/etc")
+	for _, name := range v.Etc {
+		args = append(args, "--ro-bind", "/etc/"+name, "/etc/"+name)
+	}
+	args = append(args, "--proc", "/proc", "--dev", "/dev",
+		"--size", strconv.Itoa(shmBytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
+		"--bind", v.Tmp, "/tmp", "--bind", v.GoCache, insideGoCache)
+	for _, b := range v.Binds {
+		args = append(args, "--ro-bind", b.Host, b.Inside)
+	}
+	args = append(args, "--bind", stageWorkspace, WorkspacePath, "--remount-ro", "/",
+		"--chdir", filepath.Join(WorkspacePath, v.Dir))
+	if v.Seccomp > 0 {
+		args = append(args, "--seccomp", strconv.Itoa(v.Seccomp))
+	}
+	return args
+}
+
+// systemMounts mirrors the program directories next to /usr.
+func systemMounts(root string) []string {
+	var args []string
+	for _, name := range systemDirs {
+		host := filepath.Join(root, name)
+		if target, err := os.Readlink(host); err == nil {
+			args = append(args, "--symlink", target, "/"+name)
+		} else if info, err := os.Stat(host); err == nil && info.IsDir() {
+			args = append(args, "--ro-bind", host, "/"+name)
+		}
+	}
+	return args
+}
+
+// nulJoin encodes args for bwrap's --args.
+func nulJoin(args []string) []byte {
+	var out bytes.Buffer
+	for _, a := range args {
+		out.WriteString(a)
+		out.WriteByte(0)
+	}
+	return out.Bytes()
+}
+
+// etcFiles are the files of /etc that we write ourselves. Without hosts and
+// nsswitch the name localhost does not resolve.
+func etcFiles() map[string]string {
+	return map[string]string{
+		"hosts":         "127.0.0.1 localhost sandbox\n::1 localhost\n",
+		"nsswitch.conf": "passwd: files\ngroup: files\nhosts: files\n",
+		"passwd": "root:x:0:0:root:/:/usr/sbin/nologin\n" +
+			fmt.Sprintf("remit:x:%d:%d:remit:%s:/bin/sh\n", runUID, runGID, insideHome) +
+			"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
+		"group": "root:x:0:\n" + fmt.Sprintf("remit:x:%d:\n", runGID) + "nogroup:x:65534:\n",
+	}
+}
+
+func sortedKeys(m map[string]string) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// The values of Result.Layer.
+const (
+	layerOverlay = "overlay"
+	layerCopy    = "copy"
+)

@@ -1,0 +1,190 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remit/proof/reason"
+)
+
+// traces are what a Run could leave on the host.
+type traces struct{ mounts, groups, files string }
+
+func tracesOf(t testing.TB, pid int) traces {
+	t.Helper()
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(os.TempDir() + "/remit-[0-9p]*")
+	return traces{string(mounts), strings.Join(groupsOf(pid), " "), strings.Join(files, " ")}
+}
+
+// groupsOf lists the cgroups that a process made.
+func groupsOf(pid int) (found []string) {
+	all, _ := hierarchies()
+	for _, h := range all {
+		dirs, _ := filepath.Glob(fmt.Sprintf("%s/%s%d-*", h.dir, groupPrefix, pid))
+		found = append(found, dirs...)
+	}
+	return found
+}
+
+// parent is a process that gets killed while it waits for a command. It starts
+// a daemon inside too.
+func parent(mark string) int {
+	d, err := Open(context.Background(), Options{})
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	lower, err := os.MkdirTemp("", "lower-")
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_, err = d.Run(context.Background(), Spec{Lower: lower, Commands: []Command{
+		{Argv: []string{"sh", "-c", "setsid sh -c 'sleep 60; : " + mark + "' & echo begun; sleep 60; : " + mark}, Stdout: os.Stdout},
+	}})
+	fmt.Println(err)
+	return 1
+}
+
+// startParent starts one and waits until its command is under way.
+func startParent(t *testing.T, mark string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("/proc/self/exe", "parent", mark)
+	cmd.Env = append(os.Environ(), "TMPDIR="+t.TempDir())
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	if line != "begun\n" {
+		t.Fatalf("the parent said %q", line)
+	}
+	eventually(t, "daemon and command run", func() bool { return len(marked(mark)) >= 3 })
+	return cmd
+}
+
+// keepersOf lists the keepers that a process has started; other processes of
+// this host may have their own.
+func keepersOf(parent int) (found []int) {
+	for _, dir := range marked(keeperName) {
+		var pid int
+		fmt.Sscanf(dir, "/proc/%d", &pid)
+		if of, state := parentOf(pid); pid > 1 && of == parent && state != 'Z' {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+// These are not parallel: they look at the whole host.
+
+func TestNothingIsLeft(t *testing.T) {
+	d := open1(t)
+	for name, s := range map[string]Spec{
+		"normal end": {Commands: []Command{{Argv: []string{"sh", "-c", "echo x >file"}}}, Capture: true},
+		"time limit": {Commands: []Command{{Argv: []string{"sh", "-c", "setsid sleep 61.0625 & sleep 61.0625"}, Wall: 200 * time.Millisecond}}},
+		"no command": {},
+	} {
+		before := tracesOf(t, os.Getpid())
+		s.Lower, s.SpoolDir = t.TempDir(), t.TempDir()
+		if _, err := d.Run(context.Background(), s); err != nil {
+			t.Fatal(err)
+		}
+		if after := tracesOf(t, os.Getpid()); after != before {
+			t.Errorf("%s: left %+v\nbefore %+v", name, after, before)
+		}
+		if left := marked("61.0625"); len(left) > 0 {
+			t.Errorf("%s: processes left: %q", name, left)
+		}
+		if left := keepersOf(os.Getpid()); len(left) > 0 {
+			t.Errorf("%s: keepers left: %d", name, left)
+		}
+		if entries, _ := os.ReadDir(s.Lower); len(entries) != 0 {
+			t.Errorf("%s: the base tree was written to", name)
+		}
+	}
+}
+
+func TestKillOfTheParent(t *testing.T) {
+	open1(t)
+	before := tracesOf(t, 0)
+	const mark = "mark-of-the-killed-parent"
+	cmd := startParent(t, mark)
+	keepers := keepersOf(cmd.Process.Pid)
+	if len(keepers) != 1 {
+		t.Fatalf("keepers %d, so the test shows nothing", keepers)
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	eventually(t, "every process of a killed parent is gone", func() bool { 
+		return len(marked(mark)) == 0 && startTime(keepers[0]) == "0"
+	})
+	if after := tracesOf(t, 0); after != before {
+		t.Errorf("left %+v\nbefore %+v", after, before)
+	}
+	if groups := groupsOf(cmd.Process.Pid); asRoot() && len(groups) == 0 {
+		t.Log("no cgroup was left to clean up")
+	}
+	removeStaleGroups()
+	if left := groupsOf(cmd.Process.Pid); len(left) > 0 {
+		t.Errorf("cgroups left after the clean-up: %q", left)
+	}
+}
+
+// A keeper that dies, by the kernel's memory killer for example, is our fault
+// and not the command's; nothing survives it either.
+func TestKillOfTheKeeper(t *testing.T) {
+	d := open1(t)
+	const mark = "mark-of-the-killed-keeper"
+	out := writer(func(p []byte) (int, error) {
+		for _, pid := range keepersOf(os.Getpid()) {
+			unix.Kill(pid, unix.SIGKILL)
+		}
+		return len(p), nil
+	})
+	_, err := d.Run(context.Background(), Spec{Lower: t.TempDir(), Commands: []Command{
+		{Argv: []string{"sh", "-c", "setsid sh -c 'sleep 60; : " + mark + "' & echo begun; sleep 60; : " + mark}, Stdout: out},
+	}})
+	if reason.CodeOf(err) != reason.InfrastructureFault || !strings.Contains(err.Error(), "keeper") {
+		t.Errorf("error %v", err)
+	}
+	eventually(t, "every process of a killed keeper is gone", func() bool { return len(marked(mark)) == 0 })
+}
+
+func TestStaleNames(t *testing.T) {
+	t.Parallel()
+	own := fmt.Sprintf("%s%d-%s-1", groupPrefix, os.Getpid(), startTime(os.Getpid()))
+	for name, want := range map[string]bool{
+		own:                                      true,
+		own + "-more":                            true,
+		fmt.Sprintf("remit-%d-1-1", os.Getpid()): false, // the number was given again
+		"remit-999999999-5-1":                    false,
+		"remit-notours":                          true, // not ours to remove
+		"remit-":                                 true,
+	} {
+		if alive(name) != want {
+			t.Errorf("%q: %v", name, !want)
+		}
+	}
+}

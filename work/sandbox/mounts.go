@@ -1,0 +1,281 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"remit/work/tree"
+)
+
+// clone is a detached copy of one mount, taken before the stage covers the
+// directory in which its source may lie.
+type clone struct {
+	source
+	fd     int
+	isDir  bool
+	mapped bool
+}
+
+// mountView builds the stage: a skeleton tmpfs, the sized tmpfs for everything
+// that is written, the clones, and the workspace.
+func (k *keeper) mountView(a *answer) error {
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
+		return fmt.Errorf("make mounts private: %w", err)
+	}
+	// bwrap looks up its child below /proc by the number that the child has in
+	// our pid namespace.
+	if err := unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""); err != nil {
+		return fmt.Errorf("mount proc: %w", err)
+	}
+	unix.Umask(0o022)
+	lower, err := cloneMount(k.setup.Lower)
+	if err != nil {
+		return err
+	}
+	var cache *clone
+	if k.setup.GoCache != nil {
+		if cache, err = cloneMount(*k.setup.GoCache); err != nil {
+			return err
+		}
+	}
+	mounts := make([]*clone, len(k.setup.Mounts))
+	for i, m := range k.setup.Mounts {
+		if mounts[i], err = cloneMount(m); err != nil {
+			return err
+		}
+	}
+	if err := k.mountStage(); err != nil {
+		return err
+	}
+	if err := lower.place(stageLower); err != nil {
+		return err
+	}
+	for i, m := range mounts {
+		at := filepath.Join(stageMounts, strconv.Itoa(i))
+		if err := m.place(at); err != nil {
+			return err
+		}
+		k.binds = append(k.binds, Bind{Host: at, Inside: m.Inside})
+	}
+	if err := k.writeEtc(); err != nil {
+		return err
+	}
+	if err := k.mountGoCache(cache, a); err != nil {
+		return err
+	}
+	return k.mountWorkspace(lower, a)
+}
+
+// cloneMount opens a source by a detached mount. Its owner is mapped to the
+// run user where asked and possible, so that private modes do not matter and
+// an overlay can hand ownership on.
+func cloneMount(s source) (*clone, error) {
+	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
+	fd, err := unix.OpenTree(unix.AT_FDCWD, s.Host, flags)
+	if err != nil {
+		// Mounts below that this namespace may not separate.
+		fd, err = unix.OpenTree(unix.AT_FDCWD, s.Host, flags|unix.AT_RECURSIVE)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("clone mount of %q: %w", s.Host, err)
+	}
+	c := &clone{source: s, fd: fd}
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return nil, fmt.Errorf("stat %q: %w", s.Host, err)
+	}
+	c.isDir = st.Mode&unix.S_IFMT == unix.S_IFDIR
+	attr := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY | unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV}
+	if err := unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr); err != nil {
+		return nil, fmt.Errorf("make clone of %q read-only: %w", s.Host, err)
+	}
+	if s.IDMap >= 0 {
+		attr = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(firstNSFD + s.IDMap)}
+		c.mapped = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr) == nil
+	}
+	return c, nil
+}
+
+// place attaches the clone.
+func (c *clone) place(at string) error {
+	var err error
+	if c.isDir {
+		err = os.MkdirAll(at, 0o755)
+	} else {
+		err = os.WriteFile(at, nil, 0o644)
+	}
+	if err == nil {
+		err = unix.MoveMount(c.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
+	}
+	unix.Close(c.fd)
+	if err != nil {
+		return fmt.Errorf("place clone of %q: %w", c.Host, err)
+	}
+	return nil
+}
+
+func (k *keeper) mountStage() error {
+	const flags = unix.MS_NOSUID | unix.MS_NODEV
+	if err := unix.Mount("tmpfs", stage, "tmpfs", flags, "mode=0755,size=4m"); err != nil {
+		return fmt.Errorf("mount stage: %w", err)
+	}
+	for _, dir := range []string{stageDisk, stageMounts, stageWorkspace, stageEtc} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	size := fmt.Sprintf("mode=0755,size=%d,nr_inodes=%d", k.setup.DiskBytes, k.setup.Inodes)
+	if err := unix.Mount("tmpfs", stageDisk, "tmpfs", flags, size); err != nil {
+		return fmt.Errorf("mount disk: %w", err)
+	}
+	return nil
+}
+
+func (k *keeper) writeEtc() error {
+	for name, content := range etcFiles() {
+		if err := os.WriteFile(filepath.Join(stageEtc, name), []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	for _, name := range etcFromHost {
+		info, err := os.Stat(filepath.Join("/etc", name))
+		if err != nil {
+			continue
+		}
+		if info.IsDir() {
+			err = os.Mkdir(filepath.Join(stageEtc, name), 0o755)
+		} else {
+			err = os.WriteFile(filepath.Join(stageEtc, name), nil, 0o644)
+		}
+		if err != nil {
+			return err
+		}
+		k.etc = append(k.etc, name)
+	}
+	return nil
+}
+
+// ownDir makes a directory that belongs to the run user.
+func (k *keeper) ownDir(path string, mode fs.FileMode) error {
+	if err := os.Mkdir(path, 0o700); err != nil {
+		return err
+	}
+	if k.setup.Root {
+		if err := os.Chown(path, runUID, runGID); err != nil {
+			return err
+		}
+	}
+	return os.Chmod(path, mode)
+}
+
+// mountGoCache lays a private, discarded layer over the user's build cache. A
+// cache that cannot be layered is replaced by an empty one.
+func (k *keeper) mountGoCache(c *clone, a *answer) error {
+	k.cache = filepath.Join(stageDisk, "go-build")
+	if err := k.ownDir(k.cache, 0o755); err != nil {
+		return err
+	}
+	a.Cache = "empty"
+	if c == nil {
+		return nil
+	}
+	if k.setup.Root && !c.mapped {
+		return unix.Close(c.fd)
+	}
+	if err := c.place(stageGoCache); err != nil {
+		return err
+	}
+	upper, work := filepath.Join(stageDisk, "cache-up"), filepath.Join(stageDisk, "cache-work")
+	if err := errors.Join(k.ownDir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
+		return err
+	}
+	if mountOverlay(stageGoCache, upper, work, k.cache, k.setup.Root, true) == nil {
+		a.Cache = "overlay"
+	}
+	return nil
+}
+
+// mountWorkspace makes the writable view of the base tree.
+func (k *keeper) mountWorkspace(lower *clone, a *answer) error {
+	if err := k.ownDir(stageUpper, 0o755); err != nil {
+		return err
+	}
+	why := k.overlayObstacle(lower)
+	if why == "" {
+		work := filepath.Join(stageDisk, "work")
+		if err := os.Mkdir(work, 0o755); err != nil {
+			return err
+		}
+		if err := mountOverlay(stageLower, stageUpper, work, stageWorkspace, k.setup.Root, false); err != nil {
+			why = err.Error()
+		}
+	}
+	if why != "" {
+		a.LayerNote = why
+		if err := k.copyWorkspace(); err != nil {
+			return err
+		}
+	}
+	return k.openRoots(why == "")
+}
+
+func (k *keeper) overlayObstacle(lower *clone) string {
+	switch {
+	case k.setup.ForceCopy:
+		return "asked for"
+	case k.setup.Root && !lower.mapped:
+		return "the file system of the tree has no id-mapped mounts"
+	case !k.setup.Root && !userXattrs(stageUpper):
+		return "tmpfs keeps no user attributes on this kernel"
+	}
+	return ""
+}
+
+// copyWorkspace fills the upper directory with a copy and shows that.
+func (k *keeper) copyWorkspace() error {
+	src, err := os.OpenRoot(stageLower)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	dst, err := os.OpenRoot(stageUpper)
+	if err != nil {
+		return err
+	}
+	defer dst.Close()
+	var owner *tree.Owner
+	if k.setup.Root {
+		owner = &tree.Owner{UID: runUID, GID: runGID}
+	}
+	if _, err := tree.Copy(context.Background(), dst, src, owner); err != nil {
+		return err
+	}
+	if err := unix.Mount(stageUpper, stageWorkspace, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("show copy: %w", err)
+	}
+	return nil
+}
+
+func (k *keeper) openRoots(overlay bool) (err error) {
+	k.layer = layerCopy
+	if overlay {
+		k.layer = layerOverlay
+		if k.upper, err = os.OpenRoot(stageUpper); err != nil {
+			return err
+		}
+	}
+	if k.root, err = os.OpenRoot(stageWorkspace); err != nil {
+		return err
+	}
+	k.base, err = os.OpenRoot(stageLower)
+	return err
+}

@@ -1,0 +1,116 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+
+	"remit/proof/reason"
+)
+
+// opened remembers, for this process only, the drivers that passed their probe.
+var opened struct {
+	sync.Mutex
+	drivers map[string]Driver
+}
+
+// Open returns the driver that opt names, after a probe that really runs
+// commands in it. It fails closed: a *reason.Error with sandbox_unavailable
+// means that nothing may run here, and no weaker driver is ever put in place.
+func Open(ctx context.Context, opt Options) (Driver, error) {
+	if opt.Driver == "" {
+		opt.Driver = DriverBwrap
+	}
+	if !initialized.Load() {
+		return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: this program does not call sandbox.Init first in main")
+	}
+	opened.Lock()
+	defer opened.Unlock()
+	key := strings.Join(append([]string{opt.Driver, opt.StateDir}, opt.Toolchains...), "\x00")
+	if d, ok := opened.drivers[key]; ok {
+		return d, nil
+	}
+	d, err := open(ctx, opt)
+	if err != nil {
+		return nil, err
+	}
+	if opened.drivers == nil {
+		opened.drivers = map[string]Driver{}
+	}
+	opened.drivers[key] = d
+	return d, nil
+}
+
+func open(ctx context.Context, opt Options) (Driver, error) {
+	if opt.StateDir == "" {
+		opt.StateDir = os.TempDir()
+	} else if err := os.MkdirAll(opt.StateDir, 0o700); err != nil {
+		return nil, fmt.Errorf("sandbox: state directory: %w", err)
+	}
+	tools, err := findToolchain(opt.Toolchains)
+	if err != nil {
+		return nil, err
+	}
+	switch opt.Driver {
+	case DriverBwrap:
+		return openBwrap(ctx, opt, tools)
+	case DriverNone:
+		removeStaleCopies(opt.StateDir)
+		return &none{stateDir: opt.StateDir, tools: tools}, nil
+	}
+	return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: no driver %q", opt.Driver).
+		WithHint("the drivers are %s and %s", DriverBwrap, DriverNone)
+}
+
+const installHint = "install bubblewrap 0.8.0 or later (apt-get install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap)"
+
+func openBwrap(ctx context.Context, opt Options, tools toolchain) (Driver, error) {
+	path, err := exec.LookPath("bwrap")
+	if err != nil {
+		return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: the program bwrap is not installed").WithHint(installHint)
+	}
+	version, err := bwrapVersion(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	removeStaleGroups()
+	d := &bwrap{path: path, tools: tools}
+	if d.desc, err = describe(path, version); err != nil {
+		return nil, err
+	}
+	if err := d.probe(ctx, opt.StateDir); err != nil {
+		e := &reason.Error{Code: reason.SandboxUnavailable, Message: "sandbox: the probe of bwrap failed: " + err.Error(), Err: err}
+		if cause, ok := errors.AsType[*reason.Error](err); ok && cause.Hint != "" {
+			e.Hint = cause.Hint
+		} else {
+			e.Hint = "run the command bwrap --unshare-all --ro-bind / / /bin/true to see whether the host allows namespaces"
+		}
+		return nil, e
+	}
+	return d, nil
+}
+
+// bwrapVersion asks the program and refuses versions that lack an option we need.
+func bwrapVersion(ctx context.Context, path string) (string, error) {
+	cmd := exec.CommandContext(ctx, path, "--version")
+	cmd.Env = []string{}
+	out, err := cmd.Output()
+	if err != nil {
+		return "", reason.Errorf(reason.SandboxUnavailable, "sandbox: %s --version: %w", path, err).WithHint(installHint)
+	}
+	version := strings.TrimSpace(strings.TrimPrefix(string(out), "bubblewrap "))
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
+		return "", reason.Errorf(reason.SandboxUnavailable, "sandbox: %s has no version but %q", path, version).WithHint(installHint)
+	}
+	if major == 0 && minor < 8 {
+		return "", reason.Errorf(reason.SandboxUnavailable, "sandbox: bubblewrap %s is too old", version).WithHint(installHint)
+	}
+	return version, nil
+}

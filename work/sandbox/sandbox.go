@@ -1,0 +1,130 @@
+package sandbox
+
+import (
+	"context"
+	"io"
+	"time"
+
+	"remit/work/tree"
+)
+
+// WorkspacePath is where the tree is mounted inside the sandbox.
+const WorkspacePath = "/workspace"
+
+// Driver confines commands. Its methods may be called concurrently.
+type Driver interface {
+	// Describe says what the driver is and what it cannot do on this host.
+	Describe() Description
+	// Run executes the commands of s in one writable view of s.Lower. A
+	// non-nil Result comes with some errors too: it holds what had happened
+	// before the failure or the cancellation.
+	Run(ctx context.Context, s Spec) (*Result, error)
+}
+
+// Spec is one use of the sandbox.
+type Spec struct {
+	// Lower is the host directory that holds the base tree. It is never written.
+	Lower string
+	// Apply is laid over Lower before the first command.
+	Apply []tree.Change
+	// Commands run one after the other in the same writable view, each in
+	// fresh namespaces: no process, and nothing in /tmp, survives a command.
+	Commands []Command
+	// StopOnFailure leaves out the commands after the first that did not exit 0.
+	StopOnFailure bool
+	// Env is added to the allow-list environment and wins over it.
+	Env map[string]string
+	// Binds are further host paths, mounted read-only.
+	Binds []Bind
+	// Limits are the caps; a zero field takes its value from DefaultLimits.
+	Limits Limits
+	// Capture collects what differs from Lower once every process is dead;
+	// the content of the files goes to one file in SpoolDir, which belongs to
+	// the caller and must outlive the use of Result.Changes.
+	Capture  bool
+	SpoolDir string
+}
+
+// Bind mounts a host file or directory read-only.
+type Bind struct {
+	Host   string // absolute path on the host
+	Inside string // absolute path in the sandbox, outside of WorkspacePath
+}
+
+// Command is one process tree.
+type Command struct {
+	Argv []string
+	// Dir is the working directory, relative to the workspace.
+	Dir string
+	// Stdout and Stderr receive the output up to Limits.OutputBytes. When
+	// they are the same writer both streams share a pipe, which keeps their
+	// order, and all bytes count as standard output.
+	Stdout, Stderr io.Writer
+	// Wall bounds this command; 0 leaves only Limits.Wall.
+	Wall time.Duration
+}
+
+// Result is what a Run did.
+type Result struct {
+	Commands  []CommandResult // one for each command that was reached
+	Changes   []tree.Change   // with Spec.Capture
+	Caps      []Cap           // one a limit, whether enforced or not
+	Usage     Usage
+	OOMKilled bool   // the kernel killed something for lack of memory
+	Layer     string // "overlay" or "copy"
+}
+
+// CommandResult is how one command ended.
+type CommandResult struct {
+	// Started says that the program was really executed. When it is false
+	// and Run returned no error the program or its directory does not exist
+	// in the sandbox: ExitCode is 127 and Stderr says which.
+	Started bool
+	// ExitCode follows the shell: 128+n for signal n.
+	ExitCode int
+	// Signal is the name of the signal behind an exit code above 128, for
+	// example "SIGKILL". A program that exits with such a code by itself
+	// looks the same.
+	Signal         string
+	TimedOut       bool
+	OutputExceeded bool
+	Duration       time.Duration
+	StdoutBytes    int64 // counted past the cap too, until the kill took effect
+	StderrBytes    int64
+}
+
+// Usage is what the commands of a Run took together.
+type Usage struct {
+	CPUMillis       int64 `json:"cpu_millis"`
+	PeakMemoryBytes int64 `json:"peak_memory_bytes"`
+	WallMillis      int64 `json:"wall_millis"`
+}
+
+// Description identifies a driver and its configuration for the evidence.
+type Description struct {
+	Driver  string `json:"driver"`  // "bwrap" or "none"
+	Version string `json:"version"` // of the program behind it
+	Layer   string `json:"layer"`   // how trees are made writable on this host
+	Root    bool   `json:"root"`    // run by uid 0, commands under a uid of their own
+	// NotEnforced lists the promises that do not hold on this host.
+	NotEnforced []string          `json:"not_enforced"`
+	Config      map[string]string `json:"config"`
+}
+
+// Options choose a driver.
+type Options struct {
+	// Driver is "" or "bwrap", or "none", which confines nothing and is
+	// therefore never chosen unless named.
+	Driver string
+	// StateDir holds short-lived files; "" is the system's temporary directory.
+	StateDir string
+	// Toolchains are host directories mounted read-only at the same path,
+	// whose bin directory is put on PATH.
+	Toolchains []string
+}
+
+// The names of the drivers.
+const (
+	DriverBwrap = "bwrap"
+	DriverNone  = "none"
+)

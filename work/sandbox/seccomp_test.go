@@ -1,0 +1,127 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/net/bpf"
+)
+
+func needFilter(t *testing.T) {
+	t.Helper()
+	if seccompProgram() == nil {
+		t.Skip("SKIPPED, NOT ENFORCED: no seccomp filter for this architecture")
+	}
+}
+
+// Every call is really made, with the filter and, as a control, without it.
+func TestDeniedCalls(t *testing.T) {
+	t.Parallel()
+	needFilter(t)
+	with := answers(try(t, open1(t), Spec{}, attackPath, "attack", "syscalls").out)
+	off := answers(try(t, without(t, controlled{noFilter: true}), Spec{}, attackPath, "attack", "syscalls").out)
+	for _, c := range deniedCalls {
+		if with[c.name] != c.want {
+			t.Errorf("%s: %s instead of %s", c.name, with[c.name], c.want)
+		}
+		if c.open != "" && off[c.name] != c.open {
+			t.Errorf("%s: the control answers %s instead of %s", c.name, off[c.name], c.open)
+		}
+	}
+}
+
+func answers(out string) map[string]string {
+	m := map[string]string{}
+	for line := range strings.Lines(out) {
+		if i := strings.LastIndexByte(strings.TrimSpace(line), ' '); i > 0 {
+			m[line[:i]] = strings.TrimSpace(line[i:])
+		}
+	}
+	return m
+}
+
+func TestOtherABIsAreKilled(t *testing.T) {
+	t.Parallel()
+	needFilter(t)
+	for _, c := range killingCalls {
+		o := try(t, open1(t), Spec{}, attackPath, "attack", "one", c.name)
+		if o.Signal != "SIGSYS" || strings.Contains(o.out, "survived") {
+			t.Errorf("%s: %+v %s", c.name, o.CommandResult, o.out)
+		}
+		o = try(t, without(t, controlled{noFilter: true}), Spec{}, attackPath, "attack", "one", c.name)
+		if o.Signal != "" || !strings.Contains(o.out, "survived") {
+			t.Logf("%s: no control on this kernel: %+v", c.name, o.CommandResult)
+		}
+	}
+}
+
+func TestTerminalInput(t *testing.T) {
+	t.Parallel()
+	needFilter(t)
+	if o := try(t, open1(t), Spec{}, attackPath, "attack", "tiocsti"); o.out != "EPERM\n" {
+		t.Errorf("with the filter: %q", o.out)
+	}
+	if o := try(t, without(t, controlled{noFilter: true}), Spec{}, attackPath, "attack", "tiocsti"); o.out != "ok\n" {
+		t.Logf("no control on this kernel: %q", o.out)
+	}
+}
+
+// The program in a virtual machine: cheap for calls that cannot be made here.
+func TestProgram(t *testing.T) {
+	t.Parallel()
+	needFilter(t)
+	tab, _ := nativeTable()
+	raw, err := bpf.Assemble(tab.instructions())
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, _ := bpf.Disassemble(raw)
+	vm, err := bpf.NewVM(back)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(arch, nr uint32, args ...uint32) uint32 {
+		data := make([]byte, 64)
+		put := func(at int, v uint32) { // the VM loads big-endian words
+			data[at], data[at+1], data[at+2], data[at+3] = byte(v>>24), byte(v>>16), byte(v>>8), byte(v)
+		}
+		put(offsetNumber, nr)
+		put(offsetArch, arch)
+		for i, a := range args {
+			put(offsetArg0+8*i, a)
+		}
+		got, err := vm.Run(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return uint32(got)
+	}
+	for _, nr := range tab.denied {
+		if got := ask(tab.arch, nr); got != retErrno|errnoPERM {
+			t.Errorf("call %d: %#x", nr, got)
+		}
+		if got := ask(tab.arch, nr|tab.foreign); tab.foreign != 0 && got != retKill {
+			t.Errorf("call %d of the other ABI: %#x", nr, got)
+		}
+	}
+	for flag := uint32(1); flag != 0; flag <<= 1 {
+		want := uint32(retAllow)
+		if flag&cloneNewMask != 0 {
+			want = retErrno | errnoPERM
+		}
+		if got := ask(tab.arch, tab.clone, flag); got != want {
+			t.Errorf("clone with %#x: %#x", flag, got)
+		}
+	}
+	for family := range uint32(64) {
+		got := ask(tab.arch, tab.socket, family)
+		if ok := family == 1 || family == 2 || family == 10 || family == 16; ok != (got == retAllow) {
+			t.Errorf("socket family %d: %#x", family, got)
+		}
+	}
+	if ask(tab.arch^1, 0) != retKill || ask(tab.arch, tab.clone3) != retErrno|errnoNOSYS || ask(tab.arch, tab.ioctl, 0, 0x5401) != retAllow {
+		t.Error("arch, clone3 or ioctl")
+	}
+}

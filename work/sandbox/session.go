@@ -1,0 +1,184 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remit/proof/reason"
+	"remit/work/tree"
+)
+
+// session is the parent's side of a keeper. Its goroutine must stay locked to
+// its thread from start to end: the keeper dies with the thread that made it.
+type session struct {
+	cmd     *exec.Cmd
+	control *os.File
+	pass    *os.File
+	in      *bufio.Reader
+	stderr  *head
+	writing sync.Mutex // a stop may cross a request
+}
+
+// answerGrace is how long the keeper may take for an answer once it should not
+// wait for any command any more.
+const answerGrace = 20 * time.Second
+
+// startKeeper starts our own binary again as a keeper.
+func startKeeper(confined bool, userns []*os.File) (*session, error) {
+	control, keeperControl, err := socketPair(unix.SOCK_STREAM)
+	if err != nil {
+		return nil, err
+	}
+	defer keeperControl.Close()
+	pass, keeperPass, err := socketPair(unix.SOCK_SEQPACKET)
+	if err != nil {
+		control.Close()
+		return nil, err
+	}
+	defer keeperPass.Close()
+	s := &session{control: control, pass: pass, in: bufio.NewReaderSize(control, 64<<10), stderr: &head{limit: 8 << 10}}
+	s.cmd = &exec.Cmd{
+		Path: "/proc/self/exe", Args: []string{keeperName}, Env: []string{}, Dir: "/",
+		ExtraFiles:  append([]*os.File{keeperControl, keeperPass}, userns...),
+		Stderr:      s.stderr,
+		WaitDelay:   time.Second,
+		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
+	}
+	if confined {
+		s.cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
+		if uid, gid := os.Geteuid(), os.Getegid(); uid != 0 {
+			s.cmd.SysProcAttr.Cloneflags |= syscall.CLONE_NEWUSER
+			s.cmd.SysProcAttr.UidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: uid, Size: 1}}
+			s.cmd.SysProcAttr.GidMappings = []syscall.SysProcIDMap{{ContainerID: 0, HostID: gid, Size: 1}}
+		}
+	}
+	if err := s.cmd.Start(); err != nil {
+		control.Close()
+		pass.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// socketPair returns our end, with deadlines, and the keeper's.
+func socketPair(kind int) (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, kind|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socket pair: %w", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		return nil, nil, err
+	}
+	return os.NewFile(uintptr(fds[0]), "keeper"), os.NewFile(uintptr(fds[1]), "parent"), nil
+}
+
+// end kills the keeper and with it everything that it had, and waits.
+func (s *session) end() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+	s.control.Close()
+	s.pass.Close()
+}
+
+func (s *session) send(req request) error {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	return writeFrame(s.control, req)
+}
+
+// receive reads an answer. A keeper that is gone explains itself on stderr.
+func (s *session) receive(a *answer) error {
+	err := readFrame(s.in, a)
+	if err == nil {
+		return nil
+	}
+	return s.lost(err)
+}
+
+func (s *session) lost(err error) error {
+	s.cmd.Process.Kill()
+	s.cmd.Wait() // after this stderr is complete
+	return &reason.Error{
+		Code: reason.InfrastructureFault, Err: err,
+		Message: fmt.Sprintf("sandbox: the keeper ended unexpectedly (%v, %v): %s", err, s.cmd.ProcessState, s.stderr),
+	}
+}
+
+// build sends the setup and the changes and waits for the view.
+func (s *session) build(ctx context.Context, conf *setup, changes []tree.Change) (answer, error) {
+	// A cancelled build has nothing to keep: hang up.
+	defer context.AfterFunc(ctx, func() { s.cmd.Process.Kill() })()
+	var a answer
+	err := s.send(request{Op: opSetup, Setup: conf})
+	if err == nil {
+		err = s.sendChanges(changes)
+	}
+	if err == nil || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
+		err = s.receive(&a) // a keeper that failed early says why
+	}
+	switch {
+	case ctx.Err() != nil:
+		return a, context.Cause(ctx)
+	case err != nil:
+		return a, err
+	case a.Failure != nil:
+		return a, a.Failure.err("set up the view")
+	}
+	return a, nil
+}
+
+func (s *session) sendChanges(changes []tree.Change) error {
+	out := tree.NewEncoder(s.control)
+	for _, c := range tree.Sorted(changes) {
+		if err := out.Encode(c); err != nil {
+			return fmt.Errorf("sandbox: send changes: %w", err)
+		}
+	}
+	return out.Close()
+}
+
+// collect receives the changes into spool.
+func (s *session) collect(spool *tree.Spool) ([]tree.Change, error) {
+	s.control.SetReadDeadline(time.Now().Add(10 * answerGrace))
+	defer s.control.SetReadDeadline(time.Time{})
+	if err := s.send(request{Op: opCollect}); err != nil {
+		return nil, s.lost(err)
+	}
+	changes, err := spool.ReadInto(s.in)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, s.lost(err)
+	}
+	return changes, err
+}
+
+// head keeps the beginning of what is written to it.
+type head struct {
+	mu    sync.Mutex
+	limit int
+	text  []byte
+}
+
+func (h *head) Write(p []byte) (int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.text = append(h.text, p[:min(len(p), h.limit-len(h.text))]...)
+	return len(p), nil
+}
+
+func (h *head) String() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return string(h.text)
+}

@@ -1,0 +1,113 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// toolchain is what the host lends to every command besides /usr.
+type toolchain struct {
+	binds    []Bind   // read-only
+	pathDirs []string // inside, before the system's
+	goCache  string   // host directory of the user's Go build cache, "" if none
+	modCache string
+	env      map[string]string
+}
+
+// findToolchain looks where the invoking user's tools are, without starting
+// any of them.
+func findToolchain(dirs []string) (toolchain, error) {
+	t := toolchain{env: map[string]string{"GOCACHE": insideGoCache}}
+	for _, dir := range dirs {
+		host, err := directory(dir)
+		if err != nil {
+			return t, fmt.Errorf("sandbox: toolchain: %w", err)
+		}
+		if !filepath.IsAbs(dir) || isHome(host) {
+			return t, fmt.Errorf("sandbox: toolchain %q is not an absolute path or is a whole home directory", dir)
+		}
+		// Tools remember where they were installed, so the path stays.
+		b, err := Bind{Host: host, Inside: filepath.Clean(dir)}.check()
+		if err != nil {
+			return t, err
+		}
+		t.binds = append(t.binds, b)
+		t.pathDirs = append(t.pathDirs, filepath.Join(b.Inside, "bin"))
+	}
+	if root := goRoot(); root != "" && !visibleInside(root) {
+		t.binds = append(t.binds, Bind{Host: root, Inside: insideGoRoot})
+		t.pathDirs = append(t.pathDirs, insideGoRoot+"/bin")
+	}
+	if t.modCache = firstDir(os.Getenv("GOMODCACHE"), below(firstPath("GOPATH"), "pkg/mod"), below(home(), "go/pkg/mod")); t.modCache != "" {
+		t.binds = append(t.binds, Bind{Host: t.modCache, Inside: insideModCache})
+		t.env["GOMODCACHE"] = insideModCache
+	}
+	t.goCache = firstDir(os.Getenv("GOCACHE"), below(os.Getenv("XDG_CACHE_HOME"), "go-build"), below(home(), ".cache/go-build"))
+	return t, nil
+}
+
+// goRoot follows the go command on the invoking PATH to its installation.
+func goRoot() string {
+	found, err := exec.LookPath("go")
+	if err != nil {
+		return ""
+	}
+	real, err := filepath.EvalSymlinks(found)
+	if err != nil || filepath.Base(filepath.Dir(real)) != "bin" {
+		return ""
+	}
+	root := filepath.Dir(filepath.Dir(real))
+	if info, err := os.Stat(filepath.Join(root, "pkg/tool")); err != nil || !info.IsDir() {
+		return ""
+	}
+	return root
+}
+
+func visibleInside(path string) bool { return strings.HasPrefix(path, "/usr/") }
+
+func home() string {
+	h, err := os.UserHomeDir()
+	if err != nil {
+		return ""
+	}
+	return h
+}
+
+func isHome(dir string) bool {
+	h, err := filepath.EvalSymlinks(home())
+	return err == nil && (h == dir || strings.HasPrefix(h, dir+"/"))
+}
+
+func below(dir, rest string) string {
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, rest)
+}
+
+func firstPath(variable string) string {
+	if list := filepath.SplitList(os.Getenv(variable)); len(list) > 0 {
+		return list[0]
+	}
+	return ""
+}
+
+// firstDir returns the first path that is a directory which we may enter.
+func firstDir(paths ...string) string {
+	for _, p := range paths {
+		if p == "" || !filepath.IsAbs(p) {
+			continue
+		}
+		if dir, err := directory(p); err == nil && unix.Access(dir, unix.R_OK|unix.X_OK) == nil {
+			return dir
+		}
+	}
+	return ""
+}
