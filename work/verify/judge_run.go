@@ -1,0 +1,140 @@
+package verify
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"remit/proof/reason"
+	"remit/work/verify/results"
+)
+
+// run judges one run of the tree that counts against the base.
+func (j *judgement) run(before, after *RunResult) {
+	if j.stopped(after) {
+		return
+	}
+	for i := range after.Commands {
+		j.command(&before.Commands[i], &after.Commands[i])
+	}
+}
+
+// stopped reports what kept a run from a result.
+func (j *judgement) stopped(r *RunResult) bool {
+	if r.Fault != nil {
+		j.add(*r.Fault)
+		return true
+	}
+	known := len(j.findings)
+	for _, c := range r.Commands {
+		if c.TimedOut {
+			j.find(reason.Timeout, "%q did not end within the time limit", c.Command)
+		}
+		if c.OutputExceeded {
+			j.find(reason.OutputLimit, "%q wrote more than the output limit", c.Command)
+		}
+	}
+	if r.OOMKilled {
+		// The exit status cannot be trusted: in a pipeline the killed process
+		// need not be the one that is asked.
+		j.find(reason.ResourceLimit, "a process was killed for lack of memory")
+	}
+	return len(j.findings) > known
+}
+
+// command judges one command that ran to its end.
+func (j *judgement) command(b, c *CommandResult) {
+	lost := newTransitions()
+	lost.compare(b, c)
+	lost.settle()
+	if c.ExitCode != 0 {
+		j.find(reason.VerificationFailed, "%q exited %d%s", c.Command, c.ExitCode, failedTests(c))
+		return
+	}
+	if c.Tests == nil && b.Tests != nil && b.Tests.Passed+b.Tests.Failed > 0 && j.rule != RuleFree {
+		j.find(reason.VerifierTampering, "%q exits 0, and of the %d tests of the base nothing is reported", c.Command, b.Tests.Passed+b.Tests.Failed)
+		return
+	}
+	j.consistent(b, c)
+	if j.rule != RuleFree && len(lost.missing) > 0 {
+		j.find(reason.VerifierTampering, "%q exits 0, but tests of the base did not run: %s", c.Command, some(list(lost.missing)))
+	} else if j.rule != RuleFree && fewer(b, c) {
+		j.find(reason.VerifierTampering, "%q exits 0 with %d tests run, %d on the base", c.Command, c.Tests.Passed+c.Tests.Failed, b.Tests.Passed+b.Tests.Failed)
+	} else if c.Runner != "" && (c.Tests == nil || c.Tests.Passed+c.Tests.Failed == 0) {
+		j.find(reason.VerificationFailed, "%q exits 0, but no test ran%s", c.Command, skippedTests(c))
+	}
+	if fresh := newFailures(b, c); len(fresh) > 0 {
+		j.find(reason.VerificationFailed, "%q exits 0, but tests fail that did not fail on the base: %s", c.Command, some(fresh))
+	}
+}
+
+// consistent holds the runner against itself.
+func (j *judgement) consistent(b, c *CommandResult) {
+	if c.direct && c.Tests != nil && c.Tests.Failed > 0 {
+		j.find(reason.VerifierTampering, "%q exits 0 although its runner reports %d failed tests", c.Command, c.Tests.Failed)
+	}
+	// A format that does not add up on the base either is one that this
+	// reader does not fully know.
+	if c.Runner != "" && !c.complete && (b.complete || b.Tests == nil) {
+		j.find(reason.VerificationFailed, "%q exits 0, but its report contradicts itself: %s", c.Command, strings.Join(c.Problems, "; "))
+	}
+}
+
+// fewer compares the numbers where the runner does not list its tests.
+func fewer(b, c *CommandResult) bool {
+	if b.Tests == nil || c.Tests == nil || b.PerTest != nil && c.PerTest != nil {
+		return false
+	}
+	return c.Tests.Passed+c.Tests.Failed < b.Tests.Passed+b.Tests.Failed
+}
+
+// newFailures are failing tests that did not fail on the base.
+func newFailures(b, c *CommandResult) []string {
+	if c.PerTest == nil && c.Tests != nil && c.Tests.Failed > 0 && (b.Tests == nil || c.Tests.Failed > b.Tests.Failed) {
+		return []string{fmt.Sprintf("%d without a name", c.Tests.Failed)}
+	}
+	var fresh []string
+	for id, o := range c.PerTest {
+		if o == results.Fail && b.PerTest[id] != results.Fail {
+			fresh = append(fresh, id)
+		}
+	}
+	slices.Sort(fresh)
+	return fresh
+}
+
+// some names a few of many.
+func some(ids []string) string {
+	const few = 5
+	if len(ids) <= few {
+		return strings.Join(ids, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(ids[:few], ", "), len(ids)-few)
+}
+
+func failedTests(c *CommandResult) string {
+	if c.Tests == nil {
+		return ""
+	}
+	if c.Tests.Failed == 0 {
+		return " without a failed test"
+	}
+	var failed []string
+	for _, id := range slices.Sorted(maps.Keys(c.PerTest)) {
+		if c.PerTest[id] == results.Fail {
+			failed = append(failed, id)
+		}
+	}
+	if len(failed) == 0 {
+		return fmt.Sprintf(", %d failed tests", c.Tests.Failed)
+	}
+	return ", failed: " + some(failed)
+}
+
+func skippedTests(c *CommandResult) string {
+	if c.Tests != nil && c.Tests.Skipped > 0 {
+		return fmt.Sprintf(", %d skipped", c.Tests.Skipped)
+	}
+	return ""
+}

@@ -1,0 +1,281 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"remit/proof/reason"
+	"remit/work/tree"
+)
+
+// overlays are the trees of the head phase, as changes to the baseline.
+type overlays struct {
+	head     []tree.Change // the tree that counts
+	unedited []tree.Change // the base's tests on the new code; only with edited
+	edited   bool          // the patch touches tests and the rule is extend
+	inBase   bool          // some of them are in the base
+	dropped  []string      // not applied to head
+	tests    []string      // paths of tests and runner configuration that the patch changes
+	deleted  []string      // those of them that the base has and the patch removes
+	findings []reason.Finding
+}
+
+// maxEntries bounds the walks over the baseline.
+const maxEntries = 1_000_000
+
+// lay sorts the patch by the tests rule and lays the held-out tests over it.
+func lay(p *Plan) (*overlays, error) {
+	root, err := os.OpenRoot(p.Lower)
+	if err != nil {
+		return nil, reason.Errorf(reason.InfrastructureFault, "opening the baseline checkout: %w", err)
+	}
+	defer root.Close()
+	patch, err := expand(root, p.Patch)
+	if err != nil {
+		return nil, err
+	}
+	o := &overlays{}
+	scripts := commandScripts(p.Commands)
+	kept := make(map[string]tree.Change)  // code
+	tests := make(map[string]tree.Change) // tests and runner configuration
+	for _, c := range patch {
+		if f := inadmissible(c); f != nil {
+			o.findings = append(o.findings, *f)
+			continue
+		}
+		isTest, finding := classify(root, p, c, scripts)
+		if finding != nil && p.Tests != RuleFree {
+			o.findings = append(o.findings, *finding)
+		}
+		if !isTest {
+			kept[c.Path] = c
+			continue
+		}
+		tests[c.Path] = c
+		if _, err := root.Lstat(c.Path); err == nil {
+			o.inBase = true
+		}
+		if c.Kind == tree.Delete {
+			o.deleted = append(o.deleted, c.Path)
+		}
+	}
+	o.tests = slices.Sorted(maps.Keys(tests))
+	slices.Sort(o.deleted)
+	o.compose(p, kept, tests)
+	return o, nil
+}
+
+// compose makes the trees of the rule.
+func (o *overlays) compose(p *Plan, kept, tests map[string]tree.Change) {
+	all := maps.Clone(kept)
+	maps.Copy(all, tests)
+	switch p.Tests {
+	case RuleProtect:
+		o.head, o.dropped = o.cover(kept, tests, p.HeldOut), o.tests
+	case RuleFree:
+		o.head = o.cover(all, nil, p.HeldOut)
+	default:
+		o.head = o.cover(all, nil, p.HeldOut)
+		if o.edited = len(tests) > 0; o.edited {
+			o.unedited = o.cover(kept, tests, p.HeldOut)
+		}
+	}
+}
+
+// cover lays the held-out files over changes. Files that the tree must have
+// (held-out ones, and the base's where a change was left out) must be
+// reachable: a patch that puts a file or a link where one of their directories
+// was has removed them in its own way.
+func (o *overlays) cover(changes, restored map[string]tree.Change, heldOut []tree.Change) []tree.Change {
+	needed := maps.Clone(restored)
+	if needed == nil {
+		needed = make(map[string]tree.Change)
+	}
+	for _, h := range heldOut {
+		needed[h.Path] = h
+	}
+	blocked := make(map[string]bool)
+	for p := range needed {
+		for dir := range parents(p) {
+			if c, inTheWay := changes[dir]; inTheWay && c.Kind != tree.Delete {
+				blocked[dir] = true
+				o.tampering(dir, "the patch puts a %s where the directory of %q is", c.Kind, p)
+			}
+		}
+	}
+	laid := make(map[string]tree.Change, len(changes)+len(heldOut))
+	for p, c := range changes {
+		for dir := range parents(p) {
+			if _, isFile := needed[dir]; isFile && c.Kind != tree.Delete {
+				blocked[p] = true
+				o.tampering(p, "the patch puts a directory where %q is", dir)
+			}
+		}
+		if !blocked[p] {
+			laid[p] = c
+		}
+	}
+	for _, h := range heldOut {
+		laid[h.Path] = h
+	}
+	return tree.Sorted(slices.Collect(maps.Values(laid)))
+}
+
+// parents yields the directories above p, the nearest first.
+func parents(p string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for dir := path.Dir(p); dir != "." && dir != "/"; dir = path.Dir(dir) {
+			if !yield(dir) {
+				return
+			}
+		}
+	}
+}
+
+func (o *overlays) tampering(p, format string, args ...any) {
+	f := reason.Finding{Code: reason.VerifierTampering, Path: p, Detail: fmt.Sprintf(format, args...)}
+	if !slices.Contains(o.findings, f) {
+		o.findings = append(o.findings, f)
+	}
+}
+
+// inadmissible is what no patch may hold.
+func inadmissible(c tree.Change) *reason.Finding {
+	switch {
+	case !tree.ValidPath(c.Path):
+		return &reason.Finding{Code: reason.PatchInvalid, Path: c.Path, Detail: "the path cannot be part of a tree"}
+	case c.Kind != tree.File && c.Kind != tree.Symlink && c.Kind != tree.Delete:
+		return &reason.Finding{Code: reason.PatchInvalid, Path: c.Path, Detail: fmt.Sprintf("a %s (%s) cannot be part of a patch", c.Kind, c.Note)}
+	case c.Kind == tree.Symlink && escapes(c.Path, c.Target):
+		return &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: fmt.Sprintf("a symbolic link out of the tree, to %q", c.Target)}
+	}
+	return nil
+}
+
+// escapes says whether a link leaves the tree by its text.
+func escapes(p, target string) bool {
+	joined := path.Join(path.Dir(p), target)
+	return path.IsAbs(target) || joined == ".." || strings.HasPrefix(joined, "../")
+}
+
+// classify says whether a change is to tests or to runner configuration, and
+// what is wrong with it under protect and extend.
+func classify(root *os.Root, p *Plan, c tree.Change, scripts map[string]bool) (bool, *reason.Finding) {
+	_, err := root.Lstat(c.Path)
+	inBase := err == nil
+	tampering := func(detail string) *reason.Finding {
+		if p.Tests != RuleExtend { // under protect it is left out
+			return nil
+		}
+		return &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: detail}
+	}
+	if runnerConfig(c.Path) {
+		if !inBase && c.Kind != tree.Delete {
+			return true, tampering("the patch adds configuration of the test runner")
+		}
+		return true, nil
+	}
+	if mixed, separable := mixedConfig(c.Path); mixed {
+		if before, after := partBefore(root, c.Path, p.Commands), partAfter(c, p.Commands); before != after {
+			if separable {
+				if !inBase {
+					return true, tampering("the patch adds configuration of the test runner")
+				}
+				return true, nil
+			}
+			return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: "the patch changes how the tests are built or run"}
+		}
+		return p.TestFiles(c.Path), nil
+	}
+	// A script that does not exist in the base cannot have been bent.
+	return p.TestFiles(c.Path) || scripts[c.Path] && inBase, nil
+}
+
+// partBefore and partAfter are the runner's part of a file in the base and
+// under the patch; a file that cannot be read has a part of its own.
+func partBefore(root *os.Root, p string, commands []string) string {
+	f, err := root.Open(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return runnerPart(p, nil, commands)
+	}
+	if err != nil {
+		return "unreadable in the base"
+	}
+	defer f.Close()
+	src, err := readCapped(f)
+	if err != nil {
+		return "unreadable in the base"
+	}
+	return runnerPart(p, src, commands)
+}
+
+func partAfter(c tree.Change, commands []string) string {
+	switch {
+	case c.Kind == tree.Delete:
+		return runnerPart(c.Path, nil, commands)
+	case c.Kind != tree.File || c.Open == nil:
+		return "not a file"
+	}
+	f, err := c.Open()
+	if err != nil {
+		return "unreadable in the patch"
+	}
+	defer f.Close()
+	src, err := readCapped(f)
+	if err != nil {
+		return "unreadable in the patch"
+	}
+	return runnerPart(c.Path, src, commands)
+}
+
+// expand writes out what a change of a whole directory stands for, so that
+// each test below it is seen: a deleted directory, and one that a file or a
+// link takes the place of.
+func expand(root *os.Root, patch []tree.Change) ([]tree.Change, error) {
+	var out []tree.Change
+	for _, c := range patch {
+		info, err := root.Lstat(c.Path)
+		if err != nil || !info.IsDir() || !tree.ValidPath(c.Path) {
+			out = append(out, c)
+			continue
+		}
+		files, err := filesBelow(root, c.Path)
+		if err != nil {
+			return nil, reason.Errorf(reason.InfrastructureFault, "reading the baseline below %q: %w", c.Path, err)
+		}
+		for _, f := range files {
+			out = append(out, tree.Change{Path: f, Kind: tree.Delete})
+		}
+		if c.Kind != tree.Delete {
+			out = append(out, c)
+		}
+	}
+	return out, nil
+}
+
+// filesBelow lists everything below dir that is not a directory, following no
+// link.
+func filesBelow(root *os.Root, dir string) ([]string, error) {
+	var files []string
+	seen := 0
+	err := fs.WalkDir(root.FS(), dir, func(p string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if seen++; seen > maxEntries {
+			return fmt.Errorf("more than %d entries", maxEntries)
+		}
+		if !d.IsDir() {
+			files = append(files, p)
+		}
+		return nil
+	})
+	return files, err
+}

@@ -1,0 +1,155 @@
+package verify
+
+import (
+	"strings"
+	"testing"
+
+	"remit/work/tree"
+)
+
+func TestDefaultTestPath(t *testing.T) {
+	t.Parallel()
+	for _, p := range []string{
+		"a_test.go", "x/y/a_test.go", "testdata/golden.txt", "pkg/testdata/a/b", "tests/helper.py", "test_a.py", "a/test_a.py", "a_test.py",
+		"conftest.py", "a/conftest.py", "pytest.ini", ".pytest.ini", "src/app.test.ts", "src/app.spec.jsx", "src/__tests__/a.js", "a/__snapshots__/x.snap",
+		"src/test/java/AppTest.java", "AppTests.cs", "spec/a_spec.rb", "go.work", ".env", "sitecustomize.py", "jest.config.js", ".cargo/config.toml",
+		"vendor/github.com/stretchr/testify/assert/assertions.go", "node_modules/jest/index.js", "pytest.py", "unittest/__init__.py", "__pycache__/a.cpython-311.pyc", "e2e/a.bats",
+	} {
+		if !DefaultTestPath(p) {
+			t.Errorf("%q is not seen", p)
+		}
+	}
+	for _, p := range []string{
+		"a.go", "testing.go", "latest/a.go", "contest.py", "attest.py", "cmd/attest/main.go", "src/app.ts", "README.md", "Makefile", "go.mod", "spec/openapi.yaml",
+		"protest_a.py", "tools/unittest/readme.md", "inspector.js", "vendor/github.com/x/y/z.go",
+	} {
+		if DefaultTestPath(p) {
+			t.Errorf("%q is taken for a test", p)
+		}
+	}
+}
+
+func TestRunnerPart(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name, path, before, after string
+		changed                   bool
+	}{
+		{"a requirement", "go.mod", "module a\ngo 1.26\n", "module a\ngo 1.26\nrequire b v1.0.0\n", false},
+		{"a replacement", "go.mod", "module a\n", "module a\nreplace b => ./b\n", true},
+		{"a toolchain", "go.mod", "module a\n", "module a\ntoolchain go1.30.0\n", true},
+		{"a runtime setting", "go.mod", "module a\ngo 1.26\n", "module a\ngo 1.26\ngodebug panicnil=1\n", true},
+		{"nonsense", "go.mod", "module a\n", "module a\nrepl", true},
+		{"a dependency", "package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"jest"},"dependencies":{"a":"1"}}`, false},
+		{"the test script", "package.json", `{"scripts":{"test":"jest"}}`, `{"scripts":{"test":"true"}}`, true},
+		{"a script that the command names", "package.json", `{"scripts":{"ci":"jest"}}`, `{"scripts":{"ci":"true"}}`, true},
+		{"another script", "package.json", `{"scripts":{"dev":"a"}}`, `{"scripts":{"dev":"b"}}`, false},
+		{"the project", "pyproject.toml", "[project]\nname='a'\n", "[project]\nname='b'\n", false},
+		{"pytest's table", "pyproject.toml", "[project]\n", "[project]\n[tool.pytest.ini_options]\naddopts='-k x'\n", true},
+		{"pytest's table, quoted", "pyproject.toml", "", "[\"tool\" . \"pytest\".ini_options]\naddopts='-k x'\n", true},
+		{"pytest's table, inline", "pyproject.toml", "", "tool.pytest.ini_options = {addopts='-k x'}\n", true},
+		{"pytest's section", "setup.cfg", "[metadata]\nname=a\n", "[metadata]\nname=a\n[tool:pytest]\naddopts=-k x\n", true},
+		{"metadata", "setup.cfg", "[metadata]\nname=a\n", "[metadata]\nname=b\n", false},
+		{"comments", "tox.ini", "[pytest]\na=1\n", "# more\n[pytest]\n\na=1\n", false},
+		{"a dependency of the build", "Cargo.toml", "[dependencies]\n", "[dependencies]\na='1'\n", false},
+		{"a patched crate", "Cargo.toml", "", "[patch.crates-io]\na={path='x'}\n", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			commands := []string{"npm run ci"}
+			if changed := runnerPart(tc.path, []byte(tc.before), commands) != runnerPart(tc.path, []byte(tc.after), commands); changed != tc.changed {
+				t.Errorf("changed: %t", changed)
+			}
+		})
+	}
+}
+
+func FuzzRunnerPart(f *testing.F) {
+	f.Add("go.mod", []byte("module a\nreplace b => ./c\n"))
+	f.Add("package.json", []byte(`{"scripts":{"test":"x"}}`))
+	f.Add("pyproject.toml", []byte("[tool.pytest.ini_options]\na=1\n"))
+	f.Fuzz(func(t *testing.T, name string, src []byte) {
+		if a, b := runnerPart(name, src, nil), runnerPart(name, src, nil); a != b {
+			t.Fatalf("%q and %q", a, b)
+		}
+	})
+}
+
+// lookOf is a composed tree as "+path" and "-path".
+func lookOf(changes []tree.Change) string {
+	var out []string
+	for _, c := range changes {
+		sign := "+"
+		if c.Kind == tree.Delete {
+			sign = "-"
+		}
+		out = append(out, sign+c.Path)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestLay(t *testing.T) {
+	t.Parallel()
+	base := files{
+		"a.py": "1", "test_a.py": "1", "conftest.py": "1", "pkg/b.py": "1", "pkg/test_b.py": "1", "run_tests.sh": "1", "Makefile": "1",
+		"pyproject.toml": "[project]\nname='a'\n[tool.pytest.ini_options]\naddopts='-q'\n",
+	}.write(t)
+	for _, tc := range []struct {
+		name           string
+		patch, heldOut files
+		rule           string
+		commands       string
+		head, unedited string
+		codes, dropped string
+	}{
+		{name: "code only", patch: files{"a.py": "2"}, head: "+a.py"},
+		{name: "a test is added", patch: files{"a.py": "2", "test_new.py": "2"}, head: "+a.py +test_new.py", unedited: "+a.py"},
+		{name: "a test is edited", patch: files{"a.py": "2", "test_a.py": "2"}, head: "+a.py +test_a.py", unedited: "+a.py"},
+		{name: "a test is edited, protect", rule: RuleProtect, patch: files{"a.py": "2", "test_a.py": "2", "conftest.py": deleted}, head: "+a.py", dropped: "conftest.py test_a.py"},
+		{name: "a test is edited, free", rule: RuleFree, patch: files{"a.py": "2", "test_a.py": "2"}, head: "+a.py +test_a.py"},
+		{name: "conftest is edited", patch: files{"conftest.py": "2"}, head: "+conftest.py", unedited: "none"},
+		{name: "conftest is added", patch: files{"pkg/conftest.py": "2"}, head: "+pkg/conftest.py", unedited: "none", codes: "verifier_tampering"},
+		{name: "conftest is added, protect", rule: RuleProtect, patch: files{"pkg/conftest.py": "2"}, dropped: "pkg/conftest.py"},
+		{name: "the project's name", patch: files{"pyproject.toml": "[project]\nname='b'\n[tool.pytest.ini_options]\naddopts='-q'\n"}, head: "+pyproject.toml"},
+		{name: "the runner's table", patch: files{"pyproject.toml": "[project]\nname='a'\n"}, head: "+pyproject.toml", unedited: "none"},
+		{name: "a directory with a test is deleted", patch: files{"pkg": deleted}, head: "-pkg/b.py -pkg/test_b.py", unedited: "-pkg/b.py"},
+		{name: "a file in place of a directory with a test", patch: files{"pkg": "x"}, head: "-pkg/b.py -pkg/test_b.py +pkg", unedited: "-pkg/b.py", codes: "verifier_tampering"},
+		{name: "a directory in place of a test", patch: files{"test_a.py": deleted, "test_a.py/x": "2"}, head: "-test_a.py +test_a.py/x", unedited: "none", codes: "verifier_tampering"},
+		{name: "held out wins", patch: files{"a.py": "2", "test_x.py": "2"}, heldOut: files{"test_x.py": "3"}, head: "+a.py +test_x.py", unedited: "+a.py +test_x.py"},
+		{name: "held out is blocked", patch: files{"hidden": "2"}, heldOut: files{"hidden/test_x.py": "3"}, head: "+hidden/test_x.py", codes: "verifier_tampering"},
+		{name: "a link out", patch: files{"l": linkText + "/etc/passwd", "m/n": linkText + "../../x", "o/p": linkText + "../a.py"}, head: "+o/p", codes: "verifier_tampering verifier_tampering"},
+		{name: "a bad path", patch: files{"../x": "1"}, codes: "patch_invalid"},
+		{name: "the script of the command", commands: "sh run_tests.sh", patch: files{"run_tests.sh": "2"}, head: "+run_tests.sh", unedited: "none"},
+		{name: "a script of nobody", patch: files{"run_tests.sh": "2"}, head: "+run_tests.sh"},
+		{name: "the makefile of the command", commands: "cd . && make check", patch: files{"Makefile": "2"}, head: "+Makefile", unedited: "none"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			p := Plan{Lower: base, Patch: tc.patch.changes(), HeldOut: tc.heldOut.changes(), Tests: tc.rule, Commands: []string{"pytest"}}
+			if tc.commands != "" {
+				p.Commands = []string{tc.commands}
+			}
+			if err := p.check(); err != nil {
+				t.Fatal(err)
+			}
+			o, err := lay(&p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unedited := lookOf(o.unedited)
+			if o.edited && unedited == "" {
+				unedited = "none"
+			}
+			if lookOf(o.head) != tc.head || unedited != tc.unedited || codes(o.findings) != tc.codes || strings.Join(o.dropped, " ") != tc.dropped {
+				t.Errorf("head %q unedited %q findings %v dropped %q", lookOf(o.head), unedited, o.findings, o.dropped)
+			}
+		})
+	}
+	special := Plan{Lower: base, Patch: []tree.Change{{Path: "f", Kind: tree.Special, Note: "fifo"}}}
+	if err := special.check(); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := lay(&special); err != nil || codes(o.findings) != "patch_invalid" || len(o.head) != 0 {
+		t.Errorf("%v %+v", err, o)
+	}
+}

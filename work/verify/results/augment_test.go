@@ -1,0 +1,94 @@
+package results
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAugment(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ in, want, runner string }{
+		{"go test ./...", "go test -json -count=1 ./...", GoTest},
+		{"go test -json ./...", "go test -count=1 -json ./...", GoTest},
+		{"go test -count=3 -v ./a", "go test -json -count=3 -v ./a", GoTest},
+		{"go test --count 2 ./a", "go test -json --count 2 ./a", GoTest},
+		{"CGO_ENABLED=0 go -C sub test 'a b' -args -json", "CGO_ENABLED=0 go -C sub test -json -count=1 'a b' -args -json", GoTest},
+		{"go test -c ./a", "go test -c ./a", ""},
+		{"go test -json=false ./a", "go test -json=false ./a", ""},
+		{"go test -list . ./a", "go test -list . ./a", ""},
+		{"go build ./...", "go build ./...", ""},
+		{"go test ./... | tee log", "go test ./... | tee log", ""},
+		{"go test ./... && true", "go test ./... && true", ""},
+		{"sh -c 'go test ./...'", "sh -c 'go test ./...'", ""},
+		{"go test $(cat pkgs)", "go test $(cat pkgs)", ""},
+		{"go test ./... # comment", "go test ./... # comment", ""},
+		{"go test ./...\ntrue", "go test ./...\ntrue", ""},
+		{"pytest", "pytest -v -rap", Pytest},
+		{"/usr/bin/pytest -q tests", "/usr/bin/pytest -q tests -v -rap", Pytest},
+		{"python3 -m pytest 'tests/test_a.py::test_x[a b]'", "python3 -m pytest 'tests/test_a.py::test_x[a b]' -v -rap", Pytest},
+		{"python3.11 -B -X dev -m pytest tests -- x", "python3.11 -B -X dev -m pytest tests -v -rap -- x", Pytest},
+		{"pytest --collect-only", "pytest --collect-only", ""},
+		{"python -m unittest", "python -m unittest -v", Unittest},
+		{"python -m unittest discover -s tests", "python -m unittest discover -s tests -v", Unittest},
+		{"python -m unittest -v", "python -m unittest -v", Unittest},
+		{"python -m unittest -q", "python -m unittest -q", ""},
+		{"python -c 'import pytest'", "python -c 'import pytest'", ""},
+		{"python -m coverage run -m pytest", "python -m coverage run -m pytest", ""},
+		{"python x.py -m pytest", "python x.py -m pytest", ""},
+		{"make test", "make test", ""},
+		{`go test "./a`, `go test "./a`, ""},
+		{"", "", ""},
+		{"A=1", "A=1", ""},
+	} {
+		t.Run(tc.in, func(t *testing.T) {
+			t.Parallel()
+			got, runner, ok := Augment(tc.in)
+			if got != tc.want || runner != tc.runner || ok != (tc.runner != "") {
+				t.Errorf("got %q %q %t, want %q %q", got, runner, ok, tc.want, tc.runner)
+			}
+		})
+	}
+}
+
+func TestSelect(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ in, want string }{
+		{"go test -run TestA ./... -args x", "go test -json -count=1 -run TestA ./... -run TestX -args x"},
+		{"pytest -k other tests", "pytest -k other tests -v -rap -k TestX"},
+		{"python -m unittest tests.test_a", "python -m unittest tests.test_a -v -k TestX"},
+	} {
+		if got, ok := Select(tc.in, "TestX"); got != tc.want || !ok {
+			t.Errorf("got %q %t, want %q", got, ok, tc.want)
+		}
+	}
+	if got, ok := Select("make test", "TestX"); ok {
+		t.Errorf("narrowed %q", got)
+	}
+}
+
+// FuzzAugment: whatever the command, only the known flags are added and every
+// byte of the command stays in its order.
+func FuzzAugment(f *testing.F) {
+	for _, s := range []string{"go test ./...", "A=1 pytest 'x y' -- z", `python3 -m unittest "a\"b"`, "go test -args -json"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, command string) {
+		run, runner, ok := Augment(command)
+		if !ok {
+			if run != command || runner != "" {
+				t.Fatalf("changed %q to %q without recognising it", command, run)
+			}
+			return
+		}
+		rest := run
+		for _, added := range []string{" -json -count=1", " -count=1", " -json", " -v -rap", " -v"} {
+			if strings.Replace(run, added, "", 1) == command {
+				rest = command
+				break
+			}
+		}
+		if rest != command && run != command {
+			t.Fatalf("%q became %q", command, run)
+		}
+	})
+}

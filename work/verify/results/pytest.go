@@ -1,0 +1,197 @@
+package results
+
+import (
+	"io"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+var (
+	pytestStart   = regexp.MustCompile(`^=+ test session starts .*=+$|^=+ test session starts =+$`)
+	pytestHeader  = regexp.MustCompile(`^={3,} .+ ={3,}$`)
+	pytestSummary = regexp.MustCompile(`^={3,} short test summary info ={3,}$`)
+	pytestVerbose = regexp.MustCompile(`^(\S.*?::.*?) (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)(?: \(.*\))?\s*(?:\[ *\d+%\])?$`)
+	pytestWorker  = regexp.MustCompile(`^\[gw\d+\] (?:\[ *\d+%\] )?(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS) (\S.*::.*?)\s*$`)
+	pytestSkipped = regexp.MustCompile(`^SKIPPED \[(\d+)\] `)
+	pytestLast    = regexp.MustCompile(`^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+|no tests ran|no tests collected) in [0-9.]+s(?: \([0-9:]+\))?(?: =+)?$`)
+	pytestCount   = regexp.MustCompile(`(\d+) ([a-z]+)`)
+)
+
+// pytestSession is one session: a command may run pytest more than once.
+type pytestSession struct {
+	verbose  []Test // from the progress lines of -v; only skips are taken when a summary exists
+	summary  []Test
+	counted  map[string]int // summary lines by category
+	progress bool           // before the first section header
+	inside   bool           // within a short test summary
+}
+
+// readPytest reads pytest's terminal report. The identity of a test is its node
+// id; a file that cannot be collected is a failed test named as the file.
+//
+// The code under test prints into the middle of the report (captured output of
+// each test), never behind the short test summary: so the last summary before
+// the line of counts is the one that stands.
+func readPytest(r io.Reader) (*Report, error) {
+	var c collector
+	var total counts
+	sessions, s := 0, newPytestSession()
+	in := newLines(r, &c)
+	for {
+		line, ok := in.text()
+		if !ok {
+			break
+		}
+		switch {
+		case pytestStart.MatchString(line):
+			s = newPytestSession()
+			s.progress = true
+		case pytestSummary.MatchString(line):
+			s.progress, s.inside, s.summary, s.counted = false, true, nil, make(map[string]int)
+		case pytestLast.MatchString(line):
+			sessions++
+			total.add(s.end(&c, line))
+			s = newPytestSession()
+		case pytestHeader.MatchString(line):
+			s.progress = s.progress && strings.Contains(line, "test session starts")
+			s.inside = false
+		case s.inside:
+			s.summaryLine(line)
+		case s.progress:
+			s.progressLine(line)
+		}
+	}
+	if in.err != nil {
+		return nil, in.err
+	}
+	rep := c.report(Pytest)
+	rep.settle(total)
+	rep.Complete = rep.Complete && sessions > 0
+	return rep, nil
+}
+
+func newPytestSession() *pytestSession { return &pytestSession{counted: make(map[string]int)} }
+
+var pytestOutcome = map[string]Outcome{
+	"PASSED": Pass, "XPASS": Pass, "FAILED": Fail, "ERROR": Fail, "SKIPPED": Skip, "XFAIL": Skip,
+}
+
+func (s *pytestSession) progressLine(line string) {
+	if len(s.verbose) >= MaxTests {
+		return
+	}
+	if m := pytestVerbose.FindStringSubmatch(line); m != nil {
+		s.verbose = append(s.verbose, Test{ID: m[1], Outcome: pytestOutcome[m[2]]})
+	} else if m := pytestWorker.FindStringSubmatch(line); m != nil {
+		s.verbose = append(s.verbose, Test{ID: m[2], Outcome: pytestOutcome[m[1]]})
+	}
+}
+
+func (s *pytestSession) summaryLine(line string) {
+	if m := pytestSkipped.FindStringSubmatch(line); m != nil {
+		n, _ := strconv.Atoi(m[1])
+		s.counted["SKIPPED"] += n
+		return
+	}
+	word, id, _ := strings.Cut(line, " ")
+	outcome, known := pytestOutcome[word]
+	if !known || id == "" || len(s.summary) >= MaxTests {
+		return
+	}
+	if word != "PASSED" { // which has no reason
+		id = cutReason(id)
+	}
+	s.counted[word]++
+	id = strings.TrimSpace(id)
+	s.summary = append(s.summary, Test{id, outcome, !strings.Contains(id, "::")})
+}
+
+// cutReason removes " - message" from a summary line. A parameter in brackets
+// may contain the separator itself.
+func cutReason(id string) string {
+	first := strings.Index(id, " - ")
+	if first < 0 {
+		return id
+	}
+	if open := strings.IndexByte(id, '['); open >= 0 && open < first {
+		if end := strings.Index(id[open:], "] - "); end >= 0 {
+			return id[:open+end+1]
+		}
+		if strings.HasSuffix(id, "]") {
+			return id
+		}
+	}
+	return id[:first]
+}
+
+// counts are the numbers of a runner's own summary. known is false when the
+// runner printed none.
+type counts struct {
+	known                   bool
+	passed, failed, skipped int
+	unlisted                bool // some counted test has no line of its own
+}
+
+func (t *counts) add(o counts) {
+	t.known = t.known || o.known
+	t.passed, t.failed, t.skipped = t.passed+o.passed, t.failed+o.failed, t.skipped+o.skipped
+	t.unlisted = t.unlisted || o.unlisted
+}
+
+// settle takes the numbers of the summary where not every test has a line.
+func (r *Report) settle(t counts) {
+	if t.known && t.unlisted {
+		r.Listed = false
+		r.Passed, r.Failed, r.Skipped = max(t.passed, r.Passed), max(t.failed, r.Failed), max(t.skipped, r.Skipped)
+	}
+}
+
+// end files a session at its line of counts and holds the two together.
+func (s *pytestSession) end(c *collector, last string) counts {
+	said := make(map[string]int)
+	for _, m := range pytestCount.FindAllStringSubmatch(pytestLast.FindStringSubmatch(last)[1], -1) {
+		n, err := strconv.Atoi(m[1])
+		if err != nil || n > MaxInput {
+			c.lose("an impossible number in the last line")
+			n = 0
+		}
+		said[strings.TrimSuffix(m[2], "s")] += n
+	}
+	t := counts{known: true, passed: said["passed"] + said["xpassed"], failed: said["failed"] + said["error"], skipped: said["skipped"] + said["xfailed"]}
+
+	seen := make(map[string]bool, len(s.summary))
+	for _, test := range s.summary {
+		seen[test.ID] = true
+		c.put(test)
+	}
+	skipped := s.counted["XFAIL"]
+	perLine := map[Outcome]int{}
+	for _, test := range s.verbose {
+		perLine[test.Outcome]++
+		// The summary does not name what was skipped; without a summary the
+		// progress lines are all there is.
+		if !seen[test.ID] {
+			c.add(test.ID, test.Outcome)
+			if test.Outcome == Skip {
+				skipped++
+			}
+		}
+	}
+	listedPasses := max(s.counted["PASSED"]+s.counted["XPASS"], perLine[Pass])
+	t.unlisted = listedPasses < t.passed || skipped < t.skipped || max(s.counted["FAILED"]+s.counted["ERROR"], perLine[Fail]) < t.failed
+	s.compare(c, said)
+	return t
+}
+
+// compare reports where the summary lines exceed or fall short of the counts.
+// A category without lines was not asked for (-r) and says nothing.
+func (s *pytestSession) compare(c *collector, said map[string]int) {
+	names := map[string]string{"PASSED": "passed", "FAILED": "failed", "ERROR": "error", "SKIPPED": "skipped", "XFAIL": "xfailed", "XPASS": "xpassed"}
+	for word := range maps.Keys(s.counted) {
+		if lines, number := s.counted[word], said[names[word]]; lines != number {
+			c.lose("%d %s lines, but the last line says %d", lines, word, number)
+		}
+	}
+}

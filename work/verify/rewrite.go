@@ -1,0 +1,143 @@
+package verify
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"remit/work/tree"
+)
+
+// rewritten lists the test files and runner configuration that are not the
+// same after a run as they were laid out before it: code under test that edits
+// the tests between two commands, or a process that waits for its moment. Data
+// below testdata and the like may change, since updating a snapshot is what
+// some tests do.
+func (p *Plan) rewritten(changes, laid []tree.Change) []string {
+	root, err := os.OpenRoot(p.Lower)
+	if err != nil {
+		return nil // the run itself could not have started
+	}
+	defer root.Close()
+	before := make(map[string]tree.Change, len(laid))
+	for _, c := range laid {
+		before[c.Path] = c
+	}
+	scripts := commandScripts(p.Commands)
+	var out []string
+	for _, c := range changes {
+		if c.Kind == tree.Delete {
+			out = append(out, deletedTests(root, before, c.Path, scripts)...)
+			continue
+		}
+		if !watched(c.Path, scripts) {
+			continue
+		}
+		same, existed := sameAsBefore(root, before, c)
+		if !same && (existed || runnerConfig(c.Path)) {
+			out = append(out, c.Path)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// watched says whether a file is the source of a test or steers a runner.
+// Caches that runners write are neither.
+func watched(p string, scripts map[string]bool) bool {
+	for _, cache := range []string{"__pycache__", ".pytest_cache", "node_modules"} {
+		if slices.Contains(strings.Split(p, "/"), cache) {
+			return false
+		}
+	}
+	if strings.HasSuffix(p, ".pyc") || strings.HasSuffix(p, ".snap") {
+		return false
+	}
+	return testNames.MatchString(path.Base(p)) || runnerConfig(p) || scripts[p]
+}
+
+// sameAsBefore compares a file after the run with what was laid out: the
+// change over the base, or the base. existed is false when neither had it.
+func sameAsBefore(root *os.Root, before map[string]tree.Change, after tree.Change) (same, existed bool) {
+	was, laid := before[after.Path]
+	switch {
+	case laid && was.Kind == tree.Delete:
+		return false, false
+	case laid && was.Kind != after.Kind:
+		return false, true
+	case laid && was.Kind == tree.Symlink:
+		return was.Target == after.Target, true
+	case laid:
+		return sameContent(was.Open, after.Open), true
+	}
+	info, err := root.Lstat(after.Path)
+	if err != nil {
+		return false, false
+	}
+	if !info.Mode().IsRegular() {
+		target, err := root.Readlink(after.Path)
+		return err == nil && after.Kind == tree.Symlink && target == after.Target, true
+	}
+	return after.Kind == tree.File && sameContent(func() (io.ReadCloser, error) { return root.Open(after.Path) }, after.Open), true
+}
+
+// deletedTests are the watched files that went away with p: p itself, or
+// everything below it.
+func deletedTests(root *os.Root, before map[string]tree.Change, p string, scripts map[string]bool) []string {
+	gone := make(map[string]bool)
+	if info, err := root.Lstat(p); err == nil {
+		gone[p] = !info.IsDir()
+		if info.IsDir() {
+			files, _ := filesBelow(root, p)
+			for _, f := range files {
+				gone[f] = true
+			}
+		}
+	}
+	for path, c := range before {
+		if path == p || strings.HasPrefix(path, p+"/") {
+			gone[path] = c.Kind != tree.Delete // the patch deleted it, not the run
+		}
+	}
+	var out []string
+	for f, is := range gone {
+		if is && watched(f, scripts) {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func sameContent(a, b func() (io.ReadCloser, error)) bool {
+	if a == nil || b == nil {
+		return false
+	}
+	x, err := a()
+	if err != nil {
+		return false
+	}
+	defer x.Close()
+	y, err := b()
+	if err != nil {
+		return false
+	}
+	defer y.Close()
+	return equalReaders(bufio.NewReader(x), bufio.NewReader(y))
+}
+
+func equalReaders(x, y io.ByteReader) bool {
+	for {
+		a, errA := x.ReadByte()
+		b, errB := y.ReadByte()
+		switch {
+		case errors.Is(errA, io.EOF) && errors.Is(errB, io.EOF):
+			return true
+		case errA != nil || errB != nil || a != b:
+			return false
+		}
+	}
+}
