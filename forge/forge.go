@@ -1,0 +1,79 @@
+// Package forge exports the change of a sealed session: as a mail patch, as a
+// commit on a new branch, as JUnit XML. An export is made from the evidence
+// alone and carries the digest of the receipt, so that whoever gets it can ask
+// for the bundle and check that it is the same change.
+//
+// A commit message names the engine as an assistant and the receipt as the
+// proof; it never signs anything off, which only a person can do.
+package forge
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"remit/proof/canon"
+	"remit/proof/evidence"
+)
+
+// change is what an export needs of a session.
+type change struct {
+	dir     string
+	report  *evidence.Report
+	receipt evidence.Receipt
+	title   string
+	digest  string // of RECEIPT.json
+}
+
+func open(dir string) (*change, error) {
+	c := &change{dir: dir}
+	raw, err := os.ReadFile(filepath.Join(dir, evidence.ReceiptFile))
+	if err != nil {
+		return nil, fmt.Errorf("reading the receipt: %w", err)
+	}
+	if err := evidence.DecodeReceipt(raw, &c.receipt); err != nil {
+		return nil, err
+	}
+	c.digest = canon.Digest(raw)
+	if raw, err = os.ReadFile(filepath.Join(dir, evidence.ReportFile)); err != nil {
+		return nil, fmt.Errorf("reading the report: %w", err)
+	}
+	if c.report, err = evidence.ReadReport(raw); err != nil {
+		return nil, fmt.Errorf("reading the report: %w", err)
+	}
+	if raw, err = os.ReadFile(filepath.Join(dir, evidence.ContractFile)); err != nil {
+		return nil, fmt.Errorf("reading the contract: %w", err)
+	}
+	c.title, err = evidence.TitleOf(raw)
+	return c, err
+}
+
+// subject is the first line of a commit message: one line, not too long.
+func (c *change) subject() string {
+	title := strings.Join(strings.Fields(c.title), " ")
+	const limit = 72
+	if runes := []rune(title); len(runes) > limit {
+		title = string(runes[:limit-1]) + "…"
+	}
+	return title
+}
+
+// body is the rest of it.
+func (c *change) body() string {
+	var b strings.Builder
+	verified := "Verified"
+	if c.report.Status != evidence.StatusPass {
+		verified = "NOT verified (" + c.report.Status + ")"
+	}
+	fmt.Fprintf(&b, "%s by Remit on a fresh checkout of %s:\n", verified, c.receipt.BaselineCommit)
+	for i, command := range c.receipt.Verification.CommandsRun {
+		fmt.Fprintf(&b, "- %s (exit %d)\n", strings.Join(strings.Fields(command), " "), c.receipt.Verification.ExitCodes[i])
+	}
+	if n := c.receipt.IssueNumber; n != nil {
+		fmt.Fprintf(&b, "\nIssue: #%d\n", *n)
+	}
+	fmt.Fprintf(&b, "\nRemit-Session: %s\nRemit-Policy-Bundle: %s\nRemit-Trajectory: %s\nAssisted-by: %s %s\nVerified-Patch-Receipt: %s\n",
+		c.receipt.SessionID, c.receipt.PolicyBundleID, c.receipt.TrajectoryHash, c.receipt.Engine.Name, c.receipt.Engine.Version, c.digest)
+	return b.String()
+}

@@ -1,0 +1,129 @@
+package forge
+
+import (
+	"bufio"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"remit/proof/evidence"
+)
+
+// The elements of JUnit XML that every reader knows.
+type (
+	testSuites struct {
+		XMLName  xml.Name    `xml:"testsuites"`
+		Name     string      `xml:"name,attr"`
+		Tests    int         `xml:"tests,attr"`
+		Failures int         `xml:"failures,attr"`
+		Skipped  int         `xml:"skipped,attr"`
+		Suites   []testSuite `xml:"testsuite"`
+	}
+	testSuite struct {
+		Name     string     `xml:"name,attr"`
+		Tests    int        `xml:"tests,attr"`
+		Failures int        `xml:"failures,attr"`
+		Skipped  int        `xml:"skipped,attr"`
+		Time     string     `xml:"time,attr"`
+		Cases    []testCase `xml:"testcase"`
+	}
+	testCase struct {
+		Class   string    `xml:"classname,attr"`
+		Name    string    `xml:"name,attr"`
+		Failure *failure  `xml:"failure,omitempty"`
+		Skipped *struct{} `xml:"skipped,omitempty"`
+	}
+	failure struct {
+		Message string `xml:"message,attr"`
+	}
+)
+
+// JUnit writes the verification of the session in dir: a suite for each
+// command in each phase, with a case for the command itself and, where the
+// runner's results are known, one for each test.
+func JUnit(w io.Writer, dir string) error {
+	c, err := open(dir)
+	if err != nil {
+		return err
+	}
+	results, err := readResults(dir)
+	if err != nil {
+		return err
+	}
+	doc := testSuites{Name: c.receipt.SessionID}
+	for _, run := range c.report.Verification {
+		s := testSuite{Name: run.Phase + ": " + run.Command, Time: fmt.Sprintf("%.3f", float64(run.DurationMS)/1000)}
+		own := testCase{Class: run.Phase, Name: run.Command}
+		if !run.Passed {
+			own.Failure = &failure{fmt.Sprintf("exit code %d", run.ExitCode)}
+		}
+		s.add(own)
+		for _, r := range results {
+			if r.Phase == run.Phase && r.Command == run.Command {
+				s.add(caseOf(r))
+			}
+		}
+		doc.Tests, doc.Failures, doc.Skipped = doc.Tests+s.Tests, doc.Failures+s.Failures, doc.Skipped+s.Skipped
+		doc.Suites = append(doc.Suites, s)
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	enc := xml.NewEncoder(w)
+	enc.Indent("", "  ")
+	if err := enc.Encode(doc); err != nil {
+		return fmt.Errorf("writing JUnit XML: %w", err)
+	}
+	_, err = io.WriteString(w, "\n")
+	return err
+}
+
+func (s *testSuite) add(c testCase) {
+	s.Tests++
+	if c.Failure != nil {
+		s.Failures++
+	}
+	if c.Skipped != nil {
+		s.Skipped++
+	}
+	s.Cases = append(s.Cases, c)
+}
+
+func caseOf(r evidence.TestResult) testCase {
+	c := testCase{Class: r.Phase, Name: r.Test}
+	switch r.Outcome {
+	case "fail":
+		c.Failure = &failure{"failed"}
+	case "skip":
+		c.Skipped = new(struct{})
+	}
+	return c
+}
+
+// readResults reads the per-test results, if the run has any.
+func readResults(dir string) ([]evidence.TestResult, error) {
+	f, err := os.Open(filepath.Join(dir, evidence.TestResultsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the test results: %w", err)
+	}
+	defer f.Close()
+	var out []evidence.TestResult
+	dec := json.NewDecoder(bufio.NewReader(f))
+	for {
+		var r evidence.TestResult
+		if err := dec.Decode(&r); errors.Is(err, io.EOF) {
+			return out, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("reading the test results: %w", err)
+		}
+		out = append(out, r)
+	}
+}

@@ -1,0 +1,81 @@
+// Package engine is the seam between Remit and the coding agents that it
+// drives. An engine says who it is and how its process is started; the harness
+// starts that process in the sandbox, captures what it wrote and lets the
+// verifier judge. An engine never judges itself: what it prints becomes
+// events, never a verdict.
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"remit/proof/evidence"
+	"remit/work/sandbox"
+)
+
+// Engine drives one coding agent.
+type Engine interface {
+	// Identity names the engine and the digest of what it would execute. It
+	// must not start the agent. A *reason.Error with provider_unavailable says
+	// that the agent cannot be had on this machine.
+	Identity(ctx context.Context) (evidence.EngineIdentity, error)
+	// Invocation says how to start the agent for one task.
+	Invocation(ctx context.Context, t Task) (*Invocation, error)
+}
+
+// Task is what an engine is told.
+type Task struct {
+	Title        string
+	Instructions string
+	// InBaseline reports whether the baseline holds a file at a relative path.
+	InBaseline func(path string) bool
+}
+
+// Invocation is a process inside the sandbox.
+type Invocation struct {
+	Argv  []string
+	Env   map[string]string
+	Binds []sandbox.Bind // files lent to the sandbox, read-only
+	// Protocol interprets the agent's stdout as it arrives. Nil means that the
+	// output is not a protocol and the whole command is one tool call.
+	Protocol func(emit func(Event)) Protocol
+}
+
+// Protocol receives the agent's stdout, then tells how the agent ended.
+type Protocol interface {
+	Line(line []byte)
+	// End is called once, after the process is dead.
+	End() End
+}
+
+// EventKind says what an event is.
+type EventKind string
+
+// The normalized kinds.
+const (
+	ToolCall   EventKind = "tool_call"
+	ToolResult EventKind = "tool_result"
+	Message    EventKind = "message"
+	Usage      EventKind = "usage"
+)
+
+// Event is one normalized event of an agent.
+type Event struct {
+	Kind   EventKind
+	ID     string          // of the tool call, for calls and results
+	Tool   string          // calls
+	Params json.RawMessage // calls
+	Output string          // results: hashed, never stored whole
+	Exit   *int            // results, when the tool has an exit code
+	OK     bool            // results
+	Paths  []string        // results: paths that the agent says it changed
+	Text   string          // messages
+	Usage  evidence.MeteredUsage
+}
+
+// End is what the agent's protocol says at its end.
+type End struct {
+	Complete bool   // the protocol ended as it should
+	Summary  string // the agent's own words
+	Problem  string // why it is not complete
+}

@@ -1,0 +1,140 @@
+package harness
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"remit/law/task"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/tree"
+	"remit/work/workspace"
+)
+
+// patched is what the engine's changes became.
+type patched struct {
+	imported *workspace.Imported
+	sha256   string
+	bytes    int64
+}
+
+// importChanges makes a git tree of what the engine left in the sandbox. It
+// happens whatever the engine's end was: work that was done is kept.
+func (r *run) importChanges(ctx context.Context, changes []tree.Change) error {
+	imported, err := r.store.Import(ctx, r.base.Tree, changes)
+	if err != nil {
+		return fmt.Errorf("importing the engine's changes: %w", err)
+	}
+	r.links = linksOf(changes)
+	r.patched = &patched{imported: imported}
+	return nil
+}
+
+// capture writes patch.diff: the exact difference between two git trees, with
+// no work tree involved.
+func (r *run) capture(ctx context.Context) error {
+	s := r.begin(evidence.StepPatch, evidence.PlanPatch, map[string]string{"base_tree": r.base.Tree})
+	out, err := r.writePatch(ctx)
+	if err != nil {
+		s.end(journal.Failed, nil, err.Error())
+		return err
+	}
+	s.end(status(out.Blockers), out, fmt.Sprintf("%d file(s), %d bytes", len(out.Files), out.PatchBytes))
+	return nil
+}
+
+func (r *run) writePatch(ctx context.Context) (evidence.PatchCaptured, error) {
+	im := r.patched.imported
+	out := evidence.PatchCaptured{BaseTree: r.base.Tree, HeadTree: im.Tree}
+	f, err := os.OpenFile(filepath.Join(r.session.Dir, evidence.PatchFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return out, writeFailure(evidence.PatchFile, err)
+	}
+	sum := sha256.New()
+	n := new(counter)
+	r.changed, err = r.store.Diff(ctx, r.base.Tree, im.Tree, io.MultiWriter(f, sum, n))
+	if closeErr := f.Close(); err == nil && closeErr != nil {
+		err = writeFailure(evidence.PatchFile, closeErr)
+	}
+	if err != nil {
+		return out, fmt.Errorf("writing the patch: %w", err)
+	}
+	r.patched.sha256, r.patched.bytes = "sha256:"+hex.EncodeToString(sum.Sum(nil)), n.n
+	out.PatchSHA256, out.PatchBytes = r.patched.sha256, n.n
+	for _, c := range r.changed {
+		out.Files = append(out.Files, evidence.ChangedFile{Path: evidence.DisplayPath(c.Path), Op: c.Op, OldMode: c.OldMode, NewMode: c.NewMode,
+			Added: c.Added, Removed: c.Removed, Binary: c.Binary})
+	}
+	for _, p := range im.Ignored {
+		out.Ignored = append(out.Ignored, evidence.DisplayPath(p))
+	}
+	for _, f := range im.Refused {
+		out.Refused = append(out.Refused, f.Path)
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: f.Path + ": " + f.Detail, Evidence: evidence.JournalFile})
+	}
+	return out, r.recordArtifact(evidence.PatchFile)
+}
+
+// counter counts bytes.
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
+}
+
+// checkWrites holds every changed path against the envelope. This is the check
+// that counts: it looks at the final diff, after everything that could change
+// it is dead. A step that already has a blocker stops the run only after it,
+// so that the report names the paths in any case.
+func (r *run) checkWrites(context.Context) error {
+	ops := make([]task.WriteOp, len(r.changed))
+	for i, c := range r.changed {
+		ops[i] = task.WriteOp{Path: c.Path, Op: task.Op(c.Op), OldMode: c.OldMode, NewMode: c.NewMode, LinkTarget: r.links[c.Path]}
+	}
+	findings := r.Contract.Envelope().Check(ops)
+	out := evidence.WritesChecked{AllowedWritesPassed: len(findings) == 0}
+	for _, f := range findings {
+		out.Offending = append(out.Offending, f.Path)
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: f.Path + ": " + f.Detail, Evidence: evidence.PatchFile})
+	}
+	if len(r.changed) == 0 && r.Contract.ExpectDiff && len(r.blockersSoFar()) == 0 {
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.NoDiff,
+			Message: "the engine changed nothing, and the task expects a change", Evidence: evidence.PatchFile})
+	}
+	r.note(evidence.StepWrites, "writes", status(out.Blockers), nil, out)
+	r.recordProof("allowed-writes", map[string]any{
+		"allowed_writes_passed": out.AllowedWritesPassed, "allowed_paths": r.Contract.AllowedPaths, "forbidden_paths": r.Contract.ForbiddenPaths,
+		"protected_paths": task.ProtectedPaths(), "checked_paths": len(r.changed), "offending": orNone(out.Offending)})
+	if len(out.Blockers) > 0 {
+		r.tell(evidence.StepWrites, "failed", out.Blockers[0].Message)
+	} else {
+		r.tell(evidence.StepWrites, "completed", fmt.Sprintf("%d path(s) inside the contract", len(ops)))
+	}
+	if len(r.blockersSoFar()) > 0 {
+		return errStopped
+	}
+	return nil
+}
+
+func orNone(list []string) []string {
+	if list == nil {
+		return []string{}
+	}
+	return list
+}
+
+// blockersSoFar folds the journal as it stands.
+func (r *run) blockersSoFar() []evidence.Blocker {
+	var out []evidence.Blocker
+	for _, e := range r.w.Entries() {
+		out = append(out, evidence.BlockersOf(e)...)
+	}
+	return out
+}

@@ -1,0 +1,56 @@
+package harness
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+)
+
+// The operator's outcomes.
+const (
+	Accepted = "accepted"
+	Rejected = "rejected"
+)
+
+// Decide records what the operator makes of a run that has ended. It is apart
+// from the verdict and never changes it; the bundle is sealed anew over the
+// longer journal. Only a run that passed can be accepted, and an outcome is
+// given once.
+func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*evidence.Report, error) {
+	st, err := s.Inspect()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case st.Phase == Running:
+		return nil, reason.Errorf(reason.SessionBusy, "session %s is still running", s.ID)
+	case st.Phase == Interrupted:
+		return nil, reason.Errorf(reason.Interrupted, "session %s stopped at %s and has no verdict", s.ID, st.At)
+	case st.Report.OperatorOutcome != "pending":
+		return nil, reason.Errorf(reason.OutcomeGiven, "session %s is already %s", s.ID, st.Report.OperatorOutcome)
+	case outcome == Accepted && st.Report.Status != evidence.StatusPass:
+		return nil, reason.Errorf(reason.NotAcceptable, "session %s ended as %s and cannot be accepted", s.ID, st.Report.Status).
+			WithHint("read why with `remit show %s`; `remit reject` records that you will not take it", s.ID)
+	}
+	w, err := journal.Continue(s.Journal())
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	now := clock()
+	if _, err := w.Append(journal.Step{StepID: "outcome", Name: evidence.StepOutcome, Status: journal.Completed, StartedAt: now, CompletedAt: now,
+		Outputs: evidence.Outcome{Outcome: outcome, Reason: why, Actor: actor}}); err != nil {
+		return nil, fmt.Errorf("writing the journal: %w", err)
+	}
+	if err := w.Sync(); err != nil {
+		return nil, fmt.Errorf("writing the journal: %w", err)
+	}
+	if err := writeAndSeal(s, w.Entries()); err != nil {
+		return nil, fmt.Errorf("sealing the bundle anew: %w", err)
+	}
+	return evidence.ReportOf(slices.Clone(w.Entries()))
+}

@@ -1,0 +1,235 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"time"
+
+	"remit/law/task"
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/engine"
+	"remit/work/sandbox"
+	"remit/work/tree"
+	"remit/work/workspace"
+)
+
+// copyWorkspace takes the fingerprint of the source and gets the baseline's
+// tree, from the cache if it is there.
+func (r *run) copyWorkspace(ctx context.Context) error {
+	s := r.begin(evidence.StepWorkspace, evidence.PlanWorkspace, map[string]string{"baseline_commit": r.base.Commit, "baseline_tree": r.base.Tree})
+	err := r.checkoutBaseline(ctx)
+	if err != nil {
+		s.end(journal.Failed, nil, err.Error())
+		return fmt.Errorf("copying the baseline: %w", err)
+	}
+	s.end(journal.Completed, evidence.WorkspaceCopied{BaselineTree: r.base.Tree, Files: int64(r.checkout.Files), Bytes: r.checkout.Bytes, CacheWarm: r.checkout.Warm},
+		fmt.Sprintf("%d files", r.checkout.Files))
+	return nil
+}
+
+// checkoutBaseline looks at the source while the tree is written: the two do
+// not touch each other.
+func (r *run) checkoutBaseline(ctx context.Context) error {
+	type look struct {
+		print *workspace.Fingerprint
+		err   error
+	}
+	looked := make(chan look, 1)
+	go func() {
+		print, err := r.source.Fingerprint(ctx)
+		looked <- look{print, err}
+	}()
+	err := func() (err error) {
+		if r.store, err = workspace.NewStore(ctx, r.work+"/store.git", r.source, r.base); err != nil {
+			return err
+		}
+		cache, err := workspace.OpenCache(r.Home.CacheDir())
+		if err != nil {
+			return err
+		}
+		r.checkout, err = cache.Checkout(ctx, r.store, r.base.Tree)
+		return err
+	}()
+	l := <-looked
+	if err != nil {
+		return err
+	}
+	r.before = l.print
+	return l.err
+}
+
+// runEngine starts the engine in the sandbox and waits for its whole process
+// tree to be gone.
+func (r *run) runEngine(ctx context.Context) error {
+	inv, err := r.Engine.Invocation(ctx, engine.Task{Title: r.Contract.Title, Instructions: r.Contract.Instructions,
+		InBaseline: r.inBaseline})
+	if err != nil {
+		return err
+	}
+	argv := displayArgv(inv.Argv)
+	argvDigest, err := canon.DigestOf(argv)
+	if err != nil {
+		return fmt.Errorf("digesting the command line: %w", err)
+	}
+	s := r.begin(evidence.StepEngine, evidence.PlanEngine, evidence.EngineStarted{
+		Engine: r.opened.Engine.Name, Argv: argv, ArgvSHA256: argvDigest, Network: string(r.Contract.Network)})
+	out, err := r.openStreams(inv, argv)
+	if err != nil {
+		s.end(journal.Failed, evidence.EngineFinished{}, err.Error())
+		return err
+	}
+	started := time.Now()
+	res, runErr := r.Sandbox.Run(ctx, sandbox.Spec{
+		Lower: r.checkout.Dir, Env: inv.Env, Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work,
+		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
+	})
+	finished, err := r.engineFinished(res, out, time.Since(started), runErr)
+	s.end(status(finished.Blockers), finished, engineDetail(finished))
+	if err != nil {
+		return err
+	}
+	if res != nil {
+		if captureErr := r.importChanges(ctx, res.Changes); captureErr != nil {
+			return captureErr
+		}
+	}
+	if runErr != nil {
+		return fmt.Errorf("running the engine: %w", runErr)
+	}
+	return nil
+}
+
+// inBaseline reports whether the baseline has something at a relative path.
+func (r *run) inBaseline(path string) bool {
+	root, err := os.OpenRoot(r.checkout.Dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_, err = root.Lstat(path)
+	return err == nil
+}
+
+// engineFinished turns the sandbox's result into the outputs of engine.run.
+func (r *run) engineFinished(res *sandbox.Result, out *streams, took time.Duration, runErr error) (evidence.EngineFinished, error) {
+	f := evidence.EngineFinished{DurationMS: took.Milliseconds()}
+	if res != nil {
+		for _, c := range res.Changes {
+			r.paths = append(r.paths, c.Path)
+		}
+		f.Caps, f.Layer, f.OOMKilled = caps(res.Caps), res.Layer, res.OOMKilled
+		f.Usage = evidence.ResourceUsage{CPUMillis: res.Usage.CPUMillis, PeakMemoryBytes: res.Usage.PeakMemoryBytes, WallMillis: res.Usage.WallMillis}
+		if len(res.Commands) > 0 {
+			c := res.Commands[0]
+			f.ProcessStarted, f.Signal, f.TimedOut, f.OutputExceeded = c.Started, c.Signal, c.TimedOut, c.OutputExceeded
+			if c.Started {
+				f.ExitCode = &c.ExitCode
+			}
+		}
+	}
+	end, err := out.finish(r, f)
+	f.Summary = end.Summary
+	f.StdoutSHA256, f.StdoutBytes = out.stdout.digest(), out.stdout.size
+	f.StderrSHA256, f.StderrBytes = out.stderr.digest(), out.stderr.size
+	if runErr == nil {
+		f.Blockers = engineBlockers(f, end)
+	}
+	return f, err
+}
+
+// engineBlockers says why an engine's end is not acceptable. Its exit code
+// alone never makes a success; that is the verifier's word.
+func engineBlockers(f evidence.EngineFinished, end engine.End) []evidence.Blocker {
+	block := func(code reason.Code, format string, args ...any) []evidence.Blocker {
+		return []evidence.Blocker{{Code: code, Message: fmt.Sprintf(format, args...), Evidence: stderrFile}}
+	}
+	switch {
+	case !f.ProcessStarted:
+		return block(reason.ProviderUnavailable, "the engine's program could not be started in the sandbox")
+	case f.TimedOut:
+		return block(reason.Timeout, "the engine did not end in time and was stopped after %s", time.Duration(f.DurationMS)*time.Millisecond)
+	case f.OutputExceeded:
+		return block(reason.OutputLimit, "the engine printed more than the output limit and was stopped")
+	case f.OOMKilled && *f.ExitCode != 0:
+		return block(reason.ResourceLimit, "the engine ran into the memory limit")
+	case *f.ExitCode != 0:
+		return block(reason.EngineFailed, "the engine exited with code %d", *f.ExitCode)
+	case !end.Complete:
+		return block(reason.AgentProtocolFailed, "the engine's output is not complete: %s", end.Problem)
+	}
+	return nil
+}
+
+func engineDetail(f evidence.EngineFinished) string {
+	if len(f.Blockers) > 0 {
+		return f.Blockers[0].Message
+	}
+	return fmt.Sprintf("exit 0 after %s", time.Duration(f.DurationMS)*time.Millisecond)
+}
+
+func displayArgv(argv []string) []string {
+	out := make([]string, len(argv))
+	for i, a := range argv {
+		out[i] = evidence.DisplayPath(a)
+	}
+	return out
+}
+
+func caps(in []sandbox.Cap) []evidence.Cap {
+	out := make([]evidence.Cap, len(in))
+	for i, c := range in {
+		out[i] = evidence.Cap{Name: c.Name, Limit: c.Limit, Enforced: c.Enforced, How: c.How, Observed: c.Observed}
+	}
+	return out
+}
+
+// limitsOf are the contract's limits, where it states any.
+func limitsOf(c *task.Contract) sandbox.Limits {
+	return sandbox.Limits{CPUsMilli: int(c.Limits.CPUsMilli), MemoryMB: int(c.Limits.MemoryMB), Pids: int(c.Limits.Pids),
+		DiskMB: int(c.Limits.DiskMB), OutputBytes: c.Limits.OutputBytes, Wall: c.Budget.Wall()}
+}
+
+// toolCalled and toolReturned journal one tool call of the agent.
+func (r *run) toolCalled(id, tool string, params json.RawMessage) error {
+	hash, err := canon.DigestOf(params)
+	if err != nil {
+		return err
+	}
+	now := r.clock()
+	r.append(journal.Step{StepID: id, Name: evidence.StepTool, Status: journal.Started, StartedAt: now,
+		Inputs: evidence.ToolCalled{ID: id, Tool: tool, Params: params, ParamsHash: hash}})
+	return nil
+}
+
+func (r *run) toolReturned(id string, began time.Time, back evidence.ToolReturned) {
+	state := journal.Completed
+	if !back.OK {
+		state = journal.Failed
+	}
+	r.append(journal.Step{StepID: id, Name: evidence.StepTool, Status: state, StartedAt: began, CompletedAt: r.clock(), Outputs: back})
+}
+
+// sideEffects names changed paths as a receipt does.
+func sideEffects(paths []string) []evidence.SideEffect {
+	out := make([]evidence.SideEffect, len(paths))
+	for i, p := range paths {
+		out[i] = evidence.SideEffect{Type: "file", Path: evidence.DisplayPath(p)}
+	}
+	return out
+}
+
+// linksOf collects the symlinks among changes.
+func linksOf(changes []tree.Change) map[string]string {
+	links := map[string]string{}
+	for _, c := range changes {
+		if c.Kind == "symlink" {
+			links[c.Path] = c.Target
+		}
+	}
+	return links
+}

@@ -1,0 +1,78 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"remit/law/task"
+	"remit/proof/canon"
+	"remit/proof/reason"
+	"remit/work/tree"
+)
+
+// HeldOutDir holds the held-out tests of a session by the hex of their digest,
+// so that a bundle can be verified again from itself.
+const HeldOutDir = "held-out"
+
+// maxHeldOut bounds one held-out test.
+const maxHeldOut = 16 << 20
+
+// keepHeldOut puts the held-out tests of the contract among the evidence, now
+// that the engine is dead, and gives them to the verifier.
+func (r *run) keepHeldOut() ([]tree.Change, error) {
+	for _, h := range r.Contract.HeldOutTests {
+		name := heldOutName(h.SHA256)
+		if r.artifact[name] {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(r.Contract.Dir, filepath.FromSlash(h.Source)))
+		if err != nil {
+			return nil, fmt.Errorf("reading the held-out test %q: %w", h.Source, err)
+		}
+		if canon.Digest(content) != h.SHA256 {
+			return nil, reason.Errorf(reason.ArtifactDigest, "the held-out test %q changed while the run went on", h.Source)
+		}
+		file := filepath.Join(r.session.Dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return nil, writeFailure(name, err)
+		}
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			return nil, writeFailure(name, err)
+		}
+		if err := r.recordArtifact(name); err != nil {
+			return nil, err
+		}
+	}
+	return heldOutFrom(os.DirFS(r.session.Dir), r.Contract)
+}
+
+// heldOutFrom takes the held-out tests of a contract from its evidence and
+// checks their digests.
+func heldOutFrom(files fs.FS, c *task.Contract) ([]tree.Change, error) {
+	var out []tree.Change
+	for _, h := range c.HeldOutTests {
+		content, err := fs.ReadFile(files, heldOutName(h.SHA256))
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, reason.Errorf(reason.ArtifactMissing, "the held-out test %q is not in the evidence", h.Path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the held-out test %q: %w", h.Path, err)
+		}
+		if canon.Digest(content) != h.SHA256 {
+			return nil, reason.Errorf(reason.ArtifactDigest, "the held-out test %q is not the one that the contract names", h.Path)
+		}
+		text := string(content)
+		out = append(out, tree.Change{Path: h.Path, Kind: tree.File, Size: int64(len(text)),
+			Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
+	}
+	return out, nil
+}
+
+func heldOutName(digest string) string {
+	return HeldOutDir + "/" + strings.TrimPrefix(digest, "sha256:")
+}

@@ -1,0 +1,43 @@
+package harness
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// Local is what this machine knows of a session and evidence must not tell:
+// where the source repository lies.
+type Local struct {
+	Repo string `json:"repo"`
+}
+
+func (h Home) localFile(id string) string { return filepath.Join(h.Dir, "local", id+".json") }
+
+// SaveLocal remembers the source repository of a session.
+func (h Home) SaveLocal(id string, l Local) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(h.localFile(id)), 0o700); err != nil {
+		return fmt.Errorf("remembering the repository: %w", err)
+	}
+	return os.WriteFile(h.localFile(id), b, 0o600)
+}
+
+// LoadLocal returns what is known of a session, empty if nothing is.
+func (h Home) LoadLocal(id string) (Local, error) {
+	var l Local
+	b, err := os.ReadFile(h.localFile(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	return l, json.Unmarshal(b, &l)
+}

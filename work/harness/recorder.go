@@ -1,0 +1,105 @@
+package harness
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"remit/proof/evidence"
+	"remit/proof/journal"
+)
+
+// Progress is told what a run does, as it happens.
+type Progress interface {
+	// Step says that a step began ("started") or how it ended.
+	Step(name, status, detail string)
+	// Output is one line that the engine or a verification command printed.
+	Output(line string)
+}
+
+// recorder appends steps to the journal. Its first failure sticks: a run whose
+// journal cannot be written stops, and says so.
+type recorder struct {
+	w        *journal.Writer
+	clock    func() time.Time
+	progress Progress
+
+	mu  sync.Mutex
+	err error
+}
+
+// step is one that has started.
+type step struct {
+	r       *recorder
+	id      string
+	name    string
+	inputs  any
+	started time.Time
+}
+
+// begin appends the started entry of a step that takes time.
+func (r *recorder) begin(name, id string, inputs any) *step {
+	s := &step{r, id, name, inputs, r.clock()}
+	r.append(journal.Step{StepID: id, Name: name, Status: journal.Started, StartedAt: s.started, Inputs: inputs})
+	r.tell(name, "started", "")
+	return s
+}
+
+// end appends the second entry.
+func (s *step) end(status journal.Status, outputs any, detail string) {
+	s.r.append(journal.Step{StepID: s.id, Name: s.name, Status: status, StartedAt: s.started, CompletedAt: s.r.clock(), Inputs: s.inputs, Outputs: outputs})
+	s.r.sync()
+	s.r.tell(s.name, string(status), detail)
+}
+
+// note appends a step that takes no time.
+func (r *recorder) note(name, id string, status journal.Status, inputs, outputs any) {
+	now := r.clock()
+	r.append(journal.Step{StepID: id, Name: name, Status: status, StartedAt: now, CompletedAt: now, Inputs: inputs, Outputs: outputs})
+}
+
+// tell reports a step to the progress view.
+func (r *recorder) tell(name, status, detail string) {
+	if r.progress != nil {
+		r.progress.Step(name, status, detail)
+	}
+}
+
+func (r *recorder) append(s journal.Step) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return
+	}
+	if _, err := r.w.Append(s); err != nil {
+		r.err = fmt.Errorf("writing the journal: %w", err)
+	}
+}
+
+func (r *recorder) sync() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		if err := r.w.Sync(); err != nil {
+			r.err = fmt.Errorf("writing the journal: %w", err)
+		}
+	}
+}
+
+func (r *recorder) failed() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// errStopped ends the pipeline early: the blockers are in the journal and what
+// is left to do is to seal.
+var errStopped = errors.New("the run is stopped by a blocker")
+
+func status(blockers []evidence.Blocker) journal.Status {
+	if len(blockers) > 0 {
+		return journal.Failed
+	}
+	return journal.Completed
+}

@@ -1,0 +1,147 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"remit/law/task"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/sandbox"
+	"remit/work/verify"
+	"remit/work/workspace"
+)
+
+// Reproduction rebuilds a change from its evidence alone.
+type Reproduction struct {
+	Evidence fs.FS  // a session directory or the content of a bundle, already audited
+	Repo     string // any clone that has the baseline commit
+	Home     Home
+	Sandbox  sandbox.Driver
+	Repeat   int
+	Log      io.Writer // receives every verification command with its output
+	Progress Progress
+}
+
+// Reproduced is what came of it.
+type Reproduced struct {
+	SessionID      string           `json:"session_id"`
+	Status         string           `json:"status"`          // of the verification just made
+	RecordedStatus string           `json:"recorded_status"` // in the receipt
+	BaselineCommit string           `json:"baseline_commit"`
+	PatchSHA256    string           `json:"patch_sha256"`
+	HeadTree       string           `json:"head_tree"`
+	Verification   *verify.Verdict  `json:"verification"`
+	Findings       []reason.Finding `json:"findings"`
+}
+
+// Reproduce applies the recorded patch to the baseline in the given repository,
+// compares the tree with the recorded one and runs the verifier again. The
+// repository is only read.
+func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
+	rec, err := readRecord(req.Evidence)
+	if err != nil {
+		return nil, err
+	}
+	out := &Reproduced{SessionID: rec.receipt.SessionID, RecordedStatus: rec.receipt.Status, BaselineCommit: rec.receipt.BaselineCommit,
+		PatchSHA256: *rec.receipt.PatchSHA256, Findings: []reason.Finding{}}
+	source, err := workspace.OpenSource(ctx, req.Repo)
+	if err != nil {
+		return nil, err
+	}
+	base, err := source.Resolve(ctx, rec.receipt.BaselineCommit)
+	if err != nil {
+		return nil, err
+	}
+	work, err := os.MkdirTemp("", "remit-reproduce-")
+	if err != nil {
+		return nil, fmt.Errorf("making a work directory: %w", err)
+	}
+	defer os.RemoveAll(work)
+	store, err := workspace.NewStore(ctx, filepath.Join(work, "store.git"), source, base)
+	if err != nil {
+		return nil, err
+	}
+	defer store.Close()
+	patch, err := req.Evidence.Open(evidence.PatchFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the patch: %w", err)
+	}
+	defer patch.Close()
+	if out.HeadTree, err = store.Apply(ctx, base.Tree, patch); err != nil {
+		return nil, err
+	}
+	if out.HeadTree != *rec.receipt.HeadTree {
+		out.Status = string(reason.StatusOf(reason.TreeMismatch))
+		out.Findings = append(out.Findings, reason.Finding{Code: reason.TreeMismatch, Path: evidence.PatchFile,
+			Detail: fmt.Sprintf("gives tree %s here, the receipt says %s", out.HeadTree, *rec.receipt.HeadTree)})
+		return out, nil
+	}
+	verdict, err := rec.verifyAgain(ctx, req, store, base)
+	if err != nil {
+		return nil, err
+	}
+	out.Verification, out.Status = verdict, verdict.Status
+	out.Findings = append(out.Findings, verdict.Findings...)
+	return out, nil
+}
+
+// record is what a bundle says that must be rebuilt.
+type record struct {
+	receipt  evidence.Receipt
+	contract *task.Contract
+}
+
+func readRecord(files fs.FS) (*record, error) {
+	rec := new(record)
+	raw, err := fs.ReadFile(files, evidence.ReceiptFile)
+	if err != nil {
+		return nil, fmt.Errorf("reading the receipt: %w", err)
+	}
+	if err := evidence.DecodeReceipt(raw, &rec.receipt); err != nil {
+		return nil, err
+	}
+	if rec.receipt.PatchSHA256 == nil || rec.receipt.HeadTree == nil {
+		return nil, reason.Errorf(reason.ArtifactMissing, "the run captured no patch, so there is nothing to rebuild")
+	}
+	if raw, err = fs.ReadFile(files, evidence.ContractFile); err != nil {
+		return nil, fmt.Errorf("reading the contract: %w", err)
+	}
+	rec.contract, err = task.ParseCanonical(evidence.ContractFile, bytes.TrimSuffix(raw, []byte("\n")))
+	return rec, err
+}
+
+func (rec *record) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline) (*verify.Verdict, error) {
+	cache, err := workspace.OpenCache(req.Home.CacheDir())
+	if err != nil {
+		return nil, err
+	}
+	checkout, err := cache.Checkout(ctx, store, base.Tree)
+	if err != nil {
+		return nil, err
+	}
+	defer checkout.Release()
+	changes, err := store.Changes(ctx, base.Tree, *rec.receipt.HeadTree)
+	if err != nil {
+		return nil, err
+	}
+	held, err := heldOutFrom(req.Evidence, rec.contract)
+	if err != nil {
+		return nil, err
+	}
+	c := rec.contract
+	return verify.Run(ctx, req.Sandbox, verify.Plan{
+		Lower: checkout.Dir, Patch: changes, HeldOut: held, Tests: string(c.Tests), Commands: c.VerificationCommands,
+		Repeat: max(1, req.Repeat), Limits: limitsOf(c), Log: req.Log,
+		OnEvent: func(e verify.Event) {
+			if req.Progress != nil {
+				req.Progress.Output(eventLine(e))
+			}
+		},
+	})
+}

@@ -1,0 +1,205 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/google/uuid"
+
+	"remit/law/task"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/engine"
+	"remit/work/sandbox"
+	"remit/work/workspace"
+)
+
+// Request is one run.
+type Request struct {
+	Home     Home
+	Repo     string // the source repository, never written
+	Contract *task.Contract
+	Engine   engine.Engine
+	// Disabled is set when the policy switches the engine off.
+	Disabled bool
+	// Sandbox is nil when no driver works here; the run is then blocked.
+	Sandbox sandbox.Driver
+	// ExplicitNone says that the user asked by name for no confinement.
+	ExplicitNone bool
+	// Approver is who approved this contract, "" when nobody did.
+	Approver string
+	Repeat   int // verifier repetitions, at least 1
+	Build    evidence.Build
+	Progress Progress
+	Clock    func() time.Time
+}
+
+// Outcome is a run that has ended, whatever its status.
+type Outcome struct {
+	Session Session
+	Report  *evidence.Report
+}
+
+// run is the state of one pipeline: each step reads what earlier ones left.
+type run struct {
+	Request
+	*recorder
+	session  Session
+	work     string // temporary, removed at the end
+	source   *workspace.Source
+	base     workspace.Baseline
+	store    *workspace.Store
+	checkout *workspace.Checkout
+	before   *workspace.Fingerprint
+	patched  *patched
+	changed  []workspace.FileChange
+	links    map[string]string // symlinks that the engine left: path to target
+	paths    []string          // what the engine's process changed, before any rule
+	opened   evidence.RunOpened
+	artifact map[string]bool // blobs already recorded
+}
+
+// Run executes a request. An error means that there is no session (bad input,
+// nothing was started) or that its evidence could not be completed; the error
+// then says where the work is kept. Everything else is an Outcome.
+func Run(ctx context.Context, req Request) (*Outcome, error) {
+	if req.Clock == nil {
+		req.Clock = time.Now
+	}
+	source, err := workspace.OpenSource(ctx, req.Repo)
+	if err != nil {
+		return nil, err
+	}
+	base, err := source.Resolve(ctx, req.Contract.Base)
+	if err != nil {
+		return nil, err
+	}
+	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
+	if r.opened, err = r.open(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.create(); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(r.work)
+	defer r.w.Close()
+	r.pipeline(ctx)
+	return r.seal()
+}
+
+// open collects all that the run depends on: the inputs of journal entry 0.
+func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
+	c := r.Contract
+	identity, err := r.Engine.Identity(ctx)
+	if err != nil {
+		return evidence.RunOpened{}, err
+	}
+	digest, err := c.Digest()
+	if err != nil {
+		return evidence.RunOpened{}, fmt.Errorf("digesting the contract: %w", err)
+	}
+	audit, err := uuid.NewV7()
+	if err != nil {
+		return evidence.RunOpened{}, fmt.Errorf("making an id: %w", err)
+	}
+	o := evidence.RunOpened{
+		RunIDAudit: audit.String(), CaseID: c.TaskID, Title: c.Title, ContractSHA256: digest, PolicyBundleID: c.PolicyBundleID,
+		Remit: r.Build, Engine: identity, RepoRoot: "target", BaselineCommit: r.base.Commit, BaselineTree: r.base.Tree,
+		MutationMode: c.MutationMode.String(), ApprovalRequired: c.ApprovalRequired || c.RiskClass.NeedsApproval(), ExpectDiff: c.ExpectDiff,
+		SourceAdmission: "not_required", ModelAdmission: "not_required", VerificationCommands: c.VerificationCommands,
+		Host: evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},
+	}
+	if c.Issue != nil {
+		o.IssueNumber = c.Issue.Number
+	}
+	if r.Sandbox != nil {
+		d := r.Sandbox.Describe()
+		o.Host.Sandbox = evidence.SandboxFacts{Driver: d.Driver, Version: d.Version, Layer: d.Layer, NotEnforced: d.NotEnforced}
+	}
+	o.RunID, err = evidence.RunIDOf(o)
+	return o, err
+}
+
+// create makes the session directory, its journal and a work directory.
+func (r *run) create() error {
+	var tail [3]byte
+	if _, err := rand.Read(tail[:]); err != nil {
+		return fmt.Errorf("making an id: %w", err)
+	}
+	now := r.Clock().UTC()
+	id := fmt.Sprintf("%s-%s-%s", now.Format("20060102T150405Z"), r.Contract.TaskID, hex.EncodeToString(tail[:]))
+	r.session = Session{id, filepath.Join(r.Home.Sessions(), id)}
+	if err := os.MkdirAll(r.session.Dir, 0o700); err != nil {
+		return fmt.Errorf("making the session directory: %w", err)
+	}
+	w, err := journal.Create(r.session.Journal(), id)
+	if err != nil {
+		return err
+	}
+	r.recorder = &recorder{w: w, clock: r.Clock, progress: r.Progress}
+	r.work = filepath.Join(r.Home.workDir(), id)
+	if err := os.MkdirAll(r.work, 0o700); err != nil {
+		w.Close()
+		return fmt.Errorf("making the work directory: %w", err)
+	}
+	return nil
+}
+
+// pipeline runs the steps until one stops. Blockers are in the journal; what
+// is no blocker is an infrastructure fault and becomes one here.
+func (r *run) pipeline(ctx context.Context) {
+	defer r.release()
+	for _, step := range []func(context.Context) error{
+		r.admit, r.copyWorkspace, r.runEngine, r.capture, r.checkWrites, r.verify,
+	} {
+		err := step(ctx)
+		if err == nil {
+			err = r.failed()
+		}
+		if err == nil && ctx.Err() == nil {
+			continue
+		}
+		r.stop(ctx, err)
+		break
+	}
+	r.proveSource(context.WithoutCancel(ctx))
+}
+
+// stop records why the pipeline ended early, unless a step already has.
+func (r *run) stop(ctx context.Context, err error) {
+	if err == errStopped && ctx.Err() == nil {
+		return
+	}
+	blocker := evidence.Blocker{Code: reason.InfrastructureFault, Message: "the run could not go on", Evidence: evidence.TraceFile}
+	switch {
+	case ctx.Err() != nil:
+		blocker.Code, blocker.Message = reason.Cancelled, "the run was cancelled"
+		if cause := context.Cause(ctx); cause != nil && cause != context.Canceled {
+			blocker.Message += ": " + r.scrub(cause.Error())
+		}
+	default:
+		if code := reason.CodeOf(err); code != "" {
+			blocker.Code = code
+		}
+		blocker.Message = r.scrub(err.Error())
+	}
+	r.note(evidence.StepStopped, "stop", journal.Failed, nil, blockersOnly{[]evidence.Blocker{blocker}})
+	r.tell("stopped", "failed", blocker.Message)
+}
+
+// release gives back the cached tree and the store.
+func (r *run) release() {
+	if r.checkout != nil {
+		r.checkout.Release()
+	}
+	if r.store != nil {
+		_ = r.store.Close() // its directory goes with the work directory anyway
+	}
+}

@@ -1,0 +1,222 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"remit/proof/bundle"
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+)
+
+// proveSource looks at the source again and at the tree that the engine stood
+// on: nothing of either may have changed.
+func (r *run) proveSource(ctx context.Context) {
+	if r.before == nil {
+		return
+	}
+	out := evidence.SourceChecked{}
+	after, err := r.source.Fingerprint(ctx)
+	if err != nil {
+		out.Blockers = []evidence.Blocker{{Code: reason.InfrastructureFault, Message: r.scrub(err.Error()), Evidence: evidence.ProofsDir + "/source-nonmutation.json"}}
+	} else if out.Differs = r.before.Compare(after); len(out.Differs) > 0 {
+		out.Mutated = true
+		out.Blockers = []evidence.Blocker{{Code: reason.SourceRepositoryMutated,
+			Message: "the source repository changed while the run went on: " + named(out.Differs), Evidence: evidence.ProofsDir + "/source-nonmutation.json"}}
+	}
+	r.note(evidence.StepSourceChecked, "source", status(out.Blockers), nil, out)
+	r.recordProof("source-nonmutation", map[string]any{"before": r.before, "after": after, "differs": orNone(out.Differs), "mutated": out.Mutated})
+	r.recordProof("workspace-clean", r.workspaceProof(ctx))
+}
+
+// workspaceProof says that the engine started from the baseline's tree and
+// that the tree below its workspace is still that.
+func (r *run) workspaceProof(ctx context.Context) map[string]any {
+	proof := map[string]any{"baseline_commit": r.base.Commit, "baseline_tree": r.base.Tree, "ended_clean": false, "refused": []string{}}
+	if r.checkout == nil {
+		return proof
+	}
+	err := r.checkout.Verify(ctx)
+	proof["baseline_intact"] = err == nil
+	if err != nil {
+		r.note(evidence.StepStopped, "workspace-check", journal.Failed, nil, blockersOnly{[]evidence.Blocker{{
+			Code: reason.InfrastructureFault, Message: "the cached baseline changed: " + r.scrub(err.Error()), Evidence: evidence.ProofsDir + "/workspace-clean.json"}}})
+	}
+	if r.patched != nil {
+		var refused []string
+		for _, f := range r.patched.imported.Refused {
+			refused = append(refused, f.Path)
+		}
+		proof["refused"], proof["ended_clean"] = orNone(refused), len(refused) == 0 && err == nil
+	}
+	return proof
+}
+
+// recordProof journals a proof; it becomes proofs/<name>.json.
+func (r *run) recordProof(name string, body any) {
+	r.note(evidence.StepProof, "proof-"+name, journal.Completed, evidence.ProofRecorded{Name: name}, body)
+}
+
+// recordArtifact reads a blob back, hashes it and journals the digest.
+func (r *run) recordArtifact(name string) error {
+	path := filepath.Join(r.session.Dir, filepath.FromSlash(name))
+	f, err := os.Open(path)
+	if err != nil {
+		return writeFailure(name, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return writeFailure(name, err)
+	}
+	digest, size, err := canon.DigestReader(f)
+	if err != nil {
+		return writeFailure(name, err)
+	}
+	now := r.clock()
+	written := info.ModTime()
+	if first := r.startedAt(); written.Before(first) {
+		written = first // a coarse file clock may lag behind ours by a tick
+	}
+	r.artifact[name] = true
+	r.append(journal.Step{StepID: "artifact-" + name, Name: evidence.StepArtifact, Status: journal.Completed, StartedAt: now, CompletedAt: now,
+		Outputs: evidence.ArtifactRecorded{Path: name, SHA256: digest, Bytes: size, WrittenAt: stamp(written), CheckedAt: stamp(now)}})
+	return nil
+}
+
+// stamp is a time as the journal writes it.
+func stamp(t time.Time) string { return t.UTC().Format(journal.TimeFormat) }
+
+func (r *run) startedAt() time.Time {
+	entries := r.w.Entries()
+	if len(entries) == 0 {
+		return r.clock()
+	}
+	t, err := time.Parse(journal.TimeFormat, entries[0].StartedAt)
+	if err != nil {
+		return r.clock()
+	}
+	return t
+}
+
+// seal completes the evidence: the blobs that every session has, the verdict,
+// the projections and, last, the manifest.
+func (r *run) seal() (*Outcome, error) {
+	if err := r.completeBlobs(); err != nil {
+		r.note(evidence.StepStopped, "blobs", journal.Failed, nil, blockersOnly{[]evidence.Blocker{writeBlocker(r, err)}})
+	}
+	if err := r.complete(); err != nil {
+		return nil, r.unsealed(err)
+	}
+	if err := writeAndSeal(r.session, r.w.Entries()); err != nil {
+		r.note(evidence.StepStopped, "seal", journal.Failed, nil, blockersOnly{[]evidence.Blocker{writeBlocker(r, err)}})
+		if again := r.complete(); again == nil {
+			// With the failure in the journal the rest may still fit.
+			if writeAndSeal(r.session, r.w.Entries()) == nil {
+				return r.outcome()
+			}
+		}
+		return nil, r.unsealed(err)
+	}
+	return r.outcome()
+}
+
+// unsealed says that the evidence is incomplete and where it lies.
+func (r *run) unsealed(err error) error {
+	e := reason.Errorf(reason.ArtifactWriteFailure, "the evidence could not be completed: %w", err)
+	e.File = r.session.Dir
+	return e.WithHint("what was done is kept in that directory; nothing claims a pass")
+}
+
+func (r *run) outcome() (*Outcome, error) {
+	rep, err := r.session.Report()
+	return &Outcome{r.session, rep}, err
+}
+
+// complete appends the verdict.
+func (r *run) complete() error {
+	verdict, err := evidence.Verdict(r.w.Entries())
+	if err != nil {
+		return err
+	}
+	state := journal.Completed
+	if verdict.Status != evidence.StatusPass {
+		state = journal.Failed
+	}
+	r.note(evidence.StepRunCompleted, "run", state, nil, verdict)
+	r.sync()
+	if err := r.failed(); err != nil {
+		return err
+	}
+	r.tell(evidence.StepRunCompleted, verdict.Status, "")
+	return nil
+}
+
+// completeBlobs makes sure that patch.diff and test.log are there and recorded.
+func (r *run) completeBlobs() error {
+	for _, blob := range []struct {
+		name    string
+		content []byte
+	}{{evidence.PatchFile, nil}, {evidence.TestLogFile, r.notRunLog()}} {
+		name := blob.name
+		if r.artifact[name] {
+			continue
+		}
+		f, err := os.OpenFile(filepath.Join(r.session.Dir, name), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if errors.Is(err, fs.ErrExist) {
+			err = r.recordArtifact(name)
+		} else if err == nil {
+			_, err = f.Write(blob.content)
+			if closeErr := f.Close(); err == nil {
+				err = closeErr
+			}
+			if err == nil {
+				err = r.recordArtifact(name)
+			}
+		}
+		if err != nil {
+			return writeFailure(name, err)
+		}
+	}
+	return nil
+}
+
+// writeAndSeal projects the journal into the session directory and seals it.
+func writeAndSeal(s Session, entries []journal.Entry) error {
+	set, err := evidence.Project(entries)
+	if err != nil {
+		return fmt.Errorf("projecting the journal: %w", err)
+	}
+	if err := evidence.Write(s.Dir, set); err != nil {
+		return err
+	}
+	return bundle.Seal(s.Dir)
+}
+
+func writeFailure(name string, err error) error {
+	e := reason.Errorf(reason.ArtifactWriteFailure, "writing %s: %w", name, err)
+	return e.WithHint("free some space or repair the permissions of REMIT_HOME, then run again")
+}
+
+func writeBlocker(r *run, err error) evidence.Blocker {
+	return evidence.Blocker{Code: reason.ArtifactWriteFailure, Message: r.scrub(err.Error()), Evidence: evidence.JournalFile}
+}
+
+// scrub takes host paths out of a message that goes into evidence: a bundle
+// travels and must not tell how its maker's machine is laid out.
+func (r *run) scrub(message string) string {
+	for _, place := range [][2]string{{r.session.Dir, "<session>"}, {r.work, "<work>"}, {r.Home.Dir, "<remit-home>"}, {r.source.Root(), "<source>"}} {
+		if place[0] != "" {
+			message = strings.ReplaceAll(message, place[0], place[1])
+		}
+	}
+	return strings.ToValidUTF8(message, "\uFFFD")
+}

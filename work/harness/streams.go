@@ -1,0 +1,218 @@
+package harness
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"hash"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/work/engine"
+)
+
+// The engine's raw output, kept whole.
+const (
+	stdoutFile = evidence.BackendDir + "/stdout.log"
+	stderrFile = evidence.BackendDir + "/stderr.log"
+)
+
+const (
+	maxLine        = 64 << 10 // a longer line of output is cut for progress and protocol; the raw file has it all
+	maxSideEffects = 1000     // of one tool call, so that a receipt stays readable
+	maxSummary     = 2000     // bytes of the agent's own words in the evidence
+)
+
+// streams are the engine's two outputs on their way to files, digests, the
+// progress view and the engine's protocol.
+type streams struct {
+	stdout, stderr *stream
+	protocol       engine.Protocol
+	calls          *calls
+}
+
+// openStreams opens the raw files. An engine without a protocol is one tool
+// call, from its start to its end.
+func (r *run) openStreams(inv *engine.Invocation, argv []string) (*streams, error) {
+	dir := filepath.Join(r.session.Dir, evidence.BackendDir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making %s: %w", evidence.BackendDir, err)
+	}
+	out := &streams{calls: &calls{r: r, open: map[string]time.Time{}}}
+	var onStdout func([]byte)
+	if inv.Protocol != nil {
+		out.protocol = inv.Protocol(out.calls.event)
+		onStdout = out.protocol.Line
+	} else {
+		params, err := json.Marshal(map[string]any{"argv": argv})
+		if err != nil {
+			return nil, err
+		}
+		out.calls.event(engine.Event{Kind: engine.ToolCall, ID: wholeCommand, Tool: "command", Params: params})
+		onStdout = r.output
+	}
+	var err error
+	if out.stdout, err = newStream(filepath.Join(dir, "stdout.log"), onStdout); err != nil {
+		return nil, err
+	}
+	if out.stderr, err = newStream(filepath.Join(dir, "stderr.log"), r.output); err != nil {
+		_ = out.stdout.close() // the first error is the one to tell
+		return nil, err
+	}
+	return out, nil
+}
+
+// wholeCommand is the id of the tool call that is the whole process.
+const wholeCommand = "call_1"
+
+// finish closes the streams, ends what is open and records the raw files.
+func (s *streams) finish(r *run, f evidence.EngineFinished) (engine.End, error) {
+	errs := []error{s.stdout.close(), s.stderr.close()}
+	end := engine.End{Complete: true}
+	if s.protocol != nil {
+		end = s.protocol.End()
+		end.Summary = cutText(end.Summary, maxSummary)
+	} else {
+		ok := f.ExitCode != nil && *f.ExitCode == 0
+		s.calls.result(engine.Event{ID: wholeCommand, Exit: f.ExitCode, OK: ok, Paths: r.paths}, s.stdout.digest())
+	}
+	s.calls.abandon()
+	for i, name := range []string{stdoutFile, stderrFile} {
+		if errs[i] == nil {
+			errs[i] = r.recordArtifact(name)
+		}
+		if errs[i] != nil {
+			return end, fmt.Errorf("keeping the engine's output: %w", errs[i])
+		}
+	}
+	return end, nil
+}
+
+// output passes a line to the progress view.
+func (r *run) output(line []byte) {
+	if r.progress != nil {
+		r.progress.Output(strings.ToValidUTF8(string(line), "\uFFFD"))
+	}
+}
+
+// calls journals the events of an agent.
+type calls struct {
+	r    *run
+	open map[string]time.Time
+	bad  int
+}
+
+// event journals one normalized event. A call whose id is already open, or a
+// result without a call, is the agent's mistake and stays in the raw output.
+func (c *calls) event(e engine.Event) {
+	switch e.Kind {
+	case engine.ToolCall:
+		if _, twice := c.open[e.ID]; twice || len(e.Params) == 0 {
+			c.bad++
+			return
+		}
+		if err := c.r.toolCalled(e.ID, e.Tool, e.Params); err != nil {
+			c.bad++
+			return
+		}
+		c.open[e.ID] = c.r.clock()
+	case engine.ToolResult:
+		c.result(e, canon.Digest([]byte(e.Output)))
+	case engine.Message:
+		c.r.note(evidence.StepMessage, "message", "completed", nil, evidence.Message{Role: "agent", Text: cutText(e.Text, maxSummary)})
+		c.r.output([]byte(e.Text))
+	case engine.Usage:
+		c.r.note(evidence.StepUsage, "usage", "completed", nil, e.Usage)
+	}
+}
+
+func (c *calls) result(e engine.Event, outputHash string) {
+	began, known := c.open[e.ID]
+	if !known {
+		c.bad++
+		return
+	}
+	delete(c.open, e.ID)
+	c.r.toolReturned(e.ID, began, evidence.ToolReturned{ID: e.ID, OutputHash: outputHash, ExitCode: e.Exit, OK: e.OK,
+		LatencyMS: c.r.clock().Sub(began).Milliseconds(), SideEffects: sideEffects(e.Paths[:min(len(e.Paths), maxSideEffects)])})
+}
+
+// abandon closes the calls that the agent never answered.
+func (c *calls) abandon() {
+	for id, began := range c.open {
+		c.r.toolReturned(id, began, evidence.ToolReturned{ID: id, OutputHash: canon.Digest(nil),
+			LatencyMS: c.r.clock().Sub(began).Milliseconds()})
+	}
+	clear(c.open)
+}
+
+// stream writes one output to a file, hashes it and cuts it into lines.
+type stream struct {
+	file *os.File
+	sum  hash.Hash
+	size int64
+	line []byte
+	on   func([]byte)
+	err  error
+}
+
+func newStream(path string, on func([]byte)) (*stream, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("keeping the engine's output: %w", err)
+	}
+	return &stream{file: f, sum: sha256.New(), on: on}, nil
+}
+
+// Write never fails: a full disk must not end the process in a way that looks
+// like its own failure. The error is told when the stream is closed.
+func (s *stream) Write(p []byte) (int, error) {
+	s.sum.Write(p)
+	s.size += int64(len(p))
+	if s.err == nil {
+		_, s.err = s.file.Write(p)
+	}
+	for rest := p; len(rest) > 0; {
+		head, tail, found := bytes.Cut(rest, []byte("\n"))
+		if room := maxLine - len(s.line); room > 0 {
+			s.line = append(s.line, head[:min(len(head), room)]...)
+		}
+		if found {
+			s.on(s.line)
+			s.line = s.line[:0]
+		}
+		rest = tail
+	}
+	return len(p), nil
+}
+
+func (s *stream) close() error {
+	if len(s.line) > 0 {
+		s.on(s.line)
+	}
+	err := s.err
+	if closeErr := s.file.Close(); err == nil {
+		err = closeErr
+	}
+	return err
+}
+
+func (s *stream) digest() string { return "sha256:" + hex.EncodeToString(s.sum.Sum(nil)) }
+
+// cutText shortens text at a rune boundary and makes it valid UTF-8.
+func cutText(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && text[limit]&0xC0 == 0x80 {
+		limit--
+	}
+	return text[:limit] + "…"
+}

@@ -1,0 +1,184 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/sandbox"
+	"remit/work/tree"
+	"remit/work/verify"
+)
+
+func verifierIdentity() evidence.VerifierIdentity {
+	return evidence.VerifierIdentity{Name: verify.Name, Version: verify.Version, SHA256: verify.Digest()}
+}
+
+// verify runs the objective verifier over patch.diff, not over the agent's
+// tree: the patch as it was written is applied to the baseline by git, and
+// must give the very tree that was captured.
+func (r *run) verify(ctx context.Context) error {
+	changes, err := r.applied(ctx)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(r.session.Dir, evidence.TestLogFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return writeFailure(evidence.TestLogFile, err)
+	}
+	held, err := r.keepHeldOut()
+	if err != nil {
+		return err
+	}
+	plan := r.verifyPlan(changes, held, log)
+	base, head, err := r.phases(ctx, plan)
+	if closeErr := log.Close(); err == nil && closeErr != nil {
+		err = writeFailure(evidence.TestLogFile, closeErr)
+	}
+	if err != nil {
+		return err
+	}
+	if err := r.recordArtifact(evidence.TestLogFile); err != nil {
+		return err
+	}
+	if ctx.Err() != nil {
+		return ctx.Err() // a verdict over killed commands would be about us, not about the patch
+	}
+	if err := r.keepResults(base, head); err != nil {
+		return err
+	}
+	r.judge(verify.Judge(base, head, plan.Tests))
+	return nil
+}
+
+// applied gives the changes that patch.diff makes to the baseline.
+func (r *run) applied(ctx context.Context) ([]tree.Change, error) {
+	patch, err := os.Open(filepath.Join(r.session.Dir, evidence.PatchFile))
+	if err != nil {
+		return nil, fmt.Errorf("reading back the patch: %w", err)
+	}
+	defer patch.Close()
+	head, err := r.store.Apply(ctx, r.base.Tree, patch)
+	if err != nil {
+		return nil, fmt.Errorf("applying the patch to the baseline: %w", err)
+	}
+	if head != r.patched.imported.Tree {
+		return nil, reason.Errorf(reason.TreeMismatch, "the patch gives tree %s, the engine left %s", head, r.patched.imported.Tree)
+	}
+	return r.store.Changes(ctx, r.base.Tree, head)
+}
+
+func (r *run) verifyPlan(changes, held []tree.Change, log *os.File) verify.Plan {
+	return verify.Plan{
+		Lower: r.checkout.Dir, Patch: changes, HeldOut: held, Tests: string(r.Contract.Tests), Commands: r.Contract.VerificationCommands,
+		Repeat: max(1, r.Repeat), Limits: limitsOf(r.Contract), Log: log, Scratch: r.work,
+		OnEvent: func(e verify.Event) { r.output([]byte(eventLine(e))) },
+	}
+}
+
+func (r *run) phases(ctx context.Context, plan verify.Plan) (base, head *verify.PhaseResult, err error) {
+	if base, err = r.phase(ctx, evidence.StepVerifyBase, verify.Base, plan); err != nil {
+		return nil, nil, err
+	}
+	head, err = r.phase(ctx, evidence.StepVerifyHead, verify.Head, plan)
+	return base, head, err
+}
+
+type phaseFunc func(context.Context, verify.Sandbox, verify.Plan) (*verify.PhaseResult, error)
+
+func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify.Plan) (*verify.PhaseResult, error) {
+	s := r.begin(name, name, map[string]any{"commands": plan.Commands, "tests_rule": plan.Tests, "repeats": plan.Repeat})
+	p, err := run(ctx, r.Sandbox, plan)
+	if err != nil {
+		s.end(journal.Failed, nil, err.Error())
+		return nil, fmt.Errorf("verifying: %w", err)
+	}
+	out := evidence.VerifyPhase{Caps: caps(p.Caps), Usage: usage(p.Usage)}
+	failed := 0
+	for _, c := range p.Commands {
+		run := evidence.CommandRun{Phase: p.Phase, Command: c.Command, ExitCode: c.ExitCode, DurationMS: c.DurationMS,
+			StdoutSHA256: c.StdoutSHA256, StderrSHA256: c.StderrSHA256, Passed: c.Passed}
+		if c.Tests != nil {
+			run.Tests = &evidence.TestCounts{Passed: c.Tests.Passed, Failed: c.Tests.Failed, Skipped: c.Tests.Skipped}
+		}
+		if !c.Passed {
+			failed++
+		}
+		out.Runs = append(out.Runs, run)
+	}
+	s.end(journal.Completed, out, fmt.Sprintf("%d of %d command(s) pass", len(out.Runs)-failed, len(out.Runs)))
+	return p, nil
+}
+
+func usage(u sandbox.Usage) evidence.ResourceUsage {
+	return evidence.ResourceUsage{CPUMillis: u.CPUMillis, PeakMemoryBytes: u.PeakMemoryBytes, WallMillis: u.WallMillis}
+}
+
+// judge journals the verdict of the verifier.
+func (r *run) judge(v *verify.Verdict) {
+	out := evidence.VerificationCompleted{Status: v.Status, TestsRule: v.TestsRule, Delta: v.Delta, Confidence: v.Confidence, Repeats: v.Repeats,
+		FailToPass: v.FailToPass, PassToPass: v.Counts.PassToPass, PassToFail: v.PassToFail, Missing: v.Missing, Verifier: verifierIdentity()}
+	for _, f := range v.Findings {
+		message := f.Detail
+		if f.Path != "" {
+			message = f.Path + ": " + message
+		}
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: message, Evidence: evidence.TestLogFile})
+	}
+	if v.Status == verify.StatusPass {
+		out.Blockers = nil
+	}
+	r.note(evidence.StepVerification, evidence.PlanVerify, status(out.Blockers), nil, out)
+	detail := fmt.Sprintf("%d fixed, %d kept, %d broken", len(v.FailToPass), v.Counts.PassToPass, v.Counts.PassToFail)
+	if len(out.Blockers) > 0 {
+		detail = out.Blockers[0].Message
+	}
+	r.tell(evidence.StepVerification, v.Status, detail)
+}
+
+// keepResults writes the per-test results, if any are known.
+func (r *run) keepResults(phases ...*verify.PhaseResult) error {
+	var out bytes.Buffer
+	for _, p := range phases {
+		for _, c := range p.Commands {
+			for _, test := range slices.Sorted(maps.Keys(c.PerTest)) {
+				line, err := canon.Marshal(evidence.TestResult{Phase: p.Phase, Command: c.Command,
+					Test: strings.ToValidUTF8(test, "\uFFFD"), Outcome: string(c.PerTest[test])})
+				if err != nil {
+					return fmt.Errorf("encoding a test result: %w", err)
+				}
+				out.Write(line)
+				out.WriteByte('\n')
+			}
+		}
+	}
+	if out.Len() == 0 {
+		return nil
+	}
+	if err := os.WriteFile(filepath.Join(r.session.Dir, evidence.TestResultsFile), out.Bytes(), 0o600); err != nil {
+		return writeFailure(evidence.TestResultsFile, err)
+	}
+	return r.recordArtifact(evidence.TestResultsFile)
+}
+
+// notRunLog is test.log of a run that never reached its verification.
+func (r *run) notRunLog() []byte {
+	var b bytes.Buffer
+	if len(r.Contract.VerificationCommands) == 0 {
+		fmt.Fprintf(&b, "BLOCKED %s: the contract names no verification command\n", reason.MissingTestCommand)
+		return b.Bytes()
+	}
+	for _, c := range r.Contract.VerificationCommands {
+		fmt.Fprintf(&b, "NOT RUN: %s\n", c)
+	}
+	return b.Bytes()
+}
