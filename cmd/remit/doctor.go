@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"remit/proof/reason"
+	"remit/work/git"
+	"remit/work/harness"
+	"remit/work/sandbox"
+)
+
+// checkup is one line of remit doctor.
+type checkup struct {
+	Check  string `json:"check"`
+	Status string `json:"status"` // ok, limited, or missing
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+const (
+	fine    = "ok"
+	limited = "limited"
+	missing = "missing"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Say what this machine can do, and what is missing", Args: cobra.NoArgs,
+		Long: `Doctor really tries what a run needs: git, the sandbox driver and its limits, the
+place for sessions, the toolchains that verification commands may want. Exit code 3
+when a run would be blocked here.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			checks := a.examine(cmd.Context())
+			blocked := false
+			for _, c := range checks {
+				blocked = blocked || c.Status == missing
+			}
+			var err error
+			if a.json {
+				err = printJSON(cmd.OutOrStdout(), map[string]any{"version": version, "commit": commit, "usable": !blocked, "checks": checks})
+			} else {
+				printCheckups(cmd.OutOrStdout(), checks)
+			}
+			if err == nil && blocked {
+				err = exitCode(3)
+			}
+			return err
+		},
+	}
+}
+
+func (a *app) examine(ctx context.Context) []checkup {
+	checks := []checkup{
+		{"remit", fine, fmt.Sprintf("%s (%s), %s/%s", version, commit, runtime.GOOS, runtime.GOARCH), ""},
+		examineGit(),
+	}
+	checks = append(checks, a.examineSandbox(ctx)...)
+	checks = append(checks, a.examineHome())
+	for _, tool := range []string{"go", "python3", "node"} {
+		checks = append(checks, examineTool(tool))
+	}
+	return checks
+}
+
+func examineGit() checkup {
+	b, err := git.Find()
+	if err != nil {
+		return checkup{"git", missing, err.Error(), hintOf(err)}
+	}
+	return checkup{"git", fine, b.Version + " at " + b.Path, ""}
+}
+
+func (a *app) examineSandbox(ctx context.Context) []checkup {
+	driver, err := sandbox.Open(ctx, sandbox.Options{StateDir: a.home.SandboxDir()})
+	if err != nil {
+		return []checkup{{"sandbox", missing, err.Error(), hintOf(err)}}
+	}
+	d := driver.Describe()
+	checks := []checkup{{"sandbox", fine, fmt.Sprintf("%s %s, workspace as %s", d.Driver, d.Version, d.Layer), ""}}
+	for _, what := range d.NotEnforced {
+		checks = append(checks, checkup{"sandbox limit", limited, "not enforced here: " + what, "the report of every run says so"})
+	}
+	return checks
+}
+
+func (a *app) examineHome() checkup {
+	if err := os.MkdirAll(a.home.Dir, 0o700); err != nil {
+		return checkup{"sessions", missing, err.Error(), "set REMIT_HOME to a directory that you can write"}
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(a.home.Dir, &st); err != nil {
+		return checkup{"sessions", missing, err.Error(), "set REMIT_HOME to a directory that you can write"}
+	}
+	free := st.Bavail * uint64(st.Bsize) >> 20
+	c := checkup{"sessions", fine, fmt.Sprintf("%s, %d MiB free", a.home.Dir, free), ""}
+	const little = 512
+	if free < little {
+		c.Status, c.Hint = limited, "free some space: a full disk ends a run as artifact_write_failure"
+	}
+	if sessions, err := (harness.Home{Dir: a.home.Dir}).List(); err == nil {
+		c.Detail += fmt.Sprintf(", %d session(s)", len(sessions))
+	}
+	return c
+}
+
+// shownDirs are the directories of programs that every sandbox shows.
+var shownDirs = []string{"/usr/local/go/bin", "/usr/local/bin", "/usr/bin", "/bin"}
+
+// examineTool looks for a toolchain where the sandbox would show it.
+func examineTool(name string) checkup {
+	for _, dir := range shownDirs {
+		if path, err := exec.LookPath(filepath.Join(dir, name)); err == nil {
+			return checkup{name, fine, path, ""}
+		}
+	}
+	if path, err := exec.LookPath(name); err == nil {
+		return checkup{name, limited, path + " lies in a place that the sandbox does not show",
+			"install it below /usr, or lend its directory with --toolchain DIR"}
+	}
+	return checkup{name, limited, "not found: verification commands that need it will fail", "install it below /usr"}
+}
+
+func hintOf(err error) string {
+	if info, ok := reason.Lookup(reason.CodeOf(err)); ok {
+		return info.Hint
+	}
+	return ""
+}
+
+func printCheckups(w io.Writer, checks []checkup) {
+	for _, c := range checks {
+		fmt.Fprintf(w, "%-8s %-14s %s\n", c.Status, c.Check, plain(c.Detail))
+		if c.Hint != "" && c.Status != fine {
+			fmt.Fprintf(w, "%23s hint: %s\n", "", c.Hint)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"remit/forge"
+	"remit/proof/bundle"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/harness"
+)
+
+// exportFlags are the flags of remit export.
+type exportFlags struct {
+	to, out, repo, branch string
+	force                 bool
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	f := new(exportFlags)
+	cmd := &cobra.Command{
+		Use: "export SESSION --to zip|dir|patch|branch|junit", Short: "Hand out the bundle of a run, or its change",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
+		Long: `Export writes
+  zip     the Verified Patch Bundle: the same bytes on every machine
+  dir     a copy of the session directory, at OUT/.autopilot/sessions/ID
+  patch   the change as a mail patch for git am, with the receipt's digest
+  branch  the change as a commit on a new branch of the repository; HEAD, index and
+          work tree are not touched, and an existing branch is never moved
+  junit   the verification as JUnit XML
+
+patch and branch ask for a run that passed; --force exports another one, marked.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.home.Find(args[0])
+			if err != nil {
+				return err
+			}
+			return a.export(cmd, f, s)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.to, "to", "zip", "zip, dir, patch, branch or junit")
+	fl.StringVar(&f.out, "out", "", "file or directory to write (default: named after the session, here; - for stdout with patch and junit)")
+	fl.StringVar(&f.repo, "repo", "", "the repository that gets the branch (default: the one the run started from)")
+	fl.StringVar(&f.branch, "branch", "", "name of the new branch (default remit/SESSION)")
+	fl.BoolVar(&f.force, "force", false, "export the change of a run that did not pass")
+	if err := cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]string{"zip", "dir", "patch", "branch", "junit"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag is defined three lines above
+	}
+	return cmd
+}
+
+func (a *app) export(cmd *cobra.Command, f *exportFlags, s harness.Session) error {
+	st, err := s.Inspect()
+	if err != nil {
+		return err
+	}
+	if st.Phase != harness.Sealed {
+		return reason.Errorf(reason.JournalUnfinished, "session %s is %s: there is no bundle to export", s.ID, st.Phase)
+	}
+	if (f.to == "patch" || f.to == "branch") && st.Report.Status != evidence.StatusPass && !f.force {
+		return reason.Errorf(reason.NotAcceptable, "session %s ended as %s", s.ID, st.Report.Status).
+			WithHint("its change is not verified; --force exports it all the same")
+	}
+	switch f.to {
+	case "zip":
+		return a.exported(cmd, f.outOr(s.ID+".zip"), func(name string) error { return writeZip(s, name) })
+	case "dir":
+		dir := filepath.Join(f.outOr("."), ".autopilot", "sessions", s.ID)
+		return a.exported(cmd, dir, func(name string) error {
+			if err := emptyDir(name); err != nil {
+				return err
+			}
+			return copySession(s, name)
+		})
+	case "patch":
+		return a.exportText(cmd, f.outOr(s.ID+".patch"), func(w io.Writer) error { return forge.Patch(w, s.Dir) })
+	case "junit":
+		return a.exportText(cmd, f.outOr(s.ID+".junit.xml"), func(w io.Writer) error { return forge.JUnit(w, s.Dir) })
+	case "branch":
+		return a.exportBranch(cmd, f, s)
+	}
+	return usagef("--to %q: must be zip, dir, patch, branch or junit", f.to)
+}
+
+func (f *exportFlags) outOr(name string) string {
+	if f.out != "" {
+		return f.out
+	}
+	return name
+}
+
+// exported runs write and tells what was written.
+func (a *app) exported(cmd *cobra.Command, name string, write func(string) error) error {
+	if err := write(name); err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(cmd.OutOrStdout(), map[string]string{"written": name})
+	}
+	_, err := fmt.Fprintln(cmd.OutOrStdout(), name)
+	return err
+}
+
+func (a *app) exportText(cmd *cobra.Command, name string, write func(io.Writer) error) error {
+	if name == "-" {
+		return write(cmd.OutOrStdout())
+	}
+	return a.exported(cmd, name, func(name string) error { return newFile(name, write) })
+}
+
+func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session) error {
+	repo := f.repo
+	if repo == "" {
+		local, err := a.home.LoadLocal(s.ID)
+		if err != nil {
+			return err
+		}
+		if repo = local.Repo; repo == "" {
+			return usagef("this machine does not know the repository of %s: give --repo DIR", s.ID)
+		}
+	}
+	branch := f.branch
+	if branch == "" {
+		branch = "remit/" + s.ID
+	}
+	commit, err := forge.Branch(cmd.Context(), s.Dir, repo, branch)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(cmd.OutOrStdout(), map[string]string{"branch": branch, "commit": commit})
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "branch %s is at %s\n", branch, commit)
+	return err
+}
+
+func writeZip(s harness.Session, name string) error {
+	return newFile(name, func(w io.Writer) error { return bundle.WriteZip(w, s.Dir) })
+}
+
+// newFile writes a file that must not exist yet; a failure leaves none.
+func newFile(name string, write func(io.Writer) error) error {
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if errors.Is(err, fs.ErrExist) {
+		e := reason.Errorf(reason.OutputExists, "the file is already there")
+		e.File = name
+		return e
+	}
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", name, err)
+	}
+	if err = errors.Join(write(f), f.Close()); err != nil {
+		_ = os.Remove(name) // half a file is worse than none
+	}
+	return err
+}
+
+// copySession copies the files of a sealed session, as its manifest lists them.
+func copySession(s harness.Session, dir string) error {
+	return os.CopyFS(dir, os.DirFS(s.Dir))
+}

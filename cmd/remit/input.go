@@ -1,0 +1,31 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"remit/proof/reason"
+)
+
+// readCommands reads one shell command a line; blank lines and lines that begin
+// with # are left out.
+func readCommands(file string) ([]string, error) {
+	text, err := readInput(file)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" && !strings.HasPrefix(line, "#") {
+			out = append(out, line)
+		}
+	}
+	if len(out) == 0 {
+		e := reason.Errorf(reason.ContractValue, "has no command: one a line")
+		e.File = file
+		return nil, fmt.Errorf("reading the checks: %w", e)
+	}
+	return out, nil
+}
+
+func upper(s string) string { return strings.ToUpper(s) }

@@ -1,0 +1,66 @@
+// Command remit gives any coding agent a remit, and hands out a change that
+// can be proved. See the README for a tour and `remit help` for the commands.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"remit/work/engine/fake"
+	"remit/work/sandbox"
+)
+
+// Set by the linker in release builds.
+var (
+	version = "devel"
+	commit  = "unknown"
+)
+
+func main() {
+	sandbox.Init() // must be first: in the sandbox this process is not the CLI
+	if len(os.Args) > 1 && os.Args[1] == fake.Argument {
+		os.Exit(fake.Process(os.Args[2:]))
+	}
+	os.Exit(run())
+}
+
+// run executes the command line and returns the exit code.
+func run() int {
+	ctx, stop := interruptible()
+	defer stop()
+	err := newRoot().ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	var exit exitCode
+	if errors.As(err, &exit) {
+		return int(exit)
+	}
+	return printError(os.Stderr, err)
+}
+
+// exitCode ends the process without another message: the command has said all.
+type exitCode int
+
+func (e exitCode) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// interruptible is cancelled by the first SIGINT, SIGTERM or SIGHUP, so that a
+// run can close its evidence. A second signal ends the process at once.
+func interruptible() (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	go func() {
+		select {
+		case first := <-signals:
+			signal.Stop(signals)
+			cancel(fmt.Errorf("signal: %s", first))
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() { signal.Stop(signals); cancel(nil) }
+}

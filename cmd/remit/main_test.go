@@ -1,0 +1,85 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"remit/work/sandbox"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.Init()
+	testscript.Main(m, map[string]func(){"remit": main})
+}
+
+// TestScripts drives the command line as a user does: one file a promise.
+func TestScripts(t *testing.T) {
+	t.Parallel()
+	requireSandbox(t)
+	testscript.Run(t, testscript.Params{
+		Dir: filepath.Join("testdata", "script"),
+		Setup: func(env *testscript.Env) error {
+			home := filepath.Join(env.WorkDir, "home")
+			env.Setenv("HOME", home)
+			env.Setenv("REMIT_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
+			for _, role := range []string{"AUTHOR", "COMMITTER"} {
+				env.Setenv("GIT_"+role+"_NAME", "Test")
+				env.Setenv("GIT_"+role+"_EMAIL", "test@example.com")
+			}
+			return os.MkdirAll(home, 0o700)
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"repo":     makeRepo,
+			"snapshot": snapshot,
+			"flip":     flip,
+		},
+		RequireExplicitExec: true,
+	})
+}
+
+// requireSandbox skips, loudly, where no sandbox driver works.
+func requireSandbox(t *testing.T) {
+	t.Helper()
+	if _, err := sandbox.Open(t.Context(), sandbox.Options{StateDir: t.TempDir()}); err != nil {
+		t.Skipf("no sandbox on this machine: %v", err)
+	}
+}
+
+// makeRepo makes a directory of files a repository with one commit.
+func makeRepo(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: repo DIR")
+	}
+	dir := ts.MkAbs(args[0])
+	for _, words := range [][]string{{"init", "-q", "-b", "main"}, {"add", "-A"}, {"commit", "-q", "-m", "base"}} {
+		ts.Check(ts.Exec("git", append([]string{"-C", dir}, words...)...))
+	}
+}
+
+// snapshot writes a listing of everything below a directory, with contents and
+// times, so that two of them can be compared.
+func snapshot(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: snapshot DIR FILE")
+	}
+	out, err := exec.Command("sh", "-c", `cd "$1" && find . -printf '%p %m %s %T@ %C@ %i\n' | sort && find . -type f -exec sha256sum {} + | sort`, "sh", ts.MkAbs(args[0])).Output()
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), out, 0o600))
+}
+
+// flip changes one bit in the middle of a file.
+func flip(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: flip FILE")
+	}
+	name := ts.MkAbs(args[0])
+	b, err := os.ReadFile(name)
+	ts.Check(err)
+	b[len(b)/2] ^= 1
+	ts.Check(os.WriteFile(name, b, 0o600))
+}

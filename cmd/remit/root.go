@@ -1,0 +1,79 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"remit/proof/evidence"
+	"remit/work/harness"
+)
+
+// app is what every command shares.
+type app struct {
+	json bool
+	home harness.Home
+}
+
+func newRoot() *cobra.Command {
+	a := new(app)
+	root := &cobra.Command{
+		Use:   "remit",
+		Short: "Give any coding agent a remit; get back a change you can prove",
+		Long: `Remit lets any coding agent or program change a copy of a repository inside a
+sandbox and under a written contract, verifies the change independently on a
+fresh checkout, and leaves a Verified Patch Bundle that anybody can audit.
+
+Exit codes of every command that judges: 0 pass, 2 fail, 3 blocked, 1 usage or
+internal error. Sessions are kept below $REMIT_HOME (default
+$XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
+		Example: `  remit run --repo . --allow 'src/**' --verify 'go test ./...' -- ./fix.sh
+  remit show latest
+  remit export latest --to zip --out bundle.zip
+  remit audit bundle.zip`,
+		Version:       version + " (" + commit + ")",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) (err error) {
+			a.home, err = harness.HomeFromEnv()
+			return err
+		},
+	}
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on stdout and nothing else there")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.AddGroup(
+		&cobra.Group{ID: "run", Title: "Run and look:"},
+		&cobra.Group{ID: "prove", Title: "Prove:"},
+		&cobra.Group{ID: "deliver", Title: "Decide and deliver:"},
+		&cobra.Group{ID: "machine", Title: "This machine:"},
+	)
+	add := func(group string, commands ...*cobra.Command) {
+		for _, c := range commands {
+			c.GroupID = group
+			root.AddCommand(c)
+		}
+	}
+	add("run", a.runCommand(), a.listCommand(), a.showCommand(), a.diffCommand(), a.logsCommand(), a.replayCommand())
+	add("prove", a.verifyCommand(), a.auditCommand(), a.reproduceCommand())
+	add("deliver", a.acceptCommand(), a.rejectCommand(), a.exportCommand())
+	add("machine", a.doctorCommand())
+	root.AddCommand(manCommand(root))
+	return root
+}
+
+func build() evidence.Build { return evidence.Build{Version: version, Commit: commit} }
+
+// sessionArgs completes the ids of sessions.
+func (a *app) sessionArgs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	home, err := harness.HomeFromEnv()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	sessions, err := home.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	out := []string{"latest"}
+	for _, s := range sessions {
+		out = append(out, s.ID)
+	}
+	return out, cobra.ShellCompDirectiveNoFileComp
+}

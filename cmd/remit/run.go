@@ -1,0 +1,300 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"remit/law/task"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/engine"
+	"remit/work/engine/command"
+	"remit/work/engine/fake"
+	"remit/work/harness"
+	"remit/work/sandbox"
+)
+
+// runFlags are the flags of remit run.
+type runFlags struct {
+	repo, task, issue, base  string
+	engine, fakePatch        string
+	title                    string
+	allow, forbid, verify    []string
+	tests, mode, out         string
+	sandbox                  string
+	toolchains               []string
+	approve, allowDirty      bool
+	repeat, wall             int
+	noDiffOK, requireApprove bool
+}
+
+func (a *app) runCommand() *cobra.Command {
+	f := new(runFlags)
+	cmd := &cobra.Command{
+		Use:   "run --repo DIR (--task FILE | --issue FILE | -- COMMAND...)",
+		Short: "Let an engine change a copy of a repository, and verify what it did",
+		Long: `Run gives an engine a copy of the repository at its base commit, inside a
+sandbox without network. What it changed becomes a patch; every path is held
+against the contract; the verifier applies the patch to a fresh checkout and runs
+the verification commands before and after. The repository itself is never
+touched.
+
+The contract comes from a task file, or from an issue and the repository's policy
+file remit.yaml, or from the flags alone. Flags can only narrow a contract.
+
+'-- COMMAND' runs any program as the engine. A relative program that the base
+commit does not have is taken from the current directory, and absolute paths of
+files are lent to the sandbox read-only.`,
+		Example: `  remit run --repo . --allow 'src/**' --verify 'go test ./...' -- ./fix.sh
+  remit run --repo . --task task.yaml --engine fake --fake-patch fix.patch
+  remit run --repo . --issue ISSUE.md --allow 'src/' --verify 'python3 -m unittest' -- python3 /opt/codemod.py`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, f, args) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.repo, "repo", ".", "the repository: it is only read")
+	fl.StringVar(&f.base, "base", "", "revision to start from (default HEAD)")
+	fl.StringVar(&f.task, "task", "", "task contract (YAML)")
+	fl.StringVar(&f.issue, "issue", "", "issue text (Markdown file); the policy file remit.yaml of the repository gives the rest")
+	fl.StringVar(&f.title, "title", "", "what the change is about, when there is neither task nor issue")
+	fl.StringVar(&f.engine, "engine", "", "engine: command, fake (default command when there is a '-- COMMAND', else fake)")
+	fl.StringVar(&f.fakePatch, "fake-patch", "", "the patch that the fake engine applies")
+	fl.StringArrayVar(&f.allow, "allow", nil, "glob of paths that may change, e.g. 'src/**' (repeatable)")
+	fl.StringArrayVar(&f.forbid, "forbid", nil, "glob of paths that must not change; wins over --allow (repeatable)")
+	fl.StringArrayVar(&f.verify, "verify", nil, "verification command, run by a shell in the sandbox (repeatable)")
+	fl.StringVar(&f.tests, "tests", "", "what may happen to existing tests: protect, extend or free")
+	fl.StringVar(&f.mode, "mutation-mode", "", "narrow the mutation mode, e.g. copied-fixture")
+	fl.BoolVar(&f.approve, "approve", false, "approve this contract as the operator at this terminal")
+	fl.BoolVar(&f.requireApprove, "require-approval", false, "block unless the contract is approved")
+	fl.BoolVar(&f.allowDirty, "allow-dirty", false, "run although tracked files differ from HEAD; the run does not see those changes")
+	fl.BoolVar(&f.noDiffOK, "allow-no-diff", false, "a run that changes nothing can pass")
+	fl.IntVar(&f.repeat, "repeat", 1, "how often the verifier repeats the commands, to find flaky tests")
+	fl.IntVar(&f.wall, "wall", 0, "wall clock limit in seconds for the engine and for each verification phase")
+	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
+	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
+	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
+	return cmd
+}
+
+func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
+	if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
+		return usagef("unexpected argument %q: put the command after two dashes", args[0])
+	}
+	contract, policy, err := f.contract(args)
+	if err != nil {
+		return err
+	}
+	eng, name, err := f.newEngine(args)
+	if err != nil {
+		return err
+	}
+	if f.repeat < 1 {
+		return usagef("--repeat %d: must be at least 1", f.repeat)
+	}
+	if f.out != "" {
+		if err := emptyDir(f.out); err != nil {
+			return err
+		}
+	}
+	if err := a.home.Sweep(); err != nil {
+		return err
+	}
+	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, Engine: eng, ExplicitNone: f.sandbox == "none",
+		Disabled: disabled(policy, name), Repeat: f.repeat, Build: build()}
+	if f.approve {
+		req.Approver = operator()
+	}
+	var noSandbox error
+	if req.Sandbox, noSandbox = sandbox.Open(cmd.Context(), sandbox.Options{Driver: f.sandbox, StateDir: a.home.SandboxDir(), Toolchains: f.toolchains}); noSandbox != nil {
+		if reason.CodeOf(noSandbox) != reason.SandboxUnavailable {
+			return noSandbox
+		}
+		req.Sandbox = nil // the run is blocked, with evidence
+	}
+	view := newProgress(os.Stderr, false)
+	req.Progress = view
+	out, err := harness.Run(cmd.Context(), req)
+	view.close()
+	if err != nil {
+		return err
+	}
+	if noSandbox != nil {
+		printOne(os.Stderr, noSandbox)
+	}
+	return a.report(cmd.OutOrStdout(), out, f)
+}
+
+// disabled reports whether the policy switches an engine off.
+func disabled(policy *task.Policy, engine string) bool {
+	enabled, stated := policy.Engine(engine)
+	return stated && !enabled
+}
+
+// contract builds the contract and narrows it by the flags.
+func (f *runFlags) contract(args []string) (*task.Contract, *task.Policy, error) {
+	if f.task != "" && f.issue != "" {
+		return nil, nil, usagef("--task and --issue exclude each other")
+	}
+	policy, err := task.LoadPolicy(filepath.Join(f.repo, task.PolicyFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	var c *task.Contract
+	switch {
+	case f.task != "":
+		if c, err = task.Load(f.task); err == nil {
+			c, err = policy.Apply(c)
+		}
+	case f.issue != "":
+		var text []byte
+		if text, err = readInput(f.issue); err != nil {
+			return nil, nil, err
+		}
+		c, err = task.FromIssue(text, filepath.Base(f.issue), policy)
+	default:
+		title := f.title
+		if title == "" && len(args) > 0 {
+			title = "Run " + filepath.Base(args[0])
+		}
+		if title == "" {
+			return nil, nil, usagef("say what to do: --task FILE, --issue FILE, or -- COMMAND")
+		}
+		if c, err = task.FromIssue([]byte("# "+title+"\n"), "command line", policy); err == nil {
+			c.Issue = nil
+			if rule := task.TestsRule(f.tests); slices.Contains(task.TestsRules(), rule) && (policy == nil || policy.Tests == "") {
+				c.Tests = rule // nobody stated a rule that this could widen
+			}
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	flags := task.Flags{Allow: f.allow, Forbid: f.forbid, Verify: f.verify, Base: f.base, ApprovalRequired: f.requireApprove, Tests: task.TestsRule(f.tests)}
+	if f.mode != "" {
+		mode, err := task.ParseMutationMode(f.mode)
+		if err != nil {
+			return nil, nil, usageError{err}
+		}
+		flags.MutationMode = &mode
+	}
+	if f.wall > 0 {
+		wall := int64(f.wall)
+		flags.WallSeconds = &wall
+	}
+	if c, err = task.Narrow(c, flags); err != nil {
+		return nil, nil, err
+	}
+	if f.allowDirty {
+		c.RequireClean = false
+	}
+	if f.noDiffOK {
+		c.ExpectDiff = false
+	}
+	return c, policy, nil
+}
+
+func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {
+	name := f.engine
+	if name == "" {
+		name = fake.Name
+		if len(args) > 0 {
+			name = command.Name
+		}
+	}
+	switch name {
+	case command.Name:
+		dir, err := os.Getwd()
+		return &command.Engine{Argv: args, Dir: dir}, name, err
+	case fake.Name:
+		if len(args) > 0 {
+			return nil, "", usagef("the fake engine takes no command")
+		}
+		self, err := os.Executable()
+		if err != nil {
+			return nil, "", fmt.Errorf("finding this program: %w", err)
+		}
+		patch := f.fakePatch
+		if patch != "" {
+			if patch, err = filepath.Abs(patch); err != nil {
+				return nil, "", err
+			}
+		}
+		return &fake.Engine{Patch: patch, Binary: self}, name, nil
+	}
+	return nil, "", reason.Errorf(reason.EngineUnknown, "no engine %q", name).WithHint("engines: command, fake")
+}
+
+// report prints what came of the run and returns its exit code.
+func (a *app) report(w io.Writer, out *harness.Outcome, f *runFlags) error {
+	if repo, err := filepath.Abs(f.repo); err == nil {
+		if err := a.home.SaveLocal(out.Session.ID, harness.Local{Repo: repo}); err != nil {
+			return err
+		}
+	}
+	if f.out != "" {
+		if err := exportRun(out.Session, f.out); err != nil {
+			return err
+		}
+	}
+	if a.json {
+		if err := printJSON(w, runResult{out.Report, out.Session.Dir, evidence.ExitCode(out.Report.Status)}); err != nil {
+			return err
+		}
+	} else {
+		printReport(w, out.Session, out.Report)
+		printNext(w, out)
+	}
+	if code := evidence.ExitCode(out.Report.Status); code != 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+// runResult is the JSON document of remit run and remit show.
+type runResult struct {
+	*evidence.Report
+	SessionDir string `json:"session_dir"`
+	ExitCode   int    `json:"exit_code"`
+}
+
+func printNext(w io.Writer, out *harness.Outcome) {
+	id := out.Session.ID
+	fmt.Fprintf(w, "\nNext:\n  remit diff %s\n  remit logs %s\n  remit audit %s\n", id, id, out.Session.Dir)
+	if out.Report.Status == evidence.StatusPass {
+		fmt.Fprintf(w, "  remit accept %s && remit export %s --to branch\n", id, id)
+	}
+}
+
+// operator names the person at this terminal, as far as the system knows.
+func operator() string {
+	if u, err := user.Current(); err == nil {
+		return "local-operator:" + u.Username
+	}
+	return fmt.Sprintf("local-operator:uid-%d", os.Getuid())
+}
+
+// maxInput bounds a text that a flag names.
+const maxInput = 1 << 20
+
+func readInput(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, reason.Errorf(reason.ContractUnreadable, "reading the issue: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxInput+1))
+	if err == nil && len(b) > maxInput {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxInput)
+	}
+	if err != nil {
+		return nil, reason.Errorf(reason.ContractUnreadable, "reading the issue: %w", err)
+	}
+	return b, nil
+}

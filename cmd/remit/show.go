@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/harness"
+)
+
+// listed is one line of remit list.
+type listed struct {
+	SessionID string `json:"session_id"`
+	Phase     string `json:"phase"` // running, interrupted, unsealed, sealed, or damaged
+	Status    string `json:"status"`
+	Outcome   string `json:"operator_outcome"`
+	CaseID    string `json:"case_id"`
+	Engine    string `json:"backend"`
+	StartedAt string `json:"run_started_at"`
+	StoppedAt string `json:"stopped_at,omitempty"` // the last step of a run that did not end
+	Problem   string `json:"problem,omitempty"`
+	Dir       string `json:"session_dir"`
+}
+
+func (a *app) listCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "List the sessions on this machine", Args: cobra.NoArgs, Aliases: []string{"ls"},
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			sessions, err := a.home.List()
+			if err != nil {
+				return err
+			}
+			rows := make([]listed, 0, len(sessions))
+			for _, s := range sessions {
+				rows = append(rows, listOne(s))
+			}
+			if a.json {
+				return printJSON(cmd.OutOrStdout(), rows)
+			}
+			return printList(cmd.OutOrStdout(), rows)
+		},
+	}
+}
+
+// listOne never fails: a damaged session is a line that says so.
+func listOne(s harness.Session) listed {
+	row := listed{SessionID: s.ID, Dir: s.Dir}
+	st, err := s.Inspect()
+	if err != nil {
+		row.Phase, row.Problem = "damaged", err.Error()
+		return row
+	}
+	row.Phase = st.Phase
+	if st.Report != nil {
+		row.CaseID, row.Engine, row.StartedAt, row.Outcome = st.Report.CaseID, st.Report.Backend, st.Report.RunStartedAt, st.Report.OperatorOutcome
+	}
+	switch st.Phase {
+	case harness.Running, harness.Interrupted:
+		row.StoppedAt = st.At
+	default:
+		row.Status = st.Report.Status
+	}
+	return row
+}
+
+func printList(w io.Writer, rows []listed) error {
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "No sessions. Start one with `remit run`.")
+		return nil
+	}
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "SESSION\tSTATUS\tOUTCOME\tENGINE\tSTARTED")
+	for _, r := range rows {
+		status := r.Status
+		switch r.Phase {
+		case harness.Sealed:
+		case harness.Unsealed:
+			status += " (unsealed)"
+		case "damaged":
+			status = "damaged: " + plain(r.Problem)
+		default:
+			status = r.Phase + " at " + r.StoppedAt
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.SessionID, status, r.Outcome, r.Engine, r.StartedAt)
+	}
+	return tw.Flush()
+}
+
+func (a *app) showCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "show SESSION", Short: "Show what came of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
+		Long: `Show prints the status, the blockers, the changed files and the verification of a
+run. SESSION is an id, the beginning or end of one, "latest", or a session
+directory. The exit code is that of the run; an interrupted run is blocked.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.home.Find(args[0])
+			if err != nil {
+				return err
+			}
+			st, err := s.Inspect()
+			if err != nil {
+				return err
+			}
+			return a.show(cmd.OutOrStdout(), st)
+		},
+	}
+}
+
+func (a *app) show(w io.Writer, st *harness.State) error {
+	if st.Report == nil {
+		return reason.Errorf(reason.Interrupted, "session %s has an empty journal: the run was stopped before its first step", st.ID)
+	}
+	code := evidence.ExitCode(st.Report.Status)
+	ended := st.Phase == harness.Sealed || st.Phase == harness.Unsealed
+	if !ended {
+		code = evidence.ExitCode(evidence.StatusBlocked)
+	}
+	if a.json {
+		doc := struct {
+			runResult
+			Phase     string `json:"phase"`
+			StoppedAt string `json:"stopped_at,omitempty"`
+			TornBytes int64  `json:"torn_bytes,omitempty"`
+		}{runResult{st.Report, st.Dir, code}, st.Phase, "", st.Log.TornBytes}
+		if !ended {
+			doc.StoppedAt = st.At
+		}
+		if err := printJSON(w, doc); err != nil {
+			return err
+		}
+	} else {
+		if ended {
+			printReport(w, st.Session, st.Report)
+		} else {
+			printUnfinished(w, st)
+		}
+		if st.Phase == harness.Unsealed {
+			fmt.Fprintln(w, "\nThe evidence is not sealed: there is no manifest, and `remit audit` will not accept it.")
+		}
+	}
+	if code != 0 {
+		return exitCode(code)
+	}
+	return nil
+}
+
+func printUnfinished(w io.Writer, st *harness.State) {
+	if st.Phase == harness.Running {
+		fmt.Fprintf(w, "RUNNING  %s\n  now at   %s\n", st.ID, st.At)
+	} else {
+		fmt.Fprintf(w, "INTERRUPTED  %s\n  stopped at  %s, entry %d of the journal\n  No verdict: nothing of this run counts as passed.\n", st.ID, st.At, len(st.Log.Entries)-1)
+		if st.Log.TornBytes > 0 {
+			fmt.Fprintf(w, "  torn        the last line of the journal was cut off (%d bytes)\n", st.Log.TornBytes)
+		}
+	}
+	fmt.Fprintf(w, "  evidence    %s\n", st.Dir)
+}
+
+// printReport prints a run for a person.
+func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
+	fmt.Fprintf(w, "%s  %s\n", strings.ToUpper(rep.Status), rep.SessionID)
+	if rep.FailureReason != nil {
+		fmt.Fprintf(w, "  reason    %s\n", plain(*rep.FailureReason))
+		for _, b := range rep.Blockers[min(1, len(rep.Blockers)):] {
+			fmt.Fprintf(w, "            %s: %s\n", b.Code, plain(b.Message))
+		}
+		if info, ok := reason.Lookup(rep.Blockers[0].Code); ok && info.Hint != "" {
+			fmt.Fprintf(w, "  hint      %s\n", info.Hint)
+		}
+	}
+	fmt.Fprintf(w, "  engine    %s\n  changed   %d file(s)\n", rep.Backend, len(rep.ChangedFiles))
+	for i, path := range rep.ChangedFiles {
+		if i == 20 {
+			fmt.Fprintf(w, "            … and %d more\n", len(rep.ChangedFiles)-i)
+			break
+		}
+		fmt.Fprintf(w, "            %s\n", plain(path))
+	}
+	for _, v := range rep.Verification {
+		verdict := "PASS"
+		if !v.Passed {
+			verdict = "FAIL"
+		}
+		tests := ""
+		if v.Tests != nil {
+			tests = fmt.Sprintf(", %d passed, %d failed, %d skipped", v.Tests.Passed, v.Tests.Failed, v.Tests.Skipped)
+		}
+		fmt.Fprintf(w, "  %-8s  %s  %s (exit %d%s)\n", v.Phase, verdict, plain(v.Command), v.ExitCode, tests)
+	}
+	touched := "proved untouched"
+	if rep.SourceRepositoryMutated {
+		touched = "CHANGED DURING THE RUN"
+	} else if _, unknown := rep.NotApplicable["source_repository_mutated"]; unknown {
+		touched = "not looked at: nothing was started"
+	}
+	fmt.Fprintf(w, "  source    %s\n  outcome   %s\n  bundle    %s\n", touched, rep.OperatorOutcome, s.Dir)
+}

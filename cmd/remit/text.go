@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/harness"
+)
+
+func (a *app) diffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "diff SESSION [OTHER]", Short: "Print the patch of a run, or compare two runs", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.sessionArgs,
+		Long: `Diff prints patch.diff of a run, as ` + "`git apply`" + ` takes it. With two sessions it
+prints in which fields of report.json they differ; the exit code is 0 either way.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.home.Find(args[0])
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return a.printPatch(cmd.OutOrStdout(), s)
+			}
+			other, err := a.home.Find(args[1])
+			if err != nil {
+				return err
+			}
+			return a.compare(cmd.OutOrStdout(), s, other)
+		},
+	}
+}
+
+func (a *app) printPatch(w io.Writer, s harness.Session) error {
+	patch, err := s.Open(evidence.PatchFile)
+	if err != nil {
+		return err
+	}
+	defer patch.Close()
+	if !a.json {
+		_, err = io.Copy(w, patch)
+		return err
+	}
+	text, err := io.ReadAll(patch)
+	if err != nil {
+		return err
+	}
+	st, err := s.Inspect()
+	if err != nil {
+		return err
+	}
+	return printJSON(w, map[string]any{"session_id": s.ID, "changed_files": st.Report.ChangedFiles, "patch": string(text)})
+}
+
+// compare prints the fields of two reports that differ.
+func (a *app) compare(w io.Writer, s, t harness.Session) error {
+	differences, err := harness.Compare(s, t)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(w, map[string]any{"sessions": []string{s.ID, t.ID}, "differences": differences})
+	}
+	if len(differences) == 0 {
+		fmt.Fprintln(w, "The two runs agree in everything but their ids and times.")
+	}
+	for _, d := range differences {
+		fmt.Fprintf(w, "%s\n  - %s\n  + %s\n", d.Field, plain(d.A), plain(d.B))
+	}
+	return nil
+}
+
+// logFiles are what remit logs prints, in order.
+var logFiles = []string{evidence.BackendDir + "/stdout.log", evidence.BackendDir + "/stderr.log", evidence.TestLogFile}
+
+func (a *app) logsCommand() *cobra.Command {
+	var raw bool
+	cmd := &cobra.Command{
+		Use: "logs SESSION", Short: "Print what the engine and the verification commands printed", Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
+		Long: `Logs prints the raw output of the engine and test.log. Control characters are
+taken out, so that output cannot drive the terminal; --raw prints every byte.`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			s, err := a.home.Find(args[0])
+			if err != nil {
+				return err
+			}
+			return a.printLogs(cmd.OutOrStdout(), s, raw)
+		},
+	}
+	cmd.Flags().BoolVar(&raw, "raw", false, "print every byte as it was written")
+	return cmd
+}
+
+func (a *app) printLogs(w io.Writer, s harness.Session, raw bool) error {
+	doc := map[string]string{}
+	for _, name := range logFiles {
+		f, err := s.Open(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(f)
+		f.Close()
+		if err != nil {
+			return err
+		}
+		if a.json {
+			doc[name] = strings.ToValidUTF8(string(text), "\uFFFD")
+			continue
+		}
+		fmt.Fprintf(w, "==> %s <==\n", name)
+		if raw {
+			if _, err := w.Write(text); err != nil {
+				return err
+			}
+			continue
+		}
+		for line := range bytes.Lines(text) {
+			fmt.Fprintln(w, plain(string(line)))
+		}
+	}
+	if a.json {
+		return printJSON(w, doc)
+	}
+	return nil
+}
+
+// exportRun writes the bundle of a run that has just ended into a directory.
+func exportRun(s harness.Session, dir string) error {
+	if err := copySession(s, dir); err != nil {
+		return err
+	}
+	return writeZip(s, filepath.Join(dir, "BUNDLE.zip"))
+}
+
+// emptyDir makes a directory or refuses one that has something in it: a file
+// that was there before must not look like a part of the bundle.
+func emptyDir(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("making %s: %w", dir, err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err == nil && len(entries) > 0 {
+		e := reason.Errorf(reason.OutputExists, "the directory is not empty")
+		e.File = dir
+		return e
+	}
+	return err
+}
