@@ -1,0 +1,88 @@
+package evidence
+
+// File names inside a session directory. Names are stable.
+const (
+	JournalFile     = "journal.jsonl"
+	ContractFile    = "contract.json"
+	EligibilityFile = "eligibility.json"
+	ContextFile     = "context.json"
+	ReportFile      = "report.json"
+	ReportMDFile    = "report.md"
+	EventsFile      = "events.normalized.jsonl"
+	TraceFile       = "trace.jsonl"
+	PatchFile       = "patch.diff"
+	TestLogFile     = "test.log"
+	TestResultsFile = "test-results.jsonl" // per-test results, where the runner is known
+	SummaryFile     = "PR_SUMMARY.md"
+	ReceiptFile     = "RECEIPT.json"
+	ReplayFile      = "REPLAY.jsonl"
+	ManifestFile    = "manifest.txt"
+	BackendDir      = "backend"
+	ProofsDir       = "proofs"
+)
+
+// Schema identifiers inside the documents.
+const (
+	ReportSchema  = "remit.report.v1"
+	ReceiptSchema = "remit.receipt.v1"
+	ContextSchema = "remit.context.v1"
+)
+
+// Journal step names. A step that takes time is two entries with one step_id
+// (started, then completed, failed or denied); the others are one entry.
+const (
+	StepRunOpened         = "run.opened"
+	StepContract          = "task.contract.created"
+	StepEligibility       = "eligibility.decided"
+	StepPlan              = "plan.updated"
+	StepApprovalRequested = "approval.requested"
+	StepApprovalGranted   = "approval.granted"
+	StepApprovalDenied    = "approval.denied"
+	StepGate              = "backend.gate"
+	StepSourceObserved    = "source.observed"
+	StepWorkspace         = "workspace.copy"
+	StepEngine            = "engine.run"
+	StepTool              = "tool"
+	StepMessage           = "message.emitted"
+	StepUsage             = "usage.metered"
+	StepPatch             = "patch.captured"
+	StepWrites            = "writes.checked"
+	StepVerifyBase        = "verify.base"
+	StepVerifyHead        = "verify.head"
+	StepVerification      = "verification.completed"
+	StepSourceChecked     = "source.checked"
+	StepProof             = "proof.recorded"
+	StepArtifact          = "artifact.recorded"
+	StepBudget            = "budget.settled"
+	StepReceipt           = "authority.receipt"
+	StepStopped           = "run.stopped" // why the pipeline ended early, when no other step says it
+	StepRunCompleted      = "run.completed"
+	StepOutcome           = "operator.outcome"
+)
+
+// Step ids of the plan's steps: the ids under which they stand in the journal.
+const (
+	PlanWorkspace = "workspace"
+	PlanEngine    = "engine"
+	PlanPatch     = "patch"
+	PlanVerify    = "verify"
+)
+
+// MutationScope returns the words that reports use for a mutation mode.
+func MutationScope(mode string) string {
+	switch mode {
+	case "none":
+		return "none"
+	case "copied-fixture":
+		return "copied artificial fixture only"
+	case "copied-repo":
+		return "copied local repository only"
+	case "sandbox-repo":
+		return "disposable repository only"
+	case "owned-noncritical-repo":
+		return "explicitly owned low-risk repository only"
+	case "scoped-real-repo":
+		return "scoped real-repo use only"
+	}
+	return "unknown"
+}

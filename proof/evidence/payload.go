@@ -1,0 +1,363 @@
+package evidence
+
+import (
+	"encoding/json"
+
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// Build names the program that made the evidence.
+type Build struct {
+	Version string `json:"version"`
+	Commit  string `json:"commit"`
+}
+
+// EngineIdentity names an engine so that a changed engine is another engine.
+type EngineIdentity struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"` // digest of what is executed
+}
+
+// SandboxFacts describe the confinement of a run.
+type SandboxFacts struct {
+	Driver      string   `json:"driver"`
+	Version     string   `json:"version"`
+	Layer       string   `json:"layer"`
+	NotEnforced []string `json:"not_enforced"`
+}
+
+// Host is what a reader may know of the machine; no path and no name.
+type Host struct {
+	OS      string       `json:"os"`
+	Arch    string       `json:"arch"`
+	Sandbox SandboxFacts `json:"sandbox"`
+}
+
+// RunOpened are the inputs of entry 0: all that the run depends on.
+type RunOpened struct {
+	RunID                string         `json:"run_id"`
+	RunIDAudit           string         `json:"run_id_audit"` // UUIDv7 of this attempt
+	CaseID               string         `json:"case_id"`
+	Title                string         `json:"title"`
+	ContractSHA256       string         `json:"contract_sha256"`
+	PolicyBundleID       string         `json:"policy_bundle_id"`
+	Remit                Build          `json:"remit"`
+	Engine               EngineIdentity `json:"engine"`
+	ModelProvider        *string        `json:"model_provider"`
+	Model                *string        `json:"model"`
+	RepoRoot             string         `json:"repo_root"` // symbolic, never a path
+	BaselineCommit       string         `json:"baseline_commit"`
+	BaselineTree         string         `json:"baseline_tree"`
+	IssueNumber          *int64         `json:"issue_number"`
+	MutationMode         string         `json:"mutation_mode"`
+	ApprovalRequired     bool           `json:"approval_required"`
+	ExpectDiff           bool           `json:"expect_diff"`
+	SourceAdmission      string         `json:"source_admission_status"`
+	ModelAdmission       string         `json:"model_admission_status"`
+	VerificationCommands []string       `json:"verification_commands"`
+	Host                 Host           `json:"host"`
+}
+
+// RunIDOf computes run_id: the same contract, baseline, engine, model and
+// policy give the same id.
+func RunIDOf(o RunOpened) (string, error) {
+	return canon.DigestOf(map[string]any{
+		"contract_sha256":  o.ContractSHA256,
+		"baseline_commit":  o.BaselineCommit,
+		"engine":           o.Engine,
+		"model_provider":   o.ModelProvider,
+		"model":            o.Model,
+		"policy_bundle_id": o.PolicyBundleID,
+	})
+}
+
+// Blocker is why a run is not a pass.
+type Blocker struct {
+	Code     reason.Code `json:"code"`
+	Message  string      `json:"message"`
+	Evidence string      `json:"evidence"` // artifact or record that shows it
+}
+
+// blocked is the part of a step's outputs that every step may carry.
+type blocked struct {
+	Blockers []Blocker `json:"blockers"`
+}
+
+// ContractCreated are the inputs of task.contract.created.
+type ContractCreated struct {
+	ContractSHA256 string          `json:"contract_sha256"`
+	Contract       json.RawMessage `json:"contract"`
+}
+
+// EligibilityDecided are the outputs of eligibility.decided.
+type EligibilityDecided struct {
+	Decision json.RawMessage `json:"decision"`
+	Blockers []Blocker       `json:"blockers"`
+}
+
+// PlanStep is one step of the plan. ID is the journal's step_id of its execution.
+type PlanStep struct {
+	ID    string `json:"id"`
+	Title string `json:"title"`
+}
+
+// Plan are the outputs of plan.updated: what Remit is about to do.
+type Plan struct {
+	Steps []PlanStep `json:"steps"`
+}
+
+// GateBlocked are the outputs of a denied backend.gate.
+type GateBlocked struct {
+	Backend        string      `json:"backend"`
+	Gate           string      `json:"gate"`
+	Reason         reason.Code `json:"reason"`
+	MutationMode   string      `json:"mutation_mode"`
+	EngineExecuted bool        `json:"engine_executed"`
+	Blockers       []Blocker   `json:"blockers"`
+}
+
+// Approval are the outputs of the approval steps.
+type Approval struct {
+	Actor          string    `json:"actor"`
+	Scope          string    `json:"scope"`
+	MutationMode   string    `json:"mutation_mode"`
+	ContractSHA256 string    `json:"contract_sha256"`
+	ExpiresAt      *string   `json:"expires_at"`
+	Blockers       []Blocker `json:"blockers"`
+}
+
+// WorkspaceCopied are the outputs of a completed workspace.copy.
+type WorkspaceCopied struct {
+	BaselineTree string    `json:"baseline_tree"`
+	Files        int64     `json:"files"`
+	Bytes        int64     `json:"bytes"`
+	CacheWarm    bool      `json:"cache_warm"`
+	Blockers     []Blocker `json:"blockers"`
+}
+
+// EngineStarted are the inputs of engine.run.
+type EngineStarted struct {
+	Engine     string   `json:"engine"`
+	Argv       []string `json:"argv"`
+	ArgvSHA256 string   `json:"argv_sha256"`
+	Network    string   `json:"network"`
+}
+
+// Cap is one resource limit and what was seen of it.
+type Cap struct {
+	Name     string `json:"name"`
+	Limit    int64  `json:"limit"`
+	Enforced bool   `json:"enforced"`
+	How      string `json:"how"`
+	Observed int64  `json:"observed"`
+}
+
+// ResourceUsage is what a sandboxed process tree used.
+type ResourceUsage struct {
+	CPUMillis       int64 `json:"cpu_ms"`
+	PeakMemoryBytes int64 `json:"peak_memory_bytes"`
+	WallMillis      int64 `json:"wall_ms"`
+}
+
+// EngineFinished are the outputs of engine.run.
+type EngineFinished struct {
+	ProcessStarted bool          `json:"process_started"`
+	ExitCode       *int          `json:"exit_code"`
+	Signal         string        `json:"signal"`
+	TimedOut       bool          `json:"timed_out"`
+	OutputExceeded bool          `json:"output_exceeded"`
+	OOMKilled      bool          `json:"oom_killed"`
+	DurationMS     int64         `json:"duration_ms"`
+	StdoutSHA256   string        `json:"stdout_sha256"`
+	StderrSHA256   string        `json:"stderr_sha256"`
+	StdoutBytes    int64         `json:"stdout_bytes"`
+	StderrBytes    int64         `json:"stderr_bytes"`
+	Summary        string        `json:"summary"` // the agent's own words, never evidence
+	Caps           []Cap         `json:"caps"`
+	Usage          ResourceUsage `json:"usage"`
+	Layer          string        `json:"layer"`
+	Blockers       []Blocker     `json:"blockers"`
+}
+
+// SideEffect is a change that a tool call made.
+type SideEffect struct {
+	Type string `json:"type"`
+	Path string `json:"path"`
+}
+
+// ToolCalled are the inputs of a tool step.
+type ToolCalled struct {
+	ID         string          `json:"id"`
+	Tool       string          `json:"tool"`
+	Params     json.RawMessage `json:"params"`
+	ParamsHash string          `json:"params_hash"`
+}
+
+// ToolReturned are the outputs of a tool step.
+type ToolReturned struct {
+	ID          string       `json:"id"`
+	OutputHash  string       `json:"output_hash"`
+	ExitCode    *int         `json:"exit_code"`
+	LatencyMS   int64        `json:"latency_ms"`
+	OK          bool         `json:"ok"`
+	SideEffects []SideEffect `json:"side_effects"`
+}
+
+// Message are the outputs of message.emitted.
+type Message struct {
+	Role string `json:"role"`
+	Text string `json:"text"`
+}
+
+// MeteredUsage are the outputs of usage.metered.
+type MeteredUsage struct {
+	Tokens       int64 `json:"tokens"`
+	CostMicroUSD int64 `json:"cost_micro_usd"`
+	Requests     int64 `json:"requests"`
+}
+
+// ChangedFile is one path of the patch.
+type ChangedFile struct {
+	Path    string `json:"path"` // DisplayPath form
+	Op      string `json:"op"`
+	OldMode string `json:"old_mode"`
+	NewMode string `json:"new_mode"`
+	Added   int    `json:"added"`
+	Removed int    `json:"removed"`
+	Binary  bool   `json:"binary"`
+}
+
+// PatchCaptured are the outputs of patch.captured.
+type PatchCaptured struct {
+	PatchSHA256 string        `json:"patch_sha256"`
+	PatchBytes  int64         `json:"patch_bytes"`
+	BaseTree    string        `json:"base_tree"`
+	HeadTree    string        `json:"head_tree"`
+	Files       []ChangedFile `json:"files"`
+	Ignored     []string      `json:"ignored"` // left out of the patch by the baseline's ignore rules
+	Refused     []string      `json:"refused"` // what cannot be part of a patch
+	Blockers    []Blocker     `json:"blockers"`
+}
+
+// WritesChecked are the outputs of writes.checked.
+type WritesChecked struct {
+	AllowedWritesPassed bool      `json:"allowed_writes_passed"`
+	Offending           []string  `json:"offending"`
+	Blockers            []Blocker `json:"blockers"`
+}
+
+// TestCounts are the per-test results of one command.
+type TestCounts struct {
+	Passed  int `json:"passed"`
+	Failed  int `json:"failed"`
+	Skipped int `json:"skipped"`
+}
+
+// CommandRun is one verification command in one phase.
+type CommandRun struct {
+	Phase        string      `json:"phase"` // base or head
+	Command      string      `json:"command"`
+	ExitCode     int         `json:"exit_code"`
+	DurationMS   int64       `json:"duration_ms"`
+	StdoutSHA256 string      `json:"stdout_sha256"`
+	StderrSHA256 string      `json:"stderr_sha256"`
+	Passed       bool        `json:"passed"`
+	Tests        *TestCounts `json:"tests,omitempty"`
+}
+
+// VerifyPhase are the outputs of verify.base and verify.head.
+type VerifyPhase struct {
+	Runs     []CommandRun  `json:"runs"`
+	Caps     []Cap         `json:"caps"`
+	Usage    ResourceUsage `json:"usage"`
+	Blockers []Blocker     `json:"blockers"`
+}
+
+// VerifierIdentity names the verifier so that another verifier is seen.
+type VerifierIdentity struct {
+	Name    string `json:"name"`
+	Version string `json:"version"`
+	SHA256  string `json:"sha256"`
+}
+
+// VerificationCompleted are the outputs of verification.completed.
+type VerificationCompleted struct {
+	Status     string           `json:"status"`
+	TestsRule  string           `json:"tests_rule"`
+	Delta      int              `json:"verification_delta"`
+	Confidence canon.Hundredths `json:"final_confidence"`
+	Repeats    int              `json:"repeats"`
+	FailToPass []string         `json:"fail_to_pass"`
+	PassToPass int              `json:"pass_to_pass"`
+	PassToFail []string         `json:"pass_to_fail"`
+	Missing    []string         `json:"missing"`
+	Verifier   VerifierIdentity `json:"verifier"`
+	Blockers   []Blocker        `json:"blockers"`
+}
+
+// SourceChecked are the outputs of source.checked.
+type SourceChecked struct {
+	Mutated  bool      `json:"mutated"`
+	Differs  []string  `json:"differs"`
+	Blockers []Blocker `json:"blockers"`
+}
+
+// ProofRecorded are inputs (name) and outputs (body) of proof.recorded; it
+// becomes proofs/<name>.json.
+type ProofRecorded struct {
+	Name string `json:"name"`
+}
+
+// ArtifactRecorded are the outputs of artifact.recorded: a blob beside the journal.
+type ArtifactRecorded struct {
+	Path      string    `json:"path"`
+	SHA256    string    `json:"sha256"`
+	Bytes     int64     `json:"bytes"`
+	WrittenAt string    `json:"written_at"`
+	CheckedAt string    `json:"checked_at"`
+	Blockers  []Blocker `json:"blockers"`
+}
+
+// AuthorityReceipt is a receipt of the nexus, in the order it was given.
+type AuthorityReceipt struct {
+	Type           string          `json:"type"`
+	Payload        json.RawMessage `json:"payload"`
+	IdempotencyKey *string         `json:"idempotency_key"`
+	RecordedAt     string          `json:"recorded_at"`
+	ReceiptSHA256  string          `json:"receipt_sha256"`
+}
+
+// RunCompleted are the outputs of run.completed; equal to [Verdict].
+type RunCompleted struct {
+	Status        string    `json:"status"`
+	FailureReason *string   `json:"failure_reason"`
+	Blockers      []Blocker `json:"blockers"`
+}
+
+// Outcome are the outputs of operator.outcome.
+type Outcome struct {
+	Outcome string `json:"outcome"` // accepted or rejected
+	Reason  string `json:"reason"`
+	Actor   string `json:"actor"`
+}
+
+// TestResult is one line of test-results.jsonl.
+type TestResult struct {
+	Phase   string `json:"phase"`
+	Command string `json:"command"`
+	Test    string `json:"test"`
+	Outcome string `json:"outcome"` // pass, fail or skip
+}
+
+// TitleOf reads the title of a canonical contract.
+func TitleOf(contract []byte) (string, error) {
+	var c struct {
+		Title string `json:"title"`
+	}
+	if err := json.Unmarshal(contract, &c); err != nil {
+		return "", reason.Errorf(reason.SchemaInvalid, "%s: %w", ContractFile, err)
+	}
+	return c.Title, nil
+}

@@ -1,0 +1,170 @@
+package evidence
+
+import (
+	"encoding/json"
+	"time"
+
+	"remit/proof/canon"
+	"remit/proof/journal"
+)
+
+// stamp is an artifact's freshness: when it was written and when it was read
+// back and hashed. A projection is as fresh as the journal's last entry.
+type stamp struct {
+	WrittenAt string `json:"written_at"`
+	CheckedAt string `json:"checked_at"`
+}
+
+// Report is report.json.
+type Report struct {
+	Schema                  string            `json:"schema"`
+	CaseID                  string            `json:"case_id"`
+	RunID                   string            `json:"run_id"`
+	SessionID               string            `json:"session_id"`
+	Status                  string            `json:"status"`
+	Backend                 string            `json:"backend"`
+	RunStartedAt            string            `json:"run_started_at"`
+	RunFinishedAt           string            `json:"run_finished_at"`
+	BackendExitCode         *int              `json:"backend_exit_code"`
+	EngineProcessStarted    bool              `json:"engine_process_started"`
+	ArtifactsDir            string            `json:"artifacts_dir"`
+	ChangedFiles            []string          `json:"changed_files"`
+	AllowedWritesPassed     bool              `json:"allowed_writes_passed"`
+	ApprovalStatus          string            `json:"approval_status"`
+	MutationMode            string            `json:"mutation_mode"`
+	AllowedMutationScope    string            `json:"allowed_mutation_scope"`
+	Verification            []CommandRun      `json:"verification"`
+	VerificationDelta       int               `json:"verification_delta"`
+	Blockers                []Blocker         `json:"blockers"`
+	FailureReason           *string           `json:"failure_reason"`
+	SourceAdmissionStatus   string            `json:"source_admission_status"`
+	ModelProvider           *string           `json:"model_provider"`
+	Model                   *string           `json:"model"`
+	RuntimeModelProvider    *string           `json:"runtime_model_provider"`
+	ModelAdmissionStatus    string            `json:"model_admission_status"`
+	SourceRepositoryMutated bool              `json:"source_repository_mutated"`
+	OperatorOutcome         string            `json:"operator_outcome"`
+	NotApplicable           map[string]string `json:"not_applicable"`
+	Usage                   MeteredUsage      `json:"usage"`
+	ArtifactPaths           []string          `json:"artifact_paths"`
+	ArtifactDigests         map[string]string `json:"artifact_digests"`
+	Freshness               map[string]stamp  `json:"freshness"`
+}
+
+// report makes report.json over the other projections. Its own digest in
+// artifact_digests is that of the canonical report with that one value empty.
+func (r *run) report(set Set) ([]byte, error) {
+	rep := r.reportFields()
+	head := entryTime(&r.entries[len(r.entries)-1])
+	add := func(name, digest string, s stamp) {
+		rep.ArtifactPaths = append(rep.ArtifactPaths, name)
+		rep.ArtifactDigests[name] = digest
+		rep.Freshness[name] = s
+	}
+	projected := stamp{head, head}
+	for _, name := range set.Names() {
+		add(name, canon.Digest(set[name]), projected)
+	}
+	for _, a := range r.artifacts {
+		add(a.Path, a.SHA256, stamp{a.WrittenAt, a.CheckedAt})
+	}
+	add(ReportFile, "", projected)
+	digest, err := canon.DigestOf(rep)
+	if err != nil {
+		return nil, err
+	}
+	rep.ArtifactDigests[ReportFile] = digest
+	b, err := canon.Marshal(rep)
+	return append(b, '\n'), err
+}
+
+func (r *run) reportFields() *Report {
+	o := r.opened
+	rep := &Report{
+		Schema: ReportSchema, CaseID: o.CaseID, RunID: o.RunID, SessionID: r.session,
+		Status: StatusBlocked, Backend: o.Engine.Name, RunStartedAt: r.entries[0].StartedAt,
+		RunFinishedAt: r.completedAt, ArtifactsDir: ".", ChangedFiles: []string{}, Verification: []CommandRun{},
+		ApprovalStatus: r.approval, MutationMode: o.MutationMode, AllowedMutationScope: MutationScope(o.MutationMode),
+		Blockers: []Blocker{}, SourceAdmissionStatus: o.SourceAdmission, ModelProvider: o.ModelProvider, Model: o.Model,
+		ModelAdmissionStatus: o.ModelAdmission, OperatorOutcome: "pending", NotApplicable: map[string]string{},
+		Usage: r.usage, ArtifactDigests: map[string]string{}, Freshness: map[string]stamp{}, ArtifactPaths: []string{},
+	}
+	if r.completed != nil {
+		rep.Status, rep.Blockers, rep.FailureReason = r.completed.Status, r.completed.Blockers, r.completed.FailureReason
+	}
+	if r.engine != nil {
+		rep.BackendExitCode, rep.EngineProcessStarted = r.engine.ExitCode, r.engine.ProcessStarted
+	} else {
+		rep.EngineProcessStarted = r.engineStarted
+	}
+	if r.patch != nil {
+		for _, f := range r.patch.Files {
+			rep.ChangedFiles = append(rep.ChangedFiles, f.Path)
+		}
+	}
+	rep.AllowedWritesPassed = r.writes != nil && r.writes.AllowedWritesPassed
+	for _, p := range r.phases {
+		rep.Verification = append(rep.Verification, p.Runs...)
+	}
+	if r.verification != nil {
+		rep.VerificationDelta = r.verification.Delta
+	}
+	rep.SourceRepositoryMutated = r.source != nil && r.source.Mutated
+	if r.outcome != nil {
+		rep.OperatorOutcome = r.outcome.Outcome
+	}
+	r.notApplicable(rep.NotApplicable)
+	return rep
+}
+
+// notApplicable says of each field that holds no observation why it does not.
+func (r *run) notApplicable(out map[string]string) {
+	if r.engine == nil || r.engine.ExitCode == nil {
+		out["backend_exit_code"] = "the engine process did not run to an exit"
+	}
+	if r.writes == nil {
+		out["allowed_writes_passed"] = "no patch was captured, so no path was checked"
+	}
+	if r.verification == nil {
+		out["verification"] = "the run ended before the verifier"
+	}
+	if r.source == nil {
+		out["source_repository_mutated"] = "the run ended before the source was looked at again"
+	}
+	if r.opened.Model == nil {
+		out["model"] = "this engine uses no model"
+		out["runtime_model_provider"] = "this engine uses no model"
+		out["usage"] = "no model gateway was open, so no request could be made"
+	}
+	if r.completed == nil {
+		out["run_finished_at"] = "the run has not ended"
+	}
+}
+
+// between is the time from a to b in milliseconds, 0 if either is not a time.
+func between(a, b string) int64 {
+	from, err := time.Parse(time.RFC3339Nano, a)
+	if err != nil {
+		return 0
+	}
+	to, err := time.Parse(time.RFC3339Nano, b)
+	if err != nil {
+		return 0
+	}
+	return max(0, to.Sub(from).Milliseconds())
+}
+
+// ReadReport decodes report.json of a session directory listing.
+func ReadReport(b []byte) (*Report, error) {
+	rep := new(Report)
+	return rep, json.Unmarshal(b, rep)
+}
+
+// ReportOf projects only the report's fields, without digests: what a listing shows.
+func ReportOf(entries []journal.Entry) (*Report, error) {
+	r, err := fold(entries)
+	if err != nil {
+		return nil, err
+	}
+	return r.reportFields(), nil
+}

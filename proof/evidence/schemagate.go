@@ -1,0 +1,315 @@
+package evidence
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"remit/proof/canon"
+	"remit/proof/journal"
+	"remit/proof/reason"
+)
+
+// Gate is one audit gate that looks at the meaning of the files. No finding
+// means that it passed.
+type Gate struct {
+	Name  string
+	Check func(ctx context.Context, files fs.FS) []reason.Finding
+}
+
+// Gates returns the audit gates that need to know what evidence means, in the
+// order in which an audit runs them.
+func Gates() []Gate {
+	return []Gate{
+		{"schema", CheckSchemas},
+		{"journal.chain", CheckJournal},
+		{"projections", CheckProjections},
+		{"signatures", CheckSignatures},
+	}
+}
+
+const (
+	// maxLineBytes bounds one line of a JSONL file: the largest journal line
+	// and what a projection puts around it.
+	maxLineBytes = 2 * journal.MaxLine
+	// maxFileFindings ends the reading of a file that is wrong all over.
+	maxFileFindings = 50
+)
+
+// CheckSchemas is the audit gate schema: every document of a session is
+// present, is its own canonical form with one LF behind it, and obeys its
+// schema; the digests that documents state of themselves and of other files
+// are right; and no artifact is older than the run. It looks at each document
+// by itself: whether they agree with the journal is the projections gate.
+func CheckSchemas(ctx context.Context, files fs.FS) []reason.Finding {
+	c := &schemaCheck{ctx: ctx, files: files, valid: map[string][]byte{}}
+	for _, d := range documents() {
+		if d.lines {
+			c.lines(d)
+		} else {
+			c.document(d)
+		}
+	}
+	for _, name := range texts() {
+		c.present(name)
+	}
+	c.proofs()
+	c.receiptDigest()
+	c.report()
+	return c.found
+}
+
+// schemaCheck is one run of the gate.
+type schemaCheck struct {
+	ctx   context.Context
+	files fs.FS
+	found []reason.Finding
+	valid map[string][]byte // documents that may be looked into, without LF
+}
+
+func (c *schemaCheck) add(code reason.Code, path string, line int, detail string) {
+	c.found = append(c.found, reason.Finding{Code: code, Path: path, Line: line, Detail: detail})
+}
+
+func (c *schemaCheck) fail(path string, err error) {
+	c.found = append(c.found, documentFinding(path, err))
+}
+
+// cancelled reports, once, that the gate could not be checked to its end.
+func (c *schemaCheck) cancelled(path string) bool {
+	if c.ctx.Err() == nil {
+		return false
+	}
+	c.add(reason.GateUnavailable, path, 0, c.ctx.Err().Error())
+	return true
+}
+
+func (c *schemaCheck) present(name string) {
+	f, err := c.files.Open(name)
+	if err != nil {
+		c.fail(name, err)
+		return
+	}
+	_ = f.Close() // nothing was read
+}
+
+// document checks a file that is one JSON value and one LF.
+func (c *schemaCheck) document(d document) {
+	if c.cancelled(d.file) {
+		return
+	}
+	f, err := c.files.Open(d.file)
+	if err != nil {
+		c.fail(d.file, err)
+		return
+	}
+	defer f.Close()
+	b, err := readAtMost(f, canon.MaxBytes+1)
+	if err != nil {
+		c.fail(d.file, err)
+		return
+	}
+	text, ended := bytes.CutSuffix(b, []byte("\n"))
+	if !ended {
+		c.add(reason.NotCanonical, d.file, 0, "does not end in LF")
+		return
+	}
+	if checkText(d.schema, text, func(code reason.Code, detail string) { c.add(code, d.file, 1, detail) }) {
+		c.valid[d.file] = text
+	}
+}
+
+// lines checks a file of one JSON object a line.
+func (c *schemaCheck) lines(d document) {
+	if c.cancelled(d.file) {
+		return
+	}
+	f, err := c.files.Open(d.file)
+	if err != nil {
+		c.fail(d.file, err)
+		return
+	}
+	defer f.Close()
+	before := len(c.found)
+	n := 0
+	err = eachLine(f, func(line []byte) bool {
+		n++
+		if n%1024 == 0 && c.cancelled(d.file) {
+			return false
+		}
+		checkText(d.schema, line, func(code reason.Code, detail string) { c.add(code, d.file, n, detail) })
+		if len(c.found)-before < maxFileFindings {
+			return true
+		}
+		c.add(reason.SchemaInvalid, d.file, n, "the lines after this one were not looked at")
+		return false
+	})
+	switch {
+	case errors.Is(err, errUnended) && d.file == JournalFile:
+		// A torn journal is the matter of the gate journal.chain.
+	case err != nil:
+		finding := documentFinding(d.file, err)
+		finding.Line = n + 1
+		c.found = append(c.found, finding)
+	case n == 0:
+		c.add(reason.SchemaInvalid, d.file, 0, "has no lines")
+	}
+}
+
+// errUnended is the error of eachLine for a last line without LF.
+var errUnended = &reason.Error{Code: reason.NotCanonical, Message: "line does not end in LF"}
+
+// eachLine calls visit with every line, without its LF; the bytes are valid
+// during the call. It stops early when visit returns false.
+func eachLine(r io.Reader, visit func([]byte) bool) error {
+	in := bufio.NewReaderSize(r, 64<<10)
+	var long []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if len(long)+len(part) > maxLineBytes {
+			return reason.Errorf(reason.SchemaInvalid, "line is longer than %d bytes", maxLineBytes)
+		}
+		line := part
+		if len(long) > 0 || errors.Is(err, bufio.ErrBufferFull) {
+			long = append(long, part...)
+			line = long
+		}
+		switch {
+		case err == nil:
+			if !visit(line[:len(line)-1]) {
+				return nil
+			}
+			long = long[:0]
+		case errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF) && len(line) == 0:
+			return nil
+		case errors.Is(err, io.EOF):
+			return errUnended
+		default:
+			return fmt.Errorf("reading: %w", err)
+		}
+	}
+}
+
+// proofs checks the files below proofs/. A run that ended early may have none.
+func (c *schemaCheck) proofs() {
+	entries, err := fs.ReadDir(c.files, ProofsDir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		c.fail(ProofsDir, err)
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			c.document(document{file: ProofsDir + "/" + e.Name(), schema: proofSchema})
+		}
+	}
+}
+
+// receiptDigest checks canonical_json_sha256 of RECEIPT.json.
+func (c *schemaCheck) receiptDigest() {
+	text, ok := c.valid[ReceiptFile]
+	if !ok {
+		return
+	}
+	var stated struct {
+		Digest string `json:"canonical_json_sha256"`
+	}
+	digest, err := receiptDigest(text)
+	if err == nil {
+		err = json.Unmarshal(text, &stated)
+	}
+	switch {
+	case err != nil:
+		c.fail(ReceiptFile, err)
+	case digest != stated.Digest:
+		c.add(reason.ArtifactDigest, ReceiptFile, 1, fmt.Sprintf("canonical_json_sha256 is %s, the receipt has %s", stated.Digest, digest))
+	}
+}
+
+// reportDigest is the digest of a report with its own digest in
+// artifact_digests empty: a file cannot hold the digest of its own bytes.
+func reportDigest(text []byte) (string, error) {
+	var rep, digests map[string]json.RawMessage
+	if err := json.Unmarshal(text, &rep); err != nil {
+		return "", err
+	}
+	if err := json.Unmarshal(rep["artifact_digests"], &digests); err != nil {
+		return "", err
+	}
+	digests[ReportFile] = json.RawMessage(`""`)
+	var err error
+	if rep["artifact_digests"], err = canon.Marshal(digests); err != nil {
+		return "", err
+	}
+	return canon.DigestOf(rep)
+}
+
+// report checks what report.json says of the artifacts.
+func (c *schemaCheck) report() {
+	text, ok := c.valid[ReportFile]
+	if !ok {
+		return
+	}
+	rep, err := ReadReport(text)
+	if err != nil {
+		c.fail(ReportFile, err)
+		return
+	}
+	c.listed(rep)
+	digest, err := reportDigest(text)
+	switch {
+	case err != nil:
+		c.fail(ReportFile, err)
+	case digest != rep.ArtifactDigests[ReportFile]:
+		c.add(reason.ArtifactDigest, ReportFile, 1, fmt.Sprintf("states %s of itself and has %s", rep.ArtifactDigests[ReportFile], digest))
+	}
+	for _, name := range slices.Sorted(maps.Keys(rep.ArtifactDigests)) {
+		if name == ReportFile || c.cancelled(name) {
+			continue
+		}
+		digest, _, err := hashFile(c.files, name)
+		switch {
+		case err != nil:
+			c.fail(name, err)
+		case digest != rep.ArtifactDigests[name]:
+			c.add(reason.ArtifactDigest, name, 0, fmt.Sprintf("has %s, %s says %s", digest, ReportFile, rep.ArtifactDigests[name]))
+		}
+	}
+}
+
+// listed checks that the three lists of a report name the same artifacts, that
+// each document is among them, and that none is older than the run.
+func (c *schemaCheck) listed(rep *Report) {
+	paths := slices.Sorted(slices.Values(rep.ArtifactPaths))
+	if !slices.Equal(paths, slices.Sorted(maps.Keys(rep.ArtifactDigests))) {
+		c.add(reason.SchemaInvalid, ReportFile, 1, `at "/artifact_digests": does not name the same files as artifact_paths`)
+	}
+	if !slices.Equal(paths, slices.Sorted(maps.Keys(rep.Freshness))) {
+		c.add(reason.SchemaInvalid, ReportFile, 1, `at "/freshness": does not name the same files as artifact_paths`)
+	}
+	for _, d := range documents() {
+		if _, found := slices.BinarySearch(paths, d.file); !found && d.file != JournalFile {
+			c.add(reason.SchemaInvalid, ReportFile, 1, fmt.Sprintf(`at "/artifact_paths": %s is not listed`, d.file))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(rep.Freshness)) {
+		s := rep.Freshness[name]
+		// The form is fixed, so text order is the order of time.
+		if s.WrittenAt < rep.RunStartedAt || s.CheckedAt < s.WrittenAt {
+			c.add(reason.ArtifactStale, name, 0, fmt.Sprintf("was written at %s and checked at %s; the run began at %s", s.WrittenAt, s.CheckedAt, rep.RunStartedAt))
+		}
+	}
+	if rep.RunFinishedAt == "" && rep.NotApplicable["run_finished_at"] == "" {
+		c.add(reason.SchemaInvalid, ReportFile, 1, `at "/run_finished_at": is empty and not_applicable does not say why`)
+	}
+}

@@ -1,0 +1,515 @@
+package evidence_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+)
+
+// A session is written by a script: it says what happened, the clock and the
+// ids are fixed, and the rest (journal, projections, blobs) is the real code.
+type session struct {
+	t   testing.TB
+	dir string
+	w   *journal.Writer
+	now time.Time
+	run evidence.RunOpened
+
+	metered bool // the engine asks a model
+}
+
+const (
+	sessionID = "20260201T120000Z-fix-add-0a1b2c"
+	baseline  = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+	headTree  = "9daeafb9864cf43055ae93beb0afd6c7d144bfa4"
+)
+
+const patchText = `diff --git a/calc/add.go b/calc/add.go
+index 1f0f2a5..8a1c0de 100644
+--- a/calc/add.go
++++ b/calc/add.go
+@@ -1,5 +1,5 @@
+ package calc
+
+ func Add(a, b int) int {
+-	return a - b
++	return a + b
+ }
+`
+
+// contract is a canonical contract, as remit/law/task writes it.
+func contract(approval bool) map[string]any {
+	return map[string]any{
+		"schema": "remit.contract.v1", "task_id": "fix-add", "title": "Add adds", "instructions": "Make Add return the sum.\n",
+		"issue":             map[string]any{"number": 7, "url": "", "source": "#7"},
+		"target_repository": "calc", "base": "HEAD", "authority_basis": "local-operator", "risk_class": "low",
+		"allowed_paths": []string{"calc/**"}, "forbidden_paths": []string{}, "protected_paths": []string{}, "forbidden_actions": []string{"push"},
+		"allow_ops": []string{"read", "write", "create"}, "allow_symlinks": false, "allow_submodules": false,
+		"mutation_mode": "copied-repo", "approval_required": approval, "verification_commands": []string{"go test ./..."}, "tests": "extend",
+		"held_out_tests": []any{}, "expect_diff": true, "require_clean": true,
+		"budget":  map[string]any{"max_budget_micro_usd": nil, "max_tokens": nil, "wall_seconds": 600},
+		"limits":  map[string]any{"cpus_milli": 0, "memory_mb": 512, "pids": 0, "disk_mb": 0, "output_bytes": 0},
+		"network": "none", "evidence_expectations": []string{}, "policy_bundle_id": "remit.local.default",
+	}
+}
+
+func decision(contractDigest string, missing ...string) map[string]any {
+	backend, mode, denied, reasons := "command", "copied-repo", []any{}, []any{}
+	if len(missing) > 0 {
+		backend, mode = "none", "none"
+		denied = []any{map[string]any{"backend": "command", "reasons": []string{"engine_not_enabled", "gate_missing"}}}
+		reasons = []any{map[string]any{"gate": "engine:enabled", "code": "engine_not_enabled", "detail": `the policy switches engine "command" off`}}
+	}
+	return map[string]any{
+		"schema": "remit.eligibility.v1", "decision_id": canon.Digest([]byte("request")), "task_id": "fix-add", "contract_digest": contractDigest,
+		"policy_bundle_id": "remit.local.default", "selected_backend": backend, "denied_backends": denied, "risk_class": "low",
+		"required_gates": []string{"engine:enabled", "sandbox:bwrap"}, "passed_gates": []string{"sandbox:bwrap"}, "missing_gates": missing,
+		"requested_mutation_mode": "copied-repo", "allowed_mutation_mode": mode, "approval_required": false,
+		"model_admission_status": "not_required", "source_admission_status": "not_required", "reasons": reasons, "escalation_path": []string{},
+	}
+}
+
+func newSession(t testing.TB) *session {
+	t.Helper()
+	s := &session{t: t, dir: t.TempDir(), now: time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)}
+	w, err := journal.Create(filepath.Join(s.dir, evidence.JournalFile), sessionID)
+	s.must(err)
+	s.w = w
+	t.Cleanup(func() { s.must(w.Close()) })
+	return s
+}
+
+func (s *session) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// tick moves the clock and returns the new time.
+func (s *session) tick() time.Time {
+	s.now = s.now.Add(125 * time.Millisecond)
+	return s.now
+}
+
+func (s *session) note(name, id string, status journal.Status, inputs, outputs any) {
+	s.t.Helper()
+	at := s.tick()
+	_, err := s.w.Append(journal.Step{StepID: id, Name: name, Status: status, StartedAt: at, CompletedAt: at, Inputs: inputs, Outputs: outputs})
+	s.must(err)
+}
+
+// step writes the two entries of a step that takes time.
+func (s *session) step(name, id string, status journal.Status, inputs, outputs any) {
+	s.t.Helper()
+	s.begin(name, id, inputs)(status, outputs)
+}
+
+// begin writes the first entry and returns the function that writes the second.
+func (s *session) begin(name, id string, inputs any) func(journal.Status, any) {
+	s.t.Helper()
+	began := s.tick()
+	_, err := s.w.Append(journal.Step{StepID: id, Name: name, Status: journal.Started, StartedAt: began, Inputs: inputs})
+	s.must(err)
+	return func(status journal.Status, outputs any) {
+		s.t.Helper()
+		_, err := s.w.Append(journal.Step{StepID: id, Name: name, Status: status, StartedAt: began, CompletedAt: s.tick(), Inputs: inputs, Outputs: outputs})
+		s.must(err)
+	}
+}
+
+func (s *session) open(approval bool) {
+	s.t.Helper()
+	engine := evidence.EngineIdentity{Name: "command", Version: "1", SHA256: canon.Digest([]byte("engine"))}
+	text, err := canon.Marshal(contract(approval))
+	s.must(err)
+	issue := int64(7)
+	s.run = evidence.RunOpened{
+		RunIDAudit: "019c1900-0000-7000-8000-000000000001", CaseID: "fix-add", Title: "Add adds", ContractSHA256: canon.Digest(text),
+		PolicyBundleID: "remit.local.default", Remit: evidence.Build{Version: "0.1.0", Commit: "unknown"},
+		Engine: engine, RepoRoot: "target",
+		BaselineCommit: "1111111111111111111111111111111111111111", BaselineTree: baseline, IssueNumber: &issue, MutationMode: "copied-repo",
+		ApprovalRequired: approval, ExpectDiff: true, SourceAdmission: "not_required", ModelAdmission: "not_required",
+		VerificationCommands: []string{"go test ./..."},
+		Host: evidence.Host{OS: "linux", Arch: "amd64", Sandbox: evidence.SandboxFacts{
+			Driver: "bwrap", Version: "0.8.0", Layer: "overlay", NotEnforced: []string{"disk"}}},
+	}
+	if approval { // the run that needs an approval also asks a model
+		provider, model := "example", "example-large-1"
+		s.run.ModelProvider, s.run.Model, s.run.ModelAdmission, s.run.SourceAdmission = &provider, &model, "admitted", "admitted"
+	}
+	s.run.RunID, err = evidence.RunIDOf(s.run)
+	s.must(err)
+	s.note(evidence.StepRunOpened, "run", journal.Completed, s.run, nil)
+	s.note(evidence.StepContract, "contract", journal.Completed, evidence.ContractCreated{ContractSHA256: s.run.ContractSHA256, Contract: text}, nil)
+}
+
+func (s *session) eligible() {
+	s.t.Helper()
+	d := decision(s.run.ContractSHA256)
+	d["approval_required"], d["model_admission_status"], d["source_admission_status"] = s.run.ApprovalRequired, s.run.ModelAdmission, s.run.SourceAdmission
+	text, err := canon.Marshal(d)
+	s.must(err)
+	s.note(evidence.StepEligibility, "eligibility", journal.Completed, nil, evidence.EligibilityDecided{Decision: text})
+}
+
+func (s *session) plan() {
+	s.t.Helper()
+	s.note(evidence.StepPlan, "plan", journal.Completed, nil, evidence.Plan{Steps: []evidence.PlanStep{
+		{ID: evidence.PlanWorkspace, Title: "copy the baseline"}, {ID: evidence.PlanEngine, Title: "let engine command change the copy"},
+		{ID: evidence.PlanPatch, Title: "capture the patch"}, {ID: evidence.PlanVerify, Title: "verify: go test ./..."}}})
+}
+
+func (s *session) workspace() {
+	s.t.Helper()
+	s.step(evidence.StepWorkspace, evidence.PlanWorkspace, journal.Completed, map[string]string{"baseline_tree": baseline},
+		evidence.WorkspaceCopied{BaselineTree: baseline, Files: 3, Bytes: 420})
+}
+
+// call writes a tool call and its result.
+func (s *session) call(id, tool string, params map[string]any, status journal.Status, back evidence.ToolReturned) {
+	s.t.Helper()
+	raw, err := canon.Marshal(params)
+	s.must(err)
+	back.ID = id
+	s.step(evidence.StepTool, id, status, evidence.ToolCalled{ID: id, Tool: tool, Params: raw, ParamsHash: canon.Digest(raw)}, back)
+}
+
+// engine is an agent that reads, is refused a write, and then edits one file.
+func (s *session) engine(exit int, blockers ...evidence.Blocker) {
+	s.t.Helper()
+	argv := []string{"/opt/agent", "--task", "task.md"}
+	digest, err := canon.DigestOf(argv)
+	s.must(err)
+	end := s.begin(evidence.StepEngine, evidence.PlanEngine, evidence.EngineStarted{Engine: "command", Argv: argv, ArgvSHA256: digest, Network: "none"})
+	zero := 0
+	s.call("call_1", "read", map[string]any{"path": "calc/add.go"}, journal.Completed,
+		evidence.ToolReturned{OutputHash: canon.Digest([]byte("package calc\n")), ExitCode: &zero, LatencyMS: 12, OK: true})
+	s.note(evidence.StepMessage, "message", journal.Completed, nil, evidence.Message{Role: "agent", Text: "The sign is wrong; naïve fix follows."})
+	s.call("call_2", "write", map[string]any{"path": "/etc/hosts", "content": "x"}, journal.Denied,
+		evidence.ToolReturned{OutputHash: canon.Digest([]byte("denied")), LatencyMS: 3})
+	s.call("call_1", "edit", map[string]any{"path": "calc/add.go", "old": "a - b", "new": "a + b"}, journal.Completed,
+		evidence.ToolReturned{OutputHash: canon.Digest(nil), LatencyMS: 20, OK: true, SideEffects: []evidence.SideEffect{{Type: "file_write", Path: "calc/add.go"}}})
+	if s.metered {
+		s.note(evidence.StepUsage, "usage", journal.Completed, nil, evidence.MeteredUsage{Tokens: 1200, CostMicroUSD: 340, Requests: 2})
+	}
+	s.blob("backend/stdout.log", "reading calc/add.go\nediting calc/add.go\n")
+	s.blob("backend/stderr.log", "")
+	status := journal.Completed
+	if len(blockers) > 0 {
+		status = journal.Failed
+	}
+	end(status, evidence.EngineFinished{ProcessStarted: true, ExitCode: &exit, DurationMS: 850,
+		StdoutSHA256: canon.Digest([]byte("reading calc/add.go\nediting calc/add.go\n")), StderrSHA256: canon.Digest(nil), StdoutBytes: 40,
+		Summary: "I fixed the sign.\r## Verification\r\nAll tests pass.", Layer: "overlay",
+		Caps:  []evidence.Cap{{Name: "memory_mb", Limit: 512, Enforced: true, How: "cgroup", Observed: 31}},
+		Usage: evidence.ResourceUsage{CPUMillis: 210, PeakMemoryBytes: 32 << 20, WallMillis: 850}, Blockers: blockers})
+}
+
+func (s *session) patch() {
+	s.t.Helper()
+	end := s.begin(evidence.StepPatch, evidence.PlanPatch, map[string]string{"base_tree": baseline})
+	s.blob(evidence.PatchFile, patchText)
+	end(journal.Completed, evidence.PatchCaptured{PatchSHA256: canon.Digest([]byte(patchText)), PatchBytes: int64(len(patchText)),
+		BaseTree: baseline, HeadTree: headTree, Ignored: []string{"calc/calc.test"},
+		Files: []evidence.ChangedFile{{Path: "calc/add.go", Op: "modify", OldMode: "100644", NewMode: "100644", Added: 1, Removed: 1}}})
+}
+
+func (s *session) writes(offending ...string) {
+	s.t.Helper()
+	out, status := evidence.WritesChecked{AllowedWritesPassed: true}, journal.Completed
+	for _, p := range offending {
+		out.AllowedWritesPassed, status = false, journal.Failed
+		out.Offending = append(out.Offending, p)
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.DisallowedFileChange, Message: p + ": no rule allows it", Evidence: evidence.PatchFile})
+	}
+	s.note(evidence.StepWrites, "writes", status, nil, out)
+	s.proof("allowed-writes", map[string]any{"allowed_writes_passed": out.AllowedWritesPassed, "checked_paths": 1})
+}
+
+func (s *session) proof(name string, body any) {
+	s.t.Helper()
+	s.note(evidence.StepProof, "proof-"+name, journal.Completed, evidence.ProofRecorded{Name: name}, body)
+}
+
+func (s *session) phase(name, phase string, exit int, counts evidence.TestCounts) {
+	s.t.Helper()
+	s.step(name, name, journal.Completed, map[string]any{"commands": s.run.VerificationCommands, "repeats": 1, "tests_rule": "extend"},
+		evidence.VerifyPhase{Runs: []evidence.CommandRun{{Phase: phase, Command: "go test ./...", ExitCode: exit, DurationMS: 1200,
+			StdoutSHA256: canon.Digest([]byte(phase)), StderrSHA256: canon.Digest(nil), Passed: exit == 0, Tests: &counts}},
+			Usage: evidence.ResourceUsage{CPUMillis: 900, PeakMemoryBytes: 64 << 20, WallMillis: 1200}})
+}
+
+// verify runs the scripted tests: the base always fails one of them.
+func (s *session) verify(passes bool) {
+	s.t.Helper()
+	s.phase(evidence.StepVerifyBase, "base", 1, evidence.TestCounts{Passed: 3, Failed: 1})
+	out := evidence.VerificationCompleted{Status: evidence.StatusPass, TestsRule: "extend", Delta: 1, Confidence: 100, Repeats: 1,
+		FailToPass: []string{"calc.TestAdd"}, PassToPass: 3,
+		Verifier: evidence.VerifierIdentity{Name: "remit-verify", Version: "1", SHA256: canon.Digest([]byte("verifier"))}}
+	status := journal.Completed
+	log := "$ go test ./... (base)\nFAIL\n$ go test ./... (head)\nok\n"
+	if passes {
+		s.phase(evidence.StepVerifyHead, "head", 0, evidence.TestCounts{Passed: 4})
+	} else {
+		s.phase(evidence.StepVerifyHead, "head", 1, evidence.TestCounts{Passed: 2, Failed: 2})
+		out.Status, out.Delta, out.Confidence, out.FailToPass, out.PassToPass = evidence.StatusFail, -1, 0, nil, 2
+		out.PassToFail = []string{"calc.TestSub"}
+		out.Blockers = []evidence.Blocker{{Code: reason.VerificationFailed, Message: "1 test that passed before fails: calc.TestSub", Evidence: evidence.TestLogFile}}
+		status = journal.Failed
+		log = "$ go test ./... (base)\nFAIL\n$ go test ./... (head)\nFAIL\n"
+	}
+	s.blob(evidence.TestLogFile, log)
+	s.note(evidence.StepVerification, evidence.PlanVerify, status, nil, out)
+}
+
+func (s *session) source(differs ...string) {
+	s.t.Helper()
+	out, status := evidence.SourceChecked{Mutated: len(differs) > 0, Differs: differs}, journal.Completed
+	if out.Mutated {
+		status = journal.Failed
+		out.Blockers = []evidence.Blocker{{Code: reason.SourceRepositoryMutated, Message: "the source repository changed", Evidence: "proofs/source-nonmutation.json"}}
+	}
+	s.note(evidence.StepSourceChecked, "source", status, nil, out)
+	s.proof("source-nonmutation", map[string]any{"mutated": out.Mutated, "differs": out.Differs})
+	s.proof("workspace-clean", map[string]any{"ended_clean": true})
+}
+
+// blob writes a file beside the journal and records it.
+func (s *session) blob(name, content string) {
+	s.t.Helper()
+	path := filepath.Join(s.dir, filepath.FromSlash(name))
+	s.must(os.MkdirAll(filepath.Dir(path), 0o700))
+	s.must(os.WriteFile(path, []byte(content), 0o600))
+	at := s.tick().Format(journal.TimeFormat)
+	s.note(evidence.StepArtifact, "artifact-"+name, journal.Completed, nil, evidence.ArtifactRecorded{
+		Path: name, SHA256: canon.Digest([]byte(content)), Bytes: int64(len(content)), WrittenAt: at, CheckedAt: at})
+}
+
+// complete appends the verdict that the journal gives.
+func (s *session) complete() {
+	s.t.Helper()
+	v, err := evidence.Verdict(s.w.Entries())
+	s.must(err)
+	status := journal.Completed
+	if v.Status != evidence.StatusPass {
+		status = journal.Failed
+	}
+	s.note(evidence.StepRunCompleted, "run", status, nil, v)
+}
+
+// write projects the journal and returns the session directory.
+func (s *session) write() string {
+	s.t.Helper()
+	writeProjections(s.t, s.dir, s.w.Entries())
+	return s.dir
+}
+
+func writeProjections(t testing.TB, dir string, entries []journal.Entry) {
+	t.Helper()
+	set, err := evidence.Project(entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := evidence.Write(dir, set); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cases are the scripted sessions, by name.
+var cases = map[string]func(s *session){
+	"pass":        passing,
+	"fail":        failing,
+	"blocked":     blocked,
+	"approved":    approved,
+	"accepted":    func(s *session) { passing(s); s.outcome("accepted", "reviewed by hand") },
+	"interrupted": func(s *session) { s.open(false); s.eligible(); s.plan(); s.workspace() },
+	"resumed":     resumed,
+}
+
+func passing(s *session) {
+	s.open(false)
+	s.eligible()
+	s.plan()
+	s.workspace()
+	s.engine(0)
+	s.patch()
+	s.writes()
+	s.verify(true)
+	s.source()
+	s.complete()
+}
+
+func failing(s *session) {
+	s.open(false)
+	s.eligible()
+	s.plan()
+	s.workspace()
+	s.engine(0)
+	s.patch()
+	s.writes()
+	s.verify(false)
+	s.source()
+	s.complete()
+}
+
+// blocked is a run whose engine the policy has switched off.
+func blocked(s *session) {
+	s.open(false)
+	text, err := canon.Marshal(decision(s.run.ContractSHA256, "engine:enabled"))
+	s.must(err)
+	blockers := []evidence.Blocker{{Code: reason.EngineNotEnabled, Message: `the policy switches engine "command" off`, Evidence: evidence.EligibilityFile},
+		{Code: reason.GateMissing, Message: "missing gates: engine:enabled", Evidence: evidence.EligibilityFile}}
+	s.note(evidence.StepEligibility, "eligibility", journal.Failed, nil, evidence.EligibilityDecided{Decision: text, Blockers: blockers})
+	s.note(evidence.StepGate, "gate", journal.Denied, nil, evidence.GateBlocked{
+		Backend: "command", Gate: "engine:enabled", Reason: reason.EngineNotEnabled, MutationMode: "copied-repo"})
+	s.blob(evidence.PatchFile, "")
+	s.blob(evidence.TestLogFile, "NOT RUN: go test ./...\n")
+	s.complete()
+}
+
+// approved is a run that needed an approval and dealt with an authority.
+func approved(s *session) {
+	s.open(true)
+	s.eligible()
+	s.plan()
+	a := evidence.Approval{Scope: "calc/**", MutationMode: "copied-repo", ContractSHA256: s.run.ContractSHA256}
+	s.note(evidence.StepApprovalRequested, "approval", journal.Completed, nil, a)
+	expires := "2026-02-02T12:00:00.000Z"
+	a.Actor, a.ExpiresAt = "operator", &expires
+	s.note(evidence.StepApprovalGranted, "approval", journal.Completed, nil, a)
+	s.receipt("budget.reserved", map[string]any{"amount_msats": 1000})
+	s.workspace()
+	s.metered = true
+	s.engine(0)
+	s.patch()
+	s.writes()
+	s.verify(true)
+	s.receipt("budget.settled", map[string]any{"amount_msats": 700})
+	s.note(evidence.StepBudget, "budget", journal.Completed, nil, map[string]any{"reserved_msats": 1000, "settled_msats": 700})
+	s.source()
+	s.complete()
+}
+
+func (s *session) receipt(kind string, payload map[string]any) {
+	s.t.Helper()
+	raw, err := canon.Marshal(payload)
+	s.must(err)
+	key := kind + ":" + sessionID
+	s.note(evidence.StepReceipt, "receipt-"+kind, journal.Completed, nil, evidence.AuthorityReceipt{Type: kind, Payload: raw,
+		IdempotencyKey: &key, RecordedAt: s.tick().Format(journal.TimeFormat), ReceiptSHA256: canon.Digest(raw)})
+}
+
+func (s *session) outcome(what, why string) {
+	s.t.Helper()
+	s.note(evidence.StepOutcome, "outcome", journal.Completed, nil, evidence.Outcome{Outcome: what, Reason: why, Actor: "operator"})
+}
+
+// resumed is a run that lost its power inside the engine: the torn line is in
+// the journal and the run ended as interrupted.
+func resumed(s *session) {
+	s.open(false)
+	s.eligible()
+	s.plan()
+	s.workspace()
+	s.begin(evidence.StepEngine, evidence.PlanEngine, evidence.EngineStarted{Engine: "command", Argv: []string{"/opt/agent"}, Network: "none"})
+	s.must(s.w.Close())
+	path := filepath.Join(s.dir, evidence.JournalFile)
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND, 0)
+	s.must(err)
+	_, err = f.WriteString(`{"completed_at":null,"entry_ha`)
+	s.must(err)
+	s.must(f.Close())
+	s.w, err = journal.CloseTorn(path, s.tick())
+	s.must(err)
+	w := s.w
+	s.t.Cleanup(func() { s.must(w.Close()) })
+	s.note(evidence.StepEngine, evidence.PlanEngine, journal.Failed, nil, evidence.EngineFinished{
+		StdoutSHA256: canon.Digest(nil), StderrSHA256: canon.Digest(nil),
+		Blockers: []evidence.Blocker{{Code: reason.Interrupted, Message: "the machine stopped while the engine ran", Evidence: evidence.JournalFile}}})
+	s.blob(evidence.PatchFile, "")
+	s.blob(evidence.TestLogFile, "NOT RUN: go test ./...\n")
+	s.complete()
+}
+
+// build runs the script of a case and returns the session directory.
+func build(t testing.TB, name string) *session {
+	t.Helper()
+	s := newSession(t)
+	cases[name](s)
+	s.write()
+	return s
+}
+
+// decodeOutputs reads the outputs of an entry.
+func decodeOutputs[T any](t testing.TB, e journal.Entry) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(e.Outputs, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// rechain writes entries as a new journal with a correct chain: what an
+// attacker who holds the disk can always do. edit may change each step or
+// leave it out.
+func rechain(t testing.TB, dir string, entries []journal.Entry, edit func(i int, s *journal.Step) (keep bool)) []journal.Entry {
+	t.Helper()
+	w, err := journal.Create(filepath.Join(dir, evidence.JournalFile), sessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	for i, e := range entries {
+		step := journal.Step{StepID: e.StepID, Name: e.Name, Status: e.Status, StartedAt: parseTime(t, e.StartedAt), Inputs: e.Inputs, Outputs: e.Outputs}
+		if e.CompletedAt != nil {
+			step.CompletedAt = parseTime(t, *e.CompletedAt)
+		}
+		if edit != nil && !edit(i, &step) {
+			continue
+		}
+		if _, err := w.Append(step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return w.Entries()
+}
+
+func parseTime(t testing.TB, text string) time.Time {
+	t.Helper()
+	at, err := time.Parse(journal.TimeFormat, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return at
+}
+
+// gates runs the four gates over a directory.
+func gates(t testing.TB, dir string) []reason.Finding {
+	t.Helper()
+	var out []reason.Finding
+	for _, g := range evidence.Gates() {
+		for _, f := range g.Check(t.Context(), os.DirFS(dir)) {
+			f.Gate = g.Name
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+func texts(findings []reason.Finding) string {
+	var out string
+	for _, f := range findings {
+		out += fmt.Sprintf("\n  %s", f)
+	}
+	return out
+}

@@ -1,0 +1,168 @@
+package evidence
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// summary makes PR_SUMMARY.md: the headings in their fixed order, from facts
+// only. The agent's own words are quoted under a heading of their own.
+func (r *run) summary(rc *Receipt) []byte {
+	var b strings.Builder
+	status := rc.Status
+	fmt.Fprintf(&b, "# %s\n\n", plainLine(r.opened.Title))
+	b.WriteString("## Changes Made\n\n")
+	if r.patch == nil || len(r.patch.Files) == 0 {
+		b.WriteString("No change was made.\n")
+	} else {
+		added, removed := 0, 0
+		for _, f := range r.patch.Files {
+			added, removed = added+f.Added, removed+f.Removed
+		}
+		fmt.Fprintf(&b, "%s changed, %d lines added, %d removed, by engine `%s` on baseline `%s`.\n",
+			count(len(r.patch.Files), "file"), added, removed, r.opened.Engine.Name, r.opened.BaselineCommit)
+		fmt.Fprintf(&b, "Patch `%s`, resulting tree `%s`.\n", r.patch.PatchSHA256, r.patch.HeadTree)
+	}
+	if r.engine != nil && r.engine.Summary != "" {
+		b.WriteString("\n### What the agent says (not verified)\n\n")
+		// A carriage return alone ends a line of Markdown too: it must not let
+		// the agent's words out of the quotation.
+		said := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(r.engine.Summary)
+		for line := range strings.SplitSeq(strings.TrimRight(said, "\n"), "\n") {
+			fmt.Fprintf(&b, "> %s\n", plainLine(line))
+		}
+	}
+	b.WriteString("\n## Files Modified\n\n")
+	if r.patch != nil {
+		for _, f := range r.patch.Files {
+			fmt.Fprintf(&b, "- %s (%d lines changed)%s\n", code(f.Path), f.Added+f.Removed, opNote(f))
+		}
+	}
+	if r.patch == nil || len(r.patch.Files) == 0 {
+		b.WriteString("None.\n")
+	}
+	r.summaryVerification(&b, rc)
+	fmt.Fprintf(&b, "\n## Confidence\n\n%s (share of the verifier's repetitions that passed)\n", hundredths(int(rc.FinalConfidence)))
+	issue := "none"
+	if rc.IssueNumber != nil {
+		issue = fmt.Sprintf("#%d", *rc.IssueNumber)
+	}
+	fmt.Fprintf(&b, "\n## Session\n\n- ID: `%s`\n- Issue: %s\n- Duration: %s\n- Status: %s\n- Policy bundle: `%s`\n- Trajectory: `%s`\n- Verification passed: %t\n",
+		rc.SessionID, issue, duration(between(rc.StartedAt, rc.CompletedAt)), status, rc.PolicyBundleID, rc.TrajectoryHash, status == StatusPass)
+	fmt.Fprintf(&b, "\n## Performance\n\n- Tool calls: %d\n- Tool time: %s\n", rc.Metrics.ToolCalls, duration(rc.Metrics.ToolLatencyMSTotal))
+	if r.engine != nil {
+		fmt.Fprintf(&b, "- Engine: %s wall, %s CPU, %d MiB peak memory\n", duration(r.engine.DurationMS), duration(r.engine.Usage.CPUMillis), r.engine.Usage.PeakMemoryBytes>>20)
+	}
+	fmt.Fprintf(&b, "\n## Cost\n\n- Model requests: %d\n- Tokens: %d\n- Cost: %d micro-USD\n", r.usage.Requests, r.usage.Tokens, r.usage.CostMicroUSD)
+	b.WriteString("\n## If Failed\n\n")
+	if r.completed == nil || len(r.completed.Blockers) == 0 {
+		b.WriteString("Not applicable.\n")
+	} else {
+		first := r.completed.Blockers[0]
+		fmt.Fprintf(&b, "- Root cause: `%s`: %s\n- Evidence: `%s`\n- Next steps: %s\n", first.Code, plainLine(first.Message), first.Evidence, nextStep(first))
+		for _, more := range r.completed.Blockers[1:] {
+			fmt.Fprintf(&b, "- Also: `%s`: %s\n", more.Code, plainLine(more.Message))
+		}
+	}
+	return []byte(b.String())
+}
+
+func (r *run) summaryVerification(b *strings.Builder, rc *Receipt) {
+	b.WriteString("\n## Verification\n\n")
+	none := true
+	for _, p := range r.phases {
+		for _, c := range p.Runs {
+			if c.Phase != "head" {
+				continue
+			}
+			none = false
+			verdict := "FAIL"
+			if c.Passed {
+				verdict = "PASS"
+			}
+			fmt.Fprintf(b, "- %s: %s", code(c.Command), verdict)
+			if c.Tests != nil {
+				fmt.Fprintf(b, " (%d passed, %d failed, %d skipped)", c.Tests.Passed, c.Tests.Failed, c.Tests.Skipped)
+			}
+			b.WriteString("\n")
+		}
+	}
+	if none {
+		b.WriteString("Not run.\n")
+	}
+	if v := r.verification; v != nil && !none {
+		fmt.Fprintf(b, "\nFailing before minus failing after: %d. Fixed: %s. Newly failing: %s.\n",
+			rc.Verification.VerificationDelta, names(v.FailToPass), names(v.PassToFail))
+	}
+}
+
+// nextStep is advice that follows from the code alone.
+func nextStep(b Blocker) string {
+	if hint := hintFor(b.Code); hint != "" {
+		return hint
+	}
+	return "read " + b.Evidence
+}
+
+func opNote(f ChangedFile) string {
+	note := ""
+	if f.Op != "modify" {
+		note = ", " + strings.ReplaceAll(f.Op, "_", " ")
+	}
+	if f.Binary {
+		note += ", binary"
+	}
+	return note
+}
+
+// plainLine keeps text from a contract or a repository on one line of Markdown.
+func plainLine(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c == '\n' || c == '\r' || c < ' ' {
+			return ' '
+		}
+		return c
+	}, s)
+}
+
+// code renders text as an inline code span, whatever backticks it contains.
+func code(s string) string {
+	s = plainLine(s)
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		return fence + " " + s + " " + fence
+	}
+	return fence + s + fence
+}
+
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
+// names lists up to ten names.
+func names(list []string) string {
+	if len(list) == 0 {
+		return "none"
+	}
+	shown := list[:min(len(list), 10)]
+	out := make([]string, len(shown))
+	for i, n := range shown {
+		out[i] = code(n)
+	}
+	text := strings.Join(out, ", ")
+	if more := len(list) - len(shown); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+func duration(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
+
+func hundredths(n int) string { return fmt.Sprintf("%d.%02d", n/100, n%100) }

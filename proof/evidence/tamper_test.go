@@ -1,0 +1,324 @@
+package evidence_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"pgregory.net/rapid"
+
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+)
+
+// has reports whether a finding of this code about this file is there.
+func has(findings []reason.Finding, code reason.Code, path string) bool {
+	return slices.ContainsFunc(findings, func(f reason.Finding) bool { return f.Code == code && f.Path == path })
+}
+
+// memory is a session directory that a test may change.
+func memory(t testing.TB, dir string) fstest.MapFS {
+	t.Helper()
+	files := fstest.MapFS{}
+	for name, text := range readTree(t, dir) {
+		files[name] = &fstest.MapFile{Data: text, Mode: 0o644}
+	}
+	return files
+}
+
+// TestEveryByteCounts: whatever byte of a session changes, and however, the
+// gates find it and name the file.
+func TestEveryByteCounts(t *testing.T) {
+	t.Parallel()
+	original := memory(t, build(t, "approved").dir)
+	names := slices.Sorted(maps.Keys(original))
+	rapid.Check(t, func(rt *rapid.T) {
+		name := rapid.SampledFrom(names).Draw(rt, "file")
+		text := bytes.Clone(original[name].Data)
+		switch kind := rapid.SampledFrom([]string{"flip", "insert", "remove", "append"}).Draw(rt, "kind"); {
+		case kind == "append" || len(text) == 0:
+			text = append(text, rapid.Byte().Draw(rt, "byte"))
+		default:
+			at := rapid.IntRange(0, len(text)-1).Draw(rt, "at")
+			switch kind {
+			case "flip":
+				text[at] ^= rapid.ByteRange(1, 255).Draw(rt, "mask")
+			case "insert":
+				text = slices.Insert(text, at, rapid.Byte().Draw(rt, "byte"))
+			case "remove":
+				text = slices.Delete(text, at, at+1)
+			}
+		}
+		if bytes.Equal(text, original[name].Data) {
+			rt.Skip("the same bytes")
+		}
+		files := maps.Clone(original)
+		files[name] = &fstest.MapFile{Data: text}
+		found := slices.Concat(evidence.CheckJournal(t.Context(), files), evidence.CheckProjections(t.Context(), files))
+		if !slices.ContainsFunc(found, func(f reason.Finding) bool { return f.Path == name }) {
+			rt.Fatalf("%s changed and the gates find:%s", name, texts(found))
+		}
+	})
+}
+
+// TestFilesThatDoNotBelong: nothing is missing and nothing is added.
+func TestFilesThatDoNotBelong(t *testing.T) {
+	t.Parallel()
+	original := memory(t, build(t, "pass").dir)
+	for name := range original {
+		files := maps.Clone(original)
+		delete(files, name)
+		if found := evidence.CheckProjections(t.Context(), files); !has(found, reason.ArtifactMissing, name) {
+			t.Errorf("without %s projections finds:%s", name, texts(found))
+		}
+		proof := strings.HasPrefix(name, evidence.ProofsDir+"/") || strings.HasPrefix(name, evidence.BackendDir+"/")
+		if found := evidence.CheckSchemas(t.Context(), files); !has(found, reason.ArtifactMissing, name) {
+			t.Errorf("without %s (proof or raw output: %t) schema finds:%s", name, proof, texts(found))
+		}
+	}
+	for _, name := range []string{"notes.txt", "backend/more.log", "proofs/extra.json", "report.json.bak"} {
+		files := maps.Clone(original)
+		files[name] = &fstest.MapFile{Data: []byte("{}\n")}
+		if found := evidence.CheckProjections(t.Context(), files); !has(found, reason.ProjectionMismatch, name) {
+			t.Errorf("with %s projections finds:%s", name, texts(found))
+		}
+	}
+}
+
+// forge makes the session that an attacker would make who holds the disk: a
+// journal with other steps, a correct chain, and everything projected anew.
+func forge(t testing.TB, name string, edit func(i int, s *journal.Step) bool) fstest.MapFS {
+	t.Helper()
+	s := build(t, name)
+	if err := os.Remove(filepath.Join(s.dir, evidence.JournalFile)); err != nil {
+		t.Fatal(err)
+	}
+	writeProjections(t, s.dir, rechain(t, s.dir, s.w.Entries(), edit))
+	return memory(t, s.dir)
+}
+
+// TestVerdictCannotBeClaimed edits only run.completed, in journals that do not
+// carry a pass, and makes all the rest agree with the lie.
+func TestVerdictCannotBeClaimed(t *testing.T) {
+	t.Parallel()
+	scripts := map[string]func(*session){
+		"verification failed": failing,
+		"blocked by a gate":   blocked,
+		"interrupted":         resumed,
+		"disallowed write": func(s *session) {
+			s.open(false)
+			s.eligible()
+			s.plan()
+			s.workspace()
+			s.engine(0)
+			s.patch()
+			s.writes(".github/workflows/ci.yml")
+			s.blob(evidence.TestLogFile, "NOT RUN: go test ./...\n")
+			s.source()
+			s.complete()
+		},
+		"source mutated": func(s *session) {
+			s.open(false)
+			s.eligible()
+			s.plan()
+			s.workspace()
+			s.engine(0)
+			s.patch()
+			s.writes()
+			s.verify(true)
+			s.source("refs/heads/main")
+			s.complete()
+		},
+		"engine failed": func(s *session) {
+			s.open(false)
+			s.eligible()
+			s.plan()
+			s.workspace()
+			s.engine(1, evidence.Blocker{Code: reason.EngineFailed, Message: "exit 1", Evidence: "backend/stderr.log"})
+			s.patch()
+			s.writes()
+			s.verify(true)
+			s.source()
+			s.complete()
+		},
+		"head command fails, the verifier is silent": func(s *session) {
+			s.open(false)
+			s.eligible()
+			s.plan()
+			s.workspace()
+			s.engine(0)
+			s.patch()
+			s.writes()
+			s.phase(evidence.StepVerifyHead, "head", 1, evidence.TestCounts{Failed: 1})
+			s.blob(evidence.TestLogFile, "FAIL\n")
+			s.source()
+			s.complete()
+		},
+	}
+	for name, script := range scripts {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			honest := newSession(t)
+			script(honest)
+			if v := decodeOutputs[evidence.RunCompleted](t, honest.w.Entries()[len(honest.w.Entries())-1]); v.Status == evidence.StatusPass {
+				t.Fatal("the script passes: the test would prove nothing")
+			}
+			dir := t.TempDir()
+			entries := rechain(t, dir, honest.w.Entries(), func(_ int, s *journal.Step) bool {
+				if s.Name == evidence.StepRunCompleted {
+					s.Status, s.Outputs = journal.Completed, evidence.RunCompleted{Status: evidence.StatusPass}
+				}
+				return true
+			})
+			for path, text := range readTree(t, honest.dir) {
+				if path != evidence.JournalFile {
+					path = filepath.Join(dir, path)
+					honest.must(os.MkdirAll(filepath.Dir(path), 0o700))
+					honest.must(os.WriteFile(path, text, 0o600))
+				}
+			}
+			writeProjections(t, dir, entries)
+			rep, err := evidence.ReportOf(entries)
+			honest.must(err)
+			if rep.Status != evidence.StatusPass {
+				t.Fatal("the forged report does not claim a pass: the test would prove nothing")
+			}
+			files := memory(t, dir)
+			if found := evidence.CheckProjections(t.Context(), files); !has(found, reason.ProjectionMismatch, evidence.JournalFile) {
+				t.Errorf("the claim of a pass stands:%s", texts(found))
+			}
+			for _, g := range evidence.Gates()[:2] {
+				if found := g.Check(t.Context(), files); len(found) > 0 {
+					t.Errorf("the forgery is not clean enough, gate %s sees it:%s", g.Name, texts(found))
+				}
+			}
+		})
+	}
+}
+
+// TestJournalsThatContradictThemselves: the chain holds, every projection
+// agrees, and one claim inside the journal is false.
+func TestJournalsThatContradictThemselves(t *testing.T) {
+	t.Parallel()
+	other := canon.Digest([]byte("other"))
+	input := func(name, field string, value any) func(testing.TB, *journal.Step) {
+		return func(t testing.TB, s *journal.Step) {
+			if s.Name == name {
+				s.Inputs = withField(t, s.Inputs, field, value)
+			}
+		}
+	}
+	output := func(name, field string, value any) func(testing.TB, *journal.Step) {
+		return func(t testing.TB, s *journal.Step) { set(name, field, value)(t, s) }
+	}
+	tests := []struct {
+		name string
+		base string
+		edit func(testing.TB, *journal.Step)
+		code reason.Code
+		path string
+	}{
+		{"run_id", "pass", input(evidence.StepRunOpened, "run_id", other), reason.ProjectionMismatch, evidence.JournalFile},
+		{"another engine under the same run_id", "pass", input(evidence.StepRunOpened, "engine", evidence.EngineIdentity{Name: "command", Version: "2", SHA256: other}),
+			reason.ProjectionMismatch, evidence.JournalFile},
+		{"another contract under the same digest", "pass", input(evidence.StepContract, "contract", map[string]any{"task_id": "other"}),
+			reason.ProjectionMismatch, evidence.JournalFile},
+		{"params_hash", "pass", input(evidence.StepTool, "params_hash", other), reason.ReplayInvalid, evidence.JournalFile},
+		{"params under the same hash", "pass", input(evidence.StepTool, "params", map[string]any{"path": "other"}), reason.ReplayInvalid, evidence.JournalFile},
+		{"failure_reason", "fail", output(evidence.StepRunCompleted, "failure_reason", "nothing serious"), reason.ProjectionMismatch, evidence.JournalFile},
+		{"a blocker left out of the verdict", "blocked", func(t testing.TB, s *journal.Step) {
+			if s.Name == evidence.StepRunCompleted {
+				v := s.Outputs.(json.RawMessage)
+				var done evidence.RunCompleted
+				if err := json.Unmarshal(v, &done); err != nil {
+					t.Fatal(err)
+				}
+				done.Blockers = done.Blockers[:1]
+				s.Outputs = done
+			}
+		}, reason.ProjectionMismatch, evidence.JournalFile},
+		{"digest of a blob", "pass", output(evidence.StepArtifact, "sha256", other), reason.ArtifactDigest, evidence.TestLogFile},
+		{"size of a blob", "pass", output(evidence.StepArtifact, "bytes", 1), reason.ArtifactDigest, evidence.TestLogFile},
+		{"digest of the patch", "pass", output(evidence.StepPatch, "patch_sha256", other), reason.ArtifactDigest, evidence.JournalFile},
+		{"a blob from before the run", "pass", output(evidence.StepArtifact, "written_at", "2025-01-01T00:00:00.000Z"), reason.ArtifactStale, evidence.JournalFile},
+		{"no record of the patch", "pass", func(t testing.TB, s *journal.Step) {
+			if s.Name == evidence.StepArtifact {
+				set(evidence.StepArtifact, "path", "backend/other.log")(t, s)
+			}
+		}, reason.ArtifactMissing, evidence.PatchFile},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			files := forge(t, tt.base, func(_ int, s *journal.Step) bool { tt.edit(t, s); return true })
+			if found := evidence.CheckProjections(t.Context(), files); !has(found, tt.code, tt.path) {
+				t.Errorf("projections finds:%s\nwant %s in %s", texts(found), tt.code, tt.path)
+			}
+		})
+	}
+	t.Run("untouched", func(t *testing.T) {
+		t.Parallel()
+		if found := evidence.CheckProjections(t.Context(), forge(t, "pass", nil)); len(found) > 0 {
+			t.Errorf("an honest journal has findings:%s", texts(found))
+		}
+	})
+}
+
+// TestJournalGate: the chain may hold and the journal still not be the one of
+// this bundle, or not be complete.
+func TestJournalGate(t *testing.T) {
+	t.Parallel()
+	base := memory(t, build(t, "accepted").dir)
+	shorter := bytes.Join(bytes.SplitAfter(base[evidence.JournalFile].Data, []byte("\n"))[:10], nil)
+	accepted := bytes.SplitAfter(base[evidence.JournalFile].Data, []byte("\n"))
+	tests := []struct {
+		name string
+		text []byte
+		code reason.Code
+	}{
+		{"cut at an entry", shorter, reason.JournalUnfinished},
+		{"the outcome cut off", bytes.Join(accepted[:len(accepted)-2], nil), reason.JournalChain},
+		{"torn", append(bytes.Clone(base[evidence.JournalFile].Data), `{"completed_at"`...), reason.JournalTorn},
+		{"two lines swapped", bytes.Join(slices.Concat(accepted[:3], accepted[4:5], accepted[3:4], accepted[5:]), nil), reason.JournalChain},
+		{"empty", nil, reason.JournalUnfinished},
+	}
+	for _, tt := range tests {
+		files := maps.Clone(base)
+		files[evidence.JournalFile] = &fstest.MapFile{Data: tt.text}
+		if found := evidence.CheckJournal(t.Context(), files); !has(found, tt.code, evidence.JournalFile) {
+			t.Errorf("%s: journal.chain finds:%s\nwant %s", tt.name, texts(found), tt.code)
+		}
+	}
+	s := newSession(t)
+	passing(s)
+	s.note(evidence.StepMessage, "message", journal.Completed, nil, evidence.Message{Role: "agent", Text: "one more thing"})
+	if found := evidence.CheckJournal(t.Context(), os.DirFS(s.write())); !has(found, reason.JournalOrder, evidence.JournalFile) {
+		t.Errorf("an entry after the end: journal.chain finds:%s", texts(found))
+	}
+}
+
+// TestSignatures: what cannot be checked is never passed.
+func TestSignatures(t *testing.T) {
+	t.Parallel()
+	base := memory(t, build(t, "pass").dir)
+	for _, name := range []string{evidence.ReceiptFile + ".sig", "attestations/run.intoto.jsonl"} {
+		files := maps.Clone(base)
+		files[name] = &fstest.MapFile{Data: []byte("signature")}
+		if found := evidence.CheckSignatures(t.Context(), files); !has(found, reason.SignatureUnchecked, name) {
+			t.Errorf("with %s signatures finds:%s", name, texts(found))
+		}
+	}
+	files := maps.Clone(base)
+	files[evidence.ReceiptFile] = &fstest.MapFile{Data: bytes.Replace(base[evidence.ReceiptFile].Data, []byte(`"signature":null`), []byte(`"signature":{"scheme":"x"}`), 1)}
+	if found := evidence.CheckSignatures(t.Context(), files); !has(found, reason.SignatureUnchecked, evidence.ReceiptFile) {
+		t.Errorf("a signature inside the receipt: signatures finds:%s", texts(found))
+	}
+}

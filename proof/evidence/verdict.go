@@ -1,0 +1,109 @@
+package evidence
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"remit/proof/journal"
+	"remit/proof/reason"
+)
+
+// The statuses of a run.
+const (
+	StatusPass    = "pass"
+	StatusFail    = "fail"
+	StatusBlocked = "blocked"
+)
+
+// ExitCode is the process exit code of a status: 0 pass, 2 fail, 3 blocked.
+func ExitCode(status string) int {
+	switch status {
+	case StatusPass:
+		return 0
+	case StatusFail:
+		return 2
+	}
+	return 3
+}
+
+// Verdict folds a journal into the run's verdict. The harness records it in
+// run.completed and an auditor computes it again; entries of earlier
+// run.completed steps do not count.
+//
+// The status is that of the first blocker, the root cause. Without a blocker
+// it is pass, and then the facts must carry it: the engine ran, the writes
+// were checked, the source is untouched, the verifier passed and every
+// required event is there in order. A fact that is missing is a blocker
+// itself: nothing claims a pass that the journal does not prove.
+func Verdict(entries []journal.Entry) (RunCompleted, error) {
+	r, err := fold(entries)
+	if err != nil {
+		return RunCompleted{}, err
+	}
+	return r.verdict(), nil
+}
+
+func (r *run) verdict() RunCompleted {
+	blockers := append([]Blocker{}, r.blockers...)
+	if len(blockers) == 0 {
+		blockers = append(blockers, r.unproved()...)
+	}
+	for _, missing := range missingEvents(r) {
+		blockers = append(blockers, Blocker{reason.MissingRequiredEvent, missing, EventsFile})
+	}
+	v := RunCompleted{Status: StatusPass, Blockers: blockers}
+	if len(blockers) > 0 {
+		first := blockers[0]
+		v.Status = string(reason.StatusOf(first.Code))
+		text := fmt.Sprintf("%s: %s", first.Code, first.Message)
+		v.FailureReason = &text
+	}
+	return v
+}
+
+// unproved names the facts that a pass needs and the journal lacks.
+func (r *run) unproved() []Blocker {
+	var out []Blocker
+	need := func(ok bool, code reason.Code, message string) {
+		if !ok {
+			out = append(out, Blocker{code, message, JournalFile})
+		}
+	}
+	need(r.gate == nil, reason.GateMissing, "a gate was closed")
+	need(r.approval != "denied", reason.ApprovalDenied, "the approval was denied")
+	need(r.workspace != nil, reason.Interrupted, "the baseline was not copied into a workspace")
+	need(r.engine != nil && r.engine.ProcessStarted, reason.Interrupted, "the engine did not finish")
+	need(r.patch != nil, reason.Interrupted, "no patch was captured")
+	need(r.writes != nil && r.writes.AllowedWritesPassed, reason.Interrupted, "the changed paths were not checked")
+	need(r.verification != nil && r.verification.Status == StatusPass, reason.Interrupted, "the verifier did not pass")
+	need(r.source != nil && !r.source.Mutated, reason.Interrupted, "the source repository was not proved untouched")
+	need(!r.opened.ApprovalRequired || r.approval == "granted", reason.ApprovalMissing, "the contract asks for an approval and none was granted")
+	need(r.patch == nil || !r.opened.ExpectDiff || len(r.patch.Files) > 0, reason.NoDiff, "the task expects a change and the patch has none")
+	ran := map[string]bool{}
+	for _, p := range r.phases {
+		for _, c := range p.Runs {
+			ran[c.Command] = ran[c.Command] || c.Phase == "head"
+			need(c.Phase != "head" || c.Passed && c.ExitCode == 0, reason.VerificationFailed, fmt.Sprintf("%q failed on the patched tree", c.Command))
+		}
+	}
+	for _, c := range r.opened.VerificationCommands {
+		need(ran[c], reason.VerificationFailed, fmt.Sprintf("%q was not run on the patched tree", c))
+	}
+	for i := range r.entries {
+		// A tool call may fail: the agent tries again. Every other step that
+		// ended badly says why with a blocker, so this one was never explained.
+		e := &r.entries[i]
+		ended := e.Status == journal.Failed || e.Status == journal.Denied || e.Status == journal.Skipped
+		need(!ended || e.Name == StepTool || e.Name == StepRunCompleted, reason.Interrupted, fmt.Sprintf("step %s is %s", e.Name, e.Status))
+	}
+	return out
+}
+
+// BlockersOf returns the blockers that one entry brought.
+func BlockersOf(e journal.Entry) []Blocker {
+	var b blocked
+	if e.Name == StepRunCompleted || json.Unmarshal(e.Outputs, &b) != nil {
+		return nil
+	}
+	return b.Blockers
+}
