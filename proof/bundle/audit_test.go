@@ -280,6 +280,34 @@ func TestGatesSeeWhatWasHashed(t *testing.T) {
 	auditPath(t, dir, Options{Gates: gates})
 }
 
+// TestTooManyFiles: the limit holds for directories, full or empty.
+func TestTooManyFiles(t *testing.T) {
+	t.Parallel()
+	many := t.TempDir()
+	empty := t.TempDir()
+	for i := range 5 {
+		put(t, many, fmt.Sprint(i), "x")
+		if err := os.MkdirAll(filepath.Join(empty, fmt.Sprint(i), "x"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{many, empty} {
+		root, err := os.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := newAudit("x", Options{})
+		a.lim.entries = 4
+		r, err := a.directory(t.Context(), root)
+		if err != nil || r.Status != Fail || !slices.Equal(found(r), []string{"zip.portability zip_too_many_entries"}) || status(r, GateHashes) != Blocked {
+			t.Errorf("%v %v", err, r)
+		}
+		if err := root.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestReportIsJSON(t *testing.T) {
 	t.Parallel()
 	r := auditPath(t, writeTemp(t, sealedZip(t, sealed(t, session))), Options{Gates: passing(), Run: []string{"fail 3"}, Runner: &runner{}})

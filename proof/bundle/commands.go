@@ -42,14 +42,12 @@ func (a *audit) runAll(ctx context.Context, dir, gate string, commands []string,
 func (a *audit) run(ctx context.Context, dir, gate string, number int, command string) (result Command, runErr, err error) {
 	stdout, stderr := newCapture(), newCapture()
 	if a.opt.LogDir != "" {
-		for stream, c := range map[string]*capture{"stdout": stdout, "stderr": stderr} {
-			f, err := createLog(a.opt.LogDir, fmt.Sprintf("%s-%d.%s.log", gate, number, stream))
-			if err != nil {
-				return Command{}, nil, err
-			}
-			defer func() { err = errors.Join(err, f.Close()) }()
-			c.raw = f
+		outLog, errLog, err := createLogs(a.opt.LogDir, fmt.Sprintf("%s-%d", gate, number))
+		if err != nil {
+			return Command{}, nil, err
 		}
+		stdout.raw, stderr.raw = outLog, errLog
+		defer func() { err = errors.Join(err, outLog.Close(), errLog.Close()) }()
 	}
 	started := time.Now()
 	exit, runErr := a.opt.Runner.Run(ctx, dir, command, stdout, stderr)
@@ -62,16 +60,18 @@ func (a *audit) run(ctx context.Context, dir, gate string, number int, command s
 	return result, runErr, errors.Join(stdout.err, stderr.err)
 }
 
-// createLog opens a raw log for writing.
-func createLog(dir, name string) (*os.File, error) {
+// createLogs opens the two raw logs of a command.
+func createLogs(dir, name string) (stdout, stderr *os.File, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("raw logs: %w", err)
+		return nil, nil, fmt.Errorf("raw logs: %w", err)
 	}
-	f, err := os.Create(filepath.Join(dir, name))
-	if err != nil {
-		return nil, fmt.Errorf("raw logs: %w", err)
+	if stdout, err = os.Create(filepath.Join(dir, name+".stdout.log")); err != nil {
+		return nil, nil, fmt.Errorf("raw logs: %w", err)
 	}
-	return f, nil
+	if stderr, err = os.Create(filepath.Join(dir, name+".stderr.log")); err != nil {
+		return nil, nil, fmt.Errorf("raw logs: %w", errors.Join(err, stdout.Close()))
+	}
+	return stdout, stderr, nil
 }
 
 // capture keeps the first and last half of MaxOutputBytes of a stream, hashes

@@ -25,19 +25,20 @@ type contents struct {
 func scanDirectory(root *os.Root, lim limits, found *findings) *contents {
 	c := &contents{complete: true}
 	var total int64
+	seen := 0 // directories as well: a tree of empty ones must end somewhere
 	err := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			found.add(reason.ZipUnreadable, name, "%v", err)
 			c.complete = false
 			return nil
 		}
-		if d.IsDir() {
-			return nil
-		}
-		if len(c.names) == lim.entries {
-			found.add(reason.ZipTooMany, "", "there are more than %d files", lim.entries)
+		if seen++; len(c.names) == lim.entries && !d.IsDir() || seen > 2*lim.entries+1 {
+			found.add(reason.ZipTooMany, "", "there are more than %d files, or directories", lim.entries)
 			c.complete = false
 			return fs.SkipAll
+		}
+		if d.IsDir() {
+			return nil
 		}
 		c.names = append(c.names, namedEntry{name: name})
 		info, err := root.Lstat(name)

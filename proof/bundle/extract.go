@@ -95,13 +95,17 @@ func removeWorkspace(dir string) error {
 	if os.RemoveAll(dir) == nil {
 		return nil
 	}
-	walkErr := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
-		if d != nil && d.IsDir() {
-			return os.Chmod(name, 0o700) // before it is listed; an error of listing shows below
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("remove the workspace: %w", err)
+	}
+	walkErr := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if d != nil && d.IsDir() && err == nil {
+			return root.Chmod(name, 0o700) // comes before the directory is listed
 		}
-		return nil
+		return err
 	})
-	if err := os.RemoveAll(dir); err != nil {
+	if err := errors.Join(root.Close(), os.RemoveAll(dir)); err != nil {
 		return fmt.Errorf("remove the workspace: %w", errors.Join(err, walkErr))
 	}
 	return nil

@@ -8,6 +8,7 @@ const ReportSchema = "remit.audit.v1"
 // Status of an audit or of one of its gates.
 type Status string
 
+// What an audit ends with, and what a gate can besides be.
 const (
 	Pass    Status = "pass"
 	Fail    Status = "fail"

@@ -59,15 +59,13 @@ type comparer struct {
 	ctx     context.Context
 	deletes []tree.Change
 	writes  []Entry
+	visited int // entries looked at
 }
 
 // dirs compares two directories; "" stands for one that is not there.
 func (c *comparer) dirs(path, before, after string, depth int) error {
 	if before == after {
 		return nil
-	}
-	if depth > MaxTreeDepth || len(c.deletes)+len(c.writes) > MaxTreeEntries {
-		return reason.Errorf(reason.RepositoryInvalid, "the trees have more than %d levels or differ in more than %d paths", MaxTreeDepth, MaxTreeEntries)
 	}
 	old, err := c.read(before)
 	if err != nil {
@@ -76,6 +74,9 @@ func (c *comparer) dirs(path, before, after string, depth int) error {
 	now, err := c.read(after)
 	if err != nil {
 		return err
+	}
+	if c.visited += len(old) + len(now); depth > MaxTreeDepth || c.visited > MaxTreeEntries {
+		return reason.Errorf(reason.RepositoryInvalid, "the trees have more than %d levels or differ in more than %d entries", MaxTreeDepth, MaxTreeEntries)
 	}
 	was := make(map[string]treeEntry, len(old))
 	for _, e := range old {

@@ -13,7 +13,7 @@ import (
 // Limits of a tree. A few hundred bytes of objects can describe a tree with more files than there are atoms (each
 // directory names the next one ten times), so what is expanded must be counted.
 const (
-	MaxTreeEntries = 2 << 20
+	MaxTreeEntries = 1 << 20
 	MaxTreeDepth   = 1024
 	maxTreeObject  = 256 << 20
 	maxCommit      = 16 << 20
@@ -111,13 +111,16 @@ func walkTree(b *git.Batch, format git.Format, root string) ([]treeDir, error) {
 		if err != nil {
 			return nil, err
 		}
+		for _, id := range ids { // before anything is expanded
+			count += len(parsed[id])
+		}
+		if count > MaxTreeEntries || depth > MaxTreeDepth {
+			return nil, reason.Errorf(reason.RepositoryInvalid, "tree %s has more than %d entries or %d levels", root, MaxTreeEntries, MaxTreeDepth)
+		}
 		var next []treeDir
 		var nextIDs []string
 		for i := range level {
 			level[i].entries = parsed[ids[i]]
-			if count += len(level[i].entries); count > MaxTreeEntries || depth > MaxTreeDepth {
-				return nil, reason.Errorf(reason.RepositoryInvalid, "tree %s has more than %d entries or %d levels", root, MaxTreeEntries, MaxTreeDepth)
-			}
 			for _, e := range level[i].entries {
 				path := level[i].join(e.name)
 				if err := checkEntryName(path, e.name); err != nil {

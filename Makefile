@@ -1,0 +1,43 @@
+# Remit. `make help` lists the targets.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup build run test bench lint fuzz release clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## check and install what is needed (git, bubblewrap, python3, go)
+	@scripts/setup.sh test
+
+build: ## build bin/remit
+	@scripts/setup.sh build
+	@scripts/build.sh bin/remit
+
+run: ## build, and take a shipped issue through the whole pipeline
+	@scripts/setup.sh run
+	@scripts/build.sh bin/remit
+	@scripts/demo.sh $(FIXTURE) $(FIXTURE_LANG)
+
+test: ## all tests, the race detector, the second verifier; counts at the end
+	@scripts/setup.sh test
+	@scripts/test.sh
+
+bench: ## benchmarks, and whole runs against plain git; results in bench/latest.txt
+	@scripts/setup.sh run
+	@scripts/build.sh bin/remit
+	@scripts/bench.sh
+
+lint: ## gofmt, go vet, shellcheck, golangci-lint, govulncheck
+	@scripts/setup.sh build
+	@scripts/lint.sh
+
+fuzz: ## every fuzz target for FUZZTIME each (default 10s)
+	@scripts/setup.sh build
+	@scripts/fuzz.sh
+
+release: ## reproducible binaries and their sums in dist/
+	@scripts/setup.sh build
+	@scripts/release.sh
+
+clean: ## remove what the other targets made
+	@rm -rf bin dist bench .remit-demo .tools

@@ -1,0 +1,220 @@
+#!/usr/bin/env bash
+# What a run costs. Two parts:
+#
+#   1. the Go benchmarks (journal, canonical JSON, audit, sandbox start, checkout);
+#   2. whole runs of the built binary against what one would do by hand: clone
+#      --shared, the command, git diff, the test.
+#
+# A run does more than the baseline: a sandbox around everything, a verifier on
+# fresh checkouts before and after, a journal and a bundle. The table says what
+# that costs. Figures are medians; on a busy machine compare the ratios.
+#
+#   BENCH_SIZES="100 1000 20000"   files in the generated repositories
+#   BENCH_RUNS=5                   repetitions (3 from 10,000 files on)
+#   BENCH_ARTIFACT_MB=1024         size of the file inside the audited zip
+#   BENCH_PARTS="go runs change audit"
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export LC_ALL=C
+sizes=${BENCH_SIZES:-100 1000 20000}
+runs=${BENCH_RUNS:-5}
+artifact_mb=${BENCH_ARTIFACT_MB:-1024}
+parts=" ${BENCH_PARTS:-go runs change audit} "
+remit=$PWD/bin/remit
+[ -x "$remit" ] || {
+  echo "bench: bin/remit is not built: run make build" >&2
+  exit 1
+}
+
+mkdir -p bench
+scratch=$(mktemp -d)
+cleanup() {
+  chmod -R u+w "$scratch" 2>/dev/null || true
+  rm -rf "$scratch"
+}
+trap cleanup EXIT
+exec > >(tee bench/latest.txt)
+
+# No configuration of the user: a hook or a monitor of theirs is not our cost.
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_NOSYSTEM=1
+export GIT_AUTHOR_NAME=Bench GIT_AUTHOR_EMAIL=bench@example.com
+export GIT_COMMITTER_NAME=Bench GIT_COMMITTER_EMAIL=bench@example.com
+
+# now prints microseconds without starting a process.
+now() { printf '%s' "${EPOCHREALTIME/./}"; }
+median() { sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'; }
+ms() { awk -v us="$1" 'BEGIN { printf "%.1f", us / 1000 }'; }
+ratio() { awk -v a="$1" -v b="$2" 'BEGIN { printf "%.2f", a / b }'; }
+times_for() { if [ "$1" -ge 10000 ]; then echo $((runs < 3 ? runs : 3)); else echo "$runs"; fi; }
+
+# generate N DIR: a repository of N files of about 1 KB, a hundred a directory.
+generate() {
+  local n=$1 dir=$2 i block
+  block=$(printf '%064d\n' {1..15})
+  mkdir -p "$dir"
+  git -C "$dir" init -q -b main
+  echo zero >"$dir/f0.txt"
+  for ((i = 1; i < n; i++)); do
+    ((i % 100 == 1)) && mkdir -p "$dir/d$((i / 100))"
+    printf 'file %d\n%s\n' "$i" "$block" >"$dir/d$(((i - 1) / 100))/f$i.txt"
+  done
+  git -C "$dir" add -A
+  git -C "$dir" commit -q -m base
+  git -C "$dir" gc -q
+}
+
+# baseline REPO COMMAND TEST: by hand; prints microseconds.
+baseline() {
+  local copy=$scratch/baseline start end
+  rm -rf "$copy"
+  start=$(now)
+  git clone -q --shared "$1" "$copy"
+  (cd "$copy" && sh -c "$2" && git diff --binary HEAD >"$scratch/baseline.patch" && sh -c "$3")
+  end=$(now)
+  [ -s "$scratch/baseline.patch" ] || {
+    echo "bench: the baseline changed nothing" >&2
+    return 1
+  }
+  echo $((end - start))
+}
+
+# remit_run HOME REPO ALLOW COMMAND TEST: the same with Remit; prints microseconds.
+remit_run() {
+  local start end status=0
+  start=$(now)
+  REMIT_HOME=$1 "$remit" run --repo "$2" --allow "$3" --verify "$5" --json -- sh -c "$4" \
+    </dev/null >"$scratch/run.json" 2>"$scratch/run.err" || status=$?
+  end=$(now)
+  if [ $status != 0 ]; then
+    echo "bench: remit run ended with exit code $status:" >&2
+    cat "$scratch/run.err" "$scratch/run.json" >&2
+    return 1
+  fi
+  echo $((end - start))
+}
+
+drop_home() {
+  [ -e "$1" ] || return 0
+  chmod -R u+w "$1" 2>/dev/null || true
+  rm -rf "$1"
+}
+
+# peak FILE COMMAND...: runs the command; FILE gets microseconds and peak memory
+# of its largest process in KiB.
+peak() {
+  local out=$1
+  shift
+  python3 - "$out" "$@" <<'PY'
+import os, resource, subprocess, sys, time
+
+start = time.monotonic()
+code = subprocess.call(sys.argv[2:], stdin=subprocess.DEVNULL, stdout=sys.stderr)
+us = int((time.monotonic() - start) * 1e6)
+unit = 1 if sys.platform != "darwin" else 1024
+kib = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // unit
+open(sys.argv[1], "w").write(f"{us} {kib}\n")
+sys.exit(code)
+PY
+}
+
+compare_header() { printf '%-26s %12s %12s %12s %8s\n' "$1" 'by hand ms' 'remit ms' 'more ms' 'ratio'; }
+compare_row() { printf '%-26s %12s %12s %12s %8s\n' "$1" "$(ms "$2")" "$(ms "$3")" "$(ms $(($3 - $2)))" "$(ratio "$3" "$2")"; }
+
+echo "remit $("$remit" --version | awk '{ print $3 }'), $(go env GOVERSION), git $(git --version | awk '{ print $3 }'), $(nproc) cores, $(uname -sr), $(date -u +%Y-%m-%d)"
+
+if [[ $parts == *" go "* ]]; then
+  printf '\n== Go benchmarks\n'
+  go test -run '^$' -bench . -benchmem -benchtime "${BENCH_TIME:-0.5s}" ./... >"$scratch/go.txt" 2>&1 || {
+    cat "$scratch/go.txt" >&2
+    echo "bench: the Go benchmarks failed" >&2
+    exit 1
+  }
+  # pkg lines only where a benchmark follows.
+  awk '/^pkg: / { pkg = $0; next } /^Benchmark/ { if (pkg != "") { print pkg; pkg = "" } print }' "$scratch/go.txt"
+fi
+
+command_one="echo x >> f0.txt"
+test_one="grep -q x f0.txt"
+repo_of() { echo "$scratch/repo-$1"; }
+ensure_repo() { [ -d "$(repo_of "$1")" ] || generate "$1" "$(repo_of "$1")"; }
+
+if [[ $parts == *" runs "* ]]; then
+  printf '\n== One run, one changed file (medians; cold: no tree cache yet, warm: the tree was used before)\n'
+  compare_header "files"
+  for n in $sizes; do
+    ensure_repo "$n"
+    repo=$(repo_of "$n")
+    count=$(times_for "$n")
+    hand=() cold=() warm=()
+    remit_run "$scratch/warm-$n" "$repo" f0.txt "$command_one" "$test_one" >/dev/null
+    # Interleaved, so that a busy moment hits all three alike.
+    for ((k = 0; k < count; k++)); do
+      hand+=("$(baseline "$repo" "$command_one" "$test_one")")
+      drop_home "$scratch/cold"
+      cold+=("$(remit_run "$scratch/cold" "$repo" f0.txt "$command_one" "$test_one")")
+      warm+=("$(remit_run "$scratch/warm-$n" "$repo" f0.txt "$command_one" "$test_one")")
+    done
+    drop_home "$scratch/cold"
+    by_hand=$(printf '%s\n' "${hand[@]}" | median)
+    compare_row "$n, cold" "$by_hand" "$(printf '%s\n' "${cold[@]}" | median)"
+    compare_row "$n, warm" "$by_hand" "$(printf '%s\n' "${warm[@]}" | median)"
+  done
+fi
+
+if [[ $parts == *" change "* ]]; then
+  n=${sizes##* }
+  ensure_repo "$n"
+  repo=$(repo_of "$n")
+  many=$((n > 1000 ? 500 : n / 2))
+  count=$(times_for "$n")
+  # The change costs what it is, not what the repository is.
+  command_many="for i in \$(seq 1 $many); do echo x >> d\$(((i - 1) / 100))/f\$i.txt; done"
+  test_many="grep -q x d0/f1.txt"
+  one=() few=()
+  remit_run "$scratch/warm-$n" "$repo" '**' "$command_one" "$test_one" >/dev/null
+  for ((k = 0; k < count; k++)); do
+    one+=("$(remit_run "$scratch/warm-$n" "$repo" '**' "$command_one" "$test_one")")
+    few+=("$(remit_run "$scratch/warm-$n" "$repo" '**' "$command_many" "$test_many")")
+  done
+  a=$(printf '%s\n' "${one[@]}" | median)
+  b=$(printf '%s\n' "${few[@]}" | median)
+  printf '\n== Linear in the change: %s files, warm\n' "$n"
+  printf '1 changed file      %10s ms\n%-3s changed files   %10s ms\na changed file adds %10s ms\n' \
+    "$(ms "$a")" "$many" "$(ms "$b")" "$(awk -v a="$a" -v b="$b" -v n="$many" 'BEGIN { printf "%.3f", (b - a) / 1000 / (n - 1) }')"
+fi
+
+if [[ $parts == *" audit "* ]]; then
+  printf '\n== Audit of a zip with one stored file of %s MB\n' "$artifact_mb"
+  head -c "$((artifact_mb * 1024 * 1024))" /dev/urandom >"$scratch/artifact.bin"
+  python3 - "$scratch" <<'PY'
+import hashlib, sys, zipfile
+
+folder = sys.argv[1]
+digest = hashlib.sha256()
+with open(folder + "/artifact.bin", "rb") as f:
+    while block := f.read(1 << 20):
+        digest.update(block)
+with zipfile.ZipFile(folder + "/big.zip", "w", zipfile.ZIP_STORED) as z:
+    z.write(folder + "/artifact.bin", "artifact.bin")
+    z.writestr(zipfile.ZipInfo("manifest.txt"), f"{digest.hexdigest()}  artifact.bin\n")
+PY
+  sums=() audits=() memory=0
+  for ((k = 0; k < 3; k++)); do
+    start=$(now)
+    sha256sum "$scratch/artifact.bin" >/dev/null
+    sums+=($(($(now) - start)))
+    REMIT_HOME=$scratch/audit-home peak "$scratch/peak" "$remit" audit "$scratch/big.zip" 2>"$scratch/audit.out" || {
+      echo "bench: remit audit refused the zip:" >&2
+      cat "$scratch/audit.out" >&2
+      exit 1
+    }
+    read -r us kib <"$scratch/peak"
+    audits+=("$us")
+    memory=$((kib > memory ? kib : memory))
+  done
+  a=$(printf '%s\n' "${sums[@]}" | median)
+  b=$(printf '%s\n' "${audits[@]}" | median)
+  speed() { awk -v mb="$artifact_mb" -v us="$1" 'BEGIN { printf "%.0f", mb / (us / 1e6) }'; }
+  printf 'sha256sum    %10s ms  %6s MB/s\nremit audit  %10s ms  %6s MB/s  (%s times sha256sum)\npeak memory  %10s MB\n' \
+    "$(ms "$a")" "$(speed "$a")" "$(ms "$b")" "$(speed "$b")" "$(ratio "$b" "$a")" "$((memory / 1024))"
+fi

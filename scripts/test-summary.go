@@ -1,0 +1,117 @@
+//go:build ignore
+
+// Command test-summary reads `go test -json` on standard input and prints what
+// a person wants to know: a line a package, the full output of what failed,
+// every skipped test with its reason, and last the counts.
+//
+// A skip is a promise that was not checked, so it is never silent. Exit 1 when
+// anything failed, or when no test ran at all.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+)
+
+// event is one line of test2json; see `go doc test2json`.
+type event struct {
+	Action, Package, Test, Output, ImportPath, FailedBuild string
+	Elapsed                                                float64
+}
+
+type key struct{ pkg, test string }
+
+func main() {
+	output := map[key][]string{}
+	failedIn := map[string]bool{} // packages with a failed test
+	var skipped []string
+	passed, failed, packages := 0, 0, 0
+
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			fmt.Println(lines.Text()) // not an event: the go command speaks for itself
+			continue
+		}
+		if e.Package == "" {
+			e.Package = e.ImportPath
+		}
+		k := key{e.Package, e.Test}
+		switch {
+		case e.Action == "output" || e.Action == "build-output":
+			output[k] = append(output[k], e.Output)
+		case e.Action == "build-fail":
+			fmt.Printf("FAIL  %s does not build\n%s", e.Package, strings.Join(output[k], ""))
+		case e.Test != "" && e.Action == "pass":
+			passed++
+			delete(output, k)
+		case e.Test != "" && e.Action == "fail":
+			failed++
+			failedIn[e.Package] = true
+			fmt.Printf("--- FAIL %s %s (%.2fs)\n%s", e.Package, e.Test, e.Elapsed, strings.Join(output[k], ""))
+		case e.Test != "" && e.Action == "skip":
+			skipped = append(skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(output[k])))
+			delete(output, k)
+		case e.Action == "pass":
+			packages++
+			fmt.Printf("ok    %s  %.2fs\n", e.Package, e.Elapsed)
+		case e.Action == "fail":
+			packages++
+			if !failedIn[e.Package] { // a panic, a timeout, a build failure, a TestMain
+				failed++
+				fmt.Print(strings.Join(output[k], ""))
+				for other, text := range output { // tests that never ended
+					if other.pkg == e.Package && other.test != "" {
+						fmt.Printf("--- UNFINISHED %s\n%s", other.test, strings.Join(text, ""))
+					}
+				}
+			}
+			fmt.Printf("FAIL  %s  %.2fs\n", e.Package, e.Elapsed)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		fmt.Printf("test-summary: reading the test output: %v\n", err)
+		failed++
+	}
+
+	if len(skipped) > 0 {
+		slices.Sort(skipped)
+		fmt.Printf("\nskipped, and why:\n  %s\n", strings.Join(skipped, "\n  "))
+	}
+	if passed == 0 && failed == 0 {
+		fmt.Println("test-summary: no test ran")
+		failed++
+	}
+	fmt.Printf("\n%d packages\n%d passed, %d failed, %d skipped\n", packages, passed, failed, len(skipped))
+	if failed > 0 {
+		os.Exit(1)
+	}
+}
+
+// reason takes the words of t.Skip from a test's output: what is neither a
+// marker of the framework nor the file name before the message.
+func reason(output []string) string {
+	var words []string
+	for _, line := range output {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "=== ") || strings.HasPrefix(line, "--- ") {
+			continue
+		}
+		if _, message, ok := strings.Cut(line, ".go:"); ok {
+			if _, text, ok := strings.Cut(message, ": "); ok {
+				line = text
+			}
+		}
+		words = append(words, line)
+	}
+	if len(words) == 0 {
+		return "no reason given"
+	}
+	return strings.Join(words, " ")
+}
