@@ -14,7 +14,7 @@ fi
 echo "release: goreleaser is not installed: plain cross build, without an SBOM file (go version -m lists the modules of a binary)"
 
 version=${VERSION:-$(git describe --tags --always --dirty 2>/dev/null || echo devel)}
-commit=$(git rev-parse HEAD 2>/dev/null || echo unknown)
+commit=$(git rev-parse --verify -q HEAD 2>/dev/null || echo unknown)
 export VERSION=$version COMMIT=$commit
 targets=(linux/amd64 linux/arm64 darwin/amd64 darwin/arm64)
 

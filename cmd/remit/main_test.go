@@ -11,8 +11,14 @@ import (
 	"remit/work/sandbox"
 )
 
+// asRemit makes this test binary the program itself.
+const asRemit = "REMIT_TEST_AS_REMIT"
+
 func TestMain(m *testing.M) {
 	sandbox.Init()
+	if os.Getenv(asRemit) != "" {
+		main()
+	}
 	testscript.Main(m, map[string]func(){"remit": main})
 }
 

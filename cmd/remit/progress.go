@@ -79,6 +79,9 @@ func (p *progress) Step(name, status, detail string) {
 	if status == "started" {
 		p.began[name], p.current, p.last = time.Now(), name, ""
 		p.draw()
+		if !p.live {
+			fmt.Fprintf(p.w, "begin   %s\n", name)
+		}
 		return
 	}
 	p.erase()

@@ -66,7 +66,7 @@ func (e Engine) source() gate {
 	if e.SourceAdmitted {
 		return passed(name)
 	}
-	return missing(name, reason.SourceNotAdmitted, "remit admit source "+e.Name,
+	return missing(name, reason.SourceNotAdmitted, "a source admission record for "+e.Name,
 		"no source admission record holds for engine %q", e.Name)
 }
 
@@ -79,7 +79,7 @@ func (e Engine) model() gate {
 		return missing(name, reason.ModelMismatch, "ask for the provider and model that the record names",
 			"the requested model is not the one that the admission record of engine %q names", e.Name)
 	}
-	return missing(name, reason.ModelNotAdmitted, "remit admit model",
+	return missing(name, reason.ModelNotAdmitted, "a model admission record",
 		"the model admission of engine %q is %q", e.Name, e.modelStatus())
 }
 
@@ -97,7 +97,7 @@ func mode(r Request) gate {
 	if r.MutationMode.Valid() && limit.Valid() && !r.MutationMode.Exceeds(limit) {
 		return passed(name)
 	}
-	return missing(name, reason.ModeExceedsStage, fmt.Sprintf("remit ladder prove --engine %s, or lower mutation_mode", r.Engine.Name),
+	return missing(name, reason.ModeExceedsStage, "lower mutation_mode, or prove the next stage for "+r.Engine.Name,
 		"mutation mode %s is above %s, the widest that engine %q has proved", r.MutationMode, limit, r.Engine.Name)
 }
 
@@ -106,7 +106,7 @@ func target(r Request) gate {
 	if r.TargetAdmitted {
 		return passed(name)
 	}
-	return missing(name, reason.TargetNotAdmitted, "remit admit target",
+	return missing(name, reason.TargetNotAdmitted, "a target admission record",
 		"mutation mode %s needs a target admission record", r.MutationMode)
 }
 
@@ -138,7 +138,7 @@ func (a Approval) granted() gate {
 	case ApprovalConsumed:
 		return missing(name, reason.ApprovalConsumed, "ask for a new approval", "the approval was used up by an earlier run")
 	}
-	return missing(name, reason.ApprovalMissing, "remit approve", "nobody has approved this contract")
+	return missing(name, reason.ApprovalMissing, "run again with --approve", "nobody has approved this contract")
 }
 
 func (e Engine) modelStatus() ModelStatus {

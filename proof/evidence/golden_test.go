@@ -31,7 +31,7 @@ func TestGolden(t *testing.T) {
 	for name := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			compareTrees(t, build(t, name).dir, filepath.Join(goldenDir, name))
+			compareTrees(t, build(t, name).dir, golden(name))
 		})
 	}
 }
@@ -51,6 +51,19 @@ func TestValidVectors(t *testing.T) {
 			compareTrees(t, s.dir, filepath.Join(validDir, name))
 		})
 	}
+}
+
+// golden is the directory of a golden case, which TestGolden holds to the code.
+func golden(name string) string { return filepath.Join(goldenDir, name) }
+
+// entriesOf are the entries of a golden case.
+func entriesOf(t testing.TB, name string) []journal.Entry {
+	t.Helper()
+	log, err := journal.ReadFile(filepath.Join(golden(name), evidence.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log.Entries
 }
 
 // compareTrees compares two directories byte for byte; with -update it makes
@@ -114,7 +127,7 @@ func TestGatesPass(t *testing.T) {
 	for name := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			found := gates(t, build(t, name).dir)
+			found := gates(t, golden(name))
 			if name != "interrupted" {
 				if len(found) > 0 {
 					t.Fatalf("findings:%s", texts(found))
@@ -135,14 +148,15 @@ func TestGatesPass(t *testing.T) {
 // TestProjectIsAFunction checks that the journal alone decides every byte.
 func TestProjectIsAFunction(t *testing.T) {
 	t.Parallel()
-	s := build(t, "approved")
-	first, err := evidence.Project(s.w.Entries())
-	s.must(err)
-	log, err := journal.ReadFile(filepath.Join(s.dir, evidence.JournalFile))
-	s.must(err)
+	first, err := evidence.Project(entriesOf(t, "approved"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
-		again, err := evidence.Project(log.Entries)
-		s.must(err)
+		again, err := evidence.Project(entriesOf(t, "approved"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		if !maps.EqualFunc(first, again, bytes.Equal) {
 			t.Fatal("the same entries gave other bytes")
 		}
@@ -153,7 +167,7 @@ func TestProjectIsAFunction(t *testing.T) {
 // also when they bring their own line ends.
 func TestAgentCannotForgeHeadings(t *testing.T) {
 	t.Parallel()
-	summary, err := os.ReadFile(filepath.Join(build(t, "fail").dir, evidence.SummaryFile))
+	summary, err := os.ReadFile(filepath.Join(golden("fail"), evidence.SummaryFile))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func memory(t testing.TB, dir string) fstest.MapFS {
 // gates find it and name the file.
 func TestEveryByteCounts(t *testing.T) {
 	t.Parallel()
-	original := memory(t, build(t, "approved").dir)
+	original := memory(t, golden("approved"))
 	names := slices.Sorted(maps.Keys(original))
 	rapid.Check(t, func(rt *rapid.T) {
 		name := rapid.SampledFrom(names).Draw(rt, "file")
@@ -72,7 +72,7 @@ func TestEveryByteCounts(t *testing.T) {
 // TestFilesThatDoNotBelong: nothing is missing and nothing is added.
 func TestFilesThatDoNotBelong(t *testing.T) {
 	t.Parallel()
-	original := memory(t, build(t, "pass").dir)
+	original := memory(t, golden("pass"))
 	for name := range original {
 		files := maps.Clone(original)
 		delete(files, name)
@@ -97,12 +97,13 @@ func TestFilesThatDoNotBelong(t *testing.T) {
 // journal with other steps, a correct chain, and everything projected anew.
 func forge(t testing.TB, name string, edit func(i int, s *journal.Step) bool) fstest.MapFS {
 	t.Helper()
-	s := build(t, name)
-	if err := os.Remove(filepath.Join(s.dir, evidence.JournalFile)); err != nil {
+	dir := t.TempDir()
+	copyTree(t, golden(name), dir)
+	if err := os.Remove(filepath.Join(dir, evidence.JournalFile)); err != nil {
 		t.Fatal(err)
 	}
-	writeProjections(t, s.dir, rechain(t, s.dir, s.w.Entries(), edit))
-	return memory(t, s.dir)
+	writeProjections(t, dir, rechain(t, dir, entriesOf(t, name), edit))
+	return memory(t, dir)
 }
 
 // TestVerdictCannotBeClaimed edits only run.completed, in journals that do not
@@ -276,7 +277,7 @@ func TestJournalsThatContradictThemselves(t *testing.T) {
 // this bundle, or not be complete.
 func TestJournalGate(t *testing.T) {
 	t.Parallel()
-	base := memory(t, build(t, "accepted").dir)
+	base := memory(t, golden("accepted"))
 	shorter := bytes.Join(bytes.SplitAfter(base[evidence.JournalFile].Data, []byte("\n"))[:10], nil)
 	accepted := bytes.SplitAfter(base[evidence.JournalFile].Data, []byte("\n"))
 	tests := []struct {
@@ -308,7 +309,7 @@ func TestJournalGate(t *testing.T) {
 // TestSignatures: what cannot be checked is never passed.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
-	base := memory(t, build(t, "pass").dir)
+	base := memory(t, golden("pass"))
 	for _, name := range []string{evidence.ReceiptFile + ".sig", "attestations/run.intoto.jsonl"} {
 		files := maps.Clone(base)
 		files[name] = &fstest.MapFile{Data: []byte("signature")}

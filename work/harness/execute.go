@@ -89,12 +89,18 @@ func (r *run) runEngine(ctx context.Context) error {
 		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
 	})
 	finished, err := r.engineFinished(res, out, time.Since(started), runErr)
-	s.end(status(finished.Blockers), finished, engineDetail(finished))
+	state, detail := status(finished.Blockers), engineDetail(finished)
+	if runErr != nil {
+		state, detail = journal.Failed, r.scrub(runErr.Error())
+	}
+	s.end(state, finished, detail)
 	if err != nil {
 		return err
 	}
 	if res != nil {
-		if captureErr := r.importChanges(ctx, res.Changes); captureErr != nil {
+		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+		defer cancel()
+		if captureErr := r.importChanges(keep, res.Changes); captureErr != nil {
 			return captureErr
 		}
 	}
@@ -150,7 +156,7 @@ func engineBlockers(f evidence.EngineFinished, end engine.End) []evidence.Blocke
 	}
 	switch {
 	case !f.ProcessStarted:
-		return block(reason.ProviderUnavailable, "the engine's program could not be started in the sandbox")
+		return block(reason.ProviderUnavailable, "the engine's program could not be started in the sandbox (its message is in %s)", stderrFile)
 	case f.TimedOut:
 		return block(reason.Timeout, "the engine did not end in time and was stopped after %s", time.Duration(f.DurationMS)*time.Millisecond)
 	case f.OutputExceeded:

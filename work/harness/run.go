@@ -169,7 +169,29 @@ func (r *run) pipeline(ctx context.Context) {
 		r.stop(ctx, err)
 		break
 	}
-	r.proveSource(context.WithoutCancel(ctx))
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+	defer cancel()
+	r.keepWork(closing)
+	r.proveSource(closing)
+}
+
+// closingTime bounds what is still done for the evidence of a run that was
+// cancelled.
+const closingTime = 2 * time.Minute
+
+// keepWork captures the patch of a run that stopped between the engine's end
+// and the capture: work that was paid for is kept.
+func (r *run) keepWork(ctx context.Context) {
+	if r.patched == nil || r.artifact[evidence.PatchFile] {
+		return
+	}
+	if err := r.capture(ctx); err != nil {
+		r.stop(ctx, err)
+		return
+	}
+	if err := r.checkWrites(ctx); err != nil {
+		r.stop(ctx, err)
+	}
 }
 
 // stop records why the pipeline ended early, unless a step already has.

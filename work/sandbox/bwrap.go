@@ -304,7 +304,7 @@ func (r *run) ended(ctx context.Context, c Command, a answer, out *outputs) (*Co
 		done.Signal = signalName(a.Exit)
 	case a.Missing, strings.HasPrefix(said, "bwrap: execvp "), strings.HasPrefix(said, "bwrap: Can't chdir to "):
 		done.ExitCode = 127
-	case a.TimedOut, ctx.Err() != nil:
+	case a.TimedOut, ctx.Err() != nil, out.stopped.Load(): // killed before it began
 	default:
 		return nil, reason.Errorf(reason.InfrastructureFault, "sandbox: set up command %q: exit code %d: %s",
 			c.Argv[0], a.Exit, strings.TrimSpace(said))

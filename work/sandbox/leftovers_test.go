@@ -27,7 +27,7 @@ func tracesOf(t testing.TB, pid int) traces {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, _ := filepath.Glob(os.TempDir() + "/remit-[0-9p]*")
+	files, _ := filepath.Glob(fmt.Sprintf("%s/%s%d-*", os.TempDir(), groupPrefix, pid))
 	return traces{string(mounts), strings.Join(groupsOf(pid), " "), strings.Join(files, " ")}
 }
 
@@ -137,7 +137,7 @@ func TestKillOfTheParent(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd.Wait()
-	eventually(t, "every process of a killed parent is gone", func() bool { 
+	eventually(t, "every process of a killed parent is gone", func() bool {
 		return len(marked(mark)) == 0 && startTime(keepers[0]) == "0"
 	})
 	if after := tracesOf(t, 0); after != before {

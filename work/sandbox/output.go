@@ -19,6 +19,7 @@ type outputs struct {
 	stop     func()
 	used     atomic.Int64
 	exceeded atomic.Bool
+	stopped  atomic.Bool
 	once     sync.Once
 	done     sync.WaitGroup
 	pipes    []*stream
@@ -109,13 +110,18 @@ func (o *outputs) hand(s *stream, p []byte) {
 	if over > 0 {
 		p = p[:max(0, int64(len(p))-over)]
 		o.exceeded.Store(true)
-		o.once.Do(o.stop)
+		o.halt()
 	}
 	s.head.Write(p)
 	if s.to == nil || s.err != nil || len(p) == 0 {
 		return
 	}
 	if _, s.err = s.to.Write(p); s.err != nil {
-		o.once.Do(o.stop)
+		o.halt()
 	}
+}
+
+func (o *outputs) halt() {
+	o.stopped.Store(true)
+	o.once.Do(o.stop)
 }

@@ -214,7 +214,7 @@ func (k *keeper) await(c *command, wall <-chan time.Time) (a answer) {
 	var force <-chan time.Time
 	kill := func() {
 		if force == nil {
-			k.kill(c, inner)
+			k.kill(inner)
 			force = time.After(killGrace)
 		}
 	}
@@ -240,15 +240,14 @@ func (k *keeper) await(c *command, wall <-chan time.Time) (a answer) {
 	}
 }
 
-// kill begins to kill a command.
-func (k *keeper) kill(c *command, inner int) {
+// kill begins to kill a command. Confined and not known yet, it is killed as
+// soon as bwrap has told its pid, or after the grace.
+func (k *keeper) kill(inner int) {
 	switch {
-	case k.setup.Confined && inner > 0:
-		unix.Kill(inner, unix.SIGKILL)
-	case k.setup.Confined:
-		unix.Kill(c.pid, unix.SIGKILL) // not set up yet
-	default:
+	case !k.setup.Confined:
 		k.killAll()
+	case inner > 0:
+		unix.Kill(inner, unix.SIGKILL)
 	}
 }
 

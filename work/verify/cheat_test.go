@@ -37,7 +37,7 @@ var goProject = project{
 		"calc.go":      "package calc\n\nfunc Add(a, b int) int { return a - b }\n\nfunc Sub(a, b int) int { return a - b }\n",
 		"calc_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {\n\tif Add(2, 2) != 4 {\n\t\tt.Fatal(\"2 + 2\")\n\t}\n}\n\nfunc TestSub(t *testing.T) {\n\tif Sub(3, 2) != 1 {\n\t\tt.Fatal(\"3 - 2\")\n\t}\n}\n",
 	},
-	commands: []string{"go test ./..."},
+	commands: []string{"go test -vet=off -ldflags=-w ./..."}, // quicker
 	honest:   files{"calc.go": "package calc\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Sub(a, b int) int { return a - b }\n"},
 	others: map[string]files{
 		"with tests added and edited": {
@@ -144,7 +144,7 @@ func TestCheatCorpus(t *testing.T) {
 			sb := realSandbox(t)
 			dir := lang.project.base.write(t)
 			needs(t, sb, dir, lang.needs)
-			plan := Plan{Lower: dir, Commands: lang.project.commands, Limits: sandbox.Limits{Wall: 40 * time.Second, OutputBytes: 1 << 20}}
+			plan := Plan{Lower: dir, Commands: lang.project.commands, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
 			base := sync.OnceValues(func() (*PhaseResult, error) { return Base(context.Background(), sb, plan) })
 
 			t.Run("honest", func(t *testing.T) {

@@ -274,10 +274,8 @@ func (pl *planter) plantPython(runner string, perTest map[string]results.Outcome
 // lie below the workspace.
 func ranFile(runner, file string, perTest map[string]results.Outcome) bool {
 	for id := range perTest {
-		name := id
-		if runner == results.Pytest {
-			name, _, _ = strings.Cut(id, "::")
-		} else {
+		name, _, _ := strings.Cut(id, "::")
+		if runner == results.Unittest {
 			parts := strings.Split(id, ".")
 			name = strings.Join(parts[:max(0, len(parts)-2)], "/") + ".py"
 		}

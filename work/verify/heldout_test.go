@@ -20,7 +20,7 @@ func TestHeldOut(t *testing.T) {
 	dir := base.write(t)
 	needs(t, sb, dir, pytestProject.commands[0]+"; test $? = 5")
 	plan := Plan{
-		Lower: dir, Commands: []string{pyProject.commands[0] + " -s tests -t ."}, Limits: sandbox.Limits{Wall: 40 * time.Second},
+		Lower: dir, Commands: []string{pyProject.commands[0] + " -s tests -t ."}, Limits: sandbox.Limits{Wall: 2 * time.Minute},
 		HeldOut: files{"tests/__init__.py": "", "tests/test_calc.py": pyProject.base["tests/test_calc.py"]}.changes(),
 	}
 	before, err := Base(t.Context(), sb, plan)

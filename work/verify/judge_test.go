@@ -185,10 +185,16 @@ func TestFaults(t *testing.T) {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		sb := scripted(func(sandbox.Spec) ([]reply, error) {
 			cancel(reason.Errorf(reason.Cancelled, "the user said so"))
-			return nil, context.Canceled
+			return []reply{{exit: 137, stdout: "half a test\n"}}, context.Canceled
 		})
-		if v, err := Run(ctx, sb, plan); reason.CodeOf(err) != reason.Cancelled || v != nil {
+		var log bytes.Buffer
+		p := plan
+		p.Log = &log
+		if v, err := Run(ctx, sb, p); reason.CodeOf(err) != reason.Cancelled || v != nil {
 			t.Errorf("%v %v", v, err)
+		}
+		if !strings.Contains(log.String(), "half a test") {
+			t.Errorf("log: %s", log.String())
 		}
 	})
 	t.Run("the log cannot be written", func(t *testing.T) {

@@ -194,8 +194,7 @@ func classify(root *os.Root, p *Plan, c tree.Change, scripts map[string]bool) (b
 		}
 		return p.TestFiles(c.Path), nil
 	}
-	// A script that does not exist in the base cannot have been bent.
-	return p.TestFiles(c.Path) || scripts[c.Path] && inBase, nil
+	return p.TestFiles(c.Path) || isScript(scripts, c.Path, inBase), nil
 }
 
 // partBefore and partAfter are the runner's part of a file in the base and

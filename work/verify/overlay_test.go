@@ -121,6 +121,8 @@ func TestLay(t *testing.T) {
 		{name: "a bad path", patch: files{"../x": "1"}, codes: "patch_invalid"},
 		{name: "the script of the command", commands: "sh run_tests.sh", patch: files{"run_tests.sh": "2"}, head: "+run_tests.sh", unedited: "none"},
 		{name: "a script of nobody", patch: files{"run_tests.sh": "2"}, head: "+run_tests.sh"},
+		{name: "a makefile that comes first", commands: "make check", patch: files{"GNUmakefile": "2", "x/y.mk": "2"}, head: "+GNUmakefile +x/y.mk", unedited: "none"},
+		{name: "the makefile of nobody", patch: files{"Makefile": "2"}, head: "+Makefile"},
 		{name: "the makefile of the command", commands: "cd . && make check", patch: files{"Makefile": "2"}, head: "+Makefile", unedited: "none"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -67,8 +67,19 @@ var (
 	scriptWord = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 	scriptName = regexp.MustCompile(`\.(?:sh|bash|zsh|bats|mk|mak)$|(?i:test|check|verify)|^(?:gradlew|mvnw)`)
 	splitWords = regexp.MustCompile("[\\s;&|()<>`'\"=$]+")
-	makeFiles  = []string{"GNUmakefile", "Makefile", "makefile"}
+	makefile   = regexp.MustCompile(`(?:^|/)(?:GNUmakefile|[Mm]akefile|[^/]*\.(?:mk|mak))$`)
 )
+
+// anyMakefile, in a set of scripts, is every file that make may read.
+const anyMakefile = "*.mk"
+
+// isScript says whether a path is one of the scripts. A makefile of another
+// name can take the place of the one that is there, so for make it does not
+// matter whether the base has the file; a script that is new there cannot have
+// been bent.
+func isScript(scripts map[string]bool, p string, inBase bool) bool {
+	return scripts[p] && inBase || scripts[anyMakefile] && makefile.MatchString(p)
+}
 
 // commandScripts are the files of the tree that the commands themselves run:
 // a script that is named by a command, or the makefile behind `make`. The
@@ -81,9 +92,7 @@ func commandScripts(commands []string) map[string]bool {
 			base := path.Base(w)
 			switch base {
 			case "make", "gmake":
-				for _, name := range makeFiles {
-					scripts[name] = true
-				}
+				scripts[anyMakefile] = true
 			case "just":
 				scripts["justfile"], scripts["Justfile"] = true, true
 			case "task":

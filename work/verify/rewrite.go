@@ -57,7 +57,7 @@ func watched(p string, scripts map[string]bool) bool {
 	if strings.HasSuffix(p, ".pyc") || strings.HasSuffix(p, ".snap") {
 		return false
 	}
-	return testNames.MatchString(path.Base(p)) || runnerConfig(p) || scripts[p]
+	return testNames.MatchString(path.Base(p)) || runnerConfig(p) || isScript(scripts, p, true)
 }
 
 // sameAsBefore compares a file after the run with what was laid out: the

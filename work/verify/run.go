@@ -44,7 +44,7 @@ func (p *Plan) tryRun(ctx context.Context, sb Sandbox, phase, name string, repet
 	if err != nil {
 		return r, reason.Errorf(reason.ArtifactWriteFailure, "making the spool: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	spools, err := p.spools(dir, len(commands))
 	defer func() {
 		for _, s := range spools {
@@ -55,11 +55,12 @@ func (p *Plan) tryRun(ctx context.Context, sb Sandbox, phase, name string, repet
 		return r, err
 	}
 	result, runErr := sb.Run(ctx, p.spec(dir, apply, commands, spools))
-	if cause := context.Cause(ctx); cause != nil {
-		return r, reason.Errorf(interruption(cause), "verification stopped: %w", cause)
-	}
 	r.fill(commands, result, spools, p.Limits.Wall.Milliseconds())
 	r.Fault = r.faultOf(runErr, result)
+	if cause := context.Cause(ctx); cause != nil { // what there is still goes into the log
+		stopped := reason.Errorf(interruption(cause), "verification stopped: %w", cause)
+		return r, errors.Join(stopped, writeRun(p.Log, phase, &r, spools))
+	}
 	if r.Fault == nil {
 		r.Rewritten = p.rewritten(result.Changes, apply)
 	}
@@ -159,16 +160,16 @@ func (c *CommandResult) read(runner string, stdout, stderr *stream) error {
 		return nil
 	}
 	c.Runner, c.complete, c.Problems = rep.Runner, rep.Complete, rep.Problems
-	c.Passed = c.Passed && rep.Ran() > 0 && !(c.direct && rep.Failed > 0)
+	c.Passed = c.Passed && rep.Ran() > 0 && (!c.direct || rep.Failed == 0)
 	if !c.direct || rep.Complete || len(rep.Tests) > 0 {
 		c.Tests = &Counts{rep.Passed, rep.Failed, rep.Skipped}
 	}
 	if rep.Listed && len(rep.Tests) > 0 {
-		c.PerTest = make(map[string]results.Outcome, len(rep.Tests))
+		c.PerTest, c.transient = make(map[string]results.Outcome, len(rep.Tests)), make(map[string]bool)
 		for _, t := range rep.Tests {
 			c.PerTest[t.ID] = t.Outcome
 			if t.Transient {
-				c.transient = setAdd(c.transient, t.ID)
+				c.transient[t.ID] = true
 			}
 		}
 	}
@@ -196,12 +197,4 @@ func (r *RunResult) faultOf(err error, result *sandbox.Result) *reason.Finding {
 
 func codeOr(err error, other reason.Code) reason.Code {
 	return cmp.Or(reason.CodeOf(err), other)
-}
-
-func setAdd(set map[string]bool, id string) map[string]bool {
-	if set == nil {
-		set = make(map[string]bool)
-	}
-	set[id] = true
-	return set
 }

@@ -67,6 +67,6 @@ func (s *stream) open() (io.ReadCloser, error) {
 }
 
 func (s *stream) close() {
-	s.file.Close()
-	os.Remove(s.file.Name())
+	_ = s.file.Close() // read back already, and about to go with its directory
+	_ = os.Remove(s.file.Name())
 }

@@ -15,7 +15,17 @@
 //	          runner configuration: the base's tests, on the new code
 //	control   base and head once more with a test added that must fail
 //
-// Held-out tests are laid over last, in every run.
+// Held-out tests are laid over last, in every run. A verification takes up to
+// 3 + 2×Repeat runs, each within Limits.Wall: base, its control, and for each
+// repetition unedited (under extend, when the patch touches tests) and head,
+// then the head's control (only when the head passed).
+//
+// Tests, their data and the configuration of runners are told by path
+// (DefaultTestPath); of files that configure the build as well (go.mod,
+// package.json, pyproject.toml, …) only the runner's part counts. Scripts that
+// a command names, and makefiles behind `make`, are treated like tests: the
+// patch may not redefine the question that it has to answer. Configuration of
+// a runner that the patch adds is a finding in itself under extend.
 //
 // # The tests rule
 //
@@ -36,7 +46,8 @@
 // known, no failing test is new, and (protect, extend) every test that passed
 // on the base ran and passed. An exit ≠ 0 without a failed test, an empty
 // run, a run that only skipped, and a runner that exits 0 while it reports a
-// failure are not passes. The control run is the answer to a framework that
+// failure are not passes; nor is a run that rewrote the tests while it ran. The
+// control run is the answer to a framework that
 // was bent so that it cannot fail: a test that must fail, whose name the
 // patch cannot know, has to be reported as failed and to fail the command
 // wherever it did so on the base.

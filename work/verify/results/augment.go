@@ -15,7 +15,7 @@ import (
 //	go [-C d] test ARGS              go [-C d] test -json -count=1 ARGS       gotest
 //	  with -count                    go test -json ARGS                       gotest
 //	  with -c, -list, -n, -json=false, -fuzz, -help  as given                  –
-//	pytest ARGS, python -m pytest    … -v -rap (before a bare --)             pytest
+//	pytest ARGS, python -m pytest    … --verbosity=1 -rap (before a bare --)  pytest
 //	  with --co, --version, …        as given                                 –
 //	python -m unittest ARGS          … -v                                     unittest
 //	  with -q or --help              as given                                 –
@@ -25,10 +25,11 @@ import (
 // assignments in front. A pipeline, a list, `sh -c` or `make test` runs as
 // given.
 //
-// -count=1 switches off the cache of test results. pytest gets -v because its
-// summary does not name what was skipped, and -rap rather than -rA because the
-// latter repeats the output of every passed test, which the code under test
-// writes, in front of the summary. `-p no:cacheprovider` is left out: it makes
+// -count=1 switches off the cache of test results. pytest gets a verbosity
+// because its summary does not name what was skipped (an absolute one: the
+// project's own configuration may hold -q), and -rap rather than -rA because
+// the latter repeats the output of every passed test, which the code under
+// test writes, in front of the summary. `-p no:cacheprovider` is left out: it makes
 // --lf and a configured cache_dir an error, and a fresh tree has no cache.
 func Augment(command string) (run, runner string, recognised bool) {
 	call, ok := parseCall(command)
@@ -177,7 +178,7 @@ func (c call) augmentPytest(command string) (string, string, bool) {
 	if c.has("--co", "--collect-only", "--version", "-V", "--help", "-h", "--markers", "--fixtures", "--funcargs", "--cache-show", "--setup-plan", "--setup-only") {
 		return command, "", false
 	}
-	return insert(command, c.words, c.options(), "-v -rap"), Pytest, true
+	return insert(command, c.words, c.options(), "--verbosity=1 -rap"), Pytest, true
 }
 
 func (c call) augmentUnittest(command string) (string, string, bool) {

@@ -23,10 +23,10 @@ func TestAugment(t *testing.T) {
 		{"go test $(cat pkgs)", "go test $(cat pkgs)", ""},
 		{"go test ./... # comment", "go test ./... # comment", ""},
 		{"go test ./...\ntrue", "go test ./...\ntrue", ""},
-		{"pytest", "pytest -v -rap", Pytest},
-		{"/usr/bin/pytest -q tests", "/usr/bin/pytest -q tests -v -rap", Pytest},
-		{"python3 -m pytest 'tests/test_a.py::test_x[a b]'", "python3 -m pytest 'tests/test_a.py::test_x[a b]' -v -rap", Pytest},
-		{"python3.11 -B -X dev -m pytest tests -- x", "python3.11 -B -X dev -m pytest tests -v -rap -- x", Pytest},
+		{"pytest", "pytest --verbosity=1 -rap", Pytest},
+		{"/usr/bin/pytest -q tests", "/usr/bin/pytest -q tests --verbosity=1 -rap", Pytest},
+		{"python3 -m pytest 'tests/test_a.py::test_x[a b]'", "python3 -m pytest 'tests/test_a.py::test_x[a b]' --verbosity=1 -rap", Pytest},
+		{"python3.11 -B -X dev -m pytest tests -- x", "python3.11 -B -X dev -m pytest tests --verbosity=1 -rap -- x", Pytest},
 		{"pytest --collect-only", "pytest --collect-only", ""},
 		{"python -m unittest", "python -m unittest -v", Unittest},
 		{"python -m unittest discover -s tests", "python -m unittest discover -s tests -v", Unittest},
@@ -54,7 +54,7 @@ func TestSelect(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ in, want string }{
 		{"go test -run TestA ./... -args x", "go test -json -count=1 -run TestA ./... -run TestX -args x"},
-		{"pytest -k other tests", "pytest -k other tests -v -rap -k TestX"},
+		{"pytest -k other tests", "pytest -k other tests --verbosity=1 -rap -k TestX"},
 		{"python -m unittest tests.test_a", "python -m unittest tests.test_a -v -k TestX"},
 	} {
 		if got, ok := Select(tc.in, "TestX"); got != tc.want || !ok {
@@ -81,7 +81,7 @@ func FuzzAugment(f *testing.F) {
 			return
 		}
 		rest := run
-		for _, added := range []string{" -json -count=1", " -count=1", " -json", " -v -rap", " -v"} {
+		for _, added := range []string{" -json -count=1", " -count=1", " -json", " --verbosity=1 -rap", " -v"} {
 			if strings.Replace(run, added, "", 1) == command {
 				rest = command
 				break

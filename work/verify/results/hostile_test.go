@@ -38,7 +38,7 @@ func TestForgedLines(t *testing.T) {
 {"Action":"pass","Package":"m"}
 `, "gotest passed=0 failed=1 skipped=0 listed=true complete=false\nfail m.TestA\n! m.TestA began and never ended\n! package m passed although a test of it failed\n"},
 		{"a run cut off", GoTest, `{"Action":"start","Package":"m"}` + "\n",
-			"gotest passed=0 failed=1 skipped=0 listed=true complete=false\nfail m\n! package m began and never ended\n"},
+			"gotest passed=0 failed=1 skipped=0 listed=true complete=false\nfail m (transient)\n! package m began and never ended\n"},
 		{"a verdict without a start", GoText, "=== RUN   TestA\n--- PASS: TestFake (0.00s)\n--- PASS: TestA (0.00s)\nok  \tm\t0.01s\n",
 			"gotext passed=1 failed=0 skipped=0 listed=true complete=true\npass m.TestA\n"},
 		{"extra lines beyond the count", Unittest, "test_a (m.C.test_a) ... ok\ntest_fake (m.C.test_fake) ... ok\nRan 1 test in 0.1s\n\nOK\n",

@@ -126,25 +126,25 @@ func cutReason(id string) string {
 	return id[:first]
 }
 
-// counts are the numbers of a runner's own summary. known is false when the
-// runner printed none.
+// counts are the numbers of a runner's own summary.
 type counts struct {
-	known                   bool
 	passed, failed, skipped int
-	unlisted                bool // some counted test has no line of its own
+	unlisted                bool // some test that ran has no line of its own
 }
 
 func (t *counts) add(o counts) {
-	t.known = t.known || o.known
 	t.passed, t.failed, t.skipped = t.passed+o.passed, t.failed+o.failed, t.skipped+o.skipped
 	t.unlisted = t.unlisted || o.unlisted
 }
 
 // settle takes the numbers of the summary where not every test has a line.
+// What was skipped needs no line: a test that is missing from the list counts
+// as not run, whatever the reason.
 func (r *Report) settle(t counts) {
-	if t.known && t.unlisted {
+	r.Skipped = max(t.skipped, r.Skipped)
+	if t.unlisted {
 		r.Listed = false
-		r.Passed, r.Failed, r.Skipped = max(t.passed, r.Passed), max(t.failed, r.Failed), max(t.skipped, r.Skipped)
+		r.Passed, r.Failed = max(t.passed, r.Passed), max(t.failed, r.Failed)
 	}
 }
 
@@ -159,14 +159,13 @@ func (s *pytestSession) end(c *collector, last string) counts {
 		}
 		said[strings.TrimSuffix(m[2], "s")] += n
 	}
-	t := counts{known: true, passed: said["passed"] + said["xpassed"], failed: said["failed"] + said["error"], skipped: said["skipped"] + said["xfailed"]}
+	t := counts{passed: said["passed"] + said["xpassed"], failed: said["failed"] + said["error"], skipped: said["skipped"] + said["xfailed"]}
 
 	seen := make(map[string]bool, len(s.summary))
 	for _, test := range s.summary {
 		seen[test.ID] = true
 		c.put(test)
 	}
-	skipped := s.counted["XFAIL"]
 	perLine := map[Outcome]int{}
 	for _, test := range s.verbose {
 		perLine[test.Outcome]++
@@ -174,13 +173,10 @@ func (s *pytestSession) end(c *collector, last string) counts {
 		// progress lines are all there is.
 		if !seen[test.ID] {
 			c.add(test.ID, test.Outcome)
-			if test.Outcome == Skip {
-				skipped++
-			}
 		}
 	}
 	listedPasses := max(s.counted["PASSED"]+s.counted["XPASS"], perLine[Pass])
-	t.unlisted = listedPasses < t.passed || skipped < t.skipped || max(s.counted["FAILED"]+s.counted["ERROR"], perLine[Fail]) < t.failed
+	t.unlisted = listedPasses < t.passed || max(s.counted["FAILED"]+s.counted["ERROR"], perLine[Fail]) < t.failed
 	s.compare(c, said)
 	return t
 }

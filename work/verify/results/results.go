@@ -21,7 +21,7 @@
 //
 //	gotest    go test -json (test2json events)
 //	gotext    go test without -json; with -v per test, else per package
-//	pytest    the summary lines of -rap or -rA, the lines of -v, the last line
+//	pytest    the summary lines of -rap or -rA, the progress lines of -v, the last line
 //	unittest  python -m unittest, with -v per test
 //	junit     JUnit XML on standard output
 //	tap       TAP 13 and 14, with subtests
@@ -71,7 +71,7 @@ type Report struct {
 	// The counts are those of Tests where every test has a line, else those
 	// of the runner's summary.
 	Passed, Failed, Skipped int
-	// Listed says that every test of the counts is in Tests.
+	// Listed says that every test that ran is in Tests.
 	Listed bool
 	// Complete says that the runner's own plan or summary was there and
 	// agrees with the lines.
@@ -123,12 +123,6 @@ func (c *collector) put(t Test) {
 	}
 	c.index[id] = len(c.tests)
 	c.tests = append(c.tests, Test{id, t.Outcome, t.Transient})
-}
-
-// has says whether an identity was recorded.
-func (c *collector) has(id string) bool {
-	_, known := c.index[cleanID(id)]
-	return known
 }
 
 func (c *collector) problem(format string, args ...any) {

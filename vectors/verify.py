@@ -1,0 +1,402 @@
+#!/usr/bin/env python3
+"""A second verifier for Remit's evidence: Python's standard library and nothing else.
+
+    verify.py PATH             check a session directory or a bundle zip
+    verify.py --self-test DIR  run every vector below DIR
+
+It shares no code with `remit audit` and was written from docs/format.md. It looks at the bytes, the hashes
+and what follows from the journal; it does not hold documents against their schemas, and does not make the
+texts for people (report.md, PR_SUMMARY.md) and trace.jsonl again. Everything is read into memory.
+One line a check. Exit code 0: all passed; 2: one failed; 3: one could not be made; 1: wrong usage.
+"""
+import datetime, hashlib, json, os, re, stat, struct, sys, zlib
+
+class Wrong(Exception): "the evidence is not right"
+class Unchecked(Exception): "the evidence may be right, and this program cannot tell"
+
+def need(ok, why):
+    if not ok: raise Wrong(why)
+
+# --- canonical JSON and digests -----------------------------------------------------------------------------
+
+DECIMALS = {"final_confidence", "step_utility", "confidence"}
+
+def digest(data): return "sha256:" + hashlib.sha256(data).hexdigest()
+def canonical(value): return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+def digest_of(value): return digest(canonical(value))
+
+def integer(text):
+    need(len(text) <= 17 and abs(int(text)) <= 2**53 - 1, f"integer {text[:20]} is too large")
+    return int(text)
+
+def decimal(text):
+    need(re.fullmatch(r"-?(0|[1-9][0-9]{0,12})\.[0-9]?[1-9]", text), f"{text[:20]} is not a decimal of at most two places")
+    return float(text)
+
+def members(pairs):
+    for key, value in pairs:
+        need(key.isascii(), f"key {key!r} is not ASCII")
+        held = [value]
+        while held:
+            v = held.pop()
+            need(not isinstance(v, float) or (v is value and key in DECIMALS), f"{key!r} may not be a decimal")
+            if isinstance(v, list): held.extend(v)
+    need(len(dict(pairs)) == len(pairs), "an object has a key twice")
+    return dict(pairs)
+
+def no_constant(text): raise Wrong(f"{text} is not JSON")
+
+def parse(text, what):
+    """The value of a text that must be an object in its own canonical form."""
+    try:
+        value = json.loads(text.decode(), object_pairs_hook=members, parse_int=integer, parse_float=decimal, parse_constant=no_constant)
+        same = canonical(value) == text
+    except (ValueError, RecursionError, Wrong) as e:
+        raise Wrong(f"{what}: {e}")
+    need(same and isinstance(value, dict), f"{what}: is not an object in its canonical form")
+    return value
+
+def document(files, name):
+    need(name in files, f"{name} is missing")
+    need(files[name].endswith(b"\n"), f"{name} does not end in LF")
+    return parse(files[name][:-1], name)
+
+def lines(files, name):
+    need(files.get(name), f"{name} is missing or empty")
+    need(files[name].endswith(b"\n"), f"{name}: the last line is torn")
+    return [parse(line, f"{name} line {n}") for n, line in enumerate(files[name][:-1].split(b"\n"), 1)]
+
+# --- the container ------------------------------------------------------------------------------------------
+
+SEGMENT = r"[A-Za-z0-9_.][A-Za-z0-9._-]*"
+
+def read_zip(data):
+    """The files of a zip of which every byte is accounted for: entries from byte 0, directory, end record."""
+    files, entries, at = {}, [], 0
+    while data[at:at + 4] == b"PK\3\4":
+        _, version, flags, method, mtime, mdate, crc, packed, size, nlen, xlen = struct.unpack("<4s5H3I2H", data[at:at + 30])
+        name, body = data[at + 30:at + 30 + nlen], data[at + 30 + nlen:at + 30 + nlen + size]
+        need((flags, method, packed, xlen) == (0, 0, size, 0), f"entry {name!r} is not stored plainly")
+        need(len(body) == size and zlib.crc32(body) == crc, f"entry {name!r} is cut or does not have its checksum")
+        need(name.decode() not in files, f"entry {name!r} is there twice")
+        files[name.decode()] = body
+        entries.append((name, (version, flags, method, mtime, mdate, crc, packed, size, nlen, xlen), at))
+        at += 30 + nlen + size
+    start = at
+    for name, local, offset in entries:
+        f = struct.unpack("<4s6H3I5H2I", data[at:at + 46])
+        need(f[0] == b"PK\1\2" and f[2:12] == local and data[at + 46:at + 46 + len(name)] == name, f"the directory tells another story of {name!r}")
+        need(f[12:15] == (0, 0, 0) and f[15] >> 16 == stat.S_IFREG | 0o644 and f[16] == offset, f"the directory entry of {name!r} is not plain")
+        at += 46 + len(name)
+    end = struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, len(entries), len(entries), at - start, start, 0)
+    need(entries and data[at:] == end, "there are bytes that belong to no entry")
+    need([e[0] for e in entries] == sorted(e[0] for e in entries), "the entries are not sorted")
+    return files
+
+def read_directory(top):
+    files = {}
+    for where, dirs, names in os.walk(top):
+        for name in dirs + names:
+            path = os.path.join(where, name)
+            mode = os.lstat(path).st_mode
+            need(stat.S_ISREG(mode) or stat.S_ISDIR(mode), f"{path} is neither file nor directory")
+            if stat.S_ISREG(mode):
+                with open(path, "rb") as f: files[os.path.relpath(path, top).replace(os.sep, "/")] = f.read()
+    return files
+
+def check_names(s):
+    seen = {}
+    for name in s.files:
+        need(re.fullmatch(f"{SEGMENT}(/{SEGMENT})*", name) and len(name) <= 200 and not {".", ".."} & set(name.split("/")), f"name {name!r}")
+        for n in range(len(name.split("/"))):
+            part = "/".join(name.split("/")[:n + 1])
+            kind = (part, part == name)
+            need(seen.setdefault(part.lower(), kind) == kind, f"name {name!r} clashes with another one")
+
+def check_manifest(s):
+    text = s.files.get("manifest.txt")
+    need(text and text.endswith(b"\n"), "manifest.txt is missing or does not end in LF")
+    listed = []
+    for line in text[:-1].split(b"\n"):
+        m = re.fullmatch(rb"([0-9a-f]{64})  ([!-~]+)", line)
+        need(m, f"manifest line {line[:80]!r}")
+        listed.append(m[2])
+        name = m[2].decode()
+        need(name in s.files and digest(s.files[name])[7:] == m[1].decode(), f"{name} is missing or does not have its hash")
+    need(listed == sorted(set(listed)), "the manifest is not sorted, or names a file twice")
+    need({n.decode() for n in listed} == set(s.files) - {"manifest.txt"}, "there are files that the manifest does not list")
+
+# --- the journal --------------------------------------------------------------------------------------------
+
+ENTRY = {"v", "seq", "session_id", "step_id", "name", "status", "started_at", "completed_at", "inputs", "outputs", "prev_hash", "entry_hash"}
+
+def is_time(t):
+    try:
+        return bool(re.fullmatch(r"[0-9-]{10}T[0-9:]{8}\.[0-9]{3}Z", t)) and bool(datetime.datetime.strptime(t, "%Y-%m-%dT%H:%M:%S.%fZ"))
+    except (TypeError, ValueError):
+        return False
+
+def check_chain(entries):
+    prev = None
+    for seq, e in enumerate(entries):
+        need(set(e) == ENTRY and e["v"] == 1 and e["seq"] == seq, f"entry {seq}: keys, version or seq")
+        need(e["session_id"] == entries[0]["session_id"] and re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,255}", e["session_id"]), f"entry {seq}: session_id")
+        need(all(re.fullmatch(r"[ -~]{1,256}", e[k]) for k in ("step_id", "name")), f"entry {seq}: step_id or name")
+        need(e["status"] in ("started", "completed", "failed", "skipped", "denied"), f"entry {seq}: status")
+        need(is_time(e["started_at"]) and (e["completed_at"] is None or is_time(e["completed_at"]) and e["completed_at"] >= e["started_at"]), f"entry {seq}: times")
+        need(isinstance(e["inputs"], dict) and isinstance(e["outputs"], dict), f"entry {seq}: inputs or outputs")
+        need(e["prev_hash"] == prev, f"entry {seq}: prev_hash")
+        prev = e["entry_hash"]
+        need(prev == digest_of({k: v for k, v in e.items() if k != "entry_hash"}), f"entry {seq}: entry_hash")
+
+def head_of(entries):
+    """Last hash, and the root of the Merkle tree of RFC 6962 over the lines."""
+    tree = []
+    for e in entries:
+        node, height = hashlib.sha256(b"\0" + canonical(e)).digest(), 0
+        while tree and tree[-1][1] == height:
+            node, height = hashlib.sha256(b"\1" + tree.pop()[0] + node).digest(), height + 1
+        tree.append((node, height))
+    root = tree.pop()[0]
+    while tree: root = hashlib.sha256(b"\1" + tree.pop()[0] + root).digest()
+    return {"entries": len(entries), "head": entries[-1]["entry_hash"], "tree_size": len(entries), "root": "sha256:" + root.hex()}
+
+def check_journal(s):
+    check_chain(s.journal)
+    need(head_of(s.journal) == s.receipt["journal"], "RECEIPT.json names another journal")
+    ends = [i for i, e in enumerate(s.journal) if e["name"] == "run.completed"]
+    need(ends, "the run was interrupted: there is no run.completed")
+    need(all(e["name"] == "operator.outcome" for e in s.journal[ends[-1] + 1:]), "the journal goes on after the end of the run")
+
+# --- what follows from the journal --------------------------------------------------------------------------
+
+SAME = ("task.contract.created eligibility.decided plan.updated approval.requested approval.granted approval.denied message.emitted "
+        "usage.metered verification.completed budget.settled run.completed operator.outcome").split()
+STARTS = {"run.opened": "run.started", "engine.run": "engine.started", "tool": "tool.called"}
+ENDS = {"run.opened": "run.started", "engine.run": "engine.finished", "tool": "tool.returned", "patch.captured": "patch.applied",
+        "writes.checked": "git.diff.checked", **{n: n for n in SAME}}
+
+def event_of(e):
+    kind = (STARTS if e["status"] == "started" else ENDS).get(e["name"])
+    if e["name"] == "backend.gate" and e["status"] == "denied": kind = "backend.gate.blocked"
+    data = e["inputs"] if kind in STARTS.values() else e["outputs"]
+    if kind == "task.contract.created": data = {"contract_sha256": e["inputs"]["contract_sha256"]}
+    return kind, e["completed_at"] or e["started_at"], data
+
+def check_events(s):
+    want = []
+    for e in s.journal:
+        kind, when, data = event_of(e)
+        if kind:
+            want.append({"specversion": "1.0", "id": f"{e['session_id']}/{e['seq']}", "source": "urn:remit:session:" + e["session_id"], "type": kind,
+                         "time": when, "subject": s.opened["case_id"], "datacontenttype": "application/json", "data": data, "seq": len(want) + 1})
+    need(s.events == want, "the events are not those of the journal")
+    reduced = [{"seq": e["seq"], "event_type": e["type"], "payload": e["data"], "idempotency_key": None, "recorded_at": e["time"][:-1] + "+00:00"} for e in want]
+    need(digest_of(reduced) == s.receipt["trajectory_hash"], "trajectory_hash does not follow from the events")
+
+def outputs(s, name): return [e["outputs"] for e in s.journal if e["name"] == name and e["status"] != "started"]
+
+def check_run(s):
+    o, done = s.opened, outputs(s, "run.completed")[-1]
+    need(o["run_id"] == digest_of({k: o[k] for k in ("contract_sha256", "baseline_commit", "engine", "model_provider", "model", "policy_bundle_id")}), "run_id does not follow from its inputs")
+    need(all(d["run_id"] == o["run_id"] for d in (s.report, s.receipt, s.context)), "the documents name different runs")
+    need(all(s.context[k] == o[k] for k in s.context if k in o), "context.json is not what the journal opened with")
+    need(digest(s.files["contract.json"][:-1]) == o["contract_sha256"], "contract.json does not have the digest of the journal")
+    need(s.eligibility == (outputs(s, "eligibility.decided") or [{"decision": {}}])[-1]["decision"], "eligibility.json is not the decision of the journal")
+    need(done["status"] == s.report["status"] == s.receipt["status"], "journal, report and receipt do not agree on the status")
+    need(done["blockers"] == s.report["blockers"] and (done["status"] == "pass") == (not done["blockers"]), "the status is not what the blockers give")
+    found = [b for e in s.journal if e["name"] != "run.completed" for b in e["outputs"].get("blockers") or []]
+    need(all(b in done["blockers"] for b in found), "a blocker of a step is not in the verdict")
+    writes = outputs(s, "writes.checked")
+    need(s.report["allowed_writes_passed"] is (bool(writes) and writes[-1]["allowed_writes_passed"]), "allowed_writes_passed is not what the check found")
+    proofs = {f"proofs/{e['inputs']['name']}.json": e["outputs"] for e in s.journal if e["name"] == "proof.recorded"}
+    need({n for n in s.files if n.startswith("proofs/")} == set(proofs), "the proofs are not those of the journal")
+    for name, body in proofs.items(): need(s.files[name] == canonical(body) + b"\n", f"{name} is not what the journal recorded")
+    blobs = {a["path"]: a for a in (e["outputs"] for e in s.journal if e["name"] == "artifact.recorded" and e["status"] == "completed")}
+    need({"patch.diff", "test.log"} <= set(blobs), "the journal records no patch.diff or no test.log")
+    for name, a in blobs.items():
+        need(name in s.files and digest(s.files[name]) == a["sha256"] and len(s.files[name]) == a["bytes"], f"{name} is not what the journal recorded")
+        need(s.journal[0]["started_at"] <= a["written_at"] <= a["checked_at"], f"{name} is older than the run")
+
+def check_receipt(s):
+    rest = {k: v for k, v in s.receipt.items() if k not in ("canonical_json_sha256", "signature")}
+    need(digest_of(rest) == s.receipt["canonical_json_sha256"], "canonical_json_sha256 is not that of the receipt")
+    need(0 <= s.receipt["final_confidence"] <= 1 and all(-1 <= c["step_utility"] <= 1 for c in s.receipt["tool_calls"]), "a share is out of its range")
+
+def check_report(s):
+    stated = s.report["artifact_digests"]
+    need(digest_of({**s.report, "artifact_digests": {**stated, "report.json": ""}}) == stated["report.json"], "the report's digest of itself")
+    outside = {"journal.jsonl", "manifest.txt", "RECEIPT.json.sig"} | {n for n in s.files if n.startswith("attestations/")}
+    need(set(stated) == set(s.report["freshness"]) == set(s.report["artifact_paths"]) == set(s.files) - outside, "the report does not list the files that are there")
+    for name in set(stated) - {"report.json"}: need(digest(s.files[name]) == stated[name], f"{name} does not have the digest of the report")
+    for name, f in s.report["freshness"].items(): need(s.report["run_started_at"] <= f["written_at"] <= f["checked_at"], f"{name} is older than the run")
+
+def check_replay(s):
+    r, head, start, end = s.receipt, s.replay[0], s.replay[1], s.replay[-1]
+    need([x["event"] for x in (head, start, end)] == ["ReplayHeader", "SessionStart", "SessionEnd"] and head["replay_version"] == 1, "first, second or last line")
+    need((start["session_id"], start["issue_number"], start["policy_bundle_id"]) == (r["session_id"], r["issue_number"], r["policy_bundle_id"]), "SessionStart")
+    calls, waiting = [], {}
+    for e in s.replay:
+        if e["event"] == "ToolCall":
+            need(e["step_id"] and digest_of(e["params"]) == e["params_hash"], f"params_hash of call {e['id']!r}")
+            calls.append([e, None])
+            waiting.setdefault(e["id"], []).append(calls[-1])
+        elif e["event"] == "ToolResult":
+            need(waiting.get(e["id"]), f"result {e['id']!r} without a call before it")
+            waiting[e["id"]].pop(0)[1] = e
+        elif e["event"] == "Verification":
+            need((e["commands"], e["exit_codes"], e["verification_delta"]) == tuple(r["verification"][k] for k in ("commands_run", "exit_codes", "verification_delta")), "Verification")
+    need(len(calls) == len(r["tool_calls"]) == end["total_tool_calls"] and end["confidence"] == r["final_confidence"], "SessionEnd")
+    for (call, back), c in zip(calls, r["tool_calls"]):
+        need(all(call[k] == c[k] for k in ("id", "tool", "params_hash")), f"call {c['id']!r} is another one in the receipt")
+        need(back is None or all(back[k] == c[k] for k in ("output_hash", "step_utility", "latency_ms")), f"result {c['id']!r} is another one in the receipt")
+    need([e["plan_hash"] for e in s.replay if e["event"] == "PlanStart"][-1:] == [h for h in [r["plan_hash"]] if h], "PlanStart")
+    runtime = [(e["runtime_event_type"], e["payload"], e["payload_hash"]) for e in s.replay if e["event"] == "RuntimeEvent"]
+    need(runtime == [(a["type"], a["payload"], a["receipt_sha256"]) for a in r["receipts"]], "RuntimeEvent")
+
+def check_signatures(s):
+    signed = [n for n in s.files if n == "RECEIPT.json.sig" or n.startswith("attestations/")]
+    if signed or s.receipt["signature"]: raise Unchecked(f"this program cannot check signatures: {', '.join(signed) or 'RECEIPT.json'}")
+
+def check_canonical(s):
+    for key, name in (("context", "context.json"), ("eligibility", "eligibility.json"), ("report", "report.json"), ("receipt", "RECEIPT.json")):
+        setattr(s, key, document(s.files, name))
+    for key, name in (("journal", "journal.jsonl"), ("events", "events.normalized.jsonl"), ("replay", "REPLAY.jsonl"), ("trace", "trace.jsonl")):
+        setattr(s, key, lines(s.files, name))
+    for name in ["contract.json"] + [n for n in s.files if n.startswith("proofs/")]: document(s.files, name)
+    s.opened = s.journal[0]["inputs"]
+
+CHECKS = [("names", check_names), ("manifest", check_manifest), ("canonical", check_canonical), ("journal", check_journal), ("receipt", check_receipt),
+          ("report", check_report), ("run", check_run), ("events", check_events), ("replay", check_replay), ("signatures", check_signatures)]
+
+class Session:
+    def __init__(self, files): self.files = files
+
+def verify(files, say=print):
+    s, code = Session(files), 0
+    for name, check in CHECKS:
+        try:
+            check(s)
+            say(f"PASS {name}")
+        except Unchecked as e:
+            say(f"BLOCKED {name}: {e}")
+            code = code or 3
+        except (Wrong, LookupError, TypeError, ValueError, AttributeError) as e:
+            say(f"FAIL {name}: {e if isinstance(e, Wrong) else 'malformed: ' + repr(e)}")
+            code = 2
+    return code
+
+# --- the vectors --------------------------------------------------------------------------------------------
+
+def resign(files, journal, what):
+    if what in ("seq", "chain"):
+        out, prev = b"", None
+        for seq, e in enumerate(json.loads(line) for line in files[journal].decode().splitlines() if line):
+            if what == "seq": e["seq"] = seq
+            else:
+                e.pop("entry_hash", None)
+                e["prev_hash"], prev = prev, digest_of({**e, "prev_hash": prev})
+                e["entry_hash"] = prev
+            out += canonical(e) + b"\n"
+        files[journal] = out
+    elif what == "receipt":
+        r = json.loads(files["RECEIPT.json"])
+        r["journal"] = head_of([json.loads(line) for line in files[journal].decode().splitlines()])
+        r["canonical_json_sha256"] = digest_of({k: v for k, v in r.items() if k not in ("canonical_json_sha256", "signature")})
+        files["RECEIPT.json"] = canonical(r) + b"\n"
+    elif what == "report":
+        r = json.loads(files["report.json"])
+        r["artifact_digests"] = {n: digest(files[n]) if n in files else d for n, d in r["artifact_digests"].items()}
+        r["artifact_digests"]["report.json"] = ""
+        r["artifact_digests"]["report.json"] = digest_of(r)
+        files["report.json"] = canonical(r) + b"\n"
+    elif what == "manifest":
+        files["manifest.txt"] = b"".join(f"{digest(files[n])[7:]}  {n}\n".encode() for n in sorted(files) if n != "manifest.txt")
+
+def change(files, steps, file=None):
+    """Carries out the steps of an invalid vector; README.md defines them."""
+    line, journal = 0, file or "journal.jsonl"
+    for op, arg in steps:
+        if op in ("file", "add-file"): file, line = arg, 0
+        if op == "add-file": files[file] = b""
+        text = files.get(file, b"")
+        parts = text.split(b"\n")
+        if op == "line": line = int(arg)
+        elif op == "replace":
+            old, new = (x.encode() for x in arg.split(" → "))
+            at = (line - 1 if line > 0 else len(parts) - 1 + line) if line else None
+            scope = text if at is None else parts[at]
+            assert scope.count(old) == 1, f"{arg!r} occurs {scope.count(old)} times"
+            scope = scope.replace(old, new)
+            files[file] = scope if at is None else b"\n".join(parts[:at] + [scope] + parts[at + 1:])
+        elif op == "flip":
+            at, mask = (int(x, 0) for x in arg.split())
+            files[file] = text[:at] + bytes([text[at] ^ mask]) + text[at + 1:]
+        elif op == "append": files[file] = text + json.loads(arg).encode()
+        elif op == "truncate": files[file] = text[:-int(arg)]
+        elif op in ("delete-line", "repeat-line", "swap-lines"):
+            n = [int(x) for x in arg.split()]
+            i = n[0] - 1 if n[0] > 0 else len(parts) - 1 + n[0]
+            if op == "delete-line": del parts[i]
+            elif op == "repeat-line": parts.insert(i, parts[i])
+            else: parts[i], parts[n[1] - 1] = parts[n[1] - 1], parts[i]
+            files[file] = b"\n".join(parts)
+        elif op == "delete-file": del files[arg]
+        elif op == "resign": resign(files, journal, arg)
+        else: assert op in ("file", "add-file"), f"unknown step {op!r}"
+
+def vector(path):
+    with open(path, encoding="utf-8") as f: pairs = [line.rstrip("\n").split(": ", 1) for line in f if line.strip() and line[0] != "#"]
+    about = {k: v for k, v in pairs if k in ("base", "gate", "code", "finding-line", "python")}
+    return about, [(k, v) for k, v in pairs if k not in about]
+
+def judge_journal(text):
+    try:
+        entries = lines({"journal": text}, "journal")
+        check_chain(entries)
+        return head_of(entries)
+    except (Wrong, LookupError, TypeError, ValueError, AttributeError):
+        return None
+
+def read(path):
+    with open(path, "rb") as f: return f.read()
+
+def self_test(top):
+    results, join = {}, os.path.join
+    for kind in ("evidence", "journal"):
+        valid, invalid = (join(top, kind, d) for d in ("valid", "invalid"))
+        for name in sorted(os.listdir(valid)):
+            if kind == "evidence": results[name] = verify(read_directory(join(valid, name)), lambda _: None) == 0
+            elif name.endswith(".jsonl"): results[name] = canonical(judge_journal(read(join(valid, name)))) + b"\n" == read(join(valid, name[:-6] + ".head.json"))
+        for name in sorted(os.listdir(invalid)):
+            about, steps = vector(join(invalid, name))
+            base = join(top, kind, about["base"])
+            files = read_directory(base) if kind == "evidence" else {about["base"]: read(base)}
+            change(files, steps, None if kind == "evidence" else about["base"])
+            passes = verify(files, lambda _: None) == 0 if kind == "evidence" else judge_journal(files[about["base"]]) is not None
+            results[f"{kind}/{name}"] = passes == ("python" in about)  # not-checked: only `remit audit` sees this one
+    v = json.loads(read(join(top, "canon", "trajectory_hash.json")))
+    results["trajectory"] = digest_of(json.loads(v["trajectory_canonical"])) == v["expected"]["trajectory_hash"]
+    for name, ok in results.items():
+        if not ok: print(f"FAIL {name}")
+    failed = list(results.values()).count(False)
+    print(f"{len(results) - failed} passed, {failed} failed")
+    return 2 if failed or len(results) < 10 else 0
+
+def main(args):
+    if len(args) == 2 and args[0] == "--self-test": return self_test(args[1])
+    if len(args) != 1 or args[0].startswith("-"):
+        print(__doc__, file=sys.stderr)
+        return 1
+    try:
+        files = read_directory(args[0]) if os.path.isdir(args[0]) else read_zip(read(args[0]))
+        print("PASS container")
+    except OSError as e:
+        print(f"BLOCKED container: {e}")
+        return 3
+    except (Wrong, struct.error, UnicodeDecodeError) as e:
+        print(f"FAIL container: {e}")
+        return 2
+    return verify(files)
+
+if __name__ == "__main__": sys.exit(main(sys.argv[1:]))

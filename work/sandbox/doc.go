@@ -1,0 +1,55 @@
+// Package sandbox runs untrusted commands over a writable view of a tree that
+// stays untouched, and reads back what they changed.
+//
+// # The idea
+//
+// [Driver.Run] takes a base directory, changes to lay over it, and commands. It
+// returns how each command ended, which caps really held, and what differs
+// from the base afterwards. Nothing else of a run remains: no mount, process,
+// file or control group, also when Remit itself is killed in the middle.
+//
+// # How the default driver works
+//
+// Run starts its own binary again ([Init]) as a keeper: process 1 of a new pid
+// namespace with a mount namespace of its own, and for an ordinary user a user
+// namespace. The keeper mounts one tmpfs of limited size, and on it an overlay
+// whose lower layer is the base tree, an id-mapped clone of it as root. For
+// each command it starts the program bwrap (bubblewrap) there, as root under
+// another uid, with empty environment, fresh namespaces for everything, no
+// capability, a seccomp filter, pipes instead of files, and only these mounts:
+//
+//	/usr and its links     read-only, the host's
+//	/etc                   a few files of ours, ld.so.cache, ssl, alternatives
+//	/workspace             the tree
+//	/tmp, /dev/shm         empty, limited
+//	/cache                 the user's Go module cache, read-only, and a private
+//	                       layer over the user's Go build cache
+//	/proc, /dev            new and minimal
+//
+// bwrap waits for its options on a pipe; in that moment the keeper puts it into
+// the run's control groups and under its resource limits, before it has a
+// child that could escape them. The outputs go to the parent directly, which
+// counts them. When every process is dead the keeper reads the upper layer of
+// the overlay and streams the changes to the parent (package tree).
+//
+// Where the base tree cannot be the lower layer of an overlay, the keeper
+// copies it to the tmpfs and compares whole trees; [Result.Layer] says which.
+//
+// # What is promised
+//
+// Each cap appears in [Result.Caps] with how it is held, or with
+// Enforced false and why not. [Description.NotEnforced] says the same in
+// advance. Driver "none" promises nothing and must be asked for by name.
+//
+// The kernel is shared: a kernel exploit is not stopped by any of this.
+//
+// # Failure modes
+//
+// A driver that cannot be had, or whose probe fails, is sandbox_unavailable. A
+// sandbox that breaks under a command is infrastructure_fault and never a
+// failed command: bwrap tells whether the program was really executed. A
+// missing program is CommandResult.Started false with exit code 127. A tree
+// above the bounds of package tree is resource_limit. A writer that fails is
+// artifact_write_failure. After a cancellation Run returns the cause together
+// with the partial result, changes included.
+package sandbox

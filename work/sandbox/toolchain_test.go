@@ -1,0 +1,94 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestFindToolchain(t *testing.T) {
+	home := t.TempDir()
+	for _, name := range []string{"GOPATH", "GOMODCACHE", "GOCACHE", "XDG_CACHE_HOME", "PATH"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("HOME", home)
+	got, err := findToolchain(nil)
+	if err != nil || len(got.binds) > 0 || got.goCache != "" || got.env["GOMODCACHE"] != "" {
+		t.Errorf("empty home: %+v, %v", got, err)
+	}
+	write(t, home+"/go/pkg/mod/cache/x", "")
+	write(t, home+"/.cache/go-build/README", "")
+	write(t, home+"/sdk/go1.26/pkg/tool/x", "")
+	write(t, home+"/sdk/go1.26/bin/go", "#!/bin/sh\n")
+	write(t, home+"/node/bin/node", "")
+	must(t, os.Chmod(home+"/sdk/go1.26/bin/go", 0o755))
+	must(t, os.MkdirAll(home+"/bin", 0o755))
+	must(t, os.Symlink("../sdk/go1.26/bin/go", home+"/bin/go"))
+	t.Setenv("PATH", home+"/bin")
+	got, err = findToolchain([]string{home + "/node"})
+	must(t, err)
+	real, err := filepath.EvalSymlinks(home)
+	must(t, err)
+	want := []Bind{{real + "/node", home + "/node"}, {real + "/sdk/go1.26", insideGoRoot}, {real + "/go/pkg/mod", insideModCache}}
+	if !slices.Equal(got.binds, want) || got.goCache != real+"/.cache/go-build" || !slices.Equal(got.pathDirs, []string{home + "/node/bin", insideGoRoot + "/bin"}) {
+		t.Errorf("%+v", got)
+	}
+	t.Setenv("GOMODCACHE", "off") // not a path
+	t.Setenv("GOPATH", home+"/gp:"+home+"/other")
+	write(t, home+"/gp/pkg/mod/x", "")
+	if got, err = findToolchain(nil); err != nil || got.modCache != real+"/gp/pkg/mod" {
+		t.Errorf("GOPATH: %+v, %v", got, err)
+	}
+}
+
+func TestToolchainInside(t *testing.T) {
+	t.Parallel()
+	open1(t)
+	dir := t.TempDir()
+	write(t, dir+"/bin/mytool", "#!/bin/sh\necho mine\n")
+	must(t, os.Chmod(dir+"/bin/mytool", 0o755))
+	tools, err := findToolchain([]string{dir})
+	must(t, err)
+	d := &bwrap{path: open1(t).path, tools: tools}
+	o := shell(t, d, Spec{}, `mytool; (echo x >>`+dir+`/bin/mytool) 2>/dev/null && exit 1; ls `+filepath.Dir(dir))
+	if lines := strings.Fields(o.out); len(lines) != 2 || lines[0] != "mine" || lines[1] != filepath.Base(dir) {
+		t.Errorf("output %q", o.out)
+	}
+}
+
+// The options are the sandbox: a change here is a change of the walls.
+func TestBwrapArgs(t *testing.T) {
+	t.Parallel()
+	got := strings.Join(bwrapArgs(view{
+		Dir: "sub", Env: map[string]string{"B": "2", "A": "1"}, Tmp: "/tmp/disk/tmp", GoCache: "/tmp/disk/go-build",
+		Binds: []Bind{{"/tmp/mnt/0", "/opt/x"}}, Etc: []string{"ssl"}, Seccomp: 5, Status: 4,
+	}), " ")
+	want := "--unshare-all --unshare-user --disable-userns --cap-drop ALL --uid 64242 --gid 64242 --die-with-parent --new-session --hostname sandbox" +
+		" --json-status-fd 4 --clearenv --setenv A 1 --setenv B 2 --ro-bind /usr /usr " + strings.Join(systemMounts("/"), " ") +
+		" --ro-bind /tmp/etc /etc --ro-bind /etc/ssl /etc/ssl --proc /proc --dev /dev --size 16777216 --tmpfs /dev/shm --remount-ro /dev" +
+		" --bind /tmp/disk/tmp /tmp --bind /tmp/disk/go-build /cache/go-build --ro-bind /tmp/mnt/0 /opt/x --bind /tmp/ws /workspace" +
+		" --remount-ro / --chdir /workspace/sub --seccomp 5"
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	root := t.TempDir()
+	must(t, os.MkdirAll(root+"/usr/bin", 0o755))
+	must(t, os.Symlink("usr/bin", root+"/bin"))
+	must(t, os.Mkdir(root+"/lib", 0o755))
+	if got := systemMounts(root); !slices.Equal(got, []string{"--symlink", "usr/bin", "/bin", "--ro-bind", root + "/lib", "/lib"}) {
+		t.Errorf("system mounts %q", got)
+	}
+}
+
+func TestSignalNames(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[int]string{0: "", 1: "", 127: "", 128: "", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM", 128 + 40: "SIG40", 255: "", -1: ""} {
+		if got := signalName(code); got != want {
+			t.Errorf("%d: %q", code, got)
+		}
+	}
+}
