@@ -30,11 +30,7 @@ func gitRepo(t *testing.T, files map[string]string) string {
 			t.Fatal(err)
 		}
 	}
-	for _, words := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "base"}} {
-		if out, err := exec.Command("git", append([]string{"-C", dir}, words...)...).CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", words, err, out)
-		}
-	}
+	commitAll(t, dir)
 	return dir
 }
 

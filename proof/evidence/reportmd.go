@@ -3,14 +3,7 @@ package evidence
 import (
 	"fmt"
 	"strings"
-
-	"remit/proof/reason"
 )
-
-func hintFor(c reason.Code) string {
-	info, _ := reason.Lookup(c)
-	return info.Hint
-}
 
 // reportMarkdown makes report.md: the report for a person who audits a run.
 func (r *run) reportMarkdown() []byte {

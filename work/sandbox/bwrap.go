@@ -30,7 +30,7 @@ type bwrap struct {
 // controlled switches a single wall off, so that a test can show that the
 // attack behind it is real.
 type controlled struct {
-	copyLayer, noFilter, noSocketScan, noGroups bool
+	copyLayer, noFilter, noSocketScan, plainBinds, noGroups bool
 }
 
 func (d *bwrap) Describe() Description {
@@ -74,7 +74,7 @@ func (d *bwrap) setup(s Spec) (*setup, []*os.File, error) {
 	conf := &setup{
 		Confined: true, Root: root, Bwrap: d.path,
 		DiskBytes: int64(s.Limits.DiskMB) << 20, Inodes: inodes(s.Limits),
-		ForceCopy: d.control.copyLayer, NoFilter: d.control.noFilter,
+		ForceCopy: d.control.copyLayer, NoFilter: d.control.noFilter, PlainBinds: d.control.plainBinds,
 		Rlimits: limitsOf(s.Limits),
 	}
 	var userns []*os.File

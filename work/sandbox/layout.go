@@ -32,6 +32,7 @@ const (
 	stageWorkspace = stage + "/ws"     // what the commands see as WorkspacePath
 	stageUpper     = stageDisk + "/up" // upper layer of the workspace
 	stageEtc       = stage + "/etc"
+	stageEmpty     = stage + "/empty"
 	stageGoCache   = stage + "/gocache" // clone of the user's, below the overlay
 	stageMounts    = stage + "/mnt"     // numbered clones of everything else
 )

@@ -61,7 +61,7 @@ func (k *keeper) mountView(a *answer) error {
 	}
 	for i, m := range mounts {
 		at := filepath.Join(stageMounts, strconv.Itoa(i))
-		if err := m.place(at); err != nil {
+		if err := k.lend(m, at); err != nil {
 			return err
 		}
 		k.binds = append(k.binds, Bind{Host: at, Inside: m.Inside})
@@ -123,12 +123,39 @@ func (c *clone) place(at string) error {
 	return nil
 }
 
+// lend shows a source at a path of the stage. A directory is shown through an
+// overlay without an upper layer: the mount table inside then does not tell
+// where it lies on the host, and a unix socket in it answers nobody, because
+// the overlay gives it another inode than the one that is listened on.
+func (k *keeper) lend(c *clone, at string) error {
+	if !c.isDir || k.setup.PlainBinds {
+		return c.place(at)
+	}
+	below := at + ".below"
+	if err := errors.Join(c.place(below), os.Mkdir(at, 0o755)); err != nil {
+		return err
+	}
+	options := "lowerdir=" + stageEmpty + ":" + below
+	if !k.setup.Root {
+		options += ",userxattr"
+	}
+	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
+	if unix.Mount("overlay", at, "overlay", flags, options) == nil {
+		return nil
+	}
+	// A source that no overlay takes; the scan for sockets has to do.
+	if err := unix.Mount(below, at, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("show %q: %w", c.Host, err)
+	}
+	return nil
+}
+
 func (k *keeper) mountStage() error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV
 	if err := unix.Mount("tmpfs", stage, "tmpfs", flags, "mode=0755,size=4m"); err != nil {
 		return fmt.Errorf("mount stage: %w", err)
 	}
-	for _, dir := range []string{stageDisk, stageMounts, stageWorkspace, stageEtc} {
+	for _, dir := range []string{stageDisk, stageMounts, stageWorkspace, stageEtc, stageEmpty} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}

@@ -61,10 +61,12 @@ type setup struct {
 	Mounts    []source `json:"mounts"`
 	DiskBytes int64    `json:"disk_bytes"`
 	Inodes    int64    `json:"inodes"`
-	ForceCopy bool     `json:"force_copy"`
-	NoFilter  bool     `json:"no_filter"` // tests: controls without seccomp
-	Cgroups   []string `json:"cgroups"`   // cgroup.procs files to join
+	Cgroups   []string `json:"cgroups"` // cgroup.procs files to join
 	Rlimits   rlimits  `json:"rlimits"`
+	// Single walls taken down, for the controls of tests.
+	ForceCopy  bool `json:"force_copy"`
+	NoFilter   bool `json:"no_filter"`
+	PlainBinds bool `json:"plain_binds"`
 	// Base is, for driver none, the directory to compare with.
 	Base string            `json:"base,omitempty"`
 	Env  map[string]string `json:"env"`

@@ -14,7 +14,7 @@ import (
 // made it, and two builds with the same digest judge alike. A test keeps the
 // list complete.
 //
-//go:embed config.go control.go digest.go judge.go judge_control.go judge_run.go log.go overlay.go paths.go phase.go
+//go:embed classify.go config.go control.go digest.go judge.go judge_control.go judge_run.go log.go overlay.go paths.go phase.go plant.go
 //go:embed result.go rewrite.go run.go stream.go transitions.go verify.go
 //go:embed results/augment.go results/detect.go results/gotest.go results/gotext.go results/junit.go results/lines.go
 //go:embed results/pytest.go results/results.go results/tap.go results/unittest.go results/words.go

@@ -1,7 +1,6 @@
 package verify
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"iter"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"path"
 	"slices"
-	"strings"
 
 	"remit/proof/reason"
 	"remit/work/tree"
@@ -144,94 +142,6 @@ func (o *overlays) tampering(p, format string, args ...any) {
 	if !slices.Contains(o.findings, f) {
 		o.findings = append(o.findings, f)
 	}
-}
-
-// inadmissible is what no patch may hold.
-func inadmissible(c tree.Change) *reason.Finding {
-	switch {
-	case !tree.ValidPath(c.Path):
-		return &reason.Finding{Code: reason.PatchInvalid, Path: c.Path, Detail: "the path cannot be part of a tree"}
-	case c.Kind != tree.File && c.Kind != tree.Symlink && c.Kind != tree.Delete:
-		return &reason.Finding{Code: reason.PatchInvalid, Path: c.Path, Detail: fmt.Sprintf("a %s (%s) cannot be part of a patch", c.Kind, c.Note)}
-	case c.Kind == tree.Symlink && escapes(c.Path, c.Target):
-		return &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: fmt.Sprintf("a symbolic link out of the tree, to %q", c.Target)}
-	}
-	return nil
-}
-
-// escapes says whether a link leaves the tree by its text.
-func escapes(p, target string) bool {
-	joined := path.Join(path.Dir(p), target)
-	return path.IsAbs(target) || joined == ".." || strings.HasPrefix(joined, "../")
-}
-
-// classify says whether a change is to tests or to runner configuration, and
-// what is wrong with it under protect and extend.
-func classify(root *os.Root, p *Plan, c tree.Change, scripts map[string]bool) (bool, *reason.Finding) {
-	_, err := root.Lstat(c.Path)
-	inBase := err == nil
-	tampering := func(detail string) *reason.Finding {
-		if p.Tests != RuleExtend { // under protect it is left out
-			return nil
-		}
-		return &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: detail}
-	}
-	if runnerConfig(c.Path) {
-		if !inBase && c.Kind != tree.Delete {
-			return true, tampering("the patch adds configuration of the test runner")
-		}
-		return true, nil
-	}
-	if mixed, separable := mixedConfig(c.Path); mixed {
-		if before, after := partBefore(root, c.Path, p.Commands), partAfter(c, p.Commands); before != after {
-			if separable {
-				if !inBase {
-					return true, tampering("the patch adds configuration of the test runner")
-				}
-				return true, nil
-			}
-			return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: "the patch changes how the tests are built or run"}
-		}
-		return p.TestFiles(c.Path), nil
-	}
-	return p.TestFiles(c.Path) || isScript(scripts, c.Path, inBase), nil
-}
-
-// partBefore and partAfter are the runner's part of a file in the base and
-// under the patch; a file that cannot be read has a part of its own.
-func partBefore(root *os.Root, p string, commands []string) string {
-	f, err := root.Open(p)
-	if errors.Is(err, fs.ErrNotExist) {
-		return runnerPart(p, nil, commands)
-	}
-	if err != nil {
-		return "unreadable in the base"
-	}
-	defer f.Close()
-	src, err := readCapped(f)
-	if err != nil {
-		return "unreadable in the base"
-	}
-	return runnerPart(p, src, commands)
-}
-
-func partAfter(c tree.Change, commands []string) string {
-	switch {
-	case c.Kind == tree.Delete:
-		return runnerPart(c.Path, nil, commands)
-	case c.Kind != tree.File || c.Open == nil:
-		return "not a file"
-	}
-	f, err := c.Open()
-	if err != nil {
-		return "unreadable in the patch"
-	}
-	defer f.Close()
-	src, err := readCapped(f)
-	if err != nil {
-		return "unreadable in the patch"
-	}
-	return runnerPart(c.Path, src, commands)
 }
 
 // expand writes out what a change of a whole directory stands for, so that

@@ -43,14 +43,14 @@
 // # The verdict
 //
 // Pass means: every command exits 0, at least one test ran where a runner is
-// known, no failing test is new, and (protect, extend) every test that passed
-// on the base ran and passed. An exit ≠ 0 without a failed test, an empty
-// run, a run that only skipped, and a runner that exits 0 while it reports a
-// failure are not passes; nor is a run that rewrote the tests while it ran. The
-// control run is the answer to a framework that
-// was bent so that it cannot fail: a test that must fail, whose name the
-// patch cannot know, has to be reported as failed and to fail the command
-// wherever it did so on the base.
+// known, no failing test is new, and (protect, extend) every test that ran on
+// the base runs, and passes if it did. An exit ≠ 0 without a failed test, an
+// empty run, a run that only skipped, and a runner that exits 0 while it
+// reports a failure are not passes; nor is a run that rewrote the tests.
+//
+// The control run is the answer to a framework that was bent so that it cannot
+// fail: a test that must fail, whose name the patch cannot know, has to be
+// reported as failed and to fail the command wherever it did so on the base.
 //
 // # What it cannot see
 //
@@ -61,9 +61,11 @@
 //
 // # Failure modes
 //
-// A sandbox that cannot run is infrastructure_fault (or its own code) and
-// blocks; so does a time limit. Both keep test.log. A verdict is never pass
-// when something was not checked.
+// What keeps the verifier from a result is labelled as such
+// (infrastructure_fault or the sandbox's own code, timeout, output_limit,
+// resource_limit) and is never a pass; test.log is kept. Run, Base and Head
+// return an error only when there is no result at all: a plan that makes no
+// sense, a context that ended, a log that cannot be written.
 package verify
 
 import (
@@ -151,9 +153,7 @@ type Event struct {
 	DurationMS int64
 }
 
-// Run verifies p: the base phase, the head phase, the judgement. The error is
-// non-nil only when there is no verdict at all: a plan that makes no sense, a
-// cancelled context, a log that cannot be written.
+// Run verifies p: the base phase, the head phase, the judgement.
 func Run(ctx context.Context, sb Sandbox, p Plan) (*Verdict, error) {
 	base, err := Base(ctx, sb, p)
 	if err != nil {
