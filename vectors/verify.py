@@ -263,6 +263,7 @@ def check_canonical(s):
         setattr(s, key, document(s.files, name))
     for key, name in (("journal", "journal.jsonl"), ("events", "events.normalized.jsonl"), ("replay", "REPLAY.jsonl"), ("trace", "trace.jsonl")):
         setattr(s, key, lines(s.files, name))
+    if "test-results.jsonl" in s.files: lines(s.files, "test-results.jsonl")
     for name in ["contract.json"] + [n for n in s.files if n.startswith("proofs/")]: document(s.files, name)
     s.opened = s.journal[0]["inputs"]
 

@@ -181,6 +181,29 @@ func checkKilled(t *testing.T, home string) {
 			}
 		}
 	}
+	for _, row := range rows {
+		resume := cli(t, home, "resume", row.SessionID, "--json")
+		var stderr bytes.Buffer
+		resume.Stderr = &stderr
+		text, _ := resume.Output()
+		var rep runResult
+		if err := json.Unmarshal(text, &rep); err != nil {
+			t.Fatalf("resume: %v\n%s", err, stderr.String())
+		}
+		captured := strings.Contains(stderr.String(), "verify.head") || row.Phase != harness.Interrupted
+		if (rep.Status == "pass") == (rep.Status == "blocked") || (rep.Status == "pass") != (resume.ProcessState.ExitCode() == 0) {
+			t.Errorf("resumed from %s as %s, exit %d", row.StoppedAt, rep.Status, resume.ProcessState.ExitCode())
+		}
+		if rep.Status == "blocked" && rep.Blockers[0].Code != "interrupted" {
+			t.Errorf("resumed from %s: %v", row.StoppedAt, rep.Blockers)
+		}
+		if rep.Status == "blocked" && captured {
+			t.Errorf("resumed from %s as %v although its patch was captured\n%s", row.StoppedAt, rep.Blockers, stderr.String())
+		}
+		if out, err := cli(t, home, "audit", row.SessionID).CombinedOutput(); err != nil {
+			t.Errorf("resumed from %s as %s: audit: %v\n%s", row.StoppedAt, rep.Status, err, out)
+		}
+	}
 	// The next run sweeps what the killed one left in the work directory.
 	repo := gitRepo(t, map[string]string{"b.txt": "b\n"})
 	if out, err := cli(t, home, "run", "--repo", repo, "--allow", "b.txt", "--verify", "true", "--", "sh", "-c", "echo x >> b.txt").CombinedOutput(); err != nil {

@@ -128,7 +128,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if noSandbox != nil {
 		printOne(os.Stderr, noSandbox)
 	}
-	return a.report(cmd.OutOrStdout(), out, f)
+	return a.report(cmd.OutOrStdout(), out, f.out)
 }
 
 // disabled reports whether the policy switches an engine off.
@@ -232,14 +232,9 @@ func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {
 }
 
 // report prints what came of the run and returns its exit code.
-func (a *app) report(w io.Writer, out *harness.Outcome, f *runFlags) error {
-	if repo, err := filepath.Abs(f.repo); err == nil {
-		if err := a.home.SaveLocal(out.Session.ID, harness.Local{Repo: repo}); err != nil {
-			return err
-		}
-	}
-	if f.out != "" {
-		if err := exportRun(out.Session, f.out); err != nil {
+func (a *app) report(w io.Writer, out *harness.Outcome, dir string) error {
+	if dir != "" {
+		if err := exportRun(out.Session, dir); err != nil {
 			return err
 		}
 	}

@@ -103,7 +103,8 @@ func (r *run) step(e *journal.Entry) error {
 	if e.Name != StepRunCompleted {
 		r.blockers = append(r.blockers, extra.Blockers...)
 	}
-	final := e.Status != journal.Started
+	// A step that was cut off, or failed before it had anything to tell, has no facts.
+	final := e.Status != journal.Started && e.Status != journal.Skipped && string(e.Outputs) != "{}"
 	switch e.Name {
 	case StepRunOpened:
 		return decode(e.Inputs, &r.opened)
@@ -195,6 +196,9 @@ func (r *run) engineStep(e *journal.Entry) error {
 		r.engineStarted = true
 		r.engineInput = new(EngineStarted)
 		return decode(e.Inputs, r.engineInput)
+	}
+	if e.Status == journal.Skipped {
+		return nil // cut off: how it ended is not known
 	}
 	r.engine = new(EngineFinished)
 	return decode(e.Outputs, r.engine)

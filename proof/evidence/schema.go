@@ -27,21 +27,23 @@ type document struct {
 	file   string
 	schema string
 	lines  bool // one object a line, each with the schema
+	absent bool // a session need not have it
 }
 
-// documents returns the JSON files that every session has. The files below
-// proofs/ depend on the run and obey proofSchema.
+// documents returns the JSON files of a session, but for those below proofs/,
+// which obey proofSchema.
 func documents() []document {
 	return []document{
-		{JournalFile, "journal-entry", true},
-		{ContractFile, "contract", false},
-		{EligibilityFile, "eligibility", false},
-		{ContextFile, "context", false},
-		{ReportFile, "report", false},
-		{EventsFile, "event", true},
-		{TraceFile, "trace", true},
-		{ReceiptFile, "receipt", false},
-		{ReplayFile, "replay", true},
+		{JournalFile, "journal-entry", true, false},
+		{ContractFile, "contract", false, false},
+		{EligibilityFile, "eligibility", false, false},
+		{ContextFile, "context", false, false},
+		{ReportFile, "report", false, false},
+		{EventsFile, "event", true, false},
+		{TraceFile, "trace", true, false},
+		{ReceiptFile, "receipt", false, false},
+		{ReplayFile, "replay", true, false},
+		{TestResultsFile, "test-result", true, true},
 	}
 }
 

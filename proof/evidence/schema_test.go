@@ -119,7 +119,7 @@ func TestSchemasLoadNothing(t *testing.T) {
 // the schemas, so neither can gain a field without the other.
 func TestTypesMatchSchemas(t *testing.T) {
 	t.Parallel()
-	for name, value := range map[string]any{"report": Report{}, "receipt": Receipt{}, "event": event{}, "trace": span{}} {
+	for name, value := range map[string]any{"report": Report{}, "receipt": Receipt{}, "event": event{}, "trace": span{}, "test-result": TestResult{}} {
 		text, err := json.Marshal(value)
 		if err != nil {
 			t.Fatal(err)

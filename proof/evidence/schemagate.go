@@ -132,6 +132,9 @@ func (c *schemaCheck) lines(d document) {
 		return
 	}
 	f, err := c.files.Open(d.file)
+	if d.absent && errors.Is(err, fs.ErrNotExist) {
+		return
+	}
 	if err != nil {
 		c.fail(d.file, err)
 		return
@@ -298,7 +301,7 @@ func (c *schemaCheck) listed(rep *Report) {
 		c.add(reason.SchemaInvalid, ReportFile, 1, `at "/freshness": does not name the same files as artifact_paths`)
 	}
 	for _, d := range documents() {
-		if _, found := slices.BinarySearch(paths, d.file); !found && d.file != JournalFile {
+		if _, found := slices.BinarySearch(paths, d.file); !found && !d.absent && d.file != JournalFile {
 			c.add(reason.SchemaInvalid, ReportFile, 1, fmt.Sprintf(`at "/artifact_paths": %s is not listed`, d.file))
 		}
 	}

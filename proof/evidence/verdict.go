@@ -3,6 +3,7 @@ package evidence
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -90,13 +91,22 @@ func (r *run) unproved() []Blocker {
 		need(ran[c], reason.VerificationFailed, fmt.Sprintf("%q was not run on the patched tree", c))
 	}
 	for i := range r.entries {
-		// A tool call may fail: the agent tries again. Every other step that
-		// ended badly says why with a blocker, so this one was never explained.
+		// A tool call may fail: the agent tries again. A step that was cut off
+		// is skipped and done again. Every other step that ended badly says why
+		// with a blocker, so this one was never explained.
 		e := &r.entries[i]
 		ended := e.Status == journal.Failed || e.Status == journal.Denied || e.Status == journal.Skipped
-		need(!ended || e.Name == StepTool || e.Name == StepRunCompleted, reason.Interrupted, fmt.Sprintf("step %s is %s", e.Name, e.Status))
+		explained := e.Name == StepTool || e.Name == StepRunCompleted || (e.Status == journal.Skipped && r.doneLater(i))
+		need(!ended || explained, reason.Interrupted, fmt.Sprintf("step %s is %s", e.Name, e.Status))
 	}
 	return out
+}
+
+// doneLater reports whether the step of entry i was completed after it.
+func (r *run) doneLater(i int) bool {
+	return slices.ContainsFunc(r.entries[i+1:], func(e journal.Entry) bool {
+		return e.StepID == r.entries[i].StepID && e.Name == r.entries[i].Name && e.Status == journal.Completed
+	})
 }
 
 // BlockersOf returns the blockers that one entry brought.

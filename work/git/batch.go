@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash"
 	"io"
@@ -164,7 +165,7 @@ func (b *Batch) broken(id string, err error) error {
 }
 
 func unexpected(err error) error {
-	if err == nil || err == io.EOF {
+	if err == nil || errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
@@ -196,7 +197,7 @@ func (b *Batch) Read(id string, limit int64) (kind string, content []byte, err e
 }
 
 func unexpectedOrNil(err error) error {
-	if err == io.EOF { // an empty object
+	if errors.Is(err, io.EOF) { // an empty object
 		return nil
 	}
 	return err

@@ -22,7 +22,6 @@ func (r *run) admit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
-	r.note(evidence.StepRunOpened, "run", journal.Completed, r.opened, nil)
 	dirty, err := r.cleanStart(ctx)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -102,7 +103,7 @@ func (h Home) List() ([]Session, error) {
 	var out []Session
 	for _, e := range entries {
 		s := Session{e.Name(), filepath.Join(h.Sessions(), e.Name())}
-		if _, err := os.Lstat(s.Journal()); e.IsDir() && err == nil {
+		if _, err := os.Lstat(s.Journal()); e.IsDir() && err == nil && !strings.HasPrefix(s.ID, newPrefix) {
 			out = append(out, s)
 		}
 	}
@@ -133,7 +134,22 @@ func (s Session) Inspect() (*State, error) {
 	if err != nil {
 		return nil, err
 	}
+	st, err := s.inspectLog(log)
+	if err != nil {
+		return nil, err
+	}
+	busy, err := journal.Busy(s.Journal())
+	if busy {
+		st.Phase = Running
+	}
+	return st, err
+}
+
+// inspectLog is what the journal and the directory say, leaving aside whether
+// somebody is writing.
+func (s Session) inspectLog(log *journal.Log) (*State, error) {
 	st := &State{Session: s, Log: log, Phase: Interrupted}
+	var err error
 	if n := len(log.Entries); n > 0 {
 		last := log.Entries[n-1]
 		st.At = fmt.Sprintf("%s (%s)", last.Name, last.Status)
@@ -141,15 +157,8 @@ func (s Session) Inspect() (*State, error) {
 			return nil, err
 		}
 	}
-	busy, err := journal.Busy(s.Journal())
-	if err != nil {
-		return nil, err
-	}
 	ended := slices.ContainsFunc(log.Entries, func(e journal.Entry) bool { return e.Name == evidence.StepRunCompleted })
-	switch {
-	case busy:
-		st.Phase = Running
-	case ended:
+	if ended {
 		st.Phase = Unsealed
 		if _, err := os.Lstat(filepath.Join(s.Dir, evidence.ManifestFile)); err == nil {
 			st.Phase = Sealed
@@ -160,25 +169,45 @@ func (s Session) Inspect() (*State, error) {
 	return st, nil
 }
 
-// Sweep removes the temporary trees of runs that no longer live. What a killed
-// run left goes at the next command; its session stays.
+// Sweep removes what runs that no longer live left behind: temporary trees,
+// and session directories without a first entry. Sessions stay.
 func (h Home) Sweep() error {
-	entries, err := os.ReadDir(h.workDir())
+	if err := h.sweep(h.workDir(), func(name string) (string, bool) {
+		return filepath.Join(h.Sessions(), name, evidence.JournalFile), true
+	}); err != nil {
+		return err
+	}
+	return h.sweep(h.Sessions(), func(name string) (string, bool) {
+		return filepath.Join(h.Sessions(), name, evidence.JournalFile), strings.HasPrefix(name, newPrefix)
+	})
+}
+
+// justMade is how old a directory without a journal must be to be left over.
+const justMade = time.Minute
+
+// sweep removes the entries of dir whose journal has no living writer.
+func (h Home) sweep(dir string, journalOf func(name string) (path string, ours bool)) error {
+	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking for left-over work trees: %w", err)
+		return fmt.Errorf("looking for left-over work: %w", err)
 	}
 	for _, e := range entries {
-		s := Session{e.Name(), filepath.Join(h.Sessions(), e.Name())}
-		if busy, err := journal.Busy(s.Journal()); err == nil && busy {
+		path, ours := journalOf(e.Name())
+		if !ours {
 			continue
-		} else if err != nil && !errors.Is(err, os.ErrNotExist) {
-			continue // not ours to judge: leave it
 		}
-		if err := os.RemoveAll(filepath.Join(h.workDir(), e.Name())); err != nil {
-			return fmt.Errorf("removing a left-over work tree: %w", err)
+		busy, err := journal.Busy(path)
+		if busy || (err != nil && !errors.Is(err, os.ErrNotExist)) {
+			continue // alive, or not ours to judge
+		}
+		if info, statErr := e.Info(); err != nil && statErr == nil && time.Since(info.ModTime()) < justMade {
+			continue // its journal may be made this very moment
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return fmt.Errorf("removing left-over work: %w", err)
 		}
 	}
 	return nil

@@ -9,15 +9,18 @@ import (
 	"path/filepath"
 )
 
-// Local is what this machine knows of a session and evidence must not tell:
-// where the source repository lies.
+// Local is what this machine knows of a session and evidence does not tell:
+// where the source repository lies, and what a run that was cut off needs to be
+// closed.
 type Local struct {
-	Repo string `json:"repo"`
+	Repo     string          `json:"repo"`     // absolute
+	TaskDir  string          `json:"task_dir"` // where held-out tests are relative to
+	Contract json.RawMessage `json:"contract"` // canonical
 }
 
 func (h Home) localFile(id string) string { return filepath.Join(h.Dir, "local", id+".json") }
 
-// SaveLocal remembers the source repository of a session.
+// SaveLocal remembers a session; it is written before the session is there.
 func (h Home) SaveLocal(id string, l Local) error {
 	b, err := json.Marshal(l)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -127,7 +128,9 @@ func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
 	return o, err
 }
 
-// create makes the session directory, its journal and a work directory.
+// create makes the session directory with the first entry of its journal, and
+// a work directory. The session appears under its name with that entry in it,
+// so that there is no session that knows nothing of its run.
 func (r *run) create() error {
 	var tail [3]byte
 	if _, err := rand.Read(tail[:]); err != nil {
@@ -136,20 +139,46 @@ func (r *run) create() error {
 	now := r.Clock().UTC()
 	id := fmt.Sprintf("%s-%s-%s", now.Format("20060102T150405Z"), r.Contract.TaskID, hex.EncodeToString(tail[:]))
 	r.session = Session{id, filepath.Join(r.Home.Sessions(), id)}
-	if err := os.MkdirAll(r.session.Dir, 0o700); err != nil {
+	if err := r.saveLocal(); err != nil {
+		return err
+	}
+	fresh := filepath.Join(r.Home.Sessions(), newPrefix+id)
+	if err := os.MkdirAll(fresh, 0o700); err != nil {
 		return fmt.Errorf("making the session directory: %w", err)
 	}
-	w, err := journal.Create(r.session.Journal(), id)
+	w, err := journal.Create(filepath.Join(fresh, evidence.JournalFile), id)
 	if err != nil {
 		return err
 	}
 	r.recorder = &recorder{w: w, clock: r.Clock, progress: r.Progress}
+	r.note(evidence.StepRunOpened, "run", journal.Completed, r.opened, nil)
+	r.sync()
 	r.work = filepath.Join(r.Home.workDir(), id)
-	if err := os.MkdirAll(r.work, 0o700); err != nil {
-		w.Close()
-		return fmt.Errorf("making the work directory: %w", err)
+	if err = r.failed(); err == nil {
+		if err = os.Rename(fresh, r.session.Dir); err == nil {
+			err = os.MkdirAll(r.work, 0o700)
+		}
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("making the session directory: %w", err), w.Close(), os.RemoveAll(fresh))
 	}
 	return nil
+}
+
+// newPrefix marks a session directory that has no first entry yet.
+const newPrefix = ".new-"
+
+// saveLocal remembers what closing a run that was cut off needs.
+func (r *run) saveLocal() error {
+	repo, err := filepath.Abs(r.Repo)
+	if err != nil {
+		return fmt.Errorf("finding the repository: %w", err)
+	}
+	contract, err := r.Contract.Canonical()
+	if err != nil {
+		return fmt.Errorf("encoding the contract: %w", err)
+	}
+	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract})
 }
 
 // pipeline runs the steps until one stops. Blockers are in the journal; what

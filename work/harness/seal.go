@@ -210,10 +210,17 @@ func writeBlocker(r *run, err error) evidence.Blocker {
 	return evidence.Blocker{Code: reason.ArtifactWriteFailure, Message: r.scrub(err.Error()), Evidence: evidence.JournalFile}
 }
 
+func (r *run) sourceRoot() string {
+	if r.source == nil {
+		return ""
+	}
+	return r.source.Root()
+}
+
 // scrub takes host paths out of a message that goes into evidence: a bundle
 // travels and must not tell how its maker's machine is laid out.
 func (r *run) scrub(message string) string {
-	for _, place := range [][2]string{{r.session.Dir, "<session>"}, {r.work, "<work>"}, {r.Home.Dir, "<remit-home>"}, {r.source.Root(), "<source>"}} {
+	for _, place := range [][2]string{{r.session.Dir, "<session>"}, {r.work, "<work>"}, {r.Home.Dir, "<remit-home>"}, {r.sourceRoot(), "<source>"}} {
 		if place[0] != "" {
 			message = strings.ReplaceAll(message, place[0], place[1])
 		}

@@ -61,11 +61,7 @@ func (r *run) pids(seen int64) Cap {
 	case r.held["pids"] != "":
 		return Cap{"pids", limit, true, r.held["pids"], seen}
 	case r.conf.Confined && r.conf.Rlimits.Processes >= 0 && kernelAtLeast(5, 14):
-		how := "RLIMIT_NPROC in a user namespace of its own"
-		if r.conf.Root {
-			how = "RLIMIT_NPROC of the run uid, shared by concurrent runs"
-		}
-		return Cap{"pids", limit, true, how, -1}
+		return Cap{"pids", limit, true, "RLIMIT_NPROC in a user namespace of its own", -1}
 	}
 	return Cap{"pids", limit, false, "not enforced: no writable pids cgroup", -1}
 }

@@ -5,17 +5,9 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"os"
-	"runtime"
-	"strings"
-	"syscall"
 	"time"
-
-	"remit/proof/reason"
-	"remit/work/tree"
 )
 
 // bwrap is the default driver.
@@ -42,6 +34,15 @@ func (d *bwrap) Describe() Description {
 
 // Run implements Driver.
 func (d *bwrap) Run(ctx context.Context, s Spec) (*Result, error) {
+	r, err := d.run(ctx, s)
+	if r == nil {
+		return nil, err
+	}
+	return r.result, err
+}
+
+// run returns no run if it could not begin.
+func (d *bwrap) run(ctx context.Context, s Spec) (*run, error) {
 	s, err := s.check()
 	if err != nil {
 		return nil, err
@@ -49,7 +50,9 @@ func (d *bwrap) Run(ctx context.Context, s Spec) (*Result, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
-	conf, userns, err := d.setup(s)
+	as := takeUID()
+	defer giveUID(as)
+	conf, userns, err := d.setup(s, as)
 	if err != nil {
 		return nil, err
 	}
@@ -58,21 +61,16 @@ func (d *bwrap) Run(ctx context.Context, s Spec) (*Result, error) {
 		g, held = newGroup(s.Limits)
 	}
 	conf.Cgroups = g.procs()
-	if _, ok := held["pids"]; ok && conf.Root {
-		// All runs of this host share the run uid, and this limit counts by
-		// uid: one run could starve another.
-		conf.Rlimits.Processes = -1
-	}
 	r := &run{spec: s, conf: conf, userns: userns, group: g, held: held, scan: !d.control.noSocketScan}
-	result, err := r.do(ctx)
-	return result, errors.Join(err, g.remove())
+	err = r.do(ctx)
+	return r, errors.Join(err, g.remove())
 }
 
 // setup describes the view for the keeper.
-func (d *bwrap) setup(s Spec) (*setup, []*os.File, error) {
+func (d *bwrap) setup(s Spec, as int) (*setup, []*os.File, error) {
 	root := os.Geteuid() == 0
 	conf := &setup{
-		Confined: true, Root: root, Bwrap: d.path,
+		Confined: true, Root: root, RunAs: as, Bwrap: d.path,
 		DiskBytes: int64(s.Limits.DiskMB) << 20, Inodes: inodes(s.Limits),
 		ForceCopy: d.control.copyLayer, NoFilter: d.control.noFilter, PlainBinds: d.control.plainBinds,
 		Rlimits: limitsOf(s.Limits),
@@ -88,7 +86,7 @@ func (d *bwrap) setup(s Spec) (*setup, []*os.File, error) {
 		i, known := index[o]
 		if !known {
 			i = -1
-			if ns := d.idmaps.get(o); ns != nil {
+			if ns := d.idmaps.get(o, as); ns != nil {
 				i = len(userns)
 				userns = append(userns, ns)
 			}
@@ -134,200 +132,4 @@ func limitsOf(l Limits) rlimits {
 		// Processor time of one process, so only a backstop behind the wall clock.
 		CPUSecs: int64(l.Wall/time.Second)*int64(max(1, l.CPUsMilli/1000)) + 10,
 	}
-}
-
-// run is one use of a keeper, the same for all drivers.
-type run struct {
-	spec   Spec
-	conf   *setup
-	userns []*os.File
-	group  *group
-	held   map[string]string // caps that cgroups hold
-	scan   bool
-
-	session *session
-	result  *Result
-	begun   time.Time
-	cpu     time.Duration
-	rss     int64
-	disk    int64
-	peakOut int64
-}
-
-// do runs everything; the result holds what was reached even with an error.
-func (r *run) do(ctx context.Context) (*Result, error) {
-	runtime.LockOSThread() // see session
-	defer runtime.UnlockOSThread()
-	var err error
-	if r.session, err = startKeeper(r.conf.Confined, r.userns); err != nil {
-		return nil, startError(err)
-	}
-	defer r.session.end()
-	if r.scan {
-		if err := refuseSockets(ctx, r.spec); err != nil {
-			return nil, err
-		}
-	}
-	built, err := r.session.build(ctx, r.conf, r.spec.Apply)
-	if err != nil {
-		return nil, err
-	}
-	r.begun, r.result = time.Now(), &Result{Layer: built.Layer}
-	runErr := r.commands(ctx)
-	if r.spec.Capture {
-		// Also after a cancellation: work that was paid for is kept.
-		runErr = errors.Join(runErr, r.capture())
-	}
-	r.account()
-	return r.result, runErr
-}
-
-func startError(err error) error {
-	e := reason.Errorf(reason.SandboxUnavailable, "sandbox: start keeper: %w", err)
-	if errors.Is(err, syscall.EPERM) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EINVAL) {
-		return e.WithHint("this host does not let an ordinary user make user namespaces: look at the sysctls " +
-			"kernel.unprivileged_userns_clone, user.max_user_namespaces and kernel.apparmor_restrict_unprivileged_userns")
-	}
-	return e
-}
-
-// refuseSockets looks for unix sockets in everything that the caller lends.
-func refuseSockets(ctx context.Context, s Spec) error {
-	lent := []string{s.Lower}
-	for _, b := range s.Binds {
-		if info, err := os.Stat(b.Host); err == nil && info.IsDir() {
-			lent = append(lent, b.Host)
-		}
-	}
-	for _, dir := range lent {
-		root, err := os.OpenRoot(dir)
-		if err != nil {
-			return fmt.Errorf("sandbox: %w", err)
-		}
-		found, err := tree.Sockets(ctx, root)
-		root.Close()
-		if err != nil {
-			return fmt.Errorf("sandbox: %w", err)
-		}
-		if len(found) > 0 {
-			return reason.Errorf(reason.SandboxUnavailable, "sandbox: unix socket %q in %q would be a way out", found[0], dir).
-				WithHint("remove the socket, or stop the program that listens on it")
-		}
-	}
-	return nil
-}
-
-func (r *run) commands(ctx context.Context) error {
-	for _, c := range r.spec.Commands {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		wall := r.spec.wallFor(c, time.Since(r.begun))
-		if wall <= 0 {
-			r.result.Commands = append(r.result.Commands, CommandResult{TimedOut: true, ExitCode: -1})
-			return nil
-		}
-		done, err := r.command(ctx, c, wall)
-		if done != nil {
-			r.result.Commands = append(r.result.Commands, *done)
-		}
-		if err == nil {
-			err = context.Cause(ctx)
-		}
-		if err != nil {
-			return err
-		}
-		if r.spec.StopOnFailure && (done.ExitCode != 0 || !done.Started) {
-			return nil
-		}
-	}
-	return nil
-}
-
-// command runs one command to its end.
-func (r *run) command(ctx context.Context, c Command, wall time.Duration) (*CommandResult, error) {
-	stop := func() { _ = r.session.send(request{Op: opStop}) } // a dead keeper needs none
-	merge := sameWriter(c.Stdout, c.Stderr)
-	writers := []io.Writer{c.Stdout, c.Stderr}
-	if merge {
-		writers = writers[:1]
-	}
-	out, err := openOutputs(r.spec.Limits.OutputBytes, stop, writers...)
-	if err != nil {
-		return nil, fmt.Errorf("sandbox: %w", err)
-	}
-	err = r.session.send(request{Op: opRun, Argv: c.Argv, Dir: c.Dir, Wall: wall.Microseconds(), Merge: merge})
-	if err == nil {
-		err = passFiles(int(r.session.pass.Fd()), out.writeEnds()...)
-	}
-	if err != nil {
-		out.closeAll()
-		return nil, r.session.lost(err)
-	}
-	out.begin()
-	release := context.AfterFunc(ctx, stop)
-	var a answer
-	r.session.control.SetReadDeadline(time.Now().Add(wall + answerGrace))
-	err = r.session.receive(&a)
-	r.session.control.SetReadDeadline(time.Time{})
-	release()
-	outErr := out.finish()
-	if err != nil {
-		return nil, err
-	}
-	done, err := r.ended(ctx, c, a, out)
-	if outErr != nil {
-		err = errors.Join(err, reason.Errorf(reason.ArtifactWriteFailure, "sandbox: write output: %w", outErr))
-	}
-	return done, err
-}
-
-// ended turns the keeper's answer into a result. An end that is nobody's fault
-// inside is an error of ours, never a failed command.
-func (r *run) ended(ctx context.Context, c Command, a answer, out *outputs) (*CommandResult, error) {
-	if a.Failure != nil {
-		return nil, a.Failure.err("run command")
-	}
-	done := &CommandResult{
-		Started: a.Started, ExitCode: a.Exit, TimedOut: a.TimedOut, OutputExceeded: out.exceeded.Load(),
-		Duration: time.Duration(a.Micros) * time.Microsecond, StdoutBytes: out.pipes[0].count,
-	}
-	if len(out.pipes) > 1 {
-		done.StderrBytes = out.pipes[1].count
-	}
-	r.cpu += time.Duration(a.CPUMicros) * time.Microsecond
-	r.rss, r.disk = max(r.rss, a.MaxRSSBytes), max(r.disk, a.DiskBytes)
-	r.peakOut = max(r.peakOut, out.used.Load())
-	said := out.pipes[len(out.pipes)-1].head.String()
-	switch {
-	case a.Started:
-		done.Signal = signalName(a.Exit)
-	case a.Missing, strings.HasPrefix(said, "bwrap: execvp "), strings.HasPrefix(said, "bwrap: Can't chdir to "):
-		done.ExitCode = 127
-	case a.TimedOut, ctx.Err() != nil, out.stopped.Load(): // killed before it began
-	default:
-		return nil, reason.Errorf(reason.InfrastructureFault, "sandbox: set up command %q: exit code %d: %s",
-			c.Argv[0], a.Exit, strings.TrimSpace(said))
-	}
-	return done, nil
-}
-
-// signalName decodes an exit code of 128+n.
-func signalName(code int) string {
-	if code <= 128 || code > 128+64 {
-		return ""
-	}
-	return nameOf(syscall.Signal(code - 128))
-}
-
-func (r *run) capture() error {
-	spool, err := tree.NewSpool(r.spec.SpoolDir)
-	if err != nil {
-		return reason.Errorf(reason.ArtifactWriteFailure, "sandbox: %w", err)
-	}
-	if r.result.Changes, err = r.session.collect(spool); err != nil {
-		spool.Discard()
-		return fmt.Errorf("sandbox: collect changes: %w", err)
-	}
-	return spool.Close()
 }

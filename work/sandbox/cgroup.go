@@ -89,8 +89,8 @@ func (d groupDir) limit(controller string, l Limits) string {
 		file, value = "cpu.cfs_quota_us", strconv.FormatInt(quota, 10)
 	case controller == "memory" && d.v2:
 		file, value = "memory.max", memory
-		d.write("memory.swap.max", "0")
-		d.write("memory.oom.group", "1")
+		_ = d.write("memory.swap.max", "0") // absent without swap accounting
+		_ = d.write("memory.oom.group", "1")
 	case controller == "memory":
 		file, value = "memory.limit_in_bytes", memory
 	default:
@@ -100,7 +100,7 @@ func (d groupDir) limit(controller string, l Limits) string {
 		return ""
 	}
 	if controller == "memory" && !d.v2 {
-		d.write("memory.memsw.limit_in_bytes", memory) // absent without swap accounting
+		_ = d.write("memory.memsw.limit_in_bytes", memory) // absent without swap accounting
 	}
 	if d.v2 {
 		return "cgroup v2 " + file
@@ -213,7 +213,7 @@ func (d groupDir) kill() {
 	}
 	for field := range strings.FieldsSeq(string(text)) {
 		if pid, err := strconv.Atoi(field); err == nil && pid > 1 {
-			unix.Kill(pid, unix.SIGKILL)
+			kill(pid)
 		}
 	}
 }

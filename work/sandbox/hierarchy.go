@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 var wantedControllers = []string{"cpu", "cpuacct", "memory", "pids"}
@@ -168,7 +170,9 @@ func removeStaleGroups() {
 		}
 		for _, e := range entries {
 			if e.IsDir() && strings.HasPrefix(e.Name(), groupPrefix) && !alive(e.Name()) {
-				_ = groupDir{filepath.Join(h.dir, e.Name()), h.v2}.remove() // tried again next time
+				// Never more than rmdir: it cannot hurt a group that is in use
+				// by a process whose pid means something else to us.
+				_ = unix.Rmdir(filepath.Join(h.dir, e.Name()))
 			}
 		}
 	}

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"syscall"
 
@@ -20,16 +21,16 @@ func (k *keeper) becomeRunUser() (func() error, error) {
 		// The calls report no error; asking with an impossible id tells the
 		// current one.
 		if uid == 0 {
-			unix.SetfsuidRetUid(uid)
+			_, _ = unix.SetfsuidRetUid(uid)
 		}
-		unix.SetfsgidRetGid(gid)
-		unix.SetfsuidRetUid(uid)
+		_, _ = unix.SetfsgidRetGid(gid)
+		_, _ = unix.SetfsuidRetUid(uid)
 		if got, _ := unix.SetfsuidRetUid(-1); got != uid {
 			return fmt.Errorf("file system uid is %d instead of %d", got, uid)
 		}
 		return nil
 	}
-	return func() error { return set(0, 0) }, set(runUID, runGID)
+	return func() error { return set(0, 0) }, set(k.setup.RunAs, k.setup.RunAs)
 }
 
 // limit sets the resource limits of a process that has not begun yet. As root
@@ -37,12 +38,17 @@ func (k *keeper) becomeRunUser() (func() error, error) {
 // CAP_SYS_RESOURCE set the limits of its own real uid only: so this thread
 // takes that real uid for the moment and keeps its effective one.
 func (k *keeper) limit(pid int) error {
-	if k.setup.Root {
-		if err := setReal(runUID, runGID); err != nil {
-			return err
-		}
-		defer setReal(0, 0)
+	if !k.setup.Root {
+		return k.setLimits(pid)
 	}
+	if err := setReal(k.setup.RunAs, k.setup.RunAs); err != nil {
+		return err
+	}
+	err := k.setLimits(pid)
+	return errors.Join(err, setReal(0, 0))
+}
+
+func (k *keeper) setLimits(pid int) error {
 	r := k.setup.Rlimits
 	for _, l := range []struct {
 		name     string

@@ -29,36 +29,43 @@ func ownerOf(path string) (owner, error) {
 // run user as its own. A namespace is kept alive by its descriptor alone.
 type idmaps struct {
 	mu   sync.Mutex
-	open map[owner]*os.File // nil value: the host refuses
+	open map[idmap]*os.File // nil value: the host refuses
 }
 
-// get returns the namespace for o, nil if the host makes none.
-func (m *idmaps) get(o owner) *os.File {
+type idmap struct {
+	from owner
+	to   int // uid and gid
+}
+
+// get returns the namespace that shows the files of o as those of to, nil if
+// the host makes none.
+func (m *idmaps) get(o owner, to int) *os.File {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if f, known := m.open[o]; known {
+	key := idmap{o, to}
+	if f, known := m.open[key]; known {
 		return f
 	}
-	f, err := newIDMap(o)
+	f, err := newIDMap(key)
 	if err != nil {
 		f = nil
 	}
 	if m.open == nil {
-		m.open = map[owner]*os.File{}
+		m.open = map[idmap]*os.File{}
 	}
-	m.open[o] = f
+	m.open[key] = f
 	return f
 }
 
-// newIDMap makes a user namespace that maps o to the run user: started for a
-// process that does nothing, opened, and the process ended.
-func newIDMap(o owner) (*os.File, error) {
+// newIDMap makes a user namespace with one mapping: started for a process that
+// does nothing, opened, and the process ended.
+func newIDMap(m idmap) (*os.File, error) {
 	hold := &exec.Cmd{
 		Path: "/proc/self/exe", Args: []string{holderName}, Env: []string{}, Dir: "/",
 		SysProcAttr: &syscall.SysProcAttr{
 			Cloneflags:  syscall.CLONE_NEWUSER,
-			UidMappings: []syscall.SysProcIDMap{{ContainerID: o.uid, HostID: runUID, Size: 1}},
-			GidMappings: []syscall.SysProcIDMap{{ContainerID: o.gid, HostID: runGID, Size: 1}},
+			UidMappings: []syscall.SysProcIDMap{{ContainerID: m.from.uid, HostID: m.to, Size: 1}},
+			GidMappings: []syscall.SysProcIDMap{{ContainerID: m.from.gid, HostID: m.to, Size: 1}},
 		},
 	}
 	stdin, err := hold.StdinPipe()
@@ -70,6 +77,6 @@ func newIDMap(o owner) (*os.File, error) {
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", hold.Process.Pid))
 	stdin.Close()
-	hold.Wait()
+	_ = hold.Wait() // the namespace is open or it is not
 	return f, err
 }

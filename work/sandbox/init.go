@@ -32,7 +32,7 @@ func Init() {
 	case holderName:
 		// Holds a user namespace until the parent has opened it.
 		var b [1]byte
-		os.Stdin.Read(b[:])
+		_, _ = os.Stdin.Read(b[:]) // ends when the parent closes it
 		os.Exit(0)
 	}
 }

@@ -18,7 +18,7 @@ func (k *keeper) killAll() { leftovers() }
 // an ordinary process: it is a subreaper and looks for its descendants.
 func leftovers() {
 	if os.Getpid() == 1 {
-		unix.Kill(-1, unix.SIGKILL)
+		kill(-1)
 		return
 	}
 	for range 20 { // a fork bomb can outrun one pass
@@ -27,10 +27,13 @@ func leftovers() {
 			return
 		}
 		for _, pid := range pids {
-			unix.Kill(pid, unix.SIGKILL)
+			kill(pid)
 		}
 	}
 }
+
+// kill sends SIGKILL. A process that is gone already is as good.
+func kill(pid int) { _ = unix.Kill(pid, unix.SIGKILL) }
 
 // descendants returns the living processes below root.
 func descendants(root int) []int {

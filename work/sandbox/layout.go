@@ -19,8 +19,7 @@ const (
 	insideGoRoot   = "/toolchain/go"
 )
 
-// runUID and runGID are the identity of every command: as root a real one that
-// owns nothing else on the host, otherwise a label inside a user namespace.
+// runUID and runGID are what a command sees as its identity.
 const runUID, runGID = 64242, 64242
 
 // stage is where the keeper, in its own mount namespace, covers an existing

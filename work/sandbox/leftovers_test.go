@@ -188,3 +188,23 @@ func TestStaleNames(t *testing.T) {
 		}
 	}
 }
+
+// The name of a process is hostile text in the middle of /proc/PID/stat.
+func TestHostileProcessName(t *testing.T) {
+	t.Parallel()
+	lower := t.TempDir()
+	name := "a) S 1 2 (b)"
+	must(t, os.Symlink("/bin/sleep", lower+"/"+name))
+	cmd := exec.Command(lower+"/"+name, "60")
+	must(t, cmd.Start())
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	if parent, state := parentOf(cmd.Process.Pid); parent != os.Getpid() || state == 0 {
+		t.Errorf("parent %d, state %c", parent, state)
+	}
+	if start := startTime(cmd.Process.Pid); len(start) < 2 || start == startTime(1) {
+		t.Errorf("start time %q", start)
+	}
+	if parent, _ := parentOf(1 << 30); parent != 0 || startTime(1<<30) != "0" {
+		t.Error("a process that does not exist")
+	}
+}

@@ -3,17 +3,13 @@
 package sandbox
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 
 	"golang.org/x/sys/unix"
-
-	"remit/work/tree"
 )
 
 // clone is a detached copy of one mount, taken before the stage covers the
@@ -37,6 +33,7 @@ func (k *keeper) mountView(a *answer) error {
 		return fmt.Errorf("mount proc: %w", err)
 	}
 	unix.Umask(0o022)
+	mark("proc")
 	lower, err := cloneMount(k.setup.Lower)
 	if err != nil {
 		return err
@@ -53,6 +50,7 @@ func (k *keeper) mountView(a *answer) error {
 			return err
 		}
 	}
+	mark("clones")
 	if err := k.mountStage(); err != nil {
 		return err
 	}
@@ -66,12 +64,16 @@ func (k *keeper) mountView(a *answer) error {
 		}
 		k.binds = append(k.binds, Bind{Host: at, Inside: m.Inside})
 	}
+	mark("stage+lend")
 	if err := k.writeEtc(); err != nil {
 		return err
 	}
+	mark("etc")
 	if err := k.mountGoCache(cache, a); err != nil {
 		return err
 	}
+	mark("gocache")
+	defer mark("workspace")
 	return k.mountWorkspace(lower, a)
 }
 
@@ -116,7 +118,7 @@ func (c *clone) place(at string) error {
 	if err == nil {
 		err = unix.MoveMount(c.fd, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH)
 	}
-	unix.Close(c.fd)
+	_ = unix.Close(c.fd)
 	if err != nil {
 		return fmt.Errorf("place clone of %q: %w", c.Host, err)
 	}
@@ -189,120 +191,4 @@ func (k *keeper) writeEtc() error {
 		k.etc = append(k.etc, name)
 	}
 	return nil
-}
-
-// ownDir makes a directory that belongs to the run user.
-func (k *keeper) ownDir(path string, mode fs.FileMode) error {
-	if err := os.Mkdir(path, 0o700); err != nil {
-		return err
-	}
-	if k.setup.Root {
-		if err := os.Chown(path, runUID, runGID); err != nil {
-			return err
-		}
-	}
-	return os.Chmod(path, mode)
-}
-
-// mountGoCache lays a private, discarded layer over the user's build cache. A
-// cache that cannot be layered is replaced by an empty one.
-func (k *keeper) mountGoCache(c *clone, a *answer) error {
-	k.cache = filepath.Join(stageDisk, "go-build")
-	if err := k.ownDir(k.cache, 0o755); err != nil {
-		return err
-	}
-	a.Cache = "empty"
-	if c == nil {
-		return nil
-	}
-	if k.setup.Root && !c.mapped {
-		return unix.Close(c.fd)
-	}
-	if err := c.place(stageGoCache); err != nil {
-		return err
-	}
-	upper, work := filepath.Join(stageDisk, "cache-up"), filepath.Join(stageDisk, "cache-work")
-	if err := errors.Join(k.ownDir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
-		return err
-	}
-	if mountOverlay(stageGoCache, upper, work, k.cache, k.setup.Root, true) == nil {
-		a.Cache = "overlay"
-	}
-	return nil
-}
-
-// mountWorkspace makes the writable view of the base tree.
-func (k *keeper) mountWorkspace(lower *clone, a *answer) error {
-	if err := k.ownDir(stageUpper, 0o755); err != nil {
-		return err
-	}
-	why := k.overlayObstacle(lower)
-	if why == "" {
-		work := filepath.Join(stageDisk, "work")
-		if err := os.Mkdir(work, 0o755); err != nil {
-			return err
-		}
-		if err := mountOverlay(stageLower, stageUpper, work, stageWorkspace, k.setup.Root, false); err != nil {
-			why = err.Error()
-		}
-	}
-	if why != "" {
-		a.LayerNote = why
-		if err := k.copyWorkspace(); err != nil {
-			return err
-		}
-	}
-	return k.openRoots(why == "")
-}
-
-func (k *keeper) overlayObstacle(lower *clone) string {
-	switch {
-	case k.setup.ForceCopy:
-		return "asked for"
-	case k.setup.Root && !lower.mapped:
-		return "the file system of the tree has no id-mapped mounts"
-	case !k.setup.Root && !userXattrs(stageUpper):
-		return "tmpfs keeps no user attributes on this kernel"
-	}
-	return ""
-}
-
-// copyWorkspace fills the upper directory with a copy and shows that.
-func (k *keeper) copyWorkspace() error {
-	src, err := os.OpenRoot(stageLower)
-	if err != nil {
-		return err
-	}
-	defer src.Close()
-	dst, err := os.OpenRoot(stageUpper)
-	if err != nil {
-		return err
-	}
-	defer dst.Close()
-	var owner *tree.Owner
-	if k.setup.Root {
-		owner = &tree.Owner{UID: runUID, GID: runGID}
-	}
-	if _, err := tree.Copy(context.Background(), dst, src, owner); err != nil {
-		return err
-	}
-	if err := unix.Mount(stageUpper, stageWorkspace, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("show copy: %w", err)
-	}
-	return nil
-}
-
-func (k *keeper) openRoots(overlay bool) (err error) {
-	k.layer = layerCopy
-	if overlay {
-		k.layer = layerOverlay
-		if k.upper, err = os.OpenRoot(stageUpper); err != nil {
-			return err
-		}
-	}
-	if k.root, err = os.OpenRoot(stageWorkspace); err != nil {
-		return err
-	}
-	k.base, err = os.OpenRoot(stageLower)
-	return err
 }

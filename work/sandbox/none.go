@@ -17,7 +17,8 @@ import (
 // none confines nothing. Commands run as the invoking user in a temporary copy
 // of the tree, with a scrubbed environment. It exists for hosts without user
 // namespaces and for tests of the pipeline; it is chosen by name only, and what
-// it does not hold is in the evidence.
+// it does not hold is in the evidence. WorkspacePath does not exist, and a bind
+// is seen only by an argument that begins with its path.
 type none struct {
 	stateDir string
 	tools    toolchain
@@ -47,11 +48,7 @@ func (d *none) Run(ctx context.Context, s Spec) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, b := range s.Binds {
-		if b.Host != b.Inside {
-			return nil, fmt.Errorf("sandbox: driver none cannot show %q at %q", b.Host, b.Inside)
-		}
-	}
+	s.Commands = unbind(s.Commands, s.Binds)
 	dir, err := os.MkdirTemp(d.stateDir, fmt.Sprintf("%s%d-%s-", groupPrefix, os.Getpid(), startTime(os.Getpid())))
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
@@ -73,7 +70,7 @@ func (d *none) runIn(ctx context.Context, dir string, s Spec) (*Result, error) {
 	}
 	conf := &setup{
 		Lower: source{Host: work, IDMap: -1}, Base: s.Lower,
-		Env: environment(s, home, tmp, d.tools.pathDirs), Rlimits: rlimits{Processes: -1},
+		Env: environment(s, home, tmp, d.tools.hostDirs), Rlimits: rlimits{Processes: -1},
 		DiskBytes: int64(s.Limits.DiskMB) << 20,
 	}
 	for name, value := range map[string]string{"GOCACHE": filepath.Join(dir, "go-build"), "GOMODCACHE": d.tools.modCache} {
@@ -82,7 +79,26 @@ func (d *none) runIn(ctx context.Context, dir string, s Spec) (*Result, error) {
 		}
 	}
 	r := &run{spec: s, conf: conf, group: &group{}}
-	return r.do(ctx)
+	err := r.do(ctx)
+	return r.result, err
+}
+
+// unbind replaces arguments that name a bind by its place on the host, where
+// nothing is mounted elsewhere.
+func unbind(commands []Command, binds []Bind) []Command {
+	commands = slices.Clone(commands)
+	for i := range commands {
+		argv := slices.Clone(commands[i].Argv)
+		for j, a := range argv {
+			for _, b := range binds {
+				if rest, ok := strings.CutPrefix(a, b.Inside); ok && (rest == "" || rest[0] == '/') {
+					argv[j] = b.Host + rest
+				}
+			}
+		}
+		commands[i].Argv = argv
+	}
+	return commands
 }
 
 func copyTree(ctx context.Context, to, from string) error {

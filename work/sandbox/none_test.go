@@ -77,6 +77,16 @@ func TestNoneEnds(t *testing.T) {
 	}
 }
 
+func TestNoneShowsBinds(t *testing.T) {
+	t.Parallel()
+	host := t.TempDir()
+	write(t, host+"/d/f", "lent")
+	o := try(t, openNone(t, t.TempDir()), Spec{Binds: []Bind{{host, "/opt/lent"}}}, "cat", "/opt/lent/d/f")
+	if o.out != "lent" {
+		t.Errorf("%q", o.out)
+	}
+}
+
 func TestNoneIsNeverADefault(t *testing.T) {
 	t.Parallel()
 	d, err := Open(context.Background(), Options{})

@@ -19,7 +19,6 @@ type outputs struct {
 	stop     func()
 	used     atomic.Int64
 	exceeded atomic.Bool
-	stopped  atomic.Bool
 	once     sync.Once
 	done     sync.WaitGroup
 	pipes    []*stream
@@ -75,7 +74,7 @@ func (o *outputs) begin() {
 // someone outside holds a pipe; nobody is waited for long.
 func (o *outputs) finish() error {
 	for _, s := range o.pipes {
-		s.r.SetReadDeadline(time.Now().Add(5 * time.Second))
+		_ = s.r.SetReadDeadline(time.Now().Add(5 * time.Second)) // a pipe of os.Pipe takes it
 	}
 	o.done.Wait()
 	var errs []error
@@ -110,18 +109,13 @@ func (o *outputs) hand(s *stream, p []byte) {
 	if over > 0 {
 		p = p[:max(0, int64(len(p))-over)]
 		o.exceeded.Store(true)
-		o.halt()
+		o.once.Do(o.stop)
 	}
-	s.head.Write(p)
+	s.head.add(p)
 	if s.to == nil || s.err != nil || len(p) == 0 {
 		return
 	}
 	if _, s.err = s.to.Write(p); s.err != nil {
-		o.halt()
+		o.once.Do(o.stop)
 	}
-}
-
-func (o *outputs) halt() {
-	o.stopped.Store(true)
-	o.once.Do(o.stop)
 }

@@ -48,7 +48,8 @@ func (k *keeper) startPlain(c *command, req request, std []uintptr) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission), errors.Is(err, exec.ErrNotFound):
-		unix.Write(int(std[2]), fmt.Appendf(nil, "sandbox: cannot execute %q in %q\n", req.Argv[0], req.Dir))
+		message := fmt.Appendf(nil, "sandbox: cannot execute %q in %q\n", req.Argv[0], req.Dir)
+		_, _ = unix.Write(int(std[2]), message) // the answer says it too
 		return fmt.Errorf("%w: %w", errMissing, err)
 	case err != nil:
 		return fmt.Errorf("start command: %w", err)

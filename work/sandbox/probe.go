@@ -64,7 +64,7 @@ func (d *bwrap) probe(ctx context.Context, stateDir string) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // ours, and nothing hostile was in it
 	lower, canary := filepath.Join(dir, "lower"), filepath.Join(dir, "canary")
 	if err := os.Mkdir(lower, 0o755); err != nil {
 		return err
@@ -77,7 +77,7 @@ func (d *bwrap) probe(ctx context.Context, stateDir string) error {
 	var out bytes.Buffer
 	limits := DefaultLimits()
 	limits.Wall, limits.OutputBytes = 20*time.Second, 64<<10
-	result, err := d.Run(ctx, Spec{
+	r, err := d.run(ctx, Spec{
 		Lower: lower, Limits: limits, Capture: true, SpoolDir: dir,
 		Commands: []Command{
 			{Argv: []string{"/bin/true"}, Stdout: &out, Stderr: &out},
@@ -88,6 +88,7 @@ func (d *bwrap) probe(ctx context.Context, stateDir string) error {
 	if err != nil {
 		return err
 	}
+	result := r.result
 	for i, name := range []string{"/bin/true", "a command that must work", "the attempts that must be refused"} {
 		if i >= len(result.Commands) {
 			return fmt.Errorf("%s was not reached", name)
@@ -103,6 +104,10 @@ func (d *bwrap) probe(ctx context.Context, stateDir string) error {
 		return fmt.Errorf("the base tree was written to")
 	}
 	d.desc.Layer = result.Layer
+	d.desc.Config["go_build_cache"] = r.built.Cache
+	if r.built.LayerNote != "" {
+		d.desc.Config["layer_note"] = r.built.LayerNote
+	}
 	for _, c := range result.Caps {
 		if !c.Enforced {
 			d.desc.NotEnforced = append(d.desc.NotEnforced, c.Name+": "+c.How)

@@ -55,6 +55,7 @@ type source struct {
 type setup struct {
 	Confined  bool     `json:"confined"` // false: driver none, Lower is the directory to work in
 	Root      bool     `json:"root"`
+	RunAs     int      `json:"run_as"` // real uid and gid of the commands, as root
 	Bwrap     string   `json:"bwrap"`
 	Lower     source   `json:"lower"`
 	GoCache   *source  `json:"go_cache,omitempty"`
@@ -183,7 +184,7 @@ func takeFiles(fd, n int) ([]int, error) {
 	}
 	if len(fds) != n {
 		for _, fd := range fds {
-			unix.Close(fd)
+			_ = unix.Close(fd)
 		}
 		return nil, fmt.Errorf("%d descriptors instead of %d", len(fds), n)
 	}

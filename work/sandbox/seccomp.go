@@ -3,7 +3,6 @@
 package sandbox
 
 import (
-	"bytes"
 	"encoding/binary"
 
 	"golang.org/x/net/bpf"
@@ -71,15 +70,13 @@ func seccompProgram() []byte {
 	if err != nil {
 		panic("sandbox: seccomp program does not assemble: " + err.Error())
 	}
-	var out bytes.Buffer
+	var out []byte
 	for _, in := range raw {
-		binary.Write(&out, binary.NativeEndian, struct {
-			Code   uint16
-			Jt, Jf uint8
-			K      uint32
-		}{in.Op, in.Jt, in.Jf, in.K})
+		out = binary.NativeEndian.AppendUint16(out, in.Op)
+		out = append(out, in.Jt, in.Jf)
+		out = binary.NativeEndian.AppendUint32(out, in.K)
 	}
-	return out.Bytes()
+	return out
 }
 
 func (t table) instructions() []bpf.Instruction {

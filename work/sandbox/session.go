@@ -31,9 +31,13 @@ type session struct {
 	writing sync.Mutex // a stop may cross a request
 }
 
-// answerGrace is how long the keeper may take for an answer once it should not
-// wait for any command any more.
-const answerGrace = 20 * time.Second
+// How long the keeper may take for an answer. They only end what is broken:
+// the bounds on trees keep an honest keeper far below.
+const (
+	buildLimit   = 5 * time.Minute  // copying a large tree on a slow disk
+	answerGrace  = 30 * time.Second // beyond the time limit of a command
+	collectLimit = 5 * time.Minute
+)
 
 // startKeeper starts our own binary again as a keeper.
 func startKeeper(confined bool, userns []*os.File) (*session, error) {
@@ -86,10 +90,15 @@ func socketPair(kind int) (ours, theirs *os.File, err error) {
 
 // end kills the keeper and with it everything that it had, and waits.
 func (s *session) end() {
-	s.cmd.Process.Kill()
-	s.cmd.Wait()
+	s.kill()
 	s.control.Close()
 	s.pass.Close()
+}
+
+// kill ends the keeper, if it has not ended before, and waits for it.
+func (s *session) kill() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
 }
 
 func (s *session) send(req request) error {
@@ -99,8 +108,11 @@ func (s *session) send(req request) error {
 }
 
 // receive reads an answer. A keeper that is gone explains itself on stderr.
-func (s *session) receive(a *answer) error {
-	err := readFrame(s.in, a)
+func (s *session) receive(a *answer, within time.Duration) error {
+	err := s.control.SetReadDeadline(time.Now().Add(within))
+	if err == nil {
+		err = readFrame(s.in, a)
+	}
 	if err == nil {
 		return nil
 	}
@@ -108,8 +120,7 @@ func (s *session) receive(a *answer) error {
 }
 
 func (s *session) lost(err error) error {
-	s.cmd.Process.Kill()
-	s.cmd.Wait() // after this stderr is complete
+	s.kill() // after this stderr is complete
 	return &reason.Error{
 		Code: reason.InfrastructureFault, Err: err,
 		Message: fmt.Sprintf("sandbox: the keeper ended unexpectedly (%v, %v): %s", err, s.cmd.ProcessState, s.stderr),
@@ -119,14 +130,15 @@ func (s *session) lost(err error) error {
 // build sends the setup and the changes and waits for the view.
 func (s *session) build(ctx context.Context, conf *setup, changes []tree.Change) (answer, error) {
 	// A cancelled build has nothing to keep: hang up.
-	defer context.AfterFunc(ctx, func() { s.cmd.Process.Kill() })()
+	release := context.AfterFunc(ctx, func() { _ = s.cmd.Process.Kill() })
+	defer release()
 	var a answer
 	err := s.send(request{Op: opSetup, Setup: conf})
 	if err == nil {
 		err = s.sendChanges(changes)
 	}
 	if err == nil || errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) {
-		err = s.receive(&a) // a keeper that failed early says why
+		err = s.receive(&a, buildLimit) // a keeper that failed early says why
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -151,9 +163,11 @@ func (s *session) sendChanges(changes []tree.Change) error {
 
 // collect receives the changes into spool.
 func (s *session) collect(spool *tree.Spool) ([]tree.Change, error) {
-	s.control.SetReadDeadline(time.Now().Add(10 * answerGrace))
-	defer s.control.SetReadDeadline(time.Time{})
-	if err := s.send(request{Op: opCollect}); err != nil {
+	err := s.control.SetReadDeadline(time.Now().Add(collectLimit))
+	if err == nil {
+		err = s.send(request{Op: opCollect})
+	}
+	if err != nil {
 		return nil, s.lost(err)
 	}
 	changes, err := spool.ReadInto(s.in)
@@ -171,10 +185,14 @@ type head struct {
 }
 
 func (h *head) Write(p []byte) (int, error) {
+	h.add(p)
+	return len(p), nil
+}
+
+func (h *head) add(p []byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.text = append(h.text, p[:min(len(p), h.limit-len(h.text))]...)
-	return len(p), nil
 }
 
 func (h *head) String() string {

@@ -16,6 +16,7 @@ import (
 type toolchain struct {
 	binds    []Bind   // read-only
 	pathDirs []string // inside, before the system's
+	hostDirs []string // the same on the host, for driver none
 	goCache  string   // host directory of the user's Go build cache, "" if none
 	modCache string
 	env      map[string]string
@@ -40,10 +41,12 @@ func findToolchain(dirs []string) (toolchain, error) {
 		}
 		t.binds = append(t.binds, b)
 		t.pathDirs = append(t.pathDirs, filepath.Join(b.Inside, "bin"))
+		t.hostDirs = append(t.hostDirs, filepath.Join(b.Host, "bin"))
 	}
 	if root := goRoot(); root != "" && !visibleInside(root) {
 		t.binds = append(t.binds, Bind{Host: root, Inside: insideGoRoot})
 		t.pathDirs = append(t.pathDirs, insideGoRoot+"/bin")
+		t.hostDirs = append(t.hostDirs, filepath.Join(root, "bin"))
 	}
 	if t.modCache = firstDir(os.Getenv("GOMODCACHE"), below(firstPath("GOPATH"), "pkg/mod"), below(home(), "go/pkg/mod")); t.modCache != "" {
 		t.binds = append(t.binds, Bind{Host: t.modCache, Inside: insideModCache})

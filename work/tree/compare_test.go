@@ -2,6 +2,7 @@ package tree
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -157,7 +158,7 @@ func TestCompareStopsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(io.ErrClosedPipe)
 	c := Comparison{Head: openRoot(t, build(t, entries{"a": "1"}))}
-	if err := c.Walk(ctx, func(Change) error { return nil }); err != io.ErrClosedPipe {
+	if err := c.Walk(ctx, func(Change) error { return nil }); !errors.Is(err, io.ErrClosedPipe) {
 		t.Error(err)
 	}
 }

@@ -37,10 +37,8 @@ func (d *Decoder) Next() (Change, error) {
 		return Change{}, d.err
 	}
 	c, err := d.next()
-	if err != nil && err != io.EOF {
-		if errors.Is(err, errShort) {
-			err = fmt.Errorf("%w: %w", ErrStream, io.ErrUnexpectedEOF)
-		}
+	if errors.Is(err, errShort) {
+		err = fmt.Errorf("%w: %w", ErrStream, io.ErrUnexpectedEOF)
 	}
 	d.err = err
 	return c, err

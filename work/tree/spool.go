@@ -55,7 +55,7 @@ func (s *Spool) Close() error { return s.file.Close() }
 // Discard closes and removes the file.
 func (s *Spool) Discard() {
 	s.file.Close()
-	os.Remove(s.path)
+	_ = os.Remove(s.path) // its directory goes anyway
 }
 
 // ReadInto decodes a whole stream, keeping contents in s.

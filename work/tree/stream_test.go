@@ -79,7 +79,7 @@ func TestStreamBytes(t *testing.T) {
 func TestStreamTorn(t *testing.T) {
 	t.Parallel()
 	src := encode(t, sample...)
-	for n := range len(src) {
+	for n := range src {
 		if _, err := decodeAll(src[:n]); err == nil {
 			t.Errorf("the first %d of %d bytes pass", n, len(src))
 		}

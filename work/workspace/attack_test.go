@@ -51,7 +51,7 @@ func newTrap(t *testing.T) *trap {
 	if err := os.Mkdir(tr.canary, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	script := "#!/bin/sh\ncase \"$1\" in /*|.*|'') set -- other;; esac\ntouch " + tr.canary + "/\"$1\"\ncat >/dev/null 2>&1 </dev/null\nexit 1\n"
+	script := "#!/bin/sh\nPATH=/usr/bin:/bin\ncase \"$1\" in /*|.*|'') set -- other;; esac\n: >" + tr.canary + "/\"$1\"\nexit 1\n"
 	if err := os.WriteFile(tr.program, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -174,15 +174,17 @@ func TestTheTrapCatchesPlainGit(t *testing.T) {
 		{[]string{"status"}, "fsmonitor"},
 		{[]string{"add", "text"}, "filter"},
 		{[]string{"update-ref", "refs/heads/x", "HEAD"}, "hook.reference-transaction"},
-		{[]string{"diff", "--no-ext-diff"}, "diff.x.textconv"},
-		{[]string{"diff"}, "diff.x.command"},
+		{[]string{"-c", "filter.x.process=", "-c", "filter.x.clean=cat", "-c", "filter.x.required=false", "diff", "--no-ext-diff"}, "diff.x.textconv"},
+		{[]string{"-c", "filter.x.process=", "-c", "filter.x.clean=cat", "-c", "filter.x.required=false", "diff"}, "diff"},
 		{[]string{"checkout", "-f", "other"}, "filter"},
 		{[]string{"fetch", "evil"}, "ext"},
 	} {
 		tr.sprung()
 		_, _ = tr.tryGit(test.args...) // the programs fail, so git does
 		got := tr.sprung()
-		if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, test.want) || test.want == "fsmonitor" && (s == "included" || s == "config.worktree") }) {
+		if !slices.ContainsFunc(got, func(s string) bool {
+			return strings.Contains(s, test.want) || test.want == "fsmonitor" && (s == "included" || s == "config.worktree")
+		}) {
 			t.Errorf("git %v: %v ran, not %s", test.args, got, test.want)
 		}
 	}
@@ -215,9 +217,9 @@ func TestNothingOfARepositoryIsExecuted(t *testing.T) { // not parallel: it chan
 		t.Fatal(err)
 	}
 	untouched(t, src, func() { tr.walkWorkspace(t, tr.dir, walk, false) })
-	tr.walkWorkspace(t, filepath.Join(filepath.Dir(tr.canary), "linked"), walk, false)
-	tr.walkWorkspace(t, tr.path(".git"), walk, false)
-	tr.walkWorkspace(t, tr.path("mod"), walk, true)
+	for _, path := range []string{tr.dir, filepath.Join(filepath.Dir(tr.canary), "linked"), tr.path(".git"), tr.path("mod")} {
+		tr.walkWorkspace(t, path, walk, true)
+	}
 	tr.walkGit(t, walk)
 	missing(t, walked)
 }
@@ -241,7 +243,10 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 	walk("workspace.Source.Resolve", func() (err error) { base, err = src.Resolve(ctx, "HEAD~0"); return must(err) })
 	walk("workspace.Source.Fingerprint", func() error { _, err := src.Fingerprint(ctx); return must(err) })
 	walk("workspace.Source.Dirty", func() error { _, err := src.Dirty(ctx); return must(err) })
-	walk("workspace.NewStore", func() (err error) { st, err = NewStore(ctx, filepath.Join(t.TempDir(), "st"), src, base); return must(err) })
+	walk("workspace.NewStore", func() (err error) {
+		st, err = NewStore(ctx, filepath.Join(t.TempDir(), "st"), src, base)
+		return must(err)
+	})
 	if t.Failed() {
 		return
 	}
@@ -278,23 +283,29 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 	walk("workspace.Checkout.Release", func() error { co.Release(); return nil })
 	walk("workspace.Cache.Trim", func() error { _, err := co.cache.Trim(0); return must(err) })
 	var commit string
-	walk("workspace.Store.CommitTree", func() (err error) { commit, err = st.CommitTree(ctx, head, base.Commit, "m", time.Now()); return must(err) })
-	walk("git.PublishBranch", func() error { return must(git.PublishBranch(ctx, src.GitDir(), st.Dir(), commit, fmt.Sprintf("remit/%t-%d", publish, time.Now().UnixNano()))) })
+	walk("workspace.Store.CommitTree", func() (err error) {
+		commit, err = st.CommitTree(ctx, head, base.Commit, "m", time.Now())
+		return must(err)
+	})
+	if publish {
+		branch := "remit/" + commit[:8] + strings.ReplaceAll(filepath.Base(path), ".", "_")
+		walk("git.PublishBranch", func() error { return must(git.PublishBranch(ctx, src.GitDir(), st.Dir(), commit, branch)) })
+	}
 	walk("workspace.Store.Dir", func() error { _ = st.Dir(); return nil })
 	walk("workspace.Store.Close", func() error { return st.Close() })
 }
 
-// walkGit goes further than we ever do: it gives package git the trap itself as git directory, index and work tree.
+// walkGit calls everything that package git exports. Reading goes further than we ever do: the trap itself is the git
+// directory. Calls that use an index get a directory of ours, with the trap's index, work tree and objects; with
+// the trap as git directory no flag would stop a filter there, which is why they are never used so.
 func (tr *trap) walkGit(t *testing.T, walk func(string, func() error)) {
 	t.Helper()
 	ctx := t.Context()
 	d := git.Dir{Path: tr.path(".git"), Format: git.SHA1, WorkTree: tr.dir}
 	id := func(rev string) string { return tr.git("rev-parse", rev) }
-	head, before, after, blob := id("HEAD"), id("HEAD~:"), id("HEAD:"), id("HEAD:text")
+	before, after, blob := id("HEAD~:"), id("HEAD:"), id("HEAD:text")
 	tr.sprung()
 	lost := strings.Repeat("1", 40) // makes a promisor remote fetch
-	walk("git.Create", func() error { _, err := git.Create(tr.path(".git"), git.SHA1); return err })
-	tr.arm(tr.path(".git")) // Create wrote its own configuration
 	walk("git.CommonDir", func() error { _, err := git.CommonDir(d.Path); return err })
 	walk("git.ParseConfig", func() error {
 		src, err := os.ReadFile(tr.path(".git/config"))
@@ -318,14 +329,12 @@ func (tr *trap) walkGit(t *testing.T, walk func(string, func() error)) {
 	walk("git.Dir.DiffEntries", func() error { _, err := d.DiffEntries(ctx, before, after); return err })
 	walk("git.Dir.DiffEntries", func() error { _, err := d.DiffEntries(ctx, lost, after); return err })
 	walk("git.Dir.LsFiles", func() error { _, err := d.LsFiles(ctx); return err })
-	walk("git.Dir.CheckIgnore", func() error { _, err := d.CheckIgnore(ctx, []string{"a", "b.ignored", "untracked/nested/x"}); return err })
-	walk("git.Dir.NormalizeIndex", func() error { return d.NormalizeIndex(ctx) })
-	walk("git.Dir.UpdateIndex", func() error { return d.UpdateIndex(ctx, []git.IndexEntry{{Path: "n", Mode: "100644", ID: blob}}) })
-	patch := newFile("fresh")
-	walk("git.Dir.PatchPaths", func() error { _, err := d.PatchPaths(ctx, strings.NewReader(patch)); return err })
-	walk("git.Dir.ApplyCached", func() error { return d.ApplyCached(ctx, strings.NewReader(patch)) })
+	walk("git.Dir.CheckIgnore", func() error {
+		_, err := d.CheckIgnore(ctx, []string{"a", "b.ignored", "untracked/nested/x"})
+		return err
+	})
 	walk("git.Dir.Import", func() error {
-		_, err := d.Import(ctx, after, []git.Edit{{Path: "x", Mode: "100644", ID: blob}}, git.Commit{Parent: head})
+		_, err := d.Import(ctx, after, []git.Edit{{Path: "x", Mode: "100644", ID: blob}}, git.Commit{Parent: id("HEAD")})
 		return err
 	})
 	walk("git.Dir.IndexPack", func() error {
@@ -341,7 +350,37 @@ func (tr *trap) walkGit(t *testing.T, walk func(string, func() error)) {
 		defer f.Close()
 		return d.IndexPack(ctx, f)
 	})
-	walk("git.PublishBranch", func() error { return git.PublishBranch(ctx, d.Path, d, head, "again") })
+	tr.walkIndex(t, blob, walk)
+}
+
+func (tr *trap) walkIndex(t *testing.T, blob string, walk func(string, func() error)) {
+	t.Helper()
+	ctx := t.Context()
+	var own git.Dir
+	walk("git.Create", func() (err error) { own, err = git.Create(filepath.Join(t.TempDir(), "own"), git.SHA1); return err })
+	own.WorkTree, own.Alternates, own.Index = tr.dir, []string{tr.path(".git/objects")}, filepath.Join(own.Path, "copied")
+	index, err := os.ReadFile(tr.path(".git/index"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(own.Index, index, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	must := func(err error) error {
+		if err != nil {
+			t.Error(err)
+		}
+		return err
+	}
+	patch := newFile("fresh")
+	walk("git.Dir.NormalizeIndex", func() error { return must(own.NormalizeIndex(ctx)) })
+	walk("git.Dir.UpdateIndex", func() error {
+		return must(own.UpdateIndex(ctx, []git.IndexEntry{{Path: "n", Mode: "100644", ID: blob}}))
+	})
+	walk("git.Dir.PatchPaths", func() error { _, err := own.PatchPaths(ctx, strings.NewReader(patch)); return must(err) })
+	walk("git.Dir.ApplyCached", func() error { return must(own.ApplyCached(ctx, strings.NewReader(patch))) })
+	walk("git.Dir.LsFiles", func() error { _, err := own.LsFiles(ctx); return must(err) })
+	walk("git.Dir.CheckIgnore", func() error { _, err := own.CheckIgnore(ctx, []string{"mod/x", "b.ignored"}); return must(err) })
 }
 
 // missing fails for everything exported that was neither walked nor is pure.

@@ -36,10 +36,10 @@ func build(ctx context.Context, d git.Dir, tree, dst string) error {
 		return err
 	}
 	top := filepath.Join(dst, "tree")
-	if err := os.Chmod(dst, 0o755); err != nil { //nolint:gosec // the cache directory is closed
+	if err := os.Chmod(dst, 0o755); err != nil {
 		return infrastructure(err)
 	}
-	if err := os.Mkdir(top, 0o755); err != nil { //nolint:gosec // as above
+	if err := os.Mkdir(top, 0o755); err != nil {
 		return infrastructure(err)
 	}
 	root, err := os.OpenRoot(top)

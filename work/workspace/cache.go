@@ -45,7 +45,7 @@ func OpenCache(dir string) (*Cache, error) {
 			return nil, fmt.Errorf("opening the cache: %w", err)
 		}
 	}
-	if err := os.Chmod(filepath.Join(dir, "trees"), 0o755); err != nil { //nolint:gosec // the parent is closed
+	if err := os.Chmod(filepath.Join(dir, "trees"), 0o755); err != nil {
 		return nil, fmt.Errorf("opening the cache: %w", err)
 	}
 	return &Cache{dir: dir}, nil

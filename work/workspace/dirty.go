@@ -116,10 +116,12 @@ func (s *Source) compareAll(ctx context.Context, d git.Dir, head map[string]Entr
 			if err != nil {
 				return nil, fmt.Errorf("%q: %w", e.path, err)
 			}
-			if state == differs {
+			switch state {
+			case differs:
 				dirty = append(dirty, e.path)
-			} else if state == suspicious {
+			case suspicious:
 				suspects = append(suspects, e)
+			case same:
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func (c *treeComparer) unchanged(e indexEntry, st *unix.Stat_t) bool {
 }
 
 func clock(t unix.Timespec) [2]uint32 {
-	return [2]uint32{uint32(t.Sec), uint32(t.Nsec)} //nolint:gosec // the index keeps 32 bits too
+	return [2]uint32{uint32(t.Sec), uint32(t.Nsec)} // the index keeps 32 bits too
 }
 
 func (c *treeComparer) compareLink(dir int, name string, e indexEntry) (fileState, error) {

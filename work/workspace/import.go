@@ -43,8 +43,8 @@ func (s *Store) Import(ctx context.Context, baseTree string, changes []tree.Chan
 	}
 	edits := im.edits(candidates)
 	made, err := s.write(ctx, baseTree, edits, git.Commit{})
-	if isRefusal(err) { // git's own check: the one content it judges is .gitmodules
-		if rest := im.withoutGitmodules(edits); len(rest) < len(edits) {
+	if isRefusal(err) {
+		if rest := im.withoutJudged(edits); len(rest) < len(edits) {
 			made, err = s.write(ctx, baseTree, rest, git.Commit{})
 		}
 	}
@@ -121,14 +121,19 @@ func checkChange(c tree.Change) *reason.Error {
 		switch {
 		case c.Target == "" || len(c.Target) > maxTarget || strings.ContainsRune(c.Target, 0):
 			return reason.Errorf(reason.PathUnrepresentable, "the target of the symbolic link cannot exist")
-		case isGitmodules(c.Path):
-			return reason.Errorf(reason.ProtectedPath, ".gitmodules may not be a symbolic link")
+		case isJudged(c.Path):
+			return reason.Errorf(reason.ProtectedPath, "%s may not be a symbolic link", path.Base(c.Path))
 		}
 	}
 	return nil
 }
 
-func isGitmodules(p string) bool { return strings.EqualFold(path.Base(p), ".gitmodules") }
+// isJudged names the files whose content git's own check judges: URLs and paths in .gitmodules that are options or
+// escapes, lines in .gitattributes beyond all measure.
+func isJudged(p string) bool {
+	name := path.Base(p)
+	return strings.EqualFold(name, ".gitmodules") || strings.EqualFold(name, ".gitattributes")
+}
 
 // edits turns what is left into commands: deletions first, so that a file can take the place of a directory and the
 // other way round.
@@ -170,12 +175,12 @@ func textOpener(text string) func() (io.ReadCloser, error) {
 	return func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }
 }
 
-// withoutGitmodules drops new .gitmodules files, whose URLs and paths git refuses if they are options or escapes.
-func (im *importer) withoutGitmodules(edits []git.Edit) []git.Edit {
+// withoutJudged drops the new files that can be why git refused.
+func (im *importer) withoutJudged(edits []git.Edit) []git.Edit {
 	return slices.DeleteFunc(slices.Clone(edits), func(e git.Edit) bool {
-		drop := !e.Delete && isGitmodules(e.Path)
+		drop := !e.Delete && isJudged(e.Path)
 		if drop {
-			im.refuse(reason.ProtectedPath, e.Path, "git refuses the content of this .gitmodules file")
+			im.refuse(reason.ProtectedPath, e.Path, "git refuses the content of this file, or of another %s", path.Base(e.Path))
 		}
 		return drop
 	})

@@ -20,12 +20,7 @@ type objects struct {
 	batch *git.Batch
 }
 
-// each is git.Batch.Each. visit must not use the same objects again.
-func (o *objects) each(ctx context.Context, ids []string, visit func(git.Object, io.Reader) error) error {
-	return o.with(ctx, func(b *git.Batch) error { return b.Each(ids, visit) })
-}
-
-// with lends the process to f. After an error it is replaced: it may be in the middle of an answer.
+// with lends the process to f, which must not use the same objects again. After an error it is replaced: it may be in the middle of an answer.
 func (o *objects) with(ctx context.Context, f func(*git.Batch) error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -15,6 +16,15 @@ import (
 	"remit/proof/reason"
 	"remit/work/tree"
 )
+
+// A check of a property starts some twenty processes, so there are few unless the command line wants more.
+func TestMain(m *testing.M) {
+	if err := flag.Set("rapid.checks", "15"); err != nil {
+		panic(err)
+	}
+	flag.Parse()
+	os.Exit(m.Run())
+}
 
 // repo is a user's repository, made with plain git.
 type repo struct {
@@ -37,6 +47,15 @@ func newRepoAt(t *testing.T, dir string, args ...string) *repo {
 	return r
 }
 
+// gitBinary is found before any test changes PATH.
+var gitBinary = func() string {
+	path, err := exec.LookPath("git")
+	if err != nil {
+		panic(err)
+	}
+	return path
+}()
+
 // git runs plain git in the repository, with an environment that no user can disturb.
 func (r *repo) git(args ...string) string {
 	r.t.Helper()
@@ -48,12 +67,12 @@ func (r *repo) git(args ...string) string {
 }
 
 func (r *repo) tryGit(args ...string) (string, error) {
-	cmd := exec.Command("git", append([]string{"-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...)
+	cmd := exec.Command(gitBinary, append([]string{"-c", "gc.auto=0", "-c", "maintenance.auto=false"}, args...)...)
 	cmd.Dir = r.dir
 	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
+		"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=/nonexistent", "GIT_CONFIG_NOSYSTEM=1",
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@example.org", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@example.org",
-		"GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000", "GIT_ALLOW_PROTOCOL=file",
+		"GIT_AUTHOR_DATE=1700000000 +0000", "GIT_COMMITTER_DATE=1700000000 +0000", "GIT_ALLOW_PROTOCOL=file:ext",
 	}
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -1,0 +1,340 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"remit/law/eligibility"
+	"remit/law/task"
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/sandbox"
+	"remit/work/workspace"
+)
+
+// Resumption continues or closes a run that was cut off.
+type Resumption struct {
+	Home     Home
+	Session  Session
+	Repo     string // "" for the repository that the run started from
+	Sandbox  sandbox.Driver
+	Progress Progress
+	Clock    func() time.Time
+}
+
+// Resume takes up a run where its journal ends. The agent's workspace died with
+// the run, so what had no captured patch is closed as blocked, interrupted,
+// with all the evidence there is. With a captured patch nothing of the agent is
+// needed any more: the path check and the verification are done now, from
+// patch.diff. A run that had its verdict is only sealed.
+//
+// The journal is locked while this goes on: of two processes one gets
+// session_busy. A torn last line is cut off and recorded.
+func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
+	if req.Clock == nil {
+		req.Clock = time.Now
+	}
+	w, err := journal.CloseTorn(req.Session.Journal(), req.Clock())
+	if err != nil {
+		return nil, err
+	}
+	defer w.Close()
+	r := &run{session: req.Session, artifact: map[string]bool{}, recorder: &recorder{w: w, clock: req.Clock, progress: req.Progress}}
+	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1}
+	if err := r.recall(req.Repo); err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(r.work)
+	if r.sealed() {
+		return r.outcome()
+	}
+	if err := r.adopt(); err != nil {
+		return nil, r.unsealed(err)
+	}
+	if r.ended() {
+		if err := writeAndSeal(r.session, w.Entries()); err != nil {
+			return nil, r.unsealed(err)
+		}
+		return r.outcome()
+	}
+	r.takeUp(ctx)
+	return r.seal()
+}
+
+// recall reads back what the run depends on.
+func (r *run) recall(repo string) error {
+	entries := r.w.Entries()
+	if err := json.Unmarshal(entries[0].Inputs, &r.opened); err != nil {
+		return reason.Errorf(reason.JournalSyntax, "reading the first journal entry: %w", err)
+	}
+	local, err := r.Home.LoadLocal(r.session.ID)
+	if err != nil {
+		return fmt.Errorf("reading what this machine knows of the session: %w", err)
+	}
+	contract := []byte(local.Contract)
+	if contract == nil {
+		contract = contractOf(entries)
+	}
+	if canon.Digest(contract) != r.opened.ContractSHA256 {
+		e := reason.Errorf(reason.ContractUnreadable, "the contract of the run is not on this machine")
+		e.File = r.session.Dir
+		return e.WithHint("resume on the machine and with the REMIT_HOME that the run was started with")
+	}
+	if r.Contract, err = task.ParseCanonical(evidence.ContractFile, contract); err != nil {
+		return err
+	}
+	r.Contract.Dir = local.TaskDir
+	if r.Repo = repo; repo == "" {
+		r.Repo = local.Repo
+	}
+	r.work = filepath.Join(r.Home.workDir(), r.session.ID)
+	return os.MkdirAll(r.work, 0o700)
+}
+
+func contractOf(entries []journal.Entry) []byte {
+	for _, e := range entries {
+		var c evidence.ContractCreated
+		if e.Name == evidence.StepContract && json.Unmarshal(e.Inputs, &c) == nil {
+			return c.Contract
+		}
+	}
+	return nil
+}
+
+func (r *run) has(name string, state journal.Status) bool {
+	return slices.ContainsFunc(r.w.Entries(), func(e journal.Entry) bool { return e.Name == name && e.Status == state })
+}
+
+// sealed reports whether the run has its verdict and its manifest, and nothing
+// was appended since.
+func (r *run) sealed() bool {
+	st, err := r.session.inspectLog(&journal.Log{Entries: r.w.Entries()})
+	return err == nil && st.Phase == Sealed && !r.has(journal.TornStep, journal.Completed)
+}
+
+// ended reports whether the last word of the journal is a verdict.
+func (r *run) ended() bool {
+	entries := r.w.Entries()
+	last := entries[len(entries)-1].Name
+	return last == evidence.StepRunCompleted || last == evidence.StepOutcome
+}
+
+// adopt records what the run left on disk without recording it, and removes
+// half-written projections.
+func (r *run) adopt() error {
+	for _, e := range r.w.Entries() {
+		var a evidence.ArtifactRecorded
+		if e.Name == evidence.StepArtifact && json.Unmarshal(e.Outputs, &a) == nil {
+			r.artifact[a.Path] = true
+		}
+	}
+	if r.ended() {
+		return nil
+	}
+	// What the verifier had not finished is done again.
+	for _, name := range []string{evidence.TestLogFile, evidence.TestResultsFile} {
+		if !r.artifact[name] {
+			if err := os.Remove(filepath.Join(r.session.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+	}
+	return filepath.WalkDir(r.session.Dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		rel, err := filepath.Rel(r.session.Dir, path)
+		if err != nil {
+			return err
+		}
+		name := filepath.ToSlash(rel)
+		switch {
+		case name == evidence.JournalFile || r.artifact[name]:
+			return nil
+		case strings.HasPrefix(name, evidence.BackendDir+"/"), strings.HasPrefix(name, HeldOutDir+"/"), name == evidence.PatchFile:
+			return r.recordArtifact(name)
+		}
+		return os.Remove(path) // a projection, written before its time
+	})
+}
+
+// takeUp goes on from the captured patch, or says that there is none.
+func (r *run) takeUp(ctx context.Context) {
+	defer r.release()
+	r.complement()
+	if len(r.blockersSoFar()) > 0 {
+		return // the run had been refused: only its verdict is missing
+	}
+	if r.has(evidence.StepVerification, journal.Completed) {
+		r.proveLater(ctx)
+		return
+	}
+	if !r.has(evidence.StepPatch, journal.Completed) {
+		r.interrupted("the run was cut off before its patch was captured")
+		return
+	}
+	if err := r.restore(ctx); err != nil {
+		r.interrupted("the run was cut off, and could not be taken up: " + err.Error())
+		return
+	}
+	steps := []func(context.Context) error{r.checkWrites, r.verify}
+	if r.has(evidence.StepWrites, journal.Completed) {
+		steps = steps[1:]
+	}
+	for _, step := range steps {
+		err := step(ctx)
+		if err == nil {
+			err = r.failed()
+		}
+		if err != nil || ctx.Err() != nil {
+			r.stop(ctx, err)
+			break
+		}
+	}
+	r.proveLater(ctx)
+}
+
+// complement appends what every journal has and this one was cut off before.
+func (r *run) complement() {
+	if !r.has(evidence.StepContract, journal.Completed) && !r.has(evidence.StepContract, journal.Failed) {
+		if raw, err := r.Contract.Canonical(); err == nil {
+			r.note(evidence.StepContract, "contract", journal.Completed, evidence.ContractCreated{ContractSHA256: r.opened.ContractSHA256, Contract: raw}, nil)
+		}
+	}
+	if !r.has(evidence.StepEligibility, journal.Completed) && !r.has(evidence.StepEligibility, journal.Failed) {
+		if raw, err := canon.Marshal(eligibility.Decide(r.eligibilityRequest())); err == nil {
+			r.note(evidence.StepEligibility, "eligibility", journal.Completed, nil, evidence.EligibilityDecided{Decision: raw})
+		}
+	}
+	// A step that was cut off has an end, too.
+	open := map[string]journal.Entry{}
+	var order []string
+	for _, e := range r.w.Entries() {
+		key := e.StepID + " " + e.Name
+		if e.Status == journal.Started {
+			open[key] = e
+			order = append(order, key)
+		} else {
+			delete(open, key)
+		}
+	}
+	for _, key := range slices.Backward(order) {
+		e, still := open[key]
+		if !still {
+			continue
+		}
+		delete(open, key)
+		r.closeStep(e)
+	}
+}
+
+// closeStep ends a step that was cut off. It is skipped, which says that its
+// outcome is not known; what can be done again is.
+func (r *run) closeStep(e journal.Entry) {
+	began, err := time.Parse(journal.TimeFormat, e.StartedAt)
+	if err != nil {
+		began = r.clock()
+	}
+	var outputs any
+	if e.Name == evidence.StepTool {
+		var c evidence.ToolCalled
+		if json.Unmarshal(e.Inputs, &c) == nil {
+			outputs = evidence.ToolReturned{ID: c.ID, OutputHash: canon.Digest(nil)}
+		}
+	}
+	r.append(journal.Step{StepID: e.StepID, Name: e.Name, Status: journal.Skipped, StartedAt: began, CompletedAt: r.clock(), Inputs: e.Inputs, Outputs: outputs})
+}
+
+func (r *run) interrupted(message string) {
+	r.note(evidence.StepStopped, "stop", journal.Failed, nil, blockersOnly{[]evidence.Blocker{{
+		Code: reason.Interrupted, Message: r.scrub(message), Evidence: evidence.TraceFile}}})
+	r.tell("stopped", "failed", message)
+}
+
+// restore rebuilds what the remaining steps need from the patch.
+func (r *run) restore(ctx context.Context) (err error) {
+	if r.Sandbox == nil {
+		return errors.New("no sandbox works on this machine")
+	}
+	if r.source, err = workspace.OpenSource(ctx, r.Repo); err != nil {
+		return err
+	}
+	if r.base, err = r.source.Resolve(ctx, r.opened.BaselineCommit); err != nil {
+		return err
+	}
+	if r.store, err = workspace.NewStore(ctx, filepath.Join(r.work, "store.git"), r.source, r.base); err != nil {
+		return err
+	}
+	cache, err := workspace.OpenCache(r.Home.CacheDir())
+	if err != nil {
+		return err
+	}
+	if r.checkout, err = cache.Checkout(ctx, r.store, r.base.Tree); err != nil {
+		return err
+	}
+	captured, before, err := r.captured()
+	if err != nil {
+		return err
+	}
+	r.before = before
+	r.patched = &patched{imported: &workspace.Imported{Tree: captured.HeadTree}, sha256: captured.PatchSHA256, bytes: captured.PatchBytes}
+	changes, err := r.applied(ctx)
+	if err != nil {
+		return err
+	}
+	r.links = linksOf(changes)
+	r.changed, err = r.store.Diff(ctx, r.base.Tree, captured.HeadTree, new(counter))
+	return err
+}
+
+// captured reads the patch's entry and the fingerprint of the source before.
+func (r *run) captured() (*evidence.PatchCaptured, *workspace.Fingerprint, error) {
+	out, before := new(evidence.PatchCaptured), new(workspace.Fingerprint)
+	for _, e := range r.w.Entries() {
+		var err error
+		switch {
+		case e.Name == evidence.StepPatch && e.Status == journal.Completed:
+			err = json.Unmarshal(e.Outputs, out)
+		case e.Name == evidence.StepSourceObserved:
+			err = json.Unmarshal(e.Outputs, before)
+		}
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading journal entry %d: %w", e.Seq, err)
+		}
+	}
+	return out, before, nil
+}
+
+// proveLater looks at the source again. If it has changed since the run was cut
+// off nobody can say when, so the run proves nothing about it.
+func (r *run) proveLater(ctx context.Context) {
+	if r.has(evidence.StepSourceChecked, journal.Completed) {
+		return
+	}
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
+	defer cancel()
+	if r.source == nil {
+		if err := r.restore(closing); err != nil {
+			r.interrupted("the run was cut off, and the source could not be looked at again: " + err.Error())
+			return
+		}
+	}
+	now, err := r.source.Fingerprint(closing)
+	if err == nil {
+		if differs := r.before.Compare(now); len(differs) > 0 {
+			r.interrupted("the source changed between the interruption and now, so it cannot be proved untouched: " + named(differs))
+			return
+		}
+	}
+	r.proveSource(closing)
+}
