@@ -285,6 +285,9 @@ def verify(files, say=print):
         except (Wrong, LookupError, TypeError, ValueError, AttributeError) as e:
             say(f"FAIL {name}: {e if isinstance(e, Wrong) else 'malformed: ' + repr(e)}")
             code = 2
+            if check is check_canonical: # the others have nothing to look at
+                say("BLOCKED the other checks: the documents cannot be read")
+                break
     return code
 
 # --- the vectors --------------------------------------------------------------------------------------------

@@ -132,43 +132,48 @@ func TestBatchIsCancelled(t *testing.T) {
 func TestBatchReads(t *testing.T) {
 	t.Parallel()
 	for _, format := range []Format{SHA1, SHA256} {
-		d := newDir(t, format)
-		made := commit(t, d, "", map[string]string{"a": "hello", "empty": "", "big": strings.Repeat("x", 1<<20)})
-		b, err := d.Batch(t.Context())
-		if err != nil {
-			t.Fatal(err)
+		testBatch(t, format)
+	}
+}
+
+func testBatch(t *testing.T, format Format) {
+	t.Helper()
+	d := newDir(t, format)
+	made := commit(t, d, "", map[string]string{"a": "hello", "empty": "", "big": strings.Repeat("x", 1<<20)})
+	b, err := d.Batch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	ids := []string{format.Sum("blob", []byte("hello")), format.Sum("blob", nil), format.Sum("blob", bytes.Repeat([]byte("x"), 1<<20)), made.Tree}
+	var got []string
+	err = b.Each(ids, func(o Object, r io.Reader) error {
+		got = append(got, o.Kind)
+		if o.Index == 2 {
+			return nil // left unread
 		}
-		defer b.Close()
-		ids := []string{format.Sum("blob", []byte("hello")), format.Sum("blob", nil), format.Sum("blob", bytes.Repeat([]byte("x"), 1<<20)), made.Tree}
-		var got []string
-		err = b.Each(ids, func(o Object, r io.Reader) error {
-			got = append(got, o.Kind)
-			if o.Index == 2 {
-				return nil // left unread
-			}
-			_, err := io.Copy(io.Discard, r)
-			return err
-		})
-		if err != nil || strings.Join(got, " ") != "blob blob blob tree" {
-			t.Error(got, err)
+		_, err := io.Copy(io.Discard, r)
+		return err
+	})
+	if err != nil || strings.Join(got, " ") != "blob blob blob tree" {
+		t.Error(got, err)
+	}
+	if sizes, err := d.Sizes(t.Context(), ids); err != nil || !slices.Equal(sizes[:3], []int64{5, 0, 1 << 20}) {
+		t.Error(sizes, err)
+	}
+	if _, _, err := b.Read(ids[2], 10); reason.CodeOf(err) != reason.RepositoryInvalid {
+		t.Error(err)
+	}
+	for _, id := range []string{"", "HEAD", "-x", strings.Repeat("z", 40), made.Tree[1:]} {
+		b2, _ := d.Batch(t.Context())
+		if _, _, err := b2.Read(id, 10); err == nil {
+			t.Errorf("read %q", id)
 		}
-		if sizes, err := d.Sizes(t.Context(), ids); err != nil || !slices.Equal(sizes[:3], []int64{5, 0, 1 << 20}) {
-			t.Error(sizes, err)
-		}
-		if _, _, err := b.Read(ids[2], 10); reason.CodeOf(err) != reason.RepositoryInvalid {
-			t.Error(err)
-		}
-		for _, id := range []string{"", "HEAD", "-x", strings.Repeat("z", 40), made.Tree[1:]} {
-			b2, _ := d.Batch(t.Context())
-			if _, _, err := b2.Read(id, 10); err == nil {
-				t.Errorf("read %q", id)
-			}
-			b2.Close()
-		}
-		lost := strings.Repeat("1", 2*format.Size())
-		if err := d.Present(t.Context(), map[string]string{"x": lost}); reason.CodeOf(err) != reason.ObjectsMissing {
-			t.Error(err)
-		}
+		b2.Close()
+	}
+	lost := strings.Repeat("1", 2*format.Size())
+	if err := d.Present(t.Context(), map[string]string{"x": lost}); reason.CodeOf(err) != reason.ObjectsMissing {
+		t.Error(err)
 	}
 }
 

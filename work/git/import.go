@@ -99,7 +99,7 @@ func writeStream(ctx context.Context, w io.Writer, base string, edits []Edit, c 
 			return err
 		}
 	}
-	b.WriteString("ls \"\"\nget-mark :1\ndone\n")
+	fmt.Fprint(b, "ls \"\"\nget-mark :1\ndone\n")
 	return b.Flush()
 }
 
@@ -117,7 +117,7 @@ func writeEdit(b *bufio.Writer, e Edit) error {
 		if err := copyExactly(b, e); err != nil {
 			return fmt.Errorf("reading the new content of %q: %w", e.Path, err)
 		}
-		b.WriteByte('\n')
+		fmt.Fprintln(b)
 	}
 	return nil
 }

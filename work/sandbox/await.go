@@ -51,7 +51,6 @@ func (k *keeper) await(c *command, wall <-chan time.Time) (a answer) {
 	for {
 		select {
 		case inner = <-c.inner:
-			mark("inner")
 			if force != nil {
 				kill(inner)
 			}
@@ -65,7 +64,6 @@ func (k *keeper) await(c *command, wall <-chan time.Time) (a answer) {
 		case <-force:
 			k.killAll()
 		case how := <-c.ended:
-			mark("ended")
 			k.account(&a, c, how)
 			return a
 		}

@@ -60,7 +60,7 @@ func (d *bwrap) run(ctx context.Context, s Spec) (*run, error) {
 	if !d.control.noGroups {
 		g, held = newGroup(s.Limits)
 	}
-	conf.Cgroups = g.procs()
+	conf.Cgroups = g.joins()
 	r := &run{spec: s, conf: conf, userns: userns, group: g, held: held, scan: !d.control.noSocketScan}
 	err = r.do(ctx)
 	return r, errors.Join(err, g.remove())

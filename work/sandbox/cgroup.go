@@ -41,6 +41,7 @@ type group struct {
 type groupDir struct {
 	path string
 	v2   bool
+	own  string // our own group in this hierarchy
 }
 
 var groupCount atomic.Int64
@@ -55,7 +56,7 @@ func newGroup(l Limits) (g *group, held map[string]string) {
 	}
 	name := fmt.Sprintf("%s%d-%s-%d", groupPrefix, os.Getpid(), startTime(os.Getpid()), groupCount.Add(1))
 	for _, h := range all {
-		d := groupDir{filepath.Join(h.dir, name), h.v2}
+		d := groupDir{filepath.Join(h.dir, name), h.v2, h.dir}
 		if os.Mkdir(d.path, 0o755) != nil {
 			continue
 		}
@@ -116,13 +117,36 @@ func (d groupDir) write(file, value string) error {
 	return os.WriteFile(filepath.Join(d.path, file), []byte(value), 0)
 }
 
-// procs returns the files by which a process joins.
-func (g *group) procs() []string {
-	var files []string
+// joins is how a child gets into the groups at birth. Moving a process that
+// lives already takes a lock whose other side is on the path of every fork of
+// the machine, which costs milliseconds for each hierarchy. A thread that moves
+// itself does not, and its child is born where it is.
+type joins struct {
+	Enter []string `json:"enter"` // version 1: tasks files of the groups
+	Leave []string `json:"leave"` // tasks files of where the keeper was
+	Into  string   `json:"into"`  // version 2: directory to clone into
+}
+
+func (g *group) joins() (j joins) {
 	for _, d := range g.made {
-		files = append(files, filepath.Join(d.path, "cgroup.procs"))
+		if d.v2 {
+			j.Into = d.path
+			continue
+		}
+		j.Enter = append(j.Enter, filepath.Join(d.path, "tasks"))
+		j.Leave = append(j.Leave, filepath.Join(d.own, "tasks"))
 	}
-	return files
+	return j
+}
+
+// moveThread moves the calling thread, which must be locked.
+func moveThread(tasks []string) error {
+	for _, file := range tasks {
+		if err := os.WriteFile(file, []byte("0"), 0); err != nil {
+			return fmt.Errorf("join cgroup: %w", err)
+		}
+	}
+	return nil
 }
 
 // observed is what the counters said, -1 where there is none.

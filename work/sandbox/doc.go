@@ -26,9 +26,9 @@
 //	                       layer over the user's Go build cache
 //	/proc, /dev            new and minimal
 //
-// bwrap waits for its options on a pipe; in that moment the keeper puts it into
-// the run's control groups and under its resource limits, before it has a
-// child that could escape them. The outputs go to the parent directly, which
+// bwrap is born in the run's control groups and waits for its options on a
+// pipe; in that moment the keeper puts it under its resource limits, before it
+// has a child that could escape them. The outputs go to the parent directly, which
 // counts them. When every process is dead the keeper reads the upper layer of
 // the overlay and streams the changes to the parent (package tree).
 //

@@ -45,8 +45,6 @@ func (r *run) do(ctx context.Context) error {
 	if r.session, err = startKeeper(r.conf.Confined, r.userns); err != nil {
 		return startError(err)
 	}
-	t0 := time.Now()
-	defer func() { Dbg = append(Dbg, r.session.stderr.String()); E = append(E, time.Since(t0)) }()
 	defer r.session.end()
 	if r.scan {
 		if err := refuseSockets(ctx, r.spec); err != nil {
@@ -218,6 +216,3 @@ func (r *run) capture() error {
 	}
 	return spool.Close()
 }
-
-var Dbg []string
-var E []time.Duration

@@ -3,7 +3,10 @@
 package sandbox
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"strings"
 	"testing"
 )
 
@@ -67,4 +70,43 @@ func TestGroupLifeCycle(t *testing.T) {
 	if err := g.remove(); err != nil {
 		t.Error(err)
 	}
+}
+
+// A command is born in a version 2 group too, where the host has one; here
+// without controllers, so nothing but the membership can be tested.
+func TestVersion2(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	must(t, err)
+	at := mountedAt(string(mounts), "", "/")
+	dir := fmt.Sprintf("%s/%s%d-%s-v2", at, groupPrefix, os.Getpid(), startTime(os.Getpid()))
+	if at == "" || os.Mkdir(dir, 0o755) != nil {
+		t.Skip("SKIPPED, no writable cgroup of version 2")
+	}
+	g := &group{made: []groupDir{{path: dir, v2: true}}}
+	d := without(t, controlled{})
+	s, err := Spec{Lower: t.TempDir(), Commands: []Command{{Argv: []string{"sh", "-c", "echo begun; sleep 60"}}}}.check()
+	must(t, err)
+	as := takeUID()
+	defer giveUID(as)
+	conf, userns, err := d.setup(s, as)
+	must(t, err)
+	conf.Cgroups = g.joins()
+	var procs string
+	s.Commands[0].Stdout = writer(func(p []byte) (int, error) {
+		text, _ := os.ReadFile(dir + "/cgroup.procs")
+		procs = string(text)
+		g.made[0].kill()
+		return len(p), nil
+	})
+	r := &run{spec: s, conf: conf, userns: userns, group: g}
+	err = r.do(context.Background())
+	if n := strings.Count(procs, "\n"); n < 3 {
+		t.Errorf("%d processes in the group: %q, %v", n, procs, err)
+	}
+	if r.result == nil || len(r.result.Commands) > 0 && r.result.Commands[0].ExitCode == 0 {
+		t.Errorf("the kill of the group had no effect: %+v", r.result)
+	}
+	must(t, g.remove())
 }

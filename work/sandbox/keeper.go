@@ -38,7 +38,6 @@ type keeper struct {
 
 // keep serves the parent until it hangs up and returns an exit code.
 func keep() int {
-	mark("enter")
 	if err := sealDescriptors(controlFD); err != nil {
 		fmt.Fprintln(os.Stderr, "keeper: seal descriptors:", err)
 		return 1
@@ -69,12 +68,10 @@ func (k *keeper) begin() error {
 		return fmt.Errorf("first request is %q", req.Op)
 	}
 	k.setup = req.Setup
-	mark("got setup")
 	a := answer{}
 	if err := k.build(&a); err != nil {
 		a.Failure = failed(err)
 	}
-	mark("applied")
 	return writeFrame(k.control, a)
 }
 
@@ -143,12 +140,4 @@ func wallOf(req request) <-chan time.Time {
 		return nil
 	}
 	return time.After(time.Duration(req.Wall) * time.Microsecond)
-}
-
-var last = time.Now()
-
-func mark(s string) {
-	n := time.Now()
-	fmt.Fprintf(os.Stderr, "%s %d\n", s, n.Sub(last).Microseconds())
-	last = n
 }

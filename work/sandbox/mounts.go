@@ -33,7 +33,6 @@ func (k *keeper) mountView(a *answer) error {
 		return fmt.Errorf("mount proc: %w", err)
 	}
 	unix.Umask(0o022)
-	mark("proc")
 	lower, err := cloneMount(k.setup.Lower)
 	if err != nil {
 		return err
@@ -50,7 +49,6 @@ func (k *keeper) mountView(a *answer) error {
 			return err
 		}
 	}
-	mark("clones")
 	if err := k.mountStage(); err != nil {
 		return err
 	}
@@ -64,16 +62,12 @@ func (k *keeper) mountView(a *answer) error {
 		}
 		k.binds = append(k.binds, Bind{Host: at, Inside: m.Inside})
 	}
-	mark("stage+lend")
 	if err := k.writeEtc(); err != nil {
 		return err
 	}
-	mark("etc")
 	if err := k.mountGoCache(cache, a); err != nil {
 		return err
 	}
-	mark("gocache")
-	defer mark("workspace")
 	return k.mountWorkspace(lower, a)
 }
 

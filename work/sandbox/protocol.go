@@ -62,7 +62,7 @@ type setup struct {
 	Mounts    []source `json:"mounts"`
 	DiskBytes int64    `json:"disk_bytes"`
 	Inodes    int64    `json:"inodes"`
-	Cgroups   []string `json:"cgroups"` // cgroup.procs files to join
+	Cgroups   joins    `json:"cgroups"`
 	Rlimits   rlimits  `json:"rlimits"`
 	// Single walls taken down, for the controls of tests.
 	ForceCopy  bool `json:"force_copy"`

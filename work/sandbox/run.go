@@ -88,7 +88,6 @@ func (k *keeper) start(req request) (*command, error) {
 }
 
 func (k *keeper) startConfined(c *command, req request, std []uintptr) error {
-	mark("run")
 	tmp, err := k.freshTmp()
 	if err != nil {
 		return err
@@ -119,22 +118,18 @@ func (k *keeper) startConfined(c *command, req request, std []uintptr) error {
 	if k.setup.Root {
 		attr.Sys.Credential = &syscall.Credential{Uid: uint32(k.setup.RunAs), Gid: uint32(k.setup.RunAs)}
 	}
-	mark("prep")
-	c.pid, err = syscall.ForkExec(k.setup.Bwrap, append([]string{"bwrap", "--args", "3", "--"}, req.Argv...), attr)
-	if err != nil {
+	if c.pid, err = k.fork(append([]string{"bwrap", "--args", "3", "--"}, req.Argv...), attr); err != nil {
 		statusR.Close()
 		return fmt.Errorf("start bwrap: %w", err)
 	}
-	mark("forkexec")
 	go readStatus(statusR, c)
 	go reap(c.pid, c.ended)
 	// bwrap does nothing before it has read its options: the time to put it
-	// into its groups and under its limits, before it has any child.
-	err = k.confine(c.pid)
+	// under its limits, before it has a child.
+	err = k.limit(c.pid)
 	if err == nil {
 		_, err = argsW.Write(nulJoin(bwrapArgs(v)))
 	}
-	mark("confined")
 	if err != nil {
 		k.killAll()
 		<-c.ended
@@ -142,13 +137,28 @@ func (k *keeper) startConfined(c *command, req request, std []uintptr) error {
 	return err
 }
 
-func (k *keeper) confine(pid int) error {
-	for _, procs := range k.setup.Cgroups {
-		if err := os.WriteFile(procs, []byte(strconv.Itoa(pid)), 0); err != nil {
-			return fmt.Errorf("join cgroup: %w", err)
+// fork starts bwrap inside of the run's control groups.
+func (k *keeper) fork(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
+	groups := k.setup.Cgroups
+	if groups.Into != "" {
+		dir, err := os.Open(groups.Into)
+		if err != nil {
+			return 0, err
 		}
+		defer dir.Close()
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(dir.Fd())
 	}
-	return k.limit(pid)
+	if err := moveThread(groups.Enter); err != nil {
+		return 0, errors.Join(err, moveThread(groups.Leave))
+	}
+	pid, err = syscall.ForkExec(k.setup.Bwrap, argv, attr)
+	if back := moveThread(groups.Leave); back != nil && err == nil {
+		// This process must not stay under limits that a command can exhaust.
+		kill(pid)
+		_, _ = syscall.Wait4(pid, nil, 0, nil)
+		return 0, back
+	}
+	return pid, err
 }
 
 // freshTmp replaces what the command before left in /tmp.

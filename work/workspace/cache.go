@@ -124,7 +124,7 @@ func (c *Cache) make(ctx context.Context, co *Checkout) error {
 	if err != nil {
 		return reason.Errorf(reason.InfrastructureFault, "%w", err)
 	}
-	defer os.RemoveAll(tmp)
+	defer removeAll(tmp)
 	if err := build(ctx, co.git, co.tree, tmp); err != nil {
 		return err
 	}
@@ -140,13 +140,16 @@ func (c *Cache) discard(tree string) error {
 	if err != nil {
 		return reason.Errorf(reason.InfrastructureFault, "%w", err)
 	}
-	defer os.RemoveAll(trash)
+	defer removeAll(trash)
 	err = os.Rename(c.entry(tree), filepath.Join(trash, tree))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return reason.Errorf(reason.InfrastructureFault, "discarding a checkout: %w", err)
 	}
 	return nil
 }
+
+// removeAll removes what nobody needs any more; what is left of it is found by the next sweep.
+func removeAll(dir string) { _ = os.RemoveAll(dir) }
 
 // Release ends the use of the checkout: it may be trimmed from now on.
 func (co *Checkout) Release() { co.release.Do(co.use.release) }

@@ -163,7 +163,7 @@ func openDirStack(root string) (*dirStack, error) {
 
 func (d *dirStack) close() {
 	for _, fd := range d.fds {
-		unix.Close(fd)
+		closeFD(fd)
 	}
 }
 
@@ -178,7 +178,7 @@ func (d *dirStack) enter(p string) (fd int, name string, err error) {
 		same++
 	}
 	for len(d.names) > same {
-		unix.Close(d.fds[len(d.fds)-1])
+		closeFD(d.fds[len(d.fds)-1])
 		d.fds, d.names = d.fds[:len(d.fds)-1], d.names[:len(d.names)-1]
 	}
 	for _, part := range want[same:] {

@@ -32,7 +32,7 @@ type treeComparer struct {
 
 func (c *treeComparer) compare(e indexEntry) (fileState, error) {
 	if CheckPath(e.path) != nil { // an index can hold what no tree may
-		return differs, nil
+		return differs, nil //nolint:nilerr // that is the answer
 	}
 	dir, name, err := c.files.enter(e.path)
 	if gone(err) {
@@ -52,10 +52,10 @@ func (c *treeComparer) compare(e indexEntry) (fileState, error) {
 	if link {
 		want = unix.S_IFLNK
 	}
-	if uint32(st.Mode)&unix.S_IFMT != want {
+	if modeOf(&st)&unix.S_IFMT != want {
 		return differs, nil
 	}
-	executable := uint32(st.Mode)&0o100 != 0
+	executable := modeOf(&st)&0o100 != 0
 	if e.mode != modeSymlink && c.source.config.fileMode && executable != (e.mode == modeExec) {
 		return differs, nil
 	}

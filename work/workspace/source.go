@@ -92,7 +92,7 @@ func (s *Source) probe(refs *refSnapshot, f func(git.Dir) error) error {
 	if err != nil {
 		return reason.Errorf(reason.InfrastructureFault, "making a scratch directory: %w", err)
 	}
-	defer os.RemoveAll(tmp)
+	defer removeAll(tmp)
 	d, err := git.Create(tmp, s.config.format)
 	if err != nil {
 		return reason.Errorf(reason.InfrastructureFault, "%w", err)

@@ -373,6 +373,25 @@ func TestPartialCloneIsMissingObjects(t *testing.T) {
 	})
 }
 
+// useAll reads every object of HEAD: commit and trees when it is resolved, blobs when it is checked out.
+func useAll(t *testing.T, r *repo) error {
+	t.Helper()
+	base, err := r.open().Resolve(t.Context(), "")
+	if err != nil {
+		return err
+	}
+	st, err := NewStore(t.Context(), t.TempDir(), r.open(), base)
+	if err != nil {
+		return err
+	}
+	defer st.Close()
+	co, err := newCache(t).Checkout(t.Context(), st, base.Tree)
+	if err == nil {
+		co.Release()
+	}
+	return err
+}
+
 func TestLostObjectsAreMissingObjects(t *testing.T) {
 	t.Parallel()
 	for _, rev := range []string{"HEAD", "HEAD^{tree}", "HEAD:a file"} {
@@ -381,16 +400,7 @@ func TestLostObjectsAreMissingObjects(t *testing.T) {
 		if err := os.Remove(r.path(".git/objects/" + id[:2] + "/" + id[2:])); err != nil {
 			t.Fatal(err)
 		}
-		base, err := r.open().Resolve(t.Context(), "")
-		if err == nil { // a lost blob is found by the checkout
-			var st *Store
-			if st, err = NewStore(t.Context(), t.TempDir(), r.open(), base); err == nil {
-				defer st.Close()
-				cache, _ := OpenCache(t.TempDir())
-				_, err = cache.Checkout(t.Context(), st, base.Tree)
-			}
-		}
-		wantCode(t, err, reason.ObjectsMissing)
+		wantCode(t, useAll(t, r), reason.ObjectsMissing)
 	}
 }
 
@@ -418,16 +428,7 @@ func TestObjectsThatLieAreFound(t *testing.T) {
 		if err := os.WriteFile(victim, content, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		base, err := r.open().Resolve(t.Context(), "")
-		if err == nil {
-			var st *Store
-			if st, err = NewStore(t.Context(), t.TempDir(), r.open(), base); err == nil {
-				defer st.Close()
-				cache, _ := OpenCache(t.TempDir())
-				_, err = cache.Checkout(t.Context(), st, base.Tree)
-			}
-		}
-		wantCode(t, err, reason.RepositoryInvalid)
+		wantCode(t, useAll(t, r), reason.RepositoryInvalid)
 	}
 }
 

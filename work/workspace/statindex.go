@@ -53,7 +53,7 @@ func writeStatIndex(dst, tree string, dirs []treeDir, size int64) error {
 	if err != nil {
 		return infrastructure(err)
 	}
-	defer unix.Close(fd)
+	defer closeFD(fd)
 	head := statHead{Tree: tree, Bytes: size}
 	var records bytes.Buffer
 	add := func(path string, perm uint32) error {
@@ -116,7 +116,7 @@ func statWithPerm(fd int, path string, perm uint32) (*unix.Stat_t, error) {
 	if err := unix.Fstatat(fd, path, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return nil, err
 	}
-	if perm == 0 || uint32(st.Mode)&0o7777 == perm {
+	if perm == 0 || modeOf(&st)&0o7777 == perm {
 		return &st, nil
 	}
 	if err := unix.Fchmodat(fd, path, perm, 0); err != nil {
@@ -124,6 +124,11 @@ func statWithPerm(fd int, path string, perm uint32) (*unix.Stat_t, error) {
 	}
 	err := unix.Fstatat(fd, path, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return &st, err
+}
+
+// modeOf is the type and the permissions of a file.
+func modeOf(st *unix.Stat_t) uint32 {
+	return uint32(st.Mode) //nolint:unconvert // 16 bits on some systems
 }
 
 // readIndexHead reads the first line only.

@@ -41,7 +41,7 @@ func NewStore(ctx context.Context, dir string, src *Source, base Baseline) (*Sto
 	d.Alternates = []string{src.objects()}
 	s := &Store{git: d, base: base, objects: objects{dir: d}, trees: map[string][]treeEntry{}}
 	if err := s.checkBaseline(ctx); err != nil {
-		s.Close()
+		s.close()
 		return nil, err
 	}
 	return s, nil
@@ -78,7 +78,7 @@ func (s *Store) scratch(seeing bool, f func(git.Dir) error) error {
 	if err != nil {
 		return reason.Errorf(reason.InfrastructureFault, "making a scratch directory: %w", err)
 	}
-	defer os.RemoveAll(tmp)
+	defer removeAll(tmp)
 	d, err := git.Create(tmp, s.git.Format)
 	if err != nil {
 		return reason.Errorf(reason.InfrastructureFault, "%w", err)
@@ -101,7 +101,7 @@ func copyShallowFile(from, to string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(to, "shallow"), b, 0o600)
+	return os.WriteFile(filepath.Join(to, "shallow"), b, 0o600) //nolint:gosec // both directories are ours
 }
 
 // write lays edits over a tree and stores what is new.

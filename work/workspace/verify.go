@@ -50,7 +50,7 @@ func (co *Checkout) Verify(ctx context.Context) error {
 	if err != nil {
 		return co.damaged("%w", err)
 	}
-	defer unix.Close(fd)
+	defer closeFD(fd)
 	chunks := slices.Collect(slices.Chunk(records, max(1, len(records)/min(4, runtime.GOMAXPROCS(0))+1)))
 	failures := make([]error, len(chunks))
 	var workers sync.WaitGroup
@@ -146,7 +146,7 @@ func listBelow(files *dirStack, dir string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
+	defer closeFD(fd)
 	return readNames(fd)
 }
 
@@ -159,7 +159,7 @@ func verifyEntry(format git.Format, files *dirStack, path string, e treeEntry) (
 	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
 		return false, err
 	}
-	kind, perm := uint32(st.Mode)&unix.S_IFMT, uint32(st.Mode)&0o7777
+	kind, perm := modeOf(&st)&unix.S_IFMT, modeOf(&st)&0o7777
 	switch e.mode {
 	case modeDir:
 		return kind == unix.S_IFDIR && perm == 0o755, nil

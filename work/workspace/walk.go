@@ -30,7 +30,7 @@ func statWalk(root string, skipDotGit bool) (statTree, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer unix.Close(fd)
+	defer closeFD(fd)
 	w := &walker{root: fd, queue: []string{""}, skipDotGit: skipDotGit, tree: statTree{}}
 	w.wake = sync.NewCond(&w.mu)
 	var workers sync.WaitGroup
@@ -88,7 +88,7 @@ func (w *walker) read(dir string) (stats dirStats, subdirs []string, err error) 
 		}
 		return unreadable(err), nil, nil
 	}
-	defer unix.Close(fd)
+	defer closeFD(fd)
 	names, err := readNames(fd)
 	if err != nil {
 		return unreadable(err), nil, nil
@@ -136,7 +136,7 @@ func openBelow(root int, dir string) (int, error) {
 		}
 		fd, err := unix.Openat(at, part, flags, 0)
 		if at != root {
-			unix.Close(at)
+			closeFD(at)
 		}
 		if err != nil || part == dir {
 			return fd, err
@@ -144,6 +144,9 @@ func openBelow(root int, dir string) (int, error) {
 		at, dir = fd, dir[len(part)+1:]
 	}
 }
+
+// closeFD closes a descriptor that was only read from.
+func closeFD(fd int) { _ = unix.Close(fd) }
 
 // readNames lists a directory in bytewise order.
 func readNames(fd int) ([]string, error) {
