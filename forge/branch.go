@@ -40,12 +40,12 @@ func Branch(ctx context.Context, dir, repo, branch string) (commit string, err e
 	if err != nil {
 		return "", fmt.Errorf("making a work directory: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }() // a temporary directory
 	store, err := workspace.NewStore(ctx, filepath.Join(work, "store.git"), source, base)
 	if err != nil {
 		return "", err
 	}
-	defer store.Close()
+	defer func() { _ = store.Close() }() // its directory goes anyway
 	patch, err := os.Open(filepath.Join(dir, evidence.PatchFile))
 	if err != nil {
 		return "", fmt.Errorf("reading the patch: %w", err)

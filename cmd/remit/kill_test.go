@@ -165,12 +165,12 @@ func checkKilled(t *testing.T, home string) {
 		audit := cli(t, home, "audit", row.SessionID)
 		_, _ = audit.Output()
 		code, audited := show.ProcessState.ExitCode(), audit.ProcessState.ExitCode()
-		switch {
-		case row.Phase == harness.Sealed:
+		switch row.Phase {
+		case harness.Sealed:
 			if row.Status != "pass" || code != 0 || audited != 0 {
 				t.Errorf("a sealed session: status %s, show %d, audit %d", row.Status, code, audited)
 			}
-		case row.Phase == harness.Interrupted:
+		case harness.Interrupted:
 			if row.Status != "" || row.StoppedAt == "" || code != 3 || !bytes.Contains(text, []byte("stopped at")) {
 				t.Errorf("an interrupted session: %+v, show %d\n%s", row, code, text)
 			}
@@ -238,8 +238,11 @@ func TestInterruptClosesTheRun(t *testing.T) {
 	scan := bufio.NewScanner(pipe)
 	for scan.Scan() {
 		if strings.Contains(scan.Text(), "READY") {
-			if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
-				t.Fatal(err)
+			// Twice, as timeout(1) does: to the process and to its group.
+			for range 2 {
+				if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"remit/work/engine/fake"
 	"remit/work/sandbox"
@@ -48,19 +49,33 @@ type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
+// insist is how long after the first signal another one ends the process: some
+// supervisors send each signal twice, to the process and to its group.
+const insist = time.Second
+
 // interruptible is cancelled by the first SIGINT, SIGTERM or SIGHUP, so that a
-// run can close its evidence. A second signal ends the process at once.
+// run can close its evidence. A later second signal ends the process at once.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
 	go func() {
-		select {
-		case first := <-signals:
-			signal.Stop(signals)
-			cancel(fmt.Errorf("signal: %s", first))
-		case <-ctx.Done():
+		var first time.Time
+		for {
+			select {
+			case s := <-signals:
+				switch {
+				case first.IsZero():
+					first = time.Now()
+					cancel(fmt.Errorf("signal: %s", s))
+				case time.Since(first) > insist:
+					os.Exit(1)
+				}
+			case <-done:
+				return
+			}
 		}
 	}()
-	return ctx, func() { signal.Stop(signals); cancel(nil) }
+	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
 }

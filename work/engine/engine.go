@@ -78,4 +78,8 @@ type End struct {
 	Complete bool   // the protocol ended as it should
 	Summary  string // the agent's own words
 	Problem  string // why it is not complete
+	// Rejected says that the agent's own reviewer turned the change down. It
+	// can only block a run; no review of its own makes one pass.
+	Rejected bool
+	Reason   string // the reviewer's words
 }

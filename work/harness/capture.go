@@ -58,11 +58,13 @@ func (r *run) writePatch(ctx context.Context) (evidence.PatchCaptured, error) {
 	}
 	sum := sha256.New()
 	n := new(counter)
-	r.changed, err = r.store.Diff(ctx, r.base.Tree, im.Tree, io.MultiWriter(f, sum, n))
+	r.changed, err = r.store.Diff(ctx, r.base.Tree, im.Tree, io.MultiWriter(artifactWriter{f, evidence.PatchFile}, sum, n))
 	if closeErr := f.Close(); err == nil && closeErr != nil {
 		err = writeFailure(evidence.PatchFile, closeErr)
 	}
 	if err != nil {
+		// Half a patch applies nowhere, and the evidence may need its space.
+		_ = os.Remove(f.Name())
 		return out, fmt.Errorf("writing the patch: %w", err)
 	}
 	r.patched.sha256, r.patched.bytes = "sha256:"+hex.EncodeToString(sum.Sum(nil)), n.n

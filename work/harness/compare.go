@@ -83,8 +83,12 @@ func (s Session) Report() (*evidence.Report, error) {
 
 // eventLine is progress of the verifier for a person.
 func eventLine(e verify.Event) string {
-	if e.Kind == verify.CommandFinished {
-		return fmt.Sprintf("verify %s: command %d exited with %d after %d ms", e.Run, e.Command+1, e.ExitCode, e.DurationMS)
+	what := e.Run
+	if what == verify.TreeControl {
+		what = "control (a planted test that must fail)"
 	}
-	return fmt.Sprintf("verify %s: %s", e.Run, e.Kind)
+	if e.Kind == verify.CommandFinished {
+		return fmt.Sprintf("verify %s: command %d exited with %d after %d ms", what, e.Command+1, e.ExitCode, e.DurationMS)
+	}
+	return fmt.Sprintf("verify %s: %s", what, e.Kind)
 }

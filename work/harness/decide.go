@@ -40,7 +40,7 @@ func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*ev
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close()
+	defer func() { _ = w.Close() }() // it is synced before anything depends on it
 	now := clock()
 	if _, err := w.Append(journal.Step{StepID: "outcome", Name: evidence.StepOutcome, Status: journal.Completed, StartedAt: now, CompletedAt: now,
 		Outputs: evidence.Outcome{Outcome: outcome, Reason: why, Actor: actor}}); err != nil {

@@ -72,6 +72,9 @@ func (r *run) runEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := available(inv); err != nil {
+		return err
+	}
 	argv := displayArgv(inv.Argv)
 	argvDigest, err := canon.DigestOf(argv)
 	if err != nil {
@@ -95,18 +98,29 @@ func (r *run) runEngine(ctx context.Context) error {
 		state, detail = journal.Failed, r.scrub(runErr.Error())
 	}
 	s.end(state, finished, detail)
-	if err != nil {
-		return err
-	}
 	if res != nil {
 		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 		defer cancel()
-		if captureErr := r.importChanges(keep, res.Changes); captureErr != nil {
-			return captureErr
+		if captureErr := r.importChanges(keep, res.Changes); err == nil {
+			err = captureErr
 		}
+	}
+	if err != nil {
+		return err
 	}
 	if runErr != nil {
 		return fmt.Errorf("running the engine: %w", runErr)
+	}
+	return nil
+}
+
+// available refuses an invocation that lends a file which is not there: the
+// agent could not be what its identity says.
+func available(inv *engine.Invocation) error {
+	for _, b := range inv.Binds {
+		if _, err := os.Stat(b.Host); err != nil {
+			return reason.Errorf(reason.ProviderUnavailable, "the file that the engine needs at %q cannot be lent to the sandbox: %w", b.Inside, err)
+		}
 	}
 	return nil
 }
@@ -141,6 +155,10 @@ func (r *run) engineFinished(res *sandbox.Result, out *streams, took time.Durati
 	}
 	end, err := out.finish(r, f)
 	f.Summary = end.Summary
+	if end.Rejected {
+		why := cutText(end.Reason, maxSummary)
+		r.review = &why
+	}
 	f.StdoutSHA256, f.StdoutBytes = out.stdout.digest(), out.stdout.size
 	f.StderrSHA256, f.StderrBytes = out.stderr.digest(), out.stderr.size
 	if runErr == nil {

@@ -89,7 +89,10 @@ func (r *run) eligibilityRequest() eligibility.Request {
 		driver = r.opened.Host.Sandbox.Driver
 	}
 	approval := eligibility.ApprovalNone
-	if r.Approver != "" {
+	switch {
+	case r.Denier != "":
+		approval = eligibility.ApprovalDenied
+	case r.Approver != "":
 		approval = eligibility.ApprovalGranted
 	}
 	return eligibility.Request{
@@ -115,14 +118,19 @@ func decisionBlockers(d eligibility.Decision) []evidence.Blocker {
 	return append(specific, general...)
 }
 
-// approval journals the request for an approval and the grant, if any.
+// approval journals the request for an approval and the answer, if there is
+// one. A denial counts even if nobody had to be asked, and against a grant.
 func (r *run) approval() {
-	if !r.opened.ApprovalRequired {
+	if !r.opened.ApprovalRequired && r.Denier == "" {
 		return
 	}
 	a := evidence.Approval{Scope: strings.Join(r.Contract.AllowedPaths, " "), MutationMode: r.opened.MutationMode, ContractSHA256: r.opened.ContractSHA256}
 	r.note(evidence.StepApprovalRequested, "approval", journal.Completed, nil, a)
-	if r.Approver != "" {
+	switch {
+	case r.Denier != "":
+		a.Actor = r.Denier
+		r.note(evidence.StepApprovalDenied, "approval", journal.Denied, nil, a)
+	case r.Approver != "":
 		a.Actor = r.Approver
 		r.note(evidence.StepApprovalGranted, "approval", journal.Completed, nil, a)
 	}

@@ -30,18 +30,14 @@ func (r *run) keepHeldOut() ([]tree.Change, error) {
 		if r.artifact[name] {
 			continue
 		}
-		content, err := os.ReadFile(filepath.Join(r.Contract.Dir, filepath.FromSlash(h.Source)))
+		content, err := readHeldOut(r.Contract.Dir, h.Source)
 		if err != nil {
 			return nil, fmt.Errorf("reading the held-out test %q: %w", h.Source, err)
 		}
 		if canon.Digest(content) != h.SHA256 {
 			return nil, reason.Errorf(reason.ArtifactDigest, "the held-out test %q changed while the run went on", h.Source)
 		}
-		file := filepath.Join(r.session.Dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return nil, writeFailure(name, err)
-		}
-		if err := os.WriteFile(file, content, 0o600); err != nil {
+		if err := r.writeHeldOut(name, content); err != nil {
 			return nil, writeFailure(name, err)
 		}
 		if err := r.recordArtifact(name); err != nil {
@@ -49,6 +45,37 @@ func (r *run) keepHeldOut() ([]tree.Change, error) {
 		}
 	}
 	return heldOutFrom(os.DirFS(r.session.Dir), r.Contract)
+}
+
+// readHeldOut never follows a link out of the task file's directory.
+func readHeldOut(dir, source string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(filepath.FromSlash(source))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxHeldOut+1))
+	if err == nil && len(content) > maxHeldOut {
+		err = fmt.Errorf("is larger than %d bytes", maxHeldOut)
+	}
+	return content, err
+}
+
+func (r *run) writeHeldOut(name string, content []byte) error {
+	root, err := os.OpenRoot(r.session.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	if err := root.MkdirAll(HeldOutDir, 0o700); err != nil {
+		return err
+	}
+	return root.WriteFile(filepath.FromSlash(name), content, 0o600)
 }
 
 // heldOutFrom takes the held-out tests of a contract from its evidence and

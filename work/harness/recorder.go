@@ -24,6 +24,9 @@ type recorder struct {
 	w        *journal.Writer
 	clock    func() time.Time
 	progress Progress
+	// fault stands between the pipeline and its journal. Only the
+	// fault-injecting engine brings one; see faulty.Engine.
+	fault func(journal.Step) []journal.Step
 
 	mu  sync.Mutex
 	err error
@@ -69,11 +72,17 @@ func (r *recorder) tell(name, status, detail string) {
 func (r *recorder) append(s journal.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.err != nil {
-		return
+	steps := []journal.Step{s}
+	if r.fault != nil {
+		steps = r.fault(s)
 	}
-	if _, err := r.w.Append(s); err != nil {
-		r.err = fmt.Errorf("writing the journal: %w", err)
+	for _, s := range steps {
+		if r.err != nil {
+			return
+		}
+		if _, err := r.w.Append(s); err != nil {
+			r.err = fmt.Errorf("writing the journal: %w", err)
+		}
 	}
 }
 

@@ -62,12 +62,12 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a work directory: %w", err)
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }() // a temporary directory
 	store, err := workspace.NewStore(ctx, filepath.Join(work, "store.git"), source, base)
 	if err != nil {
 		return nil, err
 	}
-	defer store.Close()
+	defer func() { _ = store.Close() }() // its directory goes anyway
 	patch, err := req.Evidence.Open(evidence.PatchFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the patch: %w", err)

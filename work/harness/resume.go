@@ -48,13 +48,13 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer w.Close()
+	defer func() { _ = w.Close() }() // it is synced before anything depends on it
 	r := &run{session: req.Session, artifact: map[string]bool{}, recorder: &recorder{w: w, clock: req.Clock, progress: req.Progress}}
 	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1}
 	if err := r.recall(req.Repo); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(r.work)
+	defer func() { _ = os.RemoveAll(r.work) }() // what stays is swept by the next run
 	if r.sealed() {
 		return r.outcome()
 	}
@@ -149,22 +149,22 @@ func (r *run) adopt() error {
 			}
 		}
 	}
-	return filepath.WalkDir(r.session.Dir, func(path string, d fs.DirEntry, err error) error {
+	root, err := os.OpenRoot(r.session.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
-		rel, err := filepath.Rel(r.session.Dir, path)
-		if err != nil {
-			return err
-		}
-		name := filepath.ToSlash(rel)
 		switch {
 		case name == evidence.JournalFile || r.artifact[name]:
 			return nil
 		case strings.HasPrefix(name, evidence.BackendDir+"/"), strings.HasPrefix(name, HeldOutDir+"/"), name == evidence.PatchFile:
 			return r.recordArtifact(name)
 		}
-		return os.Remove(path) // a projection, written before its time
+		return root.Remove(name) // a projection, written before its time
 	})
 }
 

@@ -18,6 +18,7 @@ import (
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/work/engine"
+	"remit/work/engine/faulty"
 	"remit/work/sandbox"
 	"remit/work/workspace"
 )
@@ -36,6 +37,9 @@ type Request struct {
 	ExplicitNone bool
 	// Approver is who approved this contract, "" when nobody did.
 	Approver string
+	// Denier is who refused the approval. A denial is terminal: it wins over a
+	// grant, and blocks a contract that asked for no approval as well.
+	Denier   string
 	Repeat   int // verifier repetitions, at least 1
 	Build    evidence.Build
 	Progress Progress
@@ -63,6 +67,7 @@ type run struct {
 	changed  []workspace.FileChange
 	links    map[string]string // symlinks that the engine left: path to target
 	paths    []string          // what the engine's process changed, before any rule
+	review   *string           // why the engine's own reviewer rejected the change, nil if it did not
 	opened   evidence.RunOpened
 	artifact map[string]bool // blobs already recorded
 }
@@ -89,8 +94,11 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	if err := r.create(); err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(r.work)
-	defer r.w.Close()
+	defer func() { _ = os.RemoveAll(r.work) }() // what stays is swept by the next run
+	defer func() { _ = r.w.Close() }()          // it is synced before anything depends on it
+	if f, ok := req.Engine.(*faulty.Engine); ok {
+		r.fault = f.JournalFault()
+	}
 	r.pipeline(ctx)
 	return r.seal()
 }
@@ -225,14 +233,14 @@ func (r *run) keepWork(ctx context.Context) {
 
 // stop records why the pipeline ended early, unless a step already has.
 func (r *run) stop(ctx context.Context, err error) {
-	if err == errStopped && ctx.Err() == nil {
+	if errors.Is(err, errStopped) && ctx.Err() == nil {
 		return
 	}
 	blocker := evidence.Blocker{Code: reason.InfrastructureFault, Message: "the run could not go on", Evidence: evidence.TraceFile}
 	switch {
 	case ctx.Err() != nil:
 		blocker.Code, blocker.Message = reason.Cancelled, "the run was cancelled"
-		if cause := context.Cause(ctx); cause != nil && cause != context.Canceled {
+		if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 			blocker.Message += ": " + r.scrub(cause.Error())
 		}
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -110,7 +111,7 @@ func (r *run) startedAt() time.Time {
 // seal completes the evidence: the blobs that every session has, the verdict,
 // the projections and, last, the manifest.
 func (r *run) seal() (*Outcome, error) {
-	if err := r.completeBlobs(); err != nil {
+	if err := errors.Join(r.completeBlobs(), r.mark()); err != nil {
 		r.note(evidence.StepStopped, "blobs", journal.Failed, nil, blockersOnly{[]evidence.Blocker{writeBlocker(r, err)}})
 	}
 	if err := r.complete(); err != nil {
@@ -204,6 +205,20 @@ func writeAndSeal(s Session, entries []journal.Entry) error {
 func writeFailure(name string, err error) error {
 	e := reason.Errorf(reason.ArtifactWriteFailure, "writing %s: %w", name, err)
 	return e.WithHint("free some space or repair the permissions of REMIT_HOME, then run again")
+}
+
+// artifactWriter names the artifact in the error of a failed write.
+type artifactWriter struct {
+	w    io.Writer
+	name string
+}
+
+func (a artifactWriter) Write(p []byte) (int, error) {
+	n, err := a.w.Write(p)
+	if err != nil {
+		err = writeFailure(a.name, err)
+	}
+	return n, err
 }
 
 func writeBlocker(r *run, err error) evidence.Blocker {

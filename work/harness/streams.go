@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
+	"errors"
 	"hash"
 	"os"
 	"path/filepath"
@@ -37,41 +37,42 @@ type streams struct {
 	calls          *calls
 }
 
-// openStreams opens the raw files. An engine without a protocol is one tool
-// call, from its start to its end.
+// openStreams opens the raw files, and only then takes the first event: a call
+// that is open here has an end. An engine without a protocol is one tool call,
+// from its start to its end.
 func (r *run) openStreams(inv *engine.Invocation, argv []string) (*streams, error) {
-	dir := filepath.Join(r.session.Dir, evidence.BackendDir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making %s: %w", evidence.BackendDir, err)
-	}
 	out := &streams{calls: &calls{r: r, open: map[string]time.Time{}}}
-	var onStdout func([]byte)
-	if inv.Protocol != nil {
-		out.protocol = inv.Protocol(out.calls.event)
-		onStdout = out.protocol.Line
-	} else {
-		params, err := json.Marshal(map[string]any{"argv": argv})
-		if err != nil {
-			return nil, err
-		}
-		out.calls.event(engine.Event{Kind: engine.ToolCall, ID: wholeCommand, Tool: "command", Params: params})
-		onStdout = r.output
+	if err := os.MkdirAll(filepath.Join(r.session.Dir, evidence.BackendDir), 0o700); err != nil {
+		return nil, writeFailure(evidence.BackendDir, err)
 	}
 	var err error
-	if out.stdout, err = newStream(filepath.Join(dir, "stdout.log"), onStdout); err != nil {
+	if out.stdout, err = newStream(r.session, stdoutFile, r.output); err != nil {
 		return nil, err
 	}
-	if out.stderr, err = newStream(filepath.Join(dir, "stderr.log"), r.output); err != nil {
-		_ = out.stdout.close() // the first error is the one to tell
+	if out.stderr, err = newStream(r.session, stderrFile, r.output); err != nil {
+		// The first error is the one to tell.
+		_ = out.stdout.close()
+		_ = os.Remove(out.stdout.file.Name())
 		return nil, err
 	}
+	if inv.Protocol != nil {
+		out.protocol = inv.Protocol(out.calls.event)
+		out.stdout.on = out.protocol.Line
+		return out, nil
+	}
+	params, err := json.Marshal(map[string]any{"argv": argv})
+	if err != nil {
+		return nil, err
+	}
+	out.calls.event(engine.Event{Kind: engine.ToolCall, ID: wholeCommand, Tool: "command", Params: params})
 	return out, nil
 }
 
 // wholeCommand is the id of the tool call that is the whole process.
 const wholeCommand = "call_1"
 
-// finish closes the streams, ends what is open and records the raw files.
+// finish closes the streams, ends what is open and records the raw files. What
+// a full disk left of them is recorded too, and the failure told.
 func (s *streams) finish(r *run, f evidence.EngineFinished) (engine.End, error) {
 	errs := []error{s.stdout.close(), s.stderr.close()}
 	end := engine.End{Complete: true}
@@ -84,14 +85,12 @@ func (s *streams) finish(r *run, f evidence.EngineFinished) (engine.End, error) 
 	}
 	s.calls.abandon()
 	for i, name := range []string{stdoutFile, stderrFile} {
-		if errs[i] == nil {
-			errs[i] = r.recordArtifact(name)
-		}
 		if errs[i] != nil {
-			return end, fmt.Errorf("keeping the engine's output: %w", errs[i])
+			errs[i] = writeFailure(name, errs[i])
 		}
+		errs[i] = errors.Join(errs[i], r.recordArtifact(name))
 	}
-	return end, nil
+	return end, errors.Join(errs...)
 }
 
 // output passes a line to the progress view.
@@ -162,10 +161,10 @@ type stream struct {
 	err  error
 }
 
-func newStream(path string, on func([]byte)) (*stream, error) {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+func newStream(s Session, name string, on func([]byte)) (*stream, error) {
+	f, err := os.OpenFile(filepath.Join(s.Dir, filepath.FromSlash(name)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("keeping the engine's output: %w", err)
+		return nil, writeFailure(name, err)
 	}
 	return &stream{file: f, sum: sha256.New(), on: on}, nil
 }

@@ -27,6 +27,9 @@ func verifierIdentity() evidence.VerifierIdentity {
 // tree: the patch as it was written is applied to the baseline by git, and
 // must give the very tree that was captured.
 func (r *run) verify(ctx context.Context) error {
+	if r.review != nil {
+		return r.reviewerRejected()
+	}
 	changes, err := r.applied(ctx)
 	if err != nil {
 		return err
@@ -60,6 +63,16 @@ func (r *run) verify(ctx context.Context) error {
 	return nil
 }
 
+// reviewerRejected closes the verification of a change that the engine's own
+// reviewer turned down: nobody stands behind it, so it is not judged.
+func (r *run) reviewerRejected() error {
+	blocker := evidence.Blocker{Code: reason.ReviewerRejected, Message: "the engine's own reviewer rejected the change: " + *r.review, Evidence: stdoutFile}
+	r.note(evidence.StepVerification, evidence.PlanVerify, journal.Denied, nil, evidence.VerificationCompleted{
+		Status: evidence.StatusBlocked, TestsRule: string(r.Contract.Tests), Verifier: verifierIdentity(), Blockers: []evidence.Blocker{blocker}})
+	r.tell(evidence.StepVerification, "denied", blocker.Message)
+	return errStopped
+}
+
 // applied gives the changes that patch.diff makes to the baseline.
 func (r *run) applied(ctx context.Context) ([]tree.Change, error) {
 	patch, err := os.Open(filepath.Join(r.session.Dir, evidence.PatchFile))
@@ -80,7 +93,7 @@ func (r *run) applied(ctx context.Context) ([]tree.Change, error) {
 func (r *run) verifyPlan(changes, held []tree.Change, log *os.File) verify.Plan {
 	return verify.Plan{
 		Lower: r.checkout.Dir, Patch: changes, HeldOut: held, Tests: string(r.Contract.Tests), Commands: r.Contract.VerificationCommands,
-		Repeat: max(1, r.Repeat), Limits: limitsOf(r.Contract), Log: log, Scratch: r.work,
+		Repeat: max(1, r.Repeat), Limits: limitsOf(r.Contract), Log: artifactWriter{log, evidence.TestLogFile}, Scratch: r.work,
 		OnEvent: func(e verify.Event) { r.output([]byte(eventLine(e))) },
 	}
 }

@@ -200,13 +200,14 @@ func (a *applier) fill(ctx context.Context) error {
 			ids = append(ids, e.ID)
 		}
 	}
-	sizes, err := a.store.sizes(ctx, ids)
+	blobs, err := a.store.load(ctx, ids)
 	if err != nil {
 		return err
 	}
 	var copies []git.Edit
-	for id, size := range sizes {
-		copies = append(copies, git.Edit{Path: id, Mode: "100644", Size: size, Content: a.store.opener(ctx, id, size)})
+	for id, e := range blobs {
+		e.Path, e.Mode = id, "100644"
+		copies = append(copies, e)
 	}
 	if _, err := a.dir.Import(ctx, a.dir.Format.EmptyTree(), copies, git.Commit{}); err != nil {
 		return fmt.Errorf("copying what the patch builds on: %w", err)
@@ -227,7 +228,7 @@ func (a *applier) edits(ctx context.Context, made *objects, after []git.IndexEnt
 			ids = append(ids, e.ID)
 		}
 	}
-	sizes, err := made.sizes(ctx, ids)
+	blobs, err := made.load(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -237,7 +238,9 @@ func (a *applier) edits(ctx context.Context, made *objects, after []git.IndexEnt
 		case e.Mode == "160000":
 			writes = append(writes, git.Edit{Path: e.Path, Mode: e.Mode, ID: e.ID})
 		default:
-			writes = append(writes, git.Edit{Path: e.Path, Mode: e.Mode, Size: sizes[e.ID], Content: made.opener(ctx, e.ID, sizes[e.ID])})
+			edit := blobs[e.ID]
+			edit.Path, edit.Mode = e.Path, e.Mode
+			writes = append(writes, edit)
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(a.before)) {

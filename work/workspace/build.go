@@ -17,7 +17,7 @@ import (
 
 const (
 	// MaxCheckoutBytes bounds what a tree may expand to: a blob that is named a million times is stored once.
-	MaxCheckoutBytes = 64 << 30
+	MaxCheckoutBytes = 32 << 30
 	// maxQueued is the largest blob that a writer gets in memory; larger ones are written while they are read.
 	maxQueued = 1 << 20
 	queued    = 64

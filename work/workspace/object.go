@@ -35,7 +35,16 @@ type treeEntry struct {
 	id   string
 }
 
-// parseTree reads a tree object strictly: known modes, names that may exist, order as git sorts, no name twice.
+// sortKey is what git sorts by: directories come as if a slash followed.
+func (e treeEntry) sortKey() string {
+	if e.mode == modeDir {
+		return e.name + "/"
+	}
+	return e.name
+}
+
+// parseTree reads a tree object strictly: known modes, names that are one component, order as git sorts, no name
+// twice. Whether a name may exist is for the caller to ask, who knows its path.
 func parseTree(format git.Format, raw []byte) ([]treeEntry, error) {
 	var entries []treeEntry
 	var last string // sort key of the entry before
@@ -45,10 +54,7 @@ func parseTree(format git.Format, raw []byte) ([]treeEntry, error) {
 		if err != nil {
 			return nil, err
 		}
-		key := e.name
-		if e.mode == modeDir {
-			key += "/" // how git sorts directories
-		}
+		key := e.sortKey()
 		if last != "" && key <= last {
 			return nil, fmt.Errorf("entry %q is out of order", e.name)
 		}
@@ -83,6 +89,9 @@ func parseTreeEntry(format git.Format, raw []byte) (e treeEntry, rest []byte, er
 	case modeDir, modeFile, modeGroup, modeExec, modeSymlink, modeGitlink:
 	default:
 		return e, nil, fmt.Errorf("mode %q of %q", mode, name)
+	}
+	if len(name) == 0 || bytes.IndexByte(name, '/') >= 0 {
+		return e, nil, fmt.Errorf("name %q", name)
 	}
 	e.name = string(name)
 	e.id = git.Hex(rest[:format.Size()])

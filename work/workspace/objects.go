@@ -3,15 +3,21 @@ package workspace
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"remit/work/git"
 )
 
-// maxHeld is the largest blob that is read into memory at once; larger ones are streamed by a process of their own.
-const maxHeld = 4 << 20
+const (
+	// maxHeld is the largest blob that is read into memory at once; larger ones are streamed by a process of their own.
+	maxHeld = 4 << 20
+	// maxLoaded bounds what load keeps in memory.
+	maxLoaded = 64 << 20
+)
 
 // objects reads from a git directory through one long-lived process. It is safe for concurrent use.
 type objects struct {
@@ -96,6 +102,32 @@ func (o *objects) stream(ctx context.Context, id string) io.ReadCloser {
 		w.CloseWithError(err)
 	}()
 	return r
+}
+
+// load reads blobs that are needed at once, in one go. It returns for each id its size and how to open it; small ones
+// are in memory then.
+func (o *objects) load(ctx context.Context, ids []string) (map[string]git.Edit, error) {
+	loaded := make(map[string]git.Edit, len(ids))
+	if len(ids) == 0 {
+		return loaded, nil
+	}
+	unique := slices.Compact(slices.Sorted(slices.Values(ids)))
+	total := int64(0)
+	err := o.with(ctx, func(b *git.Batch) error {
+		return b.Each(unique, func(obj git.Object, r io.Reader) error {
+			e := git.Edit{Size: obj.Size, Content: o.opener(ctx, obj.ID, obj.Size)}
+			if total += obj.Size; obj.Size <= maxHeld && total <= maxLoaded {
+				content := make([]byte, obj.Size)
+				if _, err := io.ReadFull(r, content); err != nil && !errors.Is(err, io.EOF) {
+					return fmt.Errorf("reading object %s: %w", obj.ID, err)
+				}
+				e.Content = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
+			}
+			loaded[obj.ID] = e
+			return nil
+		})
+	})
+	return loaded, err
 }
 
 // sizes asks for the sizes of blobs, each id once.

@@ -101,6 +101,17 @@ func (s *Store) readDir(ctx context.Context, id string) ([]treeEntry, error) {
 	return entries, nil
 }
 
+// lookup finds a name by bisection. Directories are sorted as if a slash followed, so there are two places to look.
+func lookup(entries []treeEntry, name string) (treeEntry, bool) {
+	for _, key := range []string{name, name + "/"} {
+		k, ok := slices.BinarySearchFunc(entries, key, func(e treeEntry, key string) int { return strings.Compare(e.sortKey(), key) })
+		if ok {
+			return entries[k], true
+		}
+	}
+	return treeEntry{}, false
+}
+
 // found is where a path leads in a tree.
 type found struct {
 	entry treeEntry // mode 0: nothing
@@ -117,16 +128,16 @@ func (s *Store) find(ctx context.Context, tree, path string) (found, error) {
 		if err != nil {
 			return found{}, err
 		}
-		k := slices.IndexFunc(entries, func(e treeEntry) bool { return e.name == name })
+		e, ok := lookup(entries, name)
 		switch {
-		case k < 0:
+		case !ok:
 			return found{}, nil
 		case i == len(parts)-1:
-			return found{entry: entries[k]}, nil
-		case entries[k].mode != modeDir:
-			return found{blockerPath: strings.Join(parts[:i+1], "/"), blocker: entries[k]}, nil
+			return found{entry: e}, nil
+		case e.mode != modeDir:
+			return found{blockerPath: strings.Join(parts[:i+1], "/"), blocker: e}, nil
 		}
-		id = entries[k].id
+		id = e.id
 	}
 	return found{}, reason.Errorf(reason.PathUnrepresentable, "path %q is empty", path)
 }

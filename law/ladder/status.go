@@ -1,0 +1,113 @@
+package ladder
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// StatusSchema names the control summary.
+const StatusSchema = "remit.ladder.status.v1"
+
+// The states of a stage in the control summary.
+const (
+	NotProven = "not proven"
+	Unchecked = "recorded, not checked" // a record is there, and this version cannot check it: it counts for nothing
+)
+
+// The positions that no evidence changes by itself.
+const (
+	NotCandidate = "not-candidate"
+	NotPromoted  = "not-promoted"
+	NotDecided   = "not_decided"
+)
+
+// Record is a file that claims something of an engine.
+type Record struct {
+	Path   string `json:"path"` // relative to REMIT_HOME
+	SHA256 string `json:"sha256"`
+}
+
+// MatrixRecord is the last full failure matrix that was kept.
+type MatrixRecord struct {
+	Record
+	Status     string `json:"status"`
+	Held       int    `json:"held"`
+	Total      int    `json:"total"`
+	FinishedAt string `json:"finished_at"`
+}
+
+// Records are what is kept of one engine.
+type Records struct {
+	Engine string
+	Matrix *MatrixRecord
+	Proofs map[int][]Record // by stage
+}
+
+// Status is the control summary: what is shown, what is not, what comes next.
+// It holds no secret, no address and nothing of a target.
+type Status struct {
+	Schema string `json:"schema"`
+	// RuntimeDefaultActivation is false, always: candidate status is evidence,
+	// and making an engine the default is a recorded decision outside of it.
+	RuntimeDefaultActivation bool           `json:"runtime_default_activation"`
+	DefaultValidationLane    string         `json:"default_validation_lane"`
+	CorePromotionStatus      string         `json:"core_promotion_status"`
+	DecisionStatus           string         `json:"decision_status"`
+	Stages                   []Stage        `json:"stages"`
+	Engines                  []EngineStatus `json:"engines"`
+}
+
+// EngineStatus is one engine's place on the ladder.
+type EngineStatus struct {
+	Engine          string        `json:"engine"`
+	ProvenStage     int           `json:"proven_stage"` // 0: none
+	CandidateStatus string        `json:"candidate_status"`
+	Stages          []StageStatus `json:"stages"`
+	Matrix          *MatrixRecord `json:"matrix"` // null: none recorded
+	NextAction      string        `json:"next_action"`
+}
+
+// StageStatus is what is shown of one stage.
+type StageStatus struct {
+	Stage  int      `json:"stage"`
+	Name   string   `json:"name"`
+	State  string   `json:"state"`
+	Proofs []Record `json:"proofs"`
+}
+
+// Summarize makes the control summary of the engines whose records are given.
+func Summarize(engines []Records) Status {
+	s := Status{Schema: StatusSchema, DefaultValidationLane: "fake", CorePromotionStatus: NotPromoted, DecisionStatus: NotDecided,
+		Stages: Stages(), Engines: []EngineStatus{}}
+	for _, r := range engines {
+		s.Engines = append(s.Engines, summarize(r))
+	}
+	return s
+}
+
+func summarize(r Records) EngineStatus {
+	e := EngineStatus{Engine: r.Engine, CandidateStatus: NotCandidate, Matrix: r.Matrix, NextAction: nextAction(r)}
+	for _, stage := range stages {
+		st := StageStatus{Stage: stage.Number, Name: stage.Name, State: NotProven, Proofs: slices.Clone(r.Proofs[stage.Number])}
+		if st.Proofs == nil {
+			st.Proofs = []Record{}
+		}
+		if len(st.Proofs) > 0 {
+			st.State = Unchecked
+		}
+		e.Stages = append(e.Stages, st)
+	}
+	return e
+}
+
+func nextAction(r Records) string {
+	run := fmt.Sprintf("run `remit ladder matrix --engine %s`", r.Engine)
+	switch {
+	case r.Matrix == nil:
+		return run + " and read what it says"
+	case r.Matrix.Status != "pass":
+		return fmt.Sprintf("the last failure matrix is %s with %d of %d rows held: %s again when the cause is gone", r.Matrix.Status, r.Matrix.Held, r.Matrix.Total, run)
+	}
+	return strings.Join([]string{"the failure matrix holds", "this version records no stage proofs, so no stage above what is built in is open"}, "; ")
+}

@@ -1,0 +1,127 @@
+// Package faulty wraps an engine and injects one real fault into its work. The
+// failure matrix uses it to show that the pipeline fails closed.
+//
+// Nothing here fakes a report. The wrapped engine's own process runs in the
+// sandbox, with a shell around it that does what a broken or hostile agent
+// would do ([Fault.Before], [Fault.After]); or its invocation is made
+// impossible; or the host gets a full disk under the files that the harness is
+// about to write ([FullDisk]); or a step is kept away from the journal
+// ([DropStep]). What the pipeline makes of it is the pipeline's own doing.
+//
+// A run under a fault can never be taken for another: the fault stands in the
+// engine's version and digest, and so in run_id. Only this concrete type can
+// come between the pipeline and its journal; an engine cannot become able to
+// do that by having a method of some name.
+package faulty
+
+import (
+	"context"
+	"strings"
+
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/work/engine"
+	"remit/work/sandbox"
+)
+
+// insideNeeds is where the agent finds the file that it depends on.
+const insideNeeds = "/opt/remit/lib/dependency"
+
+// Fault is one thing that goes wrong. The zero value is no fault.
+type Fault struct {
+	// Name identifies the fault in the evidence.
+	Name string
+	// Before and After are shell commands around the agent, at the root of the
+	// workspace. The agent's exit code stays.
+	Before, After string
+	// Elsewhere lets the agent work in a copy that is thrown away: it reports
+	// success truthfully, and the workspace does not change.
+	Elsewhere bool
+	// Program takes the place of the agent's program.
+	Program string
+	// Needs is a host file that the agent depends on and that is lent to it.
+	Needs string
+	// Review is the verdict that the agent's reviewer prints at the end:
+	// Approved, Rejected, or "" when there is no reviewer.
+	Review string
+	// Host is called when the harness asks how to start the engine, with the
+	// session open and no output file made.
+	Host func() error
+	// Journal gets every step on its way to the journal and returns what is
+	// written in its place. It is called from one goroutine at a time.
+	Journal func(journal.Step) []journal.Step
+}
+
+// Engine is an engine under a fault.
+type Engine struct {
+	Inner engine.Engine
+	Fault Fault
+}
+
+// Identity is the wrapped engine's, marked with the fault.
+func (e *Engine) Identity(ctx context.Context) (evidence.EngineIdentity, error) {
+	id, err := e.Inner.Identity(ctx)
+	if err != nil || e.Fault.Name == "" {
+		return id, err
+	}
+	if id.SHA256, err = canon.DigestOf(map[string]any{"engine": id, "fault": e.Fault.described()}); err != nil {
+		return id, err
+	}
+	id.Version += "+fault." + e.Fault.Name
+	return id, nil
+}
+
+// described is what of a fault can be digested.
+func (f Fault) described() map[string]any {
+	return map[string]any{"name": f.Name, "before": f.Before, "after": f.After, "elsewhere": f.Elsewhere,
+		"program": f.Program, "needs": f.Needs != "", "review": f.Review, "host": f.Host != nil, "journal": f.Journal != nil}
+}
+
+// Invocation is the wrapped engine's, with the fault in it.
+func (e *Engine) Invocation(ctx context.Context, t engine.Task) (*engine.Invocation, error) {
+	inv, err := e.Inner.Invocation(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	f := e.Fault
+	if f.Host != nil {
+		if err := f.Host(); err != nil {
+			return nil, err
+		}
+	}
+	if f.Program != "" {
+		inv.Argv = append([]string{f.Program}, inv.Argv[1:]...)
+	}
+	if f.Needs != "" {
+		inv.Binds = append(inv.Binds, sandbox.Bind{Host: f.Needs, Inside: insideNeeds})
+	}
+	if script := f.script(); script != "" {
+		inv.Argv = append([]string{"sh", "-c", script, "sh"}, inv.Argv...)
+	}
+	if f.Review != "" {
+		inv.Protocol = reviewed(inv.Protocol)
+	}
+	return inv, nil
+}
+
+// JournalFault is what stands between the pipeline and its journal, nil for
+// nothing.
+func (e *Engine) JournalFault() func(journal.Step) []journal.Step { return e.Fault.Journal }
+
+// script wraps the agent, whose command line is "$@".
+func (f Fault) script() string {
+	after := []string{f.After}
+	if f.Review != "" {
+		after = append(after, `echo '`+reviewLine(f.Review)+`'`)
+	}
+	agent := `"$@"`
+	if f.Elsewhere {
+		agent = `(cp -R . /tmp/elsewhere && cd /tmp/elsewhere && "$@")`
+	}
+	lines := []string{f.Before, agent, "code=$?", strings.Join(after, "\n"), "exit $code"}
+	if f.Before == "" && f.After == "" && f.Review == "" && !f.Elsewhere {
+		return ""
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,53 @@
+package harness
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"remit/proof/evidence"
+	"remit/proof/reason"
+)
+
+// markers are files in backend/ that say why an engine or what it depends on
+// could not do its work, for a reader who looks at the raw output first.
+var markers = map[reason.Code]string{
+	reason.ProviderUnavailable: "provider-unavailable.txt",
+	reason.Timeout:             "provider-timeout.txt",
+	reason.ModelNotAdmitted:    "provider-model-not-admitted.txt",
+	reason.LocalConfigMissing:  "provider-local-config-unavailable.txt",
+	reason.ResponseShape:       "provider-reasoning-only.txt",
+	reason.AgentProtocolFailed: "provider-agent-protocol.txt",
+	reason.AuthUnavailable:     "provider-auth-unavailable.txt",
+}
+
+// mark writes the markers of the run's blockers. What the verifier ran into is
+// not the engine's.
+func (r *run) mark() error {
+	for _, e := range r.w.Entries() {
+		if e.Name == evidence.StepVerification {
+			continue
+		}
+		for _, b := range evidence.BlockersOf(e) {
+			name, marked := markers[b.Code]
+			if !marked || r.artifact[evidence.BackendDir+"/"+name] {
+				continue
+			}
+			if err := r.writeMarker(evidence.BackendDir+"/"+name, b); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *run) writeMarker(name string, b evidence.Blocker) error {
+	path := filepath.Join(r.session.Dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return writeFailure(name, err)
+	}
+	if err := os.WriteFile(path, fmt.Appendf(nil, "%s\n%s\n", b.Code, b.Message), 0o600); err != nil {
+		return writeFailure(name, err)
+	}
+	return r.recordArtifact(name)
+}
