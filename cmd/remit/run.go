@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -111,12 +112,8 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if f.approve {
 		req.Approver = operator()
 	}
-	var noSandbox error
-	if req.Sandbox, noSandbox = sandbox.Open(cmd.Context(), sandbox.Options{Driver: f.sandbox, StateDir: a.home.SandboxDir(), Toolchains: f.toolchains}); noSandbox != nil {
-		if reason.CodeOf(noSandbox) != reason.SandboxUnavailable {
-			return noSandbox
-		}
-		req.Sandbox = nil // the run is blocked, with evidence
+	req.OpenSandbox = func(ctx context.Context) (sandbox.Driver, error) {
+		return sandbox.Open(ctx, sandbox.Options{Driver: f.sandbox, StateDir: a.home.SandboxDir(), Toolchains: f.toolchains})
 	}
 	view := newProgress(os.Stderr, false)
 	req.Progress = view
@@ -125,8 +122,8 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if err != nil {
 		return err
 	}
-	if noSandbox != nil {
-		printOne(os.Stderr, noSandbox)
+	if out.NoSandbox != nil {
+		printOne(os.Stderr, out.NoSandbox)
 	}
 	return a.report(cmd.OutOrStdout(), out, f.out)
 }

@@ -106,6 +106,7 @@ var rows = []Row{
 		"the failed path is named",
 		[]Case{
 			{Name: "full-disk", Trigger: "the raw output of the agent fills a disk of limited size"},
+			{Name: "no-room-for-patch", Trigger: "the patch does not fit on the disk of the sessions"},
 			{Name: "read-only-disk", Trigger: "the place of the raw output is read-only"},
 		}},
 	{ProviderUnavailable, "the engine's binary, model or dependency is missing", reason.Blocked, reason.ProviderUnavailable, runCompleted,

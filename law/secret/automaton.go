@@ -4,7 +4,7 @@ import "slices"
 
 // anchorBytes is how much of a pattern the automaton knows. The rest is
 // compared where the beginning stands, so that its table stays in the cache.
-const anchorBytes = 12
+const anchorBytes = 8
 
 // automaton is Aho-Corasick over the beginnings of patterns, as a table: one
 // step a byte. A line break leaves the state alone.
@@ -17,7 +17,12 @@ type automaton struct {
 }
 
 // anchor is the part of a pattern that the automaton finds.
-func (p *pattern) anchor() []byte { return p.text[:min(len(p.text), anchorBytes)] }
+func (p *pattern) anchor() []byte {
+	if p.shape != nil {
+		return p.text
+	}
+	return p.text[:min(len(p.text), anchorBytes)]
+}
 
 // trieNode is a state while the automaton is built.
 type trieNode struct {

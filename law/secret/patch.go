@@ -52,7 +52,8 @@ func (s *Scanner) ScanPatch(r io.Reader, found func(f Finding, text []byte)) (bi
 type patchScan struct {
 	added, rest *view
 	offset      int64
-	old, new    int // lines of the hunk that are still to come
+	before      int // lines of the hunk's old side that are still to come
+	after       int // and of its new side
 	current     *view
 	binaryAt    int64 // where binary content began, 0 for none
 	binary      []Finding
@@ -71,19 +72,19 @@ func (p *patchScan) line(piece []byte, begin bool) {
 // classify decides where a line goes and how much of its beginning belongs to
 // the patch and not to a file.
 func (p *patchScan) classify(line []byte) int {
-	if p.old > 0 || p.new > 0 {
+	if p.before > 0 || p.after > 0 {
 		switch line[0] {
 		case '+':
-			p.new--
+			p.after--
 			p.current = p.added
 		case '-':
-			p.old--
+			p.before--
 			p.current = p.rest
 		case '\\':
 			p.current = p.rest
 			return 0
 		default:
-			p.old, p.new = p.old-1, p.new-1
+			p.before, p.after = p.before-1, p.after-1
 			p.current = p.rest
 			if line[0] != ' ' {
 				return 0
@@ -94,7 +95,7 @@ func (p *patchScan) classify(line []byte) int {
 	p.current = p.rest
 	switch {
 	case bytes.HasPrefix(line, []byte("@@ -")):
-		p.old, p.new = hunk(line)
+		p.before, p.after = hunk(line)
 	case bytes.HasPrefix(line, []byte("GIT binary patch")):
 		p.binaryAt = p.offset + int64(len(line))
 	case bytes.HasPrefix(line, []byte("diff --git ")):
@@ -109,7 +110,7 @@ func (p *patchScan) classify(line []byte) int {
 }
 
 // hunk reads the two counts of "@@ -1,2 +3,4 @@".
-func hunk(line []byte) (old, new int) {
+func hunk(line []byte) (before, after int) {
 	fields := bytes.Fields(line)
 	if len(fields) < 3 {
 		return 0, 0

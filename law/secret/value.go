@@ -139,6 +139,6 @@ func quotations(text string) []string {
 		return nil // as above
 	}
 	inner := func(quoted string) string { return quoted[1 : len(quoted)-1] }
-	bare := inner(strings.TrimSuffix(plain.String(), "\n"))
-	return []string{inner(string(html)), bare, strings.ReplaceAll(bare, "/", `\/`)}
+	bare, careful := inner(strings.TrimSuffix(plain.String(), "\n")), inner(string(html))
+	return []string{bare, careful, strings.ReplaceAll(bare, "/", `\/`), strings.ReplaceAll(careful, "/", `\/`)}
 }

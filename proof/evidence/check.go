@@ -41,6 +41,15 @@ func CheckJournal(_ context.Context, files fs.FS) []reason.Finding {
 			add(reason.JournalOrder, i+1, "%s after the end of the run", log.Entries[i].Name)
 		}
 	}
+	outcomes := 0
+	for i, e := range log.Entries {
+		if e.Name != StepOutcome {
+			continue
+		}
+		if outcomes++; outcomes > 1 || i < ended {
+			add(reason.JournalOrder, i+1, "%s where no run can have one: it is given once, after the end", StepOutcome)
+		}
+	}
 	var receipt Receipt
 	if err := readDocument(files, ReceiptFile, &receipt); err != nil {
 		return append(findings, documentFinding(ReceiptFile, err))
@@ -94,6 +103,7 @@ func CheckProjections(ctx context.Context, files fs.FS) []reason.Finding {
 		}
 	}
 	findings = append(findings, r.checkBlobs(ctx, files)...)
+	findings = append(findings, r.checkPatchFiles(files)...)
 	return append(findings, r.checkStrangers(files, set)...)
 }
 
@@ -119,6 +129,9 @@ func (r *run) consistent() []reason.Finding {
 		want(verdict.Status == r.completed.Status && slices.Equal(verdict.Blockers, r.completed.Blockers) &&
 			equalText(verdict.FailureReason, r.completed.FailureReason), reason.ProjectionMismatch,
 			"run.completed says %s, its steps give %s", r.completed.Status, verdict.Status)
+	}
+	for _, text := range r.contradictions() {
+		want(false, reason.ProjectionMismatch, "%s", text)
 	}
 	for _, a := range r.artifacts {
 		want(a.WrittenAt >= r.entries[0].StartedAt && a.CheckedAt >= a.WrittenAt, reason.ArtifactStale,

@@ -74,21 +74,33 @@ func (r *run) unproved() []Blocker {
 	need(r.approval != "denied", reason.ApprovalDenied, "the approval was denied")
 	need(r.workspace != nil, reason.Interrupted, "the baseline was not copied into a workspace")
 	need(r.engine != nil && r.engine.ProcessStarted, reason.Interrupted, "the engine did not finish")
+	if e := r.engine; e != nil && e.ProcessStarted {
+		need(e.ExitCode != nil && *e.ExitCode == 0 && !e.TimedOut && !e.OutputExceeded, reason.EngineFailed, "the engine did not end well")
+	}
 	need(r.patch != nil, reason.Interrupted, "no patch was captured")
+	need(r.patch == nil || len(r.patch.Refused) == 0, reason.DirtyEndingTree, "the engine left what cannot be part of a patch")
 	need(r.writes != nil && r.writes.AllowedWritesPassed, reason.Interrupted, "the changed paths were not checked")
 	need(r.verification != nil && r.verification.Status == StatusPass, reason.Interrupted, "the verifier did not pass")
 	need(r.source != nil && !r.source.Mutated, reason.Interrupted, "the source repository was not proved untouched")
 	need(!r.opened.ApprovalRequired || r.approval == "granted", reason.ApprovalMissing, "the contract asks for an approval and none was granted")
 	need(r.patch == nil || !r.opened.ExpectDiff || len(r.patch.Files) > 0, reason.NoDiff, "the task expects a change and the patch has none")
-	ran := map[string]bool{}
+	if v := r.verification; v != nil && v.Status == StatusPass {
+		need(v.Repeats >= 1 && v.Confidence == 100, reason.FlakyVerification, "not every repetition of the verification passed")
+		need(v.TestsRule == "free" || len(v.PassToFail)+len(v.Missing) == 0, reason.VerificationFailed, "tests that passed before fail or did not run")
+	}
+	need(len(missingGates(r.eligibility)) == 0, reason.GateMissing, "the eligibility decision names gates that are missing")
+	need(len(r.opened.VerificationCommands) > 0, reason.MissingTestCommand, "no verification command was given")
+	ran, before := map[string]bool{}, map[string]bool{}
 	for _, p := range r.phases {
 		for _, c := range p.Runs {
 			ran[c.Command] = ran[c.Command] || c.Phase == "head"
+			before[c.Command] = before[c.Command] || c.Phase == "base"
 			need(c.Phase != "head" || c.Passed && c.ExitCode == 0, reason.VerificationFailed, fmt.Sprintf("%q failed on the patched tree", c.Command))
 		}
 	}
 	for _, c := range r.opened.VerificationCommands {
 		need(ran[c], reason.VerificationFailed, fmt.Sprintf("%q was not run on the patched tree", c))
+		need(before[c], reason.VerificationFailed, fmt.Sprintf("%q was not run on the baseline", c))
 	}
 	for i := range r.entries {
 		// A tool call may fail: the agent tries again. A step that was cut off
@@ -100,6 +112,17 @@ func (r *run) unproved() []Blocker {
 		need(!ended || explained, reason.Interrupted, fmt.Sprintf("step %s is %s", e.Name, e.Status))
 	}
 	return out
+}
+
+// missingGates are those that an eligibility decision says are not there.
+func missingGates(decision json.RawMessage) []string {
+	var d struct {
+		MissingGates []string `json:"missing_gates"`
+	}
+	if json.Unmarshal(decision, &d) != nil {
+		return nil // no decision: an event is missing
+	}
+	return d.MissingGates
 }
 
 // doneLater reports whether the step of entry i was completed after it.

@@ -3,7 +3,9 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"time"
 
@@ -36,15 +38,7 @@ func (r *run) copyWorkspace(ctx context.Context) error {
 // checkoutBaseline looks at the source while the tree is written: the two do
 // not touch each other.
 func (r *run) checkoutBaseline(ctx context.Context) error {
-	type look struct {
-		print *workspace.Fingerprint
-		err   error
-	}
-	looked := make(chan look, 1)
-	go func() {
-		print, err := r.source.Fingerprint(ctx)
-		looked <- look{print, err}
-	}()
+	looked := begin(func() (*workspace.Fingerprint, error) { return r.source.Fingerprint(ctx) })
 	err := func() (err error) {
 		if r.store, err = workspace.NewStore(ctx, r.work+"/store.git", r.source, r.base); err != nil {
 			return err
@@ -56,12 +50,12 @@ func (r *run) checkoutBaseline(ctx context.Context) error {
 		r.checkout, err = cache.Checkout(ctx, r.store, r.base.Tree)
 		return err
 	}()
-	l := <-looked
+	before, lookErr := looked()
 	if err != nil {
 		return err
 	}
-	r.before = l.print
-	return l.err
+	r.before = before
+	return lookErr
 }
 
 // runEngine starts the engine in the sandbox and waits for its whole process
@@ -98,6 +92,9 @@ func (r *run) runEngine(ctx context.Context) error {
 		state, detail = journal.Failed, r.scrub(runErr.Error())
 	}
 	s.end(state, finished, detail)
+	if err == nil && runErr == nil && len(finished.Blockers) == 0 && r.review == nil {
+		err = r.startBase(ctx)
+	}
 	if res != nil {
 		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 		defer cancel()
@@ -118,7 +115,11 @@ func (r *run) runEngine(ctx context.Context) error {
 // agent could not be what its identity says.
 func available(inv *engine.Invocation) error {
 	for _, b := range inv.Binds {
-		if _, err := os.Stat(b.Host); err != nil {
+		_, err := os.Stat(b.Host)
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pathErr.Err // without the path: evidence does not tell how a machine is laid out
+		}
+		if err != nil {
 			return reason.Errorf(reason.ProviderUnavailable, "the file that the engine needs at %q cannot be lent to the sandbox: %w", b.Inside, err)
 		}
 	}

@@ -22,7 +22,7 @@ func (r *run) admit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
-	dirty, err := r.cleanStart(ctx)
+	dirty, err := r.cleanStart()
 	if err != nil {
 		return err
 	}
@@ -67,11 +67,11 @@ type blockersOnly struct {
 
 // cleanStart looks for uncommitted changes: the agent works on a commit, and a
 // user who has changed something would not expect it to be left out.
-func (r *run) cleanStart(ctx context.Context) ([]evidence.Blocker, error) {
+func (r *run) cleanStart() ([]evidence.Blocker, error) {
 	if !r.Contract.RequireClean {
 		return nil, nil
 	}
-	paths, err := r.source.Dirty(ctx)
+	paths, err := r.dirty()
 	if err != nil || len(paths) == 0 {
 		return nil, err
 	}

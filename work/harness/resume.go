@@ -98,6 +98,9 @@ func (r *run) recall(repo string) error {
 		r.Repo = local.Repo
 	}
 	r.work = filepath.Join(r.Home.workDir(), r.session.ID)
+	if err := os.RemoveAll(r.work); err != nil { // what the dead run left there
+		return fmt.Errorf("clearing the work directory: %w", err)
+	}
 	return os.MkdirAll(r.work, 0o700)
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,8 +32,11 @@ type Request struct {
 	Engine   engine.Engine
 	// Disabled is set when the policy switches the engine off.
 	Disabled bool
-	// Sandbox is nil when no driver works here; the run is then blocked.
-	Sandbox sandbox.Driver
+	// Sandbox confines everything that the run starts. When it is nil,
+	// OpenSandbox is asked for one while the repository is being read; a machine
+	// on which none works has the run blocked.
+	Sandbox     sandbox.Driver
+	OpenSandbox func(context.Context) (sandbox.Driver, error)
 	// ExplicitNone says that the user asked by name for no confinement.
 	ExplicitNone bool
 	// Approver is who approved this contract, "" when nobody did.
@@ -48,8 +52,9 @@ type Request struct {
 
 // Outcome is a run that has ended, whatever its status.
 type Outcome struct {
-	Session Session
-	Report  *evidence.Report
+	Session   Session
+	Report    *evidence.Report
+	NoSandbox error // why no sandbox works here, nil if one does
 }
 
 // run is the state of one pipeline: each step reads what earlier ones left.
@@ -59,11 +64,13 @@ type run struct {
 	session  Session
 	work     string // temporary, removed at the end
 	source   *workspace.Source
+	dirty    func() ([]string, error) // tracked paths that differ from HEAD, when they are known
 	base     workspace.Baseline
 	store    *workspace.Store
 	checkout *workspace.Checkout
 	before   *workspace.Fingerprint
 	patched  *patched
+	measured *basePhase // the verification of the baseline, nil before it begins
 	changed  []workspace.FileChange
 	links    map[string]string // symlinks that the engine left: path to target
 	paths    []string          // what the engine's process changed, before any rule
@@ -79,6 +86,8 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	if req.Clock == nil {
 		req.Clock = time.Now
 	}
+	driver := begin(func() (sandbox.Driver, error) { return req.driver(ctx) })
+	defer driver() // not left behind when the repository is refused
 	source, err := workspace.OpenSource(ctx, req.Repo)
 	if err != nil {
 		return nil, err
@@ -88,6 +97,14 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 		return nil, err
 	}
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
+	if req.Contract.RequireClean {
+		r.dirty = begin(func() ([]string, error) { return source.Dirty(ctx) })
+		defer r.dirty()
+	}
+	var noSandbox error
+	if r.Sandbox, noSandbox = driver(); noSandbox != nil && reason.CodeOf(noSandbox) != reason.SandboxUnavailable {
+		return nil, noSandbox
+	}
 	if r.opened, err = r.open(ctx); err != nil {
 		return nil, err
 	}
@@ -100,7 +117,41 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 		r.fault = f.JournalFault()
 	}
 	r.pipeline(ctx)
-	return r.seal()
+	out, err := r.seal()
+	if out != nil {
+		out.NoSandbox = noSandbox
+	}
+	return out, err
+}
+
+// driver is the sandbox of the request; an error comes with a nil driver.
+func (req *Request) driver(ctx context.Context) (sandbox.Driver, error) {
+	if req.Sandbox != nil || req.OpenSandbox == nil {
+		return req.Sandbox, nil
+	}
+	d, err := req.OpenSandbox(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// begin runs f beside the caller, who waits for it by calling the result, as
+// often as it likes.
+func begin[T any](f func() (T, error)) func() (T, error) {
+	type result struct {
+		value T
+		err   error
+	}
+	done := make(chan result, 1)
+	go func() {
+		value, err := f()
+		done <- result{value, err}
+	}()
+	return sync.OnceValues(func() (T, error) {
+		r := <-done
+		return r.value, r.err
+	})
 }
 
 // open collects all that the run depends on: the inputs of journal entry 0.
@@ -255,6 +306,7 @@ func (r *run) stop(ctx context.Context, err error) {
 
 // release gives back the cached tree and the store.
 func (r *run) release() {
+	r.stopBase()
 	if r.checkout != nil {
 		r.checkout.Release()
 	}

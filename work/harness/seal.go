@@ -139,7 +139,7 @@ func (r *run) unsealed(err error) error {
 
 func (r *run) outcome() (*Outcome, error) {
 	rep, err := r.session.Report()
-	return &Outcome{r.session, rep}, err
+	return &Outcome{Session: r.session, Report: rep}, err
 }
 
 // complete appends the verdict.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -30,7 +31,16 @@ func (r *run) verify(ctx context.Context) error {
 	if r.review != nil {
 		return r.reviewerRejected()
 	}
+	if r.measured == nil {
+		if err := r.startBase(ctx); err != nil {
+			return err
+		}
+	}
 	changes, err := r.applied(ctx)
+	if err != nil {
+		return err
+	}
+	base, err := r.measured.wait()
 	if err != nil {
 		return err
 	}
@@ -38,12 +48,12 @@ func (r *run) verify(ctx context.Context) error {
 	if err != nil {
 		return writeFailure(evidence.TestLogFile, err)
 	}
-	held, err := r.keepHeldOut()
-	if err != nil {
-		return err
+	plan := r.verifyPlan(r.measured.held, log)
+	plan.Patch = changes
+	var head *verify.PhaseResult
+	if err = r.measured.copyLog(log); err == nil {
+		head, err = r.phase(ctx, evidence.StepVerifyHead, verify.Head, plan)
 	}
-	plan := r.verifyPlan(changes, held, log)
-	base, head, err := r.phases(ctx, plan)
 	if closeErr := log.Close(); err == nil && closeErr != nil {
 		err = writeFailure(evidence.TestLogFile, closeErr)
 	}
@@ -90,20 +100,67 @@ func (r *run) applied(ctx context.Context) ([]tree.Change, error) {
 	return r.store.Changes(ctx, r.base.Tree, head)
 }
 
-func (r *run) verifyPlan(changes, held []tree.Change, log *os.File) verify.Plan {
+func (r *run) verifyPlan(held []tree.Change, log io.Writer) verify.Plan {
 	return verify.Plan{
-		Lower: r.checkout.Dir, Patch: changes, HeldOut: held, Tests: string(r.Contract.Tests), Commands: r.Contract.VerificationCommands,
+		Lower: r.checkout.Dir, HeldOut: held, Tests: string(r.Contract.Tests), Commands: r.Contract.VerificationCommands,
 		Repeat: max(1, r.Repeat), Limits: limitsOf(r.Contract), Log: artifactWriter{log, evidence.TestLogFile}, Scratch: r.work,
 		OnEvent: func(e verify.Event) { r.output([]byte(eventLine(e))) },
 	}
 }
 
-func (r *run) phases(ctx context.Context, plan verify.Plan) (base, head *verify.PhaseResult, err error) {
-	if base, err = r.phase(ctx, evidence.StepVerifyBase, verify.Base, plan); err != nil {
-		return nil, nil, err
+// basePhase is the verification of the baseline, on its way.
+type basePhase struct {
+	held   []tree.Change
+	log    string // file with its part of test.log
+	wait   func() (*verify.PhaseResult, error)
+	cancel context.CancelFunc
+}
+
+// startBase begins the first phase of the verifier. It needs nothing of the
+// patch, so it goes on while the patch is captured and checked; but never
+// beside the engine, which could starve the phase that its work is measured
+// against.
+func (r *run) startBase(ctx context.Context) error {
+	held, err := r.keepHeldOut()
+	if err != nil {
+		return err
 	}
-	head, err = r.phase(ctx, evidence.StepVerifyHead, verify.Head, plan)
-	return base, head, err
+	ctx, cancel := context.WithCancel(ctx)
+	b := &basePhase{held: held, cancel: cancel, log: filepath.Join(r.work, "base.log")}
+	b.wait = begin(func() (*verify.PhaseResult, error) {
+		log, err := os.OpenFile(b.log, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return nil, writeFailure(evidence.TestLogFile, err)
+		}
+		p, err := r.phase(ctx, evidence.StepVerifyBase, verify.Base, r.verifyPlan(held, log))
+		if closeErr := log.Close(); err == nil && closeErr != nil {
+			err = writeFailure(evidence.TestLogFile, closeErr)
+		}
+		return p, err
+	})
+	r.measured = b
+	return nil
+}
+
+// copyLog writes the phase's part of test.log.
+func (b *basePhase) copyLog(to io.Writer) error {
+	f, err := os.Open(b.log)
+	if err != nil {
+		return fmt.Errorf("reading back the log of the baseline: %w", err)
+	}
+	defer f.Close()
+	if _, err := io.Copy(to, f); err != nil {
+		return writeFailure(evidence.TestLogFile, err)
+	}
+	return nil
+}
+
+// stopBase ends the first phase when nothing waits for it any more.
+func (r *run) stopBase() {
+	if r.measured != nil {
+		r.measured.cancel()
+		_, _ = r.measured.wait() // how it ended is in the journal
+	}
 }
 
 type phaseFunc func(context.Context, verify.Sandbox, verify.Plan) (*verify.PhaseResult, error)
@@ -112,7 +169,11 @@ func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify
 	s := r.begin(name, name, map[string]any{"commands": plan.Commands, "tests_rule": plan.Tests, "repeats": plan.Repeat})
 	p, err := run(ctx, r.Sandbox, plan)
 	if err != nil {
-		s.end(journal.Failed, nil, err.Error())
+		state := journal.Failed
+		if ctx.Err() != nil {
+			state = journal.Skipped // cut off: it has no outcome
+		}
+		s.end(state, nil, err.Error())
 		return nil, fmt.Errorf("verifying: %w", err)
 	}
 	out := evidence.VerifyPhase{Caps: caps(p.Caps), Usage: usage(p.Usage)}
@@ -190,8 +251,11 @@ func (r *run) notRunLog() []byte {
 		fmt.Fprintf(&b, "BLOCKED %s: the contract names no verification command\n", reason.MissingTestCommand)
 		return b.Bytes()
 	}
+	if r.measured != nil {
+		_ = r.measured.copyLog(&b) // the baseline was verified all the same; without its log the rest is still told
+	}
 	for _, c := range r.Contract.VerificationCommands {
-		fmt.Fprintf(&b, "NOT RUN: %s\n", c)
+		fmt.Fprintf(&b, "NOT RUN on the patched tree: %s\n", c)
 	}
 	return b.Bytes()
 }

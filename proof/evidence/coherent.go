@@ -1,0 +1,192 @@
+package evidence
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"remit/proof/canon"
+	"remit/proof/journal"
+)
+
+// contractClaims are the rules of the contract that the journal states a
+// second time, or that its facts have to keep.
+type contractClaims struct {
+	TaskID               *string    `json:"task_id"`
+	Title                *string    `json:"title"`
+	MutationMode         *string    `json:"mutation_mode"`
+	RiskClass            *string    `json:"risk_class"`
+	ApprovalRequired     bool       `json:"approval_required"`
+	ExpectDiff           *bool      `json:"expect_diff"`
+	Network              *string    `json:"network"`
+	Tests                *string    `json:"tests"`
+	PolicyBundleID       *string    `json:"policy_bundle_id"`
+	VerificationCommands *[]string  `json:"verification_commands"`
+	Issue                *issueName `json:"issue"`
+}
+
+type issueName struct {
+	Number *int64 `json:"number"`
+}
+
+// contradictions says where the journal does not agree with itself. A chain
+// can be forged from its first entry by whoever holds the disk; what no run
+// can have written must not pass all the same. Only statements that are there
+// are compared: which ones a pass needs is the matter of the verdict.
+func (r *run) contradictions() []string {
+	var out []string
+	agree := func(ok bool, format string, args ...any) {
+		if !ok {
+			out = append(out, fmt.Sprintf(format, args...))
+		}
+	}
+	r.contradictContract(agree)
+	r.contradictBaseline(agree)
+	r.contradictEngine(agree)
+	r.contradictVerification(agree)
+	r.contradictRepeats(agree)
+	r.contradictProofs(agree)
+	return out
+}
+
+type agreeFunc func(ok bool, format string, args ...any)
+
+// contradictContract holds entry 0 and the decision against the contract.
+func (r *run) contradictContract(agree agreeFunc) {
+	var c contractClaims
+	if len(r.contract.Contract) > 0 && json.Unmarshal(r.contract.Contract, &c) == nil {
+		o := r.opened
+		same := func(field string, contract *string, opened string) {
+			agree(contract == nil || *contract == opened, "the contract's %s is not that of the run", field)
+		}
+		same("task_id", c.TaskID, o.CaseID)
+		same("title", c.Title, o.Title)
+		same("mutation_mode", c.MutationMode, o.MutationMode)
+		same("policy_bundle_id", c.PolicyBundleID, o.PolicyBundleID)
+		agree(c.ExpectDiff == nil || *c.ExpectDiff == o.ExpectDiff, "the contract's expect_diff is not that of the run")
+		agree(c.VerificationCommands == nil || slices.Equal(*c.VerificationCommands, o.VerificationCommands),
+			"the contract's verification_commands are not those of the run")
+		// The two classes that no contract can free of an approval.
+		risky := c.RiskClass != nil && (*c.RiskClass == "high" || *c.RiskClass == "critical")
+		agree(o.ApprovalRequired || !c.ApprovalRequired && !risky, "the contract asks for an approval and the run does not")
+		if c.Issue != nil && c.Issue.Number != nil {
+			agree(o.IssueNumber != nil && *o.IssueNumber == *c.Issue.Number, "the contract's issue is not that of the run")
+		}
+		agree(c.Tests == nil || r.verification == nil || r.verification.TestsRule == *c.Tests, "the verifier did not follow the contract's tests rule")
+		agree(c.Network == nil || r.engineInput == nil || r.engineInput.Network == *c.Network, "the engine did not have the contract's network")
+	}
+	var d struct {
+		ContractDigest *string `json:"contract_digest"`
+		RequestedMode  *string `json:"requested_mutation_mode"`
+	}
+	if len(r.eligibility) > 0 && json.Unmarshal(r.eligibility, &d) == nil {
+		agree(d.ContractDigest == nil || *d.ContractDigest == r.opened.ContractSHA256, "the eligibility decision is about another contract")
+		agree(d.RequestedMode == nil || *d.RequestedMode == r.opened.MutationMode, "the eligibility decision is about another mutation mode")
+	}
+}
+
+// contradictBaseline follows the tree from the commit to the patch.
+func (r *run) contradictBaseline(agree agreeFunc) {
+	if r.workspace != nil {
+		agree(r.workspace.BaselineTree == r.opened.BaselineTree, "another tree than the baseline's was copied")
+	}
+	if r.patch == nil {
+		return
+	}
+	agree(r.patch.BaseTree == r.opened.BaselineTree, "the patch is against another tree than the baseline's")
+	agree((r.patch.HeadTree == r.patch.BaseTree) == (len(r.patch.Files) == 0), "the trees before and after the patch do not fit the files that it lists")
+	for _, a := range r.artifacts {
+		if a.Path == PatchFile {
+			agree(a.Bytes == r.patch.PatchBytes, "patch.diff does not have the length of the patch that was captured")
+		}
+	}
+}
+
+func (r *run) contradictEngine(agree agreeFunc) {
+	in := r.engineInput
+	if in == nil {
+		return
+	}
+	agree(in.Engine == r.opened.Engine.Name, "another engine ran than the one that the run names")
+	if in.ArgvSHA256 != "" {
+		digest, err := canon.DigestOf(in.Argv)
+		agree(err == nil && digest == in.ArgvSHA256, "argv_sha256 is not the digest of the engine's argv")
+	}
+}
+
+// contradictVerification holds the runs of the verifier against their phase
+// and against the commands that were asked for.
+func (r *run) contradictVerification(agree agreeFunc) {
+	captured := slices.IndexFunc(r.entries, func(e journal.Entry) bool { return e.Name == StepPatch && e.Status == journal.Completed })
+	for i := range r.entries {
+		e := &r.entries[i]
+		phase := map[string]string{StepVerifyBase: "base", StepVerifyHead: "head"}[e.Name]
+		if phase == "" || e.Status == journal.Started {
+			continue
+		}
+		agree(i > captured, "%s came before the patch was captured", e.Name)
+		var p VerifyPhase
+		if decode(e.Outputs, &p) != nil {
+			continue // fold has refused it
+		}
+		for _, c := range p.Runs {
+			agree(c.Phase == phase, "%s has a run of phase %q", e.Name, c.Phase)
+			agree(slices.Contains(r.opened.VerificationCommands, c.Command), "the verifier ran %q, which the run does not name", c.Command)
+		}
+	}
+}
+
+// contradictRepeats looks for facts that a run states once and that are stated
+// again, differently: the later one would hide the earlier.
+func (r *run) contradictRepeats(agree agreeFunc) {
+	said := map[string]string{}
+	for i := range r.entries {
+		e := &r.entries[i]
+		agree(i == 0 || e.Name != StepRunOpened, "entry %d opens the run again", i)
+		fact := ""
+		switch {
+		case e.Status == journal.Started || e.Status == journal.Skipped:
+		case e.Name == StepContract:
+			fact = string(e.Inputs)
+		case e.Name == StepEligibility, e.Name == StepWrites, e.Name == StepSourceChecked, e.Name == StepVerification, e.Name == StepPatch:
+			fact = string(e.Outputs)
+		case e.Name == StepProof:
+			fact = string(e.Inputs) + string(e.Outputs)
+		}
+		if fact == "" || fact == "{}" {
+			continue
+		}
+		key := e.Name
+		if e.Name == StepProof {
+			key += string(e.Inputs)
+		}
+		earlier, repeated := said[key]
+		agree(!repeated || earlier == fact, "entry %d states %s again, differently", i, e.Name)
+		said[key] = fact
+	}
+}
+
+// contradictProofs holds the files below proofs/, which people read by
+// themselves, against the steps that they show.
+func (r *run) contradictProofs(agree agreeFunc) {
+	for _, p := range r.proofs {
+		var body struct {
+			AllowedWritesPassed *bool `json:"allowed_writes_passed"`
+			Mutated             *bool `json:"mutated"`
+			SourceMutated       *bool `json:"source_repository_mutated"`
+		}
+		if json.Unmarshal(p.body, &body) != nil {
+			continue // not an object with these names: nothing to compare
+		}
+		for _, claim := range []struct {
+			says *bool
+			fact bool
+		}{
+			{body.AllowedWritesPassed, r.writes != nil && r.writes.AllowedWritesPassed},
+			{body.Mutated, r.source != nil && r.source.Mutated},
+			{body.SourceMutated, r.source != nil && r.source.Mutated},
+		} {
+			agree(claim.says == nil || *claim.says == claim.fact, "proofs/%s.json does not say what its step found", p.name)
+		}
+	}
+}

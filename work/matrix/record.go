@@ -1,0 +1,111 @@
+package matrix
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strconv"
+
+	"remit/law/ladder"
+	"remit/proof/canon"
+)
+
+// recordsDir is where records of the ladder are kept, relative to REMIT_HOME:
+// ladder/<engine>/matrix.json and ladder/<engine>/stage<N>-<what>-proof.json.
+const recordsDir = "ladder"
+
+const matrixFile = "matrix.json"
+
+// maxRecord bounds a record that is read.
+const maxRecord = 16 << 20
+
+var proofFile = regexp.MustCompile(`^stage([1-6])-[a-z0-9][a-z0-9-]*-proof\.json$`)
+
+// Save keeps the report of a complete matrix as the engine's latest. A report
+// of some rows is not kept: it would look like more than it is.
+func (rep *Report) Save(home string) error {
+	if !rep.Complete {
+		return fmt.Errorf("keeping the failure matrix: it has %d of %d rows", rep.Total, len(ladder.Rows()))
+	}
+	b, err := json.MarshalIndent(rep, "", "  ")
+	if err != nil {
+		return fmt.Errorf("keeping the failure matrix: %w", err)
+	}
+	dir := filepath.Join(home, recordsDir, rep.Engine.Name)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("keeping the failure matrix: %w", err)
+	}
+	f, err := os.CreateTemp(dir, ".new-*")
+	if err != nil {
+		return fmt.Errorf("keeping the failure matrix: %w", err)
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), filepath.Join(dir, matrixFile))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("keeping the failure matrix: %w", err), os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// ReadRecords reads what is kept of an engine. Nothing kept is no error; a
+// record that cannot be read is.
+func ReadRecords(home, engine string) (ladder.Records, error) {
+	out := ladder.Records{Engine: engine, Proofs: map[int][]ladder.Record{}}
+	dir := filepath.Join(home, recordsDir, engine)
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return out, nil
+	}
+	if err != nil {
+		return out, fmt.Errorf("reading the records of engine %q: %w", engine, err)
+	}
+	for _, e := range entries {
+		stage := proofFile.FindStringSubmatch(e.Name())
+		if e.Name() != matrixFile && stage == nil {
+			continue
+		}
+		b, err := readRecord(filepath.Join(dir, e.Name()))
+		if err != nil {
+			return out, fmt.Errorf("reading the records of engine %q: %w", engine, err)
+		}
+		rec := ladder.Record{Path: path.Join(recordsDir, engine, e.Name()), SHA256: canon.Digest(b)}
+		if stage != nil {
+			n, err := strconv.Atoi(stage[1])
+			if err != nil {
+				return out, err
+			}
+			out.Proofs[n] = append(out.Proofs[n], rec)
+			continue
+		}
+		var rep Report
+		if err := json.Unmarshal(b, &rep); err != nil {
+			return out, fmt.Errorf("reading %s: %w", rec.Path, err)
+		}
+		if rep.Schema != Schema || rep.Engine.Name != engine {
+			return out, fmt.Errorf("reading %s: it is no %s of engine %q", rec.Path, Schema, engine)
+		}
+		out.Matrix = &ladder.MatrixRecord{Record: rec, Status: rep.Status, Held: rep.Held, Total: rep.Total, FinishedAt: rep.FinishedAt}
+	}
+	return out, nil
+}
+
+func readRecord(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxRecord+1))
+	if err == nil && len(b) > maxRecord {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxRecord)
+	}
+	return b, err
+}

@@ -1,0 +1,218 @@
+package matrix
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"remit/law/ladder"
+	"remit/proof/evidence"
+	"remit/work/engine/faulty"
+)
+
+// The people of the fixtures.
+const (
+	approver = "matrix-approver"
+	denier   = "matrix-denier"
+)
+
+// The small disk, and what the agent prints on it.
+const (
+	smallDisk   = 16 << 10
+	roomyDisk   = 1 << 20
+	printedOnIt = 64 << 10
+	patchBytes  = 1 << 20
+)
+
+// setup is one run before it starts. A scenario puts its fault into it.
+type setup struct {
+	*fixture
+	fault            faulty.Fault
+	approver, denier string
+	undo             []func() // after the session was judged
+}
+
+// scenario brings one case about.
+type scenario struct {
+	// arrange prepares the run: with the fault, or without it as a control that
+	// must pass.
+	arrange func(s *setup, broken bool) error
+	// mounts says that arrange mounts something.
+	mounts bool
+	// shows holds the session against what the row wants to see in it.
+	shows func(o *session) []Check
+}
+
+// agent is a scenario whose fault is all in the agent.
+func agent(f faulty.Fault, shows func(*session) []Check) scenario {
+	return scenario{shows: shows, arrange: func(s *setup, broken bool) error {
+		if broken {
+			s.fault = f
+		}
+		return nil
+	}}
+}
+
+// scenarioOf finds the scenario of a case.
+func scenarioOf(row, name string) (scenario, error) {
+	sc, ok := scenarios()[row+"/"+name]
+	if !ok {
+		return sc, fmt.Errorf("no scenario brings about case %s of row %s", name, row)
+	}
+	return sc, nil
+}
+
+func scenarios() map[string]scenario {
+	return map[string]scenario{
+		ladder.NoDiff + "/works-elsewhere": agent(faulty.Fault{Name: "works-elsewhere", Elsewhere: true}, showsNoDiff),
+		ladder.DisallowedFile + "/extra-file": agent(
+			faulty.Fault{Name: "extra-file", After: "echo mine > " + outside}, showsDisallowed),
+		ladder.FailedTests + "/wrong-change": agent(
+			faulty.Fault{Name: "wrong-change", After: "echo hullo > " + greeting}, showsFailedTests),
+		ladder.MissingTestCommand + "/no-command": {shows: showsMissingCommand, arrange: func(s *setup, broken bool) error {
+			s.contract.noCommand = broken
+			return nil
+		}},
+		ladder.MissingEvent + "/absent":       lostEvent(faulty.DropStep(evidence.StepPlan), showsAbsentEvent),
+		ladder.MissingEvent + "/out-of-order": lostEvent(faulty.DelayStep(evidence.StepEligibility, evidence.StepPlan), showsUnorderedEvent),
+		ladder.ReviewerReject + "/rejected": {shows: showsRejection, arrange: func(s *setup, broken bool) error {
+			s.fault = faulty.Fault{Name: "reviewer-approves", Review: faulty.Approved}
+			if broken {
+				s.fault = faulty.Fault{Name: "reviewer-rejects", Review: faulty.Rejected}
+			}
+			return nil
+		}},
+		ladder.ApprovalDenied + "/denied": {shows: showsDenial, arrange: func(s *setup, broken bool) error {
+			s.contract.approval, s.approver = true, approver
+			if broken {
+				s.denier = denier
+			}
+			return nil
+		}},
+		// The controls have the default limit: a slow machine must not turn
+		// them into the fault.
+		ladder.Timeout + "/engine":       timeout(1, faulty.Fault{Name: "sleeps", Before: "trap '' TERM INT HUP", After: "sleep 600"}, showsEngineTimeout),
+		ladder.Timeout + "/verification": timeout(5, faulty.Fault{Name: "slow-hook", After: "echo 'sleep 600' > " + hook}, showsVerifierTimeout),
+		ladder.DirtyStartingTree + "/modified-file": {shows: showsDirtyStart, arrange: func(s *setup, broken bool) error {
+			if !broken {
+				return nil
+			}
+			return os.WriteFile(filepath.Join(s.repo(), outside), []byte("uncommitted\n"), 0o644)
+		}},
+		ladder.DirtyEndingTree + "/fifo": agent(
+			faulty.Fault{Name: "fifo", After: "mkfifo lib/pipe"}, showsDirtyEnd("lib/pipe")),
+		ladder.DirtyEndingTree + "/nested-repository": agent(
+			faulty.Fault{Name: "nested-repository", After: "mkdir -p lib/nested/.git/objects lib/nested/.git/refs; echo 'ref: refs/heads/main' > lib/nested/.git/HEAD"},
+			showsDirtyEnd("lib/nested")),
+		ladder.ArtifactWriteFailure + "/full-disk":         fullDisk(),
+		ladder.ArtifactWriteFailure + "/no-room-for-patch": noRoomForPatch(),
+		ladder.ArtifactWriteFailure + "/read-only-disk":    readOnlyDisk(os.Geteuid() == 0),
+		ladder.ProviderUnavailable + "/program":            agent(faulty.Fault{Name: "no-program", Program: "/opt/remit/no-such-agent"}, showsUnavailable),
+		ladder.ProviderUnavailable + "/dependency":         dependency(),
+	}
+}
+
+// lostEvent is a scenario with something between the pipeline and its journal.
+func lostEvent(f faulty.Fault, shows func(*session) []Check) scenario { return agent(f, shows) }
+
+// timeout is a scenario with a wall clock limit in seconds.
+func timeout(wall int, f faulty.Fault, shows func(*session) []Check) scenario {
+	return scenario{shows: shows, arrange: func(s *setup, broken bool) error {
+		if broken {
+			s.fault, s.contract.wall = f, wall
+		}
+		return nil
+	}}
+}
+
+// dependency lends the agent a file; under the fault it is gone when the agent
+// is to start.
+func dependency() scenario {
+	return scenario{shows: showsUnavailable, arrange: func(s *setup, broken bool) error {
+		file := filepath.Join(s.dir, "dependency")
+		if err := os.WriteFile(file, []byte("needed\n"), 0o644); err != nil {
+			return err
+		}
+		s.fault = faulty.Fault{Name: "needs-a-file", Needs: file}
+		if broken {
+			s.fault.Name, s.fault.Host = "dependency-gone", func() error { return os.Remove(file) }
+		}
+		return nil
+	}}
+}
+
+// fullDisk puts the agent's raw output on a disk that cannot hold it.
+func fullDisk() scenario {
+	return scenario{mounts: true, shows: showsFullDisk, arrange: func(s *setup, broken bool) error {
+		size := roomyDisk
+		s.fault = faulty.Fault{Name: "roomy-disk", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", printedOnIt)}
+		if broken {
+			s.fault.Name, size = "full-disk", smallDisk
+		}
+		s.fault.Host = func() error {
+			dir, err := s.backend()
+			if err != nil {
+				return err
+			}
+			s.undo = append(s.undo, func() { _ = faulty.Unmount(dir) }) // it goes with the thread anyway
+			return faulty.FullDisk(dir, size)
+		}
+		return nil
+	}}
+}
+
+// noRoomForPatch puts all sessions on a disk on which everything has room but
+// the patch.
+func noRoomForPatch() scenario {
+	return scenario{mounts: true, shows: showsNoRoom, arrange: func(s *setup, broken bool) error {
+		size := 16 * patchBytes
+		s.fault = faulty.Fault{Name: "large-patch", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x | fold > lib/large.txt", patchBytes)}
+		if broken {
+			s.fault.Name, size = "no-room-for-patch", patchBytes
+		}
+		dir := s.home().Sessions()
+		s.undo = append(s.undo, func() { _ = faulty.Unmount(dir) }) // it goes with the thread anyway
+		return faulty.FullDisk(dir, size)
+	}}
+}
+
+// readOnlyDisk makes the place of the raw output read-only. Permissions do not
+// stop root, so for root it is a read-only mount.
+func readOnlyDisk(root bool) scenario {
+	return scenario{mounts: root, shows: showsReadOnly, arrange: func(s *setup, broken bool) error {
+		if !broken {
+			return nil
+		}
+		s.fault = faulty.Fault{Name: "read-only-disk", Host: func() error {
+			dir, err := s.backend()
+			if err != nil {
+				return err
+			}
+			if root {
+				s.undo = append(s.undo, func() { _ = faulty.Unmount(dir) }) // it goes with the thread anyway
+				return faulty.ReadOnlyDisk(dir)
+			}
+			s.undo = append(s.undo, func() { _ = os.Chmod(dir, 0o700) }) // only so that it can be removed
+			return os.Mkdir(dir, 0o500)
+		}}
+		return nil
+	}}
+}
+
+// backend is where the one session of the case keeps raw output.
+func (s *setup) backend() (string, error) {
+	dir, err := s.onlySession()
+	return filepath.Join(dir, evidence.BackendDir), err
+}
+
+// onlySession is the directory of the one session of the case.
+func (f *fixture) onlySession() (string, error) {
+	list, err := f.home().List()
+	if err != nil {
+		return "", err
+	}
+	if len(list) != 1 {
+		return "", fmt.Errorf("the run left %d sessions, want 1", len(list))
+	}
+	return list[0].Dir, nil
+}
