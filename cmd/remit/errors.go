@@ -33,7 +33,7 @@ func printError(w io.Writer, err error) int {
 		printOne(w, err)
 		return codeOf(coded.Code)
 	}
-	fmt.Fprintf(w, "remit: %s\n", err)
+	fmt.Fprintf(w, "remit: %s\n", plainText(err.Error()))
 	var usage usageError
 	if errors.As(err, &usage) {
 		fmt.Fprintln(w, "hint: see `remit help`")
@@ -42,7 +42,7 @@ func printError(w io.Writer, err error) int {
 }
 
 func printOne(w io.Writer, err error) {
-	fmt.Fprintf(w, "remit: %s\n", err)
+	fmt.Fprintf(w, "remit: %s\n", plainText(err.Error())) // names files of strangers
 	var coded *reason.Error
 	if !errors.As(err, &coded) {
 		return
@@ -53,7 +53,7 @@ func printOne(w io.Writer, err error) {
 		hint = info.Hint
 	}
 	if hint != "" {
-		fmt.Fprintf(w, "hint: %s\n", hint)
+		fmt.Fprintf(w, "hint: %s\n", plainText(hint))
 	}
 }
 

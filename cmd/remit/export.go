@@ -69,6 +69,13 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s harness.Session) erro
 		return reason.Errorf(reason.NotAcceptable, "session %s ended as %s", s.ID, st.Report.Status).
 			WithHint("its change is not verified; --force exports it all the same")
 	}
+	// What is handed out carries our word for it, so nothing is that an audit
+	// would not let through: a session directory can be edited like any other.
+	_, closeFiles, err := audited(cmd.Context(), s.Dir)
+	if err != nil {
+		return err
+	}
+	defer closeFiles()
 	switch f.to {
 	case "zip":
 		return a.exported(cmd, f.outOr(s.ID+".zip"), func(name string) error { return writeZip(s, name) })

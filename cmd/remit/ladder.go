@@ -168,7 +168,7 @@ check, counts as not proven; and no evidence makes an engine the default.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var records []ladder.Records
 			for _, engine := range matrix.Engines() {
-				r, err := matrix.ReadRecords(a.home.Dir, engine)
+				r, err := matrix.ReadRecords(a.home.Dir, engine, build())
 				if err != nil {
 					return err
 				}
@@ -203,7 +203,10 @@ func printLadder(w io.Writer, s ladder.Status) error {
 	for _, e := range s.Engines {
 		last := "none kept"
 		if e.Matrix != nil {
-			last = fmt.Sprintf("%s, %d of %d rows held, %s (%s)", e.Matrix.Status, e.Matrix.Held, e.Matrix.Total, plain(e.Matrix.FinishedAt), e.Matrix.Path)
+			last = fmt.Sprintf("%s, %d of %d rows held, %s (%s)", e.Matrix.Status, e.Matrix.Held, e.Matrix.Total, e.Matrix.FinishedAt, e.Matrix.Path)
+			if !e.Matrix.Current {
+				last += ", by another build"
+			}
 		}
 		fmt.Fprintf(w, "\n%s\n  candidate  %s\n  matrix     %s\n  next       %s\n", e.Engine, e.CandidateStatus, plain(last), plain(e.NextAction))
 	}

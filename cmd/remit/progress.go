@@ -145,7 +145,18 @@ func mark(status string) string {
 	return "-      "
 }
 
-// plain drops what could move a cursor or hide text.
+// plainText is plain for a text of several lines.
+func plainText(s string) string {
+	return strings.Map(func(c rune) rune {
+		if c != '\n' && c != '\t' && !unicode.IsPrint(c) {
+			return -1
+		}
+		return c
+	}, s)
+}
+
+// plain drops what could move a cursor or hide text, and line ends: what it is
+// given stays on its line.
 func plain(s string) string {
 	return strings.Map(func(c rune) rune {
 		if c == '\t' {

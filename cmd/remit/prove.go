@@ -145,7 +145,7 @@ func printAudit(w io.Writer, rep *bundle.Report) error {
 		}
 		fmt.Fprintf(w, "         %s %s: %s\n", c.Gate, plain(c.Command), exit)
 	}
-	_, err := fmt.Fprintf(w, "%s  %s (profile %s, %d files, %d bytes)\n", upper(string(rep.Status)), rep.Path, rep.Profile, rep.Entries, rep.Bytes)
+	_, err := fmt.Fprintf(w, "%s  %s (profile %s, %d files, %d bytes)\n", upper(string(rep.Status)), plain(rep.Path), rep.Profile, rep.Entries, rep.Bytes)
 	return err
 }
 

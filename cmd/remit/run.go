@@ -2,10 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -88,7 +86,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
 		return usagef("unexpected argument %q: put the command after two dashes", args[0])
 	}
-	contract, policy, err := f.contract(args)
+	contract, policy, err := f.contract(cmd.Context(), args)
 	if err != nil {
 		return err
 	}
@@ -135,12 +133,12 @@ func disabled(policy *task.Policy, engine string) bool {
 }
 
 // contract builds the contract and narrows it by the flags.
-func (f *runFlags) contract(args []string) (*task.Contract, *task.Policy, error) {
+func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract, *task.Policy, error) {
 	if f.task != "" && f.issue != "" {
 		return nil, nil, usagef("--task and --issue exclude each other")
 	}
-	policy, err := task.LoadPolicy(filepath.Join(f.repo, task.PolicyFile))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	policy, err := policyOf(ctx, f.repo, f.base, f.allowDirty || f.task != "") // a task may not ask for a clean start
+	if err != nil {
 		return nil, nil, err
 	}
 	var c *task.Contract

@@ -86,7 +86,7 @@ func printList(w io.Writer, rows []listed) error {
 		default:
 			status = r.Phase + " at " + r.StoppedAt
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", r.SessionID, status, r.Outcome, r.Engine, r.StartedAt)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", plain(r.SessionID), plain(status), plain(r.Outcome), plain(r.Engine), plain(r.StartedAt))
 	}
 	return tw.Flush()
 }
@@ -151,29 +151,29 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 
 func printUnfinished(w io.Writer, st *harness.State) {
 	if st.Phase == harness.Running {
-		fmt.Fprintf(w, "RUNNING  %s\n  now at   %s\n", st.ID, st.At)
+		fmt.Fprintf(w, "RUNNING  %s\n  now at   %s\n", plain(st.ID), plain(st.At))
 	} else {
-		fmt.Fprintf(w, "INTERRUPTED  %s\n  stopped at  %s, entry %d of the journal\n  No verdict: nothing of this run counts as passed.\n", st.ID, st.At, len(st.Log.Entries)-1)
+		fmt.Fprintf(w, "INTERRUPTED  %s\n  stopped at  %s, entry %d of the journal\n  No verdict: nothing of this run counts as passed.\n", plain(st.ID), plain(st.At), len(st.Log.Entries)-1)
 		if st.Log.TornBytes > 0 {
 			fmt.Fprintf(w, "  torn        the last line of the journal was cut off (%d bytes)\n", st.Log.TornBytes)
 		}
 	}
-	fmt.Fprintf(w, "  evidence    %s\n", st.Dir)
+	fmt.Fprintf(w, "  evidence    %s\n", plain(st.Dir))
 }
 
 // printReport prints a run for a person.
 func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
-	fmt.Fprintf(w, "%s  %s\n", strings.ToUpper(rep.Status), rep.SessionID)
+	fmt.Fprintf(w, "%s  %s\n", strings.ToUpper(plain(rep.Status)), plain(rep.SessionID))
 	if rep.FailureReason != nil {
 		fmt.Fprintf(w, "  reason    %s\n", plain(*rep.FailureReason))
 		for _, b := range rep.Blockers[min(1, len(rep.Blockers)):] {
-			fmt.Fprintf(w, "            %s: %s\n", b.Code, plain(b.Message))
+			fmt.Fprintf(w, "            %s: %s\n", plain(string(b.Code)), plain(b.Message))
 		}
 		if info, ok := reason.Lookup(rep.Blockers[0].Code); ok && info.Hint != "" {
 			fmt.Fprintf(w, "  hint      %s\n", info.Hint)
 		}
 	}
-	fmt.Fprintf(w, "  engine    %s\n  changed   %d file(s)\n", rep.Backend, len(rep.ChangedFiles))
+	fmt.Fprintf(w, "  engine    %s\n  changed   %d file(s)\n", plain(rep.Backend), len(rep.ChangedFiles))
 	for i, path := range rep.ChangedFiles {
 		if i == 20 {
 			fmt.Fprintf(w, "            … and %d more\n", len(rep.ChangedFiles)-i)
@@ -190,7 +190,7 @@ func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
 		if v.Tests != nil {
 			tests = fmt.Sprintf(", %d passed, %d failed, %d skipped", v.Tests.Passed, v.Tests.Failed, v.Tests.Skipped)
 		}
-		fmt.Fprintf(w, "  %-8s  %s  %s (exit %d%s)\n", v.Phase, verdict, plain(v.Command), v.ExitCode, tests)
+		fmt.Fprintf(w, "  %-8s  %s  %s (exit %d%s)\n", plain(v.Phase), verdict, plain(v.Command), v.ExitCode, tests)
 	}
 	touched := "proved untouched"
 	if rep.SourceRepositoryMutated {
@@ -198,5 +198,5 @@ func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
 	} else if _, unknown := rep.NotApplicable["source_repository_mutated"]; unknown {
 		touched = "not looked at: nothing was started"
 	}
-	fmt.Fprintf(w, "  source    %s\n  outcome   %s\n  bundle    %s\n", touched, rep.OperatorOutcome, s.Dir)
+	fmt.Fprintf(w, "  source    %s\n  outcome   %s\n  bundle    %s\n", touched, plain(rep.OperatorOutcome), plain(s.Dir))
 }

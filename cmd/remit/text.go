@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -20,7 +22,8 @@ import (
 func (a *app) diffCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "diff SESSION [OTHER]", Short: "Print the patch of a run, or compare two runs", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.sessionArgs,
-		Long: `Diff prints patch.diff of a run, as ` + "`git apply`" + ` takes it. With two sessions it
+		Long: `Diff prints patch.diff of a run, as ` + "`git apply`" + ` takes it; on a terminal
+without its control characters. With two sessions it
 prints in which fields of report.json they differ; the exit code is 0 either way.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
@@ -46,6 +49,9 @@ func (a *app) printPatch(w io.Writer, s harness.Session) error {
 	}
 	defer patch.Close()
 	if !a.json {
+		if isTerminal(w) {
+			return copyPlain(w, patch)
+		}
 		_, err = io.Copy(w, patch)
 		return err
 	}
@@ -58,6 +64,29 @@ func (a *app) printPatch(w io.Writer, s harness.Session) error {
 		return err
 	}
 	return printJSON(w, map[string]any{"session_id": s.ID, "changed_files": st.Report.ChangedFiles, "patch": string(text)})
+}
+
+// isTerminal reports whether w is one: what an agent has put into a patch must
+// not drive it. A pipe gets every byte.
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+func copyPlain(w io.Writer, r io.Reader) error {
+	in := bufio.NewReader(r)
+	for {
+		line, err := in.ReadString('\n')
+		if _, werr := io.WriteString(w, plainText(line)); werr != nil {
+			return werr
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 // compare prints the fields of two reports that differ.

@@ -3,7 +3,8 @@ package ladder
 import (
 	"fmt"
 	"slices"
-	"strings"
+
+	"remit/proof/evidence"
 )
 
 // StatusSchema names the control summary.
@@ -35,6 +36,9 @@ type MatrixRecord struct {
 	Held       int    `json:"held"`
 	Total      int    `json:"total"`
 	FinishedAt string `json:"finished_at"`
+	// Current says that this very build made it. Another build's says nothing
+	// of this one.
+	Current bool `json:"current"`
 }
 
 // Records are what is kept of one engine.
@@ -106,8 +110,10 @@ func nextAction(r Records) string {
 	switch {
 	case r.Matrix == nil:
 		return run + " and read what it says"
-	case r.Matrix.Status != "pass":
+	case !r.Matrix.Current:
+		return "the last failure matrix is another build's: " + run
+	case r.Matrix.Status != evidence.StatusPass:
 		return fmt.Sprintf("the last failure matrix is %s with %d of %d rows held: %s again when the cause is gone", r.Matrix.Status, r.Matrix.Held, r.Matrix.Total, run)
 	}
-	return strings.Join([]string{"the failure matrix holds", "this version records no stage proofs, so no stage above what is built in is open"}, "; ")
+	return "the failure matrix holds; this version makes no stage proofs, so no mode beyond what is built in opens"
 }

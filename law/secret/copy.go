@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 )
 
 // Copy writes src to dst with a marker in the place of each finding. With
@@ -68,4 +69,41 @@ func replace(out *bufio.Writer, in *bufio.Reader, n int64, marker string, lines 
 		}
 	}
 	return nil
+}
+
+// OutlinePatch writes what is left of a patch that cannot be shown: its files
+// and the numbers of its lines, without any content.
+func (s *Scanner) OutlinePatch(dst io.Writer, src io.Reader) error {
+	out := bufio.NewWriterSize(dst, blockBytes)
+	f, hidden := form{}, false // hidden is inside of binary content
+	err := eachLine(src, func(piece []byte, begin bool) error {
+		if !begin {
+			return nil // the rest of a long line, of which nothing is kept
+		}
+		text := ""
+		switch is := f.next(piece); is {
+		case added, removed, context, bare:
+			text = string(piece[:1]) + "[redacted]"
+			if piece[0] == '\n' {
+				text = ""
+			}
+		case hunk:
+			text, _, _ = strings.Cut(strings.TrimPrefix(string(piece), "@@"), "@@")
+			text = "@@" + text + "@@"
+		case file, other, binary:
+			if hidden = hidden && is != file; hidden {
+				return nil
+			}
+			text = s.Redact(strings.TrimSuffix(string(piece), "\n"))
+			if hidden = is == binary; hidden {
+				text += "\n" + Finding{Kind: BinaryContent}.Marker()
+			}
+		}
+		_, err := out.WriteString(text + "\n")
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return out.Flush()
 }

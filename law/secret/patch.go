@@ -24,37 +24,96 @@ const maxSections = 10_000
 //
 // The content of binary files is compressed in a patch and cannot be searched
 // there. ScanPatch says where it stands; the caller looks at the files.
-func (s *Scanner) ScanPatch(r io.Reader, found func(f Finding, text []byte)) (binary []Finding, err error) {
+func (s *Scanner) ScanPatch(r io.Reader, found func(f Finding, text []byte)) (sections []Finding, err error) {
 	p := patchScan{added: newView(s, All, found), rest: newView(s, Values, found)}
+	if err := eachLine(r, func(piece []byte, begin bool) error { p.line(piece, begin); return nil }); err != nil {
+		return nil, err
+	}
+	p.endBinary()
+	p.added.stream.Close()
+	p.rest.stream.Close()
+	return p.binary, nil
+}
+
+// eachLine calls f with every line, or with the pieces of a long one.
+func eachLine(r io.Reader, f func(piece []byte, begin bool) error) error {
 	in := bufio.NewReaderSize(r, blockBytes)
-	begin := true // of a line
+	begin := true
 	for {
 		piece, err := in.ReadSlice('\n')
 		if len(piece) > 0 {
-			p.line(piece, begin)
+			if err := f(piece, begin); err != nil {
+				return err
+			}
 			begin = err == nil
 		}
 		switch {
 		case err == nil || errors.Is(err, bufio.ErrBufferFull):
 		case errors.Is(err, io.EOF):
-			p.endBinary()
-			p.added.stream.Close()
-			p.rest.stream.Close()
-			return p.binary, nil
+			return nil
 		default:
-			return nil, fmt.Errorf("reading the patch: %w", err)
+			return fmt.Errorf("reading the patch: %w", err)
 		}
 	}
 }
 
-// patchScan follows the form of a patch, so that an added line "++ b/x" is not
-// taken for the name of a file, nor a file's content for a hunk.
+// form follows the form of a patch, so that an added line "++ b/x" is not taken
+// for the name of a file, nor a file's content for a hunk.
+type form struct {
+	before, after int // lines of the hunk that are still to come, of its two sides
+}
+
+// kind is what a line of a patch is.
+type kind int
+
+const (
+	other   kind = iota // a header
+	file                // a header that names a file
+	hunk                // @@ -1,2 +3,4 @@
+	binary              // compressed content follows
+	added               // from here on: a line of a file, behind one byte
+	removed             //
+	context             //
+	bare                // a line inside of a hunk without that byte
+)
+
+// next takes the beginning of a line.
+func (f *form) next(line []byte) kind {
+	if f.before <= 0 && f.after <= 0 {
+		switch {
+		case bytes.HasPrefix(line, []byte("@@ -")):
+			f.before, f.after = hunkLines(line)
+			return hunk
+		case bytes.HasPrefix(line, []byte("GIT binary patch")):
+			return binary
+		case bytes.HasPrefix(line, []byte("diff --git ")), bytes.HasPrefix(line, []byte("+++ ")):
+			return file
+		}
+		return other
+	}
+	switch line[0] {
+	case '+':
+		f.after--
+		return added
+	case '-':
+		f.before--
+		return removed
+	case '\\':
+		return bare
+	}
+	f.before, f.after = f.before-1, f.after-1
+	if line[0] != ' ' {
+		return bare
+	}
+	return context
+}
+
+// patchScan sorts the lines of a patch into two texts.
 type patchScan struct {
+	form
 	added, rest *view
-	offset      int64
-	before      int // lines of the hunk's old side that are still to come
-	after       int // and of its new side
 	current     *view
+	offset      int64
 	binaryAt    int64 // where binary content began, 0 for none
 	binary      []Finding
 }
@@ -63,54 +122,41 @@ type patchScan struct {
 func (p *patchScan) line(piece []byte, begin bool) {
 	skip := 0
 	if begin {
-		skip = p.classify(piece)
+		skip = p.begin(piece)
 	}
 	p.current.write(piece[skip:], p.offset+int64(skip))
 	p.offset += int64(len(piece))
 }
 
-// classify decides where a line goes and how much of its beginning belongs to
+// begin decides where a line goes, and how much of its beginning belongs to
 // the patch and not to a file.
-func (p *patchScan) classify(line []byte) int {
-	if p.before > 0 || p.after > 0 {
-		switch line[0] {
-		case '+':
-			p.after--
-			p.current = p.added
-		case '-':
-			p.before--
-			p.current = p.rest
-		case '\\':
-			p.current = p.rest
-			return 0
-		default:
-			p.before, p.after = p.before-1, p.after-1
-			p.current = p.rest
-			if line[0] != ' ' {
-				return 0
-			}
-		}
-		return 1
-	}
+func (p *patchScan) begin(line []byte) int {
+	is := p.next(line)
 	p.current = p.rest
-	switch {
-	case bytes.HasPrefix(line, []byte("@@ -")):
-		p.before, p.after = hunk(line)
-	case bytes.HasPrefix(line, []byte("GIT binary patch")):
+	switch is {
+	case added:
+		p.current = p.added
+		return 1
+	case removed, context:
+		return 1
+	case bare:
+		return 0
+	case binary:
 		p.binaryAt = p.offset + int64(len(line))
-	case bytes.HasPrefix(line, []byte("diff --git ")):
-		p.endBinary()
+	case file:
 		p.current = p.added
-	case bytes.HasPrefix(line, []byte("+++ ")):
-		p.current = p.added
+		if line[0] == 'd' {
+			p.endBinary()
+		}
+	case other, hunk:
 	}
 	p.added.interrupt()
 	p.rest.interrupt()
 	return 0
 }
 
-// hunk reads the two counts of "@@ -1,2 +3,4 @@".
-func hunk(line []byte) (before, after int) {
+// hunkLines reads the two counts of "@@ -1,2 +3,4 @@".
+func hunkLines(line []byte) (before, after int) {
 	fields := bytes.Fields(line)
 	if len(fields) < 3 {
 		return 0, 0

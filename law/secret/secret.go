@@ -45,6 +45,9 @@ import (
 	"encoding/hex"
 )
 
+// Version changes when the scanner finds something else than before.
+const Version = "1"
+
 // Value is a credential that the caller holds.
 type Value struct {
 	Name  string // what evidence may call it, such as an environment variable

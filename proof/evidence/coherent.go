@@ -46,6 +46,9 @@ func (r *run) contradictions() []string {
 	r.contradictVerification(agree)
 	r.contradictRepeats(agree)
 	r.contradictProofs(agree)
+	if r.outcome != nil && r.completed != nil {
+		agree(r.outcome.Outcome != "accepted" || r.completed.Status == StatusPass, "a run that did not pass was accepted")
+	}
 	return out
 }
 
@@ -124,7 +127,7 @@ func (r *run) contradictVerification(agree agreeFunc) {
 		if phase == "" || e.Status == journal.Started {
 			continue
 		}
-		agree(i > captured, "%s came before the patch was captured", e.Name)
+		agree(phase == "base" || i > captured, "the patched tree was verified before the patch was captured")
 		var p VerifyPhase
 		if decode(e.Outputs, &p) != nil {
 			continue // fold has refused it

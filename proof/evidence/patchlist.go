@@ -91,7 +91,7 @@ func listPatch(r io.Reader) (map[string]*patchedFile, error) {
 			case line[0] == '-':
 				oldLeft--
 				now.removed++
-			case line[0] == ' ':
+			case line[0] == ' ', line[0] == '\n': // an empty line may have lost its blank
 				oldLeft--
 				newLeft--
 			case line[0] != '\\':

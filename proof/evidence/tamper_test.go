@@ -250,6 +250,22 @@ func TestJournalsThatContradictThemselves(t *testing.T) {
 		{"size of a blob", "pass", output(evidence.StepArtifact, "bytes", 1), reason.ArtifactDigest, evidence.TestLogFile},
 		{"digest of the patch", "pass", output(evidence.StepPatch, "patch_sha256", other), reason.ArtifactDigest, evidence.JournalFile},
 		{"a blob from before the run", "pass", output(evidence.StepArtifact, "written_at", "2025-01-01T00:00:00.000Z"), reason.ArtifactStale, evidence.JournalFile},
+		{"other commands than the contract's", "pass", input(evidence.StepRunOpened, "verification_commands", []string{"true"}), reason.ProjectionMismatch, evidence.JournalFile},
+		{"another title", "pass", input(evidence.StepRunOpened, "title", "Something else"), reason.ProjectionMismatch, evidence.JournalFile},
+		{"another mode", "pass", input(evidence.StepRunOpened, "mutation_mode", "none"), reason.ProjectionMismatch, evidence.JournalFile},
+		{"no diff expected", "pass", input(evidence.StepRunOpened, "expect_diff", false), reason.ProjectionMismatch, evidence.JournalFile},
+		{"another baseline tree", "pass", input(evidence.StepRunOpened, "baseline_tree", headTree), reason.ProjectionMismatch, evidence.JournalFile},
+		{"a patch against another tree", "pass", output(evidence.StepPatch, "base_tree", headTree), reason.ProjectionMismatch, evidence.JournalFile},
+		{"another engine in the sandbox", "pass", input(evidence.StepEngine, "engine", "other"), reason.ProjectionMismatch, evidence.JournalFile},
+		{"a network that the contract does not give", "pass", input(evidence.StepEngine, "network", "gateway"), reason.ProjectionMismatch, evidence.JournalFile},
+		{"another command line", "pass", input(evidence.StepEngine, "argv", []string{"/bin/true"}), reason.ProjectionMismatch, evidence.JournalFile},
+		{"another tests rule", "pass", output(evidence.StepVerification, "tests_rule", "free"), reason.ProjectionMismatch, evidence.JournalFile},
+		{"a proof that says something else", "pass", output(evidence.StepProof, "allowed_writes_passed", false), reason.ProjectionMismatch, evidence.JournalFile},
+		{"files that the patch does not change", "pass", output(evidence.StepPatch, "files", []evidence.ChangedFile{{Path: "README.md", Op: "modify", Added: 1, Removed: 1}}),
+			reason.ProjectionMismatch, evidence.PatchFile},
+		{"fewer lines than the patch changes", "pass", output(evidence.StepPatch, "files", []evidence.ChangedFile{{Path: "calc/add.go", Op: "modify"}}),
+			reason.ProjectionMismatch, evidence.PatchFile},
+		{"a file less than the patch changes", "pass", output(evidence.StepPatch, "files", []evidence.ChangedFile{}), reason.ProjectionMismatch, evidence.PatchFile},
 		{"no record of the patch", "pass", func(t testing.TB, s *journal.Step) {
 			if s.Name == evidence.StepArtifact {
 				set(evidence.StepArtifact, "path", "backend/other.log")(t, s)
@@ -304,6 +320,69 @@ func TestJournalGate(t *testing.T) {
 	if found := evidence.CheckJournal(t.Context(), os.DirFS(s.write())); !has(found, reason.JournalOrder, evidence.JournalFile) {
 		t.Errorf("an entry after the end: journal.chain finds:%s", texts(found))
 	}
+}
+
+// TestLaterEntriesHideNothing: a fact that is stated again, differently, and an
+// outcome that is given where none can be, are found.
+func TestLaterEntriesHideNothing(t *testing.T) {
+	t.Parallel()
+	again := func(name, field string, value any) func(*session) {
+		return func(s *session) {
+			for _, e := range slices.Backward(s.w.Entries()) {
+				if e.Name == name && e.Status != journal.Started {
+					s.note(e.Name, e.StepID, e.Status, e.Inputs, withField(s.t, e.Outputs, field, value))
+					return
+				}
+			}
+		}
+	}
+	tests := []struct {
+		name  string
+		first func(*session) // before the run is completed
+		after func(*session)
+		check func(testing.TB, *session) []reason.Finding
+		code  reason.Code
+	}{
+		{"refused paths", again(evidence.StepWrites, "offending", []string{"x"}), nil, projections, reason.ProjectionMismatch},
+		{"a failed verification", again(evidence.StepVerification, "verification_delta", 7), nil, projections, reason.ProjectionMismatch},
+		{"a touched source", again(evidence.StepSourceChecked, "differs", []string{"HEAD"}), nil, projections, reason.ProjectionMismatch},
+		{"another patch", again(evidence.StepPatch, "ignored", []string{"x"}), nil, projections, reason.ProjectionMismatch},
+		{"an outcome before the end", func(s *session) { s.outcome("accepted", "") }, nil, chain, reason.JournalOrder},
+		{"two outcomes", nil, func(s *session) { s.outcome("rejected", ""); s.outcome("accepted", "") }, chain, reason.JournalOrder},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t)
+			s.open(false)
+			s.eligible()
+			s.plan()
+			s.workspace()
+			s.engine(0)
+			s.patch()
+			s.writes()
+			s.verify(true)
+			s.source()
+			if tt.first != nil {
+				tt.first(s)
+			}
+			s.complete()
+			if tt.after != nil {
+				tt.after(s)
+			}
+			if found := tt.check(t, s); !has(found, tt.code, evidence.JournalFile) {
+				t.Errorf("found:%s\nwant %s", texts(found), tt.code)
+			}
+		})
+	}
+}
+
+func projections(t testing.TB, s *session) []reason.Finding {
+	return evidence.CheckProjections(t.Context(), os.DirFS(s.write()))
+}
+
+func chain(t testing.TB, s *session) []reason.Finding {
+	return evidence.CheckJournal(t.Context(), os.DirFS(s.write()))
 }
 
 // TestSignatures: what cannot be checked is never passed.

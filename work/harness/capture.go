@@ -80,7 +80,11 @@ func (r *run) writePatch(ctx context.Context) (evidence.PatchCaptured, error) {
 		out.Refused = append(out.Refused, f.Path)
 		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: f.Path + ": " + f.Detail, Evidence: evidence.JournalFile})
 	}
-	return out, r.recordArtifact(evidence.PatchFile)
+	digest, size, err := r.record(evidence.PatchFile)
+	if err == nil {
+		out.PatchSHA256, out.PatchBytes = digest, size // of what is left when secrets are taken out
+	}
+	return out, err
 }
 
 // counter counts bytes.

@@ -36,6 +36,7 @@ func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*ev
 		return nil, reason.Errorf(reason.NotAcceptable, "session %s ended as %s and cannot be accepted", s.ID, st.Report.Status).
 			WithHint("read why with `remit show %s`; `remit reject` records that you will not take it", s.ID)
 	}
+	secrets := newSecrets(nil)
 	w, err := journal.Continue(s.Journal())
 	if err != nil {
 		return nil, err
@@ -43,13 +44,13 @@ func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*ev
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
 	now := clock()
 	if _, err := w.Append(journal.Step{StepID: "outcome", Name: evidence.StepOutcome, Status: journal.Completed, StartedAt: now, CompletedAt: now,
-		Outputs: evidence.Outcome{Outcome: outcome, Reason: why, Actor: actor}}); err != nil {
+		Outputs: secrets.cleanOutcome(evidence.Outcome{Outcome: outcome, Reason: why, Actor: actor})}); err != nil {
 		return nil, fmt.Errorf("writing the journal: %w", err)
 	}
 	if err := w.Sync(); err != nil {
 		return nil, fmt.Errorf("writing the journal: %w", err)
 	}
-	if err := writeAndSeal(s, w.Entries()); err != nil {
+	if err := writeAndSeal(s, w.Entries(), secrets); err != nil {
 		return nil, fmt.Errorf("sealing the bundle anew: %w", err)
 	}
 	return evidence.ReportOf(slices.Clone(w.Entries()))

@@ -69,7 +69,10 @@ func (r *run) runEngine(ctx context.Context) error {
 	if err := available(inv); err != nil {
 		return err
 	}
-	argv := displayArgv(inv.Argv)
+	argv, err := r.guardEngine(inv)
+	if err != nil {
+		return err
+	}
 	argvDigest, err := canon.DigestOf(argv)
 	if err != nil {
 		return fmt.Errorf("digesting the command line: %w", err)
@@ -222,13 +225,13 @@ func limitsOf(c *task.Contract) sandbox.Limits {
 
 // toolCalled and toolReturned journal one tool call of the agent.
 func (r *run) toolCalled(id, tool string, params json.RawMessage) error {
-	hash, err := canon.DigestOf(params)
+	params, err := canon.Marshal(r.secrets.clean(evidence.StepTool+"/inputs/params", params))
 	if err != nil {
 		return err
 	}
 	now := r.clock()
 	r.append(journal.Step{StepID: id, Name: evidence.StepTool, Status: journal.Started, StartedAt: now,
-		Inputs: evidence.ToolCalled{ID: id, Tool: tool, Params: params, ParamsHash: hash}})
+		Inputs: evidence.ToolCalled{ID: id, Tool: tool, Params: params, ParamsHash: canon.Digest(params)}})
 	return nil
 }
 

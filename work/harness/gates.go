@@ -22,12 +22,14 @@ func (r *run) admit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
-	dirty, err := r.cleanStart()
-	if err != nil {
-		return err
-	}
+	dirty, lookErr := r.cleanStart()
+	// Entry 0 names the contract, so it stands in the journal whatever the look
+	// at the source gave.
 	r.note(evidence.StepContract, "contract", status(dirty),
 		evidence.ContractCreated{ContractSHA256: r.opened.ContractSHA256, Contract: raw}, blockersOnly{dirty})
+	if lookErr != nil {
+		return lookErr
+	}
 	r.tell(evidence.StepContract, string(status(dirty)), r.Contract.TaskID)
 
 	decision := eligibility.Decide(r.eligibilityRequest())

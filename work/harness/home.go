@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -162,11 +164,36 @@ func (s Session) inspectLog(log *journal.Log) (*State, error) {
 		st.Phase = Unsealed
 		if _, err := os.Lstat(filepath.Join(s.Dir, evidence.ManifestFile)); err == nil {
 			st.Phase = Sealed
-			st.Report, err = s.Report()
+			st.Report, err = s.sealedReport(st.Report)
 			return st, err
 		}
 	}
 	return st, nil
+}
+
+// sealedReport reads report.json, which must be what the journal gives: a
+// status that somebody wrote into the file decides nothing.
+func (s Session) sealedReport(given *evidence.Report) (*evidence.Report, error) {
+	rep, err := s.Report()
+	if err != nil {
+		return nil, err
+	}
+	bare := *rep
+	bare.ArtifactPaths, bare.ArtifactDigests, bare.Freshness = given.ArtifactPaths, given.ArtifactDigests, given.Freshness
+	said, err := canon.Marshal(bare)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the report: %w", err)
+	}
+	gives, err := canon.Marshal(given)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the report: %w", err)
+	}
+	if !bytes.Equal(said, gives) {
+		e := reason.Errorf(reason.ProjectionMismatch, "it is not what the journal gives")
+		e.File = filepath.Join(s.Dir, evidence.ReportFile)
+		return nil, e.WithHint("see all findings with `remit audit %s`", s.Dir)
+	}
+	return rep, nil
 }
 
 // Sweep removes what runs that no longer live left behind: temporary trees,

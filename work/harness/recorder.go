@@ -24,6 +24,7 @@ type recorder struct {
 	w        *journal.Writer
 	clock    func() time.Time
 	progress Progress
+	clean    func(journal.Step) journal.Step // takes secrets out of a step; see secrets
 	// fault stands between the pipeline and its journal. Only the
 	// fault-injecting engine brings one; see faulty.Engine.
 	fault func(journal.Step) []journal.Step
@@ -80,7 +81,7 @@ func (r *recorder) append(s journal.Step) {
 		if r.err != nil {
 			return
 		}
-		if _, err := r.w.Append(s); err != nil {
+		if _, err := r.w.Append(r.clean(s)); err != nil {
 			r.err = fmt.Errorf("writing the journal: %w", err)
 		}
 	}

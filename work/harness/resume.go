@@ -49,7 +49,8 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
-	r := &run{session: req.Session, artifact: map[string]bool{}, recorder: &recorder{w: w, clock: req.Clock, progress: req.Progress}}
+	r := &run{session: req.Session, artifact: map[string]bool{}, secrets: newSecrets(nil)}
+	r.recorder = &recorder{w: w, clock: req.Clock, progress: r.secrets.progress(req.Progress), clean: r.secrets.step}
 	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1}
 	if err := r.recall(req.Repo); err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		return nil, r.unsealed(err)
 	}
 	if r.ended() {
-		if err := writeAndSeal(r.session, w.Entries()); err != nil {
+		if err := writeAndSeal(r.session, w.Entries(), r.secrets); err != nil {
 			return nil, r.unsealed(err)
 		}
 		return r.outcome()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"remit/law/secret"
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -48,6 +49,9 @@ type Request struct {
 	Build    evidence.Build
 	Progress Progress
 	Clock    func() time.Time
+	// Credentials are searched for in the evidence, as those of this process's
+	// environment are.
+	Credentials []secret.Value
 }
 
 // Outcome is a run that has ended, whatever its status.
@@ -77,6 +81,7 @@ type run struct {
 	review   *string           // why the engine's own reviewer rejected the change, nil if it did not
 	opened   evidence.RunOpened
 	artifact map[string]bool // blobs already recorded
+	secrets  *secrets
 }
 
 // Run executes a request. An error means that there is no session (bad input,
@@ -108,9 +113,14 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	if r.opened, err = r.open(ctx); err != nil {
 		return nil, err
 	}
+	r.secrets = newSecrets(req.Credentials)
+	if err := r.refuseSecrets(); err != nil {
+		return nil, err
+	}
 	if err := r.create(); err != nil {
 		return nil, err
 	}
+	r.tellUnsearched()
 	defer func() { _ = os.RemoveAll(r.work) }() // what stays is swept by the next run
 	defer func() { _ = r.w.Close() }()          // it is synced before anything depends on it
 	if f, ok := req.Engine.(*faulty.Engine); ok {
@@ -209,7 +219,7 @@ func (r *run) create() error {
 	if err != nil {
 		return err
 	}
-	r.recorder = &recorder{w: w, clock: r.Clock, progress: r.Progress}
+	r.recorder = &recorder{w: w, clock: r.Clock, progress: r.secrets.progress(r.Progress), clean: r.secrets.step}
 	r.note(evidence.StepRunOpened, "run", journal.Completed, r.opened, nil)
 	r.sync()
 	r.work = filepath.Join(r.Home.workDir(), id)

@@ -66,21 +66,31 @@ func (r *run) recordProof(name string, body any) {
 	r.note(evidence.StepProof, "proof-"+name, journal.Completed, evidence.ProofRecorded{Name: name}, body)
 }
 
-// recordArtifact reads a blob back, hashes it and journals the digest.
+// recordArtifact screens a blob for secrets, reads it back, hashes it and
+// journals the digest.
 func (r *run) recordArtifact(name string) error {
+	_, _, err := r.record(name)
+	return err
+}
+
+// record is recordArtifact for a caller who needs what was recorded.
+func (r *run) record(name string) (digest string, size int64, err error) {
+	leaks, err := r.screen(name)
+	if err != nil {
+		return "", 0, writeFailure(name, err)
+	}
 	path := filepath.Join(r.session.Dir, filepath.FromSlash(name))
 	f, err := os.Open(path)
 	if err != nil {
-		return writeFailure(name, err)
+		return "", 0, writeFailure(name, err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return writeFailure(name, err)
+		return "", 0, writeFailure(name, err)
 	}
-	digest, size, err := canon.DigestReader(f)
-	if err != nil {
-		return writeFailure(name, err)
+	if digest, size, err = canon.DigestReader(f); err != nil {
+		return "", 0, writeFailure(name, err)
 	}
 	now := r.clock()
 	written := info.ModTime()
@@ -89,8 +99,8 @@ func (r *run) recordArtifact(name string) error {
 	}
 	r.artifact[name] = true
 	r.append(journal.Step{StepID: "artifact-" + name, Name: evidence.StepArtifact, Status: journal.Completed, StartedAt: now, CompletedAt: now,
-		Outputs: evidence.ArtifactRecorded{Path: name, SHA256: digest, Bytes: size, WrittenAt: stamp(written), CheckedAt: stamp(now)}})
-	return nil
+		Outputs: evidence.ArtifactRecorded{Path: name, SHA256: digest, Bytes: size, WrittenAt: stamp(written), CheckedAt: stamp(now), Blockers: leaks}})
+	return digest, size, nil
 }
 
 // stamp is a time as the journal writes it.
@@ -114,14 +124,20 @@ func (r *run) seal() (*Outcome, error) {
 	if err := errors.Join(r.completeBlobs(), r.mark()); err != nil {
 		r.note(evidence.StepStopped, "blobs", journal.Failed, nil, blockersOnly{[]evidence.Blocker{writeBlocker(r, err)}})
 	}
+	if err := r.proveSecrets(); err != nil {
+		return nil, r.unsealed(err)
+	}
 	if err := r.complete(); err != nil {
 		return nil, r.unsealed(err)
 	}
-	if err := writeAndSeal(r.session, r.w.Entries()); err != nil {
+	if err := writeAndSeal(r.session, r.w.Entries(), r.secrets); err != nil {
+		if reason.CodeOf(err) == reason.SecretLeak {
+			return nil, r.unsealed(err)
+		}
 		r.note(evidence.StepStopped, "seal", journal.Failed, nil, blockersOnly{[]evidence.Blocker{writeBlocker(r, err)}})
 		if again := r.complete(); again == nil {
 			// With the failure in the journal the rest may still fit.
-			if writeAndSeal(r.session, r.w.Entries()) == nil {
+			if writeAndSeal(r.session, r.w.Entries(), r.secrets) == nil {
 				return r.outcome()
 			}
 		}
@@ -132,6 +148,10 @@ func (r *run) seal() (*Outcome, error) {
 
 // unsealed says that the evidence is incomplete and where it lies.
 func (r *run) unsealed(err error) error {
+	if leak, ok := errors.AsType[*reason.Error](err); ok && leak.Code == reason.SecretLeak {
+		leak.File = r.session.Dir
+		return leak
+	}
 	e := reason.Errorf(reason.ArtifactWriteFailure, "the evidence could not be completed: %w", err)
 	e.File = r.session.Dir
 	return e.WithHint("what was done is kept in that directory; nothing claims a pass")
@@ -191,10 +211,13 @@ func (r *run) completeBlobs() error {
 }
 
 // writeAndSeal projects the journal into the session directory and seals it.
-func writeAndSeal(s Session, entries []journal.Entry) error {
+func writeAndSeal(s Session, entries []journal.Entry, secrets *secrets) error {
 	set, err := evidence.Project(entries)
 	if err != nil {
 		return fmt.Errorf("projecting the journal: %w", err)
+	}
+	if err := secrets.checkProjections(set); err != nil {
+		return err
 	}
 	if err := evidence.Write(s.Dir, set); err != nil {
 		return err

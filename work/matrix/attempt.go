@@ -8,26 +8,14 @@ import (
 	"time"
 
 	"remit/law/ladder"
-	"remit/proof/evidence"
-	"remit/proof/reason"
 	"remit/work/engine/faulty"
 	"remit/work/harness"
 	"remit/work/sandbox"
 )
 
-// trial is what a case is run with and held against.
-type trial struct {
-	broken bool // under its fault, else as its control
-	asRow  bool // held against the row, else against a pass
-}
-
-var (
-	underFault = trial{broken: true, asRow: true}
-	asControl  = trial{}
-)
-
-// attempt runs one case and judges the session that it left.
-func (o Options) attempt(parent context.Context, row ladder.Row, c ladder.Case, t trial) CaseResult {
+// attempt runs one case under its fault and holds the session that it left
+// against the row.
+func (o Options) attempt(parent context.Context, row ladder.Row, c ladder.Case) CaseResult {
 	sc, err := scenarioOf(row.Name, c.Name)
 	if err != nil {
 		return untried(row, c, NotTried, err.Error())
@@ -36,12 +24,7 @@ func (o Options) attempt(parent context.Context, row ladder.Row, c ladder.Case, 
 	defer cancel()
 	began := time.Now()
 	res := newCaseResult(row, c)
-	execute := func() error { return o.execute(ctx, sc, row, t, &res) }
-	if sc.mounts {
-		err = faulty.PrivateMounts(execute)
-	} else {
-		err = execute()
-	}
+	err = o.execute(ctx, sc, row, true, func(e ended) { e.judge(ctx, sc, res.Expected, &res) })
 	res.DurationMS = time.Since(began).Milliseconds()
 	switch {
 	case parent.Err() != nil:
@@ -51,21 +34,31 @@ func (o Options) attempt(parent context.Context, row ladder.Row, c ladder.Case, 
 	case err != nil:
 		res.Verdict, res.Reason = NotTried, err.Error()
 	default:
-		res.Verdict = Held
-		for _, check := range res.Checks {
-			if !check.Held {
-				res.Verdict, res.Reason = Broken, check.Name+": "+check.Detail
-				break
-			}
-		}
+		res.settle()
 	}
 	return res
 }
 
-// execute makes the world of a case, runs the harness in it and judges. Its
-// error says that the case could not be brought about; what the harness made of
-// it is in the checks.
-func (o Options) execute(ctx context.Context, sc scenario, row ladder.Row, t trial, res *CaseResult) error {
+// ended is a run that has ended, with its world still there.
+type ended struct {
+	*setup
+	err     error    // of the harness
+	asked   string   // when it was asked for
+	differs []string // paths of the source that are not as they were
+}
+
+// execute makes the world of a case, runs the harness in it, under the fault or
+// without, and lets judge look while it is there. Its error says that the case
+// could not be brought about; what the harness made of it is for judge.
+func (o Options) execute(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
+	inside := func() error { return o.executeHere(ctx, sc, row, broken, judge) }
+	if sc.mounts {
+		return faulty.PrivateMounts(inside)
+	}
+	return inside()
+}
+
+func (o Options) executeHere(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
 	dir, err := os.MkdirTemp(o.Dir, row.Name+"-")
 	if err != nil {
 		return fmt.Errorf("making a scratch directory: %w", err)
@@ -82,21 +75,21 @@ func (o Options) execute(ctx context.Context, sc scenario, row ladder.Row, t tri
 			undo()
 		}
 	}()
-	if err := sc.arrange(s, t.broken); err != nil {
+	if err := sc.arrange(s, broken); err != nil {
 		return fmt.Errorf("bringing the fault about: %w", err)
 	}
 	before, err := takeSnapshot(fx.repo())
 	if err != nil {
 		return err
 	}
-	began := time.Now().Truncate(time.Millisecond)
-	runErr := o.run(ctx, s)
+	e := ended{setup: s, asked: stamp(time.Now().Truncate(time.Millisecond))}
+	e.err = o.run(ctx, s)
 	after, err := takeSnapshot(fx.repo())
 	if err != nil {
 		return err
 	}
-	j := &judge{ctx: ctx, row: row, asRow: t.asRow, result: res, began: stamp(began), differs: before.differences(after)}
-	j.judge(s, sc, runErr)
+	e.differs = before.differences(after)
+	judge(e)
 	return nil
 }
 
@@ -117,11 +110,3 @@ func (o Options) run(ctx context.Context, s *setup) error {
 
 // unconfined reports that the caller chose the driver that confines nothing.
 func (o Options) unconfined() bool { return o.Sandbox.Describe().Driver == sandbox.DriverNone }
-
-// wantedEnd is the end that a case, or its control, must have.
-func (j *judge) wantedEnd() Expected {
-	if j.asRow {
-		return j.result.Expected
-	}
-	return Expected{Status: reason.Status(evidence.StatusPass), Event: evidence.StepRunCompleted}
-}

@@ -6,19 +6,16 @@ import (
 	"slices"
 	"strings"
 
-	"remit/law/ladder"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 )
 
-// judge holds one session against its row.
+// judge holds one session against what it must be.
 type judge struct {
-	ctx     context.Context
-	row     ladder.Row
-	asRow   bool // held against the row; else against a pass
-	result  *CaseResult
-	began   string
-	differs []string // paths of the source that are not as they were
+	ended
+	ctx    context.Context
+	want   Expected
+	result *CaseResult
 }
 
 // required are the artifacts of every sealed session, whatever befell it.
@@ -37,17 +34,22 @@ func claim(name string, held bool, format string, args ...any) Check {
 	return Check{Name: name, Held: held, Detail: fmt.Sprintf(format, args...)}
 }
 
-// judge reads the session from disk. The harness's error only explains why
-// there is none.
-func (j *judge) judge(s *setup, sc scenario, runErr error) {
+// passes is the end of a control.
+var passes = Expected{Status: evidence.StatusPass, Event: evidence.StepRunCompleted}
+
+// judge holds the session on disk against the end that it must have, and
+// against what the scenario wants to see in it if that is its row's. The
+// harness's error only explains why there is no session.
+func (e ended) judge(ctx context.Context, sc scenario, want Expected, res *CaseResult) {
+	j := &judge{e, ctx, want, res}
 	j.check("source", len(j.differs) == 0, "%s", orElse(strings.Join(j.differs, ", "), "not one file, mode or time of the source differs"))
-	dir, err := s.onlySession()
+	dir, err := e.onlySession()
 	var o *session
 	if err == nil {
 		o, err = readSession(dir)
 	}
 	if err == nil {
-		err = runErr
+		err = e.err
 	}
 	if !j.check("session", err == nil, "%s", errorText(err, "one sealed session")) {
 		return
@@ -61,16 +63,16 @@ func (j *judge) judge(s *setup, sc scenario, runErr error) {
 	j.result.Got = got
 	j.end(o, got)
 	j.artifacts(o, got)
-	j.discreet(o, s.dir)
+	j.discreet(o)
 	j.audit(dir, got)
-	if j.asRow {
+	if want != passes {
 		j.result.Checks = append(j.result.Checks, sc.shows(o)...)
 	}
 }
 
 // end holds status, code, exit code and event against what they must be.
 func (j *judge) end(o *session, got *Got) {
-	want := j.wantedEnd()
+	want := j.want
 	j.check("status", got.Status == string(want.Status), "%s", got.Status)
 	j.check("code", got.Code == want.Code, "%s", orElse(string(got.Code), "no blocker"))
 	j.check("exit", got.ExitCode == want.ExitCode, "%d", got.ExitCode)
@@ -103,18 +105,18 @@ func (j *judge) artifacts(o *session, got *Got) {
 			problems = append(problems, fmt.Sprintf("%s was written at %s and checked at %s", a.Path, a.WrittenAt, a.CheckedAt))
 		}
 	}
-	if got.RunStartedAt < j.began {
-		problems = append(problems, fmt.Sprintf("the run began at %s, before it was asked for at %s", got.RunStartedAt, j.began))
+	if got.RunStartedAt < j.asked {
+		problems = append(problems, fmt.Sprintf("the run began at %s, before it was asked for at %s", got.RunStartedAt, j.asked))
 	}
 	got.Fresh = j.check("freshness", len(problems) == 0, "%s", orElse(strings.Join(problems, ", "), "nothing is older than "+got.RunStartedAt))
 }
 
 // discreet looks for the place of the fixture in its evidence: a bundle travels
 // and must not tell how its maker's machine is laid out.
-func (j *judge) discreet(o *session, place string) {
+func (j *judge) discreet(o *session) {
 	var telling []string
 	for _, name := range append([]string{evidence.JournalFile, evidence.ManifestFile}, o.report.ArtifactPaths...) {
-		if strings.Contains(o.text(name), place) {
+		if strings.Contains(o.text(name), j.dir) {
 			telling = append(telling, name)
 		}
 	}

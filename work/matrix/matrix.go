@@ -153,7 +153,7 @@ func (o Options) try(ctx context.Context, row ladder.Row, c ladder.Case) CaseRes
 	if o.Sandbox == nil {
 		return untried(row, c, NotTried, fmt.Sprintf("%s: no confinement driver works on this machine", reason.SandboxUnavailable))
 	}
-	return o.attempt(ctx, row, c, underFault)
+	return o.attempt(ctx, row, c)
 }
 
 // stamp is a time as evidence writes it.

@@ -1,11 +1,13 @@
 package matrix
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"remit/law/ladder"
 	"remit/proof/evidence"
+	"remit/work/engine/faulty"
 )
 
 // TestMatrixHolds keeps the promise of the package: for both engines every row
@@ -37,8 +39,10 @@ func TestMatrixHolds(t *testing.T) {
 	}
 }
 
-// TestControls runs every scenario without its fault. All of them pass: so it
-// is the fault, and nothing else, that each row shows.
+// TestControls runs every scenario without its fault. The run passes: so it is
+// the fault, and nothing else, that each row shows. Held against the row the
+// same session does not hold, neither by its end nor by what it shows: so the
+// judge can say no.
 func TestControls(t *testing.T) {
 	t.Parallel()
 	for _, engine := range Engines() {
@@ -52,16 +56,7 @@ func TestControls(t *testing.T) {
 						t.Parallel()
 						places <- struct{}{}
 						defer func() { <-places }()
-						res := opt.attempt(t.Context(), row, c, asControl)
-						if res.Verdict == NotApplicable {
-							t.Skip(res.Reason)
-						}
-						if res.Verdict != Held || res.Got.Status != evidence.StatusPass {
-							t.Errorf("the control is %s: %s", res.Verdict, res.Reason)
-							for _, check := range res.Checks {
-								t.Logf("    %v %s: %s", check.Held, check.Name, check.Detail)
-							}
-						}
+						testControl(t, opt, row, c)
 					})
 				}
 			}
@@ -69,32 +64,32 @@ func TestControls(t *testing.T) {
 	}
 }
 
-// TestRowsCanBreak keeps the judge honest: held against its row, a run without
-// the fault does not hold, neither by its end nor by what it shows.
-func TestRowsCanBreak(t *testing.T) {
-	t.Parallel()
-	opt := options(t, "command")
-	for _, row := range ladder.Rows() {
-		t.Run(row.Name, func(t *testing.T) {
-			t.Parallel()
-			for _, c := range row.Cases {
-				res := opt.attempt(t.Context(), row, c, trial{broken: false, asRow: true})
-				if res.Verdict == NotApplicable {
-					t.Skip(res.Reason)
-				}
-				if res.Verdict != Broken {
-					t.Fatalf("%s holds without its fault: %s", c.Name, res.Verdict)
-				}
-				failed := map[string]bool{}
-				shows := false
-				for _, check := range res.Checks {
-					failed[check.Name] = !check.Held
-					shows = shows || !check.Held && !slices.Contains([]string{"status", "code", "exit", "event"}, check.Name)
-				}
-				if !failed["status"] || !failed["code"] || !failed["exit"] || !shows {
-					t.Errorf("%s: failed checks %v", c.Name, failed)
-				}
-			}
-		})
+func testControl(t *testing.T, opt Options, row ladder.Row, c ladder.Case) {
+	t.Helper()
+	sc, err := scenarioOf(row.Name, c.Name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asPass, asRow := newCaseResult(row, c), newCaseResult(row, c)
+	err = opt.execute(t.Context(), sc, row, false, func(e ended) {
+		e.judge(t.Context(), sc, passes, &asPass)
+		e.judge(t.Context(), sc, asRow.Expected, &asRow)
+	})
+	if errors.Is(err, faulty.ErrNoMount) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asPass.settle(); asPass.Verdict != Held || asPass.Got.Status != evidence.StatusPass {
+		t.Errorf("the control: %s", asPass.Reason)
+	}
+	failed, shows := map[string]bool{}, false
+	for _, check := range asRow.Checks {
+		failed[check.Name] = !check.Held
+		shows = shows || !check.Held && !slices.Contains([]string{"status", "code", "exit", "event"}, check.Name)
+	}
+	if !failed["status"] || !failed["code"] || !failed["exit"] || !shows {
+		t.Errorf("held against its row the control fails only %v", failed)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"remit/law/ladder"
 	"remit/proof/canon"
+	"remit/proof/evidence"
 )
 
 // recordsDir is where records of the ladder are kept, relative to REMIT_HOME:
@@ -55,9 +56,9 @@ func (rep *Report) Save(home string) error {
 	return nil
 }
 
-// ReadRecords reads what is kept of an engine. Nothing kept is no error; a
-// record that cannot be read is.
-func ReadRecords(home, engine string) (ladder.Records, error) {
+// ReadRecords reads what is kept of an engine, as the given build of Remit sees
+// it. Nothing kept is no error; a record that cannot be read is.
+func ReadRecords(home, engine string, build evidence.Build) (ladder.Records, error) {
 	out := ladder.Records{Engine: engine, Proofs: map[int][]ladder.Record{}}
 	dir := filepath.Join(home, recordsDir, engine)
 	entries, err := os.ReadDir(dir)
@@ -92,7 +93,8 @@ func ReadRecords(home, engine string) (ladder.Records, error) {
 		if rep.Schema != Schema || rep.Engine.Name != engine {
 			return out, fmt.Errorf("reading %s: it is no %s of engine %q", rec.Path, Schema, engine)
 		}
-		out.Matrix = &ladder.MatrixRecord{Record: rec, Status: rep.Status, Held: rep.Held, Total: rep.Total, FinishedAt: rep.FinishedAt}
+		out.Matrix = &ladder.MatrixRecord{Record: rec, Status: rep.Status, Held: rep.Held, Total: rep.Total, FinishedAt: rep.FinishedAt,
+			Current: rep.Remit == build}
 	}
 	return out, nil
 }

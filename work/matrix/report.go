@@ -130,6 +130,17 @@ func untried(r ladder.Row, c ladder.Case, verdict, why string) CaseResult {
 	return res
 }
 
+// settle turns the checks into a verdict.
+func (c *CaseResult) settle() {
+	c.Verdict = Held
+	for _, check := range c.Checks {
+		if !check.Held {
+			c.Verdict, c.Reason = Broken, check.Name+": "+check.Detail
+			return
+		}
+	}
+}
+
 // settle turns the verdicts on cases into those on rows and on the whole. What
 // does not hold weighs more than what could not be tried.
 func (rep *Report) settle() {

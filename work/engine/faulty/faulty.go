@@ -16,6 +16,8 @@ package faulty
 
 import (
 	"context"
+	"errors"
+	"reflect"
 	"strings"
 
 	"remit/proof/canon"
@@ -59,11 +61,15 @@ type Engine struct {
 	Fault Fault
 }
 
-// Identity is the wrapped engine's, marked with the fault.
+// Identity is the wrapped engine's, marked with the fault. A fault without a
+// name is refused: it would leave no mark.
 func (e *Engine) Identity(ctx context.Context) (evidence.EngineIdentity, error) {
 	id, err := e.Inner.Identity(ctx)
-	if err != nil || e.Fault.Name == "" {
+	if err != nil || e.Fault.none() {
 		return id, err
+	}
+	if e.Fault.Name == "" {
+		return id, errors.New("a fault needs a name")
 	}
 	if id.SHA256, err = canon.DigestOf(map[string]any{"engine": id, "fault": e.Fault.described()}); err != nil {
 		return id, err
@@ -71,6 +77,9 @@ func (e *Engine) Identity(ctx context.Context) (evidence.EngineIdentity, error) 
 	id.Version += "+fault." + e.Fault.Name
 	return id, nil
 }
+
+// none reports whether nothing at all goes wrong.
+func (f Fault) none() bool { return reflect.ValueOf(f).IsZero() }
 
 // described is what of a fault can be digested.
 func (f Fault) described() map[string]any {

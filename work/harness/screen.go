@@ -1,0 +1,283 @@
+package harness
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"remit/law/secret"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/tree"
+)
+
+// scan is what was found in one artifact, as it was before anything was taken
+// out of it.
+type scan struct {
+	Path        string `json:"path"`
+	Bytes       int64  `json:"bytes"`
+	SHA256      string `json:"sha256"`
+	Hits        int64  `json:"hits"`
+	Quarantined bool   `json:"quarantined"`
+
+	hits     []hit
+	held     int              // bytes of text in hits
+	sections []secret.Finding // binary files in a patch
+}
+
+// QuarantineDir holds the originals of artifacts in which a secret was found,
+// by session. It is no part of any session or bundle.
+func (h Home) QuarantineDir() string { return filepath.Join(h.Dir, "quarantine") }
+
+func (r *run) quarantineFile(name string) string {
+	return filepath.Join(r.Home.QuarantineDir(), r.session.ID, filepath.FromSlash(name))
+}
+
+// screen looks for secrets in an artifact before its digest is recorded. If
+// there is one, the original leaves the session and a redacted copy takes its
+// place, so that what is recorded, sealed and exported is the copy; the
+// blockers say what was found. The run fails and nothing of it is lost.
+func (r *run) screen(name string) ([]evidence.Blocker, error) {
+	found, err := r.look(name, true)
+	if err != nil {
+		return nil, err
+	}
+	leaks := found.leaks()
+	earlier := r.secrets.scans[name]
+	if earlier == nil || len(leaks) > 0 {
+		r.secrets.scans[name] = found
+	}
+	if len(leaks) == 0 {
+		return nil, nil
+	}
+	if err := r.quarantine(name, found, leaks); err != nil {
+		return nil, err
+	}
+	found.Quarantined = true
+	blocker := evidence.Blocker{Code: reason.SecretLeak, Evidence: secretProof,
+		Message: fmt.Sprintf("%s; it was redacted, and the original is kept outside of the bundle as $REMIT_HOME/quarantine/%s/%s",
+			describe(name, leaks, found.Hits), r.session.ID, name)}
+	r.tell("secret.scan", "failed", blocker.Message)
+	return []evidence.Blocker{blocker}, nil
+}
+
+// describe names the first finds of an artifact.
+func describe(name string, leaks []hit, all int64) string {
+	first := leaks[0]
+	where := fmt.Sprintf("at byte %d", first.Offset)
+	if first.Place != "" {
+		where += " of " + first.Place
+	}
+	text := fmt.Sprintf("%s holds %s %s", name, first.what(), where)
+	if all > 1 {
+		text += fmt.Sprintf(", and %d more", all-1)
+	}
+	return text
+}
+
+// leaks are the hits that the repository did not have before.
+func (s *scan) leaks() []hit {
+	var out []hit
+	for _, h := range s.hits {
+		if !h.InBaseline {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func (s *scan) add(h hit, text []byte) {
+	s.Hits++
+	if len(s.hits) == maxHits {
+		return
+	}
+	if h.Kind != secret.Credential && s.held+len(text) <= maxHitText {
+		h.text = shapeText(h.Finding, text)
+		s.held += len(h.text)
+	}
+	s.hits = append(s.hits, h)
+}
+
+// look scans an artifact as it stands in the session; deep is to look into the
+// binary files of a patch as well.
+func (r *run) look(name string, deep bool) (*scan, error) {
+	f, err := os.Open(filepath.Join(r.session.Dir, filepath.FromSlash(name)))
+	if err != nil {
+		return nil, fmt.Errorf("looking for secrets: %w", err)
+	}
+	defer f.Close()
+	out, sum, n := &scan{Path: name}, sha256.New(), new(counter)
+	read := io.TeeReader(f, io.MultiWriter(sum, n))
+	found := func(f secret.Finding, text []byte) { out.add(hit{Artifact: name, Finding: f}, text) }
+	switch {
+	case name == evidence.PatchFile:
+		if out.sections, err = r.secrets.scanner.ScanPatch(read, found); err == nil && deep && len(out.sections) > 0 {
+			err = r.lookIntoBinaries(out)
+		}
+	case strings.HasPrefix(name, HeldOutDir+"/"):
+		// The contract names their digests. They are the user's own, and were
+		// searched for credentials before the run began.
+		err = r.secrets.scanner.Scan(read, secret.Values, found)
+	default:
+		err = r.secrets.scanner.Scan(read, secret.All, found)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for secrets in %s: %w", name, err)
+	}
+	out.Bytes, out.SHA256 = n.n, "sha256:"+hex.EncodeToString(sum.Sum(nil))
+	out.hits = r.inBaselineToo(out.hits)
+	return out, nil
+}
+
+// lookIntoBinaries searches the binary files of the patch, which stand in it
+// compressed.
+func (r *run) lookIntoBinaries(out *scan) error {
+	if r.store == nil || r.patched == nil {
+		// A run that was cut off here has no tree to look into.
+		for _, s := range out.sections {
+			out.add(hit{Artifact: out.Path, Finding: s}, nil)
+		}
+		return nil
+	}
+	binary := map[string]bool{}
+	for _, c := range r.changed {
+		binary[c.Path] = c.Binary
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closingTime)
+	defer cancel()
+	changes, err := r.store.Changes(ctx, r.base.Tree, r.patched.imported.Tree)
+	if err != nil {
+		return err
+	}
+	for _, c := range changes {
+		if c.Kind != tree.File || !binary[c.Path] {
+			continue
+		}
+		content, err := c.Open()
+		if err != nil {
+			return err
+		}
+		place := r.secrets.scanner.Redact(evidence.DisplayPath(c.Path))
+		err = r.secrets.scanner.Scan(content, secret.All, func(f secret.Finding, text []byte) {
+			out.add(hit{Artifact: out.Path, Place: place, Finding: f}, text)
+		})
+		if closeErr := content.Close(); err == nil {
+			err = closeErr
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// quarantine moves the original of an artifact out of the session and puts a
+// redacted copy in its place. An original that cannot be moved is removed: a
+// lost log is better than a sealed secret.
+func (r *run) quarantine(name string, found *scan, leaks []hit) error {
+	here, there := filepath.Join(r.session.Dir, filepath.FromSlash(name)), r.quarantineFile(name)
+	err := os.MkdirAll(filepath.Dir(there), 0o700)
+	if err == nil {
+		err = os.Rename(here, there)
+	}
+	if err != nil {
+		return fmt.Errorf("moving an artifact that holds a secret to the quarantine (it is removed instead): %w", errors.Join(err, os.Remove(here)))
+	}
+	if err := os.Chmod(there, 0o600); err != nil {
+		return fmt.Errorf("closing the quarantine: %w", err)
+	}
+	cuts, whole := cutsOf(found, leaks)
+	if !whole {
+		if err := redactFile(here, there, cuts, name == evidence.PatchFile); err != nil {
+			return err
+		}
+		// To take one secret out can bring another to a border where it shows.
+		again, err := r.look(name, false)
+		if err != nil {
+			return err
+		}
+		if whole = len(again.leaks()) > 0; !whole {
+			return nil
+		}
+	}
+	notice := fmt.Sprintf("This artifact held %d secrets and is left out.\n", found.Hits)
+	if err := os.WriteFile(here, []byte(notice), 0o600); err != nil {
+		return fmt.Errorf("writing what stands for an artifact with secrets: %w", err)
+	}
+	return nil
+}
+
+// cutsOf says what is taken out of an artifact; whole if that is not known.
+func cutsOf(found *scan, leaks []hit) (cuts []secret.Finding, whole bool) {
+	binary := false
+	for _, h := range leaks {
+		if h.Place != "" || h.Kind == secret.BinaryContent {
+			binary = true // its place in the patch is compressed
+			continue
+		}
+		cuts = append(cuts, h.Finding)
+	}
+	if binary {
+		cuts = append(cuts, found.sections...)
+	}
+	return cuts, found.Hits > int64(len(found.hits))
+}
+
+func redactFile(to, from string, cuts []secret.Finding, lines bool) error {
+	src, err := os.Open(from)
+	if err != nil {
+		return fmt.Errorf("reading what is redacted: %w", err)
+	}
+	defer src.Close()
+	dst, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing a redacted artifact: %w", err)
+	}
+	err = secret.Copy(dst, src, cuts, lines)
+	if closeErr := dst.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("writing a redacted artifact: %w", errors.Join(err, os.Remove(to)))
+	}
+	return nil
+}
+
+// screenRest looks at the files of the session that no step has recorded, and
+// again at those that an earlier part of the run has: whatever is sealed was
+// searched.
+func (r *run) screenRest() error {
+	root, err := os.OpenRoot(r.session.Dir)
+	if err != nil {
+		return fmt.Errorf("looking for secrets: %w", err)
+	}
+	defer root.Close()
+	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() || name == evidence.JournalFile || r.secrets.scans[name] != nil {
+			return err
+		}
+		if !r.artifact[name] {
+			_, err := r.screen(name)
+			return err
+		}
+		found, err := r.look(name, false) // the binary files were looked into when it was recorded
+		if err != nil {
+			return err
+		}
+		if leaks := found.leaks(); len(leaks) > 0 {
+			return reason.Errorf(reason.SecretLeak, "%s, and its digest is recorded already", describe(name, leaks, found.Hits)).
+				WithHint("the session is not sealed: do not give it away")
+		}
+		_, err = os.Lstat(r.quarantineFile(name))
+		found.Quarantined = err == nil
+		r.secrets.scans[name] = found
+		return nil
+	})
+}

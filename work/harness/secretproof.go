@@ -1,0 +1,143 @@
+package harness
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+
+	"remit/law/secret"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+)
+
+// secretProof is the artifact in which every scan is recorded.
+const secretProof = evidence.ProofsDir + "/secret-scan.json"
+
+// proveSecrets records what was searched, for what, and what was found: also
+// when nothing was. Secrets that the journal would have been told are blockers
+// here; those of other artifacts are blockers of the artifact's own step.
+func (r *run) proveSecrets() error {
+	if err := r.screenRest(); err != nil {
+		return err
+	}
+	s := r.secrets
+	s.mu.Lock()
+	told := r.inBaselineToo(slices.Clone(s.told))
+	all := s.toldAll
+	s.mu.Unlock()
+	var blockers []evidence.Blocker
+	if at := slices.IndexFunc(told, func(h hit) bool { return !h.InBaseline }); at >= 0 {
+		blockers = []evidence.Blocker{{Code: reason.SecretLeak, Evidence: secretProof,
+			Message: fmt.Sprintf("the run would have told its journal %s (in %s); it was redacted before it was written", told[at].what(), told[at].Place)}}
+		r.tell("secret.scan", "failed", blockers[0].Message)
+	}
+	hits, quarantined, artifacts := told, []string{}, []*scan{}
+	for _, name := range slices.Sorted(maps.Keys(s.scans)) {
+		found := s.scans[name]
+		artifacts, hits = append(artifacts, found), append(hits, found.hits...)
+		if found.Quarantined {
+			quarantined = append(quarantined, name)
+		}
+		all += found.Hits
+	}
+	body := map[string]any{
+		"scanner":     map[string]any{"name": "remit/law/secret", "version": secret.Version, "shapes": secret.Kinds()},
+		"credentials": map[string]any{"searched": s.scanner.Searched(), "not_searched": len(s.scanner.NotSearched())},
+		"artifacts":   artifacts, "hits": hits[:min(len(hits), maxHits)], "hits_total": all, "quarantined": quarantined, "blockers": blockers,
+	}
+	r.note(evidence.StepProof, "proof-secret-scan", status(blockers), evidence.ProofRecorded{Name: "secret-scan"}, body)
+	return nil
+}
+
+// tellUnsearched says, on the spot and not in evidence, which credentials of
+// the environment are not searched for.
+func (r *run) tellUnsearched() {
+	for _, u := range r.secrets.scanner.NotSearched() {
+		r.tell("secret.scan", "skipped", fmt.Sprintf("%s %s, so evidence is not searched for it", u.Name, u.Why))
+	}
+}
+
+// checkProjections is the last look, at what is derived from a journal that was
+// told no secret: a credential that is a part of the documents' own form.
+func (s *secrets) checkProjections(set evidence.Set) error {
+	for _, name := range set.Names() {
+		var found []secret.Finding
+		// A reader of memory does not fail.
+		_ = s.scanner.Scan(bytes.NewReader(set[name]), secret.Values, func(f secret.Finding, _ []byte) { found = append(found, f) })
+		if len(found) > 0 {
+			return reason.Errorf(reason.SecretLeak, "%s would hold %s", name, hit{Finding: found[0]}.what()).
+				WithHint("the session is not sealed: do not give it away")
+		}
+	}
+	return nil
+}
+
+// cleanOutcome takes secrets out of what the operator says about a run.
+func (s *secrets) cleanOutcome(o evidence.Outcome) evidence.Outcome {
+	o.Reason, o.Actor = s.scanner.Redact(o.Reason), s.scanner.Redact(o.Actor)
+	return o
+}
+
+const (
+	// maxKnown bounds how many different shapes are searched for in the
+	// baseline, and maxKnownFile how much of one of its files.
+	maxKnown     = 64
+	maxKnownFile = 64 << 20
+)
+
+// inBaselineToo marks the shapes whose very text the baseline holds, in a file
+// or as a name. An agent that moves a test's key from one file to another leaks
+// nothing. A credential of this machine is a leak wherever it stands.
+func (r *run) inBaselineToo(hits []hit) []hit {
+	found := map[string]bool{}
+	for _, h := range hits {
+		if h.text != nil && len(found) < maxKnown {
+			found[string(h.text)] = false
+		}
+	}
+	if len(found) == 0 || r.checkout == nil {
+		return hits
+	}
+	r.searchBaseline(found)
+	for i := range hits {
+		hits[i].InBaseline = hits[i].text != nil && found[string(hits[i].text)]
+	}
+	return hits
+}
+
+// searchBaseline sets what it finds. What cannot be read holds nothing: a hit
+// then stays a leak.
+func (r *run) searchBaseline(wanted map[string]bool) {
+	root, err := os.OpenRoot(r.checkout.Dir)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	left := len(wanted)
+	mark := func(text []byte) {
+		for w, found := range wanted {
+			if !found && bytes.Contains(text, []byte(w)) {
+				wanted[w] = true
+				left--
+			}
+		}
+	}
+	_ = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if left == 0 {
+			return fs.SkipAll
+		}
+		mark([]byte(name))
+		if err == nil && d.Type().IsRegular() {
+			if f, err := root.Open(name); err == nil {
+				content, _ := io.ReadAll(io.LimitReader(f, maxKnownFile)) // as above
+				mark(content)
+				f.Close()
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,123 @@
+package matrix
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"remit/law/ladder"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/engine/faulty"
+	"remit/work/harness"
+)
+
+// TestFullDiskUnderTheJournal takes the disk away from everything, the journal
+// too. No evidence can be completed then; the run says so with the row's code,
+// and what is left claims nothing.
+func TestFullDiskUnderTheJournal(t *testing.T) {
+	t.Parallel()
+	opt := options(t, "command")
+	fx, err := newFixture(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fx.contract.id = "full"
+	s := &setup{fixture: fx, fault: faulty.Fault{Name: "fills-the-disk", After: "head -c 2000000 /dev/zero | tr '\\0' x"}}
+	err = faulty.PrivateMounts(func() error {
+		sessions := fx.home().Sessions()
+		if err := faulty.FullDisk(sessions, 128<<10); err != nil {
+			return err
+		}
+		defer func() { _ = faulty.Unmount(sessions) }()
+		runErr := opt.run(t.Context(), s)
+		if reason.CodeOf(runErr) != reason.ArtifactWriteFailure {
+			t.Errorf("the run ended with %v", runErr)
+		}
+		dir, err := fx.onlySession()
+		if err != nil {
+			return err
+		}
+		if _, err := os.Lstat(filepath.Join(dir, evidence.ManifestFile)); err == nil {
+			t.Error("the session is sealed")
+		}
+		log, err := journal.ReadFile(filepath.Join(dir, evidence.JournalFile))
+		if err != nil {
+			return err
+		}
+		for _, e := range log.Entries {
+			if e.Name == evidence.StepRunCompleted {
+				t.Errorf("the journal has a verdict: %s", e.Outputs)
+			}
+		}
+		return nil
+	})
+	if errors.Is(err, faulty.ErrNoMount) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// impostor has every method of the fault-injecting engine, and is not it.
+type impostor struct{ *faulty.Engine }
+
+// TestOnlyTheWrapperTouchesTheJournal keeps other engines from the journal:
+// they get no chance to drop a step, whatever methods they have.
+func TestOnlyTheWrapperTouchesTheJournal(t *testing.T) {
+	t.Parallel()
+	opt := options(t, "command")
+	fx, err := newFixture(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fx.contract.id = "impostor"
+	contract, err := fx.contract.parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := fx.engine(opt.Engine, opt.Binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := harness.Run(t.Context(), harness.Request{Home: fx.home(), Repo: fx.repo(), Contract: contract, Sandbox: opt.Sandbox, Repeat: 1,
+		Engine: impostor{&faulty.Engine{Inner: inner, Fault: faulty.DropStep(evidence.StepPlan)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.Report.Status != evidence.StatusPass {
+		t.Errorf("%s: %v", out.Report.Status, out.Report.Blockers)
+	}
+}
+
+// TestDenialIsTerminal denies a contract that asked for no approval, and one
+// that somebody else has approved.
+func TestDenialIsTerminal(t *testing.T) {
+	t.Parallel()
+	opt := options(t, "command")
+	for name, approver := range map[string]string{"not asked for": "", "against a grant": approver} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fx, err := newFixture(t.Context(), t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			fx.contract.id = "denied"
+			s := &setup{fixture: fx, approver: approver, denier: denier}
+			if err := opt.run(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+			row, _ := ladder.RowNamed(ladder.ApprovalDenied)
+			res := newCaseResult(row, row.Cases[0])
+			ended{setup: s}.judge(t.Context(), scenario{shows: showsDenial}, res.Expected, &res)
+			for _, c := range res.Checks {
+				if !c.Held {
+					t.Errorf("%s: %s", c.Name, c.Detail)
+				}
+			}
+		})
+	}
+}
