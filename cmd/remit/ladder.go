@@ -86,7 +86,7 @@ func (a *app) ladderMatrix(cmd *cobra.Command, engine string, rows []string) err
 	if err != nil {
 		return err
 	}
-	if rep.Complete {
+	if rep.Complete && cmd.Context().Err() == nil {
 		if err := rep.Save(a.home.Dir); err != nil {
 			return err
 		}

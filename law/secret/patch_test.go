@@ -88,7 +88,7 @@ func TestOutlinePatch(t *testing.T) {
 	patch := "diff --git a/" + gh + " b/" + gh + "\nindex 1..2 100644\n--- a/" + gh + "\n+++ b/" + gh + "\n@@ -1,3 +1,3 @@ func a()\n context\n\n-a\n+" +
 		strings.Repeat("long ", blockBytes) + "\n\\ No newline at end of file\ndiff --git a/b.bin b/b.bin\nGIT binary patch\nliteral 3\nKcmZQz\n\n" +
 		"diff --git a/c b/c\nold mode 100644\nnew mode 100755\n"
-	want := "diff --git a/X b/X\nindex 1..2 100644\n--- a/X\n+++ b/X\n@@ -1,3 +1,3 @@\n [redacted]\n\n-[redacted]\n+[redacted]\n\\[redacted]\n" +
+	want := "diff --git a/X b/X\nindex 1..2 100644\n--- a/X\n+++ b/X\n@@ -1,3 +1,3 @@\n [redacted]\n\n-[redacted]\n+[redacted]\n\\ No newline at end of file\n" +
 		"diff --git a/b.bin b/b.bin\nGIT binary patch\n[redacted:binary-content]\ndiff --git a/c b/c\nold mode 100644\nnew mode 100755\n"
 	var out strings.Builder
 	if err := New(nil).OutlinePatch(&out, strings.NewReader(patch)); err != nil {

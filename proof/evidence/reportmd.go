@@ -9,7 +9,7 @@ import (
 func (r *run) reportMarkdown() []byte {
 	rep := r.reportFields()
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Run report: %s\n\n**Status: %s**\n\n", plainLine(r.opened.Title), strings.ToUpper(rep.Status))
+	fmt.Fprintf(&b, "# Run report: %s\n\n**Status: %s**\n\n", prose(r.opened.Title), strings.ToUpper(rep.Status))
 	row := func(k, v string) { fmt.Fprintf(&b, "| %s | %s |\n", k, strings.ReplaceAll(plainLine(v), "|", `\|`)) }
 	b.WriteString("| what | value |\n|---|---|\n")
 	row("session", code(r.session))
@@ -30,7 +30,7 @@ func (r *run) reportMarkdown() []byte {
 	if len(rep.Blockers) > 0 {
 		b.WriteString("\n## Blockers\n\n")
 		for _, k := range rep.Blockers {
-			fmt.Fprintf(&b, "- `%s`: %s (see `%s`)\n", k.Code, plainLine(k.Message), k.Evidence)
+			fmt.Fprintf(&b, "- `%s`: %s (see `%s`)\n", k.Code, prose(k.Message), k.Evidence)
 		}
 	}
 	b.WriteString("\n## Changed files\n\n")

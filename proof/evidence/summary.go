@@ -11,7 +11,7 @@ import (
 func (r *run) summary(rc *Receipt) []byte {
 	var b strings.Builder
 	status := rc.Status
-	fmt.Fprintf(&b, "# %s\n\n", plainLine(r.opened.Title))
+	fmt.Fprintf(&b, "# %s\n\n", prose(r.opened.Title))
 	b.WriteString("## Changes Made\n\n")
 	if r.patch == nil || len(r.patch.Files) == 0 {
 		b.WriteString("No change was made.\n")
@@ -30,7 +30,7 @@ func (r *run) summary(rc *Receipt) []byte {
 		// the agent's words out of the quotation.
 		said := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(r.engine.Summary)
 		for line := range strings.SplitSeq(strings.TrimRight(said, "\n"), "\n") {
-			fmt.Fprintf(&b, "> %s\n", plainLine(line))
+			fmt.Fprintf(&b, "> %s\n", prose(line))
 		}
 	}
 	b.WriteString("\n## Files Modified\n\n")
@@ -60,9 +60,9 @@ func (r *run) summary(rc *Receipt) []byte {
 		b.WriteString("Not applicable.\n")
 	} else {
 		first := r.completed.Blockers[0]
-		fmt.Fprintf(&b, "- Root cause: `%s`: %s\n- Evidence: `%s`\n- Next steps: %s\n", first.Code, plainLine(first.Message), first.Evidence, nextStep(first))
+		fmt.Fprintf(&b, "- Root cause: `%s`: %s\n- Evidence: `%s`\n- Next steps: %s\n", first.Code, prose(first.Message), first.Evidence, nextStep(first))
 		for _, more := range r.completed.Blockers[1:] {
-			fmt.Fprintf(&b, "- Also: `%s`: %s\n", more.Code, plainLine(more.Message))
+			fmt.Fprintf(&b, "- Also: `%s`: %s\n", more.Code, prose(more.Message))
 		}
 	}
 	return []byte(b.String())
@@ -118,11 +118,23 @@ func opNote(f ChangedFile) string {
 // plainLine keeps text from a contract or a repository on one line of Markdown.
 func plainLine(s string) string {
 	return strings.Map(func(c rune) rune {
-		if c == '\n' || c == '\r' || c < ' ' {
+		if unseen(c) {
 			return ' '
 		}
 		return c
 	}, s)
+}
+
+// prose is a line of text from a contract, a repository or an agent as Markdown
+// that shows it and nothing else. Markdown takes HTML: an agent that could write
+// a tag would close its quotation, draw a verification of its own and hide the
+// real one in a comment.
+func prose(s string) string {
+	s = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", "[", `\[`, "`", "\\`").Replace(plainLine(s))
+	if strings.HasPrefix(strings.TrimLeft(s, " "), "#") {
+		s = strings.Replace(s, "#", `\#`, 1)
+	}
+	return s
 }
 
 // code renders text as an inline code span, whatever backticks it contains.

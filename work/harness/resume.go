@@ -145,7 +145,10 @@ func (r *run) adopt() error {
 	if r.ended() {
 		return nil
 	}
-	// What the verifier had not finished is done again.
+	// What the verifier had not finished is done again, its log included.
+	if !r.has(evidence.StepVerification, journal.Completed) && len(r.blockersSoFar()) == 0 {
+		delete(r.artifact, evidence.TestLogFile)
+	}
 	for _, name := range []string{evidence.TestLogFile, evidence.TestResultsFile} {
 		if !r.artifact[name] {
 			if err := os.Remove(filepath.Join(r.session.Dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -286,6 +289,7 @@ func (r *run) restore(ctx context.Context) (err error) {
 	if r.checkout, err = cache.Checkout(ctx, r.store, r.base.Tree); err != nil {
 		return err
 	}
+	r.secrets.baseline = r.checkout.Dir
 	captured, before, err := r.captured()
 	if err != nil {
 		return err

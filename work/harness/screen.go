@@ -49,7 +49,7 @@ func (r *run) screen(name string) ([]evidence.Blocker, error) {
 	if err != nil {
 		return nil, err
 	}
-	leaks := found.leaks()
+	leaks := leaksOf(found.hits)
 	earlier := r.secrets.scans[name]
 	if earlier == nil || len(leaks) > 0 {
 		r.secrets.scans[name] = found
@@ -80,17 +80,6 @@ func describe(name string, leaks []hit, all int64) string {
 		text += fmt.Sprintf(", and %d more", all-1)
 	}
 	return text
-}
-
-// leaks are the hits that the repository did not have before.
-func (s *scan) leaks() []hit {
-	var out []hit
-	for _, h := range s.hits {
-		if !h.InBaseline {
-			out = append(out, h)
-		}
-	}
-	return out
 }
 
 func (s *scan) add(h hit, text []byte) {
@@ -132,7 +121,9 @@ func (r *run) look(name string, deep bool) (*scan, error) {
 		return nil, fmt.Errorf("looking for secrets in %s: %w", name, err)
 	}
 	out.Bytes, out.SHA256 = n.n, "sha256:"+hex.EncodeToString(sum.Sum(nil))
-	out.hits = r.inBaselineToo(out.hits)
+	r.secrets.mu.Lock()
+	defer r.secrets.mu.Unlock()
+	out.hits = r.secrets.compare(out.hits)
 	return out, nil
 }
 
@@ -195,7 +186,9 @@ func (r *run) quarantine(name string, found *scan, leaks []hit) error {
 	}
 	cuts, whole := cutsOf(found, leaks)
 	if !whole {
-		if err := redactFile(here, there, cuts, name == evidence.PatchFile); err != nil {
+		if err := rewrite(here, there, func(dst io.Writer, src io.Reader) error {
+			return secret.Copy(dst, src, cuts, name == evidence.PatchFile)
+		}); err != nil {
 			return err
 		}
 		// To take one secret out can bring another to a border where it shows.
@@ -203,15 +196,20 @@ func (r *run) quarantine(name string, found *scan, leaks []hit) error {
 		if err != nil {
 			return err
 		}
-		if whole = len(again.leaks()) > 0; !whole {
+		if len(leaksOf(again.hits)) == 0 {
 			return nil
 		}
+		if err := os.Remove(here); err != nil {
+			return fmt.Errorf("removing what could not be redacted: %w", err)
+		}
 	}
-	notice := fmt.Sprintf("This artifact held %d secrets and is left out.\n", found.Hits)
-	if err := os.WriteFile(here, []byte(notice), 0o600); err != nil {
-		return fmt.Errorf("writing what stands for an artifact with secrets: %w", err)
-	}
-	return nil
+	return rewrite(here, there, func(dst io.Writer, src io.Reader) error {
+		if name == evidence.PatchFile {
+			return r.secrets.scanner.OutlinePatch(dst, src)
+		}
+		_, err := fmt.Fprintf(dst, "This artifact held %d secrets and is left out.\n", found.Hits)
+		return err
+	})
 }
 
 // cutsOf says what is taken out of an artifact; whole if that is not known.
@@ -230,7 +228,8 @@ func cutsOf(found *scan, leaks []hit) (cuts []secret.Finding, whole bool) {
 	return cuts, found.Hits > int64(len(found.hits))
 }
 
-func redactFile(to, from string, cuts []secret.Finding, lines bool) error {
+// rewrite makes a new file of another.
+func rewrite(to, from string, f func(dst io.Writer, src io.Reader) error) error {
 	src, err := os.Open(from)
 	if err != nil {
 		return fmt.Errorf("reading what is redacted: %w", err)
@@ -240,7 +239,7 @@ func redactFile(to, from string, cuts []secret.Finding, lines bool) error {
 	if err != nil {
 		return fmt.Errorf("writing a redacted artifact: %w", err)
 	}
-	err = secret.Copy(dst, src, cuts, lines)
+	err = f(dst, src)
 	if closeErr := dst.Close(); err == nil {
 		err = closeErr
 	}
@@ -271,7 +270,7 @@ func (r *run) screenRest() error {
 		if err != nil {
 			return err
 		}
-		if leaks := found.leaks(); len(leaks) > 0 {
+		if leaks := leaksOf(found.hits); len(leaks) > 0 {
 			return reason.Errorf(reason.SecretLeak, "%s, and its digest is recorded already", describe(name, leaks, found.Hits)).
 				WithHint("the session is not sealed: do not give it away")
 		}

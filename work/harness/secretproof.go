@@ -11,6 +11,7 @@ import (
 
 	"remit/law/secret"
 	"remit/proof/evidence"
+	"remit/proof/journal"
 	"remit/proof/reason"
 )
 
@@ -26,11 +27,10 @@ func (r *run) proveSecrets() error {
 	}
 	s := r.secrets
 	s.mu.Lock()
-	told := r.inBaselineToo(slices.Clone(s.told))
-	all := s.toldAll
+	told, all := slices.Clone(s.told), s.toldAll
 	s.mu.Unlock()
 	var blockers []evidence.Blocker
-	if at := slices.IndexFunc(told, func(h hit) bool { return !h.InBaseline }); at >= 0 {
+	if at := slices.IndexFunc(told, func(h hit) bool { return !h.blamed }); at >= 0 {
 		blockers = []evidence.Blocker{{Code: reason.SecretLeak, Evidence: secretProof,
 			Message: fmt.Sprintf("the run would have told its journal %s (in %s); it was redacted before it was written", told[at].what(), told[at].Place)}}
 		r.tell("secret.scan", "failed", blockers[0].Message)
@@ -49,7 +49,12 @@ func (r *run) proveSecrets() error {
 		"credentials": map[string]any{"searched": s.scanner.Searched(), "not_searched": len(s.scanner.NotSearched())},
 		"artifacts":   artifacts, "hits": hits[:min(len(hits), maxHits)], "hits_total": all, "quarantined": quarantined, "blockers": blockers,
 	}
-	r.note(evidence.StepProof, "proof-secret-scan", status(blockers), evidence.ProofRecorded{Name: "secret-scan"}, body)
+	// A run that was cut off after this step and taken up again has more than one.
+	name := "secret-scan"
+	for n := 2; slices.ContainsFunc(r.w.Entries(), func(e journal.Entry) bool { return e.StepID == "proof-"+name }); n++ {
+		name = fmt.Sprintf("secret-scan-%d", n)
+	}
+	r.note(evidence.StepProof, "proof-"+name, status(blockers), evidence.ProofRecorded{Name: name}, body)
 	return nil
 }
 
@@ -83,36 +88,58 @@ func (s *secrets) cleanOutcome(o evidence.Outcome) evidence.Outcome {
 }
 
 const (
-	// maxKnown bounds how many different shapes are searched for in the
-	// baseline, and maxKnownFile how much of one of its files.
-	maxKnown     = 64
+	// maxKnown bounds how many different shapes of a run are searched for in
+	// the baseline, and maxKnownFile how much of one of its files.
+	maxKnown     = 128
 	maxKnownFile = 64 << 20
 )
 
-// inBaselineToo marks the shapes whose very text the baseline holds, in a file
-// or as a name. An agent that moves a test's key from one file to another leaks
-// nothing. A credential of this machine is a leak wherever it stands.
-func (r *run) inBaselineToo(hits []hit) []hit {
-	found := map[string]bool{}
-	for _, h := range hits {
-		if h.text != nil && len(found) < maxKnown {
-			found[string(h.text)] = false
-		}
-	}
-	if len(found) == 0 || r.checkout == nil {
+// compare marks the shapes whose very text the baseline holds, in a file or as
+// a name. An agent that moves a test's key from one file to another leaks
+// nothing. A credential of this machine is a leak wherever it stands. The caller
+// holds s.mu.
+func (s *secrets) compare(hits []hit) []hit {
+	if s.baseline == "" {
 		return hits
 	}
-	r.searchBaseline(found)
+	wanted := map[string]bool{}
+	for _, h := range hits {
+		text := string(h.text)
+		if _, asked := s.old[text]; h.text != nil && !asked && len(s.old)+len(wanted) < maxKnown {
+			wanted[text] = false
+		}
+	}
+	if len(wanted) > 0 {
+		searchBaseline(s.baseline, wanted)
+		maps.Copy(s.old, wanted)
+	}
 	for i := range hits {
-		hits[i].InBaseline = hits[i].text != nil && found[string(hits[i].text)]
+		hits[i].InBaseline = s.old[string(hits[i].text)]
 	}
 	return hits
 }
 
-// searchBaseline sets what it finds. What cannot be read holds nothing: a hit
-// then stays a leak.
-func (r *run) searchBaseline(wanted map[string]bool) {
-	root, err := os.OpenRoot(r.checkout.Dir)
+// leaks are the hits that the repository did not have before.
+func (s *secrets) leaks(hits []hit) []hit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return leaksOf(s.compare(hits))
+}
+
+func leaksOf(hits []hit) []hit {
+	var out []hit
+	for _, h := range hits {
+		if !h.InBaseline {
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+// searchBaseline looks for texts below the baseline's tree. What cannot be read
+// holds nothing: a hit then stays a leak.
+func searchBaseline(dir string, wanted map[string]bool) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return
 	}

@@ -29,7 +29,10 @@ import (
 type secrets struct {
 	scanner *secret.Scanner
 
+	baseline string // the directory of the baseline's tree, "" before there is one
+
 	mu      sync.Mutex
+	old     map[string]bool  // which texts of shapes the baseline has, as far as it was asked
 	scans   map[string]*scan // by artifact
 	told    []hit            // in what the journal was told, before it was redacted
 	toldAll int64
@@ -43,7 +46,8 @@ type hit struct {
 	secret.Finding
 	InBaseline bool `json:"in_baseline"` // a shape that the repository had before: no leak of this run
 
-	text []byte // of a shape, for the search in the baseline
+	text   []byte // of a shape, for the search in the baseline
+	blamed bool   // a step of its own has the blocker
 }
 
 const (
@@ -57,7 +61,7 @@ const (
 // the given ones.
 func newSecrets(more []secret.Value) *secrets {
 	values := append(EnvironmentCredentials(os.Environ()), more...)
-	return &secrets{scanner: secret.New(values), scans: map[string]*scan{}, known: map[string]bool{}}
+	return &secrets{scanner: secret.New(values), old: map[string]bool{}, scans: map[string]*scan{}, known: map[string]bool{}}
 }
 
 // find lists the secrets of a text.
@@ -150,15 +154,40 @@ func (s *secrets) redact(place, text string) string {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, h := range found {
-		h.Artifact, h.Place = evidence.JournalFile, cutText(place, maxPlace)
-		if key := fmt.Sprint(h.Place, h.Offset, h.Digest); !s.known[key] && len(s.told) < maxHits {
-			s.known[key] = true
-			s.told = append(s.told, h)
-		}
-		s.toldAll++
+	leaks := leaksOf(s.compare(found))
+	for _, h := range leaks {
+		h.Place = cutText(place, maxPlace)
+		s.remember(h)
 	}
-	return s.scanner.Redact(text)
+	if len(leaks) == len(found) {
+		return s.scanner.Redact(text)
+	}
+	var out strings.Builder
+	// Memory does not fail.
+	_ = secret.Copy(&out, strings.NewReader(text), findingsOf(leaks), false)
+	return out.String()
+}
+
+// remember keeps a secret that the journal is not told. The caller holds s.mu.
+func (s *secrets) remember(h hit) {
+	key := fmt.Sprint(h.Place, h.Offset, h.Digest)
+	if s.known[key] {
+		return
+	}
+	s.known[key] = true
+	s.toldAll++
+	if len(s.told) < maxHits {
+		h.Artifact = evidence.JournalFile
+		s.told = append(s.told, h)
+	}
+}
+
+func findingsOf(hits []hit) []secret.Finding {
+	out := make([]secret.Finding, len(hits))
+	for i, h := range hits {
+		out[i] = h.Finding
+	}
+	return out
 }
 
 // maxPlace bounds the place of a hit: an agent can nest its parameters deep.
@@ -237,12 +266,9 @@ func (r *run) guardEngine(inv *engine.Invocation) ([]string, error) {
 	shown := displayArgv(inv.Argv)
 	var leaks []hit
 	for i, w := range inv.Argv {
-		found := r.inBaselineToo(r.secrets.find(w, secret.All))
-		for _, h := range found {
-			if !h.InBaseline {
-				h.Place = fmt.Sprintf("word %d of the engine's command", i+1)
-				leaks = append(leaks, h)
-			}
+		for _, h := range r.secrets.leaks(r.secrets.find(w, secret.All)) {
+			h.Place = fmt.Sprintf("word %d of the engine's command", i+1)
+			leaks = append(leaks, h)
 		}
 		shown[i] = r.secrets.scanner.Redact(shown[i])
 	}
@@ -258,8 +284,14 @@ func (r *run) guardEngine(inv *engine.Invocation) ([]string, error) {
 	}
 	blocker := evidence.Blocker{Code: reason.SecretLeak, Evidence: secretProof,
 		Message: fmt.Sprintf("%s holds %s; the engine was not started, for no secret may reach it", leaks[0].Place, leaks[0].what())}
+	for _, h := range leaks {
+		h.blamed = true
+		r.secrets.mu.Lock()
+		r.secrets.remember(h)
+		r.secrets.mu.Unlock()
+	}
 	r.note(evidence.StepStopped, "stop", journal.Failed, nil, blockersOnly{[]evidence.Blocker{blocker}})
-	r.tell(evidence.StepEngine, "failed", blocker.Message)
+	r.tell("secret.scan", "failed", blocker.Message)
 	return nil, errStopped
 }
 

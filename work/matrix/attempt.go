@@ -63,7 +63,7 @@ func (o Options) executeHere(ctx context.Context, sc scenario, row ladder.Row, b
 	if err != nil {
 		return fmt.Errorf("making a scratch directory: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // scratch: what stays lies in the temporary directory
 	fx, err := newFixture(ctx, dir)
 	if err != nil {
 		return err
@@ -84,6 +84,9 @@ func (o Options) executeHere(ctx context.Context, sc scenario, row ladder.Row, b
 	}
 	e := ended{setup: s, asked: stamp(time.Now().Truncate(time.Millisecond))}
 	e.err = o.run(ctx, s)
+	if s.notDone != nil {
+		return fmt.Errorf("bringing the fault about: %w", s.notDone)
+	}
 	after, err := takeSnapshot(fx.repo())
 	if err != nil {
 		return err

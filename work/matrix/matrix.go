@@ -67,7 +67,7 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("making a scratch directory: %w", err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // scratch: what stays lies in the temporary directory
 	opt.Dir = dir
 	identity, err := opt.identity(ctx)
 	if err != nil {

@@ -30,6 +30,16 @@ type setup struct {
 	fault            faulty.Fault
 	approver, denier string
 	undo             []func() // after the session was judged
+	notDone          error    // why the fault could not be brought about while the run went on
+}
+
+// onHost makes f the part of the fault that happens to the host. When f fails
+// there was no fault, and the run shows nothing.
+func (s *setup) onHost(f func() error) {
+	s.fault.Host = func() error {
+		s.notDone = f()
+		return s.notDone
+	}
 }
 
 // scenario brings one case about.
@@ -89,9 +99,9 @@ func scenarios() map[string]scenario {
 			}
 			return nil
 		}},
-		// The controls have the default limit: a slow machine must not turn
-		// them into the fault.
-		ladder.Timeout + "/engine":       timeout(1, faulty.Fault{Name: "sleeps", Before: "trap '' TERM INT HUP", After: "sleep 600"}, showsEngineTimeout),
+		// The limits leave a slow machine time for what is not the fault, and
+		// the controls have the default limit.
+		ladder.Timeout + "/engine":       timeout(3, faulty.Fault{Name: "sleeps", Before: "trap '' TERM INT HUP", After: "sleep 600"}, showsEngineTimeout),
 		ladder.Timeout + "/verification": timeout(5, faulty.Fault{Name: "slow-hook", After: "echo 'sleep 600' > " + hook}, showsVerifierTimeout),
 		ladder.DirtyStartingTree + "/modified-file": {shows: showsDirtyStart, arrange: func(s *setup, broken bool) error {
 			if !broken {
@@ -135,7 +145,8 @@ func dependency() scenario {
 		}
 		s.fault = faulty.Fault{Name: "needs-a-file", Needs: file}
 		if broken {
-			s.fault.Name, s.fault.Host = "dependency-gone", func() error { return os.Remove(file) }
+			s.fault.Name = "dependency-gone"
+			s.onHost(func() error { return os.Remove(file) })
 		}
 		return nil
 	}}
@@ -149,14 +160,14 @@ func fullDisk() scenario {
 		if broken {
 			s.fault.Name, size = "full-disk", smallDisk
 		}
-		s.fault.Host = func() error {
+		s.onHost(func() error {
 			dir, err := s.backend()
 			if err != nil {
 				return err
 			}
 			s.undo = append(s.undo, func() { _ = faulty.Unmount(dir) }) // it goes with the thread anyway
 			return faulty.FullDisk(dir, size)
-		}
+		})
 		return nil
 	}}
 }
@@ -183,7 +194,8 @@ func readOnlyDisk(root bool) scenario {
 		if !broken {
 			return nil
 		}
-		s.fault = faulty.Fault{Name: "read-only-disk", Host: func() error {
+		s.fault = faulty.Fault{Name: "read-only-disk"}
+		s.onHost(func() error {
 			dir, err := s.backend()
 			if err != nil {
 				return err
@@ -194,7 +206,7 @@ func readOnlyDisk(root bool) scenario {
 			}
 			s.undo = append(s.undo, func() { _ = os.Chmod(dir, 0o700) }) // only so that it can be removed
 			return os.Mkdir(dir, 0o500)
-		}}
+		})
 		return nil
 	}}
 }

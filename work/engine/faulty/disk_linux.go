@@ -22,8 +22,7 @@ var ErrNoMount = errors.New("mounting a file system needs root with CAP_SYS_ADMI
 // them only through files that f has opened.
 func PrivateMounts(f func() error) error {
 	done := make(chan error, 1)
-	go func() {
-		runtime.LockOSThread() // and never unlocked: the thread must not be used again
+	go onThreadOfItsOwn(func() {
 		err := unix.Unshare(unix.CLONE_NEWNS)
 		if err == nil {
 			err = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
@@ -33,8 +32,25 @@ func PrivateMounts(f func() error) error {
 			return
 		}
 		done <- f()
-	}()
+	})
 	return <-done
+}
+
+// onThreadOfItsOwn runs f, in a goroutine that then ends, on a thread that ends
+// with it. The main thread cannot end: it is kept busy while f runs elsewhere.
+func onThreadOfItsOwn(f func()) {
+	runtime.LockOSThread()
+	if unix.Gettid() != unix.Getpid() {
+		f()
+		return // locked, so the thread is not used again
+	}
+	defer runtime.UnlockOSThread()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		onThreadOfItsOwn(f)
+	}()
+	<-ended
 }
 
 // FullDisk mounts a tmpfs of so many bytes at a directory, which is made if it
@@ -49,7 +65,11 @@ func mountTmpfs(dir string, bytes int, flags uintptr) error {
 		return fmt.Errorf("making the mount point: %w", err)
 	}
 	flags |= unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC
-	if err := unix.Mount("remit-matrix", dir, "tmpfs", flags, fmt.Sprintf("size=%d,mode=0700", bytes)); err != nil {
+	err := unix.Mount("remit-matrix", dir, "tmpfs", flags, fmt.Sprintf("size=%d,mode=0700", bytes))
+	switch {
+	case errors.Is(err, unix.EPERM):
+		return fmt.Errorf("%w: %w", ErrNoMount, err)
+	case err != nil:
 		return fmt.Errorf("mounting a small disk: %w", err)
 	}
 	return nil

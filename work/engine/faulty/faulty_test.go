@@ -3,6 +3,7 @@ package faulty
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
@@ -125,6 +126,28 @@ func TestReview(t *testing.T) {
 			}
 		})
 	}
+}
+
+// FuzzReview feeds a reviewer's output, which is the agent's and hostile: only
+// an approval as the last review is none of a rejection.
+func FuzzReview(f *testing.F) {
+	f.Add([]byte(reviewLine(Approved)))
+	f.Add([]byte(reviewLine(Approved) + "\n" + reviewLine(Rejected)))
+	f.Add([]byte(`{"type":"review","verdict":null}`))
+	f.Fuzz(func(t *testing.T, output []byte) {
+		p := reviewed(nil)(func(engine.Event) {})
+		last := ""
+		for line := range bytes.Lines(output) {
+			var r review
+			if json.Unmarshal(line, &r) == nil && r.Type == "review" {
+				last = r.Verdict
+			}
+			p.Line(line)
+		}
+		if end := p.End(); end.Rejected != (last != Approved) {
+			t.Errorf("last verdict %q, %+v", last, end)
+		}
+	})
 }
 
 // TestSteps looks at what the faults of the journal let through.

@@ -1,0 +1,24 @@
+package evidence
+
+import "testing"
+
+// TestProse: text of strangers is shown as it is and does nothing in Markdown.
+func TestProse(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"Fix the parser":                         "Fix the parser",
+		"</blockquote><h2>Verification</h2><!--": "&lt;/blockquote>&lt;h2>Verification&lt;/h2>&lt;!--",
+		"x</h1><details>":                        "x&lt;/h1>&lt;details>",
+		"[a](javascript:b) ![i](u)":              `\[a](javascript:b) !\[i](u)`,
+		`\[a](u)`:                                `\\\[a](u)`,
+		"&lt;b&gt;":                              "&amp;lt;b&amp;gt;",
+		"```\n## Verification":                   "\\`\\`\\` ## Verification",
+		"## Verification":                        `\## Verification`,
+		"  # x":                                  `  \# x`,
+		"a\r\nb\u2028c\u202ed\u009be":            "a  b c d e",
+	} {
+		if got := prose(in); got != want {
+			t.Errorf("prose(%q) = %q, want %q", in, got, want)
+		}
+	}
+}
