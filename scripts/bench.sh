@@ -53,6 +53,7 @@ generate() {
   block=$(printf '%064d\n' {1..15})
   mkdir -p "$dir"
   git -C "$dir" init -q -b main
+  git -C "$dir" config gc.auto 0 # a collection in the background would be measured, too
   echo zero >"$dir/f0.txt"
   for ((i = 1; i < n; i++)); do
     ((i % 100 == 1)) && mkdir -p "$dir/d$((i / 100))"

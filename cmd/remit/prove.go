@@ -70,6 +70,12 @@ func (a *app) audit(cmd *cobra.Command, f *auditFlags, name string) error {
 	if f.report != "" && opt.LogDir == "" && len(opt.Checks)+len(opt.Run) > 0 {
 		opt.LogDir = f.report + ".logs"
 	}
+	target := a.auditPath(name)
+	for _, written := range []string{f.report, opt.LogDir, f.extract} {
+		if written != "" && within(written, target) {
+			return usagef("%s is what is being audited, or lies in it: an audit changes nothing", written)
+		}
+	}
 	if len(opt.Checks)+len(opt.Run) > 0 {
 		driver, err := sandbox.Open(cmd.Context(), sandbox.Options{Driver: f.sandbox, StateDir: a.home.SandboxDir(), Toolchains: f.toolchains})
 		if err != nil {
@@ -78,7 +84,7 @@ func (a *app) audit(cmd *cobra.Command, f *auditFlags, name string) error {
 			opt.Runner = harness.Runner{Sandbox: driver, Limits: sandbox.DefaultLimits()}
 		}
 	}
-	rep, err := bundle.Audit(cmd.Context(), a.auditPath(name), opt)
+	rep, err := bundle.Audit(cmd.Context(), target, opt)
 	if err != nil {
 		return err
 	}
@@ -96,6 +102,32 @@ func (a *app) audit(cmd *cobra.Command, f *auditFlags, name string) error {
 		err = exitCode(rep.ExitCode)
 	}
 	return err
+}
+
+// within reports whether path is the file or directory top, or would lie below
+// it, whatever links lead there.
+func within(path, top string) bool {
+	want, err := os.Stat(top)
+	if err != nil {
+		return false // there is nothing to write into
+	}
+	at, err := filepath.Abs(path)
+	if err != nil {
+		return true
+	}
+	for {
+		if real, err := filepath.EvalSymlinks(at); err == nil {
+			at = real
+		}
+		if info, err := os.Stat(at); err == nil && os.SameFile(info, want) {
+			return true
+		}
+		parent := filepath.Dir(at)
+		if parent == at {
+			return false
+		}
+		at = parent
+	}
 }
 
 // auditPath lets a session id stand for its directory.
@@ -275,7 +307,7 @@ func audited(ctx context.Context, path string) (fs.FS, func(), error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a place for the bundle: %w", err)
 	}
-	remove := func() { os.RemoveAll(dir) }
+	remove := func() { _ = os.RemoveAll(dir) } // a temporary directory
 	content := filepath.Join(dir, "content")
 	rep, err := bundle.Audit(ctx, path, bundle.Options{Gates: bundleGates(), Profile: bundle.ProfileBundle, Extract: content})
 	if err == nil && rep.Status != bundle.Pass {

@@ -105,7 +105,7 @@ var rows = []Row{
 	{ArtifactWriteFailure, "a required artifact cannot be written", reason.Fail, reason.ArtifactWriteFailure, runCompleted,
 		"the failed path is named",
 		[]Case{
-			{Name: "full-disk", Trigger: "the raw output of the agent fills a disk of limited size"},
+			{Name: "full-disk", Trigger: "the raw output of the agent fills the disk of the sessions"},
 			{Name: "no-room-for-patch", Trigger: "the patch does not fit on the disk of the sessions"},
 			{Name: "read-only-disk", Trigger: "the place of the raw output is read-only"},
 		}},

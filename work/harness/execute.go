@@ -167,7 +167,7 @@ func (r *run) engineFinished(res *sandbox.Result, out *streams, took time.Durati
 	f.StdoutSHA256, f.StdoutBytes = out.stdout.digest(), out.stdout.size
 	f.StderrSHA256, f.StderrBytes = out.stderr.digest(), out.stderr.size
 	if runErr == nil {
-		f.Blockers = engineBlockers(f, end)
+		f.Blockers = append(r.secrets.blame(), engineBlockers(f, end)...)
 	}
 	return f, err
 }

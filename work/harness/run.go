@@ -92,7 +92,7 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 		req.Clock = time.Now
 	}
 	driver := begin(func() (sandbox.Driver, error) { return req.driver(ctx) })
-	defer driver() // not left behind when the repository is refused
+	defer func() { _, _ = driver() }() // not left behind when the repository is refused
 	source, err := workspace.OpenSource(ctx, req.Repo)
 	if err != nil {
 		return nil, err
@@ -104,7 +104,7 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
 	if req.Contract.RequireClean {
 		r.dirty = begin(func() ([]string, error) { return source.Dirty(ctx) })
-		defer r.dirty()
+		defer func() { _, _ = r.dirty() }() // not left behind
 	}
 	var noSandbox error
 	if r.Sandbox, noSandbox = driver(); noSandbox != nil && reason.CodeOf(noSandbox) != reason.SandboxUnavailable {
@@ -219,6 +219,7 @@ func (r *run) create() error {
 	if err != nil {
 		return err
 	}
+	reserve(filepath.Join(fresh, evidence.JournalFile))
 	r.recorder = &recorder{w: w, clock: r.Clock, progress: r.secrets.progress(r.Progress), clean: r.secrets.step}
 	r.note(evidence.StepRunOpened, "run", journal.Completed, r.opened, nil)
 	r.sync()
@@ -312,6 +313,9 @@ func (r *run) stop(ctx context.Context, err error) {
 	}
 	r.note(evidence.StepStopped, "stop", journal.Failed, nil, blockersOnly{[]evidence.Blocker{blocker}})
 	r.tell("stopped", "failed", blocker.Message)
+	if blocker.Code == reason.ArtifactWriteFailure {
+		r.yield(r.session.Journal()) // the work that is still to be kept may fit then
+	}
 }
 
 // release gives back the cached tree and the store.

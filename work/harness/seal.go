@@ -121,6 +121,7 @@ func (r *run) startedAt() time.Time {
 // seal completes the evidence: the blobs that every session has, the verdict,
 // the projections and, last, the manifest.
 func (r *run) seal() (*Outcome, error) {
+	r.yield(r.session.Journal())
 	if err := errors.Join(r.completeBlobs(), r.mark()); err != nil {
 		r.note(evidence.StepStopped, "blobs", journal.Failed, nil, blockersOnly{[]evidence.Blocker{writeBlocker(r, err)}})
 	}

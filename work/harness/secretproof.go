@@ -19,22 +19,19 @@ import (
 const secretProof = evidence.ProofsDir + "/secret-scan.json"
 
 // proveSecrets records what was searched, for what, and what was found: also
-// when nothing was. Secrets that the journal would have been told are blockers
-// here; those of other artifacts are blockers of the artifact's own step.
+// when nothing was. What is found in an artifact is a blocker of its own step.
 func (r *run) proveSecrets() error {
 	if err := r.screenRest(); err != nil {
 		return err
 	}
 	s := r.secrets
+	blockers := s.blame()
+	for _, b := range blockers {
+		r.tell("secret.scan", "failed", b.Message)
+	}
 	s.mu.Lock()
 	told, all := slices.Clone(s.told), s.toldAll
 	s.mu.Unlock()
-	var blockers []evidence.Blocker
-	if at := slices.IndexFunc(told, func(h hit) bool { return !h.blamed }); at >= 0 {
-		blockers = []evidence.Blocker{{Code: reason.SecretLeak, Evidence: secretProof,
-			Message: fmt.Sprintf("the run would have told its journal %s (in %s); it was redacted before it was written", told[at].what(), told[at].Place)}}
-		r.tell("secret.scan", "failed", blockers[0].Message)
-	}
 	hits, quarantined, artifacts := told, []string{}, []*scan{}
 	for _, name := range slices.Sorted(maps.Keys(s.scans)) {
 		found := s.scans[name]
@@ -56,6 +53,22 @@ func (r *run) proveSecrets() error {
 	}
 	r.note(evidence.StepProof, "proof-"+name, status(blockers), evidence.ProofRecorded{Name: name}, body)
 	return nil
+}
+
+// blame is the blocker of what the journal would have been told since the last
+// time that somebody asked.
+func (s *secrets) blame() []evidence.Blocker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := slices.IndexFunc(s.told, func(h hit) bool { return !h.blamed })
+	if at < 0 {
+		return nil
+	}
+	for i := range s.told {
+		s.told[i].blamed = true
+	}
+	return []evidence.Blocker{{Code: reason.SecretLeak, Evidence: secretProof,
+		Message: fmt.Sprintf("the run would have told its journal %s (in %s); it was redacted before it was written", s.told[at].what(), s.told[at].Place)}}
 }
 
 // tellUnsearched says, on the spot and not in evidence, which credentials of

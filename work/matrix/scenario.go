@@ -16,12 +16,12 @@ const (
 	denier   = "matrix-denier"
 )
 
-// The small disk, and what the agent prints on it.
+// The disks under all sessions of a case, and what does not fit on the small
+// one.
 const (
-	smallDisk   = 16 << 10
-	roomyDisk   = 1 << 20
-	printedOnIt = 64 << 10
-	patchBytes  = 1 << 20
+	smallDisk = 1 << 20
+	roomyDisk = 16 << 20
+	tooMuch   = 2 << 20
 )
 
 // setup is one run before it starts. A scenario puts its fault into it.
@@ -114,11 +114,13 @@ func scenarios() map[string]scenario {
 		ladder.DirtyEndingTree + "/nested-repository": agent(
 			faulty.Fault{Name: "nested-repository", After: "mkdir -p lib/nested/.git/objects lib/nested/.git/refs; echo 'ref: refs/heads/main' > lib/nested/.git/HEAD"},
 			showsDirtyEnd("lib/nested")),
-		ladder.ArtifactWriteFailure + "/full-disk":         fullDisk(),
-		ladder.ArtifactWriteFailure + "/no-room-for-patch": noRoomForPatch(),
-		ladder.ArtifactWriteFailure + "/read-only-disk":    readOnlyDisk(os.Geteuid() == 0),
-		ladder.ProviderUnavailable + "/program":            agent(faulty.Fault{Name: "no-program", Program: "/opt/remit/no-such-agent"}, showsUnavailable),
-		ladder.ProviderUnavailable + "/dependency":         dependency(),
+		ladder.ArtifactWriteFailure + "/full-disk": smallDiskUnder(
+			faulty.Fault{Name: "much-output", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", tooMuch)}, showsFullDisk),
+		ladder.ArtifactWriteFailure + "/no-room-for-patch": smallDiskUnder(
+			faulty.Fault{Name: "large-patch", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x | fold > lib/large.txt", tooMuch)}, showsNoRoom),
+		ladder.ArtifactWriteFailure + "/read-only-disk": readOnlyDisk(os.Geteuid() == 0),
+		ladder.ProviderUnavailable + "/program":         agent(faulty.Fault{Name: "no-program", Program: "/opt/remit/no-such-agent"}, showsUnavailable),
+		ladder.ProviderUnavailable + "/dependency":      dependency(),
 	}
 }
 
@@ -152,35 +154,17 @@ func dependency() scenario {
 	}}
 }
 
-// fullDisk puts the agent's raw output on a disk that cannot hold it.
-func fullDisk() scenario {
-	return scenario{mounts: true, shows: showsFullDisk, arrange: func(s *setup, broken bool) error {
+// smallDiskUnder puts all sessions, with their journals, on a small disk, and
+// lets the agent make more than fits on it. The control does the same on a
+// larger one.
+func smallDiskUnder(f faulty.Fault, shows func(*session) []Check) scenario {
+	return scenario{mounts: true, shows: shows, arrange: func(s *setup, broken bool) error {
 		size := roomyDisk
-		s.fault = faulty.Fault{Name: "roomy-disk", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", printedOnIt)}
 		if broken {
-			s.fault.Name, size = "full-disk", smallDisk
+			size = smallDisk
 		}
-		s.onHost(func() error {
-			dir, err := s.backend()
-			if err != nil {
-				return err
-			}
-			s.undo = append(s.undo, func() { _ = faulty.Unmount(dir) }) // it goes with the thread anyway
-			return faulty.FullDisk(dir, size)
-		})
-		return nil
-	}}
-}
-
-// noRoomForPatch puts all sessions on a disk on which everything has room but
-// the patch.
-func noRoomForPatch() scenario {
-	return scenario{mounts: true, shows: showsNoRoom, arrange: func(s *setup, broken bool) error {
-		size := 16 * patchBytes
-		s.fault = faulty.Fault{Name: "large-patch", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x | fold > lib/large.txt", patchBytes)}
-		if broken {
-			s.fault.Name, size = "no-room-for-patch", patchBytes
-		}
+		s.fault = f
+		s.fault.Name = fmt.Sprintf("%s.on-%d-bytes", f.Name, size)
 		dir := s.home().Sessions()
 		s.undo = append(s.undo, func() { _ = faulty.Unmount(dir) }) // it goes with the thread anyway
 		return faulty.FullDisk(dir, size)

@@ -166,7 +166,7 @@ func showsFullDisk(o *session) []Check {
 		size = info.Size()
 	}
 	return append(showsFailedPath(o, stdoutLog, "no space left on device"),
-		claim("disk was full", size > 0 && size <= smallDisk, "%s has %d of %d bytes", stdoutLog, size, printedOnIt),
+		claim("disk was full", size > 0 && size < smallDisk, "%s has %d of %d bytes", stdoutLog, size, tooMuch),
 		claim("work kept", slices.Contains(o.report.ChangedFiles, greeting), "the change is in the patch: %v", o.report.ChangedFiles))
 }
 

@@ -1,0 +1,428 @@
+package harness
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"remit/law/secret"
+	"remit/law/task"
+	"remit/proof/bundle"
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/engine"
+	"remit/work/sandbox"
+	"remit/work/tree"
+)
+
+// credential is made when the tests run: no scanner of a forge finds it here.
+func credential(seed uint64) string {
+	const chars = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	r := rand.New(rand.NewPCG(seed, 1))
+	b := make([]byte, 36)
+	for i := range b {
+		b[i] = chars[r.IntN(len(chars))]
+	}
+	return string(b)
+}
+
+func githubToken(seed uint64) string { return "gh" + "p_" + credential(seed) }
+
+func TestEnvironmentCredentials(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		entry string
+		want  string // value, "" for none
+	}{
+		{"GITHUB_TOKEN=v", "v"}, {"MY_SERVICE_API_KEY=v", "v"}, {"DB_PASSWORD= v\n", "v"}, {"CLIENT_SECRET=v", "v"}, {"TOKEN=v", "v"}, {"npm_token=v", "v"},
+		{"AWS_ACCESS_KEY_ID=v", "v"}, {"AWS_SECRET_ACCESS_KEY=v", "v"}, {"AWS_SESSION_TOKEN=v", "v"}, {"ANTHROPIC_AUTH=v", "v"}, {"OPENAI_API_KEY=v", "v"}, {"PGPASSWORD=v", "v"},
+		{"AWS_REGION=v", ""}, {"AWS_PROFILE=v", ""}, {"OPENAI_BASE_URL=v", ""}, {"ANTHROPIC_MODEL=v", ""}, {"MAX_TOKENS=9", ""}, {"PATH=/bin", ""}, {"TOKEN_FILE=/x", ""},
+		{"EMPTY_TOKEN=", ""}, {"EMPTY_TOKEN", ""}, {"MONKEY=v", ""},
+		{"DATABASE_URL=postgres://u:s%40crets@h/x", "s@crets"}, {"HTTP_PROXY=http://u:v@proxy:1", "v"}, {"SITE_URL=https://h/x", ""}, {"BAD=://u:p@h", ""},
+	}
+	for _, test := range tests {
+		got := EnvironmentCredentials([]string{test.entry})
+		if test.want == "" && len(got) != 0 || test.want != "" && (len(got) != 1 || got[0].Value != test.want) {
+			t.Errorf("%q: %d credentials, want %q", test.entry, len(got), test.want)
+		}
+	}
+	if got := EnvironmentCredentials([]string{"we\x1b[31mird_TOKEN=v"}); len(got) != 1 || got[0].Name != "UNNAMED" {
+		t.Errorf("a name that cannot be shown: %v", got[0].Name)
+	}
+}
+
+// TestStepsAreRedacted: the journal is told no secret, in no string of a step,
+// and the digests in a step are over what it says.
+func TestStepsAreRedacted(t *testing.T) {
+	t.Parallel()
+	value, gh := credential(1), githubToken(2)
+	s := newSecrets([]secret.Value{{Name: "T", Value: value}})
+	params := map[string]any{
+		"argv": []any{"sh", "-c", "echo " + value}, value: 1, value + gh: 2, "deep": map[string]any{"b64": base64.StdEncoding.EncodeToString([]byte("x" + value))},
+		"text": "line\n" + gh, "number": 12, "flag": true, "nothing": nil, "plain": "task-sk-x https://h/",
+	}
+	got := s.step(journal.Step{StepID: "call-" + value, Name: evidence.StepTool, Inputs: params, Outputs: evidence.Message{Text: value}})
+	text, err := canon.Marshal(got.Inputs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := fmt.Sprintf("%s %s %v", got.StepID, text, got.Outputs)
+	if strings.Contains(all, value) || strings.Contains(all, gh) || strings.Contains(all, base64.StdEncoding.EncodeToString([]byte("x" + value))[4:40]) {
+		t.Errorf("left: %s", all)
+	}
+	for _, want := range []string{"call-[redacted:credential:T]", `"echo [redacted:credential:T]"`, `"[redacted:credential:T]":1`, `"text":"line\n[redacted:github-token]"`, `"number":12`, `"plain":"task-sk-x https://h/"`} {
+		if !strings.Contains(all, want) {
+			t.Errorf("%s is not in %s", want, all)
+		}
+	}
+	if len(s.told) < 6 || s.told[0].Artifact != evidence.JournalFile {
+		t.Errorf("remembered: %d", len(s.told))
+	}
+	clean := map[string]any{"a": "b"}
+	if got := s.clean("x", clean); fmt.Sprint(got) != fmt.Sprint(clean) {
+		t.Errorf("a clean value became %v", got)
+	}
+}
+
+// scripted is a sandbox in which the engine does what a test says. What comes
+// after the engine is not reached in these tests, but for the verifier's word.
+type scripted struct {
+	stdout, stderr string
+	files          map[string]string
+	started        bool
+}
+
+func (d *scripted) Describe() sandbox.Description { return sandbox.Description{Driver: "scripted"} }
+
+func (d *scripted) Run(_ context.Context, s sandbox.Spec) (*sandbox.Result, error) {
+	c := s.Commands[0]
+	if c.Argv[0] != "tool" {
+		return nil, errors.New("this sandbox does not verify")
+	}
+	d.started = true
+	for i := 0; i < len(d.stdout); i += 7 { // in many writes
+		_, _ = io.WriteString(c.Stdout, d.stdout[i:min(i+7, len(d.stdout))])
+	}
+	_, _ = io.WriteString(c.Stderr, d.stderr)
+	res := &sandbox.Result{Commands: []sandbox.CommandResult{{Started: true}}, Layer: "copy"}
+	for name, text := range d.files {
+		res.Changes = append(res.Changes, tree.Change{Path: name, Kind: tree.File, Size: int64(len(text)),
+			Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
+	}
+	return res, nil
+}
+
+// talker is an engine with a protocol: each line of its output is an event. It
+// stands in for the validation lane, which no gate keeps from running.
+type talker struct{ argv []string }
+
+func (talker) Identity(context.Context) (evidence.EngineIdentity, error) {
+	return evidence.EngineIdentity{Name: "fake", Version: "1", SHA256: canon.Digest(nil)}, nil
+}
+
+func (e talker) Invocation(context.Context, engine.Task) (*engine.Invocation, error) {
+	return &engine.Invocation{Argv: e.argv, Protocol: func(emit func(engine.Event)) engine.Protocol { return talk{emit} }}, nil
+}
+
+type talk struct{ emit func(engine.Event) }
+
+func (p talk) Line(line []byte) {
+	var e engine.Event
+	if json.Unmarshal(line, &e) == nil {
+		p.emit(e)
+	}
+}
+func (talk) End() engine.End { return engine.End{Complete: true} }
+
+// newRun is a request over a new repository with the given files.
+func newRun(t *testing.T, files map[string]string, d *scripted, e engine.Engine, values ...secret.Value) Request {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, words := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "base"}} {
+		if out, err := exec.Command("git", append([]string{"-C", dir}, words...)...).CombinedOutput(); err != nil {
+			t.Fatalf("git: %v\n%s", err, out)
+		}
+	}
+	c, err := task.FromIssue([]byte("# Change it\n"), "test", nil)
+	if err == nil {
+		c, err = task.Narrow(c, task.Flags{Allow: []string{"**"}, Verify: []string{"true"}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Request{Home: Home{t.TempDir()}, Repo: dir, Contract: c, Engine: e, Sandbox: d, Credentials: values}
+}
+
+// leakFree holds a session against what no leak may change: it audits, by both
+// verifiers, it has a scan, and it has the texts nowhere.
+func leakFree(t *testing.T, s Session, texts ...string) {
+	t.Helper()
+	opt := bundle.Options{}
+	for _, g := range evidence.Gates() {
+		opt.Gates = append(opt.Gates, bundle.Gate{Name: g.Name, Check: g.Check})
+	}
+	rep, err := bundle.Audit(t.Context(), s.Dir, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Status != bundle.Pass {
+		t.Errorf("audit: %+v", rep.Gates)
+	}
+	// The second verifier is slow to start; what it judges here is a redacted patch.
+	if patch, err := os.ReadFile(filepath.Join(s.Dir, evidence.PatchFile)); err != nil || !bytes.Contains(patch, []byte("[redacted")) {
+		t.Logf("the second verifier is not asked: %v", err)
+	} else if python, err := exec.LookPath("python3"); err != nil {
+		t.Log("no python3: the second verifier did not judge the session")
+	} else if out, err := exec.Command(python, filepath.Join("..", "..", "vectors", "verify.py"), s.Dir).CombinedOutput(); err != nil {
+		t.Errorf("verify.py: %v\n%s", err, out)
+	}
+	err = filepath.WalkDir(s.Dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(name)
+		for _, text := range texts {
+			if bytes.Contains(content, []byte(text)) {
+				t.Errorf("%s still has the secret", name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// readScan is proofs/secret-scan.json.
+func readScan(t *testing.T, s Session) (out struct {
+	Artifacts   []scan
+	Hits        []hit
+	Quarantined []string
+}) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(s.Dir, secretProof))
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// TestLeaks takes secrets through every way from the engine into the evidence.
+func TestLeaks(t *testing.T) {
+	t.Parallel()
+	value, gh, old := credential(1), githubToken(2), githubToken(3)
+	event := func(e engine.Event) string {
+		line, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(line) + "\n"
+	}
+	call := event(engine.Event{Kind: engine.ToolCall, ID: "c1", Tool: "write", Params: json.RawMessage(`{"path":"x"}`)})
+	letter := strings.IndexAny(value, "GHIJKLMNOPQRSTUVWXYZ") // not one that its own escape ends in
+	escaped := value[:letter] + fmt.Sprintf(`\u%04x`, value[letter]) + value[letter+1:]
+	many := strings.Repeat(gh+"\n"+value+"\n", maxHits)
+	tests := []struct {
+		name        string
+		argv        []string
+		sandbox     scripted
+		quarantined []string
+		message     string
+		notStarted  bool
+	}{
+		{name: "argv", argv: []string{"tool", "--key=" + value}, notStarted: true, message: "word 2 of the engine's command holds the value of credential DEPLOY_TOKEN"},
+		{name: "argv, shape", argv: []string{"tool", gh}, notStarted: true, message: "(github-token)"},
+		{name: "stdout", sandbox: scripted{stdout: "a\n" + value}, quarantined: []string{stdoutFile}, message: "at byte 2"},
+		{name: "stderr", sandbox: scripted{stderr: gh + " " + value + "."}, quarantined: []string{stderrFile}, message: "and 1 more"},
+		{name: "both", sandbox: scripted{stdout: value, stderr: value}, quarantined: []string{stderrFile, stdoutFile}, message: stdoutFile},
+		{name: "more than can be listed", sandbox: scripted{stdout: many}, quarantined: []string{stdoutFile}, message: "more"},
+		{name: "tool parameters", sandbox: scripted{stdout: event(engine.Event{Kind: engine.ToolCall, ID: value, Tool: "run", Params: json.RawMessage(`{"a":["` + value + `"]}`)})},
+			quarantined: []string{stdoutFile}, message: stdoutFile},
+		{name: "escaped tool parameters", sandbox: scripted{stdout: event(engine.Event{Kind: engine.ToolCall, ID: "c2", Tool: "run",
+			Params: json.RawMessage(`{"a":"` + escaped + `"}`)})}, message: "the run would have told its journal the value of credential DEPLOY_TOKEN (in tool/inputs/params/a)"},
+		{name: "message", sandbox: scripted{stdout: event(engine.Event{Kind: engine.Message, Text: "I found " + value})}, quarantined: []string{stdoutFile}, message: stdoutFile},
+		{name: "paths of a result", sandbox: scripted{stdout: call + event(engine.Event{Kind: engine.ToolResult, ID: "c1", OK: true, Paths: []string{"x/" + value}})},
+			quarantined: []string{stdoutFile}, message: stdoutFile},
+		{name: "text file", sandbox: scripted{files: map[string]string{"a.txt": "a\nkey " + value + "\n"}}, quarantined: []string{evidence.PatchFile}, message: "patch.diff holds the value"},
+		{name: "shape in a text file", sandbox: scripted{files: map[string]string{"new.txt": gh}}, quarantined: []string{evidence.PatchFile}, message: "(github-token)"},
+		{name: "old shape and a new one", sandbox: scripted{files: map[string]string{"new.txt": old + "\n" + gh}}, quarantined: []string{evidence.PatchFile}, message: "(github-token)"},
+		{name: "file name", sandbox: scripted{files: map[string]string{"d/" + value + "/é": "x\n"}}, quarantined: []string{evidence.PatchFile}, message: "DEPLOY_TOKEN"},
+		{name: "shape in a file name", sandbox: scripted{files: map[string]string{gh: "x\n"}}, quarantined: []string{evidence.PatchFile}, message: "(github-token)"},
+		{name: "binary file", sandbox: scripted{files: map[string]string{"b.bin": "\x00" + value, "a.txt": "b\n"}}, quarantined: []string{evidence.PatchFile}, message: "at byte 1 of b.bin"},
+		{name: "shape in a binary file", sandbox: scripted{files: map[string]string{"b.bin": "\x00\n" + gh}}, quarantined: []string{evidence.PatchFile}, message: "at byte 2 of b.bin"},
+		{name: "patch with more than can be listed", sandbox: scripted{files: map[string]string{"a.txt": many, "b.bin": "\x00" + value, "c.txt": "x"}}, quarantined: []string{evidence.PatchFile}, message: "more"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			argv := test.argv
+			if argv == nil {
+				argv = []string{"tool"}
+			}
+			req := newRun(t, map[string]string{"a.txt": "a\n", "old.txt": old + "\n"}, &test.sandbox, talker{argv}, secret.Value{Name: "DEPLOY_TOKEN", Value: value})
+			out, err := Run(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leakFree(t, out.Session, value, gh)
+			if out.Report.Status != evidence.StatusFail || out.Report.Blockers[0].Code != reason.SecretLeak || !strings.Contains(out.Report.Blockers[0].Message, test.message) {
+				t.Errorf("%s: %+v, want %q", out.Report.Status, out.Report.Blockers, test.message)
+			}
+			if test.sandbox.started == test.notStarted {
+				t.Errorf("the engine was started: %v", test.sandbox.started)
+			}
+			got := readScan(t, out.Session)
+			if !slices.Equal(got.Quarantined, orNone(test.quarantined)) || len(got.Hits) == 0 || len(got.Artifacts) < 2 {
+				t.Errorf("scan: %+v", got)
+			}
+			checkQuarantine(t, req.Home, out.Session, got.Artifacts)
+		})
+	}
+}
+
+// checkQuarantine: the originals are there, whole, for their owner only.
+func checkQuarantine(t *testing.T, home Home, s Session, artifacts []scan) {
+	t.Helper()
+	for _, a := range artifacts {
+		if !a.Quarantined {
+			continue
+		}
+		name := filepath.Join(home.QuarantineDir(), s.ID, filepath.FromSlash(a.Path))
+		content, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(name)
+		if err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("mode %v, %v", info.Mode(), err)
+		}
+		if canon.Digest(content) != a.SHA256 || int64(len(content)) != a.Bytes {
+			t.Errorf("the original of %s is not what was scanned", a.Path)
+		}
+	}
+}
+
+// TestNoLeaks: what the repository had before, and what only looks like a
+// secret, stops nothing. The scan is recorded all the same.
+func TestNoLeaks(t *testing.T) {
+	t.Parallel()
+	old, name := githubToken(3), githubToken(4)
+	for what, files := range map[string]map[string]string{
+		"context":      {"a.txt": old + "\nb\n"},
+		"moved":        {"c.txt": "x\n" + old + "\n"},
+		"binary":       {"c.bin": "\x00" + old},
+		"old name":     {name: "changed\n"},
+		"near a shape": {"a.txt": "-----BEGIN PRIVATE KEY-----\nhttps://u:password@h.corp.net\n"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			d := &scripted{files: files, stdout: "printed " + old + "\n"}
+			req := newRun(t, map[string]string{"a.txt": old + "\na\n", name: "x\n"}, d, talker{[]string{"tool", old}})
+			out, err := Run(t.Context(), req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leakFree(t, out.Session)
+			for _, b := range out.Report.Blockers {
+				if b.Code == reason.SecretLeak {
+					t.Errorf("%+v", b)
+				}
+			}
+			got := readScan(t, out.Session)
+			if len(got.Quarantined) != 0 || len(got.Hits) == 0 || slices.ContainsFunc(got.Hits, func(h hit) bool { return !h.InBaseline }) {
+				t.Errorf("scan: %+v", got)
+			}
+		})
+	}
+}
+
+// TestRefusedRequests: what a person wrote is theirs to correct, and nothing is
+// left of the attempt.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	value := credential(1)
+	tests := map[string]func(*task.Contract){
+		"instructions": func(c *task.Contract) { c.Instructions = "use " + value },
+		"verification": func(c *task.Contract) { c.VerificationCommands = []string{"TOKEN=" + value + " make test"} },
+		"shape":        func(c *task.Contract) { c.Instructions = "use " + githubToken(1) },
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := &scripted{}
+			req := newRun(t, map[string]string{"a.txt": "a\n"}, d, talker{[]string{"tool"}}, secret.Value{Name: "T", Value: value})
+			change(req.Contract)
+			_, err := Run(t.Context(), req)
+			if reason.CodeOf(err) != reason.SecretLeak || strings.Contains(err.Error(), value) || d.started {
+				t.Errorf("%v", err)
+			}
+			if left, err := os.ReadDir(req.Home.Dir); err != nil || len(left) != 0 {
+				t.Errorf("left in the home: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// TestProjectionsAreTheLastLook: a credential that is a word of the documents
+// themselves cannot be taken out, so nothing is sealed.
+func TestProjectionsAreTheLastLook(t *testing.T) {
+	t.Parallel()
+	req := newRun(t, map[string]string{"a.txt": "a\n"}, &scripted{files: map[string]string{"a.txt": "b\n"}}, talker{[]string{"tool"}},
+		secret.Value{Name: "ODD_TOKEN", Value: evidence.ReportSchema})
+	out, err := Run(t.Context(), req)
+	if reason.CodeOf(err) != reason.SecretLeak || out != nil {
+		t.Fatalf("%v, %v", out, err)
+	}
+	sessions, err := req.Home.List()
+	if err != nil || len(sessions) != 1 {
+		t.Fatal(sessions, err)
+	}
+	if _, err := os.Stat(filepath.Join(sessions[0].Dir, evidence.ManifestFile)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it was sealed: %v", err)
+	}
+}
+
+// TestUnsearchedIsTold: values that cannot be searched for are named to the user
+// and do not stop a run.
+func TestUnsearchedIsTold(t *testing.T) {
+	t.Parallel()
+	seen := &lines{}
+	req := newRun(t, map[string]string{"a.txt": "a\n"}, &scripted{stdout: "abc\n" + githubToken(9)}, talker{[]string{"tool"}}, secret.Value{Name: "SHORT_TOKEN", Value: "abc"})
+	req.Progress = seen
+	if _, err := Run(t.Context(), req); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(seen.String(), "SHORT_TOKEN is shorter than 8 bytes") {
+		t.Errorf("told: %s", seen)
+	}
+	if strings.Contains(seen.String(), githubToken(9)) {
+		t.Error("the progress view was told the secret")
+	}
+}
+
+type lines struct{ strings.Builder }
+
+func (l *lines) Step(name, status, detail string) { fmt.Fprintln(l, name, status, detail) }
+func (l *lines) Output(line string)               { fmt.Fprintln(l, line) }
