@@ -29,7 +29,7 @@ var keyBody = setOf(base64Chars + " \t\r\n\\")
 // programs that look for keys, is no key.
 func privateKey(w []byte, at, end int) (int, int, bool) {
 	label, _, found := bytes.Cut(w[end:min(len(w), end+labelEnds)], []byte("-----"))
-	if !found || !(bytes.HasSuffix(label, []byte("PRIVATE KEY")) || bytes.HasSuffix(label, []byte("PRIVATE KEY BLOCK"))) {
+	if !found || !bytes.HasSuffix(bytes.TrimSuffix(label, []byte(" BLOCK")), []byte("PRIVATE KEY")) {
 		return 0, 0, false
 	}
 	w = w[:min(len(w), at+keyBytes)]

@@ -69,7 +69,6 @@ func setOf(chars string) *set {
 }
 
 var (
-	wordSet   = setOf(word)
 	dashedSet = setOf(word + "-")
 	alnumSet  = setOf(alnum)
 	digitSet  = setOf(digits)
@@ -154,7 +153,7 @@ func remitToken(w []byte, at, end int) (int, int, bool) {
 
 func awsKeyID(w []byte, at, end int) (int, int, bool) {
 	to := base32Set.run(w, end, 17)
-	ok := to-end == 16 && !(to < len(w) && alnumSet[w[to]]) && begins(w, at, alnumSet)
+	ok := to-end == 16 && (to == len(w) || !alnumSet[w[to]]) && begins(w, at, alnumSet)
 	return at, to, ok && varied(w[end:to]) && !example(w[end:to])
 }
 

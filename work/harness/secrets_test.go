@@ -426,3 +426,38 @@ type lines struct{ strings.Builder }
 
 func (l *lines) Step(name, status, detail string) { fmt.Fprintln(l, name, status, detail) }
 func (l *lines) Output(line string)               { fmt.Fprintln(l, line) }
+
+// TestSessionsArePrivate: nobody but the owner can enter a session, what this
+// machine knows of it, or the quarantine, whatever the modes of files in them.
+func TestSessionsArePrivate(t *testing.T) {
+	t.Parallel()
+	value := credential(1)
+	req := newRun(t, map[string]string{"a.txt": "a\n"}, &scripted{stdout: value, files: map[string]string{"a.txt": "b\n"}}, talker{[]string{"tool"}}, secret.Value{Name: "T", Value: value})
+	out, err := Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entered := 0
+	for _, dir := range []string{out.Session.Dir, req.Home.QuarantineDir(), filepath.Dir(req.Home.localFile("x"))} {
+		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			if !d.IsDir() {
+				return nil
+			}
+			entered++
+			info, err := d.Info()
+			if err == nil && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s has mode %v", name, info.Mode())
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if entered < 7 { // a session has 3 directories, its quarantine 3, what is known of it 1
+		t.Errorf("only %d directories: the test shows little", entered)
+	}
+}

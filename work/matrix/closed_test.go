@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"remit/law/ladder"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -119,5 +121,22 @@ func TestDenialIsTerminal(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestReserveIsGivenBack looks at what a sealed journal takes of the disk: the
+// space that protected it while the run went on is free again.
+func TestReserveIsGivenBack(t *testing.T) {
+	t.Parallel()
+	dir, err := ran(t, options(t, "command")).onlySession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(filepath.Join(dir, evidence.JournalFile), &st); err != nil {
+		t.Fatal(err)
+	}
+	if taken := st.Blocks * 512; taken > st.Size+64<<10 {
+		t.Errorf("the journal has %d bytes and takes %d", st.Size, taken)
 	}
 }
