@@ -34,15 +34,11 @@ func gitRepo(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// cli is one remit process, this test binary under another name.
+// cli is one remit process.
 func cli(t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, args...)
-	cmd.Env = append(os.Environ(), "REMIT_HOME="+home, asRemit+"=1")
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(os.Environ(), "REMIT_HOME="+home)
 	return cmd
 }
 

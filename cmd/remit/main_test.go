@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,15 +12,31 @@ import (
 	"remit/work/sandbox"
 )
 
-// asRemit makes this test binary the program itself.
-const asRemit = "REMIT_TEST_AS_REMIT"
+// program is the binary that the tests drive: built as it is shipped, static
+// and without the race detector, which would be on in every process of a run.
+// (The pipeline itself runs under the detector in the tests of work/matrix.)
+var program string
 
 func TestMain(m *testing.M) {
-	sandbox.Init()
-	if os.Getenv(asRemit) != "" {
-		main()
+	sandbox.Init() // requireSandbox opens a driver in this process
+	os.Exit(testMain(m))
+}
+
+func testMain(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "remit-cli-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
-	testscript.Main(m, map[string]func(){"remit": main})
+	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
+	program = filepath.Join(dir, "remit")
+	build := exec.Command("go", "build", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, out)
+		return 1
+	}
+	return m.Run()
 }
 
 // TestScripts drives the command line as a user does: one file a promise.
@@ -31,6 +48,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("HOME", home)
+			env.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("REMIT_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {

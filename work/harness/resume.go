@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"remit/law/eligibility"
+	"remit/law/secret"
 	"remit/law/task"
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -30,6 +31,8 @@ type Resumption struct {
 	Sandbox  sandbox.Driver
 	Progress Progress
 	Clock    func() time.Time
+	// Credentials are those of [Request].
+	Credentials []secret.Value
 }
 
 // Resume takes up a run where its journal ends. The agent's workspace died with
@@ -49,7 +52,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
-	r := &run{session: req.Session, artifact: map[string]bool{}, secrets: newSecrets(nil)}
+	r := &run{session: req.Session, artifact: map[string]bool{}, secrets: newSecrets(req.Credentials)}
 	r.recorder = &recorder{w: w, clock: req.Clock, progress: r.secrets.progress(req.Progress), clean: r.secrets.step}
 	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1}
 	if err := r.recall(req.Repo); err != nil {

@@ -104,6 +104,7 @@ type scripted struct {
 	stdout, stderr string
 	files          map[string]string
 	started        bool
+	dies           bool // in the middle, and Remit with it
 }
 
 func (d *scripted) Describe() sandbox.Description { return sandbox.Description{Driver: "scripted"} }
@@ -118,6 +119,9 @@ func (d *scripted) Run(_ context.Context, s sandbox.Spec) (*sandbox.Result, erro
 		_, _ = io.WriteString(c.Stdout, d.stdout[i:min(i+7, len(d.stdout))])
 	}
 	_, _ = io.WriteString(c.Stderr, d.stderr)
+	if d.dies {
+		panic("killed")
+	}
 	res := &sandbox.Result{Commands: []sandbox.CommandResult{{Started: true}}, Layer: "copy"}
 	for name, text := range d.files {
 		res.Changes = append(res.Changes, tree.Change{Path: name, Kind: tree.File, Size: int64(len(text)),
@@ -148,8 +152,9 @@ func (p talk) Line(line []byte) {
 }
 func (talk) End() engine.End { return engine.End{Complete: true} }
 
-// newRun is a request over a new repository with the given files.
-func newRun(t *testing.T, files map[string]string, d *scripted, e engine.Engine, values ...secret.Value) Request {
+// newRepo makes a repository of files. Runs only read it, so that many can
+// share it.
+func newRepo(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for name, text := range files {
@@ -162,6 +167,12 @@ func newRun(t *testing.T, files map[string]string, d *scripted, e engine.Engine,
 			t.Fatalf("git: %v\n%s", err, out)
 		}
 	}
+	return dir
+}
+
+// newRun is a request over a repository.
+func newRun(t *testing.T, repo string, d *scripted, e engine.Engine, values ...secret.Value) Request {
+	t.Helper()
 	c, err := task.FromIssue([]byte("# Change it\n"), "test", nil)
 	if err == nil {
 		c, err = task.Narrow(c, task.Flags{Allow: []string{"**"}, Verify: []string{"true"}})
@@ -169,7 +180,7 @@ func newRun(t *testing.T, files map[string]string, d *scripted, e engine.Engine,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Request{Home: Home{t.TempDir()}, Repo: dir, Contract: c, Engine: e, Sandbox: d, Credentials: values}
+	return Request{Home: Home{t.TempDir()}, Repo: repo, Contract: c, Engine: e, Sandbox: d, Credentials: values}
 }
 
 // leakFree holds a session against what no leak may change: it audits, by both
@@ -274,6 +285,7 @@ func TestLeaks(t *testing.T) {
 		{name: "shape in a binary file", sandbox: scripted{files: map[string]string{"b.bin": "\x00\n" + gh}}, quarantined: []string{evidence.PatchFile}, message: "at byte 2 of b.bin"},
 		{name: "patch with more than can be listed", sandbox: scripted{files: map[string]string{"a.txt": many, "b.bin": "\x00" + value, "c.txt": "x"}}, quarantined: []string{evidence.PatchFile}, message: "more"},
 	}
+	repo := newRepo(t, map[string]string{"a.txt": "a\n", "old.txt": old + "\n"})
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -281,7 +293,7 @@ func TestLeaks(t *testing.T) {
 			if argv == nil {
 				argv = []string{"tool"}
 			}
-			req := newRun(t, map[string]string{"a.txt": "a\n", "old.txt": old + "\n"}, &test.sandbox, talker{argv}, secret.Value{Name: "DEPLOY_TOKEN", Value: value})
+			req := newRun(t, repo, &test.sandbox, talker{argv}, secret.Value{Name: "DEPLOY_TOKEN", Value: value})
 			out, err := Run(t.Context(), req)
 			if err != nil {
 				t.Fatal(err)
@@ -329,6 +341,7 @@ func checkQuarantine(t *testing.T, home Home, s Session, artifacts []scan) {
 func TestNoLeaks(t *testing.T) {
 	t.Parallel()
 	old, name := githubToken(3), githubToken(4)
+	repo := newRepo(t, map[string]string{"a.txt": old + "\na\n", name: "x\n"})
 	for what, files := range map[string]map[string]string{
 		"context":      {"a.txt": old + "\nb\n"},
 		"moved":        {"c.txt": "x\n" + old + "\n"},
@@ -339,7 +352,7 @@ func TestNoLeaks(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			d := &scripted{files: files, stdout: "printed " + old + "\n"}
-			req := newRun(t, map[string]string{"a.txt": old + "\na\n", name: "x\n"}, d, talker{[]string{"tool", old}})
+			req := newRun(t, repo, d, talker{[]string{"tool", old}})
 			out, err := Run(t.Context(), req)
 			if err != nil {
 				t.Fatal(err)
@@ -368,11 +381,12 @@ func TestRefusedRequests(t *testing.T) {
 		"verification": func(c *task.Contract) { c.VerificationCommands = []string{"TOKEN=" + value + " make test"} },
 		"shape":        func(c *task.Contract) { c.Instructions = "use " + githubToken(1) },
 	}
+	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
 	for name, change := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := &scripted{}
-			req := newRun(t, map[string]string{"a.txt": "a\n"}, d, talker{[]string{"tool"}}, secret.Value{Name: "T", Value: value})
+			req := newRun(t, repo, d, talker{[]string{"tool"}}, secret.Value{Name: "T", Value: value})
 			change(req.Contract)
 			_, err := Run(t.Context(), req)
 			if reason.CodeOf(err) != reason.SecretLeak || strings.Contains(err.Error(), value) || d.started {
@@ -389,7 +403,7 @@ func TestRefusedRequests(t *testing.T) {
 // themselves cannot be taken out, so nothing is sealed.
 func TestProjectionsAreTheLastLook(t *testing.T) {
 	t.Parallel()
-	req := newRun(t, map[string]string{"a.txt": "a\n"}, &scripted{files: map[string]string{"a.txt": "b\n"}}, talker{[]string{"tool"}},
+	req := newRun(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &scripted{files: map[string]string{"a.txt": "b\n"}}, talker{[]string{"tool"}},
 		secret.Value{Name: "ODD_TOKEN", Value: evidence.ReportSchema})
 	out, err := Run(t.Context(), req)
 	if reason.CodeOf(err) != reason.SecretLeak || out != nil {
@@ -409,7 +423,7 @@ func TestProjectionsAreTheLastLook(t *testing.T) {
 func TestUnsearchedIsTold(t *testing.T) {
 	t.Parallel()
 	seen := &lines{}
-	req := newRun(t, map[string]string{"a.txt": "a\n"}, &scripted{stdout: "abc\n" + githubToken(9)}, talker{[]string{"tool"}}, secret.Value{Name: "SHORT_TOKEN", Value: "abc"})
+	req := newRun(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &scripted{stdout: "abc\n" + githubToken(9)}, talker{[]string{"tool"}}, secret.Value{Name: "SHORT_TOKEN", Value: "abc"})
 	req.Progress = seen
 	if _, err := Run(t.Context(), req); err != nil {
 		t.Fatal(err)
@@ -432,7 +446,7 @@ func (l *lines) Output(line string)               { fmt.Fprintln(l, line) }
 func TestSessionsArePrivate(t *testing.T) {
 	t.Parallel()
 	value := credential(1)
-	req := newRun(t, map[string]string{"a.txt": "a\n"}, &scripted{stdout: value, files: map[string]string{"a.txt": "b\n"}}, talker{[]string{"tool"}}, secret.Value{Name: "T", Value: value})
+	req := newRun(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &scripted{stdout: value, files: map[string]string{"a.txt": "b\n"}}, talker{[]string{"tool"}}, secret.Value{Name: "T", Value: value})
 	out, err := Run(t.Context(), req)
 	if err != nil {
 		t.Fatal(err)
@@ -459,5 +473,36 @@ func TestSessionsArePrivate(t *testing.T) {
 	}
 	if entered < 7 { // a session has 3 directories, its quarantine 3, what is known of it 1
 		t.Errorf("only %d directories: the test shows little", entered)
+	}
+}
+
+// TestLeakOfARunThatDied: raw output that nobody has looked at is looked at
+// when the run is closed, before anything is sealed.
+func TestLeakOfARunThatDied(t *testing.T) {
+	t.Parallel()
+	value := secret.Value{Name: "T", Value: credential(1)}
+	req := newRun(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &scripted{stdout: value.Value, dies: true}, talker{[]string{"tool"}}, value)
+	func() {
+		defer func() { _ = recover() }()
+		_, err := Run(t.Context(), req)
+		t.Errorf("the run ended: %v", err)
+	}()
+	sessions, err := req.Home.List()
+	if err != nil || len(sessions) != 1 {
+		t.Fatal(sessions, err)
+	}
+	if raw, err := os.ReadFile(filepath.Join(sessions[0].Dir, filepath.FromSlash(stdoutFile))); err != nil || string(raw) != value.Value {
+		t.Fatalf("the raw output is not there: %v", err)
+	}
+	out, err := Resume(t.Context(), Resumption{Home: req.Home, Session: sessions[0], Sandbox: req.Sandbox, Credentials: req.Credentials})
+	if err != nil {
+		t.Fatal(err)
+	}
+	leakFree(t, out.Session, value.Value)
+	if out.Report.Status != evidence.StatusFail || out.Report.Blockers[0].Code != reason.SecretLeak {
+		t.Errorf("%s: %+v", out.Report.Status, out.Report.Blockers)
+	}
+	if got := readScan(t, out.Session); !slices.Equal(got.Quarantined, []string{stdoutFile}) {
+		t.Errorf("scan: %+v", got)
 	}
 }
