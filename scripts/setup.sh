@@ -168,12 +168,6 @@ if [ "$purpose" = test ]; then
   want openssl "signatures are not cross-checked with openssl"
   want ssh-keygen "signatures are not cross-checked with ssh-keygen"
 fi
-# The sandbox lends the Go build cache to verification commands, as a layer that
-# is thrown away: with a cold one every phase compiles the standard library anew.
-if [ "$purpose" != build ] && [ $missing = 0 ]; then
-  say "warming the Go build cache (seconds when it is warm, a minute when it is not)"
-  go build std || say "the standard library did not build; runs of Go tests will be slow"
-fi
 if [ $missing != 0 ]; then
   echo "setup: not ready to $purpose" >&2
   exit 1

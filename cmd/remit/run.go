@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -115,6 +116,10 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	}
 	view := newProgress(os.Stderr, false)
 	req.Progress = view
+	if err := warm(cmd.Context(), contract.VerificationCommands, view); err != nil {
+		view.close()
+		return err
+	}
 	out, err := harness.Run(cmd.Context(), req)
 	view.close()
 	if err != nil {
@@ -124,6 +129,19 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		printOne(os.Stderr, out.NoSandbox)
 	}
 	return a.report(cmd.OutOrStdout(), out, f.out)
+}
+
+// goCommand finds a use of the go command in a shell command line.
+var goCommand = regexp.MustCompile(`(^|[\s;&|(/])go\s+(test|build|vet|run)\b`)
+
+// warm fills Remit's own Go build cache before the first run that needs it.
+func warm(ctx context.Context, commands []string, view *progress) error {
+	if !slices.ContainsFunc(commands, goCommand.MatchString) {
+		return nil
+	}
+	return sandbox.WarmGoCache(ctx, func() {
+		view.Output("filling Remit's own Go build cache with the standard library: once, about a minute")
+	})
 }
 
 // disabled reports whether the policy switches an engine off.

@@ -92,7 +92,7 @@ func TestFarApart(t *testing.T) {
 // TestHostileTexts take linear time and constant memory.
 func TestHostileTexts(t *testing.T) {
 	t.Parallel()
-	const size = 1 << 20
+	const size = 1 << 18
 	s := New(testValues)
 	value := testValues[0].Value
 	for name, unit := range map[string]string{

@@ -71,7 +71,7 @@ func (h Home) Find(name string) (Session, error) {
 		return Session{}, err
 	}
 	if name == "latest" && len(ids) > 0 {
-		return ids[len(ids)-1], nil
+		return latest(ids), nil
 	}
 	var found []Session
 	for _, s := range ids {
@@ -91,6 +91,23 @@ func (h Home) Find(name string) (Session, error) {
 	}
 	return Session{}, reason.Errorf(reason.SessionNotFound, "%q is the beginning or end of %d sessions", name, len(found)).
 		WithHint("give more of the id; see `remit list`")
+}
+
+// latest is the session that began last. Ids tell the second; within one, the
+// journal that was written last counts.
+func latest(sessions []Session) Session {
+	const second = len("20060102T150405Z")
+	last := sessions[len(sessions)-1]
+	var written time.Time
+	for _, s := range slices.Backward(sessions) {
+		if len(s.ID) < second || len(last.ID) < second || s.ID[:second] != last.ID[:second] {
+			break
+		}
+		if info, err := os.Stat(s.Journal()); err == nil && info.ModTime().After(written) {
+			last, written = s, info.ModTime()
+		}
+	}
+	return last
 }
 
 // List returns all sessions, oldest first.

@@ -32,7 +32,7 @@ const (
 	stageUpper     = stageDisk + "/up" // upper layer of the workspace
 	stageEtc       = stage + "/etc"
 	stageEmpty     = stage + "/empty"
-	stageGoCache   = stage + "/gocache" // clone of the user's, below the overlay
+	stageGoCache   = stage + "/gocache" // clone of Remit's own, below the overlay
 	stageMounts    = stage + "/mnt"     // numbered clones of everything else
 )
 

@@ -17,7 +17,7 @@ type toolchain struct {
 	binds    []Bind   // read-only
 	pathDirs []string // inside, before the system's
 	hostDirs []string // the same on the host, for driver none
-	goCache  string   // host directory of the user's Go build cache, "" if none
+	goCache  string   // host directory of Remit's own Go build cache, "" if none
 	modCache string
 	env      map[string]string
 }
@@ -52,7 +52,7 @@ func findToolchain(dirs []string) (toolchain, error) {
 		t.binds = append(t.binds, Bind{Host: t.modCache, Inside: insideModCache})
 		t.env["GOMODCACHE"] = insideModCache
 	}
-	t.goCache = firstDir(os.Getenv("GOCACHE"), below(os.Getenv("XDG_CACHE_HOME"), "go-build"), below(home(), ".cache/go-build"))
+	t.goCache = firstDir(goCacheDir())
 	return t, nil
 }
 

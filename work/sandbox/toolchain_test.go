@@ -21,7 +21,12 @@ func TestFindToolchain(t *testing.T) {
 		t.Errorf("empty home: %+v, %v", got, err)
 	}
 	write(t, home+"/go/pkg/mod/cache/x", "")
+	// The user's build cache holds other projects' code and test output: it is never lent.
 	write(t, home+"/.cache/go-build/README", "")
+	if got, err = findToolchain(nil); err != nil || got.goCache != "" {
+		t.Errorf("the user's Go build cache is lent: %+v, %v", got, err)
+	}
+	write(t, home+"/.cache/remit/go-build/README", "")
 	write(t, home+"/sdk/go1.26/pkg/tool/x", "")
 	write(t, home+"/sdk/go1.26/bin/go", "#!/bin/sh\n")
 	write(t, home+"/node/bin/node", "")
@@ -34,7 +39,7 @@ func TestFindToolchain(t *testing.T) {
 	real, err := filepath.EvalSymlinks(home)
 	must(t, err)
 	want := []Bind{{real + "/node", home + "/node"}, {real + "/sdk/go1.26", insideGoRoot}, {real + "/go/pkg/mod", insideModCache}}
-	if !slices.Equal(got.binds, want) || got.goCache != real+"/.cache/go-build" || !slices.Equal(got.pathDirs, []string{home + "/node/bin", insideGoRoot + "/bin"}) {
+	if !slices.Equal(got.binds, want) || got.goCache != real+"/.cache/remit/go-build" || !slices.Equal(got.pathDirs, []string{home + "/node/bin", insideGoRoot + "/bin"}) {
 		t.Errorf("%+v", got)
 	}
 	t.Setenv("GOMODCACHE", "off") // not a path

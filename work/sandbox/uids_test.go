@@ -44,7 +44,7 @@ func TestRealIdentity(t *testing.T) {
 		}
 		return len(p), nil
 	})
-	_, err := open1(t).Run(context.Background(), Spec{Lower: t.TempDir(), Commands: []Command{{Argv: []string{"sh", "-c", "echo begun; : " + mark}, Stdout: out}}})
+	_, err := open1(t).Run(context.Background(), Spec{Lower: t.TempDir(), Commands: []Command{{Argv: []string{"sh", "-c", "echo begun; sleep 0.5; : " + mark}, Stdout: out}}})
 	must(t, err)
 	var real, effective int
 	if n, _ := fmt.Sscanf(status, "Uid:\t%d\t%d", &real, &effective); n != 2 || real < firstUID || effective != real {

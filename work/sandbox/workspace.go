@@ -28,7 +28,7 @@ func (k *keeper) ownDir(path string, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// mountGoCache lays a private, discarded layer over the user's build cache. A
+// mountGoCache lays a private, discarded layer over Remit's own Go build cache. A
 // cache that cannot be layered is replaced by an empty one.
 func (k *keeper) mountGoCache(c *clone, a *answer) error {
 	k.cache = filepath.Join(stageDisk, "go-build")

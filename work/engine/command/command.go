@@ -5,7 +5,8 @@
 // of the repository or of the system is simply there. A file that the command
 // line names and that the sandbox would not show is lent to it, read-only: the
 // first word when it is a path to a file that the baseline does not have, and
-// any other word that is an absolute path of a regular file. Nothing else of
+// any other word that is an absolute path of a regular file. It stands below
+// /opt/remit/bin there, and the word is changed to that place. Nothing else of
 // the invoking user's files is visible.
 package command
 
@@ -17,6 +18,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"remit/proof/canon"
@@ -83,15 +85,16 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		if !ok || isVisible(file) {
 			continue
 		}
-		if !filepath.IsAbs(w) {
-			if t.InBaseline(path.Clean(w)) {
-				continue
-			}
-			inv.Argv[i] = path.Join(lentDir, filepath.Base(file))
-			inv.Binds = append(inv.Binds, sandbox.Bind{Host: file, Inside: inv.Argv[i]})
+		if !filepath.IsAbs(w) && t.InBaseline(path.Clean(w)) {
 			continue
 		}
-		inv.Binds = append(inv.Binds, sandbox.Bind{Host: file, Inside: filepath.Clean(w)})
+		// Never at its own path: the evidence tells the command line, and must
+		// not tell how its maker's machine is laid out.
+		inv.Argv[i] = path.Join(lentDir, filepath.Base(file))
+		if i > 0 {
+			inv.Argv[i] = path.Join(lentDir, strconv.Itoa(i), filepath.Base(file))
+		}
+		inv.Binds = append(inv.Binds, sandbox.Bind{Host: file, Inside: inv.Argv[i]})
 	}
 	return inv, nil
 }
