@@ -10,7 +10,8 @@ import (
 	"remit/proof/journal"
 )
 
-// Progress is told what a run does, as it happens.
+// Progress is told what a run does, as it happens. Its methods are called from
+// several goroutines.
 type Progress interface {
 	// Step says that a step began ("started") or how it ended.
 	Step(name, status, detail string)

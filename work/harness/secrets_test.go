@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"remit/law/secret"
@@ -436,10 +437,26 @@ func TestUnsearchedIsTold(t *testing.T) {
 	}
 }
 
-type lines struct{ strings.Builder }
+// lines keeps what a progress view is told.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
 
-func (l *lines) Step(name, status, detail string) { fmt.Fprintln(l, name, status, detail) }
-func (l *lines) Output(line string)               { fmt.Fprintln(l, line) }
+func (l *lines) Step(name, status, detail string) { l.add(name + " " + status + " " + detail) }
+func (l *lines) Output(line string)               { l.add(line) }
+
+func (l *lines) add(line string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.WriteString(line + "\n")
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
 
 // TestSessionsArePrivate: nobody but the owner can enter a session, what this
 // machine knows of it, or the quarantine, whatever the modes of files in them.
