@@ -47,11 +47,16 @@ func WarmGoCache(ctx context.Context, began func()) error {
 		return fmt.Errorf("making Remit's Go build cache: %w", err)
 	}
 	first, _, _ := bytes.Cut(version, []byte("\n"))
-	marker := filepath.Join(filepath.Dir(dir), "warm-"+strings.Map(plainName, string(first)))
-	if _, err := os.Stat(marker); err == nil {
+	marker := "warm-" + strings.Map(plainName, string(first))
+	beside, err := os.OpenRoot(filepath.Dir(dir))
+	if err != nil {
+		return fmt.Errorf("opening the place of Remit's Go build cache: %w", err)
+	}
+	defer beside.Close()
+	if _, err := beside.Stat(marker); err == nil {
 		return nil
 	}
-	lock, err := os.OpenFile(marker+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	lock, err := beside.OpenFile(marker+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return fmt.Errorf("locking Remit's Go build cache: %w", err)
 	}
@@ -59,7 +64,7 @@ func WarmGoCache(ctx context.Context, began func()) error {
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return fmt.Errorf("locking Remit's Go build cache: %w", err)
 	}
-	if _, err := os.Stat(marker); err == nil {
+	if _, err := beside.Stat(marker); err == nil {
 		return nil // another process was faster
 	}
 	if began != nil {
@@ -70,7 +75,7 @@ func WarmGoCache(ctx context.Context, began func()) error {
 			return err
 		}
 	}
-	return os.WriteFile(marker, first, 0o600)
+	return beside.WriteFile(marker, first, 0o600)
 }
 
 // runGo runs the go command of the installation, with nothing of the user's
