@@ -130,3 +130,25 @@ func projectFiles(t *testing.T) ([]string, error) {
 	}
 	return names, nil
 }
+
+// sharedGenerator is a property generator in a package variable.
+var sharedGenerator = regexp.MustCompile(`(?m)^(?:var )?\t?\w+ += rapid\.\w+[\[(]`)
+
+// TestNoSharedGenerators keeps rapid's generators out of package variables: one
+// finishes itself at its first draw without a lock, so parallel tests that
+// share it race.
+func TestNoSharedGenerators(t *testing.T) {
+	t.Parallel()
+	for _, f := range goFiles(t) {
+		if !f.test {
+			continue
+		}
+		src, err := os.ReadFile(filepath.FromSlash(f.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := sharedGenerator.Find(src); m != nil {
+			t.Errorf("%s: %q is shared by every test of the package: make it a function", f.path, bytes.TrimSpace(m))
+		}
+	}
+}

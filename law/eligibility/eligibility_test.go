@@ -172,28 +172,32 @@ func TestRecordHasEveryField(t *testing.T) {
 	}
 }
 
-var anyRequest = rapid.Custom(func(t *rapid.T) Request {
-	flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
-	return Request{
-		TaskID: rapid.SampledFrom([]string{"t", "u", "\xff"}).Draw(t, "task"), ContractDigest: "sha256:x",
-		RiskClass:        rapid.SampledFrom(append(task.RiskClasses(), "", "odd")).Draw(t, "risk"),
-		MutationMode:     rapid.SampledFrom(append(task.MutationModes(), -1, 99)).Draw(t, "mode"),
-		ApprovalRequired: flag("approval required"), TargetAdmitted: flag("target"),
-		Approval: rapid.SampledFrom([]Approval{"", ApprovalRequested, ApprovalGranted, ApprovalDenied, ApprovalExpired, ApprovalConsumed}).Draw(t, "approval"),
-		Engine: Engine{
-			Name:       rapid.SampledFrom([]string{"fake", "command", "codex", "", "none"}).Draw(t, "engine"),
-			Registered: flag("registered"), Enabled: flag("enabled"), Disabled: flag("disabled"), SourceAdmitted: flag("source"),
-			ModelStatus: rapid.SampledFrom([]ModelStatus{"", ModelAdmitted, ModelMismatch, ModelNotRequired}).Draw(t, "model"),
-			ProvenMode:  rapid.SampledFrom(append(task.MutationModes(), 99)).Draw(t, "proven"),
-		},
-		Sandbox: Sandbox{Driver: rapid.SampledFrom([]string{"", "bwrap", NoDriver}).Draw(t, "driver"), ExplicitNone: flag("explicit")},
-	}
-})
+// anyRequest is a function, since a generator finishes itself at its first
+// draw: tests that run side by side cannot share one.
+func anyRequest() *rapid.Generator[Request] {
+	return rapid.Custom(func(t *rapid.T) Request {
+		flag := func(name string) bool { return rapid.Bool().Draw(t, name) }
+		return Request{
+			TaskID: rapid.SampledFrom([]string{"t", "u", "\xff"}).Draw(t, "task"), ContractDigest: "sha256:x",
+			RiskClass:        rapid.SampledFrom(append(task.RiskClasses(), "", "odd")).Draw(t, "risk"),
+			MutationMode:     rapid.SampledFrom(append(task.MutationModes(), -1, 99)).Draw(t, "mode"),
+			ApprovalRequired: flag("approval required"), TargetAdmitted: flag("target"),
+			Approval: rapid.SampledFrom([]Approval{"", ApprovalRequested, ApprovalGranted, ApprovalDenied, ApprovalExpired, ApprovalConsumed}).Draw(t, "approval"),
+			Engine: Engine{
+				Name:       rapid.SampledFrom([]string{"fake", "command", "codex", "", "none"}).Draw(t, "engine"),
+				Registered: flag("registered"), Enabled: flag("enabled"), Disabled: flag("disabled"), SourceAdmitted: flag("source"),
+				ModelStatus: rapid.SampledFrom([]ModelStatus{"", ModelAdmitted, ModelMismatch, ModelNotRequired}).Draw(t, "model"),
+				ProvenMode:  rapid.SampledFrom(append(task.MutationModes(), 99)).Draw(t, "proven"),
+			},
+			Sandbox: Sandbox{Driver: rapid.SampledFrom([]string{"", "bwrap", NoDriver}).Draw(t, "driver"), ExplicitNone: flag("explicit")},
+		}
+	})
+}
 
 func TestAnyMissingGateBlocks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		r := anyRequest.Draw(t, "request")
+		r := anyRequest().Draw(t, "request")
 		d := Decide(r)
 		known := slices.Sorted(slices.Values(slices.Concat(d.PassedGates, d.MissingGates)))
 		if !slices.Equal(slices.Sorted(slices.Values(d.RequiredGates)), known) {
@@ -225,7 +229,7 @@ func TestAnyMissingGateBlocks(t *testing.T) {
 func TestDecisionIsDeterministic(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := anyRequest.Draw(t, "a"), anyRequest.Draw(t, "b")
+		a, b := anyRequest().Draw(t, "a"), anyRequest().Draw(t, "b")
 		first, again, other := Decide(a), Decide(a), Decide(b)
 		if !reflect.DeepEqual(first, again) {
 			t.Fatalf("%+v\n%+v", first, again)

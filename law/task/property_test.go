@@ -9,20 +9,38 @@ import (
 )
 
 // Names and globs are drawn from few components, so that they meet often.
-var (
-	anyComponent = rapid.SampledFrom([]string{"a", "b", "ab", "A", "src", "x.go", "y.go", ".git", "GIT~1", "é", "e\u0301", "\xff", "a\nb", " ", "AGENTS.md", "[a]", "z:y"})
-	globPart     = rapid.SampledFrom([]string{"a", "b", "src", "*", "**", "?", "*.go", "x.go", "[ab]", "{a,b}", "a*", "{,a}b", "A", "é", "[!a]", "..", "{a,{b}}"})
-	anyName      = rapid.Custom(func(t *rapid.T) string {
-		return strings.Join(rapid.SliceOfN(anyComponent, 1, 4).Draw(t, "components"), "/")
+// Functions, since a generator finishes itself at its first draw: tests that
+// run side by side cannot share one.
+
+func anyComponent() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"a", "b", "ab", "A", "src", "x.go", "y.go", ".git", "GIT~1", "é", "e\u0301", "\xff", "a\nb", " ", "AGENTS.md", "[a]", "z:y"})
+}
+
+func globPart() *rapid.Generator[string] {
+	return rapid.SampledFrom([]string{"a", "b", "src", "*", "**", "?", "*.go", "x.go", "[ab]", "{a,b}", "a*", "{,a}b", "A", "é", "[!a]", "..", "{a,{b}}"})
+}
+
+func anyName() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		return strings.Join(rapid.SliceOfN(anyComponent(), 1, 4).Draw(t, "components"), "/")
 	})
-	anyGlob = rapid.Custom(func(t *rapid.T) string {
-		glob := strings.Join(rapid.SliceOfN(globPart, 1, 4).Draw(t, "parts"), "/")
+}
+
+func anyGlob() *rapid.Generator[string] {
+	return rapid.Custom(func(t *rapid.T) string {
+		glob := strings.Join(rapid.SliceOfN(globPart(), 1, 4).Draw(t, "parts"), "/")
 		return glob + rapid.SampledFrom([]string{"", "", "/"}).Draw(t, "end")
 	})
-	validGlob = anyGlob.Filter(func(g string) bool { return checkGlob(g) == nil })
-	anyChange = rapid.Custom(func(t *rapid.T) WriteOp {
+}
+
+func validGlob() *rapid.Generator[string] {
+	return anyGlob().Filter(func(g string) bool { return checkGlob(g) == nil })
+}
+
+func anyChange() *rapid.Generator[WriteOp] {
+	return rapid.Custom(func(t *rapid.T) WriteOp {
 		w := WriteOp{
-			Path: anyName.Draw(t, "path"), Op: rapid.SampledFrom(knownOps).Draw(t, "op"),
+			Path: anyName().Draw(t, "path"), Op: rapid.SampledFrom(knownOps).Draw(t, "op"),
 			OldMode: rapid.SampledFrom([]string{"", ModeFile, ModeExecutable, ModeSymlink, ModeGitlink}).Draw(t, "old mode"),
 			NewMode: rapid.SampledFrom([]string{"", ModeFile, ModeExecutable, ModeSymlink, ModeGitlink}).Draw(t, "new mode"),
 		}
@@ -30,34 +48,37 @@ var (
 			w.LinkTarget = rapid.SampledFrom([]string{"a", "../b", "/x", ".git", "..", "b/../../x"}).Draw(t, "target")
 		}
 		if w.Op == OpRename {
-			w.OldPath = anyName.Draw(t, "old path")
+			w.OldPath = anyName().Draw(t, "old path")
 		}
 		return w
 	})
-	anyEnvelope = rapid.Custom(func(t *rapid.T) Envelope {
+}
+
+func anyEnvelope() *rapid.Generator[Envelope] {
+	return rapid.Custom(func(t *rapid.T) Envelope {
 		return Envelope{
 			AllowOps:        rapid.SliceOfDistinct(rapid.SampledFrom(Permissions()), rapid.ID[Permission]).Draw(t, "ops"),
-			AllowPaths:      rapid.SliceOfN(anyGlob, 0, 3).Draw(t, "allow"),
-			DenyPaths:       rapid.SliceOfN(anyGlob, 0, 3).Draw(t, "deny"),
+			AllowPaths:      rapid.SliceOfN(anyGlob(), 0, 3).Draw(t, "allow"),
+			DenyPaths:       rapid.SliceOfN(anyGlob(), 0, 3).Draw(t, "deny"),
 			AllowSymlinks:   rapid.Bool().Draw(t, "symlinks"),
 			AllowSubmodules: rapid.Bool().Draw(t, "submodules"),
 		}
 	})
-)
+}
 
 func passes(e Envelope, w WriteOp) bool { return len(e.Check([]WriteOp{w})) == 0 }
 
 func TestDenyAlwaysWins(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		name, e := anyName.Draw(t, "name"), anyEnvelope.Draw(t, "envelope")
+		name, e := anyName().Draw(t, "name"), anyEnvelope().Draw(t, "envelope")
 		e.AllowOps, e.AllowPaths = Permissions(), append(e.AllowPaths, "**", name)
 		e.DenyPaths = append(e.DenyPaths, rapid.SampledFrom([]string{"**", "**/*", "**/"}).Draw(t, "deny all"))
 		if passes(e, WriteOp{Path: name, Op: OpModify}) {
 			t.Fatalf("%q passes %+v", name, e)
 		}
 		// The glob that allows a name, as a deny glob, denies it.
-		glob := validGlob.Draw(t, "glob")
+		glob := validGlob().Draw(t, "glob")
 		if compile(glob).allows(name) && passes(Envelope{AllowOps: Permissions(), AllowPaths: []string{glob}, DenyPaths: []string{glob}}, WriteOp{Path: name, Op: OpModify}) {
 			t.Fatalf("%q passes although %q denies it", name, glob)
 		}
@@ -67,13 +88,13 @@ func TestDenyAlwaysWins(t *testing.T) {
 func TestAddingDenyNeverAllowsMore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		e, w := anyEnvelope.Draw(t, "envelope"), anyChange.Draw(t, "change")
+		e, w := anyEnvelope().Draw(t, "envelope"), anyChange().Draw(t, "change")
 		more := e
-		more.DenyPaths = append(slices.Clone(e.DenyPaths), anyGlob.Draw(t, "more"))
+		more.DenyPaths = append(slices.Clone(e.DenyPaths), anyGlob().Draw(t, "more"))
 		if passes(more, w) && !passes(e, w) {
 			t.Fatalf("%+v passes only with %v denied", w, more.DenyPaths)
 		}
-		more.DenyPaths, more.ProtectPaths = e.DenyPaths, []string{anyGlob.Draw(t, "protect")}
+		more.DenyPaths, more.ProtectPaths = e.DenyPaths, []string{anyGlob().Draw(t, "protect")}
 		if passes(more, w) && !passes(e, w) {
 			t.Fatalf("%+v passes only with %v protected", w, more.ProtectPaths)
 		}
@@ -83,7 +104,7 @@ func TestAddingDenyNeverAllowsMore(t *testing.T) {
 func TestTakingAwayNeverAllowsMore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		e, w := anyEnvelope.Draw(t, "envelope"), anyChange.Draw(t, "change")
+		e, w := anyEnvelope().Draw(t, "envelope"), anyChange().Draw(t, "change")
 		less := e
 		less.AllowSymlinks, less.AllowSubmodules = false, false
 		if len(e.AllowPaths) > 0 {
@@ -103,7 +124,7 @@ func TestTakingAwayNeverAllowsMore(t *testing.T) {
 func TestWhatPassesIsInside(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		e, w := anyEnvelope.Draw(t, "envelope"), anyChange.Draw(t, "change")
+		e, w := anyEnvelope().Draw(t, "envelope"), anyChange().Draw(t, "change")
 		if !passes(e, w) {
 			return
 		}
@@ -127,24 +148,24 @@ func TestNarrowNeverEnlarges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := defaults()
 		c.TaskID, c.Title, c.Instructions, c.bounded, c.ForbiddenActions = "t", "t", "t", true, DefaultForbiddenActions()
-		c.AllowedPaths = rapid.SliceOfN(validGlob, 1, 3).Draw(t, "allowed")
-		c.ForbiddenPaths = rapid.SliceOfN(validGlob, 0, 2).Draw(t, "forbidden")
+		c.AllowedPaths = rapid.SliceOfN(validGlob(), 1, 3).Draw(t, "allowed")
+		c.ForbiddenPaths = rapid.SliceOfN(validGlob(), 0, 2).Draw(t, "forbidden")
 		// Most flags are made from an allowed glob, so that many do narrow.
 		below := rapid.Custom(func(t *rapid.T) string {
 			outer := rapid.SampledFrom(c.AllowedPaths).Draw(t, "outer")
 			if top, ok := tree(outer); ok {
-				return strings.TrimPrefix(top+"/"+anyGlob.Draw(t, "inner"), "/")
+				return strings.TrimPrefix(top+"/"+anyGlob().Draw(t, "inner"), "/")
 			}
 			return outer
 		}).Filter(func(g string) bool { return checkGlob(g) == nil })
-		allow := rapid.SliceOfN(rapid.OneOf(below, below, below, validGlob), 1, 2).Draw(t, "allow")
-		got, err := Narrow(c, Flags{Allow: allow, Forbid: rapid.SliceOfN(validGlob, 0, 2).Draw(t, "forbid")})
+		allow := rapid.SliceOfN(rapid.OneOf(below, below, below, validGlob()), 1, 2).Draw(t, "allow")
+		got, err := Narrow(c, Flags{Allow: allow, Forbid: rapid.SliceOfN(validGlob(), 0, 2).Draw(t, "forbid")})
 		if err != nil {
 			return
 		}
 		narrowed++
 		before, after := c.Envelope(), got.Envelope()
-		for _, w := range rapid.SliceOfN(anyChange, 20, 40).Draw(t, "changes") {
+		for _, w := range rapid.SliceOfN(anyChange(), 20, 40).Draw(t, "changes") {
 			if passes(after, w) && !passes(before, w) {
 				t.Fatalf("%+v passes %v, not %v", w, after.AllowPaths, before.AllowPaths)
 			}
@@ -167,7 +188,7 @@ func TestCanonicalFormKeepsTheDigest(t *testing.T) {
 		c.Title, c.TargetRepository = line.Draw(t, "title"), line.Draw(t, "repository")
 		c.Instructions = strings.Join(rapid.SliceOfN(line, 1, 4).Draw(t, "instructions"), rapid.SampledFrom([]string{"\n", "\n\n  ", "\n\t"}).Draw(t, "break"))
 		c.VerificationCommands = rapid.SliceOfN(line, 0, 3).Draw(t, "commands")
-		c.AllowedPaths = rapid.SliceOfN(rapid.OneOf(validGlob, line), 1, 3).Draw(t, "allowed")
+		c.AllowedPaths = rapid.SliceOfN(rapid.OneOf(validGlob(), line), 1, 3).Draw(t, "allowed")
 		c.Budget.MaxBudgetMicroUSD = rapid.Ptr(rapid.Int64Range(0, maxInteger), true).Draw(t, "budget")
 		c.MutationMode = rapid.SampledFrom(MutationModes()).Draw(t, "mode")
 		if rapid.Bool().Draw(t, "issue") {

@@ -12,7 +12,9 @@ import (
 	"remit/proof/reason"
 )
 
-var rapidDuration = rapid.Map(rapid.Int64Range(0, int64(time.Hour)), func(n int64) time.Duration { return time.Duration(n) })
+func rapidDuration() *rapid.Generator[time.Duration] {
+	return rapid.Map(rapid.Int64Range(0, int64(time.Hour)), func(n int64) time.Duration { return time.Duration(n) })
+}
 
 // FuzzRead: whatever Read accepts is, byte for byte, what its entries encode
 // to, followed by the torn bytes; and its head can be computed.

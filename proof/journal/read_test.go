@@ -284,11 +284,11 @@ func stepGenerator() *rapid.Generator[journal.Step] {
 		s := journal.Step{
 			StepID: name.Draw(t, "step_id"), Name: name.Draw(t, "name"),
 			Status:    rapid.SampledFrom([]journal.Status{journal.Started, journal.Completed, journal.Failed, journal.Skipped, journal.Denied}).Draw(t, "status"),
-			StartedAt: start.Add(rapidDuration.Draw(t, "start")),
+			StartedAt: start.Add(rapidDuration().Draw(t, "start")),
 			Inputs:    object.Draw(t, "inputs"), Outputs: object.Draw(t, "outputs"),
 		}
 		if rapid.Bool().Draw(t, "ended") {
-			s.CompletedAt = s.StartedAt.Add(rapidDuration.Draw(t, "took"))
+			s.CompletedAt = s.StartedAt.Add(rapidDuration().Draw(t, "took"))
 		}
 		return s
 	})
