@@ -50,7 +50,7 @@ type fence struct {
 // standardFences covers the parts of the standard library that reach outside
 // the process. What is not listed is free.
 var standardFences = []fence{
-	{"os/exec", []string{"work/git", "work/sandbox", "work/engine", "cmd", "fixtures/osscase"}, false, true, "only git, sandbox and the engines start processes; everybody else asks them, so that confinement cannot be forgotten"},
+	{"os/exec", []string{"work/git", "work/sandbox", "work/engine", "cmd", "fixtures/osscase", "nexus/store/storetest"}, false, true, "only git, sandbox and the engines start processes; everybody else asks them, so that confinement cannot be forgotten"},
 	{"net", []string{"proof", "law"}, true, true, "proof and law work offline: an audit that needs the network proves nothing"},
 	{"net/http", []string{"proof", "law"}, true, true, "proof and law work offline: an audit that needs the network proves nothing"},
 	{"net/rpc", nil, false, false, "the API is HTTP with a published contract"},
@@ -63,7 +63,7 @@ var standardFences = []fence{
 	{"encoding/gob", nil, false, false, "gob decodes by reflection and has no canonical form"},
 	{"math/rand", nil, false, false, "use math/rand/v2 in tests and crypto/rand for tokens"},
 	{"math/rand/v2", nil, false, true, "tokens and ids come from crypto/rand; this one is for seeded tests"},
-	{"testing", []string{"fixtures"}, false, true, "the binary carries no test machinery"},
+	{"testing", []string{"fixtures", "nexus/store/storetest"}, false, true, "the binary carries no test machinery"},
 }
 
 // moduleFences names each outside module, and who may use it. A module that is
@@ -74,11 +74,12 @@ var moduleFences = []fence{
 	{"golang.org/x/term", []string{"cmd"}, false, false, "only the command line has a terminal"},
 	{"github.com/bmatcuk/doublestar/v4", []string{"law"}, false, false, "one matcher for path rules, or two rooms disagree on what ** means"},
 	{"github.com/goccy/go-yaml", []string{"law", "fixtures/osscase"}, false, true, "YAML is how people write records; past law everything is canonical JSON"},
-	{"github.com/santhosh-tekuri/jsonschema/v6", []string{"proof/evidence"}, false, true, "evidence owns the schemas"},
 	{"github.com/go-json-experiment/json", []string{"proof/canon", "proof/journal"}, false, true, "canonical bytes are made in canon, and line by line in the journal: nowhere else"},
+	{"github.com/santhosh-tekuri/jsonschema/v6", nil, false, true, "the independent oracle for the schemas: never the implementation, its own start costs more than most commands"},
 	{"github.com/gowebpki/jcs", nil, false, true, "the independent oracle for canonical JSON: never the implementation"},
 	{"golang.org/x/mod/sumdb/tlog", []string{"proof/journal"}, false, true, "the tree head belongs to the journal"},
 	{"golang.org/x/mod/sumdb/note", []string{"proof/journal", "proof/attest"}, false, true, "signed checkpoints belong to the journal and its attestations"},
+	{"golang.org/x/mod/module", []string{"work/sandbox"}, false, true, "how a module is named in the Go module cache"},
 	{"golang.org/x/mod/modfile", []string{"work/verify"}, false, true, "the verifier reads what a changed go.mod would redirect"},
 	{"golang.org/x/sys", []string{"proof/journal", "work", "provider", "cmd"}, false, true, "file locks, namespaces and process control; law and nexus have no business there"},
 	{"golang.org/x/net/bpf", []string{"work/sandbox"}, false, true, "assembles the seccomp program"},
@@ -88,7 +89,7 @@ var moduleFences = []fence{
 	{"github.com/google/uuid", []string{"work", "nexus", "provider"}, false, true, "random identifiers; proof derives its ids from content"},
 	{"modernc.org/sqlite", []string{"nexus/store"}, false, true, "one package speaks SQL"},
 	{"github.com/jackc/pgx/v5", []string{"nexus/store"}, false, true, "one package speaks SQL"},
-	{"github.com/coder/websocket", []string{"nexus/lanes", "provider", "cmd"}, false, true, "lanes are served by nexus and read by daemons and the command line"},
+	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "provider", "cmd"}, false, true, "lanes are served by nexus and read by daemons and the command line; relays of the mirror speak it too"},
 	{"github.com/oapi-codegen", []string{"nexus/api"}, false, false, "the generated server and client live in one package"},
 	{"github.com/btcsuite/btcd/btcec/v2", []string{"nexus/bridge"}, false, true, "Schnorr signatures belong to the Nostr mirror"},
 	{"github.com/decred/dcrd/dcrec/secp256k1/v4", nil, false, true, "an independent look at the curve: tests of the mirror only"},
@@ -99,8 +100,9 @@ var moduleFences = []fence{
 	{"github.com/chromedp/chromedp", nil, false, true, "panel tests only"},
 }
 
-// starters are the packages that may start a process.
-var starters = []string{"work/git", "work/sandbox", "work/engine", "fixtures/osscase"}
+// starters are the packages that may start a process. The last two are for
+// tests: one builds repositories, the other starts a database server.
+var starters = []string{"work/git", "work/sandbox", "work/engine", "fixtures/osscase", "nexus/store/storetest"}
 
 const (
 	whyStart = "only git, sandbox and the engines start processes; cmd may look a program up, not run it"

@@ -1,0 +1,334 @@
+package bridge
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"remit/proof/reason"
+)
+
+var noon = time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
+
+func testKey(t testing.TB) Key {
+	t.Helper()
+	k, err := ParseKey(strings.Repeat("17", 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func testPointer(t testing.TB, run string) Event {
+	t.Helper()
+	e, err := ReceiptPointer(testKey(t), Pointer{ProviderID: "prv_1", RunID: run, JobHash: strings.Repeat("a", 64),
+		ReceiptSHA256: "sha256:" + fmt.Sprintf("%064x", len(run)), Settlement: "released", RecordedAt: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func testAd(t testing.TB, p Provider) Event {
+	t.Helper()
+	e, err := ProviderAd(testKey(t), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func aProvider() Provider {
+	return Provider{ID: "prv_1", Name: "Büro \"<1>\"", Description: "a\tb", Capabilities: []string{"oa.sandbox_run.v1", "remit.engine_run.v1"}, PriceMsats: 1000,
+		PricingStage: "fixed", Available: true, Status: "running", Heartbeat: "fresh", Caps: json.RawMessage(`{"cpu_milli": 2000,"memory_mb":512}`),
+		Bands: []Band{{"oa.sandbox_run.v1", 1000, 1500, 0}}, UpdatedAt: noon}
+}
+
+// TestSecondOpinion has ids and signatures checked by code that shares nothing
+// with what made them.
+func TestSecondOpinion(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]Event{"ad": testAd(t, aProvider()), "pointer": testPointer(t, "run_1")} {
+		if err := e.Verify(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if id := oracleID(t, &e); id != e.ID {
+			t.Errorf("%s: id %s, the second implementation says %s", name, e.ID, id)
+		}
+		pub, _ := hex.DecodeString(e.PubKey)
+		id, _ := hex.DecodeString(e.ID)
+		sig, _ := hex.DecodeString(e.Sig)
+		if !oracleVerify(pub, id, sig) {
+			t.Errorf("%s: the second implementation refuses the signature", name)
+		}
+	}
+}
+
+func TestSameFactSameEvent(t *testing.T) {
+	t.Parallel()
+	a, b := testAd(t, aProvider()), testAd(t, aProvider())
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	p := aProvider()
+	p.Available = false
+	if c := testAd(t, p); c.ID == a.ID || c.Tag("oa_availability") != "unavailable" {
+		t.Errorf("an unavailable provider: %+v", c)
+	}
+}
+
+// TestVerifyFindsEveryChange changes each part of a good event.
+func TestVerifyFindsEveryChange(t *testing.T) {
+	t.Parallel()
+	good := testPointer(t, "run_1")
+	for name, change := range map[string]func(*Event){
+		"id":         func(e *Event) { e.ID = strings.Repeat("0", 64) },
+		"id case":    func(e *Event) { e.ID = strings.ToUpper(e.ID) },
+		"short id":   func(e *Event) { e.ID = e.ID[:62] },
+		"pubkey":     func(e *Event) { e.PubKey = strings.Repeat("1", 64) },
+		"created_at": func(e *Event) { e.CreatedAt++ },
+		"kind":       func(e *Event) { e.Kind = KindProviderAd },
+		"tags":       func(e *Event) { e.Tags = e.Tags[1:] },
+		"content":    func(e *Event) { e.Content += " " },
+		"sig":        func(e *Event) { e.Sig = strings.Repeat("0", 128) },
+		"no sig":     func(e *Event) { e.Sig = "" },
+		"control":    func(e *Event) { e.Content = "\x01" },
+		"not UTF-8":  func(e *Event) { e.Content = "\xff" },
+	} {
+		e := good
+		change(&e)
+		if err := e.Verify(); reason.CodeOf(err) != reason.BridgeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestNothingElseLeaves tries what must never be mirrored.
+func TestNothingElseLeaves(t *testing.T) {
+	t.Parallel()
+	good := testPointer(t, "run_1")
+	with := func(tag ...string) func(*Event) {
+		return func(e *Event) { e.Tags = append(append([][]string{}, e.Tags...), tag) }
+	}
+	for name, change := range map[string]func(*Event){
+		"a note":                      func(e *Event) { e.Kind = 1 },
+		"a job request":               func(e *Event) { e.Kind = 5930 },
+		"a job result":                func(e *Event) { e.Kind = 6930 },
+		"job feedback":                func(e *Event) { e.Kind = 7000 },
+		"an encrypted message":        func(e *Event) { e.Kind = 4 },
+		"an ephemeral event":          func(e *Event) { e.Kind = 20001 },
+		"a handler without a schema":  func(e *Event) { e.Kind, e.Tags = KindProviderAd, nil },
+		"a pool snapshot":             func(e *Event) { e.Tags[1] = []string{"oa_schema", "openagents.bridge.pool_snapshot.v1"} },
+		"a pointer of the ad's kind":  func(e *Event) { e.Kind = KindProviderAd },
+		"progress in a tag":           with("progress", "50"),
+		"an email in a tag":           with("p", "somebody"),
+		"two d tags":                  with("d", "openagents:receipt_ptr:x"),
+		"a tag without a value":       with("oa_run_id"),
+		"a second value":              func(e *Event) { e.Tags[2] = append(e.Tags[2], "and more") },
+		"a long tag":                  func(e *Event) { e.Tags[3] = []string{"oa_run_id", strings.Repeat("x", maxTag+1)} },
+		"another d":                   func(e *Event) { e.Tags[0] = []string{"d", "openagents:compute_provider:x"} },
+		"a d of another receipt":      func(e *Event) { e.Tags[0] = []string{"d", prefixReceiptPointer + strings.Repeat("f", 64)} },
+		"a missing run":               func(e *Event) { e.Tags = append(e.Tags[:3:3], e.Tags[4:]...) },
+		"a log in the content":        func(e *Event) { e.Content = `{"provider_id":"p","stdout":"secret"}` },
+		"an object in the content":    func(e *Event) { e.Content = `{"provider_id":{"a":"b"}}` },
+		"a duplicate key":             func(e *Event) { e.Content = `{"run_id":"a","run_id":"b"}` },
+		"text as content":             func(e *Event) { e.Content = "hello" },
+		"null as content":             func(e *Event) { e.Content = "null" },
+		"a large content":             func(e *Event) { e.Content = `{"run_id":"` + strings.Repeat("x", maxContent) + `"}` },
+		"a content about another run": func(e *Event) { e.Content = strings.Replace(e.Content, "run_1", "run_2", 1) },
+		"a content without a run":     func(e *Event) { e.Content = strings.Replace(e.Content, "run_id", "receipt_url", 1) },
+		"the time zero":               func(e *Event) { e.CreatedAt = 0 },
+		"more tags than anybody uses": func(e *Event) { e.Tags = append(e.Tags, make([][]string, maxTags)...) },
+	} {
+		e := good
+		e.Tags = nil
+		for _, tag := range good.Tags {
+			e.Tags = append(e.Tags, append([]string{}, tag...))
+		}
+		change(&e)
+		if err := Allowed(&e); reason.CodeOf(err) != reason.BridgeRefused {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := testKey(t).sign(e); reason.CodeOf(err) != reason.BridgeRefused {
+			t.Errorf("%s was signed: %v", name, err)
+		}
+	}
+	if err := Allowed(&good); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	k := testKey(t)
+	p := aProvider()
+	p.Name = " "
+	if _, err := ProviderAd(k, p); reason.CodeOf(err) != reason.BridgeRefused {
+		t.Errorf("no name: %v", err)
+	}
+	p = aProvider()
+	p.Capabilities = nil
+	if _, err := ProviderAd(k, p); reason.CodeOf(err) != reason.BridgeRefused {
+		t.Errorf("no capability: %v", err)
+	}
+	p = aProvider()
+	p.Caps = json.RawMessage("{")
+	if _, err := ProviderAd(k, p); err == nil {
+		t.Error("broken caps were published")
+	}
+	for _, sum := range []string{"", "sha256:", "zz", "sha256:" + strings.Repeat("a", 63)} {
+		if _, err := ReceiptPointer(k, Pointer{ProviderID: "p", RunID: "r", JobHash: "j", ReceiptSHA256: sum, Settlement: "released", RecordedAt: noon}); err == nil {
+			t.Errorf("receipt digest %q was taken", sum)
+		}
+	}
+	for _, bad := range []string{"", "00", strings.Repeat("0", 64), strings.Repeat("f", 64), strings.Repeat("z", 64)} {
+		if _, err := ParseKey(bad); err == nil || bad != "" && strings.Contains(err.Error(), bad) && bad != "00" {
+			t.Errorf("key %q: %v", bad, err)
+		}
+	}
+}
+
+func TestKeyIsNotPrinted(t *testing.T) {
+	t.Parallel()
+	k, secret, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := ParseKey(secret); err != nil || again.PubKey() != k.PubKey() {
+		t.Fatalf("%v %v", again, err)
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
+		if s := fmt.Sprintf(verb, k); strings.Contains(s, secret) || !strings.Contains(s, k.PubKey()[:16]) {
+			t.Errorf("%s prints %s", verb, s)
+		}
+	}
+}
+
+func relay(t *testing.T) (*Relay, string) {
+	t.Helper()
+	r := new(Relay)
+	s := httptest.NewServer(r)
+	t.Cleanup(s.Close)
+	return r, "ws" + strings.TrimPrefix(s.URL, "http")
+}
+
+func TestPublishAndFetch(t *testing.T) {
+	t.Parallel()
+	r, url := relay(t)
+	ad, pointer := testAd(t, aProvider()), testPointer(t, "run_1")
+	for range 2 { // publishing again changes nothing
+		if err := Publish(t.Context(), url, ad, pointer); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, refused, err := Fetch(t.Context(), url, Filter{Authors: []string{ad.PubKey}})
+	if err != nil || refused != 0 || len(got) != 2 {
+		t.Fatalf("%d events, %d refused, %v", len(got), refused, err)
+	}
+	got, _, err = Fetch(t.Context(), url, Filter{Kinds: []int{KindReceiptPointer}, Limit: 1})
+	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], pointer) {
+		t.Fatalf("%+v %v", got, err)
+	}
+	later := aProvider()
+	later.UpdatedAt, later.Available = noon.Add(time.Minute), false
+	newer := testAd(t, later)
+	if err := Publish(t.Context(), url, newer, ad); err != nil { // the old one arrives late
+		t.Fatal(err)
+	}
+	got, _, err = Fetch(t.Context(), url, Filter{D: []string{ad.Tag("d")}})
+	if err != nil || len(got) != 1 || got[0].ID != newer.ID {
+		t.Fatalf("%+v %v", got, err)
+	}
+	if r.Refused() != 0 {
+		t.Errorf("%d refused", r.Refused())
+	}
+}
+
+// TestRelayTakesNothingElse sends the relay what a stranger might.
+func TestRelayTakesNothingElse(t *testing.T) {
+	t.Parallel()
+	r := new(Relay)
+	forged := testPointer(t, "run_1")
+	forged.Sig = testPointer(t, "run_22").Sig
+	note := testPointer(t, "run_1")
+	note.Kind = 1
+	for i, e := range []Event{forged, note} {
+		b, err := json.Marshal([]any{"EVENT", e})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out := r.answer(b); len(out) != 1 || out[0][0] != "OK" || out[0][2] != false {
+			t.Errorf("%d: %v", i, out)
+		}
+	}
+	if r.Refused() != 2 || len(r.events) != 0 {
+		t.Errorf("%d refused, %d kept", r.Refused(), len(r.events))
+	}
+	for _, junk := range []string{"", "[]", "{}", `["EVENT"]`, `["EVENT",1]`, `["REQ",1]`, `["REQ","a",1]`, `["AUTH","x"]`, `[1,2]`} {
+		for _, out := range r.answer([]byte(junk)) {
+			if out[0] != "NOTICE" && out[0] != "CLOSED" {
+				t.Errorf("%s: %v", junk, out)
+			}
+		}
+	}
+}
+
+func TestPublishRefusesBeforeItConnects(t *testing.T) {
+	t.Parallel()
+	e := testPointer(t, "run_1")
+	e.Kind = 1
+	if err := Publish(t.Context(), "ws://127.0.0.1:1", e); reason.CodeOf(err) != reason.BridgeRefused {
+		t.Errorf("%v", err)
+	}
+	if err := Publish(t.Context(), "ws://127.0.0.1:1", testPointer(t, "run_1")); reason.CodeOf(err) != reason.RelayUnavailable {
+		t.Errorf("%v", err)
+	}
+}
+
+// TestAnyProviderMakesAValidEvent draws hostile texts.
+func TestAnyProviderMakesAValidEvent(t *testing.T) {
+	t.Parallel()
+	k := testKey(t)
+	rapid.Check(t, func(rt *rapid.T) {
+		p := Provider{ID: rapid.String().Draw(rt, "id"), Name: rapid.String().Draw(rt, "name"), Description: rapid.String().Draw(rt, "description"),
+			Capabilities: rapid.SliceOf(rapid.String()).Draw(rt, "capabilities"), UpdatedAt: time.Unix(rapid.Int64Range(-5, 1<<33).Draw(rt, "at"), 0)}
+		e, err := ProviderAd(k, p)
+		if err != nil {
+			if code := reason.CodeOf(err); code != reason.BridgeRefused && code != reason.BridgeInvalid {
+				rt.Fatalf("%v", err)
+			}
+			return
+		}
+		if err := e.Verify(); err != nil {
+			rt.Fatal(err)
+		}
+		if err := Allowed(&e); err != nil {
+			rt.Fatal(err)
+		}
+	})
+}
+
+func FuzzRelayMessage(f *testing.F) {
+	e, err := json.Marshal([]any{"EVENT", testPointer(f, "run_1")})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(e)
+	f.Add([]byte(`["REQ","x",{"kinds":[30078],"limit":1}]`))
+	f.Fuzz(func(t *testing.T, msg []byte) {
+		r := new(Relay)
+		r.answer(msg)
+		for i := range r.events {
+			if err := r.events[i].Verify(); err != nil {
+				t.Fatalf("kept an event that does not verify: %v", err)
+			}
+		}
+	})
+}
