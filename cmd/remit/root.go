@@ -44,6 +44,7 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 		&cobra.Group{ID: "prove", Title: "Prove:"},
 		&cobra.Group{ID: "deliver", Title: "Decide and deliver:"},
 		&cobra.Group{ID: "machine", Title: "This machine:"},
+		&cobra.Group{ID: "team", Title: "More machines:"},
 	)
 	add := func(group string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -55,6 +56,7 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 	add("prove", a.verifyCommand(), a.auditCommand(), a.reproduceCommand())
 	add("deliver", a.acceptCommand(), a.rejectCommand(), a.exportCommand())
 	add("machine", a.doctorCommand(), a.ladderCommand())
+	add("team", a.providerCommand())
 	root.AddCommand(manCommand(root))
 	return root
 }

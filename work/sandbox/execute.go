@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -39,10 +38,8 @@ type run struct {
 
 // do runs everything; the result holds what was reached even with an error.
 func (r *run) do(ctx context.Context) error {
-	runtime.LockOSThread() // see session
-	defer runtime.UnlockOSThread()
 	var err error
-	if r.session, err = startKeeper(r.conf.Confined, r.userns); err != nil {
+	if r.session, err = hireKeeper(r.conf.Confined); err != nil {
 		return startError(err)
 	}
 	defer r.session.end()
@@ -51,11 +48,14 @@ func (r *run) do(ctx context.Context) error {
 			return err
 		}
 	}
-	if r.built, err = r.session.build(ctx, r.conf, r.spec.Apply); err != nil {
+	if r.built, err = r.session.build(ctx, r.conf, r.userns, r.spec.Apply); err != nil {
 		return err
 	}
 	r.begun, r.result = time.Now(), &Result{Layer: r.built.Layer}
 	runErr := r.commands(ctx)
+	if r.conf.Confined && ctx.Err() == nil {
+		standBy() // ready when the next Run begins, and not in the way of a command
+	}
 	if r.spec.Capture {
 		// Also after a cancellation: work that was paid for is kept.
 		runErr = errors.Join(runErr, r.capture())
@@ -119,7 +119,7 @@ func (r *run) commands(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if r.spec.StopOnFailure && (done.ExitCode != 0 || !done.Started) {
+		if r.spec.StopOnFailure && !c.ContinueOnFailure && (done.ExitCode != 0 || !done.Started) {
 			return nil
 		}
 	}

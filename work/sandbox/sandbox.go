@@ -62,6 +62,9 @@ type Command struct {
 	Stdout, Stderr io.Writer
 	// Wall bounds this command; 0 leaves only Limits.Wall.
 	Wall time.Duration
+	// ContinueOnFailure has the next command run even if this one fails,
+	// whatever Spec.StopOnFailure says.
+	ContinueOnFailure bool
 }
 
 // Result is what a Run did.
@@ -116,8 +119,11 @@ type Options struct {
 	// Driver is "" or "bwrap", or "none", which confines nothing and is
 	// therefore never chosen unless named.
 	Driver string
-	// StateDir holds short-lived files; "" is the system's temporary directory.
+	// StateDir holds short-lived files, and what a probe found out; "" is the
+	// system's temporary directory, where nothing is remembered.
 	StateDir string
+	// Fresh has the host probed whatever is remembered.
+	Fresh bool
 	// Toolchains are host directories mounted read-only at the same path,
 	// whose bin directory is put on PATH.
 	Toolchains []string

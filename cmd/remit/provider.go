@@ -1,0 +1,219 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"remit/nexus/api"
+	"remit/proof/reason"
+	"remit/provider"
+	"remit/work/sandbox"
+)
+
+// providerFlags are the flags of remit provider.
+type providerFlags struct {
+	state                   string
+	nexus, tokenFile, name  string
+	price                   int64
+	reserve, once           bool
+	sources                 []string
+	cpus, memory, disk, pid int64
+	timeout, concurrency    int64
+	plaintext               bool
+}
+
+func (a *app) providerCommand() *cobra.Command {
+	f := new(providerFlags)
+	cmd := &cobra.Command{
+		Use: "provider", Short: "Run jobs for a nexus on this machine",
+		Long: `A provider is a machine that runs jobs for a nexus: in the sandbox, without
+network, under caps that its owner sets. It does nothing until the owner enables
+it, and stops taking work the moment the owner disables it.`,
+		Example: `  remit provider join --nexus https://nexus.example --token-file token --name rack-1
+  remit provider start --source /srv/repos
+  remit provider start --source /srv/repos --once
+  remit provider status --json`,
+	}
+	cmd.PersistentFlags().StringVar(&f.state, "state", "", "directory of the registration (default $REMIT_HOME/provider)")
+	cmd.PersistentFlags().BoolVar(&f.plaintext, "plaintext", false, "allow http:// to another machine: the credential can be read on the way")
+	cmd.AddCommand(a.providerJoin(f), a.providerStart(f), a.providerDisable(f), a.providerStatus(f))
+	return cmd
+}
+
+func (a *app) providerState(f *providerFlags) provider.State {
+	if f.state != "" {
+		return provider.State{Dir: f.state}
+	}
+	return provider.State{Dir: filepath.Join(a.home.Dir, "provider")}
+}
+
+func (f *providerFlags) client() api.Options {
+	return api.Options{AllowPlaintext: f.plaintext, UserAgent: "remit-provider/" + version}
+}
+
+func (a *app) providerJoin(f *providerFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "join --nexus URL --token-file FILE", Short: "Register this machine with a one-time token", Args: cobra.NoArgs,
+		Long: `Join registers this machine. The one-time registration token comes from the
+owner of the provider; it is read from a file, or from standard input with
+--token-file -, never from the command line. Provider mode stays off until the
+owner sets caps and enables it.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			token, err := readToken(f.tokenFile, cmd.InOrStdin())
+			if err != nil {
+				return err
+			}
+			if f.name == "" {
+				if f.name, err = os.Hostname(); err != nil {
+					return fmt.Errorf("reading the host's name: %w", err)
+				}
+			}
+			p, err := a.providerState(f).Join(cmd.Context(), provider.Registration{Nexus: f.nexus, Token: token, Name: f.name, Version: version,
+				PriceMsats: f.price, Reserve: f.reserve, Client: f.client()})
+			if err != nil {
+				return err
+			}
+			return a.showProvider(cmd.OutOrStdout(), p)
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.nexus, "nexus", "", "URL of the nexus")
+	fl.StringVar(&f.tokenFile, "token-file", "", "file with the registration token, - for standard input")
+	fl.StringVar(&f.name, "name", "", "what people call this machine (default: its host name)")
+	fl.Int64Var(&f.price, "price-msats", 1000, "price of a job in millisatoshi")
+	fl.BoolVar(&f.reserve, "reserve", false, "join the reserve pool: serve other owners too")
+	_ = cmd.MarkFlagRequired("nexus")
+	_ = cmd.MarkFlagRequired("token-file")
+	return cmd
+}
+
+// maxToken bounds a token file, in bytes.
+const maxToken = 4096
+
+// readToken reads a credential from a file or from standard input.
+func readToken(path string, stdin io.Reader) (string, error) {
+	in := stdin
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return "", fmt.Errorf("reading the token: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxToken+1))
+	if err != nil {
+		return "", fmt.Errorf("reading the token: %w", err)
+	}
+	token := string(bytes.TrimSpace(b))
+	if token == "" || len(b) > maxToken || strings.ContainsAny(token, " \n\t") {
+		return "", usageError{fmt.Errorf("%s does not hold one token", path)}
+	}
+	return token, nil
+}
+
+func (a *app) providerStart(f *providerFlags) *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "start", Short: "Take jobs and run them until interrupted", Args: cobra.NoArgs,
+		Long: `Start takes jobs that the nexus offers, runs them in the sandbox and hands the
+results in. Results that cannot be handed in are kept and handed in later. With
+--once it takes one job that waits, runs it and exits: 0 when it ran one, 3 when
+there was none.
+
+Jobs read only repositories below the --source directories.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
+			defer stop()
+			return a.startProvider(ctx, f, cmd.ErrOrStderr())
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringArrayVar(&f.sources, "source", nil, "directory below which jobs may read repositories (repeatable)")
+	fl.BoolVar(&f.once, "once", false, "run one job and exit")
+	fl.Int64Var(&f.cpus, "cpu-millis", 0, "limit of this machine in thousandths of a processor (default: the job's)")
+	fl.Int64Var(&f.memory, "memory-mb", 0, "limit of memory in MB (default: the job's)")
+	fl.Int64Var(&f.disk, "disk-mb", 0, "limit of written data in MB (default: the job's)")
+	fl.Int64Var(&f.pid, "pids", 0, "limit of processes (default: the sandbox's)")
+	fl.Int64Var(&f.timeout, "timeout-secs", 0, "limit of a job's time in seconds (default: the job's)")
+	fl.Int64Var(&f.concurrency, "concurrency", 1, "how many jobs run at a time")
+	return cmd
+}
+
+func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Writer) error {
+	driver, err := sandbox.Open(ctx, sandbox.Options{StateDir: a.home.SandboxDir()})
+	if err != nil {
+		return err
+	}
+	state := a.providerState(f)
+	d, err := provider.Open(provider.Config{
+		State: state, Driver: driver, Version: version, Sources: f.sources, CacheDir: a.home.CacheDir(), Scratch: filepath.Join(state.Dir, "work"),
+		Caps: api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
+		Log:  slog.New(slog.NewTextHandler(stderr, nil)), Client: f.client(),
+	})
+	if err != nil {
+		return err
+	}
+	if !f.once {
+		return d.Run(ctx)
+	}
+	ran, err := d.Once(ctx)
+	if err == nil && !ran {
+		return reason.Errorf(reason.NotFound, "no job waits for this provider")
+	}
+	return err
+}
+
+func (a *app) providerDisable(f *providerFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "disable", Short: "Switch provider mode off at once", Args: cobra.NoArgs,
+		Long: `Disable switches this provider off at the nexus: from that moment it gets no new
+job, and its running jobs are cancelled. Only the owner can enable it again.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := a.providerState(f).Disable(cmd.Context(), f.client())
+			if err != nil {
+				return err
+			}
+			return a.showProvider(cmd.OutOrStdout(), p)
+		},
+	}
+}
+
+func (a *app) providerStatus(f *providerFlags) *cobra.Command {
+	return &cobra.Command{
+		Use: "status", Short: "Show this provider as the nexus sees it", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := a.providerState(f).Status(cmd.Context(), f.client())
+			if err != nil {
+				return err
+			}
+			return a.showProvider(cmd.OutOrStdout(), p)
+		},
+	}
+}
+
+func (a *app) showProvider(w io.Writer, p api.Provider) error {
+	if a.json {
+		return printJSON(w, p)
+	}
+	mode := "disabled"
+	if p.Enabled {
+		mode = "enabled"
+	}
+	if p.Quarantined {
+		mode = "quarantined: " + api.Value(p.QuarantineReason)
+	}
+	_, err := fmt.Fprintf(w, "provider    %s (%s)\nmode        %s\npresence    %s\nprice       %d msat a job\ncaps        %d mCPU, %d MB memory, %d MB disk, %d s, %d at a time, network %s\njobs        %d done, %d failures, %d violations\n",
+		p.ProviderID, p.Name, mode, p.Liveness, p.PriceMsats, p.Caps.CPUMillis, p.Caps.MemoryMb, p.Caps.DiskMb, p.Caps.TimeoutSecs, p.Caps.Concurrency, p.Caps.Network,
+		p.Strikes.Successes, p.Strikes.Failures, p.Strikes.Violations)
+	return err
+}

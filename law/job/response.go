@@ -1,0 +1,167 @@
+package job
+
+// MaxResponseBytes bounds a response as it is read.
+const MaxResponseBytes = 1 << 20
+
+// Status is how a provider says that a job ended.
+type Status string
+
+// The states of a response.
+const (
+	Success   Status = "success"   // every command exited with 0
+	Failed    Status = "failed"    // a command did not
+	Timeout   Status = "timeout"   // the job's time was used up
+	Cancelled Status = "cancelled" // the provider stopped it
+	Errored   Status = "error"     // the provider could not run it
+)
+
+// SandboxRunResponse is what came of a sandbox run.
+type SandboxRunResponse struct {
+	EnvInfo    EnvInfo    `json:"env_info"`
+	Runs       []Run      `json:"runs"`
+	Artifacts  []Artifact `json:"artifacts"`
+	Status     Status     `json:"status"`
+	Error      *string    `json:"error,omitempty"`
+	Provenance Provenance `json:"provenance"`
+
+	// Optional blocks of Remit: minor additions to the wire form.
+	Provider *ProviderInfo `json:"provider,omitempty"`
+	Platform *SandboxInfo  `json:"sandbox,omitempty"`
+	Caps     *CapsApplied  `json:"caps,omitempty"`
+	Usage    *Usage        `json:"usage,omitempty"`
+}
+
+// EnvInfo tells where the commands ran.
+type EnvInfo struct {
+	ImageDigest string  `json:"image_digest"`
+	Hostname    *string `json:"hostname,omitempty"`
+	SystemInfo  *string `json:"system_info,omitempty"`
+}
+
+// Run is one executed command. The digests cover the full streams; previews are
+// for display and are cut at a rune boundary.
+type Run struct {
+	Cmd           string  `json:"cmd"`
+	ExitCode      int32   `json:"exit_code"`
+	DurationMS    uint64  `json:"duration_ms"`
+	StdoutSHA256  string  `json:"stdout_sha256"`
+	StderrSHA256  string  `json:"stderr_sha256"`
+	StdoutPreview *string `json:"stdout_preview,omitempty"`
+	StderrPreview *string `json:"stderr_preview,omitempty"`
+}
+
+// Artifact is content that belongs to a response.
+type Artifact struct {
+	Path      string  `json:"path"`
+	SHA256    string  `json:"sha256"` // sha256:…
+	SizeBytes uint64  `json:"size_bytes"`
+	MimeType  *string `json:"mime_type,omitempty"`
+}
+
+// Provenance says how the answer was made. A sandbox run has no model; the
+// fields exist because the wire form has them.
+type Provenance struct {
+	ModelID        string    `json:"model_id"`
+	Sampling       *Sampling `json:"sampling,omitempty"`
+	InputSHA256    *string   `json:"input_sha256,omitempty"`
+	OutputSHA256   *string   `json:"output_sha256,omitempty"`
+	ProviderPubkey *string   `json:"provider_pubkey,omitempty"`
+	ExecutedAt     *int64    `json:"executed_at,omitempty"` // unix seconds
+	DurationMS     *uint64   `json:"duration_ms,omitempty"`
+	Tokens         *Tokens   `json:"tokens,omitempty"`
+}
+
+// Sampling are the parameters of a model.
+type Sampling struct {
+	Temperature float64  `json:"temperature"`
+	TopP        *float64 `json:"top_p,omitempty"`
+	TopK        *int64   `json:"top_k,omitempty"`
+	Seed        *int64   `json:"seed,omitempty"`
+	MaxTokens   *int64   `json:"max_tokens,omitempty"`
+	Stop        []string `json:"stop,omitempty"`
+}
+
+// Tokens counts what a model read and wrote.
+type Tokens struct {
+	Input  uint64 `json:"input"`
+	Output uint64 `json:"output"`
+}
+
+// ProviderInfo names the provider and its build.
+type ProviderInfo struct {
+	ID      string `json:"id"`
+	Version string `json:"version"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	Kernel  string `json:"kernel,omitempty"`
+}
+
+// SandboxInfo is the confinement that was in force.
+type SandboxInfo struct {
+	Driver      string            `json:"driver"`
+	Version     string            `json:"version"`
+	Layer       string            `json:"layer,omitempty"`
+	NotEnforced []string          `json:"not_enforced,omitempty"`
+	Config      map[string]string `json:"config,omitempty"`
+}
+
+// CapsApplied are the limits under which the job ran. 0 means not limited.
+type CapsApplied struct {
+	CPUMillis   int64  `json:"cpu_millis"`
+	MemoryMB    int64  `json:"memory_mb"`
+	DiskMB      int64  `json:"disk_mb"`
+	Pids        int64  `json:"pids"`
+	TimeoutSecs int64  `json:"timeout_secs"`
+	Network     string `json:"network"`
+}
+
+// Usage is what the job was seen to use.
+type Usage struct {
+	CPUMillis       int64 `json:"cpu_time_ms"`
+	PeakMemoryBytes int64 `json:"peak_memory_bytes"`
+	WallMillis      int64 `json:"wall_ms"`
+	DiskWriteBytes  int64 `json:"disk_write_bytes"`
+	NetworkBytes    int64 `json:"network_bytes"`
+}
+
+// ParseSandboxRunResponse reads a response. Contradictions inside it are not
+// errors here: Check counts them against the provider.
+func ParseSandboxRunResponse(payload []byte) (SandboxRunResponse, error) {
+	var r SandboxRunResponse
+	given, err := decode(payload, MaxResponseBytes, &r)
+	if err != nil {
+		return SandboxRunResponse{}, err
+	}
+	for _, field := range []string{"env_info.image_digest", "runs", "status"} {
+		if !given[field] {
+			return SandboxRunResponse{}, invalid(field, "is required")
+		}
+	}
+	if !r.Status.known() {
+		return SandboxRunResponse{}, invalid("status", "is %.32q, must be success, failed, timeout, cancelled or error", r.Status)
+	}
+	return r, nil
+}
+
+func (s Status) known() bool {
+	switch s {
+	case Success, Failed, Timeout, Cancelled, Errored:
+		return true
+	}
+	return false
+}
+
+// Type returns SandboxRun.
+func (SandboxRunResponse) Type() string { return SandboxRun }
+
+// Outcome returns the status that the provider reports.
+func (r SandboxRunResponse) Outcome() Status { return r.Status }
+
+// Announced returns the artifacts.
+func (r SandboxRunResponse) Announced() []Artifact { return r.Artifacts }
+
+// Observed returns the usage block.
+func (r SandboxRunResponse) Observed() *Usage { return r.Usage }
+
+// Enforced returns the caps block.
+func (r SandboxRunResponse) Enforced() *CapsApplied { return r.Caps }

@@ -1,0 +1,24 @@
+// Package api is the contract of the authority: openapi.yaml, the types and the
+// client generated from it, and the little that a caller needs around them.
+//
+// [Connect] makes a client that carries a credential, repeats what may be
+// repeated, and turns problem+json into *reason.Error:
+//
+//	c, err := api.Connect(url, token, api.Options{})
+//	run, err := c.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: api.NewKey()}, body)
+//	// run.JSON201
+//
+// # Keys
+//
+// Every mutation takes an Idempotency-Key: one for each intent ([NewKey]), the
+// same one for each attempt at it. The client repeats a request with its key when
+// the connection broke, or on 429 and 503 ([Retry]); that is safe because the
+// authority answers a repeat with the stored answer and never acts twice.
+//
+// # Errors
+//
+// A refusal is a *reason.Error whose Code is the problem's code. A *StatusError
+// in its chain has the HTTP status and the request id.
+package api
+
+//go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 -config config.yaml openapi.yaml

@@ -1,0 +1,249 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"remit/nexus/api"
+	"remit/proof/reason"
+	"remit/work/sandbox"
+	"remit/work/workspace"
+)
+
+// Config is what the operator of a daemon decides.
+type Config struct {
+	State   State
+	Driver  sandbox.Driver // never nil
+	Version string         // of this build
+	// Sources are the directories below which repositories may be read.
+	Sources []string
+	// CacheDir keeps checked out trees; Scratch is for work that is removed.
+	CacheDir, Scratch string
+	// Caps are the limits of this machine, beside those that the nexus keeps;
+	// a zero field is no statement.
+	Caps api.Caps
+	// LeaseTTL is how long a lease lasts without renewal; 0: 30 seconds.
+	LeaseTTL time.Duration
+	// Heartbeat is the pause between signs of life; 0: 30 seconds.
+	Heartbeat time.Duration
+	Log       *slog.Logger // nil: none
+	Clock     func() time.Time
+	Client    api.Options
+}
+
+// Daemon runs jobs for one provider.
+type Daemon struct {
+	id        Identity
+	version   string
+	client    *api.ClientWithResponses
+	driver    sandbox.Driver
+	cache     *workspace.Cache
+	spool     spool
+	sources   []string
+	scratch   string
+	caps      api.Caps
+	ttl, beat time.Duration
+	log       *slog.Logger
+	clock     func() time.Time
+
+	mu      sync.Mutex
+	running map[string]context.CancelCauseFunc // by job id
+}
+
+// defaultTTL and defaultHeartbeat suit a network of ordinary quality: a lease
+// outlives two lost renewals, and presence goes stale after four lost signs.
+const (
+	defaultTTL       = 30 * time.Second
+	defaultHeartbeat = 30 * time.Second
+)
+
+// Open reads the registration and prepares a daemon. It starts nothing.
+func Open(c Config) (*Daemon, error) {
+	id, token, err := c.State.Load()
+	if err != nil {
+		return nil, err
+	}
+	d := &Daemon{id: id, version: c.Version, driver: c.Driver, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
+		ttl: c.LeaseTTL, beat: c.Heartbeat, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
+	if d.client, err = api.Connect(id.Nexus, token, c.Client); err != nil {
+		return nil, err
+	}
+	for _, dir := range c.Sources {
+		path, err := filepath.EvalSymlinks(dir)
+		if err == nil {
+			path, err = filepath.Abs(path)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("source directory: %w", err)
+		}
+		d.sources = append(d.sources, path)
+	}
+	for _, dir := range []string{c.Scratch, d.spool.dir} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return nil, fmt.Errorf("making the provider's directories: %w", err)
+		}
+	}
+	d.scratch = c.Scratch
+	if d.cache, err = workspace.OpenCache(c.CacheDir); err != nil {
+		return nil, err
+	}
+	if d.ttl <= 0 {
+		d.ttl = defaultTTL
+	}
+	if d.beat <= 0 {
+		d.beat = defaultHeartbeat
+	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
+	if d.clock == nil {
+		d.clock = time.Now
+	}
+	return d, nil
+}
+
+// Run works until the context ends: it hands in what an earlier life left in
+// the spool, keeps up signs of life, and takes jobs when the lane says that
+// there are some. Work that goes on when the context ends is killed; its lease
+// runs out and the authority decides.
+func (d *Daemon) Run(ctx context.Context) error {
+	if err := d.heartbeat(ctx); err != nil {
+		return err
+	}
+	d.handInAll(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	wg.Go(func() { d.keepBeating(ctx) })
+	wake := make(chan struct{}, 1)
+	wg.Go(func() { d.listen(ctx, wake) })
+	slots := make(chan struct{}, max(1, d.caps.Concurrency))
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-wake:
+		}
+		for {
+			select {
+			case slots <- struct{}{}:
+			case <-ctx.Done():
+				return nil
+			}
+			lease, err := d.lease(ctx)
+			if err != nil || lease == nil {
+				<-slots
+				if err != nil && ctx.Err() == nil {
+					d.log.Warn("taking a lease failed", "error", err)
+				}
+				break
+			}
+			wg.Go(func() {
+				defer func() { <-slots; signal(wake) }()
+				d.work(ctx, *lease)
+			})
+		}
+	}
+}
+
+// signal wakes a reader that may be awake already.
+func signal(wake chan<- struct{}) {
+	select {
+	case wake <- struct{}{}:
+	default:
+	}
+}
+
+// Once takes at most one job, runs it and returns whether there was one: for
+// machines that are made for a single job.
+func (d *Daemon) Once(ctx context.Context) (bool, error) {
+	if err := d.heartbeat(ctx); err != nil {
+		return false, err
+	}
+	d.handInAll(ctx)
+	lease, err := d.lease(ctx)
+	if err != nil || lease == nil {
+		return false, err
+	}
+	return true, d.work(ctx, *lease)
+}
+
+// lease asks for one job.
+func (d *Daemon) lease(ctx context.Context) (*api.Lease, error) {
+	one, ttl := int64(1), seconds(d.ttl)
+	r, err := d.client.LeaseJobsWithResponse(ctx, &api.LeaseJobsParams{IdempotencyKey: api.NewKey()}, api.LeaseRequest{Max: &one, TTLSeconds: &ttl})
+	if err != nil {
+		return nil, err
+	}
+	if r.JSON200 == nil || len(r.JSON200.Leases) == 0 {
+		return nil, nil
+	}
+	return &r.JSON200.Leases[0], nil
+}
+
+func (d *Daemon) heartbeat(ctx context.Context) error {
+	_, err := d.client.HeartbeatWithResponse(ctx, d.id.ProviderID, &api.HeartbeatParams{IdempotencyKey: api.NewKey()}, api.HeartbeatRequest{Version: d.version})
+	return err
+}
+
+func (d *Daemon) keepBeating(ctx context.Context) {
+	t := time.NewTicker(d.beat)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			if err := d.heartbeat(ctx); err != nil && ctx.Err() == nil {
+				d.log.Warn("the sign of life was not taken", "error", err)
+				continue
+			}
+			d.handInAll(ctx)
+		}
+	}
+}
+
+// cancel ends the work of a job, if this daemon has it.
+func (d *Daemon) cancel(jobID string, cause error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if stop := d.running[jobID]; stop != nil {
+		stop(cause)
+	}
+}
+
+// The causes for which work ends early.
+var (
+	errStale     = errors.New("the lease belongs to somebody else")
+	errCancelled = errors.New("the job was cancelled")
+	errLost      = errors.New("the lease ran out without an answer of the authority")
+)
+
+// refusal reports whether the authority will give the same answer again: the
+// work of this lease counts for nothing any more, or cannot be handed in.
+func refusal(err error) bool {
+	switch reason.CodeOf(err) {
+	case reason.Forbidden, reason.Unauthenticated, reason.TokenExpired:
+		return true
+	}
+	return obsolete(err)
+}
+
+// obsolete reports whether nobody will ever take the result. A credential that
+// was refused does not make it so: it may be renewed.
+func obsolete(err error) bool {
+	switch reason.CodeOf(err) {
+	case reason.StaleFence, reason.LeaseExpired, reason.JobClosed, reason.NotFound, reason.RunClosed, reason.JobInvalid,
+		reason.RequestInvalid, reason.RequestTooLarge, reason.DigestMismatch, reason.Conflict:
+		return true
+	}
+	return false
+}
+
+// seconds rounds up: a lease is never asked for that is shorter than meant.
+func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }

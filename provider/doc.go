@@ -1,0 +1,33 @@
+// Package provider is the daemon that runs jobs for an authority on another
+// machine.
+//
+// # The way of a job
+//
+// The authority offers a job over the provider's live lane; the daemon takes a
+// lease over HTTP, runs the job in the sandbox under its caps, keeps the result
+// on disk (the spool), uploads the output by digest and hands the response in
+// over HTTP. The lane only ever wakes the daemon: nothing that arrives on it is
+// believed, and nothing is changed through it.
+//
+// A lease has a fence. The daemon renews it at a third of its time; when the
+// authority says that the fence is stale, or cannot be reached until the lease
+// has run out, the work is killed: its result would count for nothing.
+//
+// # What is promised
+//
+//   - Nothing runs outside the sandbox, with more than the caps allow, with a
+//     network, or with a secret of this machine in reach.
+//   - A job reads only repositories below the directories that the operator
+//     named ([Config.Sources]).
+//   - A result that is finished stays in the spool until the authority has
+//     acknowledged it, over restarts of the daemon.
+//   - A job is executed once for each lease; a repeated offer of a job whose
+//     result is in the spool hands in that result.
+//
+// # Failure modes
+//
+// What is the job's fault (a source that may not be read, a revision that does
+// not exist, a working directory that is none) ends as a failing first command
+// with exit code 128 and a message on its stderr: an honest failure, not a fault
+// of the provider. What is this machine's fault ends with status error.
+package provider

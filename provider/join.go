@@ -1,0 +1,87 @@
+package provider
+
+import (
+	"context"
+
+	"remit/law/job"
+	"remit/nexus/api"
+	"remit/proof/reason"
+)
+
+// Registration is what a provider says of itself when it joins.
+type Registration struct {
+	Nexus      string // URL of the authority
+	Token      string // one-time registration token
+	Name       string
+	Version    string
+	PriceMsats int64
+	Reserve    bool // serve other owners too
+	Client     api.Options
+}
+
+// Join registers this machine and keeps the credential that the authority
+// gives. Provider mode is off until the owner enables it. A machine that is
+// registered already keeps its registration.
+func (s State) Join(ctx context.Context, r Registration) (api.Provider, error) {
+	if id, _, err := s.Load(); err == nil {
+		return api.Provider{}, reason.Errorf(reason.Conflict, "this machine is registered already, as %s", id.ProviderID).
+			WithHint("use another --state directory for a second provider")
+	} else if reason.CodeOf(err) != reason.NotFound {
+		return api.Provider{}, err
+	}
+	c, err := api.Connect(r.Nexus, r.Token, r.Client)
+	if err != nil {
+		return api.Provider{}, err
+	}
+	answer, err := c.RegisterProviderWithResponse(ctx, &api.RegisterProviderParams{IdempotencyKey: api.NewKey()}, api.ProviderRequest{
+		Name: r.Name, Version: r.Version, Capabilities: []string{job.SandboxRun}, PriceMsats: r.PriceMsats, ReservePool: &r.Reserve})
+	if err != nil {
+		return api.Provider{}, err
+	}
+	if answer.JSON201 == nil {
+		return api.Provider{}, reason.Errorf(reason.StoreUnavailable, "the nexus did not say which provider it registered")
+	}
+	p := answer.JSON201.Provider
+	return p, s.Save(Identity{Nexus: r.Nexus, ProviderID: p.ProviderID, Name: p.Name}, answer.JSON201.Token)
+}
+
+// Status is the provider as the authority sees it.
+func (s State) Status(ctx context.Context, opt api.Options) (api.Provider, error) {
+	id, token, err := s.Load()
+	if err != nil {
+		return api.Provider{}, err
+	}
+	c, err := api.Connect(id.Nexus, token, opt)
+	if err != nil {
+		return api.Provider{}, err
+	}
+	answer, err := c.GetProviderWithResponse(ctx, id.ProviderID)
+	if err != nil {
+		return api.Provider{}, err
+	}
+	if answer.JSON200 == nil {
+		return api.Provider{}, reason.Errorf(reason.StoreUnavailable, "the nexus did not describe the provider")
+	}
+	return *answer.JSON200, nil
+}
+
+// Disable switches provider mode off. The credential of a provider allows that
+// much: a machine may always withdraw itself.
+func (s State) Disable(ctx context.Context, opt api.Options) (api.Provider, error) {
+	id, token, err := s.Load()
+	if err != nil {
+		return api.Provider{}, err
+	}
+	c, err := api.Connect(id.Nexus, token, opt)
+	if err != nil {
+		return api.Provider{}, err
+	}
+	answer, err := c.DisableProviderWithResponse(ctx, id.ProviderID, &api.DisableProviderParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{})
+	if err != nil {
+		return api.Provider{}, err
+	}
+	if answer.JSON200 == nil {
+		return api.Provider{}, reason.Errorf(reason.StoreUnavailable, "the nexus did not describe the provider")
+	}
+	return *answer.JSON200, nil
+}

@@ -1,0 +1,284 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+	"unicode/utf8"
+
+	"remit/law/job"
+	"remit/proof/canon"
+	"remit/proof/reason"
+	"remit/work/sandbox"
+)
+
+// hostImage is the only image that this daemon has: the root of its own host,
+// read-only.
+const hostImage = "host"
+
+// maxPreview bounds what a response shows of a stream, in bytes.
+const maxPreview = 2048
+
+// refusedExit is the exit code of a job that could not begin for a reason of
+// its own, as git and shells use it for fatal errors.
+const refusedExit = 128
+
+// stream is one output of one command: all of it on disk, hashed, and its
+// beginning for the preview.
+type stream struct {
+	file  *os.File
+	hash  hash.Hash
+	head  bytes.Buffer
+	bytes int64
+	err   error
+}
+
+// Write implements io.Writer.
+func (s *stream) Write(b []byte) (int, error) {
+	if s.err != nil {
+		return 0, s.err
+	}
+	n, err := s.file.Write(b)
+	s.hash.Write(b[:n])
+	s.bytes += int64(n)
+	if room := maxPreview - s.head.Len(); room > 0 {
+		s.head.Write(b[:min(n, room)])
+	}
+	s.err = err
+	return n, err
+}
+
+// digest is the hash of everything written.
+func (s *stream) digest() string { return "sha256:" + hex.EncodeToString(s.hash.Sum(nil)) }
+
+// preview is nil for an empty stream. It is cut at a rune boundary; what is no
+// text is shown as such.
+func (s *stream) preview() *string {
+	b := s.head.Bytes()
+	if len(b) == 0 {
+		return nil
+	}
+	for i := 0; i < utf8.UTFMax-1 && len(b) > 0; i++ {
+		if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
+			break
+		}
+		b = b[:len(b)-1]
+	}
+	text := string(bytes.ToValidUTF8(b, []byte("\uFFFD")))
+	return &text
+}
+
+// sandboxRun is one execution of oa.sandbox_run.v1.
+type sandboxRun struct {
+	*Daemon
+	req     job.SandboxRunRequest
+	dir     string    // of the spool
+	streams []*stream // stdout and stderr of each command, one after the other
+}
+
+// run executes the request. The response is complete whatever happened; the
+// error is a failure to keep output.
+func (r *sandboxRun) run(ctx context.Context) (job.SandboxRunResponse, []File, error) {
+	defer r.closeStreams()
+	started := r.clock()
+	resp := job.SandboxRunResponse{
+		EnvInfo: job.EnvInfo{ImageDigest: hostImage}, Runs: []job.Run{}, Artifacts: []job.Artifact{}, Status: job.Errored,
+		Provenance: r.provenance(started), Provider: r.describe(), Platform: r.platform(),
+	}
+	for i := range r.req.Commands {
+		for _, name := range []string{"stdout", "stderr"} {
+			f, err := os.OpenFile(filepath.Join(r.dir, fmt.Sprintf("%s.%d", name, i)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+			if err != nil {
+				return resp, nil, fmt.Errorf("making the spool: %w", err)
+			}
+			r.streams = append(r.streams, &stream{file: f, hash: sha256.New()})
+		}
+	}
+	result, err := r.execute(ctx)
+	if result != nil {
+		r.fill(&resp, result)
+	}
+	switch {
+	case ctx.Err() != nil:
+		resp.Status = job.Cancelled
+	case err != nil && reason.CodeOf(err) != "" && result == nil && blamesJob(err):
+		r.refuse(&resp, err)
+	case err != nil:
+		text := "the sandbox could not run the job"
+		if code := reason.CodeOf(err); code != "" {
+			text += ": " + string(code)
+		}
+		resp.Error = &text // the error itself may name paths of this host
+		r.log.Error("a job could not be run", "error", err)
+	}
+	var files []File
+	for i, s := range r.streams[:2*len(resp.Runs)] {
+		if s.err != nil {
+			return resp, nil, fmt.Errorf("keeping output: %w", s.err)
+		}
+		if err := s.file.Sync(); err != nil {
+			return resp, nil, fmt.Errorf("keeping output: %w", err)
+		}
+		name := fmt.Sprintf("%s.%d", []string{"stdout", "stderr"}[i%2], i/2)
+		files = append(files, File{name, s.digest(), s.bytes})
+		mime := "text/plain"
+		resp.Artifacts = append(resp.Artifacts, job.Artifact{Path: name, SHA256: s.digest(), SizeBytes: uint64(s.bytes), MimeType: &mime}) //nolint:gosec // G115: a length
+	}
+	took := uint64(max(0, r.clock().Sub(started).Milliseconds())) //nolint:gosec // G115: not negative
+	resp.Provenance.DurationMS = &took
+	if digest, err := canon.DigestOf(struct {
+		Runs   []job.Run  `json:"runs"`
+		Status job.Status `json:"status"`
+	}{resp.Runs, resp.Status}); err == nil {
+		resp.Provenance.OutputSHA256 = &digest
+	}
+	return resp, files, nil
+}
+
+// blamesJob tells what a job asked for in vain from what this machine could
+// not do.
+func blamesJob(err error) bool {
+	switch reason.CodeOf(err) {
+	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure, reason.ResourceLimit, reason.TreeMismatch:
+		return false
+	}
+	return true
+}
+
+// execute runs the commands in the sandbox.
+func (r *sandboxRun) execute(ctx context.Context) (*sandbox.Result, error) {
+	if image := r.req.Sandbox.ImageDigest; image != hostImage {
+		return nil, reason.Errorf(reason.JobInvalid, "this provider has no image %q, only %q", image, hostImage)
+	}
+	scratch, err := os.MkdirTemp(r.scratch, "job-")
+	if err != nil {
+		return nil, fmt.Errorf("making a work directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(scratch) }()
+	t, err := r.checkout(ctx, r.req.Repo, scratch)
+	if err != nil {
+		return nil, err
+	}
+	defer t.close()
+	spec := sandbox.Spec{Lower: t.dir, StopOnFailure: true, Env: r.req.Env, Limits: r.limits()}
+	for i, c := range r.req.Commands {
+		dir := ""
+		if c.Workdir != nil {
+			dir = *c.Workdir
+		}
+		spec.Commands = append(spec.Commands, sandbox.Command{
+			Argv: []string{"sh", "-c", c.Cmd}, Dir: dir, ContinueOnFailure: c.ContinueOnFail, Stdout: r.streams[2*i], Stderr: r.streams[2*i+1],
+		})
+	}
+	return r.driver.Run(ctx, spec)
+}
+
+// limits are what the job asked for; the authority held it against the caps, and
+// so does the daemon.
+func (r *sandboxRun) limits() sandbox.Limits {
+	n := r.req.Needs()
+	l := sandbox.Limits{CPUsMilli: bounded(n.CPUMillis, r.caps.CPUMillis), MemoryMB: bounded(n.MemoryMB, r.caps.MemoryMb),
+		DiskMB: bounded(n.DiskMB, r.caps.DiskMb), Pids: bounded(0, r.caps.Pids),
+		Wall: time.Duration(bounded(n.TimeoutSecs, r.caps.TimeoutSecs)) * time.Second}
+	return l
+}
+
+// bounded is the smaller of a wish and a cap, where 0 is no statement; 0 has
+// the sandbox use its default.
+func bounded(wish, limit int64) int {
+	if wish <= 0 || limit > 0 && limit < wish {
+		wish = limit
+	}
+	return int(min(max(wish, 0), math.MaxInt32))
+}
+
+// fill takes over what the sandbox saw.
+func (r *sandboxRun) fill(resp *job.SandboxRunResponse, result *sandbox.Result) {
+	resp.Status = job.Success
+	for i, c := range result.Commands {
+		out, errs := r.streams[2*i], r.streams[2*i+1]
+		resp.Runs = append(resp.Runs, job.Run{
+			Cmd: r.req.Commands[i].Cmd, ExitCode: int32(c.ExitCode), //nolint:gosec // G115: an exit code
+			DurationMS:   uint64(max(0, c.Duration.Milliseconds())), //nolint:gosec // G115: not negative
+			StdoutSHA256: out.digest(), StderrSHA256: errs.digest(), StdoutPreview: out.preview(), StderrPreview: errs.preview(),
+		})
+		if c.TimedOut {
+			resp.Status = job.Timeout
+		} else if c.ExitCode != 0 && resp.Status == job.Success {
+			resp.Status = job.Failed
+		}
+	}
+	l := r.limits()
+	resp.Caps = &job.CapsApplied{CPUMillis: int64(l.CPUsMilli), MemoryMB: int64(l.MemoryMB), DiskMB: int64(l.DiskMB), Pids: int64(l.Pids),
+		TimeoutSecs: int64(l.Wall / time.Second), Network: job.NetworkNone}
+	resp.Usage = &job.Usage{CPUMillis: result.Usage.CPUMillis, PeakMemoryBytes: result.Usage.PeakMemoryBytes, WallMillis: result.Usage.WallMillis}
+	for _, c := range result.Caps {
+		// A limit that nobody enforces is none.
+		switch {
+		case c.Enforced:
+		case c.Name == "cpu":
+			resp.Caps.CPUMillis = 0
+		case c.Name == "memory":
+			resp.Caps.MemoryMB = 0
+		case c.Name == "disk":
+			resp.Caps.DiskMB = 0
+		case c.Name == "pids":
+			resp.Caps.Pids = 0
+		}
+		if c.Name == "disk" && c.Observed > 0 {
+			resp.Usage.DiskWriteBytes = c.Observed
+		}
+	}
+}
+
+// refuse answers a job that asks for what it cannot have: its first command
+// fails before it starts.
+func (r *sandboxRun) refuse(resp *job.SandboxRunResponse, err error) {
+	s := r.streams[1]
+	_, _ = io.WriteString(s, "remit: "+messageOf(err)+"\n") // a failure stays in s.err
+	resp.EnvInfo.ImageDigest = r.req.Sandbox.ImageDigest    // nothing ran in any image
+	resp.Status = job.Failed
+	resp.Runs = []job.Run{{Cmd: r.req.Commands[0].Cmd, ExitCode: refusedExit,
+		StdoutSHA256: r.streams[0].digest(), StderrSHA256: s.digest(), StderrPreview: s.preview()}}
+}
+
+// messageOf is the message without what it was caused by: causes may tell
+// paths of this host.
+func messageOf(err error) string {
+	if e, ok := errors.AsType[*reason.Error](err); ok {
+		return string(e.Code) + ": " + e.Message
+	}
+	return "the job could not begin"
+}
+
+func (r *sandboxRun) closeStreams() {
+	for _, s := range r.streams {
+		_ = s.file.Close() // synced where it matters
+	}
+}
+
+func (d *Daemon) provenance(at time.Time) job.Provenance {
+	seconds := at.Unix()
+	return job.Provenance{ModelID: "none", ExecutedAt: &seconds}
+}
+
+// describe is the environment manifest's part about this machine.
+func (d *Daemon) describe() *job.ProviderInfo {
+	return &job.ProviderInfo{ID: d.id.ProviderID, Version: d.version, OS: runtime.GOOS, Arch: runtime.GOARCH, Kernel: kernel()}
+}
+
+// platform is the part about the sandbox.
+func (d *Daemon) platform() *job.SandboxInfo {
+	s := d.driver.Describe()
+	return &job.SandboxInfo{Driver: s.Driver, Version: s.Version, Layer: s.Layer, NotEnforced: s.NotEnforced, Config: s.Config}
+}

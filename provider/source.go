@@ -1,0 +1,78 @@
+package provider
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"remit/law/job"
+	"remit/proof/reason"
+	"remit/work/sandbox"
+	"remit/work/workspace"
+)
+
+// tree is the checked out repository of a job.
+type tree struct {
+	dir   string
+	close func()
+}
+
+// checkout makes the tree of a job from a repository below one of the allowed
+// directories. Errors with a reason code are the job's, others this machine's.
+func (d *Daemon) checkout(ctx context.Context, repo job.Repo, scratch string) (*tree, error) {
+	if repo.Source == "" {
+		return nil, reason.Errorf(reason.JobInvalid, "the job names no repository")
+	}
+	if repo.MountPath != sandbox.WorkspacePath {
+		return nil, reason.Errorf(reason.JobInvalid, "the tree can only be mounted at %s", sandbox.WorkspacePath)
+	}
+	path, err := d.allowed(repo.Source)
+	if err != nil {
+		return nil, err
+	}
+	source, err := workspace.OpenSource(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	revision := "HEAD"
+	if repo.GitRef != nil {
+		revision = *repo.GitRef
+	}
+	base, err := source.Resolve(ctx, revision)
+	if err != nil {
+		return nil, err
+	}
+	store, err := workspace.NewStore(ctx, filepath.Join(scratch, "store"), source, base)
+	if err != nil {
+		return nil, err
+	}
+	c, err := d.cache.Checkout(ctx, store, base.Tree)
+	if err != nil {
+		_ = store.Close() // its directory goes with the scratch directory
+		return nil, err
+	}
+	return &tree{c.Dir, func() { c.Release(); _ = store.Close() }}, nil
+}
+
+// allowed resolves a source and holds it against the directories that the
+// operator opened. The message does not tell what lies elsewhere.
+func (d *Daemon) allowed(source string) (string, error) {
+	refused := reason.Errorf(reason.Forbidden, "this provider may not read the repository %q", source).
+		WithHint("the provider's operator allows directories with --source")
+	source = strings.TrimPrefix(source, "file://")
+	if !filepath.IsAbs(source) {
+		return "", refused
+	}
+	path, err := filepath.EvalSymlinks(source)
+	if err != nil {
+		return "", refused
+	}
+	if slices.ContainsFunc(d.sources, func(root string) bool {
+		rel, err := filepath.Rel(root, path)
+		return err == nil && filepath.IsLocal(rel)
+	}) {
+		return path, nil
+	}
+	return "", refused
+}

@@ -1,0 +1,120 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"remit/law/job"
+	"remit/proof/canon"
+)
+
+// Result is a finished job that the authority has not acknowledged yet.
+type Result struct {
+	JobID    string          `json:"job_id"`
+	JobHash  string          `json:"job_hash"`
+	Fence    int64           `json:"fence"`
+	Response json.RawMessage `json:"response"`
+	Files    []File          `json:"files"` // beside it in the spool
+}
+
+// File is an output of a job, kept by its digest.
+type File struct {
+	Name   string `json:"name"`   // path of the artifact in the job
+	SHA256 string `json:"sha256"` // sha256:…
+	Bytes  int64  `json:"bytes"`
+}
+
+// spool keeps results on disk: a directory for each job, named by the digest of
+// its id, since ids come from outside.
+type spool struct{ dir string }
+
+const resultFile = "result.json"
+
+func (s spool) path(jobID string) string {
+	return filepath.Join(s.dir, strings.TrimPrefix(canon.Digest([]byte(jobID)), "sha256:"))
+}
+
+// begin makes an empty directory for the output of a job; what an earlier,
+// unfinished attempt left is removed.
+func (s spool) begin(jobID string) (string, error) {
+	dir := s.path(jobID)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", fmt.Errorf("clearing the spool: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fmt.Errorf("making the spool: %w", err)
+	}
+	return dir, nil
+}
+
+// finish makes a result last.
+func (s spool) finish(r Result) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return fmt.Errorf("encoding a result: %w", err)
+	}
+	return writeFile(filepath.Join(s.path(r.JobID), resultFile), b)
+}
+
+// drop forgets a result that the authority has, or does not want.
+func (s spool) drop(jobID string) error { return os.RemoveAll(s.path(jobID)) }
+
+// maxResult bounds a result file: a response and its list of files.
+const maxResult = 2 * job.MaxResponseBytes
+
+// load reads the result of a job; nil when there is none.
+func (s spool) load(jobID string) (*Result, error) {
+	r, err := readResult(filepath.Join(s.path(jobID), resultFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil && r.JobID != jobID {
+		return nil, fmt.Errorf("the spool of job %s holds another job", jobID)
+	}
+	return r, err
+}
+
+// all lists what waits to be acknowledged. A directory without a readable
+// result is an attempt that was cut off.
+func (s spool) all() ([]Result, error) {
+	entries, err := os.ReadDir(s.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the spool: %w", err)
+	}
+	var out []Result
+	for _, e := range entries {
+		r, err := readResult(filepath.Join(s.dir, e.Name(), resultFile))
+		if err != nil || s.path(r.JobID) != filepath.Join(s.dir, e.Name()) {
+			continue
+		}
+		out = append(out, *r)
+	}
+	return out, nil
+}
+
+func readResult(path string) (*Result, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxResult {
+		return nil, fmt.Errorf("%s: larger than %d bytes", path, maxResult)
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	r := new(Result)
+	if err := json.Unmarshal(b, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return r, nil
+}

@@ -1,0 +1,110 @@
+package provider
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"remit/proof/reason"
+)
+
+// Identity is what a provider remembers of its registration.
+type Identity struct {
+	Nexus      string `json:"nexus"`       // URL of the authority
+	ProviderID string `json:"provider_id"` // prv_…
+	Name       string `json:"name"`
+}
+
+// State is the directory of a provider: provider.json, the credential and the
+// spool. It belongs to one user (0700).
+type State struct{ Dir string }
+
+const (
+	identityFile   = "provider.json"
+	credentialFile = "credential"
+	spoolDir       = "spool"
+)
+
+// Load reads the registration and the credential.
+func (s State) Load() (Identity, string, error) {
+	var id Identity
+	b, err := os.ReadFile(filepath.Join(s.Dir, identityFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return id, "", reason.Errorf(reason.NotFound, "%s: this machine is not registered as a provider", s.Dir).
+			WithHint("`remit provider join --nexus URL` with a registration token of the nexus")
+	}
+	if err != nil {
+		return id, "", fmt.Errorf("reading the provider's registration: %w", err)
+	}
+	if err := json.Unmarshal(b, &id); err != nil || id.Nexus == "" || id.ProviderID == "" {
+		return id, "", reason.Errorf(reason.RequestInvalid, "%s: not a provider's registration", filepath.Join(s.Dir, identityFile))
+	}
+	path := filepath.Join(s.Dir, credentialFile)
+	info, err := os.Stat(path)
+	if err != nil {
+		return id, "", fmt.Errorf("reading the provider's credential: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return id, "", reason.Errorf(reason.Forbidden, "%s can be read by others (mode %o)", path, info.Mode().Perm()).
+			WithHint("chmod 600, and register again if somebody may have read it")
+	}
+	token, err := os.ReadFile(path)
+	if err != nil {
+		return id, "", fmt.Errorf("reading the provider's credential: %w", err)
+	}
+	return id, strings.TrimSpace(string(token)), nil
+}
+
+// Save keeps a registration. The credential is written first: a registration
+// without one is never seen.
+func (s State) Save(id Identity, token string) error {
+	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
+		return fmt.Errorf("making the provider's directory: %w", err)
+	}
+	b, err := json.MarshalIndent(id, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding the provider's registration: %w", err)
+	}
+	for _, f := range []struct {
+		name string
+		data []byte
+	}{{credentialFile, []byte(token + "\n")}, {identityFile, append(b, '\n')}} {
+		if err := writeFile(filepath.Join(s.Dir, f.name), f.data); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeFile replaces a file of mode 0600 as a whole, and has it on disk before
+// it returns.
+func writeFile(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(f.Name()))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a rename last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("syncing %s: %w", dir, err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,184 @@
+package provider
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"remit/law/job"
+	"remit/nexus/api"
+	"remit/proof/canon"
+)
+
+// work runs a leased job to its end and hands the result in.
+func (d *Daemon) work(ctx context.Context, l api.Lease) error {
+	log := d.log.With("job", l.Job.JobID, "fence", l.Fence)
+	if kept, err := d.spool.load(l.Job.JobID); err == nil && kept != nil && kept.JobHash == l.Job.JobHash {
+		// Finished in an earlier life whose lease was lost: the result is still
+		// the result of this request.
+		kept.Fence = l.Fence
+		return d.handIn(ctx, *kept)
+	}
+	log.Info("job taken", "type", l.Job.JobType)
+	result, err := d.execute(ctx, l)
+	if err != nil {
+		log.Warn("job given up", "error", err)
+		return errors.Join(err, d.spool.drop(l.Job.JobID))
+	}
+	// What is done is handed in even when the daemon is asked to stop.
+	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.ttl)
+	defer cancel()
+	err = d.handIn(closing, result)
+	log.Info("job ended", "handed_in", err == nil)
+	return err
+}
+
+// execute runs a job under its lease. The work is killed when the lease is
+// lost or the job cancelled; only a cancelled job still has a result.
+func (d *Daemon) execute(ctx context.Context, l api.Lease) (Result, error) {
+	none := Result{}
+	req, err := job.Parse(l.Job.JobType, l.Job.Request)
+	if err != nil {
+		return none, fmt.Errorf("reading the job's request: %w", err)
+	}
+	if req.Hash() != l.Job.JobHash {
+		return none, fmt.Errorf("the request of job %s does not have the hash that the authority gives", l.Job.JobID)
+	}
+	run, ok := req.(job.SandboxRunRequest)
+	if !ok {
+		return none, fmt.Errorf("this daemon does not run %s", l.Job.JobType)
+	}
+	dir, err := d.spool.begin(l.Job.JobID)
+	if err != nil {
+		return none, err
+	}
+	working, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	d.register(l.Job.JobID, stop)
+	defer d.register(l.Job.JobID, nil)
+	renewing := make(chan struct{})
+	go func() {
+		defer close(renewing)
+		d.renew(working, l, stop)
+	}()
+	s := &sandboxRun{Daemon: d, req: run, dir: dir}
+	resp, files, err := s.run(working)
+	cause := context.Cause(working)
+	stop(nil)
+	<-renewing
+	if err != nil {
+		return none, err
+	}
+	if cause != nil && !errors.Is(cause, errCancelled) {
+		return none, cause
+	}
+	return d.keep(l, resp, files)
+}
+
+// keep makes a result last.
+func (d *Daemon) keep(l api.Lease, resp job.Response, files []File) (Result, error) {
+	body, err := json.Marshal(resp)
+	if err != nil {
+		return Result{}, fmt.Errorf("encoding the response: %w", err)
+	}
+	r := Result{l.Job.JobID, l.Job.JobHash, l.Fence, body, files}
+	return r, d.spool.finish(r)
+}
+
+func (d *Daemon) register(jobID string, stop context.CancelCauseFunc) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if stop == nil {
+		delete(d.running, jobID)
+		return
+	}
+	d.running[jobID] = stop
+}
+
+// renew keeps the lease until the work ends, and ends the work when the lease
+// cannot be kept.
+func (d *Daemon) renew(ctx context.Context, l api.Lease, stop context.CancelCauseFunc) {
+	ttl := seconds(d.ttl)
+	t := time.NewTicker(max(10*time.Millisecond, d.ttl/3))
+	defer t.Stop()
+	until := d.clock().Add(d.ttl)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		asked := d.clock()
+		answer, cancel := context.WithDeadline(ctx, until)
+		_, err := d.client.RenewLeaseWithResponse(answer, l.Job.JobID, &api.RenewLeaseParams{IdempotencyKey: api.NewKey()}, api.RenewRequest{Fence: l.Fence, TTLSeconds: &ttl})
+		cancel()
+		switch {
+		case err == nil:
+			until = asked.Add(d.ttl) // from before the request: never longer than the authority's
+		case ctx.Err() != nil:
+			return
+		case refusal(err):
+			stop(fmt.Errorf("%w: %w", errStale, err))
+			return
+		case !d.clock().Before(until):
+			stop(errLost)
+			return
+		}
+	}
+}
+
+// handInAll hands in what the spool holds. What the authority does not want any
+// more is dropped; what it cannot take now stays.
+func (d *Daemon) handInAll(ctx context.Context) {
+	results, err := d.spool.all()
+	if err != nil {
+		d.log.Warn("the spool cannot be read", "error", err)
+		return
+	}
+	for _, r := range results {
+		if err := d.handIn(ctx, r); err != nil {
+			d.log.Warn("a finished job could not be handed in", "job", r.JobID, "error", err)
+		}
+	}
+}
+
+// handIn uploads the output and hands in the response. The keys come from the
+// job and its fence, so repeating it after a lost answer changes nothing.
+func (d *Daemon) handIn(ctx context.Context, r Result) error {
+	for _, f := range r.Files {
+		if err := d.upload(ctx, r, f); err != nil {
+			return d.settleSpool(r, err)
+		}
+	}
+	_, err := d.client.CompleteJobWithResponse(ctx, r.JobID, &api.CompleteJobParams{IdempotencyKey: key(r, "complete")},
+		api.CompleteRequest{Fence: r.Fence, Response: api.JobDocument(r.Response)})
+	return d.settleSpool(r, err)
+}
+
+func (d *Daemon) upload(ctx context.Context, r Result, f File) error {
+	file, err := os.Open(filepath.Join(d.spool.path(r.JobID), filepath.Base(f.Name)))
+	if err != nil {
+		return fmt.Errorf("reading the spool: %w", err)
+	}
+	defer file.Close()
+	_, err = d.client.PutArtifactWithBodyWithResponse(ctx, r.JobID, f.SHA256,
+		&api.PutArtifactParams{Fence: r.Fence, Name: f.Name, IdempotencyKey: key(r, f.Name)}, "application/octet-stream", file)
+	return err
+}
+
+// settleSpool drops a result that was taken, or that nobody will ever take.
+func (d *Daemon) settleSpool(r Result, err error) error {
+	if err == nil || obsolete(err) {
+		return errors.Join(err, d.spool.drop(r.JobID))
+	}
+	return err
+}
+
+// key is the Idempotency-Key of one step of a result.
+func key(r Result, step string) string {
+	return canon.Digest(fmt.Appendf(nil, "%s\n%d\n%s", r.JobID, r.Fence, step))
+}
