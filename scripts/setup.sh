@@ -30,6 +30,7 @@ package_names() {
     gcc) echo "gcc,libc6-dev gcc,glibc-devel gcc -" ;;
     pytest) echo "python3-pytest python3-pytest python-pytest pytest" ;;
     openssl) echo "openssl openssl openssl openssl" ;;
+    postgres) echo "postgresql postgresql-server postgresql postgresql" ;;
     ssh-keygen) echo "openssh-client openssh openssh openssh" ;;
     *) echo "$1 $1 $1 $1" ;;
   esac
@@ -102,6 +103,15 @@ want() {
   say "optional: no $1: $2. $(how_to_install "$1")"
 }
 
+# Debian keeps the server's programs off PATH, and tests start their own.
+have_postgres() { have initdb || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null; }
+
+want_postgres() {
+  have_postgres && return
+  can_install && apt_install postgresql && have_postgres && return
+  say "optional: no postgres: the store is tested on SQLite only. $(how_to_install postgres)"
+}
+
 check_go() {
   local wanted version
   wanted=$(awk '$1 == "go" { print $2 }' go.mod)
@@ -166,6 +176,7 @@ if [ "$purpose" = test ]; then
   want gcc "tests run without the race detector"
   want pytest "tests of pytest recognition are skipped"
   want openssl "signatures are not cross-checked with openssl"
+  want_postgres
   want ssh-keygen "signatures are not cross-checked with ssh-keygen"
 fi
 if [ $missing != 0 ]; then

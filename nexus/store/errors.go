@@ -1,0 +1,100 @@
+package store
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"modernc.org/sqlite"
+
+	"remit/proof/reason"
+)
+
+var (
+	// ErrNotFound says that no row matches.
+	ErrNotFound = errors.New("not found")
+	// ErrConflict says that a row with this identity exists already, with
+	// other content.
+	ErrConflict = errors.New("conflicts with what is stored")
+)
+
+// errNested guards against a command inside a command: on SQLite it would wait
+// for itself.
+var errNested = errors.New("store: Update was called inside a command; use the Tx of the command")
+
+// Result codes of SQLite, https://www.sqlite.org/rescode.html.
+const (
+	sqlitePrimary            = 0xff
+	sqliteConstraintUnique   = 2067
+	sqliteConstraintPrimary  = 1555
+	sqliteConstraintRowID    = 2579
+	sqliteBusy, sqliteLocked = 5, 6
+	sqliteNoMem              = 7
+	sqliteReadOnly           = 8
+	sqliteInterrupt          = 9
+	sqliteIOErr              = 10
+	sqliteCorrupt            = 11
+	sqliteFull               = 13
+	sqliteCantOpen           = 14
+	sqliteNotADB             = 26
+)
+
+// classify turns a driver's error into one that callers can branch on.
+func classify(err error) error {
+	if err == nil {
+		return nil
+	}
+	var pg *pgconn.PgError
+	var lite *sqlite.Error
+	switch {
+	case errors.As(err, &pg):
+		if pg.Code == "23505" {
+			return fmt.Errorf("%w: %s", ErrConflict, pg.ConstraintName)
+		}
+		switch pg.Code[:min(2, len(pg.Code))] {
+		case "08", "53", "57", "58", "F0", "XX": // connection, resources, operator, system, configuration, internal
+			return unavailable("use the database", err)
+		}
+	case errors.As(err, &lite):
+		switch lite.Code() {
+		case sqliteConstraintUnique, sqliteConstraintPrimary, sqliteConstraintRowID:
+			return fmt.Errorf("%w: %s", ErrConflict, lite.Error())
+		}
+		switch lite.Code() & sqlitePrimary {
+		case sqliteBusy, sqliteLocked, sqliteNoMem, sqliteReadOnly, sqliteIOErr, sqliteCorrupt, sqliteFull, sqliteCantOpen, sqliteNotADB:
+			return unavailable("use the database", err)
+		}
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case lostConnection(err):
+		return unavailable("reach the database", err)
+	}
+	return err
+}
+
+func lostConnection(err error) bool {
+	var connect *pgconn.ConnectError
+	_, isNet := errors.AsType[net.Error](err)
+	return isNet || errors.As(err, &connect) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "conn closed")
+}
+
+// unavailable says that the database failed while doing something.
+func unavailable(doing string, err error) error {
+	if reason.CodeOf(err) == reason.StoreUnavailable {
+		return err
+	}
+	return &reason.Error{Code: reason.StoreUnavailable, Message: doing + ": " + err.Error(), Err: err}
+}
+
+// repeatable reports whether PostgreSQL gave a transaction up in favour of
+// another one: it had no effect, and can succeed when run again.
+func repeatable(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
+}

@@ -1,0 +1,186 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+)
+
+// The rows of the ledger, shaped like TigerBeetle's: accounts with four
+// balances, an append-only table of transfers, and a reservation for every
+// pending transfer. The functions here read and write rows; what may be written
+// is decided in remit/nexus/treasury.
+//
+// Whoever writes takes locks in one order, or PostgreSQL finds deadlocks:
+// reservations by age, then accounts in the order of [Tx.LockLedgerAccounts],
+// which leaves the rows that everybody touches to the end.
+
+// MaxAmount bounds every amount, balance and limit: the largest whole number
+// that canonical JSON carries.
+const MaxAmount int64 = 1<<53 - 1
+
+// Units of money. An account has one for ever.
+const (
+	UnitMsat     = "msat"     // thousandths of a satoshi
+	UnitMicroUSD = "microusd" // millionths of a US dollar
+)
+
+// Kinds of account.
+const (
+	AccountBudget   = "budget"   // pays: funded, limited, never overdrawn
+	AccountEarnings = "earnings" // is paid
+	AccountIssuance = "issuance" // where funding comes from: one a unit
+)
+
+// Flags of an account.
+const (
+	FlagClosed      int64 = 1 << iota // takes no transfers
+	FlagNoOverdraft                   // debits must not exceed posted credits
+)
+
+// LedgerAccount is an account with its balances. Pending figures are held by
+// reservations, posted ones are final.
+type LedgerAccount struct {
+	ID     string `json:"id"`     // acc_ and hex
+	Owner  string `json:"owner"`  // principal whose account it is
+	Holder string `json:"holder"` // what it stands for: a user, a provider id
+	Unit   string `json:"unit"`
+	Kind   string `json:"kind"`
+	Flags  int64  `json:"flags"`
+	Limit  int64  `json:"limit"` // cap on reserved + spent over the account's life
+
+	DebitsPending  int64 `json:"debits_pending"`
+	DebitsPosted   int64 `json:"debits_posted"`
+	CreditsPending int64 `json:"credits_pending"`
+	CreditsPosted  int64 `json:"credits_posted"`
+	CreatedAt      int64 `json:"created_at"`
+}
+
+// Closed reports whether the account takes no more transfers.
+func (a LedgerAccount) Closed() bool { return a.Flags&FlagClosed != 0 }
+
+// Remaining is what the account can still reserve or spend, never below zero.
+func (a LedgerAccount) Remaining() int64 {
+	ceiling := a.Limit
+	if a.Flags&FlagNoOverdraft != 0 {
+		ceiling = min(ceiling, a.CreditsPosted)
+	}
+	return max(0, ceiling-a.DebitsPending-a.DebitsPosted)
+}
+
+// LedgerDelta is what a command adds to the four balances of an account.
+type LedgerDelta struct {
+	DebitsPending, DebitsPosted, CreditsPending, CreditsPosted int64
+}
+
+// Plus adds up two deltas.
+func (d LedgerDelta) Plus(e LedgerDelta) LedgerDelta {
+	return LedgerDelta{
+		d.DebitsPending + e.DebitsPending, d.DebitsPosted + e.DebitsPosted,
+		d.CreditsPending + e.CreditsPending, d.CreditsPosted + e.CreditsPosted,
+	}
+}
+
+const accountColumns = `id, owner, holder, unit, kind, flags, spend_limit,
+	debits_pending, debits_posted, credits_pending, credits_posted, created_at`
+
+func scanAccount(s scanner) (a LedgerAccount, err error) {
+	err = s.Scan(&a.ID, &a.Owner, &a.Holder, &a.Unit, &a.Kind, &a.Flags, &a.Limit,
+		&a.DebitsPending, &a.DebitsPosted, &a.CreditsPending, &a.CreditsPosted, &a.CreatedAt)
+	return a, err
+}
+
+// InsertLedgerAccount writes a new account without balances; false when the id is taken.
+func (tx *Tx) InsertLedgerAccount(a LedgerAccount) (bool, error) {
+	n, err := tx.exec(`INSERT INTO ledger_account (`+accountColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, ?) ON CONFLICT DO NOTHING`,
+		a.ID, a.Owner, a.Holder, a.Unit, a.Kind, a.Flags, a.Limit, tx.Now())
+	if err != nil {
+		return false, fmt.Errorf("insert ledger account: %w", err)
+	}
+	return n == 1, nil
+}
+
+// LedgerAccount reads an account; ErrNotFound when there is none.
+func (tx *Tx) LedgerAccount(id string) (LedgerAccount, error) {
+	a, err := scanAccount(tx.row(`SELECT `+accountColumns+` FROM ledger_account WHERE id = ?`, id))
+	if err != nil {
+		return LedgerAccount{}, fmt.Errorf("read ledger account %q: %w", id, err)
+	}
+	return a, nil
+}
+
+// LockLedgerAccounts reads accounts for writing, by id. Budgets are locked
+// first, then earnings, then issuance, each by id: one payer's commands meet at
+// its own budget before they queue at a provider that many share. An id that
+// does not exist is not in the answer.
+func (tx *Tx) LockLedgerAccounts(ids ...string) (map[string]LedgerAccount, error) {
+	found := make(map[string]LedgerAccount, len(ids))
+	if len(ids) == 0 {
+		return found, nil
+	}
+	// The list is padded with its last id, so that sweeps of every size make a
+	// dozen different statements, which connections remember.
+	places := 2
+	for places < len(ids) {
+		places *= 2
+	}
+	args := make([]any, places)
+	for i := range args {
+		args[i] = ids[min(i, len(ids)-1)]
+	}
+	err := tx.rows(`SELECT `+accountColumns+` FROM ledger_account
+		WHERE id IN (?`+strings.Repeat(`, ?`, places-1)+`)
+		ORDER BY CASE kind WHEN 'budget' THEN 0 WHEN 'earnings' THEN 1 ELSE 2 END, id`+tx.lock(),
+		func(s scanner) error {
+			a, err := scanAccount(s)
+			found[a.ID] = a
+			return err
+		}, args...)
+	if err != nil {
+		return nil, fmt.Errorf("lock ledger accounts: %w", err)
+	}
+	return found, nil
+}
+
+// LedgerAccountsOf lists the accounts of an owner by id, at most limit.
+func (tx *Tx) LedgerAccountsOf(owner string, limit int) ([]LedgerAccount, error) {
+	var list []LedgerAccount
+	err := tx.rows(`SELECT `+accountColumns+` FROM ledger_account WHERE owner = ? ORDER BY kind, id LIMIT ?`,
+		func(s scanner) error {
+			a, err := scanAccount(s)
+			list = append(list, a)
+			return err
+		}, owner, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list ledger accounts: %w", err)
+	}
+	return list, nil
+}
+
+// SetLedgerAccount writes limit and flags of a locked account.
+func (tx *Tx) SetLedgerAccount(id string, limit, flags int64) error {
+	n, err := tx.exec(`UPDATE ledger_account SET spend_limit = ?, flags = ? WHERE id = ?`, limit, flags, id)
+	if err == nil && n != 1 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("set ledger account %q: %w", id, err)
+	}
+	return nil
+}
+
+// MoveLedgerBalance adds to the balances of a locked account. The table's own
+// checks refuse what would overdraw it.
+func (tx *Tx) MoveLedgerBalance(id string, d LedgerDelta) error {
+	n, err := tx.exec(`UPDATE ledger_account SET
+		debits_pending = debits_pending + ?, debits_posted = debits_posted + ?,
+		credits_pending = credits_pending + ?, credits_posted = credits_posted + ? WHERE id = ?`,
+		d.DebitsPending, d.DebitsPosted, d.CreditsPending, d.CreditsPosted, id)
+	if err == nil && n != 1 {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return fmt.Errorf("move balance of ledger account %q: %w", id, err)
+	}
+	return nil
+}

@@ -1,0 +1,222 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// The rows of devices and providers. What may be written, and when, is decided
+// in remit/nexus/registry.
+
+// DeviceRow is a machine of an owner.
+type DeviceRow struct {
+	ID, Owner, Name      string
+	Roles                []string
+	Fingerprint          string // of the device's public key, "" when it has none
+	CreatedAt, UpdatedAt int64
+}
+
+// ProviderRow is a provider: what its owner says, then what the authority says.
+type ProviderRow struct {
+	ID, DeviceID, Owner  string
+	Name, Version, Class string
+	Capabilities         []string
+	PriceMsats           int64
+	Caps                 json.RawMessage
+	CapsRevision         int64
+	Status               string
+	Enabled              bool
+	HeartbeatAt          int64           // 0: never heard of
+	Observed             json.RawMessage // what the daemon reports about itself
+
+	Successes, Unverified, Failures, Violations int64
+	QuarantinedAt                               int64
+	QuarantineReason                            string
+	Revision                                    int64 // grows with every change
+	CreatedAt, UpdatedAt                        int64
+
+	Leased, Queued int64 // jobs it holds, and jobs it was offered; filled by the readers
+}
+
+const deviceColumns = `id, owner, name, roles, fingerprint, created_at, updated_at`
+
+func scanDevice(s scanner) (d DeviceRow, err error) {
+	var roles string
+	err = s.Scan(&d.ID, &d.Owner, &d.Name, &roles, &d.Fingerprint, &d.CreatedAt, &d.UpdatedAt)
+	d.Roles = splitWords(roles)
+	return d, err
+}
+
+// Device reads a device; ErrNotFound when there is none.
+func (tx *Tx) Device(id string) (DeviceRow, error) {
+	return scanDevice(tx.row(`SELECT `+deviceColumns+` FROM device WHERE id = ?`, id))
+}
+
+// DeviceOf finds the device of an owner by its name or its fingerprint, and
+// locks it.
+func (tx *Tx) DeviceOf(owner, name, fingerprint string) (DeviceRow, error) {
+	return scanDevice(tx.row(`SELECT `+deviceColumns+` FROM device
+		WHERE owner = ? AND (name = ? OR (fingerprint <> '' AND fingerprint = ?))
+		ORDER BY CASE WHEN fingerprint = ? THEN 0 ELSE 1 END LIMIT 1`+tx.lock(), owner, name, fingerprint, fingerprint))
+}
+
+// DevicesOf lists the devices of an owner by id, after the given one.
+func (tx *Tx) DevicesOf(owner, after string, limit int) ([]DeviceRow, error) {
+	var list []DeviceRow
+	err := tx.rows(`SELECT `+deviceColumns+` FROM device WHERE owner = ? AND id > ? ORDER BY id LIMIT ?`, func(s scanner) error {
+		d, err := scanDevice(s)
+		list = append(list, d)
+		return err
+	}, owner, after, limit)
+	return list, err
+}
+
+// PutDevice writes a device; an existing one keeps its id, owner and age.
+func (tx *Tx) PutDevice(d DeviceRow) error {
+	_, err := tx.exec(`INSERT INTO device (`+deviceColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)
+		ON CONFLICT (id) DO UPDATE SET name = excluded.name, roles = excluded.roles,
+			fingerprint = excluded.fingerprint, updated_at = excluded.updated_at`,
+		d.ID, d.Owner, d.Name, strings.Join(d.Roles, " "), d.Fingerprint, tx.Now(), tx.Now())
+	return err
+}
+
+const providerColumns = `id, device_id, owner, name, version, class, capabilities, price_msats, caps, caps_revision,
+	status, enabled, heartbeat_at, observed, successes, unverified, failures, violations,
+	quarantined_at, quarantine_reason, revision, created_at, updated_at`
+
+// providerLoad counts the jobs of a provider beside its row.
+const providerLoad = `(SELECT COUNT(*) FROM job WHERE job.provider_id = provider.id AND job.state = 'leased'),
+	(SELECT COUNT(*) FROM job WHERE job.provider_id = provider.id AND job.state = 'queued')`
+
+func scanProvider(s scanner) (p ProviderRow, err error) {
+	var capabilities, caps, observed string
+	var enabled int64
+	err = s.Scan(&p.ID, &p.DeviceID, &p.Owner, &p.Name, &p.Version, &p.Class, &capabilities, &p.PriceMsats, &caps, &p.CapsRevision,
+		&p.Status, &enabled, &p.HeartbeatAt, &observed, &p.Successes, &p.Unverified, &p.Failures, &p.Violations,
+		&p.QuarantinedAt, &p.QuarantineReason, &p.Revision, &p.CreatedAt, &p.UpdatedAt, &p.Leased, &p.Queued)
+	p.Capabilities, p.Enabled = splitWords(capabilities), enabled == 1
+	p.Caps, p.Observed = json.RawMessage(caps), json.RawMessage(observed)
+	return p, err
+}
+
+// Provider reads a provider; ErrNotFound when there is none.
+func (tx *Tx) Provider(id string) (ProviderRow, error) {
+	return scanProvider(tx.row(`SELECT `+providerColumns+`, `+providerLoad+` FROM provider WHERE id = ?`, id))
+}
+
+// LockProvider reads a provider for writing. Whoever leases, switches or marks
+// a provider takes this lock first, so that these happen one after the other.
+func (tx *Tx) LockProvider(id string) (ProviderRow, error) {
+	if tx.lock() != "" {
+		// Counting under the lock needs a statement of its own: the snapshot of
+		// the one that waits for the lock is older than the lock.
+		var locked string
+		if err := tx.row(`SELECT id FROM provider WHERE id = ?`+tx.lock(), id).Scan(&locked); err != nil {
+			return ProviderRow{}, err
+		}
+	}
+	return tx.Provider(id)
+}
+
+// ProviderOfDevice finds the provider on a device and locks it.
+func (tx *Tx) ProviderOfDevice(deviceID string) (ProviderRow, error) {
+	var id string
+	if err := tx.row(`SELECT id FROM provider WHERE device_id = ?`, deviceID).Scan(&id); err != nil {
+		return ProviderRow{}, err
+	}
+	return tx.LockProvider(id)
+}
+
+// ProvidersOf lists the providers of an owner by id, after the given one.
+func (tx *Tx) ProvidersOf(owner, after string, limit int) ([]ProviderRow, error) {
+	return tx.listProviders(`owner = ? AND id > ? ORDER BY id LIMIT ?`, owner, after, limit)
+}
+
+// Providers lists all providers by id, after the given one.
+func (tx *Tx) Providers(after string, limit int) ([]ProviderRow, error) {
+	return tx.listProviders(`id > ? ORDER BY id LIMIT ?`, after, limit)
+}
+
+// OpenProviders lists what a dispatch of an owner may choose from: the owner's
+// own providers and those of a class that works for everybody.
+func (tx *Tx) OpenProviders(owner, sharedClass string, limit int) ([]ProviderRow, error) {
+	return tx.listProviders(`enabled = 1 AND (owner = ? OR class = ?)
+		ORDER BY CASE WHEN owner = ? THEN 0 ELSE 1 END, price_msats, id LIMIT ?`, owner, sharedClass, owner, limit)
+}
+
+func (tx *Tx) listProviders(where string, args ...any) ([]ProviderRow, error) {
+	var list []ProviderRow
+	err := tx.rows(`SELECT `+providerColumns+`, `+providerLoad+` FROM provider WHERE `+where, func(s scanner) error {
+		p, err := scanProvider(s)
+		list = append(list, p)
+		return err
+	}, args...)
+	return list, err
+}
+
+// InsertProvider writes a new provider, switched off and without a history.
+func (tx *Tx) InsertProvider(p ProviderRow) error {
+	_, err := tx.exec(`INSERT INTO provider (`+providerColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'stopped', 0, 0, '{}', 0, 0, 0, 0, 0, '', 1, ?, ?)`,
+		p.ID, p.DeviceID, p.Owner, p.Name, p.Version, p.Class, strings.Join(p.Capabilities, " "), p.PriceMsats,
+		p.Caps, p.CapsRevision, tx.Now(), tx.Now())
+	return err
+}
+
+// UpdateProvider writes the columns that the owner and the daemon decide. What
+// the authority knows against a provider is not among them.
+func (tx *Tx) UpdateProvider(p ProviderRow) error {
+	return tx.changeOne(`UPDATE provider SET name = ?, version = ?, class = ?, capabilities = ?, price_msats = ?,
+		caps = ?, caps_revision = ?, status = ?, enabled = ?, heartbeat_at = ?, observed = ?,
+		revision = revision + 1, updated_at = ? WHERE id = ?`,
+		p.Name, p.Version, p.Class, strings.Join(p.Capabilities, " "), p.PriceMsats,
+		p.Caps, p.CapsRevision, p.Status, p.Enabled, p.HeartbeatAt, p.Observed, tx.Now(), p.ID)
+}
+
+// markColumns names the counter of each kind of mark.
+var markColumns = map[string]string{
+	"success": "successes", "unverified": "unverified", "failure": "failures", "violation": "violations",
+}
+
+// MarkProvider records one mark for a job and adds it to its counter; false
+// when this job has marked this provider in this way before.
+func (tx *Tx) MarkProvider(providerID, jobID, kind, why string) (bool, error) {
+	column, ok := markColumns[kind]
+	if !ok {
+		return false, fmt.Errorf("mark provider: no counter for %q", kind)
+	}
+	n, err := tx.exec(`INSERT INTO provider_mark (provider_id, job_id, kind, reason, marked_at)
+		VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, providerID, jobID, kind, why, tx.Now())
+	if err != nil || n == 0 {
+		return false, err
+	}
+	return true, tx.changeOne(`UPDATE provider SET `+column+` = `+column+` + 1, revision = revision + 1, updated_at = ?
+		WHERE id = ?`, tx.Now(), providerID)
+}
+
+// QuarantineProvider takes a provider out of service; false when it was already.
+func (tx *Tx) QuarantineProvider(id, why string) (bool, error) {
+	n, err := tx.exec(`UPDATE provider SET quarantined_at = ?, quarantine_reason = ?, enabled = 0, status = 'failed',
+		revision = revision + 1, updated_at = ? WHERE id = ? AND quarantined_at = 0`, tx.Now(), why, tx.Now(), id)
+	return n == 1, err
+}
+
+// LiftQuarantine clears the quarantine and the strikes that led to it; the marks
+// stay, so that an old job cannot strike again.
+func (tx *Tx) LiftQuarantine(id string) (bool, error) {
+	n, err := tx.exec(`UPDATE provider SET quarantined_at = 0, quarantine_reason = '', failures = 0, violations = 0,
+		status = 'stopped', revision = revision + 1, updated_at = ? WHERE id = ? AND quarantined_at > 0`, tx.Now(), id)
+	return n == 1, err
+}
+
+// changeOne runs a statement that must change exactly one row.
+func (tx *Tx) changeOne(query string, args ...any) error {
+	n, err := tx.exec(query, args...)
+	if err == nil && n != 1 {
+		err = ErrNotFound
+	}
+	return err
+}
+
+func splitWords(s string) []string { return strings.Fields(s) }
