@@ -1,0 +1,172 @@
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// report turns what was folded into figures.
+func (f *fold) report() Report {
+	r := Report{Schema: Schema, Runs: int64(len(f.runs)), Unreadable: f.unreadable}
+	var attempted, filled, verified, passed, released, reworked int64
+	var runLatencies []int64
+	byProvider, byEngine, byModel := shares{}, shares{}, shares{}
+	for _, run := range f.runs {
+		if run.created > 0 && run.finished > 0 {
+			runLatencies = append(runLatencies, max(0, run.finished-run.created))
+		}
+		for _, j := range run.jobs {
+			r.Jobs++
+			attempted, filled = attempted+j.attempted, filled+j.filled
+			if j.isReleased {
+				released++
+				r.ReleasedMsats += j.released
+				if f.reworked[run.id] {
+					reworked++
+				}
+			}
+			if !j.verified {
+				continue
+			}
+			verified++
+			if j.passed {
+				passed++
+			}
+			byProvider.add(j.provider, j.passed)
+			byEngine.add(j.engine, j.passed)
+			byModel.add(j.model, j.passed)
+		}
+	}
+	r.FillRate = ratio(filled, attempted, "no job was dispatched")
+	r.DispatchLatencyMedian = percentile(f.latencies, 50, "no dispatch was answered")
+	r.DispatchLatencyP95 = percentile(f.latencies, 95, "no dispatch was answered")
+	r.RunLatencyMedian = percentile(runLatencies, 50, "no run has ended")
+	r.RunLatencyP95 = percentile(runLatencies, 95, "no run has ended")
+	r.EffectiveCost = effectiveCost(r.ReleasedMsats, passed)
+	r.ProviderBreadth = f.providerBreadth()
+	r.PassRate = ratio(passed, verified, "no job was verified")
+	r.PassRateByProvider, r.PassRateByEngine, r.PassRateByModel = byProvider.ratios(), byEngine.ratios(), byModel.ratios()
+	r.ReworkRate = ratio(reworked, released, "no payment was released")
+	r.CapsEnforced = f.capsEnforced()
+	if f.repeats {
+		r.ReplaysServed, r.ConflictsRefused = number(f.replays, 0), number(f.conflicts, 0)
+	} else {
+		r.ReplaysServed = unknown("the events record no repetition")
+		r.ConflictsRefused = r.ReplaysServed
+	}
+	return r
+}
+
+// effectiveCost rounds up: a cost is never understated.
+func effectiveCost(msats, passed int64) Number {
+	if passed == 0 {
+		return unknown("no job passed verification")
+	}
+	cost := msats / passed
+	if msats%passed != 0 {
+		cost++
+	}
+	return number(cost, passed)
+}
+
+func (f *fold) providerBreadth() Number {
+	switch {
+	case f.counted && !f.silent:
+		return number(f.breadth, 0)
+	case f.silent:
+		return unknown("a dispatch does not say how many providers were eligible")
+	}
+	return unknown("no job was dispatched")
+}
+
+// shares counts passed of verified jobs by name.
+type shares map[string]*struct{ passed, verified int64 }
+
+func (s shares) add(name string, passed bool) {
+	if name == "" {
+		return
+	}
+	if s[name] == nil {
+		s[name] = &struct{ passed, verified int64 }{}
+	}
+	s[name].verified++
+	if passed {
+		s[name].passed++
+	}
+}
+
+func (s shares) ratios() map[string]Ratio {
+	out := make(map[string]Ratio, len(s))
+	for name, n := range s {
+		out[name] = ratio(n.passed, n.verified, "")
+	}
+	return out
+}
+
+// Tolerances of the comparison of usage with caps.
+const (
+	// killGraceMS is how long a job may be seen alive after its time: the
+	// processes are killed, then the wall clock is read.
+	killGraceMS = 10_000
+	// cpuGraceMS covers the start of a job, and the periods of the CPU quota
+	// within which a job may be ahead of its share.
+	cpuGraceMS = 1_000
+	// maxCap and maxMillis are far above any real machine and job, and keep the
+	// products below from wrapping around: a journal can say anything.
+	maxCap, maxMillis = 1 << 24, 1 << 38
+)
+
+// capsEnforced looks for the proof of every answered job.
+func (f *fold) capsEnforced() Proof {
+	var p Proof
+	for _, run := range f.runs {
+		for _, hash := range slices.Sorted(maps.Keys(run.jobs)) {
+			j := run.jobs[hash]
+			if !j.answered {
+				continue
+			}
+			p.Of++
+			why := j.excess()
+			if why == "" {
+				p.Proven++
+			} else if len(p.Lacking) < maxLacking {
+				p.Lacking = append(p.Lacking, fmt.Sprintf("%s/%s: %s", run.id, hash, why))
+			}
+		}
+	}
+	if p.Of == 0 {
+		p.Reason = "no dispatch was answered"
+		return p
+	}
+	p.Holds = new(p.Proven == p.Of)
+	return p
+}
+
+// excess says why a job's caps are not proven, "" when they are. A cap of 0 is
+// no limit, so it proves nothing. Disk is not compared: the cap bounds what is
+// there at one time, and what is observed is all that was ever written.
+func (j *jobFold) excess() string {
+	if j.caps == nil || j.observed == nil {
+		return "no CapsEnforced receipt with caps and what was observed"
+	}
+	c, u := j.caps, j.observed
+	switch {
+	case min(u.PeakMemoryBytes, u.WallMillis, u.CPUMillis, u.DiskWriteBytes, u.NetworkBytes) < 0,
+		max(u.WallMillis, u.CPUMillis) > maxMillis, max(c.CPUMillis, c.TimeoutSecs, c.MemoryMB) > maxCap:
+		return "figures out of range"
+	case c.MemoryMB <= 0 || c.TimeoutSecs <= 0 || c.CPUMillis <= 0:
+		return "memory, time or cpu is not limited"
+	case u.PeakMemoryBytes > c.MemoryMB<<20:
+		return fmt.Sprintf("%d bytes of memory, the cap is %d MB", u.PeakMemoryBytes, c.MemoryMB)
+	case u.WallMillis > c.TimeoutSecs*1000+killGraceMS:
+		return fmt.Sprintf("%d ms, the cap is %d s", u.WallMillis, c.TimeoutSecs)
+	case u.CPUMillis*1000 > c.CPUMillis*(u.WallMillis+cpuGraceMS):
+		return fmt.Sprintf("%d ms of cpu in %d ms, the cap is %d/1000 cpus", u.CPUMillis, u.WallMillis, c.CPUMillis)
+	case c.Network == "none" && u.NetworkBytes != 0:
+		return fmt.Sprintf("%d bytes over the network, which is closed", u.NetworkBytes)
+	case !j.within:
+		return "the receipt itself says that a cap was exceeded"
+	}
+	return ""
+}

@@ -1,0 +1,89 @@
+package treasury
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"remit/nexus/store"
+	"remit/proof/reason"
+)
+
+// SweepGrace is how long a reservation may stay held after its TTL before the
+// sweeper counts as stopped: several of its intervals.
+const SweepGrace = 10 * time.Minute
+
+// Writable refuses mutations while the books are known to be wrong. Every
+// command of the authority asks it, not only those that move money.
+func Writable(tx *store.Tx) error {
+	f, err := tx.LedgerFreeze()
+	if err != nil || f == nil {
+		return err
+	}
+	return reason.Errorf(reason.ReadOnlyMode, "the authority has been read-only since %s: %s",
+		time.UnixMilli(f.FrozenAt).UTC().Format("2006-01-02T15:04:05.000Z"), f.Reason)
+}
+
+// Invariants audits the books and lists what does not hold, "rule: row:
+// detail". An empty list is a clean audit.
+func Invariants(tx *store.Tx) ([]string, error) {
+	breaches, err := tx.LedgerBreaches(tx.Now() - SweepGrace.Milliseconds())
+	return text(breaches), err
+}
+
+func text(breaches []store.LedgerBreach) []string {
+	var list []string
+	for _, b := range breaches {
+		list = append(list, fmt.Sprintf("%s: %s: %s", b.Rule, b.Row, b.Detail))
+	}
+	return list
+}
+
+// Audit runs [Invariants] on a snapshot and switches the authority to read-only
+// when the books do not balance. Overdue reservations alone do not: they mean
+// that nobody sweeps, and the sweep that repairs them is a mutation. It runs at
+// start, after a sweep, and then every minute.
+func Audit(ctx context.Context, s *store.Store) ([]string, error) {
+	var breaches []store.LedgerBreach
+	err := s.View(ctx, func(tx *store.Tx) (err error) {
+		breaches, err = tx.LedgerBreaches(tx.Now() - SweepGrace.Milliseconds())
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("audit the ledger: %w", err)
+	}
+	wrong := text(outOfBalance(breaches))
+	if len(wrong) == 0 {
+		return text(breaches), nil
+	}
+	// One line is enough here: whoever looks gets the whole list from Invariants.
+	why := fmt.Sprintf("%d ledger invariants are violated, the first: %.160s", len(wrong), wrong[0])
+	if err := s.Update(ctx, func(tx *store.Tx) error { return tx.FreezeLedger(why) }); err != nil {
+		return text(breaches), fmt.Errorf("switch to read-only mode: %w", err)
+	}
+	return text(breaches), nil
+}
+
+// Reopen ends read-only mode if the books balance; otherwise it is
+// ledger_invariant_violated.
+func Reopen(tx *store.Tx) error {
+	breaches, err := tx.LedgerBreaches(0)
+	if err != nil {
+		return err
+	}
+	if wrong := text(outOfBalance(breaches)); len(wrong) > 0 {
+		return reason.Errorf(reason.LedgerInvariant, "%s", strings.Join(wrong, "; "))
+	}
+	return tx.ThawLedger()
+}
+
+func outOfBalance(breaches []store.LedgerBreach) []store.LedgerBreach {
+	var wrong []store.LedgerBreach
+	for _, b := range breaches {
+		if b.Rule != store.RuleOverdue {
+			wrong = append(wrong, b)
+		}
+	}
+	return wrong
+}

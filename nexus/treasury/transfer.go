@@ -1,0 +1,132 @@
+package treasury
+
+import (
+	"errors"
+
+	"remit/nexus/store"
+	"remit/proof/reason"
+)
+
+// Transfer is a plain transfer: the money moves at once.
+type Transfer = store.LedgerTransfer
+
+// Funding puts money into an account's budget.
+type Funding struct {
+	TransferID string // unique for ever; the same again changes nothing
+	Account    string // a budget
+	Amount     int64  // in the unit of the account
+	Reason     string // why, optional
+}
+
+// Fund gives a budget money to spend. The same funding again returns the first
+// (created=false); the same id with another amount is amount_mismatch, with
+// another account owner_mismatch.
+func Fund(tx *store.Tx, f Funding) (t Transfer, created bool, err error) {
+	a, err := existing(tx, f.Account, Budget)
+	if err != nil {
+		return Transfer{}, false, err
+	}
+	source := Account{ID: AccountID(issuer, a.Unit, Issuance), Owner: issuer, Holder: issuer, Unit: a.Unit, Kind: Issuance, Limit: MaxAmount}
+	prepare := func() error { _, err := tx.InsertLedgerAccount(source); return err }
+	return transfer(tx, Transfer{ID: f.TransferID, Kind: store.TransferPlain, Debit: source.ID, Credit: a.ID, Amount: f.Amount, Reason: f.Reason}, prepare)
+}
+
+// Spending is a cost that is known only afterwards, such as what a model took.
+type Spending struct {
+	TransferID   string
+	Owner        string // principal of the command; must own the payer
+	Payer, Payee string // a budget and an earnings account of one unit
+	Amount       int64
+	RunID, JobID string
+	Reason       string
+}
+
+// Charge moves money from a budget at once, within the same limits as a
+// reservation, and with the same rules for repeated calls as [Fund].
+func Charge(tx *store.Tx, s Spending) (t Transfer, created bool, err error) {
+	payer, err := existing(tx, s.Payer, Budget)
+	if err != nil {
+		return Transfer{}, false, err
+	}
+	if payer.Owner != s.Owner {
+		return Transfer{}, false, reason.Errorf(reason.OwnerMismatch, "account %q does not belong to %q", payer.ID, s.Owner)
+	}
+	if _, err := existing(tx, s.Payee, Earnings); err != nil {
+		return Transfer{}, false, err
+	}
+	return transfer(tx, Transfer{ID: s.TransferID, Kind: store.TransferPlain, Debit: s.Payer, Credit: s.Payee, Amount: s.Amount,
+		RunID: s.RunID, JobID: s.JobID, Reason: s.Reason}, nil)
+}
+
+// existing reads an account that must be of one kind.
+func existing(tx *store.Tx, id, kind string) (Account, error) {
+	a, err := tx.LedgerAccount(id)
+	if errors.Is(err, store.ErrNotFound) {
+		return Account{}, reason.Errorf(reason.NotFound, "no account %q", id)
+	}
+	if err == nil && a.Kind != kind {
+		return Account{}, invalid("account", "account %q is of kind %s, not %s", id, a.Kind, kind)
+	}
+	return a, err
+}
+
+// transfer moves money at once. prepare runs before the first write, if given.
+func transfer(tx *store.Tx, t Transfer, prepare func() error) (done Transfer, created bool, err error) {
+	for _, w := range []struct{ field, text string }{{"transfer_id", t.ID}, {"run_id", t.RunID}, {"job_id", t.JobID}, {"reason", t.Reason}} {
+		if err := word(w.field, w.text, w.field == "transfer_id"); err != nil {
+			return Transfer{}, false, err
+		}
+	}
+	if err := amount(t.Amount); err != nil {
+		return Transfer{}, false, err
+	}
+	if old, found, err := movedBefore(tx, t); found || err != nil {
+		return old, false, err
+	}
+	if err := Writable(tx); err != nil {
+		return Transfer{}, false, err
+	}
+	if prepare != nil {
+		if err := prepare(); err != nil {
+			return Transfer{}, false, err
+		}
+	}
+	accounts, err := tx.LockLedgerAccounts(t.Debit, t.Credit)
+	if err != nil {
+		return Transfer{}, false, err
+	}
+	if old, found, err := movedBefore(tx, t); found || err != nil {
+		return old, false, err
+	}
+	if problem := admit(accounts, t.Debit, t.Credit, t.Amount); problem != nil {
+		return Transfer{}, false, refuse(tx, t.ID, problem)
+	}
+	t.CreatedAt = tx.Now()
+	inserted, err := tx.InsertLedgerTransfer(t)
+	if err != nil {
+		return Transfer{}, false, err
+	}
+	if !inserted {
+		return Transfer{}, false, reason.Errorf(reason.Conflict, "transfer id %q was used by another request", t.ID)
+	}
+	return t, true, move(tx, map[string]store.LedgerDelta{t.Debit: {DebitsPosted: t.Amount}, t.Credit: {CreditsPosted: t.Amount}})
+}
+
+func movedBefore(tx *store.Tx, t Transfer) (Transfer, bool, error) {
+	old, err := tx.LedgerTransfer(t.ID)
+	if errors.Is(err, store.ErrNotFound) {
+		return Transfer{}, false, refusedBefore(tx, t.ID)
+	}
+	if err != nil {
+		return Transfer{}, false, err
+	}
+	switch {
+	case old.Kind != store.TransferPlain:
+		err = reason.Errorf(reason.Conflict, "transfer id %q was used for a %s transfer", t.ID, old.Kind)
+	case old.Debit != t.Debit || old.Credit != t.Credit:
+		err = reason.Errorf(reason.OwnerMismatch, "transfer %q is between accounts %q and %q", t.ID, old.Debit, old.Credit)
+	case old.Amount != t.Amount:
+		err = reason.Errorf(reason.AmountMismatch, "transfer %q is for %d, not %d", t.ID, old.Amount, t.Amount)
+	}
+	return old, true, err
+}
