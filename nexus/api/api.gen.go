@@ -199,6 +199,27 @@ func (e LogRequestStream) Valid() bool {
 	}
 }
 
+// Defines values for OutcomeRequestKind.
+const (
+	OutcomeRequestKindAccepted OutcomeRequestKind = "accepted"
+	OutcomeRequestKindFailing  OutcomeRequestKind = "failing"
+	OutcomeRequestKindReverted OutcomeRequestKind = "reverted"
+)
+
+// Valid indicates whether the value is a known member of the OutcomeRequestKind enum.
+func (e OutcomeRequestKind) Valid() bool {
+	switch e {
+	case OutcomeRequestKindAccepted:
+		return true
+	case OutcomeRequestKindFailing:
+		return true
+	case OutcomeRequestKindReverted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ProviderRequestClass.
 const (
 	ProviderRequestClassBundleRack     ProviderRequestClass = "bundle_rack"
@@ -427,9 +448,6 @@ type Artifact struct {
 	SizeBytes int64  `json:"size_bytes"`
 }
 
-// BridgeEventPage the request or response of a job type, by the rules of that type
-type BridgeEventPage = JobDocument
-
 // Caps defines model for Caps.
 type Caps struct {
 	Concurrency int64       `json:"concurrency"`
@@ -453,9 +471,17 @@ type Claim struct {
 	// CreatedAt RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
-	CreatedAt Time   `json:"created_at"`
+	CreatedAt Time `json:"created_at"`
+
+	// ExpiresAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	ExpiresAt Time   `json:"expires_at"`
 	IssueRef  string `json:"issue_ref"`
 	RepoRef   string `json:"repo_ref"`
+
+	// RunID the run that works on it
+	RunID *string `json:"run_id,omitempty"`
 }
 
 // ClaimRequest defines model for ClaimRequest.
@@ -606,12 +632,29 @@ type HeartbeatRequestStatus string
 // Job defines model for Job.
 type Job struct {
 	AmountMsats int64 `json:"amount_msats"`
-	Attempts    int64 `json:"attempts"`
 
-	// CreatedAt RFC 3339, UTC, milliseconds
+	// Attempt 2 after a fallback
+	Attempt int64 `json:"attempt"`
+
+	// ClosedAt RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
-	CreatedAt    Time    `json:"created_at"`
+	ClosedAt *Time `json:"closed_at,omitempty"`
+
+	// DeadlineAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	DeadlineAt *Time `json:"deadline_at,omitempty"`
+
+	// DispatchedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	DispatchedAt Time `json:"dispatched_at"`
+
+	// ExitCode of the verdict
+	ExitCode *int64 `json:"exit_code,omitempty"`
+
+	// FallbackFrom the provider that lost it
 	FallbackFrom *string `json:"fallback_from,omitempty"`
 	Fence        int64   `json:"fence"`
 	JobHash      string  `json:"job_hash"`
@@ -621,11 +664,27 @@ type Job struct {
 	// LeaseUntil RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
-	LeaseUntil *Time  `json:"lease_until,omitempty"`
-	Owner      string `json:"owner"`
-	ProviderID string `json:"provider_id"`
+	LeaseUntil *Time `json:"lease_until,omitempty"`
 
-	// Reason why the job failed or was canceled
+	// LeasedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	LeasedAt *Time `json:"leased_at,omitempty"`
+
+	// OfferUntil RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	OfferUntil *Time `json:"offer_until,omitempty"`
+
+	// Outcome of the verdict
+	Outcome *string `json:"outcome,omitempty"`
+	Owner   string  `json:"owner"`
+
+	// Payment released or withheld
+	Payment    *string `json:"payment,omitempty"`
+	ProviderID string  `json:"provider_id"`
+
+	// Reason why the job failed, was canceled or expired
 	Reason *string `json:"reason,omitempty"`
 
 	// Request the request or response of a job type, by the rules of that type
@@ -633,17 +692,21 @@ type Job struct {
 	ReservationID string      `json:"reservation_id"`
 
 	// Response the request or response of a job type, by the rules of that type
-	Response *JobDocument `json:"response,omitempty"`
-	RunID    string       `json:"run_id"`
-	State    JobState     `json:"state"`
+	Response       *JobDocument `json:"response,omitempty"`
+	ResponseSha256 *string      `json:"response_sha256,omitempty"`
+
+	// Revision the ETag
+	Revision int64    `json:"revision"`
+	RunID    string   `json:"run_id"`
+	State    JobState `json:"state"`
+
+	// SubmittedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	SubmittedAt *Time `json:"submitted_at,omitempty"`
 
 	// Tier owned or reserve_pool
 	Tier string `json:"tier"`
-
-	// UpdatedAt RFC 3339, UTC, milliseconds
-	//
-	// Example: 2026-02-25T10:00:00.000Z
-	UpdatedAt Time `json:"updated_at"`
 }
 
 // JobDocument the request or response of a job type, by the rules of that type
@@ -692,7 +755,8 @@ type Lease struct {
 	// LeaseUntil RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
-	LeaseUntil Time `json:"lease_until"`
+	LeaseUntil   Time  `json:"lease_until"`
+	RenewEveryMs int64 `json:"renew_every_ms"`
 }
 
 // LeaseList defines model for LeaseList.
@@ -712,7 +776,9 @@ type LeaseRequest struct {
 // LogAppended defines model for LogAppended.
 type LogAppended struct {
 	JobID string `json:"job_id"`
-	Seq   int64  `json:"seq"`
+
+	// Length bytes of the stream so far
+	Length int64 `json:"length"`
 }
 
 // LogRequest defines model for LogRequest.
@@ -728,8 +794,23 @@ type LogRequest struct {
 // LogRequestStream defines model for LogRequest.Stream.
 type LogRequestStream string
 
-// Metrics the request or response of a job type, by the rules of that type
-type Metrics = JobDocument
+// Metrics schema remit.metrics.v1, see the package remit/nexus/metrics
+type Metrics = json.RawMessage
+
+// Outcome defines model for Outcome.
+type Outcome struct {
+	Kind  string `json:"kind"`
+	RunID string `json:"run_id"`
+}
+
+// OutcomeRequest defines model for OutcomeRequest.
+type OutcomeRequest struct {
+	Kind OutcomeRequestKind `json:"kind"`
+	Note *string            `json:"note,omitempty"`
+}
+
+// OutcomeRequestKind defines model for OutcomeRequest.Kind.
+type OutcomeRequestKind string
 
 // Problem defines model for Problem.
 type Problem struct {
@@ -895,7 +976,9 @@ type ReconcileSummarySchema string
 
 // RenewRequest defines model for RenewRequest.
 type RenewRequest struct {
-	Fence      int64  `json:"fence"`
+	Fence int64 `json:"fence"`
+
+	// TTLSeconds default as before
 	TTLSeconds *int64 `json:"ttl_seconds,omitempty"`
 }
 
@@ -935,8 +1018,13 @@ type Run struct {
 	// CreatedAt RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
-	CreatedAt Time   `json:"created_at"`
-	IssueRef  string `json:"issue_ref"`
+	CreatedAt Time `json:"created_at"`
+
+	// FinishedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	FinishedAt *Time  `json:"finished_at,omitempty"`
+	IssueRef   string `json:"issue_ref"`
 
 	// LastSeq of the run's log; the ETag
 	LastSeq        int64             `json:"last_seq"`
@@ -945,12 +1033,12 @@ type Run struct {
 	PolicyBundleID string            `json:"policy_bundle_id"`
 	RepoRef        string            `json:"repo_ref"`
 	RunID          string            `json:"run_id"`
-	Status         RunStatus         `json:"status"`
 
-	// UpdatedAt RFC 3339, UTC, milliseconds
+	// StartedAt RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
-	UpdatedAt Time `json:"updated_at"`
+	StartedAt *Time     `json:"started_at,omitempty"`
+	Status    RunStatus `json:"status"`
 }
 
 // RunPage defines model for RunPage.
@@ -980,10 +1068,13 @@ type Scope string
 
 // Settlement defines model for Settlement.
 type Settlement struct {
-	AmountMsats               int64                      `json:"amount_msats"`
-	ExitCode                  int64                      `json:"exit_code"`
-	JobHash                   string                     `json:"job_hash"`
-	JobID                     string                     `json:"job_id"`
+	AmountMsats int64  `json:"amount_msats"`
+	ExitCode    int64  `json:"exit_code"`
+	JobHash     string `json:"job_hash"`
+	JobID       string `json:"job_id"`
+
+	// Outcome passed, job_failed or provider_fault
+	Outcome                   string                     `json:"outcome"`
 	ProviderID                string                     `json:"provider_id"`
 	Reason                    *string                    `json:"reason,omitempty"`
 	ReservationID             string                     `json:"reservation_id"`
@@ -992,7 +1083,8 @@ type Settlement struct {
 	SettlementStatus          SettlementSettlementStatus `json:"settlement_status"`
 	VerificationPassed        bool                       `json:"verification_passed"`
 	VerificationReceiptSha256 string                     `json:"verification_receipt_sha256"`
-	Violations                []string                   `json:"violations"`
+	Verifier                  string                     `json:"verifier"`
+	Violations                []Violation                `json:"violations"`
 }
 
 // SettlementSettlementStatus defines model for Settlement.SettlementStatus.
@@ -1104,6 +1196,15 @@ type TreasuryTotals struct {
 	WithheldMsats int64 `json:"withheld_msats"`
 }
 
+// Violation defines model for Violation.
+type Violation struct {
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+
+	// Provider the provider is to blame, not the job
+	Provider bool `json:"provider"`
+}
+
 // Whoami defines model for Whoami.
 type Whoami struct {
 	// ExpiresAt RFC 3339, UTC, milliseconds
@@ -1152,15 +1253,6 @@ type RunID = string
 
 // TokenID defines model for TokenId.
 type TokenID = string
-
-// ListBridgeEventsParams defines parameters for ListBridgeEvents.
-type ListBridgeEventsParams struct {
-	// Cursor next_cursor of the page before
-	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
-
-	// Limit 1 to 500, default 100
-	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
-}
 
 // ListDevicesParams defines parameters for ListDevices.
 type ListDevicesParams struct {
@@ -1292,6 +1384,12 @@ type HeartbeatParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
+// LiftQuarantineParams defines parameters for LiftQuarantine.
+type LiftQuarantineParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
 	// Cursor next_cursor of the page before
@@ -1348,6 +1446,12 @@ type ListJobsParams struct {
 
 // DispatchJobParams defines parameters for DispatchJob.
 type DispatchJobParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// RecordOutcomeParams defines parameters for RecordOutcome.
+type RecordOutcomeParams struct {
 	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
@@ -1433,6 +1537,9 @@ type DisableProviderJSONRequestBody = ReasonRequest
 // HeartbeatJSONRequestBody defines body for Heartbeat for application/json ContentType.
 type HeartbeatJSONRequestBody = HeartbeatRequest
 
+// LiftQuarantineJSONRequestBody defines body for LiftQuarantine for application/json ContentType.
+type LiftQuarantineJSONRequestBody = ReasonRequest
+
 // CreateRunJSONRequestBody defines body for CreateRun for application/json ContentType.
 type CreateRunJSONRequestBody = RunRequest
 
@@ -1447,6 +1554,9 @@ type FinishRunJSONRequestBody = FinishRequest
 
 // DispatchJobJSONRequestBody defines body for DispatchJob for application/json ContentType.
 type DispatchJobJSONRequestBody = DispatchRequest
+
+// RecordOutcomeJSONRequestBody defines body for RecordOutcome for application/json ContentType.
+type RecordOutcomeJSONRequestBody = OutcomeRequest
 
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = TokenRequest
@@ -1549,11 +1659,6 @@ type ClientInterface interface {
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListBridgeEvents What the Nostr mirror published or is about to
-	//
-	// Corresponds with GET /v1/bridge/events (the `ListBridgeEvents` operationId).
-	ListBridgeEvents(ctx context.Context, params *ListBridgeEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
-
 	// ListDevices performs a GET /v1/devices (the `ListDevices` operationId) request.
 	ListDevices(ctx context.Context, params *ListDevicesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -1598,6 +1703,11 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/jobs/lease (the `LeaseJobs` operationId).
 	LeaseJobs(ctx context.Context, params *LeaseJobsParams, body LeaseJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListLeases What the provider has leased, for a daemon that comes back
+	//
+	// Corresponds with GET /v1/jobs/leases (the `ListLeases` operationId).
+	ListLeases(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetJob performs a GET /v1/jobs/{job_id} (the `GetJob` operationId) request.
 	GetJob(ctx context.Context, jobID JobID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1755,6 +1865,20 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/providers/{provider_id}/heartbeat (the `Heartbeat` operationId).
 	Heartbeat(ctx context.Context, providerID ProviderID, params *HeartbeatParams, body HeartbeatJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// LiftQuarantineWithBody End a quarantine and clear its strikes; the provider stays off
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
+	LiftQuarantineWithBody(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// LiftQuarantine End a quarantine and clear its strikes; the provider stays off
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
+	LiftQuarantine(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, body LiftQuarantineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListRuns performs a GET /v1/runs (the `ListRuns` operationId) request.
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -1838,6 +1962,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/runs/{run_id}/jobs (the `DispatchJob` operationId).
 	DispatchJob(ctx context.Context, runID RunID, params *DispatchJobParams, body DispatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RecordOutcomeWithBody Say what became of a run's result, after the run
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
+	RecordOutcomeWithBody(ctx context.Context, runID RunID, params *RecordOutcomeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RecordOutcome Say what became of a run's result, after the run
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
+	RecordOutcome(ctx context.Context, runID RunID, params *RecordOutcomeParams, body RecordOutcomeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListReceipts The receipts in the run's log in order
 	//
@@ -1963,21 +2101,6 @@ func (c *Client) GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*
 	return c.Client.Do(req)
 }
 
-// ListBridgeEvents What the Nostr mirror published or is about to
-//
-// Corresponds with GET /v1/bridge/events (the `ListBridgeEvents` operationId).
-func (c *Client) ListBridgeEvents(ctx context.Context, params *ListBridgeEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListBridgeEventsRequest(c.Server, params)
-	if err != nil {
-		return nil, err
-	}
-	req = req.WithContext(ctx)
-	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
-		return nil, err
-	}
-	return c.Client.Do(req)
-}
-
 // ListDevices performs a GET /v1/devices (the `ListDevices` operationId) request.
 func (c *Client) ListDevices(ctx context.Context, params *ListDevicesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListDevicesRequest(c.Server, params)
@@ -2083,6 +2206,21 @@ func (c *Client) LeaseJobsWithBody(ctx context.Context, params *LeaseJobsParams,
 // Corresponds with POST /v1/jobs/lease (the `LeaseJobs` operationId).
 func (c *Client) LeaseJobs(ctx context.Context, params *LeaseJobsParams, body LeaseJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewLeaseJobsRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListLeases What the provider has leased, for a daemon that comes back
+//
+// Corresponds with GET /v1/jobs/leases (the `ListLeases` operationId).
+func (c *Client) ListLeases(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListLeasesRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -2519,6 +2657,40 @@ func (c *Client) Heartbeat(ctx context.Context, providerID ProviderID, params *H
 	return c.Client.Do(req)
 }
 
+// LiftQuarantineWithBody End a quarantine and clear its strikes; the provider stays off
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
+func (c *Client) LiftQuarantineWithBody(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLiftQuarantineRequestWithBody(c.Server, providerID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// LiftQuarantine End a quarantine and clear its strikes; the provider stays off
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
+func (c *Client) LiftQuarantine(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, body LiftQuarantineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewLiftQuarantineRequest(c.Server, providerID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListRuns performs a GET /v1/runs (the `ListRuns` operationId) request.
 func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRunsRequest(c.Server, params)
@@ -2733,6 +2905,40 @@ func (c *Client) DispatchJobWithBody(ctx context.Context, runID RunID, params *D
 // Corresponds with POST /v1/runs/{run_id}/jobs (the `DispatchJob` operationId).
 func (c *Client) DispatchJob(ctx context.Context, runID RunID, params *DispatchJobParams, body DispatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewDispatchJobRequest(c.Server, runID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RecordOutcomeWithBody Say what became of a run's result, after the run
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
+func (c *Client) RecordOutcomeWithBody(ctx context.Context, runID RunID, params *RecordOutcomeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRecordOutcomeRequestWithBody(c.Server, runID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RecordOutcome Say what became of a run's result, after the run
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
+func (c *Client) RecordOutcome(ctx context.Context, runID RunID, params *RecordOutcomeParams, body RecordOutcomeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRecordOutcomeRequest(c.Server, runID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3022,72 +3228,6 @@ func NewGetReadyRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
-// NewListBridgeEventsRequest constructs an http.Request for the ListBridgeEvents method
-func NewListBridgeEventsRequest(server string, params *ListBridgeEventsParams) (*http.Request, error) {
-	var err error
-
-	serverURL, err := url.Parse(server)
-	if err != nil {
-		return nil, err
-	}
-
-	operationPath := fmt.Sprintf("/v1/bridge/events")
-	if operationPath[0] == '/' {
-		operationPath = "." + operationPath
-	}
-
-	queryURL, err := serverURL.Parse(operationPath)
-	if err != nil {
-		return nil, err
-	}
-
-	if params != nil {
-		// queryValues collects non-styled parameters (passthrough, JSON)
-		// that are safe to round-trip through url.Values.Encode().
-		queryValues := queryURL.Query()
-		// rawQueryFragments collects pre-encoded query fragments from
-		// styled parameters, preserving literal commas as delimiters
-		// per the OpenAPI spec (e.g. "color=blue,black,brown").
-		var rawQueryFragments []string
-
-		if params.Cursor != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if params.Limit != nil {
-
-			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			} else {
-				for _, qp := range strings.Split(queryFrag, "&") {
-					rawQueryFragments = append(rawQueryFragments, qp)
-				}
-			}
-
-		}
-
-		if encoded := queryValues.Encode(); encoded != "" {
-			rawQueryFragments = append(rawQueryFragments, encoded)
-		}
-		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
-	}
-
-	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
-	if err != nil {
-		return nil, err
-	}
-
-	return req, nil
-}
-
 // NewListDevicesRequest constructs an http.Request for the ListDevices method
 func NewListDevicesRequest(server string, params *ListDevicesParams) (*http.Request, error) {
 	var err error
@@ -3308,6 +3448,33 @@ func NewLeaseJobsRequestWithBody(server string, params *LeaseJobsParams, content
 
 		req.Header.Set("Idempotency-Key", headerParam0)
 
+	}
+
+	return req, nil
+}
+
+// NewListLeasesRequest constructs an http.Request for the ListLeases method
+func NewListLeasesRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/jobs/leases")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -4332,6 +4499,66 @@ func NewHeartbeatRequestWithBody(server string, providerID ProviderID, params *H
 	return req, nil
 }
 
+// NewLiftQuarantineRequest calls the generic LiftQuarantine builder with application/json body
+func NewLiftQuarantineRequest(server string, providerID ProviderID, params *LiftQuarantineParams, body LiftQuarantineJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewLiftQuarantineRequestWithBody(server, providerID, params, "application/json", bodyReader)
+}
+
+// NewLiftQuarantineRequestWithBody constructs an http.Request for the LiftQuarantine method, with any body, and a specified content type
+func NewLiftQuarantineRequestWithBody(server string, providerID ProviderID, params *LiftQuarantineParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "provider_id", providerID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/providers/%s/quarantine/lift", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
 // NewListRunsRequest constructs an http.Request for the ListRuns method
 func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, error) {
 	var err error
@@ -4882,6 +5109,66 @@ func NewDispatchJobRequestWithBody(server string, runID RunID, params *DispatchJ
 	return req, nil
 }
 
+// NewRecordOutcomeRequest calls the generic RecordOutcome builder with application/json body
+func NewRecordOutcomeRequest(server string, runID RunID, params *RecordOutcomeParams, body RecordOutcomeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRecordOutcomeRequestWithBody(server, runID, params, "application/json", bodyReader)
+}
+
+// NewRecordOutcomeRequestWithBody constructs an http.Request for the RecordOutcome method, with any body, and a specified content type
+func NewRecordOutcomeRequestWithBody(server string, runID RunID, params *RecordOutcomeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run_id", runID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/runs/%s/outcome", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
 // NewListReceiptsRequest constructs an http.Request for the ListReceipts method
 func NewListReceiptsRequest(server string, runID RunID, params *ListReceiptsParams) (*http.Request, error) {
 	var err error
@@ -5360,13 +5647,6 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadyResponse, error)
 
-	// ListBridgeEventsWithResponse What the Nostr mirror published or is about to
-	//
-	// Returns a wrapper object for the known response body format(s).
-	//
-	// Corresponds with GET /v1/bridge/events (the `ListBridgeEvents` operationId).
-	ListBridgeEventsWithResponse(ctx context.Context, params *ListBridgeEventsParams, reqEditors ...RequestEditorFn) (*ListBridgeEventsResponse, error)
-
 	// ListDevicesWithResponse performs a GET /v1/devices (the `ListDevices` operationId) request.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5413,6 +5693,13 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/jobs/lease (the `LeaseJobs` operationId).
 	LeaseJobsWithResponse(ctx context.Context, params *LeaseJobsParams, body LeaseJobsJSONRequestBody, reqEditors ...RequestEditorFn) (*LeaseJobsResponse, error)
+
+	// ListLeasesWithResponse What the provider has leased, for a daemon that comes back
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/jobs/leases (the `ListLeases` operationId).
+	ListLeasesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListLeasesResponse, error)
 
 	// GetJobWithResponse performs a GET /v1/jobs/{job_id} (the `GetJob` operationId) request.
 	//
@@ -5590,6 +5877,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/providers/{provider_id}/heartbeat (the `Heartbeat` operationId).
 	HeartbeatWithResponse(ctx context.Context, providerID ProviderID, params *HeartbeatParams, body HeartbeatJSONRequestBody, reqEditors ...RequestEditorFn) (*HeartbeatResponse, error)
 
+	// LiftQuarantineWithBodyWithResponse End a quarantine and clear its strikes; the provider stays off
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
+	LiftQuarantineWithBodyWithResponse(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LiftQuarantineResponse, error)
+
+	// LiftQuarantineWithResponse End a quarantine and clear its strikes; the provider stays off
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
+	LiftQuarantineWithResponse(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, body LiftQuarantineJSONRequestBody, reqEditors ...RequestEditorFn) (*LiftQuarantineResponse, error)
+
 	// ListRunsWithResponse performs a GET /v1/runs (the `ListRuns` operationId) request.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5681,6 +5982,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/runs/{run_id}/jobs (the `DispatchJob` operationId).
 	DispatchJobWithResponse(ctx context.Context, runID RunID, params *DispatchJobParams, body DispatchJobJSONRequestBody, reqEditors ...RequestEditorFn) (*DispatchJobResponse, error)
+
+	// RecordOutcomeWithBodyWithResponse Say what became of a run's result, after the run
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
+	RecordOutcomeWithBodyWithResponse(ctx context.Context, runID RunID, params *RecordOutcomeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RecordOutcomeResponse, error)
+
+	// RecordOutcomeWithResponse Say what became of a run's result, after the run
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
+	RecordOutcomeWithResponse(ctx context.Context, runID RunID, params *RecordOutcomeParams, body RecordOutcomeJSONRequestBody, reqEditors ...RequestEditorFn) (*RecordOutcomeResponse, error)
 
 	// ListReceiptsWithResponse The receipts in the run's log in order
 	//
@@ -5899,54 +6214,6 @@ func (r GetReadyResponse) ContentType() string {
 	return ""
 }
 
-type ListBridgeEventsResponse struct {
-	Body         []byte
-	HTTPResponse *http.Response
-	// JSON200 the response for an HTTP 200 `application/json` response
-	JSON200 *BridgeEventPage
-	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
-	ApplicationProblemJSONDefault *Problem
-}
-
-// GetJSON200 returns the response for an HTTP 200 `application/json` response
-func (r ListBridgeEventsResponse) GetJSON200() *BridgeEventPage {
-	return r.JSON200
-}
-
-// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
-func (r ListBridgeEventsResponse) GetApplicationProblemJSONDefault() *Problem {
-	return r.ApplicationProblemJSONDefault
-}
-
-// GetBody returns the raw response body bytes
-func (r ListBridgeEventsResponse) GetBody() []byte {
-	return r.Body
-}
-
-// Status returns HTTPResponse.Status
-func (r ListBridgeEventsResponse) Status() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Status
-	}
-	return http.StatusText(0)
-}
-
-// StatusCode returns HTTPResponse.StatusCode
-func (r ListBridgeEventsResponse) StatusCode() int {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.StatusCode
-	}
-	return 0
-}
-
-// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
-func (r ListBridgeEventsResponse) ContentType() string {
-	if r.HTTPResponse != nil {
-		return r.HTTPResponse.Header.Get("Content-Type")
-	}
-	return ""
-}
-
 type ListDevicesResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -6133,6 +6400,54 @@ func (r LeaseJobsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r LeaseJobsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListLeasesResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *LeaseList
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListLeasesResponse) GetJSON200() *LeaseList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListLeasesResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListLeasesResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListLeasesResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListLeasesResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListLeasesResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6989,6 +7304,54 @@ func (r HeartbeatResponse) ContentType() string {
 	return ""
 }
 
+type LiftQuarantineResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Provider
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r LiftQuarantineResponse) GetJSON200() *Provider {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r LiftQuarantineResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r LiftQuarantineResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r LiftQuarantineResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r LiftQuarantineResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r LiftQuarantineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListRunsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7232,10 +7595,17 @@ func (r ListEventsResponse) ContentType() string {
 type AppendEventResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Event
 	// JSON201 the response for an HTTP 201 `application/json` response
 	JSON201 *Event
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r AppendEventResponse) GetJSON200() *Event {
+	return r.JSON200
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -7376,10 +7746,17 @@ func (r ListJobsResponse) ContentType() string {
 type DispatchJobResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Job
 	// JSON201 the response for an HTTP 201 `application/json` response
 	JSON201 *Job
 	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DispatchJobResponse) GetJSON200() *Job {
+	return r.JSON200
 }
 
 // GetJSON201 returns the response for an HTTP 201 `application/json` response
@@ -7415,6 +7792,54 @@ func (r DispatchJobResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r DispatchJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RecordOutcomeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Outcome
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RecordOutcomeResponse) GetJSON200() *Outcome {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RecordOutcomeResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RecordOutcomeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RecordOutcomeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RecordOutcomeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RecordOutcomeResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7851,19 +8276,6 @@ func (c *ClientWithResponses) GetReadyWithResponse(ctx context.Context, reqEdito
 	return ParseGetReadyResponse(rsp)
 }
 
-// ListBridgeEventsWithResponse What the Nostr mirror published or is about to
-//
-// Returns a wrapper object for the known response body format(s).
-//
-// Corresponds with GET /v1/bridge/events (the `ListBridgeEvents` operationId).
-func (c *ClientWithResponses) ListBridgeEventsWithResponse(ctx context.Context, params *ListBridgeEventsParams, reqEditors ...RequestEditorFn) (*ListBridgeEventsResponse, error) {
-	rsp, err := c.ListBridgeEvents(ctx, params, reqEditors...)
-	if err != nil {
-		return nil, err
-	}
-	return ParseListBridgeEventsResponse(rsp)
-}
-
 // ListDevicesWithResponse performs a GET /v1/devices (the `ListDevices` operationId) request.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7951,6 +8363,19 @@ func (c *ClientWithResponses) LeaseJobsWithResponse(ctx context.Context, params 
 		return nil, err
 	}
 	return ParseLeaseJobsResponse(rsp)
+}
+
+// ListLeasesWithResponse What the provider has leased, for a daemon that comes back
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/jobs/leases (the `ListLeases` operationId).
+func (c *ClientWithResponses) ListLeasesWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListLeasesResponse, error) {
+	rsp, err := c.ListLeases(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListLeasesResponse(rsp)
 }
 
 // GetJobWithResponse performs a GET /v1/jobs/{job_id} (the `GetJob` operationId) request.
@@ -8291,6 +8716,32 @@ func (c *ClientWithResponses) HeartbeatWithResponse(ctx context.Context, provide
 	return ParseHeartbeatResponse(rsp)
 }
 
+// LiftQuarantineWithBodyWithResponse End a quarantine and clear its strikes; the provider stays off
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
+func (c *ClientWithResponses) LiftQuarantineWithBodyWithResponse(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*LiftQuarantineResponse, error) {
+	rsp, err := c.LiftQuarantineWithBody(ctx, providerID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLiftQuarantineResponse(rsp)
+}
+
+// LiftQuarantineWithResponse End a quarantine and clear its strikes; the provider stays off
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
+func (c *ClientWithResponses) LiftQuarantineWithResponse(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, body LiftQuarantineJSONRequestBody, reqEditors ...RequestEditorFn) (*LiftQuarantineResponse, error) {
+	rsp, err := c.LiftQuarantine(ctx, providerID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseLiftQuarantineResponse(rsp)
+}
+
 // ListRunsWithResponse performs a GET /v1/runs (the `ListRuns` operationId) request.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8465,6 +8916,32 @@ func (c *ClientWithResponses) DispatchJobWithResponse(ctx context.Context, runID
 		return nil, err
 	}
 	return ParseDispatchJobResponse(rsp)
+}
+
+// RecordOutcomeWithBodyWithResponse Say what became of a run's result, after the run
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
+func (c *ClientWithResponses) RecordOutcomeWithBodyWithResponse(ctx context.Context, runID RunID, params *RecordOutcomeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RecordOutcomeResponse, error) {
+	rsp, err := c.RecordOutcomeWithBody(ctx, runID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRecordOutcomeResponse(rsp)
+}
+
+// RecordOutcomeWithResponse Say what became of a run's result, after the run
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
+func (c *ClientWithResponses) RecordOutcomeWithResponse(ctx context.Context, runID RunID, params *RecordOutcomeParams, body RecordOutcomeJSONRequestBody, reqEditors ...RequestEditorFn) (*RecordOutcomeResponse, error) {
+	rsp, err := c.RecordOutcome(ctx, runID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRecordOutcomeResponse(rsp)
 }
 
 // ListReceiptsWithResponse The receipts in the run's log in order
@@ -8710,39 +9187,6 @@ func ParseGetReadyResponse(rsp *http.Response) (*GetReadyResponse, error) {
 	return response, nil
 }
 
-// ParseListBridgeEventsResponse parses an HTTP response from a ListBridgeEventsWithResponse call
-func ParseListBridgeEventsResponse(rsp *http.Response) (*ListBridgeEventsResponse, error) {
-	bodyBytes, err := io.ReadAll(rsp.Body)
-	defer func() { _ = rsp.Body.Close() }()
-	if err != nil {
-		return nil, err
-	}
-
-	response := &ListBridgeEventsResponse{
-		Body:         bodyBytes,
-		HTTPResponse: rsp,
-	}
-
-	switch {
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
-		var dest BridgeEventPage
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.JSON200 = &dest
-
-	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
-		var dest Problem
-		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
-			return nil, err
-		}
-		response.ApplicationProblemJSONDefault = &dest
-
-	}
-
-	return response, nil
-}
-
 // ParseListDevicesResponse parses an HTTP response from a ListDevicesWithResponse call
 func ParseListDevicesResponse(rsp *http.Response) (*ListDevicesResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -8851,6 +9295,39 @@ func ParseLeaseJobsResponse(rsp *http.Response) (*LeaseJobsResponse, error) {
 	}
 
 	response := &LeaseJobsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest LeaseList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListLeasesResponse parses an HTTP response from a ListLeasesWithResponse call
+func ParseListLeasesResponse(rsp *http.Response) (*ListLeasesResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListLeasesResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -9458,6 +9935,39 @@ func ParseHeartbeatResponse(rsp *http.Response) (*HeartbeatResponse, error) {
 	return response, nil
 }
 
+// ParseLiftQuarantineResponse parses an HTTP response from a LiftQuarantineWithResponse call
+func ParseLiftQuarantineResponse(rsp *http.Response) (*LiftQuarantineResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &LiftQuarantineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Provider
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListRunsResponse parses an HTTP response from a ListRunsWithResponse call
 func ParseListRunsResponse(rsp *http.Response) (*ListRunsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -9637,6 +10147,13 @@ func ParseAppendEventResponse(rsp *http.Response) (*AppendEventResponse, error) 
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Event
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
 		var dest Event
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -9736,12 +10253,52 @@ func ParseDispatchJobResponse(rsp *http.Response) (*DispatchJobResponse, error) 
 	}
 
 	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Job
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
 		var dest Job
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
 		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRecordOutcomeResponse parses an HTTP response from a RecordOutcomeWithResponse call
+func ParseRecordOutcomeResponse(rsp *http.Response) (*RecordOutcomeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RecordOutcomeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Outcome
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

@@ -1,0 +1,167 @@
+// Package blob keeps artifacts by their content: the name of a blob is the
+// SHA-256 of its bytes, so that it can be written twice, copied and checked
+// without asking anybody.
+//
+// [Dir] keeps blobs as files, <dir>/<first two hex digits>/<64 hex digits>.
+// A blob appears whole or not at all: it is written under a temporary name in
+// the same directory, checked, flushed, and renamed. What a reader gets is
+// checked again while it is read: a changed file ends in digest_mismatch.
+package blob
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// Store keeps blobs. An object store can be a second implementation.
+type Store interface {
+	// Put stores the bytes of r if they have the digest, and says how many they are.
+	Put(ctx context.Context, digest string, r io.Reader) (size int64, err error)
+	// Open reads a blob; not_found when there is none.
+	Open(ctx context.Context, digest string) (content io.ReadCloser, size int64, err error)
+	// Delete removes a blob. One that is gone already is no error.
+	Delete(ctx context.Context, digest string) error
+}
+
+// Dir is a Store in a directory of its own.
+type Dir struct{ root *os.Root }
+
+// OpenDir opens a directory of blobs, and makes it when it is missing.
+func OpenDir(dir string) (*Dir, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the directory of artifacts: %w", err)
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("open the directory of artifacts: %w", err)
+	}
+	return &Dir{root}, nil
+}
+
+// Close releases the directory.
+func (d *Dir) Close() error { return d.root.Close() }
+
+// Put implements Store. A blob that is there already is replaced by itself.
+func (d *Dir) Put(ctx context.Context, digest string, r io.Reader) (int64, error) {
+	name, err := fileName(digest)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		return 0, fmt.Errorf("store blob %s: %w", digest, err)
+	}
+	f, temporary, err := d.temporary(filepath.Dir(name))
+	if err != nil {
+		return 0, fmt.Errorf("store blob %s: %w", digest, err)
+	}
+	size, err := fill(ctx, f, digest, r)
+	if err == nil {
+		err = d.root.Rename(temporary, name)
+	}
+	if err != nil {
+		return 0, errors.Join(err, d.root.Remove(temporary))
+	}
+	return size, nil
+}
+
+// fill writes the bytes, checks them and puts them on the disk.
+func fill(ctx context.Context, f *os.File, digest string, r io.Reader) (size int64, err error) {
+	defer func() { err = errors.Join(err, f.Close()) }()
+	sum := sha256.New()
+	size, err = io.Copy(io.MultiWriter(f, sum), &contextReader{ctx, r})
+	if err != nil {
+		return 0, fmt.Errorf("store blob %s: %w", digest, err)
+	}
+	if got := textOf(sum); got != digest {
+		return 0, reason.Errorf(reason.DigestMismatch, "the content has the digest %s, announced was %s", got, digest)
+	}
+	return size, f.Sync()
+}
+
+// Open implements Store.
+func (d *Dir) Open(_ context.Context, digest string) (io.ReadCloser, int64, error) {
+	name, err := fileName(digest)
+	if err != nil {
+		return nil, 0, err
+	}
+	f, err := d.root.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, reason.Errorf(reason.NotFound, "no artifact %s", digest)
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("open blob %s: %w", digest, err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("open blob %s: %w", digest, err), f.Close())
+	}
+	return &checked{f: f, sum: sha256.New(), digest: digest}, info.Size(), nil
+}
+
+// Delete implements Store.
+func (d *Dir) Delete(_ context.Context, digest string) error {
+	name, err := fileName(digest)
+	if err != nil {
+		return err
+	}
+	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete blob %s: %w", digest, err)
+	}
+	return nil
+}
+
+// fileName is where a blob lies; a digest has no other form, so no name leads
+// out of the directory.
+func fileName(digest string) (string, error) {
+	if !canon.ValidDigest(digest) {
+		return "", reason.Errorf(reason.RequestInvalid, "%.80q is not sha256: and 64 lowercase hex digits", digest)
+	}
+	hexDigits := digest[len("sha256:"):]
+	return filepath.Join(hexDigits[:2], hexDigits), nil
+}
+
+func textOf(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }
+
+// contextReader stops reading when the caller has gone.
+type contextReader struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (c *contextReader) Read(p []byte) (int, error) {
+	if err := context.Cause(c.ctx); err != nil {
+		return 0, err
+	}
+	return c.r.Read(p)
+}
+
+// checked tells at the end of a blob whether it is the blob that was asked for.
+type checked struct {
+	f      *os.File
+	sum    hash.Hash
+	digest string
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	n, err := c.f.Read(p)
+	c.sum.Write(p[:n])
+	if err == io.EOF {
+		if got := textOf(c.sum); got != c.digest {
+			return n, reason.Errorf(reason.DigestMismatch, "the stored content has the digest %s, not %s", got, c.digest)
+		}
+	}
+	return n, err
+}
+
+func (c *checked) Close() error { return c.f.Close() }

@@ -1,0 +1,288 @@
+package jobs
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"remit/law/job"
+	"remit/nexus/authority"
+	"remit/nexus/registry"
+	"remit/nexus/store"
+	"remit/proof/reason"
+)
+
+// OfferTTL is how long a provider has to take a job that was offered to it.
+const OfferTTL = 30 * time.Second
+
+// DispatchRequest asks for a job to be run.
+type DispatchRequest struct {
+	JobType       string
+	Request       json.RawMessage // payload of the type
+	MaxPriceMsats int64           // 0: whatever the best choice costs
+	ProviderID    string          // this provider or none, and no fallback; "": any
+	Key           string          // idempotency key of the caller, for the receipt
+
+	// ReservationTTL is how long the money is held; 0 is long enough for the
+	// job and for somebody to settle it.
+	ReservationTTL time.Duration
+}
+
+// Dispatched is the answer to a dispatch.
+type Dispatched struct {
+	Job     Job
+	Created bool // false: the run has had this job before, and this is it
+	// Rejected says why there is no job. It comes without an error, since the
+	// rejection is recorded (JobRejected): the command has to commit.
+	Rejected *reason.Error
+}
+
+// Dispatch chooses a provider, holds its price and offers it the job, all at
+// once. A run has a job with the same hash only once, whatever became of it.
+func Dispatch(tx *store.Tx, p authority.Principal, runID string, r DispatchRequest) (Dispatched, error) {
+	if err := p.Require(authority.ScopeJobs); err != nil {
+		return Dispatched{}, err
+	}
+	req, err := job.Parse(r.JobType, r.Request)
+	if err != nil {
+		return Dispatched{}, err
+	}
+	if r.MaxPriceMsats < 0 {
+		return Dispatched{}, invalid("max_price_msats", "is negative")
+	}
+	run, err := FindRun(tx, p, runID)
+	if err != nil {
+		return Dispatched{}, err
+	}
+	if old, found, err := dispatchedBefore(tx, runID, r.JobType, req.Hash()); found || err != nil {
+		return old, err
+	}
+	choice, breadth, refused, err := choose(tx, registry.Query{
+		Owner: run.Owner, Needs: req.Needs(), MaxPriceMsats: r.MaxPriceMsats, Only: r.ProviderID, Now: tx.Now(),
+	})
+	if err != nil {
+		return Dispatched{}, err
+	}
+	if run, err = tx.LockRun(runID); err != nil {
+		return Dispatched{}, err
+	}
+	// Another request may have been first while this one waited for the locks.
+	if old, found, err := dispatchedBefore(tx, runID, r.JobType, req.Hash()); found || err != nil {
+		return old, err
+	}
+	if err := takesJobs(run); err != nil {
+		return Dispatched{}, err
+	}
+	j := newJob(run, r, req)
+	if choice == nil {
+		return reject(tx, p, j, rejection(refused, r.ProviderID), refused)
+	}
+	return start(tx, p, j, *choice, breadth, r, req)
+}
+
+// dispatchedBefore finds the job of a run by its hash.
+func dispatchedBefore(tx *store.Tx, runID, jobType, hash string) (Dispatched, bool, error) {
+	old, err := tx.JobOfHash(runID, hash)
+	if errors.Is(err, store.ErrNotFound) {
+		return Dispatched{}, false, nil
+	}
+	if err == nil && old.Type != jobType {
+		err = reason.Errorf(reason.Conflict, "the run has a job with this hash and the type %s", old.Type)
+	}
+	return Dispatched{Job: old}, err == nil, err
+}
+
+// takesJobs reports whether a run is open for new jobs.
+func takesJobs(r Run) error {
+	switch s := RunState(r.State); {
+	case s.Final():
+		return reason.Errorf(reason.RunClosed, "run %s has ended: %s", r.ID, s)
+	case s == RunCanceling:
+		return reason.Errorf(reason.RunTransition, "run %s is being canceled and takes no jobs", r.ID)
+	}
+	return nil
+}
+
+// choose takes the best eligible provider and locks it. What made it eligible
+// is looked at again under the lock, since it may have been switched off.
+func choose(tx *store.Tx, q registry.Query) (choice *registry.Choice, breadth int, refused []registry.Refusal, err error) {
+	candidates, err := registry.Candidates(tx, q.Owner)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	s := registry.Select(candidates, q)
+	for _, c := range s.Choices {
+		locked, err := registry.Lock(tx, c.Provider.ID)
+		if err != nil {
+			return nil, 0, nil, err
+		}
+		if why := registry.Eligible(locked, q.Needs, q.Now); why != nil {
+			s.Refused = append(s.Refused, registry.Refusal{ProviderID: locked.ID, Why: why})
+			continue
+		}
+		c.Provider = locked
+		return &c, s.Breadth, s.Refused, nil
+	}
+	if q.Only != "" && len(s.Refused) == 0 {
+		// A provider that is off is no candidate; say so when it was asked for.
+		if off, err := registry.Lock(tx, q.Only); err == nil && (off.Owner == q.Owner || off.InPool()) {
+			if why := registry.Eligible(off, q.Needs, q.Now); why != nil {
+				s.Refused = append(s.Refused, registry.Refusal{ProviderID: off.ID, Why: why})
+			}
+		} else if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, 0, nil, err
+		}
+	}
+	return nil, s.Breadth, s.Refused, nil
+}
+
+func newJob(run Run, r DispatchRequest, req job.Request) Job {
+	return Job{
+		ID: newID("job_"), RunID: run.ID, Owner: run.Owner, Type: r.JobType, Hash: req.Hash(), Request: req.Canonical(),
+		Payer: budgetOf(run.Owner), MaxPriceMsats: r.MaxPriceMsats, Pinned: r.ProviderID != "",
+		State: string(Queued), Attempt: 1, Violations: json.RawMessage("[]"),
+	}
+}
+
+// rejection is the reason for which no provider takes a job: the one that all
+// share, no_provider otherwise.
+func rejection(refused []registry.Refusal, only string) *reason.Error {
+	if len(refused) == 0 {
+		e := reason.Errorf(reason.NoProvider, "no provider of yours or of the reserve pool is switched on")
+		if only != "" {
+			e = reason.Errorf(reason.NoProvider, "no provider %.128q", only)
+		}
+		return e
+	}
+	code := refused[0].Why.Code
+	var each []string
+	for i, f := range refused {
+		if f.Why.Code != code {
+			code = reason.NoProvider
+		}
+		if i < 8 {
+			each = append(each, f.ProviderID+": "+f.Why.Message)
+		}
+	}
+	return reason.Errorf(code, "none of %d providers can take the job: %s", len(refused), strings.Join(each, "; "))
+}
+
+// reject records that a job was not accepted.
+func reject(tx *store.Tx, p authority.Principal, j Job, why *reason.Error, refused []registry.Refusal) (Dispatched, error) {
+	head, _, err := tx.Head(authority.RunStream(j.RunID))
+	if err != nil {
+		return Dispatched{}, err
+	}
+	list := []map[string]any{}
+	for _, f := range refused[:min(len(refused), 20)] {
+		list = append(list, map[string]any{"provider_id": f.ProviderID, "reason": string(f.Why.Code)})
+	}
+	// Every attempt is recorded, so the key has the place in the log.
+	_, err = receipt(tx, j.RunID, p, authority.JobRejected, fmt.Sprintf("%s:%d", keyOf("job-rejected", j), head+1), map[string]any{
+		"job_type": j.Type, "job_hash": j.Hash, "reason": string(why.Code), "refused": list,
+	})
+	return Dispatched{Rejected: why}, err
+}
+
+// start writes a new job and offers it.
+func start(tx *store.Tx, p authority.Principal, j Job, c registry.Choice, breadth int, r DispatchRequest, req job.Request) (Dispatched, error) {
+	if err := reserve(tx, &j, c.Provider, req.Needs(), r.ReservationTTL); err != nil {
+		if why := unaffordable(err); why != nil {
+			return reject(tx, p, j, why, nil)
+		}
+		return Dispatched{}, err
+	}
+	assign(tx, &j, c)
+	inserted, err := tx.InsertJob(j)
+	if err != nil {
+		return Dispatched{}, fmt.Errorf("insert job: %w", err)
+	}
+	if !inserted {
+		return Dispatched{}, reason.Errorf(reason.Conflict, "the job was dispatched at the same moment")
+	}
+	if err := publish(tx, p, j, c, breadth, r.Key, req.Needs()); err != nil {
+		return Dispatched{}, err
+	}
+	j, err = tx.Job(j.ID)
+	return Dispatched{Job: j, Created: true}, err
+}
+
+// assign makes a provider the one that the job is offered to.
+func assign(tx *store.Tx, j *Job, c registry.Choice) {
+	now := tx.Now()
+	j.ProviderID, j.Tier = c.Provider.ID, c.Tier
+	j.DispatchedAt, j.OfferUntil = now, now+OfferTTL.Milliseconds()
+	j.LeasedAt, j.LeaseUntil, j.DeadlineAt, j.SubmittedAt = 0, 0, 0, 0
+	j.Fence++
+}
+
+// publish writes the receipts of an offer and tells the provider.
+func publish(tx *store.Tx, p authority.Principal, j Job, c registry.Choice, breadth int, callerKey string, needs job.Needs) error {
+	if err := tx.PutAttempt(store.AttemptRow{
+		JobID: j.ID, Attempt: j.Attempt, ProviderID: j.ProviderID, ReservationID: j.ReservationID, AmountMsats: j.AmountMsats,
+		DispatchedAt: j.DispatchedAt,
+	}); err != nil {
+		return err
+	}
+	standing, err := registry.Standing(tx, c.Provider)
+	if err != nil {
+		return err
+	}
+	// The run's log holds what it relied on: who the provider was and its caps.
+	for _, r := range standing {
+		if err := authority.Copy(tx, authority.RunStream(j.RunID), r); err != nil {
+			return err
+		}
+	}
+	if err := budgetReserved(tx, p, j); err != nil {
+		return err
+	}
+	key := attemptKey("job-dispatched", j)
+	if callerKey == "" {
+		callerKey = key
+	}
+	if _, err := receipt(tx, j.RunID, p, authority.JobDispatched, key, map[string]any{
+		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "provider_id": j.ProviderID, "tier": j.Tier, "attempt": j.Attempt,
+		"amount_msats": j.AmountMsats, "all_in_msats": c.AllIn, "reservation_id": j.ReservationID, "eligible_providers": breadth,
+		"caps_revision": c.Provider.CapsRevision, "engine": engineOf(j), "idempotency_key": callerKey,
+	}); err != nil {
+		return err
+	}
+	return tell(tx, j.ProviderID, "job.offer", fmt.Sprintf("offer:%s:%d", j.ID, j.Attempt), map[string]any{
+		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "amount_msats": j.AmountMsats, "offer_until": j.OfferUntil, "needs": needs,
+	})
+}
+
+// engineOf names the engine and model of an engine run, "" for other jobs.
+func engineOf(j Job) string {
+	if j.Type != job.EngineRun {
+		return ""
+	}
+	r, err := job.ParseEngineRun(j.Request)
+	if err != nil {
+		return ""
+	}
+	return strings.Trim(r.Engine.Name+"/"+r.Engine.Model, "/")
+}
+
+// offersKept is how much of a provider's lane is kept.
+const offersKept = 2048
+
+// tell appends to a provider's lane.
+func tell(tx *store.Tx, providerID, eventType, key string, payload any) error {
+	stream := authority.OfferStream(providerID)
+	e, err := authority.Event(tx, stream, authority.Sweeper(), eventType, key, payload)
+	if err != nil || e.Seq%offersKept != 0 || e.Seq <= offersKept {
+		return err
+	}
+	return tx.Trim(stream, e.Seq-offersKept)
+}
+
+// tellCancel tells a provider that its lease counts for nothing any more.
+func tellCancel(tx *store.Tx, providerID string, j Job, fence int64, why string) error {
+	return tell(tx, providerID, "job.cancel", fmt.Sprintf("cancel:%s:%d", j.ID, fence), map[string]any{
+		"job_id": j.ID, "job_hash": j.Hash, "fence": fence, "reason": why,
+	})
+}

@@ -1,0 +1,148 @@
+package jobs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"remit/law/job"
+	"remit/nexus/authority"
+	"remit/nexus/registry"
+	"remit/nexus/store"
+	"remit/nexus/treasury"
+	"remit/proof/reason"
+)
+
+// The rail and asset of every payment: figures in the authority's own books,
+// and no claim to be anything else.
+const (
+	Rail    = "remit_ledger"
+	AssetID = "REMIT_LEDGER_MSAT"
+	Route   = "internal_ledger"
+)
+
+// Ends of a payment.
+const (
+	Released = treasury.Released
+	Withheld = treasury.Withheld
+)
+
+// reserve holds the price of the provider for the job's present attempt.
+func reserve(tx *store.Tx, j *Job, p registry.Provider, needs job.Needs, ttl time.Duration) error {
+	earnings, _, err := treasury.OpenAccount(tx, treasury.Account{Owner: p.Owner, Holder: p.ID, Unit: treasury.Msat, Kind: treasury.Earnings})
+	if err != nil {
+		return fmt.Errorf("open the account of provider %s: %w", p.ID, err)
+	}
+	if ttl == 0 {
+		// Long enough for the job and for somebody to settle it.
+		ttl = treasury.DefaultTTL + time.Duration(needs.TimeoutSecs)*time.Second
+	}
+	held, _, err := treasury.Reserve(tx, treasury.Reservation{
+		TransferID: transferID(*j), Owner: j.Owner, Payer: j.Payer, Payee: earnings.ID,
+		RunID: j.RunID, JobID: j.ID, AmountMsats: p.PriceMsats, TTL: ttl,
+	})
+	if err != nil {
+		return err
+	}
+	j.ReservationID, j.AmountMsats = held.ID, held.AmountMsats
+	return nil
+}
+
+// transferID names the money of one attempt.
+func transferID(j Job) string {
+	sum := sha256.Sum256([]byte(j.ID + "\x00" + strconv.FormatInt(j.Attempt, 10)))
+	return "trf_" + hex.EncodeToString(sum[:16])
+}
+
+// unaffordable returns the refusal when a reservation failed for want of money,
+// which says something about the requester and nothing about the store.
+func unaffordable(err error) *reason.Error {
+	var e *reason.Error
+	if !errors.As(err, &e) {
+		return nil
+	}
+	switch e.Code {
+	case reason.InsufficientBudget, reason.AccountClosed:
+		return e
+	case reason.NotFound:
+		return reason.Errorf(reason.InsufficientBudget, "%s", e.Message).WithHint("open a budget account and fund it")
+	}
+	return nil
+}
+
+// budgetReserved writes the receipt of a reservation.
+func budgetReserved(tx *store.Tx, p authority.Principal, j Job) error {
+	_, err := receipt(tx, j.RunID, p, authority.BudgetReserved, attemptKey("budget-reserved", j), map[string]any{
+		"scope": "compute_job", "amount_msats": j.AmountMsats, "reservation_id": j.ReservationID, "job_id": j.ID,
+		"job_hash": j.Hash, "provider_id": j.ProviderID, "payer": j.Payer, "idempotency_key": attemptKey("budget-reserved", j),
+	})
+	return err
+}
+
+// paid is how the money of an attempt ended.
+type paid struct {
+	job          Job
+	status       string // Released or Withheld
+	reason       string // of withholding
+	resolution   string // transfer that resolved the reservation
+	exitCode     int
+	verification string // digest of the verification receipt, "" without a verdict
+	lost         bool   // the attempt was lost and the job goes on elsewhere
+}
+
+// record writes the payment event and its receipt.
+func (m paid) record(tx *store.Tx, p authority.Principal) error {
+	j := m.job
+	amount := int64(0)
+	proof := map[string]any{"type": m.status, "value": m.resolution, "reservation_id": j.ReservationID, "provider_id": j.ProviderID}
+	receiptType := authority.PaymentWithheld
+	if m.status == Released {
+		amount, receiptType = j.AmountMsats, authority.PaymentReleased
+		proof["type"] = Route
+	} else {
+		proof["reason"], proof["exit_code"] = m.reason, m.exitCode
+	}
+	key := func(word string) string {
+		k := keyOf(word, j) + ":" + m.status
+		if m.lost {
+			k = lostKey(k, j)
+		}
+		return k
+	}
+	if _, err := event(tx, j.RunID, p, "payment", key("payment"), map[string]any{
+		"rail": Rail, "asset_id": AssetID, "amount_msats": amount, "job_hash": j.Hash, "job_id": j.ID, "status": m.status, "payment_proof": proof,
+	}); err != nil {
+		return err
+	}
+	_, err := receipt(tx, j.RunID, p, receiptType, key("receipt-payment"), map[string]any{
+		"job_hash": j.Hash, "job_id": j.ID, "amount_msats": amount, "reserved_msats": j.AmountMsats, "reason": m.reason,
+		"reservation_id": j.ReservationID, "provider_id": j.ProviderID, "settlement_route": Route, "resolution_id": m.resolution,
+		"verification_receipt_sha256": m.verification,
+	})
+	return err
+}
+
+// budgetOf is the account that pays for an owner's jobs.
+func budgetOf(owner string) string { return treasury.AccountID(owner, treasury.Msat, treasury.Budget) }
+
+// affordable reports whether the payer could hold another price once the
+// present reservation of the job is given back. It locks the account, so that
+// the answer stays true.
+func affordable(tx *store.Tx, j Job, price int64) (bool, error) {
+	held, err := tx.LockReservation(j.ReservationID)
+	if err != nil {
+		return false, fmt.Errorf("read the reservation of job %s: %w", j.ID, err)
+	}
+	accounts, err := tx.LockLedgerAccounts(j.Payer)
+	if err != nil {
+		return false, err
+	}
+	payer, ok := accounts[j.Payer]
+	if held.Status == treasury.Reserved {
+		payer.DebitsPending -= held.AmountMsats
+	}
+	return ok && !payer.Closed() && payer.Remaining() >= price, nil
+}

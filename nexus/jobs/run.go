@@ -1,0 +1,242 @@
+package jobs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"remit/nexus/authority"
+	"remit/nexus/store"
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// Run is a run as its log has made it.
+type Run = store.RunRow
+
+// Limits of a run.
+const (
+	maxRef      = 500
+	maxMetadata = 64
+	maxValue    = 2000
+	// ClaimTTL is how long a claim counts for which no run is made.
+	ClaimTTL = 24 * time.Hour
+	// DefaultPolicyBundle stands where a run names none.
+	DefaultPolicyBundle = "remit.local.default"
+)
+
+// ClaimRequest says who is going to work on an issue.
+type ClaimRequest struct {
+	RepoRef  string
+	IssueRef string
+}
+
+// Claim is a claim of an issue.
+type Claim struct {
+	ID string // clm_ and hex
+	store.ClaimRow
+}
+
+func claimOf(c store.ClaimRow) Claim {
+	sum := sha256.Sum256([]byte(strings.Join([]string{c.Owner, c.RepoRef, c.IssueID, c.Identity, strconv.FormatInt(c.ClaimedAt, 10)}, "\x00")))
+	return Claim{ID: "clm_" + hex.EncodeToString(sum[:16]), ClaimRow: c}
+}
+
+// ClaimIssue claims an issue of an owner for the principal that asks. Another
+// principal's claim is a conflict until it ends; one's own is returned as it is.
+func ClaimIssue(tx *store.Tx, p authority.Principal, r ClaimRequest) (Claim, error) {
+	if err := p.Require(authority.ScopeRuns); err != nil {
+		return Claim{}, err
+	}
+	if err := ref("repo_ref", r.RepoRef, true); err != nil {
+		return Claim{}, err
+	}
+	if err := ref("issue_ref", r.IssueRef, true); err != nil {
+		return Claim{}, err
+	}
+	return claim(tx, p, r, "")
+}
+
+// claim writes a claim, or binds one's own to a run.
+func claim(tx *store.Tx, p authority.Principal, r ClaimRequest, runID string) (Claim, error) {
+	was, err := tx.Claim(p.Owner, r.RepoRef, r.IssueRef)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return Claim{}, err
+	}
+	now := tx.Now()
+	live := err == nil && (was.RunID != "" || now < was.ExpiresAt)
+	switch {
+	case live && was.RunID != "" && runID == "" && was.Identity == p.ID:
+		return claimOf(was), nil
+	case live && was.RunID != "":
+		return Claim{}, reason.Errorf(reason.Conflict, "issue %q of %q is being worked on by run %s", r.IssueRef, r.RepoRef, was.RunID)
+	case live && was.Identity != p.ID:
+		return Claim{}, reason.Errorf(reason.Conflict, "issue %q of %q is claimed by %q", r.IssueRef, r.RepoRef, was.Identity)
+	case live && runID == "":
+		return claimOf(was), nil
+	}
+	is := was
+	if !live {
+		is = store.ClaimRow{Owner: p.Owner, RepoRef: r.RepoRef, IssueID: r.IssueRef, Identity: p.ID, ClaimedAt: now}
+	}
+	is.RunID, is.ExpiresAt = runID, now+ClaimTTL.Milliseconds()
+	written, err := tx.PutClaim(is, was)
+	if err != nil {
+		return Claim{}, err
+	}
+	if !written {
+		return Claim{}, reason.Errorf(reason.Conflict, "issue %q of %q was claimed at the same moment", r.IssueRef, r.RepoRef)
+	}
+	c := claimOf(is)
+	_, _, err = authority.Write(tx, authority.AccountStream(p.Owner), p, authority.IssueClaimed, keyIssueClaimed+":"+c.ID, c.payload())
+	return c, err
+}
+
+func (c Claim) payload() map[string]any {
+	return map[string]any{"claim_id": c.ID, "issue_id": c.IssueID, "repo_ref": c.RepoRef, "claim_identity": c.Identity}
+}
+
+// RunRequest makes a run.
+type RunRequest struct {
+	RepoRef        string
+	IssueRef       string // "" when the run is for no issue
+	PolicyBundleID string
+	Metadata       map[string]string
+}
+
+// CreateRun makes a run, claims its issue and starts it. Its log begins with
+// RunCreated, IssueClaimed (for an issue) and run.started.
+func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
+	if err := p.Require(authority.ScopeRuns); err != nil {
+		return Run{}, err
+	}
+	if err := r.validate(); err != nil {
+		return Run{}, err
+	}
+	metadata, err := canon.Marshal(r.Metadata)
+	if err != nil {
+		return Run{}, invalid("metadata", "is outside the hashed subset of JSON: %w", err)
+	}
+	run := Run{
+		ID: newID("run_"), Owner: p.Owner, State: string(RunCreated), RepoRef: r.RepoRef, IssueRef: r.IssueRef,
+		PolicyBundleID: r.PolicyBundleID, Metadata: metadata,
+	}
+	if err := tx.InsertRun(run); err != nil {
+		return Run{}, err
+	}
+	if _, err := receipt(tx, run.ID, p, authority.RunCreated, keyRunCreated, map[string]any{
+		"run_id": run.ID, "session_id": run.ID, "repo_ref": run.RepoRef, "issue_ref": run.IssueRef,
+		"policy_bundle_id": run.PolicyBundleID, "owner": run.Owner,
+	}); err != nil {
+		return Run{}, err
+	}
+	if r.IssueRef != "" {
+		c, err := claim(tx, p, ClaimRequest{RepoRef: r.RepoRef, IssueRef: r.IssueRef}, run.ID)
+		if err != nil {
+			return Run{}, err
+		}
+		if _, err := receipt(tx, run.ID, p, authority.IssueClaimed, keyIssueClaimed, c.payload()); err != nil {
+			return Run{}, err
+		}
+	}
+	if err := moveRun(tx, &run, runMove{event: EventStarted}); err != nil {
+		return Run{}, err
+	}
+	if _, err := event(tx, run.ID, p, EventStarted, keyRunStarted, map[string]any{"source": "nexus"}); err != nil {
+		return Run{}, err
+	}
+	return tx.Run(run.ID)
+}
+
+func (r *RunRequest) validate() error {
+	if r.PolicyBundleID == "" {
+		r.PolicyBundleID = DefaultPolicyBundle
+	}
+	if r.Metadata == nil {
+		r.Metadata = map[string]string{}
+	}
+	for _, f := range []struct {
+		field, text string
+		required    bool
+	}{{"repo_ref", r.RepoRef, true}, {"issue_ref", r.IssueRef, false}, {"policy_bundle_id", r.PolicyBundleID, true}} {
+		if err := ref(f.field, f.text, f.required); err != nil {
+			return err
+		}
+	}
+	if len(r.Metadata) > maxMetadata {
+		return invalid("metadata", "has %d entries, may have %d", len(r.Metadata), maxMetadata)
+	}
+	for name, value := range r.Metadata {
+		if len(name) > maxRef || len(value) > maxValue || strings.ContainsRune(value, 0) {
+			return invalid("metadata", "an entry is too long or has a NUL")
+		}
+	}
+	return nil
+}
+
+// ref checks a name that people give to a thing outside.
+func ref(field, s string, required bool) error {
+	if required && s == "" || len(s) > maxRef || strings.ContainsFunc(s, unicode.IsControl) {
+		return invalid(field, "must be 1 to %d bytes without control characters", maxRef)
+	}
+	return nil
+}
+
+// FindRun reads a run that a principal may see.
+func FindRun(tx *store.Tx, p authority.Principal, id string) (Run, error) {
+	return visibleRun(p, id)(tx.Run(id))
+}
+
+func lockRun(tx *store.Tx, p authority.Principal, id string) (Run, error) {
+	return visibleRun(p, id)(tx.LockRun(id))
+}
+
+func visibleRun(p authority.Principal, id string) func(Run, error) (Run, error) {
+	return func(r Run, err error) (Run, error) {
+		if errors.Is(err, store.ErrNotFound) || err == nil && !p.Owns(r.Owner) {
+			return Run{}, reason.Errorf(reason.NotFound, "no run %.128q", id)
+		}
+		return r, err
+	}
+}
+
+// Runs returns the runs of the principal's owner, the newest first, before the
+// given one.
+func Runs(tx *store.Tx, p authority.Principal, before string, limit int) ([]Run, error) {
+	return tx.RunsOf(p.Owner, before, limit)
+}
+
+// moveRun changes the state of a locked run along the table.
+func moveRun(tx *store.Tx, r *Run, m runMove) error {
+	to, err := RunState(r.State).next(m)
+	if err != nil || string(to) == r.State {
+		return err
+	}
+	r.State = string(to)
+	if to == RunRunning {
+		r.StartedAt = tx.Now()
+	}
+	if to.Final() {
+		r.FinishedAt = tx.Now()
+	}
+	if err := tx.SetRunState(r.ID, r.State, r.StartedAt, r.FinishedAt); err != nil {
+		return fmt.Errorf("move run %s: %w", r.ID, err)
+	}
+	return nil
+}
+
+// receipt writes a receipt into a run's log.
+func receipt(tx *store.Tx, runID string, p authority.Principal, receiptType, key string, payload any) (authority.Receipt, error) {
+	r, _, err := authority.Write(tx, authority.RunStream(runID), p, receiptType, key, payload)
+	return r, err
+}
+
+// event writes an event into a run's log.
+func event(tx *store.Tx, runID string, p authority.Principal, eventType, key string, payload any) (store.Event, error) {
+	return authority.Event(tx, authority.RunStream(runID), p, eventType, key, payload)
+}

@@ -1,0 +1,175 @@
+package jobs
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"remit/law/job"
+	"remit/nexus/authority"
+	"remit/nexus/registry"
+	"remit/nexus/store"
+	"remit/nexus/treasury"
+	"remit/proof/reason"
+)
+
+// Settlement is how a job was judged and paid.
+type Settlement struct {
+	JobID         string
+	JobHash       string
+	RunID         string
+	ProviderID    string
+	ReservationID string
+	AmountMsats   int64 // of the reservation, whoever has it now
+	Outcome       job.Outcome
+	Passed        bool
+	ExitCode      int
+	Violations    []job.Violation
+	Status        string // Released or Withheld
+	Route         string
+	Reason        string // "" when released
+	ReceiptSHA256 string // of the verification receipt
+	Verifier      string
+}
+
+// Settle judges the stored response of a job, moves its money and marks its
+// provider. It writes exactly four events into the run's log. Settling again
+// returns the first settlement with changed=false and writes nothing.
+func Settle(tx *store.Tx, p authority.Principal, id string) (s Settlement, changed bool, err error) {
+	if err := p.Require(authority.ScopeJobs); err != nil {
+		return Settlement{}, false, err
+	}
+	j, err := lockOwn(tx, p, id)
+	if err != nil {
+		return Settlement{}, false, err
+	}
+	switch state := State(j.State); {
+	case j.Outcome != "":
+		s, err := settlementOf(j)
+		return s, false, err
+	case state == Expired:
+		return Settlement{}, false, reason.Errorf(reason.ReservationExpired, "the reservation of job %s ran out before it was settled", id)
+	case state.Final():
+		return Settlement{}, false, reason.Errorf(reason.JobClosed, "job %s is %s: %s", id, state, j.Reason)
+	case state != Submitted:
+		return Settlement{}, false, reason.Errorf(reason.Conflict, "job %s is %s: there is no response to judge", id, state)
+	}
+	if s, err = settle(tx, p, j); err != nil {
+		return Settlement{}, false, err
+	}
+	return s, true, nil
+}
+
+// settle decides first, then moves the money, which may still be refused, and
+// only then writes the rest.
+func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
+	req, resp, err := read(j.Type, j.Request, j.Response)
+	if err != nil {
+		return Settlement{}, fmt.Errorf("settle job %s: %w", j.ID, err)
+	}
+	verdict := job.Check(req, resp)
+	money, _, err := treasury.Resolve(tx, j.ReservationID, treasury.Resolution{
+		Release: verdict.Passed, Reason: string(verdict.Reason), JobID: j.ID, ExitCode: verdict.ExitCode, Passed: verdict.Passed,
+	})
+	if err != nil {
+		return Settlement{}, err
+	}
+	if err := move(&j, Verified); err != nil {
+		return Settlement{}, err
+	}
+	violations, err := json.Marshal(verdict.Violations)
+	if err != nil {
+		return Settlement{}, fmt.Errorf("settle job %s: %w", j.ID, err)
+	}
+	j.VerifiedAt, j.ClosedAt = tx.Now(), tx.Now()
+	j.Outcome, j.ExitCode, j.Reason, j.Violations = string(verdict.Outcome), int64(verdict.ExitCode), string(verdict.Reason), violations
+	j.Payment = money.Status
+	proof, err := verification(tx, p, j, verdict, req, resp)
+	if err != nil {
+		return Settlement{}, err
+	}
+	j.ReceiptSHA256 = proof
+	if err := (paid{job: j, status: money.Status, reason: j.Reason, resolution: money.ResolutionID, exitCode: verdict.ExitCode, verification: proof}).record(tx, p); err != nil {
+		return Settlement{}, err
+	}
+	to := Failed
+	if verdict.Passed {
+		to = Settled
+	}
+	if err := move(&j, to); err != nil {
+		return Settlement{}, err
+	}
+	if j, err = save(tx, j); err != nil {
+		return Settlement{}, err
+	}
+	if err := endAttempt(tx, j, string(to)); err != nil {
+		return Settlement{}, err
+	}
+	if err := judge(tx, j, verdict); err != nil {
+		return Settlement{}, err
+	}
+	return settlementOf(j)
+}
+
+// verification writes the receipt and the event of a verdict, and returns the
+// digest of the receipt.
+func verification(tx *store.Tx, p authority.Principal, j Job, v job.Verdict, req job.Request, resp job.Response) (string, error) {
+	receiptType := authority.VerificationFailed
+	if v.Passed {
+		receiptType = authority.VerificationPassed
+	}
+	found := []map[string]any{}
+	for _, violation := range v.Violations {
+		found = append(found, map[string]any{"code": violation.Code, "detail": short(violation.Detail), "provider": violation.Provider})
+	}
+	r, err := receipt(tx, j.RunID, p, receiptType, keyOf("verify", j), map[string]any{
+		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "verifier": job.VerifierVersion, "outcome": string(v.Outcome),
+		"exit_code": v.ExitCode, "reason": string(v.Reason), "violations": found, "response_sha256": j.ResponseSHA256,
+	})
+	if err != nil {
+		return "", err
+	}
+	commands := outcomesOf(req, resp)
+	payload := map[string]any{"command": j.Type, "cwd": "", "duration_ms": int64(0)}
+	if n := len(commands); n > 0 {
+		payload = map[string]any{"command": commands[n-1]["command"], "cwd": commands[n-1]["cwd"], "duration_ms": commands[n-1]["duration_ms"]}
+	}
+	payload["exit_code"], payload["job_hash"], payload["job_id"], payload["commands"] = v.ExitCode, j.Hash, j.ID, commands
+	_, err = event(tx, j.RunID, p, "verification", keyOf("verification", j), payload)
+	return r.SHA256, err
+}
+
+// marks says what each outcome is to the provider.
+var marks = map[job.Outcome]registry.Kind{
+	job.Passed: registry.Success, job.JobFailed: registry.Unverified, job.ProviderFault: registry.Violation,
+}
+
+// judge marks the provider. A quarantine takes its open offers away.
+func judge(tx *store.Tx, j Job, v job.Verdict) error {
+	marked, err := registry.Mark(tx, j.ProviderID, j.ID, marks[v.Outcome], v.Reason)
+	if err != nil || !marked.Quarantined {
+		return err
+	}
+	return withdraw(tx, j.ProviderID, reason.ProviderQuarantined)
+}
+
+// settlementOf tells a settlement from the row of its job.
+func settlementOf(j Job) (Settlement, error) {
+	s := Settlement{
+		JobID: j.ID, JobHash: j.Hash, RunID: j.RunID, ProviderID: j.ProviderID, ReservationID: j.ReservationID, AmountMsats: j.AmountMsats,
+		Outcome: job.Outcome(j.Outcome), Passed: j.Outcome == string(job.Passed), ExitCode: int(j.ExitCode),
+		Status: j.Payment, Route: Route, Reason: j.Reason, ReceiptSHA256: j.ReceiptSHA256, Verifier: job.VerifierVersion,
+	}
+	if err := json.Unmarshal(j.Violations, &s.Violations); err != nil {
+		return Settlement{}, fmt.Errorf("read the violations of job %s: %w", j.ID, err)
+	}
+	return s, nil
+}
+
+// Verify judges a response without any effect, by the same rules.
+func Verify(jobType string, request, response json.RawMessage) (job.Verdict, error) {
+	req, resp, err := read(jobType, request, response)
+	if err != nil {
+		return job.Verdict{}, err
+	}
+	return job.Check(req, resp), nil
+}

@@ -1,0 +1,175 @@
+package registry
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"remit/nexus/authority"
+	"remit/nexus/store"
+	"remit/proof/reason"
+)
+
+// Provider is a provider as the authority knows it.
+type Provider struct {
+	store.ProviderRow      // its Caps are the text of the ones below
+	Caps              Caps // zero until the owner has set them
+}
+
+// Device is a machine of an owner.
+type Device = store.DeviceRow
+
+// Classes of provider. The class is the owner's word; reserve_pool also needs
+// a scope.
+const (
+	SingleNode     = "single_node"
+	LocalCluster   = "local_cluster"
+	BundleRack     = "bundle_rack"
+	InstanceMarket = "instance_market"
+	ReservePool    = "reserve_pool"
+)
+
+// Status is where a provider is in its life.
+type Status string
+
+// The states of a provider.
+const (
+	Starting Status = "starting" // enabled, and not heard of yet
+	Running  Status = "running"  // enabled and heard of
+	Stopping Status = "stopping" // its daemon finishes what it has
+	Stopped  Status = "stopped"  // switched off, or its daemon has ended
+	Failed   Status = "failed"   // quarantined
+)
+
+// moves lists where a status may go. Staying is always allowed.
+var moves = map[Status][]Status{
+	Starting: {Running, Stopping, Stopped, Failed},
+	Running:  {Stopping, Stopped, Failed, Starting},
+	Stopping: {Stopped, Failed, Running},
+	Stopped:  {Starting, Running, Failed},
+	Failed:   {Stopped}, // by lifting the quarantine, and in no other way
+}
+
+// CanMove reports whether a status may follow another.
+func CanMove(from, to Status) bool { return from == to || slices.Contains(moves[from], to) }
+
+// StaleAfter is how long a heartbeat counts.
+const StaleAfter = 120 * time.Second
+
+// Liveness words.
+const (
+	Fresh   = "fresh"
+	Stale   = "stale"
+	Missing = "missing" // never heard of
+)
+
+// Liveness says whether a provider was heard of lately, by the store's clock.
+func (p Provider) Liveness(now int64) string {
+	switch {
+	case p.HeartbeatAt == 0:
+		return Missing
+	case now-p.HeartbeatAt > StaleAfter.Milliseconds():
+		return Stale
+	}
+	return Fresh
+}
+
+// InPool reports whether the provider works for everybody.
+func (p Provider) InPool() bool { return p.Class == ReservePool }
+
+// Quarantined reports whether the provider is out of service.
+func (p Provider) Quarantined() bool { return p.QuarantinedAt > 0 }
+
+// Strikes is how often the provider has failed or broken a rule.
+func (p Provider) Strikes() int64 { return p.Failures + p.Violations }
+
+// Full reports whether the provider holds as many jobs as it may.
+func (p Provider) Full() bool { return p.Leased >= p.Caps.Concurrency }
+
+// Tiers of conduct.
+const (
+	Preferred   = "preferred"
+	Qualified   = "qualified"
+	Provisional = "provisional"
+)
+
+// Conduct is the tier that the provider has earned.
+func (p Provider) Conduct() string {
+	switch {
+	case p.Strikes() >= provisionalStrikes:
+		return Provisional
+	case p.Successes >= preferredSuccesses && p.Strikes() == 0:
+		return Preferred
+	}
+	return Qualified
+}
+
+func provider(row store.ProviderRow, err error) (Provider, error) {
+	if err != nil {
+		return Provider{}, err
+	}
+	caps, err := capsOf(row.Caps)
+	return Provider{ProviderRow: row, Caps: caps}, err
+}
+
+func providers(rows []store.ProviderRow, err error) ([]Provider, error) {
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Provider, len(rows))
+	for i, row := range rows {
+		if list[i], err = provider(row, nil); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// Find reads a provider that a principal may see: its own, itself, or one of
+// the reserve pool.
+func Find(tx *store.Tx, p authority.Principal, id string) (Provider, error) {
+	found, err := provider(tx.Provider(id))
+	return visible(found, err, id, func() bool {
+		return p.Owns(found.Owner) || p.ProviderID() == id || found.InPool()
+	})
+}
+
+// Own reads and locks a provider that a principal may change.
+func Own(tx *store.Tx, p authority.Principal, id string) (Provider, error) {
+	found, err := provider(tx.LockProvider(id))
+	return visible(found, err, id, func() bool { return p.Owns(found.Owner) })
+}
+
+// Lock reads and locks a provider, for the authority itself.
+func Lock(tx *store.Tx, id string) (Provider, error) { return provider(tx.LockProvider(id)) }
+
+func visible(found Provider, err error, id string, may func() bool) (Provider, error) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && !may() {
+		return Provider{}, reason.Errorf(reason.NotFound, "no provider %.128q", id)
+	}
+	return found, err
+}
+
+// List returns the providers of the principal's owner by id, after the given one.
+func List(tx *store.Tx, p authority.Principal, after string, limit int) ([]Provider, error) {
+	return providers(tx.ProvidersOf(p.Owner, after, limit))
+}
+
+// All returns every provider by id, after the given one: for the mirror and
+// for administrators.
+func All(tx *store.Tx, after string, limit int) ([]Provider, error) {
+	return providers(tx.Providers(after, limit))
+}
+
+// Devices returns the devices of the principal's owner by id, after the given one.
+func Devices(tx *store.Tx, p authority.Principal, after string, limit int) ([]Device, error) {
+	return tx.DevicesOf(p.Owner, after, limit)
+}
+
+// maxCandidates bounds what one dispatch looks at.
+const maxCandidates = 1000
+
+// Candidates returns what a dispatch of an owner may choose from.
+func Candidates(tx *store.Tx, owner string) ([]Provider, error) {
+	return providers(tx.OpenProviders(owner, ReservePool, maxCandidates))
+}

@@ -1,0 +1,207 @@
+package registry
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"remit/nexus/authority"
+	"remit/nexus/store"
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// Expected is the revision that the caller saw, nil when it does not matter.
+type Expected *int64
+
+func (p Provider) expect(revision Expected) error {
+	if revision != nil && *revision != p.Revision {
+		return reason.Errorf(reason.PreconditionFailed, "provider %q is at revision %d, not %d", p.ID, p.Revision, *revision)
+	}
+	return nil
+}
+
+// SetCaps sets the caps of a provider. They count from this commit on for what
+// is leased; a job that runs keeps the limits it was leased with.
+func SetCaps(tx *store.Tx, p authority.Principal, id string, caps Caps, expected Expected) (Provider, error) {
+	if err := p.Require(authority.ScopeProviders); err != nil {
+		return Provider{}, err
+	}
+	found, err := Own(tx, p, id)
+	if err != nil {
+		return Provider{}, err
+	}
+	if err := found.expect(expected); err != nil {
+		return Provider{}, err
+	}
+	if err := caps.Validate(); err != nil {
+		return Provider{}, err
+	}
+	if found.Caps == caps {
+		return found, nil
+	}
+	text, err := canon.Marshal(caps)
+	if err != nil {
+		return Provider{}, fmt.Errorf("set caps: %w", err)
+	}
+	found.Caps, found.ProviderRow.Caps = caps, text
+	found.CapsRevision++
+	if found, err = save(tx, found); err != nil {
+		return Provider{}, err
+	}
+	_, _, err = authority.Write(tx, authority.AccountStream(found.Owner), p, authority.CapsSet, capsKey(found), map[string]any{
+		"provider_id": found.ID, "device_id": found.DeviceID, "caps": caps, "caps_revision": found.CapsRevision,
+		"provider_mode": mode(found),
+	})
+	return found, err
+}
+
+func capsKey(p Provider) string { return fmt.Sprintf("caps-set:%s:%d", p.ID, p.CapsRevision) }
+
+func mode(p Provider) string {
+	if p.Enabled {
+		return "on"
+	}
+	return "off"
+}
+
+// Enable switches provider mode on. It needs caps, and no quarantine.
+func Enable(tx *store.Tx, p authority.Principal, id string, expected Expected) (Provider, error) {
+	if err := p.Require(authority.ScopeProviders); err != nil {
+		return Provider{}, err
+	}
+	found, err := Own(tx, p, id)
+	if err != nil {
+		return Provider{}, err
+	}
+	if err := found.expect(expected); err != nil {
+		return Provider{}, err
+	}
+	switch {
+	case found.Quarantined():
+		return Provider{}, reason.Errorf(reason.ProviderQuarantined, "provider %q is quarantined: %s", id, found.QuarantineReason)
+	case !found.Caps.Set():
+		return Provider{}, reason.Errorf(reason.Conflict, "provider %q has no caps", id).
+			WithHint("set caps first: without them nothing is allowed")
+	case found.Enabled:
+		return found, nil
+	}
+	status := Starting
+	if found.Liveness(tx.Now()) == Fresh {
+		status = Running
+	}
+	found.Enabled = true
+	if found, err = move(tx, found, status); err != nil {
+		return Provider{}, err
+	}
+	return found, switched(tx, p, found, authority.ProviderEnabled, "provider-enabled", "")
+}
+
+// SwitchOff switches provider mode off: from this commit on the provider gets
+// no lease. What it runs is the business of jobs.Disable, which calls this.
+// changed is false when it was off already.
+func SwitchOff(tx *store.Tx, p authority.Principal, id, why string) (off Provider, changed bool, err error) {
+	if err := p.Require(authority.ScopeProviders); err != nil {
+		return Provider{}, false, err
+	}
+	if len(why) > 1000 {
+		return Provider{}, false, invalid("reason", "is longer than 1000 bytes")
+	}
+	found, err := Own(tx, p, id)
+	if err != nil || !found.Enabled {
+		return found, false, err
+	}
+	found.Enabled = false
+	if found, err = move(tx, found, Stopped); err != nil {
+		return Provider{}, false, err
+	}
+	return found, true, switched(tx, p, found, authority.ProviderDisabled, "provider-disabled", why)
+}
+
+func switched(tx *store.Tx, p authority.Principal, found Provider, receiptType, key, why string) error {
+	payload := map[string]any{"provider_id": found.ID, "device_id": found.DeviceID, "caps_revision": found.CapsRevision}
+	if why != "" {
+		payload["reason"] = why
+	}
+	_, _, err := authority.Write(tx, authority.AccountStream(found.Owner), p, receiptType,
+		fmt.Sprintf("%s:%s:%d", key, found.ID, found.Revision), payload)
+	return err
+}
+
+// HeartbeatRequest is what a daemon says about itself.
+type HeartbeatRequest struct {
+	Version string
+	Status  Status // Stopping and Stopped when it is about to end; "" otherwise
+	// Observed is a small JSON object for people to look at. Nothing is decided
+	// by it.
+	Observed json.RawMessage
+}
+
+// maxObserved bounds what a daemon tells about itself.
+const maxObserved = 8 << 10
+
+// Heartbeat records that a provider lives, by the store's clock. Only the
+// provider itself can send it. It neither enables nor clears anything.
+func Heartbeat(tx *store.Tx, p authority.Principal, id string, r HeartbeatRequest) (Provider, error) {
+	if p.ProviderID() != id || id == "" {
+		return Provider{}, reason.Errorf(reason.Forbidden, "only the provider itself says that it lives")
+	}
+	if !printable(r.Version, maxWord) {
+		return Provider{}, invalid("version", "must be 1 to %d printable ASCII characters", maxWord)
+	}
+	observed, err := r.observed()
+	if err != nil {
+		return Provider{}, err
+	}
+	found, err := Lock(tx, id)
+	if err != nil {
+		return visible(found, err, id, nil)
+	}
+	found.Version, found.Observed, found.HeartbeatAt = r.Version, observed, tx.Now()
+	status := Status(found.Status)
+	switch {
+	case r.Status != "" && r.Status != Stopping && r.Status != Stopped && r.Status != Running:
+		return Provider{}, invalid("status", "%.32q is not running, stopping or stopped", r.Status)
+	case !found.Enabled: // stays as the authority has it
+	case r.Status == Stopping || r.Status == Stopped:
+		status = r.Status
+	default:
+		status = Running
+	}
+	// Going from stopped to stopping says nothing new.
+	if !CanMove(Status(found.Status), status) {
+		status = Status(found.Status)
+	}
+	return move(tx, found, status)
+}
+
+func (r HeartbeatRequest) observed() (json.RawMessage, error) {
+	if len(r.Observed) == 0 {
+		return json.RawMessage("{}"), nil
+	}
+	text, err := canon.Canonicalize(r.Observed)
+	if err != nil || len(text) > maxObserved || text[0] != '{' {
+		return nil, invalid("observed", "must be a JSON object of the hashed subset of at most %d bytes", maxObserved)
+	}
+	return text, nil
+}
+
+// move changes the status and saves.
+func move(tx *store.Tx, p Provider, to Status) (Provider, error) {
+	if !CanMove(Status(p.Status), to) {
+		return Provider{}, reason.Errorf(reason.Conflict, "provider %q is %s and cannot become %s", p.ID, p.Status, to)
+	}
+	p.Status = string(to)
+	return save(tx, p)
+}
+
+// save writes a provider and tells the owner's lane.
+func save(tx *store.Tx, p Provider) (Provider, error) {
+	if err := tx.UpdateProvider(p.ProviderRow); err != nil {
+		return Provider{}, err
+	}
+	saved, err := provider(tx.Provider(p.ID))
+	if err != nil {
+		return Provider{}, err
+	}
+	return saved, announce(tx, saved)
+}

@@ -1,0 +1,120 @@
+package server
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+
+	"remit/nexus/identity"
+	"remit/nexus/store"
+	"remit/proof/reason"
+)
+
+// authenticate finds out who asks. Guessing is slowed down by address.
+func (s *Server) authenticate(r *request) error {
+	address := remoteAddress(r.Request)
+	if wait, empty := s.failures.spent(address); empty {
+		return tooOften("refused credentials from this address", wait)
+	}
+	err := s.verify(r)
+	if code := reason.CodeOf(err); code == reason.Unauthenticated && r.Header.Get("Authorization") != "" {
+		s.failures.allow(address)
+	}
+	return err
+}
+
+func (s *Server) verify(r *request) error {
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return reason.Errorf(reason.Unauthenticated, "the request has no credential, or several")
+	}
+	scheme, text, _ := strings.Cut(values[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return reason.Errorf(reason.Unauthenticated, "the credential is no bearer token")
+	}
+	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) (err error) {
+		r.caller, err = identity.Verify(tx, strings.TrimSpace(text))
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case r.caller.Kind == identity.Ticket:
+		return reason.Errorf(reason.Unauthenticated, "a ticket opens a lane, nothing else")
+	case r.caller.Used && !r.route.mutation:
+		return reason.Errorf(reason.TokenExpired, "the token was good for one use")
+	}
+	return nil
+}
+
+// authorize checks what the token is for.
+func authorize(r *request) error {
+	if r.caller.OneTime && r.route.operation != operationRegister {
+		return reason.Errorf(reason.Forbidden, "a registration token registers a provider, nothing else")
+	}
+	if r.route.scope == scopeAny {
+		return nil
+	}
+	return r.caller.Require(r.route.scope)
+}
+
+// agree refuses a body that names another owner than the credential does.
+func agree(r *request, owner *string) error {
+	if owner == nil || *owner == r.caller.Owner {
+		return nil
+	}
+	e := reason.Errorf(reason.Forbidden, "the owner is the credential's, and %.80q is another", *owner)
+	e.Field = "owner"
+	return e
+}
+
+// remoteAddress is who is on the other end of the connection. Headers that say
+// otherwise are not believed: anybody can write them.
+func remoteAddress(r *http.Request) string {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return r.RemoteAddr
+	}
+	return host
+}
+
+// isLocal reports whether a request comes from this machine and was not
+// forwarded by a proxy on it.
+func isLocal(r *http.Request) bool {
+	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via", "Origin"} {
+		if r.Header.Get(h) != "" {
+			return false
+		}
+	}
+	address, err := netip.ParseAddr(remoteAddress(r))
+	return err == nil && address.Unmap().IsLoopback() && localHost(r.Host)
+}
+
+// localHost refuses names that only resolve to this machine, which is how a web
+// page reaches it.
+func localHost(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	host = strings.Trim(host, "[]")
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
+}
+
+// CheckLoopback refuses an address that others can reach.
+func CheckLoopback(address string) error {
+	host, _, err := net.SplitHostPort(address)
+	if err == nil {
+		var ip netip.Addr
+		if ip, err = netip.ParseAddr(host); err == nil && !ip.Unmap().IsLoopback() {
+			err = errors.New("is not a loopback address")
+		}
+	}
+	if err != nil {
+		return reason.Errorf(reason.RequestInvalid, "%q: %w", address, err).WithHint("such as 127.0.0.1:6060")
+	}
+	return nil
+}

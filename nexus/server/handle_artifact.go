@@ -1,0 +1,146 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"remit/nexus/api"
+	"remit/nexus/jobs"
+	"remit/nexus/store"
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// artifactTimeout is how long the largest artifact may take on a slow line.
+const artifactTimeout = 10 * time.Minute
+
+// putArtifact takes content on its way to the blob store: it is hashed while it
+// is written, and only bytes that have the announced digest are recorded. A
+// blob that nobody records, because the lease ended meanwhile, is harmless: it
+// has a name that says nothing but what it is.
+func (s *Server) putArtifact(w http.ResponseWriter, r *request) error {
+	if _, err := keyOf(r); err != nil {
+		return err
+	}
+	ask, err := artifactRequest(r)
+	if err != nil {
+		return err
+	}
+	// Asked before the body is read: strangers do not fill the disk.
+	err = s.opt.Store.View(r.Context(), func(tx *store.Tx) error {
+		return jobs.MayUpload(tx, r.caller.Principal, r.PathValue("job_id"), ask.Fence)
+	})
+	if err != nil {
+		return s.performArtifact(w, r, func(*store.Tx, *request) (answer, error) { return answer{}, err })
+	}
+	if err := slowly(w, artifactTimeout); err != nil {
+		return err
+	}
+	ask.SizeBytes, err = s.opt.Blobs.Put(r.Context(), ask.SHA256, http.MaxBytesReader(w, r.Body, api.MaxArtifact))
+	if err != nil {
+		if reason.CodeOf(err) == "" {
+			return uploadError(err)
+		}
+		return err
+	}
+	return s.performArtifact(w, r, func(tx *store.Tx, r *request) (answer, error) {
+		row, err := jobs.PutArtifact(tx, r.caller.Principal, r.PathValue("job_id"), ask)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{status: http.StatusCreated, value: api.Artifact{JobID: row.JobID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}}, nil
+	})
+}
+
+// performArtifact is the transaction of an upload. The digest in the path
+// stands for the body: no other body gets this far.
+func (s *Server) performArtifact(w http.ResponseWriter, r *request, act action) error {
+	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+	defer cancel()
+	out, err := s.perform(ctx, r, act)
+	if err != nil {
+		return err
+	}
+	s.write(w, r, out)
+	return nil
+}
+
+// uploadError tells a client that went away, or sent too much, from a disk that
+// is full.
+func uploadError(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok || errors.Is(err, io.ErrUnexpectedEOF) {
+		return bodyError(err)
+	}
+	return err
+}
+
+func artifactRequest(r *request) (jobs.ArtifactRequest, error) {
+	ask := jobs.ArtifactRequest{SHA256: r.PathValue("digest"), Name: r.URL.Query().Get("name")}
+	if !canon.ValidDigest(ask.SHA256) {
+		return ask, invalid("digest", "%.80q is not sha256: and 64 lowercase hex digits", ask.SHA256)
+	}
+	fence, err := strconv.ParseInt(r.URL.Query().Get("fence"), 10, 64)
+	if err != nil || fence < 1 {
+		return ask, invalid("fence", "%.40q is not a fence", r.URL.Query().Get("fence"))
+	}
+	ask.Fence = fence
+	return ask, nil
+}
+
+// getArtifact sends content to whoever may see the job. It is checked while it
+// is read: what was changed on the disk ends in a broken answer, not in a wrong one.
+func (s *Server) getArtifact(w http.ResponseWriter, r *request) error {
+	digest := r.PathValue("digest")
+	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) error {
+		list, err := jobs.Artifacts(tx, r.caller.Principal, r.PathValue("job_id"))
+		if err != nil {
+			return err
+		}
+		for _, a := range list {
+			if a.SHA256 == digest {
+				return nil
+			}
+		}
+		return reason.Errorf(reason.NotFound, "the job has no artifact %.80q", digest)
+	})
+	if err != nil {
+		return err
+	}
+	content, size, err := s.opt.Blobs.Open(r.Context(), digest)
+	if err != nil {
+		return err
+	}
+	defer content.Close()
+	if err := slowly(w, artifactTimeout); err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/octet-stream")
+	h.Set("Content-Disposition", "attachment") // of a stranger: no browser shows it
+	h.Set("Content-Length", strconv.FormatInt(size, 10))
+	h.Set("ETag", `"`+digest+`"`)
+	w.WriteHeader(http.StatusOK)
+	if err := copyChecked(w, content, size); err != nil {
+		s.opt.Log.Error("artifact", "request_id", r.id, "digest", digest, "error", err)
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// copyChecked holds the last byte back until the digest is known to be right:
+// whoever has all the bytes has the right ones.
+func copyChecked(w io.Writer, content io.Reader, size int64) error {
+	if _, err := io.CopyN(w, content, max(0, size-1)); err != nil {
+		return err
+	}
+	rest, err := io.ReadAll(content)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(rest)
+	return err
+}

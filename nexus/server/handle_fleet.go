@@ -1,0 +1,233 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/nexus/identity"
+	"remit/nexus/jobs"
+	"remit/nexus/registry"
+	"remit/nexus/store"
+)
+
+func enrolDevice(tx *store.Tx, r *request) (answer, error) {
+	var body api.DeviceRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	if err := agree(r, body.Owner); err != nil {
+		return answer{}, err
+	}
+	d, err := registry.EnrolDevice(tx, r.caller.Principal, registry.DeviceRequest{
+		DeviceID: api.Value(body.DeviceID), Name: body.Name, Roles: api.Value(body.Roles), Fingerprint: api.Value(body.Fingerprint)})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusCreated, value: deviceOf(d)}, nil
+}
+
+func listDevices(tx *store.Tx, r *request) (answer, error) {
+	p, err := pageOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := registry.Devices(tx, r.caller.Principal, p.after, p.limit)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.DevicePage{Items: []api.Device{}, NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
+	for _, d := range list {
+		out.Items = append(out.Items, deviceOf(d))
+	}
+	return answer{status: http.StatusOK, value: out}, nil
+}
+
+// registerProvider enrols a provider and gives it a credential of its own. The
+// registration token is used up in the same transaction; credentials of an
+// earlier registration end with it.
+func registerProvider(tx *store.Tx, r *request) (answer, error) {
+	var body api.ProviderRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	if err := agree(r, body.Owner); err != nil {
+		return answer{}, err
+	}
+	class := ""
+	if body.Class != nil {
+		class = string(*body.Class)
+	}
+	p, err := registry.EnrolProvider(tx, r.caller.Principal, registry.ProviderRequest{
+		ProviderID: api.Value(body.ProviderID), DeviceID: api.Value(body.DeviceID), Name: body.Name, Version: body.Version, Class: class,
+		Capabilities: body.Capabilities, PriceMsats: body.PriceMsats, ReservePool: api.Value(body.ReservePool)})
+	if err != nil {
+		return answer{}, err
+	}
+	if r.caller.OneTime {
+		if _, err := tx.ConsumeToken(r.caller.TokenID); err != nil {
+			return answer{}, err
+		}
+	}
+	principal := authority.ProviderPrincipal(p.ID)
+	if err := revokeAll(tx, p.Owner, principal); err != nil {
+		return answer{}, err
+	}
+	text, t, err := identity.Mint(tx, identity.Grant{Kind: authority.Provider, Principal: principal, Owner: p.Owner,
+		Scopes: []string{authority.ScopeWork, authority.ScopeRead}})
+	if err != nil {
+		return answer{}, err
+	}
+	value := api.ProviderRegistered{Provider: providerOf(p, tx.Now()), TokenID: t.ID, Token: text}
+	return answer{status: http.StatusCreated, value: value, secret: true, location: "/v1/providers/" + p.ID}, nil
+}
+
+// maxTokens bounds the search for the credentials of a provider.
+const maxTokens = 10_000
+
+func revokeAll(tx *store.Tx, owner, principal string) error {
+	list, err := tx.TokensOf(owner, maxTokens)
+	if err != nil {
+		return err
+	}
+	for _, t := range list {
+		if t.Principal != principal || t.RevokedAt != 0 {
+			continue
+		}
+		if err := tx.RevokeToken(t.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func listProviders(tx *store.Tx, r *request) (answer, error) {
+	p, err := pageOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := registry.List(tx, r.caller.Principal, p.after, p.limit)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.ProviderPage{Items: []api.Provider{}, NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
+	for _, found := range list {
+		out.Items = append(out.Items, providerOf(found, tx.Now()))
+	}
+	return answer{status: http.StatusOK, value: out}, nil
+}
+
+func getProvider(tx *store.Tx, r *request) (answer, error) {
+	p, err := registry.Find(tx, r.caller.Principal, r.PathValue("provider_id"))
+	return providerAnswer(tx, p, err)
+}
+
+func setCaps(tx *store.Tx, r *request) (answer, error) {
+	var body api.Caps
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	expected, err := ifMatch(r)
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := registry.SetCaps(tx, r.caller.Principal, r.PathValue("provider_id"), registry.Caps{
+		CPUMillis: body.CPUMillis, MemoryMB: body.MemoryMb, DiskMB: body.DiskMb, GPUs: api.Value(body.Gpus), Pids: body.Pids,
+		TimeoutSecs: body.TimeoutSecs, Concurrency: body.Concurrency, Network: string(body.Network)}, expected)
+	return providerAnswer(tx, p, err)
+}
+
+func enableProvider(tx *store.Tx, r *request) (answer, error) {
+	expected, err := ifMatch(r)
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := registry.Enable(tx, r.caller.Principal, r.PathValue("provider_id"), expected)
+	return providerAnswer(tx, p, err)
+}
+
+func heartbeat(tx *store.Tx, r *request) (answer, error) {
+	var body api.HeartbeatRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	ask := registry.HeartbeatRequest{Version: body.Version, Observed: json.RawMessage(api.Value(body.Observed))}
+	if body.Status != nil {
+		ask.Status = registry.Status(*body.Status)
+	}
+	p, err := registry.Heartbeat(tx, r.caller.Principal, r.PathValue("provider_id"), ask)
+	return providerAnswer(tx, p, err)
+}
+
+func providerAnswer(tx *store.Tx, p registry.Provider, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, value: providerOf(p, tx.Now()), etag: etag(p.Revision)}, nil
+}
+
+func deviceOf(d registry.Device) api.Device {
+	roles := d.Roles
+	if roles == nil {
+		roles = []string{}
+	}
+	return api.Device{DeviceID: d.ID, Owner: d.Owner, Name: d.Name, Roles: roles, Fingerprint: api.Optional(d.Fingerprint), CreatedAt: api.TimeOf(d.CreatedAt)}
+}
+
+func providerOf(p registry.Provider, now int64) api.Provider {
+	out := api.Provider{
+		ProviderID: p.ID, DeviceID: p.DeviceID, Owner: p.Owner, Name: p.Name, Version: p.Version, Class: p.Class,
+		Capabilities: p.Capabilities, PriceMsats: p.PriceMsats, ReservePool: p.InPool(), Status: p.Status, Enabled: p.Enabled,
+		Quarantined: p.Quarantined(), QuarantineReason: api.Optional(p.QuarantineReason), Liveness: p.Liveness(now),
+		LastHeartbeatAt: api.OptionalTime(p.HeartbeatAt), Conduct: p.Conduct(), LeasedJobs: p.Leased, Revision: p.Revision,
+		Strikes:   api.Strikes{Violations: p.Violations, Failures: p.Failures, Unverified: p.Unverified, Successes: p.Successes},
+		CreatedAt: api.TimeOf(p.CreatedAt),
+	}
+	if c := p.Caps; c.Set() {
+		out.Caps = &api.Caps{CPUMillis: c.CPUMillis, MemoryMb: c.MemoryMB, DiskMb: c.DiskMB, Gpus: api.Optional(c.GPUs), Pids: c.Pids,
+			TimeoutSecs: c.TimeoutSecs, Concurrency: c.Concurrency, Network: api.CapsNetwork(c.Network)}
+	}
+	return out
+}
+
+// etag names a state by its revision.
+func etag(revision int64) string { return fmt.Sprintf(`"%d"`, revision) }
+
+// ifMatch reads the revision that the caller saw; nil when it does not care.
+func ifMatch(r *request) (*int64, error) {
+	text := r.Header.Get("If-Match")
+	if text == "" || text == "*" {
+		return nil, nil
+	}
+	var revision int64
+	if _, err := fmt.Sscanf(text, `"%d"`, &revision); err != nil || etag(revision) != text {
+		return nil, invalid("If-Match", "%.60q is not an ETag of this server", text)
+	}
+	return &revision, nil
+}
+
+// disableProvider switches a provider off at once: what it runs is canceled in
+// the same transaction.
+func disableProvider(tx *store.Tx, r *request) (answer, error) {
+	var body api.ReasonRequest
+	if err := r.optional(&body); err != nil {
+		return answer{}, err
+	}
+	d, err := jobs.Disable(tx, r.caller.Principal, r.PathValue("provider_id"), api.Value(body.Reason))
+	if err != nil {
+		return answer{}, err
+	}
+	return providerAnswer(tx, d.Provider, nil)
+}
+
+// liftQuarantine gives a provider another chance; only an administrator does.
+func liftQuarantine(tx *store.Tx, r *request) (answer, error) {
+	var body api.ReasonRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	p, err := registry.Lift(tx, r.caller.Principal, r.PathValue("provider_id"), api.Value(body.Reason))
+	return providerAnswer(tx, p, err)
+}

@@ -1,0 +1,215 @@
+package server
+
+import (
+	"net/http"
+	"time"
+
+	"remit/nexus/api"
+	"remit/nexus/jobs"
+	"remit/nexus/store"
+)
+
+// dispatchJob has three answers: a new job, the job that the run has had before,
+// and a refusal that is recorded in the run's log.
+func dispatchJob(tx *store.Tx, r *request) (answer, error) {
+	var body api.DispatchRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	if err := agree(r, body.Owner); err != nil {
+		return answer{}, err
+	}
+	d, err := jobs.Dispatch(tx, r.caller.Principal, r.PathValue("run_id"), jobs.DispatchRequest{
+		JobType: body.JobType, Request: body.Request, MaxPriceMsats: api.Value(body.MaxPriceMsats),
+		ProviderID: api.Value(body.ProviderID), Key: r.Header.Get(api.HeaderKey)})
+	switch {
+	case err != nil:
+		return answer{}, err
+	case d.Rejected != nil:
+		return answer{refused: d.Rejected}, nil
+	}
+	a := jobAnswer(d.Job)
+	a.location = "/v1/jobs/" + d.Job.ID
+	if d.Created {
+		a.status = http.StatusCreated
+	}
+	return a, nil
+}
+
+func listJobs(tx *store.Tx, r *request) (answer, error) {
+	p, err := pageOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := jobs.List(tx, r.caller.Principal, r.PathValue("run_id"), p.after, p.limit)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.JobPage{Items: []api.Job{}, NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
+	for _, j := range list {
+		out.Items = append(out.Items, jobOf(j))
+	}
+	return answer{status: http.StatusOK, value: out}, nil
+}
+
+func getJob(tx *store.Tx, r *request) (answer, error) {
+	j, err := jobs.Find(tx, r.caller.Principal, r.PathValue("job_id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return jobAnswer(j), nil
+}
+
+func leaseJobs(tx *store.Tx, r *request) (answer, error) {
+	var body api.LeaseRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	most := api.Value(body.Max)
+	if most < 0 || most > jobs.MaxLeases {
+		return answer{}, invalid("max", "%d is not 1 to %d", most, jobs.MaxLeases)
+	}
+	ttl, err := seconds(body.TTLSeconds)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := jobs.TakeLeases(tx, r.caller.Principal, jobs.LeaseRequest{Max: int(most), TTL: ttl})
+	if err != nil {
+		return answer{}, err
+	}
+	return leaseList(list), nil
+}
+
+func leaseList(list []jobs.Lease) answer {
+	out := api.LeaseList{Leases: []api.Lease{}}
+	for _, l := range list {
+		out.Leases = append(out.Leases, leaseOf(l))
+	}
+	return answer{status: http.StatusOK, value: out}
+}
+
+func listLeases(tx *store.Tx, r *request) (answer, error) {
+	list, err := jobs.Held(tx, r.caller.Principal)
+	if err != nil {
+		return answer{}, err
+	}
+	return leaseList(list), nil
+}
+
+func renewLease(tx *store.Tx, r *request) (answer, error) {
+	var body api.RenewRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	ttl, err := seconds(body.TTLSeconds)
+	if err != nil {
+		return answer{}, err
+	}
+	l, err := jobs.Renew(tx, r.caller.Principal, r.PathValue("job_id"), jobs.RenewRequest{Fence: body.Fence, TTL: ttl})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, value: leaseOf(l)}, nil
+}
+
+// seconds reads a duration; the bounds of a lease are for jobs to check.
+func seconds(n *int64) (time.Duration, error) {
+	const most = 24 * 3600
+	if n == nil {
+		return 0, nil
+	}
+	if *n < 1 || *n > most {
+		return 0, invalid("ttl_seconds", "%d is not 1 to %d", *n, most)
+	}
+	return time.Duration(*n) * time.Second, nil
+}
+
+func appendLog(tx *store.Tx, r *request) (answer, error) {
+	var body api.LogRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	length, err := jobs.AppendLog(tx, r.caller.Principal, r.PathValue("job_id"), jobs.LogRequest{
+		Fence: body.Fence, Stream: string(body.Stream), Offset: body.Offset, Text: body.Text})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, value: api.LogAppended{JobID: r.PathValue("job_id"), Length: length}}, nil
+}
+
+func completeJob(tx *store.Tx, r *request) (answer, error) {
+	var body api.CompleteRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	j, err := jobs.Complete(tx, r.caller.Principal, r.PathValue("job_id"), jobs.CompleteRequest{Fence: body.Fence, Response: body.Response})
+	if err != nil {
+		return answer{}, err
+	}
+	return jobAnswer(j), nil
+}
+
+func settleJob(tx *store.Tx, r *request) (answer, error) {
+	if err := noBody(r); err != nil {
+		return answer{}, err
+	}
+	s, _, err := jobs.Settle(tx, r.caller.Principal, r.PathValue("job_id"))
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.Settlement{
+		JobID: s.JobID, JobHash: s.JobHash, RunID: s.RunID, ProviderID: s.ProviderID, ReservationID: s.ReservationID, AmountMsats: s.AmountMsats,
+		Outcome: string(s.Outcome), VerificationPassed: s.Passed, ExitCode: int64(s.ExitCode), Violations: []api.Violation{},
+		SettlementStatus: api.SettlementSettlementStatus(s.Status), SettlementRoute: s.Route, Reason: api.Optional(s.Reason),
+		VerificationReceiptSha256: s.ReceiptSHA256, Verifier: s.Verifier,
+	}
+	for _, v := range s.Violations {
+		out.Violations = append(out.Violations, api.Violation{Code: v.Code, Detail: v.Detail, Provider: v.Provider})
+	}
+	return answer{status: http.StatusOK, value: out}, nil
+}
+
+// noBody refuses what would be ignored.
+func noBody(r *request) error {
+	if len(r.body) > 0 {
+		return r.json(&struct{}{})
+	}
+	return nil
+}
+
+func jobAnswer(j jobs.Job) answer {
+	return answer{status: http.StatusOK, value: jobOf(j), etag: etag(j.Revision)}
+}
+
+func leaseOf(l jobs.Lease) api.Lease {
+	return api.Lease{Job: jobOf(l.Job), Fence: l.Fence, LeaseUntil: api.TimeOf(l.LeaseUntil), RenewEveryMs: l.RenewEvery.Milliseconds()}
+}
+
+func jobOf(j jobs.Job) api.Job {
+	out := api.Job{
+		JobID: j.ID, RunID: j.RunID, Owner: j.Owner, JobType: j.Type, JobHash: j.Hash, State: api.JobState(j.State), Reason: api.Optional(j.Reason),
+		Attempt: j.Attempt, ProviderID: j.ProviderID, Tier: j.Tier, FallbackFrom: api.Optional(j.FallbackFrom), AmountMsats: j.AmountMsats,
+		ReservationID: j.ReservationID, Request: j.Request, ResponseSha256: api.Optional(j.ResponseSHA256), Outcome: api.Optional(j.Outcome),
+		Payment: api.Optional(j.Payment), Fence: j.Fence, OfferUntil: api.OptionalTime(j.OfferUntil), LeaseUntil: api.OptionalTime(j.LeaseUntil),
+		DeadlineAt: api.OptionalTime(j.DeadlineAt), DispatchedAt: api.TimeOf(j.DispatchedAt), LeasedAt: api.OptionalTime(j.LeasedAt),
+		SubmittedAt: api.OptionalTime(j.SubmittedAt), ClosedAt: api.OptionalTime(j.ClosedAt), Revision: j.Revision,
+	}
+	if len(j.Response) > 0 {
+		out.Response = &j.Response
+	}
+	if j.Outcome != "" {
+		out.ExitCode = &j.ExitCode
+	}
+	return out
+}
+
+func cancelJob(tx *store.Tx, r *request) (answer, error) {
+	if err := r.optional(&api.ReasonRequest{}); err != nil {
+		return answer{}, err
+	}
+	j, err := jobs.Cancel(tx, r.caller.Principal, r.PathValue("job_id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return jobAnswer(j), nil
+}

@@ -1,0 +1,56 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"net/http"
+	"time"
+
+	"remit/nexus/authority"
+	"remit/proof/reason"
+)
+
+// readyTimeout bounds the question to the store.
+const readyTimeout = 2 * time.Second
+
+func (s *Server) getHealth(w http.ResponseWriter, r *request) error {
+	return s.json(w, r, http.StatusOK, s.health())
+}
+
+func (s *Server) getReady(w http.ResponseWriter, r *request) error {
+	if s.draining.Load() {
+		return reason.Errorf(reason.StoreUnavailable, "the replica is draining")
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	if err := s.opt.Store.Ping(ctx); err != nil {
+		return reason.Errorf(reason.StoreUnavailable, "the store does not answer: %w", err)
+	}
+	return s.json(w, r, http.StatusOK, s.health())
+}
+
+// getPrometheus answers this machine, and whoever may read everything.
+func (s *Server) getPrometheus(w http.ResponseWriter, r *request) error {
+	if !isLocal(r.Request) {
+		if err := s.authenticate(r); err != nil {
+			return err
+		}
+		if err := r.caller.Require(authority.ScopeAdmin); err != nil {
+			return err
+		}
+	}
+	var b bytes.Buffer
+	s.metrics.write(&b, s.lanes.Open(), s.readOnly.Load())
+	s.write(w, r, reply{status: http.StatusOK, contentType: "text/plain; version=0.0.4; charset=utf-8", body: b.Bytes()})
+	return nil
+}
+
+// json writes a value that no action made.
+func (s *Server) json(w http.ResponseWriter, r *request, status int, v any) error {
+	body, err := encode(v)
+	if err != nil {
+		return err
+	}
+	s.write(w, r, reply{status: status, contentType: "application/json", body: body})
+	return nil
+}

@@ -1,0 +1,134 @@
+package server
+
+import (
+	"encoding/json"
+	"net/http"
+
+	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/nexus/jobs"
+	"remit/nexus/store"
+)
+
+func claimIssue(tx *store.Tx, r *request) (answer, error) {
+	var body api.ClaimRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	if err := agree(r, body.Owner); err != nil {
+		return answer{}, err
+	}
+	c, err := jobs.ClaimIssue(tx, r.caller.Principal, jobs.ClaimRequest{RepoRef: body.RepoRef, IssueRef: body.IssueRef})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusCreated, value: api.Claim{ClaimID: c.ID, IssueRef: c.IssueID, RepoRef: c.RepoRef, ClaimIdentity: c.Identity,
+		CreatedAt: api.TimeOf(c.ClaimedAt), ExpiresAt: api.TimeOf(c.ExpiresAt), RunID: api.Optional(c.RunID)}}, nil
+}
+
+func createRun(tx *store.Tx, r *request) (answer, error) {
+	var body api.RunRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	if err := agree(r, body.Owner); err != nil {
+		return answer{}, err
+	}
+	run, err := jobs.CreateRun(tx, r.caller.Principal, jobs.RunRequest{RepoRef: body.RepoRef, IssueRef: api.Value(body.IssueRef),
+		PolicyBundleID: api.Value(body.PolicyBundleID), Metadata: api.Value(body.Metadata)})
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := runAnswer(tx, run)
+	a.status, a.location = http.StatusCreated, "/v1/runs/"+run.ID
+	return a, err
+}
+
+func listRuns(tx *store.Tx, r *request) (answer, error) {
+	p, err := pageOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	list, err := jobs.Runs(tx, r.caller.Principal, p.after, p.limit)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.RunPage{Items: []api.Run{}, NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
+	for _, run := range list {
+		item, err := runOf(tx, run)
+		if err != nil {
+			return answer{}, err
+		}
+		out.Items = append(out.Items, item)
+	}
+	return answer{status: http.StatusOK, value: out}, nil
+}
+
+func getRun(tx *store.Tx, r *request) (answer, error) {
+	run, err := jobs.FindRun(tx, r.caller.Principal, r.PathValue("run_id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return runAnswer(tx, run)
+}
+
+func runAnswer(tx *store.Tx, run jobs.Run) (answer, error) {
+	value, err := runOf(tx, run)
+	return answer{status: http.StatusOK, value: value, etag: etag(value.LastSeq)}, err
+}
+
+func runOf(tx *store.Tx, run jobs.Run) (api.Run, error) {
+	head, _, err := tx.Head(authority.RunStream(run.ID))
+	if err != nil {
+		return api.Run{}, err
+	}
+	out := api.Run{
+		RunID: run.ID, Owner: run.Owner, Status: api.RunStatus(run.State), RepoRef: run.RepoRef, IssueRef: run.IssueRef,
+		PolicyBundleID: run.PolicyBundleID, Metadata: map[string]string{}, LastSeq: head,
+		CreatedAt: api.TimeOf(run.CreatedAt), StartedAt: api.OptionalTime(run.StartedAt), FinishedAt: api.OptionalTime(run.FinishedAt),
+	}
+	return out, json.Unmarshal(run.Metadata, &out.Metadata)
+}
+
+// cancelRun asks a run to end; its open jobs are cancelled with it.
+func cancelRun(tx *store.Tx, r *request) (answer, error) {
+	var body api.ReasonRequest
+	if err := r.optional(&body); err != nil {
+		return answer{}, err
+	}
+	run, err := jobs.CancelRun(tx, r.caller.Principal, r.PathValue("run_id"), api.Value(body.Reason))
+	if err != nil {
+		return answer{}, err
+	}
+	return runAnswer(tx, run)
+}
+
+func finishRun(tx *store.Tx, r *request) (answer, error) {
+	var body api.FinishRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	expected, err := ifMatch(r)
+	if err != nil {
+		return answer{}, err
+	}
+	run, err := jobs.FinishRun(tx, r.caller.Principal, r.PathValue("run_id"), jobs.FinishRequest{
+		Status: jobs.RunState(body.Status), Reason: api.Value(body.Reason), ExpectedSeq: expected})
+	if err != nil {
+		return answer{}, err
+	}
+	return runAnswer(tx, run)
+}
+
+// recordOutcome says what became of a run's result, after the run.
+func recordOutcome(tx *store.Tx, r *request) (answer, error) {
+	var body api.OutcomeRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	id := r.PathValue("run_id")
+	if err := jobs.RecordOutcome(tx, r.caller.Principal, id, string(body.Kind), api.Value(body.Note)); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, value: api.Outcome{RunID: id, Kind: string(body.Kind)}}, nil
+}

@@ -1,0 +1,130 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/nexus/identity"
+	"remit/nexus/store"
+	"remit/proof/reason"
+)
+
+// How long tokens are good unless the request says so.
+const (
+	defaultTokenTTL = 90 * 24 * time.Hour
+	registrationTTL = time.Hour
+	maxTokenSeconds = 366 * 24 * 3600
+)
+
+// Everything a person may do with what is theirs.
+var personScopes = []string{
+	authority.ScopeRuns, authority.ScopeJobs, authority.ScopeProviders, authority.ScopeEnrol, authority.ScopeTreasury, authority.ScopeRead,
+}
+
+// AdminGrant is what the first token of a new deployment stands for.
+func AdminGrant() identity.Grant {
+	return identity.Grant{Kind: authority.User, Principal: "user:admin", Owner: "admin", Scopes: []string{authority.ScopeAdmin}}
+}
+
+func getWhoami(_ *store.Tx, r *request) (answer, error) {
+	c := r.caller
+	return answer{status: http.StatusOK, value: api.Whoami{Principal: c.ID, Kind: string(c.Kind), Owner: c.Owner, TokenID: c.TokenID,
+		Scopes: slices.Concat([]string{}, c.Scopes), ExpiresAt: api.OptionalTime(c.ExpiresAt)}}, nil
+}
+
+func createToken(tx *store.Tx, r *request) (answer, error) {
+	var body api.TokenRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	g, err := grantOf(r.caller, body)
+	if err != nil {
+		return answer{}, err
+	}
+	text, t, err := identity.Mint(tx, g)
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusCreated, secret: true, value: api.TokenIssued{
+		TokenID: t.ID, Token: text, Kind: t.Kind, Principal: t.Principal, Owner: t.Owner, Scopes: t.Scopes,
+		OneTime: t.OneTime, ExpiresAt: api.TimeOf(t.ExpiresAt),
+	}}, nil
+}
+
+// grantOf decides whether the caller may make such a token: nobody hands out
+// what they do not have, and only an administrator makes credentials for others.
+func grantOf(c identity.Caller, body api.TokenRequest) (identity.Grant, error) {
+	owner := api.Value(body.Owner)
+	if owner == "" {
+		owner = c.Owner
+	}
+	g := identity.Grant{Kind: authority.Kind(body.Kind), Owner: owner, TTL: defaultTokenTTL}
+	registration := g.Kind == authority.Registration
+	switch {
+	case !identity.ValidOwner(owner):
+		return g, invalid("owner", "%.80q is not 1 to %d letters, digits, dots, dashes and underscores", owner, identity.MaxOwner)
+	case !c.Admin() && owner != c.Owner:
+		return g, &reason.Error{Code: reason.Forbidden, Field: "owner", Message: "only an administrator makes tokens for others"}
+	case !c.Admin() && (!registration || !c.Has(authority.ScopeEnrol)):
+		return g, reason.Errorf(reason.ScopeMissing, "the credential lacks the scope %s", authority.ScopeAdmin)
+	}
+	if seconds := body.ExpiresInSeconds; seconds != nil {
+		if *seconds < 1 || *seconds > maxTokenSeconds {
+			return g, invalid("expires_in_seconds", "%d is not 1 to %d", *seconds, maxTokenSeconds)
+		}
+		g.TTL = time.Duration(*seconds) * time.Second
+	} else if registration {
+		g.TTL = registrationTTL
+	}
+	for _, scope := range api.Value(body.Scopes) {
+		if !slices.Contains(g.Scopes, string(scope)) {
+			g.Scopes = append(g.Scopes, string(scope))
+		}
+	}
+	g.OneTime = registration
+	return g, complete(&g, c)
+}
+
+// complete fills in principal and scopes by kind.
+func complete(g *identity.Grant, c identity.Caller) error {
+	if g.Kind == authority.Registration {
+		for _, scope := range g.Scopes {
+			if scope != authority.ScopeEnrol && scope != authority.ScopePool {
+				return invalid("scopes", "a registration token enrols, and does not %s", scope)
+			}
+		}
+		if slices.Contains(g.Scopes, authority.ScopePool) && !c.Has(authority.ScopePool) {
+			return reason.Errorf(reason.ScopeMissing, "the credential lacks the scope %s", authority.ScopePool)
+		}
+		if !slices.Contains(g.Scopes, authority.ScopeEnrol) {
+			g.Scopes = append(g.Scopes, authority.ScopeEnrol)
+		}
+		return nil // a principal of its own: two machines may use the same key
+	}
+	if len(g.Scopes) == 0 {
+		g.Scopes = personScopes
+	}
+	g.Principal = string(g.Kind) + ":" + g.Owner
+	return nil
+}
+
+func revokeToken(tx *store.Tx, r *request) (answer, error) {
+	t, err := tx.Token(r.PathValue("token_id"))
+	if errors.Is(err, store.ErrNotFound) || err == nil && !r.caller.Owns(t.Owner) {
+		return answer{}, reason.Errorf(reason.NotFound, "no token %.64q", r.PathValue("token_id"))
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	if err := tx.RevokeToken(t.ID); err != nil {
+		return answer{}, err
+	}
+	if t, err = tx.Token(t.ID); err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, value: api.TokenRevoked{TokenID: t.ID, RevokedAt: api.TimeOf(t.RevokedAt)}}, nil
+}

@@ -1,0 +1,219 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"remit/nexus/api"
+	"remit/nexus/store"
+	"remit/nexus/treasury"
+	"remit/proof/reason"
+)
+
+// maxKey bounds an Idempotency-Key.
+const maxKey = 255
+
+// sealedType marks a stored answer that holds a secret, see identity.Caller.Seal.
+const sealedType = "sealed:"
+
+// reply is an answer as it goes out.
+type reply struct {
+	status                      int
+	contentType, etag, location string
+	body                        []byte
+	replayed                    bool
+}
+
+// answer is what an action returns.
+type answer struct {
+	status         int
+	value          any // written as JSON
+	etag, location string
+	secret         bool // value holds a credential
+
+	// refused is a refusal that is recorded: it is answered like an error, and
+	// what the action wrote is committed.
+	refused error
+}
+
+// action is the effect of a mutation, or a read. It may run more than once and
+// has no effect but through tx.
+type action func(tx *store.Tx, r *request) (answer, error)
+
+// keyOf reads the Idempotency-Key of a mutation.
+func keyOf(r *request) (store.Key, error) {
+	values := r.Header.Values(api.HeaderKey)
+	k := store.Key{Principal: r.caller.ID, Method: r.Method, Route: r.route.path}
+	if len(values) == 0 || values[0] == "" {
+		return k, reason.Errorf(reason.IdempotencyKeyMissing, "%s %s needs an %s", r.Method, r.route.path, api.HeaderKey)
+	}
+	k.Key = values[0]
+	bad := func(c rune) bool { return c <= ' ' || c > '~' }
+	if len(values) > 1 || len(k.Key) > maxKey || strings.ContainsFunc(k.Key, bad) {
+		e := reason.Errorf(reason.RequestInvalid, "the key is not one word of 1 to %d visible ASCII characters", maxKey)
+		e.Field = api.HeaderKey
+		return k, e
+	}
+	return k, nil
+}
+
+// fingerprint identifies a request: two requests under one key are the same if
+// they have it in common. The credential is not part of it, the principal is in
+// the scope of the key.
+func fingerprint(r *request) string {
+	sum := sha256.New()
+	for _, part := range []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"), r.Header.Get("If-Match"), r.bodySHA256} {
+		fmt.Fprintf(sum, "%d:%s", len(part), part)
+	}
+	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+}
+
+// perform runs a mutation once and for ever: the answer is stored in the
+// transaction of the effect, and a repeat gets it back. A deterministic refusal
+// is stored too, in a transaction of its own, since its effect is rolled back.
+func (s *Server) perform(ctx context.Context, r *request, act action) (reply, error) {
+	key, err := keyOf(r)
+	if err != nil {
+		return reply{}, err
+	}
+	var out reply
+	print := fingerprint(r)
+	err = s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
+		if out, err = s.stored(tx, r, key, print); err != nil || out.status != 0 {
+			return err
+		}
+		if r.caller.Used {
+			return &unstored{reason.Errorf(reason.TokenExpired, "the token was good for one use")}
+		}
+		if err := treasury.Writable(tx); err != nil {
+			return err
+		}
+		result, err := act(tx, r)
+		if err != nil {
+			return err
+		}
+		out, err = s.save(tx, r, key, print, result)
+		return err
+	})
+	if err == nil {
+		if out.replayed {
+			s.metrics.replays.Add(1)
+		}
+		return out, nil
+	}
+	if reason.CodeOf(err) == reason.IdempotencyKeyReused {
+		s.metrics.conflicts.Add(1)
+	}
+	refusal := s.refusal(r, err)
+	if _, final := err.(*unstored); final || !storable(refusal.status) {
+		return refusal, nil
+	}
+	return s.saveRefusal(ctx, r, key, print, refusal, err)
+}
+
+// unstored is a refusal that is about the key or the credential, not about the
+// request: it must not become the answer to the key.
+type unstored struct{ err error }
+
+func (u *unstored) Error() string { return u.err.Error() }
+func (u *unstored) Unwrap() error { return u.err }
+
+// stored looks the key up, before anything else is asked. A zero reply means
+// that the request is new.
+func (s *Server) stored(tx *store.Tx, r *request, key store.Key, print string) (reply, error) {
+	claim, err := tx.Idempotency(key)
+	switch {
+	case err != nil || claim == nil:
+		return reply{}, err
+	case claim.Response == nil:
+		return reply{}, &unstored{reason.Errorf(reason.IdempotencyInFlight, "a request with this key is being worked on")}
+	case claim.RequestSHA256 != print:
+		return reply{}, &unstored{reason.Errorf(reason.IdempotencyKeyReused, "the key was used for another request")}
+	}
+	was := claim.Response
+	out := reply{status: was.Status, contentType: was.ContentType, etag: was.ETag, location: was.Location, body: was.Body, replayed: true}
+	if plain, sealed := strings.CutPrefix(was.ContentType, sealedType); sealed {
+		out.contentType = plain
+		if out.body, err = r.caller.Open(sealName(key), was.Body); err != nil {
+			return reply{}, &unstored{err}
+		}
+	}
+	return out, nil
+}
+
+func sealName(k store.Key) string {
+	return k.Principal + "\n" + k.Method + "\n" + k.Route + "\n" + k.Key
+}
+
+// save stores the answer of an action beside its effect.
+func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a answer) (reply, error) {
+	if a.refused != nil {
+		out := s.refusal(r, a.refused)
+		return out, tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body})
+	}
+	body, err := encode(a.value)
+	if err != nil {
+		return reply{}, err
+	}
+	out := reply{status: a.status, contentType: "application/json", etag: a.etag, location: a.location, body: body}
+	keep := store.Response{Status: out.status, ContentType: out.contentType, Body: body, ETag: a.etag, Location: a.location}
+	if a.secret {
+		keep.ContentType = sealedType + keep.ContentType
+		if keep.Body, err = r.caller.Seal(sealName(key), body); err != nil {
+			return reply{}, err
+		}
+	}
+	return out, tx.SaveIdempotency(key, print, keep)
+}
+
+// saveRefusal stores a 4xx. Whoever came first meanwhile is believed.
+func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, print string, refusal reply, cause error) (reply, error) {
+	var out reply
+	err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
+		if out, err = s.stored(tx, r, key, print); err != nil || out.status != 0 {
+			return err
+		}
+		out = refusal
+		if err := treasury.Remember(tx, cause); err != nil {
+			return err
+		}
+		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body})
+	})
+	return out, err
+}
+
+// encode writes a value as one line of JSON.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, fmt.Errorf("write the answer: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// read runs a query on a snapshot.
+func (s *Server) read(ctx context.Context, r *request, act action) (reply, error) {
+	var out reply
+	err := s.opt.Store.View(ctx, func(tx *store.Tx) error {
+		a, err := act(tx, r)
+		if err != nil {
+			return err
+		}
+		if a.etag != "" && r.Header.Get("If-None-Match") == a.etag {
+			out = reply{status: http.StatusNotModified, etag: a.etag}
+			return nil
+		}
+		out = reply{status: a.status, contentType: "application/json", etag: a.etag}
+		out.body, err = encode(a.value)
+		return err
+	})
+	return out, err
+}

@@ -1,0 +1,137 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"remit/nexus/api"
+	"remit/nexus/store"
+	"remit/proof/reason"
+)
+
+// statuses gives each reason code that a request can meet its HTTP status.
+// What is not listed is 500: a bug, or a code that was never meant to get here.
+var statuses = map[reason.Code]int{
+	reason.RequestInvalid: 400, reason.CursorInvalid: 400, reason.IdempotencyKeyMissing: 400,
+	reason.JobInvalid: 400, reason.JobUnknownType: 400, reason.BridgeInvalid: 400, reason.NotCanonical: 400,
+
+	reason.Unauthenticated: 401, reason.TokenExpired: 401,
+
+	reason.Forbidden: 403, reason.ScopeMissing: 403, reason.OriginRefused: 403, reason.InsufficientBudget: 403,
+	reason.ProviderDisabled: 403, reason.ProviderQuarantined: 403, reason.BridgeRefused: 403,
+
+	reason.NotFound: 404, reason.LaneUnknown: 404,
+
+	reason.Conflict: 409, reason.IdempotencyInFlight: 409, reason.NoProvider: 409, reason.CapsExceeded: 409,
+	reason.JobClosed: 409, reason.StaleFence: 409, reason.LeaseExpired: 409, reason.RunClosed: 409, reason.RunTransition: 409,
+	reason.AmountMismatch: 409, reason.OwnerMismatch: 409, reason.SettlementConflict: 409, reason.ReservationExpired: 409,
+	reason.AccountClosed: 409, reason.OfflineMidRun: 409,
+
+	reason.PreconditionFailed: 412, reason.RequestTooLarge: 413, reason.ContentTypeRefused: 415,
+	reason.IdempotencyKeyReused: 422, reason.DigestMismatch: 422,
+	reason.RateLimited: 429,
+
+	reason.ReadOnlyMode: 503, reason.StoreUnavailable: 503, reason.LedgerInvariant: 503,
+}
+
+// retrySeconds is what a busy server asks for.
+const retrySeconds = 1
+
+// problemOf turns an error into what the caller is told. Only errors with a
+// reason code speak for themselves; of others the caller learns nothing.
+func problemOf(err error) api.Problem {
+	coded := codedError(err)
+	status, known := statuses[coded.Code]
+	if !known {
+		status = http.StatusInternalServerError
+		coded = &reason.Error{Code: reason.InfrastructureFault, Message: "the request could not be served"}
+	}
+	info, _ := reason.Lookup(coded.Code)
+	hint := coded.Hint
+	if hint == "" {
+		hint = info.Hint
+	}
+	return api.Problem{
+		Type: "urn:remit:reason:" + info.String(), Title: info.Description, Status: status, Detail: coded.Message,
+		Code: string(coded.Code), Field: api.Optional(coded.Field), Hint: api.Optional(hint),
+	}
+}
+
+// codedError finds the reason in an error's chain.
+func codedError(err error) *reason.Error {
+	if coded, ok := errors.AsType[*reason.Error](err); ok {
+		if errors.Is(err, store.ErrNotFound) && statuses[coded.Code] == 0 {
+			return reason.Errorf(reason.NotFound, "there is no such thing here")
+		}
+		return coded
+	}
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return reason.Errorf(reason.NotFound, "there is no such thing here")
+	case errors.Is(err, store.ErrConflict):
+		return reason.Errorf(reason.Conflict, "this exists already, with other content")
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return reason.Errorf(reason.StoreUnavailable, "the request took too long")
+	}
+	return &reason.Error{Code: reason.InfrastructureFault, Message: "the request could not be served"}
+}
+
+// storable reports whether an answer with this status may be repeated for ever:
+// it depends on the request and the state, not on who asks how often or on luck.
+func storable(status int) bool {
+	return status < 500 && status != http.StatusUnauthorized && status != http.StatusTooManyRequests
+}
+
+// refuse writes an error that is not stored.
+func (s *Server) refuse(w http.ResponseWriter, r *request, err error) {
+	s.write(w, r, s.refusal(r, err))
+}
+
+// refusal makes the answer to an error, and tells the log of those that the
+// caller cannot help.
+func (s *Server) refusal(r *request, err error) reply {
+	p := problemOf(err)
+	p.RequestID, p.Instance = r.id, r.URL.Path
+	if p.Status >= 500 {
+		s.opt.Log.Error("request failed", "request_id", r.id, "operation", r.route.operation, "error", err)
+	}
+	s.metrics.refused(p.Code)
+	body, err := json.Marshal(p)
+	if err != nil { // a struct of strings
+		panic(err)
+	}
+	return reply{status: p.Status, contentType: api.ProblemType, body: append(body, '\n')}
+}
+
+// write sends a reply.
+func (s *Server) write(w http.ResponseWriter, r *request, a reply) {
+	h := w.Header()
+	if a.contentType != "" {
+		h.Set("Content-Type", a.contentType)
+	}
+	if a.etag != "" {
+		h.Set("ETag", a.etag)
+	}
+	if a.location != "" {
+		h.Set("Location", a.location)
+	}
+	if a.replayed {
+		h.Set(api.HeaderReplayed, "true")
+	}
+	switch a.status {
+	case http.StatusUnauthorized:
+		h.Set("WWW-Authenticate", `Bearer realm="remit"`)
+	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
+		if h.Get("Retry-After") == "" {
+			h.Set("Retry-After", strconv.Itoa(retrySeconds))
+		}
+	}
+	h.Set("Content-Length", strconv.Itoa(len(a.body)))
+	w.WriteHeader(a.status)
+	if _, err := w.Write(a.body); err != nil {
+		s.opt.Log.Debug("the caller is gone", "request_id", r.id, "error", err)
+	}
+}

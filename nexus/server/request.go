@@ -1,0 +1,170 @@
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"remit/nexus/api"
+	"remit/nexus/identity"
+	"remit/proof/reason"
+)
+
+// request is what a handler sees.
+type request struct {
+	*http.Request
+	id         string
+	route      *route
+	caller     identity.Caller
+	body       []byte
+	bodySHA256 string
+}
+
+// json reads the body into v, strictly.
+func (r *request) json(v any) error { return decode(r.Header.Get("Content-Type"), r.body, v) }
+
+// optional is json for a body that may be left out.
+func (r *request) optional(v any) error {
+	if len(r.body) == 0 {
+		return nil
+	}
+	return r.json(v)
+}
+
+// serve takes a request all the way, see the package comment.
+func (s *Server) serve(rt *route) http.HandlerFunc {
+	return func(w http.ResponseWriter, hr *http.Request) {
+		begin := s.opt.Clock()
+		r := &request{Request: hr, route: rt, id: rand.Text()}
+		watched := &recorder{ResponseWriter: w}
+		h := w.Header()
+		h.Set(api.HeaderRequestID, r.id)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Cache-Control", "no-store")
+		s.metrics.inFlight.Add(1)
+		defer func() {
+			s.metrics.inFlight.Add(-1)
+			if p := recover(); p != nil {
+				s.panicked(watched, r, p)
+			}
+			took := s.opt.Clock().Sub(begin)
+			s.metrics.served(rt.operation, watched.status, took)
+			s.opt.Log.Debug("request", "request_id", r.id, "operation", rt.operation, "status", watched.status,
+				"principal", r.caller.ID, "took", took)
+		}()
+		if err := s.answer(watched, r); err != nil {
+			if wait, ok := errors.AsType[limited](err); ok {
+				h.Set("Retry-After", strconv.Itoa(wait.seconds))
+			}
+			s.refuse(watched, r, err)
+		}
+	}
+}
+
+// panicked answers a broken invariant: the command was rolled back, the process
+// goes on for the others.
+func (s *Server) panicked(w *recorder, r *request, p any) {
+	if p == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
+		panic(p)
+	}
+	s.opt.Log.Error("request panicked", "request_id", r.id, "operation", r.route.operation, "panic", fmt.Sprint(p))
+	if w.status == 0 {
+		s.refuse(w, r, errors.New("panic"))
+	}
+}
+
+// answer writes the answer, or returns a refusal to be written.
+func (s *Server) answer(w http.ResponseWriter, r *request) error {
+	if r.route.special != nil && r.route.scope == scopeNone {
+		return r.route.special(s, w, r)
+	}
+	if err := s.authenticate(r); err != nil {
+		return err
+	}
+	if wait, ok := s.requests.allow(r.caller.ID); !ok {
+		return tooOften("requests of "+r.caller.ID, wait)
+	}
+	if err := authorize(r); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+	defer cancel()
+	if r.route.special != nil {
+		return r.route.special(s, w, r)
+	}
+	if !r.route.mutation {
+		out, err := s.read(ctx, r, r.route.act)
+		if err != nil {
+			return err
+		}
+		s.write(w, r, out)
+		return nil
+	}
+	if _, err := keyOf(r); err != nil {
+		return err
+	}
+	if err := readBody(w, r, api.MaxBody); err != nil {
+		return err
+	}
+	out, err := s.perform(ctx, r, r.route.act)
+	if err != nil {
+		return err
+	}
+	s.write(w, r, out)
+	return nil
+}
+
+// readBody takes a bounded body and its digest.
+func readBody(w http.ResponseWriter, r *request, most int64) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, most))
+	if err != nil {
+		return bodyError(err)
+	}
+	r.body = body
+	sum := sha256.Sum256(body)
+	r.bodySHA256 = hex.EncodeToString(sum[:])
+	return nil
+}
+
+func bodyError(err error) error {
+	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return reason.Errorf(reason.RequestTooLarge, "the body is larger than %d bytes", large.Limit)
+	}
+	return invalid("", "the body could not be read: it ended early or came too slowly")
+}
+
+// recorder remembers the status for the metrics.
+type recorder struct {
+	http.ResponseWriter
+	status int
+}
+
+func (r *recorder) WriteHeader(status int) {
+	r.status = status
+	r.ResponseWriter.WriteHeader(status)
+}
+
+func (r *recorder) Write(p []byte) (int, error) {
+	if r.status == 0 {
+		r.status = http.StatusOK
+	}
+	return r.ResponseWriter.Write(p)
+}
+
+// Unwrap lets http.ResponseController, and the upgrade to WebSocket, reach the
+// connection.
+func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
+
+// slowly gives a large body more time than others.
+func slowly(w http.ResponseWriter, most time.Duration) error {
+	c := http.NewResponseController(w)
+	until := time.Now().Add(most)
+	return errors.Join(c.SetReadDeadline(until), c.SetWriteDeadline(until.Add(commandTimeout)))
+}

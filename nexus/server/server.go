@@ -1,0 +1,128 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"remit/nexus/api"
+	"remit/nexus/blob"
+	"remit/nexus/lanes"
+	"remit/nexus/store"
+)
+
+// Timeouts of a connection: a client that sends or takes one byte a second must
+// not hold one for ever.
+const (
+	headerTimeout = 5 * time.Second
+	bodyTimeout   = 30 * time.Second
+	writeTimeout  = 60 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 32 << 10
+	// commandTimeout bounds the work behind a request. A client that has its
+	// answer by then, or repeats the request with its key, loses nothing.
+	commandTimeout = 30 * time.Second
+)
+
+// Default rates. A provider that streams logs is the busiest honest caller.
+var (
+	DefaultRate = Rate{PerSecond: 200, Burst: 400}
+	// DefaultFailures is generous to typing errors and useless for guessing.
+	DefaultFailures = Rate{PerSecond: 0.5, Burst: 20}
+)
+
+// Options of a server. Store, Blobs and Log are required.
+type Options struct {
+	Store   *store.Store
+	Blobs   blob.Store
+	Log     *slog.Logger
+	Version string
+
+	Rate     Rate             // requests of one principal; zero is DefaultRate
+	Failures Rate             // refused credentials of one address; zero is DefaultFailures
+	Clock    func() time.Time // of rates and durations; nil is the clock
+	Sweep    Sweep            // what happens without anybody asking
+	Lanes    lanes.Options    // Store, Source and Log are filled in
+}
+
+// Server is one replica of the authority.
+type Server struct {
+	opt      Options
+	started  time.Time
+	metrics  *meter
+	requests *limiter
+	failures *limiter
+	lanes    *lanes.Lanes
+	handler  http.Handler
+
+	draining atomic.Bool
+	readOnly atomic.Bool
+	sweeping sync.WaitGroup
+	stop     context.CancelCauseFunc
+}
+
+// New makes a server and starts its sweepers. Close ends both.
+func New(opt Options) *Server {
+	if opt.Rate.PerSecond <= 0 {
+		opt.Rate = DefaultRate
+	}
+	if opt.Failures.PerSecond <= 0 {
+		opt.Failures = DefaultFailures
+	}
+	if opt.Clock == nil {
+		opt.Clock = time.Now
+	}
+	ctx, stop := context.WithCancelCause(context.Background())
+	s := &Server{
+		opt: opt, started: opt.Clock(), metrics: newMeter(), stop: stop,
+		requests: newLimiter(opt.Rate, opt.Clock), failures: newLimiter(opt.Failures, opt.Clock),
+	}
+	opt.Lanes.Store, opt.Lanes.Source, opt.Lanes.Log = opt.Store, laneSource{}, opt.Log
+	s.lanes = lanes.New(opt.Lanes)
+	s.handler = s.routes()
+	s.sweep(ctx)
+	return s
+}
+
+// Handler serves the API.
+func (s *Server) Handler() http.Handler { return s.handler }
+
+// HTTPServer is a server with the handler and every timeout set.
+func (s *Server) HTTPServer() *http.Server {
+	return &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
+	}
+}
+
+// Drain makes the replica unready and sends its lanes to another one. Requests
+// that still come are served.
+func (s *Server) Drain() {
+	s.draining.Store(true)
+	s.lanes.Drain()
+}
+
+// errClosed is the cause of what ends with the server.
+var errClosed = errors.New("the server is closed")
+
+// Close drains, stops the sweepers and waits for them. The store stays open.
+func (s *Server) Close() {
+	s.Drain()
+	s.stop(errClosed)
+	s.sweeping.Wait()
+}
+
+// health is what /healthz says.
+func (s *Server) health() api.Health {
+	status := api.HealthStatusOk
+	if s.draining.Load() {
+		status = api.HealthStatusDraining
+	}
+	return api.Health{Status: status, Version: s.opt.Version, Store: s.opt.Store.Dialect(), ReadOnly: s.readOnly.Load(),
+		UptimeSeconds: int64(s.opt.Clock().Sub(s.started).Seconds())}
+}

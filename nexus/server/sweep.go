@@ -1,0 +1,140 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"remit/nexus/authority"
+	"remit/nexus/jobs"
+	"remit/nexus/store"
+	"remit/nexus/treasury"
+	"remit/proof/reason"
+)
+
+// Sweep is what a replica does without being asked. Every task is idempotent
+// and any replica may run it, so nobody has to be chosen.
+type Sweep struct {
+	// Every is the pause between two sweeps of leases and reservations; 0 is
+	// DefaultSweep, below 0 sweeps only when Server.Sweep is called.
+	Every time.Duration
+	// Audit is the pause between two audits of the books; 0 is DefaultAudit.
+	Audit time.Duration
+	// Retention is how long stored answers are kept; 0 is DefaultRetention.
+	Retention time.Duration
+}
+
+// Defaults of Sweep.
+const (
+	// DefaultSweep is short beside a lease, so that a lost provider is noticed soon.
+	DefaultSweep = 5 * time.Second
+	// DefaultAudit is the interval that the contract promises.
+	DefaultAudit = time.Minute
+	// DefaultRetention outlives every retry of an honest client.
+	DefaultRetention = 7 * 24 * time.Hour
+	// pruneBatch bounds the transaction that forgets old answers.
+	pruneBatch = 500
+)
+
+func (c Sweep) withDefaults() Sweep {
+	if c.Every == 0 {
+		c.Every = DefaultSweep
+	}
+	if c.Audit <= 0 {
+		c.Audit = DefaultAudit
+	}
+	if c.Retention <= 0 {
+		c.Retention = DefaultRetention
+	}
+	return c
+}
+
+// sweep starts the tasks; Close waits for them.
+func (s *Server) sweep(ctx context.Context) {
+	s.opt.Sweep = s.opt.Sweep.withDefaults()
+	if s.opt.Sweep.Every < 0 {
+		return
+	}
+	s.sweeping.Go(func() { s.repeat(ctx, "sweep", s.opt.Sweep.Every, s.Sweep) })
+	s.sweeping.Go(func() { s.repeat(ctx, "audit", s.opt.Sweep.Audit, s.Audit) })
+}
+
+// repeat runs a task now and after each pause. A failure is logged and tried
+// again at the next turn.
+func (s *Server) repeat(ctx context.Context, name string, pause time.Duration, task func(context.Context) error) {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		if err := task(ctx); err != nil && ctx.Err() == nil {
+			s.opt.Log.Error("a task of the authority failed", "task", name, "error", err)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Audit folds the books again. Books that do not balance make the authority
+// read-only, loudly.
+func (s *Server) Audit(ctx context.Context) error {
+	breaches, err := treasury.Audit(ctx, s.opt.Store)
+	if err != nil {
+		return err
+	}
+	for _, b := range breaches {
+		s.opt.Log.Error("an invariant of the books is violated", "breach", b)
+	}
+	return s.opt.Store.View(ctx, func(tx *store.Tx) error {
+		freeze, err := tx.LedgerFreeze()
+		if err == nil {
+			s.readOnly.Store(freeze != nil)
+		}
+		return err
+	})
+}
+
+// Sweep ends what ran out of time: offers and leases, responses that nobody
+// settles, reservations; and forgets stored answers beyond their retention. One
+// that fails does not keep the others from running.
+func (s *Server) Sweep(ctx context.Context) error {
+	tasks := []struct {
+		name string
+		run  func(tx *store.Tx) (int, error)
+	}{
+		{"leases", func(tx *store.Tx) (int, error) {
+			swept, err := jobs.Expire(tx, 0)
+			return swept.Total(), err
+		}},
+		{"responses", func(tx *store.Tx) (int, error) {
+			settled, err := jobs.SettleOverdue(tx, 0, 0)
+			return len(settled), err
+		}},
+		{"reservations", func(tx *store.Tx) (int, error) {
+			freed, err := jobs.Reconcile(tx, authority.Sweeper(), 0, 0)
+			return len(freed), err
+		}},
+		{"stored answers", func(tx *store.Tx) (int, error) {
+			n, err := tx.PruneIdempotency(tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)
+			return int(n), err
+		}},
+	}
+	var failed []error
+	for _, task := range tasks {
+		count := 0
+		err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
+			count, err = task.run(tx)
+			return err
+		})
+		switch {
+		case reason.CodeOf(err) == reason.ReadOnlyMode: // the audit has said so
+		case err != nil:
+			failed = append(failed, fmt.Errorf("sweep %s: %w", task.name, err))
+		case count > 0:
+			s.opt.Log.Info("swept", "what", task.name, "count", count)
+		}
+	}
+	return errors.Join(failed...)
+}
