@@ -161,8 +161,26 @@ def head_of(entries):
     while tree: root = hashlib.sha256(b"\1" + tree.pop()[0] + root).digest()
     return {"entries": len(entries), "head": entries[-1]["entry_hash"], "tree_size": len(entries), "root": "sha256:" + root.hex()}
 
+def at(t): return datetime.datetime.strptime(t, "%Y-%m-%dT%H:%M:%S.%fZ")
+
+def check_times(entries):
+    """A minute of slack: steps run side by side, and clocks are set."""
+    slack, latest = datetime.timedelta(minutes=1), None
+    for n, e in enumerate(entries):
+        began, ended = at(e["started_at"]), at(e["completed_at"] or e["started_at"])
+        need(2000 <= began.year and ended.year <= 2200, f"entry {n}: no run was at {e['started_at']}")
+        named = re.match(r"([0-9]{8}T[0-9]{6}Z)-", e["session_id"])
+        if n == 0 and named: need(abs(began - datetime.datetime.strptime(named[1], "%Y%m%dT%H%M%SZ")) <= slack, "the run did not begin when its session_id says")
+        need(began >= at(entries[0]["started_at"]) - slack and (latest is None or ended >= latest - slack), f"entry {n}: time goes backwards")
+        latest = max(latest or ended, ended)
+        spent = 0 if e["status"] == "started" else e["outputs"].get("duration_ms", 0) if e["name"] == "engine.run" else \
+            sum(c["duration_ms"] for c in e["outputs"].get("runs") or [] if "cached" not in c) if e["name"] in ("verify.base", "verify.head") else 0
+        need(datetime.timedelta(milliseconds=min(spent, 1 << 40)) <= ended - began + slack, f"entry {n}: took longer than it lasted")
+        if e["name"] == "artifact.recorded" and "checked_at" in e["outputs"]: need(at(e["outputs"]["checked_at"]) <= ended + slack, f"entry {n}: was checked after it was written")
+
 def check_journal(s):
     check_chain(s.journal)
+    check_times(s.journal)
     need(head_of(s.journal) == s.receipt["journal"], "RECEIPT.json names another journal")
     ends = [i for i, e in enumerate(s.journal) if e["name"] == "run.completed"]
     need(ends, "the run was interrupted: there is no run.completed")
@@ -254,6 +272,111 @@ def check_replay(s):
     runtime = [(e["runtime_event_type"], e["payload"], e["payload_hash"]) for e in s.replay if e["event"] == "RuntimeEvent"]
     need(runtime == [(a["type"], a["payload"], a["receipt_sha256"]) for a in r["receipts"]], "RuntimeEvent")
 
+# --- what the blobs say -------------------------------------------------------------------------------------
+
+SECTION = re.compile(rb"=== (base|head) tree=(base|head|unedited|control) repetition=([0-9]{1,4}) command=([0-9]{1,6})/([0-9]{1,6})")
+END = re.compile(rb"=== end (base|head) (pass|fail)")
+
+def read_log(text, passes):
+    """The sections of test.log, and what it says of the cache."""
+    runs, cached, at = {}, {}, 0
+    def line():
+        nonlocal at
+        end = text.find(b"\n", at)
+        need(end >= 0, "test.log is cut off")
+        found, at = text[at:end], end + 1
+        return found
+    def stream(name, head):
+        nonlocal at
+        kept, said = int(head), re.fullmatch(rb"([0-9]{1,18}) bytes (sha256:[0-9a-f]{64})", stated[name])
+        body, at = text[at:at + kept], at + kept + 1
+        need(said and text[at - 1:at] == b"\n" and len(body) == kept, f"test.log: {name.decode()} is cut off")
+        whole = kept == int(said[1])
+        need(digest(body).encode() == said[2] if whole else kept < int(said[1]), f"test.log: {name.decode()} does not have its digest or length")
+        return said[2].decode(), whole
+    while at < len(text):
+        first = line()
+        section, mark = SECTION.fullmatch(first), re.fullmatch(rb"=== cached base key=(sha256:[0-9a-f]{64}) made_at=([0-9TZ:.-]{1,30})", first)
+        if mark and not cached: cached = {"cached": True, "cache_key": mark[1].decode(), "cached_at": mark[2].decode()}
+        elif section:
+            stated, key = {}, (section[1].decode(), section[2].decode(), int(section[3]), int(section[4]))
+            while not (header := line()).startswith(b"--- stdout "):
+                name, colon, value = header.partition(b": ")
+                need(colon and (name in (b"problem", b"stopped") or name not in stated), "test.log: a header")
+                stated[name] = value
+            out, whole = stream(b"stdout", header[11:])
+            header = line()
+            need(header.startswith(b"--- stderr "), "test.log: no stderr")
+            err, all_of_it = stream(b"stderr", header[11:])
+            end = END.fullmatch(line())
+            need(end and end[1] == section[1] and key not in runs, "test.log: a section does not end, or is there twice")
+            exit = re.fullmatch(rb"(-?[0-9]{1,10})(?: \(.*\))?", stated[b"exit"])
+            tests = re.fullmatch(rb"([0-9]{1,9}) passed, ([0-9]{1,9}) failed, ([0-9]{1,9}) skipped(?: \(.*\))?", stated.get(b"tests", b""))
+            need((exit or stated[b"exit"] == b"none, not started") and bool(tests) == (b"tests" in stated), "test.log: an exit code or test counts")
+            run = {"command": stated[b"command"].decode(), "exit_code": exit and int(exit[1]), "duration_ms": int(stated[b"duration_ms"]), "passed": end[2] == b"pass",
+                   "tests": tests and dict(zip(("passed", "failed", "skipped"), map(int, tests.groups()))), "stdout_sha256": out, "stderr_sha256": err, "of": int(section[5])}
+            need(not run["passed"] or run["exit_code"] == 0 and whole and all_of_it, "test.log: a run passes that did not exit with 0")
+            runs[key] = run
+        elif first:
+            fault = re.match(rb"(?:FAIL|BLOCKED) [a-z0-9_.]+ tree=(base|head|unedited|control): ", first)
+            need(fault and (fault[1] == b"control" or not passes), f"test.log: {first[:80]!r} is no part of a run, or of one that passes")
+    return runs, cached
+
+def check_blobs(s):
+    """What test.log, test-results.jsonl and the engine's output say is what the journal says of them."""
+    blockers = {b["code"] for e in s.journal if e["name"] != "run.completed" for b in e["outputs"].get("blockers") or []}
+    if "secret_leak" in blockers: return # they are redacted
+    blobs = {a["path"]: a for a in (e["outputs"] for e in s.journal if e["name"] == "artifact.recorded" and e["status"] == "completed")}
+    engine = [e["outputs"] for e in s.journal if e["name"] == "engine.run" and e["status"] not in ("started", "skipped")][-1:]
+    for e in engine:
+        for stream in ("stdout", "stderr") if e.get("process_started") and not e["output_exceeded"] else ():
+            a = blobs.get(f"backend/{stream}.log")
+            need(a or s.report["status"] != "pass", f"the engine's {stream} is not recorded")
+            need(not a or "artifact_write_failure" in blockers or (a["sha256"], a["bytes"]) == (e[stream + "_sha256"], e[stream + "_bytes"]), f"the engine's {stream} is not what it was")
+    last = {e["name"][7:]: e["outputs"]["runs"] for e in s.journal if e["name"] in ("verify.base", "verify.head") and e["outputs"].get("runs")}
+    done = [e["outputs"] for e in s.journal if e["name"] == "verification.completed" and e["status"] not in ("started", "skipped") and e["outputs"]][-1:]
+    if not done or len(last) < 2: return
+    v, (logged, cached) = done[0], read_log(s.files["test.log"], done[0]["status"] == "pass")
+    for phase, runs in last.items():
+        for n, c in enumerate(runs, 1):
+            for r in range(1, (v["repeats"] if phase == "head" and v["status"] == "pass" else 1) + 1):
+                l = logged.get((phase, phase, r, n))
+                need(l and l["of"] == len(runs), f"test.log does not show repetition {r} of {c['command']!r} in phase {phase}")
+                need(r > 1 or l["command"] == c["command"].replace("\n", "\\n").replace("\r", "\\r") and l["exit_code"] in (None, c["exit_code"]) and l["tests"] == c.get("tests") and
+                     all(l[k] == c[k] for k in ("duration_ms", "passed", "stdout_sha256", "stderr_sha256")), f"test.log shows another run of {c['command']!r} in phase {phase}")
+                need(phase == "base" or v["status"] != "pass" or l["passed"], f"{c['command']!r} failed, and the verifier passed")
+            need({k: c[k] for k in ("cached", "cache_key", "cached_at") if k in c} == (cached if phase == "base" else {}), "test.log and journal do not agree on what is from the cache")
+    need(all(p[3] <= l["of"] == len(last[p[0]]) for p, l in logged.items() if p[1] == p[0] and p[2] == 1), "test.log shows more commands than were run")
+    pairs = list(zip(last["base"], last["head"]))
+    tests = [b["tests"]["failed"] - h["tests"]["failed"] for b, h in pairs if "tests" in b and "tests" in h]
+    if tests or v["status"] == "pass":
+        need(v["verification_delta"] == (sum(tests) if tests else sum((b["exit_code"] != 0) - (h["exit_code"] != 0) for b, h in pairs)), "verification_delta is not what the runs give")
+    if "test-results.jsonl" in s.files: check_tests(s, v, last)
+
+def check_tests(s, v, last):
+    listed = {}
+    for t in lines(s.files, "test-results.jsonl"):
+        tests = listed.setdefault((t["phase"], t["command"]), {})
+        need(t["test"] not in tests, "a test is listed twice")
+        tests[t["test"]] = t["outcome"]
+    runs = {(phase, c["command"]): c for phase, all in last.items() for c in all}
+    need(set(listed) <= set(runs), "tests are listed of a command that did not run")
+    if len(set(s.opened["verification_commands"])) < len(s.opened["verification_commands"]): return # which run a test is of is not known
+    for place, tests in listed.items():
+        n, c = [list(tests.values()).count(o) for o in ("pass", "fail", "skip")], runs[place].get("tests")
+        need(c and n[:2] == [c["passed"], c["failed"]] and n[2] <= c["skipped"], f"the tests of {place[1]!r} are not those that are counted")
+    became = {}
+    for command in s.opened["verification_commands"]:
+        before, after = listed.get(("base", command), {}), listed.get(("head", command), {})
+        for t in set(before) | set(after): became.setdefault(t, []).append((before.get(t), after.get(t)))
+    if not became: return
+    ran = ("pass", "fail")
+    for key, ok in (("fail_to_pass", lambda b, a: b != "pass" and a == "pass"), ("pass_to_fail", lambda b, a: b == "pass" and a != "pass"), ("missing", lambda b, a: b and a not in ran)):
+        for t in v[key]: need(any(ok(b, a) for b, a in became.get(t, ())), f"{t!r} does not belong into {key}")
+    named = set(v["fail_to_pass"]) | set(v["pass_to_fail"]) | set(v["missing"])
+    if max(len(v[k]) for k in ("fail_to_pass", "pass_to_fail", "missing")) < 1000:
+        need(v["pass_to_pass"] == sum(("pass", "pass") in b for t, b in became.items() if t not in named), "pass_to_pass is not the number of tests that pass before and after")
+
 def check_signatures(s):
     signed = [n for n in s.files if n == "RECEIPT.json.sig" or n.startswith("attestations/")]
     if signed or s.receipt["signature"]: raise Unchecked(f"this program cannot check signatures: {', '.join(signed) or 'RECEIPT.json'}")
@@ -268,7 +391,7 @@ def check_canonical(s):
     s.opened = s.journal[0]["inputs"]
 
 CHECKS = [("names", check_names), ("manifest", check_manifest), ("canonical", check_canonical), ("journal", check_journal), ("receipt", check_receipt),
-          ("report", check_report), ("run", check_run), ("events", check_events), ("replay", check_replay), ("signatures", check_signatures)]
+          ("report", check_report), ("run", check_run), ("events", check_events), ("replay", check_replay), ("blobs", check_blobs), ("signatures", check_signatures)]
 
 class Session:
     def __init__(self, files): self.files = files

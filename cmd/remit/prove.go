@@ -31,8 +31,9 @@ func (a *app) auditCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "audit PATH", Short: "Check a session directory or a bundle zip offline", Args: cobra.ExactArgs(1), ValidArgsFunction: nil,
 		Long: `Audit checks integrity, portability, manifest, schemas, the journal's hash chain,
-and that every artifact is what the journal gives. It reports every finding with a
-stable code, and what cannot be checked is blocked, never passed.
+that every artifact is what the journal gives and says what the journal says of it,
+and that the patch stays inside the contract. It reports every finding with a stable
+code, and what cannot be checked is blocked, never passed.
 
 PATH is a session directory, a session id, or a zip. The profile is detected: bundle
 for Remit's own, portable for any self-validating zip with a manifest.txt. --checks
@@ -56,7 +57,8 @@ both run in the sandbox over a fresh extraction.`,
 }
 
 func (a *app) audit(cmd *cobra.Command, f *auditFlags, name string) error {
-	opt := bundle.Options{Profile: bundle.Profile(f.profile), Gates: bundleGates(), Run: f.run, Extract: f.extract, LogDir: f.logs}
+	opt := auditOptions()
+	opt.Profile, opt.Run, opt.Extract, opt.LogDir = bundle.Profile(f.profile), f.run, f.extract, f.logs
 	if f.profile != "" && opt.Profile != bundle.ProfileBundle && opt.Profile != bundle.ProfilePortable {
 		return usagef("--profile %q: must be bundle or portable", f.profile)
 	}
@@ -82,6 +84,10 @@ func (a *app) audit(cmd *cobra.Command, f *auditFlags, name string) error {
 			printOne(os.Stderr, err) // the gates that need it are blocked
 		} else {
 			opt.Runner = harness.Runner{Sandbox: driver, Limits: sandbox.DefaultLimits()}
+			if err := a.home.Distrust(driver); err != nil {
+				return err
+			}
+			defer func() { _ = a.home.Distrust(driver) }() // it could be emptied before
 		}
 	}
 	rep, err := bundle.Audit(cmd.Context(), target, opt)
@@ -141,13 +147,10 @@ func (a *app) auditPath(name string) string {
 	return name
 }
 
-// bundleGates are the gates that know what the files of a session mean.
-func bundleGates() []bundle.Gate {
-	var out []bundle.Gate
-	for _, g := range evidence.Gates() {
-		out = append(out, bundle.Gate{Name: g.Name, Check: g.Check})
-	}
-	return out
+// auditOptions bring the gates that know what the files of a session mean.
+func auditOptions() (opt bundle.Options) {
+	opt.Gates, opt.Further = harness.AuditGates()
+	return opt
 }
 
 func writeReport(rep *bundle.Report, name string) (err error) {
@@ -187,6 +190,7 @@ type reproduceFlags struct {
 	toolchains    []string
 	repeat        int
 	log           string
+	fresh         bool // of remit verify
 }
 
 func (f *reproduceFlags) add(cmd *cobra.Command) {
@@ -209,7 +213,7 @@ verification again on a fresh checkout.`,
 			if f.repo == "" {
 				return usagef("say which repository has the baseline: --repo DIR")
 			}
-			return a.reproduce(cmd, f, a.auditPath(args[0]))
+			return a.reproduce(cmd, f, a.auditPath(args[0]), false)
 		},
 	}
 	f.add(cmd)
@@ -221,7 +225,12 @@ func (a *app) verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "verify SESSION|DIR", Short: "Run the verifier on a session again, now", Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
 		Long: `Verify applies the session's patch to a fresh checkout of its baseline and runs the
-verification commands before and after, as the run did. The session is not changed.`,
+verification commands before and after, as the run did. The session is not changed.
+
+A verdict that was made within a day for the same patch, baseline, commands, verifier,
+sandbox and environment is given again without running anything, and says so; --fresh
+makes it anew. What is in that cache comes from this command alone, never from a run.
+Without a sandbox (--sandbox none) nothing is cached.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
 			if err != nil {
@@ -236,14 +245,16 @@ verification commands before and after, as the run did. The session is not chang
 					return usagef("this machine does not know the repository of %s: give --repo DIR", s.ID)
 				}
 			}
-			return a.reproduce(cmd, f, s.Dir)
+			return a.reproduce(cmd, f, s.Dir, true)
 		},
 	}
 	f.add(cmd)
+	cmd.Flags().BoolVar(&f.fresh, "fresh", false, "run the verification even if its verdict is cached")
 	return cmd
 }
 
-func (a *app) reproduce(cmd *cobra.Command, f *reproduceFlags, path string) (err error) {
+// reproduce verifies a session again. cached allows a verdict of the cache.
+func (a *app) reproduce(cmd *cobra.Command, f *reproduceFlags, path string, cached bool) (err error) {
 	files, closeFiles, err := audited(cmd.Context(), path)
 	if err != nil {
 		return err
@@ -263,7 +274,8 @@ func (a *app) reproduce(cmd *cobra.Command, f *reproduceFlags, path string) (err
 		log = file
 	}
 	view := newProgress(os.Stderr, false)
-	out, err := harness.Reproduce(cmd.Context(), harness.Reproduction{Evidence: files, Repo: f.repo, Home: a.home, Sandbox: driver, Repeat: f.repeat, Log: log, Progress: view})
+	out, err := harness.Reproduce(cmd.Context(), harness.Reproduction{Evidence: files, Repo: f.repo, Home: a.home, Sandbox: driver, Repeat: f.repeat, Log: log, Progress: view,
+		Verdicts: cached, Fresh: f.fresh})
 	view.close()
 	if err != nil {
 		return err
@@ -285,6 +297,9 @@ func printReproduced(w io.Writer, out *harness.Reproduced) {
 	if v := out.Verification; v != nil {
 		fmt.Fprintf(w, "  tests     %d fixed, %d kept, %d broken\n", v.Counts.FailToPass, v.Counts.PassToPass, v.Counts.PassToFail)
 	}
+	if out.Cached {
+		fmt.Fprintf(w, "  cached    nothing was run: the verdict is of %s (key %s); --fresh makes it anew\n", out.CachedAt, out.CacheKey)
+	}
 	for _, finding := range out.Findings {
 		fmt.Fprintf(w, "  %s\n", plain(finding.String()))
 	}
@@ -294,7 +309,9 @@ func printReproduced(w io.Writer, out *harness.Reproduced) {
 // that does not is believed.
 func audited(ctx context.Context, path string) (fs.FS, func(), error) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		rep, err := bundle.Audit(ctx, path, bundle.Options{Gates: bundleGates(), Profile: bundle.ProfileBundle})
+		opt := auditOptions()
+		opt.Profile = bundle.ProfileBundle
+		rep, err := bundle.Audit(ctx, path, opt)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -309,7 +326,9 @@ func audited(ctx context.Context, path string) (fs.FS, func(), error) {
 	}
 	remove := func() { _ = os.RemoveAll(dir) } // a temporary directory
 	content := filepath.Join(dir, "content")
-	rep, err := bundle.Audit(ctx, path, bundle.Options{Gates: bundleGates(), Profile: bundle.ProfileBundle, Extract: content})
+	opt := auditOptions()
+	opt.Profile, opt.Extract = bundle.ProfileBundle, content
+	rep, err := bundle.Audit(ctx, path, opt)
 	if err == nil && rep.Status != bundle.Pass {
 		err = auditRefusal(path, rep)
 	}

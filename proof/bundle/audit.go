@@ -58,6 +58,12 @@ func (o Options) validate() error {
 		}
 		seen[g.Name] = true
 	}
+	for _, g := range o.Further {
+		if g.Name == "" || g.Check == nil || seen[g.Name] || slices.Contains(allGates, g.Name) {
+			return fmt.Errorf("further gate %q has the name of another, or no check", g.Name)
+		}
+		seen[g.Name] = true
+	}
 	if o.Extract != "" {
 		return checkEmpty(o.Extract)
 	}

@@ -48,6 +48,9 @@
 //	 9 imports           sanity commands in a fresh workspace
 //	10 tests             test commands in another fresh workspace
 //
+// Gates that need more than the evidence itself, such as the rules of the law,
+// are the caller's ([Options.Further]); they run between 8 and 9.
+//
 // The audit fails closed. A gate is passed, failed, skipped because it does
 // not apply or was not asked for, or blocked: it could not be checked. Any
 // failed gate fails the audit (exit code 2), else any blocked gate blocks it

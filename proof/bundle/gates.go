@@ -143,6 +143,24 @@ func (a *audit) contentGates(ctx context.Context) {
 			a.settle(name, a.opt.Gates[i].Check(ctx, files))
 		}
 	}
+	a.furtherGates(ctx, files)
+}
+
+// furtherGates are those of the caller.
+func (a *audit) furtherGates(ctx context.Context, files *fileSet) {
+	for _, g := range a.opt.Further {
+		switch {
+		case !a.contents.complete:
+			a.leave(g.Name, Blocked, "the entries could not be listed")
+		case a.report.Profile != ProfileBundle:
+			a.leave(g.Name, Skipped, "does not apply to profile "+string(a.report.Profile))
+		default:
+			if files == nil {
+				files = newFileSet(a.contents.files)
+			}
+			a.settle(g.Name, g.Check(ctx, files))
+		}
+	}
 }
 
 // commandGate is 9 or 10. The error is for a machine that does not work.

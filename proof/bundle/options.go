@@ -25,6 +25,9 @@ const (
 // contentGates are the gates that [Options.Gates] supplies.
 var contentGates = []string{GateSchema, GateJournal, GateProjections, GateSignatures}
 
+// allGates are the names that no further gate may have.
+var allGates = append([]string{GateIntegrity, GatePortability, GateManifest, GateHashes, GateImports, GateTests}, contentGates...)
+
 // Options of an audit. The zero value checks what can be checked without help.
 type Options struct {
 	// Profile overrides the detected profile. A downgrade to ProfilePortable
@@ -35,6 +38,10 @@ type Options struct {
 	// know what the files mean. ProfileBundle blocks on each that is missing;
 	// ProfilePortable has none of them.
 	Gates []Gate
+
+	// Further are gates of the caller's own for ProfileBundle, under names of
+	// their own. They run behind gates 5–8, in their order, and count alike.
+	Further []Gate
 
 	// Checks are the import sanity commands of gate 9, Run the test commands
 	// of gate 10. Without commands a gate is skipped.

@@ -50,6 +50,7 @@ func CheckJournal(_ context.Context, files fs.FS) []reason.Finding {
 			add(reason.JournalOrder, i+1, "%s where no run can have one: it is given once, after the end", StepOutcome)
 		}
 	}
+	findings = append(findings, checkTimes(log.Entries)...)
 	var receipt Receipt
 	if err := readDocument(files, ReceiptFile, &receipt); err != nil {
 		return append(findings, documentFinding(ReceiptFile, err))
@@ -75,8 +76,10 @@ func lastCompleted(entries []journal.Entry) int {
 
 // CheckProjections is the audit gate projections: every artifact is what the
 // journal says, byte for byte, every blob has the digest that the journal
-// recorded, nothing else lies in the session, and the journal's own claims
-// (run_id, contract digest, parameter hashes, verdict) are what its facts give.
+// recorded, nothing else lies in the session, the journal's own claims (run_id,
+// contract digest, parameter hashes, verdict) are what its facts give, and the
+// blobs say what the journal says of them: the files of the patch, the runs in
+// test.log, the tests that are counted, the engine's output.
 func CheckProjections(ctx context.Context, files fs.FS) []reason.Finding {
 	log, findings := openJournal(files)
 	if log == nil {
@@ -104,6 +107,9 @@ func CheckProjections(ctx context.Context, files fs.FS) []reason.Finding {
 	}
 	findings = append(findings, r.checkBlobs(ctx, files)...)
 	findings = append(findings, r.checkPatchFiles(files)...)
+	findings = append(findings, r.checkTestLog(files)...)
+	findings = append(findings, r.checkCounts(files)...)
+	findings = append(findings, r.checkOutput()...)
 	return append(findings, r.checkStrangers(files, set)...)
 }
 

@@ -134,6 +134,9 @@ func (r *run) contradictVerification(agree agreeFunc) {
 		}
 		for _, c := range p.Runs {
 			agree(c.Phase == phase, "%s has a run of phase %q", e.Name, c.Phase)
+			agree(!c.Cached || phase == "base", "the patched tree was not run: its result is from the cache")
+			agree(c.Cached == (c.CacheKey != "" && c.CachedAt != "") && c.CachedAt <= e.StartedAt, "a result is from the cache and does not say from which entry, or from a later one")
+			agree(c.Cached == p.Runs[0].Cached && c.CacheKey == p.Runs[0].CacheKey && c.CachedAt == p.Runs[0].CachedAt, "one phase is from two entries of the cache")
 			agree(slices.Contains(r.opened.VerificationCommands, c.Command), "the verifier ran %q, which the run does not name", c.Command)
 		}
 	}

@@ -265,6 +265,13 @@ type CommandRun struct {
 	StderrSHA256 string      `json:"stderr_sha256"`
 	Passed       bool        `json:"passed"`
 	Tests        *TestCounts `json:"tests,omitempty"`
+
+	// Cached says that this is the result of an earlier run of the same
+	// command over the same tree, under the same key; CachedAt is when it was
+	// made. A result without it was made in this run.
+	Cached   bool   `json:"cached,omitempty"`
+	CacheKey string `json:"cache_key,omitempty"`
+	CachedAt string `json:"cached_at,omitempty"`
 }
 
 // VerifyPhase are the outputs of verify.base and verify.head.

@@ -55,7 +55,11 @@ func (r *run) reportMarkdown() []byte {
 			if c.Tests != nil {
 				tests = fmt.Sprintf("%d passed, %d failed, %d skipped", c.Tests.Passed, c.Tests.Failed, c.Tests.Skipped)
 			}
-			fmt.Fprintf(&b, "| %s | %s | %d | %t | %s | %d |\n", c.Phase, strings.ReplaceAll(code(c.Command), "|", `\|`), c.ExitCode, c.Passed, tests, c.DurationMS)
+			phase := c.Phase
+			if c.Cached {
+				phase += ", of " + c.CachedAt + " (cached)"
+			}
+			fmt.Fprintf(&b, "| %s | %s | %d | %t | %s | %d |\n", phase, strings.ReplaceAll(code(c.Command), "|", `\|`), c.ExitCode, c.Passed, tests, c.DurationMS)
 		}
 	}
 	if r.engine != nil && len(r.engine.Caps) > 0 {

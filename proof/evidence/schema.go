@@ -4,13 +4,10 @@ import (
 	"bytes"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
 	"sync"
-
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"remit/proof/canon"
 	"remit/proof/reason"
@@ -52,43 +49,25 @@ const proofSchema = "proof"
 // texts returns the other files that every session has.
 func texts() []string { return []string{ReportMDFile, SummaryFile, PatchFile, TestLogFile} }
 
-// offline refuses to load anything: the embedded schemas are all there is.
-type offline struct{}
-
-func (offline) Load(url string) (any, error) {
-	return nil, fmt.Errorf("%q is not one of the embedded schemas", url)
-}
-
-// schemas compiles the embedded schemas, once. They are part of the program:
-// one that does not compile is a broken invariant.
-var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
-	compiler := jsonschema.NewCompiler()
-	compiler.UseLoader(offline{})
+// schemas makes the rules of the embedded schemas, once. They are part of the
+// program: one that cannot be understood is a broken invariant.
+var schemas = sync.OnceValue(func() map[string]*rule {
 	entries, err := schemaFiles.ReadDir("schemas")
 	if err != nil {
 		panic(fmt.Sprintf("evidence: listing the embedded schemas: %v", err))
 	}
-	names := make([]string, 0, len(entries))
+	rules := make(map[string]*rule, len(entries))
 	for _, e := range entries {
 		raw, err := schemaFiles.ReadFile("schemas/" + e.Name())
 		if err != nil {
 			panic(fmt.Sprintf("evidence: reading schema %s: %v", e.Name(), err))
 		}
-		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-		if err != nil {
-			panic(fmt.Sprintf("evidence: parsing schema %s: %v", e.Name(), err))
-		}
 		name := strings.TrimSuffix(e.Name(), ".v1.json")
-		if err := compiler.AddResource(schemaURN(name), doc); err != nil {
-			panic(fmt.Sprintf("evidence: adding schema %s: %v", e.Name(), err))
+		if rules[name], err = makeRule(raw); err != nil {
+			panic(fmt.Sprintf("evidence: schema %s: %v", e.Name(), err))
 		}
-		names = append(names, name)
 	}
-	compiled := make(map[string]*jsonschema.Schema, len(names))
-	for _, name := range names {
-		compiled[name] = compiler.MustCompile(schemaURN(name))
-	}
-	return compiled
+	return rules
 })
 
 // schemaURN is the $id of a schema.
@@ -109,35 +88,7 @@ func violations(name string, text []byte) []string {
 	if err != nil {
 		return []string{bounded(err.Error())}
 	}
-	err = schemas()[name].Validate(value)
-	if err == nil {
-		return nil
-	}
-	var invalid *jsonschema.ValidationError
-	if !errors.As(err, &invalid) {
-		return []string{bounded(err.Error())}
-	}
-	var out []string
-	leaves(invalid, func(leaf *jsonschema.ValidationError) bool {
-		unit := leaf.BasicOutput()
-		out = append(out, bounded(fmt.Sprintf("at %q: %s", unit.InstanceLocation, unit.Error)))
-		return len(out) < maxViolations
-	})
-	return out
-}
-
-// leaves visits the errors that have no further cause; those above them only
-// say which part of the schema led there.
-func leaves(e *jsonschema.ValidationError, visit func(*jsonschema.ValidationError) bool) bool {
-	if len(e.Causes) == 0 {
-		return visit(e)
-	}
-	for _, cause := range e.Causes {
-		if !leaves(cause, visit) {
-			return false
-		}
-	}
-	return true
+	return schemas()[name].defects(value)
 }
 
 func decodeAny(text []byte) (any, error) {

@@ -3,8 +3,10 @@ package evidence_test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,7 +25,9 @@ type session struct {
 	now time.Time
 	run evidence.RunOpened
 
-	metered bool // the engine asks a model
+	metered bool   // the engine asks a model
+	cached  bool   // the result of the baseline is from the cache
+	log     string // test.log so far
 }
 
 const (
@@ -244,35 +248,62 @@ func (s *session) proof(name string, body any) {
 
 func (s *session) phase(name, phase string, exit int, counts evidence.TestCounts) {
 	s.t.Helper()
+	run := evidence.CommandRun{Phase: phase, Command: "go test ./...", ExitCode: exit, DurationMS: 1200,
+		StdoutSHA256: canon.Digest([]byte(phase)), StderrSHA256: canon.Digest(nil), Passed: exit == 0, Tests: &counts}
+	if s.cached && phase == "base" {
+		run.Cached, run.CacheKey, run.CachedAt = true, canon.Digest([]byte("cache key")), "2026-02-01T11:30:00.000Z"
+		s.log += fmt.Sprintf("=== cached base key=%s made_at=%s\n\n", run.CacheKey, run.CachedAt)
+	}
+	s.log += logOf(run, phase)
 	s.step(name, name, journal.Completed, map[string]any{"commands": s.run.VerificationCommands, "repeats": 1, "tests_rule": "extend"},
-		evidence.VerifyPhase{Runs: []evidence.CommandRun{{Phase: phase, Command: "go test ./...", ExitCode: exit, DurationMS: 1200,
-			StdoutSHA256: canon.Digest([]byte(phase)), StderrSHA256: canon.Digest(nil), Passed: exit == 0, Tests: &counts}},
-			Usage: evidence.ResourceUsage{CPUMillis: 900, PeakMemoryBytes: 64 << 20, WallMillis: 1200}})
+		evidence.VerifyPhase{Runs: []evidence.CommandRun{run}, Usage: evidence.ResourceUsage{CPUMillis: 900, PeakMemoryBytes: 64 << 20, WallMillis: 1200}})
+}
+
+// logOf is the section of test.log that shows a run.
+func logOf(run evidence.CommandRun, stdout string) string {
+	verdict := "fail"
+	if run.Passed {
+		verdict = "pass"
+	}
+	return fmt.Sprintf("=== %[1]s tree=%[1]s repetition=1 command=1/1\ncommand: %[2]s\nran: go test -json ./...\nexit: %[3]d\nduration_ms: %[4]d\n"+
+		"tests: %[5]d passed, %[6]d failed, %[7]d skipped (gotest)\nstdout: %[8]d bytes %[9]s\nstderr: 0 bytes %[10]s\n--- stdout %[8]d\n%[11]s\n--- stderr 0\n\n=== end %[1]s %[12]s\n\n",
+		run.Phase, run.Command, run.ExitCode, run.DurationMS, run.Tests.Passed, run.Tests.Failed, run.Tests.Skipped,
+		len(stdout), run.StdoutSHA256, run.StderrSHA256, stdout, verdict)
 }
 
 // verify runs the scripted tests: the base always fails one of them.
 func (s *session) verify(passes bool) {
 	s.t.Helper()
+	before := map[string]string{"calc.TestAdd": "fail", "calc.TestMul": "pass", "calc.TestNeg": "pass", "calc.TestSub": "pass"}
+	after := map[string]string{"calc.TestAdd": "pass", "calc.TestMul": "pass", "calc.TestNeg": "pass", "calc.TestSub": "pass"}
 	s.phase(evidence.StepVerifyBase, "base", 1, evidence.TestCounts{Passed: 3, Failed: 1})
 	out := evidence.VerificationCompleted{Status: evidence.StatusPass, TestsRule: "extend", Delta: 1, Confidence: 100, Repeats: 1,
 		FailToPass: []string{"calc.TestAdd"}, PassToPass: 3,
 		Verifier: evidence.VerifierIdentity{Name: "remit-verify", Version: "1", SHA256: canon.Digest([]byte("verifier"))}}
 	status := journal.Completed
-	log := "$ go test ./... (base)\nFAIL\n$ go test ./... (head)\nok\n"
 	if passes {
 		s.phase(evidence.StepVerifyHead, "head", 0, evidence.TestCounts{Passed: 4})
 	} else {
 		s.phase(evidence.StepVerifyHead, "head", 1, evidence.TestCounts{Passed: 2, Failed: 2})
+		after["calc.TestAdd"], after["calc.TestSub"] = "fail", "fail"
 		out.Status, out.Delta, out.Confidence, out.FailToPass, out.PassToPass = evidence.StatusFail, -1, 0, nil, 2
 		out.PassToFail = []string{"calc.TestSub"}
 		out.Blockers = []evidence.Blocker{{Code: reason.VerificationFailed, Message: "1 test that passed before fails: calc.TestSub", Evidence: evidence.TestLogFile}}
 		status = journal.Failed
-		log = "$ go test ./... (base)\nFAIL\n$ go test ./... (head)\nFAIL\n"
 	}
-	s.blob(evidence.TestLogFile, log)
-	result, err := canon.Marshal(evidence.TestResult{Phase: "head", Command: "go test ./...", Test: "calc.TestAdd", Outcome: "pass"})
-	s.must(err)
-	s.blob(evidence.TestResultsFile, string(result)+"\n")
+	s.blob(evidence.TestLogFile, s.log)
+	var results string
+	for _, phase := range []struct {
+		name  string
+		tests map[string]string
+	}{{"base", before}, {"head", after}} {
+		for _, test := range slices.Sorted(maps.Keys(phase.tests)) {
+			line, err := canon.Marshal(evidence.TestResult{Phase: phase.name, Command: "go test ./...", Test: test, Outcome: phase.tests[test]})
+			s.must(err)
+			results += string(line) + "\n"
+		}
+	}
+	s.blob(evidence.TestResultsFile, results)
 	s.note(evidence.StepVerification, evidence.PlanVerify, status, nil, out)
 }
 
@@ -336,6 +367,7 @@ var cases = map[string]func(s *session){
 	"blocked":     blocked,
 	"approved":    approved,
 	"accepted":    func(s *session) { passing(s); s.outcome("accepted", "reviewed by hand") },
+	"cached":      func(s *session) { s.cached = true; passing(s) },
 	"interrupted": func(s *session) { s.open(false); s.eligible(); s.plan(); s.workspace() },
 	"resumed":     resumed,
 }

@@ -94,6 +94,9 @@ func (r *run) summaryVerification(b *strings.Builder, rc *Receipt) {
 	if v := r.verification; v != nil && !none {
 		fmt.Fprintf(b, "\nFailing before minus failing after: %d. Fixed: %s. Newly failing: %s.\n",
 			rc.Verification.VerificationDelta, names(v.FailToPass), names(v.PassToFail))
+		if base := r.phase("base"); base != nil && base.Runs[0].Cached {
+			fmt.Fprintf(b, "\nThe baseline was not run again: its result is that of %s, from the verdict cache.\n", base.Runs[0].CachedAt)
+		}
 	}
 }
 

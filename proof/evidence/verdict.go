@@ -46,11 +46,25 @@ func Verdict(entries []journal.Entry) (RunCompleted, error) {
 
 func (r *run) verdict() RunCompleted {
 	blockers := append([]Blocker{}, r.blockers...)
+	var unproved []Blocker
 	if len(blockers) == 0 {
-		blockers = append(blockers, r.unproved()...)
+		unproved = r.unproved()
+	}
+	// A run that looked at its source again came to its end: what is missing
+	// before that was left out, and is no interruption.
+	closed := r.source != nil
+	for _, b := range unproved {
+		if !closed || !followsFromMissing(b.Code) {
+			blockers = append(blockers, b)
+		}
 	}
 	for _, missing := range missingEvents(r) {
 		blockers = append(blockers, Blocker{reason.MissingRequiredEvent, missing, EventsFile})
+	}
+	for _, b := range unproved {
+		if closed && followsFromMissing(b.Code) {
+			blockers = append(blockers, b)
+		}
 	}
 	v := RunCompleted{Status: StatusPass, Blockers: blockers}
 	if len(blockers) > 0 {
@@ -60,6 +74,12 @@ func (r *run) verdict() RunCompleted {
 		v.FailureReason = &text
 	}
 	return v
+}
+
+// followsFromMissing tells the unproved facts that a missing event explains:
+// without the event there is no such fact. The event is then the root cause.
+func followsFromMissing(code reason.Code) bool {
+	return code == reason.Interrupted || code == reason.VerificationFailed
 }
 
 // unproved names the facts that a pass needs and the journal lacks.

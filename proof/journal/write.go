@@ -129,9 +129,11 @@ func (w *Writer) prepare(e *Entry) error {
 // write puts w.line into the file. os.File.Write makes one write(2) of it and
 // goes on only if the kernel took less than all.
 func (w *Writer) write() error {
+	crash(beforeAppend, w.chain.next, w.file, w.line)
 	n, err := w.file.Write(w.line)
 	if err == nil {
 		w.size += int64(len(w.line))
+		crash(afterAppend, w.chain.next, w.file, nil)
 		return nil
 	}
 	w.failed = fmt.Errorf("append to journal %q: %w", w.path, err)
@@ -177,7 +179,7 @@ func (w *Writer) flush(wanted int64) error {
 		return nil
 	}
 	w.mu.Lock()
-	failed, covered := w.failed, w.size
+	failed, covered, entries := w.failed, w.size, w.chain.next
 	w.mu.Unlock()
 	if failed != nil {
 		return failed
@@ -189,6 +191,7 @@ func (w *Writer) flush(wanted int64) error {
 		return w.failed
 	}
 	w.synced = covered
+	crash(afterSync, entries-1, w.file, nil)
 	return nil
 }
 

@@ -51,6 +51,7 @@ const (
 	SourceRepositoryMutated Code = "source_repository_mutated"
 	OutputLimit             Code = "output_limit"
 	ResourceLimit           Code = "resource_limit"
+	ChangeTooLarge          Code = "change_too_large"
 	SandboxUnavailable      Code = "sandbox_unavailable"
 )
 
@@ -130,6 +131,11 @@ const (
 	JournalUnfinished   Code = "journal_unfinished"
 	ProjectionMismatch  Code = "projection_mismatch"
 	ReplayInvalid       Code = "replay_invalid"
+	EnvelopeMismatch    Code = "envelope_mismatch"
+	TestLogMismatch     Code = "test_log_mismatch"
+	TestCountMismatch   Code = "test_count_mismatch"
+	OutputMismatch      Code = "output_mismatch"
+	TimeImplausible     Code = "time_implausible"
 	SignatureInvalid    Code = "signature_invalid"
 	SignatureUnchecked  Code = "signature_unchecked"
 	ImportCheckFailed   Code = "import_check_failed"

@@ -3,10 +3,13 @@ package verify
 import (
 	"bytes"
 	"context"
+	"flag"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
+	"remit/fixtures/tally"
 	"remit/proof/reason"
 	"remit/work/sandbox"
 )
@@ -127,28 +130,59 @@ var pytestCheats = []cheat{
 	{name: "exits 0 at import", patch: files{"calc.py": "import os\nos._exit(0)\n"}, want: reason.VerifierTampering},
 }
 
+// corpus is the corpus by language and test runner.
+var corpus = []struct {
+	name    string
+	project project
+	cheats  []cheat
+	needs   string
+}{
+	{"go", goProject, goCheats, "go version"},
+	{"unittest", pyProject, pyCheats, "python3 --version"},
+	{"pytest", pytestProject, pytestCheats, "python3 -m pytest --version"},
+}
+
+// cheatTable has a row for every cheat of the corpus.
+func cheatTable() *tally.Table {
+	table := &tally.Table{Name: "cheat corpus"}
+	for _, lang := range corpus {
+		for _, c := range lang.cheats {
+			table.Rows = append(table.Rows, lang.name+": "+c.name)
+		}
+	}
+	return table
+}
+
 func TestCheatCorpus(t *testing.T) {
 	t.Parallel()
-	for _, lang := range []struct {
-		name    string
-		project project
-		cheats  []cheat
-		needs   string
-	}{
-		{"go", goProject, goCheats, "go version"},
-		{"unittest", pyProject, pyCheats, "python3 --version"},
-		{"pytest", pytestProject, pytestCheats, "python3 -m pytest --version"},
-	} {
+	table := cheatTable()
+	t.Cleanup(func() {
+		if missing := table.Missing(); len(missing) > 0 && !t.Failed() && flag.Lookup("test.run").Value.String() == "" {
+			t.Errorf("not tried: %q", missing)
+		}
+	})
+	for _, lang := range corpus {
 		t.Run(lang.name, func(t *testing.T) {
 			t.Parallel()
-			sb := realSandbox(t)
+			var lacking string
 			dir := lang.project.base.write(t)
-			needs(t, sb, dir, lang.needs)
+			sb, err := openDriver()
+			switch {
+			case testing.Short():
+				lacking = "runs real test suites"
+			case err != nil:
+				lacking = fmt.Sprintf("NO SANDBOX ON THIS HOST: %v", err)
+			default:
+				lacking = lacks(t, sb, dir, lang.needs)
+			}
 			plan := Plan{Lower: dir, Commands: lang.project.commands, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
 			base := sync.OnceValues(func() (*PhaseResult, error) { return Base(context.Background(), sb, plan) })
 
 			t.Run("honest", func(t *testing.T) {
 				t.Parallel()
+				if lacking != "" {
+					t.Skip(lacking)
+				}
 				v, _, log := judgeCheat(t, sb, plan, base, lang.project.honest)
 				if v.Status != StatusPass || v.Confidence != 100 || v.Delta != 1 || v.Counts.FailToPass != 1 || v.Counts.PassToPass != 1 {
 					t.Errorf("%s%+v\n%s", explain(v), v, log)
@@ -157,6 +191,9 @@ func TestCheatCorpus(t *testing.T) {
 			for name, patch := range lang.project.others {
 				t.Run("honest "+name, func(t *testing.T) {
 					t.Parallel()
+					if lacking != "" {
+						t.Skip(lacking)
+					}
 					v, _, log := judgeCheat(t, sb, plan, base, patch)
 					if v.Status != StatusPass || v.Counts.FailToPass != 1 || v.Counts.Added == 0 {
 						t.Errorf("%s%+v\n%s", explain(v), v, log)
@@ -166,17 +203,24 @@ func TestCheatCorpus(t *testing.T) {
 			for _, c := range lang.cheats {
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
+					row := table.Row(t, lang.name+": "+c.name)
+					if lacking != "" {
+						row.Skip(lacking)
+					}
 					p := plan
 					p.Tests = c.rule
 					if c.want == reason.Timeout {
 						p.Limits.Wall = 2 * time.Second
 					}
 					v, head, log := judgeCheat(t, sb, p, base, c.patch)
-					if v.Status == StatusPass || v.Findings[0].Code != c.want || v.Confidence != 0 {
-						t.Errorf("want %s, got %s%s", c.want, explain(v), log)
-					}
+					held := v.Status != StatusPass && len(v.Findings) > 0 && v.Findings[0].Code == c.want && v.Confidence == 0
+					row.Check(held, "want %s, got %s%s", c.want, explain(v), log)
 					// The cheat works: without the verifier it would have passed.
-					if fooled := head.Commands[0].ExitCode == 0; fooled == c.loud {
+					fooled := head.Commands[0].ExitCode == 0
+					if fooled {
+						row.Add("exit 0", 1)
+					}
+					if fooled == c.loud {
 						t.Errorf("exit status %d\n%s", head.Commands[0].ExitCode, log)
 					}
 				})
@@ -203,12 +247,21 @@ func judgeCheat(t *testing.T, sb Sandbox, p Plan, base func() (*PhaseResult, err
 // needs skips when the sandbox has no such tool.
 func needs(t *testing.T, sb Sandbox, dir, command string) {
 	t.Helper()
+	if lacking := lacks(t, sb, dir, command); lacking != "" {
+		t.Skip(lacking)
+	}
+}
+
+// lacks says what the sandbox has not got for a language, "" if nothing.
+func lacks(t *testing.T, sb Sandbox, dir, command string) string {
+	t.Helper()
 	var out bytes.Buffer
 	r, err := sb.Run(t.Context(), sandbox.Spec{Lower: dir, Commands: []sandbox.Command{{Argv: []string{"sh", "-c", command}, Stdout: &out, Stderr: &out}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Commands) != 1 || r.Commands[0].ExitCode != 0 {
-		t.Skipf("NOT RUN: %q fails in the sandbox: %s", command, out.String())
+		return fmt.Sprintf("NOT RUN: %q fails in the sandbox: %s", command, bytes.TrimSpace(out.Bytes()))
 	}
+	return ""
 }

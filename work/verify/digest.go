@@ -15,7 +15,7 @@ import (
 // list complete.
 //
 //go:embed classify.go config.go control.go digest.go judge.go judge_control.go judge_run.go log.go overlay.go paths.go phase.go plant.go
-//go:embed result.go rewrite.go run.go stream.go transitions.go verify.go
+//go:embed record.go result.go rewrite.go run.go stream.go transitions.go verify.go
 //go:embed results/augment.go results/detect.go results/gotest.go results/gotext.go results/junit.go results/lines.go
 //go:embed results/pytest.go results/results.go results/tap.go results/unittest.go results/words.go
 var source embed.FS

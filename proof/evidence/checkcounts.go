@@ -1,0 +1,198 @@
+package evidence
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"remit/proof/reason"
+)
+
+// The numbers of a report are claims about tests that are listed one by one in
+// test-results.jsonl. Where they are, everything that a reader would conclude
+// from the numbers is counted again.
+
+// maxNamedTests is where the lists of a verdict are cut.
+const maxNamedTests = 1000
+
+// testOutcomes are the outcomes of one command by test.
+type testOutcomes map[string]string
+
+// checkCounts counts the tests again.
+func (r *run) checkCounts(files fs.FS) []reason.Finding {
+	if r.verification == nil || r.redacted() {
+		return nil
+	}
+	var out []reason.Finding
+	agree := func(path string) agreeFunc {
+		return func(ok bool, format string, args ...any) {
+			if !ok && len(out) < maxFileFindings {
+				out = append(out, reason.Finding{Code: reason.TestCountMismatch, Path: path, Detail: fmt.Sprintf(format, args...)})
+			}
+		}
+	}
+	r.countDelta(agree(JournalFile))
+	listed, err := readResults(files)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return out
+	case err != nil:
+		return append(out, documentFinding(TestResultsFile, err))
+	}
+	for place := range listed {
+		phase := r.phase(place[0])
+		known := phase != nil && slices.ContainsFunc(phase.Runs, func(c CommandRun) bool { return c.Command == place[1] })
+		agree(TestResultsFile)(known, "lists tests of %q in phase %q, which the journal does not have", place[1], place[0])
+	}
+	for _, phase := range []*VerifyPhase{r.phase("base"), r.phase("head")} {
+		if phase == nil {
+			continue
+		}
+		for _, c := range phase.Runs {
+			if tests := listed[[2]string{c.Phase, c.Command}]; tests != nil && !r.commandTwice(c.Command) {
+				countRun(tests, c, agree(TestResultsFile))
+			}
+		}
+	}
+	r.countTransitions(listed, agree(TestResultsFile))
+	return out
+}
+
+// commandTwice reports whether two runs of a phase have the command: their
+// tests cannot be told apart in the list.
+func (r *run) commandTwice(command string) bool {
+	n := 0
+	for _, c := range r.opened.VerificationCommands {
+		if c == command {
+			n++
+		}
+	}
+	return n > 1
+}
+
+// countRun holds the counts of one command against its tests. A skipped test
+// need not be listed.
+func countRun(tests testOutcomes, c CommandRun, agree agreeFunc) {
+	var n TestCounts
+	for _, outcome := range tests {
+		switch outcome {
+		case "pass":
+			n.Passed++
+		case "fail":
+			n.Failed++
+		default:
+			n.Skipped++
+		}
+	}
+	agree(c.Tests != nil && n.Passed == c.Tests.Passed && n.Failed == c.Tests.Failed && n.Skipped <= c.Tests.Skipped,
+		"lists %d passed, %d failed and %d skipped tests of %q in phase %s, which is not what the journal counts", n.Passed, n.Failed, n.Skipped, c.Command, c.Phase)
+}
+
+// countDelta computes verification_delta again.
+func (r *run) countDelta(agree agreeFunc) {
+	base, head := r.phase("base"), r.phase("head")
+	if base == nil || head == nil {
+		return
+	}
+	tests, commands, known := 0, 0, false
+	for i := range min(len(base.Runs), len(head.Runs)) {
+		b, h := &base.Runs[i], &head.Runs[i]
+		if b.Tests != nil && h.Tests != nil {
+			known = true
+			tests += b.Tests.Failed - h.Tests.Failed
+		}
+		commands += failedRun(b) - failedRun(h)
+	}
+	switch {
+	case known:
+		agree(r.verification.Delta == tests, "verification_delta is %d, the failing tests give %d", r.verification.Delta, tests)
+	case r.verification.Status == StatusPass:
+		// A command that ran into a limit counts as failed whatever its exit
+		// code; there is none in a pass.
+		agree(r.verification.Delta == commands, "verification_delta is %d, the failing commands give %d", r.verification.Delta, commands)
+	}
+}
+
+func failedRun(c *CommandRun) int {
+	if c.ExitCode != 0 {
+		return 1
+	}
+	return 0
+}
+
+// countTransitions holds what the verdict says of single tests against what
+// became of them.
+func (r *run) countTransitions(listed map[[2]string]testOutcomes, agree agreeFunc) {
+	v := r.verification
+	became := map[string][][2]string{} // test: before and after, for each command
+	for _, command := range r.opened.VerificationCommands {
+		before, after := listed[[2]string{"base", command}], listed[[2]string{"head", command}]
+		if r.commandTwice(command) || r.phase("base") == nil || r.phase("head") == nil {
+			return
+		}
+		for test, outcome := range before {
+			became[test] = append(became[test], [2]string{outcome, after[test]})
+		}
+		for test, outcome := range after {
+			if _, known := before[test]; !known {
+				became[test] = append(became[test], [2]string{"", outcome})
+			}
+		}
+	}
+	if len(became) == 0 {
+		return
+	}
+	some := func(tests []string, what string, ok func(before, after string) bool) map[string]bool {
+		named := map[string]bool{}
+		for _, test := range tests {
+			named[test] = true
+			agree(slices.ContainsFunc(became[test], func(b [2]string) bool { return ok(b[0], b[1]) }), "does not show that %q is %s", test, what)
+		}
+		return named
+	}
+	fixed := some(v.FailToPass, "fixed", func(before, after string) bool { return before != "pass" && after == "pass" })
+	broken := some(v.PassToFail, "broken", func(before, after string) bool { return before == "pass" && after != "pass" })
+	missing := some(v.Missing, "missing", func(before, after string) bool { return before != "" && after != "pass" && after != "fail" })
+	if max(len(fixed), len(broken), len(missing)) >= maxNamedTests {
+		return // the lists may be cut
+	}
+	kept := 0
+	for test, all := range became {
+		if !fixed[test] && !broken[test] && !missing[test] && slices.Contains(all, [2]string{"pass", "pass"}) {
+			kept++
+		}
+	}
+	agree(kept == v.PassToPass, "shows %d tests that pass before and after, the journal says %d", kept, v.PassToPass)
+}
+
+// readResults reads test-results.jsonl by phase and command.
+func readResults(files fs.FS) (map[[2]string]testOutcomes, error) {
+	f, err := files.Open(TestResultsFile)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	out := map[[2]string]testOutcomes{}
+	var bad error
+	n := 0
+	err = eachLine(f, func(line []byte) bool {
+		var t TestResult
+		if n++; json.Unmarshal(line, &t) != nil {
+			bad = reason.Errorf(reason.SchemaInvalid, "line %d is not a test result", n)
+			return false
+		}
+		place := [2]string{t.Phase, t.Command}
+		if out[place] == nil {
+			out[place] = testOutcomes{}
+		}
+		if _, twice := out[place][t.Test]; twice {
+			bad = reason.Errorf(reason.TestCountMismatch, "line %d lists a test again", n)
+			return false
+		}
+		out[place][t.Test] = t.Outcome
+		return true
+	})
+	return out, errors.Join(bad, err)
+}
