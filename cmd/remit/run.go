@@ -34,6 +34,7 @@ type runFlags struct {
 	approve, allowDirty      bool
 	repeat, wall             int
 	noDiffOK, requireApprove bool
+	noVerdictCache           bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -74,6 +75,7 @@ files are lent to the sandbox read-only.`,
 	fl.BoolVar(&f.approve, "approve", false, "approve this contract as the operator at this terminal")
 	fl.BoolVar(&f.requireApprove, "require-approval", false, "block unless the contract is approved")
 	fl.BoolVar(&f.allowDirty, "allow-dirty", false, "run although tracked files differ from HEAD; the run does not see those changes")
+	fl.BoolVar(&f.noVerdictCache, "no-verdict-cache", false, "run the verification of the baseline even if its result is cached")
 	fl.BoolVar(&f.noDiffOK, "allow-no-diff", false, "a run that changes nothing can pass")
 	fl.IntVar(&f.repeat, "repeat", 1, "how often the verifier repeats the commands, to find flaky tests")
 	fl.IntVar(&f.wall, "wall", 0, "wall clock limit in seconds for the engine and for each verification phase")
@@ -107,7 +109,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		return err
 	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, Build: build()}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build()}
 	if f.approve {
 		req.Approver = operator()
 	}
@@ -238,10 +240,30 @@ func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {
 			if patch, err = filepath.Abs(patch); err != nil {
 				return nil, "", err
 			}
+			// Told now: the engine's own refusal would come when a run has begun.
+			if err := readable(patch); err != nil {
+				return nil, "", usagef("--fake-patch: %w", err)
+			}
 		}
 		return &fake.Engine{Patch: patch, Binary: self}, name, nil
 	}
 	return nil, "", reason.Errorf(reason.EngineUnknown, "no engine %q", name).WithHint("engines: command, fake")
+}
+
+// readable says why a file cannot be read. Nothing but a regular file is opened.
+func readable(name string) error {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%q is not a regular file", name)
+	}
+	if err != nil {
+		return err
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // report prints what came of the run and returns its exit code.

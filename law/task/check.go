@@ -226,6 +226,8 @@ func checkNumbers(r *report, c *Contract) {
 	number("limits.pids", &c.Limits.Pids, 0, maxInteger)
 	number("limits.disk_mb", &c.Limits.DiskMB, 0, maxInteger)
 	number("limits.output_bytes", &c.Limits.OutputBytes, 0, maxInteger)
+	number("limits.changed_paths", &c.Limits.ChangedPaths, 0, MaxChangedPaths)
+	number("limits.patch_mb", &c.Limits.PatchMB, 0, MaxPatchMB)
 }
 
 // checkLength reports whether the entries of a list are worth looking at.

@@ -127,6 +127,31 @@ type Limits struct {
 	Pids        int64 `json:"pids"`
 	DiskMB      int64 `json:"disk_mb"`
 	OutputBytes int64 `json:"output_bytes"`
+	// What the host has to do for a change grows with the change, so its size
+	// has a cap that a contract can only lower. They came later than the rest:
+	// a contract that states neither keeps its digest.
+	ChangedPaths int64 `json:"changed_paths,omitempty"`
+	PatchMB      int64 `json:"patch_mb,omitempty"`
+}
+
+// The largest change that a run takes from an engine: paths that differ from
+// the baseline, and MiB in changed files or in the patch. More is no patch that
+// anybody reviews, and the work of the host grows faster than its size.
+const (
+	MaxChangedPaths = 20_000
+	MaxPatchMB      = 128
+)
+
+// ChangeCap is the largest change that the limits allow.
+func (l Limits) ChangeCap() (paths int, bytes int64) {
+	paths, mb := MaxChangedPaths, int64(MaxPatchMB)
+	if l.ChangedPaths > 0 {
+		paths = int(min(l.ChangedPaths, MaxChangedPaths))
+	}
+	if l.PatchMB > 0 {
+		mb = min(l.PatchMB, MaxPatchMB)
+	}
+	return paths, mb << 20
 }
 
 // defaultForbiddenActions are what no agent does by itself. In the sandbox

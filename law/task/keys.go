@@ -62,6 +62,8 @@ func limitKeys(l *Limits) []key {
 		{"pids", integer(&l.Pids)},
 		{"disk_mb", integer(&l.DiskMB)},
 		{"output_bytes", integer(&l.OutputBytes)},
+		{"changed_paths", integer(&l.ChangedPaths)},
+		{"patch_mb", integer(&l.PatchMB)},
 	}
 }
 

@@ -140,8 +140,8 @@ func (p *Policy) contract() *Contract {
 }
 
 // Apply holds a contract from a task file against the policy: its forbidden
-// and protected paths, forbidden actions, approval, stricter tests rule and
-// lower budget are added; a wider mutation mode is an error. The policy never
+// and protected paths, forbidden actions, approval, stricter tests rule,
+// lower budget and lower cap on the change are added; a wider mutation mode is an error. The policy never
 // gives such a contract more.
 func (p *Policy) Apply(c *Contract) (*Contract, error) {
 	out := c.clone()
@@ -170,6 +170,8 @@ func (p *Policy) Apply(c *Contract) (*Contract, error) {
 		MaxTokens:         lower(out.Budget.MaxTokens, p.Budget.MaxTokens),
 		WallSeconds:       lower(out.Budget.WallSeconds, p.Budget.WallSeconds),
 	}
+	out.Limits.ChangedPaths = lowerStated(out.Limits.ChangedPaths, p.Limits.ChangedPaths)
+	out.Limits.PatchMB = lowerStated(out.Limits.PatchMB, p.Limits.PatchMB)
 	setIf(&out.PolicyBundleID, p.PolicyBundleID)
 	return out, out.Validate()
 }
@@ -242,6 +244,14 @@ func lower(a, b *int64) *int64 {
 		return a
 	}
 	return b
+}
+
+// lowerStated is lower for limits where 0 stands for none stated.
+func lowerStated(a, b int64) int64 {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
 }
 
 // looser reports whether a leaves the agent more freedom than b.

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"remit/proof/reason"
 )
@@ -32,43 +33,47 @@ type Batch struct {
 	in     io.WriteCloser
 	out    *bufio.Reader
 	stderr *head
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 	ctx    context.Context
+	dir    Dir // for its limit
 	once   sync.Once
 }
 
 // Batch starts a process that reads objects until Close or the end of ctx.
 func (d Dir) Batch(ctx context.Context) (*Batch, error) {
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	cmd, err := d.command(ctx, []string{"cat-file", "--batch"})
 	if err != nil {
-		cancel()
+		cancel(err)
 		return nil, err
 	}
-	b := &Batch{format: d.Format, cmd: cmd, stderr: &head{max: maxStderr}, cancel: cancel, ctx: ctx}
+	b := &Batch{format: d.Format, dir: d, cmd: cmd, stderr: &head{max: maxStderr}, cancel: cancel, ctx: ctx}
 	cmd.Stderr = b.stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
-		cancel()
+		cancel(err)
 		return nil, fmt.Errorf("git cat-file: %w", err)
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		cancel()
+		cancel(err)
 		return nil, fmt.Errorf("git cat-file: %w", err)
 	}
 	if err := cmd.Start(); err != nil {
-		cancel()
+		cancel(err)
 		return nil, fmt.Errorf("git cat-file: %w", err)
 	}
 	b.in, b.out = in, bufio.NewReaderSize(out, 256<<10)
 	return b, nil
 }
 
+// Bound sets the limit of the rounds to come, see [Dir].
+func (b *Batch) Bound(limit time.Duration) { b.dir.Limit = limit }
+
 // Close ends the process.
 func (b *Batch) Close() {
 	b.once.Do(func() {
-		b.cancel()
+		b.cancel(nil)
 		b.in.Close()
 		_ = b.cmd.Wait() // killed: its exit says nothing
 	})
@@ -83,6 +88,10 @@ func (b *Batch) Each(ids []string, visit func(Object, io.Reader) error) error {
 		if !b.format.IsID(id) {
 			return fmt.Errorf("git cat-file: %q is not an object id", id)
 		}
+	}
+	if b.dir.Limit > 0 {
+		late := time.AfterFunc(b.dir.Limit, func() { b.cancel(b.dir.tooLong("cat-file")) })
+		defer late.Stop()
 	}
 	asked := make(chan struct{})
 	go func() { // answers must be read while questions are still being written

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // Dir says where git works. Nothing is discovered: what is not named here is not seen.
@@ -15,6 +16,13 @@ type Dir struct {
 	Index      string   // the index file; "" is Path/index
 	WorkTree   string   // only CheckIgnore looks at one
 	Volatile   bool     // it is thrown away soon: nothing is forced to disk
+	// Limit is how long one process, or one round of questions to a Batch, may
+	// take; 0 is as long as the context allows. Beyond it the call ends with
+	// reason timeout: git's work on a hostile tree or patch can grow faster than
+	// its size.
+	Limit time.Duration
+
+	program string // in place of the git that Find found; only tests set it
 }
 
 // ObjectsDir returns the directory that objects are written to.

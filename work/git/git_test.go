@@ -187,7 +187,7 @@ func TestOutputAndErrorsAreBounded(t *testing.T) {
 	d := newDir(t, SHA1)
 	full := errors.New("disk full")
 	made := commit(t, d, "", map[string]string{"a": strings.Repeat("line\n", 100_000)})
-	if err := d.DiffPatch(t.Context(), SHA1.EmptyTree(), made.Tree, failing{full}); !errors.Is(err, full) {
+	if _, err := d.Diff(t.Context(), SHA1.EmptyTree(), made.Tree, 10, failing{full}); !errors.Is(err, full) {
 		t.Error(err)
 	}
 	if got := printable("a\x1b[31m\n" + strings.Repeat("é", 500)); len(got) > excerpt+10 || strings.ContainsAny(got, "\x1b\n") {
@@ -286,20 +286,142 @@ func TestValidRefAgreesWithGit(t *testing.T) {
 	}
 }
 
+// splitDiff writes an answer of diff-tree in pieces.
+func splitDiff(b []byte, size int) ([]DiffEntry, string, error) {
+	var patch strings.Builder
+	s := &diffSplitter{most: 1000, patch: &patch}
+	for piece := range slices.Chunk(b, max(1, size)) {
+		if _, err := s.Write(piece); err != nil {
+			return nil, "", err
+		}
+	}
+	return s.entries, patch.String(), s.end()
+}
+
+// TestDiffInOneProcess: the list and the patch are what two calls of git give,
+// odd names included, and a difference of too many paths is refused before
+// anything of the patch is written.
+func TestDiffInOneProcess(t *testing.T) {
+	t.Parallel()
+	d := newDir(t, SHA1)
+	before := commit(t, d, "", map[string]string{"a": "1\n", "bin": "x\x00y", "gone": "g", "d/na\nme\"\xc3\xa9\xff": "q"})
+	after := commit(t, d, "", map[string]string{"a": "2\n", "bin": "x\x00z", "new": "n\n", "d/na\nme\"\xc3\xa9\xff": "r"})
+	var patch, want bytes.Buffer
+	began := Started()
+	entries, err := d.Diff(t.Context(), before.Tree, after.Tree, 5, &patch)
+	if err != nil || len(entries) != 5 || began == Started() {
+		t.Fatal(entries, err)
+	}
+	args := append(slices.Clone(diffFlags), "-p", "--binary", "--unified=3", "--src-prefix=a/", "--dst-prefix=b/", before.Tree, after.Tree)
+	if err := d.run(t.Context(), call{args: args, stdout: &want}); err != nil || patch.String() != want.String() {
+		t.Errorf("%v\n%s\n%s", err, &patch, &want)
+	}
+	listed, err := d.Diff(t.Context(), before.Tree, after.Tree, 5, nil)
+	if err != nil || !slices.Equal(listed, entries) {
+		t.Errorf("%+v, %v", listed, err)
+	}
+	patch.Reset()
+	if _, err := d.Diff(t.Context(), before.Tree, after.Tree, 4, &patch); reason.CodeOf(err) != reason.ChangeTooLarge || patch.Len() > 0 {
+		t.Errorf("%v, %d bytes", err, patch.Len())
+	}
+	if same, err := d.Diff(t.Context(), after.Tree, after.Tree, 5, &patch); err != nil || len(same) > 0 || patch.Len() > 0 {
+		t.Errorf("%+v, %v", same, err)
+	}
+}
+
 func FuzzParseDiff(f *testing.F) {
 	f.Add([]byte(":100644 100644 e69de29 e69de29 M\x00a\x00" + "1\t2\ta\x00"))
+	f.Add([]byte(":100644 100644 e69de29 e69de29 M\x00a\x00" + "1\t2\ta\x00\x00diff --git a/a b/a\n"))
 	f.Add([]byte(":000000 100644 0 1 A\x00b\x00" + "-\t-\tb\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		entries, err := parseDiff(b)
+		entries, patch, err := splitDiff(b, len(b))
 		for _, e := range entries {
 			if err == nil && (e.Path == "" || e.Binary && e.Added != 0) {
 				t.Errorf("%+v", e)
 			}
 		}
+		bytewise, patch1, err1 := splitDiff(b, 1)
+		if (err == nil) != (err1 == nil) || err == nil && (patch != patch1 || !slices.Equal(entries, bytewise)) {
+			t.Errorf("whole: %+v, %q, %v; byte by byte: %+v, %q, %v", entries, patch, err, bytewise, patch1, err1)
+		}
 	})
 }
 
-func FuzzParseStage(f *testing.F) {
-	f.Add([]byte("100644 e69de29 0\ta\x00"))
-	f.Fuzz(func(t *testing.T, b []byte) { _, _ = parseStage(b) })
+func FuzzOpenBlob(f *testing.F) {
+	f.Add([]byte("x\x9c"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		d := newDir(t, SHA1)
+		id := SHA1.Sum("blob", []byte("hello"))
+		if err := os.MkdirAll(filepath.Dir(d.loosePath(id)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(d.loosePath(id), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, r, err := d.OpenBlob(id)
+		if err != nil {
+			return
+		}
+		defer r.Close()
+		if text, err := io.ReadAll(io.LimitReader(r, 1<<20)); err == nil && len(text) < 1<<20 && string(text) != "hello" {
+			t.Errorf("%q passes for hello", text)
+		}
+	})
+}
+
+// TestLooseFilesAreGits: what is written without git is what git reads, and the
+// other way round; what is not what it promises is refused.
+func TestLooseFilesAreGits(t *testing.T) {
+	t.Parallel()
+	for _, format := range []Format{SHA1, SHA256} {
+		d := newDir(t, format)
+		var entries []IndexEntry
+		for i, content := range []string{"", "x\n", strings.Repeat("long\x00", 100_000)} {
+			id := format.Sum("blob", []byte(content))
+			if err := d.WriteBlob(id, int64(len(content)), strings.NewReader(content)); err != nil {
+				t.Fatal(err)
+			}
+			b, err := d.Batch(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if kind, got, err := b.Read(id, 1<<20); err != nil || kind != "blob" || string(got) != content {
+				t.Errorf("%s: %s of %d bytes, %v", format, kind, len(got), err)
+			}
+			b.Close()
+			size, r, err := d.OpenBlob(id)
+			if err != nil || size != int64(len(content)) {
+				t.Fatal(size, err)
+			}
+			if got, err := io.ReadAll(r); err != nil || string(got) != content {
+				t.Errorf("%s: read %d bytes, %v", format, len(got), err)
+			}
+			r.Close()
+			entries = append(entries, IndexEntry{Path: strings.Repeat("d/", i*2100/(i*2+1)) + "a\n\xff", Mode: []string{"100644", "100755", "120000"}[i], ID: id})
+		}
+		slices.SortFunc(entries, func(a, b IndexEntry) int { return strings.Compare(a.Path, b.Path) })
+		if err := d.WriteIndex(entries); err != nil {
+			t.Fatal(err)
+		}
+		out, err := d.output(t.Context(), call{args: []string{"ls-files", "--stage", "-z"}})
+		var want strings.Builder
+		for _, e := range entries {
+			want.WriteString(e.Mode + " " + e.ID + " 0\t" + e.Path + "\x00")
+		}
+		if err != nil || string(out) != want.String() {
+			t.Errorf("%s: %v\n%q\n%q", format, err, out, want.String())
+		}
+		if err := d.WriteBlob(format.Sum("blob", []byte("a")), 1, strings.NewReader("b")); err == nil {
+			t.Error("another content was written")
+		}
+		if err := d.WriteBlob(format.Sum("blob", []byte("aa")), 2, strings.NewReader("a")); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("short content: %v", err)
+		}
+		if _, _, err := d.OpenBlob(format.Zero()); reason.CodeOf(err) != reason.ObjectsMissing {
+			t.Errorf("no such object: %v", err)
+		}
+		if err := d.WriteIndex([]IndexEntry{{Path: "a\x00b", Mode: "100644", ID: format.Zero()}}); err == nil {
+			t.Error("a NUL in a path")
+		}
+	}
 }

@@ -36,30 +36,6 @@ func (d Dir) NormalizeIndex(ctx context.Context) error {
 	return err
 }
 
-// LsFiles lists d's index.
-func (d Dir) LsFiles(ctx context.Context) ([]IndexEntry, error) {
-	out, err := d.output(ctx, call{args: []string{"ls-files", "--stage", "-z"}})
-	if err != nil {
-		return nil, err
-	}
-	return parseStage(out)
-}
-
-// parseStage reads "<mode> <id> <stage>\t<path>\0"; a path in conflict is an error, nothing here makes one.
-func parseStage(out []byte) ([]IndexEntry, error) {
-	var entries []IndexEntry
-	for len(out) > 0 {
-		line, rest, ok := bytes.Cut(out, []byte{0})
-		meta, path, ok2 := bytes.Cut(line, []byte{'\t'})
-		f := bytes.Fields(meta)
-		if !ok || !ok2 || len(f) != 3 || len(path) == 0 || string(f[2]) != "0" {
-			return nil, errors.New("git ls-files: unexpected answer")
-		}
-		entries, out = append(entries, IndexEntry{Path: string(path), Mode: string(f[0]), ID: string(f[1])}), rest
-	}
-	return entries, nil
-}
-
 // PatchPaths lists the paths that a patch touches, as git itself reads it. Nothing is applied.
 func (d Dir) PatchPaths(ctx context.Context, patch io.Reader) ([]string, error) {
 	out, err := d.output(ctx, call{args: []string{"apply", "--numstat", "-z"}, stdin: patch, mute: true})

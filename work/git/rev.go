@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 )
 
 // RevParse returns the id that a revision names in d, or ErrNotFound.
@@ -29,8 +31,28 @@ type ConfigEntry struct {
 	Key, Value string
 }
 
+// parsed remembers the last configuration file: a run reads that of its repository twice. Equal bytes mean the same.
+var parsed struct {
+	sync.Mutex
+	src     []byte
+	entries []ConfigEntry
+}
+
 // ParseConfig reads a configuration file as data: no include is followed, nothing in it takes effect.
 func ParseConfig(ctx context.Context, src []byte) ([]ConfigEntry, error) {
+	parsed.Lock()
+	defer parsed.Unlock()
+	if parsed.src != nil && bytes.Equal(parsed.src, src) {
+		return slices.Clone(parsed.entries), nil
+	}
+	entries, err := parseConfig(ctx, src)
+	if err == nil {
+		parsed.src, parsed.entries = bytes.Clone(src), slices.Clone(entries)
+	}
+	return entries, err
+}
+
+func parseConfig(ctx context.Context, src []byte) ([]ConfigEntry, error) {
 	d := Dir{Path: nowhere}
 	out, err := d.output(ctx, call{
 		args:  []string{"config", "--file", "-", "--no-includes", "-z", "--list"},

@@ -9,8 +9,11 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
+
+	"remit/proof/reason"
 )
 
 // MaxOutput bounds what a call may answer when the answer is held in memory (256 MiB; the listing of a million
@@ -59,6 +62,8 @@ type call struct {
 }
 
 func (d Dir) run(ctx context.Context, c call) error {
+	ctx, cancel := d.bound(ctx, c.args[0])
+	defer cancel()
 	cmd, err := d.command(ctx, c.args)
 	if c.magic && err == nil {
 		cmd.Args = slices.DeleteFunc(cmd.Args, func(arg string) bool { return arg == literalPathspecs })
@@ -92,15 +97,20 @@ func (d Dir) output(ctx context.Context, c call) ([]byte, error) {
 
 // command prepares a call: hardened, in its own process group, killed as a group.
 func (d Dir) command(ctx context.Context, args []string) (*exec.Cmd, error) {
-	binary, err := Find()
-	if err != nil {
-		return nil, err
+	program := d.program
+	if program == "" {
+		binary, err := Find()
+		if err != nil {
+			return nil, err
+		}
+		program = binary.Path
 	}
+	started.Add(1)
 	all := globals[:len(globals):len(globals)]
 	if d.Volatile {
 		all = append(all, "-c", "core.fsync=none")
 	}
-	cmd := exec.CommandContext(ctx, binary.Path, append(all[:len(all):len(all)], args...)...)
+	cmd := exec.CommandContext(ctx, program, append(all[:len(all):len(all)], args...)...)
 	cmd.Env = environment(d)
 	cmd.Dir = "/"
 	if d.WorkTree != "" {
@@ -110,6 +120,26 @@ func (d Dir) command(ctx context.Context, args []string) (*exec.Cmd, error) {
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = waitDelay
 	return cmd, nil
+}
+
+// started counts the processes that this program has started.
+var started atomic.Int64
+
+// Started tells how many git processes this program has started so far: each
+// costs milliseconds, and a test holds a whole run to a number of them.
+func Started() int64 { return started.Load() }
+
+// bound is the context of one process.
+func (d Dir) bound(ctx context.Context, command string) (context.Context, context.CancelFunc) {
+	if d.Limit <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, d.Limit, d.tooLong(command))
+}
+
+func (d Dir) tooLong(command string) error {
+	return reason.Errorf(reason.Timeout, "git %s had not ended after %s and was stopped", command, d.Limit).
+		WithHint("make the change smaller, or raise budget.wall_seconds")
 }
 
 func failure(ctx context.Context, c call, err error, stderr *head) error {

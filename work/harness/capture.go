@@ -13,39 +13,57 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
-	"remit/work/tree"
 	"remit/work/workspace"
 )
 
 // patched is what the engine's changes became.
 type patched struct {
 	imported *workspace.Imported
+	tooLarge string // why only a part of the changes was imported, "" for all
+	failed   error  // why there is no patch.diff
 	sha256   string
 	bytes    int64
 }
 
 // importChanges makes a git tree of what the engine left in the sandbox. It
 // happens whatever the engine's end was: work that was done is kept.
-func (r *run) importChanges(ctx context.Context, changes []tree.Change) error {
-	imported, err := r.store.Import(ctx, r.base.Tree, changes)
+func (r *run) importChanges(ctx context.Context, change change) error {
+	ctx, cancel := r.onHost(ctx, "importing the engine's changes")
+	defer cancel()
+	kept, err := r.part(ctx, change)
+	if err != nil {
+		return fmt.Errorf("choosing a part of the engine's changes: %w", err)
+	}
+	imported, err := r.store.Import(ctx, r.base.Tree, kept)
 	if err != nil {
 		return fmt.Errorf("importing the engine's changes: %w", err)
 	}
-	r.links = linksOf(changes)
+	r.links = linksOf(kept)
 	r.patched = &patched{imported: imported}
+	if !change.fits() {
+		r.patched.tooLarge = fmt.Sprintf("%s; patch.diff has %d of the %d path(s), those of files that the baseline has first",
+			change.excess, len(kept), len(change.changes))
+	}
 	return nil
 }
 
 // capture writes patch.diff: the exact difference between two git trees, with
 // no work tree involved.
 func (r *run) capture(ctx context.Context) error {
+	ctx, cancel := r.onHost(ctx, "writing the patch")
+	defer cancel()
 	s := r.begin(evidence.StepPatch, evidence.PlanPatch, map[string]string{"base_tree": r.base.Tree})
 	out, err := r.writePatch(ctx)
 	if err != nil {
+		r.patched.failed = err
 		s.end(journal.Failed, nil, err.Error())
 		return err
 	}
-	s.end(status(out.Blockers), out, fmt.Sprintf("%d file(s), %d bytes", len(out.Files), out.PatchBytes))
+	detail := fmt.Sprintf("%d file(s), %d bytes", len(out.Files), out.PatchBytes)
+	if r.patched.tooLarge != "" {
+		detail = r.patched.tooLarge
+	}
+	s.end(status(out.Blockers), out, detail)
 	return nil
 }
 
@@ -57,8 +75,9 @@ func (r *run) writePatch(ctx context.Context) (evidence.PatchCaptured, error) {
 		return out, writeFailure(evidence.PatchFile, err)
 	}
 	sum := sha256.New()
-	n := new(counter)
-	r.changed, err = r.store.Diff(ctx, r.base.Tree, im.Tree, io.MultiWriter(artifactWriter{f, evidence.PatchFile}, sum, n))
+	_, limit := r.Contract.Limits.ChangeCap()
+	n := &counter{limit: limit}
+	r.changed, err = r.store.Diff(ctx, r.base.Tree, im.Tree, io.MultiWriter(n, artifactWriter{f, evidence.PatchFile}, sum))
 	if closeErr := f.Close(); err == nil && closeErr != nil {
 		err = writeFailure(evidence.PatchFile, closeErr)
 	}
@@ -69,6 +88,9 @@ func (r *run) writePatch(ctx context.Context) (evidence.PatchCaptured, error) {
 	}
 	r.patched.sha256, r.patched.bytes = "sha256:"+hex.EncodeToString(sum.Sum(nil)), n.n
 	out.PatchSHA256, out.PatchBytes = r.patched.sha256, n.n
+	if r.patched.tooLarge != "" {
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.ChangeTooLarge, Message: r.patched.tooLarge, Evidence: evidence.PatchFile})
+	}
 	for _, c := range r.changed {
 		out.Files = append(out.Files, evidence.ChangedFile{Path: evidence.DisplayPath(c.Path), Op: c.Op, OldMode: c.OldMode, NewMode: c.NewMode,
 			Added: c.Added, Removed: c.Removed, Binary: c.Binary})
@@ -87,11 +109,13 @@ func (r *run) writePatch(ctx context.Context) (evidence.PatchCaptured, error) {
 	return out, err
 }
 
-// counter counts bytes.
-type counter struct{ n int64 }
+// counter counts bytes, and refuses more than its limit if it has one.
+type counter struct{ n, limit int64 }
 
 func (c *counter) Write(p []byte) (int, error) {
-	c.n += int64(len(p))
+	if c.n += int64(len(p)); c.limit > 0 && c.n > c.limit {
+		return 0, reason.Errorf(reason.ChangeTooLarge, "the patch has more than %d MiB", c.limit>>20)
+	}
 	return len(p), nil
 }
 

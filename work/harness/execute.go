@@ -29,6 +29,7 @@ func (r *run) copyWorkspace(ctx context.Context) error {
 		s.end(journal.Failed, nil, err.Error())
 		return fmt.Errorf("copying the baseline: %w", err)
 	}
+	r.trimmed = r.beginTrim()
 	r.note(evidence.StepSourceObserved, "source-before", journal.Completed, nil, r.before)
 	r.secrets.baseline = r.checkout.Dir
 	s.end(journal.Completed, evidence.WorkspaceCopied{BaselineTree: r.base.Tree, Files: int64(r.checkout.Files), Bytes: r.checkout.Bytes, CacheWarm: r.checkout.Warm},
@@ -96,13 +97,15 @@ func (r *run) runEngine(ctx context.Context) error {
 		state, detail = journal.Failed, r.scrub(runErr.Error())
 	}
 	s.end(state, finished, detail)
-	if err == nil && runErr == nil && len(finished.Blockers) == 0 && r.review == nil {
+	r.boundStore()
+	change := r.measure(res)
+	if err == nil && runErr == nil && len(finished.Blockers) == 0 && r.review == nil && change.fits() {
 		err = r.startBase(ctx)
 	}
-	if res != nil {
-		keep, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
-		defer cancel()
-		if captureErr := r.importChanges(keep, res.Changes); err == nil {
+	// An error that left no change left none that is known: an empty patch
+	// would say that the engine changed nothing.
+	if res != nil && (runErr == nil || len(res.Changes) > 0) {
+		if captureErr := r.importChanges(context.WithoutCancel(ctx), change); err == nil {
 			err = captureErr
 		}
 	}

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -18,23 +21,33 @@ import (
 
 // Home is where Remit keeps what outlives a command: sessions and caches. It
 // never lies in a target repository.
-type Home struct{ Dir string }
+type Home struct {
+	Dir string
+	// CacheBytes is what cached base trees may take on disk, see [Home.trim]; 0
+	// is the default.
+	CacheBytes int64
+}
 
 // HomeFromEnv is $REMIT_HOME, else $XDG_STATE_HOME/remit, else
-// ~/.local/state/remit.
-func HomeFromEnv() (Home, error) {
+// ~/.local/state/remit; $REMIT_CACHE_MB is what its cache may take.
+func HomeFromEnv() (h Home, err error) {
+	if h.CacheBytes, err = cacheFromEnv(); err != nil {
+		return h, err
+	}
 	if dir := os.Getenv("REMIT_HOME"); dir != "" {
-		abs, err := filepath.Abs(dir)
-		return Home{abs}, err
+		h.Dir, err = filepath.Abs(dir)
+		return h, err
 	}
 	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
-		return Home{filepath.Join(dir, "remit")}, nil
+		h.Dir = filepath.Join(dir, "remit")
+		return h, nil
 	}
 	user, err := os.UserHomeDir()
 	if err != nil {
-		return Home{}, fmt.Errorf("finding a place for sessions: %w (set REMIT_HOME)", err)
+		return h, fmt.Errorf("finding a place for sessions: %w (set REMIT_HOME)", err)
 	}
-	return Home{filepath.Join(user, ".local", "state", "remit")}, nil
+	h.Dir = filepath.Join(user, ".local", "state", "remit")
+	return h, nil
 }
 
 // Sessions is the directory of all sessions.
@@ -45,6 +58,36 @@ func (h Home) CacheDir() string { return filepath.Join(h.Dir, "cache") }
 
 // SandboxDir is the sandbox driver's state.
 func (h Home) SandboxDir() string { return filepath.Join(h.Dir, "sandbox") }
+
+// prepare makes the directories that a run writes to. That it cannot is told
+// before anything is started.
+func (h Home) prepare() error {
+	for _, dir := range []string{h.Sessions(), h.workDir(), h.CacheDir(), h.SandboxDir()} {
+		err := os.MkdirAll(dir, 0o700)
+		if err == nil {
+			err = writable(dir)
+		}
+		if err != nil {
+			return h.unusable(err)
+		}
+	}
+	return nil
+}
+
+// writable asks the system itself: modes do not tell of a read-only mount.
+func writable(dir string) error {
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil {
+		return &fs.PathError{Op: "write to", Path: dir, Err: err}
+	}
+	return nil
+}
+
+// unusable is the error of a home that cannot be read or written.
+func (h Home) unusable(err error) error {
+	e := reason.Errorf(reason.ArtifactWriteFailure, "the place for sessions cannot be used: %w", err)
+	e.File = h.Dir
+	return e.WithHint("set REMIT_HOME to a directory that you can write, or repair this one's permissions")
+}
 
 func (h Home) workDir() string { return filepath.Join(h.Dir, "work") }
 
@@ -117,7 +160,7 @@ func (h Home) List() ([]Session, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("listing sessions: %w", err)
+		return nil, h.unusable(fmt.Errorf("listing sessions: %w", err))
 	}
 	var out []Session
 	for _, e := range entries {
@@ -236,7 +279,7 @@ func (h Home) sweep(dir string, journalOf func(name string) (path string, ours b
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("looking for left-over work: %w", err)
+		return h.unusable(fmt.Errorf("looking for left-over work: %w", err))
 	}
 	for _, e := range entries {
 		path, ours := journalOf(e.Name())
@@ -251,7 +294,7 @@ func (h Home) sweep(dir string, journalOf func(name string) (path string, ours b
 			continue // its journal may be made this very moment
 		}
 		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			return fmt.Errorf("removing left-over work: %w", err)
+			return h.unusable(fmt.Errorf("removing left-over work: %w", err))
 		}
 	}
 	return nil

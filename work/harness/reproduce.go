@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"remit/law/task"
 	"remit/proof/evidence"
@@ -26,6 +27,13 @@ type Reproduction struct {
 	Repeat   int
 	Log      io.Writer // receives every verification command with its output
 	Progress Progress
+	// Verdicts allows the verdict to be taken from the cache, and kept there.
+	// What is taken says so; a reproduction for others asks anew.
+	Verdicts bool
+	// Fresh leaves out the reading: the verdict is made now, and kept if it
+	// agrees with the one that is there.
+	Fresh bool
+	Clock func() time.Time // time.Now by default
 }
 
 // Reproduced is what came of it.
@@ -38,6 +46,12 @@ type Reproduced struct {
 	HeadTree       string           `json:"head_tree"`
 	Verification   *verify.Verdict  `json:"verification"`
 	Findings       []reason.Finding `json:"findings"`
+
+	// Cached says that nothing was run: the verdict is that of an earlier
+	// verification of the same patch, under the same key, at CachedAt.
+	Cached   bool   `json:"cached"`
+	CacheKey string `json:"cache_key,omitempty"`
+	CachedAt string `json:"cached_at,omitempty"`
 }
 
 // Reproduce applies the recorded patch to the baseline in the given repository,
@@ -82,9 +96,32 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 			Detail: fmt.Sprintf("gives tree %s here, the receipt says %s", out.HeadTree, *rec.receipt.HeadTree)})
 		return out, nil
 	}
-	verdict, err := rec.verifyAgain(ctx, req, store, base)
+	if err := req.Home.Distrust(req.Sandbox); err != nil {
+		return nil, err
+	}
+	defer func() { _ = req.Home.Distrust(req.Sandbox) }() // it could be emptied before
+	trees, err := workspace.OpenCache(req.Home.CacheDir())
 	if err != nil {
 		return nil, err
+	}
+	checkout, err := trees.Checkout(ctx, store, base.Tree)
+	if err != nil {
+		return nil, err
+	}
+	defer checkout.Release()
+	cache, err := rec.verdicts(ctx, req, base.Tree, checkout.Dir)
+	if err != nil {
+		return nil, err
+	}
+	verdict, from, err := cache.find(req)
+	if err == nil && verdict == nil {
+		verdict, err = rec.verifyAgain(ctx, req, store, base, checkout.Dir, cache)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if from != nil {
+		out.Cached, out.CacheKey, out.CachedAt = true, from.key, from.madeAt
 	}
 	out.Verification, out.Status = verdict, verdict.Status
 	out.Findings = append(out.Findings, verdict.Findings...)
@@ -116,16 +153,7 @@ func readRecord(files fs.FS) (*record, error) {
 	return rec, err
 }
 
-func (rec *record) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline) (*verify.Verdict, error) {
-	cache, err := workspace.OpenCache(req.Home.CacheDir())
-	if err != nil {
-		return nil, err
-	}
-	checkout, err := cache.Checkout(ctx, store, base.Tree)
-	if err != nil {
-		return nil, err
-	}
-	defer checkout.Release()
+func (rec *record) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline, lower string, kept *verdictStore) (*verify.Verdict, error) {
 	changes, err := store.Changes(ctx, base.Tree, *rec.receipt.HeadTree)
 	if err != nil {
 		return nil, err
@@ -135,13 +163,26 @@ func (rec *record) verifyAgain(ctx context.Context, req Reproduction, store *wor
 		return nil, err
 	}
 	c := rec.contract
-	return verify.Run(ctx, req.Sandbox, verify.Plan{
-		Lower: checkout.Dir, Patch: changes, HeldOut: held, Tests: string(c.Tests), Commands: c.VerificationCommands,
-		Repeat: max(1, req.Repeat), Limits: limitsOf(c), Log: req.Log,
+	plan := verify.Plan{
+		Lower: lower, Patch: changes, HeldOut: held, Tests: string(c.Tests), Commands: c.VerificationCommands,
+		Repeat: max(1, req.Repeat), Limits: limitsOf(c), Log: kept.recording(req.Log),
 		OnEvent: func(e verify.Event) {
 			if req.Progress != nil {
 				req.Progress.Output(eventLine(e))
 			}
 		},
-	})
+	}
+	before, err := verify.Base(ctx, req.Sandbox, plan)
+	if err != nil {
+		return nil, err
+	}
+	after, err := verify.Head(ctx, req.Sandbox, plan)
+	if err != nil {
+		return nil, err
+	}
+	verdict := verify.Judge(before, after, plan.Tests)
+	if err := kept.keep(before, after, verdict); err != nil && req.Progress != nil {
+		req.Progress.Output("the verdict is not kept: " + err.Error())
+	}
+	return verdict, nil
 }

@@ -285,6 +285,7 @@ func (r *run) restore(ctx context.Context) (err error) {
 	if r.store, err = workspace.NewStore(ctx, filepath.Join(r.work, "store.git"), r.source, r.base); err != nil {
 		return err
 	}
+	r.boundStore()
 	cache, err := workspace.OpenCache(r.Home.CacheDir())
 	if err != nil {
 		return err

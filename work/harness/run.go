@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -44,11 +45,14 @@ type Request struct {
 	Approver string
 	// Denier is who refused the approval. A denial is terminal: it wins over a
 	// grant, and blocks a contract that asked for no approval as well.
-	Denier   string
-	Repeat   int // verifier repetitions, at least 1
-	Build    evidence.Build
-	Progress Progress
-	Clock    func() time.Time
+	Denier string
+	Repeat int // verifier repetitions, at least 1
+	// VerdictCache allows the base phase of the verifier to be taken from the
+	// cache, and kept there. What is taken says so in the evidence.
+	VerdictCache bool
+	Build        evidence.Build
+	Progress     Progress
+	Clock        func() time.Time
 	// Credentials are searched for in the evidence, as those of this process's
 	// environment are.
 	Credentials []secret.Value
@@ -72,6 +76,7 @@ type run struct {
 	base     workspace.Baseline
 	store    *workspace.Store
 	checkout *workspace.Checkout
+	trimmed  func() // waits for the cache being trimmed, nil before it is
 	before   *workspace.Fingerprint
 	patched  *patched
 	measured *basePhase // the verification of the baseline, nil before it begins
@@ -108,7 +113,7 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	}
 	var noSandbox error
 	if r.Sandbox, noSandbox = driver(); noSandbox != nil && reason.CodeOf(noSandbox) != reason.SandboxUnavailable {
-		return nil, noSandbox
+		return nil, cmp.Or(r.Home.prepare(), noSandbox) // a home that cannot be written is the likely cause
 	}
 	if r.opened, err = r.open(ctx); err != nil {
 		return nil, err
@@ -126,6 +131,10 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	if f, ok := req.Engine.(*faulty.Engine); ok {
 		r.fault = f.JournalFault()
 	}
+	if err := r.Home.Distrust(r.Sandbox); err != nil {
+		return nil, err
+	}
+	defer func() { _ = r.Home.Distrust(r.Sandbox) }() // it could be emptied before
 	r.pipeline(ctx)
 	out, err := r.seal()
 	if out != nil {
@@ -201,6 +210,9 @@ func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
 // a work directory. The session appears under its name with that entry in it,
 // so that there is no session that knows nothing of its run.
 func (r *run) create() error {
+	if err := r.Home.prepare(); err != nil {
+		return err
+	}
 	var tail [3]byte
 	if _, err := rand.Read(tail[:]); err != nil {
 		return fmt.Errorf("making an id: %w", err)
@@ -284,6 +296,9 @@ func (r *run) keepWork(ctx context.Context) {
 	if r.patched == nil || r.artifact[evidence.PatchFile] {
 		return
 	}
+	if code := reason.CodeOf(r.patched.failed); code != "" && code != reason.ArtifactWriteFailure {
+		return // it would fail again
+	}
 	if err := r.capture(ctx); err != nil {
 		r.stop(ctx, err)
 		return
@@ -321,6 +336,9 @@ func (r *run) stop(ctx context.Context, err error) {
 // release gives back the cached tree and the store.
 func (r *run) release() {
 	r.stopBase()
+	if r.trimmed != nil {
+		r.trimmed()
+	}
 	if r.checkout != nil {
 		r.checkout.Release()
 	}

@@ -105,7 +105,9 @@ type scripted struct {
 	stdout, stderr string
 	files          map[string]string
 	started        bool
-	dies           bool // in the middle, and Remit with it
+	deletes        string // a path
+	fails          error  // what comes of it in place of a result
+	dies           bool   // in the middle, and Remit with it
 }
 
 func (d *scripted) Describe() sandbox.Description { return sandbox.Description{Driver: "scripted"} }
@@ -123,10 +125,16 @@ func (d *scripted) Run(_ context.Context, s sandbox.Spec) (*sandbox.Result, erro
 	if d.dies {
 		panic("killed")
 	}
+	if d.fails != nil {
+		return &sandbox.Result{Commands: []sandbox.CommandResult{{Started: true}}, Layer: "copy"}, d.fails
+	}
 	res := &sandbox.Result{Commands: []sandbox.CommandResult{{Started: true}}, Layer: "copy"}
 	for name, text := range d.files {
 		res.Changes = append(res.Changes, tree.Change{Path: name, Kind: tree.File, Size: int64(len(text)),
 			Open: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(text)), nil }})
+	}
+	if d.deletes != "" {
+		res.Changes = append(res.Changes, tree.Change{Path: d.deletes, Kind: tree.Delete})
 	}
 	return res, nil
 }
@@ -181,7 +189,7 @@ func newRun(t *testing.T, repo string, d *scripted, e engine.Engine, values ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Request{Home: Home{t.TempDir()}, Repo: repo, Contract: c, Engine: e, Sandbox: d, Credentials: values}
+	return Request{Home: Home{Dir: t.TempDir()}, Repo: repo, Contract: c, Engine: e, Sandbox: d, Credentials: values}
 }
 
 // leakFree holds a session against what no leak may change: it audits, by both

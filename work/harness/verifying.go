@@ -52,7 +52,7 @@ func (r *run) verify(ctx context.Context) error {
 	plan.Patch = changes
 	var head *verify.PhaseResult
 	if err = r.measured.copyLog(log); err == nil {
-		head, err = r.phase(ctx, evidence.StepVerifyHead, verify.Head, plan)
+		head, err = r.phase(ctx, evidence.StepVerifyHead, verify.Head, plan, nil)
 	}
 	if closeErr := log.Close(); err == nil && closeErr != nil {
 		err = writeFailure(evidence.TestLogFile, closeErr)
@@ -70,7 +70,33 @@ func (r *run) verify(ctx context.Context) error {
 		return err
 	}
 	r.judge(verify.Judge(base, head, plan.Tests))
+	r.keepBase(base)
 	return nil
+}
+
+// keepBase keeps the base phase for the next run against the same baseline. It
+// comes last: only then is it known that its output holds no secret.
+func (r *run) keepBase(base *verify.PhaseResult) {
+	b := r.measured
+	if b.cache == nil || b.from != nil {
+		return
+	}
+	for _, name := range []string{evidence.TestLogFile, evidence.TestResultsFile} {
+		if found := r.secrets.scans[name]; found != nil && found.Hits > 0 {
+			return
+		}
+	}
+	f, err := os.Open(b.log)
+	if err == nil {
+		defer f.Close()
+		var log []byte
+		if log, err = io.ReadAll(io.LimitReader(f, maxVerdictLog+1)); err == nil {
+			err = b.cache.keep(base, log)
+		}
+	}
+	if err != nil {
+		r.tell("verdict.cache", "failed", r.scrub(err.Error())) // the run does not need it
+	}
 }
 
 // reviewerRejected closes the verification of a change that the engine's own
@@ -90,7 +116,9 @@ func (r *run) applied(ctx context.Context) ([]tree.Change, error) {
 		return nil, fmt.Errorf("reading back the patch: %w", err)
 	}
 	defer patch.Close()
-	head, err := r.store.Apply(ctx, r.base.Tree, patch)
+	bounded, cancel := r.onHost(ctx, "applying the patch")
+	defer cancel()
+	head, err := r.store.Apply(bounded, r.base.Tree, patch)
 	if err != nil {
 		return nil, fmt.Errorf("applying the patch to the baseline: %w", err)
 	}
@@ -112,6 +140,8 @@ func (r *run) verifyPlan(held []tree.Change, log io.Writer) verify.Plan {
 type basePhase struct {
 	held   []tree.Change
 	log    string // file with its part of test.log
+	cache  *baseCache
+	from   *origin // of a result that was not made in this run; known after wait
 	wait   func() (*verify.PhaseResult, error)
 	cancel context.CancelFunc
 }
@@ -132,7 +162,12 @@ func (r *run) startBase(ctx context.Context) error {
 		if err != nil {
 			return nil, writeFailure(evidence.TestLogFile, err)
 		}
-		p, err := r.phase(ctx, evidence.StepVerifyBase, verify.Base, r.verifyPlan(held, log))
+		b.cache = r.baseCache(ctx)
+		measure := phaseFunc(verify.Base)
+		if kept, entry := b.cache.find(r.Contract.VerificationCommands); kept != nil {
+			measure, b.from = replay(kept, entry), &entry.origin
+		}
+		p, err := r.phase(ctx, evidence.StepVerifyBase, measure, r.verifyPlan(held, log), b.from)
 		if closeErr := log.Close(); err == nil && closeErr != nil {
 			err = writeFailure(evidence.TestLogFile, closeErr)
 		}
@@ -165,7 +200,9 @@ func (r *run) stopBase() {
 
 type phaseFunc func(context.Context, verify.Sandbox, verify.Plan) (*verify.PhaseResult, error)
 
-func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify.Plan) (*verify.PhaseResult, error) {
+// phase journals a phase. from is where its result comes from when it is not
+// made now.
+func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify.Plan, from *origin) (*verify.PhaseResult, error) {
 	s := r.begin(name, name, map[string]any{"commands": plan.Commands, "tests_rule": plan.Tests, "repeats": plan.Repeat})
 	p, err := run(ctx, r.Sandbox, plan)
 	if err != nil {
@@ -187,9 +224,16 @@ func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify
 		if !c.Passed {
 			failed++
 		}
+		if from != nil {
+			run.Cached, run.CacheKey, run.CachedAt = true, from.key, from.madeAt
+		}
 		out.Runs = append(out.Runs, run)
 	}
-	s.end(journal.Completed, out, fmt.Sprintf("%d of %d command(s) pass", len(out.Runs)-failed, len(out.Runs)))
+	detail := fmt.Sprintf("%d of %d command(s) pass", len(out.Runs)-failed, len(out.Runs))
+	if from != nil {
+		detail += fmt.Sprintf(" (not run: cached result %s of %s)", shortKey(from.key), from.madeAt)
+	}
+	s.end(journal.Completed, out, detail)
 	return p, nil
 }
 

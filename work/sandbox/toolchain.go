@@ -18,7 +18,7 @@ type toolchain struct {
 	pathDirs []string // inside, before the system's
 	hostDirs []string // the same on the host, for driver none
 	goCache  string   // host directory of Remit's own Go build cache, "" if none
-	modCache string
+	modCache string   // host directory of the user's Go module cache; a run sees what its tree names, see modules
 	env      map[string]string
 }
 
@@ -48,10 +48,7 @@ func findToolchain(dirs []string) (toolchain, error) {
 		t.pathDirs = append(t.pathDirs, insideGoRoot+"/bin")
 		t.hostDirs = append(t.hostDirs, filepath.Join(root, "bin"))
 	}
-	if t.modCache = firstDir(os.Getenv("GOMODCACHE"), below(firstPath("GOPATH"), "pkg/mod"), below(home(), "go/pkg/mod")); t.modCache != "" {
-		t.binds = append(t.binds, Bind{Host: t.modCache, Inside: insideModCache})
-		t.env["GOMODCACHE"] = insideModCache
-	}
+	t.modCache = firstDir(os.Getenv("GOMODCACHE"), below(firstPath("GOPATH"), "pkg/mod"), below(home(), "go/pkg/mod"))
 	t.goCache = firstDir(goCacheDir())
 	return t, nil
 }

@@ -38,8 +38,8 @@ func TestFindToolchain(t *testing.T) {
 	must(t, err)
 	real, err := filepath.EvalSymlinks(home)
 	must(t, err)
-	want := []Bind{{real + "/node", home + "/node"}, {real + "/sdk/go1.26", insideGoRoot}, {real + "/go/pkg/mod", insideModCache}}
-	if !slices.Equal(got.binds, want) || got.goCache != real+"/.cache/remit/go-build" || !slices.Equal(got.pathDirs, []string{home + "/node/bin", insideGoRoot + "/bin"}) {
+	want := []Bind{{real + "/node", home + "/node"}, {real + "/sdk/go1.26", insideGoRoot}}
+	if !slices.Equal(got.binds, want) || got.goCache != real+"/.cache/remit/go-build" || got.modCache != real+"/go/pkg/mod" || !slices.Equal(got.pathDirs, []string{home + "/node/bin", insideGoRoot + "/bin"}) {
 		t.Errorf("%+v", got)
 	}
 	t.Setenv("GOMODCACHE", "off") // not a path

@@ -58,7 +58,23 @@ func (s *Spool) Discard() {
 	_ = os.Remove(s.path) // its directory goes anyway
 }
 
-// ReadInto decodes a whole stream, keeping contents in s.
+// Incomplete reports changes that were not all read: the disk was full, the
+// stream was cut off, or a bound was hit. What was read is no change of
+// anything, since nobody knows what is missing; its number is told.
+type Incomplete struct {
+	Seen int // changes that were read whole
+	Err  error
+}
+
+func (e *Incomplete) Error() string {
+	return fmt.Sprintf("after %d changed path(s): %v", e.Seen, e.Err)
+}
+
+// Unwrap returns the cause.
+func (e *Incomplete) Unwrap() error { return e.Err }
+
+// ReadInto decodes a whole stream, keeping contents in s. Its error is an
+// Incomplete.
 func (s *Spool) ReadInto(r *bufio.Reader) ([]Change, error) {
 	d := NewDecoder(r)
 	var changes []Change
@@ -67,11 +83,11 @@ func (s *Spool) ReadInto(r *bufio.Reader) ([]Change, error) {
 		if errors.Is(err, io.EOF) {
 			return changes, nil
 		}
-		if err != nil {
-			return nil, err
+		if err == nil {
+			c, err = s.Add(c)
 		}
-		if c, err = s.Add(c); err != nil {
-			return nil, err
+		if err != nil {
+			return nil, &Incomplete{len(changes), err}
 		}
 		changes = append(changes, c)
 	}

@@ -106,14 +106,15 @@ func (a *applier) apply(ctx context.Context, file string) (string, error) {
 	if err != nil {
 		return "", patchError(err, "it does not apply")
 	}
-	after, err := a.dir.LsFiles(ctx)
+	edits, err := a.edits()
 	if err != nil {
 		return "", err
 	}
-	made := &objects{dir: a.dir}
-	defer made.close()
-	edits, err := a.edits(ctx, made, after)
-	if err != nil {
+	// The usual patch is that of a tree which was imported before: all is there.
+	if head, err := a.store.graft(ctx, a.base, edits); err != nil || a.store.has(head) {
+		return head, err
+	}
+	if err := a.open(edits); err != nil {
 		return "", err
 	}
 	result, err := a.store.write(ctx, a.base, edits, git.Commit{})
@@ -204,43 +205,47 @@ func (a *applier) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var copies []git.Edit
 	for id, e := range blobs {
-		e.Path, e.Mode = id, "100644"
-		copies = append(copies, e)
+		if err := a.copy(id, e); err != nil {
+			return fmt.Errorf("copying what the patch builds on: %w", err)
+		}
 	}
-	if _, err := a.dir.Import(ctx, a.dir.Format.EmptyTree(), copies, git.Commit{}); err != nil {
-		return fmt.Errorf("copying what the patch builds on: %w", err)
-	}
-	return a.dir.UpdateIndex(ctx, slices.SortedFunc(maps.Values(a.before), func(x, y git.IndexEntry) int {
+	return a.dir.WriteIndex(slices.SortedFunc(maps.Values(a.before), func(x, y git.IndexEntry) int {
 		return strings.Compare(x.Path, y.Path)
 	}))
 }
 
-// edits is the difference between the index before and after, deletions first.
-func (a *applier) edits(ctx context.Context, made *objects, after []git.IndexEntry) ([]git.Edit, error) {
-	var deletes, writes []git.Edit
-	var ids []string
-	still := map[string]bool{}
-	for _, e := range after {
-		still[e.Path] = true
-		if e != a.before[e.Path] && e.Mode != "160000" {
-			ids = append(ids, e.ID)
-		}
+func (a *applier) copy(id string, e git.Edit) error {
+	r, err := e.Content()
+	if err != nil {
+		return err
 	}
-	blobs, err := made.load(ctx, ids)
+	defer r.Close()
+	return a.dir.WriteBlob(id, e.Size, r)
+}
+
+// edits is the difference between the index before and after, deletions first.
+func (a *applier) edits() ([]git.Edit, error) {
+	raw, err := a.dir.ReadIndex()
 	if err != nil {
 		return nil, err
 	}
+	var after []indexEntry
+	if raw != nil { // git leaves none where nothing is left
+		if after, err = parseIndex(a.dir.Format, raw); err != nil {
+			return nil, fmt.Errorf("reading what git made of the patch: %w", err)
+		}
+	}
+	var deletes, writes []git.Edit
+	still := map[string]bool{}
 	for _, e := range after {
-		switch {
-		case e == a.before[e.Path]:
-		case e.Mode == "160000":
-			writes = append(writes, git.Edit{Path: e.Path, Mode: e.Mode, ID: e.ID})
-		default:
-			edit := blobs[e.ID]
-			edit.Path, edit.Mode = e.Path, e.Mode
-			writes = append(writes, edit)
+		if e.stage != 0 {
+			return nil, fmt.Errorf("reading what git made of the patch: %q is in conflict", e.path)
+		}
+		still[e.path] = true
+		now := git.IndexEntry{Path: e.path, Mode: strconv.FormatUint(uint64(e.mode), 8), ID: e.id}
+		if now != a.before[e.path] {
+			writes = append(writes, git.Edit{Path: now.Path, Mode: now.Mode, ID: now.ID})
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(a.before)) {
@@ -249,4 +254,24 @@ func (a *applier) edits(ctx context.Context, made *objects, after []git.IndexEnt
 		}
 	}
 	return append(deletes, writes...), nil
+}
+
+// open gives the edits the content that git wrote, for a store that has not got it.
+func (a *applier) open(edits []git.Edit) error {
+	for i, e := range edits {
+		if e.Delete || e.Mode == "160000" {
+			continue
+		}
+		size, r, err := a.dir.OpenBlob(e.ID)
+		if err != nil {
+			return err
+		}
+		r.Close()
+		edits[i].Size, edits[i].ID = size, ""
+		edits[i].Content = func() (io.ReadCloser, error) {
+			_, r, err := a.dir.OpenBlob(e.ID)
+			return r, err
+		}
+	}
+	return nil
 }

@@ -2,15 +2,18 @@ package workspace
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"remit/proof/reason"
+	"remit/work/git"
 	"remit/work/tree"
 )
 
@@ -157,6 +160,26 @@ var contents = []string{
 	" \t \n", "\xff\xfe\n", strings.Repeat("long line ", 500), strings.Repeat("l\n", 300), "rename from a\ncopy from b\n", "-- \n2.39\n",
 }
 
+// editsOf is the difference of two trees, deletions first.
+func editsOf(t interface{ Fatal(...any) }, st *Store, base, head string) (edits []git.Edit) {
+	was, err := st.List(context.Background(), base)
+	is, err2 := st.List(context.Background(), head)
+	if err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	for _, e := range was {
+		if !slices.Contains(is, e) {
+			edits = append(edits, git.Edit{Path: e.Path, Delete: true})
+		}
+	}
+	for _, e := range is {
+		if !slices.Contains(was, e) {
+			edits = append(edits, git.Edit{Path: e.Path, Mode: fmt.Sprintf("%o", e.Mode), ID: e.ID})
+		}
+	}
+	return edits
+}
+
 func TestDiffAndApplyAreInverse(t *testing.T) {
 	t.Parallel()
 	_, st := seeded(t)
@@ -193,6 +216,14 @@ func TestDiffAndApplyAreInverse(t *testing.T) {
 		got, err := st.Apply(t.Context(), base, bytes.NewReader(patch.Bytes()))
 		if err != nil || got != head {
 			rt.Fatalf("got %s, want %s: %v\n%q", got, head, err, patch.String())
+		}
+		if grafted, err := st.graft(t.Context(), base, editsOf(rt, st, base, head)); err != nil || grafted != head {
+			rt.Fatalf("grafted %s, want %s: %v", grafted, head, err)
+		}
+		stranger := &Store{git: st.git, base: st.base, most: st.most, objects: objects{dir: st.git}, trees: map[string][]treeEntry{}, made: map[string]bool{}}
+		defer stranger.Close()
+		if got, err := stranger.Apply(t.Context(), base, bytes.NewReader(patch.Bytes())); err != nil || got != head {
+			rt.Fatalf("a store that has not made the tree: got %s, want %s: %v", got, head, err)
 		}
 		changes, err := st.Changes(t.Context(), base, head)
 		if err != nil {

@@ -251,6 +251,8 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 		return
 	}
 	head := base.Tree
+	walk("workspace.Store.Bound", func() error { st.Bound(time.Minute, 1000); return nil })
+	walk("workspace.Store.Has", func() error { _, err := st.Has(ctx, base.Tree, "text"); return must(err) })
 	walk("workspace.Store.Import", func() error {
 		im, err := st.Import(ctx, base.Tree, []tree.Change{
 			file("text", "three\n"), file(".gitattributes", "* filter=x diff=x text=auto\n"), file("n.ignored", ""), symlink("l", tr.path(".git")), special("q", "fifo"),
@@ -281,7 +283,7 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 	walk("workspace.Checkout.Verify", func() error { return must(co.Verify(ctx)) })
 	walk("workspace.Checkout.VerifyDeep", func() error { return must(co.VerifyDeep(ctx)) })
 	walk("workspace.Checkout.Release", func() error { co.Release(); return nil })
-	walk("workspace.Cache.Trim", func() error { _, err := co.cache.Trim(0); return must(err) })
+	walk("workspace.Cache.Trim", func() error { _, err := co.cache.Trim(ctx, 0); return must(err) })
 	var commit string
 	walk("workspace.Store.CommitTree", func() (err error) {
 		commit, err = st.CommitTree(ctx, head, base.Commit, "m", time.Now())
@@ -320,15 +322,16 @@ func (tr *trap) walkGit(t *testing.T, walk func(string, func() error)) {
 	walk("git.Dir.Present", func() error { return d.Present(ctx, map[string]string{"x": lost}) })
 	var b *git.Batch
 	walk("git.Dir.Batch", func() (err error) { b, err = d.Batch(ctx); return err })
+	walk("git.Batch.Bound", func() error { b.Bound(time.Minute); return nil })
+	walk("git.Started", func() error { git.Started(); return nil })
 	walk("git.Batch.Read", func() error { _, _, err := b.Read(blob, 100); return err })
 	walk("git.Batch.Each", func() error {
 		return b.Each([]string{blob, lost}, func(git.Object, io.Reader) error { return nil })
 	})
 	walk("git.Batch.Close", func() error { b.Close(); return nil })
-	walk("git.Dir.DiffPatch", func() error { return d.DiffPatch(ctx, before, after, io.Discard) })
-	walk("git.Dir.DiffEntries", func() error { _, err := d.DiffEntries(ctx, before, after); return err })
-	walk("git.Dir.DiffEntries", func() error { _, err := d.DiffEntries(ctx, lost, after); return err })
-	walk("git.Dir.LsFiles", func() error { _, err := d.LsFiles(ctx); return err })
+	walk("git.Dir.Diff", func() error { _, err := d.Diff(ctx, before, after, 1000, io.Discard); return err })
+	walk("git.Dir.Diff", func() error { _, err := d.Diff(ctx, lost, after, 1000, nil); return err })
+	walk("git.Dir.ReadIndex", func() error { _, err := d.ReadIndex(); return err })
 	walk("git.Dir.CheckIgnore", func() error {
 		_, err := d.CheckIgnore(ctx, []string{"a", "b.ignored", "untracked/nested/x"})
 		return err
@@ -379,7 +382,17 @@ func (tr *trap) walkIndex(t *testing.T, blob string, walk func(string, func() er
 	})
 	walk("git.Dir.PatchPaths", func() error { _, err := own.PatchPaths(ctx, strings.NewReader(patch)); return must(err) })
 	walk("git.Dir.ApplyCached", func() error { return must(own.ApplyCached(ctx, strings.NewReader(patch))) })
-	walk("git.Dir.LsFiles", func() error { _, err := own.LsFiles(ctx); return must(err) })
+	walk("git.Dir.WriteBlob", func() error {
+		return must(own.WriteBlob(own.Format.Sum("blob", []byte("w")), 1, strings.NewReader("w")))
+	})
+	walk("git.Dir.OpenBlob", func() error {
+		_, r, err := own.OpenBlob(own.Format.Sum("blob", []byte("w")))
+		if must(err) == nil {
+			r.Close()
+		}
+		return err
+	})
+	walk("git.Dir.WriteIndex", func() error { return must(own.WriteIndex(nil)) })
 	walk("git.Dir.CheckIgnore", func() error { _, err := own.CheckIgnore(ctx, []string{"mod/x", "b.ignored"}); return must(err) })
 }
 

@@ -33,6 +33,12 @@ type Cache struct{ dir string }
 // staleAfter is when something in tmp must be the remains of a process that died.
 const staleAfter = 24 * time.Hour
 
+// trashAfter is when nobody is about to move anything more into a directory for trash.
+const trashAfter = time.Minute
+
+// trashPrefix begins the names of what is being removed.
+const trashPrefix = "trash-"
+
 // OpenCache opens the cache in dir and makes it if there is none. Only the owner can look into it; the trees in it
 // have plain modes, so that they can be mounted for another user.
 func OpenCache(dir string) (*Cache, error) {
@@ -135,17 +141,35 @@ func (c *Cache) make(ctx context.Context, co *Checkout) error {
 }
 
 // discard moves an entry out of the way, at once, and then removes it.
-func (c *Cache) discard(tree string) error {
-	trash, err := os.MkdirTemp(filepath.Join(c.dir, "tmp"), "trash-")
+func (c *Cache) discard(tree string) error { return c.discardWithin(context.Background(), tree) }
+
+func (c *Cache) discardWithin(ctx context.Context, tree string) error {
+	trash, err := os.MkdirTemp(filepath.Join(c.dir, "tmp"), trashPrefix)
 	if err != nil {
 		return reason.Errorf(reason.InfrastructureFault, "%w", err)
 	}
-	defer removeAll(trash)
+	defer removeWithin(ctx, trash)
 	err = os.Rename(c.entry(tree), filepath.Join(trash, tree))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return reason.Errorf(reason.InfrastructureFault, "discarding a checkout: %w", err)
 	}
 	return nil
+}
+
+// removeWithin removes a directory of ours until ctx ends.
+func removeWithin(ctx context.Context, dir string) {
+	entries, _ := os.ReadDir(dir)
+	for _, e := range entries {
+		if ctx.Err() != nil {
+			return
+		}
+		if path := filepath.Join(dir, e.Name()); e.IsDir() {
+			removeWithin(ctx, path)
+		} else {
+			_ = os.Remove(path) // the next sweep tries again
+		}
+	}
+	_ = os.Remove(dir)
 }
 
 // removeAll removes what nobody needs any more; what is left of it is found by the next sweep.
@@ -166,9 +190,10 @@ func (co *Checkout) damaged(format string, args ...any) error {
 }
 
 // Trim removes checkouts, least recently used first, until those left take at most maxBytes on disk. One in use stays.
-// It returns how many bytes it freed.
-func (c *Cache) Trim(maxBytes int64) (freed int64, err error) {
-	c.sweep()
+// It returns how many bytes it freed. The end of ctx stops it between two files: what was being removed is no
+// checkout any more, and the rest of it is left to a later Trim.
+func (c *Cache) Trim(ctx context.Context, maxBytes int64) (freed int64, err error) {
+	c.sweep(ctx)
 	entries, err := c.entries()
 	if err != nil {
 		return 0, err
@@ -181,7 +206,10 @@ func (c *Cache) Trim(maxBytes int64) (freed int64, err error) {
 		if total-freed <= maxBytes {
 			break
 		}
-		removed, err := c.remove(e.tree)
+		if ctx.Err() != nil {
+			return freed, context.Cause(ctx)
+		}
+		removed, err := c.remove(ctx, e.tree)
 		if err != nil {
 			return freed, err
 		}
@@ -192,7 +220,7 @@ func (c *Cache) Trim(maxBytes int64) (freed int64, err error) {
 	return freed, nil
 }
 
-func (c *Cache) remove(tree string) (bool, error) {
+func (c *Cache) remove(ctx context.Context, tree string) (bool, error) {
 	use, err := tryLock(c.lock(tree, "use"), unix.LOCK_EX)
 	if errors.Is(err, errLocked) {
 		return false, nil
@@ -201,7 +229,7 @@ func (c *Cache) remove(tree string) (bool, error) {
 		return false, err
 	}
 	defer use.release()
-	if err := c.discard(tree); err != nil {
+	if err := c.discardWithin(ctx, tree); err != nil {
 		return false, err
 	}
 	for _, kind := range []string{"build", "use"} {
@@ -241,13 +269,19 @@ func (c *Cache) entries() ([]cacheEntry, error) {
 	return entries, nil
 }
 
-// sweep removes what dead processes left in tmp.
-func (c *Cache) sweep() {
+// sweep removes what dead processes left in tmp. Trash is nobody's as soon as it is filled; two
+// who remove the same do not disturb each other.
+func (c *Cache) sweep(ctx context.Context) {
 	tmp := filepath.Join(c.dir, "tmp")
 	names, _ := os.ReadDir(tmp)
 	for _, n := range names {
-		if info, err := n.Info(); err == nil && time.Since(info.ModTime()) > staleAfter {
-			_ = os.RemoveAll(filepath.Join(tmp, n.Name())) // the next sweep tries again
+		info, err := n.Info()
+		if err != nil {
+			continue
+		}
+		age := time.Since(info.ModTime())
+		if age > staleAfter || age > trashAfter && strings.HasPrefix(n.Name(), trashPrefix) {
+			removeWithin(ctx, filepath.Join(tmp, n.Name()))
 		}
 	}
 }

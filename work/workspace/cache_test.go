@@ -206,17 +206,17 @@ func TestTrimKeepsWhatIsInUse(t *testing.T) {
 		}
 		return s
 	}
-	if freed, err := c.Trim(1 << 40); err != nil || freed != 0 || exists() != "xxx" {
+	if freed, err := c.Trim(t.Context(), 1<<40); err != nil || freed != 0 || exists() != "xxx" {
 		t.Error(freed, err, exists())
 	}
 	entries, err := c.entries()
 	if err != nil || len(entries) != 3 || entries[0].bytes == 0 {
 		t.Fatal(entries, err)
 	}
-	if freed, err := c.Trim(entries[0].bytes*2 + 1); err != nil || freed != entries[0].bytes || exists() != "xx-" {
+	if freed, err := c.Trim(t.Context(), entries[0].bytes*2+1); err != nil || freed != entries[0].bytes || exists() != "xx-" {
 		t.Error(freed, err, exists())
 	}
-	if _, err := c.Trim(0); err != nil || exists() != "-x-" {
+	if _, err := c.Trim(t.Context(), 0); err != nil || exists() != "-x-" {
 		t.Error(err, exists())
 	}
 	if _, err := os.Stat(stale); err == nil {
@@ -224,6 +224,42 @@ func TestTrimKeepsWhatIsInUse(t *testing.T) {
 	}
 	if co := mustCheckout(t, c, st, trees[0]); co.Warm || co.Verify(t.Context()) != nil {
 		t.Error("after trimming")
+	}
+}
+
+// TestTrimStops: a trim that runs out of time leaves whole checkouts or none, and
+// what it began to remove goes with a later one.
+func TestTrimStops(t *testing.T) {
+	t.Parallel()
+	_, st := seeded(t)
+	c := newCache(t)
+	co := mustCheckout(t, c, st, st.Baseline().Tree)
+	co.Release()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if freed, err := c.Trim(over, 0); err == nil || freed != 0 || co.Verify(t.Context()) != nil {
+		t.Errorf("freed %d, %v", freed, err)
+	}
+	if removed, err := c.remove(over, co.tree); err != nil || !removed {
+		t.Error(removed, err)
+	}
+	left := func() []string {
+		names, err := filepath.Glob(filepath.Join(c.dir, "tmp", "*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return names
+	}
+	trash := left()
+	if len(trash) != 1 {
+		t.Fatalf("in tmp: %q", trash)
+	}
+	old := time.Now().Add(-2 * trashAfter)
+	if err := os.Chtimes(trash[0], old, old); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Trim(t.Context(), 1<<40); err != nil || len(left()) != 0 {
+		t.Errorf("%v, in tmp: %q", err, left())
 	}
 }
 
@@ -283,6 +319,9 @@ func TestHostileTreesAreRefused(t *testing.T) {
 			id := rawTree(t, r, text)
 			_, err := c.Checkout(t.Context(), st, id)
 			wantCode(t, err, reason.PathUnrepresentable)
+			// As the base of a run it is no finding: nothing can begin.
+			_, err = r.open().Resolve(t.Context(), r.git("commit-tree", "-m", "hostile", id))
+			wantCode(t, err, reason.RepositoryInvalid)
 		}
 	}
 	for name, text := range map[string]string{

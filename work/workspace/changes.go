@@ -3,8 +3,10 @@ package workspace
 import (
 	"context"
 	"fmt"
+	"io"
 
 	"remit/proof/reason"
+	"remit/work/git"
 	"remit/work/tree"
 )
 
@@ -22,13 +24,13 @@ func (s *Store) Changes(ctx context.Context, baseTree, headTree string) ([]tree.
 			ids = append(ids, e.ID)
 		}
 	}
-	sizes, err := s.sizes(ctx, ids)
+	blobs, err := s.load(ctx, ids)
 	if err != nil {
 		return nil, err
 	}
 	changes := c.deletes
 	for _, e := range c.writes {
-		change, err := s.change(ctx, e, sizes[e.ID])
+		change, err := s.change(e, blobs[e.ID])
 		if err != nil {
 			return nil, err
 		}
@@ -37,21 +39,34 @@ func (s *Store) Changes(ctx context.Context, baseTree, headTree string) ([]tree.
 	return changes, nil
 }
 
-func (s *Store) change(ctx context.Context, e Entry, size int64) (tree.Change, error) {
+func (s *Store) change(e Entry, blob git.Edit) (tree.Change, error) {
 	switch e.Mode {
 	case modeGitlink:
 		return tree.Change{Path: e.Path, Kind: tree.Special, Note: "submodule"}, nil
 	case modeSymlink:
-		target, err := s.read(ctx, e.ID, maxTarget)
+		target, err := linkText(blob)
 		if err != nil {
 			return tree.Change{}, fmt.Errorf("reading the symbolic link %q: %w", e.Path, err)
 		}
-		return tree.Change{Path: e.Path, Kind: tree.Symlink, Size: size, Target: string(target)}, nil
+		return tree.Change{Path: e.Path, Kind: tree.Symlink, Size: blob.Size, Target: target}, nil
 	}
 	return tree.Change{
-		Path: e.Path, Kind: tree.File, Executable: e.Mode == modeExec, Size: size,
-		Open: s.opener(ctx, e.ID, size),
+		Path: e.Path, Kind: tree.File, Executable: e.Mode == modeExec, Size: blob.Size,
+		Open: blob.Content,
 	}, nil
+}
+
+func linkText(blob git.Edit) (string, error) {
+	if blob.Size > maxTarget {
+		return "", reason.Errorf(reason.RepositoryInvalid, "its target has %d bytes", blob.Size)
+	}
+	r, err := blob.Content()
+	if err != nil {
+		return "", err
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	return string(text), err
 }
 
 type comparer struct {

@@ -36,20 +36,12 @@ type FileChange struct {
 
 // Diff writes the patch from baseTree to headTree and returns what it does, both in bytewise path order. The patch is
 // complete (binary files, modes, links) and applies with plain `git apply`. patch may be nil. It depends on nothing
-// but the two trees and the version of git.
+// but the two trees and the version of git. More paths than [Store.Bound] allows are change_too_large.
 func (s *Store) Diff(ctx context.Context, baseTree, headTree string, patch io.Writer) ([]FileChange, error) {
-	written := make(chan error, 1)
-	go func() {
-		if patch == nil || baseTree == headTree {
-			written <- nil
-			return
-		}
-		written <- s.git.DiffPatch(ctx, baseTree, headTree, patch)
-	}()
-	entries, err := s.git.DiffEntries(ctx, baseTree, headTree)
-	if werr := <-written; werr != nil {
-		err = werr
+	if baseTree == headTree && s.git.Format.IsID(headTree) {
+		return []FileChange{}, nil
 	}
+	entries, err := s.git.Diff(ctx, baseTree, headTree, s.most, patch)
 	if err != nil {
 		return nil, fmt.Errorf("comparing trees %s and %s: %w", baseTree, headTree, err)
 	}

@@ -21,7 +21,8 @@
 //     way out of the object store; lines ends are not converted, LFS pointers stay pointers, submodules are empty
 //     directories.
 //   - Names are validated component by component before anything is created ([CheckPath]). A tree or change
-//     with a name that some system would take for `.git`, or that cannot exist, is refused with path_unrepresentable.
+//     with a name that some system would take for `.git`, or that cannot exist, is refused with path_unrepresentable;
+//     a base commit that has one is repository_invalid, since no run can begin from it.
 //   - A patch made by Diff gives exactly the same tree id when Apply lays it over the same base.
 //
 // # Cost
@@ -31,7 +32,7 @@
 //
 // # Failure modes
 //
-// not_a_repository, repository_invalid, unborn_head, base_not_found, objects_missing (partial clone), path_unrepresentable,
+// not_a_repository, repository_invalid, unborn_head, base_not_found, objects_missing (partial clone),
 // patch_invalid, protected_path, baseline_mismatch, tree_mismatch (a damaged checkout), all as [*reason.Error]
 // with a hint.
 package workspace

@@ -129,26 +129,3 @@ func (o *objects) load(ctx context.Context, ids []string) (map[string]git.Edit, 
 	})
 	return loaded, err
 }
-
-// sizes asks for the sizes of blobs, each id once.
-func (o *objects) sizes(ctx context.Context, ids []string) (map[string]int64, error) {
-	known := make(map[string]int64, len(ids))
-	unique := make([]string, 0, len(ids))
-	for _, id := range ids {
-		if _, ok := known[id]; !ok {
-			known[id] = 0
-			unique = append(unique, id)
-		}
-	}
-	if len(unique) == 0 {
-		return known, nil
-	}
-	sizes, err := o.dir.Sizes(ctx, unique)
-	if err != nil {
-		return nil, fmt.Errorf("asking for sizes: %w", err)
-	}
-	for i, id := range unique {
-		known[id] = sizes[i]
-	}
-	return known, nil
-}

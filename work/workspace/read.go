@@ -73,6 +73,12 @@ func (s *Store) ReadFile(ctx context.Context, tree, path string) ([]byte, error)
 // ErrNoFile reports a path that is not a regular file of a tree.
 var ErrNoFile = fmt.Errorf("no such file")
 
+// Has says whether a tree has a file or link at path.
+func (s *Store) Has(ctx context.Context, tree, path string) (bool, error) {
+	at, err := s.find(ctx, tree, path)
+	return err == nil && at.entry.mode != 0 && at.entry.mode != modeDir, err
+}
+
 // readDir parses one tree object and remembers it: what Import and Apply ask for lies close together.
 func (s *Store) readDir(ctx context.Context, id string) ([]treeEntry, error) {
 	if id == s.git.Format.EmptyTree() {

@@ -66,7 +66,8 @@ type Baseline struct {
 
 // Resolve finds the commit that rev names: "" or HEAD, a branch, a tag, an id of any length, or an expression such as
 // main~3. Reflogs and upstream configuration are not read, so `@{1}` and `@{u}` are not found. The errors are
-// unborn_head, base_not_found, objects_missing and path_unrepresentable.
+// unborn_head, base_not_found, objects_missing and repository_invalid, the last also for a tree with a name that cannot
+// be laid out here.
 func (s *Source) Resolve(ctx context.Context, rev string) (Baseline, error) {
 	if rev == "" {
 		rev = "HEAD"
@@ -83,6 +84,11 @@ func (s *Source) Resolve(ctx context.Context, rev string) (Baseline, error) {
 		base, err = s.resolve(ctx, d, refs, rev)
 		return err
 	})
+	if e, ok := errors.AsType[*reason.Error](err); ok && e.Code == reason.PathUnrepresentable {
+		// As a finding the code says that a run ended badly. Here none can begin.
+		err = reason.Errorf(reason.RepositoryInvalid, "the base commit cannot be laid out: %w", err).
+			WithHint("rename the path in the repository and commit that, or name another base")
+	}
 	return base, err
 }
 

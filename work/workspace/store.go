@@ -22,10 +22,12 @@ import (
 type Store struct {
 	git  git.Dir
 	base Baseline
+	most int // paths of a difference
 	objects
 
 	treesMu sync.Mutex
 	trees   map[string][]treeEntry // parsed trees, see readDir
+	made    map[string]bool        // trees that the store has made, with all that is in them
 }
 
 // NewStore opens the store in dir, and makes it first if there is none. It checks that the source still has the
@@ -39,7 +41,7 @@ func NewStore(ctx context.Context, dir string, src *Source, base Baseline) (*Sto
 		return nil, err
 	}
 	d.Alternates = []string{src.objects()}
-	s := &Store{git: d, base: base, objects: objects{dir: d}, trees: map[string][]treeEntry{}}
+	s := &Store{git: d, base: base, most: MaxTreeEntries, objects: objects{dir: d}, trees: map[string][]treeEntry{}, made: map[string]bool{}}
 	if err := s.checkBaseline(ctx); err != nil {
 		s.close()
 		return nil, err
@@ -66,6 +68,19 @@ func (s *Store) Close() error {
 	return nil
 }
 
+// Bound sets how long one git process of the store may take from now on, see
+// [git.Dir], and how many paths a difference may have. Not to be called while
+// the store is in use.
+func (s *Store) Bound(each time.Duration, paths int) {
+	s.most = paths
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.git.Limit, s.dir.Limit = each, each
+	if s.batch != nil {
+		s.batch.Bound(each)
+	}
+}
+
 // Dir is the git directory, for package git.
 func (s *Store) Dir() git.Dir { return s.git }
 
@@ -83,7 +98,7 @@ func (s *Store) scratch(seeing bool, f func(git.Dir) error) error {
 	if err != nil {
 		return reason.Errorf(reason.InfrastructureFault, "%w", err)
 	}
-	d.Volatile = true
+	d.Volatile, d.Limit = true, s.git.Limit
 	if seeing {
 		d.Alternates = append([]string{s.git.ObjectsDir()}, s.git.Alternates...)
 		if err := copyShallowFile(s.git.Path, tmp); err != nil {
@@ -121,7 +136,19 @@ func (s *Store) write(ctx context.Context, base string, edits []git.Edit, c git.
 		}
 		return nil
 	})
+	if err == nil {
+		s.treesMu.Lock()
+		defer s.treesMu.Unlock()
+		s.made[made.Tree] = true
+	}
 	return made, err
+}
+
+// has says that the store has made this tree.
+func (s *Store) has(tree string) bool {
+	s.treesMu.Lock()
+	defer s.treesMu.Unlock()
+	return s.made[tree]
 }
 
 func (s *Store) accept(ctx context.Context, pack string) error {
