@@ -1,7 +1,7 @@
 # Remit. `make help` lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test bench lint fuzz release clean
+.PHONY: help setup build run test soak bench lint fuzz release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,10 @@ run: ## build, and take a shipped issue through the whole pipeline
 test: ## all tests, the race detector, the second verifier; counts at the end
 	@scripts/setup.sh test
 	@scripts/test.sh
+
+soak: ## crash loop, escape suite and failure matrix for SOAK_TIME (default 10m); tables at the end
+	@scripts/setup.sh test
+	@scripts/soak.sh
 
 bench: ## benchmarks, and whole runs against plain git; results in bench/latest.txt
 	@scripts/setup.sh run

@@ -2,10 +2,12 @@
 
 // Command test-summary reads `go test -json` on standard input and prints what
 // a person wants to know: a line a package, the full output of what failed,
-// every skipped test with its reason, and last the counts.
+// every skipped test with its reason, the tables that the tests counted for
+// (package tally), and last the counts.
 //
 // A skip is a promise that was not checked, so it is never silent. Exit 1 when
-// anything failed, or when no test ran at all.
+// anything failed, when a row of a table did not hold, or when no test ran at
+// all.
 package main
 
 import (
@@ -15,6 +17,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"remit/fixtures/tally"
 )
 
 // event is one line of test2json; see `go doc test2json`.
@@ -29,6 +33,7 @@ func main() {
 	output := map[key][]string{}
 	failedIn := map[string]bool{} // packages with a failed test
 	var skipped []string
+	var tables tally.Collection
 	passed, failed, packages := 0, 0, 0
 
 	lines := bufio.NewScanner(os.Stdin)
@@ -46,6 +51,9 @@ func main() {
 		switch {
 		case e.Action == "output" || e.Action == "build-output":
 			output[k] = append(output[k], e.Output)
+			if row, ok := tally.Parse(e.Output); ok {
+				tables.Add(row)
+			}
 		case e.Action == "build-fail":
 			fmt.Printf("FAIL  %s does not build\n%s", e.Package, strings.Join(output[k], ""))
 		case e.Test != "" && e.Action == "pass":
@@ -83,6 +91,10 @@ func main() {
 	if len(skipped) > 0 {
 		slices.Sort(skipped)
 		fmt.Printf("\nskipped, and why:\n  %s\n", strings.Join(skipped, "\n  "))
+	}
+	if !tables.Write(os.Stdout) {
+		fmt.Println("test-summary: a row of the tables did not hold")
+		failed++
 	}
 	if passed == 0 && failed == 0 {
 		fmt.Println("test-summary: no test ran")

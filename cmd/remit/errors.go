@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
 
 	"remit/law/task"
 	"remit/proof/reason"
@@ -17,6 +21,36 @@ func (e usageError) Error() string { return e.err.Error() }
 func (e usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// refusedByDisk gives an error that has no reason yet the one that it has when
+// the place of sessions takes no more writes. Elsewhere the same errors mean
+// something else: a file that the user named, for example.
+func refusedByDisk(err error, home string) error {
+	var coded *reason.Error
+	if errors.As(err, &coded) || home == "" {
+		return err
+	}
+	var place string
+	var path *fs.PathError
+	var link *os.LinkError
+	switch {
+	case errors.As(err, &path):
+		place = path.Path
+	case errors.As(err, &link):
+		place = link.New
+	}
+	inside, relErr := filepath.Rel(home, place)
+	if relErr != nil || !filepath.IsLocal(inside) {
+		return err
+	}
+	for _, cause := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT} {
+		if errors.Is(err, cause) {
+			return reason.Errorf(reason.ArtifactWriteFailure, "%w", err).
+				WithHint("free some space or repair the permissions of %s, or set REMIT_HOME to another place", home)
+		}
+	}
+	return err
+}
 
 // printError prints an error with its hint and returns the exit code: 2 or 3
 // for a coded refusal, else 1.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"remit/work/engine/fake"
+	"remit/work/harness"
 	"remit/work/sandbox"
 )
 
@@ -40,6 +41,9 @@ func run() int {
 	var exit exitCode
 	if errors.As(err, &exit) {
 		return int(exit)
+	}
+	if home, homeErr := harness.HomeFromEnv(); homeErr == nil {
+		err = refusedByDisk(err, home.Dir)
 	}
 	return printError(os.Stderr, err)
 }

@@ -8,6 +8,7 @@ import (
 
 	"remit/proof/bundle"
 	"remit/proof/evidence"
+	"remit/work/harness"
 )
 
 // judge holds one session against what it must be.
@@ -125,11 +126,9 @@ func (j *judge) discreet(o *session) {
 
 // audit makes the audit that anybody can make.
 func (j *judge) audit(dir string, got *Got) {
-	var gates []bundle.Gate
-	for _, g := range evidence.Gates() {
-		gates = append(gates, bundle.Gate{Name: g.Name, Check: g.Check})
-	}
-	rep, err := bundle.Audit(j.ctx, dir, bundle.Options{Profile: bundle.ProfileBundle, Gates: gates})
+	opt := bundle.Options{Profile: bundle.ProfileBundle}
+	opt.Gates, opt.Further = harness.AuditGates()
+	rep, err := bundle.Audit(j.ctx, dir, opt)
 	if err != nil {
 		got.Audit = bundle.Blocked
 		j.check("audit", false, "%v", err)

@@ -2,9 +2,11 @@ package matrix
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/law/ladder"
 	"remit/proof/evidence"
 	"remit/work/engine/faulty"
@@ -21,8 +23,9 @@ func TestMatrixHolds(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, row := range rep.Rows {
+			for i, row := range rep.Rows {
 				for _, c := range row.Cases {
+					fmt.Fprintln(t.Output(), tallied(engine, i, row.Name, c))
 					t.Logf("%s/%s: %s in %d ms", row.Name, c.Name, c.Verdict, c.DurationMS)
 					if c.Verdict != Held && c.Verdict != NotApplicable {
 						t.Errorf("%s/%s: %s: %s", row.Name, c.Name, c.Verdict, c.Reason)
@@ -37,6 +40,25 @@ func TestMatrixHolds(t *testing.T) {
 			}
 		})
 	}
+}
+
+// tallied is a case as a row of the printed table: every check that it made.
+func tallied(engine string, place int, row string, c CaseResult) tally.Row {
+	held := 0
+	for _, check := range c.Checks {
+		if check.Held {
+			held++
+		}
+	}
+	r := tally.Row{Table: "failure matrix", Place: place, Name: row + "/" + c.Name, As: engine + " engine", Verdict: tally.NotHeld,
+		Figures: []tally.Figure{{Name: "checks", N: len(c.Checks)}, {Name: "held", N: held}}}
+	switch c.Verdict {
+	case Held:
+		r.Verdict = tally.Held
+	case NotApplicable:
+		r.Verdict, r.Reason, r.Figures = tally.NotHere, c.Reason, nil
+	}
+	return r
 }
 
 // TestControls runs every scenario without its fault. The run passes: so it is

@@ -87,6 +87,28 @@ func attack(name string, args []string) int {
 			unix.Prlimit(0, l.res, nil, &r)
 			fmt.Println(l.name, r.Max)
 		}
+	case "write":
+		return writeAttack(args)
+	case "read":
+		return readAttack(args)
+	case "link":
+		return linkAttack(args)
+	case "swap":
+		return swapAttack(args)
+	case "devices":
+		return deviceAttack()
+	case "proc":
+		return procAttack(args[0])
+	case "signals":
+		return signalAttack(args)
+	case "ptrace":
+		return ptraceAttack(args)
+	case "clock":
+		return clockAttack()
+	case "namespaces":
+		return namespaceAttack()
+	case "raise":
+		return limitAttack()
 	default:
 		fmt.Println("no attack", name)
 		return 1

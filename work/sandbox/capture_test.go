@@ -120,7 +120,8 @@ func TestLayers(t *testing.T) {
 // What a hostile program can leave behind, and what of it is reported.
 func TestHostileNamesAndTypes(t *testing.T) {
 	t.Parallel()
-	for name, d := range layers(t) {
+	e := escape(t, "odd file names and types")
+	for name, d := range layers(e) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lower := t.TempDir()
@@ -139,6 +140,8 @@ func TestHostileNamesAndTypes(t *testing.T) {
 			}, "|")
 			if got := shown(t, o.Changes); got != want {
 				t.Errorf("got\n%s\nwant\n%s", strings.ReplaceAll(got, "|", "\n"), strings.ReplaceAll(want, "|", "\n"))
+			} else {
+				e.All(strings.Count(want, "|") + 1)
 			}
 		})
 	}

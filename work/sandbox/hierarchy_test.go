@@ -90,7 +90,7 @@ func TestVersion2(t *testing.T) {
 	must(t, err)
 	as := takeUID()
 	defer giveUID(as)
-	conf, userns, err := d.setup(s, as)
+	conf, userns, err := d.setup(s, as, nil)
 	must(t, err)
 	conf.Cgroups = g.joins()
 	var procs string

@@ -125,7 +125,8 @@ func TestNothingIsLeft(t *testing.T) {
 }
 
 func TestKillOfTheParent(t *testing.T) {
-	open1(t)
+	e := escape(t, "kill -9 of the parent")
+	open1(e)
 	before := tracesOf(t, 0)
 	const mark = "mark-of-the-killed-parent"
 	cmd := startParent(t, mark)
@@ -147,15 +148,15 @@ func TestKillOfTheParent(t *testing.T) {
 		t.Log("no cgroup was left to clean up")
 	}
 	removeStaleGroups()
-	if left := groupsOf(cmd.Process.Pid); len(left) > 0 {
-		t.Errorf("cgroups left after the clean-up: %q", left)
-	}
+	left := groupsOf(cmd.Process.Pid)
+	e.Check(len(left) == 0, "cgroups left after the clean-up: %q", left)
 }
 
 // A keeper that dies, by the kernel's memory killer for example, is our fault
 // and not the command's; nothing survives it either.
 func TestKillOfTheKeeper(t *testing.T) {
-	d := open1(t)
+	e := escape(t, "kill -9 of the keeper")
+	d := open1(e)
 	const mark = "mark-of-the-killed-keeper"
 	out := writer(func(p []byte) (int, error) {
 		for _, pid := range keepersOf(os.Getpid()) {
@@ -166,9 +167,7 @@ func TestKillOfTheKeeper(t *testing.T) {
 	_, err := d.Run(context.Background(), Spec{Lower: t.TempDir(), Commands: []Command{
 		{Argv: []string{"sh", "-c", "setsid sh -c 'sleep 60; : " + mark + "' & echo begun; sleep 60; : " + mark}, Stdout: out},
 	}})
-	if reason.CodeOf(err) != reason.InfrastructureFault || !strings.Contains(err.Error(), "keeper") {
-		t.Errorf("error %v", err)
-	}
+	e.Check(reason.CodeOf(err) == reason.InfrastructureFault && strings.Contains(err.Error(), "keeper"), "error %v", err)
 	eventually(t, "every process of a killed keeper is gone", func() bool { return len(marked(mark)) == 0 })
 }
 

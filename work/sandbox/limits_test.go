@@ -35,17 +35,16 @@ func enforced(t testing.TB, d Driver, name string) {
 
 func TestForkBomb(t *testing.T) {
 	t.Parallel()
-	d := open1(t)
-	enforced(t, d, "pids")
+	e := escape(t, "fork bomb")
+	d := open1(e)
+	enforced(e, d, "pids")
 	for name, d := range map[string]*bwrap{"default": d, "without cgroups": without(t, controlled{noGroups: true})} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := try(t, d, Spec{Limits: Limits{Pids: 40}}, attackPath, "attack", "forks", "120")
 			var begun int
 			fmt.Sscanf(o.out[strings.Index(o.out, "begun"):], "begun %d", &begun)
-			if begun < 5 || begun > 40 {
-				t.Errorf("%d processes begun of 120 under a cap of 40: %s", begun, o.out)
-			}
+			e.Check(begun >= 5 && begun <= 40, "%d processes begun of 120 under a cap of 40: %s", begun, o.out)
 			c := capOf(t, o.Result, "pids")
 			if !c.Enforced || c.Limit != 40 || c.Observed > 40 {
 				t.Errorf("%+v", c)
@@ -60,30 +59,42 @@ func TestForkBomb(t *testing.T) {
 
 func TestMemoryBomb(t *testing.T) {
 	t.Parallel()
-	d := open1(t)
-	enforced(t, d, "memory")
+	e := escape(t, "memory bomb")
+	d := open1(e)
+	enforced(e, d, "memory")
 	s := Spec{Limits: Limits{MemoryMB: 128, DiskMB: 32}}
 	o := try(t, d, s, attackPath, "attack", "alloc", "400")
-	if o.Signal != "SIGKILL" || !o.OOMKilled || strings.Contains(o.out, "allocated") {
-		t.Errorf("%+v oom %v\n%s", o.CommandResult, o.OOMKilled, o.out)
-	}
+	e.Check(o.Signal == "SIGKILL" && o.OOMKilled && !strings.Contains(o.out, "allocated"), "%+v oom %v\n%s", o.CommandResult, o.OOMKilled, o.out)
 	if c := capOf(t, o.Result, "memory"); c.Limit != 160<<20+shmBytes || c.Observed < 100<<20 || c.Observed > c.Limit+1<<20 {
 		t.Errorf("%+v", c)
 	}
 	// One process of a pipeline is killed and the shell says 0: the counter tells.
 	o = try(t, d, Spec{Limits: s.Limits, Binds: []Bind{{self(t), attackPath}}}, "sh", "-c", attackPath+" attack alloc 400 | cat; true")
-	if o.ExitCode != 0 || !o.OOMKilled {
-		t.Errorf("hidden: %+v oom %v", o.CommandResult, o.OOMKilled)
-	}
+	e.Check(o.ExitCode == 0 && o.OOMKilled, "hidden: %+v oom %v", o.CommandResult, o.OOMKilled)
 	s.Limits.MemoryMB = 800
 	if o := try(t, d, s, attackPath, "attack", "alloc", "400"); o.ExitCode != 0 || o.OOMKilled || o.Usage.PeakMemoryBytes < 400<<20 {
 		t.Errorf("control: %+v %+v\n%s", o.CommandResult, o.Usage, o.out)
 	}
 }
 
+// What lies in a tmpfs is memory: it is charged to the same account.
+func TestMemoryBombThroughTmpfs(t *testing.T) {
+	t.Parallel()
+	e := escape(t, "memory bomb through tmpfs")
+	d := open1(e)
+	enforced(e, d, "memory")
+	fill := "for d in /tmp /workspace /dev/shm /cache/go-build; do dd if=/dev/zero of=$d/fill bs=1M count=300 2>/dev/null; done; echo full; " + attackPath + " attack alloc 100"
+	s := Spec{Limits: Limits{MemoryMB: 64, DiskMB: 48}, Binds: []Bind{{self(t), attackPath}}}
+	o := try(e, d, s, "sh", "-c", fill)
+	c := capOf(t, o.Result, "memory")
+	e.Check(strings.Contains(o.out, "full") && !strings.Contains(o.out, "allocated") && o.OOMKilled, "%+v oom %v\n%s", o.CommandResult, o.OOMKilled, o.out)
+	e.Check(c.Observed > 48<<20 && c.Observed <= c.Limit+1<<20, "%+v", c)
+}
+
 func TestDiskFill(t *testing.T) {
 	t.Parallel()
-	for name, d := range layers(t) {
+	e := escape(t, "disk fill")
+	for name, d := range layers(e) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			lower := t.TempDir() // larger than the cap: only what is written counts
@@ -97,23 +108,35 @@ func TestDiskFill(t *testing.T) {
 			c := capOf(t, o.Result, "disk")
 			if o.ExitCode != 0 || c.Limit != 16<<20 || c.Observed < 15<<20 || c.Observed > 16<<20 {
 				t.Errorf("exit %d, %+v\n%s", o.ExitCode, c, o.out)
+			} else {
+				e.All(4) // the four that the script fills
 			}
 		})
 	}
-	t.Run("inodes", func(t *testing.T) {
-		t.Parallel()
-		o := try(t, open1(t), Spec{Limits: Limits{DiskMB: 16}}, attackPath, "attack", "files", "12000")
-		if !strings.HasPrefix(o.out, "stopped 9") || !strings.Contains(o.out, "true") {
-			t.Errorf("%s", o.out)
-		}
-	})
+}
+
+func TestInodeFill(t *testing.T) {
+	t.Parallel()
+	e := escape(t, "inode fill")
+	for name, d := range layers(e) {
+		o := try(e, d, Spec{Limits: Limits{DiskMB: 16}}, attackPath, "attack", "files", "12000")
+		e.Check(strings.HasPrefix(o.out, "stopped 9") && strings.Contains(o.out, "true"), "%s: %s", name, o.out)
+	}
+	// A tree that is deeper than any path may be long is collected, or refused
+	// with a word, and removed.
+	deep := try(e, open1(e), Spec{Capture: true, SpoolDir: t.TempDir()}, "sh", "-c", `
+		n=$(printf %0200d 0); i=0
+		while [ $i -lt 300 ]; do mkdir $n && cd -P $n 2>/dev/null || break; i=$((i+1)); done
+		echo made $i; echo x >bottom 2>/dev/null; exit 0`)
+	e.Check(strings.Contains(deep.out, "made") && !strings.Contains(deep.out, "made 0"), "%s", deep.out)
 }
 
 func TestOutputFlood(t *testing.T) {
 	t.Parallel()
+	e := escape(t, "huge output")
 	var out, errs bytes.Buffer
 	begun := time.Now()
-	r, err := open1(t).Run(context.Background(), Spec{
+	r, err := open1(e).Run(context.Background(), Spec{
 		Lower: t.TempDir(), Limits: Limits{OutputBytes: 1 << 20},
 		Commands: []Command{
 			{Argv: []string{"sh", "-c", "trap '' PIPE; echo x >&2; while :; do yes; done"}, Stdout: &out, Stderr: &errs},
@@ -123,13 +146,10 @@ func TestOutputFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
-		t.Errorf("took %s", took)
-	}
+	took := time.Since(begun)
+	e.Check(took < 30*time.Second, "took %s", took)
 	first, second := r.Commands[0], r.Commands[1]
-	if !first.OutputExceeded || first.Signal != "SIGKILL" || first.StdoutBytes+first.StderrBytes <= 1<<20 {
-		t.Errorf("%+v", first)
-	}
+	e.Check(first.OutputExceeded && first.Signal == "SIGKILL" && first.StdoutBytes+first.StderrBytes > 1<<20, "%+v", first)
 	// Exactly the cap is no excess, and each command has its own.
 	if second.OutputExceeded || second.ExitCode != 0 || second.StdoutBytes != 1<<20 {
 		t.Errorf("%+v", second)
@@ -141,24 +161,34 @@ func TestOutputFlood(t *testing.T) {
 
 func TestProcessorCap(t *testing.T) {
 	t.Parallel()
-	d := open1(t)
-	enforced(t, d, "cpu")
-	o := try(t, d, Spec{Limits: Limits{CPUsMilli: 200}}, "timeout", "1.5", "sh", "-c", "while :; do :; done")
-	if c := capOf(t, o.Result, "cpu"); c.Observed > 350 || c.Observed < 20 {
-		t.Errorf("%+v", c)
+	e := escape(t, "processor hog")
+	d := open1(e)
+	enforced(e, d, "cpu")
+	// A machine that is busy with other things gives less than the cap, and
+	// then the cap shows nothing: another time.
+	for range 5 {
+		o := try(e, d, Spec{Limits: Limits{CPUsMilli: 200}}, "timeout", "1.5", "sh", "-c", "while :; do :; done")
+		c := capOf(t, o.Result, "cpu")
+		e.Check(c.Observed <= 350, "%+v", c)
+		if o.Usage.CPUMillis > 600 && o.Usage.WallMillis < 2000 || o.Usage.WallMillis < 1400 {
+			t.Errorf("%+v", o.Usage)
+		}
+		if c.Observed >= 100 {
+			return
+		}
 	}
-	if o.Usage.CPUMillis > 600 || o.Usage.WallMillis < 1400 {
-		t.Errorf("%+v", o.Usage)
-	}
+	e.Skipf("SKIPPED, the machine is too busy to spend what the cap allows")
 }
 
 func TestProcessLimits(t *testing.T) {
 	t.Parallel()
-	o := try(t, open1(t), Spec{Limits: Limits{OpenFiles: 100, DiskMB: 32}}, attackPath, "attack", "limits")
+	e := escape(t, "limits raised from inside")
+	o := try(t, open1(e), Spec{Limits: Limits{OpenFiles: 100, DiskMB: 32}}, attackPath, "attack", "limits")
 	if want := fmt.Sprintf("core 0\nnofile 100\nfsize %d\n", 32<<20); o.out != want {
 		t.Errorf("got %q", o.out)
 	}
-	shell(t, open1(t), Spec{Limits: Limits{OpenFiles: 100}}, `ulimit -n 101 2>/dev/null && exit 1; ulimit -c unlimited 2>/dev/null && exit 2; exit 0`)
+	tryAll(e, open1(e), Spec{}, "raise")
+	shell(e, open1(e), Spec{Limits: Limits{OpenFiles: 100}}, `ulimit -n 101 2>/dev/null && exit 1; ulimit -c unlimited 2>/dev/null && exit 2; exit 0`)
 }
 
 // Every limit appears in the result once, in order, and says how it is held.

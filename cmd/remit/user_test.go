@@ -1,0 +1,83 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"remit/fixtures/tally"
+)
+
+// testUID is an unprivileged user.
+const testUID = 65533
+
+// asUser are the tests that count for the tables.
+const asUser = "^(TestKilledAtEveryStep|TestKilledAgainWhileResumed|TestKilledAtRandom|TestTwoProcessesOnOneSession|TestHomeFillsUp|TestReadOnlyHome|" +
+	"TestGitEscapesOfTheRepository|TestGitEnvironment|TestAttributesChangeNoBytes|TestGitEscapesOfTheAgent)$"
+
+// TestAsOrdinaryUser runs the tests of the tables again as an ordinary user,
+// with the programs that are built already.
+func TestAsOrdinaryUser(t *testing.T) {
+	if os.Geteuid() != 0 || testing.Short() {
+		t.Skip("not root, so the other tests are the ordinary user's already")
+	}
+	t.Parallel()
+	crashing, err := crashing()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "remit-user-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
+	if err := os.Chown(dir, testUID, testUID); err != nil {
+		t.Fatal(err)
+	}
+	// Copies: the originals lie in directories of root's.
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, from := range map[string]string{"remit": program, "remit-crashing": crashing, "cli.test": self} {
+		text, err := os.ReadFile(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"-test.v", "-test.run", asUser, "-test.timeout=15m"}
+	if limit, soak := soaking(t); soak {
+		args[3] = "-test.timeout=" + (3*limit + 3*fixedPart).String()
+	}
+	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "cli.test"), args...)
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), givenProgram + "=" + filepath.Join(dir, "remit"),
+		"REMIT_SOAK=" + os.Getenv("REMIT_SOAK"), "REMIT_CRASH_SEED=" + os.Getenv("REMIT_CRASH_SEED")}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}, Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.CombinedOutput()
+	rows := 0
+	var rest strings.Builder
+	for line := range strings.Lines(string(out)) {
+		if row, ok := tally.Parse(line); ok {
+			rows++
+			fmt.Fprintln(t.Output(), row) // of the table, for the other kind of user
+		} else {
+			rest.WriteString(line)
+		}
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, rest.String())
+	}
+	if want := len(crashes.Rows) + len(storage.Rows) + len(gitEscapes.Rows); rows != want {
+		t.Errorf("%d rows of the tables, want %d", rows, want)
+	}
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The loops that `make test` runs in a short version, for SOAK_TIME (10m, 1h30m):
+#
+#   first half   the crash loop: a kill at every journal entry and place, kills of
+#                the resumption, kills at random moments until the time is up, two
+#                processes on one session, disks that fill up or are read-only,
+#                hostile repositories; as root and as an ordinary user
+#   second half  the escape suite, the cheat corpus and the failure matrix with
+#                both engines, again and again
+#
+# A round that has begun is ended, so it takes a little longer. Tables and totals
+# come last; the exit code is 1 when anything did not hold.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+soak_time=${SOAK_TIME:-10m}
+[[ $soak_time =~ ^([0-9]+h)?([0-9]+m)?([0-9]+s)?$ && -n $soak_time ]] || {
+  echo "soak: SOAK_TIME=$soak_time is no duration like 10m or 1h30m" >&2
+  exit 1
+}
+hours=${BASH_REMATCH[1]%h} minutes=${BASH_REMATCH[2]%m} seconds=${BASH_REMATCH[3]%s}
+total=$((${hours:-0} * 3600 + ${minutes:-0} * 60 + ${seconds:-0}))
+half=$((total / 2))
+
+scratch=$(mktemp -d)
+trap 'chmod -R u+w "$scratch" 2>/dev/null; rm -rf "$scratch"' EXIT
+export REMIT_HOME=$scratch/home
+CGO_ENABLED=0 go build -o "$scratch/summary" scripts/test-summary.go
+
+# tests runs go test; a failure is remembered, and the loops go on.
+tests() { go test -count=1 -json "$@" || touch "$scratch/failed"; }
+
+rounds() {
+  local begun=$SECONDS round=0
+  REMIT_SOAK=${half}s tests -timeout 0 \
+    -run '^(TestKilled|TestTwoProcesses|TestHomeFillsUp|TestReadOnlyHome|TestGit|TestAttributes|TestShippedProgram|TestAsOrdinaryUser)' ./cmd/remit
+  echo "soak: the crash loop took $((SECONDS - begun)) s" >&2
+  begun=$SECONDS
+  while [ $round = 0 ] || [ $((SECONDS - begun)) -lt $half ]; do
+    round=$((round + 1))
+    echo "soak: round $round of the suites" >&2
+    tests -timeout 30m -run '^Test' ./work/sandbox
+    tests -timeout 30m -run '^TestCheatCorpus$' ./work/verify
+    tests -timeout 30m -run '^TestMatrixHolds$' ./work/matrix
+  done
+}
+
+echo "soak: $soak_time, the loops begin" >&2
+rounds </dev/null | "$scratch/summary"
+[ ! -e "$scratch/failed" ] || {
+  echo "soak: a go test failed although every test that ended passed" >&2
+  exit 1
+}
