@@ -117,8 +117,8 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 	}
 	code := evidence.ExitCode(st.Report.Status)
 	ended := st.Phase == harness.Sealed || st.Phase == harness.Unsealed
-	if !ended {
-		code = evidence.ExitCode(evidence.StatusBlocked)
+	if st.Phase != harness.Sealed && code == 0 {
+		code = evidence.ExitCode(evidence.StatusBlocked) // nothing counts as passed that no audit accepts
 	}
 	if a.json {
 		doc := struct {
@@ -140,7 +140,7 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 			printUnfinished(w, st)
 		}
 		if st.Phase == harness.Unsealed {
-			fmt.Fprintln(w, "\nThe evidence is not sealed: there is no manifest, and `remit audit` will not accept it.")
+			fmt.Fprintln(w, "\nThe evidence is not sealed: there is no manifest, and `remit audit` will not accept it.\nUntil `remit resume` has sealed it, it counts as blocked.")
 		}
 	}
 	if code != 0 {

@@ -182,10 +182,10 @@ func engineBlockers(f evidence.EngineFinished, end engine.End) []evidence.Blocke
 		return []evidence.Blocker{{Code: code, Message: fmt.Sprintf(format, args...), Evidence: stderrFile}}
 	}
 	switch {
-	case !f.ProcessStarted:
-		return block(reason.ProviderUnavailable, "the engine's program could not be started in the sandbox (its message is in %s)", stderrFile)
 	case f.TimedOut:
 		return block(reason.Timeout, "the engine did not end in time and was stopped after %s", time.Duration(f.DurationMS)*time.Millisecond)
+	case !f.ProcessStarted:
+		return block(reason.ProviderUnavailable, "the engine's program could not be started in the sandbox (its message is in %s)", stderrFile)
 	case f.OutputExceeded:
 		return block(reason.OutputLimit, "the engine printed more than the output limit and was stopped")
 	case f.OOMKilled && *f.ExitCode != 0:

@@ -264,9 +264,32 @@ func (h Home) Sweep() error {
 	}); err != nil {
 		return err
 	}
-	return h.sweep(h.Sessions(), func(name string) (string, bool) {
+	if err := h.sweep(h.Sessions(), func(name string) (string, bool) {
 		return filepath.Join(h.Sessions(), name, evidence.JournalFile), strings.HasPrefix(name, newPrefix)
-	})
+	}); err != nil {
+		return err
+	}
+	sweepProbes(h.SandboxDir())
+	sweepProbes(os.TempDir())
+	return nil
+}
+
+// probePrefix begins the names of the directories that are made to look at the
+// host or at a repository, and live for seconds.
+const probePrefix = "remit-probe-"
+
+// sweepProbes removes those that a killed run left. In a directory that others
+// use too it removes nothing of theirs, since it may not.
+func sweepProbes(dir string) {
+	old, err := filepath.Glob(filepath.Join(dir, probePrefix+"*"))
+	if err != nil {
+		return // a pattern in the directory's own name: nothing is known to be ours
+	}
+	for _, path := range old {
+		if info, err := os.Lstat(path); err == nil && info.IsDir() && time.Since(info.ModTime()) > justMade {
+			_ = os.RemoveAll(path) // tried again by the next run
+		}
+	}
 }
 
 // justMade is how old a directory without a journal must be to be left over.

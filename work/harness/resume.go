@@ -171,11 +171,42 @@ func (r *run) adopt() error {
 		switch {
 		case name == evidence.JournalFile || r.artifact[name]:
 			return nil
+		case name == stdoutFile, name == stderrFile:
+			r.noteShort(name)
+			return r.recordArtifact(name)
 		case strings.HasPrefix(name, evidence.BackendDir+"/"), strings.HasPrefix(name, HeldOutDir+"/"), name == evidence.PatchFile:
 			return r.recordArtifact(name)
 		}
 		return root.Remove(name) // a projection, written before its time
 	})
+}
+
+// noteShort says when less of the engine's output is on disk than engine.run
+// has the digest of: the disk was full when the run died.
+func (r *run) noteShort(name string) {
+	var f evidence.EngineFinished
+	known := false
+	for _, e := range r.w.Entries() {
+		if e.Name == evidence.StepEngine && e.Status != journal.Started && json.Unmarshal(e.Outputs, &f) == nil {
+			known = f.ProcessStarted && !f.OutputExceeded
+		}
+	}
+	want, size := f.StdoutSHA256, f.StdoutBytes
+	if name == stderrFile {
+		want, size = f.StderrSHA256, f.StderrBytes
+	}
+	if !known {
+		return
+	}
+	file, err := os.Open(filepath.Join(r.session.Dir, filepath.FromSlash(name)))
+	if err != nil {
+		return // recordArtifact says so
+	}
+	defer file.Close()
+	if digest, kept, err := canon.DigestReader(file); err == nil && digest != want {
+		r.note(evidence.StepStopped, "short-"+name, journal.Failed, nil, blockersOnly{[]evidence.Blocker{{Code: reason.ArtifactWriteFailure,
+			Message: fmt.Sprintf("%s has %d of the %d bytes that the engine printed", name, kept, size), Evidence: name}}})
+	}
 }
 
 // takeUp goes on from the captured patch, or says that there is none.

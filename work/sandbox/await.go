@@ -113,7 +113,11 @@ func reap(pid int, ended chan<- ending) {
 		options := 0
 		if !first {
 			leftovers()
-			options = syscall.WNOHANG
+			if os.Getpid() != 1 {
+				// A pass can miss some. One signal to a whole namespace cannot:
+				// each of its processes is on its way out.
+				options = syscall.WNOHANG
+			}
 		}
 		got, err := syscall.Wait4(-1, &w, options, &usage)
 		switch {

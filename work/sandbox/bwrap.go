@@ -7,6 +7,7 @@ import (
 	"errors"
 	"maps"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -14,9 +15,14 @@ import (
 type bwrap struct {
 	path    string // of the program
 	tools   toolchain
+	modules modulesOf
 	idmaps  idmaps
 	desc    Description
 	control controlled
+
+	memory *memory   // not nil: desc was remembered and not asked of the host
+	asked  sync.Once // the host, after a Run that could not begin
+	doubt  error     // what it answered
 }
 
 // controlled switches a single wall off, so that a test can show that the
@@ -35,6 +41,9 @@ func (d *bwrap) Describe() Description {
 // Run implements Driver.
 func (d *bwrap) Run(ctx context.Context, s Spec) (*Result, error) {
 	r, err := d.run(ctx, s)
+	if d.memory != nil {
+		err = d.trusted(ctx, r, err)
+	}
 	if r == nil {
 		return nil, err
 	}
@@ -52,7 +61,11 @@ func (d *bwrap) run(ctx context.Context, s Spec) (*run, error) {
 	}
 	as := takeUID()
 	defer giveUID(as)
-	conf, userns, err := d.setup(s, as)
+	lent, err := d.modules.lend(ctx, d.tools.modCache, s.Lower)
+	if err != nil {
+		return nil, err
+	}
+	conf, userns, err := d.setup(s, as, lent)
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +76,14 @@ func (d *bwrap) run(ctx context.Context, s Spec) (*run, error) {
 	conf.Cgroups = g.joins()
 	r := &run{spec: s, conf: conf, userns: userns, group: g, held: held, scan: !d.control.noSocketScan}
 	err = r.do(ctx)
+	if r.result != nil {
+		r.result.Caps = append(r.result.Caps, lent.cap()...)
+	}
 	return r, errors.Join(err, g.remove())
 }
 
 // setup describes the view for the keeper.
-func (d *bwrap) setup(s Spec, as int) (*setup, []*os.File, error) {
+func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, error) {
 	root := os.Geteuid() == 0
 	conf := &setup{
 		Confined: true, Root: root, RunAs: as, Bwrap: d.path,
@@ -113,11 +129,21 @@ func (d *bwrap) setup(s Spec, as int) (*setup, []*os.File, error) {
 		}
 		conf.Mounts = append(conf.Mounts, src)
 	}
+	if lent != nil {
+		if lent.Cache, err = show(d.tools.modCache, ""); err != nil {
+			return nil, nil, err
+		}
+		conf.Modules = lent
+	}
+	conf.UserNS = len(userns)
 	conf.Env = environment(s, insideHome, "/tmp", d.tools.pathDirs)
 	for name, value := range d.tools.env {
 		if _, set := conf.Env[name]; !set {
 			conf.Env[name] = value
 		}
+	}
+	if _, set := conf.Env["GOMODCACHE"]; lent != nil && !set {
+		conf.Env["GOMODCACHE"] = insideModCache
 	}
 	return conf, userns, nil
 }

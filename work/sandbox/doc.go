@@ -32,6 +32,14 @@
 // counts them. When every process is dead the keeper reads the upper layer of
 // the overlay and streams the changes to the parent (package tree).
 //
+// A start must be cheap, or people leave the sandbox out. A keeper without a
+// task stands by for the next Run, so that nobody waits for its start, and what
+// a probe found out is remembered until the host, this program or bwrap
+// changes. Neither weakens a wall: a keeper serves one Run, holds nothing
+// before it and is not hired when the mounts changed after its birth; a memory
+// that anybody else could have written does not count, and a Run that cannot
+// begin has the host probed anew.
+//
 // Where the base tree cannot be the lower layer of an overlay, the keeper
 // copies it to the tmpfs and compares whole trees; [Result.Layer] says which.
 //
@@ -45,7 +53,8 @@
 //
 // # Failure modes
 //
-// A driver that cannot be had, or whose probe fails, is sandbox_unavailable. A
+// A driver that cannot be had, or whose probe fails, is sandbox_unavailable; so
+// is a Run that cannot begin on a host that changed after its probe. A
 // sandbox that breaks under a command is infrastructure_fault and never a
 // failed command: bwrap tells whether the program was really executed. A
 // missing program is CommandResult.Started false with exit code 127. A tree

@@ -3,9 +3,10 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 )
@@ -57,26 +58,38 @@ func (m *idmaps) get(o owner, to int) *os.File {
 	return f
 }
 
-// newIDMap makes a user namespace with one mapping: started for a process that
-// does nothing, opened, and the process ended.
+// newIDMap makes a user namespace with one mapping: a process is born in it,
+// and killed as soon as the namespace is open. It is our own program, which
+// waits for its end without a thing to do.
 func newIDMap(m idmap) (*os.File, error) {
-	hold := &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{holderName}, Env: []string{}, Dir: "/",
-		SysProcAttr: &syscall.SysProcAttr{
+	runtime.LockOSThread() // the process dies with the thread that made it
+	defer runtime.UnlockOSThread()
+	held, hold, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer held.Close()
+	defer hold.Close()
+	pid, err := syscall.ForkExec("/proc/self/exe", []string{holderName}, &syscall.ProcAttr{
+		Dir: "/", Env: []string{}, Files: []uintptr{held.Fd()},
+		Sys: &syscall.SysProcAttr{
+			Pdeathsig:   syscall.SIGKILL,
 			Cloneflags:  syscall.CLONE_NEWUSER,
 			UidMappings: []syscall.SysProcIDMap{{ContainerID: m.from.uid, HostID: m.to, Size: 1}},
 			GidMappings: []syscall.SysProcIDMap{{ContainerID: m.from.gid, HostID: m.to, Size: 1}},
 		},
-	}
-	stdin, err := hold.StdinPipe()
+	})
 	if err != nil {
-		return nil, err
-	}
-	if err := hold.Start(); err != nil {
 		return nil, fmt.Errorf("make user namespace: %w", err)
 	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", hold.Process.Pid))
-	stdin.Close()
-	_ = hold.Wait() // the namespace is open or it is not
+	f, err := os.Open(fmt.Sprintf("/proc/%d/ns/user", pid))
+	kill(pid)
+	for errors.Is(waitFor(pid), syscall.EINTR) {
+	}
 	return f, err
+}
+
+func waitFor(pid int) error {
+	_, err := syscall.Wait4(pid, nil, 0, nil)
+	return err
 }

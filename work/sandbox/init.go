@@ -23,16 +23,17 @@ func Init() {
 		return
 	}
 	switch os.Args[0] {
-	case keeperName:
+	case keeperName, standbyName:
 		// A thread that ends would take the commands with it (parent-death
 		// signals are bound to threads), and mounts and identities are switched
 		// on this one.
 		runtime.LockOSThread()
 		os.Exit(keep())
 	case holderName:
-		// Holds a user namespace until the parent has opened it.
+		// Holds a user namespace until the parent has opened it and kills this
+		// process, or is gone itself.
 		var b [1]byte
-		_, _ = os.Stdin.Read(b[:]) // ends when the parent closes it
+		_, _ = os.Stdin.Read(b[:])
 		os.Exit(0)
 	}
 }

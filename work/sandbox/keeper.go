@@ -22,6 +22,7 @@ type keeper struct {
 	control *os.File
 	in      *bufio.Reader
 	setup   *setup
+	userns  []int // for id-mapped mounts
 
 	frames chan request // requests after setup; closed when the parent is gone
 
@@ -43,7 +44,7 @@ func keep() int {
 		return 1
 	}
 	control := os.NewFile(controlFD, "control")
-	k := &keeper{control: control, in: bufio.NewReaderSize(control, 64<<10), frames: make(chan request)}
+	k := &keeper{control: control, in: bufio.NewReaderSize(control, 64<<10), frames: make(chan request), filter: seccompProgram()}
 	if err := k.begin(); err != nil {
 		fmt.Fprintln(os.Stderr, "keeper:", err)
 		return 1
@@ -67,7 +68,14 @@ func (k *keeper) begin() error {
 	if req.Op != opSetup || req.Setup == nil {
 		return fmt.Errorf("first request is %q", req.Op)
 	}
+	rename(keeperName)
 	k.setup = req.Setup
+	if k.setup.UserNS > 0 {
+		var err error
+		if k.userns, err = takeFiles(passFD, k.setup.UserNS); err != nil {
+			return fmt.Errorf("take user namespaces: %w", err)
+		}
+	}
 	a := answer{}
 	if err := k.build(&a); err != nil {
 		a.Failure = failed(err)

@@ -32,8 +32,10 @@ const (
 	stageUpper     = stageDisk + "/up" // upper layer of the workspace
 	stageEtc       = stage + "/etc"
 	stageEmpty     = stage + "/empty"
-	stageGoCache   = stage + "/gocache" // clone of Remit's own, below the overlay
-	stageMounts    = stage + "/mnt"     // numbered clones of everything else
+	stageGoCache   = stage + "/gocache"  // clone of Remit's own, below the overlay
+	stageModCache  = stage + "/modcache" // clone of the user's Go module cache, never shown itself
+	stageModules   = stage + "/modules"  // the part of it that is lent
+	stageMounts    = stage + "/mnt"      // numbered clones of everything else
 )
 
 // etcFromHost is what a program may need of /etc to start at all; nothing

@@ -33,19 +33,25 @@ func (k *keeper) mountView(a *answer) error {
 		return fmt.Errorf("mount proc: %w", err)
 	}
 	unix.Umask(0o022)
-	lower, err := cloneMount(k.setup.Lower)
+	lower, err := k.cloneMount(k.setup.Lower)
 	if err != nil {
 		return err
 	}
 	var cache *clone
 	if k.setup.GoCache != nil {
-		if cache, err = cloneMount(*k.setup.GoCache); err != nil {
+		if cache, err = k.cloneMount(*k.setup.GoCache); err != nil {
+			return err
+		}
+	}
+	var modules *clone
+	if k.setup.Modules != nil {
+		if modules, err = k.cloneMount(k.setup.Modules.Cache); err != nil {
 			return err
 		}
 	}
 	mounts := make([]*clone, len(k.setup.Mounts))
 	for i, m := range k.setup.Mounts {
-		if mounts[i], err = cloneMount(m); err != nil {
+		if mounts[i], err = k.cloneMount(m); err != nil {
 			return err
 		}
 	}
@@ -62,6 +68,9 @@ func (k *keeper) mountView(a *answer) error {
 		}
 		k.binds = append(k.binds, Bind{Host: at, Inside: m.Inside})
 	}
+	if err := k.lendModules(modules); err != nil {
+		return err
+	}
 	if err := k.writeEtc(); err != nil {
 		return err
 	}
@@ -74,7 +83,7 @@ func (k *keeper) mountView(a *answer) error {
 // cloneMount opens a source by a detached mount. Its owner is mapped to the
 // run user where asked and possible, so that private modes do not matter and
 // an overlay can hand ownership on.
-func cloneMount(s source) (*clone, error) {
+func (k *keeper) cloneMount(s source) (*clone, error) {
 	const flags = unix.OPEN_TREE_CLONE | unix.OPEN_TREE_CLOEXEC
 	fd, err := unix.OpenTree(unix.AT_FDCWD, s.Host, flags)
 	if err != nil {
@@ -95,7 +104,10 @@ func cloneMount(s source) (*clone, error) {
 		return nil, fmt.Errorf("make clone of %q read-only: %w", s.Host, err)
 	}
 	if s.IDMap >= 0 {
-		attr = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(firstNSFD + s.IDMap)}
+		if s.IDMap >= len(k.userns) {
+			return nil, fmt.Errorf("map %q: user namespace %d of %d", s.Host, s.IDMap, len(k.userns))
+		}
+		attr = unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(k.userns[s.IDMap])}
 		c.mapped = unix.MountSetattr(fd, "", unix.AT_EMPTY_PATH, &attr) == nil
 	}
 	return c, nil

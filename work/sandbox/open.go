@@ -21,7 +21,8 @@ var opened struct {
 }
 
 // Open returns the driver that opt names, after a probe that really runs
-// commands in it. It fails closed: a *reason.Error with sandbox_unavailable
+// commands in it; a probe that passed before on this boot, in the same
+// circumstances, is remembered in opt.StateDir. It fails closed: a *reason.Error with sandbox_unavailable
 // means that nothing may run here, and no weaker driver is ever put in place.
 func Open(ctx context.Context, opt Options) (Driver, error) {
 	if opt.Driver == "" {
@@ -33,7 +34,7 @@ func Open(ctx context.Context, opt Options) (Driver, error) {
 	opened.Lock()
 	defer opened.Unlock()
 	key := strings.Join(append([]string{opt.Driver, opt.StateDir}, opt.Toolchains...), "\x00")
-	if d, ok := opened.drivers[key]; ok {
+	if d, ok := opened.drivers[key]; ok && !opt.Fresh {
 		return d, nil
 	}
 	d, err := open(ctx, opt)
@@ -48,7 +49,8 @@ func Open(ctx context.Context, opt Options) (Driver, error) {
 }
 
 func open(ctx context.Context, opt Options) (Driver, error) {
-	if opt.StateDir == "" {
+	private := opt.StateDir != ""
+	if !private {
 		opt.StateDir = os.TempDir()
 	} else if err := os.MkdirAll(opt.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("sandbox: state directory: %w", err)
@@ -59,7 +61,7 @@ func open(ctx context.Context, opt Options) (Driver, error) {
 	}
 	switch opt.Driver {
 	case DriverBwrap:
-		return openBwrap(ctx, opt, tools)
+		return openBwrap(ctx, opt, tools, private)
 	case DriverNone:
 		removeStaleCopies(opt.StateDir)
 		return &none{stateDir: opt.StateDir, tools: tools}, nil
@@ -70,30 +72,44 @@ func open(ctx context.Context, opt Options) (Driver, error) {
 
 const installHint = "install bubblewrap 0.8.0 or later (apt-get install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap)"
 
-func openBwrap(ctx context.Context, opt Options, tools toolchain) (Driver, error) {
+func openBwrap(ctx context.Context, opt Options, tools toolchain, private bool) (Driver, error) {
 	path, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: the program bwrap is not installed").WithHint(installHint)
 	}
-	version, err := bwrapVersion(ctx, path)
-	if err != nil {
-		return nil, err
-	}
+	standBy() // a keeper gets ready meanwhile, for the probe or for the first Run
 	removeStaleGroups()
 	d := &bwrap{path: path, tools: tools}
-	if d.desc, err = describe(path, version); err != nil {
+	if d.desc, err = describe(path); err != nil {
+		return nil, err
+	}
+	var m *memory // none in the system's temporary directory: others write there
+	if private {
+		m = d.memoryOf(opt.StateDir)
+	}
+	if !opt.Fresh {
+		if desc, ok := m.recall(); ok {
+			d.desc, d.memory = desc, m
+			return d, nil
+		}
+	}
+	if d.desc.Version, err = bwrapVersion(ctx, path); err != nil {
 		return nil, err
 	}
 	if err := d.probe(ctx, opt.StateDir); err != nil {
-		e := &reason.Error{Code: reason.SandboxUnavailable, Message: "sandbox: the probe of bwrap failed: " + err.Error(), Err: err}
-		if cause, ok := errors.AsType[*reason.Error](err); ok && cause.Hint != "" {
-			e.Hint = cause.Hint
-		} else {
-			e.Hint = "run the command bwrap --unshare-all --ro-bind / / /bin/true to see whether the host allows namespaces"
-		}
-		return nil, e
+		m.forget()
+		return nil, &reason.Error{Code: reason.SandboxUnavailable, Message: "sandbox: the probe of bwrap failed: " + err.Error(), Err: err, Hint: probeHint(err)}
 	}
+	m.keep(d.desc)
 	return d, nil
+}
+
+// probeHint is what to do about a probe that failed.
+func probeHint(err error) string {
+	if cause, ok := errors.AsType[*reason.Error](err); ok && cause.Hint != "" {
+		return cause.Hint
+	}
+	return "run the command bwrap --unshare-all --ro-bind / / /bin/true to see whether the host allows namespaces"
 }
 
 // bwrapVersion asks the program and refuses versions that lack an option we need.

@@ -15,13 +15,13 @@ import (
 )
 
 // describe fills in what is known before the probe.
-func describe(path, version string) (Description, error) {
+func describe(path string) (Description, error) {
 	digest, err := fileDigest(path)
 	if err != nil {
 		return Description{}, fmt.Errorf("sandbox: %w", err)
 	}
 	d := Description{
-		Driver: DriverBwrap, Version: version, Root: os.Geteuid() == 0,
+		Driver: DriverBwrap, Root: os.Geteuid() == 0,
 		Config: map[string]string{"bwrap_sha256": digest, "run_uid": strconv.Itoa(runUID), "workspace": WorkspacePath},
 	}
 	if filter := seccompProgram(); filter != nil {

@@ -21,17 +21,19 @@ import (
 // follows a setup request and precedes a collect answer. Descriptors travel
 // over a second socket pair.
 
-// Names in argv[0] under which our binary is started again.
+// Names in argv[0] under which our binary is started again. A keeper that
+// stands by takes the name of one that works with its first request, so its
+// first name must not be the shorter one.
 const (
-	keeperName = "remit-sandbox-keeper"
-	holderName = "remit-sandbox-userns"
+	keeperName  = "remit-sandbox-keeper"
+	standbyName = "remit-sandbox-standby"
+	holderName  = "remit-sandbox-userns"
 )
 
 // Descriptors of the keeper.
 const (
 	controlFD = 3
 	passFD    = 4
-	firstNSFD = 5 // user namespaces for id-mapped mounts
 )
 
 const maxFrame = 32 << 20
@@ -53,17 +55,21 @@ type source struct {
 
 // setup describes the view that all commands of a Run share.
 type setup struct {
-	Confined  bool     `json:"confined"` // false: driver none, Lower is the directory to work in
-	Root      bool     `json:"root"`
-	RunAs     int      `json:"run_as"` // real uid and gid of the commands, as root
-	Bwrap     string   `json:"bwrap"`
-	Lower     source   `json:"lower"`
-	GoCache   *source  `json:"go_cache,omitempty"`
-	Mounts    []source `json:"mounts"`
-	DiskBytes int64    `json:"disk_bytes"`
-	Inodes    int64    `json:"inodes"`
-	Cgroups   joins    `json:"cgroups"`
-	Rlimits   rlimits  `json:"rlimits"`
+	Confined bool         `json:"confined"` // false: driver none, Lower is the directory to work in
+	Root     bool         `json:"root"`
+	RunAs    int          `json:"run_as"` // real uid and gid of the commands, as root
+	Bwrap    string       `json:"bwrap"`
+	Lower    source       `json:"lower"`
+	GoCache  *source      `json:"go_cache,omitempty"`
+	Mounts   []source     `json:"mounts"`
+	Modules  *lentModules `json:"modules,omitempty"`
+	// UserNS counts the user namespaces for id-mapped mounts, which follow the
+	// request over the second socket pair.
+	UserNS    int     `json:"user_ns"`
+	DiskBytes int64   `json:"disk_bytes"`
+	Inodes    int64   `json:"inodes"`
+	Cgroups   joins   `json:"cgroups"`
+	Rlimits   rlimits `json:"rlimits"`
 	// Single walls taken down, for the controls of tests.
 	ForceCopy  bool `json:"force_copy"`
 	NoFilter   bool `json:"no_filter"`
@@ -154,6 +160,9 @@ func readFrame(r *bufio.Reader, v any) error {
 	return json.Unmarshal(body, v)
 }
 
+// maxPassed is the kernel's bound on descriptors in one message (SCM_MAX_FD).
+const maxPassed = 253
+
 // passFiles hands descriptors to the other end of a socket pair.
 func passFiles(fd int, files ...*os.File) error {
 	fds := make([]int, len(files))
@@ -165,7 +174,10 @@ func passFiles(fd int, files ...*os.File) error {
 
 // takeFiles receives exactly n descriptors, close-on-exec.
 func takeFiles(fd, n int) ([]int, error) {
-	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4*4))
+	if n < 1 || n > maxPassed {
+		return nil, fmt.Errorf("%d descriptors cannot be passed at once", n)
+	}
+	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4*n))
 	_, got, _, _, err := unix.Recvmsg(fd, data, oob, unix.MSG_CMSG_CLOEXEC)
 	if err != nil {
 		return nil, err

@@ -130,14 +130,17 @@ func (k *keeper) startConfined(c *command, req request, std []uintptr) error {
 	if err == nil {
 		_, err = argsW.Write(nulJoin(bwrapArgs(v)))
 	}
-	if err != nil {
+	// This process must not stay under limits that a command can exhaust. It
+	// leaves while bwrap is busy.
+	if err = errors.Join(err, moveThread(k.setup.Cgroups.Leave)); err != nil {
 		k.killAll()
 		<-c.ended
 	}
 	return err
 }
 
-// fork starts bwrap inside of the run's control groups.
+// fork starts bwrap inside of the run's control groups. Without an error this
+// thread is in them, too.
 func (k *keeper) fork(argv []string, attr *syscall.ProcAttr) (pid int, err error) {
 	groups := k.setup.Cgroups
 	if groups.Into != "" {
@@ -148,17 +151,13 @@ func (k *keeper) fork(argv []string, attr *syscall.ProcAttr) (pid int, err error
 		defer dir.Close()
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, int(dir.Fd())
 	}
-	if err := moveThread(groups.Enter); err != nil {
+	if err = moveThread(groups.Enter); err == nil {
+		pid, err = syscall.ForkExec(k.setup.Bwrap, argv, attr)
+	}
+	if err != nil {
 		return 0, errors.Join(err, moveThread(groups.Leave))
 	}
-	pid, err = syscall.ForkExec(k.setup.Bwrap, argv, attr)
-	if back := moveThread(groups.Leave); back != nil && err == nil {
-		// This process must not stay under limits that a command can exhaust.
-		kill(pid)
-		_, _ = syscall.Wait4(pid, nil, 0, nil)
-		return 0, back
-	}
-	return pid, err
+	return pid, nil
 }
 
 // freshTmp replaces what the command before left in /tmp.
@@ -181,9 +180,7 @@ func (k *keeper) freshTmp() (string, error) {
 // seccompFile returns a pipe that holds the filter, nil if there is none here.
 func (k *keeper) seccompFile() (*os.File, error) {
 	if k.filter == nil {
-		if k.filter = seccompProgram(); k.filter == nil {
-			return nil, nil
-		}
+		return nil, nil
 	}
 	r, w, err := os.Pipe()
 	if err != nil {

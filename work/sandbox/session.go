@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"runtime"
 	"sync"
 	"syscall"
 	"time"
@@ -20,15 +21,16 @@ import (
 	"remit/work/tree"
 )
 
-// session is the parent's side of a keeper. Its goroutine must stay locked to
-// its thread from start to end: the keeper dies with the thread that made it.
+// session is the parent's side of a keeper.
 type session struct {
 	cmd     *exec.Cmd
 	control *os.File
 	pass    *os.File
 	in      *bufio.Reader
 	stderr  *head
-	writing sync.Mutex // a stop may cross a request
+	writing sync.Mutex    // a stop may cross a request
+	over    chan struct{} // closed when the keeper has been waited for
+	once    sync.Once
 }
 
 // How long the keeper may take for an answer. They only end what is broken:
@@ -39,8 +41,26 @@ const (
 	collectLimit = 5 * time.Minute
 )
 
-// startKeeper starts our own binary again as a keeper.
-func startKeeper(confined bool, userns []*os.File) (*session, error) {
+// startKeeper starts our own binary again as a keeper, under one of the names
+// for it. A keeper dies with the thread that made it, so a thread that does
+// nothing else stays until it has ended.
+func startKeeper(name string, confined bool) (s *session, err error) {
+	born := make(chan struct{})
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		s, err = forkKeeper(name, confined)
+		mine := s
+		close(born) // s belongs to the caller from here on
+		if mine != nil {
+			<-mine.over
+		}
+	}()
+	<-born
+	return s, err
+}
+
+func forkKeeper(name string, confined bool) (*session, error) {
 	control, keeperControl, err := socketPair(unix.SOCK_STREAM)
 	if err != nil {
 		return nil, err
@@ -52,10 +72,13 @@ func startKeeper(confined bool, userns []*os.File) (*session, error) {
 		return nil, err
 	}
 	defer keeperPass.Close()
-	s := &session{control: control, pass: pass, in: bufio.NewReaderSize(control, 64<<10), stderr: &head{limit: 8 << 10}}
+	s := &session{
+		control: control, pass: pass, in: bufio.NewReaderSize(control, 64<<10),
+		stderr: &head{limit: 8 << 10}, over: make(chan struct{}),
+	}
 	s.cmd = &exec.Cmd{
-		Path: "/proc/self/exe", Args: []string{keeperName}, Env: []string{}, Dir: "/",
-		ExtraFiles:  append([]*os.File{keeperControl, keeperPass}, userns...),
+		Path: "/proc/self/exe", Args: []string{name}, Env: []string{}, Dir: "/",
+		ExtraFiles:  []*os.File{keeperControl, keeperPass},
 		Stderr:      s.stderr,
 		WaitDelay:   time.Second,
 		SysProcAttr: &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL},
@@ -99,6 +122,7 @@ func (s *session) end() {
 func (s *session) kill() {
 	_ = s.cmd.Process.Kill()
 	_ = s.cmd.Wait()
+	s.once.Do(func() { close(s.over) })
 }
 
 func (s *session) send(req request) error {
@@ -127,13 +151,17 @@ func (s *session) lost(err error) error {
 	}
 }
 
-// build sends the setup and the changes and waits for the view.
-func (s *session) build(ctx context.Context, conf *setup, changes []tree.Change) (answer, error) {
+// build sends the setup, with the user namespaces that it counts, and the
+// changes, and waits for the view.
+func (s *session) build(ctx context.Context, conf *setup, userns []*os.File, changes []tree.Change) (answer, error) {
 	// A cancelled build has nothing to keep: hang up.
 	release := context.AfterFunc(ctx, func() { _ = s.cmd.Process.Kill() })
 	defer release()
 	var a answer
 	err := s.send(request{Op: opSetup, Setup: conf})
+	if err == nil && len(userns) > 0 {
+		err = passFiles(int(s.pass.Fd()), userns...)
+	}
 	if err == nil {
 		err = s.sendChanges(changes)
 	}
