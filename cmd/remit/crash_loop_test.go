@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"remit/fixtures/tally"
+	"remit/proof/evidence"
+	"remit/proof/journal"
 	"remit/work/harness"
 )
 
@@ -269,8 +271,11 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 	// The verification takes so long that both are there at the same time.
 	run := s.run()
 	run[6] += "\nsleep 2"
-	n, _ := entriesOf(t, newScene(t, repo))
-	if !s.crashed(t, fmt.Sprint(n-6, ":after"), run...) {
+	whole := newScene(t, repo)
+	entriesOf(t, whole)
+	// Everything before the second verification ends before that begins.
+	head := slices.IndexFunc(whole.journal(t).Entries, func(e journal.Entry) bool { return e.Name == evidence.StepVerifyHead })
+	if !s.crashed(t, fmt.Sprint(head, ":after"), run...) {
 		t.Fatal("the run was not killed")
 	}
 	c.Add("kills", 1)

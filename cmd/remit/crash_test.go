@@ -307,6 +307,16 @@ func entriesOf(t testing.TB, s scene) (n int64, took time.Duration) {
 		t.Fatalf("the run itself: %v\n%s", err, out)
 	}
 	took = time.Since(began)
+	log := s.journal(t)
+	if len(log.Entries) < 20 {
+		t.Fatalf("only %d entries, so the loop would show little", len(log.Entries))
+	}
+	return int64(len(log.Entries)), took
+}
+
+// journal reads the journal of the only session.
+func (s scene) journal(t testing.TB) *journal.Log {
+	t.Helper()
 	rows := s.list(t)
 	if len(rows) != 1 {
 		t.Fatalf("%d sessions", len(rows))
@@ -315,8 +325,5 @@ func entriesOf(t testing.TB, s scene) (n int64, took time.Duration) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(log.Entries) < 20 {
-		t.Fatalf("only %d entries, so the loop would show little", len(log.Entries))
-	}
-	return int64(len(log.Entries)), took
+	return log
 }

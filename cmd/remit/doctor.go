@@ -80,7 +80,7 @@ func examineGit() checkup {
 }
 
 func (a *app) examineSandbox(ctx context.Context) []checkup {
-	driver, err := sandbox.Open(ctx, sandbox.Options{StateDir: a.home.SandboxDir()})
+	driver, err := sandbox.Open(ctx, sandbox.Options{StateDir: a.home.SandboxDir(), Fresh: true})
 	if err != nil {
 		return []checkup{{"sandbox", missing, err.Error(), hintOf(err)}}
 	}

@@ -33,8 +33,8 @@ type nexusProcess struct {
 	Token string `json:"admin_token"`
 }
 
-// startNexus runs `remit serve` on a free port and waits for its URL.
-func startNexus(t *testing.T, args ...string) *nexusProcess {
+// serveNexus runs `remit serve` on a free port and waits for its URL.
+func serveNexus(t *testing.T, args ...string) *nexusProcess {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, append([]string{"serve", "--json", "--listen", "127.0.0.1:0"}, args...)...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+t.TempDir())
@@ -78,7 +78,7 @@ func (p *nexusProcess) stop(t *testing.T) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	p := startNexus(t, "--data", data)
+	p := serveNexus(t, "--data", data)
 	if p.Token == "" {
 		t.Fatal("a fresh nexus has no administrator")
 	}
@@ -117,7 +117,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("%v: %s", err, errs)
 	}
 
-	again := startNexus(t, "--data", data)
+	again := serveNexus(t, "--data", data)
 	if again.Token != "" {
 		t.Error("a second administrator was made")
 	}
@@ -138,7 +138,7 @@ func TestServe(t *testing.T) {
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	cert, key, pool := certificate(t)
-	p := startNexus(t, "--data", t.TempDir(), "--tls-cert", cert, "--tls-key", key)
+	p := serveNexus(t, "--data", t.TempDir(), "--tls-cert", cert, "--tls-key", key)
 	if !strings.HasPrefix(p.URL, "https://") {
 		t.Errorf("serves at %s", p.URL)
 	}
@@ -153,7 +153,7 @@ func TestServeTLS(t *testing.T) {
 	}
 	p.stop(t)
 
-	strict := startNexus(t, "--data", t.TempDir(), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", cert)
+	strict := serveNexus(t, "--data", t.TempDir(), "--tls-cert", cert, "--tls-key", key, "--tls-client-ca", cert)
 	if c, err = api.Connect(strict.URL, strict.Token, api.Options{HTTP: &http.Client{Transport: transport}, Retry: api.Retry{Attempts: 1}}); err != nil {
 		t.Fatal(err)
 	}

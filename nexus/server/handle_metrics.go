@@ -28,21 +28,35 @@ func (s *Server) getMetrics(tx *store.Tx, r *request) (answer, error) {
 			return answer{}, err
 		}
 	}
-	var events []store.Event
+	// What people said of changes later is in the log of their account.
+	streams := []string{authority.AccountStream(r.caller.Owner)}
 	for _, run := range runs {
-		stream, after := authority.RunStream(run.ID), int64(0)
-		for more := true; more; {
-			some, err := tx.Events(stream, after, store.MaxEvents)
-			if err != nil {
-				return answer{}, err
-			}
-			events = append(events, some...)
-			if more = len(some) == store.MaxEvents; more {
-				after = some[len(some)-1].Seq
-			}
+		streams = append(streams, authority.RunStream(run.ID))
+	}
+	var events []store.Event
+	for _, stream := range streams {
+		some, err := whole(tx, stream)
+		if err != nil {
+			return answer{}, err
 		}
+		events = append(events, some...)
 	}
 	report := metrics.Compute(events)
 	report.Count(s.metrics.replays.Load(), s.metrics.conflicts.Load())
 	return answer{status: http.StatusOK, value: report}, nil
+}
+
+// whole reads a stream from its beginning.
+func whole(tx *store.Tx, stream string) (events []store.Event, err error) {
+	for after := int64(0); ; {
+		some, err := tx.Events(stream, after, store.MaxEvents)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, some...)
+		if len(some) < store.MaxEvents {
+			return events, nil
+		}
+		after = some[len(some)-1].Seq
+	}
 }
