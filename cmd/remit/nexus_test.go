@@ -139,6 +139,11 @@ func (n *nexus) enrol(owner, name string) (id, home string) {
 	if err := json.Unmarshal(out, &p); err != nil || p.Enabled {
 		n.t.Fatalf("a new provider must be off: %v: %s", err, out)
 	}
+	status := exec.CommandContext(n.t.Context(), program, "provider", "status")
+	status.Env = cmd.Env
+	if out, err := status.CombinedOutput(); err != nil || !strings.Contains(string(out), "none set") || !strings.Contains(string(out), "disabled") {
+		n.t.Errorf("status: %v: %s", err, out)
+	}
 	n.do(n.admin, "PUT", "/v1/providers/"+p.ProviderID+"/caps", "caps-"+name, object{"cpu_millis": 2000, "memory_mb": 1024, "disk_mb": 512, "pids": 256,
 		"timeout_secs": 120, "concurrency": 1, "network": "none"}, http.StatusOK)
 	n.do(n.admin, "POST", "/v1/providers/"+p.ProviderID+"/enable", "enable-"+name, nil, http.StatusOK)

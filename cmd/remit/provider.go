@@ -210,10 +210,13 @@ func (a *app) showProvider(w io.Writer, p api.Provider) error {
 		mode = "enabled"
 	}
 	if p.Quarantined {
-		mode = "quarantined: " + api.Value(p.QuarantineReason)
+		mode = "quarantined: " + plain(api.Value(p.QuarantineReason))
 	}
-	_, err := fmt.Fprintf(w, "provider    %s (%s)\nmode        %s\npresence    %s\nprice       %d msat a job\ncaps        %d mCPU, %d MB memory, %d MB disk, %d s, %d at a time, network %s\njobs        %d done, %d failures, %d violations\n",
-		p.ProviderID, p.Name, mode, p.Liveness, p.PriceMsats, p.Caps.CPUMillis, p.Caps.MemoryMb, p.Caps.DiskMb, p.Caps.TimeoutSecs, p.Caps.Concurrency, p.Caps.Network,
-		p.Strikes.Successes, p.Strikes.Failures, p.Strikes.Violations)
+	caps := "none set: it cannot be enabled"
+	if c := p.Caps; c != nil {
+		caps = fmt.Sprintf("%d mCPU, %d MB memory, %d MB disk, %d s, %d at a time, network %s", c.CPUMillis, c.MemoryMb, c.DiskMb, c.TimeoutSecs, c.Concurrency, c.Network)
+	}
+	_, err := fmt.Fprintf(w, "provider    %s (%s)\nmode        %s\npresence    %s\nprice       %d msat a job\ncaps        %s\njobs        %d done, %d failures, %d violations\n",
+		p.ProviderID, plain(p.Name), mode, plain(p.Liveness), p.PriceMsats, caps, p.Strikes.Successes, p.Strikes.Failures, p.Strikes.Violations)
 	return err
 }

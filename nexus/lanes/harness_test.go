@@ -95,7 +95,7 @@ func (r *replica) ticket(topic string) string {
 	return out.Ticket
 }
 
-const bufferSize = 16 << 10
+const bufferSize = 64 << 10
 
 // dialer has a small receive buffer.
 var dialer = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -153,7 +152,7 @@ func heartbeat(tx *store.Tx, r *request) (answer, error) {
 	if err := r.json(&body); err != nil {
 		return answer{}, err
 	}
-	ask := registry.HeartbeatRequest{Version: body.Version, Observed: json.RawMessage(api.Value(body.Observed))}
+	ask := registry.HeartbeatRequest{Version: body.Version, Observed: api.Value(body.Observed)}
 	if body.Status != nil {
 		ask.Status = registry.Status(*body.Status)
 	}

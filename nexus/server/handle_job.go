@@ -26,7 +26,7 @@ func dispatchJob(tx *store.Tx, r *request) (answer, error) {
 	case err != nil:
 		return answer{}, err
 	case d.Rejected != nil:
-		return answer{refused: d.Rejected}, nil
+		return answer{refused: d.Rejected}, nil //nolint:nilerr // the refusal is recorded: the command commits
 	}
 	a := jobAnswer(d.Job)
 	a.location = "/v1/jobs/" + d.Job.ID

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -111,7 +112,7 @@ func (s *Server) perform(ctx context.Context, r *request, act action) (reply, er
 		s.metrics.conflicts.Add(1)
 	}
 	refusal := s.refusal(r, err)
-	if _, final := err.(*unstored); final || !storable(refusal.status) {
+	if _, final := errors.AsType[*unstored](err); final || !storable(refusal.status) {
 		return refusal, nil
 	}
 	return s.saveRefusal(ctx, r, key, print, refusal, err)
