@@ -92,8 +92,6 @@ var moduleFences = []fence{
 	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "provider", "cmd"}, false, true, "lanes are served by nexus and read by daemons and the command line; relays of the mirror speak it too"},
 	{"github.com/oapi-codegen", []string{"nexus/api"}, false, false, "the generated server and client live in one package"},
 	{"github.com/btcsuite/btcd/btcec/v2", []string{"nexus/bridge"}, false, true, "Schnorr signatures belong to the Nostr mirror"},
-	{"github.com/decred/dcrd/dcrec/secp256k1/v4", nil, false, true, "an independent look at the curve: tests of the mirror only"},
-	{"github.com/prometheus/client_golang", []string{"nexus", "provider", "cmd"}, false, true, "metrics belong to long-running processes"},
 	{"github.com/rogpeppe/go-internal", nil, false, true, "testscript: command line tests only"},
 	{"pgregory.net/rapid", nil, false, true, "property tests only"},
 	{"github.com/anishathalye/porcupine", nil, false, true, "linearisability tests only"},
