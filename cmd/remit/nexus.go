@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"os"
 	"strings"
@@ -46,35 +45,39 @@ func (f *nexusFlags) client(cmd *cobra.Command) (*api.ClientWithResponses, error
 	return api.Connect(url, token, api.Options{AllowPlaintext: f.plaintext, UserAgent: "remit/" + version})
 }
 
-// maxTokenFile bounds what is read as a token.
+// token is the credential. There is no flag for its text: command lines are
+// visible to everybody on the machine.
+func (f *nexusFlags) token(stdin io.Reader) (string, error) {
+	if f.tokenFile != "" {
+		return readToken(f.tokenFile, stdin)
+	}
+	if token := strings.TrimSpace(os.Getenv(envToken)); token != "" {
+		return token, nil
+	}
+	return "", usagef("no token: set $%s or give --token-file", envToken)
+}
+
+// maxTokenFile bounds what is read as a token, in bytes.
 const maxTokenFile = 4 << 10
 
-// token reads the credential. There is no flag for its text: command lines are
-// visible to everybody on the machine.
-func (f *nexusFlags) token(stdin io.Reader) (_ string, err error) {
+// readToken reads a credential from a file, or from standard input for -.
+func readToken(path string, stdin io.Reader) (string, error) {
 	source := stdin
-	switch f.tokenFile {
-	case "":
-		if token := strings.TrimSpace(os.Getenv(envToken)); token != "" {
-			return token, nil
-		}
-		return "", usagef("no token: set $%s or give --token-file", envToken)
-	case "-":
-	default:
-		file, err := os.Open(f.tokenFile)
+	if path != "-" {
+		file, err := os.Open(path)
 		if err != nil {
 			return "", usageError{err}
 		}
-		defer func() { err = errors.Join(err, file.Close()) }()
+		defer file.Close()
 		source = file
 	}
-	text, err := io.ReadAll(io.LimitReader(source, maxTokenFile))
+	text, err := io.ReadAll(io.LimitReader(source, maxTokenFile+1))
 	if err != nil {
 		return "", usageError{err}
 	}
 	token := strings.TrimSpace(string(text))
-	if token == "" || strings.ContainsAny(token, " \t\r\n") {
-		return "", usagef("%s does not hold one token", f.tokenFile)
+	if token == "" || len(text) > maxTokenFile || strings.ContainsAny(token, " \t\r\n") {
+		return "", usagef("%s does not hold one token", path)
 	}
 	return token, nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -95,31 +93,6 @@ owner sets caps and enables it.`,
 	_ = cmd.MarkFlagRequired("nexus")
 	_ = cmd.MarkFlagRequired("token-file")
 	return cmd
-}
-
-// maxToken bounds a token file, in bytes.
-const maxToken = 4096
-
-// readToken reads a credential from a file or from standard input.
-func readToken(path string, stdin io.Reader) (string, error) {
-	in := stdin
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return "", fmt.Errorf("reading the token: %w", err)
-		}
-		defer file.Close()
-		in = file
-	}
-	b, err := io.ReadAll(io.LimitReader(in, maxToken+1))
-	if err != nil {
-		return "", fmt.Errorf("reading the token: %w", err)
-	}
-	token := string(bytes.TrimSpace(b))
-	if token == "" || len(b) > maxToken || strings.ContainsAny(token, " \n\t") {
-		return "", usageError{fmt.Errorf("%s does not hold one token", path)}
-	}
-	return token, nil
 }
 
 func (a *app) providerStart(f *providerFlags) *cobra.Command {
