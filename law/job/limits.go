@@ -157,7 +157,5 @@ func envName(s string) bool {
 	if s == "" || len(s) > maxEnvName || s[0] >= '0' && s[0] <= '9' {
 		return false
 	}
-	return !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9')
-	})
+	return strings.Trim(s, "_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") == ""
 }

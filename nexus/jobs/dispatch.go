@@ -14,9 +14,6 @@ import (
 	"remit/proof/reason"
 )
 
-// OfferTTL is how long a provider has to take a job that was offered to it.
-const OfferTTL = 30 * time.Second
-
 // DispatchRequest asks for a job to be run.
 type DispatchRequest struct {
 	JobType       string
@@ -207,82 +204,4 @@ func start(tx *store.Tx, p authority.Principal, j Job, c registry.Choice, breadt
 	}
 	j, err = tx.Job(j.ID)
 	return Dispatched{Job: j, Created: true}, err
-}
-
-// assign makes a provider the one that the job is offered to.
-func assign(tx *store.Tx, j *Job, c registry.Choice) {
-	now := tx.Now()
-	j.ProviderID, j.Tier = c.Provider.ID, c.Tier
-	j.DispatchedAt, j.OfferUntil = now, now+OfferTTL.Milliseconds()
-	j.LeasedAt, j.LeaseUntil, j.DeadlineAt, j.SubmittedAt = 0, 0, 0, 0
-	j.Fence++
-}
-
-// publish writes the receipts of an offer and tells the provider.
-func publish(tx *store.Tx, p authority.Principal, j Job, c registry.Choice, breadth int, callerKey string, needs job.Needs) error {
-	if err := tx.PutAttempt(store.AttemptRow{
-		JobID: j.ID, Attempt: j.Attempt, ProviderID: j.ProviderID, ReservationID: j.ReservationID, AmountMsats: j.AmountMsats,
-		DispatchedAt: j.DispatchedAt,
-	}); err != nil {
-		return err
-	}
-	standing, err := registry.Standing(tx, c.Provider)
-	if err != nil {
-		return err
-	}
-	// The run's log holds what it relied on: who the provider was and its caps.
-	for _, r := range standing {
-		if err := authority.Copy(tx, authority.RunStream(j.RunID), r); err != nil {
-			return err
-		}
-	}
-	if err := budgetReserved(tx, p, j); err != nil {
-		return err
-	}
-	key := attemptKey("job-dispatched", j)
-	if callerKey == "" {
-		callerKey = key
-	}
-	if _, err := receipt(tx, j.RunID, p, authority.JobDispatched, key, map[string]any{
-		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "provider_id": j.ProviderID, "tier": j.Tier, "attempt": j.Attempt,
-		"amount_msats": j.AmountMsats, "all_in_msats": c.AllIn, "reservation_id": j.ReservationID, "eligible_providers": breadth,
-		"caps_revision": c.Provider.CapsRevision, "engine": engineOf(j), "idempotency_key": callerKey,
-	}); err != nil {
-		return err
-	}
-	return tell(tx, j.ProviderID, "job.offer", fmt.Sprintf("offer:%s:%d", j.ID, j.Attempt), map[string]any{
-		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "amount_msats": j.AmountMsats, "offer_until": j.OfferUntil, "needs": needs,
-	})
-}
-
-// engineOf names the engine and model of an engine run, "" for other jobs.
-func engineOf(j Job) string {
-	if j.Type != job.EngineRun {
-		return ""
-	}
-	r, err := job.ParseEngineRun(j.Request)
-	if err != nil {
-		return ""
-	}
-	return strings.Trim(r.Engine.Name+"/"+r.Engine.Model, "/")
-}
-
-// offersKept is how much of a provider's lane is kept.
-const offersKept = 2048
-
-// tell appends to a provider's lane.
-func tell(tx *store.Tx, providerID, eventType, key string, payload any) error {
-	stream := authority.OfferStream(providerID)
-	e, err := authority.Event(tx, stream, authority.Sweeper(), eventType, key, payload)
-	if err != nil || e.Seq%offersKept != 0 || e.Seq <= offersKept {
-		return err
-	}
-	return tx.Trim(stream, e.Seq-offersKept)
-}
-
-// tellCancel tells a provider that its lease counts for nothing any more.
-func tellCancel(tx *store.Tx, providerID string, j Job, fence int64, why string) error {
-	return tell(tx, providerID, "job.cancel", fmt.Sprintf("cancel:%s:%d", j.ID, fence), map[string]any{
-		"job_id": j.ID, "job_hash": j.Hash, "fence": fence, "reason": why,
-	})
 }

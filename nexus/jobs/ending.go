@@ -4,16 +4,12 @@ import (
 	"errors"
 	"fmt"
 
-	"remit/law/job"
 	"remit/nexus/authority"
 	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
 )
-
-// maxAttempts is the first provider and one fallback.
-const maxAttempts = 2
 
 // ending is how a job ends without a verdict.
 type ending struct {
@@ -61,108 +57,6 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 		return j, nil
 	}
 	return j, tellCancel(tx, j.ProviderID, j, fence, string(e.why))
-}
-
-// lost is why an attempt counts for nothing.
-type lost struct {
-	why    reason.Code
-	strike bool // the provider is to blame
-}
-
-// fallBack ends the present attempt of a locked job and offers the job to the
-// next best provider, once. moved is false when there is none, or no money for
-// it: the caller then ends the job, and the strike is given all the same.
-func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
-	was := *j
-	if l.strike {
-		if err := strike(tx, was, l.why); err != nil {
-			return false, err
-		}
-	}
-	next, breadth, req, err := successor(tx, was)
-	if err != nil || next == nil {
-		return false, err
-	}
-	// A job holds money once, so the old reservation has to go before the new
-	// one is made: whether it can be made is therefore asked first.
-	if ok, err := affordable(tx, was, next.Provider.PriceMsats); err != nil || !ok {
-		return false, err
-	}
-	money, _, err := treasury.Cancel(tx, was.ReservationID, string(l.why))
-	if err != nil {
-		return false, fmt.Errorf("give back the money of job %s: %w", was.ID, err)
-	}
-	to := was
-	to.Attempt++
-	if err := reserve(tx, &to, next.Provider, req.Needs(), 0); err != nil {
-		return false, err
-	}
-	if err := endAttempt(tx, was, string(l.why)); err != nil {
-		return false, err
-	}
-	if err := recordLoss(tx, was, l, money); err != nil {
-		return false, err
-	}
-	if err := move(&to, Queued); err != nil {
-		return false, err
-	}
-	assign(tx, &to, *next)
-	to.FallbackFrom = was.ProviderID
-	to.Response, to.ResponseSHA256, to.ResponseStatus = nil, "", ""
-	if to, err = save(tx, to); err != nil {
-		return false, err
-	}
-	sweeper := authority.Sweeper()
-	if err := publish(tx, sweeper, to, *next, breadth, "", req.Needs()); err != nil {
-		return false, err
-	}
-	if _, err := receipt(tx, to.RunID, sweeper, authority.FallbackProviderUsed, attemptKey("fallback", to), map[string]any{
-		"job_id": to.ID, "job_hash": to.Hash, "from": was.ProviderID, "to": to.ProviderID, "reason": string(l.why), "attempt": to.Attempt,
-	}); err != nil {
-		return false, err
-	}
-	*j = to
-	return true, tellCancel(tx, was.ProviderID, was, was.Fence, string(l.why))
-}
-
-// successor finds and locks the provider for another attempt; nil when the job
-// may have none.
-func successor(tx *store.Tx, j Job) (*registry.Choice, int, job.Request, error) {
-	if j.Attempt >= maxAttempts || j.Pinned {
-		return nil, 0, nil, nil
-	}
-	run, err := tx.Run(j.RunID)
-	if err != nil || takesJobs(run) != nil {
-		return nil, 0, nil, err
-	}
-	req, err := job.Parse(j.Type, j.Request)
-	if err != nil {
-		return nil, 0, nil, fmt.Errorf("read job %s: %w", j.ID, err)
-	}
-	attempts, err := tx.Attempts(j.ID)
-	if err != nil {
-		return nil, 0, nil, err
-	}
-	var had []string
-	for _, a := range attempts {
-		had = append(had, a.ProviderID)
-	}
-	c, breadth, _, err := choose(tx, registry.Query{
-		Owner: j.Owner, Needs: req.Needs(), MaxPriceMsats: j.MaxPriceMsats, Exclude: had, Now: tx.Now(),
-	})
-	return c, breadth, req, err
-}
-
-// recordLoss writes what became of an attempt that was lost: nothing is paid.
-func recordLoss(tx *store.Tx, j Job, l lost, money treasury.Reservation) error {
-	sweeper := authority.Sweeper()
-	if _, err := receipt(tx, j.RunID, sweeper, authority.JobFailed, lostKey(keyOf("job-failed", j), j), map[string]any{
-		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "attempt": j.Attempt, "was": j.State,
-		"reason": string(l.why), "response_sha256": j.ResponseSHA256, "artifacts": []string{},
-	}); err != nil {
-		return err
-	}
-	return (paid{job: j, status: Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1, lost: true}).record(tx, sweeper)
 }
 
 // strike marks the provider of a job and shows the penalty in the run's log.

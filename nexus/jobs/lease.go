@@ -117,7 +117,8 @@ func take(tx *store.Tx, p authority.Principal, by registry.Provider, id string, 
 	if err != nil {
 		return Job{}, false, fmt.Errorf("read job %s: %w", id, err)
 	}
-	if State(j.State) != Queued || j.ProviderID != by.ID || now >= j.OfferUntil || by.Caps.Allow(req.Needs()) != nil {
+	fits := by.Caps.Allow(req.Needs()) == nil
+	if State(j.State) != Queued || j.ProviderID != by.ID || now >= j.OfferUntil || !fits {
 		return Job{}, false, nil
 	}
 	if err := move(&j, Leased); err != nil {

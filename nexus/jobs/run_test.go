@@ -185,7 +185,6 @@ func (h *house) refusals(bob authority.Principal, other registry.Provider, run j
 		"cancel job":   func(tx *store.Tx) error { _, err := jobs.Cancel(tx, bob, id); return err },
 		"cancel run":   func(tx *store.Tx) error { _, err := jobs.CancelRun(tx, bob, run.ID, ""); return err },
 		"read the log": func(tx *store.Tx) error { _, err := jobs.Log(tx, bob, id, "stdout", 0, 9); return err },
-		"metrics":      func(tx *store.Tx) error { _, err := jobs.MetricsOfRun(tx, bob, run.ID); return err },
 		"disable":      func(tx *store.Tx) error { _, err := jobs.Disable(tx, bob, l.Job.ProviderID, ""); return err },
 		"finish run": func(tx *store.Tx) error {
 			_, err := jobs.FinishRun(tx, bob, run.ID, jobs.FinishRequest{Status: jobs.RunFailed})

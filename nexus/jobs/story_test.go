@@ -9,6 +9,7 @@ import (
 	"remit/law/job"
 	"remit/nexus/authority"
 	"remit/nexus/jobs"
+	"remit/nexus/metrics"
 	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/reason"
@@ -75,13 +76,13 @@ func TestHappyPath(t *testing.T) {
 			t.Errorf("marks %+v", p.ProviderRow)
 		}
 		h.finish(run, jobs.RunSucceeded)
-		m := get(h, func(tx *store.Tx) (jobs.Metrics, error) { return jobs.MetricsOfRun(tx, alice, run.ID) })
-		if m.FillRateBPS != 10000 || m.ReleasedMsats != 1000 || m.EffectiveCostMsats != 1000 || m.ProviderBreadth != 2 || m.Verification.PassBPS != 10000 ||
-			m.ByProvider[a.ID].Passed != 1 || !m.CapsEnforced || m.DispatchLatency.Median != 1000 || m.ReworkRateBPS != 0 {
+		m := metrics.Compute(h.events(stream))
+		if *m.FillRate.BasisPoints != 10000 || m.ReleasedMsats != 1000 || *m.EffectiveCost.Value != 1000 || *m.ProviderBreadth.Value != 2 || *m.PassRate.BasisPoints != 10000 ||
+			m.PassRateByProvider[a.ID].Count != 1 || !*m.CapsEnforced.Holds || *m.DispatchLatencyMedian.Value != 1000 || *m.ReworkRate.BasisPoints != 0 || m.Unreadable != 0 {
 			t.Errorf("metrics %+v", m)
 		}
 		h.do(func(tx *store.Tx) error { return jobs.RecordOutcome(tx, alice, run.ID, jobs.Reverted, "it broke") })
-		if m := get(h, func(tx *store.Tx) (jobs.Metrics, error) { return jobs.MetricsOfOwner(tx, alice) }); m.ReworkRateBPS != 10000 {
+		if m := metrics.Compute(slices.Concat(h.events(stream), h.events(authority.AccountStream(alice.Owner)))); *m.ReworkRate.BasisPoints != 10000 {
 			t.Errorf("rework %+v", m)
 		}
 	})
@@ -417,8 +418,8 @@ func TestDispatchToADisabledProvider(t *testing.T) {
 		if len(r) != 1 || r[0]["reason"] != string(reason.ProviderDisabled) {
 			t.Errorf("receipts %v", r)
 		}
-		m := get(h, func(tx *store.Tx) (jobs.Metrics, error) { return jobs.MetricsOfRun(tx, alice, run.ID) })
-		if m.Dispatches != 1 || m.Filled != 0 || m.FillRateBPS != 0 || m.CapsEnforced {
+		m := metrics.Compute(h.events(authority.RunStream(run.ID)))
+		if m.FillRate.Of != 1 || m.FillRate.Count != 0 || m.CapsEnforced.Holds != nil {
 			t.Errorf("metrics %+v", m)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"remit/law/job"
 	"remit/nexus/authority"
 	"remit/nexus/registry"
 	"remit/nexus/store"
@@ -58,7 +59,11 @@ func expire(tx *store.Tx, id string, s *Swept) error {
 	if err != nil {
 		return err
 	}
-	l, due := overdue(j, p, tx.Now())
+	req, err := job.Parse(j.Type, j.Request)
+	if err != nil {
+		return fmt.Errorf("read the request: %w", err)
+	}
+	l, due := overdue(j, p, req.Needs(), tx.Now())
 	if !due {
 		return nil // another replica was faster
 	}
@@ -81,7 +86,7 @@ func expire(tx *store.Tx, id string, s *Swept) error {
 }
 
 // overdue says why the present attempt of a job is over, if it is. It is pure.
-func overdue(j Job, p registry.Provider, now int64) (lost, bool) {
+func overdue(j Job, p registry.Provider, needs job.Needs, now int64) (lost, bool) {
 	switch {
 	case State(j.State) == Leased && now >= j.LeaseUntil:
 		if now >= j.DeadlineAt {
@@ -92,7 +97,7 @@ func overdue(j Job, p registry.Provider, now int64) (lost, bool) {
 		return lost{why: reason.OfflineMidRun, strike: true}, true
 	case State(j.State) == Queued && now >= j.OfferUntil:
 		// Only who could have taken the offer is to blame for not taking it.
-		idle := p.Enabled && registry.Status(p.Status) == registry.Running && !p.Full()
+		idle := p.Enabled && registry.Status(p.Status) == registry.Running && !p.Full() && p.Caps.Allow(needs) == nil
 		return lost{why: reason.ProviderUnavailable, strike: idle}, true
 	}
 	return lost{}, false
