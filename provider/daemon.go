@@ -145,7 +145,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 			}
 			wg.Go(func() {
 				defer func() { <-slots; signal(wake) }()
-				d.work(ctx, *lease)
+				_ = d.work(ctx, *lease) // it has logged what went wrong
 			})
 		}
 	}

@@ -67,7 +67,7 @@ func (d *Daemon) follow(ctx context.Context, after *int64, wake chan<- struct{})
 	if *after > 0 {
 		u.RawQuery = url.Values{"after_seq": {strconv.FormatInt(*after, 10)}}.Encode()
 	}
-	c, _, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{Subprotocols: t.JSON201.Subprotocols})
+	c, _, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{Subprotocols: t.JSON201.Subprotocols}) //nolint:bodyclose // Dial has closed it
 	if err != nil {
 		return reason.Errorf(reason.StoreUnavailable, "opening the lane: %w", err)
 	}

@@ -132,9 +132,9 @@ func (r *sandboxRun) run(ctx context.Context) (job.SandboxRunResponse, []File, e
 		name := fmt.Sprintf("%s.%d", []string{"stdout", "stderr"}[i%2], i/2)
 		files = append(files, File{name, s.digest(), s.bytes})
 		mime := "text/plain"
-		resp.Artifacts = append(resp.Artifacts, job.Artifact{Path: name, SHA256: s.digest(), SizeBytes: uint64(s.bytes), MimeType: &mime}) //nolint:gosec // G115: a length
+		resp.Artifacts = append(resp.Artifacts, job.Artifact{Path: name, SHA256: s.digest(), SizeBytes: uint64(s.bytes), MimeType: &mime})
 	}
-	took := uint64(max(0, r.clock().Sub(started).Milliseconds())) //nolint:gosec // G115: not negative
+	took := uint64(max(0, r.clock().Sub(started).Milliseconds()))
 	resp.Provenance.DurationMS = &took
 	if digest, err := canon.DigestOf(struct {
 		Runs   []job.Run  `json:"runs"`
@@ -208,8 +208,8 @@ func (r *sandboxRun) fill(resp *job.SandboxRunResponse, result *sandbox.Result) 
 	for i, c := range result.Commands {
 		out, errs := r.streams[2*i], r.streams[2*i+1]
 		resp.Runs = append(resp.Runs, job.Run{
-			Cmd: r.req.Commands[i].Cmd, ExitCode: int32(c.ExitCode), //nolint:gosec // G115: an exit code
-			DurationMS:   uint64(max(0, c.Duration.Milliseconds())), //nolint:gosec // G115: not negative
+			Cmd: r.req.Commands[i].Cmd, ExitCode: int32(c.ExitCode),
+			DurationMS:   uint64(max(0, c.Duration.Milliseconds())),
 			StdoutSHA256: out.digest(), StderrSHA256: errs.digest(), StdoutPreview: out.preview(), StderrPreview: errs.preview(),
 		})
 		if c.TimedOut {

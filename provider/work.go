@@ -21,7 +21,9 @@ func (d *Daemon) work(ctx context.Context, l api.Lease) error {
 		// Finished in an earlier life whose lease was lost: the result is still
 		// the result of this request.
 		kept.Fence = l.Fence
-		return d.handIn(ctx, *kept)
+		err := d.handIn(ctx, *kept)
+		log.Info("kept result", "handed_in", err == nil, "error", err)
+		return err
 	}
 	log.Info("job taken", "type", l.Job.JobType)
 	result, err := d.execute(ctx, l)
@@ -33,7 +35,7 @@ func (d *Daemon) work(ctx context.Context, l api.Lease) error {
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.ttl)
 	defer cancel()
 	err = d.handIn(closing, result)
-	log.Info("job ended", "handed_in", err == nil)
+	log.Info("job ended", "handed_in", err == nil, "error", err)
 	return err
 }
 
@@ -155,7 +157,7 @@ func (d *Daemon) handIn(ctx context.Context, r Result) error {
 		}
 	}
 	_, err := d.client.CompleteJobWithResponse(ctx, r.JobID, &api.CompleteJobParams{IdempotencyKey: key(r, "complete")},
-		api.CompleteRequest{Fence: r.Fence, Response: api.JobDocument(r.Response)})
+		api.CompleteRequest{Fence: r.Fence, Response: r.Response})
 	return d.settleSpool(r, err)
 }
 
