@@ -65,15 +65,12 @@ const (
 
 // Open reads the registration and prepares a daemon. It starts nothing.
 func Open(c Config) (*Daemon, error) {
-	id, token, err := c.State.Load()
+	id, client, err := c.State.connect(c.Client)
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{id: id, version: c.Version, driver: c.Driver, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
+	d := &Daemon{id: id, client: client, version: c.Version, driver: c.Driver, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
 		ttl: c.LeaseTTL, beat: c.Heartbeat, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
-	if d.client, err = api.Connect(id.Nexus, token, c.Client); err != nil {
-		return nil, err
-	}
 	for _, dir := range c.Sources {
 		path, err := filepath.EvalSymlinks(dir)
 		if err == nil {

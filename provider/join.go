@@ -47,11 +47,7 @@ func (s State) Join(ctx context.Context, r Registration) (api.Provider, error) {
 
 // Status is the provider as the authority sees it.
 func (s State) Status(ctx context.Context, opt api.Options) (api.Provider, error) {
-	id, token, err := s.Load()
-	if err != nil {
-		return api.Provider{}, err
-	}
-	c, err := api.Connect(id.Nexus, token, opt)
+	id, c, err := s.connect(opt)
 	if err != nil {
 		return api.Provider{}, err
 	}
@@ -68,11 +64,7 @@ func (s State) Status(ctx context.Context, opt api.Options) (api.Provider, error
 // Disable switches provider mode off. The credential of a provider allows that
 // much: a machine may always withdraw itself.
 func (s State) Disable(ctx context.Context, opt api.Options) (api.Provider, error) {
-	id, token, err := s.Load()
-	if err != nil {
-		return api.Provider{}, err
-	}
-	c, err := api.Connect(id.Nexus, token, opt)
+	id, c, err := s.connect(opt)
 	if err != nil {
 		return api.Provider{}, err
 	}
@@ -84,4 +76,14 @@ func (s State) Disable(ctx context.Context, opt api.Options) (api.Provider, erro
 		return api.Provider{}, reason.Errorf(reason.StoreUnavailable, "the nexus did not describe the provider")
 	}
 	return *answer.JSON200, nil
+}
+
+// connect reads the registration and makes a client with its credential.
+func (s State) connect(opt api.Options) (Identity, *api.ClientWithResponses, error) {
+	id, token, err := s.Load()
+	if err != nil {
+		return id, nil, err
+	}
+	c, err := api.Connect(id.Nexus, token, opt)
+	return id, c, err
 }

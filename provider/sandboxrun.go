@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -59,7 +58,7 @@ func (s *stream) Write(b []byte) (int, error) {
 }
 
 // digest is the hash of everything written.
-func (s *stream) digest() string { return "sha256:" + hex.EncodeToString(s.hash.Sum(nil)) }
+func (s *stream) digest() string { return canon.DigestSum(s.hash) }
 
 // preview is nil for an empty stream. It is cut at a rune boundary; what is no
 // text is shown as such.

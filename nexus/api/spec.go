@@ -3,6 +3,8 @@ package api
 import (
 	_ "embed"
 	"time"
+
+	"remit/proof/journal"
 )
 
 // Spec is the text of openapi.yaml.
@@ -11,7 +13,7 @@ import (
 var Spec []byte
 
 // TimeLayout is how times are written: RFC 3339 in UTC with milliseconds.
-const TimeLayout = "2006-01-02T15:04:05.000Z"
+const TimeLayout = journal.TimeFormat
 
 // TimeOf writes unix milliseconds.
 func TimeOf(ms int64) Time { return time.UnixMilli(ms).UTC().Format(TimeLayout) }

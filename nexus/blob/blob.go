@@ -11,7 +11,6 @@ package blob
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash"
@@ -83,7 +82,7 @@ func fill(ctx context.Context, f *os.File, digest string, r io.Reader) (size int
 	if err != nil {
 		return 0, fmt.Errorf("store blob %s: %w", digest, err)
 	}
-	if got := textOf(sum); got != digest {
+	if got := canon.DigestSum(sum); got != digest {
 		return 0, reason.Errorf(reason.DigestMismatch, "the content has the digest %s, announced was %s", got, digest)
 	}
 	return size, f.Sync()
@@ -131,8 +130,6 @@ func fileName(digest string) (string, error) {
 	return filepath.Join(hexDigits[:2], hexDigits), nil
 }
 
-func textOf(sum hash.Hash) string { return "sha256:" + hex.EncodeToString(sum.Sum(nil)) }
-
 // contextReader stops reading when the caller has gone.
 type contextReader struct {
 	ctx context.Context
@@ -157,7 +154,7 @@ func (c *checked) Read(p []byte) (int, error) {
 	n, err := c.f.Read(p)
 	c.sum.Write(p[:n])
 	if err == io.EOF {
-		if got := textOf(c.sum); got != c.digest {
+		if got := canon.DigestSum(c.sum); got != c.digest {
 			return n, reason.Errorf(reason.DigestMismatch, "the stored content has the digest %s, not %s", got, c.digest)
 		}
 	}

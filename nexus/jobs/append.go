@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -141,7 +142,7 @@ func (r EventRequest) payload(p authority.Principal) (json.RawMessage, error) {
 	members, ok := clientEvents[r.Type]
 	if !ok {
 		return nil, reason.Errorf(reason.Forbidden, "clients do not write events of type %.64q", r.Type).
-			WithHint("clients write %s, and the receipts ForgeUpdated and ForgeUpdateSkipped", strings.Join(sortedKeys(clientEvents), ", "))
+			WithHint("clients write %s, and the receipts ForgeUpdated and ForgeUpdateSkipped", strings.Join(slices.Sorted(maps.Keys(clientEvents)), ", "))
 	}
 	return body, checkMembers("payload", body, members)
 }
@@ -186,15 +187,6 @@ func checkMembers(at string, body []byte, members []member) error {
 		}
 	}
 	return nil
-}
-
-func sortedKeys[T any](m map[string]T) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // Outcomes of a run's result, after the run.

@@ -20,9 +20,8 @@ func (p Provider) expect(revision Expected) error {
 	return nil
 }
 
-// SetCaps sets the caps of a provider. They count from this commit on for what
-// is leased; a job that runs keeps the limits it was leased with.
-func SetCaps(tx *store.Tx, p authority.Principal, id string, caps Caps, expected Expected) (Provider, error) {
+// change reads a provider that the principal may change, as it expects it to be.
+func change(tx *store.Tx, p authority.Principal, id string, expected Expected) (Provider, error) {
 	if err := p.Require(authority.ScopeProviders); err != nil {
 		return Provider{}, err
 	}
@@ -30,7 +29,14 @@ func SetCaps(tx *store.Tx, p authority.Principal, id string, caps Caps, expected
 	if err != nil {
 		return Provider{}, err
 	}
-	if err := found.expect(expected); err != nil {
+	return found, found.expect(expected)
+}
+
+// SetCaps sets the caps of a provider. They count from this commit on for what
+// is leased; a job that runs keeps the limits it was leased with.
+func SetCaps(tx *store.Tx, p authority.Principal, id string, caps Caps, expected Expected) (Provider, error) {
+	found, err := change(tx, p, id, expected)
+	if err != nil {
 		return Provider{}, err
 	}
 	if err := caps.Validate(); err != nil {
@@ -66,14 +72,8 @@ func mode(p Provider) string {
 
 // Enable switches provider mode on. It needs caps, and no quarantine.
 func Enable(tx *store.Tx, p authority.Principal, id string, expected Expected) (Provider, error) {
-	if err := p.Require(authority.ScopeProviders); err != nil {
-		return Provider{}, err
-	}
-	found, err := Own(tx, p, id)
+	found, err := change(tx, p, id, expected)
 	if err != nil {
-		return Provider{}, err
-	}
-	if err := found.expect(expected); err != nil {
 		return Provider{}, err
 	}
 	switch {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"remit/nexus/api"
 	"remit/nexus/store"
 	"remit/nexus/treasury"
+	"remit/proof/canon"
 	"remit/proof/reason"
 )
 
@@ -72,7 +72,7 @@ func fingerprint(r *request) string {
 	for _, part := range []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"), r.Header.Get("If-Match"), r.bodySHA256} {
 		fmt.Fprintf(sum, "%d:%s", len(part), part)
 	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
+	return canon.DigestSum(sum)
 }
 
 // perform runs a mutation once and for ever: the answer is stored in the

@@ -99,6 +99,27 @@ func (m migration) translate(dialect string) string {
 const migrationTable = `CREATE TABLE IF NOT EXISTS schema_migration (
   version BIGINT PRIMARY KEY, name TEXT NOT NULL, sha256 TEXT NOT NULL, applied_at BIGINT NOT NULL)`
 
+// upgrade runs what the record lacks, in order, and notes it there.
+func (tx *Tx) upgrade(known []migration, upTo int64, run func(migration) error) error {
+	applied, err := tx.applied()
+	if err != nil {
+		return err
+	}
+	todo, err := pending(applied, known, upTo)
+	if err != nil {
+		return err
+	}
+	for _, m := range todo {
+		if err := run(m); err != nil {
+			return unavailable(fmt.Sprintf("apply migration %04d_%s", m.version, m.name), err)
+		}
+		if err := tx.recordMigration(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // applied reads the record.
 func (tx *Tx) applied() ([]migration, error) {
 	var out []migration

@@ -223,23 +223,9 @@ func (s *postgresDB) migrate(ctx context.Context, known []migration, upTo int64)
 				return err
 			}
 		}
-		applied, err := tx.applied()
-		if err != nil {
-			return err
-		}
-		todo, err := pending(applied, known, upTo)
-		if err != nil {
-			return err
-		}
-		for _, m := range todo {
-			if err := tx.conn.(*postgresConn).script(ctx, m.translate("postgres")); err != nil {
-				return unavailable(fmt.Sprintf("apply migration %04d_%s", m.version, m.name), err)
-			}
-			if err := tx.recordMigration(m); err != nil {
-				return err
-			}
-		}
-		return nil
+		return tx.upgrade(known, upTo, func(m migration) error {
+			return tx.conn.(*postgresConn).script(ctx, m.translate("postgres"))
+		})
 	})
 }
 

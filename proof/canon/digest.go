@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"hash"
 	"io"
 	"strings"
 )
@@ -31,8 +32,11 @@ func DigestReader(r io.Reader) (digest string, size int64, err error) {
 	if err != nil {
 		return "", size, fmt.Errorf("hash stream after %d bytes: %w", size, err)
 	}
-	return DigestText([sha256.Size]byte(h.Sum(nil))), size, nil
+	return DigestSum(h), size, nil
 }
+
+// DigestSum returns the digest text of what a SHA-256 has been fed so far.
+func DigestSum(h hash.Hash) string { return DigestText([sha256.Size]byte(h.Sum(nil))) }
 
 // DigestText writes a SHA-256 sum as digest text.
 func DigestText(sum [sha256.Size]byte) string {

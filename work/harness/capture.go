@@ -3,13 +3,13 @@ package harness
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 
 	"remit/law/task"
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -86,7 +86,7 @@ func (r *run) writePatch(ctx context.Context) (evidence.PatchCaptured, error) {
 		_ = os.Remove(f.Name())
 		return out, fmt.Errorf("writing the patch: %w", err)
 	}
-	r.patched.sha256, r.patched.bytes = "sha256:"+hex.EncodeToString(sum.Sum(nil)), n.n
+	r.patched.sha256, r.patched.bytes = canon.DigestSum(sum), n.n
 	out.PatchSHA256, out.PatchBytes = r.patched.sha256, n.n
 	if r.patched.tooLarge != "" {
 		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.ChangeTooLarge, Message: r.patched.tooLarge, Evidence: evidence.PatchFile})

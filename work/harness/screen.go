@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +12,7 @@ import (
 	"strings"
 
 	"remit/law/secret"
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/tree"
@@ -120,7 +120,7 @@ func (r *run) look(name string, deep bool) (*scan, error) {
 	if err != nil {
 		return nil, fmt.Errorf("looking for secrets in %s: %w", name, err)
 	}
-	out.Bytes, out.SHA256 = n.n, "sha256:"+hex.EncodeToString(sum.Sum(nil))
+	out.Bytes, out.SHA256 = n.n, canon.DigestSum(sum)
 	r.secrets.mu.Lock()
 	defer r.secrets.mu.Unlock()
 	out.hits = r.secrets.compare(out.hits)

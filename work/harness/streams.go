@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"hash"
@@ -202,7 +201,7 @@ func (s *stream) close() error {
 	return err
 }
 
-func (s *stream) digest() string { return "sha256:" + hex.EncodeToString(s.sum.Sum(nil)) }
+func (s *stream) digest() string { return canon.DigestSum(s.sum) }
 
 // cutText shortens text at a rune boundary and makes it valid UTF-8.
 func cutText(text string, limit int) string {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -120,7 +119,7 @@ func environmentDigest(ctx context.Context, sb sandbox.Driver, lower string) (st
 	if len(res.Commands) != 1 || !res.Commands[0].Started || res.Commands[0].ExitCode != 0 || res.Commands[0].TimedOut || res.Commands[0].OutputExceeded || seen.n == 0 {
 		return "", errors.New("looking at the environment: the look did not come to its end")
 	}
-	return "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+	return canon.DigestSum(sum), nil
 }
 
 // verdicts opens the cache for a run, nil where it is not to be used.

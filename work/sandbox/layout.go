@@ -5,6 +5,7 @@ package sandbox
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -70,7 +71,7 @@ func bwrapArgs(v view) []string {
 		"--die-with-parent", "--new-session", "--hostname", "sandbox",
 		"--json-status-fd", strconv.Itoa(v.Status), "--clearenv",
 	}
-	for _, name := range sortedKeys(v.Env) {
+	for _, name := range slices.Sorted(maps.Keys(v.Env)) {
 		args = append(args, "--setenv", name, v.Env[name])
 	}
 	args = append(args, "--ro-bind", "/usr", "/usr")
@@ -128,15 +129,6 @@ func etcFiles() map[string]string {
 			"nobody:x:65534:65534:nobody:/:/usr/sbin/nologin\n",
 		"group": "root:x:0:\n" + fmt.Sprintf("remit:x:%d:\n", runGID) + "nogroup:x:65534:\n",
 	}
-}
-
-func sortedKeys(m map[string]string) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // The values of Result.Layer.

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -38,7 +40,7 @@ func (k *keeper) startPlain(c *command, req request, std []uintptr) error {
 	program, err := lookPath(req.Argv[0], dir, k.setup.Env["PATH"])
 	if err == nil {
 		var env []string
-		for _, name := range sortedKeys(k.setup.Env) {
+		for _, name := range slices.Sorted(maps.Keys(k.setup.Env)) {
 			env = append(env, name+"="+k.setup.Env[name])
 		}
 		c.pid, err = syscall.ForkExec(program, req.Argv, &syscall.ProcAttr{
