@@ -89,7 +89,7 @@ var moduleFences = []fence{
 	{"github.com/google/uuid", []string{"work", "nexus", "provider"}, false, true, "random identifiers; proof derives its ids from content"},
 	{"modernc.org/sqlite", []string{"nexus/store"}, false, true, "one package speaks SQL"},
 	{"github.com/jackc/pgx/v5", []string{"nexus/store"}, false, true, "one package speaks SQL"},
-	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "provider", "cmd"}, false, true, "lanes are served by nexus and read by daemons and the command line; relays of the mirror speak it too"},
+	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "nexus/api", "cmd"}, false, true, "lanes are served by nexus and read through its client; relays of the mirror speak it too"},
 	{"github.com/oapi-codegen", []string{"nexus/api"}, false, false, "the generated server and client live in one package"},
 	{"github.com/btcsuite/btcd/btcec/v2", []string{"nexus/bridge"}, false, true, "Schnorr signatures belong to the Nostr mirror"},
 	{"github.com/rogpeppe/go-internal", nil, false, true, "testscript: command line tests only"},

@@ -3,20 +3,10 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"fmt"
-	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
-	"github.com/coder/websocket"
-
 	"remit/nexus/api"
-	"remit/proof/reason"
 )
-
-// maxFrame bounds one frame of the lane, in bytes.
-const maxFrame = 1 << 20
 
 // eventCancel is the lane's event that asks for the end of a job; its payload
 // has the job_id. Every other event only wakes the daemon.
@@ -50,38 +40,20 @@ func (d *Daemon) listen(ctx context.Context, wake chan<- struct{}) {
 
 // follow reads the lane until it breaks.
 func (d *Daemon) follow(ctx context.Context, after *int64, wake chan<- struct{}) error {
-	topic := "jobs:" + d.id.ProviderID
-	t, err := d.client.CreateLaneTicketWithResponse(ctx, &api.CreateLaneTicketParams{IdempotencyKey: api.NewKey()}, api.TicketRequest{Topic: topic})
+	from := *after
+	if from == 0 {
+		from = -1 // what was offered before is leased, not read
+	}
+	lane, err := api.Listen(ctx, d.client, d.id.Nexus, "jobs:"+d.id.ProviderID, from)
 	if err != nil {
 		return err
 	}
-	if t.JSON201 == nil {
-		return reason.Errorf(reason.StoreUnavailable, "no ticket for the lane")
-	}
-	u, err := url.Parse(d.id.Nexus)
-	if err != nil {
-		return fmt.Errorf("the nexus's URL: %w", err)
-	}
-	u.Scheme = strings.Replace(u.Scheme, "http", "ws", 1)
-	u = u.JoinPath("v1", "lanes", topic)
-	if *after > 0 {
-		u.RawQuery = url.Values{"after_seq": {strconv.FormatInt(*after, 10)}}.Encode()
-	}
-	c, _, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{Subprotocols: t.JSON201.Subprotocols}) //nolint:bodyclose // Dial has closed it
-	if err != nil {
-		return reason.Errorf(reason.StoreUnavailable, "opening the lane: %w", err)
-	}
-	defer func() { _ = c.CloseNow() }()
-	c.SetReadLimit(maxFrame)
+	defer lane.Close()
 	signal(wake)
 	for {
-		_, msg, err := c.Read(ctx)
+		f, err := lane.Next(ctx)
 		if err != nil {
 			return err
-		}
-		var f api.LaneFrame
-		if err := json.Unmarshal(msg, &f); err != nil {
-			return reason.Errorf(reason.RequestInvalid, "a frame of the lane cannot be read: %w", err)
 		}
 		d.frame(f, after)
 		signal(wake)

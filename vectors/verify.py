@@ -184,7 +184,7 @@ def check_journal(s):
     need(head_of(s.journal) == s.receipt["journal"], "RECEIPT.json names another journal")
     ends = [i for i, e in enumerate(s.journal) if e["name"] == "run.completed"]
     need(ends, "the run was interrupted: there is no run.completed")
-    need(all(e["name"] == "operator.outcome" for e in s.journal[ends[-1] + 1:]), "the journal goes on after the end of the run")
+    need(all(e["name"] in ("operator.outcome", "authority.receipt") for e in s.journal[ends[-1] + 1:]), "the journal goes on after the end of the run")
 
 # --- what follows from the journal --------------------------------------------------------------------------
 
@@ -239,6 +239,13 @@ def check_run(s):
 def check_receipt(s):
     rest = {k: v for k, v in s.receipt.items() if k not in ("canonical_json_sha256", "signature")}
     need(digest_of(rest) == s.receipt["canonical_json_sha256"], "canonical_json_sha256 is not that of the receipt")
+    for a in s.receipt["receipts"]:
+        sealed = {"receipt_type": a["type"], "payload": a["payload"], "principal": a.get("principal"), "idempotency_key": a["idempotency_key"]}
+        need(not a.get("principal") or digest_of(sealed) == a["receipt_sha256"], f"the digest of receipt {a['type']} is not that of its content")
+    money = [(a["payload"]["amount_msats"], a["payload"]["job_hash"], a["receipt_sha256"]) for a in s.receipt["receipts"]
+             if a["type"] in ("PaymentReleased", "PaymentWithheld") and a["payload"].get("rail")]
+    need(money == [(p["amount_msats"], p["job_hash"], p["payment_proof"]["receipt_sha256"]) for p in s.receipt["payments"]], "payments are not those of the receipts")
+    need(sum(m[0] for m in money) == s.receipt["metrics"]["payments_msats_total"], "payments_msats_total")
     need(0 <= s.receipt["final_confidence"] <= 1 and all(-1 <= c["step_utility"] <= 1 for c in s.receipt["tool_calls"]), "a share is out of its range")
 
 def check_report(s):

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"remit/nexus/api"
+	"remit/nexus/embedded"
+	"remit/nexus/requester"
 )
 
 // nexusFlags say which authority a command talks to, and as whom.
@@ -22,22 +27,57 @@ const (
 	envToken = "REMIT_TOKEN"
 )
 
-func (f *nexusFlags) add(cmd *cobra.Command) {
+func (f *nexusFlags) add(cmd *cobra.Command) { f.addOr(cmd, defaultNexus) }
+
+// addOr says what is used when nobody names a nexus.
+func (f *nexusFlags) addOr(cmd *cobra.Command, otherwise string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.url, "nexus", "", "URL of the nexus (default $"+envNexus+", else http://127.0.0.1:7340)")
+	flags.StringVar(&f.url, "nexus", "", "URL of the nexus (default $"+envNexus+", else "+otherwise+")")
 	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token, - is stdin (default $"+envToken+")")
 	flags.BoolVar(&f.plaintext, "plaintext", false, "send the token to another machine without TLS")
 }
 
+// defaultNexus is where remit serve listens.
+const defaultNexus = "http://127.0.0.1:7340"
+
+// named is the nexus that was named, "" when none was.
+func (f *nexusFlags) named() string { return cmp.Or(f.url, os.Getenv(envNexus)) }
+
+// authority is the nexus that was named or, without one, that of this machine.
+func (a *app) authority(cmd *cobra.Command, f *nexusFlags) (*requester.Requester, error) {
+	url := f.named()
+	if url == "" {
+		return a.ownAuthority(), nil
+	}
+	client, err := f.client(cmd)
+	if err != nil {
+		return nil, err
+	}
+	conn := &requester.Connection{Client: client, URL: url, Close: func() error { return nil }}
+	return requester.New(func(context.Context) (*requester.Connection, error) { return conn, nil }), nil
+}
+
+// ownAuthority is the one that is a part of this process.
+func (a *app) ownAuthority() *requester.Requester {
+	return requester.New((&embedded.Machine{Dir: filepath.Join(a.home.Dir, "authority"), Version: version}).Connect)
+}
+
+// authorityOf is the one that a session began with, unless the flags name
+// another way to it.
+func (a *app) authorityOf(cmd *cobra.Command, f *nexusFlags, session string) (*requester.Requester, error) {
+	local, err := a.home.LoadLocal(session)
+	if err != nil {
+		return nil, err
+	}
+	if f.url = cmp.Or(f.url, local.Nexus); f.url == "" {
+		return a.ownAuthority(), nil
+	}
+	return a.authority(cmd, f)
+}
+
 // client connects as the flags say.
 func (f *nexusFlags) client(cmd *cobra.Command) (*api.ClientWithResponses, error) {
-	url := f.url
-	if url == "" {
-		url = os.Getenv(envNexus)
-	}
-	if url == "" {
-		url = "http://127.0.0.1:7340"
-	}
+	url := cmp.Or(f.named(), defaultNexus)
 	token, err := f.token(cmd.InOrStdin())
 	if err != nil {
 		return nil, err

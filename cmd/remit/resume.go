@@ -12,6 +12,7 @@ import (
 
 func (a *app) resumeCommand() *cobra.Command {
 	f := new(reproduceFlags)
+	var nexus nexusFlags
 	cmd := &cobra.Command{
 		Use: "resume SESSION", Short: "Continue or close a run that was interrupted", Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
 		Long: `Resume takes up a run that was cut off by a crash. With a captured patch the path
@@ -27,8 +28,12 @@ that is missing, and otherwise left as it is.`,
 			if err != nil && reason.CodeOf(err) != reason.SandboxUnavailable {
 				return err
 			}
+			authority, err := a.authorityOf(cmd, &nexus, s.ID)
+			if err != nil {
+				return err
+			}
 			view := newProgress(os.Stderr, false)
-			out, err := harness.Resume(cmd.Context(), harness.Resumption{Home: a.home, Session: s, Repo: f.repo, Sandbox: driver, Progress: view})
+			out, err := harness.Resume(cmd.Context(), harness.Resumption{Home: a.home, Session: s, Repo: f.repo, Sandbox: driver, Progress: view, Authority: authority})
 			view.close()
 			if err != nil {
 				return err
@@ -38,6 +43,7 @@ that is missing, and otherwise left as it is.`,
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.repo, "repo", "", "where the repository is now (default: where the run started from)")
+	nexus.addOr(cmd, "the one that the run began with")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default), none")
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	return cmd

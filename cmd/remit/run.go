@@ -35,6 +35,8 @@ type runFlags struct {
 	repeat, wall             int
 	noDiffOK, requireApprove bool
 	noVerdictCache           bool
+	repoRef                  string
+	nexus                    nexusFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -47,6 +49,12 @@ sandbox without network. What it changed becomes a patch; every path is held
 against the contract; the verifier applies the patch to a fresh checkout and runs
 the verification commands before and after. The repository itself is never
 touched.
+
+A change that the verifier passed is proved and settled under an authority, whose
+receipts go into the evidence. With --nexus that is a server: a provider on another
+machine runs the verification commands over the patched tree, and is paid only then.
+Without it the authority is a part of this process, with its books in the home of
+remit, and its provider is this machine.
 
 The contract comes from a task file, or from an issue and the repository's policy
 file remit.yaml, or from the flags alone. Flags can only narrow a contract.
@@ -81,6 +89,8 @@ files are lent to the sandbox read-only.`,
 	fl.IntVar(&f.wall, "wall", 0, "wall clock limit in seconds for the engine and for each verification phase")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
+	f.nexus.addOr(cmd, "the authority of this machine")
+	fl.StringVar(&f.repoRef, "repo-ref", "", "how the nexus calls the repository (default: the name of its directory)")
 	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
 	return cmd
 }
@@ -105,11 +115,24 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 			return err
 		}
 	}
+	authority, err := a.authority(cmd, &f.nexus)
+	if err != nil {
+		return err
+	}
 	if err := a.home.Sweep(); err != nil {
 		return err
 	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build()}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Authority: authority, Nexus: f.nexus.named()}
+	if req.Nexus != "" {
+		if req.RepoRef = f.repoRef; req.RepoRef == "" {
+			dir, err := filepath.Abs(f.repo)
+			if err != nil {
+				return err
+			}
+			req.RepoRef = filepath.Base(dir)
+		}
+	}
 	if f.approve {
 		req.Approver = operator()
 	}
@@ -273,8 +296,12 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string) error {
 			return err
 		}
 	}
+	nexusRun, err := out.Session.NexusRun()
+	if err != nil {
+		return err
+	}
 	if a.json {
-		if err := printJSON(w, runResult{out.Report, out.Session.Dir, evidence.ExitCode(out.Report.Status)}); err != nil {
+		if err := printJSON(w, runResult{out.Report, out.Session.Dir, evidence.ExitCode(out.Report.Status), nexusRun}); err != nil {
 			return err
 		}
 	} else {
@@ -292,6 +319,7 @@ type runResult struct {
 	*evidence.Report
 	SessionDir string `json:"session_dir"`
 	ExitCode   int    `json:"exit_code"`
+	NexusRunID string `json:"nexus_run_id,omitempty"` // the run's id at the authority
 }
 
 func printNext(w io.Writer, out *harness.Outcome) {

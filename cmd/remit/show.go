@@ -126,7 +126,7 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 			Phase     string `json:"phase"`
 			StoppedAt string `json:"stopped_at,omitempty"`
 			TornBytes int64  `json:"torn_bytes,omitempty"`
-		}{runResult{st.Report, st.Dir, code}, st.Phase, "", st.Log.TornBytes}
+		}{runResult{st.Report, st.Dir, code, harness.NexusRun(st.Log.Entries)}, st.Phase, "", st.Log.TornBytes}
 		if !ended {
 			doc.StoppedAt = st.At
 		}

@@ -34,6 +34,72 @@ func (e AccountRequestUnit) Valid() bool {
 	}
 }
 
+// Defines values for BridgeEventClass.
+const (
+	BridgeEventClassProviderAd     BridgeEventClass = "provider_ad"
+	BridgeEventClassReceiptPointer BridgeEventClass = "receipt_pointer"
+)
+
+// Valid indicates whether the value is a known member of the BridgeEventClass enum.
+func (e BridgeEventClass) Valid() bool {
+	switch e {
+	case BridgeEventClassProviderAd:
+		return true
+	case BridgeEventClassReceiptPointer:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BridgeEventState.
+const (
+	BridgeEventStateRefused    BridgeEventState = "refused"
+	BridgeEventStateSent       BridgeEventState = "sent"
+	BridgeEventStateSuperseded BridgeEventState = "superseded"
+	BridgeEventStateWaiting    BridgeEventState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the BridgeEventState enum.
+func (e BridgeEventState) Valid() bool {
+	switch e {
+	case BridgeEventStateRefused:
+		return true
+	case BridgeEventStateSent:
+		return true
+	case BridgeEventStateSuperseded:
+		return true
+	case BridgeEventStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for BridgeRelayStateState.
+const (
+	BridgeRelayStateStatePending    BridgeRelayStateState = "pending"
+	BridgeRelayStateStateRefused    BridgeRelayStateState = "refused"
+	BridgeRelayStateStateSent       BridgeRelayStateState = "sent"
+	BridgeRelayStateStateSuperseded BridgeRelayStateState = "superseded"
+)
+
+// Valid indicates whether the value is a known member of the BridgeRelayStateState enum.
+func (e BridgeRelayStateState) Valid() bool {
+	switch e {
+	case BridgeRelayStateStatePending:
+		return true
+	case BridgeRelayStateStateRefused:
+		return true
+	case BridgeRelayStateStateSent:
+		return true
+	case BridgeRelayStateStateSuperseded:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CapsNetwork.
 const (
 	CapsNetworkFull      CapsNetwork = "full"
@@ -280,6 +346,21 @@ func (e ReservationStatus) Valid() bool {
 	}
 }
 
+// Defines values for RunReceiptSchema.
+const (
+	RunReceiptSchemaRemitRunReceiptV1 RunReceiptSchema = "remit.run_receipt.v1"
+)
+
+// Valid indicates whether the value is a known member of the RunReceiptSchema enum.
+func (e RunReceiptSchema) Valid() bool {
+	switch e {
+	case RunReceiptSchemaRemitRunReceiptV1:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunStatus.
 const (
 	RunStatusCanceled  RunStatus = "canceled"
@@ -447,6 +528,109 @@ type Artifact struct {
 	Sha256    string `json:"sha256"`
 	SizeBytes int64  `json:"size_bytes"`
 }
+
+// BridgeEvent defines model for BridgeEvent.
+type BridgeEvent struct {
+	Class BridgeEventClass `json:"class"`
+
+	// CreatedAt of the Nostr event, in Unix seconds
+	CreatedAt int64 `json:"created_at"`
+
+	// D the d tag: of two events with the same one the later counts
+	D string `json:"d"`
+
+	// Error why it is refused
+	Error *string `json:"error,omitempty"`
+
+	// Event an event as NIP-01 has it
+	Event *NostrEvent `json:"event,omitempty"`
+
+	// EventID of the Nostr event, once it is signed
+	EventID *string `json:"event_id,omitempty"`
+
+	// Kind 31990 or 30078
+	Kind       int64  `json:"kind"`
+	OutboxID   string `json:"outbox_id"`
+	ProviderID string `json:"provider_id"`
+
+	// ReceiptSha256 sha256:<hex> of the receipt in the run's log
+	ReceiptSha256 *string `json:"receipt_sha256,omitempty"`
+
+	// RecordedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	RecordedAt Time               `json:"recorded_at"`
+	Relays     []BridgeRelayState `json:"relays"`
+	RunID      *string            `json:"run_id,omitempty"`
+
+	// State waiting: a relay does not have it yet, or no relay is known. sent: every relay has it, or refused it for good.
+	// refused: it is not of a class that may leave, or no relay takes it. superseded: a later one with the same d counts.
+	State BridgeEventState `json:"state"`
+}
+
+// BridgeEventClass defines model for BridgeEvent.Class.
+type BridgeEventClass string
+
+// BridgeEventState waiting: a relay does not have it yet, or no relay is known. sent: every relay has it, or refused it for good.
+// refused: it is not of a class that may leave, or no relay takes it. superseded: a later one with the same d counts.
+type BridgeEventState string
+
+// BridgeEventPage defines model for BridgeEventPage.
+type BridgeEventPage struct {
+	Items      []BridgeEvent `json:"items"`
+	NextCursor *string       `json:"next_cursor,omitempty"`
+
+	// Pubkey the key that signs for this authority, once it has one
+	Pubkey *string `json:"pubkey,omitempty"`
+}
+
+// BridgePublishRequest defines model for BridgePublishRequest.
+type BridgePublishRequest struct {
+	// Again also what the relays have taken or refused before: the same events, byte for byte
+	Again *bool `json:"again,omitempty"`
+}
+
+// BridgePublished defines model for BridgePublished.
+type BridgePublished struct {
+	Pubkey string              `json:"pubkey"`
+	Relays []BridgeRelayReport `json:"relays"`
+}
+
+// BridgeRelayReport defines model for BridgeRelayReport.
+type BridgeRelayReport struct {
+	// Error why something waits
+	Error *string `json:"error,omitempty"`
+
+	// Has taken so far, and not superseded
+	Has int64 `json:"has"`
+
+	// Refused now and for good
+	Refused int64  `json:"refused"`
+	Relay   string `json:"relay"`
+
+	// Took now
+	Took    int64 `json:"took"`
+	Waiting int64 `json:"waiting"`
+}
+
+// BridgeRelayState defines model for BridgeRelayState.
+type BridgeRelayState struct {
+	// Attempts how often the relay did not take it
+	Attempts int64 `json:"attempts"`
+
+	// Error what the relay said last
+	Error *string               `json:"error,omitempty"`
+	Relay string                `json:"relay"`
+	State BridgeRelayStateState `json:"state"`
+
+	// UpdatedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	UpdatedAt Time `json:"updated_at"`
+}
+
+// BridgeRelayStateState defines model for BridgeRelayState.State.
+type BridgeRelayStateState string
 
 // Caps defines model for Caps.
 type Caps struct {
@@ -766,6 +950,9 @@ type LeaseList struct {
 
 // LeaseRequest defines model for LeaseRequest.
 type LeaseRequest struct {
+	// JobID this job or none
+	JobID *string `json:"job_id,omitempty"`
+
 	// Max default 1
 	Max *int64 `json:"max,omitempty"`
 
@@ -797,6 +984,9 @@ type LogRequestStream string
 // Metrics schema remit.metrics.v1, see the package remit/nexus/metrics
 type Metrics = json.RawMessage
 
+// NostrEvent an event as NIP-01 has it
+type NostrEvent = json.RawMessage
+
 // Outcome defines model for Outcome.
 type Outcome struct {
 	Kind  string `json:"kind"`
@@ -811,6 +1001,21 @@ type OutcomeRequest struct {
 
 // OutcomeRequestKind defines model for OutcomeRequest.Kind.
 type OutcomeRequestKind string
+
+// Payment how the price of a job ended
+type Payment struct {
+	IdempotencyKey string `json:"idempotency_key"`
+
+	// Payload a JSON object inside the canonical subset
+	Payload       Document `json:"payload"`
+	PayloadSha256 string   `json:"payload_sha256"`
+
+	// RecordedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	RecordedAt Time  `json:"recorded_at"`
+	Seq        int64 `json:"seq"`
+}
 
 // Problem defines model for Problem.
 type Problem struct {
@@ -1041,11 +1246,50 @@ type Run struct {
 	Status    RunStatus `json:"status"`
 }
 
+// RunArtifact defines model for RunArtifact.
+type RunArtifact struct {
+	Name      string `json:"name"`
+	RunID     string `json:"run_id"`
+	Sha256    string `json:"sha256"`
+	SizeBytes int64  `json:"size_bytes"`
+}
+
 // RunPage defines model for RunPage.
 type RunPage struct {
 	Items      []Run   `json:"items"`
 	NextCursor *string `json:"next_cursor,omitempty"`
 }
+
+// RunReceipt defines model for RunReceipt.
+type RunReceipt struct {
+	// CanonicalJSONSha256 sha256:<hex> of the canonical document without this member
+	CanonicalJSONSha256 string `json:"canonical_json_sha256"`
+
+	// CreatedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// FinishedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	FinishedAt Time   `json:"finished_at"`
+	IssueRef   string `json:"issue_ref"`
+
+	// LastSeq of the run's log
+	LastSeq        int64            `json:"last_seq"`
+	Owner          string           `json:"owner"`
+	Payments       []Payment        `json:"payments"`
+	PolicyBundleID string           `json:"policy_bundle_id"`
+	Receipts       []Receipt        `json:"receipts"`
+	RepoRef        string           `json:"repo_ref"`
+	RunID          string           `json:"run_id"`
+	Schema         RunReceiptSchema `json:"schema"`
+	Status         RunStatus        `json:"status"`
+}
+
+// RunReceiptSchema defines model for RunReceipt.Schema.
+type RunReceiptSchema string
 
 // RunRequest defines model for RunRequest.
 type RunRequest struct {
@@ -1065,6 +1309,50 @@ type RunStatus string
 // caps, enable, disable. providers:enrol: devices and providers; providers:pool: into the reserve pool. treasury:write:
 // one's accounts. read: see one's things and open lanes.
 type Scope string
+
+// Session defines model for Session.
+type Session struct {
+	// CreatedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// CsrfToken to be sent as X-CSRF-Token with every request other than GET
+	CsrfToken string `json:"csrf_token"`
+
+	// ExpiresAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	ExpiresAt Time `json:"expires_at"`
+
+	// IdleAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	IdleAt    Time   `json:"idle_at"`
+	Owner     string `json:"owner"`
+	Principal string `json:"principal"`
+
+	// Scopes of the token
+	Scopes    []string `json:"scopes"`
+	SessionID string   `json:"session_id"`
+
+	// TokenID the token that the session was opened with
+	TokenID string `json:"token_id"`
+}
+
+// SessionEnded defines model for SessionEnded.
+type SessionEnded struct {
+	// EndedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	EndedAt   Time   `json:"ended_at"`
+	SessionID string `json:"session_id"`
+}
+
+// SessionRequest defines model for SessionRequest.
+type SessionRequest struct {
+	Token string `json:"token"`
+}
 
 // Settlement defines model for Settlement.
 type Settlement struct {
@@ -1248,11 +1536,32 @@ type Owner = string
 // ProviderID defines model for ProviderId.
 type ProviderID = string
 
+// RunArtifactName defines model for RunArtifactName.
+type RunArtifactName = string
+
 // RunID defines model for RunId.
 type RunID = string
 
 // TokenID defines model for TokenId.
 type TokenID = string
+
+// ListBridgeEventsParams defines parameters for ListBridgeEvents.
+type ListBridgeEventsParams struct {
+	// Owner another owner; scope admin only
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// Cursor next_cursor of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Limit 1 to 500, default 100
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// PublishBridgeParams defines parameters for PublishBridge.
+type PublishBridgeParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
 
 // ListDevicesParams defines parameters for ListDevices.
 type ListDevicesParams struct {
@@ -1405,6 +1714,15 @@ type CreateRunParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
+// PutRunArtifactParams defines parameters for PutRunArtifact.
+type PutRunArtifactParams struct {
+	// Name what the run calls it, such as source.pack or bundle.zip
+	Name RunArtifactName `form:"name" json:"name"`
+
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // CancelRunParams defines parameters for CancelRun.
 type CancelRunParams struct {
 	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
@@ -1465,6 +1783,18 @@ type ListReceiptsParams struct {
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
+// EndSessionParams defines parameters for EndSession.
+type EndSessionParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// CreateSessionParams defines parameters for CreateSession.
+type CreateSessionParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // CreateTokenParams defines parameters for CreateToken.
 type CreateTokenParams struct {
 	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
@@ -1500,6 +1830,9 @@ type GetTreasurySummaryParams struct {
 	// Owner another owner; scope admin only
 	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
 }
+
+// PublishBridgeJSONRequestBody defines body for PublishBridge for application/json ContentType.
+type PublishBridgeJSONRequestBody = BridgePublishRequest
 
 // EnrolDeviceJSONRequestBody defines body for EnrolDevice for application/json ContentType.
 type EnrolDeviceJSONRequestBody = DeviceRequest
@@ -1557,6 +1890,9 @@ type DispatchJobJSONRequestBody = DispatchRequest
 
 // RecordOutcomeJSONRequestBody defines body for RecordOutcome for application/json ContentType.
 type RecordOutcomeJSONRequestBody = OutcomeRequest
+
+// CreateSessionJSONRequestBody defines body for CreateSession for application/json ContentType.
+type CreateSessionJSONRequestBody = SessionRequest
 
 // CreateTokenJSONRequestBody defines body for CreateToken for application/json ContentType.
 type CreateTokenJSONRequestBody = TokenRequest
@@ -1658,6 +1994,33 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListBridgeEvents What is mirrored to relays, and how far it has come; newest first
+	//
+	// Ads of one's providers and pointers to the receipts of one's jobs; an administrator sees those of everybody.
+	//
+	// Corresponds with GET /v1/bridge/events (the `ListBridgeEvents` operationId).
+	ListBridgeEvents(ctx context.Context, params *ListBridgeEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PublishBridgeWithBody Hand what waits to the relays now; needs providers:write or jobs:write
+	//
+	// One's own events; an administrator those of everybody. What is published is made by the authority: no request can
+	// bring an event. A replica without relays answers 409.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/bridge/publish (the `PublishBridge` operationId).
+	PublishBridgeWithBody(ctx context.Context, params *PublishBridgeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PublishBridge Hand what waits to the relays now; needs providers:write or jobs:write
+	//
+	// One's own events; an administrator those of everybody. What is published is made by the authority: no request can
+	// bring an event. A replica without relays answers 409.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/bridge/publish (the `PublishBridge` operationId).
+	PublishBridge(ctx context.Context, params *PublishBridgeParams, body PublishBridgeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListDevices performs a GET /v1/devices (the `ListDevices` operationId) request.
 	ListDevices(ctx context.Context, params *ListDevicesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1899,6 +2262,27 @@ type ClientInterface interface {
 	// GetRun performs a GET /v1/runs/{run_id} (the `GetRun` operationId) request.
 	GetRun(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetRunArtifact Read an artifact of a run; for its owner, and for a provider that has or had a job of the run
+	//
+	// Corresponds with GET /v1/runs/{run_id}/artifacts/{digest} (the `GetRunArtifact` operationId).
+	GetRunArtifact(ctx context.Context, runID RunID, digest Digest, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PutRunArtifactWithBody Upload an artifact of a run; its SHA-256 must be the digest in the path
+	//
+	// `source.pack` is what the run's jobs are executed on: a git pack of one commit, its tree and its blobs. A job names it
+	// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle. An
+	// artifact may come after the end of its run. A name has one content for ever.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /v1/runs/{run_id}/artifacts/{digest} (the `PutRunArtifact` operationId).
+	PutRunArtifactWithBody(ctx context.Context, runID RunID, digest Digest, params *PutRunArtifactParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRunBundle The run's sealed bundle: its artifact bundle.zip
+	//
+	// Corresponds with GET /v1/runs/{run_id}/bundle (the `GetRunBundle` operationId).
+	GetRunBundle(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CancelRunWithBody Ask a run to end; its open jobs are cancelled
 	//
 	// Takes any type of body and a specified content type.
@@ -1977,10 +2361,60 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
 	RecordOutcome(ctx context.Context, runID RunID, params *RecordOutcomeParams, body RecordOutcomeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetRunReceipt All receipts and payments of a run that has ended, in one document with its digest
+	//
+	// Canonical JSON. `canonical_json_sha256`, also the ETag, is the digest of the document without that member. A run that
+	// has not ended has no such document: 409 `run_open`.
+	//
+	// Corresponds with GET /v1/runs/{run_id}/receipt (the `GetRunReceipt` operationId).
+	GetRunReceipt(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListReceipts The receipts in the run's log in order
 	//
 	// Corresponds with GET /v1/runs/{run_id}/receipts (the `ListReceipts` operationId).
 	ListReceipts(ctx context.Context, runID RunID, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetRunReplay The run's log as REPLAY.jsonl, format v1
+	//
+	// Lines of canonical JSON: a ReplayHeader, then each event of the log as a RuntimeEvent, whose payload_hash is the digest
+	// of its payload. Of a run that goes on it is what has happened so far.
+	//
+	// Corresponds with GET /v1/runs/{run_id}/replay (the `GetRunReplay` operationId).
+	GetRunReplay(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// EndSession Log out; the session, its tickets and its lanes end
+	//
+	// Corresponds with DELETE /v1/sessions (the `EndSession` operationId).
+	EndSession(ctx context.Context, params *EndSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSessionWithBody Log a browser in with a token; the answer sets the session's cookie
+	//
+	// For tokens of kind user and panel. The request must have an `Origin` that is the server's own or one of its `--origin`.
+	// The key is scoped by the principal of the token. A repeat with the same key and token is the same session: the answer
+	// is repeated with its cookie while the session is open, and without it afterwards. A principal has at most 16 sessions;
+	// one more ends the one that was used longest ago.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sessions (the `CreateSession` operationId).
+	CreateSessionWithBody(ctx context.Context, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CreateSession Log a browser in with a token; the answer sets the session's cookie
+	//
+	// For tokens of kind user and panel. The request must have an `Origin` that is the server's own or one of its `--origin`.
+	// The key is scoped by the principal of the token. A repeat with the same key and token is the same session: the answer
+	// is repeated with its cookie while the session is open, and without it afterwards. A principal has at most 16 sessions;
+	// one more ends the one that was used longest ago.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sessions (the `CreateSession` operationId).
+	CreateSession(ctx context.Context, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetSession Who is logged in, and until when; 404 when the request came with a token
+	//
+	// Corresponds with GET /v1/sessions/current (the `GetSession` operationId).
+	GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTokenWithBody Make a credential; its secret is in this answer only
 	//
@@ -2091,6 +2525,63 @@ func (c *Client) GetPrometheus(ctx context.Context, reqEditors ...RequestEditorF
 // Corresponds with GET /readyz (the `GetReady` operationId).
 func (c *Client) GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetReadyRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListBridgeEvents What is mirrored to relays, and how far it has come; newest first
+//
+// Ads of one's providers and pointers to the receipts of one's jobs; an administrator sees those of everybody.
+//
+// Corresponds with GET /v1/bridge/events (the `ListBridgeEvents` operationId).
+func (c *Client) ListBridgeEvents(ctx context.Context, params *ListBridgeEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListBridgeEventsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PublishBridgeWithBody Hand what waits to the relays now; needs providers:write or jobs:write
+//
+// One's own events; an administrator those of everybody. What is published is made by the authority: no request can
+// bring an event. A replica without relays answers 409.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/bridge/publish (the `PublishBridge` operationId).
+func (c *Client) PublishBridgeWithBody(ctx context.Context, params *PublishBridgeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPublishBridgeRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PublishBridge Hand what waits to the relays now; needs providers:write or jobs:write
+//
+// One's own events; an administrator those of everybody. What is published is made by the authority: no request can
+// bring an event. A replica without relays answers 409.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/bridge/publish (the `PublishBridge` operationId).
+func (c *Client) PublishBridge(ctx context.Context, params *PublishBridgeParams, body PublishBridgeJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPublishBridgeRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2751,6 +3242,57 @@ func (c *Client) GetRun(ctx context.Context, runID RunID, reqEditors ...RequestE
 	return c.Client.Do(req)
 }
 
+// GetRunArtifact Read an artifact of a run; for its owner, and for a provider that has or had a job of the run
+//
+// Corresponds with GET /v1/runs/{run_id}/artifacts/{digest} (the `GetRunArtifact` operationId).
+func (c *Client) GetRunArtifact(ctx context.Context, runID RunID, digest Digest, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunArtifactRequest(c.Server, runID, digest)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PutRunArtifactWithBody Upload an artifact of a run; its SHA-256 must be the digest in the path
+//
+// `source.pack` is what the run's jobs are executed on: a git pack of one commit, its tree and its blobs. A job names it
+// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle. An
+// artifact may come after the end of its run. A name has one content for ever.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /v1/runs/{run_id}/artifacts/{digest} (the `PutRunArtifact` operationId).
+func (c *Client) PutRunArtifactWithBody(ctx context.Context, runID RunID, digest Digest, params *PutRunArtifactParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPutRunArtifactRequestWithBody(c.Server, runID, digest, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRunBundle The run's sealed bundle: its artifact bundle.zip
+//
+// Corresponds with GET /v1/runs/{run_id}/bundle (the `GetRunBundle` operationId).
+func (c *Client) GetRunBundle(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunBundleRequest(c.Server, runID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CancelRunWithBody Ask a run to end; its open jobs are cancelled
 //
 // Takes any type of body and a specified content type.
@@ -2949,11 +3491,121 @@ func (c *Client) RecordOutcome(ctx context.Context, runID RunID, params *RecordO
 	return c.Client.Do(req)
 }
 
+// GetRunReceipt All receipts and payments of a run that has ended, in one document with its digest
+//
+// Canonical JSON. `canonical_json_sha256`, also the ETag, is the digest of the document without that member. A run that
+// has not ended has no such document: 409 `run_open`.
+//
+// Corresponds with GET /v1/runs/{run_id}/receipt (the `GetRunReceipt` operationId).
+func (c *Client) GetRunReceipt(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunReceiptRequest(c.Server, runID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListReceipts The receipts in the run's log in order
 //
 // Corresponds with GET /v1/runs/{run_id}/receipts (the `ListReceipts` operationId).
 func (c *Client) ListReceipts(ctx context.Context, runID RunID, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListReceiptsRequest(c.Server, runID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetRunReplay The run's log as REPLAY.jsonl, format v1
+//
+// Lines of canonical JSON: a ReplayHeader, then each event of the log as a RuntimeEvent, whose payload_hash is the digest
+// of its payload. Of a run that goes on it is what has happened so far.
+//
+// Corresponds with GET /v1/runs/{run_id}/replay (the `GetRunReplay` operationId).
+func (c *Client) GetRunReplay(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetRunReplayRequest(c.Server, runID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// EndSession Log out; the session, its tickets and its lanes end
+//
+// Corresponds with DELETE /v1/sessions (the `EndSession` operationId).
+func (c *Client) EndSession(ctx context.Context, params *EndSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEndSessionRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSessionWithBody Log a browser in with a token; the answer sets the session's cookie
+//
+// For tokens of kind user and panel. The request must have an `Origin` that is the server's own or one of its `--origin`.
+// The key is scoped by the principal of the token. A repeat with the same key and token is the same session: the answer
+// is repeated with its cookie while the session is open, and without it afterwards. A principal has at most 16 sessions;
+// one more ends the one that was used longest ago.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSessionWithBody(ctx context.Context, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CreateSession Log a browser in with a token; the answer sets the session's cookie
+//
+// For tokens of kind user and panel. The request must have an `Origin` that is the server's own or one of its `--origin`.
+// The key is scoped by the principal of the token. A repeat with the same key and token is the same session: the answer
+// is repeated with its cookie while the session is open, and without it afterwards. A principal has at most 16 sessions;
+// one more ends the one that was used longest ago.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sessions (the `CreateSession` operationId).
+func (c *Client) CreateSession(ctx context.Context, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCreateSessionRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetSession Who is logged in, and until when; 404 when the request came with a token
+//
+// Corresponds with GET /v1/sessions/current (the `GetSession` operationId).
+func (c *Client) GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetSessionRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -3223,6 +3875,137 @@ func NewGetReadyRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListBridgeEventsRequest constructs an http.Request for the ListBridgeEvents method
+func NewListBridgeEventsRequest(server string, params *ListBridgeEventsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/bridge/events")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Owner != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "owner", *params.Owner, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPublishBridgeRequest calls the generic PublishBridge builder with application/json body
+func NewPublishBridgeRequest(server string, params *PublishBridgeParams, body PublishBridgeJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPublishBridgeRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewPublishBridgeRequestWithBody constructs an http.Request for the PublishBridge method, with any body, and a specified content type
+func NewPublishBridgeRequestWithBody(server string, params *PublishBridgeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/bridge/publish")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
 	}
 
 	return req, nil
@@ -4712,6 +5495,160 @@ func NewGetRunRequest(server string, runID RunID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewGetRunArtifactRequest constructs an http.Request for the GetRunArtifact method
+func NewGetRunArtifactRequest(server string, runID RunID, digest Digest) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run_id", runID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "digest", digest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/runs/%s/artifacts/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPutRunArtifactRequestWithBody constructs an http.Request for the PutRunArtifact method, with any body, and a specified content type
+func NewPutRunArtifactRequestWithBody(server string, runID RunID, digest Digest, params *PutRunArtifactParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run_id", runID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "digest", digest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/runs/%s/artifacts/%s", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "name", params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewGetRunBundleRequest constructs an http.Request for the GetRunBundle method
+func NewGetRunBundleRequest(server string, runID RunID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run_id", runID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/runs/%s/bundle", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCancelRunRequest calls the generic CancelRun builder with application/json body
 func NewCancelRunRequest(server string, runID RunID, params *CancelRunParams, body CancelRunJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5169,6 +6106,40 @@ func NewRecordOutcomeRequestWithBody(server string, runID RunID, params *RecordO
 	return req, nil
 }
 
+// NewGetRunReceiptRequest constructs an http.Request for the GetRunReceipt method
+func NewGetRunReceiptRequest(server string, runID RunID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run_id", runID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/runs/%s/receipt", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewListReceiptsRequest constructs an http.Request for the ListReceipts method
 func NewListReceiptsRequest(server string, runID RunID, params *ListReceiptsParams) (*http.Request, error) {
 	var err error
@@ -5232,6 +6203,160 @@ func NewListReceiptsRequest(server string, runID RunID, params *ListReceiptsPara
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetRunReplayRequest constructs an http.Request for the GetRunReplay method
+func NewGetRunReplayRequest(server string, runID RunID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run_id", runID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/runs/%s/replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewEndSessionRequest constructs an http.Request for the EndSession method
+func NewEndSessionRequest(server string, params *EndSessionParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewCreateSessionRequest calls the generic CreateSession builder with application/json body
+func NewCreateSessionRequest(server string, params *CreateSessionParams, body CreateSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewCreateSessionRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewCreateSessionRequestWithBody constructs an http.Request for the CreateSession method, with any body, and a specified content type
+func NewCreateSessionRequestWithBody(server string, params *CreateSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewGetSessionRequest constructs an http.Request for the GetSession method
+func NewGetSessionRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/current")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -5647,6 +6772,35 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadyResponse, error)
 
+	// ListBridgeEventsWithResponse What is mirrored to relays, and how far it has come; newest first
+	//
+	// Ads of one's providers and pointers to the receipts of one's jobs; an administrator sees those of everybody.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/bridge/events (the `ListBridgeEvents` operationId).
+	ListBridgeEventsWithResponse(ctx context.Context, params *ListBridgeEventsParams, reqEditors ...RequestEditorFn) (*ListBridgeEventsResponse, error)
+
+	// PublishBridgeWithBodyWithResponse Hand what waits to the relays now; needs providers:write or jobs:write
+	//
+	// One's own events; an administrator those of everybody. What is published is made by the authority: no request can
+	// bring an event. A replica without relays answers 409.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/bridge/publish (the `PublishBridge` operationId).
+	PublishBridgeWithBodyWithResponse(ctx context.Context, params *PublishBridgeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PublishBridgeResponse, error)
+
+	// PublishBridgeWithResponse Hand what waits to the relays now; needs providers:write or jobs:write
+	//
+	// One's own events; an administrator those of everybody. What is published is made by the authority: no request can
+	// bring an event. A replica without relays answers 409.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/bridge/publish (the `PublishBridge` operationId).
+	PublishBridgeWithResponse(ctx context.Context, params *PublishBridgeParams, body PublishBridgeJSONRequestBody, reqEditors ...RequestEditorFn) (*PublishBridgeResponse, error)
+
 	// ListDevicesWithResponse performs a GET /v1/devices (the `ListDevices` operationId) request.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5915,6 +7069,31 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	GetRunWithResponse(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*GetRunResponse, error)
 
+	// GetRunArtifactWithResponse Read an artifact of a run; for its owner, and for a provider that has or had a job of the run
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/runs/{run_id}/artifacts/{digest} (the `GetRunArtifact` operationId).
+	GetRunArtifactWithResponse(ctx context.Context, runID RunID, digest Digest, reqEditors ...RequestEditorFn) (*GetRunArtifactResponse, error)
+
+	// PutRunArtifactWithBodyWithResponse Upload an artifact of a run; its SHA-256 must be the digest in the path
+	//
+	// `source.pack` is what the run's jobs are executed on: a git pack of one commit, its tree and its blobs. A job names it
+	// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle. An
+	// artifact may come after the end of its run. A name has one content for ever.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/runs/{run_id}/artifacts/{digest} (the `PutRunArtifact` operationId).
+	PutRunArtifactWithBodyWithResponse(ctx context.Context, runID RunID, digest Digest, params *PutRunArtifactParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutRunArtifactResponse, error)
+
+	// GetRunBundleWithResponse The run's sealed bundle: its artifact bundle.zip
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/runs/{run_id}/bundle (the `GetRunBundle` operationId).
+	GetRunBundleWithResponse(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*GetRunBundleResponse, error)
+
 	// CancelRunWithBodyWithResponse Ask a run to end; its open jobs are cancelled
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -5997,12 +7176,70 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/runs/{run_id}/outcome (the `RecordOutcome` operationId).
 	RecordOutcomeWithResponse(ctx context.Context, runID RunID, params *RecordOutcomeParams, body RecordOutcomeJSONRequestBody, reqEditors ...RequestEditorFn) (*RecordOutcomeResponse, error)
 
+	// GetRunReceiptWithResponse All receipts and payments of a run that has ended, in one document with its digest
+	//
+	// Canonical JSON. `canonical_json_sha256`, also the ETag, is the digest of the document without that member. A run that
+	// has not ended has no such document: 409 `run_open`.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/runs/{run_id}/receipt (the `GetRunReceipt` operationId).
+	GetRunReceiptWithResponse(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*GetRunReceiptResponse, error)
+
 	// ListReceiptsWithResponse The receipts in the run's log in order
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/runs/{run_id}/receipts (the `ListReceipts` operationId).
 	ListReceiptsWithResponse(ctx context.Context, runID RunID, params *ListReceiptsParams, reqEditors ...RequestEditorFn) (*ListReceiptsResponse, error)
+
+	// GetRunReplayWithResponse The run's log as REPLAY.jsonl, format v1
+	//
+	// Lines of canonical JSON: a ReplayHeader, then each event of the log as a RuntimeEvent, whose payload_hash is the digest
+	// of its payload. Of a run that goes on it is what has happened so far.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/runs/{run_id}/replay (the `GetRunReplay` operationId).
+	GetRunReplayWithResponse(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*GetRunReplayResponse, error)
+
+	// EndSessionWithResponse Log out; the session, its tickets and its lanes end
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/sessions (the `EndSession` operationId).
+	EndSessionWithResponse(ctx context.Context, params *EndSessionParams, reqEditors ...RequestEditorFn) (*EndSessionResponse, error)
+
+	// CreateSessionWithBodyWithResponse Log a browser in with a token; the answer sets the session's cookie
+	//
+	// For tokens of kind user and panel. The request must have an `Origin` that is the server's own or one of its `--origin`.
+	// The key is scoped by the principal of the token. A repeat with the same key and token is the same session: the answer
+	// is repeated with its cookie while the session is open, and without it afterwards. A principal has at most 16 sessions;
+	// one more ends the one that was used longest ago.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions (the `CreateSession` operationId).
+	CreateSessionWithBodyWithResponse(ctx context.Context, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
+
+	// CreateSessionWithResponse Log a browser in with a token; the answer sets the session's cookie
+	//
+	// For tokens of kind user and panel. The request must have an `Origin` that is the server's own or one of its `--origin`.
+	// The key is scoped by the principal of the token. A repeat with the same key and token is the same session: the answer
+	// is repeated with its cookie while the session is open, and without it afterwards. A principal has at most 16 sessions;
+	// one more ends the one that was used longest ago.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions (the `CreateSession` operationId).
+	CreateSessionWithResponse(ctx context.Context, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error)
+
+	// GetSessionWithResponse Who is logged in, and until when; 404 when the request came with a token
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sessions/current (the `GetSession` operationId).
+	GetSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSessionResponse, error)
 
 	// CreateTokenWithBodyWithResponse Make a credential; its secret is in this answer only
 	//
@@ -6208,6 +7445,102 @@ func (r GetReadyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetReadyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListBridgeEventsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BridgeEventPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListBridgeEventsResponse) GetJSON200() *BridgeEventPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListBridgeEventsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListBridgeEventsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListBridgeEventsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListBridgeEventsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListBridgeEventsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PublishBridgeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *BridgePublished
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PublishBridgeResponse) GetJSON200() *BridgePublished {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PublishBridgeResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PublishBridgeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PublishBridgeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PublishBridgeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PublishBridgeResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -7496,6 +8829,136 @@ func (r GetRunResponse) ContentType() string {
 	return ""
 }
 
+type GetRunArtifactResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRunArtifactResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunArtifactResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunArtifactResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunArtifactResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunArtifactResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PutRunArtifactResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *RunArtifact
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r PutRunArtifactResponse) GetJSON201() *RunArtifact {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PutRunArtifactResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PutRunArtifactResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PutRunArtifactResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PutRunArtifactResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PutRunArtifactResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetRunBundleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRunBundleResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunBundleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunBundleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunBundleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunBundleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CancelRunResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7846,6 +9309,54 @@ func (r RecordOutcomeResponse) ContentType() string {
 	return ""
 }
 
+type GetRunReceiptResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RunReceipt
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetRunReceiptResponse) GetJSON200() *RunReceipt {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRunReceiptResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunReceiptResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunReceiptResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunReceiptResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunReceiptResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListReceiptsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -7888,6 +9399,191 @@ func (r ListReceiptsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListReceiptsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetRunReplayResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetRunReplayResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetRunReplayResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetRunReplayResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetRunReplayResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetRunReplayResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type EndSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SessionEnded
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r EndSessionResponse) GetJSON200() *SessionEnded {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r EndSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r EndSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r EndSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r EndSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r EndSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CreateSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Session
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r CreateSessionResponse) GetJSON201() *Session {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CreateSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CreateSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CreateSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CreateSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CreateSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Session
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetSessionResponse) GetJSON200() *Session {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetSessionResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8274,6 +9970,53 @@ func (c *ClientWithResponses) GetReadyWithResponse(ctx context.Context, reqEdito
 		return nil, err
 	}
 	return ParseGetReadyResponse(rsp)
+}
+
+// ListBridgeEventsWithResponse What is mirrored to relays, and how far it has come; newest first
+//
+// Ads of one's providers and pointers to the receipts of one's jobs; an administrator sees those of everybody.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/bridge/events (the `ListBridgeEvents` operationId).
+func (c *ClientWithResponses) ListBridgeEventsWithResponse(ctx context.Context, params *ListBridgeEventsParams, reqEditors ...RequestEditorFn) (*ListBridgeEventsResponse, error) {
+	rsp, err := c.ListBridgeEvents(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListBridgeEventsResponse(rsp)
+}
+
+// PublishBridgeWithBodyWithResponse Hand what waits to the relays now; needs providers:write or jobs:write
+//
+// One's own events; an administrator those of everybody. What is published is made by the authority: no request can
+// bring an event. A replica without relays answers 409.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/bridge/publish (the `PublishBridge` operationId).
+func (c *ClientWithResponses) PublishBridgeWithBodyWithResponse(ctx context.Context, params *PublishBridgeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PublishBridgeResponse, error) {
+	rsp, err := c.PublishBridgeWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePublishBridgeResponse(rsp)
+}
+
+// PublishBridgeWithResponse Hand what waits to the relays now; needs providers:write or jobs:write
+//
+// One's own events; an administrator those of everybody. What is published is made by the authority: no request can
+// bring an event. A replica without relays answers 409.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/bridge/publish (the `PublishBridge` operationId).
+func (c *ClientWithResponses) PublishBridgeWithResponse(ctx context.Context, params *PublishBridgeParams, body PublishBridgeJSONRequestBody, reqEditors ...RequestEditorFn) (*PublishBridgeResponse, error) {
+	rsp, err := c.PublishBridge(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePublishBridgeResponse(rsp)
 }
 
 // ListDevicesWithResponse performs a GET /v1/devices (the `ListDevices` operationId) request.
@@ -8790,6 +10533,49 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, runID RunI
 	return ParseGetRunResponse(rsp)
 }
 
+// GetRunArtifactWithResponse Read an artifact of a run; for its owner, and for a provider that has or had a job of the run
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/runs/{run_id}/artifacts/{digest} (the `GetRunArtifact` operationId).
+func (c *ClientWithResponses) GetRunArtifactWithResponse(ctx context.Context, runID RunID, digest Digest, reqEditors ...RequestEditorFn) (*GetRunArtifactResponse, error) {
+	rsp, err := c.GetRunArtifact(ctx, runID, digest, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunArtifactResponse(rsp)
+}
+
+// PutRunArtifactWithBodyWithResponse Upload an artifact of a run; its SHA-256 must be the digest in the path
+//
+// `source.pack` is what the run's jobs are executed on: a git pack of one commit, its tree and its blobs. A job names it
+// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle. An
+// artifact may come after the end of its run. A name has one content for ever.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/runs/{run_id}/artifacts/{digest} (the `PutRunArtifact` operationId).
+func (c *ClientWithResponses) PutRunArtifactWithBodyWithResponse(ctx context.Context, runID RunID, digest Digest, params *PutRunArtifactParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutRunArtifactResponse, error) {
+	rsp, err := c.PutRunArtifactWithBody(ctx, runID, digest, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePutRunArtifactResponse(rsp)
+}
+
+// GetRunBundleWithResponse The run's sealed bundle: its artifact bundle.zip
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/runs/{run_id}/bundle (the `GetRunBundle` operationId).
+func (c *ClientWithResponses) GetRunBundleWithResponse(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*GetRunBundleResponse, error) {
+	rsp, err := c.GetRunBundle(ctx, runID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunBundleResponse(rsp)
+}
+
 // CancelRunWithBodyWithResponse Ask a run to end; its open jobs are cancelled
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -8944,6 +10730,22 @@ func (c *ClientWithResponses) RecordOutcomeWithResponse(ctx context.Context, run
 	return ParseRecordOutcomeResponse(rsp)
 }
 
+// GetRunReceiptWithResponse All receipts and payments of a run that has ended, in one document with its digest
+//
+// Canonical JSON. `canonical_json_sha256`, also the ETag, is the digest of the document without that member. A run that
+// has not ended has no such document: 409 `run_open`.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/runs/{run_id}/receipt (the `GetRunReceipt` operationId).
+func (c *ClientWithResponses) GetRunReceiptWithResponse(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*GetRunReceiptResponse, error) {
+	rsp, err := c.GetRunReceipt(ctx, runID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunReceiptResponse(rsp)
+}
+
 // ListReceiptsWithResponse The receipts in the run's log in order
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8955,6 +10757,84 @@ func (c *ClientWithResponses) ListReceiptsWithResponse(ctx context.Context, runI
 		return nil, err
 	}
 	return ParseListReceiptsResponse(rsp)
+}
+
+// GetRunReplayWithResponse The run's log as REPLAY.jsonl, format v1
+//
+// Lines of canonical JSON: a ReplayHeader, then each event of the log as a RuntimeEvent, whose payload_hash is the digest
+// of its payload. Of a run that goes on it is what has happened so far.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/runs/{run_id}/replay (the `GetRunReplay` operationId).
+func (c *ClientWithResponses) GetRunReplayWithResponse(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*GetRunReplayResponse, error) {
+	rsp, err := c.GetRunReplay(ctx, runID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetRunReplayResponse(rsp)
+}
+
+// EndSessionWithResponse Log out; the session, its tickets and its lanes end
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/sessions (the `EndSession` operationId).
+func (c *ClientWithResponses) EndSessionWithResponse(ctx context.Context, params *EndSessionParams, reqEditors ...RequestEditorFn) (*EndSessionResponse, error) {
+	rsp, err := c.EndSession(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseEndSessionResponse(rsp)
+}
+
+// CreateSessionWithBodyWithResponse Log a browser in with a token; the answer sets the session's cookie
+//
+// For tokens of kind user and panel. The request must have an `Origin` that is the server's own or one of its `--origin`.
+// The key is scoped by the principal of the token. A repeat with the same key and token is the same session: the answer
+// is repeated with its cookie while the session is open, and without it afterwards. A principal has at most 16 sessions;
+// one more ends the one that was used longest ago.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithBodyWithResponse(ctx context.Context, params *CreateSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSessionWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
+}
+
+// CreateSessionWithResponse Log a browser in with a token; the answer sets the session's cookie
+//
+// For tokens of kind user and panel. The request must have an `Origin` that is the server's own or one of its `--origin`.
+// The key is scoped by the principal of the token. A repeat with the same key and token is the same session: the answer
+// is repeated with its cookie while the session is open, and without it afterwards. A principal has at most 16 sessions;
+// one more ends the one that was used longest ago.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions (the `CreateSession` operationId).
+func (c *ClientWithResponses) CreateSessionWithResponse(ctx context.Context, params *CreateSessionParams, body CreateSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateSessionResponse, error) {
+	rsp, err := c.CreateSession(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCreateSessionResponse(rsp)
+}
+
+// GetSessionWithResponse Who is logged in, and until when; 404 when the request came with a token
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sessions/current (the `GetSession` operationId).
+func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSessionResponse, error) {
+	rsp, err := c.GetSession(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetSessionResponse(rsp)
 }
 
 // CreateTokenWithBodyWithResponse Make a credential; its secret is in this answer only
@@ -9170,6 +11050,72 @@ func ParseGetReadyResponse(rsp *http.Response) (*GetReadyResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Health
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListBridgeEventsResponse parses an HTTP response from a ListBridgeEventsWithResponse call
+func ParseListBridgeEventsResponse(rsp *http.Response) (*ListBridgeEventsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListBridgeEventsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BridgeEventPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePublishBridgeResponse parses an HTTP response from a PublishBridgeWithResponse call
+func ParsePublishBridgeResponse(rsp *http.Response) (*PublishBridgeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PublishBridgeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest BridgePublished
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -10067,6 +12013,91 @@ func ParseGetRunResponse(rsp *http.Response) (*GetRunResponse, error) {
 	return response, nil
 }
 
+// ParseGetRunArtifactResponse parses an HTTP response from a GetRunArtifactWithResponse call
+func ParseGetRunArtifactResponse(rsp *http.Response) (*GetRunArtifactResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunArtifactResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePutRunArtifactResponse parses an HTTP response from a PutRunArtifactWithResponse call
+func ParsePutRunArtifactResponse(rsp *http.Response) (*PutRunArtifactResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PutRunArtifactResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest RunArtifact
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRunBundleResponse parses an HTTP response from a GetRunBundleWithResponse call
+func ParseGetRunBundleResponse(rsp *http.Response) (*GetRunBundleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunBundleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseCancelRunResponse parses an HTTP response from a CancelRunWithResponse call
 func ParseCancelRunResponse(rsp *http.Response) (*CancelRunResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -10312,6 +12343,39 @@ func ParseRecordOutcomeResponse(rsp *http.Response) (*RecordOutcomeResponse, err
 	return response, nil
 }
 
+// ParseGetRunReceiptResponse parses an HTTP response from a GetRunReceiptWithResponse call
+func ParseGetRunReceiptResponse(rsp *http.Response) (*GetRunReceiptResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunReceiptResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RunReceipt
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListReceiptsResponse parses an HTTP response from a ListReceiptsWithResponse call
 func ParseListReceiptsResponse(rsp *http.Response) (*ListReceiptsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -10328,6 +12392,131 @@ func ParseListReceiptsResponse(rsp *http.Response) (*ListReceiptsResponse, error
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest ReceiptPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetRunReplayResponse parses an HTTP response from a GetRunReplayWithResponse call
+func ParseGetRunReplayResponse(rsp *http.Response) (*GetRunReplayResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetRunReplayResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseEndSessionResponse parses an HTTP response from a EndSessionWithResponse call
+func ParseEndSessionResponse(rsp *http.Response) (*EndSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &EndSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SessionEnded
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCreateSessionResponse parses an HTTP response from a CreateSessionWithResponse call
+func ParseCreateSessionResponse(rsp *http.Response) (*CreateSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CreateSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetSessionResponse parses an HTTP response from a GetSessionWithResponse call
+func ParseGetSessionResponse(rsp *http.Response) (*GetSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Session
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -61,6 +61,7 @@ const (
 	HeaderKey       = "Idempotency-Key"
 	HeaderReplayed  = "Idempotency-Replayed"
 	HeaderRequestID = "X-Request-Id"
+	HeaderCSRF      = "X-CSRF-Token"
 )
 
 // ProblemType is the media type of every error.

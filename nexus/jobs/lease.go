@@ -26,6 +26,8 @@ const (
 type LeaseRequest struct {
 	Max int           // 0: one
 	TTL time.Duration // 0: DefaultLease
+	// JobID asks for this job or none; "" takes what was offered first.
+	JobID string
 }
 
 // Lease is the right to work on a job, until LeaseUntil and as long as the
@@ -93,6 +95,9 @@ func TakeLeases(tx *store.Tx, p authority.Principal, r LeaseRequest) ([]Lease, e
 	for _, o := range offered {
 		if int64(len(leases)) == free {
 			break
+		}
+		if r.JobID != "" && r.JobID != o.ID {
+			continue
 		}
 		j, ok, err := take(tx, p, found, o.ID, ttl)
 		if err != nil {

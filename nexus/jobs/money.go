@@ -117,12 +117,16 @@ func (m paid) record(tx *store.Tx, p authority.Principal) error {
 	}); err != nil {
 		return err
 	}
-	_, err := receipt(tx, j.RunID, p, receiptType, key("receipt-payment"), map[string]any{
+	r, err := receipt(tx, j.RunID, p, receiptType, key("receipt-payment"), map[string]any{
+		"rail": Rail, "asset_id": AssetID,
 		"job_hash": j.Hash, "job_id": j.ID, "amount_msats": amount, "reserved_msats": j.AmountMsats, "reason": m.reason,
 		"reservation_id": j.ReservationID, "provider_id": j.ProviderID, "settlement_route": Route, "resolution_id": m.resolution,
 		"verification_receipt_sha256": m.verification,
 	})
-	return err
+	if err != nil || m.verification == "" {
+		return err
+	}
+	return mirror(tx, j, m.verification, r.SHA256, m.status)
 }
 
 // budgetOf is the account that pays for an owner's jobs.

@@ -73,7 +73,7 @@ func leaseJobs(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, err := jobs.TakeLeases(tx, r.caller.Principal, jobs.LeaseRequest{Max: int(most), TTL: ttl})
+	list, err := jobs.TakeLeases(tx, r.caller.Principal, jobs.LeaseRequest{Max: int(most), TTL: ttl, JobID: api.Value(body.JobID)})
 	if err != nil {
 		return answer{}, err
 	}

@@ -37,7 +37,7 @@ func CheckJournal(_ context.Context, files fs.FS) []reason.Finding {
 		add(reason.JournalUnfinished, len(log.Entries), "the run was interrupted: no %s entry", StepRunCompleted)
 	}
 	for i := ended + 1; ended >= 0 && i < len(log.Entries); i++ {
-		if log.Entries[i].Name != StepOutcome {
+		if name := log.Entries[i].Name; name != StepOutcome && name != StepReceipt {
 			add(reason.JournalOrder, i+1, "%s after the end of the run", log.Entries[i].Name)
 		}
 	}

@@ -90,6 +90,23 @@ func TestForgedFromScratch(t *testing.T) {
 		code  reason.Code
 		files func(testing.TB) fstest.MapFS
 	}{
+		{"a receipt that was raised", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return editOutputs(t, evidence.StepReceipt, func(a *evidence.AuthorityReceipt) {
+				a.Payload = bytes.ReplaceAll(a.Payload, []byte(`"amount_msats":700`), []byte(`"amount_msats":900`))
+			})
+		})},
+		{"a receipt of somebody else", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return editOutputs(t, evidence.StepReceipt, func(a *evidence.AuthorityReceipt) { a.Principal = "user:2" })
+		})},
+		{"a settlement that no receipt knows", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return editOutputs(t, evidence.StepBudget, func(b *evidence.BudgetSettled) { b.ReservationID = "rsv_2" })
+		})},
+		{"a settlement of another amount", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return editOutputs(t, evidence.StepBudget, func(b *evidence.BudgetSettled) { b.SettledMsats = 1 })
+		})},
+		{"a withheld payment passed off as a pass", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return editOutputs(t, evidence.StepBudget, func(b *evidence.BudgetSettled) { b.Passed = false })
+		})},
 		{"a log that says nothing", reason.TestLogMismatch, log("pass", func(string) string { return "all tests passed\n" })},
 		{"an empty log", reason.TestLogMismatch, log("pass", func(string) string { return "" })},
 		{"a log that is cut off", reason.TestLogMismatch, log("pass", func(s string) string { return s[:len(s)-30] })},

@@ -46,6 +46,7 @@ func (r *run) contradictions() []string {
 	r.contradictVerification(agree)
 	r.contradictRepeats(agree)
 	r.contradictProofs(agree)
+	r.contradictSettlement(agree)
 	if r.outcome != nil && r.completed != nil {
 		agree(r.outcome.Outcome != "accepted" || r.completed.Status == StatusPass, "a run that did not pass was accepted")
 	}

@@ -148,7 +148,11 @@ func requiredEvents(r *run, seen map[string]bool) []string {
 	if r.opened.ApprovalRequired {
 		need = append(need, "approval.granted")
 	}
-	return append(need, "plan.updated", "engine.started", "engine.finished", "patch.applied", "git.diff.checked", "verification.completed")
+	need = append(need, "plan.updated", "engine.started", "engine.finished", "patch.applied", "git.diff.checked", "verification.completed")
+	if len(r.receipts) > 0 { // an authority agreed to the run: then it has settled it, too
+		need = append(need, "budget.settled")
+	}
+	return need
 }
 
 // trajectoryHash is the digest of the canonical array of the run's events, each

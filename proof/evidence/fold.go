@@ -35,6 +35,7 @@ type run struct {
 	proofs        []proof
 	artifacts     []ArtifactRecorded
 	receipts      []AuthorityReceipt
+	budget        *BudgetSettled
 	completed     *RunCompleted
 	completedAt   string
 	outcome       *Outcome
@@ -174,6 +175,8 @@ func (r *run) step(e *journal.Entry) error {
 			}
 			r.artifacts = append(r.artifacts, a)
 		}
+	case StepBudget:
+		return decodeFinal(final, e.Outputs, &r.budget)
 	case StepReceipt:
 		var a AuthorityReceipt
 		if err := decode(e.Outputs, &a); err != nil {

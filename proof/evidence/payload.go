@@ -334,6 +334,9 @@ type AuthorityReceipt struct {
 	IdempotencyKey *string         `json:"idempotency_key"`
 	RecordedAt     string          `json:"recorded_at"`
 	ReceiptSHA256  string          `json:"receipt_sha256"`
+	// Principal is who caused it. With it the digest can be recomputed: it is
+	// that of {receipt_type, payload, principal, idempotency_key}.
+	Principal string `json:"principal,omitempty"`
 }
 
 // RunCompleted are the outputs of run.completed; equal to [Verdict].

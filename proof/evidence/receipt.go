@@ -48,7 +48,7 @@ type Receipt struct {
 	PolicyBundleID      string              `json:"policy_bundle_id"`
 	TrajectoryHash      string              `json:"trajectory_hash"`
 	Receipts            []AuthorityReceipt  `json:"receipts"`
-	Payments            []json.RawMessage   `json:"payments"`
+	Payments            []payment           `json:"payments"`
 	Metrics             receiptMetrics      `json:"metrics"`
 	Journal             journal.Head        `json:"journal"`
 	Status              string              `json:"status"`
@@ -69,11 +69,17 @@ func (r *run) receipt(head journal.Head, trajectory string) (*Receipt, error) {
 		StartedAt: r.entries[0].StartedAt, CompletedAt: r.completedAt, IssueNumber: r.opened.IssueNumber,
 		ToolCalls: []receiptToolCall{}, Verification: receiptVerification{[]string{}, []int{}, 0},
 		PolicyBundleID: r.opened.PolicyBundleID, TrajectoryHash: trajectory, Receipts: r.receipts,
-		Payments: []json.RawMessage{}, Journal: head, Status: StatusBlocked, BaselineCommit: r.opened.BaselineCommit,
+		Payments: []payment{}, Journal: head, Status: StatusBlocked, BaselineCommit: r.opened.BaselineCommit,
 		Engine: r.opened.Engine, Signature: json.RawMessage("null"),
 	}
 	if rc.Receipts == nil {
 		rc.Receipts = []AuthorityReceipt{}
+	}
+	for _, a := range r.receipts {
+		if p, ok := paymentOf(a); ok {
+			rc.Payments = append(rc.Payments, p)
+			rc.Metrics.PaymentsMsatsTotal += p.AmountMsats
+		}
 	}
 	if r.completed != nil {
 		rc.Status = r.completed.Status

@@ -49,6 +49,10 @@ func (r *run) replay(trajectory string) []any {
 			if decode(e.Outputs, &a) == nil {
 				out = append(out, fields{"event": "RuntimeEvent", "t": a.RecordedAt, "session_id": r.session, "seq": e.Seq,
 					"runtime_event_type": a.Type, "payload": a.Payload, "payload_hash": a.ReceiptSHA256, "idempotency_key": a.IdempotencyKey})
+				if p, ok := paymentOf(a); ok {
+					out = append(out, fields{"event": "Payment", "t": a.RecordedAt, "rail": p.Rail, "asset_id": p.AssetID, "amount_msats": p.AmountMsats,
+						"job_hash": p.JobHash, "status": p.Status, "payment_proof": p.PaymentProof})
+				}
 			}
 		}
 		if planned[e.StepID] && e.Status != journal.Started {

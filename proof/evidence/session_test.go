@@ -423,26 +423,34 @@ func approved(s *session) {
 	expires := "2026-02-02T12:00:00.000Z"
 	a.Actor, a.ExpiresAt = "operator", &expires
 	s.note(evidence.StepApprovalGranted, "approval", journal.Completed, nil, a)
-	s.receipt("budget.reserved", map[string]any{"amount_msats": 1000})
+	s.receipt("BudgetReserved", map[string]any{"amount_msats": 700, "reservation_id": "rsv_1"})
 	s.workspace()
 	s.metered = true
 	s.engine(0)
 	s.patch()
 	s.writes()
 	s.verify(true)
-	s.receipt("budget.settled", map[string]any{"amount_msats": 700})
-	s.note(evidence.StepBudget, "budget", journal.Completed, nil, map[string]any{"reserved_msats": 1000, "settled_msats": 700})
+	s.receipt("PaymentReleased", map[string]any{"rail": "remit_ledger", "asset_id": "REMIT_LEDGER_MSAT", "amount_msats": 700, "job_hash": jobHash,
+		"settlement_route": "internal_ledger", "resolution_id": "trf_2", "reservation_id": "rsv_1", "provider_id": "prv_1"})
+	s.note(evidence.StepBudget, "budget", journal.Completed, nil, evidence.BudgetSettled{RunID: "run_1", JobID: "job_1", JobHash: jobHash,
+		ProviderID: "prv_1", ReservationID: "rsv_1", Executed: "elsewhere", Passed: true, Status: evidence.PaymentReleased,
+		ReservedMsats: 700, SettledMsats: 700, VerificationReceiptSHA256: canon.Digest([]byte("verification"))})
 	s.source()
 	s.complete()
 }
+
+// jobHash is that of a job whose receipts a session has.
+const jobHash = "4a3f0d3f3c5b2bb0a1c9f9a3a1a1b1a90b0cf5a2f37c35c0e8f3cbb0fd1cf4de"
 
 func (s *session) receipt(kind string, payload map[string]any) {
 	s.t.Helper()
 	raw, err := canon.Marshal(payload)
 	s.must(err)
-	key := kind + ":" + sessionID
+	key, principal := kind+":"+sessionID, "user:1"
+	digest, err := canon.DigestOf(map[string]any{"receipt_type": kind, "payload": payload, "principal": principal, "idempotency_key": key})
+	s.must(err)
 	s.note(evidence.StepReceipt, "receipt-"+kind, journal.Completed, nil, evidence.AuthorityReceipt{Type: kind, Payload: raw,
-		IdempotencyKey: &key, RecordedAt: s.tick().Format(journal.TimeFormat), ReceiptSHA256: canon.Digest(raw)})
+		IdempotencyKey: &key, RecordedAt: s.tick().Format(journal.TimeFormat), ReceiptSHA256: digest, Principal: principal})
 }
 
 func (s *session) outcome(what, why string) {

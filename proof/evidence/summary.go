@@ -55,6 +55,9 @@ func (r *run) summary(rc *Receipt) []byte {
 		fmt.Fprintf(&b, "- Engine: %s wall, %s CPU, %d MiB peak memory\n", duration(r.engine.DurationMS), duration(r.engine.Usage.CPUMillis), r.engine.Usage.PeakMemoryBytes>>20)
 	}
 	fmt.Fprintf(&b, "\n## Cost\n\n- Model requests: %d\n- Tokens: %d\n- Cost: %d micro-USD\n", r.usage.Requests, r.usage.Tokens, r.usage.CostMicroUSD)
+	for _, p := range rc.Payments {
+		fmt.Fprintf(&b, "- Payment: %d msats %s, provider %s\n", p.AmountMsats, p.Status, code(p.PaymentProof.ProviderID))
+	}
 	b.WriteString("\n## If Failed\n\n")
 	if r.completed == nil || len(r.completed.Blockers) == 0 {
 		b.WriteString("Not applicable.\n")

@@ -108,6 +108,7 @@ func (r *run) unproved() []Blocker {
 		need(v.Repeats >= 1 && v.Confidence == 100, reason.FlakyVerification, "not every repetition of the verification passed")
 		need(v.TestsRule == "free" || len(v.PassToFail)+len(v.Missing) == 0, reason.VerificationFailed, "tests that passed before fail or did not run")
 	}
+	need(r.budget == nil || r.budget.Passed || r.budget.Executed == "here", reason.VerificationFailed, "the proof by a provider did not pass")
 	need(len(missingGates(r.eligibility)) == 0, reason.GateMissing, "the eligibility decision names gates that are missing")
 	need(len(r.opened.VerificationCommands) > 0, reason.MissingTestCommand, "no verification command was given")
 	ran, before := map[string]bool{}, map[string]bool{}

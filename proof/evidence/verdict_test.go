@@ -289,7 +289,6 @@ var annotations = map[string]string{
 	"tool denied":                 "the same for a refused call",
 	"message.emitted completed":   "the agent's words are never evidence",
 	"usage.metered completed":     "spending does not make a patch right",
-	"budget.settled completed":    "the authority's book-keeping",
 	"authority.receipt completed": "the authority's book-keeping",
 	"proof.recorded completed":    "a file that shows what a step has found; the projections gate compares the file",
 	"artifact.recorded completed": "a digest; the projections gate demands patch.diff and test.log",

@@ -150,6 +150,7 @@ const (
 	ScopeMissing          Code = "scope_missing"
 	TokenExpired          Code = "token_expired"
 	OriginRefused         Code = "origin_refused"
+	CSRFRefused           Code = "csrf_refused"
 	RateLimited           Code = "rate_limited"
 	RequestInvalid        Code = "request_invalid"
 	RequestTooLarge       Code = "request_too_large"
@@ -182,6 +183,7 @@ const (
 	LeaseExpired          Code = "lease_expired"
 	DigestMismatch        Code = "digest_mismatch"
 	RunClosed             Code = "run_closed"
+	RunOpen               Code = "run_open"
 	RunTransition         Code = "run_transition_invalid"
 	InsufficientBudget    Code = "insufficient_budget"
 	AmountMismatch        Code = "amount_mismatch"
@@ -192,5 +194,6 @@ const (
 	LedgerInvariant       Code = "ledger_invariant_violated"
 	BridgeRefused         Code = "bridge_event_refused"
 	BridgeInvalid         Code = "bridge_event_invalid"
+	BridgeKeyMismatch     Code = "bridge_key_mismatch"
 	RelayUnavailable      Code = "relay_unavailable"
 )

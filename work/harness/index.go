@@ -13,9 +13,11 @@ import (
 // where the source repository lies, and what a run that was cut off needs to be
 // closed.
 type Local struct {
-	Repo     string          `json:"repo"`     // absolute
-	TaskDir  string          `json:"task_dir"` // where held-out tests are relative to
-	Contract json.RawMessage `json:"contract"` // canonical
+	Repo     string          `json:"repo"`               // absolute
+	TaskDir  string          `json:"task_dir"`           // where held-out tests are relative to
+	Contract json.RawMessage `json:"contract"`           // canonical
+	Nexus    string          `json:"nexus,omitempty"`    // URL of the authority, "" for the one of this machine
+	RepoRef  string          `json:"repo_ref,omitempty"` // how it calls the repository
 }
 
 func (h Home) localFile(id string) string { return filepath.Join(h.Dir, "local", id+".json") }

@@ -29,6 +29,8 @@ type Resumption struct {
 	Sandbox  sandbox.Driver
 	Progress Progress
 	Clock    func() time.Time
+	// Authority is the one that agreed to the run, nil when nobody did.
+	Authority Authority
 	// Credentials are those of [Request].
 	Credentials []secret.Value
 }
@@ -52,7 +54,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
 	r := &run{session: req.Session, artifact: map[string]bool{}, secrets: newSecrets(req.Credentials)}
 	r.recorder = &recorder{w: w, clock: req.Clock, progress: r.secrets.progress(req.Progress), clean: r.secrets.step}
-	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1}
+	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1, Authority: req.Authority}
 	if err := r.recall(req.Repo); err != nil {
 		return nil, err
 	}
@@ -69,8 +71,11 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		}
 		return r.outcome()
 	}
+	defer r.release()
 	r.takeUp(ctx)
-	return r.seal()
+	out, err := r.seal(ctx)
+	r.conclude(context.WithoutCancel(ctx), out)
+	return out, err
 }
 
 // recall reads back what the run depends on.
@@ -95,7 +100,7 @@ func (r *run) recall(repo string) error {
 	if r.Contract, err = task.ParseCanonical(evidence.ContractFile, contract); err != nil {
 		return err
 	}
-	r.Contract.Dir = local.TaskDir
+	r.Contract.Dir, r.RepoRef, r.Nexus = local.TaskDir, local.RepoRef, local.Nexus
 	if r.Repo = repo; repo == "" {
 		r.Repo = local.Repo
 	}
@@ -136,7 +141,6 @@ func (r *run) ended() bool {
 
 // takeUp goes on from the captured patch, or says that there is none.
 func (r *run) takeUp(ctx context.Context) {
-	defer r.release()
 	r.complement()
 	if len(r.blockersSoFar()) > 0 {
 		return // the run had been refused: only its verdict is missing

@@ -50,9 +50,18 @@ type Request struct {
 	// VerdictCache allows the base phase of the verifier to be taken from the
 	// cache, and kept there. What is taken says so in the evidence.
 	VerdictCache bool
-	Build        evidence.Build
-	Progress     Progress
-	Clock        func() time.Time
+	// Authority agrees to the run and pays for its proof; nil is a run that
+	// nobody else knows of.
+	Authority Authority
+	// RepoRef is how the authority calls the repository; "" is a name that only
+	// this run has, so that it claims nothing that another run could want.
+	RepoRef string
+	// Nexus is where the authority is, "" for the one of this machine. It is
+	// kept beside the session, so that a resumed run finds it again.
+	Nexus    string
+	Build    evidence.Build
+	Progress Progress
+	Clock    func() time.Time
 	// Credentials are searched for in the evidence, as those of this process's
 	// environment are.
 	Credentials []secret.Value
@@ -85,6 +94,7 @@ type run struct {
 	paths    []string          // what the engine's process changed, before any rule
 	review   *string           // why the engine's own reviewer rejected the change, nil if it did not
 	opened   evidence.RunOpened
+	claimed  bool            // the authority was told of the run by this process
 	artifact map[string]bool // blobs already recorded
 	secrets  *secrets
 }
@@ -135,8 +145,10 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 		return nil, err
 	}
 	defer func() { _ = r.Home.Distrust(r.Sandbox) }() // it could be emptied before
+	defer r.release()
 	r.pipeline(ctx)
-	out, err := r.seal()
+	out, err := r.seal(ctx)
+	r.conclude(context.WithoutCancel(ctx), out)
 	if out != nil {
 		out.NoSandbox = noSandbox
 	}
@@ -260,15 +272,14 @@ func (r *run) saveLocal() error {
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
-	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract})
+	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef})
 }
 
 // pipeline runs the steps until one stops. Blockers are in the journal; what
 // is no blocker is an infrastructure fault and becomes one here.
 func (r *run) pipeline(ctx context.Context) {
-	defer r.release()
 	for _, step := range []func(context.Context) error{
-		r.admit, r.copyWorkspace, r.runEngine, r.capture, r.checkWrites, r.verify,
+		r.admit, r.claim, r.copyWorkspace, r.runEngine, r.capture, r.checkWrites, r.verify,
 	} {
 		err := step(ctx)
 		if err == nil {

@@ -118,9 +118,9 @@ func (r *run) startedAt() time.Time {
 	return t
 }
 
-// seal completes the evidence: the blobs that every session has, the verdict,
-// the projections and, last, the manifest.
-func (r *run) seal() (*Outcome, error) {
+// seal completes the evidence: the blobs that every session has, the
+// settlement, the verdict, the projections and, last, the manifest.
+func (r *run) seal(ctx context.Context) (*Outcome, error) {
 	r.yield(r.session.Journal())
 	if err := errors.Join(r.completeBlobs(), r.mark()); err != nil {
 		r.note(evidence.StepStopped, "blobs", journal.Failed, nil, blockersOnly{[]evidence.Blocker{writeBlocker(r, err)}})
@@ -128,6 +128,7 @@ func (r *run) seal() (*Outcome, error) {
 	if err := r.proveSecrets(); err != nil {
 		return nil, r.unsealed(err)
 	}
+	r.settle(ctx)
 	if err := r.complete(); err != nil {
 		return nil, r.unsealed(err)
 	}

@@ -1,0 +1,64 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/coder/websocket"
+
+	"remit/proof/reason"
+)
+
+// maxFrame bounds one frame of a lane, in bytes.
+const maxFrame = 1 << 20
+
+// Lane is an open live lane. It belongs to one reader.
+type Lane struct{ conn *websocket.Conn }
+
+// Listen opens the lane of a topic at a nexus, from the event after the given
+// one on; below 0 it begins where the server thinks fit. The ticket is asked for with the client's
+// credential. Errors are those of the ticket, and store_unavailable.
+func Listen(ctx context.Context, c *ClientWithResponses, nexus, topic string, after int64) (*Lane, error) {
+	t, err := c.CreateLaneTicketWithResponse(ctx, &CreateLaneTicketParams{IdempotencyKey: NewKey()}, TicketRequest{Topic: topic})
+	if err != nil {
+		return nil, err
+	}
+	if t.JSON201 == nil {
+		return nil, reason.Errorf(reason.StoreUnavailable, "no ticket for the lane")
+	}
+	u, err := url.Parse(nexus)
+	if err != nil {
+		return nil, fmt.Errorf("the nexus's URL: %w", err)
+	}
+	u.Scheme = strings.Replace(u.Scheme, "http", "ws", 1)
+	u = u.JoinPath("v1", "lanes", topic)
+	if after >= 0 {
+		u.RawQuery = url.Values{"after_seq": {strconv.FormatInt(after, 10)}}.Encode()
+	}
+	conn, _, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{Subprotocols: t.JSON201.Subprotocols}) //nolint:bodyclose // Dial has closed it
+	if err != nil {
+		return nil, reason.Errorf(reason.StoreUnavailable, "opening the lane: %w", err)
+	}
+	conn.SetReadLimit(maxFrame)
+	return &Lane{conn}, nil
+}
+
+// Next waits for the next frame.
+func (l *Lane) Next(ctx context.Context) (LaneFrame, error) {
+	_, msg, err := l.conn.Read(ctx)
+	if err != nil {
+		return LaneFrame{}, err
+	}
+	var f LaneFrame
+	if err := json.Unmarshal(msg, &f); err != nil {
+		return LaneFrame{}, reason.Errorf(reason.RequestInvalid, "a frame of the lane cannot be read: %w", err)
+	}
+	return f, nil
+}
+
+// Close ends the lane without waiting for the other side.
+func (l *Lane) Close() { _ = l.conn.CloseNow() }

@@ -1,0 +1,174 @@
+// Package embedded is the authority of one machine, as a part of the process
+// that asks it: the same server, on a SQLite file of its own, reached over a
+// pipe in memory instead of a socket. Whoever runs without a server has the same
+// journal, ledger and receipts as whoever has one, and nothing to set up.
+//
+// A [Machine] enrols itself as the provider of its only owner, "local", sets
+// caps, switches itself on and fills the budget account, all of that once. The
+// books move one millisatoshi of that account per proved run: they have no
+// rail, and the figure says that a proof was settled, not that it cost something.
+//
+// The file is held for as long as a connection is open, and several runs of one
+// user go on at the same time: a connection lasts for one call, and waits for
+// its turn.
+package embedded
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"remit/law/job"
+	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/nexus/blob"
+	"remit/nexus/identity"
+	"remit/nexus/requester"
+	"remit/nexus/server"
+	"remit/nexus/store"
+	"remit/proof/reason"
+)
+
+// Owner is who everything belongs to.
+const Owner = "local"
+
+// The machine's provider and account.
+const (
+	providerName = "this-machine"
+	jobPrice     = 1                 // msats
+	budget       = 1_000_000_000_000 // msats, for as many proofs
+	tokenTTL     = time.Hour
+	// turn is how long to wait for other processes that have the file open. They
+	// keep it for some milliseconds.
+	turn = 30 * time.Second
+)
+
+// url is what requests are addressed to; nothing listens there.
+const url = "http://localhost"
+
+// Machine is the authority of this machine, closed between calls.
+type Machine struct {
+	Dir     string // of the database and the artifacts
+	Version string // of this build
+
+	owner, worker, provider string    // credentials of this process and its provider, once they are there
+	minted                  time.Time // when the credentials were made
+}
+
+// Connect opens the authority for one call of a requester.
+func (a *Machine) Connect(ctx context.Context) (*requester.Connection, error) {
+	m, err := a.open(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("opening the authority of this machine: %w", err)
+	}
+	conn, err := a.connect(ctx, m)
+	if err != nil {
+		return nil, fmt.Errorf("opening the authority of this machine: %w", errors.Join(err, m.close()))
+	}
+	return conn, nil
+}
+
+// opened is an open authority.
+type opened struct {
+	store  *store.Store
+	blobs  *blob.Dir
+	server *server.Server
+	http   *http.Server
+	pipe   *pipe
+}
+
+func (a *Machine) open(ctx context.Context) (*opened, error) {
+	if err := os.MkdirAll(a.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make its directory: %w", err)
+	}
+	st, err := await(ctx, filepath.Join(a.Dir, "nexus.db"))
+	if err != nil {
+		return nil, err
+	}
+	blobs, err := blob.OpenDir(filepath.Join(a.Dir, "artifacts"))
+	if err != nil {
+		return nil, errors.Join(err, st.Close())
+	}
+	m := &opened{store: st, blobs: blobs, pipe: newPipe()}
+	// Without sweeps in the background: this authority lives for milliseconds.
+	m.server = server.New(server.Options{Store: st, Blobs: blobs, Log: slog.New(slog.DiscardHandler), Version: a.Version,
+		Rate: server.Rate{PerSecond: 1e6, Burst: 1e6}, Sweep: server.Sweep{Every: -1}})
+	m.http = m.server.HTTPServer()
+	go func() { _ = m.http.Serve(m.pipe) }() // ends when it is closed
+	return m, nil
+}
+
+// await opens the file when nobody else has it.
+func await(ctx context.Context, file string) (*store.Store, error) {
+	waiting, cancel := context.WithTimeoutCause(ctx, turn, errors.New("other runs kept it open for too long"))
+	defer cancel()
+	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
+		st, err := store.Open(ctx, "sqlite:"+file, store.Options{Connections: 1})
+		if reason.CodeOf(err) != reason.StoreUnavailable {
+			return st, err
+		}
+		t := time.NewTimer(pause)
+		select {
+		case <-t.C:
+		case <-waiting.Done():
+			t.Stop()
+			return nil, errors.Join(context.Cause(waiting), err)
+		}
+	}
+}
+
+func (m *opened) close() error {
+	_ = m.http.Close() // its requests have been answered
+	m.server.Close()
+	return errors.Join(m.store.Close(), m.blobs.Close())
+}
+
+// ownerScopes are what the owner's credential is good for.
+var ownerScopes = []string{authority.ScopeRuns, authority.ScopeJobs, authority.ScopeProviders, authority.ScopeTreasury, authority.ScopeRead}
+
+// connect makes clients for the owner and for the machine's provider.
+func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Connection, err error) {
+	if a.provider == "" {
+		if a.provider, err = enrolled(ctx, m, a.Version); err != nil {
+			return nil, err
+		}
+	}
+	if time.Since(a.minted) > tokenTTL/2 {
+		a.owner, a.worker, a.minted = "", "", time.Now()
+	}
+	conn = &requester.Connection{URL: url, Close: m.close,
+		Provider: job.ProviderInfo{ID: a.provider, Version: a.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}}
+	owner := identity.Grant{Kind: authority.User, Principal: "user:" + Owner, Owner: Owner, TTL: tokenTTL, Scopes: ownerScopes}
+	if conn.Client, err = m.client(ctx, &a.owner, owner); err != nil {
+		return nil, err
+	}
+	worker := identity.Grant{Kind: authority.Provider, Principal: authority.ProviderPrincipal(a.provider), Owner: Owner, TTL: tokenTTL,
+		Scopes: []string{authority.ScopeWork, authority.ScopeRead}}
+	if conn.Worker, err = m.client(ctx, &a.worker, worker); err != nil {
+		return nil, err
+	}
+	_, err = conn.Worker.HeartbeatWithResponse(ctx, a.provider, &api.HeartbeatParams{IdempotencyKey: api.NewKey()}, api.HeartbeatRequest{Version: a.Version})
+	return conn, err
+}
+
+// client makes a client with a credential of this process, which is made when
+// there is none yet. Nobody else ever sees it, and only its digest is kept.
+func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.ClientWithResponses, error) {
+	if *token == "" {
+		if err := m.store.Update(ctx, func(tx *store.Tx) (err error) {
+			*token, _, err = identity.Mint(tx, g)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+	}
+	return api.Connect(url, *token, api.Options{HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.pipe.dial(ctx) }}}})
+}

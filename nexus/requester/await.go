@@ -1,0 +1,100 @@
+package requester
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"remit/nexus/api"
+	"remit/proof/reason"
+)
+
+// patience is how long an authority may be out of reach while it is waited for.
+const patience = 2 * time.Minute
+
+// await waits on the run's lane until a provider has handed in the job or it
+// has ended without one.
+func (q *Requester) await(ctx context.Context, conn *Connection, j api.Job) (api.Job, error) {
+	var seen int64
+	lost := time.Time{}
+	for pause := api.DefaultRetry.Base; ; pause = min(2*pause, api.DefaultRetry.Max) {
+		now, err := conn.Client.GetJobWithResponse(ctx, j.JobID)
+		if err == nil && now.JSON200 != nil {
+			if j = *now.JSON200; j.State != api.JobStateQueued && j.State != api.JobStateLeased {
+				return j, nil
+			}
+			before := seen
+			if err = q.follow(ctx, conn, j.JobID, &seen); err == nil {
+				continue // it is over: look again
+			}
+			if seen > before {
+				lost, pause = time.Time{}, api.DefaultRetry.Base
+			}
+		}
+		switch {
+		case ctx.Err() != nil:
+			return j, context.Cause(ctx)
+		case lost.IsZero():
+			lost = time.Now()
+		case time.Since(lost) > patience:
+			return j, reason.Errorf(reason.StoreUnavailable, "the authority is out of reach while provider %s works on job %s: %w", j.ProviderID, j.JobID, err)
+		}
+		if err := sleep(ctx, pause); err != nil {
+			return j, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// follow reads the run's lane until a receipt says that the job is over.
+func (q *Requester) follow(ctx context.Context, conn *Connection, jobID string, seen *int64) error {
+	lane, err := api.Listen(ctx, conn.Client, conn.URL, "run:"+q.run+":events", *seen)
+	if err != nil {
+		return err
+	}
+	defer lane.Close()
+	for {
+		f, err := lane.Next(ctx)
+		if err != nil {
+			return err
+		}
+		switch {
+		case f.Type == api.LaneFrameTypeReset:
+			*seen = 0
+		case f.Event != nil && f.Event.Seq > *seen:
+			*seen = f.Event.Seq
+			if over(*f.Event, jobID) {
+				return nil
+			}
+		}
+	}
+}
+
+// over reports whether an event says that nobody works on the job any more.
+// After a fallback somebody does again, which the job's state tells.
+func over(e api.Event, jobID string) bool {
+	var r struct {
+		Type    string `json:"receipt_type"`
+		Payload struct {
+			JobID string `json:"job_id"`
+		} `json:"payload"`
+	}
+	if json.Unmarshal(e.Payload, &r) != nil || r.Payload.JobID != jobID {
+		return false
+	}
+	switch r.Type {
+	case "JobCompleted", "JobFailed", "JobRejected", "PaymentWithheld", "PaymentReleased":
+		return true
+	}
+	return false
+}

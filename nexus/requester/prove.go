@@ -1,0 +1,254 @@
+package requester
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"time"
+
+	"remit/law/job"
+	"remit/nexus/api"
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// cancelTime bounds the cancelling of a job that nobody waits for any more.
+const cancelTime = 15 * time.Second
+
+// Prove has the change proved: the price is held and the job dispatched at
+// once, a provider runs it, and the authority judges what it handed in. A proof
+// that was not accepted is a settlement, too. An error means that there is no
+// settlement; a job that was dispatched is then cancelled, or settled later by
+// the authority itself.
+func (q *Requester) Prove(ctx context.Context, p job.Proof) (s job.Settlement, receipts []job.Receipt, err error) {
+	err = q.with(ctx, func(conn *Connection) error {
+		s, err = q.prove(ctx, conn, p)
+		var late error
+		if receipts, late = q.receipts(context.WithoutCancel(ctx), conn); late != nil {
+			return errors.Join(err, late)
+		}
+		return err
+	})
+	return s, receipts, err
+}
+
+func (q *Requester) prove(ctx context.Context, conn *Connection, p job.Proof) (job.Settlement, error) {
+	none := job.Settlement{RunID: q.run, Status: withheld, Elsewhere: conn.Worker == nil}
+	req, err := q.request(ctx, conn, p)
+	if err != nil {
+		if conn.Worker != nil && reason.CodeOf(err) == reason.JobInvalid {
+			// What no job can say, such as a command of many kilobytes, was
+			// verified all the same; only the books have nothing of it.
+			none.Reason = string(reason.JobInvalid)
+			return none, nil
+		}
+		return none, err
+	}
+	j, err := q.dispatch(ctx, conn, req)
+	if err != nil {
+		return none, err
+	}
+	if conn.Worker != nil {
+		j, err = here(ctx, conn, j, p.Here)
+	} else {
+		j, err = q.await(ctx, conn, j)
+	}
+	if err != nil {
+		q.abandon(ctx, conn, j.JobID)
+		return none, err
+	}
+	return q.settle(ctx, conn, j)
+}
+
+const (
+	released = "released"
+	withheld = "withheld"
+)
+
+// request completes the job's request: it says how a provider gets the tree.
+func (q *Requester) request(ctx context.Context, conn *Connection, p job.Proof) (job.SandboxRunRequest, error) {
+	req := p.Request
+	req.Repo = job.Repo{Source: "git-tree:" + p.Tree}
+	if conn.Worker == nil {
+		// The cheap part of the check comes before the tree is packed.
+		if _, err := req.Filled(); err != nil {
+			return req, err
+		}
+		pack, err := newBlob(func(w io.Writer) error {
+			commit, err := p.Pack(ctx, w)
+			req.Repo.GitRef = &commit
+			return err
+		})
+		if err != nil {
+			return req, fmt.Errorf("packing the patched tree: %w", err)
+		}
+		defer pack.remove()
+		if err := q.put(ctx, conn, "source.pack", pack); err != nil {
+			return req, fmt.Errorf("handing over the patched tree: %w", err)
+		}
+		req.Repo.Source = "artifact:" + pack.digest
+	}
+	return req.Filled()
+}
+
+func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.SandboxRunRequest) (api.Job, error) {
+	answer, err := conn.Client.DispatchJobWithResponse(ctx, q.run, &api.DispatchJobParams{IdempotencyKey: q.key("dispatch:" + req.Hash())},
+		api.DispatchRequest{JobType: job.SandboxRun, Request: req.Canonical()})
+	switch {
+	case err != nil:
+		return api.Job{}, fmt.Errorf("dispatching the proof: %w", err)
+	case answer.JSON201 != nil:
+		return *answer.JSON201, nil
+	case answer.JSON200 != nil:
+		return *answer.JSON200, nil
+	}
+	return api.Job{}, unexpected("which job it dispatched")
+}
+
+// here is the provider in this process: it leases the job and hands in what was
+// seen.
+func here(ctx context.Context, conn *Connection, j api.Job, seen job.SandboxRunResponse) (api.Job, error) {
+	lease, err := take(ctx, conn, j)
+	if err != nil {
+		return j, fmt.Errorf("taking the job: %w", err)
+	}
+	if lease == nil { // an earlier life of this run has handed it in, or lost it
+		now, err := conn.Client.GetJobWithResponse(ctx, j.JobID)
+		if err != nil {
+			return j, err
+		}
+		if now.JSON200 == nil || now.JSON200.State == api.JobStateQueued || now.JSON200.State == api.JobStateLeased {
+			return j, reason.Errorf(reason.Conflict, "job %s was not given to the provider of this process", j.JobID)
+		}
+		return *now.JSON200, nil
+	}
+	at := time.Now().Unix()
+	seen.Provider, seen.Provenance.ExecutedAt = &conn.Provider, &at
+	body, err := json.Marshal(seen)
+	if err != nil {
+		return j, fmt.Errorf("encoding the response: %w", err)
+	}
+	_, err = conn.Worker.CompleteJobWithResponse(ctx, j.JobID, &api.CompleteJobParams{IdempotencyKey: derive(j.JobID, fmt.Sprint("complete", lease.Fence))},
+		api.CompleteRequest{Fence: lease.Fence, Response: body})
+	if err != nil {
+		return j, fmt.Errorf("handing in the result: %w", err)
+	}
+	return j, nil
+}
+
+// take leases the job, or finds the lease that an earlier life had; nil when
+// there is none to be had.
+func take(ctx context.Context, conn *Connection, j api.Job) (*api.Lease, error) {
+	taken, err := conn.Worker.LeaseJobsWithResponse(ctx, &api.LeaseJobsParams{IdempotencyKey: api.NewKey()}, api.LeaseRequest{JobID: &j.JobID})
+	if err != nil {
+		return nil, err
+	}
+	if list := taken.JSON200; list != nil && len(list.Leases) == 1 {
+		return &list.Leases[0], nil
+	}
+	held, err := conn.Worker.ListLeasesWithResponse(ctx)
+	if err != nil || held.JSON200 == nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(held.JSON200.Leases, func(l api.Lease) bool { return l.Job.JobID == j.JobID })
+	if i < 0 {
+		return nil, nil
+	}
+	return &held.JSON200.Leases[i], nil
+}
+
+// settle has the response judged and the money moved, or reads how that ended.
+func (q *Requester) settle(ctx context.Context, conn *Connection, j api.Job) (job.Settlement, error) {
+	out := job.Settlement{RunID: q.run, JobID: j.JobID, JobHash: j.JobHash, ProviderID: j.ProviderID, ReservationID: j.ReservationID,
+		Elsewhere: conn.Worker == nil, Status: withheld, ReservedMsats: j.AmountMsats, Reason: api.Value(j.Reason)}
+	if j.State == api.JobStateFailed || j.State == api.JobStateCanceled || j.State == api.JobStateExpired {
+		if out.Reason == "" {
+			out.Reason = string(reason.VerificationFailed)
+		}
+		return out, nil
+	}
+	answer, err := conn.Client.SettleJobWithResponse(ctx, j.JobID, &api.SettleJobParams{IdempotencyKey: q.key("settle:" + j.JobID)})
+	if err != nil {
+		return out, fmt.Errorf("settling job %s: %w", j.JobID, err)
+	}
+	s := answer.JSON200
+	if s == nil {
+		return out, unexpected("how the job was settled")
+	}
+	out.Passed, out.Status, out.Reason = s.VerificationPassed, string(s.SettlementStatus), api.Value(s.Reason)
+	out.ProviderID, out.ReservationID, out.VerificationReceiptSHA256 = s.ProviderID, s.ReservationID, s.VerificationReceiptSha256
+	if out.ReservedMsats = s.AmountMsats; out.Status == released {
+		out.SettledMsats = s.AmountMsats
+	}
+	return out, nil
+}
+
+// abandon cancels a job that nobody waits for any more.
+func (q *Requester) abandon(ctx context.Context, conn *Connection, jobID string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
+	defer cancel()
+	// A job that was handed in meanwhile is not cancelled but settled, by the
+	// authority, when its time comes.
+	_, _ = conn.Client.CancelJobWithResponse(ctx, jobID, &api.CancelJobParams{IdempotencyKey: q.key("cancel:" + jobID)}, api.ReasonRequest{})
+}
+
+// blob is content on its way, on disk because its digest comes first.
+type blob struct {
+	name   string
+	digest string
+	size   int64
+}
+
+func newBlob(write func(io.Writer) error) (*blob, error) {
+	f, err := os.CreateTemp("", "remit-upload-")
+	if err != nil {
+		return nil, fmt.Errorf("making a temporary file: %w", err)
+	}
+	b := &blob{name: f.Name()}
+	sum := sha256.New()
+	err = write(io.MultiWriter(f, sum))
+	if err == nil {
+		b.size, err = f.Seek(0, io.SeekEnd)
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		b.remove()
+		return nil, err
+	}
+	b.digest = canon.DigestSum(sum)
+	return b, nil
+}
+
+func (b *blob) remove() { _ = os.Remove(b.name) }
+
+// upload hands content over as an artifact of the run.
+func (q *Requester) upload(ctx context.Context, conn *Connection, name string, write func(io.Writer) error) error {
+	b, err := newBlob(write)
+	if err != nil {
+		return err
+	}
+	defer b.remove()
+	return q.put(ctx, conn, name, b)
+}
+
+// put sends a blob; the client may send it again when the connection breaks.
+func (q *Requester) put(ctx context.Context, conn *Connection, name string, b *blob) error {
+	f, err := os.Open(b.name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	again := func(_ context.Context, req *http.Request) error {
+		req.ContentLength = b.size
+		req.GetBody = func() (io.ReadCloser, error) { return os.Open(b.name) }
+		return nil
+	}
+	_, err = conn.Client.PutRunArtifactWithBodyWithResponse(ctx, q.run, b.digest,
+		&api.PutRunArtifactParams{Name: name, IdempotencyKey: q.key("artifact:" + b.digest)}, "application/octet-stream", f, again)
+	return err
+}

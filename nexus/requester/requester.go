@@ -1,0 +1,171 @@
+// Package requester is the side of an authority that asks: it tells it of a
+// run, has a change proved by a provider, settles, and collects the receipts.
+//
+// There is one way of doing so and two wirings. A [Connection] to a server has
+// providers elsewhere: the patched tree travels as a git pack, a job of type
+// oa.sandbox_run.v1 runs the verification commands over it, and the requester
+// waits on the run's lane. A connection to the authority that is part of this
+// process has its provider here, too: it leases the very same job and hands in
+// what the verifier has just seen.
+//
+// Every call is idempotent. Keys are derived from the session id, so that a
+// requester that was killed finds the run, the job and the settlement that it
+// had, and pays for nothing twice.
+package requester
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"remit/law/job"
+	"remit/nexus/api"
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// Connection is the way to an authority.
+type Connection struct {
+	Client *api.ClientWithResponses
+	URL    string // of lanes
+	// Worker speaks for the provider in this process, nil when there is none.
+	Worker *api.ClientWithResponses
+	// Provider is that provider.
+	Provider job.ProviderInfo
+	Close    func() error
+}
+
+// Requester asks one authority about one run.
+type Requester struct {
+	connect func(context.Context) (*Connection, error)
+	claim   job.Claim
+	run     string // id of the run, once it is known
+}
+
+// New makes a requester. It connects for each call anew: what is connected to
+// may be a file that others want to open as well.
+func New(connect func(context.Context) (*Connection, error)) *Requester {
+	return &Requester{connect: connect}
+}
+
+// Open tells the authority of a run and returns the receipts of its log.
+func (q *Requester) Open(ctx context.Context, c job.Claim) ([]job.Receipt, error) {
+	q.claim = c
+	var receipts []job.Receipt
+	err := q.with(ctx, func(conn *Connection) error {
+		body := api.RunRequest{RepoRef: c.RepoRef, PolicyBundleID: &c.PolicyBundleID, Metadata: &c.Metadata}
+		if c.IssueRef != "" {
+			body.IssueRef = &c.IssueRef
+		}
+		made, err := conn.Client.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: q.key("run")}, body)
+		if err != nil {
+			return err
+		}
+		if made.JSON201 == nil {
+			return unexpected("which run it made")
+		}
+		q.run = made.JSON201.RunID
+		receipts, err = q.receipts(ctx, conn)
+		return err
+	})
+	return receipts, err
+}
+
+// Close ends the run. Its bundle is handed over unless the authority is here.
+func (q *Requester) Close(ctx context.Context, passed bool, bundle func(io.Writer) error) error {
+	status := api.FinishRequestStatusFailed
+	if passed {
+		status = api.FinishRequestStatusSucceeded
+	}
+	return q.with(ctx, func(conn *Connection) error {
+		if conn.Worker == nil {
+			if err := q.upload(ctx, conn, "bundle.zip", bundle); err != nil {
+				return fmt.Errorf("handing over the bundle: %w", err)
+			}
+		}
+		_, err := conn.Client.FinishRunWithResponse(ctx, q.run, &api.FinishRunParams{IdempotencyKey: q.key("finish")}, api.FinishRequest{Status: status})
+		return err
+	})
+}
+
+// Tell writes a receipt that only the requester can give, such as ForgeUpdated,
+// into the log of a run, and returns the receipts of the log.
+func (q *Requester) Tell(ctx context.Context, run, key string, receiptType string, payload map[string]any) ([]job.Receipt, error) {
+	q.run = run
+	body, err := canon.Marshal(map[string]any{"receipt_type": receiptType, "payload": payload})
+	if err != nil {
+		return nil, fmt.Errorf("encoding receipt %s: %w", receiptType, err)
+	}
+	var receipts []job.Receipt
+	err = q.with(ctx, func(conn *Connection) error {
+		if _, err := conn.Client.AppendEventWithResponse(ctx, run, &api.AppendEventParams{IdempotencyKey: derive(run, key)},
+			api.EventRequest{EventType: "receipt", EventKey: &key, Payload: body}); err != nil {
+			return err
+		}
+		receipts, err = q.receipts(ctx, conn)
+		return err
+	})
+	return receipts, err
+}
+
+// with connects for one call.
+func (q *Requester) with(ctx context.Context, call func(*Connection) error) error {
+	conn, err := q.connect(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(call(conn), conn.Close())
+}
+
+// key is the Idempotency-Key of one step of the run.
+func (q *Requester) key(step string) string { return derive(q.claim.Key, step) }
+
+func derive(of, step string) string { return canon.Digest([]byte(of + "\n" + step)) }
+
+func unexpected(what string) error {
+	return reason.Errorf(reason.StoreUnavailable, "the nexus did not say %s", what)
+}
+
+// receipts reads all receipts of the run's log.
+func (q *Requester) receipts(ctx context.Context, conn *Connection) ([]job.Receipt, error) {
+	var out []job.Receipt
+	limit := api.Limit(200)
+	for cursor := (*string)(nil); ; {
+		page, err := conn.Client.ListReceiptsWithResponse(ctx, q.run, &api.ListReceiptsParams{Cursor: cursor, Limit: &limit})
+		if err != nil {
+			return out, fmt.Errorf("reading the receipts: %w", err)
+		}
+		if page.JSON200 == nil {
+			return out, unexpected("its receipts")
+		}
+		for _, r := range page.JSON200.Items {
+			read, err := receiptOf(r)
+			if err != nil {
+				return out, err
+			}
+			out = append(out, read)
+		}
+		if cursor = page.JSON200.NextCursor; cursor == nil {
+			return out, nil
+		}
+	}
+}
+
+// receiptOf takes a receipt only with the digest of its content.
+func receiptOf(r api.Receipt) (job.Receipt, error) {
+	payload, err := canon.Canonicalize(r.Payload)
+	if err != nil {
+		return job.Receipt{}, fmt.Errorf("reading receipt %d: %w", r.Seq, err)
+	}
+	at, err := time.Parse(api.TimeLayout, string(r.RecordedAt))
+	if err != nil {
+		return job.Receipt{}, reason.Errorf(reason.RequestInvalid, "receipt %d: recorded_at: %w", r.Seq, err)
+	}
+	out := job.Receipt{Seq: r.Seq, Type: r.ReceiptType, Payload: payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256, RecordedAt: at}
+	if digest, err := out.Digest(); err != nil || digest != out.SHA256 {
+		return job.Receipt{}, reason.Errorf(reason.DigestMismatch, "receipt %d (%.40q) does not have the digest that it names", r.Seq, r.ReceiptType)
+	}
+	return out, nil
+}

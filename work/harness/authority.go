@@ -1,0 +1,291 @@
+package harness
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"remit/law/job"
+	"remit/proof/bundle"
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/sandbox"
+)
+
+// Authority agrees to a run: it knows of it before anything is started, has the
+// change proved by a provider once the verifier has passed it, and pays for
+// that. Whether it is a part of this process or a server elsewhere is its own
+// business. Every call may be repeated and has its effect once; receipts that
+// come with an error were given all the same.
+type Authority interface {
+	Open(ctx context.Context, c job.Claim) ([]job.Receipt, error)
+	Prove(ctx context.Context, p job.Proof) (job.Settlement, []job.Receipt, error)
+	// Close ends the run. bundle writes the sealed bundle.
+	Close(ctx context.Context, passed bool, bundle func(io.Writer) error) error
+}
+
+// Executed says where the job of a settlement ran.
+const (
+	executedHere      = "here"
+	executedElsewhere = "elsewhere"
+)
+
+// hostImage is the root file system of the machine itself, read-only: the only
+// image that the sandbox has.
+const hostImage = "host"
+
+// claim tells the authority of the run, before anything costs something.
+func (r *run) claim(ctx context.Context) error {
+	if r.Authority == nil {
+		return nil
+	}
+	receipts, err := r.Authority.Open(ctx, r.claimOf())
+	r.received(receipts)
+	r.claimed = err == nil
+	if err != nil {
+		return fmt.Errorf("telling the authority of the run: %w", err)
+	}
+	r.tell("authority.opened", "completed", fmt.Sprintf("%d receipt(s)", len(receipts)))
+	return nil
+}
+
+func (r *run) claimOf() job.Claim {
+	c := job.Claim{Key: r.session.ID, RepoRef: cmp.Or(r.RepoRef, r.session.ID), PolicyBundleID: r.Contract.PolicyBundleID,
+		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID, "baseline_commit": r.opened.BaselineCommit}}
+	if n := r.opened.IssueNumber; n != nil {
+		c.IssueRef = fmt.Sprintf("#%d", *n)
+	} else if r.Contract.Issue != nil {
+		c.IssueRef = r.Contract.TaskID
+	}
+	return c
+}
+
+// received journals the receipts that are not in the journal yet.
+func (r *run) received(receipts []job.Receipt) {
+	known := map[string]bool{}
+	for _, e := range r.w.Entries() {
+		known[e.StepID] = known[e.StepID] || e.Name == evidence.StepReceipt
+	}
+	for _, rc := range receipts {
+		if id := receiptStep(rc); !known[id] {
+			r.note(evidence.StepReceipt, id, journal.Completed, nil, authorityReceipt(rc))
+		}
+	}
+	r.sync()
+}
+
+// receiptStep is the step id of a receipt: its place in the authority's log.
+func receiptStep(rc job.Receipt) string { return fmt.Sprintf("receipt-%d", rc.Seq) }
+
+func authorityReceipt(rc job.Receipt) evidence.AuthorityReceipt {
+	return evidence.AuthorityReceipt{Type: rc.Type, Payload: rc.Payload, IdempotencyKey: &rc.Key, RecordedAt: stamp(rc.RecordedAt),
+		ReceiptSHA256: rc.SHA256, Principal: rc.Principal}
+}
+
+// settle has the verified change proved and paid. What is not verified is not
+// offered to anybody. It comes when nothing but the verdict is left to write.
+func (r *run) settle(ctx context.Context) {
+	if r.Authority == nil || r.has(evidence.StepBudget, journal.Completed) || len(r.blockersSoFar()) > 0 || !r.has(evidence.StepVerification, journal.Completed) {
+		return
+	}
+	r.tell(evidence.StepBudget, "started", "")
+	var s job.Settlement
+	proof, err := r.proof()
+	if err == nil && !r.claimed { // by the life of this run that was cut off
+		err = r.claim(ctx)
+	}
+	if err == nil {
+		var receipts []job.Receipt
+		s, receipts, err = r.Authority.Prove(ctx, proof)
+		r.received(receipts)
+	}
+	if err != nil {
+		r.stop(ctx, fmt.Errorf("having the change proved: %w", err))
+		return
+	}
+	out := evidence.BudgetSettled{RunID: s.RunID, JobID: s.JobID, JobHash: s.JobHash, ProviderID: s.ProviderID, ReservationID: s.ReservationID,
+		Executed: executedHere, Passed: s.Passed, Status: s.Status, ReservedMsats: s.ReservedMsats, SettledMsats: s.SettledMsats,
+		Reason: s.Reason, VerificationReceiptSHA256: s.VerificationReceiptSHA256}
+	if s.Elsewhere {
+		out.Executed = executedElsewhere
+		if !s.Passed {
+			out.Blockers = []evidence.Blocker{{Code: blockerOf(s.Reason), Evidence: evidence.ReceiptFile,
+				Message: fmt.Sprintf("the change was verified here, but its proof by provider %s was not accepted: %s", s.ProviderID, s.Reason)}}
+		}
+	}
+	r.note(evidence.StepBudget, "budget", status(out.Blockers), nil, out)
+	r.tell(evidence.StepBudget, string(status(out.Blockers)), fmt.Sprintf("%d msats %s, provider %s", s.SettledMsats, s.Status, s.ProviderID))
+}
+
+// blockerOf is the code of a reason that an authority gave, if it is one of ours.
+func blockerOf(text string) reason.Code {
+	if info, known := reason.Lookup(reason.Code(text)); known {
+		return info.Code
+	}
+	return reason.VerificationFailed
+}
+
+// proof asks for what the verifier did on the patched tree, and brings what it
+// saw. It is made from the journal, so that a run that was cut off has it too.
+func (r *run) proof() (job.Proof, error) {
+	head, tree := r.headPhase()
+	p := job.Proof{Tree: tree, Request: job.SandboxRunRequest{Sandbox: job.Sandbox{Provider: "local", ImageDigest: hostImage, Resources: r.resources()}}}
+	p.Pack = func(ctx context.Context, w io.Writer) (string, error) { return r.packTree(ctx, tree, w) }
+	p.Here = job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: hostImage}, Runs: []job.Run{}, Artifacts: []job.Artifact{}, Status: job.Success,
+		Provenance: job.Provenance{ModelID: "none"}}
+	for _, c := range head.Runs {
+		p.Request.Commands = append(p.Request.Commands, job.Command{Cmd: c.Command})
+		p.Here.Runs = append(p.Here.Runs, job.Run{Cmd: c.Command, ExitCode: int32(c.ExitCode), DurationMS: uint64(max(0, c.DurationMS)),
+			StdoutSHA256: c.StdoutSHA256, StderrSHA256: c.StderrSHA256})
+	}
+	p.Here.Caps, p.Here.Usage = capsApplied(head.Caps), &job.Usage{CPUMillis: head.Usage.CPUMillis, PeakMemoryBytes: head.Usage.PeakMemoryBytes,
+		WallMillis: head.Usage.WallMillis}
+	s := r.opened.Host.Sandbox
+	p.Here.Platform = &job.SandboxInfo{Driver: s.Driver, Version: s.Version, Layer: s.Layer, NotEnforced: s.NotEnforced}
+	digest, err := canon.DigestOf(struct {
+		Runs   []job.Run  `json:"runs"`
+		Status job.Status `json:"status"`
+	}{p.Here.Runs, p.Here.Status})
+	p.Here.Provenance.OutputSHA256 = &digest
+	return p, err
+}
+
+// resources are the limits of the verification as a job states them. A job has
+// upper bounds of its own.
+func (r *run) resources() job.Resources {
+	l, d := limitsOf(r.Contract), sandbox.DefaultLimits()
+	disk := uint32(min(cmp.Or(l.DiskMB, d.DiskMB), job.MaxDiskMB))
+	return job.Resources{
+		MemoryMB:    uint32(min(cmp.Or(l.MemoryMB, d.MemoryMB), job.MaxMemoryMB)),
+		CPUs:        min(job.Cores(cmp.Or(l.CPUsMilli, d.CPUsMilli))/1000, job.MaxCPUs),
+		TimeoutSecs: uint32(min(cmp.Or(l.Wall, d.Wall), job.MaxTimeoutSecs*time.Second) / time.Second),
+		DiskMB:      &disk,
+	}
+}
+
+// headPhase reads what the verifier saw on the patched tree, and that tree.
+func (r *run) headPhase() (head evidence.VerifyPhase, tree string) {
+	for _, e := range r.w.Entries() {
+		if e.Status != journal.Completed {
+			continue
+		}
+		var p evidence.PatchCaptured
+		switch e.Name {
+		case evidence.StepVerifyHead:
+			head = evidence.VerifyPhase{}
+			_ = json.Unmarshal(e.Outputs, &head) // written by this very type
+		case evidence.StepPatch:
+			if json.Unmarshal(e.Outputs, &p) == nil {
+				tree = p.HeadTree
+			}
+		}
+	}
+	return head, tree
+}
+
+// capsApplied are the limits that were really in force; 0 is not limited.
+func capsApplied(caps []evidence.Cap) *job.CapsApplied {
+	out := &job.CapsApplied{Network: job.NetworkNone}
+	for _, c := range caps {
+		if !c.Enforced {
+			continue
+		}
+		switch c.Name {
+		case "cpu":
+			out.CPUMillis = c.Limit
+		case "memory":
+			out.MemoryMB = c.Limit >> 20
+		case "disk":
+			out.DiskMB = c.Limit >> 20
+		case "pids":
+			out.Pids = c.Limit
+		case "wall":
+			out.TimeoutSecs = c.Limit / 1000
+		}
+	}
+	return out
+}
+
+// packTree writes the patched tree as a commit without history. The same tree
+// gives the same commit everywhere.
+func (r *run) packTree(ctx context.Context, tree string, w io.Writer) (commit string, err error) {
+	if r.store == nil {
+		if err := r.restore(ctx); err != nil {
+			return "", err
+		}
+	}
+	if commit, err = r.store.CommitTree(ctx, tree, "", "the change to be proved", time.Unix(0, 0)); err != nil {
+		return "", err
+	}
+	return commit, r.store.Pack(ctx, commit, w)
+}
+
+// conclude tells the authority that the run has ended. The run itself does not
+// depend on it any more: an authority that does not hear of it finds out.
+func (r *run) conclude(ctx context.Context, out *Outcome) {
+	if r.Authority == nil || out == nil || !r.has(evidence.StepReceipt, journal.Completed) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, closingTime)
+	defer cancel()
+	var err error
+	if !r.claimed {
+		_, err = r.Authority.Open(ctx, r.claimOf())
+	}
+	if err == nil {
+		err = r.Authority.Close(ctx, out.Report.Status == evidence.StatusPass, func(w io.Writer) error { return bundle.WriteZip(w, r.session.Dir) })
+	}
+	if err != nil {
+		r.tell("authority.closed", "failed", r.scrub(err.Error()))
+	}
+}
+
+// AddReceipts appends what an authority has given since the run ended, and
+// seals the bundle anew. What the journal has is left out.
+func (s Session) AddReceipts(receipts []job.Receipt, clock func() time.Time) error {
+	secrets := newSecrets(nil)
+	w, err := journal.Continue(s.Journal())
+	if err != nil {
+		return err
+	}
+	defer func() { _ = w.Close() }() // it is synced before anything depends on it
+	r := &run{session: s, secrets: secrets, recorder: &recorder{w: w, clock: clock, clean: secrets.step}}
+	before := len(w.Entries())
+	r.received(receipts)
+	if err := r.failed(); err != nil || len(w.Entries()) == before {
+		return err
+	}
+	if err := writeAndSeal(s, w.Entries(), secrets); err != nil {
+		return fmt.Errorf("sealing the bundle anew: %w", err)
+	}
+	return nil
+}
+
+// NexusRun is the run's id at the authority that agreed to it, "" when there
+// was none.
+func (s Session) NexusRun() (string, error) {
+	log, err := journal.ReadFile(s.Journal())
+	if err != nil {
+		return "", err
+	}
+	return NexusRun(log.Entries), nil
+}
+
+// NexusRun is [Session.NexusRun] of a journal that was read already.
+func NexusRun(entries []journal.Entry) string {
+	for _, e := range entries {
+		var a evidence.AuthorityReceipt
+		var made struct {
+			RunID string `json:"run_id"`
+		}
+		if e.Name == evidence.StepReceipt && json.Unmarshal(e.Outputs, &a) == nil && a.Type == "RunCreated" && json.Unmarshal(a.Payload, &made) == nil {
+			return made.RunID
+		}
+	}
+	return ""
+}
