@@ -71,7 +71,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		}
 		return r.outcome()
 	}
-	defer r.release()
+	defer r.closeStore()
 	r.takeUp(ctx)
 	out, err := r.seal(ctx)
 	r.conclude(context.WithoutCancel(ctx), out)
@@ -141,6 +141,7 @@ func (r *run) ended() bool {
 
 // takeUp goes on from the captured patch, or says that there is none.
 func (r *run) takeUp(ctx context.Context) {
+	defer r.release()
 	r.complement()
 	if len(r.blockersSoFar()) > 0 {
 		return // the run had been refused: only its verdict is missing

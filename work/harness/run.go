@@ -145,7 +145,7 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 		return nil, err
 	}
 	defer func() { _ = r.Home.Distrust(r.Sandbox) }() // it could be emptied before
-	defer r.release()
+	defer r.closeStore()
 	r.pipeline(ctx)
 	out, err := r.seal(ctx)
 	r.conclude(context.WithoutCancel(ctx), out)
@@ -278,6 +278,7 @@ func (r *run) saveLocal() error {
 // pipeline runs the steps until one stops. Blockers are in the journal; what
 // is no blocker is an infrastructure fault and becomes one here.
 func (r *run) pipeline(ctx context.Context) {
+	defer r.release()
 	for _, step := range []func(context.Context) error{
 		r.admit, r.claim, r.copyWorkspace, r.runEngine, r.capture, r.checkWrites, r.verify,
 	} {
@@ -344,7 +345,8 @@ func (r *run) stop(ctx context.Context, err error) {
 	}
 }
 
-// release gives back the cached tree and the store.
+// release waits for what goes on beside the pipeline and gives back the cached
+// tree. Nothing writes to the journal behind it.
 func (r *run) release() {
 	r.stopBase()
 	if r.trimmed != nil {
@@ -353,6 +355,11 @@ func (r *run) release() {
 	if r.checkout != nil {
 		r.checkout.Release()
 	}
+}
+
+// closeStore comes last: the patched tree is packed out of the store when the
+// pipeline has ended.
+func (r *run) closeStore() {
 	if r.store != nil {
 		_ = r.store.Close() // its directory goes with the work directory anyway
 	}
