@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,7 @@ import (
 type exportFlags struct {
 	to, out, repo, branch string
 	force                 bool
+	nexus                 nexusFlags
 }
 
 func (a *app) exportCommand() *cobra.Command {
@@ -36,6 +38,10 @@ func (a *app) exportCommand() *cobra.Command {
           work tree are not touched, and an existing branch is never moved
   junit   the verification as JUnit XML
 
+What became of the change at the forge is a receipt: branch adds ForgeUpdated, patch
+ForgeUpdateSkipped, to the run's log at its authority and to the evidence, which is
+sealed anew.
+
 patch and branch ask for a run that passed; --force exports another one, marked.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
@@ -50,6 +56,7 @@ patch and branch ask for a run that passed; --force exports another one, marked.
 	fl.StringVar(&f.out, "out", "", "file or directory to write (default: named after the session, here; - for stdout with patch and junit)")
 	fl.StringVar(&f.repo, "repo", "", "the repository that gets the branch (default: the one the run started from)")
 	fl.StringVar(&f.branch, "branch", "", "name of the new branch (default remit/SESSION)")
+	f.nexus.addOr(cmd, "the one that the run began with")
 	fl.BoolVar(&f.force, "force", false, "export the change of a run that did not pass")
 	if err := cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]string{"zip", "dir", "patch", "branch", "junit"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined three lines above
@@ -88,7 +95,10 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s harness.Session) erro
 			return copySession(s, name)
 		})
 	case "patch":
-		return a.exportText(cmd, f.outOr(s.ID+".patch"), func(w io.Writer) error { return forge.Patch(w, s.Dir) })
+		if err := a.exportText(cmd, f.outOr(s.ID+".patch"), func(w io.Writer) error { return forge.Patch(w, s.Dir) }); err != nil {
+			return err
+		}
+		return a.tellForge(cmd, f, s, "forge-skipped:patch", "ForgeUpdateSkipped", map[string]any{"reason": "exported as a patch"})
 	case "junit":
 		return a.exportText(cmd, f.outOr(s.ID+".junit.xml"), func(w io.Writer) error { return forge.JUnit(w, s.Dir) })
 	case "branch":
@@ -143,10 +153,36 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session
 		return err
 	}
 	if a.json {
-		return printJSON(cmd.OutOrStdout(), map[string]string{"branch": branch, "commit": commit})
+		err = printJSON(cmd.OutOrStdout(), map[string]string{"branch": branch, "commit": commit})
+	} else {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "branch %s is at %s\n", branch, commit)
 	}
-	_, err = fmt.Fprintf(cmd.OutOrStdout(), "branch %s is at %s\n", branch, commit)
-	return err
+	if err != nil {
+		return err
+	}
+	return a.tellForge(cmd, f, s, "forge-updated:"+commit, "ForgeUpdated", map[string]any{"branch": branch, "commit": commit, "pr_ref": "refs/heads/" + branch})
+}
+
+// tellForge records at the authority what became of a change that it agreed to,
+// and adds the receipt to the evidence. The change itself is exported by then.
+func (a *app) tellForge(cmd *cobra.Command, f *exportFlags, s harness.Session, key, receipt string, payload map[string]any) error {
+	st, err := s.Inspect()
+	if err != nil {
+		return err
+	}
+	run := harness.NexusRun(st.Log.Entries)
+	if run == "" || st.Report.Status != evidence.StatusPass {
+		return nil
+	}
+	authority, err := a.authorityOf(cmd, &f.nexus, s.ID)
+	if err != nil {
+		return err
+	}
+	receipts, err := authority.Tell(cmd.Context(), run, key, receipt, payload)
+	if err != nil {
+		return fmt.Errorf("the change is exported, but the authority could not be told: %w", err)
+	}
+	return s.AddReceipts(receipts, time.Now)
 }
 
 func writeZip(s harness.Session, name string) error {

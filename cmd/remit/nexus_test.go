@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -184,6 +185,40 @@ func (n *nexus) lane(ctx context.Context, token, topic string, found func(api.Ev
 	}
 }
 
+// fresh waits until a provider of the token's owner has shown that it lives.
+func (n *nexus) fresh(token, provider string) {
+	n.t.Helper()
+	owner := n.do(token, "GET", "/v1/whoami", "", nil, http.StatusOK).text("owner")
+	n.lane(n.t.Context(), token, "fleet:user:"+owner+":workers", func(e api.Event) bool {
+		var seen struct {
+			Provider  string `json:"provider_id"`
+			Heartbeat string `json:"heartbeat_state"`
+		}
+		_ = json.Unmarshal(e.Payload, &seen) // not every event is about a heartbeat
+		return seen.Provider == provider && seen.Heartbeat == "fresh"
+	})
+}
+
+// download reads content that is no JSON.
+func (n *nexus) download(token, path string) []byte {
+	n.t.Helper()
+	req, err := http.NewRequestWithContext(n.t.Context(), http.MethodGet, n.url+path, nil)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		n.t.Fatalf("GET %s: status %d, %v", path, resp.StatusCode, err)
+	}
+	return b
+}
+
 // receiptTypes lists the receipts of a run in order.
 func (n *nexus) receiptTypes(token, run string) []string {
 	n.t.Helper()
@@ -214,14 +249,7 @@ func TestIssueToPayment(t *testing.T) {
 	newRepository(t, repo)
 	provider, home := n.enrol("alice", "one")
 	background(t, home, "provider", "start", "--source", repo)
-	n.lane(t.Context(), alice, "fleet:user:alice:workers", func(e api.Event) bool {
-		var seen struct {
-			Provider  string `json:"provider_id"`
-			Heartbeat string `json:"heartbeat_state"`
-		}
-		_ = json.Unmarshal(e.Payload, &seen) // not every event is about a heartbeat
-		return seen.Provider == provider && seen.Heartbeat == "fresh"
-	})
+	n.fresh(alice, provider)
 	account := n.do(alice, "POST", "/v1/treasury/accounts", "account", object{"limit": 10_000}, http.StatusCreated)
 	n.do(n.admin, "POST", "/v1/treasury/fund", "fund", object{"account_id": account.text("account_id"), "amount": 5_000}, http.StatusOK)
 

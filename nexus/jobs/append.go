@@ -100,13 +100,24 @@ func AppendEvent(tx *store.Tx, p authority.Principal, runID string, r EventReque
 // expect checks that the log may grow by this event. What AppendEvent itself
 // wrote in this command, by canceling jobs, does not count.
 func (r EventRequest) expect(tx *store.Tx, run Run) error {
-	if RunState(run.State).Final() {
+	if RunState(run.State).Final() && !(RunState(run.State) == RunSucceeded && r.afterEnd()) {
 		return reason.Errorf(reason.RunClosed, "run %s has ended and is sealed", run.ID)
 	}
 	if r.Type == EventCancelRequested {
 		return nil
 	}
 	return expectSeq(tx, run.ID, r.ExpectedPreviousSeq)
+}
+
+// afterEnd reports whether the event is one that comes when the run has ended
+// well: what is handed to a forge is the sealed bundle.
+func (r EventRequest) afterEnd() bool {
+	var said authority.Receipt
+	if r.Type != authority.EventReceipt || json.Unmarshal(r.Payload, &said) != nil {
+		return false
+	}
+	_, forge := clientReceipts[said.Type]
+	return forge
 }
 
 func writtenBefore(tx *store.Tx, runID string, r EventRequest, payload json.RawMessage) (store.Event, error) {

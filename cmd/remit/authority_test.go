@@ -1,0 +1,182 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"remit/proof/canon"
+)
+
+// change is a repository, and a run that makes one good change in it.
+type change struct {
+	t    *testing.T
+	repo string
+	home string
+	env  []string
+}
+
+func newChange(t *testing.T) *change {
+	t.Helper()
+	c := &change{t: t, repo: filepath.Join(t.TempDir(), "repo"), home: t.TempDir()}
+	newRepository(t, c.repo)
+	c.env = append(os.Environ(), "REMIT_HOME="+c.home, "HOME="+c.home)
+	return c
+}
+
+// remit runs a command and demands its exit code.
+func (c *change) remit(want int, args ...string) string {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), program, args...)
+	cmd.Env, cmd.Dir = c.env, c.repo
+	out, err := cmd.Output()
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		var stderr []byte
+		if e, ok := err.(*exec.ExitError); ok {
+			stderr = e.Stderr
+		}
+		c.t.Fatalf("remit %v: exit %d, want %d (%v)\n%s\n%s", args, got, want, err, out, stderr)
+	}
+	return string(out)
+}
+
+// ran is what remit run --json says.
+type ran struct {
+	Session string `json:"session_id"`
+	Dir     string `json:"session_dir"`
+	Run     string `json:"nexus_run_id"`
+	Status  string `json:"status"`
+	Block   []struct {
+		Code string `json:"code"`
+	} `json:"blockers"`
+}
+
+func (c *change) run(want int, flags ...string) ran {
+	c.t.Helper()
+	args := slices.Concat([]string{"run", "--json", "--repo", c.repo, "--allow", "hello.txt", "--verify", "grep -q better hello.txt"}, flags,
+		[]string{"--", "sh", "-c", "echo better > hello.txt"})
+	var r ran
+	if err := json.Unmarshal([]byte(c.remit(want, args...)), &r); err != nil {
+		c.t.Fatal(err)
+	}
+	return r
+}
+
+// receipts lists the types of the receipts in a session's RECEIPT.json.
+func (c *change) receipts(r ran) []string {
+	c.t.Helper()
+	text, err := os.ReadFile(filepath.Join(r.Dir, "RECEIPT.json"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var doc struct {
+		Receipts []struct {
+			Type string `json:"type"`
+		} `json:"receipts"`
+		Payments []struct {
+			Status string `json:"status"`
+			Amount int64  `json:"amount_msats"`
+		} `json:"payments"`
+	}
+	if err := json.Unmarshal(text, &doc); err != nil {
+		c.t.Fatal(err)
+	}
+	var out []string
+	for _, r := range doc.Receipts {
+		out = append(out, r.Type)
+	}
+	return out
+}
+
+var proved = []string{"RunCreated", "DeviceEnrolled", "CapsSet", "BudgetReserved", "JobDispatched", "JobCompleted", "CapsEnforced", "VerificationPassed", "PaymentReleased"}
+
+// TestRunUnderOwnAuthority: without a server the same receipts are there.
+func TestRunUnderOwnAuthority(t *testing.T) {
+	t.Parallel()
+	requireSandbox(t)
+	c := newChange(t)
+	r := c.run(0)
+	if got := c.receipts(r); !slices.Equal(got, proved) || r.Run == "" {
+		t.Errorf("run %q has the receipts %v", r.Run, got)
+	}
+	c.remit(0, "audit", r.Dir)
+	c.remit(0, "export", r.Session, "--to", "branch")
+	if got := c.receipts(r); !slices.Equal(got, append(slices.Clone(proved), "ForgeUpdated")) {
+		t.Errorf("after the export: %v", got)
+	}
+	c.remit(0, "audit", r.Dir)
+	c.remit(0, "accept", r.Session)
+	c.remit(0, "audit", r.Dir)
+	// A change that is not verified is offered to nobody.
+	bad := c.run(2, "--verify", "false")
+	if got := c.receipts(bad); !slices.Equal(got, []string{"RunCreated"}) {
+		t.Errorf("a change that failed has the receipts %v", got)
+	}
+	c.remit(0, "audit", bad.Dir)
+}
+
+// TestRunUnderNexus sends the same run to a server, whose provider gets the
+// patched tree over the wire.
+func TestRunUnderNexus(t *testing.T) {
+	t.Parallel()
+	requireSandbox(t)
+	n := startNexus(t)
+	alice := n.do(n.admin, "POST", "/v1/tokens", "alice", object{"kind": "user", "owner": "alice",
+		"scopes": []string{"runs:write", "jobs:write", "providers:write", "treasury:write", "read"}}, http.StatusCreated).text("token")
+	c := newChange(t)
+	c.env = append(c.env, "REMIT_TOKEN="+alice)
+
+	// Nobody there to prove it: blocked, and the work is kept.
+	alone := c.run(3, "--nexus", n.url)
+	if len(alone.Block) == 0 || alone.Block[0].Code != "no_eligible_provider" && alone.Block[0].Code != "no_provider" {
+		t.Errorf("blocked by %v", alone.Block)
+	}
+	c.remit(0, "audit", alone.Dir)
+	c.remit(0, "export", alone.Session, "--to", "patch", "--force", "--out", filepath.Join(c.home, "kept.patch"))
+
+	provider, home := n.enrol("alice", "one")
+	n.do(alice, "PUT", "/v1/providers/"+provider+"/caps", "more", object{"cpu_millis": 8000, "memory_mb": 8192, "disk_mb": 8192, "pids": 1024,
+		"timeout_secs": 300, "concurrency": 1, "network": "none"}, http.StatusOK)
+	background(t, home, "provider", "start")
+	n.fresh(alice, provider)
+	// No account, no proof.
+	poor := c.run(3, "--nexus", n.url)
+	if len(poor.Block) == 0 || poor.Block[0].Code != "insufficient_budget" {
+		t.Errorf("blocked by %v", poor.Block)
+	}
+	account := n.do(alice, "POST", "/v1/treasury/accounts", "account", object{"limit": 10_000}, http.StatusCreated)
+	n.do(n.admin, "POST", "/v1/treasury/fund", "fund", object{"account_id": account.text("account_id"), "amount": 5_000}, http.StatusOK)
+
+	r := c.run(0, "--nexus", n.url)
+	if got := c.receipts(r); !slices.Equal(got, proved) {
+		t.Errorf("run %q has the receipts %v", r.Run, got)
+	}
+	c.remit(0, "audit", r.Dir)
+	if got := n.do(alice, "GET", "/v1/runs/"+r.Run, "", nil, http.StatusOK).text("status"); got != "succeeded" {
+		t.Errorf("the run is %s at the nexus", got)
+	}
+	// The nexus has the sealed bundle, byte for byte.
+	zip := filepath.Join(c.home, "bundle.zip")
+	c.remit(0, "export", r.Session, "--to", "zip", "--out", zip)
+	bundle, err := os.ReadFile(zip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := n.download(alice, "/v1/runs/"+r.Run+"/artifacts/"+canon.Digest(bundle)); string(got) != string(bundle) {
+		t.Errorf("the nexus has another bundle: %d bytes, here %d", len(got), len(bundle))
+	}
+	c.remit(0, "export", r.Session, "--to", "branch")
+	if got := c.receipts(r); !slices.Equal(got, append(slices.Clone(proved), "ForgeUpdated")) || count(n.receiptTypes(alice, r.Run), "ForgeUpdated") != 1 {
+		t.Errorf("after the export: %v here, %v there", got, n.receiptTypes(alice, r.Run))
+	}
+	c.remit(0, "audit", r.Dir)
+	summary := n.do(alice, "GET", "/v1/treasury/summary", "", nil, http.StatusOK)
+	totals, _ := summary.body["totals"].(object)
+	if totals["released_msats"] != 1000.0 || totals["reserved_msats"] != 0.0 {
+		t.Errorf("%s", summary.raw)
+	}
+}
