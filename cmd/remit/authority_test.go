@@ -1,14 +1,19 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
+	"syscall"
 	"testing"
 
+	"remit/nexus/api"
 	"remit/proof/canon"
 )
 
@@ -141,7 +146,7 @@ func TestRunUnderNexus(t *testing.T) {
 	provider, home := n.enrol("alice", "one")
 	n.do(alice, "PUT", "/v1/providers/"+provider+"/caps", "more", object{"cpu_millis": 8000, "memory_mb": 8192, "disk_mb": 8192, "pids": 1024,
 		"timeout_secs": 300, "concurrency": 1, "network": "none"}, http.StatusOK)
-	background(t, home, "provider", "start")
+	daemon, _ := background(t, home, "provider", "start")
 	n.fresh(alice, provider)
 	// No account, no proof.
 	poor := c.run(3, "--nexus", n.url)
@@ -179,4 +184,84 @@ func TestRunUnderNexus(t *testing.T) {
 	if totals["released_msats"] != 1000.0 || totals["reserved_msats"] != 0.0 {
 		t.Errorf("%s", summary.raw)
 	}
+
+	// What passes on this machine and not on the provider's is not proved.
+	tool := filepath.Join(c.home, "tool")
+	if err := os.MkdirAll(filepath.Join(tool, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	mine := c.run(2, "--nexus", n.url, "--toolchain", tool, "--verify", "test -d "+tool)
+	if len(mine.Block) != 1 || mine.Block[0].Code != "verification_failed" {
+		t.Errorf("blocked by %v", mine.Block)
+	}
+	if got := c.receipts(mine); count(got, "VerificationFailed") != 1 || count(got, "PaymentWithheld") != 1 || count(got, "PaymentReleased") != 0 {
+		t.Errorf("the unproved change has the receipts %v", got)
+	}
+	c.remit(0, "audit", mine.Dir)
+
+	// Whoever stops waiting for the proof gets the money back, and keeps the work.
+	if err := daemon.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = daemon.Process.Signal(syscall.SIGCONT) })
+	c.interrupted(n, alice)
+	summary = n.do(alice, "GET", "/v1/treasury/summary", "", nil, http.StatusOK)
+	totals, _ = summary.body["totals"].(object)
+	if totals["released_msats"] != 1000.0 || totals["withheld_msats"] != 2000.0 || totals["reserved_msats"] != 0.0 {
+		t.Errorf("%s", summary.raw)
+	}
+}
+
+// interrupted starts a run and interrupts it when its proof is dispatched.
+func (c *change) interrupted(n *nexus, token string) {
+	c.t.Helper()
+	cmd := exec.CommandContext(c.t.Context(), program, "run", "--json", "--nexus", n.url, "--repo", c.repo, "--repo-ref", "interrupted", "--allow", "hello.txt",
+		"--verify", "grep -q better hello.txt", "--", "sh", "-c", "echo better > hello.txt")
+	cmd.Env, cmd.Dir = c.env, c.repo
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	cmd.Stdout = &out
+	if err := cmd.Start(); err != nil {
+		c.t.Fatal(err)
+	}
+	lines, run := bufio.NewScanner(stderr), ""
+	for lines.Scan() {
+		if run == "" && strings.Contains(lines.Text(), "budget.settled") {
+			run = n.newest(token)
+			n.lane(c.t.Context(), token, "run:"+run+":events", func(e api.Event) bool {
+				return strings.Contains(string(e.Payload), `"receipt_type":"JobDispatched"`)
+			})
+			if err := cmd.Process.Signal(os.Interrupt); err != nil {
+				c.t.Error(err)
+			}
+		}
+	}
+	_ = cmd.Wait() // its exit code tells
+	var r ran
+	if err := json.Unmarshal(out.Bytes(), &r); err != nil || cmd.ProcessState.ExitCode() != 3 || len(r.Block) == 0 || r.Block[0].Code != "cancelled" {
+		c.t.Fatalf("exit %d: %v: %s", cmd.ProcessState.ExitCode(), err, out.String())
+	}
+	if got := c.receipts(r); count(got, "PaymentWithheld") != 1 || count(got, "PaymentReleased") != 0 {
+		c.t.Errorf("the interrupted run has the receipts %v", got)
+	}
+	c.remit(0, "audit", r.Dir)
+	if got := n.do(token, "GET", "/v1/runs/"+run, "", nil, http.StatusOK).text("status"); got != "failed" {
+		c.t.Errorf("the interrupted run is %s at the nexus", got)
+	}
+}
+
+// newest is the run that was made last.
+func (n *nexus) newest(token string) string {
+	n.t.Helper()
+	page := n.do(token, "GET", "/v1/runs?limit=1", "", nil, http.StatusOK)
+	items, _ := page.body["items"].([]any)
+	if len(items) == 0 {
+		n.t.Fatalf("no runs: %s", page.raw)
+	}
+	first, _ := items[0].(object)
+	id, _ := first["run_id"].(string)
+	return id
 }
