@@ -42,6 +42,7 @@ type sqliteDB struct {
 	clock   func() (int64, error)
 	writer  *writer
 	readers chan *sqliteConn // nil: not opened yet
+	solo    bool             // reads go through the writer
 }
 
 func openSQLite(ctx context.Context, path string, opt Options) (_ *sqliteDB, err error) {
@@ -74,7 +75,7 @@ func openSQLite(ctx context.Context, path string, opt Options) (_ *sqliteDB, err
 			err = errors.Join(err, db.Close())
 		}
 	}()
-	s := &sqliteDB{path: path, lock: lock, db: db, clock: processClock(opt.Clock), readers: make(chan *sqliteConn, opt.Connections)}
+	s := &sqliteDB{path: path, lock: lock, db: db, clock: processClock(opt.Clock), solo: opt.Connections == 1, readers: make(chan *sqliteConn, opt.Connections)}
 	for range opt.Connections {
 		s.readers <- nil
 	}
@@ -142,6 +143,9 @@ func (s *sqliteDB) update(ctx context.Context, fn func(*Tx) error) error { retur
 func (s *sqliteDB) view(ctx context.Context, fn func(*Tx) error) (err error) {
 	if ctx.Err() != nil {
 		return ended(ctx)
+	}
+	if s.solo {
+		return s.writer.do(ctx, fn)
 	}
 	var conn *sqliteConn
 	select {

@@ -28,7 +28,9 @@ type Options struct {
 	Clock func() time.Time
 	// MaxBatch is the size of a SQLite commit group; 0 means DefaultBatch.
 	MaxBatch int
-	// Connections bounds the pool; 0 means DefaultConnections.
+	// Connections bounds the pool; 0 means DefaultConnections. With 1 a SQLite
+	// store reads through its writer, one after the other: each connection reads
+	// the schema anew, which a store that is open for a moment can do without.
 	Connections int
 }
 
