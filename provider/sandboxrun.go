@@ -81,6 +81,7 @@ func (s *stream) preview() *string {
 type sandboxRun struct {
 	*Daemon
 	req     job.SandboxRunRequest
+	runID   string    // whose artifacts it may read
 	dir     string    // of the spool
 	streams []*stream // stdout and stderr of each command, one after the other
 }
@@ -159,12 +160,12 @@ func (r *sandboxRun) execute(ctx context.Context) (*sandbox.Result, error) {
 	if image := r.req.Sandbox.ImageDigest; image != hostImage {
 		return nil, reason.Errorf(reason.JobInvalid, "this provider has no image %q, only %q", image, hostImage)
 	}
-	scratch, err := os.MkdirTemp(r.scratch, "job-")
+	scratch, err := os.MkdirTemp(r.scratch, scratchName)
 	if err != nil {
 		return nil, fmt.Errorf("making a work directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(scratch) }()
-	t, err := r.checkout(ctx, r.req.Repo, scratch)
+	t, err := r.checkout(ctx, r.runID, r.req.Repo, scratch)
 	if err != nil {
 		return nil, err
 	}

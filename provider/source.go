@@ -18,26 +18,32 @@ type tree struct {
 	close func()
 }
 
-// checkout makes the tree of a job from a repository below one of the allowed
-// directories. Errors with a reason code are the job's, others this machine's.
-func (d *Daemon) checkout(ctx context.Context, repo job.Repo, scratch string) (*tree, error) {
+// checkout makes the tree of a job from its source. Errors with a reason code
+// are the job's but for those that blamesJob leaves out, others this machine's.
+func (d *Daemon) checkout(ctx context.Context, runID string, repo job.Repo, scratch string) (*tree, error) {
 	if repo.Source == "" {
 		return nil, reason.Errorf(reason.JobInvalid, "the job names no repository")
 	}
 	if repo.MountPath != sandbox.WorkspacePath {
 		return nil, reason.Errorf(reason.JobInvalid, "the tree can only be mounted at %s", sandbox.WorkspacePath)
 	}
-	path, err := d.allowed(repo.Source)
-	if err != nil {
-		return nil, err
+	digest, sent := strings.CutPrefix(repo.Source, artifactScheme)
+	var source *workspace.Source
+	var err error
+	if sent {
+		source, err = d.received(ctx, runID, digest, repo, scratch)
+	} else {
+		source, err = d.lent(ctx, repo.Source)
 	}
-	source, err := workspace.OpenSource(ctx, path)
 	if err != nil {
 		return nil, err
 	}
 	revision := "HEAD"
 	if repo.GitRef != nil {
 		revision = *repo.GitRef
+	}
+	if t := d.known.find(ctx, d.cache, source, revision); t != nil {
+		return t, nil
 	}
 	base, err := source.Resolve(ctx, revision)
 	if err != nil {
@@ -52,7 +58,25 @@ func (d *Daemon) checkout(ctx context.Context, repo job.Repo, scratch string) (*
 		_ = store.Close() // its directory goes with the scratch directory
 		return nil, err
 	}
-	return &tree{c.Dir, func() { c.Release(); _ = store.Close() }}, nil
+	if !sent {
+		d.known.keep(source, base)
+	}
+	return &tree{c.Dir, func() {
+		c.Release()
+		_ = store.Close()
+		if sent {
+			d.trimTrees(ctx)
+		}
+	}}, nil
+}
+
+// lent opens a repository below one of the allowed directories.
+func (d *Daemon) lent(ctx context.Context, source string) (*workspace.Source, error) {
+	path, err := d.allowed(source)
+	if err != nil {
+		return nil, err
+	}
+	return workspace.OpenSource(ctx, path)
 }
 
 // allowed resolves a source and holds it against the directories that the

@@ -199,11 +199,13 @@ func lockRun(tx *store.Tx, p authority.Principal, id string) (Run, error) {
 func visibleRun(p authority.Principal, id string) func(Run, error) (Run, error) {
 	return func(r Run, err error) (Run, error) {
 		if errors.Is(err, store.ErrNotFound) || err == nil && !p.Owns(r.Owner) {
-			return Run{}, reason.Errorf(reason.NotFound, "no run %.128q", id)
+			return Run{}, noRun(id)
 		}
 		return r, err
 	}
 }
+
+func noRun(id string) error { return reason.Errorf(reason.NotFound, "no run %.128q", id) }
 
 // Runs returns the runs of the principal's owner, the newest first, before the
 // given one.

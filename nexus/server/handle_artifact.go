@@ -91,8 +91,7 @@ func artifactRequest(r *request) (jobs.ArtifactRequest, error) {
 	return ask, nil
 }
 
-// getArtifact sends content to whoever may see the job. It is checked while it
-// is read: what was changed on the disk ends in a broken answer, not in a wrong one.
+// getArtifact sends content to whoever may see the job.
 func (s *Server) getArtifact(w http.ResponseWriter, r *request) error {
 	digest := r.PathValue("digest")
 	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) error {
@@ -110,6 +109,12 @@ func (s *Server) getArtifact(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
+	return s.sendBlob(w, r, digest)
+}
+
+// sendBlob answers with content. It is checked while it is read: what was
+// changed on the disk ends in a broken answer, not in a wrong one.
+func (s *Server) sendBlob(w http.ResponseWriter, r *request, digest string) error {
 	content, size, err := s.opt.Blobs.Open(r.Context(), digest)
 	if err != nil {
 		return err
@@ -119,8 +124,10 @@ func (s *Server) getArtifact(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	h := w.Header()
-	h.Set("Content-Type", "application/octet-stream")
-	h.Set("Content-Disposition", "attachment") // of a stranger: no browser shows it
+	if h.Get("Content-Type") == "" {
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Disposition", "attachment") // of a stranger: no browser shows it
+	}
 	h.Set("Content-Length", strconv.FormatInt(size, 10))
 	h.Set("ETag", `"`+digest+`"`)
 	w.WriteHeader(http.StatusOK)

@@ -66,8 +66,9 @@ type Store struct {
 	closed  error
 }
 
-// errClosed is the cause of what ends because the store was closed.
-var errClosed = errors.New("store: closed")
+// errClosed is the cause of what ends because the store was closed. Callers may
+// try again: another replica, or the next life of this one, is there.
+var errClosed error = reason.Errorf(reason.StoreUnavailable, "the store is closed")
 
 // Open opens the database that dsn names, "postgres://…" or a file path (also
 // written "sqlite:PATH"), and brings its schema up to date. A schema that is

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"strings"
 	"unicode/utf8"
+
+	"remit/proof/reason"
 )
 
 // Tx is a command's, or a view's, window on the database. It belongs to one
@@ -232,7 +234,8 @@ func plainArgument(arg any) (any, error) {
 
 func plainText(s string) (any, error) {
 	if !utf8.ValidString(s) || strings.IndexByte(s, 0) >= 0 {
-		return nil, fmt.Errorf("text %.40q is not UTF-8 without NUL", s)
+		// It can only have come from outside: ours has neither.
+		return nil, reason.Errorf(reason.RequestInvalid, "text %.40q is not UTF-8 without NUL", s)
 	}
 	return s, nil
 }

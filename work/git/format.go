@@ -29,17 +29,19 @@ func (f Format) Size() int {
 
 // NewHash starts the hash of an object; write exactly size bytes of content to it.
 func (f Format) NewHash(kind string, size int64) hash.Hash {
-	var h hash.Hash
-	if f == SHA256 {
-		h = sha256.New()
-	} else {
-		h = sha1.New() //nolint:gosec // see the import
-	}
+	h := f.newHash()
 	var head [48]byte
 	b := append(head[:0], kind...)
 	b = strconv.AppendInt(append(b, ' '), size, 10)
 	h.Write(append(b, 0))
 	return h
+}
+
+func (f Format) newHash() hash.Hash {
+	if f == SHA256 {
+		return sha256.New()
+	}
+	return sha1.New() //nolint:gosec // see the import
 }
 
 // Sum is the id of an object, in hexadecimal.

@@ -59,6 +59,7 @@ type call struct {
 	stdout io.Writer // nil discards
 	mute   bool      // keep standard error out of the error
 	magic  bool      // the command cannot do with --literal-pathspecs
+	config []string  // settings for this call only
 }
 
 func (d Dir) run(ctx context.Context, c call) error {
@@ -70,6 +71,9 @@ func (d Dir) run(ctx context.Context, c call) error {
 	}
 	if err != nil {
 		return err
+	}
+	for _, setting := range c.config {
+		cmd.Args = slices.Insert(cmd.Args, 1, "-c", setting)
 	}
 	stderr := &head{max: maxStderr}
 	cmd.Stdin, cmd.Stderr = c.stdin, stderr

@@ -193,7 +193,7 @@ func TestTheTrapCatchesPlainGit(t *testing.T) {
 // pure lists what takes no repository, and lends nothing to git. Everything else that the two packages export must be
 // walked; see TestNothingOfARepositoryIsExecuted.
 var pure = []string{
-	"git.Find", "git.Format.EmptyTree", "git.Format.IsID", "git.Format.NewHash", "git.Format.Size", "git.Format.Sum", "git.Format.Valid", "git.Format.Zero",
+	"git.Find", "git.Format.EmptyTree", "git.Format.IsID", "git.Format.NewHash", "git.Format.Size", "git.Format.ScanPack", "git.Format.Sum", "git.Format.Valid", "git.Format.Zero",
 	"git.FormatOf", "git.Hex", "git.ValidBranch", "git.ValidRef", "git.Error.Error", "git.Error.Unwrap", "git.Dir.ObjectsDir", "git.Dir.Packs",
 	"workspace.CheckPath", "workspace.OpenCache", "workspace.Fingerprint.Compare",
 	"workspace.Source.Bare", "workspace.Source.Root", "workspace.Source.GitDir", "workspace.Source.Format", "workspace.Store.Baseline",
@@ -289,6 +289,12 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 		commit, err = st.CommitTree(ctx, head, base.Commit, "m", time.Now())
 		return must(err)
 	})
+	var pack bytes.Buffer
+	walk("workspace.Store.Pack", func() error { return must(st.Pack(ctx, commit, &pack)) })
+	walk("workspace.OpenPack", func() error {
+		_, err := OpenPack(ctx, filepath.Join(t.TempDir(), "pack"), &pack, commit, packLimit)
+		return must(err)
+	})
 	if publish {
 		branch := "remit/" + commit[:8] + strings.ReplaceAll(filepath.Base(path), ".", "_")
 		walk("git.PublishBranch", func() error { return must(git.PublishBranch(ctx, src.GitDir(), st.Dir(), commit, branch)) })
@@ -352,6 +358,16 @@ func (tr *trap) walkGit(t *testing.T, walk func(string, func() error)) {
 		}
 		defer f.Close()
 		return d.IndexPack(ctx, f)
+	})
+	walk("git.Dir.PackCommit", func() error { return d.PackCommit(ctx, id("HEAD"), io.Discard) })
+	walk("git.Dir.Inventory", func() error { _, err := d.Inventory(ctx, 1000); return err })
+	walk("git.Dir.IndexPackFile", func() error {
+		packs, err := d.Packs()
+		if err != nil || len(packs) == 0 {
+			t.Errorf("no packs: %v", err)
+			return err
+		}
+		return d.IndexPackFile(ctx, packs[0])
 	})
 	tr.walkIndex(t, blob, walk)
 }

@@ -1,0 +1,203 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// The rows of the outbox of the mirror. What may be in them is decided in
+// remit/nexus/bridge.
+
+// BridgeOutbox is the name under which [Store.Changed] tells of new rows, and of
+// new signatures.
+const BridgeOutbox = "bridge:outbox"
+
+// States of a row of the outbox.
+const (
+	BridgeNew     = "new"     // not signed yet
+	BridgeSigned  = "signed"  // for the relays
+	BridgeRefused = "refused" // never leaves
+)
+
+// BridgeRow is an event of the mirror, before and after it is signed.
+type BridgeRow struct {
+	ID, Owner, Class string
+	Kind             int64
+	D                string // the d tag
+	ProviderID       string
+	RunID            string // "" for an ad
+	ReceiptSHA256    string // "sha256:…", "" for an ad
+	CreatedAt        int64  // of the event, in Unix seconds
+	Tags             json.RawMessage
+	Content          string
+	SHA256           string // of kind, tags and content
+	State, Reason    string
+	EventID, Sig     string // once it is signed
+	RecordedAt       int64
+
+	Superseded bool // there is a later one with the same d; filled by the readers
+}
+
+const bridgeColumns = `id, owner, class, kind, d, provider_id, run_id, receipt_sha256, created_at, tags, content, sha256,
+	state, reason, event_id, sig, recorded_at`
+
+// bridgeLater tells of a row e whether another one counts in its place.
+const bridgeLater = `EXISTS (SELECT 1 FROM bridge_event later WHERE later.d = e.d AND later.created_at > e.created_at AND later.state <> 'refused')`
+
+const bridgeSelect = `SELECT ` + bridgeColumns + `, CASE WHEN ` + bridgeLater + ` THEN 1 ELSE 0 END FROM bridge_event e `
+
+func (b *BridgeRow) targets(more ...any) []any {
+	return append([]any{&b.ID, &b.Owner, &b.Class, &b.Kind, &b.D, &b.ProviderID, &b.RunID, &b.ReceiptSHA256, &b.CreatedAt, (*textJSON)(&b.Tags),
+		&b.Content, &b.SHA256, &b.State, &b.Reason, &b.EventID, &b.Sig, &b.RecordedAt, (*textBool)(&b.Superseded)}, more...)
+}
+
+// textJSON and textBool read columns of text and of 0 or 1.
+type (
+	textJSON json.RawMessage
+	textBool bool
+)
+
+// Scan implements sql.Scanner.
+func (t *textJSON) Scan(v any) error {
+	switch v := v.(type) {
+	case string:
+		*t = textJSON(v)
+	case []byte:
+		*t = slices.Clone(v)
+	default:
+		return fmt.Errorf("a column of JSON text holds %T", v)
+	}
+	return nil
+}
+
+// Scan implements sql.Scanner.
+func (t *textBool) Scan(v any) error {
+	n, ok := v.(int64)
+	if !ok {
+		return fmt.Errorf("a column of 0 or 1 holds %T", v)
+	}
+	*t = n == 1
+	return nil
+}
+
+func (tx *Tx) bridgeRow(where string, args ...any) (b BridgeRow, err error) {
+	err = tx.row(bridgeSelect+where, args...).Scan(b.targets()...)
+	return b, err
+}
+
+func (tx *Tx) bridgeRows(where string, args ...any) ([]BridgeRow, error) {
+	var list []BridgeRow
+	err := tx.rows(bridgeSelect+where, func(s scanner) error {
+		var b BridgeRow
+		err := s.Scan(b.targets()...)
+		list = append(list, b)
+		return err
+	}, args...)
+	return list, err
+}
+
+// AddBridgeEvent writes a new row, and gives it an id; false when there is one
+// with this d and created_at.
+func (tx *Tx) AddBridgeEvent(b BridgeRow) (bool, error) {
+	id, err := uuid.NewV7()
+	if err != nil {
+		return false, fmt.Errorf("add an event to the mirror: %w", err)
+	}
+	n, err := tx.exec(`INSERT INTO bridge_event (`+bridgeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'new', '', '', '', ?)
+		ON CONFLICT (d, created_at) DO NOTHING`, fmt.Sprintf("bev_%x", id[:]), b.Owner, b.Class, b.Kind, b.D, b.ProviderID, b.RunID,
+		b.ReceiptSHA256, b.CreatedAt, b.Tags, b.Content, b.SHA256, tx.Now())
+	if err == nil && n == 1 {
+		tx.changed = append(tx.changed, BridgeOutbox)
+	}
+	return n == 1, err
+}
+
+// ReplaceBridgeEvent puts other content into a row that is not signed yet, so
+// that nobody has seen the old one.
+func (tx *Tx) ReplaceBridgeEvent(b BridgeRow) error {
+	err := tx.changeOne(`UPDATE bridge_event SET owner = ?, created_at = ?, tags = ?, content = ?, sha256 = ?, recorded_at = ?
+		WHERE id = ? AND state = 'new'`, b.Owner, b.CreatedAt, b.Tags, b.Content, b.SHA256, tx.Now(), b.ID)
+	if err == nil {
+		tx.changed = append(tx.changed, BridgeOutbox)
+	}
+	return err
+}
+
+// LatestBridgeEvent reads the row that counts for a d, and locks it.
+func (tx *Tx) LatestBridgeEvent(d string) (BridgeRow, error) {
+	return tx.bridgeRow(`WHERE d = ? ORDER BY created_at DESC LIMIT 1`+tx.lock(), d)
+}
+
+// CountBridgeEvents counts the rows of a d from a second on.
+func (tx *Tx) CountBridgeEvents(d string, since int64) (n int64, err error) {
+	err = tx.row(`SELECT COUNT(*) FROM bridge_event WHERE d = ? AND created_at >= ?`, d, since).Scan(&n)
+	return n, err
+}
+
+// UnsignedBridgeEvents reads rows that wait for a signature, the oldest first,
+// and locks those that no command is changing.
+func (tx *Tx) UnsignedBridgeEvents(limit int) ([]BridgeRow, error) {
+	skip := ""
+	if tx.lock() != "" {
+		skip = tx.lock() + " OF e SKIP LOCKED"
+	}
+	return tx.bridgeRows(`WHERE state = 'new' ORDER BY id LIMIT ?`+skip, limit)
+}
+
+// SignBridgeEvent records the signature of a row, and tells who sends it.
+func (tx *Tx) SignBridgeEvent(id, eventID, sig string) error {
+	tx.changed = append(tx.changed, BridgeOutbox)
+	return tx.changeOne(`UPDATE bridge_event SET state = 'signed', event_id = ?, sig = ? WHERE id = ? AND state = 'new'`, eventID, sig, id)
+}
+
+// RefuseBridgeEvent records that a row never leaves.
+func (tx *Tx) RefuseBridgeEvent(id, why string) error {
+	return tx.changeOne(`UPDATE bridge_event SET state = 'refused', reason = ? WHERE id = ? AND state = 'new'`, why, id)
+}
+
+// BridgeEvents lists the rows of an owner, "" for all, the newest first, before
+// the given id.
+func (tx *Tx) BridgeEvents(owner, before string, limit int) ([]BridgeRow, error) {
+	where, args := []string{"1 = 1"}, []any{}
+	if owner != "" {
+		where, args = append(where, "owner = ?"), append(args, owner)
+	}
+	if before != "" {
+		where, args = append(where, "id < ?"), append(args, before)
+	}
+	return tx.bridgeRows(`WHERE `+strings.Join(where, " AND ")+` ORDER BY id DESC LIMIT ?`, append(args, limit)...)
+}
+
+// PruneBridgeEvents forgets rows recorded before a time in whose place later
+// ones count, at most limit.
+func (tx *Tx) PruneBridgeEvents(before int64, limit int) (int, error) {
+	ids, err := tx.listIDs(`SELECT id FROM bridge_event e WHERE class = 'provider_ad' AND recorded_at < ? AND `+bridgeLater+` ORDER BY id LIMIT ?`, before, limit)
+	if err != nil {
+		return 0, err
+	}
+	for _, id := range ids {
+		for _, query := range []string{`DELETE FROM bridge_delivery WHERE event = ?`, `DELETE FROM bridge_event WHERE id = ?`} {
+			if _, err := tx.exec(query, id); err != nil {
+				return 0, err
+			}
+		}
+	}
+	return len(ids), nil
+}
+
+// BridgeKey is the public key that signs, ErrNotFound before there is one. A
+// command that reads it keeps other publishers out until it commits.
+func (tx *Tx) BridgeKey() (pubkey string, err error) {
+	err = tx.row(`SELECT pubkey FROM bridge_key WHERE id = 1` + tx.lock()).Scan(&pubkey)
+	return pubkey, err
+}
+
+// SetBridgeKey records the public key, unless there is one.
+func (tx *Tx) SetBridgeKey(pubkey string) error {
+	_, err := tx.exec(`INSERT INTO bridge_key (id, pubkey, created_at) VALUES (1, ?, ?) ON CONFLICT (id) DO NOTHING`, pubkey, tx.Now())
+	return err
+}
