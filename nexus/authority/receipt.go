@@ -36,6 +36,8 @@ const (
 	ForgeUpdated         = "ForgeUpdated"
 	ForgeUpdateSkipped   = "ForgeUpdateSkipped"
 	OutcomeRecorded      = "OutcomeRecorded"
+	SessionOpened        = "SessionOpened"
+	SessionEnded         = "SessionEnded"
 )
 
 // Receipt is the payload of a receipt event. The event itself adds when it was

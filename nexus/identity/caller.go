@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
+	"strings"
 
 	"remit/nexus/authority"
 	"remit/nexus/store"
@@ -15,10 +16,12 @@ import (
 type Caller struct {
 	authority.Principal // Kind is the token's
 	TokenID             string
-	ExpiresAt           int64 // unix milliseconds, 0 = never
+	Session             *Session // of a browser; nil when the request brought the token itself
+	ExpiresAt           int64    // unix milliseconds, 0 = never
 	OneTime             bool
-	// Used says that the token was good for one use and that use is over. Such
-	// a caller may be answered from what is stored, and do nothing else.
+	// Used says that the token was good for one use and that use is over, or
+	// that the session was ended. Such a caller may be answered from what is
+	// stored, and do nothing else.
 	Used bool
 
 	sealing [sha256.Size]byte // derived from the secret
@@ -43,20 +46,35 @@ func Verify(tx *store.Tx, text string) (Caller, error) {
 	if err := ended(t, tx.Now()); err != nil {
 		return Caller{}, err
 	}
-	c := Caller{
+	return Caller{
 		Principal: authority.Principal{ID: t.Principal, Owner: t.Owner, Kind: authority.Kind(t.Kind), Scopes: t.Scopes},
-		TokenID:   t.ID, ExpiresAt: t.ExpiresAt, OneTime: t.OneTime, Used: t.UsedAt != 0,
-	}
-	mac := hmac.New(sha256.New, []byte(text))
-	mac.Write([]byte("remit sealed answer v1"))
-	mac.Sum(c.sealing[:0])
-	return c, nil
+		TokenID:   t.ID, ExpiresAt: t.ExpiresAt, OneTime: t.OneTime, Used: t.UsedAt != 0, sealing: derive(text, sealLabel),
+	}, nil
 }
 
-// Live reports whether the token of an id may still be used, with the error of
-// Verify.
-func Live(tx *store.Tx, id string) error {
-	t, err := tx.Token(id)
+// derive makes a key, or another secret, that only the holder of a secret text
+// can make. Each purpose has its own label.
+func derive(text, label string) (key [sha256.Size]byte) {
+	mac := hmac.New(sha256.New, []byte(text))
+	mac.Write([]byte(label))
+	mac.Sum(key[:0])
+	return key
+}
+
+// Credential names what the caller has shown, for [Live]: a token, or a session.
+func (c Caller) Credential() string {
+	if c.Session != nil {
+		return credentialSession + c.Session.ID
+	}
+	return c.TokenID
+}
+
+// Live reports whether a credential may still be used, with the error of Verify.
+func Live(tx *store.Tx, credential string) error {
+	if id, ok := strings.CutPrefix(credential, credentialSession); ok {
+		return liveSession(tx, id)
+	}
+	t, err := tx.Token(credential)
 	if errors.Is(err, store.ErrNotFound) {
 		return errRefused
 	}

@@ -8,8 +8,11 @@ import (
 	"remit/proof/reason"
 )
 
-// Seal encrypts an answer so that only a caller with the same bearer token can
-// read it back. Name binds it to its place: an answer that is moved to another
+// sealLabel is the purpose of the key behind Seal.
+const sealLabel = "remit sealed answer v1"
+
+// Seal encrypts an answer so that only a caller with the same credential can read
+// it back. Name binds it to its place: an answer that is moved to another
 // row does not open.
 func (c Caller) Seal(name string, plain []byte) ([]byte, error) {
 	aead, err := c.aead()

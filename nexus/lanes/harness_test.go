@@ -41,14 +41,14 @@ func (source) Snapshot(tx *store.Tx, t lanes.Topic) (json.RawMessage, error) {
 
 // replica is one server of lanes.
 type replica struct {
-	t     *testing.T
+	t     testing.TB
 	store *store.Store
 	lanes *lanes.Lanes
 	url   string
 	token string // id of alice's token
 }
 
-func newReplica(t *testing.T, st *store.Store, opt lanes.Options) *replica {
+func newReplica(t testing.TB, st *store.Store, opt lanes.Options) *replica {
 	t.Helper()
 	opt.Store, opt.Source, opt.Log = st, source{}, slog.New(slog.DiscardHandler)
 	r := &replica{t: t, store: st, lanes: lanes.New(opt)}
@@ -155,7 +155,7 @@ func (r *replica) appendAll(streams []string, n int, payload string) {
 
 // reader is an honest client.
 type reader struct {
-	t      *testing.T
+	t      testing.TB
 	conn   *websocket.Conn
 	stream string
 }

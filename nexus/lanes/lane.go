@@ -19,7 +19,7 @@ type lane struct {
 	lanes  *Lanes
 	ws     *websocket.Conn
 	topic  Topic
-	parent string // id of the token behind the ticket
+	parent string // the credential behind the ticket, see identity.Live
 	cancel context.CancelCauseFunc
 	after  int64 // the last event that was sent
 }

@@ -12,8 +12,8 @@ import (
 	"remit/proof/reason"
 )
 
-// A ticket is a one-time token whose scopes name its topic and the token that
-// asked for it.
+// A ticket is a one-time token whose scopes name its topic and the credential
+// that asked for it.
 const (
 	scopeTopic  = "lane:"
 	scopeParent = "parent:"
@@ -30,7 +30,7 @@ func (l *Lanes) IssueTicket(tx *store.Tx, c identity.Caller, topic string) (api.
 	}
 	text, token, err := identity.Mint(tx, identity.Grant{
 		Kind: identity.Ticket, Principal: c.ID, Owner: c.Owner, TTL: TicketTTL, OneTime: true,
-		Scopes: []string{scopeTopic + t.Name, scopeParent + c.TokenID},
+		Scopes: []string{scopeTopic + t.Name, scopeParent + c.Credential()},
 	})
 	if err != nil {
 		return api.Ticket{}, err
@@ -40,7 +40,7 @@ func (l *Lanes) IssueTicket(tx *store.Tx, c identity.Caller, topic string) (api.
 }
 
 // admit uses up the ticket of a handshake and returns who it was made for, with
-// the id of the token behind it.
+// the name of the credential behind it.
 func (l *Lanes) admit(r *http.Request, t Topic) (caller identity.Caller, parent string, err error) {
 	ticket := ticketOf(r)
 	if ticket == "" {

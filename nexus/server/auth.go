@@ -12,21 +12,33 @@ import (
 	"remit/proof/reason"
 )
 
-// authenticate finds out who asks. Guessing is slowed down by address.
+// authenticate finds out who asks. A token that was sent on purpose counts; the
+// cookie that a browser adds to every request does not count beside it.
 func (s *Server) authenticate(r *request) error {
-	address := remoteAddress(r.Request)
-	if wait, empty := s.failures.spent(address); empty {
+	values, cookies := r.Header.Values("Authorization"), sessionCookies(r.Request)
+	if len(values) == 0 && len(cookies) > 0 {
+		// Counted apart: a browser that goes on sending a cookie of yesterday
+		// must not lock out the daemons of its machine.
+		return s.guarded("session "+remoteAddress(r.Request), true, func() error { return s.verifySession(r, cookies) })
+	}
+	return s.guarded(remoteAddress(r.Request), r.Header.Get("Authorization") != "", func() error { return s.verify(r, values) })
+}
+
+// guarded asks for a credential and slows down guessing: refusals of those who
+// have tried one are counted under a name.
+func (s *Server) guarded(name string, tried bool, ask func() error) error {
+	if wait, empty := s.failures.spent(name); empty {
 		return tooOften("refused credentials from this address", wait)
 	}
-	err := s.verify(r)
-	if code := reason.CodeOf(err); code == reason.Unauthenticated && r.Header.Get("Authorization") != "" {
-		s.failures.allow(address)
+	err := ask()
+	if tried && reason.CodeOf(err) == reason.Unauthenticated {
+		s.failures.allow(name)
 	}
 	return err
 }
 
-func (s *Server) verify(r *request) error {
-	values := r.Header.Values("Authorization")
+// verify finds out who asks with a bearer token.
+func (s *Server) verify(r *request, values []string) error {
 	if len(values) != 1 {
 		return reason.Errorf(reason.Unauthenticated, "the request has no credential, or several")
 	}

@@ -48,6 +48,8 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 		h.Set(api.HeaderRequestID, r.id)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
+		// Browsers add cookies to what other pages embed as well.
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		s.metrics.inFlight.Add(1)
 		defer func() {
 			s.metrics.inFlight.Add(-1)
