@@ -56,7 +56,7 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 	add("prove", a.verifyCommand(), a.auditCommand(), a.reproduceCommand())
 	add("deliver", a.acceptCommand(), a.rejectCommand(), a.exportCommand())
 	add("machine", a.doctorCommand(), a.ladderCommand())
-	add("team", a.serveCommand(), a.providerCommand(), a.treasuryCommand())
+	add("team", a.serveCommand(), a.providerCommand(), a.treasuryCommand(), a.bridgeCommand())
 	root.AddCommand(manCommand(root))
 	return root
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/nexus/blob"
+	"remit/nexus/bridge"
 	"remit/nexus/identity"
 	"remit/nexus/lanes"
 	"remit/nexus/server"
@@ -32,7 +33,8 @@ type serveFlags struct {
 	tlsCert, tlsKey, caFile string
 	plaintext, verbose      bool
 	debug                   string
-	origins                 []string
+	origins, relays         []string
+	bridgeKey               string
 	rate                    float64
 }
 
@@ -51,11 +53,18 @@ postgres://… any number of replicas may run behind a load balancer; the data
 directory then holds artifacts and has to be shared. An address that others can
 reach needs TLS, or --plaintext when a proxy in front has it.
 
+With --relay the nexus mirrors provider ads and pointers to the receipts of
+settled jobs to Nostr relays, and nothing else (see remit help bridge). It signs
+with one key, bridge.key in the data directory or --bridge-key, which is made at
+first use; replicas of one store need the same key. A relay that is down holds up
+nothing: what it has not taken waits.
+
 SIGTERM drains: the replica becomes unready, sends its lanes away with their
 cursors, ends the requests that are running, and exits.`,
 		Example: `  remit serve
   remit serve --listen 0.0.0.0:7443 --tls-cert nexus.crt --tls-key nexus.key
-  remit serve --store postgres://remit@db/remit --data /srv/remit`,
+  remit serve --store postgres://remit@db/remit --data /srv/remit
+  remit serve --relay wss://relay.example.org --relay ws://10.0.0.5:7777`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
 	flags := cmd.Flags()
@@ -68,6 +77,8 @@ cursors, ends the requests that are running, and exits.`,
 	flags.BoolVar(&f.plaintext, "plaintext", false, "serve other machines without TLS, because a proxy in front has it")
 	flags.StringVar(&f.debug, "debug", "", "serve profiles on this loopback address, such as 127.0.0.1:6060")
 	flags.StringArrayVar(&f.origins, "origin", nil, "host[:port] of web pages that may open lanes, besides this server's own")
+	flags.StringArrayVar(&f.relays, "relay", nil, "ws:// or wss:// URL of a Nostr relay to mirror to (repeatable)")
+	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
 	flags.Float64Var(&f.rate, "rate", server.DefaultRate.PerSecond, "requests a second that one principal may make")
 	flags.BoolVar(&f.verbose, "verbose", false, "log every request")
 	return cmd
@@ -93,9 +104,13 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	mirror, err := f.mirror(ctx, st, log)
+	if err != nil {
+		return err
+	}
 	s := server.New(server.Options{
 		Store: st, Blobs: blobs, Log: log, Version: version,
-		Rate: server.Rate{PerSecond: f.rate, Burst: int(2*f.rate) + 1}, Lanes: lanes.Options{Origins: f.origins},
+		Rate: server.Rate{PerSecond: f.rate, Burst: int(2*f.rate) + 1}, Lanes: lanes.Options{Origins: f.origins}, Mirror: mirror,
 	})
 	defer s.Close()
 	token, err := firstToken(ctx, st)
@@ -168,6 +183,31 @@ func (f serveFlags) open(ctx context.Context) (*store.Store, *blob.Dir, error) {
 		return nil, nil, errors.Join(err, st.Close())
 	}
 	return st, blobs, nil
+}
+
+// mirror opens what publishes to relays; nil when there are none.
+func (f serveFlags) mirror(ctx context.Context, st *store.Store, log *slog.Logger) (*bridge.Publisher, error) {
+	if len(f.relays) == 0 {
+		if f.bridgeKey != "" {
+			return nil, usagef("--bridge-key needs --relay")
+		}
+		return nil, nil
+	}
+	for _, relay := range f.relays {
+		if err := bridge.CheckURL(relay); err != nil {
+			return nil, fmt.Errorf("--relay: %w", err)
+		}
+	}
+	path := f.bridgeKey
+	if path == "" {
+		path = filepath.Join(f.data, bridge.KeyFile)
+	}
+	key, err := bridge.OpenKey(ctx, st, path)
+	if err != nil {
+		return nil, err
+	}
+	log.Info("mirroring", "pubkey", key.PubKey(), "relays", len(f.relays))
+	return bridge.NewPublisher(st, key, f.relays, log)
 }
 
 // firstToken makes the administrator's token of a store that never had one. Of

@@ -2,6 +2,7 @@ package bridge
 
 import (
 	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -30,12 +31,24 @@ const (
 )
 
 // maxContent bounds the content of an event in bytes, maxTags the number of
-// its tags, maxTag a tag's value in bytes.
+// its tags, maxTag a tag's value in bytes, and maxEvent all of it as text: what
+// is larger would end the connection to a relay.
 const (
 	maxContent = 4 << 10
 	maxTags    = 64
 	maxTag     = 1 << 10
+	maxEvent   = maxMessage - 256 // the message has a little more
 )
+
+// values are the tags whose values have a form: they are no place for prose.
+var values = map[string]*regexp.Regexp{
+	"oa_settlement":      regexp.MustCompile(`^(released|withheld)$`),
+	"oa_job_hash":        regexp.MustCompile(`^[0-9a-f]{64}$`),
+	"oa_receipt_sha256":  regexp.MustCompile(`^[0-9a-f]{64}$`),
+	"oa_availability":    regexp.MustCompile(`^(un)?available$`),
+	"oa_heartbeat_state": regexp.MustCompile(`^[a-z]{1,32}$`),
+	"oa_worker_status":   regexp.MustCompile(`^[a-z]{1,32}$`),
+}
 
 // class is one kind of event that may leave this house.
 type class struct {
@@ -87,6 +100,9 @@ func Allowed(e *Event) error {
 	if e.CreatedAt <= 0 {
 		return refuse("created_at is %d", e.CreatedAt)
 	}
+	if size := e.size(); size > maxEvent {
+		return refuse("%d bytes in all are more than %d", size, maxEvent)
+	}
 	if err := c.tags(e); err != nil {
 		return err
 	}
@@ -105,6 +121,9 @@ func (c *class) tags(e *Event) error {
 		}
 		if len(t) > 2 && name != "price" {
 			return refuse("the tag %q has %d values", clip(name), len(t)-1)
+		}
+		if form := values[name]; form != nil && !form.MatchString(value) {
+			return refuse("the tag %q is %q", name, clip(value))
 		}
 		if _, twice := seen[name]; twice && !slices.Contains(c.repeated, name) {
 			return refuse("the tag %q occurs twice", clip(name))
@@ -125,6 +144,15 @@ func (c *class) tags(e *Event) error {
 		return refuse("the handler %q", clip(seen["handler"]))
 	}
 	return nil
+}
+
+// size is how long an event is as it is sent.
+func (e *Event) size() int {
+	text, err := json.Marshal(e)
+	if err != nil { // texts and numbers
+		panic(err)
+	}
+	return len(text)
 }
 
 // body reads the content, which is one flat object of texts.

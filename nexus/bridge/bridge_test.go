@@ -28,17 +28,26 @@ func testKey(t testing.TB) Key {
 
 func testPointer(t testing.TB, run string) Event {
 	t.Helper()
-	e, err := ReceiptPointer(testKey(t), Pointer{ProviderID: "prv_1", RunID: run, JobHash: strings.Repeat("a", 64),
-		ReceiptSHA256: "sha256:" + fmt.Sprintf("%064x", len(run)), Settlement: "released", RecordedAt: noon})
+	e, err := signed(testKey(t), Pointer{ProviderID: "prv_1", RunID: run, JobHash: strings.Repeat("a", 64),
+		ReceiptSHA256: "sha256:" + fmt.Sprintf("%064x", len(run)), Settlement: "released"}, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return e
 }
 
+// signed makes the event of a fact.
+func signed(k Key, fact interface{ event(int64) (Event, error) }, at time.Time) (Event, error) {
+	e, err := fact.event(at.Unix())
+	if err != nil {
+		return Event{}, err
+	}
+	return k.sign(e)
+}
+
 func testAd(t testing.TB, p Provider) Event {
 	t.Helper()
-	e, err := ProviderAd(testKey(t), p)
+	e, err := signed(testKey(t), p, noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +57,7 @@ func testAd(t testing.TB, p Provider) Event {
 func aProvider() Provider {
 	return Provider{ID: "prv_1", Name: "Büro \"<1>\"", Description: "a\tb", Capabilities: []string{"oa.sandbox_run.v1", "remit.engine_run.v1"}, PriceMsats: 1000,
 		PricingStage: "fixed", Available: true, Status: "running", Heartbeat: "fresh", Caps: json.RawMessage(`{"cpu_milli": 2000,"memory_mb":512}`),
-		Bands: []Band{{"oa.sandbox_run.v1", 1000, 1500, 0}}, UpdatedAt: noon}
+		Bands: []Band{{"oa.sandbox_run.v1", 1000, 1500, 0}}}
 }
 
 // TestSecondOpinion has ids and signatures checked by code that shares nothing
@@ -143,6 +152,8 @@ func TestNothingElseLeaves(t *testing.T) {
 		"null as content":             func(e *Event) { e.Content = "null" },
 		"a large content":             func(e *Event) { e.Content = `{"run_id":"` + strings.Repeat("x", maxContent) + `"}` },
 		"a content about another run": func(e *Event) { e.Content = strings.Replace(e.Content, "run_1", "run_2", 1) },
+		"a settlement with a story":   func(e *Event) { e.Tags[5] = []string{"oa_settlement", "released, 50% done"} },
+		"prose for a hash":            func(e *Event) { e.Tags[4] = []string{"oa_job_hash", "please run this"} },
 		"a content without a run":     func(e *Event) { e.Content = strings.Replace(e.Content, "run_id", "receipt_url", 1) },
 		"the time zero":               func(e *Event) { e.CreatedAt = 0 },
 		"more tags than anybody uses": func(e *Event) { e.Tags = append(e.Tags, make([][]string, maxTags)...) },
@@ -170,21 +181,28 @@ func TestBadInput(t *testing.T) {
 	k := testKey(t)
 	p := aProvider()
 	p.Name = " "
-	if _, err := ProviderAd(k, p); reason.CodeOf(err) != reason.BridgeRefused {
+	if _, err := signed(k, p, noon); reason.CodeOf(err) != reason.BridgeRefused {
 		t.Errorf("no name: %v", err)
 	}
 	p = aProvider()
 	p.Capabilities = nil
-	if _, err := ProviderAd(k, p); reason.CodeOf(err) != reason.BridgeRefused {
+	if _, err := signed(k, p, noon); reason.CodeOf(err) != reason.BridgeRefused {
 		t.Errorf("no capability: %v", err)
 	}
 	p = aProvider()
+	for n := range 40 { // each tag is allowed, and no relay would read the message
+		p.Capabilities = append(p.Capabilities, fmt.Sprint(n)+strings.Repeat("x", maxTag-10))
+	}
+	if _, err := signed(k, p, noon); reason.CodeOf(err) != reason.BridgeRefused || !strings.Contains(err.Error(), "in all") {
+		t.Errorf("a large ad: %v", err)
+	}
+	p = aProvider()
 	p.Caps = json.RawMessage("{")
-	if _, err := ProviderAd(k, p); err == nil {
+	if _, err := signed(k, p, noon); err == nil {
 		t.Error("broken caps were published")
 	}
 	for _, sum := range []string{"", "sha256:", "zz", "sha256:" + strings.Repeat("a", 63)} {
-		if _, err := ReceiptPointer(k, Pointer{ProviderID: "p", RunID: "r", JobHash: "j", ReceiptSHA256: sum, Settlement: "released", RecordedAt: noon}); err == nil {
+		if _, err := signed(k, Pointer{ProviderID: "p", RunID: "r", JobHash: "j", ReceiptSHA256: sum, Settlement: "released"}, noon); err == nil {
 			t.Errorf("receipt digest %q was taken", sum)
 		}
 	}
@@ -219,32 +237,65 @@ func relay(t *testing.T) (*Relay, string) {
 	return r, "ws" + strings.TrimPrefix(s.URL, "http")
 }
 
-func TestPublishAndFetch(t *testing.T) {
+// fetch returns the good events that a relay has.
+func fetch(t *testing.T, url string, f Filter) (list []Event) {
+	t.Helper()
+	err := Fetch(t.Context(), url, f, func(raw json.RawMessage) {
+		var v Verdict
+		e, ok := v.look(raw, "")
+		if !ok {
+			t.Errorf("the relay sent %s: %v", raw, v.Findings)
+		}
+		list = append(list, e)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// push sends events that the relay must take.
+func push(t *testing.T, url string, events ...Event) {
+	t.Helper()
+	sent, err := Send(t.Context(), url, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sent {
+		if s.Outcome != Taken {
+			t.Fatalf("not taken: %+v", s)
+		}
+	}
+}
+
+func TestSendAndFetch(t *testing.T) {
 	t.Parallel()
 	r, url := relay(t)
 	ad, pointer := testAd(t, aProvider()), testPointer(t, "run_1")
 	for range 2 { // publishing again changes nothing
-		if err := Publish(t.Context(), url, ad, pointer); err != nil {
-			t.Fatal(err)
-		}
+		push(t, url, ad, pointer)
 	}
-	got, refused, err := Fetch(t.Context(), url, Filter{Authors: []string{ad.PubKey}})
-	if err != nil || refused != 0 || len(got) != 2 {
-		t.Fatalf("%d events, %d refused, %v", len(got), refused, err)
+	if got := fetch(t, url, Filter{Authors: []string{ad.PubKey}}); len(got) != 2 {
+		t.Fatalf("%d events", len(got))
 	}
-	got, _, err = Fetch(t.Context(), url, Filter{Kinds: []int{KindReceiptPointer}, Limit: 1})
-	if err != nil || len(got) != 1 || !reflect.DeepEqual(got[0], pointer) {
-		t.Fatalf("%+v %v", got, err)
+	if got := fetch(t, url, Filter{Kinds: []int{KindReceiptPointer}, Limit: 1}); len(got) != 1 || !reflect.DeepEqual(got[0], pointer) {
+		t.Fatalf("%+v", got)
 	}
 	later := aProvider()
-	later.UpdatedAt, later.Available = noon.Add(time.Minute), false
-	newer := testAd(t, later)
-	if err := Publish(t.Context(), url, newer, ad); err != nil { // the old one arrives late
+	later.Available = false
+	newer, err := signed(testKey(t), later, noon.Add(time.Minute))
+	if err != nil {
 		t.Fatal(err)
 	}
-	got, _, err = Fetch(t.Context(), url, Filter{D: []string{ad.Tag("d")}})
-	if err != nil || len(got) != 1 || got[0].ID != newer.ID {
-		t.Fatalf("%+v %v", got, err)
+	push(t, url, newer, ad) // the old one arrives late
+	if got := fetch(t, url, Filter{D: []string{ad.Tag("d")}}); len(got) != 1 || got[0].ID != newer.ID {
+		t.Fatalf("%+v", got)
+	}
+	if got := fetch(t, url, Filter{Limit: 1}); len(got) != 1 || got[0].ID != newer.ID {
+		t.Fatalf("the newest is %+v", got)
+	}
+	if got := fetch(t, url, Filter{Until: noon.Unix()}); len(got) != 1 || got[0].ID != pointer.ID {
+		t.Fatalf("until noon: %+v", got)
 	}
 	if r.Refused() != 0 {
 		t.Errorf("%d refused", r.Refused())
@@ -280,15 +331,31 @@ func TestRelayTakesNothingElse(t *testing.T) {
 	}
 }
 
-func TestPublishRefusesBeforeItConnects(t *testing.T) {
+func TestSendRefusesBeforeItConnects(t *testing.T) {
 	t.Parallel()
-	e := testPointer(t, "run_1")
-	e.Kind = 1
-	if err := Publish(t.Context(), "ws://127.0.0.1:1", e); reason.CodeOf(err) != reason.BridgeRefused {
-		t.Errorf("%v", err)
+	const nobody = "ws://127.0.0.1:1"
+	note, broken := testPointer(t, "run_1"), testPointer(t, "run_22")
+	note.Kind, broken.Content = 1, "{}"
+	sent, err := Send(t.Context(), nobody, []Event{note, broken})
+	if err != nil || sent[0].Outcome != Refused || sent[1].Outcome != Refused || reason.CodeOf(sent[0].Err) != reason.BridgeRefused {
+		t.Errorf("%+v %v", sent, err)
 	}
-	if err := Publish(t.Context(), "ws://127.0.0.1:1", testPointer(t, "run_1")); reason.CodeOf(err) != reason.RelayUnavailable {
-		t.Errorf("%v", err)
+	sent, err = Send(t.Context(), nobody, []Event{note, testPointer(t, "run_1")})
+	if reason.CodeOf(err) != reason.RelayUnavailable || sent[0].Outcome != Refused || sent[1].Outcome != Untried {
+		t.Errorf("%+v %v", sent, err)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	t.Parallel()
+	for text, good := range map[string]bool{
+		"ws://127.0.0.1:7777": true, "wss://relay.example.org/nostr": true, "": false, "relay.example.org": false, "http://x": false,
+		"ws://": false, "ws://user:secret@x": false, "ws://x/#y": false, "ws://x/ y": false, "ws://" + strings.Repeat("x", maxURL): false,
+	} {
+		err := CheckURL(text)
+		if (err == nil) != good || err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }
 
@@ -298,8 +365,8 @@ func TestAnyProviderMakesAValidEvent(t *testing.T) {
 	k := testKey(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		p := Provider{ID: rapid.String().Draw(rt, "id"), Name: rapid.String().Draw(rt, "name"), Description: rapid.String().Draw(rt, "description"),
-			Capabilities: rapid.SliceOf(rapid.String()).Draw(rt, "capabilities"), UpdatedAt: time.Unix(rapid.Int64Range(-5, 1<<33).Draw(rt, "at"), 0)}
-		e, err := ProviderAd(k, p)
+			Capabilities: rapid.SliceOf(rapid.String()).Draw(rt, "capabilities")}
+		e, err := signed(k, p, time.Unix(rapid.Int64Range(-5, 1<<33).Draw(rt, "at"), 0))
 		if err != nil {
 			if code := reason.CodeOf(err); code != reason.BridgeRefused && code != reason.BridgeInvalid {
 				rt.Fatalf("%v", err)

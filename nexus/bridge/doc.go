@@ -7,13 +7,29 @@
 // prefix of the d tag, names of tags and keys of the content. What is not on it
 // is refused before it is signed, and again before it is sent.
 //
+// # From the fact to the relay
+//
+// [Advertise] and [Point] write a row of the outbox in the transaction of the
+// fact, so that there is a row exactly if the fact was committed, and do nothing
+// else. Later a [Publisher] signs the row and hands it to each relay, as often
+// as it takes. A relay that is down costs no command anything: what it has not
+// taken waits, and the relay is asked again after a second, two, four, up to
+// five minutes. Replicas share the work: a row is locked while it is signed, and
+// a relay is leased by whoever talks to it.
+//
 // Events follow NIP-01: the id is the SHA-256 of the compact array
 // [0,pubkey,created_at,kind,tags,content], the signature is BIP-340 without
-// auxiliary randomness. created_at comes from the record that the event is
-// about, so the same fact gives the same event, byte for byte, and publishing
-// it again changes nothing.
+// auxiliary randomness. created_at stands in the row, so the same fact gives the
+// same event, byte for byte, and publishing it again changes nothing.
 //
-// Relays are untrusted: an event that comes back is checked for its id, its
-// signature and its class before anybody looks at it. A relay that is down
-// blocks no run: what could not be sent stays in the outbox.
+// # The key
+//
+// A nexus has one key ([OpenKey]). Its secret half is a file, its public half is
+// in the store, and a publisher with another key does not start.
+//
+// # Relays are untrusted
+//
+// [Verify] checks the id, the signature, the author and the class of everything
+// that a relay has, and holds the pointers against the receipts of the nexus.
+// What a relay says reaches logs and tables only as short printable text.
 package bridge

@@ -141,11 +141,11 @@ type Key struct{ secret *btcec.PrivateKey }
 func ParseKey(s string) (Key, error) {
 	b, err := hex.DecodeString(s)
 	if err != nil || len(b) != 32 {
-		return Key{}, reason.Errorf(reason.BridgeInvalid, "the signing key is not 64 hexadecimal digits")
+		return Key{}, reason.Errorf(reason.RequestInvalid, "the signing key is not 64 hexadecimal digits")
 	}
 	var scalar btcec.ModNScalar
 	if overflow := scalar.SetByteSlice(b); overflow || scalar.IsZero() {
-		return Key{}, reason.Errorf(reason.BridgeInvalid, "the signing key is outside the curve's order")
+		return Key{}, reason.Errorf(reason.RequestInvalid, "the signing key is outside the curve's order")
 	}
 	return Key{btcec.PrivKeyFromScalar(&scalar)}, nil
 }
@@ -170,7 +170,7 @@ func (k Key) GoString() string { return k.String() }
 
 // sign completes an event, which must be of a class that may leave.
 func (k Key) sign(e Event) (Event, error) {
-	e.PubKey = k.PubKey()
+	e.PubKey, e.ID, e.Sig = k.PubKey(), "", ""
 	if err := Allowed(&e); err != nil {
 		return Event{}, err
 	}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"remit/proof/canon"
 )
@@ -33,11 +32,10 @@ type Provider struct {
 	Heartbeat             string // fresh, stale, missing
 	Caps                  json.RawMessage
 	Bands                 []Band
-	UpdatedAt             time.Time // of the record: it makes the event's id stable
 }
 
-// ProviderAd makes the ad of a provider.
-func ProviderAd(k Key, p Provider) (Event, error) {
+// event makes the ad of a provider, unsigned.
+func (p Provider) event(createdAt int64) (Event, error) {
 	content, err := body(map[string]string{"name": p.Name, "description": p.Description, "website": p.Website, "icon": p.Icon})
 	if err != nil {
 		return Event{}, err
@@ -72,20 +70,19 @@ func ProviderAd(k Key, p Provider) (Event, error) {
 		}
 		tags = append(tags, []string{"oa_pricing_band", string(text)})
 	}
-	return k.sign(Event{CreatedAt: p.UpdatedAt.Unix(), Kind: KindProviderAd, Tags: tags, Content: content})
+	return Event{CreatedAt: createdAt, Kind: KindProviderAd, Tags: tags, Content: content}, nil
 }
 
-// Pointer says where a receipt is and what it settled.
+// Pointer says that a receipt exists and what was settled by it.
 type Pointer struct {
 	ProviderID, RunID, JobHash string
-	ReceiptSHA256              string // canonical_json_sha256 of RECEIPT.json; its prefix sha256: is dropped
+	ReceiptSHA256              string // of a receipt in the run's log; its prefix sha256: is dropped
 	Settlement                 string // released or withheld
 	ReceiptURL                 string // "" if it is published nowhere
-	RecordedAt                 time.Time
 }
 
-// ReceiptPointer makes the event of a receipt.
-func ReceiptPointer(k Key, p Pointer) (Event, error) {
+// event makes the pointer to a receipt, unsigned.
+func (p Pointer) event(createdAt int64) (Event, error) {
 	sum := strings.TrimPrefix(p.ReceiptSHA256, "sha256:")
 	if b, err := hex.DecodeString(sum); err != nil || len(b) != 32 {
 		return Event{}, refuse("a receipt digest that is not 64 hexadecimal digits")
@@ -95,10 +92,10 @@ func ReceiptPointer(k Key, p Pointer) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	return k.sign(Event{CreatedAt: p.RecordedAt.Unix(), Kind: KindReceiptPointer, Content: content, Tags: [][]string{
+	return Event{CreatedAt: createdAt, Kind: KindReceiptPointer, Content: content, Tags: [][]string{
 		{"d", prefixReceiptPointer + sum}, {"oa_schema", SchemaReceiptPointer}, {"oa_provider_id", p.ProviderID},
 		{"oa_run_id", p.RunID}, {"oa_job_hash", p.JobHash}, {"oa_settlement", p.Settlement}, {"oa_receipt_sha256", sum},
-	}})
+	}}, nil
 }
 
 // body is the canonical content without the keys that have no value.

@@ -1,24 +1,23 @@
 package bridge
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"slices"
 	"sync"
-	"time"
+	"sync/atomic"
 
 	"github.com/coder/websocket"
-
-	"remit/proof/reason"
 )
 
-// maxMessage bounds one message of a relay connection, in bytes.
-const maxMessage = 32 << 10
-
-// maxStored bounds what a built-in relay keeps; the oldest events go first.
-const maxStored = 10_000
+// Limits of a built-in relay.
+const (
+	maxMessage     = 32 << 10 // bytes of one message
+	maxStored      = 10_000   // events; the oldest go first
+	maxConnections = 256      // at a time
+)
 
 // Filter is the part of NIP-01's filters that this house asks with.
 type Filter struct {
@@ -26,12 +25,14 @@ type Filter struct {
 	Authors []string `json:"authors,omitempty"`
 	Kinds   []int    `json:"kinds,omitempty"`
 	D       []string `json:"#d,omitempty"`
-	Limit   int      `json:"limit,omitempty"`
+	Until   int64    `json:"until,omitempty"` // created_at at most; 0: no limit
+	Limit   int      `json:"limit,omitempty"` // the newest; 0: no limit
 }
 
 func (f *Filter) match(e *Event) bool {
 	has := func(list []string, v string) bool { return len(list) == 0 || slices.Contains(list, v) }
-	return has(f.IDs, e.ID) && has(f.Authors, e.PubKey) && has(f.D, e.Tag("d")) && (len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind))
+	return has(f.IDs, e.ID) && has(f.Authors, e.PubKey) && has(f.D, e.Tag("d")) &&
+		(len(f.Kinds) == 0 || slices.Contains(f.Kinds, e.Kind)) && (f.Until <= 0 || e.CreatedAt <= f.Until)
 }
 
 // Relay is a built-in relay for tests and a local network: it keeps, in memory,
@@ -41,6 +42,7 @@ type Relay struct {
 	mu      sync.Mutex
 	events  []Event
 	refused int64
+	open    atomic.Int64 // connections
 }
 
 // Refused counts the events that the relay did not take.
@@ -52,6 +54,11 @@ func (r *Relay) Refused() int64 {
 
 // ServeHTTP speaks the relay side of NIP-01 over WebSocket: EVENT, REQ, CLOSE.
 func (r *Relay) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	defer r.open.Add(-1)
+	if r.open.Add(1) > maxConnections {
+		http.Error(w, "too many connections", http.StatusServiceUnavailable)
+		return
+	}
 	// Any origin may read and write: a relay is public by nature, and what it
 	// takes is signed by its author.
 	c, err := websocket.Accept(w, req, &websocket.AcceptOptions{InsecureSkipVerify: true})
@@ -109,11 +116,9 @@ func (r *Relay) query(id string, raw []json.RawMessage) [][]any {
 			return [][]any{{"CLOSED", id, "invalid: filter"}}
 		}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	var out [][]any
 	sent := make([]int, len(filters))
-	for _, e := range slices.Backward(r.events) {
+	for _, e := range r.newest() {
 		for i := range filters {
 			if f := &filters[i]; f.match(&e) && (f.Limit <= 0 || sent[i] < f.Limit) {
 				sent[i]++
@@ -123,6 +128,18 @@ func (r *Relay) query(id string, raw []json.RawMessage) [][]any {
 		}
 	}
 	return append(out, []any{"EOSE", id})
+}
+
+// newest lists what the relay has in the order of NIP-01: by created_at, the
+// newest first, then by id.
+func (r *Relay) newest() []Event {
+	r.mu.Lock()
+	list := slices.Clone(r.events)
+	r.mu.Unlock()
+	slices.SortFunc(list, func(a, b Event) int {
+		return cmp.Or(cmp.Compare(b.CreatedAt, a.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return list
 }
 
 // put keeps an event; the same one again is no error.
@@ -158,125 +175,4 @@ func send(ctx context.Context, c *websocket.Conn, message any) error {
 		return err
 	}
 	return c.Write(ctx, websocket.MessageText, b)
-}
-
-// relayTime bounds one exchange with a relay.
-const relayTime = 10 * time.Second
-
-func dial(ctx context.Context, url string) (*websocket.Conn, error) {
-	c, _, err := websocket.Dial(ctx, url, nil) //nolint:bodyclose // Dial has closed it
-	if err != nil {
-		return nil, reason.Errorf(reason.RelayUnavailable, "connecting to the relay: %w", err)
-	}
-	c.SetReadLimit(maxMessage)
-	return c, nil
-}
-
-// Publish sends events to a relay and waits until it has taken each. The error
-// joins what became of those that it did not take.
-func Publish(ctx context.Context, url string, events ...Event) error {
-	for i := range events {
-		if err := errors.Join(Allowed(&events[i]), events[i].Verify()); err != nil {
-			return err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, relayTime)
-	defer cancel()
-	c, err := dial(ctx, url)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = c.Close(websocket.StatusNormalClosure, "") }()
-	var failed []error
-	for i := range events {
-		if err := publish(ctx, c, &events[i]); err != nil {
-			failed = append(failed, err)
-			if ctx.Err() != nil {
-				break
-			}
-		}
-	}
-	return errors.Join(failed...)
-}
-
-func publish(ctx context.Context, c *websocket.Conn, e *Event) error {
-	if err := send(ctx, c, []any{"EVENT", e}); err != nil {
-		return reason.Errorf(reason.RelayUnavailable, "sending event %.16s…: %w", e.ID, err)
-	}
-	for {
-		parts, err := receive(ctx, c)
-		if err != nil {
-			return reason.Errorf(reason.RelayUnavailable, "waiting for the relay to take event %.16s…: %w", e.ID, err)
-		}
-		var verb, id, text string
-		var ok bool
-		if len(parts) < 4 || unmarshal(parts, &verb, &id, &ok, &text) != nil || verb != "OK" || id != e.ID {
-			continue // a relay may say other things in between
-		}
-		if !ok {
-			return reason.Errorf(reason.RelayUnavailable, "the relay refused event %.16s…: %s", e.ID, clip(text))
-		}
-		return nil
-	}
-}
-
-// Fetch asks a relay for stored events. What does not belong to the two classes,
-// or does not verify, is counted and left out: relays are not trusted.
-func Fetch(ctx context.Context, url string, f Filter) (events []Event, refused int, err error) {
-	ctx, cancel := context.WithTimeout(ctx, relayTime)
-	defer cancel()
-	c, err := dial(ctx, url)
-	if err != nil {
-		return nil, 0, err
-	}
-	defer func() { _ = c.Close(websocket.StatusNormalClosure, "") }()
-	const subscription = "remit"
-	if err := send(ctx, c, []any{"REQ", subscription, f}); err != nil {
-		return nil, 0, reason.Errorf(reason.RelayUnavailable, "asking the relay: %w", err)
-	}
-	for len(events)+refused < maxStored {
-		parts, err := receive(ctx, c)
-		if err != nil {
-			return nil, refused, reason.Errorf(reason.RelayUnavailable, "reading from the relay: %w", err)
-		}
-		var verb, id string
-		if len(parts) < 2 || unmarshal(parts, &verb, &id) != nil || id != subscription {
-			continue
-		}
-		switch {
-		case verb == "EOSE":
-			return events, refused, nil
-		case verb == "CLOSED":
-			return events, refused, reason.Errorf(reason.RelayUnavailable, "the relay closed the query")
-		case verb == "EVENT" && len(parts) > 2:
-			var e Event
-			if json.Unmarshal(parts[2], &e) != nil || Allowed(&e) != nil || e.Verify() != nil || !f.match(&e) {
-				refused++
-				continue
-			}
-			events = append(events, e)
-		}
-	}
-	return events, refused, reason.Errorf(reason.RelayUnavailable, "the relay sent more than %d events", maxStored)
-}
-
-func receive(ctx context.Context, c *websocket.Conn) ([]json.RawMessage, error) {
-	_, msg, err := c.Read(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var parts []json.RawMessage
-	if json.Unmarshal(msg, &parts) != nil {
-		parts = nil // noise: the caller goes on
-	}
-	return parts, nil
-}
-
-func unmarshal(parts []json.RawMessage, into ...any) error {
-	for i, v := range into {
-		if err := json.Unmarshal(parts[i], v); err != nil {
-			return err
-		}
-	}
-	return nil
 }

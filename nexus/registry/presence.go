@@ -81,8 +81,12 @@ func Fleet(tx *store.Tx, owner string) (Snapshot, int64, error) {
 	return s, head, err
 }
 
-// announce appends the state of a provider to its owner's lane.
+// announce appends the state of a provider to its owner's lane, and its ad to
+// the outbox of the mirror.
 func announce(tx *store.Tx, p Provider) error {
+	if err := advertise(tx, p); err != nil {
+		return err
+	}
 	stream := authority.FleetStream(p.Owner)
 	e, err := authority.Event(tx, stream, authority.Principal{ID: authority.ProviderPrincipal(p.ID)},
 		"worker."+p.Status, "", Present(p, tx.Now()))

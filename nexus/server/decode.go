@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"remit/nexus/api"
 	"remit/proof/reason"
 )
 
@@ -45,6 +46,39 @@ func decode(contentType string, body []byte, v any) error {
 		return invalid("", "the body is not valid JSON: %v", err)
 	}
 	return checkWords(reflect.ValueOf(v).Elem(), "")
+}
+
+// Bounds of texts, in characters: an id, and what people say about what they do.
+const (
+	maxID     = 128
+	maxReason = 1000
+)
+
+// reasonOf reads the body of a request that may say why.
+func reasonOf(r *request) (string, error) {
+	var body api.ReasonRequest
+	if err := r.optional(&body); err != nil {
+		return "", err
+	}
+	return api.Value(body.Reason), short("reason", body.Reason, maxReason)
+}
+
+// short refuses a text with more characters than the contract allows, also
+// where the state leaves nothing to do with it.
+func short(field string, text *string, most int) error {
+	if n := utf8.RuneCountInString(api.Value(text)); n > most {
+		return invalid(field, "has %d characters, may have %d", n, most)
+	}
+	return nil
+}
+
+// within refuses a number that was given and is not what the contract allows:
+// 0 is not the same as none.
+func within(field string, n *int64, low, high int64) error {
+	if n != nil && (*n < low || *n > high) {
+		return invalid(field, "%d is not %d to %d", *n, low, high)
+	}
+	return nil
 }
 
 func invalid(field, format string, args ...any) error {

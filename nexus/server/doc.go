@@ -16,8 +16,17 @@
 // and 5xx never are. Because the key is looked up before any state is asked, a
 // repeat gets its answer also after the state has moved on.
 //
-// An answer that holds a new credential is stored sealed to the token that asked
-// (remit/nexus/identity).
+// An answer that holds a new credential is stored sealed to the credential that
+// asked (remit/nexus/identity).
+//
+// # Browsers
+//
+// The credential is a bearer token or, from a browser, the cookie of a session;
+// with both the token counts. A cookie alone is enough to read. Every other
+// request needs the session's CSRF token and an Origin of ours too (403). There
+// is no CORS: no page of another origin reads an answer. An --origin is for
+// pages that a proxy serves under another name than it asks us by. A login is
+// the one mutation whose credential is in its body, see createSession.
 //
 // # Routes
 //

@@ -210,11 +210,11 @@ func ifMatch(r *request) (*int64, error) {
 // disableProvider switches a provider off at once: what it runs is canceled in
 // the same transaction.
 func disableProvider(tx *store.Tx, r *request) (answer, error) {
-	var body api.ReasonRequest
-	if err := r.optional(&body); err != nil {
+	why, err := reasonOf(r)
+	if err != nil {
 		return answer{}, err
 	}
-	d, err := jobs.Disable(tx, r.caller.Principal, r.PathValue("provider_id"), api.Value(body.Reason))
+	d, err := jobs.Disable(tx, r.caller.Principal, r.PathValue("provider_id"), why)
 	if err != nil {
 		return answer{}, err
 	}

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"errors"
+	"math"
 	"net/http"
 	"time"
 
@@ -17,6 +19,9 @@ func dispatchJob(tx *store.Tx, r *request) (answer, error) {
 		return answer{}, err
 	}
 	if err := agree(r, body.Owner); err != nil {
+		return answer{}, err
+	}
+	if err := errors.Join(within("max_price_msats", body.MaxPriceMsats, 1, math.MaxInt64), short("provider_id", body.ProviderID, maxID)); err != nil {
 		return answer{}, err
 	}
 	d, err := jobs.Dispatch(tx, r.caller.Principal, r.PathValue("run_id"), jobs.DispatchRequest{
@@ -66,8 +71,8 @@ func leaseJobs(tx *store.Tx, r *request) (answer, error) {
 		return answer{}, err
 	}
 	most := api.Value(body.Max)
-	if most < 0 || most > jobs.MaxLeases {
-		return answer{}, invalid("max", "%d is not 1 to %d", most, jobs.MaxLeases)
+	if err := within("max", body.Max, 1, jobs.MaxLeases); err != nil {
+		return answer{}, err
 	}
 	ttl, err := seconds(body.TTLSeconds)
 	if err != nil {
@@ -115,13 +120,7 @@ func renewLease(tx *store.Tx, r *request) (answer, error) {
 // seconds reads a duration; the bounds of a lease are for jobs to check.
 func seconds(n *int64) (time.Duration, error) {
 	const most = 24 * 3600
-	if n == nil {
-		return 0, nil
-	}
-	if *n < 1 || *n > most {
-		return 0, invalid("ttl_seconds", "%d is not 1 to %d", *n, most)
-	}
-	return time.Duration(*n) * time.Second, nil
+	return time.Duration(api.Value(n)) * time.Second, within("ttl_seconds", n, 1, most)
 }
 
 func appendLog(tx *store.Tx, r *request) (answer, error) {
@@ -204,7 +203,7 @@ func jobOf(j jobs.Job) api.Job {
 }
 
 func cancelJob(tx *store.Tx, r *request) (answer, error) {
-	if err := r.optional(&api.ReasonRequest{}); err != nil {
+	if _, err := reasonOf(r); err != nil {
 		return answer{}, err
 	}
 	j, err := jobs.Cancel(tx, r.caller.Principal, r.PathValue("job_id"))

@@ -41,6 +41,7 @@ func (s *Server) getPrometheus(w http.ResponseWriter, r *request) error {
 	}
 	var b bytes.Buffer
 	s.metrics.write(&b, s.lanes.Open(), s.readOnly.Load())
+	s.writeMirror(&b)
 	s.write(w, r, reply{status: http.StatusOK, contentType: "text/plain; version=0.0.4; charset=utf-8", body: b.Bytes()})
 	return nil
 }

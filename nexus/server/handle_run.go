@@ -92,11 +92,11 @@ func runOf(tx *store.Tx, run jobs.Run) (api.Run, error) {
 
 // cancelRun asks a run to end; its open jobs are cancelled with it.
 func cancelRun(tx *store.Tx, r *request) (answer, error) {
-	var body api.ReasonRequest
-	if err := r.optional(&body); err != nil {
+	why, err := reasonOf(r)
+	if err != nil {
 		return answer{}, err
 	}
-	run, err := jobs.CancelRun(tx, r.caller.Principal, r.PathValue("run_id"), api.Value(body.Reason))
+	run, err := jobs.CancelRun(tx, r.caller.Principal, r.PathValue("run_id"), why)
 	if err != nil {
 		return answer{}, err
 	}
@@ -106,6 +106,9 @@ func cancelRun(tx *store.Tx, r *request) (answer, error) {
 func finishRun(tx *store.Tx, r *request) (answer, error) {
 	var body api.FinishRequest
 	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	if err := short("reason", body.Reason, maxReason); err != nil {
 		return answer{}, err
 	}
 	expected, err := ifMatch(r)

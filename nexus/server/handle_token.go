@@ -17,7 +17,7 @@ import (
 const (
 	defaultTokenTTL = 90 * 24 * time.Hour
 	registrationTTL = time.Hour
-	maxTokenSeconds = 366 * 24 * 3600
+	maxTokenSeconds = 365 * 24 * 3600
 )
 
 // Everything a person may do with what is theirs.
@@ -73,8 +73,8 @@ func grantOf(c identity.Caller, body api.TokenRequest) (identity.Grant, error) {
 		return g, reason.Errorf(reason.ScopeMissing, "the credential lacks the scope %s", authority.ScopeAdmin)
 	}
 	if seconds := body.ExpiresInSeconds; seconds != nil {
-		if *seconds < 1 || *seconds > maxTokenSeconds {
-			return g, invalid("expires_in_seconds", "%d is not 1 to %d", *seconds, maxTokenSeconds)
+		if err := within("expires_in_seconds", seconds, 1, maxTokenSeconds); err != nil {
+			return g, err
 		}
 		g.TTL = time.Duration(*seconds) * time.Second
 	} else if registration {

@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"net/http"
 	"strings"
 	"time"
@@ -144,11 +145,8 @@ func reconcile(tx *store.Tx, r *request) (answer, error) {
 		return answer{}, err
 	}
 	age, most := api.Value(body.MaxAgeSeconds), api.Value(body.MaxJobs)
-	if age < 0 || age > maxReconcileAge {
-		return answer{}, invalid("max_age_seconds", "%d is not 0 to %d", age, maxReconcileAge)
-	}
-	if most < 0 || most > treasury.MaxSweep {
-		return answer{}, invalid("max_jobs", "%d is not 1 to %d", most, treasury.MaxSweep)
+	if err := errors.Join(within("max_age_seconds", body.MaxAgeSeconds, 0, maxReconcileAge), within("max_jobs", body.MaxJobs, 1, treasury.MaxSweep)); err != nil {
+		return answer{}, err
 	}
 	freed, err := jobs.Reconcile(tx, r.caller.Principal, time.Duration(age)*time.Second, int(most))
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 
 // world is a running authority and who knows it.
 type world struct {
-	t      *testing.T
+	t      testing.TB
 	server *Server
 	store  *store.Store
 	url    string
@@ -44,7 +44,7 @@ func one(t *testing.T, opt Options) *world {
 	return newWorld(t, storetest.Open(t, storetest.SQLite(t), store.Options{}), opt)
 }
 
-func newWorld(t *testing.T, st *store.Store, opt Options) *world {
+func newWorld(t testing.TB, st *store.Store, opt Options) *world {
 	t.Helper()
 	w := &world{t: t, store: st}
 	w.start(opt)
@@ -139,6 +139,9 @@ func (w *world) do(c call) seen {
 	return out
 }
 
+// direct follows no redirection: a hostile client sees the answer itself.
+var direct = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+
 func (w *world) try(c call) (seen, error) {
 	req, err := http.NewRequestWithContext(w.t.Context(), c.method, w.url+c.path, strings.NewReader(c.body))
 	if err != nil {
@@ -156,7 +159,7 @@ func (w *world) try(c call) (seen, error) {
 	if c.contentType != "" {
 		req.Header.Set("Content-Type", c.contentType)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := direct.Do(req)
 	if err != nil {
 		return seen{}, err
 	}
@@ -166,7 +169,7 @@ func (w *world) try(c call) (seen, error) {
 		return seen{}, err
 	}
 	out := seen{status: resp.StatusCode, header: resp.Header, body: string(body), replayed: resp.Header.Get(api.HeaderReplayed) == "true"}
-	if resp.Header.Get("Content-Type") == api.ProblemType {
+	if resp.Header.Get("Content-Type") == api.ProblemType && c.method != http.MethodHead {
 		if err := json.NewDecoder(bytes.NewReader(body)).Decode(&out.problem); err != nil {
 			return seen{}, err
 		}
@@ -175,7 +178,7 @@ func (w *world) try(c call) (seen, error) {
 }
 
 // want checks status and reason code; code "" means success.
-func (s seen) want(t *testing.T, status int, code string) seen {
+func (s seen) want(t testing.TB, status int, code string) seen {
 	t.Helper()
 	if s.status != status || s.problem.Code != code {
 		t.Fatalf("got %d %q, want %d %q: %s", s.status, s.problem.Code, status, code, s.body)
@@ -187,7 +190,7 @@ func (s seen) want(t *testing.T, status int, code string) seen {
 }
 
 // field reads a string field of a JSON answer.
-func (s seen) field(t *testing.T, name string) string {
+func (s seen) field(t testing.TB, name string) string {
 	t.Helper()
 	var m map[string]any
 	if err := json.Unmarshal([]byte(s.body), &m); err != nil {

@@ -20,13 +20,13 @@ var statuses = map[reason.Code]int{
 
 	reason.Unauthenticated: 401, reason.TokenExpired: 401,
 
-	reason.Forbidden: 403, reason.ScopeMissing: 403, reason.OriginRefused: 403, reason.InsufficientBudget: 403,
+	reason.Forbidden: 403, reason.ScopeMissing: 403, reason.OriginRefused: 403, reason.CSRFRefused: 403, reason.InsufficientBudget: 403,
 	reason.ProviderDisabled: 403, reason.ProviderQuarantined: 403, reason.BridgeRefused: 403,
 
 	reason.NotFound: 404, reason.LaneUnknown: 404,
 
 	reason.Conflict: 409, reason.IdempotencyInFlight: 409, reason.NoProvider: 409, reason.CapsExceeded: 409,
-	reason.JobClosed: 409, reason.StaleFence: 409, reason.LeaseExpired: 409, reason.RunClosed: 409, reason.RunTransition: 409,
+	reason.JobClosed: 409, reason.StaleFence: 409, reason.LeaseExpired: 409, reason.RunClosed: 409, reason.RunOpen: 409, reason.RunTransition: 409,
 	reason.AmountMismatch: 409, reason.OwnerMismatch: 409, reason.SettlementConflict: 409, reason.ReservationExpired: 409,
 	reason.AccountClosed: 409, reason.OfflineMidRun: 409,
 
@@ -48,6 +48,9 @@ func problemOf(err error) api.Problem {
 	if !known {
 		status = http.StatusInternalServerError
 		coded = &reason.Error{Code: reason.InfrastructureFault, Message: "the request could not be served"}
+	}
+	if _, method := errors.AsType[notAllowed](err); method {
+		status = http.StatusMethodNotAllowed
 	}
 	info, _ := reason.Lookup(coded.Code)
 	hint := coded.Hint
@@ -95,7 +98,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *request, err error) {
 func (s *Server) refusal(r *request, err error) reply {
 	p := problemOf(err)
 	p.RequestID, p.Instance = r.id, r.URL.Path
-	if p.Status >= 500 {
+	if p.Status >= 500 && r.Context().Err() == nil { // who is gone has nothing to be told, and nothing failed
 		s.opt.Log.Error("request failed", "request_id", r.id, "operation", r.route.operation, "error", err)
 	}
 	s.metrics.refused(p.Code)

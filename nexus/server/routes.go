@@ -25,6 +25,7 @@ type route struct {
 	path      string
 	scope     string
 	mutation  bool // has an Idempotency-Key
+	always    bool // a mutation that is taken in read-only mode too
 	act       action
 	special   func(s *Server, w http.ResponseWriter, r *request) error // instead of act: not one JSON answer
 }
@@ -48,6 +49,10 @@ func (s *Server) table() []route {
 		query("getWhoami", "/v1/whoami", scopeAny, getWhoami),
 		mutation("createToken", post, "/v1/tokens", scopeAny, createToken),
 		mutation("revokeToken", post, "/v1/tokens/{token_id}/revoke", scopeAny, revokeToken),
+		// Who looks at frozen books has to log in first.
+		{operation: "createSession", method: post, path: "/v1/sessions", mutation: true, always: true, special: (*Server).createSession},
+		query("getSession", "/v1/sessions/current", scopeAny, getSession),
+		{operation: operationLogout, method: http.MethodDelete, path: "/v1/sessions", scope: scopeAny, mutation: true, always: true, special: (*Server).endSession},
 
 		query("listDevices", "/v1/devices", authority.ScopeRead, listDevices),
 		mutation("enrolDevice", post, "/v1/devices", authority.ScopeEnrol, enrolDevice),
@@ -67,9 +72,14 @@ func (s *Server) table() []route {
 		query("listEvents", "/v1/runs/{run_id}/events", authority.ScopeRead, listEvents),
 		mutation("appendEvent", post, "/v1/runs/{run_id}/events", authority.ScopeRuns, appendEvent),
 		query("listReceipts", "/v1/runs/{run_id}/receipts", authority.ScopeRead, listReceipts),
+		{operation: "getRunReplay", method: get, path: "/v1/runs/{run_id}/replay", scope: authority.ScopeRead, special: (*Server).getRunReplay},
+		{operation: "getRunReceipt", method: get, path: "/v1/runs/{run_id}/receipt", scope: authority.ScopeRead, special: (*Server).getRunReceipt},
+		{operation: "getRunBundle", method: get, path: "/v1/runs/{run_id}/bundle", scope: authority.ScopeRead, special: (*Server).getRunBundle},
 		mutation("finishRun", post, "/v1/runs/{run_id}/finish", authority.ScopeRuns, finishRun),
 		mutation("cancelRun", post, "/v1/runs/{run_id}/cancel", authority.ScopeRuns, cancelRun),
 		mutation("recordOutcome", post, "/v1/runs/{run_id}/outcome", authority.ScopeRuns, recordOutcome),
+		{operation: "getRunArtifact", method: get, path: "/v1/runs/{run_id}/artifacts/{digest}", scope: authority.ScopeRead, special: (*Server).getRunArtifact},
+		{operation: "putRunArtifact", method: put, path: "/v1/runs/{run_id}/artifacts/{digest}", scope: authority.ScopeRuns, mutation: true, special: (*Server).putRunArtifact},
 		query("listJobs", "/v1/runs/{run_id}/jobs", authority.ScopeRead, listJobs),
 		mutation("dispatchJob", post, "/v1/runs/{run_id}/jobs", authority.ScopeJobs, dispatchJob),
 
@@ -90,6 +100,9 @@ func (s *Server) table() []route {
 		mutation("reconcile", post, "/v1/treasury/reconcile", authority.ScopeAdmin, reconcile),
 
 		query("getMetrics", "/v1/metrics", authority.ScopeRead, s.getMetrics),
+
+		query("listBridgeEvents", "/v1/bridge/events", authority.ScopeRead, listBridgeEvents),
+		{operation: "publishBridge", method: post, path: "/v1/bridge/publish", scope: scopeAny, mutation: true, special: (*Server).publishBridge},
 
 		mutation("createLaneTicket", post, "/v1/lanes/tickets", authority.ScopeRead, s.createLaneTicket),
 		{operation: "openLane", method: get, path: "/v1/lanes/{topic}", special: (*Server).openLane},
@@ -125,11 +138,13 @@ func noRoute(_ *Server, _ http.ResponseWriter, r *request) error {
 }
 
 func wrongMethod(allowed string) func(*Server, http.ResponseWriter, *request) error {
-	return func(s *Server, w http.ResponseWriter, r *request) error {
+	return func(_ *Server, w http.ResponseWriter, r *request) error {
 		w.Header().Set("Allow", allowed)
-		out := s.refusal(r, reason.Errorf(reason.RequestInvalid, "%s is not possible here, only %s", r.Method, allowed))
-		out.status = http.StatusMethodNotAllowed
-		s.write(w, r, out)
-		return nil
+		return notAllowed{reason.Errorf(reason.RequestInvalid, "%s is not possible here, only %s", r.Method, allowed)}
 	}
 }
+
+// notAllowed is a request_invalid whose status is 405.
+type notAllowed struct{ error }
+
+func (n notAllowed) Unwrap() error { return n.error }

@@ -116,7 +116,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	w.do(get("/v1/nothing", w.alice)).want(t, 404, "not_found")
 	w.do(get("/debug/pprof/", w.alice)).want(t, 404, "not_found")
 	got := w.do(call{method: "DELETE", path: "/v1/runs", token: w.alice})
-	if got.status != 405 || got.header.Get("Allow") != "GET, POST" {
+	if got.status != 405 || got.problem.Status != 405 || got.header.Get("Allow") != "GET, POST" {
 		t.Errorf("%d Allow %q", got.status, got.header.Get("Allow"))
 	}
 	if got := w.do(get("/v1/lanes/fleet:user:alice:workers", w.alice)); got.status == 200 {

@@ -11,6 +11,7 @@ import (
 
 	"remit/nexus/api"
 	"remit/nexus/blob"
+	"remit/nexus/bridge"
 	"remit/nexus/lanes"
 	"remit/nexus/store"
 )
@@ -42,11 +43,12 @@ type Options struct {
 	Log     *slog.Logger
 	Version string
 
-	Rate     Rate             // requests of one principal; zero is DefaultRate
-	Failures Rate             // refused credentials of one address; zero is DefaultFailures
-	Clock    func() time.Time // of rates and durations; nil is the clock
-	Sweep    Sweep            // what happens without anybody asking
-	Lanes    lanes.Options    // Store, Source and Log are filled in
+	Rate     Rate              // requests of one principal; zero is DefaultRate
+	Failures Rate              // refused credentials of one address; zero is DefaultFailures
+	Clock    func() time.Time  // of rates and durations; nil is the clock
+	Sweep    Sweep             // what happens without anybody asking
+	Lanes    lanes.Options     // Store, Source and Log are filled in
+	Mirror   *bridge.Publisher // nil: this replica publishes nothing
 }
 
 // Server is one replica of the authority.
@@ -85,6 +87,7 @@ func New(opt Options) *Server {
 	s.lanes = lanes.New(opt.Lanes)
 	s.handler = s.routes()
 	s.sweep(ctx)
+	s.publish(ctx)
 	return s
 }
 

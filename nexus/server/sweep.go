@@ -21,7 +21,8 @@ type Sweep struct {
 	Every time.Duration
 	// Audit is the pause between two audits of the books; 0 is DefaultAudit.
 	Audit time.Duration
-	// Retention is how long stored answers are kept; 0 is DefaultRetention.
+	// Retention is how long stored answers, and sessions that are past their end,
+	// are kept; 0 is DefaultRetention.
 	Retention time.Duration
 }
 
@@ -115,6 +116,10 @@ func (s *Server) Sweep(ctx context.Context) error {
 		{"reservations", func(tx *store.Tx) (int, error) {
 			freed, err := jobs.Reconcile(tx, authority.Sweeper(), 0, 0)
 			return len(freed), err
+		}},
+		{"sessions", func(tx *store.Tx) (int, error) {
+			n, err := tx.PruneSessions(tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)
+			return int(n), err
 		}},
 		{"stored answers", func(tx *store.Tx) (int, error) {
 			n, err := tx.PruneIdempotency(tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)

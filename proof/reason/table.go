@@ -95,6 +95,18 @@ var runCodes = []Info{
 	{AuthUnavailable, "model", Blocked,
 		"the gateway holds no usable credential for the provider",
 		"give the gateway the credential; it never enters the sandbox"},
+	{RouteRefused, "model", Blocked,
+		"the engine asked the gateway for a method, path or host that is not on the way to the admitted model",
+		"the gateway takes POST to /v1/chat/completions, /v1/responses and /v1/messages, and nothing else"},
+	{HostedToolRefused, "model", Blocked,
+		"the request would let the provider reach other hosts, run code or use another model on its side",
+		"switch the tool off in the engine's configuration; tools that the engine runs itself are fine"},
+	{PriceUnknown, "model", Blocked,
+		"the run has a budget in money and no price is known for the model, so nothing could keep it",
+		"state the model's price in the policy, or limit max_tokens instead"},
+	{ProviderRefused, "model", Blocked,
+		"the provider answered with an error that asking again would not change",
+		"the provider's own message is in the engine's output in backend/"},
 
 	// policy: gates, approvals, budget and the rules of the envelope.
 	{GateMissing, "policy", Blocked,

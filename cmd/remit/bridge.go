@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"remit/nexus/api"
+	"remit/nexus/bridge"
+)
+
+func (a *app) bridgeCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "bridge", Short: "Mirror provider ads and receipt pointers to Nostr relays, and check them",
+		Long: `The bridge mirrors two facts of a nexus to Nostr relays, so that strangers can
+find them: that a provider offers work (kind 31990), and that a receipt of a
+settled job exists (kind 30078). Nothing else can be published, by anybody.
+Nothing that comes from a relay changes anything at the nexus.`,
+		Example: `  remit bridge relay --listen 127.0.0.1:7777
+  remit serve --relay ws://127.0.0.1:7777
+  remit bridge publish
+  remit bridge verify --relay ws://127.0.0.1:7777 --nexus http://127.0.0.1:7340`,
+	}
+	cmd.AddCommand(a.bridgePublishCommand(), a.bridgeVerifyCommand(), a.bridgeRelayCommand())
+	return cmd
+}
+
+func (a *app) bridgePublishCommand() *cobra.Command {
+	var nexus nexusFlags
+	var again bool
+	cmd := &cobra.Command{
+		Use: "publish", Short: "Hand what waits to the relays of the nexus now", Args: cobra.NoArgs,
+		Long: `Publish asks the nexus to hand what waits to its relays now, and prints what each
+took. The nexus does this by itself; after a failure it leaves a relay alone for a
+while, and publish does not wait for that. It is about one's own providers and
+jobs; with an administrator's token about everybody's.
+
+Exit code 3 when something still waits for a relay, 2 when a relay refused
+something for good.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := nexus.client(cmd)
+			if err != nil {
+				return err
+			}
+			got, err := c.PublishBridgeWithResponse(cmd.Context(), &api.PublishBridgeParams{IdempotencyKey: api.NewKey()},
+				api.BridgePublishRequest{Again: api.Optional(again)})
+			if err != nil {
+				return err
+			}
+			return a.showPublished(cmd.OutOrStdout(), *got.JSON200)
+		},
+	}
+	nexus.add(cmd)
+	cmd.Flags().BoolVar(&again, "again", false, "also send what the relays have had or refused: the same events, byte for byte")
+	return cmd
+}
+
+func (a *app) showPublished(w io.Writer, p api.BridgePublished) error {
+	var err error
+	if a.json {
+		err = printJSON(w, p)
+	} else {
+		tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+		fmt.Fprintln(tab, "RELAY\tTOOK\tREFUSED\tHAS\tWAITING\t")
+		for _, r := range p.Relays {
+			fmt.Fprintf(tab, "%s\t%d\t%d\t%d\t%d\t%s\n", plain(r.Relay), r.Took, r.Refused, r.Has, r.Waiting, plain(api.Value(r.Error)))
+		}
+		err = tab.Flush()
+	}
+	if err != nil {
+		return err
+	}
+	code := exitCode(0)
+	for _, r := range p.Relays {
+		switch {
+		case r.Waiting > 0 || r.Error != nil:
+			code = 3
+		case r.Refused > 0:
+			code = max(code, 2)
+		}
+	}
+	if code != 0 {
+		return code
+	}
+	return nil
+}
+
+func (a *app) bridgeRelayCommand() *cobra.Command {
+	var listen string
+	cmd := &cobra.Command{
+		Use: "relay", Short: "Run a small relay for tests and a local network", Args: cobra.NoArgs,
+		Long: `Relay runs a Nostr relay that keeps, in memory, provider ads and receipt pointers
+with a valid signature and refuses everything else. It is for tests and a local
+network: it forgets everything when it ends, and asks nobody who they are.`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.relay(cmd, listen) },
+	}
+	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7777", "address to listen on; port 0 takes a free one")
+	return cmd
+}
+
+// relay serves until it is interrupted.
+func (a *app) relay(cmd *cobra.Command, listen string) error {
+	ctx := cmd.Context()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", listen, err)
+	}
+	h := &http.Server{Handler: new(bridge.Relay), ReadHeaderTimeout: 5 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- h.Serve(listener) }()
+	url := "ws://" + listener.Addr().String()
+	if a.json {
+		err = printJSON(cmd.OutOrStdout(), map[string]string{"url": url})
+	} else {
+		_, err = fmt.Fprintf(cmd.OutOrStdout(), "relay at %s\n", url)
+	}
+	if err == nil {
+		select {
+		case err = <-ended:
+			return fmt.Errorf("serve: %w", err)
+		case <-ctx.Done():
+		}
+	}
+	err = errors.Join(err, h.Close()) // connections that were upgraded end with the process
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
+	return err
+}

@@ -1,0 +1,139 @@
+package bridge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"remit/nexus/store"
+	"remit/proof/reason"
+)
+
+// KeyFile is the name of the key in a data directory.
+const KeyFile = "bridge.key"
+
+// OpenKey reads the signing key of a nexus from a file that only its owner can
+// read, or makes it when the nexus has none yet. All replicas of a nexus sign
+// with one key, so the store keeps its public half, and another key is refused:
+// relays and readers would see two authors.
+func OpenKey(ctx context.Context, st *store.Store, path string) (Key, error) {
+	var known string
+	err := st.View(ctx, func(tx *store.Tx) (err error) {
+		if known, err = tx.BridgeKey(); errors.Is(err, store.ErrNotFound) {
+			err = nil
+		}
+		return err
+	})
+	if err != nil {
+		return Key{}, err
+	}
+	made := false
+	k, err := readKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		if known != "" {
+			return Key{}, foreign("this nexus signs with the key %.16s…, and %s is not there", known, path)
+		}
+		k, made, err = makeKey(path)
+	}
+	if err != nil {
+		return Key{}, err
+	}
+	err = st.Update(ctx, func(tx *store.Tx) error {
+		if err := tx.SetBridgeKey(k.PubKey()); err != nil {
+			return err
+		}
+		known, err = tx.BridgeKey()
+		return err
+	})
+	switch {
+	case err != nil:
+		// The key stays, if it was made: nobody knows whether it was recorded.
+		return Key{}, err
+	case known == k.PubKey():
+		return k, nil
+	}
+	err = foreign("this nexus signs with the key %.16s…, and %s holds %.16s…", known, path, k.PubKey())
+	if made { // another replica was faster, and this key has signed nothing
+		err = errors.Join(err, os.Remove(path))
+	}
+	return Key{}, err
+}
+
+func foreign(format string, args ...any) error {
+	return reason.Errorf(reason.BridgeKeyMismatch, format, args...)
+}
+
+// maxKeyFile bounds what is read as a key, in bytes.
+const maxKeyFile = 256
+
+func readKey(path string) (Key, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return Key{}, fmt.Errorf("read the signing key: %w", err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return Key{}, fmt.Errorf("read the signing key: %w", err)
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return Key{}, reason.Errorf(reason.RequestInvalid, "the signing key %s has the mode %04o: others may have read it", path, info.Mode().Perm()).
+			WithHint("chmod 600 it, if you are sure that nobody has")
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
+	if err != nil {
+		return Key{}, fmt.Errorf("read the signing key: %w", err)
+	}
+	if len(text) > maxKeyFile {
+		return Key{}, reason.Errorf(reason.RequestInvalid, "%s is more than a signing key", path)
+	}
+	k, err := ParseKey(strings.TrimSpace(string(text)))
+	if err != nil {
+		return Key{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return k, nil
+}
+
+// makeKey makes a key and its file, whole or not at all. When two processes do
+// so at once, both get the key of the first.
+func makeKey(path string) (k Key, made bool, err error) {
+	k, text, err := NewKey()
+	if err != nil {
+		return Key{}, false, err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return Key{}, false, fmt.Errorf("write the signing key: %w", err)
+	}
+	_, err = f.WriteString(text + "\n")
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Link(f.Name(), path)
+	}
+	exists := errors.Is(err, fs.ErrExist)
+	if exists {
+		err = nil
+	}
+	if err = errors.Join(err, os.Remove(f.Name())); err != nil {
+		return Key{}, false, fmt.Errorf("write the signing key: %w", err)
+	}
+	if exists {
+		k, err = readKey(path)
+		return k, false, err
+	}
+	return k, true, syncDir(filepath.Dir(path))
+}
+
+// syncDir makes the name of a new file last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("write the signing key: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

@@ -1,0 +1,64 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"remit/nexus/registry"
+	"remit/nexus/store"
+)
+
+// adInterval is the pause between two looks at ads that no command keeps up to
+// date: a provider that falls silent tells nobody.
+const adInterval = time.Minute
+
+// adRetention is how long an ad is kept in whose place a later one counts, and
+// adPrune how many are forgotten in one transaction.
+const (
+	adRetention = 7 * 24 * time.Hour
+	adPrune     = 500
+)
+
+// publish starts the mirror, if this replica has relays; Close waits for it.
+// While the books are wrong nothing is told to the world.
+func (s *Server) publish(ctx context.Context) {
+	if s.opt.Mirror == nil || s.opt.Sweep.Every < 0 {
+		return
+	}
+	s.sweeping.Go(func() { s.opt.Mirror.Run(ctx, s.readOnly.Load) })
+	s.sweeping.Go(func() { s.repeat(ctx, "ads", adInterval, s.RefreshAds) })
+}
+
+// RefreshAds brings the ads of providers up to date, and forgets old ones.
+func (s *Server) RefreshAds(ctx context.Context) error {
+	if s.readOnly.Load() {
+		return nil
+	}
+	if _, err := registry.RefreshAds(ctx, s.opt.Store); err != nil {
+		return err
+	}
+	return s.opt.Store.Update(ctx, func(tx *store.Tx) error {
+		_, err := tx.PruneBridgeEvents(tx.Now()-adRetention.Milliseconds(), adPrune)
+		return err
+	})
+}
+
+// writeMirror adds the figures of the mirror to those of the replica.
+func (s *Server) writeMirror(w io.Writer) {
+	if s.opt.Mirror == nil {
+		return
+	}
+	f := s.opt.Mirror.Figures()
+	for _, c := range []struct {
+		name, help string
+		value      int64
+	}{
+		{"remit_bridge_taken_total", "Events that relays have taken.", f.Taken},
+		{"remit_bridge_refused_total", "Events that must not leave, or that a relay refused for good.", f.Refused},
+		{"remit_bridge_relay_failures_total", "Visits to relays that failed.", f.Failures},
+	} {
+		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s counter\n%s %d\n", c.name, c.help, c.name, c.name, c.value)
+	}
+}
