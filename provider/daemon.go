@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"remit/nexus/api"
+	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/engine/command"
 	"remit/work/sandbox"
 	"remit/work/workspace"
 )
@@ -21,8 +23,13 @@ type Config struct {
 	State   State
 	Driver  sandbox.Driver // never nil
 	Version string         // of this build
+	Commit  string         // that this build was made of
 	// Sources are the directories below which repositories may be read.
 	Sources []string
+	// Engines are the programs that engine runs may name, each with the words of
+	// its command. Requesters choose among the names and nothing else; without
+	// one no engine run is done.
+	Engines map[string][]string
 	// CacheDir keeps checked out trees; Scratch is for work that is removed.
 	CacheDir, Scratch string
 	// Caps are the limits of this machine, beside those that the nexus keeps;
@@ -39,21 +46,29 @@ type Config struct {
 
 // Daemon runs jobs for one provider.
 type Daemon struct {
-	id        Identity
-	version   string
-	client    *api.ClientWithResponses
-	driver    sandbox.Driver
-	cache     *workspace.Cache
-	spool     spool
-	sources   []string
-	scratch   string
-	caps      api.Caps
-	ttl, beat time.Duration
-	log       *slog.Logger
-	clock     func() time.Time
+	id Identity
+	// credential is what the authority knows this provider by; it is searched
+	// for in the evidence of engine runs.
+	credential string
+	version    string
+	build      evidence.Build
+	client     *api.ClientWithResponses
+	driver     sandbox.Driver
+	cache      *workspace.Cache
+	spool      spool
+	sources    []string
+	engines    map[string]*command.Engine
+	scratch    string
+	caps       api.Caps
+	ttl, beat  time.Duration
+	log        *slog.Logger
+	clock      func() time.Time
+	presence   *os.File // locked while this process lives
 
 	mu      sync.Mutex
 	running map[string]context.CancelCauseFunc // by job id
+
+	known known
 }
 
 // defaultTTL and defaultHeartbeat suit a network of ordinary quality: a lease
@@ -63,14 +78,24 @@ const (
 	defaultHeartbeat = 30 * time.Second
 )
 
+// leaseAgain is the pause after a lease that could not be taken. An offer waits
+// for half a minute.
+const leaseAgain = time.Second
+
 // Open reads the registration and prepares a daemon. It starts nothing.
 func Open(c Config) (*Daemon, error) {
 	id, client, err := c.State.connect(c.Client)
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{id: id, client: client, version: c.Version, driver: c.Driver, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
+	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
 		ttl: c.LeaseTTL, beat: c.Heartbeat, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
+	if _, d.credential, err = c.State.Load(); err != nil {
+		return nil, err
+	}
+	if d.engines, err = openEngines(c.Engines); err != nil {
+		return nil, err
+	}
 	for _, dir := range c.Sources {
 		path, err := filepath.EvalSymlinks(dir)
 		if err == nil {
@@ -81,12 +106,18 @@ func Open(c Config) (*Daemon, error) {
 		}
 		d.sources = append(d.sources, path)
 	}
+	if d.log == nil {
+		d.log = slog.New(slog.DiscardHandler)
+	}
 	for _, dir := range []string{c.Scratch, d.spool.dir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("making the provider's directories: %w", err)
 		}
 	}
 	d.scratch = c.Scratch
+	if err := d.clearLeftovers(c.State.Dir); err != nil {
+		return nil, err
+	}
 	if d.cache, err = workspace.OpenCache(c.CacheDir); err != nil {
 		return nil, err
 	}
@@ -95,9 +126,6 @@ func Open(c Config) (*Daemon, error) {
 	}
 	if d.beat <= 0 {
 		d.beat = defaultHeartbeat
-	}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
 	}
 	if d.clock == nil {
 		d.clock = time.Now
@@ -137,6 +165,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 				<-slots
 				if err != nil && ctx.Err() == nil {
 					d.log.Warn("taking a lease failed", "error", err)
+					if !switchedOff(err) { // the lane does not say twice that there is work
+						time.AfterFunc(leaseAgain, func() { signal(wake) })
+					}
 				}
 				break
 			}
@@ -214,12 +245,23 @@ func (d *Daemon) cancel(jobID string, cause error) {
 	}
 }
 
-// The causes for which work ends early.
+// The causes for which work ends early, or cannot be handed in.
 var (
 	errStale     = errors.New("the lease belongs to somebody else")
 	errCancelled = errors.New("the job was cancelled")
 	errLost      = errors.New("the lease ran out without an answer of the authority")
+	errSpool     = errors.New("the spool cannot be read")
 )
+
+// switchedOff reports whether somebody has to do something before this provider
+// gets work.
+func switchedOff(err error) bool {
+	switch reason.CodeOf(err) {
+	case reason.ProviderDisabled, reason.ProviderQuarantined, reason.Forbidden, reason.Unauthenticated, reason.TokenExpired:
+		return true
+	}
+	return false
+}
 
 // refusal reports whether the authority will give the same answer again: the
 // work of this lease counts for nothing any more, or cannot be handed in.

@@ -9,6 +9,11 @@
 // over HTTP. The lane only ever wakes the daemon: nothing that arrives on it is
 // believed, and nothing is changed through it.
 //
+// There are two types of jobs. oa.sandbox_run.v1 runs commands over a tree.
+// remit.engine_run.v1 lets one of the operator's engines ([Config.Engines]) work
+// under a contract: the pipeline of package harness, whose sealed bundle is the
+// result.
+//
 // A lease has a fence. The daemon renews it at a third of its time; when the
 // authority says that the fence is stale, or cannot be reached until the lease
 // has run out, the work is killed: its result would count for nothing.
@@ -18,7 +23,9 @@
 //   - Nothing runs outside the sandbox, with more than the caps allow, with a
 //     network, or with a secret of this machine in reach.
 //   - A job reads only repositories below the directories that the operator
-//     named ([Config.Sources]).
+//     named ([Config.Sources]), or the commit that was sent with its run: an
+//     artifact:sha256:… is downloaded, checked, and unpacked as what it is, the
+//     work of a stranger (workspace.OpenPack).
 //   - A result that is finished stays in the spool until the authority has
 //     acknowledged it, over restarts of the daemon.
 //   - A job is executed once for each lease; a repeated offer of a job whose
@@ -29,5 +36,6 @@
 // What is the job's fault (a source that may not be read, a revision that does
 // not exist, a working directory that is none) ends as a failing first command
 // with exit code 128 and a message on its stderr: an honest failure, not a fault
-// of the provider. What is this machine's fault ends with status error.
+// of the provider. An engine run that could not begin for such a reason is a
+// refusal. What is this machine's fault ends with status error.
 package provider

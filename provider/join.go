@@ -16,6 +16,7 @@ type Registration struct {
 	Version    string
 	PriceMsats int64
 	Reserve    bool // serve other owners too
+	Engines    bool // run engines too, and not only commands
 	Client     api.Options
 }
 
@@ -33,8 +34,12 @@ func (s State) Join(ctx context.Context, r Registration) (api.Provider, error) {
 	if err != nil {
 		return api.Provider{}, err
 	}
+	capabilities := []string{job.SandboxRun}
+	if r.Engines {
+		capabilities = append(capabilities, job.EngineRun)
+	}
 	answer, err := c.RegisterProviderWithResponse(ctx, &api.RegisterProviderParams{IdempotencyKey: api.NewKey()}, api.ProviderRequest{
-		Name: r.Name, Version: r.Version, Capabilities: []string{job.SandboxRun}, PriceMsats: r.PriceMsats, ReservePool: &r.Reserve})
+		Name: r.Name, Version: r.Version, Capabilities: capabilities, PriceMsats: r.PriceMsats, ReservePool: &r.Reserve})
 	if err != nil {
 		return api.Provider{}, err
 	}

@@ -3,7 +3,6 @@ package provider
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"remit/nexus/api"
 )
@@ -24,15 +23,11 @@ func (d *Daemon) listen(ctx context.Context, wake chan<- struct{}) {
 			return
 		}
 		d.log.Warn("the lane broke", "error", err)
-		if d.clock().Sub(connected) > time.Minute {
-			pause = api.DefaultRetry.Base
+		if d.clock().Sub(connected) > pause {
+			pause = api.DefaultRetry.Base // it lived longer than it was away
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if !wait(ctx, pause) {
 			return
-		case <-t.C:
 		}
 		pause = min(2*pause, api.DefaultRetry.Max)
 	}

@@ -31,7 +31,7 @@ var openDriver = sync.OnceValues(func() (sandbox.Driver, error) {
 })
 
 // repository makes a repository with one commit.
-func repository(t *testing.T) string {
+func repository(t testing.TB) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "repo")
 	if err := os.MkdirAll(filepath.Join(dir, "sub"), 0o755); err != nil {
@@ -272,6 +272,7 @@ type authority struct {
 	mu        sync.Mutex
 	lease     *api.Lease
 	refuse    map[string]reason.Code // by last element of the path
+	refused   func(step string)      // is told of each refusal; nil: nobody is
 	completed []api.CompleteRequest
 	keys      []string
 	uploads   int
@@ -291,6 +292,9 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", api.ProblemType)
 		w.WriteHeader(http.StatusConflict)
 		_ = json.NewEncoder(w).Encode(api.Problem{Code: string(code), Detail: "no"})
+		if a.refused != nil {
+			a.refused(step)
+		}
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -372,14 +376,16 @@ func TestUnreachableAuthorityKillsTheWork(t *testing.T) {
 }
 
 // TestFinishedWorkIsKept has the authority unreachable when the work is done,
-// and back later, for a new daemon.
+// until the daemon is asked to stop, and back later, for a new daemon.
 func TestFinishedWorkIsKept(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)
 	a, d := serve(t, repo, request(t, repo, nil))
 	d.ttl = time.Minute
 	a.refuse["complete"] = reason.StoreUnavailable
-	if _, err := d.Once(t.Context()); reason.CodeOf(err) != reason.StoreUnavailable {
+	working, stop := context.WithCancel(t.Context())
+	a.refused = func(string) { stop() }
+	if _, err := d.Once(working); reason.CodeOf(err) != reason.StoreUnavailable {
 		t.Fatal(err)
 	}
 	if left, err := d.spool.all(); err != nil || len(left) != 1 {
@@ -426,5 +432,17 @@ func TestLaneFrames(t *testing.T) {
 	}
 	if stopped != 1 || after != 8 {
 		t.Errorf("stopped %d times, after %d", stopped, after)
+	}
+}
+
+// TestPartOfALargerRepository: git climbs from a directory to the repository
+// around it, which the operator never opened.
+func TestPartOfALargerRepository(t *testing.T) {
+	t.Parallel()
+	repo := repository(t)
+	d := daemon(t, "http://127.0.0.1:1", func(c *Config) { c.Sources = []string{filepath.Join(repo, "sub")} })
+	resp, _ := d.runForTest(t.Context(), t, request(t, repo, func(r *job.SandboxRunRequest) { r.Repo.Source = filepath.Join(repo, "sub") }))
+	if resp.Status != job.Failed || resp.Runs[0].StderrPreview == nil || !strings.Contains(*resp.Runs[0].StderrPreview, "forbidden") {
+		t.Errorf("%+v", resp)
 	}
 }

@@ -76,7 +76,17 @@ func (d *Daemon) lent(ctx context.Context, source string) (*workspace.Source, er
 	if err != nil {
 		return nil, err
 	}
-	return workspace.OpenSource(ctx, path)
+	s, err := workspace.OpenSource(ctx, path)
+	if err != nil {
+		return nil, err
+	}
+	// A directory inside a larger repository is not a repository of its own: git
+	// climbs, and what it finds further up was never opened to anybody.
+	if _, err := d.allowed(s.Root()); err != nil {
+		return nil, reason.Errorf(reason.Forbidden, "this provider may not read the repository that %q is a part of", source).
+			WithHint("the provider's operator allows directories with --source")
+	}
+	return s, nil
 }
 
 // allowed resolves a source and holds it against the directories that the

@@ -100,6 +100,23 @@ func (s spool) all() ([]Result, error) {
 	return out, nil
 }
 
+// cutOff lists the directories of attempts that have no result, and get none
+// once their daemon is gone.
+func (s spool) cutOff() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the spool: %w", err)
+	}
+	var out []string
+	for _, e := range entries {
+		dir := filepath.Join(s.dir, e.Name())
+		if _, err := os.Lstat(filepath.Join(dir, resultFile)); errors.Is(err, fs.ErrNotExist) {
+			out = append(out, dir)
+		}
+	}
+	return out, nil
+}
+
 func readResult(path string) (*Result, error) {
 	info, err := os.Stat(path)
 	if err != nil {

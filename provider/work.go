@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -21,7 +23,7 @@ func (d *Daemon) work(ctx context.Context, l api.Lease) error {
 		// Finished in an earlier life whose lease was lost: the result is still
 		// the result of this request.
 		kept.Fence = l.Fence
-		err := d.handIn(ctx, *kept)
+		err := d.deliver(ctx, l, *kept)
 		log.Info("kept result", "handed_in", err == nil, "error", err)
 		return err
 	}
@@ -31,10 +33,7 @@ func (d *Daemon) work(ctx context.Context, l api.Lease) error {
 		log.Warn("job given up", "error", err)
 		return errors.Join(err, d.spool.drop(l.Job.JobID))
 	}
-	// What is done is handed in even when the daemon is asked to stop.
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), d.ttl)
-	defer cancel()
-	err = d.handIn(closing, result)
+	err = d.deliver(ctx, l, result)
 	log.Info("job ended", "handed_in", err == nil, "error", err)
 	return err
 }
@@ -50,10 +49,6 @@ func (d *Daemon) execute(ctx context.Context, l api.Lease) (Result, error) {
 	if req.Hash() != l.Job.JobHash {
 		return none, fmt.Errorf("the request of job %s does not have the hash that the authority gives", l.Job.JobID)
 	}
-	run, ok := req.(job.SandboxRunRequest)
-	if !ok {
-		return none, fmt.Errorf("this daemon does not run %s", l.Job.JobType)
-	}
 	dir, err := d.spool.begin(l.Job.JobID)
 	if err != nil {
 		return none, err
@@ -67,8 +62,7 @@ func (d *Daemon) execute(ctx context.Context, l api.Lease) (Result, error) {
 		defer close(renewing)
 		d.renew(working, l, stop)
 	}()
-	s := &sandboxRun{Daemon: d, req: run, dir: dir}
-	resp, files, err := s.run(working)
+	resp, files, err := d.perform(working, l, req, dir)
 	cause := context.Cause(working)
 	stop(nil)
 	<-renewing
@@ -79,6 +73,19 @@ func (d *Daemon) execute(ctx context.Context, l api.Lease) (Result, error) {
 		return none, cause
 	}
 	return d.keep(l, resp, files)
+}
+
+// perform does what a job of its type asks for; dir is its place in the spool.
+func (d *Daemon) perform(ctx context.Context, l api.Lease, req job.Request, dir string) (job.Response, []File, error) {
+	switch req := req.(type) {
+	case job.SandboxRunRequest:
+		return (&sandboxRun{Daemon: d, req: req, runID: l.Job.RunID, dir: dir}).run(ctx)
+	case job.EngineRunRequest:
+		log, closeLog := d.openLog(ctx, l)
+		defer closeLog()
+		return (&engineRun{Daemon: d, req: req, runID: l.Job.RunID, dir: dir, progress: log}).run(ctx)
+	}
+	return nil, nil, fmt.Errorf("this daemon does not run %s", l.Job.JobType)
 }
 
 // keep makes a result last.
@@ -142,6 +149,9 @@ func (d *Daemon) handInAll(ctx context.Context) {
 		return
 	}
 	for _, r := range results {
+		if d.works(r.JobID) {
+			continue // whoever works on it hands it in
+		}
 		if err := d.handIn(ctx, r); err != nil {
 			d.log.Warn("a finished job could not be handed in", "job", r.JobID, "error", err)
 		}
@@ -162,13 +172,26 @@ func (d *Daemon) handIn(ctx context.Context, r Result) error {
 }
 
 func (d *Daemon) upload(ctx context.Context, r Result, f File) error {
-	file, err := os.Open(filepath.Join(d.spool.path(r.JobID), filepath.Base(f.Name)))
+	open := func() (io.ReadCloser, error) {
+		file, err := os.Open(filepath.Join(d.spool.path(r.JobID), filepath.Base(f.Name)))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errSpool, err)
+		}
+		return file, nil
+	}
+	file, err := open()
 	if err != nil {
-		return fmt.Errorf("reading the spool: %w", err)
+		return err
 	}
 	defer file.Close()
 	_, err = d.client.PutArtifactWithBodyWithResponse(ctx, r.JobID, f.SHA256,
-		&api.PutArtifactParams{Fence: r.Fence, Name: f.Name, IdempotencyKey: key(r, f.Name)}, "application/octet-stream", file)
+		&api.PutArtifactParams{Fence: r.Fence, Name: f.Name, IdempotencyKey: key(r, f.Name)}, "application/octet-stream", file,
+		func(_ context.Context, req *http.Request) error {
+			// Only what can be read again can be sent again, and the transport may
+			// not be done yet with the first file.
+			req.ContentLength, req.GetBody = f.Bytes, open
+			return nil
+		})
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"os"
 	"os/exec"
@@ -27,8 +28,7 @@ type change struct {
 
 func newChange(t *testing.T) *change {
 	t.Helper()
-	c := &change{t: t, repo: filepath.Join(t.TempDir(), "repo"), home: t.TempDir()}
-	newRepository(t, c.repo)
+	c := &change{t: t, repo: gitRepo(t, map[string]string{"hello.txt": "hello\n"}), home: t.TempDir()}
 	c.env = append(os.Environ(), "REMIT_HOME="+c.home, "HOME="+c.home)
 	return c
 }
@@ -41,7 +41,7 @@ func (c *change) remit(want int, args ...string) string {
 	out, err := cmd.Output()
 	if got := cmd.ProcessState.ExitCode(); got != want {
 		var stderr []byte
-		if e, ok := err.(*exec.ExitError); ok {
+		if e, ok := errors.AsType[*exec.ExitError](err); ok {
 			stderr = e.Stderr
 		}
 		c.t.Fatalf("remit %v: exit %d, want %d (%v)\n%s\n%s", args, got, want, err, out, stderr)

@@ -9,10 +9,13 @@ import (
 	"os/signal"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"remit/nexus/api"
+	"remit/nexus/jobs"
+	"remit/nexus/registry"
 	"remit/proof/reason"
 	"remit/provider"
 	"remit/work/sandbox"
@@ -23,10 +26,11 @@ type providerFlags struct {
 	state                   string
 	nexus, tokenFile, name  string
 	price                   int64
-	reserve, once           bool
-	sources                 []string
+	reserve, once, engines  bool
+	sources, engine         []string
 	cpus, memory, disk, pid int64
 	timeout, concurrency    int64
+	lease, heartbeat        time.Duration
 	plaintext               bool
 }
 
@@ -40,6 +44,7 @@ it, and stops taking work the moment the owner disables it.`,
 		Example: `  remit provider join --nexus https://nexus.example --token-file token --name rack-1
   remit provider start --source /srv/repos
   remit provider start --source /srv/repos --once
+  remit provider start --engine codemod='/opt/codemod --all' --engine gofix='go fix ./...'
   remit provider status --json`,
 	}
 	cmd.PersistentFlags().StringVar(&f.state, "state", "", "directory of the registration (default $REMIT_HOME/provider)")
@@ -65,7 +70,12 @@ func (a *app) providerJoin(f *providerFlags) *cobra.Command {
 		Long: `Join registers this machine. The one-time registration token comes from the
 owner of the provider; it is read from a file, or from standard input with
 --token-file -, never from the command line. Provider mode stays off until the
-owner sets caps and enables it.`,
+owner sets caps and enables it.
+
+A provider runs commands that a job brings. With --engines it registers for engine
+runs too (remit.engine_run.v1), which are off by default: there a program of this
+machine works under a contract that the job brings. Which programs, 'remit provider
+start --engine' says.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token, err := readToken(f.tokenFile, cmd.InOrStdin())
 			if err != nil {
@@ -77,7 +87,7 @@ owner sets caps and enables it.`,
 				}
 			}
 			p, err := a.providerState(f).Join(cmd.Context(), provider.Registration{Nexus: f.nexus, Token: token, Name: f.name, Version: version,
-				PriceMsats: f.price, Reserve: f.reserve, Client: f.client()})
+				PriceMsats: f.price, Reserve: f.reserve, Engines: f.engines, Client: f.client()})
 			if err != nil {
 				return err
 			}
@@ -90,6 +100,7 @@ owner sets caps and enables it.`,
 	fl.StringVar(&f.name, "name", "", "what people call this machine (default: its host name)")
 	fl.Int64Var(&f.price, "price-msats", 1000, "price of a job in millisatoshi")
 	fl.BoolVar(&f.reserve, "reserve", false, "join the reserve pool: serve other owners too")
+	fl.BoolVar(&f.engines, "engines", false, "register for engine runs too")
 	_ = cmd.MarkFlagRequired("nexus")
 	_ = cmd.MarkFlagRequired("token-file")
 	return cmd
@@ -103,8 +114,25 @@ results in. Results that cannot be handed in are kept and handed in later. With
 --once it takes one job that waits, runs it and exits: 0 when it ran one, 3 when
 there was none.
 
-Jobs read only repositories below the --source directories.`,
+Jobs read only repositories below the --source directories, and what was sent with
+their run.
+
+--engine NAME='COMMAND ARG...' offers a program of this machine to engine runs, which
+name it and can choose nothing else about it; the provider must have joined with
+--engines. The command is cut into words as a shell does, without one. A program
+given by its path, and every word that is the absolute path of a file, is lent to
+the sandbox read-only; other names are looked up inside of it. The program works on
+a copy of the job's repository, under the job's contract and under the limits below;
+the run is verified and sealed as 'remit run' does it, and its bundle is handed in.
+Nobody approves contracts here: one that asks for an approval ends as blocked.
+
+A job is leased for --lease and the lease is renewed while the job runs. A short
+one has the nexus notice soon that this machine is gone, and costs the work when
+the nexus cannot be reached for that long.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.checkTimes(); err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return a.startProvider(ctx, f, cmd.ErrOrStderr())
@@ -112,6 +140,7 @@ Jobs read only repositories below the --source directories.`,
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.sources, "source", nil, "directory below which jobs may read repositories (repeatable)")
+	fl.StringArrayVar(&f.engine, "engine", nil, "NAME='COMMAND ARG...' of a program that engine runs may name (repeatable)")
 	fl.BoolVar(&f.once, "once", false, "run one job and exit")
 	fl.Int64Var(&f.cpus, "cpu-millis", 0, "limit of this machine in thousandths of a processor (default: the job's)")
 	fl.Int64Var(&f.memory, "memory-mb", 0, "limit of memory in MB (default: the job's)")
@@ -119,19 +148,48 @@ Jobs read only repositories below the --source directories.`,
 	fl.Int64Var(&f.pid, "pids", 0, "limit of processes (default: the sandbox's)")
 	fl.Int64Var(&f.timeout, "timeout-secs", 0, "limit of a job's time in seconds (default: the job's)")
 	fl.Int64Var(&f.concurrency, "concurrency", 1, "how many jobs run at a time")
+	fl.DurationVar(&f.lease, "lease", jobs.DefaultLease, "how long a job is leased without renewal")
+	fl.DurationVar(&f.heartbeat, "heartbeat", 30*time.Second, "pause between signs of life")
 	return cmd
 }
 
+// maxHeartbeat leaves room for one lost sign of life before a provider is stale.
+const maxHeartbeat = registry.StaleAfter / 2
+
+// checkTimes refuses what the nexus would refuse at every job.
+func (f *providerFlags) checkTimes() error {
+	if f.lease < jobs.MinLease || f.lease > jobs.MaxLease {
+		return usagef("--lease is %s, must be %s to %s", f.lease, jobs.MinLease, jobs.MaxLease)
+	}
+	if f.heartbeat < 100*time.Millisecond || f.heartbeat > maxHeartbeat {
+		return usagef("--heartbeat is %s, must be 100ms to %s", f.heartbeat, maxHeartbeat)
+	}
+	return nil
+}
+
 func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Writer) error {
+	engines := map[string][]string{}
+	for _, text := range f.engine {
+		name, argv, err := provider.ParseEngine(text)
+		if err == nil && engines[name] != nil {
+			err = fmt.Errorf("%q is offered twice", name)
+		}
+		if err != nil {
+			return usagef("--engine: %w", err)
+		}
+		engines[name] = argv
+	}
 	driver, err := sandbox.Open(ctx, sandbox.Options{StateDir: a.home.SandboxDir()})
 	if err != nil {
 		return err
 	}
 	state := a.providerState(f)
 	d, err := provider.Open(provider.Config{
-		State: state, Driver: driver, Version: version, Sources: f.sources, CacheDir: a.home.CacheDir(), Scratch: filepath.Join(state.Dir, "work"),
-		Caps: api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
-		Log:  slog.New(slog.NewTextHandler(stderr, nil)), Client: f.client(),
+		State: state, Driver: driver, Version: version, Commit: commit, Sources: f.sources, Engines: engines,
+		CacheDir: a.home.CacheDir(), Scratch: filepath.Join(state.Dir, "work"),
+		Caps:     api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
+		LeaseTTL: f.lease, Heartbeat: f.heartbeat,
+		Log: slog.New(slog.NewTextHandler(stderr, nil)), Client: f.client(),
 	})
 	if err != nil {
 		return err

@@ -126,7 +126,8 @@ type EngineRunResponse struct {
 	Verification []Verified    `json:"verification"`
 	Artifacts    []Artifact    `json:"artifacts"`
 	Error        *string       `json:"error,omitempty"`
-	MicroUSD     int64         `json:"micro_usd"` // model cost
+	Refusal      *Refusal      `json:"refusal,omitempty"` // of a run that could not begin; then there is no bundle
+	MicroUSD     int64         `json:"micro_usd"`         // model cost
 	Provider     *ProviderInfo `json:"provider,omitempty"`
 	Platform     *SandboxInfo  `json:"sandbox,omitempty"`
 	Caps         *CapsApplied  `json:"caps,omitempty"`
@@ -191,7 +192,11 @@ func checkEngineRun(req EngineRunRequest, resp EngineRunResponse) Verdict {
 			v.fault("head_tree", "success without a resulting tree")
 		}
 	case Failed:
-		v.checkBundle(resp) // a failure is evidence too
+		if resp.Refusal != nil {
+			v.checkRefusal(resp)
+		} else {
+			v.checkBundle(resp) // a failure is evidence too
+		}
 		if exit == 0 {
 			v.fault("status", "failed with exit code 0")
 		}
@@ -205,6 +210,9 @@ func checkEngineRun(req EngineRunRequest, resp EngineRunResponse) Verdict {
 		v.fault("cancelled", "the provider stopped a job that nobody had canceled")
 	default:
 		v.fault("error", "the provider could not run the job")
+	}
+	if resp.Refusal != nil && resp.Status != Failed {
+		v.fault("refusal", "refused with status %s", resp.Status)
 	}
 	if resp.MicroUSD < 0 || resp.MicroUSD > req.Budget.MicroUSD {
 		v.fault("budget", "spent %d of %d micro-USD", resp.MicroUSD, req.Budget.MicroUSD)

@@ -138,6 +138,9 @@ func failureOf(resp job.Response) string {
 	case job.Timeout:
 		return string(reason.Timeout)
 	case job.Failed:
+		if e, ok := resp.(job.EngineRunResponse); ok && e.Refusal != nil {
+			return string(e.Refusal.Code)
+		}
 		return "command_failed"
 	case job.Cancelled:
 		return string(reason.Cancelled)

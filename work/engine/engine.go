@@ -29,6 +29,22 @@ type Task struct {
 	Instructions string
 	// InBaseline reports whether the baseline holds a file at a relative path.
 	InBaseline func(path string) bool
+	// Model is the way to a model, nil when the run has none.
+	Model *Model
+}
+
+// Model is the one way out of the sandbox: a gateway on its own loopback.
+type Model struct {
+	URL   string // such as http://127.0.0.1:18080, without the path of a protocol
+	Token string // what the gateway wants to see; it opens nothing else
+	Name  string // the model to ask for, by the name that the engine knows
+}
+
+// Modelled is an engine that needs a model.
+type Modelled interface {
+	Engine
+	// Wire is the protocol that the engine speaks: chat, responses or messages.
+	Wire() string
 }
 
 // Invocation is a process inside the sandbox.

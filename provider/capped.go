@@ -1,0 +1,121 @@
+package provider
+
+import (
+	"cmp"
+	"context"
+	"sync"
+	"time"
+
+	"remit/law/job"
+	"remit/nexus/api"
+	"remit/work/sandbox"
+)
+
+// maxOutput bounds what the commands of one use of the sandbox print together:
+// it goes to this machine's disk, where no cap of the sandbox holds it.
+const maxOutput = 32 << 20
+
+// capped is the sandbox of one engine run. A contract says what it wants; here
+// stands what it gets: never more than the budget of the job and the caps of
+// this machine. The contract itself is left as it is, since its digest is what
+// the requester asked for, and the evidence shows the limits that were applied.
+//
+// The run uses the sandbox several times, sometimes at once. Here it is one
+// after the other, so that together they keep the caps too.
+type capped struct {
+	sandbox.Driver
+	most sandbox.Limits
+	turn chan struct{} // held by who runs
+
+	mu      sync.Mutex
+	used    bool
+	caps    job.CapsApplied // the widest of all uses
+	missing map[string]bool // caps that were not enforced in some use
+	usage   job.Usage
+}
+
+func newCapped(d sandbox.Driver, budget job.EngineBudget, caps api.Caps) *capped {
+	return &capped{Driver: d, turn: make(chan struct{}, 1), missing: map[string]bool{}, most: sandbox.Limits{
+		CPUsMilli: bounded(budget.CPUMillis, caps.CPUMillis), MemoryMB: bounded(budget.MemoryMB, caps.MemoryMb),
+		// No demand was held against no cap, so it gets no more than the usual.
+		DiskMB: bounded(cmp.Or(budget.DiskMB, sandbox.DefaultDiskMB), caps.DiskMb), Pids: bounded(cmp.Or(caps.Pids, sandbox.DefaultPids), 0),
+		OutputBytes: sandbox.DefaultOutputBytes, Wall: wallOf(budget, caps),
+	}}
+}
+
+// wallOf is the time of a whole job.
+func wallOf(budget job.EngineBudget, caps api.Caps) time.Duration {
+	return time.Duration(bounded(budget.WallSecs, caps.TimeoutSecs)) * time.Second
+}
+
+// Run implements sandbox.Driver.
+func (c *capped) Run(ctx context.Context, s sandbox.Spec) (*sandbox.Result, error) {
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	s.Limits = c.lower(s.Limits, len(s.Commands))
+	result, err := c.Driver.Run(ctx, s)
+	if result != nil {
+		c.note(s.Limits, result)
+	}
+	return result, err
+}
+
+// lower takes the smaller of each limit and its cap. What nobody stated is the
+// sandbox's default.
+func (c *capped) lower(l sandbox.Limits, commands int) sandbox.Limits {
+	d := sandbox.DefaultLimits()
+	l.CPUsMilli = min(cmp.Or(l.CPUsMilli, d.CPUsMilli), c.most.CPUsMilli)
+	l.MemoryMB = min(cmp.Or(l.MemoryMB, d.MemoryMB), c.most.MemoryMB)
+	l.DiskMB = min(cmp.Or(l.DiskMB, d.DiskMB), c.most.DiskMB)
+	l.Pids = min(cmp.Or(l.Pids, d.Pids), c.most.Pids)
+	l.OpenFiles = min(cmp.Or(l.OpenFiles, d.OpenFiles), d.OpenFiles)
+	l.OutputBytes = min(cmp.Or(l.OutputBytes, d.OutputBytes), c.most.OutputBytes, int64(maxOutput/max(1, commands)))
+	l.Wall = min(cmp.Or(l.Wall, d.Wall), c.most.Wall)
+	return l
+}
+
+// note adds up what was used.
+func (c *capped) note(l sandbox.Limits, result *sandbox.Result) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.used = true
+	c.usage.CPUMillis += result.Usage.CPUMillis
+	c.usage.PeakMemoryBytes = max(c.usage.PeakMemoryBytes, result.Usage.PeakMemoryBytes)
+	c.caps.CPUMillis = max(c.caps.CPUMillis, int64(l.CPUsMilli))
+	c.caps.MemoryMB = max(c.caps.MemoryMB, int64(l.MemoryMB))
+	c.caps.DiskMB = max(c.caps.DiskMB, int64(l.DiskMB))
+	c.caps.Pids = max(c.caps.Pids, int64(l.Pids))
+	for _, held := range result.Caps {
+		if !held.Enforced {
+			c.missing[held.Name] = true
+		}
+		if held.Name == "disk" && held.Observed > 0 {
+			c.usage.DiskWriteBytes += held.Observed
+		}
+	}
+}
+
+// report gives the caps and the usage of all uses; nothing when there was none.
+// The time is that of the whole run, which is what the job's limit is for.
+func (c *capped) report(took time.Duration) (*job.CapsApplied, *job.Usage) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	usage := c.usage
+	usage.WallMillis = took.Milliseconds()
+	if !c.used {
+		return nil, &usage
+	}
+	caps := c.caps
+	caps.TimeoutSecs, caps.Network = int64(c.most.Wall/time.Second), job.NetworkNone
+	// A limit that nobody enforces is none.
+	for name, limit := range map[string]*int64{"cpu": &caps.CPUMillis, "memory": &caps.MemoryMB, "disk": &caps.DiskMB, "pids": &caps.Pids} {
+		if c.missing[name] {
+			*limit = 0
+		}
+	}
+	return &caps, &usage
+}
