@@ -1,7 +1,7 @@
 # Remit. `make help` lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build run test soak bench lint fuzz release clean
+.PHONY: help setup build run vignette test soak bench lint fuzz release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,10 @@ run: ## build, and take a shipped issue through the whole pipeline
 	@scripts/setup.sh run
 	@scripts/build.sh bin/remit
 	@scripts/demo.sh $(FIXTURE) $(FIXTURE_LANG)
+	@echo "  make vignette                      # the same with a nexus, two providers and money: Gate L"
+
+vignette: ## Gate L: issue to verified, paid and mirrored change, with its failure cases
+	@scripts/vignette-phase0-issue-to-pr.sh
 
 test: ## all tests, the race detector, the second verifier; counts at the end
 	@scripts/setup.sh test

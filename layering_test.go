@@ -73,7 +73,7 @@ var moduleFences = []fence{
 	{"github.com/spf13/pflag", []string{"cmd"}, false, false, "flags and help belong to the command line"},
 	{"golang.org/x/term", []string{"cmd"}, false, false, "only the command line has a terminal"},
 	{"github.com/bmatcuk/doublestar/v4", []string{"law"}, false, false, "one matcher for path rules, or two rooms disagree on what ** means"},
-	{"github.com/goccy/go-yaml", []string{"law", "fixtures/osscase"}, false, true, "YAML is how people write records; past law everything is canonical JSON"},
+	{"github.com/goccy/go-yaml", []string{"law", "fixtures/osscase", "work/gateway/scripted"}, false, true, "YAML is how people write records; past law everything is canonical JSON. The scripts of the scripted model are written by people too, and no law reads them"},
 	{"github.com/go-json-experiment/json", []string{"proof/canon", "proof/journal"}, false, true, "canonical bytes are made in canon, and line by line in the journal: nowhere else"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", nil, false, true, "the independent oracle for the schemas: never the implementation, its own start costs more than most commands"},
 	{"github.com/gowebpki/jcs", nil, false, true, "the independent oracle for canonical JSON: never the implementation"},

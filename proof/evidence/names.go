@@ -45,6 +45,7 @@ const (
 	StepTool              = "tool"
 	StepMessage           = "message.emitted"
 	StepUsage             = "usage.metered"
+	StepModel             = "model.request"
 	StepPatch             = "patch.captured"
 	StepWrites            = "writes.checked"
 	StepVerifyBase        = "verify.base"

@@ -145,13 +145,9 @@ func oursFor(k jsonschema.ErrorKind) string {
 	return k.LocalizedString(english)
 }
 
-// agree compares a rule with the oracle, word for word.
-func agree(t *testing.T, name string, text []byte) (valid bool) {
+// agree compares a rule with the oracle, word for word, on a value of decodeAny.
+func agree(t *testing.T, name string, value any) (valid bool) {
 	t.Helper()
-	value, err := decodeAny(text)
-	if err != nil {
-		t.Fatal(err)
-	}
 	got, want := schemas()[name].defects(value), oracleSays(name, value)
 	for i, g := range got {
 		if _, why, ok := strings.Cut(g, `": invalid property name `); ok {
@@ -159,7 +155,7 @@ func agree(t *testing.T, name string, text []byte) (valid bool) {
 		}
 	}
 	if (len(got) == 0) != (len(want) == 0) || schemas()[name].holds(value) != (len(got) == 0) {
-		t.Errorf("%s %.200s:\n%q\nthe oracle says\n%q", name, text, got, want)
+		t.Errorf("%s %.200v:\n%q\nthe oracle says\n%q", name, value, got, want)
 		return false
 	}
 	if len(want) >= maxViolations {
@@ -171,7 +167,7 @@ func agree(t *testing.T, name string, text []byte) (valid bool) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("%s %.200s:\n%q\nthe oracle says\n%q", name, text, got, want)
+		t.Errorf("%s %.200v:\n%q\nthe oracle says\n%q", name, value, got, want)
 	}
 	return len(got) == 0
 }
@@ -184,19 +180,9 @@ func TestRulesAgreeWithOracle(t *testing.T) {
 	if err != nil || len(sessions) == 0 {
 		t.Fatalf("no golden sessions: %v", err)
 	}
-	seen := map[string]bool{}
 	good, bad := 0, 0
 	check := func(name string, value any) {
-		text, err := json.Marshal(value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		key := name + string(text)
-		if seen[key] {
-			return
-		}
-		seen[key] = true
-		if agree(t, name, text) {
+		if agree(t, name, value) {
 			good++
 		} else {
 			bad++
@@ -218,6 +204,8 @@ func TestRulesAgreeWithOracle(t *testing.T) {
 				}
 				check(d.schema, value)
 				if dir == sessions[0] && i < 6 {
+					value = shortened(value)
+					check(d.schema, value)
 					eachChange(value, func() { check(d.schema, value) })
 				}
 			}
@@ -230,6 +218,29 @@ func TestRulesAgreeWithOracle(t *testing.T) {
 		t.Errorf("only %d documents that obey and %d that do not were compared", good, bad)
 	}
 	t.Logf("%d documents that obey, %d that do not", good, bad)
+}
+
+// shortened leaves two of the many that are alike, the files of a report and the
+// items of a list: they have one rule, and a change in each of them shows it many
+// times in the longest documents.
+func shortened(value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for key, was := range v {
+			if files, ok := was.(map[string]any); ok && (key == "artifact_digests" || key == "freshness") {
+				maps.DeleteFunc(files, func(name string, _ any) bool { return name != ReportFile && name != JournalFile })
+			}
+			v[key] = shortened(was)
+		}
+	case []any:
+		for i := range v {
+			v[i] = shortened(v[i])
+		}
+		if len(v) > 2 {
+			return []any{v[0], v[len(v)-1]}
+		}
+	}
+	return value
 }
 
 // substitutes are put in the place of every value.
@@ -276,9 +287,14 @@ func FuzzRules(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, which int, text []byte) {
-		if canon.Check(text) == nil {
-			agree(t, names[uint(which)%uint(len(names))], text)
+		if canon.Check(text) != nil {
+			return
 		}
+		value, err := decodeAny(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agree(t, names[uint(which)%uint(len(names))], value)
 	})
 }
 

@@ -62,7 +62,11 @@ func TestEveryByteCounts(t *testing.T) {
 		}
 		files := maps.Clone(original)
 		files[name] = &fstest.MapFile{Data: text}
-		found := slices.Concat(evidence.CheckJournal(t.Context(), files), evidence.CheckProjections(t.Context(), files))
+		check := evidence.CheckProjections
+		if name == evidence.JournalFile {
+			check = evidence.CheckJournal
+		}
+		found := check(t.Context(), files)
 		if !slices.ContainsFunc(found, func(f reason.Finding) bool { return f.Path == name }) {
 			rt.Fatalf("%s changed and the gates find:%s", name, texts(found))
 		}

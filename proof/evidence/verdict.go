@@ -129,7 +129,7 @@ func (r *run) unproved() []Blocker {
 		// with a blocker, so this one was never explained.
 		e := &r.entries[i]
 		ended := e.Status == journal.Failed || e.Status == journal.Denied || e.Status == journal.Skipped
-		explained := e.Name == StepTool || e.Name == StepRunCompleted || (e.Status == journal.Skipped && r.doneLater(i))
+		explained := e.Name == StepTool || e.Name == StepModel || e.Name == StepRunCompleted || (e.Status == journal.Skipped && r.doneLater(i))
 		need(!ended || explained, reason.Interrupted, fmt.Sprintf("step %s is %s", e.Name, e.Status))
 	}
 	return out

@@ -63,8 +63,16 @@ func (r *run) checkoutBaseline(ctx context.Context) error {
 // runEngine starts the engine in the sandbox and waits for its whole process
 // tree to be gone.
 func (r *run) runEngine(ctx context.Context) error {
-	inv, err := r.Engine.Invocation(ctx, engine.Task{Title: r.Contract.Title, Instructions: r.Contract.Instructions,
-		InBaseline: r.inBaseline})
+	way, err := r.openWay(ctx)
+	if err != nil {
+		return err
+	}
+	told := engine.Task{Title: r.Contract.Title, Instructions: r.Contract.Instructions, InBaseline: r.inBaseline}
+	if way != nil {
+		defer func() { _ = way.Close() }() // closing again changes nothing
+		told.Model = way.model
+	}
+	inv, err := r.Engine.Invocation(ctx, told)
 	if err != nil {
 		return err
 	}
@@ -88,10 +96,15 @@ func (r *run) runEngine(ctx context.Context) error {
 	}
 	started := time.Now()
 	res, runErr := r.Sandbox.Run(ctx, sandbox.Spec{
-		Lower: r.checkout.Dir, Env: inv.Env, Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work,
+		Lower: r.checkout.Dir, Env: inv.Env, Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(),
 		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
 	})
-	finished, err := r.engineFinished(res, out, time.Since(started), runErr)
+	took := time.Since(started)
+	spent := r.closeWay(way)
+	finished, err := r.engineFinished(res, out, took, runErr)
+	if runErr == nil {
+		finished.Blockers = append(spent, finished.Blockers...)
+	}
 	state, detail := status(finished.Blockers), engineDetail(finished)
 	if runErr != nil {
 		state, detail = journal.Failed, r.scrub(runErr.Error())

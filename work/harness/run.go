@@ -50,6 +50,11 @@ type Request struct {
 	// VerdictCache allows the base phase of the verifier to be taken from the
 	// cache, and kept there. What is taken says so in the evidence.
 	VerdictCache bool
+	// Admission is what the records say of the engine; the zero value is right
+	// for those that are built in.
+	Admission Admission
+	// Model is the way to a model, nil for an engine that asks none.
+	Model *ModelRoute
 	// Authority agrees to the run and pays for its proof; nil is a run that
 	// nobody else knows of.
 	Authority Authority
@@ -209,6 +214,12 @@ func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
 	}
 	if c.Issue != nil {
 		o.IssueNumber = c.Issue.Number
+	}
+	if m := r.Model; m != nil {
+		o.ModelProvider, o.Model, o.ModelAdmission = &m.Upstream.Provider, &m.Model, string(r.modelStatus())
+		if o.SourceAdmission = "not_admitted"; r.Admission.SourceAdmitted {
+			o.SourceAdmission = "admitted"
+		}
 	}
 	if r.Sandbox != nil {
 		d := r.Sandbox.Describe()

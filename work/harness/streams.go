@@ -126,6 +126,9 @@ func (c *calls) event(e engine.Event) {
 		c.r.note(evidence.StepMessage, "message", "completed", nil, evidence.Message{Role: "agent", Text: cutText(e.Text, maxSummary)})
 		c.r.output([]byte(e.Text))
 	case engine.Usage:
+		if c.r.Model != nil {
+			return // the gateway has counted
+		}
 		c.r.note(evidence.StepUsage, "usage", "completed", nil, e.Usage)
 	}
 }

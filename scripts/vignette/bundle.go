@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// The receipts of steps 1 to 6 that a bundle has to hold.
+var proven = []string{
+	"DeviceEnrolled", "CapsSet", "IssueClaimed", "RunCreated", "BudgetReserved", "JobDispatched", "JobCompleted", "CapsEnforced",
+	"VerificationPassed", "PaymentReleased",
+}
+
+// bundled is step 7: the change goes out as a branch, and everything that was
+// receipted is in the bundle.
+func (v *vignette) bundled(ctx context.Context, s *step) error {
+	h := v.happy
+	if err := v.uploaded(ctx, s, filepath.Join(h.out, "BUNDLE.zip")); err != nil {
+		return err
+	}
+	if err := v.exported(ctx, s); err != nil {
+		return err
+	}
+	final := v.path("bundle.zip")
+	if _, err := v.command(ctx, "export", h.session, "--to", "zip", "--out", final); err != nil {
+		return err
+	}
+	for _, audited := range []string{filepath.Join(h.out, "BUNDLE.zip"), final} {
+		done, err := v.procs.run(ctx, v.path("alice"), []string{"audit", audited})
+		if err != nil {
+			return err
+		}
+		s.ok(done.exit == 0, "remit audit accepts "+filepath.Base(audited), string(done.stdout), string(done.stderr))
+	}
+	done, err := v.procs.finish(exec.CommandContext(ctx, "python3", "vectors/verify.py", final))
+	if err != nil {
+		return err
+	}
+	s.ok(done.exit == 0, "so does the second verifier, in Python", string(done.stdout), string(done.stderr))
+	summary, err := os.ReadFile(filepath.Join(h.sessionDir, "PR_SUMMARY.md"))
+	if err != nil {
+		return err
+	}
+	s.ok(strings.Contains(string(summary), h.session) && strings.Contains(string(summary), v.target), "PR_SUMMARY.md names the session and the changed file", string(summary))
+	return v.receipted(ctx, s)
+}
+
+// command runs the program as the user and demands exit 0.
+func (v *vignette) command(ctx context.Context, args ...string) (finished, error) {
+	done, err := v.procs.run(ctx, v.path("alice"), args)
+	if err == nil && done.exit != 0 {
+		err = fmt.Errorf("remit %s: exit %d: %s%s", strings.Join(args, " "), done.exit, done.stdout, done.stderr)
+	}
+	return done, err
+}
+
+// uploaded compares the bundle at the authority with the one on disk.
+func (v *vignette) uploaded(ctx context.Context, s *step, zip string) error {
+	sum, err := fileDigest(zip)
+	if err != nil {
+		return err
+	}
+	a, err := v.nexus.get(ctx, v.alice, "/v1/runs/"+v.happy.runID+"/artifacts/"+sum, nil)
+	if err != nil {
+		return err
+	}
+	s.equal("the sealed bundle is at the nexus, byte for byte", digest(a.raw), sum)
+	return nil
+}
+
+// exported puts the change on a branch, and looks for it in the repository.
+func (v *vignette) exported(ctx context.Context, s *step) error {
+	const branch = "remit/vignette"
+	done, err := v.command(ctx, "export", v.happy.session, "--to", "branch", "--branch", branch, "--json", "--nexus", v.nexus.url, "--token-file", v.aliceToken)
+	if err != nil {
+		return err
+	}
+	var said struct {
+		Branch string `json:"branch"`
+		Commit string `json:"commit"`
+	}
+	if err := json.Unmarshal(done.stdout, &said); err != nil {
+		return err
+	}
+	head, err := os.ReadFile(filepath.Join(v.repo, ".git", "refs", "heads", filepath.FromSlash(branch)))
+	if err != nil {
+		return err
+	}
+	s.ok(said.Branch == branch && said.Commit != "" && strings.TrimSpace(string(head)) == said.Commit, "the change is a commit on a new branch of the repository", said, string(head))
+	events, err := v.nexus.log(ctx, v.alice, v.happy.runID)
+	if err != nil {
+		return err
+	}
+	v.happy.events = events
+	s.receipts(events, []shape{{"ForgeUpdated", []field{{"branch", is(branch)}, {"commit", is(said.Commit)}, {"pr_ref", is("refs/heads/" + branch)}}}})
+	j := v.happy.job
+	s.exactly("the log of the run holds exactly the events of steps 1 to 7, by key", keysOf(events), union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1),
+		[]string{leasedKey(j.Hash, j.Fence)}, answeredKeys(j.Hash, "completed", 1), settledKeys(j.Hash, "released"), []string{"run-finished", "forge-updated:" + said.Commit}))
+	return nil
+}
+
+// receipted compares RECEIPT.json and REPLAY.jsonl with the authority's log.
+func (v *vignette) receipted(_ context.Context, s *step) error {
+	var logged []string
+	for _, e := range v.happy.events {
+		if r, ok := e.receipt(); ok {
+			logged = append(logged, r.Type+" "+r.SHA256)
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(v.happy.sessionDir, "RECEIPT.json"))
+	if err != nil {
+		return err
+	}
+	doc, err := parse(b)
+	if err != nil {
+		return err
+	}
+	var inReceipt, unsealed []string
+	list, _ := at(doc, "receipts").([]any)
+	for _, item := range list {
+		payload, _ := at(item, "payload").(object)
+		r := receipt{Type: text(item, "type"), Payload: payload, Principal: text(item, "principal"), Key: text(item, "idempotency_key"), SHA256: text(item, "receipt_sha256")}
+		inReceipt = append(inReceipt, r.Type+" "+r.SHA256)
+		if !r.sealed() {
+			unsealed = append(unsealed, r.Type)
+		}
+	}
+	s.exactly("RECEIPT.json holds every receipt of the run's log, and no other", inReceipt, logged)
+	s.none("each with the digest of its content", unsealed)
+	for _, name := range append(proven, "ForgeUpdated") {
+		s.ok(strings.Contains(strings.Join(inReceipt, "\n")+"\n", name+" sha256:"), "RECEIPT.json holds "+name, inReceipt)
+	}
+	payments, _ := at(doc, "payments").([]any)
+	if s.equal("RECEIPT.json holds one payment", len(payments), 1) {
+		s.none("of the job, at its price", wrong(payments[0], []field{{"job_hash", is(v.happy.job.Hash)}, {"amount_msats", is(v.a.price)}, {"status", is("released")},
+			{"rail", some}, {"asset_id", some}, {"payment_proof.type", some}, {"payment_proof.value", some}, {"payment_proof.reservation_id", is(v.happy.job.ReservationID)}}))
+	}
+	replayed, err := runtimeEvents(filepath.Join(v.happy.sessionDir, "REPLAY.jsonl"))
+	if err != nil {
+		return err
+	}
+	s.exactly("REPLAY.jsonl plays every receipt of the run's log, and no other", replayed, logged)
+	return nil
+}
+
+// runtimeEvents lists the receipts that a replay plays.
+func runtimeEvents(path string) (list []string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		v, err := parse(lines.Bytes())
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if text(v, "event") == "RuntimeEvent" {
+			list = append(list, text(v, "runtime_event_type")+" "+text(v, "payload_hash"))
+		}
+	}
+	return list, lines.Err()
+}
