@@ -1,0 +1,156 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"remit/proof/reason"
+)
+
+// passWhole passes on an answer that is not a stream, after all of it was seen.
+func (x *exchange) passWhole(res *http.Response) {
+	if mediaType(res.Header) != "application/json" {
+		x.misshapen("the provider's answer is no plain application/json")
+		return
+	}
+	body, err := x.slurp(res.Body, x.g.bounds.answer)
+	if err != nil {
+		x.interrupted(err)
+		return
+	}
+	if err := x.meter.whole(body); err != nil {
+		x.misshapen("the provider's answer cannot be used: %v", err)
+		return
+	}
+	x.metered()
+	x.rec.Failed = x.meter.failed
+	x.open("response.json")
+	x.g.answerHeader(x.w.Header(), res.Header, "application/json")
+	x.begin(http.StatusOK)
+	x.send(body, true)
+}
+
+// metered moves what the meter knows into the record.
+func (x *exchange) metered() {
+	m := &x.meter
+	x.rec.Usage, x.rec.UsageKnown = m.usage, m.metered
+	x.rec.ModelAnswered = x.g.shown(m.model)
+	x.rec.Mismatch = m.model != "" && !sameModel(x.g.model, m.model)
+}
+
+// interrupted ends an answer that broke off.
+func (x *exchange) interrupted(err error) {
+	x.rec.UsageKnown = x.rec.UsageKnown && x.meter.metered
+	var bad *refusal
+	cause := context.Cause(x.ctx)
+	switch {
+	case errors.Is(err, errAnswerTooLarge) || errors.Is(err, errEventTooLarge):
+		bad = refuse(reason.ResponseShape, http.StatusBadGateway, "%v", err)
+	case errors.Is(err, errMalformed):
+		bad = refuse(reason.ResponseShape, http.StatusBadGateway, "the provider's answer cannot be used: %v", err)
+	case errors.Is(cause, errIdle):
+		bad = refuse(reason.Timeout, http.StatusGatewayTimeout, "the provider stopped in the middle of its answer")
+	case cause != nil:
+		bad = refuse(reason.Cancelled, statusCancelled, "the answer was given up")
+	default:
+		bad = refuse(reason.ProviderUnavailable, http.StatusBadGateway, "the provider broke off in the middle of its answer")
+	}
+	x.rec.Failed = bad.code
+	x.fail(bad)
+}
+
+// readBuffer is how much of a stream is read at a time.
+const readBuffer = 4 << 10
+
+// passStream passes a stream on event by event.
+func (x *exchange) passStream(res *http.Response) {
+	if mediaType(res.Header) != "text/event-stream" {
+		x.misshapen("the provider's answer is no event stream")
+		return
+	}
+	events := splitter{limit: x.g.bounds.event}
+	buf := make([]byte, readBuffer)
+	ready := make([]byte, 0, readBuffer) // what goes on together
+	for {
+		n, err := res.Body.Read(buf)
+		x.heard()
+		ready = ready[:0]
+		end, bad := pass, error(nil)
+		if feedErr := events.feed(buf[:n], func(e event) bool {
+			if end, bad = x.meter.event(e); bad != nil {
+				return false
+			}
+			if end != hide {
+				ready = append(ready, e.raw...)
+			}
+			return end == pass || end == hide
+		}); bad == nil {
+			bad = feedErr
+		}
+		x.passEvents(res, ready)
+		if cap(ready) > keepBuffer {
+			ready = nil
+		}
+		switch {
+		case bad != nil:
+			x.metered()
+			x.interrupted(bad)
+			return
+		case end == last || end == fatal:
+			x.concluded(end)
+			x.rest(res.Body)
+			return
+		case err != nil:
+			x.metered()
+			x.interrupted(unended(err))
+			return
+		}
+	}
+}
+
+// unended is the error of a stream that stopped before its end. A clean end of
+// the connection makes it no better.
+func unended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// passEvents sends complete events, before the first of them the status.
+func (x *exchange) passEvents(res *http.Response, events []byte) {
+	if len(events) == 0 {
+		return
+	}
+	if !x.begun {
+		x.open("response.sse")
+		x.g.answerHeader(x.w.Header(), res.Header, "text/event-stream")
+		x.begin(http.StatusOK)
+	}
+	x.send(events, false)
+}
+
+// concluded records a stream that came to its protocol's end, or to an error
+// event. After the latter the connection breaks: nothing that follows may look
+// like a success.
+func (x *exchange) concluded(end step) {
+	x.metered()
+	x.rec.Failed = x.meter.failed
+	x.broken = x.broken || end == fatal
+}
+
+// lastWord is how long the end of the connection may follow that of the stream.
+const lastWord = 50 * time.Millisecond
+
+// rest reads what a provider sends after the end of a stream, which goes
+// nowhere, so that the connection can be used again.
+func (x *exchange) rest(body io.Reader) {
+	if x.broken {
+		return
+	}
+	x.idle.Reset(lastWord)
+	_, _ = io.CopyN(io.Discard, body, readBuffer) // whether it ends in time decides nothing else
+}

@@ -1,0 +1,139 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// content is what a streamed answer says, as far as a probe wants to know.
+type content struct {
+	text    bool
+	thought bool
+	calls   map[string]*strings.Builder // arguments of tool calls, by their place
+}
+
+// something reports whether the answer is of use to an engine.
+func (c *content) something() bool { return c.text || len(c.calls) > 0 }
+
+// broken reports whether a tool call could not be carried out.
+func (c *content) broken() bool {
+	for _, args := range c.calls {
+		text := strings.TrimSpace(args.String())
+		if text != "" && (!json.Valid([]byte(text)) || text[0] != '{') { // a call without arguments may state none
+			return true
+		}
+	}
+	return false
+}
+
+func (c *content) say(text string) { c.text = c.text || strings.TrimSpace(text) != "" }
+
+func (c *content) call(place, args string) {
+	if c.calls[place] == nil {
+		c.calls[place] = &strings.Builder{}
+	}
+	c.calls[place].WriteString(args)
+}
+
+// take reads one event that the meter has accepted; what it does not know, it
+// passes over.
+func (c *content) take(p Protocol, data []byte) {
+	switch p {
+	case Chat:
+		c.takeChat(data)
+	case Responses:
+		c.takeResponses(data)
+	default:
+		c.takeMessages(data)
+	}
+}
+
+func (c *content) takeChat(data []byte) {
+	var chunk struct {
+		Choices []struct {
+			Delta struct {
+				Content   string `json:"content"`
+				Reasoning string `json:"reasoning"`
+				Thinking  string `json:"reasoning_content"`
+				Calls     []struct {
+					Index    int `json:"index"`
+					Function struct {
+						Arguments string `json:"arguments"`
+					} `json:"function"`
+				} `json:"tool_calls"`
+			} `json:"delta"`
+		} `json:"choices"`
+	}
+	if json.Unmarshal(data, &chunk) != nil {
+		return
+	}
+	for _, choice := range chunk.Choices {
+		c.say(choice.Delta.Content)
+		c.thought = c.thought || choice.Delta.Reasoning != "" || choice.Delta.Thinking != ""
+		for _, call := range choice.Delta.Calls {
+			c.call(fmt.Sprint(call.Index), call.Function.Arguments)
+		}
+	}
+}
+
+func (c *content) takeResponses(data []byte) {
+	var e struct {
+		Type string `json:"type"`
+		Item struct {
+			Type      string `json:"type"`
+			ID        string `json:"id"`
+			CallID    string `json:"call_id"`
+			Arguments string `json:"arguments"`
+			Content   []struct {
+				Text string `json:"text"`
+			} `json:"content"`
+		} `json:"item"`
+	}
+	// The item at its end is whole, and the one thing that every client reads.
+	if json.Unmarshal(data, &e) != nil || e.Type != "response.output_item.done" {
+		return
+	}
+	switch e.Item.Type {
+	case "reasoning":
+		c.thought = true
+	case "function_call":
+		c.call(e.Item.ID+" "+e.Item.CallID, e.Item.Arguments)
+	case "message":
+		for _, part := range e.Item.Content {
+			c.say(part.Text)
+		}
+	}
+}
+
+func (c *content) takeMessages(data []byte) {
+	var e struct {
+		Type  string `json:"type"`
+		Index int    `json:"index"`
+		Block struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+		} `json:"content_block"`
+		Delta struct {
+			Type string `json:"type"`
+			Text string `json:"text"`
+			JSON string `json:"partial_json"`
+		} `json:"delta"`
+	}
+	if json.Unmarshal(data, &e) != nil {
+		return
+	}
+	place := fmt.Sprint(e.Index)
+	switch {
+	case e.Type == "content_block_start" && e.Block.Type == "tool_use":
+		c.call(place, "")
+	case e.Type == "content_block_start" && e.Block.Type == "text":
+		c.say(e.Block.Text)
+	case e.Type == "content_block_start" && strings.Contains(e.Block.Type, "thinking"):
+		c.thought = true
+	case e.Delta.Type == "text_delta":
+		c.say(e.Delta.Text)
+	case e.Delta.Type == "input_json_delta":
+		c.call(place, e.Delta.JSON)
+	}
+}

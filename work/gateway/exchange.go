@@ -1,0 +1,265 @@
+package gateway
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// exchange is one request and its answer.
+type exchange struct {
+	g   *Gateway
+	w   http.ResponseWriter
+	ctl *http.ResponseController
+	rec Record
+
+	sides
+
+	meter  meter
+	answer *sink
+	read   bool // the body came whole
+	begun  bool // the engine got a status
+	broken bool // the connection to the engine must not end cleanly
+}
+
+// ServeHTTP answers one request of the engine.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.serve(w, r, nil) {
+		panic(http.ErrAbortHandler) // net/http's way to break a connection
+	}
+}
+
+// serve answers a request and records it, for a probe also in the place given.
+// It returns true if the connection must be broken.
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, probe *Record) (broken bool) {
+	seq, ok := g.enter()
+	if !ok {
+		http.Error(w, "the gateway is closed", http.StatusServiceUnavailable)
+		if probe != nil {
+			probe.Refused = reason.Cancelled
+		}
+		return true
+	}
+	defer g.underway.Done()
+	x := &exchange{g: g, w: w, ctl: http.NewResponseController(w), rec: Record{Seq: seq, At: g.now(), Path: g.shown(r.RequestURI), Probe: probe != nil,
+		UsageKnown: true, CostKnown: true}}
+	x.watch(r.Context(), g)
+	defer x.over()
+	if bad := x.run(r); bad != nil {
+		x.refuse(bad)
+		g.ledger.refused()
+	}
+	x.finish()
+	if probe != nil {
+		*probe = x.rec
+	}
+	return x.broken
+}
+
+// run takes the request from the engine to the provider and the answer back.
+// It returns why the request does not leave, nil if it did.
+func (x *exchange) run(r *http.Request) *refusal {
+	var bad *refusal
+	if x.rec.Protocol, bad = route(r); bad != nil {
+		return bad
+	}
+	if bad = x.g.authorize(r.Header); bad != nil && !x.rec.Probe {
+		return bad
+	}
+	if bad = readable(r, x.g.bounds.request); bad != nil {
+		return bad
+	}
+	body, release, bad := x.take(r)
+	defer release()
+	if bad != nil {
+		return bad
+	}
+	sent, limit, bad := x.admit(body)
+	if bad != nil {
+		// A request that stays is evidence of what was asked.
+		if err := x.keepRequest(x.g.secrets.redact(body)); err != nil {
+			return artifactFailure(err)
+		}
+		return bad
+	}
+	defer func() { x.g.ledger.end(limit, &x.rec, x.suggested()) }()
+	if err := x.keepRequest(sent); err != nil {
+		x.rec.Failed = reason.ArtifactWriteFailure
+		x.fail(artifactFailure(err))
+		return nil
+	}
+	x.forward(sent, r.Header, release)
+	return nil
+}
+
+// admit decides whether a body may leave, as what, and how much it may use.
+func (x *exchange) admit(body []byte) ([]byte, most, *refusal) {
+	q, bad := inspect(x.rec.Protocol, body)
+	x.rec.ModelAsked, x.rec.Stream = x.g.shown(q.model), q.stream
+	if bad != nil {
+		return nil, most{}, bad
+	}
+	if !x.g.asked[q.model] {
+		return nil, most{}, refuse(reason.ModelMismatch, statusRefused, "the model asked for is not the one that this run is admitted to")
+	}
+	sent := x.g.secrets.redact(x.g.compose(x.rec.Protocol, q))
+	limit := x.g.ledger.most(int64(len(sent)), q.out)
+	if bad = x.g.ledger.admit(x.client, limit, x.rec.Probe); bad != nil {
+		return nil, most{}, bad
+	}
+	x.meter = meter{protocol: x.rec.Protocol, hideUsage: x.rec.Protocol == Chat && q.stream && !q.usage}
+	return sent, limit, nil
+}
+
+// take reads the body from the engine, within the memory that all bodies share.
+// release gives that memory back; it may be called again.
+func (x *exchange) take(r *http.Request) (body []byte, release func(), bad *refusal) {
+	limit := x.g.bounds.request
+	size := r.ContentLength
+	if size < 0 {
+		size = limit
+	}
+	need := 2*size + 4096 // as it came, and as it leaves
+	if err := x.g.bodies.take(x.client, need); err != nil {
+		return nil, func() {}, refuse(reason.Cancelled, statusCancelled, "the request was given up before it was read")
+	}
+	release = sync.OnceFunc(func() { x.g.bodies.put(need) })
+	// A server that cannot limit time, as in a test without a network, reads on.
+	_ = x.ctl.SetReadDeadline(time.Now().Add(x.g.bounds.body))
+	defer func() { _ = x.ctl.SetReadDeadline(time.Time{}) }() // as above
+	buf := bytes.NewBuffer(make([]byte, 0, min(size, 1<<20)+bytes.MinRead))
+	n, err := buf.ReadFrom(io.LimitReader(r.Body, limit+1))
+	if n > limit {
+		return nil, release, tooLarge(limit)
+	}
+	if err != nil {
+		return nil, release, refuse(reason.RequestInvalid, statusRefused, "the body did not arrive whole and in time")
+	}
+	x.read = true
+	return buf.Bytes(), release, nil
+}
+
+// refuse answers a request that does not leave.
+func (x *exchange) refuse(bad *refusal) {
+	x.rec.Refused = bad.code
+	x.fail(bad)
+}
+
+// fail answers with an error of the gateway's own, before or inside an answer.
+func (x *exchange) fail(bad *refusal) {
+	if bad.status == statusCancelled { // nobody is there
+		x.broken = true
+		if !x.begun {
+			x.rec.Status = bad.status
+		}
+		return
+	}
+	x.open("error.json")
+	if x.begun {
+		x.send(bad.event(x.rec.Protocol), true)
+		x.broken = true
+		return
+	}
+	h := x.w.Header()
+	h.Set("X-Should-Retry", "false")
+	if !x.read {
+		// What is left of the body is not waited for.
+		h.Set("Connection", "close")
+		_ = x.ctl.SetReadDeadline(time.Now().Add(time.Second)) // as in take
+	}
+	x.g.answerHeader(h, http.Header{}, "application/json")
+	x.begin(bad.status)
+	x.send(bad.body(x.rec.Protocol), true)
+}
+
+// begin sends the status.
+func (x *exchange) begin(status int) {
+	x.begun = true
+	x.rec.Status = status
+	x.w.WriteHeader(status)
+}
+
+// send passes a piece of the answer to the engine, at once. end says that no
+// more follows.
+func (x *exchange) send(p []byte, end bool) {
+	p = x.answer.pass(p, end)
+	// A body that comes too slowly looks like an engine that is gone, which
+	// may still read why it is refused.
+	if len(p) == 0 || x.gone.Load() && x.read {
+		return
+	}
+	if x.rec.FirstByteMS < 0 {
+		x.rec.FirstByteMS = x.since()
+	}
+	// What cannot limit time or flush, as in a test without a network, does without.
+	_ = x.ctl.SetWriteDeadline(time.Now().Add(x.g.bounds.write))
+	_, err := x.w.Write(p)
+	if err == nil {
+		err = x.ctl.Flush()
+	}
+	if err != nil && !errors.Is(err, http.ErrNotSupported) {
+		x.broken = true
+		x.hangUp()
+	}
+}
+
+func (x *exchange) since() int64 { return x.g.now().Sub(x.rec.At).Milliseconds() }
+
+// finish completes the record and hands it over.
+func (x *exchange) finish() {
+	x.rec.LatencyMS = x.since()
+	x.rec.FirstByteMS = max(x.rec.FirstByteMS, 0)
+	if x.answer != nil {
+		var err error
+		if x.rec.ResponseSHA256, x.rec.ResponseBytes, err = x.answer.close(); err != nil && x.rec.Failed == "" {
+			x.rec.Failed = reason.ArtifactWriteFailure
+		}
+	}
+	if x.g.record == nil {
+		return
+	}
+	x.g.recordMu.Lock()
+	defer x.g.recordMu.Unlock()
+	x.g.record(x.rec)
+}
+
+// suggested is the usage that an answer without one seems to have had: four
+// bytes of a prompt, or one piece of a stream, are about a token.
+func (x *exchange) suggested() Usage {
+	return Usage{InUncached: x.rec.RequestBytes / 4, Out: x.meter.pieces}
+}
+
+// keepRequest records the digest of the request's body, and the body itself if
+// the policy says so.
+func (x *exchange) keepRequest(body []byte) error {
+	x.rec.RequestSHA256, x.rec.RequestBytes = canon.Digest(body), int64(len(body))
+	s, err := x.g.newSink(x.rec.Seq, "request.json")
+	if err != nil {
+		return err
+	}
+	s.pass(body, true)
+	_, _, err = s.close()
+	return err
+}
+
+// open begins the answer's sink, unless it is open.
+func (x *exchange) open(kind string) {
+	if x.answer != nil {
+		return
+	}
+	x.rec.FirstByteMS = -1
+	var err error
+	if x.answer, err = x.g.newSink(x.rec.Seq, kind); err != nil {
+		x.rec.Failed = reason.ArtifactWriteFailure
+	}
+}
+
+func artifactFailure(err error) *refusal {
+	return refuse(reason.ArtifactWriteFailure, http.StatusInternalServerError, "the body cannot be kept as the policy asks: %v", withoutPath(err))
+}

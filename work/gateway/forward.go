@@ -1,0 +1,225 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"mime"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"remit/proof/reason"
+)
+
+// forward sends the request to the provider and passes its answer on. release
+// gives the memory of the body back, as soon as nobody needs it.
+func (x *exchange) forward(sent []byte, from http.Header, release func()) {
+	body := newOutgoing(sent)
+	res, bad := x.ask(body, x.g.upstream.header(x.rec.Protocol, x.rec.Stream, from))
+	if bad != nil {
+		body.drop()
+		release()
+		x.rec.Failed = bad.code
+		x.fail(bad)
+		return
+	}
+	defer res.Body.Close()
+	body.drop()
+	release()
+	switch {
+	case res.StatusCode >= 400:
+		x.passError(res)
+	case res.StatusCode >= 300:
+		x.misshapen("the provider answered with a redirect, which is not followed")
+	case res.StatusCode != http.StatusOK:
+		x.misshapen("the provider answered with status %d, which is no answer", res.StatusCode)
+	case x.rec.Stream:
+		x.passStream(res)
+	default:
+		x.passWhole(res)
+	}
+}
+
+// misshapen ends an answer that is not of the protocol. What it cost is not
+// known.
+func (x *exchange) misshapen(format string, args ...any) {
+	x.rec.UsageKnown = x.rec.UsageKnown && x.meter.metered
+	x.rec.Failed = reason.ResponseShape
+	x.fail(refuse(reason.ResponseShape, http.StatusBadGateway, format, args...))
+}
+
+// ask sends the request, again if that is harmless, until there is an answer
+// that a repeat would not change.
+func (x *exchange) ask(body *outgoing, header http.Header) (*http.Response, *refusal) {
+	for try := 0; ; try++ {
+		res, err := x.attempt(body, header)
+		wait, again := x.again(res, err, try)
+		if !again {
+			if err != nil {
+				return nil, x.unanswered(err)
+			}
+			return res, nil
+		}
+		if res != nil {
+			_, _ = io.CopyN(io.Discard, res.Body, MaxErrorBytes) // so that the connection can be used again
+			res.Body.Close()
+		}
+		x.idle.Stop() // a pause of ours is no silence of the provider
+		if err := x.g.wait(x.client, wait); err != nil {
+			return nil, refuse(reason.Cancelled, statusCancelled, "the request was given up before it was tried again")
+		}
+		x.rec.Retries++
+	}
+}
+
+func (x *exchange) attempt(body *outgoing, header http.Header) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(x.ctx, http.MethodPost, x.g.upstream.target(x.rec.Protocol), body.reader())
+	if err != nil {
+		return nil, err
+	}
+	req.Header = header
+	req.ContentLength = int64(body.length)
+	req.GetBody = func() (io.ReadCloser, error) { return body.reader(), nil }
+	x.heard()
+	res, err := x.g.upstream.transport.RoundTrip(req) // not a Client: no redirects, no cookies
+	x.heard()
+	return res, err
+}
+
+// again decides whether a request is tried again, and after what pause. Only
+// what the provider surely has not worked on is: a connection that was never
+// made, and the statuses that say so.
+func (x *exchange) again(res *http.Response, err error, try int) (time.Duration, bool) {
+	b := x.g.bounds
+	if try >= b.retries || x.client.Err() != nil {
+		return 0, false
+	}
+	pause := b.backoff << try
+	pause += time.Duration(rand.Int64N(int64(pause)/4 + 1)) // so that requests that failed together do not return together
+	if err != nil {
+		return pause, unconnected(err)
+	}
+	if res.StatusCode != http.StatusTooManyRequests && (res.StatusCode < 500 || res.StatusCode == http.StatusNotImplemented) {
+		return 0, false
+	}
+	stated, ok := retryAfter(res.Header, x.g.now())
+	if !ok {
+		return pause, true
+	}
+	return stated, stated <= b.patience
+}
+
+// retryAfter reads when a provider wants to be asked again.
+func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
+	if ms, err := strconv.ParseFloat(h.Get("Retry-After-Ms"), 64); err == nil && ms >= 0 && ms < 1e9 {
+		return time.Duration(ms * float64(time.Millisecond)), true
+	}
+	v := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(v, 64); err == nil && s >= 0 && s < 1e6 {
+		return time.Duration(s * float64(time.Second)), true
+	}
+	if at, err := http.ParseTime(v); err == nil {
+		return max(0, at.Sub(now)), true
+	}
+	return 0, false
+}
+
+// unconnected reports whether no connection was made, so that nothing was sent.
+func unconnected(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
+}
+
+// unanswered says why there is no answer, without the address that a network
+// error repeats.
+func (x *exchange) unanswered(err error) *refusal {
+	cause := context.Cause(x.ctx)
+	sent := !unconnected(err)
+	x.rec.UsageKnown = !sent
+	unavailable := func(message string) *refusal {
+		return refuse(reason.ProviderUnavailable, http.StatusBadGateway, "%s", message)
+	}
+	switch {
+	case errors.Is(cause, errIdle):
+		return refuse(reason.Timeout, http.StatusGatewayTimeout, "the provider did not answer in time")
+	case cause != nil:
+		return refuse(reason.Cancelled, statusCancelled, "the request was given up before it was answered")
+	case !sent:
+		return unavailable("the provider could not be reached")
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		x.rec.UsageKnown = true // nothing is sent before the handshake
+		return unavailable("the provider's certificate is not trusted")
+	}
+	return unavailable("the connection to the provider broke before it answered")
+}
+
+// passError passes on what a provider says is wrong.
+func (x *exchange) passError(res *http.Response) {
+	status := res.StatusCode
+	x.open("error.json")
+	body, err := x.slurp(res.Body, MaxErrorBytes)
+	readable := err == nil && mediaType(res.Header) == "application/json" && valid(body) && kind(body) == '{'
+	var own *refusal
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		// Its text is left out: such texts repeat parts of the key.
+		own = refuse(reason.AuthUnavailable, status, "the provider did not accept the gateway's credential")
+	case status == http.StatusTooManyRequests:
+		own = refuse(reason.ProviderUnavailable, status, "the provider takes no more requests for now")
+	case status >= 500:
+		own = refuse(reason.ProviderUnavailable, status, "the provider failed with status %d", status)
+	default:
+		own = refuse(reason.ProviderRefused, status, "the provider refused the request with status %d", status)
+	}
+	x.rec.Failed = own.code
+	h := x.w.Header()
+	h.Set("X-Should-Retry", "false") // it was tried as often as it will be
+	x.g.answerHeader(h, res.Header, "application/json")
+	x.begin(status)
+	if !readable || own.code == reason.AuthUnavailable {
+		body = own.body(x.rec.Protocol)
+	}
+	x.send(body, true)
+}
+
+// slurp reads a whole body of at most limit bytes.
+func (x *exchange) slurp(r io.Reader, limit int64) ([]byte, error) {
+	var out []byte
+	buf := make([]byte, 32<<10)
+	for {
+		n, err := r.Read(buf)
+		x.heard()
+		out = append(out, buf[:n]...)
+		switch {
+		case int64(len(out)) > limit:
+			return nil, errAnswerTooLarge
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, err
+		}
+	}
+}
+
+var errAnswerTooLarge = errors.New("the answer is too large")
+
+// mediaType is the content type without its parameters, "" if there is none
+// that can be read, or the content is compressed.
+func mediaType(h http.Header) string {
+	for _, v := range h.Values("Content-Encoding") {
+		if !strings.EqualFold(v, "identity") {
+			return ""
+		}
+	}
+	kind, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return kind
+}

@@ -1,0 +1,207 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"remit/law/secret"
+	"remit/proof/reason"
+)
+
+// Protocol is a wire protocol that engines speak.
+type Protocol string
+
+// The three protocols.
+const (
+	Chat      Protocol = "chat"      // POST …/chat/completions
+	Responses Protocol = "responses" // POST …/responses
+	Messages  Protocol = "messages"  // POST …/v1/messages
+)
+
+// Options say what one gateway lets through.
+type Options struct {
+	Upstream Upstream
+	// Model is the one admitted model, by the name that is sent to the provider.
+	Model  string
+	Limits Limits
+	// Prices override the built-in table; the key is "provider/model".
+	Prices map[string]Price
+	// Token is what the engine must present; "" lets any engine in.
+	Token string
+	// Record gets each request once, when it is over, also the refused ones.
+	// Calls do not overlap. They come in the order of ends, not of [Record.Seq].
+	Record func(Record)
+	// KeepBodies opens the file for a body, by a name such as
+	// "000001-request.json"; nil keeps none. What is written has credentials
+	// taken out.
+	KeepBodies func(name string) (io.WriteCloser, error)
+	// Clock is the time of records; nil is the system's.
+	Clock func() time.Time
+
+	// LookupEnv reads a variable for [Credential.Env]; nil is the process's own.
+	LookupEnv func(name string) (string, bool)
+	// RunCommand starts the program of [Credential.Command] and returns what it
+	// printed. This package starts no processes: without it, such a credential
+	// is auth_unavailable.
+	RunCommand func(ctx context.Context, argv []string) ([]byte, error)
+}
+
+// Gateway serves one run.
+type Gateway struct {
+	model    string
+	provider string
+	asked    map[string]bool // the names by which an engine may ask for model
+	upstream *upstream
+	ledger   *ledger
+	secrets  *secrets
+	token    [sha256.Size]byte
+	guarded  bool // a token is asked for
+	salt     [16]byte
+	bounds   bounds
+	bodies   *pool
+
+	keep func(name string) (io.WriteCloser, error)
+	now  func() time.Time
+	wait func(ctx context.Context, d time.Duration) error // between attempts
+
+	recordMu sync.Mutex // keeps calls of record apart
+	record   func(Record)
+
+	server *http.Server
+	base   context.Context // of everything that is under way
+	cancel context.CancelCauseFunc
+
+	mu       sync.Mutex
+	seq      int64
+	closed   bool
+	underway sync.WaitGroup
+}
+
+var errClosed = errors.New("the gateway is closed")
+
+// Open reads the credential and checks the configuration. Errors are
+// [*reason.Error]: local_config_missing (an address, proxy or CA file that is
+// missing or cannot be used), auth_unavailable (no usable credential),
+// model_not_admitted (no model given), price_unknown (a limit in money that
+// nothing could keep). None shows the credential or the provider's address.
+func Open(ctx context.Context, o Options) (*Gateway, error) {
+	if o.Model == "" {
+		return nil, reason.Errorf(reason.ModelNotAdmitted, "the gateway was given no model")
+	}
+	price, err := priceOf(o)
+	if err != nil {
+		return nil, err
+	}
+	credential, err := o.Upstream.Credential.read(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gateway{model: o.Model, provider: o.Upstream.Provider, asked: map[string]bool{o.Model: true}, guarded: o.Token != "",
+		bounds: defaultBounds, bodies: newPool(defaultBounds.allBodies), keep: o.KeepBodies, now: o.Clock, wait: pause, record: o.Record}
+	for name, sent := range o.Upstream.Models {
+		g.asked[name] = sent == o.Model
+	}
+	if g.upstream, err = newUpstream(o.Upstream, credential); err != nil {
+		return nil, err
+	}
+	g.ledger = newLedger(o.Limits, price)
+	g.token = sha256.Sum256([]byte(o.Token))
+	g.secrets = newSecrets(
+		secret.Value{Name: "provider", Value: credential},
+		secret.Value{Name: "proxy", Value: g.upstream.proxyPassword},
+		secret.Value{Name: "gateway-token", Value: o.Token})
+	if _, err := rand.Read(g.salt[:]); err != nil {
+		return nil, reason.Errorf(reason.InfrastructureFault, "reading random bytes: %w", err)
+	}
+	if g.now == nil {
+		g.now = time.Now
+	}
+	g.base, g.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
+	g.server = g.newServer()
+	return g, nil
+}
+
+// newServer makes the server for the engine's side. Its time limits are
+// against an agent that opens connections and says nothing.
+func (g *Gateway) newServer() *http.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	return &http.Server{
+		Handler:                      g,
+		Protocols:                    protocols,
+		ReadHeaderTimeout:            10 * time.Second,
+		IdleTimeout:                  2 * time.Minute,
+		MaxHeaderBytes:               32 << 10,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     log.New(io.Discard, "", 0), // it would print what the agent chose to send
+		BaseContext:                  func(net.Listener) context.Context { return g.base },
+	}
+}
+
+// Serve answers on a listener until it or the gateway is closed. It takes
+// [MaxConnections] connections at a time; more wait.
+func (g *Gateway) Serve(l net.Listener) error {
+	err := g.server.Serve(newLimitedListener(l, MaxConnections))
+	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// Handler is what Serve serves, for callers that have a server of their own.
+func (g *Gateway) Handler() http.Handler { return g }
+
+// Totals are what the gateway has counted so far.
+func (g *Gateway) Totals() Totals { return g.ledger.sum() }
+
+// Close ends everything that is under way and waits for it, so that every
+// record is written when it returns.
+func (g *Gateway) Close() error {
+	g.mu.Lock()
+	g.closed = true
+	g.mu.Unlock()
+	g.cancel(errClosed)
+	err := g.server.Close()
+	g.underway.Wait()
+	g.upstream.transport.CloseIdleConnections()
+	return err
+}
+
+// enter counts a request that begins; false if the gateway is closed.
+func (g *Gateway) enter() (seq int64, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return 0, false
+	}
+	g.seq++
+	g.underway.Add(1)
+	return g.seq, true
+}
+
+// knows reports whether a token is the engine's, in constant time.
+func (g *Gateway) knows(token string) bool {
+	sum := sha256.Sum256([]byte(token))
+	return subtle.ConstantTimeCompare(sum[:], g.token[:]) == 1
+}
+
+// pause waits between two attempts.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

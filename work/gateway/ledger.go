@@ -1,0 +1,202 @@
+package gateway
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"remit/proof/reason"
+)
+
+// Limits end a run. 0 is no limit.
+type Limits struct {
+	MicroUSD int64 // cost
+	Tokens   int64 // all kinds
+	Requests int64 // that the engine makes; Remit's own probes do not count
+}
+
+// ledger counts what was spent and decides whether one more request may go.
+//
+// A request may go while what was spent is below every limit, whatever it will
+// cost itself: that is the one request by which a run may be late. For that to
+// hold with requests side by side, a request waits while those under way could
+// reach a limit if they used all that they may.
+type ledger struct {
+	limits Limits
+	price  *Price // nil: unknown
+
+	mu      sync.Mutex
+	totals  Totals
+	models  map[string]bool
+	assumed spending // of answers without a usage; counts towards the limits only
+	open    spending // the most that requests under way may use
+	vague   int      // requests under way for which no most is known
+	ended   chan struct{}
+}
+
+// spending is what the limits are about.
+type spending struct{ tokens, microUSD int64 }
+
+// most is the most that a request may use.
+type most struct {
+	spending
+	known bool
+}
+
+func newLedger(limits Limits, price *Price) *ledger {
+	return &ledger{limits: limits, price: price, totals: Totals{CostKnown: true}, models: map[string]bool{}, ended: make(chan struct{})}
+}
+
+// promptOverhead is what a provider may add to a prompt by itself: the system
+// text of tool use, separators, an image that is small in bytes.
+const promptOverhead = 16 << 10
+
+// most estimates from above. A token of a prompt has at least one byte. out is
+// negative if the request does not say how long its answer may be.
+func (l *ledger) most(bytes, out int64) most {
+	in := bytes + promptOverhead
+	if out < 0 || out > maxTokens {
+		return most{}
+	}
+	m := most{spending: spending{tokens: in + out}, known: true}
+	if l.price == nil {
+		return m
+	}
+	if l.price.UpToInTokens > 0 && in > l.price.UpToInTokens {
+		return most{} // it may have a price that is not known
+	}
+	dear := Price{InMicroUSDPerMTok: l.price.dearest(), OutMicroUSDPerMTok: l.price.OutMicroUSDPerMTok}
+	m.microUSD = dear.rate(Usage{InUncached: in, Out: out})
+	return m
+}
+
+// admit lets a request go, waits until that can be decided, or refuses.
+func (l *ledger) admit(ctx context.Context, m most, probe bool) *refusal {
+	for {
+		l.mu.Lock()
+		if why := l.exhausted(probe); why != "" {
+			l.totals.Exhausted = reason.BudgetExhausted
+			l.mu.Unlock()
+			return refuse(reason.BudgetExhausted, statusRefused, "%s", why)
+		}
+		if !l.undecided() {
+			l.begin(m, probe)
+			l.mu.Unlock()
+			return nil
+		}
+		ended := l.ended
+		l.mu.Unlock()
+		select {
+		case <-ended:
+		case <-ctx.Done():
+			return refuse(reason.Cancelled, statusCancelled, "the request was given up while it waited for the ones before it")
+		}
+	}
+}
+
+// exhausted says which limit was reached, "" if none.
+func (l *ledger) exhausted(probe bool) string {
+	spent := l.spent()
+	switch {
+	case l.limits.MicroUSD > 0 && spent.microUSD >= l.limits.MicroUSD:
+		return "the run has spent its budget in dollars"
+	case l.limits.Tokens > 0 && spent.tokens >= l.limits.Tokens:
+		return "the run has used its budget of tokens"
+	case !probe && l.limits.Requests > 0 && l.totals.Requests-l.totals.Probes >= l.limits.Requests:
+		return "the run has made as many requests as it may"
+	}
+	return ""
+}
+
+func (l *ledger) spent() spending {
+	return spending{l.totals.Tokens() + l.assumed.tokens, l.totals.CostMicroUSD + l.assumed.microUSD}
+}
+
+// undecided reports whether the requests under way could reach a limit.
+func (l *ledger) undecided() bool {
+	if l.vague > 0 {
+		return l.limits.MicroUSD > 0 || l.limits.Tokens > 0
+	}
+	spent := l.spent()
+	return l.limits.MicroUSD > 0 && spent.microUSD+l.open.microUSD >= l.limits.MicroUSD ||
+		l.limits.Tokens > 0 && spent.tokens+l.open.tokens >= l.limits.Tokens
+}
+
+func (l *ledger) begin(m most, probe bool) {
+	l.totals.Requests++
+	if probe {
+		l.totals.Probes++
+	}
+	if !m.known {
+		l.vague++
+		return
+	}
+	l.open.tokens += m.tokens
+	l.open.microUSD += m.microUSD
+}
+
+// end books a request that begin let go. suggested is the usage that an answer
+// without one seems to have had. It fills in the record's cost.
+func (l *ledger) end(m most, rec *Record, suggested Usage) {
+	rec.CostMicroUSD, rec.CostKnown = l.price.cost(rec.Usage)
+	rec.CostKnown = rec.CostKnown && rec.UsageKnown
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if m.known {
+		l.open.tokens -= m.tokens
+		l.open.microUSD -= m.microUSD
+	} else {
+		l.vague--
+	}
+	t := &l.totals
+	t.Usage = t.Usage.plus(rec.Usage)
+	t.CostMicroUSD += rec.CostMicroUSD
+	t.CostKnown = t.CostKnown && rec.CostKnown
+	t.Retries += int64(rec.Retries)
+	if rec.Mismatch {
+		t.Mismatches++
+	}
+	if rec.ModelAnswered != "" && len(l.models) < maxModels {
+		l.models[rec.ModelAnswered] = true
+	}
+	l.assume(rec, suggested)
+	close(l.ended)
+	l.ended = make(chan struct{})
+}
+
+// maxModels bounds what a provider that names a new model each time costs.
+const maxModels = 100
+
+// assume counts towards the limits what the record cannot tell.
+func (l *ledger) assume(rec *Record, suggested Usage) {
+	missing := Usage{}
+	if !rec.UsageKnown {
+		l.totals.Unmetered++
+		missing.InUncached = max(0, suggested.InUncached-rec.Usage.In())
+		missing.Out = max(0, suggested.Out-rec.Usage.Out)
+		l.assumed.tokens += missing.Tokens()
+	}
+	if l.price == nil {
+		return
+	}
+	if _, known := l.price.cost(rec.Usage); !known { // longer than the price is for
+		missing = missing.plus(rec.Usage)
+	}
+	l.assumed.microUSD += l.price.rate(missing)
+}
+
+// refused counts a request that did not go.
+func (l *ledger) refused() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.totals.Refused++
+}
+
+func (l *ledger) sum() Totals {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	t := l.totals
+	t.Models = slices.Sorted(maps.Keys(l.models))
+	return t
+}

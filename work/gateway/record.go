@@ -1,0 +1,140 @@
+package gateway
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"remit/proof/reason"
+)
+
+// Record tells one request. It holds no content and no credential.
+type Record struct {
+	Seq      int64     `json:"seq"` // in the order of arrival, from 1
+	At       time.Time `json:"at"`
+	Protocol Protocol  `json:"protocol"` // "" if the path belongs to none
+	Path     string    `json:"path"`     // as asked, cut and made printable
+	Stream   bool      `json:"stream"`
+	Probe    bool      `json:"probe"` // Remit's own, from [Gateway.Probe]
+
+	ModelAsked    string `json:"model_asked"`    // by the engine
+	ModelAnswered string `json:"model_answered"` // as the answer names it, "" if it names none
+	// Mismatch says that the answer names another model than the one it was
+	// asked from. A dated release of the same name is no other model.
+	Mismatch bool `json:"mismatch"`
+
+	Status  int         `json:"status"`  // that the engine got
+	Refused reason.Code `json:"refused"` // "" when the request was forwarded
+	Failed  reason.Code `json:"failed"`  // why a forwarded request has no usable answer, "" if it has
+
+	// The digests are of the bodies as they left the gateway, with credentials
+	// taken out; that of a refused request, which did not leave, as it came.
+	RequestSHA256  string `json:"request_sha256"`
+	ResponseSHA256 string `json:"response_sha256"`
+	RequestBytes   int64  `json:"request_bytes"`
+	ResponseBytes  int64  `json:"response_bytes"`
+
+	Usage        Usage `json:"usage"`
+	UsageKnown   bool  `json:"usage_known"` // false: the answer did not report all of it
+	CostMicroUSD int64 `json:"cost_micro_usd"`
+	CostKnown    bool  `json:"cost_known"`
+
+	LatencyMS   int64 `json:"latency_ms"`
+	FirstByteMS int64 `json:"first_byte_ms"` // until the engine got the first byte of an answer
+	Retries     int   `json:"retries"`
+}
+
+// Usage counts tokens. The four parts do not overlap.
+type Usage struct {
+	InUncached int64 `json:"in_uncached"`
+	CacheRead  int64 `json:"cache_read"`
+	CacheWrite int64 `json:"cache_write"`
+	Out        int64 `json:"out"`
+
+	Reasoning      int64 `json:"reasoning"`        // part of Out
+	CacheWriteHour int64 `json:"cache_write_hour"` // part of CacheWrite: kept for an hour, at a higher price
+}
+
+// Tokens is the sum that a token limit is about.
+func (u Usage) Tokens() int64 { return u.InUncached + u.CacheRead + u.CacheWrite + u.Out }
+
+// In is the length of the prompt.
+func (u Usage) In() int64 { return u.InUncached + u.CacheRead + u.CacheWrite }
+
+func (u Usage) plus(v Usage) Usage {
+	return Usage{InUncached: u.InUncached + v.InUncached, CacheRead: u.CacheRead + v.CacheRead, CacheWrite: u.CacheWrite + v.CacheWrite,
+		Out: u.Out + v.Out, Reasoning: u.Reasoning + v.Reasoning, CacheWriteHour: u.CacheWriteHour + v.CacheWriteHour}
+}
+
+// Totals sum up the requests of a gateway.
+type Totals struct {
+	Usage
+	Requests     int64 `json:"requests"` // forwarded, Remit's own probes among them
+	Probes       int64 `json:"probes"`
+	Retries      int64 `json:"retries"` // attempts beyond the first; the provider saw Requests+Retries at most
+	Refused      int64 `json:"refused"`
+	Unmetered    int64 `json:"unmetered"` // answers that did not report their usage
+	CostMicroUSD int64 `json:"cost_micro_usd"`
+	CostKnown    bool  `json:"cost_known"` // of every request
+	Mismatches   int64 `json:"mismatches"`
+	// Models are the names that answers gave, sorted.
+	Models []string `json:"models"`
+	// Exhausted is budget_exhausted once a request was refused for a limit.
+	Exhausted reason.Code `json:"exhausted"`
+}
+
+// maxShown bounds what a record repeats of somebody else's text.
+const maxShown = 200
+
+// shown makes foreign text fit for a record: credentials out, printable, short.
+func (g *Gateway) shown(text string) string {
+	if len(text) > 8*maxShown {
+		text = text[:8*maxShown] // before the search: it need not read a megabyte of path
+	}
+	text = g.secrets.clean(strings.ToValidUTF8(text, "\uFFFD"))
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '\uFFFD'
+		}
+		return r
+	}, text)
+	if len(text) <= maxShown {
+		return text
+	}
+	cut := maxShown
+	for text[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return text[:cut] + "…"
+}
+
+// sameModel reports whether a provider's name for what answered is the model
+// that was asked: the name itself, or a dated release of it
+// ("gpt-5.5-2026-04-23", "claude-haiku-4-5-20251001").
+func sameModel(asked, answered string) bool {
+	if answered == asked {
+		return true
+	}
+	date, ok := strings.CutPrefix(answered, strings.TrimSuffix(asked, "-latest")+"-")
+	return ok && isDate(date)
+}
+
+// isDate reports whether s is YYYYMMDD or YYYY-MM-DD.
+func isDate(s string) bool {
+	for _, layout := range []string{"20060102", time.DateOnly} {
+		if _, err := time.Parse(layout, s); err == nil && len(s) == len(layout) {
+			return true
+		}
+	}
+	return false
+}
+
+// undated is a model's name without the date of its release.
+func undated(model string) string {
+	for _, n := range []int{len("-20060102"), len("-2006-01-02")} {
+		if at := len(model) - n; at > 0 && model[at] == '-' && isDate(model[at+1:]) {
+			return model[:at]
+		}
+	}
+	return model
+}

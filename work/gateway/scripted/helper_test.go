@@ -1,0 +1,367 @@
+package scripted
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+var protocols = []Protocol{Chat, Responses, Messages}
+
+// paths are where the protocols are asked, with a prefix as a gateway has it.
+var paths = map[Protocol]string{Chat: "/r/1/v1/chat/completions", Responses: "/r/1/v1/responses", Messages: "/r/1/v1/messages?beta=true"}
+
+// script parses a script that is right.
+func script(t testing.TB, text string) *Script {
+	t.Helper()
+	s, err := Parse("script.yaml", []byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	return s
+}
+
+// serve plays a script on a port of this host.
+func serve(t testing.TB, text string, o Options) (*Server, string) {
+	t.Helper()
+	s := New(script(t, text), o)
+	h := httptest.NewServer(s)
+	t.Cleanup(h.Close)
+	return s, h.Listener.Addr().String()
+}
+
+// exchange is one turn of a conversation that was: what the model said and
+// called, and what the tools said.
+type exchange struct {
+	said    string
+	outputs []string
+}
+
+// conversation to ask a model with.
+type conversed struct {
+	model, system, user string
+	past                []exchange
+	plain, noTools      bool
+	noUsage             bool
+}
+
+// request is the body of a request, in the form of a protocol.
+func request(p Protocol, c conversed) []byte {
+	if c.model == "" {
+		c.model = "gw-model"
+	}
+	tools := list{}
+	if !c.noTools {
+		tools = list{object{"type", "function", "name", "bash"}}
+	}
+	body := object{"model", c.model, "stream", !c.plain, "tools", tools}
+	user := func() object { return object{"role", "user", "content", c.user} }
+	var all list
+	switch p {
+	case Chat:
+		all = list{object{"role", "system", "content", c.system}, user()}
+		for i, e := range c.past {
+			calls := list{}
+			for j := range e.outputs {
+				calls = append(calls, object{"id", fmt.Sprint(i, j), "type", "function", "function", object{"name", "bash", "arguments", "{}"}})
+			}
+			all = append(all, object{"role", "assistant", "content", e.said, "tool_calls", calls})
+			for j, text := range e.outputs {
+				all = append(all, object{"role", "tool", "tool_call_id", fmt.Sprint(i, j), "content", text})
+			}
+		}
+		body = append(body, "messages", all)
+		if !c.plain && !c.noUsage {
+			body = append(body, "stream_options", object{"include_usage", true})
+		}
+	case Responses:
+		all = list{object{"type", "message", "role", "user", "content", list{object{"type", "input_text", "text", c.user}}}}
+		for i, e := range c.past {
+			all = append(all, object{"type", "reasoning", "summary", list{}}, object{"type", "message", "role", "assistant", "content", list{object{"type", "output_text", "text", e.said}}})
+			for j := range e.outputs {
+				all = append(all, object{"type", "function_call", "call_id", fmt.Sprint(i, j), "name", "bash", "arguments", "{}"})
+			}
+			for j, text := range e.outputs {
+				all = append(all, object{"type", []string{"function_call_output", "custom_tool_call_output"}[j%2], "call_id", fmt.Sprint(i, j), "output", text})
+			}
+		}
+		body = append(body, "instructions", c.system, "input", all)
+	case Messages:
+		all = list{user()}
+		for i, e := range c.past {
+			calls, results := list{object{"type", "text", "text", e.said}}, list{}
+			for j, text := range e.outputs {
+				calls = append(calls, object{"type", "tool_use", "id", fmt.Sprint(i, j), "name", "bash", "input", object{}})
+				results = append(results, object{"type", "tool_result", "tool_use_id", fmt.Sprint(i, j), "content", list{object{"type", "text", "text", text}}})
+			}
+			all = append(all, object{"role", "assistant", "content", calls}, object{"role", "user", "content", results})
+		}
+		body = append(body, "system", list{object{"type", "text", "text", c.system}}, "messages", all)
+	}
+	return encoded(body)
+}
+
+// ending is how the bytes of an answer ended.
+type ending string
+
+const (
+	clean   ending = "clean"
+	aborted ending = "aborted"
+	hanging ending = "hanging"
+)
+
+// raw asks over a connection of its own, without any library in between, and
+// returns every byte that came and how they ended. Of a server that hangs it
+// waits for what the server says it has sent.
+func raw(t testing.TB, s *Server, address string, p Protocol, body []byte) (string, ending) {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	broken := s.Count().Broken
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", paths[p], len(body), body)
+	var got bytes.Buffer
+	for deadline := time.Now().Add(time.Minute); ; {
+		// What was sent before the answer broke off is here at the latest now.
+		hangs := s.Count().Broken > broken
+		_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+		n, err := io.Copy(&got, c)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded) && n == 0 && hangs:
+			return got.String(), hanging
+		case errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(deadline):
+			continue
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			t.Fatalf("neither an end nor a break: %q", cutShort(got.String()))
+		}
+		return got.String(), endOf(got.Bytes(), err)
+	}
+}
+
+// endOf tells from the framing of HTTP whether a body came to its end.
+func endOf(all []byte, err error) ending {
+	if err != nil || len(all) == 0 {
+		return aborted
+	}
+	r, err := http.ReadResponse(bufio.NewReader(bytes.NewReader(all)), nil)
+	if err != nil {
+		return aborted
+	}
+	defer r.Body.Close()
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return aborted
+	}
+	return clean
+}
+
+// bodyOf takes the framing away, as far as there is a body.
+func bodyOf(t testing.TB, all string) (*http.Response, string) {
+	t.Helper()
+	r, err := http.ReadResponse(bufio.NewReader(strings.NewReader(all)), nil)
+	if err != nil {
+		t.Fatalf("%v in %q", err, all)
+	}
+	defer r.Body.Close()
+	body, _ := io.ReadAll(r.Body) // a cut body is what some tests are about
+	return r, string(body)
+}
+
+// post asks with an ordinary client and returns status and body.
+func post(t testing.TB, address string, p Protocol, body []byte) (int, string) {
+	t.Helper()
+	r, err := http.Post("http://"+address+paths[p], "application/json", bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode, string(text)
+}
+
+// heard is what a reader of a stream or of a whole answer makes of it; it is
+// written without a look at how the answers are made.
+type heard struct {
+	text, reasoning, model, stop string
+	calls                        []called
+	usage                        Usage
+	terminal                     bool // the stream says that it is complete
+	failed                       bool // an error event came
+	events                       int
+}
+
+type called struct{ id, name, arguments string }
+
+func (h *heard) call(i int) *called {
+	for len(h.calls) <= i {
+		h.calls = append(h.calls, called{})
+	}
+	return &h.calls[i]
+}
+
+// listen reads an event stream of a protocol by the rules of the format.
+func listen(t testing.TB, p Protocol, stream string) heard {
+	t.Helper()
+	var h heard
+	stream = strings.ReplaceAll(stream, "\r\n", "\n")
+	for block := range strings.SplitSeq(stream, "\n\n") {
+		var event, data string
+		for line := range strings.SplitSeq(block, "\n") {
+			name, value, _ := strings.Cut(line, ":")
+			value = strings.TrimPrefix(value, " ")
+			switch name {
+			case "event":
+				event = value
+			case "data":
+				data += value
+			case "":
+			default:
+				t.Fatalf("a line that is none of an event: %q", line)
+			}
+		}
+		if data == "" {
+			continue
+		}
+		h.events++
+		if data == "[DONE]" {
+			h.terminal = h.stop != ""
+			continue
+		}
+		var v map[string]any
+		if err := json.Unmarshal([]byte(data), &v); err != nil {
+			t.Fatalf("%v in %q", err, data)
+		}
+		if p != Chat && v["type"] != event {
+			t.Fatalf("event %q has the type %v", event, v["type"])
+		}
+		if v["error"] != nil || v["type"] == "error" {
+			h.failed = true
+			continue
+		}
+		switch p {
+		case Chat:
+			h.chat(v)
+		case Responses:
+			h.responses(v)
+		case Messages:
+			h.messages(v)
+		}
+	}
+	return h
+}
+
+// at goes down into nested values; what is not there is nil.
+func at(v any, path ...any) any {
+	for _, step := range path {
+		switch s := step.(type) {
+		case string:
+			m, _ := v.(map[string]any)
+			v = m[s]
+		case int:
+			l, _ := v.([]any)
+			if s >= len(l) {
+				return nil
+			}
+			v = l[s]
+		}
+	}
+	return v
+}
+
+func str(v any, path ...any) string { s, _ := at(v, path...).(string); return s }
+
+func num(v any, path ...any) int64 { f, _ := at(v, path...).(float64); return int64(f) }
+
+func (h *heard) chat(v map[string]any) {
+	h.model = str(v, "model")
+	delta := at(v, "choices", 0, "delta")
+	h.text += str(delta, "content")
+	h.reasoning += str(delta, "reasoning_content")
+	h.stop += str(v, "choices", 0, "finish_reason")
+	if calls, ok := at(delta, "tool_calls").([]any); ok {
+		for _, c := range calls {
+			to := h.call(int(num(c, "index")))
+			to.id += str(c, "id")
+			to.name += str(c, "function", "name") + str(c, "custom", "name")
+			to.arguments += str(c, "function", "arguments") + str(c, "custom", "input")
+		}
+	}
+	if v["usage"] != nil {
+		h.usage = openAI(v["usage"], "prompt", "completion")
+	}
+}
+
+func openAI(u any, in, out string) Usage {
+	read, wrote := num(u, in+"_tokens_details", "cached_tokens"), num(u, in+"_tokens_details", "cache_write_tokens")
+	return Usage{InUncached: num(u, in+"_tokens") - read - wrote, CacheRead: read, CacheWrite: wrote, Out: num(u, out+"_tokens"), Reasoning: num(u, out+"_tokens_details", "reasoning_tokens")}
+}
+
+func (h *heard) responses(v map[string]any) {
+	index := int(num(v, "output_index"))
+	switch kind := str(v, "type"); kind {
+	case "response.output_text.delta":
+		h.text += str(v, "delta")
+	case "response.reasoning_summary_text.delta":
+		h.reasoning += str(v, "delta")
+	case "response.output_item.added":
+		if name := str(v, "item", "name"); name != "" {
+			*h.call(index) = called{id: str(v, "item", "call_id"), name: name}
+		}
+	case "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
+		h.call(index).arguments += str(v, "delta")
+	case "response.completed", "response.incomplete":
+		h.terminal, h.stop = true, strings.TrimPrefix(kind, "response.")
+		h.model = str(v, "response", "model")
+		if u := at(v, "response", "usage"); u != nil {
+			h.usage = openAI(u, "input", "output")
+		}
+		// The parts before the calls have no call.
+		var calls []called
+		for _, c := range h.calls {
+			if c.name != "" {
+				calls = append(calls, c)
+			}
+		}
+		h.calls = calls
+	}
+}
+
+func (h *heard) messages(v map[string]any) {
+	switch str(v, "type") {
+	case "message_start":
+		h.model = str(v, "message", "model")
+		u := at(v, "message", "usage")
+		h.usage = Usage{InUncached: num(u, "input_tokens"), CacheRead: num(u, "cache_read_input_tokens"), CacheWrite: num(u, "cache_creation_input_tokens"), Out: num(u, "output_tokens")}
+	case "content_block_start":
+		if str(v, "content_block", "type") == "tool_use" {
+			h.calls = append(h.calls, called{id: str(v, "content_block", "id"), name: str(v, "content_block", "name")})
+		}
+	case "content_block_delta":
+		h.text += str(v, "delta", "text")
+		h.reasoning += str(v, "delta", "thinking")
+		if part := str(v, "delta", "partial_json"); part != "" {
+			h.calls[len(h.calls)-1].arguments += part
+		}
+	case "message_delta":
+		h.stop = str(v, "delta", "stop_reason")
+		if u := at(v, "usage"); u != nil {
+			h.usage.Out, h.usage.Reasoning = num(u, "output_tokens"), num(u, "output_tokens_details", "thinking_tokens")
+		}
+	case "message_stop":
+		h.terminal = h.stop != ""
+	}
+}

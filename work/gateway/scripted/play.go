@@ -1,0 +1,288 @@
+package scripted
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"net/http"
+	"strconv"
+)
+
+// player sends one answer, with the faults that it has.
+type player struct {
+	*reply
+
+	server  *Server
+	w       http.ResponseWriter
+	flusher *http.ResponseController
+	ctx     context.Context // of the one request that this is the answer to
+	writes  []int           // sizes of what goes out at once
+	turn    int             // of writes
+	limit   int64           // bytes of the body before it breaks off; -1: none
+}
+
+var errCut = errors.New("the answer breaks off here")
+
+// play sends the answer, or as much of it as there is.
+func (p *player) play() {
+	if p.server.wait(p.ctx, p.delay) != nil {
+		p.broken()
+		return
+	}
+	if p.cut != nil && p.cut.at == atStart {
+		p.breakOff()
+		return
+	}
+	for _, h := range p.headers {
+		p.w.Header().Add(h[0], h[1])
+	}
+	streams := p.asked.stream
+	switch p.shape {
+	case asJSON:
+		streams = false
+	case asAsked:
+	default:
+		streams = true
+	}
+	switch {
+	case p.status != 0:
+		p.refuse()
+	case streams:
+		p.stream()
+	default:
+		p.whole()
+	}
+}
+
+// stream sends an event stream.
+func (p *player) stream() {
+	kind := "text/event-stream"
+	switch p.shape {
+	case untyped:
+		kind = "text/plain; charset=utf-8"
+	case htmlPage:
+		kind = "text/html; charset=utf-8"
+	}
+	p.begin(http.StatusOK, kind, -1)
+	if p.cut != nil && p.cut.at == atHeaders {
+		p.breakOff()
+		return
+	}
+	if p.cut != nil && p.cut.at == atBytes {
+		p.limit = p.cut.after
+	}
+	switch err := p.frames(); {
+	case errors.Is(err, errCut) || err == nil && p.over:
+		p.breakOff()
+	case err != nil:
+		p.broken()
+	}
+}
+
+// page is what a proxy in the way says.
+const page = "<!doctype html><html><head><title>Welcome</title></head><body><h1>Please sign in to use this network</h1></body></html>\n"
+
+func (p *player) frames() error {
+	switch p.shape {
+	case emptyBody:
+		return p.deliver(nil, Usage{}, completed)
+	case doneOnly:
+		return p.deliver([]byte("data: [DONE]\n\n"), Usage{}, completed)
+	case htmlPage:
+		return p.deliver([]byte(page), Usage{}, completed)
+	}
+	first := true
+	for f := range p.events() {
+		if !first {
+			if err := p.server.wait(p.ctx, p.pace); err != nil {
+				return err
+			}
+		}
+		first = false
+		var told Usage
+		if f.usage != nil && p.shape.readable() {
+			told = *f.usage
+		}
+		end := nothing
+		if f.last {
+			end = completed
+		}
+		if err := p.deliver(f.encode(p.shape), told, end); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// The ways in which an answer that was sent as a whole counts.
+func nothing(*Counts) *int64     { return new(int64) }
+func completed(c *Counts) *int64 { return &c.Completed }
+func refused(c *Counts) *int64   { return &c.Refused }
+
+// deliver counts what a client learns from b, and then sends it: whoever has
+// read it finds it counted.
+func (p *player) deliver(b []byte, u Usage, as func(*Counts) *int64) error {
+	add := func(sign int64) {
+		p.server.count(func(c *Counts) {
+			c.InUncached += sign * u.InUncached
+			c.CacheRead += sign * u.CacheRead
+			c.CacheWrite += sign * u.CacheWrite
+			c.Out += sign * u.Out
+			c.Reasoning += sign * u.Reasoning
+			*as(c) += sign
+		})
+	}
+	add(1)
+	err := p.send(b)
+	if err != nil {
+		add(-1)
+	}
+	return err
+}
+
+// events are those of the protocol that was asked in.
+func (p *player) events() iter.Seq[frame] {
+	switch p.asked.protocol {
+	case Responses:
+		return p.responsesFrames()
+	case Messages:
+		return p.messagesFrames()
+	}
+	return p.chatFrames()
+}
+
+// whole sends the answer in one piece of JSON. One that is to break off
+// somewhere in it breaks off in the middle.
+func (p *player) whole() {
+	var body []byte
+	switch p.asked.protocol {
+	case Responses:
+		body = p.responsesWhole()
+	case Messages:
+		body = p.messagesWhole()
+	default:
+		body = p.chatWhole()
+	}
+	var told Usage
+	if !p.silent {
+		told = p.usage
+	}
+	p.sendBody(http.StatusOK, "application/json", body, told, completed)
+}
+
+// refuse sends an answer that has a status of its own.
+func (p *player) refuse() {
+	status := int(p.status)
+	kind, body := "application/json", errorBody(p.asked.protocol, status, p.fault)
+	switch {
+	case p.body != nil:
+		kind, body = "text/plain; charset=utf-8", []byte(*p.body)
+	case status < 400 && p.fault == problem{}, !bodied(status):
+		body = nil
+	}
+	if given := p.w.Header().Get("Content-Type"); given != "" {
+		kind = given
+	}
+	p.sendBody(status, kind, body, Usage{}, refused)
+}
+
+// sendBody sends a body that is known as a whole, or the part of it after which
+// it breaks off.
+func (p *player) sendBody(status int, kind string, body []byte, told Usage, as func(*Counts) *int64) {
+	length := len(body)
+	if len(p.writes) > 0 || p.cut != nil {
+		length = -1
+	}
+	p.begin(status, kind, length)
+	if p.cut != nil {
+		switch p.cut.at {
+		case atHeaders:
+			p.limit = 0
+		case atBytes:
+			p.limit = p.cut.after
+		case atEnd:
+			p.limit = int64(len(body)) - 1
+		default:
+			p.limit = int64(len(body)) / 2
+		}
+	}
+	switch err := p.deliver(body, told, as); {
+	case errors.Is(err, errCut):
+		p.breakOff()
+	case err != nil:
+		p.broken()
+	}
+}
+
+// begin sends the head. With a length unknown it goes out at once.
+func (p *player) begin(status int, kind string, length int) {
+	h := p.w.Header()
+	h.Set("Content-Type", kind)
+	h.Set("Cache-Control", "no-store")
+	if length >= 0 && bodied(status) {
+		h.Set("Content-Length", strconv.Itoa(length))
+	}
+	p.w.WriteHeader(status)
+	if length < 0 {
+		_ = p.flusher.Flush() // a client that left is noticed by the next write
+	}
+}
+
+// bodied says that an answer with this status may have a body.
+func bodied(status int) bool {
+	return status != http.StatusNoContent && status != http.StatusNotModified
+}
+
+// send writes a part of the body in pieces of the sizes that the script wants,
+// up to where the body breaks off.
+func (p *player) send(b []byte) error {
+	cut := p.limit >= 0 && int64(len(b)) >= p.limit
+	if cut {
+		b = b[:p.limit]
+	}
+	if p.limit >= 0 {
+		p.limit -= int64(len(b))
+	}
+	for len(b) > 0 {
+		if err := p.ctx.Err(); err != nil {
+			return err
+		}
+		size := len(b)
+		if len(p.writes) > 0 {
+			size = min(size, p.writes[p.turn%len(p.writes)])
+			p.turn++
+		}
+		if _, err := p.w.Write(b[:size]); err != nil {
+			return err
+		}
+		if err := p.flusher.Flush(); err != nil {
+			return err
+		}
+		b = b[size:]
+	}
+	if cut {
+		return errCut
+	}
+	return nil
+}
+
+func (p *player) broken() { p.server.count(func(c *Counts) { c.Broken++ }) }
+
+// breakOff ends an answer in the way that the script wants. It does not return
+// when the connection is to break.
+func (p *player) breakOff() {
+	p.broken()
+	switch p.cut.how {
+	case byHang:
+		<-p.ctx.Done()
+	case byError:
+		if p.asked.stream && p.shape != asJSON || p.shape == asStream {
+			_, _ = io.WriteString(p.w, string(p.errorFrame().encode(p.shape))) // the client may have left
+			return
+		}
+		panic(http.ErrAbortHandler)
+	case byAbort:
+		panic(http.ErrAbortHandler)
+	}
+}

@@ -1,0 +1,209 @@
+package gateway
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"remit/proof/reason"
+)
+
+// Upstream is the provider that answers.
+type Upstream struct {
+	Provider string // its name in the admission, such as "openai", "anthropic", "local"
+	Class    string // [Hosted] or [Local]; "" is Hosted
+	// BaseURL is its address without the protocol's path, such as
+	// https://api.openai.com/v1 or https://api.anthropic.com.
+	BaseURL string
+	// Models maps the names that the engine may use to the name that is sent;
+	// empty: the same.
+	Models     map[string]string
+	Credential Credential
+	Proxy      string // http://, https:// or socks5:// URL; "": none, whatever the environment says
+	CAFile     string // PEM certificates that are trusted beside the system's
+}
+
+// The classes of providers.
+const (
+	Hosted = "hosted"
+	Local  = "local"
+)
+
+// upstream is the one place that the gateway can reach.
+type upstream struct {
+	base          *url.URL
+	proxyPassword string
+	credential    string
+	style         Style
+	local         bool
+	transport     *http.Transport
+}
+
+// misconfigured is an error of the operator's configuration. It names the
+// setting and never its value: an address is nobody's business in evidence.
+func misconfigured(format string, args ...any) *reason.Error {
+	return reason.Errorf(reason.LocalConfigMissing, format, args...)
+}
+
+func newUpstream(u Upstream, credential string) (*upstream, error) {
+	if u.Class != "" && u.Class != Hosted && u.Class != Local {
+		return nil, misconfigured("the class of provider %q is neither %s nor %s", u.Provider, Hosted, Local)
+	}
+	base, err := baseURL(u)
+	if err != nil {
+		return nil, err
+	}
+	up := &upstream{base: base, credential: credential, style: u.Credential.Style, local: u.Class == Local}
+	roots, err := trustedRoots(u.CAFile)
+	if err != nil {
+		return nil, err
+	}
+	reachable := hostPort(base)
+	var proxy *url.URL
+	if u.Proxy != "" {
+		if proxy, err = url.Parse(u.Proxy); err != nil || proxy.Host == "" || !oneOf(proxy.Scheme, "http", "https", "socks5", "socks5h") {
+			return nil, misconfigured("the proxy of provider %q is no http, https or socks5 URL", u.Provider)
+		}
+		up.proxyPassword, _ = proxy.User.Password()
+		reachable = hostPort(proxy)
+	}
+	up.transport = newTransport(reachable, proxy, roots)
+	return up, nil
+}
+
+// plainHost are the characters of a host name in the form in which it is
+// dialled; the comparison in newTransport knows no other.
+const plainHost = "abcdefghijklmnopqrstuvwxyz0123456789.-_:"
+
+func baseURL(u Upstream) (*url.URL, error) {
+	if u.BaseURL == "" {
+		return nil, misconfigured("no address is configured for provider %q", u.Provider)
+	}
+	base, err := url.Parse(u.BaseURL)
+	switch {
+	case err != nil || base.Host == "" || !oneOf(base.Scheme, "http", "https") || base.Opaque != "":
+		return nil, misconfigured("the address of provider %q is no http or https URL", u.Provider)
+	case strings.Trim(base.Hostname(), plainHost) != "":
+		return nil, misconfigured("the address of provider %q has a host name with other characters than a to z, digits, dots, colons and dashes", u.Provider)
+	case base.User != nil:
+		return nil, misconfigured("the address of provider %q holds a credential: state it as one", u.Provider)
+	case base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
+		return nil, misconfigured("the address of provider %q has a query or fragment", u.Provider)
+	case base.Scheme == "http" && u.Class != Local && !isLoopback(base.Hostname()):
+		return nil, misconfigured("the address of provider %q is not https, so that anybody on the way could read the credential", u.Provider)
+	}
+	base.Path = strings.TrimRight(base.Path, "/")
+	base.RawPath = ""
+	return base, nil
+}
+
+// trustedRoots are the system's certificates and those of a file; nil means
+// the system's alone.
+func trustedRoots(file string) (*x509.CertPool, error) {
+	if file == "" {
+		return nil, nil
+	}
+	pem, err := readBounded(file, 4<<20)
+	if err != nil {
+		return nil, misconfigured("reading the CA file: %w", withoutPath(err))
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(pem) {
+		return nil, misconfigured("the CA file has no PEM certificate in it")
+	}
+	return roots, nil
+}
+
+// newTransport makes the client side. It dials the one address and nothing
+// else, whatever a URL, a redirect or a bug above says.
+func newTransport(reachable string, proxy *url.URL, roots *x509.CertPool) *http.Transport {
+	dialer := &net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			if addr != reachable {
+				return nil, errOtherHost
+			}
+			return dialer.DialContext(ctx, network, addr)
+		},
+		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSHandshakeTimeout:    10 * time.Second,
+		ForceAttemptHTTP2:      true,
+		DisableCompression:     true, // the meter reads what the engine reads
+		MaxIdleConnsPerHost:    16,
+		IdleConnTimeout:        30 * time.Second, // below the providers' own, so that they rarely close first
+		ResponseHeaderTimeout:  10 * time.Minute,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	if proxy != nil {
+		t.Proxy = http.ProxyURL(proxy)
+	}
+	return t
+}
+
+var errOtherHost = errors.New("only the provider can be reached")
+
+// target is the URL of a protocol at the provider.
+func (u *upstream) target(p Protocol) string {
+	t := *u.base
+	switch p {
+	case Chat:
+		t.Path += "/chat/completions"
+	case Responses:
+		t.Path += "/responses"
+	case Messages:
+		// Local servers have all three under one /v1, and are configured so.
+		t.Path = strings.TrimSuffix(t.Path, "/v1") + "/v1/messages"
+	}
+	return t.String()
+}
+
+func hostPort(u *url.URL) string {
+	if port := u.Port(); port != "" {
+		return net.JoinHostPort(u.Hostname(), port)
+	}
+	return net.JoinHostPort(u.Hostname(), map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[u.Scheme])
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.IsLoopback()
+}
+
+func oneOf(s string, options ...string) bool { return slices.Contains(options, s) }
+
+// readBounded reads a regular file of at most limit bytes.
+func readBounded(name string, limit int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > limit {
+		return nil, fmt.Errorf("it is no regular file of at most %d bytes", limit)
+	}
+	return os.ReadFile(name)
+}
+
+// withoutPath is what went wrong with a file, without saying which.
+func withoutPath(err error) error {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		return pathErr.Err
+	}
+	return err
+}
