@@ -91,6 +91,9 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 		ForceCopy: d.control.copyLayer, NoFilter: d.control.noFilter, PlainBinds: d.control.plainBinds,
 		Rlimits: limitsOf(s.Limits),
 	}
+	if s.Loopback != nil {
+		conf.Loopback = s.LoopbackPort
+	}
 	var userns []*os.File
 	index := map[owner]int{}
 	show := func(host, inside string) (source, error) {

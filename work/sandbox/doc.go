@@ -32,6 +32,14 @@
 // counts them. When every process is dead the keeper reads the upper layer of
 // the overlay and streams the changes to the parent (package tree).
 //
+// Inside there is no network but a loopback of its own. With [Spec.Loopback]
+// there is one listener on it, which is served from outside: the keeper makes
+// the network namespace in the place of bwrap, listens there, hands the
+// descriptor to the parent and keeps none. So a gateway can be lent without a
+// path, a forwarder or a process of ours inside. Lent is 127.0.0.1 only: a
+// command may take the same port of another loopback address, so name it by
+// its number and not as localhost.
+//
 // A start must be cheap, or people leave the sandbox out. A keeper without a
 // task stands by for the next Run, so that nobody waits for its start, and what
 // a probe found out is remembered until the host, this program or bwrap

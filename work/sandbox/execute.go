@@ -51,6 +51,14 @@ func (r *run) do(ctx context.Context) error {
 	if r.built, err = r.session.build(ctx, r.conf, r.userns, r.spec.Apply); err != nil {
 		return err
 	}
+	if r.spec.Loopback != nil {
+		l, err := r.listener(ctx)
+		if err != nil {
+			return err
+		}
+		defer l.end()
+		r.spec.Loopback(l)
+	}
 	r.begun, r.result = time.Now(), &Result{Layer: r.built.Layer}
 	runErr := r.commands(ctx)
 	if r.conf.Confined && ctx.Err() == nil {

@@ -89,6 +89,12 @@ func (k *keeper) build(a *answer) error {
 		return err
 	}
 	a.Layer = k.layer
+	if k.setup.Loopback > 0 {
+		if err := k.listen(); err != nil {
+			return err
+		}
+		a.Listening = true
+	}
 	restore, err := k.becomeRunUser()
 	if err != nil {
 		return err

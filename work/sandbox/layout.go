@@ -57,6 +57,7 @@ type view struct {
 	Etc     []string // entries of etcFromHost that exist
 	Seccomp int      // descriptor of the filter, 0 for none
 	Status  int      // descriptor for the JSON status
+	KeepNet bool     // stay in the keeper's network namespace, which then is the sandbox's
 }
 
 // shmBytes sizes /dev/shm.
@@ -70,6 +71,9 @@ func bwrapArgs(v view) []string {
 		"--uid", strconv.Itoa(runUID), "--gid", strconv.Itoa(runGID),
 		"--die-with-parent", "--new-session", "--hostname", "sandbox",
 		"--json-status-fd", strconv.Itoa(v.Status), "--clearenv",
+	}
+	if v.KeepNet {
+		args = append(args, "--share-net")
 	}
 	for _, name := range slices.Sorted(maps.Keys(v.Env)) {
 		args = append(args, "--setenv", name, v.Env[name])

@@ -30,6 +30,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	os.Setenv("REMIT_TEST_TOKEN", secret)
+	os.Setenv("GORACE", endAtOnce)
 	os.Exit(complete(m.Run()))
 }
 
@@ -38,6 +39,11 @@ const secret = "s3cr3t-t0k3n-of-the-host"
 
 // attackPath is where the test binary stands inside.
 const attackPath = "/opt/remit/attack"
+
+// endAtOnce is for the test binary in its other parts. Built with the race
+// detector it would sleep for a second before it ends, so that threads which
+// still run can be caught; those parts have none.
+const endAtOnce = "atexit_sleep_ms=0"
 
 func asRoot() bool { return os.Geteuid() == 0 }
 
@@ -81,6 +87,7 @@ func try(t testing.TB, d Driver, s Spec, argv ...string) outcome {
 	s.Commands = []Command{{Argv: argv, Stdout: &out, Stderr: &out}}
 	if argv[0] == attackPath {
 		s.Binds = append(s.Binds, Bind{Host: self(t), Inside: attackPath})
+		s.Env = map[string]string{"GORACE": endAtOnce}
 	}
 	result, err := d.Run(context.Background(), s)
 	if err != nil {
@@ -170,7 +177,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.Command(exe, "-test.v", "-test.timeout=5m")
 	cmd.Dir = dir
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH")}
+	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "GORACE=" + endAtOnce}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}}
 	out, err := cmd.CombinedOutput()
 	var rest strings.Builder

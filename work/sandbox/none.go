@@ -28,6 +28,7 @@ type none struct {
 var notHeld = []string{
 	"files: every file of the invoking user can be read and written",
 	"network: not restricted",
+	"loopback: a listener of a run is on the loopback of this host, where every process reaches it",
 	"processes: other processes of the user can be seen and signalled",
 	"identity: commands run as the invoking user",
 	"system calls: not filtered",

@@ -19,7 +19,7 @@ import (
 // bytes, big-endian, and as much JSON. The parent asks, the keeper answers, in
 // lockstep; only stop may come while a command runs. A stream of package tree
 // follows a setup request and precedes a collect answer. Descriptors travel
-// over a second socket pair.
+// over a second socket pair: to the keeper all but one, the listener.
 
 // Names in argv[0] under which our binary is started again. A keeper that
 // stands by takes the name of one that works with its first request, so its
@@ -70,6 +70,9 @@ type setup struct {
 	Inodes    int64   `json:"inodes"`
 	Cgroups   joins   `json:"cgroups"`
 	Rlimits   rlimits `json:"rlimits"`
+	// Loopback is the port of the listener that comes back over the second
+	// socket pair, before the answer; 0 for none.
+	Loopback int `json:"loopback,omitempty"`
 	// Single walls taken down, for the controls of tests.
 	ForceCopy  bool `json:"force_copy"`
 	NoFilter   bool `json:"no_filter"`
@@ -102,6 +105,7 @@ type answer struct {
 	Layer     string `json:"layer,omitempty"`
 	LayerNote string `json:"layer_note,omitempty"` // why not overlay
 	Cache     string `json:"cache,omitempty"`
+	Listening bool   `json:"listening,omitempty"` // the listener was sent
 
 	Started     bool   `json:"started,omitempty"`
 	Exit        int    `json:"exit,omitempty"`

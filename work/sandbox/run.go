@@ -102,7 +102,7 @@ func (k *keeper) startConfined(c *command, req request, std []uintptr) error {
 	}
 	c.files = append(c.files, argsR, argsW, statusW)
 	files := append(std, argsR.Fd(), statusW.Fd())
-	v := view{Dir: req.Dir, Env: k.setup.Env, Tmp: tmp, GoCache: k.cache, Binds: k.binds, Etc: k.etc, Status: 4}
+	v := view{Dir: req.Dir, Env: k.setup.Env, Tmp: tmp, GoCache: k.cache, Binds: k.binds, Etc: k.etc, Status: 4, KeepNet: k.setup.Loopback > 0}
 	if !k.setup.NoFilter {
 		filter, err := k.seccompFile()
 		if err != nil {

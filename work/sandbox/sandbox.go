@@ -3,6 +3,7 @@ package sandbox
 import (
 	"context"
 	"io"
+	"net"
 	"time"
 
 	"remit/work/tree"
@@ -43,7 +44,19 @@ type Spec struct {
 	// the caller and must outlive the use of Result.Changes.
 	Capture  bool
 	SpoolDir string
+	// Loopback, if set, is called once, before the first command, with a
+	// listener on 127.0.0.1:LoopbackPort of the sandbox's own network
+	// namespace: the one address that anything inside can reach. It must not
+	// wait; what it starts may accept until the listener is closed, which Run
+	// does before it returns, together with every accepted connection. The
+	// commands then share that namespace, in which nothing outlives a command.
+	// Driver none listens on the host.
+	Loopback     func(net.Listener)
+	LoopbackPort int // 0: DefaultLoopbackPort
 }
+
+// DefaultLoopbackPort is where the listener of Spec.Loopback is, unless told.
+const DefaultLoopbackPort = 18080
 
 // Bind mounts a host file or directory read-only.
 type Bind struct {

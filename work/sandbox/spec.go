@@ -41,6 +41,12 @@ func (s Spec) check() (Spec, error) {
 		}
 	}
 	s.Binds = binds
+	if s.Loopback != nil && s.LoopbackPort == 0 {
+		s.LoopbackPort = DefaultLoopbackPort
+	}
+	if s.LoopbackPort < 0 || s.LoopbackPort > 65535 {
+		return s, fmt.Errorf("sandbox: %d is no port for the loopback listener", s.LoopbackPort)
+	}
 	if s.Capture && s.SpoolDir == "" {
 		return s, fmt.Errorf("sandbox: capture needs a spool directory")
 	}

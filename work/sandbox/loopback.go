@@ -1,0 +1,102 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"remit/proof/reason"
+)
+
+// The one way out of a sandbox is a listener inside that somebody outside
+// serves. A socket belongs to the network namespace in which it was made,
+// whoever holds it: so the keeper makes it in a namespace without any other
+// interface, hands it to the parent and keeps nothing. No process of ours runs
+// inside for it, no file leads to it, and the bytes pass through nobody.
+
+// backlog bounds the connections that wait to be accepted. They cost the
+// parent nothing yet.
+const backlog = 128
+
+// listen moves the keeper's own thread, from which every command is forked, to
+// a new network namespace, and sends the listener. The commands stay there,
+// below user namespaces of their own, without a right over it.
+func (k *keeper) listen() error {
+	fd, err := listenIn(k.setup.Loopback)
+	if err != nil {
+		return reason.Errorf(reason.SandboxUnavailable, "loopback listener: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), "loopback")
+	err = passFiles(passFD, f)
+	return errors.Join(err, f.Close()) // the parent's is the only one
+}
+
+// listenIn changes the network namespace of the calling thread.
+func listenIn(port int) (int, error) {
+	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+		return -1, fmt.Errorf("new network namespace: %w", err)
+	}
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return -1, fmt.Errorf("socket: %w", err)
+	}
+	if err := raise(fd, "lo"); err != nil {
+		return -1, errors.Join(err, unix.Close(fd))
+	}
+	err = unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+	if err == nil {
+		err = unix.Listen(fd, backlog)
+	}
+	if err != nil {
+		return -1, errors.Join(fmt.Errorf("listen on 127.0.0.1:%d: %w", port, err), unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// raise switches an interface on; the kernel gives the loopback its addresses.
+func raise(fd int, name string) error {
+	req, err := unix.NewIfreq(name)
+	if err == nil {
+		req.SetUint16(unix.IFF_UP)
+		err = unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, req)
+	}
+	if err != nil {
+		return fmt.Errorf("switch on %s: %w", name, err)
+	}
+	return nil
+}
+
+// listener returns the listener of this Run: the keeper's, or for driver none
+// one on the loopback of the host.
+func (r *run) listener(ctx context.Context) (*wayOut, error) {
+	if !r.conf.Confined {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(r.spec.LoopbackPort))
+		l, err := new(net.ListenConfig).Listen(ctx, "tcp4", address)
+		if err != nil {
+			return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: without confinement the listener is on this host: %w", err).
+				WithHint("choose another port, or use a driver that gives each run a network of its own")
+		}
+		return newWayOut(l), nil
+	}
+	if !r.built.Listening {
+		return nil, reason.Errorf(reason.InfrastructureFault, "sandbox: the keeper sent no loopback listener")
+	}
+	fds, err := takeFiles(int(r.session.pass.Fd()), 1) // sent before the answer
+	if err != nil {
+		return nil, reason.Errorf(reason.InfrastructureFault, "sandbox: take the loopback listener: %w", err)
+	}
+	f := os.NewFile(uintptr(fds[0]), "loopback")
+	defer f.Close() // FileListener has its own
+	l, err := net.FileListener(f)
+	if err != nil {
+		return nil, reason.Errorf(reason.InfrastructureFault, "sandbox: loopback listener: %w", err)
+	}
+	return newWayOut(l), nil
+}
