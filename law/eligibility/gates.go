@@ -13,6 +13,10 @@ const builtinLimit = task.CopiedRepo
 // builtin reports whether an engine is part of Remit and asks no model.
 func builtin(name string) bool { return name == "fake" || name == "command" }
 
+// AdmissionRequired reports whether an engine needs source and model admission
+// records: every engine but those that are built in.
+func AdmissionRequired(engine string) bool { return !builtin(engine) }
+
 // gate is the result of one gate; it passed when it has no code.
 type gate struct {
 	name   string

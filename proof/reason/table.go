@@ -107,8 +107,14 @@ var runCodes = []Info{
 	{ProviderRefused, "model", Blocked,
 		"the provider answered with an error that asking again would not change",
 		"the provider's own message is in the engine's output in backend/"},
+	{ScriptInvalid, "model", Blocked,
+		"a script for the scripted model cannot be read, or does not say what the model is to answer",
+		"docs/engines.md describes the format"},
 
 	// policy: gates, approvals, budget and the rules of the envelope.
+	{InvalidAdmission, "policy", Blocked,
+		"an admission record is damaged, was edited by hand, or cannot be read; it admits nothing and is never taken for missing",
+		"look at the file that the message names, move it away, and decide again with `remit admit`"},
 	{GateMissing, "policy", Blocked,
 		"a gate that this run requires has not passed",
 		"eligibility.json names each missing gate and what opens it"},

@@ -1,0 +1,128 @@
+package admission
+
+import (
+	"net/url"
+	"slices"
+
+	"remit/proof/canon"
+	"remit/proof/evidence"
+)
+
+// SourceSchema names a source admission record.
+const SourceSchema = "remit.admission.source.v1"
+
+// The execution modes that a source can be admitted for. There is one: nothing
+// runs an engine outside the sandbox on the strength of a record.
+const ExecutionSandbox = "sandbox"
+
+// Source admits one build of an engine, or says why it does not.
+type Source struct {
+	Schema string `json:"schema"`
+	SourceDecision
+	History []SourceDecision `json:"history"` // the oldest first
+}
+
+// SourceDecision is one decision about a build of an engine. Engine, Version
+// and SHA256 are compared with the engine at hand. Version and SHA256 are empty
+// only where nothing is admitted: an engine that is not there can be rejected.
+// An empty URL, License, RetrievedAt or RetrievalCommand was not stated.
+type SourceDecision struct {
+	Ruling
+	Engine           string `json:"engine"`
+	Version          string `json:"version"` // pinned: commit, tag or package version
+	SHA256           string `json:"sha256"`  // of what is executed
+	Name             string `json:"source_name"`
+	URL              string `json:"source_url"`
+	Type             string `json:"source_type"`
+	License          string `json:"license_note"`
+	RetrievedAt      string `json:"retrieved_at"`
+	RetrievalCommand string `json:"retrieval_command"`
+	ExecutionMode    string `json:"allowed_execution_mode"`
+	Boundary         string `json:"protected_source_boundary"`
+}
+
+// SourceTypes are the values of source_type.
+func SourceTypes() []string { return []string{"builtin", "npm", "git", "release", "local"} }
+
+// NextSource puts a decision on top of a record, or begins one on nil. What the
+// decision leaves open gets its default. previous is not changed.
+func NextSource(previous *Source, d SourceDecision) (*Source, error) {
+	setDefault(&d.Name, d.Engine)
+	setDefault(&d.Type, "local")
+	setDefault(&d.ExecutionMode, ExecutionSandbox)
+	setDefault(&d.Boundary, "lent to the sandbox read-only; no run changes it")
+	setDefault(&d.ReviewTrigger, "another version or digest")
+	next := &Source{Schema: SourceSchema, History: []SourceDecision{}}
+	var before *Ruling
+	if previous != nil {
+		before = &previous.Ruling
+		next.History = kept(append(slices.Clone(previous.History), previous.SourceDecision))
+	}
+	next.SourceDecision = d
+	if err := follow(&next.SourceDecision, before); err != nil {
+		return nil, err
+	}
+	return next, next.Check()
+}
+
+// Check returns a *reason.Error with invalid_admission for what is no record.
+func (s *Source) Check() error {
+	if s.Schema != SourceSchema {
+		return invalid("schema", "%q is not %s", s.Schema, SourceSchema)
+	}
+	all := make([]*SourceDecision, 0, len(s.History)+1)
+	for i := range s.History {
+		all = append(all, &s.History[i])
+	}
+	if err := chain(append(all, &s.SourceDecision)); err != nil {
+		return err
+	}
+	return nil
+}
+
+// Encode returns the bytes of the record's file.
+func (s *Source) Encode() ([]byte, error) { return encode(s) }
+
+// Identity is the build that the record is about.
+func (d *SourceDecision) Identity() evidence.EngineIdentity {
+	return evidence.EngineIdentity{Name: d.Engine, Version: d.Version, SHA256: d.SHA256}
+}
+
+func (d *SourceDecision) ruling() *Ruling { return &d.Ruling }
+
+func (d *SourceDecision) subject() string { return "engine " + d.Engine }
+
+func (d *SourceDecision) digest() (string, error) {
+	without := *d
+	without.ID = ""
+	return canon.DigestOf(without)
+}
+
+func (d *SourceDecision) check(p *problem) {
+	p.name("engine", d.Engine)
+	if d.Decision == Admitted || d.Version != "" || d.SHA256 != "" {
+		p.pinned("version", d.Version)
+		if !canon.ValidDigest(d.SHA256) {
+			p.is("sha256", "%q is no digest", d.SHA256)
+		}
+	}
+	p.line("source_name", d.Name)
+	p.oneOf("source_type", d.Type, SourceTypes())
+	p.oneOf("allowed_execution_mode", d.ExecutionMode, []string{ExecutionSandbox})
+	p.line("protected_source_boundary", d.Boundary)
+	p.optional("license_note", d.License)
+	p.optional("retrieval_command", d.RetrievalCommand)
+	p.optional("source_url", d.URL)
+	if u, err := url.Parse(d.URL); d.URL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {
+		p.is("source_url", "not an http or https address without a user name")
+	}
+	if d.RetrievedAt != "" {
+		p.time("retrieved_at", d.RetrievedAt)
+	}
+}
+
+func setDefault(field *string, value string) {
+	if *field == "" {
+		*field = value
+	}
+}
