@@ -1,7 +1,7 @@
 # Remit. `make help` lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build run vignette test soak bench lint fuzz release clean
+.PHONY: help setup build run vignette agents test soak bench lint fuzz release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,9 @@ run: ## build, and take a shipped issue through the whole pipeline
 
 vignette: ## Gate L: issue to verified, paid and mirrored change, with its failure cases
 	@scripts/vignette-phase0-issue-to-pr.sh
+
+agents: ## install the tested versions of pi, codex and claude below .tools/agents
+	@scripts/agents.sh
 
 test: ## all tests, the race detector, the second verifier; counts at the end
 	@scripts/setup.sh test

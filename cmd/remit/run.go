@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -37,6 +38,7 @@ type runFlags struct {
 	noVerdictCache           bool
 	repoRef                  string
 	nexus                    nexusFlags
+	model                    modelFlags
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -73,7 +75,7 @@ files are lent to the sandbox read-only.`,
 	fl.StringVar(&f.task, "task", "", "task contract (YAML)")
 	fl.StringVar(&f.issue, "issue", "", "issue text (Markdown file); the policy file remit.yaml of the repository gives the rest")
 	fl.StringVar(&f.title, "title", "", "what the change is about, when there is neither task nor issue")
-	fl.StringVar(&f.engine, "engine", "", "engine: command, fake (default command when there is a '-- COMMAND', else fake)")
+	fl.StringVar(&f.engine, "engine", "", "engine: "+strings.Join(engineNames(), ", ")+" (default command when there is a '-- COMMAND', else fake)")
 	fl.StringVar(&f.fakePatch, "fake-patch", "", "the patch that the fake engine applies")
 	fl.StringArrayVar(&f.allow, "allow", nil, "glob of paths that may change, e.g. 'src/**' (repeatable)")
 	fl.StringArrayVar(&f.forbid, "forbid", nil, "glob of paths that must not change; wins over --allow (repeatable)")
@@ -89,6 +91,7 @@ files are lent to the sandbox read-only.`,
 	fl.IntVar(&f.wall, "wall", 0, "wall clock limit in seconds for the engine and for each verification phase")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
+	f.model.add(cmd)
 	f.nexus.addOr(cmd, "the authority of this machine")
 	fl.StringVar(&f.repoRef, "repo-ref", "", "how the nexus calls the repository (default: the name of its directory)")
 	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
@@ -115,6 +118,14 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 			return err
 		}
 	}
+	model, err := f.model.route(eng, a.home.Dir)
+	if err != nil {
+		return err
+	}
+	admitted, err := admissionOf(cmd.Context(), eng, name, a.home.Dir, policy)
+	if err != nil {
+		return err
+	}
 	authority, err := a.authority(cmd, &f.nexus)
 	if err != nil {
 		return err
@@ -123,7 +134,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		return err
 	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Authority: authority, Nexus: f.nexus.named()}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: authority, Nexus: f.nexus.named()}
 	if req.Nexus != "" {
 		if req.RepoRef = f.repoRef; req.RepoRef == "" {
 			dir, err := filepath.Abs(f.repo)
@@ -270,7 +281,11 @@ func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {
 		}
 		return &fake.Engine{Patch: patch, Binary: self}, name, nil
 	}
-	return nil, "", reason.Errorf(reason.EngineUnknown, "no engine %q", name).WithHint("engines: command, fake")
+	if len(args) > 0 {
+		return nil, "", usagef("engine %s takes no command", name)
+	}
+	e, err := engineNamed(name, f.model.bin)
+	return e, name, err
 }
 
 // readable says why a file cannot be read. Nothing but a regular file is opened.

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 
 	"remit/proof/evidence"
+	"remit/proof/reason"
 	"remit/work/sandbox"
 )
 
@@ -94,6 +95,9 @@ type End struct {
 	Complete bool   // the protocol ended as it should
 	Summary  string // the agent's own words
 	Problem  string // why it is not complete
+	// Code sorts the problem as far as the agent's own words do; "" is
+	// agent_protocol_failed. The gateway's record is the better witness.
+	Code reason.Code
 	// Rejected says that the agent's own reviewer turned the change down. It
 	// can only block a run; no review of its own makes one pass.
 	Rejected bool

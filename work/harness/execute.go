@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -206,7 +207,7 @@ func engineBlockers(f evidence.EngineFinished, end engine.End) []evidence.Blocke
 	case *f.ExitCode != 0:
 		return block(reason.EngineFailed, "the engine exited with code %d", *f.ExitCode)
 	case !end.Complete:
-		return block(reason.AgentProtocolFailed, "the engine's output is not complete: %s", end.Problem)
+		return block(cmp.Or(end.Code, reason.AgentProtocolFailed), "the engine's output is not complete: %s", end.Problem)
 	}
 	return nil
 }

@@ -23,7 +23,9 @@ const (
 )
 
 const (
-	maxLine        = 64 << 10 // a longer line of output is cut for progress and protocol; the raw file has it all
+	maxLine        = 64 << 10 // a longer line of output is cut for progress; the raw file has it all
+	maxEvent       = 16 << 20 // the same for a protocol: agents put whole files into one event
+	maxKept        = 1 << 20  // a longer line's memory is given back
 	maxSideEffects = 1000     // of one tool call, so that a receipt stays readable
 	maxSummary     = 2000     // bytes of the agent's own words in the evidence
 )
@@ -56,7 +58,7 @@ func (r *run) openStreams(inv *engine.Invocation, argv []string) (*streams, erro
 	}
 	if inv.Protocol != nil {
 		out.protocol = inv.Protocol(out.calls.event)
-		out.stdout.on = out.protocol.Line
+		out.stdout.on, out.stdout.limit = out.protocol.Line, maxEvent
 		return out, nil
 	}
 	params, err := json.Marshal(map[string]any{"argv": argv})
@@ -160,7 +162,9 @@ type stream struct {
 	size int64
 	line []byte
 	on   func([]byte)
-	err  error
+	// limit is where a line is cut.
+	limit int
+	err   error
 }
 
 func newStream(s Session, name string, on func([]byte)) (*stream, error) {
@@ -168,7 +172,7 @@ func newStream(s Session, name string, on func([]byte)) (*stream, error) {
 	if err != nil {
 		return nil, writeFailure(name, err)
 	}
-	return &stream{file: f, sum: sha256.New(), on: on}, nil
+	return &stream{file: f, sum: sha256.New(), on: on, limit: maxLine}, nil
 }
 
 // Write never fails: a full disk must not end the process in a way that looks
@@ -181,12 +185,14 @@ func (s *stream) Write(p []byte) (int, error) {
 	}
 	for rest := p; len(rest) > 0; {
 		head, tail, found := bytes.Cut(rest, []byte("\n"))
-		if room := maxLine - len(s.line); room > 0 {
+		if room := s.limit - len(s.line); room > 0 {
 			s.line = append(s.line, head[:min(len(head), room)]...)
 		}
 		if found {
 			s.on(s.line)
-			s.line = s.line[:0]
+			if s.line = s.line[:0]; cap(s.line) > maxKept {
+				s.line = nil
+			}
 		}
 		rest = tail
 	}

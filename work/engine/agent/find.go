@@ -1,0 +1,233 @@
+package agent
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// PrefixVariable names a directory with installed agents.
+const PrefixVariable = "REMIT_AGENTS"
+
+// defaultPrefix is where make agents installs, seen from the project.
+const defaultPrefix = ".tools/agents"
+
+const manifest = "package.json"
+
+// maxManifest bounds a package.json.
+const maxManifest = 1 << 20
+
+// Package is an installed npm package.
+type Package struct {
+	Dir     string // absolute, without symbolic links
+	Name    string
+	Version string
+
+	dependencies []dependency
+}
+
+type dependency struct {
+	name     string
+	optional bool
+}
+
+// Find returns the agent's package. bin is what the user named: the executable,
+// the package's directory or the prefix that it is installed in; "" to look in
+// the known places.
+func (a Agent) Find(bin string) (*Package, error) {
+	prefixes, start := []string{os.Getenv(PrefixVariable), defaultPrefix}, ""
+	if bin != "" {
+		prefixes, start = []string{bin}, bin
+	}
+	for _, prefix := range prefixes {
+		if dir := a.installed(prefix); dir != "" {
+			return a.above(dir)
+		}
+	}
+	if start == "" {
+		var err error
+		if start, err = exec.LookPath(a.Program); err != nil {
+			return nil, unavailable("the agent %s is not installed: there is no package %s in $%s or %s, and no program %q on PATH",
+				a.Name, a.Package, PrefixVariable, defaultPrefix, a.Program)
+		}
+	}
+	return a.above(start)
+}
+
+// installed looks below an npm prefix: one of all agents, of this one, or a
+// global one. It returns "" if the package is not there.
+func (a Agent) installed(prefix string) string {
+	if prefix == "" {
+		return ""
+	}
+	for _, below := range []string{"node_modules", filepath.Join(a.Name, "node_modules"), "lib/node_modules"} {
+		dir := filepath.Join(prefix, below, filepath.FromSlash(a.Package))
+		if _, err := os.Stat(filepath.Join(dir, manifest)); err == nil {
+			return dir
+		}
+	}
+	return ""
+}
+
+// above follows a path to the package that it belongs to.
+func (a Agent) above(place string) (*Package, error) {
+	real, err := filepath.EvalSymlinks(place)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	if err != nil {
+		return nil, unavailable("the agent %s: %w", a.Name, withoutPath(err))
+	}
+	for dir := real; ; dir = filepath.Dir(dir) {
+		p, err := readPackage(dir)
+		switch {
+		case err == nil && !a.owns(p.Name):
+			return nil, unavailable("the given place belongs to the npm package %q, not to %s", p.Name, a.Package)
+		case err == nil:
+			return p, a.check(p)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, unavailable("the package of %s: %w", a.Name, withoutPath(err))
+		case dir == filepath.Dir(dir):
+			return nil, unavailable("%s at the given place is in no npm package: its version cannot be told without starting it", a.Name)
+		}
+	}
+}
+
+// owns reports whether a package is the agent's or the one with its program.
+func (a Agent) owns(name string) bool {
+	return name == a.Package || slices.Contains(a.platforms(), name)
+}
+
+func (a Agent) platforms() []string {
+	if a.Platform == nil {
+		return nil
+	}
+	return a.Platform(runtime.GOOS, runtime.GOARCH)
+}
+
+// check refuses what nobody tested.
+func (a Agent) check(p *Package) error {
+	major, _, dotted := strings.Cut(p.Version, ".")
+	if !dotted {
+		return unavailable("%s has the version %q, which is none", a.Name, p.Version)
+	}
+	if major != a.Major {
+		return unavailable("%s has version %s; only major version %s was tested with this release", a.Name, p.Version, a.Major)
+	}
+	return nil
+}
+
+// readPackage reads the package.json of a directory. A place that is none, or
+// has none, does not exist as a package.
+func readPackage(dir string) (*Package, error) {
+	f, err := os.Open(filepath.Join(dir, manifest))
+	if errors.Is(err, syscall.ENOTDIR) {
+		return nil, fs.ErrNotExist
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxManifest))
+	if err != nil {
+		return nil, err
+	}
+	var m struct {
+		Name, Version string
+		Dependencies  map[string]string
+		Optional      map[string]string `json:"optionalDependencies"`
+		Peer          map[string]string `json:"peerDependencies"`
+	}
+	if err := json.Unmarshal(text, &m); err != nil {
+		return nil, fmt.Errorf("%s: %w", manifest, err)
+	}
+	if m.Name == "" {
+		return nil, fs.ErrNotExist // only says how files below are to be read
+	}
+	p := &Package{Dir: dir, Name: m.Name, Version: m.Version}
+	for name := range m.Dependencies {
+		_, optional := m.Optional[name]
+		p.dependencies = append(p.dependencies, dependency{name, optional})
+	}
+	for _, more := range []map[string]string{m.Optional, m.Peer} {
+		for name := range more {
+			p.dependencies = append(p.dependencies, dependency{name, true})
+		}
+	}
+	return p, nil
+}
+
+// dependency finds a package as node does: in node_modules of the package
+// itself, then of each directory above.
+func (p *Package) dependency(name string) (*Package, error) {
+	for dir := p.Dir; ; dir = filepath.Dir(dir) {
+		if filepath.Base(dir) != "node_modules" {
+			found, err := readPackage(filepath.Join(dir, "node_modules", filepath.FromSlash(name)))
+			if err == nil || !errors.Is(err, fs.ErrNotExist) {
+				return found, err
+			}
+		}
+		if dir == filepath.Dir(dir) {
+			return nil, fs.ErrNotExist
+		}
+	}
+}
+
+// Native returns the directory of the package with the native program. Its
+// version must be the agent's.
+func (a Agent) Native(p *Package) (string, error) {
+	for _, name := range a.platforms() {
+		native := p
+		if filepath.Base(p.Dir) != path.Base(name) { // else the user named the native package itself
+			var err error
+			if native, err = p.dependency(name); errors.Is(err, fs.ErrNotExist) {
+				continue
+			} else if err != nil {
+				return "", unavailable("the package %s: %w", name, withoutPath(err))
+			}
+		}
+		// Some name the platform in the version: 1.2.3-linux-x64.
+		if want := p.Release(); native.Release() != want {
+			return "", unavailable("the package %s has version %s, and %s has %s", name, native.Version, a.Package, want)
+		}
+		return native.Dir, nil
+	}
+	return "", unavailable("%s %s has no native program for %s/%s here", a.Name, p.Version, runtime.GOOS, runtime.GOARCH)
+}
+
+// Release is the version without the platform that some packages add to it.
+func (p *Package) Release() string {
+	release, _, _ := strings.Cut(p.Version, "-")
+	return release
+}
+
+// withoutPath keeps places of this machine out of what becomes evidence.
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
+}
+
+// File checks that a file of the package can be lent to the sandbox.
+func File(dir, name string) (string, error) {
+	file := filepath.Join(dir, filepath.FromSlash(name))
+	info, err := os.Stat(file)
+	if err != nil {
+		return "", unavailable("the program %s of the package: %w", name, withoutPath(err))
+	}
+	if !info.Mode().IsRegular() {
+		return "", unavailable("the program %s of the package is no file", name)
+	}
+	return file, nil
+}

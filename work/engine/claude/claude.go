@@ -1,0 +1,117 @@
+// Package claude is the engine that drives Claude Code.
+package claude
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"remit/proof/evidence"
+	"remit/work/engine"
+	"remit/work/engine/agent"
+	"remit/work/sandbox"
+)
+
+// Name is the engine's name in contracts and reports.
+const Name = "claude"
+
+var cli = agent.Agent{Name: Name, Program: "claude", Package: "@anthropic-ai/claude-code", Major: "2", Platform: func(goos, goarch string) []string {
+	arch, ok := map[string]string{"amd64": "x64", "arm64": "arm64"}[goarch]
+	if goos != "linux" || !ok {
+		return nil
+	}
+	native := "@anthropic-ai/claude-code-linux-" + arch
+	return []string{native, native + "-musl"} // npm installs the one that fits
+}}
+
+// inside is where the program stands in the sandbox.
+const inside = agent.InsideDir + "/claude"
+
+// tools are the ones that the model is offered, all allowed without asking:
+// there is nobody to ask, and the sandbox is the wall.
+var tools = []string{"Read", "Edit", "Write", "Bash", "TaskCreate", "TaskUpdate"}
+
+// maxTurns ends a conversation that goes round in circles. The budget of the
+// gateway and the time limit are what a run is held to.
+const maxTurns = 200
+
+// environment switches off everything that is not the task, and has the agent
+// leave trying again to the gateway.
+var environment = map[string]string{
+	"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+	"DISABLE_AUTOUPDATER":                      "1",
+	"DISABLE_TELEMETRY":                        "1",
+	"DISABLE_ERROR_REPORTING":                  "1",
+	"CLAUDE_CODE_MAX_RETRIES":                  "0",
+	// A stream that broke off was paid for, and would be asked for once more.
+	"CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
+	"TERM": "dumb",
+}
+
+// Options say where the agent is.
+type Options struct {
+	// Bin is the program, its package's directory or an npm prefix; "" looks in
+	// the known places.
+	Bin string
+}
+
+// Engine is Claude Code.
+type Engine struct{ bin string }
+
+// New returns the engine.
+func New(o Options) *Engine { return &Engine{bin: o.Bin} }
+
+// Wire is the protocol of the agent.
+func (*Engine) Wire() string { return "messages" }
+
+// program finds the native program.
+func (e *Engine) program() (p *agent.Package, file string, err error) {
+	if p, err = cli.Find(e.bin); err != nil {
+		return nil, "", err
+	}
+	dir, err := cli.Native(p)
+	if err != nil {
+		return nil, "", err
+	}
+	file, err = agent.File(dir, "claude")
+	return p, file, err
+}
+
+// Identity digests the native program.
+func (e *Engine) Identity(context.Context) (evidence.EngineIdentity, error) {
+	p, file, err := e.program()
+	if err != nil {
+		return evidence.EngineIdentity{}, err
+	}
+	digest, err := agent.FileDigest(file)
+	return evidence.EngineIdentity{Name: Name, Version: p.Release(), SHA256: digest}, err
+}
+
+// Invocation starts `claude -p`.
+func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocation, error) {
+	_, file, err := e.program()
+	if err != nil {
+		return nil, err
+	}
+	m, err := agent.Model(Name, t)
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := agent.Prompt(t)
+	if err != nil {
+		return nil, err
+	}
+	argv := []string{inside, "-p", "--output-format", "stream-json", "--verbose", "--setting-sources", "user", "--strict-mcp-config",
+		"--model", m.Name, "--max-turns", strconv.Itoa(maxTurns), "--no-session-persistence",
+		"--tools", strings.Join(tools, ","), "--allowedTools", strings.Join(tools, ","), "--", prompt}
+	env := map[string]string{"ANTHROPIC_BASE_URL": m.URL, "ANTHROPIC_API_KEY": m.Token}
+	for name, value := range environment {
+		env[name] = value
+	}
+	return &engine.Invocation{
+		Argv:     agent.Launch{Home: "claude", Variable: "CLAUDE_CONFIG_DIR", Argv: argv}.Words(),
+		Env:      env,
+		Binds:    []sandbox.Bind{{Host: file, Inside: inside}},
+		Protocol: newProtocol,
+	}, nil
+}
