@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"sync"
 	"time"
 
 	"remit/proof/reason"
@@ -65,6 +66,10 @@ func (x *exchange) interrupted(err error) {
 // readBuffer is how much of a stream is read at a time.
 const readBuffer = 4 << 10
 
+// together are buffers for the events of one read. A stream holds none while it
+// waits for the next.
+var together = sync.Pool{New: func() any { return new([]byte) }}
+
 // passStream passes a stream on event by event.
 func (x *exchange) passStream(res *http.Response) {
 	if mediaType(res.Header) != "text/event-stream" {
@@ -73,26 +78,25 @@ func (x *exchange) passStream(res *http.Response) {
 	}
 	events := splitter{limit: x.g.bounds.event}
 	buf := make([]byte, readBuffer)
-	ready := make([]byte, 0, readBuffer) // what goes on together
 	for {
 		n, err := res.Body.Read(buf)
 		x.heard()
-		ready = ready[:0]
+		ready := together.Get().(*[]byte) // what goes on in one write
 		end, bad := pass, error(nil)
 		if feedErr := events.feed(buf[:n], func(e event) bool {
 			if end, bad = x.meter.event(e); bad != nil {
 				return false
 			}
 			if end != hide {
-				ready = append(ready, e.raw...)
+				*ready = append(*ready, e.raw...)
 			}
 			return end == pass || end == hide
 		}); bad == nil {
 			bad = feedErr
 		}
-		x.passEvents(res, ready)
-		if cap(ready) > keepBuffer {
-			ready = nil
+		x.passEvents(res, *ready)
+		if *ready = (*ready)[:0]; cap(*ready) <= 4*readBuffer {
+			together.Put(ready)
 		}
 		switch {
 		case bad != nil:

@@ -226,7 +226,7 @@ func TestHarmlessBodies(t *testing.T) {
 			t.Parallel()
 			up := newProvider(t, plain(200, "application/json", wholes(test.p, model)))
 			e := open(t, up.URL, nil, nil)
-			if got := e.post(t, paths[test.p], ask(test.p, false, test.more)); got.StatusCode != 200 {
+			if got := e.post(t, paths[test.p], ask(test.p, false, test.more)); got.StatusCode != http.StatusOK {
 				t.Fatalf("%d %s", got.StatusCode, got.body)
 			}
 			if _, sent := up.last(t); strings.Contains(sent, "mcp_servers") || strings.Contains(sent, "background") {
@@ -271,7 +271,7 @@ func TestToken(t *testing.T) {
 	if up.count() != 4 {
 		t.Errorf("%d requests left, want 4", up.count())
 	}
-	if e := open(t, up.URL, func(o *Options) { o.Token = "" }, nil); e.post(t, "/v1/chat/completions", body).StatusCode != 200 {
+	if e := open(t, up.URL, func(o *Options) { o.Token = "" }, nil); e.post(t, "/v1/chat/completions", body).StatusCode != http.StatusOK {
 		t.Error("a gateway without a token asks for one")
 	}
 }
@@ -350,7 +350,7 @@ func TestIdentityStays(t *testing.T) {
 		`"user":"ann","safety_identifier":"ann-3","prompt_cache_key":"thread-4","service_tier":"priority","speed":"fast","store":false,"include":["reasoning.encrypted_content"]`
 	var keys []string
 	for range 2 {
-		if got := e.post(t, "/v1/responses", ask(Responses, false, identity)); got.StatusCode != 200 {
+		if got := e.post(t, "/v1/responses", ask(Responses, false, identity)); got.StatusCode != http.StatusOK {
 			t.Fatal(got.body)
 		}
 		_, sent := up.last(t)
@@ -405,7 +405,7 @@ func TestGiantAndSlowBodies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Close()
+			t.Cleanup(func() { c.Close() })
 			conns = append(conns, c)
 			io.WriteString(c, head+fmt.Sprintf("Content-Length: %d\r\n\r\n", 64<<10))
 		}
@@ -452,7 +452,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
+		t.Cleanup(func() { c.Close() })
 	}
 	first := <-accepted
 	<-accepted

@@ -38,7 +38,7 @@ func timed(b *testing.B, client *http.Transport, url, body string) time.Duration
 		b.Fatal(err)
 	}
 	defer res.Body.Close()
-	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
+	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
 		b.Fatalf("status %d: %v", res.StatusCode, err)
 	}
 	return time.Since(start)

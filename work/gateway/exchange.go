@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"remit/proof/canon"
 	"remit/proof/reason"
 )
 
@@ -84,14 +83,14 @@ func (x *exchange) run(r *http.Request) *refusal {
 	if bad != nil {
 		// A request that stays is evidence of what was asked.
 		if err := x.keepRequest(x.g.secrets.redact(body)); err != nil {
-			return artifactFailure(err)
+			return artifactFailure()
 		}
 		return bad
 	}
 	defer func() { x.g.ledger.end(limit, &x.rec, x.suggested()) }()
 	if err := x.keepRequest(sent); err != nil {
 		x.rec.Failed = reason.ArtifactWriteFailure
-		x.fail(artifactFailure(err))
+		x.fail(artifactFailure())
 		return nil
 	}
 	x.forward(sent, r.Header, release)
@@ -235,17 +234,14 @@ func (x *exchange) suggested() Usage {
 	return Usage{InUncached: x.rec.RequestBytes / 4, Out: x.meter.pieces}
 }
 
-// keepRequest records the digest of the request's body, and the body itself if
-// the policy says so.
+// keepRequest records the digest of the request's body, from which secrets were
+// taken out, and the body itself if the policy says so.
 func (x *exchange) keepRequest(body []byte) error {
-	x.rec.RequestSHA256, x.rec.RequestBytes = canon.Digest(body), int64(len(body))
 	s, err := x.g.newSink(x.rec.Seq, "request.json")
-	if err != nil {
-		return err
-	}
-	s.pass(body, true)
-	_, _, err = s.close()
-	return err
+	s.take(body)
+	var closeErr error
+	x.rec.RequestSHA256, x.rec.RequestBytes, closeErr = s.close()
+	return errors.Join(err, closeErr)
 }
 
 // open begins the answer's sink, unless it is open.
@@ -260,6 +256,6 @@ func (x *exchange) open(kind string) {
 	}
 }
 
-func artifactFailure(err error) *refusal {
-	return refuse(reason.ArtifactWriteFailure, http.StatusInternalServerError, "the body cannot be kept as the policy asks: %v", withoutPath(err))
+func artifactFailure() *refusal {
+	return refuse(reason.ArtifactWriteFailure, http.StatusInternalServerError, "the body cannot be kept as the policy asks")
 }

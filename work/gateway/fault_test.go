@@ -69,7 +69,7 @@ func TestBrokenStreams(t *testing.T) {
 					t.Errorf("the answer looks complete: %q", got.body)
 				}
 				switch {
-				case test.started && (got.StatusCode != 200 || got.err == nil || !strings.Contains(got.body, string(test.failed))):
+				case test.started && (got.StatusCode != http.StatusOK || got.err == nil || !strings.Contains(got.body, string(test.failed))):
 					t.Errorf("status %d, error %v, body %q: want an error event and a broken connection", got.StatusCode, got.err, got.body)
 				case !test.started && (got.StatusCode != http.StatusBadGateway || got.err != nil || !strings.Contains(got.body, string(test.failed))):
 					t.Errorf("status %d, error %v, body %q: want an error", got.StatusCode, got.err, got.body)
@@ -244,7 +244,7 @@ func TestPauses(t *testing.T) {
 	e := open(t, up.URL, nil, func(b *bounds) { b.backoff = 500 * time.Millisecond })
 	var pauses []time.Duration
 	e.wait = func(_ context.Context, d time.Duration) error { pauses = append(pauses, d); return nil }
-	if got := e.post(t, "/v1/chat/completions", ask(Chat, false, "")); got.StatusCode != 200 {
+	if got := e.post(t, "/v1/chat/completions", ask(Chat, false, "")); got.StatusCode != http.StatusOK {
 		t.Fatalf("status %d", got.StatusCode)
 	}
 	if len(pauses) != 3 || pauses[0] != 7*time.Second || pauses[1] < time.Second || pauses[1] > 1250*time.Millisecond ||

@@ -2,10 +2,10 @@ package gateway
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"io"
-	"math/rand/v2"
 	"mime"
 	"net"
 	"net/http"
@@ -100,7 +100,7 @@ func (x *exchange) again(res *http.Response, err error, try int) (time.Duration,
 		return 0, false
 	}
 	pause := b.backoff << try
-	pause += time.Duration(rand.Int64N(int64(pause)/4 + 1)) // so that requests that failed together do not return together
+	pause += jitter(pause)
 	if err != nil {
 		return pause, unconnected(err)
 	}
@@ -112,6 +112,16 @@ func (x *exchange) again(res *http.Response, err error, try int) (time.Duration,
 		return pause, true
 	}
 	return stated, stated <= b.patience
+}
+
+// jitter is up to a quarter of a pause, so that requests that failed together do
+// not return together.
+func jitter(pause time.Duration) time.Duration {
+	var b [1]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0
+	}
+	return pause * time.Duration(b[0]) / 1024
 }
 
 // retryAfter reads when a provider wants to be asked again.

@@ -250,7 +250,7 @@ func TestPriceOf(t *testing.T) {
 		})
 	}
 	for name, p := range builtin {
-		if !(p.CacheReadMicroUSDPerMTok < p.InMicroUSDPerMTok && p.InMicroUSDPerMTok <= p.CacheWriteMicroUSDPerMTok && p.InMicroUSDPerMTok < p.OutMicroUSDPerMTok) ||
+		if p.CacheReadMicroUSDPerMTok >= p.InMicroUSDPerMTok || p.InMicroUSDPerMTok > p.CacheWriteMicroUSDPerMTok || p.InMicroUSDPerMTok >= p.OutMicroUSDPerMTok ||
 			p.CacheReadMicroUSDPerMTok == 0 || strings.Count(name, "/") != 1 {
 			t.Errorf("%s: %+v is no price that anybody has", name, p)
 		}

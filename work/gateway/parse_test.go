@@ -74,10 +74,13 @@ func TestSplitterGivesMemoryBack(t *testing.T) {
 	if err := s.feed([]byte("\n\nda"), drop); err != nil {
 		t.Fatal(err)
 	}
-	if len(s.buf) != 2 || cap(s.buf) > keepBuffer {
-		t.Errorf("holds %d bytes in %d", len(s.buf), cap(s.buf))
+	if len(s.kept) != 2 || cap(s.kept) > 100 {
+		t.Errorf("holds %d bytes in %d", len(s.kept), cap(s.kept))
 	}
-	if err := s.feed(make([]byte, 1<<20), drop); err == nil {
+	if err := s.feed([]byte("ta: x\n\n"), drop); err != nil || s.kept != nil {
+		t.Errorf("holds %q, %v", s.kept, err)
+	}
+	if err := s.feed(make([]byte, 1<<20+1), drop); err == nil {
 		t.Error("an event without end")
 	}
 }

@@ -29,14 +29,20 @@ func (g *Gateway) newSink(seq int64, kind string) (*sink, error) {
 	return s, s.err
 }
 
+// pass takes a piece of a body and returns what of it may be shown.
 func (s *sink) pass(p []byte, end bool) []byte {
 	p = s.filter.pass(p, end)
+	s.take(p)
+	return p
+}
+
+// take takes a piece that has no secrets in it.
+func (s *sink) take(p []byte) {
 	s.sum.Write(p)
 	s.size += int64(len(p))
 	if s.file != nil && s.err == nil {
 		_, s.err = s.file.Write(p)
 	}
-	return p
 }
 
 func (s *sink) close() (digest string, size int64, err error) {

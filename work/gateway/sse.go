@@ -15,10 +15,11 @@ type event struct {
 
 // splitter cuts a stream into events as the HTML standard does: lines end in
 // CR, LF or both, an empty line ends an event, and what stands after the last
-// empty line is no event. It keeps what is incomplete, and nothing else.
+// empty line is no event. Between two pieces it keeps what is incomplete, and
+// nothing else.
 type splitter struct {
 	limit int64
-	buf   []byte // the beginning of the next event
+	kept  []byte // the beginning of the next event
 	line  int    // where its last line begins
 	seen  int    // how far it was searched for the end of that line
 	cr    bool   // the last byte taken was a CR that ended a line
@@ -27,22 +28,19 @@ type splitter struct {
 var errEventTooLarge = errors.New("an event of the stream is too large")
 
 // feed takes the next piece of a stream and calls yield with each event that
-// is complete now, until it returns false. An event is valid during the call.
+// is complete now, until it returns false. An event is valid during the call;
+// p belongs to the splitter meanwhile.
 func (s *splitter) feed(p []byte, yield func(event) bool) error {
-	s.buf = append(s.buf, p...)
+	b := p
+	if len(s.kept) > 0 {
+		s.kept = append(s.kept, p...)
+		b = s.kept
+	}
 	start := 0
-	defer func() {
-		n := copy(s.buf, s.buf[start:])
-		s.buf = s.buf[:n]
-		s.line -= start
-		s.seen -= start
-		if cap(s.buf) > keepBuffer && n < keepBuffer/2 {
-			s.buf = append(make([]byte, 0, n), s.buf...) // a large event is over: give its memory back
-		}
-	}()
 	for {
-		end, next, ok := s.nextLine()
-		if !ok {
+		var end, next int
+		var ok bool
+		if b, end, next, ok = s.nextLine(b); !ok {
 			break
 		}
 		blank := end == s.line
@@ -50,47 +48,60 @@ func (s *splitter) feed(p []byte, yield func(event) bool) error {
 		if !blank {
 			continue
 		}
-		if e := parse(s.buf[start:next]); !yield(e) {
-			start = next
-			return nil
-		}
+		e := parse(b[start:next])
 		start = next
+		if !yield(e) {
+			break
+		}
 	}
-	if int64(len(s.buf)-start) > s.limit {
+	s.keep(b, start)
+	if int64(len(s.kept)) > s.limit {
 		return errEventTooLarge
 	}
 	return nil
 }
 
-// keepBuffer is how much memory a quiet stream may hold.
-const keepBuffer = 16 << 10
+// keep holds on to what is incomplete. A stream that is quiet between two
+// events holds nothing.
+func (s *splitter) keep(b []byte, start int) {
+	s.line -= start
+	s.seen -= start
+	switch rest := b[start:]; {
+	case len(rest) == 0:
+		s.kept = nil
+	case start > 0 || len(s.kept) == 0:
+		s.kept = append([]byte(nil), rest...)
+	default:
+		s.kept = rest // grown by append
+	}
+}
 
 // nextLine finds the end of the line that begins at s.line: where its text
 // ends, and where the next begins. A CR at the end of what is there may be the
 // first half of a line end; it ends the line, and an LF that follows is left
 // out then.
-func (s *splitter) nextLine() (end, next int, ok bool) {
-	if s.cr && s.line < len(s.buf) {
+func (s *splitter) nextLine(b []byte) (left []byte, end, next int, ok bool) {
+	if s.cr && s.line < len(b) {
 		s.cr = false
-		if s.buf[s.line] == '\n' { // the second half of a line end
-			s.buf = append(s.buf[:s.line], s.buf[s.line+1:]...)
+		if b[s.line] == '\n' { // the second half of a line end
+			b = append(b[:s.line], b[s.line+1:]...)
 		}
 	}
-	i := lineEnd(s.buf[s.seen:])
+	i := lineEnd(b[s.seen:])
 	if i < 0 {
-		s.seen = len(s.buf)
-		return 0, 0, false
+		s.seen = len(b)
+		return b, 0, 0, false
 	}
 	end = s.seen + i
 	next = end + 1
-	if s.buf[end] == '\r' {
-		if next == len(s.buf) {
+	if b[end] == '\r' {
+		if next == len(b) {
 			s.cr = true
-		} else if s.buf[next] == '\n' {
+		} else if b[next] == '\n' {
 			next++
 		}
 	}
-	return end, next, true
+	return b, end, next, true
 }
 
 // lineEnd is the offset of the first CR or LF, -1 if there is none.
@@ -106,9 +117,6 @@ func lineEnd(b []byte) int {
 	}
 	return -1
 }
-
-// pending reports whether an event has begun and not ended.
-func (s *splitter) pending() bool { return len(bytes.TrimSpace(s.buf)) > 0 }
 
 var byteOrderMark = []byte("\xEF\xBB\xBF")
 

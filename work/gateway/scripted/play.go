@@ -176,10 +176,10 @@ func (p *player) refuse() {
 	status := int(p.status)
 	kind, body := "application/json", errorBody(p.asked.protocol, status, p.fault)
 	switch {
+	case !bodied(status), status < 400 && p.body == nil && p.fault == problem{}:
+		body = nil
 	case p.body != nil:
 		kind, body = "text/plain; charset=utf-8", []byte(*p.body)
-	case status < 400 && p.fault == problem{}, !bodied(status):
-		body = nil
 	}
 	if given := p.w.Header().Get("Content-Type"); given != "" {
 		kind = given

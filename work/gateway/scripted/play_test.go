@@ -140,7 +140,7 @@ func faults() []fault {
 			headers: map[string]string{"Retry-After": "Wed, 21 Oct 2026 07:28:00 GMT", "X-Request-Id": "a b"}, refused: true},
 		{name: "status 529", answer: `{status: 529}`, status: 529, end: clean, kind: "application/json", contains: "overloaded_error", refused: true},
 		{name: "redirect", answer: `{status: 307, headers: {Location: "http://192.0.2.1/v1"}}`, status: 307, end: clean, kind: "application/json", headers: map[string]string{"Location": "http://192.0.2.1/v1"}, refused: true},
-		{name: "no content", answer: `{status: 204, body: "dropped"}`, status: 204, end: clean, refused: true, kind: "text/plain; charset=utf-8"},
+		{name: "no content", answer: `{status: 204, body: "dropped"}`, status: 204, end: clean, refused: true, kind: "application/json", without: "dropped"},
 		{name: "status with its body cut", answer: `{status: 500, body: "0123456789", break: {at: bytes, after: 4, how: abort}}`, status: 500, end: aborted, kind: "text/plain; charset=utf-8", contains: "0123", without: "4"},
 
 		{name: "hang at once", answer: `{break: {at: start, how: hang}}`, end: hanging},
@@ -158,7 +158,7 @@ func faults() []fault {
 		{name: "abort in the text", answer: `{` + long + `, break: {at: text, how: abort}}`, end: aborted, text: half, usage: started},
 		{name: "hang in the text", answer: `{` + long + `, break: {at: text, how: hang}}`, end: hanging, text: half, usage: started},
 		{name: "error in the text", answer: `{` + long + `, break: {at: text, how: error}}`, end: clean, text: half, failed: true, usage: started},
-		{name: "close in the reasoning", answer: `{reasoning: "0123456789", ` + long + `, break: {at: reasoning, how: close}}`, end: clean, contains: "01234", without: "567", usage: started},
+		{name: "close in the reasoning", answer: `{reasoning: "0123456789", ` + long + `, break: {at: reasoning, how: close}}`, end: clean, contains: `"34"`, without: "567", usage: started},
 		{name: "no end marker", answer: `{` + long + `, break: {at: end, how: close}}`, end: clean, text: all, usage: started},
 		{name: "abort for the end marker", answer: `{` + long + `, break: {at: end, how: abort}}`, end: aborted, text: all, usage: started},
 		{name: "close in the arguments", answer: `{calls: [{name: write, arguments: {path: "a.py", content: "0123456789"}}], usage: {in: 10, out: 5}, break: {at: arguments, how: close}}`, end: clean, contains: "write", without: "0123456789", usage: started},
