@@ -38,9 +38,13 @@ func TestRecordsComeBack(t *testing.T) {
 // A history is as long as it is kept, and taking back is always possible.
 func TestHistoryIsBounded(t *testing.T) {
 	t.Parallel()
-	var rec *Source
-	for range MaxHistory + 5 {
-		rec = source(t, rec, Admitted)
+	rec := source(t, nil, Admitted)
+	for range MaxHistory + 4 { // as NextSource does, which would check each of them
+		next := rec.SourceDecision
+		if err := follow(&next, &rec.Ruling); err != nil {
+			t.Fatal(err)
+		}
+		rec = &Source{Schema: SourceSchema, SourceDecision: next, History: kept(append(rec.History, rec.SourceDecision))}
 	}
 	rec = source(t, rec, Rejected)
 	if len(rec.History) != MaxHistory || rec.Revision != MaxHistory+6 || rec.History[0].Revision != 6 {

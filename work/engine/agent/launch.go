@@ -16,12 +16,17 @@ const InsideDir = "/opt/remit/agents"
 // Setting is a configuration file of an agent.
 type Setting struct{ Name, Text string }
 
+// Link is a symbolic link in an agent's directory to a place where something is
+// lent.
+type Link struct{ Name, Target string }
+
 // Launch is how an agent is started.
 type Launch struct {
-	Home     string    // name of its directory below $HOME, made with mode 0700
-	Variable string    // environment variable that is to name that directory
-	Settings []Setting // files in it
-	Argv     []string
+	Home      string    // name of its directory below $HOME, made with mode 0700
+	Variables []string  // environment variables that are to name that directory
+	Settings  []Setting // files in it
+	Links     []Link    // symbolic links in it
+	Argv      []string
 	// Drop is a basic regular expression of output lines that are left out,
 	// "" for none. It is for lines that say again what a later one says, of
 	// agents that print more than any limit allows.
@@ -32,12 +37,18 @@ type Launch struct {
 // agent. Nothing of an agent's or a user's making is part of the script.
 func (l Launch) Words() []string {
 	script := []string{"set -eu", "umask 077", `dir=$HOME/` + l.Home, `mkdir -p "$dir"`}
-	words := make([]string, 0, len(l.Settings)+len(l.Argv))
+	words := make([]string, 0, len(l.Settings)+len(l.Links)+len(l.Argv))
 	for _, s := range l.Settings {
 		script = append(script, `printf '%s\n' "$1" >"$dir/`+s.Name+`"`, "shift")
 		words = append(words, s.Text)
 	}
-	script = append(script, "export "+l.Variable+`="$dir"`)
+	for _, link := range l.Links {
+		script = append(script, `ln -s "$1" "$dir/`+link.Name+`"`, "shift")
+		words = append(words, link.Target)
+	}
+	for _, name := range l.Variables {
+		script = append(script, "export "+name+`="$dir"`)
+	}
 	if l.Drop == "" {
 		script = append(script, `exec "$@"`)
 	} else {

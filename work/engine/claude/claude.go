@@ -109,7 +109,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		env[name] = value
 	}
 	return &engine.Invocation{
-		Argv:     agent.Launch{Home: "claude", Variable: "CLAUDE_CONFIG_DIR", Argv: argv}.Words(),
+		Argv:     agent.Launch{Home: "claude", Variables: []string{"CLAUDE_CONFIG_DIR"}, Argv: argv}.Words(),
 		Env:      env,
 		Binds:    []sandbox.Bind{{Host: file, Inside: inside}},
 		Protocol: newProtocol,

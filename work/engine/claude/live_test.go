@@ -80,7 +80,7 @@ func TestLive(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(s.Asked()[0].Prompt, "Task: --help @calc.py") {
+	if len(s.Asked()) == 0 || !strings.Contains(s.Asked()[0].Prompt, "Task: --help @calc.py") {
 		t.Error("the task did not arrive")
 	}
 	var tokens, requests int64

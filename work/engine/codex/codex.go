@@ -104,7 +104,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 	argv := append([]string{inside, "exec", "--json", "--ephemeral", "--ignore-user-config", "--ignore-rules", "--skip-git-repo-check", "--color", "never",
 		"-s", "danger-full-access", "-m", m.Name}, settings(m.URL)...)
 	return &engine.Invocation{
-		Argv:     agent.Launch{Home: "codex", Variable: "CODEX_HOME", Argv: append(argv, "--", prompt)}.Words(),
+		Argv:     agent.Launch{Home: "codex", Variables: []string{"CODEX_HOME"}, Argv: append(argv, "--", prompt)}.Words(),
 		Env:      map[string]string{tokenVariable: m.Token},
 		Binds:    []sandbox.Bind{{Host: file, Inside: inside}},
 		Protocol: newProtocol,
@@ -141,7 +141,11 @@ func settings(url string) []string {
 	// default excludes keep what is named like a key or a token.
 	set("shell_environment_policy.inherit", "all")
 	set("shell_environment_policy.ignore_default_excludes", false)
-	for _, feature := range []string{"plugins", "apps", "multi_agent", "goals", "shell_snapshot"} {
+	// Neither instructions nor programs of the repository's choosing.
+	set("project_doc_max_bytes", 0)
+	set("skills.include_instructions", false)
+	for _, feature := range []string{"plugins", "apps", "multi_agent", "goals", "shell_snapshot", "hooks", "skill_search",
+		"unbounded_connection_retries", "enable_request_compression"} {
 		words = append(words, "--disable", feature)
 	}
 	return words

@@ -149,10 +149,12 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		lent = append(lent, sandbox.Bind{Host: node, Inside: insideNode})
 		node = insideNode
 	}
-	argv := []string{node, path.Join(insideModules, cli.Package, entry), "--mode", "json", "--no-session", "-ne", "-ns", "-np", "-nc", "--no-themes",
+	home := path.Join(insideModules, cli.Package)
+	argv := []string{node, path.Join(home, entry), "--mode", "json", "--no-session", "-ne", "-ns", "-np", "-nc", "--no-themes",
 		"--tools", "read,bash,edit,write", "--provider", "gw", "--model", m.Name, prompt}
 	return &engine.Invocation{
-		Argv:     agent.Launch{Home: "pi", Variable: "PI_CODING_AGENT_DIR", Settings: settings(m), Argv: argv, Drop: repeated}.Words(),
+		Argv: agent.Launch{Home: "pi", Variables: []string{"PI_CODING_AGENT_DIR", "PI_PACKAGE_DIR"}, Settings: settings(p, m),
+			Links: []agent.Link{{Name: "dist", Target: path.Join(home, "dist")}}, Argv: argv, Drop: repeated}.Words(),
 		Env:      map[string]string{tokenVariable: m.Token, "PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"},
 		Binds:    lent,
 		Protocol: newProtocol,
@@ -167,9 +169,17 @@ const tokenVariable = "GATEWAY_TOKEN"
 // that ends the message or the call.
 const repeated = `^{"type":"\(message_update\|tool_execution_update\)",`
 
-// settings are the agent's configuration files.
-func settings(m engine.Model) []agent.Setting {
+// nowhere is the name of the directory in which the agent looks for what a
+// repository wants: settings with a command to run before every other, system
+// prompts. No option turns that off, but the name is read from package.json,
+// and no file system has one of this length.
+var nowhere = strings.Repeat("-", 300)
+
+// settings are the agent's configuration files, and what it shall take for its
+// package's description.
+func settings(p *agent.Package, m engine.Model) []agent.Setting {
 	return []agent.Setting{
+		{Name: "package.json", Text: encode(map[string]any{"name": p.Name, "version": p.Version, "type": "module", "piConfig": map[string]any{"configDir": nowhere}})},
 		{Name: "models.json", Text: encode(map[string]any{"providers": map[string]any{"gw": map[string]any{
 			"baseUrl": m.URL + "/v1", "api": "openai-completions", "apiKey": tokenVariable,
 			"models": []any{map[string]any{"id": m.Name, "contextWindow": 128000, "maxTokens": 8192}},

@@ -3,9 +3,11 @@ package modeltest
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 
+	"remit/proof/canon"
 	"remit/work/engine"
 )
 
@@ -59,4 +61,37 @@ func Installed() (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// CheckEvents replays a stream and panics if what comes out of it is not what
+// a journal can hold: ids that pair up, parameters that are an object, paths
+// below the workspace, an end that is complete or says why not.
+func CheckEvents(protocol func(func(engine.Event)) engine.Protocol, stream []byte) {
+	events, end := Replay(protocol, stream)
+	open, seen := map[string]bool{}, map[string]bool{}
+	for _, e := range events {
+		switch e.Kind {
+		case engine.ToolCall:
+			if seen[e.ID] || e.ID == "" || !bytes.HasPrefix(e.Params, []byte("{")) {
+				panic("call " + e.ID + " with " + string(e.Params))
+			}
+			if _, err := canon.Marshal(e.Params); err != nil {
+				panic(err)
+			}
+			open[e.ID], seen[e.ID] = true, true
+		case engine.ToolResult:
+			if !open[e.ID] {
+				panic("a result of no call: " + e.ID)
+			}
+			delete(open, e.ID)
+			for _, p := range e.Paths {
+				if !filepath.IsLocal(p) {
+					panic("path " + p)
+				}
+			}
+		}
+	}
+	if end.Complete == (end.Problem != "") {
+		panic(fmt.Sprintf("%+v", end))
+	}
 }
