@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# What a run costs. Two parts:
+# What a run costs. Three parts:
 #
 #   1. the Go benchmarks (journal, canonical JSON, audit, sandbox start, checkout);
-#   2. whole runs of the built binary against what one would do by hand: clone
+#   2. the nexus over HTTP and WebSocket, each figure beside that of its store
+#      without them, and what was aimed at;
+#   3. whole runs of the built binary against what one would do by hand: clone
 #      --shared, the command, git diff, the test.
 #
 # A run does more than the baseline: a sandbox around everything, a verifier on
@@ -12,14 +14,15 @@
 #   BENCH_SIZES="100 1000 20000"   files in the generated repositories
 #   BENCH_RUNS=5                   repetitions (3 from 10,000 files on)
 #   BENCH_ARTIFACT_MB=1024         size of the file inside the audited zip
-#   BENCH_PARTS="go runs change audit"
+#   BENCH_PARTS="go nexus runs change audit"
+#   BENCH_TIME=0.5s                for each Go benchmark (those of the nexus: 1s)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
 sizes=${BENCH_SIZES:-100 1000 20000}
 runs=${BENCH_RUNS:-5}
 artifact_mb=${BENCH_ARTIFACT_MB:-1024}
-parts=" ${BENCH_PARTS:-go runs change audit} "
+parts=" ${BENCH_PARTS:-go nexus runs change audit} "
 remit=$PWD/bin/remit
 [ -x "$remit" ] || {
   echo "bench: bin/remit is not built: run make build" >&2
@@ -123,15 +126,60 @@ compare_row() { printf '%-26s %12s %12s %12s %8s\n' "$1" "$(ms "$2")" "$(ms "$3"
 
 echo "remit $("$remit" --version | awk '{ print $3 }'), $(go env GOVERSION), git $(git --version | awk '{ print $3 }'), $(nproc) cores, $(uname -sr), $(date -u +%Y-%m-%d)"
 
-if [[ $parts == *" go "* ]]; then
-  printf '\n== Go benchmarks\n'
-  go test -run '^$' -bench . -benchmem -benchtime "${BENCH_TIME:-0.5s}" ./... >"$scratch/go.txt" 2>&1 || {
+# benchmarks TIME PACKAGE...: one after the other; the output is in $scratch/go.txt.
+benchmarks() {
+  go test -run '^$' -bench . -benchmem -benchtime "$1" "${@:2}" >"$scratch/go.txt" 2>&1 || {
     cat "$scratch/go.txt" >&2
     echo "bench: the Go benchmarks failed" >&2
     exit 1
   }
+}
+
+# What the second part shows.
+nexus_packages='^remit/(nexus/(store|lanes|server)|provider)$'
+
+if [[ $parts == *" go "* ]]; then
+  printf '\n== Go benchmarks\n'
+  mapfile -t packages < <(go list ./... | grep -vE "$nexus_packages")
+  benchmarks "${BENCH_TIME:-0.5s}" "${packages[@]}"
   # pkg lines only where a benchmark follows.
   awk '/^pkg: / { pkg = $0; next } /^Benchmark/ { if (pkg != "") { print pkg; pkg = "" } print }' "$scratch/go.txt"
+fi
+
+if [[ $parts == *" nexus "* ]]; then
+  printf '\n== The nexus: store or shape/clients; raw is the same without HTTP, in the same run\n'
+  [ ! -r /proc/loadavg ] || printf 'load of the machine before: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)"
+  mapfile -t packages < <(go list ./... | grep -E "$nexus_packages")
+  benchmarks "${BENCH_TIME:-1s}" "${packages[@]}" # enough for a p99
+  awk '
+    /^Benchmark/ && NF > 3 {
+      name = $1
+      sub(/^Benchmark/, "", name)
+      sub(/-[0-9]+$/, "", name)
+      line = ""
+      for (i = 3; i < NF; i += 2) {
+        if ($(i + 1) ~ /(^ns|^B|^allocs)\/op$/) continue
+        line = line sprintf("  %s %s", $i, $(i + 1))
+        is[name, $(i + 1)] = $i
+      }
+      printf "%-22s%s\n", name, line
+      if (name ~ /^Mutation/ && (worst == "" || is[name, "%-of-raw"] + 0 < worst + 0)) worst = is[name, "%-of-raw"]
+    }
+    function goal(what, is, unit, met) {
+      if (is + 0 == 0) printf "  %-52s not measured here\n", what
+      else printf "  %-52s %s %s: %s\n", what, is, unit, met ? "met" : "MISSED"
+    }
+    END {
+      print "goals"
+      goal("mutations at 60 % of the raw rate or more, at worst", worst, "%", worst + 0 >= 60)
+      for (s = 1; s <= 2; s++) {
+        store = s == 1 ? "sqlite" : "postgres"
+        at = is["Dispatch/" store "/1", "p50-ms"]
+        goal("dispatch to the start of the command, p50 < 25 ms, " store, at, "ms", at + 0 < 25)
+      }
+      mb = is["Presence/1000", "MB-peak"]
+      goal("server with 1,000 sockets < 150 MB", mb, "MB", mb + 0 < 150)
+    }' "$scratch/go.txt"
 fi
 
 command_one="echo x >> f0.txt"

@@ -112,7 +112,7 @@ func quantile(took []time.Duration, part float64) float64 {
 		return 0
 	}
 	slices.Sort(took)
-	return float64(took[int(float64(len(took)-1)*part)].Microseconds())
+	return float64(took[min(len(took)-1, int(float64(len(took))*part))].Microseconds())
 }
 
 // sideBySide lets both loads take turns and reports them side by side.

@@ -51,10 +51,10 @@ func (tr *trial) overstepping(op *described, key string, value any, n int) call 
 		tr.fill(&a)
 		c = a.call
 	}
-	switch {
-	case op.Scope == authority.ScopeAdmin:
+	switch op.Scope {
+	case authority.ScopeAdmin:
 		c.token = tr.world.admin
-	case op.Scope == authority.ScopeEnrol: // a registration token is good for one
+	case authority.ScopeEnrol: // a registration token is good for one
 		c.token = tr.world.alice
 	}
 	object := map[string]any{}

@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/goccy/go-yaml"
@@ -89,45 +90,56 @@ type schema struct {
 	Additional    json.RawMessage    `json:"additionalProperties"`
 }
 
-// describe reads the description, and compiles its schemas with an independent
-// implementation: strictly, since what is not described may not be answered.
+// describe reads the description once.
 func describe(t testing.TB) *description {
 	t.Helper()
+	d, err := readDescription()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// readDescription compiles the schemas with an independent implementation:
+// strictly, since what is not described may not be answered.
+var readDescription = sync.OnceValues(func() (*description, error) {
 	var tree map[string]any
 	if err := yaml.Unmarshal(api.Spec, &tree); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	strict(tree)
 	text, err := json.Marshal(tree)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	d := new(description)
 	if err := json.Unmarshal(text, d); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	c := jsonschema.NewCompiler()
 	if err := c.AddResource(specURN, doc); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	for _, path := range slices.Sorted(maps.Keys(d.Paths)) {
 		for _, method := range slices.Sorted(maps.Keys(d.Paths[path])) {
 			op := d.Paths[path][method]
 			op.method, op.path = strings.ToUpper(method), path
-			d.complete(t, op, c)
+			if err := d.complete(op, c); err != nil {
+				return nil, fmt.Errorf("%s %s: %w", method, path, err)
+			}
 			d.operations = append(d.operations, op)
 		}
 	}
-	d.refusal = compile(t, c, specURN+"#/components/schemas/Problem")
 	if len(d.operations) < 40 {
-		t.Fatalf("%d operations: the test would prove little", len(d.operations))
+		return nil, fmt.Errorf("%d operations: the test would prove little", len(d.operations))
 	}
-	return d
-}
+	d.refusal, err = c.Compile(specURN + "#/components/schemas/Problem")
+	return d, err
+})
 
 const specURN = "urn:remit:openapi"
 
@@ -156,17 +168,19 @@ func strict(node any) {
 }
 
 // complete resolves the references of an operation.
-func (d *description) complete(t testing.TB, op *described, c *jsonschema.Compiler) {
-	t.Helper()
+func (d *description) complete(op *described, c *jsonschema.Compiler) (err error) {
 	for i, p := range op.Parameters {
 		if name, ok := strings.CutPrefix(p.Ref, "#/components/parameters/"); ok {
 			op.Parameters[i] = d.Components.Parameters[name]
 		}
 		op.keyed = op.keyed || op.Parameters[i].Name == api.HeaderKey
 	}
+	op.pattern = regexp.MustCompile("^" + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(op.path, `[^/]*`) + "$")
 	at := specURN + "#/paths/" + url.PathEscape(strings.ReplaceAll(op.path, "/", "~1")) + "/" + strings.ToLower(op.method)
 	if op.Body != nil && op.Body.Content[jsonType].Schema != nil {
-		op.taken = compile(t, c, at+"/requestBody/content/application~1json/schema")
+		if op.taken, err = c.Compile(at + "/requestBody/content/application~1json/schema"); err != nil {
+			return err
+		}
 	}
 	op.given = map[string]*jsonschema.Schema{}
 	for status, r := range op.Responses {
@@ -175,25 +189,17 @@ func (d *description) complete(t testing.TB, op *described, c *jsonschema.Compil
 			r = d.Components.Responses[name]
 			op.Responses[status], here = r, specURN+"#/components/responses/"+name
 		}
-		for kind := range r.Content {
-			if kind == jsonType || kind == api.ProblemType {
-				op.given[status] = compile(t, c, here+"/content/"+strings.ReplaceAll(kind, "/", "~1")+"/schema")
-			}
+		if r.Content[jsonType].Schema == nil {
+			continue
+		}
+		if op.given[status], err = c.Compile(here + "/content/application~1json/schema"); err != nil {
+			return err
 		}
 	}
-	op.pattern = regexp.MustCompile("^" + regexp.MustCompile(`\{\w+\}`).ReplaceAllString(op.path, `[^/]*`) + "$")
+	return nil
 }
 
 const jsonType = "application/json"
-
-func compile(t testing.TB, c *jsonschema.Compiler, at string) *jsonschema.Schema {
-	t.Helper()
-	s, err := c.Compile(at)
-	if err != nil {
-		t.Fatalf("%s: %v", at, err)
-	}
-	return s
-}
 
 // resolve follows a reference.
 func (d *description) resolve(s *schema) *schema {

@@ -64,9 +64,13 @@ func opener(t *testing.T, dsn string, opt store.Options) func() *store.Store {
 	}
 }
 
-// Open opens a store and closes it at the end of the test.
+// Open opens a store and closes it at the end of the test. A new SQLite file
+// begins as a copy of one that was migrated before, see begin.
 func Open(t testing.TB, dsn string, opt store.Options) *store.Store {
 	t.Helper()
+	if err := begin(dsn); err != nil {
+		t.Fatalf("open store: %v", err)
+	}
 	s, err := store.Open(t.Context(), dsn, opt)
 	if err != nil {
 		t.Fatalf("open store: %v", err)
