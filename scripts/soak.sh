@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
 # The loops that `make test` runs in a short version, for SOAK_TIME (10m, 1h30m):
 #
-#   first half   the crash loop: a kill at every journal entry and place, kills of
+#   first third  the crash loop: a kill at every journal entry and place, kills of
 #                the resumption, kills at random moments until the time is up, two
 #                processes on one session, disks that fill up or are read-only,
 #                hostile repositories; as root and as an ordinary user
-#   second half  the escape suite, the cheat corpus and the failure matrix with
+#   second       the authority under fire: a nexus on SQLite and its providers are
+#                killed until the time is up; at the same time two replicas on
+#                PostgreSQL and three providers, until 500 jobs are settled
+#   last         the escape suite, the cheat corpus and the failure matrix with
 #                both engines, again and again
 #
 # A round that has begun is ended, so it takes a little longer. Tables and totals
@@ -19,7 +22,7 @@ soak_time=${SOAK_TIME:-10m}
 }
 hours=${BASH_REMATCH[1]%h} minutes=${BASH_REMATCH[2]%m} seconds=${BASH_REMATCH[3]%s}
 total=$((${hours:-0} * 3600 + ${minutes:-0} * 60 + ${seconds:-0}))
-half=$((total / 2))
+third=$((total / 3))
 
 scratch=$(mktemp -d)
 trap 'chmod -R u+w "$scratch" 2>/dev/null; rm -rf "$scratch"' EXIT
@@ -31,11 +34,14 @@ tests() { go test -count=1 -json "$@" || touch "$scratch/failed"; }
 
 rounds() {
   local begun=$SECONDS round=0
-  REMIT_SOAK=${half}s tests -timeout 0 \
+  REMIT_SOAK=${third}s tests -timeout 0 \
     -run '^(TestKilled|TestTwoProcesses|TestHomeFillsUp|TestReadOnlyHome|TestGit|TestAttributes|TestShippedProgram|TestAsOrdinaryUser)' ./cmd/remit
   echo "soak: the crash loop took $((SECONDS - begun)) s" >&2
   begun=$SECONDS
-  while [ $round = 0 ] || [ $((SECONDS - begun)) -lt $half ]; do
+  REMIT_SOAK=${third}s tests -timeout 0 -run '^TestUnderFire' ./cmd/remit
+  echo "soak: the fire took $((SECONDS - begun)) s" >&2
+  begun=$SECONDS
+  while [ $round = 0 ] || [ $((SECONDS - begun)) -lt $third ]; do
     round=$((round + 1))
     echo "soak: round $round of the suites" >&2
     tests -timeout 30m -run '^Test' ./work/sandbox
