@@ -55,9 +55,7 @@ func TestShippedProgramHasNoCrashPoints(t *testing.T) {
 func TestKilledAtEveryStep(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	c := counted(t, "killed at a journal step")
-	repo := gitRepo(t, map[string]string{"a.txt": "a\n"})
-	untouched(t, repo)
+	c, repo := crashRow(t, "killed at a journal step")
 	n, _ := entriesOf(t, newScene(t, repo))
 	for _, points := range crashPoints(t, n) {
 		t.Run("from_"+strings.ReplaceAll(points[0], ":", "_"), func(t *testing.T) {
@@ -145,9 +143,7 @@ func (s scene) settled(t testing.TB, where string) []listed {
 func TestKilledAgainWhileResumed(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	c := counted(t, "killed again while it is resumed")
-	repo := gitRepo(t, map[string]string{"a.txt": "a\n"})
-	untouched(t, repo)
+	c, repo := crashRow(t, "killed again while it is resumed")
 	n, _ := entriesOf(t, newScene(t, repo))
 	type pair struct{ first, second string }
 	var pairs []pair
@@ -204,9 +200,7 @@ func TestKilledAgainWhileResumed(t *testing.T) {
 func TestKilledAtRandom(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	c := counted(t, "killed at random moments")
-	repo := gitRepo(t, map[string]string{"a.txt": "a\n"})
-	untouched(t, repo)
+	c, repo := crashRow(t, "killed at random moments")
 	_, took := entriesOf(t, newScene(t, repo))
 	seed := uint64(time.Now().UnixNano())
 	if text := os.Getenv("REMIT_CRASH_SEED"); text != "" {
@@ -264,9 +258,7 @@ func (s scene) killAt(t testing.TB, c *tally.Count, after time.Duration, args ..
 func TestTwoProcessesOnOneSession(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	c := counted(t, "two processes on one session")
-	repo := gitRepo(t, map[string]string{"a.txt": "a\n"})
-	untouched(t, repo)
+	c, repo := crashRow(t, "two processes on one session")
 	s := newScene(t, repo)
 	// The verification takes so long that both are there at the same time.
 	run := s.run()

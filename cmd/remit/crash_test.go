@@ -267,36 +267,17 @@ func (s scene) age(t testing.TB) {
 	}
 }
 
-// counted opens a row with all its figures, so that a zero is shown too.
-func counted(t *testing.T, name string) *tally.Count {
+// crashRow opens a row with all its figures, so that a zero is shown too, and
+// makes the repository of its runs, which must stay untouched.
+func crashRow(t *testing.T, name string) (*tally.Count, string) {
 	t.Helper()
 	c := crashes.Row(t, name)
 	for _, figure := range []string{"kills", "resumed", "closed", "orphans", "lost"} {
 		c.Add(figure, 0)
 	}
-	return c
-}
-
-// photograph is all that can be seen of a repository: names, modes, times and
-// contents.
-func photograph(t testing.TB, dir string) string {
-	t.Helper()
-	out, err := exec.Command("sh", "-c", `cd "$1" && find . -printf '%p %m %s %T@ %C@ %i\n' | sort && find . -type f -exec sha256sum {} + | sort`, "sh", dir).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(out)
-}
-
-// untouched fails if the repository is another one at the end of the test.
-func untouched(t *testing.T, repo string) {
-	t.Helper()
-	before := photograph(t, repo)
-	t.Cleanup(func() {
-		if after := photograph(t, repo); after != before {
-			t.Errorf("the source repository changed:\n%s\nbefore:\n%s", after, before)
-		}
-	})
+	repo := gitRepo(t, map[string]string{"a.txt": "a\n"})
+	untouched(t, repo)
+	return c, repo
 }
 
 // entriesOf is how many entries the journal of a whole run has.

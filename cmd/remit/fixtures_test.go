@@ -29,21 +29,10 @@ func runFixture(t *testing.T, home, repo, task string, extra ...string) runResul
 	return rep
 }
 
-// commitAll makes the files of dir a repository with one commit.
-func commitAll(t *testing.T, dir string) {
-	t.Helper()
-	for _, words := range [][]string{{"init", "-q"}, {"add", "-A"}, {"-c", "user.name=t", "-c", "user.email=t@example.com", "commit", "-qm", "base"}} {
-		if out, err := exec.Command("git", append([]string{"-C", dir}, words...)...).CombinedOutput(); err != nil {
-			t.Fatalf("git %v: %v\n%s", words, err, out)
-		}
-	}
-}
-
 // passFixture takes a case through the pipeline with its known fix, checks what
 // it must have fixed, and lets both verifiers judge the bundle.
-func passFixture(t *testing.T, repo, task, patch string) {
+func passFixture(t *testing.T, home, repo, task, patch string) {
 	t.Helper()
-	home := t.TempDir()
 	rep := runFixture(t, home, repo, task, "--fake-patch", patch)
 	if rep.Status != evidence.StatusPass {
 		t.Fatalf("status %s: %v", rep.Status, rep.Blockers)
@@ -87,8 +76,9 @@ func TestFixtures(t *testing.T) {
 				t.Fatal(err)
 			}
 			commitAll(t, repo)
-			passFixture(t, repo, task, filepath.Join(dir, "fix.patch"))
-			rep := runFixture(t, t.TempDir(), repo, task)
+			home := t.TempDir() // one, so that the baseline is verified once
+			passFixture(t, home, repo, task, filepath.Join(dir, "fix.patch"))
+			rep := runFixture(t, home, repo, task)
 			if rep.Status != evidence.StatusFail || rep.Blockers[0].Code != "no_diff" {
 				t.Errorf("without a fix: status %s, %v", rep.Status, rep.Blockers)
 			}
@@ -118,8 +108,9 @@ func TestOpenSourceCase(t *testing.T) {
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			passFixture(t, filepath.Join(dir, "repo"), filepath.Join(dir, "task.yaml"), filepath.Join(dir, "fix.patch"))
-			rep := runFixture(t, t.TempDir(), filepath.Join(dir, "repo"), filepath.Join(dir, "task.yaml"))
+			home, repo, task := t.TempDir(), filepath.Join(dir, "repo"), filepath.Join(dir, "task.yaml") // one home, so that the baseline is verified once
+			passFixture(t, home, repo, task, filepath.Join(dir, "fix.patch"))
+			rep := runFixture(t, home, repo, task)
 			if rep.Status != evidence.StatusFail || !slices.ContainsFunc(rep.Blockers, func(b evidence.Blocker) bool { return b.Code == "no_diff" }) {
 				t.Errorf("without a fix: status %s, %v", rep.Status, rep.Blockers)
 			}

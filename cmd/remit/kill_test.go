@@ -14,23 +14,6 @@ import (
 	"time"
 )
 
-// gitRepo makes a repository with one commit of the given files.
-func gitRepo(t *testing.T, files map[string]string) string {
-	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	commitAll(t, dir)
-	return dir
-}
-
 // cli is one remit process.
 func cli(t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/coder/websocket"
@@ -28,44 +26,14 @@ type nexus struct {
 	admin string
 }
 
-// background starts the program and stops it at the end of the test.
-func background(t *testing.T, home string, args ...string) (*exec.Cmd, *json.Decoder) {
-	t.Helper()
-	cmd := exec.Command(program, args...)
-	cmd.Env = append(os.Environ(), "REMIT_HOME="+home, "HOME="+home)
-	var log bytes.Buffer
-	cmd.Stderr = &log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may be gone
-		if err := cmd.Wait(); err != nil && !t.Failed() {
-			t.Errorf("remit %s: %v\n%s", args[0], err, log.String())
-		}
-		if t.Failed() {
-			t.Logf("remit %s said:\n%s", args[0], log.String())
-		}
-	})
-	return cmd, json.NewDecoder(out)
-}
-
+// startNexus is a nexus with nothing in it, and its administrator.
 func startNexus(t *testing.T, args ...string) *nexus {
 	t.Helper()
-	dir := t.TempDir()
-	_, out := background(t, dir, append([]string{"serve", "--json", "--listen", "127.0.0.1:0", "--data", filepath.Join(dir, "data")}, args...)...)
-	var said struct {
-		URL   string `json:"url"`
-		Token string `json:"admin_token"`
+	p := serveNexus(t, args...)
+	if p.Token == "" {
+		t.Fatal("a fresh nexus has no administrator")
 	}
-	if err := out.Decode(&said); err != nil || said.Token == "" {
-		t.Fatalf("serve said %+v: %v", said, err)
-	}
-	return &nexus{t, said.URL, said.Token}
+	return &nexus{t, p.URL, p.Token}
 }
 
 // answer is what a request got.
@@ -245,8 +213,7 @@ func TestIssueToPayment(t *testing.T) {
 	n := startNexus(t)
 	alice := n.do(n.admin, "POST", "/v1/tokens", "alice", object{"kind": "user", "owner": "alice",
 		"scopes": []string{"runs:write", "jobs:write", "providers:write", "treasury:write", "read"}}, http.StatusCreated).text("token")
-	repo := filepath.Join(t.TempDir(), "repo")
-	newRepository(t, repo)
+	repo := gitRepo(t, map[string]string{"hello.txt": "hello\n"})
 	provider, home := n.enrol("alice", "one")
 	background(t, home, "provider", "start", "--source", repo)
 	n.fresh(alice, provider)
@@ -325,23 +292,4 @@ func TestIssueToPayment(t *testing.T) {
 
 func count(list []string, want string) int {
 	return len(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s != want }))
-}
-
-// newRepository makes a repository with one commit.
-func newRepository(t *testing.T, dir string) {
-	t.Helper()
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, "hello.txt"), []byte("hello\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.com", "commit", "-qm", "one"}} {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_CONFIG_NOSYSTEM=1")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatal(fmt.Errorf("git %v: %w: %s", args, err, out))
-		}
-	}
 }

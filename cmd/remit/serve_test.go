@@ -7,9 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/json"
 	"encoding/pem"
-	"io"
 	"math/big"
 	"net"
 	"net/http"
@@ -17,62 +15,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"remit/nexus/api"
 )
-
-// nexusProcess is a running `remit serve`.
-type nexusProcess struct {
-	cmd   *exec.Cmd
-	log   *bytes.Buffer
-	out   io.Reader
-	URL   string `json:"url"`
-	Token string `json:"admin_token"`
-}
-
-// serveNexus runs `remit serve` on a free port and waits for its URL.
-func serveNexus(t *testing.T, args ...string) *nexusProcess {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, append([]string{"serve", "--json", "--listen", "127.0.0.1:0"}, args...)...)
-	cmd.Env = append(os.Environ(), "REMIT_HOME="+t.TempDir())
-	p := &nexusProcess{cmd: cmd, log: new(bytes.Buffer)}
-	cmd.Stderr = p.log
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it may have ended
-	p.out = out
-	if err := json.NewDecoder(out).Decode(p); err != nil {
-		_ = cmd.Wait() // its log says why
-		t.Fatalf("%v: %s", err, p.log)
-	}
-	return p
-}
-
-// stop sends SIGTERM and expects a clean end.
-func (p *nexusProcess) stop(t *testing.T) {
-	t.Helper()
-	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	rest, err := io.ReadAll(p.out)
-	if err != nil || strings.TrimSpace(string(rest)) != "" {
-		t.Errorf("more on stdout: %q %v", rest, err)
-	}
-	if err := p.cmd.Wait(); err != nil {
-		t.Errorf("%v: %s", err, p.log)
-	}
-	if p.Token != "" && strings.Contains(p.log.String(), p.Token) {
-		t.Error("the log holds the token")
-	}
-}
 
 // TestServe runs a nexus, talks to it, and runs it again on the same data.
 func TestServe(t *testing.T) {

@@ -61,7 +61,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "cli.test"), args...)
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), givenProgram + "=" + filepath.Join(dir, "remit"),
-		"REMIT_SOAK=" + os.Getenv("REMIT_SOAK"), "REMIT_CRASH_SEED=" + os.Getenv("REMIT_CRASH_SEED")}
+		"REMIT_SOAK=" + os.Getenv("REMIT_SOAK"), "REMIT_CRASH_SEED=" + os.Getenv("REMIT_CRASH_SEED"), "GORACE=" + os.Getenv("GORACE")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	rows := 0

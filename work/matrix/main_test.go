@@ -1,6 +1,8 @@
 package matrix
 
 import (
+	"context"
+	"maps"
 	"os"
 	"testing"
 
@@ -16,6 +18,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// prompt is a driver whose commands end at once. The fake engine's process is
+// this test binary, which the race detector would have sleep for a second before
+// it ends, so that threads which still run can be caught; it has none.
+type prompt struct{ sandbox.Driver }
+
+func (d prompt) Run(ctx context.Context, s sandbox.Spec) (*sandbox.Result, error) {
+	env := map[string]string{"GORACE": "atexit_sleep_ms=0"}
+	maps.Copy(env, s.Env)
+	s.Env = env
+	return d.Driver.Run(ctx, s)
+}
+
 // options are those of a real matrix; without a sandbox there is nothing to
 // test, and the test says so.
 func options(t *testing.T, engine string) Options {
@@ -28,5 +42,5 @@ func options(t *testing.T, engine string) Options {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Options{Engine: engine, Binary: self, Sandbox: driver, Dir: t.TempDir()}
+	return Options{Engine: engine, Binary: self, Sandbox: prompt{driver}, Dir: t.TempDir()}
 }

@@ -3,6 +3,8 @@ package matrix
 import (
 	"errors"
 	"fmt"
+	"os"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -65,37 +67,92 @@ func tallied(engine string, place int, row string, c CaseResult) tally.Row {
 // the fault, and nothing else, that each row shows. Held against the row the
 // same session does not hold, neither by its end nor by what it shows: so the
 // judge can say no.
+//
+// Without its fault most scenarios are one and the same run. It is made once for
+// each engine, and its session held against all their rows.
 func TestControls(t *testing.T) {
 	t.Parallel()
 	for _, engine := range Engines() {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			opt := options(t, engine)
-			places := make(chan struct{}, atOnce())
-			for _, row := range ladder.Rows() {
-				for _, c := range row.Cases {
-					t.Run(row.Name+"/"+c.Name, func(t *testing.T) {
-						t.Parallel()
-						places <- struct{}{}
-						defer func() { <-places }()
-						testControl(t, opt, row, c)
-					})
+			for _, group := range controls(t) {
+				name := group[0].String()
+				if len(group) > 1 {
+					name = "plain"
 				}
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					testControl(t, opt, group)
+				})
 			}
 		})
 	}
 }
 
-func testControl(t *testing.T, opt Options, row ladder.Row, c ladder.Case) {
+// control is a case whose scenario is run without its fault.
+type control struct {
+	scenario
+	row ladder.Row
+	c   ladder.Case
+}
+
+func (c control) String() string { return c.row.Name + "/" + c.c.Name }
+
+// controls are those of all cases, together where they are the same run.
+func controls(t *testing.T) (groups [][]control) {
 	t.Helper()
-	sc, err := scenarioOf(row.Name, c.Name)
+	var plain []control
+	for _, row := range ladder.Rows() {
+		for _, c := range row.Cases {
+			sc, err := scenarioOf(row.Name, c.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if one := (control{sc, row, c}); one.plain(t) {
+				plain = append(plain, one)
+			} else {
+				groups = append(groups, []control{one})
+			}
+		}
+	}
+	if len(plain) < 2 {
+		t.Fatalf("%d plain controls: the scenarios are told apart by what they do not differ in", len(plain))
+	}
+	return append(groups, plain)
+}
+
+// plain reports whether nothing is arranged for the control: no file, no fault,
+// no other contract, nobody to ask.
+func (c control) plain(t *testing.T) bool {
+	t.Helper()
+	if c.mounts {
+		return false
+	}
+	s := &setup{fixture: &fixture{dir: t.TempDir()}}
+	if err := c.arrange(s, false); err != nil {
+		t.Fatal(err)
+	}
+	left, err := os.ReadDir(s.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	asPass, asRow := newCaseResult(row, c), newCaseResult(row, c)
-	err = opt.execute(t.Context(), sc, row, false, func(e ended) {
-		e.judge(t.Context(), sc, passes, &asPass)
-		e.judge(t.Context(), sc, asRow.Expected, &asRow)
+	contract := s.contract
+	s.fixture = nil
+	return len(left) == 0 && contract == (contractText{}) && reflect.ValueOf(*s).IsZero()
+}
+
+func testControl(t *testing.T, opt Options, group []control) {
+	t.Helper()
+	err := opt.execute(t.Context(), group[0].scenario, group[0].row, false, func(e ended) {
+		asPass := newCaseResult(group[0].row, group[0].c)
+		e.judge(t.Context(), group[0].scenario, passes, &asPass)
+		if asPass.settle(); asPass.Verdict != Held || asPass.Got.Status != evidence.StatusPass {
+			t.Errorf("the control: %s", asPass.Reason)
+		}
+		for _, c := range group { // no tests of their own: only this thread sees what is mounted
+			c.doesNotHold(t, e)
+		}
 	})
 	if errors.Is(err, faulty.ErrNoMount) {
 		t.Skip(err)
@@ -103,15 +160,19 @@ func testControl(t *testing.T, opt Options, row ladder.Row, c ladder.Case) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if asPass.settle(); asPass.Verdict != Held || asPass.Got.Status != evidence.StatusPass {
-		t.Errorf("the control: %s", asPass.Reason)
-	}
+}
+
+// doesNotHold holds the session of the control against the row.
+func (c control) doesNotHold(t *testing.T, e ended) {
+	t.Helper()
+	asRow := newCaseResult(c.row, c.c)
+	e.judge(t.Context(), c.scenario, asRow.Expected, &asRow)
 	failed, shows := map[string]bool{}, false
 	for _, check := range asRow.Checks {
 		failed[check.Name] = !check.Held
 		shows = shows || !check.Held && !slices.Contains([]string{"status", "code", "exit", "event"}, check.Name)
 	}
 	if !failed["status"] || !failed["code"] || !failed["exit"] || !shows {
-		t.Errorf("held against its row the control fails only %v", failed)
+		t.Errorf("held against the row %s the control fails only %v", c, failed)
 	}
 }

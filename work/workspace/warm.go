@@ -45,7 +45,7 @@ func (c *Cache) Find(ctx context.Context, tree string) (*Checkout, error) {
 	co := &Checkout{Dir: filepath.Join(c.entry(tree), "tree"), Warm: true, cache: c, tree: tree, use: use}
 	if co.open() != nil {
 		co.Release()
-		return nil, nil
+		return nil, nil //nolint:nilerr // it is not there, or not whole: Checkout makes it
 	}
 	use.touch()
 	return co, nil
