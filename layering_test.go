@@ -50,7 +50,7 @@ type fence struct {
 // standardFences covers the parts of the standard library that reach outside
 // the process. What is not listed is free.
 var standardFences = []fence{
-	{"os/exec", []string{"work/git", "work/sandbox", "work/engine", "cmd", "fixtures/osscase", "nexus/store/storetest"}, false, true, "only git, sandbox and the engines start processes; everybody else asks them, so that confinement cannot be forgotten"},
+	{"os/exec", []string{"work/git", "work/sandbox", "work/engine", "cmd", "fixtures/osscase", "nexus/store/storetest", "scripts/vignette"}, false, true, "only git, sandbox and the engines start processes; everybody else asks them, so that confinement cannot be forgotten"},
 	{"net", []string{"proof", "law"}, true, true, "proof and law work offline: an audit that needs the network proves nothing"},
 	{"net/http", []string{"proof", "law"}, true, true, "proof and law work offline: an audit that needs the network proves nothing"},
 	{"net/rpc", nil, false, false, "the API is HTTP with a published contract"},
@@ -89,7 +89,7 @@ var moduleFences = []fence{
 	{"github.com/google/uuid", []string{"work", "nexus", "provider"}, false, true, "random identifiers; proof derives its ids from content"},
 	{"modernc.org/sqlite", []string{"nexus/store"}, false, true, "one package speaks SQL"},
 	{"github.com/jackc/pgx/v5", []string{"nexus/store"}, false, true, "one package speaks SQL"},
-	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "nexus/api", "cmd"}, false, true, "lanes are served by nexus and read through its client; relays of the mirror speak it too"},
+	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "nexus/api", "cmd", "scripts/vignette"}, false, true, "lanes are served by nexus and read through its client; relays of the mirror speak it too"},
 	{"github.com/oapi-codegen", []string{"nexus/api"}, false, false, "the generated server and client live in one package"},
 	{"github.com/btcsuite/btcd/btcec/v2", []string{"nexus/bridge"}, false, true, "Schnorr signatures belong to the Nostr mirror"},
 	{"github.com/rogpeppe/go-internal", nil, false, true, "testscript: command line tests only"},
@@ -98,9 +98,10 @@ var moduleFences = []fence{
 	{"github.com/chromedp/chromedp", nil, false, true, "panel tests only"},
 }
 
-// starters are the packages that may start a process. The last two are for
-// tests: one builds repositories, the other starts a database server.
-var starters = []string{"work/git", "work/sandbox", "work/engine", "fixtures/osscase", "nexus/store/storetest"}
+// starters are the packages that may start a process. The last three are for
+// tests: one builds repositories, one starts a database server, one drives the
+// built program.
+var starters = []string{"work/git", "work/sandbox", "work/engine", "fixtures/osscase", "nexus/store/storetest", "scripts/vignette"}
 
 const (
 	whyStart = "only git, sandbox and the engines start processes; cmd may look a program up, not run it"
