@@ -12,9 +12,9 @@ import (
 const maxKnown = 1024
 
 // known remembers the tree of each commit that was laid out from a repository
-// of this machine, so that the next job over it starts without git: two thirds
-// of the time to the first command were git's. A commit is only taken from here
-// while a ref of its repository still points at it.
+// of this machine, so that the next job over it starts without git, whose
+// processes were half of the time to the first command. A commit is only taken
+// from here while a ref of its repository still points at it.
 type known struct {
 	mu    sync.Mutex
 	trees map[commitOf]string

@@ -11,8 +11,8 @@ import (
 // SourceSchema names a source admission record.
 const SourceSchema = "remit.admission.source.v1"
 
-// The execution modes that a source can be admitted for. There is one: nothing
-// runs an engine outside the sandbox on the strength of a record.
+// ExecutionSandbox is the only execution mode that a source can be admitted
+// for: nothing runs an engine outside the sandbox on the strength of a record.
 const ExecutionSandbox = "sandbox"
 
 // Source admits one build of an engine, or says why it does not.

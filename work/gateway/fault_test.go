@@ -457,3 +457,41 @@ func TestClose(t *testing.T) {
 		t.Error("a closed gateway answers")
 	}
 }
+
+// A listener that its owner closes, as a sandbox does at its end, is no error
+// of the gateway, and the requests under way come to their end.
+func TestListenerIsClosed(t *testing.T) {
+	t.Parallel()
+	goOn := make(chan struct{})
+	up := newProvider(t, func(w http.ResponseWriter, r *http.Request) {
+		sse(streams(Chat, model)[0])(w, r)
+		<-goOn
+		sse(streams(Chat, model)[1:]...)(w, r)
+	})
+	e := open(t, up.URL, nil, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- e.Serve(l) }()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.Addr().String()+"/chat/completions", strings.NewReader(ask(Chat, true, "")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("X-Api-Key", token)
+	res, err := http.DefaultTransport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	l.Close()
+	if err := <-served; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	close(goOn)
+	if b, err := io.ReadAll(res.Body); err != nil || !strings.HasSuffix(string(b), "data: [DONE]\n\n") {
+		t.Errorf("%v %q", err, b)
+	}
+}

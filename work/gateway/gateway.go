@@ -42,7 +42,8 @@ type Options struct {
 	Record func(Record)
 	// KeepBodies opens the file for a body, by a name such as
 	// "000001-request.json"; nil keeps none. What is written has credentials
-	// taken out.
+	// taken out. It may be called from several goroutines. A request whose body
+	// cannot be kept does not leave.
 	KeepBodies func(name string) (io.WriteCloser, error)
 	// Clock is the time of records; nil is the system's.
 	Clock func() time.Time

@@ -45,6 +45,9 @@ type most struct {
 }
 
 func newLedger(limits Limits, price *Price) *ledger {
+	if price == nil {
+		limits.MicroUSD = 0 // a local model: what has no price cannot be held against a limit
+	}
 	return &ledger{limits: limits, price: price, totals: Totals{CostKnown: true}, models: map[string]bool{}, ended: make(chan struct{})}
 }
 

@@ -54,12 +54,12 @@ const maxProblem = 1000
 
 // Said quotes an agent's own message on one line.
 func Said(message string) string {
-	message = strings.Join(strings.Fields(message), " ")
+	message = strings.Join(strings.Fields(strings.ToValidUTF8(message, "")), " ")
 	if message == "" {
 		return "it gave no reason"
 	}
 	if short := cut(message, maxProblem); len(short) < len(message) {
 		return short + "…"
 	}
-	return cut(message, maxProblem)
+	return message
 }

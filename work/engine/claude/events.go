@@ -20,8 +20,8 @@ type event struct {
 	Message struct{ Content json.RawMessage }
 
 	// Of a result.
-	IsError *bool  `json:"is_error"` // absent is not false
-	Result  string // the last words, or the error
+	IsError json.RawMessage `json:"is_error"` // absent, or another type, is not false
+	Result  string          // the last words, or the error
 	Errors  []string
 	Status  int `json:"api_error_status"`
 	Denials []struct {
@@ -205,11 +205,11 @@ func (p *protocol) End() engine.End {
 	switch {
 	case p.results > 1:
 		end.Problem = fmt.Sprintf("there are %d results where there is one", p.results)
-	case p.results == 1 && p.result.IsError == nil:
-		end.Problem = "the result does not say whether it is an error"
-	case p.results == 1 && *p.result.IsError:
+	case p.results == 1 && string(p.result.IsError) == "true":
 		end.Problem = "the agent failed: " + agent.Said(p.result.reason())
 		end.Code = agent.Fault(p.result.Status, p.result.reason())
+	case p.results == 1 && string(p.result.IsError) != "false":
+		end.Problem = "the result does not say whether it is an error"
 	case broken != "":
 		end.Problem = broken
 	case p.results == 1:

@@ -32,7 +32,7 @@ func TestWholeAnswer(t *testing.T) {
 	t.Parallel()
 	const patch = "*** Begin Patch\n*** End Patch\n"
 	arguments := `{"command":"echo \"hi\" && cat <a.py>","timeout":10,"deep":{"list":[1,2.5,true,null],"z":"","a":"é"}}`
-	for _, form := range []string{"", "shape: crlf", "shape: comments", "shape: tight", "writes: [1]", "writes: [3, 1, 7, 2]", "shape: untyped"} {
+	for _, form := range []string{"", "shape: crlf", "shape: comments", "shape: tight", "writes: [11]", "writes: [3, 1, 7, 2]", "shape: untyped"} {
 		for _, p := range protocols {
 			t.Run(fmt.Sprintf("%s %s", p, form), func(t *testing.T) {
 				t.Parallel()
@@ -188,7 +188,7 @@ func faults() []fault {
 		{name: "no usage", answer: `{text: "0123456789abcdefghij", usage: none}`, end: clean, terminal: true, text: all, without: `_tokens"`},
 		{name: "arguments that are no JSON", answer: `{calls: [{name: bash, raw: '{"command": "ls'}], usage: {in: 10, out: 5}}`, end: clean, terminal: true, contains: `{\"command\": \"ls`, usage: told},
 		{name: "an empty text", answer: `{text: "", usage: {in: 10, out: 5}}`, end: clean, terminal: true, usage: told},
-		{name: "huge", answer: `{text: "0123456789", repeat: 50000, chunks: [65536], usage: {in: 10, out: 5}}`, end: clean, terminal: true, text: strings.Repeat("0123456789", 50_000), usage: told},
+		{name: "huge", answer: `{text: "0123456789", repeat: 20000, chunks: [65536], usage: {in: 10, out: 5}}`, end: clean, terminal: true, text: strings.Repeat("0123456789", 20_000), usage: told},
 	}
 }
 

@@ -107,7 +107,7 @@ func TestCutAtEveryByte(t *testing.T) {
 			t.Parallel()
 			s, address := serve(t, `turns: [{text: "Hi – you", chunks: [2]}]`, Options{})
 			_, right := bodyOf(t, first(raw(t, s, address, p, request(p, conversed{}))))
-			for n := 0; n < len(right); n += 37 {
+			for n := 0; n < len(right); n += 101 {
 				how, want := "abort", aborted
 				if n%2 == 0 {
 					how, want = "close", clean
