@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -67,6 +69,8 @@ func (v *victim) start() error {
 	cmd := exec.Command(program, v.args...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+v.home, "HOME="+v.home, "TMPDIR="+filepath.Dir(v.home))
 	cmd.Stderr = log
+	// It must not outlive a test process that is killed itself.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	var said announcement
 	if v.at == nil {
 		err = cmd.Start()

@@ -63,7 +63,7 @@ func (f *modelFlags) route(e engine.Engine, home string) (*harness.ModelRoute, e
 		u.Credential.Env = known.keyEnv
 	}
 	result, _ := admission.ModelResult(home, f.provider, f.model)
-	return &harness.ModelRoute{Upstream: u, Model: f.model, EngineModel: f.engineModel, Status: eligibility.ModelStatus(result.Status)}, nil
+	return &harness.ModelRoute{Upstream: u, Model: f.model, EngineModel: f.engineModel, Status: result.Status}, nil
 }
 
 // admissionOf is what the records and the policy say of an engine. Before

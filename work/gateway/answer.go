@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"sync"
-	"time"
 
 	"remit/proof/reason"
 )
@@ -146,15 +145,12 @@ func (x *exchange) concluded(end step) {
 	x.broken = x.broken || end == fatal
 }
 
-// lastWord is how long the end of the connection may follow that of the stream.
-const lastWord = 50 * time.Millisecond
-
 // rest reads what a provider sends after the end of a stream, which goes
 // nowhere, so that the connection can be used again.
 func (x *exchange) rest(body io.Reader) {
 	if x.broken {
 		return
 	}
-	x.idle.Reset(lastWord)
+	x.idle.Reset(x.g.bounds.rest)
 	_, _ = io.CopyN(io.Discard, body, readBuffer) // whether it ends in time decides nothing else
 }

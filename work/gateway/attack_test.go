@@ -377,7 +377,10 @@ func TestIdentityStays(t *testing.T) {
 func TestGiantAndSlowBodies(t *testing.T) {
 	t.Parallel()
 	up := newProvider(t, plain(200, "application/json", wholes(Chat, model)))
-	e := open(t, up.URL, nil, func(b *bounds) { b.request, b.allBodies, b.body = 64<<10, 300<<10, 100*time.Millisecond })
+	tune := func(body time.Duration) func(*bounds) {
+		return func(b *bounds) { b.request, b.allBodies, b.body = 64<<10, 300<<10, body }
+	}
+	e, hasty := open(t, up.URL, nil, tune(2*time.Second)), open(t, up.URL, nil, tune(50*time.Millisecond))
 	head := "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nAuthorization: Bearer " + token + "\r\n"
 	for name, test := range map[string]struct {
 		text string
@@ -401,7 +404,7 @@ func TestGiantAndSlowBodies(t *testing.T) {
 		t.Parallel()
 		var conns []net.Conn
 		for range 20 { // each of them states the largest body and sends none
-			c, err := net.Dial("tcp", e.addr)
+			c, err := net.Dial("tcp", hasty.addr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -420,8 +423,8 @@ func TestGiantAndSlowBodies(t *testing.T) {
 		if up.count() != 0 {
 			t.Errorf("%d requests left", up.count())
 		}
-		if free := e.bodies.free; free != 300<<10 {
-			t.Errorf("%d bytes of the pool are free", free)
+		if e.bodies.free != 300<<10 || hasty.bodies.free != 300<<10 {
+			t.Errorf("%d and %d bytes of the pools are free", e.bodies.free, hasty.bodies.free)
 		}
 	})
 }

@@ -30,6 +30,7 @@ type bounds struct {
 	write                  time.Duration // for an engine to take one piece of the answer
 	idle                   time.Duration // between two pieces of an answer
 	drain                  time.Duration // to read on after the engine hung up
+	rest                   time.Duration // for the connection to end after the stream
 	retries                int
 	backoff                time.Duration // before the first retry; doubles
 	patience               time.Duration // the longest Retry-After that is waited for
@@ -42,6 +43,7 @@ var defaultBounds = bounds{
 	write:     2 * time.Minute,
 	idle:      10 * time.Minute, // a model may think for minutes without a word
 	drain:     30 * time.Second,
+	rest:      50 * time.Millisecond, // the engine sees the end of its answer after it
 	retries:   3, backoff: 500 * time.Millisecond, patience: time.Minute,
 }
 

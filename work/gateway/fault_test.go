@@ -310,7 +310,7 @@ func TestSilence(t *testing.T) {
 				}
 				<-r.Context().Done()
 			})
-			e := open(t, up.URL, nil, func(b *bounds) { b.idle = 50 * time.Millisecond })
+			e := open(t, up.URL, nil, func(b *bounds) { b.idle = 500 * time.Millisecond })
 			got := e.post(t, "/v1/messages", ask(Messages, true, ""))
 			if got.StatusCode != test.status || !strings.Contains(got.body, "timeout") || (got.err != nil) != (test.before != nil) {
 				t.Errorf("%d %v %s", got.StatusCode, got.err, got.body)

@@ -227,7 +227,7 @@ func TestConnectionsAreReused(t *testing.T) {
 	t.Parallel()
 	up := newProvider(t, sse(streams(Chat, model)...), plain(400, "application/json", `{"error":{}}`), plain(429, "text/html", "x", "Retry-After", "0"),
 		sse(streams(Chat, model)...))
-	e := open(t, up.URL, nil, nil)
+	e := open(t, up.URL, nil, func(b *bounds) { b.rest = 10 * time.Second })
 	e.wait = func(context.Context, time.Duration) error { return nil }
 	for range 4 {
 		e.post(t, "/v1/chat/completions", ask(Chat, true, ""))

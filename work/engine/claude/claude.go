@@ -1,4 +1,18 @@
 // Package claude is the engine that drives Claude Code.
+//
+// The native program of the platform's package is lent to the sandbox alone.
+// It reads the settings of a user who has none: neither hooks, skills, agents
+// and servers of the repository nor its CLAUDE.md. Its tools are a fixed list,
+// allowed beforehand, since there is nobody to ask and it refuses in silence
+// what it would ask for. It runs as the sandbox's unprivileged user; as root it
+// would not. Telemetry, updates and error reports are off.
+//
+// It speaks the messages protocol. Its commands see the environment, the token
+// of the gateway too: it is worth nothing elsewhere. The switch that would hide
+// it writes files into the work tree.
+//
+// A refusal with status 400 is tried a few times more with one feature less
+// each time; no switch stops that.
 package claude
 
 import (

@@ -1,4 +1,24 @@
 // Package pi is the engine that drives the Pi coding agent.
+//
+// Pi is a tree of npm packages that the system's node executes. The packages
+// that it depends on, as node would find them, are lent to the sandbox and
+// nothing that is installed beside them; the engine's digest covers every file
+// of theirs that node can load. It does not cover node, which belongs to the
+// system as the C library does.
+//
+// Extensions, skills, prompt templates, themes and context files are off by
+// options. The repository's own settings, which can put a command before every
+// other, and its system prompts have no option: they are looked for in a
+// directory that cannot exist, see nowhere.
+//
+// It speaks chat completions. Its commands see the environment, the token of
+// the gateway too: it is worth nothing elsewhere, and there is no switch.
+//
+// Its output says the whole message again for every piece that arrives, which
+// is quadratic and more than any limit on output allows. A filter in front of
+// the raw output drops those lines by how they begin: an object that begins
+// with that type has it, and one that has it elsewhere passes and is skipped
+// by the protocol.
 package pi
 
 import (
