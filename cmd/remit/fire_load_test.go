@@ -139,7 +139,8 @@ func (l *load) dispatch(ctx context.Context, a *accepted, command string) error 
 	for n := 0; ; n++ {
 		err := l.owner.post(ctx, "/v1/runs/"+a.run.RunID+"/jobs", fmt.Sprintf("dispatch-%s-%d", a.unit, n), request, &a.job)
 		no, ok := errors.AsType[*errAnswer](err)
-		if !ok || no.status != http.StatusConflict || no.code == string(reason.Conflict) {
+		unavailable := ok && (no.status == http.StatusConflict && no.code != string(reason.Conflict) || no.code == string(reason.ProviderQuarantined))
+		if !unavailable {
 			return err
 		}
 		l.note(func() { l.refused++ })

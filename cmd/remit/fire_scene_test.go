@@ -50,11 +50,12 @@ func (f *fire) build(ctx context.Context) {
 	}
 }
 
-// provider enrols one and starts its daemon. Its lease is as short as a lease
-// can be, so that what a kill cost is noticed soon.
+// provider enrols one and starts its daemon. Its lease is short, so that what a
+// kill cost is noticed soon, and long enough for a renewal on a machine that has
+// much else to do.
 func (f *fire) provider(ctx context.Context, n *nexus, name, repo string) {
 	id, joined := n.enrol(fireOwner, name)
-	v := newVictim(f.t, f.root, name, "provider", "start", "--source", repo, "--concurrency", "2", "--lease", "1s", "--heartbeat", "1s")
+	v := newVictim(f.t, f.root, name, "provider", "start", "--source", repo, "--concurrency", "2", "--lease", "3s", "--heartbeat", "2s")
 	if err := os.CopyFS(v.home, os.DirFS(joined)); err != nil { // below the root, where what is left over is found
 		f.t.Fatal(err)
 	}

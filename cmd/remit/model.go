@@ -72,7 +72,9 @@ func (a *app) serveScript(cmd *cobra.Command, script *scripted.Script, address s
 	case <-ctx.Done():
 	}
 	err = h.Close()
-	<-ended
+	if served := <-ended; !errors.Is(served, http.ErrServerClosed) {
+		err = errors.Join(err, served)
+	}
 	if !a.json { // which is to be one document
 		printCounts(cmd.OutOrStdout(), model.Count())
 	}

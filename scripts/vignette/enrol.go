@@ -182,9 +182,10 @@ func (v *vignette) startDaemon(p *provider) error {
 	return err
 }
 
-// A lease that is short beside the vignette, and signs of life in between.
+// A lease that is short beside the vignette, and outlives a busy machine; signs
+// of life in between.
 const (
-	leaseTime     = "3s"
+	leaseTime     = "5s"
 	heartbeatTime = "1s"
 )
 

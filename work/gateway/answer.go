@@ -62,8 +62,9 @@ func (x *exchange) interrupted(err error) {
 	x.fail(bad)
 }
 
-// readBuffer is how much of a stream is read at a time.
-const readBuffer = 4 << 10
+// readBuffer is how much of a stream is read at a time. Each stream holds it for
+// as long as it lasts, and most events fit.
+const readBuffer = 2 << 10
 
 // together are buffers for the events of one read. A stream holds none while it
 // waits for the next.

@@ -81,9 +81,10 @@ func (x *exchange) run(r *http.Request) *refusal {
 	}
 	sent, limit, bad := x.admit(body)
 	if bad != nil {
-		// A request that stays is evidence of what was asked.
+		// A request that stays is evidence of what was asked; why it stays
+		// matters more than that it could not be kept.
 		if err := x.keepRequest(x.g.secrets.redact(body)); err != nil {
-			return artifactFailure()
+			x.rec.Failed = reason.ArtifactWriteFailure
 		}
 		return bad
 	}

@@ -292,3 +292,17 @@ func TestBodiesCannotBeKept(t *testing.T) {
 		})
 	}
 }
+
+// That a refused request cannot be kept does not hide why it was refused.
+func TestRefusedAndNotKept(t *testing.T) {
+	t.Parallel()
+	up := newProvider(t, plain(http.StatusOK, "application/json", wholes(Chat, model)))
+	e := open(t, up.URL, func(o *Options) {
+		o.KeepBodies = func(string) (io.WriteCloser, error) { return nil, os.ErrPermission }
+	}, nil)
+	got := e.post(t, "/v1/chat/completions", `{"model":"o3","messages":[]}`)
+	refusedForm(t, &got, reason.ModelMismatch)
+	if rec := e.record(t); rec.Refused != reason.ModelMismatch || rec.Failed != reason.ArtifactWriteFailure || up.count() != 0 {
+		t.Errorf("record: %+v", rec)
+	}
+}

@@ -147,6 +147,8 @@ func newTransport(reachable string, proxy *url.URL, roots *x509.CertPool) *http.
 		IdleConnTimeout:        30 * time.Second, // below the providers' own, so that they rarely close first
 		ResponseHeaderTimeout:  10 * time.Minute,
 		MaxResponseHeaderBytes: 64 << 10,
+		ReadBufferSize:         readBuffer,
+		WriteBufferSize:        readBuffer,
 	}
 	if proxy != nil {
 		t.Proxy = http.ProxyURL(proxy)

@@ -241,6 +241,7 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 	}
 	walk("workspace.OpenSource", func() (err error) { src, err = OpenSource(ctx, path); return must(err) })
 	walk("workspace.Source.Resolve", func() (err error) { base, err = src.Resolve(ctx, "HEAD~0"); return must(err) })
+	walk("workspace.Source.Names", func() error { _, err := src.Names("HEAD"); return must(err) })
 	walk("workspace.Source.Fingerprint", func() error { _, err := src.Fingerprint(ctx); return must(err) })
 	walk("workspace.Source.Dirty", func() error { _, err := src.Dirty(ctx); return must(err) })
 	walk("workspace.NewStore", func() (err error) {
@@ -280,6 +281,13 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 		return must(err)
 	})
 	walk("workspace.Cache.Checkout", func() (err error) { co, err = newCache(t).Checkout(ctx, st, head); return must(err) })
+	walk("workspace.Cache.Find", func() error {
+		found, err := co.cache.Find(ctx, head)
+		if found != nil {
+			found.Release()
+		}
+		return must(err)
+	})
 	walk("workspace.Checkout.Verify", func() error { return must(co.Verify(ctx)) })
 	walk("workspace.Checkout.VerifyDeep", func() error { return must(co.VerifyDeep(ctx)) })
 	walk("workspace.Checkout.Release", func() error { co.Release(); return nil })

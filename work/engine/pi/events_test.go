@@ -112,7 +112,7 @@ func TestBrokenOff(t *testing.T) {
 		t.Fatal("the deciding line is not there")
 	}
 	line := decisive + bytes.IndexByte(stream[decisive:], '\n')
-	step := 1 + len(stream)/2000
+	step := 1 + len(stream)/250
 	for n := 0; n < line; n += step {
 		if _, end := modeltest.Replay(newProtocol, stream[:n]); end.Complete || end.Problem == "" {
 			t.Fatalf("complete after %d of %d bytes: %+v", n, line, end)
