@@ -53,7 +53,7 @@ alone=remit/proof/evidence
 together='^Test(EachLine|LinesOverManyBatches|AuditOfValidVectors)$'
 
 # tests runs go test; a failure is remembered. All was vetted before.
-tests() { go test -vet=off -timeout "${TEST_TIMEOUT:-8m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
+tests() { go test -vet=off -timeout "${TEST_TIMEOUT:-12m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
 
 packages=$(go list "$@")
 mapfile -t packages <<<"$packages"

@@ -44,7 +44,7 @@ func TestLimits(t *testing.T) {
 			e := open(t, up.URL, func(o *Options) { o.Limits, o.Prices = test.limits, dollar }, nil)
 			for i := range 5 {
 				got := e.post(t, "/v1/chat/completions", ask(Chat, false, `,"max_tokens":100`))
-				if (got.StatusCode == 200) != (i < test.pass) {
+				if (got.StatusCode == http.StatusOK) != (i < test.pass) {
 					t.Fatalf("request %d: %d %s", i, got.StatusCode, got.body)
 				}
 				if i >= test.pass {

@@ -32,10 +32,13 @@ const (
 // prompts of the length that the entry names. A model that is not here has no
 // known price until the user states one.
 //
-// Anthropic: platform.claude.com/docs, the pages of the models and "Pricing",
-// as of 2026-10-24. OpenAI: developers.openai.com/api/docs/pricing, as of
-// 2026-11-05; its older models have no price for a cache write, which costs
-// what the input costs.
+// Anthropic: the pages of Opus 5 and 5.5 at platform.claude.com/docs; the other
+// models and the cache prices after release notes of 2026-10-16 and 2026-10-24
+// that copy its pricing page. OpenAI: developers.openai.com/api/docs/pricing, not
+// read itself but after published copies of 2026-09-18 (gpt-5.x, gpt-6-astra) and
+// 2026-09-23 (gpt-6-sol, gpt-6-luna), which one of 2026-10-16 found unchanged.
+// Its older models have no price for a cache write; it is taken to cost what the
+// input costs.
 var builtin = map[string]Price{
 	"anthropic/claude-opus-5-5":   perMTok(4, 0.20, 5, 20).hour(8),
 	"anthropic/claude-opus-5":     perMTok(5, 0.50, 6.25, 25).hour(10),

@@ -117,7 +117,7 @@ func TestProbeAndLimits(t *testing.T) {
 	if err := e.Probe(t.Context(), Chat); err != nil {
 		t.Fatal(err)
 	}
-	if got := e.post(t, "/v1/chat/completions", ask(Chat, true, "")); got.StatusCode != 200 {
+	if got := e.post(t, "/v1/chat/completions", ask(Chat, true, "")); got.StatusCode != http.StatusOK {
 		t.Errorf("the engine's request: %d %s", got.StatusCode, got.body)
 	}
 	if got := e.post(t, "/v1/chat/completions", ask(Chat, true, "")); got.StatusCode != statusRefused {

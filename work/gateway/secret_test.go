@@ -72,7 +72,7 @@ func TestEcho(t *testing.T) {
 				for name, f := range e.kept {
 					nowhere(t, name, f.String())
 				}
-				if name == "answer" && (got.StatusCode != 200 || !strings.Contains(got.body, "[redacted:credential:")) {
+				if name == "answer" && (got.StatusCode != http.StatusOK || !strings.Contains(got.body, "[redacted:credential:")) {
 					t.Errorf("%d %s", got.StatusCode, got.body)
 				}
 			})

@@ -146,7 +146,7 @@ func TestEnvironmentProxyIsIgnored(t *testing.T) {
 	}
 	up := newProvider(t, plain(200, "application/json", wholes(Chat, model)))
 	e := open(t, up.URL, nil, nil)
-	if got := e.post(t, "/v1/chat/completions", ask(Chat, false, "")); got.StatusCode != 200 || other.count() > 0 {
+	if got := e.post(t, "/v1/chat/completions", ask(Chat, false, "")); got.StatusCode != http.StatusOK || other.count() > 0 {
 		t.Errorf("%d, the proxy was asked %d times", got.StatusCode, other.count())
 	}
 }

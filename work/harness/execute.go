@@ -204,6 +204,8 @@ func engineBlockers(f evidence.EngineFinished, end engine.End) []evidence.Blocke
 		return block(reason.OutputLimit, "the engine printed more than the output limit and was stopped")
 	case f.OOMKilled && *f.ExitCode != 0:
 		return block(reason.ResourceLimit, "the engine ran into the memory limit")
+	case !end.Complete && end.Code != "": // the agent says more than its exit code
+		return block(end.Code, "%s", end.Problem)
 	case *f.ExitCode != 0:
 		return block(reason.EngineFailed, "the engine exited with code %d", *f.ExitCode)
 	case !end.Complete:

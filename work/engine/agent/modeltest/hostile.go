@@ -34,10 +34,10 @@ func Repository(dir string) error {
 		".agents/skills/s/SKILL.md": "---\nname: s\ndescription: " + Canary + "\n---\n" + Canary,
 	} {
 		file := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil { //nolint:gosec // G301: a repository is readable
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // G306: as above
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
