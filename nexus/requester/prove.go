@@ -21,6 +21,9 @@ import (
 // cancelTime bounds the cancelling of a job that nobody waits for any more.
 const cancelTime = 15 * time.Second
 
+// dispatchTime bounds a dispatch, retries included.
+const dispatchTime = time.Minute
+
 // Prove has the change proved: the price is held and the job dispatched at
 // once, a provider runs it, and the authority judges what it handed in. A proof
 // that was not accepted is a settlement, too. An error means that there is no
@@ -98,6 +101,13 @@ func (q *Requester) request(ctx context.Context, conn *Connection, p job.Proof) 
 }
 
 func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.SandboxRunRequest) (api.Job, error) {
+	if ctx.Err() != nil {
+		return api.Job{}, context.Cause(ctx)
+	}
+	// Once it is sent its answer is wanted in any case: a job that nobody knows
+	// the id of could not be cancelled.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatchTime)
+	defer cancel()
 	answer, err := conn.Client.DispatchJobWithResponse(ctx, q.run, &api.DispatchJobParams{IdempotencyKey: q.key("dispatch:" + req.Hash())},
 		api.DispatchRequest{JobType: job.SandboxRun, Request: req.Canonical()})
 	switch {
