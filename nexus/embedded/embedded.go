@@ -33,7 +33,6 @@ import (
 	"remit/nexus/requester"
 	"remit/nexus/server"
 	"remit/nexus/store"
-	"remit/proof/reason"
 )
 
 // Owner is who everything belongs to.
@@ -111,7 +110,7 @@ func await(ctx context.Context, file string) (*store.Store, error) {
 	defer cancel()
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		st, err := store.Open(ctx, "sqlite:"+file, store.Options{Connections: 1})
-		if reason.CodeOf(err) != reason.StoreUnavailable {
+		if !errors.Is(err, store.ErrInUse) { // nothing else gets better by waiting, a full disk least of all
 			return st, err
 		}
 		t := time.NewTimer(pause)

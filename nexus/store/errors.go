@@ -84,6 +84,10 @@ func lostConnection(err error) bool {
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "conn closed")
 }
 
+// ErrInUse is behind the error of Open when another process has the SQLite store
+// open. It is the one that goes away by waiting.
+var ErrInUse = errors.New("the store is in use by another process")
+
 // unavailable says that the database failed while doing something.
 func unavailable(doing string, err error) error {
 	if reason.CodeOf(err) == reason.StoreUnavailable {

@@ -29,7 +29,7 @@ func lockFile(path string) (*os.File, error) {
 	}
 	f.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, reason.Errorf(reason.StoreUnavailable, "the store is in use by another process, which holds %q", path).
+		return nil, reason.Errorf(reason.StoreUnavailable, "%w, which holds %q", ErrInUse, path).
 			WithHint("one process at a time opens a SQLite store; ask the running `remit serve` over HTTP, or use PostgreSQL for several")
 	}
 	return nil, fmt.Errorf("lock the store %q: %w", path, err)
