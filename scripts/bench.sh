@@ -15,7 +15,7 @@
 #   BENCH_RUNS=5                   repetitions (3 from 10,000 files on)
 #   BENCH_ARTIFACT_MB=1024         size of the file inside the audited zip
 #   BENCH_PARTS="go nexus runs change audit"
-#   BENCH_TIME=0.5s                for each Go benchmark (those of the nexus: 1s)
+#   BENCH_TIME=0.5s                for each Go benchmark (those of the nexus: 2s)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 export LC_ALL=C
@@ -150,7 +150,7 @@ if [[ $parts == *" nexus "* ]]; then
   printf '\n== The nexus: store or shape/clients; raw is the same without HTTP, in the same run\n'
   [ ! -r /proc/loadavg ] || printf 'load of the machine before: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)"
   mapfile -t packages < <(go list ./... | grep -E "$nexus_packages")
-  benchmarks "${BENCH_TIME:-1s}" "${packages[@]}" # enough for a p99
+  benchmarks "${BENCH_TIME:-2s}" "${packages[@]}" # enough for a p99
   awk '
     /^Benchmark/ && NF > 3 {
       name = $1
