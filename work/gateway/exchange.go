@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"remit/proof/canon"
 	"remit/proof/reason"
 )
 
@@ -22,9 +23,10 @@ type exchange struct {
 
 	meter  meter
 	answer *sink
-	read   bool // the body came whole
-	begun  bool // the engine got a status
-	broken bool // the connection to the engine must not end cleanly
+	digest chan string // of the request's body, while it is computed
+	read   bool        // the body came whole
+	begun  bool        // the engine got a status
+	broken bool        // the connection to the engine must not end cleanly
 }
 
 // ServeHTTP answers one request of the engine.
@@ -75,7 +77,8 @@ func (x *exchange) run(r *http.Request) *refusal {
 		return bad
 	}
 	body, release, bad := x.take(r)
-	defer release()
+	done := func() { x.digested(); release() }
+	defer done()
 	if bad != nil {
 		return bad
 	}
@@ -94,7 +97,7 @@ func (x *exchange) run(r *http.Request) *refusal {
 		x.fail(artifactFailure())
 		return nil
 	}
-	x.forward(sent, r.Header, release)
+	x.forward(sent, r.Header, done)
 	return nil
 }
 
@@ -236,13 +239,28 @@ func (x *exchange) suggested() Usage {
 }
 
 // keepRequest records the digest of the request's body, from which secrets were
-// taken out, and the body itself if the policy says so.
+// taken out, and the body itself if the policy says so. A digest alone is
+// computed while the provider works.
 func (x *exchange) keepRequest(body []byte) error {
+	if x.g.keep == nil {
+		x.rec.RequestBytes = int64(len(body))
+		x.digest = make(chan string, 1)
+		go func() { x.digest <- canon.Digest(body) }()
+		return nil
+	}
 	s, err := x.g.newSink(x.rec.Seq, "request.json")
 	s.take(body)
 	var closeErr error
 	x.rec.RequestSHA256, x.rec.RequestBytes, closeErr = s.close()
 	return errors.Join(err, closeErr)
+}
+
+// digested waits for the digest: nobody has the body after that.
+func (x *exchange) digested() {
+	if x.digest != nil {
+		x.rec.RequestSHA256 = <-x.digest
+		x.digest = nil
+	}
 }
 
 // open begins the answer's sink, unless it is open.

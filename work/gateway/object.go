@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // The body of a request is taken apart by hand, for two reasons: encoding/json
@@ -13,8 +14,9 @@ import (
 // reader takes the first; and most of a body is text that nobody here needs to
 // decode. All functions but valid expect JSON that valid has accepted.
 
-// valid reports whether b is one JSON value in valid UTF-8.
-func valid(b []byte) bool { return utf8.Valid(b) && json.Valid(b) }
+// valid reports whether b is one JSON value in valid UTF-8. Of the bodies that
+// agents send, encoding/json would take most of a millisecond.
+func valid(b []byte) bool { return jsontext.Value(b).IsValid(jsontext.AllowDuplicateNames(true)) }
 
 // member is a member of an object: its decoded name and its value as it stands.
 type member struct {

@@ -72,6 +72,24 @@ func (p Price) upTo(tokens int64) Price {
 
 func micro(usd float64) int64 { return int64(usd*1_000_000 + 0.5) }
 
+// PriceKnown reports whether there is a price for a model, in the user's table
+// or the built-in one.
+func PriceKnown(provider, model string, prices map[string]Price) bool {
+	return listed(provider, model, prices) != nil
+}
+
+// listed finds a price, the user's first.
+func listed(provider, model string, prices map[string]Price) *Price {
+	for _, table := range []map[string]Price{prices, builtin} {
+		for _, name := range []string{model, undated(model)} {
+			if p, ok := table[provider+"/"+name]; ok {
+				return &p
+			}
+		}
+	}
+	return nil
+}
+
 // priceOf finds the price of the admitted model, nil if nobody knows it. A
 // dated release has the price of its name.
 func priceOf(o Options) (*Price, error) {
@@ -83,16 +101,12 @@ func priceOf(o Options) (*Price, error) {
 			}
 		}
 	}
-	for _, table := range []map[string]Price{o.Prices, builtin} {
-		for _, model := range []string{o.Model, undated(o.Model)} {
-			if p, ok := table[o.Upstream.Provider+"/"+model]; ok {
-				return &p, nil
-			}
-		}
+	if p := listed(o.Upstream.Provider, o.Model, o.Prices); p != nil {
+		return p, nil
 	}
 	if o.Limits.MicroUSD > 0 && o.Upstream.Class != Local {
 		return nil, reason.Errorf(reason.PriceUnknown, "the run may cost %d micro-dollars, and no price is known for %q of %q",
-			o.Limits.MicroUSD, o.Model, o.Upstream.Provider).WithHint("state the price of %q, or limit tokens instead", o.Upstream.Provider+"/"+o.Model)
+			o.Limits.MicroUSD, o.Model, o.Upstream.Provider).WithHint("state the price of %q in a file and give it with --prices, or limit tokens instead", o.Upstream.Provider+"/"+o.Model)
 	}
 	return nil, nil
 }
