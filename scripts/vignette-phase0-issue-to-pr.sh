@@ -109,7 +109,7 @@ case ${REMIT_STORE:-sqlite} in
 esac
 
 walk=$dir/walk
-go build -o "$walk" ./scripts/vignette
+CGO_ENABLED=0 go build -trimpath -o "$walk" ./scripts/vignette
 "$walk" -dir "$dir" -program "$bin" -store "$store" -fixture "$fixture" -repo "$repo" -target "$target" -verify "$verify" &
 driver=$!
 wait "$driver"
