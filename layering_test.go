@@ -50,7 +50,7 @@ type fence struct {
 // standardFences covers the parts of the standard library that reach outside
 // the process. What is not listed is free.
 var standardFences = []fence{
-	{"os/exec", []string{"work/git", "work/sandbox", "work/engine", "cmd", "fixtures/osscase", "nexus/store/storetest", "scripts/vignette"}, false, true, "only git, sandbox and the engines start processes; everybody else asks them, so that confinement cannot be forgotten"},
+	{"os/exec", []string{"work/git", "work/sandbox", "work/engine", "work/keycommand", "cmd", "fixtures/osscase", "nexus/store/storetest", "scripts/vignette"}, false, true, "only git, sandbox, the engines and the command that the user names for a key start processes; everybody else asks them, so that confinement cannot be forgotten"},
 	{"net", []string{"proof", "law"}, true, true, "proof and law work offline: an audit that needs the network proves nothing"},
 	{"net/http", []string{"proof", "law"}, true, true, "proof and law work offline: an audit that needs the network proves nothing"},
 	{"net/rpc", nil, false, false, "the API is HTTP with a published contract"},
@@ -74,7 +74,7 @@ var moduleFences = []fence{
 	{"golang.org/x/term", []string{"cmd"}, false, false, "only the command line has a terminal"},
 	{"github.com/bmatcuk/doublestar/v4", []string{"law"}, false, false, "one matcher for path rules, or two rooms disagree on what ** means"},
 	{"github.com/goccy/go-yaml", []string{"law", "fixtures/osscase", "work/gateway/scripted"}, false, true, "YAML is how people write records; past law everything is canonical JSON. The scripts of the scripted model are written by people too, and no law reads them"},
-	{"github.com/go-json-experiment/json", []string{"proof/canon", "proof/journal"}, false, true, "canonical bytes are made in canon, and line by line in the journal: nowhere else"},
+	{"github.com/go-json-experiment/json", []string{"proof/canon", "proof/journal", "work/gateway"}, false, true, "canonical bytes are made in canon, and line by line in the journal: nowhere else. The gateway only asks whether a body is JSON"},
 	{"github.com/santhosh-tekuri/jsonschema/v6", nil, false, true, "the independent oracle for the schemas: never the implementation, its own start costs more than most commands"},
 	{"github.com/gowebpki/jcs", nil, false, true, "the independent oracle for canonical JSON: never the implementation"},
 	{"golang.org/x/mod/sumdb/tlog", []string{"proof/journal"}, false, true, "the tree head belongs to the journal"},
@@ -101,10 +101,10 @@ var moduleFences = []fence{
 // starters are the packages that may start a process. The last three are for
 // tests: one builds repositories, one starts a database server, one drives the
 // built program.
-var starters = []string{"work/git", "work/sandbox", "work/engine", "fixtures/osscase", "nexus/store/storetest", "scripts/vignette"}
+var starters = []string{"work/git", "work/sandbox", "work/engine", "work/keycommand", "fixtures/osscase", "nexus/store/storetest", "scripts/vignette"}
 
 const (
-	whyStart = "only git, sandbox and the engines start processes; cmd may look a program up, not run it"
+	whyStart = "only git, sandbox, the engines and the command for a key start processes; cmd may look a program up, not run it"
 	whyClock = "proof and law know no clock but the one passed in: the same records give the same answer tomorrow"
 )
 

@@ -28,6 +28,8 @@ type Engine interface {
 type Task struct {
 	Title        string
 	Instructions string
+	// Verify are the contract's verification commands, each a line for a shell.
+	Verify []string
 	// InBaseline reports whether the baseline holds a file at a relative path.
 	InBaseline func(path string) bool
 	// Model is the way to a model, nil when the run has none.
@@ -53,6 +55,10 @@ type Invocation struct {
 	Argv  []string
 	Env   map[string]string
 	Binds []sandbox.Bind // files lent to the sandbox, read-only
+	// Scratch are names at the top of the workspace that the agent keeps its own
+	// files under. What stands there at the end is no change of the task, however
+	// the agent ended; an engine refuses a baseline that has something there.
+	Scratch []string
 	// Protocol interprets the agent's stdout as it arrives. Nil means that the
 	// output is not a protocol and the whole command is one tool call.
 	Protocol func(emit func(Event)) Protocol

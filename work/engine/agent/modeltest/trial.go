@@ -9,6 +9,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"time"
 
 	"remit/work/engine"
@@ -19,7 +21,7 @@ import (
 // Token is what an agent presents in a trial.
 const Token = "trial-token-4711"
 
-// Trial is one run of an agent in a sandbox, with a Server as its only way out.
+// Trial is one run of an agent in a sandbox, with a server as its only way out.
 type Trial struct {
 	Engine engine.Engine
 	Model  string
@@ -29,7 +31,8 @@ type Trial struct {
 	Lower        string // the tree that it works on
 	Env          map[string]string
 	Binds        []sandbox.Bind
-	Server       *Server
+	Server       http.Handler // a *Server, say
+	Verify       []string
 	Wall         time.Duration
 	// Change, if set, may change what is about to be started.
 	Change func(*engine.Invocation)
@@ -49,7 +52,7 @@ func (t Trial) Run(ctx context.Context, d sandbox.Driver, spool string) (*Outcom
 	if t.Instructions == "" {
 		t.Instructions = "fix it"
 	}
-	inv, err := t.Engine.Invocation(ctx, engine.Task{Title: t.Title, Instructions: t.Instructions, InBaseline: func(string) bool { return true },
+	inv, err := t.Engine.Invocation(ctx, engine.Task{Title: t.Title, Instructions: t.Instructions, Verify: t.Verify, InBaseline: t.inBaseline,
 		Model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: Token, Name: t.Model}})
 	if err != nil {
 		return nil, err
@@ -71,7 +74,7 @@ func (t Trial) Run(ctx context.Context, d sandbox.Driver, spool string) (*Outcom
 		return nil, err
 	}
 	out.Command = res.Commands[0]
-	for _, c := range res.Changes {
+	for _, c := range inv.Changes(res.Changes, t.inBaseline) {
 		if out.Changed[c.Path], err = content(c); err != nil {
 			return nil, err
 		}
@@ -82,6 +85,12 @@ func (t Trial) Run(ctx context.Context, d sandbox.Driver, spool string) (*Outcom
 	}
 	out.End = protocol.End()
 	return out, nil
+}
+
+// inBaseline reports whether the tree has something at a relative path.
+func (t Trial) inBaseline(name string) bool {
+	_, err := os.Lstat(filepath.Join(t.Lower, filepath.FromSlash(name)))
+	return err == nil
 }
 
 func content(c tree.Change) (string, error) {
