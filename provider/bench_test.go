@@ -153,7 +153,7 @@ func (m *market) start(b *testing.B, url, registration string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	if err := d.heartbeat(ctx); err != nil { // Run's own comes when it comes
+	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil { // Run's own comes when it comes
 		b.Fatal(err)
 	}
 	running, stop := context.WithCancel(ctx)

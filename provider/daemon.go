@@ -39,9 +39,12 @@ type Config struct {
 	LeaseTTL time.Duration
 	// Heartbeat is the pause between signs of life; 0: 30 seconds.
 	Heartbeat time.Duration
-	Log       *slog.Logger // nil: none
-	Clock     func() time.Time
-	Client    api.Options
+	// Grace is how long jobs may go on when the daemon is asked to stop. What has
+	// not ended then is killed and handed back; 0: at once.
+	Grace  time.Duration
+	Log    *slog.Logger // nil: none
+	Clock  func() time.Time
+	Client api.Options
 }
 
 // Daemon runs jobs for one provider.
@@ -61,12 +64,15 @@ type Daemon struct {
 	scratch    string
 	caps       api.Caps
 	ttl, beat  time.Duration
+	grace      time.Duration
 	log        *slog.Logger
 	clock      func() time.Time
 	presence   *os.File // locked while this process lives
+	voice      *os.File // locked while this process gives signs of life
 
-	mu      sync.Mutex
-	running map[string]context.CancelCauseFunc // by job id
+	mu        sync.Mutex
+	running   map[string]context.CancelCauseFunc // by job id
+	abandoned []held                             // leases of work that was killed
 
 	known known
 }
@@ -89,7 +95,7 @@ func Open(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
-		ttl: c.LeaseTTL, beat: c.Heartbeat, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
+		ttl: c.LeaseTTL, beat: c.Heartbeat, grace: c.Grace, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
 	if _, d.credential, err = c.State.Load(); err != nil {
 		return nil, err
 	}
@@ -118,6 +124,9 @@ func Open(c Config) (*Daemon, error) {
 	if err := d.clearLeftovers(c.State.Dir); err != nil {
 		return nil, err
 	}
+	if err := d.openVoice(c.State.Dir); err != nil {
+		return nil, err
+	}
 	if d.cache, err = workspace.OpenCache(c.CacheDir); err != nil {
 		return nil, err
 	}
@@ -135,30 +144,44 @@ func Open(c Config) (*Daemon, error) {
 
 // Run works until the context ends: it hands in what an earlier life left in
 // the spool, keeps up signs of life, and takes jobs when the lane says that
-// there are some. Work that goes on when the context ends is killed; its lease
-// runs out and the authority decides.
+// there are some. When the context ends it takes no more, says that it stops,
+// lets what runs go on for the time of grace, hands back what has not ended
+// then, and says that it has stopped.
 func (d *Daemon) Run(ctx context.Context) error {
-	if err := d.heartbeat(ctx); err != nil {
+	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
 		return err
 	}
 	d.handInAll(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	wg.Go(func() { d.keepBeating(ctx) })
+	working, kill := linger(ctx, d.grace, errStopping)
+	defer kill(nil)
+	// The lane and the signs of life go on while there is work, and no longer.
+	present, leave := context.WithCancel(context.WithoutCancel(ctx))
+	var jobs, others sync.WaitGroup
+	others.Go(func() { d.keepBeating(ctx, present) })
 	wake := make(chan struct{}, 1)
-	wg.Go(func() { d.listen(ctx, wake) })
+	others.Go(func() { d.listen(present, wake) })
+	d.takeJobs(ctx, working, &jobs, wake)
+	jobs.Wait()
+	leave()
+	others.Wait()
+	return nil
+}
+
+// takeJobs leases what is offered until the context ends, and has it worked on
+// under the context of the work.
+func (d *Daemon) takeJobs(ctx, working context.Context, jobs *sync.WaitGroup, wake chan struct{}) {
 	slots := make(chan struct{}, max(1, d.caps.Concurrency))
 	for {
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-wake:
 		}
 		for {
 			select {
 			case slots <- struct{}{}:
 			case <-ctx.Done():
-				return nil
+				return
 			}
 			lease, err := d.lease(ctx)
 			if err != nil || lease == nil {
@@ -171,9 +194,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 				}
 				break
 			}
-			wg.Go(func() {
+			jobs.Go(func() {
 				defer func() { <-slots; signal(wake) }()
-				_ = d.work(ctx, *lease) // it has logged what went wrong
+				_ = d.work(working, *lease) // it has logged what went wrong
 			})
 		}
 	}
@@ -188,9 +211,10 @@ func signal(wake chan<- struct{}) {
 }
 
 // Once takes at most one job, runs it and returns whether there was one: for
-// machines that are made for a single job.
+// machines that are made for a single job. Its end is not announced, but for one
+// that came from outside: the next machine is at work already.
 func (d *Daemon) Once(ctx context.Context) (bool, error) {
-	if err := d.heartbeat(ctx); err != nil {
+	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
 		return false, err
 	}
 	d.handInAll(ctx)
@@ -198,7 +222,13 @@ func (d *Daemon) Once(ctx context.Context) (bool, error) {
 	if err != nil || lease == nil {
 		return false, err
 	}
-	return true, d.work(ctx, *lease)
+	working, kill := linger(ctx, d.grace, errStopping)
+	defer kill(nil)
+	err = d.work(working, *lease)
+	if ctx.Err() != nil {
+		d.stopped(ctx)
+	}
+	return true, err
 }
 
 // lease asks for one job.
@@ -212,28 +242,6 @@ func (d *Daemon) lease(ctx context.Context) (*api.Lease, error) {
 		return nil, nil
 	}
 	return &r.JSON200.Leases[0], nil
-}
-
-func (d *Daemon) heartbeat(ctx context.Context) error {
-	_, err := d.client.HeartbeatWithResponse(ctx, d.id.ProviderID, &api.HeartbeatParams{IdempotencyKey: api.NewKey()}, api.HeartbeatRequest{Version: d.version})
-	return err
-}
-
-func (d *Daemon) keepBeating(ctx context.Context) {
-	t := time.NewTicker(d.beat)
-	defer t.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			if err := d.heartbeat(ctx); err != nil && ctx.Err() == nil {
-				d.log.Warn("the sign of life was not taken", "error", err)
-				continue
-			}
-			d.handInAll(ctx)
-		}
-	}
 }
 
 // cancel ends the work of a job, if this daemon has it.
@@ -251,6 +259,7 @@ var (
 	errCancelled = errors.New("the job was cancelled")
 	errLost      = errors.New("the lease ran out without an answer of the authority")
 	errSpool     = errors.New("the spool cannot be read")
+	errStopping  = errors.New("the daemon was asked to stop, and the time of grace is over")
 )
 
 // switchedOff reports whether somebody has to do something before this provider

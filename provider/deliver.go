@@ -13,13 +13,8 @@ import (
 // asked to stop, it ends the attempt that is on its way, and makes no other. A
 // result that was not taken stays in the spool.
 func (d *Daemon) deliver(ctx context.Context, l api.Lease, r Result) error {
-	closing, stop := context.WithCancelCause(context.WithoutCancel(ctx))
+	closing, stop := linger(ctx, d.ttl, errStopping)
 	defer stop(nil)
-	forget := context.AfterFunc(ctx, func() {
-		wait(closing, d.ttl)
-		stop(context.Cause(ctx))
-	})
-	defer forget()
 	// The loss of the lease ends the repetition, and not the request that is on
 	// its way: if that is what closed the job, its answer says so.
 	held, lose := context.WithCancelCause(ctx)

@@ -612,7 +612,7 @@ func (n *realNexus) joinWithEngines(t *testing.T, owner *api.ClientWithResponses
 		api.Caps{CPUMillis: 2000, MemoryMb: 1024, DiskMb: 512, Pids: 256, TimeoutSecs: 120, Concurrency: 1, Network: "none"}))(t)
 	must(owner.EnableProviderWithResponse(ctx, made.ProviderID, &api.EnableProviderParams{IdempotencyKey: "e"}))(t)
 	d := daemon(t, n.url, offering(t, ""), func(c *Config) { c.State = state })
-	if err := d.heartbeat(ctx); err != nil {
+	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
 		t.Fatal(err)
 	}
 	return d

@@ -35,17 +35,10 @@ func (d *Daemon) clearLeftovers(state string) error {
 	case !errors.Is(err, unix.EWOULDBLOCK):
 		return errors.Join(fmt.Errorf("marking the provider as running: %w", err), f.Close())
 	}
-	// Whoever removes leftovers holds the lock for a moment only, and has none of
-	// his own yet.
-	for {
-		err := unix.Flock(fd, unix.LOCK_SH)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EINTR) {
-			return errors.Join(fmt.Errorf("marking the provider as running: %w", err), f.Close())
-		}
+	if err := shareLock(f); err != nil {
+		return errors.Join(fmt.Errorf("marking the provider as running: %w", err), f.Close())
 	}
+	return nil
 }
 
 func (d *Daemon) removeLeftovers() error {

@@ -274,7 +274,7 @@ func (n *realNexus) join(t *testing.T, owner *api.ClientWithResponses) *Daemon {
 			t.Fatal(err)
 		}
 	})
-	if err := d.heartbeat(ctx); err != nil {
+	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
 		t.Fatal(err)
 	}
 	return d

@@ -276,12 +276,14 @@ type authority struct {
 	completed []api.CompleteRequest
 	keys      []string
 	uploads   int
+	story     []string // what a provider says of itself and of its leases
 }
 
 func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	step := filepath.Base(r.URL.Path)
+	said := a.said(step, r)
 	if strings.Contains(r.URL.Path, "/artifacts/") {
 		step = "artifact"
 	}
@@ -298,6 +300,9 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if said != "" {
+		a.story = append(a.story, said)
+	}
 	var answer any = map[string]any{}
 	switch step {
 	case "lease":

@@ -31,6 +31,9 @@ func (d *Daemon) work(ctx context.Context, l api.Lease) error {
 	result, err := d.execute(ctx, l)
 	if err != nil {
 		log.Warn("job given up", "error", err)
+		if errors.Is(err, errStopping) || errors.Is(err, errLost) {
+			d.handBack(ctx, held{l.Job.JobID, l.Fence})
+		}
 		return errors.Join(err, d.spool.drop(l.Job.JobID))
 	}
 	err = d.deliver(ctx, l, result)
@@ -66,11 +69,12 @@ func (d *Daemon) execute(ctx context.Context, l api.Lease) (Result, error) {
 	cause := context.Cause(working)
 	stop(nil)
 	<-renewing
-	if err != nil {
-		return none, err
-	}
+	// Work that was killed fails in many ways; why it was killed is what counts.
 	if cause != nil && !errors.Is(cause, errCancelled) {
 		return none, cause
+	}
+	if err != nil {
+		return none, err
 	}
 	return d.keep(l, resp, files)
 }
@@ -143,6 +147,7 @@ func (d *Daemon) renew(ctx context.Context, l api.Lease, stop context.CancelCaus
 // handInAll hands in what the spool holds. What the authority does not want any
 // more is dropped; what it cannot take now stays.
 func (d *Daemon) handInAll(ctx context.Context) {
+	d.handBackAll(ctx)
 	results, err := d.spool.all()
 	if err != nil {
 		d.log.Warn("the spool cannot be read", "error", err)

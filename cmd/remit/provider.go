@@ -6,9 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -30,7 +28,7 @@ type providerFlags struct {
 	sources, engine         []string
 	cpus, memory, disk, pid int64
 	timeout, concurrency    int64
-	lease, heartbeat        time.Duration
+	lease, heartbeat, grace time.Duration
 	plaintext               bool
 }
 
@@ -128,14 +126,17 @@ Nobody approves contracts here: one that asks for an approval ends as blocked.
 
 A job is leased for --lease and the lease is renewed while the job runs. A short
 one has the nexus notice soon that this machine is gone, and costs the work when
-the nexus cannot be reached for that long.`,
+the nexus cannot be reached for that long.
+
+SIGTERM and Ctrl-C drain: the nexus is told that this machine stops and offers its
+jobs to others; what runs here may go on for --grace. What has not ended then is
+killed and handed back, and the nexus is told that the machine has stopped. A second
+signal ends the process at once.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.checkTimes(); err != nil {
 				return err
 			}
-			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
-			defer stop()
-			return a.startProvider(ctx, f, cmd.ErrOrStderr())
+			return a.startProvider(cmd.Context(), f, cmd.ErrOrStderr())
 		},
 	}
 	fl := cmd.Flags()
@@ -150,8 +151,16 @@ the nexus cannot be reached for that long.`,
 	fl.Int64Var(&f.concurrency, "concurrency", 1, "how many jobs run at a time")
 	fl.DurationVar(&f.lease, "lease", jobs.DefaultLease, "how long a job is leased without renewal")
 	fl.DurationVar(&f.heartbeat, "heartbeat", 30*time.Second, "pause between signs of life")
+	fl.DurationVar(&f.grace, "grace", defaultGrace, "how long jobs may go on after the signal to stop")
 	return cmd
 }
+
+// Bounds of the grace. Supervisors kill what takes longer than 30 to 90 seconds
+// to stop, if they are not told otherwise.
+const (
+	defaultGrace = 10 * time.Second
+	maxGrace     = 24 * time.Hour
+)
 
 // maxHeartbeat leaves room for one lost sign of life before a provider is stale.
 const maxHeartbeat = registry.StaleAfter / 2
@@ -163,6 +172,9 @@ func (f *providerFlags) checkTimes() error {
 	}
 	if f.heartbeat < 100*time.Millisecond || f.heartbeat > maxHeartbeat {
 		return usagef("--heartbeat is %s, must be 100ms to %s", f.heartbeat, maxHeartbeat)
+	}
+	if f.grace < 0 || f.grace > maxGrace {
+		return usagef("--grace is %s, must be 0s to %s", f.grace, maxGrace)
 	}
 	return nil
 }
@@ -188,7 +200,7 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 		State: state, Driver: driver, Version: version, Commit: commit, Sources: f.sources, Engines: engines,
 		CacheDir: a.home.CacheDir(), Scratch: filepath.Join(state.Dir, "work"),
 		Caps:     api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
-		LeaseTTL: f.lease, Heartbeat: f.heartbeat,
+		LeaseTTL: f.lease, Heartbeat: f.heartbeat, Grace: f.grace,
 		Log: slog.New(slog.NewTextHandler(stderr, nil)), Client: f.client(),
 	})
 	if err != nil {

@@ -76,7 +76,7 @@ cursors, ends the requests that are running, and exits.`,
 	flags.StringVar(&f.caFile, "tls-client-ca", "", "demand client certificates of these authorities (PEM)")
 	flags.BoolVar(&f.plaintext, "plaintext", false, "serve other machines without TLS, because a proxy in front has it")
 	flags.StringVar(&f.debug, "debug", "", "serve profiles on this loopback address, such as 127.0.0.1:6060")
-	flags.StringArrayVar(&f.origins, "origin", nil, "host[:port] of web pages that may open lanes, besides this server's own")
+	flags.StringArrayVar(&f.origins, "origin", nil, "host[:port] of web pages that may log in and open lanes, besides this server's own (repeatable)")
 	flags.StringArrayVar(&f.relays, "relay", nil, "ws:// or wss:// URL of a Nostr relay to mirror to (repeatable)")
 	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
 	flags.Float64Var(&f.rate, "rate", server.DefaultRate.PerSecond, "requests a second that one principal may make")

@@ -805,12 +805,12 @@ type HeartbeatRequest struct {
 	// Observed a JSON object inside the canonical subset
 	Observed *Document `json:"observed,omitempty"`
 
-	// Status stopping and stopped when the daemon is about to end
+	// Status stopping: takes no more; stopped: has ended. What it was offered goes to others
 	Status  *HeartbeatRequestStatus `json:"status,omitempty"`
 	Version string                  `json:"version"`
 }
 
-// HeartbeatRequestStatus stopping and stopped when the daemon is about to end
+// HeartbeatRequestStatus stopping: takes no more; stopped: has ended. What it was offered goes to others
 type HeartbeatRequestStatus string
 
 // Job defines model for Job.
@@ -1178,6 +1178,11 @@ type ReconcileSummary struct {
 
 // ReconcileSummarySchema defines model for ReconcileSummary.Schema.
 type ReconcileSummarySchema string
+
+// ReleaseRequest defines model for ReleaseRequest.
+type ReleaseRequest struct {
+	Fence int64 `json:"fence"`
+}
 
 // RenewRequest defines model for RenewRequest.
 type RenewRequest struct {
@@ -1619,6 +1624,12 @@ type AppendLogParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
+// ReleaseLeaseParams defines parameters for ReleaseLease.
+type ReleaseLeaseParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // RenewLeaseParams defines parameters for RenewLease.
 type RenewLeaseParams struct {
 	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
@@ -1851,6 +1862,9 @@ type CompleteJobJSONRequestBody = CompleteRequest
 
 // AppendLogJSONRequestBody defines body for AppendLog for application/json ContentType.
 type AppendLogJSONRequestBody = LogRequest
+
+// ReleaseLeaseJSONRequestBody defines body for ReleaseLease for application/json ContentType.
+type ReleaseLeaseJSONRequestBody = ReleaseRequest
 
 // RenewLeaseJSONRequestBody defines body for RenewLease for application/json ContentType.
 type RenewLeaseJSONRequestBody = RenewRequest
@@ -2120,6 +2134,28 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/jobs/{job_id}/log (the `AppendLog` operationId).
 	AppendLog(ctx context.Context, jobID JobID, params *AppendLogParams, body AppendLogJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseLeaseWithBody A provider hands a lease back before the job is done
+	//
+	// The job is offered to another provider, once, or fails; nobody is paid and the provider gets no strike. It counts like a
+	// job that failed its verification, which lowers the provider's rank until verified work makes up for it, unless the
+	// authority was away while the lease was held.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/jobs/{job_id}/release (the `ReleaseLease` operationId).
+	ReleaseLeaseWithBody(ctx context.Context, jobID JobID, params *ReleaseLeaseParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReleaseLease A provider hands a lease back before the job is done
+	//
+	// The job is offered to another provider, once, or fails; nobody is paid and the provider gets no strike. It counts like a
+	// job that failed its verification, which lowers the provider's rank until verified work makes up for it, unless the
+	// authority was away while the lease was held.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/jobs/{job_id}/release (the `ReleaseLease` operationId).
+	ReleaseLease(ctx context.Context, jobID JobID, params *ReleaseLeaseParams, body ReleaseLeaseJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RenewLeaseWithBody performs a POST /v1/jobs/{job_id}/renew (the `RenewLease` operationId) request,
 	// with any type of body and a specified content type.
@@ -2851,6 +2887,48 @@ func (c *Client) AppendLogWithBody(ctx context.Context, jobID JobID, params *App
 // Corresponds with POST /v1/jobs/{job_id}/log (the `AppendLog` operationId).
 func (c *Client) AppendLog(ctx context.Context, jobID JobID, params *AppendLogParams, body AppendLogJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewAppendLogRequest(c.Server, jobID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseLeaseWithBody A provider hands a lease back before the job is done
+//
+// The job is offered to another provider, once, or fails; nobody is paid and the provider gets no strike. It counts like a
+// job that failed its verification, which lowers the provider's rank until verified work makes up for it, unless the
+// authority was away while the lease was held.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/jobs/{job_id}/release (the `ReleaseLease` operationId).
+func (c *Client) ReleaseLeaseWithBody(ctx context.Context, jobID JobID, params *ReleaseLeaseParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseLeaseRequestWithBody(c.Server, jobID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReleaseLease A provider hands a lease back before the job is done
+//
+// The job is offered to another provider, once, or fails; nobody is paid and the provider gets no strike. It counts like a
+// job that failed its verification, which lowers the provider's rank until verified work makes up for it, unless the
+// authority was away while the lease was held.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/jobs/{job_id}/release (the `ReleaseLease` operationId).
+func (c *Client) ReleaseLease(ctx context.Context, jobID JobID, params *ReleaseLeaseParams, body ReleaseLeaseJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReleaseLeaseRequest(c.Server, jobID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4573,6 +4651,66 @@ func NewAppendLogRequestWithBody(server string, jobID JobID, params *AppendLogPa
 	}
 
 	operationPath := fmt.Sprintf("/v1/jobs/%s/log", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewReleaseLeaseRequest calls the generic ReleaseLease builder with application/json body
+func NewReleaseLeaseRequest(server string, jobID JobID, params *ReleaseLeaseParams, body ReleaseLeaseJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReleaseLeaseRequestWithBody(server, jobID, params, "application/json", bodyReader)
+}
+
+// NewReleaseLeaseRequestWithBody constructs an http.Request for the ReleaseLease method, with any body, and a specified content type
+func NewReleaseLeaseRequestWithBody(server string, jobID JobID, params *ReleaseLeaseParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "job_id", jobID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/jobs/%s/release", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -6910,6 +7048,28 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/jobs/{job_id}/log (the `AppendLog` operationId).
 	AppendLogWithResponse(ctx context.Context, jobID JobID, params *AppendLogParams, body AppendLogJSONRequestBody, reqEditors ...RequestEditorFn) (*AppendLogResponse, error)
 
+	// ReleaseLeaseWithBodyWithResponse A provider hands a lease back before the job is done
+	//
+	// The job is offered to another provider, once, or fails; nobody is paid and the provider gets no strike. It counts like a
+	// job that failed its verification, which lowers the provider's rank until verified work makes up for it, unless the
+	// authority was away while the lease was held.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/jobs/{job_id}/release (the `ReleaseLease` operationId).
+	ReleaseLeaseWithBodyWithResponse(ctx context.Context, jobID JobID, params *ReleaseLeaseParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseLeaseResponse, error)
+
+	// ReleaseLeaseWithResponse A provider hands a lease back before the job is done
+	//
+	// The job is offered to another provider, once, or fails; nobody is paid and the provider gets no strike. It counts like a
+	// job that failed its verification, which lowers the provider's rank until verified work makes up for it, unless the
+	// authority was away while the lease was held.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/jobs/{job_id}/release (the `ReleaseLease` operationId).
+	ReleaseLeaseWithResponse(ctx context.Context, jobID JobID, params *ReleaseLeaseParams, body ReleaseLeaseJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseLeaseResponse, error)
+
 	// RenewLeaseWithBodyWithResponse performs a POST /v1/jobs/{job_id}/renew (the `RenewLease` operationId) request,
 	// with any type of body and a specified content type.
 	//
@@ -8062,6 +8222,54 @@ func (r AppendLogResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r AppendLogResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReleaseLeaseResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Job
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReleaseLeaseResponse) GetJSON200() *Job {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReleaseLeaseResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReleaseLeaseResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReleaseLeaseResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReleaseLeaseResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReleaseLeaseResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10230,6 +10438,40 @@ func (c *ClientWithResponses) AppendLogWithResponse(ctx context.Context, jobID J
 	return ParseAppendLogResponse(rsp)
 }
 
+// ReleaseLeaseWithBodyWithResponse A provider hands a lease back before the job is done
+//
+// The job is offered to another provider, once, or fails; nobody is paid and the provider gets no strike. It counts like a
+// job that failed its verification, which lowers the provider's rank until verified work makes up for it, unless the
+// authority was away while the lease was held.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/jobs/{job_id}/release (the `ReleaseLease` operationId).
+func (c *ClientWithResponses) ReleaseLeaseWithBodyWithResponse(ctx context.Context, jobID JobID, params *ReleaseLeaseParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReleaseLeaseResponse, error) {
+	rsp, err := c.ReleaseLeaseWithBody(ctx, jobID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseLeaseResponse(rsp)
+}
+
+// ReleaseLeaseWithResponse A provider hands a lease back before the job is done
+//
+// The job is offered to another provider, once, or fails; nobody is paid and the provider gets no strike. It counts like a
+// job that failed its verification, which lowers the provider's rank until verified work makes up for it, unless the
+// authority was away while the lease was held.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/jobs/{job_id}/release (the `ReleaseLease` operationId).
+func (c *ClientWithResponses) ReleaseLeaseWithResponse(ctx context.Context, jobID JobID, params *ReleaseLeaseParams, body ReleaseLeaseJSONRequestBody, reqEditors ...RequestEditorFn) (*ReleaseLeaseResponse, error) {
+	rsp, err := c.ReleaseLease(ctx, jobID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReleaseLeaseResponse(rsp)
+}
+
 // RenewLeaseWithBodyWithResponse performs a POST /v1/jobs/{job_id}/renew (the `RenewLease` operationId) request,
 // with any type of body and a specified content type.
 //
@@ -11472,6 +11714,39 @@ func ParseAppendLogResponse(rsp *http.Response) (*AppendLogResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest LogAppended
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReleaseLeaseResponse parses an HTTP response from a ReleaseLeaseWithResponse call
+func ParseReleaseLeaseResponse(rsp *http.Response) (*ReleaseLeaseResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReleaseLeaseResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Job
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

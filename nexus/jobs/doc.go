@@ -45,6 +45,10 @@
 // fences move, and whatever the daemon still delivers is refused. An outcome
 // therefore depends on the order of commits and on nothing else.
 //
+// A provider that ends by itself hands back what it runs ([Release]) and is taken
+// out of the selection ([Heartbeat]): no strike. Neither is there one for what
+// could not be renewed while the authority itself was away ([Watch]).
+//
 // # Locks
 //
 // On PostgreSQL: provider, run, job, ledger, streams, in this order. Where two

@@ -59,9 +59,9 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	return j, tellCancel(tx, j.ProviderID, j, fence, string(e.why))
 }
 
-// strike marks the provider of a job and shows the penalty in the run's log.
-func strike(tx *store.Tx, j Job, why reason.Code) error {
-	marked, err := registry.Mark(tx, j.ProviderID, j.ID, registry.Failure, why)
+// mark counts a job against its provider and shows the penalty in the run's log.
+func mark(tx *store.Tx, j Job, kind registry.Kind, why reason.Code) error {
+	marked, err := registry.Mark(tx, j.ProviderID, j.ID, kind, why)
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type lost struct {
 func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 	was := *j
 	if l.strike {
-		if err := strike(tx, was, l.why); err != nil {
+		if err := mark(tx, was, registry.Failure, l.why); err != nil {
 			return false, err
 		}
 	}

@@ -123,6 +123,13 @@ func take(tx *store.Tx, p authority.Principal, by registry.Provider, id string, 
 		return Job{}, false, fmt.Errorf("read job %s: %w", id, err)
 	}
 	fits := by.Caps.Allow(req.Needs()) == nil
+	if now >= j.OfferUntil {
+		away, err := lastAbsence(tx)
+		if err != nil {
+			return Job{}, false, err
+		}
+		away.spare(&j)
+	}
 	if State(j.State) != Queued || j.ProviderID != by.ID || now >= j.OfferUntil || !fits {
 		return Job{}, false, nil
 	}
@@ -202,6 +209,13 @@ func hold(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, err
 	j, err := lockJob(tx, id)
 	if err != nil {
 		return Job{}, err
+	}
+	if tx.Now() >= j.LeaseUntil {
+		away, err := lastAbsence(tx)
+		if err != nil {
+			return Job{}, err
+		}
+		away.spare(&j)
 	}
 	return j, held(j, p.ProviderID(), fence, tx.Now())
 }

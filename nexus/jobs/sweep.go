@@ -23,7 +23,7 @@ const SettleGrace = 5 * time.Minute
 // Swept is what a sweep has done, by job id.
 type Swept struct {
 	FellBack []string // offered to another provider
-	Extended []string // left with a provider that has no free place yet
+	Extended []string // left with a provider that has no free place yet, or could not ask
 	Failed   []string // nobody was left to run them
 }
 
@@ -41,16 +41,20 @@ func Expire(tx *store.Tx, limit int) (Swept, error) {
 	if err != nil {
 		return Swept{}, err
 	}
+	away, err := lastAbsence(tx)
+	if err != nil {
+		return Swept{}, err
+	}
 	var s Swept
 	for _, id := range ids {
-		if err := expire(tx, id, &s); err != nil {
+		if err := expire(tx, id, away, &s); err != nil {
 			return Swept{}, fmt.Errorf("expire job %s: %w", id, err)
 		}
 	}
 	return s, nil
 }
 
-func expire(tx *store.Tx, id string, s *Swept) error {
+func expire(tx *store.Tx, id string, away absence, s *Swept) error {
 	j, err := lockJob(tx, id)
 	if err != nil {
 		return err
@@ -63,8 +67,14 @@ func expire(tx *store.Tx, id string, s *Swept) error {
 	if err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
+	spared := away.spare(&j)
 	l, due := overdue(j, p, req.Needs(), tx.Now())
-	if !due {
+	switch {
+	case !due && spared:
+		s.Extended = append(s.Extended, id)
+		_, err := save(tx, j)
+		return err
+	case !due:
 		return nil // another replica was faster
 	}
 	moved, err := fallBack(tx, &j, l)

@@ -69,7 +69,8 @@ func (f *flow) look(c call) exchange {
 	return exchange{attempt{call: c}, f.do(c).want(f.t, http.StatusOK, "")}
 }
 
-// second is another run: a job that is leased, one that is cancelled, a bundle.
+// second is another run: a job that is leased, one that is handed back, one that
+// is cancelled, a bundle.
 // It returns what is looked at.
 func (f *flow) second() []exchange {
 	f.t.Helper()
@@ -78,6 +79,7 @@ func (f *flow) second() []exchange {
 	run := f.post("/v1/runs", f.alice, `{"repo_ref":"r"}`, http.StatusCreated).field(f.t, "run_id")
 	f.post("/v1/runs/"+run+"/jobs", f.alice, `{"job_type":"oa.sandbox_run.v1","request":`+sandboxRun+`}`, http.StatusCreated)
 	f.post("/v1/jobs/lease", f.token, `{}`, http.StatusOK)
+	f.release(run)
 	other := strings.Replace(sandboxRun, "go test", "go vet", 1)
 	job := f.post("/v1/runs/"+run+"/jobs", f.alice, `{"job_type":"oa.sandbox_run.v1","request":`+other+`}`, http.StatusCreated).field(f.t, "job_id")
 	f.post("/v1/jobs/"+job+"/cancel", f.alice, `{"reason":"enough"}`, http.StatusOK)
@@ -86,6 +88,22 @@ func (f *flow) second() []exchange {
 	f.say(call{method: "PUT", path: at + "?name=bundle.zip", token: f.alice, contentType: "application/octet-stream", body: zip}, http.StatusCreated)
 	return []exchange{f.look(get("/v1/runs/"+f.run+"/receipt", f.alice)), f.look(get("/v1/runs/"+run+"/bundle", f.alice)), f.look(get(at, f.alice)),
 		f.look(get("/v1/jobs/leases", f.token)), f.look(get("/v1/jobs/"+f.job+"/artifacts/"+canon.Digest([]byte("full output")), f.alice))}
+}
+
+// release has the provider take a job and hand it back.
+func (f *flow) release(run string) {
+	f.t.Helper()
+	f.post("/v1/runs/"+run+"/jobs", f.alice, `{"job_type":"oa.sandbox_run.v1","request":`+strings.Replace(sandboxRun, "go test", "go build", 1)+`}`, http.StatusCreated)
+	var leases api.LeaseList
+	got := f.post("/v1/jobs/lease", f.token, `{}`, http.StatusOK)
+	if err := json.Unmarshal([]byte(got.body), &leases); err != nil || len(leases.Leases) != 1 {
+		f.t.Fatalf("%v: %s", err, got.body)
+	}
+	l := leases.Leases[0]
+	back := f.post("/v1/jobs/"+l.Job.JobID+"/release", f.token, fmt.Sprintf(`{"fence":%d}`, l.Fence), http.StatusOK)
+	if back.field(f.t, "state") != "failed" || back.field(f.t, "reason") != "handed_back" || back.field(f.t, "payment") != "withheld" {
+		f.t.Errorf("handed back: %s", back.body)
+	}
 }
 
 // browser logs in and out.

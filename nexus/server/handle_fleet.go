@@ -156,7 +156,7 @@ func heartbeat(tx *store.Tx, r *request) (answer, error) {
 	if body.Status != nil {
 		ask.Status = registry.Status(*body.Status)
 	}
-	p, err := registry.Heartbeat(tx, r.caller.Principal, r.PathValue("provider_id"), ask)
+	p, err := jobs.Heartbeat(tx, r.caller.Principal, r.PathValue("provider_id"), ask)
 	return providerAnswer(tx, p, err)
 }
 

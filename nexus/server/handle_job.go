@@ -117,6 +117,18 @@ func renewLease(tx *store.Tx, r *request) (answer, error) {
 	return answer{status: http.StatusOK, value: leaseOf(l)}, nil
 }
 
+func releaseLease(tx *store.Tx, r *request) (answer, error) {
+	var body api.ReleaseRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	j, err := jobs.Release(tx, r.caller.Principal, r.PathValue("job_id"), body.Fence)
+	if err != nil {
+		return answer{}, err
+	}
+	return jobAnswer(j), nil
+}
+
 // seconds reads a duration; the bounds of a lease are for jobs to check.
 func seconds(n *int64) (time.Duration, error) {
 	const most = 24 * 3600

@@ -87,6 +87,7 @@ func (s *Server) table() []route {
 		query("listLeases", "/v1/jobs/leases", authority.ScopeWork, listLeases),
 		query("getJob", "/v1/jobs/{job_id}", authority.ScopeRead, getJob),
 		mutation("renewLease", post, "/v1/jobs/{job_id}/renew", authority.ScopeWork, renewLease),
+		mutation("releaseLease", post, "/v1/jobs/{job_id}/release", authority.ScopeWork, releaseLease),
 		mutation("appendLog", post, "/v1/jobs/{job_id}/log", authority.ScopeWork, appendLog),
 		{operation: "getArtifact", method: get, path: "/v1/jobs/{job_id}/artifacts/{digest}", scope: authority.ScopeRead, special: (*Server).getArtifact},
 		{operation: "putArtifact", method: put, path: "/v1/jobs/{job_id}/artifacts/{digest}", scope: authority.ScopeWork, mutation: true, special: (*Server).putArtifact},

@@ -127,6 +127,10 @@ func (s *Server) Sweep(ctx context.Context) error {
 		}},
 	}
 	var failed []error
+	// Before all others: whom it excuses is not to be struck.
+	if err := s.watch(ctx); err != nil {
+		failed = append(failed, err)
+	}
 	for _, task := range tasks {
 		count := 0
 		err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
@@ -142,4 +146,20 @@ func (s *Server) Sweep(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// watch notes that this authority is there, and says when none was.
+func (s *Server) watch(ctx context.Context) error {
+	var away time.Duration
+	err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
+		away, err = jobs.Watch(tx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("note that the authority is there: %w", err)
+	}
+	if away > 0 {
+		s.opt.Log.Warn("the authority was away: leases and offers get more time", "for", away)
+	}
+	return nil
 }

@@ -56,6 +56,9 @@ func classify(err error) error {
 		if pg.Code == "23505" {
 			return fmt.Errorf("%w: %s", ErrConflict, pg.ConstraintName)
 		}
+		if sessionEnded(pg) {
+			return unavailable("use the database", err)
+		}
 		switch pg.Code[:min(2, len(pg.Code))] {
 		case "08", "53", "57", "58", "F0", "XX": // connection, resources, operator, system, configuration, internal
 			return unavailable("use the database", err)
@@ -77,10 +80,17 @@ func classify(err error) error {
 	return err
 }
 
+// sessionEnded reports whether the server closes the connection with this
+// error: it shuts down, or has waited for too long.
+func sessionEnded(err *pgconn.PgError) bool {
+	return err.SeverityUnlocalized == "FATAL" || err.SeverityUnlocalized == "PANIC"
+}
+
 func lostConnection(err error) bool {
 	var connect *pgconn.ConnectError
+	var pg *pgconn.PgError
 	_, isNet := errors.AsType[net.Error](err)
-	return isNet || errors.As(err, &connect) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return isNet || errors.As(err, &connect) || errors.As(err, &pg) && sessionEnded(pg) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "conn closed")
 }
 

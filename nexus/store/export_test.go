@@ -18,6 +18,9 @@ func (tx *Tx) Lock() string { return tx.lock() }
 
 var Rebind = rebind
 
+// AdvisoryMigration is the lock that a migration waits for.
+const AdvisoryMigration = advisoryMigration
+
 // MigrationFiles is where the migrations are.
 var MigrationFiles fs.FS = migrationFiles
 

@@ -9,6 +9,7 @@ import (
 	"math/big"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
@@ -42,6 +43,15 @@ func (c *pgConn) Begin() (driver.Tx, error)           { return nil, errors.ErrUn
 // IsValid keeps what is closed, or still in a transaction, out of the pool.
 func (c *pgConn) IsValid() bool { return !c.conn.IsClosed() && c.conn.PgConn().TxStatus() == 'I' }
 
+// ResetSession keeps what was closed while it was in the pool from being used.
+// That the server has ended it, only the next statement finds out.
+func (c *pgConn) ResetSession(context.Context) error {
+	if !c.IsValid() {
+		return driver.ErrBadConn
+	}
+	return nil
+}
+
 func (c *pgConn) Close() error {
 	ctx, stop := context.WithTimeout(context.Background(), closeTime)
 	defer stop()
@@ -50,20 +60,29 @@ func (c *pgConn) Close() error {
 
 func (c *pgConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	tag, err := c.conn.Exec(ctx, query, plainValues(args)...)
-	return driver.RowsAffected(tag.RowsAffected()), err
+	return driver.RowsAffected(tag.RowsAffected()), unsent(ctx, err)
+}
+
+// unsent lets the pool try a statement on another connection if this one was
+// dead before anything was sent.
+func unsent(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() == nil && pgconn.SafeToRetry(err) {
+		return fmt.Errorf("%w: %w", driver.ErrBadConn, err)
+	}
+	return err
 }
 
 func (c *pgConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.conn.Query(ctx, query, plainValues(args)...)
 	if err != nil {
-		return nil, err
+		return nil, unsent(ctx, err)
 	}
 	// An error of a statement shows with its first row only; callers expect it
 	// from the query.
 	first := rows.Next()
 	if !first {
 		if err := rows.Err(); err != nil {
-			return nil, err
+			return nil, unsent(ctx, err)
 		}
 	}
 	return &pgRows{rows: rows, ahead: first}, nil

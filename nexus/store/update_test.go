@@ -75,6 +75,8 @@ func TestRollbackIsolation(t *testing.T) {
 			"error":             func(tx *store.Tx) error { return refused },
 			"panic":             func(tx *store.Tx) error { panic(refused) },
 			"end of goroutine":  func(tx *store.Tx) error { runtime.Goexit(); return nil },
+			"panic with a row":  func(tx *store.Tx) error { tx.Row("SELECT k FROM item"); panic(refused) },
+			"end with a row":    func(tx *store.Tx) error { tx.Row("SELECT k FROM item"); runtime.Goexit(); return nil },
 			"conflict":          put("kept", 2),
 			"hidden conflict":   func(tx *store.Tx) error { _ = put("kept", 2)(tx); return nil },
 			"statement after":   func(tx *store.Tx) error { _ = put("kept", 2)(tx); return put("after", 1)(tx) },

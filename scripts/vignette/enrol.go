@@ -178,15 +178,16 @@ func (v *vignette) disable(p *provider, key string) request {
 // its loss is noticed soon.
 func (v *vignette) startDaemon(p *provider) error {
 	var err error
-	p.daemon, err = v.procs.start(p.name, p.home, "provider", "start", "--source", filepath.Dir(v.repo), "--lease", leaseTime, "--heartbeat", heartbeatTime, "--concurrency", fmt.Sprint(concurrency))
+	p.daemon, err = v.procs.start(p.name, p.home, "provider", "start", "--source", filepath.Dir(v.repo), "--lease", leaseTime, "--heartbeat", heartbeatTime, "--grace", graceTime, "--concurrency", fmt.Sprint(concurrency))
 	return err
 }
 
 // A lease that is short beside the vignette, and outlives a busy machine; signs
-// of life in between.
+// of life in between; and what a job gets to end when its daemon is stopped.
 const (
 	leaseTime     = "5s"
 	heartbeatTime = "1s"
+	graceTime     = "1s"
 )
 
 // credential is what the daemon of a provider shows. The vignette uses it to

@@ -10,7 +10,7 @@
 //
 // # What is checked
 //
-// P preconditions; 1 to 8 the steps of the vignette; D1 to D4 its failure cases;
+// P preconditions; 1 to 8 the steps of the vignette; D1 to D5 its failure cases;
 // R reservations that nobody resolves; B the books; E the metrics; X the end of
 // all processes. Each check is a line, `ok` or `FAIL`, and none repeats what a
 // process says of itself: digests are recomputed with code of this package
@@ -96,7 +96,7 @@ func (v *vignette) story(ctx context.Context) {
 	with := func(do func(context.Context, *step, map[string][]event) error) func(context.Context, *step) error {
 		return func(ctx context.Context, s *step) error { return do(ctx, s, logs) }
 	}
-	house, issue, all := []string{"P", "1"}, []string{"P", "1", "2"}, []string{"P", "1", "2", "D1", "D2", "D3", "D4", "R", "L"}
+	house, issue, all := []string{"P", "1"}, []string{"P", "1", "2"}, []string{"P", "1", "2", "D1", "D2", "D3", "D4", "D5", "R", "L"}
 	for _, scene := range []scene{
 		{"P", "Preconditions: nexus, relay, identity, budget", nil, v.open},
 		{"1", "Enrol devices, set caps", []string{"P"}, v.enrol},
@@ -112,6 +112,7 @@ func (v *vignette) story(ctx context.Context) {
 		{"D3", "Failure case: verification fails", house, v.unverified},
 		{"D4", "Failure case: emergency disable", house, v.emergency},
 		{"R", "A stuck reservation is reconciled", house, v.stuck},
+		{"D5", "Failure case: a provider is stopped at work", house, v.stop},
 		{"L", "Every run has ended, every log is whole", issue, with(v.collect)},
 		{"8", "The bridge mirrors ads and receipt pointers", all, with(v.mirrored)},
 		{"B", "The books balance", all, with(v.balance)},

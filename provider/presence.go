@@ -1,0 +1,162 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remit/nexus/api"
+)
+
+// goodbye is how long the authority has to take each of the last words of a
+// daemon: a nexus that is away must not keep a machine from shutting down.
+const goodbye = 5 * time.Second
+
+// heartbeat says that this provider lives, and whether it goes on living.
+func (d *Daemon) heartbeat(ctx context.Context, status api.HeartbeatRequestStatus) error {
+	_, err := d.client.HeartbeatWithResponse(ctx, d.id.ProviderID, &api.HeartbeatParams{IdempotencyKey: api.NewKey()},
+		api.HeartbeatRequest{Version: d.version, Status: &status})
+	return err
+}
+
+// keepBeating gives signs of life while the daemon is present, that it stops
+// from the moment on that it is asked to, and at last that it has stopped. All
+// of them come from here, one after the other, and each is waited for: an older
+// one must not arrive after a newer one.
+func (d *Daemon) keepBeating(ctx, present context.Context) {
+	t := time.NewTicker(d.beat)
+	defer t.Stop()
+	asked, status := ctx.Done(), api.HeartbeatRequestStatusRunning
+	for {
+		select {
+		case <-asked:
+			asked, status = nil, api.HeartbeatRequestStatusStopping
+		case <-present.Done():
+			d.stopped(ctx)
+			return
+		case <-t.C:
+		}
+		if status == api.HeartbeatRequestStatusStopping && !d.alone(nil) {
+			continue // another daemon of this registration goes on, and says so
+		}
+		beat, stop := linger(ctx, goodbye, errStopping)
+		err := d.heartbeat(beat, status)
+		stop(nil)
+		switch {
+		case err != nil:
+			d.log.Warn("the sign of life was not taken", "status", status, "error", err)
+		case ctx.Err() == nil:
+			d.handInAll(ctx)
+		}
+	}
+}
+
+// stopped says that nobody works here any more, if that is so.
+func (d *Daemon) stopped(ctx context.Context) {
+	d.alone(func() {
+		last, stop := linger(ctx, goodbye, errStopping)
+		defer stop(nil)
+		if err := d.heartbeat(last, api.HeartbeatRequestStatusStopped); err != nil {
+			d.log.Warn("the end of this provider was not taken", "error", err)
+		}
+	})
+}
+
+// voiceFile is locked, shared, by every daemon of a registration that gives signs
+// of life; see [Daemon.alone].
+const voiceFile = "announcing"
+
+// openVoice takes the lock of those who give signs of life. While a daemon says
+// that it was the last one, this waits.
+func (d *Daemon) openVoice(state string) error {
+	f, err := os.OpenFile(filepath.Join(state, voiceFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("marking the provider as present: %w", err)
+	}
+	d.voice = f
+	if err := shareLock(f); err != nil {
+		return errors.Join(fmt.Errorf("marking the provider as present: %w", err), f.Close())
+	}
+	return nil
+}
+
+// alone reports whether no other daemon of this registration lives on this
+// machine, and if so does something before another one can begin. Of several
+// that end at once, at least one is the last.
+func (d *Daemon) alone(then func()) bool {
+	// Converting a lock lets go of it for a moment. That is why this is another
+	// file than the one that protects the work in progress.
+	err := unix.Flock(int(d.voice.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if err == nil && then != nil {
+		then()
+	}
+	if err := shareLock(d.voice); err != nil {
+		d.log.Warn("the mark of a present provider is lost", "error", err)
+	}
+	return err == nil
+}
+
+// shareLock takes a lock that others may hold as well. Whoever excludes them
+// does so for a moment.
+func shareLock(f *os.File) error {
+	for {
+		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// linger makes a context that ends some time after another one, for a cause, or
+// when it is stopped.
+func linger(ctx context.Context, d time.Duration, cause error) (later context.Context, stop context.CancelCauseFunc) {
+	later, end := context.WithCancelCause(context.WithoutCancel(ctx))
+	forget := context.AfterFunc(ctx, func() {
+		if d <= 0 || wait(later, d) {
+			end(cause)
+		}
+	})
+	return later, func(cause error) { forget(); end(cause) }
+}
+
+// held is the right to work on a job.
+type held struct {
+	jobID string
+	fence int64
+}
+
+// handBack gives up the lease of work that was killed, so that somebody else
+// can begin at once. If the authority is away, it is told with the next sign of
+// life that it takes.
+func (d *Daemon) handBack(ctx context.Context, h held) {
+	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
+	defer stop()
+	_, err := d.client.ReleaseLeaseWithResponse(asking, h.jobID, &api.ReleaseLeaseParams{IdempotencyKey: api.NewKey()}, api.ReleaseRequest{Fence: h.fence})
+	switch {
+	case err == nil:
+		d.log.Info("job handed back", "job", h.jobID, "fence", h.fence)
+	case refusal(err): // it is nobody's any more, or somebody else's
+	default:
+		d.log.Warn("a job could not be handed back", "job", h.jobID, "error", err)
+		d.mu.Lock()
+		d.abandoned = append(d.abandoned, h)
+		d.mu.Unlock()
+	}
+}
+
+// handBackAll tries once more what could not be handed back.
+func (d *Daemon) handBackAll(ctx context.Context) {
+	d.mu.Lock()
+	list := d.abandoned
+	d.abandoned = nil
+	d.mu.Unlock()
+	for _, h := range list {
+		if ctx.Err() == nil {
+			d.handBack(ctx, h)
+		}
+	}
+}

@@ -1,0 +1,160 @@
+package provider
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/law/job"
+	"remit/proof/reason"
+)
+
+// said puts a sign of life, a lease that is handed back or a result into a word.
+func (a *authority) said(step string, r *http.Request) string {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		a.t.Error(err)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	var says struct {
+		Status string
+		Fence  int64
+	}
+	switch step {
+	case "heartbeat", "release":
+		if err := json.Unmarshal(body, &says); err != nil {
+			a.t.Error(err)
+		}
+		if step == "release" {
+			return fmt.Sprint("release ", says.Fence)
+		}
+		return says.Status
+	case "complete":
+		return step
+	}
+	return ""
+}
+
+func (a *authority) told() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.story)
+}
+
+// await waits until a story begins like this.
+func (a *authority) await(t *testing.T, want ...string) {
+	t.Helper()
+	for !slices.Equal(a.told(), want) {
+		if !wait(t.Context(), 5*time.Millisecond) {
+			t.Fatalf("told %q, want %q", a.told(), want)
+		}
+	}
+}
+
+// TestStopSaysSo stops a daemon that has nothing to do.
+func TestStopSaysSo(t *testing.T) {
+	t.Parallel()
+	a := &authority{t: t, refuse: map[string]reason.Code{}}
+	s := httptest.NewServer(a)
+	t.Cleanup(s.Close)
+	d := daemon(t, s.URL, func(c *Config) { c.Grace = time.Hour })
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- d.Run(ctx) }()
+	a.await(t, "running")
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	a.await(t, "running", "stopping", "stopped")
+}
+
+// TestStopWithWork stops a daemon at work: what ends within the grace is handed
+// in, and what does not is handed back.
+func TestStopWithWork(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		command string
+		grace   time.Duration
+		want    []string
+	}{
+		"ends in time":   {"sleep 0.3", time.Minute, []string{"complete", "stopped"}},
+		"takes too long": {"sleep 600", 10 * time.Millisecond, []string{"release 7", "stopped"}},
+		"no grace":       {"sleep 600", 0, []string{"release 7", "stopped"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			repo := repository(t)
+			a, d := serve(t, repo, request(t, repo, func(r *job.SandboxRunRequest) { r.Commands[0].Cmd = c.command }))
+			d.ttl, d.grace = time.Minute, c.grace
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			go func() {
+				for !d.works("job_1") && wait(ctx, time.Millisecond) {
+				}
+				stop()
+			}()
+			if ran, err := d.Once(ctx); !ran || (err == nil) != (c.want[0] == "complete") {
+				t.Errorf("%v %v", ran, err)
+			}
+			if got := a.told(); !slices.Equal(got, append([]string{"running"}, c.want...)) {
+				t.Errorf("told %q", got)
+			}
+			if left, err := d.spool.all(); err != nil || len(left) != 0 {
+				t.Error(left, err)
+			}
+		})
+	}
+}
+
+// TestLastOneSaysSo: while another daemon of the registration lives, nobody says
+// that the provider ends.
+func TestLastOneSaysSo(t *testing.T) {
+	t.Parallel()
+	a := &authority{t: t, refuse: map[string]reason.Code{}}
+	s := httptest.NewServer(a)
+	t.Cleanup(s.Close)
+	var state State
+	first := daemon(t, s.URL, func(c *Config) { state = c.State })
+	second := daemon(t, s.URL, func(c *Config) { c.State = state })
+	ended, stop := context.WithCancel(t.Context())
+	stop()
+	first.stopped(ended)
+	second.stopped(ended)
+	if got := a.told(); len(got) != 0 {
+		t.Fatalf("told %q", got)
+	}
+	if err := first.voice.Close(); err != nil { // its process has ended
+		t.Fatal(err)
+	}
+	second.stopped(ended)
+	a.await(t, "stopped")
+}
+
+// TestLostWorkIsHandedBack: the authority is away until the lease has run out,
+// and is told when it is back.
+func TestLostWorkIsHandedBack(t *testing.T) {
+	t.Parallel()
+	repo := repository(t)
+	a, d := serve(t, repo, request(t, repo, func(r *job.SandboxRunRequest) { r.Commands[0].Cmd = "sleep 600" }))
+	a.refuse["renew"], a.refuse["release"] = reason.StoreUnavailable, reason.StoreUnavailable
+	if ran, err := d.Once(t.Context()); !ran || err == nil || strings.Contains(err.Error(), "stop") {
+		t.Fatalf("%v %v", ran, err)
+	}
+	a.await(t, "running")
+	d.handInAll(t.Context())
+	a.await(t, "running")
+	delete(a.refuse, "release")
+	for range 2 {
+		d.handInAll(t.Context())
+	}
+	a.await(t, "running", "release 7")
+}
