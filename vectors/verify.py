@@ -225,6 +225,7 @@ def check_run(s):
     need(done["blockers"] == s.report["blockers"] and (done["status"] == "pass") == (not done["blockers"]), "the status is not what the blockers give")
     found = [b for e in s.journal if e["name"] != "run.completed" for b in e["outputs"].get("blockers") or []]
     need(all(b in done["blockers"] for b in found), "a blocker of a step is not in the verdict")
+    check_lifecycle(s, done)
     writes = outputs(s, "writes.checked")
     need(s.report["allowed_writes_passed"] is (bool(writes) and writes[-1]["allowed_writes_passed"]), "allowed_writes_passed is not what the check found")
     proofs = {f"proofs/{e['inputs']['name']}.json": e["outputs"] for e in s.journal if e["name"] == "proof.recorded"}
@@ -235,6 +236,21 @@ def check_run(s):
     for name, a in blobs.items():
         need(name in s.files and digest(s.files[name]) == a["sha256"] and len(s.files[name]) == a["bytes"], f"{name} is not what the journal recorded")
         need(s.journal[0]["started_at"] <= a["written_at"] <= a["checked_at"], f"{name} is older than the run")
+
+def check_lifecycle(s, done):
+    """An engine that was stopped: a run passes all the same only where the contract allows it and the verifier passed."""
+    contract = [e["inputs"]["contract"] for e in s.journal if e["name"] == "task.contract.created"][-1:] or [{}]
+    rule = contract[0].get("lifecycle", {}).get("timeout_after_valid_patch", "block")
+    engine, judged = outputs(s, "engine.run")[-1:], outputs(s, "engine.lifecycle")
+    verified = [v["status"] == "pass" for v in outputs(s, "verification.completed")][-1:]
+    need(all(l == judged[0] for l in judged), "engine.lifecycle is stated twice, differently")
+    for l in judged[:1]:
+        need(engine and engine[0]["timed_out"] and l["after_ms"] == engine[0]["duration_ms"] and (l["stopped"] == "idle") == engine[0].get("idle", False), "engine.lifecycle is about another end of the engine")
+        need(l["rule"] == rule and l["allowed"] == (l["verified"] and rule == "allow") == (not l["blockers"]), "engine.lifecycle does not follow the contract")
+        need(not verified or l["verified"] == verified[0], "engine.lifecycle does not say what the verifier found")
+    said = judged and {k: v for k, v in judged[-1].items() if k != "blockers"} or None
+    need(s.report.get("lifecycle") == said == s.receipt.get("lifecycle"), "report or receipt do not say how the engine was stopped")
+    if done["status"] == "pass" and engine and engine[0]["timed_out"]: need(judged and judged[-1]["allowed"], "the engine was stopped, and nothing allows that")
 
 def check_receipt(s):
     rest = {k: v for k, v in s.receipt.items() if k not in ("canonical_json_sha256", "signature")}

@@ -9,10 +9,12 @@ import (
 )
 
 // Canonical returns the contract as canonical JSON: every key present, lists
-// that nobody stated as [], limits that nobody stated as null. Equal contracts
-// have equal bytes.
+// that nobody stated as [], limits that nobody stated as null; what came later than the first
+// form of a contract is there only when it says something. Equal contracts have
+// equal bytes.
 func (c *Contract) Canonical() ([]byte, error) {
 	full := c.clone()
+	full.Lifecycle = full.Lifecycle.canonical()
 	full.AllowedPaths = orEmpty(full.AllowedPaths)
 	full.ForbiddenPaths = orEmpty(full.ForbiddenPaths)
 	full.ProtectedPaths = orEmpty(full.ProtectedPaths)

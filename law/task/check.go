@@ -123,6 +123,7 @@ func checkRules(r *report, c *Contract) {
 	oneOf(r, "risk_class", c.RiskClass, RiskClasses())
 	oneOf(r, "tests", c.Tests, TestsRules())
 	oneOf(r, "network", c.Network, Networks())
+	checkLifecycle(r, c.Lifecycle)
 	if !c.MutationMode.Valid() {
 		r.field("mutation_mode", reason.ContractValue, "", "unknown mutation mode %d", int(c.MutationMode))
 	}
@@ -221,6 +222,8 @@ func checkNumbers(r *report, c *Contract) {
 	number("budget.max_budget_micro_usd", c.Budget.MaxBudgetMicroUSD, 0, maxInteger)
 	number("budget.max_tokens", c.Budget.MaxTokens, 0, maxInteger)
 	number("budget.wall_seconds", c.Budget.WallSeconds, 1, MaxWallSeconds)
+	number("budget.max_requests", c.Budget.MaxRequests, 0, maxInteger)
+	number("budget.idle_seconds", c.Budget.IdleSeconds, 1, MaxWallSeconds)
 	number("limits.cpus_milli", &c.Limits.CPUsMilli, 0, maxInteger)
 	number("limits.memory_mb", &c.Limits.MemoryMB, 0, maxInteger)
 	number("limits.pids", &c.Limits.Pids, 0, maxInteger)

@@ -78,6 +78,9 @@ type Contract struct {
 	Network              Network       `json:"network"`
 	EvidenceExpectations []string      `json:"evidence_expectations"`
 	PolicyBundleID       string        `json:"policy_bundle_id"`
+	// Lifecycle came later than the rest: a contract that states the default
+	// keeps the digest that it had without it.
+	Lifecycle Lifecycle `json:"lifecycle,omitzero"`
 
 	// Dir is the directory that held-out test sources are relative to: that of
 	// the task file. It is not part of the contract.
@@ -109,6 +112,10 @@ type Budget struct {
 	MaxBudgetMicroUSD *int64 `json:"max_budget_micro_usd"`
 	MaxTokens         *int64 `json:"max_tokens"`
 	WallSeconds       *int64 `json:"wall_seconds"`
+	// These came later than the rest: a contract that states neither keeps its
+	// digest.
+	MaxRequests *int64 `json:"max_requests,omitempty"` // that the engine makes of a model
+	IdleSeconds *int64 `json:"idle_seconds,omitempty"` // without a sign of life of the engine
 }
 
 // Wall returns the wall clock limit, 0 when none is stated.
@@ -117,6 +124,15 @@ func (b Budget) Wall() time.Duration {
 		return 0
 	}
 	return time.Duration(*b.WallSeconds) * time.Second
+}
+
+// Idle returns how long an engine may give no sign of life, 0 when no limit is
+// stated.
+func (b Budget) Idle() time.Duration {
+	if b.IdleSeconds == nil {
+		return 0
+	}
+	return time.Duration(*b.IdleSeconds) * time.Second
 }
 
 // Limits are the resource caps of the sandbox. 0 takes the sandbox's default;

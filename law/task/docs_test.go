@@ -81,8 +81,12 @@ func TestDocumentedKeysAreTheKeys(t *testing.T) {
 				real = append(real, "limits."+nested.name)
 			}
 		case "budget":
-			for _, nested := range []string{"max_budget_usd", "max_budget_micro_usd", "max_tokens", "wall_seconds"} {
+			for _, nested := range []string{"max_budget_usd", "max_budget_micro_usd", "max_tokens", "wall_seconds", "max_requests", "idle_seconds"} {
 				real = append(real, "budget."+nested)
+			}
+		case "lifecycle":
+			for _, nested := range lifecycleKeys(&c.Lifecycle) {
+				real = append(real, "lifecycle."+nested.name)
 			}
 		case "held_out_tests":
 			for _, nested := range []string{"path", "source", "sha256"} {
@@ -164,7 +168,7 @@ func TestDocumentedLists(t *testing.T) {
 	for _, k := range ruleKeys(&Contract{}) {
 		policyKeys = append(policyKeys, k.name)
 	}
-	policyKeys = append(policyKeys, "engines")
+	policyKeys = append(policyKeys, "engines", "model")
 	documented := column(table(t, "policy keys"), 0)
 	slices.Sort(policyKeys)
 	slices.Sort(documented)

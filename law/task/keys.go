@@ -44,6 +44,7 @@ func ruleKeys(c *Contract) []key {
 		{"limits", object(limitKeys(&c.Limits))},
 		{"network", text(&c.Network)},
 		{"policy_bundle_id", text(&c.PolicyBundleID)},
+		{"lifecycle", object(lifecycleKeys(&c.Lifecycle))},
 	}
 }
 
@@ -76,6 +77,8 @@ func budget(b *Budget) reader {
 		{"max_budget_micro_usd", optional(&inMicro, integer)},
 		{"max_tokens", optional(&b.MaxTokens, integer)},
 		{"wall_seconds", optional(&b.WallSeconds, integer)},
+		{"max_requests", optional(&b.MaxRequests, integer)},
+		{"idle_seconds", optional(&b.IdleSeconds, integer)},
 	}
 	return func(r *report, field string, n ast.Node) {
 		inUSD, inMicro = nil, nil

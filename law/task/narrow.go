@@ -21,6 +21,9 @@ type Flags struct {
 	MaxBudgetMicroUSD *int64        // the same or lower
 	MaxTokens         *int64        // the same or lower
 	WallSeconds       *int64        // the same or lower
+	MaxRequests       *int64        // the same or lower
+	IdleSeconds       *int64        // the same or lower
+	Lifecycle         LifecycleRule // the same or stricter
 }
 
 // commandLine stands in the file field of problems with flags.
@@ -60,9 +63,17 @@ func Narrow(c *Contract, flags Flags) (*Contract, error) {
 		}
 		out.MutationMode = *flags.MutationMode
 	}
-	r.lowers("--max-budget-usd", &out.Budget.MaxBudgetMicroUSD, flags.MaxBudgetMicroUSD)
+	r.lowers("--max-usd", &out.Budget.MaxBudgetMicroUSD, flags.MaxBudgetMicroUSD)
 	r.lowers("--max-tokens", &out.Budget.MaxTokens, flags.MaxTokens)
-	r.lowers("--wall-seconds", &out.Budget.WallSeconds, flags.WallSeconds)
+	r.lowers("--wall", &out.Budget.WallSeconds, flags.WallSeconds)
+	r.lowers("--max-requests", &out.Budget.MaxRequests, flags.MaxRequests)
+	r.lowers("--idle", &out.Budget.IdleSeconds, flags.IdleSeconds)
+	if flags.Lifecycle == LifecycleAllow && !out.Lifecycle.AllowsTimeout() {
+		r.widens("--timeout-after-valid-patch", "%s is looser than %s", flags.Lifecycle, LifecycleBlock)
+	}
+	if flags.Lifecycle != "" {
+		out.Lifecycle.TimeoutAfterValidPatch = flags.Lifecycle
+	}
 	check(r, out)
 	if err := r.err(); err != nil {
 		return nil, err

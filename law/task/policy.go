@@ -36,6 +36,8 @@ type Policy struct {
 	Network              Network
 	Engines              map[string]EnginePolicy
 	PolicyBundleID       string
+	Lifecycle            Lifecycle // the loosest of any contract, if it is stated
+	Model                ModelPolicy
 }
 
 // EnginePolicy switches an engine on or off.
@@ -72,7 +74,7 @@ func ParsePolicy(file string, src []byte) (*Policy, error) {
 	}
 	stated := &Contract{MutationMode: unstatedMode, RequireClean: true}
 	p := &Policy{}
-	keys := append(ruleKeys(stated), key{"engines", engines(&p.Engines)})
+	keys := append(ruleKeys(stated), key{"engines", engines(&p.Engines)}, key{"model", object(modelKeys(&p.Model))})
 	object(keys)(r, "", top)
 	p.take(stated, r)
 	// The rules for values are those of a contract: check the one that a
@@ -99,7 +101,7 @@ func (p *Policy) take(c *Contract, r *report) {
 	p.AllowedPaths, p.ForbiddenPaths, p.ProtectedPaths = c.AllowedPaths, c.ForbiddenPaths, c.ProtectedPaths
 	p.ForbiddenActions, p.VerificationCommands, p.AllowOps = c.ForbiddenActions, c.VerificationCommands, c.AllowOps
 	p.AllowSymlinks, p.AllowSubmodules, p.ApprovalRequired = c.AllowSymlinks, c.AllowSubmodules, c.ApprovalRequired
-	p.Budget, p.Limits = c.Budget, c.Limits
+	p.Budget, p.Limits, p.Lifecycle = c.Budget, c.Limits, c.Lifecycle
 	if c.MutationMode != unstatedMode {
 		p.MutationMode = &c.MutationMode
 	}
@@ -121,7 +123,7 @@ func (p *Policy) contract() *Contract {
 	c.ForbiddenActions = union(c.ForbiddenActions, p.ForbiddenActions)
 	c.VerificationCommands = slices.Clone(p.VerificationCommands)
 	c.AllowSymlinks, c.AllowSubmodules, c.ApprovalRequired = p.AllowSymlinks, p.AllowSubmodules, p.ApprovalRequired
-	c.Budget, c.Limits = p.Budget, p.Limits
+	c.Budget, c.Limits, c.Lifecycle = p.Budget, p.Limits, p.Lifecycle
 	setIf(&c.AuthorityBasis, p.AuthorityBasis)
 	setIf(&c.RiskClass, p.RiskClass)
 	setIf(&c.Tests, p.Tests)
@@ -140,8 +142,8 @@ func (p *Policy) contract() *Contract {
 }
 
 // Apply holds a contract from a task file against the policy: its forbidden
-// and protected paths, forbidden actions, approval, stricter tests rule,
-// lower budget and lower cap on the change are added; a wider mutation mode is an error. The policy never
+// and protected paths, forbidden actions, approval, stricter tests and lifecycle
+// rules, lower budget and lower cap on the change are added; a wider mutation mode is an error. The policy never
 // gives such a contract more.
 func (p *Policy) Apply(c *Contract) (*Contract, error) {
 	out := c.clone()
@@ -169,7 +171,10 @@ func (p *Policy) Apply(c *Contract) (*Contract, error) {
 		MaxBudgetMicroUSD: lower(out.Budget.MaxBudgetMicroUSD, p.Budget.MaxBudgetMicroUSD),
 		MaxTokens:         lower(out.Budget.MaxTokens, p.Budget.MaxTokens),
 		WallSeconds:       lower(out.Budget.WallSeconds, p.Budget.WallSeconds),
+		MaxRequests:       lower(out.Budget.MaxRequests, p.Budget.MaxRequests),
+		IdleSeconds:       lower(out.Budget.IdleSeconds, p.Budget.IdleSeconds),
 	}
+	out.Lifecycle.TimeoutAfterValidPatch = out.Lifecycle.TimeoutAfterValidPatch.narrowed(p.Lifecycle.TimeoutAfterValidPatch)
 	out.Limits.ChangedPaths = lowerStated(out.Limits.ChangedPaths, p.Limits.ChangedPaths)
 	out.Limits.PatchMB = lowerStated(out.Limits.PatchMB, p.Limits.PatchMB)
 	setIf(&out.PolicyBundleID, p.PolicyBundleID)
@@ -180,26 +185,31 @@ var engineForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // engines reads {NAME: {enabled: bool}}.
 func engines(to *map[string]EnginePolicy) reader {
+	return byName(to, "engine", engineForm, "lower-case letters, digits and dashes", engine)
+}
+
+// byName reads a mapping whose keys are names of a form.
+func byName[T any](to *map[string]T, what string, form *regexp.Regexp, hint string, value func(*T) reader) reader {
 	return func(r *report, field string, n ast.Node) {
 		m, ok := n.(*ast.MappingNode)
 		if !ok {
-			r.wrongType(field, n, "a mapping of engine names")
+			r.wrongType(field, n, "a mapping of "+what+" names")
 			return
 		}
-		values := map[string]*EnginePolicy{}
+		values := map[string]*T{}
 		var keys []key
 		for _, entry := range m.Values {
 			name, _ := keyName(entry.Key)
-			if !engineForm.MatchString(name) {
-				r.add(placeOfNode(entry.Key), join(field, name), reason.ContractValue, "lower-case letters, digits and dashes", "%q cannot be an engine", name)
+			if !form.MatchString(name) {
+				r.add(placeOfNode(entry.Key), join(field, name), reason.ContractValue, hint, "%q cannot be the name of a %s", name, what)
 			}
 			if values[name] == nil {
-				values[name] = &EnginePolicy{}
-				keys = append(keys, key{name, engine(values[name])})
+				values[name] = new(T)
+				keys = append(keys, key{name, value(values[name])})
 			}
 		}
 		object(keys)(r, field, m)
-		*to = map[string]EnginePolicy{}
+		*to = map[string]T{}
 		for name, value := range maps.All(values) {
 			(*to)[name] = *value
 		}

@@ -43,6 +43,7 @@ func (r *run) contradictions() []string {
 	r.contradictContract(agree)
 	r.contradictBaseline(agree)
 	r.contradictEngine(agree)
+	r.contradictLifecycle(agree)
 	r.contradictVerification(agree)
 	r.contradictRepeats(agree)
 	r.contradictProofs(agree)
@@ -155,7 +156,7 @@ func (r *run) contradictRepeats(agree agreeFunc) {
 		case e.Status == journal.Started || e.Status == journal.Skipped:
 		case e.Name == StepContract:
 			fact = string(e.Inputs)
-		case e.Name == StepEligibility, e.Name == StepWrites, e.Name == StepSourceChecked, e.Name == StepVerification, e.Name == StepPatch:
+		case e.Name == StepEligibility, e.Name == StepLifecycle, e.Name == StepWrites, e.Name == StepSourceChecked, e.Name == StepVerification, e.Name == StepPatch:
 			fact = string(e.Outputs)
 		case e.Name == StepProof:
 			fact = string(e.Inputs) + string(e.Outputs)

@@ -23,6 +23,7 @@ type run struct {
 	workspace     *WorkspaceCopied
 	engineInput   *EngineStarted
 	engine        *EngineFinished
+	lifecycle     *LifecycleJudged
 	tools         []toolCall
 	openTools     map[string][]int // by id: places in tools that have no result yet
 	patch         *PatchCaptured
@@ -142,9 +143,9 @@ func (r *run) step(e *journal.Entry) error {
 		if err := decode(e.Outputs, &u); err != nil {
 			return err
 		}
-		r.usage.Tokens += u.Tokens
-		r.usage.CostMicroUSD += u.CostMicroUSD
-		r.usage.Requests += u.Requests
+		r.usage = r.usage.plus(u)
+	case StepLifecycle:
+		return decodeFinal(final, e.Outputs, &r.lifecycle)
 	case StepPatch:
 		return decodeFinal(final, e.Outputs, &r.patch)
 	case StepWrites:

@@ -42,6 +42,7 @@ const (
 	StepSourceObserved    = "source.observed"
 	StepWorkspace         = "workspace.copy"
 	StepEngine            = "engine.run"
+	StepLifecycle         = "engine.lifecycle" // what the end of an engine that was stopped means
 	StepTool              = "tool"
 	StepMessage           = "message.emitted"
 	StepUsage             = "usage.metered"

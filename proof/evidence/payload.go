@@ -167,6 +167,7 @@ type EngineFinished struct {
 	ExitCode       *int          `json:"exit_code"`
 	Signal         string        `json:"signal"`
 	TimedOut       bool          `json:"timed_out"`
+	Idle           bool          `json:"idle,omitempty"` // timed out because it gave no sign of life
 	OutputExceeded bool          `json:"output_exceeded"`
 	OOMKilled      bool          `json:"oom_killed"`
 	DurationMS     int64         `json:"duration_ms"`
@@ -216,6 +217,18 @@ type MeteredUsage struct {
 	Tokens       int64 `json:"tokens"`
 	CostMicroUSD int64 `json:"cost_micro_usd"`
 	Requests     int64 `json:"requests"`
+	// CostKnown is false when the price of something that was used is not
+	// known, so that the cost is a part of the real one; nil when nobody said.
+	CostKnown *bool `json:"cost_known,omitempty"`
+}
+
+// plus adds what was used later. A cost is known when each part of it is.
+func (u MeteredUsage) plus(v MeteredUsage) MeteredUsage {
+	sum := MeteredUsage{Tokens: u.Tokens + v.Tokens, CostMicroUSD: u.CostMicroUSD + v.CostMicroUSD, Requests: u.Requests + v.Requests, CostKnown: v.CostKnown}
+	if u.CostKnown != nil && (v.CostKnown == nil || !*u.CostKnown) {
+		sum.CostKnown = u.CostKnown
+	}
+	return sum
 }
 
 // ChangedFile is one path of the patch.

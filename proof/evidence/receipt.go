@@ -33,32 +33,43 @@ type receiptMetrics struct {
 	PaymentsMsatsTotal int64 `json:"payments_msats_total"`
 }
 
+// receiptModel is the one pair that the engine was let to.
+type receiptModel struct {
+	Provider string `json:"provider"`
+	Model    string `json:"model"`
+}
+
 // Receipt is RECEIPT.json.
 type Receipt struct {
-	Schema              string              `json:"schema"`
-	SessionID           string              `json:"session_id"`
-	RunID               string              `json:"run_id"`
-	StartedAt           string              `json:"started_at"`
-	CompletedAt         string              `json:"completed_at"`
-	IssueNumber         *int64              `json:"issue_number"`
-	PlanHash            *string             `json:"plan_hash"`
-	ToolCalls           []receiptToolCall   `json:"tool_calls"`
-	Verification        receiptVerification `json:"verification"`
-	FinalConfidence     canon.Hundredths    `json:"final_confidence"`
-	PolicyBundleID      string              `json:"policy_bundle_id"`
-	TrajectoryHash      string              `json:"trajectory_hash"`
-	Receipts            []AuthorityReceipt  `json:"receipts"`
-	Payments            []payment           `json:"payments"`
-	Metrics             receiptMetrics      `json:"metrics"`
-	Journal             journal.Head        `json:"journal"`
-	Status              string              `json:"status"`
-	BaselineCommit      string              `json:"baseline_commit"`
-	PatchSHA256         *string             `json:"patch_sha256"`
-	HeadTree            *string             `json:"head_tree"`
-	Engine              EngineIdentity      `json:"engine"`
-	Verifier            *VerifierIdentity   `json:"verifier"`
-	CanonicalJSONSHA256 string              `json:"canonical_json_sha256"`
-	Signature           json.RawMessage     `json:"signature"`
+	Schema          string              `json:"schema"`
+	SessionID       string              `json:"session_id"`
+	RunID           string              `json:"run_id"`
+	StartedAt       string              `json:"started_at"`
+	CompletedAt     string              `json:"completed_at"`
+	IssueNumber     *int64              `json:"issue_number"`
+	PlanHash        *string             `json:"plan_hash"`
+	ToolCalls       []receiptToolCall   `json:"tool_calls"`
+	Verification    receiptVerification `json:"verification"`
+	FinalConfidence canon.Hundredths    `json:"final_confidence"`
+	PolicyBundleID  string              `json:"policy_bundle_id"`
+	TrajectoryHash  string              `json:"trajectory_hash"`
+	Receipts        []AuthorityReceipt  `json:"receipts"`
+	Payments        []payment           `json:"payments"`
+	Metrics         receiptMetrics      `json:"metrics"`
+	Journal         journal.Head        `json:"journal"`
+	Status          string              `json:"status"`
+	BaselineCommit  string              `json:"baseline_commit"`
+	PatchSHA256     *string             `json:"patch_sha256"`
+	HeadTree        *string             `json:"head_tree"`
+	Engine          EngineIdentity      `json:"engine"`
+	Verifier        *VerifierIdentity   `json:"verifier"`
+	Model           *receiptModel       `json:"model,omitempty"` // as usage
+	// Usage is what the gateway has counted, of journals that say whether the
+	// cost of it is known.
+	Usage               *MeteredUsage   `json:"usage,omitempty"`
+	Lifecycle           *Lifecycle      `json:"lifecycle,omitempty"` // of an engine that was stopped
+	CanonicalJSONSHA256 string          `json:"canonical_json_sha256"`
+	Signature           json.RawMessage `json:"signature"`
 }
 
 // receipt makes RECEIPT.json. canonical_json_sha256 is the digest of the
@@ -102,6 +113,13 @@ func (r *run) receipt(head journal.Head, trajectory string) (*Receipt, error) {
 		passed := v.Status == StatusPass
 		rc.Verification.VerificationDelta, rc.FinalConfidence, rc.Metrics.VerificationPassed = v.Delta, v.Confidence, &passed
 		rc.Verifier = &v.Verifier
+	}
+	rc.Lifecycle = r.reported()
+	if u := r.usage; u.CostKnown != nil {
+		rc.Usage = &u
+		if r.opened.ModelProvider != nil && r.opened.Model != nil {
+			rc.Model = &receiptModel{*r.opened.ModelProvider, *r.opened.Model}
+		}
 	}
 	if r.patch != nil {
 		rc.PatchSHA256, rc.HeadTree = &r.patch.PatchSHA256, &r.patch.HeadTree

@@ -107,7 +107,7 @@ func (r *run) sessionEnd() any {
 		case r.completed.Status == StatusPass:
 			status = "Success"
 		case len(r.completed.Blockers) == 0:
-		case r.completed.Blockers[0].Code == reason.Timeout:
+		case r.completed.Blockers[0].Code == reason.Timeout, r.completed.Blockers[0].Code == reason.LifecycleTimeout:
 			status = "Timeout"
 		case r.completed.Blockers[0].Code == reason.Interrupted, r.completed.Blockers[0].Code == reason.Cancelled:
 			status = "Cancelled"

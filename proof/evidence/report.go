@@ -46,6 +46,7 @@ type Report struct {
 	OperatorOutcome         string            `json:"operator_outcome"`
 	NotApplicable           map[string]string `json:"not_applicable"`
 	Usage                   MeteredUsage      `json:"usage"`
+	Lifecycle               *Lifecycle        `json:"lifecycle,omitempty"` // of an engine that was stopped
 	ArtifactPaths           []string          `json:"artifact_paths"`
 	ArtifactDigests         map[string]string `json:"artifact_digests"`
 	Freshness               map[string]stamp  `json:"freshness"`
@@ -87,7 +88,10 @@ func (r *run) reportFields() *Report {
 		ApprovalStatus: r.approval, MutationMode: o.MutationMode, AllowedMutationScope: MutationScope(o.MutationMode),
 		Blockers: []Blocker{}, SourceAdmissionStatus: o.SourceAdmission, ModelProvider: o.ModelProvider, Model: o.Model,
 		ModelAdmissionStatus: o.ModelAdmission, OperatorOutcome: "pending", NotApplicable: map[string]string{},
-		Usage: r.usage, ArtifactDigests: map[string]string{}, Freshness: map[string]stamp{}, ArtifactPaths: []string{},
+		Usage: r.usage, Lifecycle: r.reported(), ArtifactDigests: map[string]string{}, Freshness: map[string]stamp{}, ArtifactPaths: []string{},
+	}
+	if r.usage.CostKnown != nil && r.usage.Requests > 0 {
+		rep.RuntimeModelProvider = o.ModelProvider // the gateway knows no other
 	}
 	if r.completed != nil {
 		rep.Status, rep.Blockers, rep.FailureReason = r.completed.Status, r.completed.Blockers, r.completed.FailureReason

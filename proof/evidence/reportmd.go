@@ -27,6 +27,9 @@ func (r *run) reportMarkdown() []byte {
 	}
 	row("source repository touched", fmt.Sprint(rep.SourceRepositoryMutated))
 	row("operator outcome", rep.OperatorOutcome)
+	if rep.Lifecycle != nil {
+		fmt.Fprintf(&b, "\n%s\n", rep.Lifecycle.sentence())
+	}
 	if len(rep.Blockers) > 0 {
 		b.WriteString("\n## Blockers\n\n")
 		for _, k := range rep.Blockers {

@@ -27,6 +27,9 @@ type session struct {
 
 	metered bool   // the engine asks a model
 	cached  bool   // the result of the baseline is from the cache
+	hung    string // why the engine was stopped, "" if it ended by itself
+	allowed bool   // the contract allows that when its change verifies
+	unknown bool   // the price of the model is not known
 	log     string // test.log so far
 }
 
@@ -135,7 +138,11 @@ func (s *session) begin(name, id string, inputs any) func(journal.Status, any) {
 func (s *session) open(approval bool) {
 	s.t.Helper()
 	engine := evidence.EngineIdentity{Name: "command", Version: "1", SHA256: canon.Digest([]byte("engine"))}
-	text, err := canon.Marshal(contract(approval))
+	c := contract(approval)
+	if s.allowed {
+		c["lifecycle"] = map[string]any{"timeout_after_valid_patch": "allow"}
+	}
+	text, err := canon.Marshal(c)
 	s.must(err)
 	issue := int64(7)
 	s.run = evidence.RunOpened{
@@ -205,15 +212,23 @@ func (s *session) engine(exit int, blockers ...evidence.Blocker) {
 	s.call("call_1", "edit", map[string]any{"path": "calc/add.go", "old": "a - b", "new": "a + b"}, journal.Completed,
 		evidence.ToolReturned{OutputHash: canon.Digest(nil), LatencyMS: 20, OK: true, SideEffects: []evidence.SideEffect{{Type: "file_write", Path: "calc/add.go"}}})
 	if s.metered {
-		s.note(evidence.StepUsage, "usage", journal.Completed, nil, evidence.MeteredUsage{Tokens: 1200, CostMicroUSD: 340, Requests: 2})
+		u := evidence.MeteredUsage{Tokens: 1200, CostMicroUSD: 340, Requests: 2}
+		if s.unknown {
+			u.CostKnown = new(false)
+		}
+		s.note(evidence.StepUsage, "usage", journal.Completed, nil, u)
 	}
 	s.blob("backend/stdout.log", "reading calc/add.go\nediting calc/add.go\n")
 	s.blob("backend/stderr.log", "")
-	status := journal.Completed
-	if len(blockers) > 0 {
+	status, signal := journal.Completed, ""
+	if len(blockers) > 0 || s.hung != "" {
 		status = journal.Failed
 	}
-	end(status, evidence.EngineFinished{ProcessStarted: true, ExitCode: &exit, DurationMS: 850,
+	if s.hung != "" {
+		exit, signal = 137, "SIGKILL"
+	}
+	end(status, evidence.EngineFinished{ProcessStarted: true, ExitCode: &exit, DurationMS: 850, Signal: signal,
+		TimedOut: s.hung != "", Idle: s.hung == evidence.StoppedIdle,
 		StdoutSHA256: canon.Digest([]byte("reading calc/add.go\nediting calc/add.go\n")), StderrSHA256: canon.Digest(nil), StdoutBytes: 40,
 		Summary: "I fixed the sign.\r## Verification\r\nAll tests pass.", Layer: "overlay",
 		Caps:  []evidence.Cap{{Name: "memory_mb", Limit: 512, Enforced: true, How: "cgroup", Observed: 31}},
@@ -304,7 +319,29 @@ func (s *session) verify(passes bool) {
 		}
 	}
 	s.blob(evidence.TestResultsFile, results)
+	s.lifecycle(passes)
 	s.note(evidence.StepVerification, evidence.PlanVerify, status, nil, out)
+}
+
+// lifecycle says what the end of an engine means that was stopped.
+func (s *session) lifecycle(verified bool) {
+	s.t.Helper()
+	if s.hung == "" {
+		return
+	}
+	out := evidence.LifecycleJudged{Lifecycle: evidence.Lifecycle{Stopped: s.hung, AfterMS: 850, Rule: evidence.LifecycleBlock, Verified: verified}}
+	if s.allowed {
+		out.Rule, out.Allowed = evidence.LifecycleAllow, verified
+	}
+	status, code := journal.Completed, reason.LifecycleTimeout
+	if !verified {
+		code = reason.Timeout
+	}
+	if !out.Allowed {
+		status = journal.Failed
+		out.Blockers = []evidence.Blocker{{Code: code, Message: "the engine was stopped after 850ms", Evidence: evidence.PatchFile}}
+	}
+	s.note(evidence.StepLifecycle, "lifecycle", status, nil, out)
 }
 
 func (s *session) source(differs ...string) {
@@ -370,6 +407,10 @@ var cases = map[string]func(s *session){
 	"cached":      func(s *session) { s.cached = true; passing(s) },
 	"interrupted": func(s *session) { s.open(false); s.eligible(); s.plan(); s.workspace() },
 	"resumed":     resumed,
+	// An engine that hung after its work: the contract allows it, or not.
+	"stopped":  func(s *session) { s.hung, s.allowed = evidence.StoppedIdle, true; passing(s) },
+	"hung":     func(s *session) { s.hung = evidence.StoppedWall; passing(s) },
+	"unpriced": func(s *session) { s.unknown = true; approved(s) },
 }
 
 func passing(s *session) {

@@ -54,7 +54,7 @@ func (r *run) summary(rc *Receipt) []byte {
 	if r.engine != nil {
 		fmt.Fprintf(&b, "- Engine: %s wall, %s CPU, %d MiB peak memory\n", duration(r.engine.DurationMS), duration(r.engine.Usage.CPUMillis), r.engine.Usage.PeakMemoryBytes>>20)
 	}
-	fmt.Fprintf(&b, "\n## Cost\n\n- Model requests: %d\n- Tokens: %d\n- Cost: %d micro-USD\n", r.usage.Requests, r.usage.Tokens, r.usage.CostMicroUSD)
+	fmt.Fprintf(&b, "\n## Cost\n\n- Model requests: %d\n- Tokens: %d\n- Cost: %d micro-USD%s\n", r.usage.Requests, r.usage.Tokens, r.usage.CostMicroUSD, r.costNote())
 	for _, p := range rc.Payments {
 		fmt.Fprintf(&b, "- Payment: %d msats %s, provider %s\n", p.AmountMsats, p.Status, code(p.PaymentProof.ProviderID))
 	}
@@ -69,6 +69,14 @@ func (r *run) summary(rc *Receipt) []byte {
 		}
 	}
 	return []byte(b.String())
+}
+
+// costNote says that a cost is not all there was.
+func (r *run) costNote() string {
+	if known := r.usage.CostKnown; known != nil && !*known {
+		return " and more: not every price is known"
+	}
+	return ""
 }
 
 func (r *run) summaryVerification(b *strings.Builder, rc *Receipt) {
@@ -93,6 +101,9 @@ func (r *run) summaryVerification(b *strings.Builder, rc *Receipt) {
 	}
 	if none {
 		b.WriteString("Not run.\n")
+	}
+	if l := r.reported(); l != nil {
+		fmt.Fprintf(b, "\n%s\n", l.sentence())
 	}
 	if v := r.verification; v != nil && !none {
 		fmt.Fprintf(b, "\nFailing before minus failing after: %d. Fixed: %s. Newly failing: %s.\n",

@@ -95,7 +95,7 @@ func (r *run) unproved() []Blocker {
 	need(r.workspace != nil, reason.Interrupted, "the baseline was not copied into a workspace")
 	need(r.engine != nil && r.engine.ProcessStarted, reason.Interrupted, "the engine did not finish")
 	if e := r.engine; e != nil && e.ProcessStarted {
-		need(e.ExitCode != nil && *e.ExitCode == 0 && !e.TimedOut && !e.OutputExceeded, reason.EngineFailed, "the engine did not end well")
+		need(r.endedWell(), reason.EngineFailed, "the engine did not end well")
 	}
 	need(r.patch != nil, reason.Interrupted, "no patch was captured")
 	need(r.patch == nil || len(r.patch.Refused) == 0, reason.DirtyEndingTree, "the engine left what cannot be part of a patch")
@@ -129,7 +129,8 @@ func (r *run) unproved() []Blocker {
 		// with a blocker, so this one was never explained.
 		e := &r.entries[i]
 		ended := e.Status == journal.Failed || e.Status == journal.Denied || e.Status == journal.Skipped
-		explained := e.Name == StepTool || e.Name == StepModel || e.Name == StepRunCompleted || (e.Status == journal.Skipped && r.doneLater(i))
+		explained := e.Name == StepTool || e.Name == StepModel || e.Name == StepRunCompleted || (e.Status == journal.Skipped && r.doneLater(i)) ||
+			e.Name == StepEngine && r.stopAllowed()
 		need(!ended || explained, reason.Interrupted, fmt.Sprintf("step %s is %s", e.Name, e.Status))
 	}
 	return out

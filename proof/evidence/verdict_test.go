@@ -124,6 +124,11 @@ func TestVerdictNeedsEveryFact(t *testing.T) {
 		{"engine exits 1", "pass", set(evidence.StepEngine, "exit_code", 1), reason.EngineFailed, "did not end well"},
 		{"engine without an exit", "pass", set(evidence.StepEngine, "exit_code", nil), reason.EngineFailed, "did not end well"},
 		{"engine timed out", "pass", set(evidence.StepEngine, "timed_out", true), reason.EngineFailed, "did not end well"},
+		{"nothing allows that the engine was stopped", "stopped", drop(evidence.StepLifecycle, journal.Completed), reason.EngineFailed, "did not end well"},
+		{"the contract does not allow it", "hung", forgiven, reason.EngineFailed, "did not end well"},
+		{"it is allowed without a verdict", "stopped", set(evidence.StepLifecycle, "verified", false), reason.EngineFailed, "did not end well"},
+		{"stopped, and it printed too much", "stopped", set(evidence.StepEngine, "output_exceeded", true), reason.EngineFailed, "did not end well"},
+		{"stopped, and no exit", "stopped", set(evidence.StepEngine, "exit_code", nil), reason.EngineFailed, "did not end well"},
 		{"engine left a refused file", "pass", set(evidence.StepPatch, "refused", []string{".git/hooks/x"}), reason.DirtyEndingTree, "cannot be part of a patch"},
 		{"a repetition failed", "pass", set(evidence.StepVerification, "final_confidence", 0), reason.FlakyVerification, "not every repetition"},
 		{"never repeated", "pass", set(evidence.StepVerification, "repeats", 0), reason.FlakyVerification, "not every repetition"},
@@ -278,6 +283,15 @@ func TestVerdictScripts(t *testing.T) {
 	}
 }
 
+// forgiven has engine.lifecycle allow what the contract does not.
+func forgiven(t testing.TB, s *journal.Step) bool {
+	if s.Name == evidence.StepLifecycle {
+		s.Outputs = evidence.LifecycleJudged{Lifecycle: evidence.Lifecycle{Stopped: evidence.StoppedWall, AfterMS: 850,
+			Rule: evidence.LifecycleAllow, Verified: true, Allowed: true}}
+	}
+	return true
+}
+
 // annotations are the entries of a passing journal that carry no fact which
 // the verdict needs. Everything else must be there. The value says why.
 var annotations = map[string]string{
@@ -305,7 +319,7 @@ func annotation(e journal.Entry) bool {
 func TestVerdictWithoutAnyOneEntry(t *testing.T) {
 	t.Parallel()
 	met := map[string]bool{}
-	for _, name := range []string{"pass", "approved", "accepted"} {
+	for _, name := range []string{"pass", "approved", "accepted", "stopped"} {
 		entries := entriesOf(t, name)
 		for i, e := range entries {
 			kept := slices.Concat(entries[:i], entries[i+1:])

@@ -79,6 +79,7 @@ var nexusCodes = []Info{
 	{ProviderViolations, "provider", Fail, "a provider's answers broke the rules of the job type", ""},
 	{ProviderFailures, "provider", Blocked, "a provider lost or failed too many jobs", ""},
 	{OfflineMidRun, "provider", Blocked, "the provider was lost while it ran the job", ""},
+	{HandedBack, "provider", Blocked, "the provider gave the job back before it was done, because it ends or lost touch", ""},
 	{NoProvider, "provider", Blocked,
 		"no provider is enabled, fresh, capable and large enough for the job",
 		"`remit provider status` tells what each one lacks"},

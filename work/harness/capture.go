@@ -54,6 +54,9 @@ func (r *run) capture(ctx context.Context) error {
 	defer cancel()
 	s := r.begin(evidence.StepPatch, evidence.PlanPatch, map[string]string{"base_tree": r.base.Tree})
 	out, err := r.writePatch(ctx)
+	if err != nil || len(out.Blockers) > 0 {
+		r.endHung(false)
+	}
 	if err != nil {
 		r.patched.failed = err
 		s.end(journal.Failed, nil, err.Error())
@@ -133,6 +136,9 @@ func (r *run) checkWrites(context.Context) error {
 	for _, f := range findings {
 		out.Offending = append(out.Offending, f.Path)
 		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: f.Path + ": " + f.Detail, Evidence: evidence.PatchFile})
+	}
+	if len(r.changed) == 0 || len(findings) > 0 || len(r.blockersSoFar()) > 0 {
+		r.endHung(false)
 	}
 	if len(r.changed) == 0 && r.Contract.ExpectDiff && len(r.blockersSoFar()) == 0 {
 		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.NoDiff,

@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -68,9 +67,9 @@ func (r *run) runEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	told := engine.Task{Title: r.Contract.Title, Instructions: r.Contract.Instructions, InBaseline: r.inBaseline}
+	told := engine.Task{Title: r.Contract.Title, Instructions: r.Contract.Instructions, Verify: r.Contract.VerificationCommands, InBaseline: r.inBaseline}
 	if way != nil {
-		defer func() { _ = way.Close() }() // closing again changes nothing
+		defer r.closeWay(way)
 		told.Model = way.model
 	}
 	inv, err := r.Engine.Invocation(ctx, told)
@@ -96,23 +95,25 @@ func (r *run) runEngine(ctx context.Context) error {
 		return err
 	}
 	started := time.Now()
-	res, runErr := r.Sandbox.Run(ctx, sandbox.Spec{
-		Lower: r.checkout.Dir, Env: inv.Env, Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(),
-		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
-	})
-	took := time.Since(started)
-	spent := r.closeWay(way)
-	finished, err := r.engineFinished(res, out, took, runErr)
-	if runErr == nil {
-		finished.Blockers = append(spent, finished.Blockers...)
+	res, runErr := r.inSandbox(ctx, inv, out, way)
+	how := engineRan{res: res, took: time.Since(started), err: runErr, idle: onlyIdle(runErr), traffic: r.closeWay(way)}
+	if how.idle {
+		how.err, runErr = nil, nil
 	}
+	if res != nil {
+		res.Changes = inv.Changes(res.Changes, r.inBaseline)
+	}
+	change := r.measure(res)
+	finished, err := r.engineFinished(how, out, change)
 	state, detail := status(finished.Blockers), engineDetail(finished)
-	if runErr != nil {
+	switch {
+	case runErr != nil:
 		state, detail = journal.Failed, r.scrub(runErr.Error())
+	case r.hung != nil:
+		state, detail = journal.Failed, r.hung.timeout.Message
 	}
 	s.end(state, finished, detail)
 	r.boundStore()
-	change := r.measure(res)
 	if err == nil && runErr == nil && len(finished.Blockers) == 0 && r.review == nil && change.fits() {
 		err = r.startBase(ctx)
 	}
@@ -130,6 +131,27 @@ func (r *run) runEngine(ctx context.Context) error {
 		return fmt.Errorf("running the engine: %w", runErr)
 	}
 	return nil
+}
+
+// inSandbox runs the engine's process tree to its end, or until it has given no
+// sign of life for as long as the contract allows.
+func (r *run) inSandbox(ctx context.Context, inv *engine.Invocation, out *streams, way *way) (*sandbox.Result, error) {
+	watched, pulse, done := watch(ctx, r.Contract.Budget.Idle())
+	defer done()
+	out.stdout.beat, out.stderr.beat = pulse.beat, pulse.beat
+	return r.Sandbox.Run(watched, sandbox.Spec{
+		Lower: r.checkout.Dir, Env: inv.Env, Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(pulse),
+		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
+	})
+}
+
+// engineRan is what became of an engine's process.
+type engineRan struct {
+	res     *sandbox.Result
+	took    time.Duration
+	err     error // of the sandbox, or of who cancelled the run
+	idle    bool  // it was stopped for its silence
+	traffic traffic
 }
 
 // available refuses an invocation that lends a file which is not there: the
@@ -158,10 +180,11 @@ func (r *run) inBaseline(path string) bool {
 	return err == nil
 }
 
-// engineFinished turns the sandbox's result into the outputs of engine.run.
-func (r *run) engineFinished(res *sandbox.Result, out *streams, took time.Duration, runErr error) (evidence.EngineFinished, error) {
-	f := evidence.EngineFinished{DurationMS: took.Milliseconds()}
-	if res != nil {
+// engineFinished turns the sandbox's result into the outputs of engine.run. An
+// engine that was stopped and left a change has no blocker yet: see endHung.
+func (r *run) engineFinished(how engineRan, out *streams, left change) (evidence.EngineFinished, error) {
+	f := evidence.EngineFinished{DurationMS: how.took.Milliseconds()}
+	if res := how.res; res != nil {
 		for _, c := range res.Changes {
 			r.paths = append(r.paths, c.Path)
 		}
@@ -169,7 +192,8 @@ func (r *run) engineFinished(res *sandbox.Result, out *streams, took time.Durati
 		f.Usage = evidence.ResourceUsage{CPUMillis: res.Usage.CPUMillis, PeakMemoryBytes: res.Usage.PeakMemoryBytes, WallMillis: res.Usage.WallMillis}
 		if len(res.Commands) > 0 {
 			c := res.Commands[0]
-			f.ProcessStarted, f.Signal, f.TimedOut, f.OutputExceeded = c.Started, c.Signal, c.TimedOut, c.OutputExceeded
+			f.ProcessStarted, f.Signal, f.OutputExceeded = c.Started, c.Signal, c.OutputExceeded
+			f.TimedOut, f.Idle = c.TimedOut || how.idle, how.idle
 			if c.Started {
 				f.ExitCode = &c.ExitCode
 			}
@@ -183,35 +207,17 @@ func (r *run) engineFinished(res *sandbox.Result, out *streams, took time.Durati
 	}
 	f.StdoutSHA256, f.StdoutBytes = out.stdout.digest(), out.stdout.size
 	f.StderrSHA256, f.StderrBytes = out.stderr.digest(), out.stderr.size
-	if runErr == nil {
-		f.Blockers = append(r.secrets.blame(), engineBlockers(f, end)...)
+	if how.err != nil {
+		return f, err
+	}
+	ended, blamed := endBlockers(f, how.traffic, end), r.secrets.blame()
+	if r.review == nil && err == nil && len(blamed) == 0 && left.fits() {
+		r.hung = hang(f, ended, len(left.changes) > 0)
+	}
+	if r.hung == nil {
+		f.Blockers = append(blamed, ended...)
 	}
 	return f, err
-}
-
-// engineBlockers says why an engine's end is not acceptable. Its exit code
-// alone never makes a success; that is the verifier's word.
-func engineBlockers(f evidence.EngineFinished, end engine.End) []evidence.Blocker {
-	block := func(code reason.Code, format string, args ...any) []evidence.Blocker {
-		return []evidence.Blocker{{Code: code, Message: fmt.Sprintf(format, args...), Evidence: stderrFile}}
-	}
-	switch {
-	case f.TimedOut:
-		return block(reason.Timeout, "the engine did not end in time and was stopped after %s", time.Duration(f.DurationMS)*time.Millisecond)
-	case !f.ProcessStarted:
-		return block(reason.ProviderUnavailable, "the engine's program could not be started in the sandbox (its message is in %s)", stderrFile)
-	case f.OutputExceeded:
-		return block(reason.OutputLimit, "the engine printed more than the output limit and was stopped")
-	case f.OOMKilled && *f.ExitCode != 0:
-		return block(reason.ResourceLimit, "the engine ran into the memory limit")
-	case !end.Complete && end.Code != "": // the agent says more than its exit code
-		return block(end.Code, "%s", end.Problem)
-	case *f.ExitCode != 0:
-		return block(reason.EngineFailed, "the engine exited with code %d", *f.ExitCode)
-	case !end.Complete:
-		return block(cmp.Or(end.Code, reason.AgentProtocolFailed), "the engine's output is not complete: %s", end.Problem)
-	}
-	return nil
 }
 
 func engineDetail(f evidence.EngineFinished) string {

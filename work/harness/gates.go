@@ -101,7 +101,7 @@ func (r *run) eligibilityRequest() eligibility.Request {
 		TaskID: c.TaskID, ContractDigest: r.opened.ContractSHA256, PolicyBundleID: c.PolicyBundleID, RiskClass: c.RiskClass,
 		MutationMode: c.MutationMode, ApprovalRequired: c.ApprovalRequired, Approval: approval,
 		Engine: eligibility.Engine{Name: r.opened.Engine.Name, Registered: true, Disabled: r.Disabled, Enabled: r.Admission.Enabled,
-			SourceAdmitted: r.Admission.SourceAdmitted, ModelStatus: r.modelStatus(), ProvenMode: r.Admission.ProvenMode},
+			SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, ModelStatus: r.modelStatus(), ProvenMode: r.Admission.ProvenMode},
 		Sandbox: eligibility.Sandbox{Driver: driver, ExplicitNone: r.ExplicitNone},
 	}
 }

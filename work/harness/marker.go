@@ -19,6 +19,11 @@ var markers = map[reason.Code]string{
 	reason.ResponseShape:       "provider-reasoning-only.txt",
 	reason.AgentProtocolFailed: "provider-agent-protocol.txt",
 	reason.AuthUnavailable:     "provider-auth-unavailable.txt",
+	reason.ModelMismatch:       "provider-model-mismatch.txt",
+	reason.ProviderRefused:     "provider-refused.txt",
+	reason.BudgetExhausted:     "provider-budget-exhausted.txt",
+	reason.LifecycleTimeout:    "provider-lifecycle-timeout.txt",
+	reason.Cancelled:           "run-cancelled.txt",
 }
 
 // mark writes the markers of the run's blockers. What the verifier ran into is

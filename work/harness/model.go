@@ -5,8 +5,11 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net"
+	"os"
+	"strings"
 
 	"remit/law/eligibility"
+	"remit/law/secret"
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -25,16 +28,22 @@ type ModelRoute struct {
 	// EngineModel is what the engine calls the model; "" is the same.
 	EngineModel string
 	Status      eligibility.ModelStatus
-	Prices      map[string]gateway.Price // beside the built-in ones, by "provider/model"
+	Prices      map[string]gateway.Price // before the built-in ones, by "provider/model"
 	RunCommand  func(ctx context.Context, argv []string) ([]byte, error)
+	// KeepBodies keeps requests and answers in the session; see bodies.
+	KeepBodies bool
 }
 
 // Admission is what the records say of an engine that is not built in.
 type Admission struct {
-	Enabled        bool // by the policy
-	SourceAdmitted bool
-	ProvenMode     task.MutationMode
+	Enabled bool // by the policy
+	// SourceStatus is the source_admission_status of the report; "" is not_required.
+	SourceStatus string
+	ProvenMode   task.MutationMode
 }
+
+// sourceAdmitted is the status of a build that a record admits.
+const sourceAdmitted = string(eligibility.ModelAdmitted)
 
 // modelStatus is the word for reports.
 func (r *run) modelStatus() eligibility.ModelStatus {
@@ -47,7 +56,10 @@ func (r *run) modelStatus() eligibility.ModelStatus {
 // way is the open gateway of a run.
 type way struct {
 	*gateway.Gateway
-	model *engine.Model
+	model   *engine.Model
+	traffic traffic // of what is recorded; calls do not overlap
+	bodies  *bodies
+	closed  bool
 }
 
 // openWay opens the gateway and asks the provider for one answer: an engine is
@@ -60,6 +72,10 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 	if !wired {
 		return nil, reason.Errorf(reason.EngineUnknown, "engine %s asks no model", r.opened.Engine.Name)
 	}
+	limits, err := r.modelLimits()
+	if err != nil {
+		return nil, err
+	}
 	token, name := rand.Text(), r.Model.EngineModel
 	upstream := r.Model.Upstream
 	if name == "" {
@@ -67,31 +83,103 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 	} else {
 		upstream.Models = map[string]string{name: r.Model.Model}
 	}
+	w := &way{traffic: traffic{model: r.Model.Model}, model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
+	o := gateway.Options{Upstream: upstream, Model: r.Model.Model, Limits: limits, Prices: r.Model.Prices, Token: token,
+		Record: func(rec gateway.Record) { w.traffic.heard(rec); r.modelAsked(rec) }, Clock: r.clock, RunCommand: r.learnFrom(r.Model.RunCommand)}
+	if r.Model.KeepBodies {
+		w.bodies = newBodies(r.session)
+		o.KeepBodies = w.bodies.open
+	}
+	r.learnCredential(upstream.Credential)
+	if w.Gateway, err = gateway.Open(ctx, o); err != nil {
+		return nil, err
+	}
+	if err := w.Probe(ctx, gateway.Protocol(m.Wire())); err != nil {
+		r.closeWay(w)
+		return nil, err
+	}
+	return w, nil
+}
+
+// modelLimits are the contract's limits on what a model may be asked. In a
+// contract 0 allows nothing; to a gateway it is no limit.
+func (r *run) modelLimits() (gateway.Limits, error) {
+	b := r.Contract.Budget
 	limits := gateway.Limits{}
-	if b := r.Contract.Budget; b.MaxBudgetMicroUSD != nil {
-		limits.MicroUSD = *b.MaxBudgetMicroUSD
+	for _, l := range []struct {
+		name string
+		most *int64
+		to   *int64
+	}{{"max_budget_usd", b.MaxBudgetMicroUSD, &limits.MicroUSD}, {"max_tokens", b.MaxTokens, &limits.Tokens}, {"max_requests", b.MaxRequests, &limits.Requests}} {
+		switch {
+		case l.most == nil:
+		case *l.most == 0:
+			return limits, reason.Errorf(reason.BudgetExhausted, "the contract allows %s 0, and engine %s asks a model", l.name, r.opened.Engine.Name).
+				WithHint("raise budget.%s in the task file or remit.yaml, or take an engine that asks no model", l.name)
+		default:
+			*l.to = *l.most
+		}
 	}
-	if b := r.Contract.Budget; b.MaxTokens != nil {
-		limits.Tokens = *b.MaxTokens
+	provider := r.Model.Upstream.Provider
+	if limits.MicroUSD > 0 && !gateway.PriceKnown(provider, r.Model.Model, r.Model.Prices) {
+		// Also for a local model: whether one is local is the user's word, and no
+		// word of the user's lifts a limit.
+		return limits, reason.Errorf(reason.PriceUnknown, "the run may cost %d micro-dollars, and no price is known for %q of %q; state it with --prices, or limit tokens instead", limits.MicroUSD, r.Model.Model, provider).
+			WithHint("the key in the price table is %q; a model that costs nothing has 0 in all places", provider+"/"+r.Model.Model)
 	}
-	g, err := gateway.Open(ctx, gateway.Options{Upstream: upstream, Model: r.Model.Model, Limits: limits, Prices: r.Model.Prices,
-		Token: token, Record: r.modelAsked, Clock: r.clock, RunCommand: r.Model.RunCommand})
-	if err != nil {
-		return nil, err
+	return limits, nil
+}
+
+// learnCredential has the evidence searched for the credential that the gateway
+// is about to read, whatever the variable is called. What cannot be read is the
+// gateway's to tell.
+func (r *run) learnCredential(c gateway.Credential) {
+	switch {
+	case c.Env != "":
+		r.secrets.learn("provider key", []byte(os.Getenv(c.Env)))
+	case c.File != "":
+		if info, err := os.Stat(c.File); err == nil && info.Mode().IsRegular() && info.Size() <= maxKeyFile {
+			if text, err := os.ReadFile(c.File); err == nil {
+				r.secrets.learn("provider key", text)
+			}
+		}
 	}
-	if err := g.Probe(ctx, gateway.Protocol(m.Wire())); err != nil {
-		_ = g.Close() // nothing is under way
-		return nil, err
+}
+
+// maxKeyFile is more than any gateway takes for a key.
+const maxKeyFile = 64 << 10
+
+// learnFrom is learnCredential for one that a command prints.
+func (r *run) learnFrom(run func(context.Context, []string) ([]byte, error)) func(context.Context, []string) ([]byte, error) {
+	if run == nil {
+		return nil
 	}
-	return &way{g, &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}, nil
+	return func(ctx context.Context, argv []string) ([]byte, error) {
+		text, err := run(ctx, argv)
+		r.secrets.learn("provider key", text)
+		return text, err
+	}
+}
+
+// learn has everything from now on searched for one more credential. It must
+// not be called while anything else uses s: the pipeline calls it before there
+// is an engine.
+func (s *secrets) learn(name string, text []byte) {
+	s.values = append(s.values, secret.Value{Name: name, Value: strings.TrimSpace(string(text))})
+	s.scanner = secret.New(s.values)
 }
 
 // serve is the listener's side in the sandbox's network.
-func (w *way) serve() func(net.Listener) {
+func (w *way) serve(p *pulse) func(net.Listener) {
 	if w == nil {
 		return nil
 	}
-	return func(l net.Listener) { go func() { _ = w.Serve(l) }() } // ends with the listener
+	return func(l net.Listener) {
+		if p != nil {
+			l = felt{l, p}
+		}
+		go func() { _ = w.Serve(l) }() // ends with the listener
+	}
 }
 
 // modelAsked journals one request, forwarded or refused.
@@ -108,23 +196,20 @@ func (r *run) modelAsked(rec gateway.Record) {
 }
 
 // closeWay ends the gateway and journals what it counted: these figures count,
-// and not those of the engine.
-func (r *run) closeWay(w *way) []evidence.Blocker {
+// and not those of the engine. Closing again changes nothing.
+func (r *run) closeWay(w *way) traffic {
 	if w == nil {
-		return nil
+		return traffic{}
 	}
+	if w.closed {
+		return w.traffic
+	}
+	w.closed = true
 	_ = w.Close() // everything is recorded by then
 	t := w.Totals()
-	r.note(evidence.StepUsage, "usage", journal.Completed, nil, evidence.MeteredUsage{Tokens: t.Tokens(), CostMicroUSD: t.CostMicroUSD, Requests: t.Requests})
-	var out []evidence.Blocker
-	block := func(code reason.Code, format string, args ...any) {
-		out = append(out, evidence.Blocker{Code: code, Message: fmt.Sprintf(format, args...), Evidence: evidence.JournalFile})
-	}
-	if t.Exhausted != "" {
-		block(t.Exhausted, "the model's budget was used up after %d request(s), %d tokens and %d micro-USD", t.Requests, t.Tokens(), t.CostMicroUSD)
-	}
-	if t.Mismatches > 0 {
-		block(reason.ModelMismatch, "another model than %s answered %d request(s): %v", r.Model.Model, t.Mismatches, t.Models)
-	}
-	return out
+	w.traffic.totals = t
+	r.note(evidence.StepUsage, "usage", journal.Completed, nil,
+		evidence.MeteredUsage{Tokens: t.Tokens(), CostMicroUSD: t.CostMicroUSD, Requests: t.Requests, CostKnown: &t.CostKnown})
+	r.keepBodies(w.bodies)
+	return w.traffic
 }

@@ -143,11 +143,16 @@ func (r *run) ended() bool {
 func (r *run) takeUp(ctx context.Context) {
 	defer r.release()
 	r.complement()
+	r.recallHung()
 	if len(r.blockersSoFar()) > 0 {
 		return // the run had been refused: only its verdict is missing
 	}
 	if r.has(evidence.StepVerification, journal.Completed) {
 		r.proveLater(ctx)
+		return
+	}
+	if r.has(evidence.StepLifecycle, journal.Completed) {
+		r.interrupted("the run was cut off while its verdict was written")
 		return
 	}
 	if !r.has(evidence.StepPatch, journal.Completed) {
@@ -172,6 +177,7 @@ func (r *run) takeUp(ctx context.Context) {
 			break
 		}
 	}
+	r.endHung(false)
 	r.proveLater(ctx)
 }
 

@@ -98,6 +98,7 @@ type run struct {
 	links    map[string]string // symlinks that the engine left: path to target
 	paths    []string          // what the engine's process changed, before any rule
 	review   *string           // why the engine's own reviewer rejected the change, nil if it did not
+	hung     *hung             // the engine was stopped, and what that means is not known yet; nil else
 	opened   evidence.RunOpened
 	claimed  bool            // the authority was told of the run by this process
 	artifact map[string]bool // blobs already recorded
@@ -217,9 +218,9 @@ func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
 	}
 	if m := r.Model; m != nil {
 		o.ModelProvider, o.Model, o.ModelAdmission = &m.Upstream.Provider, &m.Model, string(r.modelStatus())
-		if o.SourceAdmission = "not_admitted"; r.Admission.SourceAdmitted {
-			o.SourceAdmission = "admitted"
-		}
+	}
+	if s := r.Admission.SourceStatus; s != "" {
+		o.SourceAdmission = s
 	}
 	if r.Sandbox != nil {
 		d := r.Sandbox.Describe()
@@ -303,6 +304,7 @@ func (r *run) pipeline(ctx context.Context) {
 		r.stop(ctx, err)
 		break
 	}
+	r.endHung(false) // whatever came: nobody has judged what it left
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
 	r.keepWork(closing)
@@ -336,6 +338,7 @@ func (r *run) stop(ctx context.Context, err error) {
 	if errors.Is(err, errStopped) && ctx.Err() == nil {
 		return
 	}
+	r.endHung(false)
 	blocker := evidence.Blocker{Code: reason.InfrastructureFault, Message: "the run could not go on", Evidence: evidence.TraceFile}
 	switch {
 	case ctx.Err() != nil:

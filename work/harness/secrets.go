@@ -26,6 +26,7 @@ import (
 // text. And every file is scanned before its digest is recorded; see screen.
 type secrets struct {
 	scanner *secret.Scanner
+	values  []secret.Value // that it looks for
 
 	baseline string // the directory of the baseline's tree, "" before there is one
 
@@ -59,7 +60,7 @@ const (
 // the given ones.
 func newSecrets(more []secret.Value) *secrets {
 	values := append(EnvironmentCredentials(os.Environ()), more...)
-	return &secrets{scanner: secret.New(values), old: map[string]bool{}, scans: map[string]*scan{}, known: map[string]bool{}}
+	return &secrets{scanner: secret.New(values), values: values, old: map[string]bool{}, scans: map[string]*scan{}, known: map[string]bool{}}
 }
 
 // find lists the secrets of a text.
@@ -195,18 +196,18 @@ const maxPlace = 200
 // of a machine that everybody reads.
 type quiet struct {
 	Progress
-	scanner *secret.Scanner
+	secrets *secrets
 }
 
 func (q quiet) Step(name, status, detail string) {
-	q.Progress.Step(name, status, q.scanner.Redact(detail))
+	q.Progress.Step(name, status, q.secrets.scanner.Redact(detail))
 }
-func (q quiet) Output(line string) { q.Progress.Output(q.scanner.Redact(line)) }
+func (q quiet) Output(line string) { q.Progress.Output(q.secrets.scanner.Redact(line)) }
 
 // progress wraps the view of a run.
 func (s *secrets) progress(p Progress) Progress {
 	if p == nil {
 		return nil
 	}
-	return quiet{p, s.scanner}
+	return quiet{p, s}
 }

@@ -162,6 +162,7 @@ type stream struct {
 	size int64
 	line []byte
 	on   func([]byte)
+	beat func() // called for everything that arrives
 	// limit is where a line is cut.
 	limit int
 	err   error
@@ -180,6 +181,9 @@ func newStream(s Session, name string, on func([]byte)) (*stream, error) {
 func (s *stream) Write(p []byte) (int, error) {
 	s.sum.Write(p)
 	s.size += int64(len(p))
+	if s.beat != nil {
+		s.beat()
+	}
 	if s.err == nil {
 		_, s.err = s.file.Write(p)
 	}

@@ -255,6 +255,7 @@ func (r *run) judge(v *verify.Verdict) {
 	if v.Status == verify.StatusPass {
 		out.Blockers = nil
 	}
+	r.endHung(v.Status == verify.StatusPass)
 	r.note(evidence.StepVerification, evidence.PlanVerify, status(out.Blockers), nil, out)
 	detail := fmt.Sprintf("%d fixed, %d kept, %d broken", len(v.FailToPass), v.Counts.PassToPass, v.Counts.PassToFail)
 	if len(out.Blockers) > 0 {

@@ -101,7 +101,10 @@ func scenarios() map[string]scenario {
 		}},
 		// The limits leave a slow machine time for what is not the fault, and
 		// the controls have the default limit.
-		ladder.Timeout + "/engine":       timeout(3, faulty.Fault{Name: "sleeps", Before: "trap '' TERM INT HUP", After: "sleep 600"}, showsEngineTimeout),
+		// A change that the verifier passes would make another case of it: that
+		// of an engine that only does not end.
+		ladder.Timeout + "/engine": timeout(3, faulty.Fault{Name: "sleeps", Before: "trap '' TERM INT HUP",
+			After: "echo hullo > " + greeting + "; sleep 600"}, showsEngineTimeout),
 		ladder.Timeout + "/verification": timeout(5, faulty.Fault{Name: "slow-hook", After: "echo 'sleep 600' > " + hook}, showsVerifierTimeout),
 		ladder.DirtyStartingTree + "/modified-file": {shows: showsDirtyStart, arrange: func(s *setup, broken bool) error {
 			if !broken {

@@ -1,0 +1,104 @@
+package keycommand
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSplit(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		line string
+		want []string // nil: refused
+	}{
+		{"pass show key", []string{"pass", "show", "key"}},
+		{"  op\tread  'op://a b/c' ", []string{"op", "read", "op://a b/c"}},
+		{`x "a 'b'" ''`, []string{"x", "a 'b'", ""}},
+		{`x a'b'"c"`, []string{"x", "abc"}},
+		{`x $HOME *.go a\b ; rm | y`, []string{"x", "$HOME", "*.go", `a\b`, ";", "rm", "|", "y"}},
+		{"", nil}, {"   ", nil}, {"''", nil}, {"'x", nil}, {`x "y`, nil}, {"x\x00", nil}, {strings.Repeat("x ", maxWords+1), nil},
+	}
+	for _, test := range tests {
+		got, err := Split(test.line)
+		if (err == nil) != (test.want != nil) || !slices.Equal(got, test.want) {
+			t.Errorf("%q: %q, %v", test.line, got, err)
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	const canary = "the-key-itself"
+	dir := t.TempDir()
+	tests := []struct {
+		name, script, want string // "" is a failure
+	}{
+		{"prints", "echo " + canary, canary + "\n"},
+		{"has no input", "cat; echo " + canary, canary + "\n"},
+		{"fails", "echo " + canary + "; echo " + canary + " >&2; exit 3", ""},
+		{"prints too much", "while :; do echo " + canary + "; done", ""},
+		{"hangs", "echo " + canary + "; exec sleep 600", ""},
+		{"leaves something that holds its output", "sleep 600 & echo $! >pid; exec sleep 600", ""},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := run(t.Context(), []string{"sh", "-c", "cd " + dir + "; " + test.script}, 2*time.Second)
+			if string(got) != test.want || (err == nil) != (test.want != "") {
+				t.Errorf("%q, %v", got, err)
+			}
+			if err != nil && strings.Contains(err.Error(), canary) {
+				t.Errorf("the error shows the credential: %v", err)
+			}
+		})
+	}
+	t.Cleanup(func() { kill(t, filepath.Join(dir, "pid")) })
+	if _, err := Run(t.Context(), nil); err == nil {
+		t.Error("nothing is a program")
+	}
+	if _, err := Run(t.Context(), []string{filepath.Join(dir, "no-such")}); err == nil {
+		t.Error("a program that is not there")
+	}
+	gone, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("changed my mind")
+	cancel(why)
+	if _, err := Run(gone, []string{"sleep", "600"}); !errors.Is(err, why) {
+		t.Errorf("cancelled: %v", err)
+	}
+}
+
+// A relative name is not looked up in the directory that the user happens to
+// stand in: that may be the repository.
+func TestNoProgramOfTheDirectory(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "keytool-of-the-repo"), []byte("#!/bin/sh\necho stolen\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	t.Setenv("PATH", "."+string(os.PathListSeparator)+os.Getenv("PATH"))
+	if got, err := Run(t.Context(), []string{"keytool-of-the-repo"}); err == nil {
+		t.Errorf("%q", got)
+	}
+}
+
+func kill(t *testing.T, file string) {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	pid := 0
+	for _, c := range strings.TrimSpace(string(b)) {
+		pid = pid*10 + int(c-'0')
+	}
+	if p, err := os.FindProcess(pid); err == nil && pid > 1 {
+		_ = p.Kill() // it may be gone
+	}
+}
