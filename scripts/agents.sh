@@ -25,8 +25,15 @@ packages() {
       ;;
     codex) echo @openai/codex@0.169.0 ;;
     claude) echo @anthropic-ai/claude-code@2.1.329 ;;
-    *) die "unknown agent '$1' (pi, codex or claude)" ;;
+    acp) printf '@agentclientprotocol/%s\n' codex-acp@2.6.0 claude-agent-acp@0.49.0 ;;
+    *) die "unknown agent '$1' (pi, codex, claude or acp)" ;;
   esac
+}
+
+# options AGENT: of npm. Each adapter would bring its own build of the agent that
+# it drives, of hundreds of megabytes; it gets the one that is installed here.
+options() {
+  [ "$1" != acp ] || echo --omit=optional
 }
 
 # native AGENT: the program that only the package of this platform has.
@@ -41,6 +48,7 @@ native() {
     pi) echo '@mariozechner/pi-coding-agent/dist/cli.js' ;;
     codex) echo "@openai/codex-linux-$arch/vendor/*/bin/codex" ;;
     claude) echo "@anthropic-ai/claude-code-linux-$arch*/claude" ;;
+    acp) echo '@agentclientprotocol/codex-acp/dist/index.js' ;;
   esac
 }
 
@@ -60,20 +68,21 @@ ready() {
 }
 
 install() {
-  local agent=$1 dir=$prefix/$1 pins log
+  local agent=$1 dir=$prefix/$1 pins options log
   if ready "$agent" "$dir/node_modules" || ready "$agent" "$prefix/node_modules"; then
     say "$(packages "$agent" | head -n 1) is there"
     return
   fi
   command -v npm >/dev/null || die "npm is not installed: it comes with Node.js (https://nodejs.org), 20.6 or newer for pi"
   mapfile -t pins < <(packages "$agent")
+  mapfile -t options < <(options "$agent")
   say "installing ${pins[0]}"
   rm -rf "$dir"
   mkdir -p "$dir"
   log=$dir/npm.log
   # Outside any project of ours: npm would look upwards for a package.json.
   if ! (cd "$dir" && npm install --prefix "$dir" --no-save --no-package-lock --ignore-scripts --no-audit --no-fund \
-    --no-update-notifier --loglevel error "${pins[@]}" </dev/null >"$log" 2>&1); then
+    --no-update-notifier --loglevel error "${options[@]}" "${pins[@]}" </dev/null >"$log" 2>&1); then
     tail -n 20 "$log" >&2
     die "npm could not install ${pins[0]}"
   fi
@@ -82,7 +91,7 @@ install() {
 }
 
 [ "$(uname -s)" = Linux ] || die "agents run in the sandbox, which needs Linux"
-[ $# -gt 0 ] || set -- pi codex claude
+[ $# -gt 0 ] || set -- pi codex claude acp
 for agent in "$@"; do
   packages "$agent" >/dev/null
 done

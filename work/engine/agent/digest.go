@@ -15,8 +15,8 @@ import (
 	"remit/proof/canon"
 )
 
-// digests remembers what a native program of hundreds of megabytes hashed to,
-// as long as its file is the same one, unchanged.
+// digests remembers what a file hashed to, as long as it is the same one,
+// unchanged: an agent has hundreds of megabytes, and a run asks twice.
 var digests sync.Map // fileState -> string
 
 type fileState struct {
@@ -27,25 +27,32 @@ type fileState struct {
 
 // FileDigest is the digest of a file.
 func FileDigest(name string) (string, error) {
-	f, err := os.Open(name)
+	digest, err := digestOf(name)
 	if err != nil {
 		return "", unavailable("reading the agent's program: %w", withoutPath(err))
+	}
+	return digest, nil
+}
+
+func digestOf(name string) (string, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return "", err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return "", unavailable("reading the agent's program: %w", withoutPath(err))
+		return "", err
 	}
 	state := fileState{name, info.Size(), info.ModTime()}
 	if known, ok := digests.Load(state); ok {
 		return known.(string), nil
 	}
 	digest, _, err := canon.DigestReader(f)
-	if err != nil {
-		return "", unavailable("reading the agent's program: %w", withoutPath(err))
+	if err == nil {
+		digests.Store(state, digest)
 	}
-	digests.Store(state, digest)
-	return digest, nil
+	return digest, err
 }
 
 // maxPackages bounds the closure of an agent's dependencies.
@@ -113,14 +120,4 @@ func TreeDigest(ctx context.Context, root string, packages []*Package) (string, 
 	}
 	slices.Sort(list)
 	return canon.Digest([]byte(strings.Join(list, "\n") + "\n")), nil
-}
-
-func digestOf(name string) (string, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	digest, _, err := canon.DigestReader(f)
-	return digest, err
 }

@@ -118,13 +118,9 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 	argv := []string{inside, "-p", "--output-format", "stream-json", "--verbose", "--setting-sources", "user", "--strict-mcp-config",
 		"--model", m.Name, "--max-turns", strconv.Itoa(maxTurns), "--no-session-persistence",
 		"--tools", strings.Join(tools, ","), "--allowedTools", strings.Join(tools, ","), "--", prompt}
-	env := map[string]string{"ANTHROPIC_BASE_URL": m.URL, "ANTHROPIC_API_KEY": m.Token}
-	for name, value := range environment {
-		env[name] = value
-	}
 	return &engine.Invocation{
 		Argv:     agent.Launch{Home: "claude", Variables: []string{"CLAUDE_CONFIG_DIR"}, Argv: argv}.Words(),
-		Env:      env,
+		Env:      Environment(m),
 		Binds:    []sandbox.Bind{{Host: file, Inside: inside}},
 		Protocol: newProtocol,
 	}, nil

@@ -24,18 +24,12 @@ package pi
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"strings"
 
 	"remit/proof/evidence"
-	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/agent"
-	"remit/work/sandbox"
 )
 
 // Name is the engine's name in contracts and reports.
@@ -46,11 +40,8 @@ var cli = agent.Agent{Name: Name, Program: "pi", Package: "@mariozechner/pi-codi
 // entry is the program in the package.
 const entry = "dist/cli.js"
 
-// Where things stand in the sandbox.
-const (
-	insideModules = agent.InsideDir + "/pi/node_modules"
-	insideNode    = agent.InsideDir + "/node"
-)
+// insideModules is where the packages stand in the sandbox.
+const insideModules = agent.InsideDir + "/pi/node_modules"
 
 // Options say where the agent is.
 type Options struct {
@@ -87,57 +78,8 @@ func (e *Engine) Identity(ctx context.Context) (evidence.EngineIdentity, error) 
 	if err != nil {
 		return evidence.EngineIdentity{}, err
 	}
-	digest, err := agent.TreeDigest(ctx, modules(p), all)
+	digest, err := agent.TreeDigest(ctx, p.Modules(), all)
 	return evidence.EngineIdentity{Name: Name, Version: p.Release(), SHA256: digest}, err
-}
-
-// modules is the node_modules directory that a package is installed in.
-func modules(p *agent.Package) string { return filepath.Dir(filepath.Dir(p.Dir)) }
-
-// binds lends the packages: the whole directory if nothing else is installed in
-// it, else each alone, since what lies beside them is nobody's business inside.
-func binds(root string, all []*agent.Package) ([]sandbox.Bind, error) {
-	var out []sandbox.Bind
-	lent := map[string]bool{}
-	for _, p := range all {
-		if n := len(out); n > 0 && strings.HasPrefix(p.Dir, out[n-1].Host+"/") {
-			continue // sorted: what lies in a package comes right after it
-		}
-		below, err := filepath.Rel(root, p.Dir)
-		if err != nil || !filepath.IsLocal(below) {
-			return nil, reason.Errorf(reason.ProviderUnavailable, "the package %s is not installed beside the agent", p.Name).
-				WithHint("make agents installs it in a place of its own")
-		}
-		lent[below] = true
-		out = append(out, sandbox.Bind{Host: p.Dir, Inside: path.Join(insideModules, filepath.ToSlash(below))})
-	}
-	if onlyThese(root, lent) {
-		return []sandbox.Bind{{Host: root, Inside: insideModules}}, nil
-	}
-	return out, nil
-}
-
-// onlyThese reports whether a node_modules directory has no other package than
-// the named ones. A directory that cannot be read has.
-func onlyThese(root string, lent map[string]bool) bool {
-	top, err := os.ReadDir(root)
-	for _, e := range top {
-		name := e.Name()
-		switch {
-		case strings.HasPrefix(name, "."): // npm's own: links and a list of the packages
-		case strings.HasPrefix(name, "@"):
-			scope, scopeErr := os.ReadDir(filepath.Join(root, name))
-			for _, in := range scope {
-				if !lent[filepath.Join(name, in.Name())] {
-					return false
-				}
-			}
-			err = errors.Join(err, scopeErr)
-		case !lent[name]:
-			return false
-		}
-	}
-	return err == nil
 }
 
 // Invocation starts `pi --mode json`.
@@ -154,20 +96,13 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 	if err != nil {
 		return nil, err
 	}
-	lent, err := binds(modules(p), all)
+	lent, err := agent.Lend(p.Modules(), all, insideModules)
 	if err != nil {
 		return nil, err
 	}
-	node, err := exec.LookPath("node")
-	if err == nil {
-		node, err = filepath.EvalSymlinks(node)
-	}
+	node, lentNode, err := agent.Node(Name)
 	if err != nil {
-		return nil, reason.Errorf(reason.ProviderUnavailable, "pi needs node, and there is no such program on PATH").WithHint("install Node.js 20.6 or newer")
-	}
-	if !strings.HasPrefix(node, "/usr/") { // which every sandbox shows
-		lent = append(lent, sandbox.Bind{Host: node, Inside: insideNode})
-		node = insideNode
+		return nil, err
 	}
 	home := path.Join(insideModules, cli.Package)
 	argv := []string{node, path.Join(home, entry), "--mode", "json", "--no-session", "-ne", "-ns", "-np", "-nc", "--no-themes",
@@ -176,7 +111,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		Argv: agent.Launch{Home: "pi", Variables: []string{"PI_CODING_AGENT_DIR", "PI_PACKAGE_DIR"}, Settings: settings(p, m),
 			Links: []agent.Link{{Name: "dist", Target: path.Join(home, "dist")}}, Argv: argv, Drop: repeated}.Words(),
 		Env:      map[string]string{tokenVariable: m.Token, "PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"},
-		Binds:    lent,
+		Binds:    append(lent, lentNode...),
 		Protocol: newProtocol,
 	}, nil
 }

@@ -1,0 +1,28 @@
+package claude
+
+import (
+	"maps"
+	"slices"
+
+	"remit/work/engine"
+)
+
+// What follows is for an adapter that drives Claude Code in the place of
+// `claude -p`: the same program, under the same switches.
+
+// Program is the native program of the Claude Code in the known places.
+func Program() (string, error) {
+	_, file, err := New(Options{}).program()
+	return file, err
+}
+
+// Environment leads the program to the gateway and switches off everything
+// that is not the task.
+func Environment(m engine.Model) map[string]string {
+	env := maps.Clone(environment)
+	env["ANTHROPIC_BASE_URL"], env["ANTHROPIC_API_KEY"] = m.URL, m.Token
+	return env
+}
+
+// Tools are the ones that the model is offered.
+func Tools() []string { return slices.Clone(tools) }
