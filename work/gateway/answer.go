@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"sync"
@@ -109,19 +110,23 @@ func (x *exchange) passStream(res *http.Response) {
 			return
 		case err != nil:
 			x.metered()
-			x.interrupted(unended(err))
+			x.interrupted(x.meter.unended(err))
 			return
 		}
 	}
 }
 
 // unended is the error of a stream that stopped before its end. A clean end of
-// the connection makes it no better.
-func unended(err error) error {
-	if errors.Is(err, io.EOF) {
-		return io.ErrUnexpectedEOF
+// the connection makes it no better: what ends so without one event is of
+// another protocol, what had some has lost the rest.
+func (m *meter) unended(err error) error {
+	switch {
+	case !errors.Is(err, io.EOF):
+		return err
+	case m.pieces == 0:
+		return fmt.Errorf("%w: it has no event", errMalformed)
 	}
-	return err
+	return io.ErrUnexpectedEOF
 }
 
 // passEvents sends complete events, before the first of them the status.
