@@ -29,7 +29,7 @@ test: ## all tests, the race detector, the second verifier; counts at the end
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-soak: ## crash loop, escape suite and failure matrix for SOAK_TIME (default 10m); tables at the end
+soak: ## crash loop, the authority under fire, escape suite and failure matrix for SOAK_TIME (default 10m); tables at the end
 	@scripts/setup.sh test
 	@scripts/soak.sh
 

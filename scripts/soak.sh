@@ -8,8 +8,9 @@
 #   second       the authority under fire: a nexus on SQLite and its providers are
 #                killed until the time is up; at the same time two replicas on
 #                PostgreSQL and three providers, until 500 jobs are settled
-#   last         the escape suite, the cheat corpus and the failure matrix with
-#                both engines, again and again
+#   last         the published agents that are installed, each against every fault
+#                of a model; then the escape suite, the cheat corpus and the failure
+#                matrix with both engines, again and again
 #
 # A round that has begun is ended, so it takes a little longer. Tables and totals
 # come last; the exit code is 1 when anything did not hold.
@@ -27,7 +28,7 @@ third=$((total / 3))
 scratch=$(mktemp -d)
 trap 'chmod -R u+w "$scratch" 2>/dev/null; rm -rf "$scratch"' EXIT
 export REMIT_HOME=$scratch/home
-CGO_ENABLED=0 go build -o "$scratch/summary" scripts/test-summary.go
+CGO_ENABLED=0 go build -trimpath -o "$scratch/summary" scripts/test-summary.go
 
 # tests runs go test; a failure is remembered, and the loops go on.
 tests() { go test -count=1 -json "$@" || touch "$scratch/failed"; }
@@ -41,6 +42,8 @@ rounds() {
   REMIT_SOAK=${third}s tests -timeout 0 -run '^TestUnderFire' ./cmd/remit
   echo "soak: the fire took $((SECONDS - begun)) s" >&2
   begun=$SECONDS
+  REMIT_SOAK=${third}s tests -timeout 30m -run '^TestEngines$' ./cmd/remit
+  echo "soak: the agents took $((SECONDS - begun)) s" >&2
   while [ $round = 0 ] || [ $((SECONDS - begun)) -lt $third ]; do
     round=$((round + 1))
     echo "soak: round $round of the suites" >&2

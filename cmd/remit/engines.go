@@ -9,11 +9,13 @@ import (
 
 	"remit/proof/reason"
 	"remit/work/engine"
+	"remit/work/engine/acp"
 	"remit/work/engine/claude"
 	"remit/work/engine/codex"
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
 	"remit/work/engine/pi"
+	"remit/work/engine/workos"
 )
 
 // registered makes each engine of this build by name. bin is what the user
@@ -24,6 +26,8 @@ var registered = map[string]func(bin string) (engine.Engine, error){
 	pi.Name:      func(bin string) (engine.Engine, error) { return pi.New(pi.Options{Bin: bin}), nil },
 	codex.Name:   func(bin string) (engine.Engine, error) { return codex.New(codex.Options{Bin: bin}), nil },
 	claude.Name:  func(bin string) (engine.Engine, error) { return claude.New(claude.Options{Bin: bin}), nil },
+	workos.Name:  func(bin string) (engine.Engine, error) { return workos.New(workos.Options{Bin: bin}), nil },
+	acp.Name:     acpAt,
 }
 
 // engineNames are the names of all engines, sorted.
@@ -72,4 +76,38 @@ func fakeNamed(bin string) (engine.Engine, error) {
 		return nil, fmt.Errorf("finding this program: %w", err)
 	}
 	return &fake.Engine{Binary: self}, nil
+}
+
+// acpAt is the agent of a program without arguments, for what needs no more of
+// it than its identity.
+func acpAt(bin string) (engine.Engine, error) {
+	if bin == "" {
+		return acpOf(acp.Options{}) // says itself what is missing
+	}
+	return acpOf(acp.Options{Command: []string{bin}})
+}
+
+// acpNamed is an agent that is to be driven: by its command, which --bin can
+// stand for.
+func acpNamed(command []string, bin, wire string) (engine.Engine, error) {
+	if wire != "" && !slices.Contains(acp.Wires(), wire) {
+		return nil, usagef("--acp-wire %q: one of %s", wire, strings.Join(acp.Wires(), ", "))
+	}
+	o := acp.Options{Command: command, Bin: bin, Wire: wire}
+	if len(command) == 0 && bin != "" {
+		o.Command, o.Bin = []string{bin}, ""
+	}
+	e, err := acpOf(o)
+	if err == nil && e.Wire() == "" {
+		return nil, usagef("what does %s speak to its model? --acp-wire %s", filepath.Base(o.Command[0]), strings.Join(acp.Wires(), "|"))
+	}
+	return e, err
+}
+
+func acpOf(o acp.Options) (*acp.Engine, error) {
+	var err error
+	if o.Client, err = os.Executable(); err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	return acp.New(o)
 }

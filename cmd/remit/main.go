@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"remit/work/engine/acp"
 	"remit/work/engine/fake"
 	"remit/work/harness"
 	"remit/work/sandbox"
@@ -24,8 +25,13 @@ var (
 
 func main() {
 	sandbox.Init() // must be first: in the sandbox this process is not the CLI
-	if len(os.Args) > 1 && os.Args[1] == fake.Argument {
-		os.Exit(fake.Process(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case fake.Argument:
+			os.Exit(fake.Process(os.Args[2:]))
+		case acp.Argument:
+			os.Exit(acp.Process(os.Args[2:]))
+		}
 	}
 	os.Exit(run())
 }

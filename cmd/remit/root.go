@@ -52,7 +52,7 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 			root.AddCommand(c)
 		}
 	}
-	add("run", a.runCommand(), a.resumeCommand(), a.listCommand(), a.showCommand(), a.diffCommand(), a.logsCommand(), a.replayCommand())
+	add("run", a.runCommand(), a.compareCommand(), a.resumeCommand(), a.listCommand(), a.showCommand(), a.diffCommand(), a.logsCommand(), a.replayCommand())
 	add("prove", a.verifyCommand(), a.auditCommand(), a.reproduceCommand())
 	add("deliver", a.acceptCommand(), a.rejectCommand(), a.exportCommand())
 	add("machine", a.doctorCommand(), a.ladderCommand(), a.admitCommand(), a.modelCommand())

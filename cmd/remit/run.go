@@ -14,9 +14,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/law/task"
-	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/engine"
+	"remit/work/engine/acp"
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
 	"remit/work/harness"
@@ -39,6 +39,8 @@ type runFlags struct {
 	repoRef                  string
 	nexus                    nexusFlags
 	model                    modelFlags
+	limits                   limitFlags
+	acpWire                  string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -63,19 +65,33 @@ file remit.yaml, or from the flags alone. Flags can only narrow a contract.
 
 '-- COMMAND' runs any program as the engine. A relative program that the base
 commit does not have is taken from the current directory, and absolute paths of
-files are lent to the sandbox read-only.`,
+files are lent to the sandbox read-only. With --engine acp it starts an agent that
+speaks the Agent Client Protocol.`,
 		Example: `  remit run --repo . --allow 'src/**' --verify 'go test ./...' -- ./fix.sh
   remit run --repo . --task task.yaml --engine fake --fake-patch fix.patch
   remit run --repo . --issue ISSUE.md --allow 'src/' --verify 'python3 -m unittest' -- python3 /opt/codemod.py`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, f, args) },
 	}
 	fl := cmd.Flags()
+	f.add(cmd)
+	fl.StringVar(&f.engine, "engine", "", "engine: "+strings.Join(engineNames(), ", ")+" (default command when there is a '-- COMMAND', else fake)")
+	f.model.add(cmd)
+	fl.StringVar(&f.acpWire, "acp-wire", "", "what the agent of --engine acp speaks to its model: "+strings.Join(acp.Wires(), ", ")+" (default: what is known of "+strings.Join(acp.Known(), ", ")+")")
+	complete(cmd, "acp-wire", acp.Wires())
+	fl.StringVar(&f.repoRef, "repo-ref", "", "how the nexus calls the repository (default: the name of its directory)")
+	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
+	return cmd
+}
+
+// add defines the flags that say what is to be done and how it is judged,
+// whichever engine does it.
+func (f *runFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
 	fl.StringVar(&f.repo, "repo", ".", "the repository: it is only read")
 	fl.StringVar(&f.base, "base", "", "revision to start from (default HEAD)")
 	fl.StringVar(&f.task, "task", "", "task contract (YAML)")
 	fl.StringVar(&f.issue, "issue", "", "issue text (Markdown file); the policy file remit.yaml of the repository gives the rest")
 	fl.StringVar(&f.title, "title", "", "what the change is about, when there is neither task nor issue")
-	fl.StringVar(&f.engine, "engine", "", "engine: "+strings.Join(engineNames(), ", ")+" (default command when there is a '-- COMMAND', else fake)")
 	fl.StringVar(&f.fakePatch, "fake-patch", "", "the patch that the fake engine applies")
 	fl.StringArrayVar(&f.allow, "allow", nil, "glob of paths that may change, e.g. 'src/**' (repeatable)")
 	fl.StringArrayVar(&f.forbid, "forbid", nil, "glob of paths that must not change; wins over --allow (repeatable)")
@@ -91,11 +107,8 @@ files are lent to the sandbox read-only.`,
 	fl.IntVar(&f.wall, "wall", 0, "wall clock limit in seconds for the engine and for each verification phase")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
-	f.model.add(cmd)
+	f.limits.add(cmd)
 	f.nexus.addOr(cmd, "the authority of this machine")
-	fl.StringVar(&f.repoRef, "repo-ref", "", "how the nexus calls the repository (default: the name of its directory)")
-	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
-	return cmd
 }
 
 func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
@@ -118,23 +131,13 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 			return err
 		}
 	}
-	model, err := f.model.route(eng, a.home.Dir)
-	if err != nil {
-		return err
-	}
-	admitted, err := admissionOf(cmd.Context(), eng, name, a.home.Dir, policy)
-	if err != nil {
-		return err
-	}
-	authority, err := a.authority(cmd, &f.nexus)
+	req, err := a.request(cmd, f, contract, policy, eng, name)
 	if err != nil {
 		return err
 	}
 	if err := a.home.Sweep(); err != nil {
 		return err
 	}
-	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: authority, Nexus: f.nexus.named()}
 	if req.Nexus != "" {
 		if req.RepoRef = f.repoRef; req.RepoRef == "" {
 			dir, err := filepath.Abs(f.repo)
@@ -143,12 +146,6 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 			}
 			req.RepoRef = filepath.Base(dir)
 		}
-	}
-	if f.approve {
-		req.Approver = operator()
-	}
-	req.OpenSandbox = func(ctx context.Context) (sandbox.Driver, error) {
-		return sandbox.Open(ctx, sandbox.Options{Driver: f.sandbox, StateDir: a.home.SandboxDir(), Toolchains: f.toolchains})
 	}
 	view := newProgress(os.Stderr, false)
 	req.Progress = view
@@ -165,6 +162,32 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		printOne(os.Stderr, out.NoSandbox)
 	}
 	return a.report(cmd.OutOrStdout(), out, f.out)
+}
+
+// request is the run of one engine, with what the records and the policy say
+// of it.
+func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, policy *task.Policy, eng engine.Engine, name string) (harness.Request, error) {
+	model, err := f.model.route(eng, a.home.Dir, policy)
+	if err != nil {
+		return harness.Request{}, err
+	}
+	admitted, err := admissionOf(cmd.Context(), eng, name, a.home.Dir, policy)
+	if err != nil {
+		return harness.Request{}, err
+	}
+	authority, err := a.authority(cmd, &f.nexus)
+	if err != nil {
+		return harness.Request{}, err
+	}
+	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, Engine: eng, ExplicitNone: f.sandbox == "none",
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: authority, Nexus: f.nexus.named()}
+	if f.approve {
+		req.Approver = operator()
+	}
+	req.OpenSandbox = func(ctx context.Context) (sandbox.Driver, error) {
+		return sandbox.Open(ctx, sandbox.Options{Driver: f.sandbox, StateDir: a.home.SandboxDir(), Toolchains: f.toolchains})
+	}
+	return req, nil
 }
 
 // goCommand finds a use of the go command in a shell command line.
@@ -209,7 +232,7 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 		c, err = task.FromIssue(text, filepath.Base(f.issue), policy)
 	default:
 		title := f.title
-		if title == "" && len(args) > 0 {
+		if title == "" && len(args) > 0 && f.engine != acp.Name { // an agent is told what to do
 			title = "Run " + filepath.Base(args[0])
 		}
 		if title == "" {
@@ -219,6 +242,9 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 			c.Issue = nil
 			if rule := task.TestsRule(f.tests); slices.Contains(task.TestsRules(), rule) && (policy == nil || policy.Tests == "") {
 				c.Tests = rule // nobody stated a rule that this could widen
+			}
+			if rule := task.LifecycleRule(f.limits.lifecycle); slices.Contains(task.LifecycleRules(), rule) && (policy == nil || policy.Lifecycle == task.Lifecycle{}) {
+				c.Lifecycle.TimeoutAfterValidPatch = rule // as above
 			}
 		}
 	}
@@ -237,6 +263,7 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 		wall := int64(f.wall)
 		flags.WallSeconds = &wall
 	}
+	f.limits.flags(&flags)
 	if c, err = task.Narrow(c, flags); err != nil {
 		return nil, nil, err
 	}
@@ -281,8 +308,12 @@ func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {
 		}
 		return &fake.Engine{Patch: patch, Binary: self}, name, nil
 	}
-	if len(args) > 0 {
-		return nil, "", usagef("engine %s takes no command", name)
+	if name == acp.Name {
+		e, err := acpNamed(args, f.model.bin, f.acpWire)
+		return e, name, err
+	}
+	if len(args) > 0 || f.acpWire != "" {
+		return nil, "", usagef("engine %s takes no command and no --acp-wire", name)
 	}
 	e, err := engineNamed(name, f.model.bin)
 	return e, name, err
@@ -302,47 +333,6 @@ func readable(name string) error {
 		return err
 	}
 	return f.Close()
-}
-
-// report prints what came of the run and returns its exit code.
-func (a *app) report(w io.Writer, out *harness.Outcome, dir string) error {
-	if dir != "" {
-		if err := exportRun(out.Session, dir); err != nil {
-			return err
-		}
-	}
-	nexusRun, err := out.Session.NexusRun()
-	if err != nil {
-		return err
-	}
-	if a.json {
-		if err := printJSON(w, runResult{out.Report, out.Session.Dir, evidence.ExitCode(out.Report.Status), nexusRun}); err != nil {
-			return err
-		}
-	} else {
-		printReport(w, out.Session, out.Report)
-		printNext(w, out)
-	}
-	if code := evidence.ExitCode(out.Report.Status); code != 0 {
-		return exitCode(code)
-	}
-	return nil
-}
-
-// runResult is the JSON document of remit run and remit show.
-type runResult struct {
-	*evidence.Report
-	SessionDir string `json:"session_dir"`
-	ExitCode   int    `json:"exit_code"`
-	NexusRunID string `json:"nexus_run_id,omitempty"` // the run's id at the authority
-}
-
-func printNext(w io.Writer, out *harness.Outcome) {
-	id := out.Session.ID
-	fmt.Fprintf(w, "\nNext:\n  remit diff %s\n  remit logs %s\n  remit audit %s\n", id, id, out.Session.Dir)
-	if out.Report.Status == evidence.StatusPass {
-		fmt.Fprintf(w, "  remit accept %s && remit export %s --to branch\n", id, id)
-	}
 }
 
 // operator names the person at this terminal, as far as the system knows.

@@ -1,0 +1,146 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"remit/law/task"
+	"remit/proof/reason"
+	"remit/work/engine"
+	"remit/work/engine/acp"
+	"remit/work/engine/command"
+	"remit/work/engine/fake"
+	"remit/work/harness"
+)
+
+// maxLanes bounds a comparison: every lane is a run with its own copy.
+const maxLanes = 32
+
+// lane is one engine of a comparison.
+type lane struct {
+	laneName
+	label   string
+	request harness.Request
+	refused error // why it cannot run, nil if it can
+}
+
+// laneName is what an entry of --engines names: an engine, and the model that
+// it asks, if the entry names one.
+type laneName struct{ engine, provider, model string }
+
+// parseLane reads NAME or NAME=PROVIDER/MODEL. Names of models have slashes of
+// their own, those of providers do not.
+func parseLane(entry string) (laneName, error) {
+	name, pair, paired := strings.Cut(strings.TrimSpace(entry), "=")
+	n := laneName{engine: name}
+	n.provider, n.model, _ = strings.Cut(pair, "/")
+	if name == "" || paired && (n.provider == "" || n.model == "") {
+		return n, usagef("--engines: %q is neither NAME nor NAME=PROVIDER/MODEL", entry)
+	}
+	return n, nil
+}
+
+// labels name lanes for people: by the engine, with the model where an engine
+// comes more than once, with a number where that is not enough.
+func labels(names []laneName) []string {
+	engines, used := map[string]int{}, map[string]int{}
+	for _, n := range names {
+		engines[n.engine]++
+	}
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = n.engine
+		if engines[n.engine] > 1 && n.model != "" {
+			out[i] += "=" + n.provider + "/" + n.model
+		}
+		if used[out[i]]++; used[out[i]] > 1 {
+			out[i] = fmt.Sprintf("%s#%d", out[i], used[out[i]])
+		}
+	}
+	return out
+}
+
+// lanes prepares every lane before any is started. The error is a wrong command
+// line; what an engine lacks is a lane that is refused.
+func (a *app) lanes(cmd *cobra.Command, f *compareFlags, contract *task.Contract, policy *task.Policy, args []string) ([]*lane, error) {
+	if len(f.engines) > maxLanes {
+		return nil, usagef("--engines names %d lanes: at most %d", len(f.engines), maxLanes)
+	}
+	var all []*lane
+	var names []laneName
+	for _, entry := range f.engines {
+		name, err := parseLane(entry)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, &lane{laneName: name})
+	}
+	if err := f.misplaced(all, args); err != nil {
+		return nil, err
+	}
+	var asking []laneName // the lanes that ask a model
+	for _, l := range all {
+		own, eng, err := f.laneFlags(l, args)
+		if err == nil {
+			if _, asks := eng.(engine.Modelled); asks {
+				asking = append(asking, l.laneName)
+			}
+			l.request, err = a.request(cmd, own, contract, policy, eng, l.engine)
+		}
+		if l.refused = err; err != nil && !isRefusal(err) {
+			return nil, err
+		}
+		names = append(names, l.laneName)
+	}
+	for i, label := range labels(names) {
+		all[i].label = label
+	}
+	return all, f.unmixed(cmd, asking)
+}
+
+// isRefusal reports whether an error is about one lane: it has a reason, and is
+// not about the command line.
+func isRefusal(err error) bool {
+	_, wrong := errors.AsType[usageError](err)
+	return !wrong && reason.CodeOf(err) != ""
+}
+
+// misplaced refuses what is said of lanes that are not there.
+func (f *compareFlags) misplaced(all []*lane, args []string) error {
+	engines := map[string]bool{}
+	for _, l := range all {
+		engines[l.engine] = true
+	}
+	switch to := f.commanded(); {
+	case len(args) > 0 && !engines[to]:
+		return usagef("'-- %s' is for the command engine or an acp agent, and --engines names neither", args[0])
+	case f.acpWire != "" && !engines[acp.Name]:
+		return usagef("--acp-wire: --engines does not name %s", acp.Name)
+	}
+	for name := range f.bins {
+		switch {
+		case !engines[name]:
+			return usagef("--bin %s=…: --engines does not name %q", name, name)
+		case name == fake.Name:
+			return usagef("--bin: the fake engine is this program itself")
+		case name == command.Name:
+			return usagef("--bin: give the command after two dashes")
+		}
+	}
+	if f.nexus.tokenFile == "-" && len(all) > 1 {
+		return usagef("--token-file -: several lanes cannot all read it; use a file or $%s", envToken)
+	}
+	return nil
+}
+
+// commanded is the engine that '-- COMMAND' is for: command, or acp without it.
+func (f *compareFlags) commanded() string {
+	if slices.ContainsFunc(f.engines, func(entry string) bool { return strings.TrimSpace(entry) == command.Name }) {
+		return command.Name
+	}
+	return acp.Name
+}

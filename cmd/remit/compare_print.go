@@ -1,0 +1,148 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"remit/proof/evidence"
+)
+
+// printComparison prints it for a person. Whatever an agent or a repository
+// named is printed without control characters.
+func printComparison(w io.Writer, c *comparison) error {
+	printSubject(w, c)
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "ENGINE\tMODEL\tSTATUS\tCODE\tFILES\tLINES\tCOST\tTOKENS\tREQUESTS\tTIME\tSESSION")
+	for _, r := range c.Lanes {
+		fmt.Fprintln(tw, strings.Join(cells(r), "\t"))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	printChanged(w, c.Lanes)
+	for _, group := range c.Identical {
+		fmt.Fprintf(w, "\nThe same change, byte for byte: %s\n", plain(strings.Join(group, ", ")))
+	}
+	for _, r := range c.Lanes {
+		if r.Status == evidence.StatusPass {
+			continue
+		}
+		fmt.Fprintf(w, "\n%s  %s: %s\n", upper(r.Status), plain(r.Lane), plain(r.Reason))
+		if r.Hint != "" {
+			fmt.Fprintf(w, "  hint: %s\n", plain(r.Hint))
+		}
+	}
+	printDifferences(w, c.Differences)
+	return nil
+}
+
+// printSubject says what was compared.
+func printSubject(w io.Writer, c *comparison) {
+	line := func(name, value, note string) {
+		switch {
+		case value == "":
+			value, note = "differs, see below", ""
+		case len(agreed(c.Lanes, func(laneRow) string { return "" })) == 0:
+			note = "" // no session that could agree
+		}
+		fmt.Fprintf(w, "%-9s %s%s\n", name, plain(value), note)
+	}
+	if c.TaskID != "" {
+		fmt.Fprintf(w, "%-9s %s (%s)\n", "task", plain(c.Title), plain(c.TaskID))
+	} else {
+		line("task", "", "")
+	}
+	line("contract", c.ContractSHA256, ", the same in every session")
+	line("base", c.BaselineCommit, ", the same in every session")
+	if c.Parallel > 0 {
+		fmt.Fprintf(w, "%-9s %d, %d at a time\n", "lanes", len(c.Lanes), c.Parallel)
+	}
+	fmt.Fprintln(w)
+}
+
+// cells are the columns of one line; a dash is what there is not.
+func cells(r laneRow) []string {
+	lane, model, files, lines, took := r.Lane, "-", "-", "-", "-"
+	if n := r.name(); n.model != "" {
+		model = n.provider + "/" + n.model
+		lane = strings.Replace(lane, "="+model, "", 1) // it stands beside
+	}
+	if r.PatchSHA256 != "" {
+		files, lines = fmt.Sprint(r.Delta.Files), fmt.Sprintf("+%d -%d", r.Delta.Added, r.Delta.Removed)
+	}
+	if r.DurationMS != nil {
+		took = (time.Duration(*r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond).String()
+	}
+	cost, tokens, requests := "-", "-", "-"
+	if u := r.Usage; u != nil {
+		cost, tokens, requests = costText(u), atLeast(u.TokensKnown, fmt.Sprint(u.Tokens)), fmt.Sprint(u.Requests)
+	}
+	out := []string{lane, model, r.Status, r.Code, files, lines, cost, tokens, requests, took, r.SessionID}
+	for i, text := range out {
+		if out[i] = plain(text); text == "" {
+			out[i] = "-"
+		}
+	}
+	return out
+}
+
+// costText is an amount in dollars, to the micro-dollar. One that is not known
+// is not guessed.
+func costText(u *laneUsage) string {
+	if !u.CostKnown && u.CostMicroUSD == 0 {
+		return "unknown"
+	}
+	return atLeast(u.CostKnown, fmt.Sprintf("$%d.%06d", u.CostMicroUSD/1_000_000, u.CostMicroUSD%1_000_000))
+}
+
+func atLeast(known bool, figure string) string {
+	if known {
+		return figure
+	}
+	return ">=" + figure
+}
+
+// maxChanged bounds how many paths are listed; --json has all.
+const maxChanged = 20
+
+// printChanged says who changed which file.
+func printChanged(w io.Writer, rows []laneRow) {
+	by := map[string][]string{}
+	var paths []string
+	for _, r := range rows {
+		for _, path := range r.ChangedFiles {
+			if by[path] == nil {
+				paths = append(paths, path)
+			}
+			by[path] = append(by[path], r.Lane)
+		}
+	}
+	if len(paths) == 0 {
+		return
+	}
+	slices.Sort(paths)
+	fmt.Fprintln(w, "\nchanged")
+	for i, path := range paths {
+		if i == maxChanged {
+			fmt.Fprintf(w, "  … and %d more\n", len(paths)-i)
+			return
+		}
+		fmt.Fprintf(w, "  %s  by %s\n", plain(path), plain(strings.Join(by[path], ", ")))
+	}
+}
+
+func printDifferences(w io.Writer, all []difference) {
+	if len(all) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nNot comparable: the sessions differ in what their figures depend on.")
+	for _, d := range all {
+		for _, v := range d.Values {
+			fmt.Fprintf(w, "  %-8s %s: %s\n", d.Field, plain(v.Lane), plain(v.Value))
+		}
+	}
+}

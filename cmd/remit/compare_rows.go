@@ -1,0 +1,221 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/harness"
+)
+
+// laneRow is what came of one lane: figures of its session, or why there is no
+// session.
+type laneRow struct {
+	Lane          string  `json:"lane"`
+	Engine        string  `json:"engine"`
+	EngineVersion string  `json:"engine_version"`
+	ModelProvider *string `json:"model_provider"`
+	Model         *string `json:"model"`
+	Status        string  `json:"status"` // pass, fail, blocked, or error for what has no reason code
+	Code          string  `json:"code"`   // of the first blocker
+	Reason        string  `json:"reason"`
+	Hint          string  `json:"hint,omitempty"`
+	ExitCode      int     `json:"exit_code"`
+
+	Delta             laneDelta  `json:"delta"`
+	ChangedFiles      []string   `json:"changed_files"`
+	PatchSHA256       string     `json:"patch_sha256"` // "" when nothing was captured
+	VerificationDelta int        `json:"verification_delta"`
+	Usage             *laneUsage `json:"usage"`       // null when the engine could ask no model
+	DurationMS        *int64     `json:"duration_ms"` // of the whole run, null when it has not ended
+	EngineMS          *int64     `json:"engine_ms"`   // of the engine alone, null when it was not started
+
+	SessionID      string `json:"session_id"` // "" when nothing was started
+	SessionDir     string `json:"session_dir"`
+	Phase          string `json:"phase"`
+	ContractSHA256 string `json:"contract_sha256"`
+	BaselineCommit string `json:"baseline_commit"`
+
+	taskID, title string
+	basis         map[string]string // what figures depend on beside the engine, see differences
+}
+
+type laneDelta struct {
+	Files   int `json:"files"`
+	Added   int `json:"added"` // lines
+	Removed int `json:"removed"`
+}
+
+// laneUsage is what the gateway counted. A figure that is not known whole is
+// what is known of it.
+type laneUsage struct {
+	Requests     int64 `json:"requests"`
+	Tokens       int64 `json:"tokens"`
+	TokensKnown  bool  `json:"tokens_known"` // every answer reported its usage
+	CostMicroUSD int64 `json:"cost_micro_usd"`
+	CostKnown    bool  `json:"cost_known"` // the price of every request is known
+}
+
+func (r *laneRow) name() laneName {
+	n := laneName{engine: r.Engine}
+	if r.ModelProvider != nil && r.Model != nil {
+		n.provider, n.model = *r.ModelProvider, *r.Model
+	}
+	return n
+}
+
+// refusedRow is the line of a lane without a session.
+func refusedRow(l *lane, err error) laneRow {
+	r := laneRow{Lane: l.label, Engine: l.engine, Status: "error", ExitCode: 1, Reason: plain(err.Error()), ChangedFiles: []string{}}
+	if l.model != "" {
+		r.ModelProvider, r.Model = &l.provider, &l.model
+	}
+	if coded, ok := errors.AsType[*reason.Error](err); ok {
+		info, _ := reason.Lookup(coded.Code)
+		r.Code, r.Hint, r.ExitCode = string(coded.Code), cmp.Or(coded.Hint, info.Hint), codeOf(coded.Code)
+		r.Status = string(reason.StatusOf(coded.Code))
+	}
+	return r
+}
+
+// rowOf reads the figures of a session from its report and its journal.
+func rowOf(st *harness.State) (laneRow, error) {
+	rep := st.Report
+	r := laneRow{Engine: rep.Backend, ModelProvider: rep.ModelProvider, Model: rep.Model, Status: rep.Status, ExitCode: evidence.ExitCode(rep.Status),
+		ChangedFiles: rep.ChangedFiles, VerificationDelta: rep.VerificationDelta, SessionID: st.ID, SessionDir: st.Dir, Phase: st.Phase}
+	if rep.FailureReason != nil {
+		r.Reason = *rep.FailureReason
+	}
+	if len(rep.Blockers) > 0 {
+		r.Code = string(rep.Blockers[0].Code)
+		info, _ := reason.Lookup(rep.Blockers[0].Code)
+		r.Hint = info.Hint
+	}
+	if st.Phase != harness.Sealed && r.ExitCode == 0 || rep.RunFinishedAt == "" { // nothing counts as passed that no audit accepts
+		code := reason.Interrupted
+		if st.Phase == harness.Running {
+			code = reason.SessionBusy
+		}
+		info, _ := reason.Lookup(code)
+		r.Status, r.ExitCode = evidence.StatusBlocked, evidence.ExitCode(evidence.StatusBlocked)
+		r.Code, r.Reason, r.Hint = string(code), st.Phase+" at "+st.At, info.Hint
+	}
+	if rep.RunFinishedAt != "" {
+		ms := millisBetween(rep.RunStartedAt, rep.RunFinishedAt)
+		r.DurationMS = &ms
+	}
+	return r, r.read(st.Log.Entries)
+}
+
+// read takes from the journal what the report does not tell.
+func (r *laneRow) read(entries []journal.Entry) error {
+	var contract evidence.ContractCreated
+	summed := false
+	for i := range entries {
+		e := &entries[i]
+		var err error
+		switch {
+		case e.Name == evidence.StepRunOpened:
+			err = r.opened(e.Inputs)
+		case e.Name == evidence.StepContract:
+			err = json.Unmarshal(e.Inputs, &contract)
+		case e.Name == evidence.StepModel:
+			err = r.asked(e.Outputs)
+		case e.Name == evidence.StepUsage:
+			summed = true
+			err = r.metered(e.Outputs)
+		case e.Name == evidence.StepEngine && e.Status != journal.Started && e.Status != journal.Skipped && string(e.Outputs) != "{}":
+			var f evidence.EngineFinished
+			if err = json.Unmarshal(e.Outputs, &f); f.ProcessStarted {
+				r.EngineMS = &f.DurationMS
+			}
+		case e.Name == evidence.StepPatch && e.Status == journal.Completed:
+			err = r.captured(e.Outputs)
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s of session %s: %w", e.Name, r.SessionID, err)
+		}
+	}
+	if r.Usage != nil && !summed { // it was cut off: there were requests, and nobody added them up
+		r.Usage.TokensKnown, r.Usage.CostKnown = false, false
+	}
+	if len(contract.Contract) == 0 {
+		return nil
+	}
+	work, err := taskDigest(contract.Contract)
+	r.basis["task"] = work
+	return err
+}
+
+func (r *laneRow) opened(inputs json.RawMessage) error {
+	var o evidence.RunOpened
+	if err := json.Unmarshal(inputs, &o); err != nil {
+		return err
+	}
+	r.taskID, r.title, r.EngineVersion = o.CaseID, o.Title, o.Engine.Version
+	r.ContractSHA256, r.BaselineCommit = o.ContractSHA256, o.BaselineCommit
+	box := o.Host.Sandbox
+	r.basis = map[string]string{"base": o.BaselineCommit, "remit": o.Remit.Version + " (" + o.Remit.Commit + ")", "host": o.Host.OS + "/" + o.Host.Arch,
+		"sandbox": strings.Join(slices.Concat([]string{box.Driver, box.Version, box.Layer}, box.NotEnforced), " ")}
+	return nil
+}
+
+func (r *laneRow) usage() *laneUsage {
+	if r.Usage == nil {
+		r.Usage = &laneUsage{TokensKnown: true, CostKnown: true}
+	}
+	return r.Usage
+}
+
+// asked looks at one request to the model: whether its figures are whole.
+func (r *laneRow) asked(outputs json.RawMessage) error {
+	rec := struct {
+		UsageKnown bool `json:"usage_known"`
+		CostKnown  bool `json:"cost_known"`
+	}{}
+	err := json.Unmarshal(outputs, &rec)
+	u := r.usage()
+	u.TokensKnown, u.CostKnown = u.TokensKnown && rec.UsageKnown, u.CostKnown && rec.CostKnown
+	return err
+}
+
+// metered adds the gateway's sums, which come when the engine has ended.
+func (r *laneRow) metered(outputs json.RawMessage) error {
+	var m evidence.MeteredUsage
+	err := json.Unmarshal(outputs, &m)
+	u := r.usage()
+	u.Requests, u.Tokens, u.CostMicroUSD = u.Requests+m.Requests, u.Tokens+m.Tokens, u.CostMicroUSD+m.CostMicroUSD
+	return err
+}
+
+func (r *laneRow) captured(outputs json.RawMessage) error {
+	var p evidence.PatchCaptured
+	if err := json.Unmarshal(outputs, &p); err != nil {
+		return err
+	}
+	r.PatchSHA256, r.Delta = p.PatchSHA256, laneDelta{Files: len(p.Files)}
+	for _, f := range p.Files {
+		r.Delta.Added += f.Added
+		r.Delta.Removed += f.Removed
+	}
+	return nil
+}
+
+// taskDigest names a contract without the revision that it starts from: a branch
+// and the commit that it pointed to are the same task.
+func taskDigest(contract json.RawMessage) (string, error) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(contract, &fields); err != nil {
+		return "", fmt.Errorf("reading the contract: %w", err)
+	}
+	maps.DeleteFunc(fields, func(name string, _ json.RawMessage) bool { return name == "base" })
+	return canon.DigestOf(fields)
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"remit/work/engine/agent/modeltest"
+	"remit/work/gateway/scripted"
+)
+
+// An agentCLI is a published agent, and what the scripted model has to say to
+// it: the names of its tools, and a pair of provider and model that it knows.
+type agentCLI struct {
+	name            string // of the engine
+	provider, model string
+	base            string // what the provider's address ends with
+	path            string // where the agent asks, seen from inside
+	// The list price of the pair, in micro-dollars per million tokens. The table
+	// says it again, so that it is not held against itself.
+	in, cacheRead, out int64
+	// shell is a call that runs a command, replace are turns that change a file,
+	// write are turns that give it another text.
+	shell   func(command string) object
+	replace func(file, old, with string) []object
+	write   func(file, was, text string) []object
+}
+
+// agentCLIs are the engines of the table: a new one is an entry here.
+var agentCLIs = []agentCLI{
+	{
+		name: "pi", provider: "openai", model: "gpt-5.5", base: "/v1", path: "/v1/chat/completions", in: 5_000_000, cacheRead: 500_000, out: 30_000_000,
+		shell: func(command string) object { return call("bash", object{"command": command}) },
+		replace: func(file, old, with string) []object {
+			return []object{does(call("edit", object{"path": file, "edits": []object{{"oldText": old, "newText": with}}}))}
+		},
+		write: func(file, _, text string) []object {
+			return []object{does(call("write", object{"path": file, "content": text}))}
+		},
+	},
+	{
+		name: "codex", provider: "openai", model: "gpt-5.5", base: "/v1", path: "/v1/responses", in: 5_000_000, cacheRead: 500_000, out: 30_000_000,
+		shell: func(command string) object { return call("exec_command", object{"cmd": command}) },
+		replace: func(file, old, with string) []object {
+			return []object{does(patch("Update", file, "@@\n"+lines("-", old)+lines("+", with)))}
+		},
+		write: func(file, was, text string) []object {
+			return []object{does(patch("Update", file, "@@\n"+lines("-", was)+lines("+", text)))}
+		},
+	},
+	{
+		name: "claude", provider: "anthropic", model: "claude-opus-5-5", path: "/v1/messages", in: 4_000_000, cacheRead: 200_000, out: 20_000_000,
+		shell: func(command string) object { return call("Bash", object{"command": command, "description": "Look"}) },
+		replace: func(file, old, with string) []object {
+			return []object{claudeReads(file), does(call("Edit", object{"file_path": "/workspace/" + file, "old_string": old, "new_string": with}))}
+		},
+		write: func(file, _, text string) []object {
+			return []object{claudeReads(file), does(call("Write", object{"file_path": "/workspace/" + file, "content": text}))}
+		},
+	},
+}
+
+// claudeReads is what it has to do before it may change a file.
+func claudeReads(file string) object {
+	return does(call("Read", object{"file_path": "/workspace/" + file}))
+}
+
+func call(name string, arguments object) object { return object{"name": name, "arguments": arguments} }
+
+// does is a turn of the model with a call.
+func does(c object) object { return object{"calls": []object{c}} }
+
+// patch is a call of the tool that takes text.
+func patch(kind, file, body string) object {
+	return object{"name": "apply_patch", "input": "*** Begin Patch\n*** " + kind + " File: " + file + "\n" + body + "*** End Patch\n"}
+}
+
+// lines puts a mark before every line.
+func lines(mark, text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(mark + strings.TrimSuffix(line, "\n") + "\n")
+	}
+	return b.String()
+}
+
+// cost is what a usage costs. The usages of the table come out even.
+func (a agentCLI) cost(u scripted.Usage) int64 {
+	return (u.InUncached*a.in + u.CacheRead*a.cacheRead + u.Out*a.out) / 1_000_000
+}
+
+// admitted makes a home in which the agent and its model are admitted, as a
+// person does it. It skips, loudly, where the agent is not installed; where the
+// environment names a prefix that has no such agent, it fails.
+func (a agentCLI) admitted(t *testing.T) string {
+	t.Helper()
+	home := t.TempDir()
+	source := a.remit(t, home, "admit", "source", "--engine", a.name, "--decision", "admitted", "--license", "as published", "--reason", "the table of the engines")
+	if out, err := source.CombinedOutput(); err != nil {
+		if os.Getenv("REMIT_AGENTS") == "" && strings.Contains(string(out), "provider_unavailable") {
+			t.Skipf("SKIPPED, the real %s is not driven: %s", a.name, firstLine(out))
+		}
+		t.Fatalf("admitting %s: %v\n%s", a.name, err, out)
+	}
+	model := a.remit(t, home, "admit", "model", "--provider", a.provider, "--model", a.model, "--decision", "admitted", "--credential", "environment",
+		"--reason", "the table of the engines")
+	if out, err := model.CombinedOutput(); err != nil {
+		t.Fatalf("admitting the model of %s: %v\n%s", a.name, err, out)
+	}
+	return home
+}
+
+// remit is a process of the program that knows where the agents are.
+func (a agentCLI) remit(t testing.TB, home string, args ...string) *exec.Cmd {
+	t.Helper()
+	prefix, err := modeltest.Installed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd.Env = append(plainEnv(), "REMIT_HOME="+home)
+	if prefix == "" {
+		prefix = os.Getenv("REMIT_AGENTS")
+	}
+	if prefix != "" {
+		cmd.Env = append(cmd.Env, "REMIT_AGENTS="+prefix)
+	}
+	return cmd
+}
+
+func firstLine(out []byte) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return line
+}
+
+// fixedFile is a file of a shipped fixture as its known fix leaves it.
+func fixedFile(t testing.TB, fixture, file string) (was, fixed string) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join(fixture, "repo"))); err != nil {
+		t.Fatal(err)
+	}
+	read := func() string {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	was = read()
+	diff, err := filepath.Abs(filepath.Join(fixture, "fix.patch"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "git", "apply", diff)
+	cmd.Dir, cmd.Env = dir, plainEnv("GIT_CEILING_DIRECTORIES="+filepath.Dir(dir))
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git apply: %v\n%s", err, out)
+	}
+	return was, read()
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"remit/fixtures/tally"
+)
+
+// engineRows are all rows, in the order of the table.
+func engineRows() []engineRow {
+	return slices.Concat([]engineRow{fixtureRow}, runRows, probeRows(), []engineRow{keyRow})
+}
+
+// engines is what the published agents make of a model that behaves, and of one
+// that does not: a column for each agent, with the requests to the model.
+var engines = sync.OnceValue(func() *tally.Table {
+	table := &tally.Table{Name: "engines"}
+	for _, row := range engineRows() {
+		table.Rows = append(table.Rows, row.name)
+	}
+	return table
+})
+
+// allFaults is the agent that every row runs with; the others have those rows
+// that are marked, unless REMIT_SOAK is set.
+const allFaults = "pi"
+
+// atOnce is how many runs go on at a time. Most of them wait, for a process to
+// start or for a model that is slow on purpose.
+const atOnce = 3
+
+// TestEngines drives the published agents through `remit run` against a
+// scripted model, in the real sandbox and through the real gateway.
+func TestEngines(t *testing.T) {
+	if testing.Short() {
+		t.Skip("the published agents take seconds to start")
+	}
+	t.Parallel()
+	requireSandbox(t)
+	slots := make(chan struct{}, atOnce)
+	for _, a := range agentCLIs {
+		t.Run(a.name, func(t *testing.T) {
+			t.Parallel()
+			drives(t, a, slots)
+		})
+	}
+}
+
+// drives runs the rows with one agent.
+func drives(t *testing.T, a agentCLI, slots chan struct{}) {
+	_, soak := soaking(t)
+	ran := map[string]bool{}
+	defer func() { // what did not run says why
+		why := "runs in make soak"
+		if t.Skipped() {
+			why = a.name + " is not installed: make agents"
+		}
+		for place, name := range engines().Rows {
+			if !ran[name] {
+				fmt.Fprintln(t.Output(), tally.Row{Table: engines().Name, Place: place, Name: name, As: a.name, Verdict: tally.NotHere, Reason: why})
+			}
+		}
+	}()
+	home := a.admitted(t)
+	var all sync.WaitGroup
+	defer all.Wait() // all rows end before the test does
+	for _, row := range engineRows() {
+		if !soak && !row.every && a.name != allFaults {
+			continue
+		}
+		ran[row.name] = true
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			t.Run(row.name, func(t *testing.T) { tried(t, a, row, home) })
+		})
+	}
+}
+
+// tried runs one row and counts it.
+func tried(t *testing.T, a agentCLI, row engineRow, admitted string) {
+	c := engines().Row(t, row.name)
+	c.As(a.name)
+	home := t.TempDir() // its own: nobody waits for another's authority
+	if err := os.CopyFS(filepath.Join(home, "admissions"), os.DirFS(filepath.Join(admitted, "admissions"))); err != nil {
+		t.Fatal(err)
+	}
+	d := newDrive(t, a, row, home)
+	d.judge()
+	c.Check(!t.Failed(), "%s with %s did not end as it should", row.name, a.name)
+	c.Add("requests", int(d.counts.Requests))
+}
