@@ -166,7 +166,7 @@ func (p *protocol) updated(u *update) {
 }
 
 // maxSaid bounds a message, which arrives in any number of pieces.
-const maxSaid = 1 << 20
+const maxSaid = 256 << 10
 
 // said ends the message that the agent was saying.
 func (p *protocol) said() {
