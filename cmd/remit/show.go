@@ -173,7 +173,9 @@ func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
 			fmt.Fprintf(w, "  hint      %s\n", info.Hint)
 		}
 	}
-	fmt.Fprintf(w, "  engine    %s\n  changed   %d file(s)\n", plain(rep.Backend), len(rep.ChangedFiles))
+	fmt.Fprintf(w, "  engine    %s\n", plain(rep.Backend))
+	printModel(w, rep)
+	fmt.Fprintf(w, "  changed   %d file(s)\n", len(rep.ChangedFiles))
 	for i, path := range rep.ChangedFiles {
 		if i == 20 {
 			fmt.Fprintf(w, "            … and %d more\n", len(rep.ChangedFiles)-i)

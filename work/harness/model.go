@@ -94,11 +94,30 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 	if w.Gateway, err = gateway.Open(ctx, o); err != nil {
 		return nil, err
 	}
-	if err := w.Probe(ctx, gateway.Protocol(m.Wire())); err != nil {
+	if err := r.probe(ctx, w, gateway.Protocol(m.Wire())); err != nil {
 		r.closeWay(w)
 		return nil, err
 	}
 	return w, nil
+}
+
+// probe asks the one question. A model that does not answer it may take as long
+// as an engine that waits for it, and no longer.
+func (r *run) probe(ctx context.Context, w *way, p gateway.Protocol) error {
+	limited, cancel := ctx, func() {}
+	if limit := r.Contract.Budget.Wall(); limit > 0 {
+		limited, cancel = context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.Timeout, "the model did not answer its first question within %s", limit))
+	}
+	defer cancel()
+	// By itself the gateway reads on for a while, to learn what an answer costs
+	// that nobody waits for any more.
+	stop := context.AfterFunc(limited, func() { _ = w.Close() })
+	defer stop()
+	err := w.Probe(limited, p)
+	if err != nil && limited.Err() != nil && ctx.Err() == nil {
+		return context.Cause(limited)
+	}
+	return err
 }
 
 // modelLimits are the contract's limits on what a model may be asked. In a
