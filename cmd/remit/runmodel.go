@@ -67,8 +67,9 @@ func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*
 	if err != nil {
 		return nil, err
 	}
-	result, _ := admission.ModelResult(home, f.provider, f.model)
-	return &harness.ModelRoute{Upstream: u, Model: f.model, EngineModel: f.engineModel, Status: result.Status, Prices: prices,
+	result, rec := admission.ModelResult(home, f.provider, f.model)
+	result = result.Through(rec, admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL})
+	return &harness.ModelRoute{Upstream: u, Model: f.model, EngineModel: f.engineModel, Status: result.Status, Detail: result.Detail, Prices: prices,
 		RunCommand: keycommand.Run, KeepBodies: policy != nil && policy.Model.KeepBodies}, nil
 }
 

@@ -120,7 +120,7 @@ func TestModelStates(t *testing.T) {
 				t.Errorf("got %+v", got)
 			}
 			// The decision that is recorded says the same, with the same code.
-			d := eligibility.Decide(eligibility.Request{TaskID: "t", RiskClass: task.RiskLow, MutationMode: task.CopiedRepo, Sandbox: eligibility.Sandbox{Driver: "bwrap"},
+			d := eligibility.Decide(eligibility.Request{TaskID: "t", RiskClass: task.RiskLow, MutationMode: task.CopiedRepo, Sandbox: eligibility.Sandbox{Driver: "bwrap"}, Network: task.NetworkGateway,
 				Engine: eligibility.Engine{Name: "codex", Registered: true, Enabled: true, SourceAdmitted: true, ModelStatus: got.Status, ProvenMode: task.CopiedRepo}})
 			if got.Admitted() == d.Blocked() {
 				t.Errorf("%s, and the run is blocked: %v", got.Status, d.Blocked())

@@ -12,6 +12,7 @@
 //
 //	engine:enabled     the engine is switched on (fake and command are, unless the policy switches them off)
 //	source:admitted    a source admission record holds for this build of the engine
+//	network:gateway    the contract gives the engine a way to a model
 //	model:admitted     a model admission record holds for the exact provider and model
 //	mode:within-stage  the requested mode is not above what the engine has proved
 //	target:admitted    modes that touch a real repository need a target admission record
@@ -54,6 +55,7 @@ type Request struct {
 	TargetAdmitted   bool              `json:"target_admitted"`
 	Engine           Engine            `json:"engine"`
 	Sandbox          Sandbox           `json:"sandbox"`
+	Network          task.Network      `json:"network,omitempty"` // the contract's, of a run that asks a model
 }
 
 // Engine is what the records say about the engine that was asked for.
@@ -64,7 +66,8 @@ type Engine struct {
 	Disabled       bool              `json:"disabled"`        // the policy says enabled: false
 	SourceAdmitted bool              `json:"source_admitted"` // a source admission record holds
 	ModelStatus    ModelStatus       `json:"model_status"`
-	ProvenMode     task.MutationMode `json:"proven_mode"` // the widest mode its proven stages allow
+	ModelDetail    string            `json:"model_detail,omitempty"` // what the record says, in words
+	ProvenMode     task.MutationMode `json:"proven_mode"`            // the widest mode its proven stages allow
 }
 
 // ModelStatus is the model_admission_status of a report.

@@ -26,11 +26,13 @@ func local() Request {
 func admitted() Request {
 	r := local()
 	r.Engine = Engine{Name: "codex", Registered: true, Enabled: true, SourceAdmitted: true, ModelStatus: ModelAdmitted, ProvenMode: task.CopiedRepo}
+	r.Network = task.NetworkGateway
 	return r
 }
 
 const (
 	engineGate, sourceGate, modelGate, modeGate    = "engine:enabled", "source:admitted", "model:admitted", "mode:within-stage"
+	networkGate                                    = "network:gateway"
 	targetGate, approvalGate, noSandbox, recording = "target:admitted", "approval:granted", "sandbox:confined", "inputs:recordable"
 )
 
@@ -61,13 +63,13 @@ var gateCases = []gateCase{
 	}},
 	{"invalid mode", local, func(r *Request) { r.MutationMode = -1 }, []gap{{modeGate, reason.ModeExceedsStage}, {recording, reason.GateMissing}}},
 	{"unknown engine", local, func(r *Request) { r.Engine = Engine{Name: "nobody"} }, []gap{
-		{engineGate, reason.EngineUnknown}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {modeGate, reason.ModeExceedsStage},
+		{engineGate, reason.EngineUnknown}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {networkGate, reason.NetworkNotAllowed}, {modeGate, reason.ModeExceedsStage},
 	}},
 	{"engine called none", local, func(r *Request) { r.Engine.Name = None }, []gap{
-		{engineGate, reason.EngineUnknown}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {modeGate, reason.ModeExceedsStage},
+		{engineGate, reason.EngineUnknown}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {networkGate, reason.NetworkNotAllowed}, {modeGate, reason.ModeExceedsStage},
 	}},
 	{"another engine, no records", local, func(r *Request) { r.Engine.Name = "codex" }, []gap{
-		{engineGate, reason.EngineNotEnabled}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {modeGate, reason.ModeExceedsStage},
+		{engineGate, reason.EngineNotEnabled}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {networkGate, reason.NetworkNotAllowed}, {modeGate, reason.ModeExceedsStage},
 	}},
 	{"another engine, all records", admitted, func(*Request) {}, nil},
 	{"not enabled", admitted, func(r *Request) { r.Engine.Enabled = false }, []gap{{engineGate, reason.EngineNotEnabled}}},
@@ -78,6 +80,8 @@ var gateCases = []gateCase{
 	{"model says not required", admitted, func(r *Request) { r.Engine.ModelStatus = ModelNotRequired }, []gap{{modelGate, reason.ModelNotAdmitted}}},
 	{"model invalid", admitted, func(r *Request) { r.Engine.ModelStatus = ModelInvalid }, []gap{{modelGate, reason.ModelNotAdmitted}}},
 	{"model mismatch", admitted, func(r *Request) { r.Engine.ModelStatus = ModelMismatch }, []gap{{modelGate, reason.ModelMismatch}}},
+	{"no network", admitted, func(r *Request) { r.Network = task.NetworkNone }, []gap{{networkGate, reason.NetworkNotAllowed}}},
+	{"network not stated", admitted, func(r *Request) { r.Network = "" }, []gap{{networkGate, reason.NetworkNotAllowed}}},
 	{"mode above the proof", admitted, func(r *Request) { r.MutationMode = task.SandboxRepo }, []gap{{modeGate, reason.ModeExceedsStage}}},
 	{"owned repo without target", admitted, func(r *Request) {
 		r.MutationMode, r.Engine.ProvenMode = task.OwnedNoncriticalRepo, task.ScopedRealRepo
@@ -248,7 +252,7 @@ func TestEscalationNamesARemedyForEveryGate(t *testing.T) {
 	r := local()
 	r.Engine, r.Sandbox, r.ApprovalRequired, r.MutationMode = Engine{Name: "pi", Registered: true}, Sandbox{}, true, task.ScopedRealRepo
 	d := Decide(r)
-	if len(d.MissingGates) != 7 || len(d.EscalationPath) != 7 {
+	if len(d.MissingGates) != 8 || len(d.EscalationPath) != 8 {
 		t.Fatalf("missing %v, escalation %v", d.MissingGates, d.EscalationPath)
 	}
 	for i, remedy := range d.EscalationPath {

@@ -1,6 +1,7 @@
 package eligibility
 
 import (
+	"cmp"
 	"fmt"
 
 	"remit/law/task"
@@ -35,7 +36,7 @@ func missing(name string, code reason.Code, remedy, format string, args ...any) 
 func gates(r Request, approval bool) []gate {
 	results := []gate{r.Engine.enabled()}
 	if !builtin(r.Engine.Name) {
-		results = append(results, r.Engine.source(), r.Engine.model())
+		results = append(results, r.Engine.source(), r.Engine.model(), network(r))
 	}
 	results = append(results, mode(r))
 	if r.MutationMode.Exceeds(task.SandboxRepo) {
@@ -80,11 +81,22 @@ func (e Engine) model() gate {
 	case ModelAdmitted:
 		return passed(name)
 	case ModelMismatch:
-		return missing(name, reason.ModelMismatch, "ask for the provider and model that the record names",
-			"the requested model is not the one that the admission record of engine %q names", e.Name)
+		return missing(name, reason.ModelMismatch, "ask for what the admission record names, or change the record", "%s",
+			cmp.Or(e.ModelDetail, fmt.Sprintf("the requested model is not the one that the admission record of engine %q names", e.Name)))
 	}
-	return missing(name, reason.ModelNotAdmitted, "a model admission record",
-		"the model admission of engine %q is %q", e.Name, e.modelStatus())
+	return missing(name, reason.ModelNotAdmitted, "a model admission record", "%s",
+		cmp.Or(e.ModelDetail, fmt.Sprintf("the model admission of engine %q is %q", e.Name, e.modelStatus())))
+}
+
+// network holds the one way out against the contract: an engine that asks a
+// model is lent it only where somebody wrote so.
+func network(r Request) gate {
+	const name = "network:gateway"
+	if r.Network == task.NetworkGateway {
+		return passed(name)
+	}
+	return missing(name, reason.NetworkNotAllowed, "network: gateway in the task file, or in remit.yaml for contracts that are made from issues and flags",
+		"engine %q asks a model, and the contract gives it no way to one (network: %s)", r.Engine.Name, task.NetworkNone)
 }
 
 // limit is the widest mode that the engine has proved.

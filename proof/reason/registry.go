@@ -19,6 +19,7 @@ const (
 	EngineFailed            Code = "engine_failed"
 	EngineUnknown           Code = "engine_unknown"
 	WorkspaceConflict       Code = "workspace_conflict"
+	NetworkNotAllowed       Code = "network_not_allowed"
 	SourceNotAdmitted       Code = "source_not_admitted"
 	ModelNotAdmitted        Code = "model_not_admitted"
 	ModelMismatch           Code = "model_mismatch"

@@ -114,7 +114,7 @@ func TestFailureMatrixStatus(t *testing.T) {
 		VerifierTampering: Fail, FlakyVerification: Fail, SecretLeak: Fail, SourceRepositoryMutated: Fail,
 		InfrastructureFault: Fail, // labelled, and stays a failure
 		// Gates: nothing ran.
-		GateMissing: Blocked, EngineNotEnabled: Blocked, SourceNotAdmitted: Blocked, ModelNotAdmitted: Blocked,
+		GateMissing: Blocked, EngineNotEnabled: Blocked, SourceNotAdmitted: Blocked, ModelNotAdmitted: Blocked, NetworkNotAllowed: Blocked,
 		ModelMismatch: Blocked, TargetNotAdmitted: Blocked, ModeExceedsStage: Blocked, ApprovalMissing: Blocked,
 		SandboxUnavailable: Blocked, ContractUnknownKey: Blocked, ContractMissingKey: Blocked,
 		"never_heard_of": Blocked,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"remit/law/eligibility"
+	"remit/law/task"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -97,11 +98,16 @@ func (r *run) eligibilityRequest() eligibility.Request {
 	case r.Approver != "":
 		approval = eligibility.ApprovalGranted
 	}
+	asked, detail := task.Network(""), ""
+	if r.Model != nil {
+		asked, detail = c.Network, r.Model.Detail
+	}
 	return eligibility.Request{
-		TaskID: c.TaskID, ContractDigest: r.opened.ContractSHA256, PolicyBundleID: c.PolicyBundleID, RiskClass: c.RiskClass,
+		Network: asked,
+		TaskID:  c.TaskID, ContractDigest: r.opened.ContractSHA256, PolicyBundleID: c.PolicyBundleID, RiskClass: c.RiskClass,
 		MutationMode: c.MutationMode, ApprovalRequired: c.ApprovalRequired, Approval: approval,
 		Engine: eligibility.Engine{Name: r.opened.Engine.Name, Registered: true, Disabled: r.Disabled, Enabled: r.Admission.Enabled,
-			SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, ModelStatus: r.modelStatus(), ProvenMode: r.Admission.ProvenMode},
+			SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, ModelStatus: r.modelStatus(), ModelDetail: detail, ProvenMode: r.Admission.ProvenMode},
 		Sandbox: eligibility.Sandbox{Driver: driver, ExplicitNone: r.ExplicitNone},
 	}
 }

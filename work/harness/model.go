@@ -28,6 +28,7 @@ type ModelRoute struct {
 	// EngineModel is what the engine calls the model; "" is the same.
 	EngineModel string
 	Status      eligibility.ModelStatus
+	Detail      string                   // what the admission record says, in words
 	Prices      map[string]gateway.Price // before the built-in ones, by "provider/model"
 	RunCommand  func(ctx context.Context, argv []string) ([]byte, error)
 	// KeepBodies keeps requests and answers in the session; see bodies.

@@ -1,0 +1,59 @@
+package admission
+
+import (
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+
+	"remit/proof/reason"
+)
+
+// Way is how a run would ask a model.
+type Way struct {
+	Class      Class
+	Credential string // one of [CredentialSources]
+	BaseURL    string
+}
+
+// Through holds the way to an admitted model against its record: who runs it,
+// where its key comes from, and how far the gateway reaches. A way that needs
+// less than the record allows is fine. No detail repeats the address.
+func (r Result) Through(rec *Model, w Way) Result {
+	if !r.Admitted() || rec == nil {
+		return r
+	}
+	refuse := func(format string, args ...any) Result {
+		return Result{Status: StatusMismatch, Code: reason.ModelMismatch, RecordID: r.RecordID, Detail: fmt.Sprintf(format, args...)}
+	}
+	reach := w.network()
+	switch {
+	case rec.Class != w.Class:
+		return refuse("the record admits a %s model, and the run would ask a %s one", rec.Class, w.Class)
+	case w.Credential != "none" && rec.CredentialSource != w.Credential:
+		return refuse("the record has the key come from: %s, and the run would take it from: %s", rec.CredentialSource, w.Credential)
+	case slices.Index(NetworkClasses(), reach) > slices.Index(NetworkClasses(), rec.Network):
+		return refuse("the record lets the gateway reach: %s, and the model is on: %s", rec.Network, reach)
+	}
+	return r
+}
+
+// network is how far the gateway has to reach. No name is looked up: the answer
+// could be another when it counts. A name that says nothing of its place is on
+// the internet, unless the model is said to be local.
+func (w Way) network() string {
+	u, err := url.Parse(w.BaseURL)
+	host := ""
+	if err == nil {
+		host = strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+	}
+	addr, err := netip.ParseAddr(host)
+	switch {
+	case err == nil && addr.Unmap().IsLoopback(), host == "localhost", strings.HasSuffix(host, ".localhost"):
+		return "loopback"
+	case err == nil && (addr.Unmap().IsPrivate() || addr.Unmap().IsLinkLocalUnicast()), err != nil && w.Class == Local:
+		return "private"
+	}
+	return "internet"
+}
