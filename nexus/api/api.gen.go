@@ -34,6 +34,51 @@ func (e AccountRequestUnit) Valid() bool {
 	}
 }
 
+// Defines values for ApprovalDecisionDecision.
+const (
+	ApprovalDecisionDecisionDenied  ApprovalDecisionDecision = "denied"
+	ApprovalDecisionDecisionGranted ApprovalDecisionDecision = "granted"
+)
+
+// Valid indicates whether the value is a known member of the ApprovalDecisionDecision enum.
+func (e ApprovalDecisionDecision) Valid() bool {
+	switch e {
+	case ApprovalDecisionDecisionDenied:
+		return true
+	case ApprovalDecisionDecisionGranted:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ApprovalStatus.
+const (
+	ApprovalStatusConsumed  ApprovalStatus = "consumed"
+	ApprovalStatusDenied    ApprovalStatus = "denied"
+	ApprovalStatusExpired   ApprovalStatus = "expired"
+	ApprovalStatusGranted   ApprovalStatus = "granted"
+	ApprovalStatusRequested ApprovalStatus = "requested"
+)
+
+// Valid indicates whether the value is a known member of the ApprovalStatus enum.
+func (e ApprovalStatus) Valid() bool {
+	switch e {
+	case ApprovalStatusConsumed:
+		return true
+	case ApprovalStatusDenied:
+		return true
+	case ApprovalStatusExpired:
+		return true
+	case ApprovalStatusGranted:
+		return true
+	case ApprovalStatusRequested:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for BridgeEventClass.
 const (
 	BridgeEventClassProviderAd     BridgeEventClass = "provider_ad"
@@ -393,20 +438,23 @@ func (e RunStatus) Valid() bool {
 
 // Defines values for Scope.
 const (
-	ScopeAdmin          Scope = "admin"
-	ScopeJobsWrite      Scope = "jobs:write"
-	ScopeProvidersEnrol Scope = "providers:enrol"
-	ScopeProvidersPool  Scope = "providers:pool"
-	ScopeProvidersWrite Scope = "providers:write"
-	ScopeRead           Scope = "read"
-	ScopeRunsWrite      Scope = "runs:write"
-	ScopeTreasuryWrite  Scope = "treasury:write"
+	ScopeAdmin           Scope = "admin"
+	ScopeApprovalsDecide Scope = "approvals:decide"
+	ScopeJobsWrite       Scope = "jobs:write"
+	ScopeProvidersEnrol  Scope = "providers:enrol"
+	ScopeProvidersPool   Scope = "providers:pool"
+	ScopeProvidersWrite  Scope = "providers:write"
+	ScopeRead            Scope = "read"
+	ScopeRunsWrite       Scope = "runs:write"
+	ScopeTreasuryWrite   Scope = "treasury:write"
 )
 
 // Valid indicates whether the value is a known member of the Scope enum.
 func (e Scope) Valid() bool {
 	switch e {
 	case ScopeAdmin:
+		return true
+	case ScopeApprovalsDecide:
 		return true
 	case ScopeJobsWrite:
 		return true
@@ -520,6 +568,83 @@ type AccountRequest struct {
 
 // AccountRequestUnit default msat
 type AccountRequestUnit string
+
+// Approval defines model for Approval.
+type Approval struct {
+	ApprovalID string `json:"approval_id"`
+
+	// ConsumedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	ConsumedAt *Time `json:"consumed_at,omitempty"`
+
+	// Contract the request or response of a job type, by the rules of that type
+	Contract       *JobDocument `json:"contract,omitempty"`
+	ContractSha256 string       `json:"contract_sha256"`
+
+	// DecidedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	DecidedAt *Time   `json:"decided_at,omitempty"`
+	DecidedBy *string `json:"decided_by,omitempty"`
+
+	// ExpiresAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	ExpiresAt Time    `json:"expires_at"`
+	Owner     string  `json:"owner"`
+	Reason    *string `json:"reason,omitempty"`
+	RepoRef   string  `json:"repo_ref"`
+
+	// RequestedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	RequestedAt Time   `json:"requested_at"`
+	RequestedBy string `json:"requested_by"`
+
+	// RunID the run that has used it up
+	RunID  *string        `json:"run_id,omitempty"`
+	Status ApprovalStatus `json:"status"`
+}
+
+// ApprovalDecision defines model for ApprovalDecision.
+type ApprovalDecision struct {
+	Decision ApprovalDecisionDecision `json:"decision"`
+	Reason   *string                  `json:"reason,omitempty"`
+}
+
+// ApprovalDecisionDecision defines model for ApprovalDecision.Decision.
+type ApprovalDecisionDecision string
+
+// ApprovalPage defines model for ApprovalPage.
+type ApprovalPage struct {
+	Items      []Approval `json:"items"`
+	NextCursor *string    `json:"next_cursor,omitempty"`
+}
+
+// ApprovalRequest defines model for ApprovalRequest.
+type ApprovalRequest struct {
+	// Contract canonical JSON of the contract
+	Contract string `json:"contract"`
+
+	// Owner may only name the caller's own
+	Owner *string `json:"owner,omitempty"`
+
+	// RepoRef of the run that will use it
+	RepoRef string `json:"repo_ref"`
+
+	// TTLSeconds default a day
+	TTLSeconds *int64 `json:"ttl_seconds,omitempty"`
+}
+
+// ApprovalStatus defines model for ApprovalStatus.
+type ApprovalStatus string
+
+// ApprovalUse defines model for ApprovalUse.
+type ApprovalUse struct {
+	ContractSha256 string `json:"contract_sha256"`
+	RunID          string `json:"run_id"`
+}
 
 // Artifact defines model for Artifact.
 type Artifact struct {
@@ -1312,7 +1437,8 @@ type RunStatus string
 
 // Scope admin: everything, for every owner. runs:write: issues and runs. jobs:write: dispatch, cancel, settle. providers:write:
 // caps, enable, disable. providers:enrol: devices and providers; providers:pool: into the reserve pool. treasury:write:
-// one's accounts. read: see one's things and open lanes.
+// one's accounts. approvals:decide: grant and deny approvals; a user's token has it only if it was asked for.
+// read: see one's things and open lanes.
 type Scope string
 
 // Session defines model for Session.
@@ -1511,6 +1637,9 @@ type Whoami struct {
 	TokenID   string   `json:"token_id"`
 }
 
+// ApprovalID defines model for ApprovalId.
+type ApprovalID = string
+
 // ArtifactName defines model for ArtifactName.
 type ArtifactName = string
 
@@ -1549,6 +1678,33 @@ type RunID = string
 
 // TokenID defines model for TokenId.
 type TokenID = string
+
+// ListApprovalsParams defines parameters for ListApprovals.
+type ListApprovalsParams struct {
+	// Cursor next_cursor of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Limit 1 to 500, default 100
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+}
+
+// RequestApprovalParams defines parameters for RequestApproval.
+type RequestApprovalParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// ConsumeApprovalParams defines parameters for ConsumeApproval.
+type ConsumeApprovalParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// DecideApprovalParams defines parameters for DecideApproval.
+type DecideApprovalParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
 
 // ListBridgeEventsParams defines parameters for ListBridgeEvents.
 type ListBridgeEventsParams struct {
@@ -1842,6 +1998,15 @@ type GetTreasurySummaryParams struct {
 	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
 }
 
+// RequestApprovalJSONRequestBody defines body for RequestApproval for application/json ContentType.
+type RequestApprovalJSONRequestBody = ApprovalRequest
+
+// ConsumeApprovalJSONRequestBody defines body for ConsumeApproval for application/json ContentType.
+type ConsumeApprovalJSONRequestBody = ApprovalUse
+
+// DecideApprovalJSONRequestBody defines body for DecideApproval for application/json ContentType.
+type DecideApprovalJSONRequestBody = ApprovalDecision
+
 // PublishBridgeJSONRequestBody defines body for PublishBridge for application/json ContentType.
 type PublishBridgeJSONRequestBody = BridgePublishRequest
 
@@ -2008,6 +2173,70 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListApprovals performs a GET /v1/approvals (the `ListApprovals` operationId) request.
+	ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequestApprovalWithBody Ask for an approval of a contract
+	//
+	// The contract comes as it is, in its canonical form: what is decided about is read from there. A contract has one approval
+	// that is open; asking again returns it. A contract that was denied is never approved.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/approvals (the `RequestApproval` operationId).
+	RequestApprovalWithBody(ctx context.Context, params *RequestApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RequestApproval Ask for an approval of a contract
+	//
+	// The contract comes as it is, in its canonical form: what is decided about is read from there. A contract has one approval
+	// that is open; asking again returns it. A contract that was denied is never approved.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/approvals (the `RequestApproval` operationId).
+	RequestApproval(ctx context.Context, params *RequestApprovalParams, body RequestApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetApproval performs a GET /v1/approvals/{approval_id} (the `GetApproval` operationId) request.
+	GetApproval(ctx context.Context, approvalID ApprovalID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConsumeApprovalWithBody Use a granted approval up for one run
+	//
+	// The run must be of the same repository and name the same contract. Its log gets a copy of the grant, and ApprovalConsumed.
+	// No second run gets the approval.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/approvals/{approval_id}/consume (the `ConsumeApproval` operationId).
+	ConsumeApprovalWithBody(ctx context.Context, approvalID ApprovalID, params *ConsumeApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ConsumeApproval Use a granted approval up for one run
+	//
+	// The run must be of the same repository and name the same contract. Its log gets a copy of the grant, and ApprovalConsumed.
+	// No second run gets the approval.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/approvals/{approval_id}/consume (the `ConsumeApproval` operationId).
+	ConsumeApproval(ctx context.Context, approvalID ApprovalID, params *ConsumeApprovalParams, body ConsumeApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DecideApprovalWithBody Grant or deny; for persons, whose credential has this scope
+	//
+	// A denial is final for the contract, and may follow a grant that no run has used.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/approvals/{approval_id}/decision (the `DecideApproval` operationId).
+	DecideApprovalWithBody(ctx context.Context, approvalID ApprovalID, params *DecideApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DecideApproval Grant or deny; for persons, whose credential has this scope
+	//
+	// A denial is final for the contract, and may follow a grant that no run has used.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/approvals/{approval_id}/decision (the `DecideApproval` operationId).
+	DecideApproval(ctx context.Context, approvalID ApprovalID, params *DecideApprovalParams, body DecideApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListBridgeEvents What is mirrored to relays, and how far it has come; newest first
 	//
@@ -2561,6 +2790,150 @@ func (c *Client) GetPrometheus(ctx context.Context, reqEditors ...RequestEditorF
 // Corresponds with GET /readyz (the `GetReady` operationId).
 func (c *Client) GetReady(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetReadyRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListApprovals performs a GET /v1/approvals (the `ListApprovals` operationId) request.
+func (c *Client) ListApprovals(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListApprovalsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequestApprovalWithBody Ask for an approval of a contract
+//
+// The contract comes as it is, in its canonical form: what is decided about is read from there. A contract has one approval
+// that is open; asking again returns it. A contract that was denied is never approved.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/approvals (the `RequestApproval` operationId).
+func (c *Client) RequestApprovalWithBody(ctx context.Context, params *RequestApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequestApprovalRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RequestApproval Ask for an approval of a contract
+//
+// The contract comes as it is, in its canonical form: what is decided about is read from there. A contract has one approval
+// that is open; asking again returns it. A contract that was denied is never approved.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/approvals (the `RequestApproval` operationId).
+func (c *Client) RequestApproval(ctx context.Context, params *RequestApprovalParams, body RequestApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRequestApprovalRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetApproval performs a GET /v1/approvals/{approval_id} (the `GetApproval` operationId) request.
+func (c *Client) GetApproval(ctx context.Context, approvalID ApprovalID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetApprovalRequest(c.Server, approvalID)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConsumeApprovalWithBody Use a granted approval up for one run
+//
+// The run must be of the same repository and name the same contract. Its log gets a copy of the grant, and ApprovalConsumed.
+// No second run gets the approval.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/approvals/{approval_id}/consume (the `ConsumeApproval` operationId).
+func (c *Client) ConsumeApprovalWithBody(ctx context.Context, approvalID ApprovalID, params *ConsumeApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConsumeApprovalRequestWithBody(c.Server, approvalID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ConsumeApproval Use a granted approval up for one run
+//
+// The run must be of the same repository and name the same contract. Its log gets a copy of the grant, and ApprovalConsumed.
+// No second run gets the approval.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/approvals/{approval_id}/consume (the `ConsumeApproval` operationId).
+func (c *Client) ConsumeApproval(ctx context.Context, approvalID ApprovalID, params *ConsumeApprovalParams, body ConsumeApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewConsumeApprovalRequest(c.Server, approvalID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DecideApprovalWithBody Grant or deny; for persons, whose credential has this scope
+//
+// A denial is final for the contract, and may follow a grant that no run has used.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/approvals/{approval_id}/decision (the `DecideApproval` operationId).
+func (c *Client) DecideApprovalWithBody(ctx context.Context, approvalID ApprovalID, params *DecideApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecideApprovalRequestWithBody(c.Server, approvalID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DecideApproval Grant or deny; for persons, whose credential has this scope
+//
+// A denial is final for the contract, and may follow a grant that no run has used.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/approvals/{approval_id}/decision (the `DecideApproval` operationId).
+func (c *Client) DecideApproval(ctx context.Context, approvalID ApprovalID, params *DecideApprovalParams, body DecideApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDecideApprovalRequest(c.Server, approvalID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3953,6 +4326,279 @@ func NewGetReadyRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewListApprovalsRequest constructs an http.Request for the ListApprovals method
+func NewListApprovalsRequest(server string, params *ListApprovalsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/approvals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewRequestApprovalRequest calls the generic RequestApproval builder with application/json body
+func NewRequestApprovalRequest(server string, params *RequestApprovalParams, body RequestApprovalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRequestApprovalRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewRequestApprovalRequestWithBody constructs an http.Request for the RequestApproval method, with any body, and a specified content type
+func NewRequestApprovalRequestWithBody(server string, params *RequestApprovalParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/approvals")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewGetApprovalRequest constructs an http.Request for the GetApproval method
+func NewGetApprovalRequest(server string, approvalID ApprovalID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "approval_id", approvalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/approvals/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewConsumeApprovalRequest calls the generic ConsumeApproval builder with application/json body
+func NewConsumeApprovalRequest(server string, approvalID ApprovalID, params *ConsumeApprovalParams, body ConsumeApprovalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewConsumeApprovalRequestWithBody(server, approvalID, params, "application/json", bodyReader)
+}
+
+// NewConsumeApprovalRequestWithBody constructs an http.Request for the ConsumeApproval method, with any body, and a specified content type
+func NewConsumeApprovalRequestWithBody(server string, approvalID ApprovalID, params *ConsumeApprovalParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "approval_id", approvalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/approvals/%s/consume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDecideApprovalRequest calls the generic DecideApproval builder with application/json body
+func NewDecideApprovalRequest(server string, approvalID ApprovalID, params *DecideApprovalParams, body DecideApprovalJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDecideApprovalRequestWithBody(server, approvalID, params, "application/json", bodyReader)
+}
+
+// NewDecideApprovalRequestWithBody constructs an http.Request for the DecideApproval method, with any body, and a specified content type
+func NewDecideApprovalRequestWithBody(server string, approvalID ApprovalID, params *DecideApprovalParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "approval_id", approvalID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/approvals/%s/decision", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
 	}
 
 	return req, nil
@@ -6910,6 +7556,74 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /readyz (the `GetReady` operationId).
 	GetReadyWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadyResponse, error)
 
+	// ListApprovalsWithResponse performs a GET /v1/approvals (the `ListApprovals` operationId) request.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	ListApprovalsWithResponse(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*ListApprovalsResponse, error)
+
+	// RequestApprovalWithBodyWithResponse Ask for an approval of a contract
+	//
+	// The contract comes as it is, in its canonical form: what is decided about is read from there. A contract has one approval
+	// that is open; asking again returns it. A contract that was denied is never approved.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/approvals (the `RequestApproval` operationId).
+	RequestApprovalWithBodyWithResponse(ctx context.Context, params *RequestApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestApprovalResponse, error)
+
+	// RequestApprovalWithResponse Ask for an approval of a contract
+	//
+	// The contract comes as it is, in its canonical form: what is decided about is read from there. A contract has one approval
+	// that is open; asking again returns it. A contract that was denied is never approved.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/approvals (the `RequestApproval` operationId).
+	RequestApprovalWithResponse(ctx context.Context, params *RequestApprovalParams, body RequestApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestApprovalResponse, error)
+
+	// GetApprovalWithResponse performs a GET /v1/approvals/{approval_id} (the `GetApproval` operationId) request.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	GetApprovalWithResponse(ctx context.Context, approvalID ApprovalID, reqEditors ...RequestEditorFn) (*GetApprovalResponse, error)
+
+	// ConsumeApprovalWithBodyWithResponse Use a granted approval up for one run
+	//
+	// The run must be of the same repository and name the same contract. Its log gets a copy of the grant, and ApprovalConsumed.
+	// No second run gets the approval.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/approvals/{approval_id}/consume (the `ConsumeApproval` operationId).
+	ConsumeApprovalWithBodyWithResponse(ctx context.Context, approvalID ApprovalID, params *ConsumeApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ConsumeApprovalResponse, error)
+
+	// ConsumeApprovalWithResponse Use a granted approval up for one run
+	//
+	// The run must be of the same repository and name the same contract. Its log gets a copy of the grant, and ApprovalConsumed.
+	// No second run gets the approval.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/approvals/{approval_id}/consume (the `ConsumeApproval` operationId).
+	ConsumeApprovalWithResponse(ctx context.Context, approvalID ApprovalID, params *ConsumeApprovalParams, body ConsumeApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*ConsumeApprovalResponse, error)
+
+	// DecideApprovalWithBodyWithResponse Grant or deny; for persons, whose credential has this scope
+	//
+	// A denial is final for the contract, and may follow a grant that no run has used.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/approvals/{approval_id}/decision (the `DecideApproval` operationId).
+	DecideApprovalWithBodyWithResponse(ctx context.Context, approvalID ApprovalID, params *DecideApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DecideApprovalResponse, error)
+
+	// DecideApprovalWithResponse Grant or deny; for persons, whose credential has this scope
+	//
+	// A denial is final for the contract, and may follow a grant that no run has used.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/approvals/{approval_id}/decision (the `DecideApproval` operationId).
+	DecideApprovalWithResponse(ctx context.Context, approvalID ApprovalID, params *DecideApprovalParams, body DecideApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*DecideApprovalResponse, error)
+
 	// ListBridgeEventsWithResponse What is mirrored to relays, and how far it has come; newest first
 	//
 	// Ads of one's providers and pointers to the receipts of one's jobs; an administrator sees those of everybody.
@@ -7605,6 +8319,253 @@ func (r GetReadyResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetReadyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ListApprovalsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ApprovalPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListApprovalsResponse) GetJSON200() *ApprovalPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListApprovalsResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListApprovalsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListApprovalsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListApprovalsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListApprovalsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RequestApprovalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Approval
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Approval
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RequestApprovalResponse) GetJSON200() *Approval {
+	return r.JSON200
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r RequestApprovalResponse) GetJSON201() *Approval {
+	return r.JSON201
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RequestApprovalResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RequestApprovalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RequestApprovalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RequestApprovalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RequestApprovalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetApprovalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Approval
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetApprovalResponse) GetJSON200() *Approval {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r GetApprovalResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetApprovalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetApprovalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetApprovalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetApprovalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ConsumeApprovalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Approval
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ConsumeApprovalResponse) GetJSON200() *Approval {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ConsumeApprovalResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ConsumeApprovalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ConsumeApprovalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ConsumeApprovalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ConsumeApprovalResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DecideApprovalResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Approval
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DecideApprovalResponse) GetJSON200() *Approval {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DecideApprovalResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DecideApprovalResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DecideApprovalResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DecideApprovalResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DecideApprovalResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10180,6 +11141,122 @@ func (c *ClientWithResponses) GetReadyWithResponse(ctx context.Context, reqEdito
 	return ParseGetReadyResponse(rsp)
 }
 
+// ListApprovalsWithResponse performs a GET /v1/approvals (the `ListApprovals` operationId) request.
+//
+// Returns a wrapper object for the known response body format(s).
+func (c *ClientWithResponses) ListApprovalsWithResponse(ctx context.Context, params *ListApprovalsParams, reqEditors ...RequestEditorFn) (*ListApprovalsResponse, error) {
+	rsp, err := c.ListApprovals(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListApprovalsResponse(rsp)
+}
+
+// RequestApprovalWithBodyWithResponse Ask for an approval of a contract
+//
+// The contract comes as it is, in its canonical form: what is decided about is read from there. A contract has one approval
+// that is open; asking again returns it. A contract that was denied is never approved.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/approvals (the `RequestApproval` operationId).
+func (c *ClientWithResponses) RequestApprovalWithBodyWithResponse(ctx context.Context, params *RequestApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RequestApprovalResponse, error) {
+	rsp, err := c.RequestApprovalWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequestApprovalResponse(rsp)
+}
+
+// RequestApprovalWithResponse Ask for an approval of a contract
+//
+// The contract comes as it is, in its canonical form: what is decided about is read from there. A contract has one approval
+// that is open; asking again returns it. A contract that was denied is never approved.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/approvals (the `RequestApproval` operationId).
+func (c *ClientWithResponses) RequestApprovalWithResponse(ctx context.Context, params *RequestApprovalParams, body RequestApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*RequestApprovalResponse, error) {
+	rsp, err := c.RequestApproval(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRequestApprovalResponse(rsp)
+}
+
+// GetApprovalWithResponse performs a GET /v1/approvals/{approval_id} (the `GetApproval` operationId) request.
+//
+// Returns a wrapper object for the known response body format(s).
+func (c *ClientWithResponses) GetApprovalWithResponse(ctx context.Context, approvalID ApprovalID, reqEditors ...RequestEditorFn) (*GetApprovalResponse, error) {
+	rsp, err := c.GetApproval(ctx, approvalID, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetApprovalResponse(rsp)
+}
+
+// ConsumeApprovalWithBodyWithResponse Use a granted approval up for one run
+//
+// The run must be of the same repository and name the same contract. Its log gets a copy of the grant, and ApprovalConsumed.
+// No second run gets the approval.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/approvals/{approval_id}/consume (the `ConsumeApproval` operationId).
+func (c *ClientWithResponses) ConsumeApprovalWithBodyWithResponse(ctx context.Context, approvalID ApprovalID, params *ConsumeApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ConsumeApprovalResponse, error) {
+	rsp, err := c.ConsumeApprovalWithBody(ctx, approvalID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConsumeApprovalResponse(rsp)
+}
+
+// ConsumeApprovalWithResponse Use a granted approval up for one run
+//
+// The run must be of the same repository and name the same contract. Its log gets a copy of the grant, and ApprovalConsumed.
+// No second run gets the approval.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/approvals/{approval_id}/consume (the `ConsumeApproval` operationId).
+func (c *ClientWithResponses) ConsumeApprovalWithResponse(ctx context.Context, approvalID ApprovalID, params *ConsumeApprovalParams, body ConsumeApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*ConsumeApprovalResponse, error) {
+	rsp, err := c.ConsumeApproval(ctx, approvalID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConsumeApprovalResponse(rsp)
+}
+
+// DecideApprovalWithBodyWithResponse Grant or deny; for persons, whose credential has this scope
+//
+// A denial is final for the contract, and may follow a grant that no run has used.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/approvals/{approval_id}/decision (the `DecideApproval` operationId).
+func (c *ClientWithResponses) DecideApprovalWithBodyWithResponse(ctx context.Context, approvalID ApprovalID, params *DecideApprovalParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DecideApprovalResponse, error) {
+	rsp, err := c.DecideApprovalWithBody(ctx, approvalID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDecideApprovalResponse(rsp)
+}
+
+// DecideApprovalWithResponse Grant or deny; for persons, whose credential has this scope
+//
+// A denial is final for the contract, and may follow a grant that no run has used.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/approvals/{approval_id}/decision (the `DecideApproval` operationId).
+func (c *ClientWithResponses) DecideApprovalWithResponse(ctx context.Context, approvalID ApprovalID, params *DecideApprovalParams, body DecideApprovalJSONRequestBody, reqEditors ...RequestEditorFn) (*DecideApprovalResponse, error) {
+	rsp, err := c.DecideApproval(ctx, approvalID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDecideApprovalResponse(rsp)
+}
+
 // ListBridgeEventsWithResponse What is mirrored to relays, and how far it has come; newest first
 //
 // Ads of one's providers and pointers to the receipts of one's jobs; an administrator sees those of everybody.
@@ -11292,6 +12369,178 @@ func ParseGetReadyResponse(rsp *http.Response) (*GetReadyResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Health
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListApprovalsResponse parses an HTTP response from a ListApprovalsWithResponse call
+func ParseListApprovalsResponse(rsp *http.Response) (*ListApprovalsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListApprovalsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ApprovalPage
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRequestApprovalResponse parses an HTTP response from a RequestApprovalWithResponse call
+func ParseRequestApprovalResponse(rsp *http.Response) (*RequestApprovalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RequestApprovalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Approval
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Approval
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetApprovalResponse parses an HTTP response from a GetApprovalWithResponse call
+func ParseGetApprovalResponse(rsp *http.Response) (*GetApprovalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetApprovalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Approval
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseConsumeApprovalResponse parses an HTTP response from a ConsumeApprovalWithResponse call
+func ParseConsumeApprovalResponse(rsp *http.Response) (*ConsumeApprovalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ConsumeApprovalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Approval
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDecideApprovalResponse parses an HTTP response from a DecideApprovalWithResponse call
+func ParseDecideApprovalResponse(rsp *http.Response) (*DecideApprovalResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DecideApprovalResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Approval
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -38,15 +38,16 @@ const (
 
 // Scopes that a credential can have.
 const (
-	ScopeAdmin     = "admin"           // everything, for every owner
-	ScopeRuns      = "runs:write"      // claim issues; create, change, finish runs
-	ScopeJobs      = "jobs:write"      // dispatch, cancel, settle
-	ScopeProviders = "providers:write" // caps, enable, disable
-	ScopeEnrol     = "providers:enrol" // enrol a device with a provider
-	ScopePool      = "providers:pool"  // enrol into the reserve pool
-	ScopeWork      = "jobs:work"       // lease and complete jobs: a provider's own credential
-	ScopeTreasury  = "treasury:write"  // accounts, funding, reconcile
-	ScopeRead      = "read"            // reads of what the owner has
+	ScopeAdmin     = "admin"            // everything, for every owner
+	ScopeRuns      = "runs:write"       // claim issues; create, change, finish runs
+	ScopeJobs      = "jobs:write"       // dispatch, cancel, settle
+	ScopeProviders = "providers:write"  // caps, enable, disable
+	ScopeEnrol     = "providers:enrol"  // enrol a device with a provider
+	ScopePool      = "providers:pool"   // enrol into the reserve pool
+	ScopeWork      = "jobs:work"        // lease and complete jobs: a provider's own credential
+	ScopeTreasury  = "treasury:write"   // accounts, funding, reconcile
+	ScopeApprove   = "approvals:decide" // grant and deny approvals
+	ScopeRead      = "read"             // reads of what the owner has
 )
 
 // Principal is who asks, as the credential says.

@@ -36,6 +36,10 @@ const (
 	ForgeUpdated         = "ForgeUpdated"
 	ForgeUpdateSkipped   = "ForgeUpdateSkipped"
 	OutcomeRecorded      = "OutcomeRecorded"
+	ApprovalRequested    = "ApprovalRequested"
+	ApprovalGranted      = "ApprovalGranted"
+	ApprovalDenied       = "ApprovalDenied"
+	ApprovalConsumed     = "ApprovalConsumed"
 	SessionOpened        = "SessionOpened"
 	SessionEnded         = "SessionEnded"
 )

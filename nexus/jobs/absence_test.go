@@ -9,8 +9,17 @@ import (
 	"remit/nexus/jobs"
 	"remit/nexus/registry"
 	"remit/nexus/store"
+	"remit/nexus/store/storetest"
 	"remit/proof/reason"
 )
+
+// small is a house on SQLite: the rules are the same on both databases.
+func small(t *testing.T) *house {
+	t.Helper()
+	t.Parallel()
+	clock := storetest.NewClock()
+	return build(t, t.Context, clock, storetest.Open(t, storetest.SQLite(t), store.Options{Clock: clock.Now}))
+}
 
 // watch is the first thing that a sweep does.
 func (h *house) watch() time.Duration {
@@ -77,77 +86,74 @@ func TestLeaseOutlivesAnAbsence(t *testing.T) {
 
 // A result that waited for the authority counts, even beyond the job's deadline.
 func TestResultWaitsForTheAuthority(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.provider("alice", "a", 1000, false, wide)
-		j := h.queued(h.run(), "x")
-		l := h.lease(a)
-		h.goAway(10 * time.Minute)
-		h.complete(a, l, reply(j, job.Success, 0))
-		h.settle(j.ID)
-		h.expect(j.ID, jobs.Settled, 0, 1000)
-	})
+	h := small(t)
+	a := h.provider("alice", "a", 1000, false, wide)
+	j := h.queued(h.run(), "x")
+	l := h.lease(a)
+	h.goAway(10 * time.Minute)
+	h.complete(a, l, reply(j, job.Success, 0))
+	h.settle(j.ID)
+	h.expect(j.ID, jobs.Settled, 0, 1000)
 }
 
 // An offer that nobody could take is good for its time once more.
 func TestOfferOutlivesAnAbsence(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.provider("alice", "a", 1000, false, wide)
-		run := h.run()
-		taken, left := h.queued(run, "x"), h.queued(run, "y")
-		h.goAway(time.Minute)
-		l := h.lease(a)
-		if l.Job.ID != taken.ID {
-			t.Fatalf("leased %s", l.Job.ID)
-		}
+	h := small(t)
+	a := h.provider("alice", "a", 1000, false, wide)
+	run := h.run()
+	taken, left := h.queued(run, "x"), h.queued(run, "y")
+	h.goAway(time.Minute)
+	l := h.lease(a)
+	if l.Job.ID != taken.ID {
+		t.Fatalf("leased %s", l.Job.ID)
+	}
+	h.watch()
+	if s := h.sweep(); !slices.Equal(s.Extended, []string{left.ID}) || s.Total() != 1 {
+		t.Fatalf("swept %+v", s)
+	}
+	for range jobs.OfferTTL / jobs.AwayAfter { // it is there all the time
+		h.clock.Advance(jobs.AwayAfter)
 		h.watch()
-		if s := h.sweep(); !slices.Equal(s.Extended, []string{left.ID}) || s.Total() != 1 {
-			t.Fatalf("swept %+v", s)
-		}
-		for range jobs.OfferTTL / jobs.AwayAfter { // it is there all the time
-			h.clock.Advance(jobs.AwayAfter)
-			h.watch()
-		}
-		h.sweep()
-		if h.job(left.ID).State != string(jobs.Failed) {
-			t.Errorf("the offer is %s", h.job(left.ID).State)
-		}
-		if p := h.find(a); p.Failures != 2 { // the offer, and the lease since the return
-			t.Errorf("marks %+v", p.ProviderRow)
-		}
-	})
+	}
+	h.sweep()
+	if h.job(left.ID).State != string(jobs.Failed) {
+		t.Errorf("the offer is %s", h.job(left.ID).State)
+	}
+	if p := h.find(a); p.Failures != 2 { // the offer, and the lease since the return
+		t.Errorf("marks %+v", p.ProviderRow)
+	}
 }
 
 // Sweeps that are only late excuse nobody, and neither does an absence that
 // began when the lease was over.
 func TestNoAbsence(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.provider("alice", "a", 1000, false, wide)
-		run := h.run()
-		late, over := h.queued(run, "x"), h.queued(run, "y")
-		l := h.lease(a)
-		h.goAway(jobs.AwayAfter)
-		wants(h, reason.LeaseExpired, func(tx *store.Tx) (jobs.Lease, error) {
-			return jobs.Renew(tx, daemon(a), late.ID, jobs.RenewRequest{Fence: l.Fence})
-		})
-		if away := h.watch(); away != 0 {
-			t.Errorf("away for %s", away)
-		}
-		if s := h.sweep(); !slices.Equal(s.Failed, []string{late.ID}) {
-			t.Fatalf("swept %+v", s)
-		}
-		if got := h.lease(a); got.Job.ID != over.ID {
-			t.Fatalf("leased %s", got.Job.ID)
-		}
-		h.clock.Advance(10 * time.Second)
-		h.goAway(time.Hour)
-		h.watch()
-		if s := h.sweep(); !slices.Equal(s.Failed, []string{over.ID}) {
-			t.Fatalf("swept %+v", s)
-		}
-		if p := h.find(a); p.Failures != 2 {
-			t.Errorf("marks %+v", p.ProviderRow)
-		}
+	h := small(t)
+	a := h.provider("alice", "a", 1000, false, wide)
+	run := h.run()
+	late, over := h.queued(run, "x"), h.queued(run, "y")
+	l := h.lease(a)
+	h.goAway(jobs.AwayAfter)
+	wants(h, reason.LeaseExpired, func(tx *store.Tx) (jobs.Lease, error) {
+		return jobs.Renew(tx, daemon(a), late.ID, jobs.RenewRequest{Fence: l.Fence})
 	})
+	if away := h.watch(); away != 0 {
+		t.Errorf("away for %s", away)
+	}
+	if s := h.sweep(); !slices.Equal(s.Failed, []string{late.ID}) {
+		t.Fatalf("swept %+v", s)
+	}
+	if got := h.lease(a); got.Job.ID != over.ID {
+		t.Fatalf("leased %s", got.Job.ID)
+	}
+	h.clock.Advance(10 * time.Second)
+	h.goAway(time.Hour)
+	h.watch()
+	if s := h.sweep(); !slices.Equal(s.Failed, []string{over.ID}) {
+		t.Fatalf("swept %+v", s)
+	}
+	if p := h.find(a); p.Failures != 2 {
+		t.Errorf("marks %+v", p.ProviderRow)
+	}
 }
 
 // A provider that ends hands back what it runs, which goes to the next one or
@@ -205,35 +211,33 @@ func TestProviderEnds(t *testing.T) {
 
 // What only the provider itself could do stays offered to it while it restarts.
 func TestOfferWaitsForARestart(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.provider("alice", "a", 1000, false, wide)
-		j := h.queued(h.run(), "x")
-		h.do(func(tx *store.Tx) error {
-			_, err := jobs.Heartbeat(tx, daemon(a), a.ID, registry.HeartbeatRequest{Version: "1", Status: registry.Stopped})
-			return err
-		})
-		if got := h.job(j.ID); jobs.StateOf(got) != jobs.Queued || got.ProviderID != a.ID {
-			t.Fatalf("the offer is %s", got.State)
-		}
-		h.beat(a)
-		if l := h.lease(a); l.Job.ID != j.ID {
-			t.Errorf("leased %s", l.Job.ID)
-		}
+	h := small(t)
+	a := h.provider("alice", "a", 1000, false, wide)
+	j := h.queued(h.run(), "x")
+	h.do(func(tx *store.Tx) error {
+		_, err := jobs.Heartbeat(tx, daemon(a), a.ID, registry.HeartbeatRequest{Version: "1", Status: registry.Stopped})
+		return err
 	})
+	if got := h.job(j.ID); jobs.StateOf(got) != jobs.Queued || got.ProviderID != a.ID {
+		t.Fatalf("the offer is %s", got.State)
+	}
+	h.beat(a)
+	if l := h.lease(a); l.Job.ID != j.ID {
+		t.Errorf("leased %s", l.Job.ID)
+	}
 }
 
 // Work that a provider had to give up because the authority was away does not
 // count against it.
 func TestHandedBackAfterAnAbsence(t *testing.T) {
-	each(t, func(t *testing.T, h *house) {
-		a := h.provider("alice", "a", 1000, false, wide)
-		j := h.queued(h.run(), "x")
-		l := h.lease(a)
-		h.goAway(time.Minute)
-		h.do(func(tx *store.Tx) error { _, err := jobs.Release(tx, daemon(a), j.ID, l.Fence); return err })
-		h.expect(j.ID, jobs.Failed, 0, 0)
-		if p := h.find(a); p.Strikes() != 0 || p.Unverified != 0 {
-			t.Errorf("marks %+v", p.ProviderRow)
-		}
-	})
+	h := small(t)
+	a := h.provider("alice", "a", 1000, false, wide)
+	j := h.queued(h.run(), "x")
+	l := h.lease(a)
+	h.goAway(time.Minute)
+	h.do(func(tx *store.Tx) error { _, err := jobs.Release(tx, daemon(a), j.ID, l.Fence); return err })
+	h.expect(j.ID, jobs.Failed, 0, 0)
+	if p := h.find(a); p.Strikes() != 0 || p.Unverified != 0 {
+		t.Errorf("marks %+v", p.ProviderRow)
+	}
 }

@@ -32,7 +32,7 @@ func lostKey(key string, j Job) string { return key + ":lost-" + strconv.FormatI
 // take payment:<hash>:released first, nobody could be paid for the job.
 var reservedKeys = []string{
 	keyRunCreated, keyIssueClaimed,
-	"device-enrolled", "caps-set", "provider-",
+	"device-enrolled", "caps-set", "provider-", "approval-",
 	"budget-reserved", "job-", "tool:oa.", "tool:remit.", "caps-enforced",
 	"verify:", "verification:", "payment:", "receipt-payment:", "fallback:",
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/law/task"
 	"remit/nexus/api"
 	"remit/nexus/store"
 	"remit/nexus/store/storetest"
@@ -80,6 +81,7 @@ func (f *flow) second() []exchange {
 	f.post("/v1/runs/"+run+"/jobs", f.alice, `{"job_type":"oa.sandbox_run.v1","request":`+sandboxRun+`}`, http.StatusCreated)
 	f.post("/v1/jobs/lease", f.token, `{}`, http.StatusOK)
 	f.release(run)
+	f.approve(run)
 	other := strings.Replace(sandboxRun, "go test", "go vet", 1)
 	job := f.post("/v1/runs/"+run+"/jobs", f.alice, `{"job_type":"oa.sandbox_run.v1","request":`+other+`}`, http.StatusCreated).field(f.t, "job_id")
 	f.post("/v1/jobs/"+job+"/cancel", f.alice, `{"reason":"enough"}`, http.StatusOK)
@@ -104,6 +106,37 @@ func (f *flow) release(run string) {
 	if back.field(f.t, "state") != "failed" || back.field(f.t, "reason") != "handed_back" || back.field(f.t, "payment") != "withheld" {
 		f.t.Errorf("handed back: %s", back.body)
 	}
+}
+
+// approve has a run use an approval up.
+func (f *flow) approve(run string) {
+	f.t.Helper()
+	ask, err := json.Marshal(map[string]string{"contract": contractText(f.t), "repo_ref": "r"})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	a := f.post("/v1/approvals", f.alice, string(ask), http.StatusCreated)
+	at := "/v1/approvals/" + a.field(f.t, "approval_id")
+	f.post(at+"/decision", f.admin, `{"decision":"granted","reason":"fine"}`, http.StatusOK)
+	used := f.post(at+"/consume", f.alice, fmt.Sprintf(`{"run_id":%q,"contract_sha256":%q}`, run, a.field(f.t, "contract_sha256")), http.StatusOK)
+	if used.field(f.t, "status") != "consumed" || used.field(f.t, "run_id") != run {
+		f.t.Errorf("used up: %s", used.body)
+	}
+}
+
+// contractText is a contract in its canonical form.
+func contractText(t testing.TB) string {
+	t.Helper()
+	c, err := task.Parse("task.yaml", []byte("task_id: fix\ninstructions: Fix it.\nallowed_paths: [\"src/**\"]\nforbidden_actions: ["+
+		strings.Join(task.DefaultForbiddenActions(), ", ")+"]\nverification_commands: [\"make test\"]\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // browser logs in and out.

@@ -142,6 +142,8 @@ func (m *maker) examples(name string) []any {
 			`{"tool":"go","params_hash":"a","output_hash":"b","latency_ms":3}`, `{"source":"x"}`)
 	case "event_type":
 		return []any{"note", "receipt", "tool", "run.started", "run.cancel_requested"}
+	case "contract":
+		return []any{contractText(m.world.t), `{}`}
 	case "job_type", "capabilities":
 		return []any{"oa.sandbox_run.v1", "oa.sandbox_run.v1", "oa.sandbox_run.v1", "remit.engine_run.v1"}
 	case "network":
@@ -194,7 +196,7 @@ func (m *maker) learn(got seen) {
 
 // worthKnowing are the names whose values open more doors.
 func worthKnowing(name string) bool {
-	return strings.HasSuffix(name, "_id") || slices.Contains([]string{"token", "fence", "next_cursor", "sha256", "last_seq", "length", "idempotency_key"}, name)
+	return strings.HasSuffix(name, "_id") || slices.Contains([]string{"token", "fence", "next_cursor", "sha256", "contract_sha256", "last_seq", "length", "idempotency_key"}, name)
 }
 
 func (m *maker) read(v any) {

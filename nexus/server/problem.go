@@ -21,7 +21,7 @@ var statuses = map[reason.Code]int{
 	reason.Unauthenticated: 401, reason.TokenExpired: 401,
 
 	reason.Forbidden: 403, reason.ScopeMissing: 403, reason.OriginRefused: 403, reason.CSRFRefused: 403, reason.InsufficientBudget: 403,
-	reason.ProviderDisabled: 403, reason.ProviderQuarantined: 403, reason.BridgeRefused: 403,
+	reason.ProviderDisabled: 403, reason.ProviderQuarantined: 403, reason.BridgeRefused: 403, reason.ApprovalDenied: 403,
 
 	reason.NotFound: 404, reason.LaneUnknown: 404,
 
@@ -29,6 +29,7 @@ var statuses = map[reason.Code]int{
 	reason.JobClosed: 409, reason.StaleFence: 409, reason.LeaseExpired: 409, reason.RunClosed: 409, reason.RunOpen: 409, reason.RunTransition: 409,
 	reason.AmountMismatch: 409, reason.OwnerMismatch: 409, reason.SettlementConflict: 409, reason.ReservationExpired: 409,
 	reason.AccountClosed: 409, reason.OfflineMidRun: 409,
+	reason.ApprovalMissing: 409, reason.ApprovalExpired: 409, reason.ApprovalConsumed: 409,
 
 	reason.PreconditionFailed: 412, reason.RequestTooLarge: 413, reason.ContentTypeRefused: 415,
 	reason.IdempotencyKeyReused: 422, reason.DigestMismatch: 422,

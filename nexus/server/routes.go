@@ -95,6 +95,12 @@ func (s *Server) table() []route {
 		mutation("cancelJob", post, "/v1/jobs/{job_id}/cancel", authority.ScopeJobs, cancelJob),
 		mutation("settleJob", post, "/v1/jobs/{job_id}/settle", authority.ScopeJobs, settleJob),
 
+		query("listApprovals", "/v1/approvals", authority.ScopeRead, listApprovals),
+		mutation("requestApproval", post, "/v1/approvals", authority.ScopeRuns, requestApproval),
+		query("getApproval", "/v1/approvals/{approval_id}", authority.ScopeRead, getApproval),
+		mutation("decideApproval", post, "/v1/approvals/{approval_id}/decision", authority.ScopeApprove, decideApproval),
+		mutation("consumeApproval", post, "/v1/approvals/{approval_id}/consume", authority.ScopeRuns, consumeApproval),
+
 		mutation("openAccount", post, "/v1/treasury/accounts", authority.ScopeTreasury, openAccount),
 		mutation("fundAccount", post, "/v1/treasury/fund", authority.ScopeAdmin, fundAccount),
 		query("getTreasurySummary", "/v1/treasury/summary", authority.ScopeRead, getTreasurySummary),

@@ -1,0 +1,166 @@
+package approval
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"remit/law/job"
+	"remit/law/task"
+	"remit/nexus/authority"
+	"remit/nexus/store"
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// The states of an approval.
+const (
+	Requested = "requested"
+	Granted   = "granted"
+	Denied    = "denied"
+	Consumed  = "consumed"
+	Expired   = "expired"
+)
+
+// Bounds of a request.
+const (
+	MaxContract = job.MaxContractBytes
+	MinTTL      = time.Minute
+	MaxTTL      = 7 * 24 * time.Hour
+	DefaultTTL  = 24 * time.Hour
+	maxRepoRef  = 500
+	maxReason   = 1000
+)
+
+// Approval is an approval as of now.
+type Approval struct {
+	store.ApprovalRow
+	Contract *task.Contract // nil in a list
+}
+
+// of makes an approval of its row. One that nobody has used ends with its time.
+func of(row store.ApprovalRow, now int64) (Approval, error) {
+	a := Approval{ApprovalRow: row}
+	if (row.Status == Requested || row.Status == Granted) && now >= row.ExpiresAt {
+		a.Status = Expired
+	}
+	if row.Contract == "" {
+		return a, nil
+	}
+	// Shown even if a later version would not take it any more.
+	a.Contract = new(task.Contract)
+	if err := json.Unmarshal([]byte(row.Contract), a.Contract); err != nil {
+		return Approval{}, fmt.Errorf("read the contract of approval %s: %w", row.ID, err)
+	}
+	return a, nil
+}
+
+// Asked is a request for an approval.
+type Asked struct {
+	Contract string        // canonical text
+	RepoRef  string        // the run's
+	TTL      time.Duration // 0: DefaultTTL
+}
+
+// Request asks for an approval. Asking again while one is open returns that one,
+// with created=false.
+func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created bool, err error) {
+	if err := p.Require(authority.ScopeRuns); err != nil {
+		return Approval{}, false, err
+	}
+	if err := r.check(); err != nil {
+		return Approval{}, false, err
+	}
+	digest := canon.Digest([]byte(r.Contract))
+	old, err := tx.OpenApproval(p.Owner, digest)
+	switch now := tx.Now(); {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return Approval{}, false, err
+	case old.Status == Denied:
+		return Approval{}, false, denied(old)
+	case now >= old.ExpiresAt:
+		old.Status = Expired
+		if err := tx.UpdateApproval(old); err != nil {
+			return Approval{}, false, err
+		}
+	case old.RepoRef != r.RepoRef:
+		return Approval{}, false, reason.Errorf(reason.Conflict, "approval %s of this contract is for another repository", old.ID)
+	default:
+		a, err = of(old, now)
+		return a, false, err
+	}
+	id := uuid.Must(uuid.NewV7())
+	row, err := tx.InsertApproval(store.ApprovalRow{ID: fmt.Sprintf("apr_%x", id[:]), Owner: p.Owner, ContractSHA256: digest, RepoRef: r.RepoRef,
+		Contract: r.Contract, RequestedBy: p.ID, ExpiresAt: tx.Now() + r.TTL.Milliseconds()})
+	if err != nil {
+		return Approval{}, false, err
+	}
+	if a, err = of(row, tx.Now()); err != nil {
+		return Approval{}, false, err
+	}
+	return a, true, a.record(tx, p, authority.ApprovalRequested)
+}
+
+func (r *Asked) check() error {
+	if r.TTL == 0 {
+		r.TTL = DefaultTTL
+	}
+	switch {
+	case r.TTL < MinTTL || r.TTL > MaxTTL:
+		return invalid("ttl_seconds", "is %s, must be %s to %s", r.TTL, MinTTL, MaxTTL)
+	case r.RepoRef == "" || len(r.RepoRef) > maxRepoRef || strings.ContainsFunc(r.RepoRef, control):
+		return invalid("repo_ref", "must be 1 to %d bytes without control characters", maxRepoRef)
+	case len(r.Contract) > MaxContract:
+		return invalid("contract", "has %d bytes, at most %d", len(r.Contract), MaxContract)
+	}
+	if _, err := task.ParseCanonical("contract", []byte(r.Contract)); err != nil {
+		e := invalid("contract", "is not the canonical form of a contract: %.500s", err)
+		e.Err = err
+		return e
+	}
+	return nil
+}
+
+// Find reads an approval of one's own.
+func Find(tx *store.Tx, p authority.Principal, id string) (Approval, error) {
+	row, err := tx.Approval(id)
+	return owned(row, err, p, id, tx.Now())
+}
+
+// List returns approvals of one's own, the newest first, before the given one.
+func List(tx *store.Tx, p authority.Principal, before string, limit int) ([]Approval, error) {
+	rows, err := tx.ApprovalsOf(p.Owner, before, limit)
+	list := make([]Approval, len(rows))
+	for i, row := range rows {
+		list[i], _ = of(row, tx.Now()) // without a contract there is nothing to read
+	}
+	return list, err
+}
+
+func owned(row store.ApprovalRow, err error, p authority.Principal, id string, now int64) (Approval, error) {
+	if errors.Is(err, store.ErrNotFound) || err == nil && !p.Owns(row.Owner) {
+		return Approval{}, reason.Errorf(reason.NotFound, "no approval %.128q", id)
+	}
+	if err != nil {
+		return Approval{}, err
+	}
+	return of(row, now)
+}
+
+func invalid(field, format string, args ...any) *reason.Error {
+	e := reason.Errorf(reason.RequestInvalid, format, args...)
+	e.Field = field
+	return e
+}
+
+func control(r rune) bool { return r < ' ' || r == 0x7f }
+
+func denied(row store.ApprovalRow) error {
+	return reason.Errorf(reason.ApprovalDenied, "approval %s was denied by %s", row.ID, row.DecidedBy).
+		WithHint("a denial is final for this contract: write another one")
+}

@@ -1,0 +1,95 @@
+package store
+
+import "fmt"
+
+// ApprovalRow is an approval of a contract. Times are unix milliseconds.
+type ApprovalRow struct {
+	ID             string
+	Owner          string
+	ContractSHA256 string
+	RepoRef        string
+	Contract       string // its canonical text
+	Status         string // requested, granted, denied, consumed, expired
+	RequestedBy    string
+	RequestedAt    int64 // set by InsertApproval
+	ExpiresAt      int64
+	DecidedBy      string
+	DecidedAt      int64
+	Reason         string
+	RunID          string // that has used it up
+	ConsumedAt     int64
+}
+
+const approvalColumns = `id, owner, contract_sha256, repo_ref, contract, status, requested_by, requested_at, expires_at,
+	decided_by, decided_at, reason, run_id, consumed_at`
+
+func scanApproval(s scanner) (a ApprovalRow, err error) {
+	err = s.Scan(&a.ID, &a.Owner, &a.ContractSHA256, &a.RepoRef, &a.Contract, &a.Status, &a.RequestedBy, &a.RequestedAt, &a.ExpiresAt,
+		&a.DecidedBy, &a.DecidedAt, &a.Reason, &a.RunID, &a.ConsumedAt)
+	return a, err
+}
+
+// Approval reads an approval; ErrNotFound when there is none.
+func (tx *Tx) Approval(id string) (ApprovalRow, error) { return tx.oneApproval("id = ?", id) }
+
+// LockApproval reads an approval for writing.
+func (tx *Tx) LockApproval(id string) (ApprovalRow, error) {
+	return tx.oneApproval("id = ?"+tx.lock(), id)
+}
+
+// OpenApproval locks the one approval of a contract that is open or denied;
+// ErrNotFound when there is none.
+func (tx *Tx) OpenApproval(owner, contractSHA256 string) (ApprovalRow, error) {
+	return tx.oneApproval("owner = ? AND contract_sha256 = ? AND status IN ('requested', 'granted', 'denied')"+tx.lock(), owner, contractSHA256)
+}
+
+func (tx *Tx) oneApproval(where string, args ...any) (ApprovalRow, error) {
+	a, err := scanApproval(tx.row("SELECT "+approvalColumns+" FROM approval WHERE "+where, args...))
+	if err != nil {
+		return ApprovalRow{}, fmt.Errorf("read approval: %w", err)
+	}
+	return a, nil
+}
+
+// ApprovalsOf lists the approvals of an owner, the newest first, before the
+// given one, without the texts of their contracts.
+func (tx *Tx) ApprovalsOf(owner, before string, limit int) ([]ApprovalRow, error) {
+	var list []ApprovalRow
+	err := tx.rows(`SELECT id, owner, contract_sha256, repo_ref, '', status, requested_by, requested_at, expires_at,
+		decided_by, decided_at, reason, run_id, consumed_at FROM approval WHERE owner = ? AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?`,
+		func(s scanner) error {
+			a, err := scanApproval(s)
+			list = append(list, a)
+			return err
+		}, owner, before, before, limit)
+	if err != nil {
+		return nil, fmt.Errorf("list approvals: %w", err)
+	}
+	return list, nil
+}
+
+// InsertApproval writes a new approval as requested now; ErrConflict when the
+// contract has one that is open or denied.
+func (tx *Tx) InsertApproval(a ApprovalRow) (ApprovalRow, error) {
+	n, err := tx.exec(`INSERT INTO approval (`+approvalColumns+`)
+		VALUES (?, ?, ?, ?, ?, 'requested', ?, ?, ?, '', 0, '', '', 0) ON CONFLICT DO NOTHING`,
+		a.ID, a.Owner, a.ContractSHA256, a.RepoRef, a.Contract, a.RequestedBy, tx.Now(), a.ExpiresAt)
+	if err == nil && n != 1 {
+		err = ErrConflict
+	}
+	if err != nil {
+		return ApprovalRow{}, fmt.Errorf("insert approval: %w", err)
+	}
+	return tx.Approval(a.ID)
+}
+
+// UpdateApproval writes what may change in a locked approval: its status, and
+// who decided and used it.
+func (tx *Tx) UpdateApproval(a ApprovalRow) error {
+	err := tx.changeOne(`UPDATE approval SET status = ?, decided_by = ?, decided_at = ?, reason = ?, run_id = ?, consumed_at = ? WHERE id = ?`,
+		a.Status, a.DecidedBy, a.DecidedAt, a.Reason, a.RunID, a.ConsumedAt, a.ID)
+	if err != nil {
+		return fmt.Errorf("update approval: %w", err)
+	}
+	return nil
+}
