@@ -22,14 +22,14 @@ run: ## build, and take a shipped issue through the whole pipeline
 vignette: ## Gate L: issue to verified, paid and mirrored change, with its failure cases
 	@scripts/vignette-phase0-issue-to-pr.sh
 
-agents: ## install the tested versions of pi, codex and claude below .tools/agents
+agents: ## install the tested versions of pi, codex, claude and two agents for acp below .tools/agents
 	@scripts/agents.sh
 
 test: ## all tests, the race detector, the second verifier; counts at the end
 	@scripts/setup.sh test
 	@scripts/test.sh
 
-soak: ## crash loop, the authority under fire, escape suite and failure matrix for SOAK_TIME (default 10m); tables at the end
+soak: ## crash loop, the authority under fire, agents, escape suite and failure matrix for SOAK_TIME (default 10m); tables at the end
 	@scripts/setup.sh test
 	@scripts/soak.sh
 

@@ -16,7 +16,17 @@
 //
 // A lease has a fence. The daemon renews it at a third of its time; when the
 // authority says that the fence is stale, or cannot be reached until the lease
-// has run out, the work is killed: its result would count for nothing.
+// has run out, the work is killed: its result would count for nothing. The lease
+// of work that was killed like this is handed back as soon as that is possible.
+//
+// # The end of a daemon
+//
+// When the context of [Daemon.Run] ends, the daemon takes no more leases and says
+// that it stops. What runs goes on for [Config.Grace]; then it is killed and its
+// lease handed back. A result that could not be handed in waits for the next
+// daemon. The last word is that the daemon has stopped, if no other one of this
+// registration lives on this machine; a daemon that was killed says nothing, and
+// its heartbeat goes stale.
 //
 // # What is promised
 //

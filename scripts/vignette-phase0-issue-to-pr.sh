@@ -12,6 +12,7 @@
 #   REMIT_STORE=postgres://…    on this PostgreSQL; the database or schema must be empty
 #   REMIT_STORE=postgres        on a PostgreSQL of its own, if this machine has its programs
 #   REMIT_BIN=FILE              this program (default: bin/remit, built from this tree)
+#   VIGNETTE_TIME=1m            what the walk may take; 3m at most
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -110,6 +111,6 @@ esac
 
 walk=$dir/walk
 CGO_ENABLED=0 go build -trimpath -o "$walk" ./scripts/vignette
-"$walk" -dir "$dir" -program "$bin" -store "$store" -fixture "$fixture" -repo "$repo" -target "$target" -verify "$verify" &
+"$walk" -dir "$dir" -program "$bin" -store "$store" -fixture "$fixture" -repo "$repo" -target "$target" -verify "$verify" -most "${VIGNETTE_TIME:-1m}" &
 driver=$!
 wait "$driver"

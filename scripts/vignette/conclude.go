@@ -77,7 +77,7 @@ func (v *vignette) stopped(s *step) error {
 	err := until(ctx, "no process works in "+v.dir, func() bool { return len(v.leftovers()) == 0 })
 	s.ok(err == nil, "no process of the vignette is left", err, v.leftovers())
 	took := time.Since(v.started)
-	s.ok(took < mostTime, "the walk took less than a minute", took.Round(time.Millisecond))
+	s.ok(took < v.most, "the walk took less than "+v.most.String(), took.Round(time.Millisecond))
 	return nil
 }
 

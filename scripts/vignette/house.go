@@ -20,6 +20,7 @@ type options struct {
 	repo    string // the case as a repository: its issue on the branch main, its fix on the branch fixed
 	target  string // the file that the fix changes
 	verify  string // the command that tells a fixed tree from a broken one
+	most    time.Duration
 }
 
 // vignette is one walk through the issue-to-payment story.

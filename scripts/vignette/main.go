@@ -49,6 +49,7 @@ func main() {
 	flag.StringVar(&o.repo, "repo", "", "the case as a repository")
 	flag.StringVar(&o.target, "target", "", "the file that its fix changes")
 	flag.StringVar(&o.verify, "verify", "", "its verification command")
+	flag.DurationVar(&o.most, "most", mostTime, "what the walk may take")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
