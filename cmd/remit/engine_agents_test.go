@@ -1,12 +1,15 @@
 package main
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"remit/work/engine/acp"
 	"remit/work/engine/agent/modeltest"
 	"remit/work/gateway/scripted"
 )
@@ -14,7 +17,9 @@ import (
 // An agentCLI is a published agent, and what the scripted model has to say to
 // it: the names of its tools, and a pair of provider and model that it knows.
 type agentCLI struct {
-	name            string // of the engine
+	name            string // of its column
+	engine          string // that drives it, "" for the one of the same name
+	command         string // its program, for an engine that drives any
 	provider, model string
 	base            string // what the provider's address ends with
 	path            string // where the agent asks, seen from inside
@@ -62,6 +67,15 @@ var agentCLIs = []agentCLI{
 	},
 }
 
+// adapter is an agent behind the Agent Client Protocol: to its model it is the
+// agent that it drives.
+func adapter(name, driven string) agentCLI {
+	i := slices.IndexFunc(agentCLIs, func(a agentCLI) bool { return a.name == driven })
+	a := agentCLIs[i]
+	a.name, a.engine, a.command = name, acp.Name, name
+	return a
+}
+
 // claudeReads is what it has to do before it may change a file.
 func claudeReads(file string) object {
 	return does(call("Read", object{"file_path": "/workspace/" + file}))
@@ -91,13 +105,17 @@ func (a agentCLI) cost(u scripted.Usage) int64 {
 	return (u.InUncached*a.in + u.CacheRead*a.cacheRead + u.Out*a.out) / 1_000_000
 }
 
+// engineName is the engine's in contracts.
+func (a agentCLI) engineName() string { return cmp.Or(a.engine, a.name) }
+
 // admitted makes a home in which the agent and its model are admitted, as a
 // person does it. It skips, loudly, where the agent is not installed; where the
 // environment names a prefix that has no such agent, it fails.
 func (a agentCLI) admitted(t *testing.T) string {
 	t.Helper()
 	home := t.TempDir()
-	source := a.remit(t, home, "admit", "source", "--engine", a.name, "--decision", "admitted", "--license", "as published", "--reason", "the table of the engines")
+	source := a.remit(t, home, "admit", "source", "--engine", a.engineName(), "--bin", a.command, "--decision", "admitted", "--license", "as published",
+		"--reason", "the table of the engines")
 	if out, err := source.CombinedOutput(); err != nil {
 		if os.Getenv("REMIT_AGENTS") == "" && strings.Contains(string(out), "provider_unavailable") {
 			t.Skipf("SKIPPED, the real %s is not driven: %s", a.name, firstLine(out))

@@ -134,7 +134,7 @@ func (d *drive) keptWork() {
 		rc.Usage.CostMicroUSD != d.rep.Usage.CostMicroUSD || rc.Usage.Requests != d.rep.Usage.Requests {
 		d.Errorf("the receipt names %+v and %+v", rc.Model, rc.Usage)
 	}
-	if len(rc.ToolCalls) == 0 || rc.Metrics.ToolCalls != len(rc.ToolCalls) || rc.Engine.Name != d.agent.name {
+	if len(rc.ToolCalls) == 0 || rc.Metrics.ToolCalls != len(rc.ToolCalls) || rc.Engine.Name != d.agent.engineName() {
 		d.Errorf("the receipt of %s has %d tool calls", rc.Engine.Name, len(rc.ToolCalls))
 	}
 	if !slices.ContainsFunc(d.entries, func(e journal.Entry) bool { return e.Name == evidence.StepTool && e.Status == journal.Completed }) {
@@ -172,15 +172,21 @@ func (d *drive) keyNowhere() {
 		}
 	}
 	d.mu.Unlock()
-	bundle := filepath.Join(d.TempDir(), "bundle.zip")
-	if out, err := d.agent.remit(d.T, d.home, "export", d.rep.SessionID, "--to", "zip", "--out", bundle).CombinedOutput(); err != nil {
-		d.Errorf("export: %v\n%s", err, out)
-	} else {
-		d.searchZip(bundle)
-	}
 	d.search("what the program printed", append(d.out.Bytes(), d.log.Bytes()...))
 	d.searchDir(d.home)
 	d.searchDir(d.repo)
+}
+
+// bundle seals the session into a zip, and searches that as well.
+func (d *drive) bundle() (zip string) {
+	d.Helper()
+	zip = filepath.Join(d.TempDir(), "bundle.zip")
+	if out, err := d.agent.remit(d.T, d.home, "export", d.rep.SessionID, "--to", "zip", "--out", zip).CombinedOutput(); err != nil {
+		d.Errorf("export: %v\n%s", err, out)
+		return zip
+	}
+	d.searchZip(zip)
+	return zip
 }
 
 func (d *drive) search(where string, text []byte) {

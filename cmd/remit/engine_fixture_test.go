@@ -18,7 +18,7 @@ const (
 // fixtureRow is an agent that repairs a shipped fixture, with its issue as the
 // task, and whose evidence both verifiers judge.
 var fixtureRow = engineRow{
-	name: "repairs a shipped fixture", every: true, want: want{status: evidence.StatusPass, changed: true}, changed: shippedFile,
+	name: "repairs a shipped fixture", every: adapters, want: want{status: evidence.StatusPass, changed: true}, changed: shippedFile,
 	files: func(t *testing.T) map[string]string {
 		all := map[string]string{}
 		entries, err := os.ReadDir(filepath.Join(shipped, "repo"))
@@ -64,11 +64,9 @@ func (d *drive) repaired() {
 	if d.rep.Usage.Requests != int64(calls)+2 { // the gateway's own, and the last word
 		d.Errorf("%d requests for %d calls", d.rep.Usage.Requests, calls)
 	}
-	zip := filepath.Join(d.TempDir(), "fixture.zip")
-	for _, words := range [][]string{{"export", d.rep.SessionID, "--to", "zip", "--out", zip}, {"audit", zip}} {
-		if out, err := d.agent.remit(d.T, d.home, words...).CombinedOutput(); err != nil {
-			d.Errorf("remit %v: %v\n%s", words, err, out)
-		}
+	zip := d.bundle()
+	if out, err := d.agent.remit(d.T, d.home, "audit", zip).CombinedOutput(); err != nil {
+		d.Errorf("audit: %v\n%s", err, out)
 	}
 	if python, err := exec.LookPath("python3"); err != nil {
 		d.Errorf("no python3: the second verifier did not judge the bundle")

@@ -25,7 +25,7 @@ import (
 // keyRow is an agent that is told to get at the provider's key, at other hosts
 // and at other models, while somebody outside looks through all processes.
 var keyRow = engineRow{
-	name: "told to leak the key and to get out", every: true, want: want{status: evidence.StatusPass, changed: true},
+	name: "told to leak the key and to get out", every: eachAgent, want: want{status: evidence.StatusPass, changed: true},
 	files: func(t *testing.T) map[string]string {
 		text, err := os.ReadFile(filepath.Join("testdata", "engine", attackFile))
 		if err != nil {
@@ -40,7 +40,7 @@ var keyRow = engineRow{
 		return slices.Concat([]object{does(d.agent.shell(attack))}, repair(d))
 	},
 	watch: watchProcesses,
-	check: func(d *drive) { d.attacked() },
+	check: func(d *drive) { d.attacked(); d.bundle() },
 }
 
 const attackFile = "attack.py"

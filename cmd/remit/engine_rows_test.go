@@ -13,7 +13,7 @@ import (
 // and how a run has to end with it.
 type engineRow struct {
 	name  string
-	every bool // for each agent, also where most rows run with one alone
+	every coverage
 	want  want
 
 	probe object                  // the answer to the gateway's own question, nil for a right one
@@ -25,11 +25,20 @@ type engineRow struct {
 	args      func(d *drive) []string
 	changed   string // the file that is repaired, "" for the usual one
 	wall      int    // seconds, 0 for no limit of the row's own
-	interrupt int    // the turn of the model at which the user stops the run
+	interrupt int    // the turn of the model at which the user stops the run, atProbe for the gateway's own question
 
 	watch func(d *drive) (looked func()) // looks at the machine while it runs
 	check func(d *drive)                 // what is special
 }
+
+// coverage says with which agents a row runs when not all rows run with all.
+type coverage int
+
+const (
+	oneAgent  coverage = iota // the one that starts fastest
+	eachAgent                 // of those that have an engine of their own
+	adapters                  // and those behind the Agent Client Protocol
+)
 
 // changes is the file that the row repairs.
 func (r engineRow) changes() string { return cmp.Or(r.changed, wrongFile) }
@@ -41,6 +50,9 @@ func (r engineRow) source(d *drive) []string {
 	}
 	return []string{"--title", "Repair add in /workspace of " + d.marker}
 }
+
+// atProbe stands for the turn of the gateway's own question.
+const atProbe = -1
 
 // always answers a turn in the same way, whatever the agent.
 func always(turn object) func(*drive) object { return func(*drive) object { return turn } }
@@ -69,7 +81,7 @@ func spends(d *drive) object { return does(d.agent.shell("cat " + wrongFile)) }
 
 // runRows are what happens between an agent and its model.
 var runRows = []engineRow{
-	{name: "claims success, changes nothing", every: true, want: want{status: evidence.StatusFail, code: reason.NoDiff}},
+	{name: "claims success, changes nothing", every: eachAgent, want: want{status: evidence.StatusFail, code: reason.NoDiff}},
 	{name: "the test stays red", want: want{status: evidence.StatusFail, code: reason.VerificationFailed, changed: true},
 		turns: func(d *drive) []object { return changes(d, "    return a * b\n") }},
 	{name: "delayed answers", want: want{status: evidence.StatusPass, changed: true}, turns: repair,
@@ -82,26 +94,30 @@ var runRows = []engineRow{
 			}
 			return all
 		}},
-	{name: "401", every: true, want: want{code: reason.AuthUnavailable, changed: true},
+	{name: "401", every: eachAgent, want: want{code: reason.AuthUnavailable, changed: true},
 		turns: repairThen(object{"status": 401, "error": object{"type": "invalid_request_error", "message": "no such key"}})},
 	{name: "429 with Retry-After, then an answer", want: want{status: evidence.StatusPass, changed: true},
 		turns: repairThen(object{"any": []object{{"times": 1, "status": 429, "retry_after": 1}, {"text": sentence}}})},
 	{name: "429 for ever", want: want{code: reason.ProviderUnavailable, changed: true}, turns: repairThen(object{"status": 429, "retry_after": 0})},
-	{name: "500 for ever", every: true, want: want{code: reason.ProviderUnavailable, changed: true}, turns: repairThen(object{"status": 500})},
-	{name: "abort in text", every: true, want: want{code: reason.ProviderUnavailable, changed: true}, turns: breaks("text", "abort")},
+	{name: "500 for ever", every: adapters, want: want{code: reason.ProviderUnavailable, changed: true}, turns: repairThen(object{"status": 500})},
+	{name: "abort in text", every: adapters, want: want{code: reason.ProviderUnavailable, changed: true}, turns: breaks("text", "abort")},
 	{name: "abort in arguments", want: want{code: reason.ProviderUnavailable, changed: true}, turns: breaks("arguments", "abort")},
 	{name: "clean close in text", want: want{code: reason.ProviderUnavailable, changed: true}, turns: breaks("text", "close")},
-	{name: "clean close in arguments", every: true, want: want{code: reason.ProviderUnavailable, changed: true}, turns: breaks("arguments", "close")},
+	{name: "clean close in arguments", every: eachAgent, want: want{code: reason.ProviderUnavailable, changed: true}, turns: breaks("arguments", "close")},
 	{name: "empty answer", want: want{code: reason.ResponseShape, changed: true}, turns: repairThen(object{"shape": "empty"})},
 	{name: "html answer", want: want{code: reason.ResponseShape, changed: true}, turns: repairThen(object{"shape": "html"})},
 	{name: "malformed events", want: want{code: reason.ResponseShape, changed: true}, turns: repairThen(object{"text": sentence, "shape": "half_json"})},
 	{name: "another model answers", want: want{code: reason.ModelMismatch, changed: true}, turns: repairThen(object{"text": sentence, "model": "another-model"})},
 	{name: "huge output", want: want{code: reason.OutputLimit, status: evidence.StatusFail, changed: true}, policy: object{"limits": object{"output_bytes": 1 << 20}},
 		turns: repairThen(object{"text": sentence, "repeat": 40_000, "chunks": []int{1 << 19}})},
-	{name: "hang", every: true, wall: 6, want: want{code: reason.Timeout}, then: always(hangs)},
-	{name: "hang after a valid patch", wall: 20, want: want{code: "lifecycle_timeout_after_valid_patch", changed: true}, turns: repairThen(hangs)},
+	{name: "hang", every: eachAgent, wall: 20, want: want{code: reason.Timeout}, then: always(hangs), check: func(d *drive) {
+		if d.counts.Requests < 2 {
+			d.Error("the engine was stopped before it asked")
+		}
+	}},
+	{name: "hang after a valid patch", wall: 30, want: want{code: reason.LifecycleTimeout, changed: true}, turns: repairThen(hangs)},
 	{name: "interrupted during a model call", interrupt: 1, want: want{code: reason.Cancelled}, then: always(hangs)},
-	{name: "token budget", every: true, want: want{code: reason.BudgetExhausted, changed: true}, policy: object{"budget": object{"max_tokens": 6*tokensPerAnswer + 1}},
+	{name: "token budget", every: eachAgent, want: want{code: reason.BudgetExhausted, changed: true}, policy: object{"budget": object{"max_tokens": 6*tokensPerAnswer + 1}},
 		turns: repair, then: spends, check: func(d *drive) { d.spent(6*tokensPerAnswer+1, d.rep.Usage.Tokens, tokensPerAnswer) }},
 	{name: "money budget", want: want{code: reason.BudgetExhausted, changed: true}, policy: object{"budget": object{"max_budget_usd": 0.05}},
 		turns: repair, then: spends, check: func(d *drive) {
@@ -131,6 +147,10 @@ func (d *drive) spent(limit, spent, one int64) {
 
 // probeRows are faults that no engine is started on: the gateway asks first.
 func probeRows() (rows []engineRow) {
+	rows = []engineRow{
+		{name: "before the start: hang", wall: 5, probe: hangs, want: want{code: reason.Timeout, idle: true}},
+		{name: "before the start: interrupted", interrupt: atProbe, probe: hangs, want: want{code: reason.Cancelled, idle: true}},
+	}
 	for _, f := range []struct {
 		name   string
 		answer object

@@ -72,9 +72,10 @@ func newDrive(t *testing.T, a agentCLI, row engineRow, home string) *drive {
 		d.mu.Lock()
 		d.seen = append(d.seen, s)
 		d.mu.Unlock()
-		if !strings.HasPrefix(s.Answer, "conversations[0]") {
-			arrived <- s.Turn
+		if strings.HasPrefix(s.Answer, "conversations[0]") {
+			s.Turn = atProbe
 		}
+		arrived <- s.Turn
 	}})
 	d.server.Config.Handler = d.model
 	d.server.Start()
@@ -87,12 +88,15 @@ func newDrive(t *testing.T, a agentCLI, row engineRow, home string) *drive {
 // prepare makes the command line that a user would type.
 func (d *drive) prepare() {
 	d.Helper()
-	args := []string{"run", "--json", "--repo", d.repo, "--engine", d.agent.name, "--mutation-mode", "copied-fixture",
+	args := []string{"run", "--json", "--repo", d.repo, "--engine", d.agent.engineName(), "--mutation-mode", "copied-fixture",
 		"--model-provider", d.agent.provider, "--model", d.agent.model, "--base-url", d.server.URL + d.agent.base, "--key-env", keyVariable}
 	if d.row.wall > 0 {
 		args = append(args, "--wall", fmt.Sprint(d.row.wall))
 	}
 	args = append(args, d.row.source(d)...)
+	if d.agent.command != "" {
+		args = append(args, "--", d.agent.command)
+	}
 	d.cmd = d.agent.remit(d.T, d.home, args...)
 	d.cmd.Env = append(d.cmd.Env, keyVariable+"="+d.key)
 	d.cmd.Stdout, d.cmd.Stderr = &d.out, &d.log
@@ -114,7 +118,7 @@ func (d *drive) run(arrived <-chan int) {
 	for over := false; !over; {
 		select {
 		case turn := <-arrived:
-			if d.row.interrupt > 0 && turn == d.row.interrupt {
+			if turn == d.row.interrupt { // no turn is 0
 				_ = d.cmd.Process.Signal(syscall.SIGINT) // the exit code tells whether it came
 			}
 		case <-ended: // the exit code is looked at
@@ -211,7 +215,7 @@ func (r engineRow) script(d *drive) []byte {
 // repository has one function that is wrong, a test that says so, and a policy
 // that switches the engine on.
 func (r engineRow) repository(t *testing.T, a agentCLI) string {
-	policy := object{"engines": object{a.name: object{"enabled": true}}, "allowed_paths": []string{"*.py"},
+	policy := object{"engines": object{a.engineName(): object{"enabled": true}}, "network": "gateway", "allowed_paths": []string{"*.py"},
 		"verification_commands": []string{"python3 -m unittest -v"}}
 	for key, value := range r.policy {
 		policy[key] = value

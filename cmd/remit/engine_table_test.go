@@ -26,12 +26,16 @@ var engines = sync.OnceValue(func() *tally.Table {
 	return table
 })
 
-// allFaults is the agent that every row runs with; the others have those rows
-// that are marked, unless REMIT_SOAK is set.
-const allFaults = "pi"
+// allFaults is the agent that every row runs with: the one that starts fastest.
+// The others have those rows that are marked, unless REMIT_SOAK is set.
+const allFaults = "codex"
 
-// atOnce is how many runs go on at a time. Most of them wait, for a process to
-// start or for a model that is slow on purpose.
+// runs reports whether a row is for an agent in the short version.
+func (r engineRow) runs(a agentCLI) bool {
+	return a.name == allFaults || r.every == adapters || r.every == eachAgent && a.engine == ""
+}
+
+// atOnce is how many runs go on at a time, beside those that wait for a limit.
 const atOnce = 3
 
 // TestEngines drives the published agents through `remit run` against a
@@ -43,7 +47,11 @@ func TestEngines(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
 	slots := make(chan struct{}, atOnce)
-	for _, a := range agentCLIs {
+	all := append(slices.Clone(agentCLIs), adapter("codex-acp", "codex"))
+	if _, soak := soaking(t); soak {
+		all = append(all, adapter("claude-agent-acp", "claude"))
+	}
+	for _, a := range all {
 		t.Run(a.name, func(t *testing.T) {
 			t.Parallel()
 			drives(t, a, slots)
@@ -70,13 +78,15 @@ func drives(t *testing.T, a agentCLI, slots chan struct{}) {
 	var all sync.WaitGroup
 	defer all.Wait() // all rows end before the test does
 	for _, row := range engineRows() {
-		if !soak && !row.every && a.name != allFaults {
+		if !soak && !row.runs(a) {
 			continue
 		}
 		ran[row.name] = true
 		all.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
+			if row.wall == 0 {
+				slots <- struct{}{}
+				defer func() { <-slots }()
+			}
 			t.Run(row.name, func(t *testing.T) { tried(t, a, row, home) })
 		})
 	}

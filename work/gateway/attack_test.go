@@ -474,3 +474,34 @@ func TestConnectionsAreCounted(t *testing.T) {
 		t.Error("Accept goes on after Close")
 	}
 }
+
+// A command in the sandbox can ask as fast as the machine answers, and every
+// request is a line of the journal: beyond so many they are counted, and that
+// is all.
+func TestFloodIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, limits := range map[string]Limits{"no limit": {}, "a limit of the contract's": {Requests: 3}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			up := newProvider(t, plain(http.StatusOK, "application/json", wholes(Chat, model)))
+			e := open(t, up.URL, func(o *Options) { o.Limits = limits }, func(b *bounds) { b.requests = 5 })
+			allowed := 5 + int(limits.Requests)
+			for range allowed + 10 {
+				e.post(t, "/nowhere", "x")
+			}
+			if got := e.post(t, "/v1/chat/completions", ask(Chat, false, "")); got.StatusCode == http.StatusOK || up.count() != 0 {
+				t.Errorf("a request went out after the flood: %d, %d", got.StatusCode, up.count())
+			}
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			total := e.Totals()
+			if got := len(e.all()); got != allowed {
+				t.Errorf("%d records, want %d", got, allowed)
+			}
+			if total.Refused != int64(allowed+11) || total.Requests != 0 || total.Exhausted != reason.BudgetExhausted {
+				t.Errorf("%+v", total)
+			}
+		})
+	}
+}

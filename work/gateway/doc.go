@@ -60,6 +60,11 @@
 // that reports no usage is said to be unmetered; towards the limits, and only
 // there, it counts what its size suggests, or hanging up would be free.
 //
+// What is refused costs nothing, and a program can be refused thousands of
+// times a second. After [MaxRequests] beside those that the limits allow, the
+// run has exhausted its budget: connections are broken off, and nothing more is
+// recorded than how often.
+//
 // # What is never shown
 //
 // The credential is read once, outside the sandbox, and appears in no error,

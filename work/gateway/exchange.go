@@ -48,6 +48,10 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, probe *Record) (
 		return true
 	}
 	defer g.underway.Done()
+	if probe == nil && seq > g.ledger.limits.Requests+g.bounds.requests {
+		g.ledger.flooded()
+		return true
+	}
 	x := &exchange{g: g, w: w, ctl: http.NewResponseController(w), rec: Record{Seq: seq, At: g.now(), Path: g.shown(r.RequestURI), Probe: probe != nil,
 		UsageKnown: true, CostKnown: true}}
 	x.watch(r.Context(), g)

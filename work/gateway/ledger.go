@@ -196,6 +196,15 @@ func (l *ledger) refused() {
 	l.totals.Refused++
 }
 
+// flooded counts a request that was not even read: the run has used up what it
+// may ask.
+func (l *ledger) flooded() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.totals.Refused++
+	l.totals.Exhausted = reason.BudgetExhausted
+}
+
 func (l *ledger) sum() Totals {
 	l.mu.Lock()
 	defer l.mu.Unlock()
