@@ -113,7 +113,7 @@ func (a *app) compareEngines(cmd *cobra.Command, f *compareFlags, args []string)
 		}
 	}
 	if able > 0 {
-		view := newProgress(os.Stderr, false)
+		view := newProgress(os.Stderr)
 		err := warm(cmd.Context(), contract.VerificationCommands, view)
 		view.close()
 		if err != nil {

@@ -2,27 +2,18 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
-	"sync"
 	"time"
-
-	"golang.org/x/term"
 )
 
 // laneView shows several runs at once on stderr: a line for every step, and on
 // a terminal a live one that says where each lane is.
 type laneView struct {
-	w     io.Writer
-	live  bool
-	width int
+	liveLine
 
-	mu    sync.Mutex
 	lanes []*laneProgress
 	warns map[string]bool // what was said once
-	stop  chan struct{}
-	done  chan struct{}
 }
 
 // laneProgress is one lane of a view: the harness.Progress of its run.
@@ -34,14 +25,11 @@ type laneProgress struct {
 }
 
 func newLaneView(f *os.File, lanes []*lane) *laneView {
-	v := &laneView{w: f, warns: map[string]bool{}, stop: make(chan struct{}), done: make(chan struct{})}
+	v := &laneView{warns: map[string]bool{}}
 	for _, l := range lanes {
 		v.lanes = append(v.lanes, &laneProgress{view: v, label: plain(l.label), began: map[string]time.Time{}})
 	}
-	if width, _, err := term.GetSize(int(f.Fd())); err == nil && os.Getenv("TERM") != "dumb" {
-		v.live, v.width = true, width
-	}
-	go v.tick()
+	v.show(f, v.now)
 	return v
 }
 
@@ -53,34 +41,6 @@ func (v *laneView) of(label string) *laneProgress {
 		}
 	}
 	panic("a lane that is not of this view: " + label)
-}
-
-func (v *laneView) tick() {
-	defer close(v.done)
-	if !v.live {
-		return
-	}
-	t := time.NewTicker(refresh)
-	defer t.Stop()
-	for {
-		select {
-		case <-v.stop:
-			return
-		case <-t.C:
-			v.mu.Lock()
-			v.draw()
-			v.mu.Unlock()
-		}
-	}
-}
-
-// close ends the live line.
-func (v *laneView) close() {
-	close(v.stop)
-	<-v.done
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.erase()
 }
 
 // Step shows that a step of the lane began or ended.
@@ -163,10 +123,8 @@ func (v *laneView) print(line string) {
 	v.draw()
 }
 
-func (v *laneView) draw() {
-	if !v.live {
-		return
-	}
+// now is where each lane is.
+func (v *laneView) now() string {
 	var parts []string
 	for _, p := range v.lanes {
 		if len(p.steps) > 0 {
@@ -174,18 +132,5 @@ func (v *laneView) draw() {
 			parts = append(parts, fmt.Sprintf("%s: %s %s", p.label, step, time.Since(p.began[step]).Round(100*time.Millisecond)))
 		}
 	}
-	if len(parts) == 0 {
-		return
-	}
-	line := "· " + strings.Join(parts, "   ")
-	if runes := []rune(line); len(runes) >= v.width {
-		line = string(runes[:max(0, v.width-1)])
-	}
-	fmt.Fprintf(v.w, "\r\x1b[K%s", line)
-}
-
-func (v *laneView) erase() {
-	if v.live {
-		fmt.Fprint(v.w, "\r\x1b[K")
-	}
+	return strings.Join(parts, "   ")
 }

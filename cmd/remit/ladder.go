@@ -79,7 +79,7 @@ func (a *app) ladderMatrix(cmd *cobra.Command, engine string, rows []string) err
 		printOne(os.Stderr, err) // no row can be tried, and the report says so
 		driver = nil
 	}
-	view := newProgress(os.Stderr, false)
+	view := newProgress(os.Stderr)
 	rep, err := matrix.Run(cmd.Context(), matrix.Options{Engine: engine, Binary: self, Sandbox: driver, Rows: rows, Build: build(),
 		OnCase: func(row string, c matrix.CaseResult) { view.Step(row+"/"+c.Name, stepStatus(c.Verdict), c.Reason) }})
 	view.close()

@@ -273,7 +273,7 @@ func (a *app) reproduce(cmd *cobra.Command, f *reproduceFlags, path string, cach
 		defer func() { err = errors.Join(err, file.Close()) }()
 		log = file
 	}
-	view := newProgress(os.Stderr, false)
+	view := newProgress(os.Stderr)
 	out, err := harness.Reproduce(cmd.Context(), harness.Reproduction{Evidence: files, Repo: f.repo, Home: a.home, Sandbox: driver, Repeat: f.repeat, Log: log, Progress: view,
 		Verdicts: cached, Fresh: f.fresh})
 	view.close()

@@ -32,7 +32,7 @@ that is missing, and otherwise left as it is.`,
 			if err != nil {
 				return err
 			}
-			view := newProgress(os.Stderr, false)
+			view := newProgress(os.Stderr)
 			out, err := harness.Resume(cmd.Context(), harness.Resumption{Home: a.home, Session: s, Repo: f.repo, Sandbox: driver, Progress: view, Authority: authority})
 			view.close()
 			if err != nil {

@@ -147,7 +147,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 			req.RepoRef = filepath.Base(dir)
 		}
 	}
-	view := newProgress(os.Stderr, false)
+	view := newProgress(os.Stderr)
 	req.Progress = view
 	if err := warm(cmd.Context(), contract.VerificationCommands, view); err != nil {
 		view.close()
