@@ -85,12 +85,26 @@ func (f *compareFlags) unmixed(cmd *cobra.Command, asking []laneName) error {
 		}
 	}
 	for _, text := range f.only {
-		name, _, _ := strings.Cut(text, ":")
+		name, rest, _ := strings.Cut(text, ":")
+		if flag, _, _ := strings.Cut(rest, "="); slices.Contains(ofOneProvider, flag) && providersOf(asking, name) > 1 {
+			return usagef("--for %q: --%s is of one provider, and the lanes of %s ask several: say which with --for PROVIDER:%s", text, flag, name, flag)
+		}
 		if !slices.ContainsFunc(asking, func(n laneName) bool { return name == n.engine || name == n.provider }) {
 			return usagef("--for %q: no lane of the engine or provider %q asks a model", text, name)
 		}
 	}
 	return nil
+}
+
+// providersOf is how many providers the lanes ask that a name of --for is for.
+func providersOf(asking []laneName, name string) int {
+	providers := map[string]bool{}
+	for _, n := range asking {
+		if name == n.engine || name == n.provider {
+			providers[n.provider] = true
+		}
+	}
+	return len(providers)
 }
 
 // laneValues is a flag of NAME=VALUE, given once a name.

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"remit/proof/reason"
 )
 
@@ -84,6 +86,27 @@ func TestLaneFlags(t *testing.T) {
 	}
 	if f.model.engineModel != "" || f.model.baseURL != "" {
 		t.Errorf("a lane changed the defaults: %+v", f.model)
+	}
+}
+
+// TestUnmixed: no key of a provider goes to the address of another, for all
+// lanes or for those of one engine.
+func TestUnmixed(t *testing.T) {
+	t.Parallel()
+	two := []laneName{{"codex", "openai", "a"}, {"codex", "acme", "b"}, {"pi", "local", "c"}}
+	for only, wrong := range map[string]bool{
+		"codex:base-url=https://acme.example": true,
+		"codex:key-file=/k":                   true,
+		"codex:local-model":                   true,
+		"codex:engine-model=x":                false,
+		"acme:base-url=https://acme.example":  false,
+		"pi:base-url=http://127.0.0.1:8080":   false,
+		"claude:base-url=https://x.example":   true, // nobody's
+	} {
+		f := &compareFlags{only: []string{only}}
+		if err := f.unmixed(new(cobra.Command), two); (err != nil) != wrong {
+			t.Errorf("%s: %v", only, err)
+		}
 	}
 }
 

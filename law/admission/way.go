@@ -40,20 +40,37 @@ func (r Result) Through(rec *Model, w Way) Result {
 }
 
 // network is how far the gateway has to reach. No name is looked up: the answer
-// could be another when it counts. A name that says nothing of its place is on
-// the internet, unless the model is said to be local.
+// could be another when it counts, and for a name below localhost it can come
+// from anywhere. A name that says nothing of its place is on the internet, unless
+// the model is said to be local.
 func (w Way) network() string {
 	u, err := url.Parse(w.BaseURL)
 	host := ""
 	if err == nil {
-		host = strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
+		host = strings.ToLower(u.Hostname())
 	}
 	addr, err := netip.ParseAddr(host)
 	switch {
-	case err == nil && addr.Unmap().IsLoopback(), host == "localhost", strings.HasSuffix(host, ".localhost"):
+	case err == nil && addr.Unmap().IsLoopback(), strings.TrimSuffix(host, ".") == "localhost":
 		return "loopback"
-	case err == nil && (addr.Unmap().IsPrivate() || addr.Unmap().IsLinkLocalUnicast()), err != nil && w.Class == Local:
+	case err == nil && (addr.Unmap().IsPrivate() || addr.Unmap().IsLinkLocalUnicast()), err != nil && w.Class == Local && !disguised(host):
 		return "private"
 	}
 	return "internet"
+}
+
+// disguised reports whether a host that is no address in its usual form could
+// still be taken for one: resolvers read 134744072, 8.2056, 010.8.8.8, 0x8080808
+// and digits of other scripts as addresses. No name ends in a number.
+func disguised(host string) bool {
+	host = strings.TrimRight(host, ".")
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	hex, isHex := strings.CutPrefix(last, "0x")
+	switch {
+	case strings.IndexFunc(host, func(c rune) bool { return c <= ' ' || c > '~' }) >= 0:
+		return true
+	case isHex:
+		return strings.Trim(hex, "0123456789abcdef") == ""
+	}
+	return last != "" && strings.Trim(last, "0123456789") == ""
 }

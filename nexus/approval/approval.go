@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/google/uuid"
 
@@ -113,8 +114,8 @@ func (r *Asked) check() error {
 	switch {
 	case r.TTL < MinTTL || r.TTL > MaxTTL:
 		return invalid("ttl_seconds", "is %s, must be %s to %s", r.TTL, MinTTL, MaxTTL)
-	case r.RepoRef == "" || len(r.RepoRef) > maxRepoRef || strings.ContainsFunc(r.RepoRef, control):
-		return invalid("repo_ref", "must be 1 to %d bytes without control characters", maxRepoRef)
+	case r.RepoRef == "" || len(r.RepoRef) > maxRepoRef || strings.ContainsFunc(r.RepoRef, unseen):
+		return invalid("repo_ref", "must be 1 to %d bytes without control and invisible characters", maxRepoRef)
 	case len(r.Contract) > MaxContract:
 		return invalid("contract", "has %d bytes, at most %d", len(r.Contract), MaxContract)
 	}
@@ -158,7 +159,9 @@ func invalid(field, format string, args ...any) *reason.Error {
 	return e
 }
 
-func control(r rune) bool { return r < ' ' || r == 0x7f }
+// unseen are characters that a person who decides does not see, or that move
+// what they see.
+func unseen(r rune) bool { return !unicode.IsPrint(r) }
 
 func denied(row store.ApprovalRow) error {
 	return reason.Errorf(reason.ApprovalDenied, "approval %s was denied by %s", row.ID, row.DecidedBy).

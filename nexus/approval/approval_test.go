@@ -262,6 +262,9 @@ func TestAskedWrongly(t *testing.T) {
 		"too large":         func(r *approval.Asked) { r.Contract = strings.Repeat(" ", approval.MaxContract+1) },
 		"no repository":     func(r *approval.Asked) { r.RepoRef = "" },
 		"a line feed":       func(r *approval.Asked) { r.RepoRef = "r\ngranted" },
+		"C1 control":        func(r *approval.Asked) { r.RepoRef = "r\u009b2J" },
+		"read from right":   func(r *approval.Asked) { r.RepoRef = "r\u202efdp" },
+		"what is not seen":  func(r *approval.Asked) { r.RepoRef = "r\u200b" },
 		"for ever":          func(r *approval.Asked) { r.TTL = 8 * 24 * time.Hour },
 		"for a moment":      func(r *approval.Asked) { r.TTL = time.Second },
 	} {
@@ -315,4 +318,17 @@ func TestOneRunWins(t *testing.T) {
 			h.Errorf("%d runs have used one approval", won)
 		}
 	})
+}
+
+// TestDenialOfTheReplaced: what ran out and was asked for anew is over; the
+// denial belongs to its successor, which it must not collide with.
+func TestDenialOfTheReplaced(t *testing.T) {
+	h := one(t)
+	text := contract(t, "fix")
+	old := must(h, request(runner, text))
+	h.clock.Advance(approval.DefaultTTL)
+	next := must(h, request(runner, text))
+	wants(h, reason.ApprovalExpired, decide(alice, old.ID, approval.Denied))
+	must(h, decide(alice, next.ID, approval.Denied))
+	wants(h, reason.ApprovalExpired, decide(alice, old.ID, approval.Denied))
 }

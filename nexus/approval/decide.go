@@ -30,8 +30,8 @@ func Decide(tx *store.Tx, p authority.Principal, id string, d Decision) (Approva
 	if d.Status != Granted && d.Status != Denied {
 		return Approval{}, invalid("decision", "is %.32q, must be granted or denied", d.Status)
 	}
-	if len(d.Reason) > maxReason || strings.ContainsFunc(d.Reason, control) {
-		return Approval{}, invalid("reason", "must be at most %d bytes without control characters", maxReason)
+	if len(d.Reason) > maxReason || strings.ContainsFunc(d.Reason, unseen) {
+		return Approval{}, invalid("reason", "must be at most %d bytes without control and invisible characters", maxReason)
 	}
 	row, err := tx.LockApproval(id)
 	a, err := owned(row, err, p, id, tx.Now())
@@ -45,7 +45,7 @@ func Decide(tx *store.Tx, p authority.Principal, id string, d Decision) (Approva
 		return Approval{}, consumed(row)
 	case a.Status == Denied:
 		return Approval{}, denied(row)
-	case a.Status == Expired && d.Status == Granted:
+	case a.Status == Expired && (d.Status == Granted || row.Status == Expired): // the latter has a successor
 		return Approval{}, expired(row)
 	}
 	row.Status, row.DecidedBy, row.DecidedAt, row.Reason = d.Status, p.ID, tx.Now(), d.Reason

@@ -163,23 +163,26 @@ type ResourceUsage struct {
 
 // EngineFinished are the outputs of engine.run.
 type EngineFinished struct {
-	ProcessStarted bool          `json:"process_started"`
-	ExitCode       *int          `json:"exit_code"`
-	Signal         string        `json:"signal"`
-	TimedOut       bool          `json:"timed_out"`
-	Idle           bool          `json:"idle,omitempty"` // timed out because it gave no sign of life
-	OutputExceeded bool          `json:"output_exceeded"`
-	OOMKilled      bool          `json:"oom_killed"`
-	DurationMS     int64         `json:"duration_ms"`
-	StdoutSHA256   string        `json:"stdout_sha256"`
-	StderrSHA256   string        `json:"stderr_sha256"`
-	StdoutBytes    int64         `json:"stdout_bytes"`
-	StderrBytes    int64         `json:"stderr_bytes"`
-	Summary        string        `json:"summary"` // the agent's own words, never evidence
-	Caps           []Cap         `json:"caps"`
-	Usage          ResourceUsage `json:"usage"`
-	Layer          string        `json:"layer"`
-	Blockers       []Blocker     `json:"blockers"`
+	ProcessStarted bool   `json:"process_started"`
+	ExitCode       *int   `json:"exit_code"`
+	Signal         string `json:"signal"`
+	TimedOut       bool   `json:"timed_out"`
+	Idle           bool   `json:"idle,omitempty"` // timed out because it gave no sign of life
+	OutputExceeded bool   `json:"output_exceeded"`
+	OOMKilled      bool   `json:"oom_killed"`
+	DurationMS     int64  `json:"duration_ms"`
+	StdoutSHA256   string `json:"stdout_sha256"`
+	StderrSHA256   string `json:"stderr_sha256"`
+	StdoutBytes    int64  `json:"stdout_bytes"`
+	StderrBytes    int64  `json:"stderr_bytes"`
+	Summary        string `json:"summary"` // the agent's own words, never evidence
+	// Rejected is why the engine's own reviewer turned the change down, nil if it
+	// did not. It can only block a run.
+	Rejected *string       `json:"rejected,omitempty"`
+	Caps     []Cap         `json:"caps"`
+	Usage    ResourceUsage `json:"usage"`
+	Layer    string        `json:"layer"`
+	Blockers []Blocker     `json:"blockers"`
 }
 
 // SideEffect is a change that a tool call made.

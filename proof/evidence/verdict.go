@@ -96,6 +96,7 @@ func (r *run) unproved() []Blocker {
 	need(r.engine != nil && r.engine.ProcessStarted, reason.Interrupted, "the engine did not finish")
 	if e := r.engine; e != nil && e.ProcessStarted {
 		need(r.endedWell(), reason.EngineFailed, "the engine did not end well")
+		need(e.Rejected == nil, reason.ReviewerRejected, "the engine's own reviewer rejected the change")
 	}
 	need(r.patch != nil, reason.Interrupted, "no patch was captured")
 	need(r.patch == nil || len(r.patch.Refused) == 0, reason.DirtyEndingTree, "the engine left what cannot be part of a patch")

@@ -123,6 +123,7 @@ func TestVerdictNeedsEveryFact(t *testing.T) {
 		{"base not run", "pass", drop(evidence.StepVerifyBase, journal.Completed), reason.VerificationFailed, "was not run on the baseline"},
 		{"engine exits 1", "pass", set(evidence.StepEngine, "exit_code", 1), reason.EngineFailed, "did not end well"},
 		{"engine without an exit", "pass", set(evidence.StepEngine, "exit_code", nil), reason.EngineFailed, "did not end well"},
+		{"its own reviewer rejected it", "pass", set(evidence.StepEngine, "rejected", "it is wrong"), reason.ReviewerRejected, "rejected the change"},
 		{"engine timed out", "pass", set(evidence.StepEngine, "timed_out", true), reason.EngineFailed, "did not end well"},
 		{"nothing allows that the engine was stopped", "stopped", drop(evidence.StepLifecycle, journal.Completed), reason.EngineFailed, "did not end well"},
 		{"the contract does not allow it", "hung", forgiven, reason.EngineFailed, "did not end well"},

@@ -97,7 +97,11 @@ func (r *run) runEngine(ctx context.Context) error {
 	started := time.Now()
 	res, runErr := r.inSandbox(ctx, inv, out, way)
 	how := engineRan{res: res, took: time.Since(started), err: runErr, idle: onlyIdle(runErr), traffic: r.closeWay(way)}
-	if how.idle {
+	switch {
+	case how.idle && (res == nil || len(res.Commands) == 0): // what was not started was not silent
+		runErr = reason.Errorf(reason.Timeout, "the sandbox was not ready within the %s that the engine may be silent", r.Contract.Budget.Idle())
+		how.idle, how.err = false, runErr
+	case how.idle:
 		how.err, runErr = nil, nil
 	}
 	if res != nil {
@@ -203,7 +207,7 @@ func (r *run) engineFinished(how engineRan, out *streams, left change) (evidence
 	f.Summary = end.Summary
 	if end.Rejected {
 		why := cutText(end.Reason, maxSummary)
-		r.review = &why
+		r.review, f.Rejected = &why, &why
 	}
 	f.StdoutSHA256, f.StdoutBytes = out.stdout.digest(), out.stdout.size
 	f.StderrSHA256, f.StderrBytes = out.stderr.digest(), out.stderr.size

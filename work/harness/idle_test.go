@@ -8,6 +8,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/sandbox"
 )
 
 // TestWatch: silence ends the engine at the limit and not before, every sign of
@@ -88,4 +92,29 @@ func TestFeltConnections(t *testing.T) {
 			}
 		}
 	})
+}
+
+// slowStart is a sandbox that is not ready before somebody loses patience.
+type slowStart struct{}
+
+func (slowStart) Describe() sandbox.Description { return sandbox.Description{Driver: "slow"} }
+
+func (slowStart) Run(ctx context.Context, _ sandbox.Spec) (*sandbox.Result, error) {
+	<-ctx.Done()
+	return nil, fmt.Errorf("sandbox: %w", context.Cause(ctx))
+}
+
+// TestSilentBeforeItsStart: a repository can make a sandbox slow to build. An
+// engine that was not started by then left nothing, and the run ends in order.
+func TestSilentBeforeItsStart(t *testing.T) {
+	t.Parallel()
+	req := newRun(t, newRepo(t, map[string]string{"a.txt": "a\n"}), nil, talker{[]string{"tool"}})
+	req.Sandbox, req.Contract.Budget.IdleSeconds = slowStart{}, new(int64(1))
+	out, err := Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep := out.Report; rep.Status != evidence.StatusBlocked || rep.Blockers[0].Code != reason.Timeout {
+		t.Errorf("%s: %+v", rep.Status, rep.Blockers)
+	}
 }

@@ -59,17 +59,21 @@ func (r *run) endHung(verified bool) {
 	r.tell(evidence.StepLifecycle, string(status(out.Blockers)), detail)
 }
 
-// recallHung finds in the journal of a run that was cut off that its engine had
-// been stopped, and nothing was made of that yet.
-func (r *run) recallHung() {
+// recallEnd finds in the journal of a run that was cut off how its engine had
+// ended, as far as nothing was made of that yet: its own reviewer had turned the
+// change down, or it had been stopped.
+func (r *run) recallEnd() {
 	var f evidence.EngineFinished
+	judged := false
 	for _, e := range r.w.Entries() {
 		switch {
 		case e.Name == evidence.StepLifecycle:
-			return
-		case e.Name == evidence.StepEngine && e.Status == journal.Failed:
+			judged = true
+		case e.Name == evidence.StepEngine && (e.Status == journal.Completed || e.Status == journal.Failed):
 			_ = json.Unmarshal(e.Outputs, &f) // written by this very type
 		}
 	}
-	r.hung = hang(f, endBlockers(f, traffic{}, engine.End{}), true)
+	if r.review = f.Rejected; r.review == nil && !judged {
+		r.hung = hang(f, endBlockers(f, traffic{}, engine.End{}), true)
+	}
 }

@@ -143,7 +143,7 @@ func (r *run) ended() bool {
 func (r *run) takeUp(ctx context.Context) {
 	defer r.release()
 	r.complement()
-	r.recallHung()
+	r.recallEnd()
 	if len(r.blockersSoFar()) > 0 {
 		return // the run had been refused: only its verdict is missing
 	}

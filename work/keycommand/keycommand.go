@@ -4,7 +4,9 @@
 // The words are split here and never given to a shell. The program runs outside
 // of every sandbox, as the user and with the user's environment, since that is
 // where its own login is; so only the user may name it, never a repository's
-// policy. What it prints on stdout is the credential. Nothing of that, or of
+// policy. It is started in the user's home: interpreters load modules, and tools
+// settings, from the current directory, and that may be a repository that nobody
+// has read yet. What it prints on stdout is the credential. Nothing of that, or of
 // what it says on stderr, appears in an error or anywhere else; programs of this
 // kind repeat what they were about to say when they fail.
 //
@@ -19,7 +21,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 )
@@ -47,10 +51,14 @@ func run(ctx context.Context, argv []string, patience time.Duration) ([]byte, er
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("it took longer than %s", patience))
 	defer cancel()
+	program, err := located(argv[0])
+	if err != nil {
+		return nil, err
+	}
 	out := &short{limit: MaxOutput}
-	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = out, io.Discard, lastWords
-	err := cmd.Run()
+	cmd := exec.CommandContext(ctx, program, argv[1:]...)
+	cmd.Stdout, cmd.Stderr, cmd.WaitDelay, cmd.Dir = out, io.Discard, lastWords, home()
+	err = cmd.Run()
 	switch {
 	case out.over:
 		return nil, ErrTooLong
@@ -60,6 +68,29 @@ func run(ctx context.Context, argv []string, patience time.Duration) ([]byte, er
 		return nil, errors.New("it could not be started, or failed") // the cause may quote it
 	}
 	return out.b.Bytes(), nil
+}
+
+// located is the program that a word names. A path means what it means where the
+// user stands, and not where the program is started.
+func located(word string) (string, error) {
+	if !strings.ContainsRune(word, filepath.Separator) {
+		return word, nil
+	}
+	file, err := filepath.Abs(word)
+	if err != nil {
+		return "", errors.New("the current directory is not there")
+	}
+	return file, nil
+}
+
+// home is where the user's programs are started.
+func home() string {
+	if dir, err := os.UserHomeDir(); err == nil && filepath.IsAbs(dir) {
+		if info, err := os.Stat(dir); err == nil && info.IsDir() {
+			return dir
+		}
+	}
+	return string(filepath.Separator)
 }
 
 // short keeps a little and refuses more.

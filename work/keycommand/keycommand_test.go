@@ -86,3 +86,26 @@ func TestNoProgramOfTheDirectory(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 }
+
+// Interpreters load modules, and tools load settings, from where they are
+// started: that is not to be the repository that the user stands in.
+func TestNotStartedInTheRepository(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "settings-of-the-repo"), []byte("stolen"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "own-tool"), []byte("#!/bin/sh\necho mine\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	if got, err := Run(t.Context(), []string{"cat", "settings-of-the-repo"}); err == nil {
+		t.Errorf("read from the current directory: %q", got)
+	}
+	if got, err := Run(t.Context(), []string{"sh", "-c", `echo "$PWD"`}); err != nil || strings.Contains(string(got), dir) {
+		t.Errorf("%q, %v", got, err)
+	}
+	// A path is the user's word for one file.
+	if got, err := Run(t.Context(), []string{"./own-tool"}); err != nil || string(got) != "mine\n" {
+		t.Errorf("%q, %v", got, err)
+	}
+}

@@ -187,13 +187,47 @@ func (e *Engine) words() []string {
 // there, and one of the repository would make it the agent.
 func (e *Engine) arguments(t engine.Task) error {
 	for i, word := range e.command[1:] {
-		switch {
-		case filepath.IsAbs(word) && exists(word):
-			return reason.Errorf(reason.ProviderUnavailable, "word %d of the agent's command is a file of this machine, which the sandbox does not show", i+2).
-				WithHint("make it executable and give it as the agent's program")
-		case !strings.HasPrefix(word, "-") && t.InBaseline(path.Clean(word)):
-			return reason.Errorf(reason.ProviderUnavailable, "word %d of the agent's command, %q, is a file of the repository, which is not to be its own agent", i+2, word)
+		for _, place := range places(word) {
+			below, inside := inWorkspace(place)
+			switch {
+			case inside && t.InBaseline(below):
+				return reason.Errorf(reason.ProviderUnavailable, "word %d of the agent's command, %q, names a file of the repository, which is not to be its own agent", i+2, word)
+			case filepath.IsAbs(place) && exists(place):
+				return reason.Errorf(reason.ProviderUnavailable, "word %d of the agent's command names a file of this machine, which the sandbox does not show", i+2).
+					WithHint("make it executable and give it as the agent's program")
+			}
 		}
 	}
 	return nil
+}
+
+// places are the paths that a word could name: the whole of it, and what stands
+// in it behind an option's name, a scheme, a quote or a blank. That does not
+// find a name which the agent puts together itself.
+func places(word string) []string {
+	var out []string
+	add := func(p string) {
+		p = strings.TrimPrefix(p, "//") // of a scheme
+		if p != "" && !strings.HasPrefix(p, "-") {
+			out = append(out, p)
+		}
+	}
+	add(word)
+	for _, part := range strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(" \t\r\n=:,;|&<>()'\"`", r) }) {
+		add(part)
+		if len(part) > 2 && part[0] == '-' {
+			add(part[2:]) // a short option with its value
+		}
+	}
+	return out
+}
+
+// inWorkspace is where in the workspace a path leads, and whether it does: the
+// agent is started there.
+func inWorkspace(place string) (below string, inside bool) {
+	if !path.IsAbs(place) {
+		place = path.Join(sandbox.WorkspacePath, place)
+	}
+	below, inside = strings.CutPrefix(path.Clean(place)+"/", sandbox.WorkspacePath+"/")
+	return path.Clean(below), inside
 }

@@ -11,7 +11,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"remit/proof/canon"
@@ -145,39 +144,16 @@ func (p *program) digest(ctx context.Context) (string, error) {
 	if len(p.packages) == 0 {
 		return agent.FileDigest(p.file)
 	}
-	var list []string
-	add := func(digest, of string) { list = append(list, digest+"  "+strconv.Quote(of)) }
+	list, err := agent.Digests(ctx, p.packages[0].Modules(), p.packages, func(string) bool { return true })
+	if err != nil {
+		return "", err
+	}
 	if p.driven != "" {
 		digest, err := agent.FileDigest(p.driven)
 		if err != nil {
 			return "", err
 		}
-		add(digest, "driven")
-	}
-	root := p.packages[0].Modules()
-	for _, one := range p.packages {
-		err := filepath.WalkDir(one.Dir, func(name string, d fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case ctx.Err() != nil:
-				return context.Cause(ctx)
-			case d.IsDir() && d.Name() == "node_modules":
-				return fs.SkipDir // has packages of its own, which are in the closure or unused
-			case !d.Type().IsRegular():
-				return nil
-			}
-			digest, err := agent.FileDigest(name)
-			if err != nil {
-				return err
-			}
-			below, err := filepath.Rel(root, name)
-			add(digest, filepath.ToSlash(below))
-			return err
-		})
-		if err != nil {
-			return "", reason.Errorf(reason.ProviderUnavailable, "reading the package %s: %w", one.Name, withoutPath(err))
-		}
+		list = append(list, digest+"  driven") // no path: those are quoted
 	}
 	slices.Sort(list)
 	return canon.Digest([]byte(strings.Join(list, "\n") + "\n")), nil

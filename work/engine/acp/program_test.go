@@ -27,7 +27,7 @@ func write(t *testing.T, file, text string) string {
 }
 
 // task has a model, and a baseline with one file.
-var task = engine.Task{Title: "t", Instructions: "i", InBaseline: func(p string) bool { return p == "agent.js" },
+var task = engine.Task{Title: "t", Instructions: "i", InBaseline: func(p string) bool { return p == "agent.js" || p == "." },
 	Model: &engine.Model{URL: "http://127.0.0.1:18080", Token: "token-of-the-gateway", Name: "some-model"}}
 
 // TestFile: a program that belongs to no package is what its file is.
@@ -109,6 +109,47 @@ func TestPackage(t *testing.T) {
 	}
 }
 
+// TestEveryFileCounts: whatever is lent of a package is in the digest, also what
+// no package.json names and what a link leads to.
+func TestEveryFileCounts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	root := filepath.Join(dir, "node_modules")
+	write(t, filepath.Join(root, "agent/package.json"), `{"name":"agent","version":"1.2.3","dependencies":{"dep":"1","linked":"1"}}`)
+	file := write(t, filepath.Join(root, "agent/bin/my-agent"), "x")
+	write(t, filepath.Join(root, "agent/node_modules/dep/package.json"), `{"name":"dep","version":"1.0.0"}`)
+	write(t, filepath.Join(dir, "linked/package.json"), `{"name":"linked","version":"1.0.0"}`)
+	if err := os.Symlink(filepath.Join(dir, "linked"), filepath.Join(root, "linked")); err != nil {
+		t.Fatal(err)
+	}
+	e, err := New(Options{Command: []string{file}, Wire: "chat"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	look := func(after string) {
+		t.Helper()
+		id, err := e.Identity(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, twice := seen[id.SHA256]; twice {
+			t.Errorf("%s: the same digest as %s", after, before)
+		}
+		seen[id.SHA256] = after
+	}
+	look("nothing")
+	for _, name := range []string{"node_modules/agent/dist/node_modules/helper/index.js", "node_modules/agent/node_modules/helper.js",
+		"node_modules/agent/node_modules/dep/index.js", "linked/index.js"} {
+		write(t, filepath.Join(dir, name), "x")
+		look(name)
+	}
+	if err := os.Symlink("index.js", filepath.Join(dir, "linked/main.js")); err != nil {
+		t.Fatal(err)
+	}
+	look("a link in a package")
+}
+
 // TestRefusals: what cannot be driven, or must not be, is refused before
 // anything is started.
 func TestRefusals(t *testing.T) {
@@ -119,16 +160,24 @@ func TestRefusals(t *testing.T) {
 		options Options
 		problem string
 	}{
-		"no command":                       {Options{}, "got no agent"},
-		"no program":                       {Options{Command: []string{filepath.Join(dir, "absent")}, Wire: "chat"}, "no such file"},
-		"nothing of that name":             {Options{Command: []string{"absent-agent"}, Wire: "chat"}, "not found"},
-		"a directory":                      {Options{Command: []string{dir}, Wire: "chat"}, "not a regular file"},
-		"an unknown wire":                  {Options{Command: []string{file}, Wire: "telepathy"}, "telepathy"},
-		"the wrong wire":                   {Options{Command: []string{"codex-acp"}, Wire: "chat"}, "speaks responses"},
-		"said twice":                       {Options{Command: []string{file}, Bin: dir, Wire: "chat"}, "said twice"},
-		"a known name that it has not":     {Options{Command: []string{write(t, filepath.Join(dir, "codex-acp"), "x")}}, "in no npm package"},
-		"a file of this machine":           {Options{Command: []string{file, file}, Wire: "chat"}, "file of this machine"},
-		"a program that the repository is": {Options{Command: []string{file, "./agent.js"}, Wire: "chat"}, "file of the repository"},
+		"no command":                        {Options{}, "got no agent"},
+		"no program":                        {Options{Command: []string{filepath.Join(dir, "absent")}, Wire: "chat"}, "no such file"},
+		"nothing of that name":              {Options{Command: []string{"absent-agent"}, Wire: "chat"}, "not found"},
+		"a directory":                       {Options{Command: []string{dir}, Wire: "chat"}, "not a regular file"},
+		"an unknown wire":                   {Options{Command: []string{file}, Wire: "telepathy"}, "telepathy"},
+		"the wrong wire":                    {Options{Command: []string{"codex-acp"}, Wire: "chat"}, "speaks responses"},
+		"said twice":                        {Options{Command: []string{file}, Bin: dir, Wire: "chat"}, "said twice"},
+		"a known name that it has not":      {Options{Command: []string{write(t, filepath.Join(dir, "codex-acp"), "x")}}, "in no npm package"},
+		"a file of this machine":            {Options{Command: []string{file, file}, Wire: "chat"}, "file of this machine"},
+		"a program that the repository is":  {Options{Command: []string{file, "./agent.js"}, Wire: "chat"}, "file of the repository"},
+		"the same, by its whole path":       {Options{Command: []string{file, "/workspace//agent.js"}, Wire: "chat"}, "file of the repository"},
+		"the same, out of the way":          {Options{Command: []string{file, "../workspace/x/../agent.js"}, Wire: "chat"}, "file of the repository"},
+		"the repository itself":             {Options{Command: []string{file, "."}, Wire: "chat"}, "file of the repository"},
+		"the same, in an option":            {Options{Command: []string{file, "--require=./agent.js"}, Wire: "chat"}, "file of the repository"},
+		"the same, in a short option":       {Options{Command: []string{file, "-r./agent.js"}, Wire: "chat"}, "file of the repository"},
+		"the same, as an address":           {Options{Command: []string{file, "--import=file:///workspace/agent.js"}, Wire: "chat"}, "file of the repository"},
+		"the same, as text of a shell":      {Options{Command: []string{file, "-c", "exec ./agent.js"}, Wire: "chat"}, "file of the repository"},
+		"a file of this machine, an option": {Options{Command: []string{file, "--config=" + file}, Wire: "chat"}, "file of this machine"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

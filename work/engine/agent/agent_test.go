@@ -185,12 +185,45 @@ func TestClosure(t *testing.T) {
 	if other, err := tree("y"); err != nil || other == one {
 		t.Errorf("a changed dependency: %v", err)
 	}
+	everyFileCounts(t)
 	p, err := some.Find(plant(t, t.TempDir(), "@x/some", "1.2.3", `,"dependencies":{"a":"*"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := p.Closure(); reason.CodeOf(err) != reason.ProviderUnavailable {
 		t.Errorf("a missing dependency: %v", err)
+	}
+}
+
+// everyFileCounts: what node could load is in the digest, also what no
+// package.json names and what a link leads to.
+func everyFileCounts(t *testing.T) {
+	t.Helper()
+	dir := mustReal(t, t.TempDir())
+	root := plant(t, dir, "@x/some", "1.2.3", `,"dependencies":{"linked":"*"}`, "m.js")
+	away := plant(t, filepath.Join(dir, "away"), "linked", "1.0.0", "")
+	if err := os.Symlink(away, filepath.Join(dir, "node_modules/linked")); err != nil {
+		t.Fatal(err)
+	}
+	p, err := some.Find(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := p.Closure()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]string{}
+	for _, name := range []string{"m.js", "dist/node_modules/helper/index.js", "node_modules/helper.js", "../../linked/index.js"} {
+		write(t, filepath.Join(root, name), "x")
+		digest, err := TreeDigest(t.Context(), filepath.Join(dir, "node_modules"), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if before, twice := seen[digest]; twice {
+			t.Errorf("%s: the same digest as %s", name, before)
+		}
+		seen[digest] = name
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -90,34 +91,71 @@ var loadable = map[string]bool{".js": true, ".cjs": true, ".mjs": true, ".json":
 // TreeDigest is the digest of every file that node could load from the
 // packages: of the list of their paths below root and digests.
 func TreeDigest(ctx context.Context, root string, packages []*Package) (string, error) {
-	files := map[string]string{}
-	for _, p := range packages {
-		err := filepath.WalkDir(p.Dir, func(name string, e fs.DirEntry, err error) error {
-			switch {
-			case err != nil:
-				return err
-			case ctx.Err() != nil:
-				return context.Cause(ctx)
-			case e.IsDir() && e.Name() == "node_modules":
-				return fs.SkipDir // has packages of its own, which are in the closure or unused
-			case !e.Type().IsRegular() || !loadable[path.Ext(e.Name())]:
-				return nil
-			}
-			below, err := filepath.Rel(root, name)
-			if err != nil {
-				return err
-			}
-			files[filepath.ToSlash(below)], err = digestOf(name)
-			return err
-		})
-		if err != nil {
-			return "", unavailable("reading the package %s: %w", p.Name, withoutPath(err))
-		}
-	}
-	list := make([]string, 0, len(files))
-	for name, digest := range files {
-		list = append(list, digest+"  "+name)
+	list, err := Digests(ctx, root, packages, func(name string) bool { return loadable[path.Ext(name)] })
+	if err != nil {
+		return "", err
 	}
 	slices.Sort(list)
 	return canon.Digest([]byte(strings.Join(list, "\n") + "\n")), nil
+}
+
+// Digests are lines of a digest and a path below root: of the files of packages
+// that count, and of the text of each link. A package has everything below its
+// directory but the other packages, so that what no package.json names is in
+// the list too.
+func Digests(ctx context.Context, root string, packages []*Package, counts func(name string) bool) ([]string, error) {
+	own := make(map[string]bool, len(packages))
+	for _, p := range packages {
+		own[p.Dir] = true
+	}
+	var list []string
+	for _, p := range packages {
+		err := p.walk(ctx, func(name, place string, e fs.DirEntry) (err error) {
+			var digest string
+			switch {
+			case e.IsDir() && place != p.Dir && own[place]:
+				return fs.SkipDir
+			case e.Type() == fs.ModeSymlink:
+				var target string
+				target, err = os.Readlink(name)
+				digest = "link " + canon.Digest([]byte(target))
+			case e.Type().IsRegular() && counts(name):
+				digest, err = digestOf(name)
+			default:
+				return nil
+			}
+			if err != nil {
+				return err
+			}
+			below, err := filepath.Rel(root, place)
+			list = append(list, digest+"  "+strconv.Quote(filepath.ToSlash(below)))
+			return err
+		})
+		if err != nil {
+			return nil, unavailable("reading the package %s: %w", p.Name, withoutPath(err))
+		}
+	}
+	return list, nil
+}
+
+// walk visits everything in a package: by its name, and by its place below
+// p.Dir. The package itself can be a link; what it leads to is what is lent.
+func (p *Package) walk(ctx context.Context, visit func(name, place string, e fs.DirEntry) error) error {
+	dir, err := filepath.EvalSymlinks(p.Dir)
+	if err != nil {
+		return err
+	}
+	return filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err == nil && ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(dir, name)
+		if err != nil {
+			return err
+		}
+		return visit(name, filepath.Join(p.Dir, below), e)
+	})
 }
