@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Vet, all Go tests, and the second verifier over the vectors. The tests run with
+# All Go tests, and the second verifier over the vectors. The tests run with
 # the race detector, but for those of packages that compute in one goroutine at a
 # time. Ends with what was skipped and why, and one line of counts.
 # Arguments, if any, are packages instead of ./...
@@ -23,10 +23,6 @@ if CGO_ENABLED=1 go env CC >/dev/null 2>&1 && command -v "$(go env CC)" >/dev/nu
 else
   echo "test: NO RACE DETECTOR: it needs a C compiler, and $(go env CC) is not installed" >&2
 fi
-
-# For the detector too, so that nothing is compiled in a third way: the program
-# that the tests start is built as it is shipped.
-go vet "${race[@]}" "$@"
 
 # What a test leaves behind must not outlive the run, and the caller's own
 # sessions must not be seen by it.
@@ -61,8 +57,8 @@ PY
 alone=remit/proof/evidence
 together='^Test(EachLine|LinesOverManyBatches|AuditOfValidVectors)$'
 
-# tests runs go test; a failure is remembered. All was vetted before.
-tests() { go test -vet=off -timeout "${TEST_TIMEOUT:-12m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
+# tests runs go test; a failure is remembered. scripts/lint.sh vets.
+tests() { go test -vet=off -timeout "${TEST_TIMEOUT:-20m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
 
 packages=$(go list "$@")
 mapfile -t packages <<<"$packages"
