@@ -52,14 +52,18 @@ func (a *authority) told() []string {
 // await waits until a story begins like this.
 func (a *authority) await(t *testing.T, want ...string) {
 	t.Helper()
-	for !slices.Equal(a.told(), want) {
-		if !wait(t.Context(), 5*time.Millisecond) {
-			t.Fatalf("told %q, want %q", a.told(), want)
+	for range 12000 { // a minute
+		if slices.Equal(a.told(), want) || !wait(t.Context(), 5*time.Millisecond) {
+			break
 		}
+	}
+	if got := a.told(); !slices.Equal(got, want) {
+		t.Fatalf("told %q, want %q", got, want)
 	}
 }
 
-// TestStopSaysSo stops a daemon that has nothing to do.
+// TestStopSaysSo stops a daemon that has nothing to do. It may have stopped
+// before it came to say that it is going to.
 func TestStopSaysSo(t *testing.T) {
 	t.Parallel()
 	a := &authority{t: t, refuse: map[string]reason.Code{}}
@@ -74,7 +78,9 @@ func TestStopSaysSo(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	a.await(t, "running", "stopping", "stopped")
+	if got := a.told(); !slices.Equal(got, []string{"running", "stopped"}) && !slices.Equal(got, []string{"running", "stopping", "stopped"}) {
+		t.Errorf("told %q", got)
+	}
 }
 
 // TestStopWithWork stops a daemon at work: what ends within the grace is handed
