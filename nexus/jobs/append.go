@@ -100,7 +100,7 @@ func AppendEvent(tx *store.Tx, p authority.Principal, runID string, r EventReque
 // expect checks that the log may grow by this event. What AppendEvent itself
 // wrote in this command, by canceling jobs, does not count.
 func (r EventRequest) expect(tx *store.Tx, run Run) error {
-	if RunState(run.State).Final() && !(RunState(run.State) == RunSucceeded && r.afterEnd()) {
+	if RunState(run.State).Final() && (RunState(run.State) != RunSucceeded || !r.afterEnd()) {
 		return reason.Errorf(reason.RunClosed, "run %s has ended and is sealed", run.ID)
 	}
 	if r.Type == EventCancelRequested {

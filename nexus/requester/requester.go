@@ -159,7 +159,7 @@ func receiptOf(r api.Receipt) (job.Receipt, error) {
 	if err != nil {
 		return job.Receipt{}, fmt.Errorf("reading receipt %d: %w", r.Seq, err)
 	}
-	at, err := time.Parse(api.TimeLayout, string(r.RecordedAt))
+	at, err := time.Parse(api.TimeLayout, r.RecordedAt)
 	if err != nil {
 		return job.Receipt{}, reason.Errorf(reason.RequestInvalid, "receipt %d: recorded_at: %w", r.Seq, err)
 	}
