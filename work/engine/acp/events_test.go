@@ -3,8 +3,6 @@ package acp
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"strings"
@@ -30,54 +28,34 @@ const (
 	end      = `{"client":{"event":"ended","exit":0}}` + "\n"
 )
 
-func recorded(t testing.TB, name string) []byte {
-	t.Helper()
-	b, err := os.ReadFile(filepath.Join("testdata", name+".jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
+var streams = modeltest.Streams{Protocol: newProtocol}
 
 // TestRecorded: what real agents said when they could do their work, and when
 // something was wrong.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name     string
-		complete bool
-		code     reason.Code
-		problem  string // part of it
-	}{
-		{"codex-acp-fix", true, "", ""},
-		{"codex-acp-auth", false, reason.AuthUnavailable, "Authentication required"},
-		{"codex-acp-no-model", false, reason.ProviderUnavailable, "no such model"},
-		{"codex-acp-budget", false, reason.BudgetExhausted, "has spent its budget"},
-		{"codex-acp-rate-limit", false, reason.ProviderUnavailable, "429"},
-		{"codex-acp-failure", false, reason.ProviderUnavailable, "the agent failed"},
-		{"codex-acp-empty", false, reason.ResponseShape, "closed before"},
-		{"codex-acp-html", false, reason.ResponseShape, "closed before"},
-		{"codex-acp-cut", false, reason.ProviderUnavailable, "disconnected"},
-		{"claude-agent-acp-fix", true, "", ""},
-		{"claude-agent-acp-auth", false, reason.AuthUnavailable, "invalid key"},
-		{"claude-agent-acp-no-model", false, reason.ProviderUnavailable, "selected model"},
-		{"claude-agent-acp-budget", false, reason.BudgetExhausted, "has spent its budget"},
-		{"claude-agent-acp-rate-limit", false, reason.ProviderUnavailable, "429"},
-		{"claude-agent-acp-failure", false, reason.ProviderUnavailable, "500"},
-		{"claude-agent-acp-empty", false, reason.ResponseShape, "without receiving any events"},
-		{"claude-agent-acp-html", false, reason.ResponseShape, "without receiving any events"},
-		{"claude-agent-acp-cut", false, reason.ProviderUnavailable, "ECONNRESET"},
-		{"opencode-fix", true, "", ""},
-		{"opencode-budget", false, reason.BudgetExhausted, "has spent its budget"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			_, end := modeltest.Replay(newProtocol, recorded(t, test.name))
-			if end.Complete != test.complete || end.Code != test.code || !strings.Contains(end.Problem, test.problem) || end.Complete == (end.Problem != "") {
-				t.Errorf("%+v", end)
-			}
-		})
-	}
+	streams.Ends(t, map[string]modeltest.Ending{
+		"codex-acp-fix":               modeltest.Complete(),
+		"codex-acp-auth":              modeltest.Incomplete(reason.AuthUnavailable, "Authentication required"),
+		"codex-acp-no-model":          modeltest.Incomplete(reason.ProviderUnavailable, "no such model"),
+		"codex-acp-budget":            modeltest.Incomplete(reason.BudgetExhausted, "has spent its budget"),
+		"codex-acp-rate-limit":        modeltest.Incomplete(reason.ProviderUnavailable, "429"),
+		"codex-acp-failure":           modeltest.Incomplete(reason.ProviderUnavailable, "the agent failed"),
+		"codex-acp-empty":             modeltest.Incomplete(reason.ResponseShape, "closed before"),
+		"codex-acp-html":              modeltest.Incomplete(reason.ResponseShape, "closed before"),
+		"codex-acp-cut":               modeltest.Incomplete(reason.ProviderUnavailable, "disconnected"),
+		"claude-agent-acp-fix":        modeltest.Complete(),
+		"claude-agent-acp-auth":       modeltest.Incomplete(reason.AuthUnavailable, "invalid key"),
+		"claude-agent-acp-no-model":   modeltest.Incomplete(reason.ProviderUnavailable, "selected model"),
+		"claude-agent-acp-budget":     modeltest.Incomplete(reason.BudgetExhausted, "has spent its budget"),
+		"claude-agent-acp-rate-limit": modeltest.Incomplete(reason.ProviderUnavailable, "429"),
+		"claude-agent-acp-failure":    modeltest.Incomplete(reason.ProviderUnavailable, "500"),
+		"claude-agent-acp-empty":      modeltest.Incomplete(reason.ResponseShape, "without receiving any events"),
+		"claude-agent-acp-html":       modeltest.Incomplete(reason.ResponseShape, "without receiving any events"),
+		"claude-agent-acp-cut":        modeltest.Incomplete(reason.ProviderUnavailable, "ECONNRESET"),
+		"opencode-fix":                modeltest.Complete(),
+		"opencode-budget":             modeltest.Incomplete(reason.BudgetExhausted, "has spent its budget"),
+	})
 }
 
 // TestEvents: each thing that a real agent did is one event.
@@ -92,7 +70,7 @@ func TestEvents(t *testing.T) {
 		"opencode-fix": {"message I look at the function.", "tool_call call_1 execute " + look, "tool_result call_1 3",
 			"tool_call call_2 read read", "tool_result call_2 ", "tool_call call_3 edit edit", "tool_result call_3 calc.py", "message Fixed.", "usage 107"},
 	} {
-		events, end := modeltest.Replay(newProtocol, recorded(t, name))
+		events, end := modeltest.Replay(newProtocol, streams.Recorded(t, name))
 		if !end.Complete || end.Summary != "Fixed." {
 			t.Errorf("%s: %+v", name, end)
 		}
@@ -130,24 +108,14 @@ func TestEvents(t *testing.T) {
 // TestLenient: neither the order of keys nor what is unknown makes a difference.
 func TestLenient(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"codex-acp-fix", "codex-acp-failure", "claude-agent-acp-fix", "claude-agent-acp-auth"} {
-		other, err := modeltest.Reordered(recorded(t, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		events, end := modeltest.Replay(newProtocol, recorded(t, name))
-		events2, end2 := modeltest.Replay(newProtocol, other)
-		if !reflect.DeepEqual(events, events2) || end != end2 {
-			t.Errorf("%s:\n%+v %+v\n%+v %+v", name, events, end, events2, end2)
-		}
-	}
+	streams.Lenient(t, true, "codex-acp-fix", "codex-acp-failure", "claude-agent-acp-fix", "claude-agent-acp-auth")
 }
 
 // TestBrokenOff: a stream that ends anywhere before the agent was seen to its
 // end is never complete.
 func TestBrokenOff(t *testing.T) {
 	t.Parallel()
-	stream := recorded(t, "codex-acp-fix")
+	stream := streams.Recorded(t, "codex-acp-fix")
 	end := bytes.LastIndex(stream, []byte(`{"client"`)) + len(`{"client":{"event":"ended"}`)
 	for n := 0; n < end; n += 1 + len(stream)/60 {
 		if _, end := modeltest.Replay(newProtocol, stream[:n]); end.Complete || end.Problem == "" {
@@ -278,20 +246,7 @@ func TestBounds(t *testing.T) {
 
 func FuzzLine(f *testing.F) {
 	f.Add([]byte(stream(`{"sessionUpdate":"tool_call","toolCallId":"x","title":"t","content":[{"type":"diff","path":"../a"}],"status":"completed"}`)))
-	names, err := filepath.Glob("testdata/*.jsonl")
-	if err != nil || len(names) == 0 {
-		f.Fatal("no recorded streams", err)
-	}
-	for _, name := range names {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b)
-	}
-	f.Fuzz(func(t *testing.T, stream []byte) {
-		modeltest.CheckEvents(newProtocol, stream)
-	})
+	streams.Fuzz(f)
 }
 
 // FuzzEnvelope: whatever an agent prints is one line of JSON of the client's,
