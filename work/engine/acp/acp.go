@@ -145,11 +145,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 	if err != nil {
 		return nil, err
 	}
-	m, err := agent.Model(Name, t)
-	if err != nil {
-		return nil, err
-	}
-	prompt, err := agent.Prompt(t)
+	m, prompt, err := agent.Told(Name, t)
 	if err != nil {
 		return nil, err
 	}

@@ -3,13 +3,12 @@ package acp
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"remit/proof/evidence"
 	"remit/work/engine"
 	"remit/work/engine/agent"
+	"remit/work/engine/claude"
 )
 
 // update is the part of a session/update that has a meaning here.
@@ -282,9 +281,6 @@ func (c *call) merge(u *update) {
 // maxPaths bounds the files of one call.
 const maxPaths = 1000
 
-// exitLine is how Claude Code says it.
-var exitLine = regexp.MustCompile(`^Exit code ([0-9]{1,3})(?:\n|$)`)
-
 // exit is the exit code of a command, nil if none was told. Each agent has
 // another place for it.
 func (c *call) exit() *int {
@@ -302,9 +298,8 @@ func (c *call) exit() *int {
 			return code
 		}
 	}
-	if m := exitLine.FindStringSubmatch(text); m != nil && c.Tool == "execute" {
-		code, _ := strconv.Atoi(m[1]) // three digits at most
-		return &code
+	if c.Tool == "execute" {
+		return claude.StatedExit(text)
 	}
 	return nil
 }

@@ -109,3 +109,12 @@ func Model(name string, t engine.Task) (engine.Model, error) {
 	m.URL = strings.TrimRight(m.URL, "/")
 	return m, nil
 }
+
+// Told is what an agent is told: its model and its prompt.
+func Told(name string, t engine.Task) (m engine.Model, prompt string, err error) {
+	if m, err = Model(name, t); err != nil {
+		return m, "", err
+	}
+	prompt, err = Prompt(t)
+	return m, prompt, err
+}

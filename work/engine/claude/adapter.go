@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"remit/work/engine"
+	"remit/work/engine/agent"
 )
 
 // What follows is for an adapter that drives Claude Code in the place of
@@ -26,3 +27,7 @@ func Environment(m engine.Model) map[string]string {
 
 // Tools are the ones that the model is offered.
 func Tools() []string { return slices.Clone(tools) }
+
+// StatedExit is the exit code that the output of a command states, nil if it
+// states none.
+func StatedExit(output string) *int { return agent.StatedExit(exitLine, output) }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"remit/proof/evidence"
@@ -139,7 +138,7 @@ func (p *protocol) returned(content []block) {
 		back := engine.Event{Output: output.String(), OK: !b.IsError}
 		switch asked.Name {
 		case "Bash":
-			back.Exit = exitCode(back.Output, b.IsError)
+			back.Exit = agent.ExitCode(exitLine, back.Output, b.IsError)
 		case "Edit", "Write", "NotebookEdit":
 			if back.OK {
 				back.Paths = agent.Paths(asked.path())
@@ -159,19 +158,8 @@ func (b block) path() string {
 	return input.File + input.Notebook
 }
 
+// exitLine states how a command ended.
 var exitLine = regexp.MustCompile(`^Exit code ([0-9]{1,3})(?:\n|$)`)
-
-// exitCode is how a command ended, nil if it did not run.
-func exitCode(output string, failed bool) *int {
-	if !failed {
-		return new(0)
-	}
-	if m := exitLine.FindStringSubmatch(output); m != nil {
-		code, _ := strconv.Atoi(m[1]) // three digits at most
-		return &code
-	}
-	return nil
-}
 
 // denied names the tools that the agent was not allowed to use.
 func (e event) denied() string {

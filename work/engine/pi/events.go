@@ -3,7 +3,6 @@ package pi
 import (
 	"encoding/json"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"remit/proof/evidence"
@@ -113,25 +112,13 @@ func (p *protocol) end(e event) {
 	}
 	delete(p.changes, e.CallID)
 	if e.Tool == "bash" {
-		back.Exit = exitCode(back.Output, e.IsError)
+		back.Exit = agent.ExitCode(exitLine, back.Output, e.IsError)
 	}
 	p.calls.End(e.CallID, back)
 }
 
+// exitLine states how a command ended: there is no field for it.
 var exitLine = regexp.MustCompile(`(?:^|\n)Command exited with code ([0-9]{1,3})\s*$`)
-
-// exitCode is how a command ended: there is no field for it. Nil if it did not
-// run to its end.
-func exitCode(output string, failed bool) *int {
-	if !failed {
-		return new(0)
-	}
-	if m := exitLine.FindStringSubmatch(output); m != nil {
-		code, _ := strconv.Atoi(m[1]) // three digits at most
-		return &code
-	}
-	return nil
-}
 
 // End is complete if the last message of the model ended by itself and says
 // something: the agent takes an empty answer for a success, and its exit code

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 
 	"remit/work/engine"
@@ -163,7 +162,7 @@ func (p *protocol) toolEnd(e event) {
 	back := engine.Event{Output: output, OK: !e.IsError}
 	switch begun.Tool {
 	case "bash":
-		back.Exit = exitCode(output, e.IsError)
+		back.Exit = agent.ExitCode(exitLine, output, e.IsError)
 	case "edit", "write":
 		if back.OK {
 			back.Paths = agent.Paths(pathOf(begun.Args))
@@ -172,20 +171,9 @@ func (p *protocol) toolEnd(e event) {
 	p.calls.End(e.key(), back)
 }
 
+// exitLine states how a command ended: there is no field for it. It may be cut
+// off.
 var exitLine = regexp.MustCompile(`Command exited with code ([0-9]{1,3})\s*(?:"|\\n|$)`)
-
-// exitCode is how a command ended: there is no field for it. Nil if it did not
-// run to its end, or if the line that tells was cut off.
-func exitCode(output string, failed bool) *int {
-	if !failed {
-		return new(0)
-	}
-	if m := exitLine.FindStringSubmatch(output); m != nil {
-		code, _ := strconv.Atoi(m[1]) // three digits at most
-		return &code
-	}
-	return nil
-}
 
 // pathOf is the path among the arguments of a call, as far as they go: "." if
 // it was cut off.
