@@ -63,8 +63,14 @@ var standardFences = []fence{
 	{"encoding/gob", nil, false, false, "gob decodes by reflection and has no canonical form"},
 	{"math/rand", nil, false, false, "use math/rand/v2 in tests and crypto/rand for tokens"},
 	{"math/rand/v2", nil, false, true, "tokens and ids come from crypto/rand; this one is for seeded tests"},
-	{"testing", []string{"fixtures", "nexus/store/storetest"}, false, true, "the binary carries no test machinery"},
+	{"testing", testOnly, false, true, whyTestOnly},
 }
+
+// testOnly are the packages that exist for tests. Only tests import them, they
+// each other and the project's own scripts, so that no binary has them.
+var testOnly = []string{"fixtures", "nexus/store/storetest", "work/engine/agent/modeltest"}
+
+const whyTestOnly = "the binary carries no test machinery"
 
 // moduleFences names each outside module, and who may use it. A module that is
 // not listed may be used by nobody: a dependency is a decision.
@@ -176,6 +182,9 @@ func TestLayeringCanFail(t *testing.T) {
 		{name: "nothing imports cmd", file: "work/harness/a_test.go", imports: "remit/cmd/remit", want: "work -> cmd"},
 		{name: "fixtures stay in tests", file: "work/harness/a.go", imports: "remit/fixtures/osscase", want: "work -> fixtures"},
 		{name: "fixtures in tests", file: "work/harness/a_test.go", imports: "remit/fixtures/osscase"},
+		{name: "suites stay in tests", file: "work/engine/pi/a.go", imports: "remit/work/engine/agent/modeltest", want: "for tests"},
+		{name: "suites in tests", file: "work/engine/pi/a_test.go", imports: "remit/work/engine/agent/modeltest"},
+		{name: "test machinery stays in tests", file: "work/engine/pi/a.go", imports: "testing", want: "no test machinery"},
 		{name: "unknown wing", file: "attic/a.go", imports: "remit/proof/canon", want: "not in the table"},
 		{name: "unknown wing without imports of ours", file: "attic/a.go", imports: "fmt", want: "not in the table"},
 		{name: "prefix is not a path", file: "lawless/a.go", imports: "remit/proof/canon", want: "not in the table"},
@@ -243,6 +252,9 @@ func violations(f sourceFile) []string {
 			if !arrowAllowed(from, target, f.test) {
 				to, _, _ := strings.Cut(target, "/")
 				complain(imp.line, "%s -> %s (%s) is not allowed: %s", nameOf(from), to, imp.path, from.why)
+			}
+			if within(target, testOnly) && !f.test && from.name != "scripts" && !within(dir, testOnly) {
+				complain(imp.line, "%s may not import %s, which is for tests: %s", dir, target, whyTestOnly)
 			}
 		case isStandard(imp.path):
 			if fc, ok := fenceFor(standardFences, imp.path); ok && !fc.allows(dir, f.test) {

@@ -73,22 +73,33 @@ func (d *drive) ended() {
 }
 
 // counted: what the report says was spent is what the model told its clients,
-// at the price of the pair, and the journal has every request.
+// at the price of the pair, and the journal has every request. An answer that
+// the end of the run cut off may have been told to its end, or not: then the
+// report says that it does not know, and it alone may be missing.
 func (d *drive) counted() {
 	d.Helper()
 	u, reported := d.counts.Usage, d.rep.Usage
-	if tokens := u.InUncached + u.CacheRead + u.CacheWrite + u.Out; reported.Tokens != tokens {
-		d.Errorf("%d tokens in the report, the model counted %d", reported.Tokens, tokens)
-	}
-	if cost := d.agent.cost(u); reported.CostMicroUSD != cost {
-		d.Errorf("cost %d micro-USD in the report, the model's count makes %d", reported.CostMicroUSD, cost)
-	}
-	var forwarded, tries int64
+	var forwarded, tries, cut int64
 	for _, rec := range d.asked {
 		if rec.Refused == "" {
 			forwarded++
 			tries += 1 + int64(rec.Retries)
 		}
+		if rec.Failed == reason.Cancelled && !rec.UsageKnown && rec.ResponseBytes > 0 {
+			cut++
+		}
+	}
+	tokens := u.InUncached + u.CacheRead + u.CacheWrite + u.Out
+	missing := tokens - reported.Tokens
+	if missing < 0 || missing > cut*tokensPerAnswer {
+		d.Errorf("%d tokens in the report, the model counted %d, with %d answers cut off", reported.Tokens, tokens, cut)
+	}
+	// Every answer costs the same, so money is to money as tokens to tokens.
+	if cost := d.agent.cost(u); reported.CostMicroUSD*tokens != cost*reported.Tokens {
+		d.Errorf("cost %d micro-USD of %d tokens in the report, the model's count makes %d of %d", reported.CostMicroUSD, reported.Tokens, cost, tokens)
+	}
+	if known := reported.CostKnown; missing > 0 && (known == nil || *known) {
+		d.Error("the report does not say that the cost is not known")
 	}
 	if reported.Requests != forwarded || tries != d.counts.Requests {
 		d.Errorf("%d requests in the report, %d forwarded in %d tries; the model counted %d", reported.Requests, forwarded, tries, d.counts.Requests)
