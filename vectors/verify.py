@@ -258,11 +258,25 @@ def check_receipt(s):
     for a in s.receipt["receipts"]:
         sealed = {"receipt_type": a["type"], "payload": a["payload"], "principal": a.get("principal"), "idempotency_key": a["idempotency_key"]}
         need(not a.get("principal") or digest_of(sealed) == a["receipt_sha256"], f"the digest of receipt {a['type']} is not that of its content")
+    check_approval(s)
     money = [(a["payload"]["amount_msats"], a["payload"]["job_hash"], a["receipt_sha256"]) for a in s.receipt["receipts"]
              if a["type"] in ("PaymentReleased", "PaymentWithheld") and a["payload"].get("rail")]
     need(money == [(p["amount_msats"], p["job_hash"], p["payment_proof"]["receipt_sha256"]) for p in s.receipt["payments"]], "payments are not those of the receipts")
     need(sum(m[0] for m in money) == s.receipt["metrics"]["payments_msats_total"], "payments_msats_total")
     need(0 <= s.receipt["final_confidence"] <= 1 and all(-1 <= c["step_utility"] <= 1 for c in s.receipt["tool_calls"]), "a share is out of its range")
+
+def check_approval(s):
+    """A grant that names an approval is in the authority's receipts; where a provider elsewhere proved the change, only such a grant counts."""
+    steps = [e for e in s.journal if e["name"] in ("approval.requested", "approval.granted", "approval.denied")]
+    if not steps or steps[-1]["name"] != "approval.granted" or not steps[-1]["outputs"]: return
+    g, o, budget = steps[-1]["outputs"], s.opened, outputs(s, "budget.settled")[-1:]
+    if not g.get("approval_id"):
+        return need(not (budget and budget[0]["executed"] == "elsewhere" and o["approval_required"]), "the authority knows of no approval")
+    for kind in ("ApprovalGranted", "ApprovalConsumed"):
+        found = [a for a in s.receipt["receipts"] if a["type"] == kind and (a["payload"].get("approval_id"), a["payload"].get("contract_sha256"),
+                 a["payload"].get("mutation_mode")) == (g["approval_id"], o["contract_sha256"], o["mutation_mode"])]
+        need(any(a["payload"].get("actor") == g["actor"] == a.get("principal") if kind == "ApprovalGranted" else
+                 a["payload"].get("run_id") and (not budget or a["payload"]["run_id"] == budget[0]["run_id"]) for a in found), f"no {kind} says what approval.granted says")
 
 def check_report(s):
     stated = s.report["artifact_digests"]

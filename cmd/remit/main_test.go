@@ -62,6 +62,7 @@ func TestScripts(t *testing.T) {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("HOME", home)
 			env.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("REMIT", program)
 			env.Setenv("REMIT_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
@@ -74,6 +75,7 @@ func TestScripts(t *testing.T) {
 			"repo":     makeRepo,
 			"snapshot": snapshot,
 			"flip":     flip,
+			"expire":   expireApprovals,
 		},
 		RequireExplicitExec: true,
 	})

@@ -43,24 +43,31 @@ const defaultNexus = "http://127.0.0.1:7340"
 // named is the nexus that was named, "" when none was.
 func (f *nexusFlags) named() string { return cmp.Or(f.url, os.Getenv(envNexus)) }
 
+// connect makes connections to an authority.
+type connect func(context.Context) (*requester.Connection, error)
+
 // authority is the nexus that was named or, without one, that of this machine.
-func (a *app) authority(cmd *cobra.Command, f *nexusFlags) (*requester.Requester, error) {
+// There the operator decides about approvals, if one is given; at a nexus the
+// token says who may.
+func (a *app) authority(cmd *cobra.Command, f *nexusFlags, operator string) (connect, error) {
 	url := f.named()
 	if url == "" {
-		return a.ownAuthority(), nil
+		return a.ownAuthority(operator), nil
 	}
 	client, err := f.client(cmd)
 	if err != nil {
 		return nil, err
 	}
 	conn := &requester.Connection{Client: client, URL: url, Close: func() error { return nil }}
-	return requester.New(func(context.Context) (*requester.Connection, error) { return conn, nil }), nil
+	return func(context.Context) (*requester.Connection, error) { return conn, nil }, nil
 }
 
 // ownAuthority is the one that is a part of this process.
-func (a *app) ownAuthority() *requester.Requester {
-	return requester.New((&embedded.Machine{Dir: filepath.Join(a.home.Dir, "authority"), Version: version}).Connect)
+func (a *app) ownAuthority(operator string) connect {
+	return (&embedded.Machine{Dir: a.authorityDir(), Version: version, Operator: operator}).Connect
 }
+
+func (a *app) authorityDir() string { return filepath.Join(a.home.Dir, "authority") }
 
 // authorityOf is the one that a session began with, unless the flags name
 // another way to it.
@@ -69,10 +76,13 @@ func (a *app) authorityOf(cmd *cobra.Command, f *nexusFlags, session string) (*r
 	if err != nil {
 		return nil, err
 	}
-	if f.url = cmp.Or(f.url, local.Nexus); f.url == "" {
-		return a.ownAuthority(), nil
+	to := a.ownAuthority("")
+	if f.url = cmp.Or(f.url, local.Nexus); f.url != "" {
+		if to, err = a.authority(cmd, f, ""); err != nil {
+			return nil, err
+		}
 	}
-	return a.authority(cmd, f)
+	return requester.New(to), nil
 }
 
 // client connects as the flags say.

@@ -54,7 +54,7 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 	}
 	add("run", a.runCommand(), a.compareCommand(), a.resumeCommand(), a.listCommand(), a.showCommand(), a.diffCommand(), a.logsCommand(), a.replayCommand())
 	add("prove", a.verifyCommand(), a.auditCommand(), a.reproduceCommand())
-	add("deliver", a.acceptCommand(), a.rejectCommand(), a.exportCommand())
+	add("deliver", a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.acceptCommand(), a.rejectCommand(), a.exportCommand())
 	add("machine", a.doctorCommand(), a.ladderCommand(), a.admitCommand(), a.modelCommand())
 	add("team", a.serveCommand(), a.providerCommand(), a.treasuryCommand(), a.bridgeCommand())
 	root.AddCommand(manCommand(root))

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/law/task"
+	"remit/nexus/requester"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/acp"
@@ -25,22 +26,23 @@ import (
 
 // runFlags are the flags of remit run.
 type runFlags struct {
-	repo, task, issue, base  string
-	engine, fakePatch        string
-	title                    string
-	allow, forbid, verify    []string
-	tests, mode, out         string
-	sandbox                  string
-	toolchains               []string
-	approve, allowDirty      bool
-	repeat, wall             int
-	noDiffOK, requireApprove bool
-	noVerdictCache           bool
-	repoRef                  string
-	nexus                    nexusFlags
-	model                    modelFlags
-	limits                   limitFlags
-	acpWire                  string
+	repo, task, issue, base string
+	engine, fakePatch       string
+	title                   string
+	allow, forbid, verify   []string
+	tests, mode, out        string
+	sandbox                 string
+	toolchains              []string
+	allowDirty              bool
+	repeat, wall            int
+	noDiffOK                bool
+	noVerdictCache          bool
+	repoRef                 string
+	nexus                   nexusFlags
+	model                   modelFlags
+	limits                  limitFlags
+	approvalFlags
+	acpWire string
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -59,6 +61,10 @@ receipts go into the evidence. With --nexus that is a server: a provider on anot
 machine runs the verification commands over the patched tree, and is paid only then.
 Without it the authority is a part of this process, with its books in the home of
 remit, and its provider is this machine.
+
+A contract that asks for an approval is put before that authority first. Until
+somebody has granted it (remit approve) the run ends as blocked, or waits with
+--wait-approval; nothing is copied or started before.
 
 The contract comes from a task file, or from an issue and the repository's policy
 file remit.yaml, or from the flags alone. Flags can only narrow a contract.
@@ -98,8 +104,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.verify, "verify", nil, "verification command, run by a shell in the sandbox (repeatable)")
 	fl.StringVar(&f.tests, "tests", "", "what may happen to existing tests: protect, extend or free")
 	fl.StringVar(&f.mode, "mutation-mode", "", "narrow the mutation mode, e.g. copied-fixture")
-	fl.BoolVar(&f.approve, "approve", false, "approve this contract as the operator at this terminal")
-	fl.BoolVar(&f.requireApprove, "require-approval", false, "block unless the contract is approved")
+	f.addApproval(cmd)
 	fl.BoolVar(&f.allowDirty, "allow-dirty", false, "run although tracked files differ from HEAD; the run does not see those changes")
 	fl.BoolVar(&f.noVerdictCache, "no-verdict-cache", false, "run the verification of the baseline even if its result is cached")
 	fl.BoolVar(&f.noDiffOK, "allow-no-diff", false, "a run that changes nothing can pass")
@@ -139,12 +144,9 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		return err
 	}
 	if req.Nexus != "" {
-		if req.RepoRef = f.repoRef; req.RepoRef == "" {
-			dir, err := filepath.Abs(f.repo)
-			if err != nil {
-				return err
-			}
-			req.RepoRef = filepath.Base(dir)
+		req.Unclaimed = false
+		if req.RepoRef, err = f.repositoryAt(req.Nexus); err != nil {
+			return err
 		}
 	}
 	view := newProgress(os.Stderr)
@@ -167,6 +169,9 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 // request is the run of one engine, with what the records and the policy say
 // of it.
 func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, policy *task.Policy, eng engine.Engine, name string) (harness.Request, error) {
+	if err := f.approvalTimes(); err != nil {
+		return harness.Request{}, err
+	}
 	model, err := f.model.route(eng, a.home.Dir, policy)
 	if err != nil {
 		return harness.Request{}, err
@@ -175,14 +180,18 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err != nil {
 		return harness.Request{}, err
 	}
-	authority, err := a.authority(cmd, &f.nexus)
+	who := ""
+	if f.approve {
+		who = operator()
+	}
+	authority, err := a.authority(cmd, &f.nexus, who)
 	if err != nil {
 		return harness.Request{}, err
 	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: authority, Nexus: f.nexus.named()}
-	if f.approve {
-		req.Approver = operator()
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who}
+	if err := f.putBefore(&req); err != nil {
+		return harness.Request{}, err
 	}
 	req.OpenSandbox = func(ctx context.Context) (sandbox.Driver, error) {
 		return sandbox.Open(ctx, sandbox.Options{Driver: f.sandbox, StateDir: a.home.SandboxDir(), Toolchains: f.toolchains})

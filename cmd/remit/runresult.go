@@ -5,6 +5,7 @@ import (
 	"io"
 
 	"remit/proof/evidence"
+	"remit/proof/journal"
 	"remit/work/harness"
 )
 
@@ -15,17 +16,21 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string) error {
 			return err
 		}
 	}
-	nexusRun, err := out.Session.NexusRun()
+	log, err := journal.ReadFile(out.Session.Journal())
 	if err != nil {
 		return err
 	}
+	approval, open := harness.ApprovalOf(log.Entries)
 	if a.json {
-		if err := printJSON(w, runResult{out.Report, out.Session.Dir, evidence.ExitCode(out.Report.Status), nexusRun}); err != nil {
+		if err := printJSON(w, runResult{out.Report, out.Session.Dir, evidence.ExitCode(out.Report.Status), harness.NexusRun(log.Entries), approval}); err != nil {
 			return err
 		}
 	} else {
 		printReport(w, out.Session, out.Report)
 		printNext(w, out)
+		if open {
+			a.printToDecide(w, out.Session, approval)
+		}
 	}
 	if code := evidence.ExitCode(out.Report.Status); code != 0 {
 		return exitCode(code)
@@ -39,6 +44,16 @@ type runResult struct {
 	SessionDir string `json:"session_dir"`
 	ExitCode   int    `json:"exit_code"`
 	NexusRunID string `json:"nexus_run_id,omitempty"` // the run's id at the authority
+	ApprovalID string `json:"approval_id,omitempty"`  // that the authority was asked for
+}
+
+// printToDecide says how to go on from a run that nobody had approved.
+func (a *app) printToDecide(w io.Writer, s harness.Session, approval string) {
+	local, err := a.home.LoadLocal(s.ID)
+	if err == nil && local.Nexus != "" {
+		approval += " --nexus " + local.Nexus
+	}
+	fmt.Fprintf(w, "  remit approve %s   # or deny; then start the run again: this session is sealed\n", plain(approval))
 }
 
 func printNext(w io.Writer, out *harness.Outcome) {

@@ -121,12 +121,13 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 		code = evidence.ExitCode(evidence.StatusBlocked) // nothing counts as passed that no audit accepts
 	}
 	if a.json {
+		approval, _ := harness.ApprovalOf(st.Log.Entries)
 		doc := struct {
 			runResult
 			Phase     string `json:"phase"`
 			StoppedAt string `json:"stopped_at,omitempty"`
 			TornBytes int64  `json:"torn_bytes,omitempty"`
-		}{runResult{st.Report, st.Dir, code, harness.NexusRun(st.Log.Entries)}, st.Phase, "", st.Log.TornBytes}
+		}{runResult{st.Report, st.Dir, code, harness.NexusRun(st.Log.Entries), approval}, st.Phase, "", st.Log.TornBytes}
 		if !ended {
 			doc.StoppedAt = st.At
 		}

@@ -52,6 +52,7 @@ type Request struct {
 	MutationMode     task.MutationMode `json:"mutation_mode"`     // requested
 	ApprovalRequired bool              `json:"approval_required"` // by the contract
 	Approval         Approval          `json:"approval"`
+	ApprovalDetail   string            `json:"approval_detail,omitempty"` // what the authority says of it, in words
 	TargetAdmitted   bool              `json:"target_admitted"`
 	Engine           Engine            `json:"engine"`
 	Sandbox          Sandbox           `json:"sandbox"`

@@ -45,7 +45,7 @@ func gates(r Request, approval bool) []gate {
 	results = append(results, r.Sandbox.confined())
 	// A denial is terminal, also for a contract that did not ask.
 	if approval || r.Approval == ApprovalDenied {
-		results = append(results, r.Approval.granted())
+		results = append(results, r.Approval.granted(r.ApprovalDetail))
 	}
 	return results
 }
@@ -142,19 +142,23 @@ func (s Sandbox) confined() gate {
 	return passed("sandbox:" + s.Driver)
 }
 
-func (a Approval) granted() gate {
+// granted asks whether the approval holds; detail says more of it than its state.
+func (a Approval) granted(detail string) gate {
 	const name = "approval:granted"
+	refused := func(code reason.Code, remedy, otherwise string) gate {
+		return missing(name, code, remedy, "%s", cmp.Or(detail, otherwise))
+	}
 	switch a {
 	case ApprovalGranted:
 		return passed(name)
 	case ApprovalDenied:
-		return missing(name, reason.ApprovalDenied, "denial is terminal: write a new contract", "the approval was denied")
+		return refused(reason.ApprovalDenied, "denial is terminal: write a new contract", "the approval was denied")
 	case ApprovalExpired:
-		return missing(name, reason.ApprovalExpired, "ask for a new approval", "the approval has expired")
+		return refused(reason.ApprovalExpired, "ask for a new approval", "the approval has expired")
 	case ApprovalConsumed:
-		return missing(name, reason.ApprovalConsumed, "ask for a new approval", "the approval was used up by an earlier run")
+		return refused(reason.ApprovalConsumed, "ask for a new approval", "the approval was used up by an earlier run")
 	}
-	return missing(name, reason.ApprovalMissing, "run again with --approve", "nobody has approved this contract")
+	return refused(reason.ApprovalMissing, "a grant by somebody who may decide, or --approve", "nobody has approved this contract")
 }
 
 func (e Engine) modelStatus() ModelStatus {

@@ -1686,6 +1686,15 @@ type ListApprovalsParams struct {
 
 	// Limit 1 to 500, default 100
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Owner another owner; scope admin only
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// ContractSha256 only those of this contract
+	ContractSha256 *string `form:"contract_sha256,omitempty" json:"contract_sha256,omitempty"`
+
+	// Status only those that are this now
+	Status *ApprovalStatus `form:"status,omitempty" json:"status,omitempty"`
 }
 
 // RequestApprovalParams defines parameters for RequestApproval.
@@ -2416,7 +2425,7 @@ type ClientInterface interface {
 	// OpenLane A WebSocket lane; the ticket is the credential
 	//
 	// Subprotocols `remit.lane.v1` and `remit.ticket.<ticket>`. Frames are JSON texts, see LaneFrame. Topics:
-	// `fleet:user:<id>:workers`, `run:<id>:events`, `jobs:<provider_id>`.
+	// `fleet:user:<id>:workers`, `run:<id>:events`, `jobs:<provider_id>`, `user:<id>:receipts`.
 	//
 	// Corresponds with GET /v1/lanes/{topic} (the `OpenLane` operationId).
 	OpenLane(ctx context.Context, topic string, params *OpenLaneParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3392,7 +3401,7 @@ func (c *Client) CreateLaneTicket(ctx context.Context, params *CreateLaneTicketP
 // OpenLane A WebSocket lane; the ticket is the credential
 //
 // Subprotocols `remit.lane.v1` and `remit.ticket.<ticket>`. Frames are JSON texts, see LaneFrame. Topics:
-// `fleet:user:<id>:workers`, `run:<id>:events`, `jobs:<provider_id>`.
+// `fleet:user:<id>:workers`, `run:<id>:events`, `jobs:<provider_id>`, `user:<id>:receipts`.
 //
 // Corresponds with GET /v1/lanes/{topic} (the `OpenLane` operationId).
 func (c *Client) OpenLane(ctx context.Context, topic string, params *OpenLaneParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4374,6 +4383,42 @@ func NewListApprovalsRequest(server string, params *ListApprovalsParams) (*http.
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Owner != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "owner", *params.Owner, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ContractSha256 != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "contract_sha256", *params.ContractSha256, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Status != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "status", *params.Status, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -7818,7 +7863,7 @@ type ClientWithResponsesInterface interface {
 	// OpenLaneWithResponse A WebSocket lane; the ticket is the credential
 	//
 	// Subprotocols `remit.lane.v1` and `remit.ticket.<ticket>`. Frames are JSON texts, see LaneFrame. Topics:
-	// `fleet:user:<id>:workers`, `run:<id>:events`, `jobs:<provider_id>`.
+	// `fleet:user:<id>:workers`, `run:<id>:events`, `jobs:<provider_id>`, `user:<id>:receipts`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11613,7 +11658,7 @@ func (c *ClientWithResponses) CreateLaneTicketWithResponse(ctx context.Context, 
 // OpenLaneWithResponse A WebSocket lane; the ticket is the credential
 //
 // Subprotocols `remit.lane.v1` and `remit.ticket.<ticket>`. Frames are JSON texts, see LaneFrame. Topics:
-// `fleet:user:<id>:workers`, `run:<id>:events`, `jobs:<provider_id>`.
+// `fleet:user:<id>:workers`, `run:<id>:events`, `jobs:<provider_id>`, `user:<id>:receipts`.
 //
 // Returns a wrapper object for the known response body format(s).
 //

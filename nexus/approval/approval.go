@@ -133,9 +133,13 @@ func Find(tx *store.Tx, p authority.Principal, id string) (Approval, error) {
 	return owned(row, err, p, id, tx.Now())
 }
 
-// List returns approvals of one's own, the newest first, before the given one.
-func List(tx *store.Tx, p authority.Principal, before string, limit int) ([]Approval, error) {
-	rows, err := tx.ApprovalsOf(p.Owner, before, limit)
+// List returns approvals of an owner, who must be the caller unless it is an
+// administrator.
+func List(tx *store.Tx, p authority.Principal, owner string, f store.ApprovalFilter) ([]Approval, error) {
+	if !p.Owns(owner) {
+		return nil, reason.Errorf(reason.Forbidden, "only an administrator looks at the approvals of others")
+	}
+	rows, err := tx.ApprovalsOf(owner, f)
 	list := make([]Approval, len(rows))
 	for i, row := range rows {
 		list[i], _ = of(row, tx.Now()) // without a contract there is nothing to read

@@ -172,7 +172,9 @@ func TestGrantIsGoodForOneRun(t *testing.T) {
 		if got := h.receipts(authority.AccountStream("alice")); !slices.Equal(got, []string{"ApprovalRequested", "ApprovalGranted", "ApprovalRequested"}) {
 			h.Errorf("the account's journal has %q", got)
 		}
-		list := must(h, func(tx *store.Tx) ([]approval.Approval, error) { return approval.List(tx, alice, "", 10) })
+		list := must(h, func(tx *store.Tx) ([]approval.Approval, error) {
+			return approval.List(tx, alice, "alice", store.ApprovalFilter{Limit: 10})
+		})
 		if len(list) != 2 || list[1].ID != a.ID || list[1].Contract != nil {
 			h.Errorf("list %+v", list)
 		}

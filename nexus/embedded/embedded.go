@@ -8,6 +8,10 @@
 // books move one millisatoshi of that account per proved run: they have no
 // rail, and the figure says that a proof was settled, not that it cost something.
 //
+// What runs has no credential to decide about approvals. The person at the
+// terminal has one, made for the command that decides and gone with it; nothing
+// in a sandbox reaches the file or the process.
+//
 // The file is held for as long as a connection is open, and several runs of one
 // user go on at the same time: a connection lasts for one call, and waits for
 // its turn.
@@ -56,9 +60,12 @@ const url = "http://localhost"
 type Machine struct {
 	Dir     string // of the database and the artifacts
 	Version string // of this build
+	// Operator is the person at this terminal, who decides about approvals with a
+	// credential that nothing else has; "" when nobody is to.
+	Operator string
 
-	owner, worker, provider string    // credentials of this process and its provider, once they are there
-	minted                  time.Time // when the credentials were made
+	owner, worker, operator, provider string    // credentials of this process and its provider, once they are there
+	minted                            time.Time // when the credentials were made
 }
 
 // Connect opens the authority for one call of a requester.
@@ -140,7 +147,7 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 		}
 	}
 	if time.Since(a.minted) > tokenTTL/2 {
-		a.owner, a.worker, a.minted = "", "", time.Now()
+		a.owner, a.worker, a.operator, a.minted = "", "", "", time.Now()
 	}
 	conn = &requester.Connection{URL: url, Close: m.close,
 		Provider: job.ProviderInfo{ID: a.provider, Version: a.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}}
@@ -152,6 +159,13 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 		Scopes: []string{authority.ScopeWork, authority.ScopeRead}}
 	if conn.Worker, err = m.client(ctx, &a.worker, worker); err != nil {
 		return nil, err
+	}
+	if a.Operator != "" {
+		person := identity.Grant{Kind: authority.User, Principal: a.Operator, Owner: Owner, TTL: tokenTTL,
+			Scopes: []string{authority.ScopeApprove, authority.ScopeRead}}
+		if conn.Operator, err = m.client(ctx, &a.operator, person); err != nil {
+			return nil, err
+		}
 	}
 	_, err = conn.Worker.HeartbeatWithResponse(ctx, a.provider, &api.HeartbeatParams{IdempotencyKey: api.NewKey()}, api.HeartbeatRequest{Version: a.Version})
 	return conn, err

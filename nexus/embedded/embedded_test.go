@@ -11,11 +11,13 @@ import (
 	"testing"
 
 	"remit/law/job"
+	"remit/law/task"
 	"remit/nexus/embedded"
 	"remit/nexus/requester"
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/canon"
+	"remit/proof/reason"
 )
 
 const tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -127,6 +129,80 @@ func TestFailureIsNotPaid(t *testing.T) {
 	}
 	if got := types(receipts); !slices.Contains(got, "PaymentWithheld") || slices.Contains(got, "PaymentReleased") {
 		t.Error(got)
+	}
+}
+
+// packet is what a person is asked about.
+func packet(t *testing.T, id string) job.Packet {
+	t.Helper()
+	c, err := task.FromIssue([]byte("# "+id+"\n"), "test", nil)
+	if err == nil {
+		c, err = task.Narrow(c, task.Flags{Allow: []string{"src/**"}, Verify: []string{"true"}, ApprovalRequired: true})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.Canonical()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return job.Packet{Contract: text, ContractSHA256: canon.Digest(text), RepoRef: "repo"}
+}
+
+// TestApproval: the machine's authority approves when its operator says so, for
+// one run, which may ask as often as it likes.
+func TestApproval(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "authority")
+	p := packet(t, "one")
+	ask := func(q *requester.Requester, p job.Packet, status string) job.Approval {
+		t.Helper()
+		a, err := q.Ask(t.Context(), p)
+		if err != nil || a.Status != status {
+			t.Fatalf("%+v %v, want %s", a, err, status)
+		}
+		return a
+	}
+	first := ask(machine(dir), p, job.ApprovalRequested)
+	granting := p
+	granting.Grant = true
+	// What runs has no credential for it.
+	if a := ask(machine(dir), granting, job.ApprovalRequested); a.ID != first.ID || reason.CodeOf(a.Refused) != reason.ScopeMissing {
+		t.Errorf("%+v", a)
+	}
+	operator := requester.New((&embedded.Machine{Dir: dir, Version: "test", Operator: "local-operator:me"}).Connect)
+	a := ask(operator, granting, job.ApprovalGranted)
+	if a.ID != first.ID || a.DecidedBy != "local-operator:me" || a.RequestedBy != "user:local" {
+		t.Errorf("%+v", a)
+	}
+	for range 2 { // the second is that of a process that was killed after the first
+		q := machine(dir)
+		if _, err := q.Open(t.Context(), claimOf("s1")); err != nil {
+			t.Fatal(err)
+		}
+		receipts, err := q.Use(t.Context(), a)
+		if got := types(receipts); err != nil || !slices.Equal(got, []string{"RunCreated", "ApprovalGranted", "ApprovalConsumed"}) {
+			t.Errorf("%v %v", got, err)
+		}
+	}
+	thief := machine(dir)
+	if _, err := thief.Open(t.Context(), claimOf("s2")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := thief.Use(t.Context(), a); reason.CodeOf(err) != reason.ApprovalConsumed {
+		t.Errorf("another run: %v", err)
+	}
+	next := ask(machine(dir), p, job.ApprovalRequested)
+	if next.ID == a.ID || next.Before == nil || next.Before.ID != a.ID || next.Before.Status != job.ApprovalConsumed {
+		t.Errorf("the next one: %+v", next)
+	}
+	elsewhere := p
+	elsewhere.RepoRef = "other"
+	if _, err := machine(dir).Ask(t.Context(), elsewhere); reason.CodeOf(err) != reason.Conflict {
+		t.Errorf("another repository: %v", err)
+	}
+	if b := ask(machine(dir), packet(t, "two"), job.ApprovalRequested); b.ID == next.ID || b.Before != nil {
+		t.Errorf("another contract: %+v", b)
 	}
 }
 

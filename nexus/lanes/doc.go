@@ -7,6 +7,7 @@
 //	fleet:user:<id>:workers   presence of an owner's providers
 //	run:<id>:events           the log of a run
 //	jobs:<provider_id>        offers and cancels for a provider
+//	user:<id>:receipts        receipts of an account that belong to no run
 //
 // # Opening
 //

@@ -294,7 +294,7 @@ func TestPlacesAreBounded(t *testing.T) {
 
 // FuzzParse holds that a topic has one reading.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{fleet, run, jobs, "run::events", "run:a:b:events", "jobs:", "fleet:user:a/b:workers"} {
+	for _, s := range []string{fleet, run, jobs, "run::events", "run:a:b:events", "jobs:", "fleet:user:a/b:workers", "user:alice:receipts", "user::receipts"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -305,7 +305,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		again := map[lanes.Kind]string{lanes.Fleet: "fleet:user:" + topic.Subject + ":workers", lanes.Run: "run:" + topic.Subject + ":events", lanes.Jobs: "jobs:" + topic.Subject}
+		again := map[lanes.Kind]string{lanes.Fleet: "fleet:user:" + topic.Subject + ":workers", lanes.Run: "run:" + topic.Subject + ":events", lanes.Jobs: "jobs:" + topic.Subject,
+			lanes.Account: "user:" + topic.Subject + ":receipts"}
 		if again[topic.Kind] != name || strings.ContainsAny(topic.Subject, ":/ ") {
 			t.Fatalf("%q reads as %+v", name, topic)
 		}

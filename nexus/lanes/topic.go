@@ -11,9 +11,10 @@ type Kind string
 
 // The kinds of topic.
 const (
-	Fleet Kind = "fleet" // Subject is a user id
-	Run   Kind = "run"   // Subject is a run id
-	Jobs  Kind = "jobs"  // Subject is a provider id
+	Fleet   Kind = "fleet"   // Subject is a user id
+	Run     Kind = "run"     // Subject is a run id
+	Jobs    Kind = "jobs"    // Subject is a provider id
+	Account Kind = "account" // Subject is a user id
 )
 
 // Topic is a parsed topic name.
@@ -25,7 +26,7 @@ type Topic struct {
 
 const maxTopic = 255
 
-// Parse reads a topic name; anything but the three forms is lane_unknown.
+// Parse reads a topic name; anything but the four forms is lane_unknown.
 func Parse(name string) (Topic, error) {
 	t := Topic{Name: name}
 	switch {
@@ -36,6 +37,8 @@ func Parse(name string) (Topic, error) {
 		t.Kind = Run
 	case between(name, "jobs:", "", &t.Subject):
 		t.Kind = Jobs
+	case between(name, "user:", ":receipts", &t.Subject):
+		t.Kind = Account
 	}
 	if t.Kind == "" {
 		return Topic{}, reason.Errorf(reason.LaneUnknown, "no lane %.80q", name)

@@ -1,5 +1,6 @@
 // Package requester is the side of an authority that asks: it tells it of a
-// run, has a change proved by a provider, settles, and collects the receipts.
+// run, asks for approvals, has a change proved by a provider, settles, and
+// collects the receipts.
 //
 // There is one way of doing so and two wirings. A [Connection] to a server has
 // providers elsewhere: the patched tree travels as a git pack, a job of type
@@ -34,7 +35,18 @@ type Connection struct {
 	Worker *api.ClientWithResponses
 	// Provider is that provider.
 	Provider job.ProviderInfo
+	// Operator speaks for the person at this terminal, who decides about
+	// approvals; nil when Client does, as far as its credential goes.
+	Operator *api.ClientWithResponses
 	Close    func() error
+}
+
+// Person is the client that decides about approvals.
+func (c *Connection) Person() *api.ClientWithResponses {
+	if c.Operator != nil {
+		return c.Operator
+	}
+	return c.Client
 }
 
 // Requester asks one authority about one run.

@@ -41,7 +41,18 @@ func listApprovals(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, err := approval.List(tx, r.caller.Principal, p.after, p.limit)
+	owner, err := ownerOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	f := store.ApprovalFilter{Before: p.after, Limit: p.limit, ContractSHA256: r.URL.Query().Get("contract_sha256"), Status: r.URL.Query().Get("status")}
+	if err := short("contract_sha256", &f.ContractSHA256, maxID); err != nil {
+		return answer{}, err
+	}
+	if f.Status != "" && !api.ApprovalStatus(f.Status).Valid() {
+		return answer{}, invalid("status", "is %.32q, which no approval is", f.Status)
+	}
+	list, err := approval.List(tx, r.caller.Principal, owner, f)
 	if err != nil {
 		return answer{}, err
 	}

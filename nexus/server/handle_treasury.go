@@ -101,7 +101,7 @@ func ownerOf(r *request) (string, error) {
 		return r.caller.Owner, nil
 	}
 	if !r.caller.Admin() {
-		return "", &reason.Error{Code: reason.Forbidden, Field: "owner", Message: "only an administrator looks at the books of others"}
+		return "", &reason.Error{Code: reason.Forbidden, Field: "owner", Message: "only an administrator looks at what others have"}
 	}
 	return owner, nil
 }

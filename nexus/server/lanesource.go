@@ -16,7 +16,7 @@ import (
 // laneSource says who may watch which lane, and what is behind it.
 type laneSource struct{}
 
-// Authorize implements lanes.Source: one's own fleet, one's own runs, and a
+// Authorize implements lanes.Source: one's own fleet, runs and journal, and a
 // provider its own offers. What is not the caller's does not exist for it.
 func (laneSource) Authorize(tx *store.Tx, c identity.Caller, t lanes.Topic) error {
 	if err := c.Require(authority.ScopeRead); err != nil {
@@ -34,6 +34,8 @@ func (laneSource) Authorize(tx *store.Tx, c identity.Caller, t lanes.Topic) erro
 		allowed = err == nil
 	case lanes.Jobs:
 		allowed = c.ProviderID() == t.Subject
+	case lanes.Account: // who approves what is no matter of the machines that work
+		allowed = c.Owns(t.Subject) && c.Kind != authority.Provider
 	}
 	if !allowed {
 		return reason.Errorf(reason.LaneUnknown, "no lane %.80q", t.Name)
@@ -46,6 +48,11 @@ type jobsSnapshot struct {
 	Provider api.Provider `json:"provider"`
 	Leases   []api.Lease  `json:"leases"`
 	Offers   []offer      `json:"offers"`
+}
+
+// accountSnapshot is all that the lane of an account says of its state.
+type accountSnapshot struct {
+	Owner string `json:"owner"`
 }
 
 // offer is a job that the provider may lease.
@@ -70,6 +77,8 @@ func (laneSource) Snapshot(tx *store.Tx, t lanes.Topic) (json.RawMessage, error)
 		}
 	case lanes.Jobs:
 		state, err = jobsState(tx, t.Subject)
+	case lanes.Account:
+		state = accountSnapshot{Owner: t.Subject} // its resources are asked for by themselves
 	}
 	if err != nil {
 		return nil, err

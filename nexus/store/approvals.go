@@ -51,17 +51,28 @@ func (tx *Tx) oneApproval(where string, args ...any) (ApprovalRow, error) {
 	return a, nil
 }
 
-// ApprovalsOf lists the approvals of an owner, the newest first, before the
-// given one, without the texts of their contracts.
-func (tx *Tx) ApprovalsOf(owner, before string, limit int) ([]ApprovalRow, error) {
+// ApprovalFilter says which approvals of an owner are listed.
+type ApprovalFilter struct {
+	Before         string // the newest ones before this one, "" for the newest
+	ContractSHA256 string // "" for any
+	Status         string // as of now, "" for any
+	Limit          int
+}
+
+// ApprovalsOf lists approvals of an owner, the newest first, without the texts
+// of their contracts. One that nobody has used in its time counts as expired.
+func (tx *Tx) ApprovalsOf(owner string, f ApprovalFilter) ([]ApprovalRow, error) {
 	var list []ApprovalRow
 	err := tx.rows(`SELECT id, owner, contract_sha256, repo_ref, '', status, requested_by, requested_at, expires_at,
-		decided_by, decided_at, reason, run_id, consumed_at FROM approval WHERE owner = ? AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?`,
+		decided_by, decided_at, reason, run_id, consumed_at FROM approval
+		WHERE owner = ? AND (? = '' OR id < ?) AND (? = '' OR contract_sha256 = ?)
+		AND (? = '' OR ? = CASE WHEN status IN ('requested', 'granted') AND expires_at <= ? THEN 'expired' ELSE status END)
+		ORDER BY id DESC LIMIT ?`,
 		func(s scanner) error {
 			a, err := scanApproval(s)
 			list = append(list, a)
 			return err
-		}, owner, before, before, limit)
+		}, owner, f.Before, f.Before, f.ContractSHA256, f.ContractSHA256, f.Status, f.Status, tx.Now(), f.Limit)
 	if err != nil {
 		return nil, fmt.Errorf("list approvals: %w", err)
 	}

@@ -98,6 +98,21 @@ func TestForgedFromScratch(t *testing.T) {
 		{"a receipt of somebody else", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
 			return editOutputs(t, evidence.StepReceipt, func(a *evidence.AuthorityReceipt) { a.Principal = "user:2" })
 		})},
+		{"an approval that the authority knows nothing of", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return editOutputs(t, evidence.StepApprovalGranted, func(a *evidence.Approval) { a.ApprovalID = "" })
+		})},
+		{"an approval without its receipts", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return func(_ int, s *journal.Step) bool { return !strings.HasPrefix(s.StepID, "receipt-Approval") }
+		})},
+		{"an approval that is for another run", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return editOutputs(t, evidence.StepBudget, func(b *evidence.BudgetSettled) { b.RunID = "run_2" })
+		})},
+		{"an approval by another person", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return editOutputs(t, evidence.StepApprovalGranted, func(a *evidence.Approval) { a.Actor = "user:1" })
+		})},
+		{"another approval than that of the receipts", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+			return editOutputs(t, evidence.StepApprovalGranted, func(a *evidence.Approval) { a.ApprovalID = "apr_2" })
+		})},
 		{"a settlement that no receipt knows", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
 			return editOutputs(t, evidence.StepBudget, func(b *evidence.BudgetSettled) { b.ReservationID = "rsv_2" })
 		})},

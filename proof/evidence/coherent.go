@@ -41,6 +41,7 @@ func (r *run) contradictions() []string {
 		}
 	}
 	r.contradictContract(agree)
+	r.contradictApproval(agree)
 	r.contradictBaseline(agree)
 	r.contradictEngine(agree)
 	r.contradictLifecycle(agree)

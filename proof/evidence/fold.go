@@ -17,7 +17,8 @@ type run struct {
 
 	eligibility json.RawMessage
 	plan        *Plan
-	approval    string // approval_status of the report
+	approval    string    // approval_status of the report
+	granted     *Approval // the last grant
 	gate        *GateBlocked
 
 	workspace     *WorkspaceCopied
@@ -125,6 +126,7 @@ func (r *run) step(e *journal.Entry) error {
 		r.approval = "requested"
 	case StepApprovalGranted:
 		r.approval = "granted"
+		return decodeFinal(final, e.Outputs, &r.granted)
 	case StepApprovalDenied:
 		r.approval = "denied"
 	case StepGate:

@@ -118,8 +118,12 @@ type GateBlocked struct {
 	Blockers       []Blocker   `json:"blockers"`
 }
 
-// Approval are the outputs of the approval steps.
+// Approval are the outputs of the approval steps. With an ApprovalID it is the
+// authority's word, of which there are receipts, and Actor is whom it names;
+// without one it is that of whoever ran it.
 type Approval struct {
+	ApprovalID     string    `json:"approval_id,omitempty"`
+	DecidedAt      string    `json:"decided_at,omitempty"`
 	Actor          string    `json:"actor"`
 	Scope          string    `json:"scope"`
 	MutationMode   string    `json:"mutation_mode"`

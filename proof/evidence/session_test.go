@@ -457,12 +457,18 @@ func blocked(s *session) {
 // approved is a run that needed an approval and dealt with an authority.
 func approved(s *session) {
 	s.open(true)
+	expires := "2026-02-02T12:00:00.000Z"
+	packet := map[string]any{"approval_id": "apr_1", "contract_sha256": s.run.ContractSHA256, "repo_ref": "calc", "actor": "user:lead", "task_id": "fix-add",
+		"scope": []string{"calc/**"}, "mutation_mode": "copied-repo", "risk_class": "low", "expires_at": expires}
+	s.receiptBy("user:lead", "ApprovalGranted", packet)
+	packet["actor"], packet["run_id"] = "user:1", "run_1"
+	s.receipt("ApprovalConsumed", packet)
 	s.eligible()
 	s.plan()
-	a := evidence.Approval{Scope: "calc/**", MutationMode: "copied-repo", ContractSHA256: s.run.ContractSHA256}
+	a := evidence.Approval{Scope: "calc/**", MutationMode: "copied-repo", ContractSHA256: s.run.ContractSHA256, ApprovalID: "apr_1",
+		Actor: "user:1", ExpiresAt: &expires}
 	s.note(evidence.StepApprovalRequested, "approval", journal.Completed, nil, a)
-	expires := "2026-02-02T12:00:00.000Z"
-	a.Actor, a.ExpiresAt = "operator", &expires
+	a.Actor, a.DecidedAt = "user:lead", "2026-02-01T11:59:00.000Z"
 	s.note(evidence.StepApprovalGranted, "approval", journal.Completed, nil, a)
 	s.receipt("BudgetReserved", map[string]any{"amount_msats": 700, "reservation_id": "rsv_1"})
 	s.workspace()
@@ -485,9 +491,14 @@ const jobHash = "4a3f0d3f3c5b2bb0a1c9f9a3a1a1b1a90b0cf5a2f37c35c0e8f3cbb0fd1cf4d
 
 func (s *session) receipt(kind string, payload map[string]any) {
 	s.t.Helper()
+	s.receiptBy("user:1", kind, payload)
+}
+
+func (s *session) receiptBy(principal, kind string, payload map[string]any) {
+	s.t.Helper()
 	raw, err := canon.Marshal(payload)
 	s.must(err)
-	key, principal := kind+":"+sessionID, "user:1"
+	key := kind + ":" + sessionID
 	digest, err := canon.DigestOf(map[string]any{"receipt_type": kind, "payload": payload, "principal": principal, "idempotency_key": key})
 	s.must(err)
 	s.note(evidence.StepReceipt, "receipt-"+kind, journal.Completed, nil, evidence.AuthorityReceipt{Type: kind, Payload: raw,

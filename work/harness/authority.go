@@ -23,6 +23,10 @@ import (
 // business. Every call may be repeated and has its effect once; receipts that
 // come with an error were given all the same.
 type Authority interface {
+	// Ask finds or requests the approval of a contract, and Use uses a granted
+	// one up for the run that Open has told of.
+	Ask(ctx context.Context, p job.Packet) (job.Approval, error)
+	Use(ctx context.Context, a job.Approval) ([]job.Receipt, error)
 	Open(ctx context.Context, c job.Claim) ([]job.Receipt, error)
 	Prove(ctx context.Context, p job.Proof) (job.Settlement, []job.Receipt, error)
 	// Close ends the run. bundle writes the sealed bundle.
@@ -41,7 +45,7 @@ const hostImage = "host"
 
 // claim tells the authority of the run, before anything costs something.
 func (r *run) claim(ctx context.Context) error {
-	if r.Authority == nil {
+	if r.Authority == nil || r.claimed {
 		return nil
 	}
 	receipts, err := r.Authority.Open(ctx, r.claimOf())
@@ -57,9 +61,11 @@ func (r *run) claim(ctx context.Context) error {
 func (r *run) claimOf() job.Claim {
 	c := job.Claim{Key: r.session.ID, RepoRef: cmp.Or(r.RepoRef, r.session.ID), PolicyBundleID: r.Contract.PolicyBundleID,
 		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID, "baseline_commit": r.opened.BaselineCommit}}
-	if n := r.opened.IssueNumber; n != nil {
+	switch n := r.opened.IssueNumber; {
+	case r.Unclaimed:
+	case n != nil:
 		c.IssueRef = fmt.Sprintf("#%d", *n)
-	} else if r.Contract.Issue != nil {
+	case r.Contract.Issue != nil:
 		c.IssueRef = r.Contract.TaskID
 	}
 	return c

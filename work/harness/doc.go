@@ -6,6 +6,9 @@
 //
 //	contract → gates → workspace → engine → patch → path check → verifier → source proof → verdict → seal
 //
+// A contract that asks for an approval is put before the authority at the gates:
+// nothing is copied or started before a person there has said yes.
+//
 // A step that refuses appends its blockers; the pipeline then goes straight to
 // the seal, so that every run, whatever befell it, ends with complete evidence
 // and the work already done is kept. The verdict is not decided here: it is

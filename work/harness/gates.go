@@ -32,6 +32,12 @@ func (r *run) admit(ctx context.Context) error {
 		return lookErr
 	}
 	r.tell(evidence.StepContract, string(status(dirty)), r.Contract.TaskID)
+	if len(dirty) == 0 {
+		// Without an answer nothing is approved; the decision says so after this.
+		if err := r.seekApproval(ctx); err != nil && ctx.Err() == nil {
+			r.stop(ctx, err)
+		}
+	}
 
 	decision := eligibility.Decide(r.eligibilityRequest())
 	encoded, err := canon.Marshal(decision)
@@ -53,7 +59,7 @@ func (r *run) admit(ctx context.Context) error {
 	if gate == "" {
 		r.plan()
 	}
-	r.approval()
+	r.noteApproval()
 	if gate != "" {
 		return r.gateBlocked(gate, code)
 	}
@@ -91,13 +97,6 @@ func (r *run) eligibilityRequest() eligibility.Request {
 	if r.Sandbox != nil {
 		driver = r.opened.Host.Sandbox.Driver
 	}
-	approval := eligibility.ApprovalNone
-	switch {
-	case r.Denier != "":
-		approval = eligibility.ApprovalDenied
-	case r.Approver != "":
-		approval = eligibility.ApprovalGranted
-	}
 	asked, detail := task.Network(""), ""
 	if r.Model != nil {
 		asked, detail = c.Network, r.Model.Detail
@@ -105,7 +104,7 @@ func (r *run) eligibilityRequest() eligibility.Request {
 	return eligibility.Request{
 		Network: asked,
 		TaskID:  c.TaskID, ContractDigest: r.opened.ContractSHA256, PolicyBundleID: c.PolicyBundleID, RiskClass: c.RiskClass,
-		MutationMode: c.MutationMode, ApprovalRequired: c.ApprovalRequired, Approval: approval,
+		MutationMode: c.MutationMode, ApprovalRequired: c.ApprovalRequired, Approval: r.approved.state, ApprovalDetail: r.approved.detail,
 		Engine: eligibility.Engine{Name: r.opened.Engine.Name, Registered: true, Disabled: r.Disabled, Enabled: r.Admission.Enabled,
 			SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, ModelStatus: r.modelStatus(), ModelDetail: detail, ProvenMode: r.Admission.ProvenMode},
 		Sandbox: eligibility.Sandbox{Driver: driver, ExplicitNone: r.ExplicitNone},
@@ -125,24 +124,6 @@ func decisionBlockers(d eligibility.Decision) []evidence.Blocker {
 		}
 	}
 	return append(specific, general...)
-}
-
-// approval journals the request for an approval and the answer, if there is
-// one. A denial counts even if nobody had to be asked, and against a grant.
-func (r *run) approval() {
-	if !r.opened.ApprovalRequired && r.Denier == "" {
-		return
-	}
-	a := evidence.Approval{Scope: strings.Join(r.Contract.AllowedPaths, " "), MutationMode: r.opened.MutationMode, ContractSHA256: r.opened.ContractSHA256}
-	r.note(evidence.StepApprovalRequested, "approval", journal.Completed, nil, a)
-	switch {
-	case r.Denier != "":
-		a.Actor = r.Denier
-		r.note(evidence.StepApprovalDenied, "approval", journal.Denied, nil, a)
-	case r.Approver != "":
-		a.Actor = r.Approver
-		r.note(evidence.StepApprovalGranted, "approval", journal.Completed, nil, a)
-	}
 }
 
 // gateBlocked journals that a gate refused before any process was started.

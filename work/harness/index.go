@@ -18,6 +18,8 @@ type Local struct {
 	Contract json.RawMessage `json:"contract"`           // canonical
 	Nexus    string          `json:"nexus,omitempty"`    // URL of the authority, "" for the one of this machine
 	RepoRef  string          `json:"repo_ref,omitempty"` // how it calls the repository
+	// Unclaimed says that the run has not claimed its issue there.
+	Unclaimed bool `json:"unclaimed,omitempty"`
 }
 
 func (h Home) localFile(id string) string { return filepath.Join(h.Dir, "local", id+".json") }

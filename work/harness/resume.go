@@ -72,6 +72,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		return r.outcome()
 	}
 	defer r.closeStore()
+	r.recallReceipts(ctx)
 	r.takeUp(ctx)
 	out, err := r.seal(ctx)
 	r.conclude(context.WithoutCancel(ctx), out)
@@ -100,7 +101,7 @@ func (r *run) recall(repo string) error {
 	if r.Contract, err = task.ParseCanonical(evidence.ContractFile, contract); err != nil {
 		return err
 	}
-	r.Contract.Dir, r.RepoRef, r.Nexus = local.TaskDir, local.RepoRef, local.Nexus
+	r.Contract.Dir, r.RepoRef, r.Nexus, r.Unclaimed = local.TaskDir, local.RepoRef, local.Nexus, local.Unclaimed
 	if r.Repo = repo; repo == "" {
 		r.Repo = local.Repo
 	}
@@ -192,6 +193,9 @@ func (r *run) complement() {
 		if raw, err := canon.Marshal(eligibility.Decide(r.eligibilityRequest())); err == nil {
 			r.note(evidence.StepEligibility, "eligibility", journal.Completed, nil, evidence.EligibilityDecided{Decision: raw})
 		}
+	}
+	if !r.has(evidence.StepApprovalRequested, journal.Completed) {
+		r.noteApproval()
 	}
 	// A step that was cut off has an end, too.
 	open := map[string]journal.Entry{}

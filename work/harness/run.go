@@ -41,8 +41,13 @@ type Request struct {
 	OpenSandbox func(context.Context) (sandbox.Driver, error)
 	// ExplicitNone says that the user asked by name for no confinement.
 	ExplicitNone bool
-	// Approver is who approved this contract, "" when nobody did.
+	// Approver is the person who starts the run and approves its contract, "" when
+	// they do not. Under an authority it counts as far as that lets them decide.
 	Approver string
+	// WaitApproval is how long to wait for the authority's decision; 0 ends the
+	// run as blocked when there is none yet. ApprovalTTL is how long a new request
+	// is good for; 0 leaves it to the authority.
+	WaitApproval, ApprovalTTL time.Duration
 	// Denier is who refused the approval. A denial is terminal: it wins over a
 	// grant, and blocks a contract that asked for no approval as well.
 	Denier string
@@ -61,6 +66,8 @@ type Request struct {
 	// RepoRef is how the authority calls the repository; "" is a name that only
 	// this run has, so that it claims nothing that another run could want.
 	RepoRef string
+	// Unclaimed leaves the issue of the contract to other runs as well.
+	Unclaimed bool
 	// Nexus is where the authority is, "" for the one of this machine. It is
 	// kept beside the session, so that a resumed run finds it again.
 	Nexus    string
@@ -100,6 +107,7 @@ type run struct {
 	review   *string           // why the engine's own reviewer rejected the change, nil if it did not
 	hung     *hung             // the engine was stopped, and what that means is not known yet; nil else
 	opened   evidence.RunOpened
+	approved approved
 	claimed  bool            // the authority was told of the run by this process
 	artifact map[string]bool // blobs already recorded
 	secrets  *secrets
@@ -284,7 +292,7 @@ func (r *run) saveLocal() error {
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
-	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef})
+	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed})
 }
 
 // pipeline runs the steps until one stops. Blockers are in the journal; what

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"remit/nexus/api"
+	"remit/nexus/requester"
+	"remit/proof/reason"
+)
+
+// approvalsFlags say where approvals are kept, and whose.
+type approvalsFlags struct {
+	nexus         nexusFlags
+	owner, status string
+	most          int
+}
+
+// pending is the word of people for what is requested and not decided.
+const pending = "pending"
+
+var approvalStatuses = []string{pending, "granted", "denied", "consumed", "expired"}
+
+func (a *app) approvalsCommand() *cobra.Command {
+	f := new(approvalsFlags)
+	cmd := &cobra.Command{
+		Use: "approvals [ID]", Short: "List what runs were approved, or wait to be", Args: cobra.MaximumNArgs(1), ValidArgsFunction: a.approvalArgs,
+		Long: `Approvals lists the requests of runs whose contract asks for an approval, the
+newest first, and what became of them; with an ID it prints one of them whole. A run
+that finds no approval asks for one and ends as blocked, or waits for it
+(remit run --wait-approval). ` + "`remit approve` and `remit deny`" + ` decide. An approval is
+good for one contract, one repository and one run, until it expires.
+
+ID is an id, the beginning or end of one, or "latest", the newest that is pending.`,
+		Example: `  remit approvals --status pending
+  remit approvals latest
+  remit approvals --nexus https://nexus.example --owner alice --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if f.status != "" && !slices.Contains(approvalStatuses, f.status) {
+				return usagef("--status %q: must be one of %s", f.status, strings.Join(approvalStatuses, ", "))
+			}
+			to, err := a.authority(cmd, &f.nexus, operator())
+			if err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				return a.showApproval(cmd, to, f.owner, args[0])
+			}
+			rows, err := listApprovals(cmd.Context(), to, f)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return printJSON(cmd.OutOrStdout(), rows)
+			}
+			return printApprovals(cmd.OutOrStdout(), rows)
+		},
+	}
+	fl := cmd.Flags()
+	f.add(cmd)
+	fl.StringVar(&f.status, "status", "", "only those that are "+strings.Join(approvalStatuses, ", "))
+	complete(cmd, "status", approvalStatuses)
+	fl.IntVar(&f.most, "limit", 50, "list at most this many")
+	return cmd
+}
+
+func (f *approvalsFlags) add(cmd *cobra.Command) {
+	f.nexus.addOr(cmd, "the authority of this machine")
+	cmd.Flags().StringVar(&f.owner, "owner", "", "whose, with an administrator's token (default the token's owner)")
+}
+
+func (a *app) showApproval(cmd *cobra.Command, to connect, owner, name string) error {
+	found, err := findApproval(cmd.Context(), to, owner, name)
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return printJSON(cmd.OutOrStdout(), found)
+	}
+	return printPacket(cmd.OutOrStdout(), found)
+}
+
+// listedApproval is one line of remit approvals.
+type listedApproval struct {
+	api.Approval
+	Title        string   `json:"title"`
+	TaskID       string   `json:"task_id"`
+	AllowedPaths []string `json:"allowed_paths"`
+	MutationMode string   `json:"mutation_mode"`
+}
+
+// listApprovals reads a list, and the contract of each.
+func listApprovals(ctx context.Context, to connect, f *approvalsFlags) (rows []listedApproval, err error) {
+	conn, err := to(ctx)
+	if err != nil {
+		return nil, err
+	}
+	rows = []listedApproval{}
+	err = eachApproval(ctx, conn, f.owner, f.status, func(found api.Approval) (bool, error) {
+		if len(rows) >= f.most {
+			return false, nil
+		}
+		whole, err := conn.Person().GetApprovalWithResponse(ctx, found.ApprovalID)
+		if err != nil {
+			return false, err
+		}
+		row := listedApproval{Approval: found}
+		if whole.JSON200 != nil {
+			c, err := contractIn(*whole.JSON200)
+			if err != nil {
+				return false, err
+			}
+			row.Title, row.TaskID, row.AllowedPaths, row.MutationMode = c.Title, c.TaskID, c.AllowedPaths, c.MutationMode.String()
+		}
+		rows = append(rows, row)
+		return true, nil
+	})
+	if closing := conn.Close(); err == nil {
+		err = closing
+	}
+	return rows, err
+}
+
+// eachApproval walks the approvals of an owner, the newest first.
+func eachApproval(ctx context.Context, conn *requester.Connection, owner, status string, visit func(api.Approval) (more bool, err error)) error {
+	params := api.ListApprovalsParams{Owner: api.Optional(owner)}
+	if status != "" {
+		now := api.ApprovalStatus(strings.Replace(status, pending, string(api.ApprovalStatusRequested), 1))
+		params.Status = &now
+	}
+	for {
+		page, err := conn.Person().ListApprovalsWithResponse(ctx, &params)
+		if err != nil {
+			return err
+		}
+		if page.JSON200 == nil {
+			return reason.Errorf(reason.StoreUnavailable, "the nexus did not list its approvals")
+		}
+		for _, found := range page.JSON200.Items {
+			if more, err := visit(found); err != nil || !more {
+				return err
+			}
+		}
+		if params.Cursor = page.JSON200.NextCursor; params.Cursor == nil {
+			return nil
+		}
+	}
+}
+
+func printApprovals(w io.Writer, rows []listedApproval) error {
+	if len(rows) == 0 {
+		fmt.Fprintln(w, "No approvals.")
+		return nil
+	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, "APPROVAL\tSTATUS\tTITLE\tREPOSITORY\tPATHS\tMODE\tASKED BY\tEXPIRES")
+	for _, r := range rows {
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", plain(r.ApprovalID), statusWord(r.Approval), shorten(plain(r.Title), 40), plain(r.RepoRef),
+			shorten(plain(strings.Join(r.AllowedPaths, " ")), 40), r.MutationMode, plain(r.RequestedBy), plain(r.ExpiresAt))
+	}
+	return tab.Flush()
+}
+
+func statusWord(a api.Approval) string {
+	if a.Status == api.ApprovalStatusRequested {
+		return pending
+	}
+	return plain(string(a.Status))
+}
+
+// shorten cuts a text for a table.
+func shorten(s string, most int) string {
+	if r := []rune(s); len(r) > most {
+		return string(r[:most-1]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"remit/law/task"
+	"remit/nexus/api"
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// approving are the words of one decision.
+type approving struct {
+	verb, past, short, long string
+	decision                api.ApprovalDecisionDecision
+}
+
+func (a *app) approveCommand() *cobra.Command {
+	return a.decideApprovalCommand(approving{"approve", "granted", "Let one run work under a contract",
+		`The run uses the approval up: another run under the same contract needs another one.
+Until then it can be taken back with ` + "`remit deny`.", api.ApprovalDecisionDecisionGranted})
+}
+
+func (a *app) denyCommand() *cobra.Command {
+	return a.decideApprovalCommand(approving{"deny", "denied", "Refuse a contract for good",
+		`A denial is final: no run will work under this contract, and nobody can approve it
+any more. It may follow an approval that no run has used.`, api.ApprovalDecisionDecisionDenied})
+}
+
+func (a *app) decideApprovalCommand(d approving) *cobra.Command {
+	f := new(approvalsFlags)
+	var why string
+	var yes bool
+	cmd := &cobra.Command{
+		Use: d.verb + " ID", Short: d.short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.approvalArgs,
+		Long: d.short + `.
+
+The command prints the whole request, the contract word for word, and asks on the
+terminal before it decides. ` + d.long + `
+
+Without --nexus the authority is that of this machine, and the decision that of its
+operator. At a nexus the token has to have the scope approvals:decide. ID is an id,
+the beginning or end of one, or "latest", the newest that is pending.`,
+		Example: fmt.Sprintf("  remit %s latest\n  remit %[1]s apr_… --nexus https://nexus.example --reason 'read it' --yes", d.verb),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ask := terminalOf(cmd.InOrStdin())
+			if !yes && (ask == nil || f.nexus.tokenFile == "-") {
+				return usagef("nobody can be asked here: read the request with `remit approvals ID`, then give --yes")
+			}
+			to, err := a.authority(cmd, &f.nexus, operator())
+			if err != nil {
+				return err
+			}
+			found, err := findApproval(cmd.Context(), to, f.owner, args[0])
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			if a.json {
+				out = cmd.ErrOrStderr()
+			}
+			if err := printPacket(out, found); err != nil {
+				return err
+			}
+			if !yes {
+				if err := confirm(cmd.ErrOrStderr(), ask, d.verb); err != nil {
+					return err
+				}
+			}
+			decided, err := decideApproval(cmd.Context(), to, found, d.decision, why)
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return printJSON(cmd.OutOrStdout(), decided)
+			}
+			fmt.Fprintf(out, "\n%s is %s by %s.\n", plain(decided.ApprovalID), d.past, plain(api.Value(decided.DecidedBy)))
+			return nil
+		},
+	}
+	f.add(cmd)
+	cmd.Flags().StringVar(&why, "reason", "", "why; it goes into the receipt")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	return cmd
+}
+
+// terminalOf is the terminal that a person answers on, nil when there is none.
+func terminalOf(in io.Reader) io.Reader {
+	if f, ok := in.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		return f
+	}
+	return nil
+}
+
+// errUndecided ends a command whose question was not answered with yes.
+var errUndecided = errors.New("nothing was decided")
+
+func confirm(w io.Writer, in io.Reader, verb string) error {
+	fmt.Fprintf(w, "\n%s this contract? [y/N] ", upper(verb[:1])+verb[1:])
+	line, err := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(line)) {
+	case "y", "yes":
+		return nil
+	}
+	return usageError{errUndecided}
+}
+
+func decideApproval(ctx context.Context, to connect, found api.Approval, d api.ApprovalDecisionDecision, why string) (api.Approval, error) {
+	conn, err := to(ctx)
+	if err != nil {
+		return found, err
+	}
+	answer, err := conn.Person().DecideApprovalWithResponse(ctx, found.ApprovalID, &api.DecideApprovalParams{IdempotencyKey: api.NewKey()},
+		api.ApprovalDecision{Decision: d, Reason: api.Optional(why)})
+	if closing := conn.Close(); err == nil {
+		err = closing
+	}
+	switch {
+	case err != nil:
+		return found, err
+	case answer.JSON200 == nil:
+		return found, reason.Errorf(reason.StoreUnavailable, "the nexus did not say what became of approval %s", found.ApprovalID)
+	}
+	return *answer.JSON200, nil
+}
+
+// contractIn reads the contract of an approval. What is shown must be what is
+// decided about: the digest is computed here.
+func contractIn(found api.Approval) (*task.Contract, error) {
+	if found.Contract == nil {
+		return nil, reason.Errorf(reason.DigestMismatch, "approval %s came without its contract", found.ApprovalID)
+	}
+	text, err := canon.Canonicalize(*found.Contract)
+	if err != nil || canon.Digest(text) != found.ContractSha256 {
+		return nil, reason.Errorf(reason.DigestMismatch, "approval %s shows another contract than the one that it is for", found.ApprovalID)
+	}
+	c := new(task.Contract)
+	if err := json.Unmarshal(text, c); err != nil {
+		return nil, fmt.Errorf("reading the contract of approval %s: %w", found.ApprovalID, err)
+	}
+	return c, nil
+}
+
+// printPacket shows what is decided about, whole.
+func printPacket(w io.Writer, found api.Approval) error {
+	c, err := contractIn(found)
+	if err != nil {
+		return err
+	}
+	line := func(name, text string) {
+		if text != "" {
+			fmt.Fprintf(w, "  %-12s %s\n", name, plain(text))
+		}
+	}
+	fmt.Fprintf(w, "%s  %s\n", upper(statusWord(found)), plain(found.ApprovalID))
+	line("title", c.Title)
+	line("repository", found.RepoRef)
+	line("base", c.Base)
+	line("paths", strings.Join(c.AllowedPaths, " "))
+	line("not paths", strings.Join(c.ForbiddenPaths, " "))
+	line("mode", c.MutationMode.String())
+	line("risk", string(c.RiskClass))
+	line("contract", found.ContractSha256)
+	line("asked by", found.RequestedBy+" at "+found.RequestedAt)
+	line("expires", found.ExpiresAt)
+	if by := api.Value(found.DecidedBy); by != "" {
+		line("decided by", by+" at "+api.Value(found.DecidedAt))
+		line("reason", api.Value(found.Reason))
+	}
+	line("used by", api.Value(found.RunID))
+	var text bytes.Buffer
+	if err := json.Indent(&text, *found.Contract, "  ", "  "); err != nil {
+		return fmt.Errorf("showing the contract: %w", err)
+	}
+	fmt.Fprintf(w, "\n  %s\n", plainText(text.String()))
+	return nil
+}

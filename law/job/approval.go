@@ -1,0 +1,46 @@
+package job
+
+import "time"
+
+// The states of an approval.
+const (
+	ApprovalRequested = "requested"
+	ApprovalGranted   = "granted"
+	ApprovalDenied    = "denied"
+	ApprovalConsumed  = "consumed"
+	ApprovalExpired   = "expired"
+)
+
+// Packet is what a person is asked to approve: the contract, word for word, for
+// one repository.
+type Packet struct {
+	Contract       []byte // canonical
+	ContractSHA256 string
+	RepoRef        string        // of the run that will use the approval
+	TTL            time.Duration // of a new request; 0 leaves it to the authority
+	// Grant is set when the person who starts the run also approves it. That is
+	// worth something only where the authority lets them decide.
+	Grant bool
+	// Wait is how long to wait for a decision; Waiting is told of the request
+	// that is waited for.
+	Wait    time.Duration
+	Waiting func(Approval)
+}
+
+// Approval is an approval as its authority knows it. Times are RFC 3339.
+type Approval struct {
+	ID             string
+	ContractSHA256 string
+	Status         string
+	RequestedBy    string
+	DecidedBy      string // "" before anybody has
+	DecidedAt      string
+	ExpiresAt      string
+	Reason         string // of the decision
+	// Before is the approval that this request follows, because it was used up
+	// or its time was over; nil when there was none.
+	Before *Approval
+	RunID  string // that has used it up
+	// Refused is why the word of the person who starts the run does not count.
+	Refused error
+}

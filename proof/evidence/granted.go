@@ -1,0 +1,53 @@
+package evidence
+
+import "encoding/json"
+
+// Receipts of an authority that say who approved the contract, and for which
+// run.
+const (
+	receiptGranted  = "ApprovalGranted"
+	receiptConsumed = "ApprovalConsumed"
+)
+
+// contradictApproval holds a grant against the receipts of the authority. Under
+// an authority elsewhere nobody's word counts but its own: the person who runs
+// something there is not the one who approves it. A run that nobody else knew
+// of, or that was settled here, may rest on the word of whoever was at the
+// terminal, which names no approval.
+func (r *run) contradictApproval(agree agreeFunc) {
+	g := r.granted
+	if r.approval != "granted" || g == nil {
+		return
+	}
+	elsewhere := r.budget != nil && r.budget.Executed == "elsewhere"
+	if g.ApprovalID == "" {
+		agree(!elsewhere || !r.opened.ApprovalRequired, "the contract was approved, and the authority that the run was under knows of no approval")
+		return
+	}
+	for _, kind := range []string{receiptGranted, receiptConsumed} {
+		found := false
+		for _, a := range r.receipts {
+			found = found || a.Type == kind && r.approves(a, g)
+		}
+		agree(found, "no receipt %s says of approval %s what %s says", kind, g.ApprovalID, StepApprovalGranted)
+	}
+}
+
+// approves reports whether a receipt is about this approval, this contract and,
+// when it says for which run, this run; and whether who granted is who is named.
+func (r *run) approves(a AuthorityReceipt, g *Approval) bool {
+	var p struct {
+		ApprovalID     string `json:"approval_id"`
+		ContractSHA256 string `json:"contract_sha256"`
+		Mode           string `json:"mutation_mode"`
+		Actor          string `json:"actor"`
+		RunID          string `json:"run_id"`
+	}
+	if json.Unmarshal(a.Payload, &p) != nil || p.ApprovalID != g.ApprovalID || p.ContractSHA256 != r.opened.ContractSHA256 || p.Mode != r.opened.MutationMode {
+		return false
+	}
+	if a.Type == receiptGranted {
+		return p.Actor == g.Actor && p.Actor == a.Principal
+	}
+	return p.RunID != "" && (r.budget == nil || p.RunID == r.budget.RunID)
+}
