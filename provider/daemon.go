@@ -30,6 +30,8 @@ type Config struct {
 	// its command. Requesters choose among the names and nothing else; without
 	// one no engine run is done.
 	Engines map[string][]string
+	// Agents are the engines that ask a model; nil: none. No name is in both.
+	Agents *Agents
 	// CacheDir keeps checked out trees; Scratch is for work that is removed.
 	CacheDir, Scratch string
 	// Caps are the limits of this machine, beside those that the nexus keeps;
@@ -61,6 +63,7 @@ type Daemon struct {
 	spool      spool
 	sources    []string
 	engines    map[string]*command.Engine
+	agents     *Agents
 	scratch    string
 	caps       api.Caps
 	ttl, beat  time.Duration
@@ -102,6 +105,12 @@ func Open(c Config) (*Daemon, error) {
 	if d.engines, err = openEngines(c.Engines); err != nil {
 		return nil, err
 	}
+	d.agents = c.Agents
+	for name := range d.engines {
+		if _, twice := d.agents.find(name); twice {
+			return nil, fmt.Errorf("engine %q: offered twice, as a program and as an agent", name)
+		}
+	}
 	for _, dir := range c.Sources {
 		path, err := filepath.EvalSymlinks(dir)
 		if err == nil {
@@ -115,6 +124,7 @@ func Open(c Config) (*Daemon, error) {
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
 	}
+	d.agents.tell(d.log)
 	for _, dir := range []string{c.Scratch, d.spool.dir} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return nil, fmt.Errorf("making the provider's directories: %w", err)

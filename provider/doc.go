@@ -12,7 +12,8 @@
 // There are two types of jobs. oa.sandbox_run.v1 runs commands over a tree.
 // remit.engine_run.v1 lets one of the operator's engines ([Config.Engines]) work
 // under a contract: the pipeline of package harness, whose sealed bundle is the
-// result.
+// result. An engine that asks a model ([Config.Agents]) does so through a gateway
+// of this machine, with a key of its operator.
 //
 // A lease has a fence. The daemon renews it at a third of its time; when the
 // authority says that the fence is stale, or cannot be reached until the lease
@@ -31,7 +32,10 @@
 // # What is promised
 //
 //   - Nothing runs outside the sandbox, with more than the caps allow, with a
-//     network, or with a secret of this machine in reach.
+//     network other than the gateway of its own run, or with a secret of this
+//     machine in reach.
+//   - A model is asked only while the admission records of this machine admit it,
+//     and the engine's build, and for no more than the job and the operator allow.
 //   - A job reads only repositories below the directories that the operator
 //     named ([Config.Sources]), or the commit that was sent with its run: an
 //     artifact:sha256:… is downloaded, checked, and unpacked as what it is, the
@@ -47,5 +51,6 @@
 // not exist, a working directory that is none) ends as a failing first command
 // with exit code 128 and a message on its stderr: an honest failure, not a fault
 // of the provider. An engine run that could not begin for such a reason is a
-// refusal. What is this machine's fault ends with status error.
+// refusal. What is this machine's fault ends with status error: a model that is
+// out of reach too, and a build of an agent that is not the admitted one.
 package provider

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"remit/law/job"
@@ -23,7 +22,6 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
-	"remit/work/engine/command"
 	"remit/work/harness"
 	"remit/work/verify"
 	"remit/work/workspace"
@@ -66,12 +64,12 @@ func (r *engineRun) run(ctx context.Context) (job.EngineRunResponse, []File, err
 	switch {
 	case ctx.Err() != nil:
 		resp.Status, resp.Error = job.Cancelled, nil
-	case err != nil && job.Refusable(reason.CodeOf(err)):
+	case err != nil && !isOwnTrouble(err) && job.Refusable(reason.CodeOf(err)):
 		resp.Status, resp.Refusal = job.Failed, refusalOf(err, scratch)
 		r.log.Warn("a job was refused", "error", err)
 	case err != nil:
 		resp.Error = cannot(reason.CodeOf(err))
-		r.log.Error("a job could not be run", "error", err)
+		r.log.Error("a job could not be run", "error", err, "hint", hintOf(err))
 	}
 	return resp, files, nil
 }
@@ -84,7 +82,7 @@ func (r *engineRun) prepare(ctx context.Context, scratch string) (harness.Reques
 	if err != nil {
 		return none, err
 	}
-	engine, err := r.engine(ctx, r.req.Engine)
+	chosen, err := r.worker(ctx, r.req.Engine, r.req.Budget.MicroUSD)
 	if err != nil {
 		return none, err
 	}
@@ -101,7 +99,7 @@ func (r *engineRun) prepare(ctx context.Context, scratch string) (harness.Reques
 	if err := r.sameBaseline(base.Commit, base.Tree); err != nil {
 		return none, err
 	}
-	return r.request(contract, engine, source, scratch), nil
+	return r.request(contract, chosen, source, scratch), nil
 }
 
 // contract reads the contract of the request.
@@ -148,9 +146,10 @@ func (r *engineRun) sameBaseline(commit, tree string) error {
 
 // request is the run. Nobody here can approve a contract, and no verdict is
 // taken from an earlier run: strangers share nothing.
-func (r *engineRun) request(c *task.Contract, e *command.Engine, source *workspace.Source, scratch string) harness.Request {
+func (r *engineRun) request(c *task.Contract, w worker, source *workspace.Source, scratch string) harness.Request {
 	return harness.Request{
-		Home: harness.Home{Dir: filepath.Join(scratch, "home")}, Repo: source.Root(), Contract: c, Engine: e,
+		Home: harness.Home{Dir: filepath.Join(scratch, "home")}, Repo: source.Root(), Contract: c,
+		Engine: w.engine, Admission: w.admission, Model: w.model,
 		Repeat: 1, Build: r.build, Progress: r.progress, Clock: r.clock,
 		Credentials: []secret.Value{{Name: "PROVIDER_CREDENTIAL", Value: r.credential}},
 	}
@@ -162,17 +161,24 @@ func (r *engineRun) pipeline(ctx context.Context, ask harness.Request, box *capp
 	working, cancel := context.WithTimeoutCause(ctx, box.most.Wall, errTimeUsed)
 	defer cancel()
 	ask.Sandbox = box
+	if unknown := false; ask.Model != nil {
+		resp.CostKnown = &unknown // until there is a report that says more
+	}
 	out, err := harness.Run(working, ask)
 	took := r.clock().Sub(started)
 	resp.Caps, resp.Usage = box.report(took)
 	late := took >= box.most.Wall
 	if err != nil {
+		if sessions, readErr := os.ReadDir(ask.Home.Sessions()); readErr != nil || len(sessions) == 0 {
+			resp.CostKnown = nil // there is no run that could have asked
+		}
 		if late {
 			resp.Status, err = job.Timeout, nil
 		}
 		return nil, err
 	}
-	headTree, err := r.read(out)
+	resp.MicroUSD, resp.CostKnown = out.Report.Usage.CostMicroUSD, out.Report.Usage.CostKnown
+	account, err := r.read(out)
 	if err != nil {
 		return nil, err
 	}
@@ -182,14 +188,14 @@ func (r *engineRun) pipeline(ctx context.Context, ask harness.Request, box *capp
 	}
 	mime := "application/zip"
 	resp.Artifacts = []job.Artifact{{Path: zip.Name, SHA256: zip.SHA256, SizeBytes: uint64(zip.Bytes), MimeType: &mime}}
-	resp.BundleSHA256, resp.HeadTree, resp.Verification = zip.SHA256, headTree, verified(out.Report.Verification)
-	resp.ExitCode, resp.MicroUSD = int32(evidence.ExitCode(out.Report.Status)), out.Report.Usage.CostMicroUSD
+	resp.BundleSHA256, resp.HeadTree, resp.Verification = zip.SHA256, account.headTree, verified(out.Report.Verification)
+	resp.ExitCode = int32(evidence.ExitCode(out.Report.Status))
 	switch {
 	case out.Report.Status == evidence.StatusPass:
 		resp.Status = job.Success
 	case late:
 		resp.Status = job.Timeout
-	case ofThisMachine(out.Report.Blockers):
+	case ofThisMachine(out.Report.Blockers, account.started):
 		resp.Status, resp.Error = job.Errored, cannot(out.Report.Blockers[0].Code)
 	default:
 		resp.Status = job.Failed
@@ -197,42 +203,38 @@ func (r *engineRun) pipeline(ctx context.Context, ask harness.Request, box *capp
 	return []File{zip}, nil
 }
 
+// account is what a response needs of a run beside its report.
+type account struct {
+	headTree string
+	started  bool // a process of the engine was
+}
+
 // read finds the tree that the run led to in its journal, and refuses a run that
 // began elsewhere: a directory of this machine can change between two looks.
-func (r *engineRun) read(out *harness.Outcome) (headTree string, err error) {
+func (r *engineRun) read(out *harness.Outcome) (a account, err error) {
 	log, err := journal.ReadFile(out.Session.Journal())
 	if err != nil {
-		return "", err
+		return a, err
 	}
 	var opened evidence.RunOpened
 	for _, e := range log.Entries {
 		var patch evidence.PatchCaptured
+		var finished evidence.EngineFinished
 		switch {
 		case e.Name == evidence.StepRunOpened:
 			if err := json.Unmarshal(e.Inputs, &opened); err != nil {
-				return "", fmt.Errorf("reading back the run: %w", err)
+				return a, fmt.Errorf("reading back the run: %w", err)
 			}
 		case e.Name == evidence.StepPatch && e.Status != journal.Started && json.Unmarshal(e.Outputs, &patch) == nil:
-			headTree = patch.HeadTree
+			a.headTree = patch.HeadTree
+		case e.Name == evidence.StepEngine && e.Status != journal.Started && json.Unmarshal(e.Outputs, &finished) == nil:
+			a.started = a.started || finished.ProcessStarted
 		}
 	}
-	if headTree == r.req.Baseline.Tree && out.Report.Status != evidence.StatusPass {
-		headTree = "" // nothing changed
+	if a.headTree == r.req.Baseline.Tree && out.Report.Status != evidence.StatusPass {
+		a.headTree = "" // nothing changed
 	}
-	return headTree, r.sameBaseline(opened.BaselineCommit, opened.BaselineTree)
-}
-
-// ofThisMachine reports whether a run was blocked by something that neither its
-// contract, its repository nor its engine could be the reason of.
-func ofThisMachine(blockers []evidence.Blocker) bool {
-	if len(blockers) == 0 {
-		return false
-	}
-	switch blockers[0].Code {
-	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure, reason.ProviderUnavailable:
-		return true
-	}
-	return false
+	return a, r.sameBaseline(opened.BaselineCommit, opened.BaselineTree)
 }
 
 // maxVerified bounds the commands in a response, in bytes. They stand there for
@@ -301,37 +303,4 @@ func (s *summed) Write(p []byte) (int, error) {
 	s.sum.Write(p[:n])
 	s.n += int64(n)
 	return n, err
-}
-
-// cannot says that this machine could not run a job. The error itself may name
-// paths of this host.
-func cannot(code reason.Code) *string {
-	text := "the provider could not run the job"
-	if code != "" {
-		text += ": " + string(code)
-	}
-	return &text
-}
-
-// maxRefusal bounds the message of a refusal, in bytes.
-const maxRefusal = 2 << 10
-
-// refusalOf tells a requester what is wrong with the request.
-func refusalOf(err error, scratch string) *job.Refusal {
-	refusal := &job.Refusal{Code: reason.CodeOf(err), Message: "the job could not begin"}
-	if e, ok := errors.AsType[*reason.Error](err); ok && strings.TrimSpace(e.Message) != "" {
-		refusal.Message = e.Message
-	}
-	if refusal.Code == reason.SecretLeak {
-		// What it is called here, or that it is known here, is nobody's business.
-		refusal.Message = "the contract or the run holds what evidence must not show, such as a credential"
-	}
-	text := strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return ' '
-		}
-		return c
-	}, strings.ToValidUTF8(strings.ReplaceAll(refusal.Message, scratch, "<work>"), "\uFFFD"))
-	refusal.Message = cut(text, maxRefusal)
-	return refusal
 }

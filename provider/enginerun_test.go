@@ -601,7 +601,7 @@ func packOf(t *testing.T, repo, commit string) []byte {
 }
 
 // joinWithEngines registers a machine as an operator does, and enables it.
-func (n *realNexus) joinWithEngines(t *testing.T, owner *api.ClientWithResponses) *Daemon {
+func (n *realNexus) joinWithEngines(t *testing.T, owner *api.ClientWithResponses, change ...func(*Config)) *Daemon {
 	t.Helper()
 	ctx := t.Context()
 	self := "alice"
@@ -611,7 +611,7 @@ func (n *realNexus) joinWithEngines(t *testing.T, owner *api.ClientWithResponses
 	must(owner.SetCapsWithResponse(ctx, made.ProviderID, &api.SetCapsParams{IdempotencyKey: "c"},
 		api.Caps{CPUMillis: 2000, MemoryMb: 1024, DiskMb: 512, Pids: 256, TimeoutSecs: 120, Concurrency: 1, Network: "none"}))(t)
 	must(owner.EnableProviderWithResponse(ctx, made.ProviderID, &api.EnableProviderParams{IdempotencyKey: "e"}))(t)
-	d := daemon(t, n.url, offering(t, ""), func(c *Config) { c.State = state })
+	d := daemon(t, n.url, append(change, offering(t, ""), func(c *Config) { c.State = state })...)
 	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"remit/law/job"
+	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
@@ -110,9 +111,18 @@ func executable(program string) error {
 	return err
 }
 
-// engine is the one that a request names. What a requester may not choose here
+// worker is the engine that a request names, with all that its run needs.
+func (d *Daemon) worker(ctx context.Context, c job.EngineChoice, budget int64) (worker, error) {
+	if agent, ok := d.agents.find(c.Name); ok {
+		return d.agent(ctx, agent, c, budget)
+	}
+	e, err := d.program(ctx, c)
+	return worker{engine: e}, err
+}
+
+// program is the one that a request names. What a requester may not choose here
 // is not silently left out: the answer would claim that it was.
-func (d *Daemon) engine(ctx context.Context, c job.EngineChoice) (*command.Engine, error) {
+func (d *Daemon) program(ctx context.Context, c job.EngineChoice) (*command.Engine, error) {
 	e, ok := d.engines[c.Name]
 	if !ok {
 		return nil, reason.Errorf(reason.EngineUnknown, "this provider has no engine %q", c.Name)
@@ -128,12 +138,17 @@ func (d *Daemon) engine(ctx context.Context, c job.EngineChoice) (*command.Engin
 	if c.Version == "" {
 		return e, nil
 	}
-	identity, err := e.Identity(ctx)
+	build, err := e.Identity(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if c.Version != identity.Version && c.Version != identity.SHA256 {
-		return nil, reason.Errorf(reason.EngineUnknown, "engine %q of this provider has version %s, %s", c.Name, identity.Version, identity.SHA256)
+	return e, sameVersion(c, build)
+}
+
+// sameVersion refuses a job that wants another build than there is.
+func sameVersion(c job.EngineChoice, build evidence.EngineIdentity) error {
+	if c.Version != "" && c.Version != build.Version && c.Version != build.SHA256 {
+		return reason.Errorf(reason.EngineUnknown, "engine %q of this provider has version %s, %s", c.Name, build.Version, build.SHA256)
 	}
-	return e, nil
+	return nil
 }

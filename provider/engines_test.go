@@ -86,20 +86,20 @@ func TestEngineVersionIsItsProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	choice := job.EngineChoice{Name: "fixer", Version: identity.SHA256}
-	if _, err := d.engine(t.Context(), choice); err != nil {
+	if _, err := d.program(t.Context(), choice); err != nil {
 		t.Error(err)
 	}
 	program := d.engines["fixer"].Argv[0]
 	if err := os.WriteFile(program, []byte("#!/bin/sh\necho other\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.engine(t.Context(), choice); reason.CodeOf(err) != reason.EngineUnknown || strings.Contains(err.Error(), program) {
+	if _, err := d.program(t.Context(), choice); reason.CodeOf(err) != reason.EngineUnknown || strings.Contains(err.Error(), program) {
 		t.Error(err)
 	}
 	if err := os.Remove(program); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.engine(t.Context(), job.EngineChoice{Name: "fixer"}); reason.CodeOf(err) != reason.ProviderUnavailable {
+	if _, err := d.program(t.Context(), job.EngineChoice{Name: "fixer"}); reason.CodeOf(err) != reason.ProviderUnavailable {
 		t.Error(err)
 	}
 }

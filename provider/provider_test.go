@@ -23,6 +23,13 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
+	if len(os.Args) == 3 && os.Args[1] == askArgument {
+		if err := ask(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	os.Exit(m.Run())
 }
 

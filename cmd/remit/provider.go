@@ -26,6 +26,7 @@ type providerFlags struct {
 	price                   int64
 	reserve, once, engines  bool
 	sources, engine         []string
+	agents                  string
 	cpus, memory, disk, pid int64
 	timeout, concurrency    int64
 	lease, heartbeat, grace time.Duration
@@ -43,6 +44,7 @@ it, and stops taking work the moment the owner disables it.`,
   remit provider start --source /srv/repos
   remit provider start --source /srv/repos --once
   remit provider start --engine codemod='/opt/codemod --all' --engine gofix='go fix ./...'
+  remit provider start --agents agents.yaml
   remit provider status --json`,
 	}
 	cmd.PersistentFlags().StringVar(&f.state, "state", "", "directory of the registration (default $REMIT_HOME/provider)")
@@ -72,8 +74,8 @@ owner sets caps and enables it.
 
 A provider runs commands that a job brings. With --engines it registers for engine
 runs too (remit.engine_run.v1), which are off by default: there a program of this
-machine works under a contract that the job brings. Which programs, 'remit provider
-start --engine' says.`,
+machine works under a contract that the job brings. Which programs, and which agents
+with which models, 'remit provider start' is told by --engine and --agents.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token, err := readToken(f.tokenFile, cmd.InOrStdin())
 			if err != nil {
@@ -124,6 +126,12 @@ a copy of the job's repository, under the job's contract and under the limits be
 the run is verified and sealed as 'remit run' does it, and its bundle is handed in.
 Nobody approves contracts here: one that asks for an approval ends as blocked.
 
+--agents FILE offers engines that ask a model, such as codex, claude or pi, under
+names of yours; a job names one, and one of its models. The models are asked
+through a gateway of this machine with a key of yours, which no job, log or bundle
+shows. Naming an agent there enables it; its source and its models have to be
+admitted here with 'remit admit'. docs/nexus.md describes the file.
+
 A job is leased for --lease and the lease is renewed while the job runs. A short
 one has the nexus notice soon that this machine is gone, and costs the work when
 the nexus cannot be reached for that long.
@@ -142,6 +150,7 @@ signal ends the process at once.`,
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.sources, "source", nil, "directory below which jobs may read repositories (repeatable)")
 	fl.StringArrayVar(&f.engine, "engine", nil, "NAME='COMMAND ARG...' of a program that engine runs may name (repeatable)")
+	fl.StringVar(&f.agents, "agents", "", "file with the agents (YAML): engines that ask a model, which engine runs may name")
 	fl.BoolVar(&f.once, "once", false, "run one job and exit")
 	fl.Int64Var(&f.cpus, "cpu-millis", 0, "limit of this machine in thousandths of a processor (default: the job's)")
 	fl.Int64Var(&f.memory, "memory-mb", 0, "limit of memory in MB (default: the job's)")
@@ -180,11 +189,18 @@ func (f *providerFlags) checkTimes() error {
 }
 
 func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Writer) error {
+	agents, err := a.providerAgents(ctx, f.agents)
+	if err != nil {
+		return err
+	}
 	engines := map[string][]string{}
 	for _, text := range f.engine {
 		name, argv, err := provider.ParseEngine(text)
 		if err == nil && engines[name] != nil {
 			err = fmt.Errorf("%q is offered twice", name)
+		}
+		if at := agents.Where(name); err == nil && at != "" {
+			err = fmt.Errorf("%q is offered twice, here and at %s", name, at)
 		}
 		if err != nil {
 			return usagef("--engine: %w", err)
@@ -197,7 +213,7 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 	}
 	state := a.providerState(f)
 	d, err := provider.Open(provider.Config{
-		State: state, Driver: driver, Version: version, Commit: commit, Sources: f.sources, Engines: engines,
+		State: state, Driver: driver, Version: version, Commit: commit, Sources: f.sources, Engines: engines, Agents: agents,
 		CacheDir: a.home.CacheDir(), Scratch: filepath.Join(state.Dir, "work"),
 		Caps:     api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
 		LeaseTTL: f.lease, Heartbeat: f.heartbeat, Grace: f.grace,

@@ -1,19 +1,17 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"os"
 
 	"github.com/spf13/cobra"
 
-	"remit/law/admission"
 	"remit/law/eligibility"
 	"remit/law/task"
 	"remit/work/engine"
 	"remit/work/gateway"
 	"remit/work/harness"
 	"remit/work/keycommand"
+	"remit/work/route"
 )
 
 // modelFlags say which model an engine may ask, and how it is reached. There is
@@ -22,12 +20,6 @@ type modelFlags struct {
 	bin, provider, model, engineModel                        string
 	baseURL, keyEnv, keyFile, keyCommand, caFile, pricesFile string
 	local                                                    bool
-}
-
-// wellKnown are the providers whose address everybody knows.
-var wellKnown = map[string]struct{ baseURL, keyEnv string }{
-	"openai":    {"https://api.openai.com/v1", "OPENAI_API_KEY"},
-	"anthropic": {"https://api.anthropic.com", "ANTHROPIC_API_KEY"},
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
@@ -56,10 +48,11 @@ func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*
 	if f.provider == "" || f.model == "" {
 		return nil, usagef("this engine asks a model: give --model-provider and --model")
 	}
-	u, source, err := f.upstream()
+	m, err := f.named()
 	if err != nil {
 		return nil, err
 	}
+	u, source := m.Upstream()
 	if err := policy.CheckModel(task.ModelAsk{Provider: u.Provider, Class: u.Class, BaseURL: u.BaseURL, Credential: source}); err != nil {
 		return nil, err
 	}
@@ -67,40 +60,22 @@ func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*
 	if err != nil {
 		return nil, err
 	}
-	result, rec := admission.ModelResult(home, f.provider, f.model)
-	result = result.Through(rec, admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL})
-	return &harness.ModelRoute{Upstream: u, Model: f.model, EngineModel: f.engineModel, Status: result.Status, Detail: result.Detail, Prices: prices,
-		RunCommand: keycommand.Run, KeepBodies: policy != nil && policy.Model.KeepBodies}, nil
+	r := m.Route(home, prices)
+	r.KeepBodies = policy != nil && policy.Model.KeepBodies
+	return r, nil
 }
 
-// upstream is the provider, and the kind of place that its key comes from.
-func (f *modelFlags) upstream() (u gateway.Upstream, source string, err error) {
-	known := wellKnown[f.provider]
-	u = gateway.Upstream{Provider: f.provider, Class: gateway.Hosted, BaseURL: cmp.Or(f.baseURL, known.baseURL), CAFile: f.caFile,
-		Credential: gateway.Credential{Env: f.keyEnv, File: f.keyFile}}
-	if f.local {
-		u.Class = gateway.Local
-	}
+// named is the model of the flags.
+func (f *modelFlags) named() (route.Model, error) {
+	m := route.Model{Provider: f.provider, Name: f.model, EngineName: f.engineModel, BaseURL: f.baseURL, Local: f.local, CAFile: f.caFile,
+		KeyEnv: f.keyEnv, KeyFile: f.keyFile}
+	var err error
 	if f.keyCommand != "" {
-		if u.Credential.Command, err = keycommand.Split(f.keyCommand); err != nil {
-			return u, "", usagef("--key-command: %w", err)
+		if m.KeyCommand, err = keycommand.Split(f.keyCommand); err != nil {
+			return m, usagef("--key-command: %w", err)
 		}
 	}
-	stated := f.keyEnv != "" || f.keyFile != "" || f.keyCommand != ""
-	if !stated && (!f.local || os.Getenv(known.keyEnv) != "") {
-		u.Credential.Env = known.keyEnv
-	}
-	switch c := u.Credential; {
-	case len(c.Command) > 0:
-		source = "command"
-	case c.File != "":
-		source = "file"
-	case c.Env != "":
-		source = "environment"
-	default:
-		source = "none"
-	}
-	return u, source, nil
+	return m, nil
 }
 
 // prices are those of the user's table; nil without one.
@@ -112,25 +87,20 @@ func (f *modelFlags) prices() (map[string]gateway.Price, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := make(map[string]gateway.Price, len(table))
-	for name, p := range table {
-		out[name] = gateway.Price{InMicroUSDPerMTok: p.In, CacheReadMicroUSDPerMTok: p.CacheRead, CacheWriteMicroUSDPerMTok: p.CacheWrite,
-			OutMicroUSDPerMTok: p.Out, CacheWriteHourMicroUSDPerMTok: p.CacheWriteHour, UpToInTokens: p.UpToInTokens}
-	}
-	return out, nil
+	return route.Prices(table), nil
 }
 
-// admissionOf is what the records and the policy say of an engine. Before
-// anything of it is proved it may work on copied fixtures.
+// admissionOf is what the records and the policy say of an engine.
 func admissionOf(ctx context.Context, e engine.Engine, name, home string, policy *task.Policy) (harness.Admission, error) {
 	if !eligibility.AdmissionRequired(name) {
 		return harness.Admission{}, nil
 	}
-	identity, err := e.Identity(ctx)
+	build, err := e.Identity(ctx)
 	if err != nil {
 		return harness.Admission{}, err
 	}
-	result, _ := admission.SourceResult(home, identity)
+	admitted, _ := route.Admission(home, build)
 	enabled, stated := policy.Engine(name)
-	return harness.Admission{Enabled: enabled && stated, SourceStatus: result.SourceStatus(), ProvenMode: task.CopiedFixture}, nil
+	admitted.Enabled = enabled && stated
+	return admitted, nil
 }

@@ -27,7 +27,7 @@ func (r Result) Through(rec *Model, w Way) Result {
 	refuse := func(format string, args ...any) Result {
 		return Result{Status: StatusMismatch, Code: reason.ModelMismatch, RecordID: r.RecordID, Detail: fmt.Sprintf(format, args...)}
 	}
-	reach := w.network()
+	reach := w.Network()
 	switch {
 	case rec.Class != w.Class:
 		return refuse("the record admits a %s model, and the run would ask a %s one", rec.Class, w.Class)
@@ -39,11 +39,11 @@ func (r Result) Through(rec *Model, w Way) Result {
 	return r
 }
 
-// network is how far the gateway has to reach. No name is looked up: the answer
+// Network is how far the gateway has to reach, one of [NetworkClasses]. No name is looked up: the answer
 // could be another when it counts, and for a name below localhost it can come
 // from anywhere. A name that says nothing of its place is on the internet, unless
 // the model is said to be local.
-func (w Way) network() string {
+func (w Way) Network() string {
 	u, err := url.Parse(w.BaseURL)
 	host := ""
 	if err == nil {

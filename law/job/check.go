@@ -10,7 +10,7 @@ import (
 
 // VerifierVersion names the rules of Check. It stands in every verification
 // receipt and changes whenever a verdict could change.
-const VerifierVersion = "remit.objective/1"
+const VerifierVersion = "remit.objective/2"
 
 // Limits of a response; breaking one is a violation, not a reading error.
 const (

@@ -28,7 +28,8 @@ func Refusable(code reason.Code) bool {
 }
 
 // checkRefusal holds a refusal against the rest of the response: what did not
-// begin has neither a bundle nor a result.
+// begin has neither a bundle nor a result. It may have a cost, if a model was
+// asked before it turned out that there is nothing to hand in.
 func (v *verdict) checkRefusal(resp EngineRunResponse) {
 	r := resp.Refusal
 	if !Refusable(r.Code) {
@@ -37,7 +38,7 @@ func (v *verdict) checkRefusal(resp EngineRunResponse) {
 	if strings.TrimSpace(r.Message) == "" || len(r.Message) > MaxCmdBytes {
 		v.fault("refusal", "without a message of at most %d bytes", MaxCmdBytes)
 	}
-	if resp.BundleSHA256 != "" || resp.HeadTree != "" || len(resp.Verification) > 0 || len(resp.Artifacts) > 0 || resp.MicroUSD != 0 {
+	if resp.BundleSHA256 != "" || resp.HeadTree != "" || len(resp.Verification) > 0 || len(resp.Artifacts) > 0 || resp.MicroUSD != 0 && resp.CostKnown == nil {
 		v.fault("refusal", "refused, and yet there is a result")
 	}
 }

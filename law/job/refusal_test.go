@@ -35,6 +35,7 @@ func TestRefusal(t *testing.T) {
 		"with a bundle":       {func(r *job.EngineRunResponse) { r.BundleSHA256 = canon.Digest(nil) }, job.ProviderFault, "refusal"},
 		"with a tree":         {func(r *job.EngineRunResponse) { r.HeadTree = strings.Repeat("1", 40) }, job.ProviderFault, "refusal"},
 		"with a result":       {func(r *job.EngineRunResponse) { r.Verification = []job.Verified{{}} }, job.ProviderFault, "refusal"},
+		"with a model":        {func(r *job.EngineRunResponse) { r.MicroUSD, r.CostKnown = 1, new(bool) }, job.JobFailed, ""},
 		"with a cost":         {func(r *job.EngineRunResponse) { r.MicroUSD = 1 }, job.ProviderFault, "refusal"},
 		"with exit code 0":    {func(r *job.EngineRunResponse) { r.ExitCode = 0 }, job.ProviderFault, "status"},
 		"as a success":        {func(r *job.EngineRunResponse) { r.Status = job.Success }, job.ProviderFault, "bundle"},

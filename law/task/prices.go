@@ -45,31 +45,44 @@ func ParsePrices(file string, src []byte) (map[string]ModelPrice, error) {
 	if top == nil {
 		return nil, r.err()
 	}
-	if len(top.Values) > maxPrices {
-		r.add(place{}, "", reason.ContractTooLarge, "", "%d prices, at most %d", len(top.Values), maxPrices)
-		return nil, r.err()
-	}
-	prices := map[string]*ModelPrice{}
-	var keys []key
-	for _, entry := range top.Values {
-		name, _ := keyName(entry.Key)
-		if !isPriceName(name) {
-			r.add(placeOfNode(entry.Key), name, reason.ContractValue, "as in openai/gpt-5.4", "%q is not PROVIDER/MODEL", name)
-		}
-		if prices[name] == nil {
-			prices[name] = new(ModelPrice)
-			keys = append(keys, key{name, price(prices[name])})
-		}
-	}
-	object(keys)(r, "", top)
+	var read map[string]ModelPrice
+	prices(&read)(r, "", top)
 	if err := r.err(); err != nil {
 		return nil, err
 	}
-	out := make(map[string]ModelPrice, len(prices))
-	for name, p := range prices {
-		out[name] = *p
+	return read, nil
+}
+
+// prices reads a price table.
+func prices(to *map[string]ModelPrice) reader {
+	return func(r *report, field string, n ast.Node) {
+		top, ok := n.(*ast.MappingNode)
+		if !ok {
+			r.wrongType(field, n, "a mapping")
+			return
+		}
+		if len(top.Values) > maxPrices {
+			r.add(placeOfNode(top), field, reason.ContractTooLarge, "", "%d prices, at most %d", len(top.Values), maxPrices)
+			return
+		}
+		read := map[string]*ModelPrice{}
+		var keys []key
+		for _, entry := range top.Values {
+			name, _ := keyName(entry.Key)
+			if !isPriceName(name) {
+				r.add(placeOfNode(entry.Key), join(field, name), reason.ContractValue, "as in openai/gpt-5.4", "%q is not PROVIDER/MODEL", name)
+			}
+			if read[name] == nil {
+				read[name] = new(ModelPrice)
+				keys = append(keys, key{name, price(read[name])})
+			}
+		}
+		object(keys)(r, field, top)
+		*to = make(map[string]ModelPrice, len(read))
+		for name, p := range read {
+			(*to)[name] = *p
+		}
 	}
-	return out, nil
 }
 
 func isPriceName(name string) bool {

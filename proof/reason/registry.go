@@ -23,6 +23,7 @@ const (
 	SourceNotAdmitted       Code = "source_not_admitted"
 	ModelNotAdmitted        Code = "model_not_admitted"
 	ModelMismatch           Code = "model_mismatch"
+	ModelUnknown            Code = "model_unknown"
 	InvalidAdmission        Code = "invalid_admission"
 	TargetNotAdmitted       Code = "target_not_admitted"
 	TargetCritical          Code = "target_critical"

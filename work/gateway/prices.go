@@ -78,6 +78,12 @@ func PriceKnown(provider, model string, prices map[string]Price) bool {
 	return listed(provider, model, prices) != nil
 }
 
+// Costs reports whether a model costs anything, as far as its price is known.
+func Costs(provider, model string, prices map[string]Price) (costs, known bool) {
+	p := listed(provider, model, prices)
+	return p != nil && p.dearest()+p.OutMicroUSDPerMTok > 0, p != nil
+}
+
 // listed finds a price, the user's first.
 func listed(provider, model string, prices map[string]Price) *Price {
 	for _, table := range []map[string]Price{prices, builtin} {

@@ -16,6 +16,8 @@ import (
 type traffic struct {
 	totals gateway.Totals
 	model  string // the admitted one
+	// ceiling is the cost that not even the last request may exceed, 0 for none.
+	ceiling int64
 	// last is why the last request that came to an end has no usable answer, ""
 	// if it has one.
 	last     reason.Code
@@ -95,8 +97,11 @@ func (t traffic) bought() []evidence.Blocker {
 	block := func(code reason.Code, format string, args ...any) {
 		out = append(out, evidence.Blocker{Code: code, Message: fmt.Sprintf(format, args...), Evidence: evidence.JournalFile})
 	}
-	if t.totals.Exhausted != "" {
+	switch {
+	case t.totals.Exhausted != "":
 		block(t.totals.Exhausted, "the model's budget was used up after %d request(s), %d tokens and %d micro-USD", t.totals.Requests, t.totals.Tokens(), t.totals.CostMicroUSD)
+	case t.ceiling > 0 && t.totals.CostMicroUSD > t.ceiling:
+		block(reason.BudgetExhausted, "the model's last request cost more than was left: %d of %d micro-USD", t.totals.CostMicroUSD, t.ceiling)
 	}
 	if t.totals.Mismatches > 0 {
 		block(reason.ModelMismatch, "another model than %s answered %d request(s): %v", t.model, t.totals.Mismatches, t.totals.Models)

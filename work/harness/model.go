@@ -30,7 +30,11 @@ type ModelRoute struct {
 	Status      eligibility.ModelStatus
 	Detail      string                   // what the admission record says, in words
 	Prices      map[string]gateway.Price // before the built-in ones, by "provider/model"
-	RunCommand  func(ctx context.Context, argv []string) ([]byte, error)
+	// Ceiling is what the model may cost in micro-USD by the word of whoever pays
+	// for it, beside the contract; 0: no such word. A run that cost more, by the
+	// one request that may be late, is blocked.
+	Ceiling    int64
+	RunCommand func(ctx context.Context, argv []string) ([]byte, error)
 	// KeepBodies keeps requests and answers in the session; see bodies.
 	KeepBodies bool
 }
@@ -84,7 +88,7 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 	} else {
 		upstream.Models = map[string]string{name: r.Model.Model}
 	}
-	w := &way{traffic: traffic{model: r.Model.Model}, model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
+	w := &way{traffic: traffic{model: r.Model.Model, ceiling: r.Model.Ceiling}, model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
 	o := gateway.Options{Upstream: upstream, Model: r.Model.Model, Limits: limits, Prices: r.Model.Prices, Token: token,
 		Record: func(rec gateway.Record) { w.traffic.heard(rec); r.modelAsked(rec) }, Clock: r.clock, RunCommand: r.learnFrom(r.Model.RunCommand)}
 	if r.Model.KeepBodies {
@@ -121,8 +125,8 @@ func (r *run) probe(ctx context.Context, w *way, p gateway.Protocol) error {
 	return err
 }
 
-// modelLimits are the contract's limits on what a model may be asked. In a
-// contract 0 allows nothing; to a gateway it is no limit.
+// modelLimits are the contract's limits on what a model may be asked, and the
+// ceiling. In a contract 0 allows nothing; to a gateway it is no limit.
 func (r *run) modelLimits() (gateway.Limits, error) {
 	b := r.Contract.Budget
 	limits := gateway.Limits{}
@@ -139,6 +143,9 @@ func (r *run) modelLimits() (gateway.Limits, error) {
 		default:
 			*l.to = *l.most
 		}
+	}
+	if most := r.Model.Ceiling; most > 0 && (limits.MicroUSD == 0 || most < limits.MicroUSD) {
+		limits.MicroUSD = most
 	}
 	provider := r.Model.Upstream.Provider
 	if limits.MicroUSD > 0 && !gateway.PriceKnown(provider, r.Model.Model, r.Model.Prices) {

@@ -165,6 +165,9 @@ func TestModelEndings(t *testing.T) {
 		"its own words":          {&asker{requests: 1, exit: 1, end: failed}, &answering{}, nil, reason.ResponseShape, 2, "provider-reasoning-only.txt"},
 		"requests":               {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Contract.Budget.MaxRequests = &one }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
 		"tokens":                 {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Contract.Budget.MaxTokens = &tokens }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
+		"the last request":       {&asker{requests: 1, end: done}, &answering{}, func(r *Request) { r.Model.Ceiling = 5000 }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
+		"no more than there is":  {&asker{requests: 1, exit: 1, end: failed}, &answering{}, func(r *Request) { r.Model.Ceiling = 6000 }, reason.ResponseShape, 2, "provider-reasoning-only.txt"},
+		"a ceiling":              {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Model.Ceiling = 3000 }, reason.BudgetExhausted, 1, "provider-budget-exhausted.txt"},
 		"money":                  {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD = &usd }, reason.BudgetExhausted, 1, "provider-budget-exhausted.txt"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,189 @@
+package provider
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+
+	"remit/law/admission"
+	"remit/law/task"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/engine"
+	"remit/work/engine/fake"
+	"remit/work/gateway"
+	"remit/work/harness"
+	"remit/work/route"
+)
+
+// Agent is an engine that asks a model, as the operator offers it to jobs. Its
+// models are asked through a gateway of this machine, with keys of the
+// operator's.
+type Agent struct {
+	// Engine makes the engine, anew for each job.
+	Engine func() (engine.Engine, error)
+	Bin    string                 // as `remit admit source --bin` wants it; for messages
+	Models map[string]route.Model // by the name that jobs use; at least one
+	Prices map[string]gateway.Price
+	// MaxMicroUSD is the most that one job may cost; nil: what the job allows.
+	MaxMicroUSD *int64
+	// File is where the agent is described, and Lines say where in it each model
+	// and, under "", the agent itself: for messages.
+	File  string
+	Lines map[string]int
+}
+
+// Agents are the agents that this machine offers. They were found to be
+// admitted, and their models to be within reach, when they were opened; what can
+// change since is looked at again for each job.
+type Agents struct {
+	home   string // with the records of admission
+	byName map[string]Agent
+	seen   map[string]evidence.EngineIdentity // at the start
+}
+
+// OpenAgents checks the agents of an operator against the admission records of a
+// home. Naming an agent here is what enables it. The error is task.Problems: all
+// that has to be done before the agents can be offered, each with the command to
+// type. Keys are read, and commands for keys started, so that what does not work
+// is told to the operator and not to the first job; nothing of them is kept.
+func OpenAgents(ctx context.Context, home string, offered map[string]Agent) (*Agents, error) {
+	a := &Agents{home: home, byName: offered, seen: map[string]evidence.EngineIdentity{}}
+	var problems task.Problems
+	for _, name := range slices.Sorted(maps.Keys(offered)) {
+		problems = append(problems, a.check(ctx, name, offered[name])...)
+	}
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return a, nil
+}
+
+// check lists what keeps an agent from being offered.
+func (a *Agents) check(ctx context.Context, name string, agent Agent) (out task.Problems) {
+	tell := func(model, field string, err error) {
+		problem := &reason.Error{Message: err.Error()}
+		if coded, ok := errors.AsType[*reason.Error](err); ok {
+			problem = &reason.Error{Code: coded.Code, Message: coded.Message, Hint: coded.Hint, Err: coded.Err}
+		}
+		problem.File, problem.Line, problem.Field = agent.File, agent.Lines[model], field
+		out = append(out, problem)
+	}
+	if !engineName.MatchString(name) || name == fake.Name {
+		tell("", name, reason.Errorf(reason.EngineUnknown, "not a name that an engine can have here"))
+		return out
+	}
+	_, build, err := agent.open(ctx)
+	if err != nil {
+		tell("", name, err)
+		return out
+	}
+	a.seen[name] = build
+	if _, err := a.admitted(build, agent); err != nil {
+		tell("", name, err)
+	}
+	for _, id := range slices.Sorted(maps.Keys(agent.Models)) {
+		m, field := agent.Models[id], fmt.Sprintf("%s.models.%s", name, id)
+		err := a.modelAdmitted(m)
+		if err == nil && agent.MaxMicroUSD != nil && !gateway.PriceKnown(m.Provider, m.Name, agent.Prices) {
+			err = reason.Errorf(reason.PriceUnknown, "a job may cost so much and no more, and no price is known for the model").
+				WithHint("state it below prices as %q; a model that costs nothing has 0 in all places", m.Provider+"/"+m.Name)
+		}
+		if err == nil {
+			err = ownersOnly(m.KeyFile)
+		}
+		if err == nil {
+			err = m.Try(ctx, agent.Prices)
+		}
+		if err != nil {
+			tell(id, field, err)
+		}
+	}
+	return out
+}
+
+// ownersOnly refuses a file with a key that others can read. One that is not
+// there is the gateway's to tell.
+func ownersOnly(keyFile string) error {
+	info, err := os.Stat(keyFile)
+	if keyFile == "" || err != nil || info.Mode().Perm()&0o077 == 0 {
+		return nil //nolint:nilerr // see above
+	}
+	return reason.Errorf(reason.Forbidden, "the file with the key can be read by others (mode %o)", info.Mode().Perm()).
+		WithHint("chmod 600, and have a new key made if somebody may have read it")
+}
+
+// open makes the engine and tells what it would execute.
+func (a Agent) open(ctx context.Context) (engine.Engine, evidence.EngineIdentity, error) {
+	e, err := a.Engine()
+	if err != nil {
+		return nil, evidence.EngineIdentity{}, err
+	}
+	identity, err := e.Identity(ctx)
+	if err != nil {
+		return nil, identity, err
+	}
+	if _, asks := e.(engine.Modelled); !asks {
+		return nil, identity, reason.Errorf(reason.EngineUnknown, "engine %s asks no model", identity.Name).WithHint("offer a program without a model with --engine")
+	}
+	return e, identity, nil
+}
+
+// admitted is what the records say of a build, and an error if they do not admit
+// it: it may be another one than when the agents were opened.
+func (a *Agents) admitted(build evidence.EngineIdentity, agent Agent) (harness.Admission, error) {
+	admission, result := route.Admission(a.home, build)
+	if result.Admitted() {
+		return admission, nil
+	}
+	command := "remit admit source --engine " + build.Name
+	if agent.Bin != "" {
+		command += " --bin " + agent.Bin
+	}
+	return admission, reason.Errorf(result.Code, "%s", result.Detail).WithHint("%s --decision admitted --reason WHY", command)
+}
+
+// modelAdmitted says why no record admits asking the model in this way.
+func (a *Agents) modelAdmitted(m route.Model) error {
+	result := m.Admitted(a.home)
+	if result.Admitted() {
+		return nil
+	}
+	u, source := m.Upstream()
+	way := admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL}
+	return reason.Errorf(result.Code, "%s", result.Detail).
+		WithHint("remit admit model --provider %s --model %s --class %s --credential %s --network %s --decision admitted --reason WHY", m.Provider, m.Name, way.Class, source, way.Network())
+}
+
+// tell logs what is offered: names, and nothing of the way to a model.
+func (a *Agents) tell(log *slog.Logger) {
+	if a == nil {
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(a.byName)) {
+		log.Info("agent offered", "name", name, "engine", a.seen[name].Name, "version", a.seen[name].Version, "models", slices.Sorted(maps.Keys(a.byName[name].Models)))
+	}
+}
+
+// Where is the place at which an agent is described, "" if there is none of the
+// name.
+func (a *Agents) Where(name string) string {
+	agent, ok := a.find(name)
+	if !ok {
+		return ""
+	}
+	return fmt.Sprintf("%s:%d", agent.File, agent.Lines[""])
+}
+
+// find is an agent by its name.
+func (a *Agents) find(name string) (Agent, bool) {
+	if a == nil {
+		return Agent{}, false
+	}
+	agent, ok := a.byName[name]
+	return agent, ok
+}

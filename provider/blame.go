@@ -1,0 +1,83 @@
+package provider
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+
+	"remit/law/job"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+)
+
+// ofThisMachine reports whether a run was blocked by something that neither its
+// contract, its repository nor its engine could be the reason of. The model and
+// the way to it are of this machine; but an engine works on what a stranger wrote,
+// and may be made to say that its model failed. Once it was started only the
+// gateway's record counts for that.
+func ofThisMachine(blockers []evidence.Blocker, started bool) bool {
+	if len(blockers) == 0 {
+		return false
+	}
+	switch b := blockers[0]; b.Code {
+	case reason.AuthUnavailable, reason.ProviderUnavailable:
+		return !started || b.Evidence == evidence.JournalFile
+	case reason.LocalConfigMissing:
+		return !started
+	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure:
+		return true
+	}
+	return false
+}
+
+// ownTrouble is an error that no request can be the reason of, whatever its code
+// says elsewhere. Its text is for the operator of this machine alone.
+type ownTrouble struct{ error }
+
+func (e ownTrouble) Unwrap() error { return e.error }
+
+// cannot says that this machine could not run a job. The error itself may name
+// paths of this host.
+func cannot(code reason.Code) *string {
+	text := "the provider could not run the job"
+	if code != "" {
+		text += ": " + string(code)
+	}
+	return &text
+}
+
+func isOwnTrouble(err error) bool {
+	_, own := errors.AsType[ownTrouble](err)
+	return own
+}
+
+// hintOf is what the operator can do about an error.
+func hintOf(err error) string {
+	if e, ok := errors.AsType[*reason.Error](err); ok {
+		return e.Hint
+	}
+	return ""
+}
+
+// maxRefusal bounds the message of a refusal, in bytes.
+const maxRefusal = 2 << 10
+
+// refusalOf tells a requester what is wrong with the request.
+func refusalOf(err error, scratch string) *job.Refusal {
+	refusal := &job.Refusal{Code: reason.CodeOf(err), Message: "the job could not begin"}
+	if e, ok := errors.AsType[*reason.Error](err); ok && strings.TrimSpace(e.Message) != "" {
+		refusal.Message = e.Message
+	}
+	if refusal.Code == reason.SecretLeak {
+		// What it is called here, or that it is known here, is nobody's business.
+		refusal.Message = "the contract or the run holds what evidence must not show, such as a credential"
+	}
+	text := strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, strings.ToValidUTF8(strings.ReplaceAll(refusal.Message, scratch, "<work>"), "\uFFFD"))
+	refusal.Message = cut(text, maxRefusal)
+	return refusal
+}

@@ -1,0 +1,122 @@
+// Package route makes the way of a run to a model out of what its user said:
+// whose model it is, where that is, where the key comes from. `remit run` takes
+// this from flags, a provider from the file of its agents; what comes of it is
+// the same for both, and so are the records that are asked.
+//
+// # What is decided here
+//
+//   - The two providers that everybody knows have an address and a variable for
+//     their key, unless something else is said ([Model.Upstream]).
+//   - The admission records of the home say whether the model may be asked in
+//     this way, and whether this build of the engine may work at all ([Model.Route],
+//     [Admission]). Nothing is refused here: a refusal is the run's, with evidence.
+//
+// No key is read here; [Model.Try] has the gateway read one, to learn early what
+// a run would be told.
+package route
+
+import (
+	"cmp"
+	"context"
+	"os"
+
+	"remit/law/admission"
+	"remit/law/task"
+	"remit/proof/evidence"
+	"remit/work/gateway"
+	"remit/work/harness"
+	"remit/work/keycommand"
+)
+
+// Model is a model, and the way to it, as a user says it.
+type Model struct {
+	Provider   string // whose it is
+	Name       string // exactly as its admission has it
+	EngineName string // what the engine calls it; "": the same
+	BaseURL    string // "": the well-known one
+	Local      bool   // on this machine or in this network
+	CAFile     string
+	KeyEnv     string // at most one of the three; none: the well-known variable
+	KeyFile    string
+	KeyCommand []string
+}
+
+// wellKnown are the providers whose address everybody knows.
+var wellKnown = map[string]struct{ baseURL, keyEnv string }{
+	"openai":    {"https://api.openai.com/v1", "OPENAI_API_KEY"},
+	"anthropic": {"https://api.anthropic.com", "ANTHROPIC_API_KEY"},
+}
+
+// Upstream is the provider, and the kind of place that its key comes from: one
+// of [admission.CredentialSources].
+func (m Model) Upstream() (u gateway.Upstream, source string) {
+	known := wellKnown[m.Provider]
+	u = gateway.Upstream{Provider: m.Provider, Class: gateway.Hosted, BaseURL: cmp.Or(m.BaseURL, known.baseURL), CAFile: m.CAFile,
+		Credential: gateway.Credential{Env: m.KeyEnv, File: m.KeyFile, Command: m.KeyCommand}}
+	if m.Local {
+		u.Class = gateway.Local
+	}
+	stated := m.KeyEnv != "" || m.KeyFile != "" || len(m.KeyCommand) > 0
+	if !stated && (!m.Local || os.Getenv(known.keyEnv) != "") {
+		u.Credential.Env = known.keyEnv
+	}
+	switch c := u.Credential; {
+	case len(c.Command) > 0:
+		source = "command"
+	case c.File != "":
+		source = "file"
+	case c.Env != "":
+		source = "environment"
+	default:
+		source = "none"
+	}
+	return u, source
+}
+
+// Admitted is what the records of a home say of asking the model in this way.
+func (m Model) Admitted(home string) admission.Result {
+	u, source := m.Upstream()
+	result, rec := admission.ModelResult(home, m.Provider, m.Name)
+	return result.Through(rec, admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL})
+}
+
+// Route is the way of a run.
+func (m Model) Route(home string, prices map[string]gateway.Price) *harness.ModelRoute {
+	u, _ := m.Upstream()
+	result := m.Admitted(home)
+	return &harness.ModelRoute{Upstream: u, Model: m.Name, EngineModel: m.EngineName, Status: result.Status, Detail: result.Detail, Prices: prices,
+		RunCommand: keycommand.Run}
+}
+
+// Try opens the gateway as a run would and closes it: the address, the
+// certificates and the key are there and can be used. Nobody is asked anything
+// but, where the key comes from a command, that command.
+func (m Model) Try(ctx context.Context, prices map[string]gateway.Price) error {
+	u, _ := m.Upstream()
+	g, err := gateway.Open(ctx, gateway.Options{Upstream: u, Model: m.Name, Prices: prices, RunCommand: keycommand.Run})
+	if err != nil {
+		return err
+	}
+	return g.Close()
+}
+
+// Prices are those of a table that a user wrote; nil for none.
+func Prices(table map[string]task.ModelPrice) map[string]gateway.Price {
+	if table == nil {
+		return nil
+	}
+	out := make(map[string]gateway.Price, len(table))
+	for name, p := range table {
+		out[name] = gateway.Price{InMicroUSDPerMTok: p.In, CacheReadMicroUSDPerMTok: p.CacheRead, CacheWriteMicroUSDPerMTok: p.CacheWrite,
+			OutMicroUSDPerMTok: p.Out, CacheWriteHourMicroUSDPerMTok: p.CacheWriteHour, UpToInTokens: p.UpToInTokens}
+	}
+	return out
+}
+
+// Admission is what the records of a home say of a build of an engine that is not
+// built in. Who enables it is the caller's to know. Before anything of an engine
+// is proved it may work on copied fixtures.
+func Admission(home string, build evidence.EngineIdentity) (harness.Admission, admission.Result) {
+	result, _ := admission.SourceResult(home, build)
+	return harness.Admission{SourceStatus: result.SourceStatus(), ProvenMode: task.CopiedFixture}, result
+}
