@@ -29,7 +29,8 @@ unformatted=$(find . -path './.*' -prune -o -name '*.go' -print0 | xargs -0 gofm
 [ -z "$unformatted" ] || fail "not gofmt-ed: $unformatted"
 
 step "go vet"
-CGO_ENABLED=0 go vet -trimpath ./... || fail # as the program is built: most of it is compiled by then "go vet found something"
+# As the program is built: most of it is compiled by then.
+CGO_ENABLED=0 go vet -trimpath ./... || fail "go vet found something"
 
 step "bash -n"
 for f in scripts/*.sh .ci/run; do

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # All Go tests, and the second verifier over the vectors. The tests run with the
-# race detector, but for those of packages that start no goroutine of their own.
+# race detector, but for those in which it has nothing to find: see below.
 # Ends with what was skipped and why, and one line of counts.
 # Arguments, if any, are packages instead of ./...
 set -euo pipefail
@@ -53,11 +53,19 @@ PY
 
 # The detector finds nothing where there is one goroutine, and costs twice to six
 # times the computing. These packages are tested as they are shipped: they only
-# compute, or drive what has tests of its own with the detector. Of the gates over
-# evidence the few tests with more goroutines run with it as well.
-alone='^remit(/(proof/(canon|reason|evidence)|law/.*|fixtures.*|vectors.*|scripts/.*|nexus/api|work/(matrix|verify.*|engine/(agent|claude|codex|command|fake|faulty|pi|workos))))?$'
-evidence=remit/proof/evidence
-together='^Test(EachLine|LinesOverManyBatches|AuditOfValidVectors)$'
+# compute, or drive what has tests of its own with the detector; those of the
+# program start it as a process, and meet it in files and over sockets. Their few
+# tests with more goroutines run with the detector as well.
+alone='^remit(/(cmd/remit|proof/(canon|reason|evidence)|law/.*|fixtures.*|vectors.*|scripts/.*|nexus/api|work/(matrix|verify.*|engine/(agent|claude|codex|command|fake|faulty|pi|workos))))?$'
+together_in='^remit/(cmd/remit|proof/evidence)$'
+together='^Test(EachLine|LinesOverManyBatches|AuditOfValidVectors|ConcurrentAdmissions)$'
+# In these packages such tests stand beside others: they try one thing thousands
+# of times, which others of the package do with the detector.
+often_in='^remit/(nexus/server|proof/(bundle|journal))$'
+often='^(TestAPIHolds|TestBoundsAreTheContract|FuzzAPI'                            # nexus/server
+often+='|TestEveryByteOf.*'                                                        # proof/bundle
+often+='|TestRead(DetectsEveryFlippedByte|OfEveryPrefix|BoundsALine|AcceptsALongLine)' # proof/journal
+often+='|TestAppend(RefusesWithoutHarm|ThenReadIsIdentity)|TestRepairIsNeverSilent|Test(Frontier|Head)EqualsPlain.*)$'
 
 # tests runs go test; a failure is remembered. scripts/lint.sh vets.
 tests() { go test -vet=off -timeout "${TEST_TIMEOUT:-20m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
@@ -70,9 +78,17 @@ set +e
     tests "${packages[@]}"
   else
     mapfile -t single < <(printf '%s\n' "${packages[@]}" | grep -E "$alone")
-    mapfile -t shared < <(printf '%s\n' "${packages[@]}" | grep -Ev "$alone")
+    mapfile -t shared < <(printf '%s\n' "${packages[@]}" | grep -Ev "$alone|$often_in")
+    mapfile -t both < <(printf '%s\n' "${packages[@]}" | grep -E "$often_in")
+    mapfile -t again < <(printf '%s\n' "${packages[@]}" | grep -E "$together_in")
+    # Where those wait that come first, what the others need is compiled. What does
+    # not build is told by its test.
+    nice go build "${race[@]}" -o /dev/null "${shared[@]}" "${both[@]}" "${again[@]}" </dev/null >/dev/null 2>&1 &
     [ ${#single[@]} = 0 ] || CGO_ENABLED=0 tests -trimpath "${single[@]}"
-    [[ " ${packages[*]} " != *" $evidence "* ]] || tests "${race[@]}" -run "$together" $evidence
+    wait $!
+    [ ${#both[@]} = 0 ] || CGO_ENABLED=0 tests -trimpath -run "$often" "${both[@]}"
+    [ ${#again[@]} = 0 ] || tests "${race[@]}" -run "$together" "${again[@]}"
+    [ ${#both[@]} = 0 ] || tests "${race[@]}" -skip "$often" "${both[@]}"
     [ ${#shared[@]} = 0 ] || tests "${race[@]}" "${shared[@]}"
   fi
   second_verifier

@@ -160,6 +160,9 @@ func TestKilledAgainWhileResumed(t *testing.T) {
 			{fmt.Sprint(n/2, ":after"), fmt.Sprint(n/2+1, ":synced")},
 			{fmt.Sprint(n-4, ":after"), fmt.Sprint(n-2, ":torn")},
 		}
+		if os.Getenv(givenProgram) != "" { // as another user once more
+			pairs = []pair{pairs[1], pairs[3]}
+		}
 	}
 	for _, p := range pairs {
 		t.Run(strings.ReplaceAll(p.first+"_"+p.second, ":", "_"), func(t *testing.T) {

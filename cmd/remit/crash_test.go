@@ -60,7 +60,7 @@ var crashing = sync.OnceValues(func() (string, error) {
 	if os.Getenv(givenProgram) != "" {
 		return path, nil
 	}
-	build := exec.Command("go", "build", "-trimpath", "-tags", "crashpoints", "-o", path, ".")
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-tags", "crashpoints", "-o", path, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the crashing program: %w\n%s", err, out)

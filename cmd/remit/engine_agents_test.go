@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,7 @@ type agentCLI struct {
 	name            string // of its column
 	engine          string // that drives it, "" for the one of the same name
 	command         string // its program, for an engine that drives any
+	prefix          string // where it is installed, "" for where all are
 	provider, model string
 	base            string // what the provider's address ends with
 	path            string // where the agent asks, seen from inside
@@ -139,13 +141,42 @@ func (a agentCLI) remit(t testing.TB, home string, args ...string) *exec.Cmd {
 	}
 	cmd := exec.CommandContext(t.Context(), program, args...)
 	cmd.Env = append(plainEnv(), "REMIT_HOME="+home)
-	if prefix == "" {
-		prefix = os.Getenv("REMIT_AGENTS")
-	}
-	if prefix != "" {
+	if prefix = cmp.Or(a.prefix, prefix, os.Getenv("REMIT_AGENTS")); prefix != "" {
 		cmd.Env = append(cmd.Env, "REMIT_AGENTS="+prefix)
 	}
 	return cmd
+}
+
+// platforms are how Codex names its packages and their directories.
+var platforms = map[string]struct{ name, triple string }{
+	"amd64": {"linux-x64", "x86_64-unknown-linux-musl"},
+	"arm64": {"linux-arm64", "aarch64-unknown-linux-musl"},
+}
+
+// hollow is Codex without its program, and a home in which that is admitted, for
+// the rows that must not start it: every run digests what it could start, and
+// that has hundreds of megabytes. An agent without a stand-in is itself.
+func (a agentCLI) hollow(t *testing.T, home string) (agentCLI, string) {
+	t.Helper()
+	platform, ok := platforms[runtime.GOARCH]
+	if a.name != "codex" || !ok {
+		return a, home
+	}
+	a.prefix = t.TempDir()
+	for name, text := range map[string]string{
+		"codex/package.json":                                                   `{"name": "@openai/codex", "version": "0.0.1", "optionalDependencies": {"@openai/codex-` + platform.name + `": "*"}}`,
+		"codex-" + platform.name + "/package.json":                             `{"name": "@openai/codex", "version": "0.0.1-` + platform.name + `"}`,
+		"codex-" + platform.name + "/vendor/" + platform.triple + "/bin/codex": "#!/bin/sh\nexit 70\n",
+	} {
+		path := filepath.Join(a.prefix, "node_modules", "@openai", filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return a, a.admitted(t)
 }
 
 func firstLine(out []byte) string {

@@ -75,6 +75,7 @@ func drives(t *testing.T, a agentCLI, slots chan struct{}) {
 		}
 	}()
 	home := a.admitted(t)
+	hollow, hollowHome := a.hollow(t, home)
 	var all sync.WaitGroup
 	defer all.Wait() // all rows end before the test does
 	for _, row := range engineRows() {
@@ -87,7 +88,13 @@ func drives(t *testing.T, a agentCLI, slots chan struct{}) {
 				slots <- struct{}{}
 				defer func() { <-slots }()
 			}
-			t.Run(row.name, func(t *testing.T) { tried(t, a, row, home) })
+			t.Run(row.name, func(t *testing.T) {
+				if row.want.idle {
+					tried(t, hollow, row, hollowHome)
+				} else {
+					tried(t, a, row, home)
+				}
+			})
 		})
 	}
 }

@@ -49,7 +49,7 @@ func TestUnderFireAlone(t *testing.T) {
 func TestUnderFireReplicas(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	s := fireSize{row: underFire.Rows[1], replicas: 2, providers: 3, workers: 8, units: 60, kills: 6, most: 15,
+	s := fireSize{row: underFire.Rows[1], replicas: 2, providers: 3, workers: 8, units: 40, kills: 6, most: 15,
 		pause: [2]time.Duration{700 * time.Millisecond, 1800 * time.Millisecond}}
 	if _, soak := soaking(t); soak {
 		s.units, s.most = 500, 0

@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -34,7 +36,7 @@ func testMain(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
 	program = filepath.Join(dir, "remit")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, ".") // as it is shipped: what is compiled serves both
+	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, ".") // as it is shipped: what is compiled serves both
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, out)
@@ -81,10 +83,21 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// probed is what a probe of this machine says. One is enough: each of the runs
+// probes for itself.
+var probed = sync.OnceValue(func() error {
+	dir, err := os.MkdirTemp("", "remit-cli-probe-")
+	if err != nil {
+		return err
+	}
+	_, err = sandbox.Open(context.Background(), sandbox.Options{StateDir: dir})
+	return errors.Join(err, os.RemoveAll(dir))
+})
+
 // requireSandbox skips, loudly, where no sandbox driver works.
 func requireSandbox(t *testing.T) {
 	t.Helper()
-	if _, err := sandbox.Open(t.Context(), sandbox.Options{StateDir: t.TempDir()}); err != nil {
+	if err := probed(); err != nil {
 		t.Skipf("no sandbox on this machine: %v", err)
 	}
 }
