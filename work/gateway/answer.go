@@ -27,7 +27,7 @@ func (x *exchange) passWhole(res *http.Response) {
 		return
 	}
 	x.metered()
-	x.rec.Failed = x.meter.failed
+	x.unhappy()
 	x.open("response.json")
 	x.g.answerHeader(x.w.Header(), res.Header, "application/json")
 	x.begin(http.StatusOK)
@@ -37,14 +37,23 @@ func (x *exchange) passWhole(res *http.Response) {
 // metered moves what the meter knows into the record.
 func (x *exchange) metered() {
 	m := &x.meter
-	x.rec.Usage, x.rec.UsageKnown = m.usage, m.metered
+	x.rec.Usage, x.rec.UsageKnown = m.usage, m.known()
+	x.rec.Stop = m.ended()
 	x.rec.ModelAnswered = x.g.shown(m.model)
-	x.rec.Mismatch = m.model != "" && !sameModel(x.g.model, m.model)
+	// A provider that has named its model once can tell whenever it is asked.
+	x.rec.Mismatch = m.model != "" && !sameModel(x.g.model, m.model) || m.model == "" && x.rec.Stop != "" && x.g.names.Load()
+}
+
+// unhappy records that an answer is an error of the provider's own.
+func (x *exchange) unhappy() {
+	if x.rec.Failed = x.meter.failed; x.rec.Failed != "" {
+		x.rec.Detail = "the provider reported an error inside its answer"
+	}
 }
 
 // interrupted ends an answer that broke off.
 func (x *exchange) interrupted(err error) {
-	x.rec.UsageKnown = x.rec.UsageKnown && x.meter.metered
+	x.rec.UsageKnown = x.rec.UsageKnown && x.meter.known()
 	var bad *refusal
 	cause := context.Cause(x.ctx)
 	switch {
@@ -147,7 +156,7 @@ func (x *exchange) passEvents(res *http.Response, events []byte) {
 // like a success.
 func (x *exchange) concluded(end step) {
 	x.metered()
-	x.rec.Failed = x.meter.failed
+	x.unhappy()
 	x.broken = x.broken || end == fatal
 }
 

@@ -86,7 +86,7 @@ func TestOtherRoutes(t *testing.T) {
 		t.Errorf("%d requests left the machine", n)
 	}
 	for _, r := range e.all() {
-		if r.Refused != reason.RouteRefused || r.Status < 400 {
+		if r.Refused != reason.RouteRefused && (r.Refused != reason.RequestInvalid || r.Path != "") || r.Status < 400 || r.Detail == "" {
 			t.Errorf("record: %+v", r)
 		}
 	}
@@ -142,6 +142,7 @@ func TestOtherBodies(t *testing.T) {
 		"stream as a number":     {"/v1/chat/completions", `{"model":"gpt-5.5","stream":1,` + message + `}`, reason.RequestInvalid},
 		"options as text":        {"/v1/chat/completions", ask(Chat, true, `,"stream_options":"x"`), reason.RequestInvalid},
 		"options by case":        {"/v1/chat/completions", ask(Chat, true, `,"stream_options":{"Include_Usage":false}`), reason.RequestInvalid},
+		"unknown name":           {"/v1/chat/completions", ask(Chat, false, `,"x":1`), reason.HostedToolRefused},
 		"fallback models":        {"/v1/chat/completions", ask(Chat, false, `,"models":["o3"]`), reason.HostedToolRefused},
 		"provider routing":       {"/v1/chat/completions", ask(Chat, false, `,"provider":{"order":["x"]}`), reason.HostedToolRefused},
 		"plugins":                {"/v1/chat/completions", ask(Chat, false, `,"plugins":[{"id":"web"}]`), reason.HostedToolRefused},
@@ -169,7 +170,9 @@ func TestOtherBodies(t *testing.T) {
 		"image elsewhere, chat":  {"/v1/chat/completions", `{"model":"gpt-5.5","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"https://evil.example/?leak"}}]}]}`, reason.HostedToolRefused},
 		"image as text":          {"/v1/chat/completions", `{"model":"gpt-5.5","messages":[{"role":"user","content":[{"type":"image_url","image_url":"ftp://evil.example"}]}]}`, reason.HostedToolRefused},
 		"image, escaped":         {"/v1/chat/completions", `{"model":"gpt-5.5","messages":[{"role":"user","content":[{"type":"image_url","\u0069mage_url":{"\u0075rl":"\u0068ttps://evil.example"}}]}]}`, reason.HostedToolRefused},
-		"image by another case":  {"/v1/chat/completions", `{"model":"gpt-5.5","messages":[{"role":"user","content":[{"type":"image_url","Image_URL":{"url":"https://evil.example"}}]}]}`, reason.RequestInvalid},
+		"image by another case":  {"/v1/chat/completions", `{"model":"gpt-5.5","messages":[{"role":"user","content":[{"type":"image_url","Image_URL":{"url":"https://evil.example"}}]}]}`, reason.HostedToolRefused},
+		"image, two cases":       {"/v1/chat/completions", `{"model":"gpt-5.5","messages":[{"role":"user","content":[{"type":"image_url","image_url":"data:,","imageUrl":"data:,"}]}]}`, reason.RequestInvalid},
+		"type, two cases":        {"/v1/messages", `{"model":"gpt-5.5","messages":[{"role":"user","content":[{"type":"image","Type":"tool_use","input":{"url":"https://evil.example"}}]}]}`, reason.RequestInvalid},
 		"image, two urls":        {"/v1/chat/completions", `{"model":"gpt-5.5","messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:,","url":"https://evil.example"}}]}]}`, reason.RequestInvalid},
 		"file elsewhere":         {"/v1/chat/completions", `{"model":"gpt-5.5","messages":[{"role":"user","content":[{"type":"file","file":{"file_data":"https://evil.example"}}]}]}`, reason.HostedToolRefused},
 		"image elsewhere, input": {"/v1/responses", `{"model":"gpt-5.5","input":[{"role":"user","content":[{"type":"input_image","image_url":"https://evil.example"}]}]}`, reason.HostedToolRefused},
@@ -213,7 +216,7 @@ func TestHarmlessBodies(t *testing.T) {
 		p    Protocol
 		more string
 	}{
-		"inline image":      {Chat, `,"x":1,"tools":[{"type":"function","function":{"name":"fetch","parameters":{"properties":{"url":{"type":"string"},"image_url":{"type":"string"}}}}}]`},
+		"inline image":      {Chat, `,"tools":[{"type":"function","function":{"name":"fetch","parameters":{"properties":{"url":{"type":"string"},"image_url":{"type":"string"}}}}}]`},
 		"own tools":         {Responses, `,"tools":[{"type":"custom","name":"apply_patch"},{"type":"local_shell"},{"type":"namespace","tools":[{"type":"function","name":"f"}]}]`},
 		"own tools by date": {Messages, `,"tools":[{"name":"Bash","input_schema":{}},{"type":"custom","name":"x"},{"type":"bash_20250124","name":"bash"},{"type":"text_editor_20250728","name":"e"}]`},
 		"no tools":          {Messages, `,"tools":[],"mcp_servers":[],"container":null`},
@@ -480,12 +483,12 @@ func TestConnectionsAreCounted(t *testing.T) {
 // is all.
 func TestFloodIsBounded(t *testing.T) {
 	t.Parallel()
-	for name, limits := range map[string]Limits{"no limit": {}, "a limit of the contract's": {Requests: 3}} {
+	for name, limits := range map[string]Limits{"no limit": {}, "a limit of the contract's": {Requests: 3}, "a limit that allows everything": {Requests: 1 << 53}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			up := newProvider(t, plain(http.StatusOK, "application/json", wholes(Chat, model)))
 			e := open(t, up.URL, func(o *Options) { o.Limits = limits }, func(b *bounds) { b.requests = 5 })
-			allowed := 5 + int(limits.Requests)
+			const allowed = 5
 			for range allowed + 10 {
 				e.post(t, "/nowhere", "x")
 			}
@@ -499,7 +502,7 @@ func TestFloodIsBounded(t *testing.T) {
 			if got := len(e.all()); got != allowed {
 				t.Errorf("%d records, want %d", got, allowed)
 			}
-			if total.Refused != int64(allowed+11) || total.Requests != 0 || total.Exhausted != reason.BudgetExhausted {
+			if total.Refused != int64(allowed+11) || total.Requests != 0 || total.Exhausted != reason.BudgetExhausted || !total.Flooded {
 				t.Errorf("%+v", total)
 			}
 		})

@@ -19,8 +19,13 @@ import (
 // agentBody is a request of the size that coding agents send.
 func agentBody(p Protocol, stream bool) string {
 	line := `read \"src/main.go\": func main() { fmt.Println(\"x\") }\n`
-	more := fmt.Sprintf(`,"metadata":{"user_id":"u"},"prompt_cache_key":"k","instructions":"%s"`, strings.Repeat(line, 60<<10/len(line)))
-	return ask(p, stream, more)
+	said := make([]string, 0, 60)
+	for i := range cap(said) {
+		said = append(said, fmt.Sprintf(`{"role":"user","content":[{"type":"text","text":"%s"},{"type":"tool_use","id":"t%d","name":"Bash","input":{"command":"ls"}}]}`,
+			strings.Repeat(line, 900/len(line)), i))
+	}
+	name := map[Protocol]string{Chat: "messages", Responses: "input", Messages: "messages"}[p]
+	return fmt.Sprintf(`{"model":%q,"stream":%t,"metadata":{"user_id":"u"},"tool_choice":"auto",%q:[%s]}`, model, stream, name, strings.Join(said, ","))
 }
 
 // timed posts a body and reads the answer to its end.

@@ -11,9 +11,10 @@ import (
 const (
 	// MaxConnections is how many connections one listener serves at a time.
 	MaxConnections = 256
-	// MaxRequests is how many requests of a run are answered and recorded, refused
-	// ones too, beside those that a limit of the run allows: a record is memory
-	// and disk, and a program that asks in a loop makes thousands a second.
+	// MaxRequests is how many requests of a run are refused in words and recorded,
+	// whatever its limits allow, and how many go out where no limit says how
+	// many: a record is memory and disk, and a program that asks in a loop makes
+	// thousands a second. What is under way at that moment may come on top.
 	MaxRequests = 20_000
 	// MaxRequestBytes is the largest request body: what the providers take.
 	MaxRequestBytes = 32 << 20
@@ -29,7 +30,7 @@ const (
 // bounds are the limits that tests make smaller.
 type bounds struct {
 	request, answer, event int64         // bytes
-	requests               int64         // of a run, beside those that its limits allow
+	requests               int64         // of a run, refused ones, and others where no limit is
 	allBodies              int64         // bytes of all request bodies together
 	body                   time.Duration // for an engine to send its body
 	write                  time.Duration // for an engine to take one piece of the answer

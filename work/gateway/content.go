@@ -27,6 +27,17 @@ func (c *content) broken() bool {
 	return false
 }
 
+// said is a text, or whatever else a provider puts in its place.
+type said string
+
+// UnmarshalJSON never fails.
+func (s *said) UnmarshalJSON(b []byte) error {
+	if json.Unmarshal(b, (*string)(s)) != nil && !empty(b) {
+		*s = "…"
+	}
+	return nil
+}
+
 func (c *content) say(text string) { c.text = c.text || strings.TrimSpace(text) != "" }
 
 func (c *content) call(place, args string) {
@@ -53,7 +64,8 @@ func (c *content) takeChat(data []byte) {
 	var chunk struct {
 		Choices []struct {
 			Delta struct {
-				Content   string `json:"content"`
+				Content   said   `json:"content"`
+				Refusal   string `json:"refusal"`
 				Reasoning string `json:"reasoning"`
 				Thinking  string `json:"reasoning_content"`
 				Calls     []struct {
@@ -69,7 +81,7 @@ func (c *content) takeChat(data []byte) {
 		return
 	}
 	for _, choice := range chunk.Choices {
-		c.say(choice.Delta.Content)
+		c.say(string(choice.Delta.Content) + choice.Delta.Refusal)
 		c.thought = c.thought || choice.Delta.Reasoning != "" || choice.Delta.Thinking != ""
 		for _, call := range choice.Delta.Calls {
 			c.call(fmt.Sprint(call.Index), call.Function.Arguments)
@@ -86,7 +98,8 @@ func (c *content) takeResponses(data []byte) {
 			CallID    string `json:"call_id"`
 			Arguments string `json:"arguments"`
 			Content   []struct {
-				Text string `json:"text"`
+				Text    string `json:"text"`
+				Refusal string `json:"refusal"`
 			} `json:"content"`
 		} `json:"item"`
 	}
@@ -101,8 +114,10 @@ func (c *content) takeResponses(data []byte) {
 		c.call(e.Item.ID+" "+e.Item.CallID, e.Item.Arguments)
 	case "message":
 		for _, part := range e.Item.Content {
-			c.say(part.Text)
+			c.say(part.Text + part.Refusal)
 		}
+	default: // custom_tool_call, local_shell_call, …
+		c.text = c.text || strings.HasSuffix(e.Item.Type, "_call")
 	}
 }
 

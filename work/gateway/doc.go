@@ -19,9 +19,11 @@
 // The request line is compared byte by byte: no cleaning, no decoding, no
 // prefix, no other query, no absolute form, no CONNECT. The body must be one
 // JSON object whose top-level names are plain, lower case and unique, so that
-// no two readers can disagree on which model it names. Names that would take
-// another model, another provider or another host ("models", "mcp_servers",
-// web search, images by URL, …) are refused: a provider that fetches a URL for
+// no two readers can disagree on which model it names. The top-level names that
+// go on are listed for each protocol; any other is refused, since behind it may
+// stand another model, another provider, another host or a search. So is a part
+// of the conversation that the provider would have to fetch, under whatever
+// name, and a tool that it would run itself: a provider that fetches a URL for
 // the agent is a network for the agent.
 //
 // # What is changed on the way out
@@ -50,6 +52,10 @@
 //     exponential pause. Nothing else is: a request may have been paid for.
 //   - If an engine hangs up, the answer is read on for a while, because its
 //     usage stands at the end.
+//   - Every name of a model in an answer is compared with the admitted one. An
+//     answer without a name is another model's too, once a probe was answered
+//     with one.
+//   - Why an answer ended is recorded in one word for all protocols; see [Stop].
 //
 // # Limits
 //
@@ -57,20 +63,22 @@
 // limit; what one request will cost is not guessed, so a run stops at most one
 // request late and never early. While requests are under way whose most
 // possible cost could reach the limit, the next one waits for them. An answer
-// that reports no usage is said to be unmetered; towards the limits, and only
-// there, it counts what its size suggests, or hanging up would be free.
+// that reports no usage, or one with a figure that is none (negative, broken,
+// a text, more than 100 million), is said to be unmetered; towards the limits,
+// and only there, it counts what its size suggests, or hanging up would be free.
 //
 // What is refused costs nothing, and a program can be refused thousands of
-// times a second. After [MaxRequests] beside those that the limits allow, the
+// times a second. After [MaxRequests] of those, whatever the limits allow, the
 // run has exhausted its budget: connections are broken off, and nothing more is
-// recorded than how often.
+// recorded than how often. A request that net/http refuses before it gets here
+// is recorded too, without a path.
 //
 // # What is never shown
 //
 // The credential is read once, outside the sandbox, and appears in no error,
 // record, kept body or answer: what a provider echoes of it is taken out of the
-// stream, in its usual encodings too. The provider's address appears in none of
-// them either.
+// stream, in its usual encodings and with JSON's escapes too. The provider's
+// address appears in none of them either.
 //
 // # Refusals
 //

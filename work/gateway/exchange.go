@@ -31,6 +31,8 @@ type exchange struct {
 
 // ServeHTTP answers one request of the engine.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	over := taken(r.Context())
+	defer over()
 	if g.serve(w, r, nil) {
 		panic(http.ErrAbortHandler) // net/http's way to break a connection
 	}
@@ -48,8 +50,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, probe *Record) (
 		return true
 	}
 	defer g.underway.Done()
-	if probe == nil && seq > g.ledger.limits.Requests+g.bounds.requests {
-		g.ledger.flooded()
+	if probe == nil && g.ledger.full(g.bounds.requests) {
 		return true
 	}
 	x := &exchange{g: g, w: w, ctl: http.NewResponseController(w), rec: Record{Seq: seq, At: g.now(), Path: g.shown(r.RequestURI), Probe: probe != nil,
@@ -120,7 +121,7 @@ func (x *exchange) admit(body []byte) ([]byte, most, *refusal) {
 	if bad = x.g.ledger.admit(x.client, limit, x.rec.Probe); bad != nil {
 		return nil, most{}, bad
 	}
-	x.meter = meter{protocol: x.rec.Protocol, hideUsage: x.rec.Protocol == Chat && q.stream && !q.usage}
+	x.meter = meter{protocol: x.rec.Protocol, admitted: x.g.model, hideUsage: x.rec.Protocol == Chat && q.stream && !q.usage}
 	return sent, limit, nil
 }
 
@@ -160,6 +161,7 @@ func (x *exchange) refuse(bad *refusal) {
 
 // fail answers with an error of the gateway's own, before or inside an answer.
 func (x *exchange) fail(bad *refusal) {
+	x.rec.Detail = x.g.shown(bad.message)
 	if bad.status == statusCancelled { // nobody is there
 		x.broken = true
 		if !x.begun {

@@ -1,9 +1,7 @@
 package gateway
 
 import (
-	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"io"
 	"mime"
@@ -48,7 +46,7 @@ func (x *exchange) forward(sent []byte, from http.Header, release func()) {
 // misshapen ends an answer that is not of the protocol. What it cost is not
 // known.
 func (x *exchange) misshapen(format string, args ...any) {
-	x.rec.UsageKnown = x.rec.UsageKnown && x.meter.metered
+	x.rec.UsageKnown = x.rec.UsageKnown && x.meter.known()
 	x.rec.Failed = reason.ResponseShape
 	x.fail(refuse(reason.ResponseShape, http.StatusBadGateway, format, args...))
 }
@@ -145,30 +143,6 @@ func unconnected(err error) bool {
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
 }
 
-// unanswered says why there is no answer, without the address that a network
-// error repeats.
-func (x *exchange) unanswered(err error) *refusal {
-	cause := context.Cause(x.ctx)
-	sent := !unconnected(err)
-	x.rec.UsageKnown = !sent
-	unavailable := func(message string) *refusal {
-		return refuse(reason.ProviderUnavailable, http.StatusBadGateway, "%s", message)
-	}
-	switch {
-	case errors.Is(cause, errIdle):
-		return refuse(reason.Timeout, http.StatusGatewayTimeout, "the provider did not answer in time")
-	case cause != nil:
-		return refuse(reason.Cancelled, statusCancelled, "the request was given up before it was answered")
-	case !sent:
-		return unavailable("the provider could not be reached")
-	}
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		x.rec.UsageKnown = true // nothing is sent before the handshake
-		return unavailable("the provider's certificate is not trusted")
-	}
-	return unavailable("the connection to the provider broke before it answered")
-}
-
 // passError passes on what a provider says is wrong.
 func (x *exchange) passError(res *http.Response) {
 	status := res.StatusCode
@@ -187,7 +161,7 @@ func (x *exchange) passError(res *http.Response) {
 	default:
 		own = refuse(reason.ProviderRefused, status, "the provider refused the request with status %d", status)
 	}
-	x.rec.Failed = own.code
+	x.rec.Failed, x.rec.Detail = own.code, own.message
 	h := x.w.Header()
 	h.Set("X-Should-Retry", "false") // it was tried as often as it will be
 	x.g.answerHeader(h, res.Header, "application/json")

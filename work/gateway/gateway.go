@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"remit/law/secret"
@@ -73,6 +74,8 @@ type Gateway struct {
 	keep func(name string) (io.WriteCloser, error)
 	now  func() time.Time
 	wait func(ctx context.Context, d time.Duration) error // between attempts
+
+	names atomic.Bool // the provider names the model that answers: its answer to a probe did
 
 	recordMu sync.Mutex // keeps calls of record apart
 	record   func(Record)
@@ -145,13 +148,14 @@ func (g *Gateway) newServer() *http.Server {
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     log.New(io.Discard, "", 0), // it would print what the agent chose to send
 		BaseContext:                  func(net.Listener) context.Context { return g.base },
+		ConnContext:                  withConn,
 	}
 }
 
 // Serve answers on a listener until it or the gateway is closed. It takes
 // [MaxConnections] connections at a time; more wait.
 func (g *Gateway) Serve(l net.Listener) error {
-	err := g.server.Serve(newLimitedListener(l, MaxConnections))
+	err := g.server.Serve(watchedListener{newLimitedListener(l, MaxConnections), g.unread})
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}

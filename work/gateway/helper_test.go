@@ -300,3 +300,17 @@ func wholes(p Protocol, modelName string) string {
 var wantUsage = Usage{InUncached: 80, CacheRead: 20, Out: 7, Reasoning: 3}
 
 var protocols = []Protocol{Chat, Responses, Messages}
+
+// waitFor waits until there are so many records: an engine may have its answer
+// before the record is there.
+func (e *engine) waitFor(t *testing.T, n int) []Record {
+	t.Helper()
+	for range 2000 {
+		if all := e.all(); len(all) >= n {
+			return all
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("%d records, want %d", len(e.all()), n)
+	return nil
+}

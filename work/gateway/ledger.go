@@ -196,13 +196,21 @@ func (l *ledger) refused() {
 	l.totals.Refused++
 }
 
-// flooded counts a request that was not even read: the run has used up what it
-// may ask.
-func (l *ledger) flooded() {
+// full reports whether the run has asked so often that a request is not even
+// read, and counts that one. What is refused has a bound of its own, whatever a
+// limit allows to be asked; what goes out has one where no limit is.
+func (l *ledger) full(most int64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.totals.Refused++
-	l.totals.Exhausted = reason.BudgetExhausted
+	t := &l.totals
+	flooded := t.Refused >= most
+	if !flooded && (l.limits.Requests > 0 || t.Requests-t.Probes < most) {
+		return false
+	}
+	t.Refused++
+	t.Flooded = t.Flooded || flooded
+	t.Exhausted = reason.BudgetExhausted
+	return true
 }
 
 func (l *ledger) sum() Totals {

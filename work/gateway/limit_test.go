@@ -81,7 +81,7 @@ func TestLimitsSideBySide(t *testing.T) {
 		"near, with no known most":  {5000, ``, 6, 1},
 		"far":                       {1 << 40, `,"max_tokens":500`, 8, 8},
 		"far, but nothing is known": {1 << 40, ``, 8, 1},
-		"far, with stored content":  {1 << 40, `,"max_tokens":500,"previous_response_id":"x"`, 8, 1},
+		"far, with stored content":  {1 << 40, `,"max_tokens":500,"tools":[{"type":"function","file_id":"x"}]`, 8, 1},
 		"no limit":                  {0, ``, 8, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -258,6 +258,24 @@ func TestPriceOf(t *testing.T) {
 }
 
 func ptr[T any](v T) *T { return &v }
+
+// A figure that is none is no usage: the run is told that nobody knows what it
+// used, and what its size suggests counts towards the limits.
+func TestStrangeCountsAreUnmetered(t *testing.T) {
+	t.Parallel()
+	for _, in := range []string{"150000000", "-5", `"7"`, "1e300", "0.5"} {
+		up := newProvider(t, plain(200, "application/json", fmt.Sprintf(`{"model":%q,"choices":[{"message":{"content":"x"}}],"usage":{"prompt_tokens":%s,"completion_tokens":5}}`, model, in)))
+		e := open(t, up.URL, func(o *Options) { o.Limits.Tokens = 200 }, nil)
+		n := 0
+		for ; n < 100 && e.post(t, "/v1/chat/completions", ask(Chat, false, "")).StatusCode == http.StatusOK; n++ {
+			continue
+		}
+		total := e.Totals()
+		if n > 15 || total.Unmetered != int64(n) || total.CostKnown || e.all()[0].UsageKnown || e.all()[0].CostKnown {
+			t.Errorf("%s: %d requests, %+v", in, n, total)
+		}
+	}
+}
 
 // A cost that is not known is said in the record and in the totals, and the
 // other requests are still counted.

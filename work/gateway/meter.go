@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"remit/proof/reason"
@@ -15,11 +17,16 @@ type meter struct {
 	protocol  Protocol
 	hideUsage bool // the usage chunk was asked for by the gateway and not by the engine
 
-	model     string
+	model     string // that answers, by the first name that is not the admitted one's
+	admitted  string // the one that should
 	usage     Usage
 	metered   bool        // the usage is final
+	strange   bool        // it has a figure that is none, so that it is not known
 	began     bool        // the first event of the protocol was seen
 	concluded bool        // the model has said why it stopped
+	stop      Stop        // and this is why
+	said      bool        // a text or a call was seen
+	words     *content    // until then
 	failed    reason.Code // the provider says that the answer failed, and this is how
 	pieces    int64       // of the answer, each about a token
 }
@@ -76,11 +83,40 @@ func jsonProblem(err error) string {
 // given reports whether a member is there and not null.
 func given(v json.RawMessage) bool { return len(v) > 0 && string(v) != "null" }
 
-// named keeps the model's name from the first event that tells it.
+// named keeps the model's name: the first that an answer tells, or the first
+// that is another model's. Each piece of a stream may tell one.
 func (m *meter) named(model string) {
-	if m.model == "" {
+	if m.model == "" || model != "" && sameModel(m.admitted, m.model) && !sameModel(m.admitted, model) {
 		m.model = model
 	}
+}
+
+// saw notes what an event says, until it says something.
+func (m *meter) saw(data []byte) {
+	if m.said {
+		return
+	}
+	if m.words == nil {
+		m.words = &content{calls: map[string]*strings.Builder{}}
+	}
+	m.words.take(m.protocol, data)
+	if m.words.something() {
+		m.said, m.words = true, nil
+	}
+}
+
+// known reports whether the usage is: the answer has told all of it, in figures.
+func (m *meter) known() bool { return m.metered && !m.strange }
+
+// ended is why the answer ended, "" if it did not.
+func (m *meter) ended() Stop {
+	switch {
+	case !m.concluded || m.failed != "":
+		return ""
+	case m.stop == StopEnd && !m.said && (m.words != nil && m.words.thought || m.usage.Reasoning > 0):
+		return StopReasoning
+	}
+	return m.stop
 }
 
 // whole takes an answer that is not a stream.
@@ -89,6 +125,7 @@ func (m *meter) whole(body []byte) error {
 		return fmt.Errorf("%w: it is no JSON", errMalformed)
 	}
 	m.pieces = int64(len(body)) / 4
+	m.concluded = true
 	switch m.protocol {
 	case Chat:
 		return m.chatWhole(body)
@@ -99,24 +136,37 @@ func (m *meter) whole(body []byte) error {
 	}
 }
 
-// count is a number of tokens as a provider states it; what is absent, negative
-// or beyond reason is not a count.
-type count int64
+// count is a number of tokens as a provider states it. What is no number,
+// negative, broken or beyond reason is strange: it counts as 0, and makes the
+// usage one that is not known.
+type count struct {
+	n       int64
+	strange bool
+}
 
 // UnmarshalJSON never fails: a strange count must not end an answer.
 func (c *count) UnmarshalJSON(b []byte) error {
 	var n float64
-	if json.Unmarshal(b, &n) == nil && n >= 0 && n <= maxTokens {
-		*c = count(n)
+	switch err := json.Unmarshal(b, &n); {
+	case string(b) == "null":
+	case err != nil || n < 0 || n > maxTokens || n != math.Trunc(n):
+		c.strange = true
+	default:
+		c.n = int64(n)
 	}
 	return nil
 }
 
+// odd reports whether one of the counts is strange.
+func odd(counts ...count) bool {
+	return slices.ContainsFunc(counts, func(c count) bool { return c.strange })
+}
+
 // split divides a prompt whose length includes what was cached.
 func split(in, read, write count) Usage {
-	read = min(read, in)
-	write = min(write, in-read)
-	return Usage{InUncached: int64(in - read - write), CacheRead: int64(read), CacheWrite: int64(write)}
+	hit := min(read.n, in.n)
+	kept := min(write.n, in.n-hit)
+	return Usage{InUncached: in.n - hit - kept, CacheRead: hit, CacheWrite: kept}
 }
 
 // passing are parts of the error types and codes that stand for a state of the

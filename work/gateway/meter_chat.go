@@ -26,9 +26,9 @@ func (m *meter) chatUsed(raw json.RawMessage) {
 		return
 	}
 	m.usage = split(*u.Prompt, u.In.Read, u.In.Write)
-	m.usage.Out = int64(u.Completion)
-	m.usage.Reasoning = int64(min(u.Out.Reasoning, u.Completion))
-	m.metered = true
+	m.usage.Out = u.Completion.n
+	m.usage.Reasoning = min(u.Out.Reasoning.n, u.Completion.n)
+	m.metered, m.strange = true, odd(*u.Prompt, u.Completion, u.In.Read, u.In.Write, u.Out.Reasoning)
 }
 
 // chatEvent follows chunks up to [DONE]. A [DONE] without a finish_reason ends
@@ -67,8 +67,11 @@ func (m *meter) chatEvent(e event) (step, error) {
 		}
 		return pass, nil
 	}
+	m.saw(e.data)
 	for _, c := range *chunk.Choices {
-		m.concluded = m.concluded || c.Finish != nil && *c.Finish != ""
+		if c.Finish != nil && *c.Finish != "" {
+			m.concluded, m.stop = true, stopOf(*c.Finish)
+		}
 	}
 	return pass, nil
 }
@@ -79,6 +82,7 @@ func (m *meter) chatWhole(body []byte) error {
 		Usage   json.RawMessage `json:"usage"`
 		Choices []struct {
 			Message json.RawMessage `json:"message"`
+			Finish  string          `json:"finish_reason"`
 		} `json:"choices"`
 	}
 	if err := decode(body, &answer); err != nil {
@@ -89,5 +93,7 @@ func (m *meter) chatWhole(body []byte) error {
 	}
 	m.named(answer.Model)
 	m.chatUsed(answer.Usage)
+	m.stop = stopOf(answer.Choices[0].Finish)
+	m.saw(fmt.Appendf(nil, `{"choices":[{"delta":%s}]}`, answer.Choices[0].Message))
 	return nil
 }

@@ -27,12 +27,13 @@ func (m *meter) messagesUsed(raw json.RawMessage) bool {
 		return false
 	}
 	now := &m.usage
-	now.InUncached = max(now.InUncached, int64(u.Input))
-	now.CacheRead = max(now.CacheRead, int64(u.Read))
-	now.CacheWrite = max(now.CacheWrite, int64(u.Write))
-	now.CacheWriteHour = min(max(now.CacheWriteHour, int64(u.Created.Hour)), now.CacheWrite)
-	now.Out = max(now.Out, int64(u.Output))
-	now.Reasoning = min(max(now.Reasoning, int64(u.Details.Thinking)), now.Out)
+	now.InUncached = max(now.InUncached, u.Input.n)
+	now.CacheRead = max(now.CacheRead, u.Read.n)
+	now.CacheWrite = max(now.CacheWrite, u.Write.n)
+	now.CacheWriteHour = min(max(now.CacheWriteHour, u.Created.Hour.n), now.CacheWrite)
+	now.Out = max(now.Out, u.Output.n)
+	now.Reasoning = min(max(now.Reasoning, u.Details.Thinking.n), now.Out)
+	m.strange = m.strange || odd(u.Input, u.Read, u.Write, u.Output, u.Created.Hour, u.Details.Thinking)
 	return true
 }
 
@@ -67,13 +68,17 @@ func (m *meter) messagesEvent(e event) (step, error) {
 		m.named(body.Message.Model)
 		m.messagesUsed(body.Message.Usage)
 	case "message_delta":
-		m.concluded = m.concluded || body.Delta.Stop != nil
+		if body.Delta.Stop != nil {
+			m.concluded, m.stop = true, stopOf(*body.Delta.Stop)
+		}
 		m.metered = m.messagesUsed(body.Usage) || m.metered
 	case "message_stop":
 		if !m.began || !m.concluded {
 			return hide, fmt.Errorf("%w: it ends without a stop_reason", errMalformed)
 		}
 		return last, nil
+	default:
+		m.saw(e.data)
 	}
 	return pass, nil
 }
@@ -84,6 +89,7 @@ func (m *meter) messagesWhole(body []byte) error {
 		Model   string            `json:"model"`
 		Usage   json.RawMessage   `json:"usage"`
 		Content []json.RawMessage `json:"content"`
+		Stop    string            `json:"stop_reason"`
 	}
 	if err := decode(body, &answer); err != nil {
 		return err
@@ -93,5 +99,9 @@ func (m *meter) messagesWhole(body []byte) error {
 	}
 	m.named(answer.Model)
 	m.metered = m.messagesUsed(answer.Usage)
+	m.stop = stopOf(answer.Stop)
+	for _, block := range answer.Content {
+		m.saw(fmt.Appendf(nil, `{"type":"content_block_start","content_block":%s}`, block))
+	}
 	return nil
 }

@@ -25,9 +25,14 @@ func (m *meter) responsesUsed(raw json.RawMessage) {
 		return
 	}
 	m.usage = split(*u.Input, u.In.Read, u.In.Write)
-	m.usage.Out = int64(u.Output)
-	m.usage.Reasoning = int64(min(u.Out.Reasoning, u.Output))
-	m.metered = true
+	m.usage.Out = u.Output.n
+	m.usage.Reasoning = min(u.Out.Reasoning.n, u.Output.n)
+	m.metered, m.strange = true, odd(*u.Input, u.Output, u.In.Read, u.In.Write, u.Out.Reasoning)
+}
+
+// incomplete says why a response is.
+type incomplete struct {
+	Reason string `json:"reason"`
 }
 
 // responsesEvent follows a response up to the event that closes it.
@@ -46,6 +51,7 @@ func (m *meter) responsesEvent(e event) (step, error) {
 		return fatal, nil
 	case "response.created", "response.in_progress", "response.completed", "response.failed", "response.incomplete":
 	default:
+		m.saw(e.data)
 		return pass, nil
 	}
 	var body struct {
@@ -53,6 +59,7 @@ func (m *meter) responsesEvent(e event) (step, error) {
 			Model string          `json:"model"`
 			Usage json.RawMessage `json:"usage"`
 			Error json.RawMessage `json:"error"`
+			Why   incomplete      `json:"incomplete_details"`
 		} `json:"response"`
 	}
 	if err := decode(e.data, &body); err != nil {
@@ -70,7 +77,7 @@ func (m *meter) responsesEvent(e event) (step, error) {
 	case "response.failed":
 		m.failed = failure(body.Response.Error)
 	}
-	m.concluded = true
+	m.concluded, m.stop = true, stopOf(body.Response.Why.Reason)
 	return last, nil
 }
 
@@ -81,6 +88,7 @@ func (m *meter) responsesWhole(body []byte) error {
 		Usage  json.RawMessage   `json:"usage"`
 		Error  json.RawMessage   `json:"error"`
 		Output []json.RawMessage `json:"output"`
+		Why    incomplete        `json:"incomplete_details"`
 	}
 	if err := decode(body, &answer); err != nil {
 		return err
@@ -90,6 +98,10 @@ func (m *meter) responsesWhole(body []byte) error {
 	}
 	m.named(answer.Model)
 	m.responsesUsed(answer.Usage)
+	m.stop = stopOf(answer.Why.Reason)
+	for _, item := range answer.Output {
+		m.saw(fmt.Appendf(nil, `{"type":"response.output_item.done","item":%s}`, item))
+	}
 	if answer.Status == "failed" {
 		m.failed = failure(answer.Error)
 	}

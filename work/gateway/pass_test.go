@@ -265,3 +265,109 @@ func TestAnotherModelAnswers(t *testing.T) {
 		}
 	}
 }
+
+// Each piece of a stream may name a model: one that is another's is enough.
+func TestAnotherModelAnswersLater(t *testing.T) {
+	t.Parallel()
+	for p, at := range map[Protocol]int{Chat: 1, Responses: 4, Messages: 1} {
+		parts := streams(p, model)
+		switch p {
+		case Chat:
+			parts[at] = strings.Replace(parts[at], `{"id"`, `{"model":"evil","id"`, 1)
+		case Responses:
+			parts[at] = strings.Replace(parts[at], model, "evil", 1)
+		case Messages:
+			parts = append(parts[:1:1], append([]string{strings.Replace(parts[0], model, "evil", 1)}, parts[1:]...)...)
+		}
+		e := open(t, newProvider(t, sse(parts...)).URL, nil, nil)
+		e.post(t, paths[p], ask(p, true, ""))
+		if rec := e.record(t); !rec.Mismatch || rec.ModelAnswered != "evil" {
+			t.Errorf("%s: %+v", p, rec)
+		}
+	}
+}
+
+// A provider that named its model to the probe and does not name it any more
+// hides something; one that never does is an old server.
+func TestModelIsNamedNoMore(t *testing.T) {
+	t.Parallel()
+	for _, p := range protocols {
+		e := open(t, newProvider(t, sse(streams(p, model)...), sse(streams(p, "")...), sse(streams(p, "")[:2]...)).URL, nil, nil)
+		if err := e.Probe(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+		e.post(t, paths[p], ask(p, true, ""))
+		e.post(t, paths[p], ask(p, true, "")) // breaks off before it could
+		if all := e.waitFor(t, 3); all[0].Mismatch || !all[1].Mismatch || all[1].ModelAnswered != "" || all[2].Mismatch {
+			t.Errorf("%s: %+v", p, all)
+		}
+	}
+}
+
+// The record says why an answer ended, in one word for all protocols.
+func TestStops(t *testing.T) {
+	t.Parallel()
+	words := map[Protocol]map[string]Stop{
+		Chat:      {"stop": StopEnd, "tool_calls": StopEnd, "length": StopLength, "content_filter": StopFilter},
+		Messages:  {"end_turn": StopEnd, "tool_use": StopEnd, "max_tokens": StopLength, "model_context_window_exceeded": StopLength, "refusal": StopFilter},
+		Responses: {"": StopEnd, "max_output_tokens": StopLength, "content_filter": StopFilter},
+	}
+	was := map[Protocol]string{Chat: `"finish_reason":"stop"`, Messages: `"stop_reason":"end_turn"`}
+	thought := map[Protocol]string{
+		Chat: chatDelta(`{"reasoning_content":"hm"}`), Responses: item(`{"type":"reasoning"}`), Messages: block(`{"type":"thinking"}`, `{"type":"thinking_delta","thinking":"hm"}`),
+	}
+	seen := func(p Protocol, stream bool, answer string) Stop {
+		m := meter{protocol: p}
+		if !stream {
+			if err := m.whole([]byte(answer)); err != nil {
+				t.Fatal(err)
+			}
+			return m.ended()
+		}
+		_, m = metered(p, []byte(answer), 100)
+		return m.ended()
+	}
+	for p, stops := range words {
+		for word, want := range stops {
+			stream, whole := strings.Join(streams(p, model), ""), wholes(p, model)
+			if p == Responses && word != "" {
+				more := fmt.Sprintf(`"incomplete_details":{"reason":%q},"usage":{"input`, word)
+				stream, whole = strings.Replace(stream, `"usage":{"input`, more, 1), strings.Replace(whole, `"usage":{"input`, more, 1)
+			} else if p != Responses {
+				now := strings.Split(was[p], ":")[0] + `:"` + word + `"`
+				stream, whole = strings.Replace(stream, was[p], now, 1), strings.Replace(whole, was[p], now, 1)
+			}
+			if got := seen(p, true, stream); got != want {
+				t.Errorf("%s, stream, %q: %q", p, word, got)
+			}
+			if got := seen(p, false, whole); got != want {
+				t.Errorf("%s, whole, %q: %q", p, word, got)
+			}
+		}
+		if got := seen(p, true, strings.Join(saying(p, thought[p]), "")); got != StopReasoning {
+			t.Errorf("%s, nothing but thoughts: %q", p, got)
+		}
+		if got := seen(p, true, strings.Join(streams(p, model)[:3], "")); got != "" {
+			t.Errorf("%s, no end: %q", p, got)
+		}
+	}
+	for answer, p := range map[string]Protocol{
+		`{"choices":[{"message":{"content":"","reasoning_content":"hm"},"finish_reason":"stop"}]}`:    Chat,
+		`{"status":"completed","output":[{"type":"reasoning","summary":[]}]}`:                         Responses,
+		`{"type":"message","content":[{"type":"thinking","thinking":"hm"}],"stop_reason":"end_turn"}`: Messages,
+	} {
+		if got := seen(p, false, answer); got != StopReasoning {
+			t.Errorf("%s: %q", answer, got)
+		}
+	}
+	for answer, p := range map[string]Protocol{
+		`{"choices":[{"message":{"content":[{"type":"text","text":"x"}],"reasoning":"hm"},"finish_reason":"stop"}]}`:         Chat,
+		`{"choices":[{"message":{"content":null,"reasoning":"hm","tool_calls":[{"index":0,"function":{"arguments":""}}]}}]}`: Chat,
+		`{"status":"completed","output":[{"type":"reasoning"},{"type":"custom_tool_call","input":"x"}]}`:                     Responses,
+		`{"type":"message","content":[{"type":"thinking"},{"type":"tool_use","name":"x"}],"stop_reason":"tool_use"}`:         Messages,
+	} {
+		if got := seen(p, false, answer); got != StopEnd {
+			t.Errorf("%s: %q", answer, got)
+		}
+	}
+}

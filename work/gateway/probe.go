@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -45,7 +46,11 @@ func (g *Gateway) Probe(ctx context.Context, p Protocol) error {
 	w := &transcript{header: http.Header{}}
 	var rec Record
 	g.serve(w, req, &rec) // the same way as every request
-	return g.judge(p, rec, w.body.Bytes())
+	if err := g.judge(p, rec, w.body.Bytes()); err != nil {
+		return err
+	}
+	g.names.Store(true)
+	return nil
 }
 
 // probeRequest writes the question in a protocol.
@@ -84,16 +89,19 @@ func (g *Gateway) probeRequest(p Protocol) (body []byte, path string, err error)
 
 // judge decides what an answer to the probe is worth.
 func (g *Gateway) judge(p Protocol, rec Record, stream []byte) error {
+	failed := func(code reason.Code, why string) error {
+		return reason.Errorf(code, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p, why)
+	}
 	shape := func(format string, args ...any) error {
 		return reason.Errorf(reason.ResponseShape, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p, fmt.Sprintf(format, args...))
 	}
 	switch {
 	case rec.Refused != "":
-		return reason.Errorf(rec.Refused, "probing %q of %q over the %s protocol: the gateway refused the probe", g.model, g.provider, p)
+		return failed(rec.Refused, cmp.Or(rec.Detail, "the gateway refused the probe"))
 	case rec.Failed == reason.ResponseShape:
-		return shape("the answer does not follow the protocol")
+		return shape("%s", cmp.Or(rec.Detail, "the answer does not follow the protocol"))
 	case rec.Failed != "":
-		return reason.Errorf(rec.Failed, "probing %q of %q over the %s protocol: there is no usable answer (status %d)", g.model, g.provider, p, rec.Status)
+		return failed(rec.Failed, cmp.Or(rec.Detail, fmt.Sprintf("there is no usable answer (status %d)", rec.Status)))
 	case rec.Mismatch:
 		return reason.Errorf(reason.ModelMismatch, "probing %q of %q over the %s protocol: %q answered", g.model, g.provider, p, rec.ModelAnswered)
 	case rec.ModelAnswered == "":

@@ -1,9 +1,15 @@
 package gateway
 
 import (
+	"context"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -104,6 +110,48 @@ func TestProbe(t *testing.T) {
 			}
 			if err := json.Unmarshal([]byte(sent), &body); err != nil || body.Model != model || len(body.Tools) != 1 || !strings.Contains(sent, "1024") {
 				t.Errorf("sent: %s", sent)
+			}
+		})
+	}
+}
+
+// What is wrong with the way to a provider is said, and not its address.
+func TestProbeSaysWhy(t *testing.T) {
+	t.Parallel()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	self := httptest.NewUnstartedServer(sse(streams(Chat, model)...))
+	self.Config.ErrorLog = discard
+	self.StartTLS()
+	t.Cleanup(self.Close)
+	other := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(other, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: self.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct{ url, ca, want string }{
+		"closed port":  {"http://" + closed.Addr().String(), "", "connection refused"},
+		"no such name": {"http://no-such-host.invalid", "", "could not be reached"},
+		"unknown CA":   {self.URL, "", "--model-ca"},
+		"another name": {strings.Replace(self.URL, "127.0.0.1", "localhost", 1), other, "another name"},
+		"no TLS":       {"https" + strings.TrimPrefix(newProvider(t, sse()).URL, "http"), "", "does not speak TLS"},
+		"too many":     {newProvider(t, plain(429, "application/json", "{}", "Retry-After", "999")).URL, "", "no more requests for now"},
+		"broken":       {newProvider(t, sse(streams(Chat, model)[:2]...)).URL, "", "broke off in the middle"},
+		"no stream":    {newProvider(t, plain(200, "text/html", "x")).URL, "", "no event stream"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := open(t, test.url, func(o *Options) { o.Upstream.Class, o.Upstream.CAFile = Local, test.ca }, nil)
+			e.wait = func(context.Context, time.Duration) error { return nil }
+			err := e.Probe(t.Context(), Chat)
+			host := strings.TrimPrefix(strings.TrimPrefix(test.url, "https://"), "http://")
+			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), host) {
+				t.Errorf("got %v", err)
+			}
+			if rec := e.record(t); rec.Detail == "" || strings.Contains(rec.Detail, host) {
+				t.Errorf("record: %+v", rec)
 			}
 		})
 	}

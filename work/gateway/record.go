@@ -26,6 +26,10 @@ type Record struct {
 	Status  int         `json:"status"`  // that the engine got
 	Refused reason.Code `json:"refused"` // "" when the request was forwarded
 	Failed  reason.Code `json:"failed"`  // why a forwarded request has no usable answer, "" if it has
+	// Detail says in words what Refused or Failed mean here, without an address
+	// and without the provider's words.
+	Detail string `json:"detail"`
+	Stop   Stop   `json:"stop"` // why the answer ended, "" if it did not come to its end
 
 	// The digests are of the bodies as they left the gateway, with credentials
 	// taken out; that of a refused request, which did not leave, as it came.
@@ -42,6 +46,28 @@ type Record struct {
 	LatencyMS   int64 `json:"latency_ms"`
 	FirstByteMS int64 `json:"first_byte_ms"` // until the engine got the first byte of an answer
 	Retries     int   `json:"retries"`
+}
+
+// Stop is why a model ended its answer.
+type Stop string
+
+// The reasons of the three protocols, as far as they make a difference.
+const (
+	StopEnd       Stop = "end"       // it was through, or calls a tool
+	StopLength    Stop = "length"    // it was cut: the answer or the context was full
+	StopFilter    Stop = "filter"    // the provider held it back, or the model declined
+	StopReasoning Stop = "reasoning" // it was through, and there is nothing but what it thought
+)
+
+// stopOf sorts the words of the three protocols.
+func stopOf(word string) Stop {
+	switch word {
+	case "length", "max_tokens", "max_output_tokens", "model_context_window_exceeded":
+		return StopLength
+	case "content_filter", "refusal":
+		return StopFilter
+	}
+	return StopEnd
 }
 
 // Usage counts tokens. The four parts do not overlap.
@@ -73,6 +99,7 @@ type Totals struct {
 	Probes       int64 `json:"probes"`
 	Retries      int64 `json:"retries"` // attempts beyond the first; the provider saw Requests+Retries at most
 	Refused      int64 `json:"refused"`
+	Flooded      bool  `json:"flooded"`   // so many were refused that no more are answered
 	Unmetered    int64 `json:"unmetered"` // answers that did not report their usage
 	CostMicroUSD int64 `json:"cost_micro_usd"`
 	CostKnown    bool  `json:"cost_known"` // of every request

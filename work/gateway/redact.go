@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"net/url"
+	"strings"
 
 	"remit/law/secret"
 )
@@ -92,7 +93,8 @@ func (s *secrets) find(b []byte) (at int, found pattern) {
 
 // spellings are the forms in which a value may stand in a body or header.
 func spellings(value string) []string {
-	out := []string{value, url.QueryEscape(value), hex.EncodeToString([]byte(value))}
+	digits := hex.EncodeToString([]byte(value))
+	out := []string{value, url.QueryEscape(value), digits, strings.ToUpper(digits)}
 	if quoted, err := json.Marshal(value); err == nil {
 		out = append(out, string(quoted[1:len(quoted)-1]))
 	}
@@ -114,7 +116,7 @@ func spellings(value string) []string {
 }
 
 // clean takes secrets out of a short text, and whatever looks like a key.
-func (s *secrets) clean(text string) string { return s.scanner.Redact(text) }
+func (s *secrets) clean(text string) string { return s.scanner.Redact(string(s.redact([]byte(text)))) }
 
 // redact takes secrets out of a whole body.
 func (s *secrets) redact(body []byte) []byte {
@@ -149,8 +151,64 @@ func (f *filter) pass(p []byte, end bool) []byte {
 	return p[:len(p)-keep]
 }
 
-// replace puts markers in the places of all secrets.
+// replace puts markers in the places of all secrets, also where letters of one
+// are written as JSON may write every letter (\u0073). That is looked for in a
+// piece alone: the gateway passes on whole events and whole bodies.
 func (s *secrets) replace(p []byte) []byte {
+	p = s.replacePlain(p)
+	if !bytes.Contains(p, []byte(`\u00`)) && !bytes.Contains(p, []byte(`\/`)) {
+		return p
+	}
+	plain, at := unescaped(p)
+	var out []byte
+	from, done := 0, 0 // of plain, and of p
+	for {
+		i, found := s.find(plain[from:])
+		if i < 0 {
+			break
+		}
+		first := from + i
+		from = first + len(found.text)
+		out = append(append(out, p[done:at[first]]...), found.marker...)
+		done = at[from]
+	}
+	if out == nil {
+		return p
+	}
+	return append(out, p[done:]...)
+}
+
+// unescaped is a text without the escapes of JSON that stand for ASCII, and
+// where each of its bytes, and its end, is in the text. More than one backslash
+// before an escape is JSON inside of JSON.
+func unescaped(p []byte) (plain []byte, at []int) {
+	plain, at = make([]byte, 0, len(p)), make([]int, 0, len(p)+1)
+	for i := 0; i < len(p); {
+		start, c := i, p[i]
+		i++
+		if c == '\\' {
+			next := start
+			for next < len(p) && p[next] == '\\' {
+				next++
+			}
+			switch {
+			case next < len(p) && p[next] == '/':
+				c, i = '/', next+1
+			case next+5 <= len(p) && p[next] == 'u' && p[next+1] == '0' && p[next+2] == '0':
+				var b [1]byte
+				if _, err := hex.Decode(b[:], p[next+3:next+5]); err == nil && b[0] < 0x80 {
+					c, i = b[0], next+5
+				}
+			}
+		}
+		plain, at = append(plain, c), append(at, start)
+	}
+	return plain, append(at, len(p))
+}
+
+// replacePlain puts markers in the places of secrets that stand there as they
+// are.
+func (s *secrets) replacePlain(p []byte) []byte {
 	var out []byte
 	for {
 		at, found := s.find(p)

@@ -125,13 +125,6 @@ func (q *request) longest(p Protocol) int64 {
 	return out
 }
 
-// left are the names that do not go to the provider: who is working where, on
-// what device, and what changes the price.
-var left = map[string]bool{
-	"metadata": true, "client_metadata": true, "user": true, "safety_identifier": true,
-	"service_tier": true, "speed": true, "inference_geo": true,
-}
-
 // compose writes the body that leaves.
 func (g *Gateway) compose(p Protocol, q *request) []byte {
 	size := 64 + len(g.model)
@@ -149,14 +142,14 @@ func (g *Gateway) compose(p Protocol, q *request) []byte {
 	}
 	for _, m := range q.members {
 		switch {
+		case !fields[p][m.name]:
+			// Left here, or with nothing in it.
 		case m.name == "model":
 			put(m.name, quote(g.model))
 		case m.name == "prompt_cache_key":
 			put(m.name, quote(g.pseudonym(m.value)))
 		case m.name == "stream_options" && p == Chat && q.stream:
 			// written below
-		case left[m.name], refusedNames[m.name]:
-			// The refused ones are here only with nothing in them.
 		default:
 			put(m.name, m.value)
 		}

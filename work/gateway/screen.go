@@ -10,15 +10,7 @@ import (
 // A provider does more than to let a model answer: it searches the web, fetches
 // images and documents by URL, calls remote tools, runs code, asks other models.
 // Each is a way out of the sandbox, and each is refused. Which names and tools
-// are harmless is listed; a tool that is not in the list is not.
-
-// refusedNames are the top-level names behind which another model, another
-// host or an answer without this connection may stand.
-var refusedNames = map[string]bool{
-	"models": true, "fallbacks": true, "route": true, "provider": true, "plugins": true, // other models and providers
-	"mcp_servers": true, "web_search_options": true, "search_parameters": true, "container": true, // other hosts, code
-	"background": true, "conversation": true, "prompt": true, // state at the provider, templates with a model in them
-}
+// are harmless is listed; what is not in the lists is not.
 
 // ownTools are the types of tools that the engine runs itself. An empty type
 // is a function in the messages protocol. A trailing star stands for a date.
@@ -35,30 +27,35 @@ func hosted(format string, args ...any) *refusal {
 // screen refuses a body that would make the provider act.
 func (q *request) screen(p Protocol) *refusal {
 	for _, m := range q.members {
-		if refusedNames[m.name] && !empty(m.value) {
-			return hosted("%q lets the provider use another model, another host or state of its own", m.name)
-		}
-	}
-	if bad := screenTools(p, q.member("tools"), 0); bad != nil {
-		return bad
-	}
-	for _, name := range []string{"messages", "input", "system"} {
-		if bad := screenParts(p, q.member(name), 0); bad != nil {
-			return bad
+		switch {
+		case !fields[p][m.name]:
+			if !left[m.name] && !empty(m.value) {
+				return hosted("%q is no field of the %s protocol that may go to the provider: it could name another model, another host or state over there", clip(m.name), p)
+			}
+		case m.name == "model", m.name == "prompt_cache_key": // compared, and replaced
+		case m.name == "tools":
+			if bad := screenTools(p, m.value, 0); bad != nil {
+				return bad
+			}
+		default:
+			look := references{protocol: p, options: !conversation[m.name]}
+			if bad := look.value(m.name, m.value, 0); bad != nil {
+				return bad
+			}
 		}
 	}
 	return nil
 }
 
-// maxNesting is how deep tools lie in tools, and parts in parts.
-const maxNesting = 8
+// maxToolNesting is how deep tools lie in tools.
+const maxToolNesting = 8
 
 // screenTools looks at a list of tools.
 func screenTools(p Protocol, list []byte, depth int) (bad *refusal) {
 	if kind(list) == 'n' {
 		return nil
 	}
-	if kind(list) != '[' || depth > maxNesting {
+	if kind(list) != '[' || depth > maxToolNesting {
 		return invalid("tools is not a list of tools")
 	}
 	elements(list, func(tool []byte) bool {
@@ -72,12 +69,12 @@ func screenTool(p Protocol, tool []byte, depth int) *refusal {
 	if kind(tool) != '{' {
 		return invalid("a tool is not an object")
 	}
-	parts, bad := watched(tool, "type", "tools", "server_url", "connector_id", "url")
+	list, bad := plainMembers(tool)
 	if bad != nil {
 		return bad
 	}
 	name := ""
-	if v, ok := parts["type"]; ok && kind(v) != 'n' {
+	if v := find(list, "type"); kind(v) != 'n' {
 		var err error
 		if name, err = text(v); err != nil {
 			return invalid("the type of a tool is not a string")
@@ -92,116 +89,93 @@ func screenTool(p Protocol, tool []byte, depth int) *refusal {
 		return hosted("a tool of the type %q would run at the provider", clip(name))
 	}
 	for _, way := range []string{"server_url", "connector_id", "url"} {
-		if v, ok := parts[way]; ok && !empty(v) {
+		if !empty(find(list, way)) {
 			return hosted("a tool with %q would reach another host", way)
 		}
 	}
-	if nested, ok := parts["tools"]; ok {
-		return screenTools(p, nested, depth+1)
+	if called, err := text(find(list, "name")); err == nil && strings.HasPrefix(called, "$") {
+		return hosted("a tool with the name %q would run at the provider", clip(called))
 	}
-	return nil
-}
-
-// screenParts looks at messages, at the parts of their content, and at the
-// parts inside those, for what the provider would fetch.
-func screenParts(p Protocol, v []byte, depth int) (bad *refusal) {
-	if depth > maxNesting {
-		return invalid("the content is nested too deeply")
-	}
-	switch kind(v) {
-	case '[':
-		elements(v, func(part []byte) bool {
-			bad = screenParts(p, part, depth+1)
-			return bad == nil
-		})
-		return bad
-	case '{':
-		return screenPart(p, v, depth)
-	}
-	return nil
-}
-
-func screenPart(p Protocol, part []byte, depth int) *refusal {
-	parts, bad := watched(part, "image_url", "video_url", "audio_url", "file_url", "file_data", "file", "source", "content", "output", "tools")
-	if bad != nil {
-		return bad
-	}
-	for _, name := range []string{"image_url", "video_url", "audio_url", "file_url", "file_data"} {
-		if v, ok := parts[name]; ok {
-			if bad := inline(name, v); bad != nil {
-				return bad
-			}
+	look := references{protocol: p, tool: true}
+	for _, m := range list {
+		if m.name == "tools" {
+			bad = screenTools(p, m.value, depth+1)
+		} else {
+			bad = look.member(m, name, 1)
 		}
-	}
-	if v, ok := parts["source"]; ok && kind(v) == '{' {
-		if bad := inline("source", v); bad != nil {
-			return bad
-		}
-	}
-	for _, name := range []string{"content", "output", "source", "file"} {
-		if v, ok := parts[name]; ok {
-			if bad := screenParts(p, v, depth+1); bad != nil {
-				return bad
-			}
-		}
-	}
-	if v, ok := parts["tools"]; ok { // found by a search, or added on the way
-		return screenTools(p, v, depth+1)
-	}
-	return nil
-}
-
-// inline refuses a reference that is not the content itself: a URL as a string,
-// or as the "url" of an object. What has no scheme is no URL to a provider.
-func inline(name string, v []byte) *refusal {
-	switch kind(v) {
-	case '"':
-		// Plain base64 has no colon in it, and a URL has one after its scheme.
-		url, err := text(v)
-		if head := url[:min(len(url), 64)]; err != nil || strings.Contains(head, ":") && !strings.HasPrefix(head, "data:") {
-			return hosted("%q would make the provider fetch from another host: send the content itself", name)
-		}
-	case '{':
-		parts, bad := watched(v, "url")
 		if bad != nil {
 			return bad
 		}
-		if u, ok := parts["url"]; ok && kind(u) != 'n' {
-			return inline(name, u)
-		}
-	case 'n':
-	default:
-		return invalid("%q is neither a string nor an object", name)
 	}
 	return nil
 }
 
-// watched are the members of an object that are looked at. A name that is one
-// of them but for its case, or stands there twice, is refused.
-func watched(object []byte, names ...string) (map[string][]byte, *refusal) {
+// find is the value of a name in a list without doubles, null if there is none.
+func find(list []member, name string) []byte {
+	for _, m := range list {
+		if m.name == name {
+			return m.value
+		}
+	}
+	return []byte("null")
+}
+
+// plainMembers are the members of an object. One name that stands there twice,
+// or twice but for its case and its underscores, is refused: of two, readers
+// take different ones.
+func plainMembers(object []byte) ([]member, *refusal) {
 	list, err := members(object)
 	if err != nil {
 		return nil, invalid("an object cannot be read: %v", err)
 	}
-	found := map[string][]byte{}
-	for _, m := range list {
-		for _, name := range names {
-			if m.name != name && !strings.EqualFold(m.name, name) {
-				continue
-			}
-			if _, twice := found[name]; twice || m.name != name {
-				return nil, refuse(reason.RequestInvalid, http.StatusBadRequest, "an object has %q twice, or in another case", name)
-			}
-			found[name] = m.value
-		}
+	twice := func(name string) *refusal {
+		return refuse(reason.RequestInvalid, http.StatusBadRequest, "an object has %q twice, or in two spellings", clip(name))
 	}
-	return found, nil
+	if len(list) <= 12 {
+		for i, m := range list {
+			for _, other := range list[:i] {
+				if other.name == m.name || folded(other.name) == folded(m.name) {
+					return nil, twice(m.name)
+				}
+			}
+		}
+		return list, nil
+	}
+	seen := make(map[string]bool, len(list))
+	for _, m := range list {
+		if seen[folded(m.name)] {
+			return nil, twice(m.name)
+		}
+		seen[folded(m.name)] = true
+	}
+	return list, nil
+}
+
+// folded is a name as the most lenient reader sees it.
+func folded(name string) string {
+	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == "" {
+		return name
+	}
+	return strings.Map(func(r rune) rune {
+		switch r {
+		case '_', '-', ' ':
+			return -1
+		case '\u017F': // it folds into an s, as the next into a k
+			return 's'
+		case '\u212A':
+			return 'k'
+		}
+		if 'A' <= r && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, name)
 }
 
 // clip keeps a foreign word short.
 func clip(s string) string {
 	if len(s) > 64 {
-		return s[:64] + "…"
+		return strings.ToValidUTF8(s[:64], "") + "…"
 	}
 	return s
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -19,16 +20,38 @@ import (
 	"remit/proof/reason"
 )
 
+// letterEscape is a letter as JSON may write it, or JSON inside of JSON.
+var letterEscape = regexp.MustCompile(`\\+u00[0-9a-fA-F]{2}`)
+
 // nowhere fails if a text holds a secret in any of its usual forms.
 func nowhere(t *testing.T, where, text string) {
 	t.Helper()
+	if strings.Contains(text, `\u00`) {
+		text = letterEscape.ReplaceAllStringFunc(text, func(s string) string {
+			b, err := hex.DecodeString(s[len(s)-2:])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(b)
+		})
+	}
 	for _, v := range []string{canary, token} {
-		for _, form := range []string{v, hex.EncodeToString([]byte(v)), base64.StdEncoding.EncodeToString([]byte(v)), url.QueryEscape(v)} {
+		digits := hex.EncodeToString([]byte(v))
+		for _, form := range []string{v, digits, strings.ToUpper(digits), base64.StdEncoding.EncodeToString([]byte(v)), url.QueryEscape(v)} {
 			if strings.Contains(text, form) {
 				t.Errorf("%s holds a secret: %q", where, text)
 			}
 		}
 	}
+}
+
+// escaped writes every letter as JSON may.
+func escaped(text string) string {
+	var b strings.Builder
+	for i, c := range []byte(text) {
+		fmt.Fprintf(&b, []string{`\u%04x`, `\u%04X`}[i%2], c)
+	}
+	return b.String()
 }
 
 // A provider that repeats the credential, in its headers, an error, a plain
@@ -39,6 +62,8 @@ func TestEcho(t *testing.T) {
 	forms := map[string]string{
 		"raw": canary, "hex": hex.EncodeToString([]byte(canary)), "base64": base64.StdEncoding.EncodeToString([]byte(canary)),
 		"inside base64": base64.StdEncoding.EncodeToString([]byte("x:" + canary)), "the token": token,
+		"upper hex": strings.ToUpper(hex.EncodeToString([]byte(canary))), "letters escaped": escaped(canary), "one letter escaped": canary[:4] + `\u0061` + canary[5:],
+		"escaped twice": strings.ReplaceAll(escaped(canary), `\`, `\\`),
 	}
 	for form, text := range forms {
 		stream := strings.Replace(strings.Join(streams(Chat, model), ""), "hel", text, 1)
@@ -141,11 +166,12 @@ func TestPlaceholdersAreNoSecrets(t *testing.T) {
 func FuzzFilter(f *testing.F) {
 	f.Add([]byte("a"+canary+"b"), 3)
 	f.Add([]byte(canary[:9]+canary+canary[3:]), 7)
+	f.Add([]byte(`\\`+escaped(canary)+`\/\u00`), 5)
 	s := newSecrets(secret.Value{Name: "a", Value: canary})
 	f.Fuzz(func(t *testing.T, text []byte, size int) {
 		size = max(1, size%64)
 		want := s.redact(bytes.Clone(text))
-		if bytes.Contains(want, []byte(canary)) {
+		if plain, _ := unescaped(want); bytes.Contains(want, []byte(canary)) || bytes.Contains(plain, []byte(canary)) {
 			t.Fatalf("left in: %q", want)
 		}
 		fl := filter{secrets: s}

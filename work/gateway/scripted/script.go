@@ -40,7 +40,7 @@ const (
 	MaxTextBytes = 16 << 20 // of one answer, repeats included
 	maxItems     = 1000     // conversations, turns, alternatives or calls
 	maxWait      = 10 * time.Minute
-	maxTokenSum  = 1 << 40
+	maxTokenSum  = 100_000_000 // of one kind: what the gateway takes for a count
 )
 
 // Script is what a model says. It does not change; any number of servers may
