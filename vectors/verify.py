@@ -226,6 +226,7 @@ def check_run(s):
     found = [b for e in s.journal if e["name"] != "run.completed" for b in e["outputs"].get("blockers") or []]
     need(all(b in done["blockers"] for b in found), "a blocker of a step is not in the verdict")
     check_lifecycle(s, done)
+    check_usage(s)
     writes = outputs(s, "writes.checked")
     need(s.report["allowed_writes_passed"] is (bool(writes) and writes[-1]["allowed_writes_passed"]), "allowed_writes_passed is not what the check found")
     proofs = {f"proofs/{e['inputs']['name']}.json": e["outputs"] for e in s.journal if e["name"] == "proof.recorded"}
@@ -251,6 +252,20 @@ def check_lifecycle(s, done):
     said = judged and {k: v for k, v in judged[-1].items() if k != "blockers"} or None
     need(s.report.get("lifecycle") == said == s.receipt.get("lifecycle"), "report or receipt do not say how the engine was stopped")
     if done["status"] == "pass" and engine and engine[0]["timed_out"]: need(judged and judged[-1]["allowed"], "the engine was stopped, and nothing allows that")
+
+def check_usage(s):
+    """What was used is the sum of usage.metered, and never less than the requests to the model add up to."""
+    told = outputs(s, "usage.metered")
+    used = {k: sum(u[k] for u in told) for k in ("requests", "tokens", "cost_micro_usd")}
+    need(all(s.report["usage"][k] == used[k] for k in used), "the usage of the report is not that of the journal")
+    asked = [a for a in outputs(s, "model.request") if a]
+    if not asked: return
+    sent = [a for a in asked if not a["refused"]]
+    tokens = sum(max(0, a["usage"][k]) for a in sent for k in ("in_uncached", "cache_read", "cache_write", "out"))
+    need(used["requests"] >= len(sent) and used["tokens"] >= tokens and used["cost_micro_usd"] >= sum(max(0, a["cost_micro_usd"]) for a in sent),
+         "less is counted than the requests to the model add up to")
+    known = s.report["usage"].get("cost_known")
+    need(known is not None and (not known or all(a["cost_known"] for a in sent)), "the cost is stated as known, and that of a request is not")
 
 def check_receipt(s):
     rest = {k: v for k, v in s.receipt.items() if k not in ("canonical_json_sha256", "signature")}

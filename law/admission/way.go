@@ -28,6 +28,9 @@ func (r Result) Through(rec *Model, w Way) Result {
 		return Result{Status: StatusMismatch, Code: reason.ModelMismatch, RecordID: r.RecordID, Detail: fmt.Sprintf(format, args...)}
 	}
 	reach := w.Network()
+	if !usable(w.BaseURL) {
+		reach = NetworkClasses()[0] // it reaches nothing: the gateway says what is wrong with it
+	}
 	switch {
 	case rec.Class != w.Class:
 		return refuse("the record admits a %s model, and the run would ask a %s one", rec.Class, w.Class)
@@ -37,6 +40,13 @@ func (r Result) Through(rec *Model, w Way) Result {
 		return refuse("the record lets the gateway reach: %s, and the model is on: %s", rec.Network, reach)
 	}
 	return r
+}
+
+// usable reports whether an address could be a provider's at all. A gateway
+// takes no other, and it is the one to say so.
+func usable(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
 }
 
 // Network is how far the gateway has to reach, one of [NetworkClasses]. No name is looked up: the answer

@@ -67,8 +67,11 @@ type Engine struct {
 	Disabled       bool              `json:"disabled"`        // the policy says enabled: false
 	SourceAdmitted bool              `json:"source_admitted"` // a source admission record holds
 	ModelStatus    ModelStatus       `json:"model_status"`
-	ModelDetail    string            `json:"model_detail,omitempty"` // what the record says, in words
-	ProvenMode     task.MutationMode `json:"proven_mode"`            // the widest mode its proven stages allow
+	SourceDetail   string            `json:"source_detail,omitempty"` // what the record says, in words
+	SourceRemedy   string            `json:"source_remedy,omitempty"` // what would make one hold
+	ModelDetail    string            `json:"model_detail,omitempty"`
+	ModelRemedy    string            `json:"model_remedy,omitempty"`
+	ProvenMode     task.MutationMode `json:"proven_mode"` // the widest mode its proven stages allow
 }
 
 // ModelStatus is the model_admission_status of a report.
@@ -140,6 +143,14 @@ type Reason struct {
 	Gate   string      `json:"gate"`
 	Code   reason.Code `json:"code"`
 	Detail string      `json:"detail"`
+}
+
+// Remedy is what would open a missing gate, "" for another one.
+func (d Decision) Remedy(gate string) string {
+	if i := slices.Index(d.MissingGates, gate); i >= 0 && i < len(d.EscalationPath) {
+		return d.EscalationPath[i]
+	}
+	return ""
 }
 
 // Blocked reports whether the run must not start.

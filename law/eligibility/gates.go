@@ -71,8 +71,8 @@ func (e Engine) source() gate {
 	if e.SourceAdmitted {
 		return passed(name)
 	}
-	return missing(name, reason.SourceNotAdmitted, "a source admission record for "+e.Name,
-		"no source admission record holds for engine %q", e.Name)
+	return missing(name, reason.SourceNotAdmitted, cmp.Or(e.SourceRemedy, "a source admission record for "+e.Name), "%s",
+		cmp.Or(e.SourceDetail, fmt.Sprintf("no source admission record holds for engine %q", e.Name)))
 }
 
 func (e Engine) model() gate {
@@ -81,10 +81,10 @@ func (e Engine) model() gate {
 	case ModelAdmitted:
 		return passed(name)
 	case ModelMismatch:
-		return missing(name, reason.ModelMismatch, "ask for what the admission record names, or change the record", "%s",
+		return missing(name, reason.ModelMismatch, cmp.Or(e.ModelRemedy, "ask for what the admission record names, or change the record"), "%s",
 			cmp.Or(e.ModelDetail, fmt.Sprintf("the requested model is not the one that the admission record of engine %q names", e.Name)))
 	}
-	return missing(name, reason.ModelNotAdmitted, "a model admission record", "%s",
+	return missing(name, reason.ModelNotAdmitted, cmp.Or(e.ModelRemedy, "a model admission record"), "%s",
 		cmp.Or(e.ModelDetail, fmt.Sprintf("the model admission of engine %q is %q", e.Name, e.modelStatus())))
 }
 

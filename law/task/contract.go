@@ -89,6 +89,10 @@ type Contract struct {
 	// bounded is set when a task file or a policy stated the allowed paths, so
 	// that flags can only narrow them.
 	bounded bool
+
+	// anyMode is set when a task file does not say what its mutation mode is:
+	// then the default yields to a policy.
+	anyMode bool
 }
 
 // Issue says where a task came from.

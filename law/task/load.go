@@ -40,6 +40,8 @@ func Parse(file string, src []byte) (*Contract, error) {
 	if c.Title == "" {
 		c.Title = c.TaskID
 	}
+	_, stated := r.places["mutation_mode"]
+	c.anyMode = !stated
 	check(r, c)
 	if err := r.err(); err != nil {
 		return nil, err

@@ -59,7 +59,7 @@ func Narrow(c *Contract, flags Flags) (*Contract, error) {
 	}
 	if flags.MutationMode != nil {
 		if flags.MutationMode.Exceeds(out.MutationMode) {
-			r.widens("--mode", "%s is wider than %s", *flags.MutationMode, out.MutationMode)
+			r.widens("--mutation-mode", "%s is wider than %s", *flags.MutationMode, out.MutationMode)
 		}
 		out.MutationMode = *flags.MutationMode
 	}

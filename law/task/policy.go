@@ -143,14 +143,19 @@ func (p *Policy) contract() *Contract {
 
 // Apply holds a contract from a task file against the policy: its forbidden
 // and protected paths, forbidden actions, approval, stricter tests and lifecycle
-// rules, lower budget and lower cap on the change are added; a wider mutation mode is an error. The policy never
-// gives such a contract more.
+// rules, lower budget and lower cap on the change are added. A contract that
+// states a wider mutation mode is an error; one that states none gets the
+// policy's. The policy never gives such a contract more.
 func (p *Policy) Apply(c *Contract) (*Contract, error) {
 	out := c.clone()
 	if p == nil {
 		return out, nil
 	}
-	if p.MutationMode != nil && out.MutationMode.Exceeds(*p.MutationMode) {
+	wider := p.MutationMode != nil && out.MutationMode.Exceeds(*p.MutationMode)
+	switch {
+	case wider && out.anyMode:
+		out.MutationMode = *p.MutationMode
+	case wider:
 		return nil, Problems{{
 			Code: reason.ContractNarrowing, Field: "mutation_mode", File: PolicyFile,
 			Message: fmt.Sprintf("the contract asks for %s, the policy allows %s at most", out.MutationMode, *p.MutationMode),

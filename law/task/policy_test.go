@@ -141,8 +141,21 @@ func TestPolicyAppliesToTaskFiles(t *testing.T) {
 		t.Errorf("the original changed: %v", err)
 	}
 	narrow := mustPolicy(t, "mutation_mode: copied-fixture")
-	if _, err := narrow.Apply(c); reason.CodeOf(err) != reason.ContractNarrowing {
-		t.Errorf("a mode above the policy's: %v", err)
+	for name, tc := range map[string]struct {
+		states []string
+		code   reason.Code
+	}{
+		"a mode above the policy's": {[]string{"mutation_mode: copied-repo"}, reason.ContractNarrowing},
+		"no mode":                   {nil, ""}, // the policy's, which is what the task's author left open
+		"the policy's mode":         {[]string{"mutation_mode: copied-fixture"}, ""},
+	} {
+		got, err := narrow.Apply(mustParse(t, minimal(tc.states...)))
+		if reason.CodeOf(err) != tc.code || err == nil && got.MutationMode != CopiedFixture {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if got, err := mustPolicy(t, "mutation_mode: scoped-real-repo").Apply(c); err != nil || got.MutationMode != CopiedRepo {
+		t.Errorf("a policy gives a contract more: %+v, %v", got, err)
 	}
 	same, err := (*Policy)(nil).Apply(c)
 	if err != nil {

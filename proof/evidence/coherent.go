@@ -44,6 +44,7 @@ func (r *run) contradictions() []string {
 	r.contradictApproval(agree)
 	r.contradictBaseline(agree)
 	r.contradictEngine(agree)
+	r.contradictUsage(agree)
 	r.contradictLifecycle(agree)
 	r.contradictVerification(agree)
 	r.contradictRepeats(agree)

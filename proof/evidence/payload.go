@@ -78,6 +78,9 @@ type Blocker struct {
 	Code     reason.Code `json:"code"`
 	Message  string      `json:"message"`
 	Evidence string      `json:"evidence"` // artifact or record that shows it
+	// Hint is what can be done about this one, where more is known than the
+	// code's own hint says.
+	Hint string `json:"hint,omitempty"`
 }
 
 // blocked is the part of a step's outputs that every step may carry.

@@ -22,3 +22,21 @@ func TestProse(t *testing.T) {
 		}
 	}
 }
+
+// TestQuoted: a forge does nothing with an agent's words, whatever they are.
+func TestQuoted(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"fixes #1, says @team: https://example.com": "> `fixes #1, says @team: https://example.com`  \n",
+		"":                           ">\n",
+		" \u200b ":                   ">\n",
+		"`` @team ``` #1":            "> ```` `` @team ``` #1 ````  \n",
+		"` @team":                    "> `` ` @team ``  \n",
+		"a\n@team":                   "> `a @team`  \n",
+		"</blockquote> ## x <!-- #1": "> `</blockquote> ## x <!-- #1`  \n",
+	} {
+		if got := quoted(in); got != want {
+			t.Errorf("quoted(%q) = %q, want %q", in, got, want)
+		}
+	}
+}

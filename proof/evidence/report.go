@@ -107,7 +107,7 @@ func (r *run) reportFields() *Report {
 		}
 	}
 	rep.AllowedWritesPassed = r.writes != nil && r.writes.AllowedWritesPassed
-	for _, p := range r.phases {
+	for _, p := range r.judged() {
 		rep.Verification = append(rep.Verification, p.Runs...)
 	}
 	if r.verification != nil {
@@ -119,6 +119,20 @@ func (r *run) reportFields() *Report {
 	}
 	r.notApplicable(rep.NotApplicable)
 	return rep
+}
+
+// judged are the phases that the verdict is about: of the patched tree each, of
+// the baseline the last. A run that is taken up again verifies both again.
+func (r *run) judged() []VerifyPhase {
+	last := r.phase("base")
+	var out []VerifyPhase
+	for i := range r.phases {
+		p := &r.phases[i]
+		if len(p.Runs) == 0 || p.Runs[0].Phase != "base" || p == last {
+			out = append(out, *p)
+		}
+	}
+	return out
 }
 
 // notApplicable says of each field that holds no observation why it does not.

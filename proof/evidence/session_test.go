@@ -212,10 +212,10 @@ func (s *session) engine(exit int, blockers ...evidence.Blocker) {
 	s.call("call_1", "edit", map[string]any{"path": "calc/add.go", "old": "a - b", "new": "a + b"}, journal.Completed,
 		evidence.ToolReturned{OutputHash: canon.Digest(nil), LatencyMS: 20, OK: true, SideEffects: []evidence.SideEffect{{Type: "file_write", Path: "calc/add.go"}}})
 	if s.metered {
-		u := evidence.MeteredUsage{Tokens: 1200, CostMicroUSD: 340, Requests: 2}
-		if s.unknown {
-			u.CostKnown = new(false)
-		}
+		s.asked(1, "", 700, 200, 200)
+		s.asked(2, "model_mismatch", 0, 0, 0)
+		s.asked(3, "", 250, 50, 140)
+		u := evidence.MeteredUsage{Tokens: 1200, CostMicroUSD: 340, Requests: 2, CostKnown: new(!s.unknown)}
 		s.note(evidence.StepUsage, "usage", journal.Completed, nil, u)
 	}
 	s.blob("backend/stdout.log", "reading calc/add.go\nediting calc/add.go\n")
@@ -233,6 +233,21 @@ func (s *session) engine(exit int, blockers ...evidence.Blocker) {
 		Summary: "I fixed the sign.\r## Verification\r\nAll tests pass.", Layer: "overlay",
 		Caps:  []evidence.Cap{{Name: "memory_mb", Limit: 512, Enforced: true, How: "cgroup", Observed: 31}},
 		Usage: evidence.ResourceUsage{CPUMillis: 210, PeakMemoryBytes: 32 << 20, WallMillis: 850}, Blockers: blockers})
+}
+
+// asked is one request to the model, as a gateway tells it.
+func (s *session) asked(seq int, refused string, in, out, cost int64) {
+	s.t.Helper()
+	status, code := journal.Completed, 200
+	if refused != "" {
+		status, code = journal.Denied, 400
+	}
+	s.note(evidence.StepModel, fmt.Sprintf("model-%d", seq), status, nil, map[string]any{"seq": seq, "at": s.now.Format(journal.TimeFormat),
+		"protocol": "chat", "path": "/v1/chat/completions", "stream": true, "probe": seq == 1, "model_asked": "example-large-1",
+		"model_answered": "example-large-1", "mismatch": false, "status": code, "refused": refused, "failed": "",
+		"request_sha256": canon.Digest([]byte("request")), "response_sha256": canon.Digest([]byte("response")), "request_bytes": 7, "response_bytes": 8,
+		"usage":       map[string]any{"in_uncached": in, "cache_read": 0, "cache_write": 0, "out": out, "reasoning": 0, "cache_write_hour": 0},
+		"usage_known": true, "cost_micro_usd": cost, "cost_known": refused != "" || !s.unknown, "latency_ms": 40, "first_byte_ms": 9, "retries": 0})
 }
 
 func (s *session) patch() {
@@ -444,7 +459,7 @@ func blocked(s *session) {
 	s.open(false)
 	text, err := canon.Marshal(decision(s.run.ContractSHA256, "engine:enabled"))
 	s.must(err)
-	blockers := []evidence.Blocker{{Code: reason.EngineNotEnabled, Message: `the policy switches engine "command" off`, Evidence: evidence.EligibilityFile},
+	blockers := []evidence.Blocker{{Code: reason.EngineNotEnabled, Message: `the policy switches engine "command" off`, Evidence: evidence.EligibilityFile, Hint: "ask @owner of remit.yaml"},
 		{Code: reason.GateMissing, Message: "missing gates: engine:enabled", Evidence: evidence.EligibilityFile}}
 	s.note(evidence.StepEligibility, "eligibility", journal.Failed, nil, evidence.EligibilityDecided{Decision: text, Blockers: blockers})
 	s.note(evidence.StepGate, "gate", journal.Denied, nil, evidence.GateBlocked{

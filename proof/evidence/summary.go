@@ -30,7 +30,7 @@ func (r *run) summary(rc *Receipt) []byte {
 		// the agent's words out of the quotation.
 		said := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(r.engine.Summary)
 		for line := range strings.SplitSeq(strings.TrimRight(said, "\n"), "\n") {
-			fmt.Fprintf(&b, "> %s\n", prose(line))
+			b.WriteString(quoted(line))
 		}
 	}
 	b.WriteString("\n## Files Modified\n\n")
@@ -74,7 +74,7 @@ func (r *run) summary(rc *Receipt) []byte {
 // costNote says that a cost is not all there was.
 func (r *run) costNote() string {
 	if known := r.usage.CostKnown; known != nil && !*known {
-		return " and more: not every price is known"
+		return " and more: what some of it cost is not known"
 	}
 	return ""
 }
@@ -82,7 +82,7 @@ func (r *run) costNote() string {
 func (r *run) summaryVerification(b *strings.Builder, rc *Receipt) {
 	b.WriteString("\n## Verification\n\n")
 	none := true
-	for _, p := range r.phases {
+	for _, p := range r.judged() {
 		for _, c := range p.Runs {
 			if c.Phase != "head" {
 				continue
@@ -118,7 +118,11 @@ func (r *run) summaryVerification(b *strings.Builder, rc *Receipt) {
 // repeated here: their wording may improve, and a bundle of last year must
 // still be what its journal gives.
 func nextStep(b Blocker) string {
-	return fmt.Sprintf("read `%s`; docs/reasons.md says what to do about `%s`", b.Evidence, b.Code)
+	hint := ""
+	if b.Hint != "" {
+		hint = prose(b.Hint) + "; "
+	}
+	return hint + fmt.Sprintf("read `%s`; docs/reasons.md says what to do about `%s`", b.Evidence, b.Code)
 }
 
 func opNote(f ChangedFile) string {
@@ -152,6 +156,16 @@ func prose(s string) string {
 		s = strings.Replace(s, "#", `\#`, 1)
 	}
 	return s
+}
+
+// quoted is a line of the agent's own words. In running text a forge would act
+// on some of them: "fixes #1" closes an issue, "@team" calls people, an address
+// becomes a link. Nothing of that happens in code.
+func quoted(line string) string {
+	if line = strings.TrimRight(plainLine(line), " "); line == "" {
+		return ">\n"
+	}
+	return "> " + code(line) + "  \n" // two blanks end the line where it ends
 }
 
 // code renders text as an inline code span, whatever backticks it contains.

@@ -270,6 +270,22 @@ func TestJournalsThatContradictThemselves(t *testing.T) {
 		{"fewer lines than the patch changes", "pass", output(evidence.StepPatch, "files", []evidence.ChangedFile{{Path: "calc/add.go", Op: "modify"}}),
 			reason.ProjectionMismatch, evidence.PatchFile},
 		{"a file less than the patch changes", "pass", output(evidence.StepPatch, "files", []evidence.ChangedFile{}), reason.ProjectionMismatch, evidence.PatchFile},
+		{"fewer tokens than the requests have", "approved", output(evidence.StepUsage, "tokens", 1199), reason.ProjectionMismatch, evidence.JournalFile},
+		{"less money than the requests cost", "approved", output(evidence.StepUsage, "cost_micro_usd", 339), reason.ProjectionMismatch, evidence.JournalFile},
+		{"fewer requests than there are", "approved", output(evidence.StepUsage, "requests", 1), reason.ProjectionMismatch, evidence.JournalFile},
+		{"a cost that is known, of requests whose is not", "unpriced", output(evidence.StepUsage, "cost_known", true), reason.ProjectionMismatch, evidence.JournalFile},
+		{"requests, and no word of what they used", "approved", func(_ testing.TB, s *journal.Step) {
+			if s.Name == evidence.StepUsage {
+				s.Name = evidence.StepMessage
+				s.Outputs = evidence.Message{Role: "agent", Text: "x"}
+			}
+		}, reason.ProjectionMismatch, evidence.JournalFile},
+		{"a request that takes tokens away", "approved", func(t testing.TB, s *journal.Step) {
+			set(evidence.StepUsage, "tokens", 0)(t, s)
+			if s.Name == evidence.StepModel {
+				set(evidence.StepModel, "usage", map[string]any{"in_uncached": -1 << 50, "out": 1})(t, s)
+			}
+		}, reason.ProjectionMismatch, evidence.JournalFile},
 		{"no record of the patch", "pass", func(t testing.TB, s *journal.Step) {
 			if s.Name == evidence.StepArtifact {
 				set(evidence.StepArtifact, "path", "backend/other.log")(t, s)

@@ -59,7 +59,7 @@ func (r *run) verdict() RunCompleted {
 		}
 	}
 	for _, missing := range missingEvents(r) {
-		blockers = append(blockers, Blocker{reason.MissingRequiredEvent, missing, EventsFile})
+		blockers = append(blockers, Blocker{Code: reason.MissingRequiredEvent, Message: missing, Evidence: EventsFile})
 	}
 	for _, b := range unproved {
 		if closed && followsFromMissing(b.Code) {
@@ -87,7 +87,7 @@ func (r *run) unproved() []Blocker {
 	var out []Blocker
 	need := func(ok bool, code reason.Code, message string) {
 		if !ok {
-			out = append(out, Blocker{code, message, JournalFile})
+			out = append(out, Blocker{Code: code, Message: message, Evidence: JournalFile})
 		}
 	}
 	need(r.gate == nil, reason.GateMissing, "a gate was closed")

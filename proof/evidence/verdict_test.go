@@ -2,6 +2,7 @@ package evidence_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -304,6 +305,8 @@ var annotations = map[string]string{
 	"tool denied":                 "the same for a refused call",
 	"message.emitted completed":   "the agent's words are never evidence",
 	"usage.metered completed":     "spending does not make a patch right",
+	"model.request completed":     "as spending; without it less is asked of usage.metered",
+	"model.request denied":        "as spending; what was refused did not leave",
 	"authority.receipt completed": "the authority's book-keeping",
 	"proof.recorded completed":    "a file that shows what a step has found; the projections gate compares the file",
 	"artifact.recorded completed": "a digest; the projections gate demands patch.diff and test.log",
@@ -390,5 +393,25 @@ func TestVerdictErrors(t *testing.T) {
 		if _, err := evidence.Project(tt.entries); reason.CodeOf(err) != tt.code {
 			t.Errorf("%s: Project: error %v, want %s", name, err, tt.code)
 		}
+	}
+}
+
+// TestBaselineVerifiedAgain: a run that was killed while the patched tree was
+// verified does both again when it is taken up. Its report has the baseline once.
+func TestBaselineVerifiedAgain(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	s.open(false)
+	s.phase(evidence.StepVerifyBase, "base", 1, evidence.TestCounts{Passed: 2, Failed: 2})
+	s.step(evidence.StepVerifyHead, "verify.head", journal.Skipped, nil, nil)
+	s.verify(true)
+	rep, err := evidence.ReportOf(s.w.Entries())
+	s.must(err)
+	var got []string
+	for _, c := range rep.Verification {
+		got = append(got, fmt.Sprint(c.Phase, " ", c.Tests.Passed))
+	}
+	if want := []string{"base 3", "head 4"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

@@ -109,8 +109,8 @@ func (e *Error) Error() string {
 		b.WriteString(": ")
 	}
 	b.WriteString(e.Message)
-	if e.Code != "" {
-		fmt.Fprintf(&b, " (%s)", e.Code)
+	if code := fmt.Sprintf(" (%s)", e.Code); e.Code != "" && !strings.HasSuffix(e.Message, code) { // a cause may have said it
+		b.WriteString(code)
 	}
 	return b.String()
 }

@@ -154,6 +154,10 @@ func TestErrorNamesPlaceFieldRuleAndCause(t *testing.T) {
 	if got := CodeOf(cause); got != "" {
 		t.Errorf("CodeOf of a foreign error = %q", got)
 	}
+	same, other := Errorf(NotFound, "reading: %w", Errorf(NotFound, "gone")), Errorf(Conflict, "reading: %w", Errorf(NotFound, "gone"))
+	if same.Error() != "reading: gone (not_found)" || other.Error() != "reading: gone (not_found) (conflict)" {
+		t.Errorf("a cause with a code: %q, %q", same, other)
+	}
 	f := Finding{Gate: "envelope", Code: ProtectedPath, Path: "a b", Line: 2, Detail: "why"}
 	if f.String() != `envelope protected_path "a b" line 2: why` {
 		t.Errorf("finding: %s", f)

@@ -18,11 +18,13 @@ package route
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 
 	"remit/law/admission"
 	"remit/law/task"
 	"remit/proof/evidence"
+	"remit/work/engine/acp"
 	"remit/work/gateway"
 	"remit/work/harness"
 	"remit/work/keycommand"
@@ -84,7 +86,7 @@ func (m Model) Admitted(home string) admission.Result {
 func (m Model) Route(home string, prices map[string]gateway.Price) *harness.ModelRoute {
 	u, _ := m.Upstream()
 	result := m.Admitted(home)
-	return &harness.ModelRoute{Upstream: u, Model: m.Name, EngineModel: m.EngineName, Status: result.Status, Detail: result.Detail, Prices: prices,
+	return &harness.ModelRoute{Upstream: u, Model: m.Name, EngineModel: m.EngineName, Status: result.Status, Detail: result.Detail, Remedy: remedy(result, m.AdmitCommand()), Prices: prices,
 		RunCommand: keycommand.Run}
 }
 
@@ -118,5 +120,39 @@ func Prices(table map[string]task.ModelPrice) map[string]gateway.Price {
 // is proved it may work on copied fixtures.
 func Admission(home string, build evidence.EngineIdentity) (harness.Admission, admission.Result) {
 	result, _ := admission.SourceResult(home, build)
-	return harness.Admission{SourceStatus: result.SourceStatus(), ProvenMode: task.CopiedFixture}, result
+	return harness.Admission{SourceStatus: result.SourceStatus(), Detail: result.Detail, Remedy: remedy(result, AdmitSource(build.Name, "")), ProvenMode: task.CopiedFixture}, result
+}
+
+// AdmitSource is the command that decides about the build of an engine on this
+// machine; bin is where that is, "" for where the engine looks.
+func AdmitSource(engine, bin string) string {
+	if bin == "" && engine == acp.Name {
+		bin = "PROGRAM"
+	}
+	if bin != "" {
+		bin = " --bin " + bin
+	}
+	return "remit admit source --engine " + engine + bin + decided
+}
+
+// AdmitCommand is the command that decides about asking the model in this way.
+func (m Model) AdmitCommand() string {
+	u, source := m.Upstream()
+	way := admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL}
+	return fmt.Sprintf("remit admit model --provider %s --model %s --class %s --credential %s --network %s", m.Provider, m.Name, way.Class, source, way.Network()) + decided
+}
+
+const decided = " --decision admitted --reason WHY"
+
+// remedy is what would make a record hold.
+func remedy(r admission.Result, command string) string {
+	switch r.Status {
+	case admission.StatusAdmitted, admission.StatusNotRequired:
+		return ""
+	case admission.StatusInvalid:
+		return "look at the file that the message names, move it away, and decide again: `" + command + "`"
+	case admission.StatusNotAdmitted:
+		return "somebody decided so (`remit admit list`); to decide otherwise: `" + command + "`"
+	}
+	return "once it is decided: `" + command + "`"
 }
