@@ -245,6 +245,12 @@ func TestPublishBranchOnlyAdds(t *testing.T) {
 		if after := state(); after != before {
 			t.Errorf("%s\n---\n%s", before, after)
 		}
+		for _, head := range []string{"refs/heads/remit/x", "refs/heads/main"} { // what is done stays done, wherever the user is
+			plain(t, user, "symbolic-ref", "HEAD", head)
+			if err := PublishBranch(t.Context(), gitDir, store, made.Commit, "remit/x"); err != nil {
+				t.Errorf("again: %v", err)
+			}
+		}
 		other := commit(t, store, base, map[string]string{"a": "c\n"})
 		plain(t, user, "symbolic-ref", "HEAD", "refs/heads/unborn")
 		for branch, code := range map[string]reason.Code{

@@ -15,7 +15,7 @@ import (
 // PublishBranch writes commit, which lives in store, into a user's repository as the new branch refs/heads/<branch>.
 // It only adds: the objects that the commit has and its parents have not, as one checked pack, and the ref. HEAD,
 // index, work tree, configuration and existing refs stay as they are; a branch that exists, or that a HEAD points
-// to (even unborn), is refused with op_not_allowed.
+// to (even unborn), is refused with op_not_allowed, unless it is at this very commit: then nothing is left to do.
 //
 // This is the only call with a user's directory as GIT_DIR, and only for update-ref, which knows how refs are
 // stored and locked there. Of all that a repository can configure, update-ref can be made to start one thing, the
@@ -34,11 +34,15 @@ func PublishBranch(ctx context.Context, srcGitDir string, store Dir, commit, bra
 		return err
 	}
 	ref := "refs/heads/" + branch
+	source := Dir{Path: common, Format: store.Format}
+	there, missing := source.RevParse(ctx, ref)
+	if missing == nil && there == commit {
+		return nil // done before
+	}
 	if err := refuseHead(srcGitDir, common, ref); err != nil {
 		return err
 	}
-	source := Dir{Path: common, Format: store.Format}
-	if _, err := source.RevParse(ctx, ref); err == nil {
+	if missing == nil {
 		return branchExists(branch)
 	}
 	if err := sendObjects(ctx, store, filepath.Join(common, "objects"), commit); err != nil {

@@ -25,6 +25,8 @@ type clerk struct {
 	dies     bool    // the process, when the approval has just been used
 	asked    []job.Packet
 	receipts []job.Receipt
+	claims   []job.Claim
+	closeErr error
 	closed   bool
 }
 
@@ -52,6 +54,7 @@ func (c *clerk) Ask(ctx context.Context, p job.Packet) (job.Approval, error) {
 }
 
 func (c *clerk) Open(_ context.Context, cl job.Claim) ([]job.Receipt, error) {
+	c.claims = append(c.claims, cl)
 	if c.openErr == nil && len(c.receipts) == 0 {
 		c.write("RunCreated", "user:alice", map[string]any{"run_id": "run_" + cl.Key, "repo_ref": cl.RepoRef})
 	}
@@ -79,8 +82,8 @@ func (*clerk) Prove(context.Context, job.Proof) (job.Settlement, []job.Receipt, 
 }
 
 func (c *clerk) Close(context.Context, bool, func(io.Writer) error) error {
-	c.closed = true
-	return nil
+	c.closed = c.closeErr == nil
+	return c.closeErr
 }
 
 func approvalThat(status string) job.Approval {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -60,6 +61,7 @@ func (r *run) claim(ctx context.Context) error {
 
 func (r *run) claimOf() job.Claim {
 	c := job.Claim{Key: r.session.ID, RepoRef: cmp.Or(r.RepoRef, r.session.ID), PolicyBundleID: r.Contract.PolicyBundleID,
+		RunID: NexusRun(r.w.Entries()), MaxPriceMsats: r.MaxPriceMsats,
 		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID, "baseline_commit": r.opened.BaselineCommit}}
 	switch n := r.opened.IssueNumber; {
 	case r.Unclaimed:
@@ -68,7 +70,15 @@ func (r *run) claimOf() job.Claim {
 	case r.Contract.Issue != nil:
 		c.IssueRef = r.Contract.TaskID
 	}
+	if len(r.Contract.VerificationCommands) > 0 {
+		c.Proof = r.sandbox().Needs()
+	}
 	return c
+}
+
+// sandbox is what the job of the proof runs in.
+func (r *run) sandbox() job.SandboxRunRequest {
+	return job.SandboxRunRequest{Sandbox: job.Sandbox{Provider: "local", ImageDigest: hostImage, NetworkPolicy: job.NetworkNone, Resources: r.resources()}}
 }
 
 // received journals the receipts that are not in the journal yet.
@@ -111,7 +121,7 @@ func (r *run) settle(ctx context.Context) {
 		r.received(receipts)
 	}
 	if err != nil {
-		r.stop(ctx, fmt.Errorf("having the change proved: %w", err))
+		r.stop(ctx, unproved(err))
 		return
 	}
 	out := evidence.BudgetSettled{RunID: s.RunID, JobID: s.JobID, JobHash: s.JobHash, ProviderID: s.ProviderID, ReservationID: s.ReservationID,
@@ -128,6 +138,27 @@ func (r *run) settle(ctx context.Context) {
 	r.tell(evidence.StepBudget, string(status(out.Blockers)), fmt.Sprintf("%d msats %s, provider %s", s.SettledMsats, s.Status, s.ProviderID))
 }
 
+// unproved is the error of a change that was verified here and that the
+// authority did not have proved. The agent's work is not lost: a run of its own
+// can have the same patch verified and proved.
+func unproved(err error) error {
+	err = fmt.Errorf("having the change proved: %w", err)
+	code := reason.CodeOf(err)
+	if code == "" {
+		return err
+	}
+	info, _ := reason.Lookup(code)
+	first := info.Hint
+	if coded, ok := errors.AsType[*reason.Error](err); ok {
+		first = cmp.Or(coded.Hint, first)
+	}
+	if first != "" {
+		first += "; "
+	}
+	return reason.Errorf(code, "%w", err).
+		WithHint("%sthe change is verified, and kept: `remit run` with the same task and --engine fake --fake-patch <session>/%s has it verified and proved again, without the agent", first, evidence.PatchFile)
+}
+
 // blockerOf is the code of a reason that an authority gave, if it is one of ours.
 func blockerOf(text string) reason.Code {
 	if info, known := reason.Lookup(reason.Code(text)); known {
@@ -140,7 +171,10 @@ func blockerOf(text string) reason.Code {
 // saw. It is made from the journal, so that a run that was cut off has it too.
 func (r *run) proof() (job.Proof, error) {
 	head, tree := r.headPhase()
-	p := job.Proof{Tree: tree, Request: job.SandboxRunRequest{Sandbox: job.Sandbox{Provider: "local", ImageDigest: hostImage, Resources: r.resources()}}}
+	p := job.Proof{Tree: tree, Request: r.sandbox(), MaxPriceMsats: cmp.Or(r.repriced, r.MaxPriceMsats)}
+	p.Waiting = func(patience time.Duration, err error) {
+		r.tell(evidence.StepBudget, "waiting", fmt.Sprintf("for at most %s: %s", patience, r.scrub(err.Error())))
+	}
 	p.Pack = func(ctx context.Context, w io.Writer) (string, error) { return r.packTree(ctx, tree, w) }
 	p.Here = job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: hostImage}, Runs: []job.Run{}, Artifacts: []job.Artifact{}, Status: job.Success,
 		Provenance: job.Provenance{ModelID: "none"}}
@@ -197,6 +231,7 @@ func (r *run) headPhase() (head evidence.VerifyPhase, tree string) {
 // capsApplied are the limits that were really in force; 0 is not limited.
 func capsApplied(caps []evidence.Cap) *job.CapsApplied {
 	out := &job.CapsApplied{Network: job.NetworkNone}
+	memory := int64(0) // of all that is kept there, which includes what is written
 	for _, c := range caps {
 		if !c.Enforced {
 			continue
@@ -205,7 +240,7 @@ func capsApplied(caps []evidence.Cap) *job.CapsApplied {
 		case "cpu":
 			out.CPUMillis = c.Limit
 		case "memory":
-			out.MemoryMB = c.Limit >> 20
+			memory = c.Limit
 		case "disk":
 			out.DiskMB = c.Limit >> 20
 		case "pids":
@@ -214,6 +249,7 @@ func capsApplied(caps []evidence.Cap) *job.CapsApplied {
 			out.TimeoutSecs = c.Limit / 1000
 		}
 	}
+	out.MemoryMB = job.MemoryMB(memory, out.DiskMB)
 	return out
 }
 
@@ -231,15 +267,20 @@ func (r *run) packTree(ctx context.Context, tree string, w io.Writer) (commit st
 	return commit, r.store.Pack(ctx, commit, w)
 }
 
-// conclude tells the authority that the run has ended. The run itself does not
-// depend on it any more: an authority that does not hear of it finds out.
+// conclude tells the authority that the run has ended. The evidence does not
+// depend on it any more; an authority that does not hear of it is told when the
+// session is resumed.
 func (r *run) conclude(ctx context.Context, out *Outcome) {
 	if r.Authority == nil || out == nil || !r.has(evidence.StepReceipt, journal.Completed) {
 		return
 	}
+	local, err := r.Home.LoadLocal(r.session.ID)
+	if err == nil && local.Concluded {
+		return
+	}
 	ctx, cancel := context.WithTimeout(ctx, closingTime)
 	defer cancel()
-	var err error
+	err = nil
 	if !r.claimed {
 		_, err = r.Authority.Open(ctx, r.claimOf())
 	}
@@ -248,6 +289,11 @@ func (r *run) conclude(ctx context.Context, out *Outcome) {
 	}
 	if err != nil {
 		r.tell("authority.closed", "failed", r.scrub(err.Error()))
+		out.Untold = err
+		return
+	}
+	if local.Concluded = true; r.Nexus != "" { // the authority of this machine is asked again for nothing
+		_ = r.Home.SaveLocal(r.session.ID, local) // it would be told again
 	}
 }
 

@@ -3,6 +3,7 @@ package harness
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,26 +19,68 @@ type traffic struct {
 	model  string // the admitted one
 	// ceiling is the cost that not even the last request may exceed, 0 for none.
 	ceiling int64
+	others  []string // the first names of other models that answered
 	// last is why the last request that came to an end has no usable answer, ""
 	// if it has one.
 	last     reason.Code
 	lastText string
+	// cut says that the last answer came to an end at which nothing is to be had
+	// from it.
+	cut bool
 }
+
+// maxOthers bounds how many other models a message names.
+const maxOthers = 10
 
 // heard takes the end of one request. What was given up because the engine was
 // gone says nothing of anybody, and neither does the gateway's own probe.
 func (t *traffic) heard(rec gateway.Record) {
+	if name := cmp.Or(rec.ModelAnswered, "without a name"); rec.Mismatch && len(t.others) < maxOthers && !slices.Contains(t.others, name) {
+		t.others = append(t.others, name)
+	}
 	code := cmp.Or(rec.Refused, rec.Failed)
 	if rec.Probe || code == reason.Cancelled {
 		return
 	}
-	t.last, t.lastText = code, ""
+	t.last, t.lastText, t.cut = code, "", false
+	why := ""
+	if rec.Detail != "" {
+		why = ": " + rec.Detail
+	}
 	switch {
 	case rec.Refused != "":
-		t.lastText = fmt.Sprintf("the gateway refused request %d", rec.Seq)
+		t.lastText = fmt.Sprintf("the gateway refused request %d%s", rec.Seq, why)
 	case rec.Failed != "":
-		t.lastText = fmt.Sprintf("request %d to the model has no usable answer (status %d, %d tries)", rec.Seq, rec.Status, rec.Retries+1)
+		t.lastText = fmt.Sprintf("request %d to the model has no usable answer%s (status %d, %d tries)", rec.Seq, why, rec.Status, rec.Retries+1)
+	default:
+		t.stopped(rec)
 	}
+}
+
+// stopped looks at why the model ended an answer. Agents make different things
+// of one that was cut, or held back, or has nothing in it; the code of a run
+// does not depend on which agent it was.
+func (t *traffic) stopped(rec gateway.Record) {
+	switch rec.Stop {
+	case gateway.StopLength:
+		t.last, t.lastText = reason.ResponseShape, "it was cut, since it or the context is as long as it may be"
+	case gateway.StopFilter:
+		t.last, t.lastText = reason.ProviderRefused, "the provider's filter held it back, or the model declined"
+	case gateway.StopReasoning:
+		t.last, t.lastText = reason.ResponseShape, "it is reasoning only"
+	default:
+		return
+	}
+	t.cut, t.lastText = true, fmt.Sprintf("the answer to request %d cannot be used: %s", rec.Seq, t.lastText)
+}
+
+// idleBlockers is for an engine that came to its end and changed nothing: where
+// the last answer was none, that is why.
+func (t traffic) idleBlockers() []evidence.Blocker {
+	if !t.cut {
+		return nil
+	}
+	return []evidence.Blocker{{Code: t.last, Message: t.lastText + "; the engine took it for its end and changed nothing", Evidence: evidence.JournalFile}}
 }
 
 // endBlockers says why the end of an engine is not acceptable; nil if it is.
@@ -98,13 +141,16 @@ func (t traffic) bought() []evidence.Blocker {
 		out = append(out, evidence.Blocker{Code: code, Message: fmt.Sprintf(format, args...), Evidence: evidence.JournalFile})
 	}
 	switch {
+	case t.totals.Flooded:
+		block(t.totals.Exhausted, "the engine made %d requests that the gateway refused, and gets no answers any more; %d request(s) went to the model, with %d tokens and %d micro-USD",
+			t.totals.Refused, t.totals.Requests, t.totals.Tokens(), t.totals.CostMicroUSD)
 	case t.totals.Exhausted != "":
 		block(t.totals.Exhausted, "the model's budget was used up after %d request(s), %d tokens and %d micro-USD", t.totals.Requests, t.totals.Tokens(), t.totals.CostMicroUSD)
 	case t.ceiling > 0 && t.totals.CostMicroUSD > t.ceiling:
 		block(reason.BudgetExhausted, "the model's last request cost more than was left: %d of %d micro-USD", t.totals.CostMicroUSD, t.ceiling)
 	}
 	if t.totals.Mismatches > 0 {
-		block(reason.ModelMismatch, "another model than %s answered %d request(s): %v", t.model, t.totals.Mismatches, t.totals.Models)
+		block(reason.ModelMismatch, "another model than %s answered %d request(s): %v", t.model, t.totals.Mismatches, t.others)
 	}
 	return out
 }

@@ -36,11 +36,21 @@ func TestEndBlockers(t *testing.T) {
 	spent := failed(reason.AuthUnavailable)
 	spent.totals = gateway.Totals{Exhausted: reason.BudgetExhausted, Requests: 3}
 	other := failed(reason.AuthUnavailable)
-	other.model, other.totals = "large", gateway.Totals{Mismatches: 1, Models: []string{"small"}}
+	other.model, other.totals = "large", gateway.Totals{Mismatches: 2, Models: []string{"large", "small"}}
+	for _, name := range []string{"large", "small", "small"} { // the first is the one that was asked
+		other.heard(gateway.Record{ModelAnswered: name, Mismatch: name != "large", Failed: reason.AuthUnavailable})
+	}
 	both := spent
 	both.totals.Mismatches = 1
 	late := func(f *evidence.EngineFinished) { f.TimedOut = true }
 	idle := func(f *evidence.EngineFinished) { f.TimedOut, f.Idle = true, true }
+	flood := spent
+	flood.totals.Flooded, flood.totals.Refused = true, 20_011
+	stopped := func(stop gateway.Stop) traffic {
+		t := failed(reason.ProviderUnavailable)
+		t.heard(gateway.Record{Seq: 2, Stop: stop, Status: 200})
+		return t
+	}
 	probe := failed()
 	probe.heard(gateway.Record{Probe: true, Failed: reason.ProviderUnavailable})
 	says := engine.End{Code: reason.ResponseShape, Problem: "its words"}
@@ -54,7 +64,13 @@ func TestEndBlockers(t *testing.T) {
 	}{
 		"budget before time":                 {ran(&one, late), spent, says, "budget_exhausted", "3 request(s)"},
 		"budget of an engine that says done": {ran(&zero, nil), spent, done, "budget_exhausted", ""},
-		"another model before time":          {ran(&one, late), other, says, "model_mismatch", "another model than large"},
+		"a flood of refused requests":        {ran(&one, late), flood, says, "budget_exhausted", "20011 requests that the gateway refused"},
+		"the answer was cut":                 {ran(&one, nil), stopped(gateway.StopLength), says, "response_shape_unavailable", "request 2 cannot be used: it was cut"},
+		"the answer was held back":           {ran(&one, nil), stopped(gateway.StopFilter), says, "provider_refused", "filter"},
+		"the answer is no answer":            {ran(&one, nil), stopped(gateway.StopReasoning), says, "response_shape_unavailable", "reasoning only"},
+		"the answer was whole":               {ran(&one, nil), stopped(gateway.StopEnd), engine.End{}, "engine_failed", ""},
+		"done, after an answer that was cut": {ran(&zero, nil), stopped(gateway.StopLength), done, "", ""},
+		"another model before time":          {ran(&one, late), other, says, "model_mismatch", "another model than large answered 2 request(s): [small]"},
 		"budget and another model":           {ran(&one, late), both, says, "budget_exhausted model_mismatch", ""},
 		"time before the provider":           {ran(&one, late), failed(reason.ProviderUnavailable), says, "timeout", "did not end in time and was stopped after 1.5s"},
 		"silence is time":                    {ran(&one, idle), failed(reason.ProviderUnavailable), says, "timeout", "no sign of life"},
@@ -89,6 +105,23 @@ func TestEndBlockers(t *testing.T) {
 		}
 		if got := strings.Join(codes, " "); got != test.want || !strings.Contains(text, test.text) {
 			t.Errorf("%s: %q (%s), want %q", name, got, text, test.want)
+		}
+	}
+}
+
+// TestIdleBlockers: an engine that changed nothing after an answer that was none
+// has the code of that answer.
+func TestIdleBlockers(t *testing.T) {
+	t.Parallel()
+	for stop, want := range map[gateway.Stop]reason.Code{
+		gateway.StopLength: reason.ResponseShape, gateway.StopFilter: reason.ProviderRefused, gateway.StopReasoning: reason.ResponseShape,
+		gateway.StopEnd: "", "": "",
+	} {
+		var seen traffic
+		seen.heard(gateway.Record{Seq: 1, Stop: gateway.StopFilter})
+		seen.heard(gateway.Record{Seq: 2, Stop: stop})
+		if got := seen.idleBlockers(); len(got) > 1 || (len(got) == 1) != (want != "") || want != "" && got[0].Code != want {
+			t.Errorf("%s: %+v", stop, got)
 		}
 	}
 }

@@ -83,6 +83,9 @@ func (r *run) runEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := r.probe(ctx, way); err != nil { // it costs something: nothing else may be in the way
+		return err
+	}
 	argvDigest, err := canon.DigestOf(argv)
 	if err != nil {
 		return fmt.Errorf("digesting the command line: %w", err)
@@ -215,6 +218,9 @@ func (r *run) engineFinished(how engineRan, out *streams, left change) (evidence
 		return f, err
 	}
 	ended, blamed := endBlockers(f, how.traffic, end), r.secrets.blame()
+	if len(ended) == 0 && len(left.changes) == 0 && r.Contract.ExpectDiff {
+		ended = how.traffic.idleBlockers()
+	}
 	if r.review == nil && err == nil && len(blamed) == 0 && left.fits() {
 		r.hung = hang(f, ended, len(left.changes) > 0)
 	}

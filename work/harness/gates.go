@@ -97,16 +97,17 @@ func (r *run) eligibilityRequest() eligibility.Request {
 	if r.Sandbox != nil {
 		driver = r.opened.Host.Sandbox.Driver
 	}
-	asked, detail := task.Network(""), ""
+	asked, detail, remedy := task.Network(""), "", ""
 	if r.Model != nil {
-		asked, detail = c.Network, r.Model.Detail
+		asked, detail, remedy = c.Network, r.Model.Detail, r.Model.Remedy
 	}
 	return eligibility.Request{
 		Network: asked,
 		TaskID:  c.TaskID, ContractDigest: r.opened.ContractSHA256, PolicyBundleID: c.PolicyBundleID, RiskClass: c.RiskClass,
 		MutationMode: c.MutationMode, ApprovalRequired: c.ApprovalRequired, Approval: r.approved.state, ApprovalDetail: r.approved.detail,
 		Engine: eligibility.Engine{Name: r.opened.Engine.Name, Registered: true, Disabled: r.Disabled, Enabled: r.Admission.Enabled,
-			SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, ModelStatus: r.modelStatus(), ModelDetail: detail, ProvenMode: r.Admission.ProvenMode},
+			SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, SourceDetail: r.Admission.Detail, SourceRemedy: r.Admission.Remedy,
+			ModelStatus: r.modelStatus(), ModelDetail: detail, ModelRemedy: remedy, ProvenMode: r.Admission.ProvenMode},
 		Sandbox: eligibility.Sandbox{Driver: driver, ExplicitNone: r.ExplicitNone},
 	}
 }
@@ -117,6 +118,10 @@ func decisionBlockers(d eligibility.Decision) []evidence.Blocker {
 	var specific, general []evidence.Blocker
 	for _, f := range d.Findings() {
 		b := evidence.Blocker{Code: f.Code, Message: f.Detail, Evidence: evidence.EligibilityFile}
+		switch f.Code {
+		case reason.SourceNotAdmitted, reason.ModelNotAdmitted, reason.ModelMismatch:
+			b.Hint = d.Remedy(f.Gate) // it names the very record
+		}
 		if f.Code == reason.GateMissing {
 			general = append(general, b)
 		} else {

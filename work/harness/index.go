@@ -20,6 +20,10 @@ type Local struct {
 	RepoRef  string          `json:"repo_ref,omitempty"` // how it calls the repository
 	// Unclaimed says that the run has not claimed its issue there.
 	Unclaimed bool `json:"unclaimed,omitempty"`
+	// MaxPriceMsats is the most that its proof may cost there, 0: no limit.
+	MaxPriceMsats int64 `json:"max_price_msats,omitempty"`
+	// Concluded says that the authority knows how the run ended.
+	Concluded bool `json:"concluded,omitempty"`
 }
 
 func (h Home) localFile(id string) string { return filepath.Join(h.Dir, "local", id+".json") }

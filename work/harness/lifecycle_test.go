@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,7 +146,13 @@ func (f onOutput) Output(line string)        { f(line) }
 // cutSession is a session as it was when its machine stopped right after a step.
 func cutSession(t *testing.T, home Home, s Session, entries []journal.Entry, until string) Session {
 	t.Helper()
-	id := entries[0].SessionID
+	return cutAfter(t, home, s, 1+slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Name == until }))
+}
+
+// cutAfter is a session as it was when its journal had so many entries.
+func cutAfter(t *testing.T, home Home, s Session, n int) Session {
+	t.Helper()
+	id := s.ID
 	dir := filepath.Join(t.TempDir(), id)
 	if err := os.CopyFS(dir, os.DirFS(s.Dir)); err != nil {
 		t.Fatal(err)
@@ -154,13 +161,7 @@ func cutSession(t *testing.T, home Home, s Session, entries []journal.Entry, unt
 	if err != nil {
 		t.Fatal(err)
 	}
-	var kept []string
-	for i, line := range strings.SplitAfter(string(lines), "\n") {
-		kept = append(kept, line)
-		if entries[i].Name == until {
-			break
-		}
-	}
+	kept := strings.SplitAfter(string(lines), "\n")[:n]
 	cut := Session{id, dir}
 	if err := os.WriteFile(cut.Journal(), []byte(strings.Join(kept, "")), 0o600); err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -16,7 +17,7 @@ var markers = map[reason.Code]string{
 	reason.Timeout:             "provider-timeout.txt",
 	reason.ModelNotAdmitted:    "provider-model-not-admitted.txt",
 	reason.LocalConfigMissing:  "provider-local-config-unavailable.txt",
-	reason.ResponseShape:       "provider-reasoning-only.txt",
+	reason.ResponseShape:       "provider-response-shape.txt",
 	reason.AgentProtocolFailed: "provider-agent-protocol.txt",
 	reason.AuthUnavailable:     "provider-auth-unavailable.txt",
 	reason.ModelMismatch:       "provider-model-mismatch.txt",
@@ -34,7 +35,7 @@ func (r *run) mark() error {
 			continue
 		}
 		for _, b := range evidence.BlockersOf(e) {
-			name, marked := markers[b.Code]
+			name, marked := markerOf(b)
 			if !marked || r.artifact[evidence.BackendDir+"/"+name] {
 				continue
 			}
@@ -44,6 +45,18 @@ func (r *run) mark() error {
 		}
 	}
 	return nil
+}
+
+// reasoningOnly marks an answer without anything in it but what the model
+// thought: of the wrong shapes the one that has a name of its own.
+const reasoningOnly = "provider-reasoning-only.txt"
+
+func markerOf(b evidence.Blocker) (name string, marked bool) {
+	if b.Code == reason.ResponseShape && strings.Contains(b.Message, "reasoning") {
+		return reasoningOnly, true
+	}
+	name, marked = markers[b.Code]
+	return name, marked
 }
 
 func (r *run) writeMarker(name string, b evidence.Blocker) error {

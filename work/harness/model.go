@@ -29,6 +29,7 @@ type ModelRoute struct {
 	EngineModel string
 	Status      eligibility.ModelStatus
 	Detail      string                   // what the admission record says, in words
+	Remedy      string                   // what would make one hold, "" when one does
 	Prices      map[string]gateway.Price // before the built-in ones, by "provider/model"
 	// Ceiling is what the model may cost in micro-USD by the word of whoever pays
 	// for it, beside the contract; 0: no such word. A run that cost more, by the
@@ -44,6 +45,8 @@ type Admission struct {
 	Enabled bool // by the policy
 	// SourceStatus is the source_admission_status of the report; "" is not_required.
 	SourceStatus string
+	Detail       string // what the record says, in words
+	Remedy       string // what would make one hold, "" when one does
 	ProvenMode   task.MutationMode
 }
 
@@ -62,13 +65,13 @@ func (r *run) modelStatus() eligibility.ModelStatus {
 type way struct {
 	*gateway.Gateway
 	model   *engine.Model
+	wire    gateway.Protocol
 	traffic traffic // of what is recorded; calls do not overlap
 	bodies  *bodies
 	closed  bool
 }
 
-// openWay opens the gateway and asks the provider for one answer: an engine is
-// not started on a model that cannot answer it.
+// openWay opens the gateway. Nobody is asked anything yet.
 func (r *run) openWay(ctx context.Context) (*way, error) {
 	if r.Model == nil {
 		return nil, nil
@@ -99,16 +102,17 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 	if w.Gateway, err = gateway.Open(ctx, o); err != nil {
 		return nil, err
 	}
-	if err := r.probe(ctx, w, gateway.Protocol(m.Wire())); err != nil {
-		r.closeWay(w)
-		return nil, err
-	}
+	w.wire = gateway.Protocol(m.Wire())
 	return w, nil
 }
 
-// probe asks the one question. A model that does not answer it may take as long
-// as an engine that waits for it, and no longer.
-func (r *run) probe(ctx context.Context, w *way, p gateway.Protocol) error {
+// probe asks the provider for one answer: an engine is not started on a model
+// that cannot answer it. A model that does not may take as long as an engine
+// that waits for it, and no longer.
+func (r *run) probe(ctx context.Context, w *way) error {
+	if w == nil {
+		return nil
+	}
 	limited, cancel := ctx, func() {}
 	if limit := r.Contract.Budget.Wall(); limit > 0 {
 		limited, cancel = context.WithTimeoutCause(ctx, limit, reason.Errorf(reason.Timeout, "the model did not answer its first question within %s", limit))
@@ -118,7 +122,7 @@ func (r *run) probe(ctx context.Context, w *way, p gateway.Protocol) error {
 	// that nobody waits for any more.
 	stop := context.AfterFunc(limited, func() { _ = w.Close() })
 	defer stop()
-	err := w.Probe(limited, p)
+	err := w.Probe(limited, w.wire)
 	if err != nil && limited.Err() != nil && ctx.Err() == nil {
 		return context.Cause(limited)
 	}

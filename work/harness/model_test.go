@@ -21,6 +21,7 @@ import (
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/work/engine"
+	"remit/work/engine/agent"
 	"remit/work/gateway"
 	"remit/work/sandbox"
 	"remit/work/tree"
@@ -34,6 +35,7 @@ type asker struct {
 	end      engine.End
 	exit     int
 	requests int
+	deaf     bool   // its invocation fails
 	model    string // asked for, "" for the admitted one
 
 	told    *engine.Model
@@ -45,6 +47,10 @@ func (*asker) Wire() string { return "chat" }
 
 func (a *asker) Invocation(_ context.Context, t engine.Task) (*engine.Invocation, error) {
 	a.told = t.Model
+	if a.deaf {
+		_, err := agent.Prompt(engine.Task{Instructions: strings.Repeat("x", agent.MaxPrompt)})
+		return nil, err
+	}
 	return &engine.Invocation{Argv: []string{"tool"}, Protocol: func(func(engine.Event)) engine.Protocol { return ends{a.end} }}, nil
 }
 
@@ -162,11 +168,11 @@ func TestModelEndings(t *testing.T) {
 		"its request is refused": {&asker{requests: 1, exit: 1, end: failed}, &answering{after: 1, status: 404}, nil, reason.ProviderRefused, 2, "provider-refused.txt"},
 		"another model answers":  {&asker{requests: 1, end: done}, &answering{another: "small-1"}, nil, reason.ModelMismatch, 2, "provider-model-mismatch.txt"},
 		"asks for another model": {&asker{requests: 1, exit: 1, end: failed, model: "small-1"}, &answering{}, nil, reason.ModelMismatch, 1, "provider-model-mismatch.txt"},
-		"its own words":          {&asker{requests: 1, exit: 1, end: failed}, &answering{}, nil, reason.ResponseShape, 2, "provider-reasoning-only.txt"},
+		"its own words":          {&asker{requests: 1, exit: 1, end: failed}, &answering{}, nil, reason.ResponseShape, 2, "provider-response-shape.txt"},
 		"requests":               {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Contract.Budget.MaxRequests = &one }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
 		"tokens":                 {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Contract.Budget.MaxTokens = &tokens }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
 		"the last request":       {&asker{requests: 1, end: done}, &answering{}, func(r *Request) { r.Model.Ceiling = 5000 }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
-		"no more than there is":  {&asker{requests: 1, exit: 1, end: failed}, &answering{}, func(r *Request) { r.Model.Ceiling = 6000 }, reason.ResponseShape, 2, "provider-reasoning-only.txt"},
+		"no more than there is":  {&asker{requests: 1, exit: 1, end: failed}, &answering{}, func(r *Request) { r.Model.Ceiling = 6000 }, reason.ResponseShape, 2, "provider-response-shape.txt"},
 		"a ceiling":              {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Model.Ceiling = 3000 }, reason.BudgetExhausted, 1, "provider-budget-exhausted.txt"},
 		"money":                  {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD = &usd }, reason.BudgetExhausted, 1, "provider-budget-exhausted.txt"},
 	} {
@@ -208,14 +214,16 @@ func TestModelLimitsBeforeTheStart(t *testing.T) {
 		change func(*Request)
 		want   reason.Code
 		says   string
+		hint   string // of its own
 	}{
-		"no tokens":           {func(r *Request) { r.Contract.Budget.MaxTokens = &zero }, reason.BudgetExhausted, "max_tokens"},
-		"no requests":         {func(r *Request) { r.Contract.Budget.MaxRequests = &zero }, reason.BudgetExhausted, "max_requests"},
-		"no money":            {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD = &zero }, reason.BudgetExhausted, "max_budget_usd"},
-		"money, and no price": {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD, r.Model.Prices = &some, nil }, reason.PriceUnknown, "--prices"},
+		"no tokens":                      {func(r *Request) { r.Contract.Budget.MaxTokens = &zero }, reason.BudgetExhausted, "max_tokens", "raise budget.max_tokens"},
+		"no requests":                    {func(r *Request) { r.Contract.Budget.MaxRequests = &zero }, reason.BudgetExhausted, "max_requests", "raise budget.max_requests"},
+		"no money":                       {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD = &zero }, reason.BudgetExhausted, "max_budget_usd", "raise budget.max_budget_usd"},
+		"money, and no price":            {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD, r.Model.Prices = &some, nil }, reason.PriceUnknown, "--prices", `"acme/large-1"`},
+		"more than an agent can be told": {func(r *Request) { r.Engine.(*asker).deaf = true }, reason.ContractValue, "can be told", "into a file"},
 		"the same at a hosted provider": {func(r *Request) {
 			r.Contract.Budget.MaxBudgetMicroUSD, r.Model.Prices, r.Model.Upstream.Class = &some, nil, gateway.Hosted
-		}, reason.PriceUnknown, "--prices"},
+		}, reason.PriceUnknown, "--prices", `"acme/large-1"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -229,6 +237,9 @@ func TestModelLimitsBeforeTheStart(t *testing.T) {
 			b := out.Report.Blockers
 			if len(b) == 0 || b[0].Code != test.want || !strings.Contains(b[0].Message, test.says) || out.Report.EngineProcessStarted {
 				t.Errorf("%+v", b)
+			}
+			if !strings.Contains(b[0].Hint, test.hint) || strings.Contains(b[0].Message, string(test.want)) {
+				t.Errorf("%+v", b[0])
 			}
 			if a.started || p.seen.Load() != 0 {
 				t.Errorf("started %t, %d requests", a.started, p.seen.Load())
@@ -403,5 +414,55 @@ func TestSourceStatus(t *testing.T) {
 		if err != nil || log.Entries[0].Name != evidence.StepRunOpened {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestModelAccountsOfKilledRun: a run that is killed while its gateway is open
+// has no sum. Taken up again it tells what its requests add up to, and that this
+// may not be all.
+func TestModelAccountsOfKilledRun(t *testing.T) {
+	t.Parallel()
+	req := asking(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &asker{requests: 2, end: engine.End{Complete: true}}, &answering{})
+	out, err := Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := journal.ReadFile(out.Session.Journal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) int {
+		return slices.IndexFunc(log.Entries, func(e journal.Entry) bool { return e.Name == name })
+	}
+	workspace := slices.IndexFunc(log.Entries, func(e journal.Entry) bool {
+		return e.Name == evidence.StepWorkspace && e.Status == journal.Completed
+	})
+	for name, test := range map[string]struct {
+		entries, requests int
+		said              bool // that a model was asked, or may have been
+	}{
+		"before the first request":   {workspace, 0, false},
+		"during the first request":   {at(evidence.StepModel), 0, true},
+		"after the first request":    {at(evidence.StepModel) + 1, 1, true},
+		"while the engine worked":    {at(evidence.StepUsage) - 1, 2, true},
+		"before the sum was written": {at(evidence.StepUsage), 3, true},
+	} {
+		t.Run(name, func(t *testing.T) { // one after the other: they share a session's id
+			again, err := Resume(t.Context(), Resumption{Home: req.Home, Session: cutAfter(t, req.Home, out.Session, test.entries), Sandbox: req.Sandbox})
+			if err != nil {
+				t.Fatal(err)
+			}
+			u, n := again.Report.Usage, int64(test.requests)
+			if u.Requests != n || u.Tokens != 1100*n || u.CostMicroUSD != 3000*n {
+				t.Errorf("%+v, want those of %d requests", u, n)
+			}
+			if (u.CostKnown != nil) != test.said || test.said && *u.CostKnown {
+				t.Errorf("the cost is known: %v", u.CostKnown)
+			}
+			if rep := again.Report; rep.Status != evidence.StatusBlocked || rep.Blockers[0].Code != reason.Interrupted {
+				t.Errorf("%s %+v", rep.Status, rep.Blockers)
+			}
+			leakFree(t, again.Session)
+		})
 	}
 }

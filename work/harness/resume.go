@@ -31,6 +31,8 @@ type Resumption struct {
 	Clock    func() time.Time
 	// Authority is the one that agreed to the run, nil when nobody did.
 	Authority Authority
+	// MaxPriceMsats replaces what the run began with, unless it is 0.
+	MaxPriceMsats int64
 	// Credentials are those of [Request].
 	Credentials []secret.Value
 }
@@ -39,7 +41,8 @@ type Resumption struct {
 // the run, so what had no captured patch is closed as blocked, interrupted,
 // with all the evidence there is. With a captured patch nothing of the agent is
 // needed any more: the path check and the verification are done now, from
-// patch.diff. A run that had its verdict is only sealed.
+// patch.diff. A run that had its verdict is only sealed; an authority that has
+// not heard of its end is told.
 //
 // The journal is locked while this goes on: of two processes one gets
 // session_busy. A torn last line is cut off and recorded.
@@ -52,7 +55,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
-	r := &run{session: req.Session, artifact: map[string]bool{}, secrets: newSecrets(req.Credentials)}
+	r := &run{session: req.Session, repriced: req.MaxPriceMsats, artifact: map[string]bool{}, secrets: newSecrets(req.Credentials)}
 	r.recorder = &recorder{w: w, clock: req.Clock, progress: r.secrets.progress(req.Progress), clean: r.secrets.step}
 	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1, Authority: req.Authority}
 	if err := r.recall(req.Repo); err != nil {
@@ -60,7 +63,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 	}
 	defer func() { _ = os.RemoveAll(r.work) }() // what stays is swept by the next run
 	if r.sealed() {
-		return r.outcome()
+		return r.concluded(ctx)
 	}
 	if err := r.adopt(); err != nil {
 		return nil, r.unsealed(err)
@@ -69,13 +72,22 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		if err := writeAndSeal(r.session, w.Entries(), r.secrets); err != nil {
 			return nil, r.unsealed(err)
 		}
-		return r.outcome()
+		return r.concluded(ctx)
 	}
 	defer r.closeStore()
 	r.recallReceipts(ctx)
 	r.takeUp(ctx)
 	out, err := r.seal(ctx)
 	r.conclude(context.WithoutCancel(ctx), out)
+	return out, err
+}
+
+// concluded is the outcome of a run that was sealed before.
+func (r *run) concluded(ctx context.Context) (*Outcome, error) {
+	out, err := r.outcome()
+	if err == nil {
+		r.conclude(ctx, out)
+	}
 	return out, err
 }
 
@@ -102,6 +114,7 @@ func (r *run) recall(repo string) error {
 		return err
 	}
 	r.Contract.Dir, r.RepoRef, r.Nexus, r.Unclaimed = local.TaskDir, local.RepoRef, local.Nexus, local.Unclaimed
+	r.MaxPriceMsats = local.MaxPriceMsats
 	if r.Repo = repo; repo == "" {
 		r.Repo = local.Repo
 	}
@@ -197,6 +210,7 @@ func (r *run) complement() {
 	if !r.has(evidence.StepApprovalRequested, journal.Completed) {
 		r.noteApproval()
 	}
+	r.recount()
 	// A step that was cut off has an end, too.
 	open := map[string]journal.Entry{}
 	var order []string

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -68,6 +69,9 @@ type Request struct {
 	RepoRef string
 	// Unclaimed leaves the issue of the contract to other runs as well.
 	Unclaimed bool
+	// MaxPriceMsats is the most that the proof of the change may cost, 0: no
+	// limit.
+	MaxPriceMsats int64
 	// Nexus is where the authority is, "" for the one of this machine. It is
 	// kept beside the session, so that a resumed run finds it again.
 	Nexus    string
@@ -84,6 +88,9 @@ type Outcome struct {
 	Session   Session
 	Report    *evidence.Report
 	NoSandbox error // why no sandbox works here, nil if one does
+	// Untold is why the authority has not heard of the end of the run, nil if it
+	// has. Resume tells it again.
+	Untold error
 }
 
 // run is the state of one pipeline: each step reads what earlier ones left.
@@ -108,6 +115,7 @@ type run struct {
 	hung     *hung             // the engine was stopped, and what that means is not known yet; nil else
 	opened   evidence.RunOpened
 	approved approved
+	repriced int64           // what the proof may cost now, 0: what the run began with
 	claimed  bool            // the authority was told of the run by this process
 	artifact map[string]bool // blobs already recorded
 	secrets  *secrets
@@ -292,7 +300,7 @@ func (r *run) saveLocal() error {
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
-	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed})
+	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed, MaxPriceMsats: r.MaxPriceMsats})
 }
 
 // pipeline runs the steps until one stops. Blockers are in the journal; what
@@ -355,10 +363,12 @@ func (r *run) stop(ctx context.Context, err error) {
 			blocker.Message += ": " + r.scrub(cause.Error())
 		}
 	default:
-		if code := reason.CodeOf(err); code != "" {
-			blocker.Code = code
+		blocker.Message = err.Error()
+		if coded, ok := errors.AsType[*reason.Error](err); ok {
+			blocker.Code, blocker.Hint = coded.Code, r.scrub(coded.Hint)
+			blocker.Message = strings.TrimSuffix(blocker.Message, fmt.Sprintf(" (%s)", coded.Code)) // the code stands beside it
 		}
-		blocker.Message = r.scrub(err.Error())
+		blocker.Message = r.scrub(blocker.Message)
 	}
 	r.note(evidence.StepStopped, "stop", journal.Failed, nil, blockersOnly{[]evidence.Blocker{blocker}})
 	r.tell("stopped", "failed", blocker.Message)

@@ -18,7 +18,7 @@ type Runner struct {
 // Run runs one shell command line.
 func (r Runner) Run(ctx context.Context, dir, command string, stdout, stderr io.Writer) (int, error) {
 	res, err := r.Sandbox.Run(ctx, sandbox.Spec{Lower: dir, Limits: r.Limits,
-		Commands: []sandbox.Command{{Argv: []string{"sh", "-c", command}, Stdout: stdout, Stderr: stderr}}})
+		Commands: []sandbox.Command{{Argv: []string{"sh", "-c", "--", command}, Stdout: stdout, Stderr: stderr}}})
 	if err != nil {
 		return 0, err
 	}

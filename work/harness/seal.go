@@ -265,5 +265,5 @@ func (r *run) scrub(message string) string {
 			message = strings.ReplaceAll(message, place[0], place[1])
 		}
 	}
-	return strings.ToValidUTF8(message, "\uFFFD")
+	return strings.ToValidUTF8(strings.ReplaceAll(strings.TrimSpace(message), "\n", "; "), "\uFFFD") // errors that were joined
 }

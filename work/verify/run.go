@@ -108,7 +108,7 @@ func (p *Plan) spec(dir string, apply []tree.Change, commands []command, spools 
 	s := sandbox.Spec{Lower: p.Lower, Apply: apply, Env: env, Binds: p.Binds, Limits: p.Limits, Capture: true, SpoolDir: dir}
 	for i, c := range commands {
 		s.Commands = append(s.Commands, sandbox.Command{
-			Argv: []string{"sh", "-c", c.run}, Stdout: spools[2*i], Stderr: spools[2*i+1],
+			Argv: []string{"sh", "-c", "--", c.run}, Stdout: spools[2*i], Stderr: spools[2*i+1],
 		})
 	}
 	return s
