@@ -139,8 +139,8 @@ func (v *verdict) checkArtifacts(artifacts []Artifact) {
 	seen := map[string]bool{}
 	for i, a := range artifacts {
 		switch {
-		case len(a.Path) > maxArtifactPathBytes || !inside(a.Path):
-			v.fault("artifact_path", "artifact %d has no relative path of at most %d bytes", i, maxArtifactPathBytes)
+		case !ArtifactName(a.Path):
+			v.fault("artifact_path", "artifact %d has no clean, printable, relative path of at most %d bytes", i, maxArtifactPathBytes)
 		case seen[a.Path]:
 			v.fault("artifact_path", "artifact %d has a path that stands there twice", i)
 		case !canon.ValidDigest(a.SHA256):

@@ -152,6 +152,9 @@ func ParseEngineRunResponse(payload []byte) (EngineRunResponse, error) {
 	if !given["status"] || !r.Status.known() {
 		return EngineRunResponse{}, invalid("status", "is required: success, failed, timeout, cancelled or error")
 	}
+	if err := validateFigures(r.Caps, r.Usage); err != nil {
+		return EngineRunResponse{}, err
+	}
 	return r, nil
 }
 

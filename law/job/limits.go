@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"remit/proof/reason"
 )
@@ -151,6 +153,14 @@ func inside(p string) bool {
 	}
 	c := path.Clean(p)
 	return c != ".." && !strings.HasPrefix(c, "../")
+}
+
+// ArtifactName reports whether an artifact may have a name: a clean relative path
+// of printable runes. Control and format characters, such as those that turn the
+// direction of what follows, would show people another name, or none.
+func ArtifactName(p string) bool {
+	return len(p) <= maxArtifactPathBytes && p != "." && inside(p) && path.Clean(p) == p &&
+		utf8.ValidString(p) && !strings.ContainsFunc(p, func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 func envName(s string) bool {

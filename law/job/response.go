@@ -115,6 +115,17 @@ type CapsApplied struct {
 	Network     string `json:"network"`
 }
 
+// shmMB is the size of /dev/shm in the sandbox.
+const shmMB = 16
+
+// MemoryBytes is the most that a job under these limits can be seen to occupy:
+// what it writes is kept in memory, so the two limits hold together.
+func (c CapsApplied) MemoryBytes() int64 { return (c.MemoryMB + c.DiskMB + shmMB) << 20 }
+
+// MemoryMB is the limit of memory alone, where one of so many bytes holds for
+// what is written as well.
+func MemoryMB(bytes, diskMB int64) int64 { return max(0, bytes>>20-diskMB-shmMB) }
+
 // Usage is what the job was seen to use.
 type Usage struct {
 	CPUMillis       int64 `json:"cpu_time_ms"`
@@ -140,7 +151,44 @@ func ParseSandboxRunResponse(payload []byte) (SandboxRunResponse, error) {
 	if !r.Status.known() {
 		return SandboxRunResponse{}, invalid("status", "is %.32q, must be success, failed, timeout, cancelled or error", r.Status)
 	}
+	if err := validateFigures(r.Caps, r.Usage); err != nil {
+		return SandboxRunResponse{}, err
+	}
 	return r, nil
+}
+
+// Upper bounds of figures in a response. They are far above any machine and any
+// job, and keep products of them from wrapping around.
+const (
+	maxCapCPU  = 1 << 24
+	maxCap     = 1 << 30
+	maxMillis  = 1 << 38
+	maxCounted = 1<<53 - 1 // bytes
+)
+
+// validateFigures refuses limits and usage that nobody can have measured.
+func validateFigures(c *CapsApplied, u *Usage) error {
+	if c == nil {
+		c = &CapsApplied{}
+	}
+	if u == nil {
+		u = &Usage{}
+	}
+	for _, f := range []struct {
+		field      string
+		value, top int64
+	}{
+		{"caps.cpu_millis", c.CPUMillis, maxCapCPU}, {"caps.memory_mb", c.MemoryMB, maxCap}, {"caps.disk_mb", c.DiskMB, maxCap},
+		{"caps.pids", c.Pids, maxCap}, {"caps.timeout_secs", c.TimeoutSecs, maxCap},
+		{"usage.cpu_time_ms", u.CPUMillis, maxMillis}, {"usage.wall_ms", u.WallMillis, maxMillis},
+		{"usage.peak_memory_bytes", u.PeakMemoryBytes, maxCounted}, {"usage.disk_write_bytes", u.DiskWriteBytes, maxCounted},
+		{"usage.network_bytes", u.NetworkBytes, maxCounted},
+	} {
+		if f.value < 0 || f.value > f.top {
+			return invalid(f.field, "is %d, must be 0 to %d", f.value, f.top)
+		}
+	}
+	return nil
 }
 
 func (s Status) known() bool {

@@ -19,6 +19,13 @@ type Claim struct {
 	IssueRef       string // "" when the run is for no issue
 	PolicyBundleID string
 	Metadata       map[string]string
+	// RunID is the run that an earlier life of this one had made, "" when it is
+	// not known that one was.
+	RunID string
+	// Proof is what the run will ask for in the end. A run that nobody could
+	// prove, or pay for, is refused.
+	Proof         Needs
+	MaxPriceMsats int64 // 0: no limit
 }
 
 // Proof asks for a change to be proved: for the verification commands to be run
@@ -27,6 +34,11 @@ type Proof struct {
 	// Request lacks its repository, which depends on how a provider gets it.
 	Request SandboxRunRequest
 	Tree    string // id of the patched tree
+	// MaxPriceMsats is the most that the proof may cost, 0: no limit.
+	MaxPriceMsats int64
+	// Waiting is told, once, that the authority is out of reach and for how long
+	// that is borne; nil: nobody is.
+	Waiting func(patience time.Duration, err error)
 	// Pack writes a git pack with a commit of that tree and with nothing else
 	// than the commit needs, and returns the commit's id.
 	Pack func(context.Context, io.Writer) (commit string, err error)

@@ -76,36 +76,65 @@ func (r Receipt) Sealed() bool {
 // subset of JSON. If a receipt with this key stands there already it is
 // returned, and another payload under the same key is store.ErrConflict.
 func Write(tx *store.Tx, stream string, p Principal, receiptType, key string, payload any) (Receipt, store.Event, error) {
-	body, err := canon.Marshal(payload)
+	r, err := sealed(p, receiptType, key, payload)
 	if err != nil {
-		return Receipt{}, store.Event{}, fmt.Errorf("write receipt %s: %w", receiptType, err)
-	}
-	r := Receipt{Type: receiptType, Payload: body, Principal: p.ID, Key: key}
-	if err := r.Seal(); err != nil {
 		return Receipt{}, store.Event{}, err
 	}
 	e, err := Event(tx, stream, p, EventReceipt, key, r)
 	return r, e, err
 }
 
+// Post is Write for who does not need the event, see [store.Tx.Post].
+func Post(tx *store.Tx, stream string, p Principal, receiptType, key string, payload any) (Receipt, error) {
+	r, err := sealed(p, receiptType, key, payload)
+	if err != nil {
+		return Receipt{}, err
+	}
+	return r, PostEvent(tx, stream, p, EventReceipt, key, r, 0)
+}
+
+func sealed(p Principal, receiptType, key string, payload any) (Receipt, error) {
+	body, err := canon.Marshal(payload)
+	if err != nil {
+		return Receipt{}, fmt.Errorf("write receipt %s: %w", receiptType, err)
+	}
+	r := Receipt{Type: receiptType, Payload: body, Principal: p.ID, Key: key}
+	return r, r.Seal()
+}
+
 // Copy repeats a receipt in another stream, unchanged: its digest says where it
 // came from.
 func Copy(tx *store.Tx, stream string, r Receipt) error {
-	_, err := Event(tx, stream, Principal{ID: r.Principal}, EventReceipt, r.Key, r)
-	return err
+	return PostEvent(tx, stream, Principal{ID: r.Principal}, EventReceipt, r.Key, r, 0)
 }
 
 // Event appends an event that is no receipt.
 func Event(tx *store.Tx, stream string, p Principal, eventType, key string, payload any) (store.Event, error) {
-	body, err := canon.Marshal(payload)
-	if err != nil {
-		return store.Event{}, fmt.Errorf("append %s: %w", eventType, err)
+	e, err := eventOf(stream, p, eventType, key, payload)
+	if err == nil {
+		e, err = tx.Append(e)
 	}
-	e, err := tx.Append(store.Event{Stream: stream, Type: eventType, IdempotencyKey: key, Payload: body, Principal: p.ID})
 	if err != nil {
 		return store.Event{}, fmt.Errorf("append %s to %s: %w", eventType, stream, err)
 	}
 	return e, nil
+}
+
+// PostEvent is Event for who does not need it, see [store.Tx.Post].
+func PostEvent(tx *store.Tx, stream string, p Principal, eventType, key string, payload any, keep int64) error {
+	e, err := eventOf(stream, p, eventType, key, payload)
+	if err == nil {
+		err = tx.Post(e, keep)
+	}
+	if err != nil {
+		return fmt.Errorf("append %s to %s: %w", eventType, stream, err)
+	}
+	return nil
+}
+
+func eventOf(stream string, p Principal, eventType, key string, payload any) (store.Event, error) {
+	body, err := canon.Marshal(payload)
+	return store.Event{Stream: stream, Type: eventType, IdempotencyKey: key, Payload: body, Principal: p.ID}, err
 }
 
 // ReadReceipt returns the receipt that an event holds; false when it holds none.

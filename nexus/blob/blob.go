@@ -5,7 +5,9 @@
 // [Dir] keeps blobs as files, <dir>/<first two hex digits>/<64 hex digits>.
 // A blob appears whole or not at all: it is written under a temporary name in
 // the same directory, checked, flushed, and renamed. What a reader gets is
-// checked again while it is read: a changed file ends in digest_mismatch.
+// checked again while it is read: a changed file ends in digest_mismatch. A disk
+// that takes no more is store_unavailable, which goes away. What a writer leaves
+// behind that is killed, [Dir.Prune] finds.
 package blob
 
 import (
@@ -18,6 +20,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"remit/proof/canon"
 	"remit/proof/reason"
@@ -31,6 +34,9 @@ type Store interface {
 	Open(ctx context.Context, digest string) (content io.ReadCloser, size int64, err error)
 	// Delete removes a blob. One that is gone already is no error.
 	Delete(ctx context.Context, digest string) error
+	// Prune removes what writers left unfinished that have written nothing for
+	// longer than age, and says how much that was.
+	Prune(ctx context.Context, age time.Duration) (removed int, err error)
 }
 
 // Dir is a Store in a directory of its own.
@@ -58,20 +64,32 @@ func (d *Dir) Put(ctx context.Context, digest string, r io.Reader) (int64, error
 		return 0, err
 	}
 	if err := d.root.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		return 0, fmt.Errorf("store blob %s: %w", digest, err)
+		return 0, refused(digest, err)
 	}
 	f, temporary, err := d.temporary(filepath.Dir(name))
 	if err != nil {
-		return 0, fmt.Errorf("store blob %s: %w", digest, err)
+		return 0, refused(digest, err)
 	}
 	size, err := fill(ctx, f, digest, r)
 	if err == nil {
 		err = d.root.Rename(temporary, name)
 	}
 	if err != nil {
-		return 0, errors.Join(err, d.root.Remove(temporary))
+		return 0, errors.Join(refused(digest, err), d.root.Remove(temporary))
 	}
 	return size, nil
+}
+
+// refused tells a disk that takes no more, which is nobody's fault and may be
+// tried again, from a reader that failed.
+func refused(digest string, err error) error {
+	if _, link := errors.AsType[*os.LinkError](err); !link {
+		if _, path := errors.AsType[*fs.PathError](err); !path {
+			return err
+		}
+	}
+	return fmt.Errorf("store blob %s: %w: %w", digest,
+		&reason.Error{Code: reason.StoreUnavailable, Message: "the artifact could not be stored"}, err)
 }
 
 // fill writes the bytes, checks them and puts them on the disk.

@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"remit/nexus/blob"
 	"remit/proof/canon"
@@ -140,5 +142,55 @@ func TestAChangedFileIsNoticed(t *testing.T) {
 	defer r.Close()
 	if _, err := io.ReadAll(r); reason.CodeOf(err) != reason.DigestMismatch {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestDiskThatTakesNoMore is told from a bad upload: it may be tried again.
+func TestDiskThatTakesNoMore(t *testing.T) {
+	t.Parallel()
+	d, path := open(t)
+	digest := canon.Digest([]byte("x"))
+	if err := os.WriteFile(filepath.Join(path, digest[len("sha256:"):][:2]), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := d.Put(t.Context(), digest, strings.NewReader("x"))
+	if reason.CodeOf(err) != reason.StoreUnavailable {
+		t.Errorf("got %v", err)
+	}
+	var coded *reason.Error
+	if !errors.As(err, &coded) || strings.Contains(coded.Message, path) {
+		t.Errorf("the message names files of the machine: %v", coded)
+	}
+}
+
+// TestPrune removes what a writer left behind that was killed, and not what is
+// being written.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	d, path := open(t)
+	content := []byte("whole")
+	if _, err := d.Put(t.Context(), canon.Digest(content), bytes.NewReader(content)); err != nil {
+		t.Fatal(err)
+	}
+	blob := files(t, path)[0]
+	dead, live := filepath.Join(filepath.Dir(blob), "new-DEAD"), filepath.Join(filepath.Dir(blob), "new-LIVE")
+	for _, name := range []string{dead, live} {
+		if err := os.WriteFile(name, []byte("par"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	for _, name := range []string{dead, blob} {
+		if err := os.Chtimes(name, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, want := range []int{1, 0} {
+		if n, err := d.Prune(t.Context(), time.Hour); n != want || err != nil {
+			t.Errorf("%d removed, want %d: %v", n, want, err)
+		}
+	}
+	if left := files(t, path); len(left) != 2 || slices.Contains(left, dead) {
+		t.Errorf("left are %q", left)
 	}
 }

@@ -34,8 +34,7 @@ func Advertise(tx *store.Tx, owner string, p Provider) error {
 	last, err := tx.LatestBridgeEvent(row.D)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
-		_, err = tx.AddBridgeEvent(row)
-		return err
+		return tx.AddBridgeEvent(row)
 	case err != nil || last.SHA256 == row.SHA256:
 		return err
 	case last.State == store.BridgeNew:
@@ -47,8 +46,7 @@ func Advertise(tx *store.Tx, owner string, p Provider) error {
 		return err
 	}
 	row.CreatedAt = max(now, last.CreatedAt+1)
-	_, err = tx.AddBridgeEvent(row)
-	return err
+	return tx.AddBridgeEvent(row)
 }
 
 // Advertised reports whether the latest ad of a provider says this of it.
@@ -86,8 +84,7 @@ func Point(tx *store.Tx, owner string, p Pointer) error {
 		return err
 	}
 	row.Owner, row.Class, row.ProviderID, row.RunID, row.ReceiptSHA256 = owner, ClassPointer, p.ProviderID, p.RunID, p.ReceiptSHA256
-	_, err = tx.AddBridgeEvent(row)
-	return err
+	return tx.AddBridgeEvent(row)
 }
 
 // rowOf writes an event that is not signed. Its digest leaves created_at out:

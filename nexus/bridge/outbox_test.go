@@ -106,7 +106,7 @@ func TestNothingElseIsPublished(t *testing.T) {
 			row := base
 			row.D += fmt.Sprint(len(p.rows()))
 			change(&row)
-			return p.s.Update(p.Context(), func(tx *store.Tx) error { _, err := tx.AddBridgeEvent(row); return err })
+			return p.s.Update(p.Context(), func(tx *store.Tx) error { return tx.AddBridgeEvent(row) })
 		}
 		for _, kind := range []int64{1, 4, 5930, 6930, 7000, 20001, 30023, 1617} {
 			if err := plant(func(r *store.BridgeRow) { r.Kind = kind }); err == nil {

@@ -93,7 +93,7 @@ func AppendEvent(tx *store.Tx, p authority.Principal, runID string, r EventReque
 			return store.Event{}, false, err
 		}
 	}
-	e, err = event(tx, runID, p, r.Type, r.Key, payload)
+	e, err = authority.Event(tx, authority.RunStream(runID), p, r.Type, r.Key, payload)
 	return e, err == nil, err
 }
 

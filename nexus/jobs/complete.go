@@ -7,7 +7,6 @@ import (
 
 	"remit/law/job"
 	"remit/nexus/authority"
-	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
@@ -110,7 +109,7 @@ func submit(tx *store.Tx, p authority.Principal, j Job, resp job.Response) (Job,
 	if err := endAttempt(tx, j, string(Submitted)); err != nil {
 		return Job{}, err
 	}
-	if _, err := event(tx, j.RunID, p, "tool", "tool:"+j.Type+":"+j.Hash, map[string]any{
+	if err := event(tx, j.RunID, p, "tool", "tool:"+j.Type+":"+j.Hash, map[string]any{
 		"tool": j.Type, "params_hash": "sha256:" + j.Hash, "output_hash": j.ResponseSHA256, "latency_ms": j.SubmittedAt - j.LeasedAt,
 		"side_effects": []string{}, "ok": resp.Outcome() == job.Success, "job_id": j.ID,
 	}); err != nil {
@@ -146,55 +145,4 @@ func failureOf(resp job.Response) string {
 		return string(reason.Cancelled)
 	}
 	return string(reason.ProviderFailures)
-}
-
-// capsEnforced writes the proof that the caps held: what the sandbox enforced
-// beside what it observed. Without both there is no receipt, and the metrics
-// say so.
-func capsEnforced(tx *store.Tx, p authority.Principal, j Job, resp job.Response) error {
-	caps, usage := resp.Enforced(), resp.Observed()
-	if caps == nil || usage == nil {
-		return nil
-	}
-	owner, err := registry.Lock(tx, j.ProviderID)
-	if err != nil {
-		return err
-	}
-	exceeded := exceeds(*caps, *usage, owner.Caps)
-	_, err = receipt(tx, j.RunID, p, authority.CapsEnforced, attemptKey("caps-enforced", j), map[string]any{
-		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "caps": caps, "observed": usage,
-		"caps_revision": owner.CapsRevision, "within": len(exceeded) == 0, "exceeded": exceeded,
-	})
-	return err
-}
-
-// wallSlack is what stopping a job may take beyond its time.
-const wallSlack = 10_000 // milliseconds
-
-// exceeds names what was larger than allowed: use above the enforced caps, and
-// enforced caps above those of the provider.
-func exceeds(caps job.CapsApplied, use job.Usage, owner registry.Caps) []string {
-	list := []string{}
-	for _, rule := range []struct {
-		name        string
-		value, most int64
-	}{
-		{"memory", use.PeakMemoryBytes, caps.MemoryMB << 20},
-		{"wall", use.WallMillis, caps.TimeoutSecs*1000 + wallSlack},
-		{"caps.cpu_millis", caps.CPUMillis, owner.CPUMillis},
-		{"caps.memory_mb", caps.MemoryMB, owner.MemoryMB},
-		{"caps.timeout_secs", caps.TimeoutSecs, owner.TimeoutSecs},
-	} {
-		if rule.value > rule.most {
-			list = append(list, rule.name)
-		}
-	}
-	// A thousandth of a processor is a millisecond of it in every second.
-	if use.CPUMillis > (use.WallMillis+1000)*max(caps.CPUMillis, 1)/1000+1000 {
-		list = append(list, "cpu")
-	}
-	if caps.Network == job.NetworkNone && use.NetworkBytes > 0 {
-		list = append(list, "network")
-	}
-	return list
 }

@@ -45,30 +45,49 @@ func Disable(tx *store.Tx, p authority.Principal, id, why string) (Disabled, err
 		return Disabled{Provider: off}, err
 	}
 	d := Disabled{Changed: true}
-	for {
-		held, err := tx.JobsHeld(id, MaxLeases)
-		if err != nil {
-			return Disabled{}, err
-		}
-		if len(held) == 0 {
-			break
-		}
-		for _, h := range held {
-			j, err := lockJob(tx, h.ID)
-			if err != nil {
-				return Disabled{}, err
-			}
-			if j, err = closeUnpaid(tx, j, ending{to: Canceled, why: reason.ProviderDisabled, by: p}); err != nil {
-				return Disabled{}, err
-			}
-			d.Canceled = append(d.Canceled, j.ID)
-		}
-	}
-	if err := withdraw(tx, id, reason.ProviderDisabled); err != nil {
+	if d.Canceled, err = vacate(tx, p, id); err != nil {
 		return Disabled{}, err
 	}
 	d.Provider, err = registry.Lock(tx, id)
 	return d, err
+}
+
+// vacate takes from a provider that is off what it has: it names the jobs that
+// were running.
+func vacate(tx *store.Tx, p authority.Principal, id string) (canceled []string, err error) {
+	for {
+		held, err := tx.JobsHeld(id, MaxLeases)
+		if err != nil {
+			return nil, err
+		}
+		if len(held) == 0 {
+			return canceled, withdraw(tx, id, reason.ProviderDisabled)
+		}
+		for _, h := range held {
+			j, err := lockJob(tx, h.ID)
+			if err != nil {
+				return nil, err
+			}
+			if j, err = closeUnpaid(tx, j, ending{to: Canceled, why: reason.ProviderDisabled, by: p}); err != nil {
+				return nil, err
+			}
+			canceled = append(canceled, j.ID)
+		}
+	}
+}
+
+// Enrol is registry.EnrolProvider for a machine that gets a credential of its
+// own now. What an earlier machine of this registration has is taken from it: it
+// can neither renew nor hand in any more.
+func Enrol(tx *store.Tx, p authority.Principal, r registry.ProviderRequest) (registry.Provider, error) {
+	made, err := registry.EnrolProvider(tx, p, r)
+	if err != nil {
+		return registry.Provider{}, err
+	}
+	if _, err := vacate(tx, p, made.ID); err != nil {
+		return registry.Provider{}, err
+	}
+	return registry.Lock(tx, made.ID)
 }
 
 // CancelRun asks a run to end: it takes no more jobs, and those that were not
@@ -93,7 +112,7 @@ func CancelRun(tx *store.Tx, p authority.Principal, runID, why string) (Run, err
 	if err := moveRun(tx, &r, runMove{event: EventCancelRequested}); err != nil {
 		return Run{}, err
 	}
-	if _, err := event(tx, r.ID, p, EventCancelRequested, keyCancelRequested, map[string]any{"reason": why}); err != nil {
+	if err := event(tx, r.ID, p, EventCancelRequested, keyCancelRequested, map[string]any{"reason": why}); err != nil {
 		return Run{}, err
 	}
 	return tx.Run(r.ID)
@@ -176,7 +195,7 @@ func FinishRun(tx *store.Tx, p authority.Principal, runID string, f FinishReques
 	if err := moveRun(tx, &r, runMove{EventFinished, f.Status}); err != nil || was.Final() {
 		return r, err
 	}
-	if _, err := event(tx, runID, p, EventFinished, keyRunFinished, map[string]any{"status": string(f.Status), "reason": f.Reason}); err != nil {
+	if err := event(tx, runID, p, EventFinished, keyRunFinished, map[string]any{"status": string(f.Status), "reason": f.Reason}); err != nil {
 		return Run{}, err
 	}
 	if err := tx.ReleaseClaims(runID); err != nil {

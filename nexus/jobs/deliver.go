@@ -3,9 +3,6 @@ package jobs
 import (
 	"errors"
 	"fmt"
-	"path"
-	"strings"
-	"unicode"
 
 	"remit/law/job"
 	"remit/nexus/authority"
@@ -19,7 +16,7 @@ const (
 	MaxLogChunk      = 64 << 10
 	MaxLogBytes      = 4 << 20 // of all streams and attempts; the rest is in the artifacts
 	MaxArtifactBytes = 1 << 30 // of all artifacts of a job
-	maxArtifactName  = 1024
+	maxArtifactName  = 1024    // bytes, of job.ArtifactName
 )
 
 // LogRequest is a piece of a job's output, for people who watch. The evidence
@@ -114,7 +111,7 @@ func PutArtifact(tx *store.Tx, p authority.Principal, id string, r ArtifactReque
 		return store.ArtifactRow{}, err
 	}
 	switch {
-	case !artifactName(r.Name):
+	case !job.ArtifactName(r.Name):
 		return store.ArtifactRow{}, invalid("name", "must be a clean relative path of at most %d bytes", maxArtifactName)
 	case !canon.ValidDigest(r.SHA256):
 		return store.ArtifactRow{}, invalid("sha256", "is not sha256: and 64 lowercase hex digits")
@@ -147,11 +144,6 @@ func Artifacts(tx *store.Tx, p authority.Principal, id string) ([]store.Artifact
 	return tx.Artifacts(j.ID, 4*job.MaxArtifacts)
 }
 
-func artifactName(s string) bool {
-	return s != "" && len(s) <= maxArtifactName && path.Clean(s) == s && !path.IsAbs(s) && s != "." && s != ".." &&
-		!strings.HasPrefix(s, "../") && !strings.Contains(s, `\`) && !strings.ContainsFunc(s, unicode.IsControl)
-}
-
 // checkDelivered holds the artifacts that a response announces against what was
 // received: a digest that nobody can look at proves nothing.
 func checkDelivered(tx *store.Tx, j Job, announced []job.Artifact) error {
@@ -159,7 +151,7 @@ func checkDelivered(tx *store.Tx, j Job, announced []job.Artifact) error {
 		return nil // a violation, which the verdict counts
 	}
 	for _, a := range announced {
-		if !artifactName(a.Path) || !canon.ValidDigest(a.SHA256) {
+		if !job.ArtifactName(a.Path) || !canon.ValidDigest(a.SHA256) {
 			continue // same
 		}
 		got, err := tx.Artifact(j.ID, j.Fence, a.Path)

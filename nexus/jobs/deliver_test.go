@@ -2,6 +2,7 @@ package jobs_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/jobs"
 	"remit/nexus/metrics"
+	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
@@ -136,30 +138,77 @@ func TestLog(t *testing.T) {
 	})
 }
 
-// The proof that caps held tells the truth when they did not.
+// The proof that caps held tells the truth, whichever way.
 func TestCapsNotHeld(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		a := h.provider("alice", "a", 1000, false, wide)
 		run := h.run()
-		for i, r := range []struct{ from, to string }{
-			{`"network_bytes"`, `"network_bytes"`}, // unchanged
-			{`"peak_memory_bytes":1000`, `"peak_memory_bytes":600000000`},
-			{`"wall_ms":10`, `"wall_ms":10,"network_bytes":1`},
-			{`"memory_mb":512`, `"memory_mb":9999`},
-		} {
+		stories := []struct{ name, from, to, exceeded, missing string }{
+			{"honest", "", "", "[]", "[]"},
+			{"what was written is memory too", `"peak_memory_bytes":1000`, `"peak_memory_bytes":600000000`, "[]", "[]"},
+			{"more than both", `"peak_memory_bytes":1000`, `"peak_memory_bytes":700000000`, "[memory]", "[]"},
+			{"a closed network", `"wall_ms":10`, `"wall_ms":10,"network_bytes":1`, "[network]", "[]"},
+			{"an open one", `"network":"none"`, `"network":"full"`, "[caps.network]", "[]"},
+			{"memory", `"memory_mb":512`, `"memory_mb":9999`, "[caps.memory_mb]", "[]"},
+			{"disk", `"disk_mb":100`, `"disk_mb":1001`, "[caps.disk_mb]", "[]"},
+			{"processes", `"pids":64`, `"pids":512`, "[caps.pids]", "[]"},
+			{"nobody held disk and processes", `"disk_mb":100,"pids":64`, `"disk_mb":0,"pids":0`, "[]", "[disk_mb pids]"},
+			{"no word about the network", `,"network":"none"`, ``, "[]", "[network]"},
+		}
+		for i, r := range stories {
 			j := h.queued(run, string(rune('a'+i)))
-			h.complete(a, h.lease(a), json.RawMessage(strings.Replace(string(reply(j, job.Success, 0)), r.from, r.to, 1)))
+			text := strings.Replace(string(reply(j, job.Success, 0)), r.from, r.to, 1)
+			if r.to != "" && !strings.Contains(text, r.to) {
+				t.Fatalf("%s: nothing was changed", r.name)
+			}
+			h.complete(a, h.lease(a), json.RawMessage(text))
 			h.settle(j.ID)
 		}
-		var within []any
-		for _, r := range h.receipts(authority.RunStream(run.ID))["CapsEnforced"] {
-			within = append(within, r["within"])
+		got := h.receipts(authority.RunStream(run.ID))["CapsEnforced"]
+		if len(got) != len(stories) {
+			t.Fatalf("%d receipts", len(got))
 		}
-		if len(within) != 4 || within[0] != true || within[1] != false || within[2] != false || within[3] != false {
-			t.Errorf("within: %v", within)
+		for i, r := range stories {
+			if fmt.Sprint(got[i]["exceeded"]) != r.exceeded || fmt.Sprint(got[i]["not_enforced"]) != r.missing ||
+				got[i]["within"] != (r.exceeded == "[]" && r.missing == "[]") {
+				t.Errorf("%s: %v", r.name, got[i])
+			}
 		}
-		if m := metrics.Compute(h.events(authority.RunStream(run.ID))); m.CapsEnforced.Holds == nil || *m.CapsEnforced.Holds {
-			t.Error("the metrics call that enforced")
+		if m := metrics.Compute(h.events(authority.RunStream(run.ID))); m.CapsEnforced.Holds == nil || *m.CapsEnforced.Holds || m.CapsEnforced.Proven != 2 {
+			t.Errorf("the metrics say %+v", m.CapsEnforced)
+		}
+	})
+}
+
+// TestGrantedCaps: a job gets what it asks for and the owner's cap of all else,
+// and is judged by what it got, whatever the owner says while it runs.
+func TestGrantedCaps(t *testing.T) {
+	each(t, func(t *testing.T, h *house) {
+		a := h.provider("alice", "a", 1000, false, wide)
+		run := h.run()
+		j := h.queued(run, "x")
+		l := h.lease(a)
+		want := job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, DiskMB: 1000, Pids: 256, TimeoutSecs: 60, Network: job.NetworkNone}
+		if l.Caps == nil || *l.Caps != want {
+			t.Fatalf("granted %+v", l.Caps)
+		}
+		narrow := wide
+		narrow.DiskMB, narrow.Pids = 10, 16
+		get(h, func(tx *store.Tx) (registry.Provider, error) { return registry.SetCaps(tx, alice, a.ID, narrow, nil) })
+		held := get(h, func(tx *store.Tx) ([]jobs.Lease, error) { return jobs.Held(tx, daemon(a)) })
+		renewed := get(h, func(tx *store.Tx) (jobs.Lease, error) {
+			return jobs.Renew(tx, daemon(a), j.ID, jobs.RenewRequest{Fence: l.Fence})
+		})
+		if len(held) != 1 || *held[0].Caps != want || *renewed.Caps != want {
+			t.Errorf("later it is %+v and %+v", held, renewed)
+		}
+		h.complete(a, l, reply(j, job.Success, 0))
+		if c := h.receipts(authority.RunStream(run.ID))["CapsEnforced"][0]; c["within"] != true || c["caps_revision"] != 1.0 {
+			t.Errorf("judged by caps that came later: %v", c)
+		}
+		h.queued(run, "y")
+		if l := h.lease(a); l.Caps.DiskMB != 10 || l.Caps.Pids != 16 {
+			t.Errorf("the next one gets %+v", l.Caps)
 		}
 	})
 }

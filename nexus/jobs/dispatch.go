@@ -49,39 +49,69 @@ func Dispatch(tx *store.Tx, p authority.Principal, runID string, r DispatchReque
 	if r.MaxPriceMsats < 0 {
 		return Dispatched{}, invalid("max_price_msats", "is negative")
 	}
-	run, err := FindRun(tx, p, runID)
+	run, candidates, err := survey(tx, p, runID)
 	if err != nil {
 		return Dispatched{}, err
 	}
-	if old, found, err := dispatchedBefore(tx, runID, r.JobType, req.Hash()); found || err != nil {
-		return old, err
-	}
-	choice, breadth, refused, err := choose(tx, registry.Query{
+	j := newJob(run, r, req)
+	var on basis
+	choice, breadth, refused, err := choose(tx, candidates, registry.Query{
 		Owner: run.Owner, Needs: req.Needs(), MaxPriceMsats: r.MaxPriceMsats, Only: r.ProviderID, Now: tx.Now(),
-	})
+	}, func(c registry.Choice) { on = basisOf(tx, j, c, r.ReservationTTL, req.Needs()) })
 	if err != nil {
 		return Dispatched{}, err
 	}
-	if run, err = tx.LockRun(runID); err != nil {
+	if choice == nil {
+		on = basis{run: tx.AskLockedRun(runID), old: tx.AskJobOfHash(runID, j.Hash)}
+	}
+	if run, err = on.run(); err != nil {
 		return Dispatched{}, err
 	}
-	// Another request may have been first while this one waited for the locks.
-	if old, found, err := dispatchedBefore(tx, runID, r.JobType, req.Hash()); found || err != nil {
+	if old, found, err := dispatchedBefore(r.JobType, on.old); found || err != nil {
 		return old, err
 	}
 	if err := takesJobs(run); err != nil {
 		return Dispatched{}, err
 	}
-	j := newJob(run, r, req)
 	if choice == nil {
 		return reject(tx, p, j, rejection(refused, r.ProviderID), refused)
 	}
-	return start(tx, p, j, *choice, breadth, r, req)
+	return start(tx, p, j, offer{*choice, breadth, r.Key, req.Needs(), on.standing}, on.price)
+}
+
+// survey finds the run and what its jobs may be given to, without a lock.
+func survey(tx *store.Tx, p authority.Principal, runID string) (Run, []registry.Provider, error) {
+	seen, candidates := tx.AskRun(runID), registry.AskCandidates(tx, p.Owner)
+	run, err := visibleRun(p, runID)(seen())
+	if err != nil {
+		return Run{}, nil, err
+	}
+	if run.Owner != p.Owner { // an administrator dispatches
+		candidates = registry.AskCandidates(tx, run.Owner)
+	}
+	list, err := candidates()
+	return run, list, err
+}
+
+// basis is what a dispatch stands on. It is asked for together with the lock of
+// the provider, behind it: run, then accounts.
+type basis struct {
+	run      store.Answer[Run]
+	old      store.Answer[Job]
+	price    price
+	standing func(registry.Provider) ([]authority.Receipt, error)
+}
+
+func basisOf(tx *store.Tx, j Job, c registry.Choice, ttl time.Duration, needs job.Needs) basis {
+	return basis{
+		run: tx.AskLockedRun(j.RunID), old: tx.AskJobOfHash(j.RunID, j.Hash),
+		price: askPrice(tx, j, c.Provider, ttl, needs), standing: registry.AskStanding(tx, c.Provider),
+	}
 }
 
 // dispatchedBefore finds the job of a run by its hash.
-func dispatchedBefore(tx *store.Tx, runID, jobType, hash string) (Dispatched, bool, error) {
-	old, err := tx.JobOfHash(runID, hash)
+func dispatchedBefore(jobType string, find store.Answer[Job]) (Dispatched, bool, error) {
+	old, err := find()
 	if errors.Is(err, store.ErrNotFound) {
 		return Dispatched{}, false, nil
 	}
@@ -103,15 +133,16 @@ func takesJobs(r Run) error {
 }
 
 // choose takes the best eligible provider and locks it. What made it eligible
-// is looked at again under the lock, since it may have been switched off.
-func choose(tx *store.Tx, q registry.Query) (choice *registry.Choice, breadth int, refused []registry.Refusal, err error) {
-	candidates, err := registry.Candidates(tx, q.Owner)
-	if err != nil {
-		return nil, 0, nil, err
-	}
+// is looked at again under the lock, since it may have been switched off. with,
+// if given, asks for what is needed besides, in the same round trip.
+func choose(tx *store.Tx, candidates []registry.Provider, q registry.Query, with func(registry.Choice)) (choice *registry.Choice, breadth int, refused []registry.Refusal, err error) {
 	s := registry.Select(candidates, q)
 	for _, c := range s.Choices {
-		locked, err := registry.Lock(tx, c.Provider.ID)
+		lock := registry.AskLock(tx, c.Provider.ID)
+		if with != nil {
+			with(c)
+		}
+		locked, err := lock()
 		if err != nil {
 			return nil, 0, nil, err
 		}
@@ -184,24 +215,17 @@ func reject(tx *store.Tx, p authority.Principal, j Job, why *reason.Error, refus
 }
 
 // start writes a new job and offers it.
-func start(tx *store.Tx, p authority.Principal, j Job, c registry.Choice, breadth int, r DispatchRequest, req job.Request) (Dispatched, error) {
-	if err := reserve(tx, &j, c.Provider, req.Needs(), r.ReservationTTL); err != nil {
+func start(tx *store.Tx, p authority.Principal, j Job, o offer, held price) (Dispatched, error) {
+	if err := held.reserve(tx, &j, o.Provider); err != nil {
 		if why := unaffordable(err); why != nil {
 			return reject(tx, p, j, why, nil)
 		}
 		return Dispatched{}, err
 	}
-	assign(tx, &j, c)
-	inserted, err := tx.InsertJob(j)
+	assign(tx, &j, o.Choice)
+	j, err := tx.InsertJob(j, reason.Errorf(reason.Conflict, "the job was dispatched at the same moment"))
 	if err != nil {
-		return Dispatched{}, fmt.Errorf("insert job: %w", err)
-	}
-	if !inserted {
-		return Dispatched{}, reason.Errorf(reason.Conflict, "the job was dispatched at the same moment")
-	}
-	if err := publish(tx, p, j, c, breadth, r.Key, req.Needs()); err != nil {
 		return Dispatched{}, err
 	}
-	j, err = tx.Job(j.ID)
-	return Dispatched{Job: j, Created: true}, err
+	return Dispatched{Job: j, Created: true}, o.publish(tx, p, j)
 }

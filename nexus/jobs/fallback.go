@@ -45,7 +45,7 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 	}
 	to := was
 	to.Attempt++
-	if err := reserve(tx, &to, next.Provider, req.Needs(), 0); err != nil {
+	if err := askPrice(tx, to, next.Provider, 0, req.Needs()).reserve(tx, &to, next.Provider); err != nil {
 		return false, err
 	}
 	if err := endAttempt(tx, was, string(l.why)); err != nil {
@@ -64,7 +64,7 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 		return false, err
 	}
 	sweeper := authority.Sweeper()
-	if err := publish(tx, sweeper, to, *next, breadth, "", req.Needs()); err != nil {
+	if err := (offer{*next, breadth, "", req.Needs(), registry.AskStanding(tx, next.Provider)}).publish(tx, sweeper, to); err != nil {
 		return false, err
 	}
 	if _, err := receipt(tx, to.RunID, sweeper, authority.FallbackProviderUsed, attemptKey("fallback", to), map[string]any{
@@ -98,9 +98,13 @@ func successor(tx *store.Tx, j Job) (*registry.Choice, int, job.Request, error) 
 	for _, a := range attempts {
 		had = append(had, a.ProviderID)
 	}
-	c, breadth, _, err := choose(tx, registry.Query{
+	candidates, err := registry.Candidates(tx, j.Owner)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	c, breadth, _, err := choose(tx, candidates, registry.Query{
 		Owner: j.Owner, Needs: req.Needs(), MaxPriceMsats: j.MaxPriceMsats, Exclude: had, Now: tx.Now(),
-	})
+	}, nil)
 	return c, breadth, req, err
 }
 

@@ -118,7 +118,7 @@ func wants[T any](h *house, code reason.Code, fn func(tx *store.Tx) (T, error)) 
 	}
 }
 
-var wide = registry.Caps{CPUMillis: 4000, MemoryMB: 4096, DiskMB: 1000, TimeoutSecs: 120, Concurrency: 4, Network: "none"}
+var wide = registry.Caps{CPUMillis: 4000, MemoryMB: 4096, DiskMB: 1000, Pids: 256, TimeoutSecs: 120, Concurrency: 4, Network: "none"}
 
 // provider enrols a provider and switches it on.
 func (h *house) provider(owner, name string, price int64, pool bool, caps registry.Caps) registry.Provider {
@@ -216,7 +216,7 @@ func reply(j jobs.Job, status job.Status, exits ...int) json.RawMessage {
 	}
 	return json.RawMessage(fmt.Sprintf(`{"env_info":{"image_digest":"host"},"runs":[%s],"status":%q,
 		"provider":{"id":%q,"version":"1","os":"linux","arch":"amd64"},
-		"caps":{"cpu_millis":1000,"memory_mb":512,"timeout_secs":60,"network":"none"},
+		"caps":{"cpu_millis":1000,"memory_mb":512,"disk_mb":100,"pids":64,"timeout_secs":60,"network":"none"},
 		"usage":{"cpu_time_ms":5,"peak_memory_bytes":1000,"wall_ms":10}}`, strings.Join(runs, ","), status, j.ProviderID))
 }
 

@@ -86,31 +86,39 @@ const maxRelock = 4
 
 // lockJob takes the locks of a job's provider, of its run and of the job.
 func lockJob(tx *store.Tx, id string) (Job, error) {
+	seen, err := tx.Job(id)
+	if err != nil {
+		return Job{}, err
+	}
+	return lockSeen(tx, seen)
+}
+
+// lockSeen is lockJob for a job that was read without a lock.
+func lockSeen(tx *store.Tx, seen Job) (Job, error) {
 	for range maxRelock {
-		seen, err := tx.Job(id)
-		if err != nil {
-			return Job{}, err
+		provider, run, job := registry.AskLock(tx, seen.ProviderID), tx.AskLockedRun(seen.RunID), tx.AskLockedJob(seen.ID)
+		if _, err := provider(); err != nil {
+			return Job{}, fmt.Errorf("lock the provider of job %s: %w", seen.ID, err)
 		}
-		if _, err := registry.Lock(tx, seen.ProviderID); err != nil {
-			return Job{}, fmt.Errorf("lock the provider of job %s: %w", id, err)
+		if _, err := run(); err != nil {
+			return Job{}, fmt.Errorf("lock the run of job %s: %w", seen.ID, err)
 		}
-		if _, err := tx.LockRun(seen.RunID); err != nil {
-			return Job{}, fmt.Errorf("lock the run of job %s: %w", id, err)
-		}
-		j, err := tx.LockJob(id)
+		j, err := job()
 		if err != nil || j.ProviderID == seen.ProviderID {
 			return j, err
 		}
+		seen = j
 	}
-	return Job{}, reason.Errorf(reason.Conflict, "job %s moves from provider to provider", id)
+	return Job{}, reason.Errorf(reason.Conflict, "job %s moves from provider to provider", seen.ID)
 }
 
 // lockOwn locks a job that a principal may change.
 func lockOwn(tx *store.Tx, p authority.Principal, id string) (Job, error) {
-	if _, err := Find(tx, p, id); err != nil {
+	seen, err := Find(tx, p, id)
+	if err != nil {
 		return Job{}, err
 	}
-	j, err := lockJob(tx, id)
+	j, err := lockSeen(tx, seen)
 	if err == nil && !p.Owns(j.Owner) {
 		err = noJob(id)
 	}

@@ -1,6 +1,7 @@
 package jobs
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,10 +38,16 @@ type Lease struct {
 	Fence      int64
 	LeaseUntil int64 // unix milliseconds
 	RenewEvery time.Duration
+	Caps       *job.CapsApplied // what the job may use; nil for a lease of before there were any
 }
 
-func leaseOf(j Job) Lease {
-	return Lease{Job: j, Fence: j.Fence, LeaseUntil: j.LeaseUntil, RenewEvery: time.Duration(j.LeaseTTL) * time.Millisecond / 3}
+func leaseOf(j Job) (Lease, error) {
+	a, err := allowanceOf(j)
+	l := Lease{Job: j, Fence: j.Fence, LeaseUntil: j.LeaseUntil, RenewEvery: time.Duration(j.LeaseTTL) * time.Millisecond / 3}
+	if a != nil {
+		l.Caps = &a.Granted
+	}
+	return l, err
 }
 
 func leaseTTL(ttl time.Duration) (time.Duration, error) {
@@ -70,7 +77,8 @@ func TakeLeases(tx *store.Tx, p authority.Principal, r LeaseRequest) ([]Lease, e
 		return nil, reason.Errorf(reason.Forbidden, "only a provider leases jobs")
 	}
 	// The same lock as Disable takes: after it commits, this sees it.
-	found, err := registry.Lock(tx, p.ProviderID())
+	lock, offers := registry.AskLock(tx, p.ProviderID()), tx.AskJobsOffered(p.ProviderID(), MaxLeases)
+	found, err := lock()
 	if err != nil {
 		return nil, fmt.Errorf("lease jobs: %w", err)
 	}
@@ -87,7 +95,7 @@ func TakeLeases(tx *store.Tx, p authority.Principal, r LeaseRequest) ([]Lease, e
 	if free <= 0 {
 		return nil, nil
 	}
-	offered, err := tx.JobsOffered(found.ID, MaxLeases)
+	offered, err := offers()
 	if err != nil {
 		return nil, err
 	}
@@ -99,28 +107,38 @@ func TakeLeases(tx *store.Tx, p authority.Principal, r LeaseRequest) ([]Lease, e
 		if r.JobID != "" && r.JobID != o.ID {
 			continue
 		}
-		j, ok, err := take(tx, p, found, o.ID, ttl)
+		j, ok, err := take(tx, p, found, o, ttl)
 		if err != nil {
 			return nil, err
 		}
-		if ok {
-			leases = append(leases, leaseOf(j))
+		if !ok {
+			continue
 		}
+		l, err := leaseOf(j)
+		if err != nil {
+			return nil, err
+		}
+		leases = append(leases, l)
 	}
 	return leases, nil
 }
 
 // take leases one offered job. It is not taken when its offer is over, or when
 // the caps have become too small for it; a sweep offers it to somebody else.
-func take(tx *store.Tx, p authority.Principal, by registry.Provider, id string, ttl time.Duration) (Job, bool, error) {
-	j, err := lockJob(tx, id)
+// Its provider is locked, without which no job moves to or from it.
+func take(tx *store.Tx, p authority.Principal, by registry.Provider, offered Job, ttl time.Duration) (Job, bool, error) {
+	run := tx.AskLockedRun(offered.RunID)
+	j, err := tx.LockJob(offered.ID)
+	if err == nil {
+		_, err = run()
+	}
 	if err != nil {
-		return Job{}, false, err
+		return Job{}, false, fmt.Errorf("lock job %s: %w", offered.ID, err)
 	}
 	now := tx.Now()
 	req, err := job.Parse(j.Type, j.Request)
 	if err != nil {
-		return Job{}, false, fmt.Errorf("read job %s: %w", id, err)
+		return Job{}, false, fmt.Errorf("read job %s: %w", j.ID, err)
 	}
 	fits := by.Caps.Allow(req.Needs()) == nil
 	if now >= j.OfferUntil {
@@ -140,6 +158,9 @@ func take(tx *store.Tx, p authority.Principal, by registry.Provider, id string, 
 	j.LeasedAt, j.LeaseTTL = now, ttl.Milliseconds()
 	j.DeadlineAt = now + req.Needs().TimeoutSecs*1000 + leaseGrace.Milliseconds()
 	j.LeaseUntil = min(now+j.LeaseTTL, j.DeadlineAt)
+	if j.Caps, err = allow(by, req.Needs()); err != nil {
+		return Job{}, false, err
+	}
 	if j, err = save(tx, j); err != nil {
 		return Job{}, false, err
 	}
@@ -147,7 +168,7 @@ func take(tx *store.Tx, p authority.Principal, by registry.Provider, id string, 
 		AmountMsats: j.AmountMsats, DispatchedAt: j.DispatchedAt, LeasedAt: j.LeasedAt}); err != nil {
 		return Job{}, false, err
 	}
-	_, err = event(tx, j.RunID, p, "job.leased", fmt.Sprintf("%s:%d", keyOf("job-leased", j), j.Fence), map[string]any{
+	err = event(tx, j.RunID, p, "job.leased", fmt.Sprintf("%s:%d", keyOf("job-leased", j), j.Fence), map[string]any{
 		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "fence": j.Fence, "attempt": j.Attempt,
 	})
 	return j, err == nil, err
@@ -162,7 +183,9 @@ func Held(tx *store.Tx, p authority.Principal) ([]Lease, error) {
 	list, err := tx.JobsHeld(p.ProviderID(), MaxLeases)
 	leases := make([]Lease, len(list))
 	for i, j := range list {
-		leases[i] = leaseOf(j)
+		var unread error
+		leases[i], unread = leaseOf(j)
+		err = errors.Join(err, unread)
 	}
 	return leases, err
 }
@@ -191,7 +214,7 @@ func Renew(tx *store.Tx, p authority.Principal, id string, r RenewRequest) (Leas
 	if j, err = save(tx, j); err != nil {
 		return Lease{}, err
 	}
-	return leaseOf(j), nil
+	return leaseOf(j)
 }
 
 // hold locks a job and checks that the principal is the provider that works on
@@ -203,10 +226,11 @@ func hold(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, err
 	if p.ProviderID() == "" {
 		return Job{}, reason.Errorf(reason.Forbidden, "only a provider works on jobs")
 	}
-	if _, err := Find(tx, p, id); err != nil {
+	seen, err := Find(tx, p, id)
+	if err != nil {
 		return Job{}, err
 	}
-	j, err := lockJob(tx, id)
+	j, err := lockSeen(tx, seen)
 	if err != nil {
 		return Job{}, err
 	}

@@ -30,20 +30,43 @@ const (
 	Withheld = treasury.Withheld
 )
 
-// reserve holds the price of the provider for the job's present attempt.
-func reserve(tx *store.Tx, j *Job, p registry.Provider, needs job.Needs, ttl time.Duration) error {
-	earnings, _, err := treasury.OpenAccount(tx, treasury.Account{Owner: p.Owner, Holder: p.ID, Unit: treasury.Msat, Kind: treasury.Earnings})
-	if err != nil {
-		return fmt.Errorf("open the account of provider %s: %w", p.ID, err)
-	}
+// price is what a provider asks for the present attempt of a job.
+type price struct {
+	reservation treasury.Reservation
+	asked       treasury.Asked
+}
+
+// askPrice asks for what holding the price depends on. A ttl of 0 is long enough
+// for the job and for somebody to settle it.
+func askPrice(tx *store.Tx, j Job, p registry.Provider, ttl time.Duration, needs job.Needs) price {
 	if ttl == 0 {
-		// Long enough for the job and for somebody to settle it.
 		ttl = treasury.DefaultTTL + time.Duration(needs.TimeoutSecs)*time.Second
 	}
-	held, _, err := treasury.Reserve(tx, treasury.Reservation{
-		TransferID: transferID(*j), Owner: j.Owner, Payer: j.Payer, Payee: earnings.ID,
+	r := treasury.Reservation{
+		TransferID: transferID(j), Owner: j.Owner, Payer: j.Payer, Payee: treasury.AccountID(p.ID, treasury.Msat, treasury.Earnings),
 		RunID: j.RunID, JobID: j.ID, AmountMsats: p.PriceMsats, TTL: ttl,
-	})
+	}
+	return price{r, treasury.Ask(tx, r)}
+}
+
+// reserve holds the price of a locked provider.
+func (m price) reserve(tx *store.Tx, j *Job, p registry.Provider) error {
+	payee, found, err := m.asked.Payee()
+	if err != nil {
+		return err
+	}
+	own := treasury.Account{Owner: p.Owner, Holder: p.ID, Unit: treasury.Msat, Kind: treasury.Earnings}
+	if !found || payee.Owner != own.Owner || payee.Holder != own.Holder || payee.Unit != own.Unit || payee.Kind != own.Kind {
+		if _, _, err := treasury.OpenAccount(tx, own); err != nil {
+			return fmt.Errorf("open the account of provider %s: %w", p.ID, err)
+		}
+		found = false
+	}
+	if !found || m.reservation.AmountMsats != p.PriceMsats { // the first job, or a new price
+		m.reservation.AmountMsats = p.PriceMsats
+		m.asked = treasury.Ask(tx, m.reservation)
+	}
+	held, _, err := m.asked.Hold()
 	if err != nil {
 		return err
 	}
@@ -112,7 +135,7 @@ func (m paid) record(tx *store.Tx, p authority.Principal) error {
 		}
 		return k
 	}
-	if _, err := event(tx, j.RunID, p, "payment", key("payment"), map[string]any{
+	if err := event(tx, j.RunID, p, "payment", key("payment"), map[string]any{
 		"rail": Rail, "asset_id": AssetID, "amount_msats": amount, "job_hash": j.Hash, "job_id": j.ID, "status": m.status, "payment_proof": proof,
 	}); err != nil {
 		return err

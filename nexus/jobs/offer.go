@@ -18,19 +18,28 @@ func assign(tx *store.Tx, j *Job, c registry.Choice) {
 	now := tx.Now()
 	j.ProviderID, j.Tier = c.Provider.ID, c.Tier
 	j.DispatchedAt, j.OfferUntil = now, now+OfferTTL.Milliseconds()
-	j.LeasedAt, j.LeaseUntil, j.DeadlineAt, j.SubmittedAt = 0, 0, 0, 0
+	j.LeasedAt, j.LeaseUntil, j.DeadlineAt, j.SubmittedAt, j.Caps = 0, 0, 0, 0, nil
 	j.Fence++
 }
 
+// offer is what is written of a job that a provider may take.
+type offer struct {
+	registry.Choice
+	breadth   int // of the choice
+	callerKey string
+	needs     job.Needs
+	standing  func(registry.Provider) ([]authority.Receipt, error)
+}
+
 // publish writes the receipts of an offer and tells the provider.
-func publish(tx *store.Tx, p authority.Principal, j Job, c registry.Choice, breadth int, callerKey string, needs job.Needs) error {
+func (o offer) publish(tx *store.Tx, p authority.Principal, j Job) error {
 	if err := tx.PutAttempt(store.AttemptRow{
 		JobID: j.ID, Attempt: j.Attempt, ProviderID: j.ProviderID, ReservationID: j.ReservationID, AmountMsats: j.AmountMsats,
 		DispatchedAt: j.DispatchedAt,
 	}); err != nil {
 		return err
 	}
-	standing, err := registry.Standing(tx, c.Provider)
+	standing, err := o.standing(o.Provider)
 	if err != nil {
 		return err
 	}
@@ -44,19 +53,20 @@ func publish(tx *store.Tx, p authority.Principal, j Job, c registry.Choice, brea
 		return err
 	}
 	key := attemptKey("job-dispatched", j)
+	callerKey := o.callerKey
 	if callerKey == "" {
 		callerKey = key
 	}
 	engine := engineOf(j)
 	if _, err := receipt(tx, j.RunID, p, authority.JobDispatched, key, map[string]any{
 		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "provider_id": j.ProviderID, "tier": j.Tier, "attempt": j.Attempt,
-		"amount_msats": j.AmountMsats, "all_in_msats": c.AllIn, "reservation_id": j.ReservationID, "eligible_providers": breadth,
-		"caps_revision": c.Provider.CapsRevision, "engine": engine.Name, "model": engine.Model, "idempotency_key": callerKey,
+		"amount_msats": j.AmountMsats, "all_in_msats": o.AllIn, "reservation_id": j.ReservationID, "eligible_providers": o.breadth,
+		"caps_revision": o.Provider.CapsRevision, "engine": engine.Name, "model": engine.Model, "idempotency_key": callerKey,
 	}); err != nil {
 		return err
 	}
 	return tell(tx, j.ProviderID, "job.offer", fmt.Sprintf("offer:%s:%d", j.ID, j.Attempt), map[string]any{
-		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "amount_msats": j.AmountMsats, "offer_until": j.OfferUntil, "needs": needs,
+		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "amount_msats": j.AmountMsats, "offer_until": j.OfferUntil, "needs": o.needs,
 	})
 }
 
@@ -77,12 +87,7 @@ const offersKept = 2048
 
 // tell appends to a provider's lane.
 func tell(tx *store.Tx, providerID, eventType, key string, payload any) error {
-	stream := authority.OfferStream(providerID)
-	e, err := authority.Event(tx, stream, authority.Sweeper(), eventType, key, payload)
-	if err != nil || e.Seq%offersKept != 0 || e.Seq <= offersKept {
-		return err
-	}
-	return tx.Trim(stream, e.Seq-offersKept)
+	return authority.PostEvent(tx, authority.OfferStream(providerID), authority.Sweeper(), eventType, key, payload, offersKept)
 }
 
 // tellCancel tells a provider that its lease counts for nothing any more.

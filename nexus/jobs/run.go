@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -26,6 +25,9 @@ const (
 	maxValue    = 2000
 	// ClaimTTL is how long a claim counts for which no run is made.
 	ClaimTTL = 24 * time.Hour
+	// ClaimSilence is how long the log of a run may be silent before its claim
+	// counts no longer: nobody has come to say how it ended.
+	ClaimSilence = 12 * time.Hour
 	// DefaultPolicyBundle stands where a run names none.
 	DefaultPolicyBundle = "remit.local.default"
 )
@@ -70,11 +72,20 @@ func claim(tx *store.Tx, p authority.Principal, r ClaimRequest, runID string) (C
 	}
 	now := tx.Now()
 	live := err == nil && (was.RunID != "" || now < was.ExpiresAt)
+	if live && was.RunID != "" {
+		left, err := abandoned(tx, was.RunID)
+		if err != nil {
+			return Claim{}, err
+		}
+		live = !left
+	}
 	switch {
 	case live && was.RunID != "" && runID == "" && was.Identity == p.ID:
 		return claimOf(was), nil
 	case live && was.RunID != "":
-		return Claim{}, reason.Errorf(reason.Conflict, "issue %q of %q is being worked on by run %s", r.IssueRef, r.RepoRef, was.RunID)
+		return Claim{}, reason.Errorf(reason.Conflict, "issue %q of %q is being worked on by run %s", r.IssueRef, r.RepoRef, was.RunID).
+			WithHint("wait for its end. If it has ended and could not say so, `remit resume` of its session does, or POST /v1/runs/%s/finish; after %d hours of silence its claim counts no longer",
+				was.RunID, int(ClaimSilence.Hours()))
 	case live && was.Identity != p.ID:
 		return Claim{}, reason.Errorf(reason.Conflict, "issue %q of %q is claimed by %q", r.IssueRef, r.RepoRef, was.Identity)
 	case live && runID == "":
@@ -93,8 +104,22 @@ func claim(tx *store.Tx, p authority.Principal, r ClaimRequest, runID string) (C
 		return Claim{}, reason.Errorf(reason.Conflict, "issue %q of %q was claimed at the same moment", r.IssueRef, r.RepoRef)
 	}
 	c := claimOf(is)
-	_, _, err = authority.Write(tx, authority.AccountStream(p.Owner), p, authority.IssueClaimed, keyIssueClaimed+":"+c.ID, c.payload())
+	_, err = authority.Post(tx, authority.AccountStream(p.Owner), p, authority.IssueClaimed, keyIssueClaimed+":"+c.ID, c.payload())
 	return c, err
+}
+
+// abandoned reports whether nothing has been written into the log of a run for
+// so long that its claim keeps nobody away any more.
+func abandoned(tx *store.Tx, runID string) (bool, error) {
+	head, _, err := tx.Head(authority.RunStream(runID))
+	if err != nil || head == 0 {
+		return false, err
+	}
+	last, err := tx.Events(authority.RunStream(runID), head-1, 1)
+	if err != nil || len(last) == 0 {
+		return false, err
+	}
+	return tx.Now()-last[0].RecordedAt >= ClaimSilence.Milliseconds(), nil
 }
 
 func (c Claim) payload() map[string]any {
@@ -107,6 +132,9 @@ type RunRequest struct {
 	IssueRef       string // "" when the run is for no issue
 	PolicyBundleID string
 	Metadata       map[string]string
+	// Proof is what the run will ask for in the end, nil when that is not known
+	// yet. With it a run that could not be proved is not made.
+	Proof *ProofRequest
 }
 
 // CreateRun makes a run, claims its issue and starts it. Its log begins with
@@ -122,11 +150,14 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 	if err != nil {
 		return Run{}, invalid("metadata", "is outside the hashed subset of JSON: %w", err)
 	}
+	if err := provable(tx, p.Owner, r.Proof); err != nil {
+		return Run{}, err
+	}
 	run := Run{
 		ID: newID("run_"), Owner: p.Owner, State: string(RunCreated), RepoRef: r.RepoRef, IssueRef: r.IssueRef,
 		PolicyBundleID: r.PolicyBundleID, Metadata: metadata,
 	}
-	if err := tx.InsertRun(run); err != nil {
+	if run, err = tx.InsertRun(run); err != nil {
 		return Run{}, err
 	}
 	if _, err := receipt(tx, run.ID, p, authority.RunCreated, keyRunCreated, map[string]any{
@@ -147,10 +178,7 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 	if err := moveRun(tx, &run, runMove{event: EventStarted}); err != nil {
 		return Run{}, err
 	}
-	if _, err := event(tx, run.ID, p, EventStarted, keyRunStarted, map[string]any{"source": "nexus"}); err != nil {
-		return Run{}, err
-	}
-	return tx.Run(run.ID)
+	return run, event(tx, run.ID, p, EventStarted, keyRunStarted, map[string]any{"source": "nexus"})
 }
 
 func (r *RunRequest) validate() error {
@@ -226,19 +254,16 @@ func moveRun(tx *store.Tx, r *Run, m runMove) error {
 	if to.Final() {
 		r.FinishedAt = tx.Now()
 	}
-	if err := tx.SetRunState(r.ID, r.State, r.StartedAt, r.FinishedAt); err != nil {
-		return fmt.Errorf("move run %s: %w", r.ID, err)
-	}
-	return nil
+	r.Revision++
+	return tx.SetRunState(r.ID, r.State, r.StartedAt, r.FinishedAt)
 }
 
 // receipt writes a receipt into a run's log.
 func receipt(tx *store.Tx, runID string, p authority.Principal, receiptType, key string, payload any) (authority.Receipt, error) {
-	r, _, err := authority.Write(tx, authority.RunStream(runID), p, receiptType, key, payload)
-	return r, err
+	return authority.Post(tx, authority.RunStream(runID), p, receiptType, key, payload)
 }
 
 // event writes an event into a run's log.
-func event(tx *store.Tx, runID string, p authority.Principal, eventType, key string, payload any) (store.Event, error) {
-	return authority.Event(tx, authority.RunStream(runID), p, eventType, key, payload)
+func event(tx *store.Tx, runID string, p authority.Principal, eventType, key string, payload any) error {
+	return authority.PostEvent(tx, authority.RunStream(runID), p, eventType, key, payload, 0)
 }

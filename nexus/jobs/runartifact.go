@@ -72,7 +72,7 @@ func PutRunArtifact(tx *store.Tx, p authority.Principal, runID string, r RunArti
 // no room; sized says that the size is the true one.
 func (r RunArtifactRequest) admit(tx *store.Tx, runID string, sized bool) error {
 	switch {
-	case !artifactName(r.Name):
+	case !job.ArtifactName(r.Name):
 		return invalid("name", "must be a clean relative path of at most %d bytes", maxArtifactName)
 	case !canon.ValidDigest(r.SHA256):
 		return invalid("digest", "is not sha256: and 64 lowercase hex digits")

@@ -134,7 +134,7 @@ func verification(tx *store.Tx, p authority.Principal, j Job, v job.Verdict, req
 		payload = map[string]any{"command": commands[n-1]["command"], "cwd": commands[n-1]["cwd"], "duration_ms": commands[n-1]["duration_ms"]}
 	}
 	payload["exit_code"], payload["job_hash"], payload["job_id"], payload["commands"] = v.ExitCode, j.Hash, j.ID, commands
-	_, err = event(tx, j.RunID, p, "verification", keyOf("verification", j), payload)
+	err = event(tx, j.RunID, p, "verification", keyOf("verification", j), payload)
 	return r.SHA256, err
 }
 

@@ -180,7 +180,9 @@ func TestProviderFaultAndQuarantine(t *testing.T) {
 		wants(h, reason.ProviderQuarantined, func(tx *store.Tx) ([]jobs.Lease, error) {
 			return jobs.TakeLeases(tx, daemon(a), jobs.LeaseRequest{})
 		})
-		again := h.enrol("alice", "a", 5, false)
+		again := get(h, func(tx *store.Tx) (registry.Provider, error) {
+			return jobs.Enrol(tx, alice, registry.ProviderRequest{ProviderID: a.ID, Name: "a", Version: "1", Capabilities: []string{job.SandboxRun}, PriceMsats: 5})
+		})
 		h.beat(a)
 		if again.ID != a.ID || again.Violations != 3 || !again.Quarantined() {
 			t.Errorf("enrolling again made %+v", again.ProviderRow)

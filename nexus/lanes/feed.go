@@ -129,7 +129,7 @@ func (f *feed) next(after int64) (frames [][]byte, lag int64, wake <-chan struct
 }
 
 func (l *Lanes) read(ctx context.Context, stream string, after int64) (events []store.Event, err error) {
-	err = l.opt.Store.View(ctx, func(tx *store.Tx) error {
+	err = l.opt.Store.Look(ctx, func(tx *store.Tx) error {
 		events, err = tx.Events(stream, after, readBatch)
 		return err
 	})

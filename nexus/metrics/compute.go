@@ -112,9 +112,11 @@ const (
 	// cpuGraceMS covers the start of a job, and the periods of the CPU quota
 	// within which a job may be ahead of its share.
 	cpuGraceMS = 1_000
+	// memoryGrace is what the kernel may charge to be done with something.
+	memoryGrace = 1 << 20
 	// maxCap and maxMillis are far above any real machine and job, and keep the
 	// products below from wrapping around: a journal can say anything.
-	maxCap, maxMillis = 1 << 24, 1 << 38
+	maxCap, maxMillis = 1 << 26, 1 << 36
 )
 
 // capsEnforced looks for the proof of every answered job.
@@ -153,12 +155,12 @@ func (j *jobFold) excess() string {
 	c, u := j.caps, j.observed
 	switch {
 	case min(u.PeakMemoryBytes, u.WallMillis, u.CPUMillis, u.DiskWriteBytes, u.NetworkBytes) < 0,
-		max(u.WallMillis, u.CPUMillis) > maxMillis, max(c.CPUMillis, c.TimeoutSecs, c.MemoryMB) > maxCap:
+		max(u.WallMillis, u.CPUMillis) > maxMillis, max(c.CPUMillis, c.TimeoutSecs, c.MemoryMB, c.DiskMB) > maxCap:
 		return "figures out of range"
 	case c.MemoryMB <= 0 || c.TimeoutSecs <= 0 || c.CPUMillis <= 0:
 		return "memory, time or cpu is not limited"
-	case u.PeakMemoryBytes > c.MemoryMB<<20:
-		return fmt.Sprintf("%d bytes of memory, the cap is %d MB", u.PeakMemoryBytes, c.MemoryMB)
+	case u.PeakMemoryBytes > c.MemoryBytes()+memoryGrace:
+		return fmt.Sprintf("%d bytes of memory, the caps of memory and of what is written are %d and %d MB", u.PeakMemoryBytes, c.MemoryMB, c.DiskMB)
 	case u.WallMillis > c.TimeoutSecs*1000+killGraceMS:
 		return fmt.Sprintf("%d ms, the cap is %d s", u.WallMillis, c.TimeoutSecs)
 	case u.CPUMillis*1000 > c.CPUMillis*(u.WallMillis+cpuGraceMS):

@@ -244,8 +244,8 @@ func TestCapsProof(t *testing.T) {
 		want   string // part of the complaint; "" = proven
 	}{
 		{"within", func(*job.CapsApplied, *job.Usage) {}, ""},
-		{"memory to the last byte", func(_ *job.CapsApplied, u *job.Usage) { u.PeakMemoryBytes = 512 << 20 }, ""},
-		{"a byte more", func(_ *job.CapsApplied, u *job.Usage) { u.PeakMemoryBytes = 512<<20 + 1 }, "memory"},
+		{"memory and all that may be written", func(c *job.CapsApplied, u *job.Usage) { u.PeakMemoryBytes = c.MemoryBytes() }, ""},
+		{"much more", func(c *job.CapsApplied, u *job.Usage) { u.PeakMemoryBytes = c.MemoryBytes() + 2<<20 }, "memory"},
 		{"too long", func(_ *job.CapsApplied, u *job.Usage) { u.WallMillis = 70_001 }, "70001 ms"},
 		{"more cpus", func(_ *job.CapsApplied, u *job.Usage) { u.CPUMillis = 1501 }, "cpu"},
 		{"network", func(_ *job.CapsApplied, u *job.Usage) { u.NetworkBytes = 1 }, "network"},

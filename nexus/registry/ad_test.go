@@ -87,7 +87,8 @@ func TestAdsFollowTheState(t *testing.T) {
 		quiet("a heartbeat", beat(p, registry.HeartbeatRequest{Version: "2", Observed: json.RawMessage(`{"load":1}`)}))
 		dearer := request("one")
 		dearer.PriceMsats, dearer.ProviderID = 1200, p.ID
-		step("price", enrol(alice, dearer), map[string]string{"price": "1200", "oa_availability": "available"})
+		step("price", enrol(alice, dearer), map[string]string{"price": "1200", "oa_availability": "unavailable"})
+		step("enabled at that price", enable, map[string]string{"price": "1200", "oa_availability": "available"})
 		step("stopping", beat(p, registry.HeartbeatRequest{Version: "2", Status: registry.Stopping}), map[string]string{"oa_availability": "unavailable"})
 		step("back", beat(p, registry.HeartbeatRequest{Version: "2"}), map[string]string{"oa_availability": "available"})
 		step("disabled", func(tx *store.Tx) (registry.Provider, error) {

@@ -10,6 +10,7 @@ import (
 
 // Caps are the hard limits that an owner sets for a provider. What is zero is
 // not allowed at all, except Pids, where 0 leaves the number to the sandbox.
+// What a job writes is kept in memory: it may occupy MemoryMB and DiskMB together.
 type Caps struct {
 	CPUMillis   int64  `json:"cpu_millis"` // of one job
 	MemoryMB    int64  `json:"memory_mb"`  // of one job
@@ -32,6 +33,10 @@ const (
 	maxConcurrency = 1 << 10
 )
 
+// minPids is what the sandbox itself needs: with less no job would start, and
+// that would look like a fault of the provider.
+const minPids = 16
+
 // networkRank orders network policies: each allows what those before it allow.
 var networkRank = map[string]int{"none": 1, "localhost": 2, "full": 3}
 
@@ -51,6 +56,9 @@ func (c Caps) Validate() error {
 		if rule.value < rule.low || rule.value > rule.up {
 			return invalid("caps."+rule.field, "is %d, must be %d to %d", rule.value, rule.low, rule.up)
 		}
+	}
+	if c.Pids > 0 && c.Pids < minPids {
+		return invalid("caps.pids", "is %d, must be 0, which leaves it to the sandbox, or %d to %d", c.Pids, minPids, maxPids)
 	}
 	if networkRank[c.Network] == 0 {
 		return invalid("caps.network", "is %.32q, must be none, localhost or full", c.Network)
@@ -72,13 +80,34 @@ func (c Caps) Allow(n job.Needs) *reason.Error {
 			return reason.Errorf(reason.CapsExceeded, "%s: %d needed, the cap is %d", rule.field, rule.need, rule.cap)
 		}
 	}
-	if rank := networkRank[n.NetworkPolicy]; rank == 0 || rank > networkRank[c.Network] {
+	if !c.Within(n.NetworkPolicy) {
 		return reason.Errorf(reason.CapsExceeded, "network: %.32q needed, the cap is %.32q", n.NetworkPolicy, c.Network)
 	}
 	if c.Concurrency < 1 {
 		return reason.Errorf(reason.CapsExceeded, "concurrency: the cap is 0")
 	}
 	return nil
+}
+
+// Within reports whether a network policy allows no more than the caps do.
+func (c Caps) Within(network string) bool {
+	return networkRank[network] > 0 && networkRank[network] <= networkRank[c.Network]
+}
+
+// Grant is what a job with these needs may use: what it asks for, and the cap of
+// what it says nothing about. It is never more than the caps, and never 0, which
+// would be no limit, except Pids.
+func (c Caps) Grant(n job.Needs) job.CapsApplied {
+	least := func(need, most int64) int64 {
+		if need <= 0 || need > most {
+			need = most
+		}
+		return max(need, 1)
+	}
+	return job.CapsApplied{
+		CPUMillis: least(n.CPUMillis, c.CPUMillis), MemoryMB: least(n.MemoryMB, c.MemoryMB), DiskMB: least(n.DiskMB, c.DiskMB),
+		Pids: c.Pids, TimeoutSecs: least(n.TimeoutSecs, c.TimeoutSecs), Network: n.NetworkPolicy,
+	}
 }
 
 func capsOf(raw json.RawMessage) (Caps, error) {

@@ -74,8 +74,11 @@ func deviceKey(d Device) string {
 	if err != nil {
 		panic("registry: a validated device has a canonical form: " + err.Error())
 	}
-	return "device-enrolled:" + d.ID + ":" + strings.TrimPrefix(digest, "sha256:")[:16]
+	return deviceKeys(d.ID) + strings.TrimPrefix(digest, "sha256:")[:16]
 }
+
+// deviceKeys begin the receipt keys of a device.
+func deviceKeys(id string) string { return "device-enrolled:" + id + ":" }
 
 func (r DeviceRequest) validate() error {
 	if !printable(r.Name, maxName) {

@@ -23,9 +23,10 @@ const (
 )
 
 // ProviderRequest enrols a provider. A device has one provider: enrolling again
-// changes what the owner says about it and nothing that the authority knows.
+// changes what the owner says about it and nothing that the authority knows, and
+// switches it off, since another machine may be behind it now.
 type ProviderRequest struct {
-	ProviderID   string // of an earlier enrolment; "" finds or makes one
+	ProviderID   string // of an earlier enrolment, which is to be replaced even while it lives; "" finds or makes one
 	DeviceID     string // "" is the device of the provider's name
 	Name         string
 	Version      string
@@ -35,9 +36,12 @@ type ProviderRequest struct {
 	ReservePool  bool // serve others as well
 }
 
-// EnrolProvider writes a provider, switched off and without caps, and with it
-// the receipt DeviceEnrolled of its device. Its own credential is made by the
-// caller, in the same command.
+// EnrolProvider writes a provider, switched off, and with it the receipt
+// DeviceEnrolled of its device. A new one has no caps. One that lives is replaced
+// only if the request names its id: a name is easily taken by mistake, or on
+// purpose by whoever has found a registration token. Its own credential is made
+// by the caller, in the same command; what a replaced one had is the business of
+// jobs.Enrol, which calls this.
 func EnrolProvider(tx *store.Tx, p authority.Principal, r ProviderRequest) (Provider, error) {
 	if err := p.Require(authority.ScopeEnrol); err != nil {
 		return Provider{}, err
@@ -70,9 +74,28 @@ func EnrolProvider(tx *store.Tx, p authority.Principal, r ProviderRequest) (Prov
 	if !known {
 		return r.insert(tx, d)
 	}
+	if r.ProviderID == "" && old.lives(tx.Now()) {
+		return Provider{}, reason.Errorf(reason.Conflict, "provider %s lives under the name %q", old.ID, old.Name).
+			WithHint("choose another name; or replace it: stop it and wait %s, or give its id, and its owner has to enable it again", StaleAfter)
+	}
+	return r.replace(tx, p, old)
+}
+
+// lives reports whether a daemon works under a registration, or did so a moment
+// ago. One that has said goodbye does not.
+func (p Provider) lives(now int64) bool {
+	return p.Liveness(now) == Fresh && (!p.Enabled || Status(p.Status) != Stopped)
+}
+
+// replace changes what the owner says about a provider. The owner enabled what
+// was there before, at its price: what is there now needs to be enabled anew.
+func (r ProviderRequest) replace(tx *store.Tx, p authority.Principal, old Provider) (Provider, error) {
 	old.Name, old.Version, old.Class = r.Name, r.Version, r.Class
 	old.Capabilities, old.PriceMsats = r.Capabilities, r.PriceMsats
-	return save(tx, old)
+	if !old.Enabled {
+		return save(tx, old)
+	}
+	return off(tx, p, old, "enrolled again")
 }
 
 // known finds the provider that the request names.
@@ -156,25 +179,59 @@ func (r *ProviderRequest) complete() error {
 
 // Standing returns the receipts by which a provider stands in the registry: of
 // its device and of its caps.
-func Standing(tx *store.Tx, p Provider) ([]authority.Receipt, error) {
-	d, err := tx.Device(p.DeviceID)
-	if err != nil {
-		return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, err)
-	}
-	var list []authority.Receipt
-	for _, key := range []string{deviceKey(d), capsKey(p)} {
-		e, err := tx.EventByKey(authority.AccountStream(p.Owner), key)
-		if errors.Is(err, store.ErrNotFound) {
-			continue
+func Standing(tx *store.Tx, p Provider) ([]authority.Receipt, error) { return AskStanding(tx, p)(p) }
+
+// AskStanding asks for what Standing returns. The answer is for the provider as
+// it is once it is locked.
+func AskStanding(tx *store.Tx, p Provider) func(locked Provider) ([]authority.Receipt, error) {
+	stream := authority.AccountStream(p.Owner)
+	device := tx.AskDevice(p.DeviceID)
+	enrolments := tx.AskEventsByKeys(stream, deviceKeys(p.DeviceID), maxEnrolments)
+	caps := tx.AskEventByKey(stream, capsKey(p))
+	return func(locked Provider) ([]authority.Receipt, error) {
+		d, err := device()
+		if err != nil {
+			return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, err)
 		}
+		known, err := enrolments()
 		if err != nil {
 			return nil, err
 		}
-		if r, ok := authority.ReadReceipt(e); ok {
-			list = append(list, r)
+		enrolled := func() (store.Event, error) { return among(known, deviceKey(d)) }
+		if len(known) == maxEnrolments {
+			enrolled = tx.AskEventByKey(stream, deviceKey(d))
+		}
+		if locked.CapsRevision != p.CapsRevision {
+			caps = tx.AskEventByKey(stream, capsKey(locked))
+		}
+		var list []authority.Receipt
+		for _, find := range []store.Answer[store.Event]{enrolled, caps} {
+			e, err := find()
+			if errors.Is(err, store.ErrNotFound) {
+				continue
+			}
+			if err != nil {
+				return nil, err
+			}
+			if r, ok := authority.ReadReceipt(e); ok {
+				list = append(list, r)
+			}
+		}
+		return list, nil
+	}
+}
+
+// maxEnrolments is how many enrolments of one device are read at once.
+const maxEnrolments = 20
+
+// among finds an event by its key.
+func among(list []store.Event, key string) (store.Event, error) {
+	for _, e := range list {
+		if e.IdempotencyKey == key {
+			return e, nil
 		}
 	}
-	return list, nil
+	return store.Event{}, store.ErrNotFound
 }
 
 func conflict(err error, format string, args ...any) error {

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"encoding/json"
-	"fmt"
 
 	"remit/nexus/authority"
 	"remit/nexus/store"
@@ -87,14 +86,6 @@ func announce(tx *store.Tx, p Provider) error {
 	if err := advertise(tx, p); err != nil {
 		return err
 	}
-	stream := authority.FleetStream(p.Owner)
-	e, err := authority.Event(tx, stream, authority.Principal{ID: authority.ProviderPrincipal(p.ID)},
-		"worker."+p.Status, "", Present(p, tx.Now()))
-	if err != nil || e.Seq%presenceKept != 0 || e.Seq <= presenceKept {
-		return err
-	}
-	if err := tx.Trim(stream, e.Seq-presenceKept); err != nil {
-		return fmt.Errorf("trim presence: %w", err)
-	}
-	return nil
+	return authority.PostEvent(tx, authority.FleetStream(p.Owner), authority.Principal{ID: authority.ProviderPrincipal(p.ID)},
+		"worker."+p.Status, "", Present(p, tx.Now()), presenceKept)
 }

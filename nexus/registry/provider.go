@@ -141,7 +141,13 @@ func Own(tx *store.Tx, p authority.Principal, id string) (Provider, error) {
 }
 
 // Lock reads and locks a provider, for the authority itself.
-func Lock(tx *store.Tx, id string) (Provider, error) { return provider(tx.LockProvider(id)) }
+func Lock(tx *store.Tx, id string) (Provider, error) { return AskLock(tx, id)() }
+
+// AskLock asks for what Lock returns.
+func AskLock(tx *store.Tx, id string) store.Answer[Provider] {
+	row := tx.AskLockedProvider(id)
+	return func() (Provider, error) { return provider(row()) }
+}
 
 func visible(found Provider, err error, id string, may func() bool) (Provider, error) {
 	if errors.Is(err, store.ErrNotFound) || err == nil && !may() {
@@ -170,6 +176,10 @@ func Devices(tx *store.Tx, p authority.Principal, after string, limit int) ([]De
 const maxCandidates = 1000
 
 // Candidates returns what a dispatch of an owner may choose from.
-func Candidates(tx *store.Tx, owner string) ([]Provider, error) {
-	return providers(tx.OpenProviders(owner, ReservePool, maxCandidates))
+func Candidates(tx *store.Tx, owner string) ([]Provider, error) { return AskCandidates(tx, owner)() }
+
+// AskCandidates asks for what Candidates returns.
+func AskCandidates(tx *store.Tx, owner string) store.Answer[[]Provider] {
+	rows := tx.AskOpenProviders(owner, ReservePool, maxCandidates)
+	return func() ([]Provider, error) { return providers(rows()) }
 }

@@ -181,6 +181,63 @@ func TestEnrolAgain(t *testing.T) {
 	})
 }
 
+// Whoever has a registration token does not slip into the place of a provider
+// that works: its name is refused while it lives, and who replaces it by its id
+// gets it switched off, since the owner enabled another machine and another price.
+func TestEnrolOverALivingProvider(t *testing.T) {
+	each(t, func(o office) {
+		p := get(o, enrol(alice, request("one")))
+		get(o, func(tx *store.Tx) (registry.Provider, error) { return registry.SetCaps(tx, alice, p.ID, caps, nil) })
+		enable := func(tx *store.Tx) (registry.Provider, error) { return registry.Enable(tx, alice, p.ID, nil) }
+		get(o, enable)
+		get(o, beat(p, registry.HeartbeatRequest{Version: "1"}))
+		other := request("one")
+		other.PriceMsats = 40_000
+		wants(o, reason.Conflict, enrol(alice, other))
+		onDevice := other
+		onDevice.DeviceID, onDevice.Name = p.DeviceID, "another"
+		wants(o, reason.Conflict, enrol(alice, onDevice))
+		named := other
+		named.ProviderID = p.ID
+		if got := get(o, enrol(alice, named)); got.Enabled || got.Status != "stopped" || got.PriceMsats != 40_000 {
+			o.Errorf("replaced: %+v", got)
+		}
+		wants(o, reason.Conflict, enrol(alice, other)) // off, and its daemon may still be there
+		get(o, enable)
+		get(o, beat(p, registry.HeartbeatRequest{Version: "1", Status: registry.Stopping}))
+		get(o, beat(p, registry.HeartbeatRequest{Version: "1", Status: registry.Stopped}))
+		if got := get(o, enrol(alice, other)); got.ID != p.ID || got.Enabled {
+			o.Errorf("after it has said goodbye: %+v", got)
+		}
+		get(o, enable)
+		get(o, beat(p, registry.HeartbeatRequest{Version: "1"}))
+		o.clock.Advance(registry.StaleAfter + time.Millisecond)
+		if got := get(o, enrol(alice, other)); got.ID != p.ID || got.Enabled {
+			o.Errorf("after it fell silent: %+v", got)
+		}
+	})
+}
+
+// A machine may withdraw itself, and nobody else, and does not come back by itself.
+func TestProviderSwitchesItselfOff(t *testing.T) {
+	each(t, func(o office) {
+		p, q := get(o, enrol(alice, request("one"))), get(o, enrol(alice, request("two")))
+		get(o, func(tx *store.Tx) (registry.Provider, error) { return registry.SetCaps(tx, alice, p.ID, caps, nil) })
+		get(o, func(tx *store.Tx) (registry.Provider, error) { return registry.Enable(tx, alice, p.ID, nil) })
+		off := func(by registry.Provider) func(tx *store.Tx) (registry.Provider, error) {
+			return func(tx *store.Tx) (registry.Provider, error) {
+				got, _, err := registry.SwitchOff(tx, daemon(by), p.ID, "")
+				return got, err
+			}
+		}
+		wants(o, reason.ScopeMissing, off(q))
+		if got := get(o, off(p)); got.Enabled {
+			o.Errorf("still on: %+v", got)
+		}
+		wants(o, reason.ScopeMissing, func(tx *store.Tx) (registry.Provider, error) { return registry.Enable(tx, daemon(p), p.ID, nil) })
+	})
+}
+
 // A strike counts once for a job and kind, and makes nobody look alive.
 func TestMarks(t *testing.T) {
 	each(t, func(o office) {

@@ -65,6 +65,26 @@ func TestEligible(t *testing.T) {
 	}
 }
 
+// TestGrant: what a job says nothing about is bounded by the caps all the same,
+// and nothing is without a bound but what the caps leave to the sandbox.
+func TestGrant(t *testing.T) {
+	t.Parallel()
+	caps := registry.Caps{CPUMillis: 2000, MemoryMB: 1024, DiskMB: 512, Pids: 64, TimeoutSecs: 120, Concurrency: 1, Network: "full"}
+	got := caps.Grant(needs)
+	want := job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, DiskMB: 512, Pids: 64, TimeoutSecs: 60, Network: "none"}
+	if got != want {
+		t.Errorf("got %+v", got)
+	}
+	if got := (registry.Caps{MemoryMB: 7}).Grant(job.Needs{DiskMB: 1 << 40, MemoryMB: -1}); got.DiskMB != 1 || got.MemoryMB != 7 || got.CPUMillis != 1 {
+		t.Errorf("got %+v", got)
+	}
+	few := caps
+	few.Pids = 15
+	if err := few.Validate(); reason.CodeOf(err) != reason.RequestInvalid {
+		t.Errorf("fewer processes than the sandbox needs: %v", err)
+	}
+}
+
 func order(s registry.Selection) (ids []string) {
 	for _, c := range s.Choices {
 		ids = append(ids, c.Provider.ID)

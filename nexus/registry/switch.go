@@ -97,10 +97,12 @@ func Enable(tx *store.Tx, p authority.Principal, id string, expected Expected) (
 }
 
 // SwitchOff switches provider mode off: from this commit on the provider gets
-// no lease. What it runs is the business of jobs.Disable, which calls this.
-// changed is false when it was off already.
-func SwitchOff(tx *store.Tx, p authority.Principal, id, why string) (off Provider, changed bool, err error) {
-	if err := p.Require(authority.ScopeProviders); err != nil {
+// no lease. What it runs is the business of jobs.Disable, which calls this. A
+// provider may always withdraw itself, and cannot come back by itself. changed is
+// false when it was off already.
+func SwitchOff(tx *store.Tx, p authority.Principal, id, why string) (_ Provider, changed bool, err error) {
+	itself := id != "" && p.ProviderID() == id
+	if err := p.Require(authority.ScopeProviders); err != nil && !itself {
 		return Provider{}, false, err
 	}
 	if len(why) > 1000 {
@@ -110,11 +112,18 @@ func SwitchOff(tx *store.Tx, p authority.Principal, id, why string) (off Provide
 	if err != nil || !found.Enabled {
 		return found, false, err
 	}
+	found, err = off(tx, p, found, why)
+	return found, err == nil, err
+}
+
+// off switches a locked provider off.
+func off(tx *store.Tx, p authority.Principal, found Provider, why string) (Provider, error) {
 	found.Enabled = false
-	if found, err = move(tx, found, Stopped); err != nil {
-		return Provider{}, false, err
+	found, err := move(tx, found, Stopped)
+	if err != nil {
+		return Provider{}, err
 	}
-	return found, true, switched(tx, p, found, authority.ProviderDisabled, "provider-disabled", why)
+	return found, switched(tx, p, found, authority.ProviderDisabled, "provider-disabled", why)
 }
 
 func switched(tx *store.Tx, p authority.Principal, found Provider, receiptType, key, why string) error {

@@ -100,20 +100,17 @@ func (tx *Tx) bridgeRows(where string, args ...any) ([]BridgeRow, error) {
 	return list, err
 }
 
-// AddBridgeEvent writes a new row, and gives it an id; false when there is one
-// with this d and created_at.
-func (tx *Tx) AddBridgeEvent(b BridgeRow) (bool, error) {
+// AddBridgeEvent writes a new row, and gives it an id. One with this d and
+// created_at stays as it is.
+func (tx *Tx) AddBridgeEvent(b BridgeRow) error {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return false, fmt.Errorf("add an event to the mirror: %w", err)
+		return fmt.Errorf("add an event to the mirror: %w", err)
 	}
-	n, err := tx.exec(`INSERT INTO bridge_event (`+bridgeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'new', '', '', '', ?)
+	tx.changed = append(tx.changed, BridgeOutbox)
+	return tx.later(change{doing: "add an event to the mirror"}, `INSERT INTO bridge_event (`+bridgeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'new', '', '', '', ?)
 		ON CONFLICT (d, created_at) DO NOTHING`, fmt.Sprintf("bev_%x", id[:]), b.Owner, b.Class, b.Kind, b.D, b.ProviderID, b.RunID,
 		b.ReceiptSHA256, b.CreatedAt, b.Tags, b.Content, b.SHA256, tx.Now())
-	if err == nil && n == 1 {
-		tx.changed = append(tx.changed, BridgeOutbox)
-	}
-	return n == 1, err
 }
 
 // ReplaceBridgeEvent puts other content into a row that is not signed yet, so

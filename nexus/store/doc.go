@@ -32,12 +32,19 @@
 // and repeats it after a serialization failure or a deadlock. A command may
 // therefore run more than once and must have no effect outside its [Tx].
 //
+// A statement for PostgreSQL waits until somebody needs an answer, and then goes
+// with all that were made before it, in their order: one round trip, of which a
+// dispatch has five and not forty. Writes wait by themselves, the last ones for
+// COMMIT; questions wait if they are asked with a method that returns an
+// [Answer] (see flight.go).
+//
 // Both behave alike where it matters: times are integers, unix milliseconds
 // from one clock (the server's own on PostgreSQL); text is UTF-8 without NUL
 // and ordered by its bytes; and a statement that fails ends its command, as
 // PostgreSQL always does: later statements of the same [Tx] return the same
-// error and Update returns it even if the command hides it. Who expects a
-// conflict says so in the statement (ON CONFLICT).
+// error and Update returns it even if the command hides it, be it that of a
+// write that has waited. Who expects a conflict says so in the statement
+// (ON CONFLICT).
 //
 // # Failure modes
 //

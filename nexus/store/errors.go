@@ -53,7 +53,7 @@ func classify(err error) error {
 	var lite *sqlite.Error
 	switch {
 	case errors.As(err, &pg):
-		if pg.Code == "23505" {
+		if pg.Code == uniqueViolation {
 			return fmt.Errorf("%w: %s", ErrConflict, pg.ConstraintName)
 		}
 		if sessionEnded(pg) {
@@ -78,6 +78,19 @@ func classify(err error) error {
 		return unavailable("reach the database", err)
 	}
 	return err
+}
+
+// Codes of PostgreSQL, https://www.postgresql.org/docs/current/errcodes-appendix.html.
+const (
+	divisionByZero  = "22012"
+	uniqueViolation = "23505"
+	serialization   = "40001"
+	deadlock        = "40P01"
+)
+
+func hasCode(err error, code string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && pg.Code == code
 }
 
 // sessionEnded reports whether the server closes the connection with this
@@ -106,9 +119,15 @@ func unavailable(doing string, err error) error {
 	return &reason.Error{Code: reason.StoreUnavailable, Message: doing + ": " + err.Error(), Err: err}
 }
 
-// repeatable reports whether PostgreSQL gave a transaction up in favour of
-// another one: it had no effect, and can succeed when run again.
+// again is the error of a command that had looked before another one changed
+// what it saw. Run again, it sees that.
+type again struct{ error }
+
+func (a again) Unwrap() error { return a.error }
+
+// repeatable reports whether a transaction was given up in favour of another
+// one: it had no effect, and can succeed when run again.
 func repeatable(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "40001" || pg.Code == "40P01")
+	var late again
+	return hasCode(err, serialization) || hasCode(err, deadlock) || errors.As(err, &late)
 }

@@ -47,13 +47,8 @@ func (tx *Tx) Append(e Event) (Event, error) {
 			return first, err
 		}
 	}
-	e.RecordedAt = tx.Now()
-	if e.ID == "" {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return Event{}, fmt.Errorf("append an event: %w", err)
-		}
-		e.ID = fmt.Sprintf("evt_%x", id[:])
+	if err := e.complete(tx.Now()); err != nil {
+		return Event{}, err
 	}
 	added, err := tx.insertEvent(&e)
 	if err != nil {
@@ -64,6 +59,41 @@ func (tx *Tx) Append(e Event) (Event, error) {
 	}
 	tx.changed = append(tx.changed, e.Stream)
 	return e, nil
+}
+
+// Post is Append for who needs not know which place the event got. It need not
+// be waited for; if there is another event with its key the command ends with
+// ErrConflict. With keep > 0 the stream is trimmed to so many events, in batches
+// of as many.
+func (tx *Tx) Post(e Event, keep int64) error {
+	if tx.dialect == "sqlite" {
+		added, err := tx.Append(e)
+		if err != nil || keep <= 0 || added.Seq%keep != 0 || added.Seq <= keep {
+			return err
+		}
+		return tx.Trim(e.Stream, added.Seq-keep)
+	}
+	if err := e.normalize(); err != nil {
+		return err
+	}
+	if err := e.complete(tx.Now()); err != nil {
+		return err
+	}
+	tx.changed = append(tx.changed, e.Stream) // or a hint for nothing, if it was there
+	return tx.postEvent(e, keep)
+}
+
+// complete fills in what the store knows.
+func (e *Event) complete(now int64) error {
+	e.RecordedAt = now
+	if e.ID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return fmt.Errorf("append an event: %w", err)
+		}
+		e.ID = fmt.Sprintf("evt_%x", id[:])
+	}
+	return nil
 }
 
 func (e *Event) normalize() error {
@@ -126,6 +156,60 @@ func (tx *Tx) insertEvent(e *Event) (added bool, err error) {
 	return false, err
 }
 
+// The statements of Post, without and with keep. Nothing is added when there is
+// an event with the key, and a division by zero ends the command when that is
+// another one.
+const (
+	postOld = `WITH old AS (
+		SELECT type, payload_sha256 FROM event WHERE stream = ? AND idempotency_key = ? AND idempotency_key <> ''),
+	place AS (
+		INSERT INTO stream (name, head, floor) SELECT ?, 1, 0 WHERE NOT EXISTS (SELECT 1 FROM old)
+		ON CONFLICT (name) DO UPDATE SET head = stream.head + 1`
+	postNew = ` RETURNING head, floor),
+	added AS (
+		INSERT INTO event (stream, seq, id, type, idempotency_key, payload, payload_sha256, recorded_at, principal)
+		SELECT ?, head, ?, ?, ?, ?, ?, ?, ? FROM place)`
+	postEnd = ` SELECT 1 / COUNT(*) FROM (SELECT 1 FROM place
+		UNION ALL SELECT 1 FROM old WHERE type = ? AND payload_sha256 = ?) AS told`
+
+	postAll     = postOld + postNew + postEnd
+	postKeeping = postOld + `, floor = CASE WHEN (stream.head + 1) % ? = 0 THEN GREATEST(stream.floor, stream.head + 1 - ?) ELSE stream.floor END` +
+		postNew + `, trimmed AS (
+		DELETE FROM event WHERE stream = ? AND seq <= (SELECT floor FROM place WHERE head % ? = 0))` + postEnd
+)
+
+// postEvent adds an event on PostgreSQL. If a concurrent command has used its key
+// since the statement began, which only the unique index sees, the command runs
+// again.
+func (tx *Tx) postEvent(e Event, keep int64) error {
+	query, args := postAll, []any{e.Stream, e.IdempotencyKey, e.Stream}
+	if keep > 0 {
+		query, args = postKeeping, append(args, keep, keep)
+	}
+	args = append(args, e.Stream, e.ID, e.Type, e.IdempotencyKey, e.Payload, e.PayloadSHA256, e.RecordedAt, e.Principal)
+	if keep > 0 {
+		args = append(args, e.Stream, keep)
+	}
+	args, err := tx.begin(append(args, e.Type, e.PayloadSHA256))
+	if err != nil {
+		return err
+	}
+	tx.wait(&statement{query: query, args: args, write: func(_ int64, err error) error {
+		switch {
+		case err == nil:
+			return nil
+		case hasCode(err, divisionByZero):
+			err = fmt.Errorf("%w: %q has another event with the idempotency key %q", ErrConflict, e.Stream, e.IdempotencyKey)
+		case hasCode(err, uniqueViolation):
+			err = again{classify(err)}
+		default:
+			err = classify(err)
+		}
+		return fmt.Errorf("append to %q: %w", e.Stream, err)
+	}})
+	return nil
+}
+
 const eventColumns = "stream, seq, id, type, idempotency_key, payload, payload_sha256, recorded_at, principal"
 
 func scanEvent(row scanner) (Event, error) {
@@ -150,12 +234,23 @@ func (tx *Tx) first(e Event) (Event, error) {
 }
 
 // EventByKey returns the event with an idempotency key, or ErrNotFound.
-func (tx *Tx) EventByKey(stream, key string) (Event, error) {
+func (tx *Tx) EventByKey(stream, key string) (Event, error) { return tx.AskEventByKey(stream, key)() }
+
+// AskEventByKey asks for what EventByKey returns.
+func (tx *Tx) AskEventByKey(stream, key string) Answer[Event] {
 	if key == "" {
-		return Event{}, ErrNotFound
+		return func() (Event, error) { return Event{}, ErrNotFound }
 	}
 	// The condition on '' lets both databases use the partial index.
-	return scanEvent(tx.row("SELECT "+eventColumns+" FROM event WHERE stream = ? AND idempotency_key = ? AND idempotency_key <> ''", stream, key))
+	return ask(tx, scanEvent, "SELECT "+eventColumns+" FROM event WHERE stream = ? AND idempotency_key = ? AND idempotency_key <> ''", stream, key)
+}
+
+// AskEventsByKeys asks for the first events of a stream, in the order of their
+// keys, whose keys begin with a prefix of visible ASCII.
+func (tx *Tx) AskEventsByKeys(stream, prefix string, limit int) Answer[[]Event] {
+	return askAll(tx, scanEvent, "SELECT "+eventColumns+` FROM event
+		WHERE stream = ? AND idempotency_key >= ? AND idempotency_key < ? AND idempotency_key <> '' ORDER BY idempotency_key LIMIT ?`,
+		stream, prefix, prefix+"\x7f", min(max(limit, 0), MaxEvents))
 }
 
 // Events returns up to limit events after the seq, in order. Whether events

@@ -26,3 +26,13 @@ var MigrationFiles fs.FS = migrationFiles
 
 // LockPath is the file that keeps a second process away.
 func LockPath(path string) string { return filepath.Clean(path) + ".lock" }
+
+// Later makes a write that need not be sent at once.
+func (tx *Tx) Later(none, taken error, query string, args ...any) error {
+	return tx.later(change{doing: "later", none: none, taken: taken}, query, args...)
+}
+
+// AskNumber asks for one integer.
+func (tx *Tx) AskNumber(query string, args ...any) Answer[int64] {
+	return ask(tx, func(s scanner) (n int64, err error) { err = s.Scan(&n); return n, err }, query, args...)
+}

@@ -23,26 +23,38 @@ type Claim struct {
 // command it also claims the key until the command ends: on PostgreSQL a
 // concurrent command with the same key gets a Claim without a response, on
 // SQLite it waits and then gets the response.
-func (tx *Tx) Idempotency(k Key) (*Claim, error) {
-	free := true
-	if tx.dialect == "postgres" && tx.write {
+func (tx *Tx) Idempotency(k Key) (*Claim, error) { return tx.AskIdempotency(k)() }
+
+// AskIdempotency asks for what Idempotency returns.
+func (tx *Tx) AskIdempotency(k Key) Answer[*Claim] {
+	free := func() (bool, error) { return true, nil }
+	if tx.lock() != "" {
 		// Locked before the look: what the holder committed is seen.
-		err := tx.row(`SELECT pg_try_advisory_xact_lock(hashtextextended(?, 0))`, k.lockName()).Scan(&free)
-		if err != nil {
+		free = ask(tx, scanBool, `SELECT pg_try_advisory_xact_lock(hashtextextended(?, 0))`, k.lockName())
+	}
+	stored := ask(tx, scanClaim, `SELECT request_sha256, status, content_type, body, etag, location FROM idempotency
+		WHERE principal = ? AND method = ? AND route = ? AND key = ?`, k.Principal, k.Method, k.Route, k.Key)
+	return func() (*Claim, error) {
+		claim, err := stored()
+		if !errors.Is(err, ErrNotFound) {
+			return claim, err
+		}
+		if unused, err := free(); unused || err != nil {
 			return nil, err
 		}
+		return &Claim{}, nil
 	}
+}
+
+func scanBool(s scanner) (b bool, err error) {
+	err = s.Scan(&b)
+	return b, err
+}
+
+func scanClaim(s scanner) (*Claim, error) {
 	var c Claim
 	var r Response
-	err := tx.row(`SELECT request_sha256, status, content_type, body, etag, location FROM idempotency
-		WHERE principal = ? AND method = ? AND route = ? AND key = ?`, k.Principal, k.Method, k.Route, k.Key).
-		Scan(&c.RequestSHA256, &r.Status, &r.ContentType, &r.Body, &r.ETag, &r.Location)
-	switch {
-	case errors.Is(err, ErrNotFound) && free:
-		return nil, nil
-	case errors.Is(err, ErrNotFound):
-		return &Claim{}, nil
-	case err != nil:
+	if err := s.Scan(&c.RequestSHA256, &r.Status, &r.ContentType, &r.Body, &r.ETag, &r.Location); err != nil {
 		return nil, err
 	}
 	c.Response = &r
@@ -57,11 +69,10 @@ func (k Key) lockName() string {
 // SaveIdempotency stores the answer to the first request with a key. A second
 // one is ErrConflict, which ends the command.
 func (tx *Tx) SaveIdempotency(k Key, requestSHA256 string, r Response) error {
-	_, err := tx.exec(`INSERT INTO idempotency
+	return tx.later(change{}, `INSERT INTO idempotency
 		(principal, method, route, key, request_sha256, status, content_type, body, etag, location, created_at)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		k.Principal, k.Method, k.Route, k.Key, requestSHA256, r.Status, r.ContentType, r.Body, r.ETag, r.Location, tx.Now())
-	return err
 }
 
 // PruneIdempotency forgets up to limit answers that were stored before a time

@@ -1,6 +1,9 @@
 package store
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // The rows of jobs. What may happen to them is decided in remit/nexus/jobs.
 
@@ -26,6 +29,7 @@ type JobRow struct {
 	DispatchedAt, LeasedAt  int64
 	SubmittedAt, VerifiedAt int64
 	ClosedAt                int64
+	Caps                    json.RawMessage // of the provider when it was leased; "" before
 	Response                json.RawMessage // as received; "" until then
 	ResponseSHA256          string
 	ResponseStatus          string
@@ -41,28 +45,26 @@ type JobRow struct {
 const jobColumns = `id, run_id, owner, type, hash, request, payer, max_price_msats, pinned, state, attempt, provider_id, tier, fallback_from,
 	reservation_id, amount_msats, fence, offer_until, lease_ttl_ms, lease_until, deadline_at, dispatched_at, leased_at,
 	submitted_at, verified_at, closed_at, response, response_sha256, response_status, outcome, exit_code, violations,
-	reason, payment, receipt_sha256, revision`
+	reason, payment, receipt_sha256, caps, revision`
 
 func scanJob(s scanner) (j JobRow, err error) {
-	var request, response, violations string
+	var request, response, violations, caps string
 	var pinned int64
 	err = s.Scan(&j.ID, &j.RunID, &j.Owner, &j.Type, &j.Hash, &request, &j.Payer, &j.MaxPriceMsats, &pinned, &j.State, &j.Attempt,
 		&j.ProviderID, &j.Tier, &j.FallbackFrom, &j.ReservationID, &j.AmountMsats, &j.Fence, &j.OfferUntil, &j.LeaseTTL,
 		&j.LeaseUntil, &j.DeadlineAt, &j.DispatchedAt, &j.LeasedAt, &j.SubmittedAt, &j.VerifiedAt, &j.ClosedAt, &response,
-		&j.ResponseSHA256, &j.ResponseStatus, &j.Outcome, &j.ExitCode, &violations, &j.Reason, &j.Payment, &j.ReceiptSHA256, &j.Revision)
+		&j.ResponseSHA256, &j.ResponseStatus, &j.Outcome, &j.ExitCode, &violations, &j.Reason, &j.Payment, &j.ReceiptSHA256, &caps, &j.Revision)
 	j.Pinned = pinned == 1
-	j.Request, j.Response, j.Violations = json.RawMessage(request), json.RawMessage(response), json.RawMessage(violations)
+	j.Request, j.Response, j.Violations, j.Caps = json.RawMessage(request), json.RawMessage(response), json.RawMessage(violations), json.RawMessage(caps)
 	return j, err
 }
 
 func (tx *Tx) listJobs(where string, args ...any) ([]JobRow, error) {
-	var list []JobRow
-	err := tx.rows(`SELECT `+jobColumns+` FROM job WHERE `+where, func(s scanner) error {
-		j, err := scanJob(s)
-		list = append(list, j)
-		return err
-	}, args...)
-	return list, err
+	return tx.askJobs(where, args...)()
+}
+
+func (tx *Tx) askJobs(where string, args ...any) Answer[[]JobRow] {
+	return askAll(tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE `+where, args...)
 }
 
 // Job reads a job; ErrNotFound when there is none.
@@ -72,13 +74,19 @@ func (tx *Tx) Job(id string) (JobRow, error) {
 
 // LockJob reads a job for writing. The locks of its provider and of its run
 // come first.
-func (tx *Tx) LockJob(id string) (JobRow, error) {
-	return scanJob(tx.row(`SELECT `+jobColumns+` FROM job WHERE id = ?`+tx.lock(), id))
+func (tx *Tx) LockJob(id string) (JobRow, error) { return tx.AskLockedJob(id)() }
+
+// AskLockedJob asks for what LockJob returns.
+func (tx *Tx) AskLockedJob(id string) Answer[JobRow] {
+	return ask(tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE id = ?`+tx.lock(), id)
 }
 
 // JobOfHash finds the job of a run by its hash; ErrNotFound when there is none.
-func (tx *Tx) JobOfHash(runID, hash string) (JobRow, error) {
-	return scanJob(tx.row(`SELECT `+jobColumns+` FROM job WHERE run_id = ? AND hash = ?`, runID, hash))
+func (tx *Tx) JobOfHash(runID, hash string) (JobRow, error) { return tx.AskJobOfHash(runID, hash)() }
+
+// AskJobOfHash asks for what JobOfHash returns.
+func (tx *Tx) AskJobOfHash(runID, hash string) Answer[JobRow] {
+	return ask(tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE run_id = ? AND hash = ?`, runID, hash)
 }
 
 // JobsOfRun lists the jobs of a run by id, after the given one.
@@ -88,7 +96,12 @@ func (tx *Tx) JobsOfRun(runID, after string, limit int) ([]JobRow, error) {
 
 // JobsOffered lists the jobs that a provider may lease, the oldest offer first.
 func (tx *Tx) JobsOffered(providerID string, limit int) ([]JobRow, error) {
-	return tx.listJobs(`provider_id = ? AND state = 'queued' ORDER BY dispatched_at, id LIMIT ?`, providerID, limit)
+	return tx.AskJobsOffered(providerID, limit)()
+}
+
+// AskJobsOffered asks for what JobsOffered returns.
+func (tx *Tx) AskJobsOffered(providerID string, limit int) Answer[[]JobRow] {
+	return tx.askJobs(`provider_id = ? AND state = 'queued' ORDER BY dispatched_at, id LIMIT ?`, providerID, limit)
 }
 
 // JobsHeld lists the jobs that a provider has leased.
@@ -120,32 +133,28 @@ func (tx *Tx) listIDs(query string, args ...any) ([]string, error) {
 	return list, err
 }
 
-// InsertJob writes a new job; false when its run has one with this hash.
-func (tx *Tx) InsertJob(j JobRow) (bool, error) {
-	n, err := tx.exec(`INSERT INTO job (`+jobColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)
-		ON CONFLICT (run_id, hash) DO NOTHING`,
+// InsertJob writes a new job and returns it as it is then. The command fails with
+// taken when its run has one with this hash.
+func (tx *Tx) InsertJob(j JobRow, taken error) (JobRow, error) {
+	j.Revision = 1
+	return j, tx.later(change{doing: "insert job", taken: taken}, `INSERT INTO job (`+jobColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)`,
 		j.ID, j.RunID, j.Owner, j.Type, j.Hash, j.Request, j.Payer, j.MaxPriceMsats, j.Pinned, j.State, j.Attempt, j.ProviderID, j.Tier, j.FallbackFrom,
 		j.ReservationID, j.AmountMsats, j.Fence, j.OfferUntil, j.LeaseTTL, j.LeaseUntil, j.DeadlineAt, j.DispatchedAt, j.LeasedAt,
 		j.SubmittedAt, j.VerifiedAt, j.ClosedAt, j.Response, j.ResponseSHA256, j.ResponseStatus, j.Outcome, j.ExitCode, j.Violations,
-		j.Reason, j.Payment, j.ReceiptSHA256)
-	return n == 1, err
+		j.Reason, j.Payment, j.ReceiptSHA256, j.Caps)
 }
 
 // UpdateJob writes a locked job over the revision that was read. What a job is
 // (id, run, owner, request, payer) never changes.
 func (tx *Tx) UpdateJob(j JobRow) error {
-	n, err := tx.exec(`UPDATE job SET state = ?, attempt = ?, provider_id = ?, tier = ?, fallback_from = ?,
+	return tx.later(change{doing: "save job", none: fmt.Errorf("save job %s: %w", j.ID, ErrConflict)}, `UPDATE job SET state = ?, attempt = ?, provider_id = ?, tier = ?, fallback_from = ?,
 		reservation_id = ?, amount_msats = ?, fence = ?, offer_until = ?, lease_ttl_ms = ?, lease_until = ?, deadline_at = ?,
 		dispatched_at = ?, leased_at = ?, submitted_at = ?, verified_at = ?, closed_at = ?, response = ?, response_sha256 = ?,
-		response_status = ?, outcome = ?, exit_code = ?, violations = ?, reason = ?, payment = ?, receipt_sha256 = ?,
+		response_status = ?, outcome = ?, exit_code = ?, violations = ?, reason = ?, payment = ?, receipt_sha256 = ?, caps = ?,
 		revision = revision + 1 WHERE id = ? AND revision = ?`,
 		j.State, j.Attempt, j.ProviderID, j.Tier, j.FallbackFrom,
 		j.ReservationID, j.AmountMsats, j.Fence, j.OfferUntil, j.LeaseTTL, j.LeaseUntil, j.DeadlineAt,
 		j.DispatchedAt, j.LeasedAt, j.SubmittedAt, j.VerifiedAt, j.ClosedAt, j.Response, j.ResponseSHA256,
-		j.ResponseStatus, j.Outcome, j.ExitCode, j.Violations, j.Reason, j.Payment, j.ReceiptSHA256, j.ID, j.Revision)
-	if err == nil && n != 1 {
-		err = ErrConflict
-	}
-	return err
+		j.ResponseStatus, j.Outcome, j.ExitCode, j.Violations, j.Reason, j.Payment, j.ReceiptSHA256, j.Caps, j.ID, j.Revision)
 }

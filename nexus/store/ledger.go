@@ -114,9 +114,14 @@ func (tx *Tx) LedgerAccount(id string) (LedgerAccount, error) {
 // its own budget before they queue at a provider that many share. An id that
 // does not exist is not in the answer.
 func (tx *Tx) LockLedgerAccounts(ids ...string) (map[string]LedgerAccount, error) {
+	return tx.AskLockedLedgerAccounts(ids...)()
+}
+
+// AskLockedLedgerAccounts asks for what LockLedgerAccounts returns.
+func (tx *Tx) AskLockedLedgerAccounts(ids ...string) Answer[map[string]LedgerAccount] {
 	found := make(map[string]LedgerAccount, len(ids))
 	if len(ids) == 0 {
-		return found, nil
+		return func() (map[string]LedgerAccount, error) { return found, nil }
 	}
 	// The list is padded with its last id, so that sweeps of every size make a
 	// dozen different statements, which connections remember.
@@ -128,18 +133,19 @@ func (tx *Tx) LockLedgerAccounts(ids ...string) (map[string]LedgerAccount, error
 	for i := range args {
 		args[i] = ids[min(i, len(ids)-1)]
 	}
-	err := tx.rows(`SELECT `+accountColumns+` FROM ledger_account
+	locked := askAll(tx, scanAccount, `SELECT `+accountColumns+` FROM ledger_account
 		WHERE id IN (?`+strings.Repeat(`, ?`, places-1)+`)
-		ORDER BY CASE kind WHEN 'budget' THEN 0 WHEN 'earnings' THEN 1 ELSE 2 END, id`+tx.lock(),
-		func(s scanner) error {
-			a, err := scanAccount(s)
+		ORDER BY CASE kind WHEN 'budget' THEN 0 WHEN 'earnings' THEN 1 ELSE 2 END, id`+tx.lock(), args...)
+	return func() (map[string]LedgerAccount, error) {
+		list, err := locked()
+		if err != nil {
+			return nil, fmt.Errorf("lock ledger accounts: %w", err)
+		}
+		for _, a := range list {
 			found[a.ID] = a
-			return err
-		}, args...)
-	if err != nil {
-		return nil, fmt.Errorf("lock ledger accounts: %w", err)
+		}
+		return found, nil
 	}
-	return found, nil
 }
 
 // LedgerAccountsOf lists the accounts of an owner by id, at most limit.
@@ -172,15 +178,8 @@ func (tx *Tx) SetLedgerAccount(id string, limit, flags int64) error {
 // MoveLedgerBalance adds to the balances of a locked account. The table's own
 // checks refuse what would overdraw it.
 func (tx *Tx) MoveLedgerBalance(id string, d LedgerDelta) error {
-	n, err := tx.exec(`UPDATE ledger_account SET
+	return tx.later(missing("move balance of ledger account", id), `UPDATE ledger_account SET
 		debits_pending = debits_pending + ?, debits_posted = debits_posted + ?,
 		credits_pending = credits_pending + ?, credits_posted = credits_posted + ? WHERE id = ?`,
 		d.DebitsPending, d.DebitsPosted, d.CreditsPending, d.CreditsPosted, id)
-	if err == nil && n != 1 {
-		err = ErrNotFound
-	}
-	if err != nil {
-		return fmt.Errorf("move balance of ledger account %q: %w", id, err)
-	}
-	return nil
 }

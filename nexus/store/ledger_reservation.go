@@ -86,31 +86,20 @@ func (tx *Tx) ReservationOfJob(runID, jobID string) (LedgerReservation, error) {
 	return tx.oneReservation(`run_id = ? AND job_id = ? AND status <> 'withheld' AND job_id <> ''`, runID, jobID)
 }
 
-// InsertReservation writes a new reservation as it is given, without an
-// ending; false when its id, transfer or job is taken.
-func (tx *Tx) InsertReservation(r LedgerReservation) (bool, error) {
-	n, err := tx.exec(`INSERT INTO ledger_reservation (`+reservationColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved', '', NULL, NULL, NULL, ?, ?, 0) ON CONFLICT DO NOTHING`,
+// InsertReservation writes a new reservation as it is given, without an ending.
+// The command fails with taken when its id, transfer or job has one.
+func (tx *Tx) InsertReservation(r LedgerReservation, taken error) error {
+	return tx.later(change{doing: "insert reservation", taken: taken}, `INSERT INTO ledger_reservation (`+reservationColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved', '', NULL, NULL, NULL, ?, ?, 0)`,
 		r.ID, r.TransferID, r.Owner, r.Payer, r.Payee, r.AmountMsats, r.RunID, r.JobID, r.ReservedAt, r.ExpiresAt)
-	if err != nil {
-		return false, fmt.Errorf("insert reservation: %w", err)
-	}
-	return n == 1, nil
 }
 
 // SettleReservation writes the ending of a locked reservation; ErrConflict when
 // it has one.
 func (tx *Tx) SettleReservation(r LedgerReservation) error {
-	n, err := tx.exec(`UPDATE ledger_reservation SET status = ?, reason = ?, passed = ?, exit_code = ?,
+	return tx.later(change{doing: "settle reservation", none: fmt.Errorf("settle reservation %q: %w", r.ID, ErrConflict)}, `UPDATE ledger_reservation SET status = ?, reason = ?, passed = ?, exit_code = ?,
 		resolution_id = ?, settled_at = ? WHERE id = ? AND status = 'reserved'`,
 		r.Status, r.Reason, r.Passed, r.ExitCode, r.ResolutionID, r.SettledAt, r.ID)
-	if err == nil && n != 1 {
-		err = ErrConflict
-	}
-	if err != nil {
-		return fmt.Errorf("settle reservation %q: %w", r.ID, err)
-	}
-	return nil
 }
 
 // LockDueReservations locks open reservations that expire by now, or were made

@@ -33,20 +33,25 @@ type LedgerTransfer struct {
 const transferColumns = `id, kind, pending_id, debit_account, credit_account, amount,
 	run_id, job_id, reason, timeout_ms, created_at`
 
-// InsertLedgerTransfer appends a transfer at the time of the command; false when
-// the id, or a resolution of the same pending transfer, is there already.
-func (tx *Tx) InsertLedgerTransfer(t LedgerTransfer) (bool, error) {
+// InsertLedgerTransfer appends a transfer at the time of the command, which fails
+// with taken when the id, or a resolution of the same pending transfer, is there.
+func (tx *Tx) InsertLedgerTransfer(t LedgerTransfer, taken error) error {
 	var pending *string
 	if t.PendingID != "" {
 		pending = &t.PendingID
 	}
-	n, err := tx.exec(`INSERT INTO ledger_transfer (`+transferColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+	return tx.later(change{doing: "insert ledger transfer", taken: taken}, `INSERT INTO ledger_transfer (`+transferColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.ID, t.Kind, pending, t.Debit, t.Credit, t.Amount, t.RunID, t.JobID, t.Reason, t.TimeoutMS, tx.Now())
-	if err != nil {
-		return false, fmt.Errorf("insert ledger transfer: %w", err)
-	}
-	return n == 1, nil
+}
+
+// AskLedgerTrace asks whether anything is known of a transfer or its job: the
+// transfer, its refusal, or a reservation that holds or has earned money.
+func (tx *Tx) AskLedgerTrace(transferID, runID, jobID string) Answer[bool] {
+	return ask(tx, scanBool, `SELECT EXISTS (SELECT 1 FROM ledger_transfer WHERE id = ?)
+		OR EXISTS (SELECT 1 FROM ledger_failure WHERE transfer_id = ?)
+		OR EXISTS (SELECT 1 FROM ledger_reservation WHERE run_id = ? AND job_id = ? AND status <> 'withheld' AND job_id <> '')`,
+		transferID, transferID, runID, jobID)
 }
 
 // LedgerTransfer reads a transfer; ErrNotFound when there is none.
@@ -101,21 +106,37 @@ type LedgerFreeze struct {
 	FrozenAt int64  `json:"frozen_at"`
 }
 
-// LedgerFreeze returns nil while mutations are welcome.
-func (tx *Tx) LedgerFreeze() (*LedgerFreeze, error) {
+// LedgerFreeze returns nil while mutations are welcome. It is asked once a
+// command.
+func (tx *Tx) LedgerFreeze() (*LedgerFreeze, error) { return tx.AskLedgerFreeze()() }
+
+// AskLedgerFreeze asks for what LedgerFreeze returns.
+func (tx *Tx) AskLedgerFreeze() Answer[*LedgerFreeze] {
+	if tx.freeze == nil {
+		found := ask(tx, scanFreeze, `SELECT reason, frozen_at FROM ledger_freeze WHERE id = 1`)
+		tx.freeze = func() (*LedgerFreeze, error) {
+			f, err := found()
+			switch {
+			case errors.Is(err, ErrNotFound):
+				return nil, nil
+			case err != nil:
+				return nil, fmt.Errorf("read ledger mode: %w", err)
+			}
+			return f, nil
+		}
+	}
+	return tx.freeze
+}
+
+func scanFreeze(s scanner) (*LedgerFreeze, error) {
 	var f LedgerFreeze
-	err := tx.row(`SELECT reason, frozen_at FROM ledger_freeze WHERE id = 1`).Scan(&f.Reason, &f.FrozenAt)
-	if errors.Is(err, ErrNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read ledger mode: %w", err)
-	}
-	return &f, nil
+	err := s.Scan(&f.Reason, &f.FrozenAt)
+	return &f, err
 }
 
 // FreezeLedger switches mutations off; the first reason stays.
 func (tx *Tx) FreezeLedger(reason string) error {
+	tx.freeze = nil
 	_, err := tx.exec(`INSERT INTO ledger_freeze (id, reason, frozen_at) VALUES (1, ?, ?) ON CONFLICT DO NOTHING`, reason, tx.Now())
 	if err != nil {
 		return fmt.Errorf("freeze ledger: %w", err)
@@ -125,6 +146,7 @@ func (tx *Tx) FreezeLedger(reason string) error {
 
 // ThawLedger switches mutations on again.
 func (tx *Tx) ThawLedger() error {
+	tx.freeze = nil
 	if _, err := tx.exec(`DELETE FROM ledger_freeze WHERE id = 1`); err != nil {
 		return fmt.Errorf("thaw ledger: %w", err)
 	}

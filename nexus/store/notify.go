@@ -103,7 +103,11 @@ func (n *notifier) listenOnce(ctx context.Context, h *hints) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = (&pgConn{conn}).Close() }()
+	defer func() {
+		last, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
+		defer stop()
+		_ = conn.Close(last) // it is lost, or nobody needs it any more
+	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+n.channel); err != nil {
 		return err
 	}
@@ -112,7 +116,9 @@ func (n *notifier) listenOnce(ctx context.Context, h *hints) error {
 		if err != nil {
 			return err
 		}
-		h.wake([]string{note.Payload})
+		if _, own := n.s.own.Load(note.PID); !own { // whose commit has woken them already
+			h.wake([]string{note.Payload})
+		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"math/big"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,7 +17,10 @@ import (
 // pgConnector lets database/sql pool connections of pgx, so that both databases
 // have one pool and one way to scan. It is what pgx/v5/stdlib does, without the
 // second pool that comes with that package.
-type pgConnector struct{ config *pgx.ConnConfig }
+type pgConnector struct {
+	config *pgx.ConnConfig
+	own    *sync.Map // of the pool: process ids of the server
+}
 
 // Connect implements driver.Connector.
 func (c pgConnector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -24,7 +28,8 @@ func (c pgConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pgConn{conn: conn}, nil
+	c.own.Store(conn.PgConn().PID(), true)
+	return &pgConn{conn: conn, own: c.own}, nil
 }
 
 // Driver implements driver.Connector.
@@ -35,7 +40,10 @@ func (c pgConnector) Open(string) (driver.Conn, error) { return nil, errors.ErrU
 
 // pgConn is one connection. pgx prepares and caches statements itself, and
 // transactions are begun as statements.
-type pgConn struct{ conn *pgx.Conn }
+type pgConn struct {
+	conn *pgx.Conn
+	own  *sync.Map
+}
 
 func (c *pgConn) Prepare(string) (driver.Stmt, error) { return nil, errors.ErrUnsupported }
 func (c *pgConn) Begin() (driver.Tx, error)           { return nil, errors.ErrUnsupported }
@@ -55,6 +63,7 @@ func (c *pgConn) ResetSession(context.Context) error {
 func (c *pgConn) Close() error {
 	ctx, stop := context.WithTimeout(context.Background(), closeTime)
 	defer stop()
+	c.own.Delete(c.conn.PgConn().PID())
 	return c.conn.Close(ctx)
 }
 
@@ -73,6 +82,9 @@ func unsent(ctx context.Context, err error) error {
 }
 
 func (c *pgConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if query == flightQuery {
+		return c.fly(ctx, args[0].Value.(flight))
+	}
 	rows, err := c.conn.Query(ctx, query, plainValues(args)...)
 	if err != nil {
 		return nil, unsent(ctx, err)

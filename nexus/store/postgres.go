@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -39,6 +41,8 @@ type postgresDB struct {
 	pool   int                   // connections at most
 	clock  func() (int64, error) // nil: the server's
 	hint   *notifier
+	own    sync.Map // the server's process ids of the pool's connections
+	closed atomic.Bool
 }
 
 func openPostgres(ctx context.Context, dsn string, opt Options) (_ *postgresDB, err error) {
@@ -59,7 +63,13 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (_ *postgresDB, 
 	if config.RuntimeParams["idle_in_transaction_session_timeout"] == "" {
 		config.RuntimeParams["idle_in_transaction_session_timeout"] = idleTime
 	}
-	s := &postgresDB{db: sql.OpenDB(pgConnector{config}), config: config, pool: opt.Connections}
+	// Every statement finds its rows by an index, whatever its arguments: planning
+	// it once a connection is enough.
+	if config.RuntimeParams["plan_cache_mode"] == "" {
+		config.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
+	}
+	s := &postgresDB{config: config, pool: opt.Connections}
+	s.db = sql.OpenDB(pgConnector{config, &s.own})
 	if opt.Clock != nil {
 		s.clock = processClock(opt.Clock)
 	}
@@ -135,11 +145,12 @@ func (s *postgresDB) migrateIn(tx *Tx, known []migration, upTo int64) error {
 		}
 	}
 	return tx.upgrade(known, upTo, func(m migration) error {
-		return tx.conn.(*postgresConn).script(tx.ctx, m.translate("postgres"))
+		return tx.pipe.(*postgresConn).script(tx.ctx, m.translate("postgres"))
 	})
 }
 
 func (s *postgresDB) close() error {
+	s.closed.Store(true)
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close store: %w", err)
 	}

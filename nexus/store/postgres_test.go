@@ -69,7 +69,12 @@ func crowd(t *testing.T, s *store.Store, n int) {
 	var done sync.WaitGroup
 	for range n {
 		done.Go(func() {
-			if err := s.View(t.Context(), func(*store.Tx) error { all.Done(); all.Wait(); return nil }); err != nil {
+			if err := s.View(t.Context(), func(tx *store.Tx) error {
+				_, _, err := tx.Head("s") // there is no connection before the first statement
+				all.Done()
+				all.Wait()
+				return err
+			}); err != nil {
 				t.Error(err)
 			}
 		})

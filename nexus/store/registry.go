@@ -49,8 +49,11 @@ func scanDevice(s scanner) (d DeviceRow, err error) {
 }
 
 // Device reads a device; ErrNotFound when there is none.
-func (tx *Tx) Device(id string) (DeviceRow, error) {
-	return scanDevice(tx.row(`SELECT `+deviceColumns+` FROM device WHERE id = ?`, id))
+func (tx *Tx) Device(id string) (DeviceRow, error) { return tx.AskDevice(id)() }
+
+// AskDevice asks for what Device returns.
+func (tx *Tx) AskDevice(id string) Answer[DeviceRow] {
+	return ask(tx, scanDevice, `SELECT `+deviceColumns+` FROM device WHERE id = ?`, id)
 }
 
 // DeviceOf finds the device of an owner by its name or its fingerprint, and
@@ -101,22 +104,30 @@ func scanProvider(s scanner) (p ProviderRow, err error) {
 }
 
 // Provider reads a provider; ErrNotFound when there is none.
-func (tx *Tx) Provider(id string) (ProviderRow, error) {
-	return scanProvider(tx.row(`SELECT `+providerColumns+`, `+providerLoad+` FROM provider WHERE id = ?`, id))
+func (tx *Tx) Provider(id string) (ProviderRow, error) { return tx.AskProvider(id)() }
+
+// AskProvider asks for what Provider returns.
+func (tx *Tx) AskProvider(id string) Answer[ProviderRow] {
+	return ask(tx, scanProvider, `SELECT `+providerColumns+`, `+providerLoad+` FROM provider WHERE id = ?`, id)
 }
 
 // LockProvider reads a provider for writing. Whoever leases, switches or marks
 // a provider takes this lock first, so that these happen one after the other.
-func (tx *Tx) LockProvider(id string) (ProviderRow, error) {
+func (tx *Tx) LockProvider(id string) (ProviderRow, error) { return tx.AskLockedProvider(id)() }
+
+// AskLockedProvider asks for what LockProvider returns.
+func (tx *Tx) AskLockedProvider(id string) Answer[ProviderRow] {
 	if tx.lock() != "" {
 		// Counting under the lock needs a statement of its own: the snapshot of
 		// the one that waits for the lock is older than the lock.
-		var locked string
-		if err := tx.row(`SELECT id FROM provider WHERE id = ?`+tx.lock(), id).Scan(&locked); err != nil {
-			return ProviderRow{}, err
-		}
+		ask(tx, scanText, `SELECT id FROM provider WHERE id = ?`+tx.lock(), id)
 	}
-	return tx.Provider(id)
+	return tx.AskProvider(id)
+}
+
+func scanText(s scanner) (text string, err error) {
+	err = s.Scan(&text)
+	return text, err
 }
 
 // ProviderOfDevice finds the provider on a device and locks it.
@@ -141,18 +152,21 @@ func (tx *Tx) Providers(after string, limit int) ([]ProviderRow, error) {
 // OpenProviders lists what a dispatch of an owner may choose from: the owner's
 // own providers and those of a class that works for everybody.
 func (tx *Tx) OpenProviders(owner, sharedClass string, limit int) ([]ProviderRow, error) {
-	return tx.listProviders(`enabled = 1 AND (owner = ? OR class = ?)
+	return tx.AskOpenProviders(owner, sharedClass, limit)()
+}
+
+// AskOpenProviders asks for what OpenProviders returns.
+func (tx *Tx) AskOpenProviders(owner, sharedClass string, limit int) Answer[[]ProviderRow] {
+	return tx.askProviders(`enabled = 1 AND (owner = ? OR class = ?)
 		ORDER BY CASE WHEN owner = ? THEN 0 ELSE 1 END, price_msats, id LIMIT ?`, owner, sharedClass, owner, limit)
 }
 
 func (tx *Tx) listProviders(where string, args ...any) ([]ProviderRow, error) {
-	var list []ProviderRow
-	err := tx.rows(`SELECT `+providerColumns+`, `+providerLoad+` FROM provider WHERE `+where, func(s scanner) error {
-		p, err := scanProvider(s)
-		list = append(list, p)
-		return err
-	}, args...)
-	return list, err
+	return tx.askProviders(where, args...)()
+}
+
+func (tx *Tx) askProviders(where string, args ...any) Answer[[]ProviderRow] {
+	return askAll(tx, scanProvider, `SELECT `+providerColumns+`, `+providerLoad+` FROM provider WHERE `+where, args...)
 }
 
 // InsertProvider writes a new provider, switched off and without a history.
@@ -167,7 +181,7 @@ func (tx *Tx) InsertProvider(p ProviderRow) error {
 // UpdateProvider writes the columns that the owner and the daemon decide. What
 // the authority knows against a provider is not among them.
 func (tx *Tx) UpdateProvider(p ProviderRow) error {
-	return tx.changeOne(`UPDATE provider SET name = ?, version = ?, class = ?, capabilities = ?, price_msats = ?,
+	return tx.later(missing("save provider", p.ID), `UPDATE provider SET name = ?, version = ?, class = ?, capabilities = ?, price_msats = ?,
 		caps = ?, caps_revision = ?, status = ?, enabled = ?, heartbeat_at = ?, observed = ?,
 		revision = revision + 1, updated_at = ? WHERE id = ?`,
 		p.Name, p.Version, p.Class, strings.Join(p.Capabilities, " "), p.PriceMsats,
@@ -191,7 +205,7 @@ func (tx *Tx) MarkProvider(providerID, jobID, kind, why string) (bool, error) {
 	if err != nil || n == 0 {
 		return false, err
 	}
-	return true, tx.changeOne(`UPDATE provider SET `+column+` = `+column+` + 1, revision = revision + 1, updated_at = ?
+	return true, tx.later(missing("mark provider", providerID), `UPDATE provider SET `+column+` = `+column+` + 1, revision = revision + 1, updated_at = ?
 		WHERE id = ?`, tx.Now(), providerID)
 }
 

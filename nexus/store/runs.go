@@ -41,14 +41,20 @@ func scanRun(s scanner) (r RunRow, err error) {
 }
 
 // Run reads a run; ErrNotFound when there is none.
-func (tx *Tx) Run(id string) (RunRow, error) {
-	return scanRun(tx.row(`SELECT `+runColumns+` FROM run WHERE id = ?`, id))
+func (tx *Tx) Run(id string) (RunRow, error) { return tx.AskRun(id)() }
+
+// AskRun asks for what Run returns.
+func (tx *Tx) AskRun(id string) Answer[RunRow] {
+	return ask(tx, scanRun, `SELECT `+runColumns+` FROM run WHERE id = ?`, id)
 }
 
 // LockRun reads a run for writing. Whoever appends to a run's log takes this
 // lock before those of its jobs.
-func (tx *Tx) LockRun(id string) (RunRow, error) {
-	return scanRun(tx.row(`SELECT `+runColumns+` FROM run WHERE id = ?`+tx.lock(), id))
+func (tx *Tx) LockRun(id string) (RunRow, error) { return tx.AskLockedRun(id)() }
+
+// AskLockedRun asks for what LockRun returns.
+func (tx *Tx) AskLockedRun(id string) Answer[RunRow] {
+	return ask(tx, scanRun, `SELECT `+runColumns+` FROM run WHERE id = ?`+tx.lock(), id)
 }
 
 // RunsOf lists the runs of an owner, the newest first, before the given one:
@@ -64,16 +70,16 @@ func (tx *Tx) RunsOf(owner, before string, limit int) ([]RunRow, error) {
 	return list, err
 }
 
-// InsertRun writes a new run.
-func (tx *Tx) InsertRun(r RunRow) error {
-	_, err := tx.exec(`INSERT INTO run (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, 1, ?, 0, 0)`,
-		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, tx.Now())
-	return err
+// InsertRun writes a new run and returns it as it is then.
+func (tx *Tx) InsertRun(r RunRow) (RunRow, error) {
+	r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt = 1, tx.Now(), 0, 0
+	return r, tx.later(change{doing: "insert run"}, `INSERT INTO run (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt)
 }
 
 // SetRunState writes the state of a locked run.
 func (tx *Tx) SetRunState(id, state string, startedAt, finishedAt int64) error {
-	return tx.changeOne(`UPDATE run SET state = ?, started_at = ?, finished_at = ?, revision = revision + 1 WHERE id = ?`,
+	return tx.later(missing("move run", id), `UPDATE run SET state = ?, started_at = ?, finished_at = ?, revision = revision + 1 WHERE id = ?`,
 		state, startedAt, finishedAt, id)
 }
 

@@ -189,6 +189,8 @@ func (s *sqliteDB) view(ctx context.Context, fn func(*Tx) error) (err error) {
 	return err
 }
 
+func (s *sqliteDB) look(ctx context.Context, fn func(*Tx) error) error { return s.view(ctx, fn) }
+
 // migrate runs before the first command, so it may use the writer's connection.
 func (s *sqliteDB) migrate(ctx context.Context, known []migration, upTo int64) error {
 	return s.update(ctx, func(tx *Tx) error {

@@ -49,6 +49,7 @@ type database interface {
 	dialect() string
 	update(ctx context.Context, fn func(*Tx) error) error
 	view(ctx context.Context, fn func(*Tx) error) error
+	look(ctx context.Context, fn func(*Tx) error) error
 	migrate(ctx context.Context, all []migration, upTo int64) error
 	announce(streams []string) // tells other replicas, if there can be any
 	poll(ctx context.Context, h *hints)
@@ -133,7 +134,7 @@ func (s *Store) Dialect() string { return s.db.dialect() }
 
 // Ping reports whether the database answers.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.View(ctx, func(tx *Tx) error {
+	return s.Look(ctx, func(tx *Tx) error {
 		var one int64
 		return tx.row("SELECT 1").Scan(&one)
 	})
@@ -166,6 +167,11 @@ func (s *Store) Update(ctx context.Context, fn func(*Tx) error) error {
 // View runs fn on one snapshot of the database. Writes fail.
 func (s *Store) View(ctx context.Context, fn func(*Tx) error) error {
 	return s.db.view(ctx, fn)
+}
+
+// Look is View for a fn that makes one query. It needs no second round trip.
+func (s *Store) Look(ctx context.Context, fn func(*Tx) error) error {
+	return s.db.look(ctx, fn)
 }
 
 // commandKey marks the context of a command.

@@ -73,6 +73,29 @@ func (tx *Tx) RevokeToken(id string) error {
 	return err
 }
 
+// RevokeTokens ends every token of a principal, and says how many those were.
+func (tx *Tx) RevokeTokens(principal string) (int64, error) {
+	return tx.exec("UPDATE token SET revoked_at = ? WHERE principal = ? AND revoked_at = 0", tx.Now(), principal)
+}
+
+// PruneTokens forgets at most limit tokens of a kind ("" is any) that expired or
+// were revoked before a time, and says how many. A token stays while there is a
+// session of it.
+func (tx *Tx) PruneTokens(kind string, before int64, limit int) (int64, error) {
+	var pruned int64
+	for _, end := range []string{"expires_at", "revoked_at"} {
+		n, err := tx.exec(`DELETE FROM token WHERE id IN (
+			SELECT id FROM token WHERE `+end+` > 0 AND `+end+` < ? AND (CAST(? AS TEXT) = '' OR kind = ?)
+				AND NOT EXISTS (SELECT 1 FROM session WHERE session.token_id = token.id)
+			ORDER BY `+end+` LIMIT ?)`, before, kind, kind, limit)
+		if err != nil {
+			return pruned, err
+		}
+		pruned += n
+	}
+	return pruned, nil
+}
+
 // ConsumeToken uses a one-time token up: of all who try, one succeeds. The
 // others, and tokens that are expired or revoked, get token_expired.
 func (tx *Tx) ConsumeToken(id string) (Token, error) {

@@ -17,7 +17,8 @@ import (
 // goroutine and to the call it was made for.
 type Tx struct {
 	ctx     context.Context
-	conn    connection
+	conn    connection // of SQLite
+	pipe    pipeline   // of PostgreSQL
 	dialect string
 	write   bool
 	clock   func() (int64, error) // asked once, at the first Now
@@ -26,10 +27,12 @@ type Tx struct {
 	failed  error     // the first statement error: the command is lost
 	open    *sql.Rows // of a row that nobody has scanned yet
 	inRows  bool
-	changed []string // streams with new events
+	waiting []*statement // made, and not sent
+	changed []string     // streams with new events
+	freeze  Answer[*LedgerFreeze]
 }
 
-// connection runs statements of one transaction.
+// connection runs statements of one transaction, one after the other.
 type connection interface {
 	exec(ctx context.Context, query string, args []any) (int64, error)
 	query(ctx context.Context, query string, args []any) (*sql.Rows, error)
@@ -73,11 +76,32 @@ func (tx *Tx) exec(query string, args ...any) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
+	if tx.pipe != nil {
+		var n int64
+		tx.wait(&statement{query: query, args: args, write: func(changed int64, err error) error {
+			n = changed
+			return err
+		}})
+		err := tx.flush()
+		return n, err
+	}
 	n, err := tx.conn.exec(tx.ctx, query, args)
 	if err != nil {
 		return 0, tx.fail(err)
 	}
 	return n, nil
+}
+
+// query sends a query and returns its rows.
+func (tx *Tx) query(query string, args []any) (*sql.Rows, error) {
+	if tx.pipe != nil {
+		return tx.send(&statement{query: query, args: args})
+	}
+	rows, err := tx.conn.query(tx.ctx, query, args)
+	if err != nil {
+		return nil, tx.fail(err)
+	}
+	return rows, nil
 }
 
 // row runs a query of at most one row. Scan returns ErrNotFound without one.
@@ -86,9 +110,9 @@ func (tx *Tx) row(query string, args ...any) scanner {
 	if err != nil {
 		return &single{tx: tx, err: err}
 	}
-	rows, err := tx.conn.query(tx.ctx, query, args) //nolint:rowserrcheck // single.Scan checks
+	rows, err := tx.query(query, args) //nolint:rowserrcheck // single.Scan checks
 	if err != nil {
-		return &single{tx: tx, err: tx.fail(err)}
+		return &single{tx: tx, err: err}
 	}
 	tx.open = rows
 	return &single{tx: tx, rows: rows}
@@ -100,9 +124,9 @@ func (tx *Tx) rows(query string, scan func(scanner) error, args ...any) (err err
 	if err != nil {
 		return err
 	}
-	rows, err := tx.conn.query(tx.ctx, query, args)
+	rows, err := tx.query(query, args)
 	if err != nil {
-		return tx.fail(err)
+		return err
 	}
 	tx.inRows = true
 	defer func() { tx.inRows = false; _ = rows.Close() }()

@@ -117,7 +117,7 @@ func SetLimit(tx *store.Tx, id string, limit int64) (Account, error) {
 	used := a.DebitsPending + a.DebitsPosted
 	switch {
 	case a.Kind != Budget:
-		return Account{}, invalid("id", "account %q is no budget", id)
+		return Account{}, invalid("account_id", "account %q is no budget", id)
 	case limit < 1 || limit > MaxAmount:
 		return Account{}, invalid("limit", "%d is not between 1 and %d", limit, MaxAmount)
 	case limit < used:
@@ -139,7 +139,7 @@ func CloseAccount(tx *store.Tx, id string) (Account, error) {
 	case a.Closed():
 		return a, nil
 	case a.Kind == Issuance:
-		return Account{}, invalid("id", "account %q is where funding comes from", id)
+		return Account{}, invalid("account_id", "account %q is where funding comes from", id)
 	case a.DebitsPending+a.CreditsPending > 0:
 		return Account{}, reason.Errorf(reason.Conflict, "account %q has open reservations", id)
 	}

@@ -36,9 +36,9 @@ func word(field, s string, required bool) error {
 	return nil
 }
 
-func amount(n int64) error {
+func amount(field string, n int64) error {
 	if n < 1 || n > MaxAmount {
-		return invalid("amount_msats", "%d is not between 1 and %d", n, MaxAmount)
+		return invalid(field, "%d is not between 1 and %d", n, MaxAmount)
 	}
 	return nil
 }
@@ -67,6 +67,9 @@ func admit(accounts map[string]Account, payer, payee string, amount int64) *reas
 		return reason.Errorf(reason.AccountClosed, "account %q is closed", from.ID)
 	case to.Closed():
 		return reason.Errorf(reason.AccountClosed, "account %q is closed", to.ID)
+	case amount > from.Remaining() && from.Kind == Issuance:
+		return reason.Errorf(reason.InsufficientBudget, "all fundings of these books are at most %d %s, and %d of it are left", MaxAmount, from.Unit, from.Remaining()).
+			WithHint("what was funded stays in the books: fund less, and lower the limit of an account that got too much")
 	case amount > from.Remaining():
 		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, %d are needed", from.ID, from.Remaining(), from.Unit, amount)
 	case amount > MaxAmount-to.CreditsPending-to.CreditsPosted:

@@ -32,22 +32,62 @@ func ReservationID(transferID string) string { return "rsv_" + derive("reservati
 // under another transfer id), account_closed, not_found, read_only_mode and
 // request_invalid.
 func Reserve(tx *store.Tx, r Reservation) (held Reservation, created bool, err error) {
-	if r, err = completeReservation(r); err != nil {
-		return Reservation{}, false, err
+	return Ask(tx, r).Hold()
+}
+
+// Asked is a reservation whose accounts are being locked. It lets a command ask
+// for these locks together with others, and hold the money when it knows more.
+type Asked struct {
+	tx       *store.Tx
+	r        Reservation
+	invalid  error
+	accounts store.Answer[map[string]Account]
+	trace    store.Answer[bool]
+}
+
+// Ask asks for what [Reserve] depends on. The accounts are locked first, so what
+// another replica had reserved is seen.
+func Ask(tx *store.Tx, r Reservation) Asked {
+	a := Asked{tx: tx}
+	if a.r, a.invalid = completeReservation(r); a.invalid == nil {
+		a.accounts = tx.AskLockedLedgerAccounts(a.r.Payer, a.r.Payee)
+		a.trace = tx.AskLedgerTrace(a.r.TransferID, a.r.RunID, a.r.JobID)
+		tx.AskLedgerFreeze()
 	}
-	if old, found, err := reservedBefore(tx, r); found || err != nil {
-		return old, false, err
+	return a
+}
+
+// Payee returns the account that would earn the money; false when there is none.
+func (a Asked) Payee() (Account, bool, error) {
+	if a.invalid != nil {
+		return Account{}, false, a.invalid
 	}
-	if err := Writable(tx); err != nil {
-		return Reservation{}, false, err
+	accounts, err := a.accounts()
+	payee, found := accounts[a.r.Payee]
+	return payee, found, err
+}
+
+// Hold does what [Reserve] says.
+func (a Asked) Hold() (held Reservation, created bool, err error) {
+	if a.invalid != nil {
+		return Reservation{}, false, a.invalid
 	}
-	accounts, err := tx.LockLedgerAccounts(r.Payer, r.Payee)
+	tx, r := a.tx, a.r
+	accounts, err := a.accounts()
 	if err != nil {
 		return Reservation{}, false, err
 	}
-	// Another replica may have reserved while this one waited for the lock.
-	if old, found, err := reservedBefore(tx, r); found || err != nil {
-		return old, false, err
+	traced, err := a.trace()
+	if err != nil {
+		return Reservation{}, false, err
+	}
+	if traced {
+		if old, found, err := reservedBefore(tx, r); found || err != nil {
+			return old, false, err
+		}
+	}
+	if err := Writable(tx); err != nil {
+		return Reservation{}, false, err
 	}
 	if problem := admitReservation(accounts, r); problem != nil {
 		return Reservation{}, false, refuse(tx, r.TransferID, problem)
@@ -77,7 +117,7 @@ func completeReservation(r Reservation) (Reservation, error) {
 			return r, err
 		}
 	}
-	if err := amount(r.AmountMsats); err != nil {
+	if err := amount("amount_msats", r.AmountMsats); err != nil {
 		return r, err
 	}
 	if r.TTL < time.Millisecond || r.TTL > MaxTTL {
@@ -88,8 +128,8 @@ func completeReservation(r Reservation) (Reservation, error) {
 
 // reservedBefore answers from what is stored, before any state is asked: a
 // repeated request gets the same answer, also when the money is gone by now.
-// Before the accounts are locked another replica can commit between any two of
-// its statements, so each later one must make sense after each earlier one.
+// A replica that uses other accounts can commit between any two of its
+// statements, so each later one must make sense after each earlier one.
 func reservedBefore(tx *store.Tx, r Reservation) (Reservation, bool, error) {
 	if t, err := tx.LedgerTransfer(r.TransferID); err == nil {
 		old, err := tx.ReservationOfTransfer(r.TransferID)
@@ -150,17 +190,14 @@ func admitReservation(accounts map[string]Account, r Reservation) *reason.Error 
 
 // hold writes an admitted reservation: transfer, record, balances.
 func hold(tx *store.Tx, r Reservation) error {
-	inserted, err := tx.InsertLedgerTransfer(store.LedgerTransfer{ID: r.TransferID, Kind: store.TransferPending,
-		Debit: r.Payer, Credit: r.Payee, Amount: r.AmountMsats, RunID: r.RunID, JobID: r.JobID, TimeoutMS: r.TTL.Milliseconds()})
-	if err == nil && inserted {
-		inserted, err = tx.InsertReservation(r)
-	}
-	if err != nil {
+	// Two payers at the same moment; the command that loses is rolled back.
+	taken := reason.Errorf(reason.Conflict, "transfer %q or job %q of run %q was reserved by another request", r.TransferID, r.JobID, r.RunID)
+	if err := tx.InsertLedgerTransfer(store.LedgerTransfer{ID: r.TransferID, Kind: store.TransferPending,
+		Debit: r.Payer, Credit: r.Payee, Amount: r.AmountMsats, RunID: r.RunID, JobID: r.JobID, TimeoutMS: r.TTL.Milliseconds()}, taken); err != nil {
 		return err
 	}
-	if !inserted {
-		// Two payers at the same moment; the command that loses is rolled back.
-		return reason.Errorf(reason.Conflict, "transfer %q or job %q of run %q was reserved by another request", r.TransferID, r.JobID, r.RunID)
+	if err := tx.InsertReservation(r, taken); err != nil {
+		return err
 	}
 	return move(tx, map[string]store.LedgerDelta{
 		r.Payer: {DebitsPending: r.AmountMsats},

@@ -195,13 +195,11 @@ func conclude(tx *store.Tx, end ending, open ...Reservation) ([]Reservation, err
 func concludeOne(tx *store.Tx, end ending, r *Reservation) error {
 	r.Status, r.Reason, r.Passed, r.ExitCode = end.status, end.reason, end.passed, end.exitCode
 	r.ResolutionID, r.SettledAt = "res_"+derive("resolution", r.TransferID), tx.Now()
-	inserted, err := tx.InsertLedgerTransfer(store.LedgerTransfer{ID: r.ResolutionID, Kind: end.kind, PendingID: r.TransferID,
-		Debit: r.Payer, Credit: r.Payee, Amount: r.AmountMsats, RunID: r.RunID, JobID: r.JobID, Reason: end.reason})
+	err := tx.InsertLedgerTransfer(store.LedgerTransfer{ID: r.ResolutionID, Kind: end.kind, PendingID: r.TransferID,
+		Debit: r.Payer, Credit: r.Payee, Amount: r.AmountMsats, RunID: r.RunID, JobID: r.JobID, Reason: end.reason},
+		reason.Errorf(reason.LedgerInvariant, "reservation %q is open, and its transfer is resolved", r.ID))
 	if err != nil {
 		return err
-	}
-	if !inserted {
-		return reason.Errorf(reason.LedgerInvariant, "reservation %q is open, and its transfer is resolved", r.ID)
 	}
 	return tx.SettleReservation(*r)
 }

@@ -18,6 +18,12 @@ type Funding struct {
 	Reason     string // why, optional
 }
 
+// MaxFunding bounds one funding that somebody types. Fundings cannot be taken
+// back, and all of them together are at most MaxAmount: a slip of the keyboard
+// must not use that up. What was funded too much a lower limit ([SetLimit]) keeps
+// from being spent.
+const MaxFunding = 10_000_000_000_000
+
 // Fund gives a budget money to spend. The same funding again returns the first
 // (created=false); the same id with another amount is amount_mismatch, with
 // another account owner_mismatch.
@@ -65,7 +71,7 @@ func existing(tx *store.Tx, id, kind string) (Account, error) {
 		return Account{}, reason.Errorf(reason.NotFound, "no account %q", id)
 	}
 	if err == nil && a.Kind != kind {
-		return Account{}, invalid("account", "account %q is of kind %s, not %s", id, a.Kind, kind)
+		return Account{}, invalid("account_id", "account %q is of kind %s, not %s", id, a.Kind, kind)
 	}
 	return a, err
 }
@@ -77,7 +83,7 @@ func transfer(tx *store.Tx, t Transfer, prepare func() error) (done Transfer, cr
 			return Transfer{}, false, err
 		}
 	}
-	if err := amount(t.Amount); err != nil {
+	if err := amount("amount", t.Amount); err != nil {
 		return Transfer{}, false, err
 	}
 	if old, found, err := movedBefore(tx, t); found || err != nil {
@@ -99,15 +105,14 @@ func transfer(tx *store.Tx, t Transfer, prepare func() error) (done Transfer, cr
 		return old, false, err
 	}
 	if problem := admit(accounts, t.Debit, t.Credit, t.Amount); problem != nil {
+		if problem.Field == "amount_msats" { // as a reservation calls it
+			problem.Field = "amount"
+		}
 		return Transfer{}, false, refuse(tx, t.ID, problem)
 	}
 	t.CreatedAt = tx.Now()
-	inserted, err := tx.InsertLedgerTransfer(t)
-	if err != nil {
+	if err := tx.InsertLedgerTransfer(t, reason.Errorf(reason.Conflict, "transfer id %q was used by another request", t.ID)); err != nil {
 		return Transfer{}, false, err
-	}
-	if !inserted {
-		return Transfer{}, false, reason.Errorf(reason.Conflict, "transfer id %q was used by another request", t.ID)
 	}
 	return t, true, move(tx, map[string]store.LedgerDelta{t.Debit: {DebitsPosted: t.Amount}, t.Credit: {CreditsPosted: t.Amount}})
 }
