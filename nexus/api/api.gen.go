@@ -187,6 +187,27 @@ func (e FinishRequestStatus) Valid() bool {
 	}
 }
 
+// Defines values for GrantedCapsNetwork.
+const (
+	GrantedCapsNetworkFull      GrantedCapsNetwork = "full"
+	GrantedCapsNetworkLocalhost GrantedCapsNetwork = "localhost"
+	GrantedCapsNetworkNone      GrantedCapsNetwork = "none"
+)
+
+// Valid indicates whether the value is a known member of the GrantedCapsNetwork enum.
+func (e GrantedCapsNetwork) Valid() bool {
+	switch e {
+	case GrantedCapsNetworkFull:
+		return true
+	case GrantedCapsNetworkLocalhost:
+		return true
+	case GrantedCapsNetworkNone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for HealthStatus.
 const (
 	HealthStatusDraining HealthStatus = "draining"
@@ -913,6 +934,22 @@ type FundRequest struct {
 	Amount    int64  `json:"amount"`
 }
 
+// GrantedCaps What the job may use: what it asks for, within the caps that the owner had set when it was leased, and the owner's cap of
+// what it says nothing about.
+type GrantedCaps struct {
+	CPUMillis int64              `json:"cpu_millis"`
+	DiskMb    int64              `json:"disk_mb"`
+	MemoryMb  int64              `json:"memory_mb"`
+	Network   GrantedCapsNetwork `json:"network"`
+
+	// Pids 0 leaves the number to the sandbox
+	Pids        int64 `json:"pids"`
+	TimeoutSecs int64 `json:"timeout_secs"`
+}
+
+// GrantedCapsNetwork defines model for GrantedCaps.Network.
+type GrantedCapsNetwork string
+
 // Health defines model for Health.
 type Health struct {
 	ReadOnly      bool         `json:"read_only"`
@@ -1058,8 +1095,11 @@ type LaneFrameType string
 
 // Lease defines model for Lease.
 type Lease struct {
-	Fence int64 `json:"fence"`
-	Job   Job   `json:"job"`
+	// Caps What the job may use: what it asks for, within the caps that the owner had set when it was leased, and the owner's cap of
+	// what it says nothing about.
+	Caps  *GrantedCaps `json:"caps,omitempty"`
+	Fence int64        `json:"fence"`
+	Job   Job          `json:"job"`
 
 	// LeaseUntil RFC 3339, UTC, milliseconds
 	//
@@ -1083,6 +1123,11 @@ type LeaseRequest struct {
 
 	// TTLSeconds default 30
 	TTLSeconds *int64 `json:"ttl_seconds,omitempty"`
+}
+
+// LimitRequest defines model for LimitRequest.
+type LimitRequest struct {
+	Limit int64 `json:"limit"`
 }
 
 // LogAppended defines model for LogAppended.
@@ -1158,6 +1203,17 @@ type Problem struct {
 
 	// Type urn:remit:reason:<domain>.<code>
 	Type string `json:"type"`
+}
+
+// ProofNeeds What the `oa.sandbox_run.v1` that proves the run's change will ask a provider for. With it a run is refused, before it has
+// cost anything, with the code of the dispatch if no provider could take that job now, or the budget does not pay for it.
+// Nothing is held.
+type ProofNeeds struct {
+	CPUMillis     *int64 `json:"cpu_millis,omitempty"`
+	DiskMb        *int64 `json:"disk_mb,omitempty"`
+	MaxPriceMsats *int64 `json:"max_price_msats,omitempty"`
+	MemoryMb      *int64 `json:"memory_mb,omitempty"`
+	TimeoutSecs   *int64 `json:"timeout_secs,omitempty"`
 }
 
 // Provider defines model for Provider.
@@ -1240,7 +1296,7 @@ type ProviderRequest struct {
 	Owner      *string `json:"owner,omitempty"`
 	PriceMsats int64   `json:"price_msats"`
 
-	// ProviderID of an earlier registration of the same owner; default a new one
+	// ProviderID of an earlier registration of the same owner, to replace it even while it lives; default the one of that name, or a new one
 	ProviderID *string `json:"provider_id,omitempty"`
 
 	// ReservePool serve other owners too; needs the scope providers:pool
@@ -1429,7 +1485,12 @@ type RunRequest struct {
 	// Owner may only name the caller's own
 	Owner          *string `json:"owner,omitempty"`
 	PolicyBundleID *string `json:"policy_bundle_id,omitempty"`
-	RepoRef        string  `json:"repo_ref"`
+
+	// Proof What the `oa.sandbox_run.v1` that proves the run's change will ask a provider for. With it a run is refused, before it has
+	// cost anything, with the code of the dispatch if no provider could take that job now, or the budget does not pay for it.
+	// Nothing is held.
+	Proof   *ProofNeeds `json:"proof,omitempty"`
+	RepoRef string      `json:"repo_ref"`
 }
 
 // RunStatus defines model for RunStatus.
@@ -1636,6 +1697,9 @@ type Whoami struct {
 	Scopes    []string `json:"scopes"`
 	TokenID   string   `json:"token_id"`
 }
+
+// AccountID defines model for AccountId.
+type AccountID = string
 
 // ApprovalID defines model for ApprovalId.
 type ApprovalID = string
@@ -1989,6 +2053,18 @@ type OpenAccountParams struct {
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
 
+// CloseAccountParams defines parameters for CloseAccount.
+type CloseAccountParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// SetAccountLimitParams defines parameters for SetAccountLimit.
+type SetAccountLimitParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
 // FundAccountParams defines parameters for FundAccount.
 type FundAccountParams struct {
 	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
@@ -2087,6 +2163,9 @@ type CreateTokenJSONRequestBody = TokenRequest
 
 // OpenAccountJSONRequestBody defines body for OpenAccount for application/json ContentType.
 type OpenAccountJSONRequestBody = AccountRequest
+
+// SetAccountLimitJSONRequestBody defines body for SetAccountLimit for application/json ContentType.
+type SetAccountLimitJSONRequestBody = LimitRequest
 
 // FundAccountJSONRequestBody defines body for FundAccount for application/json ContentType.
 type FundAccountJSONRequestBody = FundRequest
@@ -2471,12 +2550,16 @@ type ClientInterface interface {
 
 	// DisableProviderWithBody Switch provider mode off at once; running jobs are cancelled in the same transaction
 	//
+	// With scope `providers:write`, or as the provider itself.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/providers/{provider_id}/disable (the `DisableProvider` operationId).
 	DisableProviderWithBody(ctx context.Context, providerID ProviderID, params *DisableProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DisableProvider Switch provider mode off at once; running jobs are cancelled in the same transaction
+	//
+	// With scope `providers:write`, or as the provider itself.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -2708,7 +2791,11 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/tokens (the `CreateToken` operationId).
 	CreateToken(ctx context.Context, params *CreateTokenParams, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RevokeToken End a credential at once; one's own, or with scope admin any
+	// RevokeToken End a credential at once
+	//
+	// One's own, or with scope `admin` any. A person also ends those of the same owner that can do no more than the person's
+	// own: with scope `providers:write` those of providers, with `providers:enrol` registration tokens, and others whose scopes
+	// the credential has, all of them.
 	//
 	// Corresponds with POST /v1/tokens/{token_id}/revoke (the `RevokeToken` operationId).
 	RevokeToken(ctx context.Context, tokenID TokenID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2727,7 +2814,34 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/treasury/accounts (the `OpenAccount` operationId).
 	OpenAccount(ctx context.Context, params *OpenAccountParams, body OpenAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CloseAccount Let an account take no more transfers, for good; not while something is reserved
+	//
+	// Corresponds with POST /v1/treasury/accounts/{account_id}/close (the `CloseAccount` operationId).
+	CloseAccount(ctx context.Context, accountID AccountID, params *CloseAccountParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetAccountLimitWithBody Change the limit of a budget account
+	//
+	// Of one's own, or with scope `admin` of any. It cannot go below what is reserved and spent. What was funded by mistake is
+	// not taken out of the books: a limit keeps it from being spent.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /v1/treasury/accounts/{account_id}/limit (the `SetAccountLimit` operationId).
+	SetAccountLimitWithBody(ctx context.Context, accountID AccountID, params *SetAccountLimitParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetAccountLimit Change the limit of a budget account
+	//
+	// Of one's own, or with scope `admin` of any. It cannot go below what is reserved and spent. What was funded by mistake is
+	// not taken out of the books: a limit keeps it from being spent.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /v1/treasury/accounts/{account_id}/limit (the `SetAccountLimit` operationId).
+	SetAccountLimit(ctx context.Context, accountID AccountID, params *SetAccountLimitParams, body SetAccountLimitJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// FundAccountWithBody Put money into an account
+	//
+	// All fundings of one unit together are at most 2^53-1, for ever; one is at most 10^13.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2735,6 +2849,8 @@ type ClientInterface interface {
 	FundAccountWithBody(ctx context.Context, params *FundAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// FundAccount Put money into an account
+	//
+	// All fundings of one unit together are at most 2^53-1, for ever; one is at most 10^13.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3527,6 +3643,8 @@ func (c *Client) SetCaps(ctx context.Context, providerID ProviderID, params *Set
 
 // DisableProviderWithBody Switch provider mode off at once; running jobs are cancelled in the same transaction
 //
+// With scope `providers:write`, or as the provider itself.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/providers/{provider_id}/disable (the `DisableProvider` operationId).
@@ -3543,6 +3661,8 @@ func (c *Client) DisableProviderWithBody(ctx context.Context, providerID Provide
 }
 
 // DisableProvider Switch provider mode off at once; running jobs are cancelled in the same transaction
+//
+// With scope `providers:write`, or as the provider itself.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4114,7 +4234,11 @@ func (c *Client) CreateToken(ctx context.Context, params *CreateTokenParams, bod
 	return c.Client.Do(req)
 }
 
-// RevokeToken End a credential at once; one's own, or with scope admin any
+// RevokeToken End a credential at once
+//
+// One's own, or with scope `admin` any. A person also ends those of the same owner that can do no more than the person's
+// own: with scope `providers:write` those of providers, with `providers:enrol` registration tokens, and others whose scopes
+// the credential has, all of them.
 //
 // Corresponds with POST /v1/tokens/{token_id}/revoke (the `RevokeToken` operationId).
 func (c *Client) RevokeToken(ctx context.Context, tokenID TokenID, params *RevokeTokenParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4163,7 +4287,64 @@ func (c *Client) OpenAccount(ctx context.Context, params *OpenAccountParams, bod
 	return c.Client.Do(req)
 }
 
+// CloseAccount Let an account take no more transfers, for good; not while something is reserved
+//
+// Corresponds with POST /v1/treasury/accounts/{account_id}/close (the `CloseAccount` operationId).
+func (c *Client) CloseAccount(ctx context.Context, accountID AccountID, params *CloseAccountParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCloseAccountRequest(c.Server, accountID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetAccountLimitWithBody Change the limit of a budget account
+//
+// Of one's own, or with scope `admin` of any. It cannot go below what is reserved and spent. What was funded by mistake is
+// not taken out of the books: a limit keeps it from being spent.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /v1/treasury/accounts/{account_id}/limit (the `SetAccountLimit` operationId).
+func (c *Client) SetAccountLimitWithBody(ctx context.Context, accountID AccountID, params *SetAccountLimitParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetAccountLimitRequestWithBody(c.Server, accountID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetAccountLimit Change the limit of a budget account
+//
+// Of one's own, or with scope `admin` of any. It cannot go below what is reserved and spent. What was funded by mistake is
+// not taken out of the books: a limit keeps it from being spent.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /v1/treasury/accounts/{account_id}/limit (the `SetAccountLimit` operationId).
+func (c *Client) SetAccountLimit(ctx context.Context, accountID AccountID, params *SetAccountLimitParams, body SetAccountLimitJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetAccountLimitRequest(c.Server, accountID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // FundAccountWithBody Put money into an account
+//
+// All fundings of one unit together are at most 2^53-1, for ever; one is at most 10^13.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4181,6 +4362,8 @@ func (c *Client) FundAccountWithBody(ctx context.Context, params *FundAccountPar
 }
 
 // FundAccount Put money into an account
+//
+// All fundings of one unit together are at most 2^53-1, for ever; one is at most 10^13.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -7349,6 +7532,113 @@ func NewOpenAccountRequestWithBody(server string, params *OpenAccountParams, con
 	return req, nil
 }
 
+// NewCloseAccountRequest constructs an http.Request for the CloseAccount method
+func NewCloseAccountRequest(server string, accountID AccountID, params *CloseAccountParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "account_id", accountID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/treasury/accounts/%s/close", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewSetAccountLimitRequest calls the generic SetAccountLimit builder with application/json body
+func NewSetAccountLimitRequest(server string, accountID AccountID, params *SetAccountLimitParams, body SetAccountLimitJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetAccountLimitRequestWithBody(server, accountID, params, "application/json", bodyReader)
+}
+
+// NewSetAccountLimitRequestWithBody constructs an http.Request for the SetAccountLimit method, with any body, and a specified content type
+func NewSetAccountLimitRequestWithBody(server string, accountID AccountID, params *SetAccountLimitParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "account_id", accountID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/treasury/accounts/%s/limit", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
 // NewFundAccountRequest calls the generic FundAccount builder with application/json body
 func NewFundAccountRequest(server string, params *FundAccountParams, body FundAccountJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7917,12 +8207,16 @@ type ClientWithResponsesInterface interface {
 
 	// DisableProviderWithBodyWithResponse Switch provider mode off at once; running jobs are cancelled in the same transaction
 	//
+	// With scope `providers:write`, or as the provider itself.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/providers/{provider_id}/disable (the `DisableProvider` operationId).
 	DisableProviderWithBodyWithResponse(ctx context.Context, providerID ProviderID, params *DisableProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DisableProviderResponse, error)
 
 	// DisableProviderWithResponse Switch provider mode off at once; running jobs are cancelled in the same transaction
+	//
+	// With scope `providers:write`, or as the provider itself.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8178,7 +8472,11 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/tokens (the `CreateToken` operationId).
 	CreateTokenWithResponse(ctx context.Context, params *CreateTokenParams, body CreateTokenJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateTokenResponse, error)
 
-	// RevokeTokenWithResponse End a credential at once; one's own, or with scope admin any
+	// RevokeTokenWithResponse End a credential at once
+	//
+	// One's own, or with scope `admin` any. A person also ends those of the same owner that can do no more than the person's
+	// own: with scope `providers:write` those of providers, with `providers:enrol` registration tokens, and others whose scopes
+	// the credential has, all of them.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -8199,7 +8497,36 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/treasury/accounts (the `OpenAccount` operationId).
 	OpenAccountWithResponse(ctx context.Context, params *OpenAccountParams, body OpenAccountJSONRequestBody, reqEditors ...RequestEditorFn) (*OpenAccountResponse, error)
 
+	// CloseAccountWithResponse Let an account take no more transfers, for good; not while something is reserved
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/treasury/accounts/{account_id}/close (the `CloseAccount` operationId).
+	CloseAccountWithResponse(ctx context.Context, accountID AccountID, params *CloseAccountParams, reqEditors ...RequestEditorFn) (*CloseAccountResponse, error)
+
+	// SetAccountLimitWithBodyWithResponse Change the limit of a budget account
+	//
+	// Of one's own, or with scope `admin` of any. It cannot go below what is reserved and spent. What was funded by mistake is
+	// not taken out of the books: a limit keeps it from being spent.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/treasury/accounts/{account_id}/limit (the `SetAccountLimit` operationId).
+	SetAccountLimitWithBodyWithResponse(ctx context.Context, accountID AccountID, params *SetAccountLimitParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetAccountLimitResponse, error)
+
+	// SetAccountLimitWithResponse Change the limit of a budget account
+	//
+	// Of one's own, or with scope `admin` of any. It cannot go below what is reserved and spent. What was funded by mistake is
+	// not taken out of the books: a limit keeps it from being spent.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/treasury/accounts/{account_id}/limit (the `SetAccountLimit` operationId).
+	SetAccountLimitWithResponse(ctx context.Context, accountID AccountID, params *SetAccountLimitParams, body SetAccountLimitJSONRequestBody, reqEditors ...RequestEditorFn) (*SetAccountLimitResponse, error)
+
 	// FundAccountWithBodyWithResponse Put money into an account
+	//
+	// All fundings of one unit together are at most 2^53-1, for ever; one is at most 10^13.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8207,6 +8534,8 @@ type ClientWithResponsesInterface interface {
 	FundAccountWithBodyWithResponse(ctx context.Context, params *FundAccountParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*FundAccountResponse, error)
 
 	// FundAccountWithResponse Put money into an account
+	//
+	// All fundings of one unit together are at most 2^53-1, for ever; one is at most 10^13.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -10955,6 +11284,102 @@ func (r OpenAccountResponse) ContentType() string {
 	return ""
 }
 
+type CloseAccountResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Account
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CloseAccountResponse) GetJSON200() *Account {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CloseAccountResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CloseAccountResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CloseAccountResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CloseAccountResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CloseAccountResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SetAccountLimitResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Account
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetAccountLimitResponse) GetJSON200() *Account {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetAccountLimitResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetAccountLimitResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetAccountLimitResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetAccountLimitResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetAccountLimitResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type FundAccountResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -11760,6 +12185,8 @@ func (c *ClientWithResponses) SetCapsWithResponse(ctx context.Context, providerI
 
 // DisableProviderWithBodyWithResponse Switch provider mode off at once; running jobs are cancelled in the same transaction
 //
+// With scope `providers:write`, or as the provider itself.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/providers/{provider_id}/disable (the `DisableProvider` operationId).
@@ -11772,6 +12199,8 @@ func (c *ClientWithResponses) DisableProviderWithBodyWithResponse(ctx context.Co
 }
 
 // DisableProviderWithResponse Switch provider mode off at once; running jobs are cancelled in the same transaction
+//
+// With scope `providers:write`, or as the provider itself.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12231,7 +12660,11 @@ func (c *ClientWithResponses) CreateTokenWithResponse(ctx context.Context, param
 	return ParseCreateTokenResponse(rsp)
 }
 
-// RevokeTokenWithResponse End a credential at once; one's own, or with scope admin any
+// RevokeTokenWithResponse End a credential at once
+//
+// One's own, or with scope `admin` any. A person also ends those of the same owner that can do no more than the person's
+// own: with scope `providers:write` those of providers, with `providers:enrol` registration tokens, and others whose scopes
+// the credential has, all of them.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -12270,7 +12703,54 @@ func (c *ClientWithResponses) OpenAccountWithResponse(ctx context.Context, param
 	return ParseOpenAccountResponse(rsp)
 }
 
+// CloseAccountWithResponse Let an account take no more transfers, for good; not while something is reserved
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/treasury/accounts/{account_id}/close (the `CloseAccount` operationId).
+func (c *ClientWithResponses) CloseAccountWithResponse(ctx context.Context, accountID AccountID, params *CloseAccountParams, reqEditors ...RequestEditorFn) (*CloseAccountResponse, error) {
+	rsp, err := c.CloseAccount(ctx, accountID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCloseAccountResponse(rsp)
+}
+
+// SetAccountLimitWithBodyWithResponse Change the limit of a budget account
+//
+// Of one's own, or with scope `admin` of any. It cannot go below what is reserved and spent. What was funded by mistake is
+// not taken out of the books: a limit keeps it from being spent.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/treasury/accounts/{account_id}/limit (the `SetAccountLimit` operationId).
+func (c *ClientWithResponses) SetAccountLimitWithBodyWithResponse(ctx context.Context, accountID AccountID, params *SetAccountLimitParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetAccountLimitResponse, error) {
+	rsp, err := c.SetAccountLimitWithBody(ctx, accountID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetAccountLimitResponse(rsp)
+}
+
+// SetAccountLimitWithResponse Change the limit of a budget account
+//
+// Of one's own, or with scope `admin` of any. It cannot go below what is reserved and spent. What was funded by mistake is
+// not taken out of the books: a limit keeps it from being spent.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/treasury/accounts/{account_id}/limit (the `SetAccountLimit` operationId).
+func (c *ClientWithResponses) SetAccountLimitWithResponse(ctx context.Context, accountID AccountID, params *SetAccountLimitParams, body SetAccountLimitJSONRequestBody, reqEditors ...RequestEditorFn) (*SetAccountLimitResponse, error) {
+	rsp, err := c.SetAccountLimit(ctx, accountID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetAccountLimitResponse(rsp)
+}
+
 // FundAccountWithBodyWithResponse Put money into an account
+//
+// All fundings of one unit together are at most 2^53-1, for ever; one is at most 10^13.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -12284,6 +12764,8 @@ func (c *ClientWithResponses) FundAccountWithBodyWithResponse(ctx context.Contex
 }
 
 // FundAccountWithResponse Put money into an account
+//
+// All fundings of one unit together are at most 2^53-1, for ever; one is at most 10^13.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14196,6 +14678,72 @@ func ParseOpenAccountResponse(rsp *http.Response) (*OpenAccountResponse, error) 
 			return nil, err
 		}
 		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCloseAccountResponse parses an HTTP response from a CloseAccountWithResponse call
+func ParseCloseAccountResponse(rsp *http.Response) (*CloseAccountResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CloseAccountResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Account
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSetAccountLimitResponse parses an HTTP response from a SetAccountLimitWithResponse call
+func ParseSetAccountLimitResponse(rsp *http.Response) (*SetAccountLimitResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetAccountLimitResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Account
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

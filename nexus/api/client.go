@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -28,6 +29,9 @@ type Options struct {
 	Retry Retry
 	// AllowPlaintext permits http:// to other machines. Loopback is always allowed.
 	AllowPlaintext bool
+	// TLS names the files of a nexus whose certificate is not of a public
+	// authority, or that demands one of its clients. Not used with HTTP.
+	TLS TLSFiles
 	// UserAgent names the caller, for the server's log.
 	UserAgent string
 }
@@ -55,20 +59,28 @@ func Connect(server, token string, opt Options) (*ClientWithResponses, error) {
 	}
 	if u.Scheme == "http" && !opt.AllowPlaintext && !loopback(u.Hostname()) {
 		return nil, reason.Errorf(reason.RequestInvalid, "refusing to send a credential to %q without TLS", u.Host).
-			WithHint("use https, or say that plaintext is meant")
+			WithHint("use https, or say with --plaintext that a proxy or the network protects it")
 	}
-	client := http.Client{}
+	client, lanes := http.Client{}, http.DefaultClient
 	if opt.HTTP != nil {
 		client = *opt.HTTP
 	} else {
+		files, err := opt.TLS.config()
+		if err != nil {
+			return nil, err
+		}
+		if files != nil {
+			lanes = laneClient(files.Clone())
+		}
 		client.Transport = &http.Transport{
-			Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: connectTimeout}).DialContext,
+			TLSClientConfig: files,
+			Proxy:           http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: connectTimeout}).DialContext,
 			TLSHandshakeTimeout: connectTimeout, ResponseHeaderTimeout: 2 * connectTimeout,
 			ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8, IdleConnTimeout: time.Minute,
 		}
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	d := &doer{client: &client, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent}
+	d := &doer{client: &client, lanes: lanes, base: u.Path, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent}
 	return NewClientWithResponses(server, WithHTTPClient(d))
 }
 
@@ -116,9 +128,11 @@ func pause(ctx context.Context, d time.Duration) error {
 }
 
 // doer sends a request with the credential, repeats it where that is safe, and
-// turns refusals into errors.
+// turns refusals, and answers that are none of the contract, into errors.
 type doer struct {
 	client *http.Client
+	lanes  *http.Client // for what WebSocket asks
+	base   string       // path of the nexus's URL
 	token  string
 	retry  Retry
 	agent  string
@@ -136,16 +150,20 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		resp, err := d.client.Do(req)
 		if err == nil && resp.StatusCode < 300 {
 			resp.Body = limited{io.LimitReader(resp.Body, MaxArtifact+1), resp.Body}
-			return resp, nil
+			if resp, err = d.accept(resp); err == nil {
+				return resp, nil
+			}
 		}
 		wait := d.retry.backoff(attempt)
 		if err == nil {
 			err, wait = refusal(resp), max(wait, retryAfter(resp.Header, d.retry.Max))
+		} else if _, odd := errors.AsType[*StatusError](err); odd {
+			return nil, err
 		} else if cause := context.Cause(req.Context()); cause != nil {
 			return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, cause)
 		} else {
 			err = &reason.Error{Code: reason.StoreUnavailable, Message: "the authority cannot be reached: " + plainCause(err), Err: err,
-				Hint: "check that `remit serve` runs and that its URL is right"}
+				Hint: cmp.Or(handshakeHint(err), "check that `remit serve` runs and that its URL is right")}
 		}
 		if attempt >= d.retry.Attempts || !repeatable(req, err) || !rewind(req) {
 			return nil, err
@@ -190,7 +208,7 @@ func repeatable(req *http.Request, err error) bool {
 	}
 	status, ok := errors.AsType[*StatusError](err)
 	if !ok {
-		return true // no answer at all
+		return handshakeHint(err) == "" // no answer at all
 	}
 	switch status.Status {
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
@@ -236,8 +254,7 @@ func refusal(resp *http.Response) error {
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	if err != nil || media != ProblemType || json.NewDecoder(bytes.NewReader(body)).Decode(&status.Problem) != nil {
 		return &reason.Error{Code: reason.StoreUnavailable, Err: status,
-			Message: fmt.Sprintf("unexpected answer with status %d", resp.StatusCode),
-			Hint:    "something else than a nexus may be listening there"}
+			Message: unexpected(resp, ""), Hint: strangerHint}
 	}
 	p := status.Problem
 	return &reason.Error{Code: reason.Code(p.Code), Message: strings.TrimSpace(p.Detail),

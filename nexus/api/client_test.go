@@ -35,6 +35,10 @@ func problem(status int, code string) http.HandlerFunc {
 	}
 }
 
+// run is a whole answer to createRun.
+const run = `{"run_id":"run_1","owner":"o","status":"running","repo_ref":"r","issue_ref":"","policy_bundle_id":"p","metadata":{},"last_seq":1,` +
+	`"created_at":"2026-01-01T00:00:00.000Z"}`
+
 func created(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	if r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get(api.HeaderKey) != "k" || !strings.Contains(string(body), "repo") {
@@ -43,7 +47,7 @@ func created(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusCreated)
-	_, _ = io.WriteString(w, `{"run_id":"run_1"}`)
+	_, _ = io.WriteString(w, run)
 }
 
 func connect(t *testing.T, url string, attempts int) *api.ClientWithResponses {

@@ -18,7 +18,11 @@
 // # Errors
 //
 // A refusal is a *reason.Error whose Code is the problem's code. A *StatusError
-// in its chain has the HTTP status and the request id.
+// in its chain has the HTTP status and the request id. A success that the
+// contract does not have, or that lacks a required member, is store_unavailable:
+// an answer without an error has its value. So a member that an answer gets later
+// has to be optional, since servers are older than their clients at times.
 package api
 
 //go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 -config config.yaml openapi.yaml
+//go:generate go test . -run TestAnswerTable -update

@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
@@ -39,12 +42,30 @@ func Listen(ctx context.Context, c *ClientWithResponses, nexus, topic string, af
 	if after >= 0 {
 		u.RawQuery = url.Values{"after_seq": {strconv.FormatInt(after, 10)}}.Encode()
 	}
-	conn, _, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{Subprotocols: t.JSON201.Subprotocols}) //nolint:bodyclose // Dial has closed it
+	conn, _, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{HTTPClient: dialer(c), Subprotocols: t.JSON201.Subprotocols}) //nolint:bodyclose // Dial has closed it
 	if err != nil {
 		return nil, reason.Errorf(reason.StoreUnavailable, "opening the lane: %w", err)
 	}
 	conn.SetReadLimit(maxFrame)
 	return &Lane{conn}, nil
+}
+
+// laneClient opens lanes at a nexus with TLS of its own. The upgrade to WebSocket
+// needs HTTP/1.1.
+func laneClient(files *tls.Config) *http.Client {
+	files.NextProtos = []string{"http/1.1"}
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: files,
+		TLSHandshakeTimeout: connectTimeout, DialContext: (&net.Dialer{Timeout: connectTimeout}).DialContext}}
+}
+
+// dialer is what opens the lanes of a client.
+func dialer(c *ClientWithResponses) *http.Client {
+	if generated, ok := c.ClientInterface.(*Client); ok {
+		if d, ok := generated.Client.(*doer); ok {
+			return d.lanes
+		}
+	}
+	return http.DefaultClient
 }
 
 // Next waits for the next frame.

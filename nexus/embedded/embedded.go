@@ -105,7 +105,7 @@ func (a *Machine) open(ctx context.Context) (*opened, error) {
 	m := &opened{store: st, blobs: blobs, pipe: newPipe()}
 	// Without sweeps in the background: this authority lives for milliseconds.
 	m.server = server.New(server.Options{Store: st, Blobs: blobs, Log: slog.New(slog.DiscardHandler), Version: a.Version,
-		Rate: server.Rate{PerSecond: 1e6, Burst: 1e6}, Sweep: server.Sweep{Every: -1}})
+		Rate: server.Rate{PerSecond: 1e6, Burst: 1e6}, Sweep: server.Sweep{Every: -1}, Candid: true})
 	m.http = m.server.HTTPServer()
 	go func() { _ = m.http.Serve(m.pipe) }() // ends when it is closed
 	return m, nil

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
+	"remit/law/job"
 	"remit/nexus/api"
 	"remit/proof/reason"
 )
@@ -36,11 +37,31 @@ func (q *Requester) await(ctx context.Context, conn *Connection, j api.Job) (api
 			return j, context.Cause(ctx)
 		case lost.IsZero():
 			lost = time.Now()
-		case time.Since(lost) > patience:
+		case time.Since(lost) > q.Patience:
 			return j, reason.Errorf(reason.StoreUnavailable, "the authority is out of reach while provider %s works on job %s: %w", j.ProviderID, j.JobID, err)
 		}
 		if err := sleep(ctx, pause); err != nil {
 			return j, err
+		}
+	}
+}
+
+// patiently repeats a request whose key makes that safe while the authority is
+// out of reach. That of this process is never: what it lacks does not come back
+// by waiting.
+func (q *Requester) patiently(ctx context.Context, conn *Connection, p job.Proof, request func() error) error {
+	began := time.Now()
+	for pause := api.DefaultRetry.Base; ; pause = min(2*pause, api.DefaultRetry.Max) {
+		err := request()
+		if err == nil || conn.Worker != nil || reason.CodeOf(err) != reason.StoreUnavailable || time.Since(began) > q.Patience {
+			return err
+		}
+		if p.Waiting != nil {
+			p.Waiting(q.Patience, err)
+			p.Waiting = nil
+		}
+		if stopped := sleep(ctx, pause); stopped != nil {
+			return stopped
 		}
 	}
 }

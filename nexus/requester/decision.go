@@ -63,16 +63,14 @@ func look(ctx context.Context, conn *Connection, a *job.Approval) error {
 }
 
 // watch waits on the lane of the account for news of the approval. Nothing is
-// missed: the lane is open before the approval is looked at.
+// missed: the lane tells what comes after its snapshot, and the approval is looked
+// at when that is there.
 func watch(ctx context.Context, conn *Connection, a *job.Approval, owner string) error {
 	lane, err := api.Listen(ctx, conn.Client, conn.URL, "user:"+owner+":receipts", -1)
 	if err != nil {
 		return err
 	}
 	defer lane.Close()
-	if err := look(ctx, conn, a); err != nil || a.Status != job.ApprovalRequested {
-		return err
-	}
 	expires, err := time.Parse(api.TimeLayout, a.ExpiresAt)
 	if err != nil {
 		return reason.Errorf(reason.RequestInvalid, "approval %s: expires_at: %w", a.ID, err)
@@ -87,8 +85,11 @@ func watch(ctx context.Context, conn *Connection, a *job.Approval, owner string)
 			}
 			return errors.Join(err, look(ctx, conn, a))
 		}
-		if f.Event != nil && about(*f.Event, a.ID) {
-			return look(ctx, conn, a)
+		if f.Snapshot == nil && (f.Event == nil || !about(*f.Event, a.ID)) {
+			continue
+		}
+		if err := look(ctx, conn, a); err != nil || a.Status != job.ApprovalRequested {
+			return err
 		}
 	}
 }

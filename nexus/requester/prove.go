@@ -1,6 +1,7 @@
 package requester
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -33,10 +34,8 @@ func (q *Requester) Prove(ctx context.Context, p job.Proof) (s job.Settlement, r
 	err = q.with(ctx, func(conn *Connection) error {
 		s, err = q.prove(ctx, conn, p)
 		var late error
-		if receipts, late = q.receipts(context.WithoutCancel(ctx), conn); late != nil {
-			return errors.Join(err, late)
-		}
-		return err
+		receipts, late = q.receipts(context.WithoutCancel(ctx), conn)
+		return cmp.Or(err, late)
 	})
 	return s, receipts, err
 }
@@ -53,8 +52,11 @@ func (q *Requester) prove(ctx context.Context, conn *Connection, p job.Proof) (j
 		}
 		return none, err
 	}
-	j, err := q.dispatch(ctx, conn, req)
-	if err != nil {
+	var j api.Job
+	if err := q.patiently(ctx, conn, p, func() (err error) {
+		j, err = q.dispatch(ctx, conn, req, p.MaxPriceMsats)
+		return err
+	}); err != nil {
 		return none, err
 	}
 	if conn.Worker != nil {
@@ -66,7 +68,12 @@ func (q *Requester) prove(ctx context.Context, conn *Connection, p job.Proof) (j
 		q.abandon(ctx, conn, j.JobID)
 		return none, err
 	}
-	return q.settle(ctx, conn, j)
+	s := none
+	err = q.patiently(ctx, conn, p, func() (err error) {
+		s, err = q.settle(ctx, conn, j)
+		return err
+	})
+	return s, err
 }
 
 const (
@@ -92,7 +99,7 @@ func (q *Requester) request(ctx context.Context, conn *Connection, p job.Proof) 
 			return req, fmt.Errorf("packing the patched tree: %w", err)
 		}
 		defer pack.remove()
-		if err := q.put(ctx, conn, "source.pack", pack); err != nil {
+		if err := q.patiently(ctx, conn, p, func() error { return q.put(ctx, conn, "source.pack", pack) }); err != nil {
 			return req, fmt.Errorf("handing over the patched tree: %w", err)
 		}
 		req.Repo.Source = "artifact:" + pack.digest
@@ -100,7 +107,7 @@ func (q *Requester) request(ctx context.Context, conn *Connection, p job.Proof) 
 	return req.Filled()
 }
 
-func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.SandboxRunRequest) (api.Job, error) {
+func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.SandboxRunRequest, most int64) (api.Job, error) {
 	if ctx.Err() != nil {
 		return api.Job{}, context.Cause(ctx)
 	}
@@ -109,7 +116,7 @@ func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.Sand
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatchTime)
 	defer cancel()
 	answer, err := conn.Client.DispatchJobWithResponse(ctx, q.run, &api.DispatchJobParams{IdempotencyKey: q.key("dispatch:" + req.Hash())},
-		api.DispatchRequest{JobType: job.SandboxRun, Request: req.Canonical()})
+		api.DispatchRequest{JobType: job.SandboxRun, Request: req.Canonical(), MaxPriceMsats: api.Optional(most)})
 	switch {
 	case err != nil:
 		return api.Job{}, fmt.Errorf("dispatching the proof: %w", err)

@@ -51,6 +51,10 @@ func (c *Connection) Person() *api.ClientWithResponses {
 
 // Requester asks one authority about one run.
 type Requester struct {
+	// Patience is how long an authority elsewhere may be out of reach while a
+	// change is being proved, which has cost something by then.
+	Patience time.Duration
+
 	connect func(context.Context) (*Connection, error)
 	claim   job.Claim
 	run     string // id of the run, once it is known
@@ -59,15 +63,22 @@ type Requester struct {
 // New makes a requester. It connects for each call anew: what is connected to
 // may be a file that others want to open as well.
 func New(connect func(context.Context) (*Connection, error)) *Requester {
-	return &Requester{connect: connect}
+	return &Requester{connect: connect, Patience: patience}
 }
 
-// Open tells the authority of a run and returns the receipts of its log.
+// Open tells the authority of a run, and with it what its proof will take, so
+// that a run is refused here which nobody could prove or pay for. It returns the
+// receipts of the run's log. A run that is known is only looked up: the
+// authority forgets the keys of requests after some time.
 func (q *Requester) Open(ctx context.Context, c job.Claim) ([]job.Receipt, error) {
-	q.claim = c
+	q.claim, q.run = c, c.RunID
 	var receipts []job.Receipt
-	err := q.with(ctx, func(conn *Connection) error {
-		body := api.RunRequest{RepoRef: c.RepoRef, PolicyBundleID: &c.PolicyBundleID, Metadata: &c.Metadata}
+	err := q.with(ctx, func(conn *Connection) (err error) {
+		if q.run != "" {
+			receipts, err = q.receipts(ctx, conn)
+			return err
+		}
+		body := api.RunRequest{RepoRef: c.RepoRef, PolicyBundleID: &c.PolicyBundleID, Metadata: &c.Metadata, Proof: needsOf(c)}
 		if c.IssueRef != "" {
 			body.IssueRef = &c.IssueRef
 		}
@@ -85,6 +96,16 @@ func (q *Requester) Open(ctx context.Context, c job.Claim) ([]job.Receipt, error
 	return receipts, err
 }
 
+// needsOf is nil for a run that is never proved.
+func needsOf(c job.Claim) *api.ProofNeeds {
+	n := c.Proof
+	if n.Capability == "" {
+		return nil
+	}
+	return &api.ProofNeeds{CPUMillis: api.Optional(n.CPUMillis), MemoryMb: api.Optional(n.MemoryMB), DiskMb: api.Optional(n.DiskMB),
+		TimeoutSecs: api.Optional(n.TimeoutSecs), MaxPriceMsats: api.Optional(c.MaxPriceMsats)}
+}
+
 // Close ends the run. Its bundle is handed over unless the authority is here.
 func (q *Requester) Close(ctx context.Context, passed bool, bundle func(io.Writer) error) error {
 	status := api.FinishRequestStatusFailed
@@ -98,6 +119,9 @@ func (q *Requester) Close(ctx context.Context, passed bool, bundle func(io.Write
 			}
 		}
 		_, err := conn.Client.FinishRunWithResponse(ctx, q.run, &api.FinishRunParams{IdempotencyKey: q.key("finish")}, api.FinishRequest{Status: status})
+		if reason.CodeOf(err) == reason.RunClosed {
+			return nil // somebody else has ended it
+		}
 		return err
 	})
 }

@@ -93,6 +93,8 @@ func TestLaneOfAnAccount(t *testing.T) {
 	}
 	id := w.do(post("/v1/approvals", w.alice, "ask", string(body))).want(t, 201, "").field(t, "approval_id")
 	lane := w.watch(w.alice, "user:alice:receipts")
+	for nextFrame(t, lane).Snapshot == nil { // what comes after it is told
+	}
 	w.do(post("/v1/approvals/"+id+"/decision", lead, "no", `{"decision":"denied"}`)).want(t, 200, "")
 	e := until(t, lane, authority.EventReceipt)
 	var r struct {

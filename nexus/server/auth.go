@@ -18,21 +18,23 @@ func (s *Server) authenticate(r *request) error {
 	values, cookies := r.Header.Values("Authorization"), sessionCookies(r.Request)
 	if len(values) == 0 && len(cookies) > 0 {
 		// Counted apart: a browser that goes on sending a cookie of yesterday
-		// must not lock out the daemons of its machine.
+		// must not hide from a daemon of its machine what is wrong with its token.
 		return s.guarded("session "+remoteAddress(r.Request), true, func() error { return s.verifySession(r, cookies) })
 	}
 	return s.guarded(remoteAddress(r.Request), r.Header.Get("Authorization") != "", func() error { return s.verify(r, values) })
 }
 
-// guarded asks for a credential and slows down guessing: refusals of those who
-// have tried one are counted under a name.
+// guarded asks for a credential. Refusals of those who have tried one are
+// counted under a name, and whoever has too many is told to wait. A good
+// credential counts whoever else is behind the same address: what keeps guessers
+// out is the length of the secret, and they must not keep out others.
 func (s *Server) guarded(name string, tried bool, ask func() error) error {
-	if wait, empty := s.failures.spent(name); empty {
-		return tooOften("refused credentials from this address", wait)
-	}
 	err := ask()
-	if tried && reason.CodeOf(err) == reason.Unauthenticated {
-		s.failures.allow(name)
+	if !tried || reason.CodeOf(err) != reason.Unauthenticated {
+		return err
+	}
+	if wait, ok := s.failures.allow(name); !ok {
+		return tooOften("refused credentials from this address", wait)
 	}
 	return err
 }
@@ -46,7 +48,7 @@ func (s *Server) verify(r *request, values []string) error {
 	if !strings.EqualFold(scheme, "Bearer") {
 		return reason.Errorf(reason.Unauthenticated, "the credential is no bearer token")
 	}
-	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) (err error) {
+	err := s.opt.Store.Look(r.Context(), func(tx *store.Tx) (err error) {
 		r.caller, err = identity.Verify(tx, strings.TrimSpace(text))
 		return err
 	})

@@ -209,22 +209,21 @@ func (r rawRun) write(b *testing.B, w *world, n int64) error {
 	run.ID, run.State = fmt.Sprintf("run_%032x", n), string(jobs.RunCreated)
 	stream := authority.RunStream(run.ID)
 	return w.direct(b, "/v1/runs", run.ID, r.answer, func(tx *store.Tx) error {
-		err := tx.InsertRun(run)
+		_, err := tx.InsertRun(run)
 		for _, e := range r.events {
 			e.Stream, e.ID = stream, ""
-			_, appended := tx.Append(e)
-			err = errors.Join(err, appended)
+			err = errors.Join(err, tx.Post(e, 0))
 		}
-		_, read := tx.Run(run.ID)
+		err = errors.Join(err, tx.SetRunState(run.ID, r.run.State, tx.Now(), 0))
 		_, _, head := tx.Head(stream)
-		return errors.Join(err, tx.SetRunState(run.ID, r.run.State, tx.Now(), 0), read, head)
+		return errors.Join(err, head)
 	})
 }
 
 // direct does what the store does for every mutation, around its effect: the
 // token is read, the key is looked up, the answer is stored.
 func (w *world) direct(b *testing.B, route, key string, answer store.Response, effect func(tx *store.Tx) error) error {
-	if err := w.store.View(b.Context(), func(tx *store.Tx) error {
+	if err := w.store.Look(b.Context(), func(tx *store.Tx) error {
 		_, err := tx.Token(strings.Split(w.alice, "_")[2])
 		return err
 	}); err != nil {
@@ -232,10 +231,11 @@ func (w *world) direct(b *testing.B, route, key string, answer store.Response, e
 	}
 	k := store.Key{Principal: "direct", Method: http.MethodPost, Route: route, Key: key}
 	return w.store.Update(b.Context(), func(tx *store.Tx) error {
-		if claim, err := tx.Idempotency(k); err != nil || claim != nil {
+		look := tx.AskIdempotency(k)
+		_, freeze := tx.LedgerFreeze()
+		if claim, err := look(); err != nil || claim != nil {
 			return fmt.Errorf("key %s: %v, %w", key, claim, err)
 		}
-		_, freeze := tx.LedgerFreeze()
 		return errors.Join(freeze, effect(tx), tx.SaveIdempotency(k, canon.Digest(nil), answer))
 	})
 }
@@ -273,7 +273,7 @@ type fleet struct {
 	made            int
 }
 
-func newFleet(b *testing.B, w *world) *fleet {
+func newFleet(b testing.TB, w *world) *fleet {
 	b.Helper()
 	f := &fleet{world: w}
 	account := f.say(post("/v1/treasury/accounts", w.alice, "", `{"limit":1000000000000}`)).field(b, "account_id")
@@ -312,7 +312,6 @@ func (f *fleet) beat() {
 func (f *fleet) submitted(b *testing.B, n int) []string {
 	b.Helper()
 	f.beat() // a long benchmark must not let it go stale
-	empty := canon.Digest(nil)
 	list := make([]string, n)
 	for i := range list {
 		run := f.say(post("/v1/runs", f.alice, "", benchRun)).field(b, "run_id")
@@ -322,9 +321,7 @@ func (f *fleet) submitted(b *testing.B, n int) []string {
 		if err := json.Unmarshal([]byte(got.body), &leases); err != nil || len(leases.Leases) != 1 {
 			b.Fatalf("%v: %s", err, got.body)
 		}
-		f.say(post("/v1/jobs/"+list[i]+"/complete", f.token, "", fmt.Sprintf(`{"fence":%d,"response":{"env_info":{"image_digest":"host"},
-			"runs":[{"cmd":"go test ./...","exit_code":0,"duration_ms":5,"stdout_sha256":%q,"stderr_sha256":%q}],"artifacts":[],"status":"success","provenance":{"model_id":"none"}}}`,
-			leases.Leases[0].Fence, empty, empty)))
+		f.say(post("/v1/jobs/"+list[i]+"/complete", f.token, "", handedIn(leases.Leases[0].Fence)))
 	}
 	return list
 }

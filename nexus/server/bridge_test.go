@@ -191,9 +191,8 @@ func TestNobodyPublishesAnythingElse(t *testing.T) {
 	}
 	// What a breach put into the outbox does not leave either, and is counted.
 	err := w.store.Update(t.Context(), func(tx *store.Tx) error {
-		_, err := tx.AddBridgeEvent(store.BridgeRow{Owner: "admin", Class: bridge.ClassPointer, Kind: bridge.KindReceiptPointer, D: "x", CreatedAt: tx.Now() / 1000,
+		return tx.AddBridgeEvent(store.BridgeRow{Owner: "admin", Class: bridge.ClassPointer, Kind: bridge.KindReceiptPointer, D: "x", CreatedAt: tx.Now() / 1000,
 			Tags: json.RawMessage(`[["d","x"],["status","processing"]]`), Content: "{}", SHA256: "x"})
-		return err
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -59,7 +59,7 @@ func registerProvider(tx *store.Tx, r *request) (answer, error) {
 	if body.Class != nil {
 		class = string(*body.Class)
 	}
-	p, err := registry.EnrolProvider(tx, r.caller.Principal, registry.ProviderRequest{
+	p, err := jobs.Enrol(tx, r.caller.Principal, registry.ProviderRequest{
 		ProviderID: api.Value(body.ProviderID), DeviceID: api.Value(body.DeviceID), Name: body.Name, Version: body.Version, Class: class,
 		Capabilities: body.Capabilities, PriceMsats: body.PriceMsats, ReservePool: api.Value(body.ReservePool)})
 	if err != nil {
@@ -71,7 +71,7 @@ func registerProvider(tx *store.Tx, r *request) (answer, error) {
 		}
 	}
 	principal := authority.ProviderPrincipal(p.ID)
-	if err := revokeAll(tx, p.Owner, principal); err != nil {
+	if _, err := tx.RevokeTokens(principal); err != nil {
 		return answer{}, err
 	}
 	text, t, err := identity.Mint(tx, identity.Grant{Kind: authority.Provider, Principal: principal, Owner: p.Owner,
@@ -81,25 +81,6 @@ func registerProvider(tx *store.Tx, r *request) (answer, error) {
 	}
 	value := api.ProviderRegistered{Provider: providerOf(p, tx.Now()), TokenID: t.ID, Token: text}
 	return answer{status: http.StatusCreated, value: value, secret: true, location: "/v1/providers/" + p.ID}, nil
-}
-
-// maxTokens bounds the search for the credentials of a provider.
-const maxTokens = 10_000
-
-func revokeAll(tx *store.Tx, owner, principal string) error {
-	list, err := tx.TokensOf(owner, maxTokens)
-	if err != nil {
-		return err
-	}
-	for _, t := range list {
-		if t.Principal != principal || t.RevokedAt != 0 {
-			continue
-		}
-		if err := tx.RevokeToken(t.ID); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 func listProviders(tx *store.Tx, r *request) (answer, error) {

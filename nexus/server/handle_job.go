@@ -193,7 +193,12 @@ func jobAnswer(j jobs.Job) answer {
 }
 
 func leaseOf(l jobs.Lease) api.Lease {
-	return api.Lease{Job: jobOf(l.Job), Fence: l.Fence, LeaseUntil: api.TimeOf(l.LeaseUntil), RenewEveryMs: l.RenewEvery.Milliseconds()}
+	out := api.Lease{Job: jobOf(l.Job), Fence: l.Fence, LeaseUntil: api.TimeOf(l.LeaseUntil), RenewEveryMs: l.RenewEvery.Milliseconds()}
+	if c := l.Caps; c != nil {
+		out.Caps = &api.GrantedCaps{CPUMillis: c.CPUMillis, MemoryMb: c.MemoryMB, DiskMb: c.DiskMB, Pids: c.Pids, TimeoutSecs: c.TimeoutSecs,
+			Network: api.GrantedCapsNetwork(c.Network)}
+	}
+	return out
 }
 
 func jobOf(j jobs.Job) api.Job {

@@ -26,6 +26,10 @@ func (s *Server) getReady(w http.ResponseWriter, r *request) error {
 	if err := s.opt.Store.Ping(ctx); err != nil {
 		return reason.Errorf(reason.StoreUnavailable, "the store does not answer: %w", err)
 	}
+	if s.stuck.Load() {
+		// Reading may go on for long after a disk is full.
+		return reason.Errorf(reason.StoreUnavailable, "the store takes no changes")
+	}
 	return s.json(w, r, http.StatusOK, s.health())
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"remit/law/job"
 	"remit/nexus/api"
 	"remit/nexus/authority"
 	"remit/nexus/jobs"
@@ -34,8 +35,12 @@ func createRun(tx *store.Tx, r *request) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
-	run, err := jobs.CreateRun(tx, r.caller.Principal, jobs.RunRequest{RepoRef: body.RepoRef, IssueRef: api.Value(body.IssueRef),
-		PolicyBundleID: api.Value(body.PolicyBundleID), Metadata: api.Value(body.Metadata)})
+	ask := jobs.RunRequest{RepoRef: body.RepoRef, IssueRef: api.Value(body.IssueRef), PolicyBundleID: api.Value(body.PolicyBundleID), Metadata: api.Value(body.Metadata)}
+	if p := body.Proof; p != nil {
+		ask.Proof = &jobs.ProofRequest{MaxPriceMsats: api.Value(p.MaxPriceMsats), Needs: job.Needs{Capability: job.SandboxRun, NetworkPolicy: job.NetworkNone,
+			CPUMillis: api.Value(p.CPUMillis), MemoryMB: api.Value(p.MemoryMb), DiskMB: api.Value(p.DiskMb), TimeoutSecs: api.Value(p.TimeoutSecs)}}
+	}
+	run, err := jobs.CreateRun(tx, r.caller.Principal, ask)
 	if err != nil {
 		return answer{}, err
 	}

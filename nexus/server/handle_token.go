@@ -117,6 +117,9 @@ func revokeToken(tx *store.Tx, r *request) (answer, error) {
 	if errors.Is(err, store.ErrNotFound) || err == nil && !r.caller.Owns(t.Owner) {
 		return answer{}, reason.Errorf(reason.NotFound, "no token %.64q", r.PathValue("token_id"))
 	}
+	if err == nil {
+		err = mayRevoke(r.caller, t)
+	}
 	if err != nil {
 		return answer{}, err
 	}
@@ -127,4 +130,30 @@ func revokeToken(tx *store.Tx, r *request) (answer, error) {
 		return answer{}, err
 	}
 	return answer{status: http.StatusOK, value: api.TokenRevoked{TokenID: t.ID, RevokedAt: api.TimeOf(t.RevokedAt)}}, nil
+}
+
+// mayRevoke decides whether a credential may end another one of its owner. All
+// end themselves. A person ends what can do no more than the person's own
+// credential, so that neither a daemon nor a token that leaked and only reads
+// stops those that work; what is left is for an administrator.
+func mayRevoke(c identity.Caller, t store.Token) error {
+	if t.ID == c.TokenID || c.Admin() {
+		return nil
+	}
+	needs := t.Scopes
+	switch authority.Kind(t.Kind) {
+	case authority.Provider:
+		needs = []string{authority.ScopeProviders} // whoever may switch it off
+	case authority.Registration:
+		needs = append([]string{authority.ScopeEnrol}, t.Scopes...)
+	}
+	for _, scope := range needs {
+		if !c.Has(scope) {
+			return reason.Errorf(reason.ScopeMissing, "the credential lacks the scope %s, which ending that token needs", scope)
+		}
+	}
+	if c.Kind != authority.User && c.Kind != authority.Panel {
+		return reason.Errorf(reason.Forbidden, "a credential of kind %s ends itself, and no other", c.Kind)
+	}
+	return nil
 }

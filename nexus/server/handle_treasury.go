@@ -38,9 +38,52 @@ func openAccount(tx *store.Tx, r *request) (answer, error) {
 	return answer{status: status, value: accountOf(a)}, nil
 }
 
+// setAccountLimit changes what a budget may spend, up or down.
+func setAccountLimit(tx *store.Tx, r *request) (answer, error) {
+	var body api.LimitRequest
+	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	id, err := ownAccount(tx, r)
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := treasury.SetLimit(tx, id, body.Limit)
+	return accountAnswer(a, err)
+}
+
+func closeAccount(tx *store.Tx, r *request) (answer, error) {
+	id, err := ownAccount(tx, r)
+	if err != nil {
+		return answer{}, err
+	}
+	a, err := treasury.CloseAccount(tx, id)
+	return accountAnswer(a, err)
+}
+
+// ownAccount is the account in the path, if it is the caller's to change.
+func ownAccount(tx *store.Tx, r *request) (string, error) {
+	id := r.PathValue("account_id")
+	a, err := tx.LedgerAccount(id)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !r.caller.Owns(a.Owner) {
+		return "", reason.Errorf(reason.NotFound, "no account %.128q", id)
+	}
+	return id, err
+}
+
+func accountAnswer(a treasury.Account, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, value: accountOf(a)}, nil
+}
+
 func fundAccount(tx *store.Tx, r *request) (answer, error) {
 	var body api.FundRequest
 	if err := r.json(&body); err != nil {
+		return answer{}, err
+	}
+	if err := within("amount", &body.Amount, 1, treasury.MaxFunding); err != nil {
 		return answer{}, err
 	}
 	_, _, err := treasury.Fund(tx, treasury.Funding{TransferID: transferID(r), Account: body.AccountID, Amount: body.Amount, Reason: "funded by " + r.caller.ID})

@@ -69,6 +69,18 @@ func TestGuessingIsSlow(t *testing.T) {
 	w.do(get("/v1/whoami", "rmt_user_x")).want(t, 429, "rate_limited")
 }
 
+// TestGuessersLockNobodyOut guesses on and on from an address where others have
+// good tokens, as behind a proxy.
+func TestGuessersLockNobodyOut(t *testing.T) {
+	w := one(t, Options{Failures: Rate{PerSecond: 0.01, Burst: 4}})
+	for range 8 {
+		if got := w.do(get("/v1/whoami", "rmt_user_x")); got.status < 400 {
+			t.Fatalf("a guess got %d", got.status)
+		}
+		w.do(get("/v1/whoami", w.alice)).want(t, 200, "")
+	}
+}
+
 // TestLimiterForgets bounds its memory.
 func TestLimiterForgets(t *testing.T) {
 	t.Parallel()
@@ -212,6 +224,11 @@ func TestArtifactsHaveTheirDigest(t *testing.T) {
 	put("b", digest, fence+1, f.token, "right").want(t, 409, "stale_fence")
 	put("c", digest, fence, w.alice, "right").want(t, 403, "scope_missing")
 	w.do(get("/v1/jobs/"+job+"/artifacts/"+digest, w.alice)).want(t, 404, "not_found")
+	for i, name := range []string{"..", "a/../b", "a//b", "x%E2%80%AEgpj.exe", "a%00b", "%FF", "zero%E2%80%8Bwidth", "line%E2%80%A8two"} {
+		hidden := call{method: "PUT", path: fmt.Sprintf("/v1/jobs/%s/artifacts/%s?fence=%d&name=%s", job, digest, fence, name), token: f.token,
+			key: fmt.Sprint("n", i), contentType: "application/octet-stream", body: "right"}
+		w.do(hidden).want(t, 400, "request_invalid")
+	}
 	put("a", digest, fence, f.token, "right").want(t, 201, "")
 	if again := put("a", digest, fence, f.token, "right").want(t, 201, ""); !again.replayed {
 		t.Error("an upload had two effects")

@@ -99,6 +99,9 @@ func (s *Server) refuse(w http.ResponseWriter, r *request, err error) {
 func (s *Server) refusal(r *request, err error) reply {
 	p := problemOf(err)
 	p.RequestID, p.Instance = r.id, r.URL.Path
+	if p.Code == string(reason.StoreUnavailable) && !s.opt.Candid {
+		p.Detail = s.withheld(err)
+	}
 	if p.Status >= 500 && r.Context().Err() == nil { // who is gone has nothing to be told, and nothing failed
 		s.opt.Log.Error("request failed", "request_id", r.id, "operation", r.route.operation, "error", err)
 	}
@@ -108,6 +111,20 @@ func (s *Server) refusal(r *request, err error) reply {
 		panic(err)
 	}
 	return reply{status: p.Status, contentType: api.ProblemType, body: append(body, '\n')}
+}
+
+// withheld is what strangers are told of a store that fails. The error of a
+// database names its address, its user and its files.
+func (s *Server) withheld(err error) string {
+	switch {
+	case s.draining.Load():
+		return "the replica is draining"
+	case s.stuck.Load():
+		return "the store takes no changes"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return "the request took too long"
+	}
+	return "the store does not answer, or takes no more"
 }
 
 // write sends a reply.

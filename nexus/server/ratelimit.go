@@ -55,17 +55,6 @@ func (l *limiter) allow(name string) (wait time.Duration, ok bool) {
 	return 0, true
 }
 
-// spent reports whether a bucket is empty, without taking anything.
-func (l *limiter) spent(name string) (wait time.Duration, empty bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b := l.fill(name, l.clock())
-	if b.left >= 1 {
-		return 0, false
-	}
-	return time.Duration((1 - b.left) / l.rate.PerSecond * float64(time.Second)), true
-}
-
 func (l *limiter) fill(name string, now time.Time) bucket {
 	b, known := l.buckets[name]
 	if !known {

