@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 
-	"remit/law/admission"
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -140,11 +139,7 @@ func (a *Agents) admitted(build evidence.EngineIdentity, agent Agent) (harness.A
 	if result.Admitted() {
 		return admission, nil
 	}
-	command := "remit admit source --engine " + build.Name
-	if agent.Bin != "" {
-		command += " --bin " + agent.Bin
-	}
-	return admission, reason.Errorf(result.Code, "%s", result.Detail).WithHint("%s --decision admitted --reason WHY", command)
+	return admission, reason.Errorf(result.Code, "%s", result.Detail).WithHint("%s", route.AdmitSource(build.Name, agent.Bin))
 }
 
 // modelAdmitted says why no record admits asking the model in this way.
@@ -153,10 +148,7 @@ func (a *Agents) modelAdmitted(m route.Model) error {
 	if result.Admitted() {
 		return nil
 	}
-	u, source := m.Upstream()
-	way := admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL}
-	return reason.Errorf(result.Code, "%s", result.Detail).
-		WithHint("remit admit model --provider %s --model %s --class %s --credential %s --network %s --decision admitted --reason WHY", m.Provider, m.Name, way.Class, source, way.Network())
+	return reason.Errorf(result.Code, "%s", result.Detail).WithHint("%s", m.AdmitCommand())
 }
 
 // tell logs what is offered: names, and nothing of the way to a model.

@@ -523,7 +523,7 @@ func TestTwoJobsAtOnce(t *testing.T) {
 		jobs.Go(func() {
 			spool := t.TempDir()
 			r := asking(contractText(t, commit, `"grep fixed a.txt"`, modelled+"title: ask 2\n"), dir, commit, tree, nil)
-			resp, _, err := (&engineRun{Daemon: d, req: r, runID: "run_1", dir: spool}).run(t.Context())
+			resp, _, err := (&engineRun{Daemon: d, req: r, caps: d.binding(nil), runID: "run_1", dir: spool}).run(t.Context())
 			if err != nil || resp.Status != job.Success || resp.MicroUSD != 3*perRequest {
 				t.Errorf("%v, %+v", err, resp)
 				return

@@ -37,6 +37,9 @@ type Config struct {
 	// Caps are the limits of this machine, beside those that the nexus keeps;
 	// a zero field is no statement.
 	Caps api.Caps
+	// Unenforced has the daemon work although the sandbox cannot hold every cap
+	// here. Who judges the jobs is told which.
+	Unenforced bool
 	// LeaseTTL is how long a lease lasts without renewal; 0: 30 seconds.
 	LeaseTTL time.Duration
 	// Heartbeat is the pause between signs of life; 0: 30 seconds.
@@ -78,6 +81,8 @@ type Daemon struct {
 	abandoned []held                             // leases of work that was killed
 
 	known known
+
+	dismiss context.CancelCauseFunc // ends the daemon; nil while it does one job
 }
 
 // defaultTTL and defaultHeartbeat suit a network of ordinary quality: a lease
@@ -91,6 +96,9 @@ const (
 // for half a minute.
 const leaseAgain = time.Second
 
+// maxLeases is how many jobs the authority gives out at once.
+const maxLeases = 20
+
 // Open reads the registration and prepares a daemon. It starts nothing.
 func Open(c Config) (*Daemon, error) {
 	id, client, err := c.State.connect(c.Client)
@@ -100,6 +108,9 @@ func Open(c Config) (*Daemon, error) {
 	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
 		ttl: c.LeaseTTL, beat: c.Heartbeat, grace: c.Grace, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
 	if _, d.credential, err = c.State.Load(); err != nil {
+		return nil, err
+	}
+	if err := checkEnforced(c); err != nil {
 		return nil, err
 	}
 	if d.engines, err = openEngines(c.Engines); err != nil {
@@ -123,6 +134,9 @@ func Open(c Config) (*Daemon, error) {
 	}
 	if d.log == nil {
 		d.log = slog.New(slog.DiscardHandler)
+	}
+	if missing := unenforced(c.Driver); len(missing) > 0 {
+		d.log.Warn("CAPS ARE NOT ENFORCED on this machine: a job can take all of it", "caps", missing)
 	}
 	d.agents.tell(d.log)
 	for _, dir := range []string{c.Scratch, d.spool.dir} {
@@ -157,13 +171,23 @@ func Open(c Config) (*Daemon, error) {
 // there are some. When the context ends it takes no more, says that it stops,
 // lets what runs go on for the time of grace, hands back what has not ended
 // then, and says that it has stopped.
+//
+// It ends by itself when the authority does not take its credential any more:
+// nothing but its operator can help then.
 func (d *Daemon) Run(ctx context.Context) error {
+	ctx, d.dismiss = context.WithCancelCause(ctx)
+	defer d.dismiss(nil)
 	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
-		return err
+		return d.explain(err)
 	}
 	d.handInAll(ctx)
 	working, kill := linger(ctx, d.grace, errStopping)
 	defer kill(nil)
+	context.AfterFunc(ctx, func() {
+		if isDismissed(ctx) {
+			kill(errStale) // whatever comes of it, nobody would take it
+		}
+	})
 	// The lane and the signs of life go on while there is work, and no longer.
 	present, leave := context.WithCancel(context.WithoutCancel(ctx))
 	var jobs, others sync.WaitGroup
@@ -174,6 +198,9 @@ func (d *Daemon) Run(ctx context.Context) error {
 	jobs.Wait()
 	leave()
 	others.Wait()
+	if isDismissed(ctx) {
+		return d.explain(context.Cause(ctx))
+	}
 	return nil
 }
 
@@ -187,27 +214,48 @@ func (d *Daemon) takeJobs(ctx, working context.Context, jobs *sync.WaitGroup, wa
 			return
 		case <-wake:
 		}
-		for {
-			select {
-			case slots <- struct{}{}:
-			case <-ctx.Done():
+		for more := true; more; {
+			free := takeSlots(ctx, slots)
+			if free == 0 {
 				return
 			}
-			lease, err := d.lease(ctx)
-			if err != nil || lease == nil {
+			leases, err := d.lease(ctx, free)
+			for range free - len(leases) {
 				<-slots
-				if err != nil && ctx.Err() == nil {
-					d.log.Warn("taking a lease failed", "error", err)
-					if !switchedOff(err) { // the lane does not say twice that there is work
-						time.AfterFunc(leaseAgain, func() { signal(wake) })
-					}
-				}
-				break
 			}
-			jobs.Go(func() {
-				defer func() { <-slots; signal(wake) }()
-				_ = d.work(working, *lease) // it has logged what went wrong
-			})
+			if err != nil && ctx.Err() == nil && !d.dismissed(err) {
+				d.log.Warn("taking a lease failed", "error", err)
+				if !switchedOff(err) { // the lane does not say twice that there is work
+					time.AfterFunc(leaseAgain, func() { signal(wake) })
+				}
+			}
+			for _, lease := range leases {
+				jobs.Go(func() {
+					defer func() { <-slots; signal(wake) }()
+					_ = d.work(working, lease) // it has logged what went wrong
+				})
+			}
+			more = len(leases) == free
+		}
+	}
+}
+
+// takeSlots waits for a free slot and takes it, and others that are free. It
+// takes none when the context has ended.
+func takeSlots(ctx context.Context, slots chan<- struct{}) int {
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return 0
+	}
+	for n := 1; ; n++ {
+		if n == maxLeases {
+			return n
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			return n
 		}
 	}
 }
@@ -225,33 +273,30 @@ func signal(wake chan<- struct{}) {
 // that came from outside: the next machine is at work already.
 func (d *Daemon) Once(ctx context.Context) (bool, error) {
 	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
-		return false, err
+		return false, d.explain(err)
 	}
 	d.handInAll(ctx)
-	lease, err := d.lease(ctx)
-	if err != nil || lease == nil {
-		return false, err
+	leases, err := d.lease(ctx, 1)
+	if err != nil || len(leases) == 0 {
+		return false, d.explain(err)
 	}
 	working, kill := linger(ctx, d.grace, errStopping)
 	defer kill(nil)
-	err = d.work(working, *lease)
+	err = d.work(working, leases[0])
 	if ctx.Err() != nil {
 		d.stopped(ctx)
 	}
 	return true, err
 }
 
-// lease asks for one job.
-func (d *Daemon) lease(ctx context.Context) (*api.Lease, error) {
-	one, ttl := int64(1), seconds(d.ttl)
-	r, err := d.client.LeaseJobsWithResponse(ctx, &api.LeaseJobsParams{IdempotencyKey: api.NewKey()}, api.LeaseRequest{Max: &one, TTLSeconds: &ttl})
-	if err != nil {
+// lease asks for jobs, as many as there is room for.
+func (d *Daemon) lease(ctx context.Context, room int) ([]api.Lease, error) {
+	most, ttl := int64(room), seconds(d.ttl)
+	r, err := d.client.LeaseJobsWithResponse(ctx, &api.LeaseJobsParams{IdempotencyKey: api.NewKey()}, api.LeaseRequest{Max: &most, TTLSeconds: &ttl})
+	if err != nil || r.JSON200 == nil {
 		return nil, err
 	}
-	if r.JSON200 == nil || len(r.JSON200.Leases) == 0 {
-		return nil, nil
-	}
-	return &r.JSON200.Leases[0], nil
+	return r.JSON200.Leases, nil
 }
 
 // cancel ends the work of a job, if this daemon has it.

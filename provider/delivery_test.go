@@ -40,7 +40,9 @@ func TestBrokenUploadIsRepeated(t *testing.T) {
 			_ = c.Close() // as a kill does
 			return
 		}
+		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusCreated)
+		_ = json.NewEncoder(w).Encode(api.Artifact{})
 	}))
 	t.Cleanup(s.Close)
 	d := daemon(t, s.URL, func(c *Config) { c.Client.Retry = api.Retry{Attempts: 2, Base: time.Millisecond} })
@@ -145,24 +147,11 @@ func TestLeaseIsAskedForAgain(t *testing.T) {
 	defer stop()
 	a.refuse["lease"] = reason.StoreUnavailable
 	a.refused = func(step string) { delete(a.refuse, step) }
+	live := a.live(ctx)
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/tickets"):
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusCreated)
-			_ = json.NewEncoder(w).Encode(api.Ticket{Subprotocols: []string{api.LaneProtocol}})
-		case strings.Contains(r.URL.Path, "/lanes/"):
-			c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.LaneProtocol}})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			<-c.CloseRead(ctx).Done() // says nothing
-		default:
-			a.ServeHTTP(w, r)
-			if strings.HasSuffix(r.URL.Path, "/complete") {
-				stop()
-			}
+		live.ServeHTTP(w, r)
+		if strings.HasSuffix(r.URL.Path, "/complete") {
+			stop()
 		}
 	}))
 	t.Cleanup(s.Close)
@@ -171,4 +160,29 @@ func TestLeaseIsAskedForAgain(t *testing.T) {
 	if err := d.Run(ctx); err != nil || len(a.completed) != 1 {
 		t.Errorf("%v, %d answers", err, len(a.completed))
 	}
+}
+
+// live is the authority with lanes, on which it says nothing. To be refused a
+// ticket is a refusal like any other.
+func (a *authority) live(ctx context.Context) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.mu.Lock()
+		_, refused := a.refuse["tickets"]
+		a.mu.Unlock()
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/tickets") && !refused:
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusCreated)
+			_ = json.NewEncoder(w).Encode(api.Ticket{Subprotocols: []string{api.LaneProtocol}})
+		case strings.Contains(r.URL.Path, "/lanes/") && !strings.HasSuffix(r.URL.Path, "/tickets"):
+			c, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.LaneProtocol}})
+			if err != nil {
+				a.t.Error(err)
+				return
+			}
+			<-c.CloseRead(ctx).Done()
+		default:
+			a.ServeHTTP(w, r)
+		}
+	})
 }

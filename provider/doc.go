@@ -18,7 +18,12 @@
 // A lease has a fence. The daemon renews it at a third of its time; when the
 // authority says that the fence is stale, or cannot be reached until the lease
 // has run out, the work is killed: its result would count for nothing. The lease
-// of work that was killed like this is handed back as soon as that is possible.
+// of work that came to nothing for any other reason than a stale fence is handed
+// back as soon as that is possible, by the next daemon if this one was killed.
+//
+// A lease grants what its job may use: what it asks for, within the caps of the
+// provider's owner. The daemon bounds every job by that and by [Config.Caps]; where
+// the sandbox cannot hold those caps it does not open, unless [Config.Unenforced].
 //
 // # The end of a daemon
 //
@@ -28,6 +33,8 @@
 // daemon. The last word is that the daemon has stopped, if no other one of this
 // registration lives on this machine; a daemon that was killed says nothing, and
 // its heartbeat goes stale.
+//
+// A daemon whose credential is not taken any more ends by itself, with an error.
 //
 // # What is promised
 //

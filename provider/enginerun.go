@@ -36,8 +36,9 @@ const blockedExit = 3
 type engineRun struct {
 	*Daemon
 	req      job.EngineRunRequest
-	runID    string // whose artifacts it may read
-	dir      string // of the spool
+	caps     api.Caps // what binds this job
+	runID    string   // whose artifacts it may read
+	dir      string   // of the spool
 	progress harness.Progress
 }
 
@@ -111,19 +112,19 @@ func (r *engineRun) contract() (*task.Contract, error) {
 	switch {
 	case len(c.HeldOutTests) > 0:
 		return nil, reason.Errorf(reason.JobInvalid, "the contract names held-out tests, and a job does not carry them")
-	case c.Limits.Pids > 0 && c.Limits.Pids < leastPids:
-		return nil, reason.Errorf(reason.JobInvalid, "limits.pids is %d, and the sandbox itself needs up to %d", c.Limits.Pids, leastPids)
-	case c.Limits.MemoryMB > 0 && c.Limits.MemoryMB < leastMemoryMB || r.req.Budget.MemoryMB < leastMemoryMB:
-		return nil, reason.Errorf(reason.JobInvalid, "the job gets less than %d MB of memory, and the sandbox itself needs up to that", leastMemoryMB)
+	case c.Limits.Pids > 0 && c.Limits.Pids < LeastPids:
+		return nil, reason.Errorf(reason.JobInvalid, "limits.pids is %d, and the sandbox itself needs up to %d", c.Limits.Pids, LeastPids)
+	case c.Limits.MemoryMB > 0 && c.Limits.MemoryMB < LeastMemoryMB || r.req.Budget.MemoryMB < LeastMemoryMB:
+		return nil, reason.Errorf(reason.JobInvalid, "the job gets less than %d MB of memory, and the sandbox itself needs up to that", LeastMemoryMB)
 	}
 	return c, nil
 }
 
-// With less than this the sandbox itself may not start. That would look like a
-// fault of this machine, and cost it a strike.
+// LeastPids and LeastMemoryMB are what the sandbox itself may need to start. With
+// less a job would look like a fault of this machine, and cost it a strike.
 const (
-	leastPids     = 16
-	leastMemoryMB = 16
+	LeastPids     = 16
+	LeastMemoryMB = 16
 )
 
 // source opens the repository of the request.

@@ -98,7 +98,7 @@ func (d *Daemon) runEngine(ctx context.Context, t *testing.T, r job.EngineRunReq
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	resp, files, err := (&engineRun{Daemon: d, req: r, runID: "run_1", dir: dir}).run(ctx)
+	resp, files, err := (&engineRun{Daemon: d, req: r, caps: d.binding(nil), runID: "run_1", dir: dir}).run(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +340,7 @@ func TestBaselineThatMoves(t *testing.T) {
 	dir, commit, tree := scripted(t, "")
 	d := daemon(t, "http://127.0.0.1:1", offering(t, dir))
 	r := engineRequest(contractText(t, "HEAD", `"true"`, ""), dir, commit, tree, nil)
-	run := &engineRun{Daemon: d, req: r, dir: t.TempDir()}
+	run := &engineRun{Daemon: d, req: r, caps: d.binding(nil), dir: t.TempDir()}
 	ask, err := run.prepare(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -422,7 +422,7 @@ func TestCancelledEngineIsKilled(t *testing.T) {
 	r := engineRequest(contractText(t, commit, `"true"`, ""), dir, commit, tree, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	spool := t.TempDir()
-	run := &engineRun{Daemon: d, req: r, dir: spool, progress: watcher(func(line string) {
+	run := &engineRun{Daemon: d, req: r, caps: d.binding(nil), dir: spool, progress: watcher(func(line string) {
 		if strings.Contains(line, "begun") {
 			cancel(errCancelled)
 		}

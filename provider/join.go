@@ -15,8 +15,9 @@ type Registration struct {
 	Name       string
 	Version    string
 	PriceMsats int64
-	Reserve    bool // serve other owners too
-	Engines    bool // run engines too, and not only commands
+	Reserve    bool   // serve other owners too
+	Engines    bool   // run engines too, and not only commands
+	Replace    string // id of a provider whose place this machine takes, even if it lives
 	Client     api.Options
 }
 
@@ -34,12 +35,17 @@ func (s State) Join(ctx context.Context, r Registration) (api.Provider, error) {
 	if err != nil {
 		return api.Provider{}, err
 	}
+	// The token works once: it is not spent on a registration that cannot be kept.
+	if err := s.writable(); err != nil {
+		return api.Provider{}, err
+	}
 	capabilities := []string{job.SandboxRun}
 	if r.Engines {
 		capabilities = append(capabilities, job.EngineRun)
 	}
 	answer, err := c.RegisterProviderWithResponse(ctx, &api.RegisterProviderParams{IdempotencyKey: api.NewKey()}, api.ProviderRequest{
-		Name: r.Name, Version: r.Version, Capabilities: capabilities, PriceMsats: r.PriceMsats, ReservePool: &r.Reserve})
+		Name: r.Name, Version: r.Version, Capabilities: capabilities, PriceMsats: r.PriceMsats, ReservePool: &r.Reserve,
+		ProviderID: api.Optional(r.Replace)})
 	if err != nil {
 		return api.Provider{}, err
 	}

@@ -22,6 +22,9 @@ func (d *Daemon) listen(ctx context.Context, wake chan<- struct{}) {
 		if ctx.Err() != nil {
 			return
 		}
+		if d.dismissed(err) {
+			return
+		}
 		d.log.Warn("the lane broke", "error", err)
 		if d.clock().Sub(connected) > pause {
 			pause = api.DefaultRetry.Base // it lived longer than it was away

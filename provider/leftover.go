@@ -18,8 +18,8 @@ const scratchName = "job-"
 
 // clearLeftovers takes the lock of presence and, if nobody else has it, removes
 // what daemons that were killed have left behind: their scratch directories, and
-// the output of attempts that never got a result. Results that wait to be handed
-// in stay.
+// the output of attempts that never got a result, whose leases are then handed
+// back. Results that wait to be handed in stay.
 func (d *Daemon) clearLeftovers(state string) error {
 	f, err := os.OpenFile(filepath.Join(state, presenceFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -46,10 +46,11 @@ func (d *Daemon) removeLeftovers() error {
 	if err != nil {
 		return fmt.Errorf("listing what earlier daemons left: %w", err)
 	}
-	cutOff, err := d.spool.cutOff()
+	cutOff, leases, err := d.spool.cutOff()
 	if err != nil {
 		return err
 	}
+	d.abandoned = append(d.abandoned, leases...)
 	for _, dir := range append(left, cutOff...) {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("removing what an earlier daemon left: %w", err)

@@ -88,6 +88,7 @@ func (a *artifacts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_ = json.NewEncoder(w).Encode(refuse)
 		return
 	}
+	w.Header().Set("Content-Type", "application/octet-stream")
 	if a.cut > 0 {
 		a.cut--
 		w.Header().Set("Content-Length", "100000")
@@ -142,7 +143,7 @@ func TestSentSource(t *testing.T) {
 					r.Repo.GitRef = &c.ref
 				}
 			})
-			run := &sandboxRun{Daemon: d, req: r, runID: "run_1", dir: t.TempDir()}
+			run := &sandboxRun{Daemon: d, req: r, caps: d.binding(nil), runID: "run_1", dir: t.TempDir()}
 			resp, _, err := run.run(t.Context())
 			if err != nil {
 				t.Fatal(err)

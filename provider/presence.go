@@ -41,6 +41,9 @@ func (d *Daemon) keepBeating(ctx, present context.Context) {
 			return
 		case <-t.C:
 		}
+		if isDismissed(ctx) {
+			continue // it would not be taken
+		}
 		if status == api.HeartbeatRequestStatusStopping && !d.alone(nil) {
 			continue // another daemon of this registration goes on, and says so
 		}
@@ -48,6 +51,7 @@ func (d *Daemon) keepBeating(ctx, present context.Context) {
 		err := d.heartbeat(beat, status)
 		stop(nil)
 		switch {
+		case d.dismissed(err):
 		case err != nil:
 			d.log.Warn("the sign of life was not taken", "status", status, "error", err)
 		case ctx.Err() == nil:
@@ -58,6 +62,9 @@ func (d *Daemon) keepBeating(ctx, present context.Context) {
 
 // stopped says that nobody works here any more, if that is so.
 func (d *Daemon) stopped(ctx context.Context) {
+	if isDismissed(ctx) {
+		return
+	}
 	d.alone(func() {
 		last, stop := linger(ctx, goodbye, errStopping)
 		defer stop(nil)

@@ -71,7 +71,7 @@ func daemon(t *testing.T, nexus string, change ...func(*Config)) *Daemon {
 	if err := state.Save(Identity{Nexus: nexus, ProviderID: "prv_1", Name: "one"}, "rmt_provider_x_y"); err != nil {
 		t.Fatal(err)
 	}
-	c := Config{State: state, Driver: driver, Version: "test", CacheDir: t.TempDir(), Scratch: t.TempDir(),
+	c := Config{State: state, Driver: driver, Unenforced: true, Version: "test", CacheDir: t.TempDir(), Scratch: t.TempDir(),
 		Client: api.Options{Retry: api.Retry{Attempts: 1}}}
 	for _, f := range change {
 		f(&c)
@@ -102,7 +102,7 @@ func request(t *testing.T, repo string, change func(*job.SandboxRunRequest)) job
 
 func (d *Daemon) runForTest(ctx context.Context, t *testing.T, r job.SandboxRunRequest) (job.SandboxRunResponse, []File) {
 	t.Helper()
-	resp, files, err := (&sandboxRun{Daemon: d, req: r, dir: t.TempDir()}).run(ctx)
+	resp, files, err := (&sandboxRun{Daemon: d, req: r, caps: d.binding(nil), dir: t.TempDir()}).run(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -310,8 +310,12 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if said != "" {
 		a.story = append(a.story, said)
 	}
-	var answer any = map[string]any{}
+	var answer any = api.Job{}
 	switch step {
+	case "heartbeat":
+		answer = api.Provider{}
+	case "renew":
+		answer = api.Lease{}
 	case "lease":
 		leases := []api.Lease{}
 		if a.lease != nil {
@@ -327,6 +331,7 @@ func (a *authority) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "artifact":
 		a.uploads++
 		w.WriteHeader(http.StatusCreated)
+		answer = api.Artifact{}
 	}
 	_ = json.NewEncoder(w).Encode(answer)
 }

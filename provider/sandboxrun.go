@@ -1,21 +1,18 @@
 package provider
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
 	"time"
-	"unicode/utf8"
 
 	"remit/law/job"
+	"remit/nexus/api"
 	"remit/proof/canon"
 	"remit/proof/reason"
 	"remit/work/sandbox"
@@ -25,62 +22,15 @@ import (
 // read-only.
 const hostImage = "host"
 
-// maxPreview bounds what a response shows of a stream, in bytes.
-const maxPreview = 2048
-
 // refusedExit is the exit code of a job that could not begin for a reason of
 // its own, as git and shells use it for fatal errors.
 const refusedExit = 128
-
-// stream is one output of one command: all of it on disk, hashed, and its
-// beginning for the preview.
-type stream struct {
-	file  *os.File
-	hash  hash.Hash
-	head  bytes.Buffer
-	bytes int64
-	err   error
-}
-
-// Write implements io.Writer.
-func (s *stream) Write(b []byte) (int, error) {
-	if s.err != nil {
-		return 0, s.err
-	}
-	n, err := s.file.Write(b)
-	s.hash.Write(b[:n])
-	s.bytes += int64(n)
-	if room := maxPreview - s.head.Len(); room > 0 {
-		s.head.Write(b[:min(n, room)])
-	}
-	s.err = err
-	return n, err
-}
-
-// digest is the hash of everything written.
-func (s *stream) digest() string { return canon.DigestSum(s.hash) }
-
-// preview is nil for an empty stream. It is cut at a rune boundary; what is no
-// text is shown as such.
-func (s *stream) preview() *string {
-	b := s.head.Bytes()
-	if len(b) == 0 {
-		return nil
-	}
-	for i := 0; i < utf8.UTFMax-1 && len(b) > 0; i++ {
-		if r, size := utf8.DecodeLastRune(b); r != utf8.RuneError || size != 1 {
-			break
-		}
-		b = b[:len(b)-1]
-	}
-	text := string(bytes.ToValidUTF8(b, []byte("\uFFFD")))
-	return &text
-}
 
 // sandboxRun is one execution of oa.sandbox_run.v1.
 type sandboxRun struct {
 	*Daemon
 	req     job.SandboxRunRequest
+	caps    api.Caps  // what binds this job
 	runID   string    // whose artifacts it may read
 	dir     string    // of the spool
 	streams []*stream // stdout and stderr of each command, one after the other
@@ -177,29 +127,21 @@ func (r *sandboxRun) execute(ctx context.Context) (*sandbox.Result, error) {
 			dir = *c.Workdir
 		}
 		spec.Commands = append(spec.Commands, sandbox.Command{
-			Argv: []string{"sh", "-c", c.Cmd}, Dir: dir, ContinueOnFailure: c.ContinueOnFail, Stdout: r.streams[2*i], Stderr: r.streams[2*i+1],
+			// Without the dashes a command that begins with one would be options of the shell.
+			Argv: []string{"sh", "-c", "--", c.Cmd}, Dir: dir, ContinueOnFailure: c.ContinueOnFail, Stdout: r.streams[2*i], Stderr: r.streams[2*i+1],
 		})
 	}
 	return r.driver.Run(ctx, spec)
 }
 
-// limits are what the job asked for; the authority held it against the caps, and
-// so does the daemon.
+// limits are what the job asked for, within what binds it. What it says nothing
+// about is the usual, and never more than that.
 func (r *sandboxRun) limits() sandbox.Limits {
 	n := r.req.Needs()
 	l := sandbox.Limits{CPUsMilli: bounded(n.CPUMillis, r.caps.CPUMillis), MemoryMB: bounded(n.MemoryMB, r.caps.MemoryMb),
-		DiskMB: bounded(n.DiskMB, r.caps.DiskMb), Pids: bounded(0, r.caps.Pids),
+		DiskMB: bounded(cmp.Or(n.DiskMB, sandbox.DefaultDiskMB), r.caps.DiskMb), Pids: bounded(cmp.Or(r.caps.Pids, sandbox.DefaultPids), 0),
 		Wall: time.Duration(bounded(n.TimeoutSecs, r.caps.TimeoutSecs)) * time.Second}
 	return l
-}
-
-// bounded is the smaller of a wish and a cap, where 0 is no statement; 0 has
-// the sandbox use its default.
-func bounded(wish, limit int64) int {
-	if wish <= 0 || limit > 0 && limit < wish {
-		wish = limit
-	}
-	return int(min(max(wish, 0), math.MaxInt32))
 }
 
 // fill takes over what the sandbox saw.
@@ -207,6 +149,9 @@ func (r *sandboxRun) fill(resp *job.SandboxRunResponse, result *sandbox.Result) 
 	resp.Status = job.Success
 	for i, c := range result.Commands {
 		out, errs := r.streams[2*i], r.streams[2*i+1]
+		if why := killedFor(c, result, r.limits(), i == len(result.Commands)-1); why != "" {
+			errs.explain(why)
+		}
 		resp.Runs = append(resp.Runs, job.Run{
 			Cmd: r.req.Commands[i].Cmd, ExitCode: int32(c.ExitCode),
 			DurationMS:   uint64(max(0, c.Duration.Milliseconds())),
@@ -245,8 +190,8 @@ func (r *sandboxRun) fill(resp *job.SandboxRunResponse, result *sandbox.Result) 
 // fails before it starts.
 func (r *sandboxRun) refuse(resp *job.SandboxRunResponse, err error) {
 	s := r.streams[1]
-	_, _ = io.WriteString(s, "remit: "+messageOf(err)+"\n") // a failure stays in s.err
-	resp.EnvInfo.ImageDigest = r.req.Sandbox.ImageDigest    // nothing ran in any image
+	s.explain(messageOf(err))
+	resp.EnvInfo.ImageDigest = r.req.Sandbox.ImageDigest // nothing ran in any image
 	resp.Status = job.Failed
 	resp.Runs = []job.Run{{Cmd: r.req.Commands[0].Cmd, ExitCode: refusedExit,
 		StdoutSHA256: r.streams[0].digest(), StderrSHA256: s.digest(), StderrPreview: s.preview()}}

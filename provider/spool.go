@@ -33,7 +33,12 @@ type File struct {
 // its id, since ids come from outside.
 type spool struct{ dir string }
 
-const resultFile = "result.json"
+// The files of a job beside its output: the lease that the work was begun under,
+// and the result.
+const (
+	leaseFile  = "lease.json"
+	resultFile = "result.json"
+)
 
 func (s spool) path(jobID string) string {
 	return filepath.Join(s.dir, strings.TrimPrefix(canon.Digest([]byte(jobID)), "sha256:"))
@@ -50,6 +55,25 @@ func (s spool) begin(jobID string) (string, error) {
 		return "", fmt.Errorf("making the spool: %w", err)
 	}
 	return dir, nil
+}
+
+// mark notes the lease that work is begun under, so that the next daemon can hand
+// it back if this one is killed. It is no loss if the machine dies first: the
+// lease runs out then.
+func (s spool) mark(h held) error {
+	b, err := json.Marshal(lease{h.jobID, h.fence})
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.path(h.jobID), leaseFile), b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("noting the lease in the spool: %w", err)
+	}
+	return nil
+}
+
+type lease struct {
+	JobID string `json:"job_id"`
+	Fence int64  `json:"fence"`
 }
 
 // finish makes a result last.
@@ -101,23 +125,27 @@ func (s spool) all() ([]Result, error) {
 }
 
 // cutOff lists the directories of attempts that have no result, and get none
-// once their daemon is gone.
-func (s spool) cutOff() ([]string, error) {
+// once their daemon is gone, and the leases that they were begun under.
+func (s spool) cutOff() (dirs []string, leases []held, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
-		return nil, fmt.Errorf("reading the spool: %w", err)
+		return nil, nil, fmt.Errorf("reading the spool: %w", err)
 	}
-	var out []string
 	for _, e := range entries {
 		dir := filepath.Join(s.dir, e.Name())
-		if _, err := os.Lstat(filepath.Join(dir, resultFile)); errors.Is(err, fs.ErrNotExist) {
-			out = append(out, dir)
+		if _, err := os.Lstat(filepath.Join(dir, resultFile)); !errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		dirs = append(dirs, dir)
+		var l lease
+		if b, err := readBounded(filepath.Join(dir, leaseFile)); err == nil && json.Unmarshal(b, &l) == nil && s.path(l.JobID) == dir {
+			leases = append(leases, held{l.JobID, l.Fence})
 		}
 	}
-	return out, nil
+	return dirs, leases, nil
 }
 
-func readResult(path string) (*Result, error) {
+func readBounded(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -125,7 +153,11 @@ func readResult(path string) (*Result, error) {
 	if info.Size() > maxResult {
 		return nil, fmt.Errorf("%s: larger than %d bytes", path, maxResult)
 	}
-	b, err := os.ReadFile(path)
+	return os.ReadFile(path)
+}
+
+func readResult(path string) (*Result, error) {
+	b, err := readBounded(path)
 	if err != nil {
 		return nil, err
 	}

@@ -29,6 +29,9 @@ const (
 	spoolDir       = "spool"
 )
 
+// maxRegistration is more than a registration and its credential take, in bytes.
+const maxRegistration = 16 << 10
+
 // Load reads the registration and the credential.
 func (s State) Load() (Identity, string, error) {
 	var id Identity
@@ -76,6 +79,23 @@ func (s State) Save(id Identity, token string) error {
 		if err := writeFile(filepath.Join(s.Dir, f.name), f.data); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// writable reports whether a registration could be saved.
+func (s State) writable() error {
+	probe := filepath.Join(s.Dir, ".probe")
+	err := os.MkdirAll(s.Dir, 0o700)
+	if err == nil {
+		err = writeFile(probe, make([]byte, maxRegistration))
+	}
+	if err == nil {
+		err = os.Remove(probe)
+	}
+	if err != nil {
+		return reason.Errorf(reason.ArtifactWriteFailure, "the registration could not be kept in %s: %w", s.Dir, err).
+			WithHint("nothing was asked of the nexus, and the registration token is still good")
 	}
 	return nil
 }

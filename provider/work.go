@@ -31,7 +31,7 @@ func (d *Daemon) work(ctx context.Context, l api.Lease) error {
 	result, err := d.execute(ctx, l)
 	if err != nil {
 		log.Warn("job given up", "error", err)
-		if errors.Is(err, errStopping) || errors.Is(err, errLost) {
+		if !errors.Is(err, errStale) { // else it is somebody else's already
 			d.handBack(ctx, held{l.Job.JobID, l.Fence})
 		}
 		return errors.Join(err, d.spool.drop(l.Job.JobID))
@@ -53,6 +53,9 @@ func (d *Daemon) execute(ctx context.Context, l api.Lease) (Result, error) {
 		return none, fmt.Errorf("the request of job %s does not have the hash that the authority gives", l.Job.JobID)
 	}
 	dir, err := d.spool.begin(l.Job.JobID)
+	if err == nil {
+		err = d.spool.mark(held{l.Job.JobID, l.Fence})
+	}
 	if err != nil {
 		return none, err
 	}
@@ -83,11 +86,11 @@ func (d *Daemon) execute(ctx context.Context, l api.Lease) (Result, error) {
 func (d *Daemon) perform(ctx context.Context, l api.Lease, req job.Request, dir string) (job.Response, []File, error) {
 	switch req := req.(type) {
 	case job.SandboxRunRequest:
-		return (&sandboxRun{Daemon: d, req: req, runID: l.Job.RunID, dir: dir}).run(ctx)
+		return (&sandboxRun{Daemon: d, req: req, caps: d.binding(l.Caps), runID: l.Job.RunID, dir: dir}).run(ctx)
 	case job.EngineRunRequest:
 		log, closeLog := d.openLog(ctx, l)
 		defer closeLog()
-		return (&engineRun{Daemon: d, req: req, runID: l.Job.RunID, dir: dir, progress: log}).run(ctx)
+		return (&engineRun{Daemon: d, req: req, caps: d.binding(l.Caps), runID: l.Job.RunID, dir: dir, progress: log}).run(ctx)
 	}
 	return nil, nil, fmt.Errorf("this daemon does not run %s", l.Job.JobType)
 }
@@ -136,6 +139,7 @@ func (d *Daemon) renew(ctx context.Context, l api.Lease, stop context.CancelCaus
 			return
 		case refusal(err):
 			stop(fmt.Errorf("%w: %w", errStale, err))
+			d.dismissed(err)
 			return
 		case !d.clock().Before(until):
 			stop(errLost)
