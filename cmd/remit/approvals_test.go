@@ -90,7 +90,7 @@ func TestApprovalsUnderNexus(t *testing.T) {
 	provider, home := n.enrol("alice", "one")
 	n.do(alice, "PUT", "/v1/providers/"+provider+"/caps", "more", object{"cpu_millis": 8000, "memory_mb": 8192, "disk_mb": 8192, "pids": 1024,
 		"timeout_secs": 300, "concurrency": 1, "network": "none"}, http.StatusOK)
-	background(t, home, "provider", "start")
+	background(t, home, "provider", "start", "--unenforced-caps")
 	n.fresh(alice, provider)
 	account := n.do(alice, "POST", "/v1/treasury/accounts", "account", object{"limit": 10_000}, http.StatusCreated)
 	n.do(n.admin, "POST", "/v1/treasury/fund", "fund", object{"account_id": account.text("account_id"), "amount": 5_000}, http.StatusOK)

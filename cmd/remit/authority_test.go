@@ -6,11 +6,15 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -135,26 +139,23 @@ func TestRunUnderNexus(t *testing.T) {
 	c := newChange(t)
 	c.env = append(c.env, "REMIT_TOKEN="+alice)
 
-	// Nobody there to prove it: blocked, and the work is kept.
+	// Nobody there to prove it: blocked before the agent has cost anything.
 	alone := c.run(3, "--nexus", n.url)
-	if len(alone.Block) == 0 || alone.Block[0].Code != "no_eligible_provider" && alone.Block[0].Code != "no_provider" {
-		t.Errorf("blocked by %v", alone.Block)
-	}
+	c.refusedAtOnce(alone, "no_eligible_provider")
 	c.remit(0, "audit", alone.Dir)
-	c.remit(0, "export", alone.Session, "--to", "patch", "--force", "--out", filepath.Join(c.home, "kept.patch"))
 
 	provider, home := n.enrol("alice", "one")
+	daemon, _ := background(t, home, "provider", "start", "--unenforced-caps")
+	n.fresh(alice, provider)
+	c.refusedAtOnce(c.run(3, "--nexus", n.url), "caps_exceeded")
 	n.do(alice, "PUT", "/v1/providers/"+provider+"/caps", "more", object{"cpu_millis": 8000, "memory_mb": 8192, "disk_mb": 8192, "pids": 1024,
 		"timeout_secs": 300, "concurrency": 1, "network": "none"}, http.StatusOK)
-	daemon, _ := background(t, home, "provider", "start")
-	n.fresh(alice, provider)
 	// No account, no proof.
-	poor := c.run(3, "--nexus", n.url)
-	if len(poor.Block) == 0 || poor.Block[0].Code != "insufficient_budget" {
-		t.Errorf("blocked by %v", poor.Block)
-	}
+	c.refusedAtOnce(c.run(3, "--nexus", n.url), "insufficient_budget")
 	account := n.do(alice, "POST", "/v1/treasury/accounts", "account", object{"limit": 10_000}, http.StatusCreated)
 	n.do(n.admin, "POST", "/v1/treasury/fund", "fund", object{"account_id": account.text("account_id"), "amount": 5_000}, http.StatusOK)
+
+	c.refusedAtOnce(c.run(3, "--nexus", n.url, "--max-price-msats", "999"), "no_eligible_provider")
 
 	r := c.run(0, "--nexus", n.url)
 	if got := c.receipts(r); !slices.Equal(got, proved) {
@@ -185,6 +186,8 @@ func TestRunUnderNexus(t *testing.T) {
 		t.Errorf("%s", summary.raw)
 	}
 
+	c.endToldLater(n, alice)
+
 	// What passes on this machine and not on the provider's is not proved.
 	tool := filepath.Join(c.home, "tool")
 	if err := os.MkdirAll(filepath.Join(tool, "bin"), 0o755); err != nil {
@@ -207,8 +210,77 @@ func TestRunUnderNexus(t *testing.T) {
 	c.interrupted(n, alice)
 	summary = n.do(alice, "GET", "/v1/treasury/summary", "", nil, http.StatusOK)
 	totals, _ = summary.body["totals"].(object)
-	if totals["released_msats"] != 1000.0 || totals["withheld_msats"] != 2000.0 || totals["reserved_msats"] != 0.0 {
+	if totals["released_msats"] != 2000.0 || totals["withheld_msats"] != 2000.0 || totals["reserved_msats"] != 0.0 {
 		t.Errorf("%s", summary.raw)
+	}
+}
+
+// refusedAtOnce demands a run that its authority has refused: nothing of the
+// agent was started, and the authority has no run of it.
+func (c *change) refusedAtOnce(r ran, code string) {
+	c.t.Helper()
+	journal, err := os.ReadFile(filepath.Join(r.Dir, "journal.jsonl"))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if len(r.Block) == 0 || r.Block[0].Code != code || r.Run != "" || bytes.Contains(journal, []byte(`"name":"engine.run"`)) {
+		c.t.Errorf("blocked by %v, want %s; run %q; %s", r.Block, code, r.Run, journal)
+	}
+}
+
+// endToldLater takes the nexus away when a run ends. Its issue stays claimed
+// until somebody resumes the sealed session. An export that could not tell is
+// given again, too.
+func (c *change) endToldLater(n *nexus, token string) {
+	c.t.Helper()
+	target, err := url.Parse(n.url)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	var refused atomic.Value
+	refused.Store("/finish")
+	forward := httputil.NewSingleHostReverseProxy(target)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refuse, _ := refused.Load().(string); refuse != "" && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, refuse) {
+			http.Error(w, "gone", http.StatusInternalServerError)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	c.t.Cleanup(proxy.Close)
+	issue := filepath.Join(c.home, "issue.md")
+	if err := os.WriteFile(issue, []byte("# Say it better\n"), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+	flags := []string{"--nexus", proxy.URL, "--repo-ref", "told-later", "--issue", issue}
+	r := c.run(0, flags...)
+	status := func() string { return n.do(token, "GET", "/v1/runs/"+r.Run, "", nil, http.StatusOK).text("status") }
+	if got := status(); got != "running" {
+		c.t.Fatalf("the run is %s at the nexus: the test would prove nothing", got)
+	}
+	c.refusedAtOnce(c.run(3, flags...), "conflict")
+	refused.Store("")
+	c.remit(0, "resume", r.Session)
+	if got := status(); got != "succeeded" {
+		c.t.Errorf("after resume the run is %s", got)
+	}
+	patch := filepath.Join(c.home, "told.patch")
+	for _, export := range [][]string{{"--to", "branch", "--branch", "told"}, {"--to", "patch", "--out", patch}} {
+		refused.Store("/events")
+		c.remit(3, append([]string{"export", r.Session}, export...)...)
+		refused.Store("")
+		c.remit(0, append([]string{"export", r.Session}, export...)...)
+	}
+	if got := n.receiptTypes(token, r.Run); count(got, "ForgeUpdated") != 1 || count(got, "ForgeUpdateSkipped") != 1 {
+		c.t.Errorf("the exports are in the log as %v", got)
+	}
+	c.remit(0, "audit", r.Dir)
+	// Without the way to the authority nothing is exported at all.
+	other := newChange(c.t)
+	other.env, other.home, other.repo = append(slices.Clone(c.env), "REMIT_TOKEN="), c.home, c.repo
+	other.remit(1, "export", r.Session, "--to", "branch", "--branch", "without-token")
+	if _, err := os.Stat(filepath.Join(c.repo, ".git", "refs", "heads", "without-token")); err == nil {
+		c.t.Error("a branch was made that the authority does not hear of")
 	}
 }
 

@@ -66,7 +66,7 @@ func TestBridgeMirrors(t *testing.T) {
 	n.do(n.admin, "POST", "/v1/treasury/fund", "fund", object{"account_id": account.text("account_id"), "amount": 5_000}, http.StatusOK)
 	repo := gitRepo(t, map[string]string{"hello.txt": "hello\n"})
 	provider, home := n.enrol("alice", "one")
-	background(t, home, "provider", "start", "--source", repo)
+	background(t, home, "provider", "start", "--unenforced-caps", "--source", repo)
 	n.lane(t.Context(), alice, "fleet:user:alice:workers", func(e api.Event) bool {
 		var seen struct {
 			Heartbeat string `json:"heartbeat_state"`

@@ -91,6 +91,9 @@ func (a *app) compareEngines(cmd *cobra.Command, f *compareFlags, args []string)
 	if f.repeat < 1 || f.parallel < 0 {
 		return usagef("--repeat and --parallel: must be at least 1")
 	}
+	if err := checkPrice(f.maxPrice); err != nil {
+		return err
+	}
 	contract, policy, err := f.contract(cmd.Context(), args)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -70,6 +71,7 @@ func (a *app) lanes(cmd *cobra.Command, f *compareFlags, contract *task.Contract
 	if len(f.engines) > maxLanes {
 		return nil, usagef("--engines names %d lanes: at most %d", len(f.engines), maxLanes)
 	}
+	f.model.warnOfKeyFile(os.Stderr)
 	var all []*lane
 	var names []laneName
 	for _, entry := range f.engines {

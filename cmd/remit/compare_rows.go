@@ -96,8 +96,7 @@ func rowOf(st *harness.State) (laneRow, error) {
 	}
 	if len(rep.Blockers) > 0 {
 		r.Code = string(rep.Blockers[0].Code)
-		info, _ := reason.Lookup(rep.Blockers[0].Code)
-		r.Hint = info.Hint
+		r.Hint = hintOf(rep.Blockers[0])
 	}
 	if st.Phase != harness.Sealed && r.ExitCode == 0 || rep.RunFinishedAt == "" { // nothing counts as passed that no audit accepts
 		code := reason.Interrupted

@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"remit/proof/reason"
 	"remit/work/git"
 	"remit/work/harness"
 	"remit/work/sandbox"
@@ -74,7 +73,7 @@ func (a *app) examine(ctx context.Context) []checkup {
 func examineGit() checkup {
 	b, err := git.Find()
 	if err != nil {
-		return checkup{"git", missing, err.Error(), hintOf(err)}
+		return checkup{"git", missing, err.Error(), adviceOn(err)}
 	}
 	return checkup{"git", fine, b.Version + " at " + b.Path, ""}
 }
@@ -82,7 +81,7 @@ func examineGit() checkup {
 func (a *app) examineSandbox(ctx context.Context) []checkup {
 	driver, err := sandbox.Open(ctx, sandbox.Options{StateDir: a.home.SandboxDir(), Fresh: true})
 	if err != nil {
-		return []checkup{{"sandbox", missing, err.Error(), hintOf(err)}}
+		return []checkup{{"sandbox", missing, err.Error(), adviceOn(err)}}
 	}
 	d := driver.Describe()
 	checks := []checkup{{"sandbox", fine, fmt.Sprintf("%s %s, workspace as %s", d.Driver, d.Version, d.Layer), ""}}
@@ -127,13 +126,6 @@ func examineTool(name string) checkup {
 			"install it below /usr, or lend its directory with --toolchain DIR"}
 	}
 	return checkup{name, limited, "not found: verification commands that need it will fail", "install it below /usr"}
-}
-
-func hintOf(err error) string {
-	if info, ok := reason.Lookup(reason.CodeOf(err)); ok {
-		return info.Hint
-	}
-	return ""
 }
 
 func printCheckups(w io.Writer, checks []checkup) {

@@ -77,18 +77,22 @@ func printError(w io.Writer, err error) int {
 
 func printOne(w io.Writer, err error) {
 	fmt.Fprintf(w, "remit: %s\n", plainText(err.Error())) // names files of strangers
-	var coded *reason.Error
-	if !errors.As(err, &coded) {
-		return
-	}
-	hint := coded.Hint
-	if hint == "" {
-		info, _ := reason.Lookup(coded.Code)
-		hint = info.Hint
-	}
-	if hint != "" {
+	if hint := adviceOn(err); hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", plainText(hint))
 	}
+}
+
+// adviceOn is how to go on after an error, "" when nobody knows.
+func adviceOn(err error) string {
+	var coded *reason.Error
+	if !errors.As(err, &coded) {
+		return ""
+	}
+	if coded.Hint != "" {
+		return coded.Hint
+	}
+	info, _ := reason.Lookup(coded.Code)
+	return info.Hint
 }
 
 // codeOf is the exit code of a reason.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -95,10 +96,14 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s harness.Session) erro
 			return copySession(s, name)
 		})
 	case "patch":
+		tell, err := a.forgeTold(cmd, f, s)
+		if err != nil {
+			return err
+		}
 		if err := a.exportText(cmd, f.outOr(s.ID+".patch"), func(w io.Writer) error { return forge.Patch(w, s.Dir) }); err != nil {
 			return err
 		}
-		return a.tellForge(cmd, f, s, "forge-skipped:patch", "ForgeUpdateSkipped", map[string]any{"reason": "exported as a patch"})
+		return tell("forge-skipped:patch", "ForgeUpdateSkipped", map[string]any{"reason": "exported as a patch"})
 	case "junit":
 		return a.exportText(cmd, f.outOr(s.ID+".junit.xml"), func(w io.Writer) error { return forge.JUnit(w, s.Dir) })
 	case "branch":
@@ -130,7 +135,44 @@ func (a *app) exportText(cmd *cobra.Command, name string, write func(io.Writer) 
 	if name == "-" {
 		return write(cmd.OutOrStdout())
 	}
-	return a.exported(cmd, name, func(name string) error { return newFile(name, write) })
+	return a.exported(cmd, name, func(name string) error {
+		err := newFile(name, write)
+		if reason.CodeOf(err) == reason.OutputExists && holds(name, write) {
+			return nil // by an export that was cut off, or could not tell the authority
+		}
+		return err
+	})
+}
+
+// holds reports whether a file has the content that write writes, and no more.
+func holds(name string, write func(io.Writer) error) bool {
+	f, err := os.Open(name)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	if write(matcher{f}) != nil {
+		return false
+	}
+	n, err := f.Read(make([]byte, 1))
+	return n == 0 && errors.Is(err, io.EOF)
+}
+
+// matcher takes what its reader has, and nothing else.
+type matcher struct{ r io.Reader }
+
+func (m matcher) Write(p []byte) (int, error) {
+	got := make([]byte, len(p))
+	if _, err := io.ReadFull(m.r, got); err != nil {
+		return 0, err
+	}
+	if !bytes.Equal(got, p) {
+		return 0, errors.New("other content")
+	}
+	return len(p), nil
 }
 
 func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session) error {
@@ -148,6 +190,10 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session
 	if branch == "" {
 		branch = "remit/" + s.ID
 	}
+	tell, err := a.forgeTold(cmd, f, s)
+	if err != nil {
+		return err
+	}
 	commit, err := forge.Branch(cmd.Context(), s.Dir, repo, branch)
 	if err != nil {
 		return err
@@ -160,29 +206,36 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session
 	if err != nil {
 		return err
 	}
-	return a.tellForge(cmd, f, s, "forge-updated:"+commit, "ForgeUpdated", map[string]any{"branch": branch, "commit": commit, "pr_ref": "refs/heads/" + branch})
+	return tell("forge-updated:"+commit, "ForgeUpdated", map[string]any{"branch": branch, "commit": commit, "pr_ref": "refs/heads/" + branch})
 }
 
-// tellForge records at the authority what became of a change that it agreed to,
-// and adds the receipt to the evidence. The change itself is exported by then.
-func (a *app) tellForge(cmd *cobra.Command, f *exportFlags, s harness.Session, key, receipt string, payload map[string]any) error {
+// forgeTold returns what records at the authority what became of a change that
+// it agreed to, and adds the receipt to the evidence. The way to the authority
+// is found before the change is exported; the receipt comes after.
+func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s harness.Session) (func(key, receipt string, payload map[string]any) error, error) {
 	st, err := s.Inspect()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	run := harness.NexusRun(st.Log.Entries)
 	if run == "" || st.Report.Status != evidence.StatusPass {
-		return nil
+		return func(string, string, map[string]any) error { return nil }, nil
 	}
 	authority, err := a.authorityOf(cmd, &f.nexus, s.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	receipts, err := authority.Tell(cmd.Context(), run, key, receipt, payload)
-	if err != nil {
-		return fmt.Errorf("the change is exported, but the authority could not be told: %w", err)
-	}
-	return s.AddReceipts(receipts, time.Now)
+	return func(key, receipt string, payload map[string]any) error {
+		receipts, err := authority.Tell(cmd.Context(), run, key, receipt, payload)
+		if err != nil {
+			err = fmt.Errorf("the change is exported, but the authority could not be told: %w", err)
+			if reason.CodeOf(err) == "" {
+				return err
+			}
+			return reason.Errorf(reason.CodeOf(err), "%w", err).WithHint("give the same command again when it can be reached: what is exported stays as it is")
+		}
+		return s.AddReceipts(receipts, time.Now)
+	}, nil
 }
 
 func writeZip(s harness.Session, name string) error {

@@ -40,7 +40,9 @@ func main() {
 func run() int {
 	ctx, stop := interruptible()
 	defer stop()
-	err := newRoot().ExecuteContext(ctx)
+	root, out := newRoot(), &output{file: os.Stdout}
+	root.SetOut(out)
+	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
 	}
@@ -51,7 +53,11 @@ func run() int {
 	if home, homeErr := harness.HomeFromEnv(); homeErr == nil {
 		err = refusedByDisk(err, home.Dir)
 	}
-	return printError(os.Stderr, err)
+	code := printError(os.Stderr, err)
+	if wantsJSON(os.Args[1:]) && !out.used {
+		_ = printJSON(os.Stdout, documentOf(err, code)) // the code says it, too
+	}
+	return code
 }
 
 // exitCode ends the process without another message: the command has said all.

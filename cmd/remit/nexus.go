@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"remit/nexus/api"
 	"remit/nexus/embedded"
@@ -19,13 +20,31 @@ import (
 type nexusFlags struct {
 	url, tokenFile string
 	plaintext      bool
+	tls            tlsFlags
 }
+
+// tlsFlags name the files of a nexus with TLS of its own.
+type tlsFlags struct{ files api.TLSFiles }
 
 // Environment of commands that talk to the authority.
 const (
 	envNexus = "REMIT_NEXUS"
 	envToken = "REMIT_TOKEN"
+	envCA    = "REMIT_TLS_CA"
+	envCert  = "REMIT_TLS_CERT"
+	envKey   = "REMIT_TLS_KEY"
 )
+
+func (f *tlsFlags) add(flags *pflag.FlagSet) {
+	flags.StringVar(&f.files.CA, "tls-ca", "", "PEM file of the authority that the certificate of the nexus is from (default $"+envCA+", else those of the system)")
+	flags.StringVar(&f.files.Cert, "tls-cert", "", "PEM file with a certificate of this client, for a nexus that demands one (default $"+envCert+")")
+	flags.StringVar(&f.files.Key, "tls-key", "", "PEM file with its key (default $"+envKey+")")
+}
+
+// named are the files that flags or variables name.
+func (f *tlsFlags) named() api.TLSFiles {
+	return api.TLSFiles{CA: cmp.Or(f.files.CA, os.Getenv(envCA)), Cert: cmp.Or(f.files.Cert, os.Getenv(envCert)), Key: cmp.Or(f.files.Key, os.Getenv(envKey))}
+}
 
 func (f *nexusFlags) add(cmd *cobra.Command) { f.addOr(cmd, defaultNexus) }
 
@@ -35,6 +54,7 @@ func (f *nexusFlags) addOr(cmd *cobra.Command, otherwise string) {
 	flags.StringVar(&f.url, "nexus", "", "URL of the nexus (default $"+envNexus+", else "+otherwise+")")
 	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token, - is stdin (default $"+envToken+")")
 	flags.BoolVar(&f.plaintext, "plaintext", false, "send the token to another machine without TLS")
+	f.tls.add(flags)
 }
 
 // defaultNexus is where remit serve listens.
@@ -92,7 +112,7 @@ func (f *nexusFlags) client(cmd *cobra.Command) (*api.ClientWithResponses, error
 	if err != nil {
 		return nil, err
 	}
-	return api.Connect(url, token, api.Options{AllowPlaintext: f.plaintext, UserAgent: "remit/" + version})
+	return api.Connect(url, token, api.Options{AllowPlaintext: f.plaintext, TLS: f.tls.named(), UserAgent: "remit/" + version})
 }
 
 // token is the credential. There is no flag for its text: command lines are

@@ -110,7 +110,7 @@ func (n *nexus) enrol(owner, name string) (id, home string) {
 	}
 	status := exec.CommandContext(n.t.Context(), program, "provider", "status")
 	status.Env = cmd.Env
-	if out, err := status.CombinedOutput(); err != nil || !strings.Contains(string(out), "none set") || !strings.Contains(string(out), "disabled") {
+	if out, err := status.CombinedOutput(); err != nil || !strings.Contains(string(out), "none set") || !strings.Contains(string(out), "disabled") || !strings.Contains(string(out), "status      stopped") {
 		n.t.Errorf("status: %v: %s", err, out)
 	}
 	n.do(n.admin, "PUT", "/v1/providers/"+p.ProviderID+"/caps", "caps-"+name, object{"cpu_millis": 2000, "memory_mb": 1024, "disk_mb": 512, "pids": 256,
@@ -215,7 +215,7 @@ func TestIssueToPayment(t *testing.T) {
 		"scopes": []string{"runs:write", "jobs:write", "providers:write", "treasury:write", "read"}}, http.StatusCreated).text("token")
 	repo := gitRepo(t, map[string]string{"hello.txt": "hello\n"})
 	provider, home := n.enrol("alice", "one")
-	background(t, home, "provider", "start", "--source", repo)
+	background(t, home, "provider", "start", "--unenforced-caps", "--source", repo)
 	n.fresh(alice, provider)
 	account := n.do(alice, "POST", "/v1/treasury/accounts", "account", object{"limit": 10_000}, http.StatusCreated)
 	n.do(n.admin, "POST", "/v1/treasury/fund", "fund", object{"account_id": account.text("account_id"), "amount": 5_000}, http.StatusOK)
@@ -277,6 +277,39 @@ func TestIssueToPayment(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(summary.raw), &books); err != nil || books.Totals.Released != 1000 || books.Totals.Withheld != 1000 || books.Totals.Reserved != 0 {
 		t.Errorf("%v: %s", err, summary.raw)
+	}
+
+	// The job asked for no disk and no number of processes: it got the owner's caps.
+	type receipt struct {
+		Type    string `json:"receipt_type"`
+		Payload struct {
+			Caps job.CapsApplied `json:"caps"`
+		} `json:"payload"`
+	}
+	var proof struct {
+		Items []receipt `json:"items"`
+	}
+	logged := n.do(alice, "GET", "/v1/runs/"+good+"/receipts", "", nil, http.StatusOK)
+	if err := json.Unmarshal([]byte(logged.raw), &proof); err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(proof.Items, func(r receipt) bool { return r.Type == "CapsEnforced" })
+	if i < 0 {
+		t.Fatal(logged.raw)
+	}
+	if c := proof.Items[i].Payload.Caps; c.DiskMB != 0 && c.DiskMB != 512 || c.Pids != 0 && c.Pids != 256 { // 0: not enforced here
+		t.Errorf("the job ran with %+v", c)
+	}
+
+	// Its requester sees it too.
+	var page api.ProviderPage
+	if code, text := n.remit(alice, &page, "provider", "status", "--nexus", n.url, "--json"); code != 0 || len(page.Items) != 1 || page.Items[0].ProviderID != provider {
+		t.Errorf("exit %d: %s", code, text)
+	}
+	for _, args := range [][]string{{"--nexus", n.url}, {"--nexus", n.url, provider}} {
+		if code, text := n.remit(alice, nil, append([]string{"provider", "status"}, args...)...); code != 0 || !strings.Contains(text, provider) || !strings.Contains(text, "running") {
+			t.Errorf("exit %d: %s", code, text)
+		}
 	}
 
 	// Switched off, it gets nothing more.

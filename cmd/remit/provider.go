@@ -2,11 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,6 +34,9 @@ type providerFlags struct {
 	timeout, concurrency    int64
 	lease, heartbeat, grace time.Duration
 	plaintext               bool
+	tls                     tlsFlags
+	replace                 string
+	unenforced              bool
 }
 
 func (a *app) providerCommand() *cobra.Command {
@@ -49,6 +55,7 @@ it, and stops taking work the moment the owner disables it.`,
 	}
 	cmd.PersistentFlags().StringVar(&f.state, "state", "", "directory of the registration (default $REMIT_HOME/provider)")
 	cmd.PersistentFlags().BoolVar(&f.plaintext, "plaintext", false, "allow http:// to another machine: the credential can be read on the way")
+	f.tls.add(cmd.PersistentFlags())
 	cmd.AddCommand(a.providerJoin(f), a.providerStart(f), a.providerDisable(f), a.providerStatus(f))
 	return cmd
 }
@@ -61,7 +68,7 @@ func (a *app) providerState(f *providerFlags) provider.State {
 }
 
 func (f *providerFlags) client() api.Options {
-	return api.Options{AllowPlaintext: f.plaintext, UserAgent: "remit-provider/" + version}
+	return api.Options{AllowPlaintext: f.plaintext, TLS: f.tls.named(), UserAgent: "remit-provider/" + version}
 }
 
 func (a *app) providerJoin(f *providerFlags) *cobra.Command {
@@ -71,6 +78,10 @@ func (a *app) providerJoin(f *providerFlags) *cobra.Command {
 owner of the provider; it is read from a file, or from standard input with
 --token-file -, never from the command line. Provider mode stays off until the
 owner sets caps and enables it.
+
+Joining under the name of a provider that is there no more takes its place: the
+nexus keeps what it knows of it, ends its credential and switches it off. While it
+works, only --replace with its id does that.
 
 A provider runs commands that a job brings. With --engines it registers for engine
 runs too (remit.engine_run.v1), which are off by default: there a program of this
@@ -87,7 +98,7 @@ with which models, 'remit provider start' is told by --engine and --agents.`,
 				}
 			}
 			p, err := a.providerState(f).Join(cmd.Context(), provider.Registration{Nexus: f.nexus, Token: token, Name: f.name, Version: version,
-				PriceMsats: f.price, Reserve: f.reserve, Engines: f.engines, Client: f.client()})
+				PriceMsats: f.price, Reserve: f.reserve, Engines: f.engines, Replace: f.replace, Client: f.client()})
 			if err != nil {
 				return err
 			}
@@ -101,6 +112,7 @@ with which models, 'remit provider start' is told by --engine and --agents.`,
 	fl.Int64Var(&f.price, "price-msats", 1000, "price of a job in millisatoshi")
 	fl.BoolVar(&f.reserve, "reserve", false, "join the reserve pool: serve other owners too")
 	fl.BoolVar(&f.engines, "engines", false, "register for engine runs too")
+	fl.StringVar(&f.replace, "replace", "", "id of a provider of the same owner, whose place this machine takes even if it works")
 	_ = cmd.MarkFlagRequired("nexus")
 	_ = cmd.MarkFlagRequired("token-file")
 	return cmd
@@ -115,7 +127,14 @@ results in. Results that cannot be handed in are kept and handed in later. With
 there was none.
 
 Jobs read only repositories below the --source directories, and what was sent with
-their run.
+their run. Every job is held to what its lease grants: what it asks for, within the
+caps of the provider's owner. --cpu-millis, --memory-mb, --disk-mb, --pids and
+--timeout-secs are further bounds that the operator of this machine sets.
+
+Where the sandbox cannot hold one of these caps, start refuses: without writable
+control groups a job can take all memory and processors of the machine ('remit
+doctor' tells). --unenforced-caps works all the same, for a machine that is itself
+a container with limits; the nexus is told with every job which caps were not held.
 
 --engine NAME='COMMAND ARG...' offers a program of this machine to engine runs, which
 name it and can choose nothing else about it; the provider must have joined with
@@ -139,9 +158,12 @@ the nexus cannot be reached for that long.
 SIGTERM and Ctrl-C drain: the nexus is told that this machine stops and offers its
 jobs to others; what runs here may go on for --grace. What has not ended then is
 killed and handed back, and the nexus is told that the machine has stopped. A second
-signal ends the process at once.`,
+signal ends the process at once.
+
+Start ends by itself, with exit code 3, when the nexus does not take its credential
+any more: it was revoked, or another machine has taken this provider's place.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := f.checkTimes(); err != nil {
+			if err := errors.Join(f.checkTimes(), f.checkLimits()); err != nil {
 				return err
 			}
 			return a.startProvider(cmd.Context(), f, cmd.ErrOrStderr())
@@ -152,11 +174,12 @@ signal ends the process at once.`,
 	fl.StringArrayVar(&f.engine, "engine", nil, "NAME='COMMAND ARG...' of a program that engine runs may name (repeatable)")
 	fl.StringVar(&f.agents, "agents", "", "file with the agents (YAML): engines that ask a model, which engine runs may name")
 	fl.BoolVar(&f.once, "once", false, "run one job and exit")
-	fl.Int64Var(&f.cpus, "cpu-millis", 0, "limit of this machine in thousandths of a processor (default: the job's)")
-	fl.Int64Var(&f.memory, "memory-mb", 0, "limit of memory in MB (default: the job's)")
-	fl.Int64Var(&f.disk, "disk-mb", 0, "limit of written data in MB (default: the job's)")
-	fl.Int64Var(&f.pid, "pids", 0, "limit of processes (default: the sandbox's)")
-	fl.Int64Var(&f.timeout, "timeout-secs", 0, "limit of a job's time in seconds (default: the job's)")
+	fl.Int64Var(&f.cpus, "cpu-millis", 0, "limit of this machine in thousandths of a processor (default: the lease's)")
+	fl.Int64Var(&f.memory, "memory-mb", 0, "limit of memory in MB (default: the lease's)")
+	fl.Int64Var(&f.disk, "disk-mb", 0, "limit of written data in MB, which is kept in memory and comes on top of it (default: the lease's)")
+	fl.Int64Var(&f.pid, "pids", 0, "limit of processes (default: the lease's)")
+	fl.Int64Var(&f.timeout, "timeout-secs", 0, "limit of a job's time in seconds (default: the lease's)")
+	fl.BoolVar(&f.unenforced, "unenforced-caps", false, "work even where the sandbox cannot hold every cap")
 	fl.Int64Var(&f.concurrency, "concurrency", 1, "how many jobs run at a time")
 	fl.DurationVar(&f.lease, "lease", jobs.DefaultLease, "how long a job is leased without renewal")
 	fl.DurationVar(&f.heartbeat, "heartbeat", 30*time.Second, "pause between signs of life")
@@ -173,6 +196,23 @@ const (
 
 // maxHeartbeat leaves room for one lost sign of life before a provider is stale.
 const maxHeartbeat = registry.StaleAfter / 2
+
+// checkLimits refuses bounds that no job could live with.
+func (f *providerFlags) checkLimits() error {
+	for _, l := range []struct {
+		name  string
+		value int64
+		least int64
+	}{
+		{"cpu-millis", f.cpus, 1}, {"memory-mb", f.memory, provider.LeastMemoryMB}, {"disk-mb", f.disk, 1},
+		{"pids", f.pid, provider.LeastPids}, {"timeout-secs", f.timeout, 1},
+	} {
+		if l.value != 0 && l.value < l.least {
+			return usagef("--%s is %d, must be at least %d", l.name, l.value, l.least)
+		}
+	}
+	return nil
+}
 
 // checkTimes refuses what the nexus would refuse at every job.
 func (f *providerFlags) checkTimes() error {
@@ -215,8 +255,8 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 	d, err := provider.Open(provider.Config{
 		State: state, Driver: driver, Version: version, Commit: commit, Sources: f.sources, Engines: engines, Agents: agents,
 		CacheDir: a.home.CacheDir(), Scratch: filepath.Join(state.Dir, "work"),
-		Caps:     api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
-		LeaseTTL: f.lease, Heartbeat: f.heartbeat, Grace: f.grace,
+		Caps:       api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
+		Unenforced: f.unenforced, LeaseTTL: f.lease, Heartbeat: f.heartbeat, Grace: f.grace,
 		Log: slog.New(slog.NewTextHandler(stderr, nil)), Client: f.client(),
 	})
 	if err != nil {
@@ -248,9 +288,25 @@ job, and its running jobs are cancelled. Only the owner can enable it again.`,
 }
 
 func (a *app) providerStatus(f *providerFlags) *cobra.Command {
-	return &cobra.Command{
-		Use: "status", Short: "Show this provider as the nexus sees it", Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
+	var nexus nexusFlags
+	cmd := &cobra.Command{
+		Use: "status [PROVIDER]", Short: "Show this provider as the nexus sees it, or those that one may use", Args: cobra.MaximumNArgs(1),
+		Long: `Status shows how the nexus sees the provider that is registered on this machine,
+with that provider's credential.
+
+With --nexus it shows instead what the bearer of a token may use: all providers of
+its owner and of the reserve pool, or the one that is named.`,
+		Example: `  remit provider status
+  remit provider status --nexus https://nexus.example
+  remit provider status --nexus https://nexus.example prv_… --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("nexus") {
+				nexus.plaintext, nexus.tls = f.plaintext, f.tls
+				return a.providersOf(cmd, &nexus, args)
+			}
+			if len(args) > 0 || cmd.Flags().Changed("token-file") {
+				return usagef("without --nexus this is about the provider of this machine")
+			}
 			p, err := a.providerState(f).Status(cmd.Context(), f.client())
 			if err != nil {
 				return err
@@ -258,24 +314,72 @@ func (a *app) providerStatus(f *providerFlags) *cobra.Command {
 			return a.showProvider(cmd.OutOrStdout(), p)
 		},
 	}
+	cmd.Flags().StringVar(&nexus.url, "nexus", "", "show what one may use at this nexus, with a token")
+	cmd.Flags().StringVar(&nexus.tokenFile, "token-file", "", "with --nexus: file that holds the token, - is stdin (default $"+envToken+")")
+	return cmd
+}
+
+// providersOf shows what a requester may use.
+func (a *app) providersOf(cmd *cobra.Command, nexus *nexusFlags, args []string) error {
+	c, err := nexus.client(cmd)
+	if err != nil {
+		return err
+	}
+	w := cmd.OutOrStdout()
+	if len(args) == 1 {
+		got, err := c.GetProviderWithResponse(cmd.Context(), args[0])
+		if err != nil {
+			return err
+		}
+		return a.showProvider(w, *got.JSON200)
+	}
+	list := api.ProviderPage{Items: []api.Provider{}}
+	for cursor := (*string)(nil); ; {
+		page, err := c.ListProvidersWithResponse(cmd.Context(), &api.ListProvidersParams{Cursor: cursor})
+		if err != nil {
+			return err
+		}
+		list.Items = append(list.Items, page.JSON200.Items...)
+		if cursor = page.JSON200.NextCursor; cursor == nil || len(list.Items) > maxProviders {
+			break
+		}
+	}
+	if a.json {
+		return printJSON(w, list)
+	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, "PROVIDER\tNAME\tOWNER\tMODE\tSTATUS\tPRESENCE\tMSATS\tRUNS")
+	for _, p := range list.Items {
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.ProviderID, plain(p.Name), plain(p.Owner), modeOf(p), plain(p.Status), plain(p.Liveness),
+			p.PriceMsats, plain(strings.Join(p.Capabilities, " ")))
+	}
+	return tab.Flush()
+}
+
+// maxProviders bounds a listing.
+const maxProviders = 10_000
+
+// modeOf says whether a provider may work, and if not, why not.
+func modeOf(p api.Provider) string {
+	switch {
+	case p.Quarantined:
+		return "quarantined: " + plain(api.Value(p.QuarantineReason))
+	case p.Enabled:
+		return "enabled"
+	}
+	return "disabled"
 }
 
 func (a *app) showProvider(w io.Writer, p api.Provider) error {
 	if a.json {
 		return printJSON(w, p)
 	}
-	mode := "disabled"
-	if p.Enabled {
-		mode = "enabled"
-	}
-	if p.Quarantined {
-		mode = "quarantined: " + plain(api.Value(p.QuarantineReason))
-	}
 	caps := "none set: it cannot be enabled"
 	if c := p.Caps; c != nil {
-		caps = fmt.Sprintf("%d mCPU, %d MB memory, %d MB disk, %d s, %d at a time, network %s", c.CPUMillis, c.MemoryMb, c.DiskMb, c.TimeoutSecs, c.Concurrency, c.Network)
+		caps = fmt.Sprintf("%d mCPU, %d MB memory, %d MB disk, %d processes, %d s, %d at a time, network %s", c.CPUMillis, c.MemoryMb, c.DiskMb, c.Pids,
+			c.TimeoutSecs, c.Concurrency, c.Network)
 	}
-	_, err := fmt.Fprintf(w, "provider    %s (%s)\nmode        %s\npresence    %s\nprice       %d msat a job\ncaps        %s\njobs        %d done, %d failures, %d violations\n",
-		p.ProviderID, plain(p.Name), mode, plain(p.Liveness), p.PriceMsats, caps, p.Strikes.Successes, p.Strikes.Failures, p.Strikes.Violations)
+	_, err := fmt.Fprintf(w, "provider    %s (%s)\nmode        %s\nstatus      %s\npresence    %s\nprice       %d msat a job\ncaps        %s\njobs        %d done, %d failures, %d violations\n",
+		p.ProviderID, plain(p.Name), modeOf(p), plain(p.Status), plain(p.Liveness), p.PriceMsats, caps, p.Strikes.Successes, p.Strikes.Failures, p.Strikes.Violations)
 	return err
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"remit/proof/evidence"
@@ -23,7 +25,8 @@ sandbox and under a written contract, verifies the change independently on a
 fresh checkout, and leaves a Verified Patch Bundle that anybody can audit.
 
 Exit codes of every command that judges: 0 pass, 2 fail, 3 blocked, 1 usage or
-internal error. Sessions are kept below $REMIT_HOME (default
+internal error. With --json a command that fails before it has anything to print
+prints {"error":{"code":…,"message":…,"hint":…},"exit_code":…}. Sessions are kept below $REMIT_HOME (default
 $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 		Example: `  remit run --repo . --allow 'src/**' --verify 'go test ./...' -- ./fix.sh
   remit show latest
@@ -37,7 +40,7 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 			return err
 		},
 	}
-	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on stdout and nothing else there")
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on stdout and nothing else there, of an error too")
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run and look:"},
@@ -58,7 +61,33 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 	add("machine", a.doctorCommand(), a.ladderCommand(), a.admitCommand(), a.modelCommand())
 	add("team", a.serveCommand(), a.providerCommand(), a.treasuryCommand(), a.bridgeCommand())
 	root.AddCommand(manCommand(root))
+	for _, c := range root.Commands() {
+		refuseUnknown(c)
+	}
 	return root
+}
+
+// refuseUnknown has a group of commands say that it has no such command. By
+// itself it would print its help, as if all were well.
+func refuseUnknown(group *cobra.Command) {
+	if !group.HasSubCommands() || group.Runnable() {
+		return
+	}
+	group.Args = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		did := ""
+		c.SuggestionsMinimumDistance = 2 // as of the root
+		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+			did = ": did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return usagef("unknown command %q for %q%s", args[0], c.CommandPath(), did)
+	}
+	group.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+	for _, c := range group.Commands() {
+		refuseUnknown(c)
+	}
 }
 
 func build() evidence.Build { return evidence.Build{Version: version, Commit: commit} }

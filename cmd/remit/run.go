@@ -34,11 +34,12 @@ type runFlags struct {
 	sandbox                 string
 	toolchains              []string
 	allowDirty              bool
-	repeat, wall            int
+	repeat                  int
 	noDiffOK                bool
 	noVerdictCache          bool
 	repoRef                 string
 	nexus                   nexusFlags
+	maxPrice                int64
 	model                   modelFlags
 	limits                  limitFlags
 	approvalFlags
@@ -109,11 +110,11 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.BoolVar(&f.noVerdictCache, "no-verdict-cache", false, "run the verification of the baseline even if its result is cached")
 	fl.BoolVar(&f.noDiffOK, "allow-no-diff", false, "a run that changes nothing can pass")
 	fl.IntVar(&f.repeat, "repeat", 1, "how often the verifier repeats the commands, to find flaky tests")
-	fl.IntVar(&f.wall, "wall", 0, "wall clock limit in seconds for the engine and for each verification phase")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	f.limits.add(cmd)
 	f.nexus.addOr(cmd, "the authority of this machine")
+	fl.Int64Var(&f.maxPrice, "max-price-msats", 0, "the most that the proof of the change may cost at the nexus (default what its budget has)")
 }
 
 func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
@@ -131,11 +132,15 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if f.repeat < 1 {
 		return usagef("--repeat %d: must be at least 1", f.repeat)
 	}
+	if err := checkPrice(f.maxPrice); err != nil {
+		return err
+	}
 	if f.out != "" {
 		if err := emptyDir(f.out); err != nil {
 			return err
 		}
 	}
+	f.model.warnOfKeyFile(os.Stderr)
 	req, err := a.request(cmd, f, contract, policy, eng, name)
 	if err != nil {
 		return err
@@ -163,6 +168,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if out.NoSandbox != nil {
 		printOne(os.Stderr, out.NoSandbox)
 	}
+	tellUntold(os.Stderr, out)
 	return a.report(cmd.OutOrStdout(), out, f.out)
 }
 
@@ -189,7 +195,7 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 		return harness.Request{}, err
 	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice}
 	if err := f.putBefore(&req); err != nil {
 		return harness.Request{}, err
 	}
@@ -267,10 +273,6 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 			return nil, nil, usageError{err}
 		}
 		flags.MutationMode = &mode
-	}
-	if f.wall > 0 {
-		wall := int64(f.wall)
-		flags.WallSeconds = &wall
 	}
 	f.limits.flags(&flags)
 	if c, err = task.Narrow(c, flags); err != nil {

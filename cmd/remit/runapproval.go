@@ -1,9 +1,11 @@
 package main
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -55,11 +57,11 @@ func (f *approvalFlags) approvalTimes() error {
 // nobody has given names there, and does not tell where it lies.
 func (f *runFlags) repositoryAt(nexus string) (string, error) {
 	if nexus != "" && f.repoRef != "" {
-		return f.repoRef, nil
+		return f.repoRef, checkRef(f.repoRef)
 	}
 	dir, err := filepath.Abs(f.repo)
 	if err != nil || nexus != "" {
-		return filepath.Base(dir), err
+		return filepath.Base(dir), errors.Join(err, checkRef(filepath.Base(dir)))
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
 		return "", usageError{err}
@@ -72,4 +74,15 @@ func (f *runFlags) repositoryAt(nexus string) (string, error) {
 	}, filepath.Base(dir))
 	digest := strings.TrimPrefix(canon.Digest([]byte(dir)), "sha256:")
 	return "local:" + name[:min(len(name), 100)] + "@" + digest[:12], nil
+}
+
+// maxRepoRef is how long a nexus lets the name of a repository be, in bytes.
+const maxRepoRef = 500
+
+// checkRef refuses a name that no nexus takes, and says where it is given.
+func checkRef(name string) error {
+	if len(name) > maxRepoRef || strings.ContainsFunc(name, unicode.IsControl) {
+		return usagef("the name of the repository at the nexus, %.60q, must be at most %d bytes without control characters: give another with --repo-ref", name, maxRepoRef)
+	}
+	return nil
 }

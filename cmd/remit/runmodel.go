@@ -2,10 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"remit/law/eligibility"
+	"remit/law/secret"
 	"remit/law/task"
 	"remit/work/engine"
 	"remit/work/gateway"
@@ -65,11 +71,36 @@ func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*
 	return r, nil
 }
 
+// variableName is how a variable can be called that a key is in.
+var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+
+// noKey refuses a key in the place of a variable's name, and does not say it
+// again: what a message holds is printed, and recorded.
+func noKey(name string) error {
+	found := 0
+	err := secret.New(nil).Scan(strings.NewReader(name), secret.All, func(secret.Finding, []byte) { found++ })
+	if name != "" && (!variableName.MatchString(name) || err != nil || found > 0) {
+		return usagef("--key-env takes the name of a variable that holds the key (given was something else, which is not repeated here)")
+	}
+	return nil
+}
+
+// warnOfKeyFile says that others can read the key. It is no refusal: where
+// secrets are mounted into a container, everybody there can.
+func (f *modelFlags) warnOfKeyFile(w io.Writer) {
+	if info, err := os.Stat(f.keyFile); f.keyFile != "" && err == nil && info.Mode().Perm()&0o077 != 0 {
+		fmt.Fprintf(w, "remit: the file of --key-file can be read by others (mode %o); chmod 600 it\n", info.Mode().Perm())
+	}
+}
+
 // named is the model of the flags.
 func (f *modelFlags) named() (route.Model, error) {
 	m := route.Model{Provider: f.provider, Name: f.model, EngineName: f.engineModel, BaseURL: f.baseURL, Local: f.local, CAFile: f.caFile,
 		KeyEnv: f.keyEnv, KeyFile: f.keyFile}
-	var err error
+	err := noKey(f.keyEnv)
+	if err != nil {
+		return m, err
+	}
 	if f.keyCommand != "" {
 		if m.KeyCommand, err = keycommand.Split(f.keyCommand); err != nil {
 			return m, usagef("--key-command: %w", err)
@@ -99,7 +130,7 @@ func admissionOf(ctx context.Context, e engine.Engine, name, home string, policy
 	if err != nil {
 		return harness.Admission{}, err
 	}
-	admitted, _ := route.Admission(home, build)
+	admitted, _ := route.Admission(home, build) // the run tells what the record says
 	enabled, stated := policy.Engine(name)
 	admitted.Enabled = enabled && stated
 	return admitted, nil

@@ -14,6 +14,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/gateway"
+	"remit/work/harness"
 )
 
 // asking is an engine that asks a model and is never started here.
@@ -55,6 +56,8 @@ func TestRoute(t *testing.T) {
 	}{
 		"no key of an unknown provider": {acme, nil, gateway.Credential{}, ""},
 		"a variable":                    {with(func(f *modelFlags) { f.keyEnv = "MY_KEY" }), nil, gateway.Credential{Env: "MY_KEY"}, ""},
+		"a key in place of its name":    {with(func(f *modelFlags) { f.keyEnv = "sk-proj-" + strings.Repeat("aB3", 12) }), nil, gateway.Credential{}, "usage"},
+		"one that could be a name":      {with(func(f *modelFlags) { f.keyEnv = "gh" + "p_aB3" + "x7Kd93mQpZt2LwVb8RnYc4HsJf6GaEuT1" }), nil, gateway.Credential{}, "usage"},
 		"a command":                     {with(func(f *modelFlags) { f.keyCommand = "pass show 'a b'" }), nil, gateway.Credential{Command: []string{"pass", "show", "a b"}}, ""},
 		"a command that cannot be cut":  {with(func(f *modelFlags) { f.keyCommand = "pass 'a" }), nil, gateway.Credential{}, "usage"},
 		"the well-known variable":       {modelFlags{provider: "openai", model: "m"}, nil, gateway.Credential{Env: "OPENAI_API_KEY"}, ""},
@@ -67,6 +70,8 @@ func TestRoute(t *testing.T) {
 		switch {
 		case test.code == "" && err != nil, test.code == "usage" && (err == nil || reason.CodeOf(err) != ""), test.code != "usage" && reason.CodeOf(err) != test.code:
 			t.Errorf("%s: %v", name, err)
+		case err != nil && strings.Contains(err.Error(), "aB3"):
+			t.Errorf("%s: the message repeats it: %v", name, err)
 		case err == nil:
 			c := r.Upstream.Credential
 			if c.Env != test.key.Env || c.File != test.key.File || !slices.Equal(c.Command, test.key.Command) {
@@ -96,7 +101,8 @@ func TestPrintModel(t *testing.T) {
 	}{
 		"nothing":   {evidence.Report{}, ""},
 		"known":     {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, Tokens: 30, CostMicroUSD: 1_000_042, CostKnown: &yes}}, "  model     m of acme: 2 request(s), 30 tokens, $1.000042\n"},
-		"unknown":   {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, CostKnown: &no}}, "--prices"},
+		"unknown":   {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, Tokens: 5, CostKnown: &no}}, "--prices"},
+		"untold":    {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, CostKnown: &no}}, "nobody said what was used"},
 		"in part":   {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, CostMicroUSD: 7, CostKnown: &no}}, "at least $0.000007"},
 		"stopped":   {evidence.Report{Lifecycle: &evidence.Lifecycle{Stopped: evidence.StoppedIdle, AfterMS: 1500, Rule: evidence.LifecycleAllow}}, "after 1.5s, because it gave no sign of life; the contract allows"},
 		"timed out": {evidence.Report{Lifecycle: &evidence.Lifecycle{Stopped: evidence.StoppedWall, Rule: evidence.LifecycleBlock}}, "its time was over; the contract does not allow"},
@@ -106,5 +112,60 @@ func TestPrintModel(t *testing.T) {
 		if printModel(&b, &test.rep); !strings.Contains(b.String(), test.want) || test.want == "" && b.Len() > 0 {
 			t.Errorf("%s: %q", name, b.String())
 		}
+	}
+}
+
+// TestPrintReport: a refusal has its own hint where there is one, else that of its
+// code, and a run that was cut off does not say that nothing was started.
+func TestPrintReport(t *testing.T) {
+	t.Parallel()
+	reasonText := "model_mismatch: x"
+	show := func(hint string, started bool) string {
+		rep := &evidence.Report{Status: "blocked", FailureReason: &reasonText, EngineProcessStarted: started,
+			Blockers: []evidence.Blocker{{Code: reason.ModelMismatch, Message: "x", Hint: hint}}, NotApplicable: map[string]string{"source_repository_mutated": "y"}}
+		var b bytes.Buffer
+		printReport(&b, harness.Session{}, rep)
+		return b.String()
+	}
+	info, _ := reason.Lookup(reason.ModelMismatch)
+	for _, test := range []struct {
+		text string
+		has  []string
+	}{
+		{show("", false), []string{"hint      " + info.Hint + "\n", "nothing was started"}},
+		{show("do\x1b[31m this", true), []string{"hint      do", " this\n", "the run was cut off"}},
+	} {
+		for _, want := range test.has {
+			if !strings.Contains(test.text, want) || strings.Contains(test.text, "\x1b") {
+				t.Errorf("%q, want %q", test.text, want)
+			}
+		}
+	}
+}
+
+// TestLimitFlags: a limit is a whole number in digits, and 0 and what is less are
+// not taken for none.
+func TestLimitFlags(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"-5", "007", "+7", "1h", "", "1.5", "9223372036854775808"} {
+		f := new(limitFlags)
+		for _, a := range []*amount{&f.wall, &f.requests} {
+			if err := a.Set(text); err == nil || strings.Contains(err.Error(), "strconv") || a.value != nil {
+				t.Errorf("%q: %v, %v", text, a.value, err)
+			}
+		}
+	}
+}
+
+// TestWallIsALimit: --wall 0 allows nothing, and is no way to say that there is none.
+func TestWallIsALimit(t *testing.T) {
+	t.Parallel()
+	f := new(limitFlags)
+	var flags task.Flags
+	if err := f.wall.Set("0"); err != nil {
+		t.Fatal(err)
+	}
+	if f.flags(&flags); flags.WallSeconds == nil || *flags.WallSeconds != 0 {
+		t.Errorf("%+v", flags)
 	}
 }

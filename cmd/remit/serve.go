@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -12,21 +10,18 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"remit/nexus/blob"
 	"remit/nexus/bridge"
-	"remit/nexus/identity"
 	"remit/nexus/lanes"
 	"remit/nexus/server"
 	"remit/nexus/store"
+	"remit/proof/reason"
 )
-
-// drainTime is how long requests may take after the signal to stop. What they
-// commit counts; what they do not get answered is repeated with its key.
-const drainTime = 10 * time.Second
 
 type serveFlags struct {
 	listen, data, store     string
@@ -36,6 +31,7 @@ type serveFlags struct {
 	origins, relays         []string
 	bridgeKey               string
 	rate                    float64
+	newAdmin                bool
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -46,7 +42,9 @@ func (a *app) serveCommand() *cobra.Command {
 
 It prints its URL when it takes requests and, the first time that it runs on a
 store, an administrator's token. The token is printed once and only its digest is
-kept: put it where you keep secrets, and use it as $REMIT_TOKEN.
+kept: put it where you keep secrets, and use it as $REMIT_TOKEN. If it is lost,
+remit serve --new-admin-token makes another one and exits; the nexus must not run
+then, unless it is on PostgreSQL.
 
 On one machine the store is a SQLite file in the data directory. With --store
 postgres://… any number of replicas may run behind a load balancer; the data
@@ -64,6 +62,7 @@ cursors, ends the requests that are running, and exits.`,
 		Example: `  remit serve
   remit serve --listen 0.0.0.0:7443 --tls-cert nexus.crt --tls-key nexus.key
   remit serve --store postgres://remit@db/remit --data /srv/remit
+  remit serve --new-admin-token
   remit serve --relay wss://relay.example.org --relay ws://10.0.0.5:7777`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
@@ -80,22 +79,30 @@ cursors, ends the requests that are running, and exits.`,
 	flags.StringArrayVar(&f.relays, "relay", nil, "ws:// or wss:// URL of a Nostr relay to mirror to (repeatable)")
 	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
 	flags.Float64Var(&f.rate, "rate", server.DefaultRate.PerSecond, "requests a second that one principal may make")
+	flags.BoolVar(&f.newAdmin, "new-admin-token", false, "print a new administrator's token and exit; the old ones stay good")
 	flags.BoolVar(&f.verbose, "verbose", false, "log every request")
+	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand())
 	return cmd
 }
 
 func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
-	tlsConfig, err := f.tls()
-	if err != nil {
-		return err
-	}
 	if f.data == "" {
 		f.data = filepath.Join(a.home.Dir, "nexus")
+	}
+	if f.newAdmin {
+		return a.newAdmin(cmd, f)
+	}
+	if !(f.rate > 0 && f.rate <= maxRate) { // NaN is neither
+		return usagef("--rate %v: want more than 0 and at most %d requests a second", f.rate, maxRate)
+	}
+	address, tlsConfig, err := f.endpoint(cmd.Context())
+	if err != nil {
+		return err
 	}
 	ctx := cmd.Context()
 	st, blobs, err := f.open(ctx)
 	if err != nil {
-		return err
+		return f.local(err)
 	}
 	defer func() { err = errors.Join(err, st.Close(), blobs.Close()) }()
 
@@ -106,73 +113,67 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 	mirror, err := f.mirror(ctx, st, log)
 	if err != nil {
-		return err
+		return f.local(err)
+	}
+	// Before anything is made that is told once: a port that is taken is a
+	// common slip.
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", f.listen, err)
 	}
 	s := server.New(server.Options{
 		Store: st, Blobs: blobs, Log: log, Version: version,
 		Rate: server.Rate{PerSecond: f.rate, Burst: int(2*f.rate) + 1}, Lanes: lanes.Options{Origins: f.origins}, Mirror: mirror,
 	})
 	defer s.Close()
-	token, err := firstToken(ctx, st)
-	if err != nil {
-		return err
-	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.listen)
-	if err != nil {
-		return fmt.Errorf("listen on %s: %w", f.listen, err)
-	}
 	scheme := "http"
 	if tlsConfig != nil {
 		scheme, listener = "https", tls.NewListener(listener, tlsConfig)
 	}
-	if err := a.announce(cmd, scheme+"://"+listener.Addr().String(), token); err != nil {
-		return errors.Join(err, listener.Close())
+	if err := a.announceFirst(cmd, st, scheme+"://"+listener.Addr().String()); err != nil {
+		return errors.Join(f.local(err), listener.Close())
 	}
 	return f.run(ctx, s, listener, log)
 }
 
-// tls reads the certificate, and refuses to serve others without one.
-func (f serveFlags) tls() (*tls.Config, error) {
-	if (f.tlsCert == "") != (f.tlsKey == "") {
-		return nil, usagef("--tls-cert and --tls-key go together")
+// maxRate is more than any replica answers, in requests a second.
+const maxRate = 1_000_000
+
+// local gives an error of the store a hint for who starts the nexus. The usual
+// one is for its callers, who can only try again.
+func (f serveFlags) local(err error) error {
+	coded, ok := errors.AsType[*reason.Error](err)
+	if !ok || coded.Code != reason.StoreUnavailable || coded.Hint != "" {
+		return err
 	}
-	if f.tlsCert == "" {
-		if f.caFile != "" {
-			return nil, usagef("--tls-client-ca needs --tls-cert and --tls-key")
-		}
-		if err := server.CheckLoopback(f.listen); err != nil && !f.plaintext {
-			return nil, usagef("%s can be reached by other machines: give --tls-cert and --tls-key, or --plaintext behind a proxy that has TLS", f.listen)
-		}
-		return nil, nil
+	hint := "is the disk of " + f.data + " full, or may it not be written? A file that is damaged is repaired by restoring a backup, see remit serve restore"
+	if strings.HasPrefix(f.store, "postgres") {
+		hint = "check that the database of --store runs, and lets this user in"
 	}
-	pair, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
-	if err != nil {
-		return nil, fmt.Errorf("load the certificate: %w", err)
+	return fmt.Errorf("start the nexus: %w", &reason.Error{Code: coded.Code, Message: coded.Message, Field: coded.Field, Hint: hint, Err: err})
+}
+
+// dsn names the store.
+func (f serveFlags) dsn() (string, error) {
+	scheme, _, named := strings.Cut(f.store, ":")
+	switch {
+	case f.store == "" || f.store == "sqlite":
+		return "sqlite:" + filepath.Join(f.data, "nexus.db"), nil
+	case !named:
+		return "", usagef("--store %q: want postgres://… or sqlite:PATH", f.store)
+	case scheme != "sqlite" && !strings.HasPrefix(scheme, "postgres"):
+		return "", usagef("--store: no store for %q, want postgres://… or sqlite:PATH", scheme+":…")
 	}
-	// HTTP/2 has no upgrade to WebSocket in the standard library; clients of
-	// lanes ask for HTTP/1.1 by themselves.
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
-	if f.caFile != "" {
-		pem, err := os.ReadFile(f.caFile)
-		if err != nil {
-			return nil, fmt.Errorf("load the client authorities: %w", err)
-		}
-		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, usagef("%s holds no certificate in PEM", f.caFile)
-		}
-	}
-	return config, nil
+	return f.store, nil
 }
 
 func (f serveFlags) open(ctx context.Context) (*store.Store, *blob.Dir, error) {
+	dsn, err := f.dsn()
+	if err != nil {
+		return nil, nil, err
+	}
 	if err := os.MkdirAll(f.data, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make the data directory: %w", err)
-	}
-	dsn := f.store
-	switch dsn {
-	case "", "sqlite":
-		dsn = "sqlite:" + filepath.Join(f.data, "nexus.db")
 	}
 	st, err := store.Open(ctx, dsn, store.Options{})
 	if err != nil {
@@ -208,75 +209,6 @@ func (f serveFlags) mirror(ctx context.Context, st *store.Store, log *slog.Logge
 	}
 	log.Info("mirroring", "pubkey", key.PubKey(), "relays", len(f.relays))
 	return bridge.NewPublisher(st, key, f.relays, log)
-}
-
-// firstToken makes the administrator's token of a store that never had one. Of
-// replicas that start together, one does.
-func firstToken(ctx context.Context, st *store.Store) (text string, err error) {
-	const stream, key = "nexus:setup", "admin-token"
-	err = st.Update(ctx, func(tx *store.Tx) error {
-		text = ""
-		if _, err := tx.EventByKey(stream, key); !errors.Is(err, store.ErrNotFound) {
-			return err
-		}
-		secret, token, err := identity.Mint(tx, server.AdminGrant())
-		if err != nil {
-			return err
-		}
-		payload, err := json.Marshal(map[string]string{"token_id": token.ID})
-		if err != nil {
-			return err
-		}
-		text = secret
-		_, err = tx.Append(store.Event{Stream: stream, Type: "admin.token_made", IdempotencyKey: key, Payload: payload, Principal: "service:setup"})
-		return err
-	})
-	if errors.Is(err, store.ErrConflict) {
-		return "", nil // another replica was faster
-	}
-	return text, err
-}
-
-// announce says where the nexus is, and the token of a new one.
-func (a *app) announce(cmd *cobra.Command, url, token string) error {
-	out := cmd.OutOrStdout()
-	if a.json {
-		doc := map[string]string{"url": url}
-		if token != "" {
-			doc["admin_token"] = token
-		}
-		return printJSON(out, doc)
-	}
-	if token != "" {
-		fmt.Fprintf(out, "admin token (shown once): %s\n", token)
-	}
-	_, err := fmt.Fprintf(out, "nexus at %s\n", url)
-	return err
-}
-
-// run serves until the context ends, then drains.
-func (f serveFlags) run(ctx context.Context, s *server.Server, listener net.Listener, log *slog.Logger) error {
-	stopDebug, err := f.serveDebug(ctx, log)
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	defer stopDebug()
-	h := s.HTTPServer()
-	ended := make(chan error, 1)
-	go func() { ended <- h.Serve(listener) }()
-	select {
-	case err := <-ended:
-		return fmt.Errorf("serve: %w", err)
-	case <-ctx.Done():
-	}
-	log.Info("draining", "cause", context.Cause(ctx))
-	s.Drain()
-	quiet, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTime)
-	defer cancel()
-	if err := h.Shutdown(quiet); err != nil {
-		return fmt.Errorf("drain: %w", err)
-	}
-	return nil
 }
 
 // serveDebug serves profiles on a loopback address, if asked to.

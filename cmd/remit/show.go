@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -162,6 +163,12 @@ func printUnfinished(w io.Writer, st *harness.State) {
 	fmt.Fprintf(w, "  evidence    %s\n", plain(st.Dir))
 }
 
+// hintOf is what to do about a blocker: its own hint, else the code's.
+func hintOf(b evidence.Blocker) string {
+	info, _ := reason.Lookup(b.Code)
+	return cmp.Or(b.Hint, info.Hint)
+}
+
 // printReport prints a run for a person.
 func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
 	fmt.Fprintf(w, "%s  %s\n", strings.ToUpper(plain(rep.Status)), plain(rep.SessionID))
@@ -170,8 +177,8 @@ func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
 		for _, b := range rep.Blockers[min(1, len(rep.Blockers)):] {
 			fmt.Fprintf(w, "            %s: %s\n", plain(string(b.Code)), plain(b.Message))
 		}
-		if info, ok := reason.Lookup(rep.Blockers[0].Code); ok && info.Hint != "" {
-			fmt.Fprintf(w, "  hint      %s\n", info.Hint)
+		if hint := hintOf(rep.Blockers[0]); hint != "" {
+			fmt.Fprintf(w, "  hint      %s\n", plain(hint))
 		}
 	}
 	fmt.Fprintf(w, "  engine    %s\n", plain(rep.Backend))
@@ -200,6 +207,9 @@ func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
 		touched = "CHANGED DURING THE RUN"
 	} else if _, unknown := rep.NotApplicable["source_repository_mutated"]; unknown {
 		touched = "not looked at: nothing was started"
+		if rep.EngineProcessStarted {
+			touched = "not looked at: the run was cut off; its engine had a copy"
+		}
 	}
 	fmt.Fprintf(w, "  source    %s\n  outcome   %s\n  bundle    %s\n", touched, plain(rep.OperatorOutcome), plain(s.Dir))
 }

@@ -28,10 +28,19 @@ func printModel(w io.Writer, rep *evidence.Report) {
 	}
 	cost := fmt.Sprintf("$%d.%06d", u.CostMicroUSD/1_000_000, u.CostMicroUSD%1_000_000)
 	if !*u.CostKnown {
-		cost = "a cost that is not known: give its price with --prices"
-		if u.CostMicroUSD > 0 {
-			cost = fmt.Sprintf("at least $%d.%06d, not every price is known", u.CostMicroUSD/1_000_000, u.CostMicroUSD%1_000_000)
-		}
+		cost = unknownCost(u)
 	}
 	fmt.Fprintf(w, "  model     %s of %s: %d request(s), %d tokens, %s\n", plain(*rep.Model), plain(*rep.ModelProvider), u.Requests, u.Tokens, cost)
+}
+
+// unknownCost says as much of a cost as is known, and why it is not all. A report
+// does not say whether there was a price: it shows in what was counted.
+func unknownCost(u evidence.MeteredUsage) string {
+	switch {
+	case u.CostMicroUSD > 0:
+		return fmt.Sprintf("at least $%d.%06d: what some of it cost is not known", u.CostMicroUSD/1_000_000, u.CostMicroUSD%1_000_000)
+	case u.Tokens == 0:
+		return "a cost that is not known: nobody said what was used"
+	}
+	return "a cost that is not known: no price that holds for it is (--prices)"
 }

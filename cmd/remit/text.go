@@ -69,7 +69,7 @@ func (a *app) printPatch(w io.Writer, s harness.Session) error {
 // isTerminal reports whether w is one: what an agent has put into a patch must
 // not drive it. A pipe gets every byte.
 func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+	f, ok := w.(interface{ Fd() uintptr })
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

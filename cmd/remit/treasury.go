@@ -12,11 +12,11 @@ import (
 
 func (a *app) treasuryCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "treasury", Short: "Look at the books of the nexus, and free what is overdue",
+		Use: "treasury", Short: "Look at the books of the nexus, set limits, and free what is overdue",
 		Long: `The treasury holds the price of a job before it is dispatched, and pays it or
 gives it back after the verdict. Amounts are whole millisatoshis.`,
 	}
-	cmd.AddCommand(a.treasurySummaryCommand(), a.treasuryReconcileCommand())
+	cmd.AddCommand(a.treasurySummaryCommand(), a.treasuryAccountCommand(), a.treasuryReconcileCommand())
 	return cmd
 }
 
@@ -52,11 +52,10 @@ func printSummary(w io.Writer, s api.TreasurySummary) error {
 		fmt.Fprintf(w, "READ-ONLY: %s\n\n", plainText(*s.ReadOnly))
 	}
 	fmt.Fprintf(w, "Books of %s at %s\n\n", plainText(s.Owner), s.AsOf)
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "ACCOUNT\tKIND\tFUNDED\tRESERVED\tSPENT\tEARNED\tREMAINING\tUNIT")
-	for _, a := range s.Accounts {
-		fmt.Fprintf(tab, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%s\n", a.AccountID, a.Kind, a.Funded, a.Reserved, a.Spent, a.Earned, a.Remaining, a.Unit)
+	if err := printAccounts(w, s.Accounts); err != nil {
+		return err
 	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	t := s.Totals
 	fmt.Fprintf(tab, "\nRESERVATIONS\tCOUNT\tMSATS\nreserved\t%d\t%d\nreleased\t%d\t%d\nwithheld\t%d\t%d\n",
 		t.ReservedCount, t.ReservedMsats, t.ReleasedCount, t.ReleasedMsats, t.WithheldCount, t.WithheldMsats)
@@ -65,6 +64,20 @@ func printSummary(w io.Writer, s api.TreasurySummary) error {
 	}
 	for _, r := range s.RecentJobs {
 		fmt.Fprintf(tab, "%s\t%s\t%d\t%s\t%s\n", r.JobID, r.RunID, r.AmountMsats, r.Status, plainText(api.Value(r.Reason)))
+	}
+	return tab.Flush()
+}
+
+func printAccounts(w io.Writer, list []api.Account) error {
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, "ACCOUNT\tKIND\tLIMIT\tFUNDED\tRESERVED\tSPENT\tEARNED\tREMAINING\tUNIT\tSTATE")
+	for _, a := range list {
+		state := "open"
+		if a.Closed {
+			state = "closed"
+		}
+		fmt.Fprintf(tab, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n",
+			a.AccountID, a.Kind, a.Limit, a.Funded, a.Reserved, a.Spent, a.Earned, a.Remaining, a.Unit, state)
 	}
 	return tab.Flush()
 }

@@ -136,13 +136,14 @@ func overCap(r receipt) (list []string) {
 	const cpuGraceMS, killGraceMS = 1_000, 10_000
 	limit := func(name string) int64 { return number(r.Payload, "caps", name) }
 	used := func(name string) int64 { return number(r.Payload, "observed", name) }
-	if r.Type == "" || min(limit("cpu_millis"), limit("memory_mb"), limit("timeout_secs")) <= 0 || text(r.Payload, "caps", "network") != "none" {
+	if r.Type == "" || min(limit("cpu_millis"), limit("memory_mb"), limit("disk_mb"), limit("pids"), limit("timeout_secs")) <= 0 || text(r.Payload, "caps", "network") != "none" {
 		return []string{"a cap is missing or not enforced"}
 	}
 	if at(r.Payload, "within") != true || used("wall_ms") <= 0 || used("peak_memory_bytes") <= 0 {
 		list = append(list, "nothing observed, or the receipt itself says that it was too much")
 	}
-	if used("peak_memory_bytes") > limit("memory_mb")<<20 {
+	// What is written is kept in memory, and so is a /dev/shm of 16 MB.
+	if used("peak_memory_bytes") > (limit("memory_mb")+limit("disk_mb")+16+1)<<20 {
 		list = append(list, "memory")
 	}
 	if used("wall_ms") > limit("timeout_secs")*1000+killGraceMS {

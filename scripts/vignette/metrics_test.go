@@ -18,7 +18,7 @@ func TestFold(t *testing.T) {
 	verdict := func(kind, hash, provider string) object {
 		return receiptOf(kind, object{"job_hash": hash, "provider_id": provider})
 	}
-	within := object{"job_hash": "x", "within": true, "caps": object{"cpu_millis": n(1000), "memory_mb": n(512), "timeout_secs": n(60), "network": "none"},
+	within := object{"job_hash": "x", "within": true, "caps": object{"cpu_millis": n(1000), "memory_mb": n(512), "disk_mb": n(64), "pids": n(64), "timeout_secs": n(60), "network": "none"},
 		"observed": object{"peak_memory_bytes": n(1 << 20), "wall_ms": n(900), "cpu_time_ms": n(100)}}
 	logs := map[string][]event{
 		// Events are a second apart: the answer comes 1 s after the dispatch, the end 7 s after the beginning.
@@ -50,7 +50,8 @@ func TestOverCapCanFail(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ name, caps, observed, within, want string }{
 		{"within", `"memory_mb":512`, `"peak_memory_bytes":1000`, "true", ""},
-		{"memory", `"memory_mb":1`, `"peak_memory_bytes":1048577`, "true", "memory"},
+		{"memory and what is written", `"memory_mb":1`, `"peak_memory_bytes":19922944`, "true", ""},
+		{"memory", `"memory_mb":1`, `"peak_memory_bytes":19922945`, "true", "memory"},
 		{"a cap that nobody enforces", `"memory_mb":0`, `"peak_memory_bytes":1000`, "true", "a cap is missing or not enforced"},
 		{"nothing observed", `"memory_mb":512`, `"peak_memory_bytes":0`, "true", "nothing observed, or the receipt itself says that it was too much"},
 		{"the receipt says so", `"memory_mb":512`, `"peak_memory_bytes":1000`, "false", "nothing observed, or the receipt itself says that it was too much"},
@@ -58,7 +59,7 @@ func TestOverCapCanFail(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			v, err := parse([]byte(`{"caps":{"cpu_millis":1000,"timeout_secs":60,"network":"none",` + test.caps +
+			v, err := parse([]byte(`{"caps":{"cpu_millis":1000,"disk_mb":1,"pids":64,"timeout_secs":60,"network":"none",` + test.caps +
 				`},"observed":{"wall_ms":500,"cpu_time_ms":100,` + test.observed + `},"within":` + test.within + `}`))
 			if err != nil {
 				t.Fatal(err)

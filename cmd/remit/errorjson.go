@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"remit/law/task"
+	"remit/proof/reason"
+)
+
+// output is standard output, and knows whether a command has printed anything:
+// one that failed before it had a document to print gets one about its error.
+type output struct {
+	file *os.File
+	used bool
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.used = o.used || len(p) > 0
+	return o.file.Write(p)
+}
+
+// Fd tells whether it is a terminal.
+func (o *output) Fd() uintptr { return o.file.Fd() }
+
+// wantsJSON reports whether a command line asks for JSON. It is looked at
+// itself, since a command line that is wrong was not parsed to its end.
+func wantsJSON(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	for _, arg := range slices.Backward(args) {
+		switch arg {
+		case "--json", "--json=true", "--json=1":
+			return true
+		case "--json=false", "--json=0":
+			return false
+		}
+	}
+	return false
+}
+
+// errorDocument is what a command that failed prints with --json.
+type errorDocument struct {
+	Error    errorText   `json:"error"`
+	More     []errorText `json:"more,omitempty"` // further problems of the same input
+	ExitCode int         `json:"exit_code"`
+}
+
+// errorText is one error. Code is "" for one that has no reason code, such as
+// a wrong command line.
+type errorText struct {
+	Code    reason.Code `json:"code"`
+	Message string      `json:"message"`
+	Hint    string      `json:"hint,omitempty"`
+	File    string      `json:"file,omitempty"`
+	Line    int         `json:"line,omitempty"`
+	Field   string      `json:"field,omitempty"`
+}
+
+func documentOf(err error, code int) errorDocument {
+	d := errorDocument{ExitCode: code}
+	var problems task.Problems
+	if !errors.As(err, &problems) || len(problems) == 0 {
+		d.Error = textOf(err)
+		return d
+	}
+	d.Error = textOf(problems[0])
+	for _, p := range problems[1:] {
+		d.More = append(d.More, textOf(p))
+	}
+	return d
+}
+
+func textOf(err error) errorText {
+	t := errorText{Code: reason.CodeOf(err), Message: strings.ToValidUTF8(err.Error(), "\uFFFD"), Hint: adviceOn(err)}
+	var coded *reason.Error
+	if errors.As(err, &coded) {
+		t.File, t.Line, t.Field = strings.ToValidUTF8(coded.File, "\uFFFD"), coded.Line, coded.Field
+	}
+	var usage usageError
+	if t.Hint == "" && errors.As(err, &usage) {
+		t.Hint = "see `remit help`"
+	}
+	return t
+}
