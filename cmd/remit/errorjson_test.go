@@ -75,7 +75,7 @@ func TestErrorDocument(t *testing.T) {
 	}{
 		"coded":    {one, 3, `{"error":{"code":"not_found","message":"f:3: a.b: gone (not_found)","hint":"look","file":"f","line":3,"field":"a.b"},"exit_code":3}`},
 		"usage":    {usagef("no"), 1, `{"error":{"code":"","message":"no","hint":"see ` + "`remit help`" + `"},"exit_code":1}`},
-		"plain":    {errors.New("no\xff"), 1, `{"error":{"code":"","message":"no\ufffd"},"exit_code":1}`},
+		"plain":    {errors.New("no\xff"), 1, "{\"error\":{\"code\":\"\",\"message\":\"no\uFFFD\"},\"exit_code\":1}"},
 		"problems": {task.Problems{one, one}, 3, `{"error":{"code":"not_found","message":"f:3: a.b: gone (not_found)","hint":"look","file":"f","line":3,"field":"a.b"},"more":[{"code":"not_found","message":"f:3: a.b: gone (not_found)","hint":"look","file":"f","line":3,"field":"a.b"}],"exit_code":3}`},
 	} {
 		var want bytes.Buffer
