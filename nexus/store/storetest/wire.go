@@ -1,7 +1,9 @@
 package storetest
 
 import (
+	"bufio"
 	"context"
+	"encoding/binary"
 	"io"
 	"net"
 	"net/url"
@@ -78,39 +80,76 @@ func (w *Wire) carry(ctx context.Context, client net.Conn, config *pgconn.Config
 		_, _ = io.Copy(client, server)
 		_ = client.Close()
 	}()
-	w.listen(io.TeeReader(client, server))
+	w.forward(client, server)
 	_ = server.Close()
 	<-back
 }
 
-// listen notes the statements of one connection until it ends.
-func (w *Wire) listen(from io.Reader) {
-	messages := pgproto3.NewBackend(from, nil)
-	if _, err := messages.ReceiveStartupMessage(); err != nil {
-		return
-	}
-	prepared := map[string]string{}
-	var bound string
-	var flight Flight
-	for {
-		message, err := messages.Receive()
+// maxMessage bounds a message of a client, in bytes.
+const maxMessage = 64 << 20
+
+// forward passes on what a client says until it ends, and notes its statements.
+// A flight is noted before it is passed on: whoever has an answer finds it noted.
+func (w *Wire) forward(client io.Reader, server io.Writer) {
+	from, to := bufio.NewReader(client), bufio.NewWriter(server)
+	heard := hearing{prepared: map[string]string{}}
+	for typed := 0; ; typed = 1 { // only the first message has no type
+		head := make([]byte, typed+4)
+		if _, err := io.ReadFull(from, head); err != nil {
+			return
+		}
+		size := binary.BigEndian.Uint32(head[typed:])
+		if size < 4 || size > maxMessage {
+			return
+		}
+		message := append(head, make([]byte, size-4)...)
+		if _, err := io.ReadFull(from, message[len(head):]); err != nil {
+			return
+		}
+		if typed == 1 {
+			w.note(heard.message(head[0], message[len(head):]))
+		}
+		_, err := to.Write(message)
+		if err == nil && from.Buffered() == 0 {
+			err = to.Flush()
+		}
 		if err != nil {
 			return
 		}
-		switch m := message.(type) {
-		case *pgproto3.Parse:
-			prepared[m.Name] = m.Query
-		case *pgproto3.Bind:
-			bound = prepared[m.PreparedStatement]
-		case *pgproto3.Execute:
-			flight = append(flight, bound)
-		case *pgproto3.Query:
-			w.note(Flight{m.String})
-		case *pgproto3.Sync:
-			w.note(flight)
-			flight = nil
-		}
 	}
+}
+
+// hearing is what one connection has said before.
+type hearing struct {
+	prepared map[string]string
+	bound    string
+	flight   Flight
+}
+
+// message takes a message and returns the flight that ends with it, nil for most.
+func (h *hearing) message(kind byte, body []byte) (done Flight) {
+	var parse pgproto3.Parse
+	var bind pgproto3.Bind
+	var query pgproto3.Query
+	switch kind {
+	case 'P':
+		if parse.Decode(body) == nil {
+			h.prepared[parse.Name] = parse.Query
+		}
+	case 'B':
+		if bind.Decode(body) == nil {
+			h.bound = h.prepared[bind.PreparedStatement]
+		}
+	case 'E':
+		h.flight = append(h.flight, h.bound)
+	case 'Q':
+		if query.Decode(body) == nil {
+			return Flight{query.String}
+		}
+	case 'S':
+		done, h.flight = h.flight, nil
+	}
+	return done
 }
 
 // note adds a flight, unless it only prepares, or is a hint between replicas,
