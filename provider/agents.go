@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"os"
 	"slices"
 
 	"remit/law/task"
@@ -108,11 +107,11 @@ func (a *Agents) check(ctx context.Context, name string, agent Agent) (out task.
 // ownersOnly refuses a file with a key that others can read. One that is not
 // there is the gateway's to tell.
 func ownersOnly(keyFile string) error {
-	info, err := os.Stat(keyFile)
-	if keyFile == "" || err != nil || info.Mode().Perm()&0o077 == 0 {
-		return nil //nolint:nilerr // see above
+	mode, shared := route.ReadByOthers(keyFile)
+	if !shared {
+		return nil
 	}
-	return reason.Errorf(reason.Forbidden, "the file with the key can be read by others (mode %o)", info.Mode().Perm()).
+	return reason.Errorf(reason.Forbidden, "the file with the key can be read by others (mode %o)", mode).
 		WithHint("chmod 600, and have a new key made if somebody may have read it")
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 
@@ -88,8 +87,8 @@ func noKey(name string) error {
 // warnOfKeyFile says that others can read the key. It is no refusal: where
 // secrets are mounted into a container, everybody there can.
 func (f *modelFlags) warnOfKeyFile(w io.Writer) {
-	if info, err := os.Stat(f.keyFile); f.keyFile != "" && err == nil && info.Mode().Perm()&0o077 != 0 {
-		fmt.Fprintf(w, "remit: the file of --key-file can be read by others (mode %o); chmod 600 it\n", info.Mode().Perm())
+	if mode, shared := route.ReadByOthers(f.keyFile); shared {
+		fmt.Fprintf(w, "remit: the file of --key-file can be read by others (mode %o); chmod 600 it\n", mode)
 	}
 }
 

@@ -102,6 +102,17 @@ func (m Model) Try(ctx context.Context, prices map[string]gateway.Price) error {
 	return g.Close()
 }
 
+// ReadByOthers reports whether others than its owner can read a file with a key,
+// and its mode. A file that is not there is read by nobody.
+func ReadByOthers(keyFile string) (mode os.FileMode, shared bool) {
+	info, err := os.Stat(keyFile)
+	if err != nil {
+		return 0, false
+	}
+	mode = info.Mode().Perm()
+	return mode, mode&0o077 != 0
+}
+
 // Prices are those of a table that a user wrote; nil for none.
 func Prices(table map[string]task.ModelPrice) map[string]gateway.Price {
 	if table == nil {
