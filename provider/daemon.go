@@ -293,7 +293,7 @@ func (d *Daemon) Once(ctx context.Context) (bool, error) {
 func (d *Daemon) lease(ctx context.Context, room int) ([]api.Lease, error) {
 	most, ttl := int64(room), seconds(d.ttl)
 	r, err := d.client.LeaseJobsWithResponse(ctx, &api.LeaseJobsParams{IdempotencyKey: api.NewKey()}, api.LeaseRequest{Max: &most, TTLSeconds: &ttl})
-	if err != nil || r.JSON200 == nil {
+	if err != nil {
 		return nil, err
 	}
 	return r.JSON200.Leases, nil

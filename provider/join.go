@@ -49,9 +49,6 @@ func (s State) Join(ctx context.Context, r Registration) (api.Provider, error) {
 	if err != nil {
 		return api.Provider{}, err
 	}
-	if answer.JSON201 == nil {
-		return api.Provider{}, reason.Errorf(reason.StoreUnavailable, "the nexus did not say which provider it registered")
-	}
 	p := answer.JSON201.Provider
 	return p, s.Save(Identity{Nexus: r.Nexus, ProviderID: p.ProviderID, Name: p.Name}, answer.JSON201.Token)
 }
@@ -66,9 +63,6 @@ func (s State) Status(ctx context.Context, opt api.Options) (api.Provider, error
 	if err != nil {
 		return api.Provider{}, err
 	}
-	if answer.JSON200 == nil {
-		return api.Provider{}, reason.Errorf(reason.StoreUnavailable, "the nexus did not describe the provider")
-	}
 	return *answer.JSON200, nil
 }
 
@@ -82,9 +76,6 @@ func (s State) Disable(ctx context.Context, opt api.Options) (api.Provider, erro
 	answer, err := c.DisableProviderWithResponse(ctx, id.ProviderID, &api.DisableProviderParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{})
 	if err != nil {
 		return api.Provider{}, err
-	}
-	if answer.JSON200 == nil {
-		return api.Provider{}, reason.Errorf(reason.StoreUnavailable, "the nexus did not describe the provider")
 	}
 	return *answer.JSON200, nil
 }

@@ -52,9 +52,6 @@ func findApproval(ctx context.Context, to connect, owner, name string) (found ap
 	if err != nil {
 		return found, err
 	}
-	if got.JSON200 == nil {
-		return found, reason.Errorf(reason.StoreUnavailable, "the nexus did not say which approval that is")
-	}
 	return *got.JSON200, nil
 }
 

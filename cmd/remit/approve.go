@@ -129,11 +129,8 @@ func decideApproval(ctx context.Context, to connect, found api.Approval, d api.A
 	if closing := conn.Close(); err == nil {
 		err = closing
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return found, err
-	case answer.JSON200 == nil:
-		return found, reason.Errorf(reason.StoreUnavailable, "the nexus did not say what became of approval %s", found.ApprovalID)
 	}
 	return *answer.JSON200, nil
 }

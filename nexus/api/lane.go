@@ -30,9 +30,6 @@ func Listen(ctx context.Context, c *ClientWithResponses, nexus, topic string, af
 	if err != nil {
 		return nil, err
 	}
-	if t.JSON201 == nil {
-		return nil, reason.Errorf(reason.StoreUnavailable, "no ticket for the lane")
-	}
 	u, err := url.Parse(nexus)
 	if err != nil {
 		return nil, fmt.Errorf("the nexus's URL: %w", err)

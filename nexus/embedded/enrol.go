@@ -60,9 +60,6 @@ func enrol(ctx context.Context, admin *api.ClientWithResponses, version string) 
 	if err != nil {
 		return "", err
 	}
-	if made.JSON201 == nil {
-		return "", reason.Errorf(reason.StoreUnavailable, "the provider of this machine was not registered")
-	}
 	id := made.JSON201.Provider.ProviderID
 	if _, err := admin.SetCapsWithResponse(ctx, id, &api.SetCapsParams{IdempotencyKey: api.NewKey()}, caps); err != nil {
 		return "", err

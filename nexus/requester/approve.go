@@ -70,9 +70,6 @@ func newest(ctx context.Context, conn *Connection, contract string) (*api.Approv
 	if err != nil {
 		return nil, fmt.Errorf("looking for an approval: %w", err)
 	}
-	if page.JSON200 == nil {
-		return nil, unexpected("its approvals")
-	}
 	if len(page.JSON200.Items) == 0 {
 		return nil, nil
 	}
@@ -97,8 +94,6 @@ func request(ctx context.Context, conn *Connection, p job.Packet, before *api.Ap
 		return nil, fmt.Errorf("asking for an approval: %w", err)
 	case made.JSON200 != nil:
 		return made.JSON200, nil
-	case made.JSON201 == nil:
-		return nil, unexpected("which approval was asked for")
 	}
 	// The stored answer to an earlier request is of that time.
 	return read(ctx, conn, made.JSON201.ApprovalID)
@@ -109,9 +104,6 @@ func read(ctx context.Context, conn *Connection, id string) (*api.Approval, erro
 	if err != nil {
 		return nil, fmt.Errorf("reading approval %s: %w", id, err)
 	}
-	if got.JSON200 == nil {
-		return nil, unexpected("what became of the approval")
-	}
 	return got.JSON200, nil
 }
 
@@ -121,9 +113,6 @@ func grant(ctx context.Context, conn *Connection, id string) (*api.Approval, err
 		api.ApprovalDecision{Decision: api.ApprovalDecisionDecisionGranted})
 	if err != nil {
 		return nil, fmt.Errorf("granting approval %s: %w", id, err)
-	}
-	if answer.JSON200 == nil {
-		return nil, unexpected("what became of the approval")
 	}
 	return answer.JSON200, nil
 }
@@ -156,7 +145,7 @@ func (q *Requester) Use(ctx context.Context, a job.Approval) (receipts []job.Rec
 		if err != nil {
 			return fmt.Errorf("using approval %s: %w", a.ID, err)
 		}
-		if got := used.JSON200; got == nil || got.Status != api.ApprovalStatusConsumed || api.Value(got.RunID) != q.run {
+		if got := used.JSON200; got.Status != api.ApprovalStatusConsumed || api.Value(got.RunID) != q.run {
 			return unexpected("that the approval is for this run")
 		}
 		receipts, err = q.receipts(ctx, conn)

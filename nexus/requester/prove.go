@@ -122,10 +122,8 @@ func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.Sand
 		return api.Job{}, fmt.Errorf("dispatching the proof: %w", err)
 	case answer.JSON201 != nil:
 		return *answer.JSON201, nil
-	case answer.JSON200 != nil:
-		return *answer.JSON200, nil
 	}
-	return api.Job{}, unexpected("which job it dispatched")
+	return *answer.JSON200, nil // it was dispatched before
 }
 
 // here is the provider in this process: it leases the job and hands in what was
@@ -140,7 +138,7 @@ func here(ctx context.Context, conn *Connection, j api.Job, seen job.SandboxRunR
 		if err != nil {
 			return j, err
 		}
-		if now.JSON200 == nil || now.JSON200.State == api.JobStateQueued || now.JSON200.State == api.JobStateLeased {
+		if now.JSON200.State == api.JobStateQueued || now.JSON200.State == api.JobStateLeased {
 			return j, reason.Errorf(reason.Conflict, "job %s was not given to the provider of this process", j.JobID)
 		}
 		return *now.JSON200, nil
@@ -166,11 +164,11 @@ func take(ctx context.Context, conn *Connection, j api.Job) (*api.Lease, error) 
 	if err != nil {
 		return nil, err
 	}
-	if list := taken.JSON200; list != nil && len(list.Leases) == 1 {
-		return &list.Leases[0], nil
+	if list := taken.JSON200.Leases; len(list) == 1 {
+		return &list[0], nil
 	}
 	held, err := conn.Worker.ListLeasesWithResponse(ctx)
-	if err != nil || held.JSON200 == nil {
+	if err != nil {
 		return nil, err
 	}
 	i := slices.IndexFunc(held.JSON200.Leases, func(l api.Lease) bool { return l.Job.JobID == j.JobID })
@@ -195,9 +193,6 @@ func (q *Requester) settle(ctx context.Context, conn *Connection, j api.Job) (jo
 		return out, fmt.Errorf("settling job %s: %w", j.JobID, err)
 	}
 	s := answer.JSON200
-	if s == nil {
-		return out, unexpected("how the job was settled")
-	}
 	out.Passed, out.Status, out.Reason = s.VerificationPassed, string(s.SettlementStatus), api.Value(s.Reason)
 	out.ProviderID, out.ReservationID, out.VerificationReceiptSHA256 = s.ProviderID, s.ReservationID, s.VerificationReceiptSha256
 	if out.ReservedMsats = s.AmountMsats; out.Status == released {
