@@ -15,6 +15,8 @@ import (
 func (c *Contract) Canonical() ([]byte, error) {
 	full := c.clone()
 	full.Lifecycle = full.Lifecycle.canonical()
+	full.Verify = full.Verify.canonical()
+	full.VerificationGroups = canonicalGroups(full.VerificationGroups)
 	full.AllowedPaths = orEmpty(full.AllowedPaths)
 	full.ForbiddenPaths = orEmpty(full.ForbiddenPaths)
 	full.ProtectedPaths = orEmpty(full.ProtectedPaths)

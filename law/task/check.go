@@ -71,7 +71,7 @@ var (
 )
 
 func checkIdentity(r *report, c *Contract) {
-	if c.Schema != Schema {
+	if c.Schema != Schema && c.Schema != SchemaV1 {
 		r.field("schema", reason.ContractValue, "leave the key out, or write "+Schema, "unknown schema %q", c.Schema)
 	}
 	switch {
@@ -124,6 +124,7 @@ func checkRules(r *report, c *Contract) {
 	oneOf(r, "tests", c.Tests, TestsRules())
 	oneOf(r, "network", c.Network, Networks())
 	checkLifecycle(r, c.Lifecycle)
+	checkVerify(r, c.Verify)
 	if !c.MutationMode.Valid() {
 		r.field("mutation_mode", reason.ContractValue, "", "unknown mutation mode %d", int(c.MutationMode))
 	}
@@ -134,6 +135,7 @@ func checkRules(r *report, c *Contract) {
 	}
 	checkActions(r, c)
 	checkCommands(r, c.VerificationCommands)
+	checkGroups(r, c)
 	if checkLength(r, "evidence_expectations", len(c.EvidenceExpectations)) {
 		for i, name := range c.EvidenceExpectations {
 			checkText(r, fmt.Sprintf("evidence_expectations[%d]", i), name, false)

@@ -39,8 +39,14 @@ import (
 	"time"
 )
 
-// Schema names the canonical form of a contract.
-const Schema = "remit.contract.v1"
+// Schema names the canonical form of a contract, and SchemaV1 the form before
+// it. Contracts of both are read, and keep their bytes; new ones get Schema. In
+// the first form all verification commands share one view of the tree, in the
+// second each group of them has its own.
+const (
+	Schema   = "remit.contract.v2"
+	SchemaV1 = "remit.contract.v1"
+)
 
 // DefaultPolicyBundle is the policy_bundle_id when nobody names one.
 const DefaultPolicyBundle = "remit.local.default"
@@ -81,6 +87,10 @@ type Contract struct {
 	// Lifecycle came later than the rest: a contract that states the default
 	// keeps the digest that it had without it.
 	Lifecycle Lifecycle `json:"lifecycle,omitzero"`
+	// VerificationGroups are the lengths of the groups that VerificationCommands
+	// falls into, one after the other; nil when every command stands alone.
+	VerificationGroups []int  `json:"verification_groups,omitempty"`
+	Verify             Verify `json:"verify,omitzero"`
 
 	// Dir is the directory that held-out test sources are relative to: that of
 	// the task file. It is not part of the contract.
@@ -215,6 +225,8 @@ func (c *Contract) clone() *Contract {
 	d.ForbiddenActions = slices.Clone(c.ForbiddenActions)
 	d.AllowOps = slices.Clone(c.AllowOps)
 	d.VerificationCommands = slices.Clone(c.VerificationCommands)
+	d.VerificationGroups = slices.Clone(c.VerificationGroups)
+	d.Verify.Require = slices.Clone(c.Verify.Require)
 	d.HeldOutTests = slices.Clone(c.HeldOutTests)
 	d.EvidenceExpectations = slices.Clone(c.EvidenceExpectations)
 	return &d

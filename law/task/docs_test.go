@@ -88,6 +88,10 @@ func TestDocumentedKeysAreTheKeys(t *testing.T) {
 			for _, nested := range lifecycleKeys(&c.Lifecycle) {
 				real = append(real, "lifecycle."+nested.name)
 			}
+		case "verify":
+			for _, nested := range verifyKeys(&c.Verify) {
+				real = append(real, "verify."+nested.name)
+			}
 		case "held_out_tests":
 			for _, nested := range []string{"path", "source", "sha256"} {
 				real = append(real, "held_out_tests[]."+nested)
@@ -154,6 +158,24 @@ func TestDocumentedRequiredKeys(t *testing.T) {
 func TestDocumentedLists(t *testing.T) {
 	t.Parallel()
 	same(t, "forbidden actions", column(table(t, "actions"), 0), DefaultForbiddenActions())
+	var verify []string
+	for _, c := range Controls() {
+		verify = append(verify, "control "+string(c))
+	}
+	for _, s := range Schemes() {
+		verify = append(verify, "scheme "+string(s))
+	}
+	for _, o := range Observes() {
+		verify = append(verify, "observe "+string(o))
+	}
+	for _, r := range Requirements() {
+		verify = append(verify, "require "+string(r))
+	}
+	var documentedVerify []string
+	for _, row := range table(t, "verify") {
+		documentedVerify = append(documentedVerify, bare(row[0])+" "+bare(row[1]))
+	}
+	same(t, "values of verify", documentedVerify, verify)
 	same(t, "mutation modes", column(table(t, "modes"), 0), modeNames[:])
 	var permissions, globs, why, policyKeys []string
 	for _, p := range Permissions() {

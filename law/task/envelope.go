@@ -81,6 +81,19 @@ func (c *Contract) Envelope() Envelope {
 	return e
 }
 
+// PlainPaths returns the allowed paths that name one file and nothing below it:
+// those without a wildcard and without a slash at the end. Where such a name is
+// a directory, it is a mistake.
+func (c *Contract) PlainPaths() []string {
+	var names []string
+	for _, glob := range c.AllowedPaths {
+		if isPlain(glob) && !strings.HasSuffix(glob, "/") {
+			names = append(names, glob)
+		}
+	}
+	return names
+}
+
 // Check judges a diff and returns every violation, in the order of the
 // changes; none means that the diff stays inside the envelope. Each finding
 // names the rule that was broken. A path that is not printable UTF-8 is quoted

@@ -20,6 +20,7 @@ func contractKeys(c *Contract) []key {
 		{"held_out_tests", heldOutTests(&c.HeldOutTests)},
 		{"expect_diff", boolean(&c.ExpectDiff)},
 		{"evidence_expectations", texts(&c.EvidenceExpectations)},
+		{"verification_groups", groupLengths(c)},
 	}, ruleKeys(c)...)
 }
 
@@ -37,7 +38,7 @@ func ruleKeys(c *Contract) []key {
 		{"allow_submodules", boolean(&c.AllowSubmodules)},
 		{"mutation_mode", mode(&c.MutationMode)},
 		{"approval_required", boolean(&c.ApprovalRequired)},
-		{"verification_commands", texts(&c.VerificationCommands)},
+		{"verification_commands", commandList(c)},
 		{"tests", text(&c.Tests)},
 		{"require_clean", boolean(&c.RequireClean)},
 		{"budget", budget(&c.Budget)},
@@ -45,6 +46,7 @@ func ruleKeys(c *Contract) []key {
 		{"network", text(&c.Network)},
 		{"policy_bundle_id", text(&c.PolicyBundleID)},
 		{"lifecycle", object(lifecycleKeys(&c.Lifecycle))},
+		{"verify", object(verifyKeys(&c.Verify))},
 	}
 }
 

@@ -18,17 +18,17 @@ import (
 type ModelPolicy struct {
 	// KeepBodies has the bodies of requests and answers kept in the session, with
 	// the credential taken out. They hold all that the agent read.
-	KeepBodies bool
+	KeepBodies bool `json:"keep_bodies,omitempty"`
 	// Providers are the only ones that an engine may ask, with what must be true
 	// of the way to each; nil is any.
-	Providers map[string]ProviderPolicy
+	Providers map[string]ProviderPolicy `json:"providers,omitzero"`
 }
 
 // ProviderPolicy is what must be true of the way to a provider. "" is anything.
 type ProviderPolicy struct {
-	Class      string // hosted or local
-	BaseURL    string
-	Credential string // where the key is read: one of the credential sources
+	Class      string `json:"class,omitempty"` // hosted or local
+	BaseURL    string `json:"base_url,omitempty"`
+	Credential string `json:"credential,omitempty"` // where the key is read: one of the credential sources
 }
 
 // ModelAsk is the way to a model that the user asks for.

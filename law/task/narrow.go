@@ -24,6 +24,7 @@ type Flags struct {
 	MaxRequests       *int64        // the same or lower
 	IdleSeconds       *int64        // the same or lower
 	Lifecycle         LifecycleRule // the same or stricter
+	Verification      Verify        // the same or stricter, key by key
 }
 
 // commandLine stands in the file field of problems with flags.
@@ -43,7 +44,7 @@ func Narrow(c *Contract, flags Flags) (*Contract, error) {
 	out := c.clone()
 	r := newReport(commandLine)
 	out.narrowPaths(r, flags)
-	out.VerificationCommands = append(out.VerificationCommands, flags.Verify...)
+	out.addCommands(flags.Verify)
 	out.ApprovalRequired = out.ApprovalRequired || flags.ApprovalRequired
 	if flags.Base != "" && flags.Base != out.Base {
 		if out.Base != DefaultBase {
@@ -74,6 +75,12 @@ func Narrow(c *Contract, flags Flags) (*Contract, error) {
 	if flags.Lifecycle != "" {
 		out.Lifecycle.TimeoutAfterValidPatch = flags.Lifecycle
 	}
+	for _, w := range flags.Verification.weakens(out.Verify) {
+		e := "--" + w.key
+		r.add(place{}, e, reason.ContractNarrowing, "write verify."+w.key+" into the "+PolicyFile+" of the base commit", "%s is weaker than %s", w.asked, w.held)
+	}
+	checkVerify(r, flags.Verification)
+	out.Verify = out.Verify.strengthened(flags.Verification)
 	check(r, out)
 	if err := r.err(); err != nil {
 		return nil, err

@@ -141,7 +141,7 @@ func TestCanonicalForm(t *testing.T) {
 		`"forbidden_actions":["push","merge","deploy","close","pr_open","issue_close","public_publication","credential_change",` +
 		`"vendor_source_mutation","authority_mutation"],"forbidden_paths":[],"held_out_tests":[],"instructions":"Fix it.","issue":null,` +
 		`"limits":{"cpus_milli":0,"disk_mb":0,"memory_mb":0,"output_bytes":0,"pids":0},"mutation_mode":"copied-repo","network":"none",` +
-		`"policy_bundle_id":"remit.local.default","protected_paths":[],"require_clean":true,"risk_class":"low","schema":"remit.contract.v1",` +
+		`"policy_bundle_id":"remit.local.default","protected_paths":[],"require_clean":true,"risk_class":"low","schema":"remit.contract.v2",` +
 		`"target_repository":"","task_id":"t","tests":"extend","title":"t","verification_commands":[]}`
 	if string(got) != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -29,6 +29,7 @@ type Policy struct {
 	MutationMode         *MutationMode // the widest mode of any contract
 	ApprovalRequired     bool
 	VerificationCommands []string
+	VerificationGroups   []int     // as in a contract
 	Tests                TestsRule // the loosest rule of any contract
 	RequireClean         *bool
 	Budget               Budget // the most of any contract
@@ -38,6 +39,7 @@ type Policy struct {
 	PolicyBundleID       string
 	Lifecycle            Lifecycle // the loosest of any contract, if it is stated
 	Model                ModelPolicy
+	Verify               Verify // the weakest of any contract
 }
 
 // EnginePolicy switches an engine on or off.
@@ -102,6 +104,7 @@ func (p *Policy) take(c *Contract, r *report) {
 	p.ForbiddenActions, p.VerificationCommands, p.AllowOps = c.ForbiddenActions, c.VerificationCommands, c.AllowOps
 	p.AllowSymlinks, p.AllowSubmodules, p.ApprovalRequired = c.AllowSymlinks, c.AllowSubmodules, c.ApprovalRequired
 	p.Budget, p.Limits, p.Lifecycle = c.Budget, c.Limits, c.Lifecycle
+	p.VerificationGroups, p.Verify = c.VerificationGroups, c.Verify
 	if c.MutationMode != unstatedMode {
 		p.MutationMode = &c.MutationMode
 	}
@@ -121,7 +124,8 @@ func (p *Policy) contract() *Contract {
 	c.AllowedPaths, c.bounded = slices.Clone(p.AllowedPaths), len(p.AllowedPaths) > 0
 	c.ForbiddenPaths, c.ProtectedPaths = slices.Clone(p.ForbiddenPaths), slices.Clone(p.ProtectedPaths)
 	c.ForbiddenActions = union(c.ForbiddenActions, p.ForbiddenActions)
-	c.VerificationCommands = slices.Clone(p.VerificationCommands)
+	c.VerificationCommands, c.VerificationGroups = slices.Clone(p.VerificationCommands), slices.Clone(p.VerificationGroups)
+	c.Verify = p.Verify.strengthened(Verify{})
 	c.AllowSymlinks, c.AllowSubmodules, c.ApprovalRequired = p.AllowSymlinks, p.AllowSubmodules, p.ApprovalRequired
 	c.Budget, c.Limits, c.Lifecycle = p.Budget, p.Limits, p.Lifecycle
 	setIf(&c.AuthorityBasis, p.AuthorityBasis)
@@ -145,9 +149,15 @@ func (p *Policy) contract() *Contract {
 // and protected paths, forbidden actions, approval, stricter tests and lifecycle
 // rules, lower budget and lower cap on the change are added. A contract that
 // states a wider mutation mode is an error; one that states none gets the
-// policy's. The policy never gives such a contract more.
+// policy's. So is one that states a weaker verification than the policy, or than
+// the default where the policy states none. The policy never gives such a
+// contract more.
 func (p *Policy) Apply(c *Contract) (*Contract, error) {
 	out := c.clone()
+	if err := p.weakened(out.Verify); err != nil {
+		return nil, err
+	}
+	out.Verify = p.verify().strengthened(out.Verify)
 	if p == nil {
 		return out, nil
 	}
@@ -184,6 +194,22 @@ func (p *Policy) Apply(c *Contract) (*Contract, error) {
 	out.Limits.PatchMB = lowerStated(out.Limits.PatchMB, p.Limits.PatchMB)
 	setIf(&out.PolicyBundleID, p.PolicyBundleID)
 	return out, out.Validate()
+}
+
+// weakened refuses what a task file may not take away.
+func (p *Policy) weakened(asked Verify) error {
+	var problems Problems
+	for _, w := range asked.weakens(p.verify()) {
+		problems = append(problems, &reason.Error{
+			Code: reason.ContractNarrowing, Field: "verify." + w.key, File: PolicyFile,
+			Message: fmt.Sprintf("the contract asks for %s, the policy of the base commit has %s", w.asked, w.held),
+			Hint:    "remove verify." + w.key + " from the task file, or commit it in " + PolicyFile,
+		})
+	}
+	if problems == nil {
+		return nil
+	}
+	return problems
 }
 
 var engineForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)

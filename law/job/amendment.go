@@ -1,0 +1,42 @@
+package job
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// Amendment is what became of a run after its authority heard of its end: the
+// bundle as it was sealed since, and what the operator made of the result.
+type Amendment struct {
+	RunID   string                // at the authority
+	Entries int                   // of the journal that the bundle holds
+	Outcome string                // accepted or rejected; "" while it is pending
+	Note    string                // the operator's reason
+	Bundle  func(io.Writer) error // writes the zip
+}
+
+// BundleZip is the artifact of a run that is its sealed bundle.
+const BundleZip = "bundle.zip"
+
+const resealedPrefix, resealedSuffix = "bundle.", ".zip"
+
+// ResealedBundle is the artifact of the bundle as it was sealed again, over a
+// journal of so many entries. An artifact has one content for ever, so that each
+// seal has a name of its own.
+func ResealedBundle(entries int) string {
+	return fmt.Sprintf("%s%d%s", resealedPrefix, entries, resealedSuffix)
+}
+
+// BundleEntries says which seal an artifact is: 0 for the first, the number of
+// entries for a later one. It is no bundle when ok is false.
+func BundleEntries(name string) (entries int, ok bool) {
+	if name == BundleZip {
+		return 0, true
+	}
+	number, begins := strings.CutPrefix(name, resealedPrefix)
+	number, ends := strings.CutSuffix(number, resealedSuffix)
+	entries, err := strconv.Atoi(number)
+	return entries, begins && ends && err == nil && entries > 0 && ResealedBundle(entries) == name
+}
