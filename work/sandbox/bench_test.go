@@ -4,11 +4,13 @@ package sandbox
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -155,4 +157,51 @@ func pipeOf(b *testing.B, text []byte) *os.File {
 	}
 	w.Close()
 	return r
+}
+
+// BenchmarkGoCache is what a Go build cache of 50 MB costs: a run with it lent
+// over one without, and a run that writes and keeps it over one that writes it.
+func BenchmarkGoCache(b *testing.B) {
+	const files, size = 1000, 50_000
+	d, lower, big := open1(b), b.TempDir(), b.TempDir()
+	content := strings.Repeat("0123456789", size/10)
+	for i := range files {
+		write(b, fmt.Sprintf("%s/%02x/%02x%062d-d", big, i%256, i%256, i), content)
+	}
+	fill := []Command{{Argv: []string{"cp", "-r", "/big/.", insideGoCache}}}
+	idle := []Command{{Argv: []string{"/bin/true"}}}
+	binds := []Bind{{big, "/big"}}
+	variants := []struct {
+		name string
+		spec Spec
+		keep bool
+		took []time.Duration
+	}{
+		{name: "idle", spec: Spec{Commands: idle}},
+		{name: "lent", spec: Spec{Commands: idle, Caches: []string{big}}},
+		{name: "written", spec: Spec{Commands: fill, Binds: binds}},
+		{name: "kept", spec: Spec{Commands: fill, Binds: binds}, keep: true},
+	}
+	for b.Loop() {
+		for i := range variants {
+			v := &variants[i]
+			s := v.spec
+			s.Lower = lower
+			if v.keep {
+				s.KeepCache = b.TempDir()
+			}
+			begun := time.Now()
+			r, err := d.Run(context.Background(), s)
+			if err != nil || r.Commands[0].ExitCode != 0 || v.keep && r.GoCache.Files != files || len(s.Caches) != r.GoCache.Lent {
+				b.Fatalf("%s: %+v, %v", v.name, r, err)
+			}
+			v.took = append(v.took, time.Since(begun))
+		}
+	}
+	median := func(i int) time.Duration {
+		slices.Sort(variants[i].took)
+		return variants[i].took[len(variants[i].took)/2]
+	}
+	b.ReportMetric(milliseconds(median(1)-median(0)), "lend-p50-ms")
+	b.ReportMetric(milliseconds(median(3)-median(2)), "keep-p50-ms")
 }

@@ -15,6 +15,7 @@ import (
 type bwrap struct {
 	path    string // of the program
 	tools   toolchain
+	hidden  hidden
 	modules modulesOf
 	idmaps  idmaps
 	desc    Description
@@ -29,6 +30,7 @@ type bwrap struct {
 // attack behind it is real.
 type controlled struct {
 	copyLayer, noFilter, noSocketScan, plainBinds, noGroups bool
+	keep                                                    *keepBounds // other ones than MaxKeptFiles and MaxKeptBytes
 }
 
 func (d *bwrap) Describe() Description {
@@ -59,6 +61,16 @@ func (d *bwrap) run(ctx context.Context, s Spec) (*run, error) {
 	if err := context.Cause(ctx); err != nil {
 		return nil, err
 	}
+	if s.Caches, err = checkCaches(s.Caches); err != nil {
+		return nil, err
+	}
+	kept, err := openKept(s.KeepCache)
+	if err != nil {
+		return nil, err
+	}
+	if kept != nil {
+		defer kept.Close()
+	}
 	as := takeUID()
 	defer giveUID(as)
 	lent, err := d.modules.lend(ctx, d.tools.modCache, s.Lower)
@@ -74,7 +86,7 @@ func (d *bwrap) run(ctx context.Context, s Spec) (*run, error) {
 		g, held = newGroup(s.Limits)
 	}
 	conf.Cgroups = g.joins()
-	r := &run{spec: s, conf: conf, userns: userns, group: g, held: held, scan: !d.control.noSocketScan}
+	r := &run{spec: s, conf: conf, userns: userns, group: g, held: held, kept: kept, scan: !d.control.noSocketScan}
 	err = r.do(ctx)
 	if r.result != nil {
 		r.result.Caps = append(r.result.Caps, lent.cap()...)
@@ -89,7 +101,10 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 		Confined: true, Root: root, RunAs: as, Bwrap: d.path,
 		DiskBytes: int64(s.Limits.DiskMB) << 20, Inodes: inodes(s.Limits),
 		ForceCopy: d.control.copyLayer, NoFilter: d.control.noFilter, PlainBinds: d.control.plainBinds,
-		Rlimits: limitsOf(s.Limits),
+		Rlimits: limitsOf(s.Limits), Keep: keepBounds{MaxKeptFiles, MaxKeptBytes},
+	}
+	if d.control.keep != nil {
+		conf.Keep = *d.control.keep
 	}
 	if s.Loopback != nil {
 		conf.Loopback = s.LoopbackPort
@@ -97,6 +112,9 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 	var userns []*os.File
 	index := map[owner]int{}
 	show := func(host, inside string) (source, error) {
+		if err := d.hidden.check(Bind{Host: host}); err != nil {
+			return source{}, err
+		}
 		src := source{Host: host, Inside: inside, IDMap: -1}
 		o, err := ownerOf(host)
 		if err != nil || !root {
@@ -124,6 +142,13 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 			return nil, nil, err
 		}
 		conf.GoCache = &cache
+	}
+	for _, dir := range s.Caches {
+		cache, err := show(dir, "")
+		if err != nil {
+			return nil, nil, err
+		}
+		conf.Caches = append(conf.Caches, cache)
 	}
 	for _, b := range append(append([]Bind{}, d.tools.binds...), s.Binds...) {
 		src, err := show(b.Host, b.Inside)

@@ -22,8 +22,9 @@
 //	/etc                   a few files of ours, ld.so.cache, ssl, alternatives
 //	/workspace             the tree
 //	/tmp, /dev/shm         empty, limited
-//	/cache                 the user's Go module cache, read-only, and a private
-//	                       layer over the user's Go build cache
+//	/cache                 the named part of the user's Go module cache,
+//	                       read-only, and a private layer over the lent Go
+//	                       build caches and Remit's own
 //	/proc, /dev            new and minimal
 //
 // bwrap is born in the run's control groups and waits for its options on a
@@ -39,6 +40,16 @@
 // path, a forwarder or a process of ours inside. Lent is 127.0.0.1 only: a
 // command may take the same port of another loopback address, so name it by
 // its number and not as localhost.
+//
+// What a Run adds to the Go build cache is thrown away, unless [Spec.KeepCache]
+// names a directory for it, which later Runs can be lent ([Spec.Caches]): a
+// private layer of each is over the same read-only ones. The keeper streams the
+// new entries when every process is dead, and the parent writes regular files
+// under the names of entries, within bounds. A compiler believes its cache, so a
+// cache must not be lent to a Run whose outcome the commands that filled it may
+// not decide. A lent cache changes neither the arguments nor the environment of
+// a command, but its entries and the number of layers can be seen inside.
+// Results of tests are never taken from it: they all expired when the Run began.
 //
 // A start must be cheap, or people leave the sandbox out. A keeper without a
 // task stands by for the next Run, so that nobody waits for its start, and what

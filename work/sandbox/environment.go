@@ -8,14 +8,14 @@ import (
 	"strings"
 )
 
-// systemPath is the search path inside; toolchains come before it.
-const systemPath = "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin"
+// SystemPath is the search path inside; toolchains come before it.
+const SystemPath = "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin"
 
 // environment builds what a command sees, from nothing: what is not named here
 // or in the Spec does not exist inside.
 func environment(s Spec, home, tmp string, pathDirs []string) map[string]string {
 	env := map[string]string{
-		"PATH":                    strings.Join(append(pathDirs, systemPath), ":"),
+		"PATH":                    strings.Join(append(pathDirs, SystemPath), ":"),
 		"HOME":                    home,
 		"TMPDIR":                  tmp,
 		"LANG":                    "C.UTF-8",

@@ -66,6 +66,8 @@ var escapes = &tally.Table{Name: "escape suite", Rows: []string{
 	"forged setup failure",
 	"two runs at once",
 	"build cache poisoning",
+	"lent build cache",
+	"hostile entries in a kept build cache",
 }}
 
 // escape opens the row of an attack.

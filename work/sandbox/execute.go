@@ -25,6 +25,7 @@ type run struct {
 	group  *group
 	held   map[string]string // caps that cgroups hold
 	scan   bool
+	kept   *os.Root // Spec.KeepCache, nil if there is none
 
 	session *session
 	built   answer
@@ -59,7 +60,7 @@ func (r *run) do(ctx context.Context) error {
 		defer l.end()
 		r.spec.Loopback(l)
 	}
-	r.begun, r.result = time.Now(), &Result{Layer: r.built.Layer}
+	r.begun, r.result = time.Now(), &Result{Layer: r.built.Layer, GoCache: GoCache{Lent: r.built.Lent, NotLent: r.built.NotLent}}
 	runErr := r.commands(ctx)
 	if r.conf.Confined && ctx.Err() == nil {
 		standBy() // ready when the next Run begins, and not in the way of a command
@@ -69,6 +70,9 @@ func (r *run) do(ctx context.Context) error {
 		runErr = errors.Join(runErr, r.capture())
 	}
 	r.account()
+	if r.kept != nil {
+		r.keepCache(ctx, runErr)
+	}
 	return runErr
 }
 

@@ -32,6 +32,8 @@ type keeper struct {
 	upper  *os.Root // nil for the copy layer
 	copied int64    // bytes of the copy
 	cache  string   // host side of the build cache
+	added  string   // its upper layer, "" if it has no layers
+	lower  []string // the layers below it
 	binds  []Bind
 	etc    []string
 	filter []byte
@@ -134,6 +136,8 @@ func (k *keeper) serve(req request) error {
 		return nil // came after the end of the command it was meant for
 	case opCollect:
 		return k.collect()
+	case opKeep:
+		return k.keepCache()
 	}
 	return fmt.Errorf("unknown request %q", req.Op)
 }

@@ -33,7 +33,7 @@ const (
 	stageUpper     = stageDisk + "/up" // upper layer of the workspace
 	stageEtc       = stage + "/etc"
 	stageEmpty     = stage + "/empty"
-	stageGoCache   = stage + "/gocache"  // clone of Remit's own, below the overlay
+	stageGoCache   = stage + "/gocache"  // numbered clones of the lent ones and Remit's own, below the overlay
 	stageModCache  = stage + "/modcache" // clone of the user's Go module cache, never shown itself
 	stageModules   = stage + "/modules"  // the part of it that is lent
 	stageMounts    = stage + "/mnt"      // numbered clones of everything else

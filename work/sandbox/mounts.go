@@ -37,11 +37,9 @@ func (k *keeper) mountView(a *answer) error {
 	if err != nil {
 		return err
 	}
-	var cache *clone
-	if k.setup.GoCache != nil {
-		if cache, err = k.cloneMount(*k.setup.GoCache); err != nil {
-			return err
-		}
+	caches, err := k.cloneCaches()
+	if err != nil {
+		return err
 	}
 	var modules *clone
 	if k.setup.Modules != nil {
@@ -74,7 +72,7 @@ func (k *keeper) mountView(a *answer) error {
 	if err := k.writeEtc(); err != nil {
 		return err
 	}
-	if err := k.mountGoCache(cache, a); err != nil {
+	if err := k.mountGoCache(caches, a); err != nil {
 		return err
 	}
 	return k.mountWorkspace(lower, a)

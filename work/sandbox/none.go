@@ -81,7 +81,22 @@ func (d *none) runIn(ctx context.Context, dir string, s Spec) (*Result, error) {
 	}
 	r := &run{spec: s, conf: conf, group: &group{}}
 	err := r.do(ctx)
+	if r.result != nil {
+		r.result.GoCache = noCaches(s)
+	}
 	return r.result, err
+}
+
+// noCaches says that a run without walls neither uses nor leaves a cache.
+func noCaches(s Spec) (c GoCache) {
+	const why = "driver none neither lends nor keeps a Go build cache"
+	if len(s.Caches) > 0 {
+		c.NotLent = why
+	}
+	if s.KeepCache != "" {
+		c.NotKept = why
+	}
+	return c
 }
 
 // unbind replaces arguments that name a bind by its place on the host, where

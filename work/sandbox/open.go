@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 
@@ -33,7 +34,7 @@ func Open(ctx context.Context, opt Options) (Driver, error) {
 	}
 	opened.Lock()
 	defer opened.Unlock()
-	key := strings.Join(append([]string{opt.Driver, opt.StateDir}, opt.Toolchains...), "\x00")
+	key := strings.Join(slices.Concat([]string{opt.Driver, opt.StateDir}, opt.Toolchains, []string{""}, opt.Hidden), "\x00")
 	if d, ok := opened.drivers[key]; ok && !opt.Fresh {
 		return d, nil
 	}
@@ -61,7 +62,16 @@ func open(ctx context.Context, opt Options) (Driver, error) {
 	}
 	switch opt.Driver {
 	case DriverBwrap:
-		return openBwrap(ctx, opt, tools, private)
+		hide, err := hiddenFrom(opt.Hidden)
+		if err != nil {
+			return nil, err
+		}
+		for _, b := range tools.binds {
+			if err := hide.check(b); err != nil {
+				return nil, err
+			}
+		}
+		return openBwrap(ctx, opt, tools, hide, private)
 	case DriverNone:
 		removeStaleCopies(opt.StateDir)
 		return &none{stateDir: opt.StateDir, tools: tools}, nil
@@ -72,14 +82,14 @@ func open(ctx context.Context, opt Options) (Driver, error) {
 
 const installHint = "install bubblewrap 0.8.0 or later (apt-get install bubblewrap, dnf install bubblewrap, pacman -S bubblewrap)"
 
-func openBwrap(ctx context.Context, opt Options, tools toolchain, private bool) (Driver, error) {
+func openBwrap(ctx context.Context, opt Options, tools toolchain, hide hidden, private bool) (Driver, error) {
 	path, err := exec.LookPath("bwrap")
 	if err != nil {
 		return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: the program bwrap is not installed").WithHint(installHint)
 	}
 	standBy() // a keeper gets ready meanwhile, for the probe or for the first Run
 	removeStaleGroups()
-	d := &bwrap{path: path, tools: tools}
+	d := &bwrap{path: path, tools: tools, hidden: hide}
 	if d.desc, err = describe(path); err != nil {
 		return nil, err
 	}

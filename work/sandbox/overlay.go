@@ -36,8 +36,8 @@ func replaces(dir *os.File) (bool, error) {
 	return false, nil
 }
 
-// mountOverlay lays an empty upper layer over lower. All three directories of
-// the layers are ours; rootOwner becomes the owner of the merged root.
+// mountOverlay lays an upper layer over lower, which is one directory or
+// several with colons between them, the highest first. All of them are ours; rootOwner becomes the owner of the merged root.
 func mountOverlay(lower, upper, work, target string, root, metaCopy bool) error {
 	options := "lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work
 	switch {

@@ -18,7 +18,7 @@ import (
 // The parent and its keeper talk over a socket pair in frames: a length of four
 // bytes, big-endian, and as much JSON. The parent asks, the keeper answers, in
 // lockstep; only stop may come while a command runs. A stream of package tree
-// follows a setup request and precedes a collect answer. Descriptors travel
+// follows a setup request, and is the answer to collect and to keep. Descriptors travel
 // over a second socket pair: to the keeper all but one, the listener.
 
 // Names in argv[0] under which our binary is started again. A keeper that
@@ -44,6 +44,7 @@ const (
 	opRun     = "run"
 	opStop    = "stop" // kill the running command; no answer of its own
 	opCollect = "collect"
+	opKeep    = "keep" // stream what was added to the build cache
 )
 
 // source is a host path to be shown inside.
@@ -61,6 +62,8 @@ type setup struct {
 	Bwrap    string       `json:"bwrap"`
 	Lower    source       `json:"lower"`
 	GoCache  *source      `json:"go_cache,omitempty"`
+	Caches   []source     `json:"caches,omitempty"` // lent above GoCache
+	Keep     keepBounds   `json:"keep"`
 	Mounts   []source     `json:"mounts"`
 	Modules  *lentModules `json:"modules,omitempty"`
 	// UserNS counts the user namespaces for id-mapped mounts, which follow the
@@ -80,6 +83,12 @@ type setup struct {
 	// Base is, for driver none, the directory to compare with.
 	Base string            `json:"base,omitempty"`
 	Env  map[string]string `json:"env"`
+}
+
+// keepBounds are the bounds on what is kept of the build cache.
+type keepBounds struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
 }
 
 // rlimits are soft and hard limits of one process; negative: not set.
@@ -105,6 +114,8 @@ type answer struct {
 	Layer     string `json:"layer,omitempty"`
 	LayerNote string `json:"layer_note,omitempty"` // why not overlay
 	Cache     string `json:"cache,omitempty"`
+	Lent      int    `json:"lent,omitempty"`      // of setup.Caches
+	NotLent   string `json:"not_lent,omitempty"`  // why fewer than all
 	Listening bool   `json:"listening,omitempty"` // the listener was sent
 
 	Started     bool   `json:"started,omitempty"`

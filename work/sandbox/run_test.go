@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -332,6 +334,26 @@ func TestOpenFailsClosed(t *testing.T) {
 		}
 		if _, err := Open(context.Background(), Options{StateDir: t.TempDir()}); reason.CodeOf(err) != reason.SandboxUnavailable {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// What a caller lends may stand at a name of its choice next to /usr, so that a
+// tree cannot know it, and may be one file.
+func TestBindsAtTheTop(t *testing.T) {
+	t.Parallel()
+	host := t.TempDir()
+	write(t, host+"/dir/sub/file", "lent")
+	write(t, host+"/file", "alone")
+	at := fmt.Sprintf("/remit-%016x", rand.Uint64())
+	o := shell(t, open1(t), Spec{Binds: []Bind{{host + "/dir", at}, {host + "/file", at + ".json"}}}, `
+		cat `+at+`/sub/file `+at+`.json && ls -d /remit-* && cd / && ! (echo x >>`+at+`.json) 2>/dev/null && ! (echo x >`+at+`/new) 2>/dev/null && ! rm `+at+`.json 2>/dev/null`)
+	if o.out != "lentalone"+at+"\n"+at+".json\n" {
+		t.Errorf("%q", o.out)
+	}
+	for _, inside := range []string{"/usr/x", "/etc", "/cache/go-build/x", "/tmp", "/", "relative", "/x/../proc/x"} {
+		if _, err := (Bind{host, inside}).check(); err == nil {
+			t.Errorf("%q: no error", inside)
 		}
 	}
 }

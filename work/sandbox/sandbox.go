@@ -44,6 +44,20 @@ type Spec struct {
 	// the caller and must outlive the use of Result.Changes.
 	Capture  bool
 	SpoolDir string
+	// KeepCache, if set, is a host directory that receives what the commands
+	// added to the Go build cache, for the Caches of later Runs. It is absent
+	// or empty, gets the mode 0700 and must belong to the caller. Kept are
+	// regular files under the names that the go command gives to entries, and
+	// nothing that was lent; all of them or none. What is kept is exactly as
+	// trustworthy as the commands: any of them can write an entry that
+	// replaces the compiled code of any package.
+	KeepCache string
+	// Caches are host directories that KeepCache filled, at most MaxCaches,
+	// lent read-only above Remit's own Go build cache; the first that has an
+	// entry wins. Only the caller may be able to write to them. No result of a
+	// test is taken from them: only compiled code is. What the commands
+	// write is seen by this Run alone.
+	Caches []string
 	// Loopback, if set, is called once, before the first command, with a
 	// listener on 127.0.0.1:LoopbackPort of the sandbox's own network
 	// namespace: the one address that anything inside can reach. It must not
@@ -58,7 +72,8 @@ type Spec struct {
 // DefaultLoopbackPort is where the listener of Spec.Loopback is, unless told.
 const DefaultLoopbackPort = 18080
 
-// Bind mounts a host file or directory read-only.
+// Bind mounts a host file or directory read-only. The mount table inside tells
+// where a single file lies on the host; a directory does not show that.
 type Bind struct {
 	Host   string // absolute path on the host
 	Inside string // absolute path in the sandbox, outside of WorkspacePath
@@ -88,7 +103,26 @@ type Result struct {
 	Usage     Usage
 	OOMKilled bool   // the kernel killed something for lack of memory
 	Layer     string // "overlay" or "copy"
+	GoCache   GoCache
 }
+
+// GoCache is what became of Spec.Caches and Spec.KeepCache. Neither can fail a
+// Run: without a cache the commands compile what they need.
+type GoCache struct {
+	Lent    int    // how many of Spec.Caches were lent
+	NotLent string // why fewer than all were, else ""
+	Files   int    // in Spec.KeepCache
+	Bytes   int64  // content of those files
+	NotKept string // why Spec.KeepCache is left empty, else ""
+}
+
+// The bounds on lent and kept Go build caches. A single file above
+// tree.MaxFileBytes is left out.
+const (
+	MaxCaches    = 16
+	MaxKeptFiles = 200_000
+	MaxKeptBytes = 4 << 30
+)
 
 // CommandResult is how one command ended.
 type CommandResult struct {
@@ -140,6 +174,10 @@ type Options struct {
 	// Toolchains are host directories mounted read-only at the same path,
 	// whose bin directory is put on PATH.
 	Toolchains []string
+	// Hidden are host directories that no command may see, such as that of a
+	// signing key. Open refuses a toolchain that shows one, and Run a bind. The
+	// driver "none" hides nothing.
+	Hidden []string
 }
 
 // The names of the drivers.

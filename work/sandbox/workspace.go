@@ -4,7 +4,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -26,33 +25,6 @@ func (k *keeper) ownDir(path string, mode fs.FileMode) error {
 		}
 	}
 	return os.Chmod(path, mode)
-}
-
-// mountGoCache lays a private, discarded layer over Remit's own Go build cache. A
-// cache that cannot be layered is replaced by an empty one.
-func (k *keeper) mountGoCache(c *clone, a *answer) error {
-	k.cache = filepath.Join(stageDisk, "go-build")
-	if err := k.ownDir(k.cache, 0o755); err != nil {
-		return err
-	}
-	a.Cache = "empty"
-	if c == nil {
-		return nil
-	}
-	if k.setup.Root && !c.mapped {
-		return unix.Close(c.fd)
-	}
-	if err := c.place(stageGoCache); err != nil {
-		return err
-	}
-	upper, work := filepath.Join(stageDisk, "cache-up"), filepath.Join(stageDisk, "cache-work")
-	if err := errors.Join(k.ownDir(upper, 0o755), os.Mkdir(work, 0o755)); err != nil {
-		return err
-	}
-	if mountOverlay(stageGoCache, upper, work, k.cache, k.setup.Root, true) == nil {
-		a.Cache = "overlay"
-	}
-	return nil
 }
 
 // mountWorkspace makes the writable view of the base tree.
