@@ -1,18 +1,22 @@
 #!/usr/bin/env python3
 """A second verifier for Remit's evidence: Python's standard library and nothing else.
 
-    verify.py PATH             check a session directory or a bundle zip
-    verify.py --self-test DIR  run every vector below DIR
+    verify.py [--allowed-signers FILE] PATH   check a session directory or a bundle zip
+    verify.py --self-test DIR                 run every vector below DIR
 
 It shares no code with `remit audit` and was written from docs/format.md. It looks at the bytes, the hashes
 and what follows from the journal; it does not hold documents against their schemas, and does not make the
 texts for people (report.md, PR_SUMMARY.md) and trace.jsonl again. Everything is read into memory.
-One line a check. Exit code 0: all passed; 2: one failed; 3: one could not be made; 1: wrong usage.
+FILE is an allowed_signers file of your own (ssh-keygen(1)): never one that came with the bundle. Without it a signature
+shows who vouches by fingerprint only; with it, a bundle that none of its keys has signed fails.
+One line a check. Exit code 0: none failed; 2: one failed; 3: one could not be made; 1: wrong usage. SKIP is no pass: what the
+check looks for is not there, or not known to you.
 """
-import datetime, hashlib, json, os, re, stat, struct, sys, zlib
+import base64, datetime, hashlib, json, os, re, stat, struct, sys, zlib
 
 class Wrong(Exception): "the evidence is not right"
 class Unchecked(Exception): "the evidence may be right, and this program cannot tell"
+class Absent(Exception): "there is nothing that could be right"
 
 def need(ok, why):
     if not ok: raise Wrong(why)
@@ -113,6 +117,8 @@ def check_names(s):
             kind = (part, part == name)
             need(seen.setdefault(part.lower(), kind) == kind, f"name {name!r} clashes with another one")
 
+BY_PRODUCT = re.compile(r"(^|/)(__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.ds_store|thumbs\.db|node_modules/\.cache)(/|$)|\.py[co]$")
+
 def check_manifest(s):
     text = s.files.get("manifest.txt")
     need(text and text.endswith(b"\n"), "manifest.txt is missing or does not end in LF")
@@ -122,6 +128,7 @@ def check_manifest(s):
         need(m, f"manifest line {line[:80]!r}")
         listed.append(m[2])
         name = m[2].decode()
+        need(not BY_PRODUCT.search(name.lower()), f"{name} is a by-product of a run")
         need(name in s.files and digest(s.files[name])[7:] == m[1].decode(), f"{name} is missing or does not have its hash")
     need(listed == sorted(set(listed)), "the manifest is not sorted, or names a file twice")
     need({n.decode() for n in listed} == set(s.files) - {"manifest.txt"}, "there are files that the manifest does not list")
@@ -174,7 +181,7 @@ def check_times(entries):
         need(began >= at(entries[0]["started_at"]) - slack and (latest is None or ended >= latest - slack), f"entry {n}: time goes backwards")
         latest = max(latest or ended, ended)
         spent = 0 if e["status"] == "started" else e["outputs"].get("duration_ms", 0) if e["name"] == "engine.run" else \
-            sum(c["duration_ms"] for c in e["outputs"].get("runs") or [] if "cached" not in c) if e["name"] in ("verify.base", "verify.head") else 0
+            sum(c["duration_ms"] for c in e["outputs"].get("runs") or [] if "cached" not in c) if e["name"] in ("verify.base", "verify.head", "verify.run") else 0
         need(datetime.timedelta(milliseconds=min(spent, 1 << 40)) <= ended - began + slack, f"entry {n}: took longer than it lasted")
         if e["name"] == "artifact.recorded" and "checked_at" in e["outputs"]: need(at(e["outputs"]["checked_at"]) <= ended + slack, f"entry {n}: was checked after it was written")
 
@@ -227,6 +234,7 @@ def check_run(s):
     need(all(b in done["blockers"] for b in found), "a blocker of a step is not in the verdict")
     check_lifecycle(s, done)
     check_usage(s)
+    check_control(s)
     writes = outputs(s, "writes.checked")
     need(s.report["allowed_writes_passed"] is (bool(writes) and writes[-1]["allowed_writes_passed"]), "allowed_writes_passed is not what the check found")
     proofs = {f"proofs/{e['inputs']['name']}.json": e["outputs"] for e in s.journal if e["name"] == "proof.recorded"}
@@ -326,7 +334,8 @@ def check_replay(s):
 
 # --- what the blobs say -------------------------------------------------------------------------------------
 
-SECTION = re.compile(rb"=== (base|head) tree=(base|head|unedited|control) repetition=([0-9]{1,4}) command=([0-9]{1,6})/([0-9]{1,6})")
+TREES = rb"(base|head|unedited|control|twin|new-tests|hunk)"
+SECTION = re.compile(rb"=== (base|head) tree=" + TREES + rb" repetition=([0-9]{1,4}) command=([0-9]{1,6})/([0-9]{1,6})")
 END = re.compile(rb"=== end (base|head) (pass|fail)")
 
 def read_log(text, passes):
@@ -370,8 +379,8 @@ def read_log(text, passes):
             need(not run["passed"] or run["exit_code"] == 0 and whole and all_of_it, "test.log: a run passes that did not exit with 0")
             runs[key] = run
         elif first:
-            fault = re.match(rb"(?:FAIL|BLOCKED) [a-z0-9_.]+ tree=(base|head|unedited|control): ", first)
-            need(fault and (fault[1] == b"control" or not passes), f"test.log: {first[:80]!r} is no part of a run, or of one that passes")
+            fault = re.match(rb"(?:FAIL|BLOCKED) [a-z0-9_.]+ tree=" + TREES + rb": ", first)
+            need(fault and (fault[1] not in (b"base", b"head", b"unedited") or not passes), f"test.log: {first[:80]!r} is no part of a run, or of one that passes")
     return runs, cached
 
 def check_blobs(s):
@@ -398,12 +407,79 @@ def check_blobs(s):
                      all(l[k] == c[k] for k in ("duration_ms", "passed", "stdout_sha256", "stderr_sha256")), f"test.log shows another run of {c['command']!r} in phase {phase}")
                 need(phase == "base" or v["status"] != "pass" or l["passed"], f"{c['command']!r} failed, and the verifier passed")
             need({k: c[k] for k in ("cached", "cache_key", "cached_at") if k in c} == (cached if phase == "base" else {}), "test.log and journal do not agree on what is from the cache")
+    check_further(s, logged)
     need(all(p[3] <= l["of"] == len(last[p[0]]) for p, l in logged.items() if p[1] == p[0] and p[2] == 1), "test.log shows more commands than were run")
     pairs = list(zip(last["base"], last["head"]))
     tests = [b["tests"]["failed"] - h["tests"]["failed"] for b, h in pairs if "tests" in b and "tests" in h]
     if tests or v["status"] == "pass":
         need(v["verification_delta"] == (sum(tests) if tests else sum((b["exit_code"] != 0) - (h["exit_code"] != 0) for b, h in pairs)), "verification_delta is not what the runs give")
     if "test-results.jsonl" in s.files: check_tests(s, v, last)
+
+def last_runs(s):
+    """The verifier's runs since it last began with the baseline, which is how an attempt begins."""
+    began = max([e["seq"] for e in s.journal if e["name"] == "verify.base" and e["status"] == "started"], default=-1)
+    ended = [e for e in s.journal if e["name"] == "verify.run" and e["status"] not in ("started", "skipped") and e["outputs"]]
+    return ended, [e["outputs"] for e in ended if e["seq"] > began]
+
+def check_further(s, logged):
+    """Each run of the verifier that no phase states is in test.log as the journal has it."""
+    places = {}
+    for v in last_runs(s)[1]:
+        if not v.get("fault") and not (v["tree"] == v["phase"] and v["repetition"] == 1):
+            places.setdefault((v["phase"], v["tree"], v["repetition"]), []).extend(v["runs"])
+    keys = ("duration_ms", "passed", "stdout_sha256", "stderr_sha256")
+    for place, runs in places.items():
+        said = {(c["command"].replace("\n", "\\n").replace("\r", "\\r"), canonical(c.get("tests")), *(c[k] for k in keys), code) for c in runs for code in (c["exit_code"], None)}
+        shown = [l for p, l in logged.items() if p[:3] == place]
+        need(len(shown) >= len(runs), f"test.log does not show repetition {place[2]} of tree {place[1]} in phase {place[0]}")
+        need(all((l["command"], canonical(l["tests"]), *(l[k] for k in keys), l["exit_code"]) in said for l in shown), f"test.log shows another run over tree {place[1]}")
+
+def check_control(s):
+    """What the verification says of its own tests, and its runs one by one."""
+    done = [v for v in outputs(s, "verification.completed") if v][-1:] or [{}]
+    v, o = done[0], s.opened
+    for key in ("control", "new_tests", "observation", "untracked_tests"):
+        need(s.report.get(key) == v.get(key) == s.receipt.get(key), f"report or receipt do not say what the verification says of {key}")
+    need(s.report.get("policy_sha256") == o.get("policy_sha256") == s.receipt.get("policy_sha256"), "the policy is another one in report or receipt")
+    need("allowed_mutation_scope" not in o or s.report["allowed_mutation_scope"] == o["allowed_mutation_scope"] and ("fixture" in o["mutation_mode"]) == ("operator" in o["allowed_mutation_scope"]), "allowed_mutation_scope")
+    control, passed = v.get("control"), v.get("status") == "pass"
+    need(("kinds" in s.receipt) == (control is not None) and set(s.receipt.get("kinds", {}).values()) <= {"verified", "observed", "self_reported", "absent"}, "kinds of facts")
+    if control:
+        made, none = control["status"] == "made", control["status"] == "none"
+        need(made or none, "the control is neither made nor none")
+        need(all(0 <= c["proved"] <= c["counting"] for c in [control] + control["commands"]), "more tests were shown to be able to fail than there are")
+        need({c["command"] for c in control["commands"]} <= set(o["verification_commands"]), "the control is about a command that the run does not name")
+        need(not control["commands"] or none or any(c["status"] == "made" for c in control["commands"]), "the control and its commands do not agree")
+        need(v["final_confidence"] <= (0.5 if none else 1), "the confidence is too high without a control")
+        need(not passed or (control["proved"] >= 1 if made else control.get("reason")), "the control shows nothing and does not say why")
+        need((s.receipt["kinds"]["control"] == "verified") == made, "a control that was not made is not verified")
+    if passed and s.report["status"] == "pass":
+        need(v["final_confidence"] == (0.5 if control and control["status"] == "none" else 1), "not every repetition passed")
+        asked = ([e["inputs"]["contract"] for e in s.journal if e["name"] == "task.contract.created"] or [{}])[-1].get("verify")
+        asked = asked if isinstance(asked, dict) else {}
+        need(asked.get("control") != "required" or control and control["status"] == "made", "the contract requires a control, and none was made")
+        need(not isinstance(asked.get("require"), list) or "observed" not in asked["require"] or v.get("observation") and not v["observation"]["unobserved"], "the contract requires that each part of the change is observed")
+    if new := v.get("new_tests"):
+        need(len(new["fail_without"]) + len(new["pass_without"]) <= new["tried"] and not set(new["fail_without"]) & set(new["pass_without"]), "new_tests do not add up")
+    if seen := v.get("observation"):
+        patched = {f["path"] for p in outputs(s, "patch.captured")[-1:] for f in p.get("files", [])}
+        need(len(seen["unobserved"]) <= seen["tried"] <= seen["hunks"] and {h["path"] for h in seen["unobserved"]} <= patched, "observation does not add up")
+    check_verify_runs(s, control, passed)
+
+def check_verify_runs(s, control, passed):
+    ended, last = last_runs(s)
+    for e in ended:
+        i, r = e["inputs"], e["outputs"]
+        need(all(i[k] == r[k] for k in ("phase", "tree", "repetition")) and r["phase"] in ("base", "head") and r["repetition"] >= 1 and
+             r["tree"] in ("base", "head", "unedited", "twin", "new-tests", "hunk") and 0 <= r.get("failed_as_expected", 0) <= r.get("expected", 0), f"entry {e['seq']}: no run of a verifier")
+        need(all(c["phase"] == r["phase"] and "cached" not in c and c["command"] in i["commands"] for c in r["runs"]), f"entry {e['seq']}: a run that does not belong to it")
+    stated = {e["outputs"]["runs"][0]["phase"]: e["outputs"]["runs"] for e in s.journal if e["name"] in ("verify.base", "verify.head") and e["outputs"].get("runs")}
+    if "base" not in stated: return
+    for r in last:
+        for c in r["runs"]:
+            need(r["tree"] != r["phase"] or r["repetition"] != 1 or c in stated.get(r["phase"], [c]), f"a run of {c['command']!r} is not what verify.{r['phase']} states")
+            need(not passed or (r["phase"], r["tree"]) != ("head", "head") or c["passed"], f"{c['command']!r} failed, and the verifier passed")
+    need(not last or not control or control["status"] != "made" or any(r["tree"] == "twin" for r in last), "a control is stated, and no run was made for it")
 
 def check_tests(s, v, last):
     listed = {}
@@ -429,9 +505,146 @@ def check_tests(s, v, last):
     if max(len(v[k]) for k in ("fail_to_pass", "pass_to_fail", "missing")) < 1000:
         need(v["pass_to_pass"] == sum(("pass", "pass") in b for t, b in became.items() if t not in named), "pass_to_pass is not the number of tests that pass before and after")
 
+# --- signatures ---------------------------------------------------------------------------------------------
+
+P, L = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493 # RFC 8032
+D = -121665 * pow(121666, -1, P) % P
+
+def add(a, b): # extended coordinates
+    A, B, C, E = (a[1] - a[0]) * (b[1] - b[0]), (a[1] + a[0]) * (b[1] + b[0]), 2 * a[3] * b[3] * D, 2 * a[2] * b[2]
+    e, f, g, h = B - A, E - C, E + C, B + A
+    return e * f % P, g * h % P, f * g % P, e * h % P
+
+def times(n, point):
+    total = (0, 1, 1, 0)
+    while n:
+        if n & 1: total = add(total, point)
+        point, n = add(point, point), n >> 1
+    return total
+
+def point_of(text):
+    y = int.from_bytes(text, "little")
+    sign, y = y >> 255, y % 2**255 % P
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P: x = x * pow(2, (P - 1) // 4, P) % P
+    need((x * x - square) % P == 0, "the signature's key is no point of the curve")
+    if x & 1 != sign: x = P - x
+    return x % P, y, 1, x * y % P
+
+def ed25519_holds(key, message, signature):
+    """Cofactorless, S below the order, R compared as bytes: as Go and OpenSSH do it."""
+    s = int.from_bytes(signature[32:], "little")
+    if s >= L: return False
+    k = int.from_bytes(hashlib.sha512(signature[:32] + key + message).digest(), "little") % L
+    base = point_of((4 * pow(5, -1, P) % P).to_bytes(32, "little"))
+    x, y, z, _ = point_of(key)
+    x, y, z, _ = add(times(s, base), times(k, (P - x, y, z, (P - x) * y % P)))
+    inverse = pow(z, -1, P)
+    x, y = x * inverse % P, y * inverse % P
+    return (y | (x & 1) << 255).to_bytes(32, "little") == signature[:32]
+
+def strings(blob, count):
+    """So many fields of the SSH wire format, and nothing behind them."""
+    out = []
+    for _ in range(count):
+        need(len(blob) >= 4 and len(blob) - 4 >= int.from_bytes(blob[:4], "big") <= 16384, "the signature or key is cut off")
+        size = 4 + int.from_bytes(blob[:4], "big")
+        out.append(blob[4:size])
+        blob = blob[size:]
+    need(not blob, "bytes follow the end of the signature or key")
+    return out
+
+def unbase64(text):
+    raw = base64.b64decode(text, validate=True)
+    need(base64.b64encode(raw) == text, "base64 that is not canonical")
+    return raw
+
+def ed25519_key(blob):
+    kind = blob[4:4 + int.from_bytes(blob[:4], "big")]
+    need(kind == b"ssh-ed25519", f"the key is of type {kind[:40]!r}, only ssh-ed25519 is supported")
+    key = strings(blob, 2)[1]
+    need(len(key) == 32, "an ed25519 key has 32 bytes")
+    return key
+
+def signer_of(armored, message, namespace=b"remit-receipt"):
+    """The key of an SSHSIG over the message, in the SSH wire format."""
+    m = re.fullmatch(rb"-----BEGIN SSH SIGNATURE-----\n([A-Za-z0-9+/=\n]*)-----END SSH SIGNATURE-----\n", armored)
+    need(m and len(armored) <= 4096, "the signature is not between its BEGIN and END lines")
+    blob = unbase64(m[1].replace(b"\n", b""))
+    need(blob[:10] == b"SSHSIG\0\0\0\1", "the signature is not an SSHSIG of version 1")
+    public, purpose, reserved, algorithm, signature = strings(blob[10:], 5)
+    key = ed25519_key(public)
+    need(purpose == namespace, f"the signature is for {purpose[:40]!r}, not for {namespace.decode()}")
+    need(reserved == b"" and algorithm == b"sha512", "the signature uses a reserved field or another hash than sha512")
+    kind, raw = strings(signature, 2)
+    need(kind == b"ssh-ed25519" and len(raw) == 64, "the signature is not one of ed25519")
+    field = lambda text: len(text).to_bytes(4, "big") + text
+    signed = b"SSHSIG" + field(namespace) + field(b"") + field(b"sha512") + field(hashlib.sha512(message).digest())
+    need(ed25519_holds(key, signed, raw), f"the signature of {fingerprint(public)} does not verify")
+    return public
+
+def fingerprint(blob): return "SHA256:" + base64.b64encode(hashlib.sha256(blob).digest()).decode().rstrip("=")
+
+OTHER_KEYS = {"ssh-rsa", "ssh-dss", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
+              "sk-ssh-ed25519@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com"}
+
+def pattern(text):
+    return re.compile("".join({"*": ".*", "?": "."}.get(c) or re.escape(c) for c in text), re.DOTALL)
+
+def valid_time(text):
+    m = re.fullmatch(r"([0-9]{8})(?:([0-9]{4})([0-9]{2})?)?Z", text, re.ASCII)
+    need(m, f"{text[:40]!r} is not YYYYMMDD[HHMM[SS]]Z")
+    return datetime.datetime.strptime(m[1] + (m[2] or "0000") + (m[3] or "00"), "%Y%m%d%H%M%S")
+
+def allowed_signers(text):
+    """The lines of an allowed_signers file: names, key, namespaces or None, valid after and before or None."""
+    out = []
+    for n, line in enumerate(text.split("\n"), 1):
+        line = line.removesuffix("\r").strip(" \t")
+        if not line or line[0] == "#": continue
+        try:
+            need(not re.search(r"[\x00-\x08\x0a-\x1f\x7f]", line) and line.count('"') % 2 == 0, "a control character or an open quote")
+            words = re.findall(r'(?:[^ \t"]|"[^"]*")+', line)
+            names, words, options = words[0], words[1:], {}
+            if names[:1] == '"' == names[-1:]: names = names[1:-1]
+            need(names and '"' not in names, "no principals")
+            if words and words[0] != "ssh-ed25519" and words[0] not in OTHER_KEYS:
+                for option in re.findall(r'(?:[^,"]|"[^"]*")+', words.pop(0)):
+                    m = re.fullmatch(r'(namespaces|valid-after|valid-before)="([^"]+)"', option, re.IGNORECASE)
+                    need(m and m[1].lower() not in options, f"option {option[:40]!r} is not supported, or there twice")
+                    options[m[1].lower()] = m[2]
+            need(len(words) >= 2, "no key")
+            if words[0] in OTHER_KEYS: continue
+            need(words[0] == "ssh-ed25519", f"unknown key type {words[0][:40]!r}")
+            blob = unbase64(words[1].encode())
+            ed25519_key(blob)
+            after, before = (valid_time(options[k]) if k in options else None for k in ("valid-after", "valid-before"))
+            need(not after or not before or after < before, "valid-before is not behind valid-after")
+            out.append((names, blob, options["namespaces"].split(",") if "namespaces" in options else None, after, before))
+        except (Wrong, ValueError) as e:
+            raise Wrong(f"line {n}: {e}")
+    return out
+
+def trusts(line, public, when, namespace="remit-receipt"):
+    names, key, namespaces, after, before = line
+    if key != public or after and when < after or before and when >= before: return False
+    if namespaces is None: return True
+    refused = any(p[0] == "!" and pattern(p[1:]).fullmatch(namespace) for p in namespaces if p)
+    return not refused and any(pattern(p).fullmatch(namespace) for p in namespaces if p[:1] != "!")
+
 def check_signatures(s):
-    signed = [n for n in s.files if n == "RECEIPT.json.sig" or n.startswith("attestations/")]
-    if signed or s.receipt["signature"]: raise Unchecked(f"this program cannot check signatures: {', '.join(signed) or 'RECEIPT.json'}")
+    """What is not there is never passed, and a name is only what the caller's own file says."""
+    unread = sorted(n for n in s.files if n.startswith("attestations/"))
+    if unread or s.receipt["signature"]: raise Unchecked(f"this program cannot check {', '.join(unread) or 'the signature inside of RECEIPT.json'}")
+    if "RECEIPT.json.sig" not in s.files:
+        need(s.signers is None, "a signature is required, and there is none")
+        raise Absent("unsigned: integrity, not authorship")
+    public = signer_of(s.files["RECEIPT.json.sig"], s.files["RECEIPT.json"])
+    for line in s.signers or ():
+        if trusts(line, public, at(s.receipt["completed_at"])): return "signed by " + line[0]
+    need(s.signers is None, f"signed by {fingerprint(public)}, which is not among the allowed signers")
+    raise Absent(f"signed by {fingerprint(public)} (not in your allowed signers)")
 
 def check_canonical(s):
     for key, name in (("context", "context.json"), ("eligibility", "eligibility.json"), ("report", "report.json"), ("receipt", "RECEIPT.json")):
@@ -446,14 +659,16 @@ CHECKS = [("names", check_names), ("manifest", check_manifest), ("canonical", ch
           ("report", check_report), ("run", check_run), ("events", check_events), ("replay", check_replay), ("blobs", check_blobs), ("signatures", check_signatures)]
 
 class Session:
-    def __init__(self, files): self.files = files
+    def __init__(self, files, signers): self.files, self.signers = files, signers
 
-def verify(files, say=print):
-    s, code = Session(files), 0
+def verify(files, say=print, signers=None):
+    s, code = Session(files, signers), 0
     for name, check in CHECKS:
         try:
-            check(s)
-            say(f"PASS {name}")
+            found = check(s)
+            say(f"PASS {name}" + (f": {found}" if found else ""))
+        except Absent as e:
+            say(f"SKIP {name}: {e}")
         except Unchecked as e:
             say(f"BLOCKED {name}: {e}")
             code = code or 3
@@ -542,10 +757,14 @@ def read(path):
 
 def self_test(top):
     results, join = {}, os.path.join
+    known = allowed_signers(read(join(top, "evidence", "allowed_signers")).decode())
     for kind in ("evidence", "journal"):
         valid, invalid = (join(top, kind, d) for d in ("valid", "invalid"))
         for name in sorted(os.listdir(valid)):
-            if kind == "evidence": results[name] = verify(read_directory(join(valid, name)), lambda _: None) == 0
+            if kind == "evidence":
+                said = []
+                results[name] = verify(read_directory(join(valid, name)), said.append, known if name == "signed" else None) == 0
+                results[name + " signature"] = ("PASS signatures: signed by vectors@remit.example" in said) == (name == "signed")
             elif name.endswith(".jsonl"): results[name] = canonical(judge_journal(read(join(valid, name)))) + b"\n" == read(join(valid, name[:-6] + ".head.json"))
         for name in sorted(os.listdir(invalid)):
             about, steps = vector(join(invalid, name))
@@ -564,6 +783,12 @@ def self_test(top):
 
 def main(args):
     if len(args) == 2 and args[0] == "--self-test": return self_test(args[1])
+    signers = None
+    try:
+        if len(args) == 3 and args[0] == "--allowed-signers": signers, args = allowed_signers(read(args[1]).decode("utf-8", "surrogateescape")), args[2:]
+    except (OSError, Wrong) as e:
+        print(f"--allowed-signers: {e}", file=sys.stderr)
+        return 1
     if len(args) != 1 or args[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 1
@@ -576,6 +801,6 @@ def main(args):
     except (Wrong, struct.error, UnicodeDecodeError) as e:
         print(f"FAIL container: {e}")
         return 2
-    return verify(files)
+    return verify(files, print, signers)
 
 if __name__ == "__main__": sys.exit(main(sys.argv[1:]))

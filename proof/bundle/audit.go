@@ -53,13 +53,13 @@ func (o Options) validate() error {
 	}
 	seen := map[string]bool{}
 	for _, g := range o.Gates {
-		if !slices.Contains(contentGates, g.Name) || seen[g.Name] || g.Check == nil {
+		if !slices.Contains(contentGates, g.Name) || seen[g.Name] || g.Check == nil && g.State == nil {
 			return fmt.Errorf("gate %q is unknown, given twice or without a check", g.Name)
 		}
 		seen[g.Name] = true
 	}
 	for _, g := range o.Further {
-		if g.Name == "" || g.Check == nil || seen[g.Name] || slices.Contains(allGates, g.Name) {
+		if g.Name == "" || g.Check == nil && g.State == nil || seen[g.Name] || slices.Contains(allGates, g.Name) {
 			return fmt.Errorf("further gate %q has the name of another, or no check", g.Name)
 		}
 		seen[g.Name] = true

@@ -15,8 +15,9 @@ import (
 )
 
 // runAll extracts the files into the empty directory dir and runs the commands
-// of one gate there, one after the other. All of them run, whatever fails.
-func (a *audit) runAll(ctx context.Context, dir, gate string, commands []string, code reason.Code) ([]reason.Finding, error) {
+// of one gate there, one after the other. All of them run, whatever fails. source
+// is the file of the bundle that names them, "" for those of the caller.
+func (a *audit) runAll(ctx context.Context, dir, gate, source string, commands []string, code reason.Code) ([]reason.Finding, error) {
 	if err := extract(ctx, dir, a.contents.files); err != nil {
 		return nil, err
 	}
@@ -26,10 +27,13 @@ func (a *audit) runAll(ctx context.Context, dir, gate string, commands []string,
 		if err != nil {
 			return nil, err
 		}
+		result.NamedBy = source
 		a.report.Commands = append(a.report.Commands, result)
 		switch {
 		case runErr != nil:
 			found = append(found, reason.Finding{Code: reason.GateUnavailable, Detail: fmt.Sprintf("command %q could not be run: %v", command, runErr)})
+		case source != "" && *result.ExitCode == notThere:
+			found = append(found, reason.Finding{Code: reason.GateUnavailable, Detail: fmt.Sprintf("command %q, named by the bundle, needs a program that is not here", command)})
 		case *result.ExitCode != 0:
 			found = append(found, reason.Finding{Code: code, Detail: fmt.Sprintf("command %q exited with %d", command, *result.ExitCode)})
 		}

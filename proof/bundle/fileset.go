@@ -7,6 +7,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"maps"
 	"path"
 	"slices"
 	"sort"
@@ -20,6 +21,29 @@ import (
 type fileSet struct {
 	files map[string]*member
 	names []string // in the order of compareTree
+	zip   string   // digest of the zip, "" for a directory
+}
+
+// newFileSet is the view of the content that is being audited.
+func (a *audit) newFileSet() *fileSet {
+	s := newFileSet(a.contents.files)
+	s.zip = a.report.ZipSHA256
+	return s
+}
+
+// ZipSHA256 is the digest of the zip that holds the files; of a directory, that
+// of the zip which [WriteZip] makes of it. It is "" when there is none.
+func (s *fileSet) ZipSHA256() string {
+	if s.zip != "" {
+		return s.zip
+	}
+	files := slices.Collect(maps.Values(s.files))
+	slices.SortFunc(files, func(a, b *member) int { return strings.Compare(a.name, b.name) })
+	sum := sha256.New()
+	if checkSealed(files) != nil || withHasher(func(h *hasher) error { return writeEntries(sum, h, files) }) != nil {
+		return ""
+	}
+	return digestText(sum.Sum(nil))
 }
 
 // newFileSet leaves out names that no fs.FS can hold; they are findings of

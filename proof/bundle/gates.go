@@ -45,13 +45,30 @@ func (a *audit) all(s Status) bool {
 
 // close derives the status of the audit: the worst of its gates.
 func (a *audit) close() {
-	a.report.Status = Pass
-	for _, g := range a.report.Gates {
-		if g.Status == Fail || g.Status == Blocked && a.report.Status == Pass {
-			a.report.Status = g.Status
+	a.report.weigh()
+	if a.report.Status == Pass && a.report.Profile == ProfileBundle && a.opt.RunStatus != nil {
+		a.report.RunStatus = a.opt.RunStatus(a.newFileSet())
+	}
+}
+
+func (r *Report) weigh() {
+	r.Status = Pass
+	for _, g := range r.Gates {
+		if g.Status == Fail || g.Status == Blocked && r.Status == Pass {
+			r.Status = g.Status
 		}
 	}
-	a.report.ExitCode = a.report.Status.ExitCode()
+	r.ExitCode = r.Status.ExitCode()
+}
+
+// Add records a gate that the caller has checked itself behind those of the
+// audit, and derives the status anew.
+func (r *Report) Add(g GateResult) {
+	if g.Findings == nil {
+		g.Findings = []reason.Finding{}
+	}
+	r.Gates = append(r.Gates, g)
+	r.weigh()
 }
 
 // settle records a gate that was checked. Findings fail it, or block it when
@@ -78,6 +95,23 @@ func (a *audit) settle(name string, found []reason.Finding) {
 		g.Findings = kept.all()
 	}
 	a.report.Gates = append(a.report.Gates, g)
+}
+
+// judge asks a gate of the caller.
+func (a *audit) judge(ctx context.Context, g Gate, files *fileSet) {
+	if g.State == nil {
+		a.settle(g.Name, g.Check(ctx, files))
+		return
+	}
+	found, skipped, why := g.State(ctx, files)
+	if skipped && len(found) == 0 {
+		a.leave(g.Name, Skipped, why)
+		return
+	}
+	a.settle(g.Name, found)
+	if last := &a.report.Gates[len(a.report.Gates)-1]; last.Status == Pass {
+		last.Reason = why
+	}
 }
 
 // leave records a gate that was not checked.
@@ -138,9 +172,9 @@ func (a *audit) contentGates(ctx context.Context) {
 			a.leave(name, Blocked, "nobody supplied this check")
 		default:
 			if files == nil {
-				files = newFileSet(a.contents.files)
+				files = a.newFileSet()
 			}
-			a.settle(name, a.opt.Gates[i].Check(ctx, files))
+			a.judge(ctx, a.opt.Gates[i], files)
 		}
 	}
 	a.furtherGates(ctx, files)
@@ -156,19 +190,33 @@ func (a *audit) furtherGates(ctx context.Context, files *fileSet) {
 			a.leave(g.Name, Skipped, "does not apply to profile "+string(a.report.Profile))
 		default:
 			if files == nil {
-				files = newFileSet(a.contents.files)
+				files = a.newFileSet()
 			}
-			a.settle(g.Name, g.Check(ctx, files))
+			a.judge(ctx, g, files)
 		}
 	}
 }
 
-// commandGate is 9 or 10. The error is for a machine that does not work.
+// commandGate is 9 or 10, with the commands of the caller, else with those that
+// the bundle names. The error is for a machine that does not work.
 func (a *audit) commandGate(ctx context.Context, name string, commands []string, code reason.Code, sound bool) error {
+	source := ""
+	if len(commands) == 0 {
+		var own []string
+		if a.contents.complete && a.report.Profile == ProfilePortable {
+			var wrong *reason.Finding
+			if own, source, wrong = a.named(name); wrong != nil {
+				a.settle(name, []reason.Finding{*wrong})
+				return nil
+			}
+		}
+		if len(own) == 0 || !a.opt.Named {
+			a.notMade(name, whyNot(source, own))
+			return nil
+		}
+		commands = own
+	}
 	switch {
-	case len(commands) == 0:
-		a.leave(name, Skipped, "no command was given")
-		return nil
 	case !sound:
 		a.leave(name, Blocked, "nothing is run from a bundle that did not pass gates 1 to 4")
 		return nil
@@ -180,7 +228,7 @@ func (a *audit) commandGate(ctx context.Context, name string, commands []string,
 	if err != nil {
 		return err
 	}
-	found, err := a.runAll(ctx, dir, name, commands, code)
+	found, err := a.runAll(ctx, dir, name, source, commands, code)
 	if clean := removeWorkspace(dir); err == nil {
 		err = clean
 	}

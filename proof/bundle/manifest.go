@@ -60,6 +60,9 @@ func ParseManifest(profile Profile, src []byte) (Manifest, []reason.Finding) {
 		for _, f := range CheckName(profile, line.Path) {
 			add(f.Code, number, "path %q: %s", line.Path, f.Detail)
 		}
+		if byProduct(line.Path) {
+			add(reason.ByProductListed, number, "path %q is a cache, or another by-product of a run", line.Path)
+		}
 		switch {
 		case seen[line.Path]:
 			add(reason.ManifestDuplicate, number, "path %q is listed more than once", line.Path)

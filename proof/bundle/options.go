@@ -44,9 +44,19 @@ type Options struct {
 	Further []Gate
 
 	// Checks are the import sanity commands of gate 9, Run the test commands
-	// of gate 10. Without commands a gate is skipped.
+	// of gate 10. Without commands a gate is made with those that a portable
+	// bundle names itself, if Named allows that; else it is skipped, and the
+	// report says that it was not made.
 	Checks []string
 	Run    []string
+
+	// Named has the commands run that the bundle names ([CommandsName],
+	// [PytestName]). They are as hostile as the bundle: it is for a Runner that
+	// confines what it runs.
+	Named bool
+
+	// Strict blocks on a gate of commands that was not made.
+	Strict bool
 
 	// Runner runs the commands. Without one, a gate with commands is blocked.
 	Runner Runner
@@ -56,6 +66,10 @@ type Options struct {
 	// behind. It must be empty or not exist, and is written only when the
 	// audit passes.
 	Extract string
+
+	// RunStatus, when set, reads from the files how the run ended that the bundle
+	// records. It is asked in ProfileBundle, when every gate has passed.
+	RunStatus func(files fs.FS) string
 
 	// LogDir, when set, receives the complete stdout and stderr of every
 	// command as raw files.
@@ -69,9 +83,15 @@ type Options struct {
 // Gate checks the meaning of the files. Check sees exactly the audited
 // regular files; reading one to its end fails if it is not what the manifest
 // gate hashed. No finding means passed.
+//
+// State, when set, is asked in the place of Check by a gate that has more to say:
+// that it was skipped since what it looks for is not there, and why it was
+// skipped or passed. With findings neither counts. When files is the content of
+// a zip or of a sealed directory, it has the method ZipSHA256, see [fileSet].
 type Gate struct {
 	Name  string
 	Check func(ctx context.Context, files fs.FS) []reason.Finding
+	State func(ctx context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string)
 }
 
 // Runner runs one command of gates 9 and 10 with dir as its working

@@ -34,20 +34,24 @@ type Report struct {
 	Path      string       `json:"path"`    // base name of what was audited
 	Profile   Profile      `json:"profile"` // "" when nothing could be read
 	Status    Status       `json:"status"`
+	RunStatus string       `json:"run_status,omitempty"` // of the run that is recorded; only when the audit passes
 	ExitCode  int          `json:"exit_code"`
 	Gates     []GateResult `json:"gates"`
 	Entries   int          `json:"entries"` // files, the manifest included
 	Bytes     int64        `json:"bytes"`   // of all files, uncompressed
 	ZipSHA256 string       `json:"zip_sha256,omitempty"`
-	Extracted bool         `json:"extracted"` // the deliverable was written
-	Commands  []Command    `json:"commands"`
+	Extracted bool         `json:"extracted"`          // the deliverable was written
+	NotMade   []string     `json:"not_made,omitempty"` // gates that nothing was run for
+	// Conclusion is what a reader may take from the report, in a sentence of the caller.
+	Conclusion string    `json:"conclusion,omitempty"`
+	Commands   []Command `json:"commands"`
 }
 
 // GateResult is what one gate found.
 type GateResult struct {
 	Name     string           `json:"name"`
 	Status   Status           `json:"status"`
-	Reason   string           `json:"reason,omitempty"` // why skipped or blocked
+	Reason   string           `json:"reason,omitempty"` // why skipped or blocked; of some gates, why passed
 	Findings []reason.Finding `json:"findings"`
 }
 
@@ -56,7 +60,8 @@ type GateResult struct {
 type Command struct {
 	Gate         string `json:"gate"`
 	Command      string `json:"command"`
-	ExitCode     *int   `json:"exit_code"` // nil: it did not run to its end
+	NamedBy      string `json:"named_by,omitempty"` // file of the bundle that names the command; "": the caller did
+	ExitCode     *int   `json:"exit_code"`          // nil: it did not run to its end
 	DurationMS   int64  `json:"duration_ms"`
 	Stdout       string `json:"stdout"`
 	Stderr       string `json:"stderr"`

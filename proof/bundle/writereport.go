@@ -16,7 +16,7 @@ import (
 // have their control characters escaped.
 func (r *Report) WriteReport(w io.Writer) error {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# Audit: %s\n\n", strings.ToUpper(string(r.Status)))
+	fmt.Fprintf(&b, "# Audit: %s\n\n", inline(r.Verdict()))
 	fmt.Fprintf(&b, "- path: `%s`\n", inline(r.Path))
 	profile := string(r.Profile)
 	if profile == "" {
@@ -32,6 +32,9 @@ func (r *Report) WriteReport(w io.Writer) error {
 	for i, g := range r.Gates {
 		r.writeGate(&b, i+1, g)
 	}
+	if r.Conclusion != "" {
+		fmt.Fprintf(&b, "\n%s\n", inline(r.Conclusion))
+	}
 	if len(r.Commands) > 0 {
 		b.WriteString("\n## Commands\n")
 	}
@@ -40,6 +43,15 @@ func (r *Report) WriteReport(w io.Writer) error {
 	}
 	_, err := w.Write(b.Bytes())
 	return err
+}
+
+// Verdict is the result in a few words. That an audit passes says nothing of the
+// run: one that failed is named together with what it records.
+func (r *Report) Verdict() string {
+	if r.Status == Pass && r.RunStatus != "" && r.RunStatus != string(Pass) {
+		return "the audit holds: the run it records is " + strings.ToUpper(r.RunStatus)
+	}
+	return strings.ToUpper(string(r.Status))
 }
 
 func (r *Report) writeGate(b *bytes.Buffer, number int, g GateResult) {
@@ -69,6 +81,9 @@ func fullCode(code reason.Code) string {
 
 func writeCommand(b *bytes.Buffer, c Command) {
 	fmt.Fprintf(b, "\n### %s: `%s`\n\n", c.Gate, inline(c.Command))
+	if c.NamedBy != "" {
+		fmt.Fprintf(b, "named by the bundle itself, in `%s`\n\n", inline(c.NamedBy))
+	}
 	if c.ExitCode != nil {
 		fmt.Fprintf(b, "exit code %d after %d ms\n", *c.ExitCode, c.DurationMS)
 	} else {

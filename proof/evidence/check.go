@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -191,38 +190,13 @@ func (r *run) checkStrangers(files fs.FS, set Set) []reason.Finding {
 		if err != nil {
 			return err
 		}
-		if !d.IsDir() && !known[path] && !strings.HasPrefix(path, "attestations/") && path != ReceiptFile+".sig" {
+		if !d.IsDir() && !known[path] && !strings.HasPrefix(path, "attestations/") && path != SignatureFile {
 			out = append(out, reason.Finding{Code: reason.ProjectionMismatch, Path: path, Detail: "is not an artifact of this run"})
 		}
 		return nil
 	})
 	if err != nil {
 		out = append(out, reason.Finding{Code: reason.GateUnavailable, Detail: err.Error()})
-	}
-	return out
-}
-
-// CheckSignatures is the audit gate signatures. An unsigned bundle passes it:
-// it claims no signer. A signature that this version cannot check blocks.
-func CheckSignatures(_ context.Context, files fs.FS) []reason.Finding {
-	var out []reason.Finding
-	unchecked := func(path string) {
-		out = append(out, reason.Finding{Code: reason.SignatureUnchecked, Path: path, Detail: "is signed, and this version cannot check signatures"})
-	}
-	var receipt Receipt
-	if err := readDocument(files, ReceiptFile, &receipt); err != nil {
-		return append(out, documentFinding(ReceiptFile, err))
-	}
-	if len(receipt.Signature) > 0 && string(receipt.Signature) != "null" {
-		unchecked(ReceiptFile)
-	}
-	if _, err := fs.Stat(files, ReceiptFile+".sig"); err == nil {
-		unchecked(ReceiptFile + ".sig")
-	}
-	if entries, err := fs.ReadDir(files, "attestations"); err == nil {
-		for _, e := range entries {
-			unchecked("attestations/" + e.Name())
-		}
 	}
 	return out
 }
@@ -266,11 +240,7 @@ func readFile(files fs.FS, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxDocument+1))
-	if err == nil && len(b) > maxDocument {
-		err = fmt.Errorf("is larger than %d bytes", maxDocument)
-	}
-	return b, err
+	return readAtMost(f, maxDocument)
 }
 
 func hashFile(files fs.FS, name string) (string, int64, error) {

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,6 +37,9 @@ import (
 //	--- stderr 0
 //
 //	=== end head pass
+//
+// Runs over the trees twin, new-tests and hunk are numbered by repetition;
+// control is the tree of older verifiers.
 
 const (
 	maxLogLine     = 1 << 20   // of a header: a command line and some digests
@@ -62,8 +66,8 @@ type loggedStream struct {
 }
 
 var (
-	logSection = regexp.MustCompile(`^=== (base|head) tree=(base|head|unedited|control) repetition=([0-9]{1,4}) command=([0-9]{1,6})/([0-9]{1,6})$`)
-	logFault   = regexp.MustCompile(`^(?:FAIL|BLOCKED) [a-z0-9_.]+ tree=(base|head|unedited|control): `)
+	logSection = regexp.MustCompile(`^=== (base|head) tree=(base|head|unedited|control|twin|new-tests|hunk) repetition=([0-9]{1,4}) command=([0-9]{1,6})/([0-9]{1,6})$`)
+	logFault   = regexp.MustCompile(`^(?:FAIL|BLOCKED) [a-z0-9_.]+ tree=(base|head|unedited|control|twin|new-tests|hunk): `)
 	logExit    = regexp.MustCompile(`^(-?[0-9]{1,10})(?: \(.*\))?$`)
 	logTests   = regexp.MustCompile(`^([0-9]{1,9}) passed, ([0-9]{1,9}) failed, ([0-9]{1,9}) skipped(?: \(.*\))?$`)
 	logStream  = regexp.MustCompile(`^([0-9]{1,18}) bytes (sha256:[0-9a-f]{64})$`)
@@ -85,7 +89,8 @@ func (r *run) checkTestLog(files fs.FS) []reason.Finding {
 		return nil // missing: another check says so
 	}
 	defer f.Close()
-	seen := map[loggedPlace]bool{}
+	c := logCheck{r: r, base: base, head: head, seen: map[loggedPlace]bool{}, shown: map[loggedTree]int{}}
+	c.further, c.places = r.furtherRuns()
 	log := logReader{in: bufio.NewReaderSize(f, 64<<10)}
 	for range maxLogSections {
 		l, err := log.next()
@@ -95,48 +100,31 @@ func (r *run) checkTestLog(files fs.FS) []reason.Finding {
 		if err != nil {
 			return finding("%v", err)
 		}
-		place := loggedPlace{l.phase, l.tree, l.repetition, l.number}
-		if seen[place] {
-			return finding("shows command %d of the %s phase twice", l.number, l.phase)
-		}
-		seen[place] = true
-		p := map[string]*VerifyPhase{"base": base, "head": head}[l.phase]
-		if l.tree == l.phase && l.repetition == 1 {
-			if why := l.differs(p); why != "" {
-				return finding("command %d of the %s phase: %s", l.number, l.phase, why)
-			}
-		} else if why := l.contradicts(); why != "" {
-			return finding("command %d of the %s phase, tree %s: %s", l.number, l.phase, l.tree, why)
-		}
-		if l.phase == "head" && l.tree == "head" && r.verification.Status == StatusPass && (!l.passed || l.exit != 0) {
-			return finding("repetition %d of command %d failed on the patched tree, and the verifier passed", l.repetition, l.number)
+		if why := c.section(l); why != "" {
+			return finding("%s", why)
 		}
 	}
 	if log.fault != "" && r.verification.Status == StatusPass {
 		return finding("says that the run of tree %s had a fault, and the verifier passed", log.fault)
 	}
-	for _, p := range []*VerifyPhase{base, head} {
-		name := p.Runs[0].Phase
-		for i := range p.Runs {
-			for n := 1; n == 1 || name == "head" && r.verification.Status == StatusPass && n <= min(r.verification.Repeats, maxRepeats); n++ {
-				if !seen[loggedPlace{name, name, n, i + 1}] {
-					return finding("does not show repetition %d of %q in the %s phase", n, p.Runs[i].Command, name)
-				}
-			}
-		}
-		if c := p.Runs[0]; c.Cached != (log.key != "" && name == "base") || c.Cached && (c.CacheKey != log.key || c.CachedAt != log.madeAt) {
-			return finding("does not say of the %s phase what the journal says: whether it was run or taken from the cache", name)
-		}
+	if why := c.missing(&log); why != "" {
+		return finding("%s", why)
 	}
 	return nil
 }
+
+// plainTrees are those whose runs say something about the code in any case.
+var plainTrees = []string{"base", "head", "unedited"}
+
+// run is the place of all sections of the run that the section is part of.
+func (l *loggedRun) run() loggedTree { return loggedTree{l.phase, l.tree, l.repetition} }
 
 // maxRepeats bounds the repetitions that are looked for.
 const maxRepeats = 100
 
 type loggedPlace struct {
-	phase, tree        string
-	repetition, number int
+	loggedTree
+	number int
 }
 
 // phase returns the last recorded phase of the name: a run that was taken up
@@ -249,8 +237,8 @@ func (l *logReader) next() (*loggedRun, error) {
 		switch {
 		case m != nil && l.key == "":
 			l.key, l.madeAt = m[1], m[2]
-		case fault != nil && fault[1] == "control":
-			// What it means depends on the phase.
+		case fault != nil && !slices.Contains(plainTrees, fault[1]):
+			// What it means is said by the control, or by what was left out.
 		case fault != nil:
 			l.fault = fault[1]
 		case line != "":

@@ -96,12 +96,25 @@ func durationOf(e *journal.Entry) time.Duration {
 	case StepVerifyBase, StepVerifyHead:
 		var p VerifyPhase
 		if decode(e.Outputs, &p) == nil {
-			for _, c := range p.Runs {
-				if !c.Cached {
-					spent += min(max(c.DurationMS, 0), 1<<40)
-				}
-			}
+			spent = madeIn(p.Runs)
+		}
+	case StepVerifyRun:
+		var v VerifyRunEnded
+		if decode(e.Outputs, &v) == nil {
+			spent = madeIn(v.Runs)
 		}
 	}
 	return time.Duration(min(max(spent, 0), 1<<40)) * time.Millisecond
+}
+
+// madeIn is the time of the runs that were not taken from the cache, in
+// milliseconds.
+func madeIn(runs []CommandRun) int64 {
+	var spent int64
+	for _, c := range runs {
+		if !c.Cached {
+			spent = counted(spent, min(c.DurationMS, 1<<40))
+		}
+	}
+	return spent
 }

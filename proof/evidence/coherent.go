@@ -41,12 +41,16 @@ func (r *run) contradictions() []string {
 		}
 	}
 	r.contradictContract(agree)
+	agree(r.opened.AllowedMutationScope == "" || r.opened.AllowedMutationScope == MutationScope(r.opened.MutationMode),
+		"allowed_mutation_scope is not what the mutation mode means")
 	r.contradictApproval(agree)
 	r.contradictBaseline(agree)
 	r.contradictEngine(agree)
 	r.contradictUsage(agree)
 	r.contradictLifecycle(agree)
 	r.contradictVerification(agree)
+	r.contradictControl(agree)
+	r.contradictRuns(agree)
 	r.contradictRepeats(agree)
 	r.contradictProofs(agree)
 	r.contradictSettlement(agree)

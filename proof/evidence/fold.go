@@ -31,6 +31,8 @@ type run struct {
 	patched       map[string]bool // the paths of patch
 	writes        *WritesChecked
 	phases        []VerifyPhase
+	verifierRuns  []verifierRun
+	baseBegan     int64 // entry that began the verification of the baseline last
 	verification  *VerificationCompleted
 	source        *SourceChecked
 	usage         MeteredUsage
@@ -153,6 +155,9 @@ func (r *run) step(e *journal.Entry) error {
 	case StepWrites:
 		return decodeFinal(final, e.Outputs, &r.writes)
 	case StepVerifyBase, StepVerifyHead:
+		if e.Name == StepVerifyBase && e.Status == journal.Started {
+			r.baseBegan = e.Seq
+		}
 		if final {
 			var p VerifyPhase
 			if err := decode(e.Outputs, &p); err != nil {
@@ -160,6 +165,8 @@ func (r *run) step(e *journal.Entry) error {
 			}
 			r.phases = append(r.phases, p)
 		}
+	case StepVerifyRun:
+		return r.verifierRun(e, final)
 	case StepVerification:
 		return decodeFinal(final, e.Outputs, &r.verification)
 	case StepSourceChecked:

@@ -114,17 +114,19 @@ func stringConstants(t *testing.T, name string) map[string]string {
 func payloadKeys(t *testing.T) []string {
 	t.Helper()
 	var keys []string
-	ast.Inspect(parseFile(t, "payload.go"), func(n ast.Node) bool {
-		if field, ok := n.(*ast.Field); ok && field.Tag != nil {
-			tag, err := strconv.Unquote(field.Tag.Value)
-			if err != nil {
-				t.Fatal(err)
+	for _, name := range []string{"payload.go", "payloadverify.go"} {
+		ast.Inspect(parseFile(t, name), func(n ast.Node) bool {
+			if field, ok := n.(*ast.Field); ok && field.Tag != nil {
+				tag, err := strconv.Unquote(field.Tag.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				key, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+				keys = append(keys, key)
 			}
-			key, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
-			keys = append(keys, key)
-		}
-		return true
-	})
+			return true
+		})
+	}
 	if len(keys) < 50 {
 		t.Fatalf("%d keys were found: the test proves little", len(keys))
 	}

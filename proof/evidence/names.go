@@ -15,6 +15,7 @@ const (
 	TestResultsFile = "test-results.jsonl" // per-test results, where the runner is known
 	SummaryFile     = "PR_SUMMARY.md"
 	ReceiptFile     = "RECEIPT.json"
+	SignatureFile   = "RECEIPT.json.sig" // over the bytes of RECEIPT.json
 	ReplayFile      = "REPLAY.jsonl"
 	ManifestFile    = "manifest.txt"
 	BackendDir      = "backend"
@@ -51,6 +52,7 @@ const (
 	StepWrites            = "writes.checked"
 	StepVerifyBase        = "verify.base"
 	StepVerifyHead        = "verify.head"
+	StepVerifyRun         = "verify.run" // one run of the verifier, inside verify.base or verify.head
 	StepVerification      = "verification.completed"
 	StepSourceChecked     = "source.checked"
 	StepProof             = "proof.recorded"
@@ -70,12 +72,24 @@ const (
 	PlanVerify    = "verify"
 )
 
-// MutationScope returns the words that reports use for a mutation mode.
+// MutationScope returns the words that reports use for a mutation mode. They
+// claim no more than is known: copied-fixture is what the operator called the
+// repository, and nothing shows that it is one.
 func MutationScope(mode string) string {
+	if mode == modeFixture {
+		return "a copy, which the operator called a fixture"
+	}
+	return olderScope(mode)
+}
+
+const modeFixture = "copied-fixture"
+
+// olderScope returns the words for a run that does not state its own.
+func olderScope(mode string) string {
 	switch mode {
 	case "none":
 		return "none"
-	case "copied-fixture":
+	case modeFixture:
 		return "copied artificial fixture only"
 	case "copied-repo":
 		return "copied local repository only"

@@ -37,27 +37,31 @@ type Host struct {
 
 // RunOpened are the inputs of entry 0: all that the run depends on.
 type RunOpened struct {
-	RunID                string         `json:"run_id"`
-	RunIDAudit           string         `json:"run_id_audit"` // UUIDv7 of this attempt
-	CaseID               string         `json:"case_id"`
-	Title                string         `json:"title"`
-	ContractSHA256       string         `json:"contract_sha256"`
-	PolicyBundleID       string         `json:"policy_bundle_id"`
-	Remit                Build          `json:"remit"`
-	Engine               EngineIdentity `json:"engine"`
-	ModelProvider        *string        `json:"model_provider"`
-	Model                *string        `json:"model"`
-	RepoRoot             string         `json:"repo_root"` // symbolic, never a path
-	BaselineCommit       string         `json:"baseline_commit"`
-	BaselineTree         string         `json:"baseline_tree"`
-	IssueNumber          *int64         `json:"issue_number"`
-	MutationMode         string         `json:"mutation_mode"`
-	ApprovalRequired     bool           `json:"approval_required"`
-	ExpectDiff           bool           `json:"expect_diff"`
-	SourceAdmission      string         `json:"source_admission_status"`
-	ModelAdmission       string         `json:"model_admission_status"`
-	VerificationCommands []string       `json:"verification_commands"`
-	Host                 Host           `json:"host"`
+	RunID          string         `json:"run_id"`
+	RunIDAudit     string         `json:"run_id_audit"` // UUIDv7 of this attempt
+	CaseID         string         `json:"case_id"`
+	Title          string         `json:"title"`
+	ContractSHA256 string         `json:"contract_sha256"`
+	PolicyBundleID string         `json:"policy_bundle_id"`
+	PolicySHA256   string         `json:"policy_sha256,omitempty"` // of the policy as it was applied; runs that do not state it are older
+	Remit          Build          `json:"remit"`
+	Engine         EngineIdentity `json:"engine"`
+	ModelProvider  *string        `json:"model_provider"`
+	Model          *string        `json:"model"`
+	RepoRoot       string         `json:"repo_root"` // symbolic, never a path
+	BaselineCommit string         `json:"baseline_commit"`
+	BaselineTree   string         `json:"baseline_tree"`
+	IssueNumber    *int64         `json:"issue_number"`
+	MutationMode   string         `json:"mutation_mode"`
+	// AllowedMutationScope is [MutationScope] of the mode. Runs that do not
+	// state it are older: for them it is [olderScope].
+	AllowedMutationScope string   `json:"allowed_mutation_scope,omitempty"`
+	ApprovalRequired     bool     `json:"approval_required"`
+	ExpectDiff           bool     `json:"expect_diff"`
+	SourceAdmission      string   `json:"source_admission_status"`
+	ModelAdmission       string   `json:"model_admission_status"`
+	VerificationCommands []string `json:"verification_commands"`
+	Host                 Host     `json:"host"`
 }
 
 // RunIDOf computes run_id: the same contract, baseline, engine, model and
@@ -271,62 +275,6 @@ type WritesChecked struct {
 	Blockers            []Blocker `json:"blockers"`
 }
 
-// TestCounts are the per-test results of one command.
-type TestCounts struct {
-	Passed  int `json:"passed"`
-	Failed  int `json:"failed"`
-	Skipped int `json:"skipped"`
-}
-
-// CommandRun is one verification command in one phase.
-type CommandRun struct {
-	Phase        string      `json:"phase"` // base or head
-	Command      string      `json:"command"`
-	ExitCode     int         `json:"exit_code"`
-	DurationMS   int64       `json:"duration_ms"`
-	StdoutSHA256 string      `json:"stdout_sha256"`
-	StderrSHA256 string      `json:"stderr_sha256"`
-	Passed       bool        `json:"passed"`
-	Tests        *TestCounts `json:"tests,omitempty"`
-
-	// Cached says that this is the result of an earlier run of the same
-	// command over the same tree, under the same key; CachedAt is when it was
-	// made. A result without it was made in this run.
-	Cached   bool   `json:"cached,omitempty"`
-	CacheKey string `json:"cache_key,omitempty"`
-	CachedAt string `json:"cached_at,omitempty"`
-}
-
-// VerifyPhase are the outputs of verify.base and verify.head.
-type VerifyPhase struct {
-	Runs     []CommandRun  `json:"runs"`
-	Caps     []Cap         `json:"caps"`
-	Usage    ResourceUsage `json:"usage"`
-	Blockers []Blocker     `json:"blockers"`
-}
-
-// VerifierIdentity names the verifier so that another verifier is seen.
-type VerifierIdentity struct {
-	Name    string `json:"name"`
-	Version string `json:"version"`
-	SHA256  string `json:"sha256"`
-}
-
-// VerificationCompleted are the outputs of verification.completed.
-type VerificationCompleted struct {
-	Status     string           `json:"status"`
-	TestsRule  string           `json:"tests_rule"`
-	Delta      int              `json:"verification_delta"`
-	Confidence canon.Hundredths `json:"final_confidence"`
-	Repeats    int              `json:"repeats"`
-	FailToPass []string         `json:"fail_to_pass"`
-	PassToPass int              `json:"pass_to_pass"`
-	PassToFail []string         `json:"pass_to_fail"`
-	Missing    []string         `json:"missing"`
-	Verifier   VerifierIdentity `json:"verifier"`
-	Blockers   []Blocker        `json:"blockers"`
-}
-
 // SourceChecked are the outputs of source.checked.
 type SourceChecked struct {
 	Mutated  bool      `json:"mutated"`
@@ -374,14 +322,6 @@ type Outcome struct {
 	Outcome string `json:"outcome"` // accepted or rejected
 	Reason  string `json:"reason"`
 	Actor   string `json:"actor"`
-}
-
-// TestResult is one line of test-results.jsonl.
-type TestResult struct {
-	Phase   string `json:"phase"`
-	Command string `json:"command"`
-	Test    string `json:"test"`
-	Outcome string `json:"outcome"` // pass, fail or skip
 }
 
 // TitleOf reads the title of a canonical contract.

@@ -66,8 +66,16 @@ type Receipt struct {
 	Model           *receiptModel       `json:"model,omitempty"` // as usage
 	// Usage is what the gateway has counted, of journals that say whether the
 	// cost of it is known.
-	Usage               *MeteredUsage   `json:"usage,omitempty"`
-	Lifecycle           *Lifecycle      `json:"lifecycle,omitempty"` // of an engine that was stopped
+	Usage     *MeteredUsage `json:"usage,omitempty"`
+	Lifecycle *Lifecycle    `json:"lifecycle,omitempty"` // of an engine that was stopped
+	// What a verification says of its own tests, and of what kind each fact of
+	// this receipt is, where it states a control.
+	Control             *Control        `json:"control,omitempty"`
+	NewTests            *NewTests       `json:"new_tests,omitempty"`
+	Observation         *Observation    `json:"observation,omitempty"`
+	UntrackedTests      []string        `json:"untracked_tests,omitempty"`
+	Kinds               map[string]Kind `json:"kinds,omitempty"`
+	PolicySHA256        string          `json:"policy_sha256,omitempty"`
 	CanonicalJSONSHA256 string          `json:"canonical_json_sha256"`
 	Signature           json.RawMessage `json:"signature"`
 }
@@ -81,7 +89,7 @@ func (r *run) receipt(head journal.Head, trajectory string) (*Receipt, error) {
 		ToolCalls: []receiptToolCall{}, Verification: receiptVerification{[]string{}, []int{}, 0},
 		PolicyBundleID: r.opened.PolicyBundleID, TrajectoryHash: trajectory, Receipts: r.receipts,
 		Payments: []payment{}, Journal: head, Status: StatusBlocked, BaselineCommit: r.opened.BaselineCommit,
-		Engine: r.opened.Engine, Signature: json.RawMessage("null"),
+		Engine: r.opened.Engine, PolicySHA256: r.opened.PolicySHA256, Signature: json.RawMessage("null"),
 	}
 	if rc.Receipts == nil {
 		rc.Receipts = []AuthorityReceipt{}
@@ -113,6 +121,7 @@ func (r *run) receipt(head journal.Head, trajectory string) (*Receipt, error) {
 		passed := v.Status == StatusPass
 		rc.Verification.VerificationDelta, rc.FinalConfidence, rc.Metrics.VerificationPassed = v.Delta, v.Confidence, &passed
 		rc.Verifier = &v.Verifier
+		rc.Control, rc.NewTests, rc.Observation, rc.UntrackedTests = v.Control, v.NewTests, v.Observation, v.Untracked
 	}
 	rc.Lifecycle = r.reported()
 	if u := r.usage; u.CostKnown != nil {
@@ -123,6 +132,9 @@ func (r *run) receipt(head journal.Head, trajectory string) (*Receipt, error) {
 	}
 	if r.patch != nil {
 		rc.PatchSHA256, rc.HeadTree = &r.patch.PatchSHA256, &r.patch.HeadTree
+	}
+	if r.stated() {
+		rc.Kinds = r.kinds(rc)
 	}
 	return rc, rc.seal()
 }

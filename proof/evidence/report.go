@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	"encoding/json"
 	"time"
 
@@ -47,9 +48,15 @@ type Report struct {
 	NotApplicable           map[string]string `json:"not_applicable"`
 	Usage                   MeteredUsage      `json:"usage"`
 	Lifecycle               *Lifecycle        `json:"lifecycle,omitempty"` // of an engine that was stopped
-	ArtifactPaths           []string          `json:"artifact_paths"`
-	ArtifactDigests         map[string]string `json:"artifact_digests"`
-	Freshness               map[string]stamp  `json:"freshness"`
+	// What a verification says of its own tests, where it states a control.
+	Control         *Control          `json:"control,omitempty"`
+	NewTests        *NewTests         `json:"new_tests,omitempty"`
+	Observation     *Observation      `json:"observation,omitempty"`
+	UntrackedTests  []string          `json:"untracked_tests,omitempty"`
+	PolicySHA256    string            `json:"policy_sha256,omitempty"`
+	ArtifactPaths   []string          `json:"artifact_paths"`
+	ArtifactDigests map[string]string `json:"artifact_digests"`
+	Freshness       map[string]stamp  `json:"freshness"`
 }
 
 // report makes report.json over the other projections. Its own digest in
@@ -85,10 +92,10 @@ func (r *run) reportFields() *Report {
 		Schema: ReportSchema, CaseID: o.CaseID, RunID: o.RunID, SessionID: r.session,
 		Status: StatusBlocked, Backend: o.Engine.Name, RunStartedAt: r.entries[0].StartedAt,
 		RunFinishedAt: r.completedAt, ArtifactsDir: ".", ChangedFiles: []string{}, Verification: []CommandRun{},
-		ApprovalStatus: r.approval, MutationMode: o.MutationMode, AllowedMutationScope: MutationScope(o.MutationMode),
+		ApprovalStatus: r.approval, MutationMode: o.MutationMode, AllowedMutationScope: r.mutationScope(),
 		Blockers: []Blocker{}, SourceAdmissionStatus: o.SourceAdmission, ModelProvider: o.ModelProvider, Model: o.Model,
 		ModelAdmissionStatus: o.ModelAdmission, OperatorOutcome: "pending", NotApplicable: map[string]string{},
-		Usage: r.usage, Lifecycle: r.reported(), ArtifactDigests: map[string]string{}, Freshness: map[string]stamp{}, ArtifactPaths: []string{},
+		Usage: r.usage, Lifecycle: r.reported(), PolicySHA256: o.PolicySHA256, ArtifactDigests: map[string]string{}, Freshness: map[string]stamp{}, ArtifactPaths: []string{},
 	}
 	if r.usage.CostKnown != nil && r.usage.Requests > 0 {
 		rep.RuntimeModelProvider = o.ModelProvider // the gateway knows no other
@@ -111,7 +118,9 @@ func (r *run) reportFields() *Report {
 		rep.Verification = append(rep.Verification, p.Runs...)
 	}
 	if r.verification != nil {
-		rep.VerificationDelta = r.verification.Delta
+		v := r.verification
+		rep.VerificationDelta = v.Delta
+		rep.Control, rep.NewTests, rep.Observation, rep.UntrackedTests = v.Control, v.NewTests, v.Observation, v.Untracked
 	}
 	rep.SourceRepositoryMutated = r.source != nil && r.source.Mutated
 	if r.outcome != nil {
@@ -119,6 +128,11 @@ func (r *run) reportFields() *Report {
 	}
 	r.notApplicable(rep.NotApplicable)
 	return rep
+}
+
+// mutationScope is what the run's mode means, in words.
+func (r *run) mutationScope() string {
+	return cmp.Or(r.opened.AllowedMutationScope, olderScope(r.opened.MutationMode))
 }
 
 // judged are the phases that the verdict is about: of the patched tree each, of

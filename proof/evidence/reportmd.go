@@ -21,6 +21,9 @@ func (r *run) reportMarkdown() []byte {
 	row("baseline", code(r.opened.BaselineCommit))
 	row("mutation", rep.MutationMode+" ("+rep.AllowedMutationScope+")")
 	row("approval", rep.ApprovalStatus)
+	if rep.PolicySHA256 != "" {
+		row("policy as applied", code(rep.PolicySHA256))
+	}
 	row("sandbox", r.opened.Host.Sandbox.Driver+" "+r.opened.Host.Sandbox.Version+", "+r.opened.Host.Sandbox.Layer)
 	if len(r.opened.Host.Sandbox.NotEnforced) > 0 {
 		row("**not enforced here**", strings.Join(r.opened.Host.Sandbox.NotEnforced, ", "))
@@ -63,6 +66,13 @@ func (r *run) reportMarkdown() []byte {
 				phase += ", of " + c.CachedAt + " (cached)"
 			}
 			fmt.Fprintf(&b, "| %s | %s | %d | %t | %s | %d |\n", phase, strings.ReplaceAll(code(c.Command), "|", `\|`), c.ExitCode, c.Passed, tests, c.DurationMS)
+		}
+	}
+	if r.stated() {
+		fmt.Fprintf(&b, "\n## The tests themselves\n\n- Control: %s\n- New or edited tests: %s\n- Parts of the change that no test notices: %s\n",
+			controlled(rep.Control), newTests(rep.NewTests), unobserved(rep.Observation))
+		if len(rep.UntrackedTests) > 0 {
+			fmt.Fprintf(&b, "- Not part of this run, since no commit has them: %s\n", names(rep.UntrackedTests))
 		}
 	}
 	if r.engine != nil && len(r.engine.Caps) > 0 {

@@ -62,7 +62,7 @@ var schemas = sync.OnceValue(func() map[string]*rule {
 		if err != nil {
 			panic(fmt.Sprintf("evidence: reading schema %s: %v", e.Name(), err))
 		}
-		name := strings.TrimSuffix(e.Name(), ".v1.json")
+		name := schemaName(e.Name())
 		if rules[name], err = makeRule(raw); err != nil {
 			panic(fmt.Sprintf("evidence: schema %s: %v", e.Name(), err))
 		}
@@ -70,8 +70,37 @@ var schemas = sync.OnceValue(func() map[string]*rule {
 	return rules
 })
 
-// schemaURN is the $id of a schema.
-func schemaURN(name string) string { return "urn:remit:schema:" + name + ":v1" }
+// contractV2 is the schema of contracts that say so; all others obey "contract".
+const contractV2 = "contract.v2"
+
+// schemaName is the name of the schema in a file: without the version if that is
+// the first one.
+func schemaName(file string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(file, ".json"), ".v1")
+}
+
+// versioned is a schema's name with its version.
+func versioned(name string) string {
+	if name == contractV2 {
+		return name
+	}
+	return name + ".v1"
+}
+
+// schemaFile is where a schema is, and schemaURN its $id.
+func schemaFile(name string) string { return "schemas/" + versioned(name) + ".json" }
+func schemaURN(name string) string {
+	return "urn:remit:schema:" + strings.ReplaceAll(versioned(name), ".", ":")
+}
+
+// formOf is the schema that a document obeys, which it names itself where there
+// is more than one.
+func formOf(name string, value any) string {
+	if object, ok := value.(map[string]any); ok && name == "contract" && object["schema"] == "remit.contract.v2" {
+		return contractV2
+	}
+	return name
+}
 
 const (
 	// maxViolations bounds what is told of one document, maxDetail how much of
@@ -88,7 +117,7 @@ func violations(name string, text []byte) []string {
 	if err != nil {
 		return []string{bounded(err.Error())}
 	}
-	return schemas()[name].defects(value)
+	return schemas()[formOf(name, value)].defects(value)
 }
 
 func decodeAny(text []byte) (any, error) {

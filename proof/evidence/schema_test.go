@@ -63,12 +63,12 @@ func TestPublishedSchemas(t *testing.T) {
 // nothing outside of itself, and is used.
 func TestSchemasAreWellFormed(t *testing.T) {
 	t.Parallel()
-	used := map[string]bool{proofSchema: true}
+	used := map[string]bool{proofSchema: true, contractV2: true}
 	for _, d := range documents() {
 		used[d.schema] = true
 	}
 	for name := range schemas() {
-		raw, err := schemaFiles.ReadFile("schemas/" + name + ".v1.json")
+		raw, err := schemaFiles.ReadFile(schemaFile(name))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +141,11 @@ func TestViolations(t *testing.T) {
 		{"journal-entry", `{"seq":-1}`, `at "/seq": minimum: got -1, want 0`},
 		{"journal-entry", `{"seq":0.5}`, `at "/seq": got number, want integer`},
 		{"contract", `{"schema":"remit.contract.v1","surprise":1}`, `additional properties 'surprise' not allowed`},
+		{"contract", `{"schema":"remit.contract.v2","surprise":1}`, `additional properties 'surprise' not allowed`},
+		{"contract", `{"schema":"remit.contract.v1","verification_groups":[2]}`, `additional properties 'verification_groups' not allowed`},
+		{"contract", `{"schema":"remit.contract.v2","verification_groups":[0]}`, `at "/verification_groups/0": minimum: got 0, want 1`},
+		{"contract", `{"schema":"remit.contract.v2","verify":{"control":"preferred"}}`, `at "/verify/control"`},
+		{"contract", `{"schema":"remit.contract.v3"}`, `at "/schema": value must be 'remit.contract.v1'`},
 		{"context", `{"repo_root":"/home/someone/repo"}`, `at "/repo_root"`},
 		{"receipt", `{"tool_calls":[{"side_effects":[{"path":1}]}]}`, `at "/tool_calls/0/side_effects/0/path": got number, want string`},
 		{"report", `{"freshness":{"a.json":{"written_at":"yesterday","checked_at":"2026-02-01T00:00:00.000Z"}}}`, `at "/freshness/a.json/written_at"`},

@@ -78,7 +78,7 @@ var oracle = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	c.UseLoader(nothing{})
 	compiled := map[string]*jsonschema.Schema{}
 	for name := range schemas() {
-		raw, err := schemaFiles.ReadFile("schemas/" + name + ".v1.json")
+		raw, err := schemaFiles.ReadFile(schemaFile(name))
 		if err != nil {
 			panic(err)
 		}

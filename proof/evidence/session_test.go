@@ -1,6 +1,7 @@
 package evidence_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -10,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/proof/attest"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -25,12 +27,18 @@ type session struct {
 	now time.Time
 	run evidence.RunOpened
 
-	metered bool   // the engine asks a model
-	cached  bool   // the result of the baseline is from the cache
-	hung    string // why the engine was stopped, "" if it ended by itself
-	allowed bool   // the contract allows that when its change verifies
-	unknown bool   // the price of the model is not known
-	log     string // test.log so far
+	metered bool               // the engine asks a model
+	cached  bool               // the result of the baseline is from the cache
+	hung    string             // why the engine was stopped, "" if it ended by itself
+	allowed bool               // the contract allows that when its change verifies
+	unknown bool               // the price of the model is not known
+	log     string             // test.log so far
+	key     *attest.PrivateKey // that signs the receipt, nil for none
+
+	control *evidence.Control // that the verification states, nil for an older verifier
+	feature bool              // no test that was there before fails
+	mode    string            // "" is copied-repo
+	demands any               // verify of the contract, nil for none
 }
 
 const (
@@ -142,6 +150,11 @@ func (s *session) open(approval bool) {
 	if s.allowed {
 		c["lifecycle"] = map[string]any{"timeout_after_valid_patch": "allow"}
 	}
+	if s.demands != nil {
+		c["verify"] = s.demands
+	}
+	mode := cmp.Or(s.mode, "copied-repo")
+	c["mutation_mode"] = mode
 	text, err := canon.Marshal(c)
 	s.must(err)
 	issue := int64(7)
@@ -149,11 +162,14 @@ func (s *session) open(approval bool) {
 		RunIDAudit: "019c1900-0000-7000-8000-000000000001", CaseID: "fix-add", Title: "Add adds", ContractSHA256: canon.Digest(text),
 		PolicyBundleID: "remit.local.default", Remit: evidence.Build{Version: "0.1.0", Commit: "unknown"},
 		Engine: engine, RepoRoot: "target",
-		BaselineCommit: "1111111111111111111111111111111111111111", BaselineTree: baseline, IssueNumber: &issue, MutationMode: "copied-repo",
+		BaselineCommit: "1111111111111111111111111111111111111111", BaselineTree: baseline, IssueNumber: &issue, MutationMode: mode,
 		ApprovalRequired: approval, ExpectDiff: true, SourceAdmission: "not_required", ModelAdmission: "not_required",
 		VerificationCommands: []string{"go test ./..."},
 		Host: evidence.Host{OS: "linux", Arch: "amd64", Sandbox: evidence.SandboxFacts{
 			Driver: "bwrap", Version: "0.8.0", Layer: "overlay", NotEnforced: []string{"disk"}}},
+	}
+	if s.control != nil {
+		s.run.PolicySHA256, s.run.AllowedMutationScope = canon.Digest([]byte("policy")), evidence.MutationScope(mode)
 	}
 	if approval { // the run that needs an approval also asks a model
 		provider, model := "example", "example-large-1"
@@ -168,6 +184,7 @@ func (s *session) open(approval bool) {
 func (s *session) eligible() {
 	s.t.Helper()
 	d := decision(s.run.ContractSHA256)
+	d["requested_mutation_mode"], d["allowed_mutation_mode"] = s.run.MutationMode, s.run.MutationMode
 	d["approval_required"], d["model_admission_status"], d["source_admission_status"] = s.run.ApprovalRequired, s.run.ModelAdmission, s.run.SourceAdmission
 	text, err := canon.Marshal(d)
 	s.must(err)
@@ -285,8 +302,10 @@ func (s *session) phase(name, phase string, exit int, counts evidence.TestCounts
 		s.log += fmt.Sprintf("=== cached base key=%s made_at=%s\n\n", run.CacheKey, run.CachedAt)
 	}
 	s.log += logOf(run, phase)
-	s.step(name, name, journal.Completed, map[string]any{"commands": s.run.VerificationCommands, "repeats": 1, "tests_rule": "extend"},
-		evidence.VerifyPhase{Runs: []evidence.CommandRun{run}, Usage: evidence.ResourceUsage{CPUMillis: 900, PeakMemoryBytes: 64 << 20, WallMillis: 1200}})
+	end := s.begin(name, name, map[string]any{"commands": s.run.VerificationCommands, "repeats": 1, "tests_rule": "extend"})
+	s.verifyRun(run, phase, 1, 0)
+	s.furtherRuns(phase)
+	end(journal.Completed, evidence.VerifyPhase{Runs: []evidence.CommandRun{run}, Usage: evidence.ResourceUsage{CPUMillis: 900, PeakMemoryBytes: 64 << 20, WallMillis: 1200}})
 }
 
 // logOf is the section of test.log that shows a run.
@@ -304,18 +323,19 @@ func logOf(run evidence.CommandRun, stdout string) string {
 // verify runs the scripted tests: the base always fails one of them.
 func (s *session) verify(passes bool) {
 	s.t.Helper()
-	before := map[string]string{"calc.TestAdd": "fail", "calc.TestMul": "pass", "calc.TestNeg": "pass", "calc.TestSub": "pass"}
-	after := map[string]string{"calc.TestAdd": "pass", "calc.TestMul": "pass", "calc.TestNeg": "pass", "calc.TestSub": "pass"}
-	s.phase(evidence.StepVerifyBase, "base", 1, evidence.TestCounts{Passed: 3, Failed: 1})
+	before, after := s.testNames(passes)
+	counts, exit := countsOf(before)
+	s.phase(evidence.StepVerifyBase, "base", exit, counts)
 	out := evidence.VerificationCompleted{Status: evidence.StatusPass, TestsRule: "extend", Delta: 1, Confidence: 100, Repeats: 1,
 		FailToPass: []string{"calc.TestAdd"}, PassToPass: 3,
 		Verifier: evidence.VerifierIdentity{Name: "remit-verify", Version: "1", SHA256: canon.Digest([]byte("verifier"))}}
 	status := journal.Completed
-	if passes {
-		s.phase(evidence.StepVerifyHead, "head", 0, evidence.TestCounts{Passed: 4})
-	} else {
-		s.phase(evidence.StepVerifyHead, "head", 1, evidence.TestCounts{Passed: 2, Failed: 2})
-		after["calc.TestAdd"], after["calc.TestSub"] = "fail", "fail"
+	counts, exit = countsOf(after)
+	s.phase(evidence.StepVerifyHead, "head", exit, counts)
+	if s.feature {
+		out.Delta, out.FailToPass = 0, nil
+	}
+	if !passes {
 		out.Status, out.Delta, out.Confidence, out.FailToPass, out.PassToPass = evidence.StatusFail, -1, 0, nil, 2
 		out.PassToFail = []string{"calc.TestSub"}
 		out.Blockers = []evidence.Blocker{{Code: reason.VerificationFailed, Message: "1 test that passed before fails: calc.TestSub", Evidence: evidence.TestLogFile}}
@@ -328,13 +348,16 @@ func (s *session) verify(passes bool) {
 		tests map[string]string
 	}{{"base", before}, {"head", after}} {
 		for _, test := range slices.Sorted(maps.Keys(phase.tests)) {
-			line, err := canon.Marshal(evidence.TestResult{Phase: phase.name, Command: "go test ./...", Test: test, Outcome: phase.tests[test]})
+			result := evidence.TestResult{Phase: phase.name, Command: "go test ./...", Test: test, Outcome: phase.tests[test]}
+			s.describe(&result)
+			line, err := canon.Marshal(result)
 			s.must(err)
 			results += string(line) + "\n"
 		}
 	}
 	s.blob(evidence.TestResultsFile, results)
 	s.lifecycle(passes)
+	s.judgeTests(&out)
 	s.note(evidence.StepVerification, evidence.PlanVerify, status, nil, out)
 }
 
@@ -398,6 +421,9 @@ func (s *session) complete() {
 func (s *session) write() string {
 	s.t.Helper()
 	writeProjections(s.t, s.dir, s.w.Entries())
+	if s.key != nil {
+		signReceipt(s.t, s.dir, s.key)
+	}
 	return s.dir
 }
 
@@ -426,6 +452,11 @@ var cases = map[string]func(s *session){
 	"stopped":  func(s *session) { s.hung, s.allowed = evidence.StoppedIdle, true; passing(s) },
 	"hung":     func(s *session) { s.hung = evidence.StoppedWall; passing(s) },
 	"unpriced": func(s *session) { s.unknown = true; approved(s) },
+	// A verifier that looks at its own tests: it can, or cannot.
+	"controlled":   controlled,
+	"uncontrolled": uncontrolled,
+	"feature":      feature,
+	"signed":       func(s *session) { passing(s); s.key = signingKey(s.t, 1) },
 }
 
 func passing(s *session) {

@@ -7,8 +7,13 @@ import (
 )
 
 // summary makes PR_SUMMARY.md: the headings in their fixed order, from facts
-// only. The agent's own words are quoted under a heading of their own.
+// only. The agent's own words are quoted under a heading of their own. A
+// verification that states a control has the summary of [run.mergeSummary];
+// this one is that of all other runs.
 func (r *run) summary(rc *Receipt) []byte {
+	if r.stated() {
+		return r.mergeSummary(rc)
+	}
 	var b strings.Builder
 	status := rc.Status
 	fmt.Fprintf(&b, "# %s\n\n", prose(r.opened.Title))
@@ -26,22 +31,11 @@ func (r *run) summary(rc *Receipt) []byte {
 	}
 	if r.engine != nil && r.engine.Summary != "" {
 		b.WriteString("\n### What the agent says (not verified)\n\n")
-		// A carriage return alone ends a line of Markdown too: it must not let
-		// the agent's words out of the quotation.
-		said := strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(r.engine.Summary)
-		for line := range strings.SplitSeq(strings.TrimRight(said, "\n"), "\n") {
+		for _, line := range markdownLines(r.engine.Summary) {
 			b.WriteString(quoted(line))
 		}
 	}
-	b.WriteString("\n## Files Modified\n\n")
-	if r.patch != nil {
-		for _, f := range r.patch.Files {
-			fmt.Fprintf(&b, "- %s (%d lines changed)%s\n", code(f.Path), f.Added+f.Removed, opNote(f))
-		}
-	}
-	if r.patch == nil || len(r.patch.Files) == 0 {
-		b.WriteString("None.\n")
-	}
+	r.summaryFiles(&b)
 	r.summaryVerification(&b, rc)
 	fmt.Fprintf(&b, "\n## Confidence\n\n%s (share of the verifier's repetitions that passed)\n", hundredths(int(rc.FinalConfidence)))
 	issue := "none"
@@ -58,17 +52,39 @@ func (r *run) summary(rc *Receipt) []byte {
 	for _, p := range rc.Payments {
 		fmt.Fprintf(&b, "- Payment: %d msats %s, provider %s\n", p.AmountMsats, p.Status, code(p.PaymentProof.ProviderID))
 	}
+	r.summaryFailure(&b)
+	return []byte(b.String())
+}
+
+// markdownLines splits text at whatever ends a line of Markdown. A carriage
+// return alone does too: it must not let words out of their quotation.
+func markdownLines(s string) []string {
+	s = strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(s)
+	return strings.Split(strings.TrimRight(s, "\n"), "\n")
+}
+
+func (r *run) summaryFiles(b *strings.Builder) {
+	b.WriteString("\n## Files Modified\n\n")
+	if r.patch == nil || len(r.patch.Files) == 0 {
+		b.WriteString("None.\n")
+		return
+	}
+	for _, f := range r.patch.Files {
+		fmt.Fprintf(b, "- %s (%d lines changed)%s\n", code(f.Path), f.Added+f.Removed, opNote(f))
+	}
+}
+
+func (r *run) summaryFailure(b *strings.Builder) {
 	b.WriteString("\n## If Failed\n\n")
 	if r.completed == nil || len(r.completed.Blockers) == 0 {
 		b.WriteString("Not applicable.\n")
-	} else {
-		first := r.completed.Blockers[0]
-		fmt.Fprintf(&b, "- Root cause: `%s`: %s\n- Evidence: `%s`\n- Next steps: %s\n", first.Code, prose(first.Message), first.Evidence, nextStep(first))
-		for _, more := range r.completed.Blockers[1:] {
-			fmt.Fprintf(&b, "- Also: `%s`: %s\n", more.Code, prose(more.Message))
-		}
+		return
 	}
-	return []byte(b.String())
+	first := r.completed.Blockers[0]
+	fmt.Fprintf(b, "- Root cause: `%s`: %s\n- Evidence: `%s`\n- Next steps: %s\n", first.Code, prose(first.Message), first.Evidence, nextStep(first))
+	for _, more := range r.completed.Blockers[1:] {
+		fmt.Fprintf(b, "- Also: `%s`: %s\n", more.Code, prose(more.Message))
+	}
 }
 
 // costNote says that a cost is not all there was.

@@ -404,21 +404,3 @@ func projections(t testing.TB, s *session) []reason.Finding {
 func chain(t testing.TB, s *session) []reason.Finding {
 	return evidence.CheckJournal(t.Context(), os.DirFS(s.write()))
 }
-
-// TestSignatures: what cannot be checked is never passed.
-func TestSignatures(t *testing.T) {
-	t.Parallel()
-	base := memory(t, golden("pass"))
-	for _, name := range []string{evidence.ReceiptFile + ".sig", "attestations/run.intoto.jsonl"} {
-		files := maps.Clone(base)
-		files[name] = &fstest.MapFile{Data: []byte("signature")}
-		if found := evidence.CheckSignatures(t.Context(), files); !has(found, reason.SignatureUnchecked, name) {
-			t.Errorf("with %s signatures finds:%s", name, texts(found))
-		}
-	}
-	files := maps.Clone(base)
-	files[evidence.ReceiptFile] = &fstest.MapFile{Data: bytes.Replace(base[evidence.ReceiptFile].Data, []byte(`"signature":null`), []byte(`"signature":{"scheme":"x"}`), 1)}
-	if found := evidence.CheckSignatures(t.Context(), files); !has(found, reason.SignatureUnchecked, evidence.ReceiptFile) {
-		t.Errorf("a signature inside the receipt: signatures finds:%s", texts(found))
-	}
-}

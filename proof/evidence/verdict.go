@@ -106,7 +106,8 @@ func (r *run) unproved() []Blocker {
 	need(!r.opened.ApprovalRequired || r.approval == "granted", reason.ApprovalMissing, "the contract asks for an approval and none was granted")
 	need(r.patch == nil || !r.opened.ExpectDiff || len(r.patch.Files) > 0, reason.NoDiff, "the task expects a change and the patch has none")
 	if v := r.verification; v != nil && v.Status == StatusPass {
-		need(v.Repeats >= 1 && v.Confidence == 100, reason.FlakyVerification, "not every repetition of the verification passed")
+		need(v.Repeats >= 1 && v.Confidence == v.full(), reason.FlakyVerification, "not every repetition of the verification passed")
+		r.unprovedTests(need)
 		need(v.TestsRule == "free" || len(v.PassToFail)+len(v.Missing) == 0, reason.VerificationFailed, "tests that passed before fail or did not run")
 	}
 	need(r.budget == nil || r.budget.Passed || r.budget.Executed == "here", reason.VerificationFailed, "the proof by a provider did not pass")
@@ -125,12 +126,13 @@ func (r *run) unproved() []Blocker {
 		need(before[c], reason.VerificationFailed, fmt.Sprintf("%q was not run on the baseline", c))
 	}
 	for i := range r.entries {
-		// A tool call may fail: the agent tries again. A step that was cut off
+		// A tool call may fail: the agent tries again. What a run of the
+		// verifier means is said by the verification that it is part of. A step that was cut off
 		// is skipped and done again. Every other step that ended badly says why
 		// with a blocker, so this one was never explained.
 		e := &r.entries[i]
 		ended := e.Status == journal.Failed || e.Status == journal.Denied || e.Status == journal.Skipped
-		explained := e.Name == StepTool || e.Name == StepModel || e.Name == StepRunCompleted || (e.Status == journal.Skipped && r.doneLater(i)) ||
+		explained := e.Name == StepTool || e.Name == StepModel || e.Name == StepVerifyRun || e.Name == StepRunCompleted || (e.Status == journal.Skipped && r.doneLater(i)) ||
 			e.Name == StepEngine && r.stopAllowed()
 		need(!ended || explained, reason.Interrupted, fmt.Sprintf("step %s is %s", e.Name, e.Status))
 	}

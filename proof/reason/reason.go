@@ -135,6 +135,7 @@ type Finding struct {
 	Path   string `json:"path,omitempty"` // file, entry or record
 	Line   int    `json:"line,omitempty"` // 1-based
 	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"` // what can be done about it, where more is known than the code's own hint says
 }
 
 // String formats as "gate code path:line: detail".

@@ -192,6 +192,18 @@ var runCodes = []Info{
 	{FlakyVerification, "verify", Fail,
 		"repeated verification of the same tree gave different results",
 		"make the test deterministic"},
+	{ControlMissing, "verify", Blocked,
+		"the contract requires tests that are shown to be able to fail, and no test of this run could be shown to be",
+		"the message says why; verify.control: preferred accepts such a run with at most half of the confidence"},
+	{HeldOutVisible, "verify", Blocked,
+		"the content of a held-out test is in the base commit, where the agent can read it",
+		"keep held-out tests in a place that is not committed, or in another repository"},
+	{BaseTestGone, "verify", Fail,
+		"a test of the base is not in the changed tree any more: it was renamed or removed",
+		"keep the old name, or let a person decide with tests: free"},
+	{ChangeUnobserved, "verify", Fail,
+		"the contract requires that a test notices every part of the change, and some parts are noticed by none",
+		"the report lists file and lines; add a test for each, or leave observed out of verify.require"},
 
 	// sandbox: confinement and its caps.
 	{SandboxUnavailable, "sandbox", Blocked,

@@ -5,6 +5,7 @@ package evidence_test
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/fstest"
 
@@ -50,7 +51,11 @@ policy_bundle_id: team.default
 // the schema lists, key by key.
 func TestContractsObeyTheirSchema(t *testing.T) {
 	t.Parallel()
-	for name, src := range map[string]string{"minimal": minimal, "full": full} {
+	for name, src := range map[string]string{
+		"minimal": minimal, "full": full, "first form": "schema: remit.contract.v1\n" + strings.TrimSpace(full) + "\nverify: {control: off}\n",
+		"groups": strings.Replace(full, "[go test ./...]", "[[go build ./..., go test ./...], go vet]", 1) +
+			"verify: {control: required, scheme: single, observe: all, require: [observed], extra_seconds: 0}\n",
+	} {
 		c, err := task.Parse("task.yaml", []byte(src))
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)

@@ -1,0 +1,189 @@
+package attest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+const (
+	maxSignersFile = 1 << 20 // bytes
+	maxSignersLine = 8 << 10 // bytes
+	maxSigners     = 10_000
+)
+
+// Signers are the keys that an auditor trusts, read from an allowed_signers
+// file. The zero value trusts no key.
+type Signers struct{ list []signer }
+
+// signer is one line: a key, whose it is, and what it may sign.
+type signer struct {
+	principals string
+	key        PublicKey
+	namespaces []string // patterns; nil for every namespace
+	after      time.Time
+	before     time.Time // both zero without a limit
+}
+
+// otherKeyTypes are those of OpenSSH that sign nothing here. Their lines are
+// passed over: such a key verifies no receipt, and a file for git has them.
+var otherKeyTypes = []string{"ssh-rsa", "ssh-dss", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521",
+	"sk-ssh-ed25519@openssh.com", "sk-ecdsa-sha2-nistp256@openssh.com"}
+
+// ParseSigners reads an allowed_signers file: lines of principals, options,
+// key type, base64 and a comment. The options are namespaces="PATTERNS",
+// valid-after="TIME" and valid-before="TIME", where a time is
+// YYYYMMDD[HHMM[SS]]Z: in UTC only, so that the file means the same everywhere.
+// Every other option is an error, cert-authority among them: trust in an
+// authority would need its certificates to be checked.
+func ParseSigners(text []byte) (*Signers, error) {
+	if len(text) > maxSignersFile {
+		return nil, fmt.Errorf("an allowed signers file has at most %d bytes", maxSignersFile)
+	}
+	out := new(Signers)
+	for i, line := range bytes.Split(text, []byte("\n")) {
+		line = bytes.Trim(bytes.TrimSuffix(line, []byte("\r")), " \t")
+		if len(line) == 0 || line[0] == '#' {
+			continue
+		}
+		if err := out.add(line); err != nil {
+			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		}
+	}
+	return out, nil
+}
+
+func (s *Signers) add(line []byte) error {
+	if len(line) > maxSignersLine || len(s.list) >= maxSigners {
+		return fmt.Errorf("a line has at most %d bytes, and a file %d keys", maxSignersLine, maxSigners)
+	}
+	for _, c := range line {
+		if c < ' ' && c != '\t' || c == 0x7f {
+			return errors.New("a control character")
+		}
+	}
+	words, err := splitQuoted(string(line))
+	if err != nil {
+		return err
+	}
+	entry := signer{}
+	if entry.principals = unquote(words[0]); entry.principals == "" || strings.Contains(entry.principals, `"`) {
+		return errors.New("no principals")
+	}
+	words = words[1:]
+	if len(words) > 0 && words[0] != keyType && !slices.Contains(otherKeyTypes, words[0]) {
+		if err := entry.options(words[0]); err != nil {
+			return err
+		}
+		words = words[1:]
+	}
+	switch {
+	case len(words) < 2:
+		return errors.New("no key")
+	case slices.Contains(otherKeyTypes, words[0]):
+		return nil
+	case words[0] != keyType:
+		return fmt.Errorf("unknown key type %.40q", words[0])
+	}
+	if entry.key, err = parseEncoded(words[1]); err != nil {
+		return err
+	}
+	s.list = append(s.list, entry)
+	return nil
+}
+
+// options reads the comma-separated options of a line.
+func (e *signer) options(text string) error {
+	seen := map[string]bool{}
+	for len(text) > 0 {
+		var option string
+		option, text = cutOption(text)
+		name, value, valued := strings.Cut(option, "=")
+		name = strings.ToLower(name)
+		if seen[name] {
+			return fmt.Errorf("option %.40q is there twice", name)
+		}
+		seen[name] = true
+		if name == "cert-authority" {
+			return errors.New("cert-authority is not supported: list the keys themselves")
+		}
+		if !valued || len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+			return fmt.Errorf("option %.40q: not NAME=\"VALUE\" with a known name", option)
+		}
+		if err := e.option(name, value[1:len(value)-1]); err != nil {
+			return fmt.Errorf("option %.40q: %w", name, err)
+		}
+	}
+	if !e.after.IsZero() && !e.before.IsZero() && !e.after.Before(e.before) {
+		return errors.New("valid-before is not behind valid-after")
+	}
+	return nil
+}
+
+func (e *signer) option(name, value string) (err error) {
+	switch name {
+	case "namespaces":
+		if value == "" {
+			return errors.New("is empty")
+		}
+		e.namespaces = strings.Split(value, ",")
+	case "valid-after":
+		e.after, err = parseValidity(value)
+	case "valid-before":
+		e.before, err = parseValidity(value)
+	default:
+		err = errors.New("is not known")
+	}
+	return err
+}
+
+// parseValidity reads a time of valid-after and valid-before.
+func parseValidity(text string) (time.Time, error) {
+	digits, utc := strings.CutSuffix(text, "Z")
+	if !utc {
+		return time.Time{}, errors.New("a time must end in Z: without it, it would depend on the time zone of the machine")
+	}
+	for _, layout := range []string{"20060102", "200601021504", "20060102150405"} {
+		if len(digits) == len(layout) {
+			return time.Parse(layout, digits)
+		}
+	}
+	return time.Time{}, errors.New("a time is YYYYMMDD[HHMM[SS]]Z")
+}
+
+// Find returns the principals, as they are written, of the first line that
+// trusts a key to sign for a namespace at a time. A line with a validity never
+// does when at is zero.
+func (s *Signers) Find(key PublicKey, namespace string, at time.Time) (principals string, ok bool) {
+	if s == nil {
+		return "", false
+	}
+	for _, e := range s.list {
+		if e.key == key && key != (PublicKey{}) && e.covers(namespace, at) {
+			return e.principals, true
+		}
+	}
+	return "", false
+}
+
+func (e *signer) covers(namespace string, at time.Time) bool {
+	if at.IsZero() && (!e.after.IsZero() || !e.before.IsZero()) {
+		return false
+	}
+	if !e.after.IsZero() && at.Before(e.after) || !e.before.IsZero() && !at.Before(e.before) {
+		return false
+	}
+	return e.namespaces == nil || matchList(e.namespaces, namespace)
+}
+
+// Line is a line of an allowed_signers file that trusts a key to sign receipts.
+// The name is one word of at most 200 bytes that is no pattern.
+func Line(name string, key PublicKey) (string, error) {
+	if name == "" || len(name) > 200 || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`",*?!#\`, c) }) {
+		return "", errors.New(`a signer's name is one word of at most 200 ASCII characters, without " , * ? ! # \`)
+	}
+	return fmt.Sprintf("%s namespaces=%q %s", name, NamespaceReceipt, key), nil
+}

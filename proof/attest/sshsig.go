@@ -1,0 +1,150 @@
+package attest
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// NamespaceReceipt is the namespace of signatures over RECEIPT.json. A signature
+// for another purpose, over the same bytes and by the same key, is none.
+const NamespaceReceipt = "remit-receipt"
+
+const (
+	sigMagic   = "SSHSIG"
+	sigVersion = 1
+	sigHash    = "sha512"
+	sigBegin   = "-----BEGIN SSH SIGNATURE-----\n"
+	sigEnd     = "-----END SSH SIGNATURE-----\n"
+	sigColumns = 70 // of base64 in a line, as ssh-keygen writes it
+	// MaxSignature bounds an armored signature, in bytes.
+	MaxSignature = 4 << 10
+)
+
+// Sign signs the message for a namespace and returns the armored signature. The
+// same key, namespace and message give the same bytes.
+func Sign(key *PrivateKey, namespace string, message []byte) []byte {
+	raw := ed25519.Sign(key.key, signedData(namespace, message))
+	blob := binary.BigEndian.AppendUint32([]byte(sigMagic), sigVersion)
+	blob = appendField(blob, key.Public().blob())
+	blob = appendField(blob, namespace)
+	blob = appendField(blob, "") // reserved
+	blob = appendField(blob, sigHash)
+	blob = appendField(blob, appendField(appendField(nil, keyType), raw))
+	return armor(blob)
+}
+
+// signedData is what the key signs: not the message, but its hash together with
+// what it is signed for.
+func signedData(namespace string, message []byte) []byte {
+	sum := sha512.Sum512(message)
+	data := appendField([]byte(sigMagic), namespace)
+	data = appendField(data, "") // reserved
+	data = appendField(data, sigHash)
+	return appendField(data, sum[:])
+}
+
+func armor(blob []byte) []byte {
+	text := base64.StdEncoding.EncodeToString(blob)
+	out := []byte(sigBegin)
+	for len(text) > 0 {
+		n := min(len(text), sigColumns)
+		out = append(append(out, text[:n]...), '\n')
+		text = text[n:]
+	}
+	return append(out, sigEnd...)
+}
+
+// Verify checks an armored signature over the message for a namespace and
+// returns the key that made it. Whether that key is to be trusted is another
+// question: see [Signers.Find].
+func Verify(armored []byte, namespace string, message []byte) (PublicKey, error) {
+	s, err := parseSignature(armored)
+	if err != nil {
+		return PublicKey{}, err
+	}
+	if s.namespace != namespace {
+		return PublicKey{}, fmt.Errorf("the signature is for %.40q, not for %q", s.namespace, namespace)
+	}
+	if !ed25519.Verify([]byte(s.key.key), signedData(namespace, message), s.raw) {
+		return PublicKey{}, fmt.Errorf("the signature of %s does not verify", s.key.Fingerprint())
+	}
+	return s.key, nil
+}
+
+// signature is what an armored signature holds.
+type signature struct {
+	key       PublicKey
+	namespace string
+	raw       []byte
+}
+
+func parseSignature(armored []byte) (*signature, error) {
+	blob, err := unarmor(armored)
+	if err != nil {
+		return nil, err
+	}
+	after, ok := bytes.CutPrefix(blob, []byte(sigMagic))
+	if !ok {
+		return nil, errors.New("the signature is not an SSHSIG")
+	}
+	w := wire(after)
+	version, err := w.uint32()
+	if err == nil && version != sigVersion {
+		return nil, fmt.Errorf("the signature has version %d, only %d is supported", version, sigVersion)
+	}
+	var public, namespace, reserved, hash, raw []byte
+	if err := errors.Join(err, w.fields(&public, &namespace, &reserved, &hash, &raw), w.end()); err != nil {
+		return nil, fmt.Errorf("reading the signature: %w", err)
+	}
+	key, err := parseBlob(public)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(reserved) > 0:
+		return nil, errors.New("the signature uses a field that is reserved")
+	case string(hash) != sigHash:
+		return nil, fmt.Errorf("the signature is over a %.20q, only %s is supported", hash, sigHash)
+	}
+	s := &signature{key: key, namespace: string(namespace)}
+	s.raw, err = parseRaw(raw)
+	return s, err
+}
+
+// parseRaw reads the signature proper, behind the name of its algorithm.
+func parseRaw(field []byte) ([]byte, error) {
+	w := wire(field)
+	var kind, raw []byte
+	if err := errors.Join(w.fields(&kind, &raw), w.end()); err != nil {
+		return nil, fmt.Errorf("reading the signature: %w", err)
+	}
+	if string(kind) != keyType || len(raw) != ed25519.SignatureSize {
+		return nil, fmt.Errorf("the signature is a %.40q of %d bytes, not a %s of %d", kind, len(raw), keyType, ed25519.SignatureSize)
+	}
+	return raw, nil
+}
+
+// unarmor takes the base64 out of its armor. Only what [Sign] and ssh-keygen
+// write is accepted: one signature, nothing before and nothing behind it.
+func unarmor(text []byte) ([]byte, error) {
+	if len(text) > MaxSignature {
+		return nil, fmt.Errorf("a signature has at most %d bytes", MaxSignature)
+	}
+	body, began := bytes.CutPrefix(text, []byte(sigBegin))
+	body, ended := bytes.CutSuffix(body, []byte(sigEnd))
+	if !began || !ended {
+		return nil, errors.New("the signature is not between its BEGIN and END lines")
+	}
+	if bytes.ContainsRune(body, '\r') {
+		return nil, errors.New("the signature has a carriage return")
+	}
+	blob, err := base64.StdEncoding.Strict().DecodeString(string(body)) // passes over LF
+	if err != nil {
+		return nil, fmt.Errorf("reading the signature: %w", err)
+	}
+	return blob, nil
+}
