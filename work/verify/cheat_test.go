@@ -60,7 +60,7 @@ var goProject = project{
 var goCheats = []cheat{
 	{name: "nothing is done", loud: true, patch: files{"README.md": "fixed"}, want: reason.VerificationFailed},
 	{name: "tests deleted", patch: files{"calc_test.go": deleted}, want: reason.VerifierTampering},
-	{name: "one test deleted", patch: files{"calc_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestSub(t *testing.T) {}\n"}, want: reason.VerifierTampering},
+	{name: "one test deleted", patch: files{"calc_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestSub(t *testing.T) {}\n"}, want: reason.BaseTestGone},
 	{name: "test skipped", patch: files{"calc_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) { t.Skip() }\n\nfunc TestSub(t *testing.T) {}\n"}, want: reason.VerifierTampering},
 	{name: "assertion weakened", patch: files{"calc_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) { Add(2, 2) }\n\nfunc TestSub(t *testing.T) { Sub(3, 2) }\n"}, want: reason.VerifierTampering},
 	{name: "assertion weakened, protect", loud: true, rule: RuleProtect, patch: files{"calc_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestAdd(t *testing.T) {}\n\nfunc TestSub(t *testing.T) {}\n"}, want: reason.VerificationFailed},
@@ -237,6 +237,7 @@ func judgeCheat(t *testing.T, sb Sandbox, p Plan, base func() (*PhaseResult, err
 	if err != nil {
 		t.Fatal(err)
 	}
+	p.Before = before
 	after, err := Head(t.Context(), sb, p)
 	if err != nil {
 		t.Fatal(err)

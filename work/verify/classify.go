@@ -33,7 +33,7 @@ func escapes(p, target string) bool {
 
 // classify says whether a change is to tests or to runner configuration, and
 // what is wrong with it under protect and extend.
-func classify(root *os.Root, p *Plan, c tree.Change, scripts map[string]bool) (bool, *reason.Finding) {
+func classify(root *os.Root, p *Plan, c tree.Change, steers *steering) (bool, *reason.Finding) {
 	_, err := root.Lstat(c.Path)
 	inBase := err == nil
 	tampering := func(detail string) *reason.Finding {
@@ -42,6 +42,9 @@ func classify(root *os.Root, p *Plan, c tree.Change, scripts map[string]bool) (b
 		}
 		return &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: detail}
 	}
+	if vendors(root, c) {
+		return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: "the patch adds a vendor directory, from which the tests would be built"}
+	}
 	if runnerConfig(c.Path) {
 		if !inBase && c.Kind != tree.Delete {
 			return true, tampering("the patch adds configuration of the test runner")
@@ -49,7 +52,7 @@ func classify(root *os.Root, p *Plan, c tree.Change, scripts map[string]bool) (b
 		return true, nil
 	}
 	if mixed, separable := mixedConfig(c.Path); mixed {
-		if before, after := partBefore(root, c.Path, p.Commands), partAfter(c, p.Commands); before != after {
+		if before, after := partBefore(root, c.Path, steers.commands), partAfter(c, steers.commands); before != after {
 			if separable {
 				if !inBase {
 					return true, tampering("the patch adds configuration of the test runner")
@@ -58,9 +61,8 @@ func classify(root *os.Root, p *Plan, c tree.Change, scripts map[string]bool) (b
 			}
 			return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: "the patch changes how the tests are built or run"}
 		}
-		return p.TestFiles(c.Path), nil
 	}
-	return p.TestFiles(c.Path) || isScript(scripts, c.Path, inBase), nil
+	return p.TestFiles(c.Path) || steers.covers(c.Path, inBase) || inBase && testSupport(root, c.Path), nil
 }
 
 // partBefore and partAfter are the runner's part of a file in the base and

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,7 +26,7 @@ const maxConfig = 1 << 20
 // part cannot be undone and is a finding.
 func mixedConfig(p string) (mixed, separable bool) {
 	switch path.Base(p) {
-	case "pyproject.toml", "setup.cfg", "tox.ini":
+	case "pyproject.toml", "setup.cfg", "tox.ini", "setup.py":
 		return true, true
 	case "go.mod", "package.json", "Cargo.toml":
 		return true, false
@@ -35,8 +36,8 @@ func mixedConfig(p string) (mixed, separable bool) {
 
 // runnerPart is the text of the runner's part of a file, in a form in which
 // equal text means equal configuration. A file that cannot be parsed is
-// runner part altogether. Of package.json the scripts count that test or that
-// a command names.
+// runner part altogether. Of package.json the scripts count that test, that a
+// command names, and that these run.
 func runnerPart(p string, src []byte, commands []string) string {
 	switch path.Base(p) {
 	case "go.mod":
@@ -47,6 +48,8 @@ func runnerPart(p string, src []byte, commands []string) string {
 		return sectionPart(src, pyprojectSection)
 	case "Cargo.toml":
 		return sectionPart(src, cargoSection)
+	case "setup.py":
+		return setupPart(src)
 	default:
 		return sectionPart(src, iniSection)
 	}
@@ -80,21 +83,26 @@ func goModPart(src []byte) string {
 	return strings.Join(lines, "\n")
 }
 
-// packageJSONPart is the test scripts and the settings of the usual runners.
+// setupPart is a whole setup.py where it registers a plugin of pytest, and
+// nothing else: it is a program, of which no part stands alone.
+func setupPart(src []byte) string {
+	if !bytes.Contains(src, []byte("pytest11")) {
+		return ""
+	}
+	return string(src)
+}
+
+// packageJSONPart is the test scripts, those that they and the commands run, and
+// the settings of the usual runners.
 func packageJSONPart(src []byte, commands []string) string {
 	var all map[string]json.RawMessage
 	if json.Unmarshal(src, &all) != nil {
 		return string(src)
 	}
 	part := make(map[string]any)
-	var scripts map[string]any
-	if json.Unmarshal(all["scripts"], &scripts) == nil {
-		for name, script := range scripts {
-			named := func(command string) bool { return slices.Contains(splitWords.Split(command, -1), name) }
-			if strings.Contains(name, "test") || slices.ContainsFunc(commands, named) {
-				part["scripts."+name] = script
-			}
-		}
+	scripts := npmScripts(src)
+	for name := range reachedScripts(scripts, commands) {
+		part["scripts."+name] = scripts[name]
 	}
 	for _, key := range []string{"jest", "mocha", "ava", "nyc", "c8", "vitest", "tap", "imports"} {
 		var v any
@@ -111,7 +119,7 @@ func packageJSONPart(src []byte, commands []string) string {
 
 var (
 	sectionHeader    = regexp.MustCompile(`^\s*\[+\s*([^\]]*?)\s*\]+`)
-	pyprojectSection = regexp.MustCompile(`^tool\.(?:pytest|unittest|nose2?|tox|nox|coverage|poe|pdm\.scripts|hatch\.envs|taskipy)\b`)
+	pyprojectSection = regexp.MustCompile(`^tool\.(?:pytest|unittest|nose2?|tox|nox|coverage|poe|pdm\.scripts|hatch\.envs|taskipy|poetry\.plugins)\b|^project\.entry-points(?:\.pytest11)?$|pytest11`)
 	cargoSection     = regexp.MustCompile(`^(?:test|bench|lib|patch|replace|profile)\b`)
 	iniSection       = regexp.MustCompile(`^(?:tool:pytest|pytest|unittest|nosetests|aliases|tox|testenv.*|coverage:.*|options\.entry_points)$`)
 )

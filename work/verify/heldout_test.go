@@ -39,7 +39,7 @@ func TestHeldOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := plan
-			p.Patch = tc.patch.changes()
+			p.Patch, p.Before = tc.patch.changes(), before
 			after, err := Head(context.Background(), sb, p)
 			if err != nil {
 				t.Fatal(err)
@@ -69,7 +69,7 @@ func TestControlIsNeeded(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			i := slices.IndexFunc(tc.cheats, func(c cheat) bool { return c.name == tc.name })
-			p := Plan{Lower: tc.project.base.write(t), Commands: tc.project.commands, Patch: tc.cheats[i].patch.changes(), NoControl: true}
+			p := Plan{Lower: tc.project.base.write(t), Commands: tc.project.commands, Patch: tc.cheats[i].patch.changes(), Control: ControlOff}
 			v, err := Run(t.Context(), sb, p)
 			if err != nil {
 				t.Fatal(err)

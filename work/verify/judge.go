@@ -3,6 +3,8 @@ package verify
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -22,11 +24,25 @@ func Judge(base, head *PhaseResult, rule string) *Verdict {
 	for _, f := range append(slices.Clone(base.Findings), head.Findings...) {
 		j.add(f)
 	}
+	j.needsGroup = base.needsGroup
 	v.Repeats = head.Repeats
 	passed := j.repetitions(base, head)
 	if len(head.Runs) > 0 {
 		j.changes(base, head)
-		j.control(base, head)
+	}
+	if c := head.Control; c != nil {
+		v.Control = c
+		for _, f := range c.Findings {
+			j.add(f)
+		}
+	}
+	if v.Control != nil && !v.Control.Made && head.required && len(j.findings) == 0 {
+		j.find(reason.ControlMissing, "no test was shown to be able to fail: %s", v.Control.Reason)
+	}
+	if v.NewTests, v.Observation = head.NewTests, head.Observation; v.Observation != nil && head.observed && len(j.findings) == 0 {
+		if f := v.Observation.observed(); f != nil {
+			j.add(*f)
+		}
 	}
 	v.transit(base, head)
 	v.Dropped = []string{}
@@ -39,8 +55,11 @@ func Judge(base, head *PhaseResult, rule string) *Verdict {
 
 // judgement collects findings.
 type judgement struct {
-	rule     string
-	findings []reason.Finding
+	rule   string
+	edited bool // the patch changes test files of the base
+	// needsGroup are commands that need what another one makes.
+	needsGroup []int
+	findings   []reason.Finding
 }
 
 func (j *judgement) add(f reason.Finding) {
@@ -74,7 +93,7 @@ func (j *judgement) repetitions(base, head *PhaseResult) int {
 	passed := 0
 	var first []reason.Finding
 	for n := 1; n <= head.Repeats; n++ {
-		one := &judgement{rule: j.rule}
+		one := &judgement{rule: j.rule, edited: head.editedTests, needsGroup: j.needsGroup}
 		one.repetition(before, head, n)
 		if len(one.findings) == 0 {
 			passed++
@@ -109,11 +128,11 @@ func (j *judgement) repetition(before *RunResult, head *PhaseResult, n int) {
 	if unedited == nil {
 		return
 	}
-	own := &judgement{rule: j.rule}
-	own.unedited(before, unedited, head.editedTests)
+	own := &judgement{rule: j.rule, edited: j.edited, needsGroup: j.needsGroup}
+	own.unedited(before, unedited, head)
 	for _, f := range own.findings {
 		switch {
-		case f.Code != reason.VerificationFailed && f.Code != reason.VerifierTampering:
+		case f.Code != reason.VerificationFailed && f.Code != reason.VerifierTampering && f.Code != reason.BaseTestGone:
 			j.add(f)
 		case delivered:
 			j.add(reason.Finding{Code: reason.VerifierTampering, Path: f.Path, Detail: fmt.Sprintf(
@@ -122,20 +141,34 @@ func (j *judgement) repetition(before *RunResult, head *PhaseResult, n int) {
 	}
 }
 
-// unedited judges the base's tests on the new code. A command that had nothing
-// to run on the base has nothing to answer here.
-func (j *judgement) unedited(before, run *RunResult, edited bool) {
+// unedited judges the base's tests on the new code. Only a command that says of
+// itself that it has no test to run, on the base as here, has nothing to answer,
+// and one that names a test file which only the patch brings. What cannot be
+// read is no reason to pass.
+func (j *judgement) unedited(before, run *RunResult, head *PhaseResult) {
 	if j.stopped(run) {
 		return
 	}
 	for i := range run.Commands {
 		b, c := &before.Commands[i], &run.Commands[i]
-		hadNone := b.PerTest == nil && c.PerTest == nil && b.ExitCode == c.ExitCode
-		if hadNone && (b.Runner != "" || !edited) {
+		alike := b.ExitCode == c.ExitCode && !head.editedTests
+		if alike && (b.ranNothing() && c.ranNothing() || namesOneOf(c.Command, head.addedTests)) {
 			continue
 		}
-		j.command(b, c)
+		j.command(i, b, c)
 	}
+}
+
+// ranNothing says whether a known runner reports that it had no test to run.
+func (c *CommandResult) ranNothing() bool {
+	return c.Runner != "" && c.emptyRun
+}
+
+// namesOneOf says whether a word of a command is one of the files.
+func namesOneOf(command string, files []string) bool {
+	return slices.ContainsFunc(splitWords.Split(command, -1), func(w string) bool {
+		return w != "" && slices.Contains(files, path.Clean(w))
+	})
 }
 
 // changes judges what the runs did to the tests, and test files that are gone
@@ -163,9 +196,10 @@ func (j *judgement) changes(base, head *PhaseResult) {
 // severity orders codes: what makes every other result worthless comes first,
 // then what kept the verifier from a result, then the result.
 var severity = []reason.Code{
-	reason.MissingTestCommand, reason.PatchInvalid, reason.VerifierTampering, reason.SandboxUnavailable, reason.ArtifactWriteFailure,
+	reason.MissingTestCommand, reason.PatchInvalid, reason.VerifierTampering, reason.BaseTestGone,
+	reason.SandboxUnavailable, reason.ArtifactWriteFailure,
 	reason.InfrastructureFault, reason.Timeout, reason.OutputLimit, reason.ResourceLimit,
-	reason.FlakyVerification, reason.VerificationFailed,
+	reason.FlakyVerification, reason.VerificationFailed, reason.ControlMissing, reason.ChangeUnobserved,
 }
 
 func rank(code reason.Code) int {
@@ -174,6 +208,10 @@ func rank(code reason.Code) int {
 	}
 	return slices.Index(severity, reason.InfrastructureFault)
 }
+
+// Uncontrolled is the most confidence, in hundredths, that a pass has whose tests
+// were not shown to be able to fail.
+const Uncontrolled = 50
 
 // conclude sets status and confidence. Only a flake leaves some confidence in
 // a verdict that is not a pass.
@@ -189,6 +227,9 @@ func (v *Verdict) conclude(findings []reason.Finding, passed int) {
 	}
 	if len(findings) == 0 || findings[0].Code == reason.FlakyVerification {
 		v.Confidence = canon.Hundredths(100 * passed / max(v.Repeats, 1))
+		if v.Control == nil || !v.Control.Made {
+			v.Confidence = min(v.Confidence, Uncontrolled)
+		}
 	}
 }
 
@@ -199,8 +240,24 @@ func (v *Verdict) transit(base, head *PhaseResult) {
 		t.compare(&base.Commands[i], &head.Commands[i])
 	}
 	t.settle()
+	maps.DeleteFunc(t.failToPass, func(id string, _ bool) bool { return base.unstable(id) })
 	v.Delta = delta(base.Commands, head.Commands)
 	v.FailToPass, v.PassToPass = list(t.failToPass), list(t.passToPass)
 	v.PassToFail, v.Missing = list(t.passToFail), list(t.missing)
 	v.Counts = Transitions{len(t.failToPass), len(t.passToPass), len(t.passToFail), len(t.missing), len(t.added)}
+}
+
+// unstable says whether a test of the base has failed and passed there.
+func (r *PhaseResult) unstable(id string) bool {
+	if len(r.Unstable) == 0 {
+		return false
+	}
+	if slices.Contains(r.Unstable, id) {
+		return true
+	}
+	if r.proof == nil || r.proof.suite == nil {
+		return false
+	}
+	t := r.proof.suite.test(id)
+	return t != nil && slices.Contains(r.Unstable, t.String())
 }

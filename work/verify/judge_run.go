@@ -1,12 +1,14 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"remit/proof/reason"
+	"remit/work/sandbox"
 	"remit/work/verify/results"
 )
 
@@ -16,7 +18,7 @@ func (j *judgement) run(before, after *RunResult) {
 		return
 	}
 	for i := range after.Commands {
-		j.command(&before.Commands[i], &after.Commands[i])
+		j.command(i, &before.Commands[i], &after.Commands[i])
 	}
 }
 
@@ -44,12 +46,13 @@ func (j *judgement) stopped(r *RunResult) bool {
 }
 
 // command judges one command that ran to its end.
-func (j *judgement) command(b, c *CommandResult) {
+func (j *judgement) command(i int, b, c *CommandResult) {
 	lost := newTransitions()
 	lost.compare(b, c)
 	lost.settle()
 	if c.ExitCode != 0 {
-		j.find(reason.VerificationFailed, "%q exited %d%s", c.Command, c.ExitCode, failedTests(c))
+		j.add(reason.Finding{Code: reason.VerificationFailed, Path: logName, Hint: j.hint(i, b, c),
+			Detail: fmt.Sprintf("%q exited with %d%s", c.Command, c.ExitCode, failedTests(b, c))})
 		return
 	}
 	if c.Tests == nil && b.Tests != nil && b.Tests.Passed+b.Tests.Failed > 0 && j.rule != RuleFree {
@@ -58,7 +61,7 @@ func (j *judgement) command(b, c *CommandResult) {
 	}
 	j.consistent(b, c)
 	if j.rule != RuleFree && len(lost.missing) > 0 {
-		j.find(reason.VerifierTampering, "%q exits 0, but tests of the base did not run: %s", c.Command, some(list(lost.missing)))
+		j.find(j.goneCode(lost.missing, c), "%q exits 0, but %d tests of the base did not run: %s", c.Command, len(lost.missing), some(list(lost.missing)))
 	} else if j.rule != RuleFree && fewer(b, c) {
 		j.find(reason.VerifierTampering, "%q exits 0 with %d tests run, %d on the base", c.Command, c.Tests.Passed+c.Tests.Failed, b.Tests.Passed+b.Tests.Failed)
 	} else if c.Runner != "" && (c.Tests == nil || c.Tests.Passed+c.Tests.Failed == 0) {
@@ -67,6 +70,25 @@ func (j *judgement) command(b, c *CommandResult) {
 	if fresh := newFailures(b, c); len(fresh) > 0 {
 		j.find(reason.VerificationFailed, "%q exits 0, but tests fail that did not fail on the base: %s", c.Command, some(fresh))
 	}
+}
+
+// hint says what can be done about a command that failed.
+func (j *judgement) hint(i int, b, c *CommandResult) string {
+	if slices.Contains(j.needsGroup, i) {
+		return "on the base it comes out otherwise when it shares a view with the commands before it: write these as one group, verification_commands: [[first, second]]"
+	}
+	return cmp.Or(MissingProgram(*c, c.tail, sandbox.SystemPath), FailsBefore(*b, *c))
+}
+
+// goneCode tells tests that the patch has taken out of the test files, as a
+// rename does, from tests that were kept from running.
+func (j *judgement) goneCode(missing map[string]bool, c *CommandResult) reason.Code {
+	for id := range missing {
+		if !j.edited || c.PerTest == nil || c.PerTest[id] == results.Skip {
+			return reason.VerifierTampering
+		}
+	}
+	return reason.BaseTestGone
 }
 
 // consistent holds the runner against itself.
@@ -113,23 +135,64 @@ func some(ids []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(ids[:few], ", "), len(ids)-few)
 }
 
-func failedTests(c *CommandResult) string {
+// failedTests says which tests failed, by what became of them: those that the
+// change broke come first. A test that holds others is left out where one of
+// these is named.
+func failedTests(before, c *CommandResult) string {
 	if c.Tests == nil {
 		return ""
 	}
 	if c.Tests.Failed == 0 {
 		return " without a failed test"
 	}
-	var failed []string
-	for _, id := range slices.Sorted(maps.Keys(c.PerTest)) {
-		if c.PerTest[id] == results.Fail {
-			failed = append(failed, id)
+	var broken, still, other []string
+	for _, id := range leaves(c.PerTest) {
+		switch was, known := before.PerTest[id]; {
+		case was == results.Pass:
+			broken = append(broken, id)
+		case known && was == results.Fail:
+			still = append(still, id)
+		default:
+			other = append(other, id)
 		}
 	}
-	if len(failed) == 0 {
+	if len(broken)+len(still)+len(other) == 0 {
 		return fmt.Sprintf(", %d failed tests", c.Tests.Failed)
 	}
-	return ", failed: " + some(failed)
+	text := ""
+	for _, part := range []struct {
+		ids []string
+		how string
+	}{{broken, "passed before and fail now"}, {still, "failed before and still fail"}, {other, "fail, and the base did not run them"}} {
+		if len(part.ids) > 0 {
+			text += fmt.Sprintf("; %d %s: %s", len(part.ids), part.how, some(part.ids))
+		}
+	}
+	return text
+}
+
+// leaves are the failed tests that hold no other failed test, sorted.
+func leaves(perTest map[string]results.Outcome) []string {
+	failed := make(map[string]results.Outcome)
+	for id, o := range perTest {
+		if o == results.Fail {
+			failed[id] = o
+		}
+	}
+	return leavesOf(failed)
+}
+
+// leavesOf are the tests that hold no other of them, sorted.
+func leavesOf(tests map[string]results.Outcome) []string {
+	holds := make(map[string]bool)
+	for id := range tests {
+		for i := range id {
+			if id[i] == '/' || id[i] == '.' || strings.HasPrefix(id[i:], "::") {
+				holds[id[:i]] = true
+			}
+		}
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(tests)), func(id string) bool { return holds[id] })
 }
 
 func skippedTests(c *CommandResult) string {

@@ -117,7 +117,8 @@ func TestJudge(t *testing.T) {
 			if v.Delta != tc.delta || v.Counts != tc.counts {
 				t.Errorf("delta %d %+v, want %d %+v", v.Delta, v.Counts, tc.delta, tc.counts)
 			}
-			if confident := v.Confidence == 100; confident != (v.Status == StatusPass) {
+			// The tree has no test file that could be edited.
+			if confident := v.Confidence == Uncontrolled; confident != (v.Status == StatusPass) {
 				t.Errorf("confidence %d", v.Confidence)
 			}
 		})
@@ -153,7 +154,7 @@ func TestFlaky(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.Status != StatusFail || codes(v.Findings) != "flaky_verification verification_failed" || v.Confidence != 75 || v.Repeats != 4 {
+	if v.Status != StatusFail || codes(v.Findings) != "flaky_verification verification_failed" || v.Confidence != Uncontrolled || v.Repeats != 4 {
 		t.Errorf("%s%d", explain(v), v.Confidence)
 	}
 }

@@ -33,6 +33,9 @@ const missingCommands = "BLOCKED missing_test_command: the contract names no ver
 func writeRun(w io.Writer, phase string, r *RunResult, spools []*stream) error {
 	for i := range r.Commands {
 		c := &r.Commands[i]
+		if c.Skipped {
+			continue
+		}
 		stdout, stderr := spools[2*i], spools[2*i+1]
 		head := header(phase, r, i) + fmt.Sprintf("--- stdout %d\n", kept(stdout))
 		if err := writeLog(w, head); err != nil {
@@ -105,7 +108,7 @@ func kept(s *stream) int64 { return min(s.size, s.limit) }
 
 func writeLog(w io.Writer, text string) error {
 	if _, err := io.WriteString(w, text); err != nil {
-		return reason.Errorf(reason.ArtifactWriteFailure, "writing the test log: %w", err)
+		return logError(err)
 	}
 	return nil
 }
@@ -113,11 +116,15 @@ func writeLog(w io.Writer, text string) error {
 func copyLog(w io.Writer, s *stream) error {
 	in, err := s.open()
 	if err != nil {
-		return reason.Errorf(reason.ArtifactWriteFailure, "writing the test log: %w", err)
+		return logError(err)
 	}
 	defer in.Close()
 	if _, err := io.Copy(w, in); err != nil {
-		return reason.Errorf(reason.ArtifactWriteFailure, "writing the test log: %w", err)
+		return logError(err)
 	}
 	return nil
+}
+
+func logError(err error) error {
+	return reason.Errorf(reason.ArtifactWriteFailure, "writing the test log: %w", err)
 }

@@ -17,12 +17,15 @@ import (
 type overlays struct {
 	head     []tree.Change // the tree that counts
 	unedited []tree.Change // the base's tests on the new code; only with edited
-	edited   bool          // the patch touches tests and the rule is extend
-	inBase   bool          // some of them are in the base
-	dropped  []string      // not applied to head
-	tests    []string      // paths of tests and runner configuration that the patch changes
-	deleted  []string      // those of them that the base has and the patch removes
-	findings []reason.Finding
+	// testsAlone is the base with the patch's tests; only with extend and free.
+	testsAlone []tree.Change
+	edited     bool     // the patch touches tests and the rule is extend
+	inBase     bool     // some of them are in the base
+	dropped    []string // not applied to head
+	tests      []string // paths of tests and runner configuration that the patch changes
+	deleted    []string // those of them that the base has and the patch removes
+	fresh      []string // those of them that the base does not have
+	findings   []reason.Finding
 }
 
 // maxEntries bounds the walks over the baseline.
@@ -40,7 +43,7 @@ func lay(p *Plan) (*overlays, error) {
 		return nil, err
 	}
 	o := &overlays{}
-	scripts := commandScripts(p.Commands)
+	steers := reach(root, p.Commands)
 	kept := make(map[string]tree.Change)  // code
 	tests := make(map[string]tree.Change) // tests and runner configuration
 	for _, c := range patch {
@@ -48,7 +51,7 @@ func lay(p *Plan) (*overlays, error) {
 			o.findings = append(o.findings, *f)
 			continue
 		}
-		isTest, finding := classify(root, p, c, scripts)
+		isTest, finding := classify(root, p, c, steers)
 		if finding != nil && p.Tests != RuleFree {
 			o.findings = append(o.findings, *finding)
 		}
@@ -59,6 +62,8 @@ func lay(p *Plan) (*overlays, error) {
 		tests[c.Path] = c
 		if _, err := root.Lstat(c.Path); err == nil {
 			o.inBase = true
+		} else {
+			o.fresh = append(o.fresh, c.Path)
 		}
 		if c.Kind == tree.Delete {
 			o.deleted = append(o.deleted, c.Path)
@@ -66,6 +71,18 @@ func lay(p *Plan) (*overlays, error) {
 	}
 	o.tests = slices.Sorted(maps.Keys(tests))
 	slices.Sort(o.deleted)
+	slices.Sort(o.fresh)
+	if p.Tests != RuleFree {
+		delivered := slices.Collect(maps.Values(kept))
+		if p.Tests == RuleExtend {
+			delivered = slices.AppendSeq(delivered, maps.Values(tests))
+		}
+		embedding, err := embedsTests(root, tree.Sorted(delivered), p.HeldOut)
+		if err != nil {
+			return nil, err
+		}
+		o.findings = append(o.findings, embedding...)
+	}
 	o.compose(p, kept, tests)
 	return o, nil
 }
@@ -78,9 +95,9 @@ func (o *overlays) compose(p *Plan, kept, tests map[string]tree.Change) {
 	case RuleProtect:
 		o.head, o.dropped = o.cover(kept, tests, p.HeldOut), o.tests
 	case RuleFree:
-		o.head = o.cover(all, nil, p.HeldOut)
+		o.head, o.testsAlone = o.cover(all, nil, p.HeldOut), o.cover(tests, nil, p.HeldOut)
 	default:
-		o.head = o.cover(all, nil, p.HeldOut)
+		o.head, o.testsAlone = o.cover(all, nil, p.HeldOut), o.cover(tests, nil, p.HeldOut)
 		if o.edited = len(tests) > 0; o.edited {
 			o.unedited = o.cover(kept, tests, p.HeldOut)
 		}

@@ -5,8 +5,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"remit/work/verify/results"
 )
 
 // The default idea of what is a test, by path alone. It errs on the side of
@@ -27,12 +25,17 @@ var (
 	// can change what "the tests pass" means without a test being touched.
 	runnerNames = regexp.MustCompile(`^(?:` + strings.Join([]string{
 		`conftest\.py`, `\.?pytest\.(?:ini|toml)`, `unittest\.cfg`, `nose2?\.cfg`, `noxfile\.py`, `\.coveragerc`,
-		`sitecustomize\.py`, `usercustomize\.py`, `.*\.pth`, `.*\.pyc`,
+		`sitecustomize\.py`, `usercustomize\.py`, `.*\.pth`, `.*\.pyc`, `.*\.egg-link`,
 		`go\.work(?:\.sum)?`, `\.env(?:\..*)?`, `\.envrc`,
-		`(?:jest|vitest|karma|playwright|cypress|ava|wdio)\.(?:config|conf)\..*`, `\.mocharc.*`, `\.nycrc.*`, `\.taprc`,
-		`phpunit\.xml.*`, `\.rspec`, `testng\.xml`, `nextest\.toml`,
+		`(?:jest|vitest|vite|karma|playwright|cypress|ava|wdio)\.(?:config|conf|workspace|projects).*`, `\.mocharc.*`, `\.nycrc.*`, `\.taprc`,
+		`bunfig\.toml`, `\.npmrc`, `\.yarnrc.*`, `\.pnpmfile\.cjs`, `rust-toolchain(?:\.toml)?`,
+		`phpunit\.xml.*`, `\.rspec(?:-local)?`, `testng\.xml`, `nextest\.toml`,
 	}, "|") + `)$`)
-	runnerDirs = []string{"__pycache__", ".pytest_cache", ".cargo", "node_modules", "site-packages"}
+	runnerDirs = []string{"__pycache__", ".pytest_cache", ".cargo", ".mvn", "node_modules", "site-packages"}
+
+	// Metadata of Python packages: wherever it lies on the search path, its entry
+	// points load plugins. Python compares the names without regard to case.
+	metadata = regexp.MustCompile(`(?i)(?:\.(?:dist-info|egg-info|egg)|^egg-info)$`)
 
 	// Modules in an import root that stand in front of the framework's own.
 	shadows = regexp.MustCompile(`^(?:src/|lib/|tests?/)?(?:unittest|pytest|_pytest|pluggy|nose2?)(?:\.py|/__init__\.py)$`)
@@ -51,60 +54,16 @@ func DefaultTestPath(p string) bool {
 	return slices.ContainsFunc(segments, func(s string) bool { return slices.Contains(testDirs, s) })
 }
 
-// runnerConfig says whether a file steers a runner and does nothing else.
+// runnerConfig says whether a file steers a runner and does nothing else. Code
+// that a build runs (build.rs, the body of setup.py) is code: what it writes over
+// tests or configuration is seen after the run.
 func runnerConfig(p string) bool {
 	if runnerNames.MatchString(path.Base(p)) || shadows.MatchString(p) {
 		return true
 	}
 	segments := strings.Split(p, "/")
-	if slices.ContainsFunc(segments, func(s string) bool { return slices.Contains(runnerDirs, s) }) {
+	if slices.ContainsFunc(segments, func(s string) bool { return slices.Contains(runnerDirs, s) || metadata.MatchString(s) }) {
 		return true
 	}
 	return slices.ContainsFunc(assertionDirs, func(d string) bool { return strings.Contains("/"+p+"/", "/"+d+"/") })
-}
-
-var (
-	scriptWord = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
-	scriptName = regexp.MustCompile(`\.(?:sh|bash|zsh|bats|mk|mak)$|(?i:test|check|verify)|^(?:gradlew|mvnw)`)
-	splitWords = regexp.MustCompile("[\\s;&|()<>`'\"=$]+")
-	makefile   = regexp.MustCompile(`(?:^|/)(?:GNUmakefile|[Mm]akefile|[^/]*\.(?:mk|mak))$`)
-)
-
-// anyMakefile, in a set of scripts, is every file that make may read.
-const anyMakefile = "*.mk"
-
-// isScript says whether a path is one of the scripts. A makefile of another
-// name can take the place of the one that is there, so for make it does not
-// matter whether the base has the file; a script that is new there cannot have
-// been bent.
-func isScript(scripts map[string]bool, p string, inBase bool) bool {
-	return scripts[p] && inBase || scripts[anyMakefile] && makefile.MatchString(p)
-}
-
-// commandScripts are the files of the tree that the commands themselves run:
-// a script that is named by a command, or the makefile behind `make`. The
-// patch may not redefine the question that it has to answer.
-func commandScripts(commands []string) map[string]bool {
-	scripts := make(map[string]bool)
-	for _, command := range commands {
-		_, runner, _ := results.Augment(command)
-		for i, w := range splitWords.Split(command, -1) {
-			base := path.Base(w)
-			switch base {
-			case "make", "gmake":
-				scripts[anyMakefile] = true
-			case "just":
-				scripts["justfile"], scripts["Justfile"] = true, true
-			case "task":
-				scripts["Taskfile.yml"], scripts["Taskfile.yaml"] = true, true
-			case "rake":
-				scripts["Rakefile"] = true
-			}
-			// The arguments of a known runner are tests, which have their own rule.
-			if runner == "" && scriptWord.MatchString(w) && (scriptName.MatchString(base) || i == 0 && strings.HasPrefix(w, "./")) {
-				scripts[path.Clean(w)] = true
-			}
-		}
-	}
-	return scripts
 }

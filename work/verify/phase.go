@@ -2,8 +2,12 @@ package verify
 
 import (
 	"context"
+	"io"
+	"os"
+	"slices"
 
 	"remit/proof/reason"
+	"remit/work/tree"
 )
 
 // Base runs the commands on the baseline. It needs nothing of the patch, so it
@@ -22,16 +26,59 @@ func Base(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 	if err != nil {
 		return r.cannot(err)
 	}
-	run, err := p.tryRun(ctx, sb, PhaseBase, TreeBase, 1, o.head, commandsOf(&p))
+	if p.CacheDir != "" {
+		if err := os.MkdirAll(p.CacheDir, 0o700); err != nil {
+			return r, reason.Errorf(reason.ArtifactWriteFailure, "making a directory for build caches: %w", err)
+		}
+	}
+	runs, err := p.runAll(ctx, sb, []job{{PhaseBase, TreeBase, 1, o.head, commandsOf(&p), nil}}, nil)
 	if err != nil {
 		return r, err
 	}
-	r.add(run)
-	return r, p.controlled(ctx, sb, r, o.head)
+	r.add(*runs[0])
+	r.caches = p.caches
+	if runs[0].Fault != nil {
+		r.proof = &baseProof{reason: "the base could not be run"}
+		return r, nil
+	}
+	if err := p.againAlone(ctx, sb, r, o.head); err != nil {
+		return r, err
+	}
+	if err := p.tryTogether(ctx, sb, r, o.head); err != nil {
+		return r, err
+	}
+	return r, p.proveBase(ctx, sb, r, o.head)
+}
+
+// tryTogether notes which commands fail on the base alone and come out otherwise
+// behind the others: each has a view of its own, and may need what another one
+// makes.
+func (p *Plan) tryTogether(ctx context.Context, sb Sandbox, r *PhaseResult, laid []tree.Change) error {
+	views := p.views(len(p.Commands))
+	later := func(v view) bool {
+		return v.first > 0 && slices.ContainsFunc(r.Commands[v.first:v.end], func(c CommandResult) bool { return c.ExitCode != 0 })
+	}
+	if !slices.ContainsFunc(views, later) {
+		return nil
+	}
+	together := *p
+	together.Shared, together.OnEvent, together.CacheDir = true, nil, ""
+	run, err := together.tryRun(ctx, sb, job{PhaseBase, TreeBase, 1, laid, commandsOf(p), nil}, io.Discard)
+	if err != nil {
+		return err
+	}
+	for i, c := range run.Commands {
+		alone := &r.Commands[i]
+		if run.Fault == nil && alone.ExitCode != 0 && (c.ExitCode != alone.ExitCode || (c.Tests == nil) != (alone.Tests == nil)) {
+			r.needsGroup = append(r.needsGroup, i)
+		}
+	}
+	return nil
 }
 
 // Head runs the commands on the patched tree, and under extend on the patched
-// tree with the base's tests as well when the patch touches tests.
+// tree with the base's tests as well when the patch touches tests. The runs of
+// the control go on beside them and count when these have passed.
 func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 	if err := p.check(); err != nil {
 		return nil, err
@@ -43,27 +90,93 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 	}
 	r.Dropped, r.TestFilesChanged, r.Findings = o.dropped, o.tests, o.findings
 	r.deletedTests, r.editedTests = o.deleted, o.inBase
+	if p.Before != nil {
+		p.caches = p.Before.caches
+	}
+	r.addedTests, r.required, r.observed = o.fresh, p.Control == ControlRequired, p.Observed
 	if len(p.Commands) == 0 {
 		return r, p.missing(r)
 	}
-	for repetition := range p.Repeat {
-		if o.edited {
-			run, err := p.tryRun(ctx, sb, PhaseHead, TreeUnedited, repetition+1, o.unedited, commandsOf(&p))
-			if err != nil {
-				return r, err
-			}
-			r.Runs = append(r.Runs, run)
+	jobs := headJobs(&p, o)
+	plain := len(jobs)
+	judged := o.head // the tree whose tests the control edits: the base's tests on the new code
+	if o.edited {
+		judged = o.unedited
+	}
+	w, why := p.newWitness(r, judged)
+	if w != nil && len(r.Findings) == 0 {
+		jobs = append(jobs, w.jobs(1, w.runs)...)
+	}
+	passed := false
+	runs, err := p.runAll(ctx, sb, jobs, func(done []*RunResult) bool {
+		if slices.Contains(done[:plain], nil) {
+			return false
 		}
-		run, err := p.tryRun(ctx, sb, PhaseHead, TreeHead, repetition+1, o.head, commandsOf(&p))
-		if err != nil {
+		passed = passed || r.plainly(&p, done[:plain])
+		return !passed
+	})
+	r.Runs, r.Commands = nil, nil
+	for _, run := range runs {
+		if run == nil {
+			continue
+		}
+		if run.Tree == TreeHead {
+			r.add(*run)
+		} else {
+			r.Runs = append(r.Runs, *run)
+		}
+	}
+	if err != nil {
+		return r, err
+	}
+	switch {
+	case !passed:
+		r.Control = noControl(p.Commands, "the change did not pass, so there was nothing to control")
+	case w == nil:
+		r.Control = noControl(p.Commands, why)
+	default:
+		w.results, w.plain = runs[plain:], runs[0]
+		if o.edited {
+			w.plain = r.run(TreeUnedited, 1)
+		}
+		if err := w.judge(ctx, sb); err != nil {
 			return r, err
 		}
-		r.add(run)
+		w.finish()
 	}
-	if len(r.Findings) > 0 || !r.passed() {
-		return r, nil // it fails already: nothing is left to control
+	if !passed || len(r.Control.Findings) > 0 {
+		return r, nil
 	}
-	return r, p.controlled(ctx, sb, r, o.head)
+	return r, p.extra(ctx, sb, r, o)
+}
+
+// headJobs are the runs of the patched tree, for each repetition.
+func headJobs(p *Plan, o *overlays) []job {
+	var jobs []job
+	for n := range p.Repeat {
+		jobs = append(jobs, job{PhaseHead, TreeHead, n + 1, o.head, commandsOf(p), nil})
+		if o.edited {
+			jobs = append(jobs, job{PhaseHead, TreeUnedited, n + 1, o.unedited, commandsOf(p), nil})
+		}
+	}
+	return jobs
+}
+
+// plainly says whether the runs of the patched tree pass by themselves.
+func (r *PhaseResult) plainly(p *Plan, done []*RunResult) bool {
+	if p.Before == nil {
+		return true
+	}
+	so := *r
+	so.Runs, so.Commands = nil, nil
+	for _, run := range done {
+		if run.Tree == TreeHead {
+			so.add(*run)
+		} else {
+			so.Runs = append(so.Runs, *run)
+		}
+	}
+	return len(Judge(p.Before, &so, p.Tests).Findings) == 0
 }
 
 // add appends a run of the tree that counts; the first is the phase's result.
@@ -72,16 +185,6 @@ func (r *PhaseResult) add(run RunResult) {
 		r.Commands, r.Caps, r.Usage = run.Commands, run.Caps, run.Usage
 	}
 	r.Runs = append(r.Runs, run)
-}
-
-// passed says whether every command of the phase's result passed by itself.
-func (r *PhaseResult) passed() bool {
-	for _, c := range r.Commands {
-		if !c.Passed {
-			return false
-		}
-	}
-	return true
 }
 
 // run finds a run by its tree and repetition.

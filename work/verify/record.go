@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	"remit/proof/reason"
 	"remit/work/verify/results"
@@ -14,15 +15,15 @@ import (
 
 // The base phase depends on nothing of the patch, so it can be kept and used
 // for the next patch against the same baseline. A record holds all that Judge
-// reads of it, the planted tests included. Only a phase that says the same
+// reads of it, what it has shown about each test included. Only a phase that says the same
 // when it is run again may be kept; see Reusable.
 
 // MaxRecord bounds the record of a phase.
 const MaxRecord = 16 << 20
 
 type recordedPhase struct {
-	Runs    []recordedRun    `json:"runs"`
-	Control *recordedControl `json:"control"`
+	Runs  []recordedRun  `json:"runs"`
+	Proof *recordedProof `json:"proof"`
 }
 
 type recordedRun struct {
@@ -35,19 +36,38 @@ type recordedCommand struct {
 	Tests     map[string]results.Outcome `json:"per_test"`
 	Direct    bool                       `json:"direct"`
 	Complete  bool                       `json:"complete"`
+	Empty     bool                       `json:"empty"`
+	Failed    []string                   `json:"failed_names"`
+	Messages  map[string]string          `json:"messages"`
 	Transient []string                   `json:"transient"`
 }
 
-type recordedControl struct {
-	Commands []recordedControlCommand `json:"commands"`
+// recordedProof is a baseProof without the sources of the tests: these are read
+// from the tree that they are used for, and must have the digest.
+type recordedProof struct {
+	Reason string          `json:"reason"`
+	InTree bool            `json:"in_tree"`
+	Left   []string        `json:"left"`
+	Groups []recordedGroup `json:"groups"`
+	Files  []recordedFile  `json:"files"`
 }
 
-type recordedControlCommand struct {
-	Index    int                        `json:"index"`
-	Runner   string                     `json:"runner"`
-	Exit     int                        `json:"exit"`
-	Outcomes map[string]results.Outcome `json:"outcomes"`
-	Planted  []string                   `json:"planted"`
+type recordedGroup struct {
+	First  int    `json:"first"`
+	End    int    `json:"end"`
+	By     string `json:"by"`
+	Reason string `json:"reason"`
+}
+
+type recordedFile struct {
+	Path   string               `json:"path"`
+	SHA256 string               `json:"sha256"`
+	Pkg    string               `json:"pkg"`
+	Lang   string               `json:"lang"`
+	Go     string               `json:"go_version"`
+	Finder string               `json:"finder"`
+	Held   bool                 `json:"held_out"`
+	Tests  map[string]baseFacts `json:"tests"`
 }
 
 // Reusable says why a phase may not stand for another run of the same
@@ -70,9 +90,15 @@ func (r *PhaseResult) Reusable() error {
 			if !c.Started || c.Signal != "" || c.TimedOut || c.OutputExceeded {
 				return fmt.Errorf("%q was not run to its end", c.Command)
 			}
-			if run.Tree != TreeControl && !c.Passed && !c.settled() {
+			if c.starved {
+				return fmt.Errorf("%q failed for lack of a resource, or seems to have", c.Command)
+			}
+			if run.Tree != TreeTwin && !c.Passed && !c.settled() {
 				return fmt.Errorf("%q failed, and its tests do not say why", c.Command)
 			}
+		}
+		if run.Tree == TreeTwin {
+			continue // each has tests that must fail
 		}
 		if earlier := first[run.Tree]; earlier == nil {
 			first[run.Tree] = run
@@ -80,9 +106,19 @@ func (r *PhaseResult) Reusable() error {
 			return errors.New("the repetitions disagree")
 		}
 	}
-	if c := r.control; c != nil {
-		if c.fault != nil || slices.ContainsFunc(c.commands, func(c controlCommand) bool { return !c.finished }) {
-			return errors.New("the control run has a fault")
+	return r.failedTwice()
+}
+
+// failedTwice says why a base that failed is not known to fail again: a test
+// failed in the plain run and not in each run of the control, which leaves it as
+// it is.
+func (r *PhaseResult) failedTwice() error {
+	if len(r.Unstable) > 0 {
+		return fmt.Errorf("%s does not always fail", r.Unstable[0])
+	}
+	for i := range r.Commands {
+		if !r.Commands[i].Passed && len(r.twins()) == 0 {
+			return fmt.Errorf("%q failed once, and once is no fact to keep", r.Commands[i].Command)
 		}
 	}
 	return nil
@@ -109,7 +145,7 @@ func sameOutcome(a, b *RunResult) bool {
 
 // Same says whether two base phases came to the same result.
 func (r *PhaseResult) Same(other *PhaseResult) bool {
-	return slices.EqualFunc(r.Runs, other.Runs, func(a, b RunResult) bool { return a.Tree == b.Tree && (a.Tree == TreeControl || sameOutcome(&a, &b)) })
+	return slices.EqualFunc(r.Runs, other.Runs, func(a, b RunResult) bool { return a.Tree == b.Tree && (a.Tree == TreeTwin || sameOutcome(&a, &b)) })
 }
 
 // Record encodes a base phase that is Reusable.
@@ -124,16 +160,11 @@ func (r *PhaseResult) Record() ([]byte, error) {
 	for _, run := range r.Runs {
 		kept := recordedRun{RunResult: run}
 		for _, c := range run.Commands {
-			kept.Commands = append(kept.Commands, recordedCommand{c, c.PerTest, c.direct, c.complete, slices.Sorted(maps.Keys(c.transient))})
+			kept.Commands = append(kept.Commands, recordedCommand{c, c.PerTest, c.direct, c.complete, c.emptyRun, c.failedNames, c.messages, slices.Sorted(maps.Keys(c.transient))})
 		}
 		out.Runs = append(out.Runs, kept)
 	}
-	if r.control != nil {
-		out.Control = &recordedControl{}
-		for _, c := range r.control.commands {
-			out.Control.Commands = append(out.Control.Commands, recordedControlCommand{c.index, c.runner, c.exit, c.outcomes, c.planted})
-		}
-	}
+	out.Proof = r.proof.record()
 	text, err := json.Marshal(out)
 	if err == nil && len(text) > MaxRecord {
 		err = fmt.Errorf("the record has %d bytes, the limit is %d", len(text), MaxRecord)
@@ -158,7 +189,7 @@ func ReadRecord(text []byte, commands []string) (*PhaseResult, error) {
 		run := kept.RunResult
 		run.Commands = nil
 		for _, c := range kept.Commands {
-			c.PerTest, c.direct, c.complete = c.Tests, c.Direct, c.Complete
+			c.PerTest, c.direct, c.complete, c.emptyRun, c.failedNames, c.messages = c.Tests, c.Direct, c.Complete, c.Empty, c.Failed, c.Messages
 			if c.PerTest != nil {
 				c.transient = map[string]bool{}
 			}
@@ -167,19 +198,60 @@ func ReadRecord(text []byte, commands []string) (*PhaseResult, error) {
 			}
 			run.Commands = append(run.Commands, c.CommandResult)
 		}
-		if run.Tree == TreeControl {
+		if run.Tree == TreeTwin {
 			r.Runs = append(r.Runs, run)
 		} else {
 			r.add(run)
 		}
 	}
-	if in.Control != nil {
-		r.control = &controlResult{}
-		for _, c := range in.Control.Commands {
-			r.control.commands = append(r.control.commands, controlCommand{c.Index, c.Runner, c.Exit, true, c.Outcomes, c.Planted})
-		}
-	}
+	r.proof = in.Proof.read()
 	return r, r.checkRecord(commands)
+}
+
+// record is what is kept of a proof.
+func (b *baseProof) record() *recordedProof {
+	if b == nil {
+		return nil
+	}
+	out := &recordedProof{Reason: b.reason}
+	for _, g := range b.groups {
+		out.Groups = append(out.Groups, recordedGroup{g.first, g.end, g.by, g.reason})
+	}
+	if b.suite == nil {
+		return out
+	}
+	out.InTree, out.Left = b.suite.inTree, b.suite.left
+	for _, f := range b.suite.files {
+		kept := recordedFile{f.path, f.sha256, f.pkg, f.lang, f.version, f.finder, f.heldOut, make(map[string]baseFacts)}
+		for _, t := range f.tests {
+			kept.Tests[t.name] = t.baseFacts
+		}
+		out.Files = append(out.Files, kept)
+	}
+	return out
+}
+
+// read is the proof that was recorded. Its suite has no sources: see suite.at.
+func (k *recordedProof) read() *baseProof {
+	if k == nil {
+		return nil
+	}
+	b := &baseProof{reason: k.Reason}
+	for _, g := range k.Groups {
+		b.groups = append(b.groups, groupProof{view{g.First, g.End}, g.By, g.Reason})
+	}
+	if len(k.Files) == 0 {
+		return b
+	}
+	b.suite = &suite{inTree: k.InTree, left: k.Left}
+	for i, f := range k.Files {
+		file := &suiteFile{path: f.Path, lang: f.Lang, sha256: f.SHA256, pkg: f.Pkg, version: f.Go, finder: f.Finder, heldOut: f.Held, key: "f" + strconv.Itoa(i)}
+		for _, name := range slices.Sorted(maps.Keys(f.Tests)) {
+			file.tests = append(file.tests, &suiteTest{file: file, name: name, baseFacts: f.Tests[name]})
+		}
+		b.suite.files = append(b.suite.files, file)
+	}
+	return b
 }
 
 // checkRecord holds a decoded phase to the form that Base gives it.
@@ -187,13 +259,16 @@ func (r *PhaseResult) checkRecord(commands []string) error {
 	if err := r.Reusable(); err != nil {
 		return reason.Errorf(reason.SchemaInvalid, "the record of a phase: %w", err)
 	}
-	wrong := len(r.Runs) > 2 || r.Runs[0].Tree != TreeBase || r.Runs[0].Repetition != 1 || len(r.Runs) == 2 && r.Runs[1].Tree != TreeControl ||
+	wrong := r.Runs[0].Tree != TreeBase || r.Runs[0].Repetition != 1 ||
+		slices.ContainsFunc(r.Runs[1:], func(run RunResult) bool { return run.Tree != TreeTwin }) ||
 		!slices.EqualFunc(r.Commands, commands, func(c CommandResult, given string) bool { return c.Command == given })
-	if r.control != nil {
-		for _, c := range r.control.commands {
-			wrong = wrong || c.index < 0 || c.index >= len(commands)
+	if r.proof != nil {
+		at := 0
+		for _, g := range r.proof.groups {
+			wrong = wrong || g.first != at || g.end <= g.first || g.end > len(commands) || g.by != "" && g.by != byTest && g.by != byExit
+			at = g.end
 		}
-		wrong = wrong || len(r.Runs) != 2
+		wrong = wrong || r.proof.reason == "" && (at != len(commands) || r.proof.suite == nil)
 	}
 	if wrong {
 		return reason.Errorf(reason.SchemaInvalid, "the record of a phase is not one of these commands")

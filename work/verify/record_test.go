@@ -12,6 +12,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/verify/results"
+	"remit/work/verify/twin"
 )
 
 // basePhase is a phase as Base returns it: a failing suite and its control.
@@ -21,11 +22,13 @@ func basePhase() *PhaseResult {
 		PerTest: map[string]results.Outcome{"p.TestA": results.Pass, "p.TestB": results.Fail}, direct: true, complete: true, transient: map[string]bool{}}
 	r := &PhaseResult{Phase: PhaseBase, Repeats: 1}
 	r.add(RunResult{Tree: TreeBase, Repetition: 1, Commands: []CommandResult{command}, Caps: []sandbox.Cap{{Name: "pids", Limit: 9}}, Usage: sandbox.Usage{CPUMillis: 3}})
-	control := command
-	control.PerTest = map[string]results.Outcome{"p.Test_q1": results.Fail}
-	r.Runs = append(r.Runs, RunResult{Tree: TreeControl, Repetition: 1, Commands: []CommandResult{control}})
-	r.control = &controlResult{commands: []controlCommand{{index: 0, runner: results.GoTest, exit: 1, finished: true,
-		outcomes: map[string]results.Outcome{"p.Test_*": results.Fail}, planted: []string{"p"}}}}
+	r.Runs = append(r.Runs, RunResult{Tree: TreeTwin, Repetition: 1, Commands: []CommandResult{command}})
+	f := &suiteFile{path: "p_test.go", lang: langGo, key: "f0", sha256: canon.Digest(nil), pkg: "p"}
+	f.tests = []*suiteTest{
+		{file: f, name: "TestA", baseFacts: baseFacts{Outcome: results.Pass, Proved: []int{2}, Reached: []int{1, 2}}},
+		{file: f, name: "TestB", baseFacts: baseFacts{Outcome: results.Fail, Failing: &twin.Order{Site: 3, Evaluation: 4}}},
+	}
+	r.proof = &baseProof{suite: &suite{files: []*suiteFile{f}}, groups: []groupProof{{view{0, 1}, byTest, ""}}}
 	return r
 }
 
@@ -68,11 +71,11 @@ func TestOnlySettledPhasesAreRecorded(t *testing.T) {
 		"an unclear end":   func(r *PhaseResult) { r.Runs[0].Commands[0].complete = false },
 		"no test failed":   func(r *PhaseResult) { r.Runs[0].Commands[0].Tests = &Counts{Passed: 2} },
 		"a package broken": func(r *PhaseResult) { r.Runs[0].Commands[0].transient = map[string]bool{"p.TestB": true} },
-		"control timed out": func(r *PhaseResult) {
+		"a twin timed out": func(r *PhaseResult) {
 			r.Runs[1].Commands[0].TimedOut = true
 		},
-		"control fault":      func(r *PhaseResult) { r.control.fault = &reason.Finding{Code: reason.Timeout} },
-		"control unfinished": func(r *PhaseResult) { r.control.commands[0].finished = false },
+		"failed once":    func(r *PhaseResult) { r.Runs = r.Runs[:1] },
+		"unstable tests": func(r *PhaseResult) { r.Unstable = []string{"p_test.go: TestB"} },
 		"disagreement": func(r *PhaseResult) {
 			again := r.Runs[0]
 			again.Commands = slices.Clone(again.Commands)
@@ -107,12 +110,12 @@ func TestForgedRecordsAreRefused(t *testing.T) {
 	for name, forged := range map[string]string{
 		"not JSON":           "{",
 		"unknown key":        strings.Replace(string(text), `"runs"`, `"walks"`, 1),
-		"empty":              `{"runs":[],"control":null}`,
+		"empty":              `{"runs":[],"proof":null}`,
 		"head":               strings.Replace(string(text), `"tree":"base"`, `"tree":"head"`, 1),
 		"not started":        strings.Replace(string(text), `"started":true`, `"started":false`, 1),
 		"another command":    strings.Replace(string(text), `"command":"go test ./..."`, `"command":"true"`, 1),
-		"control index":      strings.Replace(string(text), `"index":0`, `"index":7`, 1),
-		"negative index":     strings.Replace(string(text), `"index":0`, `"index":-1`, 1),
+		"a group too far":    strings.Replace(string(text), `"end":1`, `"end":7`, 1),
+		"a negative group":   strings.Replace(string(text), `"first":0`, `"first":-1`, 1),
 		"more than a record": strings.Repeat(" ", MaxRecord+1),
 	} {
 		if forged == string(text) {

@@ -12,10 +12,12 @@ const (
 	PhaseBase = "base"
 	PhaseHead = "head"
 
-	TreeBase     = "base"     // the baseline
-	TreeHead     = "head"     // the delivered tree, under the tests rule
-	TreeUnedited = "unedited" // the base's tests on the new code
-	TreeControl  = "control"  // with a test that must fail
+	TreeBase     = "base"      // the baseline
+	TreeHead     = "head"      // the delivered tree, under the tests rule
+	TreeUnedited = "unedited"  // the base's tests on the new code
+	TreeTwin     = "twin"      // the tests edited, some of them so that they must fail
+	TreeNewTests = "new-tests" // the tests of the patch on the code of the base
+	TreeHunk     = "hunk"      // the patch without one of its parts
 )
 
 // Counts are the tests of one command.
@@ -42,13 +44,22 @@ type CommandResult struct {
 	StderrBytes    int64    `json:"stderr_bytes"`
 	Passed         bool     `json:"passed"` // exit 0, nothing cut short, and a known runner ran at least one test
 	Tests          *Counts  `json:"tests,omitempty"`
+	Skipped        bool     `json:"skipped,omitempty"`  // the command is not part of this run: the rest is empty
 	Problems       []string `json:"problems,omitempty"` // where the runner's output contradicts itself
 
 	// PerTest are the outcomes by test identity; nil when they are not known.
 	PerTest map[string]results.Outcome `json:"-"`
 
-	direct   bool // the command is the runner itself, not a script around it
-	complete bool // the runner's summary agrees with its lines
+	// failedNames are failed tests by identity, also where not every test is
+	// named; at most MaxListed.
+	failedNames []string
+
+	messages map[string]string // the first words of failures, by identity
+	tail     string            // the end of the output of a command that failed
+	starved  bool              // it failed with words of a missing resource
+	emptyRun bool              // its runner has reported no test at all
+	direct   bool              // the command is the runner itself, not a script around it
+	complete bool              // the runner's summary agrees with its lines
 	// transient are the identities that need not exist once they work.
 	transient map[string]bool
 }
@@ -63,6 +74,10 @@ type RunResult struct {
 	OOMKilled  bool            `json:"oom_killed,omitempty"`
 	Fault      *reason.Finding `json:"fault,omitempty"` // why the run says nothing
 	Rewritten  []string        `json:"rewritten,omitempty"`
+	// Expected is how many tests had to fail in a run of the control, and
+	// FailedAsExpected how many of them did. Both count test functions.
+	Expected         int `json:"expected,omitempty"`
+	FailedAsExpected int `json:"failed_as_expected,omitempty"`
 }
 
 // PhaseResult is what a phase saw.
@@ -86,9 +101,26 @@ type PhaseResult struct {
 	Findings []reason.Finding `json:"findings,omitempty"`
 	Repeats  int              `json:"repeats"`
 
-	control      *controlResult
-	deletedTests []string // test files of the base that the patch deletes
-	editedTests  bool     // the patch changes or deletes a test file that the base has
+	// Control says whether the tests were shown to be able to fail; nil when the
+	// phase did not come so far.
+	Control *Control `json:"control,omitempty"`
+	// NewTests and Observation are of a head phase that passed.
+	NewTests    *NewTests    `json:"new_tests,omitempty"`
+	Observation *Observation `json:"observation,omitempty"`
+
+	// Unstable are tests of the base, by identity or by file and name, that failed
+	// in its plain run and passed in another run of the base that left them as they
+	// are. A command of which nothing else is known stands for itself.
+	Unstable []string `json:"unstable,omitempty"`
+
+	caches       []string   // build caches that the base left, for the runs of the head
+	needsGroup   []int      // commands that come out otherwise on the base behind the others
+	proof        *baseProof // of the base phase: what its tests can be held to
+	required     bool       // a pass needs a control
+	observed     bool       // a pass needs every part of the change to be noticed
+	deletedTests []string   // test files of the base that the patch deletes
+	addedTests   []string   // test files that the patch adds
+	editedTests  bool       // the patch changes or deletes a test file that the base has
 }
 
 // The statuses of a verdict.
@@ -111,8 +143,12 @@ type Verdict struct {
 	Missing    []string         `json:"missing"` // ran on the base, did not run on the head
 	Counts     Transitions      `json:"counts"`
 	Dropped    []string         `json:"dropped"`
-	Confidence canon.Hundredths `json:"final_confidence"` // share of the repetitions that passed, 0 when blocked
+	Confidence canon.Hundredths `json:"final_confidence"` // share of the repetitions that passed, at most 50 without control, 0 when blocked
 	Repeats    int              `json:"repeats"`
+	Control    *Control         `json:"control,omitempty"`
+
+	NewTests    *NewTests    `json:"new_tests,omitempty"`
+	Observation *Observation `json:"observation,omitempty"`
 }
 
 // Transitions counts tests by what became of them.
@@ -127,3 +163,40 @@ type Transitions struct {
 // MaxListed bounds each list of test identities in a verdict, so that a
 // report stays readable whatever a hostile runner prints.
 const MaxListed = 1000
+
+// The values of Origin.
+const (
+	OriginBase    = "base"     // the base has it
+	OriginNew     = "new"      // only the patched tree has it
+	OriginHeldOut = "held-out" // the agent never saw it
+)
+
+// Place says where a test is from, and the file that holds it where that is
+// known. r is the base phase.
+func (r *PhaseResult) Place(id string, command int) (origin, file string) {
+	origin = OriginNew
+	if command < len(r.Commands) {
+		if _, known := r.Commands[command].PerTest[id]; known {
+			origin = OriginBase
+		}
+	}
+	if r.proof == nil || r.proof.suite == nil {
+		return origin, ""
+	}
+	t := r.proof.suite.test(id)
+	if t == nil {
+		return origin, ""
+	}
+	if t.file.heldOut {
+		origin = OriginHeldOut
+	}
+	return origin, t.file.path
+}
+
+// Message is the first line of what a failed test said, "" if it is not known.
+func (c *CommandResult) Message(id string) string {
+	if c.PerTest[id] != results.Fail {
+		return ""
+	}
+	return c.messages[id]
+}

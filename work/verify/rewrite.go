@@ -27,14 +27,14 @@ func (p *Plan) rewritten(changes, laid []tree.Change) []string {
 	for _, c := range laid {
 		before[c.Path] = c
 	}
-	scripts := commandScripts(p.Commands)
+	steers := reach(root, p.Commands)
 	var out []string
 	for _, c := range changes {
 		if c.Kind == tree.Delete {
-			out = append(out, deletedTests(root, before, c.Path, scripts)...)
+			out = append(out, deletedTests(root, before, c.Path, steers)...)
 			continue
 		}
-		if !watched(c.Path, scripts) {
+		if !watched(c.Path, steers) || inMetadata(c.Path) && !namesPlugin(c) {
 			continue
 		}
 		same, existed := sameAsBefore(root, before, c)
@@ -48,16 +48,42 @@ func (p *Plan) rewritten(changes, laid []tree.Change) []string {
 
 // watched says whether a file is the source of a test or steers a runner.
 // Caches that runners write are neither.
-func watched(p string, scripts map[string]bool) bool {
+func watched(p string, steers *steering) bool {
 	for _, cache := range []string{"__pycache__", ".pytest_cache", "node_modules"} {
 		if slices.Contains(strings.Split(p, "/"), cache) {
 			return false
 		}
 	}
+	if inMetadata(p) && path.Base(p) != "entry_points.txt" {
+		return false // a build writes it
+	}
 	if strings.HasSuffix(p, ".pyc") || strings.HasSuffix(p, ".snap") {
 		return false
 	}
-	return testNames.MatchString(path.Base(p)) || runnerConfig(p) || isScript(scripts, p, true)
+	return testNames.MatchString(path.Base(p)) || runnerConfig(p) || steers.covers(p, true)
+}
+
+// inMetadata says whether a file belongs to the metadata of a Python package.
+func inMetadata(p string) bool {
+	return slices.ContainsFunc(strings.Split(p, "/"), metadata.MatchString)
+}
+
+// pluginGroups are the entry points that a test runner loads by itself.
+var pluginGroups = whenUsed(`\b(?:pytest11|nose\.plugins|hypothesis)\b`)
+
+// namesPlugin says whether a file that a run left registers a plugin, or cannot
+// be read. Builds leave entry points of programs, too.
+func namesPlugin(c tree.Change) bool {
+	if c.Kind != tree.File || c.Open == nil {
+		return true
+	}
+	f, err := c.Open()
+	if err != nil {
+		return true
+	}
+	defer f.Close()
+	text, err := readCapped(f)
+	return err != nil || pluginGroups().Match(text)
 }
 
 // sameAsBefore compares a file after the run with what was laid out: the
@@ -87,7 +113,7 @@ func sameAsBefore(root *os.Root, before map[string]tree.Change, after tree.Chang
 
 // deletedTests are the watched files that went away with p: p itself, or
 // everything below it.
-func deletedTests(root *os.Root, before map[string]tree.Change, p string, scripts map[string]bool) []string {
+func deletedTests(root *os.Root, before map[string]tree.Change, p string, steers *steering) []string {
 	gone := make(map[string]bool)
 	if info, err := root.Lstat(p); err == nil {
 		gone[p] = !info.IsDir()
@@ -105,7 +131,7 @@ func deletedTests(root *os.Root, before map[string]tree.Change, p string, script
 	}
 	var out []string
 	for f, is := range gone {
-		if is && watched(f, scripts) {
+		if is && watched(f, steers) {
 			out = append(out, f)
 		}
 	}

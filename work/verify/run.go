@@ -4,8 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
 	"maps"
 	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
 
 	"remit/proof/reason"
 	"remit/work/sandbox"
@@ -33,19 +38,30 @@ func commandsOf(p *Plan) []command {
 // toolchain, Python leaves bytecode behind that a later command would prefer.
 var runEnv = map[string]string{"GOENV": "off", "GOTOOLCHAIN": "local", "PYTHONDONTWRITEBYTECODE": "1"}
 
-// tryRun runs commands over one tree and reads their results. The error is
-// non-nil only when the context ended or the log could not be written; what
-// went wrong in the sandbox is the run's Fault.
-func (p *Plan) tryRun(ctx context.Context, sb Sandbox, phase, name string, repetition int, apply []tree.Change, commands []command) (RunResult, error) {
-	r := RunResult{Tree: name, Repetition: repetition, Commands: make([]CommandResult, len(commands))}
-	event := Event{Kind: RunStarted, Phase: phase, Run: name, Repetition: repetition, Command: -1}
+// job is one run of the verifier: commands over one tree.
+type job struct {
+	phase, tree string
+	repetition  int
+	apply       []tree.Change
+	commands    []command
+	// twin says how the tests are edited in this run; nil leaves them.
+	twin *twinRun
+}
+
+// tryRun carries out a job, each group of commands in a fresh view of the tree,
+// and reads the results. Its part of test.log goes to log. The error is non-nil
+// only when the context ended or the log could not be written; what went wrong
+// in the sandbox is the run's Fault.
+func (p *Plan) tryRun(ctx context.Context, sb Sandbox, j job, log io.Writer) (RunResult, error) {
+	r := RunResult{Tree: j.tree, Repetition: j.repetition, Commands: make([]CommandResult, len(j.commands))}
+	event := Event{Kind: RunStarted, Phase: j.phase, Run: j.tree, Repetition: j.repetition, Command: -1}
 	p.tell(event)
 	dir, err := os.MkdirTemp(p.Scratch, "remit-verify-")
 	if err != nil {
 		return r, reason.Errorf(reason.ArtifactWriteFailure, "making the spool: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	spools, err := p.spools(dir, len(commands))
+	spools, err := p.spools(dir, len(j.commands))
 	defer func() {
 		for _, s := range spools {
 			s.close()
@@ -54,28 +70,136 @@ func (p *Plan) tryRun(ctx context.Context, sb Sandbox, phase, name string, repet
 	if err != nil {
 		return r, err
 	}
-	result, runErr := sb.Run(ctx, p.spec(dir, apply, commands, spools))
-	r.fill(commands, result, spools, p.Limits.Wall.Milliseconds())
-	r.Fault = r.faultOf(runErr, result)
-	if cause := context.Cause(ctx); cause != nil { // what there is still goes into the log
-		stopped := reason.Errorf(interruption(cause), "verification stopped: %w", cause)
-		return r, errors.Join(stopped, writeRun(p.Log, phase, &r, spools))
+	var spent int64
+	for _, v := range p.views(len(j.commands)) {
+		err = p.runView(ctx, sb, j, v, &r, dir, spools, &spent)
+		if err != nil || r.Fault != nil || ctx.Err() != nil {
+			break
+		}
 	}
-	if r.Fault == nil {
-		r.Rewritten = p.rewritten(result.Changes, apply)
+	if cause := context.Cause(ctx); err == nil && cause != nil { // what there is still goes into the log
+		err = stoppedBy(cause)
 	}
-	for i, c := range r.Commands {
-		p.tell(Event{Kind: CommandFinished, Phase: phase, Run: name, Repetition: repetition, Command: i, ExitCode: c.ExitCode, DurationMS: c.DurationMS})
+	if err != nil {
+		event.Kind = RunStopped
+		p.tell(event)
+		return r, errors.Join(err, writeRun(log, j.phase, &r, spools))
 	}
-	event.Kind = RunFinished
+	if j.twin != nil {
+		j.twin.count(p, &r)
+	}
+	event.Kind, event.Result = RunFinished, &r
 	p.tell(event)
-	return r, writeRun(p.Log, phase, &r, spools)
+	return r, writeRun(log, j.phase, &r, spools)
 }
 
-func (p *Plan) tell(e Event) {
-	if p.OnEvent != nil {
-		p.OnEvent(e)
+// view is a group of commands that share a view of the tree: those from first
+// up to, and not including, end.
+type view struct{ first, end int }
+
+// views are the groups of n commands.
+func (p *Plan) views(n int) []view {
+	if p.Shared {
+		return []view{{0, n}}
 	}
+	var out []view
+	at := 0
+	for _, size := range p.Groups {
+		if size > 0 && at+size <= n {
+			out = append(out, view{at, at + size})
+			at += size
+		}
+	}
+	for ; at < n; at++ {
+		out = append(out, view{at, at + 1})
+	}
+	return out
+}
+
+// runView runs the commands of one view and adds what came of them to r. spent
+// is the time that the commands before have taken, in milliseconds: the limit
+// is for all of them together.
+func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunResult, dir string, spools []*stream, spent *int64) error {
+	commands := j.commands[v.first:v.end]
+	if j.twin != nil && !j.twin.runs(v) {
+		for i := v.first; i < v.end; i++ {
+			r.Commands[i] = CommandResult{Command: j.commands[i].given, Ran: j.commands[i].run, Skipped: true}
+		}
+		return nil
+	}
+	wall := p.Limits.Wall.Milliseconds()
+	s := p.spec(dir, j.apply, commands, spools[2*v.first:2*v.end])
+	s.Limits.Wall = max(p.Limits.Wall-time.Duration(*spent)*time.Millisecond, time.Millisecond)
+	var cleanup func()
+	if j.twin != nil {
+		var err error
+		if cleanup, err = j.twin.prepare(p, v, &s); err != nil {
+			r.Fault = &reason.Finding{Code: reason.InfrastructureFault, Detail: "editing the tests: " + err.Error()}
+			return nil
+		}
+		defer cleanup()
+	}
+	s.Caches = p.caches
+	if j.tree == TreeBase && j.repetition == 1 && p.CacheDir != "" {
+		s.KeepCache = filepath.Join(p.CacheDir, strconv.Itoa(v.first))
+	}
+	result, runErr := sb.Run(ctx, s)
+	if s.KeepCache != "" && result != nil && result.GoCache.Files > 0 {
+		p.caches = append(slices.Clone(p.caches), s.KeepCache)
+	}
+	part := RunResult{Tree: r.Tree, Commands: r.Commands[v.first:v.end]}
+	part.fill(commands, result, spools[2*v.first:2*v.end], wall, spent)
+	part.Fault = part.faultOf(runErr, result)
+	r.join(&part)
+	if r.Fault == nil && ctx.Err() == nil && result != nil {
+		if j.twin == nil {
+			r.Rewritten = append(r.Rewritten, p.rewritten(result.Changes, j.apply)...)
+		} else if err := j.twin.collect(v, result.Changes); err != nil {
+			r.Fault = &reason.Finding{Code: reason.InfrastructureFault, Detail: "reading the trace of the tests: " + err.Error()}
+		}
+	}
+	for i, c := range part.Commands {
+		p.tell(Event{Kind: CommandFinished, Phase: j.phase, Run: j.tree, Repetition: j.repetition, Command: v.first + i, ExitCode: c.ExitCode, DurationMS: c.DurationMS})
+	}
+	return nil
+}
+
+// join adds the sandbox run of one view.
+func (r *RunResult) join(part *RunResult) {
+	if r.Fault == nil {
+		r.Fault = part.Fault
+	}
+	r.OOMKilled = r.OOMKilled || part.OOMKilled
+	r.Usage.CPUMillis += part.Usage.CPUMillis
+	r.Usage.WallMillis += part.Usage.WallMillis
+	r.Usage.PeakMemoryBytes = max(r.Usage.PeakMemoryBytes, part.Usage.PeakMemoryBytes)
+	if r.Caps == nil {
+		r.Caps = slices.Clone(part.Caps)
+		return
+	}
+	for i := range r.Caps {
+		for _, c := range part.Caps {
+			if c.Name == r.Caps[i].Name {
+				r.Caps[i].Observed = max(r.Caps[i].Observed, c.Observed)
+			}
+		}
+	}
+}
+
+// tell passes an event on. Runs go on side by side, and OnEvent is called by one
+// of them at a time.
+func (p *Plan) tell(e Event) {
+	if p.OnEvent == nil {
+		return
+	}
+	p.telling.Lock()
+	defer p.telling.Unlock()
+	p.OnEvent(e)
+}
+
+// stoppedBy is the error of a verification whose context ended.
+func stoppedBy(cause error) error {
+	return reason.Errorf(interruption(cause), "verification stopped: %w", cause)
 }
 
 // interruption tells a stopped program from a stopped run.
@@ -115,12 +239,11 @@ func (p *Plan) spec(dir string, apply []tree.Change, commands []command, spools 
 }
 
 // fill takes over what the sandbox saw and what the runners printed.
-func (r *RunResult) fill(commands []command, result *sandbox.Result, spools []*stream, wall int64) {
+func (r *RunResult) fill(commands []command, result *sandbox.Result, spools []*stream, wall int64, spent *int64) {
 	if result == nil {
 		result = &sandbox.Result{}
 	}
 	r.Caps, r.Usage, r.OOMKilled = result.Caps, result.Usage, result.OOMKilled
-	var spent int64
 	timedOut := false
 	for i, cmd := range commands {
 		c := CommandResult{Command: cmd.given, Ran: cmd.run, direct: cmd.runner != "", ExitCode: -1}
@@ -128,11 +251,11 @@ func (r *RunResult) fill(commands []command, result *sandbox.Result, spools []*s
 			s := result.Commands[i]
 			c.Started, c.ExitCode, c.Signal = s.Started, s.ExitCode, s.Signal
 			c.TimedOut, c.OutputExceeded, c.DurationMS = s.TimedOut, s.OutputExceeded, s.Duration.Milliseconds()
-			spent += c.DurationMS
+			*spent += c.DurationMS
 		} else {
 			// The limit is for all commands together, so those behind the one
 			// that used it up were not reached.
-			c.TimedOut = timedOut || spent >= wall
+			c.TimedOut = timedOut || *spent >= wall
 		}
 		timedOut = timedOut || c.TimedOut
 		if err := c.read(cmd.runner, spools[2*i], spools[2*i+1]); err != nil && r.Fault == nil {
@@ -150,6 +273,15 @@ func (c *CommandResult) read(runner string, stdout, stderr *stream) error {
 	if err := errors.Join(errOut, errErr); err != nil {
 		return cmp.Or(errOut, errErr)
 	}
+	if c.ExitCode != 0 {
+		var err error
+		if c.starved, err = looksStarved(stdout, stderr); err != nil {
+			return err
+		}
+		if c.tail, err = tailOf(stdout, stderr); err != nil {
+			return err
+		}
+	}
 	rep, err := results.Read(stdout.open, stderr.open, runner)
 	if err != nil {
 		return err
@@ -160,9 +292,16 @@ func (c *CommandResult) read(runner string, stdout, stderr *stream) error {
 		return nil
 	}
 	c.Runner, c.complete, c.Problems = rep.Runner, rep.Complete, rep.Problems
+	c.messages = rep.Messages
+	c.emptyRun = len(rep.Tests) == 0 && rep.Ran()+rep.Skipped == 0
 	c.Passed = c.Passed && rep.Ran() > 0 && (!c.direct || rep.Failed == 0)
 	if !c.direct || rep.Complete || len(rep.Tests) > 0 {
 		c.Tests = &Counts{rep.Passed, rep.Failed, rep.Skipped}
+	}
+	for _, t := range rep.Tests {
+		if t.Outcome == results.Fail && len(c.failedNames) < MaxListed {
+			c.failedNames = append(c.failedNames, t.ID)
+		}
 	}
 	if rep.Listed && len(rep.Tests) > 0 {
 		c.PerTest, c.transient = make(map[string]results.Outcome, len(rep.Tests)), make(map[string]bool)

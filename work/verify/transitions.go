@@ -31,7 +31,7 @@ func (t *transitions) compare(before, after *CommandResult) {
 			t.passToFail[id] = true
 		case was == results.Fail && is == results.Pass:
 			t.failToPass[id] = true
-		case !ran && !before.transient[id] && !containerFailed(after, id) && (after.PerTest != nil || after.ExitCode == 0):
+		case !ran && !before.transient[id] && !containerFailed(after, id) && after.wouldName():
 			t.missing[id] = true
 		}
 	}
@@ -45,6 +45,13 @@ func (t *transitions) compare(before, after *CommandResult) {
 			t.added[id] = true
 		}
 	}
+}
+
+// wouldName says whether a test that the command has run would have a name in
+// its report. A script around a runner may name failures alone: of its passes
+// only the number is known, and compared elsewhere.
+func (c *CommandResult) wouldName() bool {
+	return c.PerTest != nil || c.ExitCode == 0 && (c.direct || c.Tests == nil)
 }
 
 // settle leaves every test in its worst place only.

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -14,6 +15,13 @@ func TestUnedited(t *testing.T) {
 	t.Parallel()
 	plain := func(exit int) reply { return reply{exit: exit} }
 	noTests := reply{exit: 5, stdout: "=== test session starts ===\n=== no tests ran in 0.01s ===\n"}
+	numbers := func(exit, ran, failed int) reply {
+		end := "OK\n"
+		if failed > 0 {
+			end = fmt.Sprintf("FAILED (failures=%d)\n", failed)
+		}
+		return reply{exit: exit, stderr: fmt.Sprintf("Ran %d tests in 0.1s\n\n%s", ran, end)}
+	}
 	one := reply{stdout: "=== test session starts ===\ntest_new.py::test PASSED [100%]\n=== short test summary info ===\nPASSED test_new.py::test\n=== 1 passed in 0.01s ===\n"}
 	pass, fail := unit(0, map[string]string{"a": "ok"}), unit(1, map[string]string{"a": "FAIL"})
 	base := files{"test_a.py": "1", "check.sh": "1"}.write(t)
@@ -32,7 +40,11 @@ func TestUnedited(t *testing.T) {
 		{"the first test of the project", "pytest", files{"test_new.py": "2"}, noTests, noTests, one, ""},
 		{"a test that the contract asks for", "python3 test_new.py", files{"test_new.py": "2"}, plain(2), plain(2), plain(0), ""},
 		{"the same with an edit besides", "python3 test_new.py", files{"test_new.py": "2", "test_a.py": "2"}, plain(2), plain(2), plain(0), reason.VerifierTampering},
-		{"a test file is deleted, nobody counts", "make test", files{"test_a.py": deleted}, plain(0), plain(0), plain(0), reason.VerifierTampering},
+		{"numbers only, a weakened test", "make test", files{"test_a.py": "2"}, numbers(2, 1, 1), numbers(2, 1, 1), numbers(0, 1, 0), reason.VerifierTampering},
+		{"numbers only, a test is added that bends the runner", "make test", files{"test_new.py": "2"}, numbers(2, 1, 1), numbers(2, 1, 1), numbers(0, 2, 0), reason.VerifierTampering},
+		{"nothing is read, a weakened test", "make test", files{"test_a.py": "2"}, plain(2), plain(2), plain(0), reason.VerifierTampering},
+		{"nothing is read, a test is added", "make test", files{"test_new.py": "2"}, plain(2), plain(2), plain(0), reason.VerifierTampering},
+		{"a test file is deleted, no runner counts", "make test", files{"test_a.py": deleted}, plain(0), plain(0), plain(0), reason.VerifierTampering},
 		{"a test file is renamed, its tests are named", unitCommand, files{"test_a.py": deleted, "test_b.py": "2"}, pass, pass, pass, ""},
 		{"the unedited run hangs", unitCommand, files{"test_a.py": "2"}, pass, reply{exit: 137, result: func(c *sandbox.CommandResult) { c.TimedOut = true }}, pass, reason.Timeout},
 	} {
@@ -53,7 +65,7 @@ func TestUnedited(t *testing.T) {
 					return []reply{tc.unedited}, nil
 				}
 			})
-			v, err := Run(t.Context(), sb, Plan{Lower: base, Patch: patch.changes(), Commands: []string{tc.command}, NoControl: true})
+			v, err := Run(t.Context(), sb, Plan{Lower: base, Patch: patch.changes(), Commands: []string{tc.command}})
 			if err != nil {
 				t.Fatal(err)
 			}

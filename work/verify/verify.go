@@ -3,29 +3,32 @@
 //
 // # What it runs
 //
-// A phase is one or more sandbox runs of the contract's commands over a fresh
-// view of the baseline checkout; nothing of the agent's tree, processes or
-// caches is in it. The patch arrives as the changes that a `git apply` of
-// patch.diff makes to the baseline, so a file that the agent left outside its
-// diff does not exist here.
+// A run is the contract's commands over one tree, each command, or group of
+// commands, in a fresh view of it in the sandbox: what a command leaves is gone.
+// Nothing of the agent's tree, processes or caches is in it. The patch arrives
+// as the changes that a `git apply` of patch.diff makes to the baseline, so a
+// file that the agent left outside its diff does not exist here.
 //
-//	base      the baseline                                 → what held before
-//	head      the baseline + the patch                     → what holds after
-//	unedited  the baseline + the patch without its changes to test files and
-//	          runner configuration: the base's tests, on the new code
-//	control   base and head once more with a test added that must fail
+//	base       the baseline                                → what held before
+//	head       the baseline + the patch                    → what holds after
+//	unedited   the baseline + the patch without its changes to test files and
+//	           runner configuration: the base's tests, on the new code
+//	twin       one of these with edited tests, some of which must fail
+//	new-tests  the baseline + the test files of the patch
+//	hunk       head without one part of the change
 //
-// Held-out tests are laid over last, in every run. A verification takes up to
-// 3 + 2×Repeat runs, each within Limits.Wall: base, its control, and for each
-// repetition unedited (under extend, when the patch touches tests) and head,
-// then the head's control (only when the head passed).
+// Held-out tests are laid over last, in every run. Some runs go on at once.
+// The base takes three: plain, and two twins that try the editors. The head
+// takes one or two for each repetition, and on a pass two twins, or four where
+// tests are fixed or held out, and what [Plan.Extra] allows.
 //
-// Tests, their data and the configuration of runners are told by path
+// Tests, their data and the configuration of runners are known by path
 // (DefaultTestPath); of files that configure the build as well (go.mod,
-// package.json, pyproject.toml, …) only the runner's part counts. Scripts that
-// a command names, and makefiles behind `make`, are treated like tests: the
-// patch may not redefine the question that it has to answer. Configuration of
-// a runner that the patch adds is a finding in itself under extend.
+// package.json, pyproject.toml, …) only the runner's part counts. Scripts that a
+// command reaches through files of the base, and makefiles behind `make`, are
+// treated like tests: the patch may not redefine the question that it has to
+// answer. Configuration of a runner that the patch adds is a finding in itself
+// under extend.
 //
 // # The tests rule
 //
@@ -46,18 +49,31 @@
 // known, no failing test is new, and (protect, extend) every test that ran on
 // the base runs, and passes if it did. An exit ≠ 0 without a failed test, an
 // empty run, a run that only skipped, and a runner that exits 0 while it
-// reports a failure are not passes; nor is a run that rewrote the tests.
+// reports a failure are not passes; nor is a run that rewrote the tests. Under
+// extend the unedited run has to pass too, whatever could be read of it.
 //
-// The control run is the answer to a framework that was bent so that it cannot
-// fail: a test that must fail, whose name the patch cannot know, has to be
-// reported as failed and to fail the command wherever it did so on the base.
+// # The control
+//
+// A test is proof only if it passes in a run where it means what it says, fails
+// in a run where it must, and the code under test cannot tell the two apart. In
+// a twin every place at which a test could be made to fail is edited (package
+// twin): neutral, but for those of the tests that have to fail in this run. A
+// kept test has to fail in one run of each pair and to pass in the other, by a
+// secret coin; a test that the change fixes, and a held-out one, has to fail in
+// three ways and to pass in a fourth run. A test that passes although it cannot,
+// twice, is verifier_tampering. Only tests that the runs of the base have shown
+// to obey the edits are held to them.
+//
+// Commands that name their tests are judged test by test. Of any other command
+// that runs tests the exit status has to show them: one twin is neutral, and in
+// the others something must fail. A command that runs none of the tests that can
+// be edited has no control, and the verdict says so.
 //
 // # What it cannot see
 //
-// Code under test runs in the process of its test runner. Code that
-// recognises the verifier's control test, or that implements the tested
-// behaviour only for the inputs of the tests, passes. Held-out tests and a
-// reviewer are the answer to that, not a cleverer parser.
+// Code that implements the tested behaviour only for the inputs of the tests
+// passes, and so does code that understands every edit while it runs. Held-out
+// tests, [Observation] and a reviewer are the answer to that.
 //
 // # Failure modes
 //
@@ -69,8 +85,11 @@
 package verify
 
 import (
+	"cmp"
 	"context"
 	"io"
+	"sync"
+	"time"
 
 	"remit/proof/reason"
 	"remit/work/sandbox"
@@ -112,9 +131,16 @@ type Plan struct {
 	// DefaultTestPath. Runner configuration and the scripts that a command
 	// names are protected whatever it says.
 	TestFiles func(path string) bool
-	// Commands are shell command lines, run in order in one writable view,
-	// the later ones also when an earlier one failed.
+	// Commands are shell command lines, run in order, the later ones also when an
+	// earlier one failed.
 	Commands []string
+	// Groups are the lengths of consecutive groups of commands that share a
+	// writable view of the tree; commands behind the last group, and all of them
+	// when there is none, have a view each.
+	Groups []int
+	// Shared has all commands share one view, whatever Groups says: the rule of
+	// contracts of the first schema.
+	Shared bool
 	// Repeat is how often the head is run to find flakes; 0 is 1.
 	Repeat int
 	Limits sandbox.Limits
@@ -123,14 +149,59 @@ type Plan struct {
 	// Log receives test.log: every command with its full output. A phase
 	// writes when it ends; phases that run side by side need a Log each.
 	Log io.Writer
-	// OnEvent, when set, is told of the progress, from the calling goroutine.
+	// OnEvent, when set, receives the progress. Runs go on side by side; it is
+	// called by one of them at a time.
 	OnEvent func(Event)
 	// Scratch is where output is spooled while commands run; "" is the
 	// system's temporary directory.
 	Scratch string
-	// NoControl leaves out the control runs (see the package comment).
-	NoControl bool
+	// Control says whether the tests have to be shown to be able to fail:
+	// ControlRequired, ControlPreferred or ControlOff; "" is ControlPreferred.
+	Control string
+	// Scheme is SchemeHalves or SchemeSingle; "" is SchemeHalves.
+	Scheme string
+	// Before is the base phase. Head needs it for the control: without it the
+	// head phase has none.
+	Before *PhaseResult
+
+	// CacheDir, when set, is a directory of this verification alone that Base
+	// keeps build caches in. They are lent to every later run of the base, and by
+	// Before to those of the head.
+	CacheDir string
+	// Observe says which parts of the change are taken back one at a time:
+	// ObserveOff, ObserveSample or ObserveAll; "" is ObserveOff.
+	Observe string
+	// Observed has a change fail of which a part goes unnoticed.
+	Observed bool
+	// Extra is how long new tests and parts of the change may take, given the
+	// time of the plain run of the patched tree; nil is no time.
+	Extra func(head time.Duration) time.Duration
+
+	caches    []string    // lent to the runs
+	telling   *sync.Mutex // held while OnEvent is called
+	hostTrace bool        // nothing is confined: see unconfined
 }
+
+// The values of Plan.Control.
+const (
+	ControlRequired  = "required"
+	ControlPreferred = "preferred"
+	ControlOff       = "off"
+)
+
+// The values of Plan.Observe.
+const (
+	ObserveOff    = "off"
+	ObserveSample = "sample"
+	ObserveAll    = "all"
+)
+
+// The values of Plan.Scheme: every counting test in complementary halves, or
+// only the fixed and held-out ones.
+const (
+	SchemeHalves = "halves"
+	SchemeSingle = "single"
+)
 
 // EventKind says what an Event reports.
 type EventKind string
@@ -140,17 +211,19 @@ const (
 	RunStarted      EventKind = "run.started"
 	CommandFinished EventKind = "command.finished"
 	RunFinished     EventKind = "run.finished"
+	RunStopped      EventKind = "run.stopped" // its result was not needed, or could not be had
 )
 
 // Event is progress for a display.
 type Event struct {
 	Kind       EventKind
 	Phase      string // "base" or "head"
-	Run        string // which tree: "base", "head", "unedited", "control"
+	Run        string // which tree: one of the Tree constants
 	Repetition int    // 1-based
 	Command    int    // 0-based index, -1 for run events
 	ExitCode   int    // of a finished command
 	DurationMS int64
+	Result     *RunResult // of a finished run
 }
 
 // Run verifies p: the base phase, the head phase, the judgement.
@@ -159,6 +232,7 @@ func Run(ctx context.Context, sb Sandbox, p Plan) (*Verdict, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.Before = base
 	head, err := Head(ctx, sb, p)
 	if err != nil {
 		return nil, err
@@ -179,6 +253,9 @@ func (p *Plan) check() error {
 		return reason.Errorf(reason.ContractValue, "repeat is %d, the limit is %d", p.Repeat, MaxRepeat)
 	}
 	p.Repeat = max(p.Repeat, 1)
+	p.telling = new(sync.Mutex)
+	p.Observe = cmp.Or(p.Observe, ObserveOff)
+	p.Control, p.Scheme = cmp.Or(p.Control, ControlPreferred), cmp.Or(p.Scheme, SchemeHalves)
 	if p.TestFiles == nil {
 		p.TestFiles = DefaultTestPath
 	}

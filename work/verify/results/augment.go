@@ -114,13 +114,12 @@ func pythonCall(words []word, i int) (call, bool) {
 	return call{}, false
 }
 
-// goFlags are the flags in front of -args, without dashes and values, and the
-// index of the word behind the last one that belongs to the go command.
-func (c call) goFlags() (flags []string, end int) {
+// goFlags are the flags in front of -args, without dashes and values.
+func (c call) goFlags() (flags []string) {
 	for i := c.args; i < len(c.words); i++ {
 		text := c.words[i].text
 		if text == "-args" || text == "--args" {
-			return flags, i
+			return flags
 		}
 		if strings.HasPrefix(text, "-") {
 			name, value, _ := strings.Cut(strings.TrimLeft(text, "-"), "=")
@@ -130,11 +129,11 @@ func (c call) goFlags() (flags []string, end int) {
 			flags = append(flags, strings.TrimPrefix(name, "test."))
 		}
 	}
-	return flags, len(c.words)
+	return flags
 }
 
 func (c call) augmentGo(command string) (string, string, bool) {
-	flags, _ := c.goFlags()
+	flags := c.goFlags()
 	for _, alone := range []string{"c", "list", "n", "json=false", "fuzz", "h", "help"} {
 		if slices.Contains(flags, alone) {
 			return command, "", false
@@ -189,26 +188,4 @@ func (c call) augmentUnittest(command string) (string, string, bool) {
 		return command, Unittest, true
 	}
 	return insert(command, c.words, c.options(), "-v"), Unittest, true
-}
-
-// Select narrows a command that Augment recognised to the tests whose name
-// contains name, which must be an identifier. The flag comes last, where it
-// wins over one of the command's own.
-func Select(command, name string) (string, bool) {
-	c, ok := parseCall(command)
-	if !ok {
-		return command, false
-	}
-	run, _, recognised := Augment(command)
-	if !recognised {
-		return command, false
-	}
-	narrowed, _ := parseCall(run)
-	switch c.runner {
-	case GoTest:
-		_, end := narrowed.goFlags()
-		return insert(run, narrowed.words, end, "-run "+name), true
-	default:
-		return insert(run, narrowed.words, narrowed.options(), "-k "+name), true
-	}
 }

@@ -50,22 +50,6 @@ func TestAugment(t *testing.T) {
 	}
 }
 
-func TestSelect(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct{ in, want string }{
-		{"go test -run TestA ./... -args x", "go test -json -count=1 -run TestA ./... -run TestX -args x"},
-		{"pytest -k other tests", "pytest -k other tests --verbosity=1 -rap -k TestX"},
-		{"python -m unittest tests.test_a", "python -m unittest tests.test_a -v -k TestX"},
-	} {
-		if got, ok := Select(tc.in, "TestX"); got != tc.want || !ok {
-			t.Errorf("got %q %t, want %q", got, ok, tc.want)
-		}
-	}
-	if got, ok := Select("make test", "TestX"); ok {
-		t.Errorf("narrowed %q", got)
-	}
-}
-
 // FuzzAugment: whatever the command, only the known flags are added and every
 // byte of the command stays in its order.
 func FuzzAugment(f *testing.F) {

@@ -149,6 +149,11 @@ func merge(a, b *Report) *Report {
 	for _, t := range append(a.Tests, b.Tests...) {
 		c.put(t)
 	}
+	for _, rep := range []*Report{a, b} {
+		for id, text := range rep.Messages {
+			c.message(id, text)
+		}
+	}
 	names := a.Runner
 	if !strings.Contains("+"+names+"+", "+"+b.Runner+"+") {
 		names += "+" + b.Runner

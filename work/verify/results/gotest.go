@@ -1,10 +1,12 @@
 package results
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"io"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -68,6 +70,9 @@ func readGoTest(r io.Reader) (*Report, error) {
 			packages[name] = p
 		}
 		p.apply(&c, name, e)
+		if e.Action == "output" && e.Test != "" {
+			goMessage(&c, name+"."+e.Test, line)
+		}
 	}
 	if in.err != nil {
 		return nil, in.err
@@ -78,6 +83,23 @@ func readGoTest(r io.Reader) (*Report, error) {
 	rep := c.report(GoTest)
 	rep.Complete = rep.Complete && events > 0
 	return rep, nil
+}
+
+var goFailure = regexp.MustCompile(`^\s+(\S+\.go:[0-9]+: .*)$`)
+
+// goMessage takes what a test said at one of its lines. A test that passes says
+// such things too; only those of failed tests are shown.
+func goMessage(c *collector, id string, line []byte) {
+	if !bytes.Contains(line, []byte(".go:")) {
+		return
+	}
+	var e struct{ Output string }
+	if json.Unmarshal(line, &e) != nil {
+		return
+	}
+	if m := goFailure.FindStringSubmatch(strings.TrimRight(e.Output, "\n")); m != nil {
+		c.message(id, m[1])
+	}
 }
 
 // goEventOf decodes a line that is an event of a known action.
@@ -96,7 +118,8 @@ func goEventOf(line []byte) (goEvent, bool) {
 func (p *goPackage) apply(c *collector, name string, e goEvent) {
 	switch e.Action {
 	case "run":
-		if len(p.running) < MaxTests {
+		// A benchmark has no event at its end unless it fails.
+		if len(p.running) < MaxTests && !strings.HasPrefix(e.Test, "Benchmark") {
 			p.running[e.Test] = true
 		}
 	case "build-fail":

@@ -58,7 +58,7 @@ func readPytest(r io.Reader) (*Report, error) {
 			s.progress = s.progress && strings.Contains(line, "test session starts")
 			s.inside = false
 		case s.inside:
-			s.summaryLine(line)
+			s.summaryLine(&c, line)
 		case s.progress:
 			s.progressLine(line)
 		}
@@ -89,7 +89,7 @@ func (s *pytestSession) progressLine(line string) {
 	}
 }
 
-func (s *pytestSession) summaryLine(line string) {
+func (s *pytestSession) summaryLine(c *collector, line string) {
 	if m := pytestSkipped.FindStringSubmatch(line); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		s.counted["SKIPPED"] += n
@@ -101,7 +101,11 @@ func (s *pytestSession) summaryLine(line string) {
 		return
 	}
 	if word != "PASSED" { // which has no reason
-		id = cutReason(id)
+		whole := id
+		id = cutReason(whole)
+		if outcome == Fail {
+			c.message(strings.TrimSpace(id), strings.TrimPrefix(whole[len(id):], " - "))
+		}
 	}
 	s.counted[word]++
 	id = strings.TrimSpace(id)

@@ -76,6 +76,10 @@ type Report struct {
 	// Complete says that the runner's own plan or summary was there and
 	// agrees with the lines.
 	Complete bool
+	// Messages are the first words of failures by identity, one line each, where
+	// the output has them. The code under test writes them: they are shown, and
+	// decide nothing.
+	Messages map[string]string
 	Problems []string // what was cut, contradictory or malformed; at most MaxProblems
 }
 
@@ -85,6 +89,8 @@ const (
 	MaxLine     = 1 << 20  // bytes of one line; test2json cuts output at 4 KiB
 	MaxTests    = 100_000  // identities kept
 	MaxID       = 512      // bytes of an identity; longer ones end in their digest
+	MaxMessages = 1000
+	MaxMessage  = 500 // characters
 	MaxProblems = 20
 	MaxDepth    = 32 // nesting of TAP subtests and XML elements
 )
@@ -97,6 +103,7 @@ type collector struct {
 	index    map[string]int
 	tests    []Test
 	problems []string
+	messages map[string]string
 	cut      bool // something was left out: the report cannot be complete
 }
 
@@ -125,6 +132,30 @@ func (c *collector) put(t Test) {
 	c.tests = append(c.tests, Test{id, t.Outcome, t.Transient})
 }
 
+// message keeps the first words of a failure.
+func (c *collector) message(id, text string) {
+	id = cleanID(id)
+	if _, first := c.messages[id]; first || len(c.messages) >= MaxMessages {
+		return
+	}
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unprintable(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?")))
+	if runes := []rune(text); len(runes) > MaxMessage {
+		text = string(runes[:MaxMessage-1]) + "…"
+	}
+	if text == "" {
+		return
+	}
+	if c.messages == nil {
+		c.messages = make(map[string]string)
+	}
+	c.messages[id] = text
+}
+
 func (c *collector) problem(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if len(c.problems) < MaxProblems && !slices.Contains(c.problems, text) {
@@ -140,7 +171,7 @@ func (c *collector) lose(format string, args ...any) {
 
 // report makes the sorted report, with the counts of the tests.
 func (c *collector) report(runner string) *Report {
-	r := &Report{Runner: runner, Tests: c.tests, Listed: true, Complete: !c.cut, Problems: c.problems}
+	r := &Report{Runner: runner, Tests: c.tests, Listed: true, Complete: !c.cut, Messages: c.messages, Problems: c.problems}
 	slices.SortFunc(r.Tests, func(a, b Test) int { return strings.Compare(a.ID, b.ID) })
 	for _, t := range r.Tests {
 		switch t.Outcome {

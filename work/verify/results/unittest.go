@@ -23,6 +23,8 @@ type unittestRun struct {
 	pending string // a test whose line has no outcome yet
 	fixture bool   // pending is setUpClass or the like, or a module that does not import
 	ruled   bool   // the line before was the rule above a failure's heading
+	failing string // the test whose traceback is being read
+	said    string // its last line at the margin
 	ran     int    // from the summary, -1 before it
 }
 
@@ -52,6 +54,7 @@ func readUnittest(r io.Reader) (*Report, error) {
 			continue
 		}
 		u.line(line)
+		u.traceback(&c, line)
 	}
 	if in.err != nil {
 		return nil, in.err
@@ -90,6 +93,26 @@ func (u *unittestRun) line(line string) {
 	if m := unittestEnd.FindStringSubmatch(line); m != nil && u.pending != "" {
 		u.record(Test{u.pending, unittestOutcome(m[1]), u.fixture})
 		u.pending = ""
+	}
+}
+
+// traceback keeps the last line at the margin of a failure's traceback: the
+// exception.
+func (u *unittestRun) traceback(c *collector, line string) {
+	if m := unittestDetail.FindStringSubmatch(line); m != nil {
+		u.failing, _, _ = unittestID(m[2])
+		u.said = ""
+		return
+	}
+	rule := len(line) == 70 && (strings.Trim(line, "=") == "" || strings.Trim(line, "-") == "")
+	switch {
+	case u.failing == "" || line == "" && u.said == "":
+	case rule && u.said == "": // below the heading
+	case rule || line == "":
+		c.message(u.failing, u.said)
+		u.failing = ""
+	case line[0] != ' ' && line != "Traceback (most recent call last):":
+		u.said = line
 	}
 }
 
@@ -146,6 +169,9 @@ func (u *unittestRun) end(c *collector, status, detail string) counts {
 		said[strings.TrimSpace(m[1])] += min(n, MaxInput)
 	}
 	t := counts{failed: said["failures"] + said["errors"] + said["unexpected successes"], skipped: said["skipped"] + said["expected failures"]}
+	if u.ran > 0 {
+		t.failed = min(t.failed, u.ran) // the parts of one test can fail several times
+	}
 	t.passed = max(0, min(u.ran, MaxInput)-t.failed-t.skipped)
 	failed := 0
 	for _, test := range u.tests {

@@ -1,0 +1,136 @@
+package verify
+
+import (
+	"slices"
+
+	"remit/work/verify/results"
+	"remit/work/verify/twin"
+)
+
+// held is a test that the patched tree is held to.
+type held struct {
+	*suiteTest
+	// special is a test that the change fixes or that is held out: it gets a
+	// witness of every kind.
+	special bool
+}
+
+// heldTests are the tests of a suite that count and can be sabotaged: those that
+// passed on the base and were proved there, those that failed there, those that
+// did not run there, and the held-out ones.
+func heldTests(s *suite, unstable []string) []held {
+	var out []held
+	for _, f := range s.files {
+		for _, t := range f.tests {
+			switch {
+			case len(t.sites) == 0 || t.Outcome == results.Skip || t.Broken || slices.Contains(unstable, t.String()):
+			case t.Outcome == results.Fail || t.Outcome == "" || f.heldOut && t.Outcome == results.Pass:
+				out = append(out, held{t, true})
+			case t.Outcome == results.Pass && len(t.Proved) > 0:
+				out = append(out, held{t, false})
+			}
+		}
+	}
+	return out
+}
+
+// witnesses are the sabotages of a special test, one of each kind that it has.
+// An assertion that failed on the base is turned where it failed.
+func (t *suiteTest) witnesses(d draw) []twin.Order {
+	var out []twin.Order
+	line := 0
+	if t.Failing != nil {
+		out = append(out, *t.Failing)
+		line = t.site(t.Failing.Site).Line
+	} else if flips := t.known(twin.Flip); len(flips) > 0 && t.Outcome == results.Pass {
+		out = append(out, twin.Order{Site: pick(d, flips)})
+	}
+	var there []int
+	for _, id := range t.known(twin.Expect) {
+		if t.site(id).Line == line {
+			there = append(there, id)
+		}
+	}
+	if t.Outcome == results.Pass {
+		there = t.known(twin.Expect)
+	}
+	if len(there) > 0 {
+		out = append(out, twin.Order{Site: pick(d, there)})
+	}
+	fails := t.known(twin.Fail)
+	if len(fails) == 0 {
+		fails = t.ofKind(twin.Fail)
+	}
+	if len(fails) > 0 {
+		out = append(out, twin.Order{Site: pick(d, fails)})
+	}
+	return out
+}
+
+// known are the sites of a kind that the runs of the base came by.
+func (t *suiteTest) known(kind twin.Kind) []int {
+	return slices.DeleteFunc(t.ofKind(kind), func(id int) bool { return !slices.Contains(t.Reached, id) })
+}
+
+// orders are the sabotages of each of n runs. A test that is kept is neutral in
+// one run of each pair and sabotaged in the other, by a coin; a special test
+// meets its witnesses in runs of their own, in random order, and is neutral in
+// the rest.
+func orders(d draw, tests []held, n int, keptToo bool) []map[*suiteTest]twin.Order {
+	out := make([]map[*suiteTest]twin.Order, n)
+	for i := range out {
+		out[i] = make(map[*suiteTest]twin.Order)
+	}
+	for _, t := range tests {
+		if t.special {
+			at := d.shuffled(n)
+			for i, o := range t.witnesses(d) {
+				out[at[i%n]][t.suiteTest] = o
+			}
+			continue
+		}
+		for pair := 0; keptToo && pair+1 < n; pair += 2 {
+			i := pair
+			if d.coin() {
+				i++
+			}
+			out[i][t.suiteTest] = twin.Order{Site: pick(d, t.Proved)}
+		}
+	}
+	return out
+}
+
+// exitOrders are the sabotages of n runs of a view whose exit status is all that
+// it shows: one run is neutral, and in each of the others some test must fail.
+// Those that the change fixes are sabotaged alone, by another kind each time.
+func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
+	out := make([]map[*suiteTest]twin.Order, n)
+	at := d.shuffled(n)
+	out[at[0]] = map[*suiteTest]twin.Order{}
+	var special, kept []held
+	for _, t := range tests {
+		if t.Outcome == "" {
+			continue // no run has shown that the command runs it
+		}
+		if t.special && len(t.witnesses(d)) > 0 {
+			special = append(special, t)
+		} else if !t.special {
+			kept = append(kept, t)
+		}
+	}
+	for i, run := range at[1:] {
+		chosen := make(map[*suiteTest]twin.Order)
+		switch {
+		case len(special) > 0:
+			for _, t := range special {
+				all := t.witnesses(d)
+				chosen[t.suiteTest] = all[i%len(all)]
+			}
+		case len(kept) > 0:
+			t := pick(d, kept)
+			chosen[t.suiteTest] = twin.Order{Site: pick(d, t.Proved)}
+		}
+		out[run] = chosen
+	}
+	return out
+}

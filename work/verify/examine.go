@@ -1,0 +1,299 @@
+package verify
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"remit/proof/reason"
+	"remit/work/verify/results"
+	"remit/work/verify/twin"
+)
+
+// judge holds the runs against what they had to show. What contradicts it is
+// tried once more, with other edits, before it counts; a test that fails where it
+// is as it was, a third time and beside another plain run: it may fail now and
+// then.
+func (w *witness) judge(ctx context.Context, sb Sandbox) error {
+	troubles := w.examine(w.runs, w.results)
+	if len(troubles) == 0 {
+		return nil
+	}
+	again, of := w.retry(troubles)
+	second, err := w.repeat(ctx, sb, again)
+	if err != nil {
+		return err
+	}
+	doubts := w.conclude(troubles, second, of)
+	if len(doubts) == 0 {
+		return nil
+	}
+	again, of = w.retry(doubts)
+	third, err := w.repeat(ctx, sb, again)
+	if err != nil {
+		return err
+	}
+	plain, err := w.plan.runAll(ctx, sb, []job{{PhaseHead, w.plain.Tree, w.plan.Repeat + 1, w.laid, commandsOf(w.plan), nil}}, nil)
+	if err != nil {
+		return err
+	}
+	w.head.Runs = append(w.head.Runs, *plain[0])
+	w.settleDoubts(doubts, third, of, plain[0])
+	return nil
+}
+
+// repeat makes runs of the control and compares them with what they had to show.
+func (w *witness) repeat(ctx context.Context, sb Sandbox, runs []*twinRun) ([]trouble, error) {
+	done, err := w.plan.runAll(ctx, sb, w.jobs(len(w.runs)+1, runs), nil)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range done {
+		w.head.Runs = append(w.head.Runs, *r)
+	}
+	w.runs, w.results = append(w.runs, runs...), append(w.results, done...)
+	return w.examine(runs, done), nil
+}
+
+// settleDoubts says what it means that tests failed twice where nothing in them
+// was changed.
+func (w *witness) settleDoubts(doubts, third []trouble, of []int, plain *RunResult) {
+	for _, t := range doubts {
+		again := slices.ContainsFunc(third, func(s trouble) bool { return s.like(t) && of[s.run] == t.run })
+		failed := plain.Commands[t.command].ExitCode != 0
+		if t.test != nil {
+			failed = w.suite.outcomes(&plain.Commands[t.command])[t.test] != results.Pass
+		}
+		switch {
+		case !again || failed || plain.Fault != nil:
+			w.find(reason.Finding{Code: reason.FlakyVerification, Path: logName, Detail: w.plainly(t) + " in some runs and not in others with the same test"})
+		case t.test != nil && t.test.Outcome != results.Pass && !w.showing(t.command, t.test).neutral:
+			w.find(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: w.plainly(t) +
+				" in every run in which other places of the test files are edited, and passes in the plain run: a test that reads the sources of tests, or code that behaves for the plain run alone"})
+		default:
+			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t)})
+		}
+	}
+}
+
+// trouble is a result that contradicts what a run had to show.
+type trouble struct {
+	run     int // index of the run
+	view    view
+	command int
+	test    *suiteTest // nil where the exit status is all that is known
+	order   twin.Order
+	kind    twin.Kind // of the sabotage, "" when the test was neutral
+	lost    bool      // nothing is known of the test
+	skipped bool      // the test was skipped
+	fault   *reason.Finding
+}
+
+// like says whether two troubles are of the same test, sabotaged or neutral.
+func (t trouble) like(other trouble) bool {
+	return t.fault == nil && t.command == other.command && t.test == other.test && (t.kind == "") == (other.kind == "")
+}
+
+// examine compares runs with what they had to show, and notes what they did.
+func (w *witness) examine(runs []*twinRun, done []*RunResult) []trouble {
+	var out []trouble
+	for i, r := range done {
+		if r.Fault != nil {
+			out = append(out, trouble{run: i, fault: r.Fault})
+			continue
+		}
+		for _, g := range w.base.proof.groups {
+			tv := runs[i].views[g.first]
+			switch {
+			case tv == nil:
+			case g.by == byExit:
+				out = append(out, w.examineExit(i, g, tv, r)...)
+			default:
+				out = append(out, w.examineTests(i, g, tv, r)...)
+			}
+		}
+	}
+	return out
+}
+
+// examineTests compares a view whose commands name their tests.
+func (w *witness) examineTests(run int, g groupProof, tv *twinView, r *RunResult) []trouble {
+	var out []trouble
+	for c := g.first; c < g.end; c++ {
+		plain, now := w.suite.outcomes(&w.plain.Commands[c]), w.suite.outcomes(&r.Commands[c])
+		for _, t := range w.tests {
+			if plain[t.suiteTest] != results.Pass {
+				continue // it fails without any edit, and is no reason to pass
+			}
+			s := w.showing(c, t.suiteTest)
+			order, sabotaged := tv.sabotage[t.suiteTest]
+			outcome := now[t.suiteTest]
+			tr := trouble{run: run, view: g.view, command: c, test: t.suiteTest, order: order}
+			if sabotaged {
+				tr.kind = t.site(order.Site).Kind
+			}
+			switch {
+			case sabotaged && outcome == results.Fail:
+				s.failed++
+			case !sabotaged && outcome == results.Pass:
+				s.neutral = true
+			case outcome == "":
+				tr.lost = true
+				out = append(out, tr)
+			default:
+				tr.skipped = outcome == results.Skip
+				out = append(out, tr)
+			}
+		}
+	}
+	return out
+}
+
+// examineExit compares a view of which only the exit status is known. The test
+// is nil in what it notes.
+func (w *witness) examineExit(run int, g groupProof, tv *twinView, r *RunResult) []trouble {
+	failed := slices.ContainsFunc(r.Commands[g.first:g.end], func(c CommandResult) bool { return c.ExitCode != 0 })
+	s := w.showing(g.first, nil)
+	must := len(tv.sabotage) > 0
+	switch {
+	case must && failed:
+		s.failed++
+	case !must && !failed:
+		s.neutral = true
+	default:
+		tr := trouble{run: run, view: g.view, command: g.first}
+		for t, o := range tv.sabotage {
+			tr.kind, tr.order = t.site(o.Site).Kind, o
+		}
+		return []trouble{tr}
+	}
+	return nil
+}
+
+func (w *witness) showing(command int, t *suiteTest) *showing {
+	k := shownKey{command, t}
+	if w.shown[k] == nil {
+		w.shown[k] = new(showing)
+	}
+	return w.shown[k]
+}
+
+// retry makes the troubled runs once more. A flip is turned at every evaluation,
+// and where a whole package was lost its kept tests get a failing statement,
+// which takes no other test with it.
+func (w *witness) retry(troubles []trouble) (again []*twinRun, of []int) {
+	for i, r := range w.runs {
+		var mine []trouble
+		for _, t := range troubles {
+			if t.run == i {
+				mine = append(mine, t)
+			}
+		}
+		if len(mine) == 0 {
+			continue
+		}
+		next := &twinRun{suite: r.suite, views: map[int]*twinView{}}
+		for first, tv := range r.views {
+			sabotage := make(map[*suiteTest]twin.Order, len(tv.sabotage))
+			for t, o := range tv.sabotage {
+				o.Evaluation = 0
+				if fails := t.known(twin.Fail); len(fails) > 0 && t.Outcome == results.Pass && lostNear(mine, t) && !contradicts(mine, t) {
+					o.Site = pick(draw{}, fails)
+				}
+				sabotage[t] = o
+			}
+			next.views[first] = &twinView{sabotage: sabotage}
+		}
+		again, of = append(again, next), append(of, i)
+	}
+	return again, of
+}
+
+// contradicts says whether a test gave a result that it cannot have.
+func contradicts(troubles []trouble, t *suiteTest) bool {
+	return slices.ContainsFunc(troubles, func(tr trouble) bool { return !tr.lost && tr.test == t })
+}
+
+// lostNear says whether a test of the same directory was lost.
+func lostNear(troubles []trouble, t *suiteTest) bool {
+	return slices.ContainsFunc(troubles, func(tr trouble) bool {
+		return tr.lost && tr.test != nil && tr.test.file.pkg == t.file.pkg && tr.test.file.lang == t.file.lang
+	})
+}
+
+// conclude says what the troubles mean. One that came twice is what the change
+// did; one that came once is a test that does not always give the same result.
+// It returns those that need a third look.
+func (w *witness) conclude(first, second []trouble, of []int) (doubts []trouble) {
+	for _, t := range first {
+		if t.fault != nil {
+			w.find(*t.fault)
+			continue
+		}
+		twice := slices.ContainsFunc(second, func(s trouble) bool { return s.like(t) && of[s.run] == t.run })
+		switch {
+		case t.lost || twice && w.lostAgain(t, second, of):
+			if s := w.showing(t.command, t.test); twice {
+				s.missed++
+			}
+		case twice && t.kind == "" && !t.skipped:
+			doubts = append(doubts, t)
+		case twice:
+			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t)})
+		case t.kind != twin.Flip || t.order.Evaluation == 0:
+			w.find(reason.Finding{Code: reason.FlakyVerification, Path: logName, Detail: w.plainly(t) + " in one run and not in the next with the same test"})
+		}
+	}
+	for _, t := range second {
+		if t.fault != nil {
+			w.find(*t.fault)
+		}
+	}
+	return doubts
+}
+
+// lostAgain says whether the second try says nothing about the test.
+func (w *witness) lostAgain(t trouble, second []trouble, of []int) bool {
+	return slices.ContainsFunc(second, func(s trouble) bool {
+		return s.lost && of[s.run] == t.run && s.command == t.command && s.test == t.test
+	})
+}
+
+func (w *witness) find(f reason.Finding) {
+	if !slices.Contains(w.findings, f) && len(w.findings) < maxControlFindings {
+		w.findings = append(w.findings, f)
+	}
+}
+
+// maxControlFindings bounds what the control lists: the first are reason enough.
+const maxControlFindings = 20
+
+// accuse says what a test did that it cannot do honestly.
+func (w *witness) accuse(t trouble) string {
+	how := map[twin.Kind]string{twin.Flip: "with an assertion turned round", twin.Expect: "with another expected value", twin.Fail: "with a failing statement in it"}
+	text := w.plainly(t)
+	if t.skipped {
+		return text + " in runs with edited tests and passes in the plain run: its result depends on who is looking"
+	}
+	if t.kind != "" {
+		text += ", " + how[t.kind] + ", so it cannot: the results of this run are not those of its tests"
+	} else {
+		text += " where nothing in it was changed, and passes in the run of the change: its result depends on who is looking"
+	}
+	return text
+}
+
+// plainly says what happened, without what it means.
+func (w *witness) plainly(t trouble) string {
+	name, did := fmt.Sprintf("%q", w.plan.Commands[t.command]), "exits 0"
+	if t.test != nil {
+		name, did = t.test.String(), "passes"
+	}
+	if t.kind == "" {
+		did = "fails"
+	}
+	if t.skipped {
+		did = "is skipped"
+	}
+	return name + " " + did
+}

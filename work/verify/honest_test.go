@@ -1,0 +1,78 @@
+package verify
+
+import (
+	"math/rand/v2"
+	"os"
+	"testing"
+
+	"remit/fixtures/honest"
+	fixture "remit/fixtures/project"
+	"remit/fixtures/tally"
+	"remit/proof/reason"
+)
+
+// honestSample is how many honest changes a default run tries.
+const honestSample = 12
+
+// TestHonest: a correct change passes and is never called tampering, in
+// whatever way its repository writes and runs tests.
+func TestHonest(t *testing.T) {
+	t.Parallel()
+	changes := honestChanges(t)
+	if os.Getenv("REMIT_HONEST") != "all" {
+		chance := rand.New(rand.NewPCG(corpusSeed(), 2))
+		chance.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
+		changes = changes[:honestSample]
+	}
+	laid := newLaidProjects(t)
+	table := &tally.Table{Name: "honest changes"}
+	byLanguage := make(map[string][]honest.Change)
+	for _, language := range []string{fixture.Go, fixture.Python} {
+		for _, c := range changes {
+			if c.Project.Language == language {
+				byLanguage[language] = append(byLanguage[language], c)
+			}
+		}
+		if len(byLanguage[language]) > 0 {
+			table.Rows = append(table.Rows, language)
+		}
+	}
+	for _, language := range table.Rows {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			row := table.Row(t, language)
+			row.Add("tried", 0)
+			row.Add("held", 0)
+			row.Add("called tampering", 0)
+			for _, c := range byLanguage[language] {
+				laid.tryHonest(t, row, &c)
+			}
+		})
+	}
+}
+
+func (l *laidProjects) tryHonest(t *testing.T, row *tally.Count, c *honest.Change) {
+	t.Helper()
+	p := l.of(c.Project)
+	if p.lacking != "" {
+		row.Note("%s: %s", c.Name, p.lacking)
+		return
+	}
+	v, _, log := judgeCheat(t, l.sb, p.plan, p.base, files(c.Patch))
+	if len(v.Findings) > 0 && v.Findings[0].Code == reason.VerifierTampering {
+		row.Add("called tampering", 1)
+	}
+	row.Check(v.Status == StatusPass, "%s: %s%s", c.Name, explain(v), log)
+	if v.Status == StatusPass && c.Fixed > 0 && v.Counts.FailToPass != c.Fixed {
+		t.Errorf("%s: %d tests are fixed, want %d: %q", c.Name, v.Counts.FailToPass, c.Fixed, v.FailToPass)
+	}
+}
+
+func honestChanges(t *testing.T) []honest.Change {
+	t.Helper()
+	shipped, err := honest.Shipped(os.DirFS("../../fixtures"))
+	if err != nil || len(shipped) == 0 {
+		t.Fatalf("%d shipped cases: %v", len(shipped), err)
+	}
+	return append(shipped, honest.All()...)
+}

@@ -1,0 +1,397 @@
+package verify
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"remit/work/tree"
+	"remit/work/verify/results"
+	"remit/work/verify/twin"
+)
+
+// baseProof is what the runs of the base have shown about the tests: which of
+// them can be held to fail, and how each command shows it.
+type baseProof struct {
+	suite  *suite
+	groups []groupProof // one a view, in their order
+	reason string       // why nothing can be controlled, "" when something can
+}
+
+// The ways in which a view shows that a test failed.
+const (
+	byTest = "test" // its commands name each test
+	byExit = "exit" // its exit status alone
+)
+
+// groupProof is what the base has shown about the commands of one view.
+type groupProof struct {
+	view
+	by     string
+	reason string // why there is no control
+}
+
+// proveBase tries the editors on the base, in two runs side by side. Each test
+// that passes there is sabotaged in one of them and neutral in the other. One
+// that fails where it is neutral, or passes where it is sabotaged, is not held
+// to anything later: the editor, not the patch, is the cause.
+func (p *Plan) proveBase(ctx context.Context, sb Sandbox, r *PhaseResult, laid []tree.Change) error {
+	r.proof = &baseProof{}
+	if p.Control == ControlOff {
+		r.proof.reason = "verify.control is off"
+		return nil
+	}
+	s, err := p.loadSuite(ctx, sb, laid, r.Commands)
+	if cause := context.Cause(ctx); cause != nil {
+		return stoppedBy(cause)
+	}
+	if err != nil {
+		r.proof.reason = err.Error()
+		return nil //nolint:nilerr // it is why there is no control
+	}
+	r.proof.suite = s
+	if len(s.files) == 0 {
+		r.proof.reason = noSuite(s)
+		return nil
+	}
+	for {
+		again, err := p.tryProof(ctx, sb, r, s, laid)
+		if err != nil || !again {
+			return err
+		}
+		s.inTree = true
+	}
+}
+
+// noSuite says why there is nothing to edit.
+func noSuite(s *suite) string {
+	if len(s.left) > 0 {
+		return "the test files cannot be edited: " + s.left[0]
+	}
+	return "the base has no Go or Python test file"
+}
+
+// tryProof makes the two runs. again says that the edits did not reach the
+// tests through the Go command's overlay, so that the tree has to be edited.
+func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suite, laid []tree.Change) (again bool, err error) {
+	s.foldOutcomes(r.Commands)
+	views := p.views(len(p.Commands))
+	first := &twinRun{suite: s, views: map[int]*twinView{}, traced: true}
+	second := &twinRun{suite: s, views: map[int]*twinView{}, traced: true}
+	for _, v := range views {
+		a, b := s.halves(draw{})
+		first.views[v.first], second.views[v.first] = &twinView{sabotage: a}, &twinView{sabotage: b}
+	}
+	var jobs []job
+	for i, t := range []*twinRun{first, second} {
+		jobs = append(jobs, job{PhaseBase, TreeTwin, len(r.twins()) + i + 1, laid, commandsOf(p), t})
+	}
+	runs, err := p.runAll(ctx, sb, jobs, nil)
+	if err != nil {
+		return false, err
+	}
+	for _, run := range runs {
+		if run != nil {
+			r.Runs = append(r.Runs, *run)
+		}
+		if run == nil || run.Fault != nil {
+			r.proof.reason = "the base could not be run with edited tests"
+			if run != nil {
+				r.proof.reason += ": " + run.Fault.Detail
+			}
+			return false, nil
+		}
+	}
+	r.proof.groups = nil
+	reached := false
+	for _, v := range views {
+		a, b := first.views[v.first], second.views[v.first]
+		for _, t := range s.settle(v, r.Commands, runs, a, b) {
+			if !slices.Contains(r.Unstable, t.String()) {
+				r.Unstable = append(r.Unstable, t.String())
+			}
+		}
+		g := groupProof{view: v, by: s.shownBy(r.Commands[v.first:v.end], a, b)}
+		if g.by == "" {
+			g.reason = "it runs no test that Remit can edit"
+		}
+		reached = reached || g.by != ""
+		r.proof.groups = append(r.proof.groups, g)
+	}
+	if !reached {
+		r.proof.reason = "no command runs a test that Remit can edit"
+	}
+	return !s.inTree && s.unreached(langGo, r.Commands, first, second), nil
+}
+
+// twins are the runs of the control so far.
+func (r *PhaseResult) twins() []RunResult {
+	return slices.DeleteFunc(slices.Clone(r.Runs), func(run RunResult) bool { return run.Tree != TreeTwin })
+}
+
+// foldOutcomes notes what became of each test on the base, where commands name
+// their tests. A test that two commands run has its worse outcome.
+func (s *suite) foldOutcomes(ran []CommandResult) {
+	for _, f := range s.files {
+		for _, t := range f.tests {
+			t.baseFacts = baseFacts{}
+		}
+	}
+	for i := range ran {
+		for t, o := range s.outcomes(&ran[i]) {
+			if t.Outcome == "" || o == results.Fail {
+				t.Outcome = o
+			}
+		}
+	}
+}
+
+// halves sabotages each test in one of two runs, but for those that are known
+// to fail on the base: nothing can be shown by these there.
+func (s *suite) halves(d draw) (a, b map[*suiteTest]twin.Order) {
+	a, b = make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order)
+	for _, f := range s.files {
+		for _, t := range f.tests {
+			if len(t.sites) == 0 || t.Outcome == results.Fail || t.Outcome == results.Skip {
+				continue
+			}
+			o := twin.Order{Site: t.anySite(d)}
+			if d.coin() {
+				a[t] = o
+			} else {
+				b[t] = o
+			}
+		}
+	}
+	return a, b
+}
+
+// anySite prefers a failing statement, which is reached most surely, and draws
+// an assertion now and then.
+func (t *suiteTest) anySite(d draw) int {
+	wanted := twin.Fail
+	switch n := d.below(10); {
+	case n < 1:
+		wanted = twin.Expect
+	case n < 3:
+		wanted = twin.Flip
+	}
+	if of := t.ofKind(wanted); len(of) > 0 {
+		return pick(d, of)
+	}
+	if of := t.ofKind(twin.Fail); len(of) > 0 {
+		return pick(d, of)
+	}
+	return pick(d, t.sites).ID
+}
+
+// ofKind are the sites of a kind.
+func (t *suiteTest) ofKind(kind twin.Kind) []int {
+	var out []int
+	for _, s := range t.sites {
+		if s.Kind == kind {
+			out = append(out, s.ID)
+		}
+	}
+	return out
+}
+
+// site is the site of a number, nil if the test has none.
+func (t *suiteTest) site(id int) *twin.Site {
+	for i := range t.sites {
+		if t.sites[i].ID == id {
+			return &t.sites[i]
+		}
+	}
+	return nil
+}
+
+// settle takes over what the two runs of one view have shown. It returns the
+// tests that failed in the plain run and passed in one of the two, where they
+// are the same.
+func (s *suite) settle(v view, plain []CommandResult, runs []*RunResult, a, b *twinView) (unstable []*suiteTest) {
+	named := s.named(plain[v.first:v.end])
+	inA, inB := s.seen(v, runs[0], a, named), s.seen(v, runs[1], b, named)
+	for _, f := range s.files {
+		for _, t := range f.tests {
+			t.settle(a, b, inA, inB, named)
+			if named && t.Outcome == results.Fail && (inA[t] == results.Pass || inB[t] == results.Pass) {
+				unstable = append(unstable, t)
+			}
+		}
+	}
+	return unstable
+}
+
+// seen is what became of the tests in one view of a run: by name where the
+// commands name them, else by the trace.
+func (s *suite) seen(v view, r *RunResult, tv *twinView, named bool) map[*suiteTest]results.Outcome {
+	if named {
+		return s.outcomesOf(r.Commands[v.first:v.end])
+	}
+	out := make(map[*suiteTest]results.Outcome)
+	for _, f := range s.files {
+		for _, t := range f.tests {
+			if o := traced(tv.trace, t); o != "" {
+				out[t] = o
+			}
+		}
+	}
+	return out
+}
+
+// traced is what became of a test by the trace, "" if it did not run. A test
+// that came by one of its sites and has no end has failed.
+func traced(tr *twin.Trace, t *suiteTest) results.Outcome {
+	f := fileTrace(tr, t.file)
+	if f == nil {
+		return ""
+	}
+	switch o := f.Tests[t.name]; {
+	case o.Fail > 0:
+		return results.Fail
+	case o.Pass > 0:
+		return results.Pass
+	case o.Skip > 0:
+		return results.Skip
+	}
+	for _, s := range t.sites {
+		if f.Sites[s.ID] != nil {
+			return results.Fail
+		}
+	}
+	return ""
+}
+
+// fileTrace is what a file recorded in a run, nil if it was not run.
+func fileTrace(tr *twin.Trace, f *suiteFile) *twin.FileTrace {
+	if tr == nil {
+		return nil
+	}
+	return tr.Files[f.key]
+}
+
+// settle takes over what two runs have shown about one test.
+func (t *suiteTest) settle(a, b *twinView, inA, inB map[*suiteTest]results.Outcome, named bool) {
+	t.Reached = union(t.Reached, t.reachedIn(a), t.reachedIn(b))
+	t.Broken = t.Broken || named && (t.Outcome == results.Pass || t.Outcome == results.Fail) && (inA[t] == "" || inB[t] == "")
+	order, sabotaged := a.sabotage[t]
+	failed, neutral := inA[t], inB[t]
+	if !sabotaged {
+		order, sabotaged = b.sabotage[t]
+		failed, neutral = neutral, failed
+	}
+	if !named && t.Outcome == "" {
+		t.Outcome = neutral
+	}
+	if !sabotaged {
+		t.Failing = sameEvaluation(t, a, b)
+		return
+	}
+	if neutral == results.Pass && failed == results.Fail {
+		t.Proved = union(t.Proved, []int{order.Site})
+	}
+	if !named && neutral == results.Fail {
+		t.Failing = sameEvaluation(t, a, b)
+	}
+}
+
+// reachedIn are the sites of the test that a run came by.
+func (t *suiteTest) reachedIn(tv *twinView) []int {
+	f := fileTrace(tv.trace, t.file)
+	if f == nil {
+		return nil
+	}
+	var out []int
+	for _, s := range t.sites {
+		if f.Sites[s.ID] != nil {
+			out = append(out, s.ID)
+		}
+	}
+	return out
+}
+
+// sameEvaluation is an evaluation that failed on the base. Where the two runs
+// differ in its number every evaluation is turned later.
+func sameEvaluation(t *suiteTest, a, b *twinView) *twin.Order {
+	fa, fb := fileTrace(a.trace, t.file), fileTrace(b.trace, t.file)
+	if fa == nil || fb == nil {
+		return nil
+	}
+	for _, s := range t.sites {
+		x, y := fa.Sites[s.ID], fb.Sites[s.ID]
+		if s.Kind != twin.Flip || x == nil || y == nil || len(x.Failed) == 0 || len(y.Failed) == 0 {
+			continue
+		}
+		o := &twin.Order{Site: s.ID}
+		if x.Failed[0] == y.Failed[0] {
+			o.Evaluation = x.Failed[0]
+		}
+		return o
+	}
+	return nil
+}
+
+// shownBy says how the commands of a view show a failed test, "" when they run
+// none that is edited.
+func (s *suite) shownBy(plain []CommandResult, a, b *twinView) string {
+	if s.named(plain) {
+		return byTest
+	}
+	if len(a.trace.Files)+len(b.trace.Files) == 0 {
+		return ""
+	}
+	return byExit
+}
+
+// named says whether a command among those names each test with its outcome. One
+// that names only what failed does not.
+func (s *suite) named(plain []CommandResult) bool {
+	for i := range plain {
+		if plain[i].direct && len(plain[i].PerTest) > 0 {
+			return true // also of a package that does not build: its tests have names later
+		}
+		for _, o := range s.outcomes(&plain[i]) {
+			if o == results.Pass {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// unreached says whether no test of a language has come by one of its edits,
+// although the commands may run some.
+func (s *suite) unreached(lang string, plain []CommandResult, runs ...*twinRun) bool {
+	has := false
+	for _, f := range s.files {
+		if f.lang != lang || len(f.tests) == 0 {
+			continue
+		}
+		has = true
+		for _, r := range runs {
+			for _, tv := range r.views {
+				if fileTrace(tv.trace, f) != nil {
+					return false
+				}
+			}
+		}
+	}
+	mayRun := slices.ContainsFunc(plain, func(c CommandResult) bool {
+		if c.direct {
+			return len(s.outcomes(&c)) > 0
+		}
+		return strings.Contains(c.Runner, results.GoText) || c.Runner == "" && c.DurationMS > minTestMS
+	})
+	return has && mayRun
+}
+
+// minTestMS is less than any Go test takes to be built and run.
+const minTestMS = 100
+
+// union joins lists of sites, sorted.
+func union(lists ...[]int) []int {
+	out := slices.Concat(lists...)
+	slices.Sort(out)
+	return slices.Compact(out)
+}

@@ -1,0 +1,98 @@
+package verify
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+)
+
+var (
+	scriptWord = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+	scriptName = regexp.MustCompile(`\.(?:sh|bash|zsh|bats|mk|mak)$|(?i:test|check|verify)|^(?:gradlew|mvnw)`)
+	splitWords = regexp.MustCompile("[\\s;&|()<>`'\"=$]+")
+	makefile   = regexp.MustCompile(`(?:^|/)(?:GNUmakefile|[Mm]akefile|[^/]*\.(?:mk|mak))$`)
+
+	// A script that runs tests, or whatever it is given.
+	runsTests = inLines(`\b(?:go|cargo|npm|yarn|pnpm|bun|deno|mvn|gradle|gradlew|dotnet|swift|mix|make|dune|zig|rake|sbt|bazel)["', \t]+`+
+		`(?:(?:-[^\s]+(?:[ \t]+[^\s-][^\s]*)?|run|exec)["', \t]+)*:?(?:test|check|verify)\b`+
+		`|\b(?:py\.?test|unittest|nose2|tox|nox|jest|vitest|mocha|ctest|bats|rspec|phpunit|gotestsum|ginkgo|nextest)\b`+
+		`|(?:^|[;&|(]|\bexec|\benv|\btime)[ \t]*"?\$(?:@|\*|\{@\})"?`,
+		"test", "check", "verify", "tox", "nox", "jest", "mocha", "bats", "rspec", "phpunit", "gotestsum", "ginkgo", "nose2", "$@", "$*", "${@}")
+	// Programs that read a file of their own, where a script calls them.
+	callsTool = inLines(`(?:^|[;&|(@{"'\[]|\bthen|\bdo|\belse|\bexec|\benv|\btime)[ \t]*(?:[A-Za-z_]+=[^\s]*[ \t]+)*(make|gmake|just|task|rake|tox|nox)\b`,
+		"make", "just", "task", "rake", "tox", "nox")
+	toolDirs = []string{"hack", "script", "scripts", "ci", ".ci", "tool", "tools", "build", "dev", "devel", "make", "automation", ".github", ".gitlab", ".circleci", ".buildkite"}
+	asksName = whenUsed(`(?i)(?:^|[^a-z]|run|unit)(?:tests?|check|verify|lint|ci)(?:[^a-z]|$)`)
+	// Files that an interpreter reads, by name; others say so in their first line.
+	scriptExt = whenUsed(`\.(?:sh|bash|zsh|ksh|fish|py|pl|rb|[cm]?[jt]s|lua|awk|tcl|ps1|bat|cmd|mk|mak)$`)
+
+	changesDir = inLines(`(?:\bcd|\bpushd|\s-C|--prefix|--cwd|--directory|\s-w)[ \t=]+["']?([A-Za-z0-9._/-]+)`,
+		"cd ", "cd\t", "pushd", "-C", "--prefix", "--cwd", "--directory", "-w")
+	sources = inLines(`(?:^|[;&|({]|\bthen|\bdo|\belse)[ \t]*(?:\.|source)[ \t]+((?:\$\([^)\n]*\)|"(?:\$\([^)\n]*\)|[^"\n])*"|'[^'\n]*'|[^\s;&|"'])+)`,
+		". ", ".\t", "source")
+	includes = inLines(`^[ \t]*(?:-?include|sinclude)[ \t]+([^\n]+)|\bmake[ \t][^\n;&|]*-f[ \t]*([^\s;&|]+)`,
+		"include", "-f")
+	goRun = inLines(`\bgo[ \t]+run[ \t]+(?:-[^\s]+[ \t]+)*([A-Za-z0-9._/-]+)`,
+		"go run", "go\trun", "go  run")
+	runModule = inLines(`\bpython[0-9.]*[ \t]+(?:-[A-Za-z]+[ \t]+)*-m[ \t]+([A-Za-z_][A-Za-z0-9_.]*)`,
+		"-m")
+	npmScript = inLines(`\b(?:npm|pnpm|yarn|bun)(?:[ \t]+(?:--(?:prefix|cwd|dir|filter|workspace)|-[CFw])[ \t]+[^\s]+|[ \t]+--?[^\s]+)*[ \t]+(?:run(?:-script)?[ \t]+(?:--?[^\s]+[ \t]+)*)?([A-Za-z0-9][A-Za-z0-9:_.-]*)`,
+		"npm", "yarn", "bun")
+)
+
+// namesConfig finds a configuration, or a module that is loaded first, where an
+// option of a runner names it.
+var namesConfig = inLines(`(?:^|[\s"',\[])(?:-c|-r|--(?:config(?:-?[Ff]ile)?|inifile|rcfile|settings|require|import|loader|setup-?[Ff]iles?[A-Za-z]*|globalSetup|reporter|file))(?:["', \t=]+)([A-Za-z0-9._/-]+\.(?:ini|cfg|toml|json|ya?ml|conf|xml|[cm]?[jt]s))(?:["',\s\]]|$)`,
+	"-c", "-r", "--")
+
+// lineFinder finds an expression in the lines of a text. Most lines have none of
+// its words, which is quicker to see.
+type lineFinder struct {
+	re    func() *regexp.Regexp
+	words []string // of which a line must have one
+}
+
+func inLines(expression string, words ...string) lineFinder {
+	return lineFinder{whenUsed(expression), words}
+}
+
+// whenUsed compiles an expression at its first use: most starts of the program
+// need none of them.
+func whenUsed(expression string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
+// all returns what the groups of the expression match, at most n times.
+func (f lineFinder) all(text string, n int) [][]string {
+	var found [][]string
+	for line := range strings.Lines(text) {
+		if len(found) < n && slices.ContainsFunc(f.words, func(w string) bool { return strings.Contains(line, w) }) {
+			found = append(found, f.re().FindAllStringSubmatch(strings.TrimRight(line, "\r\n"), n-len(found))...)
+		}
+	}
+	return found
+}
+
+// in says whether the expression matches anywhere in a text.
+func (f lineFinder) in(text string) bool { return len(f.all(text, 1)) > 0 }
+
+// fileWords are the words of a text that may be names of files, each once and
+// maxReachWords at most. Variables and quotes fall away: "$ROOT/hack/run" is ROOT
+// and /hack/run.
+func fileWords(text string) []string {
+	var words []string
+	said := map[string]bool{}
+	for w := range strings.FieldsFuncSeq(text, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && !strings.ContainsRune("._/@+!-", c)
+	}) {
+		if len(words) == maxReachWords {
+			break
+		}
+		if !said[w] {
+			said[w] = true
+			words = append(words, w)
+		}
+	}
+	return words
+}

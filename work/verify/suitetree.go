@@ -1,0 +1,75 @@
+package verify
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"remit/proof/canon"
+	"remit/work/verify/twin"
+)
+
+// at is the suite of another tree: of each file that has the same content
+// there. Its tests keep what the base has shown.
+func (s *suite) at(t *laidTree) *suite {
+	same := &suite{inTree: s.inTree, left: slices.Clone(s.left)}
+	for _, f := range s.files {
+		src, err := t.read(f.path)
+		if err != nil {
+			err = errors.New("it is not in the tree that is judged")
+		} else if canon.Digest(src) != f.sha256 {
+			err = errors.New("the tree that is judged has another version of it")
+		}
+		there := &suiteFile{path: f.path, lang: f.lang, key: f.key, sha256: f.sha256, src: src, pkg: f.pkg, version: f.version, finder: f.finder, heldOut: f.heldOut, executable: t.executable(f.path)}
+		if err == nil {
+			err = there.parse()
+		}
+		if err != nil {
+			same.leave(f.path, err)
+			continue
+		}
+		for _, now := range there.tests {
+			if was := f.test(now.name); was != nil {
+				now.baseFacts = was.baseFacts.within(now.sites)
+			}
+		}
+		same.files = append(same.files, there)
+	}
+	same.index()
+	return same
+}
+
+// parse finds the tests of a file whose content is known, by what the finder
+// said about it where Python's parser is needed.
+func (f *suiteFile) parse() (err error) {
+	if f.lang == langGo {
+		f.edit, err = twin.ParseGoVersion(f.path, f.src, f.version)
+	} else {
+		var found map[string]*twin.PythonSource
+		if found, err = twin.ReadPython(strings.NewReader(f.finder)); err == nil && found[f.path] == nil {
+			err = errors.New("the parser of Python said nothing about it")
+		}
+		if err == nil {
+			f.edit, err = found[f.path].Bind(f.src)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, t := range f.edit.Tests() {
+		f.tests = append(f.tests, &suiteTest{file: f, name: t.Name, sites: t.Sites, why: t.Why})
+	}
+	return nil
+}
+
+// within leaves out sites that a file does not have: what was recorded is not
+// believed to fit.
+func (b baseFacts) within(sites []twin.Site) baseFacts {
+	has := func(id int) bool { return slices.ContainsFunc(sites, func(s twin.Site) bool { return s.ID == id }) }
+	lacks := func(id int) bool { return !has(id) }
+	b.Proved, b.Reached = slices.DeleteFunc(slices.Clone(b.Proved), lacks), slices.DeleteFunc(slices.Clone(b.Reached), lacks)
+	if b.Failing != nil && lacks(b.Failing.Site) {
+		b.Failing = nil
+	}
+	return b
+}

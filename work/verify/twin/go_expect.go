@@ -1,0 +1,260 @@
+package twin
+
+import (
+	"go/ast"
+	"go/token"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// goExpected are names that people give to what a test expects.
+var goExpected = regexp.MustCompile(`^(want|wanted|exp|expect|expected|golden)([A-Z0-9_].*)?$|(Want|Expected|_want|_expected)$`)
+
+// goSides says which arguments of a function can be what is expected.
+type goSides int
+
+const (
+	sideBoth   goSides = iota
+	sideSecond         // the second: the first may well be more than it
+)
+
+// goEqual are functions that say whether their arguments fit, goDiffs those that
+// say how they differ.
+var (
+	goEqual = map[string]goSides{
+		"reflect.DeepEqual": sideBoth, "bytes.Equal": sideBoth, "slices.Equal": sideBoth, "maps.Equal": sideBoth,
+		"cmp.Equal": sideBoth, "strings.EqualFold": sideBoth,
+		"errors.Is": sideSecond, "strings.Contains": sideSecond, "strings.HasPrefix": sideSecond, "strings.HasSuffix": sideSecond,
+	}
+	goDiffs = map[string]goSides{"cmp.Diff": sideBoth}
+)
+
+// expected adds the expected values of a condition that fails the test when it
+// is as positive says: those of which another value makes it so. Top says that
+// nothing but parentheses is round the expression.
+func (w goWalk) expected(cond ast.Expr, positive, top bool) {
+	switch e := cond.(type) {
+	case *ast.ParenExpr:
+		w.expected(e.X, positive, top)
+	case *ast.UnaryExpr:
+		if e.Op == token.NOT {
+			w.expected(e.X, !positive, false)
+		}
+	case *ast.CallExpr:
+		if !positive {
+			w.compared(e, goEqual)
+		}
+	case *ast.BinaryExpr:
+		switch {
+		case e.Op == token.LOR && positive, e.Op == token.LAND && !positive:
+			w.expected(e.X, positive, false)
+			w.expected(e.Y, positive, false)
+		case e.Op == token.NEQ && positive, e.Op == token.EQL && !positive:
+			w.comparison(e, top)
+		}
+	}
+}
+
+// compared adds the expected argument of a call of one of the functions.
+func (w goWalk) compared(call *ast.CallExpr, functions map[string]goSides) {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || call.Ellipsis.IsValid() {
+		return
+	}
+	x, ok := sel.X.(*ast.Ident)
+	if !ok || goObject(x) != nil || w.f.imports[x.Name] == "" || len(call.Args) < 2 {
+		return
+	}
+	sides, ok := functions[x.Name+"."+sel.Sel.Name]
+	first, second := call.Args[0], call.Args[1]
+	switch {
+	case !ok:
+	case sides == sideBoth:
+		if e := w.f.expectedOf(first, second); e != nil {
+			w.value(e)
+		}
+	case w.f.plain(second), x.Name == "strings" && goText(second), x.Name == "errors" && goNamed(second):
+		w.value(second)
+	}
+}
+
+// goText says whether an expression is a literal string, which a parameter of
+// type string gives its type.
+func goText(e ast.Expr) bool {
+	b, ok := e.(*ast.BasicLit)
+	return ok && b.Kind == token.STRING
+}
+
+// goNamed says whether an expression is a name other than nil. One that is
+// passed for an error has a type: a constant without one has no methods.
+func goNamed(e ast.Expr) bool {
+	switch e := e.(type) {
+	case *ast.Ident:
+		return !goNil(e)
+	case *ast.SelectorExpr:
+		return true
+	}
+	return false
+}
+
+// value adds an expression whose type is known to be that of a variable.
+func (w goWalk) value(e ast.Expr) {
+	if w.f.since("go1.18") {
+		w.add(goPlace{form: formWrap}, e.Pos(), e.End(), !w.named)
+	}
+}
+
+// comparison adds the side that calls no code. What is compared with nil has
+// no other side than what the test got.
+func (w goWalk) comparison(e *ast.BinaryExpr, top bool) {
+	f := w.f
+	if goNil(e.X) || goNil(e.Y) {
+		return
+	}
+	for _, side := range [][2]ast.Expr{{e.Y, e.X}, {e.X, e.Y}} {
+		if goLiteral(side[0]) {
+			if f.since("go1.18") {
+				w.literalOf(e, side[0], side[1], top)
+			}
+			return
+		}
+	}
+	if side := f.expectedOf(e.X, e.Y); side != nil {
+		w.value(side)
+	}
+}
+
+// expectedOf returns which of two values that are compared is what the test
+// expects: by its name, as a field of a row of a table, or by its position, of
+// those that call no code. It returns nil if neither can be told.
+func (f *goFile) expectedOf(x, y ast.Expr) ast.Expr {
+	for _, side := range []ast.Expr{y, x} {
+		if f.isExpected(side) {
+			return side
+		}
+	}
+	for _, side := range []ast.Expr{y, x} {
+		if _, ok := ast.Unparen(side).(*ast.SelectorExpr); ok && f.plain(side) && goRow(side) {
+			return side
+		}
+	}
+	for _, side := range []ast.Expr{y, x} {
+		if f.plain(side) && !goGot.MatchString(f.text(side)) {
+			return side
+		}
+	}
+	return nil
+}
+
+// goGot are names that people give to what a test got.
+var goGot = regexp.MustCompile(`^(got|actual|result|res|have|out|output|err)([A-Z0-9_.\[].*)?$`)
+
+// goRow says whether a field is one of a variable of a range.
+func goRow(e ast.Expr) bool {
+	for {
+		switch x := e.(type) {
+		case *ast.SelectorExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		case *ast.Ident:
+			a, ok := goObject(x).Decl.(*ast.AssignStmt)
+			if !ok || len(a.Rhs) != 1 {
+				return false
+			}
+			if u, ok := a.Rhs[0].(*ast.UnaryExpr); ok && u.Op == token.RANGE {
+				return true
+			}
+			// A copy of the variable for a closure: tc := tc
+			id, ok := a.Rhs[0].(*ast.Ident)
+			if !ok || id.Name != x.Name || goObject(id) == nil || goObject(id) == goObject(x) {
+				return false
+			}
+			e = id
+		default:
+			return false
+		}
+	}
+}
+
+// literalOf adds a literal that is compared with other. A literal has no type,
+// so it gets that of the other side; a form that is not sure to compile is not
+// used.
+func (w goWalk) literalOf(e *ast.BinaryExpr, lit, other ast.Expr, top bool) {
+	f := w.f
+	call, isCall := ast.Unparen(other).(*ast.CallExpr)
+	switch {
+	case isCall && goBuiltin(call, "len", "cap"):
+		if b, ok := lit.(*ast.BasicLit); ok && b.Kind == token.INT {
+			w.value(lit)
+		}
+	case f.plain(other):
+		text := f.text(other)
+		if len(text) <= 200 && !strings.ContainsAny(text, "\n\r") {
+			w.add(goPlace{form: formPair, other: text}, lit.Pos(), lit.End(), !w.named)
+		}
+	case isCall && top && f.since("go1.20") && lit == e.Y:
+		p := goPlace{form: formCompare, op: f.offset(e.OpPos), equal: e.Op == token.EQL}
+		w.add(p, e.Pos(), e.End(), !w.named)
+	}
+}
+
+// isExpected says whether an expression is a variable that holds what is
+// expected, or a field of one.
+func (f *goFile) isExpected(e ast.Expr) bool {
+	switch e := ast.Unparen(e).(type) {
+	case *ast.Ident:
+		return goVariable(e) && goExpected.MatchString(e.Name)
+	case *ast.SelectorExpr:
+		return goExpected.MatchString(e.Sel.Name) && f.plain(e.X)
+	}
+	return false
+}
+
+// plain says whether an expression is made of variables of the file, fields
+// and elements: it has a type, and can be evaluated twice.
+func (f *goFile) plain(e ast.Expr) bool {
+	for {
+		switch x := e.(type) {
+		case *ast.Ident:
+			return goVariable(x)
+		case *ast.SelectorExpr:
+			e = x.X
+		case *ast.ParenExpr:
+			e = x.X
+		case *ast.StarExpr:
+			e = x.X
+		case *ast.IndexExpr:
+			if !f.index(x.Index) {
+				return false
+			}
+			e = x.X
+		default:
+			return false
+		}
+	}
+}
+
+// index says whether an index can be evaluated twice.
+func (f *goFile) index(e ast.Expr) bool {
+	_, ok := e.(*ast.BasicLit)
+	return ok || f.plain(e)
+}
+
+// goLiteral says whether an expression is a literal that fits every type it may
+// be meant for after an increment is made at run time.
+func goLiteral(e ast.Expr) bool {
+	if u, ok := e.(*ast.UnaryExpr); ok && u.Op == token.SUB {
+		e = u.X
+	}
+	b, ok := e.(*ast.BasicLit)
+	if !ok {
+		return false
+	}
+	if b.Kind == token.INT {
+		_, err := strconv.ParseInt(b.Value, 0, 32)
+		return err == nil
+	}
+	return b.Kind != token.IMAG
+}

@@ -1,0 +1,653 @@
+"""Find the tests of Python files, and the places where they can be made to fail.
+
+The arguments are paths, at most MAX_FILES. For each of them one line of JSON is
+written to the standard output:
+
+    path     the argument
+    sha256   the digest of the bytes that were parsed, hexadecimal
+    error    why the file cannot be edited; then there are no tests
+    helpers  the byte offset at which functions can be added to the module
+    tests    name, at (byte offset of its "def"), why, end, sites
+    sites    kind, form, start, end (byte offsets), and what the form needs
+
+Forms of a site:
+
+    cond     flip: an expression of which only the truth counts; negative: it has
+             to be false
+    call     flip: "self.assertEqual", the name of an assertion that is called
+    value    expect: an expression that is an expected value
+    after    fail: behind a simple statement; self: in a method of a TestCase
+    before   fail: in front of a simple statement
+    line     fail: the start of a blank line behind the body of the test
+    newline  fail: the end of the last line of the test; indent: byte offsets of
+             white space in front of a statement of the body
+
+"place" of a fail site says which one it is: cleanup, first or end. With an owner,
+a class that shares the test with others, it fails only where "self" is one.
+
+Nothing of the tree is imported or executed, only parsed. The standard library
+of Python 3.8 and later is all that is used.
+"""
+import ast
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import sys
+import tokenize
+import warnings
+
+MAX_FILES = 2000
+MAX_BYTES = 2 << 20
+MAX_TESTS = 5000
+MAX_SITES = 20000
+MAX_DEPTH = 40
+MAX_NAME = 200
+MAX_HEIRS = 8
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+COMPOUND = FUNCTIONS + (ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try) + tuple(
+    getattr(ast, n) for n in ("TryStar", "Match") if hasattr(ast, n))
+TRIES = (ast.Try,) + ((ast.TryStar,) if hasattr(ast, "TryStar") else ())
+WITHS = (ast.With, ast.AsyncWith)
+RUNS_CODE = (ast.Call, ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr, ast.Lambda,
+             ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+# Assertions of TestCase with the number of arguments that are compared.
+METHODS = {
+    "assertEqual": 2, "assertNotEqual": 2, "assertIs": 2, "assertIsNot": 2,
+    "assertIsNone": 1, "assertIsNotNone": 1, "assertIn": 2, "assertNotIn": 2, "assertIsInstance": 2,
+    "assertNotIsInstance": 2, "assertGreater": 2, "assertGreaterEqual": 2, "assertLess": 2,
+    "assertLessEqual": 2, "assertAlmostEqual": 2, "assertRegex": 2, "assertNotRegex": 2,
+    "assertCountEqual": 2, "assertSequenceEqual": 2, "assertListEqual": 2, "assertTupleEqual": 2,
+    "assertSetEqual": 2, "assertDictEqual": 2, "assertMultiLineEqual": 2,
+}
+EQUALITIES = {"assertEqual", "assertIs", "assertAlmostEqual", "assertCountEqual", "assertSequenceEqual",
+              "assertListEqual", "assertTupleEqual", "assertSetEqual", "assertDictEqual", "assertMultiLineEqual"}
+ARRAYS = {"assert_equal", "assert_array_equal", "assert_allclose", "assert_almost_equal", "assert_array_almost_equal"}
+CALLED = {"assert_called_with", "assert_called_once_with", "assert_any_call", "assert_awaited_with",
+          "assert_awaited_once_with"}
+RAISES = {"raises", "assertRaises", "assertRaisesRegex", "warns", "assertWarns", "assertWarnsRegex"}
+FATAL = {"SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"}
+CONSTRUCTORS = {"Decimal", "Fraction", "datetime", "date", "timedelta", "Path", "PurePath", "PurePosixPath", "set",
+                "frozenset", "dict", "list", "tuple", "bytes", "bytearray", "OrderedDict", "Counter"}
+# Built-in names that the added functions rely on.
+BUILTINS = {"bool", "isinstance", "issubclass", "type", "len", "getattr", "hasattr", "object", "list", "tuple", "dict",
+            "set", "frozenset", "str", "bytes", "int", "range", "iter", "next", "abs", "staticmethod", "AssertionError",
+            "LookupError", "Exception", "Warning", "OSError", "enumerate", "zip", "map"}
+RERUN = re.compile(r"xfail|expected_?failure|flaky|retry|rerun", re.I)
+EXPECTED = re.compile(r"expect|want|correct|golden|reference|^ref$|^exp$", re.I)
+PASSING = re.compile(r"ignor|suppress|swallow|catch|expect|xfail|retry|raises", re.I)
+
+
+class Unfit(Exception):
+    """A file that cannot be edited, and why."""
+
+
+def last_name(node):
+    """The identifier at the end of a name: C of a.b.C, "" of anything else."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    if isinstance(node, ast.Subscript):
+        node = node.value
+    if isinstance(node, ast.Attribute):
+        return node.attr
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def catches(kind):
+    """Whether an except clause for this expression may catch an AssertionError."""
+    if kind is None:
+        return True
+    if isinstance(kind, ast.Tuple):
+        return any(catches(e) for e in kind.elts)
+    name = last_name(kind)
+    if name in ("AssertionError", "Exception", "BaseException", "failureException"):
+        return True
+    return not name.endswith(("Error", "Exception", "Warning", "Exit", "Interrupt", "StopIteration", "StopAsyncIteration"))
+
+
+def swallows(item):
+    """Whether a context manager may keep an AssertionError from the test."""
+    call = item.context_expr
+    name = last_name(call)
+    if isinstance(call, ast.Call) and name in RAISES:
+        return not name.startswith(("warns", "assertWarns")) and (not call.args or catches(call.args[0]))
+    if isinstance(call, ast.Call) and name == "suppress":
+        return any(catches(a) for a in call.args)
+    return bool(PASSING.search(name))
+
+
+def mentions(nodes, pattern):
+    """Whether a name or an attribute in the nodes matches the pattern."""
+    for top in nodes:
+        for node in ast.walk(top):
+            name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+            if name and pattern.search(name):
+                return True
+    return False
+
+
+def own_nodes(body):
+    """The nodes of a function's body without those of functions within it."""
+    todo = list(body)
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, FUNCTIONS + (ast.ClassDef, ast.Lambda)):
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def rank(node):
+    """How sure an expression is an expected value: 0 a literal, 3 least, None not at all."""
+    if isinstance(node, ast.Constant):
+        return None if node.value is Ellipsis else 0
+    if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+        return worst(node.elts)
+    if isinstance(node, ast.Dict):
+        return worst([k for k in node.keys if k is not None] + node.values)
+    if isinstance(node, ast.UnaryOp):
+        return rank(node.operand)
+    if isinstance(node, ast.BinOp):
+        return worst([node.left, node.right])
+    if isinstance(node, ast.Name):
+        return 1 if EXPECTED.search(node.id) or node.id.isupper() else 2
+    if isinstance(node, ast.Call):
+        args = node.args + [k.value for k in node.keywords]
+        return 2 if last_name(node) in CONSTRUCTORS and worst(args) == 0 else None
+    return None if any(isinstance(n, RUNS_CODE) for n in ast.walk(node)) else 3
+
+
+def worst(nodes):
+    """The rank of a whole that has these parts."""
+    ranks = [rank(n) for n in nodes]
+    return None if None in ranks else max(ranks, default=0)
+
+
+def approx(node):
+    """The value in pytest.approx(value), or the node itself."""
+    if isinstance(node, ast.Call) and last_name(node) == "approx" and len(node.args) == 1 and not node.keywords:
+        return node.args[0]
+    return node
+
+
+def expected(left, right):
+    """Which of two sides of an equality is the expected value, or None."""
+    left, right = approx(left), approx(right)
+    a, b = rank(left), rank(right)
+    if b is None:
+        return None if a is None else left
+    return left if a is not None and a < b else right
+
+
+class Source:
+    """The text of one file: offsets, and segments that are checked by parsing them again."""
+
+    def __init__(self, raw):
+        self.raw = raw
+        self.base = 3 if raw.startswith(b"\xef\xbb\xbf") else 0
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(raw).readline)
+        if encoding not in ("utf-8", "utf-8-sig"):
+            if encoding not in ("ascii", "us-ascii", "iso-8859-1") or not raw.isascii():
+                raise Unfit("the encoding is " + encoding[:40] + ", not UTF-8")
+        if re.search(rb"\r(?!\n)", raw):
+            raise Unfit("a carriage return that does not end a line")
+        text = raw[self.base:].decode("utf-8")
+        self.tree = ast.parse(text)
+        self.starts = [self.base] + [m.end() for m in re.finditer(rb"\n", raw)]
+
+    def start(self, node):
+        return self.starts[node.lineno - 1] + node.col_offset
+
+    def end(self, node):
+        return self.starts[node.end_lineno - 1] + node.end_col_offset
+
+    def line_end(self, number):
+        """The offset of the end of a line, 1-based, without what terminates it."""
+        stop = self.starts[number] if number < len(self.starts) else len(self.raw)
+        return self.starts[number - 1] + len(self.raw[self.starts[number - 1]:stop].rstrip(b"\r\n"))
+
+    def is_expression(self, node):
+        """Whether the node's offsets hold exactly its text."""
+        text = self.raw[self.start(node):self.end(node)].decode("utf-8", "replace")
+        try:
+            again = ast.parse("(" + text + "\n)", mode="eval").body
+            return ast.dump(again) == ast.dump(node)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+
+    def is_statement(self, node):
+        """Whether the node is a simple statement, and something can follow it on its line."""
+        if isinstance(node, COMPOUND):
+            return False
+        text = self.raw[self.start(node):self.end(node)].decode("utf-8", "replace")
+        try:
+            again = ast.parse(text).body
+            same = len(again) == 1 and ast.dump(again[0]) == ast.dump(node)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+        rest = self.raw[self.end(node):self.line_end(node.end_lineno)].lstrip(b" \t\x0c")
+        return same and rest[:1] in (b"", b"#", b";")
+
+    def indent(self, node):
+        """The offsets of the white space in front of a statement, None if there is other text."""
+        start = self.starts[node.lineno - 1]
+        stop = self.start(node)
+        return None if self.raw[start:stop].strip(b" \t") or start == stop else [start, stop]
+
+
+class Finder:
+    """Finds the sites of one test function."""
+
+    def __init__(self, source, own):
+        self.source = source
+        self.own = own  # assertions that the file defines itself: their meaning is not known
+        self.sites = []
+
+    def add(self, kind, form, node, **more):
+        if self.source.is_expression(node):
+            self.sites.append(dict(kind=kind, form=form, start=self.source.start(node), end=self.source.end(node), **more))
+
+    def walk(self, body, shielded=False, depth=0):
+        """Visit the statements of a body; shielded: a failure in it may not reach the runner."""
+        if depth > MAX_DEPTH:
+            return
+        for node in body:
+            if isinstance(node, FUNCTIONS + (ast.ClassDef,)):
+                continue
+            if isinstance(node, TRIES):
+                escapes = any(isinstance(n, (ast.Return, ast.Break, ast.Continue)) for n in own_nodes(node.finalbody))
+                outer = shielded or escapes
+                self.walk(node.body, outer or any(catches(h.type) for h in node.handlers), depth + 1)
+                for part in [h.body for h in node.handlers] + [node.orelse]:
+                    self.walk(part, outer, depth + 1)
+                self.walk(node.finalbody, shielded, depth + 1)
+            elif isinstance(node, WITHS):
+                within = shielded
+                for item in node.items:
+                    if isinstance(item.context_expr, ast.Call) and not within:
+                        self.raising(item.context_expr)
+                    within = within or swallows(item)
+                self.walk(node.body, within, depth + 1)
+            elif hasattr(node, "body"):
+                self.walk(node.body, shielded, depth + 1)
+                self.walk(node.orelse, shielded, depth + 1)
+            elif hasattr(node, "cases"):
+                for case in node.cases:
+                    self.walk(case.body, shielded, depth + 1)
+            elif not shielded:
+                self.simple(node)
+
+    def simple(self, node):
+        if isinstance(node, ast.Assert):
+            self.condition(node.test, False)
+            return
+        value = getattr(node, "value", None)
+        if isinstance(value, ast.Call):
+            self.raising(value)
+            if isinstance(node, ast.Expr):
+                self.assertion(value)
+
+    def condition(self, node, negative):
+        """An expression of which only the truth counts."""
+        if isinstance(node, (ast.Tuple, ast.Yield, ast.YieldFrom, ast.GeneratorExp, ast.Starred, ast.Constant)):
+            return
+        self.add("flip", "cond", node, negative=negative)
+        if negative:
+            return
+        both = isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And)
+        for part in node.values if both else [node]:
+            if isinstance(part, ast.Compare) and len(part.ops) == 1:
+                self.comparison(part.left, part.ops[0], part.comparators[0])
+
+    def comparison(self, left, op, right):
+        side = None
+        if isinstance(op, (ast.Eq, ast.Is)):
+            side = expected(left, right)
+        elif isinstance(op, ast.In):
+            side = self.member(left)
+        if side is not None:
+            self.add("expect", "value", side)
+
+    @staticmethod
+    def member(node):
+        """A literal that is looked for in something, None for what may be there in another form."""
+        known = isinstance(node, ast.Constant) and isinstance(node.value, (str, bytes, int, float))
+        return node if known and not isinstance(node.value, bool) else None
+
+    def assertion(self, call):
+        """A statement that calls an assertion of TestCase, of a mock, or of numpy."""
+        name, args = last_name(call), call.args
+        if name in self.own or any(isinstance(a, ast.Starred) for a in args):
+            return
+        if any(k.arg not in ("msg", "places") for k in call.keywords) and name not in CALLED:
+            return
+        if name in ("assertTrue", "assertFalse") and args:
+            self.condition(args[0], name == "assertFalse")
+        elif name in METHODS and len(args) >= METHODS[name]:
+            self.method(call, name, args)
+        elif name in CALLED and args and rank(args[0]) == 0:
+            self.add("expect", "value", args[0])
+        elif name in ARRAYS and len(args) > 1 and rank(args[1]) == 0:
+            self.add("expect", "value", args[1])
+
+    def method(self, call, name, args):
+        if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name):
+            if self.source.end(call.func) - self.source.start(call.func) == len((call.func.value.id + "." + name).encode()):
+                self.add("flip", "call", call.func)
+        side = None
+        if name in EQUALITIES:
+            side = expected(args[0], args[1])
+        elif name == "assertIn":
+            side = self.member(args[0])
+        elif name == "assertIsInstance" and rank(args[1]) is not None:
+            side = args[1]
+        if side is not None:
+            self.add("expect", "value", side)
+
+    def raising(self, call):
+        """pytest.raises(E), self.assertRaises(E) and their like."""
+        name = last_name(call)
+        if name not in RAISES or name in self.own or not call.args:
+            return
+        kind = call.args[0]
+        names = [last_name(e) for e in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
+        if rank(kind) is not None and not FATAL.intersection(names):
+            self.add("expect", "value", kind)
+
+    def failing(self, function, case):
+        """The places of failing statements: cleanup, behind the first call, at the end."""
+        source, body = self.source, function.body
+        document = ast.get_docstring(function, clean=False) is not None
+        rest = body[1:] if document else body
+        if case and rest and source.is_statement(rest[0]):
+            self.place("before", "cleanup", source.start(rest[0]), case)
+        elif case and document and source.is_statement(body[0]):
+            self.place("after", "cleanup", source.end(body[0]), case)
+        first = self.first_call(rest, 0)
+        if first is not None:
+            self.place("after", "first", source.end(first), "")
+        last = body[-1]
+        if isinstance(last, ast.Return):
+            if source.is_statement(last):
+                self.place("before", "end", source.start(last), "")
+        elif isinstance(last, COMPOUND):
+            self.behind(function, last)
+        elif last is not first and not isinstance(last, ast.Raise) and source.is_statement(last):
+            self.place("after", "end", source.end(last), "")
+
+    def place(self, form, at, offset, case, **more):
+        self.sites.append(dict(kind="fail", form=form, place=at, start=offset, end=offset, self=case, **more))
+
+    def first_call(self, body, depth):
+        """The first simple statement that calls something, if it is reached whatever happens."""
+        for node in body:
+            if isinstance(node, WITHS) and any(last_name(i.context_expr) in RAISES for i in node.items):
+                continue  # what is behind a call in it may not be reached
+            if isinstance(node, WITHS) and depth < MAX_DEPTH and not any(swallows(i) for i in node.items):
+                return self.first_call(node.body, depth + 1)
+            if isinstance(node, COMPOUND + (ast.Return, ast.Raise)):
+                return None
+            if any(isinstance(n, ast.Call) for n in ast.walk(node)):
+                return node if self.source.is_statement(node) else None
+        return None
+
+    def behind(self, function, last):
+        """A line behind a body that ends in a block: a blank one that is there, or a new one."""
+        source = self.source
+        indent = source.indent(function.body[0])
+        if indent is None or function.body[0].lineno == function.lineno:
+            return
+        number = last.end_lineno
+        stop = source.line_end(number)
+        if source.raw[source.start(last):stop].endswith(b"\\"):
+            return
+        if number + 1 < len(source.starts) and not source.raw[source.starts[number]:source.starts[number + 1]].strip():
+            self.place("line", "end", source.starts[number], "", indent=indent)
+        else:
+            self.place("newline", "end", stop, "", indent=indent)
+
+
+class Collector:
+    """Finds the tests of one module."""
+
+    def __init__(self, source):
+        self.source = source
+        self.tests = []
+        self.classes = []  # (qualified name, node, enclosing decorators)
+        self.own = set()
+        self.called = set()  # names of functions and methods that a function of the file refers to
+
+    def run(self):
+        tree = self.source.tree
+        self.check_names(tree)
+        self.own = {n.name for n in ast.walk(tree) if isinstance(n, FUNCTIONS) and n.name.startswith("assert")}
+        for node in ast.walk(tree):
+            if isinstance(node, FUNCTIONS):
+                self.note_called(node)
+            if isinstance(node, FUNCTIONS + (ast.ClassDef,)):
+                self.note_loaded(node.decorator_list)
+        self.note_loaded([n.value for n in own_nodes(tree.body) if isinstance(n, (ast.Assign, ast.AnnAssign)) and n.value])
+        if self.has_doctest(tree):
+            self.tests.append(dict(name="doctest:__doc__", at=0, why="a doctest", end=False, sites=[]))
+        self.collect(tree.body, "", self.marks(tree.body), 0)
+        for name, node, marks in self.classes:
+            self.collect_class(name, node, marks)
+        return self.unique()
+
+    @staticmethod
+    def check_names(tree):
+        """Refuse a module that gives a built-in name of the added functions another meaning."""
+        bound = set()
+        for node in own_nodes(tree.body):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                bound.add(node.id)
+            elif isinstance(node, FUNCTIONS + (ast.ClassDef,)):
+                bound.add(node.name)
+            elif isinstance(node, ast.alias):
+                bound.add((node.asname or node.name).split(".")[0])
+        if bound & BUILTINS:
+            raise Unfit("the module redefines " + sorted(bound & BUILTINS)[0])
+
+    def note_called(self, function):
+        """Note the tests that a function refers to: they may run as a part of it."""
+        for node in own_nodes(function.body):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id != function.name:
+                self.called.add(node.id)
+            elif isinstance(node, ast.Attribute):
+                self.called.add("." + node.attr)
+
+    def note_loaded(self, nodes):
+        """Note the names that are used while the module is loaded, when added functions are not there yet."""
+        self.called.update(n.id for top in nodes for n in ast.walk(top) if isinstance(n, ast.Name))
+
+    @staticmethod
+    def has_doctest(node):
+        return ">>> " in (ast.get_docstring(node, clean=False) or "")
+
+    @staticmethod
+    def marks(body):
+        """The values of pytestmark in a module or a class."""
+        return [n.value for n in body if isinstance(n, ast.Assign)
+                and any(isinstance(t, ast.Name) and t.id == "pytestmark" for t in n.targets)]
+
+    def collect(self, body, prefix, marks, depth):
+        """Note the test functions of a module, and the classes of a module or class."""
+        for node in body:
+            if isinstance(node, FUNCTIONS):
+                if not prefix and node.name.startswith("test"):
+                    self.function(node, node.name, marks, "")
+                elif self.has_doctest(node):
+                    self.missed("doctest:" + prefix + node.name, node, "a doctest")
+            elif isinstance(node, ast.ClassDef):
+                name = prefix + node.name
+                if self.has_doctest(node):
+                    self.missed("doctest:" + name, node, "a doctest")
+                below = marks + node.decorator_list + self.marks(node.body)
+                self.classes.append((name, node, below))
+                if depth < MAX_DEPTH:
+                    self.collect(node.body, name + ".", below, depth + 1)
+            elif isinstance(node, (ast.If, ast.With) + TRIES) and depth < MAX_DEPTH:
+                parts = [node.body, getattr(node, "orelse", []), getattr(node, "finalbody", [])]
+                for part in parts + [h.body for h in getattr(node, "handlers", [])]:
+                    self.collect(part, prefix, marks, depth + 1)
+
+    def collect_class(self, name, node, marks):
+        methods = [n for n in node.body if isinstance(n, FUNCTIONS) and n.name.startswith("test")]
+        runs = self.runs_as(name, node)
+        for method in methods:
+            heirs = [n for n, c in runs if c is node or all(getattr(m, "name", "") != method.name for m in c.body)]
+            if len(heirs) == 1:
+                self.function(method, heirs[0] + "." + method.name, marks, self.case(node, method))
+            me = self.first_argument(method)
+            for heir in heirs if 1 < len(heirs) <= MAX_HEIRS and me else []:
+                self.function(method, heir + "." + method.name, marks, me, heir)
+            if len(heirs) > MAX_HEIRS or len(heirs) > 1 and not me:
+                self.missed(name + "." + method.name, method, "it is run by several classes")
+            if not heirs:
+                self.missed(name + "." + method.name, method, "its class is run only through classes that inherit from it")
+
+    def runs_as(self, name, node):
+        """The classes of this file that run the tests of a class: itself, and its heirs."""
+        family, found = {node.name}, [(name, node)]
+        for _ in range(len(self.classes)):
+            more = [(n, c) for n, c, _ in self.classes if (n, c) not in found
+                    and any(last_name(b) in family for b in c.bases)]
+            if not more:
+                break
+            found.extend(more)
+            family.update(c.name for _, c in more)
+        return [(n, c) for n, c in found if self.is_run(c)]
+
+    @staticmethod
+    def is_run(node):
+        """Whether a runner may collect a class: a TestCase, a Test* class, or one with a base of another file."""
+        for n in node.body:
+            if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and n.value.value is False:
+                if any(isinstance(t, ast.Name) and t.id == "__test__" for t in n.targets):
+                    return False
+        return node.name.startswith("Test") or any(last_name(b) not in ("", "object") for b in node.bases)
+
+    @staticmethod
+    def first_argument(method):
+        """The name of "self" in a method, "" where there is none."""
+        if any(last_name(d) in ("staticmethod", "classmethod") for d in method.decorator_list):
+            return ""
+        args = getattr(method.args, "posonlyargs", []) + method.args.args
+        return args[0].arg if args else ""
+
+    def case(self, node, method):
+        """The name of "self" in a method of a TestCase, "" elsewhere."""
+        me = self.first_argument(method)
+        if me and any(last_name(b).endswith("TestCase") for b in node.bases):
+            return me
+        uses = any(isinstance(n, ast.Attribute) and isinstance(n.value, ast.Name) and n.value.id == me
+                   and re.match(r"assert[A-Z]|subTest$|addCleanup$", n.attr) for n in ast.walk(node))
+        return me if uses else ""
+
+    def missed(self, name, node, why):
+        """Note a test that has no sites."""
+        if len(name.encode("utf-8")) > MAX_NAME:
+            raise Unfit("a name of more than %d bytes" % MAX_NAME)
+        self.tests.append(dict(name=name, at=self.source.start(node), why=why, end=False, sites=[]))
+
+    def function(self, node, name, marks, case, owner=""):
+        decorators, why = node.decorator_list, ""
+        if mentions(marks + decorators, RERUN):
+            why = "it is marked as expected to fail, or to be run again"
+        elif any(isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(node.body)) and not decorators:
+            why = "a generator: its body is not run as a test"
+        elif ("." if "." in name else "") + node.name in self.called:
+            why = "other code of the file calls it"
+        if why or len(name.encode("utf-8")) > MAX_NAME:
+            self.missed(name, node, why)
+            return
+        finder = Finder(self.source, self.own)
+        try:
+            if not owner:
+                finder.walk(node.body)
+            finder.failing(node, "" if owner else case)
+        except RecursionError:
+            self.missed(name, node, "it is nested too deeply")
+            return
+        if owner:
+            for site in finder.sites:
+                site.update(self=case, owner=owner)
+        sites = sorted(finder.sites, key=lambda s: (s["start"], -s["end"]))
+        end = not owner and not mentions(node.body + decorators, re.compile("^(subTest|subtests|parametrize|given)$"))
+        last = [s for s in sites if s["kind"] == "fail" and s["form"] != "before" and s["start"] >= self.source.end(node)]
+        self.tests.append(dict(name=name, at=self.source.start(node), why="" if sites else "no place to edit",
+                               end=bool(end and last), sites=sites))
+
+    def unique(self):
+        """The tests in the order of the text, each name once."""
+        tests, seen = [], {}
+        for test in sorted(self.tests, key=lambda t: t["at"]):
+            first = seen.get(test["name"])
+            if first is None:
+                seen[test["name"]] = test
+                tests.append(test)
+            else:
+                first.update(why="it is defined more than once", end=False, sites=[])
+        if len(tests) > MAX_TESTS:
+            raise Unfit("more than %d tests" % MAX_TESTS)
+        if sum(len(t["sites"]) for t in tests) > MAX_SITES:
+            raise Unfit("more than %d sites" % MAX_SITES)
+        return tests
+
+
+def helpers_at(source, tests):
+    """Where functions can be added: the end, or before the module runs its tests itself."""
+    first = min((t["at"] for t in tests), default=len(source.raw))
+    names = {part for t in tests for part in t["name"].split(".")}
+    tested = re.compile("^(" + "|".join(sorted(re.escape(n) for n in names)) + ")$")
+    runs = re.compile("^__name__$|main|run")
+    for node in source.tree.body:
+        executes = isinstance(node, ast.If) or isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        head = [node.test] if isinstance(node, ast.If) else [node]
+        if executes and source.start(node) > first and node.col_offset == 0:
+            if mentions(head, runs) or mentions([node], tested):
+                return source.start(node)
+    return len(source.raw)
+
+
+def read(path):
+    """The bytes of a regular file that is not too large."""
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, "rb") as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise Unfit("not a regular file")
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise Unfit("larger than %d bytes" % MAX_BYTES)
+    return raw
+
+
+def look(path):
+    """What is to be said of one file."""
+    out = dict(path=path, sha256="", error="", helpers=0, tests=[])
+    try:
+        raw = read(path)
+        out["sha256"] = hashlib.sha256(raw).hexdigest()
+        source = Source(raw)
+        tests = Collector(source).run()
+        out.update(helpers=helpers_at(source, tests), tests=tests)
+    except Unfit as e:
+        out["error"] = str(e)
+    except SyntaxError as e:
+        out["error"] = "not Python: %s (line %s)" % (str(e.msg)[:200], e.lineno)
+    except (OSError, ValueError, RecursionError, MemoryError) as e:
+        out["error"] = (type(e).__name__ + ": " + str(e))[:200]
+    return out
+
+
+def main():
+    warnings.simplefilter("ignore")
+    for path in sys.argv[1:1 + MAX_FILES]:
+        sys.stdout.write(json.dumps(look(path)) + "\n")
+        sys.stdout.flush()
+
+
+main()

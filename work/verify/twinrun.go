@@ -1,0 +1,212 @@
+package verify
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"remit/work/sandbox"
+	"remit/work/tree"
+	"remit/work/verify/results"
+	"remit/work/verify/twin"
+)
+
+// twinRun is how the tests are edited in one run of the control. Every site of
+// every file is edited; the sabotage says which of them make their test fail.
+type twinRun struct {
+	suite *suite
+	views map[int]*twinView // by view.first; a view that is not there is not run
+	// traced has the tests record what they do. It is for the base, in which no
+	// code of a patch runs.
+	traced bool
+}
+
+// twinView is the part of a twinRun in one view.
+type twinView struct {
+	sabotage map[*suiteTest]twin.Order
+	trace    *twin.Trace // with traced, after the run
+	dir      string      // in the workspace, with edited sources, overlay and trace
+	host     string      // where the trace is when nothing is confined
+}
+
+func (t *twinRun) runs(v view) bool { return t.views[v.first] != nil }
+
+// The files below twinView.dir.
+const (
+	overlayName = "o.json"
+	wrapperName = "run"
+	traceName   = "t"
+	sourcesName = "s"
+)
+
+// goWrapper starts a test binary. The edited sources of its package are compiled
+// by then, so the original ones take their place, and the settings that named
+// them are gone: code under test that reads its tests finds the base's. %[1]s is
+// the directory of the twin in the workspace, %[2]s the value of GOFLAGS.
+const goWrapper = `#!/bin/sh
+GOFLAGS='%[2]s'
+export GOFLAGS
+d=%[1]s/` + sourcesName + `"${PWD#` + sandbox.WorkspacePath + `}"
+for f in "$d"/*_test.go; do
+  [ -f "$f" ] && cat "${f##*/}" >"$f"
+done
+exec "$@"
+`
+
+// defaultGoFlags is what the sandbox sets.
+const defaultGoFlags = "-buildvcs=false"
+
+// prepare edits the tests for a view. The cleanup is called after the run.
+func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err error) {
+	tv := t.views[v.first]
+	cleanup = func() {}
+	d := draw{}
+	tv.dir, tv.trace = "."+randomName(d), &twin.Trace{}
+	inside := path.Join(sandbox.WorkspacePath, tv.dir)
+	tracePath := ""
+	if t.traced {
+		tracePath = path.Join(inside, traceName)
+		if p.hostTrace {
+			f, err := os.CreateTemp(p.Scratch, "remit-trace-")
+			if err != nil {
+				return cleanup, err
+			}
+			tv.host, tracePath = f.Name(), f.Name()
+			_ = f.Close() // it is empty
+			cleanup = func() { _ = os.Remove(tv.host) }
+		}
+	}
+	laid := make(map[string]tree.Change, len(s.Apply))
+	for _, c := range s.Apply {
+		laid[c.Path] = c
+	}
+	replace := map[string]string{}
+	seed := d.seed()
+	for _, f := range t.suite.files {
+		edited, err := f.edit.Edit(twin.Orders{Seed: seed, Sabotage: tv.of(f), Trace: tracePath, Key: f.key})
+		if err != nil {
+			return cleanup, fmt.Errorf("%s: %w", f.path, err)
+		}
+		to := f.path
+		if f.lang == langGo && !t.suite.inTree {
+			to = path.Join(tv.dir, sourcesName, f.path)
+			replace[path.Join(sandbox.WorkspacePath, f.path)] = path.Join(sandbox.WorkspacePath, to)
+		}
+		laid[to] = fileOf(to, edited, f.executable)
+	}
+	s.Env = maps.Clone(s.Env)
+	if len(replace) > 0 {
+		if err := tv.overlay(laid, replace, s.Env); err != nil {
+			return cleanup, err
+		}
+	}
+	if t.traced && !p.hostTrace {
+		laid[path.Join(tv.dir, traceName)] = fileOf(path.Join(tv.dir, traceName), nil, false)
+	}
+	s.Apply = tree.Sorted(slices.Collect(maps.Values(laid)))
+	return cleanup, nil
+}
+
+// overlay has the go command compile the edited sources.
+func (tv *twinView) overlay(laid map[string]tree.Change, replace, env map[string]string) error {
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	flags := env["GOFLAGS"]
+	if flags == "" {
+		flags = defaultGoFlags
+	}
+	if strings.ContainsAny(flags, "'\n") {
+		return errors.New("GOFLAGS holds a quote")
+	}
+	inside := path.Join(sandbox.WorkspacePath, tv.dir)
+	add := func(name string, text []byte, executable bool) {
+		at := path.Join(tv.dir, name)
+		laid[at] = fileOf(at, text, executable)
+	}
+	add(overlayName, text, false)
+	add(wrapperName, fmt.Appendf(nil, goWrapper, inside, flags), true)
+	env["GOFLAGS"] = fmt.Sprintf("%s -overlay=%s/%s -exec=%s/%s", flags, inside, overlayName, inside, wrapperName)
+	return nil
+}
+
+// of are the orders for one file.
+func (tv *twinView) of(f *suiteFile) map[string]twin.Order {
+	out := make(map[string]twin.Order)
+	for t, o := range tv.sabotage {
+		if t.file == f {
+			out[t.name] = o
+		}
+	}
+	return out
+}
+
+// count notes how many tests had to fail in the run, and how many did. A view
+// that names no test counts as one.
+func (t *twinRun) count(p *Plan, r *RunResult) {
+	for _, v := range p.views(len(r.Commands)) {
+		tv := t.views[v.first]
+		if tv == nil || len(tv.sabotage) == 0 {
+			continue
+		}
+		seen := t.suite.outcomesOf(r.Commands[v.first:v.end])
+		if len(seen) == 0 {
+			r.Expected++
+			if slices.ContainsFunc(r.Commands[v.first:v.end], func(c CommandResult) bool { return c.ExitCode != 0 }) {
+				r.FailedAsExpected++
+			}
+			continue
+		}
+		for test := range tv.sabotage {
+			if o, ran := seen[test]; ran {
+				r.Expected++
+				if o == results.Fail {
+					r.FailedAsExpected++
+				}
+			}
+		}
+	}
+}
+
+// collect reads the trace of a view.
+func (t *twinRun) collect(v view, changes []tree.Change) error {
+	tv := t.views[v.first]
+	if !t.traced {
+		return nil
+	}
+	var in io.ReadCloser
+	var err error
+	if tv.host != "" {
+		in, err = os.Open(tv.host)
+	} else {
+		at := slices.IndexFunc(changes, func(c tree.Change) bool {
+			return c.Path == path.Join(tv.dir, traceName) && c.Kind == tree.File && c.Open != nil
+		})
+		if at < 0 {
+			return nil // nothing was written to it, or it was removed: no test is known to be reached
+		}
+		in, err = changes[at].Open()
+	}
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	tv.trace, err = twin.ReadTrace(in)
+	return err
+}
+
+// unconfined says whether the sandbox is one that confines nothing. The path of
+// its workspace is not known beforehand, so the tests are edited in the tree,
+// and the trace is a file of the host.
+func (p *Plan) unconfined(sb Sandbox) bool {
+	d, ok := sb.(interface{ Describe() sandbox.Description })
+	p.hostTrace = ok && d.Describe().Driver == sandbox.DriverNone
+	return p.hostTrace
+}

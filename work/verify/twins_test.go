@@ -1,0 +1,156 @@
+package verify
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/proof/reason"
+	"remit/work/sandbox"
+)
+
+// with is f with further files.
+func (f files) with(more files) files {
+	out := maps.Clone(f)
+	maps.Copy(out, more)
+	return out
+}
+
+// goWrapped is goProject behind make and a script.
+var goWrapped = goProject.base.with(files{"Makefile": "test:\n\tgo test ./...\n", "data.txt": "original\n"})
+
+const (
+	makeTest = "make test"
+	goExit   = "package calc\n\nimport \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 0 }\n\nfunc Sub(a, b int) int { return a - b }\n"
+)
+
+// verified runs a whole verification in the sandbox of the product.
+func verified(t *testing.T, p Plan) (*Verdict, string) {
+	t.Helper()
+	sb := realSandbox(t)
+	var log bytes.Buffer
+	p.Log, p.CacheDir = &log, t.TempDir()
+	p.Limits = sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}
+	v, err := Run(t.Context(), sb, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, log.String()
+}
+
+// TestControlOfEveryCommand: a command that runs tests is controlled, whatever
+// it is, and one that runs none is said to be none.
+func TestControlOfEveryCommand(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		command, by string
+	}{
+		{"go test -vet=off ./...", byTest},
+		{"go test -vet=off -v ./... | cat", byTest},
+		{makeTest, byExit},
+		{"go version && go test -vet=off ./...", byExit},
+		{"sh -c 'export X=1; go test -vet=off .'", byExit},
+		{"GOFLAGS=-mod=mod go test -vet=off ./...", byTest}, // the overlay is lost, so the tree is edited
+		{"gofmt -l .", ""},
+	} {
+		t.Run(tc.command, func(t *testing.T) {
+			t.Parallel()
+			v, log := verified(t, Plan{Lower: goWrapped.write(t), Patch: goProject.honest.changes(), Commands: []string{tc.command}})
+			c := v.Control
+			if v.Status != StatusPass || c == nil || len(c.Commands) != 1 {
+				t.Fatalf("%s%+v\n%s", explain(v), c, log)
+			}
+			if c.Commands[0].By != tc.by || c.Made != (tc.by != "") || c.Counting != c.Proved || (c.Reason == "") != c.Made {
+				t.Errorf("%+v\n%s", c, log)
+			}
+			if want := map[bool]int{true: 100, false: Uncontrolled}[c.Made]; int(v.Confidence) != want {
+				t.Errorf("confidence %d, want %d", v.Confidence, want)
+			}
+		})
+	}
+}
+
+// TestWrappedCheats: what is not one plain call of a runner is no way round.
+func TestWrappedCheats(t *testing.T) {
+	t.Parallel()
+	weak := goProject.base["calc_test.go"]
+	swap := "package calc\n\nimport \"os\"\n\nfunc init() {\n\tos.WriteFile(\"data.txt\", nil, 0o644)\n}\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Sub(a, b int) int { return a - b }\n"
+	for _, tc := range []struct {
+		name     string
+		commands []string
+		groups   []int
+		patch    files
+		want     reason.Code // "" passes
+	}{
+		{"init exits 0, make", []string{makeTest}, nil, files{"calc.go": goExit}, reason.VerifierTampering},
+		{"init exits 0, and", []string{"go version && go test -vet=off ./..."}, nil, files{"calc.go": goExit}, reason.VerifierTampering},
+		{"a weakened test, make", []string{makeTest}, nil, files{"calc_test.go": strings.Replace(weak, "!= 4", "!= 0", 1)}, reason.VerifierTampering},
+		{"what a command leaves is gone", []string{"go test -vet=off ./...", "grep -q original data.txt"}, nil, files{"calc.go": swap}, ""},
+		{"and stays in a group", []string{"go test -vet=off ./...", "grep -q original data.txt"}, []int{2}, files{"calc.go": swap}, reason.VerificationFailed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			v, log := verified(t, Plan{Lower: goWrapped.write(t), Patch: tc.patch.changes(), Commands: tc.commands, Groups: tc.groups})
+			if tc.want == "" && v.Status != StatusPass || tc.want != "" && !slices.ContainsFunc(v.Findings, func(f reason.Finding) bool { return f.Code == tc.want }) {
+				t.Errorf("want %q, got %s\n%s", tc.want, explain(v), log)
+			}
+		})
+	}
+}
+
+// TestControlRequired: without a control a pass that needs one is blocked.
+func TestControlRequired(t *testing.T) {
+	t.Parallel()
+	v, _ := verified(t, Plan{Lower: files{"a": "1"}.write(t), Patch: files{"a": "2"}.changes(), Commands: []string{"true"}, Control: ControlRequired})
+	if v.Status != StatusBlocked || codes(v.Findings) != string(reason.ControlMissing) || v.Confidence != 0 {
+		t.Errorf("%s%d", explain(v), v.Confidence)
+	}
+}
+
+// TestTogether: commands that build on each other are said to be a group.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	p := Plan{Lower: files{"a": "1"}.write(t), Patch: files{"a": "2"}.changes(), Commands: []string{"touch made", "test -f made"}}
+	if v, _ := verified(t, p); v.Status != StatusFail || !strings.Contains(v.Findings[0].Hint, "write these as one group") {
+		t.Error(explain(v))
+	}
+	p.Groups = []int{2}
+	if v, _ := verified(t, p); v.Status != StatusPass {
+		t.Error(explain(v))
+	}
+	p.Groups, p.Shared = nil, true
+	if v, _ := verified(t, p); v.Status != StatusPass {
+		t.Error(explain(v))
+	}
+}
+
+// TestControlOfWhatTheBaseCannotBuild: tests of a function that the base does not
+// have are controlled all the same.
+func TestControlOfWhatTheBaseCannotBuild(t *testing.T) {
+	t.Parallel()
+	held := files{"mul_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestMul(t *testing.T) {\n\tif Mul(2, 3) != 6 {\n\t\tt.Fatal(\"2 * 3\")\n\t}\n}\n"}
+	code := "package calc\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Sub(a, b int) int { return a - b }\n\nfunc Mul(a, b int) int { return %s }\n"
+	for _, tc := range []struct {
+		name  string
+		patch files
+		want  reason.Code
+	}{
+		{"honest", files{"calc.go": fmt.Sprintf(code, "a * b")}, ""},
+		{"init exits 0 after forging", files{"calc.go": fmt.Sprintf(code, "0"), "x.go": "package calc\n\nimport (\n\t\"fmt\"\n\t\"os\"\n)\n\nfunc init() {\n\tfor _, t := range []string{\"TestAdd\", \"TestSub\", \"TestMul\"} {\n\t\tfmt.Printf(\"\\x16=== RUN   %s\\n\\x16--- PASS: %s (0.00s)\\n\", t, t)\n\t}\n\tfmt.Print(\"\\x16PASS\\n\")\n\tos.Exit(0)\n}\n"}, reason.VerifierTampering},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			v, log := verified(t, Plan{Lower: goProject.base.write(t), Patch: tc.patch.changes(), HeldOut: held.changes(), Commands: []string{"go test -vet=off ./..."}})
+			if got := append(strings.Fields(codes(v.Findings)), "")[0]; got != string(tc.want) {
+				t.Fatalf("want %q, got %s\n%s", tc.want, explain(v), log)
+			}
+			if c := v.Control; tc.want == "" && (!c.Made || c.Counting != 3 || c.Proved != 3) {
+				t.Errorf("%+v\n%s", c, log)
+			}
+		})
+	}
+}
