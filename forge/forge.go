@@ -1,7 +1,9 @@
 // Package forge exports the change of a sealed session: as a mail patch, as a
 // commit on a new branch, as JUnit XML. An export is made from the evidence
-// alone and carries the digest of the receipt, so that whoever gets it can ask
-// for the bundle and check that it is the same change.
+// alone and carries the digest of the receipt as it was when the run ended: what
+// is exported names the verdict, however many receipts, outcomes and exports come
+// later, and `remit audit BUNDLE --expect DIGEST` finds it in the bundle. The same
+// session therefore gives the same export every time.
 //
 // A commit message names the engine as an assistant and the receipt as the
 // proof; it never signs anything off, which only a person can do.
@@ -15,22 +17,27 @@ import (
 
 	"remit/proof/canon"
 	"remit/proof/evidence"
+	"remit/proof/journal"
 )
 
 // change is what an export needs of a session.
 type change struct {
 	dir     string
 	report  *evidence.Report
-	receipt evidence.Receipt
+	receipt evidence.Receipt // as of the verdict
 	title   string
-	digest  string // of RECEIPT.json
+	digest  string // of the receipt
 }
 
 func open(dir string) (*change, error) {
 	c := &change{dir: dir}
-	raw, err := os.ReadFile(filepath.Join(dir, evidence.ReceiptFile))
+	log, err := journal.ReadFile(filepath.Join(dir, evidence.JournalFile))
 	if err != nil {
-		return nil, fmt.Errorf("reading the receipt: %w", err)
+		return nil, fmt.Errorf("reading the journal: %w", err)
+	}
+	raw, err := evidence.VerdictReceipt(log.Entries)
+	if err != nil {
+		return nil, err
 	}
 	if err := evidence.DecodeReceipt(raw, &c.receipt); err != nil {
 		return nil, err

@@ -34,6 +34,9 @@ type Config struct {
 	Agents *Agents
 	// CacheDir keeps checked out trees; Scratch is for work that is removed.
 	CacheDir, Scratch string
+	// KeyDir holds the key that the bundles of engine runs are signed with; ""
+	// gives each run one of its own, which ends with it.
+	KeyDir string
 	// Caps are the limits of this machine, beside those that the nexus keeps;
 	// a zero field is no statement.
 	Caps api.Caps
@@ -58,6 +61,7 @@ type Daemon struct {
 	// credential is what the authority knows this provider by; it is searched
 	// for in the evidence of engine runs.
 	credential string
+	keyDir     string
 	version    string
 	build      evidence.Build
 	client     *api.ClientWithResponses
@@ -105,7 +109,7 @@ func Open(c Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
+	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver, keyDir: c.KeyDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
 		ttl: c.LeaseTTL, beat: c.Heartbeat, grace: c.Grace, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
 	if _, d.credential, err = c.State.Load(); err != nil {
 		return nil, err

@@ -149,7 +149,7 @@ func (r *engineRun) sameBaseline(commit, tree string) error {
 // taken from an earlier run: strangers share nothing.
 func (r *engineRun) request(c *task.Contract, w worker, source *workspace.Source, scratch string) harness.Request {
 	return harness.Request{
-		Home: harness.Home{Dir: filepath.Join(scratch, "home")}, Repo: source.Root(), Contract: c,
+		Home: harness.Home{Dir: filepath.Join(scratch, "home"), KeyDir: r.keyDir}, Repo: source.Root(), Contract: c,
 		Engine: w.engine, Admission: w.admission, Model: w.model,
 		Repeat: 1, Build: r.build, Progress: r.progress, Clock: r.clock,
 		Credentials: []secret.Value{{Name: "PROVIDER_CREDENTIAL", Value: r.credential}},

@@ -335,6 +335,7 @@ func (e LogRequestStream) Valid() bool {
 const (
 	OutcomeRequestKindAccepted OutcomeRequestKind = "accepted"
 	OutcomeRequestKindFailing  OutcomeRequestKind = "failing"
+	OutcomeRequestKindRejected OutcomeRequestKind = "rejected"
 	OutcomeRequestKindReverted OutcomeRequestKind = "reverted"
 )
 
@@ -344,6 +345,8 @@ func (e OutcomeRequestKind) Valid() bool {
 	case OutcomeRequestKindAccepted:
 		return true
 	case OutcomeRequestKindFailing:
+		return true
+	case OutcomeRequestKindRejected:
 		return true
 	case OutcomeRequestKindReverted:
 		return true
@@ -2627,7 +2630,8 @@ type ClientInterface interface {
 	// PutRunArtifactWithBody Upload an artifact of a run; its SHA-256 must be the digest in the path
 	//
 	// `source.pack` is what the run's jobs are executed on: a git pack of one commit, its tree and its blobs. A job names it
-	// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle. An
+	// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle, and
+	// `bundle.N.zip` the bundle as it was sealed again after an export or an outcome, over a journal of N entries. An
 	// artifact may come after the end of its run. A name has one content for ever.
 	//
 	// Takes any type of body and a specified content type.
@@ -2635,7 +2639,7 @@ type ClientInterface interface {
 	// Corresponds with PUT /v1/runs/{run_id}/artifacts/{digest} (the `PutRunArtifact` operationId).
 	PutRunArtifactWithBody(ctx context.Context, runID RunID, digest Digest, params *PutRunArtifactParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetRunBundle The run's sealed bundle: its artifact bundle.zip
+	// GetRunBundle The run's sealed bundle, as it was sealed last: bundle.zip, or the bundle.N.zip with the most entries
 	//
 	// Corresponds with GET /v1/runs/{run_id}/bundle (the `GetRunBundle` operationId).
 	GetRunBundle(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3840,7 +3844,8 @@ func (c *Client) GetRunArtifact(ctx context.Context, runID RunID, digest Digest,
 // PutRunArtifactWithBody Upload an artifact of a run; its SHA-256 must be the digest in the path
 //
 // `source.pack` is what the run's jobs are executed on: a git pack of one commit, its tree and its blobs. A job names it
-// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle. An
+// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle, and
+// `bundle.N.zip` the bundle as it was sealed again after an export or an outcome, over a journal of N entries. An
 // artifact may come after the end of its run. A name has one content for ever.
 //
 // Takes any type of body and a specified content type.
@@ -3858,7 +3863,7 @@ func (c *Client) PutRunArtifactWithBody(ctx context.Context, runID RunID, digest
 	return c.Client.Do(req)
 }
 
-// GetRunBundle The run's sealed bundle: its artifact bundle.zip
+// GetRunBundle The run's sealed bundle, as it was sealed last: bundle.zip, or the bundle.N.zip with the most entries
 //
 // Corresponds with GET /v1/runs/{run_id}/bundle (the `GetRunBundle` operationId).
 func (c *Client) GetRunBundle(ctx context.Context, runID RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8292,7 +8297,8 @@ type ClientWithResponsesInterface interface {
 	// PutRunArtifactWithBodyWithResponse Upload an artifact of a run; its SHA-256 must be the digest in the path
 	//
 	// `source.pack` is what the run's jobs are executed on: a git pack of one commit, its tree and its blobs. A job names it
-	// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle. An
+	// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle, and
+	// `bundle.N.zip` the bundle as it was sealed again after an export or an outcome, over a journal of N entries. An
 	// artifact may come after the end of its run. A name has one content for ever.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -8300,7 +8306,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /v1/runs/{run_id}/artifacts/{digest} (the `PutRunArtifact` operationId).
 	PutRunArtifactWithBodyWithResponse(ctx context.Context, runID RunID, digest Digest, params *PutRunArtifactParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutRunArtifactResponse, error)
 
-	// GetRunBundleWithResponse The run's sealed bundle: its artifact bundle.zip
+	// GetRunBundleWithResponse The run's sealed bundle, as it was sealed last: bundle.zip, or the bundle.N.zip with the most entries
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -12342,7 +12348,8 @@ func (c *ClientWithResponses) GetRunArtifactWithResponse(ctx context.Context, ru
 // PutRunArtifactWithBodyWithResponse Upload an artifact of a run; its SHA-256 must be the digest in the path
 //
 // `source.pack` is what the run's jobs are executed on: a git pack of one commit, its tree and its blobs. A job names it
-// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle. An
+// as repo.source `artifact:<digest>` with the full commit id as git_ref. `bundle.zip` is the sealed bundle, and
+// `bundle.N.zip` the bundle as it was sealed again after an export or an outcome, over a journal of N entries. An
 // artifact may come after the end of its run. A name has one content for ever.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -12356,7 +12363,7 @@ func (c *ClientWithResponses) PutRunArtifactWithBodyWithResponse(ctx context.Con
 	return ParsePutRunArtifactResponse(rsp)
 }
 
-// GetRunBundleWithResponse The run's sealed bundle: its artifact bundle.zip
+// GetRunBundleWithResponse The run's sealed bundle, as it was sealed last: bundle.zip, or the bundle.N.zip with the most entries
 //
 // Returns a wrapper object for the known response body format(s).
 //

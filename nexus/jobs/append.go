@@ -203,6 +203,7 @@ func checkMembers(at string, body []byte, members []member) error {
 // Outcomes of a run's result, after the run.
 const (
 	Accepted = "accepted"
+	Rejected = "rejected"
 	Reverted = "reverted"
 	Failing  = "failing" // accepted, and failing later
 )
@@ -213,8 +214,8 @@ func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note string
 	if err := p.Require(authority.ScopeRuns); err != nil {
 		return err
 	}
-	if kind != Accepted && kind != Reverted && kind != Failing {
-		return invalid("kind", "is %.32q, must be accepted, reverted or failing", kind)
+	if !slices.Contains([]string{Accepted, Rejected, Reverted, Failing}, kind) {
+		return invalid("kind", "is %.32q, must be accepted, rejected, reverted or failing", kind)
 	}
 	if err := ref("note", note, false); err != nil {
 		return err

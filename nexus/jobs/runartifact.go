@@ -18,7 +18,7 @@ import (
 // Names that the parts of the house give to artifacts of a run.
 const (
 	SourcePack = "source.pack"
-	BundleZip  = "bundle.zip"
+	BundleZip  = job.BundleZip
 )
 
 // Limits of what an owner stores for a run.
@@ -132,4 +132,26 @@ func mayReadArtifacts(tx *store.Tx, p authority.Principal, runID string) error {
 		err = noRun(runID)
 	}
 	return err
+}
+
+// FindRunBundle reads the record of the run's bundle as it was sealed last.
+func FindRunBundle(tx *store.Tx, p authority.Principal, runID string) (store.RunArtifactRow, error) {
+	run, err := FindRun(tx, p, runID)
+	if err != nil {
+		return store.RunArtifactRow{}, err
+	}
+	list, err := tx.RunArtifacts(run.ID, MaxRunArtifacts)
+	if err != nil {
+		return store.RunArtifactRow{}, err
+	}
+	last, latest := store.RunArtifactRow{}, -1
+	for _, a := range list {
+		if n, ok := job.BundleEntries(a.Name); ok && n > latest {
+			last, latest = a, n
+		}
+	}
+	if latest < 0 {
+		return last, reason.Errorf(reason.NotFound, "run %s has no %s", run.ID, BundleZip)
+	}
+	return last, nil
 }

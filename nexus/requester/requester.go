@@ -19,7 +19,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"remit/law/job"
 	"remit/nexus/api"
@@ -111,7 +114,7 @@ func (q *Requester) Close(ctx context.Context, passed bool, bundle func(io.Write
 	}
 	return q.with(ctx, func(conn *Connection) error {
 		if conn.Worker == nil {
-			if err := q.upload(ctx, conn, "bundle.zip", bundle); err != nil {
+			if err := q.upload(ctx, conn, job.BundleZip, bundle); err != nil {
 				return fmt.Errorf("handing over the bundle: %w", err)
 			}
 		}
@@ -121,6 +124,47 @@ func (q *Requester) Close(ctx context.Context, passed bool, bundle func(io.Write
 		}
 		return err
 	})
+}
+
+// Amend hands over what became of a run after its end: the bundle as it was
+// sealed since, unless the authority is here, and the operator's outcome.
+func (q *Requester) Amend(ctx context.Context, a job.Amendment) error {
+	q.claim.Key, q.run = a.RunID, a.RunID
+	return q.with(ctx, func(conn *Connection) error {
+		if conn.Worker == nil {
+			if err := q.upload(ctx, conn, job.ResealedBundle(a.Entries), a.Bundle); err != nil {
+				return fmt.Errorf("handing over the bundle that was sealed again: %w", err)
+			}
+		}
+		if a.Outcome == "" {
+			return nil
+		}
+		body := api.OutcomeRequest{Kind: api.OutcomeRequestKind(a.Outcome), Note: api.Optional(noteOf(a.Note))}
+		_, err := conn.Client.RecordOutcomeWithResponse(ctx, q.run, &api.RecordOutcomeParams{IdempotencyKey: q.key("outcome:" + a.Outcome)}, body)
+		if err != nil {
+			return fmt.Errorf("recording the outcome: %w", err)
+		}
+		return nil
+	})
+}
+
+// maxNote is how much of a reason an outcome takes, in bytes.
+const maxNote = 500
+
+// noteOf is a reason in one line that an outcome takes.
+func noteOf(text string) string {
+	text = strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return ' '
+		}
+		return c
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	for len(text) > maxNote {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
+	}
+	return text
 }
 
 // Tell writes a receipt that only the requester can give, such as ForgeUpdated,

@@ -191,18 +191,12 @@ func (l logOf) receipt(tx *store.Tx, most int) (body []byte, digest string, err 
 	return body, digest, err
 }
 
-// getRunBundle sends the bundle that the run's owner has stored.
+// getRunBundle sends the bundle that the run's owner has stored, as sealed last.
 func (s *Server) getRunBundle(w http.ResponseWriter, r *request) error {
 	var bundle store.RunArtifactRow
 	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) error {
-		run, err := jobs.FindRun(tx, r.caller.Principal, r.PathValue("run_id"))
-		if err != nil {
-			return err
-		}
-		bundle, err = tx.RunArtifact(run.ID, jobs.BundleZip)
-		if errors.Is(err, store.ErrNotFound) {
-			return reason.Errorf(reason.NotFound, "run %s has no %s", run.ID, jobs.BundleZip)
-		}
+		var err error
+		bundle, err = jobs.FindRunBundle(tx, r.caller.Principal, r.PathValue("run_id"))
 		return err
 	})
 	if err != nil {

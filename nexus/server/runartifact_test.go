@@ -70,6 +70,21 @@ func TestRunArtifactsTravel(t *testing.T) {
 		w.do(post("/v1/runs/"+run+"/finish", w.alice, "end", `{"status":"failed"}`)).want(t, 200, "")
 		w.do(putRun(run, canon.Digest([]byte("zip")), "bundle.zip", w.alice, "z", "zip")).want(t, 201, "")
 		w.do(get(path, f.token)).want(t, 200, "")
+
+		// After exports and outcomes it is sealed again: the run's bundle is the one of the longest journal, whatever
+		// their names' order. An outcome is recorded once, a rejection as well.
+		for _, n := range []string{"9", "41", "10"} {
+			w.do(putRun(run, canon.Digest([]byte("zip "+n)), "bundle."+n+".zip", w.alice, "z"+n, "zip "+n)).want(t, 201, "")
+		}
+		w.do(putRun(run, canon.Digest([]byte("x")), "bundle.099.zip", w.alice, "zx", "x")).want(t, 201, "")
+		if got := w.do(get("/v1/runs/"+run+"/bundle", w.alice)).want(t, 200, ""); got.body != "zip 41" {
+			t.Errorf("the run's bundle is %q", got.body)
+		}
+		w.do(putRun(run, canon.Digest([]byte("other")), "bundle.41.zip", w.alice, "zo", "other")).want(t, 409, "conflict")
+		for _, key := range []string{"o1", "o2"} {
+			w.do(post("/v1/runs/"+run+"/outcome", w.alice, key, `{"kind":"rejected","note":"no"}`)).want(t, 200, "")
+		}
+		w.do(post("/v1/runs/"+run+"/outcome", w.alice, "o3", `{"kind":"forgotten"}`)).want(t, 400, "request_invalid")
 	})
 }
 

@@ -28,6 +28,8 @@ type clerk struct {
 	claims   []job.Claim
 	closeErr error
 	closed   bool
+	amendErr error
+	amended  []job.Amendment
 }
 
 func (c *clerk) write(kind, principal string, payload map[string]any) {
@@ -84,6 +86,13 @@ func (*clerk) Prove(context.Context, job.Proof) (job.Settlement, []job.Receipt, 
 func (c *clerk) Close(context.Context, bool, func(io.Writer) error) error {
 	c.closed = c.closeErr == nil
 	return c.closeErr
+}
+
+func (c *clerk) Amend(_ context.Context, a job.Amendment) error {
+	if c.amendErr == nil {
+		c.amended = append(c.amended, a)
+	}
+	return c.amendErr
 }
 
 func approvalThat(status string) job.Approval {

@@ -32,6 +32,8 @@ type Authority interface {
 	Prove(ctx context.Context, p job.Proof) (job.Settlement, []job.Receipt, error)
 	// Close ends the run. bundle writes the sealed bundle.
 	Close(ctx context.Context, passed bool, bundle func(io.Writer) error) error
+	// Amend hands over what became of the run after its end.
+	Amend(ctx context.Context, a job.Amendment) error
 }
 
 // Executed says where the job of a settlement ran.
@@ -274,12 +276,13 @@ func (r *run) conclude(ctx context.Context, out *Outcome) {
 	if r.Authority == nil || out == nil || !r.has(evidence.StepReceipt, journal.Completed) {
 		return
 	}
-	local, err := r.Home.LoadLocal(r.session.ID)
-	if err == nil && local.Concluded {
-		return
-	}
 	ctx, cancel := context.WithTimeout(ctx, closingTime)
 	defer cancel()
+	local, err := r.Home.LoadLocal(r.session.ID)
+	if err == nil && local.Concluded {
+		out.Untold = r.Home.Amend(ctx, r.session, r.Authority)
+		return
+	}
 	err = nil
 	if !r.claimed {
 		_, err = r.Authority.Open(ctx, r.claimOf())
@@ -295,6 +298,7 @@ func (r *run) conclude(ctx context.Context, out *Outcome) {
 	if local.Concluded = true; r.Nexus != "" { // the authority of this machine is asked again for nothing
 		_ = r.Home.SaveLocal(r.session.ID, local) // it would be told again
 	}
+	out.Untold = r.Home.Amend(ctx, r.session, r.Authority)
 }
 
 // AddReceipts appends what an authority has given since the run ended, and

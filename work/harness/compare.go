@@ -84,8 +84,13 @@ func (s Session) Report() (*evidence.Report, error) {
 // eventLine is progress of the verifier for a person.
 func eventLine(e verify.Event) string {
 	what := e.Run
-	if what == verify.TreeControl {
-		what = "control (a planted test that must fail)"
+	switch what {
+	case verify.TreeTwin:
+		what = fmt.Sprintf("twin %d (tests edited, some so that they must fail)", e.Repetition)
+	case verify.TreeNewTests:
+		what = "new tests on the base's code"
+	case verify.TreeHunk:
+		what = fmt.Sprintf("without part %d of the change", e.Repetition)
 	}
 	if e.Kind == verify.CommandFinished {
 		return fmt.Sprintf("verify %s: command %d exited with %d after %d ms", what, e.Command+1, e.ExitCode, e.DurationMS)

@@ -19,7 +19,7 @@ const (
 // Decide records what the operator makes of a run that has ended. It is apart
 // from the verdict and never changes it; the bundle is sealed anew over the
 // longer journal. Only a run that passed can be accepted, and an outcome is
-// given once.
+// given once. Words that hold a secret are refused before anything is written.
 func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*evidence.Report, error) {
 	st, err := s.Inspect()
 	if err != nil {
@@ -36,6 +36,10 @@ func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*ev
 		return nil, reason.Errorf(reason.NotAcceptable, "session %s ended as %s and cannot be accepted", s.ID, st.Report.Status).
 			WithHint("read why with `remit show %s`; `remit reject` records that you will not take it", s.ID)
 	}
+	said := evidence.Outcome{Outcome: outcome, Reason: why, Actor: actor}
+	if err := RefuseSecrets("the outcome", said); err != nil {
+		return nil, err
+	}
 	secrets := newSecrets(nil)
 	w, err := journal.Continue(s.Journal())
 	if err != nil {
@@ -44,7 +48,7 @@ func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*ev
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
 	now := clock()
 	if _, err := w.Append(journal.Step{StepID: "outcome", Name: evidence.StepOutcome, Status: journal.Completed, StartedAt: now, CompletedAt: now,
-		Outputs: secrets.cleanOutcome(evidence.Outcome{Outcome: outcome, Reason: why, Actor: actor})}); err != nil {
+		Outputs: said}); err != nil {
 		return nil, fmt.Errorf("writing the journal: %w", err)
 	}
 	if err := w.Sync(); err != nil {

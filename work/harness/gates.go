@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"remit/law/eligibility"
@@ -23,16 +24,17 @@ func (r *run) admit(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
-	dirty, lookErr := r.cleanStart()
+	dirty, visible, lookErr := r.mayStart(ctx)
+	against := slices.Concat(dirty, visible)
 	// Entry 0 names the contract, so it stands in the journal whatever the look
 	// at the source gave.
-	r.note(evidence.StepContract, "contract", status(dirty),
-		evidence.ContractCreated{ContractSHA256: r.opened.ContractSHA256, Contract: raw}, blockersOnly{dirty})
+	r.note(evidence.StepContract, "contract", status(against),
+		evidence.ContractCreated{ContractSHA256: r.opened.ContractSHA256, Contract: raw}, blockersOnly{against})
 	if lookErr != nil {
 		return lookErr
 	}
-	r.tell(evidence.StepContract, string(status(dirty)), r.Contract.TaskID)
-	if len(dirty) == 0 {
+	r.tell(evidence.StepContract, string(status(against)), r.Contract.TaskID)
+	if len(against) == 0 {
 		// Without an answer nothing is approved; the decision says so after this.
 		if err := r.seekApproval(ctx); err != nil && ctx.Err() == nil {
 			r.stop(ctx, err)
@@ -50,6 +52,8 @@ func (r *run) admit(ctx context.Context) error {
 	switch {
 	case len(dirty) > 0:
 		gate, code = "clean-start", dirty[0].Code
+	case len(visible) > 0:
+		gate, code = "held-out", visible[0].Code
 	case len(blockers) > 0:
 		gate, code = "eligibility", blockers[0].Code
 		if len(decision.MissingGates) > 0 {

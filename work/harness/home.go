@@ -17,6 +17,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/sandbox"
 )
 
 // Home is where Remit keeps what outlives a command: sessions and caches. It
@@ -26,6 +27,9 @@ type Home struct {
 	// CacheBytes is what cached base trees may take on disk, see [Home.trim]; 0
 	// is the default.
 	CacheBytes int64
+	// KeyDir is where the signing key lies, "" for keys below Dir. A home that is
+	// made for one run has the key of the machine, which outlives it.
+	KeyDir string
 }
 
 // HomeFromEnv is $REMIT_HOME, else $XDG_STATE_HOME/remit, else
@@ -58,6 +62,15 @@ func (h Home) CacheDir() string { return filepath.Join(h.Dir, "cache") }
 
 // SandboxDir is the sandbox driver's state.
 func (h Home) SandboxDir() string { return filepath.Join(h.Dir, "sandbox") }
+
+// SandboxOptions are those of every sandbox of this home: no command sees the
+// signing key or the books of the authority, whatever else it is shown.
+func (h Home) SandboxOptions() sandbox.Options {
+	return sandbox.Options{StateDir: h.SandboxDir(), Hidden: []string{h.Keys().Dir, h.AuthorityDir()}}
+}
+
+// AuthorityDir holds the books of the authority that is a part of this machine.
+func (h Home) AuthorityDir() string { return filepath.Join(h.Dir, "authority") }
 
 // prepare makes the directories that a run writes to. That it cannot is told
 // before anything is started.
@@ -95,6 +108,8 @@ func (h Home) workDir() string { return filepath.Join(h.Dir, "work") }
 type Session struct {
 	ID  string
 	Dir string
+
+	home *Home // that the session is one of; nil when it came from elsewhere
 }
 
 // Journal is the path of the session's journal.
@@ -106,7 +121,7 @@ func (h Home) Find(name string) (Session, error) {
 	if strings.ContainsRune(name, os.PathSeparator) || name == "." {
 		if _, err := os.Stat(filepath.Join(name, evidence.JournalFile)); err == nil {
 			abs, err := filepath.Abs(name)
-			return Session{filepath.Base(abs), abs}, err
+			return h.session(filepath.Base(abs), abs), err
 		}
 	}
 	ids, err := h.List()
@@ -164,7 +179,7 @@ func (h Home) List() ([]Session, error) {
 	}
 	var out []Session
 	for _, e := range entries {
-		s := Session{e.Name(), filepath.Join(h.Sessions(), e.Name())}
+		s := h.session(e.Name(), filepath.Join(h.Sessions(), e.Name()))
 		if _, err := os.Lstat(s.Journal()); e.IsDir() && err == nil && !strings.HasPrefix(s.ID, newPrefix) {
 			out = append(out, s)
 		}

@@ -22,8 +22,13 @@ type Local struct {
 	Unclaimed bool `json:"unclaimed,omitempty"`
 	// MaxPriceMsats is the most that its proof may cost there, 0: no limit.
 	MaxPriceMsats int64 `json:"max_price_msats,omitempty"`
+	// Unconfined says that the run was resumed without a sandbox.
+	Unconfined bool `json:"unconfined,omitempty"`
 	// Concluded says that the authority knows how the run ended.
 	Concluded bool `json:"concluded,omitempty"`
+	// Amended is the number of journal entries of the last bundle that the
+	// authority has received after the end of the run, 0 for none.
+	Amended int `json:"amended,omitempty"`
 }
 
 func (h Home) localFile(id string) string { return filepath.Join(h.Dir, "local", id+".json") }

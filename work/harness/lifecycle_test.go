@@ -162,7 +162,7 @@ func cutAfter(t *testing.T, home Home, s Session, n int) Session {
 		t.Fatal(err)
 	}
 	kept := strings.SplitAfter(string(lines), "\n")[:n]
-	cut := Session{id, dir}
+	cut := Session{ID: id, Dir: dir}
 	if err := os.WriteFile(cut.Journal(), []byte(strings.Join(kept, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -43,26 +43,56 @@ func (r *run) refuseSecrets() error {
 	return nil
 }
 
-func (s *secrets) refuse(what string, document []byte, rules secret.Rules) error {
-	var decoded any
-	if err := json.Unmarshal(document, &decoded); err != nil {
+// RefuseSecrets looks at a record that a command is about to store, or to send
+// to an authority that does, for the credentials of this process's environment
+// and for what has the form of one. A record stays: what it holds cannot be
+// taken back, so the person who wrote it takes it out first. The error names
+// what was found and where, never the secret.
+func RefuseSecrets(what string, record any) error {
+	text, err := json.Marshal(record)
+	if err != nil {
 		return fmt.Errorf("reading %s: %w", what, err)
 	}
-	var refused error
-	s.walk(decoded, "", func(place, text string) string {
-		if found := s.find(text, rules); len(found) > 0 && refused == nil {
-			refused = refusal(what, place, found[0])
+	place, found, err := newSecrets(nil).first(text, secret.All)
+	if found == nil || err != nil {
+		return err
+	}
+	e := reason.Errorf(reason.SecretLeak, "%s holds %s%s, and a record is kept for good; nothing was written", what, found.what(), at(place))
+	return e.WithHint("say it without the secret; if it is a real one, it was typed into a shell's history too: replace it")
+}
+
+func (s *secrets) refuse(what string, document []byte, rules secret.Rules) error {
+	place, found, err := s.first(document, rules)
+	if found == nil || err != nil {
+		return err
+	}
+	return refusal(what, place, *found)
+}
+
+// first finds the first secret in the texts of a JSON document, nil for none.
+func (s *secrets) first(document []byte, rules secret.Rules) (place string, found *hit, err error) {
+	var decoded any
+	if err := json.Unmarshal(document, &decoded); err != nil {
+		return "", nil, fmt.Errorf("reading what is searched for secrets: %w", err)
+	}
+	s.walk(decoded, "", func(where, text string) string {
+		if hits := s.find(text, rules); len(hits) > 0 && found == nil {
+			place, found = where, &hits[0]
 		}
 		return text
 	})
-	return refused
+	return place, found, nil
+}
+
+func at(place string) string {
+	if place == "" {
+		return ""
+	}
+	return " (at " + place + ")"
 }
 
 func refusal(what, place string, h hit) error {
-	if place != "" {
-		place = " (at " + place + ")"
-	}
-	e := reason.Errorf(reason.SecretLeak, "%s holds %s%s, and evidence would publish it; nothing was started", what, h.what(), place)
+	e := reason.Errorf(reason.SecretLeak, "%s holds %s%s, and evidence would publish it; nothing was started", what, h.what(), at(place))
 	return e.WithHint("take it out; a command in the sandbox has no network and needs no credential")
 }
 

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"time"
 
 	"remit/law/task"
@@ -96,6 +97,10 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 			Detail: fmt.Sprintf("gives tree %s here, the receipt says %s", out.HeadTree, *rec.receipt.HeadTree)})
 		return out, nil
 	}
+	if weak := weakerThanBase(ctx, source, base, rec.contract); weak != nil {
+		out.Status, out.Findings = string(reason.StatusOf(weak.Code)), append(out.Findings, *weak)
+		return out, nil
+	}
 	if err := req.Home.Distrust(req.Sandbox); err != nil {
 		return nil, err
 	}
@@ -126,6 +131,27 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 	out.Verification, out.Status = verdict, verdict.Status
 	out.Findings = append(out.Findings, verdict.Findings...)
 	return out, nil
+}
+
+// weakerThanBase holds the contract of a bundle against the policy that the base
+// commit has: whoever made the bundle wrote the contract, and could have asked
+// for less than the repository does.
+func weakerThanBase(ctx context.Context, source *workspace.Source, base workspace.Baseline, c *task.Contract) *reason.Finding {
+	text, err := source.ReadFile(ctx, base.Commit, task.PolicyFile)
+	if err != nil {
+		return nil // the base has none
+	}
+	policy, err := task.ParsePolicy(task.PolicyFile, text)
+	if err != nil {
+		return nil // no run was under a file that cannot be read
+	}
+	asked := *c
+	asked.MutationMode = task.ModeNone // how wide the run was is not the question
+	applied, err := policy.Apply(&asked)
+	if err == nil && applied.Tests == c.Tests && reflect.DeepEqual(applied.Verify, c.Verify) {
+		return nil
+	}
+	return &reason.Finding{Code: reason.EnvelopeMismatch, Path: evidence.ContractFile, Detail: "the contract asks for less verification than " + task.PolicyFile + " of the base commit"}
 }
 
 // record is what a bundle says that must be rebuilt.
@@ -163,19 +189,23 @@ func (rec *record) verifyAgain(ctx context.Context, req Reproduction, store *wor
 		return nil, err
 	}
 	c := rec.contract
-	plan := verify.Plan{
-		Lower: lower, Patch: changes, HeldOut: held, Tests: string(c.Tests), Commands: c.VerificationCommands,
-		Repeat: max(1, req.Repeat), Limits: limitsOf(c), Log: kept.recording(req.Log),
-		OnEvent: func(e verify.Event) {
-			if req.Progress != nil {
-				req.Progress.Output(eventLine(e))
-			}
-		},
+	caches, err := os.MkdirTemp("", "remit-caches-")
+	if err != nil {
+		return nil, fmt.Errorf("making a directory for build caches: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(caches) }() // a temporary directory
+	plan := planOf(c)
+	plan.Lower, plan.Patch, plan.HeldOut, plan.Repeat, plan.Log, plan.CacheDir = lower, changes, held, max(1, req.Repeat), kept.recording(req.Log), caches
+	plan.OnEvent = func(e verify.Event) {
+		if req.Progress != nil {
+			req.Progress.Output(eventLine(e))
+		}
 	}
 	before, err := verify.Base(ctx, req.Sandbox, plan)
 	if err != nil {
 		return nil, err
 	}
+	plan.Before = before
 	after, err := verify.Head(ctx, req.Sandbox, plan)
 	if err != nil {
 		return nil, err

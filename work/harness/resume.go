@@ -113,6 +113,12 @@ func (r *run) recall(repo string) error {
 	if r.Contract, err = task.ParseCanonical(evidence.ContractFile, contract); err != nil {
 		return err
 	}
+	if r.Sandbox != nil && r.Sandbox.Describe().Driver == sandbox.DriverNone && local.Contract != nil && !r.sealed() {
+		local.Unconfined = true
+		if err := r.Home.SaveLocal(r.session.ID, local); err != nil {
+			return fmt.Errorf("remembering that the run has no sandbox: %w", err)
+		}
+	}
 	r.Contract.Dir, r.RepoRef, r.Nexus, r.Unclaimed = local.TaskDir, local.RepoRef, local.Nexus, local.Unclaimed
 	r.MaxPriceMsats = local.MaxPriceMsats
 	if r.Repo = repo; repo == "" {

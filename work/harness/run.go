@@ -32,7 +32,9 @@ type Request struct {
 	Home     Home
 	Repo     string // the source repository, never written
 	Contract *task.Contract
-	Engine   engine.Engine
+	// PolicySHA256 is the digest of the policy that was applied, "" for none.
+	PolicySHA256 string
+	Engine       engine.Engine
 	// Disabled is set when the policy switches the engine off.
 	Disabled bool
 	// Sandbox confines everything that the run starts. When it is nil,
@@ -223,9 +225,9 @@ func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
 		return evidence.RunOpened{}, fmt.Errorf("making an id: %w", err)
 	}
 	o := evidence.RunOpened{
-		RunIDAudit: audit.String(), CaseID: c.TaskID, Title: c.Title, ContractSHA256: digest, PolicyBundleID: c.PolicyBundleID,
+		RunIDAudit: audit.String(), CaseID: c.TaskID, Title: c.Title, ContractSHA256: digest, PolicyBundleID: c.PolicyBundleID, PolicySHA256: r.PolicySHA256,
 		Remit: r.Build, Engine: identity, RepoRoot: "target", BaselineCommit: r.base.Commit, BaselineTree: r.base.Tree,
-		MutationMode: c.MutationMode.String(), ApprovalRequired: c.ApprovalRequired || c.RiskClass.NeedsApproval(), ExpectDiff: c.ExpectDiff,
+		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.ApprovalRequired || c.RiskClass.NeedsApproval(), ExpectDiff: c.ExpectDiff,
 		SourceAdmission: "not_required", ModelAdmission: "not_required", VerificationCommands: c.VerificationCommands,
 		Host: evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},
 	}
@@ -259,7 +261,7 @@ func (r *run) create() error {
 	}
 	now := r.Clock().UTC()
 	id := fmt.Sprintf("%s-%s-%s", now.Format("20060102T150405Z"), r.Contract.TaskID, hex.EncodeToString(tail[:]))
-	r.session = Session{id, filepath.Join(r.Home.Sessions(), id)}
+	r.session = Session{ID: id, Dir: filepath.Join(r.Home.Sessions(), id), home: &r.Home}
 	if err := r.saveLocal(); err != nil {
 		return err
 	}

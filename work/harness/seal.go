@@ -212,7 +212,8 @@ func (r *run) completeBlobs() error {
 	return nil
 }
 
-// writeAndSeal projects the journal into the session directory and seals it.
+// writeAndSeal projects the journal into the session directory, signs the
+// receipt and seals all of it.
 func writeAndSeal(s Session, entries []journal.Entry, secrets *secrets) error {
 	set, err := evidence.Project(entries)
 	if err != nil {
@@ -222,6 +223,9 @@ func writeAndSeal(s Session, entries []journal.Entry, secrets *secrets) error {
 		return err
 	}
 	if err := evidence.Write(s.Dir, set); err != nil {
+		return err
+	}
+	if err := s.sign(entries, set[evidence.ReceiptFile]); err != nil {
 		return err
 	}
 	return bundle.Seal(s.Dir)

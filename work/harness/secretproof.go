@@ -94,12 +94,6 @@ func (s *secrets) checkProjections(set evidence.Set) error {
 	return nil
 }
 
-// cleanOutcome takes secrets out of what the operator says about a run.
-func (s *secrets) cleanOutcome(o evidence.Outcome) evidence.Outcome {
-	o.Reason, o.Actor = s.scanner.Redact(o.Reason), s.scanner.Redact(o.Actor)
-	return o
-}
-
 const (
 	// maxKnown bounds how many different shapes of a run are searched for in
 	// the baseline, and maxKnownFile how much of one of its files.

@@ -198,7 +198,7 @@ func leakFree(t *testing.T, s Session, texts ...string) {
 	t.Helper()
 	opt := bundle.Options{}
 	for _, g := range evidence.Gates() {
-		opt.Gates = append(opt.Gates, bundle.Gate{Name: g.Name, Check: g.Check})
+		opt.Gates = append(opt.Gates, bundle.Gate(g))
 	}
 	rep, err := bundle.Audit(t.Context(), s.Dir, opt)
 	if err != nil {

@@ -25,7 +25,7 @@ const maxAuditContract = 64 << 20
 // look at the files alone: gates are 5 to 8, further those that know the law.
 func AuditGates() (gates, further []bundle.Gate) {
 	for _, g := range evidence.Gates() {
-		gates = append(gates, bundle.Gate{Name: g.Name, Check: g.Check})
+		gates = append(gates, bundle.Gate(g))
 	}
 	return gates, []bundle.Gate{{Name: GateEnvelope, Check: CheckEnvelope}}
 }

@@ -29,6 +29,9 @@ type verdictKey struct {
 	PatchSHA256  string                    `json:"patch_sha256"` // "" for base
 	HeadTree     string                    `json:"head_tree"`    // "" for base
 	Commands     []string                  `json:"commands"`
+	Groups       []int                     `json:"groups"`
+	Shared       bool                      `json:"shared"`
+	Verify       task.Verify               `json:"verify"`
 	TestsRule    string                    `json:"tests_rule"`
 	HeldOut      []heldOutKey              `json:"held_out"`
 	Repeat       int                       `json:"repeat"`
@@ -59,7 +62,7 @@ func newVerdictKey(ctx context.Context, sb sandbox.Driver, lower, baseline strin
 	if err != nil {
 		return verdictKey{}, err
 	}
-	k := verdictKey{Format: 1, Kind: baseResult, BaselineTree: baseline, Commands: c.VerificationCommands, TestsRule: string(c.Tests), HeldOut: []heldOutKey{},
+	k := verdictKey{Format: 1, Kind: baseResult, BaselineTree: baseline, Commands: c.VerificationCommands, Groups: c.VerificationGroups, Shared: c.SharedView(), Verify: c.Verify, TestsRule: string(c.Tests), HeldOut: []heldOutKey{},
 		Repeat: max(1, repeat), Limits: limitsOf(c), Verifier: verifierIdentity(), Program: program, Sandbox: sb.Describe(), Environment: environment}
 	for _, h := range c.HeldOutTests {
 		k.HeldOut = append(k.HeldOut, heldOutKey{h.Path, h.SHA256})

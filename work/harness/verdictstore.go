@@ -110,7 +110,8 @@ func reusable(p *verify.PhaseResult) bool { return p.Reusable() == nil }
 func settled(v *verify.Verdict) bool {
 	switch v.Status {
 	case verify.StatusPass:
-		return v.Confidence == 100 && len(v.Findings) == 0
+		sure := v.Confidence == 100 || v.Confidence == verify.Uncontrolled && v.Control != nil && !v.Control.Made
+		return sure && len(v.Findings) == 0
 	case verify.StatusFail:
 		for _, f := range v.Findings {
 			if f.Code != reason.VerificationFailed && f.Code != reason.VerifierTampering {

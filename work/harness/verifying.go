@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"remit/law/task"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -49,7 +50,7 @@ func (r *run) verify(ctx context.Context) error {
 		return writeFailure(evidence.TestLogFile, err)
 	}
 	plan := r.verifyPlan(r.measured.held, log)
-	plan.Patch = changes
+	plan.Patch, plan.Before = changes, base
 	var head *verify.PhaseResult
 	if err = r.measured.copyLog(log); err == nil {
 		head, err = r.phase(ctx, evidence.StepVerifyHead, verify.Head, plan, nil)
@@ -69,7 +70,7 @@ func (r *run) verify(ctx context.Context) error {
 	if err := r.keepResults(base, head); err != nil {
 		return err
 	}
-	r.judge(verify.Judge(base, head, plan.Tests))
+	r.judge(verify.Judge(base, head, plan.Tests), r.untrackedTests(ctx))
 	r.keepBase(base)
 	return nil
 }
@@ -128,12 +129,87 @@ func (r *run) applied(ctx context.Context) ([]tree.Change, error) {
 	return r.store.Changes(ctx, r.base.Tree, head)
 }
 
-func (r *run) verifyPlan(held []tree.Change, log io.Writer) verify.Plan {
-	return verify.Plan{
-		Lower: r.checkout.Dir, HeldOut: held, Tests: string(r.Contract.Tests), Commands: r.Contract.VerificationCommands,
-		Repeat: max(1, r.Repeat), Limits: limitsOf(r.Contract), Log: artifactWriter{log, evidence.TestLogFile}, Scratch: r.work,
-		OnEvent: func(e verify.Event) { r.output([]byte(eventLine(e))) },
+// untrackedTests are test files of the source that no commit has, and that this
+// run has therefore not seen. Where they cannot be listed the progress says so.
+func (r *run) untrackedTests(ctx context.Context) []string {
+	names, err := r.source.UntrackedTests(ctx, verify.DefaultTestPath)
+	if err != nil {
+		r.tell("untracked.tests", "skipped", r.scrub(err.Error()))
+		return nil
 	}
+	for i, name := range names {
+		names[i] = evidence.DisplayPath(name)
+	}
+	if len(names) > 0 {
+		r.tell("untracked.tests", "completed", "not part of this run: "+named(names))
+	}
+	return names
+}
+
+func (r *run) verifyPlan(held []tree.Change, log io.Writer) verify.Plan {
+	p := planOf(r.Contract)
+	p.Lower, p.HeldOut, p.Repeat, p.Log = r.checkout.Dir, held, max(1, r.Repeat), artifactWriter{log, evidence.TestLogFile}
+	p.Scratch, p.CacheDir, p.OnEvent = r.work, filepath.Join(r.work, "caches"), r.verifierEvents()
+	return p
+}
+
+// planOf is what a contract says about its verification.
+func planOf(c *task.Contract) verify.Plan {
+	return verify.Plan{
+		Tests: string(c.Tests), Commands: c.VerificationCommands, Groups: c.VerificationGroups, Shared: c.SharedView(), Limits: limitsOf(c),
+		Control: string(c.Verify.ControlRule()), Scheme: string(c.Verify.SchemeRule()), Observe: string(c.Verify.ObserveRule()),
+		Observed: c.Verify.Requires(task.RequireObserved), Extra: c.Verify.Extra,
+	}
+}
+
+// verifierEvents journals the runs of a phase with both ends, and shows them. A
+// run whose result was not needed ends as skipped.
+func (r *run) verifierEvents() func(verify.Event) {
+	began := map[string]journal.Step{}
+	return func(e verify.Event) {
+		r.output([]byte(eventLine(e)))
+		id := fmt.Sprintf("verify-%s-%s-%d", e.Phase, e.Run, e.Repetition)
+		s := began[id]
+		switch e.Kind {
+		case verify.RunStarted:
+			s = journal.Step{StepID: id, Name: evidence.StepVerifyRun, Status: journal.Started, StartedAt: r.clock(),
+				Inputs: evidence.VerifyRunStarted{Phase: e.Phase, Tree: e.Run, Repetition: e.Repetition, Commands: r.Contract.VerificationCommands}}
+			began[id] = s
+		case verify.RunFinished:
+			s.Status, s.CompletedAt, s.Outputs = journal.Completed, r.clock(), runEnded(e)
+		case verify.RunStopped:
+			s.Status, s.CompletedAt = journal.Skipped, r.clock()
+		default:
+			return
+		}
+		r.append(s)
+	}
+}
+
+// runEnded is one run of the verifier as the journal has it.
+func runEnded(e verify.Event) evidence.VerifyRunEnded {
+	out := evidence.VerifyRunEnded{Phase: e.Phase, Tree: e.Run, Repetition: e.Repetition, Runs: []evidence.CommandRun{}, Usage: usage(e.Result.Usage),
+		Expected: e.Result.Expected, FailedAsExpected: e.Result.FailedAsExpected}
+	for _, c := range e.Result.Commands {
+		if c.Skipped {
+			continue
+		}
+		out.Runs = append(out.Runs, commandRun(e.Phase, c))
+	}
+	if e.Result.Fault != nil {
+		out.Fault = e.Result.Fault.Detail
+	}
+	return out
+}
+
+// commandRun is one command of a run.
+func commandRun(phase string, c verify.CommandResult) evidence.CommandRun {
+	run := evidence.CommandRun{Phase: phase, Command: c.Command, ExitCode: c.ExitCode, DurationMS: c.DurationMS,
+		StdoutSHA256: c.StdoutSHA256, StderrSHA256: c.StderrSHA256, Passed: c.Passed}
+	if c.Tests != nil {
+		run.Tests = &evidence.TestCounts{Passed: c.Tests.Passed, Failed: c.Tests.Failed, Skipped: c.Tests.Skipped}
+	}
+	return run
 }
 
 // basePhase is the verification of the baseline, on its way.
@@ -216,11 +292,7 @@ func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify
 	out := evidence.VerifyPhase{Caps: caps(p.Caps), Usage: usage(p.Usage)}
 	failed := 0
 	for _, c := range p.Commands {
-		run := evidence.CommandRun{Phase: p.Phase, Command: c.Command, ExitCode: c.ExitCode, DurationMS: c.DurationMS,
-			StdoutSHA256: c.StdoutSHA256, StderrSHA256: c.StderrSHA256, Passed: c.Passed}
-		if c.Tests != nil {
-			run.Tests = &evidence.TestCounts{Passed: c.Tests.Passed, Failed: c.Tests.Failed, Skipped: c.Tests.Skipped}
-		}
+		run := commandRun(p.Phase, c)
 		if !c.Passed {
 			failed++
 		}
@@ -242,22 +314,23 @@ func usage(u sandbox.Usage) evidence.ResourceUsage {
 }
 
 // judge journals the verdict of the verifier.
-func (r *run) judge(v *verify.Verdict) {
+func (r *run) judge(v *verify.Verdict, untracked []string) {
 	out := evidence.VerificationCompleted{Status: v.Status, TestsRule: v.TestsRule, Delta: v.Delta, Confidence: v.Confidence, Repeats: v.Repeats,
-		FailToPass: v.FailToPass, PassToPass: v.Counts.PassToPass, PassToFail: v.PassToFail, Missing: v.Missing, Verifier: verifierIdentity()}
+		FailToPass: v.FailToPass, PassToPass: v.Counts.PassToPass, PassToFail: v.PassToFail, Missing: v.Missing, Verifier: verifierIdentity(),
+		Control: controlFacts(v.Control), NewTests: newTestFacts(v.NewTests), Observation: observationFacts(v.Observation), Untracked: untracked}
 	for _, f := range v.Findings {
 		message := f.Detail
 		if f.Path != "" {
 			message = f.Path + ": " + message
 		}
-		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: message, Evidence: evidence.TestLogFile})
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: message, Evidence: evidence.TestLogFile, Hint: f.Hint})
 	}
 	if v.Status == verify.StatusPass {
 		out.Blockers = nil
 	}
 	r.endHung(v.Status == verify.StatusPass)
 	r.note(evidence.StepVerification, evidence.PlanVerify, status(out.Blockers), nil, out)
-	detail := fmt.Sprintf("%d fixed, %d kept, %d broken", len(v.FailToPass), v.Counts.PassToPass, v.Counts.PassToFail)
+	detail := fmt.Sprintf("%d fixed, %d kept, %d broken; %s", len(v.FailToPass), v.Counts.PassToPass, v.Counts.PassToFail, controlWords(v.Control))
 	if len(out.Blockers) > 0 {
 		detail = out.Blockers[0].Message
 	}
@@ -267,11 +340,14 @@ func (r *run) judge(v *verify.Verdict) {
 // keepResults writes the per-test results, if any are known.
 func (r *run) keepResults(phases ...*verify.PhaseResult) error {
 	var out bytes.Buffer
+	base := phases[0]
 	for _, p := range phases {
-		for _, c := range p.Commands {
+		for i, c := range p.Commands {
 			for _, test := range slices.Sorted(maps.Keys(c.PerTest)) {
+				origin, file := base.Place(test, i)
 				line, err := canon.Marshal(evidence.TestResult{Phase: p.Phase, Command: c.Command,
-					Test: strings.ToValidUTF8(test, "\uFFFD"), Outcome: string(c.PerTest[test])})
+					Test: strings.ToValidUTF8(test, "\uFFFD"), Outcome: string(c.PerTest[test]),
+					Origin: origin, File: evidence.DisplayPath(file), Message: c.Message(test)})
 				if err != nil {
 					return fmt.Errorf("encoding a test result: %w", err)
 				}

@@ -23,13 +23,15 @@ type Comparison struct {
 	// it instead of merging with it, so that the walk must look at everything
 	// there. Required with Upper.
 	Whole func(dir *os.File) (bool, error)
+	// Bytes bounds the content of all changed files; 0 is MaxTotalBytes.
+	Bytes int64
 }
 
 // Walk calls visit for each change, directory by directory in name order.
 // Change.Open is valid during the call only. A *reason.Error with
 // resource_limit says that a bound was hit.
 func (c Comparison) Walk(ctx context.Context, visit func(Change) error) error {
-	w := &walker{ctx: ctx, whole: c.Whole, visit: visit, budget: newBudget()}
+	w := &walker{ctx: ctx, whole: c.Whole, visit: visit, budget: budgetOf(c.Bytes)}
 	return w.dir(level{base: c.Base, head: c.Head, upper: c.Upper}, "", 0)
 }
 

@@ -26,7 +26,13 @@ type Decoder struct {
 
 // NewDecoder returns a Decoder that reads from r.
 func NewDecoder(r *bufio.Reader) *Decoder {
-	return &Decoder{r: r, budget: newBudget(), seen: map[string]struct{}{}}
+	return NewDecoderOf(r, 0)
+}
+
+// NewDecoderOf returns a Decoder that takes up to so many bytes of content; 0
+// is MaxTotalBytes.
+func NewDecoderOf(r *bufio.Reader, bytes int64) *Decoder {
+	return &Decoder{r: r, budget: budgetOf(bytes), seen: map[string]struct{}{}}
 }
 
 // Next returns the next change, io.EOF after the end record, or an error that

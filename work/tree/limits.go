@@ -1,6 +1,10 @@
 package tree
 
-import "remit/proof/reason"
+import (
+	"cmp"
+
+	"remit/proof/reason"
+)
 
 // The bounds on one tree. They are far above an honest change and low enough
 // that a hostile one costs seconds, not the machine.
@@ -20,9 +24,16 @@ const (
 type budget struct {
 	entries int
 	bytes   int64
+	whole   int64 // bytes at the beginning
 }
 
-func newBudget() *budget { return &budget{entries: MaxEntries, bytes: MaxTotalBytes} }
+func newBudget() *budget { return budgetOf(0) }
+
+// budgetOf is a budget with another bound on the bytes; 0 is MaxTotalBytes.
+func budgetOf(bytes int64) *budget {
+	bytes = cmp.Or(bytes, MaxTotalBytes)
+	return &budget{entries: MaxEntries, bytes: bytes, whole: bytes}
+}
 
 func (b *budget) entry() error {
 	if b.entries--; b.entries < 0 {
@@ -33,7 +44,7 @@ func (b *budget) entry() error {
 
 func (b *budget) content(n int64) error {
 	if b.bytes -= n; b.bytes < 0 {
-		return reason.Errorf(reason.ResourceLimit, "the changed files hold more than %d bytes", int64(MaxTotalBytes))
+		return reason.Errorf(reason.ResourceLimit, "the changed files hold more than %d bytes", b.whole)
 	}
 	return nil
 }

@@ -196,7 +196,7 @@ var pure = []string{
 	"git.Find", "git.Format.EmptyTree", "git.Format.IsID", "git.Format.NewHash", "git.Format.Size", "git.Format.ScanPack", "git.Format.Sum", "git.Format.Valid", "git.Format.Zero",
 	"git.FormatOf", "git.Hex", "git.ValidBranch", "git.ValidRef", "git.Error.Error", "git.Error.Unwrap", "git.Dir.ObjectsDir", "git.Dir.Packs",
 	"workspace.CheckPath", "workspace.OpenCache", "workspace.Fingerprint.Compare",
-	"workspace.Source.Bare", "workspace.Source.Root", "workspace.Source.GitDir", "workspace.Source.Format", "workspace.Store.Baseline",
+	"workspace.Source.Bare", "workspace.Source.Root", "workspace.Source.GitDir", "workspace.Source.Format", "workspace.Store.Baseline", "workspace.Looked.Dir",
 }
 
 func TestNothingOfARepositoryIsExecuted(t *testing.T) { // not parallel: it changes the environment
@@ -242,6 +242,13 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 	walk("workspace.OpenSource", func() (err error) { src, err = OpenSource(ctx, path); return must(err) })
 	walk("workspace.Source.Resolve", func() (err error) { base, err = src.Resolve(ctx, "HEAD~0"); return must(err) })
 	walk("workspace.Source.Names", func() error { _, err := src.Names("HEAD"); return must(err) })
+	walk("workspace.Source.ReadFile", func() error { _, _ = src.ReadFile(ctx, "HEAD", "text"); return nil }) // not each of them has the file
+	walk("workspace.Source.Look", func() error { _, err := src.Look(ctx, "HEAD", []string{"text"}); return must(err) })
+	walk("workspace.Source.Holding", func() error { _, err := src.Holding(ctx, base, []string{base.Tree}); return must(err) })
+	walk("workspace.Source.UntrackedTests", func() error {
+		_, err := src.UntrackedTests(ctx, func(string) bool { return true })
+		return must(err)
+	})
 	walk("workspace.Source.Fingerprint", func() error { _, err := src.Fingerprint(ctx); return must(err) })
 	walk("workspace.Source.Dirty", func() error { _, err := src.Dirty(ctx); return must(err) })
 	walk("workspace.NewStore", func() (err error) {

@@ -69,18 +69,8 @@ type Baseline struct {
 // unborn_head, base_not_found, objects_missing and repository_invalid, the last also for a tree with a name that cannot
 // be laid out here.
 func (s *Source) Resolve(ctx context.Context, rev string) (Baseline, error) {
-	if rev == "" {
-		rev = "HEAD"
-	}
-	if strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\x00\n") || len(rev) > MaxPathBytes {
-		return Baseline{}, reason.Errorf(reason.BaseNotFound, "revision %.100q is not allowed", rev).WithHint("name a branch, a tag or a commit")
-	}
-	refs, err := readRefs(s.loc, s.config.format)
-	if err != nil {
-		return Baseline{}, err
-	}
 	var base Baseline
-	err = s.probe(refs, func(d git.Dir) error {
+	err := s.at(rev, func(d git.Dir, refs *refSnapshot, rev string) (err error) {
 		base, err = s.resolve(ctx, d, refs, rev)
 		return err
 	})
@@ -90,6 +80,22 @@ func (s *Source) Resolve(ctx context.Context, rev string) (Baseline, error) {
 			WithHint("rename the path in the repository and commit that, or name another base")
 	}
 	return base, err
+}
+
+// at runs f with a directory that sees the source's objects, and a revision that
+// is safe to look for in it.
+func (s *Source) at(rev string, f func(d git.Dir, refs *refSnapshot, rev string) error) error {
+	if rev == "" {
+		rev = "HEAD"
+	}
+	if strings.HasPrefix(rev, "-") || strings.ContainsAny(rev, "\x00\n") || len(rev) > MaxPathBytes {
+		return reason.Errorf(reason.BaseNotFound, "revision %.100q is not allowed", rev).WithHint("name a branch, a tag or a commit")
+	}
+	refs, err := readRefs(s.loc, s.config.format)
+	if err != nil {
+		return err
+	}
+	return s.probe(refs, func(d git.Dir) error { return f(d, refs, rev) })
 }
 
 // probe runs f with a passing git directory of ours that has the source's refs and reads its objects.
@@ -140,18 +146,9 @@ func (s *Source) shallow() ([]string, error) {
 }
 
 func (s *Source) resolve(ctx context.Context, d git.Dir, refs *refSnapshot, rev string) (Baseline, error) {
-	ref, id := refs.lookup(rev)
-	if id == "" && ref != "" {
-		return Baseline{}, reason.Errorf(reason.UnbornHead, "branch %q has no commit yet", strings.TrimPrefix(ref, "refs/heads/")).
-			WithHint("make a first commit, or name another base")
-	}
-	if id == "" {
-		var err error
-		if id, err = d.RevParse(ctx, rev); errors.Is(err, git.ErrNotFound) {
-			return Baseline{}, s.notFound(refs, rev)
-		} else if err != nil {
-			return Baseline{}, err
-		}
+	ref, id, err := s.lookup(ctx, d, refs, rev)
+	if err != nil {
+		return Baseline{}, err
 	}
 	b, err := d.Batch(ctx)
 	if err != nil {
@@ -159,11 +156,7 @@ func (s *Source) resolve(ctx context.Context, d git.Dir, refs *refSnapshot, rev 
 	}
 	defer b.Close()
 	base := Baseline{Ref: ref, Submodules: []string{}, LFSPointers: []string{}}
-	base.Commit, base.Tree, err = readCommit(b, d.Format, id)
-	if errors.Is(err, errNoCommit) || git.FormatOf(rev) != "" && reason.CodeOf(err) == reason.ObjectsMissing {
-		return Baseline{}, s.notFound(refs, rev)
-	}
-	if err != nil {
+	if base.Commit, base.Tree, err = s.commit(b, refs, rev, id); err != nil {
 		return Baseline{}, err
 	}
 	shallow, err := s.shallow()
@@ -172,6 +165,30 @@ func (s *Source) resolve(ctx context.Context, d git.Dir, refs *refSnapshot, rev 
 	}
 	base.Shallow = len(shallow) > 0
 	return base, s.survey(ctx, d, b, &base)
+}
+
+// lookup finds the object that rev names, and the branch or tag that it is.
+func (s *Source) lookup(ctx context.Context, d git.Dir, refs *refSnapshot, rev string) (ref, id string, err error) {
+	if ref, id = refs.lookup(rev); id != "" {
+		return ref, id, nil
+	}
+	if ref != "" {
+		return "", "", reason.Errorf(reason.UnbornHead, "branch %q has no commit yet", strings.TrimPrefix(ref, "refs/heads/")).
+			WithHint("make a first commit, or name another base")
+	}
+	if id, err = d.RevParse(ctx, rev); errors.Is(err, git.ErrNotFound) {
+		return "", "", s.notFound(refs, rev)
+	}
+	return "", id, err
+}
+
+// commit reads the commit at the id that rev led to.
+func (s *Source) commit(b *git.Batch, refs *refSnapshot, rev, id string) (commit, tree string, err error) {
+	commit, tree, err = readCommit(b, s.config.format, id)
+	if errors.Is(err, errNoCommit) || git.FormatOf(rev) != "" && reason.CodeOf(err) == reason.ObjectsMissing {
+		return "", "", s.notFound(refs, rev)
+	}
+	return commit, tree, err
 }
 
 func (s *Source) notFound(refs *refSnapshot, rev string) error {

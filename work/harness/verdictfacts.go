@@ -1,0 +1,48 @@
+package harness
+
+import (
+	"fmt"
+
+	"remit/proof/evidence"
+	"remit/work/verify"
+)
+
+// controlFacts is the control of a verdict as the journal has it.
+func controlFacts(c *verify.Control) *evidence.Control {
+	if c == nil {
+		return nil
+	}
+	status := map[bool]string{true: evidence.ControlMade, false: evidence.ControlNone}
+	out := &evidence.Control{Status: status[c.Made], Reason: c.Reason, Scheme: c.Scheme, Counting: c.Counting, Proved: c.Proved, Runs: c.Runs, Commands: []evidence.CommandControl{}}
+	for _, cc := range c.Commands {
+		out.Commands = append(out.Commands, evidence.CommandControl{Command: cc.Command, Status: status[cc.Made], Reason: cc.Reason, By: cc.By, Counting: cc.Counting, Proved: cc.Proved})
+	}
+	return out
+}
+
+func newTestFacts(n *verify.NewTests) *evidence.NewTests {
+	if n == nil {
+		return nil
+	}
+	return &evidence.NewTests{Tried: n.Tried, FailWithout: n.FailWithout, PassWithout: n.PassWithout, Skipped: n.Skipped}
+}
+
+func observationFacts(o *verify.Observation) *evidence.Observation {
+	if o == nil {
+		return nil
+	}
+	return &evidence.Observation{Mode: o.Mode, Hunks: o.Hunks, Tried: o.Tried, Skipped: o.Skipped, Unobserved: o.Unobserved}
+}
+
+// controlWords says for a person what the control has shown.
+func controlWords(c *verify.Control) string {
+	switch {
+	case c == nil:
+		return "no control was made"
+	case !c.Made:
+		return "control: none: " + c.Reason
+	case c.Counting == 1:
+		return fmt.Sprintf("%d of 1 test shown to be able to fail", c.Proved)
+	}
+	return fmt.Sprintf("%d of %d tests shown to be able to fail", c.Proved, c.Counting)
+}
