@@ -62,7 +62,7 @@ var standardFences = []fence{
 	{"unsafe", []string{"work/sandbox"}, false, false, "only system calls that have no safe wrapper justify it"},
 	{"encoding/gob", nil, false, false, "gob decodes by reflection and has no canonical form"},
 	{"math/rand", nil, false, false, "use math/rand/v2 in tests and crypto/rand for tokens"},
-	{"math/rand/v2", nil, false, true, "tokens and ids come from crypto/rand; this one is for seeded tests"},
+	{"math/rand/v2", []string{"fixtures"}, false, true, "tokens and ids come from crypto/rand; this one is for seeded tests and their fixtures"},
 	{"testing", testOnly, false, true, whyTestOnly},
 }
 

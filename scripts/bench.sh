@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# What a run costs. Three parts:
+# What a run costs. Four parts:
 #
 #   1. the Go benchmarks (journal, canonical JSON, audit, sandbox start, checkout);
 #   2. the nexus over HTTP and WebSocket, each figure beside that of its store
 #      without them, and what was aimed at;
 #   3. whole runs of the built binary against what one would do by hand: clone
 #      --shared, the command, git diff, the test.
+#   4. what the verifier's further runs cost: a suite of BENCH_SUITE seconds that
+#      is bound to one core, cold, with the base from the cache, and with less
+#      control, each beside its limit; and the share of each kind of run.
 #
 # A run does more than the baseline: a sandbox around everything, a verifier on
 # fresh checkouts before and after, a journal and a bundle. The table says what
@@ -14,7 +17,8 @@
 #   BENCH_SIZES="100 1000 20000"   files in the generated repositories
 #   BENCH_RUNS=5                   repetitions (3 from 10,000 files on)
 #   BENCH_ARTIFACT_MB=1024         size of the file inside the audited zip
-#   BENCH_PARTS="go nexus runs change audit"
+#   BENCH_SUITE=4                  seconds of the suite that the verifier runs
+#   BENCH_PARTS="go nexus runs change audit verify"
 #   BENCH_TIME=0.5s                for each Go benchmark (those of the nexus: 2s)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -22,7 +26,8 @@ export LC_ALL=C
 sizes=${BENCH_SIZES:-100 1000 20000}
 runs=${BENCH_RUNS:-5}
 artifact_mb=${BENCH_ARTIFACT_MB:-1024}
-parts=" ${BENCH_PARTS:-go nexus runs change audit} "
+parts=" ${BENCH_PARTS:-go nexus runs change audit verify} "
+suite=${BENCH_SUITE:-4}
 remit=$PWD/bin/remit
 [ -x "$remit" ] || {
   echo "bench: bin/remit is not built: run make build" >&2
@@ -266,4 +271,74 @@ PY
   speed() { awk -v mb="$artifact_mb" -v us="$1" 'BEGIN { printf "%.0f", mb / (us / 1e6) }'; }
   printf 'sha256sum    %10s ms  %6s MB/s\nremit audit  %10s ms  %6s MB/s  (%s times sha256sum)\npeak memory  %10s MB\n' \
     "$(ms "$a")" "$(speed "$a")" "$(ms "$b")" "$(speed "$b")" "$(ratio "$b" "$a")" "$((memory / 1024))"
+fi
+
+if [[ $parts == *" verify "* ]]; then
+  printf '\n== The verifier: a Python suite of %s s on one core, one fixed test, eight kept ones\n' "$suite"
+  repo=$scratch/suite
+  mkdir -p "$repo"
+  git -C "$repo" init -q -b main
+  printf 'def add(a, b):\n    return a - b\n' >"$repo/calc.py"
+  python3 - "$repo" "$suite" <<'PY'
+import sys
+
+tests = ["import time\nimport unittest\n\nimport calc\n\n\ndef work():\n    end = time.process_time() + %s / 9\n    while time.process_time() < end:\n        pass\n\n\nclass Calc(unittest.TestCase):\n" % sys.argv[2]]
+for n in range(9):
+    tests.append("    def test_%d(self):\n        work()\n        self.assertEqual(calc.add(%d, 0), %d)\n\n" % (n, n, n))
+tests[-1] = tests[-1].replace("calc.add(8, 0), 8", "calc.add(8, 1), 9")
+open(sys.argv[1] + "/test_calc.py", "w").write("".join(tests).rstrip() + "\n")
+PY
+  git -C "$repo" add -A && git -C "$repo" commit -qm suite
+  # verified HOME FLAG…: microseconds of a whole run, which must pass.
+  verified() {
+    local home=$1 start
+    shift
+    start=$(now)
+    REMIT_HOME=$home "$remit" run --repo "$repo" --allow calc.py --verify 'python3 -m unittest' --out "$scratch/verified" "$@" \
+      -- sed -i 's/a - b/a + b/' calc.py >"$scratch/verify.out" 2>&1 || {
+      cat "$scratch/verify.out" >&2
+      exit 1
+    }
+    printf '%s\n' "$(($(now) - start))"
+  }
+  (cd "$repo" && python3 -m unittest >/dev/null 2>&1) || true # the interpreter is warm
+  start=$(now)
+  (cd "$repo" && python3 -m unittest >/dev/null 2>&1) || true
+  by_hand=$(($(now) - start))
+  row() { # NAME MICROSECONDS FACTOR SECONDS
+    awk -v name="$1" -v us="$2" -v s="$by_hand" -v f="$3" -v c="$4" 'BEGIN {
+      printf "%-34s %8.1f s  %5.2f x S  (limit %s x S + %s s = %.1f s%s)\n", name, us / 1e6, us / s, f, c, f * s / 1e6 + c, (us / 1e6 > f * s / 1e6 + c) ? ": MISSED" : "" }'
+  }
+  printf '%-34s %8.1f s\n' "the suite by hand (S)" "$(awk -v us="$by_hand" 'BEGIN { print us / 1e6 }')"
+  home=$scratch/verify-home
+  git -C "$repo" commit -q --allow-empty -m warm
+  printf 'verify: {observe: off}\n' >"$repo/remit.yaml"
+  git -C "$repo" add -A && git -C "$repo" commit -qm observe
+  row "cold, observe: off" "$(verified "$home")" 5 3
+  rm -rf "$scratch/verified"
+  row "base from the cache, observe: off" "$(verified "$home")" 2.5 2
+  python3 - "$scratch/verified/journal.jsonl" <<'PY'
+import collections, json, sys
+
+spent = collections.Counter()
+for line in open(sys.argv[1]):
+    entry = json.loads(line)
+    if entry["name"] == "verify.run" and entry["outputs"]:
+        out = entry["outputs"]
+        spent[out["phase"] + " " + out["tree"]] += sum(r["duration_ms"] for r in out["runs"])
+total = sum(spent.values())
+print("  of the time of its runs: " + ", ".join(f"{kind} {100 * ms / total:.0f} %" for kind, ms in spent.most_common()))
+PY
+  rm -rf "$scratch/verified"
+  printf 'verify: {observe: off, scheme: single}\n' >"$repo/remit.yaml"
+  git -C "$repo" commit -qam single
+  verified "$home" >/dev/null
+  rm -rf "$scratch/verified"
+  row "the same with scheme: single" "$(verified "$home")" 2 2
+  rm -rf "$scratch/verified"
+  printf 'verify: {extra_seconds: 60}\n' >"$repo/remit.yaml"
+  git -C "$repo" commit -qam all
+  verified "$home" >/dev/null
+  rm -rf "$scratch/verified"
+  printf '%-34s %8.1f s\n' "with the parts of the change" "$(awk -v us="$(verified "$home")" 'BEGIN { print us / 1e6 }')"
 fi

@@ -9,8 +9,10 @@
 #                killed until the time is up; at the same time two replicas on
 #                PostgreSQL and three providers, until 500 jobs are settled
 #   last         the published agents that are installed, each against every fault
-#                of a model; then the escape suite, the cheat corpus and the failure
-#                matrix with both engines, again and again
+#                of a model; then once every variant of every class of cheats and
+#                every honest change; then the escape suite, the cheat corpus, random
+#                cheats (REMIT_ADVERSARY, default 500; a seed that is printed, and new
+#                in each round) and the failure matrix with both engines, again and again
 #
 # A round that has begun is ended, so it takes a little longer. Tables and totals
 # come last; the exit code is 1 when anything did not hold.
@@ -44,11 +46,15 @@ rounds() {
   begun=$SECONDS
   REMIT_SOAK=${third}s tests -timeout 30m -run '^TestEngines$' ./cmd/remit
   echo "soak: the agents took $((SECONDS - begun)) s" >&2
+  local corpora=$SECONDS
+  REMIT_CHEATS=all REMIT_HONEST=all tests -timeout 60m -run '^(TestCheats|TestHonest)$' ./work/verify
+  echo "soak: the corpora took $((SECONDS - corpora)) s" >&2
   while [ $round = 0 ] || [ $((SECONDS - begun)) -lt $third ]; do
     round=$((round + 1))
     echo "soak: round $round of the suites" >&2
     tests -timeout 30m -run '^Test' ./work/sandbox
     tests -timeout 30m -run '^TestCheatCorpus$' ./work/verify
+    REMIT_ADVERSARY=${REMIT_ADVERSARY:-500} tests -timeout 60m -run '^TestAdversary$' ./work/verify
     tests -timeout 30m -run '^TestMatrixHolds$' ./work/matrix
   done
 }

@@ -11,11 +11,15 @@ import (
 
 	"remit/law/admission"
 	"remit/proof/reason"
+	"remit/work/harness"
 )
 
 // decideSource puts a decision about a build of an engine on top of what was
 // decided before.
 func decideSource(home string, d admission.SourceDecision) (rec *admission.Source, err error) {
+	if err := harness.RefuseSecrets("the record of the engine", d); err != nil {
+		return nil, err
+	}
 	err = admissionsLocked(home, func() error {
 		previous, err := admission.SourceRecord(home, d.Engine)
 		if err != nil {
@@ -34,6 +38,9 @@ func decideSource(home string, d admission.SourceDecision) (rec *admission.Sourc
 
 // decideModel is decideSource for a pair of provider and model.
 func decideModel(home string, d admission.ModelDecision) (rec *admission.Model, err error) {
+	if err := harness.RefuseSecrets("the record of the model", d); err != nil {
+		return nil, err
+	}
 	err = admissionsLocked(home, func() error {
 		previous, err := admission.ModelRecord(home, d.Provider, d.Model)
 		if err != nil {

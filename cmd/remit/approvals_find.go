@@ -69,7 +69,7 @@ func (a *app) approvalArgs(cmd *cobra.Command, args []string, _ string) ([]strin
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	here := &app{home: home}
-	if _, err := os.Stat(filepath.Join(here.authorityDir(), "nexus.db")); err != nil || os.Getenv(envNexus) != "" {
+	if _, err := os.Stat(filepath.Join(here.home.AuthorityDir(), "nexus.db")); err != nil || os.Getenv(envNexus) != "" {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	conn, err := here.ownAuthority(operator())(cmd.Context())

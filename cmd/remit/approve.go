@@ -18,6 +18,7 @@ import (
 	"remit/nexus/api"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/work/harness"
 )
 
 // approving are the words of one decision.
@@ -57,6 +58,9 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 			ask := terminalOf(cmd.InOrStdin())
 			if !yes && (ask == nil || f.nexus.tokenFile == "-") {
 				return usagef("nobody can be asked here: read the request with `remit approvals ID`, then give --yes")
+			}
+			if err := harness.RefuseSecrets("the decision", map[string]string{"reason": why}); err != nil {
+				return err
 			}
 			to, err := a.authority(cmd, &f.nexus, operator())
 			if err != nil {

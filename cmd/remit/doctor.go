@@ -79,7 +79,9 @@ func examineGit() checkup {
 }
 
 func (a *app) examineSandbox(ctx context.Context) []checkup {
-	driver, err := sandbox.Open(ctx, sandbox.Options{StateDir: a.home.SandboxDir(), Fresh: true})
+	opt := a.home.SandboxOptions()
+	opt.Fresh = true
+	driver, err := sandbox.Open(ctx, opt)
 	if err != nil {
 		return []checkup{{"sandbox", missing, err.Error(), adviceOn(err)}}
 	}

@@ -8,12 +8,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"remit/forge"
 	"remit/proof/bundle"
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/harness"
@@ -41,7 +43,9 @@ func (a *app) exportCommand() *cobra.Command {
 
 What became of the change at the forge is a receipt: branch adds ForgeUpdated, patch
 ForgeUpdateSkipped, to the run's log at its authority and to the evidence, which is
-sealed anew.
+sealed anew. The authority gets the new bundle, too. What is exported names the receipt
+as it was at the verdict: ` + "`remit audit BUNDLE --expect DIGEST`" + ` finds it in every later
+bundle of the run.
 
 patch and branch ask for a run that passed; --force exports another one, marked.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -79,7 +83,7 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s harness.Session) erro
 	}
 	// What is handed out carries our word for it, so nothing is that an audit
 	// would not let through: a session directory can be edited like any other.
-	_, closeFiles, err := audited(cmd.Context(), s.Dir)
+	_, closeFiles, err := auditedFiles(cmd.Context(), s.Dir)
 	if err != nil {
 		return err
 	}
@@ -190,6 +194,9 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session
 	if branch == "" {
 		branch = "remit/" + s.ID
 	}
+	if err := harness.RefuseSecrets("the name of the branch", branch); err != nil {
+		return err
+	}
 	tell, err := a.forgeTold(cmd, f, s)
 	if err != nil {
 		return err
@@ -206,7 +213,8 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session
 	if err != nil {
 		return err
 	}
-	return tell("forge-updated:"+commit, "ForgeUpdated", map[string]any{"branch": branch, "commit": commit, "pr_ref": "refs/heads/" + branch})
+	// The same commit may be exported to several branches, each with its receipt.
+	return tell("forge-updated:"+commit+":"+strings.TrimPrefix(canon.Digest([]byte(branch)), "sha256:"), "ForgeUpdated", map[string]any{"branch": branch, "commit": commit, "pr_ref": "refs/heads/" + branch})
 }
 
 // forgeTold returns what records at the authority what became of a change that
@@ -227,6 +235,13 @@ func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s harness.Session) (
 	}
 	return func(key, receipt string, payload map[string]any) error {
 		receipts, err := authority.Tell(cmd.Context(), run, key, receipt, payload)
+		if err == nil {
+			if err = s.AddReceipts(receipts, time.Now); err != nil {
+				return err
+			}
+			warnResealed(os.Stderr, s)
+			err = a.home.Amend(cmd.Context(), s, authority)
+		}
 		if err != nil {
 			err = fmt.Errorf("the change is exported, but the authority could not be told: %w", err)
 			if reason.CodeOf(err) == "" {
@@ -234,7 +249,7 @@ func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s harness.Session) (
 			}
 			return reason.Errorf(reason.CodeOf(err), "%w", err).WithHint("give the same command again when it can be reached: what is exported stays as it is")
 		}
-		return s.AddReceipts(receipts, time.Now)
+		return nil
 	}, nil
 }
 

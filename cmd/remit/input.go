@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"strings"
 
 	"remit/proof/reason"
@@ -26,6 +28,21 @@ func readCommands(file string) ([]string, error) {
 		return nil, fmt.Errorf("reading the checks: %w", e)
 	}
 	return out, nil
+}
+
+// readFlagFile reads a file that a flag names, at most limit bytes and one more:
+// that it is too long is for the reader of its content to say.
+func readFlagFile(name string, limit int64) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return text, nil
 }
 
 func upper(s string) string { return strings.ToUpper(s) }

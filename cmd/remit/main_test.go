@@ -58,6 +58,10 @@ func testMain(m *testing.M) int {
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
+	top, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: filepath.Join("testdata", "script"),
 		Setup: func(env *testscript.Env) error {
@@ -65,6 +69,8 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", home)
 			env.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("REMIT", program)
+			env.Setenv("VERIFY", filepath.Join(top, "vectors", "verify.py"))
+			env.Setenv("README", filepath.Join(top, "README.md"))
 			env.Setenv("REMIT_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
@@ -78,6 +84,7 @@ func TestScripts(t *testing.T) {
 			"snapshot": snapshot,
 			"flip":     flip,
 			"expire":   expireApprovals,
+			"forge":    forgeSession,
 		},
 		RequireExplicitExec: true,
 	})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -84,10 +83,8 @@ func (a *app) authority(cmd *cobra.Command, f *nexusFlags, operator string) (con
 
 // ownAuthority is the one that is a part of this process.
 func (a *app) ownAuthority(operator string) connect {
-	return (&embedded.Machine{Dir: a.authorityDir(), Version: version, Operator: operator}).Connect
+	return (&embedded.Machine{Dir: a.home.AuthorityDir(), Version: version, Operator: operator}).Connect
 }
-
-func (a *app) authorityDir() string { return filepath.Join(a.home.Dir, "authority") }
 
 // authorityOf is the one that a session began with, unless the flags name
 // another way to it.

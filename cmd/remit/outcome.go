@@ -2,10 +2,13 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"remit/proof/reason"
 	"remit/work/harness"
 )
 
@@ -19,12 +22,15 @@ func (a *app) rejectCommand() *cobra.Command {
 
 func (a *app) decideCommand(outcome, use, short string) *cobra.Command {
 	var why string
+	var nexus nexusFlags
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
 		Long: short + `.
 
 The operator's outcome is apart from the verdict of the verifier and never changes
-it. It is appended to the journal and the bundle is sealed anew.`,
+it. It is appended to the journal and the bundle is sealed anew. The authority of the
+run gets the outcome and the new bundle; one that is out of reach gets them with
+` + "`remit resume SESSION`" + `.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
 			if err != nil {
@@ -34,6 +40,8 @@ it. It is appended to the journal and the bundle is sealed anew.`,
 			if err != nil {
 				return err
 			}
+			warnResealed(os.Stderr, s)
+			a.amend(cmd, &nexus, s)
 			if a.json {
 				return printJSON(cmd.OutOrStdout(), rep)
 			}
@@ -41,6 +49,31 @@ it. It is appended to the journal and the bundle is sealed anew.`,
 			return nil
 		},
 	}
+	nexus.addOr(cmd, "the one that the run began with")
 	cmd.Flags().StringVar(&why, "reason", "", "why")
 	return cmd
+}
+
+// amend hands the outcome to the authority of the run. What is recorded here
+// stays recorded when that is out of reach.
+func (a *app) amend(cmd *cobra.Command, f *nexusFlags, s harness.Session) {
+	run, err := s.NexusRun()
+	if err == nil && run != "" {
+		authority, found := a.authorityOf(cmd, f, s.ID)
+		if err = found; err == nil {
+			err = a.home.Amend(cmd.Context(), s, authority)
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("the outcome is recorded here, but the authority has not heard of it: %w", err)
+		printOne(os.Stderr, reason.Errorf(reason.CodeOf(err), "%w", err).
+			WithHint("hand it over with `remit resume %s` when the authority can be reached", s.ID))
+	}
+}
+
+// warnResealed says why a bundle that was sealed again has no signature.
+func warnResealed(w io.Writer, s harness.Session) {
+	if _, err := s.Signature(); err != nil {
+		warnUnsigned(w, err)
+	}
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"remit/law/task"
 	"remit/proof/reason"
@@ -17,53 +19,101 @@ import (
 // work tree, whatever directory of it was named. Where the work tree cannot be
 // asked, because there is none or because it may differ from the commit, a
 // policy that the base has counts: leaving the file out of sight must not
-// lift it. Nil is no policy.
-func policyOf(ctx context.Context, repo, base string, mayBeDirty bool) (*task.Policy, error) {
+// lift it. How thoroughly a change is verified is the base's word in any case;
+// notes says what in the work tree's file is passed over for it. Nil is no
+// policy.
+func policyOf(ctx context.Context, repo, base string, mayBeDirty bool) (policy *task.Policy, notes []string, err error) {
 	src, err := workspace.OpenSource(ctx, repo)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if !src.Bare() {
-		path := filepath.Join(src.Root(), task.PolicyFile)
-		switch info, err := os.Lstat(path); {
-		case err == nil && info.Mode()&fs.ModeSymlink != 0:
-			// It could lead out of the repository, and messages quote what is wrong.
-			e := reason.Errorf(reason.ContractUnreadable, "the policy is a symbolic link")
-			e.File = path
-			return nil, e.WithHint("a repository's policy is a file of its own")
-		case err == nil:
-			return task.LoadPolicy(path)
-		case !errors.Is(err, fs.ErrNotExist):
-			return nil, reason.Errorf(reason.ContractUnreadable, "reading the policy: %w", err)
-		case !mayBeDirty:
-			return nil, nil // a tracked file that is missing stops the run as a dirty start
-		}
+	committed, err := committedPolicy(ctx, src, base)
+	if src.Bare() {
+		return committed, nil, err
 	}
-	return committedPolicy(ctx, src, base)
+	beside, found, lookErr := policyBeside(src)
+	switch {
+	case lookErr != nil:
+		return nil, nil, lookErr
+	case !found && mayBeDirty:
+		return committed, nil, err
+	case noBase(err):
+		return beside, nil, nil
+	case err != nil:
+		return nil, nil, err
+	}
+	// A tracked file that is missing stops the run as a dirty start, if it is of HEAD.
+	return beside.WithBase(committed), beside.Overridden(committed), nil
 }
 
-// committedPolicy reads the policy of a commit.
+// noBase reports that there is no commit to start from: the run says so, in its
+// evidence.
+func noBase(err error) bool {
+	code := reason.CodeOf(err)
+	return code == reason.BaseNotFound || code == reason.UnbornHead
+}
+
+// policyBeside reads the remit.yaml of the work tree.
+func policyBeside(src *workspace.Source) (*task.Policy, bool, error) {
+	path := filepath.Join(src.Root(), task.PolicyFile)
+	switch info, err := os.Lstat(path); {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, false, nil
+	case err != nil:
+		return nil, false, reason.Errorf(reason.ContractUnreadable, "reading the policy: %w", err)
+	case info.Mode()&fs.ModeSymlink != 0:
+		// It could lead out of the repository, and messages quote what is wrong.
+		e := reason.Errorf(reason.ContractUnreadable, "the policy is a symbolic link")
+		e.File = path
+		return nil, false, e.WithHint("a repository's policy is a file of its own")
+	}
+	policy, err := task.LoadPolicy(path)
+	return policy, true, err
+}
+
+// committedPolicy reads the policy of a commit, nil if it has none.
 func committedPolicy(ctx context.Context, src *workspace.Source, rev string) (*task.Policy, error) {
-	base, err := src.Resolve(ctx, rev)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := os.MkdirTemp("", "remit-policy-")
-	if err != nil {
-		return nil, fmt.Errorf("making a work directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
-	store, err := workspace.NewStore(ctx, filepath.Join(dir, "store.git"), src, base)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = store.Close() }() // its directory goes anyway
-	text, err := store.ReadFile(ctx, base.Tree, task.PolicyFile)
+	text, err := src.ReadFile(ctx, rev, task.PolicyFile)
 	if errors.Is(err, workspace.ErrNoFile) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading the policy of %s: %w", base.Commit, err)
+		return nil, err
 	}
-	return task.ParsePolicy(task.PolicyFile, text)
+	return task.ParsePolicy(task.PolicyFile+" of the base commit", text)
+}
+
+// tellPolicy prints what of the work tree's policy does not count.
+func tellPolicy(w io.Writer, notes []string) {
+	for _, note := range notes {
+		fmt.Fprintln(w, "note: "+note)
+	}
+}
+
+// checkDirectories refuses allowed paths that are directories of the base: such
+// a path allows nothing below it, and the work of the engine would be for
+// nothing.
+func checkDirectories(ctx context.Context, repo string, c *task.Contract) error {
+	names := c.PlainPaths()
+	if len(names) == 0 {
+		return nil
+	}
+	src, err := workspace.OpenSource(ctx, repo)
+	if err != nil {
+		return err
+	}
+	looked, err := src.Look(ctx, c.Base, names)
+	if noBase(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for i, name := range names {
+		if looked[i].Dir() {
+			return reason.Errorf(reason.ContractGlob, "%q is a directory, and as a path it allows nothing below it", name).
+				WithHint("write --allow '%[1]s/**', or %[1]s/** in allowed_paths", strings.ReplaceAll(name, "'", `'\''`))
+		}
+	}
+	return nil
 }

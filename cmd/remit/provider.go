@@ -19,6 +19,7 @@ import (
 	"remit/nexus/registry"
 	"remit/proof/reason"
 	"remit/provider"
+	"remit/work/harness"
 	"remit/work/sandbox"
 )
 
@@ -96,6 +97,9 @@ with which models, 'remit provider start' is told by --engine and --agents.`,
 				if f.name, err = os.Hostname(); err != nil {
 					return fmt.Errorf("reading the host's name: %w", err)
 				}
+			}
+			if err := harness.RefuseSecrets("the registration", map[string]string{"name": f.name}); err != nil {
+				return err
 			}
 			p, err := a.providerState(f).Join(cmd.Context(), provider.Registration{Nexus: f.nexus, Token: token, Name: f.name, Version: version,
 				PriceMsats: f.price, Reserve: f.reserve, Engines: f.engines, Replace: f.replace, Client: f.client()})
@@ -247,14 +251,14 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 		}
 		engines[name] = argv
 	}
-	driver, err := sandbox.Open(ctx, sandbox.Options{StateDir: a.home.SandboxDir()})
+	driver, err := sandbox.Open(ctx, a.home.SandboxOptions())
 	if err != nil {
 		return err
 	}
 	state := a.providerState(f)
 	d, err := provider.Open(provider.Config{
 		State: state, Driver: driver, Version: version, Commit: commit, Sources: f.sources, Engines: engines, Agents: agents,
-		CacheDir: a.home.CacheDir(), Scratch: filepath.Join(state.Dir, "work"),
+		CacheDir: a.home.CacheDir(), KeyDir: a.home.Keys().Dir, Scratch: filepath.Join(state.Dir, "work"),
 		Caps:       api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
 		Unenforced: f.unenforced, LeaseTTL: f.lease, Heartbeat: f.heartbeat, Grace: f.grace,
 		Log: slog.New(slog.NewTextHandler(stderr, nil)), Client: f.client(),

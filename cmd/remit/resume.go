@@ -33,7 +33,7 @@ bundle: until then it counts the run as running, and its issue as claimed.`,
 			if err != nil {
 				return err
 			}
-			driver, err := sandbox.Open(cmd.Context(), sandbox.Options{Driver: f.sandbox, StateDir: a.home.SandboxDir(), Toolchains: f.toolchains})
+			driver, err := sandbox.Open(cmd.Context(), a.sandboxOptions(f.sandbox, f.toolchains))
 			if err != nil && reason.CodeOf(err) != reason.SandboxUnavailable {
 				return err
 			}

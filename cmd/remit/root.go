@@ -7,6 +7,7 @@ import (
 
 	"remit/proof/evidence"
 	"remit/work/harness"
+	"remit/work/sandbox"
 )
 
 // app is what every command shares.
@@ -58,7 +59,7 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 	add("run", a.runCommand(), a.compareCommand(), a.resumeCommand(), a.listCommand(), a.showCommand(), a.diffCommand(), a.logsCommand(), a.replayCommand())
 	add("prove", a.verifyCommand(), a.auditCommand(), a.reproduceCommand())
 	add("deliver", a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.acceptCommand(), a.rejectCommand(), a.exportCommand())
-	add("machine", a.doctorCommand(), a.ladderCommand(), a.admitCommand(), a.modelCommand())
+	add("machine", a.doctorCommand(), a.keysCommand(), a.ladderCommand(), a.admitCommand(), a.modelCommand())
 	add("team", a.serveCommand(), a.providerCommand(), a.treasuryCommand(), a.bridgeCommand())
 	root.AddCommand(manCommand(root))
 	for _, c := range root.Commands() {
@@ -88,6 +89,13 @@ func refuseUnknown(group *cobra.Command) {
 	for _, c := range group.Commands() {
 		refuseUnknown(c)
 	}
+}
+
+// sandboxOptions are those of this home, with what the flags say.
+func (a *app) sandboxOptions(driver string, toolchains []string) sandbox.Options {
+	opt := a.home.SandboxOptions()
+	opt.Driver, opt.Toolchains = driver, toolchains
+	return opt
 }
 
 func build() evidence.Build { return evidence.Build{Version: version, Commit: commit} }

@@ -42,6 +42,7 @@ type runFlags struct {
 	maxPrice                int64
 	model                   modelFlags
 	limits                  limitFlags
+	thorough                thoroughFlags
 	approvalFlags
 	acpWire string
 }
@@ -113,6 +114,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	f.limits.add(cmd)
+	f.thorough.add(cmd)
 	f.nexus.addOr(cmd, "the authority of this machine")
 	fl.Int64Var(&f.maxPrice, "max-price-msats", 0, "the most that the proof of the change may cost at the nexus (default what its budget has)")
 }
@@ -194,13 +196,17 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err != nil {
 		return harness.Request{}, err
 	}
-	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, Engine: eng, ExplicitNone: f.sandbox == "none",
+	applied, err := policy.Digest()
+	if err != nil {
+		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
+	}
+	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, ExplicitNone: f.sandbox == "none",
 		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice}
 	if err := f.putBefore(&req); err != nil {
 		return harness.Request{}, err
 	}
 	req.OpenSandbox = func(ctx context.Context) (sandbox.Driver, error) {
-		return sandbox.Open(ctx, sandbox.Options{Driver: f.sandbox, StateDir: a.home.SandboxDir(), Toolchains: f.toolchains})
+		return sandbox.Open(ctx, a.sandboxOptions(f.sandbox, f.toolchains))
 	}
 	return req, nil
 }
@@ -229,16 +235,25 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 	if f.task != "" && f.issue != "" {
 		return nil, nil, usagef("--task and --issue exclude each other")
 	}
-	policy, err := policyOf(ctx, f.repo, f.base, f.allowDirty || f.task != "") // a task may not ask for a clean start
+	var c *task.Contract
+	base := f.base
+	if f.task != "" {
+		var err error
+		if c, err = task.Load(f.task); err != nil {
+			return nil, nil, err
+		}
+		if base == "" {
+			base = c.Base
+		}
+	}
+	policy, notes, err := policyOf(ctx, f.repo, base, f.allowDirty || f.task != "") // a task may not ask for a clean start
 	if err != nil {
 		return nil, nil, err
 	}
-	var c *task.Contract
+	tellPolicy(os.Stderr, notes)
 	switch {
 	case f.task != "":
-		if c, err = task.Load(f.task); err == nil {
-			c, err = policy.Apply(c)
-		}
+		c, err = policy.Apply(c)
 	case f.issue != "":
 		var text []byte
 		if text, err = readInput(f.issue); err != nil {
@@ -275,6 +290,7 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 		flags.MutationMode = &mode
 	}
 	f.limits.flags(&flags)
+	f.thorough.flags(&flags)
 	if c, err = task.Narrow(c, flags); err != nil {
 		return nil, nil, err
 	}
@@ -284,7 +300,7 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 	if f.noDiffOK {
 		c.ExpectDiff = false
 	}
-	return c, policy, nil
+	return c, policy, checkDirectories(ctx, f.repo, c)
 }
 
 func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {

@@ -29,15 +29,7 @@ func (f *limitFlags) add(cmd *cobra.Command) {
 	fl.Var(&f.wall, "wall", "lower how many seconds the engine has, and each verification phase")
 	fl.Var(&f.idle, "idle", "lower after how many seconds an engine is stopped that prints nothing and asks nothing")
 	fl.StringVar(&f.lifecycle, "timeout-after-valid-patch", "", "what becomes of a run whose engine had to be stopped and left a change that verifies: block, or allow (where the contract does, or in a run from flags alone whose remit.yaml says nothing of it)")
-	complete(cmd, "timeout-after-valid-patch", lifecycleRules())
-}
-
-func lifecycleRules() []string {
-	var out []string
-	for _, rule := range task.LifecycleRules() {
-		out = append(out, string(rule))
-	}
-	return out
+	complete(cmd, "timeout-after-valid-patch", names(task.LifecycleRules()))
 }
 
 // flags adds them to those that narrow a contract.

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"os"
 
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -22,11 +23,14 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string) error {
 	}
 	approval, open := harness.ApprovalOf(log.Entries)
 	if a.json {
-		if err := printJSON(w, runResult{out.Report, out.Session.Dir, evidence.ExitCode(out.Report.Status), harness.NexusRun(log.Entries), approval}); err != nil {
+		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status), NexusRunID: harness.NexusRun(log.Entries), ApprovalID: approval}
+		doc.signed(os.Stderr, out.Session)
+		if err := printJSON(w, doc); err != nil {
 			return err
 		}
 	} else {
 		printReport(w, out.Session, out.Report)
+		saySigned(w, os.Stderr, out.Session)
 		printNext(w, out)
 		if open {
 			a.printToDecide(w, out.Session, approval)
@@ -45,6 +49,17 @@ type runResult struct {
 	ExitCode   int    `json:"exit_code"`
 	NexusRunID string `json:"nexus_run_id,omitempty"` // the run's id at the authority
 	ApprovalID string `json:"approval_id,omitempty"`  // that the authority was asked for
+	SignedBy   string `json:"signed_by,omitempty"`    // fingerprint of the key that has signed the bundle
+	Unsigned   string `json:"unsigned,omitempty"`     // why none has
+}
+
+// signed fills in who has signed the bundle, or why it has no signature.
+func (r *runResult) signed(warn io.Writer, s harness.Session) {
+	var err error
+	if r.SignedBy, err = s.Signature(); err != nil {
+		r.Unsigned = err.Error()
+		warnUnsigned(warn, err)
+	}
 }
 
 // printToDecide says how to go on from a run that nobody had approved.

@@ -128,7 +128,10 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 			Phase     string `json:"phase"`
 			StoppedAt string `json:"stopped_at,omitempty"`
 			TornBytes int64  `json:"torn_bytes,omitempty"`
-		}{runResult{st.Report, st.Dir, code, harness.NexusRun(st.Log.Entries), approval}, st.Phase, "", st.Log.TornBytes}
+		}{runResult{Report: st.Report, SessionDir: st.Dir, ExitCode: code, NexusRunID: harness.NexusRun(st.Log.Entries), ApprovalID: approval}, st.Phase, "", st.Log.TornBytes}
+		if st.Phase == harness.Sealed {
+			doc.signed(io.Discard, st.Session)
+		}
 		if !ended {
 			doc.StoppedAt = st.At
 		}
@@ -138,6 +141,9 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 	} else {
 		if ended {
 			printReport(w, st.Session, st.Report)
+			if st.Phase == harness.Sealed {
+				saySigned(w, io.Discard, st.Session)
+			}
 		} else {
 			printUnfinished(w, st)
 		}
@@ -202,6 +208,7 @@ func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
 		}
 		fmt.Fprintf(w, "  %-8s  %s  %s (exit %d%s)\n", plain(v.Phase), verdict, plain(v.Command), v.ExitCode, tests)
 	}
+	printTests(w, rep)
 	touched := "proved untouched"
 	if rep.SourceRepositoryMutated {
 		touched = "CHANGED DURING THE RUN"

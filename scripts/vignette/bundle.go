@@ -31,6 +31,9 @@ func (v *vignette) bundled(ctx context.Context, s *step) error {
 	if _, err := v.command(ctx, "export", h.session, "--to", "zip", "--out", final); err != nil {
 		return err
 	}
+	if err := v.amended(ctx, s, final); err != nil {
+		return err
+	}
 	for _, audited := range []string{filepath.Join(h.out, "BUNDLE.zip"), final} {
 		done, err := v.procs.run(ctx, v.path("alice"), []string{"audit", audited})
 		if err != nil {
@@ -74,6 +77,21 @@ func (v *vignette) uploaded(ctx context.Context, s *step, zip string) error {
 	return nil
 }
 
+// amended compares the bundle that the authority serves after the export with
+// the one that was sealed by it.
+func (v *vignette) amended(ctx context.Context, s *step, zip string) error {
+	sum, err := fileDigest(zip)
+	if err != nil {
+		return err
+	}
+	a, err := v.nexus.get(ctx, v.alice, "/v1/runs/"+v.happy.runID+"/bundle", nil)
+	if err != nil {
+		return err
+	}
+	s.equal("the nexus serves the bundle as it was sealed after the export", digest(a.raw), sum)
+	return nil
+}
+
 // exported puts the change on a branch, and looks for it in the repository.
 func (v *vignette) exported(ctx context.Context, s *step) error {
 	const branch = "remit/vignette"
@@ -101,7 +119,7 @@ func (v *vignette) exported(ctx context.Context, s *step) error {
 	s.receipts(events, []shape{{"ForgeUpdated", []field{{"branch", is(branch)}, {"commit", is(said.Commit)}, {"pr_ref", is("refs/heads/" + branch)}}}})
 	j := v.happy.job
 	s.exactly("the log of the run holds exactly the events of steps 1 to 7, by key", keysOf(events), union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1),
-		[]string{leasedKey(j.Hash, j.Fence)}, answeredKeys(j.Hash, "completed", 1), settledKeys(j.Hash, "released"), []string{"run-finished", "forge-updated:" + said.Commit}))
+		[]string{leasedKey(j.Hash, j.Fence)}, answeredKeys(j.Hash, "completed", 1), settledKeys(j.Hash, "released"), []string{"run-finished", "forge-updated:" + said.Commit + ":" + strings.TrimPrefix(digest([]byte(branch)), "sha256:")}))
 	return nil
 }
 

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"remit/proof/attest"
+	"remit/proof/bundle"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/harness"
+	"remit/work/sandbox"
+)
+
+// maxSignersFile bounds --allowed-signers, in bytes.
+const maxSignersFile = 1 << 20
+
+// trust is whom the auditor believes: the file that they name, which demands a
+// signature by one of its keys, else the list that they keep in REMIT_HOME. A
+// list inside of what is being audited is refused: it is the maker's.
+func (a *app) trust(f *auditFlags, target string) (evidence.Trust, error) {
+	if f.allowedSigners == "" {
+		signers, err := a.home.Keys().Signers()
+		return evidence.Trust{Signers: signers, Require: f.requireSigned}, err
+	}
+	if within(f.allowedSigners, target) {
+		return evidence.Trust{}, usagef("--allowed-signers %s lies in what is being audited: trust comes from you, never from a bundle", f.allowedSigners)
+	}
+	text, err := readFlagFile(f.allowedSigners, maxSignersFile)
+	if err != nil {
+		return evidence.Trust{}, err
+	}
+	signers, err := attest.ParseSigners(text)
+	if err != nil {
+		return evidence.Trust{}, usagef("--allowed-signers %s: %w", f.allowedSigners, err)
+	}
+	return evidence.Trust{Signers: signers, Require: true}, nil
+}
+
+var digestForm = regexp.MustCompile(`^(?:sha256:)?([0-9a-f]{64})$`)
+
+// expected reads the digest of --expect, with or without its prefix.
+func expected(text string) (string, error) {
+	m := digestForm.FindStringSubmatch(strings.ToLower(strings.TrimSpace(text)))
+	if m == nil {
+		return "", usagef("--expect %q: must be sha256: and 64 hexadecimal digits", text)
+	}
+	return "sha256:" + m[1], nil
+}
+
+// extraction is a new directory that receives the content of a zip; "" for a
+// directory, which can be read where it is.
+func extraction(target string) (dir string, remove func(), err error) {
+	if info, err := os.Stat(target); err != nil || info.IsDir() {
+		return "", func() {}, err
+	}
+	top, err := os.MkdirTemp("", "remit-bundle-")
+	if err != nil {
+		return "", nil, fmt.Errorf("making a place for the bundle: %w", err)
+	}
+	return filepath.Join(top, "content"), func() { _ = os.RemoveAll(top) }, nil // a temporary directory
+}
+
+// gateReproduction is the gate that --repo adds behind the others.
+const gateReproduction = "reproduction"
+
+// rebuild adds the gate that rebuilds the change and verifies it again. It
+// passes when that ends as the bundle says; a run without a patch has nothing to
+// rebuild.
+func (a *app) rebuild(ctx context.Context, f *auditFlags, rep *bundle.Report, content string) *harness.Reproduced {
+	gate := bundle.GateResult{Name: gateReproduction, Status: bundle.Blocked}
+	defer func() { rep.Add(gate) }()
+	fault := func(err error) {
+		code := reason.CodeOf(err)
+		if code == "" {
+			code = reason.GateUnavailable
+		}
+		gate.Status = bundle.Status(reason.StatusOf(code))
+		gate.Findings = []reason.Finding{{Gate: gateReproduction, Code: code, Detail: err.Error()}}
+	}
+	switch {
+	case rep.Status != bundle.Pass:
+		gate.Reason = "nothing is rebuilt from a bundle whose audit does not pass"
+		return nil
+	}
+	receipt, err := receiptIn(content)
+	if err != nil {
+		fault(err)
+		return nil
+	}
+	if receipt.PatchSHA256 == nil {
+		gate.Status, gate.Reason = bundle.Skipped, "the run captured no patch"
+		return nil
+	}
+	driver, err := sandbox.Open(ctx, a.sandboxOptions(f.sandbox, f.toolchains))
+	if err != nil {
+		fault(err)
+		return nil
+	}
+	view := newProgress(os.Stderr)
+	out, err := harness.Reproduce(ctx, harness.Reproduction{Evidence: os.DirFS(content), Repo: f.repo, Home: a.home, Sandbox: driver, Repeat: 1, Log: io.Discard, Progress: view})
+	view.close()
+	if err != nil {
+		fault(err)
+		return nil
+	}
+	weighReproduction(&gate, out, receipt.Metrics.VerificationPassed)
+	return out
+}
+
+// weighReproduction holds what was made anew against what is recorded: passed is
+// nil for a run that was not verified.
+func weighReproduction(gate *bundle.GateResult, out *harness.Reproduced, passed *bool) {
+	made := out.Status == evidence.StatusPass
+	switch {
+	case out.Status == evidence.StatusBlocked:
+		gate.Status, gate.Reason = bundle.Blocked, "the verification could not be made again"
+	case out.Verification != nil && (passed == nil || *passed == made):
+		gate.Status, gate.Reason = bundle.Pass, "the patch gives the recorded tree, and its verification ends again as "+out.Status
+		return
+	default:
+		gate.Status = bundle.Fail
+	}
+	for _, finding := range out.Findings {
+		finding.Gate = gateReproduction
+		gate.Findings = append(gate.Findings, finding)
+	}
+	if gate.Status == bundle.Fail && len(gate.Findings) == 0 {
+		gate.Findings = []reason.Finding{{Gate: gateReproduction, Code: reason.VerificationFailed, Path: evidence.ReceiptFile,
+			Detail: fmt.Sprintf("the verification ends as %s, the bundle records another end", out.Status)}}
+	}
+}
+
+func receiptIn(content string) (*evidence.Receipt, error) {
+	raw, err := os.ReadFile(filepath.Join(content, evidence.ReceiptFile))
+	if err != nil {
+		return nil, fmt.Errorf("reading the receipt: %w", err)
+	}
+	receipt := new(evidence.Receipt)
+	return receipt, json.Unmarshal(raw, receipt)
+}
+
+// conclusion says what a PASS proves, and how to have the rest proved; "" for
+// everything but a PASS of a run that passed.
+func conclusion(rep *bundle.Report, name string, again *harness.Reproduced) string {
+	if rep.Status != bundle.Pass || rep.RunStatus != evidence.StatusPass {
+		return ""
+	}
+	text, also := "This proves that the evidence is complete and agrees with itself", ", but not who made it"
+	for _, g := range rep.Gates {
+		if g.Name == bundle.GateSignatures && g.Status == bundle.Pass {
+			also = ", and that it was " + g.Reason
+		}
+	}
+	if again != nil {
+		return text + also + ". The patch was rebuilt, and its verification run again: it passes."
+	}
+	return text + also + ". That the tests pass is proved by `remit reproduce " + name + " --repo CLONE`."
+}
