@@ -609,6 +609,7 @@ def allowed_signers(text):
             names, words, options = words[0], words[1:], {}
             if names[:1] == '"' == names[-1:]: names = names[1:-1]
             need(names and '"' not in names, "no principals")
+            need(any(p and p[0] != "!" for p in names.split(",")), "the principals name nobody")
             if words and words[0] != "ssh-ed25519" and words[0] not in OTHER_KEYS:
                 for option in re.findall(r'(?:[^,"]|"[^"]*")+', words.pop(0)):
                     m = re.fullmatch(r'(namespaces|valid-after|valid-before)="([^"]+)"', option, re.IGNORECASE)

@@ -73,6 +73,9 @@ func (s *Signers) add(line []byte) error {
 	if entry.principals = unquote(words[0]); entry.principals == "" || strings.Contains(entry.principals, `"`) {
 		return errors.New("no principals")
 	}
+	if !slices.ContainsFunc(strings.Split(entry.principals, ","), func(p string) bool { return p != "" && p[0] != '!' }) {
+		return errors.New("the principals name nobody: each is empty or begins with !")
+	}
 	words = words[1:]
 	if len(words) > 0 && words[0] != keyType && !slices.Contains(otherKeyTypes, words[0]) {
 		if err := entry.options(words[0]); err != nil {

@@ -126,14 +126,35 @@ func (r Ring) place(name string, content []byte, mode fs.FileMode) (err error) {
 	return nil
 }
 
-// checkDir refuses a directory in which others could exchange the key.
+// checkDir refuses a directory in which others could exchange the key, or that
+// they could exchange as a whole.
 func (r Ring) checkDir() error {
 	info, err := os.Stat(r.Dir)
 	if err == nil {
 		err = owned(info, 0o077)
 	}
+	if err == nil {
+		err = r.checkHome()
+	}
 	if err != nil {
 		return r.fault(err)
+	}
+	return nil
+}
+
+// checkHome refuses a home directory in which another user could put a directory
+// of keys of their own in the place of this one.
+func (r Ring) checkHome() error {
+	home, err := filepath.Abs(filepath.Dir(r.Dir))
+	if err != nil {
+		return err
+	}
+	info, err := os.Stat(home)
+	if err != nil {
+		return err
+	}
+	if mode := info.Mode(); mode.Perm()&0o022 != 0 && mode&fs.ModeSticky == 0 {
+		return fmt.Errorf("%s has mode %04o: others can exchange the directory of keys (chmod go-w %s)", home, mode.Perm(), home)
 	}
 	return nil
 }
@@ -142,7 +163,7 @@ func (r Ring) checkDir() error {
 func (r Ring) fault(err error) error {
 	e := reason.Errorf(reason.ArtifactWriteFailure, "the signing key cannot be used: %w", err)
 	e.File = r.Dir
-	return e.WithHint("it must be yours, in a directory of mode 0700, with mode 0600; `remit keys new` makes one")
+	return e.WithHint("it must be yours, with mode 0600, in a directory of mode 0700 below a home that only you can write to; `remit keys new` makes one")
 }
 
 // readOwn reads a file of the user that no other user has the denied rights to.

@@ -104,6 +104,9 @@ func TestKeysThatProveNothing(t *testing.T) {
 		{"readable by all", func(r keyring.Ring) error { return os.Chmod(r.PrivatePath(), 0o604) }, "gives rights to others"},
 		{"a directory that others can write", func(r keyring.Ring) error { return os.Chmod(r.Dir, 0o770) }, "gives rights to others"},
 		{"a directory that others can look into", func(r keyring.Ring) error { return os.Chmod(r.Dir, 0o755) }, "gives rights to others"},
+		{"a home that others can write", func(r keyring.Ring) error { return os.Chmod(filepath.Dir(r.Dir), 0o777) }, "can exchange the directory"},
+		{"a home that a group can write", func(r keyring.Ring) error { return os.Chmod(filepath.Dir(r.Dir), 0o775) }, "can exchange the directory"},
+		{"a sticky home", func(r keyring.Ring) error { return os.Chmod(filepath.Dir(r.Dir), 0o777|fs.ModeSticky) }, ""},
 		{"no key", func(r keyring.Ring) error { return os.WriteFile(r.PrivatePath(), []byte("key\n"), 0o600) }, "not one OpenSSH private key"},
 		{"endless", func(r keyring.Ring) error { return os.Truncate(r.PrivatePath(), 1<<20) }, "larger than"},
 		{"a pipe", func(r keyring.Ring) error {
@@ -185,6 +188,7 @@ func TestTrust(t *testing.T) {
 		spoil func() error
 	}{
 		{"writable by others", func() error { return os.Chmod(r.SignersPath(), 0o622) }},
+		{"in a home that others can write", func() error { return os.Chmod(filepath.Dir(r.Dir), 0o777) }},
 		{"not understood", func() error { return os.WriteFile(r.SignersPath(), []byte("carol cert-authority x y\n"), 0o600) }},
 	} {
 		name := spoiled.name
@@ -197,7 +201,7 @@ func TestTrust(t *testing.T) {
 		if _, err := r.Trust("dave", key.Public()); err == nil {
 			t.Errorf("a list that is %s is added to", name)
 		}
-		if err := os.Chmod(r.SignersPath(), 0o600); err != nil {
+		if err := errors.Join(os.Chmod(r.SignersPath(), 0o600), os.Chmod(filepath.Dir(r.Dir), 0o700)); err != nil {
 			t.Fatal(err)
 		}
 	}

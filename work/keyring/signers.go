@@ -29,6 +29,9 @@ func (r Ring) readSigners() ([]byte, *attest.Signers, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil, nil
 	}
+	if err == nil {
+		err = r.checkHome()
+	}
 	var signers *attest.Signers
 	if err == nil {
 		signers, err = attest.ParseSigners(text)
