@@ -6,13 +6,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"remit/law/job"
+	law "remit/law/job"
 	"remit/nexus/api"
+	"remit/nexus/jobs"
 	"remit/proof/reason"
 )
 
@@ -22,7 +23,7 @@ type fate string
 const (
 	settled   fate = "settled"       // verified and paid
 	withheld  fate = "withheld"      // it was made to fail its verification: judged, not paid
-	lostJob   fate = "provider lost" // its providers were killed, the second one after the fallback as well
+	lostJob   fate = "provider lost" // its providers were killed: one of the endings for which neither it nor its owner is the cause
 	abandoned fate = "abandoned"     // handed in, and nobody settles it
 )
 
@@ -37,6 +38,12 @@ type accepted struct {
 	fate       fate
 }
 
+// leftJob is one that nobody has settled since then.
+type leftJob struct {
+	*accepted
+	since time.Time
+}
+
 // load makes runs, dispatches a job in each and settles it. A unit of work whose
 // providers were lost is done again in a new run, until it is settled.
 type load struct {
@@ -46,6 +53,7 @@ type load struct {
 
 	mu      sync.Mutex
 	jobs    []*accepted
+	left    []leftJob // oldest first
 	noted   []*noted
 	refused int // dispatches that no provider could take at that moment
 	errs    []error
@@ -69,7 +77,7 @@ func (l *load) kind(unit int64) (command string, want fate) {
 // work does units until more says that there are enough.
 func (l *load) work(ctx context.Context, next func() int64, more func() bool) {
 	for more() && ctx.Err() == nil {
-		if err := l.unit(ctx, next()); err != nil {
+		if err := errors.Join(l.late(ctx), l.unit(ctx, next())); err != nil {
 			l.note(func() { l.errs = append(l.errs, err) })
 			return
 		}
@@ -117,12 +125,18 @@ func (l *load) once(ctx context.Context, a *accepted, command string, want fate)
 		a.fate = lostJob
 	case want == abandoned:
 		a.fate = abandoned
+		l.note(func() { l.left = append(l.left, leftJob{a, time.Now()}) })
 		return nil // and the run stays open
 	default:
-		if err := l.settle(ctx, a); err != nil {
+		if err := l.settle(ctx, a, want); err != nil {
 			return err
 		}
 	}
+	return l.finish(ctx, a)
+}
+
+// finish ends the run of a job that has ended.
+func (l *load) finish(ctx context.Context, a *accepted) error {
 	status := "failed"
 	if a.fate == settled {
 		status = "succeeded"
@@ -131,16 +145,33 @@ func (l *load) once(ctx context.Context, a *accepted, command string, want fate)
 	return l.owner.post(ctx, "/v1/runs/"+a.run.RunID+"/finish", "finish-"+a.unit, object{"status": status}, a.finished)
 }
 
-// dispatch hands a job in until it is accepted. While all providers are in
-// quarantine it is refused, and the refusal is the answer to its key for ever.
+// late settles what was left for so long that the authority would do it soon. Only
+// a fire that goes on for minutes has such jobs.
+func (l *load) late(ctx context.Context) error {
+	var old *accepted
+	l.note(func() {
+		if len(l.left) > 0 && time.Since(l.left[0].since) > jobs.SettleGrace/3 {
+			old, l.left = l.left[0].accepted, l.left[1:]
+		}
+	})
+	if old == nil {
+		return nil
+	}
+	if err := l.settle(ctx, old, settled); err != nil {
+		return fmt.Errorf("unit %s, which was left: %w", old.unit, err)
+	}
+	return l.finish(ctx, old)
+}
+
+// dispatch hands a job in until it is accepted. While no provider can take it, it
+// is refused, and the refusal is the answer to its key for ever.
 func (l *load) dispatch(ctx context.Context, a *accepted, command string) error {
-	request := object{"job_type": job.SandboxRun, "request": object{
+	request := object{"job_type": law.SandboxRun, "request": object{
 		"sandbox": object{"image_digest": "host", "provider": "local"}, "repo": object{"source": l.repo}, "commands": []object{{"cmd": command}}}}
 	for n := 0; ; n++ {
 		err := l.owner.post(ctx, "/v1/runs/"+a.run.RunID+"/jobs", fmt.Sprintf("dispatch-%s-%d", a.unit, n), request, &a.job)
 		no, ok := errors.AsType[*errAnswer](err)
-		unavailable := ok && (no.status == http.StatusConflict && no.code != string(reason.Conflict) || no.code == string(reason.ProviderQuarantined))
-		if !unavailable {
+		if !ok || !slices.Contains(noProvider, reason.Code(no.code)) {
 			return err
 		}
 		l.note(func() { l.refused++ })
@@ -149,6 +180,10 @@ func (l *load) dispatch(ctx context.Context, a *accepted, command string) error 
 		}
 	}
 }
+
+// noProvider are the refusals of a job that somebody may take a moment later: no
+// provider lives, or all that do are in quarantine, or off after one.
+var noProvider = []reason.Code{reason.NoProvider, reason.ProviderQuarantined, reason.ProviderDisabled}
 
 // handedIn waits until a job has a response, or will never have one.
 func (l *load) handedIn(ctx context.Context, a *accepted) error {
@@ -164,7 +199,7 @@ func (l *load) handedIn(ctx context.Context, a *accepted) error {
 		case api.JobStateSubmitted:
 			return nil
 		case api.JobStateFailed, api.JobStateCanceled:
-			if a.final.Outcome != nil || !lossOfProvider[reason.Code(api.Value(a.final.Reason))] {
+			if a.final.Outcome != nil || !lost(a.final) {
 				return fmt.Errorf("job %s is %s: %s %s", a.job.JobID, a.final.State, api.Value(a.final.Reason), api.Value(a.final.Outcome))
 			}
 			return nil
@@ -174,12 +209,17 @@ func (l *load) handedIn(ctx context.Context, a *accepted) error {
 	}
 }
 
-// lossOfProvider are the reasons for which a job may end without a verdict here.
-var lossOfProvider = map[reason.Code]bool{reason.OfflineMidRun: true, reason.ProviderUnavailable: true, reason.ProviderQuarantined: true}
+// lost reports whether a job ended because its providers did. Nobody cancels here,
+// and no reservation is old enough to expire: another ending is a fault.
+func lost(j api.Job) bool {
+	return slices.ContainsFunc(jobs.Endings(), func(e jobs.Ending) bool {
+		return e.Lost && string(e.State) == string(j.State) && string(e.Why) == api.Value(j.Reason)
+	})
+}
 
 // settle settles a job, every other one from two sides at once with keys of
 // their own: both get the one settlement.
-func (l *load) settle(ctx context.Context, a *accepted) error {
+func (l *load) settle(ctx context.Context, a *accepted, want fate) error {
 	path := "/v1/jobs/" + a.job.JobID + "/settle"
 	var second api.Settlement
 	var secondErr error
@@ -203,6 +243,11 @@ func (l *load) settle(ctx context.Context, a *accepted) error {
 	case api.SettlementSettlementStatusWithheld:
 		a.fate = withheld
 	}
+	// What a provider that is killed now and then does hand in is the result of the
+	// command: it never says that it could not run it.
+	if s := a.settlement; a.fate != want || s.Outcome == string(law.ProviderFault) {
+		return fmt.Errorf("job %s was judged %s and is %s, want %s: %v", a.job.JobID, s.Outcome, a.fate, want, s.Violations)
+	}
 	return nil
 }
 
@@ -224,6 +269,9 @@ func (l *load) steward(ctx context.Context, admin *caller) (lifted int) {
 				lifted++
 			case !p.Enabled:
 				err = l.owner.post(ctx, path+"/enable", "enable-"+key, nil, nil)
+				if no, ok := errors.AsType[*errAnswer](err); ok && no.code == string(reason.ProviderQuarantined) {
+					err = nil // since it was read: the last of its leases ran out
+				}
 			}
 			if err != nil && ctx.Err() == nil {
 				l.note(func() { l.errs = append(l.errs, err) })

@@ -101,6 +101,25 @@ func (f *fire) stop() {
 	}
 }
 
+// emptySpools waits until every daemon has handed in, or dropped, what it finished
+// while the nexus was away or after its lease was lost: each sign of life tries.
+func (f *fire) emptySpools(ctx context.Context) {
+	for _, v := range f.daemons {
+		for {
+			left, err := filepath.Glob(filepath.Join(v.home, "provider", "spool", "*"))
+			if err != nil {
+				f.t.Fatal(err)
+			}
+			if len(left) == 0 {
+				break
+			}
+			if !wait(ctx, again) {
+				f.t.Fatalf("%s never handed in %q: %v", v.name, left, context.Cause(ctx))
+			}
+		}
+	}
+}
+
 // sandboxes counts how often processes of jobs were seen while there was a fire.
 func (f *fire) sandboxes(ctx context.Context) (seen int) {
 	for wait(ctx, 100*time.Millisecond) {
