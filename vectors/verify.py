@@ -235,6 +235,7 @@ def check_run(s):
     check_lifecycle(s, done)
     check_usage(s)
     check_control(s)
+    check_source(s, done)
     writes = outputs(s, "writes.checked")
     need(s.report["allowed_writes_passed"] is (bool(writes) and writes[-1]["allowed_writes_passed"]), "allowed_writes_passed is not what the check found")
     proofs = {f"proofs/{e['inputs']['name']}.json": e["outputs"] for e in s.journal if e["name"] == "proof.recorded"}
@@ -260,6 +261,19 @@ def check_lifecycle(s, done):
     said = judged and {k: v for k, v in judged[-1].items() if k != "blockers"} or None
     need(s.report.get("lifecycle") == said == s.receipt.get("lifecycle"), "report or receipt do not say how the engine was stopped")
     if done["status"] == "pass" and engine and engine[0]["timed_out"]: need(judged and judged[-1]["allowed"], "the engine was stopped, and nothing allows that")
+
+def check_source(s, done):
+    """A source that changed is no fault of the run only where its sandbox kept it away from there."""
+    found = (outputs(s, "source.checked") or [{}])[-1]
+    mutated, meanwhile = found.get("mutated", False), found.get("changed_meanwhile")
+    need(s.report["source_repository_mutated"] is mutated and s.report.get("source_changed_meanwhile") == meanwhile, "the report does not say what became of the source")
+    if done["status"] == "pass" and meanwhile:
+        need(meanwhile["kept_out_by"] == s.opened["host"]["sandbox"]["driver"] == "bwrap", "the source changed, and nothing kept the run away from it")
+    for e in s.journal:
+        if e["name"] != "proof.recorded" or e["inputs"]["name"] != "source-nonmutation": continue
+        before, after = ((e["outputs"].get(k) or {}).get("sections") for k in ("before", "after"))
+        need(e["outputs"].get("changed_meanwhile") in (None, meanwhile), "the proof about the source does not say what its step found")
+        need(not (before and after) or (before == after) == (not mutated and not meanwhile), "the proof shows another source than its step found")
 
 def check_usage(s):
     """What was used is the sum of usage.metered, and never less than the requests to the model add up to."""

@@ -212,11 +212,13 @@ func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
 	touched := "proved untouched"
 	if rep.SourceRepositoryMutated {
 		touched = "CHANGED DURING THE RUN"
+	} else if rep.SourceChangedMeanwhile != nil {
+		touched = rep.SourceChangedMeanwhile.Sentence()
 	} else if _, unknown := rep.NotApplicable["source_repository_mutated"]; unknown {
 		touched = "not looked at: nothing was started"
 		if rep.EngineProcessStarted {
 			touched = "not looked at: the run was cut off; its engine had a copy"
 		}
 	}
-	fmt.Fprintf(w, "  source    %s\n  outcome   %s\n  bundle    %s\n", touched, plain(rep.OperatorOutcome), plain(s.Dir))
+	fmt.Fprintf(w, "  source    %s\n  outcome   %s\n  bundle    %s\n", plain(touched), plain(rep.OperatorOutcome), plain(s.Dir))
 }

@@ -184,6 +184,7 @@ func (r *run) contradictRepeats(agree agreeFunc) {
 // themselves, against the steps that they show.
 func (r *run) contradictProofs(agree agreeFunc) {
 	for _, p := range r.proofs {
+		r.contradictSource(p.name, p.body, agree)
 		var body struct {
 			AllowedWritesPassed *bool `json:"allowed_writes_passed"`
 			Mutated             *bool `json:"mutated"`

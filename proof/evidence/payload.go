@@ -277,9 +277,10 @@ type WritesChecked struct {
 
 // SourceChecked are the outputs of source.checked.
 type SourceChecked struct {
-	Mutated  bool      `json:"mutated"`
-	Differs  []string  `json:"differs"`
-	Blockers []Blocker `json:"blockers"`
+	Mutated   bool          `json:"mutated"`
+	Differs   []string      `json:"differs"`
+	Meanwhile *SourceChange `json:"changed_meanwhile,omitempty"` // what changed out of the run's reach
+	Blockers  []Blocker     `json:"blockers"`
 }
 
 // ProofRecorded are inputs (name) and outputs (body) of proof.recorded; it

@@ -44,6 +44,7 @@ type Report struct {
 	RuntimeModelProvider    *string           `json:"runtime_model_provider"`
 	ModelAdmissionStatus    string            `json:"model_admission_status"`
 	SourceRepositoryMutated bool              `json:"source_repository_mutated"`
+	SourceChangedMeanwhile  *SourceChange     `json:"source_changed_meanwhile,omitempty"` // out of the run's reach
 	OperatorOutcome         string            `json:"operator_outcome"`
 	NotApplicable           map[string]string `json:"not_applicable"`
 	Usage                   MeteredUsage      `json:"usage"`
@@ -122,7 +123,9 @@ func (r *run) reportFields() *Report {
 		rep.VerificationDelta = v.Delta
 		rep.Control, rep.NewTests, rep.Observation, rep.UntrackedTests = v.Control, v.NewTests, v.Observation, v.Untracked
 	}
-	rep.SourceRepositoryMutated = r.source != nil && r.source.Mutated
+	if r.source != nil {
+		rep.SourceRepositoryMutated, rep.SourceChangedMeanwhile = r.source.Mutated, r.source.Meanwhile
+	}
 	if r.outcome != nil {
 		rep.OperatorOutcome = r.outcome.Outcome
 	}

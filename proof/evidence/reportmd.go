@@ -29,6 +29,9 @@ func (r *run) reportMarkdown() []byte {
 		row("**not enforced here**", strings.Join(r.opened.Host.Sandbox.NotEnforced, ", "))
 	}
 	row("source repository touched", fmt.Sprint(rep.SourceRepositoryMutated))
+	if s := rep.SourceChangedMeanwhile; s != nil {
+		row("source repository", s.Sentence())
+	}
 	row("operator outcome", rep.OperatorOutcome)
 	if rep.Lifecycle != nil {
 		fmt.Fprintf(&b, "\n%s\n", rep.Lifecycle.sentence())

@@ -382,6 +382,28 @@ func (s *session) lifecycle(verified bool) {
 	s.note(evidence.StepLifecycle, "lifecycle", status, nil, out)
 }
 
+// worked is a source in which somebody worked while the run went on.
+func worked(s *session) {
+	s.open(false)
+	s.eligible()
+	s.plan()
+	s.workspace()
+	s.engine(0)
+	s.patch()
+	s.writes()
+	s.verify(true)
+	looked := func(digest string) map[string]any {
+		return map[string]any{"sections": map[string]any{"index": map[string]any{"digest": canon.Digest([]byte(digest)), "count": 1}}}
+	}
+	from, to := s.now.Format(journal.TimeFormat), s.now.Add(time.Second).Format(journal.TimeFormat)
+	meanwhile := &evidence.SourceChange{From: from, To: to, KeptOutBy: "bwrap",
+		Changes: []evidence.SourceDifference{{What: "index", At: from}, {What: "hooks: post-checkout", At: from}, {What: "worktree: gone.txt"}}}
+	s.note(evidence.StepSourceChecked, "source", journal.Completed, nil, evidence.SourceChecked{Meanwhile: meanwhile})
+	s.proof("source-nonmutation", map[string]any{"before": looked("before"), "after": looked("after"), "mutated": false, "differs": []string{}, "changed_meanwhile": meanwhile})
+	s.proof("workspace-clean", map[string]any{"ended_clean": true})
+	s.complete()
+}
+
 func (s *session) source(differs ...string) {
 	s.t.Helper()
 	out, status := evidence.SourceChecked{Mutated: len(differs) > 0, Differs: differs}, journal.Completed
@@ -456,6 +478,7 @@ var cases = map[string]func(s *session){
 	"controlled":   controlled,
 	"uncontrolled": uncontrolled,
 	"feature":      feature,
+	"meanwhile":    worked,
 	"signed":       func(s *session) { passing(s); s.key = signingKey(s.t, 1) },
 }
 

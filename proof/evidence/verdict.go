@@ -102,7 +102,7 @@ func (r *run) unproved() []Blocker {
 	need(r.patch == nil || len(r.patch.Refused) == 0, reason.DirtyEndingTree, "the engine left what cannot be part of a patch")
 	need(r.writes != nil && r.writes.AllowedWritesPassed, reason.Interrupted, "the changed paths were not checked")
 	need(r.verification != nil && r.verification.Status == StatusPass, reason.Interrupted, "the verifier did not pass")
-	need(r.source != nil && !r.source.Mutated, reason.Interrupted, "the source repository was not proved untouched")
+	need(r.sourceKept(), reason.Interrupted, "the source repository was not proved untouched")
 	need(!r.opened.ApprovalRequired || r.approval == "granted", reason.ApprovalMissing, "the contract asks for an approval and none was granted")
 	need(r.patch == nil || !r.opened.ExpectDiff || len(r.patch.Files) > 0, reason.NoDiff, "the task expects a change and the patch has none")
 	if v := r.verification; v != nil && v.Status == StatusPass {

@@ -1,6 +1,7 @@
 package evidence_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -286,6 +287,50 @@ func TestVerdictScripts(t *testing.T) {
 }
 
 // forgiven has engine.lifecycle allow what the contract does not.
+// TestVerdictOnSourceMeanwhile: that the source changed is no fault of a run
+// whose sandbox kept it away from there, and of no other run.
+func TestVerdictOnSourceMeanwhile(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		driver, says string
+		pass         bool
+	}{
+		"as it was":                       {"bwrap", "bwrap", true},
+		"nothing kept it out":             {"none", "none", false},
+		"the record claims another":       {"none", "bwrap", false},
+		"the record claims none":          {"bwrap", "none", false},
+		"a driver that nobody here knows": {"bwrap2", "bwrap2", false},
+	} {
+		entries := entriesOf(t, "meanwhile")
+		for i := range entries {
+			e := &entries[i]
+			e.Inputs = bytes.ReplaceAll(e.Inputs, []byte(`"driver":"bwrap"`), []byte(`"driver":"`+test.driver+`"`))
+			e.Outputs = bytes.ReplaceAll(e.Outputs, []byte(`"kept_out_by":"bwrap"`), []byte(`"kept_out_by":"`+test.says+`"`))
+		}
+		v, err := evidence.Verdict(entries)
+		if err != nil || (v.Status == evidence.StatusPass) != test.pass || !test.pass && v.Blockers[0].Code != reason.Interrupted {
+			t.Errorf("%s: %+v, %v", name, v, err)
+		}
+	}
+}
+
+// TestSourceSentence: a text for people names hooks and configuration, and not
+// every file of a flood.
+func TestSourceSentence(t *testing.T) {
+	t.Parallel()
+	s := evidence.SourceChange{KeptOutBy: "bwrap", Changes: []evidence.SourceDifference{{What: "index"}}}
+	if text := s.Sentence(); strings.Contains(text, "start programs") || !strings.Contains(text, "index") {
+		t.Error(text)
+	}
+	for range 50 {
+		s.Changes = append(s.Changes, evidence.SourceDifference{What: "worktree: x"})
+	}
+	s.Changes = append(s.Changes, evidence.SourceDifference{What: "hooks: pre-commit"})
+	if text := s.Sentence(); !strings.Contains(text, "start programs") || !strings.Contains(text, "hooks: pre-commit") || !strings.Contains(text, "and 47 more") {
+		t.Error(text)
+	}
+}
+
 func forgiven(t testing.TB, s *journal.Step) bool {
 	if s.Name == evidence.StepLifecycle {
 		s.Outputs = evidence.LifecycleJudged{Lifecycle: evidence.Lifecycle{Stopped: evidence.StoppedWall, AfterMS: 850,

@@ -240,7 +240,7 @@ var runCodes = []Info{
 		"proofs/workspace-clean.json names the paths"},
 	{SourceRepositoryMutated, "repository", Fail,
 		"HEAD, index, refs, config or files of the source repository changed during the run",
-		"proofs/source-nonmutation.json names what differs; somebody else may have worked in it"},
+		"proofs/source-nonmutation.json names what differs; without a sandbox nothing tells the run from somebody else who worked there: run with the sandbox"},
 	{BaselineMismatch, "repository", Blocked,
 		"the repository at hand has not the baseline that the bundle was made from",
 		"check out or fetch the baseline commit"},

@@ -237,10 +237,11 @@ func engineDetail(f evidence.EngineFinished) string {
 	return fmt.Sprintf("exit 0 after %s", time.Duration(f.DurationMS)*time.Millisecond)
 }
 
-func displayArgv(argv []string) []string {
-	out := make([]string, len(argv))
-	for i, a := range argv {
-		out[i] = evidence.DisplayPath(a)
+// displayed are words or paths in the form that evidence has them.
+func displayed(words []string) []string {
+	out := make([]string, len(words))
+	for i, w := range words {
+		out[i] = evidence.DisplayPath(w)
 	}
 	return out
 }

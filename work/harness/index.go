@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"remit/proof/canon"
 )
 
 // Local is what this machine knows of a session and evidence does not tell:
@@ -55,5 +57,10 @@ func (h Home) LoadLocal(id string) (Local, error) {
 	if err != nil {
 		return l, err
 	}
-	return l, json.Unmarshal(b, &l)
+	if err := json.Unmarshal(b, &l); err != nil || l.Contract == nil {
+		return l, err
+	}
+	// Its digest is that of its canonical form; the file may spell it otherwise (\u0026 for &).
+	l.Contract, err = canon.Canonicalize(l.Contract)
+	return l, err
 }

@@ -114,7 +114,7 @@ func (h hit) what() string {
 // them, and refuses to start an engine that would be told a secret. A shape
 // that the repository itself holds is none: a command may be there to remove it.
 func (r *run) guardEngine(inv *engine.Invocation) ([]string, error) {
-	shown := displayArgv(inv.Argv)
+	shown := displayed(inv.Argv)
 	var leaks []hit
 	for i, w := range inv.Argv {
 		for _, h := range r.secrets.leaks(r.secrets.find(w, secret.All)) {

@@ -317,27 +317,3 @@ func (r *run) captured() (*evidence.PatchCaptured, *workspace.Fingerprint, error
 	}
 	return out, before, nil
 }
-
-// proveLater looks at the source again. If it has changed since the run was cut
-// off nobody can say when, so the run proves nothing about it.
-func (r *run) proveLater(ctx context.Context) {
-	if r.has(evidence.StepSourceChecked, journal.Completed) {
-		return
-	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
-	defer cancel()
-	if r.source == nil {
-		if err := r.restore(closing); err != nil {
-			r.interrupted("the run was cut off, and the source could not be looked at again: " + err.Error())
-			return
-		}
-	}
-	now, err := r.source.Fingerprint(closing)
-	if err == nil {
-		if differs := r.before.Compare(now); len(differs) > 0 {
-			r.interrupted("the source changed between the interruption and now, so it cannot be proved untouched: " + named(differs))
-			return
-		}
-	}
-	r.proveSource(closing)
-}

@@ -18,26 +18,6 @@ import (
 	"remit/proof/reason"
 )
 
-// proveSource looks at the source again and at the tree that the engine stood
-// on: nothing of either may have changed.
-func (r *run) proveSource(ctx context.Context) {
-	if r.before == nil {
-		return
-	}
-	out := evidence.SourceChecked{}
-	after, err := r.source.Fingerprint(ctx)
-	if err != nil {
-		out.Blockers = []evidence.Blocker{{Code: reason.InfrastructureFault, Message: r.scrub(err.Error()), Evidence: evidence.ProofsDir + "/source-nonmutation.json"}}
-	} else if out.Differs = r.before.Compare(after); len(out.Differs) > 0 {
-		out.Mutated = true
-		out.Blockers = []evidence.Blocker{{Code: reason.SourceRepositoryMutated,
-			Message: "the source repository changed while the run went on: " + named(out.Differs), Evidence: evidence.ProofsDir + "/source-nonmutation.json"}}
-	}
-	r.note(evidence.StepSourceChecked, "source", status(out.Blockers), nil, out)
-	r.recordProof("source-nonmutation", map[string]any{"before": r.before, "after": after, "differs": orNone(out.Differs), "mutated": out.Mutated})
-	r.recordProof("workspace-clean", r.workspaceProof(ctx))
-}
-
 // workspaceProof says that the engine started from the baseline's tree and
 // that the tree below its workspace is still that.
 func (r *run) workspaceProof(ctx context.Context) map[string]any {

@@ -250,6 +250,7 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 		return must(err)
 	})
 	walk("workspace.Source.Fingerprint", func() error { _, err := src.Fingerprint(ctx); return must(err) })
+	walk("workspace.Source.ChangedAt", func() error { _ = src.ChangedAt("worktree: text"); return nil })
 	walk("workspace.Source.Dirty", func() error { _, err := src.Dirty(ctx); return must(err) })
 	walk("workspace.NewStore", func() (err error) {
 		st, err = NewStore(ctx, filepath.Join(t.TempDir(), "st"), src, base)

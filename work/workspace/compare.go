@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"path"
+	"path/filepath"
 	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Compare lists what is different in after, section by section: "head", "refs: refs/heads/main",
@@ -48,9 +53,48 @@ func (f *Fingerprint) name(after *Fingerprint, section string) []string {
 		changed[i] = section + ": " + changed[i]
 	}
 	if more > 0 {
-		changed = append(changed, fmt.Sprintf("%s: … and %d more", section, more))
+		changed = append(changed, fmt.Sprintf("%s: %s and %d more", section, ellipsis, more))
 	}
 	return changed
+}
+
+// ellipsis begins the line that says how many more there are.
+const ellipsis = "…"
+
+// ChangedAt says when the file system last changed what one line of [Fingerprint.Compare] names: its ctime, which no
+// program can set, or that of the directory that it is gone from. The zero time says that neither is there.
+func (s *Source) ChangedAt(difference string) time.Time {
+	section, name, _ := strings.Cut(difference, ": ")
+	if strings.HasPrefix(name, ellipsis) {
+		return time.Time{}
+	}
+	var places []string
+	switch git, common := s.loc.gitDir, s.loc.common; section {
+	case "worktree":
+		if !s.Bare() {
+			places = []string{filepath.Join(s.loc.worktree, name)}
+		}
+	case "hooks":
+		places = []string{filepath.Join(common, "hooks", name)}
+	case "head":
+		places = []string{filepath.Join(git, "HEAD")}
+	case "index", "shallow":
+		places = []string{filepath.Join(git, section), filepath.Join(common, section)}
+	case "refs", "logs", "info", "config":
+		if name != "" {
+			places = []string{filepath.Join(git, name), filepath.Join(common, name)}
+		}
+	}
+	for len(places) > 0 {
+		for _, place := range places {
+			var st unix.Stat_t
+			if unix.Lstat(place, &st) == nil {
+				return time.Unix(st.Ctim.Unix())
+			}
+		}
+		places = []string{filepath.Dir(places[0])} // there is a top that exists
+	}
+	return time.Time{}
 }
 
 // differing returns the keys that are new, gone or changed.

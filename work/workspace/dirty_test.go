@@ -155,6 +155,7 @@ func TestFingerprintNamesWhatChanged(t *testing.T) {
 	r.commit()
 	r.write("untracked/nested/.git/HEAD", "x")
 	src := r.open()
+	began := time.Now().Add(-time.Second) // the clock of files is coarse
 	for _, test := range []struct {
 		name   string
 		change func()
@@ -193,6 +194,11 @@ func TestFingerprintNamesWhatChanged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for _, what := range before.Compare(after) {
+			if at := src.ChangedAt(what); at.Before(began) || time.Since(at) < -time.Second {
+				t.Errorf("%s: %q changed at %s, want it since %s", test.name, what, at, began)
+			}
+		}
 		got := slices.DeleteFunc(before.Compare(after), func(s string) bool { return s == "hooks: ." })
 		if test.name == "head" {
 			got = slices.DeleteFunc(got, func(s string) bool { return strings.HasPrefix(s, "logs") })
@@ -202,6 +208,42 @@ func TestFingerprintNamesWhatChanged(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", test.name, got, test.want)
 		}
 	}
+}
+
+// TestFingerprintWhileSomebodyWorks: files, directories, refs and locks that
+// come and go while the source is looked at are no error.
+func TestFingerprintWhileSomebodyWorks(t *testing.T) {
+	t.Parallel()
+	r := simple(t)
+	src := r.open()
+	done, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for i := 0; ; i++ {
+			select {
+			case <-done:
+				return
+			default:
+			}
+			for _, name := range []string{"d/e/f", ".git/refs/heads/x/y", ".git/logs/refs/heads/x/y", ".git/index.lock", ".git/sharedindex.1", ".git/hooks/h/i", ".git/info/x/y"} {
+				_ = os.MkdirAll(filepath.Dir(r.path(name)), 0o755)
+				_ = os.WriteFile(r.path(name), []byte("4b825dc642cb6eb9a060e54bf8d69288fbee4904\n"), 0o644)
+			}
+			for _, dir := range []string{"d", ".git/refs/heads/x", ".git/logs/refs/heads/x", ".git/hooks/h", ".git/info/x"} {
+				_ = os.RemoveAll(r.path(dir))
+			}
+			_ = os.Rename(r.path(".git/index.lock"), r.path(".git/index.old"))
+			_ = os.Remove(r.path(".git/sharedindex.1"))
+		}
+	}()
+	for range 200 {
+		if _, err := src.Fingerprint(t.Context()); err != nil {
+			t.Error(err)
+			break
+		}
+	}
+	close(done)
+	<-stopped
 }
 
 func TestFingerprintBoundsItsNamesAndSurvivesJSON(t *testing.T) {
