@@ -69,7 +69,17 @@ func procAttack(backwards string) int {
 		}
 		n.attempt("write to "+p, err)
 	}
-	for _, p := range []string{"/proc/kcore", "/proc/kmsg", "/proc/kpagecount", "/proc/vmallocinfo", "/proc/slabinfo", "/proc/1/stack", "/sys/kernel", "/sys/fs/cgroup"} {
+	for _, p := range []string{"/proc/1/mem", "/proc/1/task/1/mem", "/proc/1/root/proc/1/mem", "/proc/1/cwd/proc/1/mem", "/proc/self/root/proc/1/mem"} {
+		f, err := os.OpenFile(p, os.O_RDWR, 0)
+		n.attempt("open for writing "+p, undo(err, func() { f.Close() }))
+		f, err = os.Open(p)
+		if err == nil {
+			_, err = f.ReadAt(make([]byte, 1), firstMapping("/proc/1/maps"))
+			f.Close()
+		}
+		n.attempt("read the memory in "+p, err)
+	}
+	for _, p := range []string{"/proc/kcore", "/proc/kmsg", "/proc/kpagecount", "/proc/vmallocinfo", "/proc/slabinfo", "/proc/1/stack", "/proc/keys", "/proc/key-users", "/sys/kernel", "/sys/fs/cgroup"} {
 		f, err := os.Open(p)
 		if err == nil {
 			_, err = f.Read(make([]byte, 1))
@@ -95,6 +105,14 @@ func numbered(dir string) (names []string) {
 		}
 	}
 	return names
+}
+
+// firstMapping returns an address that a process has, 0 if that is not told.
+func firstMapping(maps string) int64 {
+	text, _ := os.ReadFile(maps)
+	var at int64
+	_, _ = fmt.Sscanf(string(text), "%x", &at)
+	return at
 }
 
 // signalAttack tries to signal processes that it is not a parent of: those

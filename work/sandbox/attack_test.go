@@ -109,6 +109,8 @@ func attack(name string, args []string) int {
 		return namespaceAttack()
 	case "raise":
 		return limitAttack()
+	case "login":
+		return loginAttack(args[0])
 	case "net":
 		return netAttack(args[0], args[1:])
 	default:

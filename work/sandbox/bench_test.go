@@ -123,6 +123,8 @@ func bareBwrap(b *testing.B, d *bwrap) func() error {
 			args[i] = at["etc"]
 		case stageWorkspace:
 			args[i] = at["ws"]
+		case stageTerminals:
+			args[i] = "/dev/pts"
 		}
 	}
 	text := nulJoin(args)

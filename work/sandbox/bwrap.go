@@ -29,8 +29,9 @@ type bwrap struct {
 // controlled switches a single wall off, so that a test can show that the
 // attack behind it is real.
 type controlled struct {
-	copyLayer, noFilter, noSocketScan, plainBinds, noGroups bool
-	keep                                                    *keepBounds // other ones than MaxKeptFiles and MaxKeptBytes
+	copyLayer, noFilter, noSocketScan, plainBinds, noGroups, noLoginLimits, noMasks bool
+
+	keep *keepBounds // other ones than MaxKeptFiles and MaxKeptBytes
 }
 
 func (d *bwrap) Describe() Description {
@@ -101,7 +102,10 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 		Confined: true, Root: root, RunAs: as, Bwrap: d.path,
 		DiskBytes: int64(s.Limits.DiskMB) << 20, Inodes: inodes(s.Limits),
 		ForceCopy: d.control.copyLayer, NoFilter: d.control.noFilter, PlainBinds: d.control.plainBinds,
-		Rlimits: limitsOf(s.Limits), Keep: keepBounds{MaxKeptFiles, MaxKeptBytes},
+		NoLoginLimits: d.control.noLoginLimits, NoMasks: d.control.noMasks, Rlimits: limitsOf(s.Limits), Keep: keepBounds{MaxKeptFiles, MaxKeptBytes},
+	}
+	if d.control.noLoginLimits {
+		conf.Rlimits.Signals, conf.Rlimits.QueueSize, conf.Rlimits.Locked = -1, -1, -1
 	}
 	if d.control.keep != nil {
 		conf.Keep = *d.control.keep
@@ -185,5 +189,6 @@ func limitsOf(l Limits) rlimits {
 		OpenFiles: int64(l.OpenFiles), FileBytes: int64(l.DiskMB) << 20, Processes: int64(l.Pids),
 		// Processor time of one process, so only a backstop behind the wall clock.
 		CPUSecs: int64(l.Wall/time.Second)*int64(max(1, l.CPUsMilli/1000)) + 10,
+		Signals: mostSignals, QueueSize: mostQueueSize, Locked: mostLocked,
 	}
 }

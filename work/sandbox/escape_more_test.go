@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +113,13 @@ func TestProcTricks(t *testing.T) {
 		t.Fatal("the host has no secret, so the test shows nothing")
 	}
 	tryAll(e, open1(e), Spec{}, "proc", reversed(secret))
+	// control: without the masks the memory of process 1 can be written
+	_, through := verdicts(t, try(e, without(e, controlled{noMasks: true}), Spec{}, attackPath, "attack", "proc", reversed(secret)).out)
+	for _, what := range []string{"open for writing /proc/1/mem", "read the memory in /proc/1/task/1/mem"} {
+		if !slices.Contains(through, what) {
+			t.Errorf("without the masks it is refused too, so the test shows nothing: %s", what)
+		}
+	}
 }
 
 // Process 1 inside belongs to bwrap. It can be written to through /proc by

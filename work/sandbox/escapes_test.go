@@ -24,6 +24,7 @@ var escapes = &tally.Table{Name: "escape suite", Rows: []string{
 	"patch laid through a symlink",
 	"/proc tricks",
 	"process 1 of the sandbox",
+	"what a login has once",
 	"fork bomb",
 	"memory bomb",
 	"memory bomb through tmpfs",

@@ -60,11 +60,19 @@ func (k *keeper) setLimits(pid int) error {
 		{"fsize", unix.RLIMIT_FSIZE, r.FileBytes},
 		{"nproc", unix.RLIMIT_NPROC, r.Processes},
 		{"cpu", unix.RLIMIT_CPU, r.CPUSecs},
+		{"sigpending", unix.RLIMIT_SIGPENDING, r.Signals},
+		{"msgqueue", unix.RLIMIT_MSGQUEUE, r.QueueSize},
+		{"memlock", unix.RLIMIT_MEMLOCK, r.Locked},
 	} {
 		if l.value < 0 {
 			continue
 		}
-		both := unix.Rlimit{Cur: uint64(l.value), Max: uint64(l.value)}
+		var now unix.Rlimit
+		if err := unix.Prlimit(pid, l.resource, nil, &now); err != nil {
+			return fmt.Errorf("prlimit %s: %w", l.name, err)
+		}
+		value := min(uint64(l.value), now.Max) // nobody here may raise one
+		both := unix.Rlimit{Cur: value, Max: value}
 		if err := unix.Prlimit(pid, l.resource, &both, nil); err != nil {
 			return fmt.Errorf("prlimit %s: %w", l.name, err)
 		}

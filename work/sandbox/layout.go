@@ -37,11 +37,18 @@ const (
 	stageModCache  = stage + "/modcache" // clone of the user's Go module cache, never shown itself
 	stageModules   = stage + "/modules"  // the part of it that is lent
 	stageMounts    = stage + "/mnt"      // numbered clones of everything else
+	stageTerminals = stage + "/pts"      // pseudo-terminals
+	stageMask      = stage + "/mask"     // an empty file, over what nobody inside may read
 )
 
 // etcFromHost is what a program may need of /etc to start at all; nothing
 // else of it is visible.
 var etcFromHost = []string{"ld.so.cache", "alternatives", "ssl"}
+
+// masked are files of /proc that an empty one covers. Process 1 inside is
+// bwrap's, of the same user as the command: who writes to its memory forges what
+// it reports. Keys are the user's, and their names tell about the host.
+var masked = []string{"/proc/1/mem", "/proc/1/task/1/mem", "/proc/keys", "/proc/key-users"}
 
 // systemDirs are the program directories of the root. On a merged-usr host they
 // are links into /usr, which stay links inside.
@@ -54,6 +61,7 @@ type view struct {
 	Tmp     string   // host directory that becomes /tmp
 	GoCache string   // host directory that becomes the build cache
 	Binds   []Bind   // staged, read-only
+	Masked  []string // files of /proc that nobody inside may read
 	Etc     []string // entries of etcFromHost that exist
 	Seccomp int      // descriptor of the filter, 0 for none
 	Status  int      // descriptor for the JSON status
@@ -84,7 +92,11 @@ func bwrapArgs(v view) []string {
 	for _, name := range v.Etc {
 		args = append(args, "--ro-bind", "/etc/"+name, "/etc/"+name)
 	}
-	args = append(args, "--proc", "/proc", "--dev", "/dev",
+	args = append(args, "--proc", "/proc")
+	for _, path := range v.Masked {
+		args = append(args, "--ro-bind", stageMask, path)
+	}
+	args = append(args, "--dev", "/dev", "--dev-bind", stageTerminals, "/dev/pts",
 		"--size", strconv.Itoa(shmBytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--bind", v.Tmp, "/tmp", "--bind", v.GoCache, insideGoCache)
 	for _, b := range v.Binds {

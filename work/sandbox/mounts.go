@@ -69,9 +69,10 @@ func (k *keeper) mountView(a *answer) error {
 	if err := k.lendModules(modules); err != nil {
 		return err
 	}
-	if err := k.writeEtc(); err != nil {
+	if err := errors.Join(k.mountTerminals(), os.WriteFile(stageMask, nil, 0o444), k.writeEtc()); err != nil {
 		return err
 	}
+	a.LoginNote = k.limitLogin()
 	if err := k.mountGoCache(caches, a); err != nil {
 		return err
 	}

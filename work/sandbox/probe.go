@@ -29,6 +29,9 @@ func describe(path string) (Description, error) {
 	} else {
 		d.NotEnforced = append(d.NotEnforced, "seccomp: no filter for this architecture")
 	}
+	if !d.Root {
+		d.NotEnforced = append(d.NotEnforced, notHeldForLogin)
+	}
 	return d, nil
 }
 
@@ -107,6 +110,9 @@ func (d *bwrap) probe(ctx context.Context, stateDir string) error {
 	d.desc.Config["go_build_cache"] = r.built.Cache
 	if r.built.LayerNote != "" {
 		d.desc.Config["layer_note"] = r.built.LayerNote
+	}
+	if r.built.LoginNote != "" {
+		d.desc.NotEnforced = append(d.desc.NotEnforced, r.built.LoginNote)
 	}
 	for _, c := range result.Caps {
 		if !c.Enforced {

@@ -77,9 +77,11 @@ type setup struct {
 	// socket pair, before the answer; 0 for none.
 	Loopback int `json:"loopback,omitempty"`
 	// Single walls taken down, for the controls of tests.
-	ForceCopy  bool `json:"force_copy"`
-	NoFilter   bool `json:"no_filter"`
-	PlainBinds bool `json:"plain_binds"`
+	ForceCopy     bool `json:"force_copy"`
+	NoFilter      bool `json:"no_filter"`
+	PlainBinds    bool `json:"plain_binds"`
+	NoLoginLimits bool `json:"no_login_limits"`
+	NoMasks       bool `json:"no_masks"`
 	// Base is, for driver none, the directory to compare with.
 	Base string            `json:"base,omitempty"`
 	Env  map[string]string `json:"env"`
@@ -97,6 +99,9 @@ type rlimits struct {
 	FileBytes int64 `json:"file_bytes"`
 	Processes int64 `json:"processes"`
 	CPUSecs   int64 `json:"cpu_secs"`
+	Signals   int64 `json:"signals"`
+	QueueSize int64 `json:"queue_size"`
+	Locked    int64 `json:"locked"`
 }
 
 type request struct {
@@ -113,6 +118,7 @@ type answer struct {
 
 	Layer     string `json:"layer,omitempty"`
 	LayerNote string `json:"layer_note,omitempty"` // why not overlay
+	LoginNote string `json:"login_note,omitempty"` // what a command can use up for the login
 	Cache     string `json:"cache,omitempty"`
 	Lent      int    `json:"lent,omitempty"`      // of setup.Caches
 	NotLent   string `json:"not_lent,omitempty"`  // why fewer than all

@@ -4,13 +4,18 @@ package sandbox
 
 import (
 	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
 
 	"golang.org/x/net/bpf"
 )
 
-// The seccomp program is a deny list, the second wall behind namespaces and
-// dropped capabilities: it takes away the system calls that widen the kernel's
-// attack surface and that no build or test needs. Each rule is a self-contained
+// The seccomp program is the second wall behind namespaces and dropped
+// capabilities: it takes away the system calls that widen the kernel's attack
+// surface and that no build or test needs. The answer to each call is data, one
+// line of a table that names every call of the architecture; a call that is
+// younger than the table does not exist inside. Each rule is a self-contained
 // block with jumps to its own end only, because one wrong distance in a longer
 // jump opens a hole that reading does not show.
 
@@ -32,13 +37,43 @@ const (
 
 // table is what a program needs to know about an architecture.
 type table struct {
-	arch    uint32   // AUDIT_ARCH_*
-	foreign uint32   // a bit in the number that selects another ABI, 0 if none
-	denied  []uint32 // EPERM
+	arch    uint32 // AUDIT_ARCH_*
+	foreign uint32 // a bit in the number that selects another ABI, 0 if none
+	calls   []rule // in the order of their numbers
 	clone   uint32
-	clone3  uint32
 	ioctl   uint32
 	socket  uint32
+}
+
+// rule is the answer to one system call.
+type rule struct {
+	nr     uint32
+	name   string
+	answer string // one of the answers below
+}
+
+// The answers in a table of system calls.
+const (
+	answerAllow = "allow"
+	answerPerm  = "EPERM"
+	answerNoSys = "ENOSYS" // as if the kernel were too old, so that programs fall back
+	answerLook  = "look"   // decided by the arguments
+)
+
+// parseRules reads a table. It is ours, so a fault in it is a broken invariant.
+func parseRules(text string) (rules []rule) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] == "#" {
+			continue
+		}
+		nr, err := strconv.ParseUint(fields[0], 10, 32)
+		if err != nil || len(fields) < 3 || len(rules) > 0 && uint32(nr) <= rules[len(rules)-1].nr {
+			panic(fmt.Sprintf("sandbox: table of system calls: %q", line))
+		}
+		rules = append(rules, rule{uint32(nr), fields[1], fields[2]})
+	}
+	return rules
 }
 
 const (
@@ -91,12 +126,23 @@ func (t table) instructions() []bpf.Instruction {
 			bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: t.foreign, SkipTrue: 1},
 			bpf.RetConstant{Val: retKill})
 	}
-	for _, nr := range t.denied {
-		program = append(program, ifNumber(nr, deny(errnoPERM))...)
+	next := uint32(0) // the lowest number that was not decided yet
+	for _, r := range t.calls {
+		if r.nr > next {
+			program = append(program, between(next, r.nr-1, deny(errnoNOSYS))...)
+		}
+		next = r.nr + 1
+		switch r.answer {
+		case answerAllow, answerLook:
+		case answerPerm:
+			program = append(program, ifNumber(r.nr, deny(errnoPERM))...)
+		case answerNoSys:
+			program = append(program, ifNumber(r.nr, deny(errnoNOSYS))...)
+		default:
+			panic(fmt.Sprintf("sandbox: table of system calls: %s has the answer %q", r.name, r.answer))
+		}
 	}
-	// The flags of clone3 are behind a pointer, which a filter cannot follow.
-	// With ENOSYS the C libraries and Go fall back to clone.
-	program = append(program, ifNumber(t.clone3, deny(errnoNOSYS))...)
+	program = append(program, between(next, ^uint32(0), deny(errnoNOSYS))...)
 	program = append(program, ifNumber(t.clone,
 		load(offsetArg0),
 		bpf.JumpIf{Cond: bpf.JumpBitsNotSet, Val: cloneNewMask, SkipTrue: 1},
@@ -121,6 +167,15 @@ func (t table) instructions() []bpf.Instruction {
 func ifNumber(nr uint32, block ...bpf.Instruction) []bpf.Instruction {
 	jump := bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: nr, SkipTrue: uint8(len(block))}
 	return append([]bpf.Instruction{jump}, block...)
+}
+
+// between ends with answer for the numbers from low to high.
+func between(low, high uint32, answer bpf.Instruction) []bpf.Instruction {
+	return []bpf.Instruction{
+		bpf.JumpIf{Cond: bpf.JumpLessThan, Val: low, SkipTrue: 2},
+		bpf.JumpIf{Cond: bpf.JumpGreaterThan, Val: high, SkipTrue: 1},
+		answer,
+	}
 }
 
 func load(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: 4} }
