@@ -46,3 +46,22 @@ func readFlagFile(name string, limit int64) ([]byte, error) {
 }
 
 func upper(s string) string { return strings.ToUpper(s) }
+
+// maxInput bounds a text that a flag names.
+const maxInput = 1 << 20
+
+func readInput(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, reason.Errorf(reason.ContractUnreadable, "reading the issue: %w", err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxInput+1))
+	if err == nil && len(b) > maxInput {
+		err = fmt.Errorf("%s is larger than %d bytes", name, maxInput)
+	}
+	if err != nil {
+		return nil, reason.Errorf(reason.ContractUnreadable, "reading the issue: %w", err)
+	}
+	return b, nil
+}

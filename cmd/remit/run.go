@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	"remit/law/task"
 	"remit/nexus/requester"
-	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/acp"
 	"remit/work/engine/command"
@@ -28,6 +26,8 @@ import (
 type runFlags struct {
 	repo, task, issue, base string
 	engine, fakePatch       string
+	patchOf                 string
+	given                   *task.Contract // of the session of --patch-of
 	title                   string
 	allow, forbid, verify   []string
 	tests, mode, out        string
@@ -50,7 +50,7 @@ type runFlags struct {
 func (a *app) runCommand() *cobra.Command {
 	f := new(runFlags)
 	cmd := &cobra.Command{
-		Use:   "run --repo DIR (--task FILE | --issue FILE | -- COMMAND...)",
+		Use:   "run --repo DIR (--task FILE | --issue FILE | --patch-of SESSION | -- COMMAND...)",
 		Short: "Let an engine change a copy of a repository, and verify what it did",
 		Long: `Run gives an engine a copy of the repository at its base commit, inside a
 sandbox without network. What it changed becomes a patch; every path is held
@@ -87,6 +87,12 @@ speaks the Agent Client Protocol.`,
 	fl.StringVar(&f.acpWire, "acp-wire", "", "what the agent of --engine acp speaks to its model: "+strings.Join(acp.Wires(), ", ")+" (default: what is known of "+strings.Join(acp.Known(), ", ")+")")
 	complete(cmd, "acp-wire", acp.Wires())
 	fl.StringVar(&f.repoRef, "repo-ref", "", "how the nexus calls the repository (default: the name of its directory)")
+	fl.StringVar(&f.patchOf, "patch-of", "", "take the change of this session, its task and its base, and no engine: for a good change behind a broken end")
+	if err := cmd.RegisterFlagCompletionFunc("patch-of", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return a.sessionArgs(cmd, nil, typed)
+	}); err != nil {
+		panic(err) // the flag is defined in the line above
+	}
 	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
 	return cmd
 }
@@ -122,6 +128,11 @@ func (f *runFlags) add(cmd *cobra.Command) {
 func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
 		return usagef("unexpected argument %q: put the command after two dashes", args[0])
+	}
+	if f.patchOf != "" {
+		if err := f.takeChange(cmd, a.home, args); err != nil {
+			return err
+		}
 	}
 	contract, policy, err := f.contract(cmd.Context(), args)
 	if err != nil {
@@ -235,7 +246,7 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 	if f.task != "" && f.issue != "" {
 		return nil, nil, usagef("--task and --issue exclude each other")
 	}
-	var c *task.Contract
+	c := f.given
 	base := f.base
 	if f.task != "" {
 		var err error
@@ -246,13 +257,13 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 			base = c.Base
 		}
 	}
-	policy, notes, err := policyOf(ctx, f.repo, base, f.allowDirty || f.task != "") // a task may not ask for a clean start
+	policy, notes, err := policyOf(ctx, f.repo, base, f.allowDirty || f.task != "" || c != nil) // a task may not ask for a clean start
 	if err != nil {
 		return nil, nil, err
 	}
 	tellPolicy(os.Stderr, notes)
 	switch {
-	case f.task != "":
+	case c != nil:
 		c, err = policy.Apply(c)
 	case f.issue != "":
 		var text []byte
@@ -368,23 +379,4 @@ func operator() string {
 		return "local-operator:" + u.Username
 	}
 	return fmt.Sprintf("local-operator:uid-%d", os.Getuid())
-}
-
-// maxInput bounds a text that a flag names.
-const maxInput = 1 << 20
-
-func readInput(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, reason.Errorf(reason.ContractUnreadable, "reading the issue: %w", err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxInput+1))
-	if err == nil && len(b) > maxInput {
-		err = fmt.Errorf("%s is larger than %d bytes", name, maxInput)
-	}
-	if err != nil {
-		return nil, reason.Errorf(reason.ContractUnreadable, "reading the issue: %w", err)
-	}
-	return b, nil
 }

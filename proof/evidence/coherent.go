@@ -48,6 +48,7 @@ func (r *run) contradictions() []string {
 	r.contradictEngine(agree)
 	r.contradictUsage(agree)
 	r.contradictLifecycle(agree)
+	r.contradictEnding(agree)
 	r.contradictVerification(agree)
 	r.contradictControl(agree)
 	r.contradictRuns(agree)
@@ -162,7 +163,7 @@ func (r *run) contradictRepeats(agree agreeFunc) {
 		case e.Status == journal.Started || e.Status == journal.Skipped:
 		case e.Name == StepContract:
 			fact = string(e.Inputs)
-		case e.Name == StepEligibility, e.Name == StepLifecycle, e.Name == StepWrites, e.Name == StepSourceChecked, e.Name == StepVerification, e.Name == StepPatch:
+		case e.Name == StepEligibility, e.Name == StepLifecycle, e.Name == StepEnding, e.Name == StepWrites, e.Name == StepSourceChecked, e.Name == StepVerification, e.Name == StepPatch:
 			fact = string(e.Outputs)
 		case e.Name == StepProof:
 			fact = string(e.Inputs) + string(e.Outputs)

@@ -25,6 +25,7 @@ type run struct {
 	engineInput   *EngineStarted
 	engine        *EngineFinished
 	lifecycle     *LifecycleJudged
+	ending        *EndingJudged
 	tools         []toolCall
 	openTools     map[string][]int // by id: places in tools that have no result yet
 	patch         *PatchCaptured
@@ -150,6 +151,8 @@ func (r *run) step(e *journal.Entry) error {
 		r.usage = r.usage.plus(u)
 	case StepLifecycle:
 		return decodeFinal(final, e.Outputs, &r.lifecycle)
+	case StepEnding:
+		return decodeFinal(final, e.Outputs, &r.ending)
 	case StepPatch:
 		return decodeFinal(final, e.Outputs, &r.patch)
 	case StepWrites:

@@ -63,7 +63,7 @@ func (r *run) stopAllowed() bool {
 func (r *run) endedWell() bool {
 	e := r.engine
 	switch {
-	case e.ExitCode == nil || e.OutputExceeded:
+	case e.ExitCode == nil || e.OutputExceeded || len(e.Ending) > 0:
 		return false
 	case e.TimedOut:
 		return r.stopAllowed()

@@ -44,6 +44,7 @@ const (
 	StepWorkspace         = "workspace.copy"
 	StepEngine            = "engine.run"
 	StepLifecycle         = "engine.lifecycle" // what the end of an engine that was stopped means
+	StepEnding            = "engine.ending"    // what an end that was not as it should be means, of an engine that left a change
 	StepTool              = "tool"
 	StepMessage           = "message.emitted"
 	StepUsage             = "usage.metered"

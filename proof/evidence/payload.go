@@ -193,7 +193,10 @@ type EngineFinished struct {
 	Caps     []Cap         `json:"caps"`
 	Usage    ResourceUsage `json:"usage"`
 	Layer    string        `json:"layer"`
-	Blockers []Blocker     `json:"blockers"`
+	// Ending is what speaks against the end of an engine that left a change: the
+	// verifier judges the change first, and engine.ending says then what it means.
+	Ending   []Blocker `json:"ending,omitempty"`
+	Blockers []Blocker `json:"blockers"`
 }
 
 // SideEffect is a change that a tool call made.

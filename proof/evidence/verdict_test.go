@@ -132,6 +132,7 @@ func TestVerdictNeedsEveryFact(t *testing.T) {
 		{"it is allowed without a verdict", "stopped", set(evidence.StepLifecycle, "verified", false), reason.EngineFailed, "did not end well"},
 		{"stopped, and it printed too much", "stopped", set(evidence.StepEngine, "output_exceeded", true), reason.EngineFailed, "did not end well"},
 		{"stopped, and no exit", "stopped", set(evidence.StepEngine, "exit_code", nil), reason.EngineFailed, "did not end well"},
+		{"something speaks against the engine's end", "pass", set(evidence.StepEngine, "ending", []any{map[string]any{"code": "agent_protocol_failed"}}), reason.EngineFailed, "did not end well"},
 		{"engine left a refused file", "pass", set(evidence.StepPatch, "refused", []string{".git/hooks/x"}), reason.DirtyEndingTree, "cannot be part of a patch"},
 		{"a repetition failed", "pass", set(evidence.StepVerification, "final_confidence", 0), reason.FlakyVerification, "not every repetition"},
 		{"never repeated", "pass", set(evidence.StepVerification, "repeats", 0), reason.FlakyVerification, "not every repetition"},

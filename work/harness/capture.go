@@ -55,7 +55,7 @@ func (r *run) capture(ctx context.Context) error {
 	s := r.begin(evidence.StepPatch, evidence.PlanPatch, map[string]string{"base_tree": r.base.Tree})
 	out, err := r.writePatch(ctx)
 	if err != nil || len(out.Blockers) > 0 {
-		r.endHung(false)
+		r.judgeEnd(false)
 	}
 	if err != nil {
 		r.patched.failed = err
@@ -138,7 +138,7 @@ func (r *run) checkWrites(context.Context) error {
 		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: f.Path + ": " + f.Detail, Evidence: evidence.PatchFile})
 	}
 	if len(r.changed) == 0 || len(findings) > 0 || len(r.blockersSoFar()) > 0 {
-		r.endHung(false)
+		r.judgeEnd(false)
 	}
 	if len(r.changed) == 0 && r.Contract.ExpectDiff && len(r.blockersSoFar()) == 0 {
 		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.NoDiff,

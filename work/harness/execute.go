@@ -118,6 +118,8 @@ func (r *run) runEngine(ctx context.Context) error {
 		state, detail = journal.Failed, r.scrub(runErr.Error())
 	case r.hung != nil:
 		state, detail = journal.Failed, r.hung.timeout.Message
+	case r.broken != nil:
+		state, detail = journal.Failed, r.broken[0].Message
 	}
 	s.end(state, finished, detail)
 	r.boundStore()
@@ -188,7 +190,7 @@ func (r *run) inBaseline(path string) bool {
 }
 
 // engineFinished turns the sandbox's result into the outputs of engine.run. An
-// engine that was stopped and left a change has no blocker yet: see endHung.
+// engine that left a change has no blocker yet, whatever its end: see judgeEnd.
 func (r *run) engineFinished(how engineRan, out *streams, left change) (evidence.EngineFinished, error) {
 	f := evidence.EngineFinished{DurationMS: how.took.Milliseconds()}
 	if res := how.res; res != nil {
@@ -221,10 +223,12 @@ func (r *run) engineFinished(how engineRan, out *streams, left change) (evidence
 	if len(ended) == 0 && len(left.changes) == 0 && r.Contract.ExpectDiff {
 		ended = how.traffic.idleBlockers()
 	}
-	if r.review == nil && err == nil && len(blamed) == 0 && left.fits() {
-		r.hung = hang(f, ended, len(left.changes) > 0)
+	if r.review == nil && err == nil && len(blamed) == 0 && left.fits() && len(left.changes) > 0 {
+		if r.hung = hang(f, ended, true); r.hung == nil {
+			f.Ending, r.broken = ended, ended
+		}
 	}
-	if r.hung == nil {
+	if r.hung == nil && r.broken == nil {
 		f.Blockers = append(blamed, ended...)
 	}
 	return f, err

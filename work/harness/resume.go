@@ -197,7 +197,7 @@ func (r *run) takeUp(ctx context.Context) {
 			break
 		}
 	}
-	r.endHung(false)
+	r.judgeEnd(false)
 	r.proveLater(ctx)
 }
 

@@ -111,10 +111,11 @@ type run struct {
 	patched  *patched
 	measured *basePhase // the verification of the baseline, nil before it begins
 	changed  []workspace.FileChange
-	links    map[string]string // symlinks that the engine left: path to target
-	paths    []string          // what the engine's process changed, before any rule
-	review   *string           // why the engine's own reviewer rejected the change, nil if it did not
-	hung     *hung             // the engine was stopped, and what that means is not known yet; nil else
+	links    map[string]string  // symlinks that the engine left: path to target
+	paths    []string           // what the engine's process changed, before any rule
+	review   *string            // why the engine's own reviewer rejected the change, nil if it did not
+	hung     *hung              // the engine was stopped, and what that means is not known yet; nil else
+	broken   []evidence.Blocker // what speaks against the engine's end, of an engine that left a change, until that is judged
 	opened   evidence.RunOpened
 	approved approved
 	repriced int64           // what the proof may cost now, 0: what the run began with
@@ -322,7 +323,7 @@ func (r *run) pipeline(ctx context.Context) {
 		r.stop(ctx, err)
 		break
 	}
-	r.endHung(false) // whatever came: nobody has judged what it left
+	r.judgeEnd(false) // whatever came: nobody has judged what it left
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
 	r.keepWork(closing)
@@ -356,7 +357,7 @@ func (r *run) stop(ctx context.Context, err error) {
 	if errors.Is(err, errStopped) && ctx.Err() == nil {
 		return
 	}
-	r.endHung(false)
+	r.judgeEnd(false)
 	blocker := evidence.Blocker{Code: reason.InfrastructureFault, Message: "the run could not go on", Evidence: evidence.TraceFile}
 	switch {
 	case ctx.Err() != nil:

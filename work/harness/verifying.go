@@ -328,7 +328,7 @@ func (r *run) judge(v *verify.Verdict, untracked []string) {
 	if v.Status == verify.StatusPass {
 		out.Blockers = nil
 	}
-	r.endHung(v.Status == verify.StatusPass)
+	r.judgeEnd(v.Status == verify.StatusPass)
 	r.note(evidence.StepVerification, evidence.PlanVerify, status(out.Blockers), nil, out)
 	detail := fmt.Sprintf("%d fixed, %d kept, %d broken; %s", len(v.FailToPass), v.Counts.PassToPass, v.Counts.PassToFail, controlWords(v.Control))
 	if len(out.Blockers) > 0 {
