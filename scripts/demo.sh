@@ -18,6 +18,9 @@ case_dir=fixtures/$fixture/$language
   exit 1
 }
 
+# The compiled standard library of Go is kept with what this user's own runs use:
+# it is made once, for the demo and for them.
+export REMIT_GOCACHE=${REMIT_GOCACHE:-${REMIT_HOME:-${XDG_STATE_HOME:-$HOME/.local/state}/remit}/gocache}
 # Absolute, because sessions are found from any directory.
 export REMIT_HOME=$PWD/.remit-demo/home
 run_dir=.remit-demo/$fixture-$language-$(date -u +%Y%m%dT%H%M%SZ)-$$
@@ -67,7 +70,7 @@ cat <<NEXT
 
 The repository $run_dir/repo is untouched; the change is in the bundle $bundle.
 Next:
-  export REMIT_HOME=$REMIT_HOME
+  export REMIT_HOME=$REMIT_HOME REMIT_GOCACHE=$REMIT_GOCACHE
   bin/remit show $session            # what happened, step by step
   bin/remit replay $session          # the same as it went on
   bin/remit verify $session          # run the verifier again, on a fresh checkout

@@ -116,10 +116,7 @@ func (a *app) compareEngines(cmd *cobra.Command, f *compareFlags, args []string)
 		}
 	}
 	if able > 0 {
-		view := newProgress(os.Stderr)
-		err := warm(cmd.Context(), contract.VerificationCommands, view)
-		view.close()
-		if err != nil {
+		if err := a.fillCache(cmd.Context(), f.sandbox, f.repo, contract.VerificationCommands...); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,7 @@ func (a *app) examine(ctx context.Context) []checkup {
 		examineGit(),
 	}
 	checks = append(checks, a.examineSandbox(ctx)...)
-	checks = append(checks, a.examineHome())
+	checks = append(checks, a.examineHome(), a.examineCache())
 	for _, tool := range []string{"go", "python3", "node"} {
 		checks = append(checks, examineTool(tool))
 	}

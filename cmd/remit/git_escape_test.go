@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"remit/fixtures/tally"
+	"remit/work/sandbox"
 )
 
 // gitEscapes are the ways in which a repository, or an agent that writes into
@@ -42,7 +43,9 @@ type trap struct {
 
 // plainEnv is what a person's git has: an environment, and no configuration.
 func plainEnv(extra ...string) []string {
-	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") || strings.HasPrefix(v, "REMIT_") })
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "GIT_") || strings.HasPrefix(v, "REMIT_") && !strings.HasPrefix(v, sandbox.EnvBuildCache+"=")
+	})
 	return append(env, append([]string{"GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=t", "GIT_AUTHOR_EMAIL=t@example.com",
 		"GIT_COMMITTER_NAME=t", "GIT_COMMITTER_EMAIL=t@example.com", "GIT_ALLOW_PROTOCOL=file:ext"}, extra...)...)
 }

@@ -71,7 +71,7 @@ func (a *app) ladderMatrix(cmd *cobra.Command, engine string, rows []string) err
 	if err != nil {
 		return fmt.Errorf("finding this program: %w", err)
 	}
-	driver, err := sandbox.Open(cmd.Context(), a.home.SandboxOptions())
+	driver, err := sandbox.Open(cmd.Context(), a.sandboxOptions("", nil))
 	if err != nil {
 		if reason.CodeOf(err) != reason.SandboxUnavailable {
 			return err

@@ -42,7 +42,8 @@ func testMain(m *testing.M) int {
 		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, out)
 		return 1
 	}
-	if err := sandbox.WarmGoCache(context.Background(), nil); err != nil {
+	shared := sandbox.BuildCache{} // of this login, for the homes of all tests
+	if err := errors.Join(os.Setenv(sandbox.EnvBuildCache, shared.State().Dir), shared.Fill(context.Background())); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -72,6 +73,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("VERIFY", filepath.Join(top, "vectors", "verify.py"))
 			env.Setenv("README", filepath.Join(top, "README.md"))
 			env.Setenv("REMIT_HOME", filepath.Join(env.WorkDir, "state"))
+			env.Setenv(sandbox.EnvBuildCache, os.Getenv(sandbox.EnvBuildCache))
 			env.Setenv("GIT_CONFIG_NOSYSTEM", "1")
 			for _, role := range []string{"AUTHOR", "COMMITTER"} {
 				env.Setenv("GIT_"+role+"_NAME", "Test")

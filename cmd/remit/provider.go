@@ -251,7 +251,10 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 		}
 		engines[name] = argv
 	}
-	driver, err := sandbox.Open(ctx, a.home.SandboxOptions())
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	opt := a.home.SandboxOptions()
+	opt.Cache.Tell = func(line string) { log.Info(line) }
+	driver, err := sandbox.Open(ctx, opt)
 	if err != nil {
 		return err
 	}
@@ -261,7 +264,7 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 		CacheDir: a.home.CacheDir(), KeyDir: a.home.Keys().Dir, Scratch: filepath.Join(state.Dir, "work"),
 		Caps:       api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
 		Unenforced: f.unenforced, LeaseTTL: f.lease, Heartbeat: f.heartbeat, Grace: f.grace,
-		Log: slog.New(slog.NewTextHandler(stderr, nil)), Client: f.client(),
+		Log: log, Client: f.client(),
 	})
 	if err != nil {
 		return err

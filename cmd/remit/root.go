@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -95,6 +96,7 @@ func refuseUnknown(group *cobra.Command) {
 func (a *app) sandboxOptions(driver string, toolchains []string) sandbox.Options {
 	opt := a.home.SandboxOptions()
 	opt.Driver, opt.Toolchains = driver, toolchains
+	opt.Cache.Tell = tellCache(os.Stderr)
 	return opt
 }
 

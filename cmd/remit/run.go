@@ -6,7 +6,6 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -167,12 +166,11 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 			return err
 		}
 	}
-	view := newProgress(os.Stderr)
-	req.Progress = view
-	if err := warm(cmd.Context(), contract.VerificationCommands, view); err != nil {
-		view.close()
+	if err := a.fillCache(cmd.Context(), f.sandbox, f.repo, slices.Concat(contract.VerificationCommands, args)...); err != nil {
 		return err
 	}
+	view := newProgress(os.Stderr)
+	req.Progress = view
 	out, err := harness.Run(cmd.Context(), req)
 	view.close()
 	if err != nil {
@@ -220,19 +218,6 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 		return sandbox.Open(ctx, a.sandboxOptions(f.sandbox, f.toolchains))
 	}
 	return req, nil
-}
-
-// goCommand finds a use of the go command in a shell command line.
-var goCommand = regexp.MustCompile(`(^|[\s;&|(/])go\s+(test|build|vet|run)\b`)
-
-// warm fills Remit's own Go build cache before the first run that needs it.
-func warm(ctx context.Context, commands []string, view *progress) error {
-	if !slices.ContainsFunc(commands, goCommand.MatchString) {
-		return nil
-	}
-	return sandbox.WarmGoCache(ctx, func() {
-		view.Output("filling Remit's own Go build cache with the standard library: once, about a minute")
-	})
 }
 
 // disabled reports whether the policy switches an engine off.

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,13 +31,22 @@ type Home struct {
 	// KeyDir is where the signing key lies, "" for keys below Dir. A home that is
 	// made for one run has the key of the machine, which outlives it.
 	KeyDir string
+	// GoCache is the directory of a Go build cache that several homes share, ""
+	// for one of its own below Dir.
+	GoCache string
 }
 
 // HomeFromEnv is $REMIT_HOME, else $XDG_STATE_HOME/remit, else
-// ~/.local/state/remit; $REMIT_CACHE_MB is what its cache may take.
+// ~/.local/state/remit; $REMIT_CACHE_MB is what its cache may take, and
+// $REMIT_GOCACHE a Go build cache that it shares with other homes.
 func HomeFromEnv() (h Home, err error) {
 	if h.CacheBytes, err = cacheFromEnv(); err != nil {
 		return h, err
+	}
+	if dir := os.Getenv(sandbox.EnvBuildCache); dir != "" {
+		if h.GoCache, err = filepath.Abs(dir); err != nil {
+			return h, err
+		}
 	}
 	if dir := os.Getenv("REMIT_HOME"); dir != "" {
 		h.Dir, err = filepath.Abs(dir)
@@ -66,7 +76,12 @@ func (h Home) SandboxDir() string { return filepath.Join(h.Dir, "sandbox") }
 // SandboxOptions are those of every sandbox of this home: no command sees the
 // signing key or the books of the authority, whatever else it is shown.
 func (h Home) SandboxOptions() sandbox.Options {
-	return sandbox.Options{StateDir: h.SandboxDir(), Hidden: []string{h.Keys().Dir, h.AuthorityDir()}}
+	return sandbox.Options{StateDir: h.SandboxDir(), Hidden: []string{h.Keys().Dir, h.AuthorityDir()}, Cache: h.BuildCache()}
+}
+
+// BuildCache is the Go build cache that sandboxes of this home are lent.
+func (h Home) BuildCache() sandbox.BuildCache {
+	return sandbox.BuildCache{Dir: cmp.Or(h.GoCache, filepath.Join(h.Dir, "gocache"))}
 }
 
 // AuthorityDir holds the books of the authority that is a part of this machine.

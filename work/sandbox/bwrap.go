@@ -65,6 +65,9 @@ func (d *bwrap) run(ctx context.Context, s Spec) (*run, error) {
 	if s.Caches, err = checkCaches(s.Caches); err != nil {
 		return nil, err
 	}
+	if err := d.tools.cache.fillFor(ctx, s); err != nil {
+		return nil, err
+	}
 	kept, err := openKept(s.KeepCache)
 	if err != nil {
 		return nil, err

@@ -7,18 +7,199 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// goCacheDir is Remit's own Go build cache. The sandbox never shows the user's:
-// it holds object code and test output of every project on the machine. This
-// one holds the standard library and nothing else.
-func goCacheDir() string {
+// goCache is the part of a BuildCache for one Go installation.
+type goCache struct {
+	BuildCache
+	root    string // of the installation
+	version string // "go1.26.8"
+
+	mu    sync.Mutex
+	tried bool // in this process: it is filled, or cannot be
+}
+
+// on finds the part for the installation on the PATH, nil where there is none
+// that we understand: tests run with a cold cache then.
+func (c BuildCache) on(root string) *goCache {
+	if c.Dir == "" {
+		c.Dir = ofLogin()
+	}
+	if root == "" || !filepath.IsAbs(c.Dir) {
+		return nil
+	}
+	text, err := os.ReadFile(filepath.Join(root, "VERSION"))
+	if err != nil {
+		return nil
+	}
+	first, _, _ := bytes.Cut(text, []byte("\n"))
+	version := strings.Map(plainName, string(first))
+	if version == "" || strings.HasPrefix(version, ".") {
+		return nil
+	}
+	return &goCache{BuildCache: c, root: root, version: version}
+}
+
+func (c *goCache) path(name string) string { return filepath.Join(c.Dir, c.version, name) }
+
+// build is the directory that is lent, made if it can be; "" if not.
+func (c *goCache) build() string {
+	if c == nil || os.MkdirAll(c.path("go-build"), 0o700) != nil {
+		return ""
+	}
+	return firstDir(c.path("go-build"))
+}
+
+func (c *goCache) filled() bool {
+	_, err := os.Stat(c.path("filled"))
+	return err == nil
+}
+
+// warmUp compiles what every Go test needs, vet included.
+var warmUp = [][]string{{"build", "std"}, {"vet", "errors"}, {"test", "-count=1", "-run", "^$", "errors"}}
+
+// Intervals of a fill: of the lines that say that it goes on, and of the looks
+// whether another process has ended its fill.
+const (
+	tellEvery = 10 * time.Second
+	lookEvery = 100 * time.Millisecond
+)
+
+// Fill fills the cache for the Go installation on the PATH, if that is to be
+// done. Only the installation is read; no code of any repository is. One process
+// fills it, others wait for that. A machine without Go needs nothing and gets
+// no error.
+func (c BuildCache) Fill(ctx context.Context) error {
+	part := c.on(goRoot())
+	if part == nil {
+		return nil
+	}
+	return part.fill(ctx)
+}
+
+func (c *goCache) fill(ctx context.Context) error {
+	if c.filled() {
+		return nil
+	}
+	if err := os.MkdirAll(c.path("go-build"), 0o700); err != nil {
+		return fmt.Errorf("making Remit's own Go build cache: %w", err)
+	}
+	lock, err := c.lock(ctx)
+	if err != nil {
+		return fmt.Errorf("locking Remit's own Go build cache: %w", err)
+	}
+	defer lock.Close()
+	if c.filled() {
+		return nil // another process was faster
+	}
+	begun := time.Now()
+	if c.takeOver() {
+		c.tell(fmt.Sprintf("Remit's own Go build cache is now in %s; %s is no longer used and can be removed", c.Dir, oldCache()))
+	} else {
+		c.tell(fmt.Sprintf("filling Remit's own Go build cache with the standard library of %s, in %s: once for each Go version, about a minute (four on a slow machine)", c.version, c.Dir))
+		if err := c.compile(ctx, begun); err != nil {
+			return err
+		}
+		c.tell(fmt.Sprintf("the Go build cache is filled: %d MiB in %s", sizeOf(c.path("go-build"))>>20, time.Since(begun).Round(time.Second)))
+	}
+	if err := os.WriteFile(c.path("filled"), []byte(c.version+"\n"), 0o600); err != nil {
+		return fmt.Errorf("marking Remit's own Go build cache as filled: %w", err)
+	}
+	return nil
+}
+
+// lock waits until no other process fills the cache. A process that dies leaves
+// no lock behind.
+func (c *goCache) lock(ctx context.Context) (*os.File, error) {
+	f, err := os.OpenFile(c.path("lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for waits := false; ; waits = true {
+		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+		if err == nil {
+			return f, nil
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			f.Close()
+			return nil, err
+		}
+		if !waits {
+			c.tell("another process fills Remit's own Go build cache: waiting for it")
+		}
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			f.Close()
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// compile runs the go command, and says every few seconds that it goes on.
+func (c *goCache) compile(ctx context.Context, begun time.Time) error {
+	ended := make(chan struct{})
+	var told sync.WaitGroup
+	told.Go(func() {
+		for {
+			select {
+			case <-time.After(tellEvery):
+				c.tell(fmt.Sprintf("still filling the Go build cache: %d MiB after %s", sizeOf(c.path("go-build"))>>20, time.Since(begun).Round(time.Second)))
+			case <-ended:
+				return
+			}
+		}
+	})
+	defer told.Wait()
+	defer close(ended)
+	for _, args := range warmUp {
+		if err := c.runGo(ctx, args); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// runGo runs the go command of the installation, with nothing of the user's
+// settings. What it starts dies with it.
+func (c *goCache) runGo(ctx context.Context, args []string) error {
+	scratch, err := os.MkdirTemp("", "remit-go-")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(scratch) }() // only the go command wrote there
+	bin := filepath.Join(c.root, "bin")
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "go"), args...)
+	cmd.Dir = scratch
+	cmd.Env = []string{"PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + scratch,
+		"GOCACHE=" + c.path("go-build"), "GOENV=off", "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOTOOLCHAIN=local", "LANG=C.UTF-8"}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("filling Remit's own Go build cache: go %s: %w", strings.Join(args, " "), err), errors.New(string(bytes.TrimSpace(out[max(0, len(out)-500):]))))
+	}
+	return nil
+}
+
+// oldCache is where earlier versions kept the cache of this login, "" if unknown.
+func oldCache() string {
 	dir, err := os.UserCacheDir()
 	if err != nil {
 		return ""
@@ -26,74 +207,110 @@ func goCacheDir() string {
 	return filepath.Join(dir, "remit", "go-build")
 }
 
-// warmUp compiles what every Go test needs, vet included.
-var warmUp = [][]string{{"build", "std"}, {"vet", "errors"}, {"test", "-count=1", "-run", "^$", "errors"}}
-
-// WarmGoCache fills Remit's own Go build cache with the standard library, once
-// for each Go version, so that verification does not compile it in every
-// phase. Only the Go installation is read; no code of any repository is. began,
-// when not nil, is called if there is something to do, which takes a minute. A
-// machine without Go needs nothing and gets no error.
-func WarmGoCache(ctx context.Context, began func()) error {
-	root, dir := goRoot(), goCacheDir()
-	if root == "" || dir == "" {
-		return nil
+// takeOver begins with hard links to an old cache of the same user that is filled
+// for this Go version. It reports whether that gave all of it; what it has linked
+// when it fails is as good as what a fill would have written.
+func (c *goCache) takeOver() bool {
+	old := oldCache()
+	if old == "" {
+		return false
 	}
-	version, err := os.ReadFile(filepath.Join(root, "VERSION"))
+	if _, err := os.Stat(filepath.Join(filepath.Dir(old), "warm-"+c.version)); err != nil {
+		return false
+	}
+	resolved, err := checkCaches([]string{old})
 	if err != nil {
-		return nil // not a Go installation that we understand: tests run with a cold cache
+		return false
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making Remit's Go build cache: %w", err)
-	}
-	first, _, _ := bytes.Cut(version, []byte("\n"))
-	marker := "warm-" + strings.Map(plainName, string(first))
-	beside, err := os.OpenRoot(filepath.Dir(dir))
-	if err != nil {
-		return fmt.Errorf("opening the place of Remit's Go build cache: %w", err)
-	}
-	defer beside.Close()
-	if _, err := beside.Stat(marker); err == nil {
-		return nil
-	}
-	lock, err := beside.OpenFile(marker+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return fmt.Errorf("locking Remit's Go build cache: %w", err)
-	}
-	defer lock.Close()
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
-		return fmt.Errorf("locking Remit's Go build cache: %w", err)
-	}
-	if _, err := beside.Stat(marker); err == nil {
-		return nil // another process was faster
-	}
-	if began != nil {
-		began()
-	}
-	for _, args := range warmUp {
-		if err := runGo(ctx, root, dir, args); err != nil {
+	return filepath.WalkDir(resolved[0], func(path string, e fs.DirEntry, err error) error {
+		if err != nil {
 			return err
 		}
-	}
-	return beside.WriteFile(marker, first, 0o600)
+		name, err := filepath.Rel(resolved[0], path)
+		if err != nil || !isCacheEntry(name) || !e.Type().IsRegular() {
+			return err
+		}
+		to := filepath.Join(c.path("go-build"), name)
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+		if err := os.Link(path, to); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		return nil
+	}) == nil
 }
 
-// runGo runs the go command of the installation, with nothing of the user's
-// settings.
-func runGo(ctx context.Context, root, cache string, args []string) error {
-	scratch, err := os.MkdirTemp("", "remit-go-")
-	if err != nil {
-		return err
+// State looks at the cache.
+func (c BuildCache) State() CacheState {
+	if c.Dir == "" {
+		c.Dir = ofLogin()
 	}
-	defer func() { _ = os.RemoveAll(scratch) }() // only the go command wrote there
-	cmd := exec.CommandContext(ctx, filepath.Join(root, "bin", "go"), args...)
-	cmd.Dir = scratch
-	cmd.Env = []string{"PATH=" + filepath.Join(root, "bin") + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + scratch,
-		"GOCACHE=" + cache, "GOENV=off", "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOTOOLCHAIN=local", "LANG=C.UTF-8"}
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return errors.Join(fmt.Errorf("filling Remit's Go build cache: go %s: %w", strings.Join(args, " "), err), errors.New(string(bytes.TrimSpace(out[max(0, len(out)-500):]))))
+	s := CacheState{Dir: c.Dir, Bytes: sizeOf(c.Dir)}
+	if part := c.on(goRoot()); part != nil {
+		s.Go, s.Filled = part.version, part.filled()
 	}
+	if old := firstDir(oldCache()); old != "" {
+		s.Old = old
+	}
+	return s
+}
+
+// sizeOf adds up the files below a directory; what cannot be read counts as 0.
+func sizeOf(dir string) (bytes int64) {
+	_ = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() {
+			if info, err := e.Info(); err == nil {
+				bytes += info.Size()
+			}
+		}
+		return nil
+	})
+	return bytes
+}
+
+// goCommand finds a use of the go command that compiles in a command line.
+var goCommand = regexp.MustCompile(`(^|[\s;&|(/'"])go\s+(test|build|vet|run|install|generate|tool|fix)\b`)
+
+// CompilesGo reports whether a command line, or anything that is run over a tree,
+// compiles Go: the line says so, or the tree is a Go module.
+func CompilesGo(line, tree string) bool {
+	if goCommand.MatchString(line) {
+		return true
+	}
+	for _, name := range []string{"go.mod", "go.work"} {
+		if info, err := os.Lstat(filepath.Join(tree, name)); err == nil && info.Mode().IsRegular() {
+			return true
+		}
+	}
+	return false
+}
+
+// fillFor fills the cache before commands that need it. A cache that cannot be
+// filled costs time, not the run.
+func (c *goCache) fillFor(ctx context.Context, s Spec) error {
+	if c == nil {
+		return nil
+	}
+	lines := ""
+	for _, command := range s.Commands {
+		lines += strings.Join(command.Argv, " ") + "\n"
+	}
+	if !CompilesGo(lines, s.Lower) {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.tried {
+		return nil
+	}
+	if err := c.fill(ctx); err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		c.tell(err.Error() + "; every command compiles the standard library for itself")
+	}
+	c.tried = true
 	return nil
 }
 

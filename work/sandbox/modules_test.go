@@ -171,7 +171,7 @@ func TestModulesInside(t *testing.T) {
 	c := moduleCache{t.TempDir()}
 	sums := c.add(t, "example.com/a", "v1.0.0", map[string]string{"a.go": "package a\n\nconst Word = \"lent\"\n"})
 	c.add(t, "corp.example/secret", "v1.0.0", map[string]string{"s.go": "package s\n"})
-	tools, err := findToolchain(nil)
+	tools, err := findToolchain(nil, BuildCache{})
 	must(t, err)
 	tools.modCache = c.dir
 	dir := t.TempDir()

@@ -34,7 +34,7 @@ func Open(ctx context.Context, opt Options) (Driver, error) {
 	}
 	opened.Lock()
 	defer opened.Unlock()
-	key := strings.Join(slices.Concat([]string{opt.Driver, opt.StateDir}, opt.Toolchains, []string{""}, opt.Hidden), "\x00")
+	key := strings.Join(slices.Concat([]string{opt.Driver, opt.StateDir, opt.Cache.Dir}, opt.Toolchains, []string{""}, opt.Hidden), "\x00")
 	if d, ok := opened.drivers[key]; ok && !opt.Fresh {
 		return d, nil
 	}
@@ -56,7 +56,7 @@ func open(ctx context.Context, opt Options) (Driver, error) {
 	} else if err := os.MkdirAll(opt.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("sandbox: state directory: %w", err)
 	}
-	tools, err := findToolchain(opt.Toolchains)
+	tools, err := findToolchain(opt.Toolchains, opt.Cache)
 	if err != nil {
 		return nil, err
 	}

@@ -169,6 +169,9 @@ type Options struct {
 	// StateDir holds short-lived files, and what a probe found out; "" is the
 	// system's temporary directory, where nothing is remembered.
 	StateDir string
+	// Cache is the Go build cache that is lent, and filled by the first Run that
+	// needs it. The driver "none" uses none.
+	Cache BuildCache
 	// Fresh has the host probed whatever is remembered.
 	Fresh bool
 	// Toolchains are host directories mounted read-only at the same path,

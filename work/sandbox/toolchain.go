@@ -18,13 +18,14 @@ type toolchain struct {
 	pathDirs []string // inside, before the system's
 	hostDirs []string // the same on the host, for driver none
 	goCache  string   // host directory of Remit's own Go build cache, "" if none
+	cache    *goCache // that fills it, nil if none
 	modCache string   // host directory of the user's Go module cache; a run sees what its tree names, see modules
 	env      map[string]string
 }
 
 // findToolchain looks where the invoking user's tools are, without starting
 // any of them.
-func findToolchain(dirs []string) (toolchain, error) {
+func findToolchain(dirs []string, cache BuildCache) (toolchain, error) {
 	t := toolchain{env: map[string]string{"GOCACHE": insideGoCache}}
 	for _, dir := range dirs {
 		host, err := directory(dir)
@@ -43,13 +44,15 @@ func findToolchain(dirs []string) (toolchain, error) {
 		t.pathDirs = append(t.pathDirs, filepath.Join(b.Inside, "bin"))
 		t.hostDirs = append(t.hostDirs, filepath.Join(b.Host, "bin"))
 	}
-	if root := goRoot(); root != "" && !visibleInside(root) {
+	root := goRoot()
+	if root != "" && !visibleInside(root) {
 		t.binds = append(t.binds, Bind{Host: root, Inside: insideGoRoot})
 		t.pathDirs = append(t.pathDirs, insideGoRoot+"/bin")
 		t.hostDirs = append(t.hostDirs, filepath.Join(root, "bin"))
 	}
 	t.modCache = firstDir(os.Getenv("GOMODCACHE"), below(firstPath("GOPATH"), "pkg/mod"), below(home(), "go/pkg/mod"))
-	t.goCache = firstDir(goCacheDir())
+	t.cache = cache.on(root)
+	t.goCache = t.cache.build()
 	return t, nil
 }
 

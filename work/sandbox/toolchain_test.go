@@ -16,17 +16,17 @@ func TestFindToolchain(t *testing.T) {
 		t.Setenv(name, "")
 	}
 	t.Setenv("HOME", home)
-	got, err := findToolchain(nil)
+	got, err := findToolchain(nil, BuildCache{})
 	if err != nil || len(got.binds) > 0 || got.goCache != "" || got.env["GOMODCACHE"] != "" {
 		t.Errorf("empty home: %+v, %v", got, err)
 	}
 	write(t, home+"/go/pkg/mod/cache/x", "")
 	// The user's build cache holds other projects' code and test output: it is never lent.
 	write(t, home+"/.cache/go-build/README", "")
-	if got, err = findToolchain(nil); err != nil || got.goCache != "" {
+	if got, err = findToolchain(nil, BuildCache{}); err != nil || got.goCache != "" {
 		t.Errorf("the user's Go build cache is lent: %+v, %v", got, err)
 	}
-	write(t, home+"/.cache/remit/go-build/README", "")
+	write(t, home+"/sdk/go1.26/VERSION", "go1.26\ntime 2026\n")
 	write(t, home+"/sdk/go1.26/pkg/tool/x", "")
 	write(t, home+"/sdk/go1.26/bin/go", "#!/bin/sh\n")
 	write(t, home+"/node/bin/node", "")
@@ -34,18 +34,18 @@ func TestFindToolchain(t *testing.T) {
 	must(t, os.MkdirAll(home+"/bin", 0o755))
 	must(t, os.Symlink("../sdk/go1.26/bin/go", home+"/bin/go"))
 	t.Setenv("PATH", home+"/bin")
-	got, err = findToolchain([]string{home + "/node"})
+	got, err = findToolchain([]string{home + "/node"}, BuildCache{})
 	must(t, err)
 	real, err := filepath.EvalSymlinks(home)
 	must(t, err)
 	want := []Bind{{real + "/node", home + "/node"}, {real + "/sdk/go1.26", insideGoRoot}}
-	if !slices.Equal(got.binds, want) || got.goCache != real+"/.cache/remit/go-build" || got.modCache != real+"/go/pkg/mod" || !slices.Equal(got.pathDirs, []string{home + "/node/bin", insideGoRoot + "/bin"}) {
+	if !slices.Equal(got.binds, want) || got.goCache != real+"/.cache/remit/gocache/go1.26/go-build" || got.modCache != real+"/go/pkg/mod" || !slices.Equal(got.pathDirs, []string{home + "/node/bin", insideGoRoot + "/bin"}) {
 		t.Errorf("%+v", got)
 	}
 	t.Setenv("GOMODCACHE", "off") // not a path
 	t.Setenv("GOPATH", home+"/gp:"+home+"/other")
 	write(t, home+"/gp/pkg/mod/x", "")
-	if got, err = findToolchain(nil); err != nil || got.modCache != real+"/gp/pkg/mod" {
+	if got, err = findToolchain(nil, BuildCache{}); err != nil || got.modCache != real+"/gp/pkg/mod" {
 		t.Errorf("GOPATH: %+v, %v", got, err)
 	}
 }
@@ -56,7 +56,7 @@ func TestToolchainInside(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir+"/bin/mytool", "#!/bin/sh\necho mine\n")
 	must(t, os.Chmod(dir+"/bin/mytool", 0o755))
-	tools, err := findToolchain([]string{dir})
+	tools, err := findToolchain([]string{dir}, BuildCache{})
 	must(t, err)
 	d := &bwrap{path: open1(t).path, tools: tools}
 	o := shell(t, d, Spec{}, `mytool; (echo x >>`+dir+`/bin/mytool) 2>/dev/null && exit 1; ls `+filepath.Dir(dir))

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.Init()
-	if err := sandbox.WarmGoCache(context.Background(), nil); err != nil {
+	if err := (sandbox.BuildCache{}).Fill(context.Background()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
