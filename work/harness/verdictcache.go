@@ -95,6 +95,9 @@ type verdictHead struct {
 // that it depends on.
 func (h Home) VerdictDir() string { return filepath.Join(h.CacheDir(), "verdicts") }
 
+// testingDir holds Go's package testing, compiled as the control needs it.
+func (h Home) testingDir() string { return filepath.Join(h.CacheDir(), "testing") }
+
 // openVerdicts opens the cache and makes it if there is none.
 func openVerdicts(h Home, clock func() time.Time) (*verdictCache, error) {
 	dir := h.VerdictDir()
@@ -257,8 +260,10 @@ func (h Home) Distrust(d sandbox.Driver) error {
 	if d == nil || d.Describe().Driver != sandbox.DriverNone {
 		return nil
 	}
-	if err := os.RemoveAll(h.VerdictDir()); err != nil {
-		return fmt.Errorf("emptying the verdict cache: %w", err)
+	for _, dir := range []string{h.VerdictDir(), h.testingDir()} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("emptying the verdict cache: %w", err)
+		}
 	}
 	return nil
 }

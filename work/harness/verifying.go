@@ -149,7 +149,7 @@ func (r *run) untrackedTests(ctx context.Context) []string {
 func (r *run) verifyPlan(held []tree.Change, log io.Writer) verify.Plan {
 	p := planOf(r.Contract)
 	p.Lower, p.HeldOut, p.Repeat, p.Log = r.checkout.Dir, held, max(1, r.Repeat), artifactWriter{log, evidence.TestLogFile}
-	p.Scratch, p.CacheDir, p.OnEvent = r.work, filepath.Join(r.work, "caches"), r.verifierEvents()
+	p.Scratch, p.CacheDir, p.TestingDir, p.OnEvent = r.work, filepath.Join(r.work, "caches"), r.Home.testingDir(), r.verifierEvents()
 	return p
 }
 

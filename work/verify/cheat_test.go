@@ -175,7 +175,7 @@ func TestCheatCorpus(t *testing.T) {
 			default:
 				lacking = lacks(t, sb, dir, lang.needs)
 			}
-			plan := Plan{Lower: dir, Commands: lang.project.commands, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
+			plan := Plan{Lower: dir, TestingDir: testingDir, Commands: lang.project.commands, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
 			base := sync.OnceValues(func() (*PhaseResult, error) { return Base(context.Background(), sb, plan) })
 
 			t.Run("honest", func(t *testing.T) {

@@ -72,7 +72,7 @@ func (l *laidProjects) of(p *fixture.Project) *laidProject {
 		return known
 	}
 	dir := files(p.Base).write(l.t)
-	plan := Plan{Lower: dir, Commands: p.Commands, HeldOut: files(p.HeldOut).changes(), Env: p.Env, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
+	plan := Plan{Lower: dir, TestingDir: testingDir, Commands: p.Commands, HeldOut: files(p.HeldOut).changes(), Env: p.Env, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
 	sb := l.sb
 	if len(p.Accident) > 0 {
 		sb = &accident{sb: l.sb, env: p.Accident}

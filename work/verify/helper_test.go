@@ -23,8 +23,19 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	dir, err := os.MkdirTemp("", "remit-testing-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	testingDir = dir
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
 }
+
+// testingDir is the Plan.TestingDir of all tests.
+var testingDir string
 
 var openDriver = sync.OnceValues(func() (sandbox.Driver, error) {
 	return sandbox.Open(context.Background(), sandbox.Options{})

@@ -105,6 +105,7 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 	}
 	w, why := p.newWitness(r, judged)
 	if w != nil && len(r.Findings) == 0 {
+		p.lend(ctx, sb, w.suite)
 		jobs = append(jobs, w.jobs(1, w.runs)...)
 	}
 	passed := false

@@ -45,11 +45,13 @@ type recordedCommand struct {
 // recordedProof is a baseProof without the sources of the tests: these are read
 // from the tree that they are used for, and must have the digest.
 type recordedProof struct {
-	Reason string          `json:"reason"`
-	InTree bool            `json:"in_tree"`
-	Left   []string        `json:"left"`
-	Groups []recordedGroup `json:"groups"`
-	Files  []recordedFile  `json:"files"`
+	Reason string            `json:"reason"`
+	InTree bool              `json:"in_tree"`
+	Quiet  map[string]string `json:"quiet,omitempty"` // the files of the framework
+	Loud   string            `json:"loud,omitempty"`  // why there is none
+	Left   []string          `json:"left"`
+	Groups []recordedGroup   `json:"groups"`
+	Files  []recordedFile    `json:"files"`
 }
 
 type recordedGroup struct {
@@ -221,6 +223,7 @@ func (b *baseProof) record() *recordedProof {
 		return out
 	}
 	out.InTree, out.Left = b.suite.inTree, b.suite.left
+	out.Quiet, out.Loud = b.suite.framework.files, b.suite.framework.why
 	for _, f := range b.suite.files {
 		kept := recordedFile{f.path, f.sha256, f.pkg, f.lang, f.version, f.finder, f.heldOut, make(map[string]baseFacts)}
 		for _, t := range f.tests {
@@ -243,7 +246,7 @@ func (k *recordedProof) read() *baseProof {
 	if len(k.Files) == 0 {
 		return b
 	}
-	b.suite = &suite{inTree: k.InTree, left: k.Left}
+	b.suite = &suite{inTree: k.InTree, left: k.Left, framework: framework{k.Quiet, k.Loud}}
 	for i, f := range k.Files {
 		file := &suiteFile{path: f.Path, lang: f.Lang, sha256: f.SHA256, pkg: f.Pkg, version: f.Go, finder: f.Finder, heldOut: f.Held, key: "f" + strconv.Itoa(i)}
 		for _, name := range slices.Sorted(maps.Keys(f.Tests)) {

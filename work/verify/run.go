@@ -140,6 +140,9 @@ func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunRes
 		defer cleanup()
 	}
 	s.Caches = p.caches
+	if j.twin != nil && p.quiet != "" && len(s.Caches) < sandbox.MaxCaches {
+		s.Caches = append([]string{p.quiet}, s.Caches...)
+	}
 	if j.tree == TreeBase && j.repetition == 1 && p.CacheDir != "" {
 		s.KeepCache = filepath.Join(p.CacheDir, strconv.Itoa(v.first))
 	}

@@ -43,6 +43,8 @@ type suite struct {
 	// inTree has Go test files edited in the tree. Otherwise the compiler sees
 	// the edited file and the running test the original one.
 	inTree bool
+	// framework takes the place of package testing, where the compiler sees edits.
+	framework framework
 	// left says why files are not part of the suite, one sentence a file, at
 	// most maxLeft of them.
 	left []string
@@ -172,6 +174,11 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 	}
 	s.index()
 	return s, nil
+}
+
+// has says whether the suite has files of a language.
+func (s *suite) has(lang string) bool {
+	return slices.ContainsFunc(s.files, func(f *suiteFile) bool { return f.lang == lang })
 }
 
 func (s *suite) leave(name string, err error) {

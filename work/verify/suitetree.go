@@ -12,7 +12,7 @@ import (
 // at is the suite of another tree: of each file that has the same content
 // there. Its tests keep what the base has shown.
 func (s *suite) at(t *laidTree) *suite {
-	same := &suite{inTree: s.inTree, left: slices.Clone(s.left)}
+	same := &suite{inTree: s.inTree, framework: s.framework, left: slices.Clone(s.left)}
 	for _, f := range s.files {
 		src, err := t.read(f.path)
 		if err != nil {

@@ -30,14 +30,14 @@ func TestTestSupport(t *testing.T) {
 	for path, want := range map[string]bool{
 		"check/check.go": true, "sub/check/c.go": true, "check/plain.go": false, "prod/prod.go": false, "alone/alone.go": false, "a.go": false, "check/new.go": false,
 	} {
-		o, err := lay(&Plan{Lower: dir, Patch: files{path: "package x\n\nimport \"testing\"\n"}.changes(), Tests: RuleExtend, TestFiles: DefaultTestPath})
+		o, err := lay(&Plan{Lower: dir, TestingDir: testingDir, Patch: files{path: "package x\n\nimport \"testing\"\n"}.changes(), Tests: RuleExtend, TestFiles: DefaultTestPath})
 		if err != nil || slices.Contains(o.tests, path) != want {
 			t.Errorf("%s: %v %q", path, err, o.tests)
 		}
 	}
 	for path, want := range map[string]string{"vendor/modules.txt": string(reason.VerifierTampering), "sub/vendor/modules.txt": string(reason.VerifierTampering), "docs/modules.txt": ""} {
 		for _, rule := range []string{RuleExtend, RuleProtect} {
-			o, err := lay(&Plan{Lower: dir, Patch: files{path: "# x\n"}.changes(), Tests: rule, TestFiles: DefaultTestPath})
+			o, err := lay(&Plan{Lower: dir, TestingDir: testingDir, Patch: files{path: "# x\n"}.changes(), Tests: rule, TestFiles: DefaultTestPath})
 			if err != nil || codes(o.findings) != want {
 				t.Errorf("%s: %v %v", path, err, o.findings)
 			}

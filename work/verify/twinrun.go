@@ -31,24 +31,27 @@ type twinRun struct {
 type twinView struct {
 	sabotage map[*suiteTest]twin.Order
 	trace    *twin.Trace // with traced, after the run
-	dir      string      // in the workspace, with edited sources, overlay and trace
+	dir      string      // in the workspace, with the trace
 	host     string      // where the trace is when nothing is confined
 }
 
 func (t *twinRun) runs(v view) bool { return t.views[v.first] != nil }
 
-// The files below twinView.dir.
+// The files of a twin. All but the trace are laid into the workspace and moved
+// to /tmp before the command begins, so that a test that walks over its
+// repository finds nothing that is not the base's or the patch's.
 const (
-	overlayName = "o.json"
-	wrapperName = "run"
-	traceName   = "t"
-	sourcesName = "s"
+	overlayName   = "o.json"
+	wrapperName   = "run"
+	traceName     = "t"
+	sourcesName   = "s"
+	frameworkName = "f"
 )
 
 // goWrapper starts a test binary. The edited sources of its package are compiled
 // by then, so the original ones take their place, and the settings that named
 // them are gone: code under test that reads its tests finds the base's. %[1]s is
-// the directory of the twin in the workspace, %[2]s the value of GOFLAGS.
+// the directory of the twin, %[2]s the value of GOFLAGS.
 const goWrapper = `#!/bin/sh
 GOFLAGS='%[2]s'
 export GOFLAGS
@@ -62,16 +65,19 @@ exec "$@"
 // defaultGoFlags is what the sandbox sets.
 const defaultGoFlags = "-buildvcs=false"
 
+// moving is a shell script that moves its first argument to its second and then
+// becomes the shell of the third, as if nothing had been there.
+const moving = `mv -- "$1" "$2" && exec sh -c -- "$3"`
+
 // prepare edits the tests for a view. The cleanup is called after the run.
 func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err error) {
 	tv := t.views[v.first]
 	cleanup = func() {}
 	d := draw{}
 	tv.dir, tv.trace = "."+randomName(d), &twin.Trace{}
-	inside := path.Join(sandbox.WorkspacePath, tv.dir)
 	tracePath := ""
 	if t.traced {
-		tracePath = path.Join(inside, traceName)
+		tracePath = path.Join(sandbox.WorkspacePath, tv.dir, traceName)
 		if p.hostTrace {
 			f, err := os.CreateTemp(p.Scratch, "remit-trace-")
 			if err != nil {
@@ -86,23 +92,21 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 	for _, c := range s.Apply {
 		laid[c.Path] = c
 	}
-	replace := map[string]string{}
+	sources := map[string]tree.Change{} // of Go, by path
 	seed := d.seed()
 	for _, f := range t.suite.files {
 		edited, err := f.edit.Edit(twin.Orders{Seed: seed, Sabotage: tv.of(f), Trace: tracePath, Key: f.key})
 		if err != nil {
 			return cleanup, fmt.Errorf("%s: %w", f.path, err)
 		}
-		to := f.path
 		if f.lang == langGo && !t.suite.inTree {
-			to = path.Join(tv.dir, sourcesName, f.path)
-			replace[path.Join(sandbox.WorkspacePath, f.path)] = path.Join(sandbox.WorkspacePath, to)
+			sources[f.path] = fileOf(f.path, edited, f.executable)
+		} else {
+			laid[f.path] = fileOf(f.path, edited, f.executable)
 		}
-		laid[to] = fileOf(to, edited, f.executable)
 	}
-	s.Env = maps.Clone(s.Env)
-	if len(replace) > 0 {
-		if err := tv.overlay(laid, replace, s.Env); err != nil {
+	if len(sources) > 0 {
+		if err := tv.overlay(laid, sources, t.suite.framework, s); err != nil {
 			return cleanup, err
 		}
 	}
@@ -113,27 +117,36 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 	return cleanup, nil
 }
 
-// overlay has the go command compile the edited sources.
-func (tv *twinView) overlay(laid map[string]tree.Change, replace, env map[string]string) error {
-	text, err := json.Marshal(map[string]any{"Replace": replace})
-	if err != nil {
-		return err
-	}
-	flags := env["GOFLAGS"]
+// overlay has the go command compile the edited sources, and the framework that
+// says nothing. Each command finds them at the same place.
+func (tv *twinView) overlay(laid, sources map[string]tree.Change, f framework, s *sandbox.Spec) error {
+	s.Env, s.Commands = maps.Clone(s.Env), slices.Clone(s.Commands)
+	flags := s.Env["GOFLAGS"]
 	if flags == "" {
 		flags = defaultGoFlags
 	}
 	if strings.ContainsAny(flags, "'\n") {
 		return errors.New("GOFLAGS holds a quote")
 	}
-	inside := path.Join(sandbox.WorkspacePath, tv.dir)
-	add := func(name string, text []byte, executable bool) {
-		at := path.Join(tv.dir, name)
-		laid[at] = fileOf(at, text, executable)
+	at := path.Join("/tmp", tv.dir[1:])
+	for i := range s.Commands {
+		dir, replace := fmt.Sprintf("%s-%d", tv.dir, i), map[string]string{}
+		f.lay(laid, replace, dir, at)
+		for p, c := range sources {
+			c.Path = path.Join(dir, sourcesName, p)
+			laid[c.Path] = c
+			replace[path.Join(sandbox.WorkspacePath, p)] = path.Join(at, sourcesName, p)
+		}
+		text, err := json.Marshal(map[string]any{"Replace": replace})
+		if err != nil {
+			return err
+		}
+		laid[path.Join(dir, overlayName)] = fileOf(path.Join(dir, overlayName), text, false)
+		laid[path.Join(dir, wrapperName)] = fileOf(path.Join(dir, wrapperName), fmt.Appendf(nil, goWrapper, at, flags), true)
+		argv := s.Commands[i].Argv
+		s.Commands[i].Argv = []string{"sh", "-c", moving, "sh", path.Join(sandbox.WorkspacePath, dir), at, argv[len(argv)-1]}
 	}
-	add(overlayName, text, false)
-	add(wrapperName, fmt.Appendf(nil, goWrapper, inside, flags), true)
-	env["GOFLAGS"] = fmt.Sprintf("%s -overlay=%s/%s -exec=%s/%s", flags, inside, overlayName, inside, wrapperName)
+	s.Env["GOFLAGS"] = fmt.Sprintf("%s -overlay=%s/%s -exec=%s/%s", flags, at, overlayName, at, wrapperName)
 	return nil
 }
 

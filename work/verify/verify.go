@@ -168,6 +168,9 @@ type Plan struct {
 	// keeps build caches in. They are lent to every later run of the base, and by
 	// Before to those of the head.
 	CacheDir string
+	// TestingDir, when set, is a directory of the user alone that outlives the
+	// verification: what the twins need of Go's own packages is compiled there once.
+	TestingDir string
 	// Observe says which parts of the change are taken back one at a time:
 	// ObserveOff, ObserveSample or ObserveAll; "" is ObserveOff.
 	Observe string
@@ -178,6 +181,7 @@ type Plan struct {
 	Extra func(head time.Duration) time.Duration
 
 	caches    []string    // lent to the runs
+	quiet     string      // one of the caches, for the runs with edited tests
 	telling   *sync.Mutex // held while OnEvent is called
 	hostTrace bool        // nothing is confined: see unconfined
 }
