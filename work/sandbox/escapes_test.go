@@ -39,6 +39,8 @@ var escapes = &tally.Table{Name: "escape suite", Rows: []string{
 	"loopback and outside network",
 	"abstract sockets",
 	"sockets in lent directories",
+	"sockets, FIFOs and locks of the host",
+	"mounts below lent directories",
 	"listener: reach another port",
 	"listener: connect out",
 	"listener: reuse the control descriptor",
