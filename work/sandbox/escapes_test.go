@@ -51,6 +51,7 @@ var escapes = &tally.Table{Name: "escape suite", Rows: []string{
 	"listener: survives the run",
 	"secrets in the environment",
 	"secrets in the home",
+	"files of the user's groups",
 	"inherited descriptors",
 	"host paths in the mount table",
 	"huge output",
