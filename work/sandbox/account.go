@@ -38,6 +38,9 @@ func (r *run) account() {
 		{"output_bytes", l.OutputBytes, true, "counted by the reader, then killed", r.peakOut},
 		{"wall", l.Wall.Milliseconds(), true, "timer, then " + r.killing(), wall.Milliseconds()},
 	}
+	if r.built.PlainNote != "" {
+		r.result.Caps = append(r.result.Caps, Cap{"locks", 0, false, "not enforced: " + r.built.PlainNote, -1})
+	}
 	if !confined {
 		r.result.Caps[3].Observed = -1
 	}

@@ -111,6 +111,10 @@ func attack(name string, args []string) int {
 		return limitAttack()
 	case "login":
 		return loginAttack(args[0])
+	case "lent":
+		return lentAttack(args)
+	case "hold":
+		return holdAttack(args[0])
 	case "net":
 		return netAttack(args[0], args[1:])
 	default:

@@ -96,21 +96,14 @@ func bareBwrap(b *testing.B, d *bwrap) func() error {
 			b.Fatal(err)
 		}
 	}
-	for _, name := range etcFromHost {
-		if info, err := os.Stat("/etc/" + name); err == nil && info.IsDir() {
-			write(b, at["etc"]+"/"+name+"/x", "")
-		} else if err == nil {
-			write(b, at["etc"]+"/"+name, "")
-		}
-	}
 	if err := os.Chmod(dir, 0o755); err != nil {
 		b.Fatal(err)
 	}
 	v := view{Env: environment(Spec{}, insideHome, "/tmp", nil), Tmp: at["tmp"], GoCache: at["cache"], Status: 4, Seccomp: 5}
-	for _, name := range etcFromHost {
-		if _, err := os.Stat("/etc/" + name); err == nil {
-			v.Etc = append(v.Etc, name)
-		}
+	links, dirs := systemPlaces("/")
+	v.Links = links
+	for _, dir := range append(dirs, "/usr") {
+		v.System = append(v.System, Bind{dir, dir})
 	}
 	filter := seccompProgram()
 	if filter == nil {

@@ -29,7 +29,7 @@ type bwrap struct {
 // controlled switches a single wall off, so that a test can show that the
 // attack behind it is real.
 type controlled struct {
-	copyLayer, noFilter, noSocketScan, plainBinds, noGroups, noLoginLimits, noMasks bool
+	copyLayer, noFilter, noSocketScan, plainBinds, noGroups, noLoginLimits, noMasks, mountsBelow bool
 
 	keep *keepBounds // other ones than MaxKeptFiles and MaxKeptBytes
 }
@@ -105,7 +105,7 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 		Confined: true, Root: root, RunAs: as, Bwrap: d.path,
 		DiskBytes: int64(s.Limits.DiskMB) << 20, Inodes: inodes(s.Limits),
 		ForceCopy: d.control.copyLayer, NoFilter: d.control.noFilter, PlainBinds: d.control.plainBinds,
-		NoLoginLimits: d.control.noLoginLimits, NoMasks: d.control.noMasks, Rlimits: limitsOf(s.Limits), Keep: keepBounds{MaxKeptFiles, MaxKeptBytes},
+		MountsBelow: d.control.mountsBelow, NoLoginLimits: d.control.noLoginLimits, NoMasks: d.control.noMasks, Rlimits: limitsOf(s.Limits), Keep: keepBounds{MaxKeptFiles, MaxKeptBytes},
 	}
 	if d.control.noLoginLimits {
 		conf.Rlimits.Signals, conf.Rlimits.QueueSize, conf.Rlimits.Locked = -1, -1, -1

@@ -19,13 +19,18 @@
 // capability, a seccomp filter, pipes instead of files, and only these mounts:
 //
 //	/usr and its links     read-only, the host's
-//	/etc                   a few files of ours, ld.so.cache, ssl, alternatives
+//	/etc                   a few files of ours, alternatives, ld.so.cache, and
+//	                       of ssl the certificates and openssl.cnf
 //	/workspace             the tree
 //	/tmp, /dev/shm         empty, limited
 //	/cache                 the named part of the user's Go module cache,
 //	                       read-only, and a private layer over the lent Go
 //	                       build caches and Remit's own
 //	/proc, /dev            new and minimal
+//
+// What is the host's is shown through overlays without an upper layer: a socket,
+// a FIFO or a lock inside is another one than the host's. The devices in /dev are
+// the host's own.
 //
 // bwrap is born in the run's control groups and waits for its options on a
 // pipe; in that moment the keeper puts it under its resource limits, before it

@@ -34,8 +34,12 @@ type keeper struct {
 	cache  string   // host side of the build cache
 	added  string   // its upper layer, "" if it has no layers
 	lower  []string // the layers below it
+	mounts []string // where something is mounted
+	below  int      // clones in stageBelow
+	plain  []string // shown as they are
+	system []Bind
+	links  map[string]string
 	binds  []Bind
-	etc    []string
 	filter []byte
 }
 

@@ -36,14 +36,16 @@ const (
 	stageGoCache   = stage + "/gocache"  // numbered clones of the lent ones and Remit's own, below the overlay
 	stageModCache  = stage + "/modcache" // clone of the user's Go module cache, never shown itself
 	stageModules   = stage + "/modules"  // the part of it that is lent
-	stageMounts    = stage + "/mnt"      // numbered clones of everything else
+	stageSystem    = stage + "/system"   // numbered views of what every command sees of the host
+	stageMounts    = stage + "/mnt"      // numbered views of everything else
+	stageBelow     = stage + "/below"    // numbered clones below those views
 	stageTerminals = stage + "/pts"      // pseudo-terminals
 	stageMask      = stage + "/mask"     // an empty file, over what nobody inside may read
 )
 
 // etcFromHost is what a program may need of /etc to start at all; nothing
 // else of it is visible.
-var etcFromHost = []string{"ld.so.cache", "alternatives", "ssl"}
+var etcFromHost = []string{"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf"}
 
 // masked are files of /proc that an empty one covers. Process 1 inside is
 // bwrap's, of the same user as the command: who writes to its memory forges what
@@ -58,14 +60,15 @@ var systemDirs = []string{"bin", "sbin", "lib", "lib64", "lib32", "libx32"}
 type view struct {
 	Dir     string
 	Env     map[string]string
-	Tmp     string   // host directory that becomes /tmp
-	GoCache string   // host directory that becomes the build cache
-	Binds   []Bind   // staged, read-only
-	Masked  []string // files of /proc that nobody inside may read
-	Etc     []string // entries of etcFromHost that exist
-	Seccomp int      // descriptor of the filter, 0 for none
-	Status  int      // descriptor for the JSON status
-	KeepNet bool     // stay in the keeper's network namespace, which then is the sandbox's
+	Tmp     string            // host directory that becomes /tmp
+	GoCache string            // host directory that becomes the build cache
+	Binds   []Bind            // staged, read-only
+	System  []Bind            // staged, read-only: what every command sees of the host
+	Links   map[string]string // links of the root into /usr
+	Masked  []string          // files of /proc that nobody inside may read
+	Seccomp int               // descriptor of the filter, 0 for none
+	Status  int               // descriptor for the JSON status
+	KeepNet bool              // stay in the keeper's network namespace, which then is the sandbox's
 }
 
 // shmBytes sizes /dev/shm.
@@ -86,11 +89,12 @@ func bwrapArgs(v view) []string {
 	for _, name := range slices.Sorted(maps.Keys(v.Env)) {
 		args = append(args, "--setenv", name, v.Env[name])
 	}
-	args = append(args, "--ro-bind", "/usr", "/usr")
-	args = append(args, systemMounts("/")...)
+	for _, name := range slices.Sorted(maps.Keys(v.Links)) {
+		args = append(args, "--symlink", v.Links[name], name)
+	}
 	args = append(args, "--ro-bind", stageEtc, "/etc")
-	for _, name := range v.Etc {
-		args = append(args, "--ro-bind", "/etc/"+name, "/etc/"+name)
+	for _, b := range v.System {
+		args = append(args, "--ro-bind", b.Host, b.Inside)
 	}
 	args = append(args, "--proc", "/proc")
 	for _, path := range v.Masked {
@@ -110,18 +114,19 @@ func bwrapArgs(v view) []string {
 	return args
 }
 
-// systemMounts mirrors the program directories next to /usr.
-func systemMounts(root string) []string {
-	var args []string
+// systemPlaces finds the program directories next to /usr: links, and where a
+// host has no merged /usr directories.
+func systemPlaces(root string) (links map[string]string, dirs []string) {
+	links = map[string]string{}
 	for _, name := range systemDirs {
 		host := filepath.Join(root, name)
 		if target, err := os.Readlink(host); err == nil {
-			args = append(args, "--symlink", target, "/"+name)
+			links["/"+name] = target
 		} else if info, err := os.Stat(host); err == nil && info.IsDir() {
-			args = append(args, "--ro-bind", host, "/"+name)
+			dirs = append(dirs, host)
 		}
 	}
-	return args
+	return links, dirs
 }
 
 // nulJoin encodes args for bwrap's --args.

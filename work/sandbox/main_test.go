@@ -23,6 +23,10 @@ func TestMain(m *testing.M) {
 	Init()
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
+		case "grouped":
+			os.Exit(grouped(os.Args[2], os.Args[3:]))
+		case "mounted":
+			os.Exit(mounted(os.Args[2], os.Args[3]))
 		case "attack":
 			os.Exit(attack(os.Args[2], os.Args[3:]))
 		case "parent":

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -37,7 +36,7 @@ func (k *keeper) lendModules(cache *clone) error {
 		return err
 	}
 	for _, dir := range k.setup.Modules.Dirs {
-		if err := k.show(filepath.Join(stageModCache, dir), filepath.Join(stageModules, dir)); err != nil {
+		if err := k.show(filepath.Join(stageModCache, dir), dir, filepath.Join(stageModules, dir)); err != nil {
 			return err
 		}
 	}
@@ -88,21 +87,4 @@ func mkdirIn(top, dir string, made map[string]bool) error {
 	}
 	made[dir] = true
 	return os.Mkdir(top+"/"+dir, 0o755)
-}
-
-// show mounts a directory of the stage at another, as lend does.
-func (k *keeper) show(below, at string) error {
-	if !k.setup.PlainBinds && !strings.ContainsAny(below, `:,\`) {
-		options := "lowerdir=" + stageEmpty + ":" + below
-		if !k.setup.Root {
-			options += ",userxattr"
-		}
-		if unix.Mount("overlay", at, "overlay", unix.MS_RDONLY|unix.MS_NOSUID|unix.MS_NODEV, options) == nil {
-			return nil
-		}
-	}
-	if err := unix.Mount(below, at, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("show %q: %w", below, err)
-	}
-	return nil
 }

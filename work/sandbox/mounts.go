@@ -47,9 +47,16 @@ func (k *keeper) mountView(a *answer) error {
 			return err
 		}
 	}
-	mounts := make([]*clone, len(k.setup.Mounts))
+	if k.mounts, err = mountPoints(); err != nil {
+		return err
+	}
+	system, err := k.gatherSystem()
+	if err != nil {
+		return err
+	}
+	lent := make([]*lending, len(k.setup.Mounts))
 	for i, m := range k.setup.Mounts {
-		if mounts[i], err = k.cloneMount(m); err != nil {
+		if lent[i], err = k.gather(m, k.setup.MountsBelow); err != nil {
 			return err
 		}
 	}
@@ -59,12 +66,11 @@ func (k *keeper) mountView(a *answer) error {
 	if err := lower.place(stageLower); err != nil {
 		return err
 	}
-	for i, m := range mounts {
-		at := filepath.Join(stageMounts, strconv.Itoa(i))
-		if err := k.lend(m, at); err != nil {
-			return err
-		}
-		k.binds = append(k.binds, Bind{Host: at, Inside: m.Inside})
+	if k.system, err = k.lendAll(system, stageSystem); err != nil {
+		return err
+	}
+	if k.binds, err = k.lendAll(lent, stageMounts); err != nil {
+		return err
 	}
 	if err := k.lendModules(modules); err != nil {
 		return err
@@ -72,7 +78,7 @@ func (k *keeper) mountView(a *answer) error {
 	if err := errors.Join(k.mountTerminals(), os.WriteFile(stageMask, nil, 0o444), k.writeEtc()); err != nil {
 		return err
 	}
-	a.LoginNote = k.limitLogin()
+	a.LoginNote, a.PlainNote = k.limitLogin(), k.plainNote()
 	if err := k.mountGoCache(caches, a); err != nil {
 		return err
 	}
@@ -130,39 +136,12 @@ func (c *clone) place(at string) error {
 	return nil
 }
 
-// lend shows a source at a path of the stage. A directory is shown through an
-// overlay without an upper layer: the mount table inside then does not tell
-// where it lies on the host, and a unix socket in it answers nobody, because
-// the overlay gives it another inode than the one that is listened on.
-func (k *keeper) lend(c *clone, at string) error {
-	if !c.isDir || k.setup.PlainBinds {
-		return c.place(at)
-	}
-	below := at + ".below"
-	if err := errors.Join(c.place(below), os.Mkdir(at, 0o755)); err != nil {
-		return err
-	}
-	options := "lowerdir=" + stageEmpty + ":" + below
-	if !k.setup.Root {
-		options += ",userxattr"
-	}
-	const flags = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV
-	if unix.Mount("overlay", at, "overlay", flags, options) == nil {
-		return nil
-	}
-	// A source that no overlay takes; the scan for sockets has to do.
-	if err := unix.Mount(below, at, "", unix.MS_BIND, ""); err != nil {
-		return fmt.Errorf("show %q: %w", c.Host, err)
-	}
-	return nil
-}
-
 func (k *keeper) mountStage() error {
 	const flags = unix.MS_NOSUID | unix.MS_NODEV
-	if err := unix.Mount("tmpfs", stage, "tmpfs", flags, "mode=0755,size=4m"); err != nil {
+	if err := unix.Mount("tmpfs", stage, "tmpfs", flags, "mode=0755,size=16m"); err != nil {
 		return fmt.Errorf("mount stage: %w", err)
 	}
-	for _, dir := range []string{stageDisk, stageMounts, stageWorkspace, stageEtc, stageEmpty} {
+	for _, dir := range []string{stageDisk, stageSystem, stageMounts, stageBelow, stageWorkspace, stageEtc, stageEmpty} {
 		if err := os.Mkdir(dir, 0o755); err != nil {
 			return err
 		}
@@ -174,26 +153,93 @@ func (k *keeper) mountStage() error {
 	return nil
 }
 
-func (k *keeper) writeEtc() error {
-	for name, content := range etcFiles() {
-		if err := os.WriteFile(filepath.Join(stageEtc, name), []byte(content), 0o644); err != nil {
-			return err
+// gatherSystem opens what every command sees of the host.
+func (k *keeper) gatherSystem() ([]*lending, error) {
+	var system []*lending
+	k.links = map[string]string{}
+	open := func(host, inside string) error {
+		sh, err := k.gather(source{Host: host, Inside: inside, IDMap: -1}, true)
+		system = append(system, sh)
+		return err
+	}
+	if err := open("/usr", "/usr"); err != nil {
+		return nil, err
+	}
+	links, dirs := systemPlaces("/")
+	k.links = links
+	for _, dir := range dirs {
+		if err := open(dir, dir); err != nil {
+			return nil, err
 		}
 	}
 	for _, name := range etcFromHost {
-		info, err := os.Stat(filepath.Join("/etc", name))
+		host, err := filepath.EvalSymlinks(filepath.Join("/etc", name))
+		if err != nil {
+			continue // not every host has all of them
+		}
+		if info, err := os.Stat(host); err != nil || !info.IsDir() {
+			continue
+		}
+		if err := open(host, filepath.Join("/etc", name)); err != nil {
+			return nil, err
+		}
+	}
+	return system, nil
+}
+
+// lendAll shows sources at numbered places of the stage.
+func (k *keeper) lendAll(sources []*lending, dir string) ([]Bind, error) {
+	binds := make([]Bind, 0, len(sources))
+	for i, sh := range sources {
+		at, err := k.lend(sh, filepath.Join(dir, strconv.Itoa(i)))
+		if err != nil {
+			return nil, err
+		}
+		binds = append(binds, Bind{Host: at, Inside: sh.Inside})
+	}
+	return binds, nil
+}
+
+// maxEtcFile bounds a file of /etc that is copied.
+const maxEtcFile = 4 << 20
+
+// writeEtc makes /etc: files of ours, copies of those of the host that everybody
+// may read, and the places of directories.
+func (k *keeper) writeEtc() error {
+	files := etcFiles()
+	for _, name := range etcFromHost {
+		host, err := filepath.EvalSymlinks(filepath.Join("/etc", name))
+		if err != nil {
+			continue
+		}
+		info, err := os.Stat(host)
 		if err != nil {
 			continue
 		}
 		if info.IsDir() {
-			err = os.Mkdir(filepath.Join(stageEtc, name), 0o755)
-		} else {
-			err = os.WriteFile(filepath.Join(stageEtc, name), nil, 0o644)
+			if err := os.MkdirAll(filepath.Join(stageEtc, name), 0o755); err != nil {
+				return err
+			}
+			continue
+		}
+		if !info.Mode().IsRegular() || info.Mode().Perm()&0o004 == 0 {
+			continue // a copy would show it to more than the host does
+		}
+		text, err := readSmall(host, maxEtcFile)
+		if err != nil {
+			return err
+		}
+		files[name] = string(text)
+	}
+	for name, content := range files {
+		to := filepath.Join(stageEtc, name)
+		err := os.MkdirAll(filepath.Dir(to), 0o755)
+		if err == nil {
+			err = os.WriteFile(to, []byte(content), 0o644)
 		}
 		if err != nil {
 			return err
 		}
-		k.etc = append(k.etc, name)
 	}
 	return nil
 }

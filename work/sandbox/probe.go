@@ -31,6 +31,9 @@ func describe(path string) (Description, error) {
 	}
 	if !d.Root {
 		d.NotEnforced = append(d.NotEnforced, notHeldForLogin)
+		if kept := keptGroups(); kept != "" {
+			d.NotEnforced = append(d.NotEnforced, kept)
+		}
 	}
 	return d, nil
 }

@@ -81,6 +81,7 @@ type setup struct {
 	NoFilter      bool `json:"no_filter"`
 	PlainBinds    bool `json:"plain_binds"`
 	NoLoginLimits bool `json:"no_login_limits"`
+	MountsBelow   bool `json:"mounts_below"`
 	NoMasks       bool `json:"no_masks"`
 	// Base is, for driver none, the directory to compare with.
 	Base string            `json:"base,omitempty"`
@@ -118,6 +119,7 @@ type answer struct {
 
 	Layer     string `json:"layer,omitempty"`
 	LayerNote string `json:"layer_note,omitempty"` // why not overlay
+	PlainNote string `json:"plain_note,omitempty"` // what is shown without an overlay
 	LoginNote string `json:"login_note,omitempty"` // what a command can use up for the login
 	Cache     string `json:"cache,omitempty"`
 	Lent      int    `json:"lent,omitempty"`      // of setup.Caches

@@ -72,8 +72,9 @@ type Spec struct {
 // DefaultLoopbackPort is where the listener of Spec.Loopback is, unless told.
 const DefaultLoopbackPort = 18080
 
-// Bind mounts a host file or directory read-only. The mount table inside tells
-// where a single file lies on the host; a directory does not show that.
+// Bind shows a host file or directory read-only. What is mounted below the
+// directory is not shown. The mount table inside does not tell where it lies on
+// the host.
 type Bind struct {
 	Host   string // absolute path on the host
 	Inside string // absolute path in the sandbox, outside of WorkspacePath

@@ -70,11 +70,13 @@ func TestBwrapArgs(t *testing.T) {
 	t.Parallel()
 	got := strings.Join(bwrapArgs(view{
 		Dir: "sub", Env: map[string]string{"B": "2", "A": "1"}, Tmp: "/tmp/disk/tmp", GoCache: "/tmp/disk/go-build",
-		Binds: []Bind{{"/tmp/mnt/0", "/opt/x"}}, Etc: []string{"ssl"}, Seccomp: 5, Status: 4,
+		Binds: []Bind{{"/tmp/mnt/0", "/opt/x"}}, System: []Bind{{"/tmp/system/0", "/usr"}, {"/tmp/system/1", "/etc/ssl/certs"}},
+		Links: map[string]string{"/lib": "usr/lib", "/bin": "usr/bin"}, Masked: []string{"/proc/keys"}, Seccomp: 5, Status: 4,
 	}), " ")
 	want := "--unshare-all --unshare-user --disable-userns --cap-drop ALL --uid 64242 --gid 64242 --die-with-parent --new-session --hostname sandbox" +
-		" --json-status-fd 4 --clearenv --setenv A 1 --setenv B 2 --ro-bind /usr /usr " + strings.Join(systemMounts("/"), " ") +
-		" --ro-bind /tmp/etc /etc --ro-bind /etc/ssl /etc/ssl --proc /proc --dev /dev --size 16777216 --tmpfs /dev/shm --remount-ro /dev" +
+		" --json-status-fd 4 --clearenv --setenv A 1 --setenv B 2 --symlink usr/bin /bin --symlink usr/lib /lib" +
+		" --ro-bind /tmp/etc /etc --ro-bind /tmp/system/0 /usr --ro-bind /tmp/system/1 /etc/ssl/certs --proc /proc --ro-bind /tmp/mask /proc/keys" +
+		" --dev /dev --dev-bind /tmp/pts /dev/pts --size 16777216 --tmpfs /dev/shm --remount-ro /dev" +
 		" --bind /tmp/disk/tmp /tmp --bind /tmp/disk/go-build /cache/go-build --ro-bind /tmp/mnt/0 /opt/x --bind /tmp/ws /workspace" +
 		" --remount-ro / --chdir /workspace/sub --seccomp 5"
 	if got != want {
@@ -84,8 +86,8 @@ func TestBwrapArgs(t *testing.T) {
 	must(t, os.MkdirAll(root+"/usr/bin", 0o755))
 	must(t, os.Symlink("usr/bin", root+"/bin"))
 	must(t, os.Mkdir(root+"/lib", 0o755))
-	if got := systemMounts(root); !slices.Equal(got, []string{"--symlink", "usr/bin", "/bin", "--ro-bind", root + "/lib", "/lib"}) {
-		t.Errorf("system mounts %q", got)
+	if links, dirs := systemPlaces(root); len(links) != 1 || links["/bin"] != "usr/bin" || !slices.Equal(dirs, []string{root + "/lib"}) {
+		t.Errorf("links %q, directories %q", links, dirs)
 	}
 }
 
