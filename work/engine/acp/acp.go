@@ -167,6 +167,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		Argv:     agent.Launch{Home: "agent", Variables: with.home, Settings: with.settings, Argv: argv}.Words(),
 		Env:      with.env,
 		Binds:    append(lent, sandbox.Bind{Host: e.client, Inside: insideClient}),
+		Scratch:  []string{agent.GitDir},
 		Protocol: newProtocol,
 	}, nil
 }

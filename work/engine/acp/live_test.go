@@ -26,7 +26,7 @@ var reals = []real{
 	{
 		name: "codex-acp",
 		Live: modeltest.Live{Model: "gpt-5.5", Path: "/v1/responses",
-			Look: modeltest.Turn{Text: "I look at the function.", Pieces: 3, Calls: []modeltest.Call{{Name: "exec_command", Args: map[string]any{"cmd": "(sleep 999 >/dev/null 2>&1 &); cat calc.py; env; exit 3"}}}},
+			Look: modeltest.Turn{Text: "I look at the function.", Pieces: 3, Calls: []modeltest.Call{{Name: "exec_command", Args: map[string]any{"cmd": "(sleep 999 >/dev/null 2>&1 &); cat calc.py; git log --format=commit-%s; git status --short; env; exit 3"}}}},
 			Edits: []modeltest.Turn{
 				{Calls: []modeltest.Call{{Name: "apply_patch", Text: "*** Begin Patch\n*** Update File: calc.py\n@@\n def add(a, b):\n-    return a - b\n+    return a + b\n*** End Patch\n"}}},
 			}},
@@ -34,7 +34,7 @@ var reals = []real{
 	{
 		name: "claude-agent-acp",
 		Live: modeltest.Live{Model: "claude-opus-5-5", Path: "/v1/messages?beta=true",
-			Look: modeltest.Turn{Text: "I look at the function.", Pieces: 3, Calls: []modeltest.Call{{Name: "Bash", Args: map[string]any{"command": "(sleep 999 >/dev/null 2>&1 &); cat calc.py; env; exit 3", "description": "Show the file"}}}},
+			Look: modeltest.Turn{Text: "I look at the function.", Pieces: 3, Calls: []modeltest.Call{{Name: "Bash", Args: map[string]any{"command": "(sleep 999 >/dev/null 2>&1 &); cat calc.py; git log --format=commit-%s; git status --short; env; exit 3", "description": "Show the file"}}}},
 			Edits: []modeltest.Turn{
 				{Calls: []modeltest.Call{{Name: "Read", Args: map[string]any{"file_path": "/workspace/calc.py"}}}},
 				{Calls: []modeltest.Call{{Name: "Edit", Args: map[string]any{"file_path": "/workspace/calc.py", "old_string": "a - b", "new_string": "a + b"}}}},
@@ -43,7 +43,7 @@ var reals = []real{
 	{
 		name: "opencode", tried: true,
 		Live: modeltest.Live{Model: "some-model", Path: "/v1/chat/completions", Partial: true,
-			Look: modeltest.Turn{Text: "I look at the function.", Pieces: 3, Calls: []modeltest.Call{{Name: "bash", Args: map[string]any{"command": "(sleep 999 >/dev/null 2>&1 &); cat calc.py; env; exit 3", "description": "Show the file"}}}},
+			Look: modeltest.Turn{Text: "I look at the function.", Pieces: 3, Calls: []modeltest.Call{{Name: "bash", Args: map[string]any{"command": "(sleep 999 >/dev/null 2>&1 &); cat calc.py; git log --format=commit-%s; git status --short; env; exit 3", "description": "Show the file"}}}},
 			Edits: []modeltest.Turn{
 				{Calls: []modeltest.Call{{Name: "read", Args: map[string]any{"filePath": "/workspace/calc.py"}}}},
 				{Calls: []modeltest.Call{{Name: "edit", Args: map[string]any{"filePath": "/workspace/calc.py", "oldString": "a - b", "newString": "a + b"}}}},

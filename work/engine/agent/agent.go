@@ -13,9 +13,10 @@
 //
 // # How it is started
 //
-// [Launch] writes the agent's configuration below $HOME of the sandbox, which
-// no diff and no later command sees, and replaces itself by the agent. Nothing
-// enters the workspace. The token of the gateway travels in the environment,
+// [Launch] makes the workspace a git repository that is thrown away, writes the
+// agent's configuration below $HOME of the sandbox, which no diff and no later
+// command sees, and replaces itself by the agent. Nothing else enters the
+// workspace. The token of the gateway travels in the environment,
 // never on a command line, since command lines are evidence. Stdin is the null
 // device (the sandbox sees to that).
 //

@@ -238,7 +238,7 @@ func TestWords(t *testing.T) {
 			words := Launch{Home: "some", Variables: []string{"SOME_HOME"}, Settings: []Setting{{"a.json", nasty}}, Links: []Link{{"l", "/a b"}}, Drop: drop,
 				Argv: []string{"/bin/sh", "-c", `cat "$SOME_HOME/a.json"; readlink "$SOME_HOME/l"; echo '{"type":"noise","x":1}'; printf 'a\0b\n'; echo '{"x":1,"type":"noise"}'; printf %s "$1"; exit 7`, "sh", nasty}}.Words()
 			cmd := exec.CommandContext(t.Context(), words[0], words[1:]...)
-			cmd.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+			cmd.Dir, cmd.Env = t.TempDir(), []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")} // which becomes a repository
 			out, err := cmd.Output()
 			if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 7 {
 				t.Errorf("%v", err)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	_ "embed"
 	"fmt"
 	"net/url"
 	"regexp"
@@ -33,10 +34,25 @@ type Launch struct {
 	Drop string
 }
 
-// Words is the command line: a shell that writes the settings and becomes the
-// agent. Nothing of an agent's or a user's making is part of the script.
+// GitDir is the name at the top of the workspace under which an agent has a git
+// repository of its own. It is scratch for every engine that is launched here.
+const GitDir = ".git"
+
+// repository makes that repository, in the sandbox: one commit with everything
+// that is there, no remote, no history, no hooks. It is what an agent looks at
+// its work with, and is thrown away with the workspace. Attributes of the tree
+// convert nothing, so that git has byte by byte what there is. A workspace that
+// cannot be made one (no git, no space) is used as it is. Only $HOME can say that
+// an overlay's owner is right: agents keep variables from their commands.
+//
+//go:embed repository.sh
+var repository string
+
+// Words is the command line: a shell that makes the workspace a repository,
+// writes the settings and becomes the agent. Nothing of an agent's or a user's
+// making is part of the script.
 func (l Launch) Words() []string {
-	script := []string{"set -eu", "umask 077", `dir=$HOME/` + l.Home, `mkdir -p "$dir"`}
+	script := []string{"set -eu", strings.TrimSpace(repository), "umask 077", `dir=$HOME/` + l.Home, `mkdir -p "$dir"`}
 	words := make([]string, 0, len(l.Settings)+len(l.Links)+len(l.Argv))
 	for _, s := range l.Settings {
 		script = append(script, `printf '%s\n' "$1" >"$dir/`+s.Name+`"`, "shift")

@@ -59,7 +59,10 @@ var environment = map[string]string{
 	"CLAUDE_CODE_MAX_RETRIES":                  "0",
 	// A stream that broke off was paid for, and would be asked for once more.
 	"CLAUDE_CODE_DISABLE_NONSTREAMING_FALLBACK": "1",
-	"TERM": "dumb",
+	// A command that goes on behind the agent's back would be cut off with it, and
+	// waking up for it costs requests and a second result.
+	"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1",
+	"TERM":                                 "dumb",
 }
 
 // Options say where the agent is.
@@ -118,6 +121,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		Argv:     agent.Launch{Home: "claude", Variables: []string{"CLAUDE_CONFIG_DIR"}, Argv: argv}.Words(),
 		Env:      Environment(m),
 		Binds:    []sandbox.Bind{{Host: file, Inside: inside}},
+		Scratch:  []string{agent.GitDir},
 		Protocol: newProtocol,
 	}, nil
 }

@@ -58,7 +58,8 @@ type protocol struct {
 	asked   map[string]block // open calls, by the agent's id
 	begun   bool
 	results int
-	result  event
+	result  event // the last
+	awake   bool  // the model has answered since
 	retried event // the last notice that a call is made again
 }
 
@@ -81,12 +82,13 @@ func (p *protocol) Line(line []byte) {
 			p.retried = e
 		}
 	case "assistant":
+		p.awake = true
 		p.said(blocks(e.Message.Content))
 	case "user":
 		p.returned(blocks(e.Message.Content))
 	case "result":
 		p.results++
-		p.result = e
+		p.result, p.awake = e, false
 		p.emit(engine.Event{Kind: engine.Usage, Usage: evidence.MeteredUsage{
 			Tokens: e.Usage.Input + e.Usage.CacheWrite + e.Usage.CacheRead + e.Usage.Output}})
 		if denied := e.denied(); denied != "" {
@@ -185,22 +187,24 @@ func (e event) reason() string {
 	return e.Subtype
 }
 
-// End is complete after exactly one result that is no error. The subtype says
-// success of failures too.
+// End is complete if the last result is no error and the agent said nothing
+// after it. There are several where something woke it up again: each ends a
+// part, and none but the last the whole. The subtype says success of failures
+// too.
 func (p *protocol) End() engine.End {
 	end := engine.End{}
 	broken := p.lines.Broken()
 	switch {
-	case p.results > 1:
-		end.Problem = fmt.Sprintf("there are %d results where there is one", p.results)
-	case p.results == 1 && string(p.result.IsError) == "true":
+	case p.results > 0 && string(p.result.IsError) == "true":
 		end.Problem = "the agent failed: " + agent.Said(p.result.reason())
 		end.Code = agent.Fault(p.result.Status, p.result.reason())
-	case p.results == 1 && string(p.result.IsError) != "false":
+	case p.results > 0 && string(p.result.IsError) != "false":
 		end.Problem = "the result does not say whether it is an error"
 	case broken != "":
 		end.Problem = broken
-	case p.results == 1:
+	case p.results > 0 && p.awake:
+		end.Problem = "the agent went on after its last result and gave no other"
+	case p.results > 0:
 		end.Complete, end.Summary = true, p.result.Result
 	case p.retried.Type != "":
 		end.Problem = fmt.Sprintf("there is no result; the last call of the model failed with status %d: %s", p.retried.ErrorStatus, agent.Said(p.retried.Error))

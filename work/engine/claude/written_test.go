@@ -13,6 +13,8 @@ import (
 func TestEnds(t *testing.T) {
 	t.Parallel()
 	const done = `{"type":"result","subtype":"success","is_error":false,"result":"ok"}` + "\n"
+	const more = `{"type":"assistant","message":{"content":[{"type":"text","text":"It has ended."}]}}` + "\n"
+	const failed = `{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"slow"}` + "\n"
 	for name, test := range map[string]struct {
 		stream   string
 		complete bool
@@ -22,7 +24,13 @@ func TestEnds(t *testing.T) {
 		"nothing":                  {"", false, "", "did not begin"},
 		"begun":                    {`{"type":"system","subtype":"init"}`, false, "", "gave no result"},
 		"done":                     {done, true, "", ""},
-		"done twice":               {done + done, false, "", "2 results"},
+		"done twice":               {done + done, true, "", ""},
+		"woken up, and done":       {done + more + done, true, "", ""},
+		"woken up, and cut off":    {done + more, false, "", "went on after its last result"},
+		"woken up, and failed":     {done + failed, false, reason.ProviderUnavailable, "slow"},
+		"failed, and then done":    {failed + done, true, "", ""},
+		"the last says nothing":    {done + `{"type":"result","result":"ok"}`, false, "", "does not say"},
+		"the last breaks off":      {done + `{"type":"result","is_err`, false, "", "breaks off"},
 		"success that is an error": {`{"type":"result","subtype":"success","is_error":true,"api_error_status":429,"result":"slow"}`, false, reason.ProviderUnavailable, "slow"},
 		"no word on errors":        {`{"type":"result","subtype":"success","result":"ok"}`, false, "", "does not say"},
 		"no is no answer":          {`{"type":"result","subtype":"success","is_error":"false","result":"ok"}`, false, "", "does not say"},

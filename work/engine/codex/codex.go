@@ -103,6 +103,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		Argv:     agent.Launch{Home: "codex", Variables: []string{"CODEX_HOME"}, Argv: append(argv, "--", prompt)}.Words(),
 		Env:      map[string]string{tokenVariable: m.Token},
 		Binds:    []sandbox.Bind{{Host: file, Inside: inside}},
+		Scratch:  []string{agent.GitDir},
 		Protocol: newProtocol,
 	}, nil
 }

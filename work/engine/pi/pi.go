@@ -108,6 +108,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 			Links: []agent.Link{{Name: "dist", Target: path.Join(home, "dist")}}, Argv: argv, Drop: repeated}.Words(),
 		Env:      map[string]string{tokenVariable: m.Token, "PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"},
 		Binds:    append(lent, lentNode...),
+		Scratch:  []string{agent.GitDir},
 		Protocol: newProtocol,
 	}, nil
 }

@@ -10,9 +10,9 @@
 // # What it gets
 //
 // A task of its own form below .case of the workspace, and configuration,
-// models and project list below $HOME, which is a tmpfs. Its agents want git,
-// so the workspace is made a repository without a remote, the baseline on
-// main and the work on a branch. Both .case and .git are the engine's scratch:
+// models and project list below $HOME, which is a tmpfs. Its agents want git:
+// in the repository of the workspace the baseline is on main and the work on a
+// branch. Both .case and .git are the engine's scratch:
 // what stands there is never part of the change. The program runs in an empty
 // directory: runtimes like its own load settings and code from where they are
 // started, and the workspace belongs to the repository.
@@ -53,11 +53,8 @@ const Name = "case"
 // inside is where the program stands in the sandbox.
 const inside = agent.InsideDir + "/case/ca"
 
-// Names at the top of the workspace that are the engine's own.
-const (
-	ownDir = ".case"
-	gitDir = ".git"
-)
+// ownDir is the name at the top of the workspace that is the engine's own.
+const ownDir = ".case"
 
 // taskID names the task to Case. It is a directory's name too.
 const taskID = "remit"
@@ -96,11 +93,9 @@ func (e *Engine) Identity(context.Context) (evidence.EngineIdentity, error) {
 // environment is what Case and the shells of its agents see beside the token.
 var environment = map[string]string{
 	"CASE_QUIET": "1", // no second log beside the events
-	// No protocol, no push. And the repository is whose it may be: the sandbox
-	// has one user, and git looks at owners that an overlay may have kept.
-	"GIT_CONFIG_COUNT": "2",
+	// No protocol, no push.
+	"GIT_CONFIG_COUNT": "1",
 	"GIT_CONFIG_KEY_0": "protocol.allow", "GIT_CONFIG_VALUE_0": "never",
-	"GIT_CONFIG_KEY_1": "safe.directory", "GIT_CONFIG_VALUE_1": "*",
 	"TERM": "dumb",
 }
 
@@ -133,7 +128,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		Argv:     agent.Launch{Home: home, Settings: files, Argv: []string{"/bin/sh", "-c", launcher, "remit-case", inside, taskID}}.Words(),
 		Env:      env,
 		Binds:    []sandbox.Bind{{Host: file, Inside: inside}},
-		Scratch:  []string{ownDir, gitDir},
+		Scratch:  []string{ownDir, agent.GitDir},
 		Protocol: newProtocol,
 	}, nil
 }

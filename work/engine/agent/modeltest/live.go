@@ -3,6 +3,7 @@ package modeltest
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,8 @@ type Live struct {
 	// make the change.
 	Look  Turn
 	Edits []Turn
+	// Exits are the codes with which commands of Edits end.
+	Exits []int
 	// Requests says that the usage tells the number of requests, Partial that it
 	// does not tell of all of them.
 	Requests, Partial bool
@@ -106,6 +109,9 @@ func (l Live) checkAsked(t *testing.T, asked []Asked) {
 			}
 		}
 	}
+	if n := len(asked); n == 0 || !strings.Contains(asked[n-1].Prompt, "commit-baseline") {
+		t.Error("the agent's commands have no git repository to look at")
+	}
 	if len(asked) == 0 || !strings.Contains(asked[0].Prompt, "Task: --help @calc.py") {
 		t.Error("the task did not arrive")
 	}
@@ -131,7 +137,7 @@ func (l Live) checkEvents(t *testing.T, events []engine.Event, asked int64) {
 	if !l.Partial && (tokens != asked*(InUncached+CacheRead+Out) || requests != told) {
 		t.Errorf("%d tokens, %d requests, %d were made", tokens, requests, asked)
 	}
-	if len(exits) != 1 || exits[0] != 3 || len(paths) != 1 || paths[0] != "calc.py" {
+	if !slices.Equal(exits, append([]int{3}, l.Exits...)) || len(paths) != 1 || paths[0] != "calc.py" {
 		t.Errorf("exit codes %v, paths %q", exits, paths)
 	}
 }
