@@ -1,7 +1,7 @@
 # Remit. `make help` lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build run vignette agents test soak bench lint fuzz release clean
+.PHONY: help setup build install uninstall run vignette agents test soak bench lint fuzz release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -12,6 +12,13 @@ setup: ## check and install what is needed (git, bubblewrap, python3, go)
 build: ## build bin/remit
 	@scripts/setup.sh build
 	@scripts/build.sh bin/remit
+
+install: ## program, man pages and completions to PREFIX (/usr/local as root, else ~/.local); DESTDIR for packages
+	@[ -x bin/remit ] && ! command -v go >/dev/null || $(MAKE) --no-print-directory build
+	@scripts/install.sh
+
+uninstall: ## remove what install has put there
+	@scripts/install.sh uninstall
 
 run: ## build, and take a shipped issue through the whole pipeline
 	@scripts/setup.sh run

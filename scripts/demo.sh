@@ -38,8 +38,9 @@ demo_git commit -q -m "Import $fixture"
 step() { printf '\n==> %s\n' "$*"; }
 
 step "bin/remit run --repo $run_dir/repo --task $case_dir/task.yaml --engine fake --fake-patch $case_dir/fix.patch"
+# What comes next is said once, at the end, with the REMIT_HOME that it needs.
 bin/remit run --repo "$run_dir/repo" --task "$case_dir/task.yaml" --engine fake \
-  --fake-patch "$case_dir/fix.patch" </dev/null || {
+  --fake-patch "$case_dir/fix.patch" </dev/null | sed '/^Next:$/,$d' || {
   status=$?
   echo "demo: the run ended with exit code $status (2 fail, 3 blocked): the lines above say why" >&2
   exit $status

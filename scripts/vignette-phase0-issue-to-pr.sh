@@ -55,6 +55,16 @@ bin=${REMIT_BIN:-bin/remit}
 [ -n "${REMIT_BIN:-}" ] || scripts/build.sh "$bin"
 [ -x "$bin" ] || die "$bin cannot be run"
 
+# Told now, and not by a check after half a minute: a provider that cannot hold its
+# caps never comes online.
+lacking=$(REMIT_HOME=$dir/doctor "$bin" doctor --json | python3 -c '
+import json, sys
+checks = json.load(sys.stdin)["checks"]
+bad = [c["detail"] for c in checks if c["status"] == "missing"]
+print("; ".join(bad or [c["detail"] for c in checks if c["check"] == "sandbox limit" and c["detail"].split(":")[0] in ("cpu", "memory", "pids", "disk")]))') || true
+rm -rf "$dir/doctor"
+[ -z "$lacking" ] || die "needs a user who can enforce the caps of a provider, and $(id -un) cannot ($lacking): run it as root, or with control groups of your own that are delegated with cpu, memory and pids"
+
 # The issue as a repository: the bug on main, its known fix on the branch "fixed".
 repo=$dir/repositories/slugs
 mkdir -p "$(dirname "$repo")"

@@ -88,7 +88,7 @@ func (a *app) examineSandbox(ctx context.Context) []checkup {
 	d := driver.Describe()
 	checks := []checkup{{"sandbox", fine, fmt.Sprintf("%s %s, workspace as %s", d.Driver, d.Version, d.Layer), ""}}
 	for _, what := range d.NotEnforced {
-		checks = append(checks, checkup{"sandbox limit", limited, "not enforced here: " + what, "the report of every run says so"})
+		checks = append(checks, checkup{"sandbox limit", limited, what, "the report of every run says so; root can enforce cpu, memory and pids, and a user whose control groups are delegated with them"})
 	}
 	return checks
 }

@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"strings"
+	"unicode"
 
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -72,9 +75,39 @@ func (a *app) printToDecide(w io.Writer, s harness.Session, approval string) {
 }
 
 func printNext(w io.Writer, out *harness.Outcome) {
-	id := out.Session.ID
-	fmt.Fprintf(w, "\nNext:\n  remit diff %s\n  remit logs %s\n  remit audit %s\n", id, id, out.Session.Dir)
+	id, remit := out.Session.ID, shellWord(calledAs(os.Args[0]))
+	fmt.Fprintf(w, "\nNext:\n  %[1]s diff %[2]s\n  %[1]s logs %[2]s\n  %[1]s audit %[3]s\n", remit, id, shellWord(out.Session.Dir))
 	if out.Report.Status == evidence.StatusPass {
-		fmt.Fprintf(w, "  remit accept %s && remit export %s --to branch\n", id, id)
+		fmt.Fprintf(w, "  %[1]s accept %[2]s && %[1]s export %[2]s --to branch\n", remit, id)
 	}
+}
+
+// calledAs is how this program can be called again: by its name where the PATH
+// leads to it, else as it was called.
+func calledAs(arg0 string) string {
+	const name = "remit"
+	found, err := exec.LookPath(name)
+	if err != nil {
+		return arg0
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return arg0
+	}
+	a, errA := os.Stat(found)
+	b, errB := os.Stat(self)
+	if errA != nil || errB != nil || !os.SameFile(a, b) {
+		return arg0
+	}
+	return name
+}
+
+// shellWord is a word as a shell takes it, quoted only where that is needed.
+func shellWord(s string) string {
+	if s != "" && !strings.ContainsFunc(s, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+=:,@%", c)
+	}) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
