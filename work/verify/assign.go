@@ -55,9 +55,18 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 		there = t.known(twin.Expect)
 	}
 	if len(there) > 0 {
-		out = append(out, twin.Order{Site: pick(d, there)})
+		o := twin.Order{Site: pick(d, there)}
+		if t.Failing != nil {
+			o.Evaluation = t.Failing.Evaluation
+		}
+		out = append(out, o)
 	}
-	fails := t.known(twin.Fail)
+	// What the bug ends before it is reached looks like the bug in every respect:
+	// whoever hides the one hides the other.
+	fails := t.certain()
+	if len(fails) == 0 {
+		fails = t.known(twin.Fail)
+	}
 	if len(fails) == 0 {
 		fails = t.ofKind(twin.Fail)
 	}
@@ -65,6 +74,11 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 		out = append(out, twin.Order{Site: pick(d, fails)})
 	}
 	return out
+}
+
+// certain are the failing statements that a test which passes has come by.
+func (t *suiteTest) certain() []int {
+	return slices.DeleteFunc(t.ofKind(twin.Fail), func(id int) bool { return !t.site(id).Certain })
 }
 
 // known are the sites of a kind that the runs of the base came by.

@@ -47,6 +47,7 @@ type goPlace struct {
 	op      int    // formCompare: offset of the operator
 	equal   bool   // formCompare: the operator is ==
 	last    bool   // formStmt: nothing follows it
+	certain bool   // formStmt: it is reached whenever the test passes
 	outcome bool   // formFirst: a trace records how the test of this body ends
 }
 
@@ -83,6 +84,8 @@ type goWalk struct {
 	async bool     // in a goroutine that the code starts
 	loose bool     // in a literal of an unknown caller
 	lit   goLit    // of literals that are children of the node
+	// certain is set for the body of a test that passes only at its end.
+	certain bool
 }
 
 // Visit implements ast.Visitor.
@@ -166,6 +169,7 @@ func (f *goFile) handle(typ *ast.FuncType) *goName {
 // outer adds the failing statements of a test function.
 func (w goWalk) outer(fn *ast.FuncDecl) {
 	if t := w.f.handle(fn.Type); t != nil {
+		w.certain = !w.f.endsEarly(fn.Body)
 		w.statements(fn.Body, t)
 		return
 	}
@@ -187,8 +191,45 @@ func (w goWalk) statements(body *ast.BlockStmt, t *goName) {
 	}
 	if n > 0 && w.f.goesOn(body.List[n-1]) {
 		last := body.List[n-1].End()
-		w.add(goPlace{form: formStmt, t: t, last: true, before: w.f.line(last) == w.f.line(body.Rbrace)}, body.Rbrace, body.Rbrace, true)
+		w.add(goPlace{form: formStmt, t: t, last: true, certain: w.certain, before: w.f.line(last) == w.f.line(body.Rbrace)}, body.Rbrace, body.Rbrace, true)
 	}
+}
+
+// endsEarly says whether the body of a test may end before its end without a
+// failure: by a return, or by a panic that something deferred recovers. Of what
+// is deferred only calls of methods and variables without arguments are known
+// not to do that, in a file that recovers nothing.
+func (f *goFile) endsEarly(body *ast.BlockStmt) (early bool) {
+	early = f.idents["recover"]
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.ReturnStmt, *ast.LabeledStmt:
+			early = true
+		case *ast.DeferStmt:
+			switch fun := n.Call.Fun.(type) {
+			case *ast.SelectorExpr:
+				early = early || len(n.Call.Args) > 0 && !goBasic(n.Call.Args)
+			case *ast.Ident:
+				early = early || len(n.Call.Args) > 0 || !goVariable(fun)
+			default:
+				early = true
+			}
+		}
+		return true
+	})
+	return early
+}
+
+// goBasic says whether arguments are literals.
+func goBasic(args []ast.Expr) bool {
+	for _, a := range args {
+		if _, ok := a.(*ast.BasicLit); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // add adds a place. It belongs to the tests at hand if offered.

@@ -32,6 +32,8 @@ type pyPlace struct {
 	method string // of a call: the name of the assertion
 	dot    int    // of a call: the offset of the dot behind the receiver
 	indent string
+	leaves []pyLiteral // of which another one makes another value
+	rows   []pyLiteral // by the number of the row; one without text cannot be changed
 }
 
 var (
@@ -114,7 +116,7 @@ func (f *pyFile) bindTest(t pyTest) error {
 			return fmt.Errorf("line %d: %w", f.line(min(max(s.Start, 0), len(f.src))), err)
 		}
 		place.test, place.last = t.Name, t.End && i == len(sites)-1 && s.Kind == Fail && s.Form != "before"
-		out.Sites = append(out.Sites, Site{ID: len(f.sites), Kind: s.Kind, Line: f.line(s.Start)})
+		out.Sites = append(out.Sites, Site{ID: len(f.sites), Kind: s.Kind, Line: f.line(s.Start), Certain: s.Certain && s.Kind == Fail})
 		f.sites = append(f.sites, place)
 	}
 	f.tests = append(f.tests, out)
@@ -135,6 +137,9 @@ func (f *pyFile) bindSite(s pySite) (pyPlace, error) {
 	}
 	if s.Kind == Fail {
 		return f.bindStatement(p)
+	}
+	if err := f.bindLiterals(&p); err != nil {
+		return p, err
 	}
 	if s.Form == "call" {
 		m := pyMethod.FindSubmatchIndex(f.src[s.Start:s.End])

@@ -46,16 +46,27 @@ func (f *pyFile) Edit(o Orders) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("edit Python: %w", err)
 	}
+	if len(f.sites) == 0 {
+		return bytes.Clone(f.src), nil
+	}
 	e := newPyEdit(f, o)
 	numbers := e.numbers()
 	rows := make([]pyRow, len(numbers))
+	var exchanged []pyInsert
 	for i := range rows {
-		rows[i] = newPyRow(newPyDraw(o.Seed, f.digest, "row "+strconv.Itoa(i)), numbers[i], orders[i])
+		order := orders[i]
+		if order != nil && o.Trace == "" {
+			other := newPyDraw(o.Seed, f.digest, "other "+strconv.Itoa(i))
+			if l, ok := f.sites[i].exchanged(order, other); ok {
+				exchanged = append(exchanged, pyInsert{l.at, rankText, 0, l.other(other), len(l.text)})
+				order = nil
+			} else if f.sites[i].Kind != Flip {
+				order = &Order{Site: order.Site}
+			}
+		}
+		rows[i] = newPyRow(newPyDraw(o.Seed, f.digest, "row "+strconv.Itoa(i)), numbers[i], order)
 	}
-	inserts := e.sites(numbers)
-	if len(inserts) == 0 {
-		return bytes.Clone(f.src), nil
-	}
+	inserts := append(e.sites(numbers), exchanged...)
 	e.common(rows, numbers)
 	return f.compose(append(inserts, e.module())), nil
 }
@@ -76,7 +87,7 @@ func (f *pyFile) check(o Orders) (map[int]*Order, error) {
 		if order.Evaluation < 0 || order.Evaluation > 1_000_000_000 {
 			return nil, fmt.Errorf("evaluation %d of test %q: out of bounds", order.Evaluation, name)
 		}
-		if f.sites[order.Site].Kind != Flip {
+		if f.sites[order.Site].Kind != Flip && (o.Trace != "" || len(f.sites[order.Site].rows) == 0) {
 			order.Evaluation = 0
 		}
 		orders[order.Site] = &order
@@ -116,6 +127,7 @@ func (p *pyPlace) form() string {
 type pyInsert struct {
 	at, rank, order int
 	text            string
+	cut             int // bytes of the file that the text takes the place of
 }
 
 // Ranks at one offset: what ends there comes before what begins there.
@@ -125,6 +137,7 @@ const (
 	rankLine
 	rankBefore
 	rankOpen
+	rankText
 	rankModule
 )
 
@@ -144,6 +157,9 @@ func (e *pyEdit) sites(numbers []int) []pyInsert {
 	var out []pyInsert
 	for i := range e.f.sites {
 		p := &e.f.sites[i]
+		if e.orders.Trace == "" && len(p.leaves) > 0 {
+			continue // it is as its author wrote it, or another literal takes its place
+		}
 		out = append(out, e.f.inserts(p, pyOne(e.draw, shapes[p.form()]), numbers[i])...)
 	}
 	return out
@@ -155,13 +171,13 @@ func (f *pyFile) inserts(p *pyPlace, s pyShape, number int) []pyInsert {
 	open, closing := fill.Replace(s.open), fill.Replace(s.close)
 	switch p.Form {
 	case "after":
-		return []pyInsert{{p.Start, rankAfter, 0, "; " + open}}
+		return []pyInsert{{p.Start, rankAfter, 0, "; " + open, 0}}
 	case "before":
-		return []pyInsert{{p.Start, rankBefore, 0, open + "; "}}
+		return []pyInsert{{p.Start, rankBefore, 0, open + "; ", 0}}
 	case "line":
-		return []pyInsert{{p.Start, rankLine, 0, p.indent + open}}
+		return []pyInsert{{p.Start, rankLine, 0, p.indent + open, 0}}
 	case "newline":
-		return []pyInsert{{p.Start, rankLine, 0, f.newline + p.indent + open}}
+		return []pyInsert{{p.Start, rankLine, 0, f.newline + p.indent + open, 0}}
 	}
 	end := p.End
 	if s.receiver {
@@ -173,7 +189,7 @@ func (f *pyFile) inserts(p *pyPlace, s pyShape, number int) []pyInsert {
 	if f.inWord(end) {
 		closing += " "
 	}
-	return []pyInsert{{p.Start, rankOpen, -end, open}, {end, rankClose, -p.Start, closing}}
+	return []pyInsert{{p.Start, rankOpen, -end, open, 0}, {end, rankClose, -p.Start, closing, 0}}
 }
 
 // common defines the functions that the shapes refer to.
@@ -213,7 +229,7 @@ func (e *pyEdit) module() pyInsert {
 			text = "\n" + text
 		}
 	}
-	return pyInsert{f.helpers, rankModule, 0, strings.ReplaceAll(text, "\n", f.newline)}
+	return pyInsert{f.helpers, rankModule, 0, strings.ReplaceAll(text, "\n", f.newline), 0}
 }
 
 // compose puts the texts into the file.
@@ -226,7 +242,7 @@ func (f *pyFile) compose(inserts []pyInsert) []byte {
 	for _, in := range inserts {
 		out.Write(f.src[last:in.at])
 		out.WriteString(in.text)
-		last = in.at
+		last = in.at + in.cut
 	}
 	out.Write(f.src[last:])
 	return out.Bytes()

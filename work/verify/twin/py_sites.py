@@ -15,14 +15,17 @@ Forms of a site:
     cond     flip: an expression of which only the truth counts; negative: it has
              to be false
     call     flip: "self.assertEqual", the name of an assertion that is called
-    value    expect: an expression that is an expected value
+    value    expect: an expression that is an expected value; leaves: the literals
+             in it of which another one makes another value; rows: for a name that
+             is one of the columns of a table, the literals in each row
     after    fail: behind a simple statement; self: in a method of a TestCase
     before   fail: in front of a simple statement
     line     fail: the start of a blank line behind the body of the test
     newline  fail: the end of the last line of the test; indent: byte offsets of
              white space in front of a statement of the body
 
-"place" of a fail site says which one it is: cleanup, first or end. With an owner,
+"place" of a fail site says which one it is: cleanup, first or end. One that is
+certain is reached whenever the test passes. With an owner,
 a class that shares the test with others, it fails only where "self" is one.
 
 Nothing of the tree is imported or executed, only parsed. The standard library
@@ -46,6 +49,8 @@ MAX_SITES = 20000
 MAX_DEPTH = 40
 MAX_NAME = 200
 MAX_HEIRS = 8
+MAX_LEAVES = 8
+MAX_ROWS = 500
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 COMPOUND = FUNCTIONS + (ast.ClassDef, ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try) + tuple(
@@ -182,6 +187,65 @@ def expected(left, right):
     return left if a is not None and a < b else right
 
 
+def leaves(node):
+    """The literals in an expected value of which another one makes another value."""
+    if isinstance(node, ast.Constant):
+        return [node] if isinstance(node.value, (str, int, float)) else []
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return leaves(node.operand)
+    parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else node.values if isinstance(node, ast.Dict) else []
+    return [leaf for part in parts for leaf in leaves(part)][:MAX_LEAVES]
+
+
+def straight(body):
+    """The simple statements of a body that run whenever it does, as far as it says."""
+    found = set()
+    for node in body:
+        if isinstance(node, WITHS) and not any(swallows(i) for i in node.items):
+            found |= straight(node.body)
+        elif not isinstance(node, COMPOUND):
+            found.add(node)
+    return found
+
+
+def leaves_early(body):
+    """Whether a body may end before its last statement without a failure."""
+    return any(isinstance(n, (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)) for n in own_nodes(body))
+
+
+def columns(names, table):
+    """The literals of each row of a table for each of the names, in their order."""
+    rows = table.elts if isinstance(table, (ast.Tuple, ast.List)) else []
+    cells = [r.elts if isinstance(r, (ast.Tuple, ast.List)) else r.args if last_name(r) == "param" and isinstance(r, ast.Call) else [] for r in rows]
+    if not 0 < len(rows) <= MAX_ROWS or any(len(c) != len(names) for c in cells) or any(isinstance(x, ast.Starred) for c in cells for x in c):
+        return {}
+    return {name: [leaves(c[i]) for c in cells] for i, name in enumerate(names) if name}
+
+
+def tables(function, literals):
+    """The names in a test that are columns of a table: where they stand for it, and its rows."""
+    found = []
+    stored = [n.id for n in own_nodes(function.body) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    for node in function.body:
+        if isinstance(node, ast.For) and isinstance(node.target, ast.Tuple) and not leaves_early(node.body):
+            names = [e.id if isinstance(e, ast.Name) and stored.count(e.id) == 1 else "" for e in node.target.elts]
+            table = literals.get(node.iter.id) if isinstance(node.iter, ast.Name) else node.iter
+            found.append((straight(node.body), columns(names, table)))
+    marks = [d for d in function.decorator_list if isinstance(d, ast.Call) and last_name(d) == "parametrize" and len(d.args) == 2]
+    if len(marks) == 1 and not leaves_early(function.body):
+        given, table = marks[0].args
+        names = []
+        if isinstance(given, ast.Constant) and isinstance(given.value, str):
+            names = [n.strip() for n in given.value.split(",")]
+        elif isinstance(given, (ast.Tuple, ast.List)):
+            names = [getattr(e, "value", "") for e in given.elts]
+        names = [n if isinstance(n, str) and n not in stored else "" for n in names]
+        table = literals.get(table.id) if isinstance(table, ast.Name) else table
+        if len(names) > 1:
+            found.append((straight(function.body), columns(names, table)))
+    return found
+
+
 class Source:
     """The text of one file: offsets, and segments that are checked by parsing them again."""
 
@@ -241,14 +305,32 @@ class Source:
 class Finder:
     """Finds the sites of one test function."""
 
-    def __init__(self, source, own):
+    def __init__(self, source, own, found=()):
         self.source = source
         self.own = own  # assertions that the file defines itself: their meaning is not known
         self.sites = []
+        self.tables = found
+        self.statement = None
 
     def add(self, kind, form, node, **more):
         if self.source.is_expression(node):
             self.sites.append(dict(kind=kind, form=form, start=self.source.start(node), end=self.source.end(node), **more))
+
+    def spans(self, nodes):
+        """The offsets of literals that are where they seem to be."""
+        return [[self.source.start(n), self.source.end(n)] for n in nodes if self.source.is_expression(n)]
+
+    def equal(self, side):
+        """An expected value that is compared for equality."""
+        side = approx(side)
+        if not isinstance(side, ast.Name):
+            self.add("expect", "value", side, leaves=self.spans(leaves(side)))
+            return
+        for where, cells in self.tables:
+            if self.statement in where and side.id in cells:
+                self.add("expect", "value", side, rows=[self.spans(c[:1]) for c in cells[side.id]])
+                return
+        self.add("expect", "value", side)
 
     def walk(self, body, shielded=False, depth=0):
         """Visit the statements of a body; shielded: a failure in it may not reach the runner."""
@@ -281,6 +363,7 @@ class Finder:
                 self.simple(node)
 
     def simple(self, node):
+        self.statement = node
         if isinstance(node, ast.Assert):
             self.condition(node.test, False)
             return
@@ -304,7 +387,12 @@ class Finder:
 
     def comparison(self, left, op, right):
         side = None
-        if isinstance(op, (ast.Eq, ast.Is)):
+        if isinstance(op, ast.Eq):
+            side = expected(left, right)
+            if side is not None:
+                self.equal(side)
+            return
+        if isinstance(op, ast.Is):
             side = expected(left, right)
         elif isinstance(op, ast.In):
             side = self.member(left)
@@ -340,6 +428,9 @@ class Finder:
         side = None
         if name in EQUALITIES:
             side = expected(args[0], args[1])
+            if side is not None and name not in ("assertIs", "assertAlmostEqual"):
+                self.equal(side)
+                return
         elif name == "assertIn":
             side = self.member(args[0])
         elif name == "assertIsInstance" and rank(args[1]) is not None:
@@ -366,17 +457,18 @@ class Finder:
             self.place("before", "cleanup", source.start(rest[0]), case)
         elif case and document and source.is_statement(body[0]):
             self.place("after", "cleanup", source.end(body[0]), case)
+        certain = not leaves_early(body)
         first = self.first_call(rest, 0)
         if first is not None:
-            self.place("after", "first", source.end(first), "")
+            self.place("after", "first", source.end(first), "", certain=certain and first is body[-1])
         last = body[-1]
         if isinstance(last, ast.Return):
             if source.is_statement(last):
                 self.place("before", "end", source.start(last), "")
         elif isinstance(last, COMPOUND):
-            self.behind(function, last)
+            self.behind(function, last, certain)
         elif last is not first and not isinstance(last, ast.Raise) and source.is_statement(last):
-            self.place("after", "end", source.end(last), "")
+            self.place("after", "end", source.end(last), "", certain=certain)
 
     def place(self, form, at, offset, case, **more):
         self.sites.append(dict(kind="fail", form=form, place=at, start=offset, end=offset, self=case, **more))
@@ -394,7 +486,7 @@ class Finder:
                 return node if self.source.is_statement(node) else None
         return None
 
-    def behind(self, function, last):
+    def behind(self, function, last, certain):
         """A line behind a body that ends in a block: a blank one that is there, or a new one."""
         source = self.source
         indent = source.indent(function.body[0])
@@ -405,9 +497,9 @@ class Finder:
         if source.raw[source.start(last):stop].endswith(b"\\"):
             return
         if number + 1 < len(source.starts) and not source.raw[source.starts[number]:source.starts[number + 1]].strip():
-            self.place("line", "end", source.starts[number], "", indent=indent)
+            self.place("line", "end", source.starts[number], "", indent=indent, certain=certain)
         else:
-            self.place("newline", "end", stop, "", indent=indent)
+            self.place("newline", "end", stop, "", indent=indent, certain=certain)
 
 
 class Collector:
@@ -418,12 +510,16 @@ class Collector:
         self.tests = []
         self.classes = []  # (qualified name, node, enclosing decorators)
         self.own = set()
+        self.literals = {}  # tables of the module that one place uses
         self.called = set()  # names of functions and methods that a function of the file refers to
 
     def run(self):
         tree = self.source.tree
         self.check_names(tree)
         self.own = {n.name for n in ast.walk(tree) if isinstance(n, FUNCTIONS) and n.name.startswith("assert")}
+        used = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name)]
+        self.literals = {n.targets[0].id: n.value for n in tree.body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
+                         and used.count(n.targets[0].id) == 2 and len(n.targets) == 1}
         for node in ast.walk(tree):
             if isinstance(node, FUNCTIONS):
                 self.note_called(node)
@@ -564,7 +660,7 @@ class Collector:
         if why or len(name.encode("utf-8")) > MAX_NAME:
             self.missed(name, node, why)
             return
-        finder = Finder(self.source, self.own)
+        finder = Finder(self.source, self.own, tables(node, self.literals))
         try:
             if not owner:
                 finder.walk(node.body)

@@ -77,6 +77,10 @@ type pySite struct {
 	Self     string `json:"self"`
 	Owner    string `json:"owner"`
 	Indent   []int  `json:"indent"`
+	Certain  bool   `json:"certain"`
+	// Of a value: the literals in it, and for a name those of each row of its table.
+	Leaves [][]int   `json:"leaves"`
+	Rows   [][][]int `json:"rows"`
 }
 
 // pyLine is a line of the program's output.

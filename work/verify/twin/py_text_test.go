@@ -212,10 +212,10 @@ func TestPythonOrders(t *testing.T) {
 	}
 }
 
-var pyDigits = regexp.MustCompile(`-?[0-9]+`)
+var pyDigits = regexp.MustCompile(`'[^'\n]*'|"[^"\n]*"|True|False|-?[0-9]+(?:\.[0-9]+)?`)
 
 // TestPythonValuesOnly: with one seed, a neutral and a sabotaged file differ in
-// numbers only; nothing of the text is removed, and lines keep their numbers.
+// literals only; nothing of the text is removed, and lines keep their numbers.
 func TestPythonValuesOnly(t *testing.T) {
 	t.Parallel()
 	needPython(t)

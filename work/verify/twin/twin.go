@@ -47,6 +47,9 @@ type Site struct {
 	ID   int // within the file, from 0 in the order of the text
 	Kind Kind
 	Line int // 1-based
+	// Certain is set for a failing statement that is reached whenever the test
+	// passes: what ends the test before it is a failure.
+	Certain bool
 }
 
 // Test is one test function of a file. Subtests, table rows and parametrised
@@ -89,7 +92,8 @@ type Orders struct {
 type Order struct {
 	Site int
 	// Evaluation is which evaluation of a flip is turned round, 1-based, counted
-	// over the process; 0 turns every one of them. Other kinds ignore it.
+	// over the process; 0 turns every one of them. Of an expected value that comes
+	// from a row of a table it says which row has another one. Other sites ignore it.
 	Evaluation int
 }
 
