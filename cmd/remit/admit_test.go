@@ -38,7 +38,7 @@ func TestConcurrentAdmissions(t *testing.T) {
 	}
 	for n := range processes {
 		wait.Go(func() {
-			cmd := exec.Command(program, "admit", "model", "--provider", "p", "--model", "m", "--decision", "rejected", "--reason", fmt.Sprintf("process.%d", n))
+			cmd := exec.Command(program(), "admit", "model", "--provider", "p", "--model", "m", "--decision", "rejected", "--reason", fmt.Sprintf("process.%d", n))
 			cmd.Env = append(os.Environ(), "REMIT_HOME="+home)
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, out)

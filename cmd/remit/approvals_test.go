@@ -150,7 +150,7 @@ func TestApprovalsUnderNexus(t *testing.T) {
 // waits starts a run that waits for a decision, and decides when it does.
 func (c *change) waits(decide func(id string)) (r approvalRan) {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), program, c.asking("--wait-approval", "1m")...)
+	cmd := exec.CommandContext(c.t.Context(), program(), c.asking("--wait-approval", "1m")...)
 	cmd.Env, cmd.Dir = c.env, c.repo
 	var out bytes.Buffer
 	cmd.Stdout = &out

@@ -40,7 +40,7 @@ func newChange(t *testing.T) *change {
 // remit runs a command and demands its exit code.
 func (c *change) remit(want int, args ...string) string {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), program, args...)
+	cmd := exec.CommandContext(c.t.Context(), program(), args...)
 	cmd.Env, cmd.Dir = c.env, c.repo
 	out, err := cmd.Output()
 	if got := cmd.ProcessState.ExitCode(); got != want {
@@ -287,7 +287,7 @@ func (c *change) endToldLater(n *nexus, token string) {
 // interrupted starts a run and interrupts it when its proof is dispatched.
 func (c *change) interrupted(n *nexus, token string) {
 	c.t.Helper()
-	cmd := exec.CommandContext(c.t.Context(), program, "run", "--json", "--nexus", n.url, "--repo", c.repo, "--repo-ref", "interrupted", "--allow", "hello.txt",
+	cmd := exec.CommandContext(c.t.Context(), program(), "run", "--json", "--nexus", n.url, "--repo", c.repo, "--repo-ref", "interrupted", "--allow", "hello.txt",
 		"--verify", "grep -q better hello.txt", "--", "sh", "-c", "echo better > hello.txt")
 	cmd.Env, cmd.Dir = c.env, c.repo
 	stderr, err := cmd.StderrPipe()

@@ -35,7 +35,7 @@ func bridgeRelay(t *testing.T) string {
 // remit runs a command against the nexus and returns its exit code.
 func (n *nexus) remit(token string, v any, args ...string) (code int, text string) {
 	n.t.Helper()
-	cmd := exec.CommandContext(n.t.Context(), program, args...)
+	cmd := exec.CommandContext(n.t.Context(), program(), args...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+n.t.TempDir(), "REMIT_NEXUS="+n.url, "REMIT_TOKEN="+token)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs

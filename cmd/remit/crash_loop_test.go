@@ -26,11 +26,7 @@ import (
 func TestShippedProgramHasNoCrashPoints(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
-	exe, err := crashing()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]bool{program: false, exe: true} {
+	for path, want := range map[string]bool{program(): false, crashing(): true} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -40,7 +36,7 @@ func TestShippedProgramHasNoCrashPoints(t *testing.T) {
 		}
 	}
 	s := newScene(t, gitRepo(t, map[string]string{"a.txt": "a\n"}))
-	cmd := s.command(t, program, s.run()...)
+	cmd := s.command(t, program(), s.run()...)
 	cmd.Env = append(cmd.Env, crashWord+"=3:after")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -176,11 +172,7 @@ func TestKilledAgainWhileResumed(t *testing.T) {
 			if len(rows) != 1 {
 				t.Fatalf("%d sessions", len(rows))
 			}
-			exe, err := crashing()
-			if err != nil {
-				t.Fatal(err)
-			}
-			cmd := s.command(t, exe, "resume", rows[0].SessionID)
+			cmd := s.command(t, crashing(), "resume", rows[0].SessionID)
 			cmd.Env = append(cmd.Env, crashWord+"="+p.second)
 			_ = cmd.Run() // it is killed, or ends before that entry
 			if cmd.ProcessState.ExitCode() == -1 {
@@ -246,8 +238,8 @@ func (s scene) killAt(t testing.TB, c *tally.Count, after time.Duration, args ..
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), after)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, program, args...) // killed with SIGKILL when the time is up
-	cmd.Env = s.command(t, program).Env
+	cmd := exec.CommandContext(ctx, program(), args...) // killed with SIGKILL when the time is up
+	cmd.Env = s.command(t, program()).Env
 	_ = cmd.Run() // killed, or not
 	if cmd.ProcessState != nil && cmd.ProcessState.ExitCode() == -1 {
 		killed = 1
@@ -288,7 +280,7 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 	var both sync.WaitGroup
 	for i := range results {
 		both.Go(func() {
-			cmd := s.command(t, program, "resume", id)
+			cmd := s.command(t, program(), "resume", id)
 			var out, stderr bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &stderr
 			_ = cmd.Run() // the exit code is looked at
@@ -309,7 +301,7 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 		t.Errorf("%d went on and %d were told: %+v", won, told, results)
 	}
 	c.Add("resumed", won)
-	if out, err := s.command(t, program, "audit", id).CombinedOutput(); err != nil {
+	if out, err := s.command(t, program(), "audit", id).CombinedOutput(); err != nil {
 		c.Add("lost", 1)
 		t.Errorf("audit: %v\n%s", err, out)
 	}

@@ -55,17 +55,11 @@ const givenProgram = "REMIT_TEST_PROGRAM"
 
 // crashing is the program built with the tag crashpoints: it kills itself where
 // REMIT_CRASH_AT says. What is shipped cannot; see TestShippedProgramHasNoCrashPoints.
-var crashing = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(filepath.Dir(program), "remit-crashing")
-	if os.Getenv(givenProgram) != "" {
-		return path, nil
+var crashing = sync.OnceValue(func() string {
+	if given := os.Getenv(givenProgram); given != "" {
+		return filepath.Join(filepath.Dir(given), "remit-crashing")
 	}
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-tags", "crashpoints", "-o", path, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the crashing program: %w\n%s", err, out)
-	}
-	return path, nil
+	return buildProgram("remit-crashing", "-tags", "crashpoints")
 })
 
 // crashWord is the variable that the tagged build reads.
@@ -106,11 +100,7 @@ var runs atomic.Int64
 // crashed starts the crashing program and reports whether it killed itself.
 func (s scene) crashed(t testing.TB, at string, args ...string) bool {
 	t.Helper()
-	exe, err := crashing()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := s.command(t, exe, args...)
+	cmd := s.command(t, crashing(), args...)
 	cmd.Env = append(cmd.Env, crashWord+"="+at)
 	out, err := cmd.CombinedOutput()
 	var exit *exec.ExitError
@@ -137,7 +127,7 @@ func (s scene) gone(t testing.TB, c *tally.Count, where string) {
 
 func (s scene) list(t testing.TB) []listed {
 	t.Helper()
-	out, err := s.command(t, program, "list", "--json").Output()
+	out, err := s.command(t, program(), "list", "--json").Output()
 	if err != nil {
 		t.Fatalf("list: %v", err)
 	}
@@ -152,9 +142,9 @@ func (s scene) list(t testing.TB) []listed {
 // show and audit.
 func (s scene) unsealed(t testing.TB, where string, row listed) {
 	t.Helper()
-	show := s.command(t, program, "show", row.SessionID)
+	show := s.command(t, program(), "show", row.SessionID)
 	text, _ := show.Output() // the exit code is looked at
-	audit := s.command(t, program, "audit", row.SessionID)
+	audit := s.command(t, program(), "audit", row.SessionID)
 	_, _ = audit.Output() // the exit code is looked at
 	code, audited := show.ProcessState.ExitCode(), audit.ProcessState.ExitCode()
 	switch row.Phase {
@@ -189,7 +179,7 @@ func (s scene) resume(t testing.TB, c *tally.Count, where string, row listed) {
 		t.Fatalf("%s: %v", where, err)
 	}
 	captured := slices.ContainsFunc(log.Entries, func(e journal.Entry) bool { return e.Name == "patch.captured" && e.Status == journal.Completed })
-	resume := s.command(t, program, "resume", row.SessionID, "--json")
+	resume := s.command(t, program(), "resume", row.SessionID, "--json")
 	var stderr bytes.Buffer
 	resume.Stderr = &stderr
 	text, _ := resume.Output() // the exit code is looked at
@@ -210,11 +200,11 @@ func (s scene) resume(t testing.TB, c *tally.Count, where string, row listed) {
 		c.Add("lost", 1)
 		t.Errorf("%s: resumed from %s (patch captured: %v) as %s, exit %d: %v\n%s", where, row.StoppedAt, captured, rep.Status, code, rep.Blockers, stderr.String())
 	}
-	if out, err := s.command(t, program, "audit", row.SessionID).CombinedOutput(); err != nil {
+	if out, err := s.command(t, program(), "audit", row.SessionID).CombinedOutput(); err != nil {
 		c.Add("lost", 1)
 		t.Errorf("%s: resumed from %s as %s: audit: %v\n%s", where, row.StoppedAt, rep.Status, err, out)
 	}
-	again := s.command(t, program, "resume", row.SessionID, "--json")
+	again := s.command(t, program(), "resume", row.SessionID, "--json")
 	if same, _ := again.Output(); again.ProcessState.ExitCode() != code || !bytes.Equal(same, text) {
 		t.Errorf("%s: resumed once more: exit %d, then %d", where, code, again.ProcessState.ExitCode())
 	}
@@ -225,7 +215,7 @@ func (s scene) resume(t testing.TB, c *tally.Count, where string, row listed) {
 func (s scene) swept(t testing.TB, c *tally.Count) {
 	t.Helper()
 	s.age(t)
-	if out, err := s.command(t, program, s.run()...).CombinedOutput(); err != nil {
+	if out, err := s.command(t, program(), s.run()...).CombinedOutput(); err != nil {
 		t.Fatalf("the next run: %v\n%s", err, out)
 	}
 	s.gone(t, c, "after the next run")
@@ -284,7 +274,7 @@ func crashRow(t *testing.T, name string) (*tally.Count, string) {
 func entriesOf(t testing.TB, s scene) (n int64, took time.Duration) {
 	t.Helper()
 	began := time.Now()
-	if out, err := s.command(t, program, s.run()...).CombinedOutput(); err != nil {
+	if out, err := s.command(t, program(), s.run()...).CombinedOutput(); err != nil {
 		t.Fatalf("the run itself: %v\n%s", err, out)
 	}
 	took = time.Since(began)

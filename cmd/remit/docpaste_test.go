@@ -135,7 +135,7 @@ func ordinaryHome(t *testing.T, more string) (string, *syscall.Credential) {
 	prepare := `mkdir -p "$2/fixtures" "$2/tools" && cp "$1" "$2/tools/remit" && cd ../.. && cp -R Makefile go.mod scripts "$2/" && cp -R fixtures/r1-string-slugify "$2/fixtures/" &&
 printf '#!/bin/sh\nmkdir -p bin && cp tools/remit bin/remit\n' > "$2/scripts/build.sh" &&
 printf '#!/bin/sh\necho tested\n' > "$2/scripts/test.sh" && ` + more
-	if out, err := exec.Command("sh", "-c", prepare, "sh", program, source, os.Getenv(sandbox.EnvBuildCache)).CombinedOutput(); err != nil {
+	if out, err := exec.Command("sh", "-c", prepare, "sh", program(), source, os.Getenv(sandbox.EnvBuildCache)).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	if os.Geteuid() != 0 {

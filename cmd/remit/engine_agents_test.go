@@ -139,7 +139,7 @@ func (a agentCLI) remit(t testing.TB, home string, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd := exec.CommandContext(t.Context(), program(), args...)
 	cmd.Env = append(plainEnv(), "REMIT_HOME="+home)
 	if prefix = cmp.Or(a.prefix, prefix, os.Getenv("REMIT_AGENTS")); prefix != "" {
 		cmd.Env = append(cmd.Env, "REMIT_AGENTS="+prefix)

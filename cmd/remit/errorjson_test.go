@@ -115,7 +115,7 @@ func TestStrangerAtTheURL(t *testing.T) {
 	for _, url := range strangers {
 		for _, line := range commands {
 			args := strings.Fields(strings.NewReplacer("URL", url, "TOKEN", token).Replace(line))
-			cmd := exec.CommandContext(t.Context(), program, append(args, "--json")...)
+			cmd := exec.CommandContext(t.Context(), program(), append(args, "--json")...)
 			cmd.Env = append(os.Environ(), "REMIT_HOME="+t.TempDir(), "REMIT_NEXUS="+url, "REMIT_TOKEN=rmt_user_x_y")
 			var out, errs bytes.Buffer
 			cmd.Stdout, cmd.Stderr = &out, &errs

@@ -21,7 +21,7 @@ import (
 
 // commandIn is one of our programs with a home of its own.
 func commandIn(ctx context.Context, home string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, program(), args...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+home)
 	return cmd
 }

@@ -66,7 +66,7 @@ func (v *victim) start() error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(program, v.args...)
+	cmd := exec.Command(program(), v.args...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+v.home, "HOME="+v.home, "TMPDIR="+filepath.Dir(v.home))
 	cmd.Stderr = log
 	// It must not outlive a test process that is killed itself.

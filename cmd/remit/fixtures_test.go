@@ -62,6 +62,7 @@ func passFixture(t *testing.T, home, repo, task, patch string) {
 func TestFixtures(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
+	warmGoCache(t)
 	tasks, err := filepath.Glob("../../fixtures/r1-*/*/task.yaml")
 	if err != nil || len(tasks) != 6 {
 		t.Fatalf("%d fixtures, %v; want 6", len(tasks), err)
@@ -91,6 +92,7 @@ func TestFixtures(t *testing.T) {
 func TestOpenSourceCase(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
+	warmGoCache(t)
 	cases, err := filepath.Glob("../../fixtures/oss-*/case.yaml")
 	if err != nil || len(cases) == 0 {
 		t.Fatalf("no case: %v", err)

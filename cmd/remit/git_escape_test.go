@@ -127,7 +127,7 @@ func (tr *trap) walk(rows map[string]*tally.Count, env []string, agent string, m
 		{"accept", "latest", "--reason", "r"}, {"export", "latest", "--to", "zip", "--out", bundle}, {"reproduce", bundle, "--repo", tr.dir},
 		{"export", "latest", "--to", "branch", "--branch", "remit/out"},
 	} {
-		cmd := s.command(tr.t, program, words...)
+		cmd := s.command(tr.t, program(), words...)
 		cmd.Env = append(cmd.Env, env...)
 		out, _ := cmd.CombinedOutput() // refusals are answers, too
 		if i == 0 {
@@ -267,7 +267,7 @@ func TestAttributesChangeNoBytes(t *testing.T) {
 		{"run", "--repo", tr.dir, "--allow", "**", "--verify", same, "--", "sh", "-c", same + " && printf 'more\\r\\n' >>bytes.txt; echo x >>a.txt; git --version >/dev/null 2>&1; printf '$Id$ \\303\\244\\n' >bytes.txt"},
 		{"audit", "latest"}, {"verify", "latest"},
 	} {
-		out, err := s.command(t, program, words...).CombinedOutput()
+		out, err := s.command(t, program(), words...).CombinedOutput()
 		c.Check(err == nil, "remit %s: %v\n%s", words[0], err, out)
 	}
 }

@@ -17,7 +17,7 @@ import (
 // cli is one remit process.
 func cli(t *testing.T, home string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), program, args...)
+	cmd := exec.CommandContext(t.Context(), program(), args...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+home)
 	return cmd
 }

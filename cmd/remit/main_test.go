@@ -15,44 +15,67 @@ import (
 	"remit/work/sandbox"
 )
 
+// built are the programs that tests start. A test pays only for what it uses.
+var built struct {
+	dir sync.Mutex // held while one is built
+	at  string     // the directory, "" before the first one
+}
+
 // program is the binary that the tests drive: built as it is shipped, static
 // and without the race detector, which would be on in every process of a run.
 // (The pipeline itself runs under the detector in the tests of work/matrix.)
-var program string
+var program = sync.OnceValue(func() string {
+	if given := os.Getenv(givenProgram); given != "" { // see TestAsOrdinaryUser
+		return given
+	}
+	return buildProgram("remit")
+})
+
+// buildProgram builds the program under a name, with more flags if there are any.
+func buildProgram(name string, flags ...string) string {
+	built.dir.Lock()
+	defer built.dir.Unlock()
+	if built.at == "" {
+		dir, err := os.MkdirTemp("", "remit-cli-")
+		if err != nil {
+			panic(err)
+		}
+		built.at = dir
+	}
+	path := filepath.Join(built.at, name)
+	// As it is shipped: what is compiled serves both.
+	build := exec.Command("go", append(append([]string{"build", "-trimpath", "-ldflags=-s -w", "-o", path}, flags...), ".")...)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		panic(fmt.Sprintf("building the program %s: %v\n%s", name, err, out))
+	}
+	return path
+}
+
+// warmGoCache fills the build cache that verification lends, before the first test
+// that has Go code verified.
+func warmGoCache(t testing.TB) {
+	t.Helper()
+	if err := (sandbox.BuildCache{}).Fill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestMain(m *testing.M) {
 	sandbox.Init() // requireSandbox opens a driver in this process
-	os.Exit(testMain(m))
-}
-
-func testMain(m *testing.M) int {
-	if program = os.Getenv(givenProgram); program != "" { // see TestAsOrdinaryUser
-		return m.Run()
-	}
-	dir, err := os.MkdirTemp("", "remit-cli-")
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	defer func() { _ = os.RemoveAll(dir) }() // a temporary directory
-	program = filepath.Join(dir, "remit")
-	build := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", program, ".") // as it is shipped: what is compiled serves both
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "building the program: %v\n%s", err, out)
-		return 1
-	}
-	shared := sandbox.BuildCache{} // of this login, for the homes of all tests
-	if err := errors.Join(os.Setenv(sandbox.EnvBuildCache, shared.State().Dir), shared.Fill(context.Background())); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if os.Getenv(givenProgram) == "" {
+		// One build cache of this login, for the homes of all tests.
+		if err := os.Setenv(sandbox.EnvBuildCache, (sandbox.BuildCache{}).State().Dir); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
 	}
 	code := m.Run()
-	if err := endVignette(); err != nil {
+	if err := errors.Join(endVignette(), os.RemoveAll(built.at)); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return max(code, 1)
+		code = max(code, 1)
 	}
-	return code
+	os.Exit(code)
 }
 
 // TestScripts drives the command line as a user does: one file a promise.
@@ -68,8 +91,8 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			home := filepath.Join(env.WorkDir, "home")
 			env.Setenv("HOME", home)
-			env.Setenv("PATH", filepath.Dir(program)+string(os.PathListSeparator)+env.Getenv("PATH"))
-			env.Setenv("REMIT", program)
+			env.Setenv("PATH", filepath.Dir(program())+string(os.PathListSeparator)+env.Getenv("PATH"))
+			env.Setenv("REMIT", program())
 			env.Setenv("VERIFY", filepath.Join(top, "vectors", "verify.py"))
 			env.Setenv("README", filepath.Join(top, "README.md"))
 			env.Setenv("REMIT_HOME", filepath.Join(env.WorkDir, "state"))

@@ -98,7 +98,7 @@ func (n *nexus) enrol(owner, name string) (id, home string) {
 	if err := os.WriteFile(file, []byte(grant.text("token")), 0o600); err != nil {
 		n.t.Fatal(err)
 	}
-	cmd := exec.CommandContext(n.t.Context(), program, "provider", "join", "--json", "--nexus", n.url, "--token-file", file, "--name", name)
+	cmd := exec.CommandContext(n.t.Context(), program(), "provider", "join", "--json", "--nexus", n.url, "--token-file", file, "--name", name)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+home, "HOME="+home)
 	out, err := cmd.Output()
 	if err != nil {
@@ -108,7 +108,7 @@ func (n *nexus) enrol(owner, name string) (id, home string) {
 	if err := json.Unmarshal(out, &p); err != nil || p.Enabled {
 		n.t.Fatalf("a new provider must be off: %v: %s", err, out)
 	}
-	status := exec.CommandContext(n.t.Context(), program, "provider", "status")
+	status := exec.CommandContext(n.t.Context(), program(), "provider", "status")
 	status.Env = cmd.Env
 	if out, err := status.CombinedOutput(); err != nil || !strings.Contains(string(out), "none set") || !strings.Contains(string(out), "disabled") || !strings.Contains(string(out), "status      stopped") {
 		n.t.Errorf("status: %v: %s", err, out)

@@ -28,7 +28,7 @@ type process struct {
 // stopped before.
 func start(t *testing.T, home string, args ...string) *process {
 	t.Helper()
-	cmd := exec.Command(program, args...)
+	cmd := exec.Command(program(), args...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+home, "HOME="+home)
 	p := &process{cmd: cmd, log: new(bytes.Buffer)}
 	cmd.Stderr = p.log

@@ -21,7 +21,7 @@ func TestServeBackup(t *testing.T) {
 	data, saved := filepath.Join(dir, "data"), filepath.Join(dir, "saved")
 	command := func(code int, says string, args ...string) string {
 		t.Helper()
-		cmd := exec.CommandContext(t.Context(), program, append([]string{"serve"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), program(), append([]string{"serve"}, args...)...)
 		cmd.Env = append(os.Environ(), "REMIT_HOME="+dir)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs

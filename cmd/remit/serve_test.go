@@ -44,7 +44,7 @@ func TestServe(t *testing.T) {
 		t.Errorf("got %s", account.Body)
 	}
 	command := func(args ...string) (string, string, error) {
-		cmd := exec.CommandContext(t.Context(), program, args...)
+		cmd := exec.CommandContext(t.Context(), program(), args...)
 		cmd.Env = append(os.Environ(), "REMIT_HOME="+t.TempDir(), "REMIT_NEXUS="+p.URL, "REMIT_TOKEN="+p.Token)
 		var out, errs bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &errs
@@ -131,7 +131,7 @@ func TestServeTLS(t *testing.T) {
 		"half a certificate":        {args: []string{"--tls-ca", cert, "--tls-cert", cert}, want: "go together"},
 		"no PEM":                    {args: []string{"--tls-ca", "/dev/null"}, want: "holds no certificate"},
 	} {
-		cmd := exec.CommandContext(t.Context(), program, append([]string{"treasury", "summary", "--nexus", strict.URL}, test.args...)...)
+		cmd := exec.CommandContext(t.Context(), program(), append([]string{"treasury", "summary", "--nexus", strict.URL}, test.args...)...)
 		cmd.Env = append(append(os.Environ(), "REMIT_HOME="+t.TempDir(), "REMIT_TOKEN="+strict.Token), test.env...)
 		if out, _ := cmd.CombinedOutput(); !strings.Contains(string(out), test.want) {
 			t.Errorf("%s: no %q in %s", name, test.want, out)
@@ -147,7 +147,7 @@ func TestFirstTokenIsNotLost(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	serve := func(stdout *os.File, args ...string) string {
-		cmd := exec.CommandContext(t.Context(), program, append([]string{"serve", "--data", data}, args...)...)
+		cmd := exec.CommandContext(t.Context(), program(), append([]string{"serve", "--data", data}, args...)...)
 		cmd.Env = append(os.Environ(), "REMIT_HOME="+t.TempDir())
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
@@ -248,7 +248,7 @@ func TestTreasuryAccount(t *testing.T) {
 	t.Parallel()
 	n := startNexus(t)
 	run := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), program, append([]string{"treasury", "account", "--nexus", n.url}, args...)...)
+		cmd := exec.CommandContext(t.Context(), program(), append([]string{"treasury", "account", "--nexus", n.url}, args...)...)
 		cmd.Env = append(os.Environ(), "REMIT_HOME="+t.TempDir(), "REMIT_TOKEN="+n.admin)
 		out, _ := cmd.CombinedOutput()
 		return string(out)
@@ -278,7 +278,7 @@ func TestProviderDisable(t *testing.T) {
 	n := startNexus(t)
 	id, home := n.enrol("alice", "rack-1")
 	run := func(args ...string) string {
-		cmd := exec.CommandContext(t.Context(), program, append([]string{"provider"}, args...)...)
+		cmd := exec.CommandContext(t.Context(), program(), append([]string{"provider"}, args...)...)
 		cmd.Env = append(os.Environ(), "REMIT_HOME="+home, "HOME="+home)
 		out, _ := cmd.CombinedOutput()
 		return string(out)
@@ -354,7 +354,7 @@ func TestServeRefuses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), program, append([]string{"serve", "--data", t.TempDir()}, test.args...)...)
+			cmd := exec.CommandContext(t.Context(), program(), append([]string{"serve", "--data", t.TempDir()}, test.args...)...)
 			cmd.Env = append(os.Environ(), "REMIT_HOME="+t.TempDir())
 			out, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), test.want) {

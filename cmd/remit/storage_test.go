@@ -72,7 +72,7 @@ func TestHomeFillsUp(t *testing.T) {
 	full := 0
 	for _, k := range budgets(t) {
 		s, out := newScene(t, repo), t.TempDir()
-		cmd := s.command(t, "/bin/sh", append([]string{"-c", onSmallDisk, "sh", program, out, strconv.Itoa(k)}, s.run()[1:]...)...)
+		cmd := s.command(t, "/bin/sh", append([]string{"-c", onSmallDisk, "sh", program(), out, strconv.Itoa(k)}, s.run()[1:]...)...)
 		cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 		text, err := cmd.CombinedOutput()
 		if cmd.ProcessState == nil || cmd.ProcessState.ExitCode() == 77 {
@@ -154,13 +154,13 @@ func TestReadOnlyHome(t *testing.T) {
 	untouched(t, repo)
 	for _, part := range []string{".", "sandbox", ".autopilot", ".autopilot/sessions", "work", "local", "cache"} {
 		s := newScene(t, repo)
-		if out, err := s.command(t, program, s.run()...).CombinedOutput(); err != nil {
+		if out, err := s.command(t, program(), s.run()...).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		dir := filepath.Join(s.home, part)
-		cmd := s.command(t, program, s.run()...)
+		cmd := s.command(t, program(), s.run()...)
 		if os.Geteuid() == 0 {
-			cmd = s.command(t, "/bin/sh", append([]string{"-c", withoutWrites, "sh", dir, program}, s.run()...)...)
+			cmd = s.command(t, "/bin/sh", append([]string{"-c", withoutWrites, "sh", dir, program()}, s.run()...)...)
 			cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 		} else {
 			modes(t, dir, "u-w")

@@ -28,10 +28,6 @@ func TestAsOrdinaryUser(t *testing.T) {
 		t.Skip("not root, so the other tests are the ordinary user's already")
 	}
 	t.Parallel()
-	crashing, err := crashing()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, err := os.MkdirTemp("/tmp", "remit-user-")
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +41,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, from := range map[string]string{"remit": program, "remit-crashing": crashing, "cli.test": self} {
+	for name, from := range map[string]string{"remit": program(), "remit-crashing": crashing(), "cli.test": self} {
 		text, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)

@@ -79,7 +79,7 @@ func begunVignette(t *testing.T) *vignette {
 	}
 	v := &vignette{dir: dir, done: make(chan struct{})}
 	v.cmd = exec.Command(filepath.Join("..", "..", "scripts", "vignette-phase0-issue-to-pr.sh"))
-	v.cmd.Env = append(os.Environ(), "VIGNETTE_DIR="+dir, "VIGNETTE_TIME=3m", "REMIT_BIN="+program, "REMIT_STORE=sqlite")
+	v.cmd.Env = append(os.Environ(), "VIGNETTE_DIR="+dir, "VIGNETTE_TIME=3m", "REMIT_BIN="+program(), "REMIT_STORE=sqlite")
 	v.cmd.Stdout, v.cmd.Stderr = &v.said, &v.said
 	if err := v.cmd.Start(); err != nil {
 		t.Fatal(errors.Join(err, os.RemoveAll(dir)))

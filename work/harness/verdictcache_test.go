@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -459,15 +460,15 @@ func TestVerifyAgainFromTheCache(t *testing.T) {
 	out, _ := baseRun(t, req)
 	counted := &counting{Driver: d}
 	again := func(change func(*Reproduction)) *Reproduced {
-		counted.runs = 0
+		counted.runs.Store(0)
 		r := Reproduction{Evidence: os.DirFS(out.Session.Dir), Repo: repo, Home: req.Home, Sandbox: counted, Repeat: 1, Log: io.Discard, Verdicts: true}
 		change(&r)
 		got, err := Reproduce(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Status != evidence.StatusPass || got.Verification == nil || (counted.runs > 1) == got.Cached {
-			t.Errorf("%+v after %d runs", got, counted.runs)
+		if got.Status != evidence.StatusPass || got.Verification == nil || (counted.runs.Load() > 1) == got.Cached {
+			t.Errorf("%+v after %d runs", got, counted.runs.Load())
 		}
 		return got
 	}
@@ -493,14 +494,14 @@ func TestVerifyAgainFromTheCache(t *testing.T) {
 	}
 }
 
-// counting counts the runs of a driver.
+// counting counts the runs of a driver, some of which are at the same time.
 type counting struct {
 	sandbox.Driver
-	runs int
+	runs atomic.Int64
 }
 
 func (c *counting) Run(ctx context.Context, s sandbox.Spec) (*sandbox.Result, error) {
-	c.runs++
+	c.runs.Add(1)
 	return c.Driver.Run(ctx, s)
 }
 
