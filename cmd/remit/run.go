@@ -10,10 +10,12 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"remit/law/task"
+	"remit/nexus/jobs"
 	"remit/nexus/requester"
 	"remit/proof/reason"
 	"remit/work/engine"
@@ -40,6 +42,7 @@ type runFlags struct {
 	repoRef                 string
 	nexus                   nexusFlags
 	maxPrice                int64
+	silence                 time.Duration
 	model                   modelFlags
 	limits                  limitFlags
 	thorough                thoroughFlags
@@ -116,6 +119,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.limits.add(cmd)
 	f.thorough.add(cmd)
 	f.nexus.addOr(cmd, "the authority of this machine")
+	fl.DurationVar(&f.silence, "end-after-silence", 0, "let the nexus end the run when it has heard nothing of it for so long, 1m to 720h (default as the nexus says)")
 	fl.Int64Var(&f.maxPrice, "max-price-msats", 0, "the most that the proof of the change may cost at the nexus (default what its budget has)")
 }
 
@@ -136,6 +140,9 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	}
 	if err := checkPrice(f.maxPrice); err != nil {
 		return err
+	}
+	if f.silence != 0 && (f.silence < jobs.MinSilence || f.silence > jobs.MaxSilence) {
+		return usagef("--end-after-silence %s: want 1m to 720h", f.silence)
 	}
 	if f.out != "" {
 		if err := emptyDir(f.out); err != nil {
@@ -201,7 +208,7 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
 	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice, Silence: f.silence}
 	if err := f.putBefore(&req); err != nil {
 		return harness.Request{}, err
 	}
