@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"remit/nexus/blob"
 	"remit/nexus/bridge"
+	"remit/nexus/jobs"
 	"remit/nexus/lanes"
 	"remit/nexus/server"
 	"remit/nexus/store"
@@ -32,6 +34,7 @@ type serveFlags struct {
 	bridgeKey               string
 	rate                    float64
 	newAdmin                bool
+	runSilence              time.Duration
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -79,6 +82,7 @@ cursors, ends the requests that are running, and exits.`,
 	flags.StringArrayVar(&f.relays, "relay", nil, "ws:// or wss:// URL of a Nostr relay to mirror to (repeatable)")
 	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
 	flags.Float64Var(&f.rate, "rate", server.DefaultRate.PerSecond, "requests a second that one principal may make")
+	flags.DurationVar(&f.runSilence, "run-silence", jobs.DefaultSilence, "end a run without open jobs that has said nothing for so long, unless its owner set another time; 0 never")
 	flags.BoolVar(&f.newAdmin, "new-admin-token", false, "print a new administrator's token and exit; the old ones stay good")
 	flags.BoolVar(&f.verbose, "verbose", false, "log every request")
 	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand())
@@ -124,6 +128,7 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	s := server.New(server.Options{
 		Store: st, Blobs: blobs, Log: log, Version: version,
 		Rate: server.Rate{PerSecond: f.rate, Burst: int(2*f.rate) + 1}, Lanes: lanes.Options{Origins: f.origins}, Mirror: mirror,
+		Sweep: server.Sweep{RunSilence: cmp.Or(f.runSilence, -1)},
 	})
 	defer s.Close()
 	scheme := "http"

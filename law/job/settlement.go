@@ -26,6 +26,9 @@ type Claim struct {
 	// prove, or pay for, is refused.
 	Proof         Needs
 	MaxPriceMsats int64 // 0: no limit
+	// Silence is how long the run may say nothing before the authority ends it, 0:
+	// as long as the authority says.
+	Silence time.Duration
 }
 
 // Proof asks for a change to be proved: for the verification commands to be run

@@ -1494,6 +1494,9 @@ type RunRequest struct {
 	// Nothing is held.
 	Proof   *ProofNeeds `json:"proof,omitempty"`
 	RepoRef string      `json:"repo_ref"`
+
+	// SilenceSecs after so long without an event and without an open job the authority ends the run as failed, `run_silent`; without it the time of the authority counts
+	SilenceSecs *int64 `json:"silence_secs,omitempty"`
 }
 
 // RunStatus defines model for RunStatus.
@@ -1949,6 +1952,9 @@ type ListRunsParams struct {
 
 	// Limit 1 to 500, default 100
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// RequestKey only what a createRun with this Idempotency-Key has made
+	RequestKey *string `form:"request_key,omitempty" json:"request_key,omitempty"`
 }
 
 // CreateRunParams defines parameters for CreateRun.
@@ -6402,6 +6408,18 @@ func NewListRunsRequest(server string, params *ListRunsParams) (*http.Request, e
 		if params.Limit != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.RequestKey != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "request_key", *params.RequestKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

@@ -111,15 +111,8 @@ func claim(tx *store.Tx, p authority.Principal, r ClaimRequest, runID string) (C
 // abandoned reports whether nothing has been written into the log of a run for
 // so long that its claim keeps nobody away any more.
 func abandoned(tx *store.Tx, runID string) (bool, error) {
-	head, _, err := tx.Head(authority.RunStream(runID))
-	if err != nil || head == 0 {
-		return false, err
-	}
-	last, err := tx.Events(authority.RunStream(runID), head-1, 1)
-	if err != nil || len(last) == 0 {
-		return false, err
-	}
-	return tx.Now()-last[0].RecordedAt >= ClaimSilence.Milliseconds(), nil
+	quiet, err := silence(tx, runID)
+	return quiet >= ClaimSilence, err
 }
 
 func (c Claim) payload() map[string]any {
@@ -132,6 +125,11 @@ type RunRequest struct {
 	IssueRef       string // "" when the run is for no issue
 	PolicyBundleID string
 	Metadata       map[string]string
+	// Key is the Idempotency-Key of the request, by which the run is found again.
+	Key string
+	// Silence is how long the log of the run may be silent while it has no open
+	// job; then the authority ends it. 0: as long as the authority says.
+	Silence time.Duration
 	// Proof is what the run will ask for in the end, nil when that is not known
 	// yet. With it a run that could not be proved is not made.
 	Proof *ProofRequest
@@ -155,7 +153,7 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 	}
 	run := Run{
 		ID: newID("run_"), Owner: p.Owner, State: string(RunCreated), RepoRef: r.RepoRef, IssueRef: r.IssueRef,
-		PolicyBundleID: r.PolicyBundleID, Metadata: metadata,
+		PolicyBundleID: r.PolicyBundleID, Metadata: metadata, RequestKey: r.Key, Silence: r.Silence.Milliseconds(),
 	}
 	if run, err = tx.InsertRun(run); err != nil {
 		return Run{}, err
@@ -204,6 +202,9 @@ func (r *RunRequest) validate() error {
 			return invalid("metadata", "an entry is too long or has a NUL")
 		}
 	}
+	if r.Silence != 0 && (r.Silence < MinSilence || r.Silence > MaxSilence) {
+		return invalid("silence_secs", "is %d, must be %d to %d", int64(r.Silence.Seconds()), int64(MinSilence.Seconds()), int64(MaxSilence.Seconds()))
+	}
 	return nil
 }
 
@@ -239,6 +240,12 @@ func noRun(id string) error { return reason.Errorf(reason.NotFound, "no run %.12
 // given one.
 func Runs(tx *store.Tx, p authority.Principal, before string, limit int) ([]Run, error) {
 	return tx.RunsOf(p.Owner, before, limit)
+}
+
+// RunsOfKey returns the runs that requests of the principal's owner with this
+// Idempotency-Key have made.
+func RunsOfKey(tx *store.Tx, p authority.Principal, key string, limit int) ([]Run, error) {
+	return tx.RunsOfKey(p.Owner, key, limit)
 }
 
 // moveRun changes the state of a locked run along the table.

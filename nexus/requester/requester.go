@@ -81,7 +81,8 @@ func (q *Requester) Open(ctx context.Context, c job.Claim) ([]job.Receipt, error
 			receipts, err = q.receipts(ctx, conn)
 			return err
 		}
-		body := api.RunRequest{RepoRef: c.RepoRef, PolicyBundleID: &c.PolicyBundleID, Metadata: &c.Metadata, Proof: needsOf(c)}
+		body := api.RunRequest{RepoRef: c.RepoRef, PolicyBundleID: &c.PolicyBundleID, Metadata: &c.Metadata, Proof: needsOf(c),
+			SilenceSecs: api.Optional(int64(c.Silence / time.Second))}
 		if c.IssueRef != "" {
 			body.IssueRef = &c.IssueRef
 		}
@@ -94,6 +95,26 @@ func (q *Requester) Open(ctx context.Context, c job.Claim) ([]job.Receipt, error
 		return err
 	})
 	return receipts, err
+}
+
+// Find returns the run that an earlier life of this session has made, "" when
+// there is none. It asks by the key of the request: whoever was killed before the
+// answer came knows nothing else.
+func (q *Requester) Find(ctx context.Context, session string) (run string, err error) {
+	key := derive(session, "run")
+	err = q.with(ctx, func(conn *Connection) error {
+		page, err := conn.Client.ListRunsWithResponse(ctx, &api.ListRunsParams{RequestKey: &key})
+		if err != nil {
+			return fmt.Errorf("looking for the run of the session: %w", err)
+		}
+		for _, found := range page.JSON200.Items {
+			if found.Metadata["session_id"] == session { // an authority of before lists all runs
+				run = found.RunID
+			}
+		}
+		return nil
+	})
+	return run, err
 }
 
 // needsOf is nil for a run that is never proved.

@@ -82,7 +82,9 @@ func leaseJobs(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return leaseList(list), nil
+	a := leaseList(list)
+	a.brief = len(list) == 0 // there was nothing that could be lost with the answer
+	return a, nil
 }
 
 func leaseList(list []jobs.Lease) answer {

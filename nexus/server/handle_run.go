@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/http"
+	"time"
 
 	"remit/law/job"
 	"remit/nexus/api"
@@ -35,7 +36,8 @@ func createRun(tx *store.Tx, r *request) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
-	ask := jobs.RunRequest{RepoRef: body.RepoRef, IssueRef: api.Value(body.IssueRef), PolicyBundleID: api.Value(body.PolicyBundleID), Metadata: api.Value(body.Metadata)}
+	ask := jobs.RunRequest{RepoRef: body.RepoRef, IssueRef: api.Value(body.IssueRef), PolicyBundleID: api.Value(body.PolicyBundleID), Metadata: api.Value(body.Metadata),
+		Key: r.Header.Get(api.HeaderKey), Silence: time.Duration(api.Value(body.SilenceSecs)) * time.Second}
 	if p := body.Proof; p != nil {
 		ask.Proof = &jobs.ProofRequest{MaxPriceMsats: api.Value(p.MaxPriceMsats), Needs: job.Needs{Capability: job.SandboxRun, NetworkPolicy: job.NetworkNone,
 			CPUMillis: api.Value(p.CPUMillis), MemoryMB: api.Value(p.MemoryMb), DiskMB: api.Value(p.DiskMb), TimeoutSecs: api.Value(p.TimeoutSecs)}}
@@ -54,7 +56,15 @@ func listRuns(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, err := jobs.Runs(tx, r.caller.Principal, p.after, p.limit)
+	var list []jobs.Run
+	if key := r.URL.Query().Get("request_key"); key != "" {
+		if len(key) > maxKey {
+			return answer{}, invalid("request_key", "has %d bytes, may have %d", len(key), maxKey)
+		}
+		list, err = jobs.RunsOfKey(tx, r.caller.Principal, key, p.limit)
+	} else {
+		list, err = jobs.Runs(tx, r.caller.Principal, p.after, p.limit)
+	}
 	if err != nil {
 		return answer{}, err
 	}

@@ -37,6 +37,7 @@ type answer struct {
 	value          any // written as JSON
 	etag, location string
 	secret         bool // value holds a credential
+	brief          bool // doing it again does no harm: the answer is kept for a minute
 
 	// refused is a refusal that is recorded: it is answered like an error, and
 	// what the action wrote is committed.
@@ -162,14 +163,15 @@ func sealName(k store.Key) string {
 func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a answer) (reply, error) {
 	if a.refused != nil {
 		out := s.refusal(r, a.refused)
-		return out, tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body})
+		return out, tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body, Brief: r.route.brief})
 	}
 	body, err := encode(a.value)
 	if err != nil {
 		return reply{}, err
 	}
 	out := reply{status: a.status, contentType: "application/json", etag: a.etag, location: a.location, body: body}
-	keep := store.Response{Status: out.status, ContentType: out.contentType, Body: body, ETag: a.etag, Location: a.location}
+	keep := store.Response{Status: out.status, ContentType: out.contentType, Body: body, ETag: a.etag, Location: a.location,
+		Brief: r.route.brief || a.brief}
 	if a.secret {
 		keep.ContentType = sealedType + keep.ContentType
 		if keep.Body, err = r.caller.Seal(sealName(key), body); err != nil {
@@ -190,7 +192,7 @@ func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, pri
 		if err := treasury.Remember(tx, cause); err != nil {
 			return err
 		}
-		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body})
+		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body, Brief: r.route.brief})
 	})
 	return out, err
 }

@@ -26,6 +26,7 @@ type route struct {
 	scope     string
 	mutation  bool // has an Idempotency-Key
 	always    bool // a mutation that is taken in read-only mode too
+	brief     bool // a mutation that does no harm when it is done again: its answer is kept for a minute
 	act       action
 	special   func(s *Server, w http.ResponseWriter, r *request) error // instead of act: not one JSON answer
 }
@@ -36,6 +37,14 @@ func query(operation, path, scope string, act action) route {
 
 func mutation(operation, method, path, scope string, act action) route {
 	return route{operation: operation, method: method, path: path, scope: scope, mutation: true, act: act}
+}
+
+// idle is a mutation that callers make again and again without anything else to
+// do: who repeats it after a minute changes nothing that counts.
+func idle(operation, path, scope string, act action) route {
+	rt := mutation(operation, http.MethodPost, path, scope, act)
+	rt.brief = true
+	return rt
 }
 
 // table lists every route.
@@ -63,7 +72,7 @@ func (s *Server) table() []route {
 		mutation("enableProvider", post, "/v1/providers/{provider_id}/enable", authority.ScopeProviders, enableProvider),
 		mutation("disableProvider", post, "/v1/providers/{provider_id}/disable", scopeAny, disableProvider),
 		mutation("liftQuarantine", post, "/v1/providers/{provider_id}/quarantine/lift", authority.ScopeAdmin, liftQuarantine),
-		mutation("heartbeat", post, "/v1/providers/{provider_id}/heartbeat", authority.ScopeWork, heartbeat),
+		idle("heartbeat", "/v1/providers/{provider_id}/heartbeat", authority.ScopeWork, heartbeat),
 
 		mutation("claimIssue", post, "/v1/issues/claim", authority.ScopeRuns, claimIssue),
 		query("listRuns", "/v1/runs", authority.ScopeRead, listRuns),
@@ -86,9 +95,9 @@ func (s *Server) table() []route {
 		mutation("leaseJobs", post, "/v1/jobs/lease", authority.ScopeWork, leaseJobs),
 		query("listLeases", "/v1/jobs/leases", authority.ScopeWork, listLeases),
 		query("getJob", "/v1/jobs/{job_id}", authority.ScopeRead, getJob),
-		mutation("renewLease", post, "/v1/jobs/{job_id}/renew", authority.ScopeWork, renewLease),
+		idle("renewLease", "/v1/jobs/{job_id}/renew", authority.ScopeWork, renewLease),
 		mutation("releaseLease", post, "/v1/jobs/{job_id}/release", authority.ScopeWork, releaseLease),
-		mutation("appendLog", post, "/v1/jobs/{job_id}/log", authority.ScopeWork, appendLog),
+		idle("appendLog", "/v1/jobs/{job_id}/log", authority.ScopeWork, appendLog),
 		{operation: "getArtifact", method: get, path: "/v1/jobs/{job_id}/artifacts/{digest}", scope: authority.ScopeRead, special: (*Server).getArtifact},
 		{operation: "putArtifact", method: put, path: "/v1/jobs/{job_id}/artifacts/{digest}", scope: authority.ScopeWork, mutation: true, special: (*Server).putArtifact},
 		mutation("completeJob", post, "/v1/jobs/{job_id}/complete", authority.ScopeWork, completeJob),
@@ -113,7 +122,7 @@ func (s *Server) table() []route {
 		query("listBridgeEvents", "/v1/bridge/events", authority.ScopeRead, listBridgeEvents),
 		{operation: "publishBridge", method: post, path: "/v1/bridge/publish", scope: scopeAny, mutation: true, special: (*Server).publishBridge},
 
-		mutation("createLaneTicket", post, "/v1/lanes/tickets", authority.ScopeRead, s.createLaneTicket),
+		idle("createLaneTicket", "/v1/lanes/tickets", authority.ScopeRead, s.createLaneTicket),
 		{operation: "openLane", method: get, path: "/v1/lanes/{topic}", special: (*Server).openLane},
 	}
 }

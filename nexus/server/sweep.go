@@ -2,16 +2,12 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
-	"remit/nexus/authority"
-	"remit/nexus/identity"
 	"remit/nexus/jobs"
 	"remit/nexus/store"
 	"remit/nexus/treasury"
-	"remit/proof/reason"
 )
 
 // Sweep is what a replica does without being asked. Every task is idempotent
@@ -25,6 +21,10 @@ type Sweep struct {
 	// Retention is how long stored answers, and credentials that are past their
 	// end, are kept; 0 is DefaultRetention.
 	Retention time.Duration
+	// RunSilence is how long the log of a run may be silent until the run is ended,
+	// unless its owner has said something else; 0 is jobs.DefaultSilence, below 0
+	// nothing is ended for that.
+	RunSilence time.Duration
 }
 
 // Defaults of Sweep.
@@ -35,16 +35,9 @@ const (
 	DefaultAudit = time.Minute
 	// DefaultRetention outlives every retry of an honest client.
 	DefaultRetention = 7 * 24 * time.Hour
-	// ticketsKept is how long a ticket that ended is told from one that never was.
-	// There may be hundreds a second, of which nobody has a use any more.
-	ticketsKept = time.Minute
-	// ticketBatch of them end in one transaction.
-	ticketBatch = 5000
 	// uploadsKept is how long an upload may be without a byte, which ends long
 	// before that, until what is left of it is removed.
 	uploadsKept = 6 * artifactTimeout
-	// pruneBatch bounds the transaction that forgets old answers.
-	pruneBatch = 500
 )
 
 func (c Sweep) withDefaults() Sweep {
@@ -105,67 +98,6 @@ func (s *Server) Audit(ctx context.Context) error {
 		}
 		return err
 	})
-}
-
-// Sweep ends what ran out of time: offers and leases, responses that nobody
-// settles, reservations; and forgets stored answers beyond their retention. One
-// that fails does not keep the others from running.
-func (s *Server) Sweep(ctx context.Context) error {
-	tasks := []struct {
-		name string
-		run  func(tx *store.Tx) (int, error)
-	}{
-		{"leases", func(tx *store.Tx) (int, error) {
-			swept, err := jobs.Expire(tx, 0)
-			return swept.Total(), err
-		}},
-		{"responses", func(tx *store.Tx) (int, error) {
-			settled, err := jobs.SettleOverdue(tx, 0, 0)
-			return len(settled), err
-		}},
-		{"reservations", func(tx *store.Tx) (int, error) {
-			freed, err := jobs.Reconcile(tx, authority.Sweeper(), 0, 0)
-			return len(freed), err
-		}},
-		{"sessions", func(tx *store.Tx) (int, error) {
-			n, err := tx.PruneSessions(tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)
-			return int(n), err
-		}},
-		{"tickets", func(tx *store.Tx) (int, error) {
-			n, err := tx.PruneTokens(string(identity.Ticket), tx.Now()-ticketsKept.Milliseconds(), ticketBatch)
-			return int(n), err
-		}},
-		{"tokens", func(tx *store.Tx) (int, error) {
-			n, err := tx.PruneTokens("", tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)
-			return int(n), err
-		}},
-		{"stored answers", func(tx *store.Tx) (int, error) {
-			n, err := tx.PruneIdempotency(tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)
-			return int(n), err
-		}},
-	}
-	var failed []error
-	// Before all others: whom it excuses is not to be struck.
-	err := s.watch(ctx)
-	if err != nil {
-		failed = append(failed, err)
-	}
-	s.stuck.Store(err != nil && ctx.Err() == nil)
-	for _, task := range tasks {
-		count := 0
-		err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
-			count, err = task.run(tx)
-			return err
-		})
-		switch {
-		case reason.CodeOf(err) == reason.ReadOnlyMode: // the audit has said so
-		case err != nil:
-			failed = append(failed, fmt.Errorf("sweep %s: %w", task.name, err))
-		case count > 0:
-			s.opt.Log.Info("swept", "what", task.name, "count", count)
-		}
-	}
-	return errors.Join(failed...)
 }
 
 // pruneUploads removes what uploads left behind whose replica was killed.

@@ -11,6 +11,9 @@ type Response struct {
 	ContentType    string
 	Body           []byte
 	ETag, Location string
+	// Brief answers are to requests that do no harm when they are done again: they
+	// are forgotten soon.
+	Brief bool
 }
 
 // Claim says that a key is in use.
@@ -70,9 +73,9 @@ func (k Key) lockName() string {
 // one is ErrConflict, which ends the command.
 func (tx *Tx) SaveIdempotency(k Key, requestSHA256 string, r Response) error {
 	return tx.later(change{}, `INSERT INTO idempotency
-		(principal, method, route, key, request_sha256, status, content_type, body, etag, location, created_at)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		k.Principal, k.Method, k.Route, k.Key, requestSHA256, r.Status, r.ContentType, r.Body, r.ETag, r.Location, tx.Now())
+		(principal, method, route, key, request_sha256, status, content_type, body, etag, location, created_at, brief)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		k.Principal, k.Method, k.Route, k.Key, requestSHA256, r.Status, r.ContentType, r.Body, r.ETag, r.Location, tx.Now(), r.Brief)
 }
 
 // PruneIdempotency forgets up to limit answers that were stored before a time
@@ -81,4 +84,10 @@ func (tx *Tx) SaveIdempotency(k Key, requestSHA256 string, r Response) error {
 func (tx *Tx) PruneIdempotency(before int64, limit int) (removed int64, err error) {
 	return tx.exec(`DELETE FROM idempotency WHERE (principal, method, route, key) IN (
 		SELECT principal, method, route, key FROM idempotency WHERE created_at < ? ORDER BY created_at LIMIT ?)`, before, limit)
+}
+
+// PruneBrief is PruneIdempotency for brief answers alone.
+func (tx *Tx) PruneBrief(before int64, limit int) (removed int64, err error) {
+	return tx.exec(`DELETE FROM idempotency WHERE (principal, method, route, key) IN (
+		SELECT principal, method, route, key FROM idempotency WHERE brief = 1 AND created_at < ? ORDER BY created_at LIMIT ?)`, before, limit)
 }

@@ -13,7 +13,9 @@ type RunRow struct {
 	Metadata             json.RawMessage // object of strings
 	Revision             int64           // grows with every change of this row
 	CreatedAt, StartedAt int64
-	FinishedAt           int64 // 0: open
+	FinishedAt           int64  // 0: open
+	RequestKey           string // Idempotency-Key of the request that made it, "" when there was none
+	Silence              int64  // milliseconds until a silent run is ended, 0: the authority's own rule
 }
 
 // ClaimRow says who works on an issue.
@@ -30,12 +32,13 @@ type OutcomeRow struct {
 	RecordedAt                   int64
 }
 
-const runColumns = `id, owner, state, repo_ref, issue_ref, policy_bundle_id, metadata, revision, created_at, started_at, finished_at`
+const runColumns = `id, owner, state, repo_ref, issue_ref, policy_bundle_id, metadata, revision, created_at, started_at, finished_at,
+	request_key, silence_ms`
 
 func scanRun(s scanner) (r RunRow, err error) {
 	var metadata string
 	err = s.Scan(&r.ID, &r.Owner, &r.State, &r.RepoRef, &r.IssueRef, &r.PolicyBundleID, &metadata, &r.Revision,
-		&r.CreatedAt, &r.StartedAt, &r.FinishedAt)
+		&r.CreatedAt, &r.StartedAt, &r.FinishedAt, &r.RequestKey, &r.Silence)
 	r.Metadata = json.RawMessage(metadata)
 	return r, err
 }
@@ -60,21 +63,40 @@ func (tx *Tx) AskLockedRun(id string) Answer[RunRow] {
 // RunsOf lists the runs of an owner, the newest first, before the given one:
 // ids grow with time.
 func (tx *Tx) RunsOf(owner, before string, limit int) ([]RunRow, error) {
-	var list []RunRow
-	err := tx.rows(`SELECT `+runColumns+` FROM run WHERE owner = ? AND (? = '' OR id < ?) ORDER BY id DESC LIMIT ?`,
-		func(s scanner) error {
-			r, err := scanRun(s)
-			list = append(list, r)
-			return err
-		}, owner, before, before, limit)
-	return list, err
+	if before == "" {
+		return tx.listRuns(`owner = ? ORDER BY id DESC LIMIT ?`, owner, limit)
+	}
+	return tx.listRuns(`owner = ? AND id < ? ORDER BY id DESC LIMIT ?`, owner, before, limit)
+}
+
+// RunsOfKey lists the runs of an owner that a request with this key has made.
+// There is one, unless two principals of the owner have used the same key.
+func (tx *Tx) RunsOfKey(owner, key string, limit int) ([]RunRow, error) {
+	return tx.listRuns(`owner = ? AND request_key = ? AND request_key <> '' ORDER BY id DESC LIMIT ?`, owner, key, limit)
+}
+
+// SilentRuns lists open runs, by id, that have no open job
+// and whose last event is older than they may be silent: their own time, or the
+// default where they have none (0: such runs may be silent for ever). What was
+// silent before a time is no silence: nobody could say anything then.
+func (tx *Tx) SilentRuns(now, fallback, since int64, limit int) ([]string, error) {
+	return tx.listIDs(`SELECT run.id FROM run JOIN stream ON stream.name = 'run:' || run.id || ':events'
+		JOIN event ON event.stream = stream.name AND event.seq = stream.head
+		WHERE run.finished_at = 0 AND CASE WHEN run.silence_ms > 0 THEN run.silence_ms ELSE ? END > 0
+			AND CASE WHEN event.recorded_at > ? THEN event.recorded_at ELSE ? END <= ? - CASE WHEN run.silence_ms > 0 THEN run.silence_ms ELSE ? END
+			AND NOT EXISTS (SELECT 1 FROM job WHERE job.run_id = run.id AND job.closed_at = 0)
+		ORDER BY run.id LIMIT ?`, fallback, since, since, now, fallback, limit)
+}
+
+func (tx *Tx) listRuns(where string, args ...any) ([]RunRow, error) {
+	return askAll(tx, scanRun, `SELECT `+runColumns+` FROM run WHERE `+where, args...)()
 }
 
 // InsertRun writes a new run and returns it as it is then.
 func (tx *Tx) InsertRun(r RunRow) (RunRow, error) {
 	r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt = 1, tx.Now(), 0, 0
-	return r, tx.later(change{doing: "insert run"}, `INSERT INTO run (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt)
+	return r, tx.later(change{doing: "insert run"}, `INSERT INTO run (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt, r.RequestKey, r.Silence)
 }
 
 // SetRunState writes the state of a locked run.

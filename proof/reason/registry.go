@@ -202,6 +202,7 @@ const (
 	DigestMismatch        Code = "digest_mismatch"
 	RunClosed             Code = "run_closed"
 	RunOpen               Code = "run_open"
+	RunSilent             Code = "run_silent"
 	RunTransition         Code = "run_transition_invalid"
 	InsufficientBudget    Code = "insufficient_budget"
 	AmountMismatch        Code = "amount_mismatch"

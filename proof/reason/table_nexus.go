@@ -96,6 +96,9 @@ var nexusCodes = []Info{
 	{DigestMismatch, "job", Fail, "content does not have the digest that was announced for it", ""},
 	{RunClosed, "job", Blocked, "the run has ended and is sealed", ""},
 	{RunOpen, "job", Blocked, "the run has not ended, so there is nothing that sums it up yet", "finish the run first"},
+	{RunSilent, "job", Blocked,
+		"nobody has said anything about the run for so long that the authority has ended it",
+		"`remit resume` of its session on the machine that it began on closes the evidence; start a new run"},
 	{RunTransition, "job", Blocked, "the run cannot go from its present state to the one asked for", ""},
 
 	// treasury: budgets, reservations and settlements.

@@ -111,14 +111,24 @@ func (r *run) tellWaiting(a job.Approval) {
 	r.tell(evidence.StepApprovalRequested, "started", "")
 }
 
-// recallReceipts asks for the receipts of a run that was cut off when it was
-// using its approval: nobody else can have it any more, and the evidence says
-// so. An authority out of reach does not keep the run from being closed.
+// recallReceipts asks for the receipts of a run that was cut off before the
+// authority's answer came, or when it was using its approval: nobody else can have
+// it any more, and the evidence says so. An authority out of reach does not keep
+// the run from being closed.
 func (r *run) recallReceipts(ctx context.Context) {
-	if r.Authority == nil || !r.opened.ApprovalRequired || r.has(evidence.StepEligibility, journal.Completed) || r.has(evidence.StepEligibility, journal.Failed) {
+	unknown := NexusRun(r.w.Entries()) == ""
+	using := r.opened.ApprovalRequired && !r.has(evidence.StepEligibility, journal.Completed) && !r.has(evidence.StepEligibility, journal.Failed)
+	if r.Authority == nil || !(unknown && r.asked) && !using {
 		return
 	}
-	if err := r.claim(ctx); err != nil {
+	var err error
+	if unknown {
+		r.found, err = r.Authority.Find(ctx, r.session.ID)
+	}
+	if err == nil && (r.found != "" || !unknown) {
+		err = r.claim(ctx)
+	}
+	if err != nil {
 		r.tell("authority.opened", "failed", r.scrub(err.Error()))
 	}
 }

@@ -21,6 +21,8 @@ type clerk struct {
 	answer   job.Approval
 	askErr   error
 	openErr  error
+	findErr  error
+	sought   int
 	useErrs  []error // of one use after the other; then it is used
 	dies     bool    // the process, when the approval has just been used
 	asked    []job.Packet
@@ -61,6 +63,15 @@ func (c *clerk) Open(_ context.Context, cl job.Claim) ([]job.Receipt, error) {
 		c.write("RunCreated", "user:alice", map[string]any{"run_id": "run_" + cl.Key, "repo_ref": cl.RepoRef})
 	}
 	return c.receipts, c.openErr
+}
+
+// Find knows the run that Open has made, however it ended.
+func (c *clerk) Find(context.Context, string) (string, error) {
+	c.sought++
+	if len(c.receipts) == 0 {
+		return "", c.findErr
+	}
+	return "run_" + c.claims[0].Key, c.findErr
 }
 
 func (c *clerk) Use(_ context.Context, a job.Approval) ([]job.Receipt, error) {

@@ -29,6 +29,10 @@ type Authority interface {
 	Ask(ctx context.Context, p job.Packet) (job.Approval, error)
 	Use(ctx context.Context, a job.Approval) ([]job.Receipt, error)
 	Open(ctx context.Context, c job.Claim) ([]job.Receipt, error)
+	// Find returns the run that an earlier life of the session has opened, "" when
+	// there is none: whoever was killed before the answer to Open came knows only
+	// the session.
+	Find(ctx context.Context, session string) (run string, err error)
 	Prove(ctx context.Context, p job.Proof) (job.Settlement, []job.Receipt, error)
 	// Close ends the run. bundle writes the sealed bundle.
 	Close(ctx context.Context, passed bool, bundle func(io.Writer) error) error
@@ -51,7 +55,13 @@ func (r *run) claim(ctx context.Context) error {
 	if r.Authority == nil || r.claimed {
 		return nil
 	}
-	receipts, err := r.Authority.Open(ctx, r.claimOf())
+	c := r.claimOf()
+	if c.RunID == "" { // from now on there may be a run that nobody here knows the id of
+		if err := r.Home.changeLocal(r.session.ID, func(l *Local) { l.Asked = true }); err != nil {
+			return fmt.Errorf("remembering that the authority is asked: %w", err)
+		}
+	}
+	receipts, err := r.Authority.Open(ctx, c)
 	r.received(receipts)
 	r.claimed = err == nil
 	if err != nil {
@@ -63,7 +73,7 @@ func (r *run) claim(ctx context.Context) error {
 
 func (r *run) claimOf() job.Claim {
 	c := job.Claim{Key: r.session.ID, RepoRef: cmp.Or(r.RepoRef, r.session.ID), PolicyBundleID: r.Contract.PolicyBundleID,
-		RunID: NexusRun(r.w.Entries()), MaxPriceMsats: r.MaxPriceMsats,
+		RunID: cmp.Or(NexusRun(r.w.Entries()), r.found), MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence,
 		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID, "baseline_commit": r.opened.BaselineCommit}}
 	switch n := r.opened.IssueNumber; {
 	case r.Unclaimed:
@@ -273,19 +283,19 @@ func (r *run) packTree(ctx context.Context, tree string, w io.Writer) (commit st
 // depend on it any more; an authority that does not hear of it is told when the
 // session is resumed.
 func (r *run) conclude(ctx context.Context, out *Outcome) {
-	if r.Authority == nil || out == nil || !r.has(evidence.StepReceipt, journal.Completed) {
+	local, err := r.Home.LoadLocal(r.session.ID)
+	if r.Authority == nil || out == nil || !local.Asked && !r.has(evidence.StepReceipt, journal.Completed) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, closingTime)
 	defer cancel()
-	local, err := r.Home.LoadLocal(r.session.ID)
 	if err == nil && local.Concluded {
 		out.Untold = r.Home.Amend(ctx, r.session, r.Authority)
 		return
 	}
-	err = nil
-	if !r.claimed {
-		_, err = r.Authority.Open(ctx, r.claimOf())
+	there, err := r.reopen(ctx)
+	if err == nil && !there {
+		return // the request never came there, or was refused
 	}
 	if err == nil {
 		err = r.Authority.Close(ctx, out.Report.Status == evidence.StatusPass, func(w io.Writer) error { return bundle.WriteZip(w, r.session.Dir) })
@@ -299,6 +309,22 @@ func (r *run) conclude(ctx context.Context, out *Outcome) {
 		_ = r.Home.SaveLocal(r.session.ID, local) // it would be told again
 	}
 	out.Untold = r.Home.Amend(ctx, r.session, r.Authority)
+}
+
+// reopen finds the run at the authority; there is false when it has none.
+func (r *run) reopen(ctx context.Context) (there bool, err error) {
+	if r.claimed {
+		return true, nil
+	}
+	c := r.claimOf()
+	if c.RunID == "" {
+		if c.RunID, err = r.Authority.Find(ctx, r.session.ID); err != nil || c.RunID == "" {
+			return false, err
+		}
+		r.found = c.RunID
+	}
+	_, err = r.Authority.Open(ctx, c)
+	return err == nil, err
 }
 
 // AddReceipts appends what an authority has given since the run ended, and

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"remit/proof/canon"
 )
@@ -24,8 +25,14 @@ type Local struct {
 	Unclaimed bool `json:"unclaimed,omitempty"`
 	// MaxPriceMsats is the most that its proof may cost there, 0: no limit.
 	MaxPriceMsats int64 `json:"max_price_msats,omitempty"`
+	// Silence is how long it may say nothing before the authority ends it, 0: as
+	// long as the authority says.
+	Silence time.Duration `json:"silence,omitempty"`
 	// Unconfined says that the run was resumed without a sandbox.
 	Unconfined bool `json:"unconfined,omitempty"`
+	// Asked says that the authority was asked for a run: there may be one even if
+	// no answer came.
+	Asked bool `json:"asked,omitempty"`
 	// Concluded says that the authority knows how the run ended.
 	Concluded bool `json:"concluded,omitempty"`
 	// Amended is the number of journal entries of the last bundle that the
@@ -47,6 +54,16 @@ func (h Home) SaveLocal(id string, l Local) error {
 	return os.WriteFile(h.localFile(id), b, 0o600)
 }
 
+// changeLocal changes what is known of a session.
+func (h Home) changeLocal(id string, change func(*Local)) error {
+	l, err := h.LoadLocal(id)
+	if err != nil {
+		return err
+	}
+	change(&l)
+	return h.SaveLocal(id, l)
+}
+
 // LoadLocal returns what is known of a session, empty if nothing is.
 func (h Home) LoadLocal(id string) (Local, error) {
 	var l Local
@@ -63,4 +80,17 @@ func (h Home) LoadLocal(id string) (Local, error) {
 	// Its digest is that of its canonical form; the file may spell it otherwise (\u0026 for &).
 	l.Contract, err = canon.Canonicalize(l.Contract)
 	return l, err
+}
+
+// saveLocal remembers what closing a run that was cut off needs.
+func (r *run) saveLocal() error {
+	repo, err := filepath.Abs(r.Repo)
+	if err != nil {
+		return fmt.Errorf("finding the repository: %w", err)
+	}
+	contract, err := r.Contract.Canonical()
+	if err != nil {
+		return fmt.Errorf("encoding the contract: %w", err)
+	}
+	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed, MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence})
 }

@@ -120,7 +120,7 @@ func (r *run) recall(repo string) error {
 		}
 	}
 	r.Contract.Dir, r.RepoRef, r.Nexus, r.Unclaimed = local.TaskDir, local.RepoRef, local.Nexus, local.Unclaimed
-	r.MaxPriceMsats = local.MaxPriceMsats
+	r.MaxPriceMsats, r.Silence, r.asked = local.MaxPriceMsats, local.Silence, local.Asked
 	if r.Repo = repo; repo == "" {
 		r.Repo = local.Repo
 	}

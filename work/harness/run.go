@@ -74,6 +74,9 @@ type Request struct {
 	// MaxPriceMsats is the most that the proof of the change may cost, 0: no
 	// limit.
 	MaxPriceMsats int64
+	// Silence is how long the run may say nothing before its authority ends it, 0:
+	// as long as the authority says.
+	Silence time.Duration
 	// Nexus is where the authority is, "" for the one of this machine. It is
 	// kept beside the session, so that a resumed run finds it again.
 	Nexus    string
@@ -120,6 +123,8 @@ type run struct {
 	approved approved
 	repriced int64           // what the proof may cost now, 0: what the run began with
 	claimed  bool            // the authority was told of the run by this process
+	asked    bool            // an earlier life has asked the authority for the run
+	found    string          // the run that it has of an earlier life, which had no answer
 	artifact map[string]bool // blobs already recorded
 	secrets  *secrets
 }
@@ -292,19 +297,6 @@ func (r *run) create() error {
 
 // newPrefix marks a session directory that has no first entry yet.
 const newPrefix = ".new-"
-
-// saveLocal remembers what closing a run that was cut off needs.
-func (r *run) saveLocal() error {
-	repo, err := filepath.Abs(r.Repo)
-	if err != nil {
-		return fmt.Errorf("finding the repository: %w", err)
-	}
-	contract, err := r.Contract.Canonical()
-	if err != nil {
-		return fmt.Errorf("encoding the contract: %w", err)
-	}
-	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed, MaxPriceMsats: r.MaxPriceMsats})
-}
 
 // pipeline runs the steps until one stops. Blockers are in the journal; what
 // is no blocker is an infrastructure fault and becomes one here.

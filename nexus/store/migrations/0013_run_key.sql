@@ -1,0 +1,15 @@
+-- A run is found by the Idempotency-Key of the request that made it, for as long
+-- as there is the run: stored answers are forgotten, and whoever was killed
+-- before the answer came has nothing but the key. '' for runs of before.
+-- silence_ms is how long the log of a run without open jobs may be silent until
+-- the authority ends the run; 0: as long as the authority says.
+ALTER TABLE run ADD COLUMN request_key TEXT NOT NULL DEFAULT '';
+ALTER TABLE run ADD COLUMN silence_ms BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX run_request_key ON run (owner, request_key) WHERE request_key <> '';
+-- Lists go by id, the newest first.
+CREATE INDEX run_newest ON run (owner, id);
+DROP INDEX run_owner;
+-- The runs that have not ended, for whoever looks which of them are silent.
+CREATE INDEX run_open ON run (id) WHERE finished_at = 0;
+-- Whether a job of a run is open.
+CREATE INDEX job_open ON job (run_id) WHERE closed_at = 0;
