@@ -27,7 +27,7 @@ Nothing that comes from a relay changes anything at the nexus.`,
   remit bridge publish
   remit bridge verify --relay ws://127.0.0.1:7777 --nexus http://127.0.0.1:7340`,
 	}
-	cmd.AddCommand(a.bridgePublishCommand(), a.bridgeVerifyCommand(), a.bridgeRelayCommand())
+	cmd.AddCommand(a.bridgePublishCommand(), a.bridgeEventsCommand(), a.bridgeVerifyCommand(), a.bridgeRelayCommand())
 	return cmd
 }
 

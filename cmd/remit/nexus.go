@@ -20,6 +20,7 @@ type nexusFlags struct {
 	url, tokenFile string
 	plaintext      bool
 	tls            tlsFlags
+	once           bool // ask once: nobody waits for a nexus that is not there
 }
 
 // tlsFlags name the files of a nexus with TLS of its own.
@@ -29,6 +30,7 @@ type tlsFlags struct{ files api.TLSFiles }
 const (
 	envNexus = "REMIT_NEXUS"
 	envToken = "REMIT_TOKEN"
+	envTFile = "REMIT_TOKEN_FILE"
 	envCA    = "REMIT_TLS_CA"
 	envCert  = "REMIT_TLS_CERT"
 	envKey   = "REMIT_TLS_KEY"
@@ -51,16 +53,19 @@ func (f *nexusFlags) add(cmd *cobra.Command) { f.addOr(cmd, defaultNexus) }
 func (f *nexusFlags) addOr(cmd *cobra.Command, otherwise string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "nexus", "", "URL of the nexus (default $"+envNexus+", else "+otherwise+")")
-	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token, - is stdin (default $"+envToken+")")
+	flags.StringVar(&f.tokenFile, "token-file", "", "file that holds the token, - is stdin (default $"+envToken+", else the file $"+envTFile+")")
 	flags.BoolVar(&f.plaintext, "plaintext", false, "send the token to another machine without TLS")
 	f.tls.add(flags)
 }
 
 // defaultNexus is where remit serve listens.
-const defaultNexus = "http://127.0.0.1:7340"
+const defaultNexus = "http://" + defaultListen
 
 // named is the nexus that was named, "" when none was.
 func (f *nexusFlags) named() string { return cmp.Or(f.url, os.Getenv(envNexus)) }
+
+// address is the nexus that was named, or the one of remit serve on this machine.
+func (f *nexusFlags) address() string { return cmp.Or(f.named(), defaultNexus) }
 
 // connect makes connections to an authority.
 type connect func(context.Context) (*requester.Connection, error)
@@ -104,12 +109,15 @@ func (a *app) authorityOf(cmd *cobra.Command, f *nexusFlags, session string) (*r
 
 // client connects as the flags say.
 func (f *nexusFlags) client(cmd *cobra.Command) (*api.ClientWithResponses, error) {
-	url := cmp.Or(f.named(), defaultNexus)
 	token, err := f.token(cmd.InOrStdin())
 	if err != nil {
 		return nil, err
 	}
-	return api.Connect(url, token, api.Options{AllowPlaintext: f.plaintext, TLS: f.tls.named(), UserAgent: "remit/" + version})
+	opt := api.Options{AllowPlaintext: f.plaintext, TLS: f.tls.named(), UserAgent: "remit/" + version}
+	if f.once {
+		opt.Retry.Attempts = 1
+	}
+	return api.Connect(f.address(), token, opt)
 }
 
 // token is the credential. There is no flag for its text: command lines are
@@ -121,7 +129,10 @@ func (f *nexusFlags) token(stdin io.Reader) (string, error) {
 	if token := strings.TrimSpace(os.Getenv(envToken)); token != "" {
 		return token, nil
 	}
-	return "", usagef("no token: set $%s or give --token-file", envToken)
+	if file := os.Getenv(envTFile); file != "" {
+		return readToken(file, stdin)
+	}
+	return "", usagef("no token: give --token-file, or set $%s or $%s", envToken, envTFile)
 }
 
 // maxTokenFile bounds what is read as a token, in bytes.

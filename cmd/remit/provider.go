@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,18 +45,23 @@ func (a *app) providerCommand() *cobra.Command {
 		Use: "provider", Short: "Run jobs for a nexus on this machine",
 		Long: `A provider is a machine that runs jobs for a nexus: in the sandbox, without
 network, under caps that its owner sets. It does nothing until the owner enables
-it, and stops taking work the moment the owner disables it.`,
+it, and stops taking work the moment the owner disables it.
+
+join, start, status and disable are for the machine itself; list, caps, enable,
+disable NAME and lift for its owner, with the owner's token.`,
 		Example: `  remit provider join --nexus https://nexus.example --token-file token --name rack-1
   remit provider start --source /srv/repos
   remit provider start --source /srv/repos --once
   remit provider start --engine codemod='/opt/codemod --all' --engine gofix='go fix ./...'
   remit provider start --agents agents.yaml
+  remit provider caps rack-1 --enable
   remit provider status --json`,
 	}
 	cmd.PersistentFlags().StringVar(&f.state, "state", "", "directory of the registration (default $REMIT_HOME/provider)")
 	cmd.PersistentFlags().BoolVar(&f.plaintext, "plaintext", false, "allow http:// to another machine: the credential can be read on the way")
 	f.tls.add(cmd.PersistentFlags())
-	cmd.AddCommand(a.providerJoin(f), a.providerStart(f), a.providerDisable(f), a.providerStatus(f))
+	cmd.AddCommand(a.providerJoin(f), a.providerStart(f), a.providerStatus(f), a.providerList(f), a.providerCaps(f),
+		a.providerEnable(f), a.providerDisable(f), a.providerLift(f))
 	return cmd
 }
 
@@ -74,7 +78,7 @@ func (f *providerFlags) client() api.Options {
 
 func (a *app) providerJoin(f *providerFlags) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "join --nexus URL --token-file FILE", Short: "Register this machine with a one-time token", Args: cobra.NoArgs,
+		Use: "join --token-file FILE", Short: "Register this machine with a one-time token", Args: cobra.NoArgs,
 		Long: `Join registers this machine. The one-time registration token comes from the
 owner of the provider; it is read from a file, or from standard input with
 --token-file -, never from the command line. Provider mode stays off until the
@@ -101,7 +105,7 @@ with which models, 'remit provider start' is told by --engine and --agents.`,
 			if err := harness.RefuseSecrets("the registration", map[string]string{"name": f.name}); err != nil {
 				return err
 			}
-			p, err := a.providerState(f).Join(cmd.Context(), provider.Registration{Nexus: f.nexus, Token: token, Name: f.name, Version: version,
+			p, err := a.providerState(f).Join(cmd.Context(), provider.Registration{Nexus: cmp.Or(f.nexus, os.Getenv(envNexus), defaultNexus), Token: token, Name: f.name, Version: version,
 				PriceMsats: f.price, Reserve: f.reserve, Engines: f.engines, Replace: f.replace, Client: f.client()})
 			if err != nil {
 				return err
@@ -110,14 +114,13 @@ with which models, 'remit provider start' is told by --engine and --agents.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.nexus, "nexus", "", "URL of the nexus")
+	fl.StringVar(&f.nexus, "nexus", "", "URL of the nexus (default $"+envNexus+", else "+defaultNexus+")")
 	fl.StringVar(&f.tokenFile, "token-file", "", "file with the registration token, - for standard input")
 	fl.StringVar(&f.name, "name", "", "what people call this machine (default: its host name)")
 	fl.Int64Var(&f.price, "price-msats", 1000, "price of a job in millisatoshi")
 	fl.BoolVar(&f.reserve, "reserve", false, "join the reserve pool: serve other owners too")
 	fl.BoolVar(&f.engines, "engines", false, "register for engine runs too")
 	fl.StringVar(&f.replace, "replace", "", "id of a provider of the same owner, whose place this machine takes even if it works")
-	_ = cmd.MarkFlagRequired("nexus")
 	_ = cmd.MarkFlagRequired("token-file")
 	return cmd
 }
@@ -279,21 +282,6 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 	return err
 }
 
-func (a *app) providerDisable(f *providerFlags) *cobra.Command {
-	return &cobra.Command{
-		Use: "disable", Short: "Switch provider mode off at once", Args: cobra.NoArgs,
-		Long: `Disable switches this provider off at the nexus: from that moment it gets no new
-job, and its running jobs are cancelled. Only the owner can enable it again.`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := a.providerState(f).Disable(cmd.Context(), f.client())
-			if err != nil {
-				return err
-			}
-			return a.showProvider(cmd.OutOrStdout(), p)
-		},
-	}
-}
-
 func (a *app) providerStatus(f *providerFlags) *cobra.Command {
 	var nexus nexusFlags
 	cmd := &cobra.Command{
@@ -322,7 +310,7 @@ its owner and of the reserve pool, or the one that is named.`,
 		},
 	}
 	cmd.Flags().StringVar(&nexus.url, "nexus", "", "show what one may use at this nexus, with a token")
-	cmd.Flags().StringVar(&nexus.tokenFile, "token-file", "", "with --nexus: file that holds the token, - is stdin (default $"+envToken+")")
+	cmd.Flags().StringVar(&nexus.tokenFile, "token-file", "", "with --nexus: file that holds the token, - is stdin (default $"+envToken+", else the file $"+envTFile+")")
 	return cmd
 }
 
@@ -340,27 +328,11 @@ func (a *app) providersOf(cmd *cobra.Command, nexus *nexusFlags, args []string) 
 		}
 		return a.showProvider(w, *got.JSON200)
 	}
-	list := api.ProviderPage{Items: []api.Provider{}}
-	for cursor := (*string)(nil); ; {
-		page, err := c.ListProvidersWithResponse(cmd.Context(), &api.ListProvidersParams{Cursor: cursor})
-		if err != nil {
-			return err
-		}
-		list.Items = append(list.Items, page.JSON200.Items...)
-		if cursor = page.JSON200.NextCursor; cursor == nil || len(list.Items) > maxProviders {
-			break
-		}
+	list, err := listedProviders(cmd.Context(), c, "", maxProviders)
+	if err != nil {
+		return err
 	}
-	if a.json {
-		return printJSON(w, list)
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "PROVIDER\tNAME\tOWNER\tMODE\tSTATUS\tPRESENCE\tMSATS\tRUNS")
-	for _, p := range list.Items {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%s\n", p.ProviderID, plain(p.Name), plain(p.Owner), modeOf(p), plain(p.Status), plain(p.Liveness),
-			p.PriceMsats, plain(strings.Join(p.Capabilities, " ")))
-	}
-	return tab.Flush()
+	return a.present(w, api.ProviderPage{Items: list}, func(w io.Writer) error { return printProviders(w, list) })
 }
 
 // maxProviders bounds a listing.

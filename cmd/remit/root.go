@@ -61,7 +61,7 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 	add("prove", a.verifyCommand(), a.auditCommand(), a.reproduceCommand())
 	add("deliver", a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.acceptCommand(), a.rejectCommand(), a.exportCommand())
 	add("machine", a.doctorCommand(), a.keysCommand(), a.ladderCommand(), a.admitCommand(), a.modelCommand())
-	add("team", a.serveCommand(), a.providerCommand(), a.treasuryCommand(), a.bridgeCommand())
+	add("team", a.serveCommand(), a.tokenCommand(), a.providerCommand(), a.runsCommand(), a.jobsCommand(), a.treasuryCommand(), a.bridgeCommand())
 	root.AddCommand(manCommand(root))
 	for _, c := range root.Commands() {
 		refuseUnknown(c)

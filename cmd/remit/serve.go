@@ -35,6 +35,7 @@ type serveFlags struct {
 	rate                    float64
 	newAdmin                bool
 	runSilence              time.Duration
+	adminFile               string
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -45,9 +46,10 @@ func (a *app) serveCommand() *cobra.Command {
 
 It prints its URL when it takes requests and, the first time that it runs on a
 store, an administrator's token. The token is printed once and only its digest is
-kept: put it where you keep secrets, and use it as $REMIT_TOKEN. If it is lost,
-remit serve --new-admin-token makes another one and exits; the nexus must not run
-then, unless it is on PostgreSQL.
+kept: put it where you keep secrets, and use it as $REMIT_TOKEN. With
+--admin-token-file it goes to a new file of mode 0600 instead. If it is lost, remit
+serve --new-admin-token makes another one and exits; the nexus must not run then,
+unless it is on PostgreSQL. On a new store that is the first one.
 
 On one machine the store is a SQLite file in the data directory. With --store
 postgres://… any number of replicas may run behind a load balancer; the data
@@ -65,12 +67,13 @@ cursors, ends the requests that are running, and exits.`,
 		Example: `  remit serve
   remit serve --listen 0.0.0.0:7443 --tls-cert nexus.crt --tls-key nexus.key
   remit serve --store postgres://remit@db/remit --data /srv/remit
-  remit serve --new-admin-token
+  remit serve --new-admin-token --admin-token-file admin.token
   remit serve --relay wss://relay.example.org --relay ws://10.0.0.5:7777`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.listen, "listen", "127.0.0.1:7340", "address to listen on; port 0 takes a free one")
+	flags.StringVar(&f.listen, "listen", cmp.Or(os.Getenv(envListen), defaultListen), "address to listen on; port 0 takes a free one (default $"+envListen+", else "+defaultListen+")")
+	flags.Lookup("listen").DefValue = "" // the text says it, wherever the manual is written
 	flags.StringVar(&f.data, "data", "", "directory for the database and artifacts (default the home of remit, nexus/)")
 	flags.StringVar(&f.store, "store", "", "postgres://… or sqlite:PATH (default nexus.db in the data directory)")
 	flags.StringVar(&f.tlsCert, "tls-cert", "", "certificate chain in PEM")
@@ -84,6 +87,7 @@ cursors, ends the requests that are running, and exits.`,
 	flags.Float64Var(&f.rate, "rate", server.DefaultRate.PerSecond, "requests a second that one principal may make")
 	flags.DurationVar(&f.runSilence, "run-silence", jobs.DefaultSilence, "end a run without open jobs that has said nothing for so long, unless its owner set another time; 0 never")
 	flags.BoolVar(&f.newAdmin, "new-admin-token", false, "print a new administrator's token and exit; the old ones stay good")
+	flags.StringVar(&f.adminFile, "admin-token-file", "", "write an administrator's token that is made to this new file, mode 0600, instead of printing it")
 	flags.BoolVar(&f.verbose, "verbose", false, "log every request")
 	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand())
 	return cmd
@@ -135,11 +139,17 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	if tlsConfig != nil {
 		scheme, listener = "https", tls.NewListener(listener, tlsConfig)
 	}
-	if err := a.announceFirst(cmd, st, scheme+"://"+listener.Addr().String()); err != nil {
+	if err := a.announceFirst(cmd, st, scheme+"://"+listener.Addr().String(), f.adminFile); err != nil {
 		return errors.Join(f.local(err), listener.Close())
 	}
 	return f.run(ctx, s, listener, log)
 }
+
+// Where remit serve listens when nobody says.
+const (
+	envListen     = "REMIT_LISTEN"
+	defaultListen = "127.0.0.1:7340"
+)
 
 // maxRate is more than any replica answers, in requests a second.
 const maxRate = 1_000_000

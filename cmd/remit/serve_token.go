@@ -25,12 +25,12 @@ const (
 
 // announceFirst says where the nexus is, with the administrator's token of a
 // store that never had one. A token that could not be told is taken back.
-func (a *app) announceFirst(cmd *cobra.Command, st *store.Store, url string) error {
+func (a *app) announceFirst(cmd *cobra.Command, st *store.Store, url, file string) error {
 	text, made, err := firstToken(cmd.Context(), st)
 	if err != nil {
 		return err
 	}
-	if err = a.announce(cmd, url, text); err == nil || made.ID == "" {
+	if err = a.announce(cmd, url, text, file); err == nil || made.ID == "" {
 		return err
 	}
 	err = fmt.Errorf("print the administrator's token: %w", err)
@@ -45,20 +45,25 @@ func (a *app) newAdmin(cmd *cobra.Command, f serveFlags) error {
 		return f.local(err)
 	}
 	defer func() { _ = errors.Join(st.Close(), blobs.Close()) }()
-	var text string
-	var made store.Token
-	err = st.Update(cmd.Context(), func(tx *store.Tx) (err error) {
-		text, made, err = mintAdmin(tx, setupAdded, "")
-		return err
-	})
+	text, made, err := firstToken(cmd.Context(), st) // on a new store it is that one
+	takeBack := func(ctx context.Context) error { return forget(ctx, st, made) }
+	if err == nil && text == "" {
+		takeBack = func(ctx context.Context) error {
+			return st.Update(ctx, func(tx *store.Tx) error { return tx.RevokeToken(made.ID) })
+		}
+		err = st.Update(cmd.Context(), func(tx *store.Tx) (err error) {
+			text, made, err = mintAdmin(tx, setupAdded, "")
+			return err
+		})
+	}
 	if err != nil {
 		return f.local(err)
 	}
-	if err = a.announce(cmd, "", text); err == nil {
+	if err = a.announce(cmd, "", text, f.adminFile); err == nil {
 		return nil
 	}
 	err = fmt.Errorf("print the administrator's token: %w", err)
-	return errors.Join(err, st.Update(context.WithoutCancel(cmd.Context()), func(tx *store.Tx) error { return tx.RevokeToken(made.ID) }))
+	return errors.Join(err, takeBack(context.WithoutCancel(cmd.Context())))
 }
 
 // firstToken makes the administrator's token of a store that has none. Of
@@ -129,25 +134,38 @@ func forget(ctx context.Context, st *store.Store, t store.Token) error {
 }
 
 // announce says where the nexus is, and a token that was made, in one write:
-// half of it would be told to nobody.
-func (a *app) announce(cmd *cobra.Command, url, token string) error {
-	out := cmd.OutOrStdout()
-	if a.json {
-		doc := map[string]string{}
-		if url != "" {
-			doc["url"] = url
-		}
-		if token != "" {
-			doc["admin_token"] = token
-		}
-		return printJSON(out, doc)
-	}
+// half of it would be told to nobody. With a file the token goes there.
+func (a *app) announce(cmd *cobra.Command, url, token, file string) error {
+	to := secretTo{path: file}
+	doc := map[string]string{}
 	text := ""
-	if token != "" {
+	if token != "" && file != "" {
+		if err := to.open(); err != nil {
+			return err
+		}
+		if err := to.write(token); err != nil {
+			return errors.Join(err, to.giveUp())
+		}
+		doc["admin_token_file"] = file
+		text = fmt.Sprintf("admin token (nowhere else): %s\n", plain(file))
+	} else if token != "" {
+		doc["admin_token"] = token
 		text = fmt.Sprintf("admin token (shown once): %s\n", token)
 	}
 	if url != "" {
+		doc["url"] = url
 		text += fmt.Sprintf("nexus at %s\n", url)
+	}
+	if err := a.tell(cmd, doc, text); err != nil {
+		return errors.Join(err, to.giveUp())
+	}
+	return nil
+}
+
+func (a *app) tell(cmd *cobra.Command, doc map[string]string, text string) error {
+	out := cmd.OutOrStdout()
+	if a.json {
+		return printJSON(out, doc)
 	}
 	_, err := fmt.Fprint(out, text)
 	return err

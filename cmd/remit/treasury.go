@@ -12,11 +12,11 @@ import (
 
 func (a *app) treasuryCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "treasury", Short: "Look at the books of the nexus, set limits, and free what is overdue",
+		Use: "treasury", Short: "Look at the books of the nexus, set limits, fund accounts, and free what is overdue",
 		Long: `The treasury holds the price of a job before it is dispatched, and pays it or
 gives it back after the verdict. Amounts are whole millisatoshis.`,
 	}
-	cmd.AddCommand(a.treasurySummaryCommand(), a.treasuryAccountCommand(), a.treasuryReconcileCommand())
+	cmd.AddCommand(a.treasurySummaryCommand(), a.treasuryAccountsCommand(), a.treasuryAccountCommand(), a.treasuryFundCommand(), a.treasuryReconcileCommand())
 	return cmd
 }
 

@@ -58,6 +58,7 @@ var answers = map[string]map[int]form{
 	"DELETE /v1/sessions":                              {200: jsonOf[SessionEnded]()},
 	"POST /v1/sessions":                                {201: jsonOf[Session]()},
 	"GET /v1/sessions/current":                         {200: jsonOf[Session]()},
+	"GET /v1/tokens":                                   {200: jsonOf[TokenPage]()},
 	"POST /v1/tokens":                                  {201: jsonOf[TokenIssued]()},
 	"POST /v1/tokens/{token_id}/revoke":                {200: jsonOf[TokenRevoked]()},
 	"POST /v1/treasury/accounts":                       {200: jsonOf[Account](), 201: jsonOf[Account]()},

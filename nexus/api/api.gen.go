@@ -1612,6 +1612,38 @@ type TicketRequest struct {
 // Example: 2026-02-25T10:00:00.000Z
 type Time = string
 
+// TokenInfo defines model for TokenInfo.
+type TokenInfo struct {
+	// CreatedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	CreatedAt Time `json:"created_at"`
+
+	// ExpiresAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	ExpiresAt *Time  `json:"expires_at,omitempty"`
+	Kind      string `json:"kind"`
+	OneTime   bool   `json:"one_time"`
+	Owner     string `json:"owner"`
+	Principal string `json:"principal"`
+
+	// RevokedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	RevokedAt *Time    `json:"revoked_at,omitempty"`
+	Scopes    []string `json:"scopes"`
+
+	// Status live, used, expired or revoked
+	Status  string `json:"status"`
+	TokenID string `json:"token_id"`
+
+	// UsedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	UsedAt *Time `json:"used_at,omitempty"`
+}
+
 // TokenIssued defines model for TokenIssued.
 type TokenIssued struct {
 	// ExpiresAt RFC 3339, UTC, milliseconds
@@ -1625,6 +1657,12 @@ type TokenIssued struct {
 	Scopes    []string `json:"scopes"`
 	Token     string   `json:"token"`
 	TokenID   string   `json:"token_id"`
+}
+
+// TokenPage defines model for TokenPage.
+type TokenPage struct {
+	Items      []TokenInfo `json:"items"`
+	NextCursor *string     `json:"next_cursor,omitempty"`
 }
 
 // TokenRequest defines model for TokenRequest.
@@ -1896,6 +1934,9 @@ type GetMetricsParams struct {
 
 // ListProvidersParams defines parameters for ListProviders.
 type ListProvidersParams struct {
+	// Owner another owner; scope admin only
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
 	// Cursor next_cursor of the page before
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
@@ -2042,6 +2083,18 @@ type EndSessionParams struct {
 type CreateSessionParams struct {
 	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// ListTokensParams defines parameters for ListTokens.
+type ListTokensParams struct {
+	// Owner another owner; scope admin only
+	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
+
+	// Cursor next_cursor of the page before
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+
+	// Limit 1 to 500, default 100
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 }
 
 // CreateTokenParams defines parameters for CreateToken.
@@ -2782,6 +2835,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/sessions/current (the `GetSession` operationId).
 	GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListTokens Credentials, the newest first; never their secrets
+	//
+	// Those of one's owner, or with scope `admin` of another. What ended is listed until it is forgotten. Credentials of
+	// providers and services see only themselves; tickets and browser sessions are not listed.
+	//
+	// Corresponds with GET /v1/tokens (the `ListTokens` operationId).
+	ListTokens(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateTokenWithBody Make a credential; its secret is in this answer only
 	//
@@ -4197,6 +4258,24 @@ func (c *Client) CreateSession(ctx context.Context, params *CreateSessionParams,
 // Corresponds with GET /v1/sessions/current (the `GetSession` operationId).
 func (c *Client) GetSession(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetSessionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListTokens Credentials, the newest first; never their secrets
+//
+// Those of one's owner, or with scope `admin` of another. What ended is listed until it is forgotten. Credentials of
+// providers and services see only themselves; tickets and browser sessions are not listed.
+//
+// Corresponds with GET /v1/tokens (the `ListTokens` operationId).
+func (c *Client) ListTokens(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListTokensRequest(c.Server, params)
 	if err != nil {
 		return nil, err
 	}
@@ -5931,6 +6010,18 @@ func NewListProvidersRequest(server string, params *ListProvidersParams) (*http.
 		// per the OpenAPI spec (e.g. "color=blue,black,brown").
 		var rawQueryFragments []string
 
+		if params.Owner != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "owner", *params.Owner, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Cursor != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -7402,6 +7493,84 @@ func NewGetSessionRequest(server string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewListTokensRequest constructs an http.Request for the ListTokens method
+func NewListTokensRequest(server string, params *ListTokensParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/tokens")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Owner != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "owner", *params.Owner, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewCreateTokenRequest calls the generic CreateToken builder with application/json body
 func NewCreateTokenRequest(server string, params *CreateTokenParams, body CreateTokenJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -8477,6 +8646,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/sessions/current (the `GetSession` operationId).
 	GetSessionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetSessionResponse, error)
+
+	// ListTokensWithResponse Credentials, the newest first; never their secrets
+	//
+	// Those of one's owner, or with scope `admin` of another. What ended is listed until it is forgotten. Credentials of
+	// providers and services see only themselves; tickets and browser sessions are not listed.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/tokens (the `ListTokens` operationId).
+	ListTokensWithResponse(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*ListTokensResponse, error)
 
 	// CreateTokenWithBodyWithResponse Make a credential; its secret is in this answer only
 	//
@@ -11157,6 +11336,54 @@ func (r GetSessionResponse) ContentType() string {
 	return ""
 }
 
+type ListTokensResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TokenPage
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListTokensResponse) GetJSON200() *TokenPage {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListTokensResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListTokensResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListTokensResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListTokensResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListTokensResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CreateTokenResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -12653,6 +12880,22 @@ func (c *ClientWithResponses) GetSessionWithResponse(ctx context.Context, reqEdi
 		return nil, err
 	}
 	return ParseGetSessionResponse(rsp)
+}
+
+// ListTokensWithResponse Credentials, the newest first; never their secrets
+//
+// Those of one's owner, or with scope `admin` of another. What ended is listed until it is forgotten. Credentials of
+// providers and services see only themselves; tickets and browser sessions are not listed.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/tokens (the `ListTokens` operationId).
+func (c *ClientWithResponses) ListTokensWithResponse(ctx context.Context, params *ListTokensParams, reqEditors ...RequestEditorFn) (*ListTokensResponse, error) {
+	rsp, err := c.ListTokens(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListTokensResponse(rsp)
 }
 
 // CreateTokenWithBodyWithResponse Make a credential; its secret is in this answer only
@@ -14593,6 +14836,39 @@ func ParseGetSessionResponse(rsp *http.Response) (*GetSessionResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Session
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseListTokensResponse parses an HTTP response from a ListTokensWithResponse call
+func ParseListTokensResponse(rsp *http.Response) (*ListTokensResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListTokensResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TokenPage
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -156,9 +156,9 @@ func visible(found Provider, err error, id string, may func() bool) (Provider, e
 	return found, err
 }
 
-// List returns the providers of the principal's owner by id, after the given one.
-func List(tx *store.Tx, p authority.Principal, after string, limit int) ([]Provider, error) {
-	return providers(tx.ProvidersOf(p.Owner, after, limit))
+// List returns the providers of an owner by id, after the given one.
+func List(tx *store.Tx, owner, after string, limit int) ([]Provider, error) {
+	return providers(tx.ProvidersOf(owner, after, limit))
 }
 
 // All returns every provider by id, after the given one: for the mirror and

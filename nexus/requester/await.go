@@ -10,12 +10,12 @@ import (
 	"remit/proof/reason"
 )
 
-// patience is how long an authority may be out of reach while it is waited for.
-const patience = 2 * time.Minute
+// Patience is how long an authority may be out of reach while it is waited for.
+const Patience = 2 * time.Minute
 
-// await waits on the run's lane until a provider has handed in the job or it
-// has ended without one.
-func (q *Requester) await(ctx context.Context, conn *Connection, j api.Job) (api.Job, error) {
+// Await waits on the run's lane until a provider has handed in the job or it has
+// ended without one. The authority may be out of reach for the given time.
+func Await(ctx context.Context, conn *Connection, j api.Job, most time.Duration) (api.Job, error) {
 	var seen int64
 	lost := time.Time{}
 	for pause := api.DefaultRetry.Base; ; pause = min(2*pause, api.DefaultRetry.Max) {
@@ -25,7 +25,7 @@ func (q *Requester) await(ctx context.Context, conn *Connection, j api.Job) (api
 				return j, nil
 			}
 			before := seen
-			if err = q.follow(ctx, conn, j.JobID, &seen); err == nil {
+			if err = follow(ctx, conn, j, &seen); err == nil {
 				continue // it is over: look again
 			}
 			if seen > before {
@@ -37,7 +37,7 @@ func (q *Requester) await(ctx context.Context, conn *Connection, j api.Job) (api
 			return j, context.Cause(ctx)
 		case lost.IsZero():
 			lost = time.Now()
-		case time.Since(lost) > q.Patience:
+		case time.Since(lost) > most:
 			return j, reason.Errorf(reason.StoreUnavailable, "the authority is out of reach while provider %s works on job %s: %w", j.ProviderID, j.JobID, err)
 		}
 		if err := sleep(ctx, pause); err != nil {
@@ -78,8 +78,8 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // follow reads the run's lane until a receipt says that the job is over.
-func (q *Requester) follow(ctx context.Context, conn *Connection, jobID string, seen *int64) error {
-	lane, err := api.Listen(ctx, conn.Client, conn.URL, "run:"+q.run+":events", *seen)
+func follow(ctx context.Context, conn *Connection, j api.Job, seen *int64) error {
+	lane, err := api.Listen(ctx, conn.Client, conn.URL, "run:"+j.RunID+":events", *seen)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (q *Requester) follow(ctx context.Context, conn *Connection, jobID string, 
 			*seen = 0
 		case f.Event != nil && f.Event.Seq > *seen:
 			*seen = f.Event.Seq
-			if over(*f.Event, jobID) {
+			if over(*f.Event, j.JobID) {
 				return nil
 			}
 		}

@@ -62,7 +62,7 @@ func (q *Requester) prove(ctx context.Context, conn *Connection, p job.Proof) (j
 	if conn.Worker != nil {
 		j, err = here(ctx, conn, j, p.Here)
 	} else {
-		j, err = q.await(ctx, conn, j)
+		j, err = Await(ctx, conn, j, q.Patience)
 	}
 	if err != nil {
 		q.abandon(ctx, conn, j.JobID)

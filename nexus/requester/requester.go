@@ -66,7 +66,7 @@ type Requester struct {
 // New makes a requester. It connects for each call anew: what is connected to
 // may be a file that others want to open as well.
 func New(connect func(context.Context) (*Connection, error)) *Requester {
-	return &Requester{connect: connect, Patience: patience}
+	return &Requester{connect: connect, Patience: Patience}
 }
 
 // Open tells the authority of a run, and with it what its proof will take, so

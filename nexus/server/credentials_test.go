@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -134,7 +135,7 @@ func TestTokensAreForgotten(t *testing.T) {
 			}
 			var list []store.Token
 			err := w.store.View(t.Context(), func(tx *store.Tx) (err error) {
-				list, err = tx.TokensOf("alice", 1000)
+				list, err = tx.TokensOf("alice", "", store.TokensAfter{}, 1000)
 				return err
 			})
 			if err != nil {
@@ -165,5 +166,60 @@ func TestTokensAreForgotten(t *testing.T) {
 			t.Errorf("%d tokens at the end", n)
 		}
 		w.do(get("/v1/whoami", w.alice)).want(t, 401, "unauthenticated")
+	})
+}
+
+// TestListedCredentials pages through the credentials of an owner: each once,
+// the newest first, without tickets and without anything of a secret.
+func TestListedCredentials(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		want := map[string]bool{}
+		err := w.store.Update(t.Context(), func(tx *store.Tx) error { // in one instant: the id decides
+			for i := range 7 {
+				id := fmt.Sprintf("t%d", i)
+				want[id] = true
+				if err := tx.PutToken(store.Token{ID: id, Kind: "user", Principal: "user:carol", Owner: "carol", SHA256: "digest-of-it"}); err != nil {
+					return err
+				}
+			}
+			return tx.PutToken(store.Token{ID: "ticket", Kind: "ticket", Principal: "user:carol", Owner: "carol"})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for cursor := ""; ; {
+			got := w.do(get("/v1/tokens?owner=carol&limit=3&cursor="+cursor, w.admin)).want(t, 200, "")
+			if strings.Contains(got.body, "digest-of-it") {
+				t.Error("a digest was shown")
+			}
+			var page api.TokenPage
+			if err := json.Unmarshal([]byte(got.body), &page); err != nil {
+				t.Fatal(err)
+			}
+			for _, item := range page.Items {
+				if !want[item.TokenID] || item.Status != "live" {
+					t.Errorf("%+v is listed twice, or should not be", item)
+				}
+				delete(want, item.TokenID)
+			}
+			if cursor = api.Value(page.NextCursor); cursor == "" {
+				break
+			}
+			w.do(get("/v1/tokens?cursor="+cursor+"x", w.admin)).want(t, 400, "cursor_invalid")
+		}
+		if len(want) > 0 {
+			t.Errorf("not listed: %v", want)
+		}
+		w.do(get("/v1/tokens?owner=carol", w.alice)).want(t, 403, "forbidden")
+
+		// A daemon sees itself; who may not read sees nothing.
+		f := &flow{world: w}
+		f.join()
+		var page api.TokenPage
+		if err := json.Unmarshal([]byte(f.do(get("/v1/tokens", f.token)).want(t, 200, "").body), &page); err != nil || len(page.Items) != 1 || page.Items[0].Kind != "provider" {
+			t.Errorf("%v: %+v", err, page.Items)
+		}
+		blind := w.mint(identity.Grant{Kind: authority.User, Principal: "user:alice", Owner: "alice", Scopes: []string{authority.ScopeRuns}})
+		w.do(get("/v1/tokens", blind)).want(t, 403, "scope_missing")
 	})
 }

@@ -110,7 +110,7 @@ func (f *flow) heads() string {
 			}
 			fmt.Fprintf(&b, "%s %d\n", stream, head)
 		}
-		tokens, err := tx.TokensOf("alice", 100)
+		tokens, err := tx.TokensOf("alice", "", store.TokensAfter{}, 100)
 		fmt.Fprintf(&b, "tokens %d\n", len(tokens))
 		return err
 	})

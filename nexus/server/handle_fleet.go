@@ -84,11 +84,15 @@ func registerProvider(tx *store.Tx, r *request) (answer, error) {
 }
 
 func listProviders(tx *store.Tx, r *request) (answer, error) {
+	owner, err := ownerOf(r)
+	if err != nil {
+		return answer{}, err
+	}
 	p, err := pageOf(r)
 	if err != nil {
 		return answer{}, err
 	}
-	list, err := registry.List(tx, r.caller.Principal, p.after, p.limit)
+	list, err := registry.List(tx, owner, p.after, p.limit)
 	if err != nil {
 		return answer{}, err
 	}

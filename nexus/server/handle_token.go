@@ -2,6 +2,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"time"
@@ -53,6 +54,73 @@ func createToken(tx *store.Tx, r *request) (answer, error) {
 		TokenID: t.ID, Token: text, Kind: t.Kind, Principal: t.Principal, Owner: t.Owner, Scopes: t.Scopes,
 		OneTime: t.OneTime, ExpiresAt: api.TimeOf(t.ExpiresAt),
 	}}, nil
+}
+
+// listTokens shows what credentials there are: who may do what until when, and
+// no secret, which nobody has.
+func listTokens(tx *store.Tx, r *request) (answer, error) {
+	owner, err := ownerOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := pageOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	var list []store.Token
+	switch person := r.caller.Kind == authority.User || r.caller.Kind == authority.Panel; {
+	case person || r.caller.Admin():
+		after, err := tokensAfter(p.after)
+		if err != nil {
+			return answer{}, err
+		}
+		if list, err = tx.TokensOf(owner, string(identity.Ticket), after, p.limit); err != nil {
+			return answer{}, err
+		}
+	case p.after == "": // a daemon has no business with the credentials of people
+		itself, err := tx.Token(r.caller.TokenID)
+		if err != nil {
+			return answer{}, err
+		}
+		list = append(list, itself)
+	}
+	out := api.TokenPage{Items: []api.TokenInfo{}, NextCursor: p.next(len(list), func() string {
+		last := list[len(list)-1]
+		return fmt.Sprintf("%d %s", last.CreatedAt, last.ID)
+	})}
+	for _, t := range list {
+		out.Items = append(out.Items, api.TokenInfo{
+			TokenID: t.ID, Kind: t.Kind, Principal: t.Principal, Owner: t.Owner, Scopes: slices.Concat([]string{}, t.Scopes), OneTime: t.OneTime,
+			Status: tokenStatus(t, tx.Now()), CreatedAt: api.TimeOf(t.CreatedAt), ExpiresAt: api.OptionalTime(t.ExpiresAt),
+			UsedAt: api.OptionalTime(t.UsedAt), RevokedAt: api.OptionalTime(t.RevokedAt),
+		})
+	}
+	return answer{status: http.StatusOK, value: out}, nil
+}
+
+// tokensAfter reads the place in a list of tokens.
+func tokensAfter(text string) (after store.TokensAfter, err error) {
+	if text == "" {
+		return after, nil
+	}
+	if _, err := fmt.Sscanf(text, "%d %s", &after.CreatedAt, &after.ID); err != nil {
+		e := reason.Errorf(reason.CursorInvalid, "the cursor is not one of this list")
+		e.Field = "cursor"
+		return after, e
+	}
+	return after, nil
+}
+
+func tokenStatus(t store.Token, now int64) string {
+	switch {
+	case t.RevokedAt != 0:
+		return "revoked"
+	case t.OneTime && t.UsedAt != 0:
+		return "used"
+	case t.Live(now):
+		return "live"
+	}
+	return "expired"
 }
 
 // grantOf decides whether the caller may make such a token: nobody hands out

@@ -56,6 +56,7 @@ func (s *Server) table() []route {
 		{operation: "getPrometheus", method: get, path: "/metrics", special: (*Server).getPrometheus},
 
 		query("getWhoami", "/v1/whoami", scopeAny, getWhoami),
+		query("listTokens", "/v1/tokens", authority.ScopeRead, listTokens),
 		mutation("createToken", post, "/v1/tokens", scopeAny, createToken),
 		mutation("revokeToken", post, "/v1/tokens/{token_id}/revoke", scopeAny, revokeToken),
 		// Who looks at frozen books has to log in first.

@@ -161,7 +161,7 @@ func TestTokens(t *testing.T) {
 			if !reflect.DeepEqual(got, want) || !got.Live(now) || got.Live(now+1000) {
 				t.Errorf("token %+v, want %+v", got, want)
 			}
-			if all, err := tx.TokensOf("usr_1", 10); len(all) != 3 || err != nil {
+			if all, err := tx.TokensOf("usr_1", "", store.TokensAfter{}, 10); len(all) != 3 || err != nil {
 				t.Errorf("%d tokens of the owner: %v", len(all), err)
 			}
 			if _, err := tx.Token("tok_9"); !errors.Is(err, store.ErrNotFound) {

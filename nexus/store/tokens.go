@@ -52,15 +52,26 @@ func (tx *Tx) Token(id string) (Token, error) {
 	return scanToken(tx.row("SELECT "+tokenColumns+" FROM token WHERE id = ?", id))
 }
 
-// TokensOf lists the tokens of an owner, newest first.
-func (tx *Tx) TokensOf(owner string, limit int) ([]Token, error) {
+// TokensAfter is the last token that a list has shown.
+type TokensAfter struct {
+	CreatedAt int64 // 0: nothing was shown yet
+	ID        string
+}
+
+// TokensOf lists the tokens of an owner, newest first, without those of one kind.
+func (tx *Tx) TokensOf(owner, without string, after TokensAfter, limit int) ([]Token, error) {
+	where, args := "owner = ? AND kind <> ?", []any{owner, without}
+	if after.CreatedAt > 0 {
+		where += " AND (created_at < ? OR (created_at = ? AND id > ?))"
+		args = append(args, after.CreatedAt, after.CreatedAt, after.ID)
+	}
 	var out []Token
-	err := tx.rows("SELECT "+tokenColumns+" FROM token WHERE owner = ? ORDER BY created_at DESC, id LIMIT ?",
+	err := tx.rows("SELECT "+tokenColumns+" FROM token WHERE "+where+" ORDER BY created_at DESC, id LIMIT ?",
 		func(row scanner) error {
 			t, err := scanToken(row)
 			out = append(out, t)
 			return err
-		}, owner, limit)
+		}, append(args, limit)...)
 	return out, err
 }
 

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"remit/nexus/api"
+	"remit/proof/reason"
+)
+
+// fleetFlags are those of the commands of a provider's owner, who is not at the
+// machine: the nexus is asked with the owner's token.
+type fleetFlags struct {
+	nexus nexusFlags
+	owner string
+}
+
+// add adds the flags that the group does not have.
+func (f *fleetFlags) add(cmd *cobra.Command, group *providerFlags) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.nexus.url, "nexus", "", "URL of the nexus (default $"+envNexus+", else "+defaultNexus+")")
+	fl.StringVar(&f.nexus.tokenFile, "token-file", "", "file that holds the owner's token, - is stdin (default $"+envToken+", else the file $"+envTFile+")")
+	fl.StringVar(&f.owner, "owner", "", "whose provider a name is, with an administrator's token (default the token's owner)")
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		f.of(group)
+		return completion(&f.nexus, providerWords)(cmd, args, word)
+	}
+}
+
+// of takes over what the flags of the group say about the way to the nexus.
+func (f *fleetFlags) of(group *providerFlags) {
+	f.nexus.plaintext, f.nexus.tls = group.plaintext, group.tls
+}
+
+// find connects, and finds the provider that is meant.
+func (f *fleetFlags) find(cmd *cobra.Command, group *providerFlags, given string) (*api.ClientWithResponses, string, error) {
+	f.of(group)
+	c, err := f.nexus.client(cmd)
+	if err != nil {
+		return nil, "", err
+	}
+	id, err := providerID(cmd.Context(), c, f.owner, given)
+	return c, id, err
+}
+
+func (a *app) providerList(group *providerFlags) *cobra.Command {
+	var f fleetFlags
+	most := 500
+	cmd := &cobra.Command{
+		Use: "list", Short: "List the providers of an owner", Args: cobra.NoArgs,
+		Long: `List the providers of the token's owner as the nexus sees them: whether each may
+work, whether it was heard of lately, and the strikes that count against it.`,
+		Example: `  remit provider list
+  remit provider list --owner alice --json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkMost(most); err != nil {
+				return err
+			}
+			f.of(group)
+			c, err := f.nexus.client(cmd)
+			if err != nil {
+				return err
+			}
+			list, err := listedProviders(cmd.Context(), c, f.owner, most)
+			if err != nil {
+				return err
+			}
+			return a.present(cmd.OutOrStdout(), api.ProviderPage{Items: list}, func(w io.Writer) error { return printProviders(w, list) })
+		},
+	}
+	f.add(cmd, group)
+	cmd.ValidArgsFunction = nil
+	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
+	return cmd
+}
+
+func printProviders(w io.Writer, list []api.Provider) error {
+	if len(list) == 0 {
+		return empty(w, "providers")
+	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, "PROVIDER\tNAME\tOWNER\tMODE\tSTATUS\tPRESENCE\tSTRIKES\tMSATS\tRUNS")
+	for _, p := range list {
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", p.ProviderID, plain(p.Name), plain(p.Owner), modeOf(p), plain(p.Status), plain(p.Liveness),
+			p.Strikes.Failures+p.Strikes.Violations, p.PriceMsats, plain(strings.Join(p.Capabilities, " ")))
+	}
+	return tab.Flush()
+}
+
+// defaultCaps are what 'remit provider caps' sets where nothing is said: the least
+// that a 'remit run --nexus' needs, see docs/nexus.md.
+var defaultCaps = api.Caps{CPUMillis: 2000, MemoryMb: 2048, DiskMb: 2048, TimeoutSecs: 300, Concurrency: 1, Network: api.CapsNetworkNone}
+
+func (a *app) providerCaps(group *providerFlags) *cobra.Command {
+	var f fleetFlags
+	var enable bool
+	caps := defaultCaps
+	cmd := &cobra.Command{
+		Use: "caps PROVIDER", Short: "Set what jobs may use of a provider", Args: cobra.ExactArgs(1),
+		Long: `Set the caps of a provider, by its id or its name: what each job may use of it, and
+how many run at a time. What no flag names keeps the cap that the provider has; one
+that has none gets what a 'remit run --nexus' needs. Caps count for what is leased
+from now on. With --enable provider mode is switched on too.`,
+		Example: `  remit provider caps rack-1 --enable
+  remit provider caps rack-1 --cpu-millis 4000 --memory-mb 8192 --concurrency 4
+  remit provider caps prv_… --timeout-secs 1800 --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := f.find(cmd, group, args[0])
+			if err != nil {
+				return err
+			}
+			p, err := setCaps(cmd, c, id, caps)
+			if err == nil && enable {
+				p, err = enableProvider(cmd.Context(), c, id)
+			}
+			if err != nil {
+				return err
+			}
+			return a.showProvider(cmd.OutOrStdout(), p)
+		},
+	}
+	f.add(cmd, group)
+	fl := cmd.Flags()
+	fl.Int64Var(&caps.CPUMillis, "cpu-millis", caps.CPUMillis, "thousandths of a processor")
+	fl.Int64Var(&caps.MemoryMb, "memory-mb", caps.MemoryMb, "memory in MB")
+	fl.Int64Var(&caps.DiskMb, "disk-mb", caps.DiskMb, "written data in MB, which is kept in memory and comes on top of it")
+	fl.Int64Var(&caps.Pids, "pids", caps.Pids, "processes; 0 leaves it to the sandbox (512)")
+	fl.Int64Var(&caps.TimeoutSecs, "timeout-secs", caps.TimeoutSecs, "time of a job in seconds")
+	fl.Int64Var(&caps.Concurrency, "concurrency", caps.Concurrency, "jobs at a time")
+	fl.BoolVar(&enable, "enable", false, "also switch provider mode on")
+	return cmd
+}
+
+// capsTries is how often caps are written over a provider that changes meanwhile:
+// its signs of life change it, too.
+const capsTries = 10
+
+// setCaps changes the caps that flags name and leaves the others as they are.
+func setCaps(cmd *cobra.Command, c *api.ClientWithResponses, id string, wanted api.Caps) (api.Provider, error) {
+	for try := 1; ; try++ {
+		now, err := c.GetProviderWithResponse(cmd.Context(), id)
+		if err != nil {
+			return api.Provider{}, err
+		}
+		caps, seen := wanted, fmt.Sprintf("%q", fmt.Sprint(now.JSON200.Revision))
+		if has := now.JSON200.Caps; has != nil {
+			caps = keepCaps(wanted, *has, cmd.Flags().Changed)
+		}
+		set, err := c.SetCapsWithResponse(cmd.Context(), id, &api.SetCapsParams{IdempotencyKey: api.NewKey(), IfMatch: &seen}, caps)
+		if err == nil {
+			return *set.JSON200, nil
+		}
+		if reason.CodeOf(err) != reason.PreconditionFailed || try == capsTries {
+			return api.Provider{}, err
+		}
+	}
+}
+
+// keepCaps is what is wanted where a flag names it, and else what a provider has.
+func keepCaps(wanted, has api.Caps, named func(flag string) bool) api.Caps {
+	for flag, pair := range map[string][2]*int64{
+		"cpu-millis": {&has.CPUMillis, &wanted.CPUMillis}, "memory-mb": {&has.MemoryMb, &wanted.MemoryMb}, "disk-mb": {&has.DiskMb, &wanted.DiskMb},
+		"pids": {&has.Pids, &wanted.Pids}, "timeout-secs": {&has.TimeoutSecs, &wanted.TimeoutSecs}, "concurrency": {&has.Concurrency, &wanted.Concurrency},
+	} {
+		if named(flag) {
+			*pair[0] = *pair[1]
+		}
+	}
+	return has
+}
+
+func (a *app) providerEnable(group *providerFlags) *cobra.Command {
+	var f fleetFlags
+	cmd := &cobra.Command{
+		Use: "enable PROVIDER", Short: "Switch provider mode on", Args: cobra.ExactArgs(1),
+		Long: `Switch provider mode on, by the provider's id or its name. It needs caps ('remit
+provider caps') and no quarantine ('remit provider lift').`,
+		Example: `  remit provider enable rack-1`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := f.find(cmd, group, args[0])
+			if err != nil {
+				return err
+			}
+			p, err := enableProvider(cmd.Context(), c, id)
+			if err != nil {
+				return err
+			}
+			return a.showProvider(cmd.OutOrStdout(), p)
+		},
+	}
+	f.add(cmd, group)
+	return cmd
+}
+
+func enableProvider(ctx context.Context, c *api.ClientWithResponses, id string) (api.Provider, error) {
+	got, err := c.EnableProviderWithResponse(ctx, id, &api.EnableProviderParams{IdempotencyKey: api.NewKey()})
+	if err != nil {
+		return api.Provider{}, err
+	}
+	return *got.JSON200, nil
+}
+
+func (a *app) providerDisable(group *providerFlags) *cobra.Command {
+	var f fleetFlags
+	var why string
+	cmd := &cobra.Command{
+		Use: "disable [PROVIDER]", Short: "Switch provider mode off at once", Args: cobra.MaximumNArgs(1),
+		Long: `Disable switches a provider off at the nexus: from that moment it gets no new job,
+and its running jobs are cancelled. Only the owner can enable it again.
+
+Without an argument it is the provider of this machine, with that provider's
+credential. With an id or a name it is one of the token's owner.`,
+		Example: `  remit provider disable
+  remit provider disable rack-1 --reason 'the disk is going'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				for _, flag := range []string{"nexus", "token-file", "owner", "reason"} {
+					if cmd.Flags().Changed(flag) {
+						return usagef("--%s needs the id or the name of a provider: without one this is about the provider of this machine", flag)
+					}
+				}
+				p, err := a.providerState(group).Disable(cmd.Context(), group.client())
+				if err != nil {
+					return err
+				}
+				return a.showProvider(cmd.OutOrStdout(), p)
+			}
+			c, id, err := f.find(cmd, group, args[0])
+			if err != nil {
+				return err
+			}
+			got, err := c.DisableProviderWithResponse(cmd.Context(), id, &api.DisableProviderParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: api.Optional(why)})
+			if err != nil {
+				return err
+			}
+			return a.showProvider(cmd.OutOrStdout(), *got.JSON200)
+		},
+	}
+	f.add(cmd, group)
+	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
+	return cmd
+}
+
+func (a *app) providerLift(group *providerFlags) *cobra.Command {
+	var f fleetFlags
+	var why string
+	cmd := &cobra.Command{
+		Use: "lift PROVIDER --reason TEXT", Short: "End a quarantine and clear its strikes", Args: cobra.ExactArgs(1),
+		Long: `End the quarantine of a provider, by its id or its name, and clear the strikes that
+led to it. Who did it and why is recorded. The provider stays off until it is
+enabled.`,
+		Example: `  remit provider lift rack-1 --reason 'the power supply was replaced'`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, id, err := f.find(cmd, group, args[0])
+			if err != nil {
+				return err
+			}
+			got, err := c.LiftQuarantineWithResponse(cmd.Context(), id, &api.LiftQuarantineParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: &why})
+			if err != nil {
+				return err
+			}
+			return a.showProvider(cmd.OutOrStdout(), *got.JSON200)
+		},
+	}
+	f.add(cmd, group)
+	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
+	_ = cmd.MarkFlagRequired("reason")
+	return cmd
+}

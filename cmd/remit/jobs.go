@@ -1,0 +1,242 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"remit/law/job"
+	"remit/nexus/api"
+)
+
+func (a *app) jobsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "jobs", Short: "Dispatch jobs to the providers of a nexus, and settle them",
+		Long: `A job is work that a provider does for a run: commands in a sandbox, or an engine
+under a contract. Its price is held when it is dispatched, and paid or given back
+when it is settled.`,
+	}
+	cmd.AddCommand(a.jobsDispatchCommand(), a.jobsListCommand(), a.jobsShowCommand(), a.jobsSettleCommand(), a.jobsCancelCommand())
+	return cmd
+}
+
+func (a *app) jobsListCommand() *cobra.Command {
+	var nexus nexusFlags
+	var state string
+	most := 50
+	cmd := &cobra.Command{
+		Use: "list [RUN]", Short: "List the jobs of a run, or of the newest runs", Args: cobra.MaximumNArgs(1),
+		Long: `List the jobs of a run in the order of their dispatch; without one those of the
+newest 20 runs, the newest run first. RUN is an id, or "latest".`,
+		Example: `  remit jobs list
+  remit jobs list latest --json
+  remit jobs list --state queued`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := checkMost(most); err != nil {
+				return err
+			}
+			if state != "" && !slices.Contains(jobStates, state) {
+				return usagef("--state %q: must be one of %v", state, jobStates)
+			}
+			c, err := nexus.client(cmd)
+			if err != nil {
+				return err
+			}
+			list, err := jobsOf(cmd.Context(), c, args, state, most)
+			if err != nil {
+				return err
+			}
+			return a.present(cmd.OutOrStdout(), api.JobPage{Items: list}, func(w io.Writer) error { return printJobs(w, list) })
+		},
+	}
+	nexus.add(cmd)
+	cmd.ValidArgsFunction = completion(&nexus, runWords)
+	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
+	cmd.Flags().StringVar(&state, "state", "", "only those that are queued, leased, submitted, verified, settled, failed, canceled or expired")
+	complete(cmd, "state", jobStates)
+	return cmd
+}
+
+var jobStates = []string{"queued", "leased", "submitted", "verified", "settled", "failed", "canceled", "expired"}
+
+// jobsOf lists the jobs of the run that is named, or of the newest ones.
+func jobsOf(ctx context.Context, c *api.ClientWithResponses, args []string, state string, most int) ([]api.Job, error) {
+	var runs []string
+	if len(args) == 1 {
+		id, err := runID(ctx, c, args[0])
+		if err != nil {
+			return nil, err
+		}
+		runs = []string{id}
+	} else {
+		newest, err := listedRuns(ctx, c, latestRuns)
+		if err != nil {
+			return nil, err
+		}
+		for _, r := range newest {
+			runs = append(runs, r.RunID)
+		}
+	}
+	out := []api.Job{}
+	for _, run := range runs {
+		list, err := listedJobs(ctx, c, run, maxListed)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range list {
+			if len(out) < most && (state == "" || string(j.State) == state) {
+				out = append(out, j)
+			}
+		}
+	}
+	return out, nil
+}
+
+func printJobs(w io.Writer, list []api.Job) error {
+	if len(list) == 0 {
+		return empty(w, "jobs")
+	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, "JOB\tRUN\tTYPE\tSTATE\tPROVIDER\tMSATS\tPAYMENT\tREASON\tDISPATCHED")
+	for _, j := range list {
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", j.JobID, j.RunID, plain(j.JobType), j.State, j.ProviderID, j.AmountMsats,
+			plain(api.Value(j.Payment)), plain(api.Value(j.Reason)), j.DispatchedAt)
+	}
+	return tab.Flush()
+}
+
+// jobCommand is a command about one job.
+func (a *app) jobCommand(cmd *cobra.Command, act func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error) *cobra.Command {
+	nexus := new(nexusFlags)
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := nexus.client(cmd)
+		if err != nil {
+			return err
+		}
+		id, err := jobID(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		return act(cmd, c, id)
+	}
+	nexus.add(cmd)
+	cmd.ValidArgsFunction = completion(nexus, jobWords)
+	return cmd
+}
+
+func (a *app) jobsShowCommand() *cobra.Command {
+	return a.jobCommand(&cobra.Command{
+		Use: "show JOB", Short: "Show one job: where it is, and what came of it",
+		Long: `Show one job: its state, who has it, what it costs, and what its commands did. JOB
+is an id, or "latest". --json has request and response whole.`,
+		Example: `  remit jobs show latest
+  remit jobs show job_… --json`,
+	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+		got, err := c.GetJobWithResponse(cmd.Context(), id)
+		if err != nil {
+			return err
+		}
+		return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printJob(w, *got.JSON200) })
+	})
+}
+
+func printJob(w io.Writer, j api.Job) error {
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	row := func(name, value string) {
+		if value != "" {
+			fmt.Fprintf(tab, "%s\t%s\n", name, plain(value))
+		}
+	}
+	row("job", j.JobID)
+	row("run", j.RunID)
+	row("type", j.JobType)
+	row("state", string(j.State))
+	row("reason", api.Value(j.Reason))
+	row("provider", fmt.Sprintf("%s (%s)", j.ProviderID, j.Tier))
+	row("attempt", fmt.Sprint(j.Attempt))
+	row("price", fmt.Sprintf("%d msats", j.AmountMsats))
+	row("payment", api.Value(j.Payment))
+	row("dispatched", j.DispatchedAt)
+	row("leased", api.Value(j.LeasedAt))
+	row("submitted", api.Value(j.SubmittedAt))
+	row("closed", api.Value(j.ClosedAt))
+	var response job.SandboxRunResponse
+	if j.Response != nil && j.JobType == job.SandboxRun && json.Unmarshal(*j.Response, &response) == nil {
+		for _, run := range response.Runs {
+			row("command", fmt.Sprintf("%s: exit %d after %d ms", run.Cmd, run.ExitCode, run.DurationMS))
+		}
+	}
+	return tab.Flush()
+}
+
+func (a *app) jobsSettleCommand() *cobra.Command {
+	return a.jobCommand(&cobra.Command{
+		Use: "settle JOB", Short: "Judge what a provider handed in, and pay it or not",
+		Long: `Have the nexus judge the response that it stored: the price is released to the
+provider, or given back, in the same transaction. JOB is an id, or "latest". The
+exit code is 0 when it was released and 2 when not. A job that nobody settles the
+nexus settles after five minutes.`,
+		Example: `  remit jobs settle latest
+  remit jobs settle job_… --json`,
+	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+		settled, err := settleJob(cmd.Context(), c, id)
+		if err != nil {
+			return err
+		}
+		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) error { return printSettlement(w, settled) }); err != nil {
+			return err
+		}
+		return settledCode(settled)
+	})
+}
+
+func settleJob(ctx context.Context, c *api.ClientWithResponses, id string) (api.Settlement, error) {
+	got, err := c.SettleJobWithResponse(ctx, id, &api.SettleJobParams{IdempotencyKey: api.NewKey()})
+	if err != nil {
+		return api.Settlement{}, err
+	}
+	return *got.JSON200, nil
+}
+
+// settledCode is the exit code of a settlement.
+func settledCode(s api.Settlement) error {
+	if s.SettlementStatus != api.SettlementSettlementStatusReleased {
+		return exitCode(2)
+	}
+	return nil
+}
+
+func printSettlement(w io.Writer, s api.Settlement) error {
+	fmt.Fprintf(w, "Job %s of provider %s: %s, exit code %d; %d msats %s.\n", s.JobID, s.ProviderID, plain(s.Outcome), s.ExitCode, s.AmountMsats, s.SettlementStatus)
+	if why := plain(api.Value(s.Reason)); why != "" {
+		fmt.Fprintf(w, "Reason: %s\n", why)
+	}
+	for _, v := range s.Violations {
+		fmt.Fprintf(w, "  %s: %s\n", plain(v.Code), plain(v.Detail))
+	}
+	return nil
+}
+
+func (a *app) jobsCancelCommand() *cobra.Command {
+	var why string
+	cmd := a.jobCommand(&cobra.Command{
+		Use: "cancel JOB", Short: "End a job that was not handed in; its price is given back",
+		Long: `End a job that was not handed in: its provider is told, whatever it still delivers is
+refused, and the price is given back. JOB is an id, or "latest".`,
+		Example: `  remit jobs cancel job_… --reason 'wrong commit'`,
+	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+		got, err := c.CancelJobWithResponse(cmd.Context(), id, &api.CancelJobParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: api.Optional(why)})
+		if err != nil {
+			return err
+		}
+		return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printJobs(w, []api.Job{*got.JSON200}) })
+	})
+	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
+	return cmd
+}

@@ -1,0 +1,235 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"remit/nexus/api"
+	"remit/proof/reason"
+)
+
+// What the commands of an operator have in common: ids that are found by name
+// or as "latest", lists of many pages, and completion that asks the nexus.
+
+// latestItem is the word for the newest of what is listed.
+const latestItem = "latest"
+
+// listAll reads a list to its end, or to the most that is wanted.
+func listAll[T any](most int, page func(cursor *string) ([]T, *string, error)) ([]T, error) {
+	out := []T{}
+	for cursor := (*string)(nil); ; {
+		items, next, err := page(cursor)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, items...)
+		if cursor = next; cursor == nil || len(out) >= most {
+			return out[:min(len(out), most)], nil
+		}
+	}
+}
+
+// checkMost refuses a --limit that lists nothing.
+func checkMost(most int) error {
+	if most < 1 {
+		return usagef("--limit %d: must be at least 1", most)
+	}
+	return nil
+}
+
+// refuseSecret keeps the text of a token out of URLs and logs when somebody
+// gives it where an id belongs.
+func refuseSecret(what, given string) error {
+	if !strings.HasPrefix(given, "rmt_") {
+		return nil
+	}
+	return usagef("this takes %s, and not the text of a token: whoever saw the command line has it now. Revoke it: its id is in 'remit token list'", what)
+}
+
+// listedProviders are those of an owner, by id.
+func listedProviders(ctx context.Context, c *api.ClientWithResponses, owner string, most int) ([]api.Provider, error) {
+	return listAll(most, func(cursor *string) ([]api.Provider, *string, error) {
+		got, err := c.ListProvidersWithResponse(ctx, &api.ListProvidersParams{Owner: api.Optional(owner), Cursor: cursor})
+		if err != nil {
+			return nil, nil, err
+		}
+		return got.JSON200.Items, got.JSON200.NextCursor, nil
+	})
+}
+
+// providerID finds a provider by its id or by its name.
+func providerID(ctx context.Context, c *api.ClientWithResponses, owner, given string) (string, error) {
+	if err := refuseSecret("the id or the name of a provider", given); err != nil || strings.HasPrefix(given, "prv_") {
+		return given, err
+	}
+	list, err := listedProviders(ctx, c, owner, maxProviders)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, p := range list {
+		if p.Name == given {
+			found = append(found, p.ProviderID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", reason.Errorf(reason.NotFound, "no provider %q", given).WithHint("'remit provider list' shows ids and names; --owner is for administrators")
+	case 1:
+		return found[0], nil
+	}
+	return "", usagef("%d providers have the name %q: give the id of one, %s", len(found), given, strings.Join(found, " or "))
+}
+
+// listedRuns are the newest ones.
+func listedRuns(ctx context.Context, c *api.ClientWithResponses, most int) ([]api.Run, error) {
+	return listAll(most, func(cursor *string) ([]api.Run, *string, error) {
+		limit := min(most, 100)
+		got, err := c.ListRunsWithResponse(ctx, &api.ListRunsParams{Cursor: cursor, Limit: &limit})
+		if err != nil {
+			return nil, nil, err
+		}
+		return got.JSON200.Items, got.JSON200.NextCursor, nil
+	})
+}
+
+// runID is an id, or that of the newest run.
+func runID(ctx context.Context, c *api.ClientWithResponses, given string) (string, error) {
+	if given != latestItem {
+		return given, refuseSecret("the id of a run", given)
+	}
+	list, err := listedRuns(ctx, c, 1)
+	if err != nil {
+		return "", err
+	}
+	if len(list) == 0 {
+		return "", reason.Errorf(reason.NotFound, "there is no run yet").WithHint("'remit jobs dispatch' makes one")
+	}
+	return list[0].RunID, nil
+}
+
+// listedJobs are those of a run in the order of their dispatch.
+func listedJobs(ctx context.Context, c *api.ClientWithResponses, run string, most int) ([]api.Job, error) {
+	return listAll(most, func(cursor *string) ([]api.Job, *string, error) {
+		got, err := c.ListJobsWithResponse(ctx, run, &api.ListJobsParams{Cursor: cursor})
+		if err != nil {
+			return nil, nil, err
+		}
+		return got.JSON200.Items, got.JSON200.NextCursor, nil
+	})
+}
+
+// latestRuns bounds in how many runs the newest job is looked for.
+const latestRuns = 20
+
+// jobID is an id, or that of the newest job of the newest runs.
+func jobID(ctx context.Context, c *api.ClientWithResponses, given string) (string, error) {
+	if given != latestItem {
+		return given, refuseSecret("the id of a job", given)
+	}
+	runs, err := listedRuns(ctx, c, latestRuns)
+	if err != nil {
+		return "", err
+	}
+	newest := api.Job{}
+	for _, run := range runs {
+		jobs, err := listedJobs(ctx, c, run.RunID, maxListed)
+		if err != nil {
+			return "", err
+		}
+		for _, j := range jobs {
+			if j.DispatchedAt >= newest.DispatchedAt {
+				newest = j
+			}
+		}
+	}
+	if newest.JobID == "" {
+		return "", reason.Errorf(reason.NotFound, "no job in the newest %d runs", latestRuns).WithHint("give its id, see 'remit jobs list RUN'")
+	}
+	return newest.JobID, nil
+}
+
+// maxListed bounds what one command lists.
+const maxListed = 10_000
+
+// completeTime is how long a shell waits for words that the nexus knows.
+const completeTime = 2 * time.Second
+
+// completion asks the nexus for words that may stand as the first argument.
+func completion(nexus *nexusFlags, ask func(context.Context, *api.ClientWithResponses) ([]string, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 || nexus.tokenFile == "-" { // standard input is the shell's
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		nexus.once = true
+		c, err := nexus.client(cmd)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), completeTime)
+		defer cancel()
+		words, err := ask(ctx, c)
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+// completed bounds the words of a completion.
+const completed = 50
+
+func runWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+	list, err := listedRuns(ctx, c, completed)
+	words := []string{latestItem}
+	for _, r := range list {
+		words = append(words, r.RunID+"\t"+plain(string(r.Status)+" "+r.RepoRef))
+	}
+	return words, err
+}
+
+func jobWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+	runs, err := listedRuns(ctx, c, latestRuns)
+	if err != nil {
+		return nil, err
+	}
+	words := []string{latestItem}
+	for _, r := range runs {
+		jobs, err := listedJobs(ctx, c, r.RunID, completed)
+		if err != nil {
+			return nil, err
+		}
+		for _, j := range jobs {
+			words = append(words, j.JobID+"\t"+plain(string(j.State)+" "+j.JobType))
+		}
+	}
+	return words[:min(len(words), completed)], nil
+}
+
+func providerWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+	list, err := listedProviders(ctx, c, "", completed)
+	var words []string
+	for _, p := range list {
+		words = append(words, p.ProviderID+"\t"+plain(p.Name), plain(p.Name)+"\t"+p.ProviderID)
+	}
+	return words, err
+}
+
+// present prints a value as JSON, or for people.
+func (a *app) present(w io.Writer, v any, people func(io.Writer) error) error {
+	if a.json {
+		return printJSON(w, v)
+	}
+	return people(w)
+}
+
+// empty says that a list has nothing in it.
+func empty(w io.Writer, what string) error {
+	_, err := fmt.Fprintf(w, "No %s.\n", what)
+	return err
+}

@@ -1,0 +1,248 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"remit/nexus/api"
+)
+
+func (a *app) runsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "runs", Short: "Look at the runs of a nexus, and end them",
+		Long: `A run is what the nexus knows of one piece of work: its jobs, receipts and payments,
+in a log that is sealed when the run ends. 'remit list' shows the sessions of this
+machine instead.`,
+	}
+	cmd.AddCommand(a.runsNewCommand(), a.runsListCommand(), a.runsShowCommand(), a.runsReceiptsCommand(), a.runsFinishCommand())
+	return cmd
+}
+
+func (a *app) runsNewCommand() *cobra.Command {
+	var nexus nexusFlags
+	var repo, issue string
+	cmd := &cobra.Command{
+		Use: "new --repo-ref REPO", Short: "Make a run for jobs that are dispatched by hand", Args: cobra.NoArgs,
+		Example: `  remit runs new --repo-ref demo
+  remit runs new --repo-ref demo --issue-ref issue/7 --json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := nexus.client(cmd)
+			if err != nil {
+				return err
+			}
+			id, err := newRun(cmd.Context(), c, api.RunRequest{RepoRef: repo, IssueRef: api.Optional(issue)})
+			if err != nil {
+				return err
+			}
+			return a.showRun(cmd, c, id)
+		},
+	}
+	nexus.add(cmd)
+	cmd.Flags().StringVar(&repo, "repo-ref", "", "what people call the repository")
+	cmd.Flags().StringVar(&issue, "issue-ref", "", "the issue that it works on")
+	_ = cmd.MarkFlagRequired("repo-ref")
+	return cmd
+}
+
+func newRun(ctx context.Context, c *api.ClientWithResponses, ask api.RunRequest) (string, error) {
+	made, err := c.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: api.NewKey()}, ask)
+	if err != nil {
+		return "", err
+	}
+	return made.JSON201.RunID, nil
+}
+
+func (a *app) runsListCommand() *cobra.Command {
+	var nexus nexusFlags
+	var status string
+	most := 50
+	cmd := &cobra.Command{
+		Use: "list", Short: "List runs, the newest first", Args: cobra.NoArgs,
+		Example: `  remit runs list
+  remit runs list --status running --json`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := checkMost(most); err != nil {
+				return err
+			}
+			if status != "" && !slices.Contains(runStatuses, status) {
+				return usagef("--status %q: must be one of %s", status, strings.Join(runStatuses, ", "))
+			}
+			c, err := nexus.client(cmd)
+			if err != nil {
+				return err
+			}
+			look := most
+			if status != "" {
+				look = maxListed
+			}
+			list, err := listedRuns(cmd.Context(), c, look)
+			if err != nil {
+				return err
+			}
+			list = slices.DeleteFunc(list, func(r api.Run) bool { return status != "" && string(r.Status) != status })
+			list = list[:min(len(list), most)]
+			return a.present(cmd.OutOrStdout(), api.RunPage{Items: list}, func(w io.Writer) error { return printRuns(w, list) })
+		},
+	}
+	nexus.add(cmd)
+	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
+	cmd.Flags().StringVar(&status, "status", "", "only those that are "+strings.Join(runStatuses, ", "))
+	complete(cmd, "status", runStatuses)
+	return cmd
+}
+
+var runStatuses = []string{"created", "running", "canceling", "succeeded", "failed", "canceled"}
+
+func printRuns(w io.Writer, list []api.Run) error {
+	if len(list) == 0 {
+		return empty(w, "runs")
+	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, "RUN\tSTATUS\tREPOSITORY\tISSUE\tMADE\tENDED")
+	for _, r := range list {
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", r.RunID, r.Status, shorten(plain(r.RepoRef), 40), shorten(plain(r.IssueRef), 40), r.CreatedAt, api.Value(r.FinishedAt))
+	}
+	return tab.Flush()
+}
+
+// runCommandOf is a command about one run of the nexus.
+func (a *app) runCommandOf(cmd *cobra.Command, act func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error) *cobra.Command {
+	nexus := new(nexusFlags)
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := nexus.client(cmd)
+		if err != nil {
+			return err
+		}
+		id, err := runID(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		return act(cmd, c, id)
+	}
+	nexus.add(cmd)
+	cmd.ValidArgsFunction = completion(nexus, runWords)
+	return cmd
+}
+
+func (a *app) runsShowCommand() *cobra.Command {
+	return a.runCommandOf(&cobra.Command{
+		Use: "show RUN", Short: "Show one run and its jobs",
+		Long: `Show one run and its jobs. RUN is an id, or "latest".`,
+		Example: `  remit runs show latest
+  remit runs show run_… --json`,
+	}, a.showRun)
+}
+
+// runWithJobs is what --json says of one run.
+type runWithJobs struct {
+	api.Run
+	Jobs []api.Job `json:"jobs"`
+}
+
+func (a *app) showRun(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+	got, err := c.GetRunWithResponse(cmd.Context(), id)
+	if err != nil {
+		return err
+	}
+	jobs, err := listedJobs(cmd.Context(), c, id, maxListed)
+	if err != nil {
+		return err
+	}
+	return a.present(cmd.OutOrStdout(), runWithJobs{*got.JSON200, jobs}, func(w io.Writer) error {
+		if err := printRuns(w, []api.Run{*got.JSON200}); err != nil || len(jobs) == 0 {
+			return err
+		}
+		fmt.Fprintln(w)
+		return printJobs(w, jobs)
+	})
+}
+
+func (a *app) runsReceiptsCommand() *cobra.Command {
+	return a.runCommandOf(&cobra.Command{
+		Use: "receipts RUN", Short: "List the receipts of a run in the order of its log",
+		Long: `List the receipts of a run: what happened, on whose word, and the digest that anybody
+can compute again. RUN is an id, or "latest". --json has the payloads.`,
+		Example: `  remit runs receipts latest
+  remit runs receipts run_… --json`,
+	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+		list, err := listAll(maxListed, func(cursor *string) ([]api.Receipt, *string, error) {
+			got, err := c.ListReceiptsWithResponse(cmd.Context(), id, &api.ListReceiptsParams{Cursor: cursor})
+			if err != nil {
+				return nil, nil, err
+			}
+			return got.JSON200.Items, got.JSON200.NextCursor, nil
+		})
+		if err != nil {
+			return err
+		}
+		return a.present(cmd.OutOrStdout(), api.ReceiptPage{Items: list}, func(w io.Writer) error { return printReceipts(w, list) })
+	})
+}
+
+func printReceipts(w io.Writer, list []api.Receipt) error {
+	if len(list) == 0 {
+		return empty(w, "receipts")
+	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, "SEQ\tRECEIPT\tPRINCIPAL\tRECORDED\tABOUT\tSHA256")
+	for _, r := range list {
+		fmt.Fprintf(tab, "%d\t%s\t%s\t%s\t%s\t%s\n", r.Seq, plain(r.ReceiptType), plain(r.Principal), r.RecordedAt, receiptAbout(r.Payload), r.ReceiptSha256)
+	}
+	return tab.Flush()
+}
+
+// receiptAbout picks out of a payload what people look for.
+func receiptAbout(payload json.RawMessage) string {
+	var p struct {
+		Job      string `json:"job_id"`
+		Provider string `json:"provider_id"`
+		Amount   int64  `json:"amount_msats"`
+		Reason   string `json:"reason"`
+	}
+	if json.Unmarshal(payload, &p) != nil {
+		return ""
+	}
+	words := []string{p.Job, p.Provider, p.Reason}
+	if p.Job != "" {
+		words[1] = ""
+	}
+	if p.Amount != 0 {
+		words = append(words, fmt.Sprintf("%d msats", p.Amount))
+	}
+	return plain(strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " "))
+}
+
+func (a *app) runsFinishCommand() *cobra.Command {
+	var status, why string
+	cmd := a.runCommandOf(&cobra.Command{
+		Use: "finish RUN", Short: "End a run, which seals its log",
+		Long: `End a run, which seals its log for good. A run succeeds only when all its jobs have
+ended; failing or canceling it cancels what is open. RUN is an id, or "latest".`,
+		Example: `  remit runs finish latest
+  remit runs finish run_… --status failed --reason 'superseded'`,
+	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+		if !slices.Contains(finishStatuses, status) {
+			return usagef("--status %q: must be one of %s", status, strings.Join(finishStatuses, ", "))
+		}
+		got, err := c.FinishRunWithResponse(cmd.Context(), id, &api.FinishRunParams{IdempotencyKey: api.NewKey()},
+			api.FinishRequest{Status: api.FinishRequestStatus(status), Reason: api.Optional(why)})
+		if err != nil {
+			return err
+		}
+		return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printRuns(w, []api.Run{*got.JSON200}) })
+	})
+	cmd.Flags().StringVar(&status, "status", "succeeded", strings.Join(finishStatuses, ", "))
+	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
+	complete(cmd, "status", finishStatuses)
+	return cmd
+}
+
+var finishStatuses = []string{"succeeded", "failed", "canceled"}
