@@ -72,7 +72,7 @@ func TestTenMinutes(t *testing.T) {
 	if err := os.Mkdir(bin, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(program, filepath.Join(bin, "remit")); err != nil {
+	if err := os.Symlink(program(), filepath.Join(bin, "remit")); err != nil {
 		t.Fatal(err)
 	}
 	script := "set -e\n" + parts[0] + "echo WHAT CAME OF IT\n" + parts[1] + "echo OTHER PEOPLE\n" + parts[2] + "kill %1 %2\nwait\n"

@@ -29,7 +29,7 @@ func newTypist(t *testing.T, args ...string) *typist {
 // types runs a command with a token and keeps the two outputs apart.
 func (o *typist) types(token string, want int, args ...string) (stdout, stderr string) {
 	o.t.Helper()
-	cmd := exec.CommandContext(o.t.Context(), program, args...)
+	cmd := exec.CommandContext(o.t.Context(), program(), args...)
 	cmd.Env = append(os.Environ(), "REMIT_HOME="+o.home, "REMIT_NEXUS="+o.url, "REMIT_TOKEN="+token, "REMIT_TOKEN_FILE=")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -83,7 +83,7 @@ func TestTokensByCommand(t *testing.T) {
 		t.Errorf("refused before it was made, yet alice has %d tokens", n)
 	}
 	if full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0); err == nil {
-		cmd := exec.CommandContext(t.Context(), program, "token", "new", "--kind", "registration")
+		cmd := exec.CommandContext(t.Context(), program(), "token", "new", "--kind", "registration")
 		cmd.Env, cmd.Stdout = append(os.Environ(), "REMIT_HOME="+o.home, "REMIT_NEXUS="+o.url, "REMIT_TOKEN="+alice), full
 		if cmd.Run() == nil {
 			t.Error("a token that nobody saw was made")
