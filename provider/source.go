@@ -76,7 +76,7 @@ func (d *Daemon) lent(ctx context.Context, source string) (*workspace.Source, er
 	if err != nil {
 		return nil, err
 	}
-	s, err := workspace.OpenSource(ctx, path)
+	s, err := workspace.OpenSourceIn(ctx, path, d.sources)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/term"
+
 	"remit/law/task"
 	"remit/proof/reason"
 )
@@ -15,15 +17,36 @@ import (
 type output struct {
 	file *os.File
 	used bool
+
+	screen *visible // not nil for a terminal: nothing of what is printed may drive it
+}
+
+func newOutput(file *os.File) *output {
+	o := &output{file: file}
+	if term.IsTerminal(int(file.Fd())) {
+		o.screen = &visible{w: file}
+	}
+	return o
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.used = o.used || len(p) > 0
+	if o.screen != nil {
+		return o.screen.Write(p)
+	}
 	return o.file.Write(p)
 }
 
-// Fd tells whether it is a terminal.
-func (o *output) Fd() uintptr { return o.file.Fd() }
+// raw writes every byte from here on, also to a terminal.
+func (o *output) raw() { o.screen = nil }
+
+// close writes what is left.
+func (o *output) close() error {
+	if o.screen != nil {
+		return o.screen.Close()
+	}
+	return nil
+}
 
 // wantsJSON reports whether a command line asks for JSON. It is looked at
 // itself, since a command line that is wrong was not parsed to its end.

@@ -167,11 +167,11 @@ func TestGitEscapesOfTheRepository(t *testing.T) {
 					for k in filter.x.clean filter.x.smudge filter.x.process; do git config $k '`+tr.leave("filter")+`'; done
 					for k in diff.x.textconv diff.x.command diff.external; do git config $k '`+tr.leave("diff")+`'; done
 					git config core.alternateRefsCommand '`+tr.leave("alternates")+`'
-					cp -a . ../foreign && echo "$PWD/../foreign/.git/objects" >.git/objects/info/alternates
+					cp -a . ../foreign && mv ../foreign .git/ && echo ../foreign/.git/objects >.git/objects/info/alternates
 					echo '* filter=x diff=x merge=x' >.git/info/attributes; `+staleIndex)
 			},
 			fall: map[string][]string{"hooks": {"git update-ref refs/heads/new HEAD"}, "fsmonitor": {"git status"}, "filter": {"git diff"}, "diff": {"git -c core.fsmonitor=false -c filter.x.process= -c filter.x.clean=cat -c filter.x.smudge=cat log -p --no-ext-diff"},
-				"alternates": {"git fetch -q ../foreign main", "git clone -q . ../x && git fetch -q ../x main", "cd .. && git clone -q copy x2; cd x2 && git commit -q --allow-empty -m n; cd ../copy && git fetch -q ../x2 HEAD"}},
+				"alternates": {"git fetch -q .git/foreign main", "git clone -q . ../x && git fetch -q ../x main", "cd .. && git clone -q copy x2; cd x2 && git commit -q --allow-empty -m n; cd ../copy && git fetch -q ../x2 HEAD"}},
 		},
 		{
 			rows: map[string]string{"hooksPath": "core.hooksPath", "include": "include.path", "submodule": "submodules"},

@@ -40,9 +40,12 @@ func main() {
 func run() int {
 	ctx, stop := interruptible()
 	defer stop()
-	root, out := newRoot(), &output{file: os.Stdout}
+	root, out := newRoot(), newOutput(os.Stdout)
 	root.SetOut(out)
 	err := root.ExecuteContext(ctx)
+	if rest := out.close(); err == nil {
+		err = rest
+	}
 	if err == nil {
 		return 0
 	}
@@ -55,7 +58,7 @@ func run() int {
 	}
 	code := printError(os.Stderr, err)
 	if wantsJSON(os.Args[1:]) && !out.used {
-		_ = printJSON(os.Stdout, documentOf(err, code)) // the code says it, too
+		_ = printJSON(out, documentOf(err, code)) // the code says it, too
 	}
 	return code
 }

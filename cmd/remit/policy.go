@@ -86,7 +86,7 @@ func committedPolicy(ctx context.Context, src *workspace.Source, rev string) (*t
 // tellPolicy prints what of the work tree's policy does not count.
 func tellPolicy(w io.Writer, notes []string) {
 	for _, note := range notes {
-		fmt.Fprintln(w, "note: "+note)
+		fmt.Fprintln(w, "note: "+plain(note)) // names patterns of strangers
 	}
 }
 

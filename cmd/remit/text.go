@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -20,18 +18,21 @@ import (
 )
 
 func (a *app) diffCommand() *cobra.Command {
-	return &cobra.Command{
+	var escape bool
+	cmd := &cobra.Command{
 		Use: "diff SESSION [OTHER]", Short: "Print the patch of a run, or compare two runs", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.sessionArgs,
-		Long: `Diff prints patch.diff of a run, as ` + "`git apply`" + ` takes it; on a terminal
-without its control characters. With two sessions it
-prints in which fields of report.json they differ; the exit code is 0 either way.`,
+		Long: `Diff prints patch.diff of a run. Into a pipe or a file go its bytes, as ` + "`git apply`" + `
+takes them: with every terminal escape that an agent put into them, so do not
+show such a file with cat. On a terminal, and with --escape anywhere, what is not
+printable is shown as \x1b and the like. With two sessions diff prints in which
+fields of report.json they differ; the exit code is 0 either way.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
 			if err != nil {
 				return err
 			}
 			if len(args) == 1 {
-				return a.printPatch(cmd.OutOrStdout(), s)
+				return a.printPatch(cmd.OutOrStdout(), s, escape)
 			}
 			other, err := a.home.Find(args[1])
 			if err != nil {
@@ -40,17 +41,21 @@ prints in which fields of report.json they differ; the exit code is 0 either way
 			return a.compare(cmd.OutOrStdout(), s, other)
 		},
 	}
+	cmd.Flags().BoolVar(&escape, "escape", false, "show what is not printable as \\x1b and the like, for reading; git apply does not take that")
+	return cmd
 }
 
-func (a *app) printPatch(w io.Writer, s harness.Session) error {
+func (a *app) printPatch(w io.Writer, s harness.Session, escape bool) error {
 	patch, err := s.Open(evidence.PatchFile)
 	if err != nil {
 		return err
 	}
 	defer patch.Close()
 	if !a.json {
-		if isTerminal(w) {
-			return copyPlain(w, patch)
+		if escape {
+			shown := &visible{w: w}
+			_, err = io.Copy(shown, patch)
+			return errors.Join(err, shown.Close())
 		}
 		_, err = io.Copy(w, patch)
 		return err
@@ -64,29 +69,6 @@ func (a *app) printPatch(w io.Writer, s harness.Session) error {
 		return err
 	}
 	return printJSON(w, map[string]any{"session_id": s.ID, "changed_files": st.Report.ChangedFiles, "patch": string(text)})
-}
-
-// isTerminal reports whether w is one: what an agent has put into a patch must
-// not drive it. A pipe gets every byte.
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(interface{ Fd() uintptr })
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-func copyPlain(w io.Writer, r io.Reader) error {
-	in := bufio.NewReader(r)
-	for {
-		line, err := in.ReadString('\n')
-		if _, werr := io.WriteString(w, plainText(line)); werr != nil {
-			return werr
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
 
 // compare prints the fields of two reports that differ.
@@ -149,6 +131,9 @@ func (a *app) printLogs(w io.Writer, s harness.Session, raw bool) error {
 		}
 		fmt.Fprintf(w, "==> %s <==\n", name)
 		if raw {
+			if o, ok := w.(*output); ok {
+				o.raw()
+			}
 			if _, err := w.Write(text); err != nil {
 				return err
 			}

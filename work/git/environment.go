@@ -100,6 +100,7 @@ var settings = []string{
 	"core.protectHFS=true",
 	"core.protectNTFS=true",
 	"core.commitGraph=false",
+	"core.multiPackIndex=false", // it names packs by paths, "../" included
 	"core.splitIndex=false",
 	"core.untrackedCache=false",
 	"core.logAllRefUpdates=false",

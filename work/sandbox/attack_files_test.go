@@ -161,3 +161,21 @@ func deviceAttack() int {
 	}
 	return n.end()
 }
+
+// floodAttack makes empty files until no more can be made, and again.
+func floodAttack(dir string) int {
+	for round := 0; ; round++ {
+		for i := range 1000 {
+			sub := fmt.Sprintf("%s/%d/%d", dir, round, i)
+			if os.MkdirAll(sub, 0o755) != nil {
+				time.Sleep(time.Millisecond)
+				break
+			}
+			for j := range 100 {
+				if os.WriteFile(fmt.Sprintf("%s/%d", sub, j), nil, 0o644) != nil {
+					break
+				}
+			}
+		}
+	}
+}

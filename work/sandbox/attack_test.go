@@ -50,6 +50,8 @@ func attack(name string, args []string) int {
 			}
 		}
 		fmt.Println("created", n)
+	case "flood": // files in directories until no more can be made
+		return floodAttack(args[0])
 	case "forks":
 		n, _ := strconv.Atoi(args[0])
 		begun := 0

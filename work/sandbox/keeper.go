@@ -41,6 +41,8 @@ type keeper struct {
 	links  map[string]string
 	binds  []Bind
 	filter []byte
+
+	emptied chan error // /tmp is being emptied
 }
 
 // keep serves the parent until it hangs up and returns an exit code.

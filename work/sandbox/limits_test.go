@@ -233,3 +233,38 @@ func TestFilled(t *testing.T) {
 		}
 	}
 }
+
+// A command that leaves more files than anybody can remove in a moment does not
+// outlast its time: neither the next command, which finds an empty /tmp, nor the
+// end of the run waits for the last of them.
+func TestInodeFloodEndsInTime(t *testing.T) {
+	t.Parallel()
+	e := escape(t, "inode fill")
+	// For the time of the files alone: so many that the end of the run, and the
+	// emptying of /tmp, take longer than what is allowed.
+	const wall, most = 2500 * time.Millisecond, time.Second
+	for name, commands := range map[string][]string{
+		"in the time of the first command": {"flood"},
+		"left for the next command":        {"timeout -s KILL 2 " + attackPath + " attack flood /tmp/more", "sleep 60"},
+	} {
+		var last []Command
+		for _, c := range commands {
+			if c == "flood" {
+				c = "for d in /tmp/a /tmp/b /workspace/a /cache/go-build/a; do " + attackPath + " attack flood $d & done; wait"
+			}
+			last = append(last, Command{Argv: []string{"sh", "-c", c}})
+		}
+		begun := time.Now()
+		r, err := open1(t).Run(context.Background(), Spec{
+			Lower: t.TempDir(), Limits: Limits{Wall: wall}, Commands: last,
+			Binds: []Bind{{self(t), attackPath}}, Env: map[string]string{"GORACE": endAtOnce},
+		})
+		took := time.Since(begun)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late := time.Duration(r.Usage.WallMillis)*time.Millisecond - wall
+		e.Check(r.Commands[len(r.Commands)-1].TimedOut && late < most, "%s: the commands ended %s after the limit", name, late)
+		e.Check(took-time.Duration(r.Usage.WallMillis)*time.Millisecond < 10*time.Second, "%s: the end took %s", name, took)
+	}
+}

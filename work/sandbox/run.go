@@ -42,21 +42,30 @@ const killGrace = 500 * time.Millisecond
 
 // run executes one command and answers when all its processes are dead.
 func (k *keeper) run(req request) answer {
-	c, err := k.start(req)
-	if errors.Is(err, errMissing) {
+	wall := wallOf(req) // also for what the command before left behind
+	c, err := k.start(req, wall)
+	switch {
+	case errors.Is(err, errMissing):
 		return answer{Missing: true}
-	}
-	if err != nil {
+	case errors.Is(err, errTimeOver), errors.Is(err, errStopped):
+		return answer{TimedOut: errors.Is(err, errTimeOver), Exit: 128 + int(syscall.SIGKILL)}
+	case err != nil:
 		return answer{Failure: failed(err)}
 	}
-	a := k.await(c, wallOf(req))
+	a := k.await(c, wall)
 	a.Micros = time.Since(c.begun).Microseconds()
 	a.DiskBytes = k.diskUsed()
 	return a
 }
 
+// A command can end before it began.
+var (
+	errTimeOver = errors.New("the time is over")
+	errStopped  = errors.New("the parent wants no more")
+)
+
 // start begins the command. The outputs come over the second socket.
-func (k *keeper) start(req request) (*command, error) {
+func (k *keeper) start(req request, wall <-chan time.Time) (*command, error) {
 	n := 2
 	if req.Merge {
 		n = 1
@@ -65,7 +74,7 @@ func (k *keeper) start(req request) (*command, error) {
 	if err != nil {
 		return nil, fmt.Errorf("take outputs: %w", err)
 	}
-	c := &command{status: make(chan status, 1), inner: make(chan int, 1), ended: make(chan ending, 1), begun: time.Now()}
+	c := &command{status: make(chan status, 1), inner: make(chan int, 1), ended: make(chan ending, 1)}
 	for i, fd := range fds {
 		c.files = append(c.files, os.NewFile(uintptr(fd), "output"+strconv.Itoa(i)))
 	}
@@ -74,6 +83,12 @@ func (k *keeper) start(req request) (*command, error) {
 			f.Close()
 		}
 	}()
+	if k.setup.Confined {
+		if err := k.emptyTmp(wall); err != nil {
+			return nil, err
+		}
+	}
+	c.begun = time.Now()
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
@@ -167,16 +182,42 @@ func (k *keeper) fork(argv []string, attr *syscall.ProcAttr) (pid int, err error
 	return pid, nil
 }
 
-// freshTmp replaces what the command before left in /tmp.
+// emptyTmp removes what the command before left in /tmp. It gives up when the time
+// of the next one is over, or the parent wants no more: a command can leave more
+// files than can be removed by then.
+func (k *keeper) emptyTmp(wall <-chan time.Time) error {
+	if k.emptied == nil { // else the command before gave up waiting for it
+		emptied := make(chan error, 1)
+		k.emptied = emptied
+		go func() {
+			disk, err := os.OpenRoot(stageDisk)
+			if err == nil {
+				err = disk.RemoveAll("tmp")
+				disk.Close()
+			}
+			emptied <- err
+		}()
+	}
+	for {
+		select {
+		case err := <-k.emptied:
+			k.emptied = nil
+			if err != nil {
+				return fmt.Errorf("empty /tmp: %w", err)
+			}
+			return nil
+		case <-wall:
+			return errTimeOver
+		case req := <-k.frames:
+			if req.Op == opStop {
+				return errStopped
+			}
+		}
+	}
+}
+
+// freshTmp makes an empty /tmp.
 func (k *keeper) freshTmp() (string, error) {
-	disk, err := os.OpenRoot(stageDisk)
-	if err != nil {
-		return "", err
-	}
-	defer disk.Close()
-	if err := disk.RemoveAll("tmp"); err != nil {
-		return "", fmt.Errorf("empty /tmp: %w", err)
-	}
 	tmp := filepath.Join(stageDisk, "tmp")
 	if err := k.ownDir(tmp, 0o777|os.ModeSticky); err != nil {
 		return "", err

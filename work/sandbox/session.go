@@ -38,6 +38,7 @@ type session struct {
 const (
 	buildLimit   = 5 * time.Minute  // copying a large tree on a slow disk
 	answerGrace  = 30 * time.Second // beyond the time limit of a command
+	endGrace     = 300 * time.Millisecond
 	collectLimit = 5 * time.Minute
 )
 
@@ -111,18 +112,35 @@ func socketPair(kind int) (ours, theirs *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "keeper"), os.NewFile(uintptr(fds[1]), "parent"), nil
 }
 
-// end kills the keeper and with it everything that it had, and waits.
+// end kills the keeper and with it everything that it had. It waits for the end,
+// but not for long: the kernel frees each file of the run then, and a command
+// that has made a million of them must not hold anybody up beyond its limits.
 func (s *session) end() {
-	s.kill()
+	s.strike()
+	select {
+	case <-s.over:
+	case <-time.After(endGrace):
+	}
 	s.control.Close()
 	s.pass.Close()
 }
 
 // kill ends the keeper, if it has not ended before, and waits for it.
 func (s *session) kill() {
+	s.strike()
+	<-s.over
+}
+
+// strike kills the keeper. Nothing can keep it alive; over is closed when it has
+// ended.
+func (s *session) strike() {
 	_ = s.cmd.Process.Kill()
-	_ = s.cmd.Wait()
-	s.once.Do(func() { close(s.over) })
+	s.once.Do(func() {
+		go func() {
+			_ = s.cmd.Wait()
+			close(s.over)
+		}()
+	})
 }
 
 func (s *session) send(req request) error {

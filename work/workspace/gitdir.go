@@ -50,12 +50,22 @@ func locate(path string) (location, error) {
 			return location{}, reason.Errorf(reason.NotARepository, "looking for a repository: %w", err)
 		}
 		if dir == start && checkGitDir(dir, dir) == nil {
-			return location{gitDir: dir, common: dir}, nil
+			return location{gitDir: dir, common: dir}, refuseCommonDir(dir)
 		}
 		if dir == filepath.Dir(dir) {
 			return location{}, notARepository(path)
 		}
 	}
+}
+
+// refuseCommonDir refuses a git directory that says its refs and objects are in another one: only that of a linked work
+// tree does, which is found by its `.git` file and confirmed from the other side.
+func refuseCommonDir(gitDir string) error {
+	if _, err := os.Lstat(filepath.Join(gitDir, "commondir")); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return invalid(filepath.Join(gitDir, "commondir"), "it leads to another repository, which cannot confirm it").
+		WithHint("give the path of the work tree, or that of the repository that has the objects")
 }
 
 func notARepository(path string) error {
@@ -68,7 +78,10 @@ func fromDotGit(dir string, info os.FileInfo) (location, error) {
 	switch {
 	case info.IsDir():
 		loc := location{worktree: dir, gitDir: dotGit, common: dotGit}
-		return loc, checkGitDir(dotGit, dotGit)
+		if err := checkGitDir(dotGit, dotGit); err != nil {
+			return loc, err
+		}
+		return loc, refuseCommonDir(dotGit)
 	case info.Mode().IsRegular():
 		return fromGitFile(dir, dotGit)
 	case info.Mode()&os.ModeSymlink != 0:

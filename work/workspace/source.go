@@ -20,12 +20,23 @@ type Source struct {
 
 // OpenSource finds the repository that path is in: a normal one, a bare one, a linked work tree or a submodule. The
 // error is not_a_repository or repository_invalid.
+//
+// Nothing is read that lies elsewhere: a repository that borrows objects from another one, by alternates or by
+// symbolic links in its object store, is repository_invalid. [OpenSourceIn] allows that between the directories that
+// an operator lends.
 func OpenSource(ctx context.Context, path string) (*Source, error) {
+	return openSource(ctx, path, nil)
+}
+
+func openSource(ctx context.Context, path string, roots []string) (*Source, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, context.Cause(ctx)
 	}
 	loc, err := locate(path)
 	if err != nil {
+		return nil, err
+	}
+	if err := confine(loc, roots); err != nil {
 		return nil, err
 	}
 	config, err := readConfig(loc)

@@ -165,11 +165,15 @@ func TestEveryKindOfRepository(t *testing.T) {
 				}
 			}
 		},
-		"alternates": func(t *testing.T) (string, func(*testing.T, *Source, Baseline)) {
+		"alternates inside": func(t *testing.T) (string, func(*testing.T, *Source, Baseline)) {
 			r := simple(t)
-			dir := filepath.Join(t.TempDir(), "s")
-			r.git("clone", "-q", "--shared", r.dir, dir)
-			return dir, nil
+			r.shell("mv .git/objects .git/more && mkdir -p .git/objects/info && echo ../more >.git/objects/info/alternates")
+			return r.dir, nil
+		},
+		"links inside": func(t *testing.T) (string, func(*testing.T, *Source, Baseline)) {
+			r := simple(t)
+			r.shell("git gc -q; mv .git/objects/pack .git/packs && ln -s ../packs .git/objects/pack; echo /no/such/objects >.git/objects/info/alternates")
+			return r.dir, nil
 		},
 	}
 	for _, name := range []string{"with space", "new\nline", "col:on", `quo"te\back`, "\xff\xfe", "-dash", "#hash"} {
