@@ -321,7 +321,7 @@ func TestAgentRun(t *testing.T) {
 		"no way out":             {more: "mutation_mode: copied-fixture\n", outcome: job.JobFailed, status: job.Failed, says: reason.NetworkNotAllowed},
 		"a mode that is not his": {more: "mutation_mode: copied-repo\nnetwork: gateway\n", outcome: job.JobFailed, status: job.Failed, says: reason.ModeExceedsStage},
 		"the contract's zero":    {more: modelled + "budget: {max_budget_usd: 0}\n", outcome: job.JobFailed, status: job.Failed, says: reason.BudgetExhausted},
-		"the contract's count":   {more: modelled + "title: ask 9\nbudget: {max_requests: 2}\n", outcome: job.JobFailed, status: job.Failed, says: reason.BudgetExhausted, cost: 3 * perRequest, known: "true", own: 2},
+		"the contract's count":   {more: modelled + "title: ask 9\nbudget: {max_requests: 3}\n", outcome: job.JobFailed, status: job.Failed, says: reason.BudgetExhausted, cost: 3 * perRequest, known: "true", own: 2},
 		"the operator's limit": {set: func(h *house) {
 			delete(h.agent.Models, "large-2")
 			most := int64(2 * perRequest)

@@ -187,7 +187,11 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		printOne(os.Stderr, out.NoSandbox)
 	}
 	tellUntold(os.Stderr, out)
-	return a.report(cmd.OutOrStdout(), out, f.out)
+	err = a.report(cmd.OutOrStdout(), out, f.out)
+	if !a.json {
+		f.printOpening(cmd.OutOrStdout(), out.Report)
+	}
+	return err
 }
 
 // request is the run of one engine, with what the records and the policy say

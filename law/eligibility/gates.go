@@ -57,7 +57,7 @@ func (e Engine) enabled() gate {
 		return missing(name, reason.EngineUnknown, "choose an engine that `remit doctor` lists",
 			"this build of Remit has no engine %q", e.Name)
 	case e.Disabled:
-		return missing(name, reason.EngineNotEnabled, "ask the owner of remit.yaml to enable the engine",
+		return missing(name, reason.EngineNotEnabled, "ask the owner of remit.yaml to enable the engine, or take another",
 			"the policy switches engine %q off", e.Name)
 	case e.Enabled || builtin(e.Name):
 		return passed(name)
@@ -95,7 +95,7 @@ func network(r Request) gate {
 	if r.Network == task.NetworkGateway {
 		return passed(name)
 	}
-	return missing(name, reason.NetworkNotAllowed, "network: gateway in the task file, or in remit.yaml for contracts that are made from issues and flags",
+	return missing(name, reason.NetworkNotAllowed, "write network: gateway into the task file, or into remit.yaml for contracts that are made from issues and flags",
 		"engine %q asks a model, and the contract gives it no way to one (network: %s)", r.Engine.Name, task.NetworkNone)
 }
 
@@ -113,7 +113,11 @@ func mode(r Request) gate {
 	if r.MutationMode.Valid() && limit.Valid() && !r.MutationMode.Exceeds(limit) {
 		return passed(name)
 	}
-	return missing(name, reason.ModeExceedsStage, "lower mutation_mode, or prove the next stage for "+r.Engine.Name,
+	remedy := "lower mutation_mode, or prove the next stage"
+	if limit.Valid() {
+		remedy = fmt.Sprintf("run with --mutation-mode %s, or prove the next stage (`remit ladder status` says what is proved)", limit)
+	}
+	return missing(name, reason.ModeExceedsStage, remedy,
 		"mutation mode %s is above %s, the widest that engine %q has proved", r.MutationMode, limit, r.Engine.Name)
 }
 

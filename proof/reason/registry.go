@@ -46,6 +46,7 @@ const (
 	HostedToolRefused       Code = "hosted_tool_refused"
 	PriceUnknown            Code = "price_unknown"
 	ProviderRefused         Code = "provider_refused"
+	QuotaExhausted          Code = "quota_exhausted"
 	ScriptInvalid           Code = "script_invalid"
 	LifecycleTimeout        Code = "lifecycle_timeout_after_valid_patch"
 	VerifierTampering       Code = "verifier_tampering"

@@ -50,6 +50,13 @@ type Modelled interface {
 	Wire() string
 }
 
+// Team is an engine with several agents, of which each asks the model by itself.
+type Team interface {
+	Modelled
+	// AgentIn names the agent that is told a system text, "" for none of them.
+	AgentIn(system string) string
+}
+
 // Invocation is a process inside the sandbox.
 type Invocation struct {
 	Argv  []string
@@ -104,6 +111,8 @@ type End struct {
 	// Code sorts the problem as far as the agent's own words do; "" is
 	// agent_protocol_failed. The gateway's record is the better witness.
 	Code reason.Code
+	// Agent is which agent of a [Team] did not do its part, "" if that is not known.
+	Agent string
 	// Rejected says that the agent's own reviewer turned the change down. It
 	// can only block a run; no review of its own makes one pass.
 	Rejected bool

@@ -91,7 +91,7 @@
 // Codes: route_refused, unauthenticated, request_invalid, request_too_large,
 // content_type_refused, model_mismatch, hosted_tool_refused, budget_exhausted,
 // artifact_write_failure, cancelled. What a provider does wrong is
-// provider_unavailable, auth_unavailable, provider_refused, timeout or
+// provider_unavailable, quota_exhausted, auth_unavailable, provider_refused, timeout or
 // response_shape_unavailable.
 //
 // # Who should not need this package

@@ -96,12 +96,14 @@ func TestErrorEvents(t *testing.T) {
 		broken bool
 		failed reason.Code
 	}{
-		"chat":               {Chat, `data: {"error":{"message":"m","code":"context_length_exceeded"}}` + "\n\n", true, reason.ProviderRefused},
-		"chat overloaded":    {Chat, `data: {"error":{"message":"m","type":"server_error"}}` + "\n\n", true, reason.ProviderUnavailable},
-		"responses error":    {Responses, `data: {"type":"error","code":"rate_limit_exceeded","message":"m"}` + "\n\n", true, reason.ProviderUnavailable},
-		"responses failed":   {Responses, `data: {"type":"response.failed","response":{"error":{"code":"invalid_prompt"}}}` + "\n\n", false, reason.ProviderRefused},
-		"messages":           {Messages, "event: error\n" + `data: {"type":"error","error":{"type":"overloaded_error","message":"m"}}` + "\n\n", true, reason.ProviderUnavailable},
-		"messages, its kind": {Messages, "event: error\n" + `data: {"type":"error","error":{"type":"invalid_request_error"}}` + "\n\n", true, reason.ProviderRefused},
+		"chat":                {Chat, `data: {"error":{"message":"m","code":"context_length_exceeded"}}` + "\n\n", true, reason.ProviderRefused},
+		"chat overloaded":     {Chat, `data: {"error":{"message":"m","type":"server_error"}}` + "\n\n", true, reason.ProviderUnavailable},
+		"responses error":     {Responses, `data: {"type":"error","code":"rate_limit_exceeded","message":"m"}` + "\n\n", true, reason.ProviderUnavailable},
+		"responses failed":    {Responses, `data: {"type":"response.failed","response":{"error":{"code":"invalid_prompt"}}}` + "\n\n", false, reason.ProviderRefused},
+		"chat, no quota":      {Chat, `data: {"error":{"message":"m","type":"insufficient_quota"}}` + "\n\n", true, reason.QuotaExhausted},
+		"responses, the same": {Responses, `data: {"type":"response.failed","response":{"error":{"code":"insufficient_quota"}}}` + "\n\n", false, reason.QuotaExhausted},
+		"messages":            {Messages, "event: error\n" + `data: {"type":"error","error":{"type":"overloaded_error","message":"m"}}` + "\n\n", true, reason.ProviderUnavailable},
+		"messages, its kind":  {Messages, "event: error\n" + `data: {"type":"error","error":{"type":"invalid_request_error"}}` + "\n\n", true, reason.ProviderRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -189,6 +191,9 @@ func TestRetries(t *testing.T) {
 	fails := func(status int, header ...string) http.HandlerFunc {
 		return plain(status, "application/json", `{"error":{"message":"busy"}}`, header...)
 	}
+	quota := func(status int, code string) http.HandlerFunc {
+		return plain(status, "application/json", `{"error":{"message":"You exceeded your current quota","type":"`+code+`","code":"`+code+`"}}`)
+	}
 	for name, test := range map[string]struct {
 		handlers []http.HandlerFunc
 		asked    int
@@ -202,7 +207,13 @@ func TestRetries(t *testing.T) {
 		"429 for too long":    {[]http.HandlerFunc{fails(429, "Retry-After", "3600"), ok}, 1, 429, reason.ProviderUnavailable},
 		"503 till far away":   {[]http.HandlerFunc{fails(503, "Retry-After", "Wed, 21 Oct 2099 07:28:00 GMT"), ok}, 1, 503, reason.ProviderUnavailable},
 		"400":                 {[]http.HandlerFunc{fails(400), ok}, 1, 400, reason.ProviderRefused},
-		"402":                 {[]http.HandlerFunc{fails(402), ok}, 1, 402, reason.ProviderRefused},
+		"402":                 {[]http.HandlerFunc{fails(402), ok}, 1, 402, reason.QuotaExhausted},
+		"429, no quota":       {[]http.HandlerFunc{quota(429, "insufficient_quota"), ok}, 1, 429, reason.QuotaExhausted},
+		"429, then no quota":  {[]http.HandlerFunc{fails(429), quota(429, "insufficient_quota"), ok}, 2, 429, reason.QuotaExhausted},
+		"429, a minute's":     {[]http.HandlerFunc{quota(429, "rate_limit_exceeded"), ok}, 2, 200, ""},
+		"400, no credit":      {[]http.HandlerFunc{plain(400, "application/json", `{"type":"error","error":{"type":"invalid_request_error","message":"Your credit balance is too low to access the API."}}`), ok}, 1, 400, reason.QuotaExhausted},
+		"403, no billing":     {[]http.HandlerFunc{quota(403, "billing_not_active"), ok}, 1, 403, reason.QuotaExhausted},
+		"503, no quota":       {[]http.HandlerFunc{quota(503, "insufficient_quota"), ok}, 1, 503, reason.QuotaExhausted},
 		"401":                 {[]http.HandlerFunc{fails(401), ok}, 1, 401, reason.AuthUnavailable},
 		"403":                 {[]http.HandlerFunc{fails(403), ok}, 1, 403, reason.AuthUnavailable},
 		"404":                 {[]http.HandlerFunc{fails(404), ok}, 1, 404, reason.ProviderRefused},

@@ -57,6 +57,9 @@ func (x *exchange) ask(body *outgoing, header http.Header) (*http.Response, *ref
 	for try := 0; ; try++ {
 		res, err := x.attempt(body, header)
 		wait, again := x.again(res, err, try)
+		if again && res != nil && x.outOfQuota(res) || again && !x.g.ledger.retry() {
+			again = false // it would be the same, or one too many
+		}
 		if !again {
 			if err != nil {
 				return nil, x.unanswered(err)
@@ -141,35 +144,6 @@ func retryAfter(h http.Header, now time.Time) (time.Duration, bool) {
 func unconnected(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && (op.Op == "dial" || op.Op == "proxyconnect")
-}
-
-// passError passes on what a provider says is wrong.
-func (x *exchange) passError(res *http.Response) {
-	status := res.StatusCode
-	x.open("error.json")
-	body, err := x.slurp(res.Body, MaxErrorBytes)
-	readable := err == nil && mediaType(res.Header) == "application/json" && valid(body) && kind(body) == '{'
-	var own *refusal
-	switch {
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		// Its text is left out: such texts repeat parts of the key.
-		own = refuse(reason.AuthUnavailable, status, "the provider did not accept the gateway's credential")
-	case status == http.StatusTooManyRequests:
-		own = refuse(reason.ProviderUnavailable, status, "the provider takes no more requests for now")
-	case status >= 500:
-		own = refuse(reason.ProviderUnavailable, status, "the provider failed with status %d", status)
-	default:
-		own = refuse(reason.ProviderRefused, status, "the provider refused the request with status %d", status)
-	}
-	x.rec.Failed, x.rec.Detail = own.code, own.message
-	h := x.w.Header()
-	h.Set("X-Should-Retry", "false") // it was tried as often as it will be
-	x.g.answerHeader(h, res.Header, "application/json")
-	x.begin(status)
-	if !readable || own.code == reason.AuthUnavailable {
-		body = own.body(x.rec.Protocol)
-	}
-	x.send(body, true)
 }
 
 // slurp reads a whole body of at most limit bytes.

@@ -46,6 +46,9 @@ type Options struct {
 	// taken out. It may be called from several goroutines. A request whose body
 	// cannot be kept does not leave.
 	KeepBodies func(name string) (io.WriteCloser, error)
+	// AgentIn names the agent that is told a system text, for an engine that has
+	// several; nil, or "": it is not known.
+	AgentIn func(system string) string
 	// Clock is the time of records; nil is the system's.
 	Clock func() time.Time
 
@@ -79,6 +82,7 @@ type Gateway struct {
 
 	recordMu sync.Mutex // keeps calls of record apart
 	record   func(Record)
+	agentIn  func(system string) string
 
 	server *http.Server
 	base   context.Context // of everything that is under way
@@ -110,7 +114,7 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{model: o.Model, provider: o.Upstream.Provider, asked: map[string]bool{o.Model: true}, guarded: o.Token != "",
-		bounds: defaultBounds, bodies: newPool(defaultBounds.allBodies), keep: o.KeepBodies, now: o.Clock, wait: pause, record: o.Record}
+		bounds: defaultBounds, bodies: newPool(defaultBounds.allBodies), keep: o.KeepBodies, now: o.Clock, wait: pause, record: o.Record, agentIn: o.AgentIn}
 	for name, sent := range o.Upstream.Models {
 		g.asked[name] = sent == o.Model
 	}

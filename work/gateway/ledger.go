@@ -13,7 +13,7 @@ import (
 type Limits struct {
 	MicroUSD int64 // cost
 	Tokens   int64 // all kinds
-	Requests int64 // that the engine makes; Remit's own probes do not count
+	Requests int64 // that go to the provider: Remit's own probes and each further try count
 }
 
 // ledger counts what was spent and decides whether one more request may go.
@@ -78,7 +78,7 @@ func (l *ledger) most(bytes, out int64) most {
 func (l *ledger) admit(ctx context.Context, m most, probe bool) *refusal {
 	for {
 		l.mu.Lock()
-		if why := l.exhausted(probe); why != "" {
+		if why := l.exhausted(); why != "" {
 			l.totals.Exhausted = reason.BudgetExhausted
 			l.mu.Unlock()
 			return refuse(reason.BudgetExhausted, statusRefused, "%s", why)
@@ -99,17 +99,34 @@ func (l *ledger) admit(ctx context.Context, m most, probe bool) *refusal {
 }
 
 // exhausted says which limit was reached, "" if none.
-func (l *ledger) exhausted(probe bool) string {
+func (l *ledger) exhausted() string {
 	spent := l.spent()
 	switch {
 	case l.limits.MicroUSD > 0 && spent.microUSD >= l.limits.MicroUSD:
 		return "the run has spent its budget in dollars"
 	case l.limits.Tokens > 0 && spent.tokens >= l.limits.Tokens:
 		return "the run has used its budget of tokens"
-	case !probe && l.limits.Requests > 0 && l.totals.Requests-l.totals.Probes >= l.limits.Requests:
+	case l.allRequests():
 		return "the run has made as many requests as it may"
 	}
 	return ""
+}
+
+// allRequests reports whether the provider was asked as often as it may be.
+func (l *ledger) allRequests() bool {
+	return l.limits.Requests > 0 && l.totals.Requests+l.totals.Retries >= l.limits.Requests
+}
+
+// retry counts a further try of a request that was let go; false if there may
+// be none.
+func (l *ledger) retry() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.allRequests() {
+		return false
+	}
+	l.totals.Retries++
+	return true
 }
 
 func (l *ledger) spent() spending {
@@ -156,7 +173,6 @@ func (l *ledger) end(m most, rec *Record, suggested Usage) {
 	t.Usage = t.Usage.plus(rec.Usage)
 	t.CostMicroUSD += rec.CostMicroUSD
 	t.CostKnown = t.CostKnown && rec.CostKnown
-	t.Retries += int64(rec.Retries)
 	if rec.Mismatch {
 		t.Mismatches++
 	}

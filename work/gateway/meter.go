@@ -186,6 +186,10 @@ func failure(raw json.RawMessage) reason.Code {
 				return reason.ProviderUnavailable
 			}
 		}
+		var own providerError
+		if json.Unmarshal([]byte(`{"error":`+string(raw)+`}`), &own) == nil && own.quota(0) {
+			return reason.QuotaExhausted
+		}
 	}
 	return reason.ProviderRefused
 }

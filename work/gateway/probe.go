@@ -30,8 +30,7 @@ const maxProbe = 8 << 20
 //
 // Errors are [*reason.Error]: response_shape_unavailable (malformed, or nothing
 // but reasoning), model_mismatch, and whatever refused or failed the request.
-// A probe is recorded and paid for as every request, but it is no request of
-// the engine: [Limits.Requests] does not count it.
+// A probe is recorded, paid for and counted as every request.
 func (g *Gateway) Probe(ctx context.Context, p Protocol) error {
 	body, path, err := g.probeRequest(p)
 	if err != nil {
@@ -90,7 +89,7 @@ func (g *Gateway) probeRequest(p Protocol) (body []byte, path string, err error)
 // judge decides what an answer to the probe is worth.
 func (g *Gateway) judge(p Protocol, rec Record, stream []byte) error {
 	failed := func(code reason.Code, why string) error {
-		return reason.Errorf(code, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p, why)
+		return reason.Errorf(code, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p, why).WithHint("%s", rec.Remedy())
 	}
 	shape := func(format string, args ...any) error {
 		return reason.Errorf(reason.ResponseShape, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p, fmt.Sprintf(format, args...))

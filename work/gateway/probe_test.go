@@ -157,11 +157,32 @@ func TestProbeSaysWhy(t *testing.T) {
 	}
 }
 
-// A probe is paid for, and is no request of the engine.
+// TestEveryTryCounts: a provider is never asked more often than the limit says,
+// with Remit's own question and with every further try.
+func TestEveryTryCounts(t *testing.T) {
+	t.Parallel()
+	for limit := int64(1); limit <= 7; limit++ {
+		up := newProvider(t, sse(streams(Chat, model)...), plain(500, "application/json", `{}`), sse(streams(Chat, model)...), plain(429, "application/json", `{}`))
+		e := open(t, up.URL, func(o *Options) { o.Limits = Limits{Requests: limit} }, nil)
+		e.wait = func(context.Context, time.Duration) error { return nil }
+		if err := e.Probe(t.Context(), Chat); err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			e.post(t, "/v1/chat/completions", ask(Chat, true, ""))
+		}
+		total := e.Totals()
+		if int64(up.count()) != limit || total.Requests+total.Retries != limit || total.Exhausted != reason.BudgetExhausted {
+			t.Errorf("limit %d: the provider was asked %d times, %+v", limit, up.count(), total)
+		}
+	}
+}
+
+// A probe is paid for, and counts.
 func TestProbeAndLimits(t *testing.T) {
 	t.Parallel()
 	up := newProvider(t, sse(streams(Chat, model)...))
-	e := open(t, up.URL, func(o *Options) { o.Limits = Limits{Requests: 1, Tokens: 214} }, nil)
+	e := open(t, up.URL, func(o *Options) { o.Limits = Limits{Requests: 2, Tokens: 214} }, nil)
 	if err := e.Probe(t.Context(), Chat); err != nil {
 		t.Fatal(err)
 	}

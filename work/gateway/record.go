@@ -17,6 +17,9 @@ type Record struct {
 	Stream   bool      `json:"stream"`
 	Probe    bool      `json:"probe"` // Remit's own, from [Gateway.Probe]
 
+	// Agent is which of its agents an engine asks for, if it has several.
+	Agent string `json:"agent,omitempty"`
+
 	ModelAsked    string `json:"model_asked"`    // by the engine
 	ModelAnswered string `json:"model_answered"` // as the answer names it, "" if it names none
 	// Mismatch says that the answer names another model than the one it was
@@ -95,7 +98,7 @@ func (u Usage) plus(v Usage) Usage {
 // Totals sum up the requests of a gateway.
 type Totals struct {
 	Usage
-	Requests     int64 `json:"requests"` // forwarded, Remit's own probes among them
+	Requests     int64 `json:"requests"` // forwarded, Remit's own probes among them, further tries not
 	Probes       int64 `json:"probes"`
 	Retries      int64 `json:"retries"` // attempts beyond the first; the provider saw Requests+Retries at most
 	Refused      int64 `json:"refused"`

@@ -20,13 +20,49 @@ type traffic struct {
 	// ceiling is the cost that not even the last request may exceed, 0 for none.
 	ceiling int64
 	others  []string // the first names of other models that answered
-	// last is why the last request that came to an end has no usable answer, ""
-	// if it has one.
-	last     reason.Code
-	lastText string
-	// cut says that the last answer came to an end at which nothing is to be had
-	// from it.
+	// trails are what became of the requests, of all together ("") and of each
+	// agent of an engine that has several.
+	trails map[string]*trail
+}
+
+// trail is what became of the requests of an agent since its last answer that
+// was one.
+type trail struct {
+	first failure // the one that the others follow from
+	last  failure
+}
+
+// failure is why a request has no usable answer; the zero value is one that has.
+type failure struct {
+	code reason.Code
+	text string
+	hint string
+	// cut says that the answer came to an end at which nothing is to be had from
+	// it.
 	cut bool
+}
+
+// follow takes what became of the next request. What the gateway has no route for
+// is asked beside an agent's work: it is a cause only where there is no other. An
+// answer that was cut came after whatever stood in its way.
+func (t *trail) follow(f failure) {
+	t.last = f
+	if f.code == "" || t.first.code == "" || t.first.code == reason.RouteRefused || f.cut && !t.first.cut {
+		t.first = f
+	}
+}
+
+// cause is the failure that decides why an agent did not do its part: the first
+// after its last good answer. What follows from it, and what other agents of the
+// engine met, does not hide it.
+func (t *traffic) cause(agent string) failure {
+	trail := t.trails[agent]
+	if trail == nil {
+		if trail = t.trails[""]; trail == nil {
+			return failure{}
+		}
+	}
+	return trail.first
 }
 
 // maxOthers bounds how many other models a message names.
@@ -42,45 +78,61 @@ func (t *traffic) heard(rec gateway.Record) {
 	if rec.Probe || code == reason.Cancelled {
 		return
 	}
-	t.last, t.lastText, t.cut = code, "", false
+	f := failure{code: code, hint: rec.Remedy()}
 	why := ""
 	if rec.Detail != "" {
 		why = ": " + rec.Detail
 	}
 	switch {
 	case rec.Refused != "":
-		t.lastText = fmt.Sprintf("the gateway refused request %d%s", rec.Seq, why)
+		f.text = fmt.Sprintf("the gateway refused request %d%s", rec.Seq, why)
 	case rec.Failed != "":
-		t.lastText = fmt.Sprintf("request %d to the model has no usable answer%s (status %d, %d tries)", rec.Seq, why, rec.Status, rec.Retries+1)
+		f.text = fmt.Sprintf("request %d to the model has no usable answer%s (status %d, %d tries)", rec.Seq, why, rec.Status, rec.Retries+1)
 	default:
-		t.stopped(rec)
+		f = stopped(rec)
+	}
+	if t.trails == nil {
+		t.trails = map[string]*trail{}
+	}
+	for _, of := range slices.Compact([]string{"", rec.Agent}) {
+		if t.trails[of] == nil {
+			t.trails[of] = new(trail)
+		}
+		t.trails[of].follow(f)
 	}
 }
 
 // stopped looks at why the model ended an answer. Agents make different things
 // of one that was cut, or held back, or has nothing in it; the code of a run
 // does not depend on which agent it was.
-func (t *traffic) stopped(rec gateway.Record) {
+func stopped(rec gateway.Record) failure {
+	f := failure{cut: true}
 	switch rec.Stop {
 	case gateway.StopLength:
-		t.last, t.lastText = reason.ResponseShape, "it was cut, since it or the context is as long as it may be"
+		f.code, f.text = reason.ResponseShape, "it was cut, since it or the context is as long as it may be"
+		f.hint = "give the model a longer answer or context (its own settings, or another --model), or make the task smaller"
 	case gateway.StopFilter:
-		t.last, t.lastText = reason.ProviderRefused, "the provider's filter held it back, or the model declined"
+		f.code, f.text = reason.ProviderRefused, "the provider's filter held it back, or the model declined"
+		f.hint = "say the task in other words, or take another --model"
 	case gateway.StopReasoning:
-		t.last, t.lastText = reason.ResponseShape, "it is reasoning only"
+		f.code, f.text = reason.ResponseShape, "it is reasoning only"
+		f.hint = "take a model, or a setting of it, that leaves room for an answer after what it thinks"
 	default:
-		return
+		return failure{}
 	}
-	t.cut, t.lastText = true, fmt.Sprintf("the answer to request %d cannot be used: %s", rec.Seq, t.lastText)
+	f.text = fmt.Sprintf("the answer to request %d cannot be used: %s", rec.Seq, f.text)
+	return f
 }
 
 // idleBlockers is for an engine that came to its end and changed nothing: where
 // the last answer was none, that is why.
 func (t traffic) idleBlockers() []evidence.Blocker {
-	if !t.cut {
+	all := t.trails[""]
+	if all == nil || !all.last.cut {
 		return nil
 	}
-	return []evidence.Blocker{{Code: t.last, Message: t.lastText + "; the engine took it for its end and changed nothing", Evidence: evidence.JournalFile}}
+	f := all.last
+	return []evidence.Blocker{{Code: f.code, Message: f.text + "; the engine took it for its end and changed nothing", Evidence: evidence.JournalFile, Hint: f.hint}}
 }
 
 // endBlockers says why the end of an engine is not acceptable; nil if it is.
@@ -90,9 +142,10 @@ func (t traffic) idleBlockers() []evidence.Blocker {
 //     Whatever the engine made of that, nothing after it was bought.
 //  2. What stopped the process: it never started, its time or its silence, its
 //     output, the memory limit.
-//  3. The gateway's last request, if the engine says or shows that it failed.
-//     Where the request failed at the provider or at its key, the agent's own
-//     words only repeat it.
+//  3. The first request that failed after the last good answer, of the agent
+//     that the engine says did not do its part, else of all, if the engine says
+//     or shows that it failed. Where the request failed at the provider or at
+//     its key, the agent's own words only repeat it.
 //  4. The agent's words.
 //  5. The exit code.
 //
@@ -106,6 +159,7 @@ func endBlockers(f evidence.EngineFinished, t traffic, end engine.End) []evidenc
 	block := func(code reason.Code, shown, format string, args ...any) []evidence.Blocker {
 		return []evidence.Blocker{{Code: code, Message: fmt.Sprintf(format, args...), Evidence: shown}}
 	}
+	cause := t.cause(end.Agent)
 	took := time.Duration(f.DurationMS) * time.Millisecond
 	exit := -1
 	if f.ExitCode != nil {
@@ -124,8 +178,10 @@ func endBlockers(f evidence.EngineFinished, t traffic, end engine.End) []evidenc
 		return block(reason.ResourceLimit, stderrFile, "the engine ran into the memory limit")
 	case end.Complete && exit == 0:
 		return nil
-	case t.last != "":
-		return block(t.last, evidence.JournalFile, "%s", strings.Join(notEmpty(t.lastText, end.Problem), "; the engine says: "))
+	case cause.code != "":
+		out := block(cause.code, evidence.JournalFile, "%s", strings.Join(notEmpty(cause.text, end.Problem), "; the engine says: "))
+		out[0].Hint = cause.hint
+		return out
 	case !end.Complete && end.Code != "": // the agent says more than its exit code
 		return block(end.Code, stderrFile, "%s", end.Problem)
 	case exit != 0:

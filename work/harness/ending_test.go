@@ -33,6 +33,22 @@ func TestEndBlockers(t *testing.T) {
 		}
 		return t
 	}
+	team := func(requests ...any) (t traffic) {
+		for i := 0; i < len(requests); i += 2 {
+			rec := gateway.Record{Seq: int64(i/2 + 1), Agent: requests[i].(string), Status: requests[i+1].(int), Stop: gateway.StopEnd}
+			switch rec.Failed = map[int]reason.Code{401: reason.AuthUnavailable, 404: reason.ProviderRefused, 500: reason.ProviderUnavailable}[rec.Status]; {
+			case rec.Failed != "":
+				rec.Stop = ""
+			case rec.Status < 0:
+				rec.Stop = gateway.StopLength
+			}
+			t.heard(rec)
+		}
+		return t
+	}
+	blames := func(agent string) engine.End {
+		return engine.End{Code: reason.ResponseShape, Problem: "its words", Agent: agent}
+	}
 	spent := failed(reason.AuthUnavailable)
 	spent.totals = gateway.Totals{Exhausted: reason.BudgetExhausted, Requests: 3}
 	other := failed(reason.AuthUnavailable)
@@ -81,7 +97,14 @@ func TestEndBlockers(t *testing.T) {
 		"the key before the words":           {ran(&one, nil), failed(reason.AuthUnavailable), says, "auth_unavailable", "request 1 to the model has no usable answer (status 503, 1 tries); the engine says: its words"},
 		"the provider before the words":      {ran(&zero, nil), failed(reason.ProviderUnavailable), says, "provider_unavailable", ""},
 		"the provider before the exit code":  {ran(&one, nil), failed(reason.ProviderUnavailable), done, "provider_unavailable", ""},
-		"the last request counts":            {ran(&one, nil), failed(reason.AuthUnavailable, reason.ProviderUnavailable), says, "provider_unavailable", "request 2"},
+		"the first that failed counts":       {ran(&one, nil), failed(reason.AuthUnavailable, reason.ProviderUnavailable), says, "auth_unavailable", "request 1"},
+		"the first after a good answer":      {ran(&one, nil), failed(reason.AuthUnavailable, "", reason.ProviderRefused, reason.Timeout), says, "provider_refused", "request 3"},
+		"what it asks beside its work":       {ran(&one, nil), failed(reason.RouteRefused, reason.ProviderUnavailable, reason.RouteRefused), says, "provider_unavailable", "request 2"},
+		"the agent that failed":              {ran(&zero, nil), team("implementer", 404, "implementer", 500, "retrospective", 200), blames("implementer"), "provider_refused", "request 1"},
+		"not another agent":                  {ran(&zero, nil), team("implementer", 200, "retrospective", 500), blames("implementer"), "response_shape_unavailable", "its words"},
+		"an agent that helped itself":        {ran(&zero, nil), team("implementer", 404, "implementer", 200, "verifier", 401), blames("implementer"), "response_shape_unavailable", "its words"},
+		"an agent that is not known":         {ran(&zero, nil), team("", 404, "", 500), blames("reviewer"), "provider_refused", "request 1"},
+		"its answer was cut":                 {ran(&zero, nil), team("implementer", -1, "retrospective", 200), blames("implementer"), "response_shape_unavailable", "request 1 cannot be used: it was cut"},
 		"a request that helped itself":       {ran(&one, nil), failed(reason.ProviderUnavailable, ""), says, "response_shape_unavailable", "its words"},
 		"refused by the gateway":             {ran(&one, nil), failed(reason.RouteRefused), says, "route_refused", "refused request 1"},
 		"another model asked for":            {ran(&one, nil), failed(reason.ModelMismatch), says, "model_mismatch", "refused"},

@@ -123,8 +123,8 @@ func decisionBlockers(d eligibility.Decision) []evidence.Blocker {
 	for _, f := range d.Findings() {
 		b := evidence.Blocker{Code: f.Code, Message: f.Detail, Evidence: evidence.EligibilityFile}
 		switch f.Code {
-		case reason.SourceNotAdmitted, reason.ModelNotAdmitted, reason.ModelMismatch:
-			b.Hint = d.Remedy(f.Gate) // it names the very record
+		case reason.EngineNotEnabled, reason.SourceNotAdmitted, reason.ModelNotAdmitted, reason.ModelMismatch, reason.NetworkNotAllowed, reason.ModeExceedsStage:
+			b.Hint = d.Remedy(f.Gate) // it names the very engine, record or mode
 		}
 		if f.Code == reason.GateMissing {
 			general = append(general, b)

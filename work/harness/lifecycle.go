@@ -20,6 +20,13 @@ type hung struct {
 	timeout evidence.Blocker // of the run, unless the verifier passes the change
 }
 
+// unjudged is what the end of an engine means that left a change, until the
+// change is judged.
+type unjudged struct {
+	hung   *hung              // it was stopped
+	broken []evidence.Blocker // what else speaks against its end
+}
+
 // hang reports how an engine hung, nil unless its being stopped is all that
 // speaks against its end.
 func hang(f evidence.EngineFinished, blockers []evidence.Blocker, changed bool) *hung {

@@ -22,6 +22,7 @@ var markers = map[reason.Code]string{
 	reason.AuthUnavailable:     "provider-auth-unavailable.txt",
 	reason.ModelMismatch:       "provider-model-mismatch.txt",
 	reason.ProviderRefused:     "provider-refused.txt",
+	reason.QuotaExhausted:      "provider-quota-exhausted.txt",
 	reason.BudgetExhausted:     "provider-budget-exhausted.txt",
 	reason.LifecycleTimeout:    "provider-lifecycle-timeout.txt",
 	reason.Cancelled:           "run-cancelled.txt",

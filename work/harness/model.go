@@ -94,6 +94,9 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 	w := &way{traffic: traffic{model: r.Model.Model, ceiling: r.Model.Ceiling}, model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
 	o := gateway.Options{Upstream: upstream, Model: r.Model.Model, Limits: limits, Prices: r.Model.Prices, Token: token,
 		Record: func(rec gateway.Record) { w.traffic.heard(rec); r.modelAsked(rec) }, Clock: r.clock, RunCommand: r.learnFrom(r.Model.RunCommand)}
+	if team, several := r.Engine.(engine.Team); several {
+		o.AgentIn = team.AgentIn
+	}
 	if r.Model.KeepBodies {
 		w.bodies = newBodies(r.session)
 		o.KeepBodies = w.bodies.open

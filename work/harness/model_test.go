@@ -153,7 +153,7 @@ func asking(t *testing.T, repo string, a *asker, p *answering) Request {
 func TestModelEndings(t *testing.T) {
 	t.Parallel()
 	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
-	one, tokens, usd := int64(1), int64(2000), int64(3000)
+	two, tokens, usd := int64(2), int64(2000), int64(3000)
 	failed := engine.End{Code: reason.ResponseShape, Problem: "its words"}
 	done := engine.End{Complete: true}
 	for name, test := range map[string]struct {
@@ -169,7 +169,7 @@ func TestModelEndings(t *testing.T) {
 		"another model answers":  {&asker{requests: 1, end: done}, &answering{another: "small-1"}, nil, reason.ModelMismatch, 2, "provider-model-mismatch.txt"},
 		"asks for another model": {&asker{requests: 1, exit: 1, end: failed, model: "small-1"}, &answering{}, nil, reason.ModelMismatch, 1, "provider-model-mismatch.txt"},
 		"its own words":          {&asker{requests: 1, exit: 1, end: failed}, &answering{}, nil, reason.ResponseShape, 2, "provider-response-shape.txt"},
-		"requests":               {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Contract.Budget.MaxRequests = &one }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
+		"requests":               {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Contract.Budget.MaxRequests = &two }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
 		"tokens":                 {&asker{requests: 3, end: done}, &answering{}, func(r *Request) { r.Contract.Budget.MaxTokens = &tokens }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
 		"the last request":       {&asker{requests: 1, end: done}, &answering{}, func(r *Request) { r.Model.Ceiling = 5000 }, reason.BudgetExhausted, 2, "provider-budget-exhausted.txt"},
 		"no more than there is":  {&asker{requests: 1, exit: 1, end: failed}, &answering{}, func(r *Request) { r.Model.Ceiling = 6000 }, reason.ResponseShape, 2, "provider-response-shape.txt"},

@@ -114,11 +114,10 @@ type run struct {
 	patched  *patched
 	measured *basePhase // the verification of the baseline, nil before it begins
 	changed  []workspace.FileChange
-	links    map[string]string  // symlinks that the engine left: path to target
-	paths    []string           // what the engine's process changed, before any rule
-	review   *string            // why the engine's own reviewer rejected the change, nil if it did not
-	hung     *hung              // the engine was stopped, and what that means is not known yet; nil else
-	broken   []evidence.Blocker // what speaks against the engine's end, of an engine that left a change, until that is judged
+	links    map[string]string // symlinks that the engine left: path to target
+	paths    []string          // what the engine's process changed, before any rule
+	review   *string           // why the engine's own reviewer rejected the change, nil if it did not
+	unjudged
 	opened   evidence.RunOpened
 	approved approved
 	repriced int64           // what the proof may cost now, 0: what the run began with

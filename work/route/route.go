@@ -25,6 +25,7 @@ import (
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/work/engine/acp"
+	"remit/work/engine/workos"
 	"remit/work/gateway"
 	"remit/work/harness"
 	"remit/work/keycommand"
@@ -137,7 +138,7 @@ func Admission(home string, build evidence.EngineIdentity) (harness.Admission, a
 // AdmitSource is the command that decides about the build of an engine on this
 // machine; bin is where that is, "" for where the engine looks.
 func AdmitSource(engine, bin string) string {
-	if bin == "" && engine == acp.Name {
+	if bin == "" && (engine == acp.Name || engine == workos.Name) { // nobody knows where it is
 		bin = "PROGRAM"
 	}
 	if bin != "" {

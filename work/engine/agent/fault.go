@@ -20,7 +20,7 @@ var (
 // refusals are the codes that an agent can pass on. It can also make one up: all
 // of them end a run without a pass.
 var refusals = []reason.Code{reason.AuthUnavailable, reason.BudgetExhausted, reason.LocalConfigMissing, reason.ModelMismatch,
-	reason.ModelNotAdmitted, reason.ProviderUnavailable, reason.ResponseShape}
+	reason.ModelNotAdmitted, reason.ProviderUnavailable, reason.QuotaExhausted, reason.ResponseShape}
 
 // Fault sorts what an agent says of a model call that failed. status is the
 // HTTP status if the stream has one. "" means that the message tells nothing
@@ -38,6 +38,8 @@ func Fault(code int, message string) reason.Code {
 		return slices.ContainsFunc(some, func(one string) bool { return strings.Contains(text, one) })
 	}
 	switch {
+	case code == http.StatusPaymentRequired, says("insufficient_quota", "quota exceeded", "credit balance is too low", "billing_hard_limit"):
+		return reason.QuotaExhausted
 	case code == http.StatusUnauthorized, code == http.StatusForbidden, says("api key", "/login"):
 		return reason.AuthUnavailable
 	case says("malformed response", "without receiving any events", "stream closed before"):

@@ -22,6 +22,9 @@ const (
 
 const completed = "completed"
 
+// phaseAgent is who works in a phase.
+var phaseAgent = map[string]string{phaseImplement: "implementer", phaseVerify: "verifier", phaseReview: "reviewer"}
+
 // result is an agent's AGENT_RESULT, or what Case puts in its place.
 type result struct {
 	Status  string
@@ -132,6 +135,7 @@ func (p *protocol) End() engine.End {
 		end.Problem = broken
 	case phase != "":
 		end.Problem, end.Code = p.why(phase)
+		end.Agent = phaseAgent[phase]
 	case !p.closing && !end.Rejected:
 		end.Problem = "the pipeline did not reach its last phase after the review"
 	default:

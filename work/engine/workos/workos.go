@@ -39,6 +39,8 @@ package workos
 
 import (
 	"context"
+	"regexp"
+	"strings"
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -73,6 +75,17 @@ func New(o Options) *Engine { return &Engine{bin: o.Bin} }
 
 // Wire is the protocol of the agent.
 func (*Engine) Wire() string { return "chat" }
+
+// heading begins what each agent is told.
+var heading = regexp.MustCompile(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
+
+// AgentIn names the agent that is told a system text, as the events do.
+func (*Engine) AgentIn(system string) string {
+	if m := heading.FindStringSubmatch(strings.TrimSpace(system)); m != nil {
+		return strings.ToLower(m[1])
+	}
+	return ""
+}
 
 // shownDigits are those of the digest that make a version.
 const shownDigits = 12
