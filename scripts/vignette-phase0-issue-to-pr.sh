@@ -63,7 +63,7 @@ checks = json.load(sys.stdin)["checks"]
 bad = [c["detail"] for c in checks if c["status"] == "missing"]
 print("; ".join(bad or [c["detail"] for c in checks if c["check"] == "sandbox limit" and c["detail"].split(":")[0] in ("cpu", "memory", "pids", "disk")]))') || true
 rm -rf "$dir/doctor"
-[ -z "$lacking" ] || die "needs a user who can enforce the caps of a provider, and $(id -un) cannot ($lacking): run it as root, or with control groups of your own that are delegated with cpu, memory and pids"
+[ -z "$lacking" ] || die "needs a user who can enforce the caps of a provider, and user $(id -un 2>/dev/null || true) cannot ($lacking): run it as root, or with control groups of your own that are delegated with cpu, memory and pids"
 
 # The issue as a repository: the bug on main, its known fix on the branch "fixed".
 repo=$dir/repositories/slugs

@@ -167,7 +167,7 @@ func TestVignetteSaysWhatItNeeds(t *testing.T) {
 	}
 	said, err := run("make", "vignette")
 	lines := strings.Split(strings.TrimSpace(said), "\n")
-	if err == nil || len(lines) != 3 || !strings.HasPrefix(lines[1], "vignette: needs a user who can enforce the caps of a provider, and ") ||
+	if err == nil || len(lines) != 3 || !strings.HasPrefix(lines[1], "vignette: needs a user who can enforce the caps of a provider, and user ") ||
 		!strings.Contains(lines[1], "run it as root, or with control groups of your own") {
 		t.Errorf("%v:\n%s", err, said)
 	}

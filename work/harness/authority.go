@@ -147,7 +147,16 @@ func (r *run) settle(ctx context.Context) {
 		}
 	}
 	r.note(evidence.StepBudget, "budget", status(out.Blockers), nil, out)
-	r.tell(evidence.StepBudget, string(status(out.Blockers)), fmt.Sprintf("%d msats %s, provider %s", s.SettledMsats, s.Status, s.ProviderID))
+	r.tell(evidence.StepBudget, string(status(out.Blockers)), settledWords(s))
+}
+
+// settledWords tells a person where the proof went, and of money only where some
+// could change hands.
+func settledWords(s job.Settlement) string {
+	if !s.Elsewhere {
+		return "recorded in the books of this machine"
+	}
+	return fmt.Sprintf("%d msat %s, proved by provider %s", s.SettledMsats, s.Status, s.ProviderID)
 }
 
 // unproved is the error of a change that was verified here and that the

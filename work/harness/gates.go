@@ -33,7 +33,9 @@ func (r *run) admit(ctx context.Context) error {
 	if lookErr != nil {
 		return lookErr
 	}
-	r.tell(evidence.StepContract, string(status(against)), r.Contract.TaskID)
+	// There is a contract either way; what stands against the start is told by the
+	// gate that denies it.
+	r.tell(evidence.StepContract, string(journal.Completed), r.Contract.TaskID)
 	if len(against) == 0 {
 		// Without an answer nothing is approved; the decision says so after this.
 		if err := r.seekApproval(ctx); err != nil && ctx.Err() == nil {

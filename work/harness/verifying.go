@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -219,7 +220,7 @@ type basePhase struct {
 	cache  *baseCache
 	from   *origin // of a result that was not made in this run; known after wait
 	wait   func() (*verify.PhaseResult, error)
-	cancel context.CancelFunc
+	cancel context.CancelCauseFunc
 }
 
 // startBase begins the first phase of the verifier. It needs nothing of the
@@ -231,7 +232,7 @@ func (r *run) startBase(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
 	b := &basePhase{held: held, cancel: cancel, log: filepath.Join(r.work, "base.log")}
 	b.wait = begin(func() (*verify.PhaseResult, error) {
 		log, err := os.OpenFile(b.log, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
@@ -266,10 +267,13 @@ func (b *basePhase) copyLog(to io.Writer) error {
 	return nil
 }
 
+// errNotNeeded is why the first phase is cut off when the run is decided without it.
+var errNotNeeded = errors.New("not needed: the run is decided without it")
+
 // stopBase ends the first phase when nothing waits for it any more.
 func (r *run) stopBase() {
 	if r.measured != nil {
-		r.measured.cancel()
+		r.measured.cancel(errNotNeeded)
 		_, _ = r.measured.wait() // how it ended is in the journal
 	}
 }
@@ -282,11 +286,14 @@ func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify
 	s := r.begin(name, name, map[string]any{"commands": plan.Commands, "tests_rule": plan.Tests, "repeats": plan.Repeat})
 	p, err := run(ctx, r.Sandbox, plan)
 	if err != nil {
-		state := journal.Failed
+		state, detail := journal.Failed, err.Error()
 		if ctx.Err() != nil {
 			state = journal.Skipped // cut off: it has no outcome
 		}
-		s.end(state, nil, err.Error())
+		if errors.Is(context.Cause(ctx), errNotNeeded) {
+			detail = errNotNeeded.Error()
+		}
+		s.end(state, nil, detail)
 		return nil, fmt.Errorf("verifying: %w", err)
 	}
 	out := evidence.VerifyPhase{Caps: caps(p.Caps), Usage: usage(p.Usage)}
