@@ -35,9 +35,17 @@ type pyShape struct {
 	receiver    bool
 }
 
-// define adds functions to the module.
+// pyHeader is the last line of the head of a function or class of the module.
+var pyHeader = regexp.MustCompile(`(?m)^(?:(?:def|class) .*|}\)):$`)
+
+// define adds functions to the module, each with words that say what it is for:
+// there are tests that look for them.
 func (e *pyEdit) define(s pyScene, code string) {
-	e.pieces = append(e.pieces, s.words.Replace(strings.TrimPrefix(code, "\n")))
+	code = s.words.Replace(strings.TrimPrefix(code, "\n"))
+	e.pieces = append(e.pieces, pyHeader.ReplaceAllStringFunc(code, func(header string) string {
+		first := pyOne(e.draw, pyFirst)
+		return header + "\n    \"\"\"" + strings.ToUpper(first[:1]) + first[1:] + " the " + pyOne(e.draw, pySecond) + ".\"\"\""
+	}))
 }
 
 // pyBlock is a line of a shape that stands for others.
