@@ -18,7 +18,10 @@ func (e *pyEdit) scene() pyScene {
 	text := pyPick(e.draw, pyTexts, 3)
 	low := e.draw.between(3, 80)
 	high := low + e.draw.between(1, 60)
-	attribute := pySecond[e.draw.below(len(pySecond))]
+	attribute := pyOne(e.draw, pySecond)
+	for slices.Contains(text, attribute) { // they are attributes of one object
+		attribute = pyOne(e.draw, pySecond)
+	}
 	return pyScene{strings.NewReplacer(
 		"$F", e.names.global(), "$G", e.names.global(), "$K", e.names.class(),
 		"$a", local[0], "$b", local[1], "$c", local[2], "$d", local[3], "$e", local[4], "$f", local[5],
