@@ -3,8 +3,8 @@ package verify
 import (
 	"bytes"
 	"context"
-	"flag"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -142,12 +142,15 @@ var corpus = []struct {
 	{"pytest", pytestProject, pytestCheats, "python3 -m pytest --version"},
 }
 
-// cheatTable has a row for every cheat of the corpus.
+// cheatTable has a row for every cheat of the corpus that this run tries: all
+// but a half of those in Go, which a seed chooses.
 func cheatTable() *tally.Table {
 	table := &tally.Table{Name: "cheat corpus"}
 	for _, lang := range corpus {
-		for _, c := range lang.cheats {
-			table.Rows = append(table.Rows, lang.name+": "+c.name)
+		for i, c := range lang.cheats {
+			if lang.name != "go" || everyCheat() || byName() || uint64(i)%2 == corpusSeed()%2 {
+				table.Rows = append(table.Rows, lang.name+": "+c.name)
+			}
 		}
 	}
 	return table
@@ -156,8 +159,9 @@ func cheatTable() *tally.Table {
 func TestCheatCorpus(t *testing.T) {
 	t.Parallel()
 	table := cheatTable()
+	t.Logf("REMIT_CHEAT_SEED=%d", corpusSeed())
 	t.Cleanup(func() {
-		if missing := table.Missing(); len(missing) > 0 && !t.Failed() && flag.Lookup("test.run").Value.String() == "" {
+		if missing := table.Missing(); len(missing) > 0 && !t.Failed() && !byName() {
 			t.Errorf("not tried: %q", missing)
 		}
 	})
@@ -201,6 +205,9 @@ func TestCheatCorpus(t *testing.T) {
 				})
 			}
 			for _, c := range lang.cheats {
+				if !slices.Contains(table.Rows, lang.name+": "+c.name) {
+					continue
+				}
 				t.Run(c.name, func(t *testing.T) {
 					t.Parallel()
 					row := table.Row(t, lang.name+": "+c.name)

@@ -69,7 +69,8 @@ func (w *witness) settleDoubts(doubts, third []trouble, of []int, plain *RunResu
 			w.find(reason.Finding{Code: reason.FlakyVerification, Path: logName, Detail: w.plainly(t) + " in some runs and not in others with the same test"})
 		case t.test != nil && t.test.Outcome != results.Pass && !w.showing(t.command, t.test).neutral:
 			w.find(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: w.plainly(t) +
-				" in every run in which other places of the test files are edited, and passes in the plain run: a test that reads the sources of tests, or code that behaves for the plain run alone"})
+				" in every run of the control, which edits the test files, and passes in the plain run: it reads the sources or the output of tests " +
+				"(the length of lines, their format, names), or the code behaves for the plain run alone. If it is the first, check the sources by a test of its own that the change does not have to mend, or say verify.control: off"})
 		default:
 			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t)})
 		}

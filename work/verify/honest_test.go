@@ -3,6 +3,8 @@ package verify
 import (
 	"math/rand/v2"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 
 	"remit/fixtures/honest"
@@ -12,7 +14,7 @@ import (
 )
 
 // honestSample is how many honest changes a default run tries.
-const honestSample = 12
+const honestSample = 6
 
 // TestHonest: a correct change passes and is never called tampering, in
 // whatever way its repository writes and runs tests.
@@ -22,7 +24,10 @@ func TestHonest(t *testing.T) {
 	if os.Getenv("REMIT_HONEST") != "all" {
 		chance := rand.New(rand.NewPCG(corpusSeed(), 2))
 		chance.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
-		changes = changes[:honestSample]
+		slices.SortStableFunc(changes, func(a, b honest.Change) int { return strings.Compare(a.Project.Language, b.Project.Language) })
+		at := slices.IndexFunc(changes, func(c honest.Change) bool { return c.Project.Language == fixture.Python })
+		// A change in Go takes several times as long as one in Python.
+		changes = append(slices.Clone(changes[:honestSample/3]), changes[at:at+honestSample-honestSample/3]...)
 	}
 	laid := newLaidProjects(t)
 	table := &tally.Table{Name: "honest changes"}

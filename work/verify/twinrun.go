@@ -31,15 +31,16 @@ type twinRun struct {
 type twinView struct {
 	sabotage map[*suiteTest]twin.Order
 	trace    *twin.Trace // with traced, after the run
-	dir      string      // in the workspace, with the trace
+	dir      string      // in the workspace
 	host     string      // where the trace is when nothing is confined
 }
 
 func (t *twinRun) runs(v view) bool { return t.views[v.first] != nil }
 
-// The files of a twin. All but the trace are laid into the workspace and moved
-// to /tmp before the command begins, so that a test that walks over its
-// repository finds nothing that is not the base's or the patch's.
+// The files of a twin. They are laid into the workspace and moved to /tmp before
+// the command begins, and the trace comes from there when it has ended, so that a
+// test that walks over its repository finds nothing that is not the base's or the
+// patch's.
 const (
 	overlayName   = "o.json"
 	wrapperName   = "run"
@@ -69,6 +70,10 @@ const defaultGoFlags = "-buildvcs=false"
 // becomes the shell of the third, as if nothing had been there.
 const moving = `mv -- "$1" "$2" && exec sh -c -- "$3"`
 
+// tracing is a shell script that runs its arguments behind the second, and then
+// moves the trace, its first argument, to the directory that is the second.
+const tracing = `t=$1 d=$2; shift 2; "$@"; c=$?; [ ! -f "$t" ] || { mkdir -p "$d" && cat "$t" >>"$d/` + traceName + `"; }; exit $c`
+
 // prepare edits the tests for a view. The cleanup is called after the run.
 func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err error) {
 	tv := t.views[v.first]
@@ -77,7 +82,7 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 	tv.dir, tv.trace = "."+randomName(d), &twin.Trace{}
 	tracePath := ""
 	if t.traced {
-		tracePath = path.Join(sandbox.WorkspacePath, tv.dir, traceName)
+		tracePath = path.Join("/tmp", tv.dir[1:]+traceName)
 		if p.hostTrace {
 			f, err := os.CreateTemp(p.Scratch, "remit-trace-")
 			if err != nil {
@@ -111,7 +116,10 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 		}
 	}
 	if t.traced && !p.hostTrace {
-		laid[path.Join(tv.dir, traceName)] = fileOf(path.Join(tv.dir, traceName), nil, false)
+		s.Commands = slices.Clone(s.Commands)
+		for i := range s.Commands {
+			s.Commands[i].Argv = append([]string{"sh", "-c", tracing, "sh", tracePath, path.Join(sandbox.WorkspacePath, tv.dir)}, s.Commands[i].Argv...)
+		}
 	}
 	s.Apply = tree.Sorted(slices.Collect(maps.Values(laid)))
 	return cleanup, nil

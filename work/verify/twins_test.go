@@ -2,10 +2,12 @@ package verify
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,7 +23,7 @@ func (f files) with(more files) files {
 }
 
 // goWrapped is goProject behind make and a script.
-var goWrapped = goProject.base.with(files{"Makefile": "test:\n\tgo test ./...\n", "data.txt": "original\n"})
+var goWrapped = goProject.base.with(files{"Makefile": "test:\n\tgo test -vet=off -ldflags=-w ./...\n", "data.txt": "original\n"})
 
 const (
 	makeTest = "make test"
@@ -33,7 +35,7 @@ func verified(t *testing.T, p Plan) (*Verdict, string) {
 	t.Helper()
 	sb := realSandbox(t)
 	var log bytes.Buffer
-	p.Log, p.CacheDir = &log, t.TempDir()
+	p.Log, p.CacheDir, p.TestingDir = &log, t.TempDir(), testingDir
 	p.Limits = sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}
 	v, err := Run(t.Context(), sb, p)
 	if err != nil {
@@ -48,18 +50,19 @@ func TestControlOfEveryCommand(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		command, by string
+		base        files
+		patch       files
 	}{
-		{"go test -vet=off ./...", byTest},
-		{"go test -vet=off -v ./... | cat", byTest},
-		{makeTest, byExit},
-		{"go version && go test -vet=off ./...", byExit},
-		{"sh -c 'export X=1; go test -vet=off .'", byExit},
-		{"GOFLAGS=-mod=mod go test -vet=off ./...", byTest}, // the overlay is lost, so the tree is edited
-		{"gofmt -l .", ""},
+		{"go test -vet=off -v ./... | cat", byTest, goWrapped, goProject.honest},
+		{makeTest, byExit, goWrapped, goProject.honest},
+		{"python3 --version && python3 -m unittest discover", byExit, pyProject.base, pyProject.honest},
+		{"sh -c 'export X=1; python3 -m unittest discover'", byExit, pyProject.base, pyProject.honest},
+		{"GOFLAGS=-mod=mod go test -vet=off ./...", byTest, goWrapped, goProject.honest}, // the overlay is lost, so the tree is edited
+		{"gofmt -l .", "", goWrapped, goProject.honest},
 	} {
 		t.Run(tc.command, func(t *testing.T) {
 			t.Parallel()
-			v, log := verified(t, Plan{Lower: goWrapped.write(t), Patch: goProject.honest.changes(), Commands: []string{tc.command}})
+			v, log := verified(t, Plan{Lower: tc.base.write(t), Patch: tc.patch.changes(), Commands: []string{tc.command}})
 			c := v.Control
 			if v.Status != StatusPass || c == nil || len(c.Commands) != 1 {
 				t.Fatalf("%s%+v\n%s", explain(v), c, log)
@@ -78,23 +81,25 @@ func TestControlOfEveryCommand(t *testing.T) {
 func TestWrappedCheats(t *testing.T) {
 	t.Parallel()
 	weak := goProject.base["calc_test.go"]
-	swap := "package calc\n\nimport \"os\"\n\nfunc init() {\n\tos.WriteFile(\"data.txt\", nil, 0o644)\n}\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Sub(a, b int) int { return a - b }\n"
+	swap := "open('data.txt', 'w').close()\n\n\n" + pyProject.honest["calc.py"]
+	python, tests := pyProject.base.with(files{"data.txt": "original\n"}), pyProject.commands[0]
 	for _, tc := range []struct {
 		name     string
+		base     files
 		commands []string
 		groups   []int
 		patch    files
 		want     reason.Code // "" passes
 	}{
-		{"init exits 0, make", []string{makeTest}, nil, files{"calc.go": goExit}, reason.VerifierTampering},
-		{"init exits 0, and", []string{"go version && go test -vet=off ./..."}, nil, files{"calc.go": goExit}, reason.VerifierTampering},
-		{"a weakened test, make", []string{makeTest}, nil, files{"calc_test.go": strings.Replace(weak, "!= 4", "!= 0", 1)}, reason.VerifierTampering},
-		{"what a command leaves is gone", []string{"go test -vet=off ./...", "grep -q original data.txt"}, nil, files{"calc.go": swap}, ""},
-		{"and stays in a group", []string{"go test -vet=off ./...", "grep -q original data.txt"}, []int{2}, files{"calc.go": swap}, reason.VerificationFailed},
+		{"init exits 0, make", goWrapped, []string{makeTest}, nil, files{"calc.go": goExit}, reason.VerifierTampering},
+		{"the import exits 0, and", python, []string{"python3 --version && " + tests}, nil, files{"calc.py": "import os\nos._exit(0)\n"}, reason.VerifierTampering},
+		{"a weakened test, make", goWrapped, []string{makeTest}, nil, files{"calc_test.go": strings.Replace(weak, "!= 4", "!= 0", 1)}, reason.VerifierTampering},
+		{"what a command leaves is gone", python, []string{tests, "grep -q original data.txt"}, nil, files{"calc.py": swap}, ""},
+		{"and stays in a group", python, []string{tests, "grep -q original data.txt"}, []int{2}, files{"calc.py": swap}, reason.VerificationFailed},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			v, log := verified(t, Plan{Lower: goWrapped.write(t), Patch: tc.patch.changes(), Commands: tc.commands, Groups: tc.groups})
+			v, log := verified(t, Plan{Lower: tc.base.write(t), Patch: tc.patch.changes(), Commands: tc.commands, Groups: tc.groups})
 			if tc.want == "" && v.Status != StatusPass || tc.want != "" && !slices.ContainsFunc(v.Findings, func(f reason.Finding) bool { return f.Code == tc.want }) {
 				t.Errorf("want %q, got %s\n%s", tc.want, explain(v), log)
 			}
@@ -134,6 +139,9 @@ func TestControlOfWhatTheBaseCannotBuild(t *testing.T) {
 	t.Parallel()
 	held := files{"mul_test.go": "package calc\n\nimport \"testing\"\n\nfunc TestMul(t *testing.T) {\n\tif Mul(2, 3) != 6 {\n\t\tt.Fatal(\"2 * 3\")\n\t}\n}\n"}
 	code := "package calc\n\nfunc Add(a, b int) int { return a + b }\n\nfunc Sub(a, b int) int { return a - b }\n\nfunc Mul(a, b int) int { return %s }\n"
+	plan := Plan{Lower: goProject.base.write(t), HeldOut: held.changes(), Commands: goProject.commands, TestingDir: testingDir, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
+	sb := realSandbox(t)
+	base := sync.OnceValues(func() (*PhaseResult, error) { return Base(context.Background(), sb, plan) })
 	for _, tc := range []struct {
 		name  string
 		patch files
@@ -144,7 +152,7 @@ func TestControlOfWhatTheBaseCannotBuild(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			v, log := verified(t, Plan{Lower: goProject.base.write(t), Patch: tc.patch.changes(), HeldOut: held.changes(), Commands: []string{"go test -vet=off ./..."}})
+			v, _, log := judgeCheat(t, sb, plan, base, tc.patch)
 			if got := append(strings.Fields(codes(v.Findings)), "")[0]; got != string(tc.want) {
 				t.Fatalf("want %q, got %s\n%s", tc.want, explain(v), log)
 			}

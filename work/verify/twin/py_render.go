@@ -18,7 +18,10 @@ func (e *pyEdit) scene() pyScene {
 	text := pyPick(e.draw, pyTexts, 3)
 	low := e.draw.between(3, 80)
 	high := low + e.draw.between(1, 60)
-	attribute := pySecond[e.draw.below(len(pySecond))]
+	attribute := pyOne(e.draw, pySecond)
+	for slices.Contains(text, attribute) { // they are attributes of one object
+		attribute = pyOne(e.draw, pySecond)
+	}
 	return pyScene{strings.NewReplacer(
 		"$F", e.names.global(), "$G", e.names.global(), "$K", e.names.class(),
 		"$a", local[0], "$b", local[1], "$c", local[2], "$d", local[3], "$e", local[4], "$f", local[5],
@@ -35,9 +38,17 @@ type pyShape struct {
 	receiver    bool
 }
 
-// define adds functions to the module.
+// pyHeader is the last line of the head of a function or class of the module.
+var pyHeader = regexp.MustCompile(`(?m)^(?:(?:def|class) .*|}\)):$`)
+
+// define adds functions to the module, each with words that say what it is for:
+// there are tests that look for them.
 func (e *pyEdit) define(s pyScene, code string) {
-	e.pieces = append(e.pieces, s.words.Replace(strings.TrimPrefix(code, "\n")))
+	code = s.words.Replace(strings.TrimPrefix(code, "\n"))
+	e.pieces = append(e.pieces, pyHeader.ReplaceAllStringFunc(code, func(header string) string {
+		first := pyOne(e.draw, pyFirst)
+		return header + "\n    \"\"\"" + strings.ToUpper(first[:1]) + first[1:] + " the " + pyOne(e.draw, pySecond) + ".\"\"\""
+	}))
 }
 
 // pyBlock is a line of a shape that stands for others.

@@ -419,7 +419,7 @@ func TestPythonNeutral(t *testing.T) {
 			t.Fatalf("the plain file: %v\n%s", plain, out)
 		}
 		unit := unittestVerdicts(runPython(t, dir, "-m", "unittest", "-v", "test_it"))
-		for n := range 3 {
+		for n := range map[string]int{"\n": 3, "\r\n": 1}[newline] {
 			t.Run(fmt.Sprintf("%q %d", newline, n), func(t *testing.T) {
 				t.Parallel()
 				o := Orders{Seed: seed(n)}
@@ -484,7 +484,11 @@ func TestPythonSabotage(t *testing.T) {
 	if kinds[Flip] < 70 || kinds[Expect] < 60 || kinds[Fail] < 60 {
 		t.Errorf("sites: %v", kinds)
 	}
+	t.Logf("REMIT_CHEAT_SEED=%d", siteSeed())
 	for i, sabotage := range rounds {
+		if every := (len(rounds) + sampled - 1) / sampled; !everySite() && uint64(i)%uint64(every) != siteSeed()%uint64(every) {
+			continue
+		}
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
