@@ -122,11 +122,15 @@ func (tr *trap) walk(rows map[string]*tally.Count, env []string, agent string, m
 	bundle := filepath.Join(s.tmp, "bundle.zip")
 	run := append([]string{"run", "--repo", tr.dir, "--allow", "**", "--verify", "test -s a.txt"}, more...)
 	code := -1
-	for i, words := range [][]string{
+	walk := [][]string{
 		append(run, "--", "sh", "-c", agent), {"show", "latest"}, {"diff", "latest"}, {"logs", "latest"}, {"audit", "latest"}, {"verify", "latest"},
 		{"accept", "latest", "--reason", "r"}, {"export", "latest", "--to", "zip", "--out", bundle}, {"reproduce", bundle, "--repo", tr.dir},
 		{"export", "latest", "--to", "branch", "--branch", "remit/out"},
-	} {
+	}
+	if os.Getenv(givenProgram) != "" { // as another user once more: those that have to do with the repository
+		walk = [][]string{walk[0], walk[7], walk[8], walk[9]}
+	}
+	for i, words := range walk {
 		cmd := s.command(tr.t, program(), words...)
 		cmd.Env = append(cmd.Env, env...)
 		out, _ := cmd.CombinedOutput() // refusals are answers, too
