@@ -1154,7 +1154,7 @@ type LogRequest struct {
 // LogRequestStream defines model for LogRequest.Stream.
 type LogRequestStream string
 
-// Metrics schema remit.metrics.v1, see the package remit/nexus/metrics
+// Metrics schema remit.metrics.v1, see the package remit/nexus/metrics; `window` says which runs the figures are about (the newest 200 of the caller) and whether older ones were left out
 type Metrics = json.RawMessage
 
 // NostrEvent an event as NIP-01 has it

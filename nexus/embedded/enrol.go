@@ -19,15 +19,15 @@ var caps = api.Caps{CPUMillis: 1 << 20, MemoryMb: 1 << 24, DiskMb: job.MaxDiskMB
 // enrolled returns the machine's provider. The first time it makes it, with the
 // rights of an administrator, which last no longer than that.
 func enrolled(ctx context.Context, m *opened, version string) (string, error) {
-	var list []registry.Provider
+	var list []store.ProviderRow
 	if err := m.store.View(ctx, func(tx *store.Tx) (err error) {
-		list, err = registry.Candidates(tx, Owner)
+		list, err = tx.ProvidersOf(Owner, "", registry.MaxCandidates)
 		return err
 	}); err != nil {
 		return "", err
 	}
 	for _, p := range list {
-		if p.Name == providerName && p.Owner == Owner {
+		if p.Name == providerName && p.Enabled {
 			return p.ID, nil
 		}
 	}

@@ -3,7 +3,6 @@ package jobs
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -232,6 +231,10 @@ func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note string
 		return err
 	}
 	_, _, err = authority.Write(tx, authority.AccountStream(run.Owner), p, authority.OutcomeRecorded,
-		fmt.Sprintf("outcome:%s:%s", runID, kind), map[string]any{"run_id": runID, "kind": kind, "note": note})
+		OutcomeKeys(runID)+kind, map[string]any{"run_id": runID, "kind": kind, "note": note})
 	return err
 }
+
+// OutcomeKeys begins the keys of all outcomes of a run in the journal of its
+// owner's account.
+func OutcomeKeys(runID string) string { return "outcome:" + runID + ":" }

@@ -81,13 +81,13 @@ func Dispatch(tx *store.Tx, p authority.Principal, runID string, r DispatchReque
 
 // survey finds the run and what its jobs may be given to, without a lock.
 func survey(tx *store.Tx, p authority.Principal, runID string) (Run, []registry.Provider, error) {
-	seen, candidates := tx.AskRun(runID), registry.AskCandidates(tx, p.Owner)
+	seen, candidates := tx.AskRun(runID), registry.AskCandidates(tx, p.Owner, 0)
 	run, err := visibleRun(p, runID)(seen())
 	if err != nil {
 		return Run{}, nil, err
 	}
 	if run.Owner != p.Owner { // an administrator dispatches
-		candidates = registry.AskCandidates(tx, run.Owner)
+		candidates = registry.AskCandidates(tx, run.Owner, 0)
 	}
 	list, err := candidates()
 	return run, list, err
@@ -136,7 +136,10 @@ func takesJobs(r Run) error {
 // is looked at again under the lock, since it may have been switched off. with,
 // if given, asks for what is needed besides, in the same round trip.
 func choose(tx *store.Tx, candidates []registry.Provider, q registry.Query, with func(registry.Choice)) (choice *registry.Choice, breadth int, refused []registry.Refusal, err error) {
-	s := registry.Select(candidates, q)
+	s, err := registry.Choose(tx, candidates, q)
+	if err != nil {
+		return nil, 0, nil, err
+	}
 	for _, c := range s.Choices {
 		lock := registry.AskLock(tx, c.Provider.ID)
 		if with != nil {

@@ -98,7 +98,7 @@ func successor(tx *store.Tx, j Job) (*registry.Choice, int, job.Request, error) 
 	for _, a := range attempts {
 		had = append(had, a.ProviderID)
 	}
-	candidates, err := registry.Candidates(tx, j.Owner)
+	candidates, err := registry.AskCandidates(tx, j.Owner, 0)()
 	if err != nil {
 		return nil, 0, nil, err
 	}

@@ -26,11 +26,14 @@ func provable(tx *store.Tx, owner string, r *ProofRequest) error {
 	if r.MaxPriceMsats < 0 {
 		return invalid("proof.max_price_msats", "is negative")
 	}
-	candidates, err := registry.Candidates(tx, owner)
+	candidates, err := registry.AskCandidates(tx, owner, 0)()
 	if err != nil {
 		return err
 	}
-	s := registry.Select(candidates, registry.Query{Owner: owner, Needs: r.Needs, MaxPriceMsats: r.MaxPriceMsats, Now: tx.Now()})
+	s, err := registry.Choose(tx, candidates, registry.Query{Owner: owner, Needs: r.Needs, MaxPriceMsats: r.MaxPriceMsats, Now: tx.Now()})
+	if err != nil {
+		return err
+	}
 	if len(s.Choices) == 0 {
 		return rejection(s.Refused, "")
 	}

@@ -7,10 +7,12 @@ const Schema = "remit.metrics.v1"
 
 // Report is what the events of some runs amount to.
 type Report struct {
-	Schema     string `json:"schema"`
-	Runs       int64  `json:"runs"`
-	Jobs       int64  `json:"jobs"`
-	Unreadable int64  `json:"unreadable_events"`
+	Schema string `json:"schema"`
+	// Window says which runs these are; null when somebody else chose them.
+	Window     *Window `json:"window"`
+	Runs       int64   `json:"runs"`
+	Jobs       int64   `json:"jobs"`
+	Unreadable int64   `json:"unreadable_events"`
 
 	FillRate              Ratio            `json:"fill_rate"`
 	DispatchLatencyMedian Number           `json:"median_dispatch_latency_ms"`
@@ -28,6 +30,14 @@ type Report struct {
 	CapsEnforced          Proof            `json:"caps_enforced"`
 	ReplaysServed         Number           `json:"replays_served"`
 	ConflictsRefused      Number           `json:"conflicts_refused"`
+}
+
+// Window is the part of an owner's runs that a report is about: the newest ones.
+type Window struct {
+	Limit int64  `json:"limit"` // runs at most
+	Cut   bool   `json:"cut"`   // there are older runs that do not count
+	From  string `json:"from"`  // when the first of them was made, "" without runs
+	To    string `json:"to"`    // and the last
 }
 
 // Ratio is a share, with the counts that it comes from.

@@ -60,6 +60,10 @@ func Present(p Provider, now int64) Presence {
 // Snapshot is the state of a presence lane as of one of its events.
 type Snapshot struct {
 	Workers []Presence `json:"workers"`
+	// Cut says that there are more than are listed. NextCursor leads to them: GET
+	// /v1/providers takes it.
+	Cut        bool   `json:"cut"`
+	NextCursor string `json:"next_cursor,omitempty"`
 }
 
 // maxSnapshot bounds a snapshot.
@@ -68,11 +72,13 @@ const maxSnapshot = 1000
 // Fleet returns a snapshot of an owner's providers and the sequence number of
 // the last event that it contains. Take both from one View.
 func Fleet(tx *store.Tx, owner string) (Snapshot, int64, error) {
-	list, err := providers(tx.ProvidersOf(owner, "", maxSnapshot))
+	list, err := providers(tx.ProvidersOf(owner, "", maxSnapshot+1))
 	if err != nil {
 		return Snapshot{}, 0, err
 	}
-	s := Snapshot{Workers: make([]Presence, len(list))}
+	cut := len(list) > maxSnapshot
+	list = list[:min(len(list), maxSnapshot)]
+	s := Snapshot{Cut: cut, Workers: make([]Presence, len(list))}
 	for i, p := range list {
 		s.Workers[i] = Present(p, tx.Now())
 	}

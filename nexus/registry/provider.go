@@ -172,14 +172,46 @@ func Devices(tx *store.Tx, p authority.Principal, after string, limit int) ([]De
 	return tx.DevicesOf(p.Owner, after, limit)
 }
 
-// maxCandidates bounds what one dispatch looks at.
-const maxCandidates = 1000
+// MaxCandidates bounds what one dispatch looks at at once.
+const MaxCandidates = 1000
 
-// Candidates returns what a dispatch of an owner may choose from.
-func Candidates(tx *store.Tx, owner string) ([]Provider, error) { return AskCandidates(tx, owner)() }
+// maxSilent bounds how many of those that were not heard of a refusal is about.
+const maxSilent = 20
 
-// AskCandidates asks for what Candidates returns.
-func AskCandidates(tx *store.Tx, owner string) store.Answer[[]Provider] {
-	rows := tx.AskOpenProviders(owner, ReservePool, maxCandidates)
+// AskCandidates asks for what a dispatch of an owner may choose from: the
+// providers that were heard of lately, behind the first skip of them. Those that
+// fell silent cost it nothing, however many they are.
+func AskCandidates(tx *store.Tx, owner string, skip int) store.Answer[[]Provider] {
+	rows := tx.AskLiveProviders(owner, ReservePool, heardSince(tx), MaxCandidates, skip)
 	return func() ([]Provider, error) { return providers(rows()) }
+}
+
+func heardSince(tx *store.Tx) int64 { return tx.Now() - StaleAfter.Milliseconds() }
+
+// Choose orders the eligible ones among the candidates, of which first are the
+// first MaxCandidates. While none is eligible it looks further; if none is in
+// the end, the refusals tell of some that fell silent, too.
+func Choose(tx *store.Tx, first []Provider, q Query) (Selection, error) {
+	s := Select(first, q)
+	for page, seen := first, 0; len(s.Choices) == 0 && len(page) == MaxCandidates; {
+		seen += len(page)
+		var err error
+		if page, err = AskCandidates(tx, q.Owner, seen)(); err != nil {
+			return s, err
+		}
+		s.add(Select(page, q))
+	}
+	if len(s.Choices) > 0 {
+		return s, nil
+	}
+	silent, err := providers(tx.SilentProviders(q.Owner, ReservePool, heardSince(tx), maxSilent))
+	if err == nil {
+		s.add(Select(silent, q))
+	}
+	return s, err
+}
+
+// add appends a selection of further candidates to one without a choice.
+func (s *Selection) add(more Selection) {
+	s.Choices, s.Breadth, s.Refused = more.Choices, s.Breadth+more.Breadth, append(s.Refused, more.Refused...)
 }

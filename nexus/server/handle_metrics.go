@@ -2,7 +2,9 @@ package server
 
 import (
 	"net/http"
+	"slices"
 
+	"remit/nexus/api"
 	"remit/nexus/authority"
 	"remit/nexus/jobs"
 	"remit/nexus/metrics"
@@ -12,38 +14,48 @@ import (
 // maxMetricRuns bounds the runs that one question looks at: the newest ones.
 const maxMetricRuns = 200
 
-// getMetrics folds the logs of one run, or of the caller's newest ones. What is
-// about requests and not about runs is this replica's count.
+// getMetrics folds the logs of one run, or of the caller's newest ones, and says
+// which. What is about requests and not about runs is this replica's count.
 func (s *Server) getMetrics(tx *store.Tx, r *request) (answer, error) {
-	var runs []jobs.Run
-	if id := r.URL.Query().Get("run_id"); id != "" {
-		run, err := jobs.FindRun(tx, r.caller.Principal, id)
-		if err != nil {
-			return answer{}, err
-		}
-		runs = []jobs.Run{run}
-	} else {
-		var err error
-		if runs, err = jobs.Runs(tx, r.caller.Principal, "", maxMetricRuns); err != nil {
-			return answer{}, err
-		}
-	}
-	// What people said of changes later is in the log of their account.
-	streams := []string{authority.AccountStream(r.caller.Owner)}
-	for _, run := range runs {
-		streams = append(streams, authority.RunStream(run.ID))
+	runs, window, err := metricRuns(tx, r)
+	if err != nil {
+		return answer{}, err
 	}
 	var events []store.Event
-	for _, stream := range streams {
-		some, err := whole(tx, stream)
+	for _, run := range runs {
+		some, err := whole(tx, authority.RunStream(run.ID))
 		if err != nil {
 			return answer{}, err
 		}
-		events = append(events, some...)
+		// What people said of a change later is in the log of their account.
+		later, err := tx.AskEventsByKeys(authority.AccountStream(run.Owner), jobs.OutcomeKeys(run.ID), store.MaxEvents)()
+		if err != nil {
+			return answer{}, err
+		}
+		events = slices.Concat(events, some, later)
 	}
 	report := metrics.Compute(events)
+	report.Window = window
 	report.Count(s.metrics.replays.Load(), s.metrics.conflicts.Load())
 	return answer{status: http.StatusOK, value: report}, nil
+}
+
+// metricRuns are the run that was asked for, or the newest ones.
+func metricRuns(tx *store.Tx, r *request) ([]jobs.Run, *metrics.Window, error) {
+	if id := r.URL.Query().Get("run_id"); id != "" {
+		run, err := jobs.FindRun(tx, r.caller.Principal, id)
+		return []jobs.Run{run}, nil, err
+	}
+	runs, err := jobs.Runs(tx, r.caller.Principal, "", maxMetricRuns+1)
+	if err != nil {
+		return nil, nil, err
+	}
+	w := &metrics.Window{Limit: maxMetricRuns, Cut: len(runs) > maxMetricRuns}
+	runs = runs[:min(len(runs), maxMetricRuns)]
+	if len(runs) > 0 {
+		w.From, w.To = string(api.TimeOf(runs[len(runs)-1].CreatedAt)), string(api.TimeOf(runs[0].CreatedAt))
+	}
+	return runs, w, nil
 }
 
 // whole reads a stream from its beginning.

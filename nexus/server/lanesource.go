@@ -69,7 +69,7 @@ func (laneSource) Snapshot(tx *store.Tx, t lanes.Topic) (json.RawMessage, error)
 	var err error
 	switch t.Kind {
 	case lanes.Fleet:
-		state, _, err = registry.Fleet(tx, t.Subject)
+		state, err = fleetState(tx, t.Subject)
 	case lanes.Run:
 		var run jobs.Run
 		if run, err = tx.Run(t.Subject); err == nil {
@@ -84,6 +84,16 @@ func (laneSource) Snapshot(tx *store.Tx, t lanes.Topic) (json.RawMessage, error)
 		return nil, err
 	}
 	return json.Marshal(state)
+}
+
+// fleetState is a snapshot of a fleet. One that was cut says so, and where the
+// rest is.
+func fleetState(tx *store.Tx, owner string) (registry.Snapshot, error) {
+	s, _, err := registry.Fleet(tx, owner)
+	if s.Cut {
+		s.NextCursor = cursor(listName("listProviders", "/v1/providers", owner), s.Workers[len(s.Workers)-1].ProviderID)
+	}
+	return s, err
 }
 
 func jobsState(tx *store.Tx, providerID string) (jobsSnapshot, error) {

@@ -1,8 +1,11 @@
 package store
 
 import (
+	"context"
+	"database/sql"
 	"io/fs"
 	"path/filepath"
+	"strings"
 )
 
 // What tests of this package may reach that nobody else may.
@@ -35,4 +38,55 @@ func (tx *Tx) Later(none, taken error, query string, args ...any) error {
 // AskNumber asks for one integer.
 func (tx *Tx) AskNumber(query string, args ...any) Answer[int64] {
 	return ask(tx, func(s scanner) (n int64, err error) { err = s.Scan(&n); return n, err }, query, args...)
+}
+
+// PlanOf tells how the database would answer the one query of ask, which runs, too.
+func (tx *Tx) PlanOf(ask func(*Tx) error) (string, error) {
+	seen := &spying{connection: tx.conn, pipeline: tx.pipe}
+	if tx.pipe == nil {
+		tx.conn = seen
+	} else {
+		tx.pipe = seen
+	}
+	err := ask(tx)
+	tx.conn, tx.pipe = seen.connection, seen.pipeline
+	if err != nil {
+		return "", err
+	}
+	verb, columns := "EXPLAIN QUERY PLAN ", 4
+	if tx.dialect == "postgres" {
+		verb, columns = "EXPLAIN ", 1
+	}
+	var plan strings.Builder
+	err = tx.rows(verb+seen.text, func(s scanner) error {
+		line := ""
+		cells := make([]any, columns)
+		for i := range cells {
+			cells[i] = new(any)
+		}
+		cells[columns-1] = &line
+		err := s.Scan(cells...)
+		plan.WriteString(line + "\n")
+		return err
+	}, seen.args...)
+	return plan.String(), err
+}
+
+// spying remembers the last query.
+type spying struct {
+	connection
+	pipeline
+	text string
+	args []any
+}
+
+func (s *spying) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+	s.text, s.args = query, args
+	return s.connection.query(ctx, query, args)
+}
+
+func (s *spying) fly(ctx context.Context, list []*statement) (*sql.Rows, error) {
+	last := list[len(list)-1]
+	s.text, s.args = last.query, last.args
+	return s.pipeline.fly(ctx, list)
 }

@@ -149,16 +149,26 @@ func (tx *Tx) Providers(after string, limit int) ([]ProviderRow, error) {
 	return tx.listProviders(`id > ? ORDER BY id LIMIT ?`, after, limit)
 }
 
-// OpenProviders lists what a dispatch of an owner may choose from: the owner's
-// own providers and those of a class that works for everybody.
-func (tx *Tx) OpenProviders(owner, sharedClass string, limit int) ([]ProviderRow, error) {
-	return tx.AskOpenProviders(owner, sharedClass, limit)()
+// AskLiveProviders asks for what a dispatch of an owner may choose from: the
+// providers that are on and were heard of since a time, the owner's own first,
+// then those of a class that works for everybody, the cheapest first. skip passes
+// over so many.
+func (tx *Tx) AskLiveProviders(owner, sharedClass string, since int64, limit, skip int) Answer[[]ProviderRow] {
+	// Each half has an index of its own, in which those that fell silent are not
+	// even looked at.
+	return askAll(tx, scanProvider, `SELECT `+providerColumns+`, `+providerLoad+` FROM (
+		SELECT 0 AS tier, `+providerColumns+` FROM provider WHERE enabled = 1 AND owner = ? AND heartbeat_at >= ?
+		UNION ALL SELECT 1, `+providerColumns+` FROM provider WHERE enabled = 1 AND class = ? AND heartbeat_at >= ? AND owner <> ?) AS provider
+		ORDER BY tier, price_msats, id LIMIT ? OFFSET ?`, owner, since, sharedClass, since, owner, limit, skip)
 }
 
-// AskOpenProviders asks for what OpenProviders returns.
-func (tx *Tx) AskOpenProviders(owner, sharedClass string, limit int) Answer[[]ProviderRow] {
-	return tx.askProviders(`enabled = 1 AND (owner = ? OR class = ?)
-		ORDER BY CASE WHEN owner = ? THEN 0 ELSE 1 END, price_msats, id LIMIT ?`, owner, sharedClass, owner, limit)
+// SilentProviders lists some of those that are on and were not heard of since a
+// time: for whoever asks why there is no choice.
+func (tx *Tx) SilentProviders(owner, sharedClass string, since int64, limit int) ([]ProviderRow, error) {
+	return tx.listProviders(`id IN (
+		SELECT id FROM provider WHERE enabled = 1 AND owner = ? AND heartbeat_at < ?
+		UNION ALL SELECT id FROM provider WHERE enabled = 1 AND class = ? AND heartbeat_at < ? AND owner <> ?)
+		ORDER BY CASE WHEN owner = ? THEN 0 ELSE 1 END, heartbeat_at DESC, id LIMIT ?`, owner, since, sharedClass, since, owner, owner, limit)
 }
 
 func (tx *Tx) listProviders(where string, args ...any) ([]ProviderRow, error) {
