@@ -25,6 +25,9 @@ type Sweep struct {
 	// Retention is how long stored answers, and credentials that are past their
 	// end, are kept; 0 is DefaultRetention.
 	Retention time.Duration
+	// Settle is how long a response waits for its requester to settle it; 0 is
+	// jobs.SettleGrace.
+	Settle time.Duration
 }
 
 // Defaults of Sweep.
@@ -120,7 +123,7 @@ func (s *Server) Sweep(ctx context.Context) error {
 			return swept.Total(), err
 		}},
 		{"responses", func(tx *store.Tx) (int, error) {
-			settled, err := jobs.SettleOverdue(tx, 0, 0)
+			settled, err := jobs.SettleOverdue(tx, s.opt.Sweep.Settle, 0)
 			return len(settled), err
 		}},
 		{"reservations", func(tx *store.Tx) (int, error) {
