@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -73,9 +74,11 @@ func (e exitCode) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 const insist = time.Second
 
 // interruptible is cancelled by the first SIGINT, SIGTERM or SIGHUP, so that a
-// run can close its evidence. A later second signal ends the process at once.
+// run can close its evidence. A later second signal ends the process at once. A
+// command may take SIGHUP for itself, see onHangup.
 func interruptible() (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(context.Background())
+	hangups := &hangups{signals: make(chan struct{}, 1)}
+	ctx, cancel := context.WithCancelCause(context.WithValue(context.Background(), hangupsKey{}, hangups))
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	done := make(chan struct{})
@@ -85,6 +88,7 @@ func interruptible() (context.Context, func()) {
 			select {
 			case s := <-signals:
 				switch {
+				case s == syscall.SIGHUP && hangups.take():
 				case first.IsZero():
 					first = time.Now()
 					cancel(fmt.Errorf("signal: %s", s))
@@ -97,4 +101,35 @@ func interruptible() (context.Context, func()) {
 		}
 	}()
 	return ctx, func() { signal.Stop(signals); close(done); cancel(nil) }
+}
+
+// hangups hands SIGHUP to a command that has asked for it.
+type hangups struct {
+	wanted  atomic.Bool
+	signals chan struct{}
+}
+
+type hangupsKey struct{}
+
+// take reports whether the signal was for the command. Several that come at once
+// are one.
+func (h *hangups) take() bool {
+	if !h.wanted.Load() {
+		return false
+	}
+	select {
+	case h.signals <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// onHangup takes SIGHUP: from then on it does not end the command.
+func onHangup(ctx context.Context) <-chan struct{} {
+	h, ok := ctx.Value(hangupsKey{}).(*hangups)
+	if !ok {
+		return nil // not started by main: there are no signals
+	}
+	h.wanted.Store(true)
+	return h.signals
 }

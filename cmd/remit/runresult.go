@@ -5,8 +5,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strings"
-	"unicode"
 
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -100,14 +98,4 @@ func calledAs(arg0 string) string {
 		return arg0
 	}
 	return name
-}
-
-// shellWord is a word as a shell takes it, quoted only where that is needed.
-func shellWord(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(c rune) bool {
-		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+=:,@%", c)
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }

@@ -19,7 +19,6 @@ import (
 	"remit/nexus/blob"
 	"remit/nexus/bridge"
 	"remit/nexus/jobs"
-	"remit/nexus/lanes"
 	"remit/nexus/server"
 	"remit/nexus/store"
 	"remit/proof/reason"
@@ -28,14 +27,17 @@ import (
 type serveFlags struct {
 	listen, data, store     string
 	tlsCert, tlsKey, caFile string
-	plaintext, verbose      bool
+	plaintext               bool
 	debug                   string
 	origins, relays         []string
 	bridgeKey               string
-	rate                    float64
 	newAdmin                bool
 	runSilence              time.Duration
 	adminFile               string
+	logs                    logFlags
+	limits                  limits
+	drainDelay              time.Duration
+	drainTimeout            time.Duration
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -62,12 +64,17 @@ with one key, bridge.key in the data directory or --bridge-key, which is made at
 first use; replicas of one store need the same key. A relay that is down holds up
 nothing: what it has not taken waits.
 
-SIGTERM drains: the replica becomes unready, sends its lanes away with their
-cursors, ends the requests that are running, and exits.`,
+SIGTERM drains: /readyz says 503 and the listener stays open for --drain-delay, so
+that a load balancer sees it; then the replica sends its lanes away with their
+cursors, ends the requests that are running, and exits. SIGHUP reads the
+certificates and --log-level-file again; what cannot be read stays as it was.
+
+docs/nexus.md lists every limit with its default.`,
 		Example: `  remit serve
   remit serve --listen 0.0.0.0:7443 --tls-cert nexus.crt --tls-key nexus.key
   remit serve --store postgres://remit@db/remit --data /srv/remit
   remit serve --new-admin-token --admin-token-file admin.token
+  remit serve --log-format json --log-requests
   remit serve --relay wss://relay.example.org --relay ws://10.0.0.5:7777`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.serve(cmd, f) },
 	}
@@ -84,11 +91,14 @@ cursors, ends the requests that are running, and exits.`,
 	flags.StringArrayVar(&f.origins, "origin", nil, "host[:port] of web pages that may log in and open lanes, besides this server's own (repeatable)")
 	flags.StringArrayVar(&f.relays, "relay", nil, "ws:// or wss:// URL of a Nostr relay to mirror to (repeatable)")
 	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
-	flags.Float64Var(&f.rate, "rate", server.DefaultRate.PerSecond, "requests a second that one principal may make")
 	flags.DurationVar(&f.runSilence, "run-silence", jobs.DefaultSilence, "end a run without open jobs that has said nothing for so long, unless its owner set another time; 0 never")
 	flags.BoolVar(&f.newAdmin, "new-admin-token", false, "print a new administrator's token and exit; the old ones stay good")
 	flags.StringVar(&f.adminFile, "admin-token-file", "", "write an administrator's token that is made to this new file, mode 0600, instead of printing it")
-	flags.BoolVar(&f.verbose, "verbose", false, "log every request")
+	flags.DurationVar(&f.drainDelay, "drain-delay", -1, "after SIGTERM, how long requests are still taken while /readyz says 503 (default 5s where other machines reach --listen, else 0s)")
+	flags.Lookup("drain-delay").DefValue = "0s" // it depends on --listen
+	flags.DurationVar(&f.drainTimeout, "drain-timeout", drainTimeout, "then, how long requests that run may take")
+	f.logs.add(flags)
+	f.limits.add(flags)
 	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand())
 	return cmd
 }
@@ -100,25 +110,30 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	if f.newAdmin {
 		return a.newAdmin(cmd, f)
 	}
-	if !(f.rate > 0 && f.rate <= maxRate) { // NaN is neither
-		return usagef("--rate %v: want more than 0 and at most %d requests a second", f.rate, maxRate)
+	hangup := onHangup(cmd.Context()) // from here on SIGHUP ends nothing
+	if err := errors.Join(f.limits.check(), f.logs.check()); err != nil {
+		return err
 	}
-	address, tlsConfig, err := f.endpoint(cmd.Context())
+	address, local, err := f.endpoint(cmd.Context())
+	if err != nil {
+		return err
+	}
+	f.completeDrain(local)
+	certificate, err := f.tls()
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
+	log, level, err := f.logs.open(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
 	st, blobs, err := f.open(ctx)
 	if err != nil {
 		return f.local(err)
 	}
 	defer func() { err = errors.Join(err, st.Close(), blobs.Close()) }()
 
-	level := slog.LevelInfo
-	if f.verbose {
-		level = slog.LevelDebug
-	}
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 	mirror, err := f.mirror(ctx, st, log)
 	if err != nil {
 		return f.local(err)
@@ -129,16 +144,17 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", f.listen, err)
 	}
-	s := server.New(server.Options{
-		Store: st, Blobs: blobs, Log: log, Version: version,
-		Rate: server.Rate{PerSecond: f.rate, Burst: int(2*f.rate) + 1}, Lanes: lanes.Options{Origins: f.origins}, Mirror: mirror,
-		Sweep: server.Sweep{RunSilence: cmp.Or(f.runSilence, -1)},
-	})
+	opt := f.limits.options()
+	opt.Store, opt.Blobs, opt.Log, opt.Version, opt.Mirror, opt.Requests = st, blobs, log, version, mirror, f.logs.requestLevel()
+	opt.Lanes.Origins = f.origins
+	opt.Sweep.RunSilence = cmp.Or(f.runSilence, -1)
+	s := server.New(opt)
 	defer s.Close()
 	scheme := "http"
-	if tlsConfig != nil {
-		scheme, listener = "https", tls.NewListener(listener, tlsConfig)
+	if certificate != nil {
+		scheme, listener = "https", tls.NewListener(listener, certificate.config())
 	}
+	defer reloadOn(ctx, hangup, log, certificate, level)()
 	if err := a.announceFirst(cmd, st, scheme+"://"+listener.Addr().String(), f.adminFile); err != nil {
 		return errors.Join(f.local(err), listener.Close())
 	}
@@ -150,9 +166,6 @@ const (
 	envListen     = "REMIT_LISTEN"
 	defaultListen = "127.0.0.1:7340"
 )
-
-// maxRate is more than any replica answers, in requests a second.
-const maxRate = 1_000_000
 
 // local gives an error of the store a hint for who starts the nexus. The usual
 // one is for its callers, who can only try again.
@@ -190,7 +203,7 @@ func (f serveFlags) open(ctx context.Context) (*store.Store, *blob.Dir, error) {
 	if err := os.MkdirAll(f.data, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("make the data directory: %w", err)
 	}
-	st, err := store.Open(ctx, dsn, store.Options{})
+	st, err := store.Open(ctx, dsn, f.limits.storeOptions())
 	if err != nil {
 		return nil, nil, err
 	}

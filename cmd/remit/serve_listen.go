@@ -2,38 +2,49 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"time"
 
 	"remit/nexus/server"
 )
 
-// drainTime is how long requests may take after the signal to stop. What they
-// commit counts; what they do not get answered is repeated with its key.
-const drainTime = 10 * time.Second
+const (
+	// drainTimeout is how long requests may take after the signal to stop. What they
+	// commit counts; what they do not get answered is repeated with its key.
+	drainTimeout = 10 * time.Second
+	// drainDelay is longer than the usual pause between two looks of a load balancer.
+	drainDelay = 5 * time.Second
+	// maxDrain bounds both. Supervisors kill what takes longer, if not told otherwise.
+	maxDrain = time.Hour
+)
 
-// endpoint says where to listen and with which certificate. Other machines are
-// not served without one.
-func (f serveFlags) endpoint(ctx context.Context) (address string, config *tls.Config, err error) {
-	config, err = f.tls()
-	if err != nil {
-		return "", nil, err
+// completeDrain has nobody wait for a load balancer that cannot be there.
+func (f *serveFlags) completeDrain(local bool) {
+	if f.drainDelay >= 0 {
+		return
 	}
-	address, local, err := resolve(ctx, f.listen)
-	if err != nil {
-		return "", nil, usageError{fmt.Errorf("--listen %q: %w; want HOST:PORT, such as 127.0.0.1:7340", f.listen, err)}
+	if f.drainDelay = drainDelay; local {
+		f.drainDelay = 0
 	}
-	if config == nil && !local && !f.plaintext {
-		return "", nil, usagef("%s can be reached by other machines: give --tls-cert and --tls-key, or --plaintext behind a proxy that has TLS", f.listen)
+}
+
+// endpoint says where to listen, and whether only this machine reaches it. Other
+// machines are not served without a certificate.
+func (f serveFlags) endpoint(ctx context.Context) (address string, local bool, err error) {
+	address, local, err = resolve(ctx, f.listen)
+	switch {
+	case err != nil:
+		return "", false, usageError{fmt.Errorf("--listen %q: %w; want HOST:PORT, such as 127.0.0.1:7340", f.listen, err)}
+	case f.tlsCert == "" && f.tlsKey == "" && !local && !f.plaintext:
+		return "", false, usagef("%s can be reached by other machines: give --tls-cert and --tls-key, or --plaintext behind a proxy that has TLS", f.listen)
+	case f.drainTimeout <= 0 || f.drainTimeout > maxDrain || f.drainDelay > maxDrain:
+		return "", false, usagef("--drain-delay and --drain-timeout are at most %s, and a timeout is more than 0s", maxDrain)
 	}
-	return address, config, nil
+	return address, local, nil
 }
 
 // resolve finds the address of a HOST:PORT, and whether only this machine
@@ -68,37 +79,6 @@ func resolve(ctx context.Context, listen string) (address string, local bool, er
 	return net.JoinHostPort(host, fmt.Sprint(port)), ip != nil && ip.IsLoopback(), nil
 }
 
-// tls reads the certificate, if there is one.
-func (f serveFlags) tls() (*tls.Config, error) {
-	if (f.tlsCert == "") != (f.tlsKey == "") {
-		return nil, usagef("--tls-cert and --tls-key go together")
-	}
-	if f.tlsCert == "" {
-		if f.caFile != "" {
-			return nil, usagef("--tls-client-ca needs --tls-cert and --tls-key")
-		}
-		return nil, nil
-	}
-	pair, err := tls.LoadX509KeyPair(f.tlsCert, f.tlsKey)
-	if err != nil {
-		return nil, fmt.Errorf("load the certificate: %w", err)
-	}
-	// HTTP/2 has no upgrade to WebSocket in the standard library; clients of
-	// lanes ask for HTTP/1.1 by themselves.
-	config := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}}
-	if f.caFile != "" {
-		pem, err := os.ReadFile(f.caFile)
-		if err != nil {
-			return nil, fmt.Errorf("load the client authorities: %w", err)
-		}
-		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
-		if !config.ClientCAs.AppendCertsFromPEM(pem) {
-			return nil, usagef("%s holds no certificate in PEM", f.caFile)
-		}
-	}
-	return config, nil
-}
-
 // run serves until the context ends, then drains.
 func (f serveFlags) run(ctx context.Context, s *server.Server, listener net.Listener, log *slog.Logger) error {
 	stopDebug, err := f.serveDebug(ctx, log)
@@ -114,9 +94,15 @@ func (f serveFlags) run(ctx context.Context, s *server.Server, listener net.List
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	log.Info("draining", "cause", context.Cause(ctx))
+	log.Info("draining", "cause", context.Cause(ctx), "delay", f.drainDelay.String())
+	s.Unready()
+	select {
+	case err := <-ended:
+		return fmt.Errorf("serve: %w", err)
+	case <-time.After(f.drainDelay): // who asks /readyz sees that this replica goes away
+	}
 	s.Drain()
-	return drain(context.WithoutCancel(ctx), h, s.InFlight, drainTime)
+	return drain(context.WithoutCancel(ctx), h, s.InFlight, f.drainTimeout)
 }
 
 // drain waits for the requests that are running, and cuts them off after a time.

@@ -53,7 +53,7 @@ func (s *Server) chores() []chore {
 			return swept.Total(), err
 		}},
 		{name: "responses", run: func(tx *store.Tx) (int, error) {
-			settled, err := jobs.SettleOverdue(tx, 0, 0)
+			settled, err := jobs.SettleOverdue(tx, keep.Settle, 0)
 			return len(settled), err
 		}},
 		{name: "reservations", run: func(tx *store.Tx) (int, error) {

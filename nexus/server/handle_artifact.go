@@ -59,7 +59,7 @@ func (s *Server) putArtifact(w http.ResponseWriter, r *request) error {
 // performArtifact is the transaction of an upload. The digest in the path
 // stands for the body: no other body gets this far.
 func (s *Server) performArtifact(w http.ResponseWriter, r *request, act action) error {
-	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
 	defer cancel()
 	out, err := s.perform(ctx, r, act)
 	if err != nil {

@@ -113,7 +113,7 @@ func (s *Server) publishBridge(w http.ResponseWriter, r *request) error {
 	if err := readBody(w, r, api.MaxBody); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
 	defer cancel()
 	known := false
 	err = s.opt.Store.View(ctx, func(tx *store.Tx) error {
@@ -156,7 +156,7 @@ func (s *Server) publishNow(ctx context.Context, r *request) (api.BridgePublishe
 		return api.BridgePublished{}, err
 	}
 	// The answer has to be written in time too.
-	ctx, cancel := context.WithTimeout(ctx, commandTimeout*2/3)
+	ctx, cancel := context.WithTimeout(ctx, s.opt.Timeouts.Command*2/3)
 	defer cancel()
 	reports, err := s.opt.Mirror.Publish(ctx, owner, api.Value(body.Again))
 	if err != nil {

@@ -121,7 +121,7 @@ func line(out io.Writer, v any) error {
 
 // getRunReceipt sends all receipts and payments of a run that has ended.
 func (s *Server) getRunReceipt(w http.ResponseWriter, r *request) error {
-	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
 	defer cancel()
 	out := reply{status: http.StatusOK, contentType: "application/json"}
 	err := s.opt.Store.View(ctx, func(tx *store.Tx) error {

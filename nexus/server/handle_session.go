@@ -47,7 +47,7 @@ func (s *Server) createSession(w http.ResponseWriter, r *request) error {
 	if err := s.login(r, body.Token); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
 	defer cancel()
 	out, err := s.perform(ctx, r, func(tx *store.Tx, _ *request) (answer, error) {
 		c, err := identity.OpenSession(tx, body.Token)
@@ -141,7 +141,7 @@ func (s *Server) endSession(w http.ResponseWriter, r *request) error {
 		// the body: the same key in another session is another request.
 		r.bodySHA256 += " " + r.caller.Session.ID
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
 	defer cancel()
 	out, err := s.perform(ctx, r, func(tx *store.Tx, r *request) (answer, error) {
 		at, err := identity.EndSession(tx, r.caller)

@@ -102,10 +102,13 @@ func (s *Server) refusal(r *request, err error) reply {
 	if p.Code == string(reason.StoreUnavailable) && !s.opt.Candid {
 		p.Detail = s.withheld(err)
 	}
-	if p.Status >= 500 && r.Context().Err() == nil { // who is gone has nothing to be told, and nothing failed
+	// Who is gone has nothing to be told, and nothing failed; nor did it when a
+	// probe finds a replica that goes away on purpose.
+	if p.Status >= 500 && r.Context().Err() == nil && !(probes[r.route.operation] && s.draining.Load()) {
 		s.opt.Log.Error("request failed", "request_id", r.id, "operation", r.route.operation, "error", err)
 	}
 	s.metrics.refused(p.Code)
+	r.refused = p.Code
 	body, err := json.Marshal(p)
 	if err != nil { // a struct of strings
 		panic(err)

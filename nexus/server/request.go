@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -25,6 +27,7 @@ type request struct {
 	caller     identity.Caller
 	body       []byte
 	bodySHA256 string
+	refused    string // reason code of a refusal
 }
 
 // json reads the body into v, strictly.
@@ -58,8 +61,7 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 			}
 			took := s.opt.Clock().Sub(begin)
 			s.metrics.served(rt.operation, watched.status, took)
-			s.opt.Log.Debug("request", "request_id", r.id, "operation", rt.operation, "status", watched.status,
-				"principal", r.caller.ID, "took", took)
+			s.noted(r, watched, took)
 		}()
 		if err := s.answer(watched, r); err != nil {
 			if wait, ok := errors.AsType[limited](err); ok {
@@ -68,6 +70,34 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 			s.refuse(watched, r, err)
 		}
 	}
+}
+
+// noted writes the line of a request. What a caller has sent is not in it, beyond
+// the route: paths, queries and headers may hold secrets that were put there by
+// mistake.
+func (s *Server) noted(r *request, w *recorder, took time.Duration) {
+	level := s.opt.Requests
+	if probes[r.route.operation] {
+		level = slog.LevelDebug
+	}
+	attrs := []slog.Attr{slog.String("request_id", r.id), slog.String("operation", r.route.operation), slog.String("method", knownMethod(r.Method)),
+		slog.String("route", r.route.path), slog.Int("status", w.status), slog.String("principal", r.caller.ID),
+		slog.String("remote", remoteAddress(r.Request)), slog.Int64("bytes", w.bytes), slog.Float64("took_ms", float64(took.Microseconds())/1000)}
+	if r.refused != "" {
+		attrs = append(attrs, slog.String("code", r.refused))
+	}
+	s.opt.Log.LogAttrs(context.WithoutCancel(r.Context()), level, "request", attrs...)
+}
+
+// probes ask so often that their lines would hide the others.
+var probes = map[string]bool{"getHealth": true, "getReady": true, "getPrometheus": true}
+
+// knownMethod keeps words out of the log that callers make up.
+func knownMethod(method string) string {
+	if slices.Contains(methods, method) || method == http.MethodHead || method == http.MethodOptions {
+		return method
+	}
+	return "other"
 }
 
 // panicked answers a broken invariant: the command was rolled back, the process
@@ -96,7 +126,7 @@ func (s *Server) answer(w http.ResponseWriter, r *request) error {
 	if err := authorize(r); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), commandTimeout)
+	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
 	defer cancel()
 	if r.route.special != nil {
 		return r.route.special(s, w, r)
@@ -142,10 +172,11 @@ func bodyError(err error) error {
 	return invalid("", "the body could not be read: it ended early or came too slowly")
 }
 
-// recorder remembers the status for the metrics.
+// recorder remembers the status for the metrics, and the size for the log.
 type recorder struct {
 	http.ResponseWriter
 	status int
+	bytes  int64
 }
 
 func (r *recorder) WriteHeader(status int) {
@@ -157,7 +188,9 @@ func (r *recorder) Write(p []byte) (int, error) {
 	if r.status == 0 {
 		r.status = http.StatusOK
 	}
-	return r.ResponseWriter.Write(p)
+	n, err := r.ResponseWriter.Write(p)
+	r.bytes += int64(n)
+	return n, err
 }
 
 // Unwrap lets http.ResponseController, and the upgrade to WebSocket, reach the

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -18,14 +19,27 @@ import (
 
 // Timeouts of a connection: a client that sends or takes one byte a second must
 // not hold one for ever.
-const (
-	headerTimeout = 5 * time.Second
-	bodyTimeout   = 30 * time.Second
-	writeTimeout  = 60 * time.Second
-	idleTimeout   = 2 * time.Minute
-	maxHeader     = 32 << 10
-	// commandTimeout bounds the work behind a request. A client that has its
+type Timeouts struct {
+	Header, Body time.Duration // to read a request; zero is 5 s and 30 s
+	Write        time.Duration // to write an answer; zero is 60 s
+	Idle         time.Duration // between two requests; zero is 2 min
+	// Command bounds the work behind a request; zero is 30 s. A client that has its
 	// answer by then, or repeats the request with its key, loses nothing.
+	Command time.Duration
+}
+
+// DefaultTimeouts are those of zero Timeouts.
+var DefaultTimeouts = Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 60 * time.Second, Idle: 2 * time.Minute, Command: commandTimeout}
+
+func (t Timeouts) withDefaults() Timeouts {
+	return Timeouts{
+		Header: cmp.Or(t.Header, DefaultTimeouts.Header), Body: cmp.Or(t.Body, DefaultTimeouts.Body), Write: cmp.Or(t.Write, DefaultTimeouts.Write),
+		Idle: cmp.Or(t.Idle, DefaultTimeouts.Idle), Command: cmp.Or(t.Command, DefaultTimeouts.Command),
+	}
+}
+
+const (
+	maxHeader      = 32 << 10
 	commandTimeout = 30 * time.Second
 )
 
@@ -43,9 +57,13 @@ type Options struct {
 	Log     *slog.Logger
 	Version string
 
-	Rate     Rate              // requests of one principal; zero is DefaultRate
-	Failures Rate              // refused credentials of one address; zero is DefaultFailures
-	Clock    func() time.Time  // of rates and durations; nil is the clock
+	Rate     Rate             // requests of one principal; zero is DefaultRate
+	Failures Rate             // refused credentials of one address; zero is DefaultFailures
+	Clock    func() time.Time // of rates and durations; nil is the clock
+	Timeouts Timeouts         // of connections
+	// Requests is the level of the line that is logged of each request; zero is
+	// info. Probes and scrapes are always logged as debug.
+	Requests slog.Level
 	Sweep    Sweep             // what happens without anybody asking
 	Lanes    lanes.Options     // Store, Source and Log are filled in
 	Mirror   *bridge.Publisher // nil: this replica publishes nothing
@@ -83,6 +101,7 @@ func New(opt Options) *Server {
 	if opt.Clock == nil {
 		opt.Clock = time.Now
 	}
+	opt.Timeouts = opt.Timeouts.withDefaults()
 	ctx, stop := context.WithCancelCause(context.Background())
 	s := &Server{
 		opt: opt, started: opt.Clock(), metrics: newMeter(), stop: stop,
@@ -102,16 +121,20 @@ func (s *Server) Handler() http.Handler { return s.handler }
 // HTTPServer is a server with the handler and every timeout set.
 func (s *Server) HTTPServer() *http.Server {
 	return &http.Server{
-		Handler: s.handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
+		Handler: s.handler, ReadHeaderTimeout: s.opt.Timeouts.Header, ReadTimeout: s.opt.Timeouts.Body, WriteTimeout: s.opt.Timeouts.Write,
+		IdleTimeout: s.opt.Timeouts.Idle, MaxHeaderBytes: maxHeader,
 		ErrorLog: slog.NewLogLogger(s.opt.Log.Handler(), slog.LevelDebug),
 	}
 }
 
+// Unready has /readyz say 503, so that whoever spreads requests sends no more.
+// Those that still come are served, and lanes stay open.
+func (s *Server) Unready() { s.draining.Store(true) }
+
 // Drain makes the replica unready and sends its lanes to another one. Requests
 // that still come are served.
 func (s *Server) Drain() {
-	s.draining.Store(true)
+	s.Unready()
 	s.lanes.Drain()
 }
 

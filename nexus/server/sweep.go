@@ -25,6 +25,9 @@ type Sweep struct {
 	// unless its owner has said something else; 0 is jobs.DefaultSilence, below 0
 	// nothing is ended for that.
 	RunSilence time.Duration
+	// Settle is how long a response waits for its requester to settle it; 0 is
+	// jobs.SettleGrace.
+	Settle time.Duration
 }
 
 // Defaults of Sweep.
