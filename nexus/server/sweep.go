@@ -168,6 +168,9 @@ func (s *Server) Sweep(ctx context.Context) error {
 			s.opt.Log.Info("swept", "what", task.name, "count", count)
 		}
 	}
+	if len(failed) == 0 {
+		s.swept.Store(s.opt.Clock().UnixMilli())
+	}
 	return errors.Join(failed...)
 }
 
