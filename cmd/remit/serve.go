@@ -28,7 +28,7 @@ type serveFlags struct {
 	listen, data, store     string
 	tlsCert, tlsKey, caFile string
 	plaintext               bool
-	debug                   string
+	debug, metrics          string
 	origins, relays         []string
 	bridgeKey               string
 	newAdmin                bool
@@ -88,6 +88,7 @@ docs/nexus.md lists every limit with its default.`,
 	flags.StringVar(&f.caFile, "tls-client-ca", "", "demand client certificates of these authorities (PEM)")
 	flags.BoolVar(&f.plaintext, "plaintext", false, "serve other machines without TLS, because a proxy in front has it")
 	flags.StringVar(&f.debug, "debug", "", "serve profiles on this loopback address, such as 127.0.0.1:6060")
+	flags.StringVar(&f.metrics, "metrics-listen", "", "serve /metrics on this address without a token, such as 127.0.0.1:9464; let only the monitoring reach it")
 	flags.StringArrayVar(&f.origins, "origin", nil, "host[:port] of web pages that may log in and open lanes, besides this server's own (repeatable)")
 	flags.StringArrayVar(&f.relays, "relay", nil, "ws:// or wss:// URL of a Nostr relay to mirror to (repeatable)")
 	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
@@ -239,26 +240,52 @@ func (f serveFlags) mirror(ctx context.Context, st *store.Store, log *slog.Logge
 	return bridge.NewPublisher(st, key, f.relays, log)
 }
 
-// serveDebug serves profiles on a loopback address, if asked to.
-func (f serveFlags) serveDebug(ctx context.Context, log *slog.Logger) (stop func(), err error) {
-	if f.debug == "" {
-		return func() {}, nil
+// asides starts the listeners beside that of the API: profiles, and figures.
+func (f serveFlags) asides(ctx context.Context, s *server.Server, log *slog.Logger) (stop func(), err error) {
+	var stops []func()
+	stop = func() {
+		for _, one := range stops {
+			one()
+		}
 	}
-	if err := server.CheckLoopback(f.debug); err != nil {
-		return nil, err
+	if f.debug != "" {
+		if err := server.CheckLoopback(f.debug); err != nil {
+			return stop, err
+		}
+		one, err := aside(ctx, f.debug, server.DebugHandler(), log, "profiles", "/debug/pprof/")
+		if err != nil {
+			return stop, err
+		}
+		stops = append(stops, one)
 	}
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", f.debug)
+	if f.metrics != "" {
+		address, local, err := resolve(ctx, f.metrics)
+		if err != nil {
+			return stop, usageError{fmt.Errorf("--metrics-listen %q: %w; want HOST:PORT, such as 127.0.0.1:9464", f.metrics, err)}
+		}
+		one, err := aside(ctx, address, s.MetricsHandler(local), log, "metrics", "/metrics")
+		if err != nil {
+			return stop, err
+		}
+		stops = append(stops, one)
+	}
+	return stop, nil
+}
+
+// aside serves a handler on a listener of its own.
+func aside(ctx context.Context, address string, handler http.Handler, log *slog.Logger, name, path string) (stop func(), err error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", f.debug, err)
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
 	}
-	h := &http.Server{Handler: server.DebugHandler(), ReadHeaderTimeout: 5 * time.Second}
+	h := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		if err := h.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("profiles", "error", err)
+			log.Error(name, "error", err)
 		}
 	}()
-	log.Info("profiles", "url", "http://"+listener.Addr().String()+"/debug/pprof/")
+	log.Info(name, "url", "http://"+listener.Addr().String()+path)
 	return func() { _ = h.Close(); <-done }, nil
 }

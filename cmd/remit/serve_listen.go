@@ -81,11 +81,11 @@ func resolve(ctx context.Context, listen string) (address string, local bool, er
 
 // run serves until the context ends, then drains.
 func (f serveFlags) run(ctx context.Context, s *server.Server, listener net.Listener, log *slog.Logger) error {
-	stopDebug, err := f.serveDebug(ctx, log)
+	stop, err := f.asides(ctx, s, log)
+	defer stop()
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
-	defer stopDebug()
 	h := s.HTTPServer()
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(listener) }()

@@ -154,7 +154,7 @@ func TestHangupReloads(t *testing.T) {
 // mistake: each request has a line with its id, and no line has a secret.
 func TestRequestLog(t *testing.T) {
 	t.Parallel()
-	p := serveNexus(t, "--log-format", "json", "--log-level", "debug", "--refused-burst", "1000")
+	p := serveNexus(t, "--log-format", "json", "--log-level", "debug", "--refused-burst", "1000", "--metrics-listen", "127.0.0.1:0")
 	secret := "rmt_user_0123456789abcdef01234567_" + strings.Repeat("S", 43)
 	ids := map[string]bool{}
 	send := func(method, path string, header http.Header, body string) {
@@ -192,17 +192,19 @@ func TestRequestLog(t *testing.T) {
 	if strings.Contains(p.log.String(), "SSSSSSSS") || strings.Contains(p.log.String(), "RMTUSER") {
 		t.Error("the log holds what a caller has sent")
 	}
+	metrics := false
 	lines := bufio.NewScanner(bytes.NewReader(p.log.Bytes()))
 	for lines.Scan() {
 		var line struct {
-			Msg, Operation, Route string
-			ID                    string `json:"request_id"`
-			Status                int
-			Took                  *float64 `json:"took_ms"`
+			Msg, Operation, URL string
+			ID                  string `json:"request_id"`
+			Status              int
+			Took                *float64 `json:"took_ms"`
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
 			t.Errorf("no JSON: %s", lines.Text())
 		}
+		metrics = metrics || line.Msg == "metrics" && strings.HasPrefix(line.URL, "http://127.0.0.1:") && strings.HasSuffix(line.URL, "/metrics")
 		if line.Msg != "request" {
 			continue
 		}
@@ -210,6 +212,9 @@ func TestRequestLog(t *testing.T) {
 			t.Errorf("not the line of a request, or the second one: %s", lines.Text())
 		}
 		delete(ids, line.ID)
+	}
+	if !metrics {
+		t.Error("nobody learns where the figures are")
 	}
 	if len(ids) > 0 {
 		t.Errorf("%d requests have no line", len(ids))

@@ -2314,7 +2314,7 @@ type ClientInterface interface {
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPrometheus Prometheus text; without a token only from the machine itself
+	// GetPrometheus Prometheus text, for an administrator; without a token only on the listener of --metrics-listen
 	//
 	// Corresponds with GET /metrics (the `GetPrometheus` operationId).
 	GetPrometheus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -2966,7 +2966,7 @@ func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
-// GetPrometheus Prometheus text; without a token only from the machine itself
+// GetPrometheus Prometheus text, for an administrator; without a token only on the listener of --metrics-listen
 //
 // Corresponds with GET /metrics (the `GetPrometheus` operationId).
 func (c *Client) GetPrometheus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -8069,7 +8069,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetHealthResponse, error)
 
-	// GetPrometheusWithResponse Prometheus text; without a token only from the machine itself
+	// GetPrometheusWithResponse Prometheus text, for an administrator; without a token only on the listener of --metrics-listen
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -11836,7 +11836,7 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 	return ParseGetHealthResponse(rsp)
 }
 
-// GetPrometheusWithResponse Prometheus text; without a token only from the machine itself
+// GetPrometheusWithResponse Prometheus text, for an administrator; without a token only on the listener of --metrics-listen
 //
 // Returns a wrapper object for the known response body format(s).
 //

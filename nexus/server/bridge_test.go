@@ -107,7 +107,7 @@ func TestMirror(t *testing.T) {
 		if err != nil || !v.Passed() || v.Ads != 1 || v.Pointers != 2 {
 			t.Errorf("%+v %v", v, err)
 		}
-		metrics := w.do(get("/metrics", "")).body
+		metrics := w.do(get("/metrics", w.admin)).body
 		for _, line := range []string{"remit_bridge_taken_total 3\n", "remit_bridge_refused_total 0\n"} {
 			if !strings.Contains(metrics, line) {
 				t.Errorf("no %q in\n%s", line, metrics)
@@ -203,7 +203,7 @@ func TestNobodyPublishesAnythingElse(t *testing.T) {
 	if page := w.events(w.admin, ""); len(page.Items) != 1 || page.Items[0].State != api.BridgeEventStateRefused || page.Items[0].Error == nil || page.Items[0].Event != nil {
 		t.Errorf("%+v", page.Items)
 	}
-	if metrics := w.do(get("/metrics", "")).body; !strings.Contains(metrics, "remit_bridge_refused_total 1\n") {
+	if metrics := w.do(get("/metrics", w.admin)).body; !strings.Contains(metrics, "remit_bridge_refused_total 1\n") {
 		t.Errorf("not counted:\n%s", metrics)
 	}
 }

@@ -2,8 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
-	"io"
 	"time"
 
 	"remit/nexus/registry"
@@ -43,22 +41,4 @@ func (s *Server) RefreshAds(ctx context.Context) error {
 		_, err := tx.PruneBridgeEvents(tx.Now()-adRetention.Milliseconds(), adPrune)
 		return err
 	})
-}
-
-// writeMirror adds the figures of the mirror to those of the replica.
-func (s *Server) writeMirror(w io.Writer) {
-	if s.opt.Mirror == nil {
-		return
-	}
-	f := s.opt.Mirror.Figures()
-	for _, c := range []struct {
-		name, help string
-		value      int64
-	}{
-		{"remit_bridge_taken_total", "Events that relays have taken.", f.Taken},
-		{"remit_bridge_refused_total", "Events that must not leave, or that a relay refused for good.", f.Refused},
-		{"remit_bridge_relay_failures_total", "Visits to relays that failed.", f.Failures},
-	} {
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s counter\n%s %d\n", c.name, c.help, c.name, c.name, c.value)
-	}
 }

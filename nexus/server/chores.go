@@ -95,6 +95,9 @@ func (s *Server) Sweep(ctx context.Context) error {
 			s.opt.Log.Info("swept", "what", t.name, "count", count)
 		}
 	}
+	if len(failed) == 0 {
+		s.swept.Store(s.opt.Clock().UnixMilli())
+	}
 	return errors.Join(failed...)
 }
 

@@ -35,6 +35,7 @@
 //
 // # What stays outside
 //
-// /metrics is answered to this machine, or to a token with the scope admin.
+// /metrics is answered to a token with the scope admin; without one there is a
+// listener of its own, see [Server.MetricsHandler].
 // Profiles are not on this listener at all, see [DebugHandler].
 package server

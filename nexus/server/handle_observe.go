@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"net/http"
 	"time"
@@ -33,20 +32,18 @@ func (s *Server) getReady(w http.ResponseWriter, r *request) error {
 	return s.json(w, r, http.StatusOK, s.health())
 }
 
-// getPrometheus answers this machine, and whoever may read everything.
+// getPrometheus answers whoever may read everything. A monitoring system has a
+// listener of its own, see [Server.MetricsHandler].
 func (s *Server) getPrometheus(w http.ResponseWriter, r *request) error {
-	if !isLocal(r.Request) {
-		if err := s.authenticate(r); err != nil {
-			return err
-		}
-		if err := r.caller.Require(authority.ScopeAdmin); err != nil {
-			return err
-		}
+	if err := s.authenticate(r); err != nil {
+		return err
 	}
-	var b bytes.Buffer
-	s.metrics.write(&b, s.lanes.Open(), s.readOnly.Load())
-	s.writeMirror(&b)
-	s.write(w, r, reply{status: http.StatusOK, contentType: "text/plain; version=0.0.4; charset=utf-8", body: b.Bytes()})
+	if err := r.caller.Require(authority.ScopeAdmin); err != nil {
+		return err
+	}
+	plain := r.Clone(r.Context())
+	plain.Header.Del("Accept") // the contract has the text, and no other form
+	s.scrape.ServeHTTP(w, plain)
 	return nil
 }
 

@@ -1,113 +1,107 @@
 package server
 
 import (
-	"fmt"
-	"io"
-	"maps"
-	"slices"
-	"sync"
+	"net/http"
+	"strconv"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// meter holds the figures of this replica, in the text format of Prometheus.
-// Labels come from our own tables only, so their number is bounded.
+// meter holds the figures of this replica. Labels come from our own tables only,
+// so their number is bounded.
 type meter struct {
 	replays   atomic.Int64
 	conflicts atomic.Int64 // keys that came with another request
 	inFlight  atomic.Int64
 
-	mu       sync.Mutex
-	requests map[requestLabels]*series
-	refusals map[string]int64 // by reason code
-}
-
-type requestLabels struct {
-	operation string
-	status    int
-}
-
-// series counts requests and sums up how long they took.
-type series struct {
-	count   int64
-	seconds float64
-	buckets [len(bounds)]int64
+	registry *prometheus.Registry
+	requests *prometheus.HistogramVec
+	refusals *prometheus.CounterVec // by reason code
 }
 
 // bounds are the upper ends of the latency buckets, in seconds.
-var bounds = [...]float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10}
+var bounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10}
 
 func newMeter() *meter {
-	return &meter{requests: map[requestLabels]*series{}, refusals: map[string]int64{}}
+	m := &meter{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "remit_request_seconds", Help: "Time to answer a request.", Buckets: bounds},
+			[]string{"operation", "status"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "remit_refusals_total", Help: "Refused requests by reason code."}, []string{"code"}),
+	}
+	m.registry.MustRegister(m.requests, m.refusals, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.counter("remit_idempotent_replays_total", "Stored answers that were repeated.", m.replays.Load)
+	m.counter("remit_idempotency_conflicts_total", "Keys that came again with another request.", m.conflicts.Load)
+	m.gauge("remit_requests_in_flight", "Requests being served.", m.inFlight.Load)
+	return m
+}
+
+func (m *meter) counter(name, help string, value func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
+}
+
+func (m *meter) gauge(name, help string, value func() int64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
 }
 
 func (m *meter) served(operation string, status int, took time.Duration) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	key := requestLabels{operation, status}
-	s := m.requests[key]
-	if s == nil {
-		s = new(series)
-		m.requests[key] = s
-	}
-	s.count++
-	s.seconds += took.Seconds()
-	for i, bound := range bounds {
-		if took.Seconds() <= bound {
-			s.buckets[i]++
-		}
-	}
+	m.requests.WithLabelValues(operation, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
-func (m *meter) refused(code string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.refusals[code]++
-}
+func (m *meter) refused(code string) { m.refusals.WithLabelValues(code).Inc() }
 
-// write prints everything in a stable order.
-func (m *meter) write(w io.Writer, lanes int, readOnly bool) {
-	gauge := func(kind, name, help string, value int64) {
-		fmt.Fprintf(w, "# HELP %s %s\n# TYPE %s %s\n%s %d\n", name, help, name, kind, name, value)
-	}
-	gauge("gauge", "remit_lanes_open", "Live lanes of this replica.", int64(lanes))
-	gauge("gauge", "remit_requests_in_flight", "Requests being served.", m.inFlight.Load())
-	gauge("counter", "remit_idempotent_replays_total", "Stored answers that were repeated.", m.replays.Load())
-	gauge("counter", "remit_idempotency_conflicts_total", "Keys that came again with another request.", m.conflicts.Load())
-	frozen := int64(0)
-	if readOnly {
-		frozen = 1
-	}
-	gauge("gauge", "remit_read_only", "1 while the books are wrong and nothing may change.", frozen)
-
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	fmt.Fprintf(w, "# HELP remit_refusals_total Refused requests by reason code.\n# TYPE remit_refusals_total counter\n")
-	for _, code := range slices.Sorted(maps.Keys(m.refusals)) {
-		fmt.Fprintf(w, "remit_refusals_total{code=%q} %d\n", code, m.refusals[code])
-	}
-	const name = "remit_request_seconds"
-	fmt.Fprintf(w, "# HELP %s Time to answer a request.\n# TYPE %s histogram\n", name, name)
-	keys := slices.SortedFunc(maps.Keys(m.requests), func(a, b requestLabels) int {
-		if a.operation != b.operation {
-			return compare(a.operation, b.operation)
+// measure adds the figures that the parts of a server know.
+func (s *Server) measure() {
+	m := s.metrics
+	m.gauge("remit_lanes_open", "Live lanes of this replica.", func() int64 { return int64(s.lanes.Open()) })
+	m.gauge("remit_read_only", "1 while the books are wrong and nothing may change.", func() int64 {
+		if s.readOnly.Load() {
+			return 1
 		}
-		return a.status - b.status
+		return 0
 	})
-	for _, k := range keys {
-		s := m.requests[k]
-		labels := fmt.Sprintf("operation=%q,status=\"%d\"", k.operation, k.status)
-		for i, bound := range bounds {
-			fmt.Fprintf(w, "%s_bucket{%s,le=\"%g\"} %d\n", name, labels, bound, s.buckets[i])
+	m.gauge("remit_draining", "1 while this replica goes away.", func() int64 {
+		if s.draining.Load() {
+			return 1
 		}
-		fmt.Fprintf(w, "%s_bucket{%s,le=\"+Inf\"} %d\n%s_sum{%s} %g\n%s_count{%s} %d\n",
-			name, labels, s.count, name, labels, s.seconds, name, labels, s.count)
+		return 0
+	})
+	if mirror := s.opt.Mirror; mirror != nil {
+		m.counter("remit_bridge_taken_total", "Events that relays have taken.", func() int64 { return mirror.Figures().Taken })
+		m.counter("remit_bridge_refused_total", "Events that must not leave, or that a relay refused for good.", func() int64 { return mirror.Figures().Refused })
+		m.counter("remit_bridge_relay_failures_total", "Visits to relays that failed.", func() int64 { return mirror.Figures().Failures })
 	}
+	m.registry.MustRegister(&depth{server: s})
+	s.scrape = m.scraper()
 }
 
-func compare(a, b string) int {
-	if a < b {
-		return -1
-	}
-	return 1
+// Bounds of a scrape: whoever asks often must not keep the store busy.
+const (
+	scrapesAtOnce = 4
+	scrapeTime    = 10 * time.Second
+)
+
+// scraper is one handler for both listeners, so that its bounds hold for both.
+func (m *meter) scraper() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce, Timeout: scrapeTime, DisableCompression: true})
+}
+
+// MetricsHandler serves /metrics without a credential, for a listener of its own
+// that only a monitoring system reaches. With local it answers nobody who comes
+// through a proxy or under another name, as a web page does.
+func (s *Server) MetricsHandler(local bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		if local && !isLocal(r) {
+			http.Error(w, "only for this machine", http.StatusForbidden)
+			return
+		}
+		s.scrape.ServeHTTP(w, r)
+	})
+	return mux
 }

@@ -82,10 +82,12 @@ type Server struct {
 	failures *limiter
 	lanes    *lanes.Lanes
 	handler  http.Handler
+	scrape   http.Handler // shows metrics
 
 	draining atomic.Bool
 	readOnly atomic.Bool
-	stuck    atomic.Bool // the last commit of the sweeper failed
+	swept    atomic.Int64 // when the last sweep ended, in unix milliseconds
+	stuck    atomic.Bool  // the last commit of the sweeper failed
 	sweeping sync.WaitGroup
 	stop     context.CancelCauseFunc
 }
@@ -109,6 +111,7 @@ func New(opt Options) *Server {
 	}
 	opt.Lanes.Store, opt.Lanes.Source, opt.Lanes.Log = opt.Store, laneSource{}, opt.Log
 	s.lanes = lanes.New(opt.Lanes)
+	s.measure()
 	s.handler = s.routes()
 	s.sweep(ctx)
 	s.publish(ctx)

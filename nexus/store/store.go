@@ -53,6 +53,7 @@ type database interface {
 	migrate(ctx context.Context, all []migration, upTo int64) error
 	announce(streams []string) // tells other replicas, if there can be any
 	poll(ctx context.Context, h *hints)
+	connections() Pool
 	close() error
 }
 
