@@ -2,9 +2,12 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 
 	"remit/law/task"
 	"remit/proof/reason"
@@ -12,14 +15,28 @@ import (
 
 // output is standard output, and knows whether a command has printed anything:
 // one that failed before it had a document to print gets one about its error.
+// A reader that went away is no error: what was to be done is done all the same,
+// and the exit code says what came of it.
 type output struct {
-	file *os.File
-	used bool
+	file   *os.File
+	used   bool
+	unread atomic.Bool // nobody reads it any more
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.used = o.used || len(p) > 0
-	return o.file.Write(p)
+	n, err := o.file.Write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		o.unread.Store(true)
+		return len(p), nil
+	}
+	return n, err
+}
+
+// unread reports whether nobody reads what is written to w any more.
+func unread(w io.Writer) bool {
+	o, ok := w.(*output)
+	return ok && o.unread.Load()
 }
 
 // Fd tells whether it is a terminal.
