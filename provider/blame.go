@@ -22,7 +22,7 @@ func ofThisMachine(blockers []evidence.Blocker, started bool) bool {
 	switch b := blockers[0]; b.Code {
 	case reason.AuthUnavailable, reason.ProviderUnavailable:
 		return !started || b.Evidence == evidence.JournalFile
-	case reason.LocalConfigMissing:
+	case reason.LocalConfigMissing, reason.ProgramNotFound, reason.ProgramNotExecutable, reason.ProgramLineEndings, reason.InterpreterNotFound:
 		return !started
 	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure:
 		return true

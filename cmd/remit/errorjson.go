@@ -2,9 +2,12 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 
 	"golang.org/x/term"
 
@@ -14,9 +17,12 @@ import (
 
 // output is standard output, and knows whether a command has printed anything:
 // one that failed before it had a document to print gets one about its error.
+// A reader that went away is no error: what was to be done is done all the same,
+// and the exit code says what came of it.
 type output struct {
-	file *os.File
-	used bool
+	file   *os.File
+	used   bool
+	unread atomic.Bool // nobody reads it any more
 
 	screen *visible // not nil for a terminal: nothing of what is printed may drive it
 }
@@ -31,10 +37,22 @@ func newOutput(file *os.File) *output {
 
 func (o *output) Write(p []byte) (int, error) {
 	o.used = o.used || len(p) > 0
+	write := o.file.Write
 	if o.screen != nil {
-		return o.screen.Write(p)
+		write = o.screen.Write
 	}
-	return o.file.Write(p)
+	n, err := write(p)
+	if errors.Is(err, syscall.EPIPE) {
+		o.unread.Store(true)
+		return len(p), nil
+	}
+	return n, err
+}
+
+// unread reports whether nobody reads what is written to w any more.
+func unread(w io.Writer) bool {
+	o, ok := w.(*output)
+	return ok && o.unread.Load()
 }
 
 // raw writes every byte from here on, also to a terminal.

@@ -39,6 +39,7 @@ func main() {
 
 // run executes the command line and returns the exit code.
 func run() int {
+	outliveReaders()
 	ctx, stop := interruptible()
 	defer stop()
 	root, out := newRoot(), newOutput(os.Stdout)
@@ -63,6 +64,13 @@ func run() int {
 	}
 	return code
 }
+
+// outliveReaders keeps a reader that went away (`remit run 2>&1 | head -2`) from
+// ending this process: without it the first line that nobody reads any more is a
+// SIGPIPE, and the work of a run is lost. Writes then fail by themselves. The
+// signal is not ignored, for that would be inherited by every program that is
+// started.
+func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // exitCode ends the process without another message: the command has said all.
 type exitCode int

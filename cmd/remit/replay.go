@@ -107,7 +107,7 @@ func (a *app) follow(ctx context.Context, w io.Writer, s harness.Session) error 
 				return err
 			}
 		}
-		if st.Phase != harness.Running || slices.ContainsFunc(st.Log.Entries, func(e journal.Entry) bool { return e.Name == evidence.StepRunCompleted }) {
+		if unread(w) || st.Phase != harness.Running || slices.ContainsFunc(st.Log.Entries, func(e journal.Entry) bool { return e.Name == evidence.StepRunCompleted }) {
 			return nil
 		}
 		select {

@@ -74,8 +74,9 @@ The contract comes from a task file, or from an issue and the repository's polic
 file remit.yaml, or from the flags alone. Flags can only narrow a contract.
 
 '-- COMMAND' runs any program as the engine. A relative program that the base
-commit does not have is taken from the current directory, and absolute paths of
-files are lent to the sandbox read-only. With --engine acp it starts an agent that
+commit does not have is taken from the current directory. Files that its arguments
+name are lent to the sandbox read-only: absolute paths, and files of the current
+directory that the base commit does not have. With --engine acp it starts an agent that
 speaks the Agent Client Protocol.`,
 		Example: `  remit run --repo . --allow 'src/**' --verify 'go test ./...' -- ./fix.sh
   remit run --repo . --task task.yaml --engine fake --fake-patch fix.patch
@@ -321,7 +322,7 @@ func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {
 	switch name {
 	case command.Name:
 		dir, err := os.Getwd()
-		return &command.Engine{Argv: args, Dir: dir}, name, err
+		return &command.Engine{Argv: args, Dir: dir, LendWords: true}, name, err
 	case fake.Name:
 		if len(args) > 0 {
 			return nil, "", usagef("the fake engine takes no command")

@@ -59,7 +59,12 @@ type Team interface {
 
 // Invocation is a process inside the sandbox.
 type Invocation struct {
-	Argv  []string
+	Argv []string
+	// Program is the first word as the user wrote it, without the directory of an
+	// absolute path; "" for an engine whose program is not the user's word.
+	Program string
+	// Notes tell the user what was done with the words of the command.
+	Notes []string
 	Env   map[string]string
 	Binds []sandbox.Bind // files lent to the sandbox, read-only
 	// Scratch are names at the top of the workspace that the agent keeps its own

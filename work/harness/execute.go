@@ -90,6 +90,9 @@ func (r *run) runEngine(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("digesting the command line: %w", err)
 	}
+	for _, note := range inv.Notes {
+		r.output([]byte(r.secrets.scanner.Redact(note)))
+	}
 	s := r.begin(evidence.StepEngine, evidence.PlanEngine, evidence.EngineStarted{
 		Engine: r.opened.Engine.Name, Argv: argv, ArgvSHA256: argvDigest, Network: string(r.Contract.Network)})
 	out, err := r.openStreams(inv, argv)
@@ -111,7 +114,7 @@ func (r *run) runEngine(ctx context.Context) error {
 		res.Changes = inv.Changes(res.Changes, r.inBaseline)
 	}
 	change := r.measure(res)
-	finished, err := r.engineFinished(how, out, change)
+	finished, err := r.engineFinished(inv, how, out, change)
 	state, detail := status(finished.Blockers), engineDetail(finished)
 	switch {
 	case runErr != nil:
@@ -191,7 +194,7 @@ func (r *run) inBaseline(path string) bool {
 
 // engineFinished turns the sandbox's result into the outputs of engine.run. An
 // engine that left a change has no blocker yet, whatever its end: see judgeEnd.
-func (r *run) engineFinished(how engineRan, out *streams, left change) (evidence.EngineFinished, error) {
+func (r *run) engineFinished(inv *engine.Invocation, how engineRan, out *streams, left change) (evidence.EngineFinished, error) {
 	f := evidence.EngineFinished{DurationMS: how.took.Milliseconds()}
 	if res := how.res; res != nil {
 		for _, c := range res.Changes {
@@ -220,6 +223,8 @@ func (r *run) engineFinished(how engineRan, out *streams, left change) (evidence
 		return f, err
 	}
 	ended, blamed := endBlockers(f, how.traffic, end), r.secrets.blame()
+	r.explainStart(ended, f, inv)
+	r.quoteLast(ended, out.stderr)
 	if len(ended) == 0 && len(left.changes) == 0 && r.Contract.ExpectDiff {
 		ended = how.traffic.idleBlockers()
 	}

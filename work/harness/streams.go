@@ -8,11 +8,13 @@ import (
 	"hash"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
 	"remit/proof/canon"
 	"remit/proof/evidence"
+	"remit/proof/reason"
 	"remit/work/engine"
 )
 
@@ -166,6 +168,33 @@ type stream struct {
 	// limit is where a line is cut.
 	limit int
 	err   error
+	last  []string // the last lines that are not empty, at most lastLines, each cut
+}
+
+const (
+	lastLines = 3   // of what an engine printed, in the message of its failure
+	lastWidth = 300 // bytes of each
+)
+
+// remember keeps a line as one of the last.
+func (s *stream) remember(line []byte) {
+	if text := strings.TrimSpace(string(line[:min(len(line), lastWidth)])); text != "" {
+		s.last = append(s.last[max(0, len(s.last)-lastLines+1):], text)
+	}
+}
+
+// quoteLast adds what an engine printed last to the message of its failure. They
+// are its own words, so they are quoted, and no secret among them is told again:
+// the scan of the raw output reports that.
+func (r *run) quoteLast(blockers []evidence.Blocker, stderr *stream) {
+	if len(blockers) == 0 || blockers[0].Code != reason.EngineFailed || len(stderr.last) == 0 {
+		return
+	}
+	quoted := make([]string, len(stderr.last))
+	for i, line := range stderr.last {
+		quoted[i] = strconv.Quote(strings.ToValidUTF8(r.secrets.scanner.Redact(line), "\uFFFD"))
+	}
+	blockers[0].Message += "; it printed last: " + strings.Join(quoted, ", ")
 }
 
 func newStream(s Session, name string, on func([]byte)) (*stream, error) {
@@ -193,6 +222,7 @@ func (s *stream) Write(p []byte) (int, error) {
 			s.line = append(s.line, head[:min(len(head), room)]...)
 		}
 		if found {
+			s.remember(s.line)
 			s.on(s.line)
 			if s.line = s.line[:0]; cap(s.line) > maxKept {
 				s.line = nil
@@ -205,6 +235,7 @@ func (s *stream) Write(p []byte) (int, error) {
 
 func (s *stream) close() error {
 	if len(s.line) > 0 {
+		s.remember(s.line)
 		s.on(s.line)
 	}
 	err := s.err

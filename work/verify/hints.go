@@ -15,12 +15,17 @@ import (
 // noProgram is the exit code of a shell that did not find a program.
 const noProgram = 127
 
+// noExecution is that of one that found a program and could not execute it.
+const noExecution = 126
+
 var (
 	// What shells, env and make say of a program that is not there. The words
 	// come from a hostile process: only what can be a name is repeated.
 	notFound = whenUsed(`(?m)(?:^|[\s:'"‘])([A-Za-z0-9._+/@-]{1,100})['"’]?: (?:command not found|not found|No such file or directory)$`)
 	// A make that went on reports the code in a line of its own.
 	makeSays = whenUsed(`(?m)^g?make(?:\[\d+\])?: \*\*\* .*\bError 127$`)
+	// What env and shells say of a script whose first line ends as in Windows.
+	lineEnd = whenUsed(`(?m)(?:\r|\\r|\^M)['"’]?: (?:bad interpreter|No such file or directory)`)
 	// The first word of a command that is no assignment.
 	firstWord = whenUsed(`^(?:\s*[A-Za-z_][A-Za-z0-9_]*=\S*)*\s*([A-Za-z0-9._+/@-]{1,100})(?:\s|$)`)
 )
@@ -29,8 +34,14 @@ var (
 // in the sandbox, "" for any other. output is the end of what the command wrote,
 // searched is PATH inside the sandbox, "" if it is not known.
 func MissingProgram(c CommandResult, output, searched string) string {
+	if c.Started && !c.TimedOut && c.Signal == "" && c.ExitCode == noExecution {
+		return "a program of the command is in the tree and cannot be executed: make it executable (chmod +x FILE, and commit that), or name its interpreter (sh FILE)"
+	}
 	if !c.Started || c.TimedOut || c.Signal != "" || c.ExitCode != noProgram && (c.ExitCode == 0 || !makeSays().MatchString(output)) {
 		return ""
+	}
+	if lineEnd().MatchString(output) {
+		return "the first line of a script that the command starts has a line end of Windows, so that no interpreter has that name: take it out (sed -i 's/\\r$//' FILE), and commit that"
 	}
 	program := ""
 	if all := notFound().FindAllStringSubmatch(strings.ReplaceAll(output, "\r", ""), -1); len(all) > 0 {
@@ -48,7 +59,7 @@ func MissingProgram(c CommandResult, output, searched string) string {
 	case strings.HasPrefix(program, "/"):
 		return fmt.Sprintf("%s is not in the sandbox, which shows /usr and the directories of --toolchain DIR: install it below /usr, or lend its directory", program)
 	case strings.Contains(program, "/"):
-		return fmt.Sprintf("%s is not in the tree that is verified, which has what is committed and nothing else: commit it, or let the command make it first", program)
+		return fmt.Sprintf("%s is not in the tree that is verified, which has what is committed and nothing else: commit it, or let the command make it first; or it is there, and the interpreter in its first line is not (a line end of Windows does that, too)", program)
 	}
 	return fmt.Sprintf("%s is not in the sandbox%s: install it below /usr, or lend its directory with --toolchain DIR, whose bin is put on PATH", program, where)
 }

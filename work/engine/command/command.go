@@ -5,7 +5,8 @@
 // of the repository or of the system is simply there. A file that the command
 // line names and that the sandbox would not show is lent to it, read-only: the
 // first word when it is a path to a file that the baseline does not have, and
-// any other word that is an absolute path of a regular file. It stands below
+// any other word that is an absolute path of a regular file, or (of an engine
+// that is told so) that of one in the invoking user's directory. It stands below
 // /opt/remit/bin there, and the word is changed to that place. Nothing else of
 // the invoking user's files is visible.
 package command
@@ -32,7 +33,7 @@ import (
 const Name = "command"
 
 // version changes when the way a command is run changes.
-const version = "1"
+const version = "2"
 
 // lentDir is where a lent program stands inside the sandbox.
 const lentDir = "/opt/remit/bin"
@@ -41,10 +42,11 @@ const lentDir = "/opt/remit/bin"
 var visible = []string{"/usr/", "/bin/", "/sbin/", "/lib/", "/lib64/"}
 
 // Engine runs Argv. Dir is the directory that relative words are looked up in:
-// the invoking user's.
+// the invoking user's. With LendWords the words behind the first are, too.
 type Engine struct {
-	Argv []string
-	Dir  string
+	Argv      []string
+	Dir       string
+	LendWords bool
 }
 
 // Identity digests the words of the command and the program that they name, if
@@ -79,7 +81,10 @@ func (e *Engine) Identity(context.Context) (evidence.EngineIdentity, error) {
 
 // Invocation lends what the baseline and the system do not have.
 func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocation, error) {
-	inv := &engine.Invocation{Argv: append([]string{}, e.Argv...)}
+	inv := &engine.Invocation{Argv: append([]string{}, e.Argv...), Program: e.Argv[0]}
+	if filepath.IsAbs(inv.Program) {
+		inv.Program = filepath.Base(inv.Program)
+	}
 	for i, w := range e.Argv {
 		file, ok := e.hostFile(i, w)
 		if !ok || isVisible(file) {
@@ -93,6 +98,9 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		inv.Argv[i] = path.Join(lentDir, filepath.Base(file))
 		if i > 0 {
 			inv.Argv[i] = path.Join(lentDir, strconv.Itoa(i), filepath.Base(file))
+			if !filepath.IsAbs(w) {
+				inv.Notes = append(inv.Notes, fmt.Sprintf("%s is not in the base commit: it is lent read-only from this directory, as %s", w, inv.Argv[i]))
+			}
 		}
 		inv.Binds = append(inv.Binds, sandbox.Bind{Host: file, Inside: inv.Argv[i]})
 	}
@@ -100,12 +108,15 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 }
 
 // hostFile is the regular file that a word of the command names on the host.
-// A relative word counts only as the program, and only with a slash in it:
-// the others are looked up inside.
+// A relative word counts as the program if it has a slash in it: the others are
+// looked up inside. Behind the program it counts with LendWords, if it leads to
+// a file in Dir or below: no link and no ".." shows what lies elsewhere.
 func (e *Engine) hostFile(i int, w string) (string, bool) {
 	switch {
 	case filepath.IsAbs(w):
 	case i == 0 && strings.Contains(w, "/"):
+		w = filepath.Join(e.Dir, w)
+	case i > 0 && e.LendWords && filepath.IsLocal(w) && !strings.HasPrefix(w, "-") && staysBelow(e.Dir, w):
 		w = filepath.Join(e.Dir, w)
 	default:
 		return "", false
@@ -115,6 +126,18 @@ func (e *Engine) hostFile(i int, w string) (string, bool) {
 		return "", false
 	}
 	return filepath.Clean(w), true
+}
+
+// staysBelow reports whether a path leads to something below dir, by its links
+// too.
+func staysBelow(dir, name string) bool {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return false
+	}
+	defer root.Close()
+	_, err = root.Stat(name)
+	return err == nil
 }
 
 func isVisible(file string) bool {
