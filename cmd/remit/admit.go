@@ -26,8 +26,10 @@ engine and a pair; the record is what admits them. The engines that are built in
 A record below REMIT_HOME keeps all decisions, the latest counts. When what an
 engine executes has changed, its record is stale and admits nothing until somebody
 decides again.`,
-		Example: `  remit admit source --engine codex --decision admitted --license Apache-2.0 --reason 'read the release notes'
-  remit admit model --provider openai --model gpt-5.5 --decision admitted --reason 'agreed with the owner'
+		Example: `  remit admit source --engine codex --decision admitted --license Apache-2.0 \
+    --reason 'read the release notes'
+  remit admit model --provider openai --model gpt-5.5 --decision admitted \
+    --reason 'agreed with the owner'
   remit admit show source --engine codex`,
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

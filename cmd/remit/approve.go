@@ -48,7 +48,8 @@ func (a *app) decideApprovalCommand(d approving) *cobra.Command {
 		Long: d.short + `.
 
 The command prints the whole request, the contract word for word, and asks on the
-terminal before it decides. ` + d.long + `
+terminal before it decides.
+` + d.long + `
 
 Without --nexus the authority is that of this machine, and the decision that of its
 operator. At a nexus the token has to have the scope approvals:decide. ID is an id,

@@ -29,7 +29,7 @@ type compareFlags struct {
 func (a *app) compareCommand() *cobra.Command {
 	f := new(compareFlags)
 	cmd := &cobra.Command{
-		Use:   "compare --engines A,B,C (--task FILE | --issue FILE) [-- COMMAND...] | compare SESSION SESSION...",
+		Use:   "compare --engines A,B (--task|--issue) FILE [-- COMMAND...] | compare SESSION...",
 		Short: "Give several engines the same task, and put what came of it side by side",
 		Long: `Compare runs one task once with each engine, as run does it: a session each, from
 the same commit and under the same contract, with evidence of its own. It prints one
@@ -50,9 +50,12 @@ With sessions instead of engines nothing is run: the same table over what is the
 
 Exit code 0 when every lane passed, 2 when one failed, 3 when one was blocked and none
 failed, 1 for a wrong command line or an internal error.`,
-		Example: `  remit compare --engines pi,codex,fake --task task.yaml --model-provider openai --model gpt-5.5 --fake-patch fix.patch
-  remit compare --engines codex=openai/gpt-5.5,claude=anthropic/claude-opus-5-5 --task task.yaml --repo ../project
-  remit compare --engines pi=local/qwen,pi=openai/gpt-5.5 --task task.yaml --for local:base-url=http://127.0.0.1:8080/v1 --for local:local-model
+		Example: `  remit compare --engines pi,codex,fake --task task.yaml --model-provider openai --model gpt-5.5 \
+    --fake-patch fix.patch
+  remit compare --engines codex=openai/gpt-5.5,claude=anthropic/claude-opus-5-5 --task task.yaml \
+    --repo ../project
+  remit compare --engines pi=local/qwen,pi=openai/gpt-5.5 --task task.yaml \
+    --for local:base-url=http://127.0.0.1:8080/v1 --for local:local-model
   remit compare 4be1a7 90cc12`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(orders(), f.sort) {

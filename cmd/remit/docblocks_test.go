@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"io/fs"
 	"maps"
 	"os"
@@ -9,6 +10,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"remit/proof/reason"
 )
@@ -227,4 +232,78 @@ func TestUnknownInDocuments(t *testing.T) {
 			t.Errorf("%q: %q, want %q", line, got, want)
 		}
 	}
+}
+
+// byFlag are keys of a contract that a flag of remit run can say as well.
+var byFlag = map[string]string{
+	"expect_diff": "--allow-no-diff", "require_clean": "--allow-dirty", "mutation_mode": "--mutation-mode", "tests: free": "--tests free",
+	"verification_commands": "--verify", "allowed_paths": "--allow", "forbidden_paths": "--forbid", "approval_required": "--require-approval",
+}
+
+// TestHintsNameFlags: a hint that names a key of a contract names the flag too,
+// which most runs have instead of a file; and every flag that a hint names exists.
+func TestHintsNameFlags(t *testing.T) {
+	t.Parallel()
+	known := map[string]bool{}
+	var note func(c *cobra.Command)
+	note = func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) { known[f.Name] = true })
+		for _, sub := range c.Commands() {
+			note(sub)
+		}
+	}
+	note(newRoot())
+	for _, info := range reason.All() {
+		for key, flag := range byFlag {
+			if strings.Contains(info.Hint, key) && !strings.Contains(info.Hint, flag) {
+				t.Errorf("%s: the hint names %s and not %s: %s", info.Code, key, flag, info.Hint)
+			}
+		}
+		for _, m := range longFlag.FindAllStringSubmatch(info.Hint, -1) {
+			if !known[m[1]] {
+				t.Errorf("%s: the hint names --%s, and no command has it", info.Code, m[1])
+			}
+		}
+	}
+}
+
+// TestFlagsComplete: a flag whose words are few completes them.
+func TestFlagsComplete(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"run --engine": "codex", "run --tests": "protect", "run --mutation-mode": "copied-fixture", "run --sandbox": "none", "compare --engines": "pi",
+		"verify latest --sandbox": "bwrap", "reproduce x.zip --sandbox": "none", "audit x.zip --sandbox": "none", "resume latest --sandbox": "bwrap",
+		"admit source --engine": "claude", "ladder matrix --engine": "fake",
+	} {
+		root := newRoot()
+		var out strings.Builder
+		root.SetOut(&out)
+		root.SetErr(io.Discard)
+		root.SetArgs(append(append([]string{cobra.ShellCompRequestCmd}, strings.Fields(line)...), ""))
+		if err := root.Execute(); err != nil || !slices.Contains(strings.Fields(out.String()), want) {
+			t.Errorf("%s completes %q, %v, want %s among them", line, out.String(), err, want)
+		}
+	}
+}
+
+// TestHelpFits: what `remit COMMAND --help` prints fits into a terminal.
+func TestHelpFits(t *testing.T) {
+	t.Parallel()
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		var help strings.Builder
+		c.SetOut(&help)
+		if err := c.Help(); err != nil {
+			t.Error(err)
+		}
+		for line := range strings.Lines(help.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > helpWidth {
+				t.Errorf("%s --help: %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+	}
+	walk(newRoot())
 }

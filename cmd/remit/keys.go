@@ -144,7 +144,8 @@ public key. --fingerprint takes the key out of a signed bundle, and only if it h
 fingerprint that you were given in another way than with the bundle: the bundle itself
 is no reason to trust its key.`,
 		Example: `  remit keys trust alice@example.com --key alice.pub
-  remit keys trust build-7 --fingerprint SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU bundle.zip`,
+  remit keys trust build-7 --fingerprint \
+    SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU bundle.zip`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var key attest.PublicKey
 			var err error

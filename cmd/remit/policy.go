@@ -43,7 +43,35 @@ func policyOf(ctx context.Context, repo, base string, mayBeDirty bool) (policy *
 		return nil, nil, err
 	}
 	// A tracked file that is missing stops the run as a dirty start, if it is of HEAD.
-	return beside.WithBase(committed), beside.Overridden(committed), nil
+	notes = beside.Overridden(committed)
+	if found {
+		note, err := uncommitted(beside, committed)
+		if err != nil {
+			return nil, nil, err
+		}
+		notes = append(note, notes...)
+	}
+	return beside.WithBase(committed), notes, nil
+}
+
+// uncommitted says that the policy of the work tree counts although it is not that
+// of the base commit.
+func uncommitted(beside, committed *task.Policy) ([]string, error) {
+	here, err := beside.Digest()
+	if err != nil {
+		return nil, fmt.Errorf("digesting the policy: %w", err)
+	}
+	if committed == nil {
+		return []string{task.PolicyFile + " counts as it is in the work tree; the base commit has none"}, nil
+	}
+	there, err := committed.Digest()
+	if err != nil {
+		return nil, fmt.Errorf("digesting the policy: %w", err)
+	}
+	if here == there {
+		return nil, nil
+	}
+	return []string{task.PolicyFile + " counts as it is in the work tree, which differs from the base commit's"}, nil
 }
 
 // noBase reports that there is no commit to start from: the run says so, in its

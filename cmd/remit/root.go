@@ -1,10 +1,14 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"remit/proof/evidence"
 	"remit/work/harness"
@@ -15,10 +19,21 @@ import (
 type app struct {
 	json bool
 	home harness.Home
+
+	warnNone sync.Once
 }
+
+// helpWidth is how wide a help text is at most, in columns.
+const helpWidth = 100
+
+// wrapFlags teaches help texts to break the lines of flags.
+var wrapFlags = sync.OnceFunc(func() {
+	cobra.AddTemplateFunc("wrapped", func(flags *pflag.FlagSet) string { return flags.FlagUsagesWrapped(helpWidth) })
+})
 
 func newRoot() *cobra.Command {
 	a := new(app)
+	wrapFlags()
 	root := &cobra.Command{
 		Use:   "remit",
 		Short: "Give any coding agent a remit; get back a change you can prove",
@@ -28,8 +43,8 @@ fresh checkout, and leaves a Verified Patch Bundle that anybody can audit.
 
 Exit codes of every command that judges: 0 pass, 2 fail, 3 blocked, 1 usage or
 internal error. With --json a command that fails before it has anything to print
-prints {"error":{"code":…,"message":…,"hint":…},"exit_code":…}. Sessions are kept below $REMIT_HOME (default
-$XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
+prints {"error":{"code":…,"message":…,"hint":…},"exit_code":…}. Sessions are kept
+below $REMIT_HOME (default $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 		Example: `  remit run --repo . --allow 'src/**' --verify 'go test ./...' -- ./fix.sh
   remit show latest
   remit export latest --to zip --out bundle.zip
@@ -43,6 +58,8 @@ $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 		},
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on stdout and nothing else there, of an error too")
+	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", "wrapped .LocalFlags", ".InheritedFlags.FlagUsages", "wrapped .InheritedFlags").
+		Replace(root.UsageTemplate()))
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run and look:"},
@@ -97,7 +114,18 @@ func (a *app) sandboxOptions(driver string, toolchains []string) sandbox.Options
 	opt := a.home.SandboxOptions()
 	opt.Driver, opt.Toolchains = driver, toolchains
 	opt.Cache.Tell = tellCache(os.Stderr)
+	if driver == sandbox.DriverNone {
+		a.warnNone.Do(func() { warnOfNone(os.Stderr) })
+	}
 	return opt
+}
+
+// warnOfNone says aloud what a person gives up with --sandbox none.
+func warnOfNone(w io.Writer) {
+	fmt.Fprint(w, `WARNING: --sandbox none confines nothing. The engine and every test run as you: they can read and
+WARNING: change all your files, use your network and credentials, and leave processes behind.
+WARNING: The evidence says so, and is not signed. Run only what you would run by hand.
+`)
 }
 
 func build() evidence.Build { return evidence.Build{Version: version, Commit: commit} }

@@ -15,6 +15,7 @@ import (
 	"remit/law/task"
 	"remit/nexus/jobs"
 	"remit/nexus/requester"
+	"remit/proof/evidence"
 	"remit/work/engine"
 	"remit/work/engine/acp"
 	"remit/work/engine/command"
@@ -80,12 +81,14 @@ directory that the base commit does not have. With --engine acp it starts an age
 speaks the Agent Client Protocol.`,
 		Example: `  remit run --repo . --allow 'src/**' --verify 'go test ./...' -- ./fix.sh
   remit run --repo . --task task.yaml --engine fake --fake-patch fix.patch
-  remit run --repo . --issue ISSUE.md --allow 'src/' --verify 'python3 -m unittest' -- python3 /opt/codemod.py`,
+  remit run --repo . --issue ISSUE.md --allow 'src/**' --verify 'python3 -m unittest' \
+    -- python3 /opt/codemod.py`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, f, args) },
 	}
 	fl := cmd.Flags()
 	f.add(cmd)
 	fl.StringVar(&f.engine, "engine", "", "engine: "+strings.Join(engineNames(), ", ")+" (default command when there is a '-- COMMAND', else fake)")
+	complete(cmd, "engine", engineNames())
 	f.model.add(cmd)
 	fl.StringVar(&f.acpWire, "acp-wire", "", "what the agent of --engine acp speaks to its model: "+strings.Join(acp.Wires(), ", ")+" (default: what is known of "+strings.Join(acp.Known(), ", ")+")")
 	complete(cmd, "acp-wire", acp.Wires())
@@ -114,13 +117,16 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.forbid, "forbid", nil, "glob of paths that must not change; wins over --allow (repeatable)")
 	fl.StringArrayVar(&f.verify, "verify", nil, "verification command, run by a shell in the sandbox (repeatable)")
 	fl.StringVar(&f.tests, "tests", "", "what may happen to existing tests: protect, extend or free")
+	complete(cmd, "tests", names(task.TestsRules()))
 	fl.StringVar(&f.mode, "mutation-mode", "", "narrow the mutation mode, e.g. copied-fixture")
+	complete(cmd, "mutation-mode", mutationModes())
 	f.addApproval(cmd)
 	fl.BoolVar(&f.allowDirty, "allow-dirty", false, "run although tracked files differ from HEAD; the run does not see those changes")
 	fl.BoolVar(&f.noVerdictCache, "no-verdict-cache", false, "run the verification of the baseline even if its result is cached")
 	fl.BoolVar(&f.noDiffOK, "allow-no-diff", false, "a run that changes nothing can pass")
 	fl.IntVar(&f.repeat, "repeat", 1, "how often the verifier repeats the commands, to find flaky tests")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
+	completeDrivers(cmd)
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	f.limits.add(cmd)
 	f.thorough.add(cmd)
@@ -188,6 +194,9 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		printOne(os.Stderr, out.NoSandbox)
 	}
 	tellUntold(os.Stderr, out)
+	if out.Report.Status != evidence.StatusPass && name == command.Name {
+		hintLent(os.Stderr, args)
+	}
 	err = a.report(cmd.OutOrStdout(), out, f.out)
 	if !a.json {
 		f.printOpening(cmd.OutOrStdout(), out.Report)

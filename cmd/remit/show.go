@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"text/tabwriter"
 
@@ -22,6 +23,8 @@ type listed struct {
 	Outcome   string `json:"operator_outcome"`
 	CaseID    string `json:"case_id"`
 	Engine    string `json:"backend"`
+	Repo      string `json:"repository,omitempty"` // where it is on this machine
+	Title     string `json:"title,omitempty"`
 	StartedAt string `json:"run_started_at"`
 	StoppedAt string `json:"stopped_at,omitempty"` // the last step of a run that did not end
 	Problem   string `json:"problem,omitempty"`
@@ -38,7 +41,7 @@ func (a *app) listCommand() *cobra.Command {
 			}
 			rows := make([]listed, 0, len(sessions))
 			for _, s := range sessions {
-				rows = append(rows, listOne(s))
+				rows = append(rows, a.listOne(s))
 			}
 			if a.json {
 				return printJSON(cmd.OutOrStdout(), rows)
@@ -49,8 +52,12 @@ func (a *app) listCommand() *cobra.Command {
 }
 
 // listOne never fails: a damaged session is a line that says so.
-func listOne(s harness.Session) listed {
+func (a *app) listOne(s harness.Session) listed {
 	row := listed{SessionID: s.ID, Dir: s.Dir}
+	if local, err := a.home.LoadLocal(s.ID); err == nil { // beside the session: it may be gone
+		row.Repo = local.Repo
+		row.Title, _ = evidence.TitleOf(local.Contract)
+	}
 	st, err := s.Inspect()
 	if err != nil {
 		row.Phase, row.Problem = "damaged", err.Error()
@@ -75,7 +82,7 @@ func printList(w io.Writer, rows []listed) error {
 		return nil
 	}
 	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "SESSION\tSTATUS\tOUTCOME\tENGINE\tSTARTED")
+	fmt.Fprintln(tw, "SESSION\tSTATUS\tOUTCOME\tENGINE\tSTARTED\tREPOSITORY\tTITLE")
 	for _, r := range rows {
 		status := r.Status
 		switch r.Phase {
@@ -87,9 +94,23 @@ func printList(w io.Writer, rows []listed) error {
 		default:
 			status = r.Phase + " at " + r.StoppedAt
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", plain(r.SessionID), plain(status), plain(r.Outcome), plain(r.Engine), plain(r.StartedAt))
+		repo := ""
+		if r.Repo != "" {
+			repo = filepath.Base(r.Repo)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", plain(r.SessionID), plain(status), plain(r.Outcome), plain(r.Engine), plain(r.StartedAt), plain(repo), cut(plain(r.Title)))
 	}
 	return tw.Flush()
+}
+
+// maxTitle is how much of a title a line of remit list has.
+const maxTitle = 48
+
+func cut(title string) string {
+	if runes := []rune(title); len(runes) > maxTitle {
+		return string(runes[:maxTitle-1]) + "…"
+	}
+	return title
 }
 
 func (a *app) showCommand() *cobra.Command {

@@ -93,24 +93,28 @@ func (a *app) compare(w io.Writer, s, t harness.Session) error {
 var logFiles = []string{evidence.BackendDir + "/stdout.log", evidence.BackendDir + "/stderr.log", evidence.TestLogFile}
 
 func (a *app) logsCommand() *cobra.Command {
-	var raw bool
+	var raw, all bool
 	cmd := &cobra.Command{
 		Use: "logs SESSION", Short: "Print what the engine and the verification commands printed", Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
-		Long: `Logs prints the raw output of the engine and test.log. Control characters are
-taken out, so that output cannot drive the terminal; --raw prints every byte.`,
+		Long: `Logs prints what the engine printed, and each verification command with its result
+and output, before and after the change. Go's test JSON is printed as text. Runs
+that control the tests, of which some have to fail, are left out; --all prints them.
+Control characters are taken out, so that output cannot drive the terminal; --raw
+prints every byte of the files as they are in the bundle.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
 			if err != nil {
 				return err
 			}
-			return a.printLogs(cmd.OutOrStdout(), s, raw)
+			return a.printLogs(cmd.OutOrStdout(), s, raw, all)
 		},
 	}
 	cmd.Flags().BoolVar(&raw, "raw", false, "print every byte as it was written")
+	cmd.Flags().BoolVar(&all, "all", false, "print the runs that control the tests too")
 	return cmd
 }
 
-func (a *app) printLogs(w io.Writer, s harness.Session, raw bool) error {
+func (a *app) printLogs(w io.Writer, s harness.Session, raw, all bool) error {
 	doc := map[string]string{}
 	for _, name := range logFiles {
 		f, err := s.Open(name)
@@ -129,6 +133,13 @@ func (a *app) printLogs(w io.Writer, s harness.Session, raw bool) error {
 			doc[name] = strings.ToValidUTF8(string(text), "\uFFFD")
 			continue
 		}
+		if runs, ok := runsOf(text); ok && !raw && name == evidence.TestLogFile {
+			printTestLog(w, runs, all)
+			continue
+		}
+		if len(text) == 0 && !raw {
+			continue
+		}
 		fmt.Fprintf(w, "==> %s <==\n", name)
 		if raw {
 			if o, ok := w.(*output); ok {
@@ -139,9 +150,7 @@ func (a *app) printLogs(w io.Writer, s harness.Session, raw bool) error {
 			}
 			continue
 		}
-		for line := range bytes.Lines(text) {
-			fmt.Fprintln(w, plain(string(line)))
-		}
+		printPlain(w, text)
 	}
 	if a.json {
 		return printJSON(w, doc)

@@ -70,7 +70,11 @@ func (r *run) summaryFiles(b *strings.Builder) {
 		return
 	}
 	for _, f := range r.patch.Files {
-		fmt.Fprintf(b, "- %s (%d lines changed)%s\n", code(f.Path), f.Added+f.Removed, opNote(f))
+		lines := fmt.Sprintf("%d lines", f.Added+f.Removed) // the bytes of older bundles
+		if r.stated() {
+			lines = count(f.Added+f.Removed, "line")
+		}
+		fmt.Fprintf(b, "- %s (%s changed)%s\n", code(f.Path), lines, opNote(f))
 	}
 }
 

@@ -33,7 +33,7 @@ func (r *run) copyWorkspace(ctx context.Context) error {
 	r.note(evidence.StepSourceObserved, "source-before", journal.Completed, nil, r.before)
 	r.secrets.baseline = r.checkout.Dir
 	s.end(journal.Completed, evidence.WorkspaceCopied{BaselineTree: r.base.Tree, Files: int64(r.checkout.Files), Bytes: r.checkout.Bytes, CacheWarm: r.checkout.Warm},
-		fmt.Sprintf("%d files", r.checkout.Files))
+		fmt.Sprintf("%d file(s)", r.checkout.Files))
 	return nil
 }
 
