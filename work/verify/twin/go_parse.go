@@ -79,6 +79,7 @@ type goFile struct {
 	imports map[string]string // path by local name
 
 	places []*goPlace // in the order of the text
+	says   []goReport // reports and notes of the handles of tests
 	tests  []Test
 	ids    map[string]map[int]bool // the sites of each test
 	count  int                     // sites numbered so far
