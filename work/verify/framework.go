@@ -161,6 +161,15 @@ func (f framework) lay(laid map[string]tree.Change, replace map[string]string, d
 	}
 }
 
+// quieten has the tests of a suite compiled with the framework, where the
+// compiler takes the edits.
+func (p *Plan) quieten(ctx context.Context, sb Sandbox, s *suite) {
+	if !s.inTree && s.has(langGo) {
+		s.framework = p.quietTesting(ctx, sb)
+		p.lend(ctx, sb, s)
+	}
+}
+
 // lend has the runs with edited tests take the framework from a kept cache.
 func (p *Plan) lend(ctx context.Context, sb Sandbox, s *suite) {
 	if s.inTree {
