@@ -318,3 +318,31 @@ func FuzzGo(f *testing.F) {
 		}
 	})
 }
+
+// TestGoCertain: a failing statement is certain only where a test that passes
+// has come by it.
+func TestGoCertain(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bool{
+		"f(); g()":                             true,
+		"for range x { if f() { t.Fatal() } }": true,
+		"c := g(); defer c.Close(); f()":       true,
+		"f(); h(func() int { return 1 })":      true,
+		"if f() { return }; g()":               false,
+		"defer expectPanic(t); f()":            false,
+		"defer func() { f() }(); f()":          false,
+		"f(); t.Fatal()":                       false,
+	} {
+		f, err := ParseGo("a_test.go", []byte("package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { "+body+" }\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		certain := false
+		for _, s := range f.Tests()[0].Sites {
+			certain = certain || s.Certain
+		}
+		if certain != want {
+			t.Errorf("%s: %t, want %t", body, certain, want)
+		}
+	}
+}
