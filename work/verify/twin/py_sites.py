@@ -249,6 +249,19 @@ def tables(function, literals):
     return found
 
 
+def origins(function, literals):
+    """The values of the names that stand for one value, and that only one place in the test uses."""
+    names = [n for top in function.body for n in ast.walk(top) if isinstance(n, ast.Name)]
+    stored = [n.id for n in names if not isinstance(n.ctx, ast.Load)] + [a.arg for a in ast.walk(function) if isinstance(a, ast.arg)]
+    loaded = [n.id for n in names if isinstance(n.ctx, ast.Load)]
+    found = {name: value for name, value in literals.items() if name not in stored}
+    for node in own_nodes(function.body):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            if stored.count(node.targets[0].id) == 1:
+                found[node.targets[0].id] = node.value
+    return {name: value for name, value in found.items() if loaded.count(name) == 1}
+
+
 class Source:
     """The text of one file: offsets, and segments that are checked by parsing them again."""
 
@@ -308,11 +321,12 @@ class Source:
 class Finder:
     """Finds the sites of one test function."""
 
-    def __init__(self, source, own, found=()):
+    def __init__(self, source, own, found=(), named=()):
         self.source = source
         self.own = own  # assertions that the file defines itself: their meaning is not known
         self.sites = []
         self.tables = found
+        self.named = named
         self.statement = None
 
     def add(self, kind, form, node, **more):
@@ -333,7 +347,8 @@ class Finder:
             if self.statement in where and side.id in cells:
                 self.add("expect", "value", side, rows=[self.spans(c[:1]) for c in cells[side.id]])
                 return
-        self.add("expect", "value", side)
+        value = self.named[side.id] if side.id in self.named else None
+        self.add("expect", "value", side, origin=self.spans(leaves(value)))
 
     def walk(self, body, shielded=False, depth=0):
         """Visit the statements of a body; shielded: a failure in it may not reach the runner."""
@@ -664,7 +679,7 @@ class Collector:
         if why or len(name.encode("utf-8")) > MAX_NAME:
             self.missed(name, node, why)
             return
-        finder = Finder(self.source, self.own, tables(node, self.literals))
+        finder = Finder(self.source, self.own, tables(node, self.literals), origins(node, self.literals))
         try:
             if not owner:
                 finder.walk(node.body)
