@@ -435,6 +435,9 @@ func TestUnconfinedRunsEmptyTheCache(t *testing.T) {
 	d, repo := realSandbox(t), newRepo(t, map[string]string{"a.txt": "a\n"})
 	first := fixing(t, repo, d, "echo one >>a.txt")
 	baseRun(t, first)
+	if err := os.MkdirAll(filepath.Join(first.Home.testingDir(), "0"), 0o700); err != nil {
+		t.Fatal(err)
+	}
 	second := fixing(t, repo, unconfined{d}, "echo two >>a.txt")
 	second.Home, second.ExplicitNone = first.Home, true
 	out, err := Run(t.Context(), second)
@@ -446,8 +449,10 @@ func TestUnconfinedRunsEmptyTheCache(t *testing.T) {
 			t.Errorf("%s is from the cache", c.Phase)
 		}
 	}
-	if _, err := os.Lstat(first.Home.VerdictDir()); err == nil {
-		t.Error("the cache outlives the run")
+	for _, dir := range []string{first.Home.VerdictDir(), first.Home.testingDir()} {
+		if _, err := os.Lstat(dir); err == nil {
+			t.Errorf("%s outlives the run", dir)
+		}
 	}
 }
 

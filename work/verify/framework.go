@@ -135,6 +135,22 @@ func (f framework) compile(ctx context.Context, sb Sandbox, p *Plan, dir string)
 	return os.Rename(filepath.Join(fresh, "c"), dir)
 }
 
+// loud notes with the commands of a run why failures in Go may say what a test
+// wants.
+func (t *twinRun) loud(commands []CommandResult) {
+	f := t.suite.framework
+	if len(f.files) > 0 || !t.suite.has(langGo) {
+		return
+	}
+	why := f.why
+	if why == "" {
+		why = "the go command does not take the edits by its flags"
+	}
+	for i := range commands {
+		commands[i].Problems = append(slices.Clone(commands[i].Problems), "only the test files were kept from saying what they want, libraries and examples were not: "+why)
+	}
+}
+
 // lay adds the files of the framework below a directory of the workspace, which
 // is at another place when the command begins.
 func (f framework) lay(laid map[string]tree.Change, replace map[string]string, dir, begins string) {
@@ -142,6 +158,15 @@ func (f framework) lay(laid map[string]tree.Change, replace map[string]string, d
 		own := fmt.Sprintf("%s%d.go", frameworkName, i)
 		laid[path.Join(dir, own)] = fileOf(path.Join(dir, own), []byte(f.files[name]), false)
 		replace[name] = path.Join(begins, own)
+	}
+}
+
+// quieten has the tests of a suite compiled with the framework, where the
+// compiler takes the edits.
+func (p *Plan) quieten(ctx context.Context, sb Sandbox, s *suite) {
+	if !s.inTree && s.has(langGo) {
+		s.framework = p.quietTesting(ctx, sb)
+		p.lend(ctx, sb, s)
 	}
 }
 

@@ -89,7 +89,7 @@ func (s *suite) outcomesOf(ran []CommandResult) map[*suiteTest]results.Outcome {
 }
 
 // passesInPart says whether a case of a parametrised test of pytest passed: each
-// of them is a run of the function, and comes by its failing statements.
+// of them is a run of the function, and comes by what is certain in it.
 func (s *suite) passesInPart(c *CommandResult, t *suiteTest) bool {
 	for id, o := range c.PerTest {
 		if o == results.Pass && t.file.lang == langPython && strings.Contains(id, "::") && strings.HasSuffix(id, "]") && s.test(id) == t {

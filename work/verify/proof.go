@@ -55,10 +55,7 @@ func (p *Plan) proveBase(ctx context.Context, sb Sandbox, r *PhaseResult, laid [
 		return nil
 	}
 	for {
-		if !s.inTree && s.has(langGo) {
-			s.framework = p.quietTesting(ctx, sb)
-			p.lend(ctx, sb, s)
-		}
+		p.quieten(ctx, sb, s)
 		again, err := p.tryProof(ctx, sb, r, s, laid)
 		if err != nil || !again {
 			return err

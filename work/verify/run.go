@@ -152,6 +152,9 @@ func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunRes
 	}
 	part := RunResult{Tree: r.Tree, Commands: r.Commands[v.first:v.end]}
 	part.fill(commands, result, spools[2*v.first:2*v.end], wall, spent)
+	if j.twin != nil {
+		j.twin.loud(part.Commands)
+	}
 	part.Fault = part.faultOf(runErr, result)
 	r.join(&part)
 	if r.Fault == nil && ctx.Err() == nil && result != nil {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -64,8 +63,9 @@ type suiteFile struct {
 	src             []byte
 	pkg, version    string // Go: import path, and language version
 	executable      bool
-	heldOut         bool   // the agent never saw it
-	finder          string // Python: what the finder said about the file
+	heldOut         bool               // the agent never saw it
+	finder          string             // Python: what the finder said about the file
+	found           *twin.PythonSource // the same, read
 	edit            twin.File
 	tests           []*suiteTest
 }
@@ -211,7 +211,7 @@ func (p *Plan) findPython(ctx context.Context, sb Sandbox, laid []tree.Change, s
 	}
 	lines := linesByPath(out.Bytes())
 	for _, f := range files {
-		f.finder = lines[f.path]
+		f.finder, f.found = lines[f.path].text, lines[f.path].source
 		err := why
 		if err == nil {
 			err = f.parse()
@@ -302,16 +302,22 @@ func pythonFilesOf(ran []CommandResult) map[string]bool {
 
 var goTestName = regexp.MustCompile(`\.(?:Test|Example|Fuzz|Benchmark)`)
 
+// foundLine is a line of the finder and what it says.
+type foundLine struct {
+	text   string
+	source *twin.PythonSource
+}
+
 // linesByPath are the lines of the finder by the path that they are about.
-func linesByPath(out []byte) map[string]string {
-	lines := make(map[string]string)
+func linesByPath(out []byte) map[string]foundLine {
+	lines := make(map[string]foundLine)
 	for line := range bytes.Lines(out) {
 		found, err := twin.ReadPython(bytes.NewReader(line))
 		if err != nil {
 			continue
 		}
-		for p := range maps.Keys(found) {
-			lines[p] = string(line)
+		for p, source := range found {
+			lines[p] = foundLine{string(line), source}
 		}
 	}
 	return lines

@@ -3,7 +3,6 @@ package verify
 import (
 	"errors"
 	"slices"
-	"strings"
 
 	"remit/proof/canon"
 	"remit/work/verify/twin"
@@ -20,7 +19,7 @@ func (s *suite) at(t *laidTree) *suite {
 		} else if canon.Digest(src) != f.sha256 {
 			err = errors.New("the tree that is judged has another version of it")
 		}
-		there := &suiteFile{path: f.path, lang: f.lang, key: f.key, sha256: f.sha256, src: src, pkg: f.pkg, version: f.version, finder: f.finder, heldOut: f.heldOut, executable: t.executable(f.path)}
+		there := &suiteFile{path: f.path, lang: f.lang, key: f.key, sha256: f.sha256, src: src, pkg: f.pkg, version: f.version, finder: f.finder, found: f.found, heldOut: f.heldOut, executable: t.executable(f.path)}
 		if err == nil {
 			err = there.parse()
 		}
@@ -43,15 +42,15 @@ func (s *suite) at(t *laidTree) *suite {
 // said about it where Python's parser is needed.
 func (f *suiteFile) parse() (err error) {
 	if f.lang == langGo {
-		f.edit, err = twin.ParseGoVersion(f.path, f.src, f.version)
+		f.edit, err = twin.ParseGo(f.path, f.src, f.version)
 	} else {
-		var found map[string]*twin.PythonSource
-		if found, err = twin.ReadPython(strings.NewReader(f.finder)); err == nil && found[f.path] == nil {
-			err = errors.New("the parser of Python said nothing about it")
+		if f.found == nil { // it was recorded
+			f.found = linesByPath([]byte(f.finder))[f.path].source
 		}
-		if err == nil {
-			f.edit, err = found[f.path].Bind(f.src)
+		if f.found == nil {
+			return errors.New("the parser of Python said nothing about it")
 		}
+		f.edit, err = f.found.Bind(f.src)
 	}
 	if err != nil {
 		return err

@@ -100,7 +100,7 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 	sources := map[string]tree.Change{} // of Go, by path
 	seed := d.seed()
 	for _, f := range t.suite.files {
-		edited, err := f.edit.Edit(twin.Orders{Seed: seed, Sabotage: tv.of(f), Trace: tracePath, Key: f.key})
+		edited, err := f.edit.Edit(twin.Orders{Seed: seed, Sabotage: tv.of(f), Trace: tracePath, Key: f.key, Quiet: len(t.suite.framework.files) == 0})
 		if err != nil {
 			return cleanup, fmt.Errorf("%s: %w", f.path, err)
 		}

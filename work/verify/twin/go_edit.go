@@ -46,6 +46,9 @@ func (f *goFile) Edit(o Orders) ([]byte, error) {
 	if len(f.places) == 0 {
 		return bytes.Clone(f.src), nil
 	}
+	if o.Quiet {
+		g.quiet()
+	}
 	if o.Trace != "" {
 		g.traced()
 	} else {

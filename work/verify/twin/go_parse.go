@@ -19,17 +19,14 @@ const (
 	maxGoNamed  = 4096    // sites in helpers, one for each test that reaches one
 )
 
-// ParseGo finds the tests and sites of a Go test file of a module whose go.mod
-// names go 1.20 or later. Path is only for errors. A file of more than 4 MiB or
-// 20000 sites is an error, and so is one that does not parse or that redeclares
-// a predeclared name which the edits need.
-func ParseGo(path string, src []byte) (File, error) { return ParseGoVersion(path, src, "go1.20") }
-
-// ParseGoVersion is ParseGo for a module of the given language version, such as
-// "go1.17": before go1.18 no site needs type parameters, so that there are fewer
-// of the kind Expect. A module without a go line has the version go1.16. A
-// version that is not valid is an error.
-func ParseGoVersion(path string, src []byte, lang string) (File, error) {
+// ParseGo finds the tests and sites of a Go test file of a module of the given
+// language version, such as "go1.17": before go1.18 no site needs type
+// parameters, so that there are fewer of the kind Expect. A module without a go
+// line has the version go1.16. Path is only for errors. A file of more than 4 MiB
+// or 20000 sites is an error, and so is one that does not parse or that
+// redeclares a predeclared name which the edits need, and a version that is not
+// valid.
+func ParseGo(path string, src []byte, lang string) (File, error) {
 	if len(src) > maxGoSource {
 		return nil, fmt.Errorf("%s: %d bytes, at most %d can be edited", path, len(src), maxGoSource)
 	}
@@ -79,6 +76,7 @@ type goFile struct {
 	imports map[string]string // path by local name
 
 	places []*goPlace // in the order of the text
+	says   []goReport // reports and notes of the handles of tests
 	tests  []Test
 	ids    map[string]map[int]bool // the sites of each test
 	count  int                     // sites numbered so far

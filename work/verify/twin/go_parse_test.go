@@ -89,7 +89,7 @@ func TestGoSites(t *testing.T) {
 			if lang == "" {
 				lang = "go1.20"
 			}
-			f, err := ParseGoVersion("a_test.go", []byte(head+test.body+"\n"), lang)
+			f, err := ParseGo("a_test.go", []byte(head+test.body+"\n"), lang)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +114,7 @@ func TestGoRefuses(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			_, err := ParseGoVersion("dir/a_test.go", []byte(test.src), test.lang)
+			_, err := ParseGo("dir/a_test.go", []byte(test.src), test.lang)
 			if err == nil || !strings.Contains(err.Error(), test.want) || !strings.HasPrefix(err.Error(), "dir/a_test.go") {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
@@ -127,7 +127,7 @@ func TestGoRefuses(t *testing.T) {
 func TestGoOrders(t *testing.T) {
 	t.Parallel()
 	src := []byte("package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { if f() { t.Error() } }\n\nfunc TestB(t *testing.T) {}\n")
-	f, err := ParseGo("a_test.go", src)
+	f, err := parseGo("a_test.go", src)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func TestGoOldLanguage(t *testing.T) {
 	src := []byte("package a\n\nimport (\n\t\"testing\"\n\t\"github.com/stretchr/testify/assert\"\n)\n\nfunc TestA(t *testing.T) {\n" +
 		"\twant := 3\n\tif f() != want || want != 4 { t.Error() }\n\tif f() != 3 { t.Error() }\n\tassert.Equal(t, want, f())\n\tassert.Len(t, f(), want)\n}\n")
 	for lang, want := range map[string]bool{"go1.16": false, "go1.18": true} {
-		f, err := ParseGoVersion("a_test.go", src, lang)
+		f, err := ParseGo("a_test.go", src, lang)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +267,7 @@ func TestGoEditKeepsLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f, err := ParseGo(name, src)
+		f, err := parseGo(name, src)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func FuzzGo(f *testing.F) {
 		f.Add([]byte(s), byte(0), "go1.20")
 	}
 	f.Fuzz(func(t *testing.T, src []byte, seed byte, lang string) {
-		file, err := ParseGoVersion("a_test.go", src, lang)
+		file, err := ParseGo("a_test.go", src, lang)
 		if err != nil {
 			return
 		}
@@ -317,4 +317,32 @@ func FuzzGo(f *testing.F) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// TestGoCertain: a failing statement is certain only where a test that passes
+// has come by it.
+func TestGoCertain(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]bool{
+		"f(); g()":                             true,
+		"for range x { if f() { t.Fatal() } }": true,
+		"c := g(); defer c.Close(); f()":       true,
+		"f(); h(func() int { return 1 })":      true,
+		"if f() { return }; g()":               false,
+		"defer expectPanic(t); f()":            false,
+		"defer func() { f() }(); f()":          false,
+		"f(); t.Fatal()":                       false,
+	} {
+		f, err := parseGo("a_test.go", []byte("package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { "+body+" }\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		certain := false
+		for _, s := range f.Tests()[0].Sites {
+			certain = certain || s.Certain
+		}
+		if certain != want {
+			t.Errorf("%s: %t, want %t", body, certain, want)
+		}
+	}
 }

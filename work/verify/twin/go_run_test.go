@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -39,7 +40,7 @@ func newStyled(t *testing.T) *styled {
 		}
 		if strings.HasSuffix(f.Name, "_test.go") {
 			s.src[f.Name] = data
-			if s.files[f.Name], err = ParseGo(f.Name, data); err != nil {
+			if s.files[f.Name], err = parseGo(f.Name, data); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -53,6 +54,9 @@ func newStyled(t *testing.T) *styled {
 	}
 	return s
 }
+
+// parseGo parses a file of a module with a version that has all sites.
+func parseGo(path string, src []byte) (File, error) { return ParseGo(path, src, "go1.20") }
 
 // edit writes all test files by the same orders, each with its own key.
 func (s *styled) edit(t *testing.T, o Orders, pick func(Test) (Order, bool)) {
@@ -139,7 +143,7 @@ func TestGoNeutral(t *testing.T) {
 		}
 	}
 	for seed := byte(1); seed <= 2; seed++ {
-		s.edit(t, Orders{Seed: [32]byte{seed}}, neutral)
+		s.edit(t, Orders{Seed: [32]byte{seed}, Quiet: seed == 2}, neutral)
 		compare(t, "neutral", base, s.verdicts(t), nil)
 	}
 	if out := s.goTool(t, "vet", "."); bytes.Contains(out, []byte(".go:")) {
@@ -204,6 +208,30 @@ func TestGoSabotage(t *testing.T) {
 			})
 		}
 		compare(t, "round "+strconv.Itoa(round), base, s.verdicts(t), sabotaged)
+	}
+}
+
+// TestGoQuiet: a test that fails says neither what it got nor what it wants, nor
+// where.
+func TestGoQuiet(t *testing.T) {
+	t.Parallel()
+	const src = "package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) {\n\tt.Logf(\"secret %d\", 1)\n\tfor _, want := range []int{41, 42} {\n\t\tif 1 != want {\n\t\t\tt.Errorf(\"secret %d\", want)\n\t\t}\n\t}\n\tif t.Failed() {\n\t\tt.Fatal(\"secret\", 43)\n\t}\n}\n"
+	f, err := parseGo("a_test.go", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &styled{dir: t.TempDir(), files: map[string]File{"a_test.go": f}}
+	if err := os.WriteFile(filepath.Join(s.dir, "go.mod"), []byte("module example.com/a\n\ngo 1.20\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.edit(t, Orders{Seed: [32]byte{3}, Quiet: true}, neutral)
+	out := string(s.goTool(t, "test", "-count=1", "-v", "."))
+	lines := map[string]bool{}
+	for _, m := range regexp.MustCompile(`a_test.go:\d+: .*`).FindAllString(out, -1) {
+		lines[m[strings.Index(m, ": "):]] = true
+	}
+	if strings.Contains(out, "secret") || !strings.Contains(out, "--- FAIL: TestA") || len(lines) != 1 {
+		t.Errorf("%v\n%s", lines, out)
 	}
 }
 

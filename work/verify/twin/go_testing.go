@@ -197,3 +197,43 @@ func (q *goQuiet) function(name string) *ast.FuncDecl {
 	}
 	return nil
 }
+
+// goReport is a method of a handle that is called with words: t.Errorf.
+type goReport struct {
+	at, end int
+	format  bool
+}
+
+// reportIn is the report or note that a call makes.
+func (f *goFile) reportIn(call *ast.CallExpr) []goReport {
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) == 0 {
+		return nil
+	}
+	if _, kind := f.testing(sel.X); kind == kindNone {
+		return nil
+	}
+	switch sel.Sel.Name {
+	case "Error", "Fatal", "Log", "Skip":
+		return []goReport{{f.offset(sel.Pos()), f.offset(sel.End()), false}}
+	case "Errorf", "Fatalf", "Logf", "Skipf":
+		return []goReport{{f.offset(sel.Pos()), f.offset(sel.End()), true}}
+	}
+	return nil
+}
+
+// quiet hands the method of each report to a function that calls it with one
+// word, so that all of them say the same on the same line.
+func (g *goGen) quiet() {
+	for _, r := range g.file.says {
+		param := "...interface{}"
+		if r.format {
+			param = "string, " + param
+		}
+		name := g.helper("quiet "+param, func(name string) {
+			f := g.field()
+			g.decl("func %s(%s func(%s)) func(%s) {\n\treturn func(%[4]s) { %[2]s(%[5]q) }\n}", name, f, param, param, "failed")
+		})
+		g.edits = append(g.edits, goEdit{at: r.at, far: r.end, rank: 3, text: name + "("}, goEdit{at: r.end, far: r.at, rank: -3, text: ")"})
+	}
+}

@@ -104,6 +104,7 @@ func (w goWalk) Visit(n ast.Node) ast.Visitor {
 	case *ast.CallExpr:
 		w.lit = w.callee(n)
 		w.assertion(n)
+		w.f.says = append(w.f.says, w.f.reportIn(n)...)
 	case *ast.FuncLit:
 		w.literal(n, lit)
 	case *ast.IfStmt:

@@ -33,6 +33,7 @@ type pyPlace struct {
 	dot    int    // of a call: the offset of the dot behind the receiver
 	indent string
 	leaves []pyLiteral // of which another one makes another value
+	origin []pyLiteral // the same, at the place that gives the value its name
 	rows   []pyLiteral // by the number of the row; one without text cannot be changed
 }
 

@@ -28,7 +28,7 @@ var (
 
 // bindLiterals checks the literals of a value against the text.
 func (f *pyFile) bindLiterals(p *pyPlace) error {
-	if len(p.Leaves)+len(p.Rows) > 0 && p.Form != "value" || len(p.Leaves) > 0 && len(p.Rows) > 0 {
+	if len(p.Leaves)+len(p.Rows)+len(p.Origin) > 0 && p.Form != "value" || len(p.Leaves) > 0 && len(p.Rows) > 0 {
 		return errors.New("literals in what is no value")
 	}
 	for _, span := range p.Leaves {
@@ -38,6 +38,15 @@ func (f *pyFile) bindLiterals(p *pyPlace) error {
 		}
 		if l.changeable() {
 			p.leaves = append(p.leaves, l)
+		}
+	}
+	for _, span := range p.Origin {
+		l, err := f.literal(span)
+		if err != nil || l.at < p.End && l.at+len(l.text) > p.Start {
+			return errors.New("a literal that is not where its value gets a name")
+		}
+		if l.changeable() {
+			p.origin = append(p.origin, l)
 		}
 	}
 	for _, row := range p.Rows {
@@ -138,6 +147,8 @@ func (p *pyPlace) exchanged(o *Order, d *pyDraw) (pyLiteral, bool) {
 	switch {
 	case len(p.leaves) > 0:
 		return pyOne(d, p.leaves), true
+	case len(p.origin) > 0:
+		return pyOne(d, p.origin), true
 	case p.rows != nil && o.Evaluation > 0 && o.Evaluation <= len(p.rows) && p.rows[o.Evaluation-1].text != "":
 		return p.rows[o.Evaluation-1], true
 	}

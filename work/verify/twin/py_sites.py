@@ -82,6 +82,9 @@ CONSTRUCTORS = {"Decimal", "Fraction", "datetime", "date", "timedelta", "Path", 
 BUILTINS = {"bool", "isinstance", "issubclass", "type", "len", "getattr", "hasattr", "object", "list", "tuple", "dict",
             "set", "frozenset", "str", "bytes", "int", "range", "iter", "next", "abs", "staticmethod", "AssertionError",
             "LookupError", "Exception", "Warning", "OSError", "enumerate", "zip", "map"}
+# Decorators under which a test passes only at its end.
+HARMLESS = re.compile(r"mark\.|patch|skip|given|settings|example|usefixtures|freeze_time|override_settings", re.I)
+IMPORTS = re.compile(rb"^\s*from\s+\S+\s+import\s+(\([^)]*\)|[^\n]*)", re.M)
 RERUN = re.compile(r"xfail|expected_?failure|flaky|retry|rerun", re.I)
 EXPECTED = re.compile(r"expect|want|correct|golden|reference|^ref$|^exp$", re.I)
 PASSING = re.compile(r"ignor|suppress|swallow|catch|expect|xfail|retry|raises", re.I)
@@ -246,6 +249,19 @@ def tables(function, literals):
     return found
 
 
+def origins(function, literals):
+    """The values of the names that stand for one value, and that only one place in the test uses."""
+    names = [n for top in function.body for n in ast.walk(top) if isinstance(n, ast.Name)]
+    stored = [n.id for n in names if not isinstance(n.ctx, ast.Load)] + [a.arg for a in ast.walk(function) if isinstance(a, ast.arg)]
+    loaded = [n.id for n in names if isinstance(n.ctx, ast.Load)]
+    found = {name: value for name, value in literals.items() if name not in stored}
+    for node in own_nodes(function.body):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
+            if stored.count(node.targets[0].id) == 1:
+                found[node.targets[0].id] = node.value
+    return {name: value for name, value in found.items() if loaded.count(name) == 1}
+
+
 class Source:
     """The text of one file: offsets, and segments that are checked by parsing them again."""
 
@@ -305,11 +321,12 @@ class Source:
 class Finder:
     """Finds the sites of one test function."""
 
-    def __init__(self, source, own, found=()):
+    def __init__(self, source, own, found=(), named=()):
         self.source = source
         self.own = own  # assertions that the file defines itself: their meaning is not known
         self.sites = []
         self.tables = found
+        self.named = named
         self.statement = None
 
     def add(self, kind, form, node, **more):
@@ -330,7 +347,8 @@ class Finder:
             if self.statement in where and side.id in cells:
                 self.add("expect", "value", side, rows=[self.spans(c[:1]) for c in cells[side.id]])
                 return
-        self.add("expect", "value", side)
+        value = self.named[side.id] if side.id in self.named else None
+        self.add("expect", "value", side, origin=self.spans(leaves(value)))
 
     def walk(self, body, shielded=False, depth=0):
         """Visit the statements of a body; shielded: a failure in it may not reach the runner."""
@@ -505,8 +523,9 @@ class Finder:
 class Collector:
     """Finds the tests of one module."""
 
-    def __init__(self, source):
+    def __init__(self, source, shared):
         self.source = source
+        self.shared = shared
         self.tests = []
         self.classes = []  # (qualified name, node, enclosing decorators)
         self.own = set()
@@ -519,7 +538,7 @@ class Collector:
         self.own = {n.name for n in ast.walk(tree) if isinstance(n, FUNCTIONS) and n.name.startswith("assert")}
         used = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name)]
         self.literals = {n.targets[0].id: n.value for n in tree.body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
-                         and used.count(n.targets[0].id) == 2 and len(n.targets) == 1}
+                         and used.count(n.targets[0].id) == 2 and len(n.targets) == 1 and not {n.targets[0].id, "*"} & self.shared}
         for node in ast.walk(tree):
             if isinstance(node, FUNCTIONS):
                 self.note_called(node)
@@ -660,7 +679,7 @@ class Collector:
         if why or len(name.encode("utf-8")) > MAX_NAME:
             self.missed(name, node, why)
             return
-        finder = Finder(self.source, self.own, tables(node, self.literals))
+        finder = Finder(self.source, self.own, tables(node, self.literals), origins(node, self.literals))
         try:
             if not owner:
                 finder.walk(node.body)
@@ -671,6 +690,9 @@ class Collector:
         if owner:
             for site in finder.sites:
                 site.update(self=case, owner=owner)
+        if not all(HARMLESS.search(ast.unparse(d) if hasattr(ast, "unparse") else last_name(d)) for d in marks + decorators):
+            for site in finder.sites:
+                site.pop("certain", None)
         sites = sorted(finder.sites, key=lambda s: (s["start"], -s["end"]))
         end = not owner and not mentions(node.body + decorators, re.compile("^(subTest|subtests|parametrize|given)$"))
         last = [s for s in sites if s["kind"] == "fail" and s["form"] != "before" and s["start"] >= self.source.end(node)]
@@ -721,14 +743,26 @@ def read(path):
     return raw
 
 
-def look(path):
+def imported(paths):
+    """The names that the files import from others, as far as a look at the text tells."""
+    names = set()
+    for path in paths:
+        try:
+            for words in IMPORTS.findall(read(path)):
+                names.update(re.findall(r"\w+|\*", words.decode("utf-8", "replace")))
+        except (Unfit, OSError):
+            continue
+    return names
+
+
+def look(path, shared):
     """What is to be said of one file."""
     out = dict(path=path, sha256="", error="", helpers=0, tests=[])
     try:
         raw = read(path)
         out["sha256"] = hashlib.sha256(raw).hexdigest()
         source = Source(raw)
-        tests = Collector(source).run()
+        tests = Collector(source, shared).run()
         out.update(helpers=helpers_at(source, tests), tests=tests)
     except Unfit as e:
         out["error"] = str(e)
@@ -741,8 +775,10 @@ def look(path):
 
 def main():
     warnings.simplefilter("ignore")
-    for path in sys.argv[1:1 + MAX_FILES]:
-        sys.stdout.write(json.dumps(look(path)) + "\n")
+    paths = sys.argv[1:1 + MAX_FILES]
+    shared = imported(paths)
+    for path in paths:
+        sys.stdout.write(json.dumps(look(path, shared)) + "\n")
         sys.stdout.flush()
 
 

@@ -78,9 +78,11 @@ type pySite struct {
 	Owner    string `json:"owner"`
 	Indent   []int  `json:"indent"`
 	Certain  bool   `json:"certain"`
-	// Of a value: the literals in it, and for a name those of each row of its table.
+	// Of a value: the literals in it, and for a name those of each row of its table
+	// or of the one value that it stands for.
 	Leaves [][]int   `json:"leaves"`
 	Rows   [][][]int `json:"rows"`
+	Origin [][]int   `json:"origin"`
 }
 
 // pyLine is a line of the program's output.

@@ -86,6 +86,10 @@ type Orders struct {
 	Trace string
 	// Key names the file in the trace: letters, digits and '-'.
 	Key string
+	// Quiet has reports of failures in Go say nothing, each in the same way, where
+	// package testing is not edited by [QuietTesting]. What a library or the output
+	// of an example says stays.
+	Quiet bool
 }
 
 // Order is one sabotage.

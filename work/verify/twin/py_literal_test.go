@@ -1,0 +1,89 @@
+package twin
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestPythonLiterals: another expected value stands in the source where it can,
+// of the same type and shape, in the row that is asked for; the one that was
+// there is gone, and a neutral file has it as it was.
+func TestPythonLiterals(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	const rows = "ROWS = [\n    (1, 1, 2),\n    (9, 4, 13),\n]\n\n\n"
+	for _, tc := range []struct {
+		name, src  string
+		evaluation int
+		was, is    string // is: what the line that had was must be, "" when nothing is exchanged
+	}{
+		{"a number", "def test_a():\n    assert f() == 123\n", 0, "123", `== \d{3}\b`},
+		{"a long number", "def test_a():\n    assert f() == 86400\n", 0, "86400", `[1-9]6400`},
+		{"a fraction", "def test_a():\n    assert f() == 0.25\n", 0, "0.25", `0\.\d5`},
+		{"a text", "def test_a():\n    assert f() == 'ab 1'\n", 0, "'ab 1'", `'[a-z][a-z] \d'`},
+		{"no letters", "def test_a():\n    assert f() == '--'\n", 0, "'--'", `'--[a-z]'`},
+		{"truth", "def test_a():\n    assert f() == True\n", 0, "f() == True", `f\(\) == False`},
+		{"in a list", "def test_a():\n    assert f() == [g, {'k': -7}]\n", 0, "-7", `\{'k': -\d\}`},
+		{"unittest", "class A(T.TestCase):\n    def test_a(self):\n        self.assertEqual(f(), 'x')\n", 0, "'x'", `'[a-z]'`},
+		{"a row of a table", rows + "def test_a():\n    for a, b, want in ROWS:\n        assert f(a, b) == want\n", 2, "(9, 4, 13)", `\(9, 4, \d\d\)`},
+		{"a case", "@pytest.mark.parametrize('a, want', [(1, 'one'), pytest.param(2, 'two')])\ndef test_a(a, want):\n    assert f(a) == want\n", 2, "'two'", `param\(2, '[a-z]{3}'\)`},
+		{"a name", "def test_a():\n    want = {'k': 'val'}\n    got = f()\n    assert got == want\n", 0, "'val'", `want = \{'k': '[a-z]{3}'\}`},
+		{"a name of the module", "WANT = 'val'\n\n\ndef test_a():\n    assert f() == WANT\n", 0, "'val'", `WANT = '[a-z]{3}'`},
+		{"a name that is used again", "def test_a():\n    want = 'val'\n    assert f(want) == want\n", 0, "'val'", ""},
+		{"a name that is given twice", "def test_a():\n    want = 'val'\n    if g(): want = g()\n    assert f() == want\n", 0, "'val'", ""},
+		{"an escape", "def test_a():\n    assert f() == 'a\\n'\n", 0, `'a\n'`, ""},
+		{"about equal", "class A(T.TestCase):\n    def test_a(self):\n        self.assertAlmostEqual(f(), 0.001)\n", 0, "0.001", ""},
+		{"a part of a text", "def test_a():\n    assert 'a' in f()\n", 0, "'a'", ""},
+		{"a row that is not known", rows + "def test_a():\n    for a, b, want in ROWS:\n        assert f(a, b) == want\n", 0, "(9, 4, 13)", ""},
+		{"a row behind the table", rows + "def test_a():\n    for a, b, want in ROWS:\n        assert f(a, b) == want\n", 3, "(9, 4, 13)", ""},
+		{"a table of two tests", rows + "def test_a():\n    for a, b, want in ROWS:\n        assert f(a, b) == want\n\ndef test_b(): print(ROWS)\n", 2, "(9, 4, 13)", ""},
+		{"a row that is passed over", rows + "def test_a():\n    for a, b, want in ROWS:\n        if a: continue\n        assert f(a, b) == want\n", 2, "(9, 4, 13)", ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			f := mustBind(t, tc.src)
+			test := f.Tests()[0]
+			for _, s := range test.Sites {
+				if s.Kind != Expect {
+					continue
+				}
+				o := Orders{Seed: seed(4)}
+				if neutral := string(mustEdit(t, f, o)); !strings.Contains(neutral, tc.was) {
+					t.Errorf("%s is gone from the neutral file\n%s", tc.was, neutral)
+				}
+				o.Sabotage = map[string]Order{test.Name: {Site: s.ID, Evaluation: tc.evaluation}}
+				bad := string(mustEdit(t, f, o))
+				if strings.Contains(bad, tc.was) != (tc.is == "") || !regexp.MustCompile(tc.is).MatchString(bad) {
+					t.Errorf("%s for %s, want %s", bad, tc.was, tc.is)
+				}
+				return
+			}
+			t.Fatal("no expected value")
+		})
+	}
+}
+
+// TestPythonCertain: a failing statement is certain only where a test that passes
+// has come by it.
+func TestPythonCertain(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	for src, want := range map[string]bool{
+		"def test_a():\n    f()\n    assert g()\n":                        true,
+		"def test_a():\n    f()\n":                                        true,
+		"def test_a():\n    for x in y:\n        f()\n":                   true,
+		"@mock.patch('x')\ndef test_a():\n    f()\n    g()\n":             true,
+		"def test_a():\n    if x:\n        return\n    f()\n    g()\n":    false,
+		"@raises(ValueError)\ndef test_a():\n    f()\n    g()\n":          false,
+		"def test_a():\n    for x in y:\n        break\n    f()\n    g()": false,
+	} {
+		certain := false
+		for _, s := range mustBind(t, src).Tests()[0].Sites {
+			certain = certain || s.Certain
+		}
+		if certain != want {
+			t.Errorf("%t, want %t:\n%s", certain, want, src)
+		}
+	}
+}
