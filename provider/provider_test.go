@@ -372,6 +372,7 @@ func TestStaleFenceKillsTheWork(t *testing.T) {
 	repo := repository(t)
 	a, d := serve(t, repo, request(t, repo, func(r *job.SandboxRunRequest) { r.Commands[0].Cmd = "sleep 600" }))
 	a.refuse["renew"] = reason.StaleFence
+	d.ttl = 6 * time.Second // a busy machine must not lose the lease before it can hear that
 	ran, err := d.Once(t.Context())
 	if !ran || !errors.Is(err, errStale) || len(a.completed) != 0 {
 		t.Errorf("%v %v %+v", ran, err, a.completed)

@@ -3,7 +3,7 @@
 // Command test-summary reads `go test -json` on standard input and prints what
 // a person wants to know: a line a package, the full output of what failed,
 // every skipped test with its reason, the tables that the tests counted for
-// (package tally), and last the counts.
+// (package tally), the slowest tests, and last the counts.
 //
 // A skip is a promise that was not checked, so it is never silent. Exit 1 when
 // anything failed, when a row of a table did not hold, or when no test ran at
@@ -12,6 +12,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -34,6 +35,7 @@ func main() {
 	failedIn := map[string]bool{} // packages with a failed test
 	var skipped []string
 	var tables tally.Collection
+	var slow slowest
 	passed, failed, packages := 0, 0, 0
 
 	lines := bufio.NewScanner(os.Stdin)
@@ -48,6 +50,7 @@ func main() {
 			e.Package = e.ImportPath
 		}
 		k := key{e.Package, e.Test}
+		slow.add(e)
 		switch {
 		case e.Action == "output" || e.Action == "build-output":
 			output[k] = append(output[k], e.Output)
@@ -96,6 +99,7 @@ func main() {
 		fmt.Println("test-summary: a row of the tables did not hold")
 		failed++
 	}
+	slow.print()
 	if passed == 0 && failed == 0 {
 		fmt.Println("test-summary: no test ran")
 		failed++
@@ -103,6 +107,42 @@ func main() {
 	fmt.Printf("\n%d packages\n%d passed, %d failed, %d skipped\n", packages, passed, failed, len(skipped))
 	if failed > 0 {
 		os.Exit(1)
+	}
+}
+
+// slowest are the tests that took longest, so that the time stays
+// visible. A test counts without those inside of it, which are named themselves.
+type slowest struct {
+	tests  []event
+	within map[key]bool // tests that have others inside
+}
+
+// shown is how many are printed.
+const shown = 10
+
+func (s *slowest) add(e event) {
+	if e.Test == "" || e.Action != "pass" && e.Action != "fail" {
+		return
+	}
+	if s.within == nil {
+		s.within = map[key]bool{}
+	}
+	if parent := strings.LastIndex(e.Test, "/"); parent > 0 {
+		s.within[key{e.Package, e.Test[:parent]}] = true // it ends after those inside
+	}
+	if !s.within[key{e.Package, e.Test}] {
+		s.tests = append(s.tests, e)
+	}
+}
+
+func (s *slowest) print() {
+	if len(s.tests) == 0 {
+		return
+	}
+	slices.SortStableFunc(s.tests, func(a, b event) int { return cmp.Compare(b.Elapsed, a.Elapsed) })
+	fmt.Println("\nslowest tests, in seconds beside others:")
+	for _, e := range s.tests[:min(shown, len(s.tests))] {
+		fmt.Printf("  %7.2f  %s %s\n", e.Elapsed, e.Package, e.Test)
 	}
 }
 

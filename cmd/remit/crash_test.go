@@ -46,9 +46,6 @@ func soaking(t testing.TB) (time.Duration, bool) {
 	return d, true
 }
 
-// fixedPart is about how long the loops take that do not go on until a time.
-const fixedPart = 20 * time.Minute
-
 // givenProgram names programs that are built already, for a test process that
 // has no Go cache; see TestAsOrdinaryUser.
 const givenProgram = "REMIT_TEST_PROGRAM"

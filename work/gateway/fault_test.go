@@ -379,7 +379,7 @@ func TestEngineHangsUp(t *testing.T) {
 			hangUp()
 			res.Body.Close()
 			close(gone)
-			e.settled(t, 1)
+			e.waitFor(t, 1)
 			if rec := e.record(t); rec.Usage != wantUsage || !rec.CostKnown {
 				t.Errorf("record: %+v", rec)
 			}
@@ -412,7 +412,7 @@ func TestNobodyWaits(t *testing.T) {
 	}
 	hangUp()
 	res.Body.Close()
-	e.settled(t, 1)
+	e.waitFor(t, 1)
 	rec := e.all()[0]
 	if rec.Failed != reason.Cancelled || rec.UsageKnown || rec.CostKnown || rec.Usage.InUncached != 80 || rec.Usage.Out != 1 {
 		t.Errorf("record: %+v", rec)
@@ -420,18 +420,6 @@ func TestNobodyWaits(t *testing.T) {
 	// 100 tokens of prompt and 1 out are reported; the three events make it 103.
 	if got := e.post(t, "/v1/messages", ask(Messages, true, "")); !strings.Contains(got.body, "budget_exhausted") {
 		t.Errorf("hanging up was free: %s", got.body)
-	}
-}
-
-// settled waits until n requests are over.
-func (e *engine) settled(t *testing.T, n int) {
-	t.Helper()
-	deadline := time.Now().Add(10 * time.Second)
-	for len(e.all()) < n {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d requests are over", len(e.all()), n)
-		}
-		time.Sleep(time.Millisecond)
 	}
 }
 

@@ -305,11 +305,12 @@ var protocols = []Protocol{Chat, Responses, Messages}
 // before the record is there.
 func (e *engine) waitFor(t *testing.T, n int) []Record {
 	t.Helper()
-	for range 2000 {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for until := time.Now().Add(time.Minute); time.Now().Before(until); <-tick.C {
 		if all := e.all(); len(all) >= n {
 			return all
 		}
-		time.Sleep(time.Millisecond)
 	}
 	t.Fatalf("%d records, want %d", len(e.all()), n)
 	return nil

@@ -129,12 +129,12 @@ func raw(t testing.TB, s *Server, address string, p Protocol, body []byte) (stri
 		t.Fatal(err)
 	}
 	defer c.Close()
-	broken := s.Count().Broken
+	before := s.hung.Load()
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", paths[p], len(body), body)
 	var got bytes.Buffer
 	for deadline := time.Now().Add(time.Minute); ; {
-		// What was sent before the answer broke off is here at the latest now.
-		hangs := s.Count().Broken > broken
+		// What was sent before the answer began to hang is here at the latest now.
+		hangs := s.hung.Load() > before
 		_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		n, err := io.Copy(&got, c)
 		switch {

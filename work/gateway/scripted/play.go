@@ -193,6 +193,7 @@ func (p *player) breakOff() {
 	p.broken()
 	switch p.cut.how {
 	case byHang:
+		p.server.hung.Add(1)
 		<-p.ctx.Done()
 	case byError:
 		if p.asked.stream && p.shape != asJSON || p.shape == asStream {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -59,6 +60,8 @@ type Server struct {
 	script *Script
 	o      Options
 	wait   func(ctx context.Context, d time.Duration) error
+
+	hung atomic.Int64 // answers that have begun to wait for their client to leave
 
 	mu     sync.Mutex
 	seq    int64
