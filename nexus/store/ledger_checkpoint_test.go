@@ -75,7 +75,7 @@ func TestBooksFromACheckpoint(t *testing.T) {
 				"UPDATE ledger_transfer SET kind = 'post' WHERE pending_id = 'released-alice'", "reservation_matches_transfers", true, true},
 			"an old reservation": {"UPDATE ledger_reservation SET passed = 0 WHERE transfer_id = 'released-alice'",
 				"UPDATE ledger_reservation SET passed = 1 WHERE transfer_id = 'released-alice'", "released_only_if_passed", true, true},
-			"the checkpoint": {"UPDATE ledger_checkpoint_balance SET debits_posted = debits_posted + 1", "", store.RuleCheckpoint, false, false},
+			"the checkpoint":         {"UPDATE ledger_checkpoint_balance SET debits_posted = debits_posted + 1", "", store.RuleCheckpoint, false, false},
 			"a checkpoint of nobody": {"INSERT INTO ledger_checkpoint_balance VALUES ('acc_nobody', 1, 1, 1, 1)", "", store.RuleCheckpoint, true, false},
 		} {
 			if err := meddle(t, s, test.plant); err != nil {
