@@ -34,7 +34,7 @@ type serveFlags struct {
 	bridgeKey               string
 	rate                    float64
 	newAdmin                bool
-	runSilence              time.Duration
+	runSilence, keepRuns    time.Duration
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -83,6 +83,7 @@ cursors, ends the requests that are running, and exits.`,
 	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
 	flags.Float64Var(&f.rate, "rate", server.DefaultRate.PerSecond, "requests a second that one principal may make")
 	flags.DurationVar(&f.runSilence, "run-silence", jobs.DefaultSilence, "end a run without open jobs that has said nothing for so long, unless its owner set another time; 0 never")
+	flags.DurationVar(&f.keepRuns, "keep-runs", 0, "remove log, jobs and artifacts of a run so long after its end, never its bundle or the books; 0 keeps all")
 	flags.BoolVar(&f.newAdmin, "new-admin-token", false, "print a new administrator's token and exit; the old ones stay good")
 	flags.BoolVar(&f.verbose, "verbose", false, "log every request")
 	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand())
@@ -98,6 +99,9 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	}
 	if !(f.rate > 0 && f.rate <= maxRate) { // NaN is neither
 		return usagef("--rate %v: want more than 0 and at most %d requests a second", f.rate, maxRate)
+	}
+	if f.keepRuns < 0 {
+		return usagef("--keep-runs %s: must not be negative", f.keepRuns)
 	}
 	address, tlsConfig, err := f.endpoint(cmd.Context())
 	if err != nil {
@@ -128,7 +132,7 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	s := server.New(server.Options{
 		Store: st, Blobs: blobs, Log: log, Version: version,
 		Rate: server.Rate{PerSecond: f.rate, Burst: int(2*f.rate) + 1}, Lanes: lanes.Options{Origins: f.origins}, Mirror: mirror,
-		Sweep: server.Sweep{RunSilence: cmp.Or(f.runSilence, -1)},
+		Sweep: server.Sweep{RunSilence: cmp.Or(f.runSilence, -1), KeepRuns: f.keepRuns},
 	})
 	defer s.Close()
 	scheme := "http"

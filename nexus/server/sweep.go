@@ -21,6 +21,9 @@ type Sweep struct {
 	// Retention is how long stored answers, and credentials that are past their
 	// end, are kept; 0 is DefaultRetention.
 	Retention time.Duration
+	// KeepRuns is how long the log, the jobs and the artifacts of a run are kept
+	// after its end; 0 is for ever. Its sealed bundle and the ledger always are.
+	KeepRuns time.Duration
 	// RunSilence is how long the log of a run may be silent until the run is ended,
 	// unless its owner has said something else; 0 is jobs.DefaultSilence, below 0
 	// nothing is ended for that.
@@ -35,6 +38,9 @@ const (
 	DefaultAudit = time.Minute
 	// DefaultRetention outlives every retry of an honest client.
 	DefaultRetention = 7 * 24 * time.Hour
+	// blobsKept is how long content is kept that nobody's artifact has: whoever
+	// stores it has an hour to say whose it is.
+	blobsKept = time.Hour
 	// uploadsKept is how long an upload may be without a byte, which ends long
 	// before that, until what is left of it is removed.
 	uploadsKept = 6 * artifactTimeout
@@ -62,6 +68,9 @@ func (s *Server) sweep(ctx context.Context) {
 	s.sweeping.Go(func() { s.repeat(ctx, "sweep", s.opt.Sweep.Every, s.Sweep) })
 	s.sweeping.Go(func() { s.repeat(ctx, "audit", s.opt.Sweep.Audit, s.check) })
 	s.sweeping.Go(func() { s.repeat(ctx, "uploads", uploadsKept, s.pruneUploads) })
+	if s.opt.Sweep.KeepRuns > 0 {
+		s.sweeping.Go(func() { s.repeat(ctx, "retention", forgetEvery, s.Forget) })
+	}
 }
 
 // repeat runs a task now and after each pause. A failure is logged and tried
