@@ -18,6 +18,8 @@
 #   BENCH_RUNS=5                   repetitions (3 from 10,000 files on)
 #   BENCH_ARTIFACT_MB=1024         size of the file inside the audited zip
 #   BENCH_SUITE=4                  seconds of the suite that the verifier runs
+#   BENCH_SCALE=small              size of fleet, books and run lists of the nexus; full is what the
+#                                  goals name (100,000 runs, 1 million transfers, 5,000 idle providers)
 #   BENCH_PARTS="go nexus runs change audit verify"
 #   BENCH_TIME=0.5s                for each Go benchmark (those of the nexus: 2s)
 set -euo pipefail
@@ -26,6 +28,7 @@ export LC_ALL=C
 sizes=${BENCH_SIZES:-100 1000 20000}
 runs=${BENCH_RUNS:-5}
 artifact_mb=${BENCH_ARTIFACT_MB:-1024}
+export REMIT_BENCH_SCALE=${BENCH_SCALE:-small}
 parts=" ${BENCH_PARTS:-go nexus runs change audit verify} "
 suite=${BENCH_SUITE:-4}
 remit=$PWD/bin/remit
@@ -183,6 +186,18 @@ if [[ $parts == *" nexus "* ]]; then
         goal("dispatch to the start of the command, p50 < 25 ms, " store, at, "ms", at + 0 < 25)
       }
       mb = is["Presence/1000", "MB-peak"]
+      for (s = 1; s <= 2; s++) {
+        store = s == 1 ? "sqlite" : "postgres"
+        at = is["Crowd/" store, "%-of-alone"]
+        goal("dispatch beside 1,000 dead providers <= 110 %, " store, at, "%", at + 0 <= 110)
+        at = is["Runs/" store, "page-p50-ms"]
+        goal("a page of " is["Runs/" store, "runs"] " runs < 10 ms, " store, at, "ms", at + 0 < 10)
+        at = is["Books/" store, "check-p50-ms"]
+        goal("a check of " is["Books/" store, "transfers"] " transfers < 1 s, " store, at, "ms", at + 0 < 1000)
+      }
+      early = is["IdleFleet", "rows-after-2-min"]
+      at = is["IdleFleet", "rows-after-10-min"]
+      goal(is["IdleFleet", "providers"] " idle providers: rows after 10 min <= after 2 (" early ")", at, "rows", at + 0 <= early + 0)
       goal("server with 1,000 sockets < 150 MB", mb, "MB", mb + 0 < 150)
     }' "$scratch/go.txt"
 fi

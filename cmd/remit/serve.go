@@ -32,7 +32,7 @@ type serveFlags struct {
 	origins, relays         []string
 	bridgeKey               string
 	newAdmin                bool
-	runSilence              time.Duration
+	runSilence, keepRuns    time.Duration
 	adminFile               string
 	logs                    logFlags
 	limits                  limits
@@ -93,6 +93,7 @@ docs/nexus.md lists every limit with its default.`,
 	flags.StringArrayVar(&f.relays, "relay", nil, "ws:// or wss:// URL of a Nostr relay to mirror to (repeatable)")
 	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
 	flags.DurationVar(&f.runSilence, "run-silence", jobs.DefaultSilence, "end a run without open jobs that has said nothing for so long, unless its owner set another time; 0 never")
+	flags.DurationVar(&f.keepRuns, "keep-runs", 0, "remove log, jobs and artifacts of a run so long after its end, never its bundle or the books; 0 keeps all")
 	flags.BoolVar(&f.newAdmin, "new-admin-token", false, "print a new administrator's token and exit; the old ones stay good")
 	flags.StringVar(&f.adminFile, "admin-token-file", "", "write an administrator's token that is made to this new file, mode 0600, instead of printing it")
 	flags.DurationVar(&f.drainDelay, "drain-delay", -1, "after SIGTERM, how long requests are still taken while /readyz says 503 (default 5s where other machines reach --listen, else 0s)")
@@ -114,6 +115,9 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	hangup := onHangup(cmd.Context()) // from here on SIGHUP ends nothing
 	if err := errors.Join(f.limits.check(), f.logs.check()); err != nil {
 		return err
+	}
+	if f.keepRuns < 0 {
+		return usagef("--keep-runs %s: must not be negative", f.keepRuns)
 	}
 	address, local, err := f.endpoint(cmd.Context())
 	if err != nil {
@@ -149,6 +153,7 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	opt.Store, opt.Blobs, opt.Log, opt.Version, opt.Mirror, opt.Requests = st, blobs, log, version, mirror, f.logs.requestLevel()
 	opt.Lanes.Origins = f.origins
 	opt.Sweep.RunSilence = cmp.Or(f.runSilence, -1)
+	opt.Sweep.KeepRuns = f.keepRuns
 	s := server.New(opt)
 	defer s.Close()
 	scheme := "http"

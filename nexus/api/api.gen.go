@@ -1417,8 +1417,13 @@ type Run struct {
 	// FinishedAt RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
-	FinishedAt *Time  `json:"finished_at,omitempty"`
-	IssueRef   string `json:"issue_ref"`
+	FinishedAt *Time `json:"finished_at,omitempty"`
+
+	// ForgottenAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	ForgottenAt *Time  `json:"forgotten_at,omitempty"`
+	IssueRef    string `json:"issue_ref"`
 
 	// LastSeq of the run's log; the ETag
 	LastSeq        int64             `json:"last_seq"`

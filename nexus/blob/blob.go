@@ -34,6 +34,9 @@ type Store interface {
 	Open(ctx context.Context, digest string) (content io.ReadCloser, size int64, err error)
 	// Delete removes a blob. One that is gone already is no error.
 	Delete(ctx context.Context, digest string) error
+	// Retire removes a blob that nobody has stored within age. One that is gone
+	// already is no error.
+	Retire(ctx context.Context, digest string, age time.Duration) error
 	// Prune removes what writers left unfinished that have written nothing for
 	// longer than age, and says how much that was.
 	Prune(ctx context.Context, age time.Duration) (removed int, err error)
@@ -134,6 +137,31 @@ func (d *Dir) Delete(_ context.Context, digest string) error {
 	}
 	if err := d.root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete blob %s: %w", digest, err)
+	}
+	return nil
+}
+
+// Retire implements Store. The file is put aside before its age is looked at: who
+// stores the blob at this very moment makes a new file, which is not touched.
+func (d *Dir) Retire(_ context.Context, digest string, age time.Duration) error {
+	name, err := fileName(digest)
+	if err != nil {
+		return err
+	}
+	aside := name + ".retired"
+	if err := d.root.Rename(name, aside); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return fmt.Errorf("retire blob %s: %w", digest, err)
+	}
+	info, err := d.root.Stat(aside)
+	if err == nil && time.Since(info.ModTime()) < age {
+		err = d.root.Rename(aside, name) // the same bytes, should there be a newer file
+	} else if err == nil {
+		err = d.root.Remove(aside)
+	}
+	if err != nil {
+		return fmt.Errorf("retire blob %s: %w", digest, err)
 	}
 	return nil
 }

@@ -40,6 +40,9 @@ func findLog(tx *store.Tx, r *request) (l logOf, err error) {
 	if l.run, err = jobs.FindRun(tx, r.caller.Principal, r.PathValue("run_id")); err != nil {
 		return l, err
 	}
+	if err = remembered(l.run); err != nil {
+		return l, err
+	}
 	l.head, _, err = tx.Head(authority.RunStream(l.run.ID))
 	return l, err
 }

@@ -51,6 +51,9 @@ func eventsOf(tx *store.Tx, r *request) (events []store.Event, p page, head int6
 	if err != nil {
 		return nil, p, 0, err
 	}
+	if err := remembered(run); err != nil {
+		return nil, p, 0, err
+	}
 	stream := authority.RunStream(run.ID)
 	if head, _, err = tx.Head(stream); err != nil {
 		return nil, p, 0, err

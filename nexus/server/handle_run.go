@@ -100,7 +100,7 @@ func runOf(tx *store.Tx, run jobs.Run) (api.Run, error) {
 	out := api.Run{
 		RunID: run.ID, Owner: run.Owner, Status: api.RunStatus(run.State), RepoRef: run.RepoRef, IssueRef: run.IssueRef,
 		PolicyBundleID: run.PolicyBundleID, Metadata: map[string]string{}, LastSeq: head,
-		CreatedAt: api.TimeOf(run.CreatedAt), StartedAt: api.OptionalTime(run.StartedAt), FinishedAt: api.OptionalTime(run.FinishedAt),
+		CreatedAt: api.TimeOf(run.CreatedAt), StartedAt: api.OptionalTime(run.StartedAt), FinishedAt: api.OptionalTime(run.FinishedAt), ForgottenAt: api.OptionalTime(run.ForgottenAt),
 	}
 	return out, json.Unmarshal(run.Metadata, &out.Metadata)
 }

@@ -25,6 +25,7 @@ type world struct {
 	server *Server
 	store  *store.Store
 	url    string
+	blobs  string // directory of the artifacts
 	admin  string // token
 	alice  string
 	bob    string
@@ -61,7 +62,8 @@ func personGrant(owner string) identity.Grant {
 // start runs a replica on the world's store, and makes it the one that is asked.
 func (w *world) start(opt Options) {
 	w.t.Helper()
-	blobs, err := blob.OpenDir(w.t.TempDir())
+	w.blobs = w.t.TempDir()
+	blobs, err := blob.OpenDir(w.blobs)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -21,6 +21,9 @@ type Sweep struct {
 	// Retention is how long stored answers, and credentials that are past their
 	// end, are kept; 0 is DefaultRetention.
 	Retention time.Duration
+	// KeepRuns is how long the log, the jobs and the artifacts of a run are kept
+	// after its end; 0 is for ever. Its sealed bundle and the ledger always are.
+	KeepRuns time.Duration
 	// RunSilence is how long the log of a run may be silent until the run is ended,
 	// unless its owner has said something else; 0 is jobs.DefaultSilence, below 0
 	// nothing is ended for that.
@@ -38,6 +41,9 @@ const (
 	DefaultAudit = time.Minute
 	// DefaultRetention outlives every retry of an honest client.
 	DefaultRetention = 7 * 24 * time.Hour
+	// blobsKept is how long content is kept that nobody's artifact has: whoever
+	// stores it has an hour to say whose it is.
+	blobsKept = time.Hour
 	// uploadsKept is how long an upload may be without a byte, which ends long
 	// before that, until what is left of it is removed.
 	uploadsKept = 6 * artifactTimeout
@@ -63,8 +69,11 @@ func (s *Server) sweep(ctx context.Context) {
 		return
 	}
 	s.sweeping.Go(func() { s.repeat(ctx, "sweep", s.opt.Sweep.Every, s.Sweep) })
-	s.sweeping.Go(func() { s.repeat(ctx, "audit", s.opt.Sweep.Audit, s.Audit) })
+	s.sweeping.Go(func() { s.repeat(ctx, "audit", s.opt.Sweep.Audit, s.check) })
 	s.sweeping.Go(func() { s.repeat(ctx, "uploads", uploadsKept, s.pruneUploads) })
+	if s.opt.Sweep.KeepRuns > 0 {
+		s.sweeping.Go(func() { s.repeat(ctx, "retention", forgetEvery, s.Forget) })
+	}
 }
 
 // repeat runs a task now and after each pause. A failure is logged and tried
@@ -84,16 +93,41 @@ func (s *Server) repeat(ctx context.Context, name string, pause time.Duration, t
 	}
 }
 
-// Audit folds the books again. Books that do not balance make the authority
-// read-only, loudly.
-func (s *Server) Audit(ctx context.Context) error {
-	breaches, err := treasury.Audit(ctx, s.opt.Store)
-	if err != nil {
+// check is the regular audit of the books. One replica at a time does it, and all
+// look whether the books are closed.
+func (s *Server) check(ctx context.Context) error {
+	mine := false
+	// A little less than the pause, so that ticks which come early are not lost.
+	pause := s.opt.Sweep.Audit - s.opt.Sweep.Audit/10
+	if err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
+		mine, err = tx.ClaimLedgerCheck(pause.Milliseconds())
+		return err
+	}); err != nil {
 		return err
 	}
+	if mine {
+		return s.audit(ctx, treasury.Check)
+	}
+	return s.lookFrozen(ctx)
+}
+
+// Audit folds the books from the first transfer. Books that do not balance make
+// the authority read-only, loudly.
+func (s *Server) Audit(ctx context.Context) error { return s.audit(ctx, treasury.Audit) }
+
+func (s *Server) audit(ctx context.Context, fold func(context.Context, *store.Store) ([]string, error)) error {
+	breaches, err := fold(ctx, s.opt.Store)
 	for _, b := range breaches {
 		s.opt.Log.Error("an invariant of the books is violated", "breach", b)
 	}
+	if err != nil {
+		return err
+	}
+	return s.lookFrozen(ctx)
+}
+
+// lookFrozen notes whether the authority is read-only.
+func (s *Server) lookFrozen(ctx context.Context) error {
 	return s.opt.Store.View(ctx, func(tx *store.Tx) error {
 		freeze, err := tx.LedgerFreeze()
 		if err == nil {

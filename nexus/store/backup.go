@@ -116,6 +116,9 @@ func (w *backupWriter) everything(tx *Tx) error {
 		return err
 	}
 	for _, t := range tables {
+		if derived(t.name) {
+			continue
+		}
 		if err := w.table(tx, t); err != nil {
 			return fmt.Errorf("table %s: %w", t.name, err)
 		}

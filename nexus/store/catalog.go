@@ -94,3 +94,9 @@ func (t table) insert(n int) string {
 	return "INSERT INTO " + t.name + " (" + strings.Join(t.columns, ", ") + ") VALUES " +
 		strings.TrimSuffix(strings.Repeat(row+", ", n), ", ")
 }
+
+// derived tables hold what follows from others, and only for the database that
+// they are in: they are neither saved nor loaded.
+func derived(name string) bool {
+	return name == "ledger_checkpoint" || name == "ledger_checkpoint_balance"
+}

@@ -43,13 +43,7 @@ var ledgerRules = []ledgerRule{
 			FROM ledger_transfer t LEFT JOIN ledger_transfer r ON r.pending_id = t.id
 		), fold AS (
 			SELECT account, SUM(dp) AS dp, SUM(dd) AS dd, SUM(cp) AS cp, SUM(cc) AS cc FROM leg GROUP BY account
-		)
-		SELECT a.id, 'kept ' || a.debits_pending || '/' || a.debits_posted || '/' || a.credits_pending || '/' || a.credits_posted
-			|| ', transfers say ' || COALESCE(f.dp, 0) || '/' || COALESCE(f.dd, 0) || '/' || COALESCE(f.cp, 0) || '/' || COALESCE(f.cc, 0)
-		FROM ledger_account a LEFT JOIN fold f ON f.account = a.id
-		WHERE a.debits_pending <> COALESCE(f.dp, 0) OR a.debits_posted <> COALESCE(f.dd, 0)
-			OR a.credits_pending <> COALESCE(f.cp, 0) OR a.credits_posted <> COALESCE(f.cc, 0)
-		ORDER BY a.id`},
+		)` + keptAgainstFold},
 	{"limit_kept", `
 		SELECT id, 'reserved ' || debits_pending || ' + spent ' || debits_posted || ', limit ' || spend_limit || ', funded ' || credits_posted
 		FROM ledger_account
@@ -77,9 +71,7 @@ var ledgerRules = []ledgerRule{
 		FROM ledger_transfer p
 		LEFT JOIN ledger_reservation v ON v.transfer_id = p.id
 		LEFT JOIN ledger_transfer r ON r.pending_id = p.id
-		WHERE p.kind = 'pending' AND (v.id IS NULL OR v.amount <> p.amount OR v.payer <> p.debit_account OR v.payee <> p.credit_account
-			OR v.run_id <> p.run_id OR v.job_id <> p.job_id OR COALESCE(v.resolution_id, '') <> COALESCE(r.id, '')
-			OR v.status <> CASE COALESCE(r.kind, '') WHEN '' THEN 'reserved' WHEN 'post' THEN 'released' ELSE 'withheld' END)
+		WHERE p.kind = 'pending' AND ` + reservationDiffers + `
 		ORDER BY p.id`},
 	{"reservation_has_transfer", `
 		SELECT v.id, 'transfer ' || v.transfer_id
@@ -92,28 +84,62 @@ var ledgerRules = []ledgerRule{
 		ORDER BY id`},
 }
 
-// LedgerBreaches audits the books in SQL. A reservation is overdue when it
-// expired before overdueBefore and is still held.
-func (tx *Tx) LedgerBreaches(overdueBefore int64) ([]LedgerBreach, error) {
-	var found []LedgerBreach
-	collect := func(rule, query string, args ...any) error {
-		err := tx.rows(query+` LIMIT ?`, func(s scanner) error {
-			b := LedgerBreach{Rule: rule}
-			err := s.Scan(&b.Row, &b.Detail)
-			found = append(found, b)
-			return err
-		}, append(args, maxBreaches)...)
-		if err != nil {
-			return fmt.Errorf("ledger invariant %s: %w", rule, err)
-		}
-		return nil
+// keptAgainstFold compares the balances with a fold of the transfers.
+const keptAgainstFold = `
+		SELECT a.id, 'kept ' || a.debits_pending || '/' || a.debits_posted || '/' || a.credits_pending || '/' || a.credits_posted
+			|| ', transfers say ' || COALESCE(f.dp, 0) || '/' || COALESCE(f.dd, 0) || '/' || COALESCE(f.cp, 0) || '/' || COALESCE(f.cc, 0)
+		FROM ledger_account a LEFT JOIN fold f ON f.account = a.id
+		WHERE a.debits_pending <> COALESCE(f.dp, 0) OR a.debits_posted <> COALESCE(f.dd, 0)
+			OR a.credits_pending <> COALESCE(f.cp, 0) OR a.credits_posted <> COALESCE(f.cc, 0)
+		ORDER BY a.id`
+
+// reservationDiffers says that reservation v is not what the pending transfer p
+// and its resolution r say.
+const reservationDiffers = `(v.id IS NULL OR v.amount <> p.amount OR v.payer <> p.debit_account OR v.payee <> p.credit_account
+			OR v.run_id <> p.run_id OR v.job_id <> p.job_id OR COALESCE(v.resolution_id, '') <> COALESCE(r.id, '')
+			OR v.status <> CASE COALESCE(r.kind, '') WHEN '' THEN 'reserved' WHEN 'post' THEN 'released' ELSE 'withheld' END)`
+
+// ofAccounts are the rules that read accounts alone, of which there are few.
+func (r ledgerRule) ofAccounts() bool {
+	return r.name == "debits_equal_credits" || r.name == "limit_kept"
+}
+
+// overdueRule has the time of the oldest expiry that is not overdue.
+var overdueRule = ledgerRule{RuleOverdue, `SELECT id, 'held since ' || reserved_at || ', expired at ' || expires_at
+	FROM ledger_reservation WHERE status = 'reserved' AND expires_at < ? ORDER BY expires_at, id`}
+
+// breachList collects what rules find.
+type breachList []LedgerBreach
+
+func (l *breachList) collect(tx *Tx, rule ledgerRule, args ...any) error {
+	err := tx.rows(rule.query+` LIMIT ?`, func(s scanner) error {
+		b := LedgerBreach{Rule: rule.name}
+		err := s.Scan(&b.Row, &b.Detail)
+		*l = append(*l, b)
+		return err
+	}, append(args, maxBreaches)...)
+	if err != nil {
+		return fmt.Errorf("ledger invariant %s: %w", rule.name, err)
 	}
+	return nil
+}
+
+// LedgerBreaches audits the books in SQL, from the first row, and the checkpoint
+// with them. A reservation is overdue when it expired before overdueBefore and is
+// still held.
+func (tx *Tx) LedgerBreaches(overdueBefore int64) ([]LedgerBreach, error) {
+	var found breachList
 	for _, rule := range ledgerRules {
-		if err := collect(rule.name, rule.query); err != nil {
+		if err := found.collect(tx, rule); err != nil {
 			return found, err
 		}
 	}
-	err := collect(RuleOverdue, `SELECT id, 'held since ' || reserved_at || ', expired at ' || expires_at
-		FROM ledger_reservation WHERE status = 'reserved' AND expires_at < ? ORDER BY expires_at, id`, overdueBefore)
-	return found, err
+	c, err := tx.LedgerCheckpoint()
+	if err == nil {
+		err = found.collect(tx, checkpointRule, c.Horizon, c.Horizon)
+	}
+	if err != nil {
+		return found, err
+	}
+	return found, found.collect(tx, overdueRule, overdueBefore)
 }

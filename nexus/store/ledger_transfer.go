@@ -40,8 +40,8 @@ func (tx *Tx) InsertLedgerTransfer(t LedgerTransfer, taken error) error {
 	if t.PendingID != "" {
 		pending = &t.PendingID
 	}
-	return tx.later(change{doing: "insert ledger transfer", taken: taken}, `INSERT INTO ledger_transfer (`+transferColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return tx.later(change{doing: "insert ledger transfer", taken: taken}, `INSERT INTO ledger_transfer (`+transferColumns+`, place)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, `+tx.place()+`)`,
 		t.ID, t.Kind, pending, t.Debit, t.Credit, t.Amount, t.RunID, t.JobID, t.Reason, t.TimeoutMS, tx.Now())
 }
 

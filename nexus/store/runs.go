@@ -15,6 +15,7 @@ type RunRow struct {
 	CreatedAt, StartedAt int64
 	FinishedAt           int64  // 0: open
 	RequestKey           string // Idempotency-Key of the request that made it, "" when there was none
+	ForgottenAt          int64  // when retention has removed its log, 0: it is there
 	Silence              int64  // milliseconds until a silent run is ended, 0: the authority's own rule
 }
 
@@ -33,12 +34,12 @@ type OutcomeRow struct {
 }
 
 const runColumns = `id, owner, state, repo_ref, issue_ref, policy_bundle_id, metadata, revision, created_at, started_at, finished_at,
-	request_key, silence_ms`
+	request_key, silence_ms, forgotten_at`
 
 func scanRun(s scanner) (r RunRow, err error) {
 	var metadata string
 	err = s.Scan(&r.ID, &r.Owner, &r.State, &r.RepoRef, &r.IssueRef, &r.PolicyBundleID, &metadata, &r.Revision,
-		&r.CreatedAt, &r.StartedAt, &r.FinishedAt, &r.RequestKey, &r.Silence)
+		&r.CreatedAt, &r.StartedAt, &r.FinishedAt, &r.RequestKey, &r.Silence, &r.ForgottenAt)
 	r.Metadata = json.RawMessage(metadata)
 	return r, err
 }
@@ -95,7 +96,7 @@ func (tx *Tx) listRuns(where string, args ...any) ([]RunRow, error) {
 // InsertRun writes a new run and returns it as it is then.
 func (tx *Tx) InsertRun(r RunRow) (RunRow, error) {
 	r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt = 1, tx.Now(), 0, 0
-	return r, tx.later(change{doing: "insert run"}, `INSERT INTO run (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return r, tx.later(change{doing: "insert run"}, `INSERT INTO run (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
 		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt, r.RequestKey, r.Silence)
 }
 

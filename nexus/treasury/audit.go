@@ -2,7 +2,9 @@ package treasury
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,10 +42,66 @@ func text(breaches []store.LedgerBreach) []string {
 	return list
 }
 
-// Audit runs [Invariants] on a snapshot and switches the authority to read-only
-// when the books do not balance. Overdue reservations alone do not: they mean
-// that nobody sweeps, and the sweep that repairs them is a mutation. It runs at
-// start, after a sweep, and then every minute.
+// NightlyHour is when everything is folded again, in UTC.
+const NightlyHour = 3
+
+// Check is the regular audit: it folds the transfers behind the checkpoint, adds
+// them to it, and so costs what has happened since and not what ever happened.
+// Every night, at the first check of a store, and whenever it finds something, it
+// is [Audit]: that alone decides what is wrong.
+func Check(ctx context.Context, s *store.Store) ([]string, error) {
+	var at store.LedgerCheckpoint
+	var horizon int64
+	var breaches []store.LedgerBreach
+	whole := false
+	err := s.View(ctx, func(tx *store.Tx) (err error) {
+		if at, err = tx.LedgerCheckpoint(); err != nil {
+			return err
+		}
+		if horizon, err = tx.LedgerHorizon(); err != nil {
+			return err
+		}
+		if whole = at.Horizon == 0 || at.WholeAt < lastNight(tx.Now()); !whole {
+			breaches, err = tx.RecentLedgerBreaches(at, tx.Now()-SweepGrace.Milliseconds())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("check the ledger: %w", err)
+	}
+	found := text(breaches)
+	wrong := len(outOfBalance(breaches)) > 0
+	if whole || wrong {
+		if found, err = Audit(ctx, s); err != nil {
+			return found, err
+		}
+		for _, breach := range found {
+			if !strings.HasPrefix(breach, store.RuleOverdue+": ") {
+				return found, nil // nothing is built on what is wrong
+			}
+		}
+		if wrong { // and it is the checkpoint, of another moment than this audit
+			return append(found, text(breaches)...), s.Update(ctx, (*store.Tx).DropLedgerCheckpoint)
+		}
+	}
+	err = s.Update(ctx, func(tx *store.Tx) error { return tx.MoveLedgerCheckpoint(at.Horizon, horizon, whole) })
+	if errors.Is(err, store.ErrConflict) {
+		err = nil // somebody else has moved it, or forgotten it
+	}
+	return found, err
+}
+
+// lastNight is the last time that it was NightlyHour.
+func lastNight(now int64) int64 {
+	const hour, day = int64(time.Hour / time.Millisecond), 24 * int64(time.Hour/time.Millisecond)
+	return now - (now-NightlyHour*hour)%day
+}
+
+// Audit runs [Invariants] on a snapshot, from the first transfer, and switches the
+// authority to read-only when the books do not balance. Overdue reservations alone
+// do not: they mean that nobody sweeps, and the sweep that repairs them is a
+// mutation. Nor does a checkpoint that is wrong: it is reported and forgotten, so
+// that the next check makes a new one.
 func Audit(ctx context.Context, s *store.Store) ([]string, error) {
 	var breaches []store.LedgerBreach
 	err := s.View(ctx, func(tx *store.Tx) (err error) {
@@ -52,6 +110,11 @@ func Audit(ctx context.Context, s *store.Store) ([]string, error) {
 	})
 	if err != nil {
 		return nil, fmt.Errorf("audit the ledger: %w", err)
+	}
+	if slices.ContainsFunc(breaches, func(b store.LedgerBreach) bool { return b.Rule == store.RuleCheckpoint }) {
+		if err := s.Update(ctx, (*store.Tx).DropLedgerCheckpoint); err != nil {
+			return text(breaches), fmt.Errorf("forget the checkpoint of the books: %w", err)
+		}
 	}
 	wrong := text(outOfBalance(breaches))
 	if len(wrong) == 0 {
@@ -81,7 +144,7 @@ func Reopen(tx *store.Tx) error {
 func outOfBalance(breaches []store.LedgerBreach) []store.LedgerBreach {
 	var wrong []store.LedgerBreach
 	for _, b := range breaches {
-		if b.Rule != store.RuleOverdue {
+		if b.Rule != store.RuleOverdue && b.Rule != store.RuleCheckpoint {
 			wrong = append(wrong, b)
 		}
 	}

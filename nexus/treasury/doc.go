@@ -39,7 +39,7 @@
 // # When the books are wrong
 //
 // [Invariants] folds all transfers again, in SQL that shares nothing with the
-// writers. [Audit] runs it and, when the books do not balance, switches the
+// writers. [Audit] runs it, [Check] only for what is behind a checkpoint, and, when the books do not balance, switches the
 // authority to read-only; every mutation, not only those here, asks [Writable]
 // first. [Reopen] switches back, and only for books that balance.
 //

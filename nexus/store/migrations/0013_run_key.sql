@@ -13,3 +13,10 @@ DROP INDEX run_owner;
 CREATE INDEX run_open ON run (id) WHERE finished_at = 0;
 -- Whether a job of a run is open.
 CREATE INDEX job_open ON job (run_id) WHERE closed_at = 0;
+-- When retention has removed the log, the jobs and the artifacts of a run; 0: they
+-- are there. The run stays, and so does its bundle.
+ALTER TABLE run ADD COLUMN forgotten_at BIGINT NOT NULL DEFAULT 0;
+CREATE INDEX run_kept ON run (finished_at, id) WHERE finished_at > 0 AND forgotten_at = 0;
+-- Who else has the content that an artifact of such a run has.
+CREATE INDEX run_artifact_content ON run_artifact (sha256);
+CREATE INDEX job_artifact_content ON job_artifact (sha256);
