@@ -69,7 +69,7 @@ func (f *compareFlags) apart(m *modelFlags, l *lane) error {
 
 // ofOneProvider are the flags that say where a provider is and which key opens
 // it.
-var ofOneProvider = []string{"base-url", "key-env", "key-file", "key-command", "model-ca", "local-model"}
+var ofOneProvider = []string{"base-url", "key-env", "key-file", "key-command", "model-ca", "local-model", "stored-state"}
 
 // unmixed keeps the key of one provider from the address of another: where the
 // lanes ask several, such a flag has to say whose it is. A --for that no lane

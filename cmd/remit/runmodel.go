@@ -24,7 +24,7 @@ import (
 type modelFlags struct {
 	bin, provider, model, engineModel                        string
 	baseURL, keyEnv, keyFile, keyCommand, caFile, pricesFile string
-	local                                                    bool
+	local, stored                                            bool
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {
@@ -39,6 +39,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.keyCommand, "key-command", "", "program and arguments that print the provider's key, e.g. 'pass show openai'; no shell")
 	fl.StringVar(&f.caFile, "model-ca", "", "PEM file of a further authority for the provider's certificate")
 	fl.StringVar(&f.pricesFile, "prices", "", "price table (YAML or JSON): PROVIDER/MODEL: {in, cache_read, cache_write, out} in dollars per million tokens")
+	fl.BoolVar(&f.stored, "stored-state", false, "let the engine use what is stored at the provider under the key: files, containers, earlier answers")
 	fl.BoolVar(&f.local, "local-model", false, "the provider is on this machine or in this network, and may need no key")
 }
 
@@ -66,6 +67,7 @@ func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*
 		return nil, err
 	}
 	r := m.Route(home, prices)
+	r.StoredState = f.stored
 	r.KeepBodies = policy != nil && policy.Model.KeepBodies
 	return r, nil
 }

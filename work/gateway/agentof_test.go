@@ -25,7 +25,7 @@ func TestAgentOf(t *testing.T) {
 		"messages, no parts": {Messages, `"messages":[],"system":[7]`, ""},
 		"cut at a letter":    {Messages, `"messages":[],"system":"` + strings.Repeat("é", maxSystem) + `"`, strings.Repeat("é", maxSystem/2)},
 	} {
-		q, bad := inspect(test.p, fmt.Appendf(nil, `{"model":"m",%s}`, test.body))
+		q, bad := inspect(test.p, fmt.Appendf(nil, `{"model":"m",%s}`, test.body), false)
 		if bad != nil && name != "messages, no parts" {
 			t.Fatalf("%s: %s", name, bad.message)
 		}

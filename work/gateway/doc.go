@@ -24,7 +24,8 @@
 // stand another model, another provider, another host or a search. So is a part
 // of the conversation that the provider would have to fetch, under whatever
 // name, and a tool that it would run itself: a provider that fetches a URL for
-// the agent is a network for the agent.
+// the agent is a network for the agent. So is what is stored over there under the
+// credential, unless the operator allows it ([Options.StoredState]).
 //
 // # What is changed on the way out
 //

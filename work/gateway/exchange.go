@@ -108,7 +108,7 @@ func (x *exchange) run(r *http.Request) *refusal {
 
 // admit decides whether a body may leave, as what, and how much it may use.
 func (x *exchange) admit(body []byte) ([]byte, most, *refusal) {
-	q, bad := inspect(x.rec.Protocol, body)
+	q, bad := inspect(x.rec.Protocol, body, x.g.stored)
 	x.rec.ModelAsked, x.rec.Stream, x.rec.Agent = x.g.shown(q.model), q.stream, x.g.agentOf(x.rec.Protocol, q)
 	if bad != nil {
 		return nil, most{}, bad

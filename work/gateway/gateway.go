@@ -46,6 +46,9 @@ type Options struct {
 	// taken out. It may be called from several goroutines. A request whose body
 	// cannot be kept does not leave.
 	KeepBodies func(name string) (io.WriteCloser, error)
+	// StoredState lets requests use what is stored at the provider under the
+	// credential: files, containers, earlier answers, "store".
+	StoredState bool
 	// AgentIn names the agent that is told a system text, for an engine that has
 	// several; nil, or "": it is not known.
 	AgentIn func(system string) string
@@ -77,6 +80,8 @@ type Gateway struct {
 	keep func(name string) (io.WriteCloser, error)
 	now  func() time.Time
 	wait func(ctx context.Context, d time.Duration) error // between attempts
+
+	stored bool // requests may use what is stored over there
 
 	names atomic.Bool // the provider names the model that answers: its answer to a probe did
 
@@ -114,7 +119,7 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{model: o.Model, provider: o.Upstream.Provider, asked: map[string]bool{o.Model: true}, guarded: o.Token != "",
-		bounds: defaultBounds, bodies: newPool(defaultBounds.allBodies), keep: o.KeepBodies, now: o.Clock, wait: pause, record: o.Record, agentIn: o.AgentIn}
+		bounds: defaultBounds, bodies: newPool(defaultBounds.allBodies), keep: o.KeepBodies, now: o.Clock, wait: pause, record: o.Record, agentIn: o.AgentIn, stored: o.StoredState}
 	for name, sent := range o.Upstream.Models {
 		g.asked[name] = sent == o.Model
 	}

@@ -81,7 +81,7 @@ func TestLimitsSideBySide(t *testing.T) {
 		"near, with no known most":  {5000, ``, 6, 1},
 		"far":                       {1 << 40, `,"max_tokens":500`, 8, 8},
 		"far, but nothing is known": {1 << 40, ``, 8, 1},
-		"far, with stored content":  {1 << 40, `,"max_tokens":500,"tools":[{"type":"function","file_id":"x"}]`, 8, 1},
+		"far, with stored content":  {1 << 40, `,"max_tokens":500,"stop":[{"file_id":"x"}]`, 8, 1},
 		"no limit":                  {0, ``, 8, 8},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestLimitsSideBySide(t *testing.T) {
 				mu.Unlock()
 				used(900, 100)(w, r)
 			})
-			e := open(t, up.URL, func(o *Options) { o.Limits.Tokens = test.limit }, nil)
+			e := open(t, up.URL, func(o *Options) { o.Limits.Tokens, o.StoredState = test.limit, true }, nil)
 			var wg sync.WaitGroup
 			for range 8 {
 				wg.Go(func() { e.post(t, "/v1/chat/completions", ask(Chat, false, test.more)) })

@@ -17,6 +17,7 @@ type references struct {
 	protocol Protocol
 	options  bool // not a conversation: a member may not even name something else
 	tool     bool // schemas stand in it
+	stored   bool // it may name what is stored at the provider
 }
 
 // maxNesting is how deep objects and lists lie in each other.
@@ -64,6 +65,8 @@ func (r references) member(m member, sort string, depth int) *refusal {
 		return screenSchema(m.value, 0)
 	case !r.options && opaque[m.name], m.name == "input" && sort == "tool_use":
 		return nil
+	case !r.stored && stored(m, sort):
+		return storedThere(m.name)
 	case m.name == "tools" && !r.options: // found by a search, or added on the way
 		return screenTools(r.protocol, m.value, 1)
 	case kind(m.value) == '"' && (m.name == "data" && sort == "text" || m.name == "source" && sort == "search_result"):

@@ -21,6 +21,7 @@ type request struct {
 	stream  bool
 	usage   bool  // the engine asked a chat stream for its usage
 	out     int64 // the most tokens of an answer, -1 if it does not say
+	stored  bool  // it may use what is stored at the provider
 }
 
 func invalid(format string, args ...any) *refusal {
@@ -29,8 +30,8 @@ func invalid(format string, args ...any) *refusal {
 
 // inspect takes a body apart and refuses what it may not say. The model is not
 // judged here, but known even if something else is refused.
-func inspect(p Protocol, body []byte) (*request, *refusal) {
-	q := &request{out: -1}
+func inspect(p Protocol, body []byte, stored bool) (*request, *refusal) {
+	q := &request{out: -1, stored: stored}
 	if !valid(body) || kind(body) != '{' {
 		return q, invalid("the body is not one JSON object")
 	}
@@ -142,12 +143,14 @@ func (g *Gateway) compose(p Protocol, q *request) []byte {
 	}
 	for _, m := range q.members {
 		switch {
-		case !fields[p][m.name]:
+		case !q.goes(p, m.name):
 			// Left here, or with nothing in it.
 		case m.name == "model":
 			put(m.name, quote(g.model))
 		case m.name == "prompt_cache_key":
 			put(m.name, quote(g.pseudonym(m.value)))
+		case m.name == "store" && p == Responses && !q.stored:
+			// written below: without a word that protocol keeps every answer
 		case m.name == "stream_options" && p == Chat && q.stream:
 			// written below
 		default:
@@ -156,6 +159,9 @@ func (g *Gateway) compose(p Protocol, q *request) []byte {
 	}
 	if p == Chat && q.stream {
 		put("stream_options", withUsage(q.member("stream_options")))
+	}
+	if p == Responses && !q.stored {
+		put("store", []byte("false"))
 	}
 	out.WriteByte('}')
 	return out.Bytes()

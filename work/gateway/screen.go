@@ -27,8 +27,11 @@ func hosted(format string, args ...any) *refusal {
 // screen refuses a body that would make the provider act.
 func (q *request) screen(p Protocol) *refusal {
 	for _, m := range q.members {
+		if bad := q.screenState(p, m); bad != nil {
+			return bad
+		}
 		switch {
-		case !fields[p][m.name]:
+		case !q.goes(p, m.name):
 			if !left[m.name] && !empty(m.value) {
 				return hosted("%q is no field of the %s protocol that may go to the provider: it could name another model, another host or state over there", clip(m.name), p)
 			}
@@ -38,7 +41,7 @@ func (q *request) screen(p Protocol) *refusal {
 				return bad
 			}
 		default:
-			look := references{protocol: p, options: !conversation[m.name]}
+			look := references{protocol: p, options: !conversation[m.name], stored: q.stored}
 			if bad := look.value(m.name, m.value, 0); bad != nil {
 				return bad
 			}

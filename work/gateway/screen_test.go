@@ -13,7 +13,7 @@ import (
 
 // screened is what becomes of a body with one more member.
 func screened(p Protocol, more string) *refusal {
-	_, bad := inspect(p, []byte(ask(p, false, more)))
+	_, bad := inspect(p, []byte(ask(p, false, more)), false)
 	return bad
 }
 
@@ -105,12 +105,12 @@ func TestNothingIsFetched(t *testing.T) {
 			for _, part := range parts[p] {
 				for name, address := range addresses {
 					body := fmt.Sprintf(form, fmt.Sprintf(part, address))
-					if _, bad := inspect(p, []byte(body)); bad == nil || bad.code != reason.HostedToolRefused {
+					if _, bad := inspect(p, []byte(body), false); bad == nil || bad.code != reason.HostedToolRefused {
 						t.Errorf("%s: %s: %+v", name, body, bad)
 					}
 				}
 				body := fmt.Sprintf(form, fmt.Sprintf(part, "data:image/png;base64,iVBORw0KGgo="))
-				if _, bad := inspect(p, []byte(body)); bad != nil {
+				if _, bad := inspect(p, []byte(body), false); bad != nil {
 					t.Errorf("inline: %s: %+v", body, bad)
 				}
 			}
@@ -121,7 +121,7 @@ func TestNothingIsFetched(t *testing.T) {
 		"/etc/passwd": false, "//localhost/x": false, "evil.example": false, "iVBO Rw0K": false, "=x": false, "\u00a0": false,
 	} {
 		body := fmt.Sprintf(`{"model":"gpt-5.5","messages":[{"role":"user","content":"x","images":[%q]}]}`, content)
-		if _, bad := inspect(Chat, []byte(body)); (bad == nil) != want {
+		if _, bad := inspect(Chat, []byte(body), false); (bad == nil) != want {
 			t.Errorf("%q: %+v", content, bad)
 		}
 	}
@@ -185,7 +185,7 @@ func TestWhatAgentsSend(t *testing.T) {
 		`{"role":"user","content":[{"type":"document","title":"a: b","context":"http://x","source":{"type":"text","media_type":"text/plain","data":"http://x"}},{"type":"search_result","source":"https://x","title":"t","content":[]}]}`: Messages,
 	} {
 		name := map[Protocol]string{Chat: "messages", Responses: "input", Messages: "messages"}[p]
-		if _, bad := inspect(p, fmt.Appendf(nil, `{"model":"gpt-5.5",%q:[%s]}`, name, part)); bad != nil {
+		if _, bad := inspect(p, fmt.Appendf(nil, `{"model":"gpt-5.5",%q:[%s]}`, name, part), false); bad != nil {
 			t.Errorf("%s %s: %+v", p, part, bad)
 		}
 	}

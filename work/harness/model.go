@@ -36,6 +36,9 @@ type ModelRoute struct {
 	// one request that may be late, is blocked.
 	Ceiling    int64
 	RunCommand func(ctx context.Context, argv []string) ([]byte, error)
+	// StoredState lets the engine use what is stored at the provider; the user's
+	// word alone.
+	StoredState bool
 	// KeepBodies keeps requests and answers in the session; see bodies.
 	KeepBodies bool
 }
@@ -92,7 +95,7 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 		upstream.Models = map[string]string{name: r.Model.Model}
 	}
 	w := &way{traffic: traffic{model: r.Model.Model, ceiling: r.Model.Ceiling}, model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
-	o := gateway.Options{Upstream: upstream, Model: r.Model.Model, Limits: limits, Prices: r.Model.Prices, Token: token,
+	o := gateway.Options{Upstream: upstream, Model: r.Model.Model, StoredState: r.Model.StoredState, Limits: limits, Prices: r.Model.Prices, Token: token,
 		Record: func(rec gateway.Record) { w.traffic.heard(rec); r.modelAsked(rec) }, Clock: r.clock, RunCommand: r.learnFrom(r.Model.RunCommand)}
 	if team, several := r.Engine.(engine.Team); several {
 		o.AgentIn = team.AgentIn

@@ -45,7 +45,7 @@ func readConfig(loc location) (sourceConfig, error) {
 	}
 	if _, err := os.Stat(filepath.Join(loc.common, "reftable")); err == nil {
 		return c, invalid(loc.common, "its refs are stored as a reftable, which is not supported").
-			WithHint("run `git refs migrate --ref-format=files`, or give a clone made with --ref-format=files")
+			WithHint("run `git refs migrate --ref-format=files`, or give a clone made with `git clone --ref-format=files`")
 	}
 	return c, nil
 }
