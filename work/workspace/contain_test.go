@@ -2,7 +2,7 @@ package workspace
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // the checksum of git's file format
+	"crypto/sha1" // the checksum of a file of git
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,7 +124,7 @@ func redirectPacks(t *testing.T, file, pack string) {
 		}
 	}
 	text = bytes.ReplaceAll(text, name, []byte(to+".idx"))
-	sum := sha1.Sum(text[:len(text)-sha1.Size]) //nolint:gosec // the checksum of git's file format
+	sum := sha1.Sum(text[:len(text)-sha1.Size]) // the checksum of a file of git
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
