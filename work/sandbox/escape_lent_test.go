@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"remit/proof/reason"
 )
 
 // shortDir is a directory in which the path of a socket is short enough.
@@ -150,5 +152,37 @@ func TestMountsBelowLentDirectories(t *testing.T) {
 			e.All(len(stopped))
 			e.Check(len(through) == 0, "%s as %s: %q succeeded", what, who, through)
 		}
+	}
+}
+
+// Where no overlay is possible, what is shown is searched for ways out.
+func TestSearchForWaysOut(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t, "/tmp")
+	must(t, os.MkdirAll(dir+"/a/b", 0o755))
+	must(t, os.Symlink("/dev/log", dir+"/a/link"))
+	write(t, dir+"/a/file", "x")
+	if err := searchWaysOut(dir, "/host"); err != nil {
+		t.Errorf("a harmless directory: %v", err)
+	}
+	must(t, plant(dir+"/a/b"))
+	for _, name := range []string{"fifo", "sock"} {
+		err := searchWaysOut(dir, "/host")
+		if reason.CodeOf(err) != reason.SandboxUnavailable || !strings.Contains(err.Error(), "a/b/"+name) {
+			t.Errorf("a directory with a %s: %v", name, err)
+		}
+		must(t, os.Remove(dir+"/a/b/"+name))
+	}
+}
+
+func TestNamesOfMounts(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{`/a\040b\134c`: `/a b\c`, `/plain`: `/plain`, `/end\`: `/end\`, `/no\9`: `/no\9`, `\011`: "\t"} {
+		if got := unescapeOctal(in); got != want {
+			t.Errorf("%q: %q instead of %q", in, got, want)
+		}
+	}
+	if points, err := mountPoints(); err != nil || len(points) < 2 || points[0] != "/" {
+		t.Errorf("%q, %v", points, err)
 	}
 }

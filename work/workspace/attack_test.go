@@ -240,6 +240,7 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 		return err
 	}
 	walk("workspace.OpenSource", func() (err error) { src, err = OpenSource(ctx, path); return must(err) })
+	walk("workspace.OpenSourceIn", func() error { _, err := OpenSourceIn(ctx, path, []string{"/"}); return must(err) })
 	walk("workspace.Source.Resolve", func() (err error) { base, err = src.Resolve(ctx, "HEAD~0"); return must(err) })
 	walk("workspace.Source.Names", func() error { _, err := src.Names("HEAD"); return must(err) })
 	walk("workspace.Source.ReadFile", func() error { _, _ = src.ReadFile(ctx, "HEAD", "text"); return nil }) // not each of them has the file

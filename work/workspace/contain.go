@@ -2,13 +2,14 @@ package workspace
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"remit/proof/reason"
 )
 
 // A repository can name places outside of itself from which git reads objects: alternates, and symbolic links in its
@@ -21,7 +22,8 @@ const maxBorrowed = 5
 
 // OpenSourceIn is OpenSource for a machine that lends the directories in roots and nothing else: all that is read lies
 // below one of them, also the git directory that a linked work tree or a submodule leads to, and the objects that one
-// repository borrows from another.
+// repository borrows from another. The error is forbidden for a git directory elsewhere, and repository_invalid for
+// objects elsewhere.
 func OpenSourceIn(ctx context.Context, path string, roots []string) (*Source, error) {
 	return openSource(ctx, path, append([]string{}, roots...)) // none is none, and not those of the repository
 }
@@ -51,8 +53,8 @@ func confine(loc location, roots []string) error {
 	}
 	for _, dir := range []string{loc.gitDir, loc.common} {
 		if !c.inside(dir) {
-			return invalid(cmp.Or(loc.worktree, loc.gitDir), "its git directory lies outside of the directories that may be read").
-				WithHint("give a clone that has a git directory of its own")
+			return reason.Errorf(reason.Forbidden, "the git directory of this repository lies outside of the directories that may be read").
+				WithHint("give a clone that has a git directory of its own in a directory that the operator lends")
 		}
 	}
 	return c.store(filepath.Join(loc.common, "objects"), 0)

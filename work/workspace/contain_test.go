@@ -2,7 +2,7 @@ package workspace
 
 import (
 	"bytes"
-	"crypto/sha1" //nolint:gosec // the checksum of git's file format
+	"crypto/sha1" // the checksum of a file of git
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -124,7 +124,7 @@ func redirectPacks(t *testing.T, file, pack string) {
 		}
 	}
 	text = bytes.ReplaceAll(text, name, []byte(to+".idx"))
-	sum := sha1.Sum(text[:len(text)-sha1.Size]) //nolint:gosec // the checksum of git's file format
+	sum := sha1.Sum(text[:len(text)-sha1.Size]) // the checksum of a file of git
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -148,8 +148,9 @@ func TestGitDirectoryElsewhere(t *testing.T) {
 		if _, err := OpenSource(t.Context(), tt.path); err != nil {
 			t.Errorf("%s of one's own: %v", name, err)
 		}
-		_, err := OpenSourceIn(t.Context(), tt.path, []string{tt.root})
-		wantRefused(t, err)
+		if _, err := OpenSourceIn(t.Context(), tt.path, []string{tt.root}); reason.CodeOf(err) != reason.Forbidden {
+			t.Errorf("%s: %v, not forbidden", name, err)
+		}
 		if _, err := OpenSourceIn(t.Context(), tt.path, []string{tt.root, filepath.Dir(tt.root)}); err != nil {
 			t.Errorf("%s with both lent: %v", name, err)
 		}
