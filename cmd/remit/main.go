@@ -43,6 +43,10 @@ func run() int {
 	defer stop()
 	root, out := newRoot(), &output{file: os.Stdout}
 	root.SetOut(out)
+	asJSON := wantsJSON(os.Args[1:])
+	if asJSON {
+		speakJSON(root)
+	}
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -55,7 +59,7 @@ func run() int {
 		err = refusedByDisk(err, home.Dir)
 	}
 	code := printError(os.Stderr, err)
-	if wantsJSON(os.Args[1:]) && !out.used {
+	if asJSON && !out.used {
 		_ = printJSON(os.Stdout, documentOf(err, code)) // the code says it, too
 	}
 	return code

@@ -13,6 +13,7 @@ import (
 	"remit/nexus/api"
 	"remit/nexus/embedded"
 	"remit/nexus/requester"
+	"remit/proof/reason"
 )
 
 // nexusFlags say which authority a command talks to, and as whom.
@@ -121,7 +122,7 @@ func (f *nexusFlags) token(stdin io.Reader) (string, error) {
 	if token := strings.TrimSpace(os.Getenv(envToken)); token != "" {
 		return token, nil
 	}
-	return "", usagef("no token: set $%s or give --token-file", envToken)
+	return "", reason.Errorf(reason.Unauthenticated, "no token").WithHint("set $%s, or give --token-file FILE", envToken)
 }
 
 // maxTokenFile bounds what is read as a token, in bytes.

@@ -140,7 +140,7 @@ func (r Ring) checkDir() error {
 
 // fault is the error of a key that cannot be used.
 func (r Ring) fault(err error) error {
-	e := reason.Errorf(reason.ArtifactWriteFailure, "the signing key cannot be used: %w", err)
+	e := reason.Errorf(reason.HomeUnusable, "the signing key cannot be used: %w", err)
 	e.File = r.Dir
 	return e.WithHint("it must be yours, in a directory of mode 0700, with mode 0600; `remit keys new` makes one")
 }
