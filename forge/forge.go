@@ -3,7 +3,8 @@
 // alone and carries the digest of the receipt as it was when the run ended: what
 // is exported names the verdict, however many receipts, outcomes and exports come
 // later, and `remit audit BUNDLE --expect DIGEST` finds it in the bundle. The same
-// session therefore gives the same export every time.
+// session therefore gives the same export every time, but for the mark of one that
+// was rejected in between.
 //
 // A commit message names the engine as an assistant and the receipt as the
 // proof; it never signs anything off, which only a person can do.
@@ -72,6 +73,9 @@ func (c *change) body() string {
 	verified := "Verified"
 	if c.report.Status != evidence.StatusPass {
 		verified = "NOT verified (" + c.report.Status + ")"
+	}
+	if c.report.OperatorOutcome == "rejected" {
+		b.WriteString("REJECTED by its operator, and exported all the same.\n\n")
 	}
 	fmt.Fprintf(&b, "%s by Remit on a fresh checkout of %s:\n", verified, c.receipt.BaselineCommit)
 	for i, command := range c.receipt.Verification.CommandsRun {

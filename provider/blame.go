@@ -24,7 +24,7 @@ func ofThisMachine(blockers []evidence.Blocker, started bool) bool {
 		return !started || b.Evidence == evidence.JournalFile
 	case reason.LocalConfigMissing, reason.ProgramNotFound, reason.ProgramNotExecutable, reason.ProgramLineEndings, reason.InterpreterNotFound:
 		return !started
-	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure:
+	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure, reason.HomeUnusable, reason.FileUnusable:
 		return true
 	}
 	return false

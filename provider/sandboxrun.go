@@ -99,7 +99,7 @@ func (r *sandboxRun) run(ctx context.Context) (job.SandboxRunResponse, []File, e
 // not do.
 func blamesJob(err error) bool {
 	switch reason.CodeOf(err) {
-	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure, reason.ResourceLimit, reason.TreeMismatch:
+	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure, reason.ResourceLimit, reason.TreeMismatch, reason.HomeUnusable, reason.FileUnusable:
 		return false
 	}
 	return true

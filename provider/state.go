@@ -94,7 +94,7 @@ func (s State) writable() error {
 		err = os.Remove(probe)
 	}
 	if err != nil {
-		return reason.Errorf(reason.ArtifactWriteFailure, "the registration could not be kept in %s: %w", s.Dir, err).
+		return reason.Errorf(reason.FileUnusable, "the registration could not be kept in %s: %w", s.Dir, err).
 			WithHint("nothing was asked of the nexus, and the registration token is still good")
 	}
 	return nil

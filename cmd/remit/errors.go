@@ -22,12 +22,13 @@ func (e usageError) Unwrap() error { return e.err }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// refusedByDisk gives an error that has no reason yet the one that it has when
-// the place of sessions takes no more writes. Elsewhere the same errors mean
-// something else: a file that the user named, for example.
+// refusedByDisk gives an error of a file, which has no reason yet, one of its
+// own: that of the place of sessions where this takes no more writes, else that
+// of any file. A wrong command line stays one.
 func refusedByDisk(err error, home string) error {
 	var coded *reason.Error
-	if errors.As(err, &coded) || home == "" {
+	var usage usageError
+	if errors.As(err, &coded) || errors.As(err, &usage) {
 		return err
 	}
 	var place string
@@ -38,18 +39,24 @@ func refusedByDisk(err error, home string) error {
 		place = path.Path
 	case errors.As(err, &link):
 		place = link.New
-	}
-	inside, relErr := filepath.Rel(home, place)
-	if relErr != nil || !filepath.IsLocal(inside) {
+	default:
 		return err
 	}
-	for _, cause := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT} {
-		if errors.Is(err, cause) {
-			return reason.Errorf(reason.ArtifactWriteFailure, "%w", err).
-				WithHint("free some space or repair the permissions of %s, or set REMIT_HOME to another place", home)
+	if home != "" && (below(home, place) || below(place, home)) { // it, or where it would be made
+		for _, cause := range []error{fs.ErrPermission, syscall.EROFS, syscall.ENOSPC, syscall.EDQUOT, syscall.ENOTDIR} {
+			if errors.Is(err, cause) {
+				return reason.Errorf(reason.HomeUnusable, "%w", err).
+					WithHint("free some space or repair the permissions of %s, or set REMIT_HOME to another place", home)
+			}
 		}
 	}
-	return err
+	return reason.Errorf(reason.FileUnusable, "%w", err)
+}
+
+// below reports whether a path names a directory or a place in it, by its words.
+func below(dir, path string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
 }
 
 // printError prints an error with its hint and returns the exit code: 2 or 3

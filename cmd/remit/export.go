@@ -18,6 +18,7 @@ import (
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/git"
 	"remit/work/harness"
 )
 
@@ -47,7 +48,8 @@ sealed anew. The authority gets the new bundle, too. What is exported names the 
 as it was at the verdict: ` + "`remit audit BUNDLE --expect DIGEST`" + ` finds it in every later
 bundle of the run.
 
-patch and branch ask for a run that passed; --force exports another one, marked.`,
+patch and branch ask for a run that passed and was not rejected; --force exports
+another one, marked.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
 			if err != nil {
@@ -80,6 +82,10 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s harness.Session) erro
 	if (f.to == "patch" || f.to == "branch") && st.Report.Status != evidence.StatusPass && !f.force {
 		return reason.Errorf(reason.NotAcceptable, "session %s ended as %s", s.ID, st.Report.Status).
 			WithHint("its change is not verified; --force exports it all the same")
+	}
+	if (f.to == "patch" || f.to == "branch") && st.Report.OperatorOutcome == harness.Rejected && !f.force {
+		return reason.Errorf(reason.NotAcceptable, "session %s was rejected", s.ID).
+			WithHint("somebody decided not to take its change (`remit show %s`); --force exports it all the same", s.ID)
 	}
 	// What is handed out carries our word for it, so nothing is that an audit
 	// would not let through: a session directory can be edited like any other.
@@ -136,6 +142,13 @@ func (a *app) exported(cmd *cobra.Command, name string, write func(string) error
 }
 
 func (a *app) exportText(cmd *cobra.Command, name string, write func(io.Writer) error) error {
+	if name == "-" && a.json {
+		var text bytes.Buffer
+		if err := write(&text); err != nil {
+			return err
+		}
+		return printJSON(cmd.OutOrStdout(), map[string]string{"written": name, "text": text.String()})
+	}
 	if name == "-" {
 		return write(cmd.OutOrStdout())
 	}
@@ -193,6 +206,9 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session
 	branch := f.branch
 	if branch == "" {
 		branch = "remit/" + s.ID
+	}
+	if !git.ValidBranch(branch) {
+		return usagef("--branch %q: git takes no such name for a branch (git help check-ref-format)", branch)
 	}
 	if err := harness.RefuseSecrets("the name of the branch", branch); err != nil {
 		return err

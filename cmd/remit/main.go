@@ -44,6 +44,10 @@ func run() int {
 	defer stop()
 	root, out := newRoot(), newOutput(os.Stdout)
 	root.SetOut(out)
+	asJSON := wantsJSON(os.Args[1:])
+	if asJSON {
+		speakJSON(root)
+	}
 	err := root.ExecuteContext(ctx)
 	if rest := out.close(); err == nil {
 		err = rest
@@ -59,7 +63,7 @@ func run() int {
 		err = refusedByDisk(err, home.Dir)
 	}
 	code := printError(os.Stderr, err)
-	if wantsJSON(os.Args[1:]) && !out.used {
+	if asJSON && !out.used {
 		_ = printJSON(out, documentOf(err, code)) // the code says it, too
 	}
 	return code

@@ -9,15 +9,19 @@ import (
 )
 
 // manCommand writes the man pages; a package runs it when it is built.
-func manCommand(root *cobra.Command) *cobra.Command {
+func (a *app) manCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "man DIR", Short: "Write the man pages to a directory", Args: cobra.ExactArgs(1), GroupID: "machine",
-		RunE: func(_ *cobra.Command, args []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("making %s: %w", args[0], err)
 			}
 			root.DisableAutoGenTag = true // the pages are the same whenever they are built
-			return doc.GenManTree(root, &doc.GenManHeader{Title: "REMIT", Section: "1", Source: "Remit " + version}, args[0])
+			err := doc.GenManTree(root, &doc.GenManHeader{Title: "REMIT", Section: "1", Source: "Remit " + version}, args[0])
+			if err == nil && a.json {
+				err = printJSON(c.OutOrStdout(), map[string]string{"written": args[0]})
+			}
+			return err
 		},
 	}
 }

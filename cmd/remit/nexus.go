@@ -13,6 +13,7 @@ import (
 	"remit/nexus/api"
 	"remit/nexus/embedded"
 	"remit/nexus/requester"
+	"remit/proof/reason"
 )
 
 // nexusFlags say which authority a command talks to, and as whom.
@@ -132,7 +133,7 @@ func (f *nexusFlags) token(stdin io.Reader) (string, error) {
 	if file := os.Getenv(envTFile); file != "" {
 		return readToken(file, stdin)
 	}
-	return "", usagef("no token: give --token-file, or set $%s or $%s", envToken, envTFile)
+	return "", reason.Errorf(reason.Unauthenticated, "no token").WithHint("give --token-file FILE, or set $%s or $%s", envToken, envTFile)
 }
 
 // maxTokenFile bounds what is read as a token, in bytes.

@@ -41,10 +41,16 @@ func newRoot() *cobra.Command {
 sandbox and under a written contract, verifies the change independently on a
 fresh checkout, and leaves a Verified Patch Bundle that anybody can audit.
 
-Exit codes of every command that judges: 0 pass, 2 fail, 3 blocked, 1 usage or
-internal error. With --json a command that fails before it has anything to print
-prints {"error":{"code":…,"message":…,"hint":…},"exit_code":…}. Sessions are kept
-below $REMIT_HOME (default $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
+The exit code of every command is the status of what it says last: 0 done or pass,
+2 fail (it ran, and is not acceptable), 3 blocked (refused, or could not be done;
+the reason code says why), 1 a wrong command line or an internal error.
+
+With --json everything on stdout is one JSON document, of help and version too;
+replay --follow prints one a line. A command that fails before it has anything to
+print prints {"error":{"code":…,"message":…,"hint":…},"exit_code":…}.
+
+Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
+~/.local/state/remit).`,
 		Example: `  remit run --repo . --allow 'src/**' --verify 'go test ./...' -- ./fix.sh
   remit show latest
   remit export latest --to zip --out bundle.zip
@@ -79,11 +85,28 @@ below $REMIT_HOME (default $XDG_STATE_HOME/remit, else ~/.local/state/remit).`,
 	add("deliver", a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.acceptCommand(), a.rejectCommand(), a.exportCommand())
 	add("machine", a.doctorCommand(), a.keysCommand(), a.ladderCommand(), a.admitCommand(), a.modelCommand())
 	add("team", a.serveCommand(), a.tokenCommand(), a.providerCommand(), a.runsCommand(), a.jobsCommand(), a.treasuryCommand(), a.bridgeCommand())
-	root.AddCommand(manCommand(root))
+	root.AddCommand(a.manCommand(root))
 	for _, c := range root.Commands() {
 		refuseUnknown(c)
+		refuseWords(c)
 	}
 	return root
+}
+
+// refuseWords makes a wrong number of words a wrong command line, as a wrong flag
+// is.
+func refuseWords(c *cobra.Command) {
+	if check := c.Args; check != nil {
+		c.Args = func(c *cobra.Command, args []string) error {
+			if err := check(c, args); err != nil {
+				return usageError{err}
+			}
+			return nil
+		}
+	}
+	for _, sub := range c.Commands() {
+		refuseWords(sub)
+	}
 }
 
 // refuseUnknown has a group of commands say that it has no such command. By

@@ -177,7 +177,7 @@ func TestReadOnlyHome(t *testing.T) {
 			c.Skipf("this root cannot mount: %s", text)
 		}
 		denied := strings.Contains(string(text), "read-only file system") || strings.Contains(string(text), "permission denied")
-		c.Check(code == 2 && denied && strings.Contains(string(text), "hint"), "%s read-only: exit code %d\n%s", part, code, text)
+		c.Check(code == 3 && denied && strings.Contains(string(text), "hint"), "%s read-only: exit code %d\n%s", part, code, text)
 		if n := len(s.list(t)); n > before+1 {
 			t.Errorf("%s read-only: %d sessions, %d before", part, n, before)
 		}
@@ -192,30 +192,31 @@ func modes(t testing.TB, dir, change string) {
 	}
 }
 
-// TestRefusedByDisk: only what the place of sessions refuses is a failure to
-// write evidence.
+// TestRefusedByDisk: what the place of sessions refuses has a code of its own,
+// and so has every other file.
 func TestRefusedByDisk(t *testing.T) {
 	t.Parallel()
 	at := func(path string, err error) error {
 		return fmt.Errorf("doing it: %w", &fs.PathError{Op: "open", Path: path, Err: err})
 	}
 	for name, tt := range map[string]struct {
-		err   error
-		coded bool
+		err  error
+		code reason.Code
 	}{
-		"full":                {at("/home/me/state/local/x", syscall.ENOSPC), true},
-		"over quota":          {at("/home/me/state/x", syscall.EDQUOT), true},
-		"read-only":           {at("/home/me/state", syscall.EROFS), true},
-		"denied":              {at("/home/me/state/x", syscall.EACCES), true},
-		"rename":              {&os.LinkError{Op: "rename", Old: "/a", New: "/home/me/state/x", Err: syscall.ENOSPC}, true},
-		"absent":              {at("/home/me/state/x", syscall.ENOENT), false},
-		"denied elsewhere":    {at("/home/me/repo/x", syscall.EACCES), false},
-		"a neighbour's place": {at("/home/me/state2/x", syscall.EACCES), false},
-		"no path":             {syscall.ENOSPC, false},
+		"full":                {at("/home/me/state/local/x", syscall.ENOSPC), reason.HomeUnusable},
+		"over quota":          {at("/home/me/state/x", syscall.EDQUOT), reason.HomeUnusable},
+		"read-only":           {at("/home/me/state", syscall.EROFS), reason.HomeUnusable},
+		"denied":              {at("/home/me/state/x", syscall.EACCES), reason.HomeUnusable},
+		"rename":              {&os.LinkError{Op: "rename", Old: "/a", New: "/home/me/state/x", Err: syscall.ENOSPC}, reason.HomeUnusable},
+		"absent":              {at("/home/me/state/x", syscall.ENOENT), reason.FileUnusable},
+		"denied elsewhere":    {at("/home/me/repo/x", syscall.EACCES), reason.FileUnusable},
+		"a neighbour's place": {at("/home/me/state2/x", syscall.EACCES), reason.FileUnusable},
+		"no path":             {syscall.ENOSPC, ""},
+		"a wrong flag":        {usageError{at("/x", syscall.ENOENT)}, ""},
 	} {
 		got := refusedByDisk(tt.err, "/home/me/state")
-		if coded := reason.CodeOf(got) == reason.ArtifactWriteFailure; coded != tt.coded || !errors.Is(got, tt.err) {
-			t.Errorf("%s: %v, coded %v", name, got, coded)
+		if reason.CodeOf(got) != tt.code || !errors.Is(got, tt.err) {
+			t.Errorf("%s: %v, want %q", name, got, tt.code)
 		}
 	}
 	coded := reason.Errorf(reason.SessionBusy, "busy: %w", at("/home/me/state/x", syscall.EACCES))

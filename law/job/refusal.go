@@ -20,7 +20,7 @@ type Refusal struct {
 func Refusable(code reason.Code) bool {
 	switch code {
 	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure, reason.ResourceLimit, reason.TreeMismatch,
-		reason.ProviderUnavailable, reason.ProgramNotFound, reason.ProgramNotExecutable, reason.ProgramLineEndings, reason.InterpreterNotFound:
+		reason.HomeUnusable, reason.FileUnusable, reason.ProviderUnavailable, reason.ProgramNotFound, reason.ProgramNotExecutable, reason.ProgramLineEndings, reason.InterpreterNotFound:
 		return false
 	}
 	_, known := reason.Lookup(code)

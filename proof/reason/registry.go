@@ -96,6 +96,8 @@ const (
 	BaselineMismatch     Code = "baseline_mismatch"
 	TreeMismatch         Code = "tree_mismatch"
 	OutputExists         Code = "output_exists"
+	FileUnusable         Code = "file_unusable"
+	HomeUnusable         Code = "home_unusable"
 	PatchInvalid         Code = "patch_invalid"
 )
 

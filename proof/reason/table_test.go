@@ -176,6 +176,12 @@ name the same entry. Codes are only ever added, and a code that a reader does no
 
 - **fail** (exit 2): it ran and the result is not acceptable.
 - **blocked** (exit 3): it was not allowed to run, or could not.
+
+One rule gives the exit code of every command. It is the status of what the command says last: of its verdict, where it has one
+(run, resume, show, verify, reproduce, audit, compare, the matrix of the ladder and others that judge), or of the reason code of
+its error; several errors of one file are blocked. An error without a code is exit 1: a command line that is wrong, or a fault in
+Remit or around it that nobody foresaw. Everything else is exit 0. With ` + "`--json`" + ` the document of an error has both, ` + "`error.code`" + ` and
+` + "`exit_code`" + `.
 `)
 	domain := ""
 	for _, info := range All() {

@@ -254,7 +254,7 @@ func TestPublishBranchOnlyAdds(t *testing.T) {
 		other := commit(t, store, base, map[string]string{"a": "c\n"})
 		plain(t, user, "symbolic-ref", "HEAD", "refs/heads/unborn")
 		for branch, code := range map[string]reason.Code{
-			"remit/x": reason.OpNotAllowed, "main": reason.OpNotAllowed, "unborn": reason.OpNotAllowed, "-d": reason.OpNotAllowed, "a..b": reason.OpNotAllowed,
+			"remit/x": reason.OutputExists, "main": reason.OutputExists, "unborn": reason.OutputExists, "-d": reason.OpNotAllowed, "a..b": reason.OpNotAllowed,
 			"HEAD": reason.OpNotAllowed, "x.lock": reason.OpNotAllowed, "../../x": reason.OpNotAllowed, "": reason.OpNotAllowed, "a b": reason.OpNotAllowed,
 		} {
 			if err := PublishBranch(t.Context(), gitDir, store, other.Commit, branch); reason.CodeOf(err) != code {

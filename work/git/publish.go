@@ -15,7 +15,7 @@ import (
 // PublishBranch writes commit, which lives in store, into a user's repository as the new branch refs/heads/<branch>.
 // It only adds: the objects that the commit has and its parents have not, as one checked pack, and the ref. HEAD,
 // index, work tree, configuration and existing refs stay as they are; a branch that exists, or that a HEAD points
-// to (even unborn), is refused with op_not_allowed, unless it is at this very commit: then nothing is left to do.
+// to (even unborn), is refused with output_exists, unless it is at this very commit: then nothing is left to do.
 //
 // This is the only call with a user's directory as GIT_DIR, and only for update-ref, which knows how refs are
 // stored and locked there. Of all that a repository can configure, update-ref can be made to start one thing, the
@@ -61,7 +61,7 @@ func PublishBranch(ctx context.Context, srcGitDir string, store Dir, commit, bra
 }
 
 func branchExists(branch string) error {
-	return reason.Errorf(reason.OpNotAllowed, "branch %q exists", branch).WithHint("choose another name; nothing is ever overwritten")
+	return reason.Errorf(reason.OutputExists, "branch %q exists", branch).WithHint("choose another name; nothing is ever overwritten")
 }
 
 // sendObjects copies commit without what its parents have. Both ends run with the store as GIT_DIR.
@@ -116,7 +116,7 @@ func refuseHead(gitDir, common, ref string) error {
 			return reason.Errorf(reason.RepositoryInvalid, "reading HEAD: %w", err)
 		}
 		if target, ok := strings.CutPrefix(text, "ref:"); ok && strings.TrimSpace(target) == ref {
-			return reason.Errorf(reason.OpNotAllowed, "%q is a checked out branch", ref).WithHint("choose another name")
+			return reason.Errorf(reason.OutputExists, "%q is a checked out branch", ref).WithHint("choose another name")
 		}
 	}
 	return nil

@@ -176,7 +176,7 @@ func TestHomeThatCannotBeWritten(t *testing.T) {
 	req.Home = Home{Dir: filepath.Join(file, "home")}
 	_, err := Run(t.Context(), req)
 	var e *reason.Error
-	if !errors.As(err, &e) || e.Code != reason.ArtifactWriteFailure || e.File != req.Home.Dir || e.Hint == "" || d.started {
+	if !errors.As(err, &e) || e.Code != reason.HomeUnusable || e.File != req.Home.Dir || e.Hint == "" || d.started {
 		t.Errorf("%v", err)
 	}
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.EOF) {

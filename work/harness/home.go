@@ -112,7 +112,7 @@ func writable(dir string) error {
 
 // unusable is the error of a home that cannot be read or written.
 func (h Home) unusable(err error) error {
-	e := reason.Errorf(reason.ArtifactWriteFailure, "the place for sessions cannot be used: %w", err)
+	e := reason.Errorf(reason.HomeUnusable, "the place for sessions cannot be used: %w", err)
 	e.File = h.Dir
 	return e.WithHint("set REMIT_HOME to a directory that you can write, or repair this one's permissions")
 }

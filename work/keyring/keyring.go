@@ -161,7 +161,7 @@ func (r Ring) checkHome() error {
 
 // fault is the error of a key that cannot be used.
 func (r Ring) fault(err error) error {
-	e := reason.Errorf(reason.ArtifactWriteFailure, "the signing key cannot be used: %w", err)
+	e := reason.Errorf(reason.HomeUnusable, "the signing key cannot be used: %w", err)
 	e.File = r.Dir
 	return e.WithHint("it must be yours, with mode 0600, in a directory of mode 0700 below a home that only you can write to; `remit keys new` makes one")
 }

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"remit/proof/reason"
+)
+
+// everyCommand are the paths of all commands, "" for the program itself.
+func everyCommand(t *testing.T) []string {
+	t.Helper()
+	root := newRoot()
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	paths := []string{""}
+	var walk func(c *cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			paths = append(paths, strings.TrimPrefix(sub.CommandPath(), "remit "))
+			walk(sub)
+		}
+	}
+	if walk(root); len(paths) < 50 || !slices.Contains(paths, "completion bash") {
+		t.Fatalf("%q: the test would prove nothing", paths)
+	}
+	return paths
+}
+
+// inProcess runs a command line with --json, as the program would.
+func inProcess(t *testing.T, args ...string) (code int, stdout []byte) {
+	t.Helper()
+	root := newRoot()
+	var out bytes.Buffer
+	root.SetOut(&out)
+	speakJSON(root)
+	root.SetArgs(append(args, "--json"))
+	if err := root.ExecuteContext(t.Context()); err != nil {
+		code = printError(io.Discard, err)
+		if err := printJSON(&out, documentOf(err, code)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return code, out.Bytes()
+}
+
+// TestJSONIsJSON walks every command: its help, a flag that it does not have and,
+// of a group, nothing at all are one JSON document, and the exit code is by the
+// one rule.
+func TestJSONIsJSON(t *testing.T) {
+	t.Parallel()
+	for _, path := range everyCommand(t) {
+		words := strings.Fields(path)
+		code, out := inProcess(t, append(slices.Clone(words), "--help")...)
+		var help helpDocument
+		if err := json.Unmarshal(out, &help); err != nil || code != 0 || help.Usage == "" || help.Command == "" {
+			t.Errorf("%q --help: %d, %v\n%.300s", path, code, err, out)
+		}
+		code, out = inProcess(t, append(slices.Clone(words), "--no-such-flag")...)
+		var doc errorDocument
+		if err := json.Unmarshal(out, &doc); err != nil || code != 1 || doc.ExitCode != 1 || !strings.Contains(doc.Error.Message, "no-such-flag") {
+			t.Errorf("%q --no-such-flag: %d, %v\n%.300s", path, code, err, out)
+		}
+		if len(help.Commands) == 0 || path == "serve" { // that one does something itself
+			continue
+		}
+		code, out = inProcess(t, words...)
+		if err := json.Unmarshal(out, &help); err != nil || code != 0 || len(help.Commands) == 0 {
+			t.Errorf("%q: %d, %v\n%.300s", path, code, err, out)
+		}
+	}
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		var script scriptDocument
+		if code, out := inProcess(t, "completion", shell); json.Unmarshal(out, &script) != nil || code != 0 || !strings.Contains(script.Script, "remit") {
+			t.Errorf("completion %s: %d\n%.300s", shell, code, out)
+		}
+	}
+	var said struct{ Version string }
+	if code, out := inProcess(t, "--version"); json.Unmarshal(out, &said) != nil || code != 0 || said.Version != version {
+		t.Errorf("--version: %d\n%s", code, out)
+	}
+}
+
+// TestExitCodes: a refusal has a reason code, and its exit code is the status of
+// that code, whichever command it comes from.
+func TestExitCodes(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unusable := filepath.Join(file, "home") // below a file: for root, too
+	for _, test := range []struct {
+		home, line string
+		code       reason.Code // "" is a wrong command line
+	}{
+		{"", "show nothing", reason.SessionNotFound},
+		{"", "diff nothing", reason.SessionNotFound},
+		{"", "logs nothing", reason.SessionNotFound},
+		{"", "replay nothing", reason.SessionNotFound},
+		{"", "resume nothing", reason.SessionNotFound},
+		{"", "verify nothing", reason.SessionNotFound},
+		{"", "accept nothing", reason.SessionNotFound},
+		{"", "reject nothing", reason.SessionNotFound},
+		{"", "export nothing", reason.SessionNotFound},
+		{"", "audit /no/such/bundle", reason.FileUnusable},
+		{"", "reproduce /no/such/bundle --repo .", reason.FileUnusable},
+		{"", "run --task /no/such/task --verify true -- true", reason.ContractUnreadable},
+		{"", "run --repo /no/such/repo --allow a --verify true -- true", reason.NotARepository},
+		{"", "man " + unusable, reason.FileUnusable},
+		{"", "treasury summary", reason.Unauthenticated},
+		{"", "bridge publish", reason.Unauthenticated},
+		{"", "provider status", reason.NotFound},
+		{"", "show", ""},
+		{"", "run", ""},
+		{"", "export nothing --to nowhere", reason.SessionNotFound},
+		{unusable, "run --allow a --verify true -- true", reason.HomeUnusable},
+		{unusable, "keys new", reason.HomeUnusable},
+		{unusable, "admit model --provider a --model b --decision admitted --reason x", reason.HomeUnusable},
+	} {
+		home := test.home
+		if home == "" {
+			home = t.TempDir()
+		}
+		cmd := exec.CommandContext(t.Context(), program(), append([]string{"--json"}, strings.Fields(test.line)...)...)
+		cmd.Env = append(os.Environ(), "REMIT_HOME="+home, "REMIT_TOKEN=", "REMIT_NEXUS=")
+		var out, errs bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &out, &errs
+		_ = cmd.Run() // its code is looked at
+		code, want := cmd.ProcessState.ExitCode(), 1
+		if test.code != "" {
+			want = codeOf(test.code)
+		}
+		var doc errorDocument
+		if err := json.Unmarshal(out.Bytes(), &doc); err != nil || doc.Error.Code != test.code || code != want || doc.ExitCode != want || doc.Error.Hint == "" {
+			t.Errorf("%s: exit code %d, want %d and %q: %v\n%s%s", test.line, code, want, test.code, err, out.String(), errs.String())
+		}
+	}
+}
