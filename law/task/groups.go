@@ -35,8 +35,22 @@ func (c *Contract) Groups() [][]string {
 // tree, as they did when the contract was made.
 func (c *Contract) SharedView() bool { return c.Schema == SchemaV1 }
 
-// addCommands appends commands that stand alone.
+// addCommands appends commands that stand alone, those that do so already left
+// out: nothing is gained from running one twice.
 func (c *Contract) addCommands(commands []string) {
+	alone := map[string]bool{}
+	for _, group := range c.Groups() {
+		if len(group) == 1 || c.SharedView() {
+			for _, command := range group {
+				alone[command] = true
+			}
+		}
+	}
+	commands = slices.DeleteFunc(slices.Clone(commands), func(command string) bool {
+		again := alone[command]
+		alone[command] = true
+		return again
+	})
 	c.VerificationCommands = append(c.VerificationCommands, commands...)
 	if len(c.VerificationGroups) > 0 {
 		c.VerificationGroups = append(c.VerificationGroups, slices.Repeat([]int{1}, len(commands))...)

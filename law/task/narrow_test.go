@@ -9,6 +9,33 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
+// TestNarrowAddsACommandOnce: what remit.yaml or the task has and --verify says
+// again runs once. In a group with others a command sees what they leave, so that
+// alone it is another one.
+func TestNarrowAddsACommandOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		has    []string
+		groups []int
+		flags  []string
+		want   []string
+	}{
+		"of the contract": {[]string{"make", "go vet"}, nil, []string{"go vet", "go test"}, []string{"make", "go vet", "go test"}},
+		"of the flags":    {nil, nil, []string{"a", "b", "a"}, []string{"a", "b"}},
+		"in a group":      {[]string{"build", "test"}, []int{2}, []string{"test", "test"}, []string{"build", "test", "test"}},
+		"beside a group":  {[]string{"build", "test", "vet"}, []int{2, 1}, []string{"vet"}, []string{"build", "test", "vet"}},
+	} {
+		in := mustParse(t, minimal())
+		in.VerificationCommands, in.VerificationGroups = c.has, c.groups
+		got, err := Narrow(in, Flags{Verify: c.flags})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if !slices.Equal(got.VerificationCommands, c.want) {
+			t.Errorf("%s: %q, want %q", name, got.VerificationCommands, c.want)
+		}
+	}
+}
+
 func TestNarrowByFlags(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, minimal("verification_commands: [make]", "budget: {max_budget_usd: 2, wall_seconds: 60}", "forbidden_paths: [src/a]"))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -207,9 +208,9 @@ func oldCache() string {
 	return filepath.Join(dir, "remit", "go-build")
 }
 
-// takeOver begins with hard links to an old cache of the same user that is filled
-// for this Go version. It reports whether that gave all of it; what it has linked
-// when it fails is as good as what a fill would have written.
+// takeOver copies an old cache of the same user that is filled for this Go
+// version: entries, and nothing else. It reports whether that gave all of it; half
+// an entry is none to the go command.
 func (c *goCache) takeOver() bool {
 	old := oldCache()
 	if old == "" {
@@ -222,23 +223,39 @@ func (c *goCache) takeOver() bool {
 	if err != nil {
 		return false
 	}
-	return filepath.WalkDir(resolved[0], func(path string, e fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(resolved[0], path)
+	from, err := os.OpenRoot(resolved[0])
+	if err != nil {
+		return false
+	}
+	defer from.Close()
+	to, err := os.OpenRoot(c.path("go-build"))
+	if err != nil {
+		return false
+	}
+	defer to.Close()
+	return fs.WalkDir(from.FS(), ".", func(name string, e fs.DirEntry, err error) error {
 		if err != nil || !isCacheEntry(name) || !e.Type().IsRegular() {
 			return err
 		}
-		to := filepath.Join(c.path("go-build"), name)
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			return err
-		}
-		if err := os.Link(path, to); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-		return nil
+		return copyEntry(to, from, name)
 	}) == nil
+}
+
+func copyEntry(to, from *os.Root, name string) error {
+	in, err := from.Open(name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	if err := to.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	out, err := to.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
 
 // State looks at the cache.
