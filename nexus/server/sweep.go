@@ -9,6 +9,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/identity"
 	"remit/nexus/jobs"
+	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
@@ -28,6 +29,9 @@ type Sweep struct {
 	// Settle is how long a response waits for its requester to settle it; 0 is
 	// jobs.SettleGrace.
 	Settle time.Duration
+	// FailureFade and ViolationFade are when strikes count no longer; 0 is the
+	// registry's.
+	FailureFade, ViolationFade time.Duration
 }
 
 // Defaults of Sweep.
@@ -129,6 +133,9 @@ func (s *Server) Sweep(ctx context.Context) error {
 		{"reservations", func(tx *store.Tx) (int, error) {
 			freed, err := jobs.Reconcile(tx, authority.Sweeper(), 0, 0)
 			return len(freed), err
+		}},
+		{"strikes", func(tx *store.Tx) (int, error) {
+			return registry.Fade(tx, s.opt.Sweep.FailureFade, s.opt.Sweep.ViolationFade, pruneBatch)
 		}},
 		{"sessions", func(tx *store.Tx) (int, error) {
 			n, err := tx.PruneSessions(tx.Now()-s.opt.Sweep.Retention.Milliseconds(), pruneBatch)
