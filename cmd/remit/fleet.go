@@ -39,22 +39,29 @@ func (f *fleetFlags) of(group *providerFlags) {
 
 // find connects, and finds the provider that is meant.
 func (f *fleetFlags) find(cmd *cobra.Command, group *providerFlags, given string) (*api.ClientWithResponses, string, error) {
+	return f.among(cmd, group, given, false)
+}
+
+// among finds one of those at work, or of those that are retired.
+func (f *fleetFlags) among(cmd *cobra.Command, group *providerFlags, given string, retired bool) (*api.ClientWithResponses, string, error) {
 	f.of(group)
 	c, err := f.nexus.client(cmd)
 	if err != nil {
 		return nil, "", err
 	}
-	id, err := providerID(cmd.Context(), c, f.owner, given)
+	id, err := providerID(cmd.Context(), c, f.owner, given, retired)
 	return c, id, err
 }
 
 func (a *app) providerList(group *providerFlags) *cobra.Command {
 	var f fleetFlags
+	var retired bool
 	most := 500
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the providers of an owner", Args: cobra.NoArgs,
 		Long: `List the providers of the token's owner as the nexus sees them: whether each may
-work, whether it was heard of lately, and the strikes that count against it.`,
+work, whether it was heard of lately, and the strikes that count against it. With
+--retired it is those that are out of service for good.`,
 		Example: `  remit provider list
   remit provider list --owner alice --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,7 +73,7 @@ work, whether it was heard of lately, and the strikes that count against it.`,
 			if err != nil {
 				return err
 			}
-			list, err := listedProviders(cmd.Context(), c, f.owner, most)
+			list, err := listedProviders(cmd.Context(), c, f.owner, retired, most)
 			if err != nil {
 				return err
 			}
@@ -75,6 +82,7 @@ work, whether it was heard of lately, and the strikes that count against it.`,
 	}
 	f.add(cmd, group)
 	cmd.ValidArgsFunction = nil
+	cmd.Flags().BoolVar(&retired, "retired", false, "those that are retired, instead")
 	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
 	return cmd
 }
@@ -252,8 +260,12 @@ func (a *app) providerLift(group *providerFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "lift PROVIDER --reason TEXT", Short: "End a quarantine and clear its strikes", Args: cobra.ExactArgs(1),
 		Long: `End the quarantine of a provider, by its id or its name, and clear the strikes that
-led to it. Who did it and why is recorded. The provider stays off until it is
-enabled.`,
+led to it. The owner of a machine can, and an administrator; of one in the reserve
+pool, which works for others, only an administrator. Who did it and why is recorded.
+The provider stays off until it is enabled.
+
+Strikes fade by themselves: failures after 7 days, violations after 30. A quarantine
+does not.`,
 		Example: `  remit provider lift rack-1 --reason 'the power supply was replaced'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, id, err := f.find(cmd, group, args[0])

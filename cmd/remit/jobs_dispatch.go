@@ -93,7 +93,7 @@ func (a *app) dispatchJob(cmd *cobra.Command, f *dispatchFlags) error {
 	ctx, out := cmd.Context(), dispatched{}
 	ask := api.DispatchRequest{JobType: f.jobType, Request: request, MaxPriceMsats: api.Optional(f.maxPrice)}
 	if f.provider != "" {
-		id, err := providerID(ctx, c, "", f.provider)
+		id, err := providerID(ctx, c, "", f.provider, false)
 		if err != nil {
 			return err
 		}

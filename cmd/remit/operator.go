@@ -52,9 +52,9 @@ func refuseSecret(what, given string) error {
 }
 
 // listedProviders are those of an owner, by id.
-func listedProviders(ctx context.Context, c *api.ClientWithResponses, owner string, most int) ([]api.Provider, error) {
+func listedProviders(ctx context.Context, c *api.ClientWithResponses, owner string, retired bool, most int) ([]api.Provider, error) {
 	return listAll(most, func(cursor *string) ([]api.Provider, *string, error) {
-		got, err := c.ListProvidersWithResponse(ctx, &api.ListProvidersParams{Owner: api.Optional(owner), Cursor: cursor})
+		got, err := c.ListProvidersWithResponse(ctx, &api.ListProvidersParams{Owner: api.Optional(owner), Retired: api.Optional(retired), Cursor: cursor})
 		if err != nil {
 			return nil, nil, err
 		}
@@ -63,11 +63,11 @@ func listedProviders(ctx context.Context, c *api.ClientWithResponses, owner stri
 }
 
 // providerID finds a provider by its id or by its name.
-func providerID(ctx context.Context, c *api.ClientWithResponses, owner, given string) (string, error) {
+func providerID(ctx context.Context, c *api.ClientWithResponses, owner, given string, retired bool) (string, error) {
 	if err := refuseSecret("the id or the name of a provider", given); err != nil || strings.HasPrefix(given, "prv_") {
 		return given, err
 	}
-	list, err := listedProviders(ctx, c, owner, maxProviders)
+	list, err := listedProviders(ctx, c, owner, retired, maxProviders)
 	if err != nil {
 		return "", err
 	}
@@ -212,7 +212,7 @@ func jobWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error)
 }
 
 func providerWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
-	list, err := listedProviders(ctx, c, "", completed)
+	list, err := listedProviders(ctx, c, "", false, completed)
 	var words []string
 	for _, p := range list {
 		words = append(words, p.ProviderID+"\t"+plain(p.Name), plain(p.Name)+"\t"+p.ProviderID)

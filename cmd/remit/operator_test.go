@@ -150,7 +150,8 @@ func TestOperatorsCommands(t *testing.T) {
 	if out, _ := o.types(o.admin, 0, "provider", "enable", "rack-1", "--owner", "alice"); !strings.Contains(out, "mode        enabled") {
 		t.Errorf("%s", out)
 	}
-	for _, args := range [][]string{{"enable", "rack-1"}, {"enable", provider}, {"caps", provider}, {"disable", provider}} {
+	for _, args := range [][]string{{"enable", "rack-1"}, {"enable", provider}, {"caps", provider}, {"disable", provider}, {"lift", provider, "--reason", "x"},
+		{"retire", provider}, {"delete", provider}} {
 		if _, errs := o.types(bob, 3, append([]string{"provider"}, args...)...); !strings.Contains(errs, "no provider") {
 			t.Errorf("bob %v: %s", args, errs)
 		}
@@ -163,6 +164,8 @@ func TestOperatorsCommands(t *testing.T) {
 	}
 	o.types(bob, 3, "provider", "list", "--owner", "alice")
 	o.types(alice, 1, "provider", "disable", "--reason", "which one?")
+	o.types(alice, 1, "provider", "lift", "rack-1")
+	o.types(alice, 0, "provider", "lift", "rack-1", "--reason", "nothing to lift")
 
 	// Books.
 	if _, errs := o.types(o.admin, 3, "treasury", "fund", "--owner", "alice", "--amount", "5000"); !strings.Contains(errs, "remit treasury account --limit") {
@@ -224,6 +227,25 @@ func TestOperatorsCommands(t *testing.T) {
 	o.types(alice, 3, "jobs", "show", "job_none")
 	o.types(alice, 1, "jobs", "list", "--state", "lost")
 
+	// Out of service, and gone.
+	if _, errs := o.types(alice, 3, "provider", "delete", provider); !strings.Contains(errs, "remit provider retire") {
+		t.Errorf("%s", errs)
+	}
+	if out, _ := o.types(alice, 0, "provider", "retire", "rack-1", "--reason", "sold"); !strings.Contains(out, "retired at") {
+		t.Errorf("%s", out)
+	}
+	o.types(alice, 3, "provider", "enable", provider)
+	if out, _ := o.types(alice, 0, "provider", "list"); out != "No providers.\n" {
+		t.Errorf("%s", out)
+	}
+	if out, _ := o.types(alice, 0, "provider", "list", "--retired"); !strings.Contains(out, provider) {
+		t.Errorf("%s", out)
+	}
+	if out, _ := o.types(alice, 0, "provider", "delete", "rack-1"); !strings.Contains(out, provider+" is deleted") {
+		t.Errorf("%s", out)
+	}
+	o.types(alice, 3, "provider", "delete", "rack-1")
+
 	// Completion says nothing, soon, where it may not or cannot ask.
 	for _, token := range []string{"", "rmt_user_x"} {
 		if out, errs := o.types(token, 0, "__complete", "jobs", "show", ""); strings.Contains(out, "job_") || strings.Contains(errs, "rmt_user_x") {
@@ -260,7 +282,7 @@ func TestOperatorsCommandsExplainThemselves(t *testing.T) {
 			}
 		}
 	}
-	if seen < 22 {
+	if seen < 24 {
 		t.Errorf("%d commands: the test proves little", seen)
 	}
 }

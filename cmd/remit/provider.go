@@ -48,7 +48,7 @@ network, under caps that its owner sets. It does nothing until the owner enables
 it, and stops taking work the moment the owner disables it.
 
 join, start, status and disable are for the machine itself; list, caps, enable,
-disable NAME and lift for its owner, with the owner's token.`,
+disable NAME, lift, retire and delete for its owner, with the owner's token.`,
 		Example: `  remit provider join --nexus https://nexus.example --token-file token --name rack-1
   remit provider start --source /srv/repos
   remit provider start --source /srv/repos --once
@@ -61,7 +61,7 @@ disable NAME and lift for its owner, with the owner's token.`,
 	cmd.PersistentFlags().BoolVar(&f.plaintext, "plaintext", false, "allow http:// to another machine: the credential can be read on the way")
 	f.tls.add(cmd.PersistentFlags())
 	cmd.AddCommand(a.providerJoin(f), a.providerStart(f), a.providerStatus(f), a.providerList(f), a.providerCaps(f),
-		a.providerEnable(f), a.providerDisable(f), a.providerLift(f))
+		a.providerEnable(f), a.providerDisable(f), a.providerLift(f), a.providerRetire(f), a.providerDelete(f))
 	return cmd
 }
 
@@ -328,7 +328,7 @@ func (a *app) providersOf(cmd *cobra.Command, nexus *nexusFlags, args []string) 
 		}
 		return a.showProvider(w, *got.JSON200)
 	}
-	list, err := listedProviders(cmd.Context(), c, "", maxProviders)
+	list, err := listedProviders(cmd.Context(), c, "", false, maxProviders)
 	if err != nil {
 		return err
 	}
@@ -341,6 +341,8 @@ const maxProviders = 10_000
 // modeOf says whether a provider may work, and if not, why not.
 func modeOf(p api.Provider) string {
 	switch {
+	case p.RetiredAt != nil:
+		return "retired at " + plain(*p.RetiredAt)
 	case p.Quarantined:
 		return "quarantined: " + plain(api.Value(p.QuarantineReason))
 	case p.Enabled:

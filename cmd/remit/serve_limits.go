@@ -8,6 +8,7 @@ import (
 
 	"remit/nexus/jobs"
 	"remit/nexus/lanes"
+	"remit/nexus/registry"
 	"remit/nexus/server"
 	"remit/nexus/store"
 )
@@ -29,7 +30,7 @@ const maxRate = 1_000_000
 // maxInterval bounds the pauses and timeouts of a nexus.
 const maxInterval = 24 * time.Hour
 
-// maxKept bounds how long stored answers are kept.
+// maxKept bounds how long stored answers are kept, and strikes count.
 const maxKept = 10 * 365 * 24 * time.Hour
 
 // number is a flag for a number, and interval one for a time.
@@ -81,6 +82,8 @@ func (l *limits) intervals() []interval {
 		{"sweep-interval", &l.sweep.Every, server.DefaultSweep, maxInterval, "pause between two looks at leases, offers and reservations whose time is up"},
 		{"audit-interval", &l.sweep.Audit, server.DefaultAudit, maxInterval, "pause between two checks of the books"},
 		{"settle-after", &l.sweep.Settle, jobs.SettleGrace, maxInterval, "how long a response waits for its requester to settle it"},
+		{"failure-fade", &l.sweep.FailureFade, registry.FailureFade, maxKept, "after which a provider's strike for a failure counts no more"},
+		{"violation-fade", &l.sweep.ViolationFade, registry.ViolationFade, maxKept, "after which a provider's strike for a violation counts no more"},
 		{"keep-answers", &l.sweep.Retention, server.DefaultRetention, maxKept, "how long stored answers, and credentials that ended, are kept"},
 	}
 }

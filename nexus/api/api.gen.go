@@ -1251,6 +1251,11 @@ type Provider struct {
 	Quarantined      bool    `json:"quarantined"`
 	ReservePool      bool    `json:"reserve_pool"`
 
+	// RetiredAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	RetiredAt *Time `json:"retired_at,omitempty"`
+
 	// Revision the ETag
 	Revision int64 `json:"revision"`
 
@@ -1260,6 +1265,15 @@ type Provider struct {
 	// Strikes owned by the server; out of the reach of clients
 	Strikes Strikes `json:"strikes"`
 	Version string  `json:"version"`
+}
+
+// ProviderDeleted defines model for ProviderDeleted.
+type ProviderDeleted struct {
+	// DeletedAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	DeletedAt  Time   `json:"deleted_at"`
+	ProviderID string `json:"provider_id"`
 }
 
 // ProviderEarning defines model for ProviderEarning.
@@ -1583,14 +1597,14 @@ type SettlementSettlementStatus string
 
 // Strikes owned by the server; out of the reach of clients
 type Strikes struct {
-	// Failures jobs lost or given up; 5 quarantine
+	// Failures outages and jobs given up, of the last 7 days; 5 quarantine
 	Failures  int64 `json:"failures"`
 	Successes int64 `json:"successes"`
 
 	// Unverified jobs that failed their verification: a lower rank, no more
 	Unverified int64 `json:"unverified"`
 
-	// Violations responses that contradict the request or themselves; 3 quarantine
+	// Violations responses that contradict the request or themselves, of the last 30 days; 3 quarantine
 	Violations int64 `json:"violations"`
 }
 
@@ -1942,6 +1956,9 @@ type ListProvidersParams struct {
 	// Owner another owner; scope admin only
 	Owner *Owner `form:"owner,omitempty" json:"owner,omitempty"`
 
+	// Retired true: those that are retired, instead
+	Retired *bool `form:"retired,omitempty" json:"retired,omitempty"`
+
 	// Cursor next_cursor of the page before
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
@@ -1951,6 +1968,12 @@ type ListProvidersParams struct {
 
 // RegisterProviderParams defines parameters for RegisterProvider.
 type RegisterProviderParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// DeleteProviderParams defines parameters for DeleteProvider.
+type DeleteProviderParams struct {
 	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
@@ -1987,6 +2010,12 @@ type HeartbeatParams struct {
 
 // LiftQuarantineParams defines parameters for LiftQuarantine.
 type LiftQuarantineParams struct {
+	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
+	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
+}
+
+// RetireProviderParams defines parameters for RetireProvider.
+type RetireProviderParams struct {
 	// IdempotencyKey 1 to 255 visible ASCII characters, a new one for each intent
 	IdempotencyKey IdempotencyKey `json:"Idempotency-Key"`
 }
@@ -2203,6 +2232,9 @@ type HeartbeatJSONRequestBody = HeartbeatRequest
 
 // LiftQuarantineJSONRequestBody defines body for LiftQuarantine for application/json ContentType.
 type LiftQuarantineJSONRequestBody = ReasonRequest
+
+// RetireProviderJSONRequestBody defines body for RetireProvider for application/json ContentType.
+type RetireProviderJSONRequestBody = ReasonRequest
 
 // CreateRunJSONRequestBody defines body for CreateRun for application/json ContentType.
 type CreateRunJSONRequestBody = RunRequest
@@ -2598,6 +2630,11 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/providers (the `RegisterProvider` operationId).
 	RegisterProvider(ctx context.Context, params *RegisterProviderParams, body RegisterProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteProvider Remove a retired provider from all lists; what names its id goes on doing so
+	//
+	// Corresponds with DELETE /v1/providers/{provider_id} (the `DeleteProvider` operationId).
+	DeleteProvider(ctx context.Context, providerID ProviderID, params *DeleteProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetProvider performs a GET /v1/providers/{provider_id} (the `GetProvider` operationId) request.
 	GetProvider(ctx context.Context, providerID ProviderID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -2654,6 +2691,8 @@ type ClientInterface interface {
 
 	// LiftQuarantineWithBody End a quarantine and clear its strikes; the provider stays off
 	//
+	// Of one's own machine, with a reason that is recorded; of one in the reserve pool, and of others', with scope `admin`.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
@@ -2661,10 +2700,32 @@ type ClientInterface interface {
 
 	// LiftQuarantine End a quarantine and clear its strikes; the provider stays off
 	//
+	// Of one's own machine, with a reason that is recorded; of one in the reserve pool, and of others', with scope `admin`.
+	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
 	LiftQuarantine(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, body LiftQuarantineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetireProviderWithBody Take a provider out of service for good
+	//
+	// Running jobs are cancelled and its credential ends in the same transaction. Receipts, jobs and the ledger go on naming
+	// it; its name and its device are free for another.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/providers/{provider_id}/retire (the `RetireProvider` operationId).
+	RetireProviderWithBody(ctx context.Context, providerID ProviderID, params *RetireProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetireProvider Take a provider out of service for good
+	//
+	// Running jobs are cancelled and its credential ends in the same transaction. Receipts, jobs and the ledger go on naming
+	// it; its name and its device are free for another.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/providers/{provider_id}/retire (the `RetireProvider` operationId).
+	RetireProvider(ctx context.Context, providerID ProviderID, params *RetireProviderParams, body RetireProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRuns performs a GET /v1/runs (the `ListRuns` operationId) request.
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3670,6 +3731,21 @@ func (c *Client) RegisterProvider(ctx context.Context, params *RegisterProviderP
 	return c.Client.Do(req)
 }
 
+// DeleteProvider Remove a retired provider from all lists; what names its id goes on doing so
+//
+// Corresponds with DELETE /v1/providers/{provider_id} (the `DeleteProvider` operationId).
+func (c *Client) DeleteProvider(ctx context.Context, providerID ProviderID, params *DeleteProviderParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteProviderRequest(c.Server, providerID, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetProvider performs a GET /v1/providers/{provider_id} (the `GetProvider` operationId) request.
 func (c *Client) GetProvider(ctx context.Context, providerID ProviderID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetProviderRequest(c.Server, providerID)
@@ -3806,6 +3882,8 @@ func (c *Client) Heartbeat(ctx context.Context, providerID ProviderID, params *H
 
 // LiftQuarantineWithBody End a quarantine and clear its strikes; the provider stays off
 //
+// Of one's own machine, with a reason that is recorded; of one in the reserve pool, and of others', with scope `admin`.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
@@ -3823,11 +3901,53 @@ func (c *Client) LiftQuarantineWithBody(ctx context.Context, providerID Provider
 
 // LiftQuarantine End a quarantine and clear its strikes; the provider stays off
 //
+// Of one's own machine, with a reason that is recorded; of one in the reserve pool, and of others', with scope `admin`.
+//
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
 func (c *Client) LiftQuarantine(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, body LiftQuarantineJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewLiftQuarantineRequest(c.Server, providerID, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetireProviderWithBody Take a provider out of service for good
+//
+// Running jobs are cancelled and its credential ends in the same transaction. Receipts, jobs and the ledger go on naming
+// it; its name and its device are free for another.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/providers/{provider_id}/retire (the `RetireProvider` operationId).
+func (c *Client) RetireProviderWithBody(ctx context.Context, providerID ProviderID, params *RetireProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetireProviderRequestWithBody(c.Server, providerID, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetireProvider Take a provider out of service for good
+//
+// Running jobs are cancelled and its credential ends in the same transaction. Receipts, jobs and the ledger go on naming
+// it; its name and its device are free for another.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/providers/{provider_id}/retire (the `RetireProvider` operationId).
+func (c *Client) RetireProvider(ctx context.Context, providerID ProviderID, params *RetireProviderParams, body RetireProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetireProviderRequest(c.Server, providerID, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6027,6 +6147,18 @@ func NewListProvidersRequest(server string, params *ListProvidersParams) (*http.
 
 		}
 
+		if params.Retired != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "retired", *params.Retired, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.Cursor != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -6101,6 +6233,53 @@ func NewRegisterProviderRequestWithBody(server string, params *RegisterProviderP
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewDeleteProviderRequest constructs an http.Request for the DeleteProvider method
+func NewDeleteProviderRequest(server string, providerID ProviderID, params *DeleteProviderParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "provider_id", providerID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/providers/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	if params != nil {
 
@@ -6429,6 +6608,66 @@ func NewLiftQuarantineRequestWithBody(server string, providerID ProviderID, para
 	}
 
 	operationPath := fmt.Sprintf("/v1/providers/%s/quarantine/lift", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		var headerParam0 string
+
+		headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+		if err != nil {
+			return nil, err
+		}
+
+		req.Header.Set("Idempotency-Key", headerParam0)
+
+	}
+
+	return req, nil
+}
+
+// NewRetireProviderRequest calls the generic RetireProvider builder with application/json body
+func NewRetireProviderRequest(server string, providerID ProviderID, params *RetireProviderParams, body RetireProviderJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetireProviderRequestWithBody(server, providerID, params, "application/json", bodyReader)
+}
+
+// NewRetireProviderRequestWithBody constructs an http.Request for the RetireProvider method, with any body, and a specified content type
+func NewRetireProviderRequestWithBody(server string, providerID ProviderID, params *RetireProviderParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "provider_id", providerID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/providers/%s/retire", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -8383,6 +8622,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/providers (the `RegisterProvider` operationId).
 	RegisterProviderWithResponse(ctx context.Context, params *RegisterProviderParams, body RegisterProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*RegisterProviderResponse, error)
 
+	// DeleteProviderWithResponse Remove a retired provider from all lists; what names its id goes on doing so
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/providers/{provider_id} (the `DeleteProvider` operationId).
+	DeleteProviderWithResponse(ctx context.Context, providerID ProviderID, params *DeleteProviderParams, reqEditors ...RequestEditorFn) (*DeleteProviderResponse, error)
+
 	// GetProviderWithResponse performs a GET /v1/providers/{provider_id} (the `GetProvider` operationId) request.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -8443,6 +8689,8 @@ type ClientWithResponsesInterface interface {
 
 	// LiftQuarantineWithBodyWithResponse End a quarantine and clear its strikes; the provider stays off
 	//
+	// Of one's own machine, with a reason that is recorded; of one in the reserve pool, and of others', with scope `admin`.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
@@ -8450,10 +8698,32 @@ type ClientWithResponsesInterface interface {
 
 	// LiftQuarantineWithResponse End a quarantine and clear its strikes; the provider stays off
 	//
+	// Of one's own machine, with a reason that is recorded; of one in the reserve pool, and of others', with scope `admin`.
+	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
 	LiftQuarantineWithResponse(ctx context.Context, providerID ProviderID, params *LiftQuarantineParams, body LiftQuarantineJSONRequestBody, reqEditors ...RequestEditorFn) (*LiftQuarantineResponse, error)
+
+	// RetireProviderWithBodyWithResponse Take a provider out of service for good
+	//
+	// Running jobs are cancelled and its credential ends in the same transaction. Receipts, jobs and the ledger go on naming
+	// it; its name and its device are free for another.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/providers/{provider_id}/retire (the `RetireProvider` operationId).
+	RetireProviderWithBodyWithResponse(ctx context.Context, providerID ProviderID, params *RetireProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetireProviderResponse, error)
+
+	// RetireProviderWithResponse Take a provider out of service for good
+	//
+	// Running jobs are cancelled and its credential ends in the same transaction. Receipts, jobs and the ledger go on naming
+	// it; its name and its device are free for another.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/providers/{provider_id}/retire (the `RetireProvider` operationId).
+	RetireProviderWithResponse(ctx context.Context, providerID ProviderID, params *RetireProviderParams, body RetireProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*RetireProviderResponse, error)
 
 	// ListRunsWithResponse performs a GET /v1/runs (the `ListRuns` operationId) request.
 	//
@@ -10148,6 +10418,54 @@ func (r RegisterProviderResponse) ContentType() string {
 	return ""
 }
 
+type DeleteProviderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ProviderDeleted
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteProviderResponse) GetJSON200() *ProviderDeleted {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteProviderResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteProviderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteProviderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteProviderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteProviderResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetProviderResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -10430,6 +10748,54 @@ func (r LiftQuarantineResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r LiftQuarantineResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RetireProviderResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Provider
+	// ApplicationProblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationProblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RetireProviderResponse) GetJSON200() *Provider {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RetireProviderResponse) GetApplicationProblemJSONDefault() *Problem {
+	return r.ApplicationProblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RetireProviderResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetireProviderResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetireProviderResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetireProviderResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -12402,6 +12768,19 @@ func (c *ClientWithResponses) RegisterProviderWithResponse(ctx context.Context, 
 	return ParseRegisterProviderResponse(rsp)
 }
 
+// DeleteProviderWithResponse Remove a retired provider from all lists; what names its id goes on doing so
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/providers/{provider_id} (the `DeleteProvider` operationId).
+func (c *ClientWithResponses) DeleteProviderWithResponse(ctx context.Context, providerID ProviderID, params *DeleteProviderParams, reqEditors ...RequestEditorFn) (*DeleteProviderResponse, error) {
+	rsp, err := c.DeleteProvider(ctx, providerID, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteProviderResponse(rsp)
+}
+
 // GetProviderWithResponse performs a GET /v1/providers/{provider_id} (the `GetProvider` operationId) request.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -12510,6 +12889,8 @@ func (c *ClientWithResponses) HeartbeatWithResponse(ctx context.Context, provide
 
 // LiftQuarantineWithBodyWithResponse End a quarantine and clear its strikes; the provider stays off
 //
+// Of one's own machine, with a reason that is recorded; of one in the reserve pool, and of others', with scope `admin`.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
@@ -12523,6 +12904,8 @@ func (c *ClientWithResponses) LiftQuarantineWithBodyWithResponse(ctx context.Con
 
 // LiftQuarantineWithResponse End a quarantine and clear its strikes; the provider stays off
 //
+// Of one's own machine, with a reason that is recorded; of one in the reserve pool, and of others', with scope `admin`.
+//
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/providers/{provider_id}/quarantine/lift (the `LiftQuarantine` operationId).
@@ -12532,6 +12915,38 @@ func (c *ClientWithResponses) LiftQuarantineWithResponse(ctx context.Context, pr
 		return nil, err
 	}
 	return ParseLiftQuarantineResponse(rsp)
+}
+
+// RetireProviderWithBodyWithResponse Take a provider out of service for good
+//
+// Running jobs are cancelled and its credential ends in the same transaction. Receipts, jobs and the ledger go on naming
+// it; its name and its device are free for another.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/providers/{provider_id}/retire (the `RetireProvider` operationId).
+func (c *ClientWithResponses) RetireProviderWithBodyWithResponse(ctx context.Context, providerID ProviderID, params *RetireProviderParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetireProviderResponse, error) {
+	rsp, err := c.RetireProviderWithBody(ctx, providerID, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetireProviderResponse(rsp)
+}
+
+// RetireProviderWithResponse Take a provider out of service for good
+//
+// Running jobs are cancelled and its credential ends in the same transaction. Receipts, jobs and the ledger go on naming
+// it; its name and its device are free for another.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/providers/{provider_id}/retire (the `RetireProvider` operationId).
+func (c *ClientWithResponses) RetireProviderWithResponse(ctx context.Context, providerID ProviderID, params *RetireProviderParams, body RetireProviderJSONRequestBody, reqEditors ...RequestEditorFn) (*RetireProviderResponse, error) {
+	rsp, err := c.RetireProvider(ctx, providerID, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetireProviderResponse(rsp)
 }
 
 // ListRunsWithResponse performs a GET /v1/runs (the `ListRuns` operationId) request.
@@ -14040,6 +14455,39 @@ func ParseRegisterProviderResponse(rsp *http.Response) (*RegisterProviderRespons
 	return response, nil
 }
 
+// ParseDeleteProviderResponse parses an HTTP response from a DeleteProviderWithResponse call
+func ParseDeleteProviderResponse(rsp *http.Response) (*DeleteProviderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteProviderResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ProviderDeleted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetProviderResponse parses an HTTP response from a GetProviderWithResponse call
 func ParseGetProviderResponse(rsp *http.Response) (*GetProviderResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -14214,6 +14662,39 @@ func ParseLiftQuarantineResponse(rsp *http.Response) (*LiftQuarantineResponse, e
 	}
 
 	response := &LiftQuarantineResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Provider
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRetireProviderResponse parses an HTTP response from a RetireProviderWithResponse call
+func ParseRetireProviderResponse(rsp *http.Response) (*RetireProviderResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetireProviderResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}

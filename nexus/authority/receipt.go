@@ -20,6 +20,8 @@ const (
 	ProviderPenalized    = "ProviderPenalized"
 	ProviderQuarantined  = "ProviderQuarantined"
 	QuarantineLifted     = "QuarantineLifted"
+	ProviderRetired      = "ProviderRetired"
+	ProviderDeleted      = "ProviderDeleted"
 	IssueClaimed         = "IssueClaimed"
 	RunCreated           = "RunCreated"
 	JobDispatched        = "JobDispatched"

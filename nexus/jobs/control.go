@@ -52,6 +52,20 @@ func Disable(tx *store.Tx, p authority.Principal, id, why string) (Disabled, err
 	return d, err
 }
 
+// Retire takes a provider out of service for good: what it runs is canceled, and
+// what it was offered goes to another, as when it is switched off. What it had
+// handed in is judged and paid like any other.
+func Retire(tx *store.Tx, p authority.Principal, id, why string) (registry.Provider, error) {
+	gone, changed, err := registry.Retire(tx, p, id, why)
+	if err != nil || !changed {
+		return gone, err
+	}
+	if _, err := vacate(tx, p, id); err != nil {
+		return registry.Provider{}, err
+	}
+	return registry.Lock(tx, id)
+}
+
 // vacate takes from a provider that is off what it has: it names the jobs that
 // were running.
 func vacate(tx *store.Tx, p authority.Principal, id string) (canceled []string, err error) {

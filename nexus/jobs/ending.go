@@ -65,6 +65,12 @@ func mark(tx *store.Tx, j Job, kind registry.Kind, why reason.Code) error {
 	if err != nil {
 		return err
 	}
+	return afterMark(tx, j, marked)
+}
+
+// afterMark shows the penalties of a job in its run's log, and takes from a
+// provider that is in quarantine now what it was offered.
+func afterMark(tx *store.Tx, j Job, marked registry.Marked) error {
 	if err := showPenalties(tx, j.RunID, j.ID, j.ProviderID); err != nil {
 		return err
 	}

@@ -18,6 +18,17 @@ const maxAttempts = 2
 type lost struct {
 	why    reason.Code
 	strike bool // the provider is to blame
+	// heartbeat is when the provider of an offer was heard of last.
+	heartbeat int64
+}
+
+// lastSeen is when a job shows last that its provider worked: when its lease was
+// renewed, or when it was offered to one that lived.
+func lastSeen(j Job, heartbeat int64) int64 {
+	if State(j.State) == Queued {
+		return min(heartbeat, j.OfferUntil-OfferTTL.Milliseconds())
+	}
+	return j.LeaseUntil - j.LeaseTTL
 }
 
 // fallBack ends the present attempt of a locked job and offers the job to the
@@ -26,7 +37,11 @@ type lost struct {
 func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 	was := *j
 	if l.strike {
-		if err := mark(tx, was, registry.Failure, l.why); err != nil {
+		marked, err := registry.MarkLost(tx, was.ProviderID, was.ID, l.why, lastSeen(was, l.heartbeat))
+		if err == nil {
+			err = afterMark(tx, was, marked)
+		}
+		if err != nil {
 			return false, err
 		}
 	}

@@ -108,7 +108,7 @@ func overdue(j Job, p registry.Provider, needs job.Needs, now int64) (lost, bool
 	case State(j.State) == Queued && now >= j.OfferUntil:
 		// Only who could have taken the offer is to blame for not taking it.
 		idle := p.Enabled && registry.Status(p.Status) == registry.Running && !p.Full() && p.Caps.Allow(needs) == nil
-		return lost{why: reason.ProviderUnavailable, strike: idle}, true
+		return lost{why: reason.ProviderUnavailable, strike: idle, heartbeat: p.HeartbeatAt}, true
 	}
 	return lost{}, false
 }

@@ -107,6 +107,10 @@ func (r ProviderRequest) known(tx *store.Tx, p authority.Principal) (Provider, b
 	if err != nil {
 		return Provider{}, false, err
 	}
+	if old.Retired() {
+		return Provider{}, false, reason.Errorf(reason.Conflict, "provider %q is retired, for good", old.ID).
+			WithHint("join without its id: the machine becomes another provider")
+	}
 	if r.DeviceID != "" && r.DeviceID != old.DeviceID {
 		return Provider{}, false, reason.Errorf(reason.Conflict, "provider %q is on another device", old.ID).
 			WithHint("a provider stays on its device: enrol a new provider for a new device")

@@ -38,6 +38,7 @@ type Presence struct {
 	Quarantined     bool            `json:"quarantined"`
 	Quarantine      string          `json:"quarantine_reason"`
 	Leased          int64           `json:"leased_jobs"`
+	Retired         bool            `json:"retired,omitempty"` // it is not in snapshots any more
 	Observed        json.RawMessage `json:"observed"`
 }
 
@@ -53,7 +54,7 @@ func Present(p Provider, now int64) Presence {
 		HeartbeatState: p.Liveness(now), HeartbeatAgeMS: age, Capabilities: p.Capabilities, Caps: p.Caps,
 		MinPriceMsats: p.PriceMsats, ReservePool: p.InPool(), Qualified: p.Conduct() != Provisional && !p.Quarantined(),
 		Conduct: p.Conduct(), Successes: p.Successes, FailureStrikes: p.Failures, ViolationStrike: p.Violations,
-		Unverified: p.Unverified, Quarantined: p.Quarantined(), Quarantine: p.QuarantineReason, Leased: p.Leased, Observed: p.Observed,
+		Unverified: p.Unverified, Quarantined: p.Quarantined(), Quarantine: p.QuarantineReason, Leased: p.Leased, Retired: p.Retired(), Observed: p.Observed,
 	}
 }
 

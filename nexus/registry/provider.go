@@ -80,6 +80,9 @@ func (p Provider) InPool() bool { return p.Class == ReservePool }
 // Quarantined reports whether the provider is out of service.
 func (p Provider) Quarantined() bool { return p.QuarantinedAt > 0 }
 
+// Retired reports whether the provider is out of service for good.
+func (p Provider) Retired() bool { return p.RetiredAt > 0 }
+
 // Strikes is how often the provider has failed or broken a rule.
 func (p Provider) Strikes() int64 { return p.Failures + p.Violations }
 
@@ -150,7 +153,7 @@ func AskLock(tx *store.Tx, id string) store.Answer[Provider] {
 }
 
 func visible(found Provider, err error, id string, may func() bool) (Provider, error) {
-	if errors.Is(err, store.ErrNotFound) || err == nil && !may() {
+	if errors.Is(err, store.ErrNotFound) || err == nil && (!may() || found.DeletedAt > 0) {
 		return Provider{}, reason.Errorf(reason.NotFound, "no provider %.128q", id)
 	}
 	return found, err
@@ -161,8 +164,12 @@ func List(tx *store.Tx, owner, after string, limit int) ([]Provider, error) {
 	return providers(tx.ProvidersOf(owner, after, limit))
 }
 
-// All returns every provider by id, after the given one: for the mirror and
-// for administrators.
+// ListRetired returns the retired providers of an owner by id, after the given one.
+func ListRetired(tx *store.Tx, owner, after string, limit int) ([]Provider, error) {
+	return providers(tx.RetiredProviders(owner, after, limit))
+}
+
+// All returns every provider that is not retired by id, after the given one: for the mirror.
 func All(tx *store.Tx, after string, limit int) ([]Provider, error) {
 	return providers(tx.Providers(after, limit))
 }

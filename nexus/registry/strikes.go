@@ -1,7 +1,10 @@
 package registry
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"time"
 
 	"remit/nexus/authority"
 	"remit/nexus/store"
@@ -27,6 +30,17 @@ const (
 	preferredSuccesses = 5
 )
 
+// When strikes fade: a strike that is as old as that counts no more. A quarantine
+// does not end by that.
+const (
+	FailureFade   = 7 * 24 * time.Hour
+	ViolationFade = 30 * 24 * time.Hour
+)
+
+// outages are the reasons of a failure that one crash of a machine gives to all
+// jobs that it has.
+var outages = []string{string(reason.OfflineMidRun), string(reason.ProviderUnavailable)}
+
 // Marked is what a mark has done.
 type Marked struct {
 	New         bool // false: this job has marked the provider so before
@@ -45,32 +59,97 @@ func Mark(tx *store.Tx, id, jobID string, kind Kind, why reason.Code) (Marked, e
 	if _, err := tx.LockProvider(id); err != nil {
 		return Marked{}, fmt.Errorf("mark provider %s: %w", id, err)
 	}
-	isNew, err := tx.MarkProvider(id, jobID, string(kind), string(why))
+	return mark(tx, store.Mark{ProviderID: id, JobID: jobID, Kind: string(kind), Reason: string(why)})
+}
+
+// MarkLost is Mark for a job that was lost. One outage of a machine is one
+// strike, however many jobs it had: a job belongs to the outage of the last strike
+// if nothing shows that the machine has worked since. alive is when this job
+// shows it last, in unix milliseconds: when its lease was renewed, or the offer
+// made.
+func MarkLost(tx *store.Tx, id, jobID string, why reason.Code, alive int64) (Marked, error) {
+	if _, err := tx.LockProvider(id); err != nil {
+		return Marked{}, fmt.Errorf("mark provider %s: %w", id, err)
+	}
+	m := store.Mark{ProviderID: id, JobID: jobID, Kind: string(Failure), Reason: string(why)}
+	if slices.Contains(outages, m.Reason) {
+		first, at, err := tx.LastOutage(id, outages)
+		if err != nil {
+			return Marked{}, err
+		}
+		if first != "" && first != jobID && alive < at {
+			m.Outage = first
+		}
+	}
+	return mark(tx, m)
+}
+
+func mark(tx *store.Tx, m store.Mark) (Marked, error) {
+	isNew, err := tx.MarkProvider(m)
 	if err != nil {
 		return Marked{}, err
 	}
-	p, err := provider(tx.Provider(id))
+	p, err := provider(tx.Provider(m.ProviderID))
 	if err != nil || !isNew {
 		return Marked{Provider: p}, err
 	}
-	if kind == Success {
+	if Kind(m.Kind) == Success {
 		return Marked{New: true, Provider: p}, announce(tx, p)
 	}
-	if _, _, err := authority.Write(tx, authority.ProviderStream(id), authority.Sweeper(), authority.ProviderPenalized,
-		PenaltyKey(jobID, kind), map[string]any{
-			"provider_id": id, "job_id": jobID, "kind": string(kind), "reason": string(why),
-			"failure_strikes": p.Failures, "violation_strikes": p.Violations, "unverified": p.Unverified,
-		}); err != nil {
+	payload := map[string]any{
+		"provider_id": p.ID, "job_id": m.JobID, "kind": m.Kind, "reason": m.Reason,
+		"failure_strikes": p.Failures, "violation_strikes": p.Violations, "unverified": p.Unverified,
+	}
+	if m.Outage != "" {
+		payload["counted"], payload["outage_of"] = false, m.Outage
+	}
+	if _, _, err := authority.Write(tx, authority.ProviderStream(p.ID), authority.Sweeper(), authority.ProviderPenalized,
+		PenaltyKey(m.JobID, Kind(m.Kind)), payload); err != nil {
 		return Marked{}, err
 	}
-	quarantined, err := quarantine(tx, p, jobID)
+	quarantined, err := quarantine(tx, p, m.JobID)
 	if err != nil {
 		return Marked{}, err
 	}
-	if p, err = provider(tx.Provider(id)); err != nil {
+	if p, err = provider(tx.Provider(p.ID)); err != nil {
 		return Marked{}, err
 	}
 	return Marked{New: true, Quarantined: quarantined, Provider: p}, announce(tx, p)
+}
+
+// Fade lets strikes count no longer that are older than their time (0: [FailureFade]
+// and [ViolationFade]), of at most limit providers. It returns how many strikes
+// those were. Any replica may call it at any time.
+func Fade(tx *store.Tx, failure, violation time.Duration, limit int) (int, error) {
+	faded := 0
+	for _, k := range []struct {
+		kind  Kind
+		after time.Duration
+	}{{Failure, cmp.Or(failure, FailureFade)}, {Violation, cmp.Or(violation, ViolationFade)}} {
+		before := tx.Now() - k.after.Milliseconds()
+		ids, err := tx.FadedStrikes(string(k.kind), before, limit)
+		if err != nil {
+			return faded, err
+		}
+		for _, id := range ids {
+			if _, err := Lock(tx, id); err != nil {
+				return faded, err
+			}
+			n, err := tx.FadeStrikes(id, string(k.kind), before)
+			if err != nil {
+				return faded, err
+			}
+			faded += int(n)
+			p, err := provider(tx.Provider(id))
+			if err == nil {
+				err = announce(tx, p)
+			}
+			if err != nil {
+				return faded, err
+			}
+		}
+	}
+	return faded, nil
 }
 
 // PenaltyKey is the receipt key of a penalty in the provider's journal.
@@ -104,17 +183,23 @@ func quarantine(tx *store.Tx, p Provider, jobID string) (bool, error) {
 	return true, err
 }
 
-// Lift ends a quarantine and clears the strikes that led to it. Only an
-// administrator can; the provider stays off until its owner enables it.
+// Lift ends a quarantine and clears the strikes that led to it, with the receipt
+// QuarantineLifted, which says who did it and why. The owner of a machine can,
+// and an administrator; of one that works for others too, only an administrator.
+// A provider's own credential cannot. The provider stays off until it is enabled.
 func Lift(tx *store.Tx, p authority.Principal, id, why string) (Provider, error) {
-	if err := p.Require(authority.ScopeAdmin); err != nil {
+	if err := p.Require(authority.ScopeProviders); err != nil {
 		return Provider{}, err
 	}
 	if !printable(why, 1000) {
 		return Provider{}, invalid("reason", "must be 1 to 1000 printable ASCII characters")
 	}
-	if _, err := Own(tx, p, id); err != nil {
+	has, err := change(tx, p, id, nil)
+	if err != nil {
 		return Provider{}, err
+	}
+	if has.InPool() && has.Quarantined() && !p.Admin() {
+		return Provider{}, reason.Errorf(reason.ScopeMissing, "provider %q is in the reserve pool and works for others: lifting its quarantine needs the scope %s", id, authority.ScopeAdmin)
 	}
 	changed, err := tx.LiftQuarantine(id)
 	if err != nil {

@@ -29,6 +29,10 @@ func change(tx *store.Tx, p authority.Principal, id string, expected Expected) (
 	if err != nil {
 		return Provider{}, err
 	}
+	if found.Retired() {
+		return Provider{}, reason.Errorf(reason.Conflict, "provider %q is retired, for good", id).
+			WithHint("join the machine anew: it becomes another provider")
+	}
 	return found, found.expect(expected)
 }
 

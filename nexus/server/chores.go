@@ -9,6 +9,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/identity"
 	"remit/nexus/jobs"
+	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/reason"
 )
@@ -63,6 +64,9 @@ func (s *Server) chores() []chore {
 		{name: "silent runs", run: func(tx *store.Tx) (int, error) {
 			ended, err := jobs.EndSilent(tx, keep.RunSilence, 0)
 			return len(ended), err
+		}},
+		{name: "strikes", enough: pruneBatch, run: func(tx *store.Tx) (int, error) {
+			return registry.Fade(tx, keep.FailureFade, keep.ViolationFade, pruneBatch)
 		}},
 		prune("sessions", keep.Retention, (*store.Tx).PruneSessions),
 		prune("tickets", ticketsKept, tokens(identity.Ticket)),

@@ -92,7 +92,16 @@ func listProviders(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	list, err := registry.List(tx, owner, p.after, p.limit)
+	of := registry.List
+	switch text := r.URL.Query().Get("retired"); text {
+	case "", "false":
+	case "true":
+		of = registry.ListRetired
+		p.list += " retired"
+	default:
+		return answer{}, invalid("retired", "%.20q is not true or false", text)
+	}
+	list, err := of(tx, owner, p.after, p.limit)
 	if err != nil {
 		return answer{}, err
 	}
@@ -167,7 +176,7 @@ func providerOf(p registry.Provider, now int64) api.Provider {
 		Quarantined: p.Quarantined(), QuarantineReason: api.Optional(p.QuarantineReason), Liveness: p.Liveness(now),
 		LastHeartbeatAt: api.OptionalTime(p.HeartbeatAt), Conduct: p.Conduct(), LeasedJobs: p.Leased, Revision: p.Revision,
 		Strikes:   api.Strikes{Violations: p.Violations, Failures: p.Failures, Unverified: p.Unverified, Successes: p.Successes},
-		CreatedAt: api.TimeOf(p.CreatedAt),
+		CreatedAt: api.TimeOf(p.CreatedAt), RetiredAt: api.OptionalTime(p.RetiredAt),
 	}
 	if c := p.Caps; c.Set() {
 		out.Caps = &api.Caps{CPUMillis: c.CPUMillis, MemoryMb: c.MemoryMB, DiskMb: c.DiskMB, Gpus: api.Optional(c.GPUs), Pids: c.Pids,
@@ -206,7 +215,30 @@ func disableProvider(tx *store.Tx, r *request) (answer, error) {
 	return providerAnswer(tx, d.Provider, nil)
 }
 
-// liftQuarantine gives a provider another chance; only an administrator does.
+// retireProvider takes a provider out of service for good, and its credential
+// with it.
+func retireProvider(tx *store.Tx, r *request) (answer, error) {
+	why, err := reasonOf(r)
+	if err != nil {
+		return answer{}, err
+	}
+	p, err := jobs.Retire(tx, r.caller.Principal, r.PathValue("provider_id"), why)
+	if err == nil {
+		_, err = tx.RevokeTokens(authority.ProviderPrincipal(p.ID))
+	}
+	return providerAnswer(tx, p, err)
+}
+
+// deleteProvider removes a retired provider from all lists.
+func deleteProvider(tx *store.Tx, r *request) (answer, error) {
+	p, err := registry.Delete(tx, r.caller.Principal, r.PathValue("provider_id"))
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{status: http.StatusOK, value: api.ProviderDeleted{ProviderID: p.ID, DeletedAt: api.TimeOf(p.DeletedAt)}}, nil
+}
+
+// liftQuarantine gives a provider another chance.
 func liftQuarantine(tx *store.Tx, r *request) (answer, error) {
 	var body api.ReasonRequest
 	if err := r.json(&body); err != nil {

@@ -72,7 +72,9 @@ func (s *Server) table() []route {
 		mutation("setCaps", put, "/v1/providers/{provider_id}/caps", authority.ScopeProviders, setCaps),
 		mutation("enableProvider", post, "/v1/providers/{provider_id}/enable", authority.ScopeProviders, enableProvider),
 		mutation("disableProvider", post, "/v1/providers/{provider_id}/disable", scopeAny, disableProvider),
-		mutation("liftQuarantine", post, "/v1/providers/{provider_id}/quarantine/lift", authority.ScopeAdmin, liftQuarantine),
+		mutation("liftQuarantine", post, "/v1/providers/{provider_id}/quarantine/lift", authority.ScopeProviders, liftQuarantine),
+		mutation("retireProvider", post, "/v1/providers/{provider_id}/retire", authority.ScopeProviders, retireProvider),
+		mutation("deleteProvider", http.MethodDelete, "/v1/providers/{provider_id}", authority.ScopeProviders, deleteProvider),
 		idle("heartbeat", "/v1/providers/{provider_id}/heartbeat", authority.ScopeWork, heartbeat),
 
 		mutation("claimIssue", post, "/v1/issues/claim", authority.ScopeRuns, claimIssue),

@@ -31,6 +31,9 @@ type Sweep struct {
 	// Settle is how long a response waits for its requester to settle it; 0 is
 	// jobs.SettleGrace.
 	Settle time.Duration
+	// FailureFade and ViolationFade are when strikes count no longer; 0 is the
+	// registry's.
+	FailureFade, ViolationFade time.Duration
 }
 
 // Defaults of Sweep.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 )
 
@@ -33,6 +32,7 @@ type ProviderRow struct {
 	Successes, Unverified, Failures, Violations int64
 	QuarantinedAt                               int64
 	QuarantineReason                            string
+	RetiredAt, DeletedAt                        int64 // 0: never. DeviceID is then the device that it was on
 	Revision                                    int64 // grows with every change
 	CreatedAt, UpdatedAt                        int64
 
@@ -67,7 +67,7 @@ func (tx *Tx) DeviceOf(owner, name, fingerprint string) (DeviceRow, error) {
 // DevicesOf lists the devices of an owner by id, after the given one.
 func (tx *Tx) DevicesOf(owner, after string, limit int) ([]DeviceRow, error) {
 	var list []DeviceRow
-	err := tx.rows(`SELECT `+deviceColumns+` FROM device WHERE owner = ? AND id > ? ORDER BY id LIMIT ?`, func(s scanner) error {
+	err := tx.rows(`SELECT `+deviceColumns+` FROM device WHERE owner = ? AND id > ? AND roles <> '`+RoleRetired+`' ORDER BY id LIMIT ?`, func(s scanner) error {
 		d, err := scanDevice(s)
 		list = append(list, d)
 		return err
@@ -88,16 +88,23 @@ const providerColumns = `id, device_id, owner, name, version, class, capabilitie
 	status, enabled, heartbeat_at, observed, successes, unverified, failures, violations,
 	quarantined_at, quarantine_reason, revision, created_at, updated_at`
 
+// providerEnd says how a provider ended.
+const providerEnd = `retired_at, deleted_at, retired_device`
+
 // providerLoad counts the jobs of a provider beside its row.
 const providerLoad = `(SELECT COUNT(*) FROM job WHERE job.provider_id = provider.id AND job.state = 'leased'),
 	(SELECT COUNT(*) FROM job WHERE job.provider_id = provider.id AND job.state = 'queued')`
 
 func scanProvider(s scanner) (p ProviderRow, err error) {
-	var capabilities, caps, observed string
+	var capabilities, caps, observed, device string
 	var enabled int64
 	err = s.Scan(&p.ID, &p.DeviceID, &p.Owner, &p.Name, &p.Version, &p.Class, &capabilities, &p.PriceMsats, &caps, &p.CapsRevision,
 		&p.Status, &enabled, &p.HeartbeatAt, &observed, &p.Successes, &p.Unverified, &p.Failures, &p.Violations,
-		&p.QuarantinedAt, &p.QuarantineReason, &p.Revision, &p.CreatedAt, &p.UpdatedAt, &p.Leased, &p.Queued)
+		&p.QuarantinedAt, &p.QuarantineReason, &p.Revision, &p.CreatedAt, &p.UpdatedAt,
+		&p.RetiredAt, &p.DeletedAt, &device, &p.Leased, &p.Queued)
+	if device != "" {
+		p.DeviceID = device
+	}
 	p.Capabilities, p.Enabled = splitWords(capabilities), enabled == 1
 	p.Caps, p.Observed = json.RawMessage(caps), json.RawMessage(observed)
 	return p, err
@@ -108,7 +115,7 @@ func (tx *Tx) Provider(id string) (ProviderRow, error) { return tx.AskProvider(i
 
 // AskProvider asks for what Provider returns.
 func (tx *Tx) AskProvider(id string) Answer[ProviderRow] {
-	return ask(tx, scanProvider, `SELECT `+providerColumns+`, `+providerLoad+` FROM provider WHERE id = ?`, id)
+	return ask(tx, scanProvider, `SELECT `+providerColumns+`, `+providerEnd+`, `+providerLoad+` FROM provider WHERE id = ?`, id)
 }
 
 // LockProvider reads a provider for writing. Whoever leases, switches or marks
@@ -139,14 +146,16 @@ func (tx *Tx) ProviderOfDevice(deviceID string) (ProviderRow, error) {
 	return tx.LockProvider(id)
 }
 
-// ProvidersOf lists the providers of an owner by id, after the given one.
+// ProvidersOf lists the providers of an owner by id, after the given one, without
+// those that are retired.
 func (tx *Tx) ProvidersOf(owner, after string, limit int) ([]ProviderRow, error) {
-	return tx.listProviders(`owner = ? AND id > ? ORDER BY id LIMIT ?`, owner, after, limit)
+	return tx.listProviders(`owner = ? AND id > ? AND retired_at = 0 ORDER BY id LIMIT ?`, owner, after, limit)
 }
 
-// Providers lists all providers by id, after the given one.
+// Providers lists all providers by id, after the given one, without those that
+// are retired.
 func (tx *Tx) Providers(after string, limit int) ([]ProviderRow, error) {
-	return tx.listProviders(`id > ? ORDER BY id LIMIT ?`, after, limit)
+	return tx.listProviders(`id > ? AND retired_at = 0 ORDER BY id LIMIT ?`, after, limit)
 }
 
 // AskLiveProviders asks for what a dispatch of an owner may choose from: the
@@ -176,7 +185,7 @@ func (tx *Tx) listProviders(where string, args ...any) ([]ProviderRow, error) {
 }
 
 func (tx *Tx) askProviders(where string, args ...any) Answer[[]ProviderRow] {
-	return askAll(tx, scanProvider, `SELECT `+providerColumns+`, `+providerLoad+` FROM provider WHERE `+where, args...)
+	return askAll(tx, scanProvider, `SELECT `+providerColumns+`, `+providerEnd+`, `+providerLoad+` FROM provider WHERE `+where, args...)
 }
 
 // InsertProvider writes a new provider, switched off and without a history.
@@ -196,42 +205,6 @@ func (tx *Tx) UpdateProvider(p ProviderRow) error {
 		revision = revision + 1, updated_at = ? WHERE id = ?`,
 		p.Name, p.Version, p.Class, strings.Join(p.Capabilities, " "), p.PriceMsats,
 		p.Caps, p.CapsRevision, p.Status, p.Enabled, p.HeartbeatAt, p.Observed, tx.Now(), p.ID)
-}
-
-// markColumns names the counter of each kind of mark.
-var markColumns = map[string]string{
-	"success": "successes", "unverified": "unverified", "failure": "failures", "violation": "violations",
-}
-
-// MarkProvider records one mark for a job and adds it to its counter; false
-// when this job has marked this provider in this way before.
-func (tx *Tx) MarkProvider(providerID, jobID, kind, why string) (bool, error) {
-	column, ok := markColumns[kind]
-	if !ok {
-		return false, fmt.Errorf("mark provider: no counter for %q", kind)
-	}
-	n, err := tx.exec(`INSERT INTO provider_mark (provider_id, job_id, kind, reason, marked_at)
-		VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`, providerID, jobID, kind, why, tx.Now())
-	if err != nil || n == 0 {
-		return false, err
-	}
-	return true, tx.later(missing("mark provider", providerID), `UPDATE provider SET `+column+` = `+column+` + 1, revision = revision + 1, updated_at = ?
-		WHERE id = ?`, tx.Now(), providerID)
-}
-
-// QuarantineProvider takes a provider out of service; false when it was already.
-func (tx *Tx) QuarantineProvider(id, why string) (bool, error) {
-	n, err := tx.exec(`UPDATE provider SET quarantined_at = ?, quarantine_reason = ?, enabled = 0, status = 'failed',
-		revision = revision + 1, updated_at = ? WHERE id = ? AND quarantined_at = 0`, tx.Now(), why, tx.Now(), id)
-	return n == 1, err
-}
-
-// LiftQuarantine clears the quarantine and the strikes that led to it; the marks
-// stay, so that an old job cannot strike again.
-func (tx *Tx) LiftQuarantine(id string) (bool, error) {
-	n, err := tx.exec(`UPDATE provider SET quarantined_at = 0, quarantine_reason = '', failures = 0, violations = 0,
-		status = 'stopped', revision = revision + 1, updated_at = ? WHERE id = ? AND quarantined_at > 0`, tx.Now(), id)
-	return n == 1, err
 }
 
 // changeOne runs a statement that must change exactly one row.

@@ -75,7 +75,7 @@ var nexusCodes = []Info{
 		"`remit provider start` after the owner has enabled it"},
 	{ProviderQuarantined, "provider", Blocked,
 		"the provider has too many strikes; enrolling again does not lift it",
-		"an administrator must look at its strikes"},
+		"look at its strikes, then its owner lifts it with 'remit provider lift' (of the reserve pool an administrator)"},
 	{ProviderViolations, "provider", Fail, "a provider's answers broke the rules of the job type", ""},
 	{ProviderFailures, "provider", Blocked, "a provider lost or failed too many jobs", ""},
 	{OfflineMidRun, "provider", Blocked, "the provider was lost while it ran the job", ""},
