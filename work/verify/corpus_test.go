@@ -211,7 +211,7 @@ func variantOf(class cheats.Class, n int) int {
 }
 
 // drawnClasses is how many of the other classes a default run tries.
-const drawnClasses = 4
+const drawnClasses = 3
 
 // byName says whether a person asks for tests by their names.
 func byName() bool { return flag.Lookup("test.run").Value.String() != "" }

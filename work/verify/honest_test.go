@@ -14,7 +14,7 @@ import (
 )
 
 // honestSample is how many honest changes a default run tries.
-const honestSample = 6
+const honestSample = 4
 
 // TestHonest: a correct change passes and is never called tampering, in
 // whatever way its repository writes and runs tests.
