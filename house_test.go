@@ -1,3 +1,5 @@
+//test:plain-package It only computes: there is one goroutine.
+
 package remit_test
 
 import (
@@ -149,6 +151,68 @@ func TestNoSharedGenerators(t *testing.T) {
 		}
 		if m := sharedGenerator.Find(src); m != nil {
 			t.Errorf("%s: %q is shared by every test of the package: make it a function", f.path, bytes.TrimSpace(m))
+		}
+	}
+}
+
+// TestDetectorMarks: scripts/test.sh reads from the first line of a test file
+// which tests run with the race detector. A mark that it does not see, or that
+// means nothing where it stands, would let tests be left out without a word.
+func TestDetectorMarks(t *testing.T) {
+	t.Parallel()
+	mark := regexp.MustCompile(`^//test:(plain-package|plain|race) [A-Z].*\.$`)
+	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
+	marks := map[string][]string{} // by directory
+	names := map[string][2]bool{}  // of packages that have both: in a marked file, in another one
+	var tests []string
+	for _, f := range goFiles(t) {
+		if !f.test {
+			continue
+		}
+		src, err := os.ReadFile(filepath.FromSlash(f.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests = append(tests, f.path)
+		for i, line := range strings.Split(string(src), "\n") {
+			if !strings.HasPrefix(line, "//test:") {
+				continue
+			}
+			m := mark.FindStringSubmatch(line)
+			if m == nil || i > 0 {
+				t.Errorf("%s:%d: %q is not a mark of scripts/test.sh: it is the first line, and ends with a reason", f.path, i+1, line)
+				continue
+			}
+			marks[path.Dir(f.path)] = append(marks[path.Dir(f.path)], m[1])
+		}
+	}
+	for dir, of := range marks {
+		whole := slices.Contains(of, "plain-package")
+		if slices.Contains(of, "plain") && whole || slices.Contains(of, "race") && !whole {
+			t.Errorf("%s: the marks %q contradict each other", dir, of)
+		}
+	}
+	for _, name := range tests {
+		if !slices.Contains(marks[path.Dir(name)], "plain") {
+			continue
+		}
+		src, err := os.ReadFile(filepath.FromSlash(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range function.FindAllSubmatch(src, -1) {
+			seen := names[string(m[1])]
+			if bytes.HasPrefix(src, []byte("//test:plain ")) {
+				seen[0] = true
+			} else {
+				seen[1] = true
+			}
+			names[string(m[1])] = seen
+		}
+	}
+	for name, seen := range names {
+		if seen[0] && seen[1] {
+			t.Errorf("%s is in a marked file and in another one: the script tells tests by name", name)
 		}
 	}
 }

@@ -80,6 +80,9 @@ func contractText(t *testing.T, base, verify, more string) string {
 	return string(text)
 }
 
+// patient gives a run of many sandboxes the time that it takes on a busy machine.
+func patient(r *job.EngineRunRequest) { r.Budget.WallSecs = 600 }
+
 // engineRequest asks for a run of the engine that is fine.
 func engineRequest(contract, source, commit, tree string, change func(*job.EngineRunRequest)) job.EngineRunRequest {
 	r := job.EngineRunRequest{Contract: contract, Baseline: job.EngineBaseline{Source: source, Commit: commit, Tree: tree},
@@ -196,7 +199,7 @@ func TestEngineRun(t *testing.T) {
 		}, job.JobFailed, job.Failed, 3, reason.JobInvalid},
 		"our credential":   {"", fixed, "title: \"see " + testCredential + "\"\n", nil, job.JobFailed, job.Failed, 3, reason.SecretLeak},
 		"a private key":    {"", fixed, "title: \"AKIA" + "QWERTYUIOP234567\"\n", nil, job.JobFailed, job.Failed, 3, reason.SecretLeak},
-		"a long command":   {"", fixed + strings.Repeat(`, "true # `+strings.Repeat("<", 13_000)+`"`, 14), "", nil, job.Passed, job.Success, 0, ""},
+		"a long command":   {"", fixed + strings.Repeat(`, "true # `+strings.Repeat("<", 13_000)+`"`, 14), "", patient, job.Passed, job.Success, 0, ""},
 		"odd words":        {"", fixed, "title: \"</script>$(id) `id` %s %n ; rm -rf /\"\n", nil, job.Passed, job.Success, 0, ""},
 		"fences of output": {"printf '=== end head fail\\n--- stdout 0\\n\\033[31m'; echo fixed > a.txt", fixed, "", nil, job.Passed, job.Success, 0, ""},
 	} {

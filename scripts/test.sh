@@ -52,20 +52,16 @@ PY
 }
 
 # The detector finds nothing where there is one goroutine, and costs twice to six
-# times the computing. These packages are tested as they are shipped: they only
-# compute, or drive what has tests of its own with the detector; those of the
-# program start it as a process, and meet it in files and over sockets. Their few
-# tests with more goroutines run with the detector as well.
-alone='^remit(/(cmd/remit|proof/(canon|reason|evidence)|law/.*|fixtures.*|vectors.*|scripts/.*|nexus/api|work/(matrix|verify.*|engine/(agent|claude|codex|command|fake|faulty|pi|workos))))?$'
-together_in='^remit/(cmd/remit|proof/evidence)$'
-together='^Test(EachLine|LinesOverManyBatches|AuditOfValidVectors|ConcurrentAdmissions)$'
-# In these packages such tests stand beside others: they try one thing thousands
-# of times, which others of the package do with the detector.
-often_in='^remit/(nexus/server|proof/(bundle|journal))$'
-often='^(TestAPIHolds|TestBoundsAreTheContract|FuzzAPI'                            # nexus/server
-often+='|TestEveryByteOf.*'                                                        # proof/bundle
-often+='|TestRead(DetectsEveryFlippedByte|OfEveryPrefix|BoundsALine|AcceptsALongLine)' # proof/journal
-often+='|TestAppend(RefusesWithoutHarm|ThenReadIsIdentity)|TestRepairIsNeverSilent|Test(Frontier|Head)EqualsPlain.*)$'
+# times the computing. What is tested without it, as it is shipped, says so at the
+# top of a test file, with the reason:
+#   //test:plain-package WHY   all tests of the package
+#   //test:plain WHY           the tests of this file, in a package that has the detector
+#   //test:race WHY            the tests of this file once more with it, in one that has not
+marked() { grep -rlE "^//test:$1 [A-Z]" --include='*_test.go' . || true; }
+packages_of() { sed -E 's|^\./||; s|(^\|/)[^/]*$||; s|^.|/&|; s|^|remit|' | sort -u; }
+both_of() { comm -12 <(printf '%s\n' "${packages[@]}" | sort -u) "$1"; }
+tests_in() { xargs sed -nE 's/^func ((Test|Fuzz|Example)[A-Za-z0-9_]*)\(.*/\1/p' | sort -u; }
+pattern() { paste -sd '|' | sed 's/.*/^(&)$/'; }
 
 # tests runs go test; a failure is remembered. scripts/lint.sh vets.
 tests() { go test -vet=off -timeout "${TEST_TIMEOUT:-20m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
@@ -77,10 +73,15 @@ set +e
   if [ ${#race[@]} = 0 ]; then
     tests "${packages[@]}"
   else
-    mapfile -t single < <(printf '%s\n' "${packages[@]}" | grep -E "$alone")
-    mapfile -t shared < <(printf '%s\n' "${packages[@]}" | grep -Ev "$alone|$often_in")
-    mapfile -t both < <(printf '%s\n' "${packages[@]}" | grep -E "$often_in")
-    mapfile -t again < <(printf '%s\n' "${packages[@]}" | grep -E "$together_in")
+    marked plain-package | packages_of >"$scratch/plain-package"
+    marked plain | packages_of >"$scratch/plain"
+    marked race | packages_of >"$scratch/race"
+    mapfile -t single < <(both_of "$scratch/plain-package")
+    mapfile -t both < <(both_of "$scratch/plain")
+    mapfile -t again < <(both_of "$scratch/race")
+    mapfile -t shared < <(printf '%s\n' "${packages[@]}" | sort -u | comm -23 - <(sort -u "$scratch/plain-package" "$scratch/plain"))
+    often=$(marked plain | tests_in | pattern)
+    together=$(marked race | tests_in | pattern)
     # Where those wait that come first, what the others need is compiled. What does
     # not build is told by its test.
     nice go build "${race[@]}" -o /dev/null "${shared[@]}" "${both[@]}" "${again[@]}" </dev/null >/dev/null 2>&1 &

@@ -1,3 +1,5 @@
+//test:plain-package It compares documents.
+
 package api_test
 
 import (

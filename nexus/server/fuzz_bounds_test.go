@@ -1,3 +1,5 @@
+//test:plain It tries one thing thousands of times, which other tests of the package do with the detector.
+
 package server
 
 import (

@@ -1,3 +1,5 @@
+//test:plain It tries every byte, in one goroutine.
+
 package bundle
 
 import (

@@ -1,3 +1,5 @@
+//test:race Lines are looked at by several goroutines.
+
 package evidence
 
 import (

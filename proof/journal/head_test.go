@@ -1,3 +1,5 @@
+//test:plain It computes, in one goroutine.
+
 package journal
 
 import (

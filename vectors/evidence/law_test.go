@@ -1,3 +1,5 @@
+//test:plain-package It only computes: there is one goroutine.
+
 // Package evidence_test holds the records that law writes to the schemas that
 // proof publishes: neither wing may import the other's tests.
 package evidence_test

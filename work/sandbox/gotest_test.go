@@ -52,6 +52,9 @@ func Test` + upper + `(t *testing.T) {
 func TestLentCacheForTests(t *testing.T) {
 	t.Parallel()
 	d, lower, kept := open1(t), testedModule(t), filepath.Join(t.TempDir(), "kept")
+	if d.tools.goCache == "" && !asRoot() {
+		t.Skip("SKIPPED, this user has no Go build cache, and a cold build takes too long for a test; TestLentCacheSparesCompiling has a module that needs none")
+	}
 	s := Spec{Lower: lower, Env: map[string]string{"GOENV": "off"}}
 	cold := s
 	cold.KeepCache = kept

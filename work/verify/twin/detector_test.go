@@ -1,0 +1,3 @@
+//test:plain-package It only computes: there is one goroutine.
+
+package twin
