@@ -19,7 +19,7 @@ import (
 type agentCheckup struct {
 	Engine    string `json:"engine"`
 	Program   string `json:"program,omitempty"` // of an engine that drives several
-	Version   string `json:"version"` // "" where the agent is not found
+	Version   string `json:"version"`           // "" where the agent is not found
 	SHA256    string `json:"sha256"`
 	Admission string `json:"source_admission_status"` // "" as above
 	Switch    string `json:"switch"`                  // on, off, or unset, by the remit.yaml of the current directory
