@@ -13,6 +13,7 @@ import (
 	"remit/law/eligibility"
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/engine/workos"
 )
 
 func (a *app) admitCommand() *cobra.Command {
@@ -97,6 +98,12 @@ engine that is not there can be rejected, not admitted.`,
 				return printJSON(cmd.OutOrStdout(), rec)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "Engine %s %s: %s, revision %d.\n", rec.Engine, versionText(rec.Version), rec.Decision, rec.Revision)
+			if rec.Unproven != "" {
+				fmt.Fprintf(cmd.OutOrStdout(), "Its digest does not prove %s.\n", rec.Unproven)
+			}
+			if d.Engine == workos.Name && d.SourceCommit == "" && rec.Decision == admission.Admitted {
+				fmt.Fprintln(cmd.OutOrStdout(), "Nobody publishes this program: say with --commit and --toolchain what it was built from, for whoever reads the record.")
+			}
 			if !eligibility.AdmissionRequired(d.Engine) {
 				fmt.Fprintln(cmd.OutOrStdout(), "It is built in: no run asks for this record.")
 			}
@@ -112,6 +119,8 @@ engine that is not there can be rejected, not admitted.`,
 	fl.StringVar(&d.License, "license", "", "note on its license")
 	fl.StringVar(&d.RetrievedAt, "retrieved-at", "", "when it was fetched, such as 2006-01-02T15:04:05.000Z")
 	fl.StringVar(&d.RetrievalCommand, "retrieved-with", "", "the command that fetched it")
+	fl.StringVar(&d.SourceCommit, "commit", "", "the commit that it was built from, by your word")
+	fl.StringVar(&d.Toolchain, "toolchain", "", "what it was built with, by your word, such as 'bun 1.4.5'")
 	fl.StringVar(&d.Boundary, "boundary", "", "what of the source is protected, and from what")
 	complete(cmd, "type", admission.SourceTypes())
 	return cmd

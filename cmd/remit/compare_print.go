@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -21,6 +22,9 @@ func printComparison(w io.Writer, c *comparison) error {
 		fmt.Fprintln(tw, strings.Join(cells(r), "\t"))
 	}
 	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if err := printFigures(w, c.Lanes); err != nil {
 		return err
 	}
 	printChanged(w, c.Lanes)
@@ -66,16 +70,13 @@ func printSubject(w io.Writer, c *comparison) {
 
 // cells are the columns of one line; a dash is what there is not.
 func cells(r laneRow) []string {
-	lane, model, files, lines, took := r.Lane, "-", "-", "-", "-"
+	lane, model, files, lines, took := r.Lane, "-", "-", "-", millis(r.DurationMS)
 	if n := r.name(); n.model != "" {
 		model = n.provider + "/" + n.model
 		lane = strings.Replace(lane, "="+model, "", 1) // it stands beside
 	}
 	if r.PatchSHA256 != "" {
 		files, lines = fmt.Sprint(r.Delta.Files), fmt.Sprintf("+%d -%d", r.Delta.Added, r.Delta.Removed)
-	}
-	if r.DurationMS != nil {
-		took = (time.Duration(*r.DurationMS) * time.Millisecond).Round(100 * time.Millisecond).String()
 	}
 	cost, tokens, requests := "-", "-", "-"
 	if u := r.Usage; u != nil {
@@ -88,6 +89,33 @@ func cells(r laneRow) []string {
 		}
 	}
 	return out
+}
+
+// printFigures says what the lanes' totals are made of.
+func printFigures(w io.Writer, rows []laneRow) error {
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "ENGINE\tVERSION\tFRESH TOKENS\tCACHED TOKENS\tOUT TOKENS\tENGINE TIME\tVERIFIER TIME")
+	for _, r := range rows {
+		fresh, cached, out := "-", "-", "-"
+		if u := r.Usage; u != nil {
+			fresh, cached, out = atLeast(u.TokensKnown, fmt.Sprint(u.FreshTokens)), atLeast(u.TokensKnown, fmt.Sprint(u.CachedTokens)), atLeast(u.TokensKnown, fmt.Sprint(u.OutTokens))
+		}
+		fmt.Fprintln(tw, strings.Join([]string{plain(r.Lane), cmp.Or(plain(r.EngineVersion), "-"), fresh, cached, out, millis(r.EngineMS), millis(r.VerifierMS)}, "\t"))
+	}
+	return tw.Flush()
+}
+
+// millis is a time for a person, a dash for none.
+func millis(ms *int64) string {
+	if ms == nil {
+		return "-"
+	}
+	took := time.Duration(*ms) * time.Millisecond
+	if took < time.Second {
+		return took.String()
+	}
+	return took.Round(100 * time.Millisecond).String()
 }
 
 // costText is an amount in dollars, to the micro-dollar. One that is not known

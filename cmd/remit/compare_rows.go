@@ -13,6 +13,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/gateway"
 	"remit/work/harness"
 )
 
@@ -37,6 +38,7 @@ type laneRow struct {
 	Usage             *laneUsage `json:"usage"`       // null when the engine could ask no model
 	DurationMS        *int64     `json:"duration_ms"` // of the whole run, null when it has not ended
 	EngineMS          *int64     `json:"engine_ms"`   // of the engine alone, null when it was not started
+	VerifierMS        *int64     `json:"verifier_ms"` // of the verifier, base and head; null when it did not run
 
 	SessionID      string `json:"session_id"` // "" when nothing was started
 	SessionDir     string `json:"session_dir"`
@@ -62,6 +64,10 @@ type laneUsage struct {
 	TokensKnown  bool  `json:"tokens_known"` // every answer reported its usage
 	CostMicroUSD int64 `json:"cost_micro_usd"`
 	CostKnown    bool  `json:"cost_known"` // the price of every request is known
+	// The kinds of tokens, as far as answers reported them.
+	FreshTokens  int64 `json:"fresh_tokens"`  // of prompts, not read from a cache; what was written to one is among them
+	CachedTokens int64 `json:"cached_tokens"` // of prompts, read from a cache
+	OutTokens    int64 `json:"out_tokens"`
 }
 
 func (r *laneRow) name() laneName {
@@ -138,6 +144,12 @@ func (r *laneRow) read(entries []journal.Entry) error {
 			}
 		case e.Name == evidence.StepPatch && e.Status == journal.Completed:
 			err = r.captured(e.Outputs)
+		case (e.Name == evidence.StepVerifyBase || e.Name == evidence.StepVerifyHead) && e.Status == journal.Completed && e.CompletedAt != nil:
+			ms := millisBetween(e.StartedAt, *e.CompletedAt)
+			if r.VerifierMS != nil {
+				ms += *r.VerifierMS
+			}
+			r.VerifierMS = &ms
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s of session %s: %w", e.Name, r.SessionID, err)
@@ -179,9 +191,13 @@ func (r *laneRow) asked(outputs json.RawMessage) error {
 	rec := struct {
 		UsageKnown bool `json:"usage_known"`
 		CostKnown  bool `json:"cost_known"`
+		Usage      gateway.Usage
 	}{}
 	err := json.Unmarshal(outputs, &rec)
 	u := r.usage()
+	u.FreshTokens += rec.Usage.InUncached + rec.Usage.CacheWrite
+	u.CachedTokens += rec.Usage.CacheRead
+	u.OutTokens += rec.Usage.Out
 	u.TokensKnown, u.CostKnown = u.TokensKnown && rec.UsageKnown, u.CostKnown && rec.CostKnown
 	return err
 }

@@ -179,10 +179,10 @@ func sampleComparison() *comparison {
 	return &comparison{Schema: comparisonSchema, TaskID: "slug", Title: "Slugs are lower case", ContractSHA256: "sha256:cc", BaselineCommit: "c0ffee", Parallel: 2, Lanes: []laneRow{
 		session(laneRow{Lane: "pi", Engine: "pi", EngineVersion: "0.73.1", ModelProvider: text("openai"), Model: text("gpt-5.5"), Status: "pass",
 			Delta: laneDelta{1, 3, 1}, ChangedFiles: []string{"src/slug.go"}, PatchSHA256: "sha256:p1", VerificationDelta: 1,
-			Usage: &laneUsage{5, 12345, true, 61725, true}, DurationMS: ms(31240), EngineMS: ms(20100), basis: basis}),
+			Usage: &laneUsage{5, 12345, true, 61725, true, 2000, 9345, 1000}, DurationMS: ms(31240), EngineMS: ms(20100), VerifierMS: ms(9120), basis: basis}),
 		session(laneRow{Lane: "codex", Engine: "codex", EngineVersion: "0.169.0", ModelProvider: text("local"), Model: text("qwen"), Status: "fail",
 			Code: "verification_failed", Reason: "the tests fail", ExitCode: 2, Delta: laneDelta{2, 10, 0}, ChangedFiles: []string{"src/slug.go", "src/\x1b[31mnew.go"},
-			PatchSHA256: "sha256:p2", Usage: &laneUsage{3, 900, false, 0, false}, DurationMS: ms(9000), EngineMS: ms(8000), basis: basis}),
+			PatchSHA256: "sha256:p2", Usage: &laneUsage{3, 900, false, 0, false, 800, 0, 100}, DurationMS: ms(9000), EngineMS: ms(8000), basis: basis}),
 		refused,
 		session(laneRow{Lane: "fake", Engine: "fake", EngineVersion: "1", Status: "pass", Delta: laneDelta{1, 3, 1}, ChangedFiles: []string{"src/slug.go"},
 			PatchSHA256: "sha256:p1", DurationMS: ms(2100), EngineMS: ms(40), basis: elsewhere}),

@@ -35,19 +35,21 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Say what this machine can do, and what is missing", Args: cobra.NoArgs,
 		Long: `Doctor really tries what a run needs: git, the sandbox driver and its limits, the
-place for sessions, the toolchains that verification commands may want. Exit code 3
-when a run would be blocked here.`,
+place for sessions, the toolchains that verification commands may want. It lists the
+agents that it finds, with version, digest, admission, and whether the remit.yaml of
+the current directory switches them on. Exit code 3 when a run would be blocked here.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			checks := a.examine(cmd.Context())
+			checks, agents := a.examine(cmd.Context()), a.examineAgents(cmd.Context())
 			blocked := false
 			for _, c := range checks {
 				blocked = blocked || c.Status == missing
 			}
 			var err error
 			if a.json {
-				err = printJSON(cmd.OutOrStdout(), map[string]any{"version": version, "commit": commit, "usable": !blocked, "checks": checks})
+				err = printJSON(cmd.OutOrStdout(), map[string]any{"version": version, "commit": commit, "usable": !blocked, "checks": checks, "agents": agents})
 			} else {
 				printCheckups(cmd.OutOrStdout(), checks)
+				printAgents(cmd.OutOrStdout(), agents)
 			}
 			if err == nil && blocked {
 				err = exitCode(3)

@@ -21,7 +21,7 @@ var build = evidence.EngineIdentity{Name: "codex", Version: "0.169.0", SHA256: c
 
 func source(t *testing.T, previous *Source, d Decision) *Source {
 	t.Helper()
-	rec, err := NextSource(previous, SourceDecision{Ruling: ruling(d), Engine: build.Name, Version: build.Version, SHA256: build.SHA256, Type: "npm"})
+	rec, err := NextSource(previous, SourceDecision{Ruling: ruling(d), Engine: build.Name, Version: build.Version, SHA256: build.SHA256, Type: "npm", SourceCommit: "30b1fa1285a9", Toolchain: "bun 1.4.5"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,5 +187,27 @@ func refused(t *testing.T, what, field string, err error) {
 	t.Helper()
 	if reason.CodeOf(err) != reason.InvalidAdmission || !strings.HasPrefix(err.Error(), field+": ") {
 		t.Errorf("%s with a bad %s: %v", what, field, err)
+	}
+}
+
+// TestBuildOfSomebody: a record says what a build is said to be from and what its
+// digest does not prove, and one that does not has the id that it always had.
+func TestBuildOfSomebody(t *testing.T) {
+	t.Parallel()
+	plain := SourceDecision{Ruling: ruling(Admitted), Engine: build.Name, Version: build.Version, SHA256: build.SHA256}
+	rec, err := NextSource(nil, plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := text(t, rec); strings.Contains(text, "source_commit") || strings.Contains(text, "toolchain") || strings.Contains(text, "prove") {
+		t.Errorf("%s", text)
+	}
+	for commit, ok := range map[string]bool{"30b1fa1285a9": true, "main": false, "30b1": false, "30B1FA1285A9": false, "30b1fa1285a9\n": false} {
+		d := plain
+		d.SourceCommit = commit
+		rec, err := NextSource(nil, d)
+		if (err == nil) != ok || ok && !strings.Contains(rec.Unproven, "from this commit") {
+			t.Errorf("%q: %v", commit, err)
+		}
 	}
 }

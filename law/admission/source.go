@@ -2,6 +2,7 @@ package admission
 
 import (
 	"net/url"
+	"regexp"
 	"slices"
 
 	"remit/proof/canon"
@@ -39,7 +40,19 @@ type SourceDecision struct {
 	RetrievalCommand string `json:"retrieval_command"`
 	ExecutionMode    string `json:"allowed_execution_mode"`
 	Boundary         string `json:"protected_source_boundary"`
+	// Of a build that somebody made: the commit and the toolchain that it is said
+	// to be from, and what the digest does not prove about that. They came later
+	// than the rest, and a decision without them has the id that it always had.
+	SourceCommit string `json:"source_commit,omitempty"`
+	Toolchain    string `json:"toolchain,omitempty"`
+	Unproven     string `json:"digest_does_not_prove,omitempty"`
 }
+
+// unproven is what no digest of a program proves about its source.
+const unproven = "that the program was built from this commit with this toolchain: another build of the same has another digest"
+
+// sourceCommit is a whole commit id, or a beginning that somebody would check out.
+var sourceCommit = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
 
 // SourceTypes are the values of source_type.
 func SourceTypes() []string { return []string{"builtin", "npm", "git", "release", "local"} }
@@ -52,6 +65,9 @@ func NextSource(previous *Source, d SourceDecision) (*Source, error) {
 	setDefault(&d.ExecutionMode, ExecutionSandbox)
 	setDefault(&d.Boundary, "lent to the sandbox read-only; no run changes it")
 	setDefault(&d.ReviewTrigger, "another version or digest")
+	if d.SourceCommit != "" || d.Toolchain != "" {
+		setDefault(&d.Unproven, unproven)
+	}
 	next := &Source{Schema: SourceSchema, History: []SourceDecision{}}
 	var before *Ruling
 	if previous != nil {
@@ -113,6 +129,11 @@ func (d *SourceDecision) check(p *problem) {
 	p.optional("license_note", d.License)
 	p.optional("retrieval_command", d.RetrievalCommand)
 	p.optional("source_url", d.URL)
+	p.optional("toolchain", d.Toolchain)
+	p.optional("digest_does_not_prove", d.Unproven)
+	if d.SourceCommit != "" && !sourceCommit.MatchString(d.SourceCommit) {
+		p.is("source_commit", "%q is not the id of a commit, of 12 hex digits or more", d.SourceCommit)
+	}
 	if u, err := url.Parse(d.URL); d.URL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {
 		p.is("source_url", "not an http or https address without a user name")
 	}
