@@ -25,6 +25,7 @@ type request struct {
 	caller     identity.Caller
 	body       []byte
 	bodySHA256 string
+	waited     time.Duration // so far, by a request that may wait
 }
 
 // json reads the body into v, strictly.
