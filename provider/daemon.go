@@ -274,23 +274,66 @@ func signal(wake chan<- struct{}) {
 
 // Once takes at most one job, runs it and returns whether there was one: for
 // machines that are made for a single job. Its end is not announced, but for one
-// that came from outside: the next machine is at work already.
-func (d *Daemon) Once(ctx context.Context) (bool, error) {
+// that came from outside: the next machine is at work already. With wait it is
+// present like any daemon until a job is offered, for at most so long, and says
+// at the end that it has stopped.
+func (d *Daemon) Once(ctx context.Context, wait time.Duration) (bool, error) {
 	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
 		return false, d.explain(err)
 	}
 	d.handInAll(ctx)
 	leases, err := d.lease(ctx, 1)
+	if err == nil && len(leases) == 0 && wait > 0 {
+		return d.onceOffered(ctx, wait)
+	}
 	if err != nil || len(leases) == 0 {
 		return false, d.explain(err)
 	}
-	working, kill := linger(ctx, d.grace, errStopping)
-	defer kill(nil)
-	err = d.work(working, leases[0])
-	if ctx.Err() != nil {
+	err = d.workOn(ctx, leases[0])
+	if ctx.Err() != nil || wait > 0 {
 		d.stopped(ctx)
 	}
 	return true, err
+}
+
+func (d *Daemon) workOn(ctx context.Context, l api.Lease) error {
+	working, kill := linger(ctx, d.grace, errStopping)
+	defer kill(nil)
+	return d.work(working, l)
+}
+
+// onceOffered waits on the lane for an offer, leases it and works on it.
+func (d *Daemon) onceOffered(ctx context.Context, patience time.Duration) (ran bool, err error) {
+	ctx, d.dismiss = context.WithCancelCause(ctx)
+	defer func() { d.dismiss(nil); d.dismiss = nil }()
+	present, leave := context.WithCancel(context.WithoutCancel(ctx))
+	var others sync.WaitGroup
+	defer others.Wait()
+	defer leave()
+	others.Go(func() { d.keepBeating(ctx, present) })
+	wake := make(chan struct{}, 1)
+	others.Go(func() { d.listen(present, wake) })
+	over := time.NewTimer(patience)
+	defer over.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			if isDismissed(ctx) {
+				err = d.explain(context.Cause(ctx))
+			}
+			return false, err
+		case <-over.C:
+			return false, nil
+		case <-wake:
+		}
+		leases, err := d.lease(ctx, 1)
+		if err != nil && ctx.Err() == nil && !d.dismissed(err) {
+			d.log.Warn("asking for a job", "error", err) // the lane wakes again
+		}
+		if err == nil && len(leases) > 0 {
+			return true, d.workOn(ctx, leases[0])
+		}
+	}
 }
 
 // lease asks for jobs, as many as there is room for.

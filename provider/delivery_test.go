@@ -79,7 +79,7 @@ func TestAuthorityAwayForAMoment(t *testing.T) {
 	}))
 	t.Cleanup(s.Close)
 	d.client = daemon(t, s.URL).client
-	if ran, err := d.Once(t.Context()); !ran || err != nil || len(a.completed) != 1 || renewed == 0 {
+	if ran, err := d.Once(t.Context(), 0); !ran || err != nil || len(a.completed) != 1 || renewed == 0 {
 		t.Errorf("%v %v, %d answers, %d renewals", ran, err, len(a.completed), renewed)
 	}
 }

@@ -112,7 +112,7 @@ func TestKilledWorkIsHandedBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := beside.Once(t.Context()); err != nil { // the first one lives: what it is at is its own
+	if _, err := beside.Once(t.Context(), 0); err != nil { // the first one lives: what it is at is its own
 		t.Fatal(err)
 	}
 	if told := a.told(); slices.Contains(told, "release 5") {
@@ -128,7 +128,7 @@ func TestKilledWorkIsHandedBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if _, err := next.Once(t.Context()); err != nil {
+		if _, err := next.Once(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func TestEveryLostJobIsHandedBack(t *testing.T) {
 	if err := os.WriteFile(d.spool.dir, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if ran, err := d.Once(t.Context()); !ran || err == nil {
+	if ran, err := d.Once(t.Context(), 0); !ran || err == nil {
 		t.Errorf("%v %v", ran, err)
 	}
 	a.await(t, "running", "release 7")

@@ -454,7 +454,7 @@ func TestLostLeaseKillsTheEngine(t *testing.T) {
 	s := httptest.NewServer(a)
 	t.Cleanup(s.Close)
 	d := daemon(t, s.URL, offering(t, dir), func(c *Config) { c.LeaseTTL = 500 * time.Millisecond })
-	ran, err := d.Once(t.Context())
+	ran, err := d.Once(t.Context(), 0)
 	if !ran || !errors.Is(err, errStale) || len(a.completed) != 0 {
 		t.Errorf("%v %v %+v", ran, err, a.completed)
 	}
@@ -487,7 +487,7 @@ func TestFinishedEngineRunIsKept(t *testing.T) {
 			stop()
 		}
 	}
-	if _, err := d.Once(working); reason.CodeOf(err) != reason.StoreUnavailable {
+	if _, err := d.Once(working, 0); reason.CodeOf(err) != reason.StoreUnavailable {
 		t.Fatal(err)
 	}
 	if left, err := d.spool.all(); err != nil || len(left) != 1 || left[0].Files[0].Name != bundleFile {
@@ -497,7 +497,7 @@ func TestFinishedEngineRunIsKept(t *testing.T) {
 	a.uploads = 0
 	later := daemon(t, s.URL, func(c *Config) { c.State = state }) // it offers no engine at all
 	for range 2 {
-		if ran, err := later.Once(t.Context()); ran || err != nil {
+		if ran, err := later.Once(t.Context(), 0); ran || err != nil {
 			t.Fatal(ran, err)
 		}
 	}
@@ -541,7 +541,7 @@ func TestEngineRunEndToEnd(t *testing.T) {
 		r := engineRequest(contractText(t, commit, c.verify, ""), "artifact:"+canon.Digest(pack), commit, tree, c.change)
 		sent := must(alice.DispatchJobWithResponse(ctx, run.RunID, &api.DispatchJobParams{IdempotencyKey: key("j")},
 			api.DispatchRequest{JobType: job.EngineRun, Request: api.JobDocument(r.Canonical())}))(t).JSON201
-		if ran, err := d.Once(ctx); !ran || err != nil {
+		if ran, err := d.Once(ctx, 0); !ran || err != nil {
 			t.Fatal(ran, err)
 		}
 		settled := must(alice.SettleJobWithResponse(ctx, sent.JobID, &api.SettleJobParams{IdempotencyKey: key("s")}))(t).JSON200

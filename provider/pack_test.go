@@ -201,7 +201,7 @@ func TestSentSourceEndToEnd(t *testing.T) {
 	})
 	sent := must(alice.DispatchJobWithResponse(ctx, run.RunID, &api.DispatchJobParams{IdempotencyKey: "j"},
 		api.DispatchRequest{JobType: job.SandboxRun, Request: api.JobDocument(r.Canonical())}))(t).JSON201
-	if ran, err := d.Once(ctx); !ran || err != nil {
+	if ran, err := d.Once(ctx, 0); !ran || err != nil {
 		t.Fatal(ran, err)
 	}
 	settled := must(alice.SettleJobWithResponse(ctx, sent.JobID, &api.SettleJobParams{IdempotencyKey: "s"}))(t).JSON200

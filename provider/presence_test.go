@@ -108,7 +108,7 @@ func TestStopWithWork(t *testing.T) {
 				}
 				stop()
 			}()
-			if ran, err := d.Once(ctx); !ran || (err == nil) != (c.want[0] == "complete") {
+			if ran, err := d.Once(ctx, 0); !ran || (err == nil) != (c.want[0] == "complete") {
 				t.Errorf("%v %v", ran, err)
 			}
 			if got := a.told(); !slices.Equal(got, append([]string{"running"}, c.want...)) {
@@ -152,7 +152,7 @@ func TestLostWorkIsHandedBack(t *testing.T) {
 	repo := repository(t)
 	a, d := serve(t, repo, request(t, repo, func(r *job.SandboxRunRequest) { r.Commands[0].Cmd = "sleep 600" }))
 	a.refuse["renew"], a.refuse["release"] = reason.StoreUnavailable, reason.StoreUnavailable
-	if ran, err := d.Once(t.Context()); !ran || err == nil || strings.Contains(err.Error(), "stop") {
+	if ran, err := d.Once(t.Context(), 0); !ran || err == nil || strings.Contains(err.Error(), "stop") {
 		t.Fatalf("%v %v", ran, err)
 	}
 	a.await(t, "running")

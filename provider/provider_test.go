@@ -354,7 +354,7 @@ func TestOnce(t *testing.T) {
 	a, d := serve(t, repo, request(t, repo, nil))
 	d.ttl = time.Minute
 	for i, want := range []bool{true, false} {
-		if ran, err := d.Once(t.Context()); err != nil || ran != want {
+		if ran, err := d.Once(t.Context(), 0); err != nil || ran != want {
 			t.Fatal(i, ran, err)
 		}
 	}
@@ -373,7 +373,7 @@ func TestStaleFenceKillsTheWork(t *testing.T) {
 	a, d := serve(t, repo, request(t, repo, func(r *job.SandboxRunRequest) { r.Commands[0].Cmd = "sleep 600" }))
 	a.refuse["renew"] = reason.StaleFence
 	d.ttl = 6 * time.Second // a busy machine must not lose the lease before it can hear that
-	ran, err := d.Once(t.Context())
+	ran, err := d.Once(t.Context(), 0)
 	if !ran || !errors.Is(err, errStale) || len(a.completed) != 0 {
 		t.Errorf("%v %v %+v", ran, err, a.completed)
 	}
@@ -388,7 +388,7 @@ func TestUnreachableAuthorityKillsTheWork(t *testing.T) {
 	repo := repository(t)
 	a, d := serve(t, repo, request(t, repo, func(r *job.SandboxRunRequest) { r.Commands[0].Cmd = "sleep 600" }))
 	a.refuse["renew"] = reason.StoreUnavailable
-	if ran, err := d.Once(t.Context()); !ran || !errors.Is(err, errLost) {
+	if ran, err := d.Once(t.Context(), 0); !ran || !errors.Is(err, errLost) {
 		t.Errorf("%v %v", ran, err)
 	}
 }
@@ -403,7 +403,7 @@ func TestFinishedWorkIsKept(t *testing.T) {
 	a.refuse["complete"] = reason.StoreUnavailable
 	working, stop := context.WithCancel(t.Context())
 	a.refused = func(string) { stop() }
-	if _, err := d.Once(working); reason.CodeOf(err) != reason.StoreUnavailable {
+	if _, err := d.Once(working, 0); reason.CodeOf(err) != reason.StoreUnavailable {
 		t.Fatal(err)
 	}
 	if left, err := d.spool.all(); err != nil || len(left) != 1 {
@@ -411,7 +411,7 @@ func TestFinishedWorkIsKept(t *testing.T) {
 	}
 	delete(a.refuse, "complete")
 	for range 2 {
-		if ran, err := d.Once(t.Context()); ran || err != nil {
+		if ran, err := d.Once(t.Context(), 0); ran || err != nil {
 			t.Fatal(ran, err)
 		}
 	}
@@ -429,7 +429,7 @@ func TestRequestMustHaveItsHash(t *testing.T) {
 	a, d := serve(t, repo, r)
 	r.Commands[0].Cmd = "cat a.txt; curl evil"
 	a.lease.Job.Request = api.JobDocument(r.Canonical())
-	if ran, err := d.Once(t.Context()); !ran || err == nil || len(a.completed) != 0 {
+	if ran, err := d.Once(t.Context(), 0); !ran || err == nil || len(a.completed) != 0 {
 		t.Errorf("%v %v", ran, err)
 	}
 }

@@ -28,6 +28,7 @@ type providerFlags struct {
 	nexus, tokenFile, name  string
 	price                   int64
 	reserve, once, engines  bool
+	wait                    time.Duration
 	sources, engine         []string
 	agents                  string
 	cpus, memory, disk, pid int64
@@ -131,7 +132,7 @@ func (a *app) providerStart(f *providerFlags) *cobra.Command {
 		Long: `Start takes jobs that the nexus offers, runs them in the sandbox and hands the
 results in. Results that cannot be handed in are kept and handed in later. With
 --once it takes one job that waits, runs it and exits: 0 when it ran one, 3 when
-there was none.
+there was none; with --wait it waits so long for one to be offered.
 
 Jobs read only repositories below the --source directories, and what was sent with
 their run. Every job is held to what its lease grants: what it asks for, within the
@@ -181,6 +182,7 @@ any more: it was revoked, or another machine has taken this provider's place.`,
 	fl.StringArrayVar(&f.engine, "engine", nil, "NAME='COMMAND ARG...' of a program that engine runs may name (repeatable)")
 	fl.StringVar(&f.agents, "agents", "", "file with the agents (YAML): engines that ask a model, which engine runs may name")
 	fl.BoolVar(&f.once, "once", false, "run one job and exit")
+	fl.DurationVar(&f.wait, "wait", 0, "with --once: wait so long for a job")
 	fl.Int64Var(&f.cpus, "cpu-millis", 0, "limit of this machine in thousandths of a processor (default: the lease's)")
 	fl.Int64Var(&f.memory, "memory-mb", 0, "limit of memory in MB (default: the lease's)")
 	fl.Int64Var(&f.disk, "disk-mb", 0, "limit of written data in MB, which is kept in memory and comes on top of it (default: the lease's)")
@@ -275,7 +277,7 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 	if !f.once {
 		return d.Run(ctx)
 	}
-	ran, err := d.Once(ctx)
+	ran, err := d.Once(ctx, f.wait)
 	if err == nil && !ran {
 		return reason.Errorf(reason.NotFound, "no job waits for this provider")
 	}

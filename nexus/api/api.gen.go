@@ -880,6 +880,9 @@ type DispatchRequest struct {
 
 	// Request the request or response of a job type, by the rules of that type
 	Request JobDocument `json:"request"`
+
+	// WaitSecs wait so long for a provider when none could take the job now; the refusal of then is the answer
+	WaitSecs *int64 `json:"wait_secs,omitempty"`
 }
 
 // Document a JSON object inside the canonical subset

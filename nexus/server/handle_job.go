@@ -9,7 +9,12 @@ import (
 	"remit/nexus/api"
 	"remit/nexus/jobs"
 	"remit/nexus/store"
+	"remit/proof/reason"
 )
+
+// maxWait bounds how long a dispatch waits for a provider, in seconds: a request has
+// to be answered before its time is over.
+const maxWait = 20
 
 // dispatchJob has three answers: a new job, the job that the run has had before,
 // and a refusal that is recorded in the run's log.
@@ -21,7 +26,7 @@ func dispatchJob(tx *store.Tx, r *request) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
-	if err := errors.Join(within("max_price_msats", body.MaxPriceMsats, 1, math.MaxInt64), short("provider_id", body.ProviderID, maxID)); err != nil {
+	if err := errors.Join(within("wait_secs", body.WaitSecs, 0, maxWait), within("max_price_msats", body.MaxPriceMsats, 1, math.MaxInt64), short("provider_id", body.ProviderID, maxID)); err != nil {
 		return answer{}, err
 	}
 	d, err := jobs.Dispatch(tx, r.caller.Principal, r.PathValue("run_id"), jobs.DispatchRequest{
@@ -30,6 +35,8 @@ func dispatchJob(tx *store.Tx, r *request) (answer, error) {
 	switch {
 	case err != nil:
 		return answer{}, err
+	case d.Rejected != nil && d.Rejected.Code == reason.NoProvider && r.waited < time.Duration(api.Value(body.WaitSecs))*time.Second:
+		return answer{}, errNotYet
 	case d.Rejected != nil:
 		return answer{refused: d.Rejected}, nil //nolint:nilerr // the refusal is recorded: the command commits
 	}

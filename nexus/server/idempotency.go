@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"remit/nexus/api"
 	"remit/nexus/store"
@@ -86,28 +87,30 @@ func (s *Server) perform(ctx context.Context, r *request, act action) (reply, er
 	}
 	var out reply
 	print := fingerprint(r)
-	err = s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
-		claim := tx.AskIdempotency(key)
-		if !r.route.always {
-			tx.AskLedgerFreeze() // in the same round trip
-		}
-		if out, err = s.stored(claim, r, key, print); err != nil || out.status != 0 {
-			return err
-		}
-		if r.caller.Used {
-			return &unstored{reason.Errorf(reason.TokenExpired, "the token was good for one use")}
-		}
-		if !r.route.always {
-			if err := treasury.Writable(tx); err != nil {
+	err = s.patiently(ctx, r, func() error {
+		return s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
+			claim := tx.AskIdempotency(key)
+			if !r.route.always {
+				tx.AskLedgerFreeze() // in the same round trip
+			}
+			if out, err = s.stored(claim, r, key, print); err != nil || out.status != 0 {
 				return err
 			}
-		}
-		result, err := act(tx, r)
-		if err != nil {
+			if r.caller.Used {
+				return &unstored{reason.Errorf(reason.TokenExpired, "the token was good for one use")}
+			}
+			if !r.route.always {
+				if err := treasury.Writable(tx); err != nil {
+					return err
+				}
+			}
+			result, err := act(tx, r)
+			if err != nil {
+				return err
+			}
+			out, err = s.save(tx, r, key, print, result)
 			return err
-		}
-		out, err = s.save(tx, r, key, print, result)
-		return err
+		})
 	})
 	if err == nil {
 		if out.replayed {
@@ -123,6 +126,38 @@ func (s *Server) perform(ctx context.Context, r *request, act action) (reply, er
 		return refusal, nil
 	}
 	return s.saveRefusal(ctx, r, key, print, refusal, err)
+}
+
+// errNotYet undoes a command that may succeed when somebody waits for it.
+var errNotYet = errors.New("not yet")
+
+// waitStep is the pause between two looks for what is waited for.
+const waitStep = 250 * time.Millisecond
+
+// patiently repeats a command whose request may wait. Meanwhile it holds nothing.
+func (s *Server) patiently(ctx context.Context, r *request, command func() error) error {
+	began := time.Now()
+	for {
+		err := command()
+		if !errors.Is(err, errNotYet) {
+			return err
+		}
+		if err := pause(ctx, waitStep); err != nil {
+			return err
+		}
+		r.waited = time.Since(began)
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // unstored is a refusal that is about the key or the credential, not about the

@@ -27,7 +27,8 @@ type request struct {
 	caller     identity.Caller
 	body       []byte
 	bodySHA256 string
-	refused    string // reason code of a refusal
+	refused    string        // reason code of a refusal
+	waited     time.Duration // so far, by a request that may wait
 }
 
 // json reads the body into v, strictly.
