@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/proof/reason"
+	"remit/work/harness"
 )
 
 // everyCommand are the paths of all commands, "" for the program itself.
@@ -143,6 +144,22 @@ func TestExitCodes(t *testing.T) {
 		var doc errorDocument
 		if err := json.Unmarshal(out.Bytes(), &doc); err != nil || doc.Error.Code != test.code || code != want || doc.ExitCode != want || doc.Error.Hint == "" {
 			t.Errorf("%s: exit code %d, want %d and %q: %v\n%s%s", test.line, code, want, test.code, err, out.String(), errs.String())
+		}
+	}
+}
+
+// TestDoctorOfAHome: a place for sessions that is there and takes no writes is
+// missing, as a run there would find.
+func TestDoctorOfAHome(t *testing.T) {
+	t.Parallel()
+	a := &app{home: harness.Home{Dir: t.TempDir()}}
+	if c := a.examineHome(); c.Status != fine && c.Status != limited {
+		t.Errorf("%+v", c)
+	}
+	for _, dir := range []string{"/proc/self", "/proc/self/none"} { // read-only for root, too
+		a.home.Dir = dir
+		if c := a.examineHome(); c.Status != missing || !strings.Contains(c.Detail, dir) || c.Hint == "" {
+			t.Errorf("%s: %+v", dir, c)
 		}
 	}
 }

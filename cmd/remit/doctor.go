@@ -99,6 +99,9 @@ func (a *app) examineHome() checkup {
 	if err := os.MkdirAll(a.home.Dir, 0o700); err != nil {
 		return checkup{"sessions", missing, err.Error(), "set REMIT_HOME to a directory that you can write"}
 	}
+	if err := unix.Access(a.home.Dir, unix.W_OK|unix.X_OK); err != nil { // it is there, and may be read-only
+		return checkup{"sessions", missing, fmt.Sprintf("%s cannot be written: %v", a.home.Dir, err), "set REMIT_HOME to a directory that you can write"}
+	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(a.home.Dir, &st); err != nil {
 		return checkup{"sessions", missing, err.Error(), "set REMIT_HOME to a directory that you can write"}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/harness"
 )
@@ -22,6 +23,7 @@ func (a *app) rejectCommand() *cobra.Command {
 
 func (a *app) decideCommand(outcome, use, short string) *cobra.Command {
 	var why string
+	var force bool
 	var nexus nexusFlags
 	cmd := &cobra.Command{
 		Use: use, Short: short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
@@ -35,6 +37,11 @@ run gets the outcome and the new bundle; one that is out of reach gets them with
 			s, err := a.home.Find(args[0])
 			if err != nil {
 				return err
+			}
+			if outcome == harness.Accepted && !force {
+				if err := a.applies(cmd, s); err != nil {
+					return err
+				}
 			}
 			rep, err := s.Decide(outcome, why, operator(), time.Now)
 			if err != nil {
@@ -51,7 +58,21 @@ run gets the outcome and the new bundle; one that is out of reach gets them with
 	}
 	nexus.addOr(cmd, "the one that the run began with")
 	cmd.Flags().StringVar(&why, "reason", "", "why")
+	if outcome == harness.Accepted {
+		cmd.Flags().BoolVar(&force, "force", false, "accept although the change does not apply to HEAD any more")
+		cmd.Long += "\n\nA change that does not apply to HEAD of the repository any more, since somebody has\nchanged the same lines, is accepted with --force only."
+	}
 	return cmd
+}
+
+// applies refuses to accept a change that the repository has moved away from.
+// What cannot be accepted at all is refused by [harness.Session.Decide].
+func (a *app) applies(cmd *cobra.Command, s harness.Session) error {
+	st, err := s.Inspect()
+	if err != nil || st.Phase != harness.Sealed || st.Report.Status != evidence.StatusPass || st.Report.OperatorOutcome != "pending" {
+		return nil //nolint:nilerr // Decide says it
+	}
+	return a.home.StillApplies(cmd.Context(), s)
 }
 
 // amend hands the outcome to the authority of the run. What is recorded here

@@ -96,6 +96,7 @@ const (
 	BaselineMismatch     Code = "baseline_mismatch"
 	TreeMismatch         Code = "tree_mismatch"
 	OutputExists         Code = "output_exists"
+	PatchOutdated        Code = "patch_outdated"
 	FileUnusable         Code = "file_unusable"
 	HomeUnusable         Code = "home_unusable"
 	PatchInvalid         Code = "patch_invalid"
