@@ -28,7 +28,7 @@ test "$(grep -c '^Next:$' "$said")" = 1 # and that one works:
 awk '/^  /{if (on) print} !/^  /{on = /^Next:$/}' "$said" | sed 's/ make vignette / make -n vignette /' > "$HOME/next.sh"
 grep -q 'accept .* --reason' "$HOME/next.sh"
 bash -euo pipefail "$HOME/next.sh"
-git -C "$(echo .remit-demo/*/repo)" log --format=%s --all | grep -q 'Slugs must be lower case'
+git -C "$(echo .remit-demo/*/repo)" log --format=%s --all | grep 'Slugs must be lower case' # all of it is read: no pipe breaks
 `},
 	"README.md: make install": {`cd "$HOME/remit"`, `
 grep -q "is not on your PATH" "$said"
