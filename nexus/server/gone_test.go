@@ -18,7 +18,7 @@ import (
 func TestCallerWhoLeftIsNoFailure(t *testing.T) {
 	w := one(t, Options{})
 	var log bytes.Buffer
-	w.server.opt.Log = slog.New(slog.NewTextHandler(&log, nil))
+	w.server.opt.Log = slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	ask := func(ctx context.Context) int {
 		r := httptest.NewRequestWithContext(ctx, http.MethodPost, "/v1/runs", strings.NewReader(`{"repo_ref":"r"}`))
 		r.Header.Set("Authorization", "Bearer "+w.alice)
