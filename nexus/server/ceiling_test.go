@@ -117,9 +117,8 @@ func TestSilentRunEnds(t *testing.T) {
 		w.do(post("/v1/jobs/lease", f.token, "l", `{"ttl_seconds":300}`)).want(t, 200, "")
 		sweep := func(d time.Duration) { // without an absence of the authority, which counts against nobody
 			t.Helper()
-			for step := time.Duration(0); d > 0; d -= step {
-				step = min(d, 10*time.Second)
-				clock.Advance(step)
+			for ; d > 0; d -= 10 * time.Second {
+				clock.Advance(min(d, 10*time.Second))
 				if err := w.server.Sweep(t.Context()); err != nil {
 					t.Fatal(err)
 				}

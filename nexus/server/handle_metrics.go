@@ -53,7 +53,7 @@ func metricRuns(tx *store.Tx, r *request) ([]jobs.Run, *metrics.Window, error) {
 	w := &metrics.Window{Limit: maxMetricRuns, Cut: len(runs) > maxMetricRuns}
 	runs = runs[:min(len(runs), maxMetricRuns)]
 	if len(runs) > 0 {
-		w.From, w.To = string(api.TimeOf(runs[len(runs)-1].CreatedAt)), string(api.TimeOf(runs[0].CreatedAt))
+		w.From, w.To = api.TimeOf(runs[len(runs)-1].CreatedAt), api.TimeOf(runs[0].CreatedAt)
 	}
 	return runs, w, nil
 }

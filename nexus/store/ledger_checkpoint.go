@@ -128,7 +128,8 @@ var checkpointRule = ledgerRule{RuleCheckpoint, `
 	ORDER BY n.account`}
 
 // recentRules are the ledgerRules for what lies behind a horizon, which is each of
-// their arguments. Those that read accounts alone are the same.
+// their arguments. Those that read accounts alone are the same. They have no order:
+// with one, and a limit, PostgreSQL likes to read the whole table in it.
 var recentRules = []ledgerRule{
 	{"balance_is_fold", `
 		WITH leg AS (` + ledgerLegs(`place >= ?`) + `
@@ -137,27 +138,23 @@ var recentRules = []ledgerRule{
 	{"one_unit_a_transfer", `
 		SELECT t.id, d.unit || ' to ' || c.unit
 		FROM ledger_transfer t JOIN ledger_account d ON d.id = t.debit_account JOIN ledger_account c ON c.id = t.credit_account
-		WHERE t.place >= ? AND (d.unit <> c.unit OR d.id = c.id OR t.amount <= 0)
-		ORDER BY t.id`},
+		WHERE t.place >= ? AND (d.unit <> c.unit OR d.id = c.id OR t.amount <= 0)`},
 	{"resolution_matches_pending", `
 		SELECT r.id, r.kind || ' of ' || r.pending_id
 		FROM ledger_transfer r LEFT JOIN ledger_transfer p ON p.id = r.pending_id
 		WHERE r.place >= ? AND r.kind IN ('post', 'void', 'expire') AND (p.id IS NULL OR p.kind <> 'pending' OR p.amount <> r.amount
-			OR p.debit_account <> r.debit_account OR p.credit_account <> r.credit_account)
-		ORDER BY r.id`},
+			OR p.debit_account <> r.debit_account OR p.credit_account <> r.credit_account)`},
 	{"reservation_matches_transfers", `
 		SELECT COALESCE(v.id, p.id), 'reservation ' || COALESCE(v.status, 'missing') || ', resolution ' || COALESCE(r.kind, 'none')
 		FROM (SELECT DISTINCT COALESCE(pending_id, id) AS id FROM ledger_transfer WHERE place >= ? AND kind <> 'plain') AS recent
 		JOIN ledger_transfer p ON p.id = recent.id
 		LEFT JOIN ledger_reservation v ON v.transfer_id = p.id
 		LEFT JOIN ledger_transfer r ON r.pending_id = p.id
-		WHERE ` + reservationDiffers + `
-		ORDER BY p.id`},
+		WHERE ` + reservationDiffers + ``},
 	{"released_only_if_passed", `
 		SELECT v.id, 'released without a passed verdict'
 		FROM ledger_transfer r JOIN ledger_reservation v ON v.resolution_id = r.id
-		WHERE r.place >= ? AND v.status = 'released' AND (COALESCE(v.passed, 0) <> 1 OR COALESCE(v.exit_code, 1) <> 0)
-		ORDER BY v.id`},
+		WHERE r.place >= ? AND v.status = 'released' AND (COALESCE(v.passed, 0) <> 1 OR COALESCE(v.exit_code, 1) <> 0)`},
 }
 
 // RecentLedgerBreaches audits what lies behind a checkpoint, and the balances

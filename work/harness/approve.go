@@ -118,7 +118,7 @@ func (r *run) tellWaiting(a job.Approval) {
 func (r *run) recallReceipts(ctx context.Context) {
 	unknown := NexusRun(r.w.Entries()) == ""
 	using := r.opened.ApprovalRequired && !r.has(evidence.StepEligibility, journal.Completed) && !r.has(evidence.StepEligibility, journal.Failed)
-	if r.Authority == nil || !(unknown && r.asked) && !using {
+	if r.Authority == nil || (!unknown || !r.asked) && !using {
 		return
 	}
 	var err error
