@@ -143,7 +143,7 @@ const maxTokenFile = 4 << 10
 func readToken(path string, stdin io.Reader) (string, error) {
 	source := stdin
 	if path != "-" {
-		file, err := os.Open(path)
+		file, err := os.Open(path) //nolint:gosec // the user names it, by a flag or in the environment
 		if err != nil {
 			return "", usageError{err}
 		}

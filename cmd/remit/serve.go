@@ -160,7 +160,8 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	if certificate != nil {
 		scheme, listener = "https", tls.NewListener(listener, certificate.config())
 	}
-	defer reloadOn(ctx, hangup, log, certificate, level)()
+	stopReloads := reloadOn(ctx, hangup, log, certificate, level)
+	defer stopReloads()
 	if err := a.announceFirst(cmd, st, scheme+"://"+listener.Addr().String(), f.adminFile); err != nil {
 		return errors.Join(f.local(err), listener.Close())
 	}
