@@ -31,7 +31,7 @@ func storedThere(name string) *refusal {
 // screenState refuses a field that reads or keeps something over there.
 func (q *request) screenState(p Protocol, m member) *refusal {
 	switch {
-	case m.name == "store" && !slices.Contains([]string{"false", "null"}, string(m.value)) && !(q.stored && string(m.value) == "true"):
+	case m.name == "store" && !slices.Contains([]string{"false", "null"}, string(m.value)) && (!q.stored || string(m.value) != "true"):
 		return hosted("\"store\" would keep the conversation at the provider under the gateway's key (--stored-state allows it)")
 	case m.name == "container" && kind(m.value) != '"' && !empty(m.value):
 		return hosted("a container that is described would run code at the provider")
