@@ -127,12 +127,17 @@ func TestKilledWorkIsHandedBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 {
+	// A process that another test forks at this moment has the lock until it executes
+	// its program: the daemon looks again at its next sign of life.
+	for !slices.Contains(a.told(), "release 5") && t.Context().Err() == nil {
 		if _, err := next.Once(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if told := a.told(); !slices.Equal(told, []string{"running", "complete", "running", "release 5", "running"}) {
+	if _, err := next.Once(t.Context(), 0); err != nil {
+		t.Fatal(err)
+	}
+	if told := slices.Compact(a.told()); !slices.Equal(told, []string{"running", "complete", "running", "release 5", "running"}) {
 		t.Errorf("told %q", told)
 	}
 }

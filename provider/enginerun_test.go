@@ -163,7 +163,7 @@ func TestEngineRun(t *testing.T) {
 	}{
 		"passes":                  {"", fixed, "", nil, job.Passed, job.Success, 0, ""},
 		"a command of the system": {"", fixed, "", func(r *job.EngineRunRequest) { r.Engine.Name = "shell" }, job.Passed, job.Success, 0, ""},
-		"with its version":        {"", fixed, "", func(r *job.EngineRunRequest) { r.Engine.Version = "1" }, job.Passed, job.Success, 0, ""},
+		"with its version":        {"", fixed, "", func(r *job.EngineRunRequest) { r.Engine.Version = "2" }, job.Passed, job.Success, 0, ""},
 		"nothing to change":       {"true", `"true"`, "expect_diff: false\n", nil, job.Passed, job.Success, 0, ""},
 		"does not verify":         {"echo wrong > a.txt", fixed, "", nil, job.JobFailed, job.Failed, 2, reason.VerificationFailed},
 		"writes elsewhere":        {"echo fixed > a.txt; echo x > sub/b.txt", fixed, "", nil, job.JobFailed, job.Failed, 2, reason.DisallowedFileChange},
@@ -182,7 +182,7 @@ func TestEngineRun(t *testing.T) {
 		"unknown engine":   {"", fixed, "", func(r *job.EngineRunRequest) { r.Engine.Name = "codex" }, job.JobFailed, job.Failed, 3, reason.EngineUnknown},
 		"the fake engine":  {"", fixed, "", func(r *job.EngineRunRequest) { r.Engine.Name = "fake" }, job.JobFailed, job.Failed, 3, reason.EngineUnknown},
 		"a program":        {"", fixed, "", func(r *job.EngineRunRequest) { r.Engine.Name = "/bin/sh" }, job.JobFailed, job.Failed, 3, reason.EngineUnknown},
-		"another version":  {"", fixed, "", func(r *job.EngineRunRequest) { r.Engine.Version = "2" }, job.JobFailed, job.Failed, 3, reason.EngineUnknown},
+		"another version":  {"", fixed, "", func(r *job.EngineRunRequest) { r.Engine.Version = "1" }, job.JobFailed, job.Failed, 3, reason.EngineUnknown},
 		"a model":          {"", fixed, "", func(r *job.EngineRunRequest) { r.Engine.Model = "m" }, job.JobFailed, job.Failed, 3, reason.JobInvalid},
 		"another tree":     {"", fixed, "", func(r *job.EngineRunRequest) { r.Baseline.Tree = anyTree }, job.JobFailed, job.Failed, 3, reason.JobInvalid},
 		"another commit":   {"", fixed, "", func(r *job.EngineRunRequest) { r.Baseline.Commit = anyTree }, job.JobFailed, job.Failed, 3, reason.JobInvalid},
@@ -367,10 +367,10 @@ func TestEngineThatIsGone(t *testing.T) {
 	if err := os.Remove(d.engines["fixer"].Argv[0]); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"fixer", "absent"} {
+	for name, code := range map[string]reason.Code{"fixer": reason.ProviderUnavailable, "absent": reason.ProgramNotFound} {
 		r := engineRequest(contractText(t, commit, `"true"`, ""), dir, commit, tree, func(r *job.EngineRunRequest) { r.Engine.Name = name })
 		resp, _ := d.runEngine(t.Context(), t, r)
-		if v := job.Check(r, resp); resp.Status != job.Errored || v.Outcome != job.ProviderFault || *resp.Error != "the provider could not run the job: provider_unavailable" {
+		if v := job.Check(r, resp); resp.Status != job.Errored || v.Outcome != job.ProviderFault || *resp.Error != "the provider could not run the job: "+string(code) {
 			t.Errorf("%s: %+v", name, resp)
 		}
 	}

@@ -165,9 +165,9 @@ func (tx *Tx) Providers(after string, limit int) ([]ProviderRow, error) {
 func (tx *Tx) AskLiveProviders(owner, sharedClass string, since int64, limit, skip int) Answer[[]ProviderRow] {
 	// Each half has an index of its own, in which those that fell silent are not
 	// even looked at.
-	return askAll(tx, scanProvider, `SELECT `+providerColumns+`, `+providerLoad+` FROM (
-		SELECT 0 AS tier, `+providerColumns+` FROM provider WHERE enabled = 1 AND owner = ? AND heartbeat_at >= ?
-		UNION ALL SELECT 1, `+providerColumns+` FROM provider WHERE enabled = 1 AND class = ? AND heartbeat_at >= ? AND owner <> ?) AS provider
+	return askAll(tx, scanProvider, `SELECT `+providerColumns+`, `+providerEnd+`, `+providerLoad+` FROM (
+		SELECT 0 AS tier, `+providerColumns+`, `+providerEnd+` FROM provider WHERE enabled = 1 AND owner = ? AND heartbeat_at >= ?
+		UNION ALL SELECT 1, `+providerColumns+`, `+providerEnd+` FROM provider WHERE enabled = 1 AND class = ? AND heartbeat_at >= ? AND owner <> ?) AS provider
 		ORDER BY tier, price_msats, id LIMIT ? OFFSET ?`, owner, since, sharedClass, since, owner, limit, skip)
 }
 
