@@ -35,6 +35,17 @@ func (r Row) Expected(c Case) reason.Code {
 	return r.Code
 }
 
+// refined are codes that say more exactly what the code of a row says: a program
+// that a user names behind `--` has codes of its own for why it does not start.
+var refined = map[reason.Code][]reason.Code{
+	reason.ProviderUnavailable: {reason.ProgramNotFound, reason.ProgramNotExecutable, reason.ProgramLineEndings, reason.InterpreterNotFound},
+}
+
+// Says reports whether a code says what another one, of a row, demands.
+func Says(demanded, code reason.Code) bool {
+	return code == demanded || slices.Contains(refined[demanded], code)
+}
+
 // ExitCode is the exit code of a run that ends as the row says.
 func (r Row) ExitCode() int { return evidence.ExitCode(string(r.Status)) }
 

@@ -14,6 +14,12 @@ import (
 // could not do its work, for a reader who looks at the raw output first.
 var markers = map[reason.Code]string{
 	reason.ProviderUnavailable: "provider-unavailable.txt",
+	// Why a program that the user names does not start: the same fact, told closer.
+	reason.ProgramNotFound:      "provider-unavailable.txt",
+	reason.ProgramNotExecutable: "provider-unavailable.txt",
+	reason.ProgramLineEndings:   "provider-unavailable.txt",
+	reason.InterpreterNotFound:  "provider-unavailable.txt",
+
 	reason.Timeout:             "provider-timeout.txt",
 	reason.ModelNotAdmitted:    "provider-model-not-admitted.txt",
 	reason.LocalConfigMissing:  "provider-local-config-unavailable.txt",

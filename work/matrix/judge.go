@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"remit/proof/bundle"
+	"remit/law/ladder"
 	"remit/proof/evidence"
 	"remit/work/harness"
 )
@@ -75,7 +76,7 @@ func (e ended) judge(ctx context.Context, sc scenario, want Expected, res *CaseR
 func (j *judge) end(o *session, got *Got) {
 	want := j.want
 	j.check("status", got.Status == string(want.Status), "%s", got.Status)
-	j.check("code", got.Code == want.Code, "%s", orElse(string(got.Code), "no blocker"))
+	j.check("code", ladder.Says(want.Code, got.Code), "%s", orElse(string(got.Code), "no blocker"))
 	j.check("exit", got.ExitCode == want.ExitCode, "%d", got.ExitCode)
 	got.Event = o.event(want.Event)
 	if !j.check("event", got.Event != nil, "%s", want.Event) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"remit/law/ladder"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 )
@@ -194,8 +195,9 @@ func showsFailedPath(o *session, path, why string) []Check {
 
 func showsUnavailable(o *session) []Check {
 	marker := evidence.BackendDir + "/provider-unavailable.txt"
+	code, _, _ := strings.Cut(o.text(marker), "\n")
 	return []Check{
-		claim("marker", strings.HasPrefix(o.text(marker), string(reason.ProviderUnavailable)+"\n"), "%s", marker),
+		claim("marker", ladder.Says(reason.ProviderUnavailable, reason.Code(code)), "%s", marker),
 		claim("no engine", !o.report.EngineProcessStarted, "no engine was started"),
 		claim("no mutation", len(o.report.ChangedFiles) == 0 && o.text(evidence.PatchFile) == "", "nothing was changed"),
 	}

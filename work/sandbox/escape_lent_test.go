@@ -117,8 +117,8 @@ func lockedFromInside(t testing.TB, d Driver, lower, dir, inside, host string) (
 // is; below the system's own directories it is shown like everything else.
 func TestMountsBelowLentDirectories(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	e := escape(t, "mounts below lent directories")
+	needRoot(e)
 	dir := shortDir(t, "/tmp")
 	must(t, os.Chmod(dir, 0o755))
 	for _, sub := range []string{"empty", "home", "tmp"} {

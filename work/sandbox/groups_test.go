@@ -40,8 +40,8 @@ func grouped(dir string, paths []string) int {
 // which groups are left.
 func TestGroupsOfTheUser(t *testing.T) {
 	t.Parallel()
-	needRoot(t)
 	e := escape(t, "files of the user's groups")
+	needRoot(e)
 	dir := shortDir(t, "/tmp")
 	must(t, os.Chmod(dir, 0o755))
 	for _, sub := range []string{"empty", "home", "tmp", "lent", "tool"} {
