@@ -278,7 +278,7 @@ func (c *change) endToldLater(n *nexus, token string) {
 	// Without the way to the authority nothing is exported at all.
 	other := newChange(c.t)
 	other.env, other.home, other.repo = append(slices.Clone(c.env), "REMIT_TOKEN="), c.home, c.repo
-	other.remit(1, "export", r.Session, "--to", "branch", "--branch", "without-token")
+	other.remit(3, "export", r.Session, "--to", "branch", "--branch", "without-token")
 	if _, err := os.Stat(filepath.Join(c.repo, ".git", "refs", "heads", "without-token")); err == nil {
 		c.t.Error("a branch was made that the authority does not hear of")
 	}

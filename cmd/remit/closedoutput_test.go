@@ -75,7 +75,7 @@ func TestClosedOutput(t *testing.T) {
 func TestServeOutlivesItsReader(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
-	cmd := unreadCommand(t, home, home, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(home, "nexus"), "--verbose")
+	cmd := unreadCommand(t, home, home, "serve", "--listen", "127.0.0.1:0", "--data", filepath.Join(home, "nexus"), "--verbose", "--json")
 	cmd.Stdout = nil
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -49,8 +49,8 @@ with; a relative one is taken from here. Without --run a run is made for the job
 --settle waits for the response, settles the job and ends the run that was made for
 it. The exit code is 0 when the price was released, and 2 when it was withheld.`,
 		Example: `  remit jobs dispatch --source /srv/repos/demo --command 'make test' --settle
-  remit jobs dispatch --run run_… --source demo --command 'go vet ./...' --command 'go test ./...' --timeout-secs 120
-  remit jobs dispatch --run run_… --job-type remit.engine_run.v1 --request request.json --max-price-msats 2000`,
+  remit jobs dispatch --run run_… --source demo --command 'go vet ./...' --timeout-secs 120
+  remit jobs dispatch --job-type remit.engine_run.v1 --request request.json --max-price-msats 2000`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.dispatchJob(cmd, f) },
 	}
 	f.nexus.add(cmd)

@@ -57,7 +57,8 @@ for registration, needs an administrator's.`,
 		Example: `  remit token new --owner alice --out alice.token
   remit token new --owner alice --scope approvals:decide --scope read --ttl 720h
   remit token new --kind registration --owner alice --out rack-1.token
-  remit token new --kind registration | ssh rack-1 remit provider join --nexus https://nexus.example --token-file -`,
+  remit token new --kind registration |
+    ssh rack-1 remit provider join --nexus https://nexus.example --token-file -`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ask, err := f.request()
 			if err != nil {

@@ -56,7 +56,7 @@ func (v *vignette) killed(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	s.equal("provider A has a strike for each job", after.Strikes.Failures-before.Strikes.Failures, int64(2))
+	s.equal("provider A has one strike for the outage that lost both jobs", after.Strikes.Failures-before.Strikes.Failures, int64(1))
 	for _, w := range []*working{pinned, free} {
 		if err := v.tooLate(ctx, s, w); err != nil {
 			return err
