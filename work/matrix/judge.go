@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
-	"remit/proof/bundle"
 	"remit/law/ladder"
+	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/work/harness"
 )
