@@ -181,8 +181,8 @@ func Open(c Config) (*Daemon, error) {
 func (d *Daemon) Run(ctx context.Context) error {
 	ctx, d.dismiss = context.WithCancelCause(ctx)
 	defer d.dismiss(nil)
-	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
-		return d.explain(err)
+	if ended, err := d.appear(ctx); ended || err != nil {
+		return err
 	}
 	d.handInAll(ctx)
 	working, kill := linger(ctx, d.grace, errStopping)

@@ -24,6 +24,20 @@ func (d *Daemon) heartbeat(ctx context.Context, status api.HeartbeatRequestStatu
 	return err
 }
 
+// appear gives the first sign of life. A daemon that is asked to stop before it is
+// answered has ended: the authority may have heard that it runs, so it says so.
+func (d *Daemon) appear(ctx context.Context) (ended bool, err error) {
+	switch err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); {
+	case err == nil:
+		return false, nil
+	case ctx.Err() != nil && !isDismissed(ctx):
+		d.stopped(ctx)
+		return true, nil
+	default:
+		return false, d.explain(err)
+	}
+}
+
 // keepBeating gives signs of life while the daemon is present, that it stops
 // from the moment on that it is asked to, and at last that it has stopped. All
 // of them come from here, one after the other, and each is waited for: an older

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -79,6 +80,34 @@ func TestStopSaysSo(t *testing.T) {
 		t.Error(err)
 	}
 	if got := a.told(); !slices.Equal(got, []string{"running", "stopped"}) && !slices.Equal(got, []string{"running", "stopping", "stopped"}) {
+		t.Errorf("told %q", got)
+	}
+}
+
+// TestStopBeforeTheFirstAnswer: a daemon that is asked to stop while its first sign
+// of life is under way says that it has stopped, for that sign may have arrived.
+func TestStopBeforeTheFirstAnswer(t *testing.T) {
+	t.Parallel()
+	a := &authority{t: t, refuse: map[string]reason.Code{}}
+	ctx, stop := context.WithCancel(t.Context())
+	var first sync.Once
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		slow := false
+		first.Do(func() { slow = true })
+		if slow {
+			stop()
+			_, _ = io.Copy(io.Discard, r.Body) // so that its end is seen
+			<-r.Context().Done()
+			return
+		}
+		a.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	d := daemon(t, s.URL, func(c *Config) { c.Grace = time.Hour })
+	if err := d.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if got := a.told(); !slices.Equal(got, []string{"stopped"}) {
 		t.Errorf("told %q", got)
 	}
 }
