@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"remit/nexus/authority"
 	"remit/nexus/identity"
 	"remit/nexus/store"
 	"remit/proof/reason"
@@ -71,7 +72,17 @@ func authorize(r *request) error {
 	if r.route.scope == scopeAny {
 		return nil
 	}
+	if r.caller.Kind == authority.Provider && r.route.scope == authority.ScopeRead && !readByProviders[r.route.operation] {
+		return reason.Errorf(reason.ScopeMissing, "the credential of a provider is for its own jobs")
+	}
 	return r.caller.Require(r.route.scope)
+}
+
+// readByProviders are the reads that a daemon needs for its work; each looks
+// whether what is asked for is this provider's. A credential that is stolen from a
+// machine reads nothing else of its owner.
+var readByProviders = map[string]bool{
+	"getProvider": true, "getJob": true, "getArtifact": true, "getRunArtifact": true, "createLaneTicket": true,
 }
 
 // agree refuses a body that names another owner than the credential does.

@@ -24,6 +24,12 @@ func (laneSource) Authorize(tx *store.Tx, c identity.Caller, t lanes.Topic) erro
 	}
 	allowed := false
 	switch t.Kind {
+	case lanes.Fleet, lanes.Run, lanes.Account: // what an owner has is no matter of the machines that work
+		if c.Kind == authority.Provider {
+			return noLane(t)
+		}
+	}
+	switch t.Kind {
 	case lanes.Fleet:
 		allowed = c.Owns(t.Subject)
 	case lanes.Run:
@@ -34,14 +40,16 @@ func (laneSource) Authorize(tx *store.Tx, c identity.Caller, t lanes.Topic) erro
 		allowed = err == nil
 	case lanes.Jobs:
 		allowed = c.ProviderID() == t.Subject
-	case lanes.Account: // who approves what is no matter of the machines that work
-		allowed = c.Owns(t.Subject) && c.Kind != authority.Provider
+	case lanes.Account:
+		allowed = c.Owns(t.Subject)
 	}
 	if !allowed {
-		return reason.Errorf(reason.LaneUnknown, "no lane %.80q", t.Name)
+		return noLane(t)
 	}
 	return nil
 }
+
+func noLane(t lanes.Topic) error { return reason.Errorf(reason.LaneUnknown, "no lane %.80q", t.Name) }
 
 // jobsSnapshot is the state of a provider's lane.
 type jobsSnapshot struct {

@@ -98,10 +98,16 @@ func (w *witness) settleDoubts(doubts, third []trouble, of []int, plain *RunResu
 		switch {
 		case !again || failed || plain.Fault != nil:
 			w.find(reason.Finding{Code: reason.FlakyVerification, Path: logName, Detail: w.plainly(t) + " in some runs and not in others with the same test"})
-		case t.test != nil && t.test.Outcome != results.Pass && !w.showing(t.command, t.test).neutral:
+		case (t.test == nil || t.test.Outcome != results.Pass) && !w.showing(t.command, t.test).neutral:
+			// Of a command as a whole it may be one test among many, and of a test that the
+			// base fails nobody has seen it pass with edited sources.
+			do := "check the sources by a test of its own that the change does not have to mend, or say verify.control: off"
+			if t.test == nil {
+				do = "use a command that names its tests (go test -v, python3 -m unittest -v, pytest -v), which leaves such a test out, or say verify.control: off"
+			}
 			w.find(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: w.plainly(t) +
 				" in every run of the control, which edits the test files, and passes in the plain run: it reads the sources or the output of tests " +
-				"(the length of lines, their format, names), or the code behaves for the plain run alone. If it is the first, check the sources by a test of its own that the change does not have to mend, or say verify.control: off"})
+				"(the length of lines, their format, names), or the code behaves for the plain run alone. If it is the first, " + do})
 		default:
 			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t)})
 		}

@@ -51,14 +51,17 @@ const (
 
 // goWrapper starts a test binary. The edited sources of its package are compiled
 // by then, so the original ones take their place, and the settings that named
-// them are gone: code under test that reads its tests finds the base's. %[1]s is
-// the directory of the twin, %[2]s the value of GOFLAGS.
+// them are gone: code under test that reads its tests finds the base's. Of a
+// held-out test it finds nothing, here or in the workspace: what it would take
+// from there, it would not have computed. %[1]s is the directory of the twin, %[2]s
+// the value of GOFLAGS.
 const goWrapper = `#!/bin/sh
 GOFLAGS='%[2]s'
 export GOFLAGS
 d=%[1]s/` + sourcesName + `"${PWD#` + sandbox.WorkspacePath + `}"
 for f in "$d"/*_test.go; do
-  [ -f "$f" ] && cat "${f##*/}" >"$f"
+  [ -f "$f" ] || continue
+  if [ -f "${f##*/}" ]; then cat "${f##*/}" >"$f"; else : >"$f"; fi
 done
 exec "$@"
 `
@@ -106,6 +109,9 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 		}
 		if f.lang == langGo && !t.suite.inTree {
 			sources[f.path] = fileOf(f.path, edited, f.executable)
+			if f.heldOut {
+				delete(laid, f.path) // the compiler finds it in the overlay
+			}
 		} else {
 			laid[f.path] = fileOf(f.path, edited, f.executable)
 		}
