@@ -48,12 +48,11 @@ something for good.`,
 			if err != nil {
 				return err
 			}
-			got, err := c.PublishBridgeWithResponse(cmd.Context(), &api.PublishBridgeParams{IdempotencyKey: api.NewKey()},
-				api.BridgePublishRequest{Again: api.Optional(again)})
+			got, err := api.PublishBridge.Do(cmd.Context(), c, api.NewKey(), api.None{}, api.BridgePublishRequest{Again: api.Optional(again)})
 			if err != nil {
 				return err
 			}
-			return a.showPublished(cmd.OutOrStdout(), *got.JSON200)
+			return a.showPublished(cmd.OutOrStdout(), got)
 		},
 	}
 	nexus.add(cmd)

@@ -30,11 +30,11 @@ to the receipts of one's jobs; with an administrator's token those of everybody.
 				return err
 			}
 			list, err := listAll(most, func(cursor *string) ([]api.BridgeEvent, *string, error) {
-				got, err := c.ListBridgeEventsWithResponse(cmd.Context(), &api.ListBridgeEventsParams{Owner: api.Optional(owner), Cursor: cursor})
+				got, err := api.ListBridgeEvents.Get(cmd.Context(), c, api.ListBridgeEventsParams{Owner: api.Optional(owner), Cursor: cursor})
 				if err != nil {
 					return nil, nil, err
 				}
-				return got.JSON200.Items, got.JSON200.NextCursor, nil
+				return got.Items, got.NextCursor, nil
 			})
 			if err != nil {
 				return err

@@ -38,12 +38,12 @@ func (f *fleetFlags) of(group *providerFlags) {
 }
 
 // find connects, and finds the provider that is meant.
-func (f *fleetFlags) find(cmd *cobra.Command, group *providerFlags, given string) (*api.ClientWithResponses, string, error) {
+func (f *fleetFlags) find(cmd *cobra.Command, group *providerFlags, given string) (*api.Client, string, error) {
 	return f.among(cmd, group, given, false)
 }
 
 // among finds one of those at work, or of those that are retired.
-func (f *fleetFlags) among(cmd *cobra.Command, group *providerFlags, given string, retired bool) (*api.ClientWithResponses, string, error) {
+func (f *fleetFlags) among(cmd *cobra.Command, group *providerFlags, given string, retired bool) (*api.Client, string, error) {
 	f.of(group)
 	c, err := f.nexus.client(cmd)
 	if err != nil {
@@ -149,19 +149,19 @@ from now on. With --enable provider mode is switched on too.`,
 const capsTries = 10
 
 // setCaps changes the caps that flags name and leaves the others as they are.
-func setCaps(cmd *cobra.Command, c *api.ClientWithResponses, id string, wanted api.Caps) (api.Provider, error) {
+func setCaps(cmd *cobra.Command, c *api.Client, id string, wanted api.Caps) (api.Provider, error) {
 	for try := 1; ; try++ {
-		now, err := c.GetProviderWithResponse(cmd.Context(), id)
+		now, err := api.GetProvider.Get(cmd.Context(), c, id)
 		if err != nil {
 			return api.Provider{}, err
 		}
-		caps, seen := wanted, fmt.Sprintf("%q", fmt.Sprint(now.JSON200.Revision))
-		if has := now.JSON200.Caps; has != nil {
+		caps, seen := wanted, fmt.Sprintf("%q", fmt.Sprint(now.Revision))
+		if has := now.Caps; has != nil {
 			caps = keepCaps(wanted, *has, cmd.Flags().Changed)
 		}
-		set, err := c.SetCapsWithResponse(cmd.Context(), id, &api.SetCapsParams{IdempotencyKey: api.NewKey(), IfMatch: &seen}, caps)
+		set, err := api.SetCaps.Do(cmd.Context(), c, api.NewKey(), api.SetCapsParams{ProviderID: id, IfMatch: &seen}, caps)
 		if err == nil {
-			return *set.JSON200, nil
+			return set, nil
 		}
 		if reason.CodeOf(err) != reason.PreconditionFailed || try == capsTries {
 			return api.Provider{}, err
@@ -205,12 +205,12 @@ provider caps') and no quarantine ('remit provider lift').`,
 	return cmd
 }
 
-func enableProvider(ctx context.Context, c *api.ClientWithResponses, id string) (api.Provider, error) {
-	got, err := c.EnableProviderWithResponse(ctx, id, &api.EnableProviderParams{IdempotencyKey: api.NewKey()})
+func enableProvider(ctx context.Context, c *api.Client, id string) (api.Provider, error) {
+	got, err := api.EnableProvider.Do(ctx, c, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
 	if err != nil {
 		return api.Provider{}, err
 	}
-	return *got.JSON200, nil
+	return got, nil
 }
 
 func (a *app) providerDisable(group *providerFlags) *cobra.Command {
@@ -242,11 +242,11 @@ credential. With an id or a name it is one of the token's owner.`,
 			if err != nil {
 				return err
 			}
-			got, err := c.DisableProviderWithResponse(cmd.Context(), id, &api.DisableProviderParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: api.Optional(why)})
+			got, err := api.DisableProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 			if err != nil {
 				return err
 			}
-			return a.showProvider(cmd.OutOrStdout(), *got.JSON200)
+			return a.showProvider(cmd.OutOrStdout(), got)
 		},
 	}
 	f.add(cmd, group)
@@ -272,11 +272,11 @@ does not.`,
 			if err != nil {
 				return err
 			}
-			got, err := c.LiftQuarantineWithResponse(cmd.Context(), id, &api.LiftQuarantineParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: &why})
+			got, err := api.LiftQuarantine.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: &why})
 			if err != nil {
 				return err
 			}
-			return a.showProvider(cmd.OutOrStdout(), *got.JSON200)
+			return a.showProvider(cmd.OutOrStdout(), got)
 		},
 	}
 	f.add(cmd, group)

@@ -27,11 +27,11 @@ becomes another provider, with a history of its own.
 			if err != nil {
 				return err
 			}
-			got, err := c.RetireProviderWithResponse(cmd.Context(), id, &api.RetireProviderParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: api.Optional(why)})
+			got, err := api.RetireProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 			if err != nil {
 				return err
 			}
-			return a.showProvider(cmd.OutOrStdout(), *got.JSON200)
+			return a.showProvider(cmd.OutOrStdout(), got)
 		},
 	}
 	f.add(cmd, group)
@@ -51,12 +51,12 @@ forget its name, version and caps. Its id stays in receipts, jobs and books.`,
 			if err != nil {
 				return err
 			}
-			got, err := c.DeleteProviderWithResponse(cmd.Context(), id, &api.DeleteProviderParams{IdempotencyKey: api.NewKey()})
+			got, err := api.DeleteProvider.Do(cmd.Context(), c, api.NewKey(), id, api.None{})
 			if err != nil {
 				return err
 			}
-			return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Provider %s is deleted.\n", got.JSON200.ProviderID)
+			return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Provider %s is deleted.\n", got.ProviderID)
 				return err
 			})
 		},

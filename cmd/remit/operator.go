@@ -52,18 +52,19 @@ func refuseSecret(what, given string) error {
 }
 
 // listedProviders are those of an owner, by id.
-func listedProviders(ctx context.Context, c *api.ClientWithResponses, owner string, retired bool, most int) ([]api.Provider, error) {
+func listedProviders(ctx context.Context, c *api.Client, owner string, retired bool, most int) ([]api.Provider, error) {
 	return listAll(most, func(cursor *string) ([]api.Provider, *string, error) {
-		got, err := c.ListProvidersWithResponse(ctx, &api.ListProvidersParams{Owner: api.Optional(owner), Retired: api.Optional(retired), Cursor: cursor})
+		got, err := api.ListProviders.Get(ctx, c,
+			api.ListProvidersParams{Owner: api.Optional(owner), Retired: api.Optional(retired), Cursor: cursor})
 		if err != nil {
 			return nil, nil, err
 		}
-		return got.JSON200.Items, got.JSON200.NextCursor, nil
+		return got.Items, got.NextCursor, nil
 	})
 }
 
 // providerID finds a provider by its id or by its name.
-func providerID(ctx context.Context, c *api.ClientWithResponses, owner, given string, retired bool) (string, error) {
+func providerID(ctx context.Context, c *api.Client, owner, given string, retired bool) (string, error) {
 	if err := refuseSecret("the id or the name of a provider", given); err != nil || strings.HasPrefix(given, "prv_") {
 		return given, err
 	}
@@ -87,19 +88,19 @@ func providerID(ctx context.Context, c *api.ClientWithResponses, owner, given st
 }
 
 // listedRuns are the newest ones.
-func listedRuns(ctx context.Context, c *api.ClientWithResponses, most int) ([]api.Run, error) {
+func listedRuns(ctx context.Context, c *api.Client, most int) ([]api.Run, error) {
 	return listAll(most, func(cursor *string) ([]api.Run, *string, error) {
 		limit := min(most, 100)
-		got, err := c.ListRunsWithResponse(ctx, &api.ListRunsParams{Cursor: cursor, Limit: &limit})
+		got, err := api.ListRuns.Get(ctx, c, api.ListRunsParams{Cursor: cursor, Limit: &limit})
 		if err != nil {
 			return nil, nil, err
 		}
-		return got.JSON200.Items, got.JSON200.NextCursor, nil
+		return got.Items, got.NextCursor, nil
 	})
 }
 
 // runID is an id, or that of the newest run.
-func runID(ctx context.Context, c *api.ClientWithResponses, given string) (string, error) {
+func runID(ctx context.Context, c *api.Client, given string) (string, error) {
 	if given != latestItem {
 		return given, refuseSecret("the id of a run", given)
 	}
@@ -114,13 +115,13 @@ func runID(ctx context.Context, c *api.ClientWithResponses, given string) (strin
 }
 
 // listedJobs are those of a run in the order of their dispatch.
-func listedJobs(ctx context.Context, c *api.ClientWithResponses, run string, most int) ([]api.Job, error) {
+func listedJobs(ctx context.Context, c *api.Client, run string, most int) ([]api.Job, error) {
 	return listAll(most, func(cursor *string) ([]api.Job, *string, error) {
-		got, err := c.ListJobsWithResponse(ctx, run, &api.ListJobsParams{Cursor: cursor})
+		got, err := api.ListJobs.Get(ctx, c, api.ListJobsParams{RunID: run, Cursor: cursor})
 		if err != nil {
 			return nil, nil, err
 		}
-		return got.JSON200.Items, got.JSON200.NextCursor, nil
+		return got.Items, got.NextCursor, nil
 	})
 }
 
@@ -128,7 +129,7 @@ func listedJobs(ctx context.Context, c *api.ClientWithResponses, run string, mos
 const latestRuns = 20
 
 // jobID is an id, or that of the newest job of the newest runs.
-func jobID(ctx context.Context, c *api.ClientWithResponses, given string) (string, error) {
+func jobID(ctx context.Context, c *api.Client, given string) (string, error) {
 	if given != latestItem {
 		return given, refuseSecret("the id of a job", given)
 	}
@@ -161,7 +162,7 @@ const maxListed = 10_000
 const completeTime = 2 * time.Second
 
 // completion asks the nexus for words that may stand as the first argument.
-func completion(nexus *nexusFlags, ask func(context.Context, *api.ClientWithResponses) ([]string, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completion(nexus *nexusFlags, ask func(context.Context, *api.Client) ([]string, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 || nexus.tokenFile == "-" { // standard input is the shell's
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -184,7 +185,7 @@ func completion(nexus *nexusFlags, ask func(context.Context, *api.ClientWithResp
 // completed bounds the words of a completion.
 const completed = 50
 
-func runWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+func runWords(ctx context.Context, c *api.Client) ([]string, error) {
 	list, err := listedRuns(ctx, c, completed)
 	words := []string{latestItem}
 	for _, r := range list {
@@ -193,7 +194,7 @@ func runWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error)
 	return words, err
 }
 
-func jobWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+func jobWords(ctx context.Context, c *api.Client) ([]string, error) {
 	runs, err := listedRuns(ctx, c, latestRuns)
 	if err != nil {
 		return nil, err
@@ -211,7 +212,7 @@ func jobWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error)
 	return words[:min(len(words), completed)], nil
 }
 
-func providerWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+func providerWords(ctx context.Context, c *api.Client) ([]string, error) {
 	list, err := listedProviders(ctx, c, "", false, completed)
 	var words []string
 	for _, p := range list {

@@ -149,7 +149,7 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 	if time.Since(a.minted) > tokenTTL/2 {
 		a.owner, a.worker, a.operator, a.minted = "", "", "", time.Now()
 	}
-	conn = &requester.Connection{URL: url, Close: m.close,
+	conn = &requester.Connection{Close: m.close,
 		Provider: job.ProviderInfo{ID: a.provider, Version: a.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}}
 	owner := identity.Grant{Kind: authority.User, Principal: "user:" + Owner, Owner: Owner, TTL: tokenTTL, Scopes: ownerScopes}
 	if conn.Client, err = m.client(ctx, &a.owner, owner); err != nil {
@@ -167,13 +167,13 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 			return nil, err
 		}
 	}
-	_, err = conn.Worker.HeartbeatWithResponse(ctx, a.provider, &api.HeartbeatParams{IdempotencyKey: api.NewKey()}, api.HeartbeatRequest{Version: a.Version})
+	_, err = api.Heartbeat.Do(ctx, conn.Worker, api.NewKey(), a.provider, api.HeartbeatRequest{Version: a.Version})
 	return conn, err
 }
 
 // client makes a client with a credential of this process, which is made when
 // there is none yet. Nobody else ever sees it, and only its digest is kept.
-func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.ClientWithResponses, error) {
+func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.Client, error) {
 	if *token == "" {
 		if err := m.store.Update(ctx, func(tx *store.Tx) (err error) {
 			*token, _, err = identity.Mint(tx, g)
