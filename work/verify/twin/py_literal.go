@@ -2,6 +2,7 @@ package twin
 
 import (
 	"errors"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -177,7 +178,22 @@ func (l pyLiteral) alike(other pyLiteral) bool {
 		return false
 	}
 	x, y := pyLetters(l.text), pyLetters(other.text)
-	return x != y && x != "" && y != "" && strings.Trim(x, "0123456789") == "" == (strings.Trim(y, "0123456789") == "")
+	return x != y && x != "" && y != "" && pyShapeOf(l.text) == pyShapeOf(other.text)
+}
+
+// pyShapeOf says which kinds of characters a text has, and which of them that are
+// neither letters nor digits.
+func pyShapeOf(text string) string {
+	kinds := make(map[rune]bool)
+	for _, r := range text {
+		switch kind := pyKindOf(r); {
+		case kind != "":
+			kinds[rune(kind[0])] = true
+		case !strings.ContainsRune(`'"`, r):
+			kinds[r] = true
+		}
+	}
+	return string(slices.Sorted(maps.Keys(kinds)))
 }
 
 // pyLetters is a text without what a loose comparison may pass over.
