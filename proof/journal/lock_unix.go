@@ -13,10 +13,12 @@ import (
 	"remit/proof/reason"
 )
 
-// lockAttempts and lockPause bound how long a writer waits for the lock. A
-// [Busy] probe holds it for microseconds; whoever holds it longer is a writer.
+// lockAttempts and lockPause bound how long a writer waits for the lock: half a
+// second. A [Busy] probe holds it for microseconds, and a process that was forked
+// while the journal was open holds it until it executes its program, which takes
+// up to some hundred milliseconds on a busy machine. Any other holder is a writer.
 const (
-	lockAttempts = 20
+	lockAttempts = 100
 	lockPause    = 5 * time.Millisecond
 )
 
