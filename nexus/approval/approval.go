@@ -43,7 +43,7 @@ type Approval struct {
 	Contract *task.Contract // nil in a list
 }
 
-// of makes an approval of its row. One that nobody has used ends with its time.
+// of makes an approval of its row. An unused one ends with its time.
 func of(row store.ApprovalRow, now int64) (Approval, error) {
 	a := Approval{ApprovalRow: row}
 	if (row.Status == Requested || row.Status == Granted) && now >= row.ExpiresAt {

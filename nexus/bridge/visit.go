@@ -11,7 +11,7 @@ import (
 )
 
 // visit is how a relay is visited: when it is due, or now; with what waits, or
-// also with what was sent before; for everybody, or for an owner.
+// also with what was sent before; for every owner, or for one.
 type visit struct {
 	now, again bool
 	owner      string
@@ -121,7 +121,7 @@ func (p *Publisher) take(ctx context.Context, relay string, v visit) (l lease, r
 			return err
 		}
 		l.failures = row.Failures
-		if l.ok, err = tx.TakeRelay(relay, p.holder, tx.Now()+leaseTime.Milliseconds()); err != nil || !l.ok {
+		if l.ok, err = tx.LeaseRelay(relay, p.holder, tx.Now()+leaseTime.Milliseconds()); err != nil || !l.ok {
 			return err
 		}
 		waiting, err := tx.BridgePending(relay, v.owner, sendBatch)
@@ -141,7 +141,7 @@ func (p *Publisher) take(ctx context.Context, relay string, v visit) (l lease, r
 		if len(rows) > 0 {
 			return nil
 		}
-		return tx.LeaveRelay(relay, p.holder, row.Failures, row.NextAt)
+		return tx.ReleaseRelay(relay, p.holder, row.Failures, row.NextAt)
 	})
 	return l, rows, err
 }
@@ -191,7 +191,7 @@ func (p *Publisher) record(ctx context.Context, r *Report, failures int64, rows 
 		if failures > 0 {
 			next = tx.Now() + pause(failures).Milliseconds()
 		}
-		return tx.LeaveRelay(r.Relay, p.holder, failures, next)
+		return tx.ReleaseRelay(r.Relay, p.holder, failures, next)
 	})
 	if err != nil {
 		return fmt.Errorf("record what relay %s took: %w", r.Relay, err)

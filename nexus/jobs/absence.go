@@ -12,8 +12,8 @@ import (
 // and costs who holds a lease that is as short.
 const AwayAfter = 15 * time.Second
 
-// absence is a time in which nobody could ask the authority for anything: it was
-// restarted, or its machine slept. Who could not renew a lease, or take an offer,
+// absence is a time in which the authority could not be reached: it was restarted,
+// or its machine slept. A provider that could not renew a lease, or take an offer,
 // because of that is not to blame, and gets the time of one more.
 //
 // The zero value is none. Times are unix milliseconds of the store's clock.

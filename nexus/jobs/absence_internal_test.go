@@ -2,8 +2,8 @@ package jobs
 
 import "testing"
 
-// TestSpared: who could not ask because the authority was away gets the time of
-// one more renewal, and nobody else gets any.
+// TestSpared: a provider that could not ask because the authority was away gets the time of
+// one more renewal, and no other does.
 func TestSpared(t *testing.T) {
 	t.Parallel()
 	const ttl = 30_000
@@ -40,7 +40,7 @@ func TestSpared(t *testing.T) {
 			}
 			done := Job{State: string(Submitted), LeaseTTL: ttl, LeaseUntil: c.end}
 			if c.away.spare(&done) {
-				t.Error("a job that nobody holds was prolonged")
+				t.Error("a job without a holder was prolonged")
 			}
 		})
 	}

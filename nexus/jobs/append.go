@@ -35,7 +35,7 @@ type member struct {
 
 // clientEvents are the event types that a client may write, with what their
 // payload must have. Money, verdicts and everything about jobs is written by
-// the authority and by nobody else. run.finished has a call of its own.
+// the authority only. run.finished has a call of its own.
 var clientEvents = map[string][]member{
 	EventStarted:         {},
 	EventCancelRequested: {},
@@ -80,7 +80,7 @@ func AppendEvent(tx *store.Tx, p authority.Principal, runID string, r EventReque
 	if err != nil {
 		return store.Event{}, false, err
 	}
-	// Both again, now that nobody else can write.
+	// Both again, now under the lock.
 	if old, err := writtenBefore(tx, runID, r, payload); !errors.Is(err, store.ErrNotFound) {
 		return old, false, err
 	}

@@ -145,7 +145,7 @@ func Artifacts(tx *store.Tx, p authority.Principal, id string) ([]store.Artifact
 }
 
 // checkDelivered holds the artifacts that a response announces against what was
-// received: a digest that nobody can look at proves nothing.
+// received: a digest without its content proves nothing.
 func checkDelivered(tx *store.Tx, j Job, announced []job.Artifact) error {
 	if len(announced) > job.MaxArtifacts {
 		return nil // a violation, which the verdict counts

@@ -19,7 +19,7 @@ type ending struct {
 }
 
 // closeUnpaid ends a locked, open job without a verdict: the money goes back,
-// the fence moves, the provider is told, and the log says why.
+// the fence moves, the provider gets a cancel, and the log says why.
 func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	money, _, err := treasury.Cancel(tx, j.ReservationID, string(e.why))
 	if err != nil {
@@ -39,7 +39,7 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	if err := endAttempt(tx, j, string(e.to)); err != nil {
 		return Job{}, err
 	}
-	// A job that nobody had begun was turned away; one that was begun failed.
+	// A job that no provider had begun was rejected; one that was begun failed.
 	receiptType, key := authority.JobFailed, keyOf("job-"+string(e.to), j)
 	if was == Queued {
 		receiptType = authority.JobRejected

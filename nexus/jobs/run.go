@@ -26,7 +26,7 @@ const (
 	// ClaimTTL is how long a claim counts for which no run is made.
 	ClaimTTL = 24 * time.Hour
 	// ClaimSilence is how long the log of a run may be silent before its claim
-	// counts no longer: nobody has come to say how it ended.
+	// counts no longer: no client has reported how it ended.
 	ClaimSilence = 12 * time.Hour
 	// DefaultPolicyBundle stands where a run names none.
 	DefaultPolicyBundle = "remit.local.default"
@@ -109,7 +109,7 @@ func claim(tx *store.Tx, p authority.Principal, r ClaimRequest, runID string) (C
 }
 
 // abandoned reports whether nothing has been written into the log of a run for
-// so long that its claim keeps nobody away any more.
+// so long that its claim counts no longer.
 func abandoned(tx *store.Tx, runID string) (bool, error) {
 	quiet, err := silence(tx, runID)
 	return quiet >= ClaimSilence, err

@@ -19,7 +19,7 @@ type Settlement struct {
 	RunID         string
 	ProviderID    string
 	ReservationID string
-	AmountMsats   int64 // of the reservation, whoever has it now
+	AmountMsats   int64 // of the reservation, also after it was released
 	Outcome       job.Outcome
 	Passed        bool
 	ExitCode      int

@@ -61,9 +61,8 @@ func (tx *Tx) Append(e Event) (Event, error) {
 	return e, nil
 }
 
-// Post is Append for who needs not know which place the event got. It need not
-// be waited for; if there is another event with its key the command ends with
-// ErrConflict. With keep > 0 the stream is trimmed to so many events, in batches
+// Post is Append without the place that the event got, as a deferred write. If
+// there is another event with its key the command ends with ErrConflict. With keep > 0 the stream is trimmed to so many events, in batches
 // of as many.
 func (tx *Tx) Post(e Event, keep int64) error {
 	if tx.dialect == "sqlite" {
@@ -170,7 +169,7 @@ const (
 		INSERT INTO event (stream, seq, id, type, idempotency_key, payload, payload_sha256, recorded_at, principal)
 		SELECT ?, head, ?, ?, ?, ?, ?, ?, ? FROM place)`
 	postEnd = ` SELECT 1 / COUNT(*) FROM (SELECT 1 FROM place
-		UNION ALL SELECT 1 FROM old WHERE type = ? AND payload_sha256 = ?) AS told`
+		UNION ALL SELECT 1 FROM old WHERE type = ? AND payload_sha256 = ?) AS done`
 
 	postAll     = postOld + postNew + postEnd
 	postKeeping = postOld + `, floor = CASE WHEN (stream.head + 1) % ? = 0 THEN GREATEST(stream.floor, stream.head + 1 - ?) ELSE stream.floor END` +

@@ -47,7 +47,7 @@ func pastAllTransfers(t *testing.T, s *store.Store) {
 }
 
 // TestBooksFromACheckpoint: a regular check begins where the last one ended. What
-// somebody changes behind its back is found: a balance at once, what is behind the
+// changes behind its back is found: a balance at once, what is behind the
 // checkpoint at once, a checkpoint at once, and what lies below it in the night.
 func TestBooksFromACheckpoint(t *testing.T) {
 	t.Parallel()
@@ -58,7 +58,7 @@ func TestBooksFromACheckpoint(t *testing.T) {
 		fillLedger(t, s)
 		for range 2 {
 			before := checkpoint(t, s).Horizon
-			checked(t, s, "books that nobody touched", "")
+			checked(t, s, "untouched books", "")
 			if now := checkpoint(t, s); now.Horizon < before || now.WholeAt == 0 {
 				t.Errorf("the checkpoint was at %d and is %+v", before, now)
 			}
@@ -92,8 +92,8 @@ func TestBooksFromACheckpoint(t *testing.T) {
 				"UPDATE ledger_transfer SET kind = 'post' WHERE pending_id = 'released-alice'", "reservation_matches_transfers", true, true},
 			"an old reservation": {"UPDATE ledger_reservation SET passed = 0 WHERE transfer_id = 'released-alice'",
 				"UPDATE ledger_reservation SET passed = 1 WHERE transfer_id = 'released-alice'", "released_only_if_passed", true, true},
-			"the checkpoint":         {"UPDATE ledger_checkpoint_balance SET debits_posted = debits_posted + 1", "", store.RuleCheckpoint, false, false},
-			"a checkpoint of nobody": {"INSERT INTO ledger_checkpoint_balance VALUES ('acc_nobody', 1, 1, 1, 1)", "", store.RuleCheckpoint, true, false},
+			"the checkpoint":             {"UPDATE ledger_checkpoint_balance SET debits_posted = debits_posted + 1", "", store.RuleCheckpoint, false, false},
+			"a checkpoint of no account": {"INSERT INTO ledger_checkpoint_balance VALUES ('acc_none', 1, 1, 1, 1)", "", store.RuleCheckpoint, true, false},
 		} {
 			if err := meddle(t, s, test.plant); err != nil {
 				t.Fatalf("%s: %v", name, err)

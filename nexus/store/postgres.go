@@ -108,7 +108,7 @@ func (s *postgresDB) configure(config *pgxpool.Config, opt Options) {
 }
 
 // openAttempts is how often a step of opening is tried when its connection is
-// lost on the way: nobody else tries again for it.
+// lost on the way: its caller does not repeat it.
 const openAttempts = 3
 
 // insist repeats what can be repeated while its connection is lost. That there is

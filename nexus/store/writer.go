@@ -10,8 +10,8 @@ import (
 
 // writer gives the one writing connection of a SQLite file to one command after
 // the other, and commits them in groups: an fsync costs as much as dozens of
-// commands, so all that wait share it. Each command has its own savepoint;
-// nobody is answered before COMMIT.
+// commands, so all that wait share it. Each command has its own savepoint, and is
+// answered after COMMIT.
 //
 // The function of a command runs in the goroutine of its caller, so a panic or
 // a t.FailNow ends that goroutine and not the writer.

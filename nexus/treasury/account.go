@@ -68,7 +68,7 @@ func OpenAccount(tx *store.Tx, a Account) (opened Account, created bool, err err
 	}
 	switch {
 	case old.Owner != a.Owner:
-		return Account{}, false, reason.Errorf(reason.OwnerMismatch, "account %q belongs to somebody else", a.ID)
+		return Account{}, false, reason.Errorf(reason.OwnerMismatch, "account %q belongs to another owner", a.ID)
 	case old.Holder != a.Holder || old.Unit != a.Unit || old.Kind != a.Kind:
 		return Account{}, false, reason.Errorf(reason.Conflict, "account %q exists: %s %s of %q", a.ID, old.Unit, old.Kind, old.Holder)
 	}

@@ -18,7 +18,7 @@ type Funding struct {
 	Reason     string // why, optional
 }
 
-// MaxFunding bounds one funding that somebody types. Fundings cannot be taken
+// MaxFunding bounds one funding that a person types. Fundings cannot be taken
 // back, and all of them together are at most MaxAmount: a slip of the keyboard
 // must not use that up. What was funded too much a lower limit ([SetLimit]) keeps
 // from being spent.
