@@ -51,7 +51,7 @@ func Decide(tx *store.Tx, p authority.Principal, id string, d Decision) (Approva
 	if err := tx.UpdateApproval(row); err != nil {
 		return Approval{}, err
 	}
-	if a, err = of(row, tx.Now()); err != nil {
+	if a, err = approvalOf(row, tx.Now()); err != nil {
 		return Approval{}, err
 	}
 	receipt := authority.ApprovalGranted
@@ -82,21 +82,21 @@ func Consume(tx *store.Tx, p authority.Principal, id string, u Use) (Approval, e
 	if err != nil {
 		return Approval{}, err
 	}
-	if err := a.fits(run, u); err != nil || a.Status == Consumed {
+	if err := a.usableBy(run, u); err != nil || a.Status == Consumed {
 		return a, err
 	}
 	row.Status, row.RunID, row.ConsumedAt = Consumed, run.ID, tx.Now()
 	if err := tx.UpdateApproval(row); err != nil {
 		return Approval{}, err
 	}
-	if a, err = of(row, tx.Now()); err != nil {
+	if a, err = approvalOf(row, tx.Now()); err != nil {
 		return Approval{}, err
 	}
 	return a, a.recordUse(tx, p)
 }
 
-// fits says why a run may not use an approval. It is pure.
-func (a Approval) fits(run store.RunRow, u Use) error {
+// usableBy says why a run may not use an approval. It is pure.
+func (a Approval) usableBy(run store.RunRow, u Use) error {
 	switch {
 	case a.Owner != run.Owner || a.RepoRef != run.RepoRef:
 		return reason.Errorf(reason.Conflict, "approval %s is for another repository than run %s", a.ID, run.ID)

@@ -156,7 +156,7 @@ func TestNothingElseLeaves(t *testing.T) {
 		"prose for a hash":            func(e *Event) { e.Tags[4] = []string{"oa_job_hash", "please run this"} },
 		"a content without a run":     func(e *Event) { e.Content = strings.Replace(e.Content, "run_id", "receipt_url", 1) },
 		"the time zero":               func(e *Event) { e.CreatedAt = 0 },
-		"too many tags": func(e *Event) { e.Tags = append(e.Tags, make([][]string, maxTags)...) },
+		"too many tags":               func(e *Event) { e.Tags = append(e.Tags, make([][]string, maxTags)...) },
 	} {
 		e := good
 		e.Tags = nil

@@ -51,10 +51,10 @@ func lastAbsence(tx *store.Tx) (absence, error) {
 	return absence{w.AwayFrom, w.AwayUntil}, err
 }
 
-// spare prolongs the lease or the offer of a job that could not be renewed, or
+// extend prolongs the lease or the offer of a job that could not be renewed, or
 // taken, while the authority was away. It is pure but for the job, and reports
 // whether it changed that.
-func (a absence) spare(j *Job) bool {
+func (a absence) extend(j *Job) bool {
 	switch State(j.State) {
 	case Leased:
 		return a.prolong(&j.LeaseUntil, j.LeaseTTL)

@@ -216,7 +216,7 @@ func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note string
 	if !slices.Contains([]string{Accepted, Rejected, Reverted, Failing}, kind) {
 		return invalid("kind", "is %.32q, must be accepted, rejected, reverted or failing", kind)
 	}
-	if err := ref("note", note, false); err != nil {
+	if err := checkRef("note", note, false); err != nil {
 		return err
 	}
 	run, err := lockRun(tx, p, runID)

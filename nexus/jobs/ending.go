@@ -26,7 +26,7 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 		return Job{}, fmt.Errorf("give back the money of job %s: %w", j.ID, err)
 	}
 	was, fence := State(j.State), j.Fence
-	if err := move(&j, e.to); err != nil {
+	if err := setState(&j, e.to); err != nil {
 		return Job{}, err
 	}
 	j.ClosedAt, j.Reason, j.Payment = tx.Now(), string(e.why), Withheld
@@ -56,7 +56,7 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	if was == Submitted {
 		return j, nil
 	}
-	return j, tellCancel(tx, j.ProviderID, j, fence, string(e.why))
+	return j, notifyCancel(tx, j.ProviderID, j, fence, string(e.why))
 }
 
 // mark counts a job against its provider and shows the penalty in the run's log.

@@ -16,7 +16,7 @@ import (
 // be free. A provider that could not keep its lease because the authority was
 // away does not pay for that.
 func Release(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, error) {
-	j, err := hold(tx, p, id, fence)
+	j, err := lockLease(tx, p, id, fence)
 	if err != nil {
 		return Job{}, err
 	}

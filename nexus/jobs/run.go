@@ -55,10 +55,10 @@ func ClaimIssue(tx *store.Tx, p authority.Principal, r ClaimRequest) (Claim, err
 	if err := p.Require(authority.ScopeRuns); err != nil {
 		return Claim{}, err
 	}
-	if err := ref("repo_ref", r.RepoRef, true); err != nil {
+	if err := checkRef("repo_ref", r.RepoRef, true); err != nil {
 		return Claim{}, err
 	}
-	if err := ref("issue_ref", r.IssueRef, true); err != nil {
+	if err := checkRef("issue_ref", r.IssueRef, true); err != nil {
 		return Claim{}, err
 	}
 	return claim(tx, p, r, "")
@@ -190,7 +190,7 @@ func (r *RunRequest) validate() error {
 		field, text string
 		required    bool
 	}{{"repo_ref", r.RepoRef, true}, {"issue_ref", r.IssueRef, false}, {"policy_bundle_id", r.PolicyBundleID, true}} {
-		if err := ref(f.field, f.text, f.required); err != nil {
+		if err := checkRef(f.field, f.text, f.required); err != nil {
 			return err
 		}
 	}
@@ -208,8 +208,8 @@ func (r *RunRequest) validate() error {
 	return nil
 }
 
-// ref checks a name that people give to a thing outside.
-func ref(field, s string, required bool) error {
+// checkRef checks a name that people give to a thing outside.
+func checkRef(field, s string, required bool) error {
 	if required && s == "" || len(s) > maxRef || strings.ContainsFunc(s, unicode.IsControl) {
 		return invalid(field, "must be 1 to %d bytes without control characters", maxRef)
 	}

@@ -47,14 +47,14 @@ func Expire(tx *store.Tx, limit int) (Swept, error) {
 	}
 	var s Swept
 	for _, id := range ids {
-		if err := expire(tx, id, away, &s); err != nil {
+		if err := endOverdue(tx, id, away, &s); err != nil {
 			return Swept{}, fmt.Errorf("expire job %s: %w", id, err)
 		}
 	}
 	return s, nil
 }
 
-func expire(tx *store.Tx, id string, away absence, s *Swept) error {
+func endOverdue(tx *store.Tx, id string, away absence, s *Swept) error {
 	j, err := lockJob(tx, id)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func expire(tx *store.Tx, id string, away absence, s *Swept) error {
 	if err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
-	spared := away.spare(&j)
+	spared := away.extend(&j)
 	l, due := overdue(j, p, req.Needs(), tx.Now())
 	switch {
 	case !due && spared:

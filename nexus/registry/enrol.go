@@ -95,7 +95,7 @@ func (r ProviderRequest) replace(tx *store.Tx, p authority.Principal, old Provid
 	if !old.Enabled {
 		return save(tx, old)
 	}
-	return off(tx, p, old, "enrolled again")
+	return switchOffLocked(tx, p, old, "enrolled again")
 }
 
 // known finds the provider that the request names.
@@ -204,7 +204,7 @@ func StandingOf(tx *store.Tx, p Provider, capsRevision int64, rows store.Standin
 		return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, store.ErrNotFound)
 	}
 	stream, key := authority.AccountStream(p.Owner), deviceKey(*rows.Device)
-	enrolled, err := among(rows.Enrolments, key)
+	enrolled, err := eventWithKey(rows.Enrolments, key)
 	if err != nil && len(rows.Enrolments) == maxEnrolments {
 		enrolled, err = tx.EventByKey(stream, key)
 	}
@@ -238,8 +238,8 @@ func StandingOf(tx *store.Tx, p Provider, capsRevision int64, rows store.Standin
 // maxEnrolments is how many enrolments of one device are read at once.
 const maxEnrolments = 20
 
-// among finds an event by its key.
-func among(list []store.Event, key string) (store.Event, error) {
+// eventWithKey finds an event by its key.
+func eventWithKey(list []store.Event, key string) (store.Event, error) {
 	for _, e := range list {
 		if e.IdempotencyKey == key {
 			return e, nil

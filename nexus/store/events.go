@@ -43,7 +43,7 @@ func (tx *Tx) Append(e Event) (Event, error) {
 		return Event{}, err
 	}
 	if e.IdempotencyKey != "" && tx.dialect == "sqlite" {
-		if first, err := tx.first(e); !errors.Is(err, ErrNotFound) {
+		if first, err := tx.appendedBefore(e); !errors.Is(err, ErrNotFound) {
 			return first, err
 		}
 	}
@@ -55,7 +55,7 @@ func (tx *Tx) Append(e Event) (Event, error) {
 		return Event{}, fmt.Errorf("append to %q: %w", e.Stream, err)
 	}
 	if !added {
-		return tx.first(e)
+		return tx.appendedBefore(e)
 	}
 	tx.changed = append(tx.changed, e.Stream)
 	return e, nil
@@ -215,8 +215,8 @@ func scanEvent(row scanner) (Event, error) {
 	return e, err
 }
 
-// first finds the event that has the key of e.
-func (tx *Tx) first(e Event) (Event, error) {
+// appendedBefore finds the event that has the key of e.
+func (tx *Tx) appendedBefore(e Event) (Event, error) {
 	found, err := tx.EventByKey(e.Stream, e.IdempotencyKey)
 	if err != nil {
 		return Event{}, err

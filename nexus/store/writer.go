@@ -180,7 +180,7 @@ func (w *writer) group(first *command) {
 	}
 	c := first
 	for n := 1; c != nil; n++ {
-		switch w.give(c, err) {
+		switch w.runNext(c, err) {
 		case commandKept:
 			kept = append(kept, c)
 		case commandLost:
@@ -217,8 +217,8 @@ func (w *writer) next() *command {
 	}
 }
 
-// give lets a command run, or refuses it when the transaction is lost already.
-func (w *writer) give(c *command, err error) commandEnd {
+// runNext lets a command run, or refuses it when the transaction is lost already.
+func (w *writer) runNext(c *command, err error) commandEnd {
 	if !c.state.CompareAndSwap(commandWaiting, commandTaken) {
 		return commandRolledBack
 	}

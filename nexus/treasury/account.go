@@ -82,13 +82,13 @@ func completeAccount(a Account) (Account, error) {
 	if a.ID == "" {
 		a.ID = AccountID(a.Holder, a.Unit, a.Kind)
 	}
-	if err := word("owner", a.Owner, true); err != nil {
+	if err := checkWord("owner", a.Owner, true); err != nil {
 		return a, err
 	}
-	if err := word("holder", a.Holder, true); err != nil {
+	if err := checkWord("holder", a.Holder, true); err != nil {
 		return a, err
 	}
-	if err := word("id", a.ID, true); err != nil {
+	if err := checkWord("id", a.ID, true); err != nil {
 		return a, err
 	}
 	switch {

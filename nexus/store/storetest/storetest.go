@@ -70,10 +70,10 @@ func opener(t *testing.T, dsn string, opt store.Options) func() *store.Store {
 }
 
 // Open opens a store and closes it at the end of the test. A new SQLite file
-// begins as a copy of one that was migrated before, see begin.
+// begins as a copy of one that was migrated before, see copyTemplate.
 func Open(t testing.TB, dsn string, opt store.Options) *store.Store {
 	t.Helper()
-	if err := begin(dsn); err != nil {
+	if err := copyTemplate(dsn); err != nil {
 		t.Fatalf("open store: %v", err)
 	}
 	s, err := store.Open(t.Context(), dsn, opt)
