@@ -44,6 +44,8 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 		line = t.site(t.Failing.Site).Line
 	} else if flips := t.known(twin.Flip); len(flips) > 0 && t.Outcome == results.Pass {
 		out = append(out, twin.Order{Site: pick(d, flips)})
+	} else if id, ok := t.next(twin.Flip); ok {
+		out = append(out, twin.Order{Site: id})
 	}
 	var there []int
 	for _, id := range t.known(twin.Expect) {
@@ -54,6 +56,9 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 	if t.Outcome == results.Pass {
 		there = t.known(twin.Expect)
 	}
+	if id, ok := t.next(twin.Expect); ok && t.Failing == nil && len(there) == 0 {
+		there = []int{id}
+	}
 	if len(there) > 0 {
 		o := twin.Order{Site: pick(d, there)}
 		if t.Failing != nil {
@@ -63,7 +68,7 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 	}
 	// What the bug ends before it is reached looks like the bug in every respect:
 	// whoever hides the one hides the other.
-	fails := t.certain()
+	fails := t.certain(twin.Fail)
 	if len(fails) == 0 {
 		fails = t.known(twin.Fail)
 	}
@@ -76,9 +81,24 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 	return out
 }
 
-// certain are the failing statements that a test which passes has come by.
-func (t *suiteTest) certain() []int {
-	return slices.DeleteFunc(t.ofKind(twin.Fail), func(id int) bool { return !t.site(id).Certain })
+// certain are the sites of a kind that a test which passes has come by.
+func (t *suiteTest) certain(kind twin.Kind) []int {
+	return slices.DeleteFunc(t.ofKind(kind), func(id int) bool { return !t.site(id).Certain })
+}
+
+// next is the certain site of a kind at which the base failed in another way than
+// by an assertion that was false: the first that it did not come by, or the last.
+func (t *suiteTest) next(kind twin.Kind) (id int, ok bool) {
+	certain := t.certain(kind)
+	for _, id := range certain {
+		if !slices.Contains(t.Reached, id) {
+			return id, true
+		}
+	}
+	if len(certain) == 0 {
+		return 0, false
+	}
+	return certain[len(certain)-1], true
 }
 
 // known are the sites of a kind that the runs of the base came by.
