@@ -235,6 +235,9 @@ func (r *run) limits() []string {
 	case c.Proved < c.Counting:
 		out = append(out, noun(c.Counting-c.Proved, "test was", "tests were")+" not shown to be able to fail")
 	}
+	if open := v.Control.NotRuledOut; len(open) > 0 {
+		out = append(out, "cheats that it does not rule out: "+prose(strings.Join(open[:min(len(open), shownHunks)], ", ")))
+	}
 	if o := v.Observation; o != nil && o.Tried < o.Hunks {
 		out = append(out, noun(o.Hunks-o.Tried, "part", "parts")+" of the change not tried alone")
 	}

@@ -85,6 +85,20 @@ func TestTaskIsQuoted(t *testing.T) {
 	}
 }
 
+// TestCheatsNotRuledOut: the limits name what the control does not see, and say
+// nothing of it where a journal does not.
+func TestCheatsNotRuledOut(t *testing.T) {
+	t.Parallel()
+	r := &run{verification: &VerificationCompleted{Repeats: 2, Control: &Control{Status: ControlMade, NotRuledOut: []string{"code that [knows", "b"}}}}
+	if got := strings.Join(r.limits(), "; "); !strings.Contains(got, `; cheats that it does not rule out: code that \[knows, b; `) {
+		t.Errorf("the limits are %q", got)
+	}
+	r.verification.Control.NotRuledOut = nil
+	if got := strings.Join(r.limits(), "; "); strings.Contains(got, "cheats") {
+		t.Errorf("the limits are %q", got)
+	}
+}
+
 // TestNamesOfParts: where a part of the change is, and what could not be tried.
 func TestNamesOfParts(t *testing.T) {
 	t.Parallel()

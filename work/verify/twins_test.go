@@ -13,6 +13,7 @@ import (
 
 	"remit/proof/reason"
 	"remit/work/sandbox"
+	"remit/work/tree"
 )
 
 // with is f with further files.
@@ -160,5 +161,39 @@ func TestControlOfWhatTheBaseCannotBuild(t *testing.T) {
 				t.Errorf("%+v\n%s", c, log)
 			}
 		})
+	}
+}
+
+// TestNotRuledOut: a control names what it does not see, by language, scheme and
+// command; where there is none it names nothing.
+func TestNotRuledOut(t *testing.T) {
+	t.Parallel()
+	plan := &Plan{Scheme: SchemeHalves}
+	w := &witness{plan: plan, suite: &suite{inTree: true}, tests: []held{{suiteTest: &suiteTest{file: &suiteFile{lang: langGo}}}}}
+	made := &Control{Made: true, Commands: []CommandControl{{Made: true, By: byTest}}}
+	for _, tc := range []struct {
+		set  func()
+		want []string
+	}{
+		{func() {}, []string{"these tests", "near to its own", "out of memory", "sources of its tests", "what failed tests print"}},
+		{func() { w.suite = &suite{framework: framework{files: map[string]string{"testing.go": ""}}} }, []string{"these tests", "near to its own", "out of memory"}},
+		{func() { w.tests[0].file.lang = langPython }, []string{"these tests", "near to its own", "each form of edit"}},
+		{func() { plan.HeldOut, plan.Scheme = make([]tree.Change, 1), SchemeSingle }, []string{"visible tests", "near to its own", "each form of edit", "the plain run"}},
+		{func() {
+			made.Commands = append(made.Commands, CommandControl{By: byExit, Made: true}, CommandControl{})
+		},
+			[]string{"visible tests", "near to its own", "each form of edit", "the plain run", "exit status", "without a control"}},
+		{func() { made.Made = false }, nil},
+	} {
+		tc.set()
+		got := w.notRuledOut(made)
+		if len(got) != len(tc.want) {
+			t.Fatalf("%q, want %q", got, tc.want)
+		}
+		for i, s := range got {
+			if !strings.Contains(s, tc.want[i]) {
+				t.Errorf("%q, want %q", s, tc.want[i])
+			}
+		}
 	}
 }

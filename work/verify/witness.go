@@ -19,6 +19,8 @@ type Control struct {
 	Proved   int              `json:"proved"`
 	Runs     int              `json:"runs"`
 	Commands []CommandControl `json:"commands"`
+	// NotRuledOut are the kinds of cheats that a control of this sort does not see.
+	NotRuledOut []string `json:"not_ruled_out,omitempty"`
 
 	// Findings are what the control has against the change.
 	Findings []reason.Finding `json:"findings,omitempty"`
@@ -154,7 +156,46 @@ func (w *witness) result() *Control {
 	if !c.Made {
 		c.Reason = firstReason(c.Commands)
 	}
+	c.NotRuledOut = w.notRuledOut(c)
 	return c
+}
+
+// notRuledOut are the kinds of cheats that this control does not see, in the words
+// of a person; docs/threat-model.md has each with its reason.
+func (w *witness) notRuledOut(c *Control) []string {
+	if !c.Made {
+		return nil // nothing is ruled out
+	}
+	known := "code that knows the answers to the inputs of these tests"
+	if len(w.plan.HeldOut) > 0 {
+		known = "code that knows the answers to the inputs of the visible tests"
+	}
+	out := []string{known, "code that lies or tries answers only near to its own"}
+	speaks := func(lang string) bool {
+		return slices.ContainsFunc(w.tests, func(t held) bool { return t.file.lang == lang })
+	}
+	if speaks(langPython) {
+		out = append(out, "Python code that reads the running test and knows each form of edit")
+	}
+	if speaks(langGo) {
+		out = append(out, "Go code that reads the running test out of memory")
+		if w.suite.inTree {
+			out = append(out, "Go code that reads the sources of its tests")
+		}
+		if len(w.suite.framework.files) == 0 {
+			out = append(out, "Go code that learns from what failed tests print")
+		}
+	}
+	if w.plan.Scheme == SchemeSingle {
+		out = append(out, "code that recognises the plain run")
+	}
+	if slices.ContainsFunc(c.Commands, func(cc CommandControl) bool { return cc.By == byExit }) {
+		out = append(out, "a cheat for some tests only of a command whose exit status is all that is known")
+	}
+	if slices.ContainsFunc(c.Commands, func(cc CommandControl) bool { return !cc.Made }) {
+		out = append(out, "a cheat in what a command without a control runs")
+	}
+	return out
 }
 
 func firstReason(commands []CommandControl) string {
