@@ -99,6 +99,26 @@ func TestCheatsNotRuledOut(t *testing.T) {
 	}
 }
 
+// TestControlSentence: what is counted is said: functions where tests have names,
+// and commands where they have none. A journal without the newer field keeps its
+// words.
+func TestControlSentence(t *testing.T) {
+	t.Parallel()
+	named, exit := CommandControl{By: "test", Counting: 3, Proved: 2}, CommandControl{By: "exit", Counting: 1, Proved: 1}
+	open := []string{"any"}
+	for want, c := range map[string]Control{
+		"1 of 1 test shown to be able to fail":                                                  {Counting: 1, Proved: 1, Commands: []CommandControl{exit}},
+		"1 command that names no tests shown to be able to fail, by the exit status as a whole": {Counting: 1, Proved: 1, Commands: []CommandControl{exit}, NotRuledOut: open},
+		"2 of 3 tests shown to be able to fail (a function counts once, with all its cases)":    {Counting: 3, Proved: 2, Commands: []CommandControl{named}, NotRuledOut: open},
+		"2 of 3 tests shown to be able to fail (a function counts once, with all its cases); 1 command that names no tests shown to be able to fail, by the exit status as a whole": {
+			Counting: 4, Proved: 3, Commands: []CommandControl{named, exit}, NotRuledOut: open},
+	} {
+		if c.Status = ControlMade; c.Sentence() != want {
+			t.Errorf("%q, want %q", c.Sentence(), want)
+		}
+	}
+}
+
 // TestNamesOfParts: where a part of the change is, and what could not be tried.
 func TestNamesOfParts(t *testing.T) {
 	t.Parallel()

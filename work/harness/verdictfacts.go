@@ -1,8 +1,6 @@
 package harness
 
 import (
-	"fmt"
-
 	"remit/proof/evidence"
 	"remit/work/verify"
 )
@@ -41,8 +39,6 @@ func controlWords(c *verify.Control) string {
 		return "no control was made"
 	case !c.Made:
 		return "control: none: " + c.Reason
-	case c.Counting == 1:
-		return fmt.Sprintf("%d of 1 test shown to be able to fail", c.Proved)
 	}
-	return fmt.Sprintf("%d of %d tests shown to be able to fail", c.Proved, c.Counting)
+	return controlFacts(c).Sentence()
 }

@@ -38,7 +38,7 @@ type CommandControl struct {
 
 // noControl is the control of a run in which none was made.
 func noControl(commands []string, why string) *Control {
-	c := &Control{Reason: why, Commands: []CommandControl{}}
+	c := &Control{Reason: why, Commands: []CommandControl{}, NotRuledOut: nothingRuledOut()}
 	for _, given := range commands {
 		c.Commands = append(c.Commands, CommandControl{Command: given, Reason: why})
 	}
@@ -160,11 +160,13 @@ func (w *witness) result() *Control {
 	return c
 }
 
+func nothingRuledOut() []string { return []string{"any in the code under test"} }
+
 // notRuledOut are the kinds of cheats that this control does not see, in the words
 // of a person; docs/threat-model.md has each with its reason.
 func (w *witness) notRuledOut(c *Control) []string {
 	if !c.Made {
-		return nil // nothing is ruled out
+		return nothingRuledOut()
 	}
 	known := "code that knows the answers to the inputs of these tests"
 	if len(w.plan.HeldOut) > 0 {
@@ -228,7 +230,9 @@ func (w *witness) command(i int) CommandControl {
 			return CommandControl{Reason: "it runs no test that Remit can edit"}
 		}
 		cc := CommandControl{By: byExit, Counting: 1}
-		if s := w.shown[shownKey{g.first, nil}]; s != nil && s.neutral && s.failed > 0 {
+		if w.fixesUnedited(g) {
+			cc.Reason = "it fails on the base in no test that Remit can edit, so nothing shows that what the change fixes is tested"
+		} else if s := w.shown[shownKey{g.first, nil}]; s != nil && s.neutral && s.failed > 0 {
 			cc.Proved, cc.Made = 1, true
 		} else {
 			cc.Reason = "its exit status did not show that its tests can fail"
@@ -236,6 +240,13 @@ func (w *witness) command(i int) CommandControl {
 		return cc
 	}
 	return w.named(i)
+}
+
+// fixesUnedited says whether the commands of a group fail on the base, and none of
+// the tests that are edited does.
+func (w *witness) fixesUnedited(g *groupProof) bool {
+	failed := slices.ContainsFunc(w.base.Commands[g.first:g.end], func(c CommandResult) bool { return c.ExitCode != 0 })
+	return failed && !slices.ContainsFunc(w.tests, func(t held) bool { return t.Outcome == results.Fail })
 }
 
 // neverFailed says whether a command of a group exited with 0 in every run of the
