@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -41,8 +40,8 @@ ID is an id, the beginning or end of one, or "latest", the newest that is pendin
   remit approvals latest
   remit approvals --nexus https://nexus.example --owner alice --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.status != "" && !slices.Contains(approvalStatuses, f.status) {
-				return usagef("--status %q: must be one of %s", f.status, strings.Join(approvalStatuses, ", "))
+			if err := oneOf("status", f.status, approvalStatuses); err != nil {
+				return err
 			}
 			to, err := a.authority(cmd, &f.nexus, operator())
 			if err != nil {
@@ -63,8 +62,7 @@ ID is an id, the beginning or end of one, or "latest", the newest that is pendin
 	}
 	fl := cmd.Flags()
 	f.add(cmd)
-	fl.StringVar(&f.status, "status", "", "only those that are "+strings.Join(approvalStatuses, ", "))
-	complete(cmd, "status", approvalStatuses)
+	addChoice(cmd, &f.status, "status", approvalStatuses)
 	fl.IntVar(&f.most, "limit", 50, "list at most this many")
 	return cmd
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -28,37 +27,20 @@ when it is settled.`,
 func (a *app) jobsListCommand() *cobra.Command {
 	var nexus nexusFlags
 	var state string
-	most := 50
-	cmd := &cobra.Command{
+	cmd := listCommand(a, &nexus, &cobra.Command{
 		Use: "list [RUN]", Short: "List the jobs of a run, or of the newest runs", Args: cobra.MaximumNArgs(1),
 		Long: `List the jobs of a run in the order of their dispatch; without one those of the
 newest 20 runs, the newest run first. RUN is an id, or "latest".`,
 		Example: `  remit jobs list
   remit jobs list latest --json
   remit jobs list --state queued`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := checkMost(most); err != nil {
-				return err
-			}
-			if state != "" && !slices.Contains(jobStates, state) {
-				return usagef("--state %q: must be one of %v", state, jobStates)
-			}
-			c, err := nexus.client(cmd)
-			if err != nil {
-				return err
-			}
-			list, err := jobsOf(cmd.Context(), c, args, state, most)
-			if err != nil {
-				return err
-			}
-			return a.present(cmd.OutOrStdout(), api.JobPage{Items: list}, func(w io.Writer) error { return printJobs(w, list) })
-		},
-	}
+		PreRunE: func(*cobra.Command, []string) error { return oneOf("state", state, jobStates) },
+	}, 50, func(cmd *cobra.Command, c *api.ClientWithResponses, args []string, most int) ([]api.Job, error) {
+		return jobsOf(cmd.Context(), c, args, state, most)
+	}, printJobs)
 	nexus.add(cmd)
 	cmd.ValidArgsFunction = completion(&nexus, runWords)
-	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
-	cmd.Flags().StringVar(&state, "state", "", "only those that are queued, leased, submitted, verified, settled, failed, canceled or expired")
-	complete(cmd, "state", jobStates)
+	addChoice(cmd, &state, "state", jobStates)
 	return cmd
 }
 
@@ -110,28 +92,8 @@ func printJobs(w io.Writer, list []api.Job) error {
 	return tab.Flush()
 }
 
-// jobCommand is a command about one job.
-func (a *app) jobCommand(cmd *cobra.Command, act func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error) *cobra.Command {
-	nexus := new(nexusFlags)
-	cmd.Args = cobra.ExactArgs(1)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := nexus.client(cmd)
-		if err != nil {
-			return err
-		}
-		id, err := jobID(cmd.Context(), c, args[0])
-		if err != nil {
-			return err
-		}
-		return act(cmd, c, id)
-	}
-	nexus.add(cmd)
-	cmd.ValidArgsFunction = completion(nexus, jobWords)
-	return cmd
-}
-
 func (a *app) jobsShowCommand() *cobra.Command {
-	return a.jobCommand(&cobra.Command{
+	return oneJob.command(&cobra.Command{
 		Use: "show JOB", Short: "Show one job: where it is, and what came of it",
 		Long: `Show one job: its state, who has it, what it costs, and what its commands did. JOB
 is an id, or "latest". --json has request and response whole.`,
@@ -176,7 +138,7 @@ func printJob(w io.Writer, j api.Job) error {
 }
 
 func (a *app) jobsSettleCommand() *cobra.Command {
-	return a.jobCommand(&cobra.Command{
+	return oneJob.command(&cobra.Command{
 		Use: "settle JOB", Short: "Judge what a provider handed in, and pay it or not",
 		Long: `Have the nexus judge the response that it stored: the price is released to the
 provider, or given back, in the same transaction. JOB is an id, or "latest". The
@@ -225,7 +187,7 @@ func printSettlement(w io.Writer, s api.Settlement) error {
 
 func (a *app) jobsCancelCommand() *cobra.Command {
 	var why string
-	cmd := a.jobCommand(&cobra.Command{
+	cmd := oneJob.command(&cobra.Command{
 		Use: "cancel JOB", Short: "End a job that was not handed in; its price is given back",
 		Long: `End a job that was not handed in: its provider is told, whatever it still delivers is
 refused, and the price is given back. JOB is an id, or "latest".`,

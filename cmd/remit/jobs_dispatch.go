@@ -234,22 +234,29 @@ func (f *dispatchFlags) runFor(ctx context.Context, c *api.ClientWithResponses) 
 	return newRun(ctx, c, api.RunRequest{RepoRef: ref})
 }
 
-// dispatch queues a job. While no provider could take it, it is tried again: each
-// try is a request of its own, since a refusal is an answer for good.
+// dispatchWait is how long the nexus lets one dispatch wait for a provider.
+const dispatchWait = 20 * time.Second
+
+// dispatch queues a job. The nexus waits for a provider that could take it; a
+// longer wait is several requests, each with a key of its own, since a refusal
+// is the answer to its key for good.
 func dispatch(ctx context.Context, c *api.ClientWithResponses, run string, ask api.DispatchRequest, wait time.Duration) (api.Job, error) {
-	until := time.Now().Add(wait)
-	for pause := 250 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+	for until := time.Now().Add(wait); ; {
+		left := max(0, time.Until(until))
+		secs := int64((min(left, dispatchWait) + time.Second - 1) / time.Second)
+		ask.WaitSecs = api.Optional(secs)
+		asked := time.Now()
 		got, err := c.DispatchJobWithResponse(ctx, run, &api.DispatchJobParams{IdempotencyKey: api.NewKey()}, ask)
 		switch {
 		case err == nil && got.JSON201 != nil:
 			return *got.JSON201, nil
 		case err == nil:
 			return *got.JSON200, nil // the run has had this job before
-		case !comesAndGoes(err) || time.Now().Add(pause).After(until):
+		case !comesAndGoes(err) || !time.Now().Before(until):
 			return api.Job{}, err
 		}
-		select {
-		case <-time.After(pause):
+		select { // a provider that is named and switched off is refused without a wait
+		case <-time.After(min(time.Until(until), time.Until(asked.Add(time.Second)))):
 		case <-ctx.Done():
 			return api.Job{}, context.Cause(ctx)
 		}

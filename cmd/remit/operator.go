@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,14 +33,6 @@ func listAll[T any](most int, page func(cursor *string) ([]T, *string, error)) (
 			return out[:min(len(out), most)], nil
 		}
 	}
-}
-
-// checkMost refuses a --limit that lists nothing.
-func checkMost(most int) error {
-	if most < 1 {
-		return usagef("--limit %d: must be at least 1", most)
-	}
-	return nil
 }
 
 // refuseSecret keeps the text of a token out of URLs and logs when somebody
@@ -218,6 +211,80 @@ func providerWords(ctx context.Context, c *api.ClientWithResponses) ([]string, e
 		words = append(words, p.ProviderID+"\t"+plain(p.Name), plain(p.Name)+"\t"+p.ProviderID)
 	}
 	return words, err
+}
+
+// nexusItem is a kind of thing at the nexus that a command takes as its only
+// argument: how its id is found, and which words complete it.
+type nexusItem struct {
+	id    func(ctx context.Context, c *api.ClientWithResponses, given string) (string, error)
+	words func(context.Context, *api.ClientWithResponses) ([]string, error)
+}
+
+var (
+	oneRun = nexusItem{runID, runWords}
+	oneJob = nexusItem{jobID, jobWords}
+)
+
+// command makes a command about one item, which runs act with its id.
+func (i nexusItem) command(cmd *cobra.Command, act func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error) *cobra.Command {
+	nexus := new(nexusFlags)
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := nexus.client(cmd)
+		if err != nil {
+			return err
+		}
+		id, err := i.id(cmd.Context(), c, args[0])
+		if err != nil {
+			return err
+		}
+		return act(cmd, c, id)
+	}
+	nexus.add(cmd)
+	cmd.ValidArgsFunction = completion(nexus, i.words)
+	return cmd
+}
+
+// listed is the document of a list.
+type listed[T any] struct {
+	Items []T `json:"items"`
+}
+
+// listCommand makes a command that lists what ask finds, at most as many as
+// --limit says, as a table or as JSON.
+func listCommand[T any](a *app, nexus *nexusFlags, cmd *cobra.Command, most int,
+	ask func(cmd *cobra.Command, c *api.ClientWithResponses, args []string, most int) ([]T, error), table func(io.Writer, []T) error,
+) *cobra.Command {
+	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if most < 1 {
+			return usagef("--limit %d: must be at least 1", most)
+		}
+		c, err := nexus.client(cmd)
+		if err != nil {
+			return err
+		}
+		list, err := ask(cmd, c, args, most)
+		if err != nil {
+			return err
+		}
+		return a.present(cmd.OutOrStdout(), listed[T]{list}, func(w io.Writer) error { return table(w, list) })
+	}
+	return cmd
+}
+
+// addChoice adds a flag that narrows a list to one of a few words.
+func addChoice(cmd *cobra.Command, to *string, name string, words []string) {
+	cmd.Flags().StringVar(to, name, "", "only those that are "+strings.Join(words[:len(words)-1], ", ")+" or "+words[len(words)-1])
+	complete(cmd, name, words)
+}
+
+// oneOf refuses the word of a flag that is none of its words; "" is no word.
+func oneOf(flag, word string, words []string) error {
+	if word != "" && !slices.Contains(words, word) {
+		return usagef("--%s %q: must be one of %s", flag, word, strings.Join(words, ", "))
+	}
+	return nil
 }
 
 // present prints a value as JSON, or for people.

@@ -80,7 +80,7 @@ Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
 			root.AddCommand(c)
 		}
 	}
-	add("run", a.runCommand(), a.compareCommand(), a.resumeCommand(), a.listCommand(), a.showCommand(), a.diffCommand(), a.logsCommand(), a.replayCommand())
+	add("run", a.runCommand(), a.compareCommand(), a.resumeCommand(), a.sessionsCommand(), a.showCommand(), a.diffCommand(), a.logsCommand(), a.replayCommand())
 	add("prove", a.verifyCommand(), a.auditCommand(), a.reproduceCommand())
 	add("deliver", a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.acceptCommand(), a.rejectCommand(), a.exportCommand())
 	add("machine", a.doctorCommand(), a.keysCommand(), a.ladderCommand(), a.admitCommand(), a.modelCommand())

@@ -207,33 +207,19 @@ func (a *app) tokenListCommand() *cobra.Command {
 	var nexus nexusFlags
 	var owner string
 	var all bool
-	most := 100
-	cmd := &cobra.Command{
+	cmd := listCommand(a, &nexus, &cobra.Command{
 		Use: "list", Short: "List credentials, the newest first", Args: cobra.NoArgs,
 		Long: `List the credentials of an owner: who may do what until when. Their texts are
 nowhere to be had. What has ended is shown with --all until the nexus forgets it.`,
 		Example: `  remit token list
   remit token list --owner alice --all
   remit token list --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkMost(most); err != nil {
-				return err
-			}
-			c, err := nexus.client(cmd)
-			if err != nil {
-				return err
-			}
-			list, err := listedTokens(cmd.Context(), c, owner, all, most)
-			if err != nil {
-				return err
-			}
-			return a.present(cmd.OutOrStdout(), api.TokenPage{Items: list}, func(w io.Writer) error { return printTokens(w, list) })
-		},
-	}
+	}, 100, func(cmd *cobra.Command, c *api.ClientWithResponses, _ []string, most int) ([]api.TokenInfo, error) {
+		return listedTokens(cmd.Context(), c, owner, all, most)
+	}, printTokens)
 	nexus.add(cmd)
 	cmd.Flags().StringVar(&owner, "owner", "", "whose, with an administrator's token (default the token's owner)")
 	cmd.Flags().BoolVar(&all, "all", false, "also those that ended")
-	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
 	return cmd
 }
 

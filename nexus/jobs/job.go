@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"remit/nexus/authority"
-	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/reason"
 )
@@ -96,14 +95,7 @@ func lockJob(tx *store.Tx, id string) (Job, error) {
 // lockSeen is lockJob for a job that was read without a lock.
 func lockSeen(tx *store.Tx, seen Job) (Job, error) {
 	for range maxRelock {
-		provider, run, job := registry.AskLock(tx, seen.ProviderID), tx.AskLockedRun(seen.RunID), tx.AskLockedJob(seen.ID)
-		if _, err := provider(); err != nil {
-			return Job{}, fmt.Errorf("lock the provider of job %s: %w", seen.ID, err)
-		}
-		if _, err := run(); err != nil {
-			return Job{}, fmt.Errorf("lock the run of job %s: %w", seen.ID, err)
-		}
-		j, err := job()
+		j, err := tx.LockJob(seen)
 		if err != nil || j.ProviderID == seen.ProviderID {
 			return j, err
 		}

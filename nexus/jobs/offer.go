@@ -28,7 +28,7 @@ type offer struct {
 	breadth   int // of the choice
 	callerKey string
 	needs     job.Needs
-	standing  func(registry.Provider) ([]authority.Receipt, error)
+	standing  []authority.Receipt // of the provider
 }
 
 // publish writes the receipts of an offer and tells the provider.
@@ -39,12 +39,8 @@ func (o offer) publish(tx *store.Tx, p authority.Principal, j Job) error {
 	}); err != nil {
 		return err
 	}
-	standing, err := o.standing(o.Provider)
-	if err != nil {
-		return err
-	}
 	// The run's log holds what it relied on: who the provider was and its caps.
-	for _, r := range standing {
+	for _, r := range o.standing {
 		if err := authority.Copy(tx, authority.RunStream(j.RunID), r); err != nil {
 			return err
 		}

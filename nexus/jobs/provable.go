@@ -26,7 +26,7 @@ func provable(tx *store.Tx, owner string, r *ProofRequest) error {
 	if r.MaxPriceMsats < 0 {
 		return invalid("proof.max_price_msats", "is negative")
 	}
-	candidates, err := registry.AskCandidates(tx, owner, 0)()
+	candidates, err := registry.Candidates(tx, owner, 0)
 	if err != nil {
 		return err
 	}

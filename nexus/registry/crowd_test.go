@@ -50,7 +50,7 @@ func TestCrowd(t *testing.T) {
 		choose := func(needs job.Needs, want int, refused int) (first string) {
 			t.Helper()
 			if err := s.View(t.Context(), func(tx *store.Tx) error {
-				candidates, err := registry.AskCandidates(tx, "alice", 0)()
+				candidates, err := registry.Candidates(tx, "alice", 0)
 				if err != nil {
 					return err
 				}

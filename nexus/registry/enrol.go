@@ -183,46 +183,56 @@ func (r *ProviderRequest) complete() error {
 
 // Standing returns the receipts by which a provider stands in the registry: of
 // its device and of its caps.
-func Standing(tx *store.Tx, p Provider) ([]authority.Receipt, error) { return AskStanding(tx, p)(p) }
+func Standing(tx *store.Tx, p Provider) ([]authority.Receipt, error) {
+	rows, err := tx.Standing(StandingKeys(p))
+	if err != nil {
+		return nil, err
+	}
+	return StandingOf(tx, p, p.CapsRevision, rows)
+}
 
-// AskStanding asks for what Standing returns. The answer is for the provider as
-// it is once it is locked.
-func AskStanding(tx *store.Tx, p Provider) func(locked Provider) ([]authority.Receipt, error) {
-	stream := authority.AccountStream(p.Owner)
-	device := tx.AskDevice(p.DeviceID)
-	enrolments := tx.AskEventsByKeys(stream, deviceKeys(p.DeviceID), maxEnrolments)
-	caps := tx.AskEventByKey(stream, capsKey(p))
-	return func(locked Provider) ([]authority.Receipt, error) {
-		d, err := device()
-		if err != nil {
-			return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, err)
-		}
-		known, err := enrolments()
-		if err != nil {
+// StandingKeys names the rows that [StandingOf] needs.
+func StandingKeys(p Provider) store.StandingKeys {
+	return store.StandingKeys{DeviceID: p.DeviceID, Stream: authority.AccountStream(p.Owner),
+		Enrolments: deviceKeys(p.DeviceID), Limit: maxEnrolments, Caps: capsKey(p)}
+}
+
+// StandingOf is [Standing] for a provider whose rows were read with the keys of
+// an earlier revision of its caps.
+func StandingOf(tx *store.Tx, p Provider, capsRevision int64, rows store.StandingRows) ([]authority.Receipt, error) {
+	if rows.Device == nil {
+		return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, store.ErrNotFound)
+	}
+	stream, key := authority.AccountStream(p.Owner), deviceKey(*rows.Device)
+	enrolled, err := among(rows.Enrolments, key)
+	if err != nil && len(rows.Enrolments) == maxEnrolments {
+		enrolled, err = tx.EventByKey(stream, key)
+	}
+	found := []store.Event{enrolled}
+	if errors.Is(err, store.ErrNotFound) {
+		found, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case capsRevision != p.CapsRevision:
+		caps, err := tx.EventByKey(stream, capsKey(p))
+		if err == nil {
+			found = append(found, caps)
+		} else if !errors.Is(err, store.ErrNotFound) {
 			return nil, err
 		}
-		enrolled := func() (store.Event, error) { return among(known, deviceKey(d)) }
-		if len(known) == maxEnrolments {
-			enrolled = tx.AskEventByKey(stream, deviceKey(d))
-		}
-		if locked.CapsRevision != p.CapsRevision {
-			caps = tx.AskEventByKey(stream, capsKey(locked))
-		}
-		var list []authority.Receipt
-		for _, find := range []store.Answer[store.Event]{enrolled, caps} {
-			e, err := find()
-			if errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if r, ok := authority.ReadReceipt(e); ok {
-				list = append(list, r)
-			}
-		}
-		return list, nil
+	case rows.Caps != nil:
+		found = append(found, *rows.Caps)
 	}
+	var list []authority.Receipt
+	for _, e := range found {
+		if r, ok := authority.ReadReceipt(e); ok {
+			list = append(list, r)
+		}
+	}
+	return list, nil
 }
 
 // maxEnrolments is how many enrolments of one device are read at once.

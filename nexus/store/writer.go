@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -108,11 +107,10 @@ func (w *writer) do(ctx context.Context, fn func(*Tx) error) error {
 // perform runs fn in its savepoint and hands the connection back, whatever fn
 // does: return, panic, or end the goroutine.
 func (w *writer) perform(ctx context.Context, c *command, fn func(*Tx) error) (err error) {
-	tx := &Tx{ctx: commandContext(ctx), conn: uninterrupted{w.conn}, dialect: "sqlite", write: true, clock: w.clock}
+	tx := &Tx{ctx: commandContext(ctx), conn: uninterrupted{w.conn}, dialect: "sqlite", writes: true, clock: w.clock}
 	end, returned := commandLost, false
 	defer func() {
 		if !returned {
-			tx.finish()
 			end = w.undo()
 		}
 		c.ran <- end
@@ -122,7 +120,6 @@ func (w *writer) perform(ctx context.Context, c *command, fn func(*Tx) error) (e
 		return unavailable("begin a command", err)
 	}
 	err = fn(tx)
-	tx.finish()
 	returned = true
 	if err == nil {
 		err = tx.failed
@@ -150,8 +147,7 @@ func (w *writer) undo() commandEnd {
 }
 
 func (w *writer) statement(query string) error {
-	_, err := w.conn.exec(context.Background(), query, nil)
-	return err
+	return w.conn.control(context.Background(), query)
 }
 
 // run is the writer goroutine.
@@ -248,10 +244,6 @@ func (w *writer) close() error {
 // The Tx asks the context before every statement instead.
 type uninterrupted struct{ conn *sqliteConn }
 
-func (u uninterrupted) exec(_ context.Context, query string, args []any) (int64, error) {
-	return u.conn.exec(context.Background(), query, args)
-}
-
-func (u uninterrupted) query(_ context.Context, query string, args []any) (*sql.Rows, error) {
-	return u.conn.query(context.Background(), query, args)
+func (u uninterrupted) run(_ context.Context, list []*statement) error {
+	return u.conn.run(context.Background(), list)
 }

@@ -142,8 +142,8 @@ func newTransport(reachable string, proxy *url.URL, roots *x509.CertPool) *http.
 		TLSClientConfig:        &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
 		TLSHandshakeTimeout:    10 * time.Second,
 		ForceAttemptHTTP2:      true,
-		DisableCompression:     true, // the meter reads what the engine reads
-		MaxIdleConnsPerHost:    16,
+		DisableCompression:     true,             // the meter reads what the engine reads
+		MaxIdleConnsPerHost:    MaxConnections,   // a burst of streams reuses the connections of the burst before
 		IdleConnTimeout:        30 * time.Second, // below the providers' own, so that they rarely close first
 		ResponseHeaderTimeout:  10 * time.Minute,
 		MaxResponseHeaderBytes: 64 << 10,

@@ -19,13 +19,14 @@ import (
 
 // run is one use of a keeper, the same for all drivers.
 type run struct {
-	spec   Spec
-	conf   *setup
-	userns []*os.File
-	group  *group
-	held   map[string]string // caps that cgroups hold
-	scan   bool
-	kept   *os.Root // Spec.KeepCache, nil if there is none
+	spec    Spec
+	conf    *setup
+	userns  []*os.File
+	group   *group
+	held    map[string]string // caps that cgroups hold
+	scan    bool
+	collect time.Duration // that reading the changes, or the build cache, may take
+	kept    *os.Root      // Spec.KeepCache, nil if there is none
 
 	session *session
 	built   answer
@@ -222,7 +223,7 @@ func (r *run) capture() error {
 	if err != nil {
 		return reason.Errorf(reason.ArtifactWriteFailure, "sandbox: %w", err)
 	}
-	if r.result.Changes, err = r.session.collect(spool); err != nil {
+	if r.result.Changes, err = r.session.collect(spool, r.collect); err != nil {
 		spool.Discard()
 		return fmt.Errorf("sandbox: collect changes: %w", err)
 	}

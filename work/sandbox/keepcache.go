@@ -84,7 +84,7 @@ func (r *run) keepCache(ctx context.Context, runErr error) {
 	if runErr != nil {
 		err = fmt.Errorf("the run did not come to its end: %w", runErr)
 	} else {
-		c.Files, c.Bytes, err = r.session.keep(ctx, r.kept, r.conf.Keep)
+		c.Files, c.Bytes, err = r.session.keep(ctx, r.kept, r.conf.Keep, r.collect)
 	}
 	if err != nil {
 		c.Files, c.Bytes, c.NotKept = 0, 0, errors.Join(err, empty(r.kept)).Error()
@@ -107,8 +107,8 @@ func empty(root *os.Root) error {
 
 // keep receives what was added to the build cache into a directory. A
 // cancellation ends it: nothing is lost that a later run does not make again.
-func (s *session) keep(ctx context.Context, into *os.Root, bounds keepBounds) (files int, bytes int64, err error) {
-	err = s.control.SetReadDeadline(time.Now().Add(collectLimit))
+func (s *session) keep(ctx context.Context, into *os.Root, bounds keepBounds, within time.Duration) (files int, bytes int64, err error) {
+	err = s.control.SetReadDeadline(time.Now().Add(within))
 	if err == nil {
 		err = s.send(request{Op: opKeep})
 	}
@@ -121,6 +121,8 @@ func (s *session) keep(ctx context.Context, into *os.Root, bounds keepBounds) (f
 	switch {
 	case err != nil && ctx.Err() != nil:
 		err = context.Cause(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = collectLate(within)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = s.lost(err)
 	}

@@ -218,18 +218,18 @@ func (w *walker) changed(l level, name, path string, head fs.FileInfo) error {
 	case head.Size() > MaxFileBytes:
 		return w.special(path, NoteTooLarge)
 	}
-	open := func() (io.ReadCloser, error) { return openFile(l.head, name, head) }
-	probe, err := open()
+	f, err := openFile(l.head, name, head)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errSwapped) {
 		return w.special(path, NoteUnreadable)
 	}
 	if err != nil {
 		return fmt.Errorf("open %q: %w", path, err)
 	}
-	probe.Close()
+	defer f.Close() // again, if the visitor has read it
 	if err := w.budget.content(head.Size()); err != nil {
 		return err
 	}
+	open := func() (io.ReadCloser, error) { return f, nil }
 	return w.visit(Change{Path: path, Kind: File, Executable: executable(head), Size: head.Size(), Open: open})
 }
 
