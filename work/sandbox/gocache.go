@@ -287,12 +287,14 @@ func sizeOf(dir string) (bytes int64) {
 }
 
 // goCommand finds a use of the go command that compiles in a command line.
-var goCommand = regexp.MustCompile(`(^|[\s;&|(/'"])go\s+(test|build|vet|run|install|generate|tool|fix)\b`)
+var goCommand = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(^|[\s;&|(/'"])go\s+(test|build|vet|run|install|generate|tool|fix)\b`)
+})
 
 // CompilesGo reports whether a command line, or anything that is run over a tree,
 // compiles Go: the line says so, or the tree is a Go module.
 func CompilesGo(line, tree string) bool {
-	if goCommand.MatchString(line) {
+	if goCommand().MatchString(line) {
 		return true
 	}
 	for _, name := range []string{"go.mod", "go.work"} {

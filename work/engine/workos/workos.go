@@ -41,6 +41,7 @@ import (
 	"context"
 	"regexp"
 	"strings"
+	"sync"
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -77,11 +78,13 @@ func New(o Options) *Engine { return &Engine{bin: o.Bin} }
 func (*Engine) Wire() string { return "chat" }
 
 // heading begins what each agent is told.
-var heading = regexp.MustCompile(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
+var heading = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
+})
 
 // AgentIn names the agent that is told a system text, as the events do.
 func (*Engine) AgentIn(system string) string {
-	if m := heading.FindStringSubmatch(strings.TrimSpace(system)); m != nil {
+	if m := heading().FindStringSubmatch(strings.TrimSpace(system)); m != nil {
 		return strings.ToLower(m[1])
 	}
 	return ""
