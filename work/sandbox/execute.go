@@ -179,7 +179,7 @@ func (r *run) command(ctx context.Context, c Command, wall time.Duration) (*Comm
 	return done, err
 }
 
-// ended turns the keeper's answer into a result. An end that is nobody's fault
+// ended turns the keeper's answer into a result. An end without a cause
 // inside is an error of ours, never a failed command.
 func (r *run) ended(c Command, a answer, out *outputs, stopped bool) (*CommandResult, error) {
 	if a.Failure != nil {

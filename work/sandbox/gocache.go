@@ -153,8 +153,8 @@ func (c *goCache) lock(ctx context.Context) (*os.File, error) {
 // compile runs the go command, and says every few seconds that it goes on.
 func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 	ended := make(chan struct{})
-	var told sync.WaitGroup
-	told.Go(func() {
+	var reports sync.WaitGroup
+	reports.Go(func() {
 		for {
 			select {
 			case <-time.After(tellEvery):
@@ -164,7 +164,7 @@ func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 			}
 		}
 	})
-	defer told.Wait()
+	defer reports.Wait()
 	defer close(ended)
 	for _, args := range warmUp {
 		if err := c.runGo(ctx, args); err != nil {

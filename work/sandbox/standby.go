@@ -18,7 +18,7 @@ import (
 // an empty environment, no descriptor but its two sockets, and has mounted
 // nothing; everything that makes it the keeper of one Run comes with the
 // request, and it never serves a second one. Like any keeper it dies with this
-// process, and it is sent home when nobody has wanted it for a while.
+// process, and it ends when no Run has used it for a while.
 
 // standbyLife is how long a keeper stands by. Its mount namespace is a copy of
 // ours, which keeps alive what is unmounted here in the meantime.
@@ -50,7 +50,7 @@ func standBy() {
 	}
 	mounts, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // nobody could tell whether its mounts are still ours
+		return // without it a change of the mounts would not be seen
 	}
 	w := &waiting{mounts: mounts, uid: os.Geteuid(), born: make(chan struct{})}
 	w.expiry = time.AfterFunc(standbyLife, w.dismiss)
@@ -136,7 +136,7 @@ func ready(fd int, events int16) bool {
 }
 
 // rename replaces the name of this process in the list of processes, so that a
-// keeper at work can be told from one that stands by. The text of an argument
+// keeper at work can be distinguished from one that stands by. The text of an argument
 // lies where the kernel put it and looks it up.
 func rename(name string) {
 	was := os.Args[0]

@@ -191,9 +191,9 @@ func TestStandbyWithOldMounts(t *testing.T) {
 	gone(t, w.pid())
 }
 
-// TestStandbyIsSentHome: nobody waits for ever, and dismissing one that was
+// TestStandbyExpires: a standby keeper ends after its time, and dismissing one that was
 // hired meanwhile does nothing.
-func TestStandbyIsSentHome(t *testing.T) {
+func TestStandbyExpires(t *testing.T) {
 	w := awaited(t)
 	if !w.expiry.Stop() {
 		t.Fatal("the keeper waits without an end")

@@ -158,7 +158,7 @@ func (r *reader) convert(from ast.Node, depth int) *node {
 		n.kind, n.text = isText, from.Value
 		if from.Token.Type == token.StringType && strings.Contains(from.Value, ": ") {
 			// The library takes {a: b: c} for a text where the standard sees
-			// an error; whoever wrote it meant something else.
+			// an error; the writer meant something else.
 			r.add(n, "", "put the text in quotes, or add the missing comma", "unquoted text contains a colon and a space")
 			return nil
 		}
