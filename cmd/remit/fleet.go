@@ -244,6 +244,9 @@ Strikes fade by themselves: failures after 7 days, violations after 30. A quaran
 does not.`,
 		Example: `  remit provider lift rack-1 --reason 'the power supply was replaced'`,
 	}, group, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) (api.Provider, error) {
+		if before, err := c.GetProviderWithResponse(cmd.Context(), id); err == nil && !before.JSON200.Quarantined {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: provider %s has no quarantine; its strikes are cleared\n", id)
+		}
 		got, err := c.LiftQuarantineWithResponse(cmd.Context(), id, &api.LiftQuarantineParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: &why})
 		if err != nil {
 			return api.Provider{}, err

@@ -125,7 +125,8 @@ func (a *app) dispatchJob(cmd *cobra.Command, f *dispatchFlags) error {
 func (a *app) settleDispatched(cmd *cobra.Command, c *api.ClientWithResponses, out dispatched, ours bool) error {
 	ctx, w := cmd.Context(), cmd.OutOrStdout()
 	if state := out.Job.State; state == api.JobStateFailed || state == api.JobStateCanceled || state == api.JobStateExpired {
-		why := reason.Errorf(reason.Code(api.Value(out.Job.Reason)), "job %s is %s; nothing was paid", out.Job.JobID, state)
+		why := reason.Errorf(reason.Code(api.Value(out.Job.Reason)), "job %s is %s; nothing was paid", out.Job.JobID, state).
+			WithHint("'remit jobs show %s' says what its provider said", out.Job.JobID)
 		if ours {
 			return discardRun(ctx, c, out.RunID, why)
 		}
@@ -149,7 +150,7 @@ func (a *app) settleDispatched(cmd *cobra.Command, c *api.ClientWithResponses, o
 	if now, err := c.GetJobWithResponse(ctx, out.Job.JobID); err == nil {
 		out.Job = *now.JSON200
 	}
-	if err := a.present(w, out, func(w io.Writer) error { return printSettlement(w, settled) }); err != nil {
+	if err := a.present(w, out, func(w io.Writer) error { return printSettlement(w, settled, out.Job) }); err != nil {
 		return err
 	}
 	return code
@@ -196,13 +197,13 @@ func (f *dispatchFlags) request(cmd *cobra.Command) (json.RawMessage, error) {
 	return filled.Canonical(), nil
 }
 
-// readRequest reads a request that somebody else wrote. The nexus judges it.
+// readRequest reads a request as it is. The nexus judges it.
 func (f *dispatchFlags) readRequest(cmd *cobra.Command) (json.RawMessage, error) {
 	source := cmd.InOrStdin()
 	if f.requestFile != "-" {
 		file, err := os.Open(f.requestFile)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, err
 		}
 		defer file.Close()
 		source = file
@@ -211,7 +212,7 @@ func (f *dispatchFlags) readRequest(cmd *cobra.Command) (json.RawMessage, error)
 	}
 	text, err := io.ReadAll(io.LimitReader(source, job.MaxRequestBytes+1))
 	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	if len(text) > job.MaxRequestBytes || !json.Valid(text) {
 		return nil, usagef("%s does not hold one JSON document of at most %d bytes", f.requestFile, job.MaxRequestBytes)
