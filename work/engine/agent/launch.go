@@ -4,9 +4,9 @@ import (
 	_ "embed"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine"
 )
@@ -95,8 +95,8 @@ func Prompt(t engine.Task) (string, error) {
 }
 
 var (
-	modelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
-	tokenForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,499}$`)
+	modelForm = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
+	tokenForm = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,499}$`)
 )
 
 // anyToken is what an agent presents to a gateway that asks for nothing: no
@@ -117,9 +117,9 @@ func Model(name string, t engine.Task) (engine.Model, error) {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return m, reason.Errorf(reason.LocalConfigMissing, "the address of the model gateway is no plain http address")
-	case !modelForm.MatchString(m.Name):
+	case !modelForm().MatchString(m.Name):
 		return m, reason.Errorf(reason.LocalConfigMissing, "%q cannot be the name of a model", m.Name)
-	case !tokenForm.MatchString(m.Token):
+	case !tokenForm().MatchString(m.Token):
 		return m, reason.Errorf(reason.LocalConfigMissing, "the token of the model gateway has characters that no header carries")
 	}
 	m.URL = strings.TrimRight(m.URL, "/")

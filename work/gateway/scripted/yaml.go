@@ -3,7 +3,6 @@ package scripted
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"remit/proof/form"
 )
 
 // Limits of a script's source. The parser is recursive, so tokens and depth
@@ -53,7 +54,7 @@ const (
 )
 
 // number is what JSON takes for one.
-var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var number = form.Lazy(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // parse reads the one document of a source, nil after a problem.
 func (r *reader) parse(src []byte) (top *node) {
@@ -209,7 +210,7 @@ func (r *reader) convertMapping(n *node, values []*ast.MappingValueNode, depth i
 }
 
 func (r *reader) numeric(n *node, text string) *node {
-	if !number.MatchString(text) {
+	if !number().MatchString(text) {
 		r.add(n, "", "write a plain decimal number, or quote it if it is a text", "%q is not a number that JSON has", text)
 		return nil
 	}
