@@ -127,7 +127,7 @@ func (w goWalk) comparison(e *ast.BinaryExpr, top bool) {
 
 // expectedOf returns which of two values that are compared is what the test
 // expects: by its name, as a field of a row of a table, or by its position, of
-// those that call no code. It returns nil if neither can be told.
+// those that call no code. It returns nil if neither is known.
 func (f *goFile) expectedOf(x, y ast.Expr) ast.Expr {
 	for _, side := range []ast.Expr{y, x} {
 		if f.isExpected(side) {
