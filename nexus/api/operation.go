@@ -19,6 +19,8 @@ type Operation struct {
 	Path   string // names of parameters in braces
 	Scope  string // x-scope, "" without a credential
 	Status int    // of a success
+
+	BodyOptional bool
 }
 
 // Mutates reports whether a request takes an Idempotency-Key.

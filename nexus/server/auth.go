@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"remit/nexus/api"
 	"remit/nexus/authority"
 	"remit/nexus/identity"
 	"remit/nexus/store"
@@ -58,7 +59,7 @@ func (s *Server) verify(r *request, values []string) error {
 		return err
 	case r.caller.Kind == identity.Ticket:
 		return reason.Errorf(reason.Unauthenticated, "a ticket opens a lane, nothing else")
-	case r.caller.Used && !r.route.mutation:
+	case r.caller.Used && !r.route.Mutates():
 		return reason.Errorf(reason.TokenExpired, "the token was good for one use")
 	}
 	return nil
@@ -66,23 +67,23 @@ func (s *Server) verify(r *request, values []string) error {
 
 // authorize checks what the token is for.
 func authorize(r *request) error {
-	if r.caller.OneTime && r.route.operation != operationRegister {
+	if r.caller.OneTime && r.route.ID != api.RegisterProvider.ID {
 		return reason.Errorf(reason.Forbidden, "a registration token registers a provider, nothing else")
 	}
-	if r.route.scope == scopeAny {
+	if r.route.Scope == scopeAny {
 		return nil
 	}
-	if r.caller.Kind == authority.Provider && r.route.scope == authority.ScopeRead && !readByProviders[r.route.operation] {
+	if r.caller.Kind == authority.Provider && r.route.Scope == authority.ScopeRead && !readByProviders[r.route.ID] {
 		return reason.Errorf(reason.ScopeMissing, "the credential of a provider is for its own jobs")
 	}
-	return r.caller.Require(r.route.scope)
+	return r.caller.Require(r.route.Scope)
 }
 
 // readByProviders are the reads that a daemon needs for its work; each looks
 // whether what is asked for is this provider's. A credential that is stolen from a
 // machine reads nothing else of its owner.
 var readByProviders = map[string]bool{
-	"getProvider": true, "getJob": true, "getArtifact": true, "getRunArtifact": true, "createLaneTicket": true,
+	api.GetProvider.ID: true, api.GetJob.ID: true, api.GetArtifact.ID: true, api.GetRunArtifact.ID: true, api.CreateLaneTicket.ID: true,
 }
 
 // agree refuses a body that names another owner than the credential does.

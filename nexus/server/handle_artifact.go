@@ -15,6 +15,15 @@ import (
 	"remit/proof/reason"
 )
 
+func artifactRoutes() []route {
+	return []route{
+		{Operation: api.GetRunArtifact.Operation, special: (*Server).getRunArtifact},
+		{Operation: api.PutRunArtifact.Operation, special: (*Server).putRunArtifact},
+		{Operation: api.GetArtifact.Operation, special: (*Server).getArtifact},
+		{Operation: api.PutArtifact.Operation, special: (*Server).putArtifact},
+	}
+}
+
 // artifactTimeout is how long the largest artifact may take on a slow line.
 const artifactTimeout = 10 * time.Minute
 
@@ -52,7 +61,7 @@ func (s *Server) putArtifact(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return answer{}, err
 		}
-		return answer{status: http.StatusCreated, value: api.Artifact{JobID: row.JobID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}}, nil
+		return answer{value: api.Artifact{JobID: row.JobID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}}, nil
 	})
 }
 

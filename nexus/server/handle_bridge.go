@@ -15,6 +15,13 @@ import (
 	"remit/proof/reason"
 )
 
+func bridgeRoutes() []route {
+	return []route{
+		query(api.ListBridgeEvents, listBridgeEvents),
+		{Operation: api.PublishBridge.Operation, special: (*Server).publishBridge},
+	}
+}
+
 // mirrorOwner says whose events a caller sees and publishes: its own, or as an
 // administrator those of everybody ("").
 func mirrorOwner(r *request) (string, error) {
@@ -55,7 +62,7 @@ func listBridgeEvents(tx *store.Tx, r *request) (answer, error) {
 		}
 		out.Items = append(out.Items, item)
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 func bridgeEventOf(row store.BridgeRow, relays []store.DeliveryRow, pubkey string) (api.BridgeEvent, error) {
@@ -137,7 +144,7 @@ func (s *Server) publishBridge(w http.ResponseWriter, r *request) error {
 		value, refused = s.publishNow(ctx, r)
 	}
 	out, err := s.perform(ctx, r, func(*store.Tx, *request) (answer, error) {
-		return answer{status: http.StatusOK, value: value}, refused
+		return answer{value: value}, refused
 	})
 	if err != nil {
 		return err
@@ -148,7 +155,7 @@ func (s *Server) publishBridge(w http.ResponseWriter, r *request) error {
 
 func (s *Server) publishNow(ctx context.Context, r *request) (api.BridgePublished, error) {
 	var body api.BridgePublishRequest
-	if err := r.optional(&body); err != nil {
+	if err := r.json(&body); err != nil {
 		return api.BridgePublished{}, err
 	}
 	owner, err := mirrorOwner(r)

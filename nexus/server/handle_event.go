@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net/http"
 	"strconv"
 
 	"remit/nexus/api"
@@ -20,7 +19,7 @@ func listEvents(tx *store.Tx, r *request) (answer, error) {
 	for _, e := range events {
 		out.Items = append(out.Items, lanes.EventOf(e))
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 // listReceipts pages through the log; a page holds the receipts among its events.
@@ -36,7 +35,7 @@ func listReceipts(tx *store.Tx, r *request) (answer, error) {
 				IdempotencyKey: rc.Key, RecordedAt: api.TimeOf(e.RecordedAt), ReceiptSha256: rc.SHA256})
 		}
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 func eventsOf(tx *store.Tx, r *request) (events []store.Event, p page, head int64, err error) {
@@ -68,11 +67,7 @@ func lastSeq(events []store.Event) func() string {
 
 // appendEvent writes what a client may write. The key of the event is the
 // request's, unless the client has a better name for it.
-func appendEvent(tx *store.Tx, r *request) (answer, error) {
-	var body api.EventRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func appendEvent(tx *store.Tx, r *request, body api.EventRequest) (answer, error) {
 	key := api.Value(body.EventKey)
 	if key == "" {
 		key = r.Header.Get(api.HeaderKey)
@@ -82,9 +77,5 @@ func appendEvent(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	status := http.StatusOK
-	if created {
-		status = http.StatusCreated
-	}
-	return answer{status: status, value: lanes.EventOf(e)}, nil
+	return answer{existed: !created, value: lanes.EventOf(e)}, nil
 }

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"net/http"
 	"slices"
 
 	"remit/nexus/api"
@@ -37,7 +36,7 @@ func (s *Server) getMetrics(tx *store.Tx, r *request) (answer, error) {
 	report := metrics.Compute(events)
 	report.Window = window
 	report.Count(s.metrics.replays.Load(), s.metrics.conflicts.Load())
-	return answer{status: http.StatusOK, value: report}, nil
+	return answer{value: report}, nil
 }
 
 // metricRuns are the run that was asked for, or the newest ones.

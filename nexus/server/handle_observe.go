@@ -5,9 +5,19 @@ import (
 	"net/http"
 	"time"
 
+	"remit/nexus/api"
 	"remit/nexus/authority"
 	"remit/proof/reason"
 )
+
+func (s *Server) observeRoutes() []route {
+	return []route{
+		{Operation: api.GetHealth.Operation, special: (*Server).getHealth},
+		{Operation: api.GetReady.Operation, special: (*Server).getReady},
+		{Operation: api.GetPrometheus.Operation, special: (*Server).getPrometheus},
+		query(api.GetMetrics, s.getMetrics),
+	}
+}
 
 // readyTimeout bounds the question to the store.
 const readyTimeout = 2 * time.Second

@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"net/http"
 	"time"
 
 	"remit/law/job"
@@ -12,11 +11,22 @@ import (
 	"remit/nexus/store"
 )
 
-func claimIssue(tx *store.Tx, r *request) (answer, error) {
-	var body api.ClaimRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
+func runRoutes() []route {
+	return []route{
+		mutation(api.ClaimIssue, claimIssue),
+		query(api.ListRuns, listRuns),
+		mutation(api.CreateRun, createRun),
+		query(api.GetRun, getRun),
+		query(api.ListEvents, listEvents),
+		ensure(api.AppendEvent, appendEvent),
+		query(api.ListReceipts, listReceipts),
+		mutation(api.FinishRun, finishRun),
+		mutation(api.CancelRun, cancelRun),
+		mutation(api.RecordOutcome, recordOutcome),
 	}
+}
+
+func claimIssue(tx *store.Tx, r *request, body api.ClaimRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
@@ -24,15 +34,11 @@ func claimIssue(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusCreated, value: api.Claim{ClaimID: c.ID, IssueRef: c.IssueID, RepoRef: c.RepoRef, ClaimIdentity: c.Identity,
+	return answer{value: api.Claim{ClaimID: c.ID, IssueRef: c.IssueID, RepoRef: c.RepoRef, ClaimIdentity: c.Identity,
 		CreatedAt: api.TimeOf(c.ClaimedAt), ExpiresAt: api.TimeOf(c.ExpiresAt), RunID: api.Optional(c.RunID)}}, nil
 }
 
-func createRun(tx *store.Tx, r *request) (answer, error) {
-	var body api.RunRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func createRun(tx *store.Tx, r *request, body api.RunRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
@@ -43,11 +49,8 @@ func createRun(tx *store.Tx, r *request) (answer, error) {
 			CPUMillis: api.Value(p.CPUMillis), MemoryMB: api.Value(p.MemoryMb), DiskMB: api.Value(p.DiskMb), TimeoutSecs: api.Value(p.TimeoutSecs)}}
 	}
 	run, err := jobs.CreateRun(tx, r.caller.Principal, ask)
-	if err != nil {
-		return answer{}, err
-	}
-	a, err := runAnswer(tx, run)
-	a.status, a.location = http.StatusCreated, "/v1/runs/"+run.ID
+	a, err := runAnswer(tx, run, err)
+	a.location = "/v1/runs/" + run.ID
 	return a, err
 }
 
@@ -76,20 +79,20 @@ func listRuns(tx *store.Tx, r *request) (answer, error) {
 		}
 		out.Items = append(out.Items, item)
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 func getRun(tx *store.Tx, r *request) (answer, error) {
 	run, err := jobs.FindRun(tx, r.caller.Principal, r.PathValue("run_id"))
+	return runAnswer(tx, run, err)
+}
+
+func runAnswer(tx *store.Tx, run jobs.Run, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return runAnswer(tx, run)
-}
-
-func runAnswer(tx *store.Tx, run jobs.Run) (answer, error) {
 	value, err := runOf(tx, run)
-	return answer{status: http.StatusOK, value: value, etag: etag(value.LastSeq)}, err
+	return answer{value: value, etag: etag(value.LastSeq)}, err
 }
 
 func runOf(tx *store.Tx, run jobs.Run) (api.Run, error) {
@@ -106,23 +109,16 @@ func runOf(tx *store.Tx, run jobs.Run) (api.Run, error) {
 }
 
 // cancelRun asks a run to end; its open jobs are cancelled with it.
-func cancelRun(tx *store.Tx, r *request) (answer, error) {
-	why, err := reasonOf(r)
+func cancelRun(tx *store.Tx, r *request, body api.ReasonRequest) (answer, error) {
+	why, err := reasonOf(body)
 	if err != nil {
 		return answer{}, err
 	}
 	run, err := jobs.CancelRun(tx, r.caller.Principal, r.PathValue("run_id"), why)
-	if err != nil {
-		return answer{}, err
-	}
-	return runAnswer(tx, run)
+	return runAnswer(tx, run, err)
 }
 
-func finishRun(tx *store.Tx, r *request) (answer, error) {
-	var body api.FinishRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func finishRun(tx *store.Tx, r *request, body api.FinishRequest) (answer, error) {
 	if err := short("reason", body.Reason, maxReason); err != nil {
 		return answer{}, err
 	}
@@ -132,21 +128,14 @@ func finishRun(tx *store.Tx, r *request) (answer, error) {
 	}
 	run, err := jobs.FinishRun(tx, r.caller.Principal, r.PathValue("run_id"), jobs.FinishRequest{
 		Status: jobs.RunState(body.Status), Reason: api.Value(body.Reason), ExpectedSeq: expected})
-	if err != nil {
-		return answer{}, err
-	}
-	return runAnswer(tx, run)
+	return runAnswer(tx, run, err)
 }
 
 // recordOutcome says what became of a run's result, after the run.
-func recordOutcome(tx *store.Tx, r *request) (answer, error) {
-	var body api.OutcomeRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func recordOutcome(tx *store.Tx, r *request, body api.OutcomeRequest) (answer, error) {
 	id := r.PathValue("run_id")
 	if err := jobs.RecordOutcome(tx, r.caller.Principal, id, string(body.Kind), api.Value(body.Note)); err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, value: api.Outcome{RunID: id, Kind: string(body.Kind)}}, nil
+	return answer{value: api.Outcome{RunID: id, Kind: string(body.Kind)}}, nil
 }

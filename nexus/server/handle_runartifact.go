@@ -45,7 +45,7 @@ func (s *Server) putRunArtifact(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return answer{}, err
 		}
-		return answer{status: http.StatusCreated, value: api.RunArtifact{RunID: row.RunID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}}, nil
+		return answer{value: api.RunArtifact{RunID: row.RunID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}}, nil
 	})
 }
 

@@ -13,8 +13,13 @@ import (
 	"remit/proof/reason"
 )
 
-// operationLogout is all that a session can do that was ended: be told so again.
-const operationLogout = "endSession"
+func sessionRoutes() []route {
+	return []route{
+		{Operation: api.CreateSession.Operation, always: true, special: (*Server).createSession},
+		query(api.GetSession, getSession),
+		{Operation: api.EndSession.Operation, always: true, special: (*Server).endSession},
+	}
+}
 
 // maxLogin bounds the body of a login, which comes from strangers.
 const maxLogin = 4 << 10
@@ -54,7 +59,7 @@ func (s *Server) createSession(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return answer{}, err
 		}
-		return answer{status: http.StatusCreated, value: sessionOf(c), location: "/v1/sessions/current", secret: true}, nil
+		return answer{value: sessionOf(c), location: "/v1/sessions/current", secret: true}, nil
 	})
 	if err != nil {
 		return err
@@ -124,7 +129,7 @@ func getSession(_ *store.Tx, r *request) (answer, error) {
 	if r.caller.Session == nil {
 		return answer{}, reason.Errorf(reason.NotFound, "the request came with a token and not with a session")
 	}
-	return answer{status: http.StatusOK, value: sessionOf(r.caller)}, nil
+	return answer{value: sessionOf(r.caller)}, nil
 }
 
 // endSession logs out. Until its end by time, a session that was ended gets the
@@ -148,7 +153,7 @@ func (s *Server) endSession(w http.ResponseWriter, r *request) error {
 		if err != nil {
 			return answer{}, err
 		}
-		return answer{status: http.StatusOK, value: api.SessionEnded{SessionID: r.caller.Session.ID, EndedAt: api.TimeOf(at)}}, nil
+		return answer{value: api.SessionEnded{SessionID: r.caller.Session.ID, EndedAt: api.TimeOf(at)}}, nil
 	})
 	if err != nil {
 		return err

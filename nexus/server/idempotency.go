@@ -34,8 +34,8 @@ type reply struct {
 
 // answer is what an action returns.
 type answer struct {
-	status         int
-	value          any // written as JSON
+	value          any  // written as JSON
+	existed        bool // of an [api.Ensure]: nothing was created
 	etag, location string
 	secret         bool // value holds a credential
 	brief          bool // doing it again does no harm: the answer is kept for a minute
@@ -52,9 +52,9 @@ type action func(tx *store.Tx, r *request) (answer, error)
 // keyOf reads the Idempotency-Key of a mutation.
 func keyOf(r *request) (store.Key, error) {
 	values := r.Header.Values(api.HeaderKey)
-	k := store.Key{Principal: r.caller.ID, Method: r.Method, Route: r.route.path}
+	k := store.Key{Principal: r.caller.ID, Method: r.Method, Route: r.route.Path}
 	if len(values) == 0 || values[0] == "" {
-		return k, reason.Errorf(reason.IdempotencyKeyMissing, "%s %s needs an %s", r.Method, r.route.path, api.HeaderKey)
+		return k, reason.Errorf(reason.IdempotencyKeyMissing, "%s %s needs an %s", r.Method, r.route.Path, api.HeaderKey)
 	}
 	k.Key = values[0]
 	bad := func(c rune) bool { return c <= ' ' || c > '~' }
@@ -189,7 +189,10 @@ func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a a
 	if err != nil {
 		return reply{}, err
 	}
-	out := reply{status: a.status, contentType: "application/json", etag: a.etag, location: a.location, body: body}
+	out := reply{status: r.route.Status, contentType: "application/json", etag: a.etag, location: a.location, body: body}
+	if a.existed {
+		out.status = http.StatusOK
+	}
 	keep := store.Response{Status: out.status, ContentType: out.contentType, Body: body, ETag: a.etag, Location: a.location,
 		Brief: r.route.brief || a.brief}
 	if a.secret {
@@ -240,7 +243,7 @@ func (s *Server) read(ctx context.Context, r *request, act action) (reply, error
 			out = reply{status: http.StatusNotModified, etag: a.etag}
 			return nil
 		}
-		out = reply{status: a.status, contentType: "application/json", etag: a.etag}
+		out = reply{status: r.route.Status, contentType: "application/json", etag: a.etag}
 		out.body, err = encode(a.value)
 		return err
 	})

@@ -99,7 +99,7 @@ func (laneSource) Snapshot(tx *store.Tx, t lanes.Topic) (json.RawMessage, error)
 func fleetState(tx *store.Tx, owner string) (registry.Snapshot, error) {
 	s, _, err := registry.Fleet(tx, owner)
 	if s.Cut {
-		s.NextCursor = cursor(listName("listProviders", "/v1/providers", owner), s.Workers[len(s.Workers)-1].ProviderID)
+		s.NextCursor = cursor(listName(api.ListProviders.ID, api.ListProviders.Path, owner), s.Workers[len(s.Workers)-1].ProviderID)
 	}
 	return s, err
 }

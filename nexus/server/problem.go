@@ -104,8 +104,8 @@ func (s *Server) refusal(r *request, err error) reply {
 	}
 	// Who is gone has nothing to be told, and nothing failed; nor did it when a
 	// probe finds a replica that goes away on purpose.
-	if p.Status >= 500 && r.Context().Err() == nil && (!probes[r.route.operation] || !s.draining.Load()) {
-		s.opt.Log.Error("request failed", "request_id", r.id, "operation", r.route.operation, "error", err)
+	if p.Status >= 500 && r.Context().Err() == nil && (!probes[r.route.ID] || !s.draining.Load()) {
+		s.opt.Log.Error("request failed", "request_id", r.id, "operation", r.route.ID, "error", err)
 	}
 	s.metrics.refused(p.Code)
 	r.refused = p.Code
