@@ -1,10 +1,8 @@
 package server
 
 import (
-	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
 	"remit/nexus/api"
@@ -104,43 +102,4 @@ func remoteAddress(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return host
-}
-
-// isLocal reports whether a request comes from this machine and was not
-// forwarded by a proxy on it.
-func isLocal(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via", "Origin"} {
-		if r.Header.Get(h) != "" {
-			return false
-		}
-	}
-	address, err := netip.ParseAddr(remoteAddress(r))
-	return err == nil && address.Unmap().IsLoopback() && localHost(r.Host)
-}
-
-// localHost refuses names that only resolve to this machine, which is how a web
-// page reaches it.
-func localHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	host = strings.Trim(host, "[]")
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
-}
-
-// CheckLoopback refuses an address that others can reach.
-func CheckLoopback(address string) error {
-	host, _, err := net.SplitHostPort(address)
-	if err == nil {
-		var ip netip.Addr
-		if ip, err = netip.ParseAddr(host); err == nil && !ip.Unmap().IsLoopback() {
-			err = errors.New("is not a loopback address")
-		}
-	}
-	if err != nil {
-		return reason.Errorf(reason.RequestInvalid, "%q: %w", address, err).WithHint("such as 127.0.0.1:6060")
-	}
-	return nil
 }

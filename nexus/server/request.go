@@ -124,18 +124,11 @@ func (s *Server) answer(w http.ResponseWriter, r *request) error {
 	if err := authorize(r); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
-	defer cancel()
-	if r.route.special != nil {
+	switch {
+	case r.route.special != nil:
 		return r.route.special(s, w, r)
-	}
-	if !r.route.Mutates() {
-		out, err := s.read(ctx, r, r.route.act)
-		if err != nil {
-			return err
-		}
-		s.write(w, r, out)
-		return nil
+	case !r.route.Mutates():
+		return s.read(w, r, r.route.act)
 	}
 	if _, err := keyOf(r); err != nil {
 		return err
@@ -143,12 +136,7 @@ func (s *Server) answer(w http.ResponseWriter, r *request) error {
 	if err := readBody(w, r, api.MaxBody); err != nil {
 		return err
 	}
-	out, err := s.perform(ctx, r, r.route.act)
-	if err != nil {
-		return err
-	}
-	s.write(w, r, out)
-	return nil
+	return s.commit(w, r, r.route.act, nil)
 }
 
 // readBody takes a bounded body and its digest.
