@@ -146,7 +146,7 @@ func (o operation) write(t *testing.T, b *bytes.Buffer, doc contract, method, pa
 	if o.Body != nil {
 		body, raw = o.Body.Content.bodyType()
 	}
-	kind, more := "", ""
+	var kind, more string
 	switch {
 	case status == "101":
 		kind = fmt.Sprintf("WebSocket[%s]", params)
