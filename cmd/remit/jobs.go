@@ -35,7 +35,7 @@ newest 20 runs, the newest run first. RUN is an id, or "latest".`,
   remit jobs list latest --json
   remit jobs list --state queued`,
 		PreRunE: func(*cobra.Command, []string) error { return oneOf("state", state, jobStates) },
-	}, 50, func(cmd *cobra.Command, c *api.ClientWithResponses, args []string, most int) ([]api.Job, error) {
+	}, 50, func(cmd *cobra.Command, c *api.Client, args []string, most int) ([]api.Job, error) {
 		return jobsOf(cmd.Context(), c, args, state, most)
 	}, printJobs)
 	nexus.add(cmd)
@@ -47,7 +47,7 @@ newest 20 runs, the newest run first. RUN is an id, or "latest".`,
 var jobStates = []string{"queued", "leased", "submitted", "verified", "settled", "failed", "canceled", "expired"}
 
 // jobsOf lists the jobs of the run that is named, or of the newest ones.
-func jobsOf(ctx context.Context, c *api.ClientWithResponses, args []string, state string, most int) ([]api.Job, error) {
+func jobsOf(ctx context.Context, c *api.Client, args []string, state string, most int) ([]api.Job, error) {
 	var runs []string
 	if len(args) == 1 {
 		id, err := runID(ctx, c, args[0])
@@ -99,12 +99,12 @@ func (a *app) jobsShowCommand() *cobra.Command {
 is an id, or "latest". --json has request and response whole.`,
 		Example: `  remit jobs show latest
   remit jobs show job_… --json`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
-		got, err := c.GetJobWithResponse(cmd.Context(), id)
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
+		got, err := api.GetJob.Get(cmd.Context(), c, id)
 		if err != nil {
 			return err
 		}
-		return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printJob(w, *got.JSON200) })
+		return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error { return printJob(w, got) })
 	})
 }
 
@@ -146,7 +146,7 @@ exit code is 0 when it was released and 2 when not. A job that nobody settles th
 nexus settles after five minutes.`,
 		Example: `  remit jobs settle latest
   remit jobs settle job_… --json`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
 		settled, err := settleJob(cmd.Context(), c, id)
 		if err != nil {
 			return err
@@ -158,12 +158,12 @@ nexus settles after five minutes.`,
 	})
 }
 
-func settleJob(ctx context.Context, c *api.ClientWithResponses, id string) (api.Settlement, error) {
-	got, err := c.SettleJobWithResponse(ctx, id, &api.SettleJobParams{IdempotencyKey: api.NewKey()})
+func settleJob(ctx context.Context, c *api.Client, id string) (api.Settlement, error) {
+	got, err := api.SettleJob.Do(ctx, c, api.NewKey(), id, api.None{})
 	if err != nil {
 		return api.Settlement{}, err
 	}
-	return *got.JSON200, nil
+	return got, nil
 }
 
 // settledCode is the exit code of a settlement.
@@ -192,12 +192,12 @@ func (a *app) jobsCancelCommand() *cobra.Command {
 		Long: `End a job that was not handed in: its provider is told, whatever it still delivers is
 refused, and the price is given back. JOB is an id, or "latest".`,
 		Example: `  remit jobs cancel job_… --reason 'wrong commit'`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
-		got, err := c.CancelJobWithResponse(cmd.Context(), id, &api.CancelJobParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: api.Optional(why)})
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
+		got, err := api.CancelJob.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 		if err != nil {
 			return err
 		}
-		return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printJobs(w, []api.Job{*got.JSON200}) })
+		return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error { return printJobs(w, []api.Job{got}) })
 	})
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	return cmd

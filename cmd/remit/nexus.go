@@ -83,7 +83,7 @@ func (a *app) authority(cmd *cobra.Command, f *nexusFlags, operator string) (con
 	if err != nil {
 		return nil, err
 	}
-	conn := &requester.Connection{Client: client, URL: url, Close: func() error { return nil }}
+	conn := &requester.Connection{Client: client, Close: func() error { return nil }}
 	return func(context.Context) (*requester.Connection, error) { return conn, nil }, nil
 }
 
@@ -109,7 +109,7 @@ func (a *app) authorityOf(cmd *cobra.Command, f *nexusFlags, session string) (*r
 }
 
 // client connects as the flags say.
-func (f *nexusFlags) client(cmd *cobra.Command) (*api.ClientWithResponses, error) {
+func (f *nexusFlags) client(cmd *cobra.Command) (*api.Client, error) {
 	token, err := f.token(cmd.InOrStdin())
 	if err != nil {
 		return nil, err

@@ -45,18 +45,19 @@ func refuseSecret(what, given string) error {
 }
 
 // listedProviders are those of an owner, by id.
-func listedProviders(ctx context.Context, c *api.ClientWithResponses, owner string, retired bool, most int) ([]api.Provider, error) {
+func listedProviders(ctx context.Context, c *api.Client, owner string, retired bool, most int) ([]api.Provider, error) {
 	return listAll(most, func(cursor *string) ([]api.Provider, *string, error) {
-		got, err := c.ListProvidersWithResponse(ctx, &api.ListProvidersParams{Owner: api.Optional(owner), Retired: api.Optional(retired), Cursor: cursor})
+		got, err := api.ListProviders.Get(ctx, c,
+			api.ListProvidersParams{Owner: api.Optional(owner), Retired: api.Optional(retired), Cursor: cursor})
 		if err != nil {
 			return nil, nil, err
 		}
-		return got.JSON200.Items, got.JSON200.NextCursor, nil
+		return got.Items, got.NextCursor, nil
 	})
 }
 
 // providerID finds a provider by its id or by its name.
-func providerID(ctx context.Context, c *api.ClientWithResponses, owner, given string, retired bool) (string, error) {
+func providerID(ctx context.Context, c *api.Client, owner, given string, retired bool) (string, error) {
 	if err := refuseSecret("the id or the name of a provider", given); err != nil || strings.HasPrefix(given, "prv_") {
 		return given, err
 	}
@@ -80,19 +81,19 @@ func providerID(ctx context.Context, c *api.ClientWithResponses, owner, given st
 }
 
 // listedRuns are the newest ones.
-func listedRuns(ctx context.Context, c *api.ClientWithResponses, most int) ([]api.Run, error) {
+func listedRuns(ctx context.Context, c *api.Client, most int) ([]api.Run, error) {
 	return listAll(most, func(cursor *string) ([]api.Run, *string, error) {
 		limit := min(most, 100)
-		got, err := c.ListRunsWithResponse(ctx, &api.ListRunsParams{Cursor: cursor, Limit: &limit})
+		got, err := api.ListRuns.Get(ctx, c, api.ListRunsParams{Cursor: cursor, Limit: &limit})
 		if err != nil {
 			return nil, nil, err
 		}
-		return got.JSON200.Items, got.JSON200.NextCursor, nil
+		return got.Items, got.NextCursor, nil
 	})
 }
 
 // runID is an id, or that of the newest run.
-func runID(ctx context.Context, c *api.ClientWithResponses, given string) (string, error) {
+func runID(ctx context.Context, c *api.Client, given string) (string, error) {
 	if given != latestItem {
 		return given, refuseSecret("the id of a run", given)
 	}
@@ -107,13 +108,13 @@ func runID(ctx context.Context, c *api.ClientWithResponses, given string) (strin
 }
 
 // listedJobs are those of a run in the order of their dispatch.
-func listedJobs(ctx context.Context, c *api.ClientWithResponses, run string, most int) ([]api.Job, error) {
+func listedJobs(ctx context.Context, c *api.Client, run string, most int) ([]api.Job, error) {
 	return listAll(most, func(cursor *string) ([]api.Job, *string, error) {
-		got, err := c.ListJobsWithResponse(ctx, run, &api.ListJobsParams{Cursor: cursor})
+		got, err := api.ListJobs.Get(ctx, c, api.ListJobsParams{RunID: run, Cursor: cursor})
 		if err != nil {
 			return nil, nil, err
 		}
-		return got.JSON200.Items, got.JSON200.NextCursor, nil
+		return got.Items, got.NextCursor, nil
 	})
 }
 
@@ -121,7 +122,7 @@ func listedJobs(ctx context.Context, c *api.ClientWithResponses, run string, mos
 const latestRuns = 20
 
 // jobID is an id, or that of the newest job of the newest runs.
-func jobID(ctx context.Context, c *api.ClientWithResponses, given string) (string, error) {
+func jobID(ctx context.Context, c *api.Client, given string) (string, error) {
 	if given != latestItem {
 		return given, refuseSecret("the id of a job", given)
 	}
@@ -154,7 +155,7 @@ const maxListed = 10_000
 const completeTime = 2 * time.Second
 
 // completion asks the nexus for words that may stand as the first argument.
-func completion(nexus *nexusFlags, ask func(context.Context, *api.ClientWithResponses) ([]string, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completion(nexus *nexusFlags, ask func(context.Context, *api.Client) ([]string, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 || nexus.tokenFile == "-" { // standard input is the shell's
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -177,7 +178,7 @@ func completion(nexus *nexusFlags, ask func(context.Context, *api.ClientWithResp
 // completed bounds the words of a completion.
 const completed = 50
 
-func runWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+func runWords(ctx context.Context, c *api.Client) ([]string, error) {
 	list, err := listedRuns(ctx, c, completed)
 	words := []string{latestItem}
 	for _, r := range list {
@@ -186,7 +187,7 @@ func runWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error)
 	return words, err
 }
 
-func jobWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+func jobWords(ctx context.Context, c *api.Client) ([]string, error) {
 	runs, err := listedRuns(ctx, c, latestRuns)
 	if err != nil {
 		return nil, err
@@ -204,7 +205,7 @@ func jobWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error)
 	return words[:min(len(words), completed)], nil
 }
 
-func providerWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+func providerWords(ctx context.Context, c *api.Client) ([]string, error) {
 	list, err := listedProviders(ctx, c, "", false, completed)
 	var words []string
 	for _, p := range list {
@@ -216,8 +217,8 @@ func providerWords(ctx context.Context, c *api.ClientWithResponses) ([]string, e
 // nexusItem is a kind of thing at the nexus that a command takes as its only
 // argument: how its id is found, and which words complete it.
 type nexusItem struct {
-	id    func(ctx context.Context, c *api.ClientWithResponses, given string) (string, error)
-	words func(context.Context, *api.ClientWithResponses) ([]string, error)
+	id    func(ctx context.Context, c *api.Client, given string) (string, error)
+	words func(context.Context, *api.Client) ([]string, error)
 }
 
 var (
@@ -226,7 +227,7 @@ var (
 )
 
 // command makes a command about one item, which runs act with its id.
-func (i nexusItem) command(cmd *cobra.Command, act func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error) *cobra.Command {
+func (i nexusItem) command(cmd *cobra.Command, act func(cmd *cobra.Command, c *api.Client, id string) error) *cobra.Command {
 	nexus := new(nexusFlags)
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -253,7 +254,7 @@ type listed[T any] struct {
 // listCommand makes a command that lists what ask finds, at most as many as
 // --limit says, as a table or as JSON.
 func listCommand[T any](a *app, nexus *nexusFlags, cmd *cobra.Command, most int,
-	ask func(cmd *cobra.Command, c *api.ClientWithResponses, args []string, most int) ([]T, error), table func(io.Writer, []T) error,
+	ask func(cmd *cobra.Command, c *api.Client, args []string, most int) ([]T, error), table func(io.Writer, []T) error,
 ) *cobra.Command {
 	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

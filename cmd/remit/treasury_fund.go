@@ -44,12 +44,12 @@ providers have earned.`,
 	return cmd
 }
 
-func accountsOf(ctx context.Context, c *api.ClientWithResponses, owner string) ([]api.Account, error) {
-	got, err := c.GetTreasurySummaryWithResponse(ctx, &api.GetTreasurySummaryParams{Owner: api.Optional(owner)})
+func accountsOf(ctx context.Context, c *api.Client, owner string) ([]api.Account, error) {
+	got, err := api.GetTreasurySummary.Get(ctx, c, api.GetTreasurySummaryParams{Owner: api.Optional(owner)})
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat([]api.Account{}, got.JSON200.Accounts), nil
+	return slices.Concat([]api.Account{}, got.Accounts), nil
 }
 
 func (a *app) treasuryFundCommand() *cobra.Command {
@@ -86,11 +86,11 @@ Without an id it is the budget account of --owner, or of the token's owner, for 
 					return err
 				}
 			}
-			got, err := c.FundAccountWithResponse(cmd.Context(), &api.FundAccountParams{IdempotencyKey: api.NewKey()}, api.FundRequest{AccountID: id, Amount: amount})
+			got, err := api.FundAccount.Do(cmd.Context(), c, api.NewKey(), api.None{}, api.FundRequest{AccountID: id, Amount: amount})
 			if err != nil {
 				return err
 			}
-			return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printAccounts(w, []api.Account{*got.JSON200}) })
+			return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error { return printAccounts(w, []api.Account{got}) })
 		},
 	}
 	nexus.add(cmd)
@@ -98,7 +98,7 @@ Without an id it is the budget account of --owner, or of the token's owner, for 
 	fl.Int64Var(&amount, "amount", 0, "how much, in msats")
 	fl.StringVar(&owner, "owner", "", "whose budget account (default that of the token's owner)")
 	fl.Int64Var(&limit, "limit", 0, "open one's own account with this limit, if there is none")
-	cmd.ValidArgsFunction = completion(&nexus, func(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+	cmd.ValidArgsFunction = completion(&nexus, func(ctx context.Context, c *api.Client) ([]string, error) {
 		list, err := accountsOf(ctx, c, owner)
 		var words []string
 		for _, account := range list {
@@ -116,7 +116,7 @@ const (
 )
 
 // budgetAccount is the account that the jobs of an owner are paid from.
-func budgetAccount(ctx context.Context, c *api.ClientWithResponses, owner string, limit int64) (string, error) {
+func budgetAccount(ctx context.Context, c *api.Client, owner string, limit int64) (string, error) {
 	list, err := accountsOf(ctx, c, owner)
 	if err != nil {
 		return "", err

@@ -24,7 +24,7 @@ type DispatchRequest struct {
 	Key           string          // idempotency key of the caller, for the receipt
 
 	// ReservationTTL is how long the money is held; 0 is long enough for the
-	// job and for somebody to settle it.
+	// job and its settlement.
 	ReservationTTL time.Duration
 }
 

@@ -17,8 +17,8 @@ type Job = store.JobRow
 // StateOf returns the state of a job.
 func StateOf(j Job) State { return State(j.State) }
 
-// move changes the state of a job, along the table.
-func move(j *Job, to State) error {
+// setState changes the state of a job, along the table.
+func setState(j *Job, to State) error {
 	if !CanMove(State(j.State), to) {
 		return reason.Errorf(reason.JobClosed, "job %s is %s and cannot become %s", j.ID, j.State, to)
 	}

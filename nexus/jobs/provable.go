@@ -16,9 +16,9 @@ type ProofRequest struct {
 	MaxPriceMsats int64 // 0: whatever the best choice costs
 }
 
-// provable refuses a run whose proof nobody could make or pay for as things
-// are: whoever asks learns it before an agent has cost something. It promises
-// nothing. Nothing is held, and what counts is asked again by [Dispatch].
+// provable refuses a run whose proof no provider could make, or its owner not pay,
+// as things are, before an agent has cost something. It promises nothing: no money
+// is held, and [Dispatch] checks again.
 func provable(tx *store.Tx, owner string, r *ProofRequest) error {
 	if r == nil {
 		return nil

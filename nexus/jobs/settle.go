@@ -19,7 +19,7 @@ type Settlement struct {
 	RunID         string
 	ProviderID    string
 	ReservationID string
-	AmountMsats   int64 // of the reservation, whoever has it now
+	AmountMsats   int64 // of the reservation, also after it was released
 	Outcome       job.Outcome
 	Passed        bool
 	ExitCode      int
@@ -73,7 +73,7 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 	if err != nil {
 		return Settlement{}, err
 	}
-	if err := move(&j, Verified); err != nil {
+	if err := setState(&j, Verified); err != nil {
 		return Settlement{}, err
 	}
 	violations, err := json.Marshal(verdict.Violations)
@@ -95,7 +95,7 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 	if verdict.Passed {
 		to = Settled
 	}
-	if err := move(&j, to); err != nil {
+	if err := setState(&j, to); err != nil {
 		return Settlement{}, err
 	}
 	if j, err = save(tx, j); err != nil {
@@ -104,7 +104,7 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 	if err := endAttempt(tx, j, string(to)); err != nil {
 		return Settlement{}, err
 	}
-	if err := judge(tx, j, verdict); err != nil {
+	if err := markProvider(tx, j, verdict); err != nil {
 		return Settlement{}, err
 	}
 	return settlementOf(j)
@@ -119,7 +119,7 @@ func verification(tx *store.Tx, p authority.Principal, j Job, v job.Verdict, req
 	}
 	found := []map[string]any{}
 	for _, violation := range v.Violations {
-		found = append(found, map[string]any{"code": violation.Code, "detail": short(violation.Detail), "provider": violation.Provider})
+		found = append(found, map[string]any{"code": violation.Code, "detail": clip(violation.Detail), "provider": violation.Provider})
 	}
 	r, err := receipt(tx, j.RunID, p, receiptType, keyOf("verify", j), map[string]any{
 		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "verifier": job.VerifierVersion, "outcome": string(v.Outcome),
@@ -143,8 +143,8 @@ var marks = map[job.Outcome]registry.Kind{
 	job.Passed: registry.Success, job.JobFailed: registry.Unverified, job.ProviderFault: registry.Violation,
 }
 
-// judge marks the provider. A quarantine takes its open offers away.
-func judge(tx *store.Tx, j Job, v job.Verdict) error {
+// markProvider marks the provider. A quarantine takes its open offers away.
+func markProvider(tx *store.Tx, j Job, v job.Verdict) error {
 	marked, err := registry.Mark(tx, j.ProviderID, j.ID, marks[v.Outcome], v.Reason)
 	if err != nil || !marked.Quarantined {
 		return err

@@ -39,9 +39,9 @@ type ProviderRequest struct {
 // EnrolProvider writes a provider, switched off, and with it the receipt
 // DeviceEnrolled of its device. A new one has no caps. One that lives is replaced
 // only if the request names its id: a name is easily taken by mistake, or on
-// purpose by whoever has found a registration token. Its own credential is made
-// by the caller, in the same command; what a replaced one had is the business of
-// jobs.Enrol, which calls this.
+// purpose with a registration token that was found. The caller makes the
+// credential, in the same command; jobs.Enrol, which calls this, ends the work of
+// the replaced provider.
 func EnrolProvider(tx *store.Tx, p authority.Principal, r ProviderRequest) (Provider, error) {
 	if err := p.Require(authority.ScopeEnrol); err != nil {
 		return Provider{}, err
@@ -95,7 +95,7 @@ func (r ProviderRequest) replace(tx *store.Tx, p authority.Principal, old Provid
 	if !old.Enabled {
 		return save(tx, old)
 	}
-	return off(tx, p, old, "enrolled again")
+	return switchOffLocked(tx, p, old, "enrolled again")
 }
 
 // known finds the provider that the request names.
@@ -171,7 +171,7 @@ func (r *ProviderRequest) complete() error {
 		return invalid("capabilities", "must name a job type")
 	}
 	for _, c := range r.Capabilities {
-		// A job type that nobody can check would only be a word in an ad.
+		// A job type that cannot be checked would only be a word in an ad.
 		if !slices.Contains(job.Types(), c) {
 			e := reason.Errorf(reason.JobUnknownType, "%.80q is no job type here", c)
 			e.Field = "capabilities"
@@ -204,7 +204,7 @@ func StandingOf(tx *store.Tx, p Provider, capsRevision int64, rows store.Standin
 		return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, store.ErrNotFound)
 	}
 	stream, key := authority.AccountStream(p.Owner), deviceKey(*rows.Device)
-	enrolled, err := among(rows.Enrolments, key)
+	enrolled, err := eventWithKey(rows.Enrolments, key)
 	if err != nil && len(rows.Enrolments) == maxEnrolments {
 		enrolled, err = tx.EventByKey(stream, key)
 	}
@@ -238,8 +238,8 @@ func StandingOf(tx *store.Tx, p Provider, capsRevision int64, rows store.Standin
 // maxEnrolments is how many enrolments of one device are read at once.
 const maxEnrolments = 20
 
-// among finds an event by its key.
-func among(list []store.Event, key string) (store.Event, error) {
+// eventWithKey finds an event by its key.
+func eventWithKey(list []store.Event, key string) (store.Event, error) {
 	for _, e := range list {
 		if e.IdempotencyKey == key {
 			return e, nil

@@ -138,21 +138,10 @@ func (s *Server) patiently(ctx context.Context, r *request, command func() error
 		if !errors.Is(err, errNotYet) {
 			return err
 		}
-		if err := pause(ctx, waitStep); err != nil {
+		if err := api.Pause(ctx, waitStep); err != nil {
 			return err
 		}
 		r.waited = time.Since(began)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

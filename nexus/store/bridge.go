@@ -113,8 +113,8 @@ func (tx *Tx) AddBridgeEvent(b BridgeRow) error {
 		b.ReceiptSHA256, b.CreatedAt, b.Tags, b.Content, b.SHA256, tx.Now())
 }
 
-// ReplaceBridgeEvent puts other content into a row that is not signed yet, so
-// that nobody has seen the old one.
+// ReplaceBridgeEvent puts other content into a row that is not signed yet, and
+// so was not published.
 func (tx *Tx) ReplaceBridgeEvent(b BridgeRow) error {
 	err := tx.changeOne(`UPDATE bridge_event SET owner = ?, created_at = ?, tags = ?, content = ?, sha256 = ?, recorded_at = ?
 		WHERE id = ? AND state = 'new'`, b.Owner, b.CreatedAt, b.Tags, b.Content, b.SHA256, tx.Now(), b.ID)

@@ -10,9 +10,9 @@ import (
 // pending transfer. The functions here read and write rows; what may be written
 // is decided in remit/nexus/treasury.
 //
-// Whoever writes takes locks in one order, or PostgreSQL finds deadlocks:
+// Every writer takes locks in one order, or PostgreSQL finds deadlocks:
 // reservations by age, then accounts in the order of [Tx.LockLedgerAccounts],
-// which leaves the rows that everybody touches to the end.
+// which leaves the rows that most commands touch to the end.
 
 // MaxAmount bounds every amount, balance and limit: the largest whole number
 // that canonical JSON carries.

@@ -105,7 +105,7 @@ func (n *notifier) listenOnce(ctx context.Context, h *hints) error {
 	defer func() {
 		last, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer stop()
-		_ = conn.Close(last) // it is lost, or nobody needs it any more
+		_ = conn.Close(last) // it is lost, or no longer needed
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+n.channel); err != nil {
 		return err
@@ -121,8 +121,8 @@ func (n *notifier) listenOnce(ctx context.Context, h *hints) error {
 	}
 }
 
-// watch compares the heads of the streams that somebody waits for with those
-// of the last look.
+// watch compares the heads of the streams with waiting readers with those of the
+// last look.
 func (n *notifier) watch(ctx context.Context, h *hints) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -140,7 +140,7 @@ func (n *notifier) watch(ctx context.Context, h *hints) {
 		}
 		heads, err := n.heads(ctx, waiting)
 		if err != nil {
-			continue // the database is away: nothing has changed as far as anybody can see
+			continue // the database is away: it shows no change
 		}
 		h.wake(grown(seen, heads))
 		seen = heads

@@ -124,8 +124,8 @@ func providerRow(dst **ProviderRow, id string) *statement {
 	return optional(dst, scanProvider, `SELECT `+providerAll+` FROM provider WHERE id = ?`, id)
 }
 
-// LockProvider reads a provider for writing. Whoever leases, switches or marks
-// a provider takes this lock first, so that these happen one after the other.
+// LockProvider reads a provider for writing. A command that leases, switches or
+// marks a provider takes this lock first.
 func (tx *Tx) LockProvider(id string) (ProviderRow, error) {
 	var found *ProviderRow
 	return present(&found, tx.send(tx.lockedProvider(&found, id)...))
@@ -192,7 +192,7 @@ func liveProviders(dst *[]ProviderRow, q LiveProviders) *statement {
 }
 
 // SilentProviders lists some of those that are on and were not heard of since a
-// time: for whoever asks why there is no choice.
+// time, to explain why there is no choice.
 func (tx *Tx) SilentProviders(owner, sharedClass string, since int64, limit int) ([]ProviderRow, error) {
 	return tx.listProviders(`id IN (
 		SELECT id FROM provider WHERE enabled = 1 AND owner = ? AND heartbeat_at < ?

@@ -49,8 +49,8 @@ func (tx *Tx) Run(id string) (RunRow, error) {
 	return scanRun(tx.row(`SELECT `+runColumns+` FROM run WHERE id = ?`, id))
 }
 
-// LockRun reads a run for writing. Whoever appends to a run's log takes this
-// lock before those of its jobs.
+// LockRun reads a run for writing. A command that appends to a run's log takes
+// this lock before those of its jobs.
 func (tx *Tx) LockRun(id string) (RunRow, error) {
 	var found *RunRow
 	return present(&found, tx.send(tx.lockedRun(&found, id)))
@@ -75,10 +75,10 @@ func (tx *Tx) RunsOfKey(owner, key string, limit int) ([]RunRow, error) {
 	return tx.listRuns(`owner = ? AND request_key = ? AND request_key <> '' ORDER BY id DESC LIMIT ?`, owner, key, limit)
 }
 
-// SilentRuns lists open runs, by id, that have no open job
-// and whose last event is older than they may be silent: their own time, or the
-// default where they have none (0: such runs may be silent for ever). What was
-// silent before a time is no silence: nobody could say anything then.
+// SilentRuns lists open runs, by id, that have no open job and whose last event is
+// older than they may be silent: their own time, or the default where they have
+// none (0: such runs may be silent for ever). Time before since does not count:
+// the authority could not be reached then.
 func (tx *Tx) SilentRuns(now, fallback, since int64, limit int) ([]string, error) {
 	return tx.listIDs(`SELECT run.id FROM run JOIN stream ON stream.name = 'run:' || run.id || ':events'
 		JOIN event ON event.stream = stream.name AND event.seq = stream.head

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"remit/proof/reason"
 )
@@ -48,12 +49,12 @@ type providerError struct {
 // nothing else of its text is evidence.
 type word string
 
-var wordForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{2,63}$`)
+var wordForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_.-]{2,63}$`) })
 
 // UnmarshalJSON never fails.
 func (w *word) UnmarshalJSON(b []byte) error {
 	var text string
-	if json.Unmarshal(b, &text) == nil && wordForm.MatchString(text) {
+	if json.Unmarshal(b, &text) == nil && wordForm().MatchString(text) {
 		*w = word(text)
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"remit/proof/reason"
@@ -22,12 +23,14 @@ import (
 // cacheEntry matches the names that the go command gives to entries of its
 // build cache: an action, an output, and an executable, which lies in a
 // directory.
-var cacheEntry = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{64}-(a|d|d/[A-Za-z0-9_][A-Za-z0-9._+-]{0,127})$`)
+var cacheEntry = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{64}-(a|d|d/[A-Za-z0-9_][A-Za-z0-9._+-]{0,127})$`)
+})
 
 // isCacheEntry reports whether the path can be one of an entry, which lies in
 // the directory that its first byte names. Nothing else is kept.
 func isCacheEntry(path string) bool {
-	return cacheEntry.MatchString(path) && path[:2] == path[3:5]
+	return cacheEntry().MatchString(path) && path[:2] == path[3:5]
 }
 
 // openKept makes the directory of Spec.KeepCache, or checks that it is empty

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"remit/proof/evidence"
 	"remit/work/engine"
@@ -140,7 +141,7 @@ func (p *protocol) returned(content []block) {
 		back := engine.Event{Output: output.String(), OK: !b.IsError}
 		switch asked.Name {
 		case "Bash":
-			back.Exit = agent.ExitCode(exitLine, back.Output, b.IsError)
+			back.Exit = agent.ExitCode(exitLine(), back.Output, b.IsError)
 		case "Edit", "Write", "NotebookEdit":
 			if back.OK {
 				back.Paths = agent.Paths(asked.path())
@@ -161,7 +162,7 @@ func (b block) path() string {
 }
 
 // exitLine states how a command ended.
-var exitLine = regexp.MustCompile(`^Exit code ([0-9]{1,3})(?:\n|$)`)
+var exitLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Exit code ([0-9]{1,3})(?:\n|$)`) })
 
 // denied names the tools that the agent was not allowed to use.
 func (e event) denied() string {
