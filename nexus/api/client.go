@@ -61,8 +61,11 @@ type Client struct {
 func Connect(server, token string, opt Options) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
-		return nil, reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", redact(server)).
-			WithHint("want https://host[:port], without user or password")
+		e := reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", redact(server))
+		if !strings.Contains(server, "://") && server != "" {
+			return nil, e.WithHint("it lacks the scheme: write https://%[1]s, or http://%[1]s for a nexus on this machine", redact(server))
+		}
+		return nil, e.WithHint("want https://host[:port], without user or password")
 	}
 	if u.Scheme == "http" && !opt.AllowPlaintext && !loopback(u.Hostname()) {
 		return nil, reason.Errorf(reason.RequestInvalid, "refusing to send a credential to %q without TLS", u.Host).
