@@ -16,6 +16,7 @@ import (
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // The states of an approval.
@@ -104,7 +105,7 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 	if a, err = of(row, tx.Now()); err != nil {
 		return Approval{}, false, err
 	}
-	return a, true, a.record(tx, p, authority.ApprovalRequested)
+	return a, true, a.record(tx, p, record.ApprovalRequested)
 }
 
 func (r *Asked) check() error {

@@ -12,6 +12,7 @@ import (
 	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // DispatchRequest asks for a job to be run.
@@ -99,7 +100,7 @@ type basis struct {
 	run      store.Answer[Run]
 	old      store.Answer[Job]
 	price    price
-	standing func(registry.Provider) ([]authority.Receipt, error)
+	standing func(registry.Provider) ([]record.Receipt, error)
 }
 
 func basisOf(tx *store.Tx, j Job, c registry.Choice, ttl time.Duration, needs job.Needs) basis {
@@ -206,13 +207,13 @@ func reject(tx *store.Tx, p authority.Principal, j Job, why *reason.Error, refus
 	if err != nil {
 		return Dispatched{}, err
 	}
-	list := []map[string]any{}
+	var list []record.Refusal
 	for _, f := range refused[:min(len(refused), 20)] {
-		list = append(list, map[string]any{"provider_id": f.ProviderID, "reason": string(f.Why.Code)})
+		list = append(list, record.Refusal{ProviderID: f.ProviderID, Reason: string(f.Why.Code)})
 	}
 	// Every attempt is recorded, so the key has the place in the log.
-	_, err = receipt(tx, j.RunID, p, authority.JobRejected, fmt.Sprintf("%s:%d", keyOf("job-rejected", j), head+1), map[string]any{
-		"job_type": j.Type, "job_hash": j.Hash, "reason": string(why.Code), "refused": list,
+	_, err = receipt(tx, j.RunID, p, record.JobRejected, fmt.Sprintf("%s:%d", keyOf("job-rejected", j), head+1), record.Rejection{
+		JobType: j.Type, JobHash: j.Hash, Reason: string(why.Code), Refused: list,
 	})
 	return Dispatched{Rejected: why}, err
 }

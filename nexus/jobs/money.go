@@ -14,20 +14,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
-)
-
-// The rail and asset of every payment: figures in the authority's own books,
-// and no claim to be anything else.
-const (
-	Rail    = "remit_ledger"
-	AssetID = "REMIT_LEDGER_MSAT"
-	Route   = "internal_ledger"
-)
-
-// Ends of a payment.
-const (
-	Released = treasury.Released
-	Withheld = treasury.Withheld
+	"remit/proof/record"
 )
 
 // price is what a provider asks for the present attempt of a job.
@@ -98,9 +85,9 @@ func unaffordable(err error) *reason.Error {
 
 // budgetReserved writes the receipt of a reservation.
 func budgetReserved(tx *store.Tx, p authority.Principal, j Job) error {
-	_, err := receipt(tx, j.RunID, p, authority.BudgetReserved, attemptKey("budget-reserved", j), map[string]any{
-		"scope": "compute_job", "amount_msats": j.AmountMsats, "reservation_id": j.ReservationID, "job_id": j.ID,
-		"job_hash": j.Hash, "provider_id": j.ProviderID, "payer": j.Payer, "idempotency_key": attemptKey("budget-reserved", j),
+	_, err := receipt(tx, j.RunID, p, record.BudgetReserved, attemptKey("budget-reserved", j), record.Reservation{
+		Scope: "compute_job", AmountMsats: j.AmountMsats, ReservationID: j.ReservationID, JobID: j.ID,
+		JobHash: j.Hash, ProviderID: j.ProviderID, Payer: j.Payer, IdempotencyKey: attemptKey("budget-reserved", j),
 	})
 	return err
 }
@@ -108,7 +95,7 @@ func budgetReserved(tx *store.Tx, p authority.Principal, j Job) error {
 // paid is how the money of an attempt ended.
 type paid struct {
 	job          Job
-	status       string // Released or Withheld
+	status       string // record.Released or record.Withheld
 	reason       string // of withholding
 	resolution   string // transfer that resolved the reservation
 	exitCode     int
@@ -120,13 +107,13 @@ type paid struct {
 func (m paid) record(tx *store.Tx, p authority.Principal) error {
 	j := m.job
 	amount := int64(0)
-	proof := map[string]any{"type": m.status, "value": m.resolution, "reservation_id": j.ReservationID, "provider_id": j.ProviderID}
-	receiptType := authority.PaymentWithheld
-	if m.status == Released {
-		amount, receiptType = j.AmountMsats, authority.PaymentReleased
-		proof["type"] = Route
+	proof := record.PaymentProof{Type: m.status, Value: m.resolution, ReservationID: j.ReservationID, ProviderID: j.ProviderID}
+	receiptType := record.PaymentWithheld
+	if m.status == record.Released {
+		amount, receiptType = j.AmountMsats, record.PaymentReleased
+		proof.Type = record.Route
 	} else {
-		proof["reason"], proof["exit_code"] = m.reason, m.exitCode
+		proof.Reason, proof.ExitCode = &m.reason, &m.exitCode
 	}
 	key := func(word string) string {
 		k := keyOf(word, j) + ":" + m.status
@@ -135,16 +122,15 @@ func (m paid) record(tx *store.Tx, p authority.Principal) error {
 		}
 		return k
 	}
-	if err := event(tx, j.RunID, p, "payment", key("payment"), map[string]any{
-		"rail": Rail, "asset_id": AssetID, "amount_msats": amount, "job_hash": j.Hash, "job_id": j.ID, "status": m.status, "payment_proof": proof,
+	if err := event(tx, j.RunID, p, "payment", key("payment"), record.PaymentLine{
+		Rail: record.Rail, AssetID: record.AssetID, AmountMsats: amount, JobHash: j.Hash, JobID: j.ID, Status: m.status, Proof: proof,
 	}); err != nil {
 		return err
 	}
-	r, err := receipt(tx, j.RunID, p, receiptType, key("receipt-payment"), map[string]any{
-		"rail": Rail, "asset_id": AssetID,
-		"job_hash": j.Hash, "job_id": j.ID, "amount_msats": amount, "reserved_msats": j.AmountMsats, "reason": m.reason,
-		"reservation_id": j.ReservationID, "provider_id": j.ProviderID, "settlement_route": Route, "resolution_id": m.resolution,
-		"verification_receipt_sha256": m.verification,
+	r, err := receipt(tx, j.RunID, p, receiptType, key("receipt-payment"), record.Payment{
+		Rail: record.Rail, AssetID: record.AssetID, JobHash: j.Hash, JobID: j.ID, AmountMsats: amount, ReservedMsats: j.AmountMsats,
+		Reason: m.reason, ReservationID: j.ReservationID, ProviderID: j.ProviderID, Route: record.Route, ResolutionID: m.resolution,
+		VerificationReceiptSHA256: m.verification,
 	})
 	if err != nil || m.verification == "" {
 		return err

@@ -8,6 +8,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/registry"
 	"remit/nexus/store"
+	"remit/proof/record"
 )
 
 // OfferTTL is how long a provider has to take a job that was offered to it.
@@ -28,7 +29,7 @@ type offer struct {
 	breadth   int // of the choice
 	callerKey string
 	needs     job.Needs
-	standing  func(registry.Provider) ([]authority.Receipt, error)
+	standing  func(registry.Provider) ([]record.Receipt, error)
 }
 
 // publish writes the receipts of an offer and tells the provider.
@@ -58,10 +59,10 @@ func (o offer) publish(tx *store.Tx, p authority.Principal, j Job) error {
 		callerKey = key
 	}
 	engine := engineOf(j)
-	if _, err := receipt(tx, j.RunID, p, authority.JobDispatched, key, map[string]any{
-		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "provider_id": j.ProviderID, "tier": j.Tier, "attempt": j.Attempt,
-		"amount_msats": j.AmountMsats, "all_in_msats": o.AllIn, "reservation_id": j.ReservationID, "eligible_providers": o.breadth,
-		"caps_revision": o.Provider.CapsRevision, "engine": engine.Name, "model": engine.Model, "idempotency_key": callerKey,
+	if _, err := receipt(tx, j.RunID, p, record.JobDispatched, key, record.Dispatch{
+		JobID: j.ID, JobType: j.Type, JobHash: j.Hash, ProviderID: j.ProviderID, Tier: j.Tier, Attempt: j.Attempt,
+		AmountMsats: j.AmountMsats, AllInMsats: o.AllIn, ReservationID: j.ReservationID, Eligible: new(int64(o.breadth)),
+		CapsRevision: o.Provider.CapsRevision, Engine: engine.Name, Model: engine.Model, IdempotencyKey: callerKey,
 	}); err != nil {
 		return err
 	}

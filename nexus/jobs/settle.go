@@ -3,6 +3,7 @@ package jobs
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"remit/law/job"
 	"remit/nexus/authority"
@@ -10,25 +11,15 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
-// Settlement is how a job was judged and paid.
+// Settlement is how a job was judged and paid, with the reasons of the verdict.
 type Settlement struct {
-	JobID         string
-	JobHash       string
-	RunID         string
-	ProviderID    string
-	ReservationID string
-	AmountMsats   int64 // of the reservation, whoever has it now
-	Outcome       job.Outcome
-	Passed        bool
-	ExitCode      int
-	Violations    []job.Violation
-	Status        string // Released or Withheld
-	Route         string
-	Reason        string // "" when released
-	ReceiptSHA256 string // of the verification receipt
-	Verifier      string
+	record.Settlement
+	Outcome    job.Outcome
+	ExitCode   int
+	Violations []record.Violation
 }
 
 // Settle judges the stored response of a job, moves its money and marks its
@@ -113,17 +104,17 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 // verification writes the receipt and the event of a verdict, and returns the
 // digest of the receipt.
 func verification(tx *store.Tx, p authority.Principal, j Job, v job.Verdict, req job.Request, resp job.Response) (string, error) {
-	receiptType := authority.VerificationFailed
+	receiptType := record.VerificationFailed
 	if v.Passed {
-		receiptType = authority.VerificationPassed
+		receiptType = record.VerificationPassed
 	}
-	found := []map[string]any{}
-	for _, violation := range v.Violations {
-		found = append(found, map[string]any{"code": violation.Code, "detail": short(violation.Detail), "provider": violation.Provider})
+	found := slices.Clone(v.Violations)
+	for i := range found {
+		found[i].Detail = short(found[i].Detail)
 	}
-	r, err := receipt(tx, j.RunID, p, receiptType, keyOf("verify", j), map[string]any{
-		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "verifier": job.VerifierVersion, "outcome": string(v.Outcome),
-		"exit_code": v.ExitCode, "reason": string(v.Reason), "violations": found, "response_sha256": j.ResponseSHA256,
+	r, err := receipt(tx, j.RunID, p, receiptType, keyOf("verify", j), record.Verdict{
+		JobID: j.ID, JobHash: j.Hash, ProviderID: j.ProviderID, Verifier: job.VerifierVersion, Outcome: string(v.Outcome),
+		ExitCode: v.ExitCode, Reason: v.Reason, Violations: found, ResponseSHA256: j.ResponseSHA256,
 	})
 	if err != nil {
 		return "", err
@@ -154,10 +145,12 @@ func judge(tx *store.Tx, j Job, v job.Verdict) error {
 
 // settlementOf tells a settlement from the row of its job.
 func settlementOf(j Job) (Settlement, error) {
-	s := Settlement{
-		JobID: j.ID, JobHash: j.Hash, RunID: j.RunID, ProviderID: j.ProviderID, ReservationID: j.ReservationID, AmountMsats: j.AmountMsats,
-		Outcome: job.Outcome(j.Outcome), Passed: j.Outcome == string(job.Passed), ExitCode: int(j.ExitCode),
-		Status: j.Payment, Route: Route, Reason: j.Reason, ReceiptSHA256: j.ReceiptSHA256, Verifier: job.VerifierVersion,
+	s := Settlement{Outcome: job.Outcome(j.Outcome), ExitCode: int(j.ExitCode), Settlement: record.Settlement{
+		JobID: j.ID, JobHash: j.Hash, RunID: j.RunID, ProviderID: j.ProviderID, ReservationID: j.ReservationID, ReservedMsats: j.AmountMsats,
+		Passed: j.Outcome == string(job.Passed), Status: j.Payment, Reason: j.Reason, VerificationReceiptSHA256: j.ReceiptSHA256,
+	}}
+	if s.Status == record.Released {
+		s.SettledMsats = s.ReservedMsats
 	}
 	if err := json.Unmarshal(j.Violations, &s.Violations); err != nil {
 		return Settlement{}, fmt.Errorf("read the violations of job %s: %w", j.ID, err)

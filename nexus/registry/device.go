@@ -9,6 +9,7 @@ import (
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // RoleProvider is the role of a device that runs jobs.
@@ -53,7 +54,7 @@ func enrolDevice(tx *store.Tx, p authority.Principal, r DeviceRequest) (Device, 
 	if err := tx.PutDevice(d); err != nil {
 		return Device{}, conflict(err, "another device of yours has the name %q or this key", r.Name)
 	}
-	if _, _, err := authority.Write(tx, authority.AccountStream(d.Owner), p, authority.DeviceEnrolled, deviceKey(d), enrolled(d)); err != nil {
+	if _, _, err := authority.Write(tx, authority.AccountStream(d.Owner), p, record.DeviceEnrolled, deviceKey(d), enrolled(d)); err != nil {
 		return Device{}, err
 	}
 	return tx.Device(d.ID)

@@ -12,6 +12,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Limits of what is enrolled.
@@ -183,16 +184,16 @@ func (r *ProviderRequest) complete() error {
 
 // Standing returns the receipts by which a provider stands in the registry: of
 // its device and of its caps.
-func Standing(tx *store.Tx, p Provider) ([]authority.Receipt, error) { return AskStanding(tx, p)(p) }
+func Standing(tx *store.Tx, p Provider) ([]record.Receipt, error) { return AskStanding(tx, p)(p) }
 
 // AskStanding asks for what Standing returns. The answer is for the provider as
 // it is once it is locked.
-func AskStanding(tx *store.Tx, p Provider) func(locked Provider) ([]authority.Receipt, error) {
+func AskStanding(tx *store.Tx, p Provider) func(locked Provider) ([]record.Receipt, error) {
 	stream := authority.AccountStream(p.Owner)
 	device := tx.AskDevice(p.DeviceID)
 	enrolments := tx.AskEventsByKeys(stream, deviceKeys(p.DeviceID), maxEnrolments)
 	caps := tx.AskEventByKey(stream, capsKey(p))
-	return func(locked Provider) ([]authority.Receipt, error) {
+	return func(locked Provider) ([]record.Receipt, error) {
 		d, err := device()
 		if err != nil {
 			return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, err)
@@ -208,7 +209,7 @@ func AskStanding(tx *store.Tx, p Provider) func(locked Provider) ([]authority.Re
 		if locked.CapsRevision != p.CapsRevision {
 			caps = tx.AskEventByKey(stream, capsKey(locked))
 		}
-		var list []authority.Receipt
+		var list []record.Receipt
 		for _, find := range []store.Answer[store.Event]{enrolled, caps} {
 			e, err := find()
 			if errors.Is(err, store.ErrNotFound) {

@@ -4,6 +4,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Retire takes a provider out of service for good, with the receipt
@@ -38,7 +39,7 @@ func Retire(tx *store.Tx, p authority.Principal, id, why string) (_ Provider, ch
 	if found, err = provider(tx.Provider(id)); err != nil {
 		return Provider{}, false, err
 	}
-	if err := switched(tx, p, found, authority.ProviderRetired, "provider-retired", why); err != nil {
+	if err := switched(tx, p, found, record.ProviderRetired, "provider-retired", why); err != nil {
 		return Provider{}, false, err
 	}
 	return found, true, announce(tx, found)
@@ -74,5 +75,5 @@ func Delete(tx *store.Tx, p authority.Principal, id string) (Provider, error) {
 	if err != nil {
 		return Provider{}, err
 	}
-	return gone, switched(tx, p, gone, authority.ProviderDeleted, "provider-deleted", "")
+	return gone, switched(tx, p, gone, record.ProviderDeleted, "provider-deleted", "")
 }
