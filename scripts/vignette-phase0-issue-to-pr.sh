@@ -25,7 +25,7 @@ die() {
 fixture=fixtures/r1-string-slugify/python
 target=slugify.py
 verify='python3 -m unittest -v'
-driver='' walk='' server='' pg=''
+driver='' walk='' server='' pg='' unused=''
 
 # Whatever happens, nothing stays behind: the driver ends its processes when it is
 # told to stop, and the database ends with the script.
@@ -37,7 +37,7 @@ cleanup() {
     kill -QUIT "$server" 2>/dev/null || true
     wait "$server" 2>/dev/null || true
   fi
-  rm -rf ${pg:+"$pg"} ${walk:+"$walk"}
+  rm -rf ${pg:+"$pg"} ${walk:+"$walk"} ${unused:+"$unused"}
   exit "$status"
 }
 trap cleanup EXIT
@@ -47,6 +47,7 @@ trap 'exit 143' TERM HUP
 dir=${VIGNETTE_DIR:-$(mktemp -d "${TMPDIR:-/tmp}/remit-vignette.XXXXXX")}
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd -P)
+[ -n "${VIGNETTE_DIR:-}" ] || unused=$dir # removed if the walk does not begin
 echo "vignette in $dir"
 [ -z "$(ls -A "$dir")" ] || die "$dir is not empty: an earlier walk would be mixed up with this one"
 
@@ -64,6 +65,8 @@ bad = [c["detail"] for c in checks if c["status"] == "missing"]
 print("; ".join(bad or [c["detail"] for c in checks if c["check"] == "sandbox limit" and c["detail"].split(":")[0] in ("cpu", "memory", "pids", "disk")]))') || true
 rm -rf "$dir/doctor"
 [ -z "$lacking" ] || die "needs a user who can enforce the caps of a provider, and user $(id -un 2>/dev/null || true) cannot ($lacking): run it as root, or with control groups of your own that are delegated with cpu, memory and pids"
+
+unused=''
 
 # The issue as a repository: the bug on main, its known fix on the branch "fixed".
 repo=$dir/repositories/slugs

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -41,8 +40,8 @@ ID is an id, the beginning or end of one, or "latest", the newest that is pendin
   remit approvals latest
   remit approvals --nexus https://nexus.example --owner alice --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if f.status != "" && !slices.Contains(approvalStatuses, f.status) {
-				return usagef("--status %q: must be one of %s", f.status, strings.Join(approvalStatuses, ", "))
+			if err := oneOf("status", f.status, approvalStatuses); err != nil {
+				return err
 			}
 			to, err := a.authority(cmd, &f.nexus, operator())
 			if err != nil {
@@ -63,8 +62,7 @@ ID is an id, the beginning or end of one, or "latest", the newest that is pendin
 	}
 	fl := cmd.Flags()
 	f.add(cmd)
-	fl.StringVar(&f.status, "status", "", "only those that are "+strings.Join(approvalStatuses, ", "))
-	complete(cmd, "status", approvalStatuses)
+	addChoice(cmd, &f.status, "status", approvalStatuses)
 	fl.IntVar(&f.most, "limit", 50, "list at most this many")
 	return cmd
 }
@@ -105,18 +103,16 @@ func listApprovals(ctx context.Context, to connect, f *approvalsFlags) (rows []l
 		if len(rows) >= f.most {
 			return false, nil
 		}
-		whole, err := conn.Person().GetApprovalWithResponse(ctx, found.ApprovalID)
+		whole, err := api.GetApproval.Get(ctx, conn.Person(), found.ApprovalID)
 		if err != nil {
 			return false, err
 		}
 		row := listedApproval{Approval: found}
-		if whole.JSON200 != nil {
-			c, err := contractIn(*whole.JSON200)
-			if err != nil {
-				return false, err
-			}
-			row.Title, row.TaskID, row.AllowedPaths, row.MutationMode = c.Title, c.TaskID, c.AllowedPaths, c.MutationMode.String()
+		c, err := contractIn(whole)
+		if err != nil {
+			return false, err
 		}
+		row.Title, row.TaskID, row.AllowedPaths, row.MutationMode = c.Title, c.TaskID, c.AllowedPaths, c.MutationMode.String()
 		rows = append(rows, row)
 		return true, nil
 	})
@@ -134,16 +130,16 @@ func eachApproval(ctx context.Context, conn *requester.Connection, owner, status
 		params.Status = &now
 	}
 	for {
-		page, err := conn.Person().ListApprovalsWithResponse(ctx, &params)
+		page, err := api.ListApprovals.Get(ctx, conn.Person(), params)
 		if err != nil {
 			return err
 		}
-		for _, found := range page.JSON200.Items {
+		for _, found := range page.Items {
 			if more, err := visit(found); err != nil || !more {
 				return err
 			}
 		}
-		if params.Cursor = page.JSON200.NextCursor; params.Cursor == nil {
+		if params.Cursor = page.NextCursor; params.Cursor == nil {
 			return nil
 		}
 	}

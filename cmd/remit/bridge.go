@@ -48,12 +48,11 @@ something for good.`,
 			if err != nil {
 				return err
 			}
-			got, err := c.PublishBridgeWithResponse(cmd.Context(), &api.PublishBridgeParams{IdempotencyKey: api.NewKey()},
-				api.BridgePublishRequest{Again: api.Optional(again)})
+			got, err := api.PublishBridge.Do(cmd.Context(), c, api.NewKey(), api.None{}, api.BridgePublishRequest{Again: api.Optional(again)})
 			if err != nil {
 				return err
 			}
-			return a.showPublished(cmd.OutOrStdout(), *got.JSON200)
+			return a.showPublished(cmd.OutOrStdout(), got)
 		},
 	}
 	nexus.add(cmd)
@@ -132,4 +131,40 @@ func (a *app) relay(cmd *cobra.Command, listen string) error {
 		err = errors.Join(err, served)
 	}
 	return err
+}
+
+func (a *app) bridgeEventsCommand() *cobra.Command {
+	var nexus nexusFlags
+	var owner string
+	cmd := listCommand(a, &nexus, &cobra.Command{
+		Use: "events", Short: "List what is mirrored, and how far it has come with the relays", Args: cobra.NoArgs,
+		Long: `List the events of the mirror, the newest first: ads of one's providers and pointers
+to the receipts of one's jobs; with an administrator's token those of everybody.
+--json has the signed events.`,
+		Example: `  remit bridge events
+  remit bridge events --owner alice --json`,
+	}, 50, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.BridgeEvent, error) {
+		return listAll(most, func(cursor *string) ([]api.BridgeEvent, *string, error) {
+			got, err := api.ListBridgeEvents.Get(cmd.Context(), c, api.ListBridgeEventsParams{Owner: api.Optional(owner), Cursor: cursor})
+			if err != nil {
+				return nil, nil, err
+			}
+			return got.Items, got.NextCursor, nil
+		})
+	}, printBridgeEvents)
+	nexus.add(cmd)
+	cmd.Flags().StringVar(&owner, "owner", "", "whose, with an administrator's token (default everybody's that the token may see)")
+	return cmd
+}
+
+func printBridgeEvents(w io.Writer, list []api.BridgeEvent) error {
+	if len(list) == 0 {
+		return empty(w, "events")
+	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, "RECORDED\tCLASS\tPROVIDER\tRUN\tSTATE\tRELAYS\tERROR")
+	for _, e := range list {
+		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", e.RecordedAt, e.Class, e.ProviderID, api.Value(e.RunID), e.State, len(e.Relays), plain(api.Value(e.Error)))
+	}
+	return tab.Flush()
 }

@@ -120,12 +120,12 @@ func (s scene) settleNew(t testing.TB, c *tally.Count, where string, want int) {
 // settled lists the sessions when none of them is running any more. A process
 // that is dying while it starts another one gives its locks back a moment after
 // it can be seen.
-func (s scene) settled(t testing.TB, where string) []listed {
+func (s scene) settled(t testing.TB, where string) []sessionRow {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		rows := s.list(t)
-		running := slices.ContainsFunc(rows, func(r listed) bool { return r.Phase == harness.Running })
+		running := slices.ContainsFunc(rows, func(r sessionRow) bool { return r.Phase == harness.Running })
 		if !running {
 			return rows
 		}

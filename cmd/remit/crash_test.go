@@ -122,13 +122,13 @@ func (s scene) gone(t testing.TB, c *tally.Count, where string) {
 	}
 }
 
-func (s scene) list(t testing.TB) []listed {
+func (s scene) list(t testing.TB) []sessionRow {
 	t.Helper()
 	out, err := s.command(t, program(), "list", "--json").Output()
 	if err != nil {
 		t.Fatalf("list: %v", err)
 	}
-	var rows []listed
+	var rows []sessionRow
 	if err := json.Unmarshal(out, &rows); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func (s scene) list(t testing.TB) []listed {
 
 // unsealed checks that a session that was cut off is told as such, by list,
 // show and audit.
-func (s scene) unsealed(t testing.TB, where string, row listed) {
+func (s scene) unsealed(t testing.TB, where string, row sessionRow) {
 	t.Helper()
 	show := s.command(t, program(), "show", row.SessionID)
 	text, _ := show.Output() // the exit code is looked at
@@ -169,7 +169,7 @@ func (s scene) unsealed(t testing.TB, where string, row listed) {
 // resume takes a session up. It must end as pass or as blocked, interrupted,
 // with evidence that audits, and a session whose patch was captured must not
 // be given up.
-func (s scene) resume(t testing.TB, c *tally.Count, where string, row listed) {
+func (s scene) resume(t testing.TB, c *tally.Count, where string, row sessionRow) {
 	t.Helper()
 	log, err := journal.ReadFile(filepath.Join(s.home, ".autopilot", "sessions", row.SessionID, "journal.jsonl"))
 	if err != nil {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -37,13 +36,28 @@ func (f *fleetFlags) of(group *providerFlags) {
 	f.nexus.plaintext, f.nexus.tls = group.plaintext, group.tls
 }
 
-// find connects, and finds the provider that is meant.
-func (f *fleetFlags) find(cmd *cobra.Command, group *providerFlags, given string) (*api.ClientWithResponses, string, error) {
-	return f.among(cmd, group, given, false)
+// command makes a command about one provider, by its id or its name, which act
+// does something to. It shows the provider as it is then.
+func (f *fleetFlags) command(a *app, cmd *cobra.Command, group *providerFlags, act func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error)) *cobra.Command {
+	cmd.Args = cobra.ExactArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, id, err := f.find(cmd, group, args[0], false)
+		if err != nil {
+			return err
+		}
+		p, err := act(cmd, c, id)
+		if err != nil {
+			return err
+		}
+		return a.showProvider(cmd.OutOrStdout(), p)
+	}
+	f.add(cmd, group)
+	return cmd
 }
 
-// among finds one of those at work, or of those that are retired.
-func (f *fleetFlags) among(cmd *cobra.Command, group *providerFlags, given string, retired bool) (*api.ClientWithResponses, string, error) {
+// find connects, and finds the provider that is meant: one at work, or a retired
+// one.
+func (f *fleetFlags) find(cmd *cobra.Command, group *providerFlags, given string, retired bool) (*api.Client, string, error) {
 	f.of(group)
 	c, err := f.nexus.client(cmd)
 	if err != nil {
@@ -56,34 +70,20 @@ func (f *fleetFlags) among(cmd *cobra.Command, group *providerFlags, given strin
 func (a *app) providerList(group *providerFlags) *cobra.Command {
 	var f fleetFlags
 	var retired bool
-	most := 500
-	cmd := &cobra.Command{
+	cmd := listCommand(a, &f.nexus, &cobra.Command{
 		Use: "list", Short: "List the providers of an owner", Args: cobra.NoArgs,
 		Long: `List the providers of the token's owner as the nexus sees them: whether each may
 work, whether it was heard of lately, and the strikes that count against it. With
 --retired it is those that are out of service for good.`,
 		Example: `  remit provider list
   remit provider list --owner alice --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkMost(most); err != nil {
-				return err
-			}
-			f.of(group)
-			c, err := f.nexus.client(cmd)
-			if err != nil {
-				return err
-			}
-			list, err := listedProviders(cmd.Context(), c, f.owner, retired, most)
-			if err != nil {
-				return err
-			}
-			return a.present(cmd.OutOrStdout(), api.ProviderPage{Items: list}, func(w io.Writer) error { return printProviders(w, list) })
-		},
-	}
+		PreRun: func(*cobra.Command, []string) { f.of(group) },
+	}, 500, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.Provider, error) {
+		return listedProviders(cmd.Context(), c, f.owner, retired, most)
+	}, printProviders)
 	f.add(cmd, group)
 	cmd.ValidArgsFunction = nil
 	cmd.Flags().BoolVar(&retired, "retired", false, "those that are retired, instead")
-	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
 	return cmd
 }
 
@@ -108,8 +108,8 @@ func (a *app) providerCaps(group *providerFlags) *cobra.Command {
 	var f fleetFlags
 	var enable bool
 	caps := defaultCaps
-	cmd := &cobra.Command{
-		Use: "caps PROVIDER", Short: "Set what jobs may use of a provider", Args: cobra.ExactArgs(1),
+	cmd := f.command(a, &cobra.Command{
+		Use: "caps PROVIDER", Short: "Set what jobs may use of a provider",
 		Long: `Set the caps of a provider, by its id or its name: what each job may use of it, and
 how many run at a time. What no flag names keeps the cap that the provider has; one
 that has none gets what a 'remit run --nexus' needs. Caps count for what is leased
@@ -117,22 +117,13 @@ from now on. With --enable provider mode is switched on too.`,
 		Example: `  remit provider caps rack-1 --enable
   remit provider caps rack-1 --cpu-millis 4000 --memory-mb 8192 --concurrency 4
   remit provider caps prv_… --timeout-secs 1800 --json`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, id, err := f.find(cmd, group, args[0])
-			if err != nil {
-				return err
-			}
-			p, err := setCaps(cmd, c, id, caps)
-			if err == nil && enable {
-				p, err = enableProvider(cmd.Context(), c, id)
-			}
-			if err != nil {
-				return err
-			}
-			return a.showProvider(cmd.OutOrStdout(), p)
-		},
-	}
-	f.add(cmd, group)
+	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+		p, err := setCaps(cmd, c, id, caps)
+		if err != nil || !enable {
+			return p, err
+		}
+		return enableProvider(cmd, c, id)
+	})
 	fl := cmd.Flags()
 	fl.Int64Var(&caps.CPUMillis, "cpu-millis", caps.CPUMillis, "thousandths of a processor")
 	fl.Int64Var(&caps.MemoryMb, "memory-mb", caps.MemoryMb, "memory in MB")
@@ -149,19 +140,19 @@ from now on. With --enable provider mode is switched on too.`,
 const capsTries = 10
 
 // setCaps changes the caps that flags name and leaves the others as they are.
-func setCaps(cmd *cobra.Command, c *api.ClientWithResponses, id string, wanted api.Caps) (api.Provider, error) {
+func setCaps(cmd *cobra.Command, c *api.Client, id string, wanted api.Caps) (api.Provider, error) {
 	for try := 1; ; try++ {
-		now, err := c.GetProviderWithResponse(cmd.Context(), id)
+		now, err := api.GetProvider.Get(cmd.Context(), c, id)
 		if err != nil {
 			return api.Provider{}, err
 		}
-		caps, seen := wanted, fmt.Sprintf("%q", fmt.Sprint(now.JSON200.Revision))
-		if has := now.JSON200.Caps; has != nil {
+		caps, seen := wanted, fmt.Sprintf("%q", fmt.Sprint(now.Revision))
+		if has := now.Caps; has != nil {
 			caps = keepCaps(wanted, *has, cmd.Flags().Changed)
 		}
-		set, err := c.SetCapsWithResponse(cmd.Context(), id, &api.SetCapsParams{IdempotencyKey: api.NewKey(), IfMatch: &seen}, caps)
+		set, err := api.SetCaps.Do(cmd.Context(), c, api.NewKey(), api.SetCapsParams{ProviderID: id, IfMatch: &seen}, caps)
 		if err == nil {
-			return *set.JSON200, nil
+			return set, nil
 		}
 		if reason.CodeOf(err) != reason.PreconditionFailed || try == capsTries {
 			return api.Provider{}, err
@@ -183,41 +174,27 @@ func keepCaps(wanted, has api.Caps, named func(flag string) bool) api.Caps {
 }
 
 func (a *app) providerEnable(group *providerFlags) *cobra.Command {
-	var f fleetFlags
-	cmd := &cobra.Command{
-		Use: "enable PROVIDER", Short: "Switch provider mode on", Args: cobra.ExactArgs(1),
+	return new(fleetFlags).command(a, &cobra.Command{
+		Use: "enable PROVIDER", Short: "Switch provider mode on",
 		Long: `Switch provider mode on, by the provider's id or its name. It needs caps ('remit
 provider caps') and no quarantine ('remit provider lift').`,
 		Example: `  remit provider enable rack-1`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, id, err := f.find(cmd, group, args[0])
-			if err != nil {
-				return err
-			}
-			p, err := enableProvider(cmd.Context(), c, id)
-			if err != nil {
-				return err
-			}
-			return a.showProvider(cmd.OutOrStdout(), p)
-		},
-	}
-	f.add(cmd, group)
-	return cmd
+	}, group, enableProvider)
 }
 
-func enableProvider(ctx context.Context, c *api.ClientWithResponses, id string) (api.Provider, error) {
-	got, err := c.EnableProviderWithResponse(ctx, id, &api.EnableProviderParams{IdempotencyKey: api.NewKey()})
+func enableProvider(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+	got, err := api.EnableProvider.Do(cmd.Context(), c, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
 	if err != nil {
 		return api.Provider{}, err
 	}
-	return *got.JSON200, nil
+	return got, nil
 }
 
 func (a *app) providerDisable(group *providerFlags) *cobra.Command {
 	var f fleetFlags
 	var why string
-	cmd := &cobra.Command{
-		Use: "disable [PROVIDER]", Short: "Switch provider mode off at once", Args: cobra.MaximumNArgs(1),
+	cmd := f.command(a, &cobra.Command{
+		Use: "disable [PROVIDER]", Short: "Switch provider mode off at once",
 		Long: `Disable switches a provider off at the nexus: from that moment it gets no new job,
 and its running jobs are cancelled. Only the owner can enable it again.
 
@@ -225,31 +202,30 @@ Without an argument it is the provider of this machine, with that provider's
 credential. With an id or a name it is one of the token's owner.`,
 		Example: `  remit provider disable
   remit provider disable rack-1 --reason 'the disk is going'`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				for _, flag := range []string{"nexus", "token-file", "owner", "reason"} {
-					if cmd.Flags().Changed(flag) {
-						return usagef("--%s needs the id or the name of a provider: without one this is about the provider of this machine", flag)
-					}
-				}
-				p, err := a.providerState(group).Disable(cmd.Context(), group.client())
-				if err != nil {
-					return err
-				}
-				return a.showProvider(cmd.OutOrStdout(), p)
+	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+		got, err := api.DisableProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
+		if err != nil {
+			return api.Provider{}, err
+		}
+		return got, nil
+	})
+	named := cmd.RunE
+	cmd.Args = cobra.MaximumNArgs(1)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return named(cmd, args)
+		}
+		for _, flag := range []string{"nexus", "token-file", "owner", "reason"} {
+			if cmd.Flags().Changed(flag) {
+				return usagef("--%s needs the id or the name of a provider: without one this is about the provider of this machine", flag)
 			}
-			c, id, err := f.find(cmd, group, args[0])
-			if err != nil {
-				return err
-			}
-			got, err := c.DisableProviderWithResponse(cmd.Context(), id, &api.DisableProviderParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: api.Optional(why)})
-			if err != nil {
-				return err
-			}
-			return a.showProvider(cmd.OutOrStdout(), *got.JSON200)
-		},
+		}
+		p, err := a.providerState(group).Disable(cmd.Context(), group.client())
+		if err != nil {
+			return err
+		}
+		return a.showProvider(cmd.OutOrStdout(), p)
 	}
-	f.add(cmd, group)
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	return cmd
 }
@@ -257,8 +233,8 @@ credential. With an id or a name it is one of the token's owner.`,
 func (a *app) providerLift(group *providerFlags) *cobra.Command {
 	var f fleetFlags
 	var why string
-	cmd := &cobra.Command{
-		Use: "lift PROVIDER --reason TEXT", Short: "End a quarantine and clear its strikes", Args: cobra.ExactArgs(1),
+	cmd := f.command(a, &cobra.Command{
+		Use: "lift PROVIDER --reason TEXT", Short: "End a quarantine and clear its strikes",
 		Long: `End the quarantine of a provider, by its id or its name, and clear the strikes that
 led to it. The owner of a machine can, and an administrator; of one in the reserve
 pool, which works for others, only an administrator. Who did it and why is recorded.
@@ -267,20 +243,67 @@ The provider stays off until it is enabled.
 Strikes fade by themselves: failures after 7 days, violations after 30. A quarantine
 does not.`,
 		Example: `  remit provider lift rack-1 --reason 'the power supply was replaced'`,
+	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+		if before, err := api.GetProvider.Get(cmd.Context(), c, id); err == nil && !before.Quarantined {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: provider %s has no quarantine; its strikes are cleared\n", id)
+		}
+		got, err := api.LiftQuarantine.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: &why})
+		if err != nil {
+			return api.Provider{}, err
+		}
+		return got, nil
+	})
+	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
+	_ = cmd.MarkFlagRequired("reason")
+	return cmd
+}
+
+func (a *app) providerRetire(group *providerFlags) *cobra.Command {
+	var f fleetFlags
+	var why string
+	cmd := f.command(a, &cobra.Command{
+		Use: "retire PROVIDER", Short: "Take a provider out of service for good",
+		Long: `Take a provider out of service for good, by its id or its name: its running jobs are
+cancelled, and its credential ends. What it has handed in is judged and paid. Receipts,
+jobs and the books go on naming it. Its name is free: a machine that joins under it
+becomes another provider, with a history of its own.
+
+'remit provider disable' is for a while.`,
+		Example: `  remit provider retire rack-1 --reason 'sold'
+  remit provider list --retired`,
+	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+		got, err := api.RetireProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
+		if err != nil {
+			return api.Provider{}, err
+		}
+		return got, nil
+	})
+	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
+	return cmd
+}
+
+func (a *app) providerDelete(group *providerFlags) *cobra.Command {
+	var f fleetFlags
+	cmd := &cobra.Command{
+		Use: "delete PROVIDER", Short: "Remove a retired provider from all lists", Args: cobra.ExactArgs(1),
+		Long: `Remove a retired provider from all lists, by its id or its name, and have the nexus
+forget its name, version and caps. Its id stays in receipts, jobs and books.`,
+		Example: `  remit provider delete rack-1`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, id, err := f.find(cmd, group, args[0])
+			c, id, err := f.find(cmd, group, args[0], true)
 			if err != nil {
 				return err
 			}
-			got, err := c.LiftQuarantineWithResponse(cmd.Context(), id, &api.LiftQuarantineParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: &why})
+			got, err := api.DeleteProvider.Do(cmd.Context(), c, api.NewKey(), id, api.None{})
 			if err != nil {
 				return err
 			}
-			return a.showProvider(cmd.OutOrStdout(), *got.JSON200)
+			return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Provider %s is deleted.\n", got.ProviderID)
+				return err
+			})
 		},
 	}
 	f.add(cmd, group)
-	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
-	_ = cmd.MarkFlagRequired("reason")
 	return cmd
 }

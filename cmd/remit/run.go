@@ -193,7 +193,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if out.NoSandbox != nil {
 		printOne(os.Stderr, out.NoSandbox)
 	}
-	tellUntold(os.Stderr, out)
+	warnNotConcluded(os.Stderr, out)
 	if out.Report.Status != evidence.StatusPass && name == command.Name {
 		hintLent(os.Stderr, args)
 	}

@@ -74,8 +74,16 @@ func (a *app) printToDecide(w io.Writer, s harness.Session, approval string) {
 
 func printNext(w io.Writer, out *harness.Outcome) {
 	id, remit := out.Session.ID, shellWord(calledAs(os.Args[0]))
-	fmt.Fprintf(w, "\nNext:\n  %[1]s diff %[2]s\n  %[1]s logs %[2]s\n  %[1]s audit %[3]s\n", remit, id, shellWord(out.Session.Dir))
-	if out.Report.Status == evidence.StatusPass {
+	fmt.Fprintln(w, "\nNext:")
+	if len(out.Report.ChangedFiles) > 0 {
+		fmt.Fprintf(w, "  %s diff %s\n", remit, id)
+	}
+	fmt.Fprintf(w, "  %[1]s logs %[2]s\n  %[1]s audit %[3]s\n", remit, id, shellWord(out.Session.Dir))
+	switch {
+	case out.Report.Status != evidence.StatusPass || out.Report.OperatorOutcome == harness.Rejected:
+	case out.Report.OperatorOutcome == harness.Accepted:
+		fmt.Fprintf(w, "  %s export %s --to branch\n", remit, id)
+	default:
 		fmt.Fprintf(w, "  %[1]s accept %[2]s && %[1]s export %[2]s --to branch\n", remit, id)
 	}
 }

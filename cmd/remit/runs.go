@@ -52,50 +52,32 @@ func (a *app) runsNewCommand() *cobra.Command {
 	return cmd
 }
 
-func newRun(ctx context.Context, c *api.ClientWithResponses, ask api.RunRequest) (string, error) {
-	made, err := c.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: api.NewKey()}, ask)
+func newRun(ctx context.Context, c *api.Client, ask api.RunRequest) (string, error) {
+	made, err := api.CreateRun.Do(ctx, c, api.NewKey(), api.None{}, ask)
 	if err != nil {
 		return "", err
 	}
-	return made.JSON201.RunID, nil
+	return made.RunID, nil
 }
 
 func (a *app) runsListCommand() *cobra.Command {
 	var nexus nexusFlags
 	var status string
-	most := 50
-	cmd := &cobra.Command{
+	cmd := listCommand(a, &nexus, &cobra.Command{
 		Use: "list", Short: "List runs, the newest first", Args: cobra.NoArgs,
 		Example: `  remit runs list
   remit runs list --status running --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkMost(most); err != nil {
-				return err
-			}
-			if status != "" && !slices.Contains(runStatuses, status) {
-				return usagef("--status %q: must be one of %s", status, strings.Join(runStatuses, ", "))
-			}
-			c, err := nexus.client(cmd)
-			if err != nil {
-				return err
-			}
-			look := most
-			if status != "" {
-				look = maxListed
-			}
-			list, err := listedRuns(cmd.Context(), c, look)
-			if err != nil {
-				return err
-			}
-			list = slices.DeleteFunc(list, func(r api.Run) bool { return status != "" && string(r.Status) != status })
-			list = list[:min(len(list), most)]
-			return a.present(cmd.OutOrStdout(), api.RunPage{Items: list}, func(w io.Writer) error { return printRuns(w, list) })
-		},
-	}
+		PreRunE: func(*cobra.Command, []string) error { return oneOf("status", status, runStatuses) },
+	}, 50, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.Run, error) {
+		if status == "" {
+			return listedRuns(cmd.Context(), c, most)
+		}
+		list, err := listedRuns(cmd.Context(), c, maxListed)
+		list = slices.DeleteFunc(list, func(r api.Run) bool { return string(r.Status) != status })
+		return list[:min(len(list), most)], err
+	}, printRuns)
 	nexus.add(cmd)
-	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
-	cmd.Flags().StringVar(&status, "status", "", "only those that are "+strings.Join(runStatuses, ", "))
-	complete(cmd, "status", runStatuses)
+	addChoice(cmd, &status, "status", runStatuses)
 	return cmd
 }
 
@@ -113,28 +95,8 @@ func printRuns(w io.Writer, list []api.Run) error {
 	return tab.Flush()
 }
 
-// runCommandOf is a command about one run of the nexus.
-func (a *app) runCommandOf(cmd *cobra.Command, act func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error) *cobra.Command {
-	nexus := new(nexusFlags)
-	cmd.Args = cobra.ExactArgs(1)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c, err := nexus.client(cmd)
-		if err != nil {
-			return err
-		}
-		id, err := runID(cmd.Context(), c, args[0])
-		if err != nil {
-			return err
-		}
-		return act(cmd, c, id)
-	}
-	nexus.add(cmd)
-	cmd.ValidArgsFunction = completion(nexus, runWords)
-	return cmd
-}
-
 func (a *app) runsShowCommand() *cobra.Command {
-	return a.runCommandOf(&cobra.Command{
+	return oneRun.command(&cobra.Command{
 		Use: "show RUN", Short: "Show one run and its jobs",
 		Long: `Show one run and its jobs. RUN is an id, or "latest".`,
 		Example: `  remit runs show latest
@@ -148,8 +110,8 @@ type runWithJobs struct {
 	Jobs []api.Job `json:"jobs"`
 }
 
-func (a *app) showRun(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
-	got, err := c.GetRunWithResponse(cmd.Context(), id)
+func (a *app) showRun(cmd *cobra.Command, c *api.Client, id string) error {
+	got, err := api.GetRun.Get(cmd.Context(), c, id)
 	if err != nil {
 		return err
 	}
@@ -157,8 +119,8 @@ func (a *app) showRun(cmd *cobra.Command, c *api.ClientWithResponses, id string)
 	if err != nil {
 		return err
 	}
-	return a.present(cmd.OutOrStdout(), runWithJobs{*got.JSON200, jobs}, func(w io.Writer) error {
-		if err := printRuns(w, []api.Run{*got.JSON200}); err != nil || len(jobs) == 0 {
+	return a.present(cmd.OutOrStdout(), runWithJobs{got, jobs}, func(w io.Writer) error {
+		if err := printRuns(w, []api.Run{got}); err != nil || len(jobs) == 0 {
 			return err
 		}
 		fmt.Fprintln(w)
@@ -167,19 +129,19 @@ func (a *app) showRun(cmd *cobra.Command, c *api.ClientWithResponses, id string)
 }
 
 func (a *app) runsReceiptsCommand() *cobra.Command {
-	return a.runCommandOf(&cobra.Command{
+	return oneRun.command(&cobra.Command{
 		Use: "receipts RUN", Short: "List the receipts of a run in the order of its log",
 		Long: `List the receipts of a run: what happened, on whose word, and the digest that anybody
 can compute again. RUN is an id, or "latest". --json has the payloads.`,
 		Example: `  remit runs receipts latest
   remit runs receipts run_… --json`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
 		list, err := listAll(maxListed, func(cursor *string) ([]api.Receipt, *string, error) {
-			got, err := c.ListReceiptsWithResponse(cmd.Context(), id, &api.ListReceiptsParams{Cursor: cursor})
+			got, err := api.ListReceipts.Get(cmd.Context(), c, api.ListReceiptsParams{RunID: id, Cursor: cursor})
 			if err != nil {
 				return nil, nil, err
 			}
-			return got.JSON200.Items, got.JSON200.NextCursor, nil
+			return got.Items, got.NextCursor, nil
 		})
 		if err != nil {
 			return err
@@ -218,22 +180,24 @@ func receiptAbout(payload json.RawMessage) string {
 
 func (a *app) runsFinishCommand() *cobra.Command {
 	var status, why string
-	cmd := a.runCommandOf(&cobra.Command{
+	cmd := oneRun.command(&cobra.Command{
 		Use: "finish RUN", Short: "End a run, which seals its log",
 		Long: `End a run, which seals its log for good. A run succeeds only when all its jobs have
-ended; failing or canceling it cancels what is open. RUN is an id, or "latest".`,
+ended. Failing or canceling it cancels the jobs that were not handed in, and settles
+those that were: one that passes is paid all the same, and what was paid stays paid.
+RUN is an id, or "latest".`,
 		Example: `  remit runs finish latest
   remit runs finish run_… --status failed --reason 'superseded'`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
-		if !slices.Contains(finishStatuses, status) {
-			return usagef("--status %q: must be one of %s", status, strings.Join(finishStatuses, ", "))
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
+		if err := oneOf("status", status, finishStatuses); err != nil {
+			return err
 		}
-		got, err := c.FinishRunWithResponse(cmd.Context(), id, &api.FinishRunParams{IdempotencyKey: api.NewKey()},
+		got, err := api.FinishRun.Do(cmd.Context(), c, api.NewKey(), api.FinishRunParams{RunID: id},
 			api.FinishRequest{Status: api.FinishRequestStatus(status), Reason: api.Optional(why)})
 		if err != nil {
 			return err
 		}
-		return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printRuns(w, []api.Run{*got.JSON200}) })
+		return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error { return printRuns(w, []api.Run{got}) })
 	})
 	cmd.Flags().StringVar(&status, "status", "succeeded", strings.Join(finishStatuses, ", "))
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")

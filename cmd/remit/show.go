@@ -15,8 +15,8 @@ import (
 	"remit/work/harness"
 )
 
-// listed is one line of remit list.
-type listed struct {
+// sessionRow is one line of remit list.
+type sessionRow struct {
 	SessionID string `json:"session_id"`
 	Phase     string `json:"phase"` // running, interrupted, unsealed, sealed, or damaged
 	Status    string `json:"status"`
@@ -31,7 +31,7 @@ type listed struct {
 	Dir       string `json:"session_dir"`
 }
 
-func (a *app) listCommand() *cobra.Command {
+func (a *app) sessionsCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "List the sessions on this machine", Args: cobra.NoArgs, Aliases: []string{"ls"},
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -39,7 +39,7 @@ func (a *app) listCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			rows := make([]listed, 0, len(sessions))
+			rows := make([]sessionRow, 0, len(sessions))
 			for _, s := range sessions {
 				rows = append(rows, a.listOne(s))
 			}
@@ -52,8 +52,8 @@ func (a *app) listCommand() *cobra.Command {
 }
 
 // listOne never fails: a damaged session is a line that says so.
-func (a *app) listOne(s harness.Session) listed {
-	row := listed{SessionID: s.ID, Dir: s.Dir}
+func (a *app) listOne(s harness.Session) sessionRow {
+	row := sessionRow{SessionID: s.ID, Dir: s.Dir}
 	if local, err := a.home.LoadLocal(s.ID); err == nil { // beside the session: it may be gone
 		row.Repo = local.Repo
 		row.Title, _ = evidence.TitleOf(local.Contract)
@@ -76,7 +76,7 @@ func (a *app) listOne(s harness.Session) listed {
 	return row
 }
 
-func printList(w io.Writer, rows []listed) error {
+func printList(w io.Writer, rows []sessionRow) error {
 	if len(rows) == 0 {
 		fmt.Fprintln(w, "No sessions. Start one with `remit run`.")
 		return nil

@@ -115,7 +115,7 @@ func judgeSmallDisk(t testing.TB, out string) string {
 	case told(out, "work.left") != "":
 		return "left in the work directory: " + told(out, "work.left")
 	}
-	var rows []listed
+	var rows []sessionRow
 	if err := json.Unmarshal([]byte(told(out, "list.json")), &rows); err != nil {
 		return "list: " + err.Error()
 	}

@@ -44,8 +44,8 @@ type Approval struct {
 	Contract *task.Contract // nil in a list
 }
 
-// of makes an approval of its row. One that nobody has used ends with its time.
-func of(row store.ApprovalRow, now int64) (Approval, error) {
+// approvalOf makes an approval of its row. An unused one ends with its time.
+func approvalOf(row store.ApprovalRow, now int64) (Approval, error) {
 	a := Approval{ApprovalRow: row}
 	if (row.Status == Requested || row.Status == Granted) && now >= row.ExpiresAt {
 		a.Status = Expired
@@ -93,7 +93,7 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 	case old.RepoRef != r.RepoRef:
 		return Approval{}, false, reason.Errorf(reason.Conflict, "approval %s of this contract is for another repository", old.ID)
 	default:
-		a, err = of(old, now)
+		a, err = approvalOf(old, now)
 		return a, false, err
 	}
 	id := uuid.Must(uuid.NewV7())
@@ -102,7 +102,7 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 	if err != nil {
 		return Approval{}, false, err
 	}
-	if a, err = of(row, tx.Now()); err != nil {
+	if a, err = approvalOf(row, tx.Now()); err != nil {
 		return Approval{}, false, err
 	}
 	return a, true, a.record(tx, p, record.ApprovalRequested)
@@ -143,7 +143,7 @@ func List(tx *store.Tx, p authority.Principal, owner string, f store.ApprovalFil
 	rows, err := tx.ApprovalsOf(owner, f)
 	list := make([]Approval, len(rows))
 	for i, row := range rows {
-		list[i], _ = of(row, tx.Now()) // without a contract there is nothing to read
+		list[i], _ = approvalOf(row, tx.Now()) // without a contract there is nothing to read
 	}
 	return list, err
 }
@@ -155,7 +155,7 @@ func owned(row store.ApprovalRow, err error, p authority.Principal, id string, n
 	if err != nil {
 		return Approval{}, err
 	}
-	return of(row, now)
+	return approvalOf(row, now)
 }
 
 func invalid(field, format string, args ...any) *reason.Error {

@@ -1,6 +1,6 @@
 // Package blob keeps artifacts by their content: the name of a blob is the
 // SHA-256 of its bytes, so that it can be written twice, copied and checked
-// without asking anybody.
+// against it.
 //
 // [Dir] keeps blobs as files, <dir>/<first two hex digits>/<64 hex digits>.
 // A blob appears whole or not at all: it is written under a temporary name in
@@ -34,7 +34,7 @@ type Store interface {
 	Open(ctx context.Context, digest string) (content io.ReadCloser, size int64, err error)
 	// Delete removes a blob. One that is gone already is no error.
 	Delete(ctx context.Context, digest string) error
-	// Retire removes a blob that nobody has stored within age. One that is gone
+	// Retire removes a blob that was not stored within age. One that is gone
 	// already is no error.
 	Retire(ctx context.Context, digest string, age time.Duration) error
 	// Prune removes what writers left unfinished that have written nothing for
@@ -83,8 +83,8 @@ func (d *Dir) Put(ctx context.Context, digest string, r io.Reader) (int64, error
 	return size, nil
 }
 
-// refused tells a disk that takes no more, which is nobody's fault and may be
-// tried again, from a reader that failed.
+// refused tells a full disk, after which the upload may be tried again, from a
+// reader that failed.
 func refused(digest string, err error) error {
 	if _, link := errors.AsType[*os.LinkError](err); !link {
 		if _, path := errors.AsType[*fs.PathError](err); !path {

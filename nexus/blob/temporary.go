@@ -26,9 +26,9 @@ func (d *Dir) temporary(dir string) (*os.File, string, error) {
 	}
 }
 
-// Prune implements Store. A file that somebody is writing was changed a moment
-// ago, in this process or in another one that shares the directory: what nobody
-// has changed for longer than any upload takes belongs to nobody.
+// Prune implements Store. A file of an upload in progress was changed a moment ago,
+// by this process or another one that shares the directory: a file that was not
+// changed for longer than any upload takes is left over.
 func (d *Dir) Prune(ctx context.Context, age time.Duration) (removed int, err error) {
 	before := time.Now().Add(-age)
 	all := d.root.FS()

@@ -186,7 +186,7 @@ func refuse(format string, args ...any) error {
 	return reason.Errorf(reason.BridgeRefused, "not a provider ad or receipt pointer: "+format, args...)
 }
 
-// clip keeps a stranger's text short.
+// clip bounds an untrusted text.
 func clip(s string) string {
 	const most = 40
 	if utf8.RuneCountInString(s) <= most {

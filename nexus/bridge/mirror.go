@@ -36,7 +36,7 @@ type Provider struct {
 
 // event makes the ad of a provider, unsigned.
 func (p Provider) event(createdAt int64) (Event, error) {
-	content, err := body(map[string]string{"name": p.Name, "description": p.Description, "website": p.Website, "icon": p.Icon})
+	content, err := canonicalContent(map[string]string{"name": p.Name, "description": p.Description, "website": p.Website, "icon": p.Icon})
 	if err != nil {
 		return Event{}, err
 	}
@@ -87,7 +87,7 @@ func (p Pointer) event(createdAt int64) (Event, error) {
 	if b, err := hex.DecodeString(sum); err != nil || len(b) != 32 {
 		return Event{}, refuse("a receipt digest that is not 64 hexadecimal digits")
 	}
-	content, err := body(map[string]string{"provider_id": p.ProviderID, "run_id": p.RunID, "job_hash": p.JobHash,
+	content, err := canonicalContent(map[string]string{"provider_id": p.ProviderID, "run_id": p.RunID, "job_hash": p.JobHash,
 		"receipt_sha256": sum, "settlement_status": p.Settlement, "receipt_url": p.ReceiptURL})
 	if err != nil {
 		return Event{}, err
@@ -98,8 +98,8 @@ func (p Pointer) event(createdAt int64) (Event, error) {
 	}}, nil
 }
 
-// body is the canonical content without the keys that have no value.
-func body(fields map[string]string) (string, error) {
+// canonicalContent is the canonical content without the keys that have no value.
+func canonicalContent(fields map[string]string) (string, error) {
 	for key, value := range fields {
 		if value == "" {
 			delete(fields, key)

@@ -48,7 +48,7 @@ func (p *Publisher) nameRelays(ctx context.Context) error {
 		return nil
 	}
 	err := p.store.Update(ctx, func(tx *store.Tx) error {
-		if err := p.agree(tx); err != nil {
+		if err := p.lockKey(tx); err != nil {
 			return err
 		}
 		for _, relay := range p.relays {
@@ -64,9 +64,9 @@ func (p *Publisher) nameRelays(ctx context.Context) error {
 	return err
 }
 
-// agree checks that the store still has our key, and keeps other publishers out
+// lockKey checks that the store still has our key, and keeps other publishers out
 // for the rest of the command.
-func (p *Publisher) agree(tx *store.Tx) error {
+func (p *Publisher) lockKey(tx *store.Tx) error {
 	known, err := tx.BridgeKey()
 	if err == nil && known != p.key.PubKey() {
 		err = foreign("this nexus signs with the key %.16s…, and this process has %.16s…", known, p.key.PubKey())
@@ -75,7 +75,7 @@ func (p *Publisher) agree(tx *store.Tx) error {
 }
 
 func (p *Publisher) signSome(tx *store.Tx) (refusals []string, more bool, err error) {
-	if err := p.agree(tx); err != nil {
+	if err := p.lockKey(tx); err != nil {
 		return nil, false, err
 	}
 	rows, err := tx.UnsignedBridgeEvents(signBatch)

@@ -1,7 +1,7 @@
 // Package embedded is the authority of one machine, as a part of the process
 // that asks it: the same server, on a SQLite file of its own, reached over a
-// pipe in memory instead of a socket. Whoever runs without a server has the same
-// journal, ledger and receipts as whoever has one, and nothing to set up.
+// pipe in memory instead of a socket. A run without a server has the same journal,
+// ledger and receipts as one with a server, and nothing to set up.
 //
 // A [Machine] enrols itself as the provider of its only owner, "local", sets
 // caps, switches itself on and fills the budget account, all of that once. The
@@ -61,7 +61,7 @@ type Machine struct {
 	Dir     string // of the database and the artifacts
 	Version string // of this build
 	// Operator is the person at this terminal, who decides about approvals with a
-	// credential that nothing else has; "" when nobody is to.
+	// credential that nothing else has; "" for no such person.
 	Operator string
 
 	owner, worker, operator, provider string    // credentials of this process and its provider, once they are there
@@ -94,7 +94,7 @@ func (a *Machine) open(ctx context.Context) (*opened, error) {
 	if err := os.MkdirAll(a.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make its directory: %w", err)
 	}
-	st, err := await(ctx, filepath.Join(a.Dir, "nexus.db"))
+	st, err := openWhenFree(ctx, filepath.Join(a.Dir, "nexus.db"))
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func (a *Machine) open(ctx context.Context) (*opened, error) {
 	return m, nil
 }
 
-// await opens the file when nobody else has it.
-func await(ctx context.Context, file string) (*store.Store, error) {
+// openWhenFree opens the file when no other process has it open.
+func openWhenFree(ctx context.Context, file string) (*store.Store, error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, turn, errors.New("other runs kept it open for too long"))
 	defer cancel()
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -149,7 +149,7 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 	if time.Since(a.minted) > tokenTTL/2 {
 		a.owner, a.worker, a.operator, a.minted = "", "", "", time.Now()
 	}
-	conn = &requester.Connection{URL: url, Close: m.close,
+	conn = &requester.Connection{Close: m.close,
 		Provider: job.ProviderInfo{ID: a.provider, Version: a.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}}
 	owner := identity.Grant{Kind: authority.User, Principal: "user:" + Owner, Owner: Owner, TTL: tokenTTL, Scopes: ownerScopes}
 	if conn.Client, err = m.client(ctx, &a.owner, owner); err != nil {
@@ -167,13 +167,13 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 			return nil, err
 		}
 	}
-	_, err = conn.Worker.HeartbeatWithResponse(ctx, a.provider, &api.HeartbeatParams{IdempotencyKey: api.NewKey()}, api.HeartbeatRequest{Version: a.Version})
+	_, err = api.Heartbeat.Do(ctx, conn.Worker, api.NewKey(), a.provider, api.HeartbeatRequest{Version: a.Version})
 	return conn, err
 }
 
 // client makes a client with a credential of this process, which is made when
-// there is none yet. Nobody else ever sees it, and only its digest is kept.
-func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.ClientWithResponses, error) {
+// there is none yet. It never leaves the process, and only its digest is kept.
+func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.Client, error) {
 	if *token == "" {
 		if err := m.store.Update(ctx, func(tx *store.Tx) (err error) {
 			*token, _, err = identity.Mint(tx, g)

@@ -43,27 +43,27 @@ func enrolled(ctx context.Context, m *opened, version string) (string, error) {
 
 // enrol makes the provider and the account. It may be cut off at any point and
 // is then done again; the provider is switched on last.
-func enrol(ctx context.Context, admin *api.ClientWithResponses, version string) (string, error) {
-	account, err := admin.OpenAccountWithResponse(ctx, &api.OpenAccountParams{IdempotencyKey: "account"}, api.AccountRequest{Limit: budget})
+func enrol(ctx context.Context, admin *api.Client, version string) (string, error) {
+	account, err := api.OpenAccount.Do(ctx, admin, "account", api.None{}, api.AccountRequest{Limit: budget})
 	if err != nil {
 		return "", err
 	}
-	if account.JSON201 == nil {
+	if !account.Created {
 		return "", reason.Errorf(reason.StoreUnavailable, "the account of this machine was not opened")
 	}
-	if _, err := admin.FundAccountWithResponse(ctx, &api.FundAccountParams{IdempotencyKey: "fund"},
-		api.FundRequest{AccountID: account.JSON201.AccountID, Amount: budget}); err != nil {
+	if _, err := api.FundAccount.Do(ctx, admin, "fund", api.None{},
+		api.FundRequest{AccountID: account.Value.AccountID, Amount: budget}); err != nil {
 		return "", err
 	}
-	made, err := admin.RegisterProviderWithResponse(ctx, &api.RegisterProviderParams{IdempotencyKey: api.NewKey()}, api.ProviderRequest{
+	made, err := api.RegisterProvider.Do(ctx, admin, api.NewKey(), api.None{}, api.ProviderRequest{
 		Name: providerName, Version: version, Capabilities: []string{job.SandboxRun}, PriceMsats: jobPrice})
 	if err != nil {
 		return "", err
 	}
-	id := made.JSON201.Provider.ProviderID
-	if _, err := admin.SetCapsWithResponse(ctx, id, &api.SetCapsParams{IdempotencyKey: api.NewKey()}, caps); err != nil {
+	id := made.Provider.ProviderID
+	if _, err := api.SetCaps.Do(ctx, admin, api.NewKey(), api.SetCapsParams{ProviderID: id}, caps); err != nil {
 		return "", err
 	}
-	_, err = admin.EnableProviderWithResponse(ctx, id, &api.EnableProviderParams{IdempotencyKey: api.NewKey()})
+	_, err = api.EnableProvider.Do(ctx, admin, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
 	return id, err
 }

@@ -91,6 +91,6 @@ func parse(text string) (kind, id string, err error) {
 	return parts[1], parts[2], nil
 }
 
-// errRefused says nothing about what is wrong: whoever has a credential does
-// not need it, whoever guesses must not get it.
+// errRefused does not say what is wrong with a credential: that would only help to
+// guess one.
 var errRefused = &reason.Error{Code: reason.Unauthenticated, Message: "the credential is not valid"}

@@ -12,8 +12,8 @@ import (
 // and costs who holds a lease that is as short.
 const AwayAfter = 15 * time.Second
 
-// absence is a time in which nobody could ask the authority for anything: it was
-// restarted, or its machine slept. Who could not renew a lease, or take an offer,
+// absence is a time in which the authority could not be reached: it was restarted,
+// or its machine slept. A provider that could not renew a lease, or take an offer,
 // because of that is not to blame, and gets the time of one more.
 //
 // The zero value is none. Times are unix milliseconds of the store's clock.
@@ -51,10 +51,10 @@ func lastAbsence(tx *store.Tx) (absence, error) {
 	return absence{w.AwayFrom, w.AwayUntil}, err
 }
 
-// spare prolongs the lease or the offer of a job that could not be renewed, or
+// extend prolongs the lease or the offer of a job that could not be renewed, or
 // taken, while the authority was away. It is pure but for the job, and reports
 // whether it changed that.
-func (a absence) spare(j *Job) bool {
+func (a absence) extend(j *Job) bool {
 	switch State(j.State) {
 	case Leased:
 		return a.prolong(&j.LeaseUntil, j.LeaseTTL)

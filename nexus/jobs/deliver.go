@@ -32,7 +32,7 @@ type LogRequest struct {
 // again is no error; one that leaves a gap, or differs from what stands at its
 // place, is a conflict.
 func AppendLog(tx *store.Tx, p authority.Principal, id string, r LogRequest) (length int64, err error) {
-	j, err := hold(tx, p, id, r.Fence)
+	j, err := lockLease(tx, p, id, r.Fence)
 	if err != nil {
 		return 0, err
 	}
@@ -101,12 +101,12 @@ func MayUpload(tx *store.Tx, p authority.Principal, id string, fence int64) erro
 	if err != nil {
 		return err
 	}
-	return held(j, p.ProviderID(), fence, tx.Now())
+	return checkLease(j, p.ProviderID(), fence, tx.Now())
 }
 
 // PutArtifact records received content of a leased job.
 func PutArtifact(tx *store.Tx, p authority.Principal, id string, r ArtifactRequest) (store.ArtifactRow, error) {
-	j, err := hold(tx, p, id, r.Fence)
+	j, err := lockLease(tx, p, id, r.Fence)
 	if err != nil {
 		return store.ArtifactRow{}, err
 	}
@@ -145,7 +145,7 @@ func Artifacts(tx *store.Tx, p authority.Principal, id string) ([]store.Artifact
 }
 
 // checkDelivered holds the artifacts that a response announces against what was
-// received: a digest that nobody can look at proves nothing.
+// received: a digest without its content proves nothing.
 func checkDelivered(tx *store.Tx, j Job, announced []job.Artifact) error {
 	if len(announced) > job.MaxArtifacts {
 		return nil // a violation, which the verdict counts

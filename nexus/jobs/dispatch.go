@@ -11,6 +11,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/registry"
 	"remit/nexus/store"
+	"remit/nexus/treasury"
 	"remit/proof/reason"
 	"remit/proof/record"
 )
@@ -24,7 +25,7 @@ type DispatchRequest struct {
 	Key           string          // idempotency key of the caller, for the receipt
 
 	// ReservationTTL is how long the money is held; 0 is long enough for the
-	// job and for somebody to settle it.
+	// job and its settlement.
 	ReservationTTL time.Duration
 }
 
@@ -50,76 +51,103 @@ func Dispatch(tx *store.Tx, p authority.Principal, runID string, r DispatchReque
 	if r.MaxPriceMsats < 0 {
 		return Dispatched{}, invalid("max_price_msats", "is negative")
 	}
-	run, candidates, err := survey(tx, p, runID)
+	run, candidates, err := runAndCandidates(tx, p, runID)
 	if err != nil {
 		return Dispatched{}, err
 	}
 	j := newJob(run, r, req)
-	var on basis
+	var locked dispatchLock
 	choice, breadth, refused, err := choose(tx, candidates, registry.Query{
 		Owner: run.Owner, Needs: req.Needs(), MaxPriceMsats: r.MaxPriceMsats, Only: r.ProviderID, Now: tx.Now(),
-	}, func(c registry.Choice) { on = basisOf(tx, j, c, r.ReservationTTL, req.Needs()) })
+	}, func(c registry.Choice) (_ registry.Provider, err error) {
+		locked, err = lockDispatch(tx, j, c.Provider, r.ReservationTTL, req.Needs())
+		return locked.provider, err
+	})
 	if err != nil {
 		return Dispatched{}, err
 	}
 	if choice == nil {
-		on = basis{run: tx.AskLockedRun(runID), old: tx.AskJobOfHash(runID, j.Hash)}
+		if locked, err = lockRejection(tx, j); err != nil {
+			return Dispatched{}, err
+		}
 	}
-	if run, err = on.run(); err != nil {
-		return Dispatched{}, err
+	if old := locked.earlier; old != nil {
+		return dispatchedBefore(r.JobType, *old)
 	}
-	if old, found, err := dispatchedBefore(r.JobType, on.old); found || err != nil {
-		return old, err
-	}
-	if err := takesJobs(run); err != nil {
+	if err := takesJobs(locked.run); err != nil {
 		return Dispatched{}, err
 	}
 	if choice == nil {
 		return reject(tx, p, j, rejection(refused, r.ProviderID), refused)
 	}
-	return start(tx, p, j, offer{*choice, breadth, r.Key, req.Needs(), on.standing}, on.price)
+	standing, err := registry.StandingOf(tx, choice.Provider, locked.seen.CapsRevision, locked.standing)
+	if err != nil {
+		return Dispatched{}, err
+	}
+	return start(tx, p, j, offer{*choice, breadth, r.Key, req.Needs(), standing}, locked.price)
 }
 
-// survey finds the run and what its jobs may be given to, without a lock.
-func survey(tx *store.Tx, p authority.Principal, runID string) (Run, []registry.Provider, error) {
-	seen, candidates := tx.AskRun(runID), registry.AskCandidates(tx, p.Owner, 0)
-	run, err := visibleRun(p, runID)(seen())
-	if err != nil {
+// runAndCandidates reads the run and the providers that its jobs may be given to,
+// without a lock.
+func runAndCandidates(tx *store.Tx, p authority.Principal, runID string) (Run, []registry.Provider, error) {
+	run, candidates, err := registry.RunAndCandidates(tx, runID, p.Owner)
+	if run, err = visibleRun(p, runID)(run, err); err != nil {
 		return Run{}, nil, err
 	}
 	if run.Owner != p.Owner { // an administrator dispatches
-		candidates = registry.AskCandidates(tx, run.Owner, 0)
+		candidates, err = registry.Candidates(tx, run.Owner, 0)
 	}
-	list, err := candidates()
-	return run, list, err
+	return run, candidates, err
 }
 
-// basis is what a dispatch stands on. It is asked for together with the lock of
-// the provider, behind it: run, then accounts.
-type basis struct {
-	run      store.Answer[Run]
-	old      store.Answer[Job]
+// dispatchLock is what a dispatch has locked, and read under these locks.
+type dispatchLock struct {
+	seen     registry.Provider // before the lock
+	provider registry.Provider
+	run      Run
+	earlier  *Job // the job of the run with the same hash
 	price    price
-	standing func(registry.Provider) ([]record.Receipt, error)
+	standing store.StandingRows
 }
 
-func basisOf(tx *store.Tx, j Job, c registry.Choice, ttl time.Duration, needs job.Needs) basis {
-	return basis{
-		run: tx.AskLockedRun(j.RunID), old: tx.AskJobOfHash(j.RunID, j.Hash),
-		price: askPrice(tx, j, c.Provider, ttl, needs), standing: registry.AskStanding(tx, c.Provider),
+// lockDispatch locks the provider, the run and the accounts of a dispatch.
+func lockDispatch(tx *store.Tx, j Job, p registry.Provider, ttl time.Duration, needs job.Needs) (dispatchLock, error) {
+	l := dispatchLock{seen: p, price: priceOf(j, p, ttl, needs)}
+	keys := store.DispatchKeys{ProviderID: p.ID, RunID: j.RunID, JobHash: j.Hash, Standing: registry.StandingKeys(p)}
+	if l.price.invalid == nil {
+		keys.Reservation = new(treasury.ReservationKeys(l.price.reservation))
 	}
+	rows, err := tx.LockDispatch(keys)
+	if err != nil {
+		return l, err
+	}
+	l.run, l.earlier, l.standing = rows.Run, rows.Earlier, rows.Standing
+	l.price.basis = &rows.Reservation
+	l.provider, err = registry.FromRow(rows.Provider)
+	return l, err
 }
 
-// dispatchedBefore finds the job of a run by its hash.
-func dispatchedBefore(jobType string, find store.Answer[Job]) (Dispatched, bool, error) {
-	old, err := find()
-	if errors.Is(err, store.ErrNotFound) {
-		return Dispatched{}, false, nil
+// lockRejection locks the run of a job that no provider takes.
+func lockRejection(tx *store.Tx, j Job) (l dispatchLock, err error) {
+	if l.run, err = tx.LockRun(j.RunID); err != nil {
+		return l, err
 	}
-	if err == nil && old.Type != jobType {
-		err = reason.Errorf(reason.Conflict, "the run has a job with this hash and the type %s", old.Type)
+	earlier, err := tx.JobOfHash(j.RunID, j.Hash)
+	switch {
+	case err == nil:
+		l.earlier = &earlier
+	case errors.Is(err, store.ErrNotFound):
+		err = nil
 	}
-	return Dispatched{Job: old}, err == nil, err
+	return l, err
+}
+
+// dispatchedBefore answers a dispatch of a job that the run has already.
+func dispatchedBefore(jobType string, old Job) (Dispatched, error) {
+	if old.Type != jobType {
+		return Dispatched{}, reason.Errorf(reason.Conflict, "the run has a job with this hash and the type %s", old.Type)
+	}
+	return Dispatched{Job: old}, nil
 }
 
 // takesJobs reports whether a run is open for new jobs.
@@ -134,19 +162,16 @@ func takesJobs(r Run) error {
 }
 
 // choose takes the best eligible provider and locks it. What made it eligible
-// is looked at again under the lock, since it may have been switched off. with,
-// if given, asks for what is needed besides, in the same round trip.
-func choose(tx *store.Tx, candidates []registry.Provider, q registry.Query, with func(registry.Choice)) (choice *registry.Choice, breadth int, refused []registry.Refusal, err error) {
+// is checked again under the lock, since it may have been switched off.
+func choose(tx *store.Tx, candidates []registry.Provider, q registry.Query, lock func(registry.Choice) (registry.Provider, error)) (
+	choice *registry.Choice, breadth int, refused []registry.Refusal, err error,
+) {
 	s, err := registry.Choose(tx, candidates, q)
 	if err != nil {
 		return nil, 0, nil, err
 	}
 	for _, c := range s.Choices {
-		lock := registry.AskLock(tx, c.Provider.ID)
-		if with != nil {
-			with(c)
-		}
-		locked, err := lock()
+		locked, err := lock(c)
 		if err != nil {
 			return nil, 0, nil, err
 		}

@@ -20,14 +20,14 @@ type ending struct {
 }
 
 // closeUnpaid ends a locked, open job without a verdict: the money goes back,
-// the fence moves, the provider is told, and the log says why.
+// the fence moves, the provider gets a cancel, and the log says why.
 func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	money, _, err := treasury.Cancel(tx, j.ReservationID, string(e.why))
 	if err != nil {
 		return Job{}, fmt.Errorf("give back the money of job %s: %w", j.ID, err)
 	}
 	was, fence := State(j.State), j.Fence
-	if err := move(&j, e.to); err != nil {
+	if err := setState(&j, e.to); err != nil {
 		return Job{}, err
 	}
 	j.ClosedAt, j.Reason, j.Payment = tx.Now(), string(e.why), record.Withheld
@@ -40,7 +40,7 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	if err := endAttempt(tx, j, string(e.to)); err != nil {
 		return Job{}, err
 	}
-	// A job that nobody had begun was turned away; one that was begun failed.
+	// A job that no provider had begun was rejected; one that was begun failed.
 	receiptType, key := record.JobFailed, keyOf("job-"+string(e.to), j)
 	if was == Queued {
 		receiptType = record.JobRejected
@@ -57,7 +57,7 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	if was == Submitted {
 		return j, nil
 	}
-	return j, tellCancel(tx, j.ProviderID, j, fence, string(e.why))
+	return j, notifyCancel(tx, j.ProviderID, j, fence, string(e.why))
 }
 
 // mark counts a job against its provider and shows the penalty in the run's log.

@@ -2,7 +2,7 @@ package jobs
 
 import "remit/proof/reason"
 
-// Ending is one way in which a job ends without a verdict. Nobody is paid.
+// Ending is one way in which a job ends without a verdict, and unpaid.
 type Ending struct {
 	State State
 	Why   reason.Code

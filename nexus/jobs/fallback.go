@@ -61,7 +61,7 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 	}
 	to := was
 	to.Attempt++
-	if err := askPrice(tx, to, next.Provider, 0, req.Needs()).reserve(tx, &to, next.Provider); err != nil {
+	if err := priceOf(to, next.Provider, 0, req.Needs()).reserve(tx, &to, next.Provider); err != nil {
 		return false, err
 	}
 	if err := endAttempt(tx, was, string(l.why)); err != nil {
@@ -70,7 +70,7 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 	if err := recordLoss(tx, was, l, money); err != nil {
 		return false, err
 	}
-	if err := move(&to, Queued); err != nil {
+	if err := setState(&to, Queued); err != nil {
 		return false, err
 	}
 	assign(tx, &to, *next)
@@ -80,7 +80,11 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 		return false, err
 	}
 	sweeper := authority.Sweeper()
-	if err := (offer{*next, breadth, "", req.Needs(), registry.AskStanding(tx, next.Provider)}).publish(tx, sweeper, to); err != nil {
+	standing, err := registry.Standing(tx, next.Provider)
+	if err != nil {
+		return false, err
+	}
+	if err := (offer{*next, breadth, "", req.Needs(), standing}).publish(tx, sweeper, to); err != nil {
 		return false, err
 	}
 	if _, err := receipt(tx, to.RunID, sweeper, record.FallbackProviderUsed, attemptKey("fallback", to), record.Fallback{
@@ -89,7 +93,7 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 		return false, err
 	}
 	*j = to
-	return true, tellCancel(tx, was.ProviderID, was, was.Fence, string(l.why))
+	return true, notifyCancel(tx, was.ProviderID, was, was.Fence, string(l.why))
 }
 
 // successor finds and locks the provider for another attempt; nil when the job
@@ -114,13 +118,13 @@ func successor(tx *store.Tx, j Job) (*registry.Choice, int, job.Request, error) 
 	for _, a := range attempts {
 		had = append(had, a.ProviderID)
 	}
-	candidates, err := registry.AskCandidates(tx, j.Owner, 0)()
+	candidates, err := registry.Candidates(tx, j.Owner, 0)
 	if err != nil {
 		return nil, 0, nil, err
 	}
 	c, breadth, _, err := choose(tx, candidates, registry.Query{
 		Owner: j.Owner, Needs: req.Needs(), MaxPriceMsats: j.MaxPriceMsats, Exclude: had, Now: tx.Now(),
-	}, nil)
+	}, func(c registry.Choice) (registry.Provider, error) { return registry.Lock(tx, c.Provider.ID) })
 	return c, breadth, req, err
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"remit/nexus/authority"
-	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/reason"
 )
@@ -18,8 +17,8 @@ type Job = store.JobRow
 // StateOf returns the state of a job.
 func StateOf(j Job) State { return State(j.State) }
 
-// move changes the state of a job, along the table.
-func move(j *Job, to State) error {
+// setState changes the state of a job, along the table.
+func setState(j *Job, to State) error {
 	if !CanMove(State(j.State), to) {
 		return reason.Errorf(reason.JobClosed, "job %s is %s and cannot become %s", j.ID, j.State, to)
 	}
@@ -96,14 +95,7 @@ func lockJob(tx *store.Tx, id string) (Job, error) {
 // lockSeen is lockJob for a job that was read without a lock.
 func lockSeen(tx *store.Tx, seen Job) (Job, error) {
 	for range maxRelock {
-		provider, run, job := registry.AskLock(tx, seen.ProviderID), tx.AskLockedRun(seen.RunID), tx.AskLockedJob(seen.ID)
-		if _, err := provider(); err != nil {
-			return Job{}, fmt.Errorf("lock the provider of job %s: %w", seen.ID, err)
-		}
-		if _, err := run(); err != nil {
-			return Job{}, fmt.Errorf("lock the run of job %s: %w", seen.ID, err)
-		}
-		j, err := job()
+		j, err := tx.LockJob(seen)
 		if err != nil || j.ProviderID == seen.ProviderID {
 			return j, err
 		}

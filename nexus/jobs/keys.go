@@ -29,7 +29,7 @@ func keyOf(word string, j Job) string { return word + ":" + j.Hash }
 func lostKey(key string, j Job) string { return key + ":lost-" + strconv.FormatInt(j.Attempt, 10) }
 
 // reservedKeys begin the keys that only the authority uses. If a client could
-// take payment:<hash>:released first, nobody could be paid for the job.
+// take payment:<hash>:released first, the job could never be paid.
 var reservedKeys = []string{
 	keyRunCreated, keyIssueClaimed,
 	"device-enrolled", "caps-set", "provider-", "approval-",

@@ -77,8 +77,7 @@ func TakeLeases(tx *store.Tx, p authority.Principal, r LeaseRequest) ([]Lease, e
 		return nil, reason.Errorf(reason.Forbidden, "only a provider leases jobs")
 	}
 	// The same lock as Disable takes: after it commits, this sees it.
-	lock, offers := registry.AskLock(tx, p.ProviderID()), tx.AskJobsOffered(p.ProviderID(), MaxLeases)
-	found, err := lock()
+	found, offered, err := registry.LockWithOffers(tx, p.ProviderID(), MaxLeases)
 	if err != nil {
 		return nil, fmt.Errorf("lease jobs: %w", err)
 	}
@@ -95,10 +94,6 @@ func TakeLeases(tx *store.Tx, p authority.Principal, r LeaseRequest) ([]Lease, e
 	if free <= 0 {
 		return nil, nil
 	}
-	offered, err := offers()
-	if err != nil {
-		return nil, err
-	}
 	var leases []Lease
 	for _, o := range offered {
 		if int64(len(leases)) == free {
@@ -107,7 +102,7 @@ func TakeLeases(tx *store.Tx, p authority.Principal, r LeaseRequest) ([]Lease, e
 		if r.JobID != "" && r.JobID != o.ID {
 			continue
 		}
-		j, ok, err := take(tx, p, found, o, ttl)
+		j, ok, err := lease(tx, p, found, o, ttl)
 		if err != nil {
 			return nil, err
 		}
@@ -123,15 +118,11 @@ func TakeLeases(tx *store.Tx, p authority.Principal, r LeaseRequest) ([]Lease, e
 	return leases, nil
 }
 
-// take leases one offered job. It is not taken when its offer is over, or when
-// the caps have become too small for it; a sweep offers it to somebody else.
-// Its provider is locked, without which no job moves to or from it.
-func take(tx *store.Tx, p authority.Principal, by registry.Provider, offered Job, ttl time.Duration) (Job, bool, error) {
-	run := tx.AskLockedRun(offered.RunID)
-	j, err := tx.LockJob(offered.ID)
-	if err == nil {
-		_, err = run()
-	}
+// lease leases one offered job. It does not when the offer has ended, or when the
+// caps have become too small for the job: a sweep then offers it to another
+// provider. The provider is locked, without which no job moves to or from it.
+func lease(tx *store.Tx, p authority.Principal, by registry.Provider, offered Job, ttl time.Duration) (Job, bool, error) {
+	j, err := tx.LockOffer(offered)
 	if err != nil {
 		return Job{}, false, fmt.Errorf("lock job %s: %w", offered.ID, err)
 	}
@@ -146,12 +137,12 @@ func take(tx *store.Tx, p authority.Principal, by registry.Provider, offered Job
 		if err != nil {
 			return Job{}, false, err
 		}
-		away.spare(&j)
+		away.extend(&j)
 	}
 	if State(j.State) != Queued || j.ProviderID != by.ID || now >= j.OfferUntil || !fits {
 		return Job{}, false, nil
 	}
-	if err := move(&j, Leased); err != nil {
+	if err := setState(&j, Leased); err != nil {
 		return Job{}, false, err
 	}
 	j.Fence++
@@ -198,7 +189,7 @@ type RenewRequest struct {
 
 // Renew prolongs a lease, at most to the deadline of the job.
 func Renew(tx *store.Tx, p authority.Principal, id string, r RenewRequest) (Lease, error) {
-	j, err := hold(tx, p, id, r.Fence)
+	j, err := lockLease(tx, p, id, r.Fence)
 	if err != nil {
 		return Lease{}, err
 	}
@@ -217,9 +208,9 @@ func Renew(tx *store.Tx, p authority.Principal, id string, r RenewRequest) (Leas
 	return leaseOf(j)
 }
 
-// hold locks a job and checks that the principal is the provider that works on
+// lockLease locks a job and checks that the principal is the provider that works on
 // it, under this fence, now.
-func hold(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, error) {
+func lockLease(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, error) {
 	if err := p.Require(authority.ScopeWork); err != nil {
 		return Job{}, err
 	}
@@ -239,14 +230,14 @@ func hold(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, err
 		if err != nil {
 			return Job{}, err
 		}
-		away.spare(&j)
+		away.extend(&j)
 	}
-	return j, held(j, p.ProviderID(), fence, tx.Now())
+	return j, checkLease(j, p.ProviderID(), fence, tx.Now())
 }
 
-// held tells why a lease does not count. It is pure, and on an error the daemon
+// checkLease returns why a lease does not count. It is pure, and on an error the daemon
 // kills its work.
-func held(j Job, providerID string, fence, now int64) error {
+func checkLease(j Job, providerID string, fence, now int64) error {
 	switch {
 	case State(j.State).Final():
 		return reason.Errorf(reason.JobClosed, "job %s is %s: %s", j.ID, j.State, j.Reason)

@@ -11,7 +11,7 @@ import (
 func artifactsOf(resp job.Response) []map[string]any {
 	list := []map[string]any{}
 	for _, a := range first(resp.Announced(), job.MaxArtifacts) {
-		list = append(list, map[string]any{"path": short(a.Path), "sha256": short(a.SHA256), "size_bytes": small(a.SizeBytes)})
+		list = append(list, map[string]any{"path": clip(a.Path), "sha256": clip(a.SHA256), "size_bytes": small(a.SizeBytes)})
 	}
 	return list
 }
@@ -24,7 +24,7 @@ func runsOf(resp job.Response) []map[string]any {
 		for _, run := range first(r.Runs, job.MaxCommands) {
 			list = append(list, map[string]any{
 				"exit_code": run.ExitCode, "duration_ms": small(run.DurationMS),
-				"stdout_sha256": short(run.StdoutSHA256), "stderr_sha256": short(run.StderrSHA256),
+				"stdout_sha256": clip(run.StdoutSHA256), "stderr_sha256": clip(run.StderrSHA256),
 			})
 		}
 	case job.EngineRunResponse:
@@ -42,23 +42,23 @@ func environmentOf(resp job.Response) map[string]any {
 	var box *job.SandboxInfo
 	switch r := resp.(type) {
 	case job.SandboxRunResponse:
-		m["image_digest"] = short(r.EnvInfo.ImageDigest)
+		m["image_digest"] = clip(r.EnvInfo.ImageDigest)
 		if s := r.EnvInfo.SystemInfo; s != nil {
-			m["system_info"] = short(*s)
+			m["system_info"] = clip(*s)
 		}
 		who, box = r.Provider, r.Platform
 	case job.EngineRunResponse:
 		who, box = r.Provider, r.Platform
 	}
 	if who != nil {
-		m["provider"] = map[string]any{"id": short(who.ID), "version": short(who.Version), "os": short(who.OS), "arch": short(who.Arch), "kernel": short(who.Kernel)}
+		m["provider"] = map[string]any{"id": clip(who.ID), "version": clip(who.Version), "os": clip(who.OS), "arch": clip(who.Arch), "kernel": clip(who.Kernel)}
 	}
 	if box != nil {
 		open := []string{}
 		for _, s := range first(box.NotEnforced, 32) {
-			open = append(open, short(s))
+			open = append(open, clip(s))
 		}
-		m["sandbox"] = map[string]any{"driver": short(box.Driver), "version": short(box.Version), "layer": short(box.Layer), "not_enforced": open}
+		m["sandbox"] = map[string]any{"driver": clip(box.Driver), "version": clip(box.Version), "layer": clip(box.Layer), "not_enforced": open}
 	}
 	return m
 }
@@ -74,11 +74,11 @@ func outcomesOf(req job.Request, resp job.Response) []map[string]any {
 			mount = asked.Repo.MountPath
 		}
 		for _, run := range first(r.Runs, job.MaxCommands) {
-			list = append(list, map[string]any{"command": short(run.Cmd), "exit_code": run.ExitCode, "cwd": mount, "duration_ms": small(run.DurationMS)})
+			list = append(list, map[string]any{"command": clip(run.Cmd), "exit_code": run.ExitCode, "cwd": mount, "duration_ms": small(run.DurationMS)})
 		}
 	case job.EngineRunResponse:
 		for _, c := range first(r.Verification, job.MaxCommands) {
-			list = append(list, map[string]any{"command": short(c.Command), "exit_code": c.ExitCode, "cwd": "", "duration_ms": small(c.DurationMS)})
+			list = append(list, map[string]any{"command": clip(c.Command), "exit_code": c.ExitCode, "cwd": "", "duration_ms": small(c.DurationMS)})
 		}
 	}
 	return list
@@ -86,8 +86,8 @@ func outcomesOf(req job.Request, resp job.Response) []map[string]any {
 
 func first[T any](list []T, most int) []T { return list[:min(len(list), most)] }
 
-// short bounds a text of a stranger at a rune boundary.
-func short(s string) string {
+// clip bounds an untrusted text at a rune boundary.
+func clip(s string) string {
 	const most = job.MaxCmdBytes
 	if len(s) <= most {
 		return s

@@ -20,45 +20,57 @@ import (
 // price is what a provider asks for the present attempt of a job.
 type price struct {
 	reservation treasury.Reservation
-	asked       treasury.Asked
+	invalid     error                   // why there can be no such reservation
+	basis       *store.ReservationBasis // nil: the accounts are not locked yet
 }
 
-// askPrice asks for what holding the price depends on. A ttl of 0 is long enough
-// for the job and for somebody to settle it.
-func askPrice(tx *store.Tx, j Job, p registry.Provider, ttl time.Duration, needs job.Needs) price {
+// priceOf makes the reservation of a provider's price. A ttl of 0 is long enough
+// for the job and for its settlement.
+func priceOf(j Job, p registry.Provider, ttl time.Duration, needs job.Needs) price {
 	if ttl == 0 {
 		ttl = treasury.DefaultTTL + time.Duration(needs.TimeoutSecs)*time.Second
 	}
-	r := treasury.Reservation{
+	r, err := treasury.CompleteReservation(treasury.Reservation{
 		TransferID: transferID(j), Owner: j.Owner, Payer: j.Payer, Payee: treasury.AccountID(p.ID, treasury.Msat, treasury.Earnings),
 		RunID: j.RunID, JobID: j.ID, AmountMsats: p.PriceMsats, TTL: ttl,
-	}
-	return price{r, treasury.Ask(tx, r)}
+	})
+	return price{reservation: r, invalid: err}
 }
 
 // reserve holds the price of a locked provider.
 func (m price) reserve(tx *store.Tx, j *Job, p registry.Provider) error {
-	payee, found, err := m.asked.Payee()
+	if m.invalid != nil {
+		return m.invalid
+	}
+	m.reservation.AmountMsats = p.PriceMsats // which may have changed since it was chosen
+	basis, err := m.lock(tx)
 	if err != nil {
 		return err
 	}
+	payee := basis.Accounts[m.reservation.Payee]
 	own := treasury.Account{Owner: p.Owner, Holder: p.ID, Unit: treasury.Msat, Kind: treasury.Earnings}
-	if !found || payee.Owner != own.Owner || payee.Holder != own.Holder || payee.Unit != own.Unit || payee.Kind != own.Kind {
+	if payee.Owner != own.Owner || payee.Holder != own.Holder || payee.Unit != own.Unit || payee.Kind != own.Kind {
 		if _, _, err := treasury.OpenAccount(tx, own); err != nil {
 			return fmt.Errorf("open the account of provider %s: %w", p.ID, err)
 		}
-		found = false
+		m.basis = nil // the first job: the account is there now
+		if basis, err = m.lock(tx); err != nil {
+			return err
+		}
 	}
-	if !found || m.reservation.AmountMsats != p.PriceMsats { // the first job, or a new price
-		m.reservation.AmountMsats = p.PriceMsats
-		m.asked = treasury.Ask(tx, m.reservation)
-	}
-	held, _, err := m.asked.Hold()
+	held, _, err := treasury.ReserveLocked(tx, m.reservation, basis)
 	if err != nil {
 		return err
 	}
 	j.ReservationID, j.AmountMsats = held.ID, held.AmountMsats
 	return nil
+}
+
+func (m price) lock(tx *store.Tx) (store.ReservationBasis, error) {
+	if m.basis != nil {
+		return *m.basis, nil
+	}
+	return tx.LockReservationBasis(treasury.ReservationKeys(m.reservation))
 }
 
 // transferID names the money of one attempt.

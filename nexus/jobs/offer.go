@@ -29,7 +29,7 @@ type offer struct {
 	breadth   int // of the choice
 	callerKey string
 	needs     job.Needs
-	standing  func(registry.Provider) ([]record.Receipt, error)
+	standing  []record.Receipt // of the provider
 }
 
 // publish writes the receipts of an offer and tells the provider.
@@ -40,12 +40,8 @@ func (o offer) publish(tx *store.Tx, p authority.Principal, j Job) error {
 	}); err != nil {
 		return err
 	}
-	standing, err := o.standing(o.Provider)
-	if err != nil {
-		return err
-	}
 	// The run's log holds what it relied on: who the provider was and its caps.
-	for _, r := range standing {
+	for _, r := range o.standing {
 		if err := authority.Copy(tx, authority.RunStream(j.RunID), r); err != nil {
 			return err
 		}
@@ -66,7 +62,7 @@ func (o offer) publish(tx *store.Tx, p authority.Principal, j Job) error {
 	}); err != nil {
 		return err
 	}
-	return tell(tx, j.ProviderID, "job.offer", fmt.Sprintf("offer:%s:%d", j.ID, j.Attempt), map[string]any{
+	return notifyProvider(tx, j.ProviderID, "job.offer", fmt.Sprintf("offer:%s:%d", j.ID, j.Attempt), map[string]any{
 		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "amount_msats": j.AmountMsats, "offer_until": j.OfferUntil, "needs": o.needs,
 	})
 }
@@ -86,14 +82,14 @@ func engineOf(j Job) job.EngineChoice {
 // offersKept is how much of a provider's lane is kept.
 const offersKept = 2048
 
-// tell appends to a provider's lane.
-func tell(tx *store.Tx, providerID, eventType, key string, payload any) error {
+// notifyProvider appends to a provider's lane.
+func notifyProvider(tx *store.Tx, providerID, eventType, key string, payload any) error {
 	return authority.PostEvent(tx, authority.OfferStream(providerID), authority.Sweeper(), eventType, key, payload, offersKept)
 }
 
-// tellCancel tells a provider that its lease counts for nothing any more.
-func tellCancel(tx *store.Tx, providerID string, j Job, fence int64, why string) error {
-	return tell(tx, providerID, "job.cancel", fmt.Sprintf("cancel:%s:%d", j.ID, fence), map[string]any{
+// notifyCancel appends to a provider's lane that its lease does not count any more.
+func notifyCancel(tx *store.Tx, providerID string, j Job, fence int64, why string) error {
+	return notifyProvider(tx, providerID, "job.cancel", fmt.Sprintf("cancel:%s:%d", j.ID, fence), map[string]any{
 		"job_id": j.ID, "job_hash": j.Hash, "fence": fence, "reason": why,
 	})
 }

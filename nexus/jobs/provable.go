@@ -16,9 +16,9 @@ type ProofRequest struct {
 	MaxPriceMsats int64 // 0: whatever the best choice costs
 }
 
-// provable refuses a run whose proof nobody could make or pay for as things
-// are: whoever asks learns it before an agent has cost something. It promises
-// nothing. Nothing is held, and what counts is asked again by [Dispatch].
+// provable refuses a run whose proof no provider could make, or its owner not pay,
+// as things are, before an agent has cost something. It promises nothing: no money
+// is held, and [Dispatch] checks again.
 func provable(tx *store.Tx, owner string, r *ProofRequest) error {
 	if r == nil {
 		return nil
@@ -26,7 +26,7 @@ func provable(tx *store.Tx, owner string, r *ProofRequest) error {
 	if r.MaxPriceMsats < 0 {
 		return invalid("proof.max_price_msats", "is negative")
 	}
-	candidates, err := registry.AskCandidates(tx, owner, 0)()
+	candidates, err := registry.Candidates(tx, owner, 0)
 	if err != nil {
 		return err
 	}

@@ -9,14 +9,14 @@ import (
 
 // Release hands a lease back before its job is done: the provider ends, or had
 // to give the work up. The job goes to another provider, once, like one that was
-// lost; without one it fails. Nobody is paid, and there is no strike.
+// lost; without one it fails. No provider is paid, and there is no strike.
 //
 // It counts like a job that did not pass its verification, which lowers the rank
 // until verified work makes up for it: to take jobs and give them back must not
 // be free. A provider that could not keep its lease because the authority was
 // away does not pay for that.
 func Release(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, error) {
-	j, err := hold(tx, p, id, fence)
+	j, err := lockLease(tx, p, id, fence)
 	if err != nil {
 		return Job{}, err
 	}
@@ -43,12 +43,12 @@ func Heartbeat(tx *store.Tx, p authority.Principal, id string, r registry.Heartb
 	if err != nil || r.Status != registry.Stopping && r.Status != registry.Stopped {
 		return found, err
 	}
-	return found, passOn(tx, id)
+	return found, reofferJobs(tx, id)
 }
 
-// passOn offers to others what a provider was offered. What nobody else can take
-// stays with it for the time of the offer: it may only be restarted.
-func passOn(tx *store.Tx, providerID string) error {
+// reofferJobs offers the open offers of a provider to others. An offer that no
+// other provider can take stays: its provider may only be restarting.
+func reofferJobs(tx *store.Tx, providerID string) error {
 	for {
 		offered, err := tx.JobsOffered(providerID, MaxLeases)
 		if err != nil {

@@ -27,7 +27,7 @@ const (
 	// ClaimTTL is how long a claim counts for which no run is made.
 	ClaimTTL = 24 * time.Hour
 	// ClaimSilence is how long the log of a run may be silent before its claim
-	// counts no longer: nobody has come to say how it ended.
+	// counts no longer: no client has reported how it ended.
 	ClaimSilence = 12 * time.Hour
 	// DefaultPolicyBundle stands where a run names none.
 	DefaultPolicyBundle = "remit.local.default"
@@ -56,10 +56,10 @@ func ClaimIssue(tx *store.Tx, p authority.Principal, r ClaimRequest) (Claim, err
 	if err := p.Require(authority.ScopeRuns); err != nil {
 		return Claim{}, err
 	}
-	if err := ref("repo_ref", r.RepoRef, true); err != nil {
+	if err := checkRef("repo_ref", r.RepoRef, true); err != nil {
 		return Claim{}, err
 	}
-	if err := ref("issue_ref", r.IssueRef, true); err != nil {
+	if err := checkRef("issue_ref", r.IssueRef, true); err != nil {
 		return Claim{}, err
 	}
 	return claim(tx, p, r, "")
@@ -110,7 +110,7 @@ func claim(tx *store.Tx, p authority.Principal, r ClaimRequest, runID string) (C
 }
 
 // abandoned reports whether nothing has been written into the log of a run for
-// so long that its claim keeps nobody away any more.
+// so long that its claim counts no longer.
 func abandoned(tx *store.Tx, runID string) (bool, error) {
 	quiet, err := silence(tx, runID)
 	return quiet >= ClaimSilence, err
@@ -191,7 +191,7 @@ func (r *RunRequest) validate() error {
 		field, text string
 		required    bool
 	}{{"repo_ref", r.RepoRef, true}, {"issue_ref", r.IssueRef, false}, {"policy_bundle_id", r.PolicyBundleID, true}} {
-		if err := ref(f.field, f.text, f.required); err != nil {
+		if err := checkRef(f.field, f.text, f.required); err != nil {
 			return err
 		}
 	}
@@ -209,8 +209,8 @@ func (r *RunRequest) validate() error {
 	return nil
 }
 
-// ref checks a name that people give to a thing outside.
-func ref(field, s string, required bool) error {
+// checkRef checks a name that people give to a thing outside.
+func checkRef(field, s string, required bool) error {
 	if required && s == "" || len(s) > maxRef || strings.ContainsFunc(s, unicode.IsControl) {
 		return invalid(field, "must be 1 to %d bytes without control characters", maxRef)
 	}

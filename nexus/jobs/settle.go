@@ -64,7 +64,7 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 	if err != nil {
 		return Settlement{}, err
 	}
-	if err := move(&j, Verified); err != nil {
+	if err := setState(&j, Verified); err != nil {
 		return Settlement{}, err
 	}
 	violations, err := json.Marshal(verdict.Violations)
@@ -86,7 +86,7 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 	if verdict.Passed {
 		to = Settled
 	}
-	if err := move(&j, to); err != nil {
+	if err := setState(&j, to); err != nil {
 		return Settlement{}, err
 	}
 	if j, err = save(tx, j); err != nil {
@@ -95,7 +95,7 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 	if err := endAttempt(tx, j, string(to)); err != nil {
 		return Settlement{}, err
 	}
-	if err := judge(tx, j, verdict); err != nil {
+	if err := markProvider(tx, j, verdict); err != nil {
 		return Settlement{}, err
 	}
 	return settlementOf(j)
@@ -110,7 +110,7 @@ func verification(tx *store.Tx, p authority.Principal, j Job, v job.Verdict, req
 	}
 	found := slices.Clone(v.Violations)
 	for i := range found {
-		found[i].Detail = short(found[i].Detail)
+		found[i].Detail = clip(found[i].Detail)
 	}
 	r, err := receipt(tx, j.RunID, p, receiptType, keyOf("verify", j), record.Verdict{
 		JobID: j.ID, JobHash: j.Hash, ProviderID: j.ProviderID, Verifier: job.VerifierVersion, Outcome: string(v.Outcome),
@@ -134,8 +134,8 @@ var marks = map[job.Outcome]registry.Kind{
 	job.Passed: registry.Success, job.JobFailed: registry.Unverified, job.ProviderFault: registry.Violation,
 }
 
-// judge marks the provider. A quarantine takes its open offers away.
-func judge(tx *store.Tx, j Job, v job.Verdict) error {
+// markProvider marks the provider. A quarantine takes its open offers away.
+func markProvider(tx *store.Tx, j Job, v job.Verdict) error {
 	marked, err := registry.Mark(tx, j.ProviderID, j.ID, marks[v.Outcome], v.Reason)
 	if err != nil || !marked.Quarantined {
 		return err

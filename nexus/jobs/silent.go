@@ -54,7 +54,7 @@ func EndSilent(tx *store.Tx, fallback time.Duration, limit int) (ended []string,
 			allowed = fallback
 		}
 		if RunState(run.State).Final() || quiet < allowed {
-			continue // somebody has said something meanwhile
+			continue // it has a new event meanwhile
 		}
 		if _, err := FinishRun(tx, authority.Sweeper(), id, FinishRequest{Status: RunFailed, Reason: string(reason.RunSilent)}); err != nil {
 			return nil, fmt.Errorf("end silent run %s: %w", id, err)

@@ -83,7 +83,7 @@ const (
 	Submitted State = "submitted" // the response is stored
 	Verified  State = "verified"  // judged; only inside the transaction that settles
 	Settled   State = "settled"   // verified and paid
-	Failed    State = "failed"    // not verified, or nobody was left to run it
+	Failed    State = "failed"    // not verified, or no provider was left to run it
 	Canceled  State = "canceled"  // by its owner, or because its provider was switched off
 	Expired   State = "expired"   // its reservation ran out before a verdict
 )

@@ -13,18 +13,18 @@ import (
 	"remit/proof/reason"
 )
 
-// DefaultSweep bounds what one sweep does, so that it keeps nobody waiting.
+// DefaultSweep bounds the jobs of one sweep, and so how long it holds their locks.
 const DefaultSweep = 50
 
 // SettleGrace is how long a response waits for its requester to settle it. Then
-// the authority does, since the verdict is the same whoever asks for it.
+// the authority does, since the verdict does not depend on who asks for it.
 const SettleGrace = 5 * time.Minute
 
 // Swept is what a sweep has done, by job id.
 type Swept struct {
 	FellBack []string // offered to another provider
 	Extended []string // left with a provider that has no free place yet, or could not ask
-	Failed   []string // nobody was left to run them
+	Failed   []string // no provider was left to run them
 }
 
 // Total is how many jobs the sweep has touched.
@@ -47,14 +47,14 @@ func Expire(tx *store.Tx, limit int) (Swept, error) {
 	}
 	var s Swept
 	for _, id := range ids {
-		if err := expire(tx, id, away, &s); err != nil {
+		if err := endOverdue(tx, id, away, &s); err != nil {
 			return Swept{}, fmt.Errorf("expire job %s: %w", id, err)
 		}
 	}
 	return s, nil
 }
 
-func expire(tx *store.Tx, id string, away absence, s *Swept) error {
+func endOverdue(tx *store.Tx, id string, away absence, s *Swept) error {
 	j, err := lockJob(tx, id)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func expire(tx *store.Tx, id string, away absence, s *Swept) error {
 	if err != nil {
 		return fmt.Errorf("read the request: %w", err)
 	}
-	spared := away.spare(&j)
+	spared := away.extend(&j)
 	l, due := overdue(j, p, req.Needs(), tx.Now())
 	switch {
 	case !due && spared:
@@ -106,7 +106,7 @@ func overdue(j Job, p registry.Provider, needs job.Needs, now int64) (lost, bool
 		}
 		return lost{why: reason.OfflineMidRun, strike: true}, true
 	case State(j.State) == Queued && now >= j.OfferUntil:
-		// Only who could have taken the offer is to blame for not taking it.
+		// Only a provider that could have taken the offer is to blame for not taking it.
 		idle := p.Enabled && registry.Status(p.Status) == registry.Running && !p.Full() && p.Caps.Allow(needs) == nil
 		return lost{why: reason.ProviderUnavailable, strike: idle, heartbeat: p.HeartbeatAt}, true
 	}
@@ -118,7 +118,7 @@ func waits(j Job, p registry.Provider) bool {
 	return State(j.State) == Queued && p.Enabled && registry.Status(p.Status) == registry.Running && p.Full()
 }
 
-// SettleOverdue settles responses that nobody has settled for the grace time
+// SettleOverdue settles responses that were not settled for the grace time
 // (0: SettleGrace), at most limit. It returns the jobs that it settled.
 func SettleOverdue(tx *store.Tx, grace time.Duration, limit int) ([]string, error) {
 	if grace == 0 {

@@ -27,7 +27,7 @@ type feed struct {
 	wake chan struct{} // closed when head moves
 }
 
-// follow returns the feed of a stream, which runs while somebody follows.
+// follow returns the feed of a stream, which runs while it has followers.
 func (l *Lanes) follow(stream string, head int64) *feed {
 	l.mu.Lock()
 	defer l.mu.Unlock()

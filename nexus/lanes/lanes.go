@@ -113,8 +113,8 @@ func (l *Lanes) Open() int {
 	return l.count
 }
 
-// enter books a place; leave gives it back.
-func (l *Lanes) enter(principal string) error {
+// addLane counts a lane of a principal, within its limits; removeLane ends that.
+func (l *Lanes) addLane(principal string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -131,7 +131,7 @@ func (l *Lanes) enter(principal string) error {
 	return nil
 }
 
-func (l *Lanes) leave(principal string) {
+func (l *Lanes) removeLane(principal string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.count--

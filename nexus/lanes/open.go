@@ -29,14 +29,14 @@ func (l *Lanes) Serve(w http.ResponseWriter, r *http.Request, topic string) erro
 	if !isHandshake(r) {
 		return reason.Errorf(reason.RequestInvalid, "a lane is a WebSocket: GET with Upgrade: websocket")
 	}
-	caller, parent, err := l.admit(r, t)
+	caller, parent, err := l.useTicket(r, t)
 	if err != nil {
 		return err
 	}
-	if err := l.enter(caller.ID); err != nil {
+	if err := l.addLane(caller.ID); err != nil {
 		return err
 	}
-	defer l.leave(caller.ID)
+	defer l.removeLane(caller.ID)
 	// The origin was checked above, against the same list.
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.LaneProtocol}, InsecureSkipVerify: true})
 	if err != nil {

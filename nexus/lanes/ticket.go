@@ -39,9 +39,9 @@ func (l *Lanes) IssueTicket(tx *store.Tx, c identity.Caller, topic string) (api.
 		Subprotocols: []string{api.LaneProtocol, api.TicketPrefix + text}}, nil
 }
 
-// admit uses up the ticket of a handshake and returns who it was made for, with
+// useTicket uses up the ticket of a handshake and returns who it was made for, with
 // the name of the credential behind it.
-func (l *Lanes) admit(r *http.Request, t Topic) (caller identity.Caller, parent string, err error) {
+func (l *Lanes) useTicket(r *http.Request, t Topic) (caller identity.Caller, parent string, err error) {
 	ticket := ticketOf(r)
 	if ticket == "" {
 		return caller, "", reason.Errorf(reason.Unauthenticated, "a lane is opened with a ticket").

@@ -40,9 +40,9 @@ type ProviderRequest struct {
 // EnrolProvider writes a provider, switched off, and with it the receipt
 // DeviceEnrolled of its device. A new one has no caps. One that lives is replaced
 // only if the request names its id: a name is easily taken by mistake, or on
-// purpose by whoever has found a registration token. Its own credential is made
-// by the caller, in the same command; what a replaced one had is the business of
-// jobs.Enrol, which calls this.
+// purpose with a registration token that was found. The caller makes the
+// credential, in the same command; jobs.Enrol, which calls this, ends the work of
+// the replaced provider.
 func EnrolProvider(tx *store.Tx, p authority.Principal, r ProviderRequest) (Provider, error) {
 	if err := p.Require(authority.ScopeEnrol); err != nil {
 		return Provider{}, err
@@ -96,7 +96,7 @@ func (r ProviderRequest) replace(tx *store.Tx, p authority.Principal, old Provid
 	if !old.Enabled {
 		return save(tx, old)
 	}
-	return off(tx, p, old, "enrolled again")
+	return switchOffLocked(tx, p, old, "enrolled again")
 }
 
 // known finds the provider that the request names.
@@ -172,7 +172,7 @@ func (r *ProviderRequest) complete() error {
 		return invalid("capabilities", "must name a job type")
 	}
 	for _, c := range r.Capabilities {
-		// A job type that nobody can check would only be a word in an ad.
+		// A job type that cannot be checked would only be a word in an ad.
 		if !slices.Contains(job.Types(), c) {
 			e := reason.Errorf(reason.JobUnknownType, "%.80q is no job type here", c)
 			e.Field = "capabilities"
@@ -184,53 +184,63 @@ func (r *ProviderRequest) complete() error {
 
 // Standing returns the receipts by which a provider stands in the registry: of
 // its device and of its caps.
-func Standing(tx *store.Tx, p Provider) ([]record.Receipt, error) { return AskStanding(tx, p)(p) }
+func Standing(tx *store.Tx, p Provider) ([]record.Receipt, error) {
+	rows, err := tx.Standing(StandingKeys(p))
+	if err != nil {
+		return nil, err
+	}
+	return StandingOf(tx, p, p.CapsRevision, rows)
+}
 
-// AskStanding asks for what Standing returns. The answer is for the provider as
-// it is once it is locked.
-func AskStanding(tx *store.Tx, p Provider) func(locked Provider) ([]record.Receipt, error) {
-	stream := authority.AccountStream(p.Owner)
-	device := tx.AskDevice(p.DeviceID)
-	enrolments := tx.AskEventsByKeys(stream, deviceKeys(p.DeviceID), maxEnrolments)
-	caps := tx.AskEventByKey(stream, capsKey(p))
-	return func(locked Provider) ([]record.Receipt, error) {
-		d, err := device()
-		if err != nil {
-			return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, err)
-		}
-		known, err := enrolments()
-		if err != nil {
+// StandingKeys names the rows that [StandingOf] needs.
+func StandingKeys(p Provider) store.StandingKeys {
+	return store.StandingKeys{DeviceID: p.DeviceID, Stream: authority.AccountStream(p.Owner),
+		Enrolments: deviceKeys(p.DeviceID), Limit: maxEnrolments, Caps: capsKey(p)}
+}
+
+// StandingOf is [Standing] for a provider whose rows were read with the keys of
+// an earlier revision of its caps.
+func StandingOf(tx *store.Tx, p Provider, capsRevision int64, rows store.StandingRows) ([]record.Receipt, error) {
+	if rows.Device == nil {
+		return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, store.ErrNotFound)
+	}
+	stream, key := authority.AccountStream(p.Owner), deviceKey(*rows.Device)
+	enrolled, err := eventWithKey(rows.Enrolments, key)
+	if err != nil && len(rows.Enrolments) == maxEnrolments {
+		enrolled, err = tx.EventByKey(stream, key)
+	}
+	found := []store.Event{enrolled}
+	if errors.Is(err, store.ErrNotFound) {
+		found, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case capsRevision != p.CapsRevision:
+		caps, err := tx.EventByKey(stream, capsKey(p))
+		if err == nil {
+			found = append(found, caps)
+		} else if !errors.Is(err, store.ErrNotFound) {
 			return nil, err
 		}
-		enrolled := func() (store.Event, error) { return among(known, deviceKey(d)) }
-		if len(known) == maxEnrolments {
-			enrolled = tx.AskEventByKey(stream, deviceKey(d))
-		}
-		if locked.CapsRevision != p.CapsRevision {
-			caps = tx.AskEventByKey(stream, capsKey(locked))
-		}
-		var list []record.Receipt
-		for _, find := range []store.Answer[store.Event]{enrolled, caps} {
-			e, err := find()
-			if errors.Is(err, store.ErrNotFound) {
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			if r, ok := authority.ReadReceipt(e); ok {
-				list = append(list, r)
-			}
-		}
-		return list, nil
+	case rows.Caps != nil:
+		found = append(found, *rows.Caps)
 	}
+	var list []record.Receipt
+	for _, e := range found {
+		if r, ok := authority.ReadReceipt(e); ok {
+			list = append(list, r)
+		}
+	}
+	return list, nil
 }
 
 // maxEnrolments is how many enrolments of one device are read at once.
 const maxEnrolments = 20
 
-// among finds an event by its key.
-func among(list []store.Event, key string) (store.Event, error) {
+// eventWithKey finds an event by its key.
+func eventWithKey(list []store.Event, key string) (store.Event, error) {
 	for _, e := range list {
 		if e.IdempotencyKey == key {
 			return e, nil

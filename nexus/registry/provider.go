@@ -74,7 +74,7 @@ func (p Provider) Liveness(now int64) string {
 	return Fresh
 }
 
-// InPool reports whether the provider works for everybody.
+// InPool reports whether the provider works for all owners.
 func (p Provider) InPool() bool { return p.Class == ReservePool }
 
 // Quarantined reports whether the provider is out of service.
@@ -107,12 +107,17 @@ func (p Provider) Conduct() string {
 	return Qualified
 }
 
+// FromRow reads a stored provider.
+func FromRow(row store.ProviderRow) (Provider, error) {
+	caps, err := capsOf(row.Caps)
+	return Provider{ProviderRow: row, Caps: caps}, err
+}
+
 func provider(row store.ProviderRow, err error) (Provider, error) {
 	if err != nil {
 		return Provider{}, err
 	}
-	caps, err := capsOf(row.Caps)
-	return Provider{ProviderRow: row, Caps: caps}, err
+	return FromRow(row)
 }
 
 func providers(rows []store.ProviderRow, err error) ([]Provider, error) {
@@ -144,12 +149,14 @@ func Own(tx *store.Tx, p authority.Principal, id string) (Provider, error) {
 }
 
 // Lock reads and locks a provider, for the authority itself.
-func Lock(tx *store.Tx, id string) (Provider, error) { return AskLock(tx, id)() }
+func Lock(tx *store.Tx, id string) (Provider, error) { return provider(tx.LockProvider(id)) }
 
-// AskLock asks for what Lock returns.
-func AskLock(tx *store.Tx, id string) store.Answer[Provider] {
-	row := tx.AskLockedProvider(id)
-	return func() (Provider, error) { return provider(row()) }
+// LockWithOffers is Lock that also lists the jobs offered to the provider, the
+// oldest first.
+func LockWithOffers(tx *store.Tx, id string, limit int) (Provider, []store.JobRow, error) {
+	row, offers, err := tx.LockProviderAndOffers(id, limit)
+	p, err := provider(row, err)
+	return p, offers, err
 }
 
 func visible(found Provider, err error, id string, may func() bool) (Provider, error) {
@@ -185,12 +192,22 @@ const MaxCandidates = 1000
 // maxSilent bounds how many of those that were not heard of a refusal is about.
 const maxSilent = 20
 
-// AskCandidates asks for what a dispatch of an owner may choose from: the
-// providers that were heard of lately, behind the first skip of them. Those that
-// fell silent cost it nothing, however many they are.
-func AskCandidates(tx *store.Tx, owner string, skip int) store.Answer[[]Provider] {
-	rows := tx.AskLiveProviders(owner, ReservePool, heardSince(tx), MaxCandidates, skip)
-	return func() ([]Provider, error) { return providers(rows()) }
+// Candidates lists what a dispatch of an owner may choose from: the providers
+// with a fresh heartbeat, after the first skip of them. Silent ones cost it
+// nothing, however many they are.
+func Candidates(tx *store.Tx, owner string, skip int) ([]Provider, error) {
+	return providers(tx.LiveProviders(live(tx, owner, skip)))
+}
+
+// RunAndCandidates also reads the run that the dispatch is for.
+func RunAndCandidates(tx *store.Tx, runID, owner string) (store.RunRow, []Provider, error) {
+	run, rows, err := tx.RunAndProviders(runID, live(tx, owner, 0))
+	list, err := providers(rows, err)
+	return run, list, err
+}
+
+func live(tx *store.Tx, owner string, skip int) store.LiveProviders {
+	return store.LiveProviders{Owner: owner, SharedClass: ReservePool, Since: heardSince(tx), Limit: MaxCandidates, Skip: skip}
 }
 
 func heardSince(tx *store.Tx) int64 { return tx.Now() - StaleAfter.Milliseconds() }
@@ -203,7 +220,7 @@ func Choose(tx *store.Tx, first []Provider, q Query) (Selection, error) {
 	for page, seen := first, 0; len(s.Choices) == 0 && len(page) == MaxCandidates; {
 		seen += len(page)
 		var err error
-		if page, err = AskCandidates(tx, q.Owner, seen)(); err != nil {
+		if page, err = Candidates(tx, q.Owner, seen); err != nil {
 			return s, err
 		}
 		s.add(Select(page, q))

@@ -24,7 +24,7 @@ func Retire(tx *store.Tx, p authority.Principal, id, why string) (_ Provider, ch
 		return found, false, err
 	}
 	if found.Enabled {
-		if found, err = off(tx, p, found, why); err != nil {
+		if found, err = switchOffLocked(tx, p, found, why); err != nil {
 			return Provider{}, false, err
 		}
 	}

@@ -117,12 +117,12 @@ func SwitchOff(tx *store.Tx, p authority.Principal, id, why string) (_ Provider,
 	if err != nil || !found.Enabled {
 		return found, false, err
 	}
-	found, err = off(tx, p, found, why)
+	found, err = switchOffLocked(tx, p, found, why)
 	return found, err == nil, err
 }
 
-// off switches a locked provider off.
-func off(tx *store.Tx, p authority.Principal, found Provider, why string) (Provider, error) {
+// switchOffLocked switches a locked provider off.
+func switchOffLocked(tx *store.Tx, p authority.Principal, found Provider, why string) (Provider, error) {
 	found.Enabled = false
 	found, err := move(tx, found, Stopped)
 	if err != nil {

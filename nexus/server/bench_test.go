@@ -231,9 +231,9 @@ func (w *world) direct(b *testing.B, route, key string, answer store.Response, e
 	}
 	k := store.Key{Principal: "direct", Method: http.MethodPost, Route: route, Key: key}
 	return w.store.Update(b.Context(), func(tx *store.Tx) error {
-		look := tx.AskIdempotency(k)
+		claim, err := tx.Idempotency(k)
 		_, freeze := tx.LedgerFreeze()
-		if claim, err := look(); err != nil || claim != nil {
+		if err != nil || claim != nil {
 			return fmt.Errorf("key %s: %v, %w", key, claim, err)
 		}
 		return errors.Join(freeze, effect(tx), tx.SaveIdempotency(k, canon.Digest(nil), answer))

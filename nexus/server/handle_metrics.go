@@ -28,7 +28,7 @@ func (s *Server) getMetrics(tx *store.Tx, r *request) (answer, error) {
 			return answer{}, err
 		}
 		// What people said of a change later is in the log of their account.
-		later, err := tx.AskEventsByKeys(authority.AccountStream(run.Owner), jobs.OutcomeKeys(run.ID), store.MaxEvents)()
+		later, err := tx.EventsByKeys(authority.AccountStream(run.Owner), jobs.OutcomeKeys(run.ID), store.MaxEvents)
 		if err != nil {
 			return answer{}, err
 		}

@@ -89,11 +89,7 @@ func (s *Server) perform(ctx context.Context, r *request, act action) (reply, er
 	print := fingerprint(r)
 	err = s.patiently(ctx, r, func() error {
 		return s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
-			claim := tx.AskIdempotency(key)
-			if !r.route.always {
-				tx.AskLedgerFreeze() // in the same round trip
-			}
-			if out, err = s.stored(claim, r, key, print); err != nil || out.status != 0 {
+			if out, err = s.stored(tx, r, key, print); err != nil || out.status != 0 {
 				return err
 			}
 			if r.caller.Used {
@@ -142,21 +138,10 @@ func (s *Server) patiently(ctx context.Context, r *request, command func() error
 		if !errors.Is(err, errNotYet) {
 			return err
 		}
-		if err := pause(ctx, waitStep); err != nil {
+		if err := api.Pause(ctx, waitStep); err != nil {
 			return err
 		}
 		r.waited = time.Since(began)
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -169,8 +154,8 @@ func (u *unstored) Unwrap() error { return u.err }
 
 // stored looks the key up, before anything else is asked. A zero reply means
 // that the request is new.
-func (s *Server) stored(look store.Answer[*store.Claim], r *request, key store.Key, print string) (reply, error) {
-	claim, err := look()
+func (s *Server) stored(tx *store.Tx, r *request, key store.Key, print string) (reply, error) {
+	claim, err := tx.Idempotency(key)
 	switch {
 	case err != nil || claim == nil:
 		return reply{}, err
@@ -220,7 +205,7 @@ func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a a
 func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, print string, refusal reply, cause error) (reply, error) {
 	var out reply
 	err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
-		if out, err = s.stored(tx.AskIdempotency(key), r, key, print); err != nil || out.status != 0 {
+		if out, err = s.stored(tx, r, key, print); err != nil || out.status != 0 {
 			return err
 		}
 		out = refusal

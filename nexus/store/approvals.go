@@ -60,7 +60,7 @@ type ApprovalFilter struct {
 }
 
 // ApprovalsOf lists approvals of an owner, the newest first, without the texts
-// of their contracts. One that nobody has used in its time counts as expired.
+// of their contracts. One that was not used in its time counts as expired.
 func (tx *Tx) ApprovalsOf(owner string, f ApprovalFilter) ([]ApprovalRow, error) {
 	var list []ApprovalRow
 	err := tx.rows(`SELECT id, owner, contract_sha256, repo_ref, '', status, requested_by, requested_at, expires_at,

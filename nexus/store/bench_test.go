@@ -235,7 +235,7 @@ func benchRawPostgres(b *testing.B, dsn string, clients int) {
 		defer conn.Close(context.Background()) //nolint:revive // until the end of the benchmark
 		pool <- conn
 	}
-	lookup, move, row, answer := store.Rebind(benchLookup), store.Rebind(benchMove), store.Rebind(benchRow), store.Rebind(benchAnswer)
+	lookup, move, row, answer := store.Numbered(benchLookup), store.Numbered(benchMove), store.Numbered(benchRow), store.Numbered(benchAnswer)
 	ctx := b.Context()
 	benchmark(b, clients, func(n int64) error {
 		conn := <-pool

@@ -52,13 +52,13 @@ const bridgeSelect = `SELECT ` + bridgeColumns + `, CASE WHEN ` + bridgeLater + 
 
 func (b *BridgeRow) targets(more ...any) []any {
 	return append([]any{&b.ID, &b.Owner, &b.Class, &b.Kind, &b.D, &b.ProviderID, &b.RunID, &b.ReceiptSHA256, &b.CreatedAt, (*textJSON)(&b.Tags),
-		&b.Content, &b.SHA256, &b.State, &b.Reason, &b.EventID, &b.Sig, &b.RecordedAt, (*textBool)(&b.Superseded)}, more...)
+		&b.Content, &b.SHA256, &b.State, &b.Reason, &b.EventID, &b.Sig, &b.RecordedAt, (*intBool)(&b.Superseded)}, more...)
 }
 
-// textJSON and textBool read columns of text and of 0 or 1.
+// textJSON and intBool read columns of text and of 0 or 1.
 type (
 	textJSON json.RawMessage
-	textBool bool
+	intBool  bool
 )
 
 // Scan implements sql.Scanner.
@@ -75,7 +75,7 @@ func (t *textJSON) Scan(v any) error {
 }
 
 // Scan implements sql.Scanner.
-func (t *textBool) Scan(v any) error {
+func (t *intBool) Scan(v any) error {
 	n, ok := v.(int64)
 	if !ok {
 		return fmt.Errorf("a column of 0 or 1 holds %T", v)
@@ -108,13 +108,13 @@ func (tx *Tx) AddBridgeEvent(b BridgeRow) error {
 		return fmt.Errorf("add an event to the mirror: %w", err)
 	}
 	tx.changed = append(tx.changed, BridgeOutbox)
-	return tx.later(change{doing: "add an event to the mirror"}, `INSERT INTO bridge_event (`+bridgeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'new', '', '', '', ?)
+	return tx.write(deferredWrite{doing: "add an event to the mirror"}, `INSERT INTO bridge_event (`+bridgeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'new', '', '', '', ?)
 		ON CONFLICT (d, created_at) DO NOTHING`, fmt.Sprintf("bev_%x", id[:]), b.Owner, b.Class, b.Kind, b.D, b.ProviderID, b.RunID,
 		b.ReceiptSHA256, b.CreatedAt, b.Tags, b.Content, b.SHA256, tx.Now())
 }
 
-// ReplaceBridgeEvent puts other content into a row that is not signed yet, so
-// that nobody has seen the old one.
+// ReplaceBridgeEvent puts other content into a row that is not signed yet, and
+// so was not published.
 func (tx *Tx) ReplaceBridgeEvent(b BridgeRow) error {
 	err := tx.changeOne(`UPDATE bridge_event SET owner = ?, created_at = ?, tags = ?, content = ?, sha256 = ?, recorded_at = ?
 		WHERE id = ? AND state = 'new'`, b.Owner, b.CreatedAt, b.Tags, b.Content, b.SHA256, tx.Now(), b.ID)

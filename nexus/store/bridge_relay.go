@@ -39,15 +39,15 @@ type PendingRow struct {
 	Attempts int64
 }
 
-// Relay reads a relay; ErrNotFound when nobody has named it.
+// Relay reads a relay; ErrNotFound when it was never named.
 func (tx *Tx) Relay(url string) (r RelayRow, err error) {
 	err = tx.row(`SELECT url, holder, lease_until, failures, next_at, seen_at FROM bridge_relay WHERE url = ?`+tx.lock(), url).
 		Scan(&r.URL, &r.Holder, &r.LeaseUntil, &r.Failures, &r.NextAt, &r.SeenAt)
 	return r, err
 }
 
-// NameRelay records that a publisher serves a relay. One that is new, or that
-// nobody has served since a time, is to have all that counts. Take the lock of
+// NameRelay records that a publisher serves a relay. A relay that is new, or that
+// was not served since a time, gets every event that counts. Take the lock of
 // BridgeKey before.
 func (tx *Tx) NameRelay(url string, since int64) error {
 	r, err := tx.Relay(url)
@@ -82,16 +82,16 @@ func (tx *Tx) RelayWaits(url string) (waits bool, err error) {
 	return n > 0, err
 }
 
-// TakeRelay gives a holder the relay until a time, if nobody else has it.
-func (tx *Tx) TakeRelay(url, holder string, until int64) (bool, error) {
+// LeaseRelay gives a holder the relay until a time, unless another one has it.
+func (tx *Tx) LeaseRelay(url, holder string, until int64) (bool, error) {
 	n, err := tx.exec(`UPDATE bridge_relay SET holder = ?, lease_until = ? WHERE url = ? AND (holder = ? OR lease_until <= ?)`,
 		holder, until, url, holder, tx.Now())
 	return n == 1, err
 }
 
-// LeaveRelay ends a lease; whoever comes next does not come before nextAt. If
-// the relay has another holder by now, it is left alone.
-func (tx *Tx) LeaveRelay(url, holder string, failures, nextAt int64) error {
+// ReleaseRelay ends a lease; the next one begins at nextAt or later. The lease of
+// another holder stays.
+func (tx *Tx) ReleaseRelay(url, holder string, failures, nextAt int64) error {
 	_, err := tx.exec(`UPDATE bridge_relay SET holder = '', lease_until = 0, failures = ?, next_at = ? WHERE url = ? AND holder = ?`,
 		failures, nextAt, url, holder)
 	return err
@@ -124,8 +124,8 @@ func qualify(table, columns string) string {
 	return strings.Join(names, ", ")
 }
 
-// SetDelivery records what became of an event at a relay. What a relay has
-// taken stays taken, whoever comes late with other news.
+// SetDelivery records what became of an event at a relay. What a relay has taken
+// stays taken, also after a late report of something else.
 func (tx *Tx) SetDelivery(d DeliveryRow) error {
 	_, err := tx.exec(`UPDATE bridge_delivery SET state = ?, attempts = ?, error = ?, updated_at = ? WHERE event = ? AND relay = ? AND state <> 'sent'`,
 		d.State, d.Attempts, d.Error, tx.Now(), d.Event, d.Relay)

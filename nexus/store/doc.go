@@ -7,7 +7,7 @@
 // A command is one transaction. [Store.Update] runs it, and with it commit its
 // idempotency row, its effect, its ledger rows, its job row and its outbox
 // events, or none of them. Nothing is ever half done, so a crash needs no
-// repair: whoever got no answer asks again with the same Idempotency-Key.
+// repair: a client without an answer repeats the same Idempotency-Key.
 //
 //	err := s.Update(ctx, func(tx *store.Tx) error {
 //		e, err := tx.Append(store.Event{Stream: "run:1:events", Type: "receipt", Payload: p})
@@ -32,18 +32,17 @@
 // and repeats it after a serialization failure or a deadlock. A command may
 // therefore run more than once and must have no effect outside its [Tx].
 //
-// A statement for PostgreSQL waits until somebody needs an answer, and then goes
-// with all that were made before it, in their order: one round trip, of which a
-// dispatch has five and not forty. Writes wait by themselves, the last ones for
-// COMMIT; questions wait if they are asked with a method that returns an
-// [Answer] (see flight.go).
+// On PostgreSQL the reads of one method go to the server in one round trip, and
+// a write whose answer the command does not need is deferred: it goes with the
+// next read, or with COMMIT. A dispatch has five round trips for its 33
+// statements. Statements keep their order (see statement.go).
 //
 // Both behave alike where it matters: times are integers, unix milliseconds
 // from one clock (the server's own on PostgreSQL); text is UTF-8 without NUL
 // and ordered by its bytes; and a statement that fails ends its command, as
 // PostgreSQL always does: later statements of the same [Tx] return the same
-// error and Update returns it even if the command hides it, be it that of a
-// write that has waited. Who expects a conflict says so in the statement
+// error and Update returns it even if the command hides it, also that of a
+// deferred write. A command that expects a conflict says so in the statement
 // (ON CONFLICT).
 //
 // # Failure modes

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -104,7 +103,7 @@ func lostConnection(err error) bool {
 	var pg *pgconn.PgError
 	_, isNet := errors.AsType[net.Error](err)
 	return isNet || errors.As(err, &connect) || errors.As(err, &pg) && sessionEnded(pg) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, driver.ErrBadConn) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "conn closed")
+		pgconn.SafeToRetry(err) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "conn closed")
 }
 
 // ErrInUse is behind the error of Open when another process has the SQLite store

@@ -43,7 +43,7 @@ func (tx *Tx) Append(e Event) (Event, error) {
 		return Event{}, err
 	}
 	if e.IdempotencyKey != "" && tx.dialect == "sqlite" {
-		if first, err := tx.first(e); !errors.Is(err, ErrNotFound) {
+		if first, err := tx.appendedBefore(e); !errors.Is(err, ErrNotFound) {
 			return first, err
 		}
 	}
@@ -55,15 +55,14 @@ func (tx *Tx) Append(e Event) (Event, error) {
 		return Event{}, fmt.Errorf("append to %q: %w", e.Stream, err)
 	}
 	if !added {
-		return tx.first(e)
+		return tx.appendedBefore(e)
 	}
 	tx.changed = append(tx.changed, e.Stream)
 	return e, nil
 }
 
-// Post is Append for who needs not know which place the event got. It need not
-// be waited for; if there is another event with its key the command ends with
-// ErrConflict. With keep > 0 the stream is trimmed to so many events, in batches
+// Post is Append without the place that the event got, as a deferred write. If
+// there is another event with its key the command ends with ErrConflict. With keep > 0 the stream is trimmed to so many events, in batches
 // of as many.
 func (tx *Tx) Post(e Event, keep int64) error {
 	if tx.dialect == "sqlite" {
@@ -170,7 +169,7 @@ const (
 		INSERT INTO event (stream, seq, id, type, idempotency_key, payload, payload_sha256, recorded_at, principal)
 		SELECT ?, head, ?, ?, ?, ?, ?, ?, ? FROM place)`
 	postEnd = ` SELECT 1 / COUNT(*) FROM (SELECT 1 FROM place
-		UNION ALL SELECT 1 FROM old WHERE type = ? AND payload_sha256 = ?) AS told`
+		UNION ALL SELECT 1 FROM old WHERE type = ? AND payload_sha256 = ?) AS done`
 
 	postAll     = postOld + postNew + postEnd
 	postKeeping = postOld + `, floor = CASE WHEN (stream.head + 1) % ? = 0 THEN GREATEST(stream.floor, stream.head + 1 - ?) ELSE stream.floor END` +
@@ -190,11 +189,8 @@ func (tx *Tx) postEvent(e Event, keep int64) error {
 	if keep > 0 {
 		args = append(args, e.Stream, keep)
 	}
-	args, err := tx.begin(append(args, e.Type, e.PayloadSHA256))
-	if err != nil {
-		return err
-	}
-	tx.wait(&statement{query: query, args: args, write: func(_ int64, err error) error {
+	args = append(args, e.Type, e.PayloadSHA256)
+	return tx.deferStatement(&statement{query: query, args: args, changed: func(_ int64, err error) error {
 		switch {
 		case err == nil:
 			return nil
@@ -207,7 +203,6 @@ func (tx *Tx) postEvent(e Event, keep int64) error {
 		}
 		return fmt.Errorf("append to %q: %w", e.Stream, err)
 	}})
-	return nil
 }
 
 const eventColumns = "stream, seq, id, type, idempotency_key, payload, payload_sha256, recorded_at, principal"
@@ -220,8 +215,8 @@ func scanEvent(row scanner) (Event, error) {
 	return e, err
 }
 
-// first finds the event that has the key of e.
-func (tx *Tx) first(e Event) (Event, error) {
+// appendedBefore finds the event that has the key of e.
+func (tx *Tx) appendedBefore(e Event) (Event, error) {
 	found, err := tx.EventByKey(e.Stream, e.IdempotencyKey)
 	if err != nil {
 		return Event{}, err
@@ -234,21 +229,25 @@ func (tx *Tx) first(e Event) (Event, error) {
 }
 
 // EventByKey returns the event with an idempotency key, or ErrNotFound.
-func (tx *Tx) EventByKey(stream, key string) (Event, error) { return tx.AskEventByKey(stream, key)() }
-
-// AskEventByKey asks for what EventByKey returns.
-func (tx *Tx) AskEventByKey(stream, key string) Answer[Event] {
-	if key == "" {
-		return func() (Event, error) { return Event{}, ErrNotFound }
-	}
-	// The condition on '' lets both databases use the partial index.
-	return ask(tx, scanEvent, "SELECT "+eventColumns+" FROM event WHERE stream = ? AND idempotency_key = ? AND idempotency_key <> ''", stream, key)
+func (tx *Tx) EventByKey(stream, key string) (Event, error) {
+	var found *Event
+	return present(&found, tx.send(eventByKey(&found, stream, key)))
 }
 
-// AskEventsByKeys asks for the first events of a stream, in the order of their
-// keys, whose keys begin with a prefix of visible ASCII.
-func (tx *Tx) AskEventsByKeys(stream, prefix string, limit int) Answer[[]Event] {
-	return askAll(tx, scanEvent, "SELECT "+eventColumns+` FROM event
+func eventByKey(dst **Event, stream, key string) *statement {
+	// The condition on '' lets both databases use the partial index.
+	return optional(dst, scanEvent, "SELECT "+eventColumns+" FROM event WHERE stream = ? AND idempotency_key = ? AND idempotency_key <> ''", stream, key)
+}
+
+// EventsByKeys returns the first events of a stream, in the order of their keys,
+// whose keys begin with a prefix of visible ASCII.
+func (tx *Tx) EventsByKeys(stream, prefix string, limit int) (found []Event, err error) {
+	err = tx.send(eventsByKeys(&found, stream, prefix, limit))
+	return found, err
+}
+
+func eventsByKeys(dst *[]Event, stream, prefix string, limit int) *statement {
+	return all(dst, scanEvent, "SELECT "+eventColumns+` FROM event
 		WHERE stream = ? AND idempotency_key >= ? AND idempotency_key < ? AND idempotency_key <> '' ORDER BY idempotency_key LIMIT ?`,
 		stream, prefix, prefix+"\x7f", min(max(limit, 0), MaxEvents))
 }
@@ -257,14 +256,8 @@ func (tx *Tx) AskEventsByKeys(stream, prefix string, limit int) Answer[[]Event] 
 // between have been removed is for the caller to see: they have if after is
 // below the floor of Head.
 func (tx *Tx) Events(stream string, after int64, limit int) ([]Event, error) {
-	var out []Event
-	err := tx.rows("SELECT "+eventColumns+" FROM event WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?",
-		func(row scanner) error {
-			e, err := scanEvent(row)
-			out = append(out, e)
-			return err
-		}, stream, after, min(max(limit, 0), MaxEvents))
-	return out, err
+	return list(tx, scanEvent, "SELECT "+eventColumns+" FROM event WHERE stream = ? AND seq > ? ORDER BY seq LIMIT ?",
+		stream, after, min(max(limit, 0), MaxEvents))
 }
 
 // Head returns the last seq of a stream, and the last one that retention has

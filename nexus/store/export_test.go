@@ -2,13 +2,12 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"io/fs"
 	"path/filepath"
 	"strings"
 )
 
-// What tests of this package may reach that nobody else may.
+// What only the tests of this package may reach.
 
 func (tx *Tx) Exec(query string, args ...any) (int64, error) { return tx.exec(query, args...) }
 func (tx *Tx) Row(query string, args ...any) interface{ Scan(...any) error } {
@@ -19,7 +18,7 @@ func (tx *Tx) Rows(query string, scan func(interface{ Scan(...any) error }) erro
 }
 func (tx *Tx) Lock() string { return tx.lock() }
 
-var Rebind = rebind
+var Numbered = numbered
 
 // AdvisoryMigration is the lock that a migration waits for.
 const AdvisoryMigration = advisoryMigration
@@ -30,26 +29,34 @@ var MigrationFiles fs.FS = migrationFiles
 // LockPath is the file that keeps a second process away.
 func LockPath(path string) string { return filepath.Clean(path) + ".lock" }
 
-// Later makes a write that need not be sent at once.
-func (tx *Tx) Later(none, taken error, query string, args ...any) error {
-	return tx.later(change{doing: "later", none: none, taken: taken}, query, args...)
+// Write makes a deferred write.
+func (tx *Tx) Write(none, taken error, query string, args ...any) error {
+	return tx.write(deferredWrite{doing: "write", none: none, taken: taken}, query, args...)
 }
 
-// AskNumber asks for one integer.
-func (tx *Tx) AskNumber(query string, args ...any) Answer[int64] {
-	return ask(tx, func(s scanner) (n int64, err error) { err = s.Scan(&n); return n, err }, query, args...)
-}
-
-// PlanOf tells how the database would answer the one query of ask, which runs, too.
-func (tx *Tx) PlanOf(ask func(*Tx) error) (string, error) {
-	seen := &spying{connection: tx.conn, pipeline: tx.pipe}
-	if tx.pipe == nil {
-		tx.conn = seen
-	} else {
-		tx.pipe = seen
+// Numbers runs queries of one integer together; ErrNotFound when one has no row.
+func (tx *Tx) Numbers(queries ...string) ([]int64, error) {
+	found := make([]*int64, len(queries))
+	var together []*statement
+	for i, query := range queries {
+		together = append(together, optional(&found[i], func(s scanner) (n int64, err error) { err = s.Scan(&n); return n, err }, query))
 	}
+	err := tx.send(together...)
+	numbers := make([]int64, len(queries))
+	for i := range numbers {
+		if err == nil {
+			numbers[i], err = present(&found[i], nil)
+		}
+	}
+	return numbers, err
+}
+
+// PlanOf explains how the database answers the last query of ask, which runs, too.
+func (tx *Tx) PlanOf(ask func(*Tx) error) (string, error) {
+	seen := &spying{connection: tx.conn}
+	tx.conn = seen
 	err := ask(tx)
-	tx.conn, tx.pipe = seen.connection, seen.pipeline
+	tx.conn = seen.connection
 	if err != nil {
 		return "", err
 	}
@@ -58,7 +65,7 @@ func (tx *Tx) PlanOf(ask func(*Tx) error) (string, error) {
 		verb, columns = "EXPLAIN ", 1
 	}
 	var plan strings.Builder
-	err = tx.rows(verb+seen.text, func(s scanner) error {
+	err = tx.rows(verb+seen.last.query, func(s scanner) error {
 		line := ""
 		cells := make([]any, columns)
 		for i := range cells {
@@ -68,25 +75,17 @@ func (tx *Tx) PlanOf(ask func(*Tx) error) (string, error) {
 		err := s.Scan(cells...)
 		plan.WriteString(line + "\n")
 		return err
-	}, seen.args...)
+	}, seen.last.args...)
 	return plan.String(), err
 }
 
-// spying remembers the last query.
+// spying remembers the last statement.
 type spying struct {
 	connection
-	pipeline
-	text string
-	args []any
+	last *statement
 }
 
-func (s *spying) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
-	s.text, s.args = query, args
-	return s.connection.query(ctx, query, args)
-}
-
-func (s *spying) fly(ctx context.Context, list []*statement) (*sql.Rows, error) {
-	last := list[len(list)-1]
-	s.text, s.args = last.query, last.args
-	return s.pipeline.fly(ctx, list)
+func (s *spying) run(ctx context.Context, list []*statement) error {
+	s.last = list[len(list)-1]
+	return s.connection.run(ctx, list)
 }

@@ -88,8 +88,11 @@ type Pool struct {
 func (s *Store) Pool() Pool { return s.db.connections() }
 
 func (s *postgresDB) connections() Pool {
-	stats := s.db.Stats()
-	return Pool{Max: s.pool, Open: stats.OpenConnections, InUse: stats.InUse, Waits: stats.WaitCount, Waited: stats.WaitDuration}
+	stat := s.pool.Stat()
+	return Pool{
+		Max: int(stat.MaxConns()), Open: int(stat.TotalConns()), InUse: int(stat.AcquiredConns()),
+		Waits: stat.EmptyAcquireCount(), Waited: stat.EmptyAcquireWaitTime(),
+	}
 }
 
 // connections counts the readers. The writer is one more, which works all the time.

@@ -41,7 +41,7 @@ func (h *hints) wake(streams []string) {
 	}
 }
 
-// streams lists what somebody waits for.
+// streams lists the streams with waiting readers.
 func (h *hints) streams() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -1,7 +1,5 @@
 package store
 
-import "errors"
-
 // Key is the scope of an Idempotency-Key.
 type Key struct{ Principal, Method, Route, Key string }
 
@@ -26,27 +24,26 @@ type Claim struct {
 // command it also claims the key until the command ends: on PostgreSQL a
 // concurrent command with the same key gets a Claim without a response, on
 // SQLite it waits and then gets the response.
-func (tx *Tx) Idempotency(k Key) (*Claim, error) { return tx.AskIdempotency(k)() }
-
-// AskIdempotency asks for what Idempotency returns.
-func (tx *Tx) AskIdempotency(k Key) Answer[*Claim] {
-	free := func() (bool, error) { return true, nil }
+//
+// The mode of the ledger is read in the same round trip, since most commands
+// ask for it next.
+func (tx *Tx) Idempotency(k Key) (*Claim, error) {
+	var free *bool
+	var stored *Claim
+	stmts := []*statement{optional(&stored, scanClaim, `SELECT request_sha256, status, content_type, body, etag, location FROM idempotency
+		WHERE principal = ? AND method = ? AND route = ? AND key = ?`, k.Principal, k.Method, k.Route, k.Key)}
 	if tx.lock() != "" {
 		// Locked before the look: what the holder committed is seen.
-		free = ask(tx, scanBool, `SELECT pg_try_advisory_xact_lock(hashtextextended(?, 0))`, k.lockName())
+		stmts = []*statement{optional(&free, scanBool, `SELECT pg_try_advisory_xact_lock(hashtextextended(?, 0))`, k.lockName()),
+			stmts[0], tx.freezeRow()}
 	}
-	stored := ask(tx, scanClaim, `SELECT request_sha256, status, content_type, body, etag, location FROM idempotency
-		WHERE principal = ? AND method = ? AND route = ? AND key = ?`, k.Principal, k.Method, k.Route, k.Key)
-	return func() (*Claim, error) {
-		claim, err := stored()
-		if !errors.Is(err, ErrNotFound) {
-			return claim, err
-		}
-		if unused, err := free(); unused || err != nil {
-			return nil, err
-		}
+	if err := tx.send(stmts...); err != nil || stored != nil {
+		return stored, err
+	}
+	if free != nil && !*free {
 		return &Claim{}, nil
 	}
+	return nil, nil
 }
 
 func scanBool(s scanner) (b bool, err error) {
@@ -54,14 +51,11 @@ func scanBool(s scanner) (b bool, err error) {
 	return b, err
 }
 
-func scanClaim(s scanner) (*Claim, error) {
-	var c Claim
+func scanClaim(s scanner) (Claim, error) {
 	var r Response
-	if err := s.Scan(&c.RequestSHA256, &r.Status, &r.ContentType, &r.Body, &r.ETag, &r.Location); err != nil {
-		return nil, err
-	}
-	c.Response = &r
-	return &c, nil
+	c := Claim{Response: &r}
+	err := s.Scan(&c.RequestSHA256, &r.Status, &r.ContentType, &r.Body, &r.ETag, &r.Location)
+	return c, err
 }
 
 // lockName has a separator that no part can contain.
@@ -72,7 +66,7 @@ func (k Key) lockName() string {
 // SaveIdempotency stores the answer to the first request with a key. A second
 // one is ErrConflict, which ends the command.
 func (tx *Tx) SaveIdempotency(k Key, requestSHA256 string, r Response) error {
-	return tx.later(change{}, `INSERT INTO idempotency
+	return tx.write(deferredWrite{}, `INSERT INTO idempotency
 		(principal, method, route, key, request_sha256, status, content_type, body, etag, location, created_at, brief)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		k.Principal, k.Method, k.Route, k.Key, requestSHA256, r.Status, r.ContentType, r.Body, r.ETag, r.Location, tx.Now(), r.Brief)

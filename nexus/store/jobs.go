@@ -60,11 +60,7 @@ func scanJob(s scanner) (j JobRow, err error) {
 }
 
 func (tx *Tx) listJobs(where string, args ...any) ([]JobRow, error) {
-	return tx.askJobs(where, args...)()
-}
-
-func (tx *Tx) askJobs(where string, args ...any) Answer[[]JobRow] {
-	return askAll(tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE `+where, args...)
+	return list(tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE `+where, args...)
 }
 
 // Job reads a job; ErrNotFound when there is none.
@@ -72,21 +68,20 @@ func (tx *Tx) Job(id string) (JobRow, error) {
 	return scanJob(tx.row(`SELECT `+jobColumns+` FROM job WHERE id = ?`, id))
 }
 
-// LockJob reads a job for writing. The locks of its provider and of its run
+// lockedJob reads a job for writing. The locks of its provider and of its run
 // come first.
-func (tx *Tx) LockJob(id string) (JobRow, error) { return tx.AskLockedJob(id)() }
-
-// AskLockedJob asks for what LockJob returns.
-func (tx *Tx) AskLockedJob(id string) Answer[JobRow] {
-	return ask(tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE id = ?`+tx.lock(), id)
+func (tx *Tx) lockedJob(dst **JobRow, id string) *statement {
+	return optional(dst, scanJob, `SELECT `+jobColumns+` FROM job WHERE id = ?`+tx.lock(), id)
 }
 
 // JobOfHash finds the job of a run by its hash; ErrNotFound when there is none.
-func (tx *Tx) JobOfHash(runID, hash string) (JobRow, error) { return tx.AskJobOfHash(runID, hash)() }
+func (tx *Tx) JobOfHash(runID, hash string) (JobRow, error) {
+	var found *JobRow
+	return present(&found, tx.send(jobOfHash(&found, runID, hash)))
+}
 
-// AskJobOfHash asks for what JobOfHash returns.
-func (tx *Tx) AskJobOfHash(runID, hash string) Answer[JobRow] {
-	return ask(tx, scanJob, `SELECT `+jobColumns+` FROM job WHERE run_id = ? AND hash = ?`, runID, hash)
+func jobOfHash(dst **JobRow, runID, hash string) *statement {
+	return optional(dst, scanJob, `SELECT `+jobColumns+` FROM job WHERE run_id = ? AND hash = ?`, runID, hash)
 }
 
 // JobsOfRun lists the jobs of a run by id, after the given one.
@@ -95,13 +90,14 @@ func (tx *Tx) JobsOfRun(runID, after string, limit int) ([]JobRow, error) {
 }
 
 // JobsOffered lists the jobs that a provider may lease, the oldest offer first.
-func (tx *Tx) JobsOffered(providerID string, limit int) ([]JobRow, error) {
-	return tx.AskJobsOffered(providerID, limit)()
+func (tx *Tx) JobsOffered(providerID string, limit int) (found []JobRow, err error) {
+	err = tx.send(jobsOffered(&found, providerID, limit))
+	return found, err
 }
 
-// AskJobsOffered asks for what JobsOffered returns.
-func (tx *Tx) AskJobsOffered(providerID string, limit int) Answer[[]JobRow] {
-	return tx.askJobs(`provider_id = ? AND state = 'queued' ORDER BY dispatched_at, id LIMIT ?`, providerID, limit)
+func jobsOffered(dst *[]JobRow, providerID string, limit int) *statement {
+	return all(dst, scanJob, `SELECT `+jobColumns+` FROM job WHERE provider_id = ? AND state = 'queued' ORDER BY dispatched_at, id LIMIT ?`,
+		providerID, limit)
 }
 
 // JobsHeld lists the jobs that a provider has leased.
@@ -123,21 +119,14 @@ func (tx *Tx) JobsUnsettled(by int64, limit int) ([]string, error) {
 }
 
 func (tx *Tx) listIDs(query string, args ...any) ([]string, error) {
-	var list []string
-	err := tx.rows(query, func(s scanner) error {
-		var id string
-		err := s.Scan(&id)
-		list = append(list, id)
-		return err
-	}, args...)
-	return list, err
+	return list(tx, scanText, query, args...)
 }
 
 // InsertJob writes a new job and returns it as it is then. The command fails with
 // taken when its run has one with this hash.
 func (tx *Tx) InsertJob(j JobRow, taken error) (JobRow, error) {
 	j.Revision = 1
-	return j, tx.later(change{doing: "insert job", taken: taken}, `INSERT INTO job (`+jobColumns+`)
+	return j, tx.write(deferredWrite{doing: "insert job", taken: taken}, `INSERT INTO job (`+jobColumns+`)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)`,
 		j.ID, j.RunID, j.Owner, j.Type, j.Hash, j.Request, j.Payer, j.MaxPriceMsats, j.Pinned, j.State, j.Attempt, j.ProviderID, j.Tier, j.FallbackFrom,
 		j.ReservationID, j.AmountMsats, j.Fence, j.OfferUntil, j.LeaseTTL, j.LeaseUntil, j.DeadlineAt, j.DispatchedAt, j.LeasedAt,
@@ -148,7 +137,7 @@ func (tx *Tx) InsertJob(j JobRow, taken error) (JobRow, error) {
 // UpdateJob writes a locked job over the revision that was read. What a job is
 // (id, run, owner, request, payer) never changes.
 func (tx *Tx) UpdateJob(j JobRow) error {
-	return tx.later(change{doing: "save job", none: fmt.Errorf("save job %s: %w", j.ID, ErrConflict)}, `UPDATE job SET state = ?, attempt = ?, provider_id = ?, tier = ?, fallback_from = ?,
+	return tx.write(deferredWrite{doing: "save job", none: fmt.Errorf("save job %s: %w", j.ID, ErrConflict)}, `UPDATE job SET state = ?, attempt = ?, provider_id = ?, tier = ?, fallback_from = ?,
 		reservation_id = ?, amount_msats = ?, fence = ?, offer_until = ?, lease_ttl_ms = ?, lease_until = ?, deadline_at = ?,
 		dispatched_at = ?, leased_at = ?, submitted_at = ?, verified_at = ?, closed_at = ?, response = ?, response_sha256 = ?,
 		response_status = ?, outcome = ?, exit_code = ?, violations = ?, reason = ?, payment = ?, receipt_sha256 = ?, caps = ?,

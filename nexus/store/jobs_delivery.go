@@ -22,7 +22,7 @@ type AttemptRow struct {
 
 // PutAttempt writes what is known of an attempt.
 func (tx *Tx) PutAttempt(a AttemptRow) error {
-	return tx.later(change{doing: "write an attempt"}, `INSERT INTO job_attempt (job_id, attempt, provider_id, reservation_id, amount_msats, dispatched_at, leased_at, ended_at, ended_as)
+	return tx.write(deferredWrite{doing: "write an attempt"}, `INSERT INTO job_attempt (job_id, attempt, provider_id, reservation_id, amount_msats, dispatched_at, leased_at, ended_at, ended_as)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id, attempt) DO UPDATE SET
 		leased_at = excluded.leased_at, ended_at = excluded.ended_at, ended_as = excluded.ended_as`,
 		a.JobID, a.Attempt, a.ProviderID, a.ReservationID, a.AmountMsats, a.DispatchedAt, a.LeasedAt, a.EndedAt, a.EndedAs)

@@ -10,9 +10,9 @@ import (
 // pending transfer. The functions here read and write rows; what may be written
 // is decided in remit/nexus/treasury.
 //
-// Whoever writes takes locks in one order, or PostgreSQL finds deadlocks:
+// Every writer takes locks in one order, or PostgreSQL finds deadlocks:
 // reservations by age, then accounts in the order of [Tx.LockLedgerAccounts],
-// which leaves the rows that everybody touches to the end.
+// which leaves the rows that most commands touch to the end.
 
 // MaxAmount bounds every amount, balance and limit: the largest whole number
 // that canonical JSON carries.
@@ -114,15 +114,17 @@ func (tx *Tx) LedgerAccount(id string) (LedgerAccount, error) {
 // its own budget before they queue at a provider that many share. An id that
 // does not exist is not in the answer.
 func (tx *Tx) LockLedgerAccounts(ids ...string) (map[string]LedgerAccount, error) {
-	return tx.AskLockedLedgerAccounts(ids...)()
+	if len(ids) == 0 {
+		return map[string]LedgerAccount{}, nil
+	}
+	var list []LedgerAccount
+	if err := tx.send(tx.lockedAccounts(&list, ids...)); err != nil {
+		return nil, fmt.Errorf("lock ledger accounts: %w", err)
+	}
+	return accountsByID(list), nil
 }
 
-// AskLockedLedgerAccounts asks for what LockLedgerAccounts returns.
-func (tx *Tx) AskLockedLedgerAccounts(ids ...string) Answer[map[string]LedgerAccount] {
-	found := make(map[string]LedgerAccount, len(ids))
-	if len(ids) == 0 {
-		return func() (map[string]LedgerAccount, error) { return found, nil }
-	}
+func (tx *Tx) lockedAccounts(dst *[]LedgerAccount, ids ...string) *statement {
 	// The list is padded with its last id, so that sweeps of every size make a
 	// dozen different statements, which connections remember.
 	places := 2
@@ -133,34 +135,70 @@ func (tx *Tx) AskLockedLedgerAccounts(ids ...string) Answer[map[string]LedgerAcc
 	for i := range args {
 		args[i] = ids[min(i, len(ids)-1)]
 	}
-	locked := askAll(tx, scanAccount, `SELECT `+accountColumns+` FROM ledger_account
+	return all(dst, scanAccount, `SELECT `+accountColumns+` FROM ledger_account
 		WHERE id IN (?`+strings.Repeat(`, ?`, places-1)+`)
 		ORDER BY CASE kind WHEN 'budget' THEN 0 WHEN 'earnings' THEN 1 ELSE 2 END, id`+tx.lock(), args...)
-	return func() (map[string]LedgerAccount, error) {
-		list, err := locked()
-		if err != nil {
-			return nil, fmt.Errorf("lock ledger accounts: %w", err)
-		}
-		for _, a := range list {
-			found[a.ID] = a
-		}
-		return found, nil
+}
+
+func accountsByID(list []LedgerAccount) map[string]LedgerAccount {
+	found := make(map[string]LedgerAccount, len(list))
+	for _, a := range list {
+		found[a.ID] = a
 	}
+	return found
+}
+
+// ReservationKeys names what a new reservation depends on.
+type ReservationKeys struct{ Payer, Payee, TransferID, RunID, JobID string }
+
+// ReservationBasis is what a new reservation depends on.
+type ReservationBasis struct {
+	Accounts map[string]LedgerAccount // payer and payee, locked
+	// Traced reports that something is known of the transfer or its job: the
+	// transfer, its refusal, or a reservation that holds or has earned money.
+	Traced bool
+}
+
+// LockReservationBasis locks the accounts of a new reservation and then reads
+// what is known of it, so that what another replica has reserved is seen.
+func (tx *Tx) LockReservationBasis(k ReservationKeys) (ReservationBasis, error) {
+	var read basisRows
+	if err := tx.send(tx.reservationBasis(&read, k)...); err != nil {
+		return ReservationBasis{}, fmt.Errorf("lock ledger accounts: %w", err)
+	}
+	return read.basis(), nil
+}
+
+type basisRows struct {
+	accounts []LedgerAccount
+	traced   *bool
+}
+
+func (b basisRows) basis() ReservationBasis {
+	return ReservationBasis{Accounts: accountsByID(b.accounts), Traced: b.traced != nil && *b.traced}
+}
+
+func (tx *Tx) reservationBasis(dst *basisRows, k ReservationKeys) []*statement {
+	stmts := []*statement{
+		tx.lockedAccounts(&dst.accounts, k.Payer, k.Payee),
+		optional(&dst.traced, scanBool, `SELECT EXISTS (SELECT 1 FROM ledger_transfer WHERE id = ?)
+			OR EXISTS (SELECT 1 FROM ledger_failure WHERE transfer_id = ?)
+			OR EXISTS (SELECT 1 FROM ledger_reservation WHERE run_id = ? AND job_id = ? AND status <> 'withheld' AND job_id <> '')`,
+			k.TransferID, k.TransferID, k.RunID, k.JobID),
+	}
+	if !tx.freezeKnown {
+		stmts = append(stmts, tx.freezeRow())
+	}
+	return stmts
 }
 
 // LedgerAccountsOf lists the accounts of an owner by id, at most limit.
 func (tx *Tx) LedgerAccountsOf(owner string, limit int) ([]LedgerAccount, error) {
-	var list []LedgerAccount
-	err := tx.rows(`SELECT `+accountColumns+` FROM ledger_account WHERE owner = ? ORDER BY kind, id LIMIT ?`,
-		func(s scanner) error {
-			a, err := scanAccount(s)
-			list = append(list, a)
-			return err
-		}, owner, limit)
+	found, err := list(tx, scanAccount, `SELECT `+accountColumns+` FROM ledger_account WHERE owner = ? ORDER BY kind, id LIMIT ?`, owner, limit)
 	if err != nil {
 		return nil, fmt.Errorf("list ledger accounts: %w", err)
 	}
-	return list, nil
+	return found, nil
 }
 
 // SetLedgerAccount writes limit and flags of a locked account.
@@ -178,7 +216,7 @@ func (tx *Tx) SetLedgerAccount(id string, limit, flags int64) error {
 // MoveLedgerBalance adds to the balances of a locked account. The table's own
 // checks refuse what would overdraw it.
 func (tx *Tx) MoveLedgerBalance(id string, d LedgerDelta) error {
-	return tx.later(missing("move balance of ledger account", id), `UPDATE ledger_account SET
+	return tx.write(missing("move balance of ledger account", id), `UPDATE ledger_account SET
 		debits_pending = debits_pending + ?, debits_posted = debits_posted + ?,
 		credits_pending = credits_pending + ?, credits_posted = credits_posted + ? WHERE id = ?`,
 		d.DebitsPending, d.DebitsPosted, d.CreditsPending, d.CreditsPosted, id)

@@ -9,8 +9,8 @@ type LedgerBreach struct {
 	Detail string
 }
 
-// RuleOverdue is the one rule that a sweep repairs: it says that nobody has
-// swept, not that the books are wrong.
+// RuleOverdue is the one rule that a sweep repairs: it says that no sweep has
+// run, not that the books are wrong.
 const RuleOverdue = "reservation_overdue"
 
 // maxBreaches bounds what one rule reports: the first rows tell the story.

@@ -9,13 +9,13 @@ import (
 // The checkpoint keeps what those below its horizon amount to; a check adds those
 // behind it and compares the sum with the balances. Both were written by
 // statements that share nothing with the commands that move money. A checkpoint
-// is a short cut and no proof: whoever changes a balance and the checkpoint alike
-// is found by [Tx.LedgerBreaches], which folds everything.
+// is a short cut and no proof: a change of a balance and the checkpoint alike is
+// found by [Tx.LedgerBreaches], which folds everything.
 
 // LedgerCheckpoint is how far the books were checked.
 type LedgerCheckpoint struct {
 	Horizon int64 // every transfer with a smaller place is in it; 0: none
-	NextAt  int64 // when somebody may check again
+	NextAt  int64 // when the next check is due
 	WholeAt int64 // when everything was folded last, 0: never
 }
 
@@ -28,8 +28,8 @@ func (tx *Tx) LedgerCheckpoint() (c LedgerCheckpoint, err error) {
 	return c, err
 }
 
-// ClaimLedgerCheck gives the next check to whoever comes first when it is due:
-// of all replicas one gets true, and nobody for so many milliseconds after it.
+// ClaimLedgerCheck claims the next check when it is due: of all replicas one gets
+// true, and none for pause milliseconds after it.
 func (tx *Tx) ClaimLedgerCheck(pause int64) (bool, error) {
 	if err := tx.beginLedgerCheckpoint(); err != nil {
 		return false, err

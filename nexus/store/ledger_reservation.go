@@ -89,7 +89,7 @@ func (tx *Tx) ReservationOfJob(runID, jobID string) (LedgerReservation, error) {
 // InsertReservation writes a new reservation as it is given, without an ending.
 // The command fails with taken when its id, transfer or job has one.
 func (tx *Tx) InsertReservation(r LedgerReservation, taken error) error {
-	return tx.later(change{doing: "insert reservation", taken: taken}, `INSERT INTO ledger_reservation (`+reservationColumns+`)
+	return tx.write(deferredWrite{doing: "insert reservation", taken: taken}, `INSERT INTO ledger_reservation (`+reservationColumns+`)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'reserved', '', NULL, NULL, NULL, ?, ?, 0)`,
 		r.ID, r.TransferID, r.Owner, r.Payer, r.Payee, r.AmountMsats, r.RunID, r.JobID, r.ReservedAt, r.ExpiresAt)
 }
@@ -97,7 +97,7 @@ func (tx *Tx) InsertReservation(r LedgerReservation, taken error) error {
 // SettleReservation writes the ending of a locked reservation; ErrConflict when
 // it has one.
 func (tx *Tx) SettleReservation(r LedgerReservation) error {
-	return tx.later(change{doing: "settle reservation", none: fmt.Errorf("settle reservation %q: %w", r.ID, ErrConflict)}, `UPDATE ledger_reservation SET status = ?, reason = ?, passed = ?, exit_code = ?,
+	return tx.write(deferredWrite{doing: "settle reservation", none: fmt.Errorf("settle reservation %q: %w", r.ID, ErrConflict)}, `UPDATE ledger_reservation SET status = ?, reason = ?, passed = ?, exit_code = ?,
 		resolution_id = ?, settled_at = ? WHERE id = ? AND status = 'reserved'`,
 		r.Status, r.Reason, r.Passed, r.ExitCode, r.ResolutionID, r.SettledAt, r.ID)
 }

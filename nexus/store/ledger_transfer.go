@@ -40,18 +40,9 @@ func (tx *Tx) InsertLedgerTransfer(t LedgerTransfer, taken error) error {
 	if t.PendingID != "" {
 		pending = &t.PendingID
 	}
-	return tx.later(change{doing: "insert ledger transfer", taken: taken}, `INSERT INTO ledger_transfer (`+transferColumns+`, place)
+	return tx.write(deferredWrite{doing: "insert ledger transfer", taken: taken}, `INSERT INTO ledger_transfer (`+transferColumns+`, place)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, `+tx.place()+`)`,
 		t.ID, t.Kind, pending, t.Debit, t.Credit, t.Amount, t.RunID, t.JobID, t.Reason, t.TimeoutMS, tx.Now())
-}
-
-// AskLedgerTrace asks whether anything is known of a transfer or its job: the
-// transfer, its refusal, or a reservation that holds or has earned money.
-func (tx *Tx) AskLedgerTrace(transferID, runID, jobID string) Answer[bool] {
-	return ask(tx, scanBool, `SELECT EXISTS (SELECT 1 FROM ledger_transfer WHERE id = ?)
-		OR EXISTS (SELECT 1 FROM ledger_failure WHERE transfer_id = ?)
-		OR EXISTS (SELECT 1 FROM ledger_reservation WHERE run_id = ? AND job_id = ? AND status <> 'withheld' AND job_id <> '')`,
-		transferID, transferID, runID, jobID)
 }
 
 // LedgerTransfer reads a transfer; ErrNotFound when there is none.
@@ -106,37 +97,35 @@ type LedgerFreeze struct {
 	FrozenAt int64  `json:"frozen_at"`
 }
 
-// LedgerFreeze returns nil while mutations are welcome. It is asked once a
-// command.
-func (tx *Tx) LedgerFreeze() (*LedgerFreeze, error) { return tx.AskLedgerFreeze()() }
-
-// AskLedgerFreeze asks for what LedgerFreeze returns.
-func (tx *Tx) AskLedgerFreeze() Answer[*LedgerFreeze] {
-	if tx.freeze == nil {
-		found := ask(tx, scanFreeze, `SELECT reason, frozen_at FROM ledger_freeze WHERE id = 1`)
-		tx.freeze = func() (*LedgerFreeze, error) {
-			f, err := found()
-			switch {
-			case errors.Is(err, ErrNotFound):
-				return nil, nil
-			case err != nil:
-				return nil, fmt.Errorf("read ledger mode: %w", err)
-			}
-			return f, nil
-		}
+// LedgerFreeze returns nil while mutations are welcome. It is read once a command.
+func (tx *Tx) LedgerFreeze() (*LedgerFreeze, error) {
+	if tx.freezeKnown {
+		return tx.freeze, nil
 	}
-	return tx.freeze
+	if err := tx.send(tx.freezeRow()); err != nil {
+		return nil, fmt.Errorf("read ledger mode: %w", err)
+	}
+	return tx.freeze, nil
 }
 
-func scanFreeze(s scanner) (*LedgerFreeze, error) {
-	var f LedgerFreeze
-	err := s.Scan(&f.Reason, &f.FrozenAt)
-	return &f, err
+func (tx *Tx) freezeRow() *statement {
+	s := optional(&tx.freeze, scanFreeze, `SELECT reason, frozen_at FROM ledger_freeze WHERE id = 1`)
+	read := s.read
+	s.read = func(r rows) error {
+		tx.freezeKnown = true
+		return read(r)
+	}
+	return s
+}
+
+func scanFreeze(s scanner) (f LedgerFreeze, err error) {
+	err = s.Scan(&f.Reason, &f.FrozenAt)
+	return f, err
 }
 
 // FreezeLedger switches mutations off; the first reason stays.
 func (tx *Tx) FreezeLedger(reason string) error {
-	tx.freeze = nil
+	tx.freeze, tx.freezeKnown = nil, false
 	_, err := tx.exec(`INSERT INTO ledger_freeze (id, reason, frozen_at) VALUES (1, ?, ?) ON CONFLICT DO NOTHING`, reason, tx.Now())
 	if err != nil {
 		return fmt.Errorf("freeze ledger: %w", err)
@@ -146,7 +135,7 @@ func (tx *Tx) FreezeLedger(reason string) error {
 
 // ThawLedger switches mutations on again.
 func (tx *Tx) ThawLedger() error {
-	tx.freeze = nil
+	tx.freeze, tx.freezeKnown = nil, false
 	if _, err := tx.exec(`DELETE FROM ledger_freeze WHERE id = 1`); err != nil {
 		return fmt.Errorf("thaw ledger: %w", err)
 	}

@@ -35,7 +35,7 @@ func (tx *Tx) MarkProvider(m Mark) (bool, error) {
 	if err != nil || n == 0 || m.Outage != "" {
 		return err == nil && n > 0, err
 	}
-	return true, tx.later(missing("mark provider", m.ProviderID), `UPDATE provider SET `+column+` = `+column+` + 1, revision = revision + 1, updated_at = ?
+	return true, tx.write(missing("mark provider", m.ProviderID), `UPDATE provider SET `+column+` = `+column+` + 1, revision = revision + 1, updated_at = ?
 		WHERE id = ?`, tx.Now(), m.ProviderID)
 }
 

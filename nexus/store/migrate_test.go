@@ -116,8 +116,8 @@ func TestMigrationDialect(t *testing.T) {
 	}
 }
 
-// TestRebind: only placeholders are numbered.
-func TestRebind(t *testing.T) {
+// TestNumbered: only placeholders are numbered.
+func TestNumbered(t *testing.T) {
 	t.Parallel()
 	for query, want := range map[string]string{
 		"SELECT 1":                        "SELECT 1",
@@ -125,7 +125,7 @@ func TestRebind(t *testing.T) {
 		`a = '?' AND "b?" = ? OR c = ''?`: `a = '?' AND "b?" = $1 OR c = ''$2`,
 		"a = 'it''s ?' AND b = ?":         "a = 'it''s ?' AND b = $1",
 	} {
-		if got := store.Rebind(query); got != want {
+		if got := store.Numbered(query); got != want {
 			t.Errorf("%s: %s, want %s", query, got, want)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,9 +78,9 @@ func (n *notifier) send(ctx context.Context) {
 		}
 		gather.Stop()
 		limited, stop := context.WithTimeout(ctx, notifyTime)
-		// A lost hint is found by the poll. Names of streams hold no line feed.
-		_, _ = n.s.db.ExecContext(limited, `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, name)
-			FROM string_to_table($2, chr(10)) AS name`, n.channel, strings.Join(batch, "\n"))
+		// A lost hint is found by the poll.
+		_, _ = n.s.pool.Exec(limited, `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, name)
+			FROM unnest($2::text[]) AS name`, n.channel, batch)
 		stop()
 	}
 }
@@ -99,14 +98,14 @@ func (n *notifier) listen(ctx context.Context, h *hints) {
 }
 
 func (n *notifier) listenOnce(ctx context.Context, h *hints) error {
-	conn, err := pgx.ConnectConfig(ctx, n.s.config.Copy())
+	conn, err := pgx.ConnectConfig(ctx, n.s.pool.Config().ConnConfig)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		last, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer stop()
-		_ = conn.Close(last) // it is lost, or nobody needs it any more
+		_ = conn.Close(last) // it is lost, or no longer needed
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+n.channel); err != nil {
 		return err
@@ -122,8 +121,8 @@ func (n *notifier) listenOnce(ctx context.Context, h *hints) error {
 	}
 }
 
-// watch compares the heads of the streams that somebody waits for with those
-// of the last look.
+// watch compares the heads of the streams with waiting readers with those of the
+// last look.
 func (n *notifier) watch(ctx context.Context, h *hints) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -141,7 +140,7 @@ func (n *notifier) watch(ctx context.Context, h *hints) {
 		}
 		heads, err := n.heads(ctx, waiting)
 		if err != nil {
-			continue // the database is away: nothing has changed as far as anybody can see
+			continue // the database is away: it shows no change
 		}
 		h.wake(grown(seen, heads))
 		seen = heads
@@ -161,19 +160,16 @@ func grown(seen, heads map[string]int64) []string {
 }
 
 func (n *notifier) heads(ctx context.Context, streams []string) (map[string]int64, error) {
-	rows, err := n.s.db.QueryContext(ctx, "SELECT name, head FROM stream WHERE name = ANY (string_to_array($1, chr(10)))", strings.Join(streams, "\n"))
+	heads := map[string]int64{}
+	rows, err := n.s.pool.Query(ctx, "SELECT name, head FROM stream WHERE name = ANY ($1)", streams)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = rows.Close() }()
-	heads := map[string]int64{}
-	for rows.Next() {
-		var name string
-		var head int64
-		if err := rows.Scan(&name, &head); err != nil {
-			return nil, err
-		}
+	var name string
+	var head int64
+	_, err = pgx.ForEachRow(rows, []any{&name, &head}, func() error {
 		heads[name] = head
-	}
-	return heads, rows.Err()
+		return nil
+	})
+	return heads, err
 }

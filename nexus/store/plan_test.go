@@ -64,7 +64,7 @@ func TestPlansUseTheIndexes(t *testing.T) {
 			"runs further": {func(tx *store.Tx) error { _, err := tx.RunsOf("alice", "run_1015000", 20); return err }, []string{"run_newest"}, []string{"Sort", "TEMP B-TREE", "Seq Scan on run"}},
 			"run of a key": {func(tx *store.Tx) error { _, err := tx.RunsOfKey("alice", "key-7", 10); return err }, []string{"run_request_key"}, []string{"Seq Scan on run", "SCAN run"}},
 			"candidates": {func(tx *store.Tx) error {
-				list, err := tx.AskLiveProviders("alice", "reserve_pool", 100, 1000, 0)()
+				list, err := tx.LiveProviders(store.LiveProviders{Owner: "alice", SharedClass: "reserve_pool", Since: 100, Limit: 1000})
 				if len(list) != 3 {
 					t.Errorf("%d candidates, want the 3 that live", len(list))
 				}

@@ -2,9 +2,8 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
-	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"remit/proof/reason"
 )
@@ -24,7 +24,7 @@ const (
 	// commitTime bounds COMMIT and ROLLBACK, which no longer obey the caller: a
 	// caller who leaves must not make the outcome unknown.
 	commitTime = 30 * time.Second
-	// closeTime bounds the goodbye to the server.
+	// closeTime bounds the end of the LISTEN connection.
 	closeTime = 5 * time.Second
 	// connectTime bounds the first connection when the DSN does not.
 	connectTime = 10 * time.Second
@@ -36,70 +36,84 @@ const (
 
 // postgresDB is a pool of connections to one schema.
 type postgresDB struct {
-	db     *sql.DB
-	config *pgx.ConnConfig
-	pool   int                   // connections at most
-	clock  func() (int64, error) // nil: the server's
-	hint   *notifier
-	own    sync.Map // the server's process ids of the pool's connections
-	closed atomic.Bool
+	pool     *pgxpool.Pool
+	password string
+	clock    func() (int64, error) // nil: the server's
+	hint     *notifier
+	own      sync.Map // the server's process ids of the pool's connections
+	closed   atomic.Bool
 }
 
 func openPostgres(ctx context.Context, dsn string, opt Options) (_ *postgresDB, err error) {
-	config, err := pgx.ParseConfig(dsn)
+	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		// The parser's message can quote the DSN.
 		return nil, reason.Errorf(reason.RequestInvalid, "the PostgreSQL DSN cannot be parsed").
 			WithHint("write postgres://user:password@host:port/database?sslmode=…, with reserved characters percent-encoded")
 	}
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTime
-	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = "remit"
-	}
-	// Whatever the server's defaults are, a commit that was answered is on disk.
-	config.RuntimeParams["synchronous_commit"] = "on"
-	if config.RuntimeParams["idle_in_transaction_session_timeout"] == "" {
-		config.RuntimeParams["idle_in_transaction_session_timeout"] = idleTime
-	}
-	// Every statement finds its rows by an index, whatever its arguments: planning
-	// it once a connection is enough.
-	if config.RuntimeParams["plan_cache_mode"] == "" {
-		config.RuntimeParams["plan_cache_mode"] = "force_generic_plan"
-	}
-	s := &postgresDB{config: config, pool: opt.Connections}
-	s.db = sql.OpenDB(pgConnector{config, &s.own})
+	s := &postgresDB{password: config.ConnConfig.Password}
+	s.configure(config, opt)
 	if opt.Clock != nil {
 		s.clock = processClock(opt.Clock)
 	}
+	if s.pool, err = pgxpool.NewWithConfig(context.WithoutCancel(ctx), config); err != nil {
+		return nil, s.redact(unavailable("connect to PostgreSQL", err))
+	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, s.db.Close())
+			s.pool.Close()
 		}
 	}()
-	s.db.SetMaxOpenConns(opt.Connections)
-	s.db.SetMaxIdleConns(opt.Connections)
-	var schema sql.NullString
-	err = s.insist(ctx, func() error { return s.db.QueryRowContext(ctx, "SELECT current_schema()").Scan(&schema) })
+	var schema *string
+	err = s.retryLost(ctx, func() error { return s.pool.QueryRow(ctx, "SELECT current_schema()").Scan(&schema) })
 	if err != nil {
 		return nil, s.redact(unavailable("connect to PostgreSQL", err))
 	}
-	if !schema.Valid {
+	if schema == nil {
 		return nil, reason.Errorf(reason.RequestInvalid, "the search_path of the PostgreSQL DSN names no schema that exists").
 			WithHint("create the schema first")
 	}
-	s.hint = newNotifier(s, schema.String)
+	s.hint = newNotifier(s, *schema)
 	return s, nil
 }
 
+// configure sets what every connection needs, where the DSN does not say otherwise.
+func (s *postgresDB) configure(config *pgxpool.Config, opt Options) {
+	conn := config.ConnConfig
+	if conn.ConnectTimeout == 0 {
+		conn.ConnectTimeout = connectTime
+	}
+	// Whatever the server's defaults are, a commit that was answered is on disk.
+	conn.RuntimeParams["synchronous_commit"] = "on"
+	for name, value := range map[string]string{
+		"application_name":                    "remit",
+		"idle_in_transaction_session_timeout": idleTime,
+		// Every statement finds its rows by an index, whatever its arguments:
+		// planning it once a connection is enough.
+		"plan_cache_mode": "force_generic_plan",
+	} {
+		if conn.RuntimeParams[name] == "" {
+			conn.RuntimeParams[name] = value
+		}
+	}
+	config.MaxConns = int32(min(opt.Connections, math.MaxInt32))
+	config.AfterConnect = func(_ context.Context, c *pgx.Conn) error {
+		s.own.Store(c.PgConn().PID(), true)
+		return nil
+	}
+	config.BeforeClose = func(c *pgx.Conn) { s.own.Delete(c.PgConn().PID()) }
+	// A transaction that finds its connection dead begins again on another one,
+	// so a round trip that only asks is not needed.
+	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+}
+
 // openAttempts is how often a step of opening is tried when its connection is
-// lost on the way: nobody else tries again for it.
+// lost on the way: its caller does not repeat it.
 const openAttempts = 3
 
-// insist repeats what can be repeated while its connection is lost. That there is
-// none to be had is an answer, and stays one.
-func (s *postgresDB) insist(ctx context.Context, step func() error) error {
+// retryLost repeats a step whose connection was lost. A server that cannot be
+// reached is an answer.
+func (s *postgresDB) retryLost(ctx context.Context, step func() error) error {
 	for n := 1; ; n++ {
 		err := step()
 		var connect *pgconn.ConnectError
@@ -111,10 +125,10 @@ func (s *postgresDB) insist(ctx context.Context, step func() error) error {
 
 // redact takes the password out of an error, should a driver have put it there.
 func (s *postgresDB) redact(err error) error {
-	if s.config.Password == "" || !strings.Contains(err.Error(), s.config.Password) {
+	if s.password == "" || !strings.Contains(err.Error(), s.password) {
 		return err
 	}
-	return &reason.Error{Code: reason.StoreUnavailable, Message: strings.ReplaceAll(err.Error(), s.config.Password, "xxxxx")}
+	return &reason.Error{Code: reason.StoreUnavailable, Message: strings.ReplaceAll(err.Error(), s.password, "xxxxx")}
 }
 
 func (s *postgresDB) dialect() string { return "postgres" }
@@ -126,7 +140,7 @@ const advisoryMigration = 0x72656d6974
 func (s *postgresDB) migrate(ctx context.Context, known []migration, upTo int64) error {
 	// What has been applied is on record, so even a lost answer to COMMIT is no
 	// reason to give up.
-	return s.insist(ctx, func() error {
+	return s.retryLost(ctx, func() error {
 		return s.update(ctx, func(tx *Tx) error { return s.migrateIn(tx, known, upTo) })
 	})
 }
@@ -145,14 +159,12 @@ func (s *postgresDB) migrateIn(tx *Tx, known []migration, upTo int64) error {
 		}
 	}
 	return tx.upgrade(known, upTo, func(m migration) error {
-		return tx.pipe.(*postgresConn).script(tx.ctx, m.translate("postgres"))
+		return tx.conn.(*postgresTx).script(tx.ctx, m.translate("postgres"))
 	})
 }
 
 func (s *postgresDB) close() error {
 	s.closed.Store(true)
-	if err := s.db.Close(); err != nil {
-		return fmt.Errorf("close store: %w", err)
-	}
+	s.pool.Close()
 	return nil
 }

@@ -49,11 +49,13 @@ func scanDevice(s scanner) (d DeviceRow, err error) {
 }
 
 // Device reads a device; ErrNotFound when there is none.
-func (tx *Tx) Device(id string) (DeviceRow, error) { return tx.AskDevice(id)() }
+func (tx *Tx) Device(id string) (DeviceRow, error) {
+	var found *DeviceRow
+	return present(&found, tx.send(deviceRow(&found, id)))
+}
 
-// AskDevice asks for what Device returns.
-func (tx *Tx) AskDevice(id string) Answer[DeviceRow] {
-	return ask(tx, scanDevice, `SELECT `+deviceColumns+` FROM device WHERE id = ?`, id)
+func deviceRow(dst **DeviceRow, id string) *statement {
+	return optional(dst, scanDevice, `SELECT `+deviceColumns+` FROM device WHERE id = ?`, id)
 }
 
 // DeviceOf finds the device of an owner by its name or its fingerprint, and
@@ -95,6 +97,8 @@ const providerEnd = `retired_at, deleted_at, retired_device`
 const providerLoad = `(SELECT COUNT(*) FROM job WHERE job.provider_id = provider.id AND job.state = 'leased'),
 	(SELECT COUNT(*) FROM job WHERE job.provider_id = provider.id AND job.state = 'queued')`
 
+const providerAll = providerColumns + `, ` + providerEnd + `, ` + providerLoad
+
 func scanProvider(s scanner) (p ProviderRow, err error) {
 	var capabilities, caps, observed, device string
 	var enabled int64
@@ -111,25 +115,30 @@ func scanProvider(s scanner) (p ProviderRow, err error) {
 }
 
 // Provider reads a provider; ErrNotFound when there is none.
-func (tx *Tx) Provider(id string) (ProviderRow, error) { return tx.AskProvider(id)() }
-
-// AskProvider asks for what Provider returns.
-func (tx *Tx) AskProvider(id string) Answer[ProviderRow] {
-	return ask(tx, scanProvider, `SELECT `+providerColumns+`, `+providerEnd+`, `+providerLoad+` FROM provider WHERE id = ?`, id)
+func (tx *Tx) Provider(id string) (ProviderRow, error) {
+	var found *ProviderRow
+	return present(&found, tx.send(providerRow(&found, id)))
 }
 
-// LockProvider reads a provider for writing. Whoever leases, switches or marks
-// a provider takes this lock first, so that these happen one after the other.
-func (tx *Tx) LockProvider(id string) (ProviderRow, error) { return tx.AskLockedProvider(id)() }
+func providerRow(dst **ProviderRow, id string) *statement {
+	return optional(dst, scanProvider, `SELECT `+providerAll+` FROM provider WHERE id = ?`, id)
+}
 
-// AskLockedProvider asks for what LockProvider returns.
-func (tx *Tx) AskLockedProvider(id string) Answer[ProviderRow] {
-	if tx.lock() != "" {
-		// Counting under the lock needs a statement of its own: the snapshot of
-		// the one that waits for the lock is older than the lock.
-		ask(tx, scanText, `SELECT id FROM provider WHERE id = ?`+tx.lock(), id)
+// LockProvider reads a provider for writing. A command that leases, switches or
+// marks a provider takes this lock first.
+func (tx *Tx) LockProvider(id string) (ProviderRow, error) {
+	var found *ProviderRow
+	return present(&found, tx.send(tx.lockedProvider(&found, id)...))
+}
+
+func (tx *Tx) lockedProvider(dst **ProviderRow, id string) []*statement {
+	if tx.lock() == "" {
+		return []*statement{providerRow(dst, id)}
 	}
-	return tx.AskProvider(id)
+	// Counting under the lock needs a statement of its own: the snapshot of the
+	// one that waits for the lock is older than the lock.
+	var locked *string
+	return []*statement{optional(&locked, scanText, `SELECT id FROM provider WHERE id = ?`+tx.lock(), id), providerRow(dst, id)}
 }
 
 func scanText(s scanner) (text string, err error) {
@@ -158,21 +167,32 @@ func (tx *Tx) Providers(after string, limit int) ([]ProviderRow, error) {
 	return tx.listProviders(`id > ? AND retired_at = 0 ORDER BY id LIMIT ?`, after, limit)
 }
 
-// AskLiveProviders asks for what a dispatch of an owner may choose from: the
-// providers that are on and were heard of since a time, the owner's own first,
-// then those of a class that works for everybody, the cheapest first. skip passes
-// over so many.
-func (tx *Tx) AskLiveProviders(owner, sharedClass string, since int64, limit, skip int) Answer[[]ProviderRow] {
-	// Each half has an index of its own, in which those that fell silent are not
-	// even looked at.
-	return askAll(tx, scanProvider, `SELECT `+providerColumns+`, `+providerEnd+`, `+providerLoad+` FROM (
+// LiveProviders selects what a dispatch of an owner may choose from: the
+// providers that are on and had a heartbeat since a time, the owner's own first,
+// then those of a class that is shared by all owners, the cheapest first. Skip
+// passes over so many.
+type LiveProviders struct {
+	Owner, SharedClass string
+	Since              int64
+	Limit, Skip        int
+}
+
+// LiveProviders lists the providers of a selection.
+func (tx *Tx) LiveProviders(q LiveProviders) (found []ProviderRow, err error) {
+	err = tx.send(liveProviders(&found, q))
+	return found, err
+}
+
+func liveProviders(dst *[]ProviderRow, q LiveProviders) *statement {
+	// Each half has an index of its own, which leaves silent providers out.
+	return all(dst, scanProvider, `SELECT `+providerAll+` FROM (
 		SELECT 0 AS tier, `+providerColumns+`, `+providerEnd+` FROM provider WHERE enabled = 1 AND owner = ? AND heartbeat_at >= ?
 		UNION ALL SELECT 1, `+providerColumns+`, `+providerEnd+` FROM provider WHERE enabled = 1 AND class = ? AND heartbeat_at >= ? AND owner <> ?) AS provider
-		ORDER BY tier, price_msats, id LIMIT ? OFFSET ?`, owner, since, sharedClass, since, owner, limit, skip)
+		ORDER BY tier, price_msats, id LIMIT ? OFFSET ?`, q.Owner, q.Since, q.SharedClass, q.Since, q.Owner, q.Limit, q.Skip)
 }
 
 // SilentProviders lists some of those that are on and were not heard of since a
-// time: for whoever asks why there is no choice.
+// time, to explain why there is no choice.
 func (tx *Tx) SilentProviders(owner, sharedClass string, since int64, limit int) ([]ProviderRow, error) {
 	return tx.listProviders(`id IN (
 		SELECT id FROM provider WHERE enabled = 1 AND owner = ? AND heartbeat_at < ?
@@ -181,11 +201,7 @@ func (tx *Tx) SilentProviders(owner, sharedClass string, since int64, limit int)
 }
 
 func (tx *Tx) listProviders(where string, args ...any) ([]ProviderRow, error) {
-	return tx.askProviders(where, args...)()
-}
-
-func (tx *Tx) askProviders(where string, args ...any) Answer[[]ProviderRow] {
-	return askAll(tx, scanProvider, `SELECT `+providerColumns+`, `+providerEnd+`, `+providerLoad+` FROM provider WHERE `+where, args...)
+	return list(tx, scanProvider, `SELECT `+providerAll+` FROM provider WHERE `+where, args...)
 }
 
 // InsertProvider writes a new provider, switched off and without a history.
@@ -200,7 +216,7 @@ func (tx *Tx) InsertProvider(p ProviderRow) error {
 // UpdateProvider writes the columns that the owner and the daemon decide. What
 // the authority knows against a provider is not among them.
 func (tx *Tx) UpdateProvider(p ProviderRow) error {
-	return tx.later(missing("save provider", p.ID), `UPDATE provider SET name = ?, version = ?, class = ?, capabilities = ?, price_msats = ?,
+	return tx.write(missing("save provider", p.ID), `UPDATE provider SET name = ?, version = ?, class = ?, capabilities = ?, price_msats = ?,
 		caps = ?, caps_revision = ?, status = ?, enabled = ?, heartbeat_at = ?, observed = ?,
 		revision = revision + 1, updated_at = ? WHERE id = ?`,
 		p.Name, p.Version, p.Class, strings.Join(p.Capabilities, " "), p.PriceMsats,

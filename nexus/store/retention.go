@@ -50,7 +50,7 @@ func (tx *Tx) ForgetRun(id string, isBundle func(name string) bool) (digests []s
 	return append(digests, more...), err
 }
 
-// HasContent reports whether anybody's artifact has this content.
+// HasContent reports whether any artifact has this content.
 func (tx *Tx) HasContent(digest string) (has bool, err error) {
 	err = tx.row(`SELECT EXISTS (SELECT 1 FROM run_artifact WHERE sha256 = ?) OR EXISTS (SELECT 1 FROM job_artifact WHERE sha256 = ?)`, digest, digest).Scan(&has)
 	return has, err

@@ -45,20 +45,19 @@ func scanRun(s scanner) (r RunRow, err error) {
 }
 
 // Run reads a run; ErrNotFound when there is none.
-func (tx *Tx) Run(id string) (RunRow, error) { return tx.AskRun(id)() }
-
-// AskRun asks for what Run returns.
-func (tx *Tx) AskRun(id string) Answer[RunRow] {
-	return ask(tx, scanRun, `SELECT `+runColumns+` FROM run WHERE id = ?`, id)
+func (tx *Tx) Run(id string) (RunRow, error) {
+	return scanRun(tx.row(`SELECT `+runColumns+` FROM run WHERE id = ?`, id))
 }
 
-// LockRun reads a run for writing. Whoever appends to a run's log takes this
-// lock before those of its jobs.
-func (tx *Tx) LockRun(id string) (RunRow, error) { return tx.AskLockedRun(id)() }
+// LockRun reads a run for writing. A command that appends to a run's log takes
+// this lock before those of its jobs.
+func (tx *Tx) LockRun(id string) (RunRow, error) {
+	var found *RunRow
+	return present(&found, tx.send(tx.lockedRun(&found, id)))
+}
 
-// AskLockedRun asks for what LockRun returns.
-func (tx *Tx) AskLockedRun(id string) Answer[RunRow] {
-	return ask(tx, scanRun, `SELECT `+runColumns+` FROM run WHERE id = ?`+tx.lock(), id)
+func (tx *Tx) lockedRun(dst **RunRow, id string) *statement {
+	return optional(dst, scanRun, `SELECT `+runColumns+` FROM run WHERE id = ?`+tx.lock(), id)
 }
 
 // RunsOf lists the runs of an owner, the newest first, before the given one:
@@ -76,10 +75,10 @@ func (tx *Tx) RunsOfKey(owner, key string, limit int) ([]RunRow, error) {
 	return tx.listRuns(`owner = ? AND request_key = ? AND request_key <> '' ORDER BY id DESC LIMIT ?`, owner, key, limit)
 }
 
-// SilentRuns lists open runs, by id, that have no open job
-// and whose last event is older than they may be silent: their own time, or the
-// default where they have none (0: such runs may be silent for ever). What was
-// silent before a time is no silence: nobody could say anything then.
+// SilentRuns lists open runs, by id, that have no open job and whose last event is
+// older than they may be silent: their own time, or the default where they have
+// none (0: such runs may be silent for ever). Time before since does not count:
+// the authority could not be reached then.
 func (tx *Tx) SilentRuns(now, fallback, since int64, limit int) ([]string, error) {
 	return tx.listIDs(`SELECT run.id FROM run JOIN stream ON stream.name = 'run:' || run.id || ':events'
 		JOIN event ON event.stream = stream.name AND event.seq = stream.head
@@ -90,19 +89,19 @@ func (tx *Tx) SilentRuns(now, fallback, since int64, limit int) ([]string, error
 }
 
 func (tx *Tx) listRuns(where string, args ...any) ([]RunRow, error) {
-	return askAll(tx, scanRun, `SELECT `+runColumns+` FROM run WHERE `+where, args...)()
+	return list(tx, scanRun, `SELECT `+runColumns+` FROM run WHERE `+where, args...)
 }
 
 // InsertRun writes a new run and returns it as it is then.
 func (tx *Tx) InsertRun(r RunRow) (RunRow, error) {
 	r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt = 1, tx.Now(), 0, 0
-	return r, tx.later(change{doing: "insert run"}, `INSERT INTO run (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
+	return r, tx.write(deferredWrite{doing: "insert run"}, `INSERT INTO run (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
 		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt, r.RequestKey, r.Silence)
 }
 
 // SetRunState writes the state of a locked run.
 func (tx *Tx) SetRunState(id, state string, startedAt, finishedAt int64) error {
-	return tx.later(missing("move run", id), `UPDATE run SET state = ?, started_at = ?, finished_at = ?, revision = revision + 1 WHERE id = ?`,
+	return tx.write(missing("move run", id), `UPDATE run SET state = ?, started_at = ?, finished_at = ?, revision = revision + 1 WHERE id = ?`,
 		state, startedAt, finishedAt, id)
 }
 

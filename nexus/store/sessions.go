@@ -10,7 +10,7 @@ type SessionRow struct {
 	CreatedAt int64  // set by PutSession
 	SeenAt    int64  // the last request, roughly; set by PutSession and SeeSession
 	ExpiresAt int64
-	EndedAt   int64 // 0: nobody has ended it
+	EndedAt   int64 // 0: it was not ended
 }
 
 // PutSession stores a new session. An id that exists is ErrConflict.
@@ -43,8 +43,8 @@ func (tx *Tx) LockSessions(principal string) error {
 	return err
 }
 
-// OpenSessions lists the sessions of a principal that nobody has ended and that
-// are not past their end, the one that was seen longest ago first.
+// OpenSessions lists the sessions of a principal that were neither ended nor have
+// expired, the one that was seen longest ago first.
 func (tx *Tx) OpenSessions(principal string) ([]SessionRow, error) {
 	var list []SessionRow
 	err := tx.rows("SELECT "+sessionColumns+" FROM session WHERE principal = ? AND ended_at = 0 AND expires_at > ? ORDER BY seen_at, id",

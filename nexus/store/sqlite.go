@@ -170,19 +170,16 @@ func (s *sqliteDB) view(ctx context.Context, fn func(*Tx) error) (err error) {
 		if conn, err = s.connect(background); err != nil {
 			return err
 		}
-		if _, err := conn.exec(background, "PRAGMA query_only = ON", nil); err != nil {
+		if err := conn.control(background, "PRAGMA query_only = ON"); err != nil {
 			return unavailable("open store", err)
 		}
 	}
-	if _, err := conn.exec(background, "BEGIN", nil); err != nil {
+	if err := conn.control(background, "BEGIN"); err != nil {
 		return classify(err)
 	}
 	tx := &Tx{ctx: ctx, conn: conn, dialect: "sqlite", clock: s.clock}
 	err = fn(tx)
-	tx.finish()
-	if _, rollback := conn.exec(background, "ROLLBACK", nil); rollback == nil {
-		healthy = true
-	}
+	healthy = conn.control(background, "ROLLBACK") == nil
 	if err == nil {
 		err = tx.failed
 	}
@@ -263,24 +260,48 @@ func (c *sqliteConn) prepare(query string) (*sql.Stmt, error) {
 	return stmt, nil
 }
 
-func (c *sqliteConn) exec(ctx context.Context, query string, args []any) (int64, error) {
-	stmt, err := c.prepare(query) //nolint:sqlclosecheck // closed with the connection
-	if err != nil {
-		return 0, err
+// run implements connection.
+func (c *sqliteConn) run(ctx context.Context, list []*statement) error {
+	for _, s := range list {
+		if err := c.runOne(ctx, s); err != nil {
+			return err
+		}
 	}
-	result, err := stmt.ExecContext(ctx, args...)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected()
+	return nil
 }
 
-func (c *sqliteConn) query(ctx context.Context, query string, args []any) (*sql.Rows, error) {
+func (c *sqliteConn) runOne(ctx context.Context, s *statement) error {
+	stmt, err := c.prepare(s.query) //nolint:sqlclosecheck // closed with the connection
+	if err != nil {
+		return err
+	}
+	if s.read == nil {
+		var n int64
+		result, err := stmt.ExecContext(ctx, s.args...)
+		if err == nil {
+			n, err = result.RowsAffected()
+		}
+		return s.changed(n, err)
+	}
+	found, err := stmt.QueryContext(ctx, s.args...)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = found.Close() }() // its error is that of the rows
+	if err := s.read(found); err != nil {
+		return err
+	}
+	return found.Err()
+}
+
+// control runs a statement without arguments or an answer.
+func (c *sqliteConn) control(ctx context.Context, query string) error {
 	stmt, err := c.prepare(query) //nolint:sqlclosecheck // closed with the connection
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return stmt.QueryContext(ctx, args...)
+	_, err = stmt.ExecContext(ctx)
+	return err
 }
 
 // script runs several statements.

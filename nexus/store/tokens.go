@@ -42,7 +42,7 @@ const tokenColumns = "id, kind, principal, owner, sha256, scopes, expires_at, re
 func scanToken(row scanner) (Token, error) {
 	var t Token
 	var scopes string
-	err := row.Scan(&t.ID, &t.Kind, &t.Principal, &t.Owner, &t.SHA256, &scopes, &t.ExpiresAt, &t.RevokedAt, &t.CreatedAt, &t.OneTime, &t.UsedAt)
+	err := row.Scan(&t.ID, &t.Kind, &t.Principal, &t.Owner, &t.SHA256, &scopes, &t.ExpiresAt, &t.RevokedAt, &t.CreatedAt, (*intBool)(&t.OneTime), &t.UsedAt)
 	t.Scopes = strings.Fields(scopes)
 	return t, err
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,33 +16,30 @@ import (
 // goroutine and to the call it was made for.
 type Tx struct {
 	ctx     context.Context
-	conn    connection // of SQLite
-	pipe    pipeline   // of PostgreSQL
+	conn    connection
 	dialect string
-	write   bool
+	writes  bool
 	clock   func() (int64, error) // asked once, at the first Now
 
-	now     int64
-	failed  error     // the first statement error: the command is lost
-	open    *sql.Rows // of a row that nobody has scanned yet
-	inRows  bool
-	waiting []*statement // made, and not sent
-	changed []string     // streams with new events
-	freeze  Answer[*LedgerFreeze]
+	now      int64
+	failed   error        // the first statement error: the command is lost
+	busy     bool         // an answer is being read
+	deferred []*statement // PostgreSQL only
+	changed  []string     // streams with new events
+
+	freeze      *LedgerFreeze
+	freezeKnown bool
 }
 
-// connection runs statements of one transaction, one after the other.
+// connection runs statements of one transaction in their order and hands out
+// their answers, up to the first that fails, whose error it returns.
 type connection interface {
-	exec(ctx context.Context, query string, args []any) (int64, error)
-	query(ctx context.Context, query string, args []any) (*sql.Rows, error)
+	run(ctx context.Context, list []*statement) error
 }
 
-// scanner reads the columns of one row.
-type scanner interface{ Scan(dest ...any) error }
-
-// errInRows says that a statement was sent while rows was still reading, which
-// PostgreSQL cannot do on one connection.
-var errInRows = errors.New("store: a statement inside a rows callback: collect first")
+// errBusy says that a statement was made while the rows of another one were
+// read, which PostgreSQL cannot do on one connection.
+var errBusy = errors.New("store: a statement inside a rows callback: collect first")
 
 // Context is the context of the command. It ends when the caller gives up.
 func (tx *Tx) Context() context.Context { return tx.ctx }
@@ -63,139 +59,23 @@ func (tx *Tx) Now() int64 {
 
 // lock is what ends a SELECT whose rows the command is going to change.
 func (tx *Tx) lock() string {
-	if tx.dialect == "postgres" && tx.write {
+	if tx.dialect == "postgres" && tx.writes {
 		return " FOR UPDATE"
 	}
 	return ""
 }
 
-// exec runs a statement and says how many rows it changed. Placeholders are
-// `?` in both dialects.
-func (tx *Tx) exec(query string, args ...any) (int64, error) {
-	args, err := tx.begin(args)
-	if err != nil {
-		return 0, err
-	}
-	if tx.pipe != nil {
-		var n int64
-		tx.wait(&statement{query: query, args: args, write: func(changed int64, err error) error {
-			n = changed
-			return err
-		}})
-		err := tx.flush()
-		return n, err
-	}
-	n, err := tx.conn.exec(tx.ctx, query, args)
-	if err != nil {
-		return 0, tx.fail(err)
-	}
-	return n, nil
-}
-
-// query sends a query and returns its rows.
-func (tx *Tx) query(query string, args []any) (*sql.Rows, error) {
-	if tx.pipe != nil {
-		return tx.send(&statement{query: query, args: args})
-	}
-	rows, err := tx.conn.query(tx.ctx, query, args)
-	if err != nil {
-		return nil, tx.fail(err)
-	}
-	return rows, nil
-}
-
-// row runs a query of at most one row. Scan returns ErrNotFound without one.
-func (tx *Tx) row(query string, args ...any) scanner {
-	args, err := tx.begin(args)
-	if err != nil {
-		return &single{tx: tx, err: err}
-	}
-	rows, err := tx.query(query, args) //nolint:rowserrcheck // single.Scan checks
-	if err != nil {
-		return &single{tx: tx, err: err}
-	}
-	tx.open = rows
-	return &single{tx: tx, rows: rows}
-}
-
-// rows runs a query and calls scan for each row. scan must not use the Tx.
-func (tx *Tx) rows(query string, scan func(scanner) error, args ...any) (err error) {
-	args, err = tx.begin(args)
-	if err != nil {
-		return err
-	}
-	rows, err := tx.query(query, args)
-	if err != nil {
-		return err
-	}
-	tx.inRows = true
-	defer func() { tx.inRows = false; _ = rows.Close() }()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return tx.fail(err)
+// check is what every statement begins with.
+func (tx *Tx) check() error {
+	switch {
+	case tx.failed != nil:
+		return tx.failed
+	case tx.busy:
+		return tx.fail(errBusy)
+	case tx.ctx.Err() != nil:
+		return tx.fail(ended(tx.ctx))
 	}
 	return nil
-}
-
-// single is the answer to row.
-type single struct {
-	tx   *Tx
-	rows *sql.Rows
-	err  error
-}
-
-func (s *single) Scan(dest ...any) error {
-	if s.err != nil {
-		return s.err
-	}
-	s.tx.open = nil
-	defer func() { _ = s.rows.Close() }()
-	if !s.rows.Next() {
-		if err := s.rows.Err(); err != nil {
-			return s.tx.fail(err)
-		}
-		return ErrNotFound
-	}
-	if err := s.rows.Scan(dest...); err != nil {
-		return fmt.Errorf("store: %w", err)
-	}
-	// A statement that changes rows and returns them is done at its end only.
-	s.rows.Next()
-	if err := s.rows.Err(); err != nil {
-		return s.tx.fail(err)
-	}
-	return nil
-}
-
-// begin is what every statement checks first.
-func (tx *Tx) begin(args []any) ([]any, error) {
-	if tx.failed != nil {
-		return nil, tx.failed
-	}
-	if tx.inRows {
-		return nil, tx.fail(errInRows)
-	}
-	tx.finish()
-	if tx.ctx.Err() != nil {
-		return nil, tx.fail(ended(tx.ctx))
-	}
-	plain, err := plainArguments(args)
-	if err != nil {
-		return nil, tx.fail(err)
-	}
-	return plain, nil
-}
-
-// finish closes what row left open.
-func (tx *Tx) finish() {
-	if tx.open != nil {
-		_ = tx.open.Close() // nobody has asked what it holds
-		tx.open = nil
-	}
 }
 
 func (tx *Tx) fail(err error) error {

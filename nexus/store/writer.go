@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"sync"
@@ -11,8 +10,8 @@ import (
 
 // writer gives the one writing connection of a SQLite file to one command after
 // the other, and commits them in groups: an fsync costs as much as dozens of
-// commands, so all that wait share it. Each command has its own savepoint;
-// nobody is answered before COMMIT.
+// commands, so all that wait share it. Each command has its own savepoint, and is
+// answered after COMMIT.
 //
 // The function of a command runs in the goroutine of its caller, so a panic or
 // a t.FailNow ends that goroutine and not the writer.
@@ -108,11 +107,10 @@ func (w *writer) do(ctx context.Context, fn func(*Tx) error) error {
 // perform runs fn in its savepoint and hands the connection back, whatever fn
 // does: return, panic, or end the goroutine.
 func (w *writer) perform(ctx context.Context, c *command, fn func(*Tx) error) (err error) {
-	tx := &Tx{ctx: commandContext(ctx), conn: uninterrupted{w.conn}, dialect: "sqlite", write: true, clock: w.clock}
+	tx := &Tx{ctx: commandContext(ctx), conn: uninterrupted{w.conn}, dialect: "sqlite", writes: true, clock: w.clock}
 	end, returned := commandLost, false
 	defer func() {
 		if !returned {
-			tx.finish()
 			end = w.undo()
 		}
 		c.ran <- end
@@ -122,7 +120,6 @@ func (w *writer) perform(ctx context.Context, c *command, fn func(*Tx) error) (e
 		return unavailable("begin a command", err)
 	}
 	err = fn(tx)
-	tx.finish()
 	returned = true
 	if err == nil {
 		err = tx.failed
@@ -150,8 +147,7 @@ func (w *writer) undo() commandEnd {
 }
 
 func (w *writer) statement(query string) error {
-	_, err := w.conn.exec(context.Background(), query, nil)
-	return err
+	return w.conn.control(context.Background(), query)
 }
 
 // run is the writer goroutine.
@@ -184,7 +180,7 @@ func (w *writer) group(first *command) {
 	}
 	c := first
 	for n := 1; c != nil; n++ {
-		switch w.give(c, err) {
+		switch w.runNext(c, err) {
 		case commandKept:
 			kept = append(kept, c)
 		case commandLost:
@@ -221,8 +217,8 @@ func (w *writer) next() *command {
 	}
 }
 
-// give lets a command run, or refuses it when the transaction is lost already.
-func (w *writer) give(c *command, err error) commandEnd {
+// runNext lets a command run, or refuses it when the transaction is lost already.
+func (w *writer) runNext(c *command, err error) commandEnd {
 	if !c.state.CompareAndSwap(commandWaiting, commandTaken) {
 		return commandRolledBack
 	}
@@ -248,10 +244,6 @@ func (w *writer) close() error {
 // The Tx asks the context before every statement instead.
 type uninterrupted struct{ conn *sqliteConn }
 
-func (u uninterrupted) exec(_ context.Context, query string, args []any) (int64, error) {
-	return u.conn.exec(context.Background(), query, args)
-}
-
-func (u uninterrupted) query(_ context.Context, query string, args []any) (*sql.Rows, error) {
-	return u.conn.query(context.Background(), query, args)
+func (u uninterrupted) run(_ context.Context, list []*statement) error {
+	return u.conn.run(context.Background(), list)
 }

@@ -32,56 +32,25 @@ func ReservationID(transferID string) string { return "rsv_" + derive("reservati
 // under another transfer id), account_closed, not_found, read_only_mode and
 // request_invalid.
 func Reserve(tx *store.Tx, r Reservation) (held Reservation, created bool, err error) {
-	return Ask(tx, r).Hold()
-}
-
-// Asked is a reservation whose accounts are being locked. It lets a command ask
-// for these locks together with others, and hold the money when it knows more.
-type Asked struct {
-	tx       *store.Tx
-	r        Reservation
-	invalid  error
-	accounts store.Answer[map[string]Account]
-	trace    store.Answer[bool]
-}
-
-// Ask asks for what [Reserve] depends on. The accounts are locked first, so what
-// another replica had reserved is seen.
-func Ask(tx *store.Tx, r Reservation) Asked {
-	a := Asked{tx: tx}
-	if a.r, a.invalid = completeReservation(r); a.invalid == nil {
-		a.accounts = tx.AskLockedLedgerAccounts(a.r.Payer, a.r.Payee)
-		a.trace = tx.AskLedgerTrace(a.r.TransferID, a.r.RunID, a.r.JobID)
-		tx.AskLedgerFreeze()
+	if r, err = CompleteReservation(r); err != nil {
+		return Reservation{}, false, err
 	}
-	return a
-}
-
-// Payee returns the account that would earn the money; false when there is none.
-func (a Asked) Payee() (Account, bool, error) {
-	if a.invalid != nil {
-		return Account{}, false, a.invalid
-	}
-	accounts, err := a.accounts()
-	payee, found := accounts[a.r.Payee]
-	return payee, found, err
-}
-
-// Hold does what [Reserve] says.
-func (a Asked) Hold() (held Reservation, created bool, err error) {
-	if a.invalid != nil {
-		return Reservation{}, false, a.invalid
-	}
-	tx, r := a.tx, a.r
-	accounts, err := a.accounts()
+	basis, err := tx.LockReservationBasis(ReservationKeys(r))
 	if err != nil {
 		return Reservation{}, false, err
 	}
-	traced, err := a.trace()
-	if err != nil {
-		return Reservation{}, false, err
-	}
-	if traced {
+	return ReserveLocked(tx, r, basis)
+}
+
+// ReservationKeys names what a reservation depends on. A command that locks more
+// than the accounts reads it with its other locks, and then calls [ReserveLocked].
+func ReservationKeys(r Reservation) store.ReservationKeys {
+	return store.ReservationKeys{Payer: r.Payer, Payee: r.Payee, TransferID: r.TransferID, RunID: r.RunID, JobID: r.JobID}
+}
+
+// ReserveLocked is [Reserve] for a complete reservation whose accounts are locked.
+func ReserveLocked(tx *store.Tx, r Reservation, basis store.ReservationBasis) (held Reservation, created bool, err error) {
+	if basis.Traced {
 		if old, found, err := reservedBefore(tx, r); found || err != nil {
 			return old, false, err
 		}
@@ -89,15 +58,17 @@ func (a Asked) Hold() (held Reservation, created bool, err error) {
 	if err := Writable(tx); err != nil {
 		return Reservation{}, false, err
 	}
-	if problem := admitReservation(accounts, r); problem != nil {
+	if problem := admitReservation(basis.Accounts, r); problem != nil {
 		return Reservation{}, false, refuse(tx, r.TransferID, problem)
 	}
 	r.Status, r.ReservedAt = Reserved, tx.Now()
 	r.ExpiresAt = r.ReservedAt + r.TTL.Milliseconds()
-	return r, true, hold(tx, r)
+	return r, true, writeReservation(tx, r)
 }
 
-func completeReservation(r Reservation) (Reservation, error) {
+// CompleteReservation derives what the caller of [Reserve] leaves out and checks
+// the rest.
+func CompleteReservation(r Reservation) (Reservation, error) {
 	if r.TransferID == "" {
 		r.TransferID = r.ID
 	}
@@ -113,11 +84,11 @@ func completeReservation(r Reservation) (Reservation, error) {
 		{"transfer_id", r.TransferID}, {"reservation_id", r.ID}, {"owner", r.Owner}, {"payer", r.Payer}, {"payee", r.Payee},
 		{"run_id", r.RunID}, {"job_id", r.JobID},
 	} {
-		if err := word(w.field, w.text, true); err != nil {
+		if err := checkWord(w.field, w.text, true); err != nil {
 			return r, err
 		}
 	}
-	if err := amount("amount_msats", r.AmountMsats); err != nil {
+	if err := checkAmount("amount_msats", r.AmountMsats); err != nil {
 		return r, err
 	}
 	if r.TTL < time.Millisecond || r.TTL > MaxTTL {
@@ -188,8 +159,8 @@ func admitReservation(accounts map[string]Account, r Reservation) *reason.Error 
 	return admit(accounts, r.Payer, r.Payee, r.AmountMsats)
 }
 
-// hold writes an admitted reservation: transfer, record, balances.
-func hold(tx *store.Tx, r Reservation) error {
+// writeReservation writes an admitted reservation: transfer, record, balances.
+func writeReservation(tx *store.Tx, r Reservation) error {
 	// Two payers at the same moment; the command that loses is rolled back.
 	taken := reason.Errorf(reason.Conflict, "transfer %q or job %q of run %q was reserved by another request", r.TransferID, r.JobID, r.RunID)
 	if err := tx.InsertLedgerTransfer(store.LedgerTransfer{ID: r.TransferID, Kind: store.TransferPending,
@@ -199,7 +170,7 @@ func hold(tx *store.Tx, r Reservation) error {
 	if err := tx.InsertReservation(r, taken); err != nil {
 		return err
 	}
-	return move(tx, map[string]store.LedgerDelta{
+	return moveBalances(tx, map[string]store.LedgerDelta{
 		r.Payer: {DebitsPending: r.AmountMsats},
 		r.Payee: {CreditsPending: r.AmountMsats},
 	})

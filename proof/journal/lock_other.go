@@ -14,6 +14,8 @@ func lock(_ *os.File, path string) error {
 	return fmt.Errorf("write journal %q: this system has no flock: %w", path, errors.ErrUnsupported)
 }
 
+func unlock(*os.File) error { return nil }
+
 func setAppend(*os.File) error { return errors.ErrUnsupported }
 
 // Busy reports whether a writer holds the journal at path. This system cannot

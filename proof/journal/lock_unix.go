@@ -29,7 +29,7 @@ func Busy(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer f.Close() // gives the lock back
+	defer lockedFile{f}.Close()
 	// A shared lock, so that two probes do not take each other for a writer.
 	switch err := flock(f, unix.LOCK_SH); {
 	case err == nil:
@@ -41,8 +41,8 @@ func Busy(path string) (bool, error) {
 	}
 }
 
-// lock takes the writer's lock. It is given back when f is closed, also by the
-// kernel when the process dies.
+// lock takes the writer's lock. [unlock] gives it back, and so does the kernel when
+// the process dies.
 func lock(f *os.File, path string) error {
 	for attempt := 1; ; attempt++ {
 		err := flock(f, unix.LOCK_EX)
@@ -60,6 +60,8 @@ func lock(f *os.File, path string) error {
 		time.Sleep(lockPause)
 	}
 }
+
+func unlock(f *os.File) error { return flock(f, unix.LOCK_UN) }
 
 // flock tries once and does not wait.
 func flock(f *os.File, how int) error {

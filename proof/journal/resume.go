@@ -102,7 +102,7 @@ func (w *Writer) attach(f *os.File) error {
 		f.Close()
 		return fmt.Errorf("open journal %q for appending: %w", w.path, err)
 	}
-	w.file, w.synced = f, 0 // what a crashed writer left may not be durable yet
+	w.file, w.synced = lockedFile{f}, 0 // what a crashed writer left may not be durable yet
 	return nil
 }
 

@@ -38,6 +38,13 @@ type storage interface {
 	Close() error
 }
 
+// lockedFile is a file whose lock ends when it is closed. The lock is given back
+// first: a process that another goroutine forks at this moment has a copy of the
+// file until it executes its program, and the copy alone would keep the lock.
+type lockedFile struct{ *os.File }
+
+func (f lockedFile) Close() error { return errors.Join(unlock(f.File), f.File.Close()) }
+
 // Create makes a new journal at path for a session. The file must not exist.
 // When Create returns, the empty file is locked and its name is durable.
 func Create(path, sessionID string) (*Writer, error) {
@@ -52,7 +59,7 @@ func Create(path, sessionID string) (*Writer, error) {
 		f.Close()
 		return nil, errors.Join(err, os.Remove(path)) // O_EXCL: it is ours, and empty
 	}
-	return &Writer{path: path, file: f, chain: chain{session: sessionID}}, nil
+	return &Writer{path: path, file: lockedFile{f}, chain: chain{session: sessionID}}, nil
 }
 
 func lockNew(f *os.File, path string) error {

@@ -54,7 +54,7 @@ func openFaulty(t *testing.T) (*Writer, *faulty) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &faulty{File: w.file.(*os.File), takes: -1}
+	f := &faulty{File: w.file.(lockedFile).File, takes: -1}
 	w.file = f
 	t.Cleanup(func() { w.Close() })
 	if _, err := w.Append(step); err != nil {
@@ -205,5 +205,26 @@ func TestRepairIsNeverSilent(t *testing.T) {
 				t.Fatalf("torn %d, written %d: the loss is hidden", torn, written)
 			}
 		}
+	}
+}
+
+// TestCloseGivesTheLockBack although a copy of the file is open, as a process that
+// was forked and has not executed its program yet has one.
+func TestCloseGivesTheLockBack(t *testing.T) {
+	t.Parallel()
+	w, f := openFaulty(t)
+	fd, err := syscall.Dup(int(f.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	w.file = lockedFile{f.File}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := Continue(w.path); err != nil {
+		t.Error(err)
+	} else if err := next.Close(); err != nil {
+		t.Error(err)
 	}
 }

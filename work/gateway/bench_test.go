@@ -59,6 +59,7 @@ func percentiles(b *testing.B, direct, through []time.Duration, unit string) {
 	}
 	b.ReportMetric(0, "ns/op") // it would mix the two
 	b.ReportMetric(at(direct, 0.5), "direct-p50-ms"+unit)
+	b.ReportMetric(at(direct, 0.99), "direct-p99-ms"+unit)
 	b.ReportMetric(at(through, 0.5)-at(direct, 0.5), "added-p50-ms"+unit)
 	b.ReportMetric(at(through, 0.99)-at(direct, 0.99), "added-p99-ms"+unit)
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -44,6 +45,9 @@ func (r *run) explainStart(blockers []evidence.Blocker, f evidence.EngineFinishe
 			why = nil
 		}
 	}
+	if why == nil && b.Code == reason.EngineFailed && inv.Program != "" {
+		why = r.missingScript(inv)
+	}
 	if why == nil {
 		return
 	}
@@ -51,6 +55,36 @@ func (r *run) explainStart(blockers []evidence.Blocker, f evidence.EngineFinishe
 	if inv.Program != "" {
 		b.Code = why.Code
 	}
+}
+
+// interpreters are programs whose first argument is the file that they run.
+var interpreters = []string{"sh", "bash", "dash", "zsh", "ksh", "python", "python3", "node", "perl", "ruby", "php"}
+
+// missingScript says that the script which an interpreter was to run is not
+// there; nil when it is, or when the command line names none.
+func (r *run) missingScript(inv *engine.Invocation) *reason.Error {
+	if len(inv.Argv) < 2 || !slices.Contains(interpreters, path.Base(inv.Argv[0])) || inv.Argv[1] == "" || inv.Argv[1][0] == '-' {
+		return nil
+	}
+	word := inv.Argv[1]
+	places := []string{word}
+	if !strings.Contains(word, "/") { // a shell looks on the PATH, too
+		for dir := range strings.SplitSeq(sandbox.SystemPath, ":") {
+			places = append(places, path.Join(dir, word))
+		}
+	}
+	for _, place := range places {
+		file, err := r.openProgram(inv, place)
+		if err == nil {
+			_ = file.Close() // it was only read
+		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+	}
+	return reason.Errorf(reason.ProgramNotFound, "there is no file %s for %s to run, neither in the base commit nor in the directory that the run was started from",
+		evidence.DisplayPath(r.secrets.scanner.Redact(cutText(word, maxDifference))), path.Base(inv.Argv[0])).
+		WithHint("check the spelling, and the directory that you are in: a file there is lent, even when it is not committed")
 }
 
 // unstartable says why a program that the system would not execute is none.

@@ -118,3 +118,28 @@ func TestLastWords(t *testing.T) {
 		t.Error(told[0].Message)
 	}
 }
+
+// TestMissingScript: an interpreter whose script is missing is a program that was
+// not found, and no failure of the engine; one that has its script, and failed, is.
+func TestMissingScript(t *testing.T) {
+	t.Parallel()
+	repo := t.TempDir()
+	if err := os.WriteFile(filepath.Join(repo, "fix.py"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &run{checkout: &workspace.Checkout{Dir: repo}, secrets: newSecrets(nil)}
+	for line, want := range map[string]reason.Code{
+		"python3 fix.py": reason.EngineFailed, "python3 fxi.py": reason.ProgramNotFound, "sh ./nope.sh": reason.ProgramNotFound, "/usr/bin/perl sub/x.pl": reason.ProgramNotFound,
+		"node /nowhere/x.js": reason.ProgramNotFound, "sh ls": reason.EngineFailed, "python3 -c x": reason.EngineFailed, "python3 -m x": reason.EngineFailed,
+		"python3": reason.EngineFailed, "make fxi.py": reason.EngineFailed, "python3 /opt/remit/bin/1/lent.py": reason.EngineFailed,
+	} {
+		argv, exit := strings.Fields(line), 2
+		inv := &engine.Invocation{Argv: argv, Program: argv[0], Binds: []sandbox.Bind{{Host: filepath.Join(repo, "fix.py"), Inside: "/opt/remit/bin/1/lent.py"}}}
+		f := evidence.EngineFinished{ProcessStarted: true, ExitCode: &exit}
+		got := endBlockers(f, traffic{}, engine.End{Complete: true})
+		r.explainStart(got, f, inv)
+		if got[0].Code != want || want == reason.ProgramNotFound && !strings.Contains(got[0].Message, "for "+filepath.Base(argv[0])+" to run") {
+			t.Errorf("%s: %+v", line, got)
+		}
+	}
+}

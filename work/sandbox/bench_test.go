@@ -137,7 +137,7 @@ func bareBwrap(b *testing.B, d *bwrap) func() error {
 }
 
 // pipeOf returns the read end of a pipe that holds text, or with none the
-// write end of one that nobody reads.
+// write end of one without a reader.
 func pipeOf(b *testing.B, text []byte) *os.File {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -199,4 +199,30 @@ func BenchmarkGoCache(b *testing.B) {
 	}
 	b.ReportMetric(milliseconds(median(1)-median(0)), "lend-p50-ms")
 	b.ReportMetric(milliseconds(median(3)-median(2)), "keep-p50-ms")
+}
+
+// BenchmarkCapture is what reading many new files costs for each, taken from a
+// run that reads them over one that does not.
+func BenchmarkCapture(b *testing.B) {
+	const files = 20_000
+	d, lower := open1(b), b.TempDir()
+	touch := []Command{{Argv: []string{"sh", "-c", fmt.Sprintf("seq %d | xargs touch", files)}}}
+	var without, with []time.Duration
+	for b.Loop() {
+		for _, capture := range []bool{false, true} {
+			begun := time.Now()
+			r, err := d.Run(context.Background(), Spec{Lower: lower, Commands: touch, Capture: capture, SpoolDir: b.TempDir()})
+			if err != nil || capture && len(r.Changes) != files {
+				b.Fatalf("%d changes, %v", len(r.Changes), err)
+			}
+			if took := time.Since(begun); capture {
+				with = append(with, took)
+			} else {
+				without = append(without, took)
+			}
+		}
+	}
+	slices.Sort(with)
+	slices.Sort(without)
+	b.ReportMetric(float64((with[len(with)/2]-without[len(without)/2]).Nanoseconds())/1e3/files, "µs/file")
 }

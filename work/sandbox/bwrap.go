@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -31,7 +32,8 @@ type bwrap struct {
 type controlled struct {
 	copyLayer, noFilter, noSocketScan, plainBinds, noGroups, noLoginLimits, noMasks, mountsBelow bool
 
-	keep *keepBounds // other ones than MaxKeptFiles and MaxKeptBytes
+	collect time.Duration // another one than collectTime
+	keep    *keepBounds   // other ones than MaxKeptFiles and MaxKeptBytes
 }
 
 func (d *bwrap) Describe() Description {
@@ -90,7 +92,8 @@ func (d *bwrap) run(ctx context.Context, s Spec) (*run, error) {
 		g, held = newGroup(s.Limits)
 	}
 	conf.Cgroups = g.joins()
-	r := &run{spec: s, conf: conf, userns: userns, group: g, held: held, kept: kept, scan: !d.control.noSocketScan}
+	r := &run{spec: s, conf: conf, userns: userns, group: g, held: held, kept: kept, scan: !d.control.noSocketScan,
+		collect: cmp.Or(d.control.collect, collectTime(s.Limits.Wall))}
 	err = r.do(ctx)
 	if r.result != nil {
 		r.result.Caps = append(r.result.Caps, lent.cap()...)

@@ -57,12 +57,21 @@
 // Results of tests are never taken from it: they all expired when the Run began.
 //
 // A start must be cheap, or people leave the sandbox out. A keeper without a
-// task stands by for the next Run, so that nobody waits for its start, and what
-// a probe found out is remembered until the host, this program or bwrap
-// changes. Neither weakens a wall: a keeper serves one Run, holds nothing
-// before it and is not hired when the mounts changed after its birth; a memory
-// that anybody else could have written does not count, and a Run that cannot
+// task stands by for the next Run, which saves the start of a process on the way
+// of each, and the result of a probe is remembered until the host, this program
+// or bwrap changes. Measured with whole runs of 100 files in turns, on two busy
+// cores (medians of 60 and 25 pairs): without the keeper that stands by a run
+// takes 70 ms longer (12 %), without the memory 100 ms (12 %) and 80 ms more of
+// processor time. Neither weakens a wall: a keeper serves one Run, holds nothing
+// before it and is not used if the mounts changed after its start; a memory
+// that another user could have written does not count, and a Run that cannot
 // begin has the host probed anew.
+//
+// A start with one bind takes 14 ms on two cores: 7 of them in bwrap, 1.5 in
+// the mounts of the keeper, 0.5 in control groups, 2.5 until the kernel has
+// freed what the keeper had, the rest in starting processes. Of bwrap's part five
+// in six are namespaces; all mounts together are the sixth. BenchmarkStart prints
+// the sums.
 //
 // Where the base tree cannot be the lower layer of an overlay, the keeper
 // copies it to the tmpfs and compares whole trees; [Result.Layer] says which.

@@ -19,13 +19,14 @@ import (
 
 // run is one use of a keeper, the same for all drivers.
 type run struct {
-	spec   Spec
-	conf   *setup
-	userns []*os.File
-	group  *group
-	held   map[string]string // caps that cgroups hold
-	scan   bool
-	kept   *os.Root // Spec.KeepCache, nil if there is none
+	spec    Spec
+	conf    *setup
+	userns  []*os.File
+	group   *group
+	held    map[string]string // caps that cgroups hold
+	scan    bool
+	collect time.Duration // that reading the changes, or the build cache, may take
+	kept    *os.Root      // Spec.KeepCache, nil if there is none
 
 	session *session
 	built   answer
@@ -40,7 +41,7 @@ type run struct {
 // do runs everything; the result holds what was reached even with an error.
 func (r *run) do(ctx context.Context) error {
 	var err error
-	if r.session, err = hireKeeper(r.conf.Confined); err != nil {
+	if r.session, err = obtainKeeper(r.conf.Confined); err != nil {
 		return startError(err)
 	}
 	defer r.session.end()
@@ -63,7 +64,7 @@ func (r *run) do(ctx context.Context) error {
 	r.begun, r.result = time.Now(), &Result{Layer: r.built.Layer, GoCache: GoCache{Lent: r.built.Lent, NotLent: r.built.NotLent}}
 	runErr := r.commands(ctx)
 	if r.conf.Confined && ctx.Err() == nil {
-		standBy() // ready when the next Run begins, and not in the way of a command
+		startStandby() // ready when the next Run begins, and not in the way of a command
 	}
 	if r.spec.Capture {
 		// Also after a cancellation: work that was paid for is kept.
@@ -178,7 +179,7 @@ func (r *run) command(ctx context.Context, c Command, wall time.Duration) (*Comm
 	return done, err
 }
 
-// ended turns the keeper's answer into a result. An end that is nobody's fault
+// ended turns the keeper's answer into a result. An end without a cause
 // inside is an error of ours, never a failed command.
 func (r *run) ended(c Command, a answer, out *outputs, stopped bool) (*CommandResult, error) {
 	if a.Failure != nil {
@@ -222,7 +223,7 @@ func (r *run) capture() error {
 	if err != nil {
 		return reason.Errorf(reason.ArtifactWriteFailure, "sandbox: %w", err)
 	}
-	if r.result.Changes, err = r.session.collect(spool); err != nil {
+	if r.result.Changes, err = r.session.collect(spool, r.collect); err != nil {
 		spool.Discard()
 		return fmt.Errorf("sandbox: collect changes: %w", err)
 	}

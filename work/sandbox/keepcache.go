@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"sync"
 	"time"
 
 	"remit/proof/reason"
@@ -22,12 +23,14 @@ import (
 // cacheEntry matches the names that the go command gives to entries of its
 // build cache: an action, an output, and an executable, which lies in a
 // directory.
-var cacheEntry = regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{64}-(a|d|d/[A-Za-z0-9_][A-Za-z0-9._+-]{0,127})$`)
+var cacheEntry = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{64}-(a|d|d/[A-Za-z0-9_][A-Za-z0-9._+-]{0,127})$`)
+})
 
 // isCacheEntry reports whether the path can be one of an entry, which lies in
 // the directory that its first byte names. Nothing else is kept.
 func isCacheEntry(path string) bool {
-	return cacheEntry.MatchString(path) && path[:2] == path[3:5]
+	return cacheEntry().MatchString(path) && path[:2] == path[3:5]
 }
 
 // openKept makes the directory of Spec.KeepCache, or checks that it is empty
@@ -84,7 +87,7 @@ func (r *run) keepCache(ctx context.Context, runErr error) {
 	if runErr != nil {
 		err = fmt.Errorf("the run did not come to its end: %w", runErr)
 	} else {
-		c.Files, c.Bytes, err = r.session.keep(ctx, r.kept, r.conf.Keep)
+		c.Files, c.Bytes, err = r.session.keep(ctx, r.kept, r.conf.Keep, r.collect)
 	}
 	if err != nil {
 		c.Files, c.Bytes, c.NotKept = 0, 0, errors.Join(err, empty(r.kept)).Error()
@@ -107,8 +110,8 @@ func empty(root *os.Root) error {
 
 // keep receives what was added to the build cache into a directory. A
 // cancellation ends it: nothing is lost that a later run does not make again.
-func (s *session) keep(ctx context.Context, into *os.Root, bounds keepBounds) (files int, bytes int64, err error) {
-	err = s.control.SetReadDeadline(time.Now().Add(collectLimit))
+func (s *session) keep(ctx context.Context, into *os.Root, bounds keepBounds, within time.Duration) (files int, bytes int64, err error) {
+	err = s.control.SetReadDeadline(time.Now().Add(within))
 	if err == nil {
 		err = s.send(request{Op: opKeep})
 	}
@@ -121,6 +124,8 @@ func (s *session) keep(ctx context.Context, into *os.Root, bounds keepBounds) (f
 	switch {
 	case err != nil && ctx.Err() != nil:
 		err = context.Cause(ctx)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = collectLate(within)
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		err = s.lost(err)
 	}

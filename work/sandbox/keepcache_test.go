@@ -175,7 +175,7 @@ func TestKeepingEndsWithTheContext(t *testing.T) {
 		cancel(cause)
 	}()
 	s := &session{control: ours, in: bufio.NewReader(ours)}
-	if _, _, err := s.keep(ctx, into, keepBounds{1, 1}); !errors.Is(err, cause) {
+	if _, _, err := s.keep(ctx, into, keepBounds{1, 1}, collectLeast); !errors.Is(err, cause) {
 		t.Errorf("error %v", err)
 	}
 }

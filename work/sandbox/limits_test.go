@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"remit/proof/reason"
 )
 
 func capOf(t testing.TB, r *Result, name string) Cap {
@@ -234,7 +236,7 @@ func TestFilled(t *testing.T) {
 	}
 }
 
-// A command that leaves more files than anybody can remove in a moment does not
+// A command that leaves more files than can be removed in a moment does not
 // outlast its time: neither the next command, which finds an empty /tmp, nor the
 // end of the run waits for the last of them.
 func TestInodeFloodEndsInTime(t *testing.T) {
@@ -266,5 +268,29 @@ func TestInodeFloodEndsInTime(t *testing.T) {
 		late := time.Duration(r.Usage.WallMillis)*time.Millisecond - wall
 		e.Check(r.Commands[len(r.Commands)-1].TimedOut && late < most, "%s: the commands ended %s after the limit", name, late)
 		e.Check(took-time.Duration(r.Usage.WallMillis)*time.Millisecond < 10*time.Second, "%s: the end took %s", name, took)
+	}
+}
+
+// Reading what the commands left has a time of its own, so that a flood of files
+// does not keep the host busy long after the commands were ended. What was read
+// by then is no change of anything.
+func TestCaptureOfAFloodEndsInTime(t *testing.T) {
+	t.Parallel()
+	e := escape(t, "inode fill")
+	const files = 20_000
+	s := Spec{
+		Lower: t.TempDir(), Capture: true, SpoolDir: t.TempDir(),
+		Commands: []Command{{Argv: []string{"sh", "-c", fmt.Sprintf("seq %d | xargs touch", files)}}},
+	}
+	r, err := without(t, controlled{collect: time.Millisecond}).Run(t.Context(), s)
+	e.Check(reason.CodeOf(err) == reason.ResourceLimit && strings.Contains(err.Error(), "longer than 1ms"), "%v", err)
+	e.Check(r != nil && len(r.Changes) == 0 && r.Commands[0].ExitCode == 0, "%+v", r)
+	if r, err = open1(t).Run(t.Context(), s); err != nil || len(r.Changes) != files { // control
+		t.Errorf("%d changes, %v", len(r.Changes), err)
+	}
+	for wall, want := range map[time.Duration]time.Duration{time.Second: collectLeast, time.Minute: time.Minute, time.Hour: collectMost} {
+		if got := collectTime(wall); got != want {
+			t.Errorf("%s: %s", wall, got)
+		}
 	}
 }

@@ -25,14 +25,17 @@ func TestLoginResources(t *testing.T) {
 		{"memory", mostLocked / (256 << 10)},
 	} {
 		if asRoot() && tt.what == "inotify" {
-			continue // counted for the uid of the Run, which is nobody else's
+			continue // counted for the uid of the Run, which no other process has
 		}
-		got := taken(e, open1(e), tt.what)
+		got, then := taken(e, open1(e), tt.what)
 		if got < 1 {
 			t.Errorf("%s: nothing works inside", tt.what)
 		}
+		if tt.what == "inotify" { // the error that the threat model names
+			e.Check(then == "too many open files", "after %d: %s", got, then)
+		}
 		e.Check(got <= tt.most, "%s: a command got %d, more than %d", tt.what, got, tt.most)
-		if control := taken(e, without(e, controlled{noLoginLimits: true}), tt.what); control <= tt.most && tt.what != "terminals" {
+		if control, _ := taken(e, without(e, controlled{noLoginLimits: true}), tt.what); control <= tt.most && tt.what != "terminals" {
 			t.Logf("no control on this machine: %s ends at %d anyway", tt.what, control)
 		}
 	}
@@ -43,14 +46,15 @@ func TestLoginResources(t *testing.T) {
 	}
 }
 
-func taken(t testing.TB, d Driver, what string) int {
+func taken(t testing.TB, d Driver, what string) (n int, then string) {
 	t.Helper()
 	o := try(t, d, Spec{}, attackPath, "attack", "login", what)
-	n, err := strconv.Atoi(strings.TrimSpace(o.out))
+	count, then, _ := strings.Cut(strings.TrimSpace(o.out), " ")
+	n, err := strconv.Atoi(count)
 	if err != nil {
 		t.Fatalf("%s: %s", what, o.out)
 	}
-	return n
+	return n, then
 }
 
 func number(t testing.TB, file string) int {

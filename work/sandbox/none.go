@@ -79,7 +79,7 @@ func (d *none) runIn(ctx context.Context, dir string, s Spec) (*Result, error) {
 			conf.Env[name] = value
 		}
 	}
-	r := &run{spec: s, conf: conf, group: &group{}}
+	r := &run{spec: s, conf: conf, group: &group{}, collect: collectTime(s.Limits.Wall)}
 	err := r.do(ctx)
 	if r.result != nil {
 		r.result.GoCache = noCaches(s)

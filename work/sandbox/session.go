@@ -39,8 +39,20 @@ const (
 	buildLimit   = 5 * time.Minute  // copying a large tree on a slow disk
 	answerGrace  = 30 * time.Second // beyond the time limit of a command
 	endGrace     = 300 * time.Millisecond
-	collectLimit = 5 * time.Minute
+	collectLeast = 10 * time.Second
+	collectMost  = 5 * time.Minute
 )
+
+// collectTime is how long reading what the commands left may take: as long as
+// they could write it, within bounds. Without it a flood of small files that
+// lasted a second would keep the host busy long after.
+func collectTime(wall time.Duration) time.Duration { return min(max(wall, collectLeast), collectMost) }
+
+// collectLate is the error of a collection that did not end in time.
+func collectLate(within time.Duration) error {
+	return reason.Errorf(reason.ResourceLimit, "reading what the commands left took longer than %s", within).
+		WithHint("have them leave fewer files, or raise the time limit of the run, which bounds this too")
+}
 
 // startKeeper starts our own binary again as a keeper, under one of the names
 // for it. A keeper dies with the thread that made it, so a thread that does
@@ -114,7 +126,7 @@ func socketPair(kind int) (ours, theirs *os.File, err error) {
 
 // end kills the keeper and with it everything that it had. It waits for the end,
 // but not for long: the kernel frees each file of the run then, and a command
-// that has made a million of them must not hold anybody up beyond its limits.
+// that has made a million of them must not delay the caller beyond its limits.
 func (s *session) end() {
 	s.strike()
 	select {
@@ -208,8 +220,8 @@ func (s *session) sendChanges(changes []tree.Change) error {
 }
 
 // collect receives the changes into spool.
-func (s *session) collect(spool *tree.Spool) ([]tree.Change, error) {
-	err := s.control.SetReadDeadline(time.Now().Add(collectLimit))
+func (s *session) collect(spool *tree.Spool, within time.Duration) ([]tree.Change, error) {
+	err := s.control.SetReadDeadline(time.Now().Add(within))
 	if err == nil {
 		err = s.send(request{Op: opCollect})
 	}
@@ -217,8 +229,11 @@ func (s *session) collect(spool *tree.Spool) ([]tree.Change, error) {
 		return nil, s.lost(err)
 	}
 	changes, err := spool.ReadInto(s.in)
-	if errors.Is(err, io.ErrUnexpectedEOF) {
-		return nil, s.lost(err)
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		err = errors.Join(collectLate(within), err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		err = s.lost(err)
 	}
 	return changes, err
 }

@@ -114,7 +114,7 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			return enc.Encode(c)
+			return enc.Encode(kept)
 		}))
 		must(t, enc.Close())
 		stream.WriteString("what follows")

@@ -182,7 +182,7 @@ func (w *walker) narrowed(upper *os.Root, name string) (*os.Root, error) {
 var errChanged = errors.New("changed")
 
 // dotGit reports a .git as one special change if anything in it differs. Its
-// content is never handed on: it is code for whoever runs git there.
+// content is never handed on: git would run it as code.
 func (w *walker) dotGit(l level, name, path string, depth int) error {
 	quiet := *w
 	quiet.inGit = true
@@ -218,18 +218,18 @@ func (w *walker) changed(l level, name, path string, head fs.FileInfo) error {
 	case head.Size() > MaxFileBytes:
 		return w.special(path, NoteTooLarge)
 	}
-	open := func() (io.ReadCloser, error) { return openFile(l.head, name, head) }
-	probe, err := open()
+	f, err := openFile(l.head, name, head)
 	if errors.Is(err, fs.ErrPermission) || errors.Is(err, errSwapped) {
 		return w.special(path, NoteUnreadable)
 	}
 	if err != nil {
 		return fmt.Errorf("open %q: %w", path, err)
 	}
-	probe.Close()
+	defer f.Close() // again, if the visitor has read it
 	if err := w.budget.content(head.Size()); err != nil {
 		return err
 	}
+	open := func() (io.ReadCloser, error) { return f, nil }
 	return w.visit(Change{Path: path, Kind: File, Executable: executable(head), Size: head.Size(), Open: open})
 }
 

@@ -44,6 +44,8 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 		line = t.site(t.Failing.Site).Line
 	} else if flips := t.known(twin.Flip); len(flips) > 0 && t.Outcome == results.Pass {
 		out = append(out, twin.Order{Site: pick(d, flips)})
+	} else if id, ok := t.next(twin.Flip); ok {
+		out = append(out, twin.Order{Site: id})
 	}
 	var there []int
 	for _, id := range t.known(twin.Expect) {
@@ -54,6 +56,9 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 	if t.Outcome == results.Pass {
 		there = t.known(twin.Expect)
 	}
+	if id, ok := t.next(twin.Expect); ok && t.Failing == nil && len(there) == 0 {
+		there = []int{id}
+	}
 	if len(there) > 0 {
 		o := twin.Order{Site: pick(d, there)}
 		if t.Failing != nil {
@@ -63,7 +68,7 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 	}
 	// What the bug ends before it is reached looks like the bug in every respect:
 	// whoever hides the one hides the other.
-	fails := t.certain()
+	fails := t.certain(twin.Fail)
 	if len(fails) == 0 {
 		fails = t.known(twin.Fail)
 	}
@@ -76,9 +81,24 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 	return out
 }
 
-// certain are the failing statements that a test which passes has come by.
-func (t *suiteTest) certain() []int {
-	return slices.DeleteFunc(t.ofKind(twin.Fail), func(id int) bool { return !t.site(id).Certain })
+// certain are the sites of a kind that a test which passes has come by.
+func (t *suiteTest) certain(kind twin.Kind) []int {
+	return slices.DeleteFunc(t.ofKind(kind), func(id int) bool { return !t.site(id).Certain })
+}
+
+// next is the certain site of a kind at which the base failed in another way than
+// by an assertion that was false: the first that it did not come by, or the last.
+func (t *suiteTest) next(kind twin.Kind) (id int, ok bool) {
+	certain := t.certain(kind)
+	for _, id := range certain {
+		if !slices.Contains(t.Reached, id) {
+			return id, true
+		}
+	}
+	if len(certain) == 0 {
+		return 0, false
+	}
+	return certain[len(certain)-1], true
 }
 
 // known are the sites of a kind that the runs of the base came by.
@@ -147,4 +167,64 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 		out[run] = chosen
 	}
 	return out
+}
+
+// halves sabotages each test in one of two runs, but for those that are known
+// to fail on the base: nothing can be shown by these there.
+func (s *suite) halves(d draw) (a, b map[*suiteTest]twin.Order) {
+	a, b = make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order)
+	for _, f := range s.files {
+		for _, t := range f.tests {
+			if len(t.sites) == 0 || t.Outcome == results.Fail || t.Outcome == results.Skip {
+				continue
+			}
+			o := twin.Order{Site: t.anySite(d)}
+			if d.coin() {
+				a[t] = o
+			} else {
+				b[t] = o
+			}
+		}
+	}
+	return a, b
+}
+
+// anySite prefers a failing statement, which is reached most surely, and draws
+// an assertion now and then.
+func (t *suiteTest) anySite(d draw) int {
+	wanted := twin.Fail
+	switch n := d.below(10); {
+	case n < 1:
+		wanted = twin.Expect
+	case n < 3:
+		wanted = twin.Flip
+	}
+	if of := t.ofKind(wanted); len(of) > 0 {
+		return pick(d, of)
+	}
+	if of := t.ofKind(twin.Fail); len(of) > 0 {
+		return pick(d, of)
+	}
+	return pick(d, t.sites).ID
+}
+
+// ofKind are the sites of a kind.
+func (t *suiteTest) ofKind(kind twin.Kind) []int {
+	var out []int
+	for _, s := range t.sites {
+		if s.Kind == kind {
+			out = append(out, s.ID)
+		}
+	}
+	return out
+}
+
+// site is the site of a number, nil if the test has none.
+func (t *suiteTest) site(id int) *twin.Site {
+	for i := range t.sites {
+		if t.sites[i].ID == id {
+			return &t.sites[i]
+		}
+	}
+	return nil
 }

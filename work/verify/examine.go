@@ -170,7 +170,7 @@ func (w *witness) examineTests(run int, g groupProof, tv *twinView, r *RunResult
 			if sabotaged {
 				tr.kind = t.site(order.Site).Kind
 			}
-			if sabotaged && t.site(order.Site).Certain && outcome == results.Fail && w.suite.passesInPart(&r.Commands[c], t.suiteTest) {
+			if sabotaged && tr.kind == twin.Fail && t.site(order.Site).Certain && outcome == results.Fail && w.suite.passesInPart(&r.Commands[c], t.suiteTest) {
 				outcome = results.Pass
 			}
 			switch {

@@ -6,7 +6,7 @@
 // line names and that the sandbox would not show is lent to it, read-only: the
 // first word when it is a path to a file that the baseline does not have, and
 // any other word that is an absolute path of a regular file, or (of an engine
-// that is told so) that of one in the invoking user's directory. It stands below
+// that is given its path) that of one in the invoking user's directory. It stands below
 // /opt/remit/bin there, and the word is changed to that place. Nothing else of
 // the invoking user's files is visible.
 package command
@@ -52,7 +52,11 @@ type Engine struct {
 // Identity digests the words of the command and the program that they name, if
 // it is a file that the host can read.
 func (e *Engine) Identity(context.Context) (evidence.EngineIdentity, error) {
-	if len(e.Argv) == 0 || e.Argv[0] == "" {
+	if len(e.Argv) > 0 && e.Argv[0] == "" {
+		return evidence.EngineIdentity{}, reason.Errorf(reason.ProgramNotFound, "the first word behind the two dashes is empty").
+			WithHint("the first word names the program: -- CMD ARG; an empty variable in quotes is an empty word")
+	}
+	if len(e.Argv) == 0 {
 		return evidence.EngineIdentity{}, reason.Errorf(reason.ProviderUnavailable, "the command engine got no command").
 			WithHint("put the command after two dashes: remit run --repo . -- CMD ARG")
 	}
@@ -81,6 +85,9 @@ func (e *Engine) Identity(context.Context) (evidence.EngineIdentity, error) {
 
 // Invocation lends what the baseline and the system do not have.
 func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocation, error) {
+	if w := e.Argv[0]; strings.Contains(w, "/") && isDir(e.Dir, w) && (filepath.IsAbs(w) || !t.InBaseline(path.Clean(w))) {
+		return nil, reason.Errorf(reason.ProgramNotExecutable, "%s is a directory", evidence.DisplayPath(w)).WithHint("name a program in it")
+	}
 	inv := &engine.Invocation{Argv: append([]string{}, e.Argv...), Program: e.Argv[0]}
 	if filepath.IsAbs(inv.Program) {
 		inv.Program = filepath.Base(inv.Program)
@@ -140,6 +147,15 @@ func staysBelow(dir, name string) bool {
 	return err == nil
 }
 
+// isDir reports whether a word names a directory of the host, seen from dir.
+func isDir(dir, w string) bool {
+	if !filepath.IsAbs(w) {
+		w = filepath.Join(dir, w)
+	}
+	info, err := os.Stat(w)
+	return err == nil && info.IsDir()
+}
+
 func isVisible(file string) bool {
 	for _, dir := range visible {
 		if strings.HasPrefix(file, dir) {
@@ -152,7 +168,7 @@ func isVisible(file string) bool {
 func digestFile(name string) (string, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrPermission) {
-		// An executable may be readable for nobody; its name is all there is.
+		// An executable may be unreadable; its name is all there is.
 		return "unreadable", nil
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/proof/reason"
 	"remit/work/engine"
 )
 
@@ -58,5 +59,24 @@ func TestLentWords(t *testing.T) {
 	e.LendWords = false
 	if inv, err := e.Invocation(t.Context(), task); err != nil || len(inv.Binds) > 0 {
 		t.Errorf("%+v, %v", inv, err)
+	}
+}
+
+// TestNoProgram: an empty word and a directory are no programs, and the message
+// says which of them it was.
+func TestNoProgram(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, "tools"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&Engine{Argv: []string{"", "x"}, Dir: dir}).Identity(t.Context()); reason.CodeOf(err) != reason.ProgramNotFound || !strings.Contains(err.Error(), "is empty") {
+		t.Error(err)
+	}
+	for word, inBase := range map[string]bool{"./tools": false, "tools/": false, dir: false, "./tools/x": true} {
+		_, err := (&Engine{Argv: []string{word}, Dir: dir}).Invocation(t.Context(), engine.Task{InBaseline: func(string) bool { return inBase }})
+		if refused := reason.CodeOf(err) == reason.ProgramNotExecutable && strings.Contains(err.Error(), "is a directory"); refused == inBase {
+			t.Errorf("%s: %v", word, err)
+		}
 	}
 }

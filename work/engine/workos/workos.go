@@ -39,10 +39,11 @@ package workos
 
 import (
 	"context"
+	"regexp"
 	"strings"
+	"sync"
 
 	"remit/proof/evidence"
-	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/agent"
@@ -76,10 +77,12 @@ func New(o Options) *Engine { return &Engine{bin: o.Bin} }
 // Wire is the protocol of the agent.
 func (*Engine) Wire() string { return "chat" }
 
-// heading begins what each agent is told.
-var heading = form.Lazy(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
+// heading begins the instructions of each agent.
+var heading = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
+})
 
-// AgentIn names the agent that is told a system text, as the events do.
+// AgentIn names the agent that gets a system text, as the events do.
 func (*Engine) AgentIn(system string) string {
 	if m := heading().FindStringSubmatch(strings.TrimSpace(system)); m != nil {
 		return strings.ToLower(m[1])

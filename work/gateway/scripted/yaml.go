@@ -3,7 +3,9 @@ package scripted
 import (
 	"bytes"
 	"errors"
+	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -12,8 +14,6 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
-
-	"remit/proof/form"
 )
 
 // Limits of a script's source. The parser is recursive, so tokens and depth
@@ -54,7 +54,7 @@ const (
 )
 
 // number is what JSON takes for one.
-var number = form.Lazy(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var number = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`) })
 
 // parse reads the one document of a source, nil after a problem.
 func (r *reader) parse(src []byte) (top *node) {
@@ -158,7 +158,7 @@ func (r *reader) convert(from ast.Node, depth int) *node {
 		n.kind, n.text = isText, from.Value
 		if from.Token.Type == token.StringType && strings.Contains(from.Value, ": ") {
 			// The library takes {a: b: c} for a text where the standard sees
-			// an error; whoever wrote it meant something else.
+			// an error; the writer meant something else.
 			r.add(n, "", "put the text in quotes, or add the missing comma", "unquoted text contains a colon and a space")
 			return nil
 		}

@@ -12,25 +12,26 @@ type goAssertion struct {
 	arg   int
 	form  goForm
 	fails bool // a condition that is true, or a value that is not nil, fails the test
+	part  bool // it is asked whether another value holds it
 }
 
 // goTestify are the assertions of testify's packages assert and require. Each
 // has a variant with a format, which ends in "f".
 var goTestify = map[string]goAssertion{
-	"True": {0, formCond, false}, "False": {0, formCond, true},
-	"NoError": {0, formErr, true}, "Error": {0, formErr, false},
-	"Nil": {0, formNil, true}, "NotNil": {0, formNil, false},
-	"Equal": {0, formAny, false}, "EqualValues": {0, formAny, false}, "Exactly": {0, formAny, false},
-	"ElementsMatch": {0, formAny, false}, "Subset": {1, formAny, false}, "Contains": {1, formAny, false},
-	"Len": {1, formWrap, false}, "JSONEq": {0, formWrap, false}, "YAMLEq": {0, formWrap, false},
-	"EqualError": {1, formWrap, false}, "ErrorContains": {1, formWrap, false}, "ErrorIs": {1, formWrap, false},
-	"Same": {0, formAny, false},
+	"True": {0, formCond, false, false}, "False": {0, formCond, true, false},
+	"NoError": {0, formErr, true, false}, "Error": {0, formErr, false, false},
+	"Nil": {0, formNil, true, false}, "NotNil": {0, formNil, false, false},
+	"Equal": {0, formAny, false, false}, "EqualValues": {0, formAny, false, false}, "Exactly": {0, formAny, false, false},
+	"ElementsMatch": {0, formAny, false, false}, "Subset": {1, formAny, false, true}, "Contains": {1, formAny, false, true},
+	"Len": {1, formWrap, false, false}, "JSONEq": {0, formWrap, false, false}, "YAMLEq": {0, formWrap, false, true},
+	"EqualError": {1, formWrap, false, false}, "ErrorContains": {1, formWrap, false, true}, "ErrorIs": {1, formWrap, false, false},
+	"Same": {0, formAny, false, false},
 }
 
 // goTools are those of gotest.tools/assert.
 var goTools = map[string]goAssertion{
-	"NilError": {0, formErr, true}, "Equal": {1, formAny, false}, "DeepEqual": {1, formAny, false},
-	"Error": {1, formWrap, false}, "ErrorContains": {1, formWrap, false}, "ErrorIs": {1, formWrap, false},
+	"NilError": {0, formErr, true, false}, "Equal": {1, formAny, false, false}, "DeepEqual": {1, formAny, false, false},
+	"Error": {1, formWrap, false, false}, "ErrorContains": {1, formWrap, false, true}, "ErrorIs": {1, formWrap, false, false},
 }
 
 // goLibrary returns the assertions of a package, nil if they are not known.
@@ -79,7 +80,7 @@ func (w goWalk) assertion(call *ast.CallExpr) {
 	if a.form == formWrap && (!w.f.since("go1.18") || !w.f.typed(e)) || a.form == formAny && goNil(e) {
 		return
 	}
-	p.form, p.fails = a.form, a.fails
+	p.form, p.fails, p.part = a.form, a.fails, a.part
 	w.add(p, e.Pos(), e.End(), !w.async)
 }
 

@@ -104,10 +104,10 @@ func (g *goGen) plainBut(other func(p *goPlace, index string) bool) {
 			open, end := g.condition(s)
 			g.wrap(p, open, end)
 		case formErr, formNil, formWrap, formAny:
-			open, end := g.value(s, p.form)
+			open, end := g.value(s, p)
 			g.wrap(p, open, end)
 		case formPair:
-			open, end := g.value(s, p.form)
+			open, end := g.value(s, p)
 			g.wrap(p, open+p.other+", ", end)
 		case formCompare:
 			open, end := g.compare(s, p.equal)

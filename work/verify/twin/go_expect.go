@@ -72,10 +72,10 @@ func (w goWalk) compared(call *ast.CallExpr, functions map[string]goSides) {
 	case !ok:
 	case sides == sideBoth:
 		if e := w.f.expectedOf(first, second); e != nil {
-			w.value(e)
+			w.value(e, false)
 		}
 	case w.f.plain(second), x.Name == "strings" && goText(second), x.Name == "errors" && goNamed(second):
-		w.value(second)
+		w.value(second, sel.Sel.Name == "Contains")
 	}
 }
 
@@ -99,9 +99,9 @@ func goNamed(e ast.Expr) bool {
 }
 
 // value adds an expression whose type is known to be that of a variable.
-func (w goWalk) value(e ast.Expr) {
+func (w goWalk) value(e ast.Expr, part bool) {
 	if w.f.since("go1.18") {
-		w.add(goPlace{form: formWrap}, e.Pos(), e.End(), !w.named)
+		w.add(goPlace{form: formWrap, part: part}, e.Pos(), e.End(), !w.named)
 	}
 }
 
@@ -121,7 +121,7 @@ func (w goWalk) comparison(e *ast.BinaryExpr, top bool) {
 		}
 	}
 	if side := f.expectedOf(e.X, e.Y); side != nil {
-		w.value(side)
+		w.value(side, false)
 	}
 }
 
@@ -187,7 +187,7 @@ func (w goWalk) literalOf(e *ast.BinaryExpr, lit, other ast.Expr, top bool) {
 	switch {
 	case isCall && goBuiltin(call, "len", "cap"):
 		if b, ok := lit.(*ast.BasicLit); ok && b.Kind == token.INT {
-			w.value(lit)
+			w.value(lit, false)
 		}
 	case f.plain(other):
 		text := f.text(other)

@@ -43,7 +43,7 @@ func ParseGo(path string, src []byte, lang string) (File, error) {
 	}
 	f := &goFile{
 		src: bytes.Clone(src), tok: fset.File(tree.FileStart), eol: "\n", lang: lang,
-		idents: map[string]bool{}, imports: goImports(tree), ids: map[string]map[int]bool{},
+		idents: map[string]bool{}, imports: goImports(tree), ids: map[string]map[int]bool{}, straight: map[ast.Node]bool{},
 	}
 	if bytes.Contains(src, []byte("\r\n")) {
 		f.eol = "\r\n"
@@ -78,9 +78,11 @@ type goFile struct {
 	places []*goPlace // in the order of the text
 	says   []goReport // reports and notes of the handles of tests
 	tests  []Test
-	ids    map[string]map[int]bool // the sites of each test
-	count  int                     // sites numbered so far
-	shared int                     // offers in helpers so far
+	// straight are statements, and calls that are one, which a test comes by whenever it passes.
+	straight map[ast.Node]bool
+	ids      map[string]map[int]bool // the sites of each test
+	count    int                     // sites numbered so far
+	shared   int                     // offers in helpers so far
 }
 
 // Tests implements File.

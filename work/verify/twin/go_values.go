@@ -2,13 +2,15 @@ package twin
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
 // value returns what goes round a value that a helper passes on, or changes if
 // its place is turned. For a pair the value follows one of the type that it has
 // to have.
-func (g *goGen) value(s goSpot, form goForm) (open, end string) {
+func (g *goGen) value(s goSpot, p *goPlace) (open, end string) {
+	form := p.form
 	f := g.fields(3)
 	d := g.decide(s, f[0])
 	typ, generic := "T", "[T interface{}]"
@@ -23,13 +25,13 @@ func (g *goGen) value(s goSpot, form goForm) (open, end string) {
 		param, lead = "_, "+param, "pair "
 	}
 	side := g.draw.coin()
-	what := fmt.Sprint("value ", lead, form, d.what, side)
+	what := fmt.Sprint("value ", lead, form, p.part, d.what, side)
 	name := g.helper(what, func(name string) {
 		params := param + ", " + d.param
 		if side {
 			params = d.param + ", " + param
 		}
-		g.decl("func %s%s(%s) %s {\n\tif %s {\n%s\n\t}\n\treturn %s\n}", name, generic, params, typ, d.turned, g.changed(form, f[1], f[2]), f[1])
+		g.decl("func %s%s(%s) %s {\n\tif %s {\n%s\n\t}\n\treturn %s\n}", name, generic, params, typ, d.turned, g.changed(form, f[1], f[2], p.part), f[1])
 	})
 	if side {
 		return name + "(" + d.arg + ", ", ")"
@@ -49,7 +51,7 @@ func (g *goGen) compare(s goSpot, equal bool) (open, end string) {
 		if side {
 			params = d.param + ", " + f[1] + ", " + f[2] + " T"
 		}
-		copied := "\t\t" + f[3] + " := " + f[2] + "\n\t\t" + g.alter() + "(" + g.pkg("reflect") + ".ValueOf(&" + f[3] + ").Elem(), 0)\n\t\treturn " +
+		copied := "\t\t" + f[3] + " := " + f[2] + "\n\t\t" + g.alter(false) + "(" + g.pkg("reflect") + ".ValueOf(&" + f[3] + ").Elem(), 0)\n\t\treturn " +
 			f[1] + " " + op + " " + f[3]
 		g.decl("func %s[T comparable](%s) bool {\n\tif %s {\n%s\n\t}\n\treturn %s %s %s\n}", name, params, d.turned, copied, f[1], op, f[2])
 	})
@@ -62,14 +64,14 @@ func (g *goGen) compare(s goSpot, equal bool) (open, end string) {
 // changed returns the statements of a helper that return another value than v.
 // They copy it first: v itself stays where it was, so that passing it on does
 // not allocate.
-func (g *goGen) changed(form goForm, v, other string) string {
+func (g *goGen) changed(form goForm, v, other string, part bool) string {
 	switch form {
 	case formErr:
 		return "\t\tif " + v + " == nil {\n\t\t\treturn " + g.pkg("errors") + ".New(" + g.message() + ")\n\t\t}\n\t\treturn nil"
 	case formNil:
 		return "\t\tif !" + g.isSet() + "(" + v + ") {\n\t\t\treturn " + g.message() + "\n\t\t}\n\t\treturn nil"
 	default:
-		return "\t\t" + other + " := " + v + "\n\t\t" + g.alter() + "(" + g.pkg("reflect") + ".ValueOf(&" + other + ").Elem(), 0)\n\t\treturn " + other
+		return "\t\t" + other + " := " + v + "\n\t\t" + g.alter(part) + "(" + g.pkg("reflect") + ".ValueOf(&" + other + ").Elem(), 0)\n\t\treturn " + other
 	}
 }
 
@@ -94,16 +96,45 @@ const goIsSet = `func $set($v interface{}) bool {
 }`
 
 // alter declares the function that makes a variable hold another value of its
-// type, and says whether there was one that it could make.
-func (g *goGen) alter() string {
-	return g.helper("alter", func(name string) {
-		f := g.fields(4)
-		g.decls = append(g.decls, strings.NewReplacer(
-			"$alter", name, "$v", f[0], "$depth", f[1], "$word", g.message(), "$w", f[2], "$i", f[3],
-			"$r.", g.pkg("reflect")+".", "$errors", g.pkg("errors"),
-		).Replace(goAlter))
+// type, and says whether there was one that it could make. The other value is like
+// the one that was there, as the author of the test could have written it; where
+// part is set it is one that what holds the value does not hold by accident.
+func (g *goGen) alter(part bool) string {
+	what, code := "alter", strings.Replace(goAlter, "$text", goAlterText, 1)
+	if part {
+		what, code = "alter part", strings.Replace(goAlter, "$text", goExtendText, 1)
+	}
+	return g.helper(what, func(name string) {
+		f := g.fields(6)
+		words := []string{
+			"$alter", name, "$v", f[0], "$depth", f[1], "$word", g.message(), "$w", f[2], "$i", f[3], "$c", f[4], "$k", f[5],
+			"$add", strconv.Itoa(1 + g.draw.below(4)), "$at", strconv.Itoa(g.draw.below(1000)), "$by", strconv.Itoa(1 + g.draw.below(9)),
+			"$r.", g.pkg("reflect") + ".", "$errors", g.pkg("errors"),
+		}
+		if !part {
+			words = append(words, "$s.", g.pkg("strings")+".")
+		}
+		g.decls = append(g.decls, strings.NewReplacer(words...).Replace(code))
 	})
 }
+
+// goAlterText makes a text another one of its length and its letters, goExtendText
+// a longer one.
+const (
+	goAlterText = `		$w := []byte($v.String())
+		for $i := range $w {
+			$i = ($i + $at) % len($w)
+			for _, $c := range [...]string{"abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"} {
+				if $k := $s.IndexByte($c, $w[$i]); $k >= 0 {
+					$w[$i] = $c[($k+$by)%len($c)]
+					$v.SetString(string($w))
+					return true
+				}
+			}
+		}
+		$v.SetString($v.String() + $word)`
+	goExtendText = `		$v.SetString($v.String() + $word)`
+)
 
 const goAlter = `func $alter($v $r.Value, $depth int) bool {
 	if $depth > 6 || !$v.CanSet() {
@@ -113,9 +144,9 @@ const goAlter = `func $alter($v $r.Value, $depth int) bool {
 	case $r.Bool:
 		$v.SetBool(!$v.Bool())
 	case $r.Int, $r.Int8, $r.Int16, $r.Int32, $r.Int64:
-		$v.SetInt($v.Int() + 1)
+		$v.SetInt($v.Int() + $add)
 	case $r.Uint, $r.Uint8, $r.Uint16, $r.Uint32, $r.Uint64, $r.Uintptr:
-		$v.SetUint($v.Uint() + 1)
+		$v.SetUint($v.Uint() + $add)
 	case $r.Float32, $r.Float64:
 		$w := $v.Float()
 		if $v.SetFloat($w*2 + 1); $v.Float() == $w || $v.Float() != $v.Float() {
@@ -124,8 +155,15 @@ const goAlter = `func $alter($v $r.Value, $depth int) bool {
 	case $r.Complex64, $r.Complex128:
 		$v.SetComplex($v.Complex() + 1)
 	case $r.String:
-		$v.SetString($v.String() + $word)
+$text
 	case $r.Slice:
+		if $v.Len() > 0 && ($v.Index(0).Kind() < $r.Array || $v.Index(0).Kind() == $r.String) {
+			$w := $r.MakeSlice($v.Type(), $v.Len(), $v.Len())
+			$r.Copy($w, $v)
+			$alter($w.Index($w.Len()-1), $depth+1)
+			$v.Set($w)
+			return true
+		}
 		$w := $r.MakeSlice($v.Type(), $v.Len()+1, $v.Len()+1)
 		$r.Copy($w, $v)
 		$v.Set($w)

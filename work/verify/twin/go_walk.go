@@ -47,7 +47,8 @@ type goPlace struct {
 	op      int    // formCompare: offset of the operator
 	equal   bool   // formCompare: the operator is ==
 	last    bool   // formStmt: nothing follows it
-	certain bool   // formStmt: it is reached whenever the test passes
+	part    bool   // a value of which it is asked whether another one holds it
+	certain bool   // it is reached whenever the test passes
 	outcome bool   // formFirst: a trace records how the test of this body ends
 }
 
@@ -84,7 +85,8 @@ type goWalk struct {
 	async bool     // in a goroutine that the code starts
 	loose bool     // in a literal of an unknown caller
 	lit   goLit    // of literals that are children of the node
-	// certain is set for the body of a test that passes only at its end.
+	// certain is set for the body of a test that passes only at its end, and in a
+	// statement of one.
 	certain bool
 }
 
@@ -103,15 +105,21 @@ func (w goWalk) Visit(n ast.Node) ast.Visitor {
 		w.async = true
 	case *ast.CallExpr:
 		w.lit = w.callee(n)
-		w.assertion(n)
+		w.at(n).assertion(n)
 		w.f.says = append(w.f.says, w.f.reportIn(n)...)
 	case *ast.FuncLit:
 		w.literal(n, lit)
 	case *ast.IfStmt:
-		w.ifStmt(n)
+		w.at(n).ifStmt(n)
 	case *ast.SwitchStmt:
 		w.switchStmt(n)
 	}
+	return w
+}
+
+// at is the walk for the places of one statement.
+func (w goWalk) at(n ast.Node) goWalk {
+	w.certain = w.f.straight[n]
 	return w
 }
 
@@ -172,6 +180,12 @@ func (w goWalk) outer(fn *ast.FuncDecl) {
 	if t := w.f.handle(fn.Type); t != nil {
 		w.certain = !w.f.endsEarly(fn.Body)
 		w.statements(fn.Body, t)
+		for _, s := range fn.Body.List {
+			w.f.straight[s] = w.certain
+			if e, ok := s.(*ast.ExprStmt); ok {
+				w.f.straight[e.X] = w.certain
+			}
+		}
 		return
 	}
 	w.add(goPlace{form: formPrint}, fn.Body.Lbrace+1, fn.Body.Lbrace+1, true)
@@ -240,6 +254,7 @@ func (w goWalk) add(p goPlace, at, end token.Pos, offered bool) {
 		return // which ParseGo reports
 	}
 	p.at, p.end, p.line = f.offset(at), f.offset(end), f.line(at)
+	p.certain = p.certain || w.certain && p.form.public() != Fail
 	if w.named {
 		f.shared += len(w.users)
 		offered = offered && p.t != nil && f.shared <= maxGoNamed

@@ -22,6 +22,7 @@ type pyFile struct {
 	words   map[string]bool // every identifier of the text: names that are taken
 	tests   []Test
 	sites   []pyPlace // by site ID
+	pool    []string  // literals that the file expects
 }
 
 // pyPlace is one site with what is needed to edit it.
@@ -117,7 +118,7 @@ func (f *pyFile) bindTest(t pyTest) error {
 			return fmt.Errorf("line %d: %w", f.line(min(max(s.Start, 0), len(f.src))), err)
 		}
 		place.test, place.last = t.Name, t.End && i == len(sites)-1 && s.Kind == Fail && s.Form != "before"
-		out.Sites = append(out.Sites, Site{ID: len(f.sites), Kind: s.Kind, Line: f.line(s.Start), Certain: s.Certain && s.Kind == Fail})
+		out.Sites = append(out.Sites, Site{ID: len(f.sites), Kind: s.Kind, Line: f.line(s.Start), Certain: s.Certain})
 		f.sites = append(f.sites, place)
 	}
 	f.tests = append(f.tests, out)

@@ -58,7 +58,7 @@ func (f *pyFile) Edit(o Orders) ([]byte, error) {
 		if order != nil && o.Trace == "" {
 			other := newPyDraw(o.Seed, f.digest, "other "+strconv.Itoa(i))
 			if l, ok := f.sites[i].exchanged(order, other); ok {
-				exchanged = append(exchanged, pyInsert{l.at, rankText, 0, l.other(other), len(l.text)})
+				exchanged = append(exchanged, pyInsert{l.at, rankText, 0, l.other(other, f.pool), len(l.text)})
 				order = nil
 			} else if f.sites[i].Kind != Flip {
 				order = &Order{Site: order.Site}
@@ -95,14 +95,18 @@ func (f *pyFile) check(o Orders) (map[int]*Order, error) {
 	return orders, nil
 }
 
-// numbers draws a number for each site.
+// numbers draws a number for each site: an even one for a value that is compared
+// as a whole, of which one near to it is another value.
 func (e *pyEdit) numbers() []int {
 	used := make(map[int]bool, len(e.f.sites))
 	numbers := make([]int, len(e.f.sites))
 	for i := range numbers {
-		n := e.draw.between(2, 99_999)
-		for used[n] {
-			n = e.draw.between(2, 99_999)
+		n := 0
+		for n == 0 || used[n] {
+			n = e.draw.between(1, 49_999) * 2
+			if !e.f.sites[i].Whole && (e.f.sites[i].Form == "value" || e.draw.below(2) == 0) {
+				n++
+			}
 		}
 		used[n], numbers[i] = true, n
 	}

@@ -2,15 +2,24 @@ package twin
 
 import (
 	"errors"
+	"maps"
+	"math"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Another expected value is written into the source in the place of the literal
 // that is there: a value that is made at run time stands nowhere in the test, so
 // that code under test could tell it from a constant. In a neutral file such a
 // place is as its author wrote it.
+//
+// The other value is one that the author could have expected: what another
+// assertion of the file expects, or the same with letters, digits or numbers near
+// to it. Code that lies, or tries answers, only where a value looks right finds
+// this one right as well.
 
 // pyLiteral is the text of a literal and where it is.
 type pyLiteral struct {
@@ -18,12 +27,37 @@ type pyLiteral struct {
 	text string
 }
 
-// maxPythonLiteral bounds a literal that is changed.
-const maxPythonLiteral = 400
+// Bounds of a literal that is changed, and of what it is exchanged for.
+const (
+	maxPythonLiteral = 400
+	maxPythonPool    = 300
+)
 
 var (
 	pyNumber = regexp.MustCompile(`^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$`)
-	pyString = regexp.MustCompile(`^(?:'[^'\\\n\r]*'|"[^"\\\n\r]*")$`)
+	pyString = regexp.MustCompile(`^([fFbBuU]?)(?:'(?:[^'\\\n\r]|\\[ntr\\'"])*'|"(?:[^"\\\n\r]|\\[ntr\\'"])*")$`)
+)
+
+// pyErrors are built-in exceptions that a test can expect, with those that are
+// expected in their place: none of them is caught where the other is, and few
+// classes are both.
+var pyErrors = map[string][]string{
+	"ValueError": pyNotValue, "UnicodeDecodeError": pyNotValue, "UnicodeEncodeError": pyNotValue,
+	"TypeError": pyNotType,
+	"KeyError":  pyNotKey, "IndexError": pyNotKey, "LookupError": pyNotKey,
+	"AttributeError": {"ValueError", "IndexError", "OSError", "ZeroDivisionError"},
+	"RuntimeError":   pyNotRuntime, "NotImplementedError": pyNotRuntime, "RecursionError": pyNotRuntime,
+	"OSError": pyNotSystem, "FileNotFoundError": pyNotSystem, "FileExistsError": pyNotSystem, "PermissionError": pyNotSystem,
+	"ArithmeticError": pyNotSum, "ZeroDivisionError": pyNotSum, "OverflowError": pyNotSum,
+}
+
+var (
+	pyNotValue   = []string{"IndexError", "AttributeError", "OSError", "ZeroDivisionError", "RuntimeError"}
+	pyNotType    = []string{"IndexError", "RuntimeError", "OSError", "ZeroDivisionError", "KeyError"}
+	pyNotKey     = []string{"TypeError", "RuntimeError", "OSError", "ZeroDivisionError"}
+	pyNotRuntime = []string{"ValueError", "TypeError", "IndexError", "ZeroDivisionError"}
+	pyNotSystem  = []string{"TypeError", "IndexError", "ZeroDivisionError", "AttributeError"}
+	pyNotSum     = []string{"TypeError", "KeyError", "IndexError", "OSError", "AttributeError"}
 )
 
 // bindLiterals checks the literals of a value against the text.
@@ -38,6 +72,7 @@ func (f *pyFile) bindLiterals(p *pyPlace) error {
 		}
 		if l.changeable() {
 			p.leaves = append(p.leaves, l)
+			f.pooled(l)
 		}
 	}
 	for _, span := range p.Origin {
@@ -47,6 +82,7 @@ func (f *pyFile) bindLiterals(p *pyPlace) error {
 		}
 		if l.changeable() {
 			p.origin = append(p.origin, l)
+			f.pooled(l)
 		}
 	}
 	for _, row := range p.Rows {
@@ -58,11 +94,19 @@ func (f *pyFile) bindLiterals(p *pyPlace) error {
 			}
 			if l.changeable() {
 				cell = l
+				f.pooled(l)
 			}
 		}
 		p.rows = append(p.rows, cell)
 	}
 	return nil
+}
+
+// pooled notes a literal that others can be exchanged for.
+func (f *pyFile) pooled(l pyLiteral) {
+	if len(f.pool) < maxPythonPool && !slices.Contains(f.pool, l.text) {
+		f.pool = append(f.pool, l.text)
+	}
 }
 
 func (f *pyFile) literal(span []int) (pyLiteral, error) {
@@ -77,33 +121,109 @@ func (l pyLiteral) changeable() bool {
 	if len(l.text) > maxPythonLiteral {
 		return false
 	}
-	return l.text == "True" || l.text == "False" || pyNumber.MatchString(l.text) || pyString.MatchString(l.text)
+	if l.text == "True" || l.text == "False" || pyNumber.MatchString(l.text) || pyErrors[l.text] != nil {
+		return true
+	}
+	if !pyString.MatchString(l.text) {
+		return false
+	}
+	return !l.formatted() || len(l.places()) > 0
 }
 
-// other returns another literal of the same type and shape.
-func (l pyLiteral) other(d *pyDraw) string {
+// formatted says whether the literal is an f-string.
+func (l pyLiteral) formatted() bool { return l.text[0] == 'f' || l.text[0] == 'F' }
+
+// other returns another literal of the same type and shape. Pool are literals
+// that the file expects elsewhere.
+func (l pyLiteral) other(d *pyDraw, pool []string) string {
 	switch {
 	case l.text == "True":
 		return "False"
 	case l.text == "False":
 		return "True"
-	case pyNumber.MatchString(l.text):
+	case pyErrors[l.text] != nil:
+		return pyOne(d, pyErrors[l.text])
+	}
+	var like []string
+	for _, p := range pool {
+		if l.alike(pyLiteral{text: p}) {
+			like = append(like, p)
+		}
+	}
+	if len(like) > 0 && d.below(5) < 2 {
+		return pyOne(d, like)
+	}
+	if pyNumber.MatchString(l.text) {
 		return otherNumber(d, l.text)
 	}
-	return otherString(d, l.text)
+	return l.otherString(d)
 }
 
-// otherNumber changes one digit: any of a short number, and the first that
-// counts of a longer one, so that no tolerance covers it.
+// alike says whether another literal can stand in the place of this one, and is
+// not equal to it, in whatever way texts may be compared.
+func (l pyLiteral) alike(other pyLiteral) bool {
+	number := pyNumber.MatchString(l.text)
+	if number != pyNumber.MatchString(other.text) {
+		return false
+	}
+	if number {
+		a, _ := strconv.ParseFloat(l.text, 64)
+		b, _ := strconv.ParseFloat(other.text, 64)
+		near := math.Abs(a-b) <= 1e-4*math.Max(a, b) // a tolerance may cover it
+		far := len(l.text)-len(other.text) > 1 || len(other.text)-len(l.text) > 1
+		return !near && !far && strings.Contains(l.text, ".") == strings.Contains(other.text, ".")
+	}
+	a, b := pyString.FindStringSubmatch(l.text), pyString.FindStringSubmatch(other.text)
+	if a == nil || b == nil || a[1] != b[1] || l.formatted() {
+		return false
+	}
+	x, y := pyLetters(l.text), pyLetters(other.text)
+	return x != y && x != "" && y != "" && pyShapeOf(l.text) == pyShapeOf(other.text)
+}
+
+// pyShapeOf says which kinds of characters a text has, and which of them that are
+// neither letters nor digits.
+func pyShapeOf(text string) string {
+	kinds := make(map[rune]bool)
+	for _, r := range text {
+		switch kind := pyKindOf(r); {
+		case kind != "":
+			kinds[rune(kind[0])] = true
+		case !strings.ContainsRune(`'"`, r):
+			kinds[r] = true
+		}
+	}
+	return string(slices.Sorted(maps.Keys(kinds)))
+}
+
+// pyLetters is a text without what a loose comparison may pass over.
+func pyLetters(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
+}
+
+// otherNumber makes a number near to it, or changes one digit: any of a short
+// number, and one of the first of a longer one, so that no tolerance covers it.
 func otherNumber(d *pyDraw, text string) string {
+	if n, err := strconv.Atoi(text); err == nil && n < 100_000 && d.below(3) == 0 {
+		by := d.between(1, 5)
+		if n > by && d.below(2) == 0 {
+			by = -by
+		}
+		return strconv.Itoa(n + by)
+	}
 	digits := []byte(text)
-	at := strings.IndexAny(text, "123456789")
-	if whole, _, _ := strings.Cut(text, "."); whole == text && len(text) <= 3 {
-		at = d.below(len(text))
+	var places []int
+	for i := max(0, strings.IndexAny(text, "123456789")); i < len(text) && len(places) < 3; i++ {
+		if text[i] != '.' {
+			places = append(places, i)
+		}
 	}
-	if at < 0 {
-		at = 0 // it is zero
-	}
+	at := pyOne(d, places)
 	was := digits[at]
 	for digits[at] == was || digits[at] == '0' && at == 0 && len(text) > 1 && text[1] != '.' {
 		digits[at] = byte('0' + d.below(10))
@@ -111,24 +231,56 @@ func otherNumber(d *pyDraw, text string) string {
 	return string(digits)
 }
 
-// otherString changes one letter or digit for another one, or adds a letter
-// where there is none.
-func otherString(d *pyDraw, text string) string {
-	quote, runes := text[:1], []rune(text[1:len(text)-1])
-	var places []int
-	for i, r := range runes {
-		if pyKindOf(r) != "" {
-			places = append(places, i)
-		}
-	}
+// otherString changes a letter or digit for another one, two of them, exchanges
+// two that differ, or adds a letter where there is none.
+func (l pyLiteral) otherString(d *pyDraw) string {
+	runes, places := []rune(l.text), l.places()
 	if len(places) == 0 {
-		return quote + string(runes) + pyOne(d, pyTexts)[:1] + quote
+		return string(runes[:len(runes)-1]) + pyOne(d, pyTexts)[:1] + string(runes[len(runes)-1:])
+	}
+	// What differs is more often at the end: a text begins with what it is about.
+	if d.below(3) == 0 {
+		places = places[len(places)/2:]
 	}
 	at := pyOne(d, places)
-	among := []rune(pyKindOf(runes[at]))
-	was := slices.Index(among, runes[at])
-	runes[at] = among[(was+1+d.below(len(among)-1))%len(among)]
-	return quote + string(runes) + quote
+	kind := pyKindOf(runes[at])
+	if d.below(4) == 0 {
+		for _, other := range places {
+			if pyKindOf(runes[other]) == kind && runes[other] != runes[at] {
+				runes[other], runes[at] = runes[at], runes[other]
+				return string(runes)
+			}
+		}
+	}
+	change := func(at int) {
+		among := []rune(pyKindOf(runes[at]))
+		runes[at] = among[(slices.Index(among, runes[at])+1+d.below(len(among)-1))%len(among)]
+	}
+	change(at)
+	if more := pyOne(d, places); more != at && d.below(3) == 0 {
+		change(more)
+	}
+	return string(runes)
+}
+
+// places are the letters and digits of a string, by their runes: those that no
+// backslash is before, and of an f-string those outside of braces.
+func (l pyLiteral) places() []int {
+	var out []int
+	depth, quoted := 0, []rune(l.text)
+	for i := strings.IndexAny(l.text, `'"`); i < len(quoted); i++ {
+		switch r := quoted[i]; {
+		case r == '\\':
+			i++
+		case l.formatted() && r == '{':
+			depth++
+		case l.formatted() && r == '}':
+			depth--
+		case depth == 0 && pyKindOf(r) != "":
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // pyKindOf are the characters among which one is exchanged.

@@ -18,9 +18,9 @@ func TestPythonLiterals(t *testing.T) {
 		evaluation int
 		was, is    string // is: what the line that had was must be, "" when nothing is exchanged
 	}{
-		{"a number", "def test_a():\n    assert f() == 123\n", 0, "123", `== \d{3}\b`},
-		{"a long number", "def test_a():\n    assert f() == 86400\n", 0, "86400", `[1-9]6400`},
-		{"a fraction", "def test_a():\n    assert f() == 0.25\n", 0, "0.25", `0\.\d5`},
+		{"a number", "def test_a():\n    assert f() == 123\n", 0, "== 123", `== \d{3}\b`},
+		{"a long number", "def test_a():\n    assert f() == 86400\n", 0, "== 86400", `== [1-9]\d\d\d\d\b`},
+		{"a fraction", "def test_a():\n    assert f() == 0.25\n", 0, "0.25", `0\.\d\d\b`},
 		{"a text", "def test_a():\n    assert f() == 'ab 1'\n", 0, "'ab 1'", `'[a-z][a-z] \d'`},
 		{"no letters", "def test_a():\n    assert f() == '--'\n", 0, "'--'", `'--[a-z]'`},
 		{"truth", "def test_a():\n    assert f() == True\n", 0, "f() == True", `f\(\) == False`},
@@ -32,7 +32,19 @@ func TestPythonLiterals(t *testing.T) {
 		{"a name of the module", "WANT = 'val'\n\n\ndef test_a():\n    assert f() == WANT\n", 0, "'val'", `WANT = '[a-z]{3}'`},
 		{"a name that is used again", "def test_a():\n    want = 'val'\n    assert f(want) == want\n", 0, "'val'", ""},
 		{"a name that is given twice", "def test_a():\n    want = 'val'\n    if g(): want = g()\n    assert f() == want\n", 0, "'val'", ""},
-		{"an escape", "def test_a():\n    assert f() == 'a\\n'\n", 0, `'a\n'`, ""},
+		{"an escape", "def test_a():\n    assert f() == 'a\\n'\n", 0, `'a\n'`, `'[b-z]\\n'`},
+		{"a code", "def test_a():\n    assert f() == 'a\\x41'\n", 0, `'a\x41'`, ""},
+		{"bytes", "def test_a():\n    assert f() == b'ab'\n", 0, `b'ab'`, `b'[a-z]{2}'`},
+		{"a formatted text", "def test_a():\n    assert f() == f'ab {n} {n:>4}'\n", 0, `f'ab {`, `f'[a-z]{2} \{n\} \{n:>4\}'`},
+		{"nothing but values", "def test_a():\n    assert f() == f'{n}'\n", 0, `f'{n}'`, ""},
+		{"a sum", "def test_a():\n    assert f() == 'ab' + g\n", 0, `'ab'`, `'[a-z]{2}' \+ g`},
+		{"a product", "def test_a():\n    assert f() == 24 * 60\n", 0, `24 * 60`, `== \d+ \* \d+`},
+		{"a product of nothing", "def test_a():\n    assert f() == 0 * 60\n", 0, `0 * 60`, ""},
+		{"a difference", "def test_a():\n    assert f() == {1, 2} - {3}\n", 0, `{1, 2} - {3}`, ""},
+		{"a constructor", "def test_a():\n    assert f() == Decimal('1.10')\n", 0, `'1.10'`, `Decimal\('\d\.\d\d'\)`},
+		{"a set that drops one", "def test_a():\n    assert f() == set([1, 1])\n", 0, `[1, 1]`, ""},
+		{"an exception", "def test_a():\n    with pytest.raises(ValueError):\n        f()\n", 0, "ValueError", `raises\([A-Z]\w+\)`},
+		{"an exception of its own", "from a import ValueError\n\n\ndef test_a():\n    with pytest.raises(ValueError):\n        f()\n", 0, "(ValueError)", ""},
 		{"about equal", "class A(T.TestCase):\n    def test_a(self):\n        self.assertAlmostEqual(f(), 0.001)\n", 0, "0.001", ""},
 		{"a part of a text", "def test_a():\n    assert 'a' in f()\n", 0, "'a'", ""},
 		{"a row that is not known", rows + "def test_a():\n    for a, b, want in ROWS:\n        assert f(a, b) == want\n", 0, "(9, 4, 13)", ""},
@@ -61,6 +73,34 @@ func TestPythonLiterals(t *testing.T) {
 			}
 			t.Fatal("no expected value")
 		})
+	}
+}
+
+// TestPythonPlausible: another literal is like the one in whose place it stands,
+// so that code which lies only where a value looks right lies there as well, and
+// it is never one that a loose comparison takes for the same.
+func TestPythonPlausible(t *testing.T) {
+	t.Parallel()
+	pool := []string{"'calc y'", "'CALC X'", "'X'", "7", "4.0", "1000001", "'12'", "b'calc y'"}
+	for text, like := range map[string]string{
+		"'calc x'": `^'[a-z]{4} [a-z]'$`, "4": `^\d$`, "1000000": `^[1-9]\d{2}0000$`, "'1.10'": `^'\d\.\d\d'$`,
+		"0.25": `^0\.\d\d$|^4\.0$`, "'a\\n'": `^'[b-z]\\n'$`, "f'a{b}'": `^f'[b-z]\{b\}'$`, "b'calc x'": `^b'[a-z]{4} [a-z]'$`,
+		"ValueError": `^(Index|Attribute|OS|ZeroDivision|Runtime)Error$`, "True": `^False$`, "'--'": `^'--[a-z]'$`,
+	} {
+		seen := make(map[string]bool)
+		for n := range 300 {
+			other := pyLiteral{text: text}.other(newPyDraw(seed(n), [32]byte{}, text), pool)
+			seen[other] = true
+			if other == text || !regexp.MustCompile(like).MatchString(other) {
+				t.Fatalf("%s in the place of %s", other, text)
+			}
+		}
+		if text == "'calc x'" && (!seen["'calc y'"] || !seen["'aclc x'"] || seen["'CALC X'"] || len(seen) < 40) {
+			t.Errorf("%d values, or not those of the file and of its letters: %v", len(seen), seen)
+		}
+		if text == "4" && (!seen["7"] || !seen["5"] || !seen["3"]) {
+			t.Errorf("neither of the file nor near: %v", seen)
+		}
 	}
 }
 

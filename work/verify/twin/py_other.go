@@ -1,7 +1,9 @@
 package twin
 
-// pyOthers make another value of the type of $a, the number $b decides which. A
-// plain object is the answer for None, and for what they do not know.
+// pyOthers make another value of the type of $a, the number $b decides which: one
+// that is like it where $b is even, so that $a is compared as a whole, and else one
+// that no part and no tolerance covers. A plain object is the answer for None, and
+// for what they do not know.
 var pyOthers = []string{`
 def $O($a, $b):
     $c = $b % 1000 + $i
@@ -17,13 +19,26 @@ def $O($a, $b):
                 $a = Exception
             elif issubclass($a, BaseException):
                 return object()
+            for $d in (ZeroDivisionError, EOFError, ImportError):
+                if not issubclass($a, $d) and not issubclass($d, $a):
+                    return $d
             return type($a)("$w", ($a,), {})
         if hasattr(type($a), "__members__"):
             return [$d for $d in type($a) if $d is not $a][0]
         if isinstance($a, str):
+            for $d in range(len($a)) if $b % 2 == 0 else ():
+                $d = ($d + $c) % len($a)
+                for $e in ("abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"):
+                    if $a[$d] in $e:
+                        return $a[:$d] + $e[($e.index($a[$d]) + 1 + $c % 9) % len($e)] + $a[$d + 1:]
             return $a + "$x$w"[$b % 4:]
         if isinstance($a, (bytes, bytearray)):
-            return $a + b"$x$w"[$b % 4:]
+            return type($a)($O($a.decode("latin-1"), $b).encode("latin-1"))
+        if isinstance($a, int) and $b % 2 == 0:
+            return $a + 1 + $c % 5
+        if $a and $b % 2 == 0 and isinstance($a, (tuple, list)) and not isinstance($a[-1], type):
+            if isinstance($a[-1], (str, int, tuple, list)) and not hasattr($a, "_replace"):
+                return $a[:-1] + type($a[:-1])([$O($a[-1], $b)])
         if hasattr($a, "_replace") and hasattr($a, "_fields"):
             return $a._replace(**{$a._fields[0]: $O($a[0], $b)})
         if isinstance($a, tuple):
@@ -54,6 +69,9 @@ def $O($a, $b):
     def $F():
         for $d in (Warning, Exception, BaseException):
             if issubclass($a, $d):
+                for $e in (ImportError, ZeroDivisionError, EOFError) if $d is Exception else ():
+                    if not issubclass($a, $e) and not issubclass($e, $a):
+                        return $e
                 return object() if $d is BaseException else type("$w", ($d,), {})
         return type($a)("$w", ($a,), {})
 
@@ -67,22 +85,37 @@ def $O($a, $b):
             return tuple([$O($d, $b) for $d in $a])
         if hasattr($a, "_fields"):
             return $a._replace(**{$a._fields[-1]: $O($a[-1], $b)})
-        return $a + ($a[-1:] or ($c,))
+        return $L()
+
+    def $L():
+        if $b % 2 == 0 and $a and isinstance($a[0], (str, int, tuple, list)):
+            return type($a[1:])([$O($a[0], $b)]) + $a[1:]
+        return $a + type($a[:0])($a[-1:] or ($c,))
+
+    def $S():
+        $d = [$e for $e in range(len($a)) if $a[$e].isalnum() and $a[$e].isascii()]
+        if $d and $b % 2 == 0:
+            $e = $d[$c % len($d)]
+            $d = "0" if $a[$e].isdigit() else "a" if $a[$e].islower() else "A"
+            $f = ord($a[$e]) - ord($d) + 1 + $c % 9
+            return $a[:$e] + chr(ord($d) + $f % (10 if $d == "0" else 26)) + $a[$e + 1:]
+        return $a + "$w$y"[$b % 3:]
 
     for $e, $f in (
         (type(None), object),
         (bool, lambda: not $a),
         (type, $F),
-        (str, lambda: [$d for $d in type($a) if $d is not $a][0] if hasattr(type($a), "__members__") else $a + "$w$y"[$b % 3:]),
-        ((bytes, bytearray), lambda: $a + b"$w$y"[$b % 3:]),
+        (str, lambda: [$d for $d in type($a) if $d is not $a][0] if hasattr(type($a), "__members__") else $S()),
+        ((bytes, bytearray), lambda: type($a)($O($a.decode("latin-1"), $b).encode("latin-1"))),
         (tuple, $K),
-        (list, lambda: $a + ($a[-1:] or [$c])),
+        (list, $L),
         ((set, frozenset), lambda: $a | {$O(next(iter($a)), $b) if $a else $c}),
         (dict, $G),
         (range, lambda: range($a.start, $a.start + (len($a) + 1) * $a.step, $a.step)),
         (object, lambda: [$d for $d in type($a) if $d is not $a][0] if hasattr(type($a), "__members__")
          else $a + $a.resolution * $c if hasattr($a, "resolution")
          else $a.joinpath("$y") if hasattr($a, "joinpath")
+         else $a + 1 + $c % 5 if isinstance($a, int) and $b % 2 == 0
          else -$a if ($a + abs($a) + $c == $a) is True else $a + abs($a) + $c),
     ):
         if isinstance($a, $e):

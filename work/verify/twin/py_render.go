@@ -23,7 +23,7 @@ func (e *pyEdit) scene() pyScene {
 		attribute = pyOne(e.draw, pySecond)
 	}
 	return pyScene{strings.NewReplacer(
-		"$F", e.names.global(), "$G", e.names.global(), "$K", e.names.class(),
+		"$F", e.names.global(), "$G", e.names.global(), "$L", e.names.global(), "$S", e.names.global(), "$K", e.names.class(),
 		"$a", local[0], "$b", local[1], "$c", local[2], "$d", local[3], "$e", local[4], "$f", local[5],
 		"$w", text[0], "$x", text[1], "$y", text[2], "$m", attribute,
 		"$i", strconv.Itoa(low), "$j", strconv.Itoa(high),

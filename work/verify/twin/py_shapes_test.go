@@ -170,6 +170,7 @@ class Shade(str, Enum):
 		}
 		p.check("assert not issubclass(KeyError, %s(KeyError, 7))", p.edit.other)
 		p.check("assert not issubclass(KeyError, %s((KeyError, LookupError), 7))", p.edit.other)
+		p.check("assert %[1]s('ab', 7).startswith('ab') and len(%[1]s('ab', 8)) == 2 and len(%[1]s([1, 2], 8)) == 2", p.edit.other)
 		p.check("assert type(%s(SystemExit, 7)) is object", p.edit.other)
 		p.check("assert type(%s(Case(), 7)) is object", p.edit.other)
 		p.run(t)

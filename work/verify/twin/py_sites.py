@@ -17,16 +17,17 @@ Forms of a site:
     call     flip: "self.assertEqual", the name of an assertion that is called
     value    expect: an expression that is an expected value; leaves: the literals
              in it of which another one makes another value; rows: for a name that
-             is one of the columns of a table, the literals in each row
+             is one of the columns of a table, the literals in each row; whole:
+             it is compared for equality, with no tolerance
     after    fail: behind a simple statement; self: in a method of a TestCase
     before   fail: in front of a simple statement
     line     fail: the start of a blank line behind the body of the test
     newline  fail: the end of the last line of the test; indent: byte offsets of
              white space in front of a statement of the body
 
-"place" of a fail site says which one it is: cleanup, first or end. One that is
-certain is reached whenever the test passes. With an owner,
-a class that shares the test with others, it fails only where "self" is one.
+"place" of a fail site says which one it is: cleanup, first or end. A site that
+is certain is reached whenever the test passes. With an owner, a class that shares
+the test with others, it fails only where "self" is one.
 
 Nothing of the tree is imported or executed, only parsed. The standard library
 of Python 3.8 and later is all that is used.
@@ -76,12 +77,19 @@ CALLED = {"assert_called_with", "assert_called_once_with", "assert_any_call", "a
           "assert_awaited_once_with"}
 RAISES = {"raises", "assertRaises", "assertRaisesRegex", "warns", "assertWarns", "assertWarnsRegex"}
 FATAL = {"SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"}
+# Built-in exceptions of which another one can be expected.
+ERRORS = {"ValueError", "TypeError", "KeyError", "IndexError", "LookupError", "AttributeError", "RuntimeError",
+          "NotImplementedError", "RecursionError", "OSError", "FileNotFoundError", "FileExistsError", "PermissionError",
+          "ArithmeticError", "ZeroDivisionError", "OverflowError", "UnicodeDecodeError", "UnicodeEncodeError"}
+# Constructors whose value another literal in an argument changes, and those that drop what they have already.
+WHOLE = {"Decimal", "Path", "PurePath", "PurePosixPath", "timedelta", "list", "tuple"}
+SETS = {"set", "frozenset"}
 CONSTRUCTORS = {"Decimal", "Fraction", "datetime", "date", "timedelta", "Path", "PurePath", "PurePosixPath", "set",
                 "frozenset", "dict", "list", "tuple", "bytes", "bytearray", "OrderedDict", "Counter"}
 # Built-in names that the added functions rely on.
 BUILTINS = {"bool", "isinstance", "issubclass", "type", "len", "getattr", "hasattr", "object", "list", "tuple", "dict",
             "set", "frozenset", "str", "bytes", "int", "range", "iter", "next", "abs", "staticmethod", "AssertionError",
-            "LookupError", "Exception", "Warning", "OSError", "enumerate", "zip", "map"}
+            "LookupError", "Exception", "Warning", "OSError", "ZeroDivisionError", "EOFError", "ImportError", "ord", "chr", "enumerate", "zip", "map"}
 # Decorators under which a test passes only at its end.
 HARMLESS = re.compile(r"mark\.|patch|skip|given|settings|example|usefixtures|freeze_time|override_settings", re.I)
 IMPORTS = re.compile(rb"^\s*from\s+\S+\s+import\s+(\([^)]*\)|[^\n]*)", re.M)
@@ -193,19 +201,49 @@ def expected(left, right):
 def leaves(node):
     """The literals in an expected value of which another one makes another value."""
     if isinstance(node, ast.Constant):
-        return [node] if isinstance(node.value, (str, int, float)) else []
+        return [node] if isinstance(node.value, (str, bytes, int, float)) else []
+    if isinstance(node, ast.JoinedStr):
+        return [node]
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return leaves(node.operand)
-    parts = node.elts if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else node.values if isinstance(node, ast.Dict) else []
+    parts = []
+    if isinstance(node, (ast.Tuple, ast.List)) or isinstance(node, ast.Set) and distinct(node.elts):
+        parts = node.elts
+    elif isinstance(node, ast.Dict):
+        parts = node.values
+    elif isinstance(node, ast.BinOp):
+        found = leaves(node.left) + leaves(node.right)
+        return [leaf for leaf in found if not isinstance(getattr(leaf, "value", ""), float)][:MAX_LEAVES] if computed(node) else []
+    elif isinstance(node, ast.Call) and last_name(node) in WHOLE:
+        parts = node.args + [k.value for k in node.keywords]
+    elif isinstance(node, ast.Call) and last_name(node) in SETS and len(node.args) == 1:
+        given = node.args[0]
+        parts = [given] if isinstance(given, (ast.Tuple, ast.List, ast.Set)) and distinct(given.elts) else []
     return [leaf for part in parts for leaf in leaves(part)][:MAX_LEAVES]
 
 
+def distinct(nodes):
+    """Whether no two expressions are the same."""
+    return len({ast.dump(n) for n in nodes}) == len(nodes)
+
+
+def computed(node):
+    """Whether another literal in a sum or product makes another value."""
+    if isinstance(node.op, ast.Add):
+        return True
+    known = (ast.Constant, ast.BinOp, ast.List, ast.Tuple, ast.operator, ast.expr_context)
+    inner = list(ast.walk(node))
+    return isinstance(node.op, ast.Mult) and all(isinstance(n, known) and getattr(n, "value", 1) not in (0, "", b"") for n in inner)
+
+
 def straight(body):
-    """The simple statements of a body that run whenever it does, as far as it says."""
+    """The simple statements of a body that run whenever it does, as far as it says, and the heads of with."""
     found = set()
     for node in body:
-        if isinstance(node, WITHS) and not any(swallows(i) for i in node.items):
-            found |= straight(node.body)
+        if isinstance(node, WITHS):
+            found.add(node)
+            if not any(swallows(i) for i in node.items):
+                found |= straight(node.body)
         elif not isinstance(node, COMPOUND):
             found.add(node)
     return found
@@ -321,34 +359,39 @@ class Source:
 class Finder:
     """Finds the sites of one test function."""
 
-    def __init__(self, source, own, found=(), named=()):
+    def __init__(self, source, own, found=(), named=(), certain=(), errors=()):
         self.source = source
         self.own = own  # assertions that the file defines itself: their meaning is not known
         self.sites = []
         self.tables = found
         self.named = named
+        self.certain = certain  # statements that run whenever the test passes
+        self.errors = errors  # exceptions that have their built-in meaning
         self.statement = None
 
     def add(self, kind, form, node, **more):
         if self.source.is_expression(node):
+            if self.statement in self.certain and (kind == "flip" or more.get("leaves")):
+                more["certain"] = True
             self.sites.append(dict(kind=kind, form=form, start=self.source.start(node), end=self.source.end(node), **more))
 
     def spans(self, nodes):
         """The offsets of literals that are where they seem to be."""
         return [[self.source.start(n), self.source.end(n)] for n in nodes if self.source.is_expression(n)]
 
-    def equal(self, side):
+    def equal(self, given):
         """An expected value that is compared for equality."""
-        side = approx(side)
+        side = approx(given)
+        whole = side is given
         if not isinstance(side, ast.Name):
-            self.add("expect", "value", side, leaves=self.spans(leaves(side)))
+            self.add("expect", "value", side, leaves=self.spans(leaves(side)), whole=whole)
             return
         for where, cells in self.tables:
             if self.statement in where and side.id in cells:
-                self.add("expect", "value", side, rows=[self.spans(c[:1]) for c in cells[side.id]])
+                self.add("expect", "value", side, rows=[self.spans(c[:1]) for c in cells[side.id]], whole=whole)
                 return
         value = self.named[side.id] if side.id in self.named else None
-        self.add("expect", "value", side, origin=self.spans(leaves(value)))
+        self.add("expect", "value", side, origin=self.spans(leaves(value)), whole=whole)
 
     def walk(self, body, shielded=False, depth=0):
         """Visit the statements of a body; shielded: a failure in it may not reach the runner."""
@@ -366,6 +409,7 @@ class Finder:
                 self.walk(node.finalbody, shielded, depth + 1)
             elif isinstance(node, WITHS):
                 within = shielded
+                self.statement = node
                 for item in node.items:
                     if isinstance(item.context_expr, ast.Call) and not within:
                         self.raising(item.context_expr)
@@ -446,7 +490,9 @@ class Finder:
         side = None
         if name in EQUALITIES:
             side = expected(args[0], args[1])
-            if side is not None and name not in ("assertIs", "assertAlmostEqual"):
+            # Of a text in assertCountEqual the order does not count.
+            counted = name == "assertCountEqual" and isinstance(side, (ast.Constant, ast.JoinedStr, ast.BinOp, ast.Name))
+            if side is not None and name not in ("assertIs", "assertAlmostEqual") and not counted:
                 self.equal(side)
                 return
         elif name == "assertIn":
@@ -464,7 +510,8 @@ class Finder:
         kind = call.args[0]
         names = [last_name(e) for e in (kind.elts if isinstance(kind, ast.Tuple) else [kind])]
         if rank(kind) is not None and not FATAL.intersection(names):
-            self.add("expect", "value", kind)
+            known = isinstance(kind, ast.Name) and kind.id in self.errors and "arns" not in name
+            self.add("expect", "value", kind, leaves=self.spans([kind] if known else []))
 
     def failing(self, function, case):
         """The places of failing statements: cleanup, behind the first call, at the end."""
@@ -529,12 +576,13 @@ class Collector:
         self.tests = []
         self.classes = []  # (qualified name, node, enclosing decorators)
         self.own = set()
+        self.errors = set()  # built-in exceptions, unless the module gives one another meaning
         self.literals = {}  # tables of the module that one place uses
         self.called = set()  # names of functions and methods that a function of the file refers to
 
     def run(self):
         tree = self.source.tree
-        self.check_names(tree)
+        self.errors = set() if self.check_names(tree) & (ERRORS | {"*"}) else ERRORS
         self.own = {n.name for n in ast.walk(tree) if isinstance(n, FUNCTIONS) and n.name.startswith("assert")}
         used = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name)]
         self.literals = {n.targets[0].id: n.value for n in tree.body if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name)
@@ -554,7 +602,7 @@ class Collector:
 
     @staticmethod
     def check_names(tree):
-        """Refuse a module that gives a built-in name of the added functions another meaning."""
+        """The names that a module binds. It may not give a built-in name of the added functions another meaning."""
         bound = set()
         for node in own_nodes(tree.body):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
@@ -565,6 +613,7 @@ class Collector:
                 bound.add((node.asname or node.name).split(".")[0])
         if bound & BUILTINS:
             raise Unfit("the module redefines " + sorted(bound & BUILTINS)[0])
+        return bound
 
     def note_called(self, function):
         """Note the tests that a function refers to: they may run as a part of it."""
@@ -679,7 +728,8 @@ class Collector:
         if why or len(name.encode("utf-8")) > MAX_NAME:
             self.missed(name, node, why)
             return
-        finder = Finder(self.source, self.own, tables(node, self.literals), origins(node, self.literals))
+        certain = set() if leaves_early(node.body) else straight(node.body)
+        finder = Finder(self.source, self.own, tables(node, self.literals), origins(node, self.literals), certain, self.errors)
         try:
             if not owner:
                 finder.walk(node.body)

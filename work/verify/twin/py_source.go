@@ -83,6 +83,8 @@ type pySite struct {
 	Leaves [][]int   `json:"leaves"`
 	Rows   [][][]int `json:"rows"`
 	Origin [][]int   `json:"origin"`
+	// Whole says that a value is compared for equality, with no tolerance.
+	Whole bool `json:"whole"`
 }
 
 // pyLine is a line of the program's output.

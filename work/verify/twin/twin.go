@@ -47,8 +47,8 @@ type Site struct {
 	ID   int // within the file, from 0 in the order of the text
 	Kind Kind
 	Line int // 1-based
-	// Certain is set for a failing statement that is reached whenever the test
-	// passes: what ends the test before it is a failure.
+	// Certain is set for a place that is reached whenever the test passes: what ends
+	// the test before it is a failure.
 	Certain bool
 }
 

@@ -11,15 +11,15 @@ import (
 	"remit/proof/reason"
 )
 
-// later is put, without waiting for it.
-func later(k string, v int) func(*store.Tx) error {
+// deferred is put with a deferred write.
+func deferred(k string, v int) func(*store.Tx) error {
 	return func(tx *store.Tx) error {
-		return tx.Later(nil, nil, "INSERT INTO item (k, v) VALUES (?, ?)", k, v)
+		return tx.Write(nil, nil, "INSERT INTO item (k, v) VALUES (?, ?)", k, v)
 	}
 }
 
-// TestReadYourWrites: whatever is asked, in whatever way, sees all that the
-// command has written before, and an answer is of the moment of the question.
+// TestReadYourWrites: every kind of read sees all that the command has written
+// before it.
 func TestReadYourWrites(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
@@ -28,24 +28,21 @@ func TestReadYourWrites(t *testing.T) {
 		const sum = "SELECT COALESCE(SUM(v), 0) FROM item"
 		update(t, s, func(tx *store.Tx) error {
 			var row, rows int
-			before := tx.AskNumber(sum)
-			err := errors.Join(later("a", 1)(tx), tx.Row(sum).Scan(&row), later("b", 2)(tx))
-			between := tx.AskNumber(sum)
-			err = errors.Join(err, later("c", 4)(tx), tx.Rows(sum, func(r interface{ Scan(...any) error }) error { return r.Scan(&rows) }), later("d", 8)(tx))
+			before, err := tx.Numbers(sum)
+			err = errors.Join(err, deferred("a", 1)(tx), tx.Row(sum).Scan(&row), deferred("b", 2)(tx))
+			between, failed := tx.Numbers(sum, "SELECT COUNT(*) FROM item")
+			err = errors.Join(err, failed, deferred("c", 4)(tx), tx.Rows(sum, func(r interface{ Scan(...any) error }) error { return r.Scan(&rows) }), deferred("d", 8)(tx))
 			n, failed := tx.Exec("UPDATE item SET v = v + 0")
-			first, missed := before()
-			second, lost := between()
-			if err := errors.Join(err, failed, missed, lost); err != nil {
+			if err := errors.Join(err, failed); err != nil {
 				return err
 			}
-			if first != 0 || row != 1 || second != 3 || rows != 7 || n != 4 {
-				t.Errorf("saw %d, %d, %d, %d and %d rows; want 0, 1, 3, 7 and 4", first, row, second, rows, n)
+			if before[0] != 0 || row != 1 || between[0] != 3 || between[1] != 2 || rows != 7 || n != 4 {
+				t.Errorf("saw %d, %d, %d, %d and %d rows; want [0], 1, [3 2], 7 and 4", before, row, between, rows, n)
 			}
-			none := tx.AskNumber("SELECT v FROM item WHERE k = 'none'")
-			if _, err := none(); !errors.Is(err, store.ErrNotFound) {
+			if _, err := tx.Numbers(sum, "SELECT v FROM item WHERE k = 'none'"); !errors.Is(err, store.ErrNotFound) {
 				t.Errorf("no row: %v", err)
 			}
-			return later("e", 16)(tx) // ErrNotFound is an answer
+			return deferred("e", 16)(tx) // ErrNotFound is an answer
 		})
 		if got := keys(t, s); got != "a b c d e" {
 			t.Errorf("rows %q", got)
@@ -53,33 +50,33 @@ func TestReadYourWrites(t *testing.T) {
 	})
 }
 
-// TestLateErrors: a write that nobody waits for ends its command like any other,
-// with its own error, whenever it is sent and whatever comes after it.
-func TestLateErrors(t *testing.T) {
+// TestDeferredErrors: a deferred write ends its command like any other, with its
+// own error, whenever it is sent and whatever comes after it.
+func TestDeferredErrors(t *testing.T) {
 	t.Parallel()
 	missing, taken := errors.New("missing"), reason.Errorf(reason.Conflict, "taken")
 	writes := map[string]struct {
 		write func(tx *store.Tx) error
 		want  error
 	}{
-		"no row":   {func(tx *store.Tx) error { return tx.Later(missing, nil, "UPDATE item SET v = 1 WHERE k = 'x'") }, missing},
-		"taken":    {func(tx *store.Tx) error { return tx.Later(nil, taken, "INSERT INTO item (k, v) VALUES ('kept', 2)") }, taken},
-		"conflict": {func(tx *store.Tx) error { return tx.Later(nil, nil, "INSERT INTO item (k, v) VALUES ('kept', 2)") }, store.ErrConflict},
+		"no row":   {func(tx *store.Tx) error { return tx.Write(missing, nil, "UPDATE item SET v = 1 WHERE k = 'x'") }, missing},
+		"taken":    {func(tx *store.Tx) error { return tx.Write(nil, taken, "INSERT INTO item (k, v) VALUES ('kept', 2)") }, taken},
+		"conflict": {func(tx *store.Tx) error { return tx.Write(nil, nil, "INSERT INTO item (k, v) VALUES ('kept', 2)") }, store.ErrConflict},
 		"constraint": {func(tx *store.Tx) error {
-			return tx.Later(missing, taken, "INSERT INTO item (k, v) VALUES ('n', NULL)")
+			return tx.Write(missing, taken, "INSERT INTO item (k, v) VALUES ('n', NULL)")
 		}, nil},
-		"wrong SQL": {func(tx *store.Tx) error { return tx.Later(nil, nil, "INSERT INTO nowhere (k) VALUES (1)") }, nil},
+		"wrong SQL": {func(tx *store.Tx) error { return tx.Write(nil, nil, "INSERT INTO nowhere (k) VALUES (1)") }, nil},
 	}
 	ends := map[string]func(tx *store.Tx) error{
 		"at the end":   func(*store.Tx) error { return nil },
-		"with a write": func(tx *store.Tx) error { return later("after", 1)(tx) },
+		"with a write": func(tx *store.Tx) error { return deferred("after", 1)(tx) },
 		"with a row":   func(tx *store.Tx) error { var n int; return tx.Row("SELECT COUNT(*) FROM item").Scan(&n) },
 		"with rows":    func(tx *store.Tx) error { return nestedRows(tx) },
 		"with exec":    put("after", 1),
 		"with another that fails": func(tx *store.Tx) error {
-			return tx.Later(errors.New("second"), nil, "UPDATE item SET v = 1 WHERE k = 'y'")
+			return tx.Write(errors.New("second"), nil, "UPDATE item SET v = 1 WHERE k = 'y'")
 		},
-		"hidden": func(tx *store.Tx) error { _, _ = tx.AskNumber("SELECT COUNT(*) FROM item")(); return nil },
+		"hidden": func(tx *store.Tx) error { _, _ = tx.Numbers("SELECT COUNT(*) FROM item"); return nil },
 	}
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		s := open()
@@ -88,7 +85,7 @@ func TestLateErrors(t *testing.T) {
 		for name, w := range writes {
 			for when, end := range ends {
 				err := s.Update(t.Context(), func(tx *store.Tx) error {
-					if err := later("lost", 1)(tx); err != nil {
+					if err := deferred("lost", 1)(tx); err != nil {
 						return err
 					}
 					if err := w.write(tx); err != nil {
@@ -107,26 +104,17 @@ func TestLateErrors(t *testing.T) {
 	})
 }
 
-// TestUnsent: what was only asked for goes with a command that fails, and an
-// answer is not had after the command.
+// TestUnsent: a deferred write goes with a command that fails, and a view makes none.
 func TestUnsent(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		s := open()
 		table(t, s)
 		refused := errors.New("refused")
-		var kept store.Answer[int64]
-		err := s.Update(t.Context(), func(tx *store.Tx) error {
-			kept = tx.AskNumber("SELECT COUNT(*) FROM item")
-			return errors.Join(later("lost", 1)(tx), refused)
-		})
-		if !errors.Is(err, refused) {
+		if err := s.Update(t.Context(), func(tx *store.Tx) error { return errors.Join(deferred("lost", 1)(tx), refused) }); !errors.Is(err, refused) {
 			t.Errorf("error %v", err)
 		}
-		if n, err := kept(); s.Dialect() == "postgres" && err == nil {
-			t.Errorf("%d rows after the command", n)
-		}
-		if err := s.View(t.Context(), later("written", 1)); err == nil {
+		if err := s.View(t.Context(), deferred("written", 1)); err == nil {
 			t.Error("a view wrote")
 		}
 		if got := keys(t, s); got != "" {
@@ -153,8 +141,8 @@ func TestLook(t *testing.T) {
 		if err := look(put("b", 1)); err == nil {
 			t.Error("a look wrote")
 		}
-		if err := look(later("b", 1)); err == nil {
-			t.Error("a look wrote late")
+		if err := look(deferred("b", 1)); err == nil {
+			t.Error("a look deferred a write")
 		}
 		twice := func(tx *store.Tx) error {
 			return errors.Join(tx.Row("SELECT v FROM item").Scan(&v), tx.Row("SELECT v FROM item").Scan(&v))
@@ -168,7 +156,7 @@ func TestLook(t *testing.T) {
 	})
 }
 
-// TestPost: an event that nobody waits for has the place that Append would give
+// TestPost: an event whose place is not returned has the place that Append would give
 // it, once.
 func TestPost(t *testing.T) {
 	t.Parallel()
@@ -243,8 +231,9 @@ func TestPostRace(t *testing.T) {
 	})
 }
 
-// TestFlights: what can wait is sent at once, and COMMIT with the last writes.
-func TestFlights(t *testing.T) {
+// TestRoundTrips: reads that are made together are sent together, and deferred
+// writes with COMMIT.
+func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	dsn, wire := storetest.Tap(t, storetest.Postgres(t))
 	s := storetest.Open(t, dsn, store.Options{Connections: 1})
@@ -258,18 +247,16 @@ func TestFlights(t *testing.T) {
 		"a view of nothing": {0, func() error { return s.View(t.Context(), nothing) }},
 		"a look":            {1, func() error { return s.Ping(t.Context()) }},
 		"a refusal": {0, func() error {
-			_ = s.Update(t.Context(), func(tx *store.Tx) error { _ = later("r", 1)(tx); return errors.New("no") })
+			_ = s.Update(t.Context(), func(tx *store.Tx) error { _ = deferred("r", 1)(tx); return errors.New("no") })
 			return nil
 		}},
 		"two writes": {2, func() error {
-			return s.Update(t.Context(), func(tx *store.Tx) error { return errors.Join(later("w", 1)(tx), later("x", 1)(tx)) })
+			return s.Update(t.Context(), func(tx *store.Tx) error { return errors.Join(deferred("w", 1)(tx), deferred("x", 1)(tx)) })
 		}},
 		"reads, then writes": {2, func() error {
 			return s.Update(t.Context(), func(tx *store.Tx) error {
-				first, second := tx.AskNumber("SELECT COUNT(*) FROM item"), tx.AskNumber("SELECT COALESCE(MAX(v), 0) FROM item")
-				_, err := first()
-				_, failed := second()
-				return errors.Join(err, failed, later("y", 1)(tx), later("z", 1)(tx))
+				_, err := tx.Numbers("SELECT COUNT(*) FROM item", "SELECT COALESCE(MAX(v), 0) FROM item")
+				return errors.Join(err, deferred("y", 1)(tx), deferred("z", 1)(tx))
 			})
 		}},
 	} {
