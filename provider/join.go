@@ -23,11 +23,14 @@ type Registration struct {
 
 // Join registers this machine and keeps the credential that the authority
 // gives. Provider mode is off until the owner enables it. A machine that is
-// registered already keeps its registration.
+// registered already keeps its registration, unless its authority says that this
+// has ended: the provider was retired or deleted, or its credential revoked.
 func (s State) Join(ctx context.Context, r Registration) (api.Provider, error) {
 	if id, _, err := s.Load(); err == nil {
-		return api.Provider{}, reason.Errorf(reason.Conflict, "this machine is registered already, as %s", id.ProviderID).
-			WithHint("use another --state directory for a second provider")
+		if _, err := s.Status(ctx, r.Client); !refusedCredential(err) {
+			return api.Provider{}, reason.Errorf(reason.Conflict, "this machine is registered already, as %s", id.ProviderID).
+				WithHint("use another --state directory for a second provider; a provider that was retired at its nexus joins again here, once that can be reached")
+		}
 	} else if reason.CodeOf(err) != reason.NotFound {
 		return api.Provider{}, err
 	}

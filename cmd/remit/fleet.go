@@ -244,6 +244,9 @@ Strikes fade by themselves: failures after 7 days, violations after 30. A quaran
 does not.`,
 		Example: `  remit provider lift rack-1 --reason 'the power supply was replaced'`,
 	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+		if before, err := api.GetProvider.Get(cmd.Context(), c, id); err == nil && !before.Quarantined {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: provider %s has no quarantine; its strikes are cleared\n", id)
+		}
 		got, err := api.LiftQuarantine.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: &why})
 		if err != nil {
 			return api.Provider{}, err

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -128,13 +130,75 @@ func printJob(w io.Writer, j api.Job) error {
 	row("leased", api.Value(j.LeasedAt))
 	row("submitted", api.Value(j.SubmittedAt))
 	row("closed", api.Value(j.ClosedAt))
-	var response job.SandboxRunResponse
-	if j.Response != nil && j.JobType == job.SandboxRun && json.Unmarshal(*j.Response, &response) == nil {
-		for _, run := range response.Runs {
-			row("command", fmt.Sprintf("%s: exit %d after %d ms", run.Cmd, run.ExitCode, run.DurationMS))
-		}
+	for _, c := range commandsOf(j) {
+		row("command", fmt.Sprintf("%s: exit %d after %d ms", c.command, c.exit, c.ms))
+	}
+	for _, line := range causeOf(j) {
+		row("cause", line)
 	}
 	return tab.Flush()
+}
+
+// commandRun is a command of a job, and what came of it.
+type commandRun struct {
+	command string
+	exit    int32
+	ms      uint64
+	printed string // the last that it printed, if it failed and the response has it
+}
+
+// response is the part of the responses of all job types that says what failed.
+type response struct {
+	Runs         []job.Run      `json:"runs"`         // of a job of commands
+	Verification []job.Verified `json:"verification"` // of an engine's run
+	Refusal      *job.Refusal   `json:"refusal"`
+	Error        *string        `json:"error"`
+}
+
+func responseOf(j api.Job) (r response) {
+	if j.Response != nil {
+		_ = json.Unmarshal(*j.Response, &r) // the nexus has judged it; what cannot be read says nothing
+	}
+	return r
+}
+
+func commandsOf(j api.Job) (out []commandRun) {
+	r := responseOf(j)
+	for _, run := range r.Runs {
+		printed := cmp.Or(strings.TrimSpace(api.Value(run.StderrPreview)), strings.TrimSpace(api.Value(run.StdoutPreview)))
+		out = append(out, commandRun{run.Cmd, run.ExitCode, run.DurationMS, printed})
+	}
+	for _, v := range r.Verification {
+		out = append(out, commandRun{v.Command, v.ExitCode, v.DurationMS, ""})
+	}
+	return out
+}
+
+// causeLines is how much of the output of a command that failed is shown.
+const causeLines = 5
+
+// causeOf says why a job failed, as far as its response does: the provider's own
+// words, and the end of the output of the first command that failed.
+func causeOf(j api.Job) (lines []string) {
+	r := responseOf(j)
+	if r.Refusal != nil {
+		lines = append(lines, fmt.Sprintf("%s: %s", r.Refusal.Code, r.Refusal.Message))
+	}
+	if r.Error != nil {
+		lines = append(lines, *r.Error)
+	}
+	for _, c := range commandsOf(j) {
+		if c.exit == 0 {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s: exit %d", c.command, c.exit))
+		if c.printed != "" {
+			said := strings.Split(c.printed, "\n")
+			lines = append(lines, said[max(0, len(said)-causeLines):]...)
+		}
+		break
+	}
+	return lines
 }
 
 func (a *app) jobsSettleCommand() *cobra.Command {
@@ -151,7 +215,13 @@ nexus settles after five minutes.`,
 		if err != nil {
 			return err
 		}
-		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) error { return printSettlement(w, settled) }); err != nil {
+		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) error {
+			j, err := api.GetJob.Get(cmd.Context(), c, id)
+			if err != nil {
+				return err
+			}
+			return printSettlement(w, settled, j)
+		}); err != nil {
 			return err
 		}
 		return settledCode(settled)
@@ -174,13 +244,18 @@ func settledCode(s api.Settlement) error {
 	return nil
 }
 
-func printSettlement(w io.Writer, s api.Settlement) error {
+func printSettlement(w io.Writer, s api.Settlement, j api.Job) error {
 	fmt.Fprintf(w, "Job %s of provider %s: %s, exit code %d; %d msats %s.\n", s.JobID, s.ProviderID, plain(s.Outcome), s.ExitCode, s.AmountMsats, s.SettlementStatus)
 	if why := plain(api.Value(s.Reason)); why != "" {
 		fmt.Fprintf(w, "Reason: %s\n", why)
 	}
 	for _, v := range s.Violations {
 		fmt.Fprintf(w, "  %s: %s\n", plain(v.Code), plain(v.Detail))
+	}
+	if s.SettlementStatus != api.SettlementSettlementStatusReleased {
+		for _, line := range causeOf(j) {
+			fmt.Fprintf(w, "  cause: %s\n", plain(line))
+		}
 	}
 	return nil
 }

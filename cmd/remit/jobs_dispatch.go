@@ -125,7 +125,8 @@ func (a *app) dispatchJob(cmd *cobra.Command, f *dispatchFlags) error {
 func (a *app) settleDispatched(cmd *cobra.Command, c *api.Client, out dispatched, ours bool) error {
 	ctx, w := cmd.Context(), cmd.OutOrStdout()
 	if state := out.Job.State; state == api.JobStateFailed || state == api.JobStateCanceled || state == api.JobStateExpired {
-		why := reason.Errorf(reason.Code(api.Value(out.Job.Reason)), "job %s is %s; nothing was paid", out.Job.JobID, state)
+		why := reason.Errorf(reason.Code(api.Value(out.Job.Reason)), "job %s is %s; nothing was paid", out.Job.JobID, state).
+			WithHint("'remit jobs show %s' says what its provider said", out.Job.JobID)
 		if ours {
 			return discardRun(ctx, c, out.RunID, why)
 		}
@@ -150,7 +151,7 @@ func (a *app) settleDispatched(cmd *cobra.Command, c *api.Client, out dispatched
 	if now, err := api.GetJob.Get(ctx, c, out.Job.JobID); err == nil {
 		out.Job = now
 	}
-	if err := a.present(w, out, func(w io.Writer) error { return printSettlement(w, settled) }); err != nil {
+	if err := a.present(w, out, func(w io.Writer) error { return printSettlement(w, settled, out.Job) }); err != nil {
 		return err
 	}
 	return code
@@ -197,13 +198,13 @@ func (f *dispatchFlags) request(cmd *cobra.Command) (json.RawMessage, error) {
 	return filled.Canonical(), nil
 }
 
-// readRequest reads a request that somebody else wrote. The nexus judges it.
+// readRequest reads a request as it is. The nexus judges it.
 func (f *dispatchFlags) readRequest(cmd *cobra.Command) (json.RawMessage, error) {
 	source := cmd.InOrStdin()
 	if f.requestFile != "-" {
 		file, err := os.Open(f.requestFile)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, err
 		}
 		defer file.Close()
 		source = file
@@ -212,7 +213,7 @@ func (f *dispatchFlags) readRequest(cmd *cobra.Command) (json.RawMessage, error)
 	}
 	text, err := io.ReadAll(io.LimitReader(source, job.MaxRequestBytes+1))
 	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	if len(text) > job.MaxRequestBytes || !json.Valid(text) {
 		return nil, usagef("%s does not hold one JSON document of at most %d bytes", f.requestFile, job.MaxRequestBytes)

@@ -141,18 +141,21 @@ const maxTokenFile = 4 << 10
 
 // readToken reads a credential from a file, or from standard input for -.
 func readToken(path string, stdin io.Reader) (string, error) {
+	if err := refuseSecret("the name of a file that holds a token", path); err != nil {
+		return "", err
+	}
 	source := stdin
 	if path != "-" {
 		file, err := os.Open(path) //nolint:gosec // the user names it, by a flag or in the environment
 		if err != nil {
-			return "", usageError{err}
+			return "", err
 		}
 		defer file.Close()
 		source = file
 	}
 	text, err := io.ReadAll(io.LimitReader(source, maxTokenFile+1))
 	if err != nil {
-		return "", usageError{err}
+		return "", err
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || len(text) > maxTokenFile || strings.ContainsAny(token, " \t\r\n") {

@@ -35,13 +35,13 @@ func listAll[T any](most int, page func(cursor *string) ([]T, *string, error)) (
 	}
 }
 
-// refuseSecret keeps the text of a token out of URLs and logs when somebody
-// gives it where an id belongs.
+// refuseSecret keeps the text of a token out of URLs and logs when it is given
+// where an id or a name belongs.
 func refuseSecret(what, given string) error {
 	if !strings.HasPrefix(given, "rmt_") {
 		return nil
 	}
-	return usagef("this takes %s, and not the text of a token: whoever saw the command line has it now. Revoke it: its id is in 'remit token list'", what)
+	return usagef("this takes %s, and not the text of a token, which everybody on this machine could read on the command line. Revoke it: its id is in 'remit token list'", what)
 }
 
 // listedProviders are those of an owner, by id.
@@ -61,23 +61,44 @@ func providerID(ctx context.Context, c *api.Client, owner, given string, retired
 	if err := refuseSecret("the id or the name of a provider", given); err != nil || strings.HasPrefix(given, "prv_") {
 		return given, err
 	}
-	list, err := listedProviders(ctx, c, owner, retired, maxProviders)
+	found, err := providersNamed(ctx, c, owner, given, retired)
 	if err != nil {
 		return "", err
 	}
-	var found []string
-	for _, p := range list {
-		if p.Name == given {
-			found = append(found, p.ProviderID)
-		}
-	}
 	switch len(found) {
 	case 0:
-		return "", reason.Errorf(reason.NotFound, "no provider %q", given).WithHint("'remit provider list' shows ids and names; --owner is for administrators")
+		return "", unknownProvider(ctx, c, owner, given, retired)
 	case 1:
 		return found[0], nil
 	}
 	return "", usagef("%d providers have the name %q: give the id of one, %s", len(found), given, strings.Join(found, " or "))
+}
+
+// providersNamed are the ids of the providers with a name.
+func providersNamed(ctx context.Context, c *api.Client, owner, name string, retired bool) (ids []string, err error) {
+	list, err := listedProviders(ctx, c, owner, retired, maxProviders)
+	for _, p := range list {
+		if p.Name == name {
+			ids = append(ids, p.ProviderID)
+		}
+	}
+	return ids, err
+}
+
+// unknownProvider says why a name finds no provider: one that is retired is found by
+// 'remit provider delete' alone, and that finds no other.
+func unknownProvider(ctx context.Context, c *api.Client, owner, name string, retired bool) error {
+	others, err := providersNamed(ctx, c, owner, name, !retired)
+	switch {
+	case err != nil:
+		return err
+	case len(others) > 0 && retired:
+		return reason.Errorf(reason.Conflict, "provider %s, %q, is not retired", others[0], name).WithHint("retire it first: 'remit provider retire %s'", others[0])
+	case len(others) > 0:
+		return reason.Errorf(reason.Conflict, "provider %s, %q, is retired, for good", others[0], name).
+			WithHint("'remit provider delete %s' removes it from all lists; the machine may join again, as another provider", others[0])
+	}
+	return reason.Errorf(reason.NotFound, "no provider %q", name).WithHint("'remit provider list' shows ids and names; --owner is for administrators")
 }
 
 // listedRuns are the newest ones.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/nexus/api"
+	"remit/proof/reason"
 )
 
 func (a *app) tokenCommand() *cobra.Command {
@@ -179,10 +181,11 @@ func (s *secretTo) open() (err error) {
 	if s.path == "" {
 		return nil
 	}
-	if s.file, err = os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-		return usageError{fmt.Errorf("the file for the token: %w", err)}
+	s.file, err = os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return reason.Errorf(reason.OutputExists, "the file for the token: %w", err)
 	}
-	return nil
+	return err
 }
 
 func (s *secretTo) write(text string) error {

@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/nexus/treasury"
 	"remit/proof/reason"
 )
 
@@ -73,6 +75,8 @@ Without an id it is the budget account of --owner, or of the token's owner, for 
 				return usagef("give --amount, in whole msats")
 			case len(args) == 1 && (owner != "" || limit != 0), owner != "" && limit != 0:
 				return usagef("--limit opens an account of one's own: it goes neither with an id nor with --owner")
+			case amount > treasury.MaxFunding:
+				return usagef("--amount is %d, must be at most %d", amount, treasury.MaxFunding)
 			case limit < 0:
 				return usagef("--limit is %d, must be at least 1", limit)
 			}
@@ -129,6 +133,13 @@ func budgetAccount(ctx context.Context, c *api.Client, owner string, limit int64
 	if limit == 0 {
 		return "", reason.Errorf(reason.NotFound, "%s has no budget account", cmp.Or(owner, "the token's owner")).
 			WithHint("its owner opens one with 'remit treasury account --limit MSATS'; for oneself give --limit here")
+	}
+	me, err := api.GetWhoami.Get(ctx, c, api.None{})
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains(me.Scopes, authority.ScopeAdmin) { // before an account is there that has no money
+		return "", reason.Errorf(reason.ScopeMissing, "funding an account needs the scope %s, which this token lacks; no account was opened", authority.ScopeAdmin)
 	}
 	opened, err := changeAccount(ctx, c, "", limit, false)
 	return opened.AccountID, err

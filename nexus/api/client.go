@@ -55,14 +55,18 @@ type Client struct {
 	token string
 	retry Retry
 	agent string
+	most  int64 // bytes of a JSON answer
 }
 
 // Connect makes a client. The token may be empty for what needs none.
 func Connect(server, token string, opt Options) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
-		return nil, reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", redact(server)).
-			WithHint("want https://host[:port], without user or password")
+		e := reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", redact(server))
+		if !strings.Contains(server, "://") && server != "" {
+			return nil, e.WithHint("it lacks the scheme: write https://%[1]s, or http://%[1]s for a nexus on this machine", redact(server))
+		}
+		return nil, e.WithHint("want https://host[:port], without user or password")
 	}
 	if u.Scheme == "http" && !opt.AllowPlaintext && !loopback(u.Hostname()) {
 		return nil, reason.Errorf(reason.RequestInvalid, "refusing to send a credential to %q without TLS", u.Host).
@@ -88,7 +92,7 @@ func Connect(server, token string, opt Options) (*Client, error) {
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	return &Client{http: &client, lanes: lanes, base: base, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent}, nil
+	return &Client{http: &client, lanes: lanes, base: base, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent, most: maxAnswer}, nil
 }
 
 // NewKey returns a new Idempotency-Key: one for each intent, not for each attempt.
@@ -175,12 +179,17 @@ const maxProblem = 64 << 10
 // refusal reads a response that is no success, and closes it.
 func (c *Client) refusal(resp *http.Response) error {
 	defer resp.Body.Close()
-	status := statusOf(resp)
+	status := c.statusOf(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	if err != nil || mediaOf(resp) != ProblemType || json.Unmarshal(body, &status.Problem) != nil {
-		return notOurs(resp, "")
+		return c.notOurs(resp, "")
 	}
-	p := status.Problem
+	p := &status.Problem
+	for _, text := range []*string{&p.Type, &p.Title, &p.Detail, &p.Code, &p.Instance, &p.RequestID, p.Field, p.Hint} {
+		if text != nil {
+			*text = c.hide(*text)
+		}
+	}
 	return &reason.Error{Code: reason.Code(p.Code), Message: strings.TrimSpace(p.Detail),
 		Field: Value(p.Field), Hint: Value(p.Hint), Err: status}
 }

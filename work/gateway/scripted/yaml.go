@@ -1,14 +1,13 @@
 package scripted
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 
 	"remit/law/yamldoc"
+	"remit/proof/form"
 )
 
 // Limits of a script's source.
@@ -47,7 +46,7 @@ const (
 )
 
 // number is what JSON takes for one.
-var number = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`) })
+var number = form.Lazy(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // parse reads the one document of a source, nil after a problem.
 func (r *reader) parse(src []byte) *node {
