@@ -39,7 +39,7 @@ func (h *house) agentOfThisMachine() {
 	h.Helper()
 	bin, err := modeltest.Installed()
 	if err == nil {
-		_, err = codex.New(codex.Options{Bin: bin}).Identity(h.Context())
+		_, err = codex.New(bin).Identity(h.Context())
 	}
 	if err != nil {
 		if os.Getenv("REMIT_AGENTS") != "" {
@@ -48,7 +48,7 @@ func (h *house) agentOfThisMachine() {
 		h.Logf("NO CODEX ON THIS HOST, a tester is driven in its place: %v", err)
 		return
 	}
-	h.agent.Engine = func() (engine.Engine, error) { return codex.New(codex.Options{Bin: bin}), nil }
+	h.agent.Engine = func() (engine.Engine, error) { return codex.New(bin), nil }
 	h.change("large-1", func(m *route.Model) { m.EngineName = "gpt-5.5" })
 	h.admitSource()
 }
@@ -67,19 +67,19 @@ func TestAgentEndToEnd(t *testing.T) {
 	h.agentOfThisMachine()
 	n := startNexus(t)
 	alice := n.client(t, "user:alice")
-	account := must(alice.OpenAccountWithResponse(ctx, &api.OpenAccountParams{IdempotencyKey: "a"}, api.AccountRequest{Limit: 100_000}))(t).JSON201
-	must(n.client(t, "").FundAccountWithResponse(ctx, &api.FundAccountParams{IdempotencyKey: "f"}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
+	account := must(api.OpenAccount.Do(ctx, alice, "a", api.None{}, api.AccountRequest{Limit: 100_000}))(t).Value
+	must(api.FundAccount.Do(ctx, n.client(t, ""), "f", api.None{}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
 	dir, commit, tree := scripted(t, "")
 	d := n.joinWithEngines(t, alice, h.offers(dir), func(c *Config) { c.Sources = []string{dir} })
-	run := must(alice.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: "r"}, api.RunRequest{RepoRef: "repo"}))(t).JSON201
+	run := must(api.CreateRun.Do(ctx, alice, "r", api.None{}, api.RunRequest{RepoRef: "repo"}))(t)
 	r := asking(contractText(t, commit, `"grep fixed a.txt"`, modelled), dir, commit, tree, nil)
-	sent := must(alice.DispatchJobWithResponse(ctx, run.RunID, &api.DispatchJobParams{IdempotencyKey: "j"},
-		api.DispatchRequest{JobType: job.EngineRun, Request: api.JobDocument(r.Canonical())}))(t).JSON201
+	sent := must(api.DispatchJob.Do(ctx, alice, "j", run.RunID,
+		api.DispatchRequest{JobType: job.EngineRun, Request: api.JobDocument(r.Canonical())}))(t).Value
 	if ran, err := d.Once(ctx, 0); !ran || err != nil {
 		t.Fatal(ran, err)
 	}
-	settled := must(alice.SettleJobWithResponse(ctx, sent.JobID, &api.SettleJobParams{IdempotencyKey: "s"}))(t).JSON200
-	answer := must(alice.GetJobWithResponse(ctx, sent.JobID))(t).JSON200
+	settled := must(api.SettleJob.Do(ctx, alice, "s", sent.JobID, api.None{}))(t)
+	answer := must(api.GetJob.Get(ctx, alice, sent.JobID))(t)
 	if settled.SettlementStatus != "released" {
 		t.Fatalf("%+v: %s\n%s", settled, *answer.Response, h.log)
 	}
@@ -89,7 +89,8 @@ func TestAgentEndToEnd(t *testing.T) {
 		t.Errorf("%d requests and %d probes cost %d", own, probes, resp.MicroUSD)
 	}
 	zip := filepath.Join(t.TempDir(), bundleFile)
-	h.must(os.WriteFile(zip, must(alice.GetArtifactWithResponse(ctx, sent.JobID, resp.BundleSHA256))(t).Body, 0o600))
+	h.must(os.WriteFile(zip, must(api.GetArtifact.Read(ctx, alice,
+		api.GetArtifactParams{JobID: sent.JobID, Digest: resp.BundleSHA256}))(t), 0o600))
 	if report := audited(t, zip); report.Status != evidence.StatusPass || contractOf(t, zip) != r.ContractSHA256 {
 		t.Errorf("%+v", report)
 	}
@@ -100,22 +101,22 @@ func TestAgentEndToEnd(t *testing.T) {
 		chunks, err = jobs.Log(tx, nexus.Principal{ID: "user:alice", Owner: "alice", Kind: nexus.User, Scopes: []string{nexus.ScopeRead}}, sent.JobID, "system", 0, 10)
 		return err
 	}))
-	var told strings.Builder
+	var said strings.Builder
 	for _, chunk := range chunks {
-		told.Write(chunk.Body)
+		said.Write(chunk.Body)
 	}
-	if !strings.Contains(told.String(), "engine.run started") || !strings.Contains(told.String(), "fixed") {
-		t.Errorf("the log says %q", told.String())
+	if !strings.Contains(said.String(), "engine.run started") || !strings.Contains(said.String(), "fixed") {
+		t.Errorf("the log says %q", said.String())
 	}
 	all, err := json.Marshal([]any{answer, settled})
 	h.must(err)
 	h.secret("the job", string(all))
-	h.secret("the job's log", told.String())
+	h.secret("the job's log", said.String())
 	h.secret("the log", h.log.String())
 	for _, below := range []string{h.home, d.spool.dir, d.scratch, filepath.Dir(d.spool.dir), dir} {
 		h.secretBelow(below)
 	}
-	if strings.Contains(string(all)+told.String()+h.log.String(), h.server.URL) {
-		t.Error("the model's address is told")
+	if strings.Contains(string(all)+said.String()+h.log.String(), h.server.URL) {
+		t.Error("the log has the model's address")
 	}
 }

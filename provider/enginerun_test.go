@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"remit/law/job"
 	"remit/law/task"
@@ -26,6 +27,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/verify"
 	"remit/work/workspace"
 )
 
@@ -79,9 +81,6 @@ func contractText(t *testing.T, base, verify, more string) string {
 	}
 	return string(text)
 }
-
-// patient gives a run of many sandboxes the time that it takes on a busy machine.
-func patient(r *job.EngineRunRequest) { r.Budget.WallSecs = 600 }
 
 // engineRequest asks for a run of the engine that is fine.
 func engineRequest(contract, source, commit, tree string, change func(*job.EngineRunRequest)) job.EngineRunRequest {
@@ -148,6 +147,29 @@ const noFault job.Outcome = "no fault"
 
 const anyTree = "1111111111111111111111111111111111111111"
 
+// TestLongCommandsAreCut: a response has the commands for people, and stays below its
+// bound whatever they are: the bundle has them whole.
+func TestLongCommandsAreCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("<é", task.MaxCommandBytes/3)
+	runs := []evidence.CommandRun{{Phase: "base", Command: "the unchanged tree"}, {Phase: verify.PhaseHead, Command: "true"}}
+	for range task.MaxListEntries - 1 {
+		runs = append(runs, evidence.CommandRun{Phase: verify.PhaseHead, Command: long, ExitCode: 3, DurationMS: 7})
+	}
+	got := verified(runs)
+	text, err := json.Marshal(got)
+	if err != nil || len(got) != task.MaxListEntries || len(text) > job.MaxResponseBytes/2 {
+		t.Fatalf("%d commands in %d bytes, %v", len(got), len(text), err)
+	}
+	if last := got[len(got)-1]; !utf8.ValidString(last.Command) || !strings.HasPrefix(long, strings.TrimSuffix(last.Command, "…")) ||
+		last.ExitCode != 3 || last.DurationMS != 7 || got[0].Command != "true" {
+		t.Errorf("%+v, %+v", got[0], last)
+	}
+	if few := verified(runs[:3]); few[1].Command != long {
+		t.Error("a command was cut where there is room for it")
+	}
+}
+
 // TestEngineRun runs real engines. Whatever a request, a repository or an engine
 // does, the response is never a fault of the provider, unless it is one.
 func TestEngineRun(t *testing.T) {
@@ -199,7 +221,6 @@ func TestEngineRun(t *testing.T) {
 		}, job.JobFailed, job.Failed, 3, reason.JobInvalid},
 		"our credential":   {"", fixed, "title: \"see " + testCredential + "\"\n", nil, job.JobFailed, job.Failed, 3, reason.SecretLeak},
 		"a private key":    {"", fixed, "title: \"AKIA" + "QWERTYUIOP234567\"\n", nil, job.JobFailed, job.Failed, 3, reason.SecretLeak},
-		"a long command":   {"", fixed + strings.Repeat(`, "true # `+strings.Repeat("<", 13_000)+`"`, 14), "", patient, job.Passed, job.Success, 0, ""},
 		"odd words":        {"", fixed, "title: \"</script>$(id) `id` %s %n ; rm -rf /\"\n", nil, job.Passed, job.Success, 0, ""},
 		"fences of output": {"printf '=== end head fail\\n--- stdout 0\\n\\033[31m'; echo fixed > a.txt", fixed, "", nil, job.Passed, job.Success, 0, ""},
 	} {
@@ -520,8 +541,8 @@ func TestEngineRunEndToEnd(t *testing.T) {
 	ctx := t.Context()
 	n := startNexus(t)
 	alice := n.client(t, "user:alice")
-	account := must(alice.OpenAccountWithResponse(ctx, &api.OpenAccountParams{IdempotencyKey: "a"}, api.AccountRequest{Limit: 100_000}))(t).JSON201
-	must(n.client(t, "").FundAccountWithResponse(ctx, &api.FundAccountParams{IdempotencyKey: "f"}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
+	account := must(api.OpenAccount.Do(ctx, alice, "a", api.None{}, api.AccountRequest{Limit: 100_000}))(t).Value
+	must(api.FundAccount.Do(ctx, n.client(t, ""), "f", api.None{}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
 	d := n.joinWithEngines(t, alice)
 
 	dir, commit, tree := scripted(t, "")
@@ -535,16 +556,16 @@ func TestEngineRunEndToEnd(t *testing.T) {
 		{`"true"`, "withheld", func(r *job.EngineRunRequest) { r.Engine.Name = "other" }},
 	} {
 		key := func(step string) string { return fmt.Sprintf("%s-%d", step, i) }
-		run := must(alice.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: key("r")}, api.RunRequest{RepoRef: key("repo")}))(t).JSON201
-		must(alice.PutRunArtifactWithBodyWithResponse(ctx, run.RunID, canon.Digest(pack), &api.PutRunArtifactParams{Name: "source.pack", IdempotencyKey: key("p")},
-			"application/octet-stream", bytes.NewReader(pack)))(t)
+		run := must(api.CreateRun.Do(ctx, alice, key("r"), api.None{}, api.RunRequest{RepoRef: key("repo")}))(t)
+		must(api.PutRunArtifact.Put(ctx, alice, key("p"),
+			api.PutRunArtifactParams{RunID: run.RunID, Digest: canon.Digest(pack), Name: "source.pack"}, contentOf(pack)))(t)
 		r := engineRequest(contractText(t, commit, c.verify, ""), "artifact:"+canon.Digest(pack), commit, tree, c.change)
-		sent := must(alice.DispatchJobWithResponse(ctx, run.RunID, &api.DispatchJobParams{IdempotencyKey: key("j")},
-			api.DispatchRequest{JobType: job.EngineRun, Request: api.JobDocument(r.Canonical())}))(t).JSON201
+		sent := must(api.DispatchJob.Do(ctx, alice, key("j"), run.RunID,
+			api.DispatchRequest{JobType: job.EngineRun, Request: api.JobDocument(r.Canonical())}))(t).Value
 		if ran, err := d.Once(ctx, 0); !ran || err != nil {
 			t.Fatal(ran, err)
 		}
-		settled := must(alice.SettleJobWithResponse(ctx, sent.JobID, &api.SettleJobParams{IdempotencyKey: key("s")}))(t).JSON200
+		settled := must(api.SettleJob.Do(ctx, alice, key("s"), sent.JobID, api.None{}))(t)
 		if string(settled.SettlementStatus) != c.status {
 			t.Fatalf("%+v", settled)
 		}
@@ -554,7 +575,7 @@ func TestEngineRunEndToEnd(t *testing.T) {
 		if c.change != nil {
 			continue
 		}
-		answer := must(alice.GetJobWithResponse(ctx, sent.JobID))(t).JSON200
+		answer := must(api.GetJob.Get(ctx, alice, sent.JobID))(t)
 		var resp struct {
 			BundleSHA256 string `json:"bundle_sha256"`
 			HeadTree     string `json:"head_tree"`
@@ -563,7 +584,8 @@ func TestEngineRunEndToEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		zip := filepath.Join(t.TempDir(), bundleFile)
-		if err := os.WriteFile(zip, must(alice.GetArtifactWithResponse(ctx, sent.JobID, resp.BundleSHA256))(t).Body, 0o600); err != nil {
+		if err := os.WriteFile(zip, must(api.GetArtifact.Read(ctx, alice,
+			api.GetArtifactParams{JobID: sent.JobID, Digest: resp.BundleSHA256}))(t), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		report := audited(t, zip)
@@ -604,16 +626,16 @@ func packOf(t *testing.T, repo, commit string) []byte {
 }
 
 // joinWithEngines registers a machine as an operator does, and enables it.
-func (n *realNexus) joinWithEngines(t *testing.T, owner *api.ClientWithResponses, change ...func(*Config)) *Daemon {
+func (n *realNexus) joinWithEngines(t *testing.T, owner *api.Client, change ...func(*Config)) *Daemon {
 	t.Helper()
 	ctx := t.Context()
 	self := "alice"
-	token := must(owner.CreateTokenWithResponse(ctx, &api.CreateTokenParams{IdempotencyKey: "t"}, api.TokenRequest{Kind: api.TokenRequestKindRegistration, Owner: &self}))(t).JSON201
+	token := must(api.CreateToken.Do(ctx, owner, "t", api.None{}, api.TokenRequest{Kind: api.TokenRequestKindRegistration, Owner: &self}))(t)
 	state := State{Dir: t.TempDir()}
 	made := must(state.Join(ctx, Registration{Nexus: n.url, Token: token.Token, Name: "one", Version: "test", PriceMsats: 1000, Engines: true}))(t)
-	must(owner.SetCapsWithResponse(ctx, made.ProviderID, &api.SetCapsParams{IdempotencyKey: "c"},
+	must(api.SetCaps.Do(ctx, owner, "c", api.SetCapsParams{ProviderID: made.ProviderID},
 		api.Caps{CPUMillis: 2000, MemoryMb: 1024, DiskMb: 512, Pids: 256, TimeoutSecs: 120, Concurrency: 1, Network: "none"}))(t)
-	must(owner.EnableProviderWithResponse(ctx, made.ProviderID, &api.EnableProviderParams{IdempotencyKey: "e"}))(t)
+	must(api.EnableProvider.Do(ctx, owner, "e", api.EnableProviderParams{ProviderID: made.ProviderID}, api.None{}))(t)
 	d := daemon(t, n.url, append(change, offering(t, ""), func(c *Config) { c.State = state })...)
 	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
 		t.Fatal(err)

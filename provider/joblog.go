@@ -34,7 +34,7 @@ type jobLog struct {
 
 	mu      sync.Mutex
 	waiting strings.Builder
-	told    int // bytes ever put into waiting
+	written int // bytes ever put into waiting
 	sent    int64
 }
 
@@ -66,7 +66,7 @@ func (l *jobLog) Output(line string) { l.add("| " + line) }
 func (l *jobLog) add(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.told > maxLog {
+	if l.written > maxLog {
 		return // before any work: an engine may print millions of lines
 	}
 	line = strings.Map(func(r rune) rune {
@@ -75,7 +75,7 @@ func (l *jobLog) add(line string) {
 		}
 		return r
 	}, strings.ToValidUTF8(line, "\uFFFD")) + "\n"
-	if l.told += len(line); l.told > maxLog {
+	if l.written += len(line); l.written > maxLog {
 		line = "… the rest is in the bundle\n"
 	}
 	l.waiting.WriteString(line)
@@ -110,8 +110,7 @@ func (l *jobLog) send(ctx context.Context) bool {
 			n--
 		}
 		step := fmt.Sprintf("log %d", l.sent)
-		_, err := l.d.client.AppendLogWithResponse(ctx, l.jobID,
-			&api.AppendLogParams{IdempotencyKey: canon.Digest(fmt.Appendf(nil, "%s\n%d\n%s", l.jobID, l.fence, step))},
+		_, err := api.AppendLog.Do(ctx, l.d.client, canon.Digest(fmt.Appendf(nil, "%s\n%d\n%s", l.jobID, l.fence, step)), l.jobID,
 			api.LogRequest{Fence: l.fence, Stream: api.LogRequestStreamSystem, Offset: l.sent, Text: text[:n]})
 		if err != nil {
 			l.giveUp()
@@ -131,5 +130,5 @@ func (l *jobLog) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting.Reset()
-	l.told = maxLog + 1
+	l.written = maxLog + 1
 }

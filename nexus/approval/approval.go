@@ -43,8 +43,8 @@ type Approval struct {
 	Contract *task.Contract // nil in a list
 }
 
-// of makes an approval of its row. One that nobody has used ends with its time.
-func of(row store.ApprovalRow, now int64) (Approval, error) {
+// approvalOf makes an approval of its row. An unused one ends with its time.
+func approvalOf(row store.ApprovalRow, now int64) (Approval, error) {
 	a := Approval{ApprovalRow: row}
 	if (row.Status == Requested || row.Status == Granted) && now >= row.ExpiresAt {
 		a.Status = Expired
@@ -92,7 +92,7 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 	case old.RepoRef != r.RepoRef:
 		return Approval{}, false, reason.Errorf(reason.Conflict, "approval %s of this contract is for another repository", old.ID)
 	default:
-		a, err = of(old, now)
+		a, err = approvalOf(old, now)
 		return a, false, err
 	}
 	id := uuid.Must(uuid.NewV7())
@@ -101,7 +101,7 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 	if err != nil {
 		return Approval{}, false, err
 	}
-	if a, err = of(row, tx.Now()); err != nil {
+	if a, err = approvalOf(row, tx.Now()); err != nil {
 		return Approval{}, false, err
 	}
 	return a, true, a.record(tx, p, authority.ApprovalRequested)
@@ -142,7 +142,7 @@ func List(tx *store.Tx, p authority.Principal, owner string, f store.ApprovalFil
 	rows, err := tx.ApprovalsOf(owner, f)
 	list := make([]Approval, len(rows))
 	for i, row := range rows {
-		list[i], _ = of(row, tx.Now()) // without a contract there is nothing to read
+		list[i], _ = approvalOf(row, tx.Now()) // without a contract there is nothing to read
 	}
 	return list, err
 }
@@ -154,7 +154,7 @@ func owned(row store.ApprovalRow, err error, p authority.Principal, id string, n
 	if err != nil {
 		return Approval{}, err
 	}
-	return of(row, now)
+	return approvalOf(row, now)
 }
 
 func invalid(field, format string, args ...any) *reason.Error {
@@ -170,4 +170,55 @@ func unseen(r rune) bool { return !unicode.IsPrint(r) }
 func denied(row store.ApprovalRow) error {
 	return reason.Errorf(reason.ApprovalDenied, "approval %s was denied by %s", row.ID, row.DecidedBy).
 		WithHint("a denial is final for this contract: write another one")
+}
+
+// key is the key of a receipt about an approval; there is one of each type.
+func (a Approval) key(receiptType string) string { return receiptKeys[receiptType] + a.ID }
+
+var receiptKeys = map[string]string{
+	authority.ApprovalRequested: "approval-requested:",
+	authority.ApprovalGranted:   "approval-granted:",
+	authority.ApprovalDenied:    "approval-denied:",
+	authority.ApprovalConsumed:  "approval-consumed:",
+}
+
+// record writes what has happened into the journal of the account.
+func (a Approval) record(tx *store.Tx, p authority.Principal, receiptType string) error {
+	_, _, err := authority.Write(tx, authority.AccountStream(a.Owner), p, receiptType, a.key(receiptType), a.payload(p))
+	return err
+}
+
+// recordUse lets the log of the run say by whose word it works.
+func (a Approval) recordUse(tx *store.Tx, p authority.Principal) error {
+	e, err := tx.EventByKey(authority.AccountStream(a.Owner), a.key(authority.ApprovalGranted))
+	if err != nil {
+		return fmt.Errorf("read the grant of approval %s: %w", a.ID, err)
+	}
+	granted, ok := authority.ReadReceipt(e)
+	if !ok {
+		return fmt.Errorf("the grant of approval %s is no receipt", a.ID)
+	}
+	stream := authority.RunStream(a.RunID)
+	if err := authority.Copy(tx, stream, granted); err != nil {
+		return err
+	}
+	_, _, err = authority.Write(tx, stream, p, authority.ApprovalConsumed, a.key(authority.ApprovalConsumed), a.payload(p))
+	return err
+}
+
+// payload says who, about what, how far and until when. What the contract says in
+// free words is left to the contract.
+func (a Approval) payload(p authority.Principal) map[string]any {
+	out := map[string]any{
+		"approval_id": a.ID, "contract_sha256": a.ContractSHA256, "repo_ref": a.RepoRef, "actor": p.ID, "task_id": a.Contract.TaskID,
+		"scope": a.Contract.AllowedPaths, "mutation_mode": a.Contract.MutationMode.String(), "risk_class": a.Contract.RiskClass,
+		"expires_at": time.UnixMilli(a.ExpiresAt).UTC().Format("2006-01-02T15:04:05.000Z"),
+	}
+	if a.Reason != "" {
+		out["reason"] = a.Reason
+	}
+	if a.RunID != "" {
+		out["run_id"] = a.RunID
+	}
+	return out
 }

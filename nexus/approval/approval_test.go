@@ -181,7 +181,7 @@ func TestGrantIsGoodForOneRun(t *testing.T) {
 	})
 }
 
-// TestWhoDecides: nobody but a person of the owner's with the scope for it.
+// TestWhoDecides: only a person of the owner's with the scope for it.
 func TestWhoDecides(t *testing.T) {
 	h := one(t)
 	text := contract(t, "fix")
@@ -196,7 +196,7 @@ func TestWhoDecides(t *testing.T) {
 		"a provider that was given it": {who("alice", authority.Provider, authority.ScopeApprove), reason.Forbidden},
 		"the sweeper":                  {authority.Sweeper(), reason.Forbidden},
 		"another owner":                {mallory, reason.NotFound},
-		"nobody":                       {authority.Principal{}, reason.Unauthenticated},
+		"no principal":                 {authority.Principal{}, reason.Unauthenticated},
 	} {
 		for _, status := range []string{approval.Granted, approval.Denied} {
 			if _, err := do(h, decide(c.by, a.ID, status)); reason.CodeOf(err) != c.want {

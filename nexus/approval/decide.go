@@ -17,13 +17,12 @@ type Decision struct {
 }
 
 // Decide grants or denies. Saying the same again changes nothing. A denial may
-// follow a grant that nobody has used; nothing follows a denial.
+// follow a grant that was not used; nothing follows a denial.
 func Decide(tx *store.Tx, p authority.Principal, id string, d Decision) (Approval, error) {
 	if err := p.Require(authority.ScopeApprove); err != nil {
 		return Approval{}, err
 	}
-	// What works on the contract must not be what approves it, whatever scopes
-	// somebody gave it.
+	// What works on the contract must not be what approves it, whatever its scopes.
 	if p.Kind != authority.User && p.Kind != authority.Panel {
 		return Approval{}, reason.Errorf(reason.Forbidden, "a credential of kind %s does not decide about approvals: persons do", p.Kind)
 	}
@@ -52,7 +51,7 @@ func Decide(tx *store.Tx, p authority.Principal, id string, d Decision) (Approva
 	if err := tx.UpdateApproval(row); err != nil {
 		return Approval{}, err
 	}
-	if a, err = of(row, tx.Now()); err != nil {
+	if a, err = approvalOf(row, tx.Now()); err != nil {
 		return Approval{}, err
 	}
 	receipt := authority.ApprovalGranted
@@ -83,21 +82,21 @@ func Consume(tx *store.Tx, p authority.Principal, id string, u Use) (Approval, e
 	if err != nil {
 		return Approval{}, err
 	}
-	if err := a.fits(run, u); err != nil || a.Status == Consumed {
+	if err := a.usableBy(run, u); err != nil || a.Status == Consumed {
 		return a, err
 	}
 	row.Status, row.RunID, row.ConsumedAt = Consumed, run.ID, tx.Now()
 	if err := tx.UpdateApproval(row); err != nil {
 		return Approval{}, err
 	}
-	if a, err = of(row, tx.Now()); err != nil {
+	if a, err = approvalOf(row, tx.Now()); err != nil {
 		return Approval{}, err
 	}
 	return a, a.recordUse(tx, p)
 }
 
-// fits says why a run may not use an approval. It is pure.
-func (a Approval) fits(run store.RunRow, u Use) error {
+// usableBy says why a run may not use an approval. It is pure.
+func (a Approval) usableBy(run store.RunRow, u Use) error {
 	switch {
 	case a.Owner != run.Owner || a.RepoRef != run.RepoRef:
 		return reason.Errorf(reason.Conflict, "approval %s is for another repository than run %s", a.ID, run.ID)
@@ -112,7 +111,7 @@ func (a Approval) fits(run store.RunRow, u Use) error {
 	case a.Status == Expired:
 		return expired(a.ApprovalRow)
 	case a.Status != Granted:
-		return reason.Errorf(reason.ApprovalMissing, "nobody has decided about approval %s", a.ID).WithHint("wait until a person has")
+		return reason.Errorf(reason.ApprovalMissing, "approval %s is not decided", a.ID).WithHint("wait until a person has")
 	case jobs.RunState(run.State).Final():
 		return reason.Errorf(reason.RunClosed, "run %s has ended and is sealed", run.ID)
 	}

@@ -1,4 +1,4 @@
-// Package approval keeps who has let a contract be worked on.
+// Package approval records which person has approved the work on a contract.
 //
 // # The way of an approval
 //
@@ -6,9 +6,8 @@
 //	    │            └──────► denied
 //	    └──────► denied, which is final for the contract
 //
-// Whoever runs things asks ([Request]) with the contract itself, in its canonical
-// form: what is decided about is read from there and not from what the asker says
-// about it. A person decides ([Decide]), with a credential that has the scope for
+// The client of a run asks ([Request]) with the contract itself, in its canonical
+// form: what is decided about is read from there and not from a description. A person decides ([Decide]), with a credential that has the scope for
 // it; runs, providers and services have none, and neither has an engine, which
 // has no credential at all. One run uses the approval up ([Consume]): it is bound
 // to the digest of the contract and to the repository, and no second run gets it.

@@ -145,8 +145,8 @@ func TestAChangedFileIsNoticed(t *testing.T) {
 	}
 }
 
-// TestDiskThatTakesNoMore is told from a bad upload: it may be tried again.
-func TestDiskThatTakesNoMore(t *testing.T) {
+// TestFullDisk: a full disk is not a bad upload, and the upload may be tried again.
+func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	d, path := open(t)
 	digest := canon.Digest([]byte("x"))

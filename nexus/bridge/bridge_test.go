@@ -137,7 +137,7 @@ func TestNothingElseLeaves(t *testing.T) {
 		"a pool snapshot":             func(e *Event) { e.Tags[1] = []string{"oa_schema", "openagents.bridge.pool_snapshot.v1"} },
 		"a pointer of the ad's kind":  func(e *Event) { e.Kind = KindProviderAd },
 		"progress in a tag":           with("progress", "50"),
-		"an email in a tag":           with("p", "somebody"),
+		"an email in a tag":           with("p", "alice"),
 		"two d tags":                  with("d", "openagents:receipt_ptr:x"),
 		"a tag without a value":       with("oa_run_id"),
 		"a second value":              func(e *Event) { e.Tags[2] = append(e.Tags[2], "and more") },
@@ -156,7 +156,7 @@ func TestNothingElseLeaves(t *testing.T) {
 		"prose for a hash":            func(e *Event) { e.Tags[4] = []string{"oa_job_hash", "please run this"} },
 		"a content without a run":     func(e *Event) { e.Content = strings.Replace(e.Content, "run_id", "receipt_url", 1) },
 		"the time zero":               func(e *Event) { e.CreatedAt = 0 },
-		"more tags than anybody uses": func(e *Event) { e.Tags = append(e.Tags, make([][]string, maxTags)...) },
+		"too many tags":               func(e *Event) { e.Tags = append(e.Tags, make([][]string, maxTags)...) },
 	} {
 		e := good
 		e.Tags = nil
@@ -333,14 +333,14 @@ func TestRelayTakesNothingElse(t *testing.T) {
 
 func TestSendRefusesBeforeItConnects(t *testing.T) {
 	t.Parallel()
-	const nobody = "ws://127.0.0.1:1"
+	const noRelay = "ws://127.0.0.1:1"
 	note, broken := testPointer(t, "run_1"), testPointer(t, "run_22")
 	note.Kind, broken.Content = 1, "{}"
-	sent, err := Send(t.Context(), nobody, []Event{note, broken})
+	sent, err := Send(t.Context(), noRelay, []Event{note, broken})
 	if err != nil || sent[0].Outcome != Refused || sent[1].Outcome != Refused || reason.CodeOf(sent[0].Err) != reason.BridgeRefused {
 		t.Errorf("%+v %v", sent, err)
 	}
-	sent, err = Send(t.Context(), nobody, []Event{note, testPointer(t, "run_1")})
+	sent, err = Send(t.Context(), noRelay, []Event{note, testPointer(t, "run_1")})
 	if reason.CodeOf(err) != reason.RelayUnavailable || sent[0].Outcome != Refused || sent[1].Outcome != Untried {
 		t.Errorf("%+v %v", sent, err)
 	}

@@ -34,7 +34,7 @@ func CheckURL(text string) error {
 	return nil
 }
 
-// noRedirect talks to the relay that was named and to nobody whom it names.
+// noRedirect talks to the relay that was named and follows no redirect of it.
 var noRedirect = &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 
 func dial(ctx context.Context, relay string) (*websocket.Conn, error) {

@@ -15,7 +15,7 @@
 // as it takes. A relay that is down costs no command anything: what it has not
 // taken waits, and the relay is asked again after a second, two, four, up to
 // five minutes. Replicas share the work: a row is locked while it is signed, and
-// a relay is leased by whoever talks to it.
+// a relay is leased by the replica that talks to it.
 //
 // Events follow NIP-01: the id is the SHA-256 of the compact array
 // [0,pubkey,created_at,kind,tags,content], the signature is BIP-340 without

@@ -52,7 +52,7 @@ func OpenKey(ctx context.Context, st *store.Store, path string) (Key, error) {
 	})
 	switch {
 	case err != nil:
-		// The key stays, if it was made: nobody knows whether it was recorded.
+		// The key stays, if it was made: it may have been recorded.
 		return Key{}, err
 	case known == k.PubKey():
 		return k, nil
@@ -83,7 +83,7 @@ func readKey(path string) (Key, error) {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return Key{}, reason.Errorf(reason.RequestInvalid, "the signing key %s has the mode %04o: others may have read it", path, info.Mode().Perm()).
-			WithHint("chmod 600 it, if you are sure that nobody has")
+			WithHint("chmod 600 it, if you are sure that it was not read")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
 	if err != nil {

@@ -21,7 +21,7 @@ func TestLatestAdWins(t *testing.T) {
 			ad.PriceMsats = 1000 + price
 			p.advertise(ad)
 			ad.Available = !ad.Available
-			p.advertise(ad) // nobody has seen the one before it
+			p.advertise(ad) // the one before it was not published
 			p.round(pub)
 			got := fetch(p.T, url, Filter{})
 			if len(got) != 1 || got[0].Tag("price") != fmt.Sprint(ad.PriceMsats) || got[0].CreatedAt != p.clock.Now().Unix()+price {
@@ -46,7 +46,7 @@ func TestLatestAdWins(t *testing.T) {
 		said := true
 		p.do(func(tx *store.Tx) (err error) { said, err = Advertised(tx, ad); return err })
 		if said {
-			p.Error("the last change was told")
+			p.Error("the last change was published")
 		}
 		p.advertise(ad)
 		p.round(pub)

@@ -29,8 +29,8 @@ const (
 	longPause   = 5 * time.Minute // and no longer
 	maxAttempts = 20              // of one event with a relay that answers: about an hour
 
-	// A relay that nobody has served for namedFor gets no rows any more. When
-	// somebody serves it again, it gets all that counts.
+	// A relay that was not served for namedFor gets no new rows. When it is served
+	// again, it gets all that counts.
 	namedFor   = 7 * 24 * time.Hour
 	namedEvery = time.Hour
 )
@@ -44,7 +44,7 @@ type Publisher struct {
 	log    *slog.Logger
 	holder string
 	relays []string
-	busy   map[string]chan struct{} // holds a token while nobody in this process talks to the relay
+	busy   map[string]chan struct{} // holds a token while this process does not talk to the relay
 
 	taken, refused, failures atomic.Int64
 
@@ -52,7 +52,7 @@ type Publisher struct {
 	named  time.Time // when the relays were last written down
 }
 
-// NewPublisher makes a publisher for relays. It talks to nobody yet.
+// NewPublisher makes a publisher for relays, without a connection.
 func NewPublisher(st *store.Store, key Key, relays []string, log *slog.Logger) (*Publisher, error) {
 	p := &Publisher{store: st, key: key, log: log, holder: rand.Text(), busy: map[string]chan struct{}{}}
 	for _, relay := range relays {
@@ -88,7 +88,7 @@ func (p *Publisher) Figures() Figures {
 }
 
 // Run publishes until ctx ends, except while paused says not to. Each relay is
-// visited by itself: one that is slow holds up nobody else.
+// visited by itself: a slow one does not hold up the others.
 func (p *Publisher) Run(ctx context.Context, paused func() bool) {
 	var running sync.WaitGroup
 	running.Go(func() { p.repeat(ctx, paused, p.sign) })
@@ -141,7 +141,7 @@ type Report struct {
 	Err           error // why something waits
 }
 
-// Publish visits the relays now, due or not, for what an owner ("": everybody)
+// Publish visits the relays now, due or not, for what an owner ("": every owner)
 // has waiting. With again also what they had before is sent, byte for byte.
 func (p *Publisher) Publish(ctx context.Context, owner string, again bool) ([]Report, error) {
 	if err := p.sign(ctx); err != nil {
@@ -167,8 +167,8 @@ func (p *Publisher) Publish(ctx context.Context, owner string, again bool) ([]Re
 	return reports, err
 }
 
-// visitAll visits the relays side by side, so that one that is slow holds up
-// nobody but itself. The error is of the store.
+// visitAll visits the relays side by side, so that a slow one does not hold up the
+// others. The error is of the store.
 func (p *Publisher) visitAll(ctx context.Context, v visit) ([]Report, error) {
 	reports := make([]Report, len(p.relays))
 	failed := make(chan error, len(p.relays))

@@ -17,7 +17,7 @@ import (
 	"remit/nexus/store"
 )
 
-// listener is a relay that remembers what it heard and answers as it is told.
+// listener is a relay that remembers what it got and answers as configured.
 type listener struct {
 	url    string
 	mu     sync.Mutex
@@ -164,7 +164,7 @@ func TestOneOfMany(t *testing.T) {
 
 		p.point(events)
 		p.do(func(tx *store.Tx) error {
-			_, err := tx.TakeRelay(heard.url, "a process that dies", tx.Now()+leaseTime.Milliseconds())
+			_, err := tx.LeaseRelay(heard.url, "a process that dies", tx.Now()+leaseTime.Milliseconds())
 			return err
 		})
 		reports, err := pubs[1].Publish(p.Context(), "", false)

@@ -131,7 +131,7 @@ func (v *Verdict) look(raw json.RawMessage, pubkey string) (Event, bool) {
 		return e, false
 	}
 	if pubkey != "" && e.PubKey != pubkey {
-		v.find(e.ID, reason.BridgeInvalid, "it is signed by another key, which nobody asked for")
+		v.find(e.ID, reason.BridgeInvalid, "it is signed by another key than the one that was asked for")
 		return e, false
 	}
 	if err := Allowed(&e); err != nil {

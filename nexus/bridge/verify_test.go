@@ -23,7 +23,7 @@ func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(t.Context(), time.Minute)
 }
 
-// liar is a relay that sends what it likes to whoever asks.
+// liar is a relay that answers every request with what it likes.
 func liar(t *testing.T, events ...any) (url string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -11,7 +11,7 @@ import (
 )
 
 // visit is how a relay is visited: when it is due, or now; with what waits, or
-// also with what was sent before; for everybody, or for an owner.
+// also with what was sent before; for every owner, or for one.
 type visit struct {
 	now, again bool
 	owner      string
@@ -45,7 +45,7 @@ func (p *Publisher) visit(ctx context.Context, relay string, v visit) (r Report,
 		if err != nil || !waits {
 			return r, err
 		}
-		more, err := p.batch(ctx, &r, v)
+		more, err := p.sendBatch(ctx, &r, v)
 		switch {
 		case err != nil:
 			return r, err
@@ -80,10 +80,10 @@ func (p *Publisher) waits(ctx context.Context, relay string, v visit) (waits boo
 	return waits, err
 }
 
-// batch sends some events and records what became of each. more is false when
+// sendBatch sends some events and records what became of each. more is false when
 // there was nothing for this visit.
-func (p *Publisher) batch(ctx context.Context, r *Report, v visit) (more bool, err error) {
-	taken, rows, err := p.take(ctx, r.Relay, v)
+func (p *Publisher) sendBatch(ctx context.Context, r *Report, v visit) (more bool, err error) {
+	taken, rows, err := p.leaseRelay(ctx, r.Relay, v)
 	switch {
 	case err != nil:
 		return false, err
@@ -112,8 +112,8 @@ type lease struct {
 	failures int64 // before
 }
 
-// take gets the relay and what waits for it.
-func (p *Publisher) take(ctx context.Context, relay string, v visit) (l lease, rows []store.PendingRow, err error) {
+// leaseRelay leases a relay and returns what waits for it.
+func (p *Publisher) leaseRelay(ctx context.Context, relay string, v visit) (l lease, rows []store.PendingRow, err error) {
 	err = p.store.Update(ctx, func(tx *store.Tx) error {
 		l, rows = lease{}, nil
 		row, err := tx.Relay(relay)
@@ -121,7 +121,7 @@ func (p *Publisher) take(ctx context.Context, relay string, v visit) (l lease, r
 			return err
 		}
 		l.failures = row.Failures
-		if l.ok, err = tx.TakeRelay(relay, p.holder, tx.Now()+leaseTime.Milliseconds()); err != nil || !l.ok {
+		if l.ok, err = tx.LeaseRelay(relay, p.holder, tx.Now()+leaseTime.Milliseconds()); err != nil || !l.ok {
 			return err
 		}
 		waiting, err := tx.BridgePending(relay, v.owner, sendBatch)
@@ -141,7 +141,7 @@ func (p *Publisher) take(ctx context.Context, relay string, v visit) (l lease, r
 		if len(rows) > 0 {
 			return nil
 		}
-		return tx.LeaveRelay(relay, p.holder, row.Failures, row.NextAt)
+		return tx.ReleaseRelay(relay, p.holder, row.Failures, row.NextAt)
 	})
 	return l, rows, err
 }
@@ -191,7 +191,7 @@ func (p *Publisher) record(ctx context.Context, r *Report, failures int64, rows 
 		if failures > 0 {
 			next = tx.Now() + pause(failures).Milliseconds()
 		}
-		return tx.LeaveRelay(r.Relay, p.holder, failures, next)
+		return tx.ReleaseRelay(r.Relay, p.holder, failures, next)
 	})
 	if err != nil {
 		return fmt.Errorf("record what relay %s took: %w", r.Relay, err)
@@ -199,7 +199,7 @@ func (p *Publisher) record(ctx context.Context, r *Report, failures int64, rows 
 	r.Took, r.Refused = r.Took+took, r.Refused+refused
 	p.taken.Add(took)
 	p.refused.Add(refused)
-	p.tell(r.Relay, was, failures, last)
+	p.logOutage(r.Relay, was, failures, last)
 	if last != nil {
 		r.Err = reason.Errorf(reason.RelayUnavailable, "%s", plain(last.Error()))
 	}
@@ -230,8 +230,8 @@ func deliveryOf(relay string, row store.PendingRow, s Sent, stopping bool) (d st
 	return d, true
 }
 
-// tell logs when a relay begins to fail and when it is back, not every visit.
-func (p *Publisher) tell(relay string, was, is int64, err error) {
+// logOutage logs when a relay begins to fail and when it is back, not every visit.
+func (p *Publisher) logOutage(relay string, was, is int64, err error) {
 	switch {
 	case err != nil:
 		p.failures.Add(1)

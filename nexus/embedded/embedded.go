@@ -1,7 +1,7 @@
 // Package embedded is the authority of one machine, as a part of the process
 // that asks it: the same server, on a SQLite file of its own, reached over a
-// pipe in memory instead of a socket. Whoever runs without a server has the same
-// journal, ledger and receipts as whoever has one, and nothing to set up.
+// pipe in memory instead of a socket. A run without a server has the same journal,
+// ledger and receipts as one with a server, and nothing to set up.
 //
 // A [Machine] enrols itself as the provider of its only owner, "local", sets
 // caps, switches itself on and fills the budget account, all of that once. The
@@ -27,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"remit/law/job"
@@ -34,9 +35,11 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/blob"
 	"remit/nexus/identity"
+	"remit/nexus/registry"
 	"remit/nexus/requester"
 	"remit/nexus/server"
 	"remit/nexus/store"
+	"remit/proof/reason"
 )
 
 // Owner is who everything belongs to.
@@ -61,7 +64,7 @@ type Machine struct {
 	Dir     string // of the database and the artifacts
 	Version string // of this build
 	// Operator is the person at this terminal, who decides about approvals with a
-	// credential that nothing else has; "" when nobody is to.
+	// credential that nothing else has; "" for no such person.
 	Operator string
 
 	owner, worker, operator, provider string    // credentials of this process and its provider, once they are there
@@ -94,7 +97,7 @@ func (a *Machine) open(ctx context.Context) (*opened, error) {
 	if err := os.MkdirAll(a.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("make its directory: %w", err)
 	}
-	st, err := await(ctx, filepath.Join(a.Dir, "nexus.db"))
+	st, err := openWhenFree(ctx, filepath.Join(a.Dir, "nexus.db"))
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +114,8 @@ func (a *Machine) open(ctx context.Context) (*opened, error) {
 	return m, nil
 }
 
-// await opens the file when nobody else has it.
-func await(ctx context.Context, file string) (*store.Store, error) {
+// openWhenFree opens the file when no other process has it open.
+func openWhenFree(ctx context.Context, file string) (*store.Store, error) {
 	waiting, cancel := context.WithTimeoutCause(ctx, turn, errors.New("other runs kept it open for too long"))
 	defer cancel()
 	for pause := 2 * time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -149,7 +152,7 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 	if time.Since(a.minted) > tokenTTL/2 {
 		a.owner, a.worker, a.operator, a.minted = "", "", "", time.Now()
 	}
-	conn = &requester.Connection{URL: url, Close: m.close,
+	conn = &requester.Connection{Close: m.close,
 		Provider: job.ProviderInfo{ID: a.provider, Version: a.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}}
 	owner := identity.Grant{Kind: authority.User, Principal: "user:" + Owner, Owner: Owner, TTL: tokenTTL, Scopes: ownerScopes}
 	if conn.Client, err = m.client(ctx, &a.owner, owner); err != nil {
@@ -167,13 +170,13 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 			return nil, err
 		}
 	}
-	_, err = conn.Worker.HeartbeatWithResponse(ctx, a.provider, &api.HeartbeatParams{IdempotencyKey: api.NewKey()}, api.HeartbeatRequest{Version: a.Version})
+	_, err = api.Heartbeat.Do(ctx, conn.Worker, api.NewKey(), a.provider, api.HeartbeatRequest{Version: a.Version})
 	return conn, err
 }
 
 // client makes a client with a credential of this process, which is made when
-// there is none yet. Nobody else ever sees it, and only its digest is kept.
-func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.ClientWithResponses, error) {
+// there is none yet. It never leaves the process, and only its digest is kept.
+func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.Client, error) {
 	if *token == "" {
 		if err := m.store.Update(ctx, func(tx *store.Tx) (err error) {
 			*token, _, err = identity.Mint(tx, g)
@@ -185,3 +188,105 @@ func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*
 	return api.Connect(url, *token, api.Options{HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.pipe.dial(ctx) }}}})
 }
+
+// caps let a verification run as its contract says: what confines it is the
+// sandbox, by the contract's own limits.
+var caps = api.Caps{CPUMillis: 1 << 20, MemoryMb: 1 << 24, DiskMb: job.MaxDiskMB, Pids: 1 << 20, TimeoutSecs: 7 * 24 * 3600, Concurrency: 20, Network: "none"}
+
+// enrolled returns the machine's provider. The first time it makes it, with the
+// rights of an administrator, which last no longer than that.
+func enrolled(ctx context.Context, m *opened, version string) (string, error) {
+	var list []store.ProviderRow
+	if err := m.store.View(ctx, func(tx *store.Tx) (err error) {
+		list, err = tx.ProvidersOf(Owner, "", registry.MaxCandidates)
+		return err
+	}); err != nil {
+		return "", err
+	}
+	for _, p := range list {
+		if p.Name == providerName && p.Enabled {
+			return p.ID, nil
+		}
+	}
+	token := ""
+	grant := server.AdminGrant()
+	grant.Owner, grant.TTL = Owner, time.Minute
+	admin, err := m.client(ctx, &token, grant)
+	if err != nil {
+		return "", err
+	}
+	return enrol(ctx, admin, version)
+}
+
+// enrol makes the provider and the account. It may be cut off at any point and
+// is then done again; the provider is switched on last.
+func enrol(ctx context.Context, admin *api.Client, version string) (string, error) {
+	account, err := api.OpenAccount.Do(ctx, admin, "account", api.None{}, api.AccountRequest{Limit: budget})
+	if err != nil {
+		return "", err
+	}
+	if !account.Created {
+		return "", reason.Errorf(reason.StoreUnavailable, "the account of this machine was not opened")
+	}
+	if _, err := api.FundAccount.Do(ctx, admin, "fund", api.None{},
+		api.FundRequest{AccountID: account.Value.AccountID, Amount: budget}); err != nil {
+		return "", err
+	}
+	made, err := api.RegisterProvider.Do(ctx, admin, api.NewKey(), api.None{}, api.ProviderRequest{
+		Name: providerName, Version: version, Capabilities: []string{job.SandboxRun}, PriceMsats: jobPrice})
+	if err != nil {
+		return "", err
+	}
+	id := made.Provider.ProviderID
+	if _, err := api.SetCaps.Do(ctx, admin, api.NewKey(), api.SetCapsParams{ProviderID: id}, caps); err != nil {
+		return "", err
+	}
+	_, err = api.EnableProvider.Do(ctx, admin, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
+	return id, err
+}
+
+// pipe is a listener whose connections are pipes in memory: no address, no
+// port, nothing that another process could reach.
+type pipe struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipe() *pipe { return &pipe{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+// Accept implements net.Listener.
+func (p *pipe) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p *pipe) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p *pipe) Addr() net.Addr { return address{} }
+
+func (p *pipe) dial(ctx context.Context) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+type address struct{}
+
+func (address) Network() string { return "pipe" }
+func (address) String() string  { return "pipe" }

@@ -21,7 +21,7 @@
 // stored. It follows from the token and the id of the session
 // ([SessionSecret]), so that an answer that was lost can be repeated without
 // keeping it. A session ends with its token, after [SessionLife], when it is not
-// used for [SessionIdle], when it is told to, and when its principal opens more
+// used for [SessionIdle], when it is ended, and when its principal opens more
 // than [MaxSessions].
 //
 // # Ends

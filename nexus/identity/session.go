@@ -21,7 +21,7 @@ const (
 	// was left open in the evening is closed in the morning.
 	SessionLife = 12 * time.Hour
 	// SessionIdle is how long a session lasts without a request. A lane that is
-	// open is no request: nobody may be sitting there.
+	// open is no request: its reader may be away.
 	SessionIdle = 30 * time.Minute
 	// SessionTouch is how exactly requests are noted, so that not each of them
 	// costs a commit. A session may end this much before SessionIdle is over.
@@ -41,10 +41,10 @@ const credentialSession = "session:"
 type Session struct {
 	ID string
 	// CSRF is what a page has to say beside the cookie. It is derived from the
-	// secret: whoever reads the database does not know it.
+	// secret, so it cannot be read from the database.
 	CSRF                         string
 	CreatedAt, SeenAt, ExpiresAt int64
-	EndedAt                      int64 // 0: nobody has ended it
+	EndedAt                      int64 // 0: it was not ended
 }
 
 // IdleAt is when the session ends unless it is used.
@@ -53,7 +53,7 @@ func (s Session) IdleAt() int64 { return min(s.SeenAt+SessionIdle.Milliseconds()
 // Due reports whether the use of the session should be noted (store.Tx.SeeSession).
 func (s Session) Due(now int64) bool { return now-s.SeenAt >= SessionTouch.Milliseconds() }
 
-// OpenSession makes a session for whoever has the text of a token. It lasts no
+// OpenSession makes a session for a client with the text of a token. It lasts no
 // longer than the token. A principal that has MaxSessions loses the one that was
 // used longest ago: of the same token if there is one, so that a token that
 // leaked cannot push out the sessions of another. The secret is

@@ -73,7 +73,7 @@ func TestSession(t *testing.T) {
 			t.Errorf("a session as a token: %v", err)
 		}
 		if _, err := verifySession(t, st, identity.SessionSecret(token, other.Session.ID[:23]+"x")); reason.CodeOf(err) != reason.Unauthenticated {
-			t.Errorf("a session that nobody opened: %v", err)
+			t.Errorf("a session that was not opened: %v", err)
 		}
 		// What is sealed in a session opens in that session.
 		sealed, err := c.Seal("place", []byte("x"))
@@ -137,8 +137,8 @@ func TestSessionEnds(t *testing.T) {
 			token, _ := mint(t, st, test.grant)
 			c := openSession(t, st, token)
 			secret := identity.SessionSecret(token, c.Session.ID)
-			if told := time.Duration(c.ExpiresAt-clock.Now().UnixMilli()) * time.Millisecond; test.used && told != test.lasts {
-				t.Errorf("it says that it lasts %s, want %s", told, test.lasts)
+			if lasts := time.Duration(c.ExpiresAt-clock.Now().UnixMilli()) * time.Millisecond; test.used && lasts != test.lasts {
+				t.Errorf("it says that it lasts %s, want %s", lasts, test.lasts)
 			}
 			const step = 10 * time.Minute
 			for at := time.Duration(0); at < test.lasts; at += step {

@@ -2,8 +2,8 @@ package jobs
 
 import "testing"
 
-// TestSpared: who could not ask because the authority was away gets the time of
-// one more renewal, and nobody else gets any.
+// TestSpared: a provider that could not ask because the authority was away gets the time of
+// one more renewal, and no other does.
 func TestSpared(t *testing.T) {
 	t.Parallel()
 	const ttl = 30_000
@@ -27,20 +27,20 @@ func TestSpared(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := Job{State: string(Leased), LeaseTTL: ttl, LeaseUntil: c.end}
-			changed := c.away.spare(&j)
+			changed := c.away.extend(&j)
 			if j.LeaseUntil != c.want || changed != (c.want != c.end) {
 				t.Errorf("until %d (changed: %v), want %d", j.LeaseUntil, changed, c.want)
 			}
-			if c.away.spare(&j) {
+			if c.away.extend(&j) {
 				t.Error("spared twice for one absence")
 			}
 			offer := Job{State: string(Queued), OfferUntil: c.end}
-			if c.away.spare(&offer); offer.OfferUntil != c.want {
+			if c.away.extend(&offer); offer.OfferUntil != c.want {
 				t.Errorf("offer until %d, want %d", offer.OfferUntil, c.want)
 			}
 			done := Job{State: string(Submitted), LeaseTTL: ttl, LeaseUntil: c.end}
-			if c.away.spare(&done) {
-				t.Error("a job that nobody holds was prolonged")
+			if c.away.extend(&done) {
+				t.Error("a job without a holder was prolonged")
 			}
 		})
 	}

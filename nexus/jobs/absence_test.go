@@ -96,7 +96,7 @@ func TestResultWaitsForTheAuthority(t *testing.T) {
 	h.expect(j.ID, jobs.Settled, 0, 1000)
 }
 
-// An offer that nobody could take is good for its time once more.
+// An offer that could not be taken is good for its time once more.
 func TestOfferOutlivesAnAbsence(t *testing.T) {
 	h := small(t)
 	a := h.provider("alice", "a", 1000, false, wide)
@@ -124,7 +124,7 @@ func TestOfferOutlivesAnAbsence(t *testing.T) {
 	}
 }
 
-// Sweeps that are only late excuse nobody, and neither does an absence that
+// Sweeps that are only late excuse no provider, and neither does an absence that
 // began when the lease was over.
 func TestNoAbsence(t *testing.T) {
 	h := small(t)
@@ -196,7 +196,7 @@ func TestProviderEnds(t *testing.T) {
 				t.Errorf("job %s is with %s", j.ID, got.ProviderID)
 			}
 		}
-		// Nobody else is left for these two: they wait, should the daemon be back soon.
+		// No other provider is left for these two: they wait, should the daemon be back soon.
 		if p := end(registry.Stopped); registry.Status(p.Status) != registry.Stopped {
 			t.Errorf("stopped: %+v", p.ProviderRow)
 		}

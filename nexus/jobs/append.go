@@ -35,7 +35,7 @@ type member struct {
 
 // clientEvents are the event types that a client may write, with what their
 // payload must have. Money, verdicts and everything about jobs is written by
-// the authority and by nobody else. run.finished has a call of its own.
+// the authority only. run.finished has a call of its own.
 var clientEvents = map[string][]member{
 	EventStarted:         {},
 	EventCancelRequested: {},
@@ -80,7 +80,7 @@ func AppendEvent(tx *store.Tx, p authority.Principal, runID string, r EventReque
 	if err != nil {
 		return store.Event{}, false, err
 	}
-	// Both again, now that nobody else can write.
+	// Both again, now under the lock.
 	if old, err := writtenBefore(tx, runID, r, payload); !errors.Is(err, store.ErrNotFound) {
 		return old, false, err
 	}
@@ -216,7 +216,7 @@ func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note string
 	if !slices.Contains([]string{Accepted, Rejected, Reverted, Failing}, kind) {
 		return invalid("kind", "is %.32q, must be accepted, rejected, reverted or failing", kind)
 	}
-	if err := ref("note", note, false); err != nil {
+	if err := checkRef("note", note, false); err != nil {
 		return err
 	}
 	run, err := lockRun(tx, p, runID)

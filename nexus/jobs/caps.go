@@ -12,7 +12,7 @@ import (
 )
 
 // allowance is what stands with a job from its lease on. An owner may change the
-// caps while it runs, and nobody is judged by what came later.
+// caps while it runs, and the provider is judged by the caps of the lease.
 type allowance struct {
 	Owner    registry.Caps   `json:"owner"`
 	Revision int64           `json:"caps_revision"`

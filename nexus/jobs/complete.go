@@ -33,7 +33,7 @@ func Complete(tx *store.Tx, p authority.Principal, id string, r CompleteRequest)
 	if err := json.Compact(&text, r.Response); err != nil {
 		return Job{}, invalid("response", "is not JSON: %w", err)
 	}
-	j, err := hold(tx, p, id, r.Fence)
+	j, err := lockLease(tx, p, id, r.Fence)
 	if j.ResponseSHA256 != "" && p.ProviderID() == j.ProviderID && r.Fence == j.Fence {
 		if j.ResponseSHA256 == canon.Digest(text.Bytes()) {
 			return j, nil
@@ -98,7 +98,7 @@ func gaveUp(req job.Request, resp job.Response) bool {
 
 // submit stores the response and writes what is known of the execution.
 func submit(tx *store.Tx, p authority.Principal, j Job, resp job.Response) (Job, error) {
-	if err := move(&j, Submitted); err != nil {
+	if err := setState(&j, Submitted); err != nil {
 		return Job{}, err
 	}
 	j.SubmittedAt = tx.Now()

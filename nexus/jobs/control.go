@@ -45,7 +45,7 @@ func Disable(tx *store.Tx, p authority.Principal, id, why string) (Disabled, err
 		return Disabled{Provider: off}, err
 	}
 	d := Disabled{Changed: true}
-	if d.Canceled, err = vacate(tx, p, id); err != nil {
+	if d.Canceled, err = withdrawAll(tx, p, id); err != nil {
 		return Disabled{}, err
 	}
 	d.Provider, err = registry.Lock(tx, id)
@@ -60,15 +60,15 @@ func Retire(tx *store.Tx, p authority.Principal, id, why string) (registry.Provi
 	if err != nil || !changed {
 		return gone, err
 	}
-	if _, err := vacate(tx, p, id); err != nil {
+	if _, err := withdrawAll(tx, p, id); err != nil {
 		return registry.Provider{}, err
 	}
 	return registry.Lock(tx, id)
 }
 
-// vacate takes from a provider that is off what it has: it names the jobs that
+// withdrawAll takes from a provider that is off what it has: it names the jobs that
 // were running.
-func vacate(tx *store.Tx, p authority.Principal, id string) (canceled []string, err error) {
+func withdrawAll(tx *store.Tx, p authority.Principal, id string) (canceled []string, err error) {
 	for {
 		held, err := tx.JobsHeld(id, MaxLeases)
 		if err != nil {
@@ -98,7 +98,7 @@ func Enrol(tx *store.Tx, p authority.Principal, r registry.ProviderRequest) (reg
 	if err != nil {
 		return registry.Provider{}, err
 	}
-	if _, err := vacate(tx, p, made.ID); err != nil {
+	if _, err := withdrawAll(tx, p, made.ID); err != nil {
 		return registry.Provider{}, err
 	}
 	return registry.Lock(tx, made.ID)

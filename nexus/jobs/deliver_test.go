@@ -152,7 +152,7 @@ func TestCapsNotHeld(t *testing.T) {
 			{"memory", `"memory_mb":512`, `"memory_mb":9999`, "[caps.memory_mb]", "[]"},
 			{"disk", `"disk_mb":100`, `"disk_mb":1001`, "[caps.disk_mb]", "[]"},
 			{"processes", `"pids":64`, `"pids":512`, "[caps.pids]", "[]"},
-			{"nobody held disk and processes", `"disk_mb":100,"pids":64`, `"disk_mb":0,"pids":0`, "[]", "[disk_mb pids]"},
+			{"disk and processes were not held", `"disk_mb":100,"pids":64`, `"disk_mb":0,"pids":0`, "[]", "[disk_mb pids]"},
 			{"no word about the network", `,"network":"none"`, ``, "[]", "[network]"},
 		}
 		for i, r := range stories {

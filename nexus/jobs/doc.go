@@ -23,8 +23,8 @@
 //	   │          │            │            └──────► failed
 //	   └──────────┴────────────┴──► queued again (fallback, once) | failed | canceled | expired
 //
-// [Dispatch] is keyed by (run, job hash): the money is reserved before anybody
-// is told about the job, and asking again returns the same job. A provider
+// [Dispatch] is keyed by (run, job hash): the money is reserved before the job is
+// offered, and a repeated dispatch returns the same job. A provider
 // takes an offer with [Lease], which gives it a fence: a number that grows
 // whenever the right to work on the job moves. [Renew], [AppendLog],
 // [PutArtifact] and [Complete] carry the fence. An old one is stale_fence, a
@@ -33,8 +33,8 @@
 //
 // [Settle] judges the stored response with remit/law/job, moves the money and
 // writes exactly four events: verify, verification, payment, receipt-payment.
-// A response that nobody settles is settled by [SettleOverdue], so that work
-// which was done is paid.
+// A response that its requester does not settle is settled by [SettleOverdue], so
+// that work which was done is paid.
 //
 // # When a provider is lost
 //

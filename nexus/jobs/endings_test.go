@@ -16,7 +16,7 @@ import (
 	"remit/nexus/jobs"
 )
 
-// TestEndings: whoever waits for a job can rely on the table of its endings. The
+// TestEndings: a requester that waits for a job can rely on the table of its endings. The
 // code has no other reason for an ending without a verdict, and the docs have
 // the same rows.
 func TestEndings(t *testing.T) {

@@ -69,7 +69,7 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 	if err := recordLoss(tx, was, l, money); err != nil {
 		return false, err
 	}
-	if err := move(&to, Queued); err != nil {
+	if err := setState(&to, Queued); err != nil {
 		return false, err
 	}
 	assign(tx, &to, *next)
@@ -92,7 +92,7 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 		return false, err
 	}
 	*j = to
-	return true, tellCancel(tx, was.ProviderID, was, was.Fence, string(l.why))
+	return true, notifyCancel(tx, was.ProviderID, was, was.Fence, string(l.why))
 }
 
 // successor finds and locks the provider for another attempt; nil when the job

@@ -137,12 +137,12 @@ func lease(tx *store.Tx, p authority.Principal, by registry.Provider, offered Jo
 		if err != nil {
 			return Job{}, false, err
 		}
-		away.spare(&j)
+		away.extend(&j)
 	}
 	if State(j.State) != Queued || j.ProviderID != by.ID || now >= j.OfferUntil || !fits {
 		return Job{}, false, nil
 	}
-	if err := move(&j, Leased); err != nil {
+	if err := setState(&j, Leased); err != nil {
 		return Job{}, false, err
 	}
 	j.Fence++
@@ -189,7 +189,7 @@ type RenewRequest struct {
 
 // Renew prolongs a lease, at most to the deadline of the job.
 func Renew(tx *store.Tx, p authority.Principal, id string, r RenewRequest) (Lease, error) {
-	j, err := hold(tx, p, id, r.Fence)
+	j, err := lockLease(tx, p, id, r.Fence)
 	if err != nil {
 		return Lease{}, err
 	}
@@ -208,9 +208,9 @@ func Renew(tx *store.Tx, p authority.Principal, id string, r RenewRequest) (Leas
 	return leaseOf(j)
 }
 
-// hold locks a job and checks that the principal is the provider that works on
+// lockLease locks a job and checks that the principal is the provider that works on
 // it, under this fence, now.
-func hold(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, error) {
+func lockLease(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, error) {
 	if err := p.Require(authority.ScopeWork); err != nil {
 		return Job{}, err
 	}
@@ -230,14 +230,14 @@ func hold(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, err
 		if err != nil {
 			return Job{}, err
 		}
-		away.spare(&j)
+		away.extend(&j)
 	}
-	return j, held(j, p.ProviderID(), fence, tx.Now())
+	return j, checkLease(j, p.ProviderID(), fence, tx.Now())
 }
 
-// held tells why a lease does not count. It is pure, and on an error the daemon
+// checkLease returns why a lease does not count. It is pure, and on an error the daemon
 // kills its work.
-func held(j Job, providerID string, fence, now int64) error {
+func checkLease(j Job, providerID string, fence, now int64) error {
 	switch {
 	case State(j.State).Final():
 		return reason.Errorf(reason.JobClosed, "job %s is %s: %s", j.ID, j.State, j.Reason)

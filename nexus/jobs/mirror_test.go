@@ -71,7 +71,7 @@ func TestPointersStandAndFallWithTheSettlement(t *testing.T) {
 				t.Errorf("exit %d: pointers %v, receipts %v", exit, got, own)
 			}
 		}
-		// What was never judged is nobody's business.
+		// What was never judged is not mirrored.
 		before := len(h.pointers())
 		j := h.queued(h.run(), "test")
 		h.do(func(tx *store.Tx) error { _, err := jobs.Cancel(tx, alice, j.ID); return err })

@@ -45,7 +45,7 @@ func TestOutageIsOneStrike(t *testing.T) {
 			h.queued(run, fmt.Sprint("offer ", i))
 		}
 		lost := 0
-		for range 60 { // nobody hears of it any more
+		for range 60 { // it is silent
 			h.clock.Advance(time.Second)
 			s := h.sweep()
 			lost += len(s.Failed)
@@ -144,7 +144,7 @@ func TestOffersNotTakenAreOneOutage(t *testing.T) {
 }
 
 // TestStrikesFade lets failures count for a week and violations for a month, and
-// a quarantine until somebody lifts it.
+// a quarantine until it is lifted.
 func TestStrikesFade(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		a := h.provider("alice", "a", 100, false, wide)
@@ -201,7 +201,7 @@ func TestStrikesFade(t *testing.T) {
 
 // TestWhoLiftsAQuarantine: the owner with a reason, which is recorded with who it
 // was; of a machine that works for others only an administrator; never the
-// machine itself, nor anybody else.
+// machine itself, nor another owner.
 func TestWhoLiftsAQuarantine(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		for _, pool := range []bool{false, true} {

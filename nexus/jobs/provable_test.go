@@ -29,14 +29,14 @@ func TestRunThatNobodyCanProve(t *testing.T) {
 				t.Errorf("%s: %v, want %s", name, err, want)
 			}
 		}
-		refused("nobody is there", reason.NoProvider, alice, jobs.ProofRequest{Needs: needs})
+		refused("no provider", reason.NoProvider, alice, jobs.ProofRequest{Needs: needs})
 		h.provider("alice", "a", 1000, false, wide)
 		more := needs
 		more.MemoryMB = wide.MemoryMB + 1
-		refused("more memory than anybody gives", reason.CapsExceeded, alice, jobs.ProofRequest{Needs: more})
+		refused("more memory than any provider gives", reason.CapsExceeded, alice, jobs.ProofRequest{Needs: more})
 		refused("too dear", reason.NoProvider, alice, jobs.ProofRequest{Needs: needs, MaxPriceMsats: 999})
 		refused("a price that is none", reason.RequestInvalid, alice, jobs.ProofRequest{Needs: needs, MaxPriceMsats: -1})
-		refused("somebody else's provider", reason.NoProvider, person("bob"), jobs.ProofRequest{Needs: needs})
+		refused("another owner's provider", reason.NoProvider, person("bob"), jobs.ProofRequest{Needs: needs})
 		h.provider("bob", "b", 1000, false, wide)
 		refused("no account", reason.InsufficientBudget, person("bob"), jobs.ProofRequest{Needs: needs})
 		h.fund("bob", 999)

@@ -4,13 +4,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"remit/law/job"
 	"remit/nexus/authority"
+	"remit/nexus/registry"
 	"remit/nexus/store"
+	"remit/nexus/treasury"
 	"remit/proof/canon"
 	"remit/proof/reason"
 )
@@ -26,7 +30,7 @@ const (
 	// ClaimTTL is how long a claim counts for which no run is made.
 	ClaimTTL = 24 * time.Hour
 	// ClaimSilence is how long the log of a run may be silent before its claim
-	// counts no longer: nobody has come to say how it ended.
+	// counts no longer: no client has reported how it ended.
 	ClaimSilence = 12 * time.Hour
 	// DefaultPolicyBundle stands where a run names none.
 	DefaultPolicyBundle = "remit.local.default"
@@ -55,10 +59,10 @@ func ClaimIssue(tx *store.Tx, p authority.Principal, r ClaimRequest) (Claim, err
 	if err := p.Require(authority.ScopeRuns); err != nil {
 		return Claim{}, err
 	}
-	if err := ref("repo_ref", r.RepoRef, true); err != nil {
+	if err := checkRef("repo_ref", r.RepoRef, true); err != nil {
 		return Claim{}, err
 	}
-	if err := ref("issue_ref", r.IssueRef, true); err != nil {
+	if err := checkRef("issue_ref", r.IssueRef, true); err != nil {
 		return Claim{}, err
 	}
 	return claim(tx, p, r, "")
@@ -109,7 +113,7 @@ func claim(tx *store.Tx, p authority.Principal, r ClaimRequest, runID string) (C
 }
 
 // abandoned reports whether nothing has been written into the log of a run for
-// so long that its claim keeps nobody away any more.
+// so long that its claim counts no longer.
 func abandoned(tx *store.Tx, runID string) (bool, error) {
 	quiet, err := silence(tx, runID)
 	return quiet >= ClaimSilence, err
@@ -190,7 +194,7 @@ func (r *RunRequest) validate() error {
 		field, text string
 		required    bool
 	}{{"repo_ref", r.RepoRef, true}, {"issue_ref", r.IssueRef, false}, {"policy_bundle_id", r.PolicyBundleID, true}} {
-		if err := ref(f.field, f.text, f.required); err != nil {
+		if err := checkRef(f.field, f.text, f.required); err != nil {
 			return err
 		}
 	}
@@ -208,8 +212,8 @@ func (r *RunRequest) validate() error {
 	return nil
 }
 
-// ref checks a name that people give to a thing outside.
-func ref(field, s string, required bool) error {
+// checkRef checks a name that people give to a thing outside.
+func checkRef(field, s string, required bool) error {
 	if required && s == "" || len(s) > maxRef || strings.ContainsFunc(s, unicode.IsControl) {
 		return invalid(field, "must be 1 to %d bytes without control characters", maxRef)
 	}
@@ -273,4 +277,80 @@ func receipt(tx *store.Tx, runID string, p authority.Principal, receiptType, key
 // event writes an event into a run's log.
 func event(tx *store.Tx, runID string, p authority.Principal, eventType, key string, payload any) error {
 	return authority.PostEvent(tx, authority.RunStream(runID), p, eventType, key, payload, 0)
+}
+
+// ProofRequest says what a run will ask for when its change is to be proved.
+type ProofRequest struct {
+	Needs         job.Needs
+	MaxPriceMsats int64 // 0: whatever the best choice costs
+}
+
+// provable refuses a run whose proof no provider could make, or its owner not pay,
+// as things are, before an agent has cost something. It promises nothing: no money
+// is held, and [Dispatch] checks again.
+func provable(tx *store.Tx, owner string, r *ProofRequest) error {
+	if r == nil {
+		return nil
+	}
+	if r.MaxPriceMsats < 0 {
+		return invalid("proof.max_price_msats", "is negative")
+	}
+	candidates, err := registry.Candidates(tx, owner, 0)
+	if err != nil {
+		return err
+	}
+	s, err := registry.Choose(tx, candidates, registry.Query{Owner: owner, Needs: r.Needs, MaxPriceMsats: r.MaxPriceMsats, Now: tx.Now()})
+	if err != nil {
+		return err
+	}
+	if len(s.Choices) == 0 {
+		return rejection(s.Refused, "")
+	}
+	return payable(tx, owner, s.Choices[0].Provider.PriceMsats)
+}
+
+// payable refuses a price that the budget of an owner does not have left.
+func payable(tx *store.Tx, owner string, price int64) error {
+	budget, err := tx.LedgerAccount(budgetOf(owner))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return reason.Errorf(reason.InsufficientBudget, "%q has no budget account", owner).WithHint("open a budget account and fund it")
+	case err != nil:
+		return err
+	case budget.Closed():
+		return reason.Errorf(reason.AccountClosed, "account %q is closed", budget.ID)
+	case budget.Remaining() < price:
+		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, and the proof costs %d", budget.ID, budget.Remaining(), treasury.Msat, price)
+	}
+	return nil
+}
+
+// forgetBatch bounds the runs that one transaction forgets: each may have a
+// thousand jobs.
+const forgetBatch = 5
+
+// Forget removes the logs, jobs and artifacts of runs that ended longer ago than
+// kept, a few at a time. What stays: the runs themselves, their sealed bundles, all
+// of the ledger, and the journals of accounts and providers. It returns how many
+// runs it were, and the digests of content that they have no more.
+func Forget(tx *store.Tx, kept time.Duration) (runs int, digests []string, err error) {
+	ids, err := tx.RunsToForget(tx.Now()-kept.Milliseconds(), forgetBatch)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, id := range ids {
+		run, err := tx.LockRun(id)
+		if err != nil {
+			return 0, nil, err
+		}
+		if !RunState(run.State).Final() || run.ForgottenAt > 0 {
+			continue // another replica was faster
+		}
+		gone, err := tx.ForgetRun(id, func(name string) bool { _, ok := job.BundleEntries(name); return ok })
+		if err != nil {
+			return 0, nil, fmt.Errorf("forget run %s: %w", id, err)
+		}
+		runs, digests = runs+1, append(digests, gone...)
+	}
+	return runs, digests, nil
 }

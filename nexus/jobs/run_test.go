@@ -150,7 +150,7 @@ func TestClientEvents(t *testing.T) {
 	})
 }
 
-// Nobody sees or moves what belongs to somebody else, and a provider settles
+// No principal sees or moves what belongs to another, and a provider settles
 // nothing.
 func TestWrongOwner(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
@@ -269,7 +269,7 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// Canceling is a change of state: whoever is late is refused.
+// Canceling is a change of state: a late request is refused.
 func TestCancel(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		a := h.provider("alice", "a", 1000, false, wide)

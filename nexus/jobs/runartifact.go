@@ -105,7 +105,7 @@ func otherContent(name string) error {
 
 // FindRunArtifact reads the record of a run's artifact by its digest. A run
 // shows what it has to its owner, and to a provider that has or had the lease
-// of one of its jobs, whoever owns that provider; to others it is not there.
+// of one of its jobs, also of another owner; to others it is not there.
 func FindRunArtifact(tx *store.Tx, p authority.Principal, runID, digest string) (store.RunArtifactRow, error) {
 	if err := mayReadArtifacts(tx, p, runID); err != nil {
 		return store.RunArtifactRow{}, err

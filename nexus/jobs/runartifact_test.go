@@ -68,7 +68,7 @@ func TestRunArtifacts(t *testing.T) {
 	})
 }
 
-// Nobody else writes; those read who work, or worked, for the run.
+// No other principal writes; providers that work, or worked, for the run read.
 func TestRunArtifactsAreForThoseConcerned(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		a := h.provider("alice", "a", 1000, false, wide)
@@ -99,7 +99,7 @@ func TestRunArtifactsAreForThoseConcerned(t *testing.T) {
 				t.Errorf("%s may write: %v", name, err)
 			}
 		}
-		// Whoever has the lease does, and after it is lost, but only of this run.
+		// The holder of the lease does, and after it is lost, but only of this run.
 		h.lease(a)
 		get(h, look(daemon(a), run.ID, digest))
 		wants(h, reason.NotFound, look(daemon(a), other.ID, digest))

@@ -41,7 +41,7 @@ func TestJobTable(t *testing.T) {
 var lives = flag.Int("lives", 4, "random lives of TestRandomLife, at most rapid.checks")
 
 // A random life: whatever is called in whatever order, the books balance, the
-// log has no gap, every job ends once, and nobody is paid without a verdict.
+// log has no gap, every job ends once, and no provider is paid without a verdict.
 func TestRandomLife(t *testing.T) {
 	t.Parallel()
 	clock := storetest.NewClock()

@@ -259,7 +259,7 @@ func TestLostProviderFallsBackOnce(t *testing.T) {
 		if len(offers) != 2 || offers[1].Type != "job.cancel" {
 			t.Errorf("lane of the lost provider: %v", offers)
 		}
-		// Nobody else is left: the next loss is the end.
+		// No other provider is left: the next loss is the end.
 		second := h.queued(run, "y")
 		h.lease(a)
 		h.clock.Advance(11 * time.Second)
@@ -280,7 +280,7 @@ func TestLostProviderFallsBackOnce(t *testing.T) {
 	})
 }
 
-// Without anybody to fall back to, the job fails cleanly and the money is back.
+// Without a provider to fall back to, the job fails cleanly and the money is back.
 func TestLostWithoutFallback(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		a := h.provider("alice", "a", 1000, false, wide)
@@ -299,7 +299,7 @@ func TestLostWithoutFallback(t *testing.T) {
 	})
 }
 
-// An offer that nobody takes is offered elsewhere; only an idle provider is to
+// An offer that is not taken is offered elsewhere; only an idle provider is to
 // blame for that.
 func TestOfferNotTaken(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
@@ -390,7 +390,7 @@ func TestDisable(t *testing.T) {
 		}
 		get(h, func(tx *store.Tx) (jobs.Disabled, error) { return jobs.Disable(tx, alice, b.ID, "") })
 		if j := h.job(offered.ID); jobs.State(j.State) != jobs.Canceled {
-			t.Errorf("with nobody left the offered job is %s", j.State)
+			t.Errorf("with no provider left the offered job is %s", j.State)
 		}
 		dispatched := h.dispatch(run, ask("more"))
 		if dispatched.Rejected == nil || dispatched.Job.ID != "" {

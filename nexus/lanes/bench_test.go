@@ -81,7 +81,7 @@ func (a *audience) fanOut(b *testing.B, topic string) {
 	var spread, raw []time.Duration
 	b.ResetTimer()
 	for range b.N {
-		took, _ := a.commit(b, "quiet:stream") // nobody looks at this one
+		took, _ := a.commit(b, "quiet:stream") // it has no follower
 		raw = append(raw, took)
 		_, begin := a.commit(b, topic)
 		select {

@@ -84,8 +84,8 @@ func TestResumeOnAnotherReplica(t *testing.T) {
 	})
 }
 
-// TestCursorsThatCannotGoOn get a fresh snapshot, and are told why.
-func TestCursorsThatCannotGoOn(t *testing.T) {
+// TestUnusableCursors: they get a fresh snapshot, with the reason.
+func TestUnusableCursors(t *testing.T) {
 	each(t, func(t *testing.T, open func() *store.Store) {
 		r := newReplica(t, open(), lanes.Options{ReplayBudget: 10})
 		r.append(fleet, 20, "{}")

@@ -1,6 +1,6 @@
 // Package metrics computes how well the authority works from what it wrote
 // down: the events of run journals, and nothing else. The same events give the
-// same report on every machine, so a gate can assert it and anybody can
+// same report on every machine, so a gate can assert it and a reader can
 // recompute it.
 //
 // A figure that the events do not carry is null and says why. Nothing is
@@ -8,8 +8,8 @@
 //
 // # Definitions
 //
-// A dispatch is one attempt to have a job done, a JobDispatched or, when nobody
-// took it, a JobRejected. It is answered when a provider delivered a result,
+// A dispatch is one attempt to have a job done, a JobDispatched or, when no
+// provider took it, a JobRejected. It is answered when a provider delivered a result,
 // good or bad: JobCompleted, or a JobFailed with a response that the authority
 // did not write because the provider was lost. A fallback is a dispatch more.
 //

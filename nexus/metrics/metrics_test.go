@@ -295,7 +295,7 @@ func TestOrderAndCopies(t *testing.T) {
 	}
 }
 
-// FuzzCompute feeds payloads that somebody else wrote.
+// FuzzCompute feeds payloads from an untrusted writer.
 func FuzzCompute(f *testing.F) {
 	f.Add([]byte(`{"receipt_type":"CapsEnforced","payload":{"job_hash":"h","caps":{"cpu_millis":9223372036854775807},"usage":{}}}`))
 	f.Add([]byte(`{"receipt_type":"PaymentReleased","payload":{"job_hash":"h","amount_msats":9007199254740991}}`))

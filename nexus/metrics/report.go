@@ -8,7 +8,7 @@ const Schema = "remit.metrics.v1"
 // Report is what the events of some runs amount to.
 type Report struct {
 	Schema string `json:"schema"`
-	// Window says which runs these are; null when somebody else chose them.
+	// Window says which runs these are; null when the caller chose them.
 	Window     *Window `json:"window"`
 	Runs       int64   `json:"runs"`
 	Jobs       int64   `json:"jobs"`

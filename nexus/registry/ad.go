@@ -39,7 +39,7 @@ func adOf(p Provider, now int64) bridge.Provider {
 const adPage = 200
 
 // RefreshAds puts ads into the outbox that no command has written: of providers
-// that have fallen silent, which nobody reports, and of those that changed more
+// that have fallen silent, which no command reports, and of those that changed more
 // often than ads may. Any replica may call it at any time. It returns how many
 // ads it found to be out of date.
 func RefreshAds(ctx context.Context, st *store.Store) (int, error) {

@@ -29,7 +29,7 @@ func (o office) ads(id string) (list []map[string]string) {
 	return list
 }
 
-// seal makes the newest ad one that somebody may have seen.
+// seal makes the newest ad one that may have been published.
 func (o office) seal() {
 	o.Helper()
 	get(o, func(tx *store.Tx) (int, error) {
@@ -92,7 +92,7 @@ func TestAdsFollowTheState(t *testing.T) {
 		step("stopping", beat(p, registry.HeartbeatRequest{Version: "2", Status: registry.Stopping}), map[string]string{"oa_availability": "unavailable"})
 		step("back", beat(p, registry.HeartbeatRequest{Version: "2"}), map[string]string{"oa_availability": "available"})
 		step("disabled", func(tx *store.Tx) (registry.Provider, error) {
-			off, _, err := registry.SwitchOff(tx, alice, p.ID, "why nobody else needs to know")
+			off, _, err := registry.SwitchOff(tx, alice, p.ID, "a private reason")
 			return off, err
 		}, map[string]string{"oa_availability": "unavailable", "oa_worker_status": "stopped"})
 		step("enabled anew", enable, nil)
@@ -111,9 +111,9 @@ func TestAdsFollowTheState(t *testing.T) {
 	})
 }
 
-// TestSilenceIsTold: nobody reports that a provider fell silent, and its ad says
+// TestSilenceIsPublished: no command reports that a provider fell silent, and its ad says
 // so all the same.
-func TestSilenceIsTold(t *testing.T) {
+func TestSilenceIsPublished(t *testing.T) {
 	each(t, func(o office) {
 		p := get(o, enrol(alice, request("one")))
 		get(o, enrol(alice, request("without caps")))

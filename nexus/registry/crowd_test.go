@@ -38,8 +38,8 @@ func crowd(t *testing.T, s *store.Store, from, to int) {
 	}
 }
 
-// TestCrowd keeps more providers than anybody looks at once: those that fell
-// silent are in nobody's way although they are cheaper, a refusal names some of
+// TestCrowd keeps more providers than one look reads: those that fell
+// silent do not get in the way although they are cheaper, a refusal names some of
 // them, a job that the first thousand cannot take finds the next, and a snapshot
 // that has no room for all says so.
 func TestCrowd(t *testing.T) {

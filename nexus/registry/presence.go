@@ -7,7 +7,7 @@ import (
 	"remit/nexus/store"
 )
 
-// presenceKept is how many events a presence lane keeps: whoever is further
+// presenceKept is how many events a presence lane keeps: a reader that is further
 // behind takes a snapshot. They are removed in batches of as many.
 const presenceKept = 2048
 

@@ -74,7 +74,7 @@ func (p Provider) Liveness(now int64) string {
 	return Fresh
 }
 
-// InPool reports whether the provider works for everybody.
+// InPool reports whether the provider works for all owners.
 func (p Provider) InPool() bool { return p.Class == ReservePool }
 
 // Quarantined reports whether the provider is out of service.

@@ -146,8 +146,8 @@ func TestLife(t *testing.T) {
 	})
 }
 
-// Enrolling again finds the same provider and clears nothing; nobody enrols
-// over somebody else's.
+// Enrolling again finds the same provider and clears nothing; no owner enrols over
+// another's.
 func TestEnrolAgain(t *testing.T) {
 	each(t, func(o office) {
 		p := get(o, enrol(alice, request("one")))
@@ -181,7 +181,7 @@ func TestEnrolAgain(t *testing.T) {
 	})
 }
 
-// Whoever has a registration token does not slip into the place of a provider
+// A holder of a registration token does not take the place of a provider
 // that works: its name is refused while it lives, and who replaces it by its id
 // gets it switched off, since the owner enabled another machine and another price.
 func TestEnrolOverALivingProvider(t *testing.T) {
@@ -218,7 +218,7 @@ func TestEnrolOverALivingProvider(t *testing.T) {
 	})
 }
 
-// A machine may withdraw itself, and nobody else, and does not come back by itself.
+// A machine may withdraw itself, and no other one, and does not come back by itself.
 func TestProviderSwitchesItselfOff(t *testing.T) {
 	each(t, func(o office) {
 		p, q := get(o, enrol(alice, request("one"))), get(o, enrol(alice, request("two")))
@@ -238,7 +238,7 @@ func TestProviderSwitchesItselfOff(t *testing.T) {
 	})
 }
 
-// A strike counts once for a job and kind, and makes nobody look alive.
+// A strike counts once for a job and kind, and makes no provider look alive.
 func TestMarks(t *testing.T) {
 	each(t, func(o office) {
 		p := get(o, enrol(alice, request("one")))

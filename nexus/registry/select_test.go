@@ -155,7 +155,7 @@ func TestAllInPrice(t *testing.T) {
 }
 
 // Selection depends on what the candidates are, not on their order, and chooses
-// nobody who is not eligible.
+// no provider that is not eligible.
 func TestSelectionIsAFunction(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -53,8 +53,8 @@ type Marked struct {
 // also takes the provider out of service, with the receipt ProviderQuarantined.
 //
 // An honest failing test is no strike: it lowers the rank until verified work
-// makes up for it ([Provider.penalty]), but takes nobody out of service, or a
-// requester could do that with jobs that are made to fail.
+// makes up for it ([Provider.penalty]), but takes no provider out of service, or
+// a requester could do that with jobs that are made to fail.
 func Mark(tx *store.Tx, id, jobID string, kind Kind, why reason.Code) (Marked, error) {
 	if _, err := tx.LockProvider(id); err != nil {
 		return Marked{}, fmt.Errorf("mark provider %s: %w", id, err)

@@ -1,3 +1,5 @@
+//test:both-package The generated requests are sent one after the other; what serves them has many goroutines.
+
 package server
 
 import (
@@ -102,7 +104,7 @@ func (w *world) mint(g identity.Grant) (text string) {
 }
 
 // client is the generated client with a credential.
-func (w *world) client(token string) *api.ClientWithResponses {
+func (w *world) client(token string) *api.Client {
 	w.t.Helper()
 	c, err := api.Connect(w.url, token, api.Options{Retry: api.Retry{Attempts: 1}})
 	if err != nil {

@@ -43,7 +43,7 @@ func (tx *Tx) Append(e Event) (Event, error) {
 		return Event{}, err
 	}
 	if e.IdempotencyKey != "" && tx.dialect == "sqlite" {
-		if first, err := tx.first(e); !errors.Is(err, ErrNotFound) {
+		if first, err := tx.appendedBefore(e); !errors.Is(err, ErrNotFound) {
 			return first, err
 		}
 	}
@@ -55,15 +55,14 @@ func (tx *Tx) Append(e Event) (Event, error) {
 		return Event{}, fmt.Errorf("append to %q: %w", e.Stream, err)
 	}
 	if !added {
-		return tx.first(e)
+		return tx.appendedBefore(e)
 	}
 	tx.changed = append(tx.changed, e.Stream)
 	return e, nil
 }
 
-// Post is Append for who needs not know which place the event got. It need not
-// be waited for; if there is another event with its key the command ends with
-// ErrConflict. With keep > 0 the stream is trimmed to so many events, in batches
+// Post is Append without the place that the event got, as a deferred write. If
+// there is another event with its key the command ends with ErrConflict. With keep > 0 the stream is trimmed to so many events, in batches
 // of as many.
 func (tx *Tx) Post(e Event, keep int64) error {
 	if tx.dialect == "sqlite" {
@@ -170,7 +169,7 @@ const (
 		INSERT INTO event (stream, seq, id, type, idempotency_key, payload, payload_sha256, recorded_at, principal)
 		SELECT ?, head, ?, ?, ?, ?, ?, ?, ? FROM place)`
 	postEnd = ` SELECT 1 / COUNT(*) FROM (SELECT 1 FROM place
-		UNION ALL SELECT 1 FROM old WHERE type = ? AND payload_sha256 = ?) AS told`
+		UNION ALL SELECT 1 FROM old WHERE type = ? AND payload_sha256 = ?) AS done`
 
 	postAll     = postOld + postNew + postEnd
 	postKeeping = postOld + `, floor = CASE WHEN (stream.head + 1) % ? = 0 THEN GREATEST(stream.floor, stream.head + 1 - ?) ELSE stream.floor END` +
@@ -216,8 +215,8 @@ func scanEvent(row scanner) (Event, error) {
 	return e, err
 }
 
-// first finds the event that has the key of e.
-func (tx *Tx) first(e Event) (Event, error) {
+// appendedBefore finds the event that has the key of e.
+func (tx *Tx) appendedBefore(e Event) (Event, error) {
 	found, err := tx.EventByKey(e.Stream, e.IdempotencyKey)
 	if err != nil {
 		return Event{}, err

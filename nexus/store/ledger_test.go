@@ -71,7 +71,7 @@ func meddle(t *testing.T, s *store.Store, query string) error {
 	})
 }
 
-// unlock takes the table's own protection away, as somebody with the password
+// unlock takes the table's own protection away, as an operator with the password
 // of the database could.
 func unlock(t *testing.T, s *store.Store) {
 	t.Helper()
@@ -122,7 +122,7 @@ func TestPlantedFaults(t *testing.T) {
 		s := open()
 		fillLedger(t, s)
 		if found, err := treasury.Audit(t.Context(), s); err != nil || len(found) > 0 {
-			t.Fatalf("books that nobody touched: %q, %v", found, err)
+			t.Fatalf("untouched books: %q, %v", found, err)
 		}
 		unlock(t, s)
 		for _, test := range tests {

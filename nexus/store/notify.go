@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -105,7 +107,7 @@ func (n *notifier) listenOnce(ctx context.Context, h *hints) error {
 	defer func() {
 		last, stop := context.WithTimeout(context.WithoutCancel(ctx), closeTime)
 		defer stop()
-		_ = conn.Close(last) // it is lost, or nobody needs it any more
+		_ = conn.Close(last) // it is lost, or no longer needed
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+n.channel); err != nil {
 		return err
@@ -121,8 +123,8 @@ func (n *notifier) listenOnce(ctx context.Context, h *hints) error {
 	}
 }
 
-// watch compares the heads of the streams that somebody waits for with those
-// of the last look.
+// watch compares the heads of the streams with waiting readers with those of the
+// last look.
 func (n *notifier) watch(ctx context.Context, h *hints) {
 	tick := time.NewTicker(pollInterval)
 	defer tick.Stop()
@@ -140,7 +142,7 @@ func (n *notifier) watch(ctx context.Context, h *hints) {
 		}
 		heads, err := n.heads(ctx, waiting)
 		if err != nil {
-			continue // the database is away: nothing has changed as far as anybody can see
+			continue // the database is away: it shows no change
 		}
 		h.wake(grown(seen, heads))
 		seen = heads
@@ -172,4 +174,46 @@ func (n *notifier) heads(ctx context.Context, streams []string) (map[string]int6
 		return nil
 	})
 	return heads, err
+}
+
+// hints wakes readers of streams. A hint may come without a change and, on
+// PostgreSQL, up to a poll interval after it: never is it the truth.
+type hints struct {
+	mu      sync.Mutex
+	waiting map[string]chan struct{}
+}
+
+func newHints() *hints { return &hints{waiting: map[string]chan struct{}{}} }
+
+// Changed returns a channel that is closed when the stream may have new events.
+// Ask first, read then, wait last: an event that comes in between is not missed.
+func (s *Store) Changed(stream string) <-chan struct{} { return s.hints.next(stream) }
+
+func (h *hints) next(stream string) <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ch, ok := h.waiting[stream]
+	if !ok {
+		ch = make(chan struct{})
+		h.waiting[stream] = ch
+	}
+	return ch
+}
+
+func (h *hints) wake(streams []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, stream := range streams {
+		if ch, ok := h.waiting[stream]; ok {
+			close(ch)
+			delete(h.waiting, stream)
+		}
+	}
+}
+
+// streams lists the streams with waiting readers.
+func (h *hints) streams() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.waiting))
 }

@@ -65,7 +65,7 @@ func openPostgres(ctx context.Context, dsn string, opt Options) (_ *postgresDB, 
 		}
 	}()
 	var schema *string
-	err = s.insist(ctx, func() error { return s.pool.QueryRow(ctx, "SELECT current_schema()").Scan(&schema) })
+	err = s.retryLost(ctx, func() error { return s.pool.QueryRow(ctx, "SELECT current_schema()").Scan(&schema) })
 	if err != nil {
 		return nil, s.redact(unavailable("connect to PostgreSQL", err))
 	}
@@ -108,12 +108,12 @@ func (s *postgresDB) configure(config *pgxpool.Config, opt Options) {
 }
 
 // openAttempts is how often a step of opening is tried when its connection is
-// lost on the way: nobody else tries again for it.
+// lost on the way: its caller does not repeat it.
 const openAttempts = 3
 
-// insist repeats what can be repeated while its connection is lost. That there is
-// none to be had is an answer, and stays one.
-func (s *postgresDB) insist(ctx context.Context, step func() error) error {
+// retryLost repeats a step whose connection was lost. A server that cannot be
+// reached is an answer.
+func (s *postgresDB) retryLost(ctx context.Context, step func() error) error {
 	for n := 1; ; n++ {
 		err := step()
 		var connect *pgconn.ConnectError
@@ -140,7 +140,7 @@ const advisoryMigration = 0x72656d6974
 func (s *postgresDB) migrate(ctx context.Context, known []migration, upTo int64) error {
 	// What has been applied is on record, so even a lost answer to COMMIT is no
 	// reason to give up.
-	return s.insist(ctx, func() error {
+	return s.retryLost(ctx, func() error {
 		return s.update(ctx, func(tx *Tx) error { return s.migrateIn(tx, known, upTo) })
 	})
 }

@@ -45,7 +45,7 @@ func TestServerEndsSessions(t *testing.T) {
 	if err := s.Update(t.Context(), put("kept", 1)); err != nil {
 		t.Error(err)
 	}
-	// In the middle of a command nobody knows what to repeat, but the caller.
+	// In the middle of a command only the caller knows what to repeat.
 	err := s.Update(t.Context(), func(tx *store.Tx) error {
 		if err := put("lost", 1)(tx); err != nil {
 			return err

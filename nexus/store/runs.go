@@ -1,6 +1,9 @@
 package store
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"fmt"
+)
 
 // The rows of runs, claims and outcomes. What may happen to them is decided in
 // remit/nexus/jobs.
@@ -49,8 +52,8 @@ func (tx *Tx) Run(id string) (RunRow, error) {
 	return scanRun(tx.row(`SELECT `+runColumns+` FROM run WHERE id = ?`, id))
 }
 
-// LockRun reads a run for writing. Whoever appends to a run's log takes this
-// lock before those of its jobs.
+// LockRun reads a run for writing. A command that appends to a run's log takes
+// this lock before those of its jobs.
 func (tx *Tx) LockRun(id string) (RunRow, error) {
 	var found *RunRow
 	return present(&found, tx.send(tx.lockedRun(&found, id)))
@@ -75,10 +78,10 @@ func (tx *Tx) RunsOfKey(owner, key string, limit int) ([]RunRow, error) {
 	return tx.listRuns(`owner = ? AND request_key = ? AND request_key <> '' ORDER BY id DESC LIMIT ?`, owner, key, limit)
 }
 
-// SilentRuns lists open runs, by id, that have no open job
-// and whose last event is older than they may be silent: their own time, or the
-// default where they have none (0: such runs may be silent for ever). What was
-// silent before a time is no silence: nobody could say anything then.
+// SilentRuns lists open runs, by id, that have no open job and whose last event is
+// older than they may be silent: their own time, or the default where they have
+// none (0: such runs may be silent for ever). Time before since does not count:
+// the authority could not be reached then.
 func (tx *Tx) SilentRuns(now, fallback, since int64, limit int) ([]string, error) {
 	return tx.listIDs(`SELECT run.id FROM run JOIN stream ON stream.name = 'run:' || run.id || ':events'
 		JOIN event ON event.stream = stream.name AND event.seq = stream.head
@@ -141,13 +144,57 @@ func (tx *Tx) PutOutcome(o OutcomeRow) (bool, error) {
 
 // Outcomes lists what became of a run's result.
 func (tx *Tx) Outcomes(runID string) ([]OutcomeRow, error) {
-	var list []OutcomeRow
-	err := tx.rows(`SELECT run_id, kind, note, principal, recorded_at FROM run_outcome WHERE run_id = ? ORDER BY kind`,
-		func(s scanner) error {
-			var o OutcomeRow
-			err := s.Scan(&o.RunID, &o.Kind, &o.Note, &o.Principal, &o.RecordedAt)
-			list = append(list, o)
-			return err
-		}, runID)
-	return list, err
+	return list(tx, func(s scanner) (o OutcomeRow, err error) {
+		err = s.Scan(&o.RunID, &o.Kind, &o.Note, &o.Principal, &o.RecordedAt)
+		return o, err
+	}, `SELECT run_id, kind, note, principal, recorded_at FROM run_outcome WHERE run_id = ? ORDER BY kind`, runID)
+}
+
+// RunArtifactRow is content that was received for a run.
+type RunArtifactRow struct {
+	RunID      string
+	Name       string
+	SHA256     string
+	SizeBytes  int64
+	RecordedAt int64
+}
+
+const runArtifactColumns = `run_id, name, sha256, size_bytes, recorded_at`
+
+func scanRunArtifact(s scanner) (a RunArtifactRow, err error) {
+	err = s.Scan(&a.RunID, &a.Name, &a.SHA256, &a.SizeBytes, &a.RecordedAt)
+	return a, err
+}
+
+// PutRunArtifact records received content. The same again is no error, other
+// content under the name is ErrConflict.
+func (tx *Tx) PutRunArtifact(a RunArtifactRow) error {
+	n, err := tx.exec(`INSERT INTO run_artifact (`+runArtifactColumns+`) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING`,
+		a.RunID, a.Name, a.SHA256, a.SizeBytes, tx.Now())
+	if err != nil || n == 1 {
+		return err
+	}
+	old, err := tx.RunArtifact(a.RunID, a.Name)
+	if err == nil && (old.SHA256 != a.SHA256 || old.SizeBytes != a.SizeBytes) {
+		err = fmt.Errorf("%w: artifact %q was received with other content", ErrConflict, a.Name)
+	}
+	return err
+}
+
+// RunArtifact reads what a run has under a name; ErrNotFound when there is nothing.
+func (tx *Tx) RunArtifact(runID, name string) (RunArtifactRow, error) {
+	return scanRunArtifact(tx.row(`SELECT `+runArtifactColumns+` FROM run_artifact WHERE run_id = ? AND name = ?`, runID, name))
+}
+
+// RunArtifacts lists what was received for a run, by name.
+func (tx *Tx) RunArtifacts(runID string, limit int) ([]RunArtifactRow, error) {
+	return list(tx, scanRunArtifact, `SELECT `+runArtifactColumns+` FROM run_artifact WHERE run_id = ? ORDER BY name LIMIT ?`, runID, limit)
+}
+
+// HasLeased reports whether a provider has, or had, the lease of a job of the run.
+func (tx *Tx) HasLeased(runID, providerID string) (bool, error) {
+	var n int64
+	err := tx.row(`SELECT COUNT(*) FROM job_attempt a JOIN job j ON j.id = a.job_id
+		WHERE j.run_id = ? AND a.provider_id = ? AND a.leased_at > 0`, runID, providerID).Scan(&n)
+	return n > 0, err
 }

@@ -10,8 +10,8 @@ import (
 
 // writer gives the one writing connection of a SQLite file to one command after
 // the other, and commits them in groups: an fsync costs as much as dozens of
-// commands, so all that wait share it. Each command has its own savepoint;
-// nobody is answered before COMMIT.
+// commands, so all that wait share it. Each command has its own savepoint, and is
+// answered after COMMIT.
 //
 // The function of a command runs in the goroutine of its caller, so a panic or
 // a t.FailNow ends that goroutine and not the writer.
@@ -180,7 +180,7 @@ func (w *writer) group(first *command) {
 	}
 	c := first
 	for n := 1; c != nil; n++ {
-		switch w.give(c, err) {
+		switch w.runNext(c, err) {
 		case commandKept:
 			kept = append(kept, c)
 		case commandLost:
@@ -217,8 +217,8 @@ func (w *writer) next() *command {
 	}
 }
 
-// give lets a command run, or refuses it when the transaction is lost already.
-func (w *writer) give(c *command, err error) commandEnd {
+// runNext lets a command run, or refuses it when the transaction is lost already.
+func (w *writer) runNext(c *command, err error) commandEnd {
 	if !c.state.CompareAndSwap(commandWaiting, commandTaken) {
 		return commandRolledBack
 	}

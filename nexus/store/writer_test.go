@@ -92,7 +92,7 @@ func TestCommitFailure(t *testing.T) {
 }
 
 // TestLostTransaction: a statement that makes SQLite roll everything back takes
-// its whole group with it, and nobody is told otherwise.
+// its whole group with it, and every caller gets that error.
 func TestLostTransaction(t *testing.T) {
 	t.Parallel()
 	s, w := openFile(t, Options{})

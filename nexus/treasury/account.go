@@ -68,7 +68,7 @@ func OpenAccount(tx *store.Tx, a Account) (opened Account, created bool, err err
 	}
 	switch {
 	case old.Owner != a.Owner:
-		return Account{}, false, reason.Errorf(reason.OwnerMismatch, "account %q belongs to somebody else", a.ID)
+		return Account{}, false, reason.Errorf(reason.OwnerMismatch, "account %q belongs to another owner", a.ID)
 	case old.Holder != a.Holder || old.Unit != a.Unit || old.Kind != a.Kind:
 		return Account{}, false, reason.Errorf(reason.Conflict, "account %q exists: %s %s of %q", a.ID, old.Unit, old.Kind, old.Holder)
 	}
@@ -82,13 +82,13 @@ func completeAccount(a Account) (Account, error) {
 	if a.ID == "" {
 		a.ID = AccountID(a.Holder, a.Unit, a.Kind)
 	}
-	if err := word("owner", a.Owner, true); err != nil {
+	if err := checkWord("owner", a.Owner, true); err != nil {
 		return a, err
 	}
-	if err := word("holder", a.Holder, true); err != nil {
+	if err := checkWord("holder", a.Holder, true); err != nil {
 		return a, err
 	}
-	if err := word("id", a.ID, true); err != nil {
+	if err := checkWord("id", a.ID, true); err != nil {
 		return a, err
 	}
 	switch {

@@ -86,7 +86,7 @@ func Check(ctx context.Context, s *store.Store) ([]string, error) {
 	}
 	err = s.Update(ctx, func(tx *store.Tx) error { return tx.MoveLedgerCheckpoint(at.Horizon, horizon, whole) })
 	if errors.Is(err, store.ErrConflict) {
-		err = nil // somebody else has moved it, or forgotten it
+		err = nil // another replica has moved or dropped it
 	}
 	return found, err
 }
@@ -99,7 +99,7 @@ func lastNight(now int64) int64 {
 
 // Audit runs [Invariants] on a snapshot, from the first transfer, and switches the
 // authority to read-only when the books do not balance. Overdue reservations alone
-// do not: they mean that nobody sweeps, and the sweep that repairs them is a
+// do not: they mean that no sweep runs, and the sweep that repairs them is a
 // mutation. Nor does a checkpoint that is wrong: it is reported and forgotten, so
 // that the next check makes a new one.
 func Audit(ctx context.Context, s *store.Store) ([]string, error) {
@@ -120,7 +120,7 @@ func Audit(ctx context.Context, s *store.Store) ([]string, error) {
 	if len(wrong) == 0 {
 		return text(breaches), nil
 	}
-	// One line is enough here: whoever looks gets the whole list from Invariants.
+	// One line is enough here: Invariants returns the whole list.
 	why := fmt.Sprintf("%d ledger invariants are violated, the first: %.160s", len(wrong), wrong[0])
 	if err := s.Update(ctx, func(tx *store.Tx) error { return tx.FreezeLedger(why) }); err != nil {
 		return text(breaches), fmt.Errorf("switch to read-only mode: %w", err)

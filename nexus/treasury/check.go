@@ -19,9 +19,9 @@ const (
 	MaxTTL = 30 * 24 * time.Hour
 )
 
-// word refuses names that are empty, long, or not printable ASCII: receipts
+// checkWord refuses names that are empty, long, or not printable ASCII: receipts
 // and logs carry them as they are.
-func word(field, s string, required bool) error {
+func checkWord(field, s string, required bool) error {
 	if s == "" && required {
 		return invalid(field, "missing")
 	}
@@ -36,7 +36,7 @@ func word(field, s string, required bool) error {
 	return nil
 }
 
-func amount(field string, n int64) error {
+func checkAmount(field string, n int64) error {
 	if n < 1 || n > MaxAmount {
 		return invalid(field, "%d is not between 1 and %d", n, MaxAmount)
 	}

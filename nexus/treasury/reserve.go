@@ -63,7 +63,7 @@ func ReserveLocked(tx *store.Tx, r Reservation, basis store.ReservationBasis) (h
 	}
 	r.Status, r.ReservedAt = Reserved, tx.Now()
 	r.ExpiresAt = r.ReservedAt + r.TTL.Milliseconds()
-	return r, true, hold(tx, r)
+	return r, true, writeReservation(tx, r)
 }
 
 // CompleteReservation derives what the caller of [Reserve] leaves out and checks
@@ -84,11 +84,11 @@ func CompleteReservation(r Reservation) (Reservation, error) {
 		{"transfer_id", r.TransferID}, {"reservation_id", r.ID}, {"owner", r.Owner}, {"payer", r.Payer}, {"payee", r.Payee},
 		{"run_id", r.RunID}, {"job_id", r.JobID},
 	} {
-		if err := word(w.field, w.text, true); err != nil {
+		if err := checkWord(w.field, w.text, true); err != nil {
 			return r, err
 		}
 	}
-	if err := amount("amount_msats", r.AmountMsats); err != nil {
+	if err := checkAmount("amount_msats", r.AmountMsats); err != nil {
 		return r, err
 	}
 	if r.TTL < time.Millisecond || r.TTL > MaxTTL {
@@ -159,8 +159,8 @@ func admitReservation(accounts map[string]Account, r Reservation) *reason.Error 
 	return admit(accounts, r.Payer, r.Payee, r.AmountMsats)
 }
 
-// hold writes an admitted reservation: transfer, record, balances.
-func hold(tx *store.Tx, r Reservation) error {
+// writeReservation writes an admitted reservation: transfer, record, balances.
+func writeReservation(tx *store.Tx, r Reservation) error {
 	// Two payers at the same moment; the command that loses is rolled back.
 	taken := reason.Errorf(reason.Conflict, "transfer %q or job %q of run %q was reserved by another request", r.TransferID, r.JobID, r.RunID)
 	if err := tx.InsertLedgerTransfer(store.LedgerTransfer{ID: r.TransferID, Kind: store.TransferPending,
@@ -170,7 +170,7 @@ func hold(tx *store.Tx, r Reservation) error {
 	if err := tx.InsertReservation(r, taken); err != nil {
 		return err
 	}
-	return move(tx, map[string]store.LedgerDelta{
+	return moveBalances(tx, map[string]store.LedgerDelta{
 		r.Payer: {DebitsPending: r.AmountMsats},
 		r.Payee: {CreditsPending: r.AmountMsats},
 	})

@@ -12,7 +12,7 @@ import (
 )
 
 // TestReserveRepeats keeps the promise that a repeated request changes nothing
-// and that one which differs is told how.
+// and that one which differs gets the reason.
 func TestReserveRepeats(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
@@ -39,7 +39,7 @@ func TestReserveRepeats(t *testing.T) {
 			{"another run", func(r *treasury.Reservation) { r.RunID = "run_2" }, reason.Conflict},
 			{"another transfer id for the job", func(r *treasury.Reservation) { r.TransferID = "t2" }, reason.Conflict},
 			{"the id of a funding", func(r *treasury.Reservation) { r.TransferID, r.JobID = "fund-alice", "job_9" }, reason.Conflict},
-			{"somebody else's budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payer = "t3", "job_3", otherPayer }, reason.OwnerMismatch},
+			{"another owner's budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payer = "t3", "job_3", otherPayer }, reason.OwnerMismatch},
 			{"no such payer", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payer = "t4", "job_4", "acc_none" }, reason.NotFound},
 			{"no such provider", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payee = "t4", "job_4", "acc_none" }, reason.NotFound},
 			{"paid to a budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payee = "t5", "job_5", otherPayer }, reason.RequestInvalid},

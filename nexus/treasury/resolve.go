@@ -67,7 +67,7 @@ func (how Resolution) check() error {
 	case how.Release && how.Reason != "":
 		return invalid("reason", "a release has none")
 	}
-	return word("reason", how.Reason, !how.Release)
+	return checkWord("reason", how.Reason, !how.Release)
 }
 
 // sameAs compares a repeated verdict with the one that was stored.
@@ -89,7 +89,7 @@ func (how Resolution) sameAs(r Reservation) error {
 // records reservation_expired if the TTL is over. A withheld reservation stays
 // as it is (changed=false), a released one is settlement_conflict.
 func Cancel(tx *store.Tx, id, why string) (canceled Reservation, changed bool, err error) {
-	if err := word("reason", why, true); err != nil {
+	if err := checkWord("reason", why, true); err != nil {
 		return Reservation{}, false, err
 	}
 	r, err := lockReservation(tx, id)
@@ -189,7 +189,7 @@ func conclude(tx *store.Tx, end ending, open ...Reservation) ([]Reservation, err
 			return nil, err
 		}
 	}
-	return open, move(tx, delta)
+	return open, moveBalances(tx, delta)
 }
 
 func concludeOne(tx *store.Tx, end ending, r *Reservation) error {
@@ -204,8 +204,8 @@ func concludeOne(tx *store.Tx, end ending, r *Reservation) error {
 	return tx.SettleReservation(*r)
 }
 
-// move adds to the balances of locked accounts.
-func move(tx *store.Tx, delta map[string]store.LedgerDelta) error {
+// moveBalances adds to the balances of locked accounts.
+func moveBalances(tx *store.Tx, delta map[string]store.LedgerDelta) error {
 	for _, id := range slices.Sorted(maps.Keys(delta)) {
 		if err := tx.MoveLedgerBalance(id, delta[id]); err != nil {
 			return err

@@ -101,7 +101,7 @@ func TestNoReleaseWithoutVerdict(t *testing.T) {
 	})
 }
 
-// TestExpiry: a late verdict is refused although nobody swept, the sweep frees
+// TestExpiry: a late verdict is refused although no sweep ran, the sweep frees
 // the money once, and the job can reserve again.
 func TestExpiry(t *testing.T) {
 	t.Parallel()

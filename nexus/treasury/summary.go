@@ -49,7 +49,7 @@ type Totals struct {
 // paid. The owner comes from the credential of the request.
 func Summary(tx *store.Tx, owner string) (Overview, error) {
 	o := Overview{Schema: SummarySchema, Owner: owner, Accounts: []AccountState{}, AsOf: tx.Now()}
-	if err := word("owner", owner, true); err != nil {
+	if err := checkWord("owner", owner, true); err != nil {
 		return o, err
 	}
 	accounts, err := tx.LedgerAccountsOf(owner, maxAccounts)

@@ -18,7 +18,7 @@ type Funding struct {
 	Reason     string // why, optional
 }
 
-// MaxFunding bounds one funding that somebody types. Fundings cannot be taken
+// MaxFunding bounds one funding that a person types. Fundings cannot be taken
 // back, and all of them together are at most MaxAmount: a slip of the keyboard
 // must not use that up. What was funded too much a lower limit ([SetLimit]) keeps
 // from being spent.
@@ -79,11 +79,11 @@ func existing(tx *store.Tx, id, kind string) (Account, error) {
 // transfer moves money at once. prepare runs before the first write, if given.
 func transfer(tx *store.Tx, t Transfer, prepare func() error) (done Transfer, created bool, err error) {
 	for _, w := range []struct{ field, text string }{{"transfer_id", t.ID}, {"run_id", t.RunID}, {"job_id", t.JobID}, {"reason", t.Reason}} {
-		if err := word(w.field, w.text, w.field == "transfer_id"); err != nil {
+		if err := checkWord(w.field, w.text, w.field == "transfer_id"); err != nil {
 			return Transfer{}, false, err
 		}
 	}
-	if err := amount("amount", t.Amount); err != nil {
+	if err := checkAmount("amount", t.Amount); err != nil {
 		return Transfer{}, false, err
 	}
 	if old, found, err := movedBefore(tx, t); found || err != nil {
@@ -114,7 +114,7 @@ func transfer(tx *store.Tx, t Transfer, prepare func() error) (done Transfer, cr
 	if err := tx.InsertLedgerTransfer(t, reason.Errorf(reason.Conflict, "transfer id %q was used by another request", t.ID)); err != nil {
 		return Transfer{}, false, err
 	}
-	return t, true, move(tx, map[string]store.LedgerDelta{t.Debit: {DebitsPosted: t.Amount}, t.Credit: {CreditsPosted: t.Amount}})
+	return t, true, moveBalances(tx, map[string]store.LedgerDelta{t.Debit: {DebitsPosted: t.Amount}, t.Credit: {CreditsPosted: t.Amount}})
 }
 
 func movedBefore(tx *store.Tx, t Transfer) (Transfer, bool, error) {

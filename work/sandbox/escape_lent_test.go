@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && !race
 
 package sandbox
 
@@ -16,17 +16,6 @@ import (
 
 	"remit/proof/reason"
 )
-
-// shortDir is a directory in which the path of a socket is short enough.
-func shortDir(t testing.TB, in string) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(in, "remit-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
 
 // What is shown of the host are its bytes, and not the files in which a process
 // of the host could be met: through a socket, a FIFO or a lock.
@@ -58,7 +47,7 @@ func TestHostFilesAreNotMet(t *testing.T) {
 	}
 }
 
-// The other direction: a lock that is taken inside holds nobody up on the host.
+// The other direction: a lock that is taken inside blocks no process of the host.
 func TestLocksHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	e := escape(t, "sockets, FIFOs and locks of the host")
@@ -77,7 +66,7 @@ func TestLocksHoldNobodyUp(t *testing.T) {
 		}
 	}
 	if lockedFromInside(e, without(e, controlled{plainBinds: true}), lower, dir, "/usr/bin/env", "/usr/bin/env") == "" {
-		t.Error("without the overlays nobody is held up either, so the test shows nothing")
+		t.Error("without the overlays no process is blocked either, so the test shows nothing")
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"remit/nexus/store"
 )
 
 // environment is the variable with the DSN of a server to use.
@@ -44,6 +46,50 @@ func Postgres(t testing.TB) string {
 	query.Set("search_path", schema)
 	u.RawQuery = query.Encode()
 	return u.String()
+}
+
+// migratedDatabase is a database of the shared server that has the schema of the
+// store. A copy of its files costs a quarter of running the migrations.
+var migratedDatabase = sync.OnceValues(func() (string, error) {
+	server, err := shared()
+	if err != nil {
+		return "", err
+	}
+	const name = "remit_template"
+	ctx, stop := context.WithTimeout(context.Background(), startTime)
+	defer stop()
+	if err := run(ctx, server, "CREATE DATABASE "+name); err != nil {
+		return "", err
+	}
+	s, err := store.Open(ctx, database(server, name), store.Options{Connections: 1})
+	if err != nil {
+		return "", err
+	}
+	return name, s.Close()
+})
+
+// migratedPostgres is Postgres with the schema of the store, if the server is our
+// own: on another one there may be no right to make databases.
+func migratedPostgres(t testing.TB) string {
+	t.Helper()
+	server, err := shared()
+	if err != nil || os.Getenv(environment) != "" {
+		return Postgres(t)
+	}
+	template, err := migratedDatabase()
+	if err != nil {
+		t.Fatalf("postgres: make a template: %v", err)
+	}
+	name := "t_" + strings.ToLower(rand.Text())
+	execute(t, server, "CREATE DATABASE "+name+" TEMPLATE "+template+" STRATEGY FILE_COPY")
+	t.Cleanup(func() { execute(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	return database(server, name)
+}
+
+// database is the DSN of another database of a server.
+func database(server, name string) string {
+	before, after, _ := strings.Cut(server, "/postgres?")
+	return before + "/" + name + "?" + after
 }
 
 // execute runs one statement on the server, outside of any store.

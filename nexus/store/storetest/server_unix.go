@@ -5,6 +5,7 @@ package storetest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net/url"
@@ -24,7 +25,7 @@ const startTime = 60 * time.Second
 // supervise starts a server and ends it, with its directory, when its standard
 // input does: that happens when the test process ends, however it ends.
 const supervise = `"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c max_connections=300 \
-  -c shared_buffers=32MB -c log_min_messages=fatal -c jit=off </dev/null >"$2/log" 2>&1 &
+  -c shared_buffers=32MB -c log_min_messages=fatal -c jit=off -c fsync="$3" </dev/null >"$2/log" 2>&1 &
 server=$!
 cat >/dev/null
 kill -QUIT $server 2>/dev/null
@@ -64,7 +65,7 @@ func start() (string, error) {
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return "", errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(dir))
 	}
-	server := exec.Command("/bin/sh", "-c", supervise, "sh", bin, dir)
+	server := exec.Command("/bin/sh", "-c", supervise, "sh", bin, dir, durable())
 	server.Dir = dir
 	// Its own group: an interrupt from the terminal must not end it first.
 	server.SysProcAttr = &syscall.SysProcAttr{Credential: who, Setpgid: true}
@@ -77,6 +78,15 @@ func start() (string, error) {
 	u := url.URL{Scheme: "postgres", User: url.User("remit"), Path: "/postgres",
 		RawQuery: url.Values{"host": {dir}, "sslmode": {"disable"}}.Encode()}
 	return u.String(), ready(u.String(), filepath.Join(dir, "log"))
+}
+
+// durable is the server's fsync setting: no test ends the server, so only
+// benchmarks need what it writes to be on disk.
+func durable() string {
+	if bench := flag.Lookup("test.bench"); bench != nil && bench.Value.String() != "" {
+		return "on"
+	}
+	return "off"
 }
 
 // ready waits until the server answers.

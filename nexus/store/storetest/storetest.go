@@ -17,12 +17,12 @@ import (
 )
 
 // Each runs fn once on each database. open opens the store of the subtest,
-// which is empty at first, and closes it at the end. It can be called again: on
-// PostgreSQL that is another replica; a SQLite file has one owner, who must be
-// closed first.
+// which has no rows at first, and closes it at the end. It can be called again:
+// on PostgreSQL that is another replica; a SQLite file has one owner, which must
+// be closed first.
 func Each(t *testing.T, fn func(t *testing.T, open func() *store.Store)) {
 	t.Helper()
-	EachDSN(t, func(t *testing.T, dsn string) {
+	each(t, migratedPostgres, func(t *testing.T, dsn string) {
 		fn(t, opener(t, dsn, store.Options{}))
 	})
 }
@@ -30,7 +30,7 @@ func Each(t *testing.T, fn func(t *testing.T, open func() *store.Store)) {
 // EachClock is Each with a clock that stands still until it is moved.
 func EachClock(t *testing.T, fn func(t *testing.T, clock *Clock, open func() *store.Store)) {
 	t.Helper()
-	EachDSN(t, func(t *testing.T, dsn string) {
+	each(t, migratedPostgres, func(t *testing.T, dsn string) {
 		clock := NewClock()
 		fn(t, clock, opener(t, dsn, store.Options{Clock: clock.Now}))
 	})
@@ -40,6 +40,11 @@ func EachClock(t *testing.T, fn func(t *testing.T, clock *Clock, open func() *st
 // are called "sqlite" and "postgres" and run in parallel.
 func EachDSN(t *testing.T, fn func(t *testing.T, dsn string)) {
 	t.Helper()
+	each(t, Postgres, fn)
+}
+
+func each(t *testing.T, postgres func(testing.TB) string, fn func(t *testing.T, dsn string)) {
+	t.Helper()
 	go func() { _, _ = shared() }() // the server starts while SQLite is tested
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -47,7 +52,7 @@ func EachDSN(t *testing.T, fn func(t *testing.T, dsn string)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		fn(t, Postgres(t))
+		fn(t, postgres(t))
 	})
 }
 
@@ -65,10 +70,10 @@ func opener(t *testing.T, dsn string, opt store.Options) func() *store.Store {
 }
 
 // Open opens a store and closes it at the end of the test. A new SQLite file
-// begins as a copy of one that was migrated before, see begin.
+// begins as a copy of one that was migrated before, see copyTemplate.
 func Open(t testing.TB, dsn string, opt store.Options) *store.Store {
 	t.Helper()
-	if err := begin(dsn); err != nil {
+	if err := copyTemplate(dsn); err != nil {
 		t.Fatalf("open store: %v", err)
 	}
 	s, err := store.Open(t.Context(), dsn, opt)

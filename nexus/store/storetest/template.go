@@ -33,9 +33,9 @@ var migrated = sync.OnceValues(func() (content []byte, err error) {
 	return os.ReadFile(path)
 })
 
-// begin puts a migrated store where a new one is about to be opened, if there is
+// copyTemplate puts a migrated store where a new one is about to be opened, if there is
 // a directory for it: without one, it is the opening that is tested.
-func begin(dsn string) error {
+func copyTemplate(dsn string) error {
 	if strings.Contains(dsn, "://") {
 		return nil
 	}

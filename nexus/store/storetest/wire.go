@@ -89,7 +89,7 @@ func (w *Wire) carry(ctx context.Context, client net.Conn, config *pgconn.Config
 const maxMessage = 64 << 20
 
 // forward passes on what a client says until it ends, and notes its statements.
-// A flight is noted before it is passed on: whoever has an answer finds it noted.
+// A flight is noted before it is passed on, so before its answer is known.
 func (w *Wire) forward(client io.Reader, server io.Writer) {
 	from, to := bufio.NewReader(client), bufio.NewWriter(server)
 	heard := hearing{prepared: map[string]string{}}
@@ -152,10 +152,10 @@ func (h *hearing) message(kind byte, body []byte) (done Flight) {
 	return done
 }
 
-// note adds a flight, unless it only prepares, or is a hint between replicas,
-// which nobody waits for.
+// note adds a flight, unless it only prepares, or is a hint between replicas, for
+// which no command waits.
 func (w *Wire) note(f Flight) {
-	if len(f) == 0 || strings.Contains(f[0], "pg_notify") || strings.HasPrefix(f[0], "LISTEN") || strings.Contains(f[0], "string_to_array") {
+	if len(f) == 0 || strings.Contains(f[0], "pg_notify") || strings.HasPrefix(f[0], "LISTEN") || strings.Contains(f[0], "FROM stream WHERE name = ANY") {
 		return
 	}
 	w.mu.Lock()

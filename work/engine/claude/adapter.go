@@ -13,7 +13,7 @@ import (
 
 // Program is the native program of the Claude Code in the known places.
 func Program() (string, error) {
-	_, file, err := New(Options{}).program()
+	_, file, err := cli.NativeProgram("", native)
 	return file, err
 }
 
@@ -30,4 +30,4 @@ func Tools() []string { return slices.Clone(tools) }
 
 // StatedExit is the exit code that the output of a command states, nil if it
 // states none.
-func StatedExit(output string) *int { return agent.StatedExit(exitLine, output) }
+func StatedExit(output string) *int { return agent.StatedExit(exitLine(), output) }

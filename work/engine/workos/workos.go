@@ -39,10 +39,10 @@ package workos
 
 import (
 	"context"
-	"regexp"
 	"strings"
 
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/agent"
@@ -61,27 +61,22 @@ const ownDir = ".case"
 // taskID names the task to Case. It is a directory's name too.
 const taskID = "remit"
 
-// Options say where the agent is.
-type Options struct {
-	// Bin is the program; there is no place where it could be expected.
-	Bin string
-}
-
 // Engine is WorkOS Case.
 type Engine struct{ bin string }
 
-// New returns the engine.
-func New(o Options) *Engine { return &Engine{bin: o.Bin} }
+// New returns the engine of the program bin; there is no place where it could be
+// expected.
+func New(bin string) *Engine { return &Engine{bin} }
 
 // Wire is the protocol of the agent.
 func (*Engine) Wire() string { return "chat" }
 
 // heading begins what each agent is told.
-var heading = regexp.MustCompile(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
+var heading = form.Lazy(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
 
-// AgentIn names the agent that is told a system text, as the events do.
+// AgentIn names the agent that gets a system text, as the events do.
 func (*Engine) AgentIn(system string) string {
-	if m := heading.FindStringSubmatch(strings.TrimSpace(system)); m != nil {
+	if m := heading().FindStringSubmatch(strings.TrimSpace(system)); m != nil {
 		return strings.ToLower(m[1])
 	}
 	return ""
