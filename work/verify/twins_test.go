@@ -26,10 +26,7 @@ func (f files) with(more files) files {
 // goWrapped is goProject behind make and a script.
 var goWrapped = goProject.base.with(files{"Makefile": "test:\n\tgo test -vet=off -ldflags=-w ./...\n", "data.txt": "original\n"})
 
-const (
-	makeTest = "make test"
-	goExit   = "package calc\n\nimport \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 0 }\n\nfunc Sub(a, b int) int { return a - b }\n"
-)
+const makeTest = "make test"
 
 // verified runs a whole verification in the sandbox of the product.
 func verified(t *testing.T, p Plan) (*Verdict, string) {
@@ -54,7 +51,7 @@ func TestControlOfEveryCommand(t *testing.T) {
 		base        files
 		patch       files
 	}{
-		{"go test -vet=off -v ./... | cat", byTest, goWrapped, goProject.honest},
+		{"python3 -m unittest discover -v 2>&1 | cat", byTest, pyProject.base, pyProject.honest},
 		{makeTest, byExit, goWrapped, goProject.honest},
 		{"python3 --version && python3 -m unittest discover", byExit, pyProject.base, pyProject.honest},
 		{"sh -c 'export X=1; python3 -m unittest discover'", byExit, pyProject.base, pyProject.honest},
@@ -109,7 +106,7 @@ func TestWhereNoTestIsNamed(t *testing.T) {
 // TestWrappedCheats: what is not one plain call of a runner is no way round.
 func TestWrappedCheats(t *testing.T) {
 	t.Parallel()
-	weak := goProject.base["calc_test.go"]
+	weak := pyProject.base["tests/test_calc.py"]
 	swap := "open('data.txt', 'w').close()\n\n\n" + pyProject.honest["calc.py"]
 	python, tests := pyProject.base.with(files{"data.txt": "original\n"}), pyProject.commands[0]
 	for _, tc := range []struct {
@@ -120,9 +117,8 @@ func TestWrappedCheats(t *testing.T) {
 		patch    files
 		want     reason.Code // "" passes
 	}{
-		{"init exits 0, make", goWrapped, []string{makeTest}, nil, files{"calc.go": goExit}, reason.VerifierTampering},
 		{"the import exits 0, and", python, []string{"python3 --version && " + tests}, nil, files{"calc.py": "import os\nos._exit(0)\n"}, reason.VerifierTampering},
-		{"a weakened test, make", goWrapped, []string{makeTest}, nil, files{"calc_test.go": strings.Replace(weak, "!= 4", "!= 0", 1)}, reason.VerifierTampering},
+		{"a weakened test, make", pyProject.base.with(files{"Makefile": "test:\n\t" + tests + "\n"}), []string{"make test"}, nil, files{"tests/test_calc.py": strings.Replace(weak, ", 4)", ", 0)", 1)}, reason.VerifierTampering},
 		{"what a command leaves is gone", python, []string{tests, "grep -q original data.txt"}, nil, files{"calc.py": swap}, ""},
 		{"and stays in a group", python, []string{tests, "grep -q original data.txt"}, []int{2}, files{"calc.py": swap}, reason.VerificationFailed},
 	} {
