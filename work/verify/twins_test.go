@@ -14,6 +14,8 @@ import (
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/tree"
+	"remit/work/verify/results"
+	"remit/work/verify/twin"
 )
 
 // with is f with further files.
@@ -218,6 +220,33 @@ func TestNotRuledOut(t *testing.T) {
 			if !strings.Contains(s, tc.want[i]) {
 				t.Errorf("%q, want %q", s, tc.want[i])
 			}
+		}
+	}
+}
+
+// TestWitnessesOfAnException: a test whose base ends before any assertion is held to
+// all three kinds of witness, at places that it comes by whenever it passes.
+func TestWitnessesOfAnException(t *testing.T) {
+	t.Parallel()
+	sites := []twin.Site{
+		{ID: 0, Line: 1, Kind: twin.Flip, Certain: true}, {ID: 1, Line: 1, Kind: twin.Expect, Certain: true}, {ID: 2, Line: 1, Kind: twin.Flip},
+		{ID: 3, Line: 1, Kind: twin.Flip, Certain: true}, {ID: 4, Line: 1, Kind: twin.Expect, Certain: true}, {ID: 5, Line: 1, Kind: twin.Fail, Certain: true},
+	}
+	for _, tc := range []struct {
+		reached []int
+		want    []int
+	}{
+		{nil, []int{0, 1, 5}},
+		{[]int{0, 1, 2}, []int{3, 4, 5}},
+		{[]int{0, 1, 2, 3, 4}, []int{3, 4, 5}}, // such as an exception that is waited for
+	} {
+		test := &suiteTest{sites: sites, baseFacts: baseFacts{Outcome: results.Fail, Reached: tc.reached}}
+		var got []int
+		for _, o := range test.witnesses(draw{}) {
+			got = append(got, o.Site)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("reached %v: sites %v, want %v", tc.reached, got, tc.want)
 		}
 	}
 }
