@@ -170,7 +170,7 @@ func TestProviderEnds(t *testing.T) {
 		stale := l
 		stale.Fence--
 		wants(h, reason.StaleFence, release(a, stale))
-		if j := get(h, release(a, l)); jobs.StateOf(j) != jobs.Failed || j.Reason != string(reason.HandedBack) {
+		if j := get(h, release(a, l)); jobs.State(j.State) != jobs.Failed || j.Reason != string(reason.HandedBack) {
 			t.Fatalf("handed back: %s %s", j.State, j.Reason)
 		}
 		wants(h, reason.JobClosed, release(a, l))
@@ -180,7 +180,7 @@ func TestProviderEnds(t *testing.T) {
 		l = h.lease(a)
 		b := h.provider("bob", "b", 1500, true, wide)
 		wants(h, reason.NotFound, release(b, l))
-		if j := get(h, release(a, l)); jobs.StateOf(j) != jobs.Queued || j.ProviderID != b.ID || j.FallbackFrom != a.ID {
+		if j := get(h, release(a, l)); jobs.State(j.State) != jobs.Queued || j.ProviderID != b.ID || j.FallbackFrom != a.ID {
 			t.Fatalf("handed back: %+v", j)
 		}
 		end := func(status registry.Status) registry.Provider {
@@ -218,7 +218,7 @@ func TestOfferWaitsForARestart(t *testing.T) {
 		_, err := jobs.Heartbeat(tx, daemon(a), a.ID, registry.HeartbeatRequest{Version: "1", Status: registry.Stopped})
 		return err
 	})
-	if got := h.job(j.ID); jobs.StateOf(got) != jobs.Queued || got.ProviderID != a.ID {
+	if got := h.job(j.ID); jobs.State(got.State) != jobs.Queued || got.ProviderID != a.ID {
 		t.Fatalf("the offer is %s", got.State)
 	}
 	h.beat(a)

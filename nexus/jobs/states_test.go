@@ -158,7 +158,7 @@ func (l *life) check(rt *rapid.T) {
 	var paid int64
 	for _, id := range l.jobs {
 		j := h.job(id)
-		if !jobs.StateOf(j).Final() {
+		if !jobs.State(j.State).Final() {
 			rt.Fatalf("job is %s after the end of its run", j.State)
 		}
 		if (j.Payment == jobs.Released) != (j.Outcome == string(job.Passed)) {
