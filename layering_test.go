@@ -97,7 +97,6 @@ var moduleFences = []fence{
 	{"github.com/jackc/pgx/v5", []string{"nexus/store"}, false, true, "one package speaks SQL"},
 	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "nexus/api", "cmd", "scripts/vignette"}, false, true, "lanes are served by nexus and read through its client; relays of the mirror speak it too"},
 	{"github.com/prometheus/client_golang", []string{"nexus/server"}, false, true, "one replica has one registry of figures: the other packages count, and server shows"},
-	{"github.com/oapi-codegen", []string{"nexus/api"}, false, false, "the generated server and client live in one package"},
 	{"github.com/btcsuite/btcd/btcec/v2", []string{"nexus/bridge"}, false, true, "Schnorr signatures belong to the Nostr mirror"},
 	{"github.com/rogpeppe/go-internal", nil, false, true, "testscript: command line tests only"},
 	{"pgregory.net/rapid", nil, false, true, "property tests only"},

@@ -67,19 +67,19 @@ func TestAgentEndToEnd(t *testing.T) {
 	h.agentOfThisMachine()
 	n := startNexus(t)
 	alice := n.client(t, "user:alice")
-	account := must(alice.OpenAccountWithResponse(ctx, &api.OpenAccountParams{IdempotencyKey: "a"}, api.AccountRequest{Limit: 100_000}))(t).JSON201
-	must(n.client(t, "").FundAccountWithResponse(ctx, &api.FundAccountParams{IdempotencyKey: "f"}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
+	account := must(api.OpenAccount.Do(ctx, alice, "a", api.None{}, api.AccountRequest{Limit: 100_000}))(t).Value
+	must(api.FundAccount.Do(ctx, n.client(t, ""), "f", api.None{}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
 	dir, commit, tree := scripted(t, "")
 	d := n.joinWithEngines(t, alice, h.offers(dir), func(c *Config) { c.Sources = []string{dir} })
-	run := must(alice.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: "r"}, api.RunRequest{RepoRef: "repo"}))(t).JSON201
+	run := must(api.CreateRun.Do(ctx, alice, "r", api.None{}, api.RunRequest{RepoRef: "repo"}))(t)
 	r := asking(contractText(t, commit, `"grep fixed a.txt"`, modelled), dir, commit, tree, nil)
-	sent := must(alice.DispatchJobWithResponse(ctx, run.RunID, &api.DispatchJobParams{IdempotencyKey: "j"},
-		api.DispatchRequest{JobType: job.EngineRun, Request: api.JobDocument(r.Canonical())}))(t).JSON201
+	sent := must(api.DispatchJob.Do(ctx, alice, "j", run.RunID,
+		api.DispatchRequest{JobType: job.EngineRun, Request: api.JobDocument(r.Canonical())}))(t).Value
 	if ran, err := d.Once(ctx, 0); !ran || err != nil {
 		t.Fatal(ran, err)
 	}
-	settled := must(alice.SettleJobWithResponse(ctx, sent.JobID, &api.SettleJobParams{IdempotencyKey: "s"}))(t).JSON200
-	answer := must(alice.GetJobWithResponse(ctx, sent.JobID))(t).JSON200
+	settled := must(api.SettleJob.Do(ctx, alice, "s", sent.JobID, api.None{}))(t)
+	answer := must(api.GetJob.Get(ctx, alice, sent.JobID))(t)
 	if settled.SettlementStatus != "released" {
 		t.Fatalf("%+v: %s\n%s", settled, *answer.Response, h.log)
 	}
@@ -89,7 +89,8 @@ func TestAgentEndToEnd(t *testing.T) {
 		t.Errorf("%d requests and %d probes cost %d", own, probes, resp.MicroUSD)
 	}
 	zip := filepath.Join(t.TempDir(), bundleFile)
-	h.must(os.WriteFile(zip, must(alice.GetArtifactWithResponse(ctx, sent.JobID, resp.BundleSHA256))(t).Body, 0o600))
+	h.must(os.WriteFile(zip, must(api.GetArtifact.Read(ctx, alice,
+		api.GetArtifactParams{JobID: sent.JobID, Digest: resp.BundleSHA256}))(t), 0o600))
 	if report := audited(t, zip); report.Status != evidence.StatusPass || contractOf(t, zip) != r.ContractSHA256 {
 		t.Errorf("%+v", report)
 	}

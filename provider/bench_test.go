@@ -67,7 +67,7 @@ func (m *market) measure(b *testing.B) {
 // market is an authority, an owner with money, and one daemon.
 type market struct {
 	store  *store.Store
-	client *api.ClientWithResponses // alice's
+	client *api.Client // alice's
 	driver sandbox.Driver
 	repo   string
 }
@@ -84,13 +84,13 @@ func newMarket(b *testing.B, st *store.Store) *market {
 		nexus.ScopeRuns, nexus.ScopeJobs, nexus.ScopeProviders, nexus.ScopeTreasury, nexus.ScopeRead}})
 	m.client = connect(b, url, alice)
 	registration := m.mint(b, identity.Grant{Kind: nexus.Registration, Owner: "alice", TTL: time.Hour, OneTime: true, Scopes: []string{nexus.ScopeEnrol}})
-	account, err := m.client.OpenAccountWithResponse(b.Context(), &api.OpenAccountParams{IdempotencyKey: api.NewKey()}, api.AccountRequest{Limit: 1 << 40})
+	account, err := api.OpenAccount.Do(b.Context(), m.client, api.NewKey(), api.None{}, api.AccountRequest{Limit: 1 << 40})
 	if err != nil {
 		b.Fatal(err)
 	}
 	admin := connect(b, url, m.mint(b, server.AdminGrant()))
-	if _, err := admin.FundAccountWithResponse(b.Context(), &api.FundAccountParams{IdempotencyKey: api.NewKey()},
-		api.FundRequest{AccountID: account.JSON201.AccountID, Amount: 1 << 40}); err != nil {
+	if _, err := api.FundAccount.Do(b.Context(), admin, api.NewKey(), api.None{},
+		api.FundRequest{AccountID: account.Value.AccountID, Amount: 1 << 40}); err != nil {
 		b.Fatal(err)
 	}
 	m.start(b, url, registration)
@@ -124,7 +124,7 @@ func (m *market) mint(b *testing.B, g identity.Grant) (text string) {
 	return text
 }
 
-func connect(b *testing.B, url, token string) *api.ClientWithResponses {
+func connect(b *testing.B, url, token string) *api.Client {
 	b.Helper()
 	c, err := api.Connect(url, token, api.Options{})
 	if err != nil {
@@ -143,10 +143,11 @@ func (m *market) start(b *testing.B, url, registration string) {
 		b.Fatal(err)
 	}
 	caps := api.Caps{CPUMillis: 2000, MemoryMb: 1024, DiskMb: 512, Pids: 256, TimeoutSecs: 60, Concurrency: 2, Network: api.CapsNetworkNone}
-	if _, err := m.client.SetCapsWithResponse(ctx, p.ProviderID, &api.SetCapsParams{IdempotencyKey: api.NewKey()}, caps); err != nil {
+	if _, err := api.SetCaps.Do(ctx, m.client, api.NewKey(), api.SetCapsParams{ProviderID: p.ProviderID}, caps); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := m.client.EnableProviderWithResponse(ctx, p.ProviderID, &api.EnableProviderParams{IdempotencyKey: api.NewKey()}); err != nil {
+	if _, err := api.EnableProvider.Do(ctx, m.client, api.NewKey(),
+		api.EnableProviderParams{ProviderID: p.ProviderID}, api.None{}); err != nil {
 		b.Fatal(err)
 	}
 	d, err := Open(Config{State: state, Driver: m.driver, Version: "bench", Sources: []string{m.repo}, CacheDir: b.TempDir(), Scratch: b.TempDir(), Caps: caps})
@@ -176,7 +177,7 @@ type times struct {
 func (m *market) job(b *testing.B) times {
 	b.Helper()
 	ctx := b.Context()
-	run, err := m.client.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: api.NewKey()}, api.RunRequest{RepoRef: "bench"})
+	run, err := api.CreateRun.Do(ctx, m.client, api.NewKey(), api.None{}, api.RunRequest{RepoRef: "bench"})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -187,17 +188,16 @@ func (m *market) job(b *testing.B) times {
 	}
 	var t times
 	t.sent = time.Now()
-	job, err := m.client.DispatchJobWithResponse(ctx, run.JSON201.RunID, &api.DispatchJobParams{IdempotencyKey: api.NewKey()},
-		api.DispatchRequest{JobType: job.SandboxRun, Request: request})
+	job, err := api.DispatchJob.Do(ctx, m.client, api.NewKey(), run.RunID, api.DispatchRequest{JobType: job.SandboxRun, Request: request})
 	t.answered = time.Now()
 	if err != nil {
 		b.Fatal(err)
 	}
-	t.started = m.startOf(b, run.JSON201.RunID, job.JSON201.JobID)
+	t.started = m.startOf(b, run.RunID, job.Value.JobID)
 	begin := time.Now()
-	s, err := m.client.SettleJobWithResponse(ctx, job.JSON201.JobID, &api.SettleJobParams{IdempotencyKey: api.NewKey()})
+	s, err := api.SettleJob.Do(ctx, m.client, api.NewKey(), job.Value.JobID, api.None{})
 	t.settled = time.Since(begin)
-	if err != nil || !s.JSON200.VerificationPassed {
+	if err != nil || !s.VerificationPassed {
 		b.Fatalf("%+v: %v", s, err)
 	}
 	return t
@@ -209,21 +209,21 @@ func (m *market) startOf(b *testing.B, run, id string) time.Time {
 	late := time.After(60 * time.Second)
 	for {
 		changed := m.store.Changed(nexus.RunStream(run))
-		j, err := m.client.GetJobWithResponse(b.Context(), id)
+		j, err := api.GetJob.Get(b.Context(), m.client, id)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if j.JSON200.State == api.JobStateSubmitted {
+		if j.State == api.JobStateSubmitted {
 			var resp job.SandboxRunResponse
-			if err := json.Unmarshal(api.Value(j.JSON200.Response), &resp); err != nil || len(resp.Runs) != 1 {
-				b.Fatalf("%v: %s", err, api.Value(j.JSON200.Response))
+			if err := json.Unmarshal(api.Value(j.Response), &resp); err != nil || len(resp.Runs) != 1 {
+				b.Fatalf("%v: %s", err, api.Value(j.Response))
 			}
 			return timeOf(b, api.Value(resp.Runs[0].StdoutPreview))
 		}
 		select {
 		case <-changed:
 		case <-late:
-			b.Fatalf("job %s is still %s", id, j.JSON200.State)
+			b.Fatalf("job %s is still %s", id, j.State)
 		}
 	}
 }

@@ -64,7 +64,7 @@ type Daemon struct {
 	keyDir     string
 	version    string
 	build      evidence.Build
-	client     *api.ClientWithResponses
+	client     *api.Client
 	driver     sandbox.Driver
 	cache      *workspace.Cache
 	spool      spool
@@ -339,11 +339,11 @@ func (d *Daemon) onceOffered(ctx context.Context, patience time.Duration) (ran b
 // lease asks for jobs, as many as there is room for.
 func (d *Daemon) lease(ctx context.Context, room int) ([]api.Lease, error) {
 	most, ttl := int64(room), seconds(d.ttl)
-	r, err := d.client.LeaseJobsWithResponse(ctx, &api.LeaseJobsParams{IdempotencyKey: api.NewKey()}, api.LeaseRequest{Max: &most, TTLSeconds: &ttl})
+	r, err := api.LeaseJobs.Do(ctx, d.client, api.NewKey(), api.None{}, api.LeaseRequest{Max: &most, TTLSeconds: &ttl})
 	if err != nil {
 		return nil, err
 	}
-	return r.JSON200.Leases, nil
+	return r.Leases, nil
 }
 
 // cancel ends the work of a job, if this daemon has it.

@@ -39,6 +39,6 @@ func (d *Daemon) explain(err error) error {
 		return err
 	}
 	return reason.Errorf(refusal.Code, "the nexus does not take the credential of provider %s any more: %w", d.id.ProviderID, refusal).
-		WithHint("somebody has revoked it, or registered a provider of this name anew: ask the owner. To go on, register with " +
-			"`remit provider join` and another --state directory; what the old one has not handed in is lost")
+		WithHint("somebody has revoked it, or registered a provider of this name anew: ask the owner. To go on, register anew with " +
+			"`remit provider join`; what was not handed in is lost")
 }

@@ -520,8 +520,8 @@ func TestEngineRunEndToEnd(t *testing.T) {
 	ctx := t.Context()
 	n := startNexus(t)
 	alice := n.client(t, "user:alice")
-	account := must(alice.OpenAccountWithResponse(ctx, &api.OpenAccountParams{IdempotencyKey: "a"}, api.AccountRequest{Limit: 100_000}))(t).JSON201
-	must(n.client(t, "").FundAccountWithResponse(ctx, &api.FundAccountParams{IdempotencyKey: "f"}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
+	account := must(api.OpenAccount.Do(ctx, alice, "a", api.None{}, api.AccountRequest{Limit: 100_000}))(t).Value
+	must(api.FundAccount.Do(ctx, n.client(t, ""), "f", api.None{}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
 	d := n.joinWithEngines(t, alice)
 
 	dir, commit, tree := scripted(t, "")
@@ -535,16 +535,16 @@ func TestEngineRunEndToEnd(t *testing.T) {
 		{`"true"`, "withheld", func(r *job.EngineRunRequest) { r.Engine.Name = "other" }},
 	} {
 		key := func(step string) string { return fmt.Sprintf("%s-%d", step, i) }
-		run := must(alice.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: key("r")}, api.RunRequest{RepoRef: key("repo")}))(t).JSON201
-		must(alice.PutRunArtifactWithBodyWithResponse(ctx, run.RunID, canon.Digest(pack), &api.PutRunArtifactParams{Name: "source.pack", IdempotencyKey: key("p")},
-			"application/octet-stream", bytes.NewReader(pack)))(t)
+		run := must(api.CreateRun.Do(ctx, alice, key("r"), api.None{}, api.RunRequest{RepoRef: key("repo")}))(t)
+		must(api.PutRunArtifact.Put(ctx, alice, key("p"),
+			api.PutRunArtifactParams{RunID: run.RunID, Digest: canon.Digest(pack), Name: "source.pack"}, contentOf(pack)))(t)
 		r := engineRequest(contractText(t, commit, c.verify, ""), "artifact:"+canon.Digest(pack), commit, tree, c.change)
-		sent := must(alice.DispatchJobWithResponse(ctx, run.RunID, &api.DispatchJobParams{IdempotencyKey: key("j")},
-			api.DispatchRequest{JobType: job.EngineRun, Request: api.JobDocument(r.Canonical())}))(t).JSON201
+		sent := must(api.DispatchJob.Do(ctx, alice, key("j"), run.RunID,
+			api.DispatchRequest{JobType: job.EngineRun, Request: api.JobDocument(r.Canonical())}))(t).Value
 		if ran, err := d.Once(ctx, 0); !ran || err != nil {
 			t.Fatal(ran, err)
 		}
-		settled := must(alice.SettleJobWithResponse(ctx, sent.JobID, &api.SettleJobParams{IdempotencyKey: key("s")}))(t).JSON200
+		settled := must(api.SettleJob.Do(ctx, alice, key("s"), sent.JobID, api.None{}))(t)
 		if string(settled.SettlementStatus) != c.status {
 			t.Fatalf("%+v", settled)
 		}
@@ -554,7 +554,7 @@ func TestEngineRunEndToEnd(t *testing.T) {
 		if c.change != nil {
 			continue
 		}
-		answer := must(alice.GetJobWithResponse(ctx, sent.JobID))(t).JSON200
+		answer := must(api.GetJob.Get(ctx, alice, sent.JobID))(t)
 		var resp struct {
 			BundleSHA256 string `json:"bundle_sha256"`
 			HeadTree     string `json:"head_tree"`
@@ -563,7 +563,8 @@ func TestEngineRunEndToEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		zip := filepath.Join(t.TempDir(), bundleFile)
-		if err := os.WriteFile(zip, must(alice.GetArtifactWithResponse(ctx, sent.JobID, resp.BundleSHA256))(t).Body, 0o600); err != nil {
+		if err := os.WriteFile(zip, must(api.GetArtifact.Read(ctx, alice,
+			api.GetArtifactParams{JobID: sent.JobID, Digest: resp.BundleSHA256}))(t), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		report := audited(t, zip)
@@ -604,16 +605,16 @@ func packOf(t *testing.T, repo, commit string) []byte {
 }
 
 // joinWithEngines registers a machine as an operator does, and enables it.
-func (n *realNexus) joinWithEngines(t *testing.T, owner *api.ClientWithResponses, change ...func(*Config)) *Daemon {
+func (n *realNexus) joinWithEngines(t *testing.T, owner *api.Client, change ...func(*Config)) *Daemon {
 	t.Helper()
 	ctx := t.Context()
 	self := "alice"
-	token := must(owner.CreateTokenWithResponse(ctx, &api.CreateTokenParams{IdempotencyKey: "t"}, api.TokenRequest{Kind: api.TokenRequestKindRegistration, Owner: &self}))(t).JSON201
+	token := must(api.CreateToken.Do(ctx, owner, "t", api.None{}, api.TokenRequest{Kind: api.TokenRequestKindRegistration, Owner: &self}))(t)
 	state := State{Dir: t.TempDir()}
 	made := must(state.Join(ctx, Registration{Nexus: n.url, Token: token.Token, Name: "one", Version: "test", PriceMsats: 1000, Engines: true}))(t)
-	must(owner.SetCapsWithResponse(ctx, made.ProviderID, &api.SetCapsParams{IdempotencyKey: "c"},
+	must(api.SetCaps.Do(ctx, owner, "c", api.SetCapsParams{ProviderID: made.ProviderID},
 		api.Caps{CPUMillis: 2000, MemoryMb: 1024, DiskMb: 512, Pids: 256, TimeoutSecs: 120, Concurrency: 1, Network: "none"}))(t)
-	must(owner.EnableProviderWithResponse(ctx, made.ProviderID, &api.EnableProviderParams{IdempotencyKey: "e"}))(t)
+	must(api.EnableProvider.Do(ctx, owner, "e", api.EnableProviderParams{ProviderID: made.ProviderID}, api.None{}))(t)
 	d := daemon(t, n.url, append(change, offering(t, ""), func(c *Config) { c.State = state })...)
 	if err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); err != nil {
 		t.Fatal(err)

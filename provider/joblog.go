@@ -110,8 +110,7 @@ func (l *jobLog) send(ctx context.Context) bool {
 			n--
 		}
 		step := fmt.Sprintf("log %d", l.sent)
-		_, err := l.d.client.AppendLogWithResponse(ctx, l.jobID,
-			&api.AppendLogParams{IdempotencyKey: canon.Digest(fmt.Appendf(nil, "%s\n%d\n%s", l.jobID, l.fence, step))},
+		_, err := api.AppendLog.Do(ctx, l.d.client, canon.Digest(fmt.Appendf(nil, "%s\n%d\n%s", l.jobID, l.fence, step)), l.jobID,
 			api.LogRequest{Fence: l.fence, Stream: api.LogRequestStreamSystem, Offset: l.sent, Text: text[:n]})
 		if err != nil {
 			l.giveUp()

@@ -23,11 +23,14 @@ type Registration struct {
 
 // Join registers this machine and keeps the credential that the authority
 // gives. Provider mode is off until the owner enables it. A machine that is
-// registered already keeps its registration.
+// registered already keeps its registration, unless its authority says that this
+// has ended: the provider was retired or deleted, or its credential revoked.
 func (s State) Join(ctx context.Context, r Registration) (api.Provider, error) {
 	if id, _, err := s.Load(); err == nil {
-		return api.Provider{}, reason.Errorf(reason.Conflict, "this machine is registered already, as %s", id.ProviderID).
-			WithHint("use another --state directory for a second provider")
+		if _, err := s.Status(ctx, r.Client); !refusedCredential(err) {
+			return api.Provider{}, reason.Errorf(reason.Conflict, "this machine is registered already, as %s", id.ProviderID).
+				WithHint("use another --state directory for a second provider; a provider that was retired at its nexus joins again here, once that can be reached")
+		}
 	} else if reason.CodeOf(err) != reason.NotFound {
 		return api.Provider{}, err
 	}
@@ -43,14 +46,14 @@ func (s State) Join(ctx context.Context, r Registration) (api.Provider, error) {
 	if r.Engines {
 		capabilities = append(capabilities, job.EngineRun)
 	}
-	answer, err := c.RegisterProviderWithResponse(ctx, &api.RegisterProviderParams{IdempotencyKey: api.NewKey()}, api.ProviderRequest{
+	answer, err := api.RegisterProvider.Do(ctx, c, api.NewKey(), api.None{}, api.ProviderRequest{
 		Name: r.Name, Version: r.Version, Capabilities: capabilities, PriceMsats: r.PriceMsats, ReservePool: &r.Reserve,
 		ProviderID: api.Optional(r.Replace)})
 	if err != nil {
 		return api.Provider{}, err
 	}
-	p := answer.JSON201.Provider
-	return p, s.Save(Identity{Nexus: r.Nexus, ProviderID: p.ProviderID, Name: p.Name}, answer.JSON201.Token)
+	p := answer.Provider
+	return p, s.Save(Identity{Nexus: r.Nexus, ProviderID: p.ProviderID, Name: p.Name}, answer.Token)
 }
 
 // Status is the provider as the authority sees it.
@@ -59,11 +62,11 @@ func (s State) Status(ctx context.Context, opt api.Options) (api.Provider, error
 	if err != nil {
 		return api.Provider{}, err
 	}
-	answer, err := c.GetProviderWithResponse(ctx, id.ProviderID)
+	answer, err := api.GetProvider.Get(ctx, c, id.ProviderID)
 	if err != nil {
 		return api.Provider{}, err
 	}
-	return *answer.JSON200, nil
+	return answer, nil
 }
 
 // Disable switches provider mode off. The credential of a provider allows that
@@ -73,15 +76,15 @@ func (s State) Disable(ctx context.Context, opt api.Options) (api.Provider, erro
 	if err != nil {
 		return api.Provider{}, err
 	}
-	answer, err := c.DisableProviderWithResponse(ctx, id.ProviderID, &api.DisableProviderParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{})
+	answer, err := api.DisableProvider.Do(ctx, c, api.NewKey(), id.ProviderID, api.ReasonRequest{})
 	if err != nil {
 		return api.Provider{}, err
 	}
-	return *answer.JSON200, nil
+	return answer, nil
 }
 
 // connect reads the registration and makes a client with its credential.
-func (s State) connect(opt api.Options) (Identity, *api.ClientWithResponses, error) {
+func (s State) connect(opt api.Options) (Identity, *api.Client, error) {
 	id, token, err := s.Load()
 	if err != nil {
 		return id, nil, err

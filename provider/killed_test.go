@@ -76,17 +76,17 @@ func newStage(t *testing.T, st *store.Store) *stage {
 	admin := g.client(mint(grant), nil)
 	g.owner = mint(identity.Grant{Kind: authority.User, Principal: "user:alice", Owner: "alice", TTL: time.Hour,
 		Scopes: []string{authority.ScopeRuns, authority.ScopeJobs, authority.ScopeRead}})
-	account := answered(t)(admin.OpenAccountWithResponse(t.Context(), &api.OpenAccountParams{IdempotencyKey: "a"}, api.AccountRequest{Limit: 1e6})).(*api.OpenAccountResponse)
-	answered(t)(admin.FundAccountWithResponse(t.Context(), &api.FundAccountParams{IdempotencyKey: "f"}, api.FundRequest{AccountID: account.JSON201.AccountID, Amount: 1e6}))
-	made := answered(t)(admin.RegisterProviderWithResponse(t.Context(), &api.RegisterProviderParams{IdempotencyKey: "p"}, api.ProviderRequest{
-		Name: "one", Version: "test", Capabilities: []string{job.SandboxRun}, PriceMsats: 7})).(*api.RegisterProviderResponse)
-	g.provider = made.JSON201.Provider.ProviderID
-	answered(t)(admin.SetCapsWithResponse(t.Context(), g.provider, &api.SetCapsParams{IdempotencyKey: "c"}, api.Caps{CPUMillis: 1 << 20, MemoryMb: 1 << 20,
-		DiskMb: job.MaxDiskMB, Pids: 1 << 20, TimeoutSecs: 600_000, Concurrency: 20, Network: "none"}))
-	answered(t)(admin.EnableProviderWithResponse(t.Context(), g.provider, &api.EnableProviderParams{IdempotencyKey: "e"}))
+	account := must(api.OpenAccount.Do(t.Context(), admin, "a", api.None{}, api.AccountRequest{Limit: 1e6}))(t)
+	must(api.FundAccount.Do(t.Context(), admin, "f", api.None{}, api.FundRequest{AccountID: account.Value.AccountID, Amount: 1e6}))(t)
+	made := must(api.RegisterProvider.Do(t.Context(), admin, "p", api.None{}, api.ProviderRequest{
+		Name: "one", Version: "test", Capabilities: []string{job.SandboxRun}, PriceMsats: 7}))(t)
+	g.provider = made.Provider.ProviderID
+	must(api.SetCaps.Do(t.Context(), admin, "c", api.SetCapsParams{ProviderID: g.provider}, api.Caps{CPUMillis: 1 << 20, MemoryMb: 1 << 20,
+		DiskMb: job.MaxDiskMB, Pids: 1 << 20, TimeoutSecs: 600_000, Concurrency: 20, Network: "none"}))(t)
+	must(api.EnableProvider.Do(t.Context(), admin, "e", api.EnableProviderParams{ProviderID: g.provider}, api.None{}))(t)
 	g.worker = mint(identity.Grant{Kind: authority.Provider, Principal: authority.ProviderPrincipal(g.provider), Owner: "alice", TTL: time.Hour,
 		Scopes: []string{authority.ScopeWork, authority.ScopeRead}})
-	answered(t)(g.client(g.worker, nil).HeartbeatWithResponse(t.Context(), g.provider, &api.HeartbeatParams{IdempotencyKey: "h"}, api.HeartbeatRequest{Version: "test"}))
+	must(api.Heartbeat.Do(t.Context(), g.client(g.worker, nil), "h", g.provider, api.HeartbeatRequest{Version: "test"}))(t)
 	return g
 }
 
@@ -107,19 +107,18 @@ func committed(t *testing.T) string {
 	return dir
 }
 
-// answered ends the test with the error of a call.
-func answered(t *testing.T) func(any, error) any {
-	t.Helper()
-	return func(answer any, err error) any {
+// must returns what a call gave, or ends the test.
+func must[T any](v T, err error) func(*testing.T) T {
+	return func(t *testing.T) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
 		}
-		return answer
+		return v
 	}
 }
 
-func (g *stage) client(token string, transport http.RoundTripper) *api.ClientWithResponses {
+func (g *stage) client(token string, transport http.RoundTripper) *api.Client {
 	g.t.Helper()
 	c, err := api.Connect(g.url, token, api.Options{Retry: api.Retry{Attempts: 1}, HTTP: &http.Client{Transport: transport}})
 	if err != nil {
@@ -157,8 +156,8 @@ func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 // work is the provider: whatever it was offered has succeeded.
 func (g *stage) work() {
 	c := g.client(g.worker, nil)
-	taken := answered(g.t)(c.LeaseJobsWithResponse(context.Background(), &api.LeaseJobsParams{IdempotencyKey: api.NewKey()}, api.LeaseRequest{})).(*api.LeaseJobsResponse)
-	for _, l := range taken.JSON200.Leases {
+	taken := must(api.LeaseJobs.Do(context.Background(), c, api.NewKey(), api.None{}, api.LeaseRequest{}))(g.t)
+	for _, l := range taken.Leases {
 		var req job.SandboxRunRequest
 		if err := json.Unmarshal(l.Job.Request, &req); err != nil {
 			g.t.Error(err)
@@ -172,8 +171,7 @@ func (g *stage) work() {
 		if err != nil {
 			g.t.Error(err)
 		}
-		answered(g.t)(c.CompleteJobWithResponse(context.Background(), l.Job.JobID, &api.CompleteJobParams{IdempotencyKey: api.NewKey()},
-			api.CompleteRequest{Fence: l.Fence, Response: body}))
+		must(api.CompleteJob.Do(context.Background(), c, api.NewKey(), l.Job.JobID, api.CompleteRequest{Fence: l.Fence, Response: body}))(g.t)
 	}
 }
 
@@ -181,7 +179,7 @@ func (g *stage) work() {
 func (g *stage) authority(transport http.RoundTripper) *requester.Requester {
 	c := g.client(g.owner, transport)
 	return requester.New(func(context.Context) (*requester.Connection, error) {
-		return &requester.Connection{Client: c, URL: g.url, Close: func() error { return nil }}, nil
+		return &requester.Connection{Client: c, Close: func() error { return nil }}, nil
 	})
 }
 
@@ -249,10 +247,10 @@ func TestClientIsKilledAtEachRequest(t *testing.T) {
 			if open := g.open(); len(open) > 0 {
 				t.Errorf("killed at %s, then resumed: %v", whole.sent[n-1], open)
 			}
-			c := answered(t)(g.client(g.owner, nil).ClaimIssueWithResponse(t.Context(), &api.ClaimIssueParams{IdempotencyKey: issue},
-				api.ClaimRequest{RepoRef: "repo", IssueRef: issue})).(*api.ClaimIssueResponse)
-			if c.JSON201.RunID != nil {
-				t.Errorf("killed at %s, then resumed: run %s has the issue", whole.sent[n-1], *c.JSON201.RunID)
+			c := must(api.ClaimIssue.Do(t.Context(), g.client(g.owner, nil), issue, api.None{},
+				api.ClaimRequest{RepoRef: "repo", IssueRef: issue}))(t)
+			if c.RunID != nil {
+				t.Errorf("killed at %s, then resumed: run %s has the issue", whole.sent[n-1], *c.RunID)
 			}
 		}
 		if left < len(whole.sent)/2 {
@@ -266,18 +264,18 @@ func (g *stage) open() (list []string) {
 	g.t.Helper()
 	c := g.client(g.owner, nil)
 	for cursor := (*string)(nil); ; {
-		page := answered(g.t)(c.ListRunsWithResponse(g.t.Context(), &api.ListRunsParams{Cursor: cursor})).(*api.ListRunsResponse)
-		for _, r := range page.JSON200.Items {
+		page := must(api.ListRuns.Get(g.t.Context(), c, api.ListRunsParams{Cursor: cursor}))(g.t)
+		for _, r := range page.Items {
 			if r.FinishedAt == nil {
 				list = append(list, r.RunID+" is "+string(r.Status))
 			}
 		}
-		if cursor = page.JSON200.NextCursor; cursor == nil {
+		if cursor = page.NextCursor; cursor == nil {
 			break
 		}
 	}
-	books := answered(g.t)(c.GetTreasurySummaryWithResponse(g.t.Context(), &api.GetTreasurySummaryParams{})).(*api.GetTreasurySummaryResponse)
-	if n := books.JSON200.Totals.ReservedCount; n > 0 {
+	books := must(api.GetTreasurySummary.Get(g.t.Context(), c, api.GetTreasurySummaryParams{}))(g.t)
+	if n := books.Totals.ReservedCount; n > 0 {
 		list = append(list, fmt.Sprint(n, " reservations are held"))
 	}
 	return list

@@ -42,7 +42,7 @@ func (d *Daemon) follow(ctx context.Context, after *int64, wake chan<- struct{})
 	if from == 0 {
 		from = -1 // what was offered before is leased, not read
 	}
-	lane, err := api.Listen(ctx, d.client, d.id.Nexus, "jobs:"+d.id.ProviderID, from)
+	lane, err := api.Listen(ctx, d.client, "jobs:"+d.id.ProviderID, from)
 	if err != nil {
 		return err
 	}

@@ -34,7 +34,7 @@ func TestOnceWaitsForAJob(t *testing.T) {
 	}
 	owner := g.client(g.owner, nil)
 	status := func() string {
-		return answered(t)(owner.GetProviderWithResponse(t.Context(), g.provider)).(*api.GetProviderResponse).JSON200.Status
+		return must(api.GetProvider.Get(t.Context(), owner, g.provider))(t).Status
 	}
 	if ran, err := d.Once(t.Context(), 20*time.Millisecond); ran || err != nil || status() != "stopped" {
 		t.Fatalf("without an offer: %v %v, the provider is %s", ran, err, status())
@@ -48,19 +48,19 @@ func TestOnceWaitsForAJob(t *testing.T) {
 		ran, err := d.Once(t.Context(), time.Minute)
 		ended <- end{ran, err}
 	}()
-	run := answered(t)(owner.CreateRunWithResponse(t.Context(), &api.CreateRunParams{IdempotencyKey: "r"}, api.RunRequest{RepoRef: "r"})).(*api.CreateRunResponse).JSON201.RunID
+	run := must(api.CreateRun.Do(t.Context(), owner, "r", api.None{}, api.RunRequest{RepoRef: "r"}))(t).RunID
 	asked, err := job.SandboxRunRequest{Sandbox: job.Sandbox{Provider: "local", ImageDigest: "host"}, Repo: job.Repo{Source: g.repo}, Commands: []job.Command{{Cmd: "cat a.txt"}}}.Filled()
 	if err != nil {
 		t.Fatal(err)
 	}
 	// Whoever asks for a provider waits as well: it may be on its way.
 	wait := int64(20)
-	made := answered(t)(owner.DispatchJobWithResponse(t.Context(), run, &api.DispatchJobParams{IdempotencyKey: "d"},
-		api.DispatchRequest{JobType: job.SandboxRun, Request: asked.Canonical(), WaitSecs: &wait})).(*api.DispatchJobResponse)
+	made := must(api.DispatchJob.Do(t.Context(), owner, "d", run,
+		api.DispatchRequest{JobType: job.SandboxRun, Request: asked.Canonical(), WaitSecs: &wait}))(t)
 	if e := <-ended; !e.ran || e.err != nil {
 		t.Fatalf("%+v", e)
 	}
-	done := answered(t)(owner.GetJobWithResponse(t.Context(), made.JSON201.JobID)).(*api.GetJobResponse).JSON200
+	done := must(api.GetJob.Get(t.Context(), owner, made.Value.JobID))(t)
 	if done.State != api.JobStateSubmitted || status() != "stopped" {
 		t.Error(fmt.Sprint("the job is ", done.State, ", the provider ", status()))
 	}

@@ -63,15 +63,15 @@ func (d *Daemon) received(ctx context.Context, runID, digest string, repo job.Re
 var errArrival = errors.New("the source did not arrive as it is")
 
 func (d *Daemon) download(ctx context.Context, runID, digest, commit, dir string) (*workspace.Source, error) {
-	resp, err := d.client.GetRunArtifact(ctx, runID, digest)
+	pack, err := api.GetRunArtifact.Open(ctx, d.client, api.GetRunArtifactParams{RunID: runID, Digest: digest})
 	if reason.CodeOf(err) == reason.NotFound {
 		return nil, reason.Errorf(reason.NotFound, "the run of the job has no artifact %s", digest)
 	}
 	if err != nil {
 		return nil, reason.Errorf(reason.InfrastructureFault, "downloading the source: %w", err)
 	}
-	defer resp.Body.Close()
-	body := &checked{r: resp.Body, sum: sha256.New(), digest: digest}
+	defer pack.Close()
+	body := &checked{r: pack, sum: sha256.New(), digest: digest}
 	source, err := workspace.OpenPack(ctx, dir, body, commit, api.MaxArtifact)
 	if err != nil {
 		// A pack is broken only if these are the bytes that its owner stored.

@@ -183,15 +183,15 @@ func TestSentSourceEndToEnd(t *testing.T) {
 	ctx := t.Context()
 	n := startNexus(t)
 	alice := n.client(t, "user:alice")
-	account := must(alice.OpenAccountWithResponse(ctx, &api.OpenAccountParams{IdempotencyKey: "a"}, api.AccountRequest{Limit: 100_000}))(t).JSON201
-	must(n.client(t, "").FundAccountWithResponse(ctx, &api.FundAccountParams{IdempotencyKey: "f"}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
+	account := must(api.OpenAccount.Do(ctx, alice, "a", api.None{}, api.AccountRequest{Limit: 100_000}))(t).Value
+	must(api.FundAccount.Do(ctx, n.client(t, ""), "f", api.None{}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
 	d := n.join(t, alice)
 
 	pack, commit := patched(t, repository(t))
 	digest := canon.Digest(pack)
-	run := must(alice.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: "r"}, api.RunRequest{RepoRef: "r"}))(t).JSON201
-	stored := must(alice.PutRunArtifactWithBodyWithResponse(ctx, run.RunID, digest, &api.PutRunArtifactParams{Name: "source.pack", IdempotencyKey: "p"},
-		"application/octet-stream", bytes.NewReader(pack)))(t).JSON201
+	run := must(api.CreateRun.Do(ctx, alice, "r", api.None{}, api.RunRequest{RepoRef: "r"}))(t)
+	stored := must(api.PutRunArtifact.Put(ctx, alice, "p",
+		api.PutRunArtifactParams{RunID: run.RunID, Digest: digest, Name: "source.pack"}, contentOf(pack)))(t)
 	if stored.SizeBytes != int64(len(pack)) || stored.Sha256 != digest {
 		t.Fatalf("%+v", stored)
 	}
@@ -199,18 +199,19 @@ func TestSentSourceEndToEnd(t *testing.T) {
 		r.Repo.GitRef = &commit
 		r.Commands = []job.Command{{Cmd: "cat a.txt patch.txt"}, {Cmd: "test ! -e .git"}}
 	})
-	sent := must(alice.DispatchJobWithResponse(ctx, run.RunID, &api.DispatchJobParams{IdempotencyKey: "j"},
-		api.DispatchRequest{JobType: job.SandboxRun, Request: api.JobDocument(r.Canonical())}))(t).JSON201
+	sent := must(api.DispatchJob.Do(ctx, alice, "j", run.RunID,
+		api.DispatchRequest{JobType: job.SandboxRun, Request: api.JobDocument(r.Canonical())}))(t).Value
 	if ran, err := d.Once(ctx, 0); !ran || err != nil {
 		t.Fatal(ran, err)
 	}
-	settled := must(alice.SettleJobWithResponse(ctx, sent.JobID, &api.SettleJobParams{IdempotencyKey: "s"}))(t).JSON200
+	settled := must(api.SettleJob.Do(ctx, alice, "s", sent.JobID, api.None{}))(t)
 	if settled.SettlementStatus != "released" {
 		t.Errorf("%+v", settled)
 	}
-	output := must(alice.GetArtifactWithResponse(ctx, sent.JobID, canon.Digest([]byte("hello\npatched\n"))))(t)
-	if string(output.Body) != "hello\npatched\n" {
-		t.Errorf("%q", output.Body)
+	output := must(api.GetArtifact.Read(ctx, alice,
+		api.GetArtifactParams{JobID: sent.JobID, Digest: canon.Digest([]byte("hello\npatched\n"))}))(t)
+	if string(output) != "hello\npatched\n" {
+		t.Errorf("%q", output)
 	}
 }
 
@@ -242,7 +243,11 @@ func startNexus(t *testing.T) *realNexus {
 }
 
 // client is a user's, or the administrator's.
-func (n *realNexus) client(t *testing.T, principal string) *api.ClientWithResponses {
+func contentOf(b []byte) api.Content {
+	return api.Content{Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }, Size: int64(len(b))}
+}
+
+func (n *realNexus) client(t *testing.T, principal string) *api.Client {
 	t.Helper()
 	g := server.AdminGrant()
 	if principal != "" {
@@ -261,15 +266,15 @@ func (n *realNexus) client(t *testing.T, principal string) *api.ClientWithRespon
 }
 
 // join makes a daemon that is enabled and has no directories.
-func (n *realNexus) join(t *testing.T, owner *api.ClientWithResponses) *Daemon {
+func (n *realNexus) join(t *testing.T, owner *api.Client) *Daemon {
 	t.Helper()
 	ctx := context.Background()
-	made := must(owner.RegisterProviderWithResponse(ctx, &api.RegisterProviderParams{IdempotencyKey: "p"},
-		api.ProviderRequest{Name: "one", Version: "test", Capabilities: []string{job.SandboxRun}, PriceMsats: 1000}))(t).JSON201
+	made := must(api.RegisterProvider.Do(ctx, owner, "p", api.None{},
+		api.ProviderRequest{Name: "one", Version: "test", Capabilities: []string{job.SandboxRun}, PriceMsats: 1000}))(t)
 	id := made.Provider.ProviderID
-	must(owner.SetCapsWithResponse(ctx, id, &api.SetCapsParams{IdempotencyKey: "c"},
+	must(api.SetCaps.Do(ctx, owner, "c", api.SetCapsParams{ProviderID: id},
 		api.Caps{CPUMillis: 2000, MemoryMb: 1024, DiskMb: 512, Pids: 256, TimeoutSecs: 120, Concurrency: 1, Network: "none"}))(t)
-	must(owner.EnableProviderWithResponse(ctx, id, &api.EnableProviderParams{IdempotencyKey: "e"}))(t)
+	must(api.EnableProvider.Do(ctx, owner, "e", api.EnableProviderParams{ProviderID: id}, api.None{}))(t)
 	d := daemon(t, n.url, func(c *Config) {
 		if err := c.State.Save(Identity{Nexus: n.url, ProviderID: id, Name: "one"}, made.Token); err != nil {
 			t.Fatal(err)
@@ -281,7 +286,6 @@ func (n *realNexus) join(t *testing.T, owner *api.ClientWithResponses) *Daemon {
 	return d
 }
 
-// must returns what a call gave, or ends the test.
 func must[T any](v T, err error) func(*testing.T) T {
 	return func(t *testing.T) T {
 		t.Helper()

@@ -19,8 +19,7 @@ const goodbye = 5 * time.Second
 
 // heartbeat says that this provider lives, and whether it goes on living.
 func (d *Daemon) heartbeat(ctx context.Context, status api.HeartbeatRequestStatus) error {
-	_, err := d.client.HeartbeatWithResponse(ctx, d.id.ProviderID, &api.HeartbeatParams{IdempotencyKey: api.NewKey()},
-		api.HeartbeatRequest{Version: d.version, Status: &status})
+	_, err := api.Heartbeat.Do(ctx, d.client, api.NewKey(), d.id.ProviderID, api.HeartbeatRequest{Version: d.version, Status: &status})
 	return err
 }
 
@@ -156,7 +155,7 @@ type held struct {
 func (d *Daemon) handBack(ctx context.Context, h held) {
 	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
 	defer stop()
-	_, err := d.client.ReleaseLeaseWithResponse(asking, h.jobID, &api.ReleaseLeaseParams{IdempotencyKey: api.NewKey()}, api.ReleaseRequest{Fence: h.fence})
+	_, err := api.ReleaseLease.Do(asking, d.client, api.NewKey(), h.jobID, api.ReleaseRequest{Fence: h.fence})
 	switch {
 	case err == nil:
 		d.log.Info("job handed back", "job", h.jobID, "fence", h.fence)

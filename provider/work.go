@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"time"
@@ -130,7 +129,7 @@ func (d *Daemon) renew(ctx context.Context, l api.Lease, stop context.CancelCaus
 		}
 		asked := d.clock()
 		answer, cancel := context.WithDeadline(ctx, until)
-		_, err := d.client.RenewLeaseWithResponse(answer, l.Job.JobID, &api.RenewLeaseParams{IdempotencyKey: api.NewKey()}, api.RenewRequest{Fence: l.Fence, TTLSeconds: &ttl})
+		_, err := api.RenewLease.Do(answer, d.client, api.NewKey(), l.Job.JobID, api.RenewRequest{Fence: l.Fence, TTLSeconds: &ttl})
 		cancel()
 		switch {
 		case err == nil:
@@ -175,8 +174,7 @@ func (d *Daemon) handIn(ctx context.Context, r Result) error {
 			return d.settleSpool(r, err)
 		}
 	}
-	_, err := d.client.CompleteJobWithResponse(ctx, r.JobID, &api.CompleteJobParams{IdempotencyKey: key(r, "complete")},
-		api.CompleteRequest{Fence: r.Fence, Response: r.Response})
+	_, err := api.CompleteJob.Do(ctx, d.client, key(r, "complete"), r.JobID, api.CompleteRequest{Fence: r.Fence, Response: r.Response})
 	return d.settleSpool(r, err)
 }
 
@@ -188,19 +186,9 @@ func (d *Daemon) upload(ctx context.Context, r Result, f File) error {
 		}
 		return file, nil
 	}
-	file, err := open()
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	_, err = d.client.PutArtifactWithBodyWithResponse(ctx, r.JobID, f.SHA256,
-		&api.PutArtifactParams{Fence: r.Fence, Name: f.Name, IdempotencyKey: key(r, f.Name)}, "application/octet-stream", file,
-		func(_ context.Context, req *http.Request) error {
-			// Only what can be read again can be sent again, and the transport may
-			// not be done yet with the first file.
-			req.ContentLength, req.GetBody = f.Bytes, open
-			return nil
-		})
+	_, err := api.PutArtifact.Put(ctx, d.client, key(r, f.Name),
+		api.PutArtifactParams{JobID: r.JobID, Digest: f.SHA256, Fence: r.Fence, Name: f.Name},
+		api.Content{Open: open, Size: f.Bytes})
 	return err
 }
 

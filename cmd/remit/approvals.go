@@ -103,18 +103,16 @@ func listApprovals(ctx context.Context, to connect, f *approvalsFlags) (rows []l
 		if len(rows) >= f.most {
 			return false, nil
 		}
-		whole, err := conn.Person().GetApprovalWithResponse(ctx, found.ApprovalID)
+		whole, err := api.GetApproval.Get(ctx, conn.Person(), found.ApprovalID)
 		if err != nil {
 			return false, err
 		}
 		row := listedApproval{Approval: found}
-		if whole.JSON200 != nil {
-			c, err := contractIn(*whole.JSON200)
-			if err != nil {
-				return false, err
-			}
-			row.Title, row.TaskID, row.AllowedPaths, row.MutationMode = c.Title, c.TaskID, c.AllowedPaths, c.MutationMode.String()
+		c, err := contractIn(whole)
+		if err != nil {
+			return false, err
 		}
+		row.Title, row.TaskID, row.AllowedPaths, row.MutationMode = c.Title, c.TaskID, c.AllowedPaths, c.MutationMode.String()
 		rows = append(rows, row)
 		return true, nil
 	})
@@ -132,16 +130,16 @@ func eachApproval(ctx context.Context, conn *requester.Connection, owner, status
 		params.Status = &now
 	}
 	for {
-		page, err := conn.Person().ListApprovalsWithResponse(ctx, &params)
+		page, err := api.ListApprovals.Get(ctx, conn.Person(), params)
 		if err != nil {
 			return err
 		}
-		for _, found := range page.JSON200.Items {
+		for _, found := range page.Items {
 			if more, err := visit(found); err != nil || !more {
 				return err
 			}
 		}
-		if params.Cursor = page.JSON200.NextCursor; params.Cursor == nil {
+		if params.Cursor = page.NextCursor; params.Cursor == nil {
 			return nil
 		}
 	}

@@ -48,11 +48,11 @@ func findApproval(ctx context.Context, to connect, owner, name string) (found ap
 	case len(ids) == 0 || name == "":
 		return found, reason.Errorf(reason.NotFound, "no approval %.64q", name).WithHint("`remit approvals` lists them")
 	}
-	got, err := conn.Person().GetApprovalWithResponse(ctx, ids[0])
+	got, err := api.GetApproval.Get(ctx, conn.Person(), ids[0])
 	if err != nil {
 		return found, err
 	}
-	return *got.JSON200, nil
+	return got, nil
 }
 
 // The form of an id.

@@ -129,7 +129,7 @@ func decideApproval(ctx context.Context, to connect, found api.Approval, d api.A
 	if err != nil {
 		return found, err
 	}
-	answer, err := conn.Person().DecideApprovalWithResponse(ctx, found.ApprovalID, &api.DecideApprovalParams{IdempotencyKey: api.NewKey()},
+	answer, err := api.DecideApproval.Do(ctx, conn.Person(), api.NewKey(), found.ApprovalID,
 		api.ApprovalDecision{Decision: d, Reason: api.Optional(why)})
 	if closing := conn.Close(); err == nil {
 		err = closing
@@ -137,7 +137,7 @@ func decideApproval(ctx context.Context, to connect, found api.Approval, d api.A
 	if err != nil {
 		return found, err
 	}
-	return *answer.JSON200, nil
+	return answer, nil
 }
 
 // contractIn reads the contract of an approval. What is shown must be what is

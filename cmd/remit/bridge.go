@@ -48,12 +48,11 @@ something for good.`,
 			if err != nil {
 				return err
 			}
-			got, err := c.PublishBridgeWithResponse(cmd.Context(), &api.PublishBridgeParams{IdempotencyKey: api.NewKey()},
-				api.BridgePublishRequest{Again: api.Optional(again)})
+			got, err := api.PublishBridge.Do(cmd.Context(), c, api.NewKey(), api.None{}, api.BridgePublishRequest{Again: api.Optional(again)})
 			if err != nil {
 				return err
 			}
-			return a.showPublished(cmd.OutOrStdout(), *got.JSON200)
+			return a.showPublished(cmd.OutOrStdout(), got)
 		},
 	}
 	nexus.add(cmd)
@@ -144,13 +143,13 @@ to the receipts of one's jobs; with an administrator's token those of everybody.
 --json has the signed events.`,
 		Example: `  remit bridge events
   remit bridge events --owner alice --json`,
-	}, 50, func(cmd *cobra.Command, c *api.ClientWithResponses, _ []string, most int) ([]api.BridgeEvent, error) {
+	}, 50, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.BridgeEvent, error) {
 		return listAll(most, func(cursor *string) ([]api.BridgeEvent, *string, error) {
-			got, err := c.ListBridgeEventsWithResponse(cmd.Context(), &api.ListBridgeEventsParams{Owner: api.Optional(owner), Cursor: cursor})
+			got, err := api.ListBridgeEvents.Get(cmd.Context(), c, api.ListBridgeEventsParams{Owner: api.Optional(owner), Cursor: cursor})
 			if err != nil {
 				return nil, nil, err
 			}
-			return got.JSON200.Items, got.JSON200.NextCursor, nil
+			return got.Items, got.NextCursor, nil
 		})
 	}, printBridgeEvents)
 	nexus.add(cmd)

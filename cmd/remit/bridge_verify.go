@@ -98,20 +98,20 @@ func (f *nexusFlags) hold(cmd *cobra.Command, relay string, check *bridge.Check)
 		return err
 	}
 	ctx := cmd.Context()
-	who, err := c.GetWhoamiWithResponse(ctx)
+	who, err := api.GetWhoami.Get(ctx, c, api.None{})
 	if err != nil {
 		return err
 	}
-	principal := authority.Principal{Scopes: who.JSON200.Scopes}
+	principal := authority.Principal{Scopes: who.Scopes}
 	for cursor := (*string)(nil); ; {
-		page, err := c.ListBridgeEventsWithResponse(ctx, &api.ListBridgeEventsParams{Cursor: cursor})
+		page, err := api.ListBridgeEvents.Get(ctx, c, api.ListBridgeEventsParams{Cursor: cursor})
 		if err != nil {
 			return err
 		}
-		if err := mirrored(*page.JSON200, relay, check); err != nil {
+		if err := mirrored(page, relay, check); err != nil {
 			return err
 		}
-		if cursor = page.JSON200.NextCursor; cursor == nil {
+		if cursor = page.NextCursor; cursor == nil {
 			break
 		}
 	}
@@ -153,16 +153,16 @@ func mirrored(page api.BridgeEventPage, relay string, check *bridge.Check) error
 }
 
 // receiptsOf reads the receipts of a run.
-func receiptsOf(ctx context.Context, c *api.ClientWithResponses, runID string) (list []authority.Receipt, err error) {
+func receiptsOf(ctx context.Context, c *api.Client, runID string) (list []authority.Receipt, err error) {
 	for cursor := (*string)(nil); ; {
-		page, err := c.ListReceiptsWithResponse(ctx, runID, &api.ListReceiptsParams{Cursor: cursor})
+		page, err := api.ListReceipts.Get(ctx, c, api.ListReceiptsParams{RunID: runID, Cursor: cursor})
 		if err != nil {
 			return nil, err
 		}
-		for _, r := range page.JSON200.Items {
+		for _, r := range page.Items {
 			list = append(list, authority.Receipt{Type: r.ReceiptType, Payload: r.Payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256})
 		}
-		if cursor = page.JSON200.NextCursor; cursor == nil {
+		if cursor = page.NextCursor; cursor == nil {
 			return list, nil
 		}
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,15 +36,22 @@ func everyCommand(t *testing.T) []string {
 	return paths
 }
 
-// inProcess runs a command line with --json, as the program would.
+// inProcess runs a command line with --json, as the program would, in a home of
+// its own.
 func inProcess(t *testing.T, args ...string) (code int, stdout []byte) {
 	t.Helper()
-	root := newRoot()
+	return inProcessAt(t, t.TempDir(), args...)
+}
+
+func inProcessAt(t *testing.T, dir string, args ...string) (code int, stdout []byte) {
+	t.Helper()
+	home := func() (harness.Home, error) { return harness.Home{Dir: dir}, nil }
+	root := newRootAt(home)
 	var out bytes.Buffer
 	root.SetOut(&out)
 	speakJSON(root)
-	root.SetArgs(append(args, "--json"))
-	if err := root.ExecuteContext(t.Context()); err != nil {
+	root.SetArgs(append([]string{"--json"}, args...))
+	if err := execute(t.Context(), root, home); err != nil {
 		code = printError(io.Discard, err)
 		if err := printJSON(&out, documentOf(err, code)); err != nil {
 			t.Fatal(err)
@@ -102,7 +108,7 @@ func TestExitCodes(t *testing.T) {
 	unusable := filepath.Join(file, "home") // below a file: for root, too
 	for _, test := range []struct {
 		home, line string
-		code       reason.Code // "" is a wrong command line
+		code       reason.Code
 	}{
 		{"", "show nothing", reason.SessionNotFound},
 		{"", "diff nothing", reason.SessionNotFound},
@@ -121,8 +127,8 @@ func TestExitCodes(t *testing.T) {
 		{"", "treasury summary", reason.Unauthenticated},
 		{"", "bridge publish", reason.Unauthenticated},
 		{"", "provider status", reason.NotFound},
-		{"", "show", ""},
-		{"", "run", ""},
+		{"", "show", usageCode},
+		{"", "run", usageCode},
 		{"", "export nothing --to nowhere", reason.SessionNotFound},
 		{unusable, "run --allow a --verify true -- true", reason.HomeUnusable},
 		{unusable, "keys new", reason.HomeUnusable},
@@ -132,18 +138,14 @@ func TestExitCodes(t *testing.T) {
 		if home == "" {
 			home = t.TempDir()
 		}
-		cmd := exec.CommandContext(t.Context(), program(), append([]string{"--json"}, strings.Fields(test.line)...)...)
-		cmd.Env = append(os.Environ(), "REMIT_HOME="+home, "REMIT_TOKEN=", "REMIT_NEXUS=")
-		var out, errs bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &errs
-		_ = cmd.Run() // its code is looked at
-		code, want := cmd.ProcessState.ExitCode(), 1
-		if test.code != "" {
+		want := 1
+		if test.code != usageCode {
 			want = codeOf(test.code)
 		}
+		code, out := inProcessAt(t, home, strings.Fields(test.line)...)
 		var doc errorDocument
-		if err := json.Unmarshal(out.Bytes(), &doc); err != nil || doc.Error.Code != test.code || code != want || doc.ExitCode != want || doc.Error.Hint == "" {
-			t.Errorf("%s: exit code %d, want %d and %q: %v\n%s%s", test.line, code, want, test.code, err, out.String(), errs.String())
+		if err := json.Unmarshal(out, &doc); err != nil || doc.Error.Code != test.code || code != want || doc.ExitCode != want || doc.Error.Hint == "" {
+			t.Errorf("%s: exit code %d, want %d and %q: %v\n%s", test.line, code, want, test.code, err, out)
 		}
 	}
 }

@@ -90,8 +90,13 @@ type errorDocument struct {
 	ExitCode int         `json:"exit_code"`
 }
 
-// errorText is one error. Code is "" for one that has no reason code, such as
-// a wrong command line.
+// What errorText has for an error without a reason code, exit code 1.
+const (
+	usageCode    reason.Code = "usage"    // a wrong command line
+	internalCode reason.Code = "internal" // a fault in Remit, or around it, that has no code
+)
+
+// errorText is one error.
 type errorText struct {
 	Code    reason.Code `json:"code"`
 	Message string      `json:"message"`
@@ -116,14 +121,16 @@ func documentOf(err error, code int) errorDocument {
 }
 
 func textOf(err error) errorText {
-	t := errorText{Code: reason.CodeOf(err), Message: strings.ToValidUTF8(err.Error(), "\uFFFD"), Hint: adviceOn(err)}
+	t := errorText{Code: reason.CodeOf(err), Message: strings.ToValidUTF8(messageOf(err), "\uFFFD"), Hint: adviceOn(err)}
 	var coded *reason.Error
-	if errors.As(err, &coded) {
-		t.File, t.Line, t.Field = strings.ToValidUTF8(coded.File, "\uFFFD"), coded.Line, coded.Field
-	}
 	var usage usageError
-	if t.Hint == "" && errors.As(err, &usage) {
-		t.Hint = "see `remit help`"
+	switch {
+	case errors.As(err, &coded):
+		t.File, t.Line, t.Field = strings.ToValidUTF8(coded.File, "\uFFFD"), coded.Line, coded.Field
+	case errors.As(err, &usage):
+		t.Code = usageCode
+	default:
+		t.Code = internalCode
 	}
 	return t
 }

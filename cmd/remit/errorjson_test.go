@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/law/task"
+	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/harness"
 )
 
 // TestUnknownCommandOfAGroup: a group says that it has no such command, and
@@ -74,8 +75,8 @@ func TestErrorDocument(t *testing.T) {
 		want string
 	}{
 		"coded":    {one, 3, `{"error":{"code":"not_found","message":"f:3: a.b: gone (not_found)","hint":"look","file":"f","line":3,"field":"a.b"},"exit_code":3}`},
-		"usage":    {usagef("no"), 1, `{"error":{"code":"","message":"no","hint":"see ` + "`remit help`" + `"},"exit_code":1}`},
-		"plain":    {errors.New("no\xff"), 1, "{\"error\":{\"code\":\"\",\"message\":\"no\uFFFD\"},\"exit_code\":1}"},
+		"usage":    {usagef("no"), 1, `{"error":{"code":"usage","message":"no","hint":"see ` + "`remit help`" + `"},"exit_code":1}`},
+		"plain":    {errors.New("no\xff"), 1, "{\"error\":{\"code\":\"internal\",\"message\":\"no\uFFFD\"},\"exit_code\":1}"},
 		"problems": {task.Problems{one, one}, 3, `{"error":{"code":"not_found","message":"f:3: a.b: gone (not_found)","hint":"look","file":"f","line":3,"field":"a.b"},"more":[{"code":"not_found","message":"f:3: a.b: gone (not_found)","hint":"look","file":"f","line":3,"field":"a.b"}],"exit_code":3}`},
 	} {
 		var want bytes.Buffer
@@ -106,7 +107,7 @@ func TestStrangerAtTheURL(t *testing.T) {
 		return s.URL
 	}
 	strangers := []string{stranger(200, "text/html", "<html>"), stranger(204, "", ""), stranger(200, "application/json", "{}"), stranger(201, "application/json", "{}")}
-	commands := []string{"treasury summary", "treasury reconcile", "bridge publish", "bridge verify --relay ws://127.0.0.1:1 --nexus URL", "approvals",
+	commands := []string{"treasury summary", "treasury reconcile", "bridge publish", "bridge verify --relay ws://127.0.0.1:1 --nexus URL --token-file TOKEN", "approvals",
 		"provider join --nexus URL --token-file TOKEN"}
 	token := t.TempDir() + "/token"
 	if err := os.WriteFile(token, []byte("rmt_registration_x_y"), 0o600); err != nil {
@@ -114,16 +115,13 @@ func TestStrangerAtTheURL(t *testing.T) {
 	}
 	for _, url := range strangers {
 		for _, line := range commands {
-			args := strings.Fields(strings.NewReplacer("URL", url, "TOKEN", token).Replace(line))
-			cmd := exec.CommandContext(t.Context(), program(), append(args, "--json")...)
-			cmd.Env = append(os.Environ(), "REMIT_HOME="+t.TempDir(), "REMIT_NEXUS="+url, "REMIT_TOKEN=rmt_user_x_y")
-			var out, errs bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &out, &errs
-			_ = cmd.Run() // its code is looked at
+			if !strings.Contains(line, "--nexus") {
+				line += " --nexus URL --token-file TOKEN"
+			}
+			code, out := inProcess(t, strings.Fields(strings.NewReplacer("URL", url, "TOKEN", token).Replace(line))...)
 			var doc errorDocument
-			if err := json.Unmarshal(out.Bytes(), &doc); err != nil || cmd.ProcessState.ExitCode() != 3 || doc.Error.Code != reason.StoreUnavailable ||
-				doc.ExitCode != 3 || !strings.Contains(doc.Error.Message, url) || strings.Contains(errs.String(), "goroutine") {
-				t.Errorf("%s: code %d, %v\n%s%s", line, cmd.ProcessState.ExitCode(), err, out.String(), errs.String())
+			if err := json.Unmarshal(out, &doc); err != nil || code != 3 || doc.Error.Code != reason.StoreUnavailable || doc.ExitCode != 3 || !strings.Contains(doc.Error.Message, url) {
+				t.Errorf("%s: code %d, %v\n%s", line, code, err, out)
 			}
 		}
 	}
@@ -144,6 +142,60 @@ func TestRepositoryName(t *testing.T) {
 	} {
 		if _, err := test.f.repositoryAt("https://nexus.example"); (err == nil) != test.ok || err != nil && !strings.Contains(err.Error(), "--repo-ref") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestUsageHasACode: whatever is wrong with a command line has the code usage,
+// exit code 1 and a hint, and repeats no secret that stands in the wrong place.
+func TestUsageHasACode(t *testing.T) {
+	t.Parallel()
+	const token = "rmt_user_0123456789abcdef01234567_Zq8vR2mL5tW9xK3nB7cFpQ4sT6uY1wE0"
+	for _, line := range []string{"runn", "run --no-such-flag", "treasury sumary", "show", "provider lift x", "token list --limit 0", "jobs dispatch --cpus x",
+		"runs list --status lost", token, "run --task x " + token, "token list --token-file " + token, "export x --to nowhere " + token} {
+		code, out := inProcess(t, strings.Fields(line)...)
+		var doc errorDocument
+		if err := json.Unmarshal(out, &doc); err != nil || code != 1 || doc.Error.Code != usageCode || doc.Error.Hint == "" || strings.Contains(string(out), token) {
+			t.Errorf("%s: %d, %v\n%s", line, code, err, out)
+		}
+	}
+}
+
+// TestNotHandedOver: a token that the authority refuses is called that, and not
+// an outage.
+func TestNotHandedOver(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[reason.Code]string{reason.Unauthenticated: "--token-file", reason.TokenExpired: "--token-file", reason.StoreUnavailable: "can be reached"} {
+		err := notHandedOver(reason.Errorf(code, "why"), "S1", "what", ": until")
+		if hint := adviceOn(err); reason.CodeOf(err) != code || !strings.Contains(hint, want) || !strings.Contains(hint, "remit resume S1`") || !strings.HasSuffix(hint, ": until") {
+			t.Errorf("%s: %v, %s", code, err, hint)
+		}
+	}
+}
+
+// TestNext: what is suggested after a run can be done.
+func TestNext(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		rep        evidence.Report
+		has, lacks string
+	}{
+		"a pass":   {evidence.Report{Status: evidence.StatusPass, ChangedFiles: []string{"a"}, OperatorOutcome: "pending"}, "diff S|accept S && ", ""},
+		"accepted": {evidence.Report{Status: evidence.StatusPass, ChangedFiles: []string{"a"}, OperatorOutcome: harness.Accepted}, "export S --to branch", "accept"},
+		"rejected": {evidence.Report{Status: evidence.StatusPass, ChangedFiles: []string{"a"}, OperatorOutcome: harness.Rejected}, "diff S", "accept|export"},
+		"no diff":  {evidence.Report{Status: evidence.StatusFail}, "logs S", "diff|accept|export"},
+	} {
+		var out strings.Builder
+		printNext(&out, &harness.Outcome{Session: harness.Session{ID: "S", Dir: "/d"}, Report: &test.rep})
+		for word := range strings.SplitSeq(test.has, "|") {
+			if !strings.Contains(out.String(), word) {
+				t.Errorf("%s lacks %q:\n%s", name, word, out.String())
+			}
+		}
+		for word := range strings.SplitSeq(test.lacks, "|") {
+			if word != "" && strings.Contains(out.String(), " "+word+" ") {
+				t.Errorf("%s has %q:\n%s", name, word, out.String())
+			}
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"remit/law/secret"
 	"remit/law/task"
 	"remit/proof/reason"
 )
@@ -74,32 +75,35 @@ func printError(w io.Writer, err error) int {
 		printOne(w, err)
 		return codeOf(coded.Code)
 	}
-	fmt.Fprintf(w, "remit: %s\n", plainText(err.Error()))
-	var usage usageError
-	if errors.As(err, &usage) {
-		fmt.Fprintln(w, "hint: see `remit help`")
-	}
+	printOne(w, err)
 	return 1
 }
 
+// messageOf is the text of an error without secrets: a message repeats the words
+// of a command line, and a key may have been given in the place of a file's name.
+func messageOf(err error) string { return secret.Redact(err.Error(), nil) }
+
 func printOne(w io.Writer, err error) {
-	fmt.Fprintf(w, "remit: %s\n", plainText(err.Error())) // names files of strangers
+	fmt.Fprintf(w, "remit: %s\n", plainText(messageOf(err))) // names files of strangers
 	if hint := adviceOn(err); hint != "" {
 		fmt.Fprintf(w, "hint: %s\n", plainText(hint))
 	}
 }
 
-// adviceOn is how to go on after an error, "" when nobody knows.
+// adviceOn is how to go on after an error, "" when there is no advice.
 func adviceOn(err error) string {
 	var coded *reason.Error
-	if !errors.As(err, &coded) {
-		return ""
-	}
-	if coded.Hint != "" {
+	var usage usageError
+	switch {
+	case errors.As(err, &coded) && coded.Hint != "":
 		return coded.Hint
+	case coded != nil:
+		info, _ := reason.Lookup(coded.Code)
+		return info.Hint
+	case errors.As(err, &usage):
+		return "see `remit help`"
 	}
-	info, _ := reason.Lookup(coded.Code)
-	return info.Hint
+	return ""
 }
 
 // codeOf is the exit code of a reason.

@@ -38,7 +38,7 @@ func (f *fleetFlags) of(group *providerFlags) {
 
 // command makes a command about one provider, by its id or its name, which act
 // does something to. It shows the provider as it is then.
-func (f *fleetFlags) command(a *app, cmd *cobra.Command, group *providerFlags, act func(cmd *cobra.Command, c *api.ClientWithResponses, id string) (api.Provider, error)) *cobra.Command {
+func (f *fleetFlags) command(a *app, cmd *cobra.Command, group *providerFlags, act func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error)) *cobra.Command {
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, id, err := f.find(cmd, group, args[0], false)
@@ -57,7 +57,7 @@ func (f *fleetFlags) command(a *app, cmd *cobra.Command, group *providerFlags, a
 
 // find connects, and finds the provider that is meant: one at work, or a retired
 // one.
-func (f *fleetFlags) find(cmd *cobra.Command, group *providerFlags, given string, retired bool) (*api.ClientWithResponses, string, error) {
+func (f *fleetFlags) find(cmd *cobra.Command, group *providerFlags, given string, retired bool) (*api.Client, string, error) {
 	f.of(group)
 	c, err := f.nexus.client(cmd)
 	if err != nil {
@@ -78,7 +78,7 @@ work, whether it was heard of lately, and the strikes that count against it. Wit
 		Example: `  remit provider list
   remit provider list --owner alice --json`,
 		PreRun: func(*cobra.Command, []string) { f.of(group) },
-	}, 500, func(cmd *cobra.Command, c *api.ClientWithResponses, _ []string, most int) ([]api.Provider, error) {
+	}, 500, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.Provider, error) {
 		return listedProviders(cmd.Context(), c, f.owner, retired, most)
 	}, printProviders)
 	f.add(cmd, group)
@@ -117,7 +117,7 @@ from now on. With --enable provider mode is switched on too.`,
 		Example: `  remit provider caps rack-1 --enable
   remit provider caps rack-1 --cpu-millis 4000 --memory-mb 8192 --concurrency 4
   remit provider caps prv_… --timeout-secs 1800 --json`,
-	}, group, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) (api.Provider, error) {
+	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
 		p, err := setCaps(cmd, c, id, caps)
 		if err != nil || !enable {
 			return p, err
@@ -140,19 +140,19 @@ from now on. With --enable provider mode is switched on too.`,
 const capsTries = 10
 
 // setCaps changes the caps that flags name and leaves the others as they are.
-func setCaps(cmd *cobra.Command, c *api.ClientWithResponses, id string, wanted api.Caps) (api.Provider, error) {
+func setCaps(cmd *cobra.Command, c *api.Client, id string, wanted api.Caps) (api.Provider, error) {
 	for try := 1; ; try++ {
-		now, err := c.GetProviderWithResponse(cmd.Context(), id)
+		now, err := api.GetProvider.Get(cmd.Context(), c, id)
 		if err != nil {
 			return api.Provider{}, err
 		}
-		caps, seen := wanted, fmt.Sprintf("%q", fmt.Sprint(now.JSON200.Revision))
-		if has := now.JSON200.Caps; has != nil {
+		caps, seen := wanted, fmt.Sprintf("%q", fmt.Sprint(now.Revision))
+		if has := now.Caps; has != nil {
 			caps = keepCaps(wanted, *has, cmd.Flags().Changed)
 		}
-		set, err := c.SetCapsWithResponse(cmd.Context(), id, &api.SetCapsParams{IdempotencyKey: api.NewKey(), IfMatch: &seen}, caps)
+		set, err := api.SetCaps.Do(cmd.Context(), c, api.NewKey(), api.SetCapsParams{ProviderID: id, IfMatch: &seen}, caps)
 		if err == nil {
-			return *set.JSON200, nil
+			return set, nil
 		}
 		if reason.CodeOf(err) != reason.PreconditionFailed || try == capsTries {
 			return api.Provider{}, err
@@ -182,12 +182,12 @@ provider caps') and no quarantine ('remit provider lift').`,
 	}, group, enableProvider)
 }
 
-func enableProvider(cmd *cobra.Command, c *api.ClientWithResponses, id string) (api.Provider, error) {
-	got, err := c.EnableProviderWithResponse(cmd.Context(), id, &api.EnableProviderParams{IdempotencyKey: api.NewKey()})
+func enableProvider(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+	got, err := api.EnableProvider.Do(cmd.Context(), c, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
 	if err != nil {
 		return api.Provider{}, err
 	}
-	return *got.JSON200, nil
+	return got, nil
 }
 
 func (a *app) providerDisable(group *providerFlags) *cobra.Command {
@@ -202,12 +202,12 @@ Without an argument it is the provider of this machine, with that provider's
 credential. With an id or a name it is one of the token's owner.`,
 		Example: `  remit provider disable
   remit provider disable rack-1 --reason 'the disk is going'`,
-	}, group, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) (api.Provider, error) {
-		got, err := c.DisableProviderWithResponse(cmd.Context(), id, &api.DisableProviderParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: api.Optional(why)})
+	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+		got, err := api.DisableProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 		if err != nil {
 			return api.Provider{}, err
 		}
-		return *got.JSON200, nil
+		return got, nil
 	})
 	named := cmd.RunE
 	cmd.Args = cobra.MaximumNArgs(1)
@@ -243,12 +243,15 @@ The provider stays off until it is enabled.
 Strikes fade by themselves: failures after 7 days, violations after 30. A quarantine
 does not.`,
 		Example: `  remit provider lift rack-1 --reason 'the power supply was replaced'`,
-	}, group, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) (api.Provider, error) {
-		got, err := c.LiftQuarantineWithResponse(cmd.Context(), id, &api.LiftQuarantineParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: &why})
+	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+		if before, err := api.GetProvider.Get(cmd.Context(), c, id); err == nil && !before.Quarantined {
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: provider %s has no quarantine; its strikes are cleared\n", id)
+		}
+		got, err := api.LiftQuarantine.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: &why})
 		if err != nil {
 			return api.Provider{}, err
 		}
-		return *got.JSON200, nil
+		return got, nil
 	})
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	_ = cmd.MarkFlagRequired("reason")
@@ -268,12 +271,12 @@ becomes another provider, with a history of its own.
 'remit provider disable' is for a while.`,
 		Example: `  remit provider retire rack-1 --reason 'sold'
   remit provider list --retired`,
-	}, group, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) (api.Provider, error) {
-		got, err := c.RetireProviderWithResponse(cmd.Context(), id, &api.RetireProviderParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: api.Optional(why)})
+	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
+		got, err := api.RetireProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 		if err != nil {
 			return api.Provider{}, err
 		}
-		return *got.JSON200, nil
+		return got, nil
 	})
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	return cmd
@@ -291,12 +294,12 @@ forget its name, version and caps. Its id stays in receipts, jobs and books.`,
 			if err != nil {
 				return err
 			}
-			got, err := c.DeleteProviderWithResponse(cmd.Context(), id, &api.DeleteProviderParams{IdempotencyKey: api.NewKey()})
+			got, err := api.DeleteProvider.Do(cmd.Context(), c, api.NewKey(), id, api.None{})
 			if err != nil {
 				return err
 			}
-			return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Provider %s is deleted.\n", got.JSON200.ProviderID)
+			return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Provider %s is deleted.\n", got.ProviderID)
 				return err
 			})
 		},

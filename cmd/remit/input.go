@@ -35,14 +35,10 @@ func readCommands(file string) ([]string, error) {
 func readFlagFile(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, limit+1))
-	if err != nil {
-		return nil, usageError{err}
-	}
-	return text, nil
+	return io.ReadAll(io.LimitReader(f, limit+1))
 }
 
 func upper(s string) string { return strings.ToUpper(s) }

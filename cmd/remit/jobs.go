@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -35,7 +37,7 @@ newest 20 runs, the newest run first. RUN is an id, or "latest".`,
   remit jobs list latest --json
   remit jobs list --state queued`,
 		PreRunE: func(*cobra.Command, []string) error { return oneOf("state", state, jobStates) },
-	}, 50, func(cmd *cobra.Command, c *api.ClientWithResponses, args []string, most int) ([]api.Job, error) {
+	}, 50, func(cmd *cobra.Command, c *api.Client, args []string, most int) ([]api.Job, error) {
 		return jobsOf(cmd.Context(), c, args, state, most)
 	}, printJobs)
 	nexus.add(cmd)
@@ -47,7 +49,7 @@ newest 20 runs, the newest run first. RUN is an id, or "latest".`,
 var jobStates = []string{"queued", "leased", "submitted", "verified", "settled", "failed", "canceled", "expired"}
 
 // jobsOf lists the jobs of the run that is named, or of the newest ones.
-func jobsOf(ctx context.Context, c *api.ClientWithResponses, args []string, state string, most int) ([]api.Job, error) {
+func jobsOf(ctx context.Context, c *api.Client, args []string, state string, most int) ([]api.Job, error) {
 	var runs []string
 	if len(args) == 1 {
 		id, err := runID(ctx, c, args[0])
@@ -99,12 +101,12 @@ func (a *app) jobsShowCommand() *cobra.Command {
 is an id, or "latest". --json has request and response whole.`,
 		Example: `  remit jobs show latest
   remit jobs show job_… --json`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
-		got, err := c.GetJobWithResponse(cmd.Context(), id)
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
+		got, err := api.GetJob.Get(cmd.Context(), c, id)
 		if err != nil {
 			return err
 		}
-		return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printJob(w, *got.JSON200) })
+		return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error { return printJob(w, got) })
 	})
 }
 
@@ -128,13 +130,75 @@ func printJob(w io.Writer, j api.Job) error {
 	row("leased", api.Value(j.LeasedAt))
 	row("submitted", api.Value(j.SubmittedAt))
 	row("closed", api.Value(j.ClosedAt))
-	var response job.SandboxRunResponse
-	if j.Response != nil && j.JobType == job.SandboxRun && json.Unmarshal(*j.Response, &response) == nil {
-		for _, run := range response.Runs {
-			row("command", fmt.Sprintf("%s: exit %d after %d ms", run.Cmd, run.ExitCode, run.DurationMS))
-		}
+	for _, c := range commandsOf(j) {
+		row("command", fmt.Sprintf("%s: exit %d after %d ms", c.command, c.exit, c.ms))
+	}
+	for _, line := range causeOf(j) {
+		row("cause", line)
 	}
 	return tab.Flush()
+}
+
+// commandRun is a command of a job, and what came of it.
+type commandRun struct {
+	command string
+	exit    int32
+	ms      uint64
+	printed string // the last that it printed, if it failed and the response has it
+}
+
+// response is the part of the responses of all job types that says what failed.
+type response struct {
+	Runs         []job.Run      `json:"runs"`         // of a job of commands
+	Verification []job.Verified `json:"verification"` // of an engine's run
+	Refusal      *job.Refusal   `json:"refusal"`
+	Error        *string        `json:"error"`
+}
+
+func responseOf(j api.Job) (r response) {
+	if j.Response != nil {
+		_ = json.Unmarshal(*j.Response, &r) // the nexus has judged it; what cannot be read says nothing
+	}
+	return r
+}
+
+func commandsOf(j api.Job) (out []commandRun) {
+	r := responseOf(j)
+	for _, run := range r.Runs {
+		printed := cmp.Or(strings.TrimSpace(api.Value(run.StderrPreview)), strings.TrimSpace(api.Value(run.StdoutPreview)))
+		out = append(out, commandRun{run.Cmd, run.ExitCode, run.DurationMS, printed})
+	}
+	for _, v := range r.Verification {
+		out = append(out, commandRun{v.Command, v.ExitCode, v.DurationMS, ""})
+	}
+	return out
+}
+
+// causeLines is how much of the output of a command that failed is shown.
+const causeLines = 5
+
+// causeOf says why a job failed, as far as its response does: the provider's own
+// words, and the end of the output of the first command that failed.
+func causeOf(j api.Job) (lines []string) {
+	r := responseOf(j)
+	if r.Refusal != nil {
+		lines = append(lines, fmt.Sprintf("%s: %s", r.Refusal.Code, r.Refusal.Message))
+	}
+	if r.Error != nil {
+		lines = append(lines, *r.Error)
+	}
+	for _, c := range commandsOf(j) {
+		if c.exit == 0 {
+			continue
+		}
+		lines = append(lines, fmt.Sprintf("%s: exit %d", c.command, c.exit))
+		if c.printed != "" {
+			said := strings.Split(c.printed, "\n")
+			lines = append(lines, said[max(0, len(said)-causeLines):]...)
+		}
+		break
+	}
+	return lines
 }
 
 func (a *app) jobsSettleCommand() *cobra.Command {
@@ -146,24 +210,30 @@ exit code is 0 when it was released and 2 when not. A job that nobody settles th
 nexus settles after five minutes.`,
 		Example: `  remit jobs settle latest
   remit jobs settle job_… --json`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
 		settled, err := settleJob(cmd.Context(), c, id)
 		if err != nil {
 			return err
 		}
-		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) error { return printSettlement(w, settled) }); err != nil {
+		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) error {
+			j, err := api.GetJob.Get(cmd.Context(), c, id)
+			if err != nil {
+				return err
+			}
+			return printSettlement(w, settled, j)
+		}); err != nil {
 			return err
 		}
 		return settledCode(settled)
 	})
 }
 
-func settleJob(ctx context.Context, c *api.ClientWithResponses, id string) (api.Settlement, error) {
-	got, err := c.SettleJobWithResponse(ctx, id, &api.SettleJobParams{IdempotencyKey: api.NewKey()})
+func settleJob(ctx context.Context, c *api.Client, id string) (api.Settlement, error) {
+	got, err := api.SettleJob.Do(ctx, c, api.NewKey(), id, api.None{})
 	if err != nil {
 		return api.Settlement{}, err
 	}
-	return *got.JSON200, nil
+	return got, nil
 }
 
 // settledCode is the exit code of a settlement.
@@ -174,13 +244,18 @@ func settledCode(s api.Settlement) error {
 	return nil
 }
 
-func printSettlement(w io.Writer, s api.Settlement) error {
+func printSettlement(w io.Writer, s api.Settlement, j api.Job) error {
 	fmt.Fprintf(w, "Job %s of provider %s: %s, exit code %d; %d msats %s.\n", s.JobID, s.ProviderID, plain(s.Outcome), s.ExitCode, s.AmountMsats, s.SettlementStatus)
 	if why := plain(api.Value(s.Reason)); why != "" {
 		fmt.Fprintf(w, "Reason: %s\n", why)
 	}
 	for _, v := range s.Violations {
 		fmt.Fprintf(w, "  %s: %s\n", plain(v.Code), plain(v.Detail))
+	}
+	if s.SettlementStatus != api.SettlementSettlementStatusReleased {
+		for _, line := range causeOf(j) {
+			fmt.Fprintf(w, "  cause: %s\n", plain(line))
+		}
 	}
 	return nil
 }
@@ -192,12 +267,12 @@ func (a *app) jobsCancelCommand() *cobra.Command {
 		Long: `End a job that was not handed in: its provider is told, whatever it still delivers is
 refused, and the price is given back. JOB is an id, or "latest".`,
 		Example: `  remit jobs cancel job_… --reason 'wrong commit'`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
-		got, err := c.CancelJobWithResponse(cmd.Context(), id, &api.CancelJobParams{IdempotencyKey: api.NewKey()}, api.ReasonRequest{Reason: api.Optional(why)})
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
+		got, err := api.CancelJob.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 		if err != nil {
 			return err
 		}
-		return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printJobs(w, []api.Job{*got.JSON200}) })
+		return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error { return printJobs(w, []api.Job{got}) })
 	})
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	return cmd

@@ -113,7 +113,7 @@ func (a *app) dispatchJob(cmd *cobra.Command, f *dispatchFlags) error {
 		return a.present(cmd.OutOrStdout(), out, func(w io.Writer) error { return printJobs(w, []api.Job{out.Job}) })
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "run %s, job %s: waiting for provider %s\n", out.RunID, out.Job.JobID, out.Job.ProviderID)
-	conn := &requester.Connection{Client: c, URL: f.nexus.address(), Close: func() error { return nil }}
+	conn := &requester.Connection{Client: c, Close: func() error { return nil }}
 	if out.Job, err = requester.Await(ctx, conn, out.Job, requester.Patience); err != nil {
 		return fmt.Errorf("waiting for job %s, which goes on: settle it with 'remit jobs settle %s': %w", out.Job.JobID, out.Job.JobID, err)
 	}
@@ -122,10 +122,11 @@ func (a *app) dispatchJob(cmd *cobra.Command, f *dispatchFlags) error {
 
 // settleDispatched settles a job that has ended, and ends the run that was made
 // for it.
-func (a *app) settleDispatched(cmd *cobra.Command, c *api.ClientWithResponses, out dispatched, ours bool) error {
+func (a *app) settleDispatched(cmd *cobra.Command, c *api.Client, out dispatched, ours bool) error {
 	ctx, w := cmd.Context(), cmd.OutOrStdout()
 	if state := out.Job.State; state == api.JobStateFailed || state == api.JobStateCanceled || state == api.JobStateExpired {
-		why := reason.Errorf(reason.Code(api.Value(out.Job.Reason)), "job %s is %s; nothing was paid", out.Job.JobID, state)
+		why := reason.Errorf(reason.Code(api.Value(out.Job.Reason)), "job %s is %s; nothing was paid", out.Job.JobID, state).
+			WithHint("'remit jobs show %s' says what its provider said", out.Job.JobID)
 		if ours {
 			return discardRun(ctx, c, out.RunID, why)
 		}
@@ -142,14 +143,15 @@ func (a *app) settleDispatched(cmd *cobra.Command, c *api.ClientWithResponses, o
 		if code != nil {
 			status = api.FinishRequestStatusFailed
 		}
-		if _, err := c.FinishRunWithResponse(ctx, out.RunID, &api.FinishRunParams{IdempotencyKey: api.NewKey()}, api.FinishRequest{Status: status}); err != nil {
+		if _, err := api.FinishRun.Do(ctx, c, api.NewKey(), api.FinishRunParams{RunID: out.RunID},
+			api.FinishRequest{Status: status}); err != nil {
 			return err
 		}
 	}
-	if now, err := c.GetJobWithResponse(ctx, out.Job.JobID); err == nil {
-		out.Job = *now.JSON200
+	if now, err := api.GetJob.Get(ctx, c, out.Job.JobID); err == nil {
+		out.Job = now
 	}
-	if err := a.present(w, out, func(w io.Writer) error { return printSettlement(w, settled) }); err != nil {
+	if err := a.present(w, out, func(w io.Writer) error { return printSettlement(w, settled, out.Job) }); err != nil {
 		return err
 	}
 	return code
@@ -196,13 +198,13 @@ func (f *dispatchFlags) request(cmd *cobra.Command) (json.RawMessage, error) {
 	return filled.Canonical(), nil
 }
 
-// readRequest reads a request that somebody else wrote. The nexus judges it.
+// readRequest reads a request as it is. The nexus judges it.
 func (f *dispatchFlags) readRequest(cmd *cobra.Command) (json.RawMessage, error) {
 	source := cmd.InOrStdin()
 	if f.requestFile != "-" {
 		file, err := os.Open(f.requestFile)
 		if err != nil {
-			return nil, usageError{err}
+			return nil, err
 		}
 		defer file.Close()
 		source = file
@@ -211,7 +213,7 @@ func (f *dispatchFlags) readRequest(cmd *cobra.Command) (json.RawMessage, error)
 	}
 	text, err := io.ReadAll(io.LimitReader(source, job.MaxRequestBytes+1))
 	if err != nil {
-		return nil, usageError{err}
+		return nil, err
 	}
 	if len(text) > job.MaxRequestBytes || !json.Valid(text) {
 		return nil, usagef("%s does not hold one JSON document of at most %d bytes", f.requestFile, job.MaxRequestBytes)
@@ -220,7 +222,7 @@ func (f *dispatchFlags) readRequest(cmd *cobra.Command) (json.RawMessage, error)
 }
 
 // runFor is the run that is named, or a new one.
-func (f *dispatchFlags) runFor(ctx context.Context, c *api.ClientWithResponses) (string, error) {
+func (f *dispatchFlags) runFor(ctx context.Context, c *api.Client) (string, error) {
 	if f.run != "" {
 		return runID(ctx, c, f.run)
 	}
@@ -240,18 +242,16 @@ const dispatchWait = 20 * time.Second
 // dispatch queues a job. The nexus waits for a provider that could take it; a
 // longer wait is several requests, each with a key of its own, since a refusal
 // is the answer to its key for good.
-func dispatch(ctx context.Context, c *api.ClientWithResponses, run string, ask api.DispatchRequest, wait time.Duration) (api.Job, error) {
+func dispatch(ctx context.Context, c *api.Client, run string, ask api.DispatchRequest, wait time.Duration) (api.Job, error) {
 	for until := time.Now().Add(wait); ; {
 		left := max(0, time.Until(until))
 		secs := int64((min(left, dispatchWait) + time.Second - 1) / time.Second)
 		ask.WaitSecs = api.Optional(secs)
 		asked := time.Now()
-		got, err := c.DispatchJobWithResponse(ctx, run, &api.DispatchJobParams{IdempotencyKey: api.NewKey()}, ask)
+		got, err := api.DispatchJob.Do(ctx, c, api.NewKey(), run, ask)
 		switch {
-		case err == nil && got.JSON201 != nil:
-			return *got.JSON201, nil
 		case err == nil:
-			return *got.JSON200, nil // the run has had this job before
+			return got.Value, nil // also when the run has had this job before
 		case !comesAndGoes(err) || !time.Now().Before(until):
 			return api.Job{}, err
 		}
@@ -273,10 +273,10 @@ func comesAndGoes(err error) bool {
 }
 
 // discardRun ends a run that was made for a job which did not come about.
-func discardRun(ctx context.Context, c *api.ClientWithResponses, run string, why error) error {
+func discardRun(ctx context.Context, c *api.Client, run string, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()
-	if _, err := c.FinishRunWithResponse(ctx, run, &api.FinishRunParams{IdempotencyKey: api.NewKey()},
+	if _, err := api.FinishRun.Do(ctx, c, api.NewKey(), api.FinishRunParams{RunID: run},
 		api.FinishRequest{Status: api.FinishRequestStatusFailed, Reason: api.Optional(string(reason.CodeOf(why)))}); err != nil {
 		return fmt.Errorf("%w (and run %s is still open: %w)", why, run, err)
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"remit/work/engine/acp"
 	"remit/work/engine/fake"
 	"remit/work/harness"
@@ -23,6 +25,9 @@ var (
 	version = "devel"
 	commit  = "unknown"
 )
+
+// processStart is as early as this program can look at the clock.
+var processStart = time.Now()
 
 func main() {
 	sandbox.Init() // must be first: in the sandbox this process is not the CLI
@@ -48,7 +53,7 @@ func run() int {
 	if asJSON {
 		speakJSON(root)
 	}
-	err := root.ExecuteContext(ctx)
+	err := execute(ctx, root, harness.HomeFromEnv)
 	if rest := out.close(); err == nil {
 		err = rest
 	}
@@ -59,14 +64,25 @@ func run() int {
 	if errors.As(err, &exit) {
 		return int(exit)
 	}
-	if home, homeErr := harness.HomeFromEnv(); homeErr == nil {
-		err = refusedByDisk(err, home.Dir)
-	}
 	code := printError(os.Stderr, err)
 	if asJSON && !out.used {
 		_ = printJSON(out, documentOf(err, code)) // the code says it, too
 	}
 	return code
+}
+
+// execute runs the command line. The program does nothing without a command, so
+// that an error of its own is a wrong command line.
+func execute(ctx context.Context, root *cobra.Command, at func() (harness.Home, error)) error {
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && cmd == root {
+		return usageError{err}
+	}
+	if err != nil {
+		home, _ := at() // without one, no file is below it
+		return refusedByDisk(err, home.Dir)
+	}
+	return nil
 }
 
 // outliveReaders keeps a reader that went away (`remit run 2>&1 | head -2`) from

@@ -72,6 +72,9 @@ func TestMain(m *testing.M) {
 			os.Exit(1)
 		}
 	}
+	for _, name := range []string{envNexus, envToken, envTFile} { // those of the login have no part in a test
+		_ = os.Unsetenv(name) // it has no = in it
+	}
 	code := m.Run()
 	if err := errors.Join(endVignette(), os.RemoveAll(built.at)); err != nil {
 		fmt.Fprintln(os.Stderr, err)

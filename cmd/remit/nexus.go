@@ -83,7 +83,7 @@ func (a *app) authority(cmd *cobra.Command, f *nexusFlags, operator string) (con
 	if err != nil {
 		return nil, err
 	}
-	conn := &requester.Connection{Client: client, URL: url, Close: func() error { return nil }}
+	conn := &requester.Connection{Client: client, Close: func() error { return nil }}
 	return func(context.Context) (*requester.Connection, error) { return conn, nil }, nil
 }
 
@@ -109,7 +109,7 @@ func (a *app) authorityOf(cmd *cobra.Command, f *nexusFlags, session string) (*r
 }
 
 // client connects as the flags say.
-func (f *nexusFlags) client(cmd *cobra.Command) (*api.ClientWithResponses, error) {
+func (f *nexusFlags) client(cmd *cobra.Command) (*api.Client, error) {
 	token, err := f.token(cmd.InOrStdin())
 	if err != nil {
 		return nil, err
@@ -141,18 +141,21 @@ const maxTokenFile = 4 << 10
 
 // readToken reads a credential from a file, or from standard input for -.
 func readToken(path string, stdin io.Reader) (string, error) {
+	if err := refuseSecret("the name of a file that holds a token", path); err != nil {
+		return "", err
+	}
 	source := stdin
 	if path != "-" {
 		file, err := os.Open(path) //nolint:gosec // the user names it, by a flag or in the environment
 		if err != nil {
-			return "", usageError{err}
+			return "", err
 		}
 		defer file.Close()
 		source = file
 	}
 	text, err := io.ReadAll(io.LimitReader(source, maxTokenFile+1))
 	if err != nil {
-		return "", usageError{err}
+		return "", err
 	}
 	token := strings.TrimSpace(string(text))
 	if token == "" || len(text) > maxTokenFile || strings.ContainsAny(token, " \t\r\n") {

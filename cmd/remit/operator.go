@@ -35,64 +35,86 @@ func listAll[T any](most int, page func(cursor *string) ([]T, *string, error)) (
 	}
 }
 
-// refuseSecret keeps the text of a token out of URLs and logs when somebody
-// gives it where an id belongs.
+// refuseSecret keeps the text of a token out of URLs and logs when it is given
+// where an id or a name belongs.
 func refuseSecret(what, given string) error {
 	if !strings.HasPrefix(given, "rmt_") {
 		return nil
 	}
-	return usagef("this takes %s, and not the text of a token: whoever saw the command line has it now. Revoke it: its id is in 'remit token list'", what)
+	return usagef("this takes %s, and not the text of a token, which everybody on this machine could read on the command line. Revoke it: its id is in 'remit token list'", what)
 }
 
 // listedProviders are those of an owner, by id.
-func listedProviders(ctx context.Context, c *api.ClientWithResponses, owner string, retired bool, most int) ([]api.Provider, error) {
+func listedProviders(ctx context.Context, c *api.Client, owner string, retired bool, most int) ([]api.Provider, error) {
 	return listAll(most, func(cursor *string) ([]api.Provider, *string, error) {
-		got, err := c.ListProvidersWithResponse(ctx, &api.ListProvidersParams{Owner: api.Optional(owner), Retired: api.Optional(retired), Cursor: cursor})
+		got, err := api.ListProviders.Get(ctx, c,
+			api.ListProvidersParams{Owner: api.Optional(owner), Retired: api.Optional(retired), Cursor: cursor})
 		if err != nil {
 			return nil, nil, err
 		}
-		return got.JSON200.Items, got.JSON200.NextCursor, nil
+		return got.Items, got.NextCursor, nil
 	})
 }
 
 // providerID finds a provider by its id or by its name.
-func providerID(ctx context.Context, c *api.ClientWithResponses, owner, given string, retired bool) (string, error) {
+func providerID(ctx context.Context, c *api.Client, owner, given string, retired bool) (string, error) {
 	if err := refuseSecret("the id or the name of a provider", given); err != nil || strings.HasPrefix(given, "prv_") {
 		return given, err
 	}
-	list, err := listedProviders(ctx, c, owner, retired, maxProviders)
+	found, err := providersNamed(ctx, c, owner, given, retired)
 	if err != nil {
 		return "", err
 	}
-	var found []string
-	for _, p := range list {
-		if p.Name == given {
-			found = append(found, p.ProviderID)
-		}
-	}
 	switch len(found) {
 	case 0:
-		return "", reason.Errorf(reason.NotFound, "no provider %q", given).WithHint("'remit provider list' shows ids and names; --owner is for administrators")
+		return "", unknownProvider(ctx, c, owner, given, retired)
 	case 1:
 		return found[0], nil
 	}
 	return "", usagef("%d providers have the name %q: give the id of one, %s", len(found), given, strings.Join(found, " or "))
 }
 
+// providersNamed are the ids of the providers with a name.
+func providersNamed(ctx context.Context, c *api.Client, owner, name string, retired bool) (ids []string, err error) {
+	list, err := listedProviders(ctx, c, owner, retired, maxProviders)
+	for _, p := range list {
+		if p.Name == name {
+			ids = append(ids, p.ProviderID)
+		}
+	}
+	return ids, err
+}
+
+// unknownProvider says why a name finds no provider: one that is retired is found by
+// 'remit provider delete' alone, and that finds no other.
+func unknownProvider(ctx context.Context, c *api.Client, owner, name string, retired bool) error {
+	others, err := providersNamed(ctx, c, owner, name, !retired)
+	switch {
+	case err != nil:
+		return err
+	case len(others) > 0 && retired:
+		return reason.Errorf(reason.Conflict, "provider %s, %q, is not retired", others[0], name).WithHint("retire it first: 'remit provider retire %s'", others[0])
+	case len(others) > 0:
+		return reason.Errorf(reason.Conflict, "provider %s, %q, is retired, for good", others[0], name).
+			WithHint("'remit provider delete %s' removes it from all lists; the machine may join again, as another provider", others[0])
+	}
+	return reason.Errorf(reason.NotFound, "no provider %q", name).WithHint("'remit provider list' shows ids and names; --owner is for administrators")
+}
+
 // listedRuns are the newest ones.
-func listedRuns(ctx context.Context, c *api.ClientWithResponses, most int) ([]api.Run, error) {
+func listedRuns(ctx context.Context, c *api.Client, most int) ([]api.Run, error) {
 	return listAll(most, func(cursor *string) ([]api.Run, *string, error) {
 		limit := min(most, 100)
-		got, err := c.ListRunsWithResponse(ctx, &api.ListRunsParams{Cursor: cursor, Limit: &limit})
+		got, err := api.ListRuns.Get(ctx, c, api.ListRunsParams{Cursor: cursor, Limit: &limit})
 		if err != nil {
 			return nil, nil, err
 		}
-		return got.JSON200.Items, got.JSON200.NextCursor, nil
+		return got.Items, got.NextCursor, nil
 	})
 }
 
 // runID is an id, or that of the newest run.
-func runID(ctx context.Context, c *api.ClientWithResponses, given string) (string, error) {
+func runID(ctx context.Context, c *api.Client, given string) (string, error) {
 	if given != latestItem {
 		return given, refuseSecret("the id of a run", given)
 	}
@@ -107,13 +129,13 @@ func runID(ctx context.Context, c *api.ClientWithResponses, given string) (strin
 }
 
 // listedJobs are those of a run in the order of their dispatch.
-func listedJobs(ctx context.Context, c *api.ClientWithResponses, run string, most int) ([]api.Job, error) {
+func listedJobs(ctx context.Context, c *api.Client, run string, most int) ([]api.Job, error) {
 	return listAll(most, func(cursor *string) ([]api.Job, *string, error) {
-		got, err := c.ListJobsWithResponse(ctx, run, &api.ListJobsParams{Cursor: cursor})
+		got, err := api.ListJobs.Get(ctx, c, api.ListJobsParams{RunID: run, Cursor: cursor})
 		if err != nil {
 			return nil, nil, err
 		}
-		return got.JSON200.Items, got.JSON200.NextCursor, nil
+		return got.Items, got.NextCursor, nil
 	})
 }
 
@@ -121,7 +143,7 @@ func listedJobs(ctx context.Context, c *api.ClientWithResponses, run string, mos
 const latestRuns = 20
 
 // jobID is an id, or that of the newest job of the newest runs.
-func jobID(ctx context.Context, c *api.ClientWithResponses, given string) (string, error) {
+func jobID(ctx context.Context, c *api.Client, given string) (string, error) {
 	if given != latestItem {
 		return given, refuseSecret("the id of a job", given)
 	}
@@ -154,7 +176,7 @@ const maxListed = 10_000
 const completeTime = 2 * time.Second
 
 // completion asks the nexus for words that may stand as the first argument.
-func completion(nexus *nexusFlags, ask func(context.Context, *api.ClientWithResponses) ([]string, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completion(nexus *nexusFlags, ask func(context.Context, *api.Client) ([]string, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 || nexus.tokenFile == "-" { // standard input is the shell's
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -177,7 +199,7 @@ func completion(nexus *nexusFlags, ask func(context.Context, *api.ClientWithResp
 // completed bounds the words of a completion.
 const completed = 50
 
-func runWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+func runWords(ctx context.Context, c *api.Client) ([]string, error) {
 	list, err := listedRuns(ctx, c, completed)
 	words := []string{latestItem}
 	for _, r := range list {
@@ -186,7 +208,7 @@ func runWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error)
 	return words, err
 }
 
-func jobWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+func jobWords(ctx context.Context, c *api.Client) ([]string, error) {
 	runs, err := listedRuns(ctx, c, latestRuns)
 	if err != nil {
 		return nil, err
@@ -204,7 +226,7 @@ func jobWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error)
 	return words[:min(len(words), completed)], nil
 }
 
-func providerWords(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+func providerWords(ctx context.Context, c *api.Client) ([]string, error) {
 	list, err := listedProviders(ctx, c, "", false, completed)
 	var words []string
 	for _, p := range list {
@@ -216,8 +238,8 @@ func providerWords(ctx context.Context, c *api.ClientWithResponses) ([]string, e
 // nexusItem is a kind of thing at the nexus that a command takes as its only
 // argument: how its id is found, and which words complete it.
 type nexusItem struct {
-	id    func(ctx context.Context, c *api.ClientWithResponses, given string) (string, error)
-	words func(context.Context, *api.ClientWithResponses) ([]string, error)
+	id    func(ctx context.Context, c *api.Client, given string) (string, error)
+	words func(context.Context, *api.Client) ([]string, error)
 }
 
 var (
@@ -226,7 +248,7 @@ var (
 )
 
 // command makes a command about one item, which runs act with its id.
-func (i nexusItem) command(cmd *cobra.Command, act func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error) *cobra.Command {
+func (i nexusItem) command(cmd *cobra.Command, act func(cmd *cobra.Command, c *api.Client, id string) error) *cobra.Command {
 	nexus := new(nexusFlags)
 	cmd.Args = cobra.ExactArgs(1)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -253,7 +275,7 @@ type listed[T any] struct {
 // listCommand makes a command that lists what ask finds, at most as many as
 // --limit says, as a table or as JSON.
 func listCommand[T any](a *app, nexus *nexusFlags, cmd *cobra.Command, most int,
-	ask func(cmd *cobra.Command, c *api.ClientWithResponses, args []string, most int) ([]T, error), table func(io.Writer, []T) error,
+	ask func(cmd *cobra.Command, c *api.Client, args []string, most int) ([]T, error), table func(io.Writer, []T) error,
 ) *cobra.Command {
 	cmd.Flags().IntVar(&most, "limit", most, "list at most this many")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

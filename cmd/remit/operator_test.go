@@ -74,8 +74,12 @@ func TestTokensByCommand(t *testing.T) {
 	}
 
 	// A token that cannot be told is not left behind.
-	o.types(alice, 1, "token", "new", "--kind", "registration", "--out", file)
-	o.types(alice, 1, "token", "new", "--kind", "registration", "--out", filepath.Join(t.TempDir(), "not", "there"))
+	if _, errs := o.types(alice, 3, "token", "new", "--kind", "registration", "--out", file); !strings.Contains(errs, "output_exists") {
+		t.Errorf("%s", errs)
+	}
+	if _, errs := o.types(alice, 3, "token", "new", "--kind", "registration", "--out", filepath.Join(t.TempDir(), "not", "there")); !strings.Contains(errs, "file_unusable") {
+		t.Errorf("%s", errs)
+	}
 	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, kept) {
 		t.Errorf("the file was written over: %v", err)
 	}
@@ -99,7 +103,7 @@ func TestTokensByCommand(t *testing.T) {
 		o.types(alice, 3, append([]string{"token", "new"}, args...)...)
 	}
 	o.types(alice, 3, "token", "list", "--owner", "admin")
-	for _, args := range [][]string{{"token", "revoke"}, {"runs", "show"}, {"jobs", "cancel"}, {"provider", "enable"}} {
+	for _, args := range [][]string{{"token", "revoke"}, {"runs", "show"}, {"jobs", "cancel"}, {"provider", "enable"}, {"token", "list", "--token-file"}} {
 		if out, errs := o.types(alice, 1, append(args, alice)...); strings.Contains(out+errs, alice) || !strings.Contains(errs, "Revoke it") {
 			t.Errorf("%v: %s%s", args, out, errs)
 		}
@@ -165,11 +169,19 @@ func TestOperatorsCommands(t *testing.T) {
 	o.types(bob, 3, "provider", "list", "--owner", "alice")
 	o.types(alice, 1, "provider", "disable", "--reason", "which one?")
 	o.types(alice, 1, "provider", "lift", "rack-1")
-	o.types(alice, 0, "provider", "lift", "rack-1", "--reason", "nothing to lift")
+	if _, errs := o.types(alice, 0, "provider", "lift", "rack-1", "--reason", "nothing to lift"); !strings.Contains(errs, "has no quarantine") {
+		t.Errorf("%s", errs)
+	}
 
 	// Books.
 	if _, errs := o.types(o.admin, 3, "treasury", "fund", "--owner", "alice", "--amount", "5000"); !strings.Contains(errs, "remit treasury account --limit") {
 		t.Errorf("%s", errs)
+	}
+	if _, errs := o.types(alice, 3, "treasury", "fund", "--amount", "5000", "--limit", "100000"); !strings.Contains(errs, "no account was opened") {
+		t.Errorf("%s", errs)
+	}
+	if out, _ := o.types(alice, 0, "treasury", "accounts"); out != "No accounts.\n" {
+		t.Errorf("a refused funding has opened an account: %s", out)
 	}
 	o.types(alice, 0, "treasury", "account", "--limit", "100000")
 	o.types(alice, 3, "treasury", "fund", "--amount", "5000")
@@ -195,8 +207,11 @@ func TestOperatorsCommands(t *testing.T) {
 		t.Errorf("%+v", runs.Items)
 	}
 	for _, args := range [][]string{{}, {"--command", "true"}, {"--command", "true", "--request", "x"}, {"--job-type", "remit.engine_run.v1", "--command", "true"},
-		{"--request", "/nowhere"}, {"--command", "true", "--source", "/x", "--disk-mb", "-1"}} {
+		{"--command", "true", "--source", "/x", "--disk-mb", "-1"}} {
 		o.types(alice, 1, append([]string{"jobs", "dispatch"}, args...)...)
+	}
+	if _, errs := o.types(alice, 3, "jobs", "dispatch", "--request", "/nowhere"); !strings.Contains(errs, "file_unusable") {
+		t.Errorf("%s", errs)
 	}
 	if list(); len(runs.Items) != 1 {
 		t.Error("a wrong command line made a run")
@@ -227,14 +242,21 @@ func TestOperatorsCommands(t *testing.T) {
 	o.types(alice, 3, "jobs", "show", "job_none")
 	o.types(alice, 1, "jobs", "list", "--state", "lost")
 
-	// Out of service, and gone.
-	if _, errs := o.types(alice, 3, "provider", "delete", provider); !strings.Contains(errs, "remit provider retire") {
-		t.Errorf("%s", errs)
+	// Out of service, and gone: each step that comes too early or too late says so.
+	refused := func(want string, args ...string) {
+		t.Helper()
+		if _, errs := o.types(alice, 3, append([]string{"provider"}, args...)...); !strings.Contains(errs, want) {
+			t.Errorf("%v: %s", args, errs)
+		}
 	}
+	refused("remit provider retire", "delete", provider)
+	refused("is not retired", "delete", "rack-1")
 	if out, _ := o.types(alice, 0, "provider", "retire", "rack-1", "--reason", "sold"); !strings.Contains(out, "retired at") {
 		t.Errorf("%s", out)
 	}
-	o.types(alice, 3, "provider", "enable", provider)
+	refused("is retired, for good", "retire", "rack-1")
+	refused("is retired, for good", "caps", "rack-1")
+	refused("retired", "enable", provider)
 	if out, _ := o.types(alice, 0, "provider", "list"); out != "No providers.\n" {
 		t.Errorf("%s", out)
 	}
@@ -244,7 +266,23 @@ func TestOperatorsCommands(t *testing.T) {
 	if out, _ := o.types(alice, 0, "provider", "delete", "rack-1"); !strings.Contains(out, provider+" is deleted") {
 		t.Errorf("%s", out)
 	}
-	o.types(alice, 3, "provider", "delete", "rack-1")
+	refused("no provider", "delete", "rack-1")
+
+	// A machine whose registration has ended joins again in its place.
+	join := func(want int) (stdout, stderr string) {
+		t.Helper()
+		file := filepath.Join(t.TempDir(), "registration")
+		o.types(alice, 0, "token", "new", "--kind", "registration", "--out", file)
+		return o.types("", want, "provider", "join", "--name", "rack-2", "--token-file", file)
+	}
+	join(0)
+	if _, errs := join(3); !strings.Contains(errs, "registered already") {
+		t.Errorf("%s", errs)
+	}
+	o.types(alice, 0, "provider", "retire", "rack-2")
+	if out, _ := join(0); !strings.Contains(out, "rack-2") {
+		t.Errorf("%s", out)
+	}
 
 	// Completion says nothing, soon, where it may not or cannot ask.
 	for _, token := range []string{"", "rmt_user_x"} {

@@ -86,10 +86,19 @@ func (a *app) amend(cmd *cobra.Command, f *nexusFlags, s harness.Session) {
 		}
 	}
 	if err != nil {
-		err = fmt.Errorf("the outcome is recorded here, but the authority has not heard of it: %w", err)
-		printOne(os.Stderr, reason.Errorf(reason.CodeOf(err), "%w", err).
-			WithHint("hand it over with `remit resume %s` when the authority can be reached", s.ID))
+		printOne(os.Stderr, notHandedOver(err, s.ID, "the outcome is recorded here, but the authority has not got it", ""))
 	}
+}
+
+// notHandedOver says why the authority did not get what a session has for it, and
+// how it gets that: a credential that it refuses is no outage.
+func notHandedOver(err error, session, what, until string) error {
+	e := reason.Errorf(reason.CodeOf(err), "%s: %w", what, err)
+	switch e.Code {
+	case reason.Unauthenticated, reason.TokenExpired, reason.Forbidden, reason.ScopeMissing, reason.NotFound:
+		return e.WithHint("it takes only a token of the owner of the run: give one with --token-file FILE, $%s or $%s to `remit resume %s`%s", envToken, envTFile, session, until)
+	}
+	return e.WithHint("hand it over with `remit resume %s` when the authority can be reached%s", session, until)
 }
 
 // warnResealed says why a bundle that was sealed again has no signature.

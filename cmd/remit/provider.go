@@ -324,11 +324,11 @@ func (a *app) providersOf(cmd *cobra.Command, nexus *nexusFlags, args []string) 
 	}
 	w := cmd.OutOrStdout()
 	if len(args) == 1 {
-		got, err := c.GetProviderWithResponse(cmd.Context(), args[0])
+		got, err := api.GetProvider.Get(cmd.Context(), c, args[0])
 		if err != nil {
 			return err
 		}
-		return a.showProvider(w, *got.JSON200)
+		return a.showProvider(w, got)
 	}
 	list, err := listedProviders(cmd.Context(), c, "", false, maxProviders)
 	if err != nil {

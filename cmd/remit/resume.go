@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"os"
 
@@ -47,8 +46,8 @@ bundle: until then it counts the run as running, and its issue as claimed.`,
 			if err != nil {
 				return err
 			}
-			tellUntold(os.Stderr, out)
-			return a.report(cmd.OutOrStdout(), out, "")
+			warnNotConcluded(os.Stderr, out)
+			return a.report(cmd.OutOrStdout(), out, "", nil)
 		},
 	}
 	fl := cmd.Flags()
@@ -69,12 +68,10 @@ func checkPrice(msats int64) error {
 	return nil
 }
 
-// tellUntold says that the authority has not heard how a run ended.
-func tellUntold(w io.Writer, out *harness.Outcome) {
-	if out.Untold == nil {
-		return
+// warnNotConcluded says that the authority does not know how a run ended.
+func warnNotConcluded(w io.Writer, out *harness.Outcome) {
+	if out.Untold != nil {
+		printOne(w, notHandedOver(out.Untold, out.Session.ID, "the authority does not know of the end of the run",
+			": until then it counts the run as running, and its issue as claimed"))
 	}
-	err := fmt.Errorf("the authority has not heard of the end of the run: %w", out.Untold)
-	printOne(w, reason.Errorf(reason.CodeOf(out.Untold), "%w", err).
-		WithHint("tell it with `remit resume %s` when it can be reached: until then it counts the run as running, and its issue as claimed", out.Session.ID))
 }

@@ -31,7 +31,10 @@ var wrapFlags = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("wrapped", func(flags *pflag.FlagSet) string { return flags.FlagUsagesWrapped(helpWidth) })
 })
 
-func newRoot() *cobra.Command {
+func newRoot() *cobra.Command { return newRootAt(harness.HomeFromEnv) }
+
+// newRootAt makes the commands, which work in the home that is found.
+func newRootAt(home func() (harness.Home, error)) *cobra.Command {
 	a := new(app)
 	wrapFlags()
 	root := &cobra.Command{
@@ -59,7 +62,7 @@ Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) (err error) {
-			a.home, err = harness.HomeFromEnv()
+			a.home, err = home()
 			return err
 		},
 	}
@@ -93,12 +96,16 @@ Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
 	return root
 }
 
-// refuseWords makes a wrong number of words a wrong command line, as a wrong flag
-// is.
+// refuseWords makes a wrong number of words and a missing flag a wrong command
+// line, as a wrong flag is.
 func refuseWords(c *cobra.Command) {
 	if check := c.Args; check != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if err := check(c, args); err != nil {
+			err := check(c, args)
+			if err == nil {
+				err = c.ValidateRequiredFlags()
+			}
+			if err != nil {
 				return usageError{err}
 			}
 			return nil

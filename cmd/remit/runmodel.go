@@ -45,6 +45,10 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 
 // route is the way to the model, nil for an engine that asks none.
 func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*harness.ModelRoute, error) {
+	prices, err := f.prices()
+	if err != nil {
+		return nil, err
+	}
 	if _, asks := e.(engine.Modelled); !asks {
 		if f.model != "" || f.provider != "" {
 			return nil, usagef("--model and --model-provider are for engines that ask a model")
@@ -60,10 +64,6 @@ func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*
 	}
 	u, source := m.Upstream()
 	if err := policy.CheckModel(task.ModelAsk{Provider: u.Provider, Class: u.Class, BaseURL: u.BaseURL, Credential: source}); err != nil {
-		return nil, err
-	}
-	prices, err := f.prices()
-	if err != nil {
 		return nil, err
 	}
 	r := m.Route(home, prices)

@@ -51,12 +51,12 @@ func (a *app) runsNewCommand() *cobra.Command {
 	return cmd
 }
 
-func newRun(ctx context.Context, c *api.ClientWithResponses, ask api.RunRequest) (string, error) {
-	made, err := c.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: api.NewKey()}, ask)
+func newRun(ctx context.Context, c *api.Client, ask api.RunRequest) (string, error) {
+	made, err := api.CreateRun.Do(ctx, c, api.NewKey(), api.None{}, ask)
 	if err != nil {
 		return "", err
 	}
-	return made.JSON201.RunID, nil
+	return made.RunID, nil
 }
 
 func (a *app) runsListCommand() *cobra.Command {
@@ -67,7 +67,7 @@ func (a *app) runsListCommand() *cobra.Command {
 		Example: `  remit runs list
   remit runs list --status running --json`,
 		PreRunE: func(*cobra.Command, []string) error { return oneOf("status", status, runStatuses) },
-	}, 50, func(cmd *cobra.Command, c *api.ClientWithResponses, _ []string, most int) ([]api.Run, error) {
+	}, 50, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.Run, error) {
 		if status == "" {
 			return listedRuns(cmd.Context(), c, most)
 		}
@@ -109,8 +109,8 @@ type runWithJobs struct {
 	Jobs []api.Job `json:"jobs"`
 }
 
-func (a *app) showRun(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
-	got, err := c.GetRunWithResponse(cmd.Context(), id)
+func (a *app) showRun(cmd *cobra.Command, c *api.Client, id string) error {
+	got, err := api.GetRun.Get(cmd.Context(), c, id)
 	if err != nil {
 		return err
 	}
@@ -118,8 +118,8 @@ func (a *app) showRun(cmd *cobra.Command, c *api.ClientWithResponses, id string)
 	if err != nil {
 		return err
 	}
-	return a.present(cmd.OutOrStdout(), runWithJobs{*got.JSON200, jobs}, func(w io.Writer) error {
-		if err := printRuns(w, []api.Run{*got.JSON200}); err != nil || len(jobs) == 0 {
+	return a.present(cmd.OutOrStdout(), runWithJobs{got, jobs}, func(w io.Writer) error {
+		if err := printRuns(w, []api.Run{got}); err != nil || len(jobs) == 0 {
 			return err
 		}
 		fmt.Fprintln(w)
@@ -134,13 +134,13 @@ func (a *app) runsReceiptsCommand() *cobra.Command {
 can compute again. RUN is an id, or "latest". --json has the payloads.`,
 		Example: `  remit runs receipts latest
   remit runs receipts run_… --json`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
 		list, err := listAll(maxListed, func(cursor *string) ([]api.Receipt, *string, error) {
-			got, err := c.ListReceiptsWithResponse(cmd.Context(), id, &api.ListReceiptsParams{Cursor: cursor})
+			got, err := api.ListReceipts.Get(cmd.Context(), c, api.ListReceiptsParams{RunID: id, Cursor: cursor})
 			if err != nil {
 				return nil, nil, err
 			}
-			return got.JSON200.Items, got.JSON200.NextCursor, nil
+			return got.Items, got.NextCursor, nil
 		})
 		if err != nil {
 			return err
@@ -187,19 +187,21 @@ func (a *app) runsFinishCommand() *cobra.Command {
 	cmd := oneRun.command(&cobra.Command{
 		Use: "finish RUN", Short: "End a run, which seals its log",
 		Long: `End a run, which seals its log for good. A run succeeds only when all its jobs have
-ended; failing or canceling it cancels what is open. RUN is an id, or "latest".`,
+ended. Failing or canceling it cancels the jobs that were not handed in, and settles
+those that were: one that passes is paid all the same, and what was paid stays paid.
+RUN is an id, or "latest".`,
 		Example: `  remit runs finish latest
   remit runs finish run_… --status failed --reason 'superseded'`,
-	}, func(cmd *cobra.Command, c *api.ClientWithResponses, id string) error {
+	}, func(cmd *cobra.Command, c *api.Client, id string) error {
 		if err := oneOf("status", status, finishStatuses); err != nil {
 			return err
 		}
-		got, err := c.FinishRunWithResponse(cmd.Context(), id, &api.FinishRunParams{IdempotencyKey: api.NewKey()},
+		got, err := api.FinishRun.Do(cmd.Context(), c, api.NewKey(), api.FinishRunParams{RunID: id},
 			api.FinishRequest{Status: api.FinishRequestStatus(status), Reason: api.Optional(why)})
 		if err != nil {
 			return err
 		}
-		return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printRuns(w, []api.Run{*got.JSON200}) })
+		return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error { return printRuns(w, []api.Run{got}) })
 	})
 	cmd.Flags().StringVar(&status, "status", "succeeded", strings.Join(finishStatuses, ", "))
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")

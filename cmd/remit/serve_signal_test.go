@@ -49,7 +49,7 @@ func TestDrainIsSeen(t *testing.T) {
 	if got := n.do(n.admin, "GET", "/healthz", "", nil, http.StatusOK).text("status"); got != "draining" {
 		t.Errorf("health says %q", got)
 	}
-	lane, err := api.Listen(t.Context(), n.client(), p.URL, "fleet:user:admin:workers", -1)
+	lane, err := api.Listen(t.Context(), n.client(), "fleet:user:admin:workers", -1)
 	if err != nil {
 		t.Errorf("no lane while the load balancer has not looked yet: %v", err)
 	} else {
@@ -65,7 +65,7 @@ func TestDrainIsSeen(t *testing.T) {
 	p.wait(t)
 }
 
-func (n *nexus) client() *api.ClientWithResponses {
+func (n *nexus) client() *api.Client {
 	n.t.Helper()
 	c, err := api.Connect(n.url, n.admin, api.Options{})
 	if err != nil {
@@ -137,7 +137,7 @@ func TestHangupReloads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.GetHealthWithResponse(t.Context()); err != nil { // logged at the level debug only
+	if _, err := api.GetHealth.Get(t.Context(), c, api.None{}); err != nil { // logged at the level debug only
 		t.Error(err)
 	}
 	client.CloseIdleConnections()

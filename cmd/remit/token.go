@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/nexus/api"
+	"remit/proof/reason"
 )
 
 func (a *app) tokenCommand() *cobra.Command {
@@ -111,20 +113,20 @@ func (f *tokenFlags) request() (api.TokenRequest, error) {
 
 // newToken makes a token and tells it to one place. The file is there before the
 // token is, and a token that could not be told is taken back.
-func (a *app) newToken(cmd *cobra.Command, c *api.ClientWithResponses, ask api.TokenRequest, path string) (err error) {
+func (a *app) newToken(cmd *cobra.Command, c *api.Client, ask api.TokenRequest, path string) (err error) {
 	to := secretTo{path: path, stdout: cmd.OutOrStdout()}
 	if err := to.open(); err != nil {
 		return err
 	}
-	made, err := c.CreateTokenWithResponse(cmd.Context(), &api.CreateTokenParams{IdempotencyKey: api.NewKey()}, ask)
+	made, err := api.CreateToken.Do(cmd.Context(), c, api.NewKey(), api.None{}, ask)
 	if err != nil {
 		return errors.Join(err, to.giveUp())
 	}
-	t := *made.JSON201
+	t := made
 	if err := a.tellToken(cmd, t, &to); err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), time.Minute)
 		defer cancel()
-		_, revoked := c.RevokeTokenWithResponse(ctx, t.TokenID, &api.RevokeTokenParams{IdempotencyKey: api.NewKey()})
+		_, revoked := api.RevokeToken.Do(ctx, c, api.NewKey(), t.TokenID, api.None{})
 		return errors.Join(fmt.Errorf("hand over token %s: %w", t.TokenID, err), revoked, to.giveUp())
 	}
 	return nil
@@ -179,10 +181,11 @@ func (s *secretTo) open() (err error) {
 	if s.path == "" {
 		return nil
 	}
-	if s.file, err = os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
-		return usageError{fmt.Errorf("the file for the token: %w", err)}
+	s.file, err = os.OpenFile(s.path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return reason.Errorf(reason.OutputExists, "the file for the token: %w", err)
 	}
-	return nil
+	return err
 }
 
 func (s *secretTo) write(text string) error {
@@ -214,7 +217,7 @@ nowhere to be had. What has ended is shown with --all until the nexus forgets it
 		Example: `  remit token list
   remit token list --owner alice --all
   remit token list --json`,
-	}, 100, func(cmd *cobra.Command, c *api.ClientWithResponses, _ []string, most int) ([]api.TokenInfo, error) {
+	}, 100, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.TokenInfo, error) {
 		return listedTokens(cmd.Context(), c, owner, all, most)
 	}, printTokens)
 	nexus.add(cmd)
@@ -223,14 +226,14 @@ nowhere to be had. What has ended is shown with --all until the nexus forgets it
 	return cmd
 }
 
-func listedTokens(ctx context.Context, c *api.ClientWithResponses, owner string, all bool, most int) ([]api.TokenInfo, error) {
+func listedTokens(ctx context.Context, c *api.Client, owner string, all bool, most int) ([]api.TokenInfo, error) {
 	return listAll(most, func(cursor *string) ([]api.TokenInfo, *string, error) {
-		got, err := c.ListTokensWithResponse(ctx, &api.ListTokensParams{Owner: api.Optional(owner), Cursor: cursor})
+		got, err := api.ListTokens.Get(ctx, c, api.ListTokensParams{Owner: api.Optional(owner), Cursor: cursor})
 		if err != nil {
 			return nil, nil, err
 		}
-		items := slices.DeleteFunc(got.JSON200.Items, func(t api.TokenInfo) bool { return !all && t.Status != "live" })
-		return items, got.JSON200.NextCursor, nil
+		items := slices.DeleteFunc(got.Items, func(t api.TokenInfo) bool { return !all && t.Status != "live" })
+		return items, got.NextCursor, nil
 	})
 }
 
@@ -265,18 +268,18 @@ the same owner that can do no more; an administrator's all.`,
 			if err != nil {
 				return err
 			}
-			got, err := c.RevokeTokenWithResponse(cmd.Context(), args[0], &api.RevokeTokenParams{IdempotencyKey: api.NewKey()})
+			got, err := api.RevokeToken.Do(cmd.Context(), c, api.NewKey(), args[0], api.None{})
 			if err != nil {
 				return err
 			}
-			return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error {
-				_, err := fmt.Fprintf(w, "Token %s has ended at %s.\n", got.JSON200.TokenID, got.JSON200.RevokedAt)
+			return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "Token %s has ended at %s.\n", got.TokenID, got.RevokedAt)
 				return err
 			})
 		},
 	}
 	nexus.add(cmd)
-	cmd.ValidArgsFunction = completion(&nexus, func(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+	cmd.ValidArgsFunction = completion(&nexus, func(ctx context.Context, c *api.Client) ([]string, error) {
 		list, err := listedTokens(ctx, c, "", false, completed)
 		var words []string
 		for _, t := range list {

@@ -32,14 +32,14 @@ func (a *app) treasurySummaryCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			got, err := c.GetTreasurySummaryWithResponse(cmd.Context(), &api.GetTreasurySummaryParams{Owner: api.Optional(owner)})
+			got, err := api.GetTreasurySummary.Get(cmd.Context(), c, api.GetTreasurySummaryParams{Owner: api.Optional(owner)})
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return printJSON(cmd.OutOrStdout(), got.JSON200)
+				return printJSON(cmd.OutOrStdout(), got)
 			}
-			return printSummary(cmd.OutOrStdout(), *got.JSON200)
+			return printSummary(cmd.OutOrStdout(), got)
 		},
 	}
 	nexus.add(cmd)
@@ -96,15 +96,15 @@ call finds nothing. It needs an administrator's token.`,
 			if err != nil {
 				return err
 			}
-			got, err := c.ReconcileWithResponse(cmd.Context(), &api.ReconcileParams{IdempotencyKey: api.NewKey()},
+			got, err := api.Reconcile.Do(cmd.Context(), c, api.NewKey(), api.None{},
 				api.ReconcileRequest{MaxAgeSeconds: api.Optional(maxAge), MaxJobs: api.Optional(most)})
 			if err != nil {
 				return err
 			}
 			if a.json {
-				return printJSON(cmd.OutOrStdout(), got.JSON200)
+				return printJSON(cmd.OutOrStdout(), got)
 			}
-			s := got.JSON200
+			s := got
 			fmt.Fprintf(cmd.OutOrStdout(), "%d reservations withheld, %d msats freed.\n", s.ExpiredReservations, s.FreedMsatsTotal)
 			return nil
 		},

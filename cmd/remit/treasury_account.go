@@ -59,27 +59,16 @@ an administrator's token, and nothing may be reserved.`,
 
 // changeAccount opens the owner's account where none is named, and leaves an
 // account with the limit that is wanted, or closed.
-func changeAccount(ctx context.Context, c *api.ClientWithResponses, id string, limit int64, end bool) (api.Account, error) {
+func changeAccount(ctx context.Context, c *api.Client, id string, limit int64, end bool) (api.Account, error) {
 	if end {
-		closed, err := c.CloseAccountWithResponse(ctx, id, &api.CloseAccountParams{IdempotencyKey: api.NewKey()})
-		if err != nil {
-			return api.Account{}, err
-		}
-		return *closed.JSON200, nil
+		return api.CloseAccount.Do(ctx, c, api.NewKey(), id, api.None{})
 	}
 	if id == "" {
-		opened, err := c.OpenAccountWithResponse(ctx, &api.OpenAccountParams{IdempotencyKey: api.NewKey()}, api.AccountRequest{Limit: limit})
-		if err != nil {
-			return api.Account{}, err
+		opened, err := api.OpenAccount.Do(ctx, c, api.NewKey(), api.None{}, api.AccountRequest{Limit: limit})
+		if err != nil || opened.Created {
+			return opened.Value, err
 		}
-		if opened.JSON201 != nil {
-			return *opened.JSON201, nil
-		}
-		id = opened.JSON200.AccountID // it was open, with the limit that it has
+		id = opened.Value.AccountID // it was open, with the limit that it has
 	}
-	set, err := c.SetAccountLimitWithResponse(ctx, id, &api.SetAccountLimitParams{IdempotencyKey: api.NewKey()}, api.LimitRequest{Limit: limit})
-	if err != nil {
-		return api.Account{}, err
-	}
-	return *set.JSON200, nil
+	return api.SetAccountLimit.Do(ctx, c, api.NewKey(), id, api.LimitRequest{Limit: limit})
 }

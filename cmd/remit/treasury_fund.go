@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/nexus/treasury"
 	"remit/proof/reason"
 )
 
@@ -44,12 +46,12 @@ providers have earned.`,
 	return cmd
 }
 
-func accountsOf(ctx context.Context, c *api.ClientWithResponses, owner string) ([]api.Account, error) {
-	got, err := c.GetTreasurySummaryWithResponse(ctx, &api.GetTreasurySummaryParams{Owner: api.Optional(owner)})
+func accountsOf(ctx context.Context, c *api.Client, owner string) ([]api.Account, error) {
+	got, err := api.GetTreasurySummary.Get(ctx, c, api.GetTreasurySummaryParams{Owner: api.Optional(owner)})
 	if err != nil {
 		return nil, err
 	}
-	return slices.Concat([]api.Account{}, got.JSON200.Accounts), nil
+	return slices.Concat([]api.Account{}, got.Accounts), nil
 }
 
 func (a *app) treasuryFundCommand() *cobra.Command {
@@ -73,6 +75,8 @@ Without an id it is the budget account of --owner, or of the token's owner, for 
 				return usagef("give --amount, in whole msats")
 			case len(args) == 1 && (owner != "" || limit != 0), owner != "" && limit != 0:
 				return usagef("--limit opens an account of one's own: it goes neither with an id nor with --owner")
+			case amount > treasury.MaxFunding:
+				return usagef("--amount is %d, must be at most %d", amount, treasury.MaxFunding)
 			case limit < 0:
 				return usagef("--limit is %d, must be at least 1", limit)
 			}
@@ -86,11 +90,11 @@ Without an id it is the budget account of --owner, or of the token's owner, for 
 					return err
 				}
 			}
-			got, err := c.FundAccountWithResponse(cmd.Context(), &api.FundAccountParams{IdempotencyKey: api.NewKey()}, api.FundRequest{AccountID: id, Amount: amount})
+			got, err := api.FundAccount.Do(cmd.Context(), c, api.NewKey(), api.None{}, api.FundRequest{AccountID: id, Amount: amount})
 			if err != nil {
 				return err
 			}
-			return a.present(cmd.OutOrStdout(), got.JSON200, func(w io.Writer) error { return printAccounts(w, []api.Account{*got.JSON200}) })
+			return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error { return printAccounts(w, []api.Account{got}) })
 		},
 	}
 	nexus.add(cmd)
@@ -98,7 +102,7 @@ Without an id it is the budget account of --owner, or of the token's owner, for 
 	fl.Int64Var(&amount, "amount", 0, "how much, in msats")
 	fl.StringVar(&owner, "owner", "", "whose budget account (default that of the token's owner)")
 	fl.Int64Var(&limit, "limit", 0, "open one's own account with this limit, if there is none")
-	cmd.ValidArgsFunction = completion(&nexus, func(ctx context.Context, c *api.ClientWithResponses) ([]string, error) {
+	cmd.ValidArgsFunction = completion(&nexus, func(ctx context.Context, c *api.Client) ([]string, error) {
 		list, err := accountsOf(ctx, c, owner)
 		var words []string
 		for _, account := range list {
@@ -116,7 +120,7 @@ const (
 )
 
 // budgetAccount is the account that the jobs of an owner are paid from.
-func budgetAccount(ctx context.Context, c *api.ClientWithResponses, owner string, limit int64) (string, error) {
+func budgetAccount(ctx context.Context, c *api.Client, owner string, limit int64) (string, error) {
 	list, err := accountsOf(ctx, c, owner)
 	if err != nil {
 		return "", err
@@ -129,6 +133,13 @@ func budgetAccount(ctx context.Context, c *api.ClientWithResponses, owner string
 	if limit == 0 {
 		return "", reason.Errorf(reason.NotFound, "%s has no budget account", cmp.Or(owner, "the token's owner")).
 			WithHint("its owner opens one with 'remit treasury account --limit MSATS'; for oneself give --limit here")
+	}
+	me, err := api.GetWhoami.Get(ctx, c, api.None{})
+	if err != nil {
+		return "", err
+	}
+	if !slices.Contains(me.Scopes, authority.ScopeAdmin) { // before an account is there that has no money
+		return "", reason.Errorf(reason.ScopeMissing, "funding an account needs the scope %s, which this token lacks; no account was opened", authority.ScopeAdmin)
 	}
 	opened, err := changeAccount(ctx, c, "", limit, false)
 	return opened.AccountID, err

@@ -61,7 +61,7 @@ func (s Sandbox) validate() *reason.Error {
 	case res.MemoryMB < 1 || res.MemoryMB > MaxMemoryMB:
 		return invalid("sandbox.resources.memory_mb", "is %d, must be 1 to %d", res.MemoryMB, MaxMemoryMB)
 	case !(res.CPUs >= minCPUs && res.CPUs <= MaxCPUs): // the negation also catches NaN
-		return invalid("sandbox.resources.cpus", "is %v, must be %v to %v", res.CPUs, minCPUs, MaxCPUs)
+		return invalid("sandbox.resources.cpus", "is %v, must be %v to %v", float32(res.CPUs), float32(minCPUs), float32(MaxCPUs))
 	case res.TimeoutSecs < 1 || res.TimeoutSecs > MaxTimeoutSecs:
 		return invalid("sandbox.resources.timeout_secs", "is %d, must be 1 to %d", res.TimeoutSecs, MaxTimeoutSecs)
 	case res.DiskMB != nil && (*res.DiskMB < 1 || *res.DiskMB > MaxDiskMB):

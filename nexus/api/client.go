@@ -1,15 +1,12 @@
 package api
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net"
 	"net/http"
 	"net/url"
@@ -50,12 +47,26 @@ var DefaultRetry = Retry{Attempts: 6, Base: 100 * time.Millisecond, Max: 5 * tim
 // connectTimeout bounds all but the body of a request of DefaultHTTP.
 const connectTimeout = 15 * time.Second
 
+// Client calls one nexus with one credential.
+type Client struct {
+	http  *http.Client
+	lanes *http.Client // opens WebSockets
+	base  *url.URL     // of the nexus
+	token string
+	retry Retry
+	agent string
+	most  int64 // bytes of a JSON answer
+}
+
 // Connect makes a client. The token may be empty for what needs none.
-func Connect(server, token string, opt Options) (*ClientWithResponses, error) {
+func Connect(server, token string, opt Options) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
-		return nil, reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", redact(server)).
-			WithHint("want https://host[:port], without user or password")
+		e := reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", redact(server))
+		if !strings.Contains(server, "://") && server != "" {
+			return nil, e.WithHint("it lacks the scheme: write https://%[1]s, or http://%[1]s for a nexus on this machine", redact(server))
+		}
+		return nil, e.WithHint("want https://host[:port], without user or password")
 	}
 	if u.Scheme == "http" && !opt.AllowPlaintext && !loopback(u.Hostname()) {
 		return nil, reason.Errorf(reason.RequestInvalid, "refusing to send a credential to %q without TLS", u.Host).
@@ -80,8 +91,8 @@ func Connect(server, token string, opt Options) (*ClientWithResponses, error) {
 		}
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	d := &doer{client: &client, lanes: lanes, base: u.Path, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent}
-	return NewClientWithResponses(server, WithHTTPClient(d))
+	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
+	return &Client{http: &client, lanes: lanes, base: base, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent, most: maxAnswer}, nil
 }
 
 // NewKey returns a new Idempotency-Key: one for each intent, not for each attempt.
@@ -111,12 +122,13 @@ func (r Retry) withDefaults() Retry {
 		r.Max = DefaultRetry.Max
 	}
 	if r.Pause == nil {
-		r.Pause = pause
+		r.Pause = Pause
 	}
 	return r
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+// Pause waits, or returns the cause of the context's end.
+func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -125,58 +137,6 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-// doer sends a request with the credential, repeats it where that is safe, and
-// turns refusals, and answers that are none of the contract, into errors.
-type doer struct {
-	client *http.Client
-	lanes  *http.Client // for what WebSocket asks
-	base   string       // path of the nexus's URL
-	token  string
-	retry  Retry
-	agent  string
-}
-
-// Do implements HttpRequestDoer.
-func (d *doer) Do(req *http.Request) (*http.Response, error) {
-	if d.token != "" {
-		req.Header.Set("Authorization", "Bearer "+d.token)
-	}
-	if d.agent != "" {
-		req.Header.Set("User-Agent", d.agent)
-	}
-	for attempt := 1; ; attempt++ {
-		resp, err := d.client.Do(req)
-		if err == nil && resp.StatusCode < 300 {
-			resp.Body = limited{io.LimitReader(resp.Body, MaxArtifact+1), resp.Body}
-			if resp, err = d.accept(resp); err == nil {
-				return resp, nil
-			}
-		}
-		wait := d.retry.backoff(attempt)
-		if err == nil {
-			err, wait = refusal(resp), max(wait, retryAfter(resp.Header, d.retry.Max))
-		} else if _, odd := errors.AsType[*StatusError](err); odd {
-			return nil, err
-		} else if cause := context.Cause(req.Context()); cause != nil {
-			return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, cause)
-		} else {
-			err = &reason.Error{Code: reason.StoreUnavailable, Message: "the authority cannot be reached: " + plainCause(err), Err: err,
-				Hint: cmp.Or(handshakeHint(err), "check that `remit serve` runs and that its URL is right")}
-		}
-		if attempt >= d.retry.Attempts || !repeatable(req, err) || !rewind(req) {
-			return nil, err
-		}
-		if cause := d.retry.Pause(req.Context(), wait); cause != nil {
-			return nil, fmt.Errorf("%w (gave up: %w)", err, cause)
-		}
-	}
-}
-
-type limited struct {
-	io.Reader
-	io.Closer
 }
 
 // plainCause leaves out the URL, which *url.Error repeats.
@@ -200,36 +160,6 @@ func retryAfter(h http.Header, most time.Duration) time.Duration {
 	return min(most, time.Duration(min(seconds, 3600))*time.Second)
 }
 
-// repeatable reports whether the same request may be sent again: it reads, or
-// has a key, and was not answered for good.
-func repeatable(req *http.Request, err error) bool {
-	if req.Method != http.MethodGet && req.Header.Get(HeaderKey) == "" {
-		return false
-	}
-	status, ok := errors.AsType[*StatusError](err)
-	if !ok {
-		return handshakeHint(err) == "" // no answer at all
-	}
-	switch status.Status {
-	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return true
-	}
-	return reason.CodeOf(err) == reason.IdempotencyInFlight
-}
-
-// rewind makes the body of a request readable again.
-func rewind(req *http.Request) bool {
-	if req.Body == nil || req.Body == http.NoBody {
-		return true
-	}
-	if req.GetBody == nil {
-		return false
-	}
-	body, err := req.GetBody()
-	req.Body = body
-	return err == nil
-}
-
 // StatusError is how the authority refused a request. It is in the chain of the
 // *reason.Error that a call returns.
 type StatusError struct {
@@ -247,16 +177,19 @@ func (e *StatusError) Error() string {
 const maxProblem = 64 << 10
 
 // refusal reads a response that is no success, and closes it.
-func refusal(resp *http.Response) error {
+func (c *Client) refusal(resp *http.Response) error {
 	defer resp.Body.Close()
-	status := &StatusError{Status: resp.StatusCode, RequestID: resp.Header.Get(HeaderRequestID)}
+	status := c.statusOf(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
-	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	if err != nil || media != ProblemType || json.NewDecoder(bytes.NewReader(body)).Decode(&status.Problem) != nil {
-		return &reason.Error{Code: reason.StoreUnavailable, Err: status,
-			Message: unexpected(resp, ""), Hint: strangerHint}
+	if err != nil || mediaOf(resp) != ProblemType || json.Unmarshal(body, &status.Problem) != nil {
+		return c.notOurs(resp, "")
 	}
-	p := status.Problem
+	p := &status.Problem
+	for _, text := range []*string{&p.Type, &p.Title, &p.Detail, &p.Code, &p.Instance, &p.RequestID, p.Field, p.Hint} {
+		if text != nil {
+			*text = c.hide(*text)
+		}
+	}
 	return &reason.Error{Code: reason.Code(p.Code), Message: strings.TrimSpace(p.Detail),
 		Field: Value(p.Field), Hint: Value(p.Hint), Err: status}
 }

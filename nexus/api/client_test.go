@@ -50,7 +50,7 @@ func created(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, run)
 }
 
-func connect(t *testing.T, url string, attempts int) *api.ClientWithResponses {
+func connect(t *testing.T, url string, attempts int) *api.Client {
 	t.Helper()
 	c, err := api.Connect(url, "secret", api.Options{Retry: api.Retry{Attempts: attempts, Pause: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}})
 	if err != nil {
@@ -59,9 +59,9 @@ func connect(t *testing.T, url string, attempts int) *api.ClientWithResponses {
 	return c
 }
 
-func createRun(t *testing.T, c *api.ClientWithResponses) (*api.CreateRunResponse, error) {
+func createRun(t *testing.T, c *api.Client) (api.Run, error) {
 	t.Helper()
-	return c.CreateRunWithResponse(t.Context(), &api.CreateRunParams{IdempotencyKey: "k"}, api.RunRequest{RepoRef: "repo"})
+	return api.CreateRun.Do(t.Context(), c, "k", api.None{}, api.RunRequest{RepoRef: "repo"})
 }
 
 // TestClientRepeats rides out what passes, with the same key and body.
@@ -70,7 +70,7 @@ func TestClientRepeats(t *testing.T) {
 	hangUp := func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 	url, count := answers(t, hangUp, problem(503, "store_unavailable"), problem(429, "rate_limited"), problem(409, "idempotency_in_flight"), created)
 	got, err := createRun(t, connect(t, url, 9))
-	if err != nil || got.JSON201 == nil || got.JSON201.RunID != "run_1" || count.Load() != 5 {
+	if err != nil || got.RunID != "run_1" || count.Load() != 5 {
 		t.Errorf("%v after %d requests: %v", got, count.Load(), err)
 	}
 }

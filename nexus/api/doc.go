@@ -1,12 +1,14 @@
-// Package api is the contract of the authority: openapi.yaml, the types and the
-// client generated from it, and the little that a caller needs around them.
+// Package api is the contract of the authority: openapi.yaml, the types and
+// operations generated from it, and the client that calls them.
 //
-// [Connect] makes a client that carries a credential, repeats what may be
-// repeated, and turns problem+json into *reason.Error:
+// [Connect] makes a client that carries a credential. Each operation of the
+// contract is a value with the types of its parameters, body and answer:
 //
 //	c, err := api.Connect(url, token, api.Options{})
-//	run, err := c.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: api.NewKey()}, body)
-//	// run.JSON201
+//	job, err := api.GetJob.Get(ctx, c, jobID)
+//	run, err := api.CreateRun.Do(ctx, c, api.NewKey(), api.None{}, api.RunRequest{RepoRef: repo})
+//
+// The server takes method, path and scope of its routes from the same values.
 //
 // # Keys
 //
@@ -25,4 +27,4 @@
 package api
 
 //go:generate go run github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen@v2.8.2 -config config.yaml openapi.yaml
-//go:generate go test . -run TestAnswerTable -update
+//go:generate go test . -run TestOperations -update

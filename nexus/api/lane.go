@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
-	"fmt"
 	"net"
 	"net/http"
-	"net/url"
-	"strconv"
 	"strings"
 
 	"github.com/coder/websocket"
@@ -22,24 +19,24 @@ const maxFrame = 1 << 20
 // Lane is an open live lane. It belongs to one reader.
 type Lane struct{ conn *websocket.Conn }
 
-// Listen opens the lane of a topic at a nexus, from the event after the given
-// one on; below 0 it begins where the server thinks fit. The ticket is asked for with the client's
+// Listen opens the lane of a topic, from the event after the given one on; below
+// 0 the server chooses where it begins. It asks for the ticket with the client's
 // credential. Errors are those of the ticket, and store_unavailable.
-func Listen(ctx context.Context, c *ClientWithResponses, nexus, topic string, after int64) (*Lane, error) {
-	t, err := c.CreateLaneTicketWithResponse(ctx, &CreateLaneTicketParams{IdempotencyKey: NewKey()}, TicketRequest{Topic: topic})
+func Listen(ctx context.Context, c *Client, topic string, after int64) (*Lane, error) {
+	t, err := CreateLaneTicket.Do(ctx, c, NewKey(), None{}, TicketRequest{Topic: topic})
 	if err != nil {
 		return nil, err
 	}
-	u, err := url.Parse(nexus)
+	params := OpenLaneParams{Topic: topic}
+	if after >= 0 {
+		params.AfterSeq = &after
+	}
+	u, err := OpenLane.address(c.base, params, nil)
 	if err != nil {
-		return nil, fmt.Errorf("the nexus's URL: %w", err)
+		return nil, err
 	}
 	u.Scheme = strings.Replace(u.Scheme, "http", "ws", 1)
-	u = u.JoinPath("v1", "lanes", topic)
-	if after >= 0 {
-		u.RawQuery = url.Values{"after_seq": {strconv.FormatInt(after, 10)}}.Encode()
-	}
-	conn, _, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{HTTPClient: dialer(c), Subprotocols: t.JSON201.Subprotocols}) //nolint:bodyclose // Dial has closed it
+	conn, _, err := websocket.Dial(ctx, u.String(), &websocket.DialOptions{HTTPClient: c.lanes, Subprotocols: t.Subprotocols}) //nolint:bodyclose // Dial has closed it
 	if err != nil {
 		return nil, reason.Errorf(reason.StoreUnavailable, "opening the lane: %w", err)
 	}
@@ -53,16 +50,6 @@ func laneClient(files *tls.Config) *http.Client {
 	files.NextProtos = []string{"http/1.1"}
 	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: files,
 		TLSHandshakeTimeout: connectTimeout, DialContext: (&net.Dialer{Timeout: connectTimeout}).DialContext}}
-}
-
-// dialer is what opens the lanes of a client.
-func dialer(c *ClientWithResponses) *http.Client {
-	if generated, ok := c.ClientInterface.(*Client); ok {
-		if d, ok := generated.Client.(*doer); ok {
-			return d.lanes
-		}
-	}
-	return http.DefaultClient
 }
 
 // Next waits for the next frame.

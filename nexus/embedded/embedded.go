@@ -152,7 +152,7 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 	if time.Since(a.minted) > tokenTTL/2 {
 		a.owner, a.worker, a.operator, a.minted = "", "", "", time.Now()
 	}
-	conn = &requester.Connection{URL: url, Close: m.close,
+	conn = &requester.Connection{Close: m.close,
 		Provider: job.ProviderInfo{ID: a.provider, Version: a.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}}
 	owner := identity.Grant{Kind: authority.User, Principal: "user:" + Owner, Owner: Owner, TTL: tokenTTL, Scopes: ownerScopes}
 	if conn.Client, err = m.client(ctx, &a.owner, owner); err != nil {
@@ -170,13 +170,13 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 			return nil, err
 		}
 	}
-	_, err = conn.Worker.HeartbeatWithResponse(ctx, a.provider, &api.HeartbeatParams{IdempotencyKey: api.NewKey()}, api.HeartbeatRequest{Version: a.Version})
+	_, err = api.Heartbeat.Do(ctx, conn.Worker, api.NewKey(), a.provider, api.HeartbeatRequest{Version: a.Version})
 	return conn, err
 }
 
 // client makes a client with a credential of this process, which is made when
 // there is none yet. It never leaves the process, and only its digest is kept.
-func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.ClientWithResponses, error) {
+func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.Client, error) {
 	if *token == "" {
 		if err := m.store.Update(ctx, func(tx *store.Tx) (err error) {
 			*token, _, err = identity.Mint(tx, g)
@@ -220,28 +220,28 @@ func enrolled(ctx context.Context, m *opened, version string) (string, error) {
 
 // enrol makes the provider and the account. It may be cut off at any point and
 // is then done again; the provider is switched on last.
-func enrol(ctx context.Context, admin *api.ClientWithResponses, version string) (string, error) {
-	account, err := admin.OpenAccountWithResponse(ctx, &api.OpenAccountParams{IdempotencyKey: "account"}, api.AccountRequest{Limit: budget})
+func enrol(ctx context.Context, admin *api.Client, version string) (string, error) {
+	account, err := api.OpenAccount.Do(ctx, admin, "account", api.None{}, api.AccountRequest{Limit: budget})
 	if err != nil {
 		return "", err
 	}
-	if account.JSON201 == nil {
+	if !account.Created {
 		return "", reason.Errorf(reason.StoreUnavailable, "the account of this machine was not opened")
 	}
-	if _, err := admin.FundAccountWithResponse(ctx, &api.FundAccountParams{IdempotencyKey: "fund"},
-		api.FundRequest{AccountID: account.JSON201.AccountID, Amount: budget}); err != nil {
+	if _, err := api.FundAccount.Do(ctx, admin, "fund", api.None{},
+		api.FundRequest{AccountID: account.Value.AccountID, Amount: budget}); err != nil {
 		return "", err
 	}
-	made, err := admin.RegisterProviderWithResponse(ctx, &api.RegisterProviderParams{IdempotencyKey: api.NewKey()}, api.ProviderRequest{
+	made, err := api.RegisterProvider.Do(ctx, admin, api.NewKey(), api.None{}, api.ProviderRequest{
 		Name: providerName, Version: version, Capabilities: []string{job.SandboxRun}, PriceMsats: jobPrice})
 	if err != nil {
 		return "", err
 	}
-	id := made.JSON201.Provider.ProviderID
-	if _, err := admin.SetCapsWithResponse(ctx, id, &api.SetCapsParams{IdempotencyKey: api.NewKey()}, caps); err != nil {
+	id := made.Provider.ProviderID
+	if _, err := api.SetCaps.Do(ctx, admin, api.NewKey(), api.SetCapsParams{ProviderID: id}, caps); err != nil {
 		return "", err
 	}
-	_, err = admin.EnableProviderWithResponse(ctx, id, &api.EnableProviderParams{IdempotencyKey: api.NewKey()})
+	_, err = api.EnableProvider.Do(ctx, admin, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
 	return id, err
 }
 

@@ -65,15 +65,15 @@ func ask(ctx context.Context, conn *Connection, p job.Packet) (a job.Approval, o
 // newest is the latest approval of a contract, nil when there is none. An open
 // or denied one has no successor, so nothing before it counts.
 func newest(ctx context.Context, conn *Connection, contract string) (*api.Approval, error) {
-	one := api.Limit(1)
-	page, err := conn.Client.ListApprovalsWithResponse(ctx, &api.ListApprovalsParams{Limit: &one, ContractSha256: &contract})
+	one := 1
+	page, err := api.ListApprovals.Get(ctx, conn.Client, api.ListApprovalsParams{Limit: &one, ContractSha256: &contract})
 	if err != nil {
 		return nil, fmt.Errorf("looking for an approval: %w", err)
 	}
-	if len(page.JSON200.Items) == 0 {
+	if len(page.Items) == 0 {
 		return nil, nil
 	}
-	return &page.JSON200.Items[0], nil
+	return &page.Items[0], nil
 }
 
 // request asks for an approval. The key is that of the contract, the repository
@@ -88,33 +88,33 @@ func request(ctx context.Context, conn *Connection, p job.Packet, before *api.Ap
 		body.TTLSeconds = api.Optional(int64(p.TTL / time.Second))
 		step += fmt.Sprint(" for ", p.TTL) // another body is another request
 	}
-	made, err := conn.Client.RequestApprovalWithResponse(ctx, &api.RequestApprovalParams{IdempotencyKey: derive(p.ContractSHA256, step)}, body)
+	made, err := api.RequestApproval.Do(ctx, conn.Client, derive(p.ContractSHA256, step), api.None{}, body)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("asking for an approval: %w", err)
-	case made.JSON200 != nil:
-		return made.JSON200, nil
+	case !made.Created:
+		return &made.Value, nil
 	}
 	// The stored answer to an earlier request is of that time.
-	return read(ctx, conn, made.JSON201.ApprovalID)
+	return read(ctx, conn, made.Value.ApprovalID)
 }
 
 func read(ctx context.Context, conn *Connection, id string) (*api.Approval, error) {
-	got, err := conn.Client.GetApprovalWithResponse(ctx, id)
+	got, err := api.GetApproval.Get(ctx, conn.Client, id)
 	if err != nil {
 		return nil, fmt.Errorf("reading approval %s: %w", id, err)
 	}
-	return got.JSON200, nil
+	return &got, nil
 }
 
 // grant is the word of the person who starts the run.
 func grant(ctx context.Context, conn *Connection, id string) (*api.Approval, error) {
-	answer, err := conn.Person().DecideApprovalWithResponse(ctx, id, &api.DecideApprovalParams{IdempotencyKey: api.NewKey()},
+	answer, err := api.DecideApproval.Do(ctx, conn.Person(), api.NewKey(), id,
 		api.ApprovalDecision{Decision: api.ApprovalDecisionDecisionGranted})
 	if err != nil {
 		return nil, fmt.Errorf("granting approval %s: %w", id, err)
 	}
-	return answer.JSON200, nil
+	return &answer, nil
 }
 
 // fits holds what an authority says against what it was asked: an approval of
@@ -140,12 +140,12 @@ func approvalOf(a api.Approval) job.Approval {
 // and returns the receipts of its log. The same run may do so again.
 func (q *Requester) Use(ctx context.Context, a job.Approval) (receipts []job.Receipt, err error) {
 	err = q.with(ctx, func(conn *Connection) error {
-		used, err := conn.Client.ConsumeApprovalWithResponse(ctx, a.ID, &api.ConsumeApprovalParams{IdempotencyKey: q.key("approval:" + a.ID)},
+		used, err := api.ConsumeApproval.Do(ctx, conn.Client, q.key("approval:"+a.ID), a.ID,
 			api.ApprovalUse{RunID: q.run, ContractSha256: a.ContractSHA256})
 		if err != nil {
 			return fmt.Errorf("using approval %s: %w", a.ID, err)
 		}
-		if got := used.JSON200; got.Status != api.ApprovalStatusConsumed || api.Value(got.RunID) != q.run {
+		if got := used; got.Status != api.ApprovalStatusConsumed || api.Value(got.RunID) != q.run {
 			return unexpected("that the approval is for this run")
 		}
 		receipts, err = q.receipts(ctx, conn)

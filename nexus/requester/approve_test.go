@@ -34,7 +34,7 @@ func liar(t *testing.T, answers map[string]any) *Requester {
 		t.Fatal(err)
 	}
 	return New(func(context.Context) (*Connection, error) {
-		return &Connection{Client: c, URL: server.URL, Close: func() error { return nil }}, nil
+		return &Connection{Client: c, Close: func() error { return nil }}, nil
 	})
 }
 

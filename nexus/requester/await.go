@@ -19,9 +19,9 @@ func Await(ctx context.Context, conn *Connection, j api.Job, most time.Duration)
 	var seen int64
 	lost := time.Time{}
 	for pause := api.DefaultRetry.Base; ; pause = min(2*pause, api.DefaultRetry.Max) {
-		now, err := conn.Client.GetJobWithResponse(ctx, j.JobID)
-		if err == nil && now.JSON200 != nil {
-			if j = *now.JSON200; j.State != api.JobStateQueued && j.State != api.JobStateLeased {
+		now, err := api.GetJob.Get(ctx, conn.Client, j.JobID)
+		if err == nil {
+			if j = now; j.State != api.JobStateQueued && j.State != api.JobStateLeased {
 				return j, nil
 			}
 			before := seen
@@ -40,7 +40,7 @@ func Await(ctx context.Context, conn *Connection, j api.Job, most time.Duration)
 		case time.Since(lost) > most:
 			return j, reason.Errorf(reason.StoreUnavailable, "the authority is out of reach while provider %s works on job %s: %w", j.ProviderID, j.JobID, err)
 		}
-		if err := sleep(ctx, pause); err != nil {
+		if err := api.Pause(ctx, pause); err != nil {
 			return j, err
 		}
 	}
@@ -60,26 +60,15 @@ func (q *Requester) patiently(ctx context.Context, conn *Connection, p job.Proof
 			p.Waiting(q.Patience, err)
 			p.Waiting = nil
 		}
-		if stopped := sleep(ctx, pause); stopped != nil {
+		if stopped := api.Pause(ctx, pause); stopped != nil {
 			return stopped
 		}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
 // follow reads the run's lane until a receipt says that the job is over.
 func follow(ctx context.Context, conn *Connection, j api.Job, seen *int64) error {
-	lane, err := api.Listen(ctx, conn.Client, conn.URL, "run:"+j.RunID+":events", *seen)
+	lane, err := api.Listen(ctx, conn.Client, "run:"+j.RunID+":events", *seen)
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (q *Requester) decided(ctx context.Context, p job.Packet, a job.Approval, o
 		case err != nil && ctx.Err() == nil && !again(err):
 			return a, err
 		}
-		_ = sleep(ctx, pause) // its end is looked at above
+		_ = api.Pause(ctx, pause) // its end is looked at above
 	}
 	return a, nil
 }
@@ -66,7 +66,7 @@ func look(ctx context.Context, conn *Connection, a *job.Approval) error {
 // missed: the lane tells what comes after its snapshot, and the approval is looked
 // at when that is there.
 func watch(ctx context.Context, conn *Connection, a *job.Approval, owner string) error {
-	lane, err := api.Listen(ctx, conn.Client, conn.URL, "user:"+owner+":receipts", -1)
+	lane, err := api.Listen(ctx, conn.Client, "user:"+owner+":receipts", -1)
 	if err != nil {
 		return err
 	}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"slices"
 	"time"
@@ -115,15 +114,12 @@ func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.Sand
 	// the id of could not be cancelled.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatchTime)
 	defer cancel()
-	answer, err := conn.Client.DispatchJobWithResponse(ctx, q.run, &api.DispatchJobParams{IdempotencyKey: q.key("dispatch:" + req.Hash())},
+	answer, err := api.DispatchJob.Do(ctx, conn.Client, q.key("dispatch:"+req.Hash()), q.run,
 		api.DispatchRequest{JobType: job.SandboxRun, Request: req.Canonical(), MaxPriceMsats: api.Optional(most)})
-	switch {
-	case err != nil:
+	if err != nil {
 		return api.Job{}, fmt.Errorf("dispatching the proof: %w", err)
-	case answer.JSON201 != nil:
-		return *answer.JSON201, nil
 	}
-	return *answer.JSON200, nil // it was dispatched before
+	return answer.Value, nil // also when it was dispatched before
 }
 
 // here is the provider in this process: it leases the job and hands in what was
@@ -134,14 +130,14 @@ func here(ctx context.Context, conn *Connection, j api.Job, seen job.SandboxRunR
 		return j, fmt.Errorf("taking the job: %w", err)
 	}
 	if lease == nil { // an earlier life of this run has handed it in, or lost it
-		now, err := conn.Client.GetJobWithResponse(ctx, j.JobID)
+		now, err := api.GetJob.Get(ctx, conn.Client, j.JobID)
 		if err != nil {
 			return j, err
 		}
-		if now.JSON200.State == api.JobStateQueued || now.JSON200.State == api.JobStateLeased {
+		if now.State == api.JobStateQueued || now.State == api.JobStateLeased {
 			return j, reason.Errorf(reason.Conflict, "job %s was not given to the provider of this process", j.JobID)
 		}
-		return *now.JSON200, nil
+		return now, nil
 	}
 	at := time.Now().Unix()
 	seen.Provider, seen.Provenance.ExecutedAt = &conn.Provider, &at
@@ -149,7 +145,7 @@ func here(ctx context.Context, conn *Connection, j api.Job, seen job.SandboxRunR
 	if err != nil {
 		return j, fmt.Errorf("encoding the response: %w", err)
 	}
-	_, err = conn.Worker.CompleteJobWithResponse(ctx, j.JobID, &api.CompleteJobParams{IdempotencyKey: derive(j.JobID, fmt.Sprint("complete", lease.Fence))},
+	_, err = api.CompleteJob.Do(ctx, conn.Worker, derive(j.JobID, fmt.Sprint("complete", lease.Fence)), j.JobID,
 		api.CompleteRequest{Fence: lease.Fence, Response: body})
 	if err != nil {
 		return j, fmt.Errorf("handing in the result: %w", err)
@@ -160,22 +156,22 @@ func here(ctx context.Context, conn *Connection, j api.Job, seen job.SandboxRunR
 // take leases the job, or finds the lease that an earlier life had; nil when
 // there is none to be had.
 func take(ctx context.Context, conn *Connection, j api.Job) (*api.Lease, error) {
-	taken, err := conn.Worker.LeaseJobsWithResponse(ctx, &api.LeaseJobsParams{IdempotencyKey: api.NewKey()}, api.LeaseRequest{JobID: &j.JobID})
+	taken, err := api.LeaseJobs.Do(ctx, conn.Worker, api.NewKey(), api.None{}, api.LeaseRequest{JobID: &j.JobID})
 	if err != nil {
 		return nil, err
 	}
-	if list := taken.JSON200.Leases; len(list) == 1 {
+	if list := taken.Leases; len(list) == 1 {
 		return &list[0], nil
 	}
-	held, err := conn.Worker.ListLeasesWithResponse(ctx)
+	held, err := api.ListLeases.Get(ctx, conn.Worker, api.None{})
 	if err != nil {
 		return nil, err
 	}
-	i := slices.IndexFunc(held.JSON200.Leases, func(l api.Lease) bool { return l.Job.JobID == j.JobID })
+	i := slices.IndexFunc(held.Leases, func(l api.Lease) bool { return l.Job.JobID == j.JobID })
 	if i < 0 {
 		return nil, nil
 	}
-	return &held.JSON200.Leases[i], nil
+	return &held.Leases[i], nil
 }
 
 // settle has the response judged and the money moved, or reads how that ended.
@@ -188,11 +184,11 @@ func (q *Requester) settle(ctx context.Context, conn *Connection, j api.Job) (jo
 		}
 		return out, nil
 	}
-	answer, err := conn.Client.SettleJobWithResponse(ctx, j.JobID, &api.SettleJobParams{IdempotencyKey: q.key("settle:" + j.JobID)})
+	answer, err := api.SettleJob.Do(ctx, conn.Client, q.key("settle:"+j.JobID), j.JobID, api.None{})
 	if err != nil {
 		return out, fmt.Errorf("settling job %s: %w", j.JobID, err)
 	}
-	s := answer.JSON200
+	s := answer
 	out.Passed, out.Status, out.Reason = s.VerificationPassed, string(s.SettlementStatus), api.Value(s.Reason)
 	out.ProviderID, out.ReservationID, out.VerificationReceiptSHA256 = s.ProviderID, s.ReservationID, s.VerificationReceiptSha256
 	if out.ReservedMsats = s.AmountMsats; out.Status == released {
@@ -207,7 +203,7 @@ func (q *Requester) abandon(ctx context.Context, conn *Connection, jobID string)
 	defer cancel()
 	// A job that was handed in meanwhile is not cancelled but settled, by the
 	// authority, when its time comes.
-	_, _ = conn.Client.CancelJobWithResponse(ctx, jobID, &api.CancelJobParams{IdempotencyKey: q.key("cancel:" + jobID)}, api.ReasonRequest{})
+	_, _ = api.CancelJob.Do(ctx, conn.Client, q.key("cancel:"+jobID), jobID, api.ReasonRequest{})
 }
 
 // blob is content on its way, on disk because its digest comes first.
@@ -250,17 +246,8 @@ func (q *Requester) upload(ctx context.Context, conn *Connection, name string, w
 
 // put sends a blob; the client may send it again when the connection breaks.
 func (q *Requester) put(ctx context.Context, conn *Connection, name string, b *blob) error {
-	f, err := os.Open(b.name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	again := func(_ context.Context, req *http.Request) error {
-		req.ContentLength = b.size
-		req.GetBody = func() (io.ReadCloser, error) { return os.Open(b.name) }
-		return nil
-	}
-	_, err = conn.Client.PutRunArtifactWithBodyWithResponse(ctx, q.run, b.digest,
-		&api.PutRunArtifactParams{Name: name, IdempotencyKey: q.key("artifact:" + b.digest)}, "application/octet-stream", f, again)
+	_, err := api.PutRunArtifact.Put(ctx, conn.Client, q.key("artifact:"+b.digest),
+		api.PutRunArtifactParams{RunID: q.run, Digest: b.digest, Name: name},
+		api.Content{Open: func() (io.ReadCloser, error) { return os.Open(b.name) }, Size: b.size})
 	return err
 }

@@ -80,7 +80,7 @@ func newNexus(t *testing.T) (*nexus, *Requester) {
 		t.Fatal(err)
 	}
 	return n, New(func(context.Context) (*Connection, error) {
-		return &Connection{Client: c, URL: server.URL, Close: func() error { return nil }}, nil
+		return &Connection{Client: c, Close: func() error { return nil }}, nil
 	})
 }
 

@@ -32,20 +32,19 @@ import (
 
 // Connection is the way to an authority.
 type Connection struct {
-	Client *api.ClientWithResponses
-	URL    string // of lanes
+	Client *api.Client
 	// Worker speaks for the provider in this process, nil when there is none.
-	Worker *api.ClientWithResponses
+	Worker *api.Client
 	// Provider is that provider.
 	Provider job.ProviderInfo
 	// Operator speaks for the person at this terminal, who decides about
 	// approvals; nil when Client does, as far as its credential goes.
-	Operator *api.ClientWithResponses
+	Operator *api.Client
 	Close    func() error
 }
 
 // Person is the client that decides about approvals.
-func (c *Connection) Person() *api.ClientWithResponses {
+func (c *Connection) Person() *api.Client {
 	if c.Operator != nil {
 		return c.Operator
 	}
@@ -86,11 +85,11 @@ func (q *Requester) Open(ctx context.Context, c job.Claim) ([]job.Receipt, error
 		if c.IssueRef != "" {
 			body.IssueRef = &c.IssueRef
 		}
-		made, err := conn.Client.CreateRunWithResponse(ctx, &api.CreateRunParams{IdempotencyKey: q.key("run")}, body)
+		made, err := api.CreateRun.Do(ctx, conn.Client, q.key("run"), api.None{}, body)
 		if err != nil {
 			return err
 		}
-		q.run = made.JSON201.RunID
+		q.run = made.RunID
 		receipts, err = q.receipts(ctx, conn)
 		return err
 	})
@@ -103,11 +102,11 @@ func (q *Requester) Open(ctx context.Context, c job.Claim) ([]job.Receipt, error
 func (q *Requester) Find(ctx context.Context, session string) (run string, err error) {
 	key := derive(session, "run")
 	err = q.with(ctx, func(conn *Connection) error {
-		page, err := conn.Client.ListRunsWithResponse(ctx, &api.ListRunsParams{RequestKey: &key})
+		page, err := api.ListRuns.Get(ctx, conn.Client, api.ListRunsParams{RequestKey: &key})
 		if err != nil {
 			return fmt.Errorf("looking for the run of the session: %w", err)
 		}
-		for _, found := range page.JSON200.Items {
+		for _, found := range page.Items {
 			if found.Metadata["session_id"] == session { // an authority of before lists all runs
 				run = found.RunID
 			}
@@ -139,7 +138,7 @@ func (q *Requester) Close(ctx context.Context, passed bool, bundle func(io.Write
 				return fmt.Errorf("handing over the bundle: %w", err)
 			}
 		}
-		_, err := conn.Client.FinishRunWithResponse(ctx, q.run, &api.FinishRunParams{IdempotencyKey: q.key("finish")}, api.FinishRequest{Status: status})
+		_, err := api.FinishRun.Do(ctx, conn.Client, q.key("finish"), api.FinishRunParams{RunID: q.run}, api.FinishRequest{Status: status})
 		if reason.CodeOf(err) == reason.RunClosed {
 			return nil // somebody else has ended it
 		}
@@ -161,7 +160,7 @@ func (q *Requester) Amend(ctx context.Context, a job.Amendment) error {
 			return nil
 		}
 		body := api.OutcomeRequest{Kind: api.OutcomeRequestKind(a.Outcome), Note: api.Optional(noteOf(a.Note))}
-		_, err := conn.Client.RecordOutcomeWithResponse(ctx, q.run, &api.RecordOutcomeParams{IdempotencyKey: q.key("outcome:" + a.Outcome)}, body)
+		_, err := api.RecordOutcome.Do(ctx, conn.Client, q.key("outcome:"+a.Outcome), q.run, body)
 		if err != nil {
 			return fmt.Errorf("recording the outcome: %w", err)
 		}
@@ -198,7 +197,7 @@ func (q *Requester) Tell(ctx context.Context, run, key string, receiptType strin
 	}
 	var receipts []job.Receipt
 	err = q.with(ctx, func(conn *Connection) error {
-		if _, err := conn.Client.AppendEventWithResponse(ctx, run, &api.AppendEventParams{IdempotencyKey: derive(run, key)},
+		if _, err := api.AppendEvent.Do(ctx, conn.Client, derive(run, key), run,
 			api.EventRequest{EventType: "receipt", EventKey: &key, Payload: body}); err != nil {
 			return err
 		}
@@ -229,20 +228,20 @@ func unexpected(what string) error {
 // receipts reads all receipts of the run's log.
 func (q *Requester) receipts(ctx context.Context, conn *Connection) ([]job.Receipt, error) {
 	var out []job.Receipt
-	limit := api.Limit(200)
+	limit := 200
 	for cursor := (*string)(nil); ; {
-		page, err := conn.Client.ListReceiptsWithResponse(ctx, q.run, &api.ListReceiptsParams{Cursor: cursor, Limit: &limit})
+		page, err := api.ListReceipts.Get(ctx, conn.Client, api.ListReceiptsParams{RunID: q.run, Cursor: cursor, Limit: &limit})
 		if err != nil {
 			return out, fmt.Errorf("reading the receipts: %w", err)
 		}
-		for _, r := range page.JSON200.Items {
+		for _, r := range page.Items {
 			read, err := receiptOf(r)
 			if err != nil {
 				return out, err
 			}
 			out = append(out, read)
 		}
-		if cursor = page.JSON200.NextCursor; cursor == nil {
+		if cursor = page.NextCursor; cursor == nil {
 			return out, nil
 		}
 	}

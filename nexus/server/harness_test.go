@@ -102,7 +102,7 @@ func (w *world) mint(g identity.Grant) (text string) {
 }
 
 // client is the generated client with a credential.
-func (w *world) client(token string) *api.ClientWithResponses {
+func (w *world) client(token string) *api.Client {
 	w.t.Helper()
 	c, err := api.Connect(w.url, token, api.Options{Retry: api.Retry{Attempts: 1}})
 	if err != nil {

@@ -15,11 +15,11 @@ import (
 // watch opens a lane as a client does: a ticket by POST, then the handshake.
 func (w *world) watch(token, topic string) *websocket.Conn {
 	w.t.Helper()
-	got, err := w.client(token).CreateLaneTicketWithResponse(w.t.Context(), &api.CreateLaneTicketParams{IdempotencyKey: api.NewKey()}, api.TicketRequest{Topic: topic})
+	got, err := api.CreateLaneTicket.Do(w.t.Context(), w.client(token), api.NewKey(), api.None{}, api.TicketRequest{Topic: topic})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	conn, resp, err := websocket.Dial(w.t.Context(), w.url+"/v1/lanes/"+topic, &websocket.DialOptions{Subprotocols: got.JSON201.Subprotocols})
+	conn, resp, err := websocket.Dial(w.t.Context(), w.url+"/v1/lanes/"+topic, &websocket.DialOptions{Subprotocols: got.Subprotocols})
 	if err != nil {
 		w.t.Fatalf("%v %v", resp, err)
 	}

@@ -173,18 +173,18 @@ func TestPagesAndCursors(t *testing.T) {
 	var next *string
 	pages := 0
 	for {
-		got, err := c.ListRunsWithResponse(t.Context(), &api.ListRunsParams{Limit: api.Optional(2), Cursor: next})
+		got, err := api.ListRuns.Get(t.Context(), c, api.ListRunsParams{Limit: api.Optional(2), Cursor: next})
 		if err != nil {
 			t.Fatal(err)
 		}
 		pages++
-		for _, run := range got.JSON200.Items {
+		for _, run := range got.Items {
 			if seen[run.RunID] {
 				t.Errorf("%s is there twice", run.RunID)
 			}
 			seen[run.RunID] = true
 		}
-		if next = got.JSON200.NextCursor; next == nil {
+		if next = got.NextCursor; next == nil {
 			break
 		}
 	}
@@ -209,11 +209,11 @@ func TestArtifactsHaveTheirDigest(t *testing.T) {
 	f.join()
 	run := w.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).field(t, "run_id")
 	job := w.do(post("/v1/runs/"+run+"/jobs", w.alice, "j", `{"job_type":"oa.sandbox_run.v1","request":`+sandboxRun+`}`)).want(t, 201, "").field(t, "job_id")
-	leased, err := w.client(f.token).LeaseJobsWithResponse(t.Context(), &api.LeaseJobsParams{IdempotencyKey: "l"}, api.LeaseRequest{})
+	leased, err := api.LeaseJobs.Do(t.Context(), w.client(f.token), "l", api.None{}, api.LeaseRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	fence := leased.JSON200.Leases[0].Fence
+	fence := leased.Leases[0].Fence
 	digest := canon.Digest([]byte("right"))
 	put := func(key, digest string, fence int64, token, body string) seen {
 		return w.do(call{method: "PUT", path: fmt.Sprintf("/v1/jobs/%s/artifacts/%s?fence=%d&name=out", job, digest, fence), token: token, key: key,

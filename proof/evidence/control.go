@@ -116,7 +116,26 @@ func (c *Control) Sentence() string {
 	if c.Status != ControlMade {
 		return "none was made: " + c.Reason
 	}
-	return fmt.Sprintf("%d of %s shown to be able to fail", c.Proved, count(c.Counting, "test"))
+	if c.NotRuledOut == nil { // an older journal keeps its words
+		return fmt.Sprintf("%d of %s shown to be able to fail", c.Proved, count(c.Counting, "test"))
+	}
+	exits, counting, proved := 0, 0, 0
+	for _, cc := range c.Commands {
+		if cc.By == "exit" {
+			exits += cc.Proved
+			continue
+		}
+		counting, proved = counting+cc.Counting, proved+cc.Proved
+	}
+	whole := noun(exits, "command that names no tests", "commands that name no tests") + " shown to be able to fail, by the exit status as a whole"
+	named := fmt.Sprintf("%d of %s shown to be able to fail (a function counts once, with all its cases)", proved, count(counting, "test"))
+	switch {
+	case exits > 0 && counting > 0:
+		return named + "; " + whole
+	case exits > 0:
+		return whole
+	}
+	return named
 }
 
 // Sentence says in plain text how many of the new tests notice the change.

@@ -81,6 +81,21 @@ func (r *run) instructions() string {
 	return c.Instructions
 }
 
+// heldOut are the paths of the tests that the agent did not see.
+func (r *run) heldOut() []string {
+	var c struct {
+		HeldOut []struct {
+			Path string `json:"path"`
+		} `json:"held_out_tests"`
+	}
+	_ = json.Unmarshal(r.contract.Contract, &c) // a contract of another form names none
+	var out []string
+	for _, h := range c.HeldOut {
+		out = append(out, DisplayPath(h.Path))
+	}
+	return out
+}
+
 // cutRunes shortens a line of text to n characters.
 func cutRunes(line string, n int) string {
 	for i := range line {
@@ -106,6 +121,9 @@ func (r *run) mergeVerification(b *strings.Builder) {
 	if ran {
 		r.mergeTests(b)
 		fmt.Fprintf(b, "- Parts of the change that no test notices: %s\n", unobserved(v.Observation))
+	}
+	if held := r.heldOut(); len(held) > 0 && v.Control.NotRuledOut != nil {
+		fmt.Fprintf(b, "- Tests that the agent did not see, and that count above: those of %s (verified)\n", names(held))
 	}
 	fmt.Fprintf(b, "- Control: %s\n", controlled(v.Control))
 	if len(v.Control.Commands) > 1 {
@@ -234,6 +252,9 @@ func (r *run) limits() []string {
 		out = append(out, "no test was shown to be able to fail")
 	case c.Proved < c.Counting:
 		out = append(out, noun(c.Counting-c.Proved, "test was", "tests were")+" not shown to be able to fail")
+	}
+	if open := v.Control.NotRuledOut; len(open) > 0 {
+		out = append(out, "cheats that it does not rule out: "+prose(strings.Join(open[:min(len(open), shownHunks)], ", ")))
 	}
 	if o := v.Observation; o != nil && o.Tried < o.Hunks {
 		out = append(out, noun(o.Hunks-o.Tried, "part", "parts")+" of the change not tried alone")

@@ -85,6 +85,40 @@ func TestTaskIsQuoted(t *testing.T) {
 	}
 }
 
+// TestCheatsNotRuledOut: the limits name what the control does not see, and say
+// nothing of it where a journal does not.
+func TestCheatsNotRuledOut(t *testing.T) {
+	t.Parallel()
+	r := &run{verification: &VerificationCompleted{Repeats: 2, Control: &Control{Status: ControlMade, NotRuledOut: []string{"code that [knows", "b"}}}}
+	if got := strings.Join(r.limits(), "; "); !strings.Contains(got, `; cheats that it does not rule out: code that \[knows, b; `) {
+		t.Errorf("the limits are %q", got)
+	}
+	r.verification.Control.NotRuledOut = nil
+	if got := strings.Join(r.limits(), "; "); strings.Contains(got, "cheats") {
+		t.Errorf("the limits are %q", got)
+	}
+}
+
+// TestControlSentence: what is counted is said: functions where tests have names,
+// and commands where they have none. A journal without the newer field keeps its
+// words.
+func TestControlSentence(t *testing.T) {
+	t.Parallel()
+	named, exit := CommandControl{By: "test", Counting: 3, Proved: 2}, CommandControl{By: "exit", Counting: 1, Proved: 1}
+	open := []string{"any"}
+	for want, c := range map[string]Control{
+		"1 of 1 test shown to be able to fail":                                                  {Counting: 1, Proved: 1, Commands: []CommandControl{exit}},
+		"1 command that names no tests shown to be able to fail, by the exit status as a whole": {Counting: 1, Proved: 1, Commands: []CommandControl{exit}, NotRuledOut: open},
+		"2 of 3 tests shown to be able to fail (a function counts once, with all its cases)":    {Counting: 3, Proved: 2, Commands: []CommandControl{named}, NotRuledOut: open},
+		"2 of 3 tests shown to be able to fail (a function counts once, with all its cases); 1 command that names no tests shown to be able to fail, by the exit status as a whole": {
+			Counting: 4, Proved: 3, Commands: []CommandControl{named, exit}, NotRuledOut: open},
+	} {
+		if c.Status = ControlMade; c.Sentence() != want {
+			t.Errorf("%q, want %q", c.Sentence(), want)
+		}
+	}
+}
+
 // TestNamesOfParts: where a part of the change is, and what could not be tried.
 func TestNamesOfParts(t *testing.T) {
 	t.Parallel()

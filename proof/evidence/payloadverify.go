@@ -84,6 +84,8 @@ type Control struct {
 	Proved   int              `json:"proved"`           // those of them that were shown to be able to fail
 	Runs     int              `json:"runs"`             // of the verifier, for the control alone
 	Commands []CommandControl `json:"commands"`         // one a command of the contract, in its order
+	// NotRuledOut are the kinds of cheats that a control of this sort does not see.
+	NotRuledOut []string `json:"not_ruled_out,omitempty"`
 }
 
 // CommandControl is the control of one command.

@@ -24,7 +24,7 @@ type Engine interface {
 	Invocation(ctx context.Context, t Task) (*Invocation, error)
 }
 
-// Task is what an engine is told.
+// Task is what an engine gets to do.
 type Task struct {
 	Title        string
 	Instructions string
@@ -53,7 +53,7 @@ type Modelled interface {
 // Team is an engine with several agents, of which each asks the model by itself.
 type Team interface {
 	Modelled
-	// AgentIn names the agent that is told a system text, "" for none of them.
+	// AgentIn names the agent that gets a system text, "" for none of them.
 	AgentIn(system string) string
 }
 

@@ -6,7 +6,7 @@ import "strings"
 const maxSystem = 4 << 10
 
 // agentOf is which of an engine's agents a request is from, by what its model is
-// told first; "" if the engine has one only.
+// given first; "" if the engine has one only.
 func (g *Gateway) agentOf(p Protocol, q *request) string {
 	if g.agentIn == nil {
 		return ""
@@ -18,7 +18,7 @@ func (g *Gateway) agentOf(p Protocol, q *request) string {
 	return g.agentIn(system)
 }
 
-// system is the beginning of what the model is told before the conversation.
+// system is the beginning of what the model gets before the conversation.
 func (q *request) system(p Protocol) (out string) {
 	switch p {
 	case Responses:

@@ -7,7 +7,7 @@ import (
 )
 
 // TestAgentOf: a request is of the agent that its first system text names, in
-// every protocol and form, and of nobody where there is none that can be read.
+// every protocol and form, and of no agent where there is none that can be read.
 func TestAgentOf(t *testing.T) {
 	t.Parallel()
 	g := &Gateway{agentIn: func(system string) string { return strings.TrimPrefix(strings.SplitN(system, "\n", 2)[0], "# ") }}

@@ -24,7 +24,7 @@ func refusedForm(t *testing.T, got *reply, code reason.Code) {
 	}
 }
 
-// Request lines, spelled in every way that somebody might take for an admitted
+// Request lines, spelled in every way that a server might take for an admitted
 // one. None leaves the machine.
 func TestOtherRoutes(t *testing.T) {
 	t.Parallel()
@@ -156,7 +156,7 @@ func TestOtherBodies(t *testing.T) {
 		"tool of two types":      {"/v1/responses", ask(Responses, false, `,"tools":[{"type":"function","type":"web_search"}]`), reason.RequestInvalid},
 		"tool of no type":        {"/v1/responses", ask(Responses, false, `,"tools":[{"name":"x"}]`), reason.HostedToolRefused},
 		"tool with an address":   {"/v1/responses", ask(Responses, false, `,"tools":[{"type":"custom","server_url":"https://evil.example"}]`), reason.HostedToolRefused},
-		"tool nobody knows":      {"/v1/responses", ask(Responses, false, `,"tools":[{"type":"teleport"}]`), reason.HostedToolRefused},
+		"unknown tool":           {"/v1/responses", ask(Responses, false, `,"tools":[{"type":"teleport"}]`), reason.HostedToolRefused},
 		"tools that are none":    {"/v1/responses", ask(Responses, false, `,"tools":{"type":"mcp"}`), reason.RequestInvalid},
 		"tool on the way":        {"/v1/responses", `{"model":"gpt-5.5","input":[{"type":"additional_tools","tools":[{"type":"mcp"}]}]}`, reason.HostedToolRefused},
 		"in the background":      {"/v1/responses", ask(Responses, false, `,"background":true`), reason.HostedToolRefused},

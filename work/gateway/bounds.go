@@ -57,7 +57,7 @@ var defaultBounds = bounds{
 // pool bounds the memory of all request bodies: an agent may open many
 // connections and send much on each.
 type pool struct {
-	turn chan struct{} // whoever holds it may take; the others wait in line
+	turn chan struct{} // its holder may take; the others wait in line
 	mu   sync.Mutex
 	free int64
 	more chan struct{} // closed when something was put back

@@ -14,7 +14,7 @@ import (
 )
 
 // Why there was no answer is known here alone: the engine gets one status for
-// all of it, and whoever has mistyped an address or a port wants to know which.
+// all of it, and a user who mistyped an address or a port needs to know which.
 
 // unanswered says why there is no answer, without the address that a network
 // error repeats.
@@ -72,7 +72,7 @@ func untrusted(err error) string {
 	case name:
 		return "the provider's certificate is not trusted: it is for another name"
 	case unknown:
-		return "the provider's certificate is not trusted: nobody who is known here has signed it; --model-ca takes the certificate of who did"
+		return "the provider's certificate is not trusted: no authority that this machine knows has signed it; --model-ca takes the certificate of the one that did"
 	case ok && invalid.Reason == x509.Expired:
 		return "the provider's certificate is not trusted: it has expired, or is not valid yet"
 	case verified:

@@ -162,7 +162,7 @@ func (x *exchange) refuse(bad *refusal) {
 // fail answers with an error of the gateway's own, before or inside an answer.
 func (x *exchange) fail(bad *refusal) {
 	x.rec.Detail = x.g.shown(bad.message)
-	if bad.status == statusCancelled { // nobody is there
+	if bad.status == statusCancelled { // the engine is gone
 		x.broken = true
 		if !x.begun {
 			x.rec.Status = bad.status
@@ -261,7 +261,7 @@ func (x *exchange) keepRequest(body []byte) error {
 	return errors.Join(err, closeErr)
 }
 
-// digested waits for the digest: nobody has the body after that.
+// digested waits for the digest: nothing holds the body after that.
 func (x *exchange) digested() {
 	if x.digest != nil {
 		x.rec.RequestSHA256 = <-x.digest

@@ -231,7 +231,7 @@ func TestRetries(t *testing.T) {
 				t.Errorf("status %d after %d attempts: %s", got.StatusCode, up.count(), got.body)
 			}
 			if test.failed != "" && got.Header.Get("X-Should-Retry") != "false" {
-				t.Error("the engine is not told to leave retries to the gateway")
+				t.Error("the answer does not tell the engine to leave retries to the gateway")
 			}
 			if test.status == 401 && strings.Contains(got.body, "busy") {
 				t.Error("a provider's words about a credential go on")
@@ -387,7 +387,7 @@ func TestEngineHangsUp(t *testing.T) {
 	}
 }
 
-// An answer that nobody waits for, and that does not end, is given up after a
+// An answer without a reader, and that does not end, is given up after a
 // while. It counts towards the limits by what was seen of it.
 func TestNobodyWaits(t *testing.T) {
 	t.Parallel()

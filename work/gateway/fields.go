@@ -1,7 +1,7 @@
 package gateway
 
 // What stands at the top of a body and goes to the provider: the request fields
-// that the protocols document, and a few by which local servers are told how a
+// that the protocols document, and a few by which local servers get to know how a
 // model thinks. Everything else is refused, since servers that speak these
 // protocols have hundreds of names of their own, and behind many stands another
 // model ("preset", "custom_llm_provider"), another host ("api_base",
@@ -34,7 +34,7 @@ var left = with(nil, "metadata", "client_metadata", "user", "user_profile_id", "
 // conversation are the fields that hold what was said, part by part.
 var conversation = with(nil, "messages", "input", "instructions", "system", "prediction")
 
-// plainText are the names below which a string is what somebody said, or what
+// plainText are the names below which a string is conversation, or what
 // the protocol calls it. No provider takes one for an address.
 var plainText = with(nil,
 	"text", "content", "output", "input", "instructions", "arguments", "name", "title", "context", "description", "definition", "filename",

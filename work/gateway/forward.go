@@ -15,7 +15,7 @@ import (
 )
 
 // forward sends the request to the provider and passes its answer on. release
-// gives the memory of the body back, as soon as nobody needs it.
+// gives the memory of the body back, as soon as it is not needed.
 func (x *exchange) forward(sent []byte, from http.Header, release func()) {
 	body := newOutgoing(sent)
 	res, bad := x.ask(body, x.g.upstream.header(x.rec.Protocol, x.rec.Stream, from))

@@ -49,7 +49,7 @@ type Options struct {
 	// StoredState lets requests use what is stored at the provider under the
 	// credential: files, containers, earlier answers, "store".
 	StoredState bool
-	// AgentIn names the agent that is told a system text, for an engine that has
+	// AgentIn names the agent that gets a system text, for an engine that has
 	// several; nil, or "": it is not known.
 	AgentIn func(system string) string
 	// Clock is the time of records; nil is the system's.

@@ -2,17 +2,18 @@ package gateway
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // versionForm is how the messages protocol names its version.
-var versionForm = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
+var versionForm = form.Lazy(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
 
 const messagesVersion = "2023-06-01" // what every client sends
 
 // betaForm is the name of a beta feature.
-var betaForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+var betaForm = form.Lazy(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // refusedBetas begin the names of beta features that make the provider act, or
 // that change the price or whose account is used.
@@ -37,7 +38,7 @@ func (u *upstream) header(p Protocol, stream bool, from http.Header) http.Header
 	}
 	if p == Messages {
 		h.Set("Anthropic-Version", messagesVersion)
-		if v := from.Values("Anthropic-Version"); len(v) == 1 && versionForm.MatchString(v[0]) {
+		if v := from.Values("Anthropic-Version"); len(v) == 1 && versionForm().MatchString(v[0]) {
 			h.Set("Anthropic-Version", v[0])
 		}
 		if betas := harmlessBetas(from.Values("Anthropic-Beta")); betas != "" {
@@ -59,7 +60,7 @@ func harmlessBetas(values []string) string {
 	for _, v := range values {
 		for name := range strings.SplitSeq(v, ",") {
 			name = strings.TrimSpace(name)
-			if len(out) < maxBetas && betaForm.MatchString(name) && !hasAnyPrefix(name, refusedBetas) {
+			if len(out) < maxBetas && betaForm().MatchString(name) && !hasAnyPrefix(name, refusedBetas) {
 				out = append(out, name)
 			}
 		}

@@ -175,7 +175,7 @@ func TestLedgerKeepsItsLimit(t *testing.T) {
 			case bad != nil && bad.code == reason.BudgetExhausted && spent < limit:
 				t.Fatalf("refused at %d of %d", spent, limit)
 			case bad != nil && bad.code == reason.Cancelled && len(open) == 0:
-				t.Fatal("waits for nobody")
+				t.Fatal("waits for no request")
 			case bad == nil:
 				open = append(open, running{m, use})
 				largest = max(largest, use)
@@ -252,14 +252,14 @@ func TestPriceOf(t *testing.T) {
 	for name, p := range builtin {
 		if p.CacheReadMicroUSDPerMTok >= p.InMicroUSDPerMTok || p.InMicroUSDPerMTok > p.CacheWriteMicroUSDPerMTok || p.InMicroUSDPerMTok >= p.OutMicroUSDPerMTok ||
 			p.CacheReadMicroUSDPerMTok == 0 || strings.Count(name, "/") != 1 {
-			t.Errorf("%s: %+v is no price that anybody has", name, p)
+			t.Errorf("%s: %+v is no known price", name, p)
 		}
 	}
 }
 
 func ptr[T any](v T) *T { return &v }
 
-// A figure that is none is no usage: the run is told that nobody knows what it
+// A figure that is none is no usage: the run learns that it is not known what it
 // used, and what its size suggests counts towards the limits.
 func TestStrangeCountsAreUnmetered(t *testing.T) {
 	t.Parallel()

@@ -105,7 +105,7 @@ func (m *meter) saw(data []byte) {
 	}
 }
 
-// known reports whether the usage is: the answer has told all of it, in figures.
+// known reports whether the usage is: the answer has reported all of it, in figures.
 func (m *meter) known() bool { return m.metered && !m.strange }
 
 // ended is why the answer ended, "" if it did not.

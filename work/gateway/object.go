@@ -11,7 +11,7 @@ import (
 
 // The body of a request is taken apart by hand, for two reasons: encoding/json
 // takes "Model" for "model" and the last of two equal names, where another
-// reader takes the first; and most of a body is text that nobody here needs to
+// reader takes the first; and most of a body is text that the gateway does not need to
 // decode. All functions but valid expect JSON that valid has accepted.
 
 // valid reports whether b is one JSON value in valid UTF-8. Of the bodies that

@@ -127,7 +127,7 @@ func metered(p Protocol, text []byte, size int) (string, meter) {
 		}
 		rest = rest[n:]
 	}
-	m.words = nil // what is told in pieces is another pointer
+	m.words = nil // what comes in pieces is another pointer
 	return out.String(), m
 }
 

@@ -96,7 +96,7 @@ func listed(provider, model string, prices map[string]Price) *Price {
 	return nil
 }
 
-// priceOf finds the price of the admitted model, nil if nobody knows it. A
+// priceOf finds the price of the admitted model, nil if it is not known. A
 // dated release has the price of its name.
 func priceOf(o Options) (*Price, error) {
 	for name, p := range o.Prices {

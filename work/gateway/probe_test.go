@@ -196,7 +196,7 @@ func TestProbeAndLimits(t *testing.T) {
 		t.Errorf("a probe without money: %v", err)
 	}
 	if err := e.Probe(t.Context(), "telnet"); reason.CodeOf(err) != reason.LocalConfigMissing {
-		t.Errorf("a protocol that nobody speaks: %v", err)
+		t.Errorf("an unknown protocol: %v", err)
 	}
 	if total := e.Totals(); total.Requests != 2 || total.Probes != 1 || total.Tokens() != 214 {
 		t.Errorf("totals: %+v", total)

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -48,12 +48,12 @@ type providerError struct {
 // nothing else of its text is evidence.
 type word string
 
-var wordForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]{2,63}$`)
+var wordForm = form.Lazy(`^[a-z][a-z0-9_.-]{2,63}$`)
 
 // UnmarshalJSON never fails.
 func (w *word) UnmarshalJSON(b []byte) error {
 	var text string
-	if json.Unmarshal(b, &text) == nil && wordForm.MatchString(text) {
+	if json.Unmarshal(b, &text) == nil && wordForm().MatchString(text) {
 		*w = word(text)
 	}
 	return nil

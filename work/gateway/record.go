@@ -113,7 +113,7 @@ type Totals struct {
 	Exhausted reason.Code `json:"exhausted"`
 }
 
-// maxShown bounds what a record repeats of somebody else's text.
+// maxShown bounds what a record repeats of a foreign text.
 const maxShown = 200
 
 // shown makes foreign text fit for a record: credentials out, printable, short.

@@ -11,7 +11,7 @@ import (
 	"remit/law/secret"
 )
 
-// secrets are the values that nobody else gets to see: the provider's
+// secrets are the values that no record and no answer shows: the provider's
 // credential, the proxy's password, the engine's token.
 type secrets struct {
 	scanner  *secret.Scanner

@@ -124,7 +124,7 @@ func inline(s string) bool {
 	return strings.Trim(strings.TrimRight(s, "="), base64Letters) == ""
 }
 
-// address reports whether somebody could take a string for an address: behind
+// address reports whether a provider could take a string for an address: behind
 // whatever is no letter, as clients leave out blanks and control characters, it
 // has a scheme other than data, or begins with two slashes.
 func address(s string) bool {
@@ -159,7 +159,7 @@ func letter(c rune) bool { return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' }
 const maxSchemaNesting = 32
 
 // screenSchema refuses a schema that a validator would have to fetch a part of.
-// Nothing else in one is an address to anybody.
+// Nothing else in one is an address.
 func screenSchema(v []byte, depth int) (bad *refusal) {
 	if depth == 0 && !bytes.Contains(v, []byte(`ef"`)) && !bytes.Contains(v, []byte(`\u00`)) {
 		return nil // none of the names below stands in it

@@ -12,7 +12,7 @@ import (
 // Statuses of refusals. 400 is the one that no engine tries again.
 const (
 	statusRefused   = http.StatusBadRequest
-	statusCancelled = 499 // nobody is there to read it; it stands in the record
+	statusCancelled = 499 // the engine is gone; it stands in the record
 )
 
 // refusal is an answer of the gateway's own.
@@ -27,7 +27,7 @@ func refuse(code reason.Code, status int, format string, args ...any) *refusal {
 }
 
 // formOf guesses the protocol of a path that is none of the admitted, so that
-// the refusal can be read by whoever asked.
+// the client can read the refusal.
 func formOf(path string) Protocol {
 	if strings.Contains(path, "/messages") {
 		return Messages

@@ -185,7 +185,7 @@ func withUsage(options []byte) []byte {
 }
 
 // pseudonym stands for an identifier: the same one for the same, and nothing
-// that anybody could recognise.
+// that could be recognised.
 func (g *Gateway) pseudonym(value []byte) string {
 	mac := hmac.New(sha256.New, g.salt[:])
 	mac.Write(value)

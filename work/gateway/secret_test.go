@@ -105,7 +105,7 @@ func TestEcho(t *testing.T) {
 	}
 }
 
-// An engine that prints its environment sends its token to nobody, and what it
+// An engine that prints its environment sends its token nowhere, and what it
 // puts into paths and models is not repeated.
 func TestEngineTellsItsToken(t *testing.T) {
 	t.Parallel()

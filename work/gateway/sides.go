@@ -10,16 +10,16 @@ import (
 
 // sides are the two ends of an exchange, which do not end together. When the
 // engine hangs up, the provider's side goes on for a while, since the usage
-// stands at the end of an answer; when the provider falls silent, the engine is
-// still told so; when the gateway is closed, both end.
+// stands at the end of an answer; when the provider falls silent, the engine still
+// gets an error; when the gateway is closed, both end.
 type sides struct {
-	client context.Context // ends when nobody waits for the answer any more
+	client context.Context // ends when the engine waits no more
 	ctx    context.Context // of the provider's side
 	cancel context.CancelCauseFunc
 	gone   atomic.Bool // the engine takes no more
 	idle   *time.Timer // ends ctx when the provider says nothing
 
-	patience time.Duration // for the rest of an answer that nobody reads
+	patience time.Duration // for the rest of an answer without a reader
 	silence  time.Duration // that a provider may keep
 	undo     []func() bool
 	mu       sync.Mutex
@@ -45,13 +45,13 @@ func (s *sides) watch(engine context.Context, g *Gateway) {
 		func() bool { cancelClient(errEnded); return true },
 	}
 	s.idle = time.AfterFunc(s.silence, func() { s.cancel(errIdle) })
-	s.idle.Stop() // nobody was asked yet
+	s.idle.Stop() // no request is out yet
 }
 
 // heard notes that the provider said something.
 func (s *sides) heard() { s.idle.Reset(s.silence) }
 
-// hangUp notes that nobody reads the answer any more.
+// hangUp notes that the engine reads the answer no more.
 func (s *sides) hangUp() {
 	s.gone.Store(true)
 	s.mu.Lock()

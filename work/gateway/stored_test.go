@@ -75,7 +75,7 @@ func TestNothingStored(t *testing.T) {
 	}
 }
 
-// TestNothingIsKept: a provider is told to keep no answer, where it would
+// TestNothingIsKept: the request asks the provider to keep no answer, where it would
 // without a word.
 func TestNothingIsKept(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 )
 
 // What net/http does not take for a request, it answers by itself: two hosts, a
-// header that is too large, HTTP/2, an expectation that nobody can meet. Nothing
-// of it gets here, and yet somebody asked. Such a request is known by its
+// header that is too large, HTTP/2, an expectation that cannot be met. Nothing
+// of it gets here, and yet it was a request. Such a request is known by its
 // answer: a status of failure on a connection for which the gateway has none to
 // give. It is recorded and counted like every other that is refused.
 
@@ -71,7 +71,7 @@ func withConn(ctx context.Context, c net.Conn) context.Context {
 // taken notes that the gateway has a request, until over is called.
 func taken(ctx context.Context) (over func()) {
 	c, ok := ctx.Value(connKey{}).(*watchedConn)
-	if !ok { // served by somebody else's server
+	if !ok { // served by another server
 		return func() {}
 	}
 	c.serving.Store(true)

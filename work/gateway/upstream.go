@@ -51,7 +51,7 @@ type upstream struct {
 }
 
 // misconfigured is an error of the operator's configuration. It names the
-// setting and never its value: an address is nobody's business in evidence.
+// setting and never its value: an address does not belong into evidence.
 func misconfigured(format string, args ...any) *reason.Error {
 	return reason.Errorf(reason.LocalConfigMissing, format, args...)
 }
@@ -101,7 +101,7 @@ func baseURL(u Upstream) (*url.URL, error) {
 	case base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
 		return nil, misconfigured("the address of provider %q has a query or fragment", u.Provider)
 	case base.Scheme == "http" && u.Class != Local && !isLoopback(base.Hostname()):
-		return nil, misconfigured("the address of provider %q is not https, so that anybody on the way could read the credential", u.Provider)
+		return nil, misconfigured("the address of provider %q is not https, so that others on the way could read the credential", u.Provider)
 	}
 	base.Path = strings.TrimRight(base.Path, "/")
 	base.RawPath = ""

@@ -54,7 +54,7 @@ func findIn(dirs []string) (Binary, error) {
 	return Binary{}, reason.Errorf(reason.ProviderUnavailable, "no git binary").WithHint("%s", hint)
 }
 
-// trustworthy refuses a program that somebody else could have replaced.
+// trustworthy refuses a program that another user could have replaced.
 func trustworthy(info os.FileInfo) bool {
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 || info.Mode().Perm()&0o022 != 0 {
 		return false

@@ -21,7 +21,7 @@ type DiffEntry struct {
 	Binary           bool // Added and Removed are 0
 }
 
-// diffFlags switch everything off that could start a program or depend on somebody's taste.
+// diffFlags switch everything off that could start a program or depend on a user's settings.
 var diffFlags = []string{"diff-tree", "-r", "--no-ext-diff", "--no-textconv", "--no-renames", "--full-index",
 	"--ignore-submodules=none", "--no-color", "--no-relative"}
 

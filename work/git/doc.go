@@ -3,8 +3,8 @@
 // # Why git is dangerous
 //
 // git runs programs that are named by repository-local configuration, hooks and attributes, and it follows
-// redirections inside a git directory (`.git` files, commondir, alternates, includes). Whoever can write a
-// repository can therefore choose what runs when somebody says `git status` in it. Remit is handed such
+// redirections inside a git directory (`.git` files, commondir, alternates, includes). A user who can write a
+// repository can therefore choose what runs when `git status` is run in it. Remit is handed such
 // repositories every day, so nothing in one may ever choose what runs here.
 //
 // # What this package promises

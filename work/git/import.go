@@ -28,7 +28,7 @@ type Edit struct {
 	Content func() (io.ReadCloser, error)
 }
 
-// Commit describes the commit that an Import is wrapped in. The zero value is a commit that nobody keeps.
+// Commit describes the commit that an Import is wrapped in. The zero value is a commit that no ref names.
 type Commit struct {
 	Parent  string
 	Message string

@@ -14,7 +14,7 @@ import (
 
 // PackCommit writes a pack of one commit, its tree and its blobs to w: nothing of its history, and no deltas, so
 // that the heads of its entries tell the size of everything. What is packed is read through d and its alternates
-// and compressed again; bytes of somebody's pack file are not passed on as they are.
+// and compressed again; bytes of a foreign pack file are not passed on as they are.
 func (d Dir) PackCommit(ctx context.Context, commit string, w io.Writer) error {
 	if !d.Format.IsID(commit) {
 		return reason.Errorf(reason.BaseNotFound, "packing: %.100q is not a full commit id", commit)

@@ -12,7 +12,7 @@ import (
 	"remit/proof/reason"
 )
 
-// PackLimits bound a pack that nobody has looked at yet.
+// PackLimits bound a pack that is not checked yet.
 type PackLimits struct {
 	Bytes    int64 // of the pack itself
 	Objects  int

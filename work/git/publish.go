@@ -103,7 +103,7 @@ func CommonDir(gitDir string) (string, error) {
 	return filepath.Clean(dir), nil
 }
 
-// refuseHead keeps a checked out branch from appearing under somebody's feet.
+// refuseHead keeps a checked out branch from changing under a user at work.
 func refuseHead(gitDir, common, ref string) error {
 	heads := []string{filepath.Join(gitDir, "HEAD"), filepath.Join(common, "HEAD")}
 	linked, err := filepath.Glob(filepath.Join(globEscape(common), "worktrees", "*", "HEAD"))

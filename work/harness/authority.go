@@ -55,6 +55,7 @@ func (r *run) claim(ctx context.Context) error {
 	if r.Authority == nil || r.claimed {
 		return nil
 	}
+	defer r.times.Begin("authority.opened")()
 	c := r.claimOf()
 	if c.RunID == "" { // from now on there may be a run that nobody here knows the id of
 		if err := r.Home.changeLocal(r.session.ID, func(l *Local) { l.Asked = true }); err != nil {
@@ -122,6 +123,7 @@ func (r *run) settle(ctx context.Context) {
 		return
 	}
 	r.tell(evidence.StepBudget, "started", "")
+	defer r.times.Begin(evidence.StepBudget)()
 	var s job.Settlement
 	proof, err := r.proof()
 	if err == nil && !r.claimed { // by the life of this run that was cut off

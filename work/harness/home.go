@@ -3,8 +3,10 @@ package harness
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -144,7 +146,7 @@ func (h Home) Find(name string) (Session, error) {
 		return Session{}, err
 	}
 	if name == "latest" && len(ids) > 0 {
-		return latest(ids), nil
+		return ids[len(ids)-1], nil
 	}
 	var found []Session
 	for _, s := range ids {
@@ -166,23 +168,6 @@ func (h Home) Find(name string) (Session, error) {
 		WithHint("give more of the id; see `remit list`")
 }
 
-// latest is the session that began last. Ids tell the second; within one, the
-// journal that was written last counts.
-func latest(sessions []Session) Session {
-	const second = len("20060102T150405Z")
-	last := sessions[len(sessions)-1]
-	var written time.Time
-	for _, s := range slices.Backward(sessions) {
-		if len(s.ID) < second || len(last.ID) < second || s.ID[:second] != last.ID[:second] {
-			break
-		}
-		if info, err := os.Stat(s.Journal()); err == nil && info.ModTime().After(written) {
-			last, written = s, info.ModTime()
-		}
-	}
-	return last
-}
-
 // List returns all sessions, oldest first.
 func (h Home) List() ([]Session, error) {
 	entries, err := os.ReadDir(h.Sessions())
@@ -199,8 +184,31 @@ func (h Home) List() ([]Session, error) {
 			out = append(out, s)
 		}
 	}
-	slices.SortFunc(out, func(a, b Session) int { return strings.Compare(a.ID, b.ID) })
+	slices.SortFunc(out, func(a, b Session) int {
+		if len(a.ID) >= idSecond && len(b.ID) >= idSecond && a.ID[:idSecond] == b.ID[:idSecond] {
+			return cmp.Or(strings.Compare(a.began(), b.began()), strings.Compare(a.ID, b.ID))
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
 	return out, nil
+}
+
+// idSecond is the length of the time that an id begins with, which has no part of
+// a second.
+const idSecond = len("20060102T150405Z")
+
+// began is the time of the first entry of the journal, "" where it has none.
+func (s Session) began() string {
+	f, err := os.Open(s.Journal())
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	var first struct {
+		StartedAt string `json:"started_at"`
+	}
+	_ = json.NewDecoder(io.LimitReader(f, journal.MaxLine)).Decode(&first) // "" sorts first
+	return first.StartedAt
 }
 
 // State is what a session looks like from outside.

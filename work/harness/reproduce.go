@@ -212,7 +212,7 @@ func (rec *record) verifyAgain(ctx context.Context, req Reproduction, store *wor
 		return nil, err
 	}
 	verdict := verify.Judge(before, after, plan.Tests)
-	if err := kept.keep(before, after, verdict); err != nil && req.Progress != nil {
+	if err := kept.keep(ctx, before, after, verdict); err != nil && req.Progress != nil {
 		req.Progress.Output("the verdict is not kept: " + err.Error())
 	}
 	return verdict, nil

@@ -1,8 +1,6 @@
 package harness
 
 import (
-	"fmt"
-
 	"remit/proof/evidence"
 	"remit/work/verify"
 )
@@ -13,7 +11,7 @@ func controlFacts(c *verify.Control) *evidence.Control {
 		return nil
 	}
 	status := map[bool]string{true: evidence.ControlMade, false: evidence.ControlNone}
-	out := &evidence.Control{Status: status[c.Made], Reason: c.Reason, Scheme: c.Scheme, Counting: c.Counting, Proved: c.Proved, Runs: c.Runs, Commands: []evidence.CommandControl{}}
+	out := &evidence.Control{Status: status[c.Made], Reason: c.Reason, Scheme: c.Scheme, Counting: c.Counting, Proved: c.Proved, Runs: c.Runs, Commands: []evidence.CommandControl{}, NotRuledOut: c.NotRuledOut}
 	for _, cc := range c.Commands {
 		out.Commands = append(out.Commands, evidence.CommandControl{Command: cc.Command, Status: status[cc.Made], Reason: cc.Reason, By: cc.By, Counting: cc.Counting, Proved: cc.Proved})
 	}
@@ -41,8 +39,6 @@ func controlWords(c *verify.Control) string {
 		return "no control was made"
 	case !c.Made:
 		return "control: none: " + c.Reason
-	case c.Counting == 1:
-		return fmt.Sprintf("%d of 1 test shown to be able to fail", c.Proved)
 	}
-	return fmt.Sprintf("%d of %d tests shown to be able to fail", c.Proved, c.Counting)
+	return controlFacts(c).Sentence()
 }

@@ -5,7 +5,7 @@
 // of every sandbox, as the user and with the user's environment, since that is
 // where its own login is; so only the user may name it, never a repository's
 // policy. It is started in the user's home: interpreters load modules, and tools
-// settings, from the current directory, and that may be a repository that nobody
+// settings, from the current directory, and that may be a repository that no one
 // has read yet. What it prints on stdout is the credential. Nothing of that, or of
 // what it says on stderr, appears in an error or anywhere else; programs of this
 // kind repeat what they were about to say when they fail.
@@ -29,7 +29,7 @@ import (
 )
 
 const (
-	// Patience is how long a program may take: somebody may have to touch a key.
+	// Patience is how long a program may take: the user may have to touch a key.
 	Patience = time.Minute
 	// MaxOutput is more than any credential has.
 	MaxOutput = 16 << 10

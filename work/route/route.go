@@ -12,7 +12,7 @@
 //     [Admission]). Nothing is refused here: a refusal is the run's, with evidence.
 //
 // No key is read here; [Model.Try] has the gateway read one, to learn early what
-// a run would be told.
+// a run would report.
 package route
 
 import (
@@ -92,7 +92,7 @@ func (m Model) Route(home string, prices map[string]gateway.Price) *harness.Mode
 }
 
 // Try opens the gateway as a run would and closes it: the address, the
-// certificates and the key are there and can be used. Nobody is asked anything
+// certificates and the key are there and can be used. Nothing is started
 // but, where the key comes from a command, that command.
 func (m Model) Try(ctx context.Context, prices map[string]gateway.Price) error {
 	u, _ := m.Upstream()
@@ -104,7 +104,7 @@ func (m Model) Try(ctx context.Context, prices map[string]gateway.Price) error {
 }
 
 // ReadByOthers reports whether others than its owner can read a file with a key,
-// and its mode. A file that is not there is read by nobody.
+// and its mode. A file that is not there is shared with no one.
 func ReadByOthers(keyFile string) (mode os.FileMode, shared bool) {
 	info, err := os.Stat(keyFile)
 	if err != nil {
@@ -138,7 +138,7 @@ func Admission(home string, build evidence.EngineIdentity) (harness.Admission, a
 // AdmitSource is the command that decides about the build of an engine on this
 // machine; bin is where that is, "" for where the engine looks.
 func AdmitSource(engine, bin string) string {
-	if bin == "" && (engine == acp.Name || engine == workos.Name) { // nobody knows where it is
+	if bin == "" && (engine == acp.Name || engine == workos.Name) { // it has no known place
 		bin = "PROGRAM"
 	}
 	if bin != "" {
@@ -164,7 +164,7 @@ func remedy(r admission.Result, command string) string {
 	case admission.StatusInvalid:
 		return "look at the file that the message names, move it away, and decide again: `" + command + "`"
 	case admission.StatusNotAdmitted:
-		return "somebody decided so (`remit admit list`); to decide otherwise: `" + command + "`"
+		return "it was decided so (`remit admit list`); to decide otherwise: `" + command + "`"
 	}
 	return "once it is decided: `" + command + "`"
 }

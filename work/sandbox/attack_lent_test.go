@@ -24,7 +24,7 @@ func lentAttack(places []string) int {
 			lock = p + "/lock"
 			c, err := net.Dial("unix", p+"/sock")
 			n.attempt("connect to "+p+"/sock", undo(err, func() { c.Close() }))
-			// Only a FIFO that somebody reads can be opened so.
+			// Only a FIFO with a reader can be opened so.
 			fd, err := unix.Open(p+"/fifo", unix.O_WRONLY|unix.O_NONBLOCK, 0)
 			n.attempt("reach the reader of "+p+"/fifo", undo(err, func() { unix.Close(fd) }))
 		}

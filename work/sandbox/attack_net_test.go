@@ -103,7 +103,7 @@ func (n *tries) descriptors() {
 func (n *tries) foreign(pids []string) error {
 	if len(pids) == 0 {
 		if name, err := os.ReadFile("/proc/1/comm"); err != nil || string(name) != "bwrap\n" {
-			return errors.New("not in a sandbox: the processes of the host are nobody's to try")
+			return errors.New("not in a sandbox: the processes of the host must not be tried")
 		}
 		pids = numbered("/proc")
 	}
@@ -265,7 +265,7 @@ func (n *tries) flood(address string, count int) {
 	}
 	fmt.Println("open", len(open))
 	for i, c := range open {
-		// An answer is the sign that somebody took the connection.
+		// An answer shows that a server took the connection.
 		_ = c.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
 		_, err := c.Read(make([]byte, 1))
 		if i >= maxConnections {

@@ -107,7 +107,7 @@ func numbered(dir string) (names []string) {
 	return names
 }
 
-// firstMapping returns an address that a process has, 0 if that is not told.
+// firstMapping returns an address that a process has, 0 if that is not known.
 func firstMapping(maps string) int64 {
 	text, _ := os.ReadFile(maps)
 	var at int64
@@ -199,7 +199,7 @@ func clockAttack() int {
 }
 
 // namespaceAttack tries to change what is mounted, and to get namespaces in
-// which it would be somebody.
+// which it would be another user.
 func namespaceAttack() int {
 	n := new(tries)
 	n.attempt("remount the root", unix.Mount("", "/", "", unix.MS_REMOUNT|unix.MS_BIND, ""))

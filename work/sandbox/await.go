@@ -71,7 +71,7 @@ func (k *keeper) await(c *command, wall <-chan time.Time) (a answer) {
 }
 
 // kill begins to kill a command. Confined and not known yet, it is killed as
-// soon as bwrap has told its pid, or after the grace.
+// soon as bwrap has reported its pid, or after the grace.
 func (k *keeper) kill(inner int) {
 	switch {
 	case !k.setup.Confined:

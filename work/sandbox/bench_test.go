@@ -137,7 +137,7 @@ func bareBwrap(b *testing.B, d *bwrap) func() error {
 }
 
 // pipeOf returns the read end of a pipe that holds text, or with none the
-// write end of one that nobody reads.
+// write end of one without a reader.
 func pipeOf(b *testing.B, text []byte) *os.File {
 	r, w, err := os.Pipe()
 	if err != nil {

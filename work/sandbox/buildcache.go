@@ -19,7 +19,7 @@ import (
 type BuildCache struct {
 	// Dir is an absolute path, "" the cache of this login.
 	Dir string
-	// Tell, when not nil, is told in one line each that a fill begins, goes on and
+	// Tell, when not nil, gets one line each when a fill begins, goes on and
 	// has ended. Commands that go on at once may call it at once.
 	Tell func(line string)
 }
@@ -51,7 +51,7 @@ func ofLogin() string {
 	return filepath.Join(dir, "remit", "gocache")
 }
 
-// tell passes a line on, if somebody listens.
+// tell passes a line on if Tell is set.
 func (c BuildCache) tell(line string) {
 	if c.Tell != nil {
 		c.Tell(line)

@@ -58,7 +58,7 @@ func TestHostFilesAreNotMet(t *testing.T) {
 	}
 }
 
-// The other direction: a lock that is taken inside holds nobody up on the host.
+// The other direction: a lock that is taken inside blocks no process of the host.
 func TestLocksHoldNobodyUp(t *testing.T) {
 	t.Parallel()
 	e := escape(t, "sockets, FIFOs and locks of the host")
@@ -77,7 +77,7 @@ func TestLocksHoldNobodyUp(t *testing.T) {
 		}
 	}
 	if lockedFromInside(e, without(e, controlled{plainBinds: true}), lower, dir, "/usr/bin/env", "/usr/bin/env") == "" {
-		t.Error("without the overlays nobody is held up either, so the test shows nothing")
+		t.Error("without the overlays no process is blocked either, so the test shows nothing")
 	}
 }
 

@@ -121,7 +121,7 @@ func TestListenerBindAgain(t *testing.T) {
 	t.Parallel()
 	e := escape(t, "listener: bind the port again")
 	port := strconv.Itoa(DefaultLoopbackPort)
-	// control: where nobody listens every try succeeds
+	// control: where no server listens every try succeeds
 	stopped, through := verdicts(t, try(t, open1(t), Spec{}, attackPath, "attack", "net", "bind", port).out)
 	if len(stopped) > 0 || len(through) < 16 {
 		t.Fatalf("the control may not bind: %q", stopped)
@@ -208,7 +208,7 @@ func TestListenerSurvivesTheRun(t *testing.T) {
 	next := &greeter{t: t}
 	o = try(e, d, Spec{Loopback: next.serve}, said(DefaultLoopbackPort)...)
 	e.Check(o.out == "hello\n" && g.accepted.Load() == before && next.accepted.Load() == 1, "%q: %d and %d connections", o.out, g.accepted.Load()-before, next.accepted.Load())
-	// Without one there is nobody, inside and out.
+	// Without one no server answers, inside and out.
 	o = try(e, d, Spec{}, said(DefaultLoopbackPort)...)
-	e.Check(o.ExitCode != 0 && o.out != "hello\n", "somebody answers inside: %q", o.out)
+	e.Check(o.ExitCode != 0 && o.out != "hello\n", "a server answers inside: %q", o.out)
 }

@@ -41,7 +41,7 @@ type run struct {
 // do runs everything; the result holds what was reached even with an error.
 func (r *run) do(ctx context.Context) error {
 	var err error
-	if r.session, err = hireKeeper(r.conf.Confined); err != nil {
+	if r.session, err = obtainKeeper(r.conf.Confined); err != nil {
 		return startError(err)
 	}
 	defer r.session.end()
@@ -64,7 +64,7 @@ func (r *run) do(ctx context.Context) error {
 	r.begun, r.result = time.Now(), &Result{Layer: r.built.Layer, GoCache: GoCache{Lent: r.built.Lent, NotLent: r.built.NotLent}}
 	runErr := r.commands(ctx)
 	if r.conf.Confined && ctx.Err() == nil {
-		standBy() // ready when the next Run begins, and not in the way of a command
+		startStandby() // ready when the next Run begins, and not in the way of a command
 	}
 	if r.spec.Capture {
 		// Also after a cancellation: work that was paid for is kept.
@@ -179,7 +179,7 @@ func (r *run) command(ctx context.Context, c Command, wall time.Duration) (*Comm
 	return done, err
 }
 
-// ended turns the keeper's answer into a result. An end that is nobody's fault
+// ended turns the keeper's answer into a result. An end without a cause
 // inside is an error of ours, never a failed command.
 func (r *run) ended(c Command, a answer, out *outputs, stopped bool) (*CommandResult, error) {
 	if a.Failure != nil {

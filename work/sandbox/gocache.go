@@ -12,13 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remit/proof/form"
 )
 
 // goCache is the part of a BuildCache for one Go installation.
@@ -153,8 +154,8 @@ func (c *goCache) lock(ctx context.Context) (*os.File, error) {
 // compile runs the go command, and says every few seconds that it goes on.
 func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 	ended := make(chan struct{})
-	var told sync.WaitGroup
-	told.Go(func() {
+	var reports sync.WaitGroup
+	reports.Go(func() {
 		for {
 			select {
 			case <-time.After(tellEvery):
@@ -164,7 +165,7 @@ func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 			}
 		}
 	})
-	defer told.Wait()
+	defer reports.Wait()
 	defer close(ended)
 	for _, args := range warmUp {
 		if err := c.runGo(ctx, args); err != nil {
@@ -287,12 +288,12 @@ func sizeOf(dir string) (bytes int64) {
 }
 
 // goCommand finds a use of the go command that compiles in a command line.
-var goCommand = regexp.MustCompile(`(^|[\s;&|(/'"])go\s+(test|build|vet|run|install|generate|tool|fix)\b`)
+var goCommand = form.Lazy(`(^|[\s;&|(/'"])go\s+(test|build|vet|run|install|generate|tool|fix)\b`)
 
 // CompilesGo reports whether a command line, or anything that is run over a tree,
 // compiles Go: the line says so, or the tree is a Go module.
 func CompilesGo(line, tree string) bool {
-	if goCommand.MatchString(line) {
+	if goCommand().MatchString(line) {
 		return true
 	}
 	for _, name := range []string{"go.mod", "go.work"} {

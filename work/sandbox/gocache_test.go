@@ -35,19 +35,19 @@ func calls(t *testing.T, root string) []string {
 	return slices.Collect(strings.Lines(string(text)))
 }
 
-// told collects what a cache tells.
-type told struct {
+// lines collects what a cache reports.
+type lines struct {
 	mu    sync.Mutex
 	lines []string
 }
 
-func (s *told) tell(line string) {
+func (s *lines) tell(line string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, line)
 }
 
-func (s *told) has(part string) int {
+func (s *lines) has(part string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0
@@ -64,7 +64,7 @@ func (s *told) has(part string) int {
 func TestFillOnce(t *testing.T) {
 	t.Parallel()
 	root := installation(t, `mkdir -p "$GOCACHE/00" && : >"$GOCACHE/00/x"`)
-	var heard told
+	var heard lines
 	dir := t.TempDir() + "/gocache"
 	var all sync.WaitGroup
 	for range 6 {
@@ -125,12 +125,12 @@ func TestFillCutOff(t *testing.T) {
 	}
 }
 
-// A go command that fails costs time and not the run: it is told once, and not
+// A go command that fails costs time and not the run: it is reported once, and not
 // tried before every command.
 func TestFillFails(t *testing.T) {
 	t.Parallel()
 	root := installation(t, "echo no space left on device; exit 1")
-	var heard told
+	var heard lines
 	part := (BuildCache{Dir: t.TempDir() + "/gocache", Tell: heard.tell}).on(root)
 	s := Spec{Lower: t.TempDir(), Commands: []Command{{Argv: []string{"sh", "-c", "go test ./..."}}}}
 	for range 3 {
@@ -162,7 +162,7 @@ func TestOldCacheIsTakenOver(t *testing.T) {
 	for _, mode := range []os.FileMode{0o700, 0o777} {
 		must(t, os.Chmod(login+"/remit/go-build", mode))
 		root := installation(t, "")
-		var heard told
+		var heard lines
 		part := (BuildCache{Dir: t.TempDir() + "/gocache", Tell: heard.tell}).on(root)
 		must(t, part.fill(t.Context()))
 		files, err := filepath.Glob(part.path("go-build") + "/*/*")

@@ -16,7 +16,7 @@ import (
 // testGroup is a group that no user of a host is in.
 const testGroup = 65111
 
-// grouped opens the sandbox as whoever runs it, tells what it cannot enforce and
+// grouped opens the sandbox as the current user, prints what it cannot enforce and
 // tries to read each path, which is lent or shown to every command.
 func grouped(dir string, paths []string) int {
 	d, err := Open(context.Background(), Options{Toolchains: []string{dir + "/tool"}})

@@ -71,7 +71,7 @@ func (k *keeper) setLimits(pid int) error {
 		if err := unix.Prlimit(pid, l.resource, nil, &now); err != nil {
 			return fmt.Errorf("prlimit %s: %w", l.name, err)
 		}
-		value := min(uint64(l.value), now.Max) // nobody here may raise one
+		value := min(uint64(l.value), now.Max) // no process here may raise one
 		both := unix.Rlimit{Cur: value, Max: value}
 		if err := unix.Prlimit(pid, l.resource, &both, nil); err != nil {
 			return fmt.Errorf("prlimit %s: %w", l.name, err)

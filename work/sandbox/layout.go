@@ -40,7 +40,7 @@ const (
 	stageMounts    = stage + "/mnt"      // numbered views of everything else
 	stageBelow     = stage + "/below"    // numbered clones below those views
 	stageTerminals = stage + "/pts"      // pseudo-terminals
-	stageMask      = stage + "/mask"     // an empty file, over what nobody inside may read
+	stageMask      = stage + "/mask"     // an empty file, over what no process inside may read
 )
 
 // etcFromHost is what a program may need of /etc to start at all; nothing
@@ -65,7 +65,7 @@ type view struct {
 	Binds   []Bind            // staged, read-only
 	System  []Bind            // staged, read-only: what every command sees of the host
 	Links   map[string]string // links of the root into /usr
-	Masked  []string          // files of /proc that nobody inside may read
+	Masked  []string          // files of /proc that no process inside may read
 	Seccomp int               // descriptor of the filter, 0 for none
 	Status  int               // descriptor for the JSON status
 	KeepNet bool              // stay in the keeper's network namespace, which then is the sandbox's

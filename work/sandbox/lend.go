@@ -20,10 +20,10 @@ import (
 
 // Everything of the host that is shown is shown through an overlay without an
 // upper layer. An overlay gives what it shows an inode of its own: a socket or a
-// FIFO of the host answers nobody, a lock that is taken inside is none on the
+// FIFO of the host does not answer, a lock that is taken inside is none on the
 // host, and the mount table inside does not tell where things lie.
 //
-// An overlay does not cross mounts, and nobody but root may separate a
+// An overlay does not cross mounts, and only root may separate a
 // directory from the mounts below it. So a directory with mounts below is
 // shown as a skeleton: empty directories down to the mounts, and in them one
 // overlay for each directory beside. What is mounted there is shown for the

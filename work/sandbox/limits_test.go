@@ -236,7 +236,7 @@ func TestFilled(t *testing.T) {
 	}
 }
 
-// A command that leaves more files than anybody can remove in a moment does not
+// A command that leaves more files than can be removed in a moment does not
 // outlast its time: neither the next command, which finds an empty /tmp, nor the
 // end of the run waits for the last of them.
 func TestInodeFloodEndsInTime(t *testing.T) {

@@ -25,13 +25,13 @@ func TestLoginResources(t *testing.T) {
 		{"memory", mostLocked / (256 << 10)},
 	} {
 		if asRoot() && tt.what == "inotify" {
-			continue // counted for the uid of the Run, which is nobody else's
+			continue // counted for the uid of the Run, which no other process has
 		}
 		got, then := taken(e, open1(e), tt.what)
 		if got < 1 {
 			t.Errorf("%s: nothing works inside", tt.what)
 		}
-		if tt.what == "inotify" { // what the threat model says that a program is told
+		if tt.what == "inotify" { // the error that the threat model names
 			e.Check(then == "too many open files", "after %d: %s", got, then)
 		}
 		e.Check(got <= tt.most, "%s: a command got %d, more than %d", tt.what, got, tt.most)

@@ -15,11 +15,11 @@ import (
 	"remit/proof/reason"
 )
 
-// The one way out of a sandbox is a listener inside that somebody outside
+// The one way out of a sandbox is a listener inside that a process outside
 // serves. A socket belongs to the network namespace in which it was made,
-// whoever holds it: so the keeper makes it in a namespace without any other
+// the process that holds it: so the keeper makes it in a namespace without any other
 // interface, hands it to the parent and keeps nothing. No process of ours runs
-// inside for it, no file leads to it, and the bytes pass through nobody.
+// inside for it, no file leads to it, and the bytes pass through no other process.
 
 // backlog bounds the connections that wait to be accepted. They cost the
 // parent nothing yet.

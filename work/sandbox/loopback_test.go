@@ -120,7 +120,7 @@ func TestLoopbackOfManyRuns(t *testing.T) {
 				}()
 			}})
 			if err == nil && out.String() != text {
-				err = fmt.Errorf("run %d was told %q", i, out.String())
+				err = fmt.Errorf("run %d got %q", i, out.String())
 			}
 			failures <- err
 		}()
@@ -132,7 +132,7 @@ func TestLoopbackOfManyRuns(t *testing.T) {
 	}
 }
 
-// TestLoopbackWithStandby: a keeper that was born before anybody thought of a
+// TestLoopbackWithStandby: a keeper that was started before there was a
 // listener makes one.
 func TestLoopbackWithStandby(t *testing.T) { // not parallel: a process has one keeper that stands by
 	w := awaited(t)
@@ -164,7 +164,7 @@ func TestNoLoopback(t *testing.T) {
 		}
 	}
 	if o := try(t, open1(t), Spec{}, said(DefaultLoopbackPort)...); o.ExitCode == 0 {
-		t.Errorf("somebody answers: %q", o.out)
+		t.Errorf("a server answers: %q", o.out)
 	}
 }
 

@@ -87,7 +87,7 @@ func openBwrap(ctx context.Context, opt Options, tools toolchain, hide hidden, p
 	if err != nil {
 		return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: the program bwrap is not installed").WithHint(installHint)
 	}
-	standBy() // a keeper gets ready meanwhile, for the probe or for the first Run
+	startStandby() // a keeper gets ready meanwhile, for the probe or for the first Run
 	removeStaleGroups()
 	d := &bwrap{path: path, tools: tools, hidden: hide}
 	if d.desc, err = describe(path); err != nil {

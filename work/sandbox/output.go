@@ -71,7 +71,7 @@ func (o *outputs) begin() {
 
 // finish waits for the ends of the streams and returns the first error of a
 // writer. All processes are dead by now, so the ends are there already unless
-// someone outside holds a pipe; nobody is waited for long.
+// someone outside holds a pipe; the wait is short.
 func (o *outputs) finish() error {
 	for _, s := range o.pipes {
 		_ = s.r.SetReadDeadline(time.Now().Add(5 * time.Second)) // a pipe of os.Pipe takes it

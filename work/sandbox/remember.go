@@ -26,7 +26,7 @@ import (
 //   - it names everything that the answer depends on, and counts for nothing if
 //     any of that differs;
 //   - a probe that failed is never remembered;
-//   - the file counts only if nobody else could have written it;
+//   - the file counts only if no other user could have written it;
 //   - every Run sets up and checks its own walls as ever, and one that cannot
 //     begin has the host probed anew.
 
@@ -168,7 +168,7 @@ func (d *bwrap) trusted(ctx context.Context, r *run, err error) error {
 	}
 	for _, c := range r.result.Caps {
 		if !c.Enforced && !slices.ContainsFunc(d.desc.NotEnforced, func(s string) bool { return strings.HasPrefix(s, c.Name+":") }) {
-			d.memory.forget() // this Run has told the truth already; so will the next start
+			d.memory.forget() // the caps of this Run are right already; the next start probes
 		}
 	}
 	return err

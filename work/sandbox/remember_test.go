@@ -69,7 +69,7 @@ func TestProbeIsRemembered(t *testing.T) {
 	}
 }
 
-// TestNothingIsRememberedInPublic: where everybody writes, nobody is believed.
+// TestNothingIsRememberedInPublic: a memory in a directory that others can write to does not count.
 func TestNothingIsRememberedInPublic(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -140,7 +140,7 @@ func TestBadMemories(t *testing.T) {
 	}
 }
 
-// TestCircumstances: what a probe depends on is told apart.
+// TestCircumstances: everything that a probe depends on changes the digest.
 func TestCircumstances(t *testing.T) {
 	t.Parallel()
 	d := open1(t)

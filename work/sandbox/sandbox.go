@@ -69,7 +69,7 @@ type Spec struct {
 	LoopbackPort int // 0: DefaultLoopbackPort
 }
 
-// DefaultLoopbackPort is where the listener of Spec.Loopback is, unless told.
+// DefaultLoopbackPort is where the listener of Spec.Loopback is by default.
 const DefaultLoopbackPort = 18080
 
 // Bind shows a host file or directory read-only. What is mounted below the

@@ -126,7 +126,7 @@ func socketPair(kind int) (ours, theirs *os.File, err error) {
 
 // end kills the keeper and with it everything that it had. It waits for the end,
 // but not for long: the kernel frees each file of the run then, and a command
-// that has made a million of them must not hold anybody up beyond its limits.
+// that has made a million of them must not delay the caller beyond its limits.
 func (s *session) end() {
 	s.strike()
 	select {

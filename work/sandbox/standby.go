@@ -18,7 +18,7 @@ import (
 // an empty environment, no descriptor but its two sockets, and has mounted
 // nothing; everything that makes it the keeper of one Run comes with the
 // request, and it never serves a second one. Like any keeper it dies with this
-// process, and it is sent home when nobody has wanted it for a while.
+// process, and it ends when no Run has used it for a while.
 
 // standbyLife is how long a keeper stands by. Its mount namespace is a copy of
 // ours, which keeps alive what is unmounted here in the meantime.
@@ -27,11 +27,11 @@ const standbyLife = time.Minute
 // standby is the one keeper of this process that stands by.
 var standby struct {
 	sync.Mutex
-	next *waiting
+	next *standbyKeeper
 }
 
-// waiting is a keeper that may still be on its way.
-type waiting struct {
+// standbyKeeper is a keeper that may still be starting.
+type standbyKeeper struct {
 	mounts int // of /proc/self/mountinfo, opened before the keeper's birth
 	uid    int
 	expiry *time.Timer
@@ -41,8 +41,8 @@ type waiting struct {
 	err     error
 }
 
-// standBy has a keeper started in the background, unless one stands by.
-func standBy() {
+// startStandby has a keeper started in the background, unless one stands by.
+func startStandby() {
 	standby.Lock()
 	defer standby.Unlock()
 	if standby.next != nil {
@@ -50,9 +50,9 @@ func standBy() {
 	}
 	mounts, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // nobody could tell whether its mounts are still ours
+		return // without it a change of the mounts would not be seen
 	}
-	w := &waiting{mounts: mounts, uid: os.Geteuid(), born: make(chan struct{})}
+	w := &standbyKeeper{mounts: mounts, uid: os.Geteuid(), born: make(chan struct{})}
 	w.expiry = time.AfterFunc(standbyLife, w.dismiss)
 	standby.next = w
 	go func() {
@@ -61,11 +61,11 @@ func standBy() {
 	}()
 }
 
-// hireKeeper returns a keeper for one Run: the one that stands by, if there is
+// obtainKeeper returns a keeper for one Run: the one that stands by, if there is
 // one and it still is what a new one would be, or else a new one.
-func hireKeeper(confined bool) (*session, error) {
+func obtainKeeper(confined bool) (*session, error) {
 	if confined {
-		if w := takeStandby(nil); w != nil {
+		if w := claimStandby(nil); w != nil {
 			<-w.born
 			usable := w.usable()
 			_ = unix.Close(w.mounts)
@@ -78,8 +78,8 @@ func hireKeeper(confined bool) (*session, error) {
 	return startKeeper(keeperName, confined)
 }
 
-// takeStandby takes the keeper that stands by, if it is the one meant.
-func takeStandby(meant *waiting) *waiting {
+// claimStandby takes the keeper that stands by, if it is the one meant.
+func claimStandby(meant *standbyKeeper) *standbyKeeper {
 	standby.Lock()
 	defer standby.Unlock()
 	w := standby.next
@@ -91,9 +91,9 @@ func takeStandby(meant *waiting) *waiting {
 	return w
 }
 
-// dismiss sends the keeper home if it still stands by.
-func (w *waiting) dismiss() {
-	if takeStandby(w) == nil {
+// dismiss ends the keeper if it still stands by.
+func (w *standbyKeeper) dismiss() {
+	if claimStandby(w) == nil {
 		return
 	}
 	<-w.born
@@ -101,7 +101,7 @@ func (w *waiting) dismiss() {
 	w.end()
 }
 
-func (w *waiting) end() {
+func (w *standbyKeeper) end() {
 	if w.session != nil {
 		w.session.end()
 	}
@@ -110,7 +110,7 @@ func (w *waiting) end() {
 // usable reports whether the keeper lives, and whether a new one would see the
 // same mounts: a copy of our mount namespace that is out of date would show
 // another file system than the host's.
-func (w *waiting) usable() bool {
+func (w *standbyKeeper) usable() bool {
 	if w.err != nil || w.uid != os.Geteuid() {
 		return false
 	}
@@ -136,7 +136,7 @@ func ready(fd int, events int16) bool {
 }
 
 // rename replaces the name of this process in the list of processes, so that a
-// keeper at work can be told from one that stands by. The text of an argument
+// keeper at work can be distinguished from one that stands by. The text of an argument
 // lies where the kernel put it and looks it up.
 func rename(name string) {
 	was := os.Args[0]

@@ -20,11 +20,11 @@ import (
 
 // None of these is parallel: a process has one keeper that stands by.
 
-// awaited returns the keeper that stands by, ready to be hired.
-func awaited(t *testing.T) *waiting {
+// awaited returns the keeper that stands by, ready to be claimed.
+func awaited(t *testing.T) *standbyKeeper {
 	t.Helper()
 	open1(t)
-	standBy()
+	startStandby()
 	standby.Lock()
 	w := standby.next
 	standby.Unlock()
@@ -39,7 +39,7 @@ func awaited(t *testing.T) *waiting {
 	return w
 }
 
-func (w *waiting) pid() int { return w.session.cmd.Process.Pid }
+func (w *standbyKeeper) pid() int { return w.session.cmd.Process.Pid }
 
 func noOp(t *testing.T) Spec {
 	return Spec{Lower: t.TempDir(), Commands: []Command{{Argv: []string{"/bin/true"}}}}
@@ -63,11 +63,11 @@ func gone(t *testing.T, pid int) {
 // next Run, ends with it, and another one takes its place.
 func TestStandbyServesOneRun(t *testing.T) {
 	w := awaited(t)
-	hired := w.pid()
+	claimed := w.pid()
 	var name string
 	s := noOp(t)
 	s.Commands[0] = Command{Argv: []string{"/bin/echo"}, Stdout: writer(func(p []byte) (int, error) {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", hired))
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", claimed))
 		name = string(bytes.Trim(text, "\x00"))
 		return len(p), nil
 	})}
@@ -75,14 +75,14 @@ func TestStandbyServesOneRun(t *testing.T) {
 	if name != keeperName {
 		t.Errorf("the keeper at work is called %q", name)
 	}
-	if startTime(hired) != "0" {
+	if startTime(claimed) != "0" {
 		t.Error("the keeper outlived its Run")
 	}
 	next := awaited(t)
-	if next == w || next.pid() == hired {
+	if next == w || next.pid() == claimed {
 		t.Error("a keeper serves a second Run")
 	}
-	standBy()
+	startStandby()
 	if again := awaited(t); again != next {
 		t.Error("two keepers stand by")
 	}
@@ -147,7 +147,7 @@ func sealed(t *testing.T, pid int) bool {
 	return true
 }
 
-// TestStandbyThatDied is not hired: a keeper killed while it waited is no
+// TestStandbyThatDied is not claimed: a keeper killed while it waited is no
 // failure of the Run that would have had it.
 func TestStandbyThatDied(t *testing.T) {
 	w := awaited(t)
@@ -159,7 +159,7 @@ func TestStandbyThatDied(t *testing.T) {
 	gone(t, w.pid())
 }
 
-// TestStandbyWithOldMounts is not hired: it would show the host as it was.
+// TestStandbyWithOldMounts is not claimed: it would show the host as it was.
 func TestStandbyWithOldMounts(t *testing.T) {
 	needRoot(t)
 	const again = "REMIT_TEST_OWN_MOUNTS"
@@ -191,26 +191,26 @@ func TestStandbyWithOldMounts(t *testing.T) {
 	gone(t, w.pid())
 }
 
-// TestStandbyIsSentHome: nobody waits for ever, and dismissing one that was
-// hired meanwhile does nothing.
-func TestStandbyIsSentHome(t *testing.T) {
+// TestStandbyExpires: a standby keeper ends after its time, and dismissing one that was
+// claimed meanwhile does nothing.
+func TestStandbyExpires(t *testing.T) {
 	w := awaited(t)
 	if !w.expiry.Stop() {
 		t.Fatal("the keeper waits without an end")
 	}
 	w.expiry.Reset(time.Millisecond)
 	gone(t, w.pid())
-	hired := awaited(t)
-	s, err := hireKeeper(true)
+	claimed := awaited(t)
+	s, err := obtainKeeper(true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.end()
-	if s != hired.session {
-		t.Fatal("another keeper was hired")
+	if s != claimed.session {
+		t.Fatal("another keeper was claimed")
 	}
-	hired.dismiss()
-	if startTime(hired.pid()) == "0" {
+	claimed.dismiss()
+	if startTime(claimed.pid()) == "0" {
 		t.Error("a keeper at work was dismissed")
 	}
 }
@@ -267,7 +267,7 @@ func TestManyRunsAtOnce(t *testing.T) {
 }
 
 func dismissAny() {
-	if w := takeStandby(nil); w != nil {
+	if w := claimStandby(nil); w != nil {
 		<-w.born
 		_ = unix.Close(w.mounts)
 		w.end()

@@ -27,7 +27,7 @@ func TestUIDs(t *testing.T) {
 	}
 }
 
-// Seen from the host a command of root's is nobody in particular.
+// Seen from the host a command of root's has a uid without an account.
 func TestRealIdentity(t *testing.T) {
 	t.Parallel()
 	needRoot(t)

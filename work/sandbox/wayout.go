@@ -52,7 +52,7 @@ func (w *wayOut) Accept() (net.Conn, error) {
 	defer w.mu.Unlock()
 	if w.ended {
 		<-w.taken
-		_ = raw.Close() // nobody is there any more
+		_ = raw.Close() // the other side is gone
 		return nil, net.ErrClosed
 	}
 	w.open[c] = struct{}{}
@@ -64,7 +64,7 @@ func (w *wayOut) Close() error { return w.close() }
 
 // end takes everything back.
 func (w *wayOut) end() {
-	_ = w.close() // the error is of no use to anybody at this point
+	_ = w.close() // the error changes nothing at this point
 	w.mu.Lock()
 	w.ended = true
 	open := w.open

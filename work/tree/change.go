@@ -9,7 +9,7 @@
 // # How hostile trees are read
 //
 // A name below such a directory can be anything: a symbolic link to a secret,
-// a FIFO that blocks whoever opens it, a device, a path of ten thousand
+// a FIFO that blocks its reader, a device, a path of ten thousand
 // components. Therefore every directory is opened as an [os.Root] of its own,
 // every entry is looked at with Lstat before it is opened, opened without
 // blocking, and compared with what Lstat saw; links are recorded as text.

@@ -182,7 +182,7 @@ func (w *walker) narrowed(upper *os.Root, name string) (*os.Root, error) {
 var errChanged = errors.New("changed")
 
 // dotGit reports a .git as one special change if anything in it differs. Its
-// content is never handed on: it is code for whoever runs git there.
+// content is never handed on: git would run it as code.
 func (w *walker) dotGit(l level, name, path string, depth int) error {
 	quiet := *w
 	quiet.inGit = true

@@ -60,7 +60,7 @@ func (s *Spool) Discard() {
 
 // Incomplete reports changes that were not all read: the disk was full, the
 // stream was cut off, or a bound was hit. What was read is no change of
-// anything, since nobody knows what is missing; its number is told.
+// anything, since it is not known what is missing; only its number is reported.
 type Incomplete struct {
 	Seen int // changes that were read whole
 	Err  error

@@ -67,7 +67,7 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 		out = append(out, o)
 	}
 	// What the bug ends before it is reached looks like the bug in every respect:
-	// whoever hides the one hides the other.
+	// what hides the one hides the other.
 	fails := t.certain(twin.Fail)
 	if len(fails) == 0 {
 		fails = t.known(twin.Fail)
@@ -167,4 +167,64 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 		out[run] = chosen
 	}
 	return out
+}
+
+// halves sabotages each test in one of two runs, but for those that are known
+// to fail on the base: nothing can be shown by these there.
+func (s *suite) halves(d draw) (a, b map[*suiteTest]twin.Order) {
+	a, b = make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order)
+	for _, f := range s.files {
+		for _, t := range f.tests {
+			if len(t.sites) == 0 || t.Outcome == results.Fail || t.Outcome == results.Skip {
+				continue
+			}
+			o := twin.Order{Site: t.anySite(d)}
+			if d.coin() {
+				a[t] = o
+			} else {
+				b[t] = o
+			}
+		}
+	}
+	return a, b
+}
+
+// anySite prefers a failing statement, which is reached most surely, and draws
+// an assertion now and then.
+func (t *suiteTest) anySite(d draw) int {
+	wanted := twin.Fail
+	switch n := d.below(10); {
+	case n < 1:
+		wanted = twin.Expect
+	case n < 3:
+		wanted = twin.Flip
+	}
+	if of := t.ofKind(wanted); len(of) > 0 {
+		return pick(d, of)
+	}
+	if of := t.ofKind(twin.Fail); len(of) > 0 {
+		return pick(d, of)
+	}
+	return pick(d, t.sites).ID
+}
+
+// ofKind are the sites of a kind.
+func (t *suiteTest) ofKind(kind twin.Kind) []int {
+	var out []int
+	for _, s := range t.sites {
+		if s.Kind == kind {
+			out = append(out, s.ID)
+		}
+	}
+	return out
+}
+
+// site is the site of a number, nil if the test has none.
+func (t *suiteTest) site(id int) *twin.Site {
+	for i := range t.sites {
+		if t.sites[i].ID == id {
+			return &t.sites[i]
+		}
+	}
+	return nil
 }

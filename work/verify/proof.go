@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -50,6 +51,9 @@ func (p *Plan) proveBase(ctx context.Context, sb Sandbox, r *PhaseResult, laid [
 		return nil //nolint:nilerr // it is why there is no control
 	}
 	r.proof.suite = s
+	if !s.named(r.Commands) {
+		s.leaveReaders()
+	}
 	if len(s.files) == 0 {
 		r.proof.reason = noSuite(s)
 		return nil
@@ -114,15 +118,28 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 		}
 		g := groupProof{view: v, by: s.shownBy(r.Commands[v.first:v.end], a, b)}
 		if g.by == "" {
-			g.reason = "it runs no test that Remit can edit"
+			g.reason = noTestOf(r.Commands[v.first:v.end])
 		}
 		reached = reached || g.by != ""
 		r.proof.groups = append(r.proof.groups, g)
 	}
-	if !reached {
+	if !reached && len(views) == 1 {
+		r.proof.reason = r.proof.groups[0].reason
+	} else if !reached {
 		r.proof.reason = "no command runs a test that Remit can edit"
 	}
 	return !s.inTree && s.unreached(langGo, r.Commands, first, second), nil
+}
+
+// noTestOf says why nothing is known of the tests that commands run. One that fails
+// on the base may have ended before its tests, as "! grep … && pytest" does there.
+func noTestOf(ran []CommandResult) string {
+	for i := range ran {
+		if ran[i].ExitCode > 0 {
+			return fmt.Sprintf("on the base it exits with %d and comes by no test that Remit can edit: what its tests show there is not known", ran[i].ExitCode)
+		}
+	}
+	return "it runs no test that Remit can edit"
 }
 
 // twins are the runs of the control so far.
@@ -145,66 +162,6 @@ func (s *suite) foldOutcomes(ran []CommandResult) {
 			}
 		}
 	}
-}
-
-// halves sabotages each test in one of two runs, but for those that are known
-// to fail on the base: nothing can be shown by these there.
-func (s *suite) halves(d draw) (a, b map[*suiteTest]twin.Order) {
-	a, b = make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order)
-	for _, f := range s.files {
-		for _, t := range f.tests {
-			if len(t.sites) == 0 || t.Outcome == results.Fail || t.Outcome == results.Skip {
-				continue
-			}
-			o := twin.Order{Site: t.anySite(d)}
-			if d.coin() {
-				a[t] = o
-			} else {
-				b[t] = o
-			}
-		}
-	}
-	return a, b
-}
-
-// anySite prefers a failing statement, which is reached most surely, and draws
-// an assertion now and then.
-func (t *suiteTest) anySite(d draw) int {
-	wanted := twin.Fail
-	switch n := d.below(10); {
-	case n < 1:
-		wanted = twin.Expect
-	case n < 3:
-		wanted = twin.Flip
-	}
-	if of := t.ofKind(wanted); len(of) > 0 {
-		return pick(d, of)
-	}
-	if of := t.ofKind(twin.Fail); len(of) > 0 {
-		return pick(d, of)
-	}
-	return pick(d, t.sites).ID
-}
-
-// ofKind are the sites of a kind.
-func (t *suiteTest) ofKind(kind twin.Kind) []int {
-	var out []int
-	for _, s := range t.sites {
-		if s.Kind == kind {
-			out = append(out, s.ID)
-		}
-	}
-	return out
-}
-
-// site is the site of a number, nil if the test has none.
-func (t *suiteTest) site(id int) *twin.Site {
-	for i := range t.sites {
-		if t.sites[i].ID == id {
-			return &t.sites[i]
-		}
-	}
-	return nil
 }
 
 // settle takes over what the two runs of one view have shown. It returns the

@@ -56,6 +56,23 @@ type suite struct {
 // maxLeft bounds suite.left.
 const maxLeft = 20
 
+// readsSource are signs of a Python test that reads sources, its own among them.
+var readsSource = regexp.MustCompile(`\bgetsource(?:lines)?\(|\blinecache\.|\bopen\(__file__|__file__\)\.read_|\.r?glob\([^)\n]*\*\.py\b|\bast\.parse\(|\btokenize\.`)
+
+// leaveReaders takes files out whose tests may fail because they are edited. It is
+// for commands that name no tests: such a failure is there one of the command, and
+// looks like one of the change.
+func (s *suite) leaveReaders() {
+	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
+		reads := f.lang == langPython && readsSource.Match(f.src)
+		if reads {
+			s.leave(f.path, errors.New("its tests read sources, and the command does not name its tests"))
+		}
+		return reads
+	})
+	s.index()
+}
+
 // suiteFile is one test file.
 type suiteFile struct {
 	path, lang, key string

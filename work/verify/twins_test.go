@@ -13,6 +13,7 @@ import (
 
 	"remit/proof/reason"
 	"remit/work/sandbox"
+	"remit/work/tree"
 )
 
 // with is f with further files.
@@ -72,6 +73,34 @@ func TestControlOfEveryCommand(t *testing.T) {
 			}
 			if want := map[bool]int{true: 100, false: Uncontrolled}[c.Made]; int(v.Confidence) != want {
 				t.Errorf("confidence %d, want %d", v.Confidence, want)
+			}
+		})
+	}
+}
+
+// TestWhereNoTestIsNamed: an honest test that reads its source is no reason to fail
+// where only an exit status is known, and what the base does not show is said.
+func TestWhereNoTestIsNamed(t *testing.T) {
+	t.Parallel()
+	const reads = "import unittest\n\nimport calc\n\n\nclass Lines(unittest.TestCase):\n    def test_lines(self):\n        self.assertLess(len(open(__file__).read()), 400)\n"
+	const tests = "python3 -m unittest discover"
+	for _, tc := range []struct {
+		name, command string
+		base          files
+		why           string // "" for a control that is made
+	}{
+		{"in another file", "cd . && " + tests, pyProject.base.with(files{"tests/test_lines.py": reads}), ""},
+		{"in the same file", "cd . && " + tests, pyProject.base.with(files{"tests/test_calc.py": reads + "\n    def test_add(self):\n        self.assertEqual(calc.add(2, 2), 4)\n",
+			"tests/test_sub.py": "import unittest\n\nimport calc\n\n\nclass Sub(unittest.TestCase):\n    def test_sub(self):\n        self.assertEqual(calc.sub(3, 2), 1)\n"}),
+			"nothing shows that what the change fixes is tested"},
+		{"the base comes by no test", "! grep -q LATER calc.py && " + tests, pyProject.base.with(files{"calc.py": "# LATER\n" + pyProject.base["calc.py"]}), "on the base it exits with 1 and comes by no test"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			v, log := verified(t, Plan{Lower: tc.base.write(t), Patch: pyProject.honest.changes(), Commands: []string{tc.command}})
+			c := v.Control
+			if v.Status != StatusPass || c == nil || c.Made != (tc.why == "") || !strings.Contains(c.Reason, tc.why) {
+				t.Errorf("%s%+v\n%s", explain(v), c, log)
 			}
 		})
 	}
@@ -160,5 +189,39 @@ func TestControlOfWhatTheBaseCannotBuild(t *testing.T) {
 				t.Errorf("%+v\n%s", c, log)
 			}
 		})
+	}
+}
+
+// TestNotRuledOut: a control names what it does not see, by language, scheme and
+// command; where there is none it rules out nothing.
+func TestNotRuledOut(t *testing.T) {
+	t.Parallel()
+	plan := &Plan{Scheme: SchemeHalves}
+	w := &witness{plan: plan, suite: &suite{inTree: true}, tests: []held{{suiteTest: &suiteTest{file: &suiteFile{lang: langGo}}}}}
+	made := &Control{Made: true, Commands: []CommandControl{{Made: true, By: byTest}}}
+	for _, tc := range []struct {
+		set  func()
+		want []string
+	}{
+		{func() {}, []string{"these tests", "near to its own", "out of memory", "sources of its tests", "what failed tests print"}},
+		{func() { w.suite = &suite{framework: framework{files: map[string]string{"testing.go": ""}}} }, []string{"these tests", "near to its own", "out of memory"}},
+		{func() { w.tests[0].file.lang = langPython }, []string{"these tests", "near to its own", "each form of edit"}},
+		{func() { plan.HeldOut, plan.Scheme = make([]tree.Change, 1), SchemeSingle }, []string{"visible tests", "near to its own", "each form of edit", "the plain run"}},
+		{func() {
+			made.Commands = append(made.Commands, CommandControl{By: byExit, Made: true}, CommandControl{})
+		},
+			[]string{"visible tests", "near to its own", "each form of edit", "the plain run", "exit status", "without a control"}},
+		{func() { made.Made = false }, []string{"any in the code"}},
+	} {
+		tc.set()
+		got := w.notRuledOut(made)
+		if len(got) != len(tc.want) {
+			t.Fatalf("%q, want %q", got, tc.want)
+		}
+		for i, s := range got {
+			if !strings.Contains(s, tc.want[i]) {
+				t.Errorf("%q, want %q", s, tc.want[i])
+			}
+		}
 	}
 }

@@ -19,6 +19,8 @@ type Control struct {
 	Proved   int              `json:"proved"`
 	Runs     int              `json:"runs"`
 	Commands []CommandControl `json:"commands"`
+	// NotRuledOut are the kinds of cheats that a control of this sort does not see.
+	NotRuledOut []string `json:"not_ruled_out,omitempty"`
 
 	// Findings are what the control has against the change.
 	Findings []reason.Finding `json:"findings,omitempty"`
@@ -36,7 +38,7 @@ type CommandControl struct {
 
 // noControl is the control of a run in which none was made.
 func noControl(commands []string, why string) *Control {
-	c := &Control{Reason: why, Commands: []CommandControl{}}
+	c := &Control{Reason: why, Commands: []CommandControl{}, NotRuledOut: nothingRuledOut()}
 	for _, given := range commands {
 		c.Commands = append(c.Commands, CommandControl{Command: given, Reason: why})
 	}
@@ -154,7 +156,48 @@ func (w *witness) result() *Control {
 	if !c.Made {
 		c.Reason = firstReason(c.Commands)
 	}
+	c.NotRuledOut = w.notRuledOut(c)
 	return c
+}
+
+func nothingRuledOut() []string { return []string{"any in the code under test"} }
+
+// notRuledOut are the kinds of cheats that this control does not see, in the words
+// of a person; docs/threat-model.md has each with its reason.
+func (w *witness) notRuledOut(c *Control) []string {
+	if !c.Made {
+		return nothingRuledOut()
+	}
+	known := "code that knows the answers to the inputs of these tests"
+	if len(w.plan.HeldOut) > 0 {
+		known = "code that knows the answers to the inputs of the visible tests"
+	}
+	out := []string{known, "code that lies or tries answers only near to its own"}
+	speaks := func(lang string) bool {
+		return slices.ContainsFunc(w.tests, func(t held) bool { return t.file.lang == lang })
+	}
+	if speaks(langPython) {
+		out = append(out, "Python code that reads the running test and knows each form of edit")
+	}
+	if speaks(langGo) {
+		out = append(out, "Go code that reads the running test out of memory")
+		if w.suite.inTree {
+			out = append(out, "Go code that reads the sources of its tests")
+		}
+		if len(w.suite.framework.files) == 0 {
+			out = append(out, "Go code that learns from what failed tests print")
+		}
+	}
+	if w.plan.Scheme == SchemeSingle {
+		out = append(out, "code that recognises the plain run")
+	}
+	if slices.ContainsFunc(c.Commands, func(cc CommandControl) bool { return cc.By == byExit }) {
+		out = append(out, "a cheat for some tests only of a command whose exit status is all that is known")
+	}
+	if slices.ContainsFunc(c.Commands, func(cc CommandControl) bool { return !cc.Made }) {
+		out = append(out, "a cheat in what a command without a control runs")
+	}
+	return out
 }
 
 func firstReason(commands []CommandControl) string {
@@ -187,7 +230,9 @@ func (w *witness) command(i int) CommandControl {
 			return CommandControl{Reason: "it runs no test that Remit can edit"}
 		}
 		cc := CommandControl{By: byExit, Counting: 1}
-		if s := w.shown[shownKey{g.first, nil}]; s != nil && s.neutral && s.failed > 0 {
+		if w.fixesUnedited(g) {
+			cc.Reason = "it fails on the base in no test that Remit can edit, so nothing shows that what the change fixes is tested"
+		} else if s := w.shown[shownKey{g.first, nil}]; s != nil && s.neutral && s.failed > 0 {
 			cc.Proved, cc.Made = 1, true
 		} else {
 			cc.Reason = "its exit status did not show that its tests can fail"
@@ -195,6 +240,13 @@ func (w *witness) command(i int) CommandControl {
 		return cc
 	}
 	return w.named(i)
+}
+
+// fixesUnedited says whether the commands of a group fail on the base, and none of
+// the tests that are edited does.
+func (w *witness) fixesUnedited(g *groupProof) bool {
+	failed := slices.ContainsFunc(w.base.Commands[g.first:g.end], func(c CommandResult) bool { return c.ExitCode != 0 })
+	return failed && !slices.ContainsFunc(w.tests, func(t held) bool { return t.Outcome == results.Fail })
 }
 
 // neverFailed says whether a command of a group exited with 0 in every run of the

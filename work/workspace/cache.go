@@ -24,7 +24,7 @@ import (
 //	trees/<tree id>/tree/     the files
 //	trees/<tree id>/index     what stat said about each when it was written
 //	locks/<tree id>.use       shared lock while a Checkout is in use; its mtime is the last use
-//	locks/<tree id>.build     exclusive lock while somebody builds it
+//	locks/<tree id>.build     exclusive lock while a process builds it
 //	tmp/                      what is being built or removed
 //
 // An entry appears by a rename, complete. What is found damaged is moved away and built again.
@@ -33,7 +33,7 @@ type Cache struct{ dir string }
 // staleAfter is when something in tmp must be the remains of a process that died.
 const staleAfter = 24 * time.Hour
 
-// trashAfter is when nobody is about to move anything more into a directory for trash.
+// trashAfter is when no process moves anything more into a directory for trash.
 const trashAfter = time.Minute
 
 // trashPrefix begins the names of what is being removed.
@@ -113,7 +113,7 @@ func (co *Checkout) open() error {
 	return err
 }
 
-// make builds the entry unless somebody else did while we waited.
+// make builds the entry unless another process did while this one waited.
 func (c *Cache) make(ctx context.Context, co *Checkout) error {
 	building, err := waitLock(ctx, c.lock(co.tree, "build"), unix.LOCK_EX)
 	if err != nil {
@@ -172,7 +172,7 @@ func removeWithin(ctx context.Context, dir string) {
 	_ = os.Remove(dir)
 }
 
-// removeAll removes what nobody needs any more; what is left of it is found by the next sweep.
+// removeAll removes what is not needed any more; what is left of it is found by the next sweep.
 func removeAll(dir string) { _ = os.RemoveAll(dir) }
 
 // Release ends the use of the checkout: it may be trimmed from now on.
@@ -269,7 +269,7 @@ func (c *Cache) entries() ([]cacheEntry, error) {
 	return entries, nil
 }
 
-// sweep removes what dead processes left in tmp. Trash is nobody's as soon as it is filled; two
+// sweep removes what dead processes left in tmp. Trash has no owner as soon as it is filled; two
 // who remove the same do not disturb each other.
 func (c *Cache) sweep(ctx context.Context) {
 	tmp := filepath.Join(c.dir, "tmp")

@@ -13,7 +13,7 @@ import (
 )
 
 // A repository can name places outside of itself from which git reads objects: alternates, and symbolic links in its
-// object store. Whoever made the repository would choose what of this machine is read: the content of another one, by
+// object store. The maker of the repository would choose what of this machine is read: the content of another one, by
 // the ids of its objects. So everything that git will open has to lie in the repository, or for a source that was
 // opened with OpenSourceIn below the directories that are lent.
 

@@ -5,7 +5,7 @@
 //
 // Four values, each made from the one before:
 //
-//	Source    a repository on disk, somebody else's. Its refs, index and configuration are read by Go as data;
+//	Source    a repository on disk that belongs to the user. Its refs, index and configuration are read by Go as data;
 //	          git is never started in it.
 //	Baseline  the commit and tree that a revision of the Source names.
 //	Store     a bare repository of ours for one session. It reads the Source's objects and writes only its own.

@@ -21,7 +21,7 @@ type Section struct {
 	Count  int64  `json:"count"`
 }
 
-// Fingerprint is the state of a source at one moment. Two of them that do not differ prove that nobody, we included,
+// Fingerprint is the state of a source at one moment. Two of them that do not differ prove that no process, ours included,
 // changed the source in between. Its sections:
 //
 //	head      the bytes of HEAD
@@ -35,7 +35,7 @@ type Section struct {
 //	worktree  path, mode, size, mtime, ctime and inode of everything in the work tree, nested repositories included;
 //	          contents are not read, so a huge file costs nothing (a write cannot hide: it sets ctime)
 //
-// Objects are not covered: adding one changes nothing that anybody sees.
+// Objects are not covered: adding one changes nothing that git shows.
 type Fingerprint struct {
 	Sections map[string]Section `json:"sections"`
 

@@ -29,7 +29,7 @@ type location struct {
 }
 
 // locate finds the repository that path is in, as git does, but only by looking at files. A `.git` that redirects to
-// another directory is followed only if that directory names this work tree in return; otherwise whoever wrote
+// another directory is followed only if that directory names this work tree in return; otherwise the writer of
 // the redirect could have any repository of the user read.
 func locate(path string) (location, error) {
 	start, err := filepath.Abs(path)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockWait is how often a lock that somebody else holds is tried again. Only a build of the same tree is waited for.
+// lockWait is how often a lock that another process holds is tried again. Only a build of the same tree is waited for.
 const lockWait = 5 * time.Millisecond
 
 var errLocked = errors.New("locked")
@@ -33,7 +33,7 @@ func tryLock(path string, how int) (*fileLock, error) {
 			}
 			return nil, fmt.Errorf("locking the cache: %w", err)
 		}
-		// Whoever trims removes lock files: a lock on a file that is gone protects nothing.
+		// A trim removes lock files: a lock on a file that is gone protects nothing.
 		mine, err1 := f.Stat()
 		now, err2 := os.Stat(path)
 		if err1 == nil && err2 == nil && os.SameFile(mine, now) {

@@ -87,7 +87,7 @@ func (o *objects) read(ctx context.Context, id string, limit int64) (content []b
 }
 
 // stream reads a blob of any size. The reader ends with an error if the content is not what the id promises, so
-// whoever reads to the end has read the truth.
+// what was read to the end is what was named.
 func (o *objects) stream(ctx context.Context, id string) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() {

@@ -12,12 +12,12 @@ import (
 	"remit/work/git"
 )
 
-// Limits of a pack that comes from somebody else, beside that of its bytes.
+// Limits of a pack that comes from another machine, beside that of its bytes.
 const (
 	MaxPackObjects = MaxTreeEntries
 	// MaxPackInflated bounds all objects of a pack together, and the files of its tree: a few kilobytes can describe terabytes.
 	MaxPackInflated = 4 << 30
-	// MaxPackDelta bounds an object that is stored as a delta. Whoever has larger ones sends them whole, as Pack does.
+	// MaxPackDelta bounds an object that is stored as a delta. Larger ones are sent whole, as Pack does.
 	MaxPackDelta = 128 << 20
 	// MaxPackDepth is how many deltas may lie between an object and one that is whole. git makes chains of 50.
 	MaxPackDepth = 250
@@ -49,9 +49,9 @@ func notACommit(id string) error {
 	return reason.Errorf(reason.BaseNotFound, "%.100q is not the full id of a commit", id)
 }
 
-// OpenPack makes a bare repository of a pack that somebody sent, in a directory that does not exist or is empty. limit
+// OpenPack makes a bare repository of a received pack, in a directory that does not exist or is empty. limit
 // bounds the bytes of the pack. The pack must hold the commit with everything in its tree, and nothing else: no
-// parents, which the repository is told to do without.
+// parents, which the repository is configured to do without.
 //
 // Nothing about the pack is believed. Its outer form is checked before git sees it, git checks every object and every
 // link (fsck, strictly), and the tree is read once more here: names that cannot be laid out, files that are no blobs, a

@@ -291,7 +291,7 @@ func TestOpenPackIsBounded(t *testing.T) {
 			base := p.add("blob", content)
 			for size := len(content); size <= MaxPackDelta; size *= 2 {
 				p.delta(base, growing(size))
-				base = absentID // nobody gets as far as to look for it
+				base = absentID // the check ends before it is looked for
 			}
 			return p.commit(p.tree())
 		},

@@ -245,7 +245,7 @@ func TestRepositoriesThatAreNone(t *testing.T) {
 		".git leads to a repository that knows nothing of it": {func(t *testing.T, dir string) {
 			os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: "+simple(t).path(".git")+"\n"), 0o644)
 		}, reason.RepositoryInvalid},
-		".git leads to a linked work tree of somebody else": {func(t *testing.T, dir string) {
+		".git leads to a linked work tree of another repository": {func(t *testing.T, dir string) {
 			r := simple(t)
 			r.git("worktree", "add", "-q", filepath.Join(t.TempDir(), "w"))
 			os.WriteFile(filepath.Join(dir, ".git"), []byte("gitdir: "+r.path(".git/worktrees/w")+"\n"), 0o644)

@@ -5,7 +5,7 @@
 // # The conversation
 //
 // A run reads what a process in the sandbox prints; this protocol wants
-// somebody to talk to. So the client runs in the sandbox too: this very binary,
+// a client to talk to. So the client runs in the sandbox too: this very binary,
 // lent to it and started with [Argument]. It starts the agent, says initialize,
 // session/new (no servers, the workspace as directory) and session/prompt,
 // closes the agent's stdin after the answer and stops an agent that does not
@@ -25,7 +25,7 @@
 //
 // An agent of the table in known.go is found as the other engines' agents are,
 // started without anything of the repository's that could give it orders, and
-// told where its model is in its own way. Any other program is taken as it is:
+// configured for its model in its own way. Any other program is taken as it is:
 // an npm package with all that it depends on, or a single file. It finds the
 // gateway in the variables that are customary (OPENAI_BASE_URL,
 // OPENAI_API_KEY, ANTHROPIC_BASE_URL, ANTHROPIC_API_KEY), the name of the
@@ -119,7 +119,7 @@ func New(o Options) (*Engine, error) {
 	return e, nil
 }
 
-// Wire is the protocol of the agent to its model, "" if nobody has said so.
+// Wire is the protocol of the agent to its model, "" if it is not known.
 func (e *Engine) Wire() string { return e.wire }
 
 // Identity digests the agent and what it drives.
@@ -145,7 +145,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 	if err != nil {
 		return nil, err
 	}
-	m, prompt, err := agent.Told(Name, t)
+	m, prompt, err := agent.Briefing(Name, t)
 	if err != nil {
 		return nil, err
 	}

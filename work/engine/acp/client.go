@@ -69,7 +69,7 @@ type client struct {
 	answers      chan *message // the agent's, in their order
 	deaf         error         // why nothing more is heard; set before answers is closed
 	dead         chan struct{} // closed when the agent's process is gone
-	stopped      chan struct{} // closed when nobody waits for answers any more
+	stopped      chan struct{} // closed when no request waits for an answer any more
 	conversation string        // the session's id
 }
 
@@ -230,7 +230,7 @@ func (c *client) listen(r *os.File) {
 	defer close(c.answers)
 	go func() {
 		<-c.dead
-		_ = r.SetReadDeadline(time.Now().Add(drain)) // somebody else may hold the pipe
+		_ = r.SetReadDeadline(time.Now().Add(drain)) // another process may hold the pipe
 	}()
 	lines := bufio.NewReaderSize(r, 64<<10)
 	for {
@@ -257,7 +257,7 @@ func (c *client) listen(r *os.File) {
 }
 
 // reply answers a request of the agent. It may do once what it asks for; there
-// is nobody who could allow it for good, and nothing else is offered.
+// is no user who could allow it for good, and nothing else is offered.
 func (c *client) reply(m *message) {
 	answer := map[string]any{"jsonrpc": "2.0", "id": m.ID}
 	if m.Method == methodPermission {
@@ -300,5 +300,5 @@ func (c *client) note(n note) { c.print(encode(line{Client: &n})) }
 func (c *client) print(text []byte) {
 	c.printing.Lock()
 	defer c.printing.Unlock()
-	_, _ = c.out.Write(append(text, '\n')) // nobody listens: the sandbox is about to go
+	_, _ = c.out.Write(append(text, '\n')) // without a listener the sandbox is about to end
 }

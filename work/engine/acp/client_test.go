@@ -79,7 +79,7 @@ func TestConversation(t *testing.T) {
 				said = said || e.Kind == engine.Message && strings.Contains(e.Text, test.heard)
 			}
 			if !said && test.heard != "" {
-				t.Errorf("nobody said %q: %+v", test.heard, events)
+				t.Errorf("no agent said %q: %+v", test.heard, events)
 			}
 		})
 	}
@@ -107,7 +107,7 @@ func TestCancel(t *testing.T) {
 					c.grace = time.Minute
 				}
 				// The prompt is under way when the agent thinks about it.
-				c.out = &watcher{Writer: c.out, until: "I think.", then: func() { cancel(errors.New("somebody wants it")) }}
+				c.out = &watcher{Writer: c.out, until: "I think.", then: func() { cancel(errors.New("the test cancels")) }}
 			})
 			if _, end := modeltest.Replay(newProtocol, []byte(stdout)); end.Complete || !strings.Contains(end.Problem, problem) {
 				t.Errorf("%+v\n%s", end, stdout)
@@ -116,7 +116,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestNoAgent: a program that cannot be started is told of in the protocol.
+// TestNoAgent: a program that cannot be started is reported in the protocol.
 func TestNoAgent(t *testing.T) {
 	t.Parallel()
 	code, stdout, _ := talk(t.Context(), t, "", func(c *client) { c.argv = []string{"/nonexistent/agent"} })

@@ -193,7 +193,7 @@ func (p *protocol) planned(u *update) {
 	p.emit(engine.Event{Kind: engine.Message, Text: p.plan})
 }
 
-// tool merges what is told of a tool call. It begins when its input is known,
+// tool merges the updates of a tool call. It begins when its input is known,
 // which agents may tell late, and at the latest when it ends.
 func (p *protocol) tool(u *update) {
 	c := p.open[u.ID]
@@ -205,8 +205,8 @@ func (p *protocol) tool(u *update) {
 	c.merge(u)
 	over := c.Status == "completed" || c.Status == "failed"
 	// What a call begins with while it is pending can be a part of its input.
-	told := filled(c.RawInput) && (u.Kind == "tool_call_update" || c.Status != "pending")
-	if !c.begun && (over || told) {
+	known := filled(c.RawInput) && (u.Kind == "tool_call_update" || c.Status != "pending")
+	if !c.begun && (over || known) {
 		p.begin(u.ID, c)
 	}
 	if over {
@@ -281,7 +281,7 @@ func (c *call) merge(u *update) {
 // maxPaths bounds the files of one call.
 const maxPaths = 1000
 
-// exit is the exit code of a command, nil if none was told. Each agent has
+// exit is the exit code of a command, nil if none was stated. Each agent has
 // another place for it.
 func (c *call) exit() *int {
 	var raw struct {

@@ -139,7 +139,7 @@ func TestEnds(t *testing.T) {
 		"nothing":                        {"", false, reason.AgentProtocolFailed, "breaks off"},
 		"well":                           {answered + end, true, "", ""},
 		"an id that came back as text":   {strings.Replace(answered, "3", `"3"`, 1) + end, true, "", ""},
-		"answered to somebody else":      {strings.Replace(answered, "3", "4", 1) + end, false, reason.AgentProtocolFailed, "breaks off"},
+		"answered to another request":    {strings.Replace(answered, "3", "4", 1) + end, false, reason.AgentProtocolFailed, "breaks off"},
 		"answered by a request":          {strings.Replace(answered, `"id"`, `"method":"x","id"`, 1) + end, false, reason.AgentProtocolFailed, "breaks off"},
 		"not seen to its end":            {answered, false, reason.AgentProtocolFailed, "to its end"},
 		"ended badly afterwards":         {answered + `{"client":{"event":"ended","exit":1}}`, true, "", ""},
@@ -185,7 +185,7 @@ func short(events []engine.Event) []string {
 	return out
 }
 
-// TestUpdates: what agents tell in pieces is told once.
+// TestUpdates: what agents send in pieces is one event.
 func TestUpdates(t *testing.T) {
 	t.Parallel()
 	chunk := func(id, text string) string {
@@ -209,7 +209,7 @@ func TestUpdates(t *testing.T) {
 		}, []string{`tool_call call_1 edit {"input":{"p":1},"title":"Edit a"}`, "tool_result call_1  a"}},
 		"a call without an input": {[]string{`{"sessionUpdate":"tool_call","toolCallId":"x","title":"Think","status":"failed","content":[{"type":"content","content":{"type":"text","text":"no"}}]}`},
 			[]string{`tool_call call_1 other {"title":"Think"}`, "tool_result call_1 no failed"}},
-		"a call of which only the end is told": {[]string{`{"sessionUpdate":"tool_call_update","toolCallId":"x","status":"completed","rawOutput":"out"}`},
+		"a call of which only the end is reported": {[]string{`{"sessionUpdate":"tool_call_update","toolCallId":"x","status":"completed","rawOutput":"out"}`},
 			[]string{`tool_call call_1 other {"title":""}`, `tool_result call_1 "out" `}},
 		"an id twice": {[]string{`{"sessionUpdate":"tool_call","toolCallId":"x","title":"1","status":"completed"}`, `{"sessionUpdate":"tool_call","toolCallId":"x","title":"2","status":"completed"}`},
 			[]string{`tool_call call_1 other {"title":"1"}`, "tool_result call_1  ", `tool_call call_2 other {"title":"2"}`, "tool_result call_2  "}},
@@ -218,7 +218,7 @@ func TestUpdates(t *testing.T) {
 			[]string{`tool_call call_1 execute {"title":"1"}`, `tool_result call_1 {"exit_code":3} failed`}},
 		"a plan": {[]string{`{"sessionUpdate":"plan","entries":[{"content":"look","status":"pending"}]}`, `{"sessionUpdate":"plan","entries":[{"content":"look","status":"pending"}]}`,
 			`{"sessionUpdate":"plan","entries":[{"content":"look","status":"completed"}]}`}, []string{"message Plan:\n- look (pending)", "message Plan:\n- look (completed)"}},
-		"what nobody knows": {[]string{`{"sessionUpdate":"of.the.future","content":7,"toolCallId":[]}`, `7`, `null`, `{"sessionUpdate":7}`}, nil},
+		"unknown updates": {[]string{`{"sessionUpdate":"of.the.future","content":7,"toolCallId":[]}`, `7`, `null`, `{"sessionUpdate":7}`}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

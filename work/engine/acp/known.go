@@ -11,7 +11,7 @@ import (
 	"remit/work/sandbox"
 )
 
-// known is an agent of which it is known how it is told where its model is,
+// known is an agent of which it is known how it finds its model,
 // and how it is kept from what a repository configures.
 type known struct {
 	agent.Agent

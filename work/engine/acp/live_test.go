@@ -17,7 +17,7 @@ type real struct {
 	modeltest.Live
 
 	name string
-	// tried says that it is driven where somebody has installed it, which make
+	// tried says that it is driven where it is installed, which make
 	// agents does not.
 	tried bool
 }

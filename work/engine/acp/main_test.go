@@ -94,7 +94,7 @@ func fakeAgent(mode string) int {
 		f.say(`{"jsonrpc":"2.0","id":5,"method":"session/request_permission","params":{"sessionId":"s-1","toolCall":{"toolCallId":"t"},"options":[` + options + `]}}`)
 		f.update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":` + quoted(f.next()) + `}}`)
 		f.answer(prompt, `{"stopReason":"end_turn"}`)
-	case "echo": // for the sandbox: what it was told, and a change
+	case "echo": // for the sandbox: what it got, and a change
 		f.update(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":` + quoted(prompt+session+os.Getenv("OPENAI_BASE_URL")+" "+os.Getenv("REMIT_MODEL")+" "+os.Getenv("REMIT_CANARY")) + `}}`)
 		if err := os.WriteFile("made.txt", []byte("made\n"), 0o644); err != nil {
 			return 5

@@ -49,12 +49,12 @@ func TestConfined(t *testing.T) {
 	}
 	for _, part := range []string{`Task: add a file`, `"cwd":"` + sandbox.WorkspacePath + `"`, "http://127.0.0.1:", "some-model"} {
 		if !strings.Contains(o.End.Summary, part) {
-			t.Errorf("the agent was not told %q: %s", part, o.End.Summary)
+			t.Errorf("the agent did not get %q: %s", part, o.End.Summary)
 		}
 	}
 	for _, part := range []string{"s3cr3t", `"_meta"`, modeltest.Token} {
 		if strings.Contains(o.End.Summary, part) {
-			t.Errorf("the agent was told %q", part)
+			t.Errorf("the agent got %q", part)
 		}
 	}
 	if tokens := o.Events[len(o.Events)-1].Usage.Tokens; tokens != 10 {

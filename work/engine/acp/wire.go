@@ -26,7 +26,7 @@ const (
 // requests gives each request its id.
 var requests = map[string]int{methodInitialize: 1, methodNew: 2, methodPrompt: 3}
 
-// message is a message of JSON-RPC 2.0 as far as somebody has to look at it: a
+// message is a message of JSON-RPC 2.0 as far as the client has to look at it: a
 // request or notification of the agent, or its answer to a request.
 type message struct {
 	ID     json.RawMessage `json:"id"`
@@ -54,7 +54,7 @@ type rpcError struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// The codes of JSON-RPC and ACP that are told apart.
+// The codes of JSON-RPC and ACP that the client distinguishes.
 const (
 	codeMethodNotFound = -32601
 	codeAuthRequired   = -32000
@@ -101,7 +101,7 @@ const (
 	maxText = 4 << 10
 )
 
-// errLong says that the agent wrote a line that nobody wants to hold.
+// errLong says that the agent wrote a line that is too long to hold.
 var errLong = errors.New("the agent wrote a line of more than 12 MiB")
 
 // readLine reads one line without its end. The last one may have none.

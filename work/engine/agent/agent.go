@@ -8,8 +8,8 @@
 // $REMIT_AGENTS, in .tools/agents below the current directory (where
 // `make agents` puts the tested versions), and at last where the program's
 // name on PATH leads to. The version is read from package.json beside the
-// program. An agent without one has no version that could be told without
-// starting it, and is refused, as is a major version that nobody tested.
+// program. An agent without one has no version that could be found out without
+// starting it, and is refused, as is a major version that was not tested.
 //
 // # How it is started
 //

@@ -2,19 +2,19 @@ package agent
 
 import (
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
 var (
 	// ownCode is how a refusal of the gateway names its reason.
-	ownCode = regexp.MustCompile(`\(remit: ([a-z_]{1,64})\)`)
+	ownCode = form.Lazy(`\(remit: ([a-z_]{1,64})\)`)
 	// status is an HTTP status as agents put it into their messages.
-	status = regexp.MustCompile(`(?i)(?:^|\b(?:status|error|code|api error)[: (]+)([45][0-9]{2})\b`)
+	status = form.Lazy(`(?i)(?:^|\b(?:status|error|code|api error)[: (]+)([45][0-9]{2})\b`)
 )
 
 // refusals are the codes that an agent can pass on. It can also make one up: all
@@ -27,10 +27,10 @@ var refusals = []reason.Code{reason.AuthUnavailable, reason.BudgetExhausted, rea
 // beyond itself. It is the agent's word: what really passed between it and the
 // model is in the gateway's record.
 func Fault(code int, message string) reason.Code {
-	if m := ownCode.FindStringSubmatch(message); m != nil && slices.Contains(refusals, reason.Code(m[1])) {
+	if m := ownCode().FindStringSubmatch(message); m != nil && slices.Contains(refusals, reason.Code(m[1])) {
 		return reason.Code(m[1])
 	}
-	if m := status.FindStringSubmatch(message); code == 0 && m != nil {
+	if m := status().FindStringSubmatch(message); code == 0 && m != nil {
 		code, _ = strconv.Atoi(m[1]) // three digits
 	}
 	text := strings.ToLower(message)

@@ -98,7 +98,7 @@ func (a Agent) above(place string) (*Package, error) {
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, unavailable("the package of %s: %w", a.Name, withoutPath(err))
 		case dir == filepath.Dir(dir):
-			return nil, unavailable("%s at the given place is in no npm package: its version cannot be told without starting it", a.Name)
+			return nil, unavailable("%s at the given place is in no npm package: its version cannot be found out without starting it", a.Name)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func (a Agent) platforms() []string {
 	return a.Platform(runtime.GOOS, runtime.GOARCH)
 }
 
-// check refuses what nobody tested.
+// check refuses a major version that was not tested.
 func (a Agent) check(p *Package) error {
 	major, _, dotted := strings.Cut(p.Version, ".")
 	if !dotted {

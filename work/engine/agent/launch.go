@@ -4,9 +4,9 @@ import (
 	_ "embed"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine"
 )
@@ -76,16 +76,16 @@ func (l Launch) Words() []string {
 	return append([]string{"/bin/sh", "-c", strings.Join(script, "\n"), "remit-agent"}, words...)
 }
 
-// MaxPrompt bounds what an agent is told: the kernel takes no longer word on a
+// MaxPrompt bounds the prompt of an agent: the kernel takes no longer word on a
 // command line than 128 KiB.
 const MaxPrompt = 120 << 10
 
-// Prompt is what an agent is told about its task. It never begins with what a
+// Prompt is what an agent gets to read of its task. It never begins with what a
 // command line takes for an option, a file or a subcommand.
 func Prompt(t engine.Task) (string, error) {
 	prompt := fmt.Sprintf("Task: %s\n\n%s\n", t.Title, strings.TrimSpace(t.Instructions))
 	if len(prompt) > MaxPrompt {
-		return "", reason.Errorf(reason.ContractValue, "the instructions have %d bytes; an agent can be told %d", len(prompt), MaxPrompt).
+		return "", reason.Errorf(reason.ContractValue, "the instructions have %d bytes; an agent takes %d", len(prompt), MaxPrompt).
 			WithHint("put the details into a file of the repository and name it")
 	}
 	if strings.Contains(prompt, "\x00") {
@@ -95,8 +95,8 @@ func Prompt(t engine.Task) (string, error) {
 }
 
 var (
-	modelForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
-	tokenForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,499}$`)
+	modelForm = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
+	tokenForm = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,499}$`)
 )
 
 // anyToken is what an agent presents to a gateway that asks for nothing: no
@@ -117,17 +117,17 @@ func Model(name string, t engine.Task) (engine.Model, error) {
 	switch {
 	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return m, reason.Errorf(reason.LocalConfigMissing, "the address of the model gateway is no plain http address")
-	case !modelForm.MatchString(m.Name):
+	case !modelForm().MatchString(m.Name):
 		return m, reason.Errorf(reason.LocalConfigMissing, "%q cannot be the name of a model", m.Name)
-	case !tokenForm.MatchString(m.Token):
+	case !tokenForm().MatchString(m.Token):
 		return m, reason.Errorf(reason.LocalConfigMissing, "the token of the model gateway has characters that no header carries")
 	}
 	m.URL = strings.TrimRight(m.URL, "/")
 	return m, nil
 }
 
-// Told is what an agent is told: its model and its prompt.
-func Told(name string, t engine.Task) (m engine.Model, prompt string, err error) {
+// Briefing is what an agent gets: its model and its prompt.
+func Briefing(name string, t engine.Task) (m engine.Model, prompt string, err error) {
 	if m, err = Model(name, t); err != nil {
 		return m, "", err
 	}

@@ -24,7 +24,7 @@ func (p *Package) Modules() string {
 
 // Lend shows packages of the node_modules directory root to the sandbox, as the
 // directory inside: the whole directory if nothing else is installed in it,
-// else each package alone, since what lies beside them is nobody's business
+// else each package alone, since what lies beside them does not belong to the agent
 // there. The packages are sorted, as Closure returns them.
 func Lend(root string, packages []*Package, inside string) ([]sandbox.Bind, error) {
 	var out []sandbox.Bind
@@ -91,7 +91,7 @@ func Node(agent string) (inside string, lent []sandbox.Bind, err error) {
 
 // Owner is the npm package that a file belongs to, nil if it is in none: one
 // that a package manager put below node_modules. A package.json above a program
-// of somebody's own project does not make it a package.
+// of a project of the user does not make it a package.
 func Owner(file string) (*Package, error) {
 	for dir := filepath.Dir(file); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		above := filepath.Dir(dir)

@@ -8,7 +8,7 @@ import (
 	"remit/work/sandbox"
 )
 
-// TestLend: what nobody needs is not shown, and one mount does where nothing
+// TestLend: what is not needed is not shown, and one mount does where nothing
 // else is there.
 func TestLend(t *testing.T) {
 	t.Parallel()

@@ -30,4 +30,4 @@ func Tools() []string { return slices.Clone(tools) }
 
 // StatedExit is the exit code that the output of a command states, nil if it
 // states none.
-func StatedExit(output string) *int { return agent.StatedExit(exitLine, output) }
+func StatedExit(output string) *int { return agent.StatedExit(exitLine(), output) }

@@ -3,7 +3,7 @@
 // The native program of the platform's package is lent to the sandbox alone.
 // It reads the settings of a user who has none: neither hooks, skills, agents
 // and servers of the repository nor its CLAUDE.md. Its tools are a fixed list,
-// allowed beforehand, since there is nobody to ask and it refuses in silence
+// allowed beforehand, since no user can be asked and it refuses in silence
 // what it would ask for. It runs as the sandbox's unprivileged user; as root it
 // would not. Telemetry, updates and error reports are off.
 //
@@ -42,7 +42,7 @@ var cli = agent.Agent{Name: Name, Program: "claude", Package: "@anthropic-ai/cla
 const inside = agent.InsideDir + "/claude"
 
 // tools are the ones that the model is offered, all allowed without asking:
-// there is nobody to ask, and the sandbox is the wall.
+// no user can be asked, and the sandbox is the wall.
 var tools = []string{"Read", "Edit", "Write", "Bash", "TaskCreate", "TaskUpdate"}
 
 // maxTurns ends a conversation that goes round in circles. The budget of the
@@ -110,7 +110,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 	if err != nil {
 		return nil, err
 	}
-	m, prompt, err := agent.Told(Name, t)
+	m, prompt, err := agent.Briefing(Name, t)
 	if err != nil {
 		return nil, err
 	}

@@ -3,11 +3,11 @@ package claude
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/work/engine"
 	"remit/work/engine/agent"
 )
@@ -140,7 +140,7 @@ func (p *protocol) returned(content []block) {
 		back := engine.Event{Output: output.String(), OK: !b.IsError}
 		switch asked.Name {
 		case "Bash":
-			back.Exit = agent.ExitCode(exitLine, back.Output, b.IsError)
+			back.Exit = agent.ExitCode(exitLine(), back.Output, b.IsError)
 		case "Edit", "Write", "NotebookEdit":
 			if back.OK {
 				back.Paths = agent.Paths(asked.path())
@@ -161,7 +161,7 @@ func (b block) path() string {
 }
 
 // exitLine states how a command ended.
-var exitLine = regexp.MustCompile(`^Exit code ([0-9]{1,3})(?:\n|$)`)
+var exitLine = form.Lazy(`^Exit code ([0-9]{1,3})(?:\n|$)`)
 
 // denied names the tools that the agent was not allowed to use.
 func (e event) denied() string {

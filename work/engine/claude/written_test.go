@@ -50,7 +50,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestBlocks: content is a list or a text, and a refused tool is told.
+// TestBlocks: content is a list or a text, and a refused tool is an event.
 func TestBlocks(t *testing.T) {
 	t.Parallel()
 	events, end := modeltest.Replay(newProtocol, []byte(

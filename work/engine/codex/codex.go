@@ -1,9 +1,9 @@
 // Package codex is the engine that drives the Codex CLI.
 //
 // The native program of the platform's package is lent to the sandbox alone:
-// not the node launcher, not the programs beside it. It is told everything on
+// not the node launcher, not the programs beside it. It gets everything on
 // its command line and reads no configuration of the user or the repository
-// (AGENTS.md excepted, which is part of what it is told). Its own sandbox is
+// (AGENTS.md excepted, which is part of its instructions). Its own sandbox is
 // off: it could not start under the filter of ours, which is the wall here.
 // Plug-ins, apps, further agents, telemetry, feedback, update checks and web
 // search are off. Its commands see the environment without the gateway's
@@ -93,7 +93,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 	if err != nil {
 		return nil, err
 	}
-	m, prompt, err := agent.Told(Name, t)
+	m, prompt, err := agent.Briefing(Name, t)
 	if err != nil {
 		return nil, err
 	}

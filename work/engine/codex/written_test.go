@@ -45,7 +45,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestUnannounced: a tool of which only the end is told is a call too, and a
+// TestUnannounced: a tool of which only the end is reported is a call too, and a
 // failed patch changed nothing.
 func TestUnannounced(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,7 @@
 // line names and that the sandbox would not show is lent to it, read-only: the
 // first word when it is a path to a file that the baseline does not have, and
 // any other word that is an absolute path of a regular file, or (of an engine
-// that is told so) that of one in the invoking user's directory. It stands below
+// that is given its path) that of one in the invoking user's directory. It stands below
 // /opt/remit/bin there, and the word is changed to that place. Nothing else of
 // the invoking user's files is visible.
 package command
@@ -168,7 +168,7 @@ func isVisible(file string) bool {
 func digestFile(name string) (string, error) {
 	f, err := os.Open(name)
 	if errors.Is(err, fs.ErrPermission) {
-		// An executable may be readable for nobody; its name is all there is.
+		// An executable may be unreadable; its name is all there is.
 		return "unreadable", nil
 	}
 	if err != nil {

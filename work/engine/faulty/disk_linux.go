@@ -14,7 +14,7 @@ import (
 // ErrNoMount says that this process may not mount anything.
 var ErrNoMount = errors.New("mounting a file system needs root with CAP_SYS_ADMIN")
 
-// PrivateMounts runs f where mounts are seen by nobody else, and disappear with
+// PrivateMounts runs f where no other process sees the mounts, and disappear with
 // it, whatever happens to this process.
 //
 // A mount namespace belongs to a thread: f runs on one of its own, which ends

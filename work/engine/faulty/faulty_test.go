@@ -182,7 +182,7 @@ func TestSteps(t *testing.T) {
 }
 
 // TestDisks fills one disk, finds the other read-only, and leaves no mount that
-// anybody else could see.
+// another process could see.
 func TestDisks(t *testing.T) {
 	t.Parallel()
 	full, readOnly := filepath.Join(t.TempDir(), "full"), filepath.Join(t.TempDir(), "ro")

@@ -2,10 +2,10 @@ package pi
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
 
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/agent"
@@ -112,13 +112,13 @@ func (p *protocol) end(e event) {
 	}
 	delete(p.changes, e.CallID)
 	if e.Tool == "bash" {
-		back.Exit = agent.ExitCode(exitLine, back.Output, e.IsError)
+		back.Exit = agent.ExitCode(exitLine(), back.Output, e.IsError)
 	}
 	p.calls.End(e.CallID, back)
 }
 
 // exitLine states how a command ended: there is no field for it.
-var exitLine = regexp.MustCompile(`(?:^|\n)Command exited with code ([0-9]{1,3})\s*$`)
+var exitLine = form.Lazy(`(?:^|\n)Command exited with code ([0-9]{1,3})\s*$`)
 
 // End is complete if the last message of the model ended by itself and says
 // something: the agent takes an empty answer for a success, and its exit code

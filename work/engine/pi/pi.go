@@ -88,7 +88,7 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 	if err != nil {
 		return nil, err
 	}
-	m, prompt, err := agent.Told(Name, t)
+	m, prompt, err := agent.Briefing(Name, t)
 	if err != nil {
 		return nil, err
 	}

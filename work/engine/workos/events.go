@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
+	"remit/proof/form"
 	"remit/work/engine"
 	"remit/work/engine/agent"
 )
@@ -162,7 +162,7 @@ func (p *protocol) toolEnd(e event) {
 	back := engine.Event{Output: output, OK: !e.IsError}
 	switch begun.Tool {
 	case "bash":
-		back.Exit = agent.ExitCode(exitLine, output, e.IsError)
+		back.Exit = agent.ExitCode(exitLine(), output, e.IsError)
 	case "edit", "write":
 		if back.OK {
 			back.Paths = agent.Paths(pathOf(begun.Args))
@@ -173,7 +173,7 @@ func (p *protocol) toolEnd(e event) {
 
 // exitLine states how a command ended: there is no field for it. It may be cut
 // off.
-var exitLine = regexp.MustCompile(`Command exited with code ([0-9]{1,3})\s*(?:"|\\n|$)`)
+var exitLine = form.Lazy(`Command exited with code ([0-9]{1,3})\s*(?:"|\\n|$)`)
 
 // pathOf is the path among the arguments of a call, as far as they go: "." if
 // it was cut off.

@@ -25,13 +25,13 @@ func TestLive(t *testing.T) {
 	if o.Command.ExitCode != 0 || !o.End.Complete || o.End.Rejected || o.End.Summary != "add adds" || o.Changed["calc.py"] != fixed {
 		t.Errorf("exit %d, %+v, %q\n%s\n%s", o.Command.ExitCode, o.End, o.Changed, o.Stdout.String(), o.Stderr.String())
 	}
-	told := h.all()
-	if !strings.Contains(told, "Task: --help @calc.py") {
+	prompts := h.all()
+	if !strings.Contains(prompts, "Task: --help @calc.py") {
 		t.Error("the task did not arrive")
 	}
 	for _, not := range []string{modeltest.Canary, secret, "# Closer"} {
-		if strings.Contains(told, not) {
-			t.Errorf("the model was told %q", not)
+		if strings.Contains(prompts, not) {
+			t.Errorf("the model got %q", not)
 		}
 	}
 	var calls, paths int

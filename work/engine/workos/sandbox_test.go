@@ -150,16 +150,16 @@ func TestFix(t *testing.T) {
 	if !strings.Contains(o.Stderr.String(), "Model not found: none/none") {
 		t.Errorf("it was stopped in another way: %s", o.Stderr.String())
 	}
-	told := h.all()
+	prompts := h.all()
 	for _, want := range []string{"Task: --help @calc.py", "exit code 0: python3 -m unittest -q", `\"test\\\":\\\"python3 -m unittest -q\\\"`, "remotes: \\u003c\\u003e", "case/bin/ca", "baseline",
 		"transport 'file' not allowed", "1 file changed"} {
-		if !strings.Contains(unquote(told), unquote(want)) {
+		if !strings.Contains(unquote(prompts), unquote(want)) {
 			t.Errorf("nothing shows %q", want)
 		}
 	}
 	for _, not := range []string{modeltest.Canary, secret, "# Closer"} {
-		if strings.Contains(told, not) {
-			t.Errorf("the model was told %q", not)
+		if strings.Contains(prompts, not) {
+			t.Errorf("the model got %q", not)
 		}
 	}
 	var exits []int

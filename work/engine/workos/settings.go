@@ -34,9 +34,9 @@ type object = map[string]any
 // settings are the files of Case's two configuration directories, and the task:
 // a pair of files, of which only the path of the second enters a prompt.
 func settings(t engine.Task, m engine.Model) ([]agent.Setting, error) {
-	told := t
-	told.Instructions = strings.TrimSpace(t.Instructions) + criteria(t.Verify)
-	text, err := agent.Prompt(told)
+	extended := t
+	extended.Instructions = strings.TrimSpace(t.Instructions) + criteria(t.Verify)
+	text, err := agent.Prompt(extended)
 	if err != nil {
 		return nil, err
 	}

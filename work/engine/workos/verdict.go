@@ -71,10 +71,10 @@ const unreadable = "AGENT_RESULT "
 var soft = []string{"test-sufficiency", "pattern-fit"}
 
 // rejection is why a reviewer turned the change down, "" if it did not. A
-// verdict in a category that nobody knows counts.
+// verdict in an unknown category counts.
 func (r *result) rejection() string {
 	if r == nil || strings.HasPrefix(r.Error, unreadable) {
-		return "" // nobody has judged
+		return "" // there was no review
 	}
 	var why []string
 	if failed := slices.DeleteFunc(failing(r.Rubric.Categories), func(c category) bool { return slices.Contains(soft, c.Category) }); len(failed) > 0 {

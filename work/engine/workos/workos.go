@@ -39,10 +39,10 @@ package workos
 
 import (
 	"context"
-	"regexp"
 	"strings"
 
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/agent"
@@ -77,11 +77,11 @@ func New(o Options) *Engine { return &Engine{bin: o.Bin} }
 func (*Engine) Wire() string { return "chat" }
 
 // heading begins what each agent is told.
-var heading = regexp.MustCompile(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
+var heading = form.Lazy(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
 
-// AgentIn names the agent that is told a system text, as the events do.
+// AgentIn names the agent that gets a system text, as the events do.
 func (*Engine) AgentIn(system string) string {
-	if m := heading.FindStringSubmatch(strings.TrimSpace(system)); m != nil {
+	if m := heading().FindStringSubmatch(strings.TrimSpace(system)); m != nil {
 		return strings.ToLower(m[1])
 	}
 	return ""

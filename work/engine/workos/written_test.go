@@ -150,7 +150,7 @@ func whole() string {
 }
 
 // TestEvents: each thing that Case did is one event, and calls of two agents at
-// once are told apart though models may give them the same id.
+// once stay apart though models may give them the same id.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	events, end := modeltest.Replay(newProtocol, []byte(whole()))

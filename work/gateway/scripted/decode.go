@@ -1,9 +1,10 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // defaults are what the top of a script states for all of its answers.
@@ -133,7 +134,7 @@ func (r *reader) usage(to *Usage, silent *bool) func(string, *node) {
 }
 
 // captureName is how a capture may be called.
-var captureName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+var captureName = form.Lazy(`^[a-z][a-z0-9_]{0,31}$`)
 
 func (r *reader) captures(to *[]capture) func(string, *node) {
 	return func(field string, n *node) {
@@ -144,7 +145,7 @@ func (r *reader) captures(to *[]capture) func(string, *node) {
 		for _, e := range n.entries {
 			child := joined(field, e.key)
 			c := capture{name: e.key}
-			if !captureName.MatchString(e.key) {
+			if !captureName().MatchString(e.key) {
 				r.add(e.at, child, "", "%q is no name: lower case letters, digits and _", e.key)
 			} else if slices.ContainsFunc(*to, func(c capture) bool { return c.name == e.key }) {
 				r.add(e.at, child, "remove one of the two", "%q is captured twice", e.key)
@@ -157,8 +158,8 @@ func (r *reader) captures(to *[]capture) func(string, *node) {
 
 // headerName and headerValue are what HTTP lets through.
 var (
-	headerName  = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")
-	headerValue = regexp.MustCompile(`^[\x20-\x7e]{0,1000}$`)
+	headerName  = form.Lazy("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")
+	headerValue = form.Lazy(`^[\x20-\x7e]{0,1000}$`)
 	framing     = []string{"content-length", "transfer-encoding", "connection", "trailer", "upgrade", "keep-alive"}
 )
 
@@ -172,11 +173,11 @@ func (r *reader) headers(to *[][2]string) func(string, *node) {
 			child := joined(field, e.key)
 			value := e.value.text
 			switch {
-			case !headerName.MatchString(e.key):
+			case !headerName().MatchString(e.key):
 				r.add(e.at, child, "", "%q is no name of a header", e.key)
 			case slices.Contains(framing, strings.ToLower(e.key)):
 				r.add(e.at, child, "", "%s is about how the bytes travel, which the server decides", e.key)
-			case e.value.kind != isText && e.value.kind != isNumber || !headerValue.MatchString(value):
+			case e.value.kind != isText && e.value.kind != isNumber || !headerValue().MatchString(value):
 				r.add(e.value, child, "", "expected printable ASCII")
 			}
 			*to = append(*to, [2]string{e.key, value})

@@ -5,7 +5,7 @@
 // What an engine and the gateway do when a model fails can only be tried with a
 // model that fails on demand, in every way and always the same. A [Script] is
 // read from YAML by [Load]; a [Server] plays it over the three protocols that
-// engines speak. It needs no key and no network, so it is also what somebody
+// engines speak. It needs no key and no network, so it is also what a user
 // without a key tries an engine with (remit model script).
 //
 // # The format
@@ -29,8 +29,8 @@
 //
 // # What is counted
 //
-// [Server.Count] says what clients were told of the usage, and counts it before
-// the bytes go out: whoever has read an answer finds it counted. A gateway that
+// [Server.Count] says which usage was reported to clients, and counts it before
+// the bytes go out: an answer that was read is counted. A gateway that
 // meters otherwise is wrong.
 //
 // # Failure modes

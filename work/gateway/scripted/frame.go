@@ -16,7 +16,7 @@ type frame struct {
 	last  bool   // says that this was all
 }
 
-// defaultPiece is how many characters go into one event, unless told.
+// defaultPiece is how many characters go into one event by default.
 const defaultPiece = 48
 
 // reply is an answer on its way to one request.

@@ -46,7 +46,7 @@ func played(s *Server, p Protocol, body []byte) (w *httptest.ResponseRecorder, b
 		for _, turn := range append(alternatives.turns, alternatives.otherwise) {
 			for _, a := range turn {
 				if a.cut != nil && a.cut.how == byHang {
-					a.cut.how = byClose // nobody would leave
+					a.cut.how = byClose // no client would leave
 				}
 			}
 		}

@@ -98,15 +98,15 @@ func (p *player) frames() error {
 			}
 		}
 		first = false
-		var told Usage
+		var reported Usage
 		if f.usage != nil && p.shape.readable() {
-			told = *f.usage
+			reported = *f.usage
 		}
 		end := nothing
 		if f.last {
 			end = completed
 		}
-		if err := p.deliver(f.encode(p.shape), told, end); err != nil {
+		if err := p.deliver(f.encode(p.shape), reported, end); err != nil {
 			return err
 		}
 	}
@@ -118,7 +118,7 @@ func nothing(*Counts) *int64     { return new(int64) }
 func completed(c *Counts) *int64 { return &c.Completed }
 func refused(c *Counts) *int64   { return &c.Refused }
 
-// deliver counts what a client learns from b, and then sends it: whoever has
+// deliver counts what a client learns from b, and then sends it: a client that has
 // read it finds it counted.
 func (p *player) deliver(b []byte, u Usage, as func(*Counts) *int64) error {
 	add := func(sign int64) {
@@ -162,11 +162,11 @@ func (p *player) whole() {
 	default:
 		body = p.chatWhole()
 	}
-	var told Usage
+	var reported Usage
 	if !p.silent {
-		told = p.usage
+		reported = p.usage
 	}
-	p.sendBody(http.StatusOK, "application/json", body, told, completed)
+	p.sendBody(http.StatusOK, "application/json", body, reported, completed)
 }
 
 // refuse sends an answer that has a status of its own.

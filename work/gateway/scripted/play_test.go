@@ -117,20 +117,20 @@ type fault struct {
 	refused   bool
 }
 
-// long is a text of which a half and a piece can be told apart.
+// long is a text of which a half and a piece differ.
 const long = `text: "0123456789abcdefghij", chunks: [3], usage: {in: 10, out: 5}`
 
 // started is what messages tells at the start of a stream.
 var started = map[Protocol]Usage{Messages: {InUncached: 10, Out: 1}}
 
-var told = map[Protocol]Usage{Chat: {InUncached: 10, Out: 5}, Responses: {InUncached: 10, Out: 5}, Messages: {InUncached: 10, Out: 5}}
+var reported = map[Protocol]Usage{Chat: {InUncached: 10, Out: 5}, Responses: {InUncached: 10, Out: 5}, Messages: {InUncached: 10, Out: 5}}
 
 func faults() []fault {
 	half := "0123456789"
 	all := half + "abcdefghij"
 	return []fault{
-		{name: "right", answer: `{` + long + `}`, end: clean, terminal: true, text: all, usage: told},
-		{name: "right, plain", answer: `{` + long + `}`, plain: true, end: clean, contains: all, usage: told, illegible: true, kind: "application/json"},
+		{name: "right", answer: `{` + long + `}`, end: clean, terminal: true, text: all, usage: reported},
+		{name: "right, plain", answer: `{` + long + `}`, plain: true, end: clean, contains: all, usage: reported, illegible: true, kind: "application/json"},
 
 		{name: "status 500", answer: `{status: 500}`, status: 500, end: clean, kind: "application/json", contains: `"Internal Server Error"`, refused: true},
 		{name: "status 400 with an error", answer: `{status: 400, error: {type: bad_thing, message: "no <such> tool", code: no_tool}}`, status: 400, end: clean, kind: "application/json", contains: `"no <such> tool"`, refused: true},
@@ -166,29 +166,29 @@ func faults() []fault {
 		{name: "abort after bytes", answer: `{` + long + `, break: {at: bytes, after: 23, how: abort}}`, end: aborted, illegible: true},
 		{name: "close after bytes", answer: `{` + long + `, break: {at: bytes, after: 23, how: close}}`, end: clean, illegible: true},
 		{name: "hang after bytes", answer: `{` + long + `, break: {at: bytes, after: 23, how: hang}}`, end: hanging, illegible: true},
-		{name: "more bytes than there are", answer: `{` + long + `, break: {at: bytes, after: 999999, how: abort}}`, end: clean, terminal: true, text: all, usage: told},
+		{name: "more bytes than there are", answer: `{` + long + `, break: {at: bytes, after: 999999, how: abort}}`, end: clean, terminal: true, text: all, usage: reported},
 		{name: "plain, abort in the text", answer: `{` + long + `, break: {at: text, how: abort}}`, plain: true, end: aborted, kind: "application/json", illegible: true, without: "total_tokens"},
 		{name: "plain, close in the text", answer: `{` + long + `, break: {at: text, how: close}}`, plain: true, end: clean, kind: "application/json", illegible: true, without: "output_tokens"},
 		{name: "plain, an error is an abort", answer: `{` + long + `, break: {at: text, how: error}}`, plain: true, end: aborted, kind: "application/json", illegible: true},
 		{name: "plain, hang at the end", answer: `{` + long + `, break: {at: end, how: hang}}`, plain: true, end: hanging, kind: "application/json", illegible: true},
 
-		{name: "JSON for a stream", answer: `{` + long + `, shape: json}`, end: clean, kind: "application/json", contains: all, illegible: true, usage: told},
-		{name: "a stream for JSON", answer: `{` + long + `, shape: stream}`, plain: true, end: clean, terminal: true, text: all, usage: told},
+		{name: "JSON for a stream", answer: `{` + long + `, shape: json}`, end: clean, kind: "application/json", contains: all, illegible: true, usage: reported},
+		{name: "a stream for JSON", answer: `{` + long + `, shape: stream}`, plain: true, end: clean, terminal: true, text: all, usage: reported},
 		{name: "an HTML page", answer: `{shape: html}`, end: clean, kind: "text/html; charset=utf-8", contains: "<html>", illegible: true},
 		{name: "an empty stream", answer: `{shape: empty}`, end: clean, illegible: true},
 		{name: "only the end marker of chat", answer: `{shape: done}`, end: clean, contains: "data: [DONE]\n\n", illegible: true},
-		{name: "the wrong type", answer: `{` + long + `, shape: untyped}`, end: clean, kind: "text/plain; charset=utf-8", terminal: true, text: all, usage: told},
+		{name: "the wrong type", answer: `{` + long + `, shape: untyped}`, end: clean, kind: "text/plain; charset=utf-8", terminal: true, text: all, usage: reported},
 		{name: "half the JSON of each event", answer: `{` + long + `, shape: half_json}`, end: clean, illegible: true, without: `"}]}`},
 		{name: "bare lines", answer: `{` + long + `, shape: bare}`, end: clean, illegible: true, without: "data:"},
 		{name: "no lines between events", answer: `{` + long + `, shape: unframed}`, end: clean, illegible: true, without: "\n\n"},
 
-		{name: "reasoning only", answer: `{reasoning: "hm, hm", usage: {in: 10, out: 5}}`, end: clean, terminal: true, contains: "hm, hm", usage: told},
-		{name: "reasoning only, cut by the limit", answer: `{reasoning: "hm, hm", stop: length, usage: {in: 10, out: 5}}`, end: clean, terminal: true, contains: "hm, hm", usage: told},
-		{name: "another model", answer: `{` + long + `, model: gpt-other}`, end: clean, terminal: true, text: all, contains: `"model":"gpt-other"`, without: "gw-model", usage: told},
+		{name: "reasoning only", answer: `{reasoning: "hm, hm", usage: {in: 10, out: 5}}`, end: clean, terminal: true, contains: "hm, hm", usage: reported},
+		{name: "reasoning only, cut by the limit", answer: `{reasoning: "hm, hm", stop: length, usage: {in: 10, out: 5}}`, end: clean, terminal: true, contains: "hm, hm", usage: reported},
+		{name: "another model", answer: `{` + long + `, model: gpt-other}`, end: clean, terminal: true, text: all, contains: `"model":"gpt-other"`, without: "gw-model", usage: reported},
 		{name: "no usage", answer: `{text: "0123456789abcdefghij", usage: none}`, end: clean, terminal: true, text: all, without: `_tokens"`},
-		{name: "arguments that are no JSON", answer: `{calls: [{name: bash, raw: '{"command": "ls'}], usage: {in: 10, out: 5}}`, end: clean, terminal: true, contains: `{\"command\": \"ls`, usage: told},
-		{name: "an empty text", answer: `{text: "", usage: {in: 10, out: 5}}`, end: clean, terminal: true, usage: told},
-		{name: "huge", answer: `{text: "0123456789", repeat: 20000, chunks: [65536], usage: {in: 10, out: 5}}`, end: clean, terminal: true, text: strings.Repeat("0123456789", 20_000), usage: told},
+		{name: "arguments that are no JSON", answer: `{calls: [{name: bash, raw: '{"command": "ls'}], usage: {in: 10, out: 5}}`, end: clean, terminal: true, contains: `{\"command\": \"ls`, usage: reported},
+		{name: "an empty text", answer: `{text: "", usage: {in: 10, out: 5}}`, end: clean, terminal: true, usage: reported},
+		{name: "huge", answer: `{text: "0123456789", repeat: 20000, chunks: [65536], usage: {in: 10, out: 5}}`, end: clean, terminal: true, text: strings.Repeat("0123456789", 20_000), usage: reported},
 	}
 }
 

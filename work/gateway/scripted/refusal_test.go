@@ -91,7 +91,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestConnect: nobody is connected to anywhere, and the attempt is seen.
+// TestConnect: no connection is made, and the attempt is seen.
 func TestConnect(t *testing.T) {
 	t.Parallel()
 	var host string

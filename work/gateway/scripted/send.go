@@ -8,7 +8,7 @@ import (
 
 // sendBody sends a body that is known as a whole, or the part of it after which
 // it breaks off.
-func (p *player) sendBody(status int, kind string, body []byte, told Usage, as func(*Counts) *int64) {
+func (p *player) sendBody(status int, kind string, body []byte, reported Usage, as func(*Counts) *int64) {
 	length := len(body)
 	if len(p.writes) > 0 || p.cut != nil {
 		length = -1
@@ -26,7 +26,7 @@ func (p *player) sendBody(status int, kind string, body []byte, told Usage, as f
 			p.limit = int64(len(body)) / 2
 		}
 	}
-	switch err := p.deliver(body, told, as); {
+	switch err := p.deliver(body, reported, as); {
 	case errors.Is(err, errCut):
 		p.breakOff()
 	case err != nil:

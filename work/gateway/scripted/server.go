@@ -17,7 +17,7 @@ import (
 // Options change how a server plays a script.
 type Options struct {
 	// Key is what a request must present, as a bearer token or as x-api-key;
-	// "" lets anybody ask.
+	// "" lets every client ask.
 	Key string
 	// Seen, if set, gets every request that arrives, on whatever path, before
 	// it is answered. Calls do not overlap.
@@ -41,7 +41,7 @@ type Seen struct {
 }
 
 // Counts are what a server has done so far. The usage is what clients were
-// told: an answer that breaks off before it says so does not count.
+// reported: an answer that breaks off before it says so does not count.
 type Counts struct {
 	Usage      `json:"usage"`
 	Requests   int64    `json:"requests"`   // on the path of a protocol
@@ -232,7 +232,7 @@ func (s *Server) elsewhere(w http.ResponseWriter, seen Seen) {
 	case own:
 		writeJSON(w, http.StatusOK, s.Count())
 	case seen.Method == http.MethodConnect:
-		writeError(w, Chat, http.StatusBadGateway, problem{message: "this model connects nobody to anywhere"})
+		writeError(w, Chat, http.StatusBadGateway, problem{message: "this model makes no connections"})
 	case seen.Method == http.MethodPost && strings.HasSuffix(seen.Path, "/messages/count_tokens"):
 		writeJSON(w, http.StatusOK, object{"input_tokens", len(seen.Body)/4 + 1})
 	case seen.Method == http.MethodGet && strings.HasSuffix(seen.Path, "/models"):

@@ -3,7 +3,6 @@ package scripted
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -13,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"remit/proof/form"
 )
 
 // Limits of a script's source. The parser is recursive, so tokens and depth
@@ -53,7 +54,7 @@ const (
 )
 
 // number is what JSON takes for one.
-var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+var number = form.Lazy(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // parse reads the one document of a source, nil after a problem.
 func (r *reader) parse(src []byte) (top *node) {
@@ -157,7 +158,7 @@ func (r *reader) convert(from ast.Node, depth int) *node {
 		n.kind, n.text = isText, from.Value
 		if from.Token.Type == token.StringType && strings.Contains(from.Value, ": ") {
 			// The library takes {a: b: c} for a text where the standard sees
-			// an error; whoever wrote it meant something else.
+			// an error; the writer meant something else.
 			r.add(n, "", "put the text in quotes, or add the missing comma", "unquoted text contains a colon and a space")
 			return nil
 		}
@@ -209,7 +210,7 @@ func (r *reader) convertMapping(n *node, values []*ast.MappingValueNode, depth i
 }
 
 func (r *reader) numeric(n *node, text string) *node {
-	if !number.MatchString(text) {
+	if !number().MatchString(text) {
 		r.add(n, "", "write a plain decimal number, or quote it if it is a text", "%q is not a number that JSON has", text)
 		return nil
 	}

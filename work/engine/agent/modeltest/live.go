@@ -50,14 +50,14 @@ func (l Live) fix() []Turn {
 // open returns the engine and a sandbox, or skips the test, loudly.
 func (l Live) open(t *testing.T) (engine.Engine, sandbox.Driver) {
 	t.Helper()
-	told := os.Getenv("REMIT_AGENTS") != ""
+	named := os.Getenv("REMIT_AGENTS") != ""
 	bin, err := Installed()
 	if err != nil {
 		t.Fatal(err)
 	}
 	e := l.Engine(t, bin)
 	if _, err := e.Identity(t.Context()); err != nil {
-		if told {
+		if named {
 			t.Fatal(err)
 		}
 		t.Skipf("SKIPPED, the real agent is not driven: %v", err)
@@ -94,7 +94,7 @@ func (l Live) Fixes(t *testing.T) {
 	l.checkEvents(t, o.Events, int64(len(s.Asked())))
 }
 
-// checkAsked holds what the model was asked against what it may be told.
+// checkAsked holds what the model was asked against what it may learn.
 func (l Live) checkAsked(t *testing.T, asked []Asked) {
 	t.Helper()
 	for _, a := range asked {
@@ -105,7 +105,7 @@ func (l Live) checkAsked(t *testing.T, asked []Asked) {
 		}
 		for _, word := range []string{Canary, Secret} {
 			if strings.Contains(a.Prompt, word) {
-				t.Errorf("the model was told %q: …%s", word, around(a.Prompt, word))
+				t.Errorf("the model got %q: …%s", word, around(a.Prompt, word))
 			}
 		}
 	}
@@ -130,11 +130,11 @@ func (l Live) checkEvents(t *testing.T, events []engine.Event, asked int64) {
 			exits = append(exits, *event.Exit)
 		}
 	}
-	told := int64(0)
+	reported := int64(0)
 	if l.Requests {
-		told = asked
+		reported = asked
 	}
-	if !l.Partial && (tokens != asked*(InUncached+CacheRead+Out) || requests != told) {
+	if !l.Partial && (tokens != asked*(InUncached+CacheRead+Out) || requests != reported) {
 		t.Errorf("%d tokens, %d requests, %d were made", tokens, requests, asked)
 	}
 	if !slices.Equal(exits, append([]int{3}, l.Exits...)) || len(paths) != 1 || paths[0] != "calc.py" {
