@@ -161,7 +161,8 @@ func (v *Verdict) missing(events, taken []Event) {
 }
 
 // receipts holds pointers against the receipts of their runs.
-func (v *Verdict) receipts(ctx context.Context, events []Event, ask func(context.Context, string) ([]authority.Receipt, bool, error)) error {
+func (v *Verdict) receipts(ctx context.Context, events []Event, ask func(context.Context, string) ([]authority.Receipt, bool,
+	error)) error {
 	type run struct {
 		list  []authority.Receipt
 		known bool

@@ -78,17 +78,23 @@ func TestLiars(t *testing.T) {
 		want   reason.Code // of one finding; "": none
 		taken  []Event
 	}{
-		"honest":               {events: []any{good, ad}, taken: []Event{good, ad}},
-		"honest, twice":        {events: []any{good, good}},
-		"empty":                {},
-		"another id":           {[]any{change(func(e *Event) { e.ID = ad.ID })}, reason.BridgeInvalid, nil},
-		"another signature":    {[]any{change(func(e *Event) { e.Sig = ad.Sig })}, reason.BridgeInvalid, nil},
-		"another content":      {[]any{change(func(e *Event) { e.Content = strings.Replace(e.Content, "released", "withheld", 1) })}, reason.BridgeInvalid, nil},
-		"another pubkey":       {[]any{change(func(e *Event) { e.PubKey = other.PubKey() })}, reason.BridgeInvalid, nil},
-		"another author":       {[]any{forge(t, other, good)}, reason.BridgeInvalid, nil},
-		"another kind":         {[]any{forge(t, k, Event{Kind: 1, CreatedAt: noon.Unix(), Tags: [][]string{}, Content: "gm"})}, reason.BridgeRefused, nil},
-		"job feedback":         {[]any{forge(t, k, Event{Kind: 7000, CreatedAt: noon.Unix(), Tags: [][]string{{"status", "processing"}}})}, reason.BridgeRefused, nil},
-		"a tag too many":       {[]any{forge(t, k, change(func(e *Event) { e.Tags = append(e.Tags[:len(e.Tags):len(e.Tags)], []string{"progress", "1"}) }))}, reason.BridgeRefused, nil},
+		"honest":            {events: []any{good, ad}, taken: []Event{good, ad}},
+		"honest, twice":     {events: []any{good, good}},
+		"empty":             {},
+		"another id":        {[]any{change(func(e *Event) { e.ID = ad.ID })}, reason.BridgeInvalid, nil},
+		"another signature": {[]any{change(func(e *Event) { e.Sig = ad.Sig })}, reason.BridgeInvalid, nil},
+		"another content": {[]any{change(func(e *Event) { e.Content = strings.Replace(e.Content, "released", "withheld", 1) })},
+			reason.BridgeInvalid, nil},
+		"another pubkey": {[]any{change(func(e *Event) { e.PubKey = other.PubKey() })}, reason.BridgeInvalid, nil},
+		"another author": {[]any{forge(t, other, good)}, reason.BridgeInvalid, nil},
+		"another kind": {[]any{forge(t, k, Event{Kind: 1, CreatedAt: noon.Unix(), Tags: [][]string{}, Content: "gm"})},
+			reason.BridgeRefused, nil},
+		"job feedback": {[]any{forge(t, k, Event{Kind: 7000, CreatedAt: noon.Unix(), Tags: [][]string{{"status", "processing"}}})},
+			reason.BridgeRefused, nil},
+		"a tag too many": {[]any{forge(t, k, change(func(e *Event) {
+			e.Tags = append(e.Tags[:len(e.Tags):len(e.Tags)],
+				[]string{"progress", "1"})
+		}))}, reason.BridgeRefused, nil},
 		"no event":             {[]any{[]int{1}}, reason.BridgeInvalid, nil},
 		"a text":               {[]any{"hello"}, reason.BridgeInvalid, nil},
 		"something is missing": {[]any{good}, reason.BridgeInvalid, []Event{good, ad}},
@@ -165,7 +171,8 @@ func TestPointersNeedReceipts(t *testing.T) {
 	t.Parallel()
 	k := testKey(t)
 	receipt := func(kind, hash string) authority.Receipt {
-		r := authority.Receipt{Type: kind, Payload: json.RawMessage(fmt.Sprintf(`{"job_hash":%q,"provider_id":"prv_1"}`, hash)), Principal: "user:alice", Key: "k"}
+		r := authority.Receipt{Type: kind, Payload: json.RawMessage(fmt.Sprintf(`{"job_hash":%q,"provider_id":"prv_1"}`, hash)),
+			Principal: "user:alice", Key: "k"}
 		if err := r.Seal(); err != nil {
 			t.Fatal(err)
 		}
@@ -203,7 +210,8 @@ func TestPointersNeedReceipts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, err := Verify(t.Context(), liar(t, test.event), Check{Receipts: func(_ context.Context, run string) ([]authority.Receipt, bool, error) {
+			v, err := Verify(t.Context(), liar(t, test.event), Check{Receipts: func(_ context.Context, run string) ([]authority.Receipt, bool,
+				error) {
 				if run != "run_1" {
 					t.Errorf("asked for run %s", run)
 				}

@@ -28,12 +28,14 @@ func claimOf(session string) job.Claim {
 
 func proofOf(commands ...string) job.Proof {
 	disk := uint32(64)
-	p := job.Proof{Tree: tree, Request: job.SandboxRunRequest{Sandbox: job.Sandbox{ImageDigest: "host", Resources: job.Resources{DiskMB: &disk}}},
+	p := job.Proof{Tree: tree, Request: job.SandboxRunRequest{Sandbox: job.Sandbox{ImageDigest: "host",
+		Resources: job.Resources{DiskMB: &disk}}},
 		Pack: func(context.Context, io.Writer) (string, error) {
 			panic("nothing is packed for a provider that is here")
 		},
-		Here: job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: "host"}, Status: job.Success, Artifacts: []job.Artifact{}, Provenance: job.Provenance{ModelID: "none"},
-			Caps: &job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 1800, Network: job.NetworkNone}, Usage: &job.Usage{WallMillis: 5}}}
+		Here: job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: "host"}, Status: job.Success, Artifacts: []job.Artifact{},
+			Provenance: job.Provenance{ModelID: "none"},
+			Caps:       &job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 1800, Network: job.NetworkNone}, Usage: &job.Usage{WallMillis: 5}}}
 	for _, c := range commands {
 		p.Request.Commands = append(p.Request.Commands, job.Command{Cmd: c})
 		p.Here.Runs = append(p.Here.Runs, job.Run{Cmd: c, StdoutSHA256: canon.Digest(nil), StderrSHA256: canon.Digest(nil)})
@@ -58,7 +60,8 @@ func machine(dir string) *requester.Requester {
 func TestRunIsProved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "authority")
-	want := []string{"RunCreated", "DeviceEnrolled", "CapsSet", "BudgetReserved", "JobDispatched", "JobCompleted", "CapsEnforced", "VerificationPassed", "PaymentReleased"}
+	want := []string{"RunCreated", "DeviceEnrolled", "CapsSet", "BudgetReserved", "JobDispatched", "JobCompleted", "CapsEnforced",
+		"VerificationPassed", "PaymentReleased"}
 	var first job.Settlement
 	for life := range 2 {
 		q := machine(dir)
@@ -73,7 +76,8 @@ func TestRunIsProved(t *testing.T) {
 		if got := types(receipts); !slices.Equal(got, want) {
 			t.Errorf("receipts %v, want %v", got, want)
 		}
-		if !s.Passed || s.Status != "released" || s.SettledMsats != s.ReservedMsats || s.SettledMsats < 1 || s.Elsewhere || s.VerificationReceiptSHA256 == "" {
+		if !s.Passed || s.Status != "released" || s.SettledMsats != s.ReservedMsats || s.SettledMsats < 1 || s.Elsewhere ||
+			s.VerificationReceiptSHA256 == "" {
 			t.Errorf("%+v", s)
 		}
 		if life == 0 {

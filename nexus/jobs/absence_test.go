@@ -58,7 +58,8 @@ func TestLeaseOutlivesAnAbsence(t *testing.T) {
 		if away := h.watch(); away != 0 {
 			t.Errorf("and again for %s", away)
 		}
-		if s := h.sweep(); !slices.Equal(slices.Sorted(slices.Values(s.Extended)), slices.Sorted(slices.Values([]string{second.ID, third.ID}))) || s.Total() != 2 {
+		if s := h.sweep(); !slices.Equal(slices.Sorted(slices.Values(s.Extended)), slices.Sorted(slices.Values([]string{second.ID,
+			third.ID}))) || s.Total() != 2 {
 			t.Fatalf("swept %+v", s)
 		}
 		if s := h.sweep(); s.Total() != 0 {

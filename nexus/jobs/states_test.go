@@ -92,7 +92,8 @@ func (l *life) step(rt *rapid.T) {
 		id = rapid.SampledFrom(l.jobs).Draw(rt, "job")
 	}
 	lease := l.held[id]
-	switch what := rapid.SampledFrom([]string{"dispatch", "dispatch", "lease", "lease", "complete", "complete", "renew", "settle", "cancel", "wait", "sweep", "reconcile", "disable", "enable"}).Draw(rt, "what"); {
+	switch what := rapid.SampledFrom([]string{"dispatch", "dispatch", "lease", "lease", "complete", "complete", "renew", "settle",
+		"cancel", "wait", "sweep", "reconcile", "disable", "enable"}).Draw(rt, "what"); {
 	case what == "dispatch":
 		d := h.dispatch(l.run, ask(fmt.Sprint(rapid.IntRange(0, 4).Draw(rt, "request"))))
 		if d.Created {

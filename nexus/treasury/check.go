@@ -68,7 +68,8 @@ func admit(accounts map[string]Account, payer, payee string, amount int64) *reas
 	case to.Closed():
 		return reason.Errorf(reason.AccountClosed, "account %q is closed", to.ID)
 	case amount > from.Remaining() && from.Kind == Issuance:
-		return reason.Errorf(reason.InsufficientBudget, "all fundings of these books are at most %d %s, and %d of it are left", MaxAmount, from.Unit, from.Remaining()).
+		return reason.Errorf(reason.InsufficientBudget, "all fundings of these books are at most %d %s, and %d of it are left", MaxAmount,
+			from.Unit, from.Remaining()).
 			WithHint("what was funded stays in the books: fund less, and lower the limit of an account that got too much")
 	case amount > from.Remaining():
 		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, %d are needed", from.ID, from.Remaining(), from.Unit, amount)

@@ -19,7 +19,8 @@ func TestReserveRepeats(t *testing.T) {
 		b := books{t, open()}
 		payer, payee := b.open("alice", "prv_a", 10_000, 10_000)
 		otherPayer, otherPayee := b.open("bob", "prv_b", 10_000, 10_000)
-		first := treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "run_1", JobID: "job_1", AmountMsats: 1000}
+		first := treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "run_1", JobID: "job_1",
+			AmountMsats: 1000}
 		held, created, err := b.reserve(first)
 		if err != nil || !created || held.Status != treasury.Reserved || held.ExpiresAt-held.ReservedAt != treasury.DefaultTTL.Milliseconds() {
 			t.Fatalf("reserve: %+v, %v, %v", held, created, err)
@@ -39,17 +40,21 @@ func TestReserveRepeats(t *testing.T) {
 			{"another run", func(r *treasury.Reservation) { r.RunID = "run_2" }, reason.Conflict},
 			{"another transfer id for the job", func(r *treasury.Reservation) { r.TransferID = "t2" }, reason.Conflict},
 			{"the id of a funding", func(r *treasury.Reservation) { r.TransferID, r.JobID = "fund-alice", "job_9" }, reason.Conflict},
-			{"another owner's budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payer = "t3", "job_3", otherPayer }, reason.OwnerMismatch},
+			{"another owner's budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payer = "t3", "job_3", otherPayer },
+				reason.OwnerMismatch},
 			{"no such payer", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payer = "t4", "job_4", "acc_none" }, reason.NotFound},
 			{"no such provider", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payee = "t4", "job_4", "acc_none" }, reason.NotFound},
-			{"paid to a budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payee = "t5", "job_5", otherPayer }, reason.RequestInvalid},
+			{"paid to a budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payee = "t5", "job_5", otherPayer },
+				reason.RequestInvalid},
 			{"paid from earnings", func(r *treasury.Reservation) {
 				r.TransferID, r.JobID, r.Payer, r.Payee = "t5", "job_5", payee, otherPayee
 			}, reason.RequestInvalid},
 			{"zero", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", 0 }, reason.RequestInvalid},
 			{"negative", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", -1 }, reason.RequestInvalid},
-			{"lowest number", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", math.MinInt64 }, reason.RequestInvalid},
-			{"highest number", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", math.MaxInt64 }, reason.RequestInvalid},
+			{"lowest number", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", math.MinInt64 },
+				reason.RequestInvalid},
+			{"highest number", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", math.MaxInt64 },
+				reason.RequestInvalid},
 			{"longest TTL", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.TTL = "t6", "job_6", math.MaxInt64 }, reason.RequestInvalid},
 			{"negative TTL", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.TTL = "t6", "job_6", -1 }, reason.RequestInvalid},
 			{"TTL below a millisecond", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.TTL = "t6", "job_6", 1 }, reason.RequestInvalid},
@@ -151,7 +156,8 @@ func TestRefusedStaysRefused(t *testing.T) {
 		}
 		// Remembering late must not turn a transfer into a failure.
 		b.must(func(tx *store.Tx) error {
-			return treasury.Remember(tx, &reason.Error{Code: reason.InsufficientBudget, Err: &treasury.Refused{TransferID: "t3", Code: reason.InsufficientBudget}})
+			return treasury.Remember(tx, &reason.Error{Code: reason.InsufficientBudget, Err: &treasury.Refused{TransferID: "t3",
+				Code: reason.InsufficientBudget}})
 		})
 		if _, _, err := b.reserve(r); err != nil {
 			t.Fatalf("a reservation was turned into a failure: %v", err)
@@ -198,7 +204,8 @@ func TestAccounts(t *testing.T) {
 			}
 		}
 
-		held, _, err := b.reserve(treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "r", JobID: "j", AmountMsats: 40})
+		held, _, err := b.reserve(treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "r", JobID: "j",
+			AmountMsats: 40})
 		wantCode(t, err, "")
 		setLimit := func(n int64) error {
 			return b.update(func(tx *store.Tx) error { _, err := treasury.SetLimit(tx, payer, n); return err })
@@ -214,7 +221,8 @@ func TestAccounts(t *testing.T) {
 		wantCode(t, err, "")
 		wantCode(t, closeAccount(payee), "")
 		wantCode(t, closeAccount(payee), "")
-		_, _, err = b.reserve(treasury.Reservation{TransferID: "t2", Owner: "alice", Payer: payer, Payee: payee, RunID: "r", JobID: "j2", AmountMsats: 1})
+		_, _, err = b.reserve(treasury.Reservation{TransferID: "t2", Owner: "alice", Payer: payer, Payee: payee, RunID: "r", JobID: "j2",
+			AmountMsats: 1})
 		wantCode(t, err, reason.AccountClosed)
 		wantCode(t, closeAccount(payer), "")
 		fund := func() error {

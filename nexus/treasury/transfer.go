@@ -34,7 +34,8 @@ func Fund(tx *store.Tx, f Funding) (t Transfer, created bool, err error) {
 	}
 	source := Account{ID: AccountID(issuer, a.Unit, Issuance), Owner: issuer, Holder: issuer, Unit: a.Unit, Kind: Issuance, Limit: MaxAmount}
 	prepare := func() error { _, err := tx.InsertLedgerAccount(source); return err }
-	return transfer(tx, Transfer{ID: f.TransferID, Kind: store.TransferPlain, Debit: source.ID, Credit: a.ID, Amount: f.Amount, Reason: f.Reason}, prepare)
+	return transfer(tx, Transfer{ID: f.TransferID, Kind: store.TransferPlain, Debit: source.ID, Credit: a.ID, Amount: f.Amount,
+		Reason: f.Reason}, prepare)
 }
 
 // budget reads an account that must be a budget.
