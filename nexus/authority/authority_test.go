@@ -10,7 +10,7 @@ import (
 	"remit/proof/reason"
 )
 
-// A receipt is written once, and anybody can see whether it was changed.
+// A receipt is written once, and every reader can see whether it was changed.
 func TestWrite(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
@@ -61,7 +61,7 @@ func TestPrincipal(t *testing.T) {
 		t.Errorf("scope: %v", err)
 	}
 	if err := (authority.Principal{Scopes: []string{authority.ScopeAdmin}}).Require(authority.ScopeJobs); reason.CodeOf(err) != reason.Unauthenticated {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("no principal: %v", err)
 	}
 	if user := (authority.Principal{ID: "provider:prv_1", Kind: authority.User}); user.ProviderID() != "" {
 		t.Error("a user passes for a provider by its name")

@@ -86,7 +86,7 @@ func Write(tx *store.Tx, stream string, p Principal, receiptType, key string, pa
 	return r, e, err
 }
 
-// Post is Write for who does not need the event, see [store.Tx.Post].
+// Post is Write without the event as a result, see [store.Tx.Post].
 func Post(tx *store.Tx, stream string, p Principal, receiptType, key string, payload any) (Receipt, error) {
 	r, err := sealed(p, receiptType, key, payload)
 	if err != nil {
@@ -122,7 +122,7 @@ func Event(tx *store.Tx, stream string, p Principal, eventType, key string, payl
 	return e, nil
 }
 
-// PostEvent is Event for who does not need it, see [store.Tx.Post].
+// PostEvent is Event without the event as a result, see [store.Tx.Post].
 func PostEvent(tx *store.Tx, stream string, p Principal, eventType, key string, payload any, keep int64) error {
 	e, err := eventOf(stream, p, eventType, key, payload)
 	if err == nil {

@@ -14,7 +14,7 @@ import (
 	"remit/nexus/store/storetest"
 )
 
-// again registers a provider once more, as whoever has a registration token does.
+// again registers a provider once more, as the holder of a registration token does.
 func (f *flow) again(body string) seen {
 	f.t.Helper()
 	grant := f.do(post("/v1/tokens", f.alice, api.NewKey(), `{"kind":"registration"}`)).want(f.t, 201, "").field(f.t, "token")

@@ -201,7 +201,7 @@ func TestReceiptOfARun(t *testing.T) {
 }
 
 // TestDamagedLogMakesNoDocument puts a receipt into a log that is not what it
-// says, as somebody with the database could.
+// says, as an attacker with the database could.
 func TestDamagedLogMakesNoDocument(t *testing.T) {
 	w := one(t, Options{})
 	run := w.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).want(t, 201, "").field(t, "run_id")

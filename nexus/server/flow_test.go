@@ -186,8 +186,7 @@ func TestOthersSeeNothing(t *testing.T) {
 	}
 }
 
-// TestTheOwnerIsTheCredentials claims to be somebody else in every body that has
-// an owner.
+// TestTheOwnerIsTheCredentials names another owner in every body that has one.
 func TestTheOwnerIsTheCredentials(t *testing.T) {
 	w := one(t, Options{})
 	f := &flow{world: w}

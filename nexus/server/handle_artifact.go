@@ -75,7 +75,7 @@ func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may fu
 	if r.ContentLength > api.MaxArtifact {
 		return reason.Errorf(reason.RequestTooLarge, "the body is larger than %d bytes", int64(api.MaxArtifact))
 	}
-	if err := slowly(w, artifactTimeout); err != nil {
+	if err := extendDeadlines(w, artifactTimeout); err != nil {
 		return err
 	}
 	size, err := s.opt.Blobs.Put(r.Context(), digest, http.MaxBytesReader(w, r.Body, api.MaxArtifact))
@@ -120,7 +120,7 @@ func artifactRequest(r *request) (jobs.ArtifactRequest, error) {
 	return ask, nil
 }
 
-// getArtifact sends content to whoever may see the job.
+// getArtifact sends content to callers that may see the job.
 func (s *Server) getArtifact(w http.ResponseWriter, r *request) error {
 	digest := r.PathValue("digest")
 	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) error {
@@ -149,7 +149,7 @@ func (s *Server) sendBlob(w http.ResponseWriter, r *request, digest string) erro
 		return err
 	}
 	defer content.Close()
-	if err := slowly(w, artifactTimeout); err != nil {
+	if err := extendDeadlines(w, artifactTimeout); err != nil {
 		return err
 	}
 	h := w.Header()
@@ -167,8 +167,8 @@ func (s *Server) sendBlob(w http.ResponseWriter, r *request, digest string) erro
 	return nil
 }
 
-// copyChecked holds the last byte back until the digest is known to be right:
-// whoever has all the bytes has the right ones.
+// copyChecked holds the last byte back until the digest is known to be right, so
+// that a complete answer is a right one.
 func copyChecked(w io.Writer, content io.Reader, size int64) error {
 	if _, err := io.CopyN(w, content, max(0, size-1)); err != nil {
 		return err

@@ -85,7 +85,7 @@ func (s *Server) getRunReplay(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := slowly(w, artifactTimeout); err != nil {
+	if err := extendDeadlines(w, artifactTimeout); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")

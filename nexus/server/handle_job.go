@@ -147,7 +147,7 @@ func completeJob(tx *store.Tx, r *request, body api.CompleteRequest) (answer, er
 }
 
 func settleJob(tx *store.Tx, r *request, _ api.None) (answer, error) {
-	if err := noBody(r); err != nil {
+	if err := refuseBody(r); err != nil {
 		return answer{}, err
 	}
 	s, _, err := jobs.Settle(tx, r.caller.Principal, r.PathValue("job_id"))
@@ -166,8 +166,8 @@ func settleJob(tx *store.Tx, r *request, _ api.None) (answer, error) {
 	return answer{value: out}, nil
 }
 
-// noBody refuses what would be ignored.
-func noBody(r *request) error {
+// refuseBody refuses a body that would be ignored.
+func refuseBody(r *request) error {
 	if len(r.body) > 0 {
 		return r.json(&struct{}{})
 	}

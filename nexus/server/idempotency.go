@@ -60,7 +60,7 @@ func (s *Server) perform(ctx context.Context, r *request, act action) (reply, er
 	}
 	var out reply
 	print := fingerprint(r)
-	err = s.patiently(ctx, r, func() error {
+	err = s.retryNotYet(ctx, r, func() error {
 		return s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
 			if out, err = s.stored(tx, r, key, print); err != nil || out.status != 0 {
 				return err
@@ -97,14 +97,15 @@ func (s *Server) perform(ctx context.Context, r *request, act action) (reply, er
 	return s.saveRefusal(ctx, r, key, print, refusal, err)
 }
 
-// errNotYet undoes a command that may succeed when somebody waits for it.
+// errNotYet undoes a command that may succeed later.
 var errNotYet = errors.New("not yet")
 
-// waitStep is the pause between two looks for what is waited for.
+// waitStep is the pause between two attempts at a command that waits.
 const waitStep = 250 * time.Millisecond
 
-// patiently repeats a command whose request may wait. Meanwhile it holds nothing.
-func (s *Server) patiently(ctx context.Context, r *request, command func() error) error {
+// retryNotYet repeats a command whose request may wait, and holds no transaction
+// between two attempts.
+func (s *Server) retryNotYet(ctx context.Context, r *request, command func() error) error {
 	began := time.Now()
 	for {
 		err := command()
@@ -177,7 +178,7 @@ func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a a
 	return out, tx.SaveIdempotency(key, print, keep)
 }
 
-// saveRefusal stores a 4xx. Whoever came first meanwhile is believed.
+// saveRefusal stores a 4xx, unless another request with the key was faster.
 func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, print string, refusal reply, cause error) (reply, error) {
 	var out reply
 	err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {

@@ -84,7 +84,7 @@ func (s *Server) measure() {
 	s.scrape = m.scraper()
 }
 
-// Bounds of a scrape: whoever asks often must not keep the store busy.
+// Bounds of a scrape: frequent scrapes must not keep the store busy.
 const (
 	scrapesAtOnce = 4
 	scrapeTime    = 10 * time.Second
@@ -96,8 +96,8 @@ func (m *meter) scraper() http.Handler {
 }
 
 // MetricsHandler serves /metrics without a credential, for a listener of its own
-// that only a monitoring system reaches. With local it answers nobody who comes
-// through a proxy or under another name, as a web page does.
+// that only a monitoring system reaches. With local it refuses requests that come
+// through a proxy or under another name, as those of a web page do.
 func (s *Server) MetricsHandler(local bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {

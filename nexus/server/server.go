@@ -64,7 +64,7 @@ type Options struct {
 	// Requests is the level of the line that is logged of each request; zero is
 	// info. Probes and scrapes are always logged as debug.
 	Requests slog.Level
-	Sweep    Sweep             // what happens without anybody asking
+	Sweep    Sweep             // what the replica does by itself
 	Lanes    lanes.Options     // Store, Source and Log are filled in
 	Mirror   *bridge.Publisher // nil: this replica publishes nothing
 
@@ -130,7 +130,7 @@ func (s *Server) HTTPServer() *http.Server {
 	}
 }
 
-// Unready has /readyz say 503, so that whoever spreads requests sends no more.
+// Unready has /readyz say 503, so that a load balancer sends no more requests.
 // Those that still come are served, and lanes stay open.
 func (s *Server) Unready() { s.draining.Store(true) }
 

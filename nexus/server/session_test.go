@@ -191,7 +191,7 @@ func TestLoginIsAnsweredAgain(t *testing.T) {
 				t.Errorf("the stored answer holds the %s", name)
 			}
 		}
-		// Whoever has the key and not the token gets nothing.
+		// The key without the token gets nothing.
 		w.do(w.loginCall(w.mint(personGrant("alice")), "k")).want(t, 422, "idempotency_key_reused")
 		w.do(w.loginCall("rmt_user_"+strings.Repeat("0", 24)+"_"+strings.Repeat("A", 43), "k")).want(t, 401, "unauthenticated")
 
