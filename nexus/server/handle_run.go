@@ -147,10 +147,8 @@ func listEvents(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := api.EventPage{Items: []api.Event{}, HeadSeq: head, NextCursor: p.next(len(events), lastSeq(events))}
-	for _, e := range events {
-		out.Items = append(out.Items, lanes.EventOf(e))
-	}
+	out := api.EventPage{HeadSeq: head,
+		Items: itemsOf(events, lanes.EventOf), NextCursor: p.next(len(events), lastSeq(events))}
 	return answer{value: out}, nil
 }
 
