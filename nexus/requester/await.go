@@ -38,7 +38,8 @@ func Await(ctx context.Context, conn *Connection, j api.Job, most time.Duration)
 		case lost.IsZero():
 			lost = time.Now()
 		case time.Since(lost) > most:
-			return j, reason.Errorf(reason.StoreUnavailable, "the authority is out of reach while provider %s works on job %s: %w", j.ProviderID, j.JobID, err)
+			return j, reason.Errorf(reason.StoreUnavailable, "the authority is out of reach while provider %s works on job %s: %w", j.ProviderID,
+				j.JobID, err)
 		}
 		if err := api.Pause(ctx, pause); err != nil {
 			return j, err

@@ -257,9 +257,11 @@ func receiptOf(r api.Receipt) (job.Receipt, error) {
 	if err != nil {
 		return job.Receipt{}, reason.Errorf(reason.RequestInvalid, "receipt %d: recorded_at: %w", r.Seq, err)
 	}
-	out := job.Receipt{Seq: r.Seq, Type: r.ReceiptType, Payload: payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256, RecordedAt: at}
+	out := job.Receipt{Seq: r.Seq, Type: r.ReceiptType, Payload: payload, Principal: r.Principal, Key: r.IdempotencyKey,
+		SHA256: r.ReceiptSha256, RecordedAt: at}
 	if digest, err := out.Digest(); err != nil || digest != out.SHA256 {
-		return job.Receipt{}, reason.Errorf(reason.DigestMismatch, "receipt %d (%.40q) does not have the digest that it names", r.Seq, r.ReceiptType)
+		return job.Receipt{}, reason.Errorf(reason.DigestMismatch, "receipt %d (%.40q) does not have the digest that it names", r.Seq,
+			r.ReceiptType)
 	}
 	return out, nil
 }

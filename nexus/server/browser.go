@@ -40,7 +40,8 @@ func sessionCookies(r *http.Request) []*http.Cookie {
 // it away.
 func setSession(w http.ResponseWriter, secure bool, secret string, lasts int64) {
 	//nolint:gosec // Secure without TLS would make the browser drop it
-	c := &http.Cookie{Name: cookiePlain, Value: secret, Path: "/", MaxAge: int(lasts / 1000), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: secure}
+	c := &http.Cookie{Name: cookiePlain, Value: secret, Path: "/", MaxAge: int(lasts / 1000), HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, Secure: secure}
 	if secure {
 		c.Name = cookieSecure
 	}

@@ -45,7 +45,8 @@ func listApprovals(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	f := store.ApprovalFilter{Before: p.after, Limit: p.limit, ContractSHA256: r.URL.Query().Get("contract_sha256"), Status: r.URL.Query().Get("status")}
+	f := store.ApprovalFilter{Before: p.after, Limit: p.limit, ContractSHA256: r.URL.Query().Get("contract_sha256"),
+		Status: r.URL.Query().Get("status")}
 	if err := short("contract_sha256", &f.ContractSHA256, maxID); err != nil {
 		return answer{}, err
 	}

@@ -67,7 +67,8 @@ func (s *Server) putRunArtifact(w http.ResponseWriter, r *request) error {
 // recorded; so the digest in the path stands for the body in the fingerprint of
 // the request. A blob that is not recorded, because the lease ended meanwhile, is
 // harmless: its name says only what it is.
-func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may func(*store.Tx) error, record func(*store.Tx, int64) (any, error)) error {
+func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may func(*store.Tx) error,
+	record func(*store.Tx, int64) (any, error)) error {
 	// Permission comes before the body is read: a stranger cannot fill the disk.
 	if err := s.opt.Store.View(r.Context(), may); err != nil {
 		return s.commit(w, r, func(*store.Tx, *request) (answer, error) { return answer{}, err }, nil)

@@ -163,7 +163,8 @@ func deviceOf(d registry.Device) api.Device {
 	if roles == nil {
 		roles = []string{}
 	}
-	return api.Device{DeviceID: d.ID, Owner: d.Owner, Name: d.Name, Roles: roles, Fingerprint: api.Optional(d.Fingerprint), CreatedAt: api.TimeOf(d.CreatedAt)}
+	return api.Device{DeviceID: d.ID, Owner: d.Owner, Name: d.Name, Roles: roles, Fingerprint: api.Optional(d.Fingerprint),
+		CreatedAt: api.TimeOf(d.CreatedAt)}
 }
 
 func providerOf(p registry.Provider, now int64) api.Provider {

@@ -38,7 +38,8 @@ func dispatchJob(tx *store.Tx, r *request, body api.DispatchRequest) (answer, er
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
-	if err := errors.Join(within("wait_secs", body.WaitSecs, 0, maxWait), within("max_price_msats", body.MaxPriceMsats, 1, math.MaxInt64), short("provider_id", body.ProviderID, maxID)); err != nil {
+	if err := errors.Join(within("wait_secs", body.WaitSecs, 0, maxWait), within("max_price_msats", body.MaxPriceMsats, 1, math.MaxInt64),
+		short("provider_id", body.ProviderID, maxID)); err != nil {
 		return answer{}, err
 	}
 	d, err := jobs.Dispatch(tx, r.caller.Principal, r.PathValue("run_id"), jobs.DispatchRequest{
@@ -127,7 +128,8 @@ func appendLog(tx *store.Tx, r *request, body api.LogRequest) (answer, error) {
 }
 
 func completeJob(tx *store.Tx, r *request, body api.CompleteRequest) (answer, error) {
-	return jobAnswer(jobs.Complete(tx, r.caller.Principal, r.PathValue("job_id"), jobs.CompleteRequest{Fence: body.Fence, Response: body.Response}))
+	return jobAnswer(jobs.Complete(tx, r.caller.Principal, r.PathValue("job_id"),
+		jobs.CompleteRequest{Fence: body.Fence, Response: body.Response}))
 }
 
 func settleJob(tx *store.Tx, r *request, _ api.None) (answer, error) {

@@ -78,7 +78,8 @@ func fundAccount(tx *store.Tx, r *request, body api.FundRequest) (answer, error)
 	if err := within("amount", &body.Amount, 1, treasury.MaxFunding); err != nil {
 		return answer{}, err
 	}
-	_, _, err := treasury.Fund(tx, treasury.Funding{TransferID: transferID(r), Account: body.AccountID, Amount: body.Amount, Reason: "funded by " + r.caller.ID})
+	_, _, err := treasury.Fund(tx, treasury.Funding{TransferID: transferID(r), Account: body.AccountID, Amount: body.Amount,
+		Reason: "funded by " + r.caller.ID})
 	if err != nil {
 		return answer{}, err
 	}
@@ -168,7 +169,8 @@ const maxReconcileAge = 366 * 24 * 3600
 
 func reconcile(tx *store.Tx, r *request, body api.ReconcileRequest) (answer, error) {
 	age, most := api.Value(body.MaxAgeSeconds), api.Value(body.MaxJobs)
-	if err := errors.Join(within("max_age_seconds", body.MaxAgeSeconds, 0, maxReconcileAge), within("max_jobs", body.MaxJobs, 1, treasury.MaxSweep)); err != nil {
+	if err := errors.Join(within("max_age_seconds", body.MaxAgeSeconds, 0, maxReconcileAge),
+		within("max_jobs", body.MaxJobs, 1, treasury.MaxSweep)); err != nil {
 		return answer{}, err
 	}
 	freed, err := jobs.Reconcile(tx, r.caller.Principal, time.Duration(age)*time.Second, int(most))

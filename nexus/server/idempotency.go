@@ -44,7 +44,8 @@ func keyOf(r *request) (store.Key, error) {
 // the scope of the key.
 func fingerprint(r *request) string {
 	sum := sha256.New()
-	for _, part := range []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"), r.Header.Get("If-Match"), r.bodySHA256} {
+	for _, part := range []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"), r.Header.Get("If-Match"),
+		r.bodySHA256} {
 		fmt.Fprintf(sum, "%d:%s", len(part), part)
 	}
 	return canon.DigestSum(sum)
@@ -157,7 +158,8 @@ func sealName(k store.Key) string {
 func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a answer) (reply, error) {
 	if a.refused != nil {
 		out := s.refusal(r, a.refused)
-		return out, tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body, Brief: r.route.brief})
+		return out, tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body,
+			Brief: r.route.brief})
 	}
 	body, err := encode(a.value)
 	if err != nil {
@@ -189,7 +191,8 @@ func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, pri
 		if err := treasury.Remember(tx, cause); err != nil {
 			return err
 		}
-		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body, Brief: r.route.brief})
+		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body,
+			Brief: r.route.brief})
 	})
 	return out, err
 }

@@ -29,11 +29,13 @@ type Timeouts struct {
 }
 
 // DefaultTimeouts are those of zero Timeouts.
-var DefaultTimeouts = Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 60 * time.Second, Idle: 2 * time.Minute, Command: commandTimeout}
+var DefaultTimeouts = Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 60 * time.Second, Idle: 2 * time.Minute,
+	Command: commandTimeout}
 
 func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
-		Header: cmp.Or(t.Header, DefaultTimeouts.Header), Body: cmp.Or(t.Body, DefaultTimeouts.Body), Write: cmp.Or(t.Write, DefaultTimeouts.Write),
+		Header: cmp.Or(t.Header, DefaultTimeouts.Header), Body: cmp.Or(t.Body, DefaultTimeouts.Body), Write: cmp.Or(t.Write,
+			DefaultTimeouts.Write),
 		Idle: cmp.Or(t.Idle, DefaultTimeouts.Idle), Command: cmp.Or(t.Command, DefaultTimeouts.Command),
 	}
 }
