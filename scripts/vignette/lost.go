@@ -34,14 +34,14 @@ func (v *vignette) killed(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
+	if err := v.fenced(ctx, s, pinned); err != nil {
+		return err
+	}
 	free, err := v.begin(ctx, "fallback", shortly, order{})
 	if err != nil {
 		return err
 	}
-	if err := v.fenced(ctx, s, pinned); err != nil {
-		return err
-	}
-	err = v.a.daemon.kill()
+	err = v.a.daemon.kill() // at once: the second job is a short one
 	s.ok(err != nil && strings.Contains(err.Error(), "signal: killed"), "provider A was killed while it ran two jobs (SIGKILL)", err)
 	for _, w := range []*working{pinned, free} {
 		s.succeeds("what job "+w.run.name+" ran has died with its daemon", w.dies(ctx))
