@@ -39,7 +39,7 @@ func (h *house) agentOfThisMachine() {
 	h.Helper()
 	bin, err := modeltest.Installed()
 	if err == nil {
-		_, err = codex.New(codex.Options{Bin: bin}).Identity(h.Context())
+		_, err = codex.New(bin).Identity(h.Context())
 	}
 	if err != nil {
 		if os.Getenv("REMIT_AGENTS") != "" {
@@ -48,7 +48,7 @@ func (h *house) agentOfThisMachine() {
 		h.Logf("NO CODEX ON THIS HOST, a tester is driven in its place: %v", err)
 		return
 	}
-	h.agent.Engine = func() (engine.Engine, error) { return codex.New(codex.Options{Bin: bin}), nil }
+	h.agent.Engine = func() (engine.Engine, error) { return codex.New(bin), nil }
 	h.change("large-1", func(m *route.Model) { m.EngineName = "gpt-5.5" })
 	h.admitSource()
 }
