@@ -34,11 +34,11 @@ func enrolled(ctx context.Context, m *opened, version string) (string, error) {
 	token := ""
 	grant := server.AdminGrant()
 	grant.Owner, grant.TTL = Owner, time.Minute
-	admin, err := m.client(ctx, &token, grant)
+	admin, err := m.clients(ctx, credential{&token, grant})
 	if err != nil {
 		return "", err
 	}
-	return enrol(ctx, admin, version)
+	return enrol(ctx, admin[0], version)
 }
 
 // enrol makes the provider and the account. It may be cut off at any point and
