@@ -71,7 +71,7 @@ func (a *Agents) check(ctx context.Context, name string, agent Agent) (out task.
 		problem.File, problem.Line, problem.Field = agent.File, agent.Lines[model], field
 		out = append(out, problem)
 	}
-	if !engineName.MatchString(name) || name == fake.Name {
+	if !engineName().MatchString(name) || name == fake.Name {
 		tell("", name, reason.Errorf(reason.EngineUnknown, "not a name that an engine can have here"))
 		return out
 	}

@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"remit/law/job"
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
@@ -17,7 +17,7 @@ import (
 
 // engineName is a name that an operator may give to an engine: it stands in
 // requests and receipts.
-var engineName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var engineName = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // ParseEngine reads NAME=COMMAND ARG…, as an operator writes it. The command is
 // cut into words as a shell does it, and nothing else of a shell happens: single
@@ -81,7 +81,7 @@ func words(line string) ([]string, error) {
 func openEngines(offered map[string][]string) (map[string]*command.Engine, error) {
 	engines := map[string]*command.Engine{}
 	for name, argv := range offered {
-		if !engineName.MatchString(name) || name == fake.Name {
+		if !engineName().MatchString(name) || name == fake.Name {
 			return nil, fmt.Errorf("engine %q: not a name that an engine can have here", name)
 		}
 		if len(argv) == 0 || argv[0] == "" {

@@ -9,11 +9,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"remit/proof/canon"
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -29,7 +29,7 @@ const (
 const maxRecords = 10_000
 
 // plainName is a name that a file can have as it is.
-var plainName = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,78}[a-z0-9])?$`)
+var plainName = form.Lazy(`^[a-z0-9]([a-z0-9.-]{0,78}[a-z0-9])?$`)
 
 // SourceFile is the path of an engine's record, relative to REMIT_HOME, with
 // slashes.
@@ -44,7 +44,7 @@ func ModelFile(provider, model string) string {
 // fileName has a '+' between plain names and a '=' in a digest: no plain name
 // has either, so no two subjects share a file.
 func fileName(names ...string) string {
-	plain := !slices.ContainsFunc(names, func(n string) bool { return !plainName.MatchString(n) })
+	plain := !slices.ContainsFunc(names, func(n string) bool { return !plainName().MatchString(n) })
 	if plain {
 		return strings.Join(names, "+") + ".json"
 	}

@@ -3,10 +3,10 @@ package admission
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"strconv"
 
 	"remit/proof/canon"
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -79,7 +79,7 @@ func encode[R interface{ Check() error }](rec R) ([]byte, error) {
 }
 
 // byteInMessage is how canon says where a text is wrong.
-var byteInMessage = regexp.MustCompile(`\bbyte ([0-9]+)`)
+var byteInMessage = form.Lazy(`\bbyte ([0-9]+)`)
 
 // at adds the line to what canon says. A canonical text is a single line, so
 // any other is where somebody has edited.
@@ -89,7 +89,7 @@ func at(err error, text []byte) error {
 		return err
 	}
 	found := *coded
-	if m := byteInMessage.FindStringSubmatch(coded.Message); m != nil {
+	if m := byteInMessage().FindStringSubmatch(coded.Message); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil {
 			found.Line = 1 + bytes.Count(text[:min(n, len(text))], []byte("\n"))
 		}

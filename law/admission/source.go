@@ -2,11 +2,11 @@ package admission
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 
 	"remit/proof/canon"
 	"remit/proof/evidence"
+	"remit/proof/form"
 )
 
 // SourceSchema names a source admission record.
@@ -52,7 +52,7 @@ type SourceDecision struct {
 const unproven = "that the program was built from this commit with this toolchain: another build of the same has another digest"
 
 // sourceCommit is a whole commit id, or a beginning that somebody would check out.
-var sourceCommit = regexp.MustCompile(`^[0-9a-f]{12,64}$`)
+var sourceCommit = form.Lazy(`^[0-9a-f]{12,64}$`)
 
 // SourceTypes are the values of source_type.
 func SourceTypes() []string { return []string{"builtin", "npm", "git", "release", "local"} }
@@ -131,7 +131,7 @@ func (d *SourceDecision) check(p *problem) {
 	p.optional("source_url", d.URL)
 	p.optional("toolchain", d.Toolchain)
 	p.optional("digest_does_not_prove", d.Unproven)
-	if d.SourceCommit != "" && !sourceCommit.MatchString(d.SourceCommit) {
+	if d.SourceCommit != "" && !sourceCommit().MatchString(d.SourceCommit) {
 		p.is("source_commit", "%q is not the id of a commit, of 12 hex digits or more", d.SourceCommit)
 	}
 	if u, err := url.Parse(d.URL); d.URL != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {

@@ -2,12 +2,12 @@ package task
 
 import (
 	"os"
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -50,11 +50,11 @@ const (
 )
 
 // agentName is a name that stands in requests and receipts.
-var agentName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+var agentName = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // variableName is a name that a variable can have. A key is none: a key that
 // somebody put in its place is refused, and not shown.
-var variableName = regexp.MustCompile(`^[A-Z_][A-Z0-9_]{0,127}$`)
+var variableName = form.Lazy(`^[A-Z_][A-Z0-9_]{0,127}$`)
 
 // LoadAgents reads the agents of a provider: JSON or YAML,
 //
@@ -141,7 +141,7 @@ func named(most int, what string, valid func(string) string, value func(name str
 }
 
 func isAgentName(name string) string {
-	if !agentName.MatchString(name) {
+	if !agentName().MatchString(name) {
 		return "the name of an agent has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or digit"
 	}
 	return ""
@@ -224,7 +224,7 @@ func (m *AgentModel) checkKey(r *report, field string) {
 	if len(given) > 1 {
 		r.field(join(field, given[1]), reason.ContractValue, "keep one of them", "the key comes from more than one place: %s", strings.Join(given, ", "))
 	}
-	if m.KeyEnv != "" && !variableName.MatchString(m.KeyEnv) {
+	if m.KeyEnv != "" && !variableName().MatchString(m.KeyEnv) {
 		r.field(join(field, "key_env"), reason.ContractValue, "the name of a variable, such as OPENAI_API_KEY; the key itself has no place in this file",
 			"not the name of a variable")
 	}

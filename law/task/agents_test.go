@@ -163,7 +163,7 @@ func FuzzAgents(f *testing.F) {
 				t.Fatalf("%+v", a)
 			}
 			for _, m := range a.Models {
-				if isModelName(m.Name) != "" || m.Provider == "" || m.KeyEnv != "" && m.KeyFile != "" || m.KeyEnv != "" && !variableName.MatchString(m.KeyEnv) {
+				if isModelName(m.Name) != "" || m.Provider == "" || m.KeyEnv != "" && m.KeyFile != "" || m.KeyEnv != "" && !variableName().MatchString(m.KeyEnv) {
 					t.Fatalf("%+v", m)
 				}
 			}

@@ -3,11 +3,11 @@ package task
 import (
 	"fmt"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"remit/proof/canon"
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -65,9 +65,9 @@ func checkPaths(r *report, c *Contract) {
 }
 
 var (
-	taskIDForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$`)
-	bundleForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`)
-	actionForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+	taskIDForm = form.Lazy(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?$`)
+	bundleForm = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,127}$`)
+	actionForm = form.Lazy(`^[a-z][a-z0-9_]{0,63}$`)
 )
 
 func checkIdentity(r *report, c *Contract) {
@@ -77,7 +77,7 @@ func checkIdentity(r *report, c *Contract) {
 	switch {
 	case c.TaskID == "":
 		r.field("task_id", reason.ContractMissingKey, "a short name, as in task_id: fix-parser", "task_id is missing")
-	case !taskIDForm.MatchString(c.TaskID) || isDeviceName(c.TaskID):
+	case !taskIDForm().MatchString(c.TaskID) || isDeviceName(c.TaskID):
 		r.field("task_id", reason.ContractValue, "letters, digits, '.', '_' and '-', at most 64: it becomes a directory name; for example "+Slug(c.TaskID),
 			"%q cannot be a task id", c.TaskID)
 	}
@@ -96,7 +96,7 @@ func checkIdentity(r *report, c *Contract) {
 	if !isRevision(c.Base) {
 		r.field("base", reason.ContractValue, "a branch, tag or commit, as in main or v1.2.0", "%q cannot be a revision", c.Base)
 	}
-	if !bundleForm.MatchString(c.PolicyBundleID) {
+	if !bundleForm().MatchString(c.PolicyBundleID) {
 		r.field("policy_bundle_id", reason.ContractValue, "as in "+DefaultPolicyBundle, "%q cannot be a policy bundle id", c.PolicyBundleID)
 	}
 	if c.Issue != nil {
@@ -172,7 +172,7 @@ func checkActions(r *report, c *Contract) {
 		return
 	}
 	for i, action := range c.ForbiddenActions {
-		if !actionForm.MatchString(action) {
+		if !actionForm().MatchString(action) {
 			r.field(fmt.Sprintf("%s[%d]", field, i), reason.ContractValue, didYouMean(action, defaultForbiddenActions), "%q cannot be an action", action)
 		}
 	}

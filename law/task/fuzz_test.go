@@ -50,7 +50,7 @@ func FuzzParse(f *testing.F) {
 				t.Error("a policy makes an invalid flag valid")
 			}
 		}
-		if c, err := FromIssue(src, "fuzz.md", nil); err == nil && !taskIDForm.MatchString(c.TaskID) {
+		if c, err := FromIssue(src, "fuzz.md", nil); err == nil && !taskIDForm().MatchString(c.TaskID) {
 			t.Errorf("task id %q", c.TaskID)
 		}
 		_, _ = ParseCanonical("contract.json", src)

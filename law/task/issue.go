@@ -2,13 +2,13 @@ package task
 
 import (
 	"bytes"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 
 	"golang.org/x/text/unicode/norm"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -121,14 +121,14 @@ func markdownTitle(body string) string {
 }
 
 var (
-	numberInSource = regexp.MustCompile(`(?:^|[A-Za-z0-9_.-])#([1-9][0-9]{0,14})$|/(?:issues|pulls?)/([1-9][0-9]{0,14})/?$`)
-	numberInTitle  = regexp.MustCompile(`(?:^|[\s(\[])#([1-9][0-9]{0,14})(?:$|[\s:)\].,])`)
+	numberInSource = form.Lazy(`(?:^|[A-Za-z0-9_.-])#([1-9][0-9]{0,14})$|/(?:issues|pulls?)/([1-9][0-9]{0,14})/?$`)
+	numberInTitle  = form.Lazy(`(?:^|[\s(\[])#([1-9][0-9]{0,14})(?:$|[\s:)\].,])`)
 )
 
 // issueNumber finds the number in the source or the title. Numbers in the text
 // are about other issues.
 func issueNumber(source, title string) *int64 {
-	for _, found := range [][]string{numberInSource.FindStringSubmatch(source), numberInTitle.FindStringSubmatch(title)} {
+	for _, found := range [][]string{numberInSource().FindStringSubmatch(source), numberInTitle().FindStringSubmatch(title)} {
 		for _, digits := range found[min(1, len(found)):] {
 			if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
 				return &n

@@ -2,11 +2,11 @@ package task
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -35,7 +35,7 @@ type ProviderPolicy struct {
 type ModelAsk struct{ Provider, Class, BaseURL, Credential string }
 
 var (
-	providerForm      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	providerForm      = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 	providerClasses   = []string{"hosted", "local"}
 	credentialSources = []string{"none", "environment", "file", "command"}
 )

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -212,7 +213,7 @@ func (p *Policy) weakened(asked Verify) error {
 	return problems
 }
 
-var engineForm = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+var engineForm = form.Lazy(`^[a-z][a-z0-9-]{0,31}$`)
 
 // engines reads {NAME: {enabled: bool}}.
 func engines(to *map[string]EnginePolicy) reader {
@@ -220,7 +221,7 @@ func engines(to *map[string]EnginePolicy) reader {
 }
 
 // byName reads a mapping whose keys are names of a form.
-func byName[T any](to *map[string]T, what string, form *regexp.Regexp, hint string, value func(*T) reader) reader {
+func byName[T any](to *map[string]T, what string, form func() *regexp.Regexp, hint string, value func(*T) reader) reader {
 	return func(r *report, field string, n ast.Node) {
 		m, ok := n.(*ast.MappingNode)
 		if !ok {
@@ -231,7 +232,7 @@ func byName[T any](to *map[string]T, what string, form *regexp.Regexp, hint stri
 		var keys []key
 		for _, entry := range m.Values {
 			name, _ := keyName(entry.Key)
-			if !form.MatchString(name) {
+			if !form().MatchString(name) {
 				r.add(placeOfNode(entry.Key), join(field, name), reason.ContractValue, hint, "%q cannot be the name of a %s", name, what)
 			}
 			if values[name] == nil {

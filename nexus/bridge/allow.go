@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"remit/proof/canon"
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -41,13 +42,13 @@ const (
 )
 
 // values are the tags whose values have a form: they are no place for prose.
-var values = map[string]*regexp.Regexp{
-	"oa_settlement":      regexp.MustCompile(`^(released|withheld)$`),
-	"oa_job_hash":        regexp.MustCompile(`^[0-9a-f]{64}$`),
-	"oa_receipt_sha256":  regexp.MustCompile(`^[0-9a-f]{64}$`),
-	"oa_availability":    regexp.MustCompile(`^(un)?available$`),
-	"oa_heartbeat_state": regexp.MustCompile(`^[a-z]{1,32}$`),
-	"oa_worker_status":   regexp.MustCompile(`^[a-z]{1,32}$`),
+var values = map[string]func() *regexp.Regexp{
+	"oa_settlement":      form.Lazy(`^(released|withheld)$`),
+	"oa_job_hash":        form.Lazy(`^[0-9a-f]{64}$`),
+	"oa_receipt_sha256":  form.Lazy(`^[0-9a-f]{64}$`),
+	"oa_availability":    form.Lazy(`^(un)?available$`),
+	"oa_heartbeat_state": form.Lazy(`^[a-z]{1,32}$`),
+	"oa_worker_status":   form.Lazy(`^[a-z]{1,32}$`),
 }
 
 // class is one kind of event that may leave this house.
@@ -122,7 +123,7 @@ func (c *class) tags(e *Event) error {
 		if len(t) > 2 && name != "price" {
 			return refuse("the tag %q has %d values", clip(name), len(t)-1)
 		}
-		if form := values[name]; form != nil && !form.MatchString(value) {
+		if shape := values[name]; shape != nil && !shape().MatchString(value) {
 			return refuse("the tag %q is %q", name, clip(value))
 		}
 		if _, twice := seen[name]; twice && !slices.Contains(c.repeated, name) {

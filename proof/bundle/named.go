@@ -3,10 +3,10 @@ package bundle
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -93,7 +93,7 @@ func (f *member) commands() (map[string][]string, *reason.Finding) {
 }
 
 // identifier is a name that Python can import, in ASCII.
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var identifier = form.Lazy(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // importCommands import every module of the packages of a bundle. Tests are left
 // to pytest, and __main__ is a program.
@@ -136,14 +136,14 @@ func moduleOf(name string, packages map[string]bool) string {
 	}
 	parts := strings.Split(dir, "/")
 	for i, part := range parts {
-		if !packages[strings.Join(parts[:i+1], "/")] || !identifier.MatchString(part) || part == "tests" || part == "test" {
+		if !packages[strings.Join(parts[:i+1], "/")] || !identifier().MatchString(part) || part == "tests" || part == "test" {
 			return ""
 		}
 	}
 	if stem != "__init__" {
 		parts = append(parts, stem)
 	}
-	if !identifier.MatchString(stem) {
+	if !identifier().MatchString(stem) {
 		return ""
 	}
 	return strings.Join(parts, ".")

@@ -3,18 +3,18 @@ package bundle
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
 // bundleName is the naming rule of ProfileBundle: ASCII, no leading dash (a
 // name must not look like an option), no empty segment.
-var bundleName = regexp.MustCompile(`^[A-Za-z0-9_.][A-Za-z0-9._-]*(/[A-Za-z0-9_.][A-Za-z0-9._-]*)*$`)
+var bundleName = form.Lazy(`^[A-Za-z0-9_.][A-Za-z0-9._-]*(/[A-Za-z0-9_.][A-Za-z0-9._-]*)*$`)
 
 // CheckName returns everything that is wrong with one file name under a
 // profile: nil means that the name is the same plain relative path on every
@@ -46,8 +46,8 @@ func CheckName(profile Profile, name string) []reason.Finding {
 		add(reason.PathTooLong, "the name has %d segments, the limit is %d", depth, MaxDepth)
 	}
 	checkSegments(strings.TrimPrefix(name, "/"), add)
-	if profile == ProfileBundle && len(found) == 0 && !bundleName.MatchString(name) {
-		add(reason.PathInvalid, "the name must match %s", bundleName)
+	if profile == ProfileBundle && len(found) == 0 && !bundleName().MatchString(name) {
+		add(reason.PathInvalid, "the name must match %s", bundleName())
 	}
 	return found
 }

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"remit/proof/canon"
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -66,12 +66,12 @@ type loggedStream struct {
 }
 
 var (
-	logSection = regexp.MustCompile(`^=== (base|head) tree=(base|head|unedited|control|twin|new-tests|hunk) repetition=([0-9]{1,4}) command=([0-9]{1,6})/([0-9]{1,6})$`)
-	logFault   = regexp.MustCompile(`^(?:FAIL|BLOCKED) [a-z0-9_.]+ tree=(base|head|unedited|control|twin|new-tests|hunk): `)
-	logExit    = regexp.MustCompile(`^(-?[0-9]{1,10})(?: \(.*\))?$`)
-	logTests   = regexp.MustCompile(`^([0-9]{1,9}) passed, ([0-9]{1,9}) failed, ([0-9]{1,9}) skipped(?: \(.*\))?$`)
-	logStream  = regexp.MustCompile(`^([0-9]{1,18}) bytes (sha256:[0-9a-f]{64})$`)
-	logCached  = regexp.MustCompile(`^=== cached base key=(sha256:[0-9a-f]{64}) made_at=([0-9TZ:.-]{1,30})$`)
+	logSection = form.Lazy(`^=== (base|head) tree=(base|head|unedited|control|twin|new-tests|hunk) repetition=([0-9]{1,4}) command=([0-9]{1,6})/([0-9]{1,6})$`)
+	logFault   = form.Lazy(`^(?:FAIL|BLOCKED) [a-z0-9_.]+ tree=(base|head|unedited|control|twin|new-tests|hunk): `)
+	logExit    = form.Lazy(`^(-?[0-9]{1,10})(?: \(.*\))?$`)
+	logTests   = form.Lazy(`^([0-9]{1,9}) passed, ([0-9]{1,9}) failed, ([0-9]{1,9}) skipped(?: \(.*\))?$`)
+	logStream  = form.Lazy(`^([0-9]{1,18}) bytes (sha256:[0-9a-f]{64})$`)
+	logCached  = form.Lazy(`^=== cached base key=(sha256:[0-9a-f]{64}) made_at=([0-9TZ:.-]{1,30})$`)
 )
 
 // checkTestLog holds test.log against the runs of the verifier that led to its
@@ -229,11 +229,11 @@ func (l *logReader) next() (*loggedRun, error) {
 		if err != nil {
 			return nil, err
 		}
-		if m := logSection.FindStringSubmatch(line); m != nil {
+		if m := logSection().FindStringSubmatch(line); m != nil {
 			run := &loggedRun{phase: m[1], tree: m[2], repetition: atoi(m[3]), number: atoi(m[4]), of: atoi(m[5])}
 			return run, l.section(run)
 		}
-		m, fault := logCached.FindStringSubmatch(line), logFault.FindStringSubmatch(line)
+		m, fault := logCached().FindStringSubmatch(line), logFault().FindStringSubmatch(line)
 		switch {
 		case m != nil && l.key == "":
 			l.key, l.madeAt = m[1], m[2]
@@ -273,7 +273,7 @@ func (l *logReader) section(run *loggedRun) error {
 func (l *loggedRun) fields(stated map[string]string) error {
 	l.command = stated["command"]
 	if exit := stated["exit"]; exit != "none, not started" {
-		m := logExit.FindStringSubmatch(exit)
+		m := logExit().FindStringSubmatch(exit)
 		if m == nil {
 			return errors.New("no exit code")
 		}
@@ -284,14 +284,14 @@ func (l *loggedRun) fields(stated map[string]string) error {
 		return errors.New("no duration")
 	}
 	if text, ok := stated["tests"]; ok {
-		m := logTests.FindStringSubmatch(text)
+		m := logTests().FindStringSubmatch(text)
 		if m == nil {
 			return errors.New("no test counts")
 		}
 		l.tests = &TestCounts{Passed: atoi(m[1]), Failed: atoi(m[2]), Skipped: atoi(m[3])}
 	}
 	for name, s := range map[string]*loggedStream{"stdout": &l.stdout, "stderr": &l.stderr} {
-		m := logStream.FindStringSubmatch(stated[name])
+		m := logStream().FindStringSubmatch(stated[name])
 		if m == nil {
 			return fmt.Errorf("no digest of %s", name)
 		}

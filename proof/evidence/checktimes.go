@@ -2,9 +2,9 @@ package evidence
 
 import (
 	"fmt"
-	"regexp"
 	"time"
 
+	"remit/proof/form"
 	"remit/proof/journal"
 	"remit/proof/reason"
 )
@@ -19,7 +19,7 @@ const (
 	lastYear   = 2200
 )
 
-var sessionTime = regexp.MustCompile(`^([0-9]{8}T[0-9]{6}Z)-`)
+var sessionTime = form.Lazy(`^([0-9]{8}T[0-9]{6}Z)-`)
 
 // checkTimes looks at the times of a journal: they are in a sane range, go
 // forward, begin when the session's id says, and leave the durations that are
@@ -40,7 +40,7 @@ func checkTimes(entries []journal.Entry) []reason.Finding {
 			}
 		}
 		if i == 0 {
-			if m := sessionTime.FindStringSubmatch(entries[0].SessionID); m != nil {
+			if m := sessionTime().FindStringSubmatch(entries[0].SessionID); m != nil {
 				if named, err := time.Parse("20060102T150405Z", m[1]); err != nil || began.Sub(named).Abs() > clockSlack {
 					add(1, "the run began at %s, and its session is of %s", entries[0].StartedAt, m[1])
 				}

@@ -5,10 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 
 	"remit/proof/canon"
+	"remit/proof/form"
 	"remit/proof/journal"
 )
 
@@ -19,7 +19,7 @@ type Set map[string][]byte
 func (s Set) Names() []string { return slices.Sorted(maps.Keys(s)) }
 
 // proofName is what a proof may be called: it becomes a file name.
-var proofName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
+var proofName = form.Lazy(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
 // Project computes every projection of a journal. It needs nothing but the
 // entries: same entries, same bytes.
@@ -42,7 +42,7 @@ func Project(entries []journal.Entry) (Set, error) {
 	set.document(EligibilityFile, orEmpty(r.eligibility))
 	set.document(ContextFile, r.context())
 	for _, p := range r.proofs {
-		if !proofName.MatchString(p.name) {
+		if !proofName().MatchString(p.name) {
 			return nil, fmt.Errorf("proof name %q is not a plain word", p.name)
 		}
 		set.document(ProofsDir+"/"+p.name+".json", p.body)

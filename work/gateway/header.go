@@ -2,18 +2,18 @@ package gateway
 
 import (
 	"net/http"
-	"regexp"
 	"strings"
-	"sync"
+
+	"remit/proof/form"
 )
 
 // versionForm is how the messages protocol names its version.
-var versionForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`) })
+var versionForm = form.Lazy(`^[0-9]{4}-[0-9]{2}-[0-9]{2}$`)
 
 const messagesVersion = "2023-06-01" // what every client sends
 
 // betaForm is the name of a beta feature.
-var betaForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`) })
+var betaForm = form.Lazy(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // refusedBetas begin the names of beta features that make the provider act, or
 // that change the price or whose account is used.

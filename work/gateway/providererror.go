@@ -6,11 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -49,7 +48,7 @@ type providerError struct {
 // nothing else of its text is evidence.
 type word string
 
-var wordForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_.-]{2,63}$`) })
+var wordForm = form.Lazy(`^[a-z][a-z0-9_.-]{2,63}$`)
 
 // UnmarshalJSON never fails.
 func (w *word) UnmarshalJSON(b []byte) error {

@@ -9,12 +9,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"strconv"
 
 	"remit/law/ladder"
 	"remit/proof/canon"
 	"remit/proof/evidence"
+	"remit/proof/form"
 )
 
 // recordsDir is where records of the ladder are kept, relative to REMIT_HOME:
@@ -26,7 +26,7 @@ const matrixFile = "matrix.json"
 // maxRecord bounds a record that is read.
 const maxRecord = 16 << 20
 
-var proofFile = regexp.MustCompile(`^stage([1-6])-[a-z0-9][a-z0-9-]*-proof\.json$`)
+var proofFile = form.Lazy(`^stage([1-6])-[a-z0-9][a-z0-9-]*-proof\.json$`)
 
 // Save keeps the report of a complete matrix as the engine's latest. A report
 // of some rows is not kept: it would look like more than it is.
@@ -69,7 +69,7 @@ func ReadRecords(home, engine string, build evidence.Build) (ladder.Records, err
 		return out, fmt.Errorf("reading the records of engine %q: %w", engine, err)
 	}
 	for _, e := range entries {
-		stage := proofFile.FindStringSubmatch(e.Name())
+		stage := proofFile().FindStringSubmatch(e.Name())
 		if e.Name() != matrixFile && stage == nil {
 			continue
 		}

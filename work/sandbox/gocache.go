@@ -12,13 +12,14 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"remit/proof/form"
 )
 
 // goCache is the part of a BuildCache for one Go installation.
@@ -287,9 +288,7 @@ func sizeOf(dir string) (bytes int64) {
 }
 
 // goCommand finds a use of the go command that compiles in a command line.
-var goCommand = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`(^|[\s;&|(/'"])go\s+(test|build|vet|run|install|generate|tool|fix)\b`)
-})
+var goCommand = form.Lazy(`(^|[\s;&|(/'"])go\s+(test|build|vet|run|install|generate|tool|fix)\b`)
 
 // CompilesGo reports whether a command line, or anything that is run over a tree,
 // compiles Go: the line says so, or the tree is a Go module.

@@ -12,10 +12,9 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
-	"sync"
 	"time"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/tree"
 )
@@ -23,9 +22,7 @@ import (
 // cacheEntry matches the names that the go command gives to entries of its
 // build cache: an action, an output, and an executable, which lies in a
 // directory.
-var cacheEntry = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[0-9a-f]{2}/[0-9a-f]{64}-(a|d|d/[A-Za-z0-9_][A-Za-z0-9._+-]{0,127})$`)
-})
+var cacheEntry = form.Lazy(`^[0-9a-f]{2}/[0-9a-f]{64}-(a|d|d/[A-Za-z0-9_][A-Za-z0-9._+-]{0,127})$`)
 
 // isCacheEntry reports whether the path can be one of an entry, which lies in
 // the directory that its first byte names. Nothing else is kept.

@@ -2,22 +2,19 @@ package agent
 
 import (
 	"net/http"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
 var (
 	// ownCode is how a refusal of the gateway names its reason.
-	ownCode = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\(remit: ([a-z_]{1,64})\)`) })
+	ownCode = form.Lazy(`\(remit: ([a-z_]{1,64})\)`)
 	// status is an HTTP status as agents put it into their messages.
-	status = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?i)(?:^|\b(?:status|error|code|api error)[: (]+)([45][0-9]{2})\b`)
-	})
+	status = form.Lazy(`(?i)(?:^|\b(?:status|error|code|api error)[: (]+)([45][0-9]{2})\b`)
 )
 
 // refusals are the codes that an agent can pass on. It can also make one up: all

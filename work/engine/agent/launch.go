@@ -4,10 +4,9 @@ import (
 	_ "embed"
 	"fmt"
 	"net/url"
-	"regexp"
 	"strings"
-	"sync"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine"
 )
@@ -96,8 +95,8 @@ func Prompt(t engine.Task) (string, error) {
 }
 
 var (
-	modelForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`) })
-	tokenForm = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,499}$`) })
+	modelForm = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
+	tokenForm = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,499}$`)
 )
 
 // anyToken is what an agent presents to a gateway that asks for nothing: no

@@ -3,12 +3,11 @@ package claude
 import (
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/work/engine"
 	"remit/work/engine/agent"
 )
@@ -162,7 +161,7 @@ func (b block) path() string {
 }
 
 // exitLine states how a command ended.
-var exitLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^Exit code ([0-9]{1,3})(?:\n|$)`) })
+var exitLine = form.Lazy(`^Exit code ([0-9]{1,3})(?:\n|$)`)
 
 // denied names the tools that the agent was not allowed to use.
 func (e event) denied() string {

@@ -2,11 +2,10 @@ package pi
 
 import (
 	"encoding/json"
-	"regexp"
 	"strings"
-	"sync"
 
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/agent"
@@ -119,7 +118,7 @@ func (p *protocol) end(e event) {
 }
 
 // exitLine states how a command ended: there is no field for it.
-var exitLine = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`(?:^|\n)Command exited with code ([0-9]{1,3})\s*$`) })
+var exitLine = form.Lazy(`(?:^|\n)Command exited with code ([0-9]{1,3})\s*$`)
 
 // End is complete if the last message of the model ended by itself and says
 // something: the agent takes an empty answer for a success, and its exit code

@@ -4,10 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
-	"sync"
 
+	"remit/proof/form"
 	"remit/work/engine"
 	"remit/work/engine/agent"
 )
@@ -174,9 +173,7 @@ func (p *protocol) toolEnd(e event) {
 
 // exitLine states how a command ended: there is no field for it. It may be cut
 // off.
-var exitLine = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`Command exited with code ([0-9]{1,3})\s*(?:"|\\n|$)`)
-})
+var exitLine = form.Lazy(`Command exited with code ([0-9]{1,3})\s*(?:"|\\n|$)`)
 
 // pathOf is the path among the arguments of a call, as far as they go: "." if
 // it was cut off.

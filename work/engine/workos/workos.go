@@ -39,11 +39,10 @@ package workos
 
 import (
 	"context"
-	"regexp"
 	"strings"
-	"sync"
 
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/agent"
@@ -77,10 +76,8 @@ func New(o Options) *Engine { return &Engine{bin: o.Bin} }
 // Wire is the protocol of the agent.
 func (*Engine) Wire() string { return "chat" }
 
-// heading begins the instructions of each agent.
-var heading = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
-})
+// heading begins what each agent is told.
+var heading = form.Lazy(`^# (Implementer|Verifier|Reviewer|Closer|Retrospective)\b`)
 
 // AgentIn names the agent that gets a system text, as the events do.
 func (*Engine) AgentIn(system string) string {

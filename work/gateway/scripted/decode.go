@@ -1,10 +1,10 @@
 package scripted
 
 import (
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
+
+	"remit/proof/form"
 )
 
 // defaults are what the top of a script states for all of its answers.
@@ -134,7 +134,7 @@ func (r *reader) usage(to *Usage, silent *bool) func(string, *node) {
 }
 
 // captureName is how a capture may be called.
-var captureName = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`) })
+var captureName = form.Lazy(`^[a-z][a-z0-9_]{0,31}$`)
 
 func (r *reader) captures(to *[]capture) func(string, *node) {
 	return func(field string, n *node) {
@@ -158,8 +158,8 @@ func (r *reader) captures(to *[]capture) func(string, *node) {
 
 // headerName and headerValue are what HTTP lets through.
 var (
-	headerName  = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$") })
-	headerValue = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[\x20-\x7e]{0,1000}$`) })
+	headerName  = form.Lazy("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$")
+	headerValue = form.Lazy(`^[\x20-\x7e]{0,1000}$`)
 	framing     = []string{"content-length", "transfer-encoding", "connection", "trailer", "upgrade", "keep-alive"}
 )
 

@@ -3,9 +3,7 @@ package scripted
 import (
 	"bytes"
 	"errors"
-	"regexp"
 	"strings"
-	"sync"
 	"unicode"
 	"unicode/utf8"
 
@@ -14,6 +12,8 @@ import (
 	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"remit/proof/form"
 )
 
 // Limits of a script's source. The parser is recursive, so tokens and depth
@@ -54,7 +54,7 @@ const (
 )
 
 // number is what JSON takes for one.
-var number = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`) })
+var number = form.Lazy(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // parse reads the one document of a source, nil after a problem.
 func (r *reader) parse(src []byte) (top *node) {
