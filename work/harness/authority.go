@@ -40,6 +40,13 @@ type Authority interface {
 	Amend(ctx context.Context, a job.Amendment) error
 }
 
+// readier is an authority that can be made ready for its next call beside the
+// caller. Release takes that back.
+type readier interface {
+	Ready(ctx context.Context)
+	Release() error
+}
+
 // Executed says where the job of a settlement ran.
 const (
 	executedHere      = "here"

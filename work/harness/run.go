@@ -141,6 +141,10 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 		return req.driver(ctx)
 	})
 	defer func() { _, _ = driver() }() // not left behind when the repository is refused
+	if a, ok := req.Authority.(readier); ok {
+		a.Ready(ctx)
+		defer func() { _ = a.Release() }() // no call has taken it, and none comes
+	}
 	opened := req.Timeline.Begin("source.opened")
 	source, err := workspace.OpenSource(ctx, req.Repo)
 	if err != nil {
