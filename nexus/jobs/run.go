@@ -4,13 +4,17 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"remit/law/job"
 	"remit/nexus/authority"
+	"remit/nexus/registry"
 	"remit/nexus/store"
+	"remit/nexus/treasury"
 	"remit/proof/canon"
 	"remit/proof/reason"
 )
@@ -273,4 +277,80 @@ func receipt(tx *store.Tx, runID string, p authority.Principal, receiptType, key
 // event writes an event into a run's log.
 func event(tx *store.Tx, runID string, p authority.Principal, eventType, key string, payload any) error {
 	return authority.PostEvent(tx, authority.RunStream(runID), p, eventType, key, payload, 0)
+}
+
+// ProofRequest says what a run will ask for when its change is to be proved.
+type ProofRequest struct {
+	Needs         job.Needs
+	MaxPriceMsats int64 // 0: whatever the best choice costs
+}
+
+// provable refuses a run whose proof no provider could make, or its owner not pay,
+// as things are, before an agent has cost something. It promises nothing: no money
+// is held, and [Dispatch] checks again.
+func provable(tx *store.Tx, owner string, r *ProofRequest) error {
+	if r == nil {
+		return nil
+	}
+	if r.MaxPriceMsats < 0 {
+		return invalid("proof.max_price_msats", "is negative")
+	}
+	candidates, err := registry.Candidates(tx, owner, 0)
+	if err != nil {
+		return err
+	}
+	s, err := registry.Choose(tx, candidates, registry.Query{Owner: owner, Needs: r.Needs, MaxPriceMsats: r.MaxPriceMsats, Now: tx.Now()})
+	if err != nil {
+		return err
+	}
+	if len(s.Choices) == 0 {
+		return rejection(s.Refused, "")
+	}
+	return payable(tx, owner, s.Choices[0].Provider.PriceMsats)
+}
+
+// payable refuses a price that the budget of an owner does not have left.
+func payable(tx *store.Tx, owner string, price int64) error {
+	budget, err := tx.LedgerAccount(budgetOf(owner))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return reason.Errorf(reason.InsufficientBudget, "%q has no budget account", owner).WithHint("open a budget account and fund it")
+	case err != nil:
+		return err
+	case budget.Closed():
+		return reason.Errorf(reason.AccountClosed, "account %q is closed", budget.ID)
+	case budget.Remaining() < price:
+		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, and the proof costs %d", budget.ID, budget.Remaining(), treasury.Msat, price)
+	}
+	return nil
+}
+
+// forgetBatch bounds the runs that one transaction forgets: each may have a
+// thousand jobs.
+const forgetBatch = 5
+
+// Forget removes the logs, jobs and artifacts of runs that ended longer ago than
+// kept, a few at a time. What stays: the runs themselves, their sealed bundles, all
+// of the ledger, and the journals of accounts and providers. It returns how many
+// runs it were, and the digests of content that they have no more.
+func Forget(tx *store.Tx, kept time.Duration) (runs int, digests []string, err error) {
+	ids, err := tx.RunsToForget(tx.Now()-kept.Milliseconds(), forgetBatch)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, id := range ids {
+		run, err := tx.LockRun(id)
+		if err != nil {
+			return 0, nil, err
+		}
+		if !RunState(run.State).Final() || run.ForgottenAt > 0 {
+			continue // another replica was faster
+		}
+		gone, err := tx.ForgetRun(id, func(name string) bool { _, ok := job.BundleEntries(name); return ok })
+		if err != nil {
+			return 0, nil, fmt.Errorf("forget run %s: %w", id, err)
+		}
+		runs, digests = runs+1, append(digests, gone...)
+	}
+	return runs, digests, nil
 }
