@@ -126,7 +126,7 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 		return nil, err
 	}
 	if from != nil {
-		out.Cached, out.CacheKey, out.CachedAt = true, from.key, from.madeAt
+		out.Cached, out.CacheKey, out.CachedAt = true, from.Key, from.MadeAt
 	}
 	out.Verification, out.Status = verdict, verdict.Status
 	out.Findings = append(out.Findings, verdict.Findings...)
