@@ -134,7 +134,7 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 }
 
 // weakerThanBase holds the contract of a bundle against the policy that the base
-// commit has: whoever made the bundle wrote the contract, and could have asked
+// commit has: the maker of the bundle wrote the contract, and could have asked
 // for less than the repository does.
 func weakerThanBase(ctx context.Context, source *workspace.Source, base workspace.Baseline, c *task.Contract) *reason.Finding {
 	text, err := source.ReadFile(ctx, base.Commit, task.PolicyFile)

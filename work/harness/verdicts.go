@@ -73,7 +73,7 @@ type baseCache struct {
 }
 
 // baseCache opens the cache for the base phase. Without it the phase is run,
-// so what goes wrong here is only told.
+// so what goes wrong here is only reported.
 func (r *run) baseCache(ctx context.Context) *baseCache {
 	cache := r.verdicts()
 	if cache == nil {
@@ -114,7 +114,7 @@ type verdictStore struct {
 }
 
 // verdicts opens the cache for a verification, nil where it is not to be used.
-// It is a convenience, so what keeps it from working is only told.
+// It is a convenience, so what keeps it from working is only reported.
 func (rec *record) verdicts(ctx context.Context, req Reproduction, baseline, lower string) (*verdictStore, error) {
 	if !req.Verdicts || req.Sandbox.Describe().Driver == sandbox.DriverNone {
 		return nil, nil

@@ -106,7 +106,7 @@ func TestBaselineIsVerifiedOnce(t *testing.T) {
 }
 
 // TestPoisoningTheCache: an agent in the sandbox cannot reach the cache, and
-// what somebody wrote there is not believed.
+// what another program wrote there is not believed.
 func TestPoisoningTheCache(t *testing.T) {
 	t.Parallel()
 	d, repo := realSandbox(t), newRepo(t, map[string]string{"a.txt": "a\n"})
@@ -148,7 +148,7 @@ func TestPoisoningTheCache(t *testing.T) {
 		if after[name] != text {
 			t.Error("the sandbox changed an entry")
 		}
-		// Somebody else on this machine did, and says that the baseline fails.
+		// Another program on this machine did, and says that the baseline fails.
 		lie := strings.ReplaceAll(text, `"passed":true`, `"passed":null`)
 		if lie == text {
 			t.Fatal("nothing was poisoned")
@@ -272,7 +272,7 @@ func (c *counting) HostView(ctx context.Context, lower string) (string, error) {
 	return verdictcache.HostView(ctx, c.Driver, lower)
 }
 
-// TestReproduceUnderThePolicyOfTheBase: whoever made a bundle wrote its contract;
+// TestReproduceUnderThePolicyOfTheBase: the maker of a bundle wrote its contract;
 // one that asks for less than remit.yaml of the base commit is not verified again.
 func TestReproduceUnderThePolicyOfTheBase(t *testing.T) {
 	t.Parallel()

@@ -109,7 +109,7 @@ func (r *run) keepBase(ctx context.Context, base *verify.PhaseResult) {
 }
 
 // reviewerRejected closes the verification of a change that the engine's own
-// reviewer turned down: nobody stands behind it, so it is not judged.
+// reviewer turned down: no one vouches for it, so it is not judged.
 func (r *run) reviewerRejected() error {
 	blocker := evidence.Blocker{Code: reason.ReviewerRejected, Message: "the engine's own reviewer rejected the change: " + *r.review, Evidence: stdoutFile}
 	r.note(evidence.StepVerification, evidence.PlanVerify, journal.Denied, nil, evidence.VerificationCompleted{
@@ -389,7 +389,7 @@ func (r *run) notRunLog() []byte {
 		return b.Bytes()
 	}
 	if r.measured != nil {
-		_ = r.measured.copyLog(&b) // the baseline was verified all the same; without its log the rest is still told
+		_ = r.measured.copyLog(&b) // the baseline was verified all the same; without its log the rest is still written
 	}
 	for _, c := range r.Contract.VerificationCommands {
 		fmt.Fprintf(&b, "NOT RUN on the patched tree: %s\n", c)

@@ -5,7 +5,7 @@
 //	base     the base phase. It depends on the baseline and the environment
 //	         alone, and every attempt at a task asks for it. `remit run` reuses
 //	         only this: the head phase is what a run proves, and stays a
-//	         measurement of this run, with planted tests that nobody could
+//	         measurement of this run, with planted tests that no change could
 //	         foresee.
 //	verdict  a whole verdict of `remit verify`, for the next `remit verify` of
 //	         the same patch. A run never reads or writes these.

@@ -47,7 +47,7 @@ func TestCacheKeepsWhatItWasGiven(t *testing.T) {
 		t.Fatalf("%+v", e)
 	}
 	if c.get([]byte(`{"a":3}`)) != nil {
-		t.Error("an entry that nobody made")
+		t.Error("an entry that was never made")
 	}
 	for path, want := range map[string]os.FileMode{c.dir: 0o700, c.file([]byte(`{"a":1}`)): 0o600} {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
@@ -72,7 +72,7 @@ func TestPoisonedEntriesAreIgnored(t *testing.T) {
 			}
 		}
 	}
-	// resealed is what somebody writes who knows the format.
+	// resealed is what a program writes that knows the format.
 	resealed := func(old, replacement string) func([]byte) []byte {
 		return func(text []byte) []byte {
 			_, rest, _ := bytes.Cut(text, []byte("\n"))

@@ -35,11 +35,13 @@ type Key struct {
 	Host         string                    `json:"host_view"` // this program, and what the commands see of the host
 }
 
+// HeldOut is a held-out test file, by its place and digest.
 type HeldOut struct {
 	Path   string `json:"path"`
 	SHA256 string `json:"sha256"`
 }
 
+// The kinds of results.
 const (
 	KindBase    = "base"
 	KindVerdict = "verdict"
@@ -69,7 +71,7 @@ func (k Key) Encode() ([]byte, error) {
 	return text, err
 }
 
-// Short is how a person is told of a key.
+// Short is the form of a key for a person.
 func Short(digest string) string {
 	raw, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:"))
 	if err != nil || len(raw) < 6 {
