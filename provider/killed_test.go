@@ -222,8 +222,8 @@ func TestClientIsKilledAtEachRequest(t *testing.T) {
 		g := newStage(t, open())
 		home := func() harness.Home { return harness.Home{Dir: t.TempDir()} }
 		whole := &mortal{stage: g}
-		if out, _ := g.run(home(), whole, "whole"); out.Report.Status != "pass" || out.Untold != nil {
-			t.Fatalf("%s %v %v: the test would prove nothing", out.Report.Status, out.Report.Blockers, out.Untold)
+		if out, _ := g.run(home(), whole, "whole"); out.Report.Status != "pass" || out.NotConcluded != nil {
+			t.Fatalf("%s %v %v: the test would prove nothing", out.Report.Status, out.Report.Blockers, out.NotConcluded)
 		}
 		left := 0
 		for n := 1; n <= len(whole.sent); n++ {
@@ -240,7 +240,7 @@ func TestClientIsKilledAtEachRequest(t *testing.T) {
 			}
 			for life := range 2 { // the second one finds nothing to do
 				out, err := harness.Resume(t.Context(), harness.Resumption{Home: h, Session: sessions[0], Sandbox: g.driver, Authority: g.authority(&mortal{stage: g})})
-				if err != nil || out.Untold != nil {
+				if err != nil || out.NotConcluded != nil {
 					t.Fatalf("killed at %s, life %d: %v %+v", whole.sent[n-1], life, err, out)
 				}
 			}

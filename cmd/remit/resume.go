@@ -70,8 +70,8 @@ func checkPrice(msats int64) error {
 
 // warnNotConcluded says that the authority does not know how a run ended.
 func warnNotConcluded(w io.Writer, out *harness.Outcome) {
-	if out.Untold != nil {
-		printOne(w, notHandedOver(out.Untold, out.Session.ID, "the authority does not know of the end of the run",
+	if out.NotConcluded != nil {
+		printOne(w, notHandedOver(out.NotConcluded, out.Session.ID, "the authority does not know of the end of the run",
 			": until then it counts the run as running, and its issue as claimed"))
 	}
 }

@@ -57,6 +57,14 @@ type runResult struct {
 	Timing []harness.Span `json:"timing,omitempty"`
 }
 
+// timeline is nil without --timing.
+func (f *runFlags) timeline() *harness.Timeline {
+	if !f.timing {
+		return nil
+	}
+	return harness.NewTimeline(processStart)
+}
+
 // printTimeline prints one line a step of the run, in milliseconds.
 func printTimeline(w io.Writer, times *harness.Timeline) {
 	if times == nil {

@@ -27,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,6 +55,9 @@ const (
 	// turn is how long to wait for other processes that have the file open. They
 	// keep it for some milliseconds.
 	turn = 30 * time.Second
+	// beatEvery is how often the provider says that it lives: well within the time
+	// after which an authority takes it for gone.
+	beatEvery = 20 * time.Second
 )
 
 // url is what requests are addressed to; nothing listens there.
@@ -69,6 +73,7 @@ type Machine struct {
 
 	owner, worker, operator, provider string    // credentials of this process and its provider, once they are there
 	minted                            time.Time // when the credentials were made
+	beat                              time.Time // when the provider last said that it lives
 }
 
 // Connect opens the authority for one call of a requester.
@@ -152,41 +157,68 @@ func (a *Machine) connect(ctx context.Context, m *opened) (conn *requester.Conne
 	if time.Since(a.minted) > tokenTTL/2 {
 		a.owner, a.worker, a.operator, a.minted = "", "", "", time.Now()
 	}
-	conn = &requester.Connection{Close: m.close,
-		Provider: job.ProviderInfo{ID: a.provider, Version: a.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}}
-	owner := identity.Grant{Kind: authority.User, Principal: "user:" + Owner, Owner: Owner, TTL: tokenTTL, Scopes: ownerScopes}
-	if conn.Client, err = m.client(ctx, &a.owner, owner); err != nil {
-		return nil, err
-	}
-	worker := identity.Grant{Kind: authority.Provider, Principal: authority.ProviderPrincipal(a.provider), Owner: Owner, TTL: tokenTTL,
-		Scopes: []string{authority.ScopeWork, authority.ScopeRead}}
-	if conn.Worker, err = m.client(ctx, &a.worker, worker); err != nil {
-		return nil, err
+	credentials := []credential{
+		{&a.owner, identity.Grant{Kind: authority.User, Principal: "user:" + Owner, Owner: Owner, TTL: tokenTTL, Scopes: ownerScopes}},
+		{&a.worker, identity.Grant{Kind: authority.Provider, Principal: authority.ProviderPrincipal(a.provider), Owner: Owner, TTL: tokenTTL,
+			Scopes: []string{authority.ScopeWork, authority.ScopeRead}}},
 	}
 	if a.Operator != "" {
-		person := identity.Grant{Kind: authority.User, Principal: a.Operator, Owner: Owner, TTL: tokenTTL,
-			Scopes: []string{authority.ScopeApprove, authority.ScopeRead}}
-		if conn.Operator, err = m.client(ctx, &a.operator, person); err != nil {
-			return nil, err
-		}
+		credentials = append(credentials, credential{&a.operator, identity.Grant{Kind: authority.User, Principal: a.Operator, Owner: Owner, TTL: tokenTTL,
+			Scopes: []string{authority.ScopeApprove, authority.ScopeRead}}})
 	}
-	_, err = api.Heartbeat.Do(ctx, conn.Worker, api.NewKey(), a.provider, api.HeartbeatRequest{Version: a.Version})
+	clients, err := m.clients(ctx, credentials...)
+	if err != nil {
+		return nil, err
+	}
+	conn = &requester.Connection{Close: m.close, Client: clients[0], Worker: clients[1],
+		Provider: job.ProviderInfo{ID: a.provider, Version: a.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}}
+	if a.Operator != "" {
+		conn.Operator = clients[2]
+	}
+	if time.Since(a.beat) < beatEvery {
+		return conn, nil
+	}
+	if _, err = api.Heartbeat.Do(ctx, conn.Worker, api.NewKey(), a.provider, api.HeartbeatRequest{Version: a.Version}); err == nil {
+		a.beat = time.Now()
+	}
 	return conn, err
 }
 
-// client makes a client with a credential of this process, which is made when
-// there is none yet. It never leaves the process, and only its digest is kept.
-func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*api.Client, error) {
-	if *token == "" {
+// credential is a token of this process, "" before it is made.
+type credential struct {
+	token *string
+	grant identity.Grant
+}
+
+// clients makes a client for each credential. Those that are not there yet are
+// made in one transaction; they never leave the process, and only their digests
+// are kept.
+func (m *opened) clients(ctx context.Context, credentials ...credential) ([]*api.Client, error) {
+	missing := slices.DeleteFunc(slices.Clone(credentials), func(c credential) bool { return *c.token != "" })
+	if len(missing) > 0 {
 		if err := m.store.Update(ctx, func(tx *store.Tx) (err error) {
-			*token, _, err = identity.Mint(tx, g)
-			return err
+			for _, c := range missing {
+				if *c.token, _, err = identity.Mint(tx, c.grant); err != nil {
+					return err
+				}
+			}
+			return nil
 		}); err != nil {
+			for _, c := range missing {
+				*c.token = ""
+			}
 			return nil, err
 		}
 	}
-	return api.Connect(url, *token, api.Options{HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.pipe.dial(ctx) }}}})
+	out := make([]*api.Client, len(credentials))
+	for i, c := range credentials {
+		var err error
+		if out[i], err = api.Connect(url, *c.token, api.Options{HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true,
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.pipe.dial(ctx) }}}}); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // caps let a verification run as its contract says: what confines it is the
@@ -212,11 +244,11 @@ func enrolled(ctx context.Context, m *opened, version string) (string, error) {
 	token := ""
 	grant := server.AdminGrant()
 	grant.Owner, grant.TTL = Owner, time.Minute
-	admin, err := m.client(ctx, &token, grant)
+	admin, err := m.clients(ctx, credential{&token, grant})
 	if err != nil {
 		return "", err
 	}
-	return enrol(ctx, admin, version)
+	return enrol(ctx, admin[0], version)
 }
 
 // enrol makes the provider and the account. It may be cut off at any point and

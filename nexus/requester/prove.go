@@ -31,7 +31,7 @@ const dispatchTime = time.Minute
 // settlement; a job that was dispatched is then cancelled, or settled later by
 // the authority itself.
 func (q *Requester) Prove(ctx context.Context, p job.Proof) (s record.Settlement, receipts []record.Recorded, err error) {
-	err = q.with(ctx, func(conn *Connection) error {
+	err = q.withNext(ctx, func(conn *Connection) error { // the end of the run comes next
 		s, err = q.prove(ctx, conn, p)
 		var late error
 		receipts, late = q.receipts(context.WithoutCancel(ctx), conn)

@@ -16,7 +16,6 @@ package requester
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -61,10 +60,11 @@ type Requester struct {
 	connect func(context.Context) (*Connection, error)
 	claim   job.Claim
 	run     string // id of the run, once it is known
+	ready   ready
 }
 
-// New makes a requester. It connects for each call anew: what is connected to
-// may be a file that others want to open as well.
+// New makes a requester. It connects for each call anew, or shortly before: what
+// is connected to may be a file that others want to open as well.
 func New(connect func(context.Context) (*Connection, error)) *Requester {
 	return &Requester{connect: connect, Patience: Patience}
 }
@@ -206,15 +206,6 @@ func (q *Requester) Tell(ctx context.Context, run, key string, receiptType strin
 		return err
 	})
 	return receipts, err
-}
-
-// with connects for one call.
-func (q *Requester) with(ctx context.Context, call func(*Connection) error) error {
-	conn, err := q.connect(ctx)
-	if err != nil {
-		return err
-	}
-	return errors.Join(call(conn), conn.Close())
 }
 
 // key is the Idempotency-Key of one step of the run.

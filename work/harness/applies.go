@@ -18,7 +18,7 @@ import (
 )
 
 // StillApplies says why the change of a session no longer applies to HEAD of the
-// repository that the run started from: somebody has changed the same lines
+// repository that the run started from: another change has touched the same lines
 // since. A change that is there already applies. A repository that this machine
 // does not know, or that cannot be read now, is nothing to hold the change
 // against. The repository is only read, and uncommitted work does not count.

@@ -19,7 +19,7 @@ type approved struct {
 	state  eligibility.Approval
 	detail string // why it does not hold, in words
 	// by is the approval of an authority; without an id it is the word of
-	// whoever started the run.
+	// the person who started the run.
 	by job.Approval
 }
 
@@ -63,7 +63,7 @@ func (r *run) seekApproval(ctx context.Context) error {
 		if err := r.useApproval(ctx, a); err != nil {
 			return err
 		}
-		// Somebody was faster: whoever approves for themselves asks again.
+		// Another run was faster: the one who approves for themselves asks again.
 		if r.approved.state != eligibility.ApprovalConsumed || r.Approver == "" {
 			break
 		}
@@ -71,7 +71,7 @@ func (r *run) seekApproval(ctx context.Context) error {
 	return nil
 }
 
-// worthAsking reports whether only the approval is missing: nobody is asked
+// worthAsking reports whether only the approval is missing: no person is asked
 // about a run that would not begin.
 func (r *run) worthAsking() bool {
 	req := r.eligibilityRequest()
@@ -112,7 +112,7 @@ func (r *run) tellWaiting(a job.Approval) {
 }
 
 // recallReceipts asks for the receipts of a run that was cut off before the
-// authority's answer came, or when it was using its approval: nobody else can have
+// authority's answer came, or when it was using its approval: no other run can have
 // it any more, and the evidence says so. An authority out of reach does not keep
 // the run from being closed.
 func (r *run) recallReceipts(ctx context.Context) {
@@ -134,7 +134,7 @@ func (r *run) recallReceipts(ctx context.Context) {
 }
 
 // approvedOf reads what an authority says. The words name the command that
-// decides, with the nexus that it has to be told of: evidence does not name it.
+// decides, with the nexus that has to know of it: evidence does not name it.
 func approvedOf(a job.Approval, nexus string) approved {
 	out := approved{state: eligibility.Approval(a.Status), by: a}
 	if nexus != "" {
@@ -159,13 +159,13 @@ func approvedOf(a job.Approval, nexus string) approved {
 		out.state = eligibility.ApprovalExpired
 		out.detail = fmt.Sprintf("the time of approval %s was over at %s; %s", a.Before.ID, a.Before.ExpiresAt, open)
 	default:
-		out.detail = "nobody has decided about this contract; " + open
+		out.detail = "no decision about this contract yet; " + open
 	}
 	return out
 }
 
 // noteApproval journals the request for an approval and the answer, if there is
-// one. A denial counts even if nobody had to be asked, and against a grant.
+// one. A denial counts even if no approval was needed, and against a grant.
 func (r *run) noteApproval() {
 	if !r.opened.ApprovalRequired && r.Denier == "" {
 		return

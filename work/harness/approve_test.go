@@ -145,7 +145,7 @@ func TestAuthorityApproves(t *testing.T) {
 		asked  int
 	}{
 		"granted":                       {clerk{answer: granted}, nil, "", "granted", 1},
-		"nobody has decided":            {clerk{answer: approvalThat(job.ApprovalRequested)}, nil, reason.ApprovalMissing, "requested", 1},
+		"no decision yet":               {clerk{answer: approvalThat(job.ApprovalRequested)}, nil, reason.ApprovalMissing, "requested", 1},
 		"denied":                        {clerk{answer: approvalThat(job.ApprovalDenied)}, nil, reason.ApprovalDenied, "denied", 1},
 		"used before":                   {clerk{answer: followed(job.ApprovalConsumed)}, nil, reason.ApprovalConsumed, "requested", 1},
 		"ran out":                       {clerk{answer: followed(job.ApprovalExpired)}, nil, reason.ApprovalExpired, "requested", 1},
@@ -207,7 +207,7 @@ func refusing() job.Approval {
 	return a
 }
 
-// TestStopWaiting: whoever gives up waiting leaves a request that is open, and a
+// TestStopWaiting: the one who gives up waiting leaves a request that is open, and a
 // run that says so.
 func TestStopWaiting(t *testing.T) {
 	t.Parallel()

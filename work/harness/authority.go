@@ -26,12 +26,12 @@ import (
 // come with an error were given all the same.
 type Authority interface {
 	// Ask finds or requests the approval of a contract, and Use uses a granted
-	// one up for the run that Open has told of.
+	// one up for the run that Open has opened.
 	Ask(ctx context.Context, p job.Packet) (job.Approval, error)
 	Use(ctx context.Context, a job.Approval) ([]record.Recorded, error)
 	Open(ctx context.Context, c job.Claim) ([]record.Recorded, error)
 	// Find returns the run that an earlier life of the session has opened, "" when
-	// there is none: whoever was killed before the answer to Open came knows only
+	// there is none: a run that was killed before the answer to Open came knows only
 	// the session.
 	Find(ctx context.Context, session string) (run string, err error)
 	Prove(ctx context.Context, p job.Proof) (record.Settlement, []record.Recorded, error)
@@ -39,6 +39,13 @@ type Authority interface {
 	Close(ctx context.Context, passed bool, bundle func(io.Writer) error) error
 	// Amend hands over what became of the run after its end.
 	Amend(ctx context.Context, a job.Amendment) error
+}
+
+// readier is an authority that can be made ready for its next call beside the
+// caller. Release takes that back.
+type readier interface {
+	Ready(ctx context.Context)
+	Release() error
 }
 
 // hostImage is the root file system of the machine itself, read-only: the only
@@ -52,7 +59,7 @@ func (r *run) claim(ctx context.Context) error {
 	}
 	defer r.times.Begin("authority.opened")()
 	c := r.claimOf()
-	if c.RunID == "" { // from now on there may be a run that nobody here knows the id of
+	if c.RunID == "" { // from now on there may be a run whose id is not known here
 		if err := r.Home.changeLocal(r.session.ID, func(l *Local) { l.Asked = true }); err != nil {
 			return fmt.Errorf("remembering that the authority is asked: %w", err)
 		}
@@ -276,7 +283,7 @@ func (r *run) packTree(ctx context.Context, tree string, w io.Writer) (commit st
 }
 
 // conclude tells the authority that the run has ended. The evidence does not
-// depend on it any more; an authority that does not hear of it is told when the
+// depend on it any more; an authority that does not know of it learns it when the
 // session is resumed.
 func (r *run) conclude(ctx context.Context, out *Outcome) {
 	local, err := r.Home.LoadLocal(r.session.ID)
@@ -286,7 +293,7 @@ func (r *run) conclude(ctx context.Context, out *Outcome) {
 	ctx, cancel := context.WithTimeout(ctx, closingTime)
 	defer cancel()
 	if err == nil && local.Concluded {
-		out.Untold = r.Home.Amend(ctx, r.session, r.Authority)
+		out.NotConcluded = r.Home.Amend(ctx, r.session, r.Authority)
 		return
 	}
 	there, err := r.reopen(ctx)
@@ -298,13 +305,13 @@ func (r *run) conclude(ctx context.Context, out *Outcome) {
 	}
 	if err != nil {
 		r.tell("authority.closed", "failed", r.scrub(err.Error()))
-		out.Untold = err
+		out.NotConcluded = err
 		return
 	}
 	if local.Concluded = true; r.Nexus != "" { // the authority of this machine is asked again for nothing
-		_ = r.Home.SaveLocal(r.session.ID, local) // it would be told again
+		_ = r.Home.SaveLocal(r.session.ID, local) // it would be closed again
 	}
-	out.Untold = r.Home.Amend(ctx, r.session, r.Authority)
+	out.NotConcluded = r.Home.Amend(ctx, r.session, r.Authority)
 }
 
 // reopen finds the run at the authority; there is false when it has none.

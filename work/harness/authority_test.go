@@ -10,7 +10,7 @@ import (
 )
 
 // TestEndIsToldLater: an authority that was away when a run ended hears of it
-// from whoever resumes the session, once, and about the run that it knows.
+// from the one who resumes the session, once, and about the run that it knows.
 func TestEndIsToldLater(t *testing.T) {
 	t.Parallel()
 	away := reason.Errorf(reason.StoreUnavailable, "not there")
@@ -18,7 +18,7 @@ func TestEndIsToldLater(t *testing.T) {
 	req := needing(t, newRepo(t, map[string]string{"a.txt": "a\n"}), c, &scripted{})
 	req.Nexus, req.MaxPriceMsats = "https://nexus.example", 5
 	out, err := Run(t.Context(), req)
-	if err != nil || !errors.Is(out.Untold, away) {
+	if err != nil || !errors.Is(out.NotConcluded, away) {
 		t.Fatalf("%+v %v", out, err)
 	}
 	status := out.Report.Status
@@ -30,24 +30,24 @@ func TestEndIsToldLater(t *testing.T) {
 		}
 		return out
 	}
-	if again := resume(); !errors.Is(again.Untold, away) || c.closed {
+	if again := resume(); !errors.Is(again.NotConcluded, away) || c.closed {
 		t.Errorf("%+v", again)
 	}
 	c.closeErr = nil
-	if told := resume(); told.Untold != nil || !c.closed {
-		t.Errorf("%+v", told)
+	if out := resume(); out.NotConcluded != nil || !c.closed {
+		t.Errorf("%+v", out)
 	}
 	if first, last := c.claims[0], c.claims[len(c.claims)-1]; first.RunID != "" || last.RunID != "run_"+out.Session.ID || first.MaxPriceMsats != 5 ||
 		first.Proof.Capability != job.SandboxRun || first.Proof.MemoryMB == 0 || first.Proof.TimeoutSecs == 0 {
 		t.Errorf("claimed as %+v, and later as %+v", first, last)
 	}
 	asked := len(c.claims)
-	if c.closed = false; resume().Untold != nil || c.closed || len(c.claims) != asked {
-		t.Error("an authority that knows is told again")
+	if c.closed = false; resume().NotConcluded != nil || c.closed || len(c.claims) != asked {
+		t.Error("an authority that knows is closed again")
 	}
 }
 
-// TestUnprovedChangeIsKept: the error of a proof that nobody made names the way
+// TestUnprovedChangeIsKept: the error of a proof that failed names the way
 // to have the same change proved without the agent, behind its own advice.
 func TestUnprovedChangeIsKept(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ const (
 	// contract's wall clock limit is.
 	leastHostTime = 2 * time.Minute
 	// keptPaths is how much is kept of a change that is too large: enough for
-	// the edits that somebody meant, which are few beside what was generated.
+	// the edits that the agent meant, which are few beside what was generated.
 	keptPaths = 1000
 	keptBytes = 16 << 20
 )

@@ -51,7 +51,7 @@ func patchOf(t *testing.T, s Session) (text string, step *journal.Entry) {
 }
 
 // TestTooManyChanges: a change of 25,000 files, really made in the sandbox, ends
-// the run as failed. It says how many there were, keeps the edit that somebody
+// the run as failed. It says how many there were, keeps the edit that the agent
 // meant, and the bundle of it audits.
 func TestTooManyChanges(t *testing.T) {
 	t.Parallel()
@@ -164,7 +164,7 @@ func TestHostWorkHasADeadline(t *testing.T) {
 	}
 }
 
-// TestHomeThatCannotBeWritten is told with its path and a code.
+// TestHomeThatCannotBeWritten is refused with its path and a code.
 func TestHomeThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")

@@ -13,7 +13,7 @@ import (
 	"remit/work/engine/command"
 )
 
-// spoken is the command engine with a protocol that ends as it is told to.
+// spoken is the command engine with a protocol that ends as the test says.
 type spoken struct {
 	command.Engine
 	end engine.End
@@ -103,7 +103,7 @@ func endedBroken(t *testing.T, out *Outcome, codes string, passes, judged bool) 
 	}
 	first := rep.Blockers[0]
 	if said := strings.Contains(first.Message, "the verifier passes the change"); said != passes || strings.Contains(first.Hint, "remit run --patch-of "+out.Session.ID+"`") != passes {
-		t.Errorf("told: %+v", first)
+		t.Errorf("got: %+v", first)
 	}
 	leakFree(t, out.Session)
 }

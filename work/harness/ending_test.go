@@ -109,7 +109,7 @@ func TestEndBlockers(t *testing.T) {
 		"a request that helped itself":       {ran(&one, nil), failed(reason.ProviderUnavailable, ""), says, "response_shape_unavailable", "its words"},
 		"refused by the gateway":             {ran(&one, nil), failed(reason.RouteRefused), says, "route_refused", "refused request 1"},
 		"another model asked for":            {ran(&one, nil), failed(reason.ModelMismatch), says, "model_mismatch", "refused"},
-		"given up is nobody's fault":         {ran(&one, nil), failed(reason.Cancelled), says, "response_shape_unavailable", ""},
+		"given up is no fault of either":     {ran(&one, nil), failed(reason.Cancelled), says, "response_shape_unavailable", ""},
 		"Remit's probe is not the engine's":  {ran(&one, nil), probe, says, "response_shape_unavailable", ""},
 		"the words before the exit code":     {ran(&one, nil), traffic{}, says, "response_shape_unavailable", ""},
 		"the exit code before no words":      {ran(&one, nil), traffic{}, engine.End{Problem: "broke off"}, "engine_failed", "code 1"},

@@ -67,12 +67,12 @@ func (r *run) runEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	told := engine.Task{Title: r.Contract.Title, Instructions: r.Contract.Instructions, Verify: r.Contract.VerificationCommands, InBaseline: r.inBaseline}
+	assignment := engine.Task{Title: r.Contract.Title, Instructions: r.Contract.Instructions, Verify: r.Contract.VerificationCommands, InBaseline: r.inBaseline}
 	if way != nil {
 		defer r.closeWay(way)
-		told.Model = way.model
+		assignment.Model = way.model
 	}
-	inv, err := r.Engine.Invocation(ctx, told)
+	inv, err := r.Engine.Invocation(ctx, assignment)
 	if err != nil {
 		return err
 	}

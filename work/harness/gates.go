@@ -34,7 +34,7 @@ func (r *run) admit(ctx context.Context) error {
 	if lookErr != nil {
 		return lookErr
 	}
-	// There is a contract either way; what stands against the start is told by the
+	// There is a contract either way; what stands against the start is said by the
 	// gate that denies it.
 	r.tell(evidence.StepContract, string(journal.Completed), r.Contract.TaskID)
 	if len(against) == 0 {

@@ -89,7 +89,7 @@ func (h Home) BuildCache() sandbox.BuildCache {
 // AuthorityDir holds the books of the authority that is a part of this machine.
 func (h Home) AuthorityDir() string { return filepath.Join(h.Dir, "authority") }
 
-// prepare makes the directories that a run writes to. That it cannot is told
+// prepare makes the directories that a run writes to. That it cannot is reported
 // before anything is started.
 func (h Home) prepare() error {
 	for _, dir := range []string{h.Sessions(), h.workDir(), h.CacheDir(), h.SandboxDir()} {
@@ -246,7 +246,7 @@ func (s Session) Inspect() (*State, error) {
 }
 
 // inspectLog is what the journal and the directory say, leaving aside whether
-// somebody is writing.
+// another process is writing.
 func (s Session) inspectLog(log *journal.Log) (*State, error) {
 	st := &State{Session: s, Log: log, Phase: Interrupted}
 	var err error
@@ -270,7 +270,7 @@ func (s Session) inspectLog(log *journal.Log) (*State, error) {
 }
 
 // sealedReport reads report.json, which must be what the journal gives: a
-// status that somebody wrote into the file decides nothing.
+// status that was written into the file decides nothing.
 func (s Session) sealedReport(given *evidence.Report) (*evidence.Report, error) {
 	rep, err := s.Report()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 var errIdle = errors.New("the engine gave no sign of life")
 
 // pulse is when an engine last gave a sign of life: it printed something, or
-// bytes went to or came from the gateway. A nil pulse is one that nobody feels.
+// bytes went to or came from the gateway. A nil pulse counts nothing.
 type pulse struct {
 	begun time.Time
 	last  atomic.Int64 // nanoseconds since begun

@@ -50,7 +50,7 @@ func TestWatch(t *testing.T) {
 		t.Error("who cancelled is not said")
 	}
 	same, p, none := watch(t.Context(), 0)
-	p.beat() // of nobody
+	p.beat() // of no pulse
 	none()
 	if same != t.Context() || p != nil {
 		t.Error("no limit, and a watch")
@@ -94,7 +94,7 @@ func TestFeltConnections(t *testing.T) {
 	})
 }
 
-// slowStart is a sandbox that is not ready before somebody loses patience.
+// slowStart is a sandbox that is not ready before the engine's patience ends.
 type slowStart struct{}
 
 func (slowStart) Describe() sandbox.Description { return sandbox.Description{Driver: "slow"} }

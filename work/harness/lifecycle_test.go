@@ -40,7 +40,7 @@ func TestLifecycle(t *testing.T) {
 		idle, wall int64
 		status     string
 		codes      string // of the blockers
-		told       string // stopped, of the report
+		said       string // stopped, of the report
 		marker     string
 	}{
 		{"hangs after its work", fix + "trap '' TERM INT; sleep 600", false, 0, 2, "blocked", "lifecycle_timeout_after_valid_patch", "wall", "provider-lifecycle-timeout.txt"},
@@ -69,15 +69,15 @@ func TestLifecycle(t *testing.T) {
 				t.Errorf("%s: %s, want %s: %s", rep.Status, got, test.status, test.codes)
 			}
 			l := rep.Lifecycle
-			if (l == nil) != (test.told == "") || l != nil && (l.Stopped != test.told || l.Allowed != (test.status == "pass") || l.Verified != (test.status == "pass" || codes[0] != "timeout")) {
-				t.Errorf("told: %+v", l)
+			if (l == nil) != (test.said == "") || l != nil && (l.Stopped != test.said || l.Allowed != (test.status == "pass") || l.Verified != (test.status == "pass" || codes[0] != "timeout")) {
+				t.Errorf("said: %+v", l)
 			}
 			patch, _ := patchOf(t, out.Session)
 			if strings.HasPrefix(test.line, fix) != strings.Contains(patch, "+good") {
 				t.Errorf("the work is not kept as it was: %q", patch)
 			}
 			summary, err := os.ReadFile(filepath.Join(out.Session.Dir, evidence.SummaryFile))
-			if err != nil || strings.Contains(string(summary), "did not end by itself") != (test.told != "") {
+			if err != nil || strings.Contains(string(summary), "did not end by itself") != (test.said != "") {
 				t.Errorf("%v\n%s", err, summary)
 			}
 			if _, err := os.Stat(filepath.Join(out.Session.Dir, evidence.BackendDir, test.marker)); err != nil {

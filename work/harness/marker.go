@@ -14,7 +14,7 @@ import (
 // could not do its work, for a reader who looks at the raw output first.
 var markers = map[reason.Code]string{
 	reason.ProviderUnavailable: "provider-unavailable.txt",
-	// Why a program that the user names does not start: the same fact, told closer.
+	// Why a program that the user names does not start: the same fact, with a closer code.
 	reason.ProgramNotFound:      "provider-unavailable.txt",
 	reason.ProgramNotExecutable: "provider-unavailable.txt",
 	reason.ProgramLineEndings:   "provider-unavailable.txt",

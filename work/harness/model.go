@@ -32,7 +32,7 @@ type ModelRoute struct {
 	Detail      string                   // what the admission record says, in words
 	Remedy      string                   // what would make one hold, "" when one does
 	Prices      map[string]gateway.Price // before the built-in ones, by "provider/model"
-	// Ceiling is what the model may cost in micro-USD by the word of whoever pays
+	// Ceiling is what the model may cost in micro-USD by the word of the one who pays
 	// for it, beside the contract; 0: no such word. A run that cost more, by the
 	// one request that may be late, is blocked.
 	Ceiling    int64
@@ -75,7 +75,7 @@ type way struct {
 	closed  bool
 }
 
-// openWay opens the gateway. Nobody is asked anything yet.
+// openWay opens the gateway. It asks nothing yet.
 func (r *run) openWay(ctx context.Context) (*way, error) {
 	if r.Model == nil {
 		return nil, nil
@@ -126,7 +126,7 @@ func (r *run) probe(ctx context.Context, w *way) error {
 	}
 	defer cancel()
 	// By itself the gateway reads on for a while, to learn what an answer costs
-	// that nobody waits for any more.
+	// that no caller waits for any more.
 	stop := context.AfterFunc(limited, func() { _ = w.Close() })
 	defer stop()
 	err := w.Probe(limited, w.wire)

@@ -38,7 +38,7 @@ type asker struct {
 	deaf     bool   // its invocation fails
 	model    string // asked for, "" for the admitted one
 
-	told    *engine.Model
+	task    *engine.Model
 	started bool
 	answers []string
 }
@@ -46,7 +46,7 @@ type asker struct {
 func (*asker) Wire() string { return "chat" }
 
 func (a *asker) Invocation(_ context.Context, t engine.Task) (*engine.Invocation, error) {
-	a.told = t.Model
+	a.task = t.Model
 	if a.deaf {
 		_, err := agent.Prompt(engine.Task{Instructions: strings.Repeat("x", agent.MaxPrompt)})
 		return nil, err
@@ -74,7 +74,7 @@ func (a *asker) Run(ctx context.Context, s sandbox.Spec) (*sandbox.Result, error
 	s.Loopback(l)
 	model := a.model
 	if model == "" {
-		model = a.told.Name
+		model = a.task.Name
 	}
 	for range a.requests {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+l.Addr().String()+"/v1/chat/completions",
@@ -83,7 +83,7 @@ func (a *asker) Run(ctx context.Context, s sandbox.Spec) (*sandbox.Result, error
 			return nil, err
 		}
 		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Authorization", "Bearer "+a.told.Token)
+		req.Header.Set("Authorization", "Bearer "+a.task.Token)
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			return nil, err
@@ -148,7 +148,7 @@ func asking(t *testing.T, repo string, a *asker, p *answering) Request {
 	return req
 }
 
-// TestModelEndings: why a run with a model is no pass is told by the best
+// TestModelEndings: why a run with a model is no pass is explained by the best
 // witness, and the work of the engine is kept whatever it is.
 func TestModelEndings(t *testing.T) {
 	t.Parallel()
@@ -220,7 +220,7 @@ func TestModelLimitsBeforeTheStart(t *testing.T) {
 		"no requests":                    {func(r *Request) { r.Contract.Budget.MaxRequests = &zero }, reason.BudgetExhausted, "max_requests", "raise budget.max_requests"},
 		"no money":                       {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD = &zero }, reason.BudgetExhausted, "max_budget_usd", "raise budget.max_budget_usd"},
 		"money, and no price":            {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD, r.Model.Prices = &some, nil }, reason.PriceUnknown, "--prices", `"acme/large-1"`},
-		"more than an agent can be told": {func(r *Request) { r.Engine.(*asker).deaf = true }, reason.ContractValue, "can be told", "into a file"},
+		"more than an agent takes": {func(r *Request) { r.Engine.(*asker).deaf = true }, reason.ContractValue, "an agent takes", "into a file"},
 		"the same at a hosted provider": {func(r *Request) {
 			r.Contract.Budget.MaxBudgetMicroUSD, r.Model.Prices, r.Model.Upstream.Class = &some, nil, gateway.Hosted
 		}, reason.PriceUnknown, "--prices", `"acme/large-1"`},
@@ -249,7 +249,7 @@ func TestModelLimitsBeforeTheStart(t *testing.T) {
 }
 
 // TestModelAccounts: what the gateway counted is in report and receipt, with the
-// pair that it let through, and a price that nobody knows is said.
+// pair that it let through, and a price that is not known is said.
 func TestModelAccounts(t *testing.T) {
 	t.Parallel()
 	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
@@ -295,7 +295,7 @@ func TestKeyByCommand(t *testing.T) {
 	t.Parallel()
 	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
 	key := "sk-canary-" + credential(7)
-	a, p := &asker{requests: 1, end: engine.End{Complete: true, Summary: "I was told " + key}}, &answering{keys: make(chan string, 9)}
+	a, p := &asker{requests: 1, end: engine.End{Complete: true, Summary: "I was given " + key}}, &answering{keys: make(chan string, 9)}
 	req := asking(t, repo, a, p)
 	req.Model.KeepBodies = true
 	req.Model.Upstream.Credential.Command = []string{"tool", "read"}
@@ -307,7 +307,7 @@ func TestKeyByCommand(t *testing.T) {
 	if got := <-p.keys; got != "Bearer "+key {
 		t.Errorf("the provider got %q", got)
 	}
-	if a.told.Token == key || strings.Contains(strings.Join(a.answers, ""), key) {
+	if a.task.Token == key || strings.Contains(strings.Join(a.answers, ""), key) {
 		t.Error("the engine has the key")
 	}
 	if !slices.ContainsFunc(out.Report.Blockers, func(b evidence.Blocker) bool { return b.Code == reason.SecretLeak }) {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestUnstartable: the commonest first mistakes have a code and a hint of their
-// own, told from what the program is and not from what the kernel said.
+// own, known from what the program is and not from what the kernel said.
 func TestUnstartable(t *testing.T) {
 	t.Parallel()
 	repo, dir := t.TempDir(), t.TempDir()
@@ -113,9 +113,9 @@ func TestLastWords(t *testing.T) {
 	r := &run{secrets: newSecrets([]secret.Value{{Name: "T", Value: token}})}
 	s := &stream{}
 	s.remember([]byte("the key is " + token))
-	told := []evidence.Blocker{{Code: reason.EngineFailed}}
-	if r.quoteLast(told, s); strings.Contains(told[0].Message, token) || !strings.Contains(told[0].Message, "the key is") {
-		t.Error(told[0].Message)
+	blockers := []evidence.Blocker{{Code: reason.EngineFailed}}
+	if r.quoteLast(blockers, s); strings.Contains(blockers[0].Message, token) || !strings.Contains(blockers[0].Message, "the key is") {
+		t.Error(blockers[0].Message)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 const gitProcesses = 9
 
 // TestGitProcessesOfARun holds a whole run to that number: each process costs
-// milliseconds, and nobody sees them come.
+// milliseconds, too short to list them.
 func TestGitProcessesOfARun(t *testing.T) { //nolint:paralleltest // the counter is that of the whole process
 	req := newRun(t, newRepo(t, map[string]string{"a.txt": "a\n", "d.txt": "d\n"}), nil, nil)
 	req.Sandbox = realSandbox(t)

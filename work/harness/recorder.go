@@ -10,7 +10,7 @@ import (
 	"remit/proof/journal"
 )
 
-// Progress is told what a run does, as it happens. Its methods are called from
+// Progress shows what a run does, as it happens. Its methods are called from
 // several goroutines.
 type Progress interface {
 	// Step says that a step began ("started") or how it ended.
@@ -25,11 +25,9 @@ type recorder struct {
 	w        *journal.Writer
 	clock    func() time.Time
 	progress Progress
-	clean    func(journal.Step) journal.Step // takes secrets out of a step; see secrets
-	// fault stands between the pipeline and its journal. Only the
-	// fault-injecting engine brings one; see faulty.Engine.
-	fault func(journal.Step) []journal.Step
-	times *Timeline // nil collects nothing
+	clean    func(journal.Step) journal.Step   // takes secrets out of a step; see secrets
+	hook     func(journal.Step) []journal.Step // see Request.JournalHook
+	times    *Timeline                         // nil collects nothing
 
 	mu  sync.Mutex
 	err error
@@ -78,8 +76,8 @@ func (r *recorder) append(s journal.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	steps := []journal.Step{s}
-	if r.fault != nil {
-		steps = r.fault(s)
+	if r.hook != nil {
+		steps = r.hook(s)
 	}
 	for _, s := range steps {
 		if r.err != nil {

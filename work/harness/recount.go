@@ -17,7 +17,7 @@ func (r *run) recount() {
 		return // the audit says so, too
 	}
 	// The first request, Remit's own, goes as soon as the baseline is copied. A
-	// run that was refused there without a record asked nobody.
+	// run that was refused there without a record asked no person.
 	begun := r.has(evidence.StepWorkspace, journal.Completed) && len(r.blockersSoFar()) == 0
 	if sum.CostKnown == nil && !begun {
 		return

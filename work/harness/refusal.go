@@ -111,7 +111,7 @@ func (h hit) what() string {
 }
 
 // guardEngine gives the words of the engine's command as evidence may show
-// them, and refuses to start an engine that would be told a secret. A shape
+// them, and refuses to start an engine that would be given a secret. A shape
 // that the repository itself holds is none: a command may be there to remove it.
 func (r *run) guardEngine(inv *engine.Invocation) ([]string, error) {
 	shown := displayed(inv.Argv)

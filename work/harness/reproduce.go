@@ -126,7 +126,7 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 		return nil, err
 	}
 	if from != nil {
-		out.Cached, out.CacheKey, out.CachedAt = true, from.key, from.madeAt
+		out.Cached, out.CacheKey, out.CachedAt = true, from.Key, from.MadeAt
 	}
 	out.Verification, out.Status = verdict, verdict.Status
 	out.Findings = append(out.Findings, verdict.Findings...)
@@ -134,7 +134,7 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 }
 
 // weakerThanBase holds the contract of a bundle against the policy that the base
-// commit has: whoever made the bundle wrote the contract, and could have asked
+// commit has: the maker of the bundle wrote the contract, and could have asked
 // for less than the repository does.
 func weakerThanBase(ctx context.Context, source *workspace.Source, base workspace.Baseline, c *task.Contract) *reason.Finding {
 	text, err := source.ReadFile(ctx, base.Commit, task.PolicyFile)

@@ -29,7 +29,7 @@ type Resumption struct {
 	Sandbox  sandbox.Driver
 	Progress Progress
 	Clock    func() time.Time
-	// Authority is the one that agreed to the run, nil when nobody did.
+	// Authority is the one that agreed to the run, nil when there was none.
 	Authority Authority
 	// MaxPriceMsats replaces what the run began with, unless it is 0.
 	MaxPriceMsats int64
@@ -42,7 +42,7 @@ type Resumption struct {
 // with all the evidence there is. With a captured patch nothing of the agent is
 // needed any more: the path check and the verification are done now, from
 // patch.diff. A run that had its verdict is only sealed; an authority that has
-// not heard of its end is told.
+// does not know of its end is concluded.
 //
 // The journal is locked while this goes on: of two processes one gets
 // session_busy. A torn last line is cut off and recorded.

@@ -21,7 +21,6 @@ import (
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/work/engine"
-	"remit/work/engine/faulty"
 	"remit/work/sandbox"
 	"remit/work/workspace"
 )
@@ -63,7 +62,7 @@ type Request struct {
 	// Model is the way to a model, nil for an engine that asks none.
 	Model *ModelRoute
 	// Authority agrees to the run and pays for its proof; nil is a run that
-	// nobody else knows of.
+	// no authority knows of.
 	Authority Authority
 	// RepoRef is how the authority calls the repository; "" is a name that only
 	// this run has, so that it claims nothing that another run could want.
@@ -82,6 +81,9 @@ type Request struct {
 	Build    evidence.Build
 	Progress Progress
 	Clock    func() time.Time
+	// JournalHook, if set, stands between the run and its journal: what it returns
+	// is written in place of the step. It is for tests of what a journal must hold.
+	JournalHook func(journal.Step) []journal.Step
 	// Timeline collects where the time of the run goes, nil for nowhere.
 	Timeline *Timeline
 	// Credentials are searched for in the evidence, as those of this process's
@@ -94,9 +96,9 @@ type Outcome struct {
 	Session   Session
 	Report    *evidence.Report
 	NoSandbox error // why no sandbox works here, nil if one does
-	// Untold is why the authority has not heard of the end of the run, nil if it
-	// has. Resume tells it again.
-	Untold error
+	// NotConcluded is why the authority does not know of the end of the run, nil if
+	// it does. Resume concludes the run there.
+	NotConcluded error
 }
 
 // run is the state of one pipeline: each step reads what earlier ones left.
@@ -122,7 +124,7 @@ type run struct {
 	opened   evidence.RunOpened
 	approved approved
 	repriced int64           // what the proof may cost now, 0: what the run began with
-	claimed  bool            // the authority was told of the run by this process
+	claimed  bool            // the authority knows of the run by this process
 	asked    bool            // an earlier life has asked the authority for the run
 	found    string          // the run that it has of an earlier life, which had no answer
 	artifact map[string]bool // blobs already recorded
@@ -141,6 +143,10 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 		return req.driver(ctx)
 	})
 	defer func() { _, _ = driver() }() // not left behind when the repository is refused
+	if a, ok := req.Authority.(readier); ok {
+		a.Ready(ctx)
+		defer func() { _ = a.Release() }() // no call has taken it, and none comes
+	}
 	opened := req.Timeline.Begin("source.opened")
 	source, err := workspace.OpenSource(ctx, req.Repo)
 	if err != nil {
@@ -178,9 +184,7 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	r.tellUnsearched()
 	defer func() { _ = os.RemoveAll(r.work) }() // what stays is swept by the next run
 	defer func() { _ = r.w.Close() }()          // it is synced before anything depends on it
-	if f, ok := req.Engine.(*faulty.Engine); ok {
-		r.fault = f.JournalFault()
-	}
+	r.hook = req.JournalHook
 	if err := r.Home.Distrust(r.Sandbox); err != nil {
 		return nil, err
 	}
@@ -309,7 +313,7 @@ func (r *run) pipeline(ctx context.Context) {
 		r.stop(ctx, err)
 		break
 	}
-	r.judgeEnd(false) // whatever came: nobody has judged what it left
+	r.judgeEnd(false) // whatever came: what it left is not judged yet
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closingTime)
 	defer cancel()
 	r.keepWork(closing)

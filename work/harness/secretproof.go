@@ -30,9 +30,9 @@ func (r *run) proveSecrets() error {
 		r.tell("secret.scan", "failed", b.Message)
 	}
 	s.mu.Lock()
-	told, all := slices.Clone(s.told), s.toldAll
+	redacted, all := slices.Clone(s.redacted), s.redactedAll
 	s.mu.Unlock()
-	hits, quarantined, artifacts := told, []string{}, []*scan{}
+	hits, quarantined, artifacts := redacted, []string{}, []*scan{}
 	for _, name := range slices.Sorted(maps.Keys(s.scans)) {
 		found := s.scans[name]
 		artifacts, hits = append(artifacts, found), append(hits, found.hits...)
@@ -55,20 +55,20 @@ func (r *run) proveSecrets() error {
 	return nil
 }
 
-// blame is the blocker of what the journal would have been told since the last
-// time that somebody asked.
+// blame is the blocker of what the journal would have reached the journal since the last
+// time that it was asked for.
 func (s *secrets) blame() []evidence.Blocker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := slices.IndexFunc(s.told, func(h hit) bool { return !h.blamed })
+	at := slices.IndexFunc(s.redacted, func(h hit) bool { return !h.blamed })
 	if at < 0 {
 		return nil
 	}
-	for i := range s.told {
-		s.told[i].blamed = true
+	for i := range s.redacted {
+		s.redacted[i].blamed = true
 	}
 	return []evidence.Blocker{{Code: reason.SecretLeak, Evidence: secretProof,
-		Message: fmt.Sprintf("the run would have told its journal %s (in %s); it was redacted before it was written", s.told[at].what(), s.told[at].Place)}}
+		Message: fmt.Sprintf("the run would have written into its journal %s (in %s); it was redacted before it was written", s.redacted[at].what(), s.redacted[at].Place)}}
 }
 
 // tellUnsearched says, on the spot and not in evidence, which credentials of
@@ -80,7 +80,7 @@ func (r *run) tellUnsearched() {
 }
 
 // checkProjections is the last look, at what is derived from a journal that was
-// told no secret: a credential that is a part of the documents' own form.
+// shown no secret: a credential that is a part of the documents' own form.
 func (s *secrets) checkProjections(set evidence.Set) error {
 	for _, name := range set.Names() {
 		var found []secret.Finding

@@ -20,7 +20,7 @@ import (
 //
 // What the user hands in (the contract, held-out tests, the words of the
 // engine's command) is refused when it holds one: nothing has been started, and
-// what a person wrote is theirs to correct. What the journal is told is
+// what a person wrote is theirs to correct. What the journal receives is
 // redacted before it is appended, since nothing can be taken back from a chain;
 // every digest inside a step (argv_sha256, params_hash) is over the redacted
 // text. And every file is scanned before its digest is recorded; see screen.
@@ -30,12 +30,12 @@ type secrets struct {
 
 	baseline string // the directory of the baseline's tree, "" before there is one
 
-	mu      sync.Mutex
-	old     map[string]bool  // which texts of shapes the baseline has, as far as it was asked
-	scans   map[string]*scan // by artifact
-	told    []hit            // in what the journal was told, before it was redacted
-	toldAll int64
-	known   map[string]bool // hits already in told: a step has its inputs twice
+	mu          sync.Mutex
+	old         map[string]bool  // which texts of shapes the baseline has, as far as it was asked
+	scans       map[string]*scan // by artifact
+	redacted    []hit            // in what the journal was given, before it was redacted
+	redactedAll int64
+	known       map[string]bool // hits already in redacted: a step has its inputs twice
 }
 
 // hit is a secret in an artifact.
@@ -86,7 +86,7 @@ func shapeText(f secret.Finding, text []byte) []byte {
 	return bytes.Clone(text)
 }
 
-// step redacts what the journal is about to be told.
+// step redacts what goes into the journal.
 func (s *secrets) step(j journal.Step) journal.Step {
 	j.StepID = s.redact(j.Name, j.StepID)
 	j.Inputs = s.clean(j.Name+"/inputs", j.Inputs)
@@ -167,17 +167,17 @@ func (s *secrets) redact(place, text string) string {
 	return out.String()
 }
 
-// remember keeps a secret that the journal is not told. The caller holds s.mu.
+// remember keeps a secret that was taken out of a step. The caller holds s.mu.
 func (s *secrets) remember(h hit) {
 	key := fmt.Sprint(h.Place, h.Offset, h.Digest)
 	if s.known[key] {
 		return
 	}
 	s.known[key] = true
-	s.toldAll++
-	if len(s.told) < maxHits {
+	s.redactedAll++
+	if len(s.redacted) < maxHits {
 		h.Artifact = evidence.JournalFile
-		s.told = append(s.told, h)
+		s.redacted = append(s.redacted, h)
 	}
 }
 
@@ -192,7 +192,7 @@ func findingsOf(hits []hit) []secret.Finding {
 // maxPlace bounds the place of a hit: an agent can nest its parameters deep.
 const maxPlace = 200
 
-// quiet is a progress view that is told no secret: its output may be the log
+// quiet is a progress view that sees no secret: its output may be the log
 // of a machine that everybody reads.
 type quiet struct {
 	Progress

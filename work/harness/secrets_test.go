@@ -66,7 +66,7 @@ func TestEnvironmentCredentials(t *testing.T) {
 	}
 }
 
-// TestStepsAreRedacted: the journal is told no secret, in no string of a step,
+// TestStepsAreRedacted: the journal gets no secret, in no string of a step,
 // and the digests in a step are over what it says.
 func TestStepsAreRedacted(t *testing.T) {
 	t.Parallel()
@@ -90,8 +90,8 @@ func TestStepsAreRedacted(t *testing.T) {
 			t.Errorf("%s is not in %s", want, all)
 		}
 	}
-	if len(s.told) < 6 || s.told[0].Artifact != evidence.JournalFile {
-		t.Errorf("remembered: %d", len(s.told))
+	if len(s.redacted) < 6 || s.redacted[0].Artifact != evidence.JournalFile {
+		t.Errorf("remembered: %d", len(s.redacted))
 	}
 	clean := map[string]any{"a": "b"}
 	if got := s.clean("x", clean); fmt.Sprint(got) != fmt.Sprint(clean) {
@@ -281,7 +281,7 @@ func TestLeaks(t *testing.T) {
 		{name: "tool parameters", sandbox: scripted{stdout: event(engine.Event{Kind: engine.ToolCall, ID: value, Tool: "run", Params: json.RawMessage(`{"a":["` + value + `"]}`)})},
 			quarantined: []string{stdoutFile}, message: stdoutFile},
 		{name: "escaped tool parameters", sandbox: scripted{stdout: event(engine.Event{Kind: engine.ToolCall, ID: "c2", Tool: "run",
-			Params: json.RawMessage(`{"a":"` + escaped + `"}`)})}, message: "the run would have told its journal the value of credential DEPLOY_TOKEN (in tool/inputs/params/a)"},
+			Params: json.RawMessage(`{"a":"` + escaped + `"}`)})}, message: "the run would have written into its journal the value of credential DEPLOY_TOKEN (in tool/inputs/params/a)"},
 		{name: "message", sandbox: scripted{stdout: event(engine.Event{Kind: engine.Message, Text: "I found " + value})}, quarantined: []string{stdoutFile}, message: stdoutFile},
 		{name: "paths of a result", sandbox: scripted{stdout: call + event(engine.Event{Kind: engine.ToolResult, ID: "c1", OK: true, Paths: []string{"x/" + value}})},
 			quarantined: []string{stdoutFile}, message: stdoutFile},
@@ -438,14 +438,14 @@ func TestUnsearchedIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(seen.String(), "SHORT_TOKEN is shorter than 8 bytes") {
-		t.Errorf("told: %s", seen)
+		t.Errorf("shown: %s", seen)
 	}
 	if strings.Contains(seen.String(), githubToken(9)) {
-		t.Error("the progress view was told the secret")
+		t.Error("the progress view was shown the secret")
 	}
 }
 
-// lines keeps what a progress view is told.
+// lines keeps what a progress view is shown.
 type lines struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -466,7 +466,7 @@ func (l *lines) String() string {
 	return l.text.String()
 }
 
-// TestSessionsArePrivate: nobody but the owner can enter a session, what this
+// TestSessionsArePrivate: only the owner can enter a session, what this
 // machine knows of it, or the quarantine, whatever the modes of files in them.
 func TestSessionsArePrivate(t *testing.T) {
 	t.Parallel()
@@ -501,7 +501,7 @@ func TestSessionsArePrivate(t *testing.T) {
 	}
 }
 
-// TestLeakOfARunThatDied: raw output that nobody has looked at is looked at
+// TestLeakOfARunThatDied: raw output that was not looked at is looked at
 // when the run is closed, before anything is sealed.
 func TestLeakOfARunThatDied(t *testing.T) {
 	t.Parallel()

@@ -195,8 +195,8 @@ func TestAmend(t *testing.T) {
 		return out
 	}
 	for range 2 {
-		if out := resume(); out.Untold != nil {
-			t.Error(out.Untold)
+		if out := resume(); out.NotConcluded != nil {
+			t.Error(out.NotConcluded)
 		}
 	}
 	if err := req.Home.Amend(t.Context(), s, c); err != nil {

@@ -72,7 +72,7 @@ func (r *run) meanwhile(differs []string) *evidence.SourceChange {
 	}
 	out := &evidence.SourceChange{From: stamp(from), To: stamp(to), KeptOutBy: r.opened.Host.Sandbox.Driver}
 	for _, what := range differs {
-		// The name of somebody's own file is no leak of the run, and not for others either.
+		// The name of a user's own file is no leak of the run, and not for others either.
 		shown := evidence.DisplayPath(r.secrets.scanner.Redact(what))
 		d := evidence.SourceDifference{What: cutText(shown, maxDifference)}
 		if at := r.source.ChangedAt(what); !at.Before(from.Truncate(time.Second)) && !at.After(to) {
@@ -84,7 +84,7 @@ func (r *run) meanwhile(differs []string) *evidence.SourceChange {
 }
 
 // proveLater looks at the source again for a run that was cut off. If it has
-// changed nobody can say when: out of the run's reach that is recorded, else the
+// changed it is not known when: out of the run's reach that is recorded, else the
 // run proves nothing about it.
 func (r *run) proveLater(ctx context.Context) {
 	if r.has(evidence.StepSourceChecked, journal.Completed) {

@@ -32,7 +32,7 @@ func (c *coworker) Step(name, status, _ string) {
 
 func (*coworker) Output(string) {}
 
-// meanwhileIn runs an engine that mends a.txt while somebody does work.
+// meanwhileIn runs an engine that mends a.txt while the source is worked in.
 func meanwhileIn(t *testing.T, repo string, d sandbox.Driver, work func(), values ...secret.Value) (Request, *Outcome) {
 	t.Helper()
 	req := fixing(t, repo, d, "echo good >>a.txt")
@@ -165,7 +165,7 @@ func (a *atStep) Step(name, status, _ string) {
 
 func (*atStep) Output(string) {}
 
-// TestResumedSourceMeanwhile: between a crash and the resume somebody works in
+// TestResumedSourceMeanwhile: between a crash and the resume the source is worked in
 // the repository. A run that is resumed without a sandbox proves nothing then.
 func TestResumedSourceMeanwhile(t *testing.T) {
 	t.Parallel()

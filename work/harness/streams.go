@@ -75,7 +75,7 @@ func (r *run) openStreams(inv *engine.Invocation, argv []string) (*streams, erro
 const wholeCommand = "call_1"
 
 // finish closes the streams, ends what is open and records the raw files. What
-// a full disk left of them is recorded too, and the failure told.
+// a full disk left of them is recorded too, and the failure reported.
 func (s *streams) finish(r *run, f evidence.EngineFinished) (engine.End, error) {
 	errs := []error{s.stdout.close(), s.stderr.close()}
 	end := engine.End{Complete: true}
@@ -184,7 +184,7 @@ func (s *stream) remember(line []byte) {
 }
 
 // quoteLast adds what an engine printed last to the message of its failure. They
-// are its own words, so they are quoted, and no secret among them is told again:
+// are its own words, so they are quoted, and no secret among them is repeated:
 // the scan of the raw output reports that.
 func (r *run) quoteLast(blockers []evidence.Blocker, stderr *stream) {
 	if len(blockers) == 0 || blockers[0].Code != reason.EngineFailed || len(stderr.last) == 0 {
@@ -206,7 +206,7 @@ func newStream(s Session, name string, on func([]byte)) (*stream, error) {
 }
 
 // Write never fails: a full disk must not end the process in a way that looks
-// like its own failure. The error is told when the stream is closed.
+// like its own failure. The error is returned when the stream is closed.
 func (s *stream) Write(p []byte) (int, error) {
 	s.sum.Write(p)
 	s.size += int64(len(p))

@@ -62,7 +62,7 @@ func (h Home) trim(ctx context.Context) (freed int64, err error) {
 
 // beginTrim trims the cache while the run goes on, which has locked its own tree
 // by then. The result waits, but not long: what is left over is for the next
-// run. That it failed is told, and is nothing that a run ends for.
+// run. A failure is reported, and ends no run.
 func (r *run) beginTrim() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	freed := begin(func() (int64, error) { return r.Home.trim(ctx) })

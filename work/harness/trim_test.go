@@ -12,7 +12,7 @@ import (
 )
 
 // TestRunsTrimTheCache: base trees of earlier runs go, least recently used
-// first, and never one that somebody uses.
+// first, and never one in use.
 func TestRunsTrimTheCache(t *testing.T) {
 	t.Parallel()
 	home := Home{Dir: t.TempDir(), CacheBytes: 1}

@@ -18,7 +18,7 @@ import (
 )
 
 // forgeSession makes a published session anew with another contract, as
-// somebody can who holds the disk: the chain, the run_id, every projection,
+// a person can who holds the disk: the chain, the run_id, every projection,
 // every digest and the manifest are right.
 func forgeSession(t *testing.T, name, old, replacement string, blobs map[string]string, patched func(*evidence.PatchCaptured)) string {
 	t.Helper()

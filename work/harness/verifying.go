@@ -19,6 +19,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/tree"
+	"remit/work/verdictcache"
 	"remit/work/verify"
 )
 
@@ -98,8 +99,8 @@ func (r *run) keepBase(ctx context.Context, base *verify.PhaseResult) {
 	if err == nil {
 		defer f.Close()
 		var log []byte
-		if log, err = io.ReadAll(io.LimitReader(f, maxVerdictLog+1)); err == nil {
-			err = b.cache.keep(base, log)
+		if log, err = io.ReadAll(io.LimitReader(f, verdictcache.MaxLog+1)); err == nil {
+			err = b.cache.cache.KeepBase(b.cache.key, base, log)
 		}
 	}
 	if err != nil {
@@ -108,7 +109,7 @@ func (r *run) keepBase(ctx context.Context, base *verify.PhaseResult) {
 }
 
 // reviewerRejected closes the verification of a change that the engine's own
-// reviewer turned down: nobody stands behind it, so it is not judged.
+// reviewer turned down: no one vouches for it, so it is not judged.
 func (r *run) reviewerRejected() error {
 	blocker := evidence.Blocker{Code: reason.ReviewerRejected, Message: "the engine's own reviewer rejected the change: " + *r.review, Evidence: stdoutFile}
 	r.note(evidence.StepVerification, evidence.PlanVerify, journal.Denied, nil, evidence.VerificationCompleted{
@@ -224,7 +225,7 @@ type basePhase struct {
 	held   []tree.Change
 	log    string // file with its part of test.log
 	cache  *baseCache
-	from   *origin // of a result that was not made in this run; known after wait
+	from   *verdictcache.Origin // of a result that was not made in this run; known after wait
 	wait   func() (*verify.PhaseResult, error)
 	cancel context.CancelCauseFunc
 }
@@ -247,8 +248,10 @@ func (r *run) startBase(ctx context.Context) error {
 		}
 		b.cache = r.baseCache(ctx)
 		measure := phaseFunc(verify.Base)
-		if kept, entry := b.cache.find(r.Contract.VerificationCommands); kept != nil {
-			measure, b.from = replay(kept, entry), &entry.origin
+		if b.cache != nil {
+			if kept, entry := b.cache.cache.Base(b.cache.key, r.Contract.VerificationCommands); kept != nil {
+				measure, b.from = replay(kept, entry), &entry.Origin
+			}
 		}
 		p, err := r.phase(ctx, evidence.StepVerifyBase, measure, r.verifyPlan(held, log), b.from)
 		if closeErr := log.Close(); err == nil && closeErr != nil {
@@ -288,7 +291,7 @@ type phaseFunc func(context.Context, verify.Sandbox, verify.Plan) (*verify.Phase
 
 // phase journals a phase. from is where its result comes from when it is not
 // made now.
-func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify.Plan, from *origin) (*verify.PhaseResult, error) {
+func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify.Plan, from *verdictcache.Origin) (*verify.PhaseResult, error) {
 	s := r.begin(name, name, map[string]any{"commands": plan.Commands, "tests_rule": plan.Tests, "repeats": plan.Repeat})
 	p, err := run(ctx, r.Sandbox, plan)
 	if err != nil {
@@ -310,13 +313,13 @@ func (r *run) phase(ctx context.Context, name string, run phaseFunc, plan verify
 			failed++
 		}
 		if from != nil {
-			run.Cached, run.CacheKey, run.CachedAt = true, from.key, from.madeAt
+			run.Cached, run.CacheKey, run.CachedAt = true, from.Key, from.MadeAt
 		}
 		out.Runs = append(out.Runs, run)
 	}
 	detail := fmt.Sprintf("%d of %d command(s) pass", len(out.Runs)-failed, len(out.Runs))
 	if from != nil {
-		detail += fmt.Sprintf(" (not run: cached result %s of %s)", shortKey(from.key), from.madeAt)
+		detail += fmt.Sprintf(" (not run: cached result %s of %s)", verdictcache.Short(from.Key), from.MadeAt)
 	}
 	s.end(journal.Completed, out, detail)
 	return p, nil
@@ -386,7 +389,7 @@ func (r *run) notRunLog() []byte {
 		return b.Bytes()
 	}
 	if r.measured != nil {
-		_ = r.measured.copyLog(&b) // the baseline was verified all the same; without its log the rest is still told
+		_ = r.measured.copyLog(&b) // the baseline was verified all the same; without its log the rest is still written
 	}
 	for _, c := range r.Contract.VerificationCommands {
 		fmt.Fprintf(&b, "NOT RUN on the patched tree: %s\n", c)

@@ -106,7 +106,7 @@ func (o Options) run(ctx context.Context, s *setup) error {
 	if err != nil {
 		return err
 	}
-	_, err = harness.Run(ctx, harness.Request{Home: s.home(), Repo: s.repo(), Contract: contract, Engine: &faulty.Engine{Inner: inner, Fault: s.fault},
+	_, err = harness.Run(ctx, harness.Request{Home: s.home(), Repo: s.repo(), Contract: contract, Engine: &faulty.Engine{Inner: inner, Fault: s.fault}, JournalHook: s.fault.Journal,
 		Sandbox: o.Sandbox, ExplicitNone: o.unconfined(), Approver: s.approver, Denier: s.denier, Repeat: 1, Build: o.Build})
 	return err
 }

@@ -114,10 +114,6 @@ func (e *Engine) Invocation(ctx context.Context, t engine.Task) (*engine.Invocat
 	return inv, nil
 }
 
-// JournalFault is what stands between the pipeline and its journal, nil for
-// nothing.
-func (e *Engine) JournalFault() func(journal.Step) []journal.Step { return e.Fault.Journal }
-
 // script wraps the agent, whose command line is "$@".
 func (f Fault) script() string {
 	after := []string{f.After}

@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,263 +11,15 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"remit/law/task"
 	"remit/proof/bundle"
-	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/engine/command"
 	"remit/work/sandbox"
+	"remit/work/verdictcache"
 )
-
-var noon = time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
-
-func newVerdicts(t *testing.T) *verdictCache {
-	t.Helper()
-	c, err := openVerdicts(Home{Dir: t.TempDir()}, func() time.Time { return noon })
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
-
-func same(earlier []byte) func([]byte) bool {
-	return func(other []byte) bool { return bytes.Equal(earlier, other) }
-}
-
-func mustPut(t *testing.T, c *verdictCache, key, payload string) {
-	t.Helper()
-	if err := c.put([]byte(key), []byte(payload), []byte("log of "+payload), same([]byte(payload))); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestVerdictCacheKeepsWhatItWasGiven: an entry is found by its own key only,
-// and only the user can read it.
-func TestVerdictCacheKeepsWhatItWasGiven(t *testing.T) {
-	t.Parallel()
-	c := newVerdicts(t)
-	mustPut(t, c, `{"a":1}`, "one")
-	mustPut(t, c, `{"a":2}`, "two")
-	e := c.get([]byte(`{"a":1}`))
-	if e == nil || string(e.payload) != "one" || string(e.log) != "log of one" || e.key != canon.Digest([]byte(`{"a":1}`)) || e.madeAt != "2026-02-01T12:00:00.000Z" {
-		t.Fatalf("%+v", e)
-	}
-	if c.get([]byte(`{"a":3}`)) != nil {
-		t.Error("an entry that nobody made")
-	}
-	for path, want := range map[string]os.FileMode{c.dir: 0o700, c.file([]byte(`{"a":1}`)): 0o600} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
-			t.Errorf("%s: %v %v", path, info.Mode(), err)
-		}
-	}
-}
-
-// TestPoisonedEntriesAreIgnored: whatever lies under the name of a key and was
-// not written for it counts as nothing, and is gone afterwards.
-func TestPoisonedEntriesAreIgnored(t *testing.T) {
-	t.Parallel()
-	key, other := []byte(`{"repository":"mine"}`), []byte(`{"repository":"theirs"}`)
-	rewrite := func(change func([]byte) []byte) func(*testing.T, *verdictCache) {
-		return func(t *testing.T, c *verdictCache) {
-			text, err := os.ReadFile(c.file(key))
-			if err == nil {
-				err = os.WriteFile(c.file(key), change(text), 0o600)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	// resealed is what somebody writes who knows the format.
-	resealed := func(old, replacement string) func([]byte) []byte {
-		return func(text []byte) []byte {
-			_, rest, _ := bytes.Cut(text, []byte("\n"))
-			rest = bytes.Replace(rest, []byte(old), []byte(replacement), 1)
-			return append([]byte(verdictMagic+canon.Digest(rest)+"\n"), rest...)
-		}
-	}
-	tests := map[string]func(*testing.T, *verdictCache){
-		"one bit":          rewrite(func(b []byte) []byte { b[len(b)-1] ^= 1; return b }),
-		"cut":              rewrite(func(b []byte) []byte { return b[:len(b)-3] }),
-		"longer":           rewrite(func(b []byte) []byte { return append(b, 'x') }),
-		"empty":            rewrite(func([]byte) []byte { return nil }),
-		"another result":   rewrite(func(b []byte) []byte { return bytes.Replace(b, []byte("fail"), []byte("pass"), 1) }),
-		"no head":          rewrite(func([]byte) []byte { return []byte(verdictMagic + canon.Digest([]byte("x")) + "\nx") }),
-		"wrong lengths":    rewrite(resealed(`"payload_bytes":4`, `"payload_bytes":5`)),
-		"negative length":  rewrite(resealed(`"payload_bytes":4`, `"payload_bytes":-4`)),
-		"of another key":   rewrite(resealed(`"mine"`, `"more"`)),
-		"from the future":  rewrite(resealed("2026-02-01T12", "2026-02-01T13")),
-		"of last week":     rewrite(resealed("2026-02-01T12", "2026-01-25T12")),
-		"more in the head": rewrite(resealed(`{"key"`, `{"extra":1,"key"`)),
-		"readable for the group": func(t *testing.T, c *verdictCache) {
-			if err := os.Chmod(c.file(key), 0o640); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"writable for all": func(t *testing.T, c *verdictCache) {
-			if err := os.Chmod(c.file(key), 0o602); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"the entry of another repository": func(t *testing.T, c *verdictCache) {
-			mustPut(t, c, string(other), "pass")
-			if err := os.Rename(c.file(other), c.file(key)); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"a link to another entry": func(t *testing.T, c *verdictCache) {
-			mustPut(t, c, string(other), "pass")
-			if err := errors.Join(os.Remove(c.file(key)), os.Symlink(c.file(other), c.file(key))); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"a directory": func(t *testing.T, c *verdictCache) {
-			if err := errors.Join(os.Remove(c.file(key)), os.Mkdir(c.file(key), 0o700)); err != nil {
-				t.Fatal(err)
-			}
-		},
-	}
-	for name, poison := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			c := newVerdicts(t)
-			mustPut(t, c, string(key), "fail")
-			if c.get(key) == nil {
-				t.Fatal("the entry is not there: the test would prove nothing")
-			}
-			poison(t, c)
-			if e := c.get(key); e != nil {
-				t.Errorf("got %q", e.payload)
-			}
-			if _, err := os.Lstat(c.file(key)); err == nil {
-				t.Error("it is still there")
-			}
-			mustPut(t, c, string(key), "fail") // and is made anew
-			if c.get(key) == nil {
-				t.Error("it is not made anew")
-			}
-		})
-	}
-}
-
-// TestVerdictCacheIsTheUsersAlone: a directory that others can write to is not
-// used, whatever is in it.
-func TestVerdictCacheIsTheUsersAlone(t *testing.T) {
-	t.Parallel()
-	for _, mode := range []os.FileMode{0o770, 0o707, 0o755} {
-		h := Home{Dir: t.TempDir()}
-		if _, err := openVerdicts(h, time.Now); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chmod(h.VerdictDir(), mode); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := openVerdicts(h, time.Now); err == nil {
-			t.Errorf("mode %o is accepted", mode)
-		}
-	}
-	h := Home{Dir: t.TempDir()}
-	if err := errors.Join(os.MkdirAll(h.CacheDir(), 0o700), os.Symlink(t.TempDir(), h.VerdictDir())); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := openVerdicts(h, time.Now); err == nil {
-		t.Error("a link is accepted")
-	}
-}
-
-// TestDisagreementIsRemembered: what came out differently once is never given
-// from the cache, however often it comes out the same afterwards.
-func TestDisagreementIsRemembered(t *testing.T) {
-	t.Parallel()
-	c := newVerdicts(t)
-	mustPut(t, c, `{}`, "pass")
-	mustPut(t, c, `{}`, "pass")
-	if c.get([]byte(`{}`)) == nil {
-		t.Fatal("an agreement is not kept")
-	}
-	for _, payload := range []string{"fail", "pass", "pass"} {
-		mustPut(t, c, `{}`, payload)
-		if e := c.get([]byte(`{}`)); e != nil {
-			t.Errorf("after %s: %q", payload, e.payload)
-		}
-	}
-}
-
-// TestVerdictCacheIsBounded: the least recently used goes first, and what is
-// no entry goes as well.
-func TestVerdictCacheIsBounded(t *testing.T) {
-	t.Parallel()
-	c := newVerdicts(t)
-	for i := range 5 {
-		key := fmt.Sprintf(`{"n":%d}`, i)
-		mustPut(t, c, key, "x")
-		when := noon.Add(time.Duration(i) * time.Minute)
-		if err := os.Chtimes(c.file([]byte(key)), when, when); err != nil {
-			t.Fatal(err)
-		}
-	}
-	stranger := filepath.Join(c.dir, "stranger")
-	if err := errors.Join(os.WriteFile(stranger, make([]byte, 1<<16), 0o600), os.Chtimes(stranger, noon.AddDate(0, 0, -1), noon.AddDate(0, 0, -1))); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.trim(1<<15, 3); err != nil {
-		t.Fatal(err)
-	}
-	var left string
-	for i := range 5 {
-		if c.get([]byte(fmt.Sprintf(`{"n":%d}`, i))) != nil {
-			left += fmt.Sprint(i)
-		}
-	}
-	if _, err := os.Stat(stranger); left != "234" || err == nil {
-		t.Errorf("left %s, the stranger: %v", left, err)
-	}
-	if err := c.put([]byte(`{"n":9}`), make([]byte, maxVerdictEntry), nil, same(nil)); err != nil || c.get([]byte(`{"n":9}`)) != nil {
-		t.Errorf("an entry that is too large: %v", err)
-	}
-}
-
-// TestVerdictKeyNamesEverything: a change of any input is another key.
-func TestVerdictKeyNamesEverything(t *testing.T) {
-	t.Parallel()
-	base := func() verdictKey {
-		return verdictKey{Format: 1, Kind: baseResult, BaselineTree: "t", Commands: []string{"a", "b"}, TestsRule: "extend", HeldOut: []heldOutKey{{"p", "d"}}, Repeat: 1,
-			Sandbox: sandbox.Description{Driver: "bwrap", Config: map[string]string{"k": "v"}}}
-	}
-	seen := map[string]string{}
-	for name, change := range map[string]func(*verdictKey){
-		"nothing":  func(*verdictKey) {},
-		"kind":     func(k *verdictKey) { k.Kind = verdictResult },
-		"baseline": func(k *verdictKey) { k.BaselineTree = "u" },
-		"patch":    func(k *verdictKey) { k.PatchSHA256 = "p" },
-		"head":     func(k *verdictKey) { k.HeadTree = "h" },
-		"commands": func(k *verdictKey) { k.Commands = []string{"a b"} },
-		"order":    func(k *verdictKey) { k.Commands = []string{"b", "a"} },
-		"rule":     func(k *verdictKey) { k.TestsRule = "free" },
-		"held out": func(k *verdictKey) { k.HeldOut[0].SHA256 = "e" },
-		"place":    func(k *verdictKey) { k.HeldOut[0].Path = "q" },
-		"repeat":   func(k *verdictKey) { k.Repeat = 2 },
-		"limits":   func(k *verdictKey) { k.Limits.MemoryMB = 1 },
-		"verifier": func(k *verdictKey) { k.Verifier.SHA256 = "v" },
-		"driver":   func(k *verdictKey) { k.Sandbox.Version = "2" },
-		"config":   func(k *verdictKey) { k.Sandbox.Config["k"] = "w" },
-		"host":     func(k *verdictKey) { k.Host = "h" },
-	} {
-		k := base()
-		change(&k)
-		text, err := keyOf(k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if earlier, twice := seen[string(text)]; twice {
-			t.Errorf("%s and %s have one key", name, earlier)
-		}
-		seen[string(text)] = name
-	}
-}
 
 // audited holds a session to all gates of both verifiers.
 func audited(t *testing.T, s Session) {
@@ -355,7 +106,7 @@ func TestBaselineIsVerifiedOnce(t *testing.T) {
 }
 
 // TestPoisoningTheCache: an agent in the sandbox cannot reach the cache, and
-// what somebody wrote there is not believed.
+// what another program wrote there is not believed.
 func TestPoisoningTheCache(t *testing.T) {
 	t.Parallel()
 	d, repo := realSandbox(t), newRepo(t, map[string]string{"a.txt": "a\n"})
@@ -397,7 +148,7 @@ func TestPoisoningTheCache(t *testing.T) {
 		if after[name] != text {
 			t.Error("the sandbox changed an entry")
 		}
-		// Somebody else on this machine did, and says that the baseline fails.
+		// Another program on this machine did, and says that the baseline fails.
 		lie := strings.ReplaceAll(text, `"passed":true`, `"passed":null`)
 		if lie == text {
 			t.Fatal("nothing was poisoned")
@@ -518,20 +269,10 @@ func (c *counting) HostView(ctx context.Context, lower string) (string, error) {
 	if c.moved != "" {
 		return c.moved, nil
 	}
-	return hostView(ctx, c.Driver, lower)
+	return verdictcache.HostView(ctx, c.Driver, lower)
 }
 
-// FuzzReadVerdict: bytes of a file that is no entry never make one.
-func FuzzReadVerdict(f *testing.F) {
-	f.Add([]byte(`{"status":"pass"}`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if v, err := readVerdict(text); err == nil && !settled(v) {
-			t.Errorf("%+v", v)
-		}
-	})
-}
-
-// TestReproduceUnderThePolicyOfTheBase: whoever made a bundle wrote its contract;
+// TestReproduceUnderThePolicyOfTheBase: the maker of a bundle wrote its contract;
 // one that asks for less than remit.yaml of the base commit is not verified again.
 func TestReproduceUnderThePolicyOfTheBase(t *testing.T) {
 	t.Parallel()

@@ -1,37 +1,11 @@
-package harness
-
-import (
-	"bytes"
-	"cmp"
-	"encoding/hex"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
-	"io/fs"
-	"os"
-	"path/filepath"
-	"slices"
-	"strings"
-	"syscall"
-	"time"
-
-	"golang.org/x/sys/unix"
-
-	"remit/proof/canon"
-	"remit/proof/journal"
-	"remit/work/sandbox"
-	"remit/work/verify"
-)
-
-// The verdict cache keeps what the verifier found out, so that the same
+// Package verdictcache keeps what the verifier found out, so that the same
 // question is not answered by minutes of work again. What is kept, and why no
 // more:
 //
 //	base     the base phase. It depends on the baseline and the environment
 //	         alone, and every attempt at a task asks for it. `remit run` reuses
 //	         only this: the head phase is what a run proves, and stays a
-//	         measurement of this run, with planted tests that nobody could
+//	         measurement of this run, with planted tests that no change could
 //	         foresee.
 //	verdict  a whole verdict of `remit verify`, for the next `remit verify` of
 //	         the same patch. A run never reads or writes these.
@@ -56,56 +30,76 @@ import (
 // A digest over the entry finds damage, and the whole key inside of it finds an
 // entry under another name; neither is a signature, and neither stops a
 // program that runs as the user.
+package verdictcache
 
-const (
-	verdictMagic    = "remit-verdict-v1 "
-	maxVerdictKey   = 4 << 20
-	maxVerdictEntry = verify.MaxRecord + maxVerdictLog + maxVerdictKey + 1<<10
-	maxVerdictLog   = 16 << 20
-	maxVerdictBytes = 256 << 20 // all entries together
-	maxVerdicts     = 2000
-	// verdictAge bounds how long an entry counts. The key names the
-	// environment as far as it can be seen; time bounds what cannot.
-	verdictAge = 24 * time.Hour
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"remit/proof/canon"
+	"remit/proof/journal"
+	"remit/work/verify"
 )
 
-// verdictCache is the cache of one home.
-type verdictCache struct {
+// newPrefix marks a file that is being written.
+const newPrefix = ".new-"
+
+// MaxLog is how long the log of a result may be that is kept, in bytes.
+const MaxLog = 16 << 20
+
+const (
+	magic      = "remit-verdict-v1 "
+	maxKey     = 4 << 20
+	maxEntry   = verify.MaxRecord + MaxLog + maxKey + 1<<10
+	maxBytes   = 256 << 20 // all entries together
+	maxEntries = 2000
+	// maxAge bounds how long an entry counts. The key names the
+	// environment as far as it can be seen; time bounds what cannot.
+	maxAge = 24 * time.Hour
+)
+
+// Cache is the cache of one home.
+type Cache struct {
 	dir   string
 	clock func() time.Time
 }
 
-// origin says where a result comes from: a cache entry.
-type origin struct {
-	key    string // digest of the key
-	madeAt string
+// Origin says where a result comes from: a cache entry.
+type Origin struct {
+	Key    string // digest of the key
+	MadeAt string
 }
 
-// verdictEntry is what one file holds.
-type verdictEntry struct {
-	origin
-	payload, log []byte
+// Entry is what one file holds.
+type Entry struct {
+	Origin
+	Payload, Log []byte
 }
 
-// verdictHead stands in front of payload and log. An entry without a payload
+// entryHead stands in front of payload and log. An entry without a payload
 // says that two results under its key differed: such a key is not cached.
-type verdictHead struct {
+type entryHead struct {
 	Key          json.RawMessage `json:"key"` // in full
 	MadeAt       string          `json:"made_at"`
 	PayloadBytes int64           `json:"payload_bytes"`
 	LogBytes     int64           `json:"log_bytes"`
 }
 
-// VerdictDir holds what the verifier found out, by the digest of everything
-// that it depends on.
-func (h Home) VerdictDir() string { return filepath.Join(h.CacheDir(), "verdicts") }
-
-// testingDir holds Go's package testing, compiled as the control needs it.
-func (h Home) testingDir() string { return filepath.Join(h.CacheDir(), "testing") }
-
-// openVerdicts opens the cache and makes it if there is none.
-func openVerdicts(h Home, clock func() time.Time) (*verdictCache, error) {
-	dir := h.VerdictDir()
+// Open opens the cache in dir and makes it if there is none.
+func Open(dir string, clock func() time.Time) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("opening the verdict cache: %w", err)
 	}
@@ -116,7 +110,7 @@ func openVerdicts(h Home, clock func() time.Time) (*verdictCache, error) {
 	if !info.IsDir() || !private(info) {
 		return nil, fmt.Errorf("the verdict cache %s is not a directory of this user alone", dir)
 	}
-	return &verdictCache{dir, clock}, nil
+	return &Cache{dir, clock}, nil
 }
 
 // private reports whether only this user can have written a file.
@@ -127,7 +121,7 @@ func private(info fs.FileInfo) bool {
 
 // get returns the entry of a key, nil if there is none that counts. One that
 // does not hold is removed.
-func (c *verdictCache) get(key []byte) *verdictEntry {
+func (c *Cache) get(key []byte) *Entry {
 	e, err := c.read(key)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +129,7 @@ func (c *verdictCache) get(key []byte) *verdictEntry {
 		}
 		return nil
 	}
-	if len(e.payload) == 0 {
+	if len(e.Payload) == 0 {
 		return nil
 	}
 	now := c.clock()
@@ -143,15 +137,15 @@ func (c *verdictCache) get(key []byte) *verdictEntry {
 	return e
 }
 
-// drop removes the entry of a key.
-func (c *verdictCache) drop(key []byte) { _ = os.Remove(c.file(key)) }
+// Drop removes the entry of a key.
+func (c *Cache) Drop(key []byte) { _ = os.Remove(c.file(key)) }
 
-func (c *verdictCache) file(key []byte) string {
+func (c *Cache) file(key []byte) string {
 	return filepath.Join(c.dir, strings.TrimPrefix(canon.Digest(key), "sha256:"))
 }
 
 // read reads and checks an entry.
-func (c *verdictCache) read(key []byte) (*verdictEntry, error) {
+func (c *Cache) read(key []byte) (*Entry, error) {
 	name := c.file(key)
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if err != nil {
@@ -162,19 +156,19 @@ func (c *verdictCache) read(key []byte) (*verdictEntry, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() || !private(info) || info.Size() > maxVerdictEntry {
+	if !info.Mode().IsRegular() || !private(info) || info.Size() > maxEntry {
 		return nil, fmt.Errorf("%s is not a file of this user alone, or too large", name)
 	}
-	text, err := io.ReadAll(io.LimitReader(f, maxVerdictEntry+1))
+	text, err := io.ReadAll(io.LimitReader(f, maxEntry+1))
 	if err != nil {
 		return nil, err
 	}
 	first, rest, ok := bytes.Cut(text, []byte("\n"))
-	if !ok || string(first) != verdictMagic+canon.Digest(rest) {
+	if !ok || string(first) != magic+canon.Digest(rest) {
 		return nil, fmt.Errorf("%s is damaged", name)
 	}
 	line, body, _ := bytes.Cut(rest, []byte("\n"))
-	var head verdictHead
+	var head entryHead
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&head); err != nil {
@@ -184,28 +178,28 @@ func (c *verdictCache) read(key []byte) (*verdictEntry, error) {
 		return nil, fmt.Errorf("%s is the entry of another key", name)
 	}
 	made, err := time.Parse(journal.TimeFormat, head.MadeAt)
-	if age := c.clock().Sub(made); err != nil || age > verdictAge || age < 0 {
+	if age := c.clock().Sub(made); err != nil || age > maxAge || age < 0 {
 		return nil, fmt.Errorf("%s is too old, or from the future", name)
 	}
-	return &verdictEntry{origin{canon.Digest(key), head.MadeAt}, body[:head.PayloadBytes], body[head.PayloadBytes:]}, nil
+	return &Entry{Origin{canon.Digest(key), head.MadeAt}, body[:head.PayloadBytes], body[head.PayloadBytes:]}, nil
 }
 
 // put keeps a result that was just made. When there is another one under the
 // key that is not the same, the key has no result: what came out differently
 // once is asked anew every time.
-func (c *verdictCache) put(key, payload, log []byte, same func(earlier []byte) bool) error {
-	if len(payload) == 0 || len(payload) > verify.MaxRecord || len(log) > maxVerdictLog || len(key) > maxVerdictKey {
+func (c *Cache) put(key, payload, log []byte, same func(earlier []byte) bool) error {
+	if len(payload) == 0 || len(payload) > verify.MaxRecord || len(log) > MaxLog || len(key) > maxKey {
 		return nil // too large to keep
 	}
 	if earlier, err := c.read(key); err == nil {
-		if len(earlier.payload) == 0 {
+		if len(earlier.Payload) == 0 {
 			return nil
 		}
-		if !same(earlier.payload) {
+		if !same(earlier.Payload) {
 			payload, log = nil, nil
 		}
 	}
-	head, err := canon.Marshal(verdictHead{key, stamp(c.clock()), int64(len(payload)), int64(len(log))})
+	head, err := canon.Marshal(entryHead{key, c.clock().UTC().Format(journal.TimeFormat), int64(len(payload)), int64(len(log))})
 	if err != nil {
 		return fmt.Errorf("keeping a verdict: %w", err)
 	}
@@ -214,19 +208,19 @@ func (c *verdictCache) put(key, payload, log []byte, same func(earlier []byte) b
 	if err != nil {
 		return fmt.Errorf("keeping a verdict: %w", err)
 	}
-	_, err = f.Write(slices.Concat([]byte(verdictMagic+canon.Digest(rest)+"\n"), rest))
+	_, err = f.Write(slices.Concat([]byte(magic+canon.Digest(rest)+"\n"), rest))
 	if err = errors.Join(err, f.Close()); err == nil {
 		err = os.Rename(f.Name(), c.file(key))
 	}
 	if err != nil {
 		return fmt.Errorf("keeping a verdict: %w", errors.Join(err, os.Remove(f.Name())))
 	}
-	return c.trim(maxVerdictBytes, maxVerdicts)
+	return c.trim(maxBytes, maxEntries)
 }
 
 // trim removes entries, least recently used first, until those left take at
 // most so many bytes and files. What is no entry counts like one.
-func (c *verdictCache) trim(maxBytes int64, maxFiles int) error {
+func (c *Cache) trim(maxBytes int64, maxFiles int) error {
 	names, err := os.ReadDir(c.dir)
 	if err != nil {
 		return fmt.Errorf("trimming the verdict cache: %w", err)
@@ -256,37 +250,4 @@ func (c *verdictCache) trim(maxBytes int64, maxFiles int) error {
 		total -= info.Size()
 	}
 	return nil
-}
-
-// Distrust empties the verdict cache if the driver confines nothing: what runs
-// under it is the user and can have written entries. It is called before and
-// after such a process; a cache that cannot be emptied is an error.
-func (h Home) Distrust(d sandbox.Driver) error {
-	if d == nil || d.Describe().Driver != sandbox.DriverNone {
-		return nil
-	}
-	for _, dir := range []string{h.VerdictDir(), h.testingDir()} {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("emptying the verdict cache: %w", err)
-		}
-	}
-	return nil
-}
-
-// keyOf encodes a key. The digest of the text names the entry.
-func keyOf(k verdictKey) ([]byte, error) {
-	text, err := canon.Marshal(k)
-	if err == nil && len(text) > maxVerdictKey {
-		err = fmt.Errorf("the key has %d bytes", len(text))
-	}
-	return text, err
-}
-
-// shortKey is how a person is told of a key.
-func shortKey(digest string) string {
-	raw, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:"))
-	if err != nil || len(raw) < 6 {
-		return digest
-	}
-	return hex.EncodeToString(raw[:6])
 }
