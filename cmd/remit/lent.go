@@ -4,13 +4,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // A path inside of an argument, such as that of sh -c.
-var pathInside = regexp.MustCompile(`(?:^|[\s'"=(<])(/[A-Za-z0-9._+@/-]+)`)
+var pathInside = form.Lazy(`(?:^|[\s'"=(<])(/[A-Za-z0-9._+@/-]+)`)
 
 // shownBelow are the places of the host that every sandbox shows.
 var shownBelow = []string{"/usr/", "/bin/", "/sbin/", "/lib", "/etc/", "/dev/", "/proc/"}
@@ -19,7 +20,7 @@ var shownBelow = []string{"/usr/", "/bin/", "/sbin/", "/lib", "/etc/", "/dev/", 
 // argument. Only an argument that is a path by itself is lent to the sandbox.
 func notLent(argv []string) (paths []string) {
 	for _, arg := range argv {
-		for _, m := range pathInside.FindAllStringSubmatch(arg, -1) {
+		for _, m := range pathInside().FindAllStringSubmatch(arg, -1) {
 			path := m[1]
 			if slices.Contains(argv, path) || slices.Contains(paths, path) || slices.ContainsFunc(shownBelow, func(below string) bool { return strings.HasPrefix(path, below) }) {
 				continue

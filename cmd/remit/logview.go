@@ -5,9 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // loggedRun is one command of test.log, see docs/format.md.
@@ -35,7 +36,7 @@ var controlTrees = map[string]string{
 	"control":   "with planted tests",
 }
 
-var sectionLine = regexp.MustCompile(`^=== (?:base|head) tree=([a-z-]+) repetition=([0-9]+) command=[0-9]+/[0-9]+$`)
+var sectionLine = form.Lazy(`^=== (?:base|head) tree=([a-z-]+) repetition=([0-9]+) command=[0-9]+/[0-9]+$`)
 
 // runsOf reads test.log. Lines between two commands are kept as they are, under
 // no tree. It reports false for a log that it does not understand.
@@ -47,7 +48,7 @@ func runsOf(log []byte) (runs []loggedRun, ok bool) {
 	}
 	for len(log) > 0 {
 		line := next()
-		m := sectionLine.FindStringSubmatch(line)
+		m := sectionLine().FindStringSubmatch(line)
 		if m == nil {
 			if line != "" {
 				runs = append(runs, loggedRun{stdout: []byte(line + "\n")})

@@ -10,6 +10,7 @@ import (
 
 	"remit/law/task"
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -20,7 +21,7 @@ type opening struct {
 }
 
 // admitting finds the command of a hint.
-var admitting = regexp.MustCompile("`(remit admit [^`]*)`")
+var admitting = form.Lazy("`(remit admit [^`]*)`")
 
 // openingOf reads it out of the blockers of a run. An engine that the policy
 // switches off by name is not switched on by a hint, and neither is a decision
@@ -43,7 +44,7 @@ func (f *runFlags) openingOf(rep *evidence.Report) (o opening, closed int) {
 		case reason.ApprovalMissing:
 			o.flags = append(o.flags, "--approve")
 		case reason.SourceNotAdmitted, reason.ModelNotAdmitted, reason.ModelMismatch:
-			if m := admitting.FindStringSubmatch(b.Hint); m != nil && strings.HasPrefix(b.Hint, "once ") {
+			if m := admitting().FindStringSubmatch(b.Hint); m != nil && strings.HasPrefix(b.Hint, "once ") {
 				o.commands = append(o.commands, f.withProgram(m[1]))
 			}
 		}
@@ -94,11 +95,11 @@ func (f *runFlags) printOpening(w io.Writer, rep *evidence.Report) {
 }
 
 // plainWord needs no quotes in a shell.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./@%+=:,-]+$`)
+var plainWord = form.Lazy(`^[A-Za-z0-9_./@%+=:,-]+$`)
 
 // shellWord writes a text as one word of a shell.
 func shellWord(text string) string {
-	if plainWord.MatchString(text) {
+	if plainWord().MatchString(text) {
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,6 +11,7 @@ import (
 	"remit/law/eligibility"
 	"remit/law/secret"
 	"remit/law/task"
+	"remit/proof/form"
 	"remit/work/engine"
 	"remit/work/gateway"
 	"remit/work/harness"
@@ -73,14 +73,14 @@ func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*
 }
 
 // variableName is how a variable can be called that a key is in.
-var variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+var variableName = form.Lazy(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
 // noKey refuses a key in the place of a variable's name, and does not say it
 // again: what a message holds is printed, and recorded.
 func noKey(name string) error {
 	found := 0
 	err := secret.New(nil).Scan(strings.NewReader(name), secret.All, func(secret.Finding, []byte) { found++ })
-	if name != "" && (!variableName.MatchString(name) || err != nil || found > 0) {
+	if name != "" && (!variableName().MatchString(name) || err != nil || found > 0) {
 		return usagef("--key-env takes the name of a variable that holds the key (given was something else, which is not repeated here)")
 	}
 	return nil
