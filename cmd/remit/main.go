@@ -44,7 +44,7 @@ func run() int {
 	outliveReaders()
 	ctx, stop := interruptible()
 	defer stop()
-	root, out := newRoot(), newOutput(os.Stdout)
+	root, out := newRootAt(harness.HomeFromEnv, os.Args[1:]), newOutput(os.Stdout)
 	root.SetOut(out)
 	asJSON := wantsJSON(os.Args[1:])
 	if asJSON {
