@@ -208,7 +208,7 @@ func admissionsLocked(home string, do func() error) error {
 }
 
 // writeAdmission replaces a record's file as a whole, on disk when it returns:
-// a decision that was told must not be gone after a crash.
+// a decision that was printed must not be gone after a crash.
 func writeAdmission(home, name string, encode func() ([]byte, error)) error {
 	text, err := encode()
 	if err != nil {

@@ -179,7 +179,7 @@ func shorten(s string, most int) string {
 	return s
 }
 
-// latestApproval names the newest one that nobody has decided about.
+// latestApproval names the newest one that is pending.
 const latestApproval = "latest"
 
 // findApproval finds one by its id, by the beginning or end of it, or the

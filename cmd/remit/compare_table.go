@@ -190,7 +190,7 @@ type laneProgress struct {
 	view  *laneView
 	label string
 	began map[string]time.Time
-	steps []string // that go on, the last one first told
+	steps []string // that go on, the latest first
 }
 
 func newLaneView(f *os.File, lanes []*lane) *laneView {

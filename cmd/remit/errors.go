@@ -137,7 +137,7 @@ func printJSON(w io.Writer, v any) error {
 type output struct {
 	file   *os.File
 	used   bool
-	unread atomic.Bool // nobody reads it any more
+	unread atomic.Bool // its reader went away
 
 	screen *visible // not nil for a terminal: nothing of what is printed may drive it
 }
@@ -164,7 +164,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// unread reports whether nobody reads what is written to w any more.
+// unread reports whether the reader of w went away.
 func unread(w io.Writer) bool {
 	o, ok := w.(*output)
 	return ok && o.unread.Load()
@@ -284,7 +284,7 @@ type scriptDocument struct {
 // help, the version, and completion scripts.
 func speakJSON(root *cobra.Command) {
 	root.SetHelpFunc(func(c *cobra.Command, _ []string) {
-		_ = printJSON(c.OutOrStdout(), helpOf(c)) // as cobra: what cannot be printed is nobody's error
+		_ = printJSON(c.OutOrStdout(), helpOf(c)) // as cobra: what cannot be printed is not reported
 	})
 	text, err := json.Marshal(map[string]string{"version": version, "commit": commit})
 	if err != nil {

@@ -61,7 +61,7 @@ run gets the outcome and the new bundle; one that is out of reach gets them with
 	cmd.Flags().StringVar(&why, "reason", "", "why")
 	if outcome == harness.Accepted {
 		cmd.Flags().BoolVar(&force, "force", false, "accept although the change does not apply to HEAD any more")
-		cmd.Long += "\n\nA change that does not apply to HEAD of the repository any more, since somebody has\nchanged the same lines, is accepted with --force only."
+		cmd.Long += "\n\nA change that does not apply to HEAD of the repository any more, since the\nsame lines have changed there, is accepted with --force only."
 	}
 	return cmd
 }
@@ -120,7 +120,7 @@ check and the verification are done now; without one the run is closed as blocke
 interrupted, with all the evidence there is. A run that has its verdict is sealed if
 that is missing, and otherwise left as it is.
 
-A nexus that was out of reach when the run ended is told of its end now, and gets the
+A nexus that was out of reach when the run ended learns of its end now, and gets the
 bundle: until then it counts the run as running, and its issue as claimed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := checkPrice(maxPrice); err != nil {

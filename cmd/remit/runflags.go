@@ -140,7 +140,7 @@ func (f *approvalFlags) addApproval(cmd *cobra.Command) {
 	fl := cmd.Flags()
 	fl.BoolVar(&f.approve, "approve", false, "approve this contract as the operator at this terminal; under --nexus with a token that may decide")
 	fl.BoolVar(&f.requireApprove, "require-approval", false, "block unless the contract is approved")
-	fl.DurationVar(&f.waitApproval, "wait-approval", 0, "wait so long for somebody to approve the contract, e.g. 30m (default: ask, and block)")
+	fl.DurationVar(&f.waitApproval, "wait-approval", 0, "wait so long for an approval of the contract, e.g. 30m (default: ask, and block)")
 	fl.DurationVar(&f.approvalTTL, "approval-ttl", 0, "how long a new request for an approval is good for, 1m to 168h (default 24h)")
 }
 
@@ -170,7 +170,7 @@ func (f *approvalFlags) approvalTimes() error {
 
 // repositoryAt is how an authority calls the repository. A nexus has the name
 // that people use; that of this machine has one for each directory, since
-// nobody has given names there, and does not tell where it lies.
+// directories have no names there, and does not say where it lies.
 func (f *runFlags) repositoryAt(nexus string) (string, error) {
 	if nexus != "" && f.repoRef != "" {
 		return f.repoRef, checkRef(f.repoRef)

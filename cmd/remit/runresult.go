@@ -69,7 +69,7 @@ func (r *runResult) signed(warn io.Writer, s harness.Session) {
 	}
 }
 
-// printToDecide says how to go on from a run that nobody had approved.
+// printToDecide says how to go on from a run that was not approved.
 func (a *app) printToDecide(w io.Writer, s harness.Session, approval string) {
 	local, err := a.home.LoadLocal(s.ID)
 	if err == nil && local.Nexus != "" {

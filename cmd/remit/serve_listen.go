@@ -25,11 +25,11 @@ const (
 	drainTimeout = 10 * time.Second
 	// drainDelay is longer than the usual pause between two looks of a load balancer.
 	drainDelay = 5 * time.Second
-	// maxDrain bounds both. Supervisors kill what takes longer, if not told otherwise.
+	// maxDrain bounds both. Supervisors kill what takes longer, unless configured otherwise.
 	maxDrain = time.Hour
 )
 
-// completeDrain has nobody wait for a load balancer that cannot be there.
+// completeDrain does not wait for a load balancer that cannot be there.
 func (f *serveFlags) completeDrain(local bool) {
 	if f.drainDelay >= 0 {
 		return
@@ -176,7 +176,7 @@ func (l *limits) counts() []number[int] {
 func (l *limits) sizes() []number[int64] {
 	return []number[int64]{
 		{"lane-replay", &l.lanes.ReplayBudget, lanes.DefaultReplayBudget, "events that one reader of a lane may have replayed; behind that it takes a snapshot"},
-		{"presence-lag", &l.lanes.PresenceLag, lanes.DefaultPresenceLag, "events behind which a slow reader of presence is told to start again"},
+		{"presence-lag", &l.lanes.PresenceLag, lanes.DefaultPresenceLag, "events behind which a slow reader of presence has to start again"},
 		{"jobs-lag", &l.lanes.JobsLag, lanes.DefaultJobsLag, "events behind which a slow reader of offers is cut off"},
 	}
 }

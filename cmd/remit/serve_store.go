@@ -196,12 +196,12 @@ const (
 	setupStream    = "nexus:setup"
 	setupKey       = "admin-token"
 	setupMade      = "admin.token_made"      // the first one of a store
-	setupForgotten = "admin.token_forgotten" // it was told to nobody: the next start makes another
-	setupAdded     = "admin.token_added"     // somebody who has the store asked for it
+	setupForgotten = "admin.token_forgotten" // it was not handed over: the next start makes another
+	setupAdded     = "admin.token_added"     // asked for by an account that can open the store
 )
 
 // announceFirst says where the nexus is, with the administrator's token of a
-// store that never had one. A token that could not be told is taken back.
+// store that never had one. A token that could not be handed over is revoked.
 func (a *app) announceFirst(cmd *cobra.Command, st *store.Store, url, file string) error {
 	text, made, err := firstToken(cmd.Context(), st)
 	if err != nil {
@@ -215,7 +215,7 @@ func (a *app) announceFirst(cmd *cobra.Command, st *store.Store, url, file strin
 }
 
 // newAdmin makes one more administrator's token, for who has lost the first.
-// Whoever may open the store is an administrator already.
+// An account that may open the store is an administrator already.
 func (a *app) newAdmin(cmd *cobra.Command, f serveFlags) error {
 	st, blobs, err := f.open(cmd.Context())
 	if err != nil {
@@ -265,7 +265,7 @@ func firstToken(ctx context.Context, st *store.Store) (text string, made store.T
 	return text, made, err
 }
 
-// setups counts the first tokens that were made, and those that nobody saw.
+// setups counts the first tokens that were made, and those that were not handed over.
 func setups(tx *store.Tx) (made, forgotten int, err error) {
 	for after := int64(0); ; {
 		list, err := tx.Events(setupStream, after, store.MaxEvents)
@@ -300,7 +300,7 @@ func noteSetup(tx *store.Tx, event, key string, t store.Token) error {
 	return err
 }
 
-// forget takes back a first token that nobody has seen.
+// forget revokes a first token that was not handed over.
 func forget(ctx context.Context, st *store.Store, t store.Token) error {
 	return st.Update(ctx, func(tx *store.Tx) error {
 		if err := tx.RevokeToken(t.ID); err != nil {
@@ -311,7 +311,7 @@ func forget(ctx context.Context, st *store.Store, t store.Token) error {
 }
 
 // announce says where the nexus is, and a token that was made, in one write:
-// half of it would be told to nobody. With a file the token goes there.
+// half of it would be lost. With a file the token goes there.
 func (a *app) announce(cmd *cobra.Command, url, token, file string) error {
 	to := secretTo{path: file}
 	doc := map[string]string{}

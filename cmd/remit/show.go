@@ -306,7 +306,7 @@ func unknownCost(u evidence.MeteredUsage) string {
 	case u.CostMicroUSD > 0:
 		return fmt.Sprintf("at least $%d.%06d: what some of it cost is not known", u.CostMicroUSD/1_000_000, u.CostMicroUSD%1_000_000)
 	case u.Tokens == 0:
-		return "a cost that is not known: nobody said what was used"
+		return "a cost that is not known: what was used was not reported"
 	}
 	return "a cost that is not known: no price that holds for it is (--prices)"
 }
