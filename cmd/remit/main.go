@@ -26,6 +26,9 @@ var (
 	commit  = "unknown"
 )
 
+// processStart is as early as this program can look at the clock.
+var processStart = time.Now()
+
 func main() {
 	sandbox.Init() // must be first: in the sandbox this process is not the CLI
 	if len(os.Args) > 1 {

@@ -48,6 +48,7 @@ type runFlags struct {
 	thorough                thoroughFlags
 	approvalFlags
 	acpWire string
+	timing  bool
 }
 
 func (a *app) runCommand() *cobra.Command {
@@ -100,6 +101,7 @@ speaks the Agent Client Protocol.`,
 		panic(err) // the flag is defined in the line above
 	}
 	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
+	fl.BoolVar(&f.timing, "timing", false, "print where the time of the run went: its steps with milliseconds (--json: the field timing)")
 	return cmd
 }
 
@@ -136,6 +138,11 @@ func (f *runFlags) add(cmd *cobra.Command) {
 }
 
 func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
+	var times *harness.Timeline
+	if f.timing {
+		times = harness.NewTimeline(processStart)
+	}
+	prepared := times.Begin("command.read")
 	if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
 		return usagef("unexpected argument %q: put the command after two dashes", args[0])
 	}
@@ -184,7 +191,8 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		return err
 	}
 	view := newProgress(os.Stderr)
-	req.Progress = view
+	req.Progress, req.Timeline = view, times
+	prepared()
 	out, err := harness.Run(cmd.Context(), req)
 	view.close()
 	if err != nil {
@@ -197,7 +205,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if out.Report.Status != evidence.StatusPass && name == command.Name {
 		hintLent(os.Stderr, args)
 	}
-	err = a.report(cmd.OutOrStdout(), out, f.out)
+	err = a.report(cmd.OutOrStdout(), out, f.out, times)
 	if !a.json {
 		f.printOpening(cmd.OutOrStdout(), out.Report)
 	}

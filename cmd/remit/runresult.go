@@ -18,7 +18,7 @@ import (
 )
 
 // report prints what came of the run and returns its exit code.
-func (a *app) report(w io.Writer, out *harness.Outcome, dir string) error {
+func (a *app) report(w io.Writer, out *harness.Outcome, dir string, times *harness.Timeline) error {
 	if dir != "" {
 		if err := exportRun(out.Session, dir); err != nil {
 			return err
@@ -30,7 +30,7 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string) error {
 	}
 	approval, open := harness.ApprovalOf(log.Entries)
 	if a.json {
-		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status), NexusRunID: harness.NexusRun(log.Entries), ApprovalID: approval}
+		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status), NexusRunID: harness.NexusRun(log.Entries), ApprovalID: approval, Timing: times.Spans()}
 		doc.signed(os.Stderr, out.Session)
 		if err := printJSON(w, doc); err != nil {
 			return err
@@ -42,6 +42,7 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string) error {
 		if open {
 			a.printToDecide(w, out.Session, approval)
 		}
+		printTimeline(w, times)
 	}
 	if code := evidence.ExitCode(out.Report.Status); code != 0 {
 		return exitCode(code)
@@ -58,6 +59,20 @@ type runResult struct {
 	ApprovalID string `json:"approval_id,omitempty"`  // that the authority was asked for
 	SignedBy   string `json:"signed_by,omitempty"`    // fingerprint of the key that has signed the bundle
 	Unsigned   string `json:"unsigned,omitempty"`     // why none has
+	// Timing is where the time of this run went, with --timing.
+	Timing []harness.Span `json:"timing,omitempty"`
+}
+
+// printTimeline prints one line a step of the run, in milliseconds.
+func printTimeline(w io.Writer, times *harness.Timeline) {
+	if times == nil {
+		return
+	}
+	fmt.Fprintf(w, "\nTimeline (ms; steps side by side overlap):\n%9s %9s\n", "start", "took")
+	for _, s := range times.Spans() {
+		fmt.Fprintf(w, "%9.1f %9.1f  %s\n", s.StartMS, s.TookMS, s.Name)
+	}
+	fmt.Fprintf(w, "%9.1f %9s  end\n", times.Elapsed(), "")
 }
 
 // signed fills in who has signed the bundle, or why it has no signature.

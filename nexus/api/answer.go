@@ -30,12 +30,21 @@ func isAnswer(resp *http.Response, media string, statuses ...int) bool {
 	return slices.Contains(statuses, resp.StatusCode) && mediaOf(resp) == media
 }
 
-func statusOf(resp *http.Response) *StatusError {
-	return &StatusError{Status: resp.StatusCode, RequestID: resp.Header.Get(HeaderRequestID)}
+// hide takes the credential out of a text of the other side: a proxy may repeat
+// what it was sent in the page that it answers with.
+func (c *Client) hide(text string) string {
+	if c.token == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, c.token, "[credential]")
+}
+
+func (c *Client) statusOf(resp *http.Response) *StatusError {
+	return &StatusError{Status: resp.StatusCode, RequestID: c.hide(resp.Header.Get(HeaderRequestID))}
 }
 
 // notOurs is the error of an answer that is not of the contract; what says why.
-func notOurs(resp *http.Response, what string) error {
+func (c *Client) notOurs(resp *http.Response, what string) error {
 	media := resp.Header.Get("Content-Type")
 	if media == "" {
 		media = "no content type"
@@ -43,9 +52,9 @@ func notOurs(resp *http.Response, what string) error {
 	if what != "" {
 		what = ", " + what
 	}
-	return &reason.Error{Code: reason.StoreUnavailable, Hint: strangerHint, Err: statusOf(resp),
-		Message: fmt.Sprintf("unexpected answer from %s %s: status %d, %.100s%s",
-			resp.Request.Method, resp.Request.URL.Redacted(), resp.StatusCode, media, what)}
+	return &reason.Error{Code: reason.StoreUnavailable, Hint: strangerHint, Err: c.statusOf(resp),
+		Message: c.hide(fmt.Sprintf("unexpected answer from %s %s: status %d, %.100s%s",
+			resp.Request.Method, resp.Request.URL.Redacted(), resp.StatusCode, media, what))}
 }
 
 // decode reads a JSON body into value, a pointer. It says why the body is not a

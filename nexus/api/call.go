@@ -49,7 +49,7 @@ func (u Upload[P, R]) Put(ctx context.Context, c *Client, key string, params P, 
 func (d Download[P]) Open(ctx context.Context, c *Client, params P) (body io.ReadCloser, err error) {
 	err = c.send(ctx, request{Operation: d.Operation, params: params}, func(resp *http.Response) error {
 		if !isAnswer(resp, d.Media, d.Status) {
-			return notOurs(resp, wrongAnswer)
+			return c.notOurs(resp, wrongAnswer)
 		}
 		body = resp.Body
 		return nil
@@ -87,18 +87,18 @@ func call[R any](ctx context.Context, c *Client, r request) (value R, status int
 	err = c.send(ctx, r, func(resp *http.Response) error {
 		defer resp.Body.Close()
 		if !isAnswer(resp, jsonType, r.Status, r.other) {
-			return notOurs(resp, wrongAnswer)
+			return c.notOurs(resp, wrongAnswer)
 		}
-		body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+		body, err := io.ReadAll(io.LimitReader(resp.Body, c.most+1))
 		switch {
 		case err != nil:
 			return fmt.Errorf("reading the answer: %w", err)
-		case len(body) > maxAnswer:
-			return notOurs(resp, fmt.Sprintf("of more than %d bytes", maxAnswer))
+		case int64(len(body)) > c.most:
+			return c.notOurs(resp, fmt.Sprintf("of more than %d bytes", c.most))
 		}
 		var answer R // of this attempt only
 		if what := decode(body, &answer); what != "" {
-			return notOurs(resp, what)
+			return c.notOurs(resp, what)
 		}
 		value, status = answer, resp.StatusCode
 		return nil
@@ -176,7 +176,7 @@ func (c *Client) send(ctx context.Context, r request, accept func(*http.Response
 			if cause := context.Cause(ctx); cause != nil {
 				return fmt.Errorf("%s %s: %w", r.Method, req.URL.Path, cause)
 			}
-			err = &reason.Error{Code: reason.StoreUnavailable, Message: "the authority cannot be reached: " + plainCause(err), Err: err,
+			err = &reason.Error{Code: reason.StoreUnavailable, Message: "the authority cannot be reached: " + c.hide(plainCause(err)), Err: err,
 				Hint: cmp.Or(handshakeHint(err), "check that `remit serve` runs and that its URL is right")}
 		}
 		if attempt >= c.retry.Attempts || !r.repeatable(err) {

@@ -55,6 +55,7 @@ type Client struct {
 	token string
 	retry Retry
 	agent string
+	most  int64 // bytes of a JSON answer
 }
 
 // Connect makes a client. The token may be empty for what needs none.
@@ -91,7 +92,7 @@ func Connect(server, token string, opt Options) (*Client, error) {
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	return &Client{http: &client, lanes: lanes, base: base, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent}, nil
+	return &Client{http: &client, lanes: lanes, base: base, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent, most: maxAnswer}, nil
 }
 
 // NewKey returns a new Idempotency-Key: one for each intent, not for each attempt.
@@ -178,12 +179,17 @@ const maxProblem = 64 << 10
 // refusal reads a response that is no success, and closes it.
 func (c *Client) refusal(resp *http.Response) error {
 	defer resp.Body.Close()
-	status := statusOf(resp)
+	status := c.statusOf(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	if err != nil || mediaOf(resp) != ProblemType || json.Unmarshal(body, &status.Problem) != nil {
-		return notOurs(resp, "")
+		return c.notOurs(resp, "")
 	}
-	p := status.Problem
+	p := &status.Problem
+	for _, text := range []*string{&p.Type, &p.Title, &p.Detail, &p.Code, &p.Instance, &p.RequestID, p.Field, p.Hint} {
+		if text != nil {
+			*text = c.hide(*text)
+		}
+	}
 	return &reason.Error{Code: reason.Code(p.Code), Message: strings.TrimSpace(p.Detail),
 		Field: Value(p.Field), Hint: Value(p.Hint), Err: status}
 }

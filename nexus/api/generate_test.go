@@ -1,5 +1,3 @@
-//test:plain-package It compares documents.
-
 package api_test
 
 import (
@@ -36,7 +34,8 @@ type (
 		Scope      string      `yaml:"x-scope"`
 		Parameters []parameter `yaml:"parameters"`
 		Body       *struct {
-			Content content `yaml:"content"`
+			Required bool    `yaml:"required"`
+			Content  content `yaml:"content"`
 		} `yaml:"requestBody"`
 		Responses map[string]struct {
 			Content content `yaml:"content"`
@@ -145,7 +144,7 @@ func (o operation) write(t *testing.T, b *bytes.Buffer, doc contract, method, pa
 	if o.Body != nil {
 		body, raw = o.Body.Content.bodyType()
 	}
-	kind, more := "", ""
+	var kind, more string
 	switch {
 	case status == "101":
 		kind = fmt.Sprintf("WebSocket[%s]", params)
@@ -169,8 +168,12 @@ func (o operation) write(t *testing.T, b *bytes.Buffer, doc contract, method, pa
 	if o.Summary != "" {
 		o.Summary = ": " + o.Summary
 	}
-	fmt.Fprintf(b, "// %s is %s %s%s.\nvar %s = %s{Operation{%q, %q, %q, %q, %s}%s}\n\n",
-		name, strings.ToUpper(method), path, o.Summary, name, kind, o.ID, strings.ToUpper(method), path, o.Scope, status, more)
+	optional := ""
+	if o.Body != nil && !o.Body.Required {
+		optional = ", BodyOptional: true"
+	}
+	fmt.Fprintf(b, "// %s is %s %s%s.\nvar %s = %s{Operation{ID: %q, Method: %q, Path: %q, Scope: %q, Status: %s%s}%s}\n\n",
+		name, strings.ToUpper(method), path, o.Summary, name, kind, o.ID, strings.ToUpper(method), path, o.Scope, status, optional, more)
 }
 
 // TestOperations makes the operations from openapi.yaml and compares them with

@@ -19,6 +19,8 @@ type Operation struct {
 	Path   string // names of parameters in braces
 	Scope  string // x-scope, "" without a credential
 	Status int    // of a success
+
+	BodyOptional bool
 }
 
 // Mutates reports whether a request takes an Idempotency-Key.
@@ -55,8 +57,8 @@ type Content struct {
 }
 
 // address returns the URL of a request below base, and sets its headers. A
-// parameter stays inside its segment of the path: what is empty or dots, which
-// servers and proxies remove from a path, is refused.
+// parameter stays inside its segment of the path: it is escaped, and refused if a
+// server or a proxy that unescapes too early would remove it, or others, from the path.
 func (o Operation) address(base *url.URL, params any, header http.Header) (*url.URL, error) {
 	segments, query := map[string]string{}, url.Values{}
 	if v := reflect.ValueOf(params); v.Kind() == reflect.String {
@@ -87,8 +89,8 @@ func (o Operation) address(base *url.URL, params any, header http.Header) (*url.
 	for part := range strings.SplitSeq(strings.TrimPrefix(o.Path, "/"), "/") {
 		if name, ok := strings.CutPrefix(part, "{"); ok {
 			name = strings.TrimSuffix(name, "}")
-			if part = segments[name]; part == "" || part == "." || part == ".." {
-				e := reason.Errorf(reason.RequestInvalid, "%q cannot be part of the address of a request", part)
+			if part = segments[name]; !staysInPlace(part) {
+				e := reason.Errorf(reason.RequestInvalid, "%.80q cannot be part of the address of a request", part)
 				e.Field = name
 				return nil, e
 			}
@@ -97,4 +99,14 @@ func (o Operation) address(base *url.URL, params any, header http.Header) (*url.
 		u.RawPath += "/" + url.PathEscape(part)
 	}
 	return &u, nil
+}
+
+// staysInPlace reports whether a parameter has neither empty parts nor dots for parts.
+func staysInPlace(part string) bool {
+	for p := range strings.SplitSeq(strings.ReplaceAll(part, `\`, "/"), "/") {
+		if p == "" || p == "." || p == ".." {
+			return false
+		}
+	}
+	return true
 }

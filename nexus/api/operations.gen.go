@@ -3,13 +3,13 @@
 package api
 
 // GetHealth is GET /healthz: The process is alive.
-var GetHealth = Query[None, Health]{Operation{"getHealth", "GET", "/healthz", "", 200}}
+var GetHealth = Query[None, Health]{Operation{ID: "getHealth", Method: "GET", Path: "/healthz", Scope: "", Status: 200}}
 
 // GetPrometheus is GET /metrics: Prometheus text, for an administrator; without a token only on the listener of --metrics-listen.
-var GetPrometheus = Download[None]{Operation{"getPrometheus", "GET", "/metrics", "", 200}, "text/plain"}
+var GetPrometheus = Download[None]{Operation{ID: "getPrometheus", Method: "GET", Path: "/metrics", Scope: "", Status: 200}, "text/plain"}
 
 // GetReady is GET /readyz: The process takes requests; 503 while it starts, drains, or cannot reach its store.
-var GetReady = Query[None, Health]{Operation{"getReady", "GET", "/readyz", "", 200}}
+var GetReady = Query[None, Health]{Operation{ID: "getReady", Method: "GET", Path: "/readyz", Scope: "", Status: 200}}
 
 // ListApprovalsParams are the parameters of [ListApprovals].
 type ListApprovalsParams struct {
@@ -21,19 +21,19 @@ type ListApprovalsParams struct {
 }
 
 // ListApprovals is GET /v1/approvals.
-var ListApprovals = Query[ListApprovalsParams, ApprovalPage]{Operation{"listApprovals", "GET", "/v1/approvals", "read", 200}}
+var ListApprovals = Query[ListApprovalsParams, ApprovalPage]{Operation{ID: "listApprovals", Method: "GET", Path: "/v1/approvals", Scope: "read", Status: 200}}
 
 // RequestApproval is POST /v1/approvals: Ask for an approval of a contract.
-var RequestApproval = Ensure[None, ApprovalRequest, Approval]{Operation{"requestApproval", "POST", "/v1/approvals", "runs:write", 201}}
+var RequestApproval = Ensure[None, ApprovalRequest, Approval]{Operation{ID: "requestApproval", Method: "POST", Path: "/v1/approvals", Scope: "runs:write", Status: 201}}
 
 // GetApproval is GET /v1/approvals/{approval_id}.
-var GetApproval = Query[string, Approval]{Operation{"getApproval", "GET", "/v1/approvals/{approval_id}", "read", 200}}
+var GetApproval = Query[string, Approval]{Operation{ID: "getApproval", Method: "GET", Path: "/v1/approvals/{approval_id}", Scope: "read", Status: 200}}
 
 // ConsumeApproval is POST /v1/approvals/{approval_id}/consume: Use a granted approval up for one run.
-var ConsumeApproval = Mutation[string, ApprovalUse, Approval]{Operation{"consumeApproval", "POST", "/v1/approvals/{approval_id}/consume", "runs:write", 200}}
+var ConsumeApproval = Mutation[string, ApprovalUse, Approval]{Operation{ID: "consumeApproval", Method: "POST", Path: "/v1/approvals/{approval_id}/consume", Scope: "runs:write", Status: 200}}
 
 // DecideApproval is POST /v1/approvals/{approval_id}/decision: Grant or deny; for persons, whose credential has this scope.
-var DecideApproval = Mutation[string, ApprovalDecision, Approval]{Operation{"decideApproval", "POST", "/v1/approvals/{approval_id}/decision", "approvals:decide", 200}}
+var DecideApproval = Mutation[string, ApprovalDecision, Approval]{Operation{ID: "decideApproval", Method: "POST", Path: "/v1/approvals/{approval_id}/decision", Scope: "approvals:decide", Status: 200}}
 
 // ListBridgeEventsParams are the parameters of [ListBridgeEvents].
 type ListBridgeEventsParams struct {
@@ -43,10 +43,10 @@ type ListBridgeEventsParams struct {
 }
 
 // ListBridgeEvents is GET /v1/bridge/events: What is mirrored to relays, and how far it has come; newest first.
-var ListBridgeEvents = Query[ListBridgeEventsParams, BridgeEventPage]{Operation{"listBridgeEvents", "GET", "/v1/bridge/events", "read", 200}}
+var ListBridgeEvents = Query[ListBridgeEventsParams, BridgeEventPage]{Operation{ID: "listBridgeEvents", Method: "GET", Path: "/v1/bridge/events", Scope: "read", Status: 200}}
 
 // PublishBridge is POST /v1/bridge/publish: Hand what waits to the relays now; needs providers:write or jobs:write.
-var PublishBridge = Mutation[None, BridgePublishRequest, BridgePublished]{Operation{"publishBridge", "POST", "/v1/bridge/publish", "any", 200}}
+var PublishBridge = Mutation[None, BridgePublishRequest, BridgePublished]{Operation{ID: "publishBridge", Method: "POST", Path: "/v1/bridge/publish", Scope: "any", Status: 200, BodyOptional: true}}
 
 // ListDevicesParams are the parameters of [ListDevices].
 type ListDevicesParams struct {
@@ -55,22 +55,22 @@ type ListDevicesParams struct {
 }
 
 // ListDevices is GET /v1/devices.
-var ListDevices = Query[ListDevicesParams, DevicePage]{Operation{"listDevices", "GET", "/v1/devices", "read", 200}}
+var ListDevices = Query[ListDevicesParams, DevicePage]{Operation{ID: "listDevices", Method: "GET", Path: "/v1/devices", Scope: "read", Status: 200}}
 
 // EnrolDevice is POST /v1/devices: Enrol a device.
-var EnrolDevice = Mutation[None, DeviceRequest, Device]{Operation{"enrolDevice", "POST", "/v1/devices", "providers:enrol", 201}}
+var EnrolDevice = Mutation[None, DeviceRequest, Device]{Operation{ID: "enrolDevice", Method: "POST", Path: "/v1/devices", Scope: "providers:enrol", Status: 201}}
 
 // ClaimIssue is POST /v1/issues/claim: Claim an issue before a run is made for it.
-var ClaimIssue = Mutation[None, ClaimRequest, Claim]{Operation{"claimIssue", "POST", "/v1/issues/claim", "runs:write", 201}}
+var ClaimIssue = Mutation[None, ClaimRequest, Claim]{Operation{ID: "claimIssue", Method: "POST", Path: "/v1/issues/claim", Scope: "runs:write", Status: 201}}
 
 // LeaseJobs is POST /v1/jobs/lease: A provider takes queued jobs that were offered to it.
-var LeaseJobs = Mutation[None, LeaseRequest, LeaseList]{Operation{"leaseJobs", "POST", "/v1/jobs/lease", "jobs:work", 200}}
+var LeaseJobs = Mutation[None, LeaseRequest, LeaseList]{Operation{ID: "leaseJobs", Method: "POST", Path: "/v1/jobs/lease", Scope: "jobs:work", Status: 200}}
 
 // ListLeases is GET /v1/jobs/leases: What the provider has leased, for a daemon that comes back.
-var ListLeases = Query[None, LeaseList]{Operation{"listLeases", "GET", "/v1/jobs/leases", "jobs:work", 200}}
+var ListLeases = Query[None, LeaseList]{Operation{ID: "listLeases", Method: "GET", Path: "/v1/jobs/leases", Scope: "jobs:work", Status: 200}}
 
 // GetJob is GET /v1/jobs/{job_id}.
-var GetJob = Query[string, Job]{Operation{"getJob", "GET", "/v1/jobs/{job_id}", "read", 200}}
+var GetJob = Query[string, Job]{Operation{ID: "getJob", Method: "GET", Path: "/v1/jobs/{job_id}", Scope: "read", Status: 200}}
 
 // GetArtifactParams are the parameters of [GetArtifact].
 type GetArtifactParams struct {
@@ -79,7 +79,7 @@ type GetArtifactParams struct {
 }
 
 // GetArtifact is GET /v1/jobs/{job_id}/artifacts/{digest}.
-var GetArtifact = Download[GetArtifactParams]{Operation{"getArtifact", "GET", "/v1/jobs/{job_id}/artifacts/{digest}", "read", 200}, "application/octet-stream"}
+var GetArtifact = Download[GetArtifactParams]{Operation{ID: "getArtifact", Method: "GET", Path: "/v1/jobs/{job_id}/artifacts/{digest}", Scope: "read", Status: 200}, "application/octet-stream"}
 
 // PutArtifactParams are the parameters of [PutArtifact].
 type PutArtifactParams struct {
@@ -90,28 +90,28 @@ type PutArtifactParams struct {
 }
 
 // PutArtifact is PUT /v1/jobs/{job_id}/artifacts/{digest}: Upload an artifact of a leased job; its SHA-256 must be the digest in the path.
-var PutArtifact = Upload[PutArtifactParams, Artifact]{Operation{"putArtifact", "PUT", "/v1/jobs/{job_id}/artifacts/{digest}", "jobs:work", 201}}
+var PutArtifact = Upload[PutArtifactParams, Artifact]{Operation{ID: "putArtifact", Method: "PUT", Path: "/v1/jobs/{job_id}/artifacts/{digest}", Scope: "jobs:work", Status: 201}}
 
 // CancelJob is POST /v1/jobs/{job_id}/cancel.
-var CancelJob = Mutation[string, ReasonRequest, Job]{Operation{"cancelJob", "POST", "/v1/jobs/{job_id}/cancel", "jobs:write", 200}}
+var CancelJob = Mutation[string, ReasonRequest, Job]{Operation{ID: "cancelJob", Method: "POST", Path: "/v1/jobs/{job_id}/cancel", Scope: "jobs:write", Status: 200, BodyOptional: true}}
 
 // CompleteJob is POST /v1/jobs/{job_id}/complete: Hand in the response of a leased job.
-var CompleteJob = Mutation[string, CompleteRequest, Job]{Operation{"completeJob", "POST", "/v1/jobs/{job_id}/complete", "jobs:work", 200}}
+var CompleteJob = Mutation[string, CompleteRequest, Job]{Operation{ID: "completeJob", Method: "POST", Path: "/v1/jobs/{job_id}/complete", Scope: "jobs:work", Status: 200}}
 
 // AppendLog is POST /v1/jobs/{job_id}/log: Append a chunk of the job's output, for people who watch.
-var AppendLog = Mutation[string, LogRequest, LogAppended]{Operation{"appendLog", "POST", "/v1/jobs/{job_id}/log", "jobs:work", 200}}
+var AppendLog = Mutation[string, LogRequest, LogAppended]{Operation{ID: "appendLog", Method: "POST", Path: "/v1/jobs/{job_id}/log", Scope: "jobs:work", Status: 200}}
 
 // ReleaseLease is POST /v1/jobs/{job_id}/release: A provider hands a lease back before the job is done.
-var ReleaseLease = Mutation[string, ReleaseRequest, Job]{Operation{"releaseLease", "POST", "/v1/jobs/{job_id}/release", "jobs:work", 200}}
+var ReleaseLease = Mutation[string, ReleaseRequest, Job]{Operation{ID: "releaseLease", Method: "POST", Path: "/v1/jobs/{job_id}/release", Scope: "jobs:work", Status: 200}}
 
 // RenewLease is POST /v1/jobs/{job_id}/renew.
-var RenewLease = Mutation[string, RenewRequest, Lease]{Operation{"renewLease", "POST", "/v1/jobs/{job_id}/renew", "jobs:work", 200}}
+var RenewLease = Mutation[string, RenewRequest, Lease]{Operation{ID: "renewLease", Method: "POST", Path: "/v1/jobs/{job_id}/renew", Scope: "jobs:work", Status: 200}}
 
 // SettleJob is POST /v1/jobs/{job_id}/settle: Judge the stored response and release or withhold the reservation, in one transaction.
-var SettleJob = Mutation[string, None, Settlement]{Operation{"settleJob", "POST", "/v1/jobs/{job_id}/settle", "jobs:write", 200}}
+var SettleJob = Mutation[string, None, Settlement]{Operation{ID: "settleJob", Method: "POST", Path: "/v1/jobs/{job_id}/settle", Scope: "jobs:write", Status: 200}}
 
 // CreateLaneTicket is POST /v1/lanes/tickets: A single-use ticket for one lane, good for 30 seconds.
-var CreateLaneTicket = Mutation[None, TicketRequest, Ticket]{Operation{"createLaneTicket", "POST", "/v1/lanes/tickets", "read", 201}}
+var CreateLaneTicket = Mutation[None, TicketRequest, Ticket]{Operation{ID: "createLaneTicket", Method: "POST", Path: "/v1/lanes/tickets", Scope: "read", Status: 201}}
 
 // OpenLaneParams are the parameters of [OpenLane].
 type OpenLaneParams struct {
@@ -120,7 +120,7 @@ type OpenLaneParams struct {
 }
 
 // OpenLane is GET /v1/lanes/{topic}: A WebSocket lane; the ticket is the credential.
-var OpenLane = WebSocket[OpenLaneParams]{Operation{"openLane", "GET", "/v1/lanes/{topic}", "", 101}}
+var OpenLane = WebSocket[OpenLaneParams]{Operation{ID: "openLane", Method: "GET", Path: "/v1/lanes/{topic}", Scope: "", Status: 101}}
 
 // GetMetricsParams are the parameters of [GetMetrics].
 type GetMetricsParams struct {
@@ -128,7 +128,7 @@ type GetMetricsParams struct {
 }
 
 // GetMetrics is GET /v1/metrics: The market's figures, computed from the event log.
-var GetMetrics = Query[GetMetricsParams, Metrics]{Operation{"getMetrics", "GET", "/v1/metrics", "read", 200}}
+var GetMetrics = Query[GetMetricsParams, Metrics]{Operation{ID: "getMetrics", Method: "GET", Path: "/v1/metrics", Scope: "read", Status: 200}}
 
 // ListProvidersParams are the parameters of [ListProviders].
 type ListProvidersParams struct {
@@ -139,16 +139,16 @@ type ListProvidersParams struct {
 }
 
 // ListProviders is GET /v1/providers.
-var ListProviders = Query[ListProvidersParams, ProviderPage]{Operation{"listProviders", "GET", "/v1/providers", "read", 200}}
+var ListProviders = Query[ListProvidersParams, ProviderPage]{Operation{ID: "listProviders", Method: "GET", Path: "/v1/providers", Scope: "read", Status: 200}}
 
 // RegisterProvider is POST /v1/providers: Register a provider with a one-time token; the answer holds its own credential.
-var RegisterProvider = Mutation[None, ProviderRequest, ProviderRegistered]{Operation{"registerProvider", "POST", "/v1/providers", "providers:enrol", 201}}
+var RegisterProvider = Mutation[None, ProviderRequest, ProviderRegistered]{Operation{ID: "registerProvider", Method: "POST", Path: "/v1/providers", Scope: "providers:enrol", Status: 201}}
 
 // DeleteProvider is DELETE /v1/providers/{provider_id}: Remove a retired provider from all lists; what names its id goes on doing so.
-var DeleteProvider = Mutation[string, None, ProviderDeleted]{Operation{"deleteProvider", "DELETE", "/v1/providers/{provider_id}", "providers:write", 200}}
+var DeleteProvider = Mutation[string, None, ProviderDeleted]{Operation{ID: "deleteProvider", Method: "DELETE", Path: "/v1/providers/{provider_id}", Scope: "providers:write", Status: 200}}
 
 // GetProvider is GET /v1/providers/{provider_id}.
-var GetProvider = Query[string, Provider]{Operation{"getProvider", "GET", "/v1/providers/{provider_id}", "read", 200}}
+var GetProvider = Query[string, Provider]{Operation{ID: "getProvider", Method: "GET", Path: "/v1/providers/{provider_id}", Scope: "read", Status: 200}}
 
 // SetCapsParams are the parameters of [SetCaps].
 type SetCapsParams struct {
@@ -157,10 +157,10 @@ type SetCapsParams struct {
 }
 
 // SetCaps is PUT /v1/providers/{provider_id}/caps: Set the hard caps of a provider.
-var SetCaps = Mutation[SetCapsParams, Caps, Provider]{Operation{"setCaps", "PUT", "/v1/providers/{provider_id}/caps", "providers:write", 200}}
+var SetCaps = Mutation[SetCapsParams, Caps, Provider]{Operation{ID: "setCaps", Method: "PUT", Path: "/v1/providers/{provider_id}/caps", Scope: "providers:write", Status: 200}}
 
 // DisableProvider is POST /v1/providers/{provider_id}/disable: Switch provider mode off at once; running jobs are cancelled in the same transaction.
-var DisableProvider = Mutation[string, ReasonRequest, Provider]{Operation{"disableProvider", "POST", "/v1/providers/{provider_id}/disable", "any", 200}}
+var DisableProvider = Mutation[string, ReasonRequest, Provider]{Operation{ID: "disableProvider", Method: "POST", Path: "/v1/providers/{provider_id}/disable", Scope: "any", Status: 200, BodyOptional: true}}
 
 // EnableProviderParams are the parameters of [EnableProvider].
 type EnableProviderParams struct {
@@ -169,16 +169,16 @@ type EnableProviderParams struct {
 }
 
 // EnableProvider is POST /v1/providers/{provider_id}/enable: Switch provider mode on.
-var EnableProvider = Mutation[EnableProviderParams, None, Provider]{Operation{"enableProvider", "POST", "/v1/providers/{provider_id}/enable", "providers:write", 200}}
+var EnableProvider = Mutation[EnableProviderParams, None, Provider]{Operation{ID: "enableProvider", Method: "POST", Path: "/v1/providers/{provider_id}/enable", Scope: "providers:write", Status: 200}}
 
 // Heartbeat is POST /v1/providers/{provider_id}/heartbeat: A provider says that it lives.
-var Heartbeat = Mutation[string, HeartbeatRequest, Provider]{Operation{"heartbeat", "POST", "/v1/providers/{provider_id}/heartbeat", "jobs:work", 200}}
+var Heartbeat = Mutation[string, HeartbeatRequest, Provider]{Operation{ID: "heartbeat", Method: "POST", Path: "/v1/providers/{provider_id}/heartbeat", Scope: "jobs:work", Status: 200}}
 
 // LiftQuarantine is POST /v1/providers/{provider_id}/quarantine/lift: End a quarantine and clear its strikes; the provider stays off.
-var LiftQuarantine = Mutation[string, ReasonRequest, Provider]{Operation{"liftQuarantine", "POST", "/v1/providers/{provider_id}/quarantine/lift", "providers:write", 200}}
+var LiftQuarantine = Mutation[string, ReasonRequest, Provider]{Operation{ID: "liftQuarantine", Method: "POST", Path: "/v1/providers/{provider_id}/quarantine/lift", Scope: "providers:write", Status: 200}}
 
 // RetireProvider is POST /v1/providers/{provider_id}/retire: Take a provider out of service for good.
-var RetireProvider = Mutation[string, ReasonRequest, Provider]{Operation{"retireProvider", "POST", "/v1/providers/{provider_id}/retire", "providers:write", 200}}
+var RetireProvider = Mutation[string, ReasonRequest, Provider]{Operation{ID: "retireProvider", Method: "POST", Path: "/v1/providers/{provider_id}/retire", Scope: "providers:write", Status: 200, BodyOptional: true}}
 
 // ListRunsParams are the parameters of [ListRuns].
 type ListRunsParams struct {
@@ -188,13 +188,13 @@ type ListRunsParams struct {
 }
 
 // ListRuns is GET /v1/runs.
-var ListRuns = Query[ListRunsParams, RunPage]{Operation{"listRuns", "GET", "/v1/runs", "read", 200}}
+var ListRuns = Query[ListRunsParams, RunPage]{Operation{ID: "listRuns", Method: "GET", Path: "/v1/runs", Scope: "read", Status: 200}}
 
 // CreateRun is POST /v1/runs: Make a run.
-var CreateRun = Mutation[None, RunRequest, Run]{Operation{"createRun", "POST", "/v1/runs", "runs:write", 201}}
+var CreateRun = Mutation[None, RunRequest, Run]{Operation{ID: "createRun", Method: "POST", Path: "/v1/runs", Scope: "runs:write", Status: 201}}
 
 // GetRun is GET /v1/runs/{run_id}.
-var GetRun = Query[string, Run]{Operation{"getRun", "GET", "/v1/runs/{run_id}", "read", 200}}
+var GetRun = Query[string, Run]{Operation{ID: "getRun", Method: "GET", Path: "/v1/runs/{run_id}", Scope: "read", Status: 200}}
 
 // GetRunArtifactParams are the parameters of [GetRunArtifact].
 type GetRunArtifactParams struct {
@@ -203,7 +203,7 @@ type GetRunArtifactParams struct {
 }
 
 // GetRunArtifact is GET /v1/runs/{run_id}/artifacts/{digest}: Read an artifact of a run; for its owner, and for a provider that has or had a job of the run.
-var GetRunArtifact = Download[GetRunArtifactParams]{Operation{"getRunArtifact", "GET", "/v1/runs/{run_id}/artifacts/{digest}", "read", 200}, "application/octet-stream"}
+var GetRunArtifact = Download[GetRunArtifactParams]{Operation{ID: "getRunArtifact", Method: "GET", Path: "/v1/runs/{run_id}/artifacts/{digest}", Scope: "read", Status: 200}, "application/octet-stream"}
 
 // PutRunArtifactParams are the parameters of [PutRunArtifact].
 type PutRunArtifactParams struct {
@@ -213,13 +213,13 @@ type PutRunArtifactParams struct {
 }
 
 // PutRunArtifact is PUT /v1/runs/{run_id}/artifacts/{digest}: Upload an artifact of a run; its SHA-256 must be the digest in the path.
-var PutRunArtifact = Upload[PutRunArtifactParams, RunArtifact]{Operation{"putRunArtifact", "PUT", "/v1/runs/{run_id}/artifacts/{digest}", "runs:write", 201}}
+var PutRunArtifact = Upload[PutRunArtifactParams, RunArtifact]{Operation{ID: "putRunArtifact", Method: "PUT", Path: "/v1/runs/{run_id}/artifacts/{digest}", Scope: "runs:write", Status: 201}}
 
 // GetRunBundle is GET /v1/runs/{run_id}/bundle: The run's sealed bundle, as it was sealed last: bundle.zip, or the bundle.N.zip with the most entries.
-var GetRunBundle = Download[string]{Operation{"getRunBundle", "GET", "/v1/runs/{run_id}/bundle", "read", 200}, "application/zip"}
+var GetRunBundle = Download[string]{Operation{ID: "getRunBundle", Method: "GET", Path: "/v1/runs/{run_id}/bundle", Scope: "read", Status: 200}, "application/zip"}
 
 // CancelRun is POST /v1/runs/{run_id}/cancel: Ask a run to end; its open jobs are cancelled.
-var CancelRun = Mutation[string, ReasonRequest, Run]{Operation{"cancelRun", "POST", "/v1/runs/{run_id}/cancel", "runs:write", 200}}
+var CancelRun = Mutation[string, ReasonRequest, Run]{Operation{ID: "cancelRun", Method: "POST", Path: "/v1/runs/{run_id}/cancel", Scope: "runs:write", Status: 200, BodyOptional: true}}
 
 // ListEventsParams are the parameters of [ListEvents].
 type ListEventsParams struct {
@@ -229,10 +229,10 @@ type ListEventsParams struct {
 }
 
 // ListEvents is GET /v1/runs/{run_id}/events: The run's log in order.
-var ListEvents = Query[ListEventsParams, EventPage]{Operation{"listEvents", "GET", "/v1/runs/{run_id}/events", "read", 200}}
+var ListEvents = Query[ListEventsParams, EventPage]{Operation{ID: "listEvents", Method: "GET", Path: "/v1/runs/{run_id}/events", Scope: "read", Status: 200}}
 
 // AppendEvent is POST /v1/runs/{run_id}/events: Append an event that a client may write; verification and payment are never among them.
-var AppendEvent = Ensure[string, EventRequest, Event]{Operation{"appendEvent", "POST", "/v1/runs/{run_id}/events", "runs:write", 201}}
+var AppendEvent = Ensure[string, EventRequest, Event]{Operation{ID: "appendEvent", Method: "POST", Path: "/v1/runs/{run_id}/events", Scope: "runs:write", Status: 201}}
 
 // FinishRunParams are the parameters of [FinishRun].
 type FinishRunParams struct {
@@ -241,7 +241,7 @@ type FinishRunParams struct {
 }
 
 // FinishRun is POST /v1/runs/{run_id}/finish: End a run, which seals it.
-var FinishRun = Mutation[FinishRunParams, FinishRequest, Run]{Operation{"finishRun", "POST", "/v1/runs/{run_id}/finish", "runs:write", 200}}
+var FinishRun = Mutation[FinishRunParams, FinishRequest, Run]{Operation{ID: "finishRun", Method: "POST", Path: "/v1/runs/{run_id}/finish", Scope: "runs:write", Status: 200}}
 
 // ListJobsParams are the parameters of [ListJobs].
 type ListJobsParams struct {
@@ -251,16 +251,16 @@ type ListJobsParams struct {
 }
 
 // ListJobs is GET /v1/runs/{run_id}/jobs.
-var ListJobs = Query[ListJobsParams, JobPage]{Operation{"listJobs", "GET", "/v1/runs/{run_id}/jobs", "read", 200}}
+var ListJobs = Query[ListJobsParams, JobPage]{Operation{ID: "listJobs", Method: "GET", Path: "/v1/runs/{run_id}/jobs", Scope: "read", Status: 200}}
 
 // DispatchJob is POST /v1/runs/{run_id}/jobs: Choose a provider, reserve its price and queue the job, in one transaction.
-var DispatchJob = Ensure[string, DispatchRequest, Job]{Operation{"dispatchJob", "POST", "/v1/runs/{run_id}/jobs", "jobs:write", 201}}
+var DispatchJob = Ensure[string, DispatchRequest, Job]{Operation{ID: "dispatchJob", Method: "POST", Path: "/v1/runs/{run_id}/jobs", Scope: "jobs:write", Status: 201}}
 
 // RecordOutcome is POST /v1/runs/{run_id}/outcome: Say what became of a run's result, after the run.
-var RecordOutcome = Mutation[string, OutcomeRequest, Outcome]{Operation{"recordOutcome", "POST", "/v1/runs/{run_id}/outcome", "runs:write", 200}}
+var RecordOutcome = Mutation[string, OutcomeRequest, Outcome]{Operation{ID: "recordOutcome", Method: "POST", Path: "/v1/runs/{run_id}/outcome", Scope: "runs:write", Status: 200}}
 
 // GetRunReceipt is GET /v1/runs/{run_id}/receipt: All receipts and payments of a run that has ended, in one document with its digest.
-var GetRunReceipt = Query[string, RunReceipt]{Operation{"getRunReceipt", "GET", "/v1/runs/{run_id}/receipt", "read", 200}}
+var GetRunReceipt = Query[string, RunReceipt]{Operation{ID: "getRunReceipt", Method: "GET", Path: "/v1/runs/{run_id}/receipt", Scope: "read", Status: 200}}
 
 // ListReceiptsParams are the parameters of [ListReceipts].
 type ListReceiptsParams struct {
@@ -270,19 +270,19 @@ type ListReceiptsParams struct {
 }
 
 // ListReceipts is GET /v1/runs/{run_id}/receipts: The receipts in the run's log in order.
-var ListReceipts = Query[ListReceiptsParams, ReceiptPage]{Operation{"listReceipts", "GET", "/v1/runs/{run_id}/receipts", "read", 200}}
+var ListReceipts = Query[ListReceiptsParams, ReceiptPage]{Operation{ID: "listReceipts", Method: "GET", Path: "/v1/runs/{run_id}/receipts", Scope: "read", Status: 200}}
 
 // GetRunReplay is GET /v1/runs/{run_id}/replay: The run's log as REPLAY.jsonl, format v1.
-var GetRunReplay = Download[string]{Operation{"getRunReplay", "GET", "/v1/runs/{run_id}/replay", "read", 200}, "application/x-ndjson"}
+var GetRunReplay = Download[string]{Operation{ID: "getRunReplay", Method: "GET", Path: "/v1/runs/{run_id}/replay", Scope: "read", Status: 200}, "application/x-ndjson"}
 
 // EndSession is DELETE /v1/sessions: Log out; the session, its tickets and its lanes end.
-var EndSession = Mutation[None, None, SessionEnded]{Operation{"endSession", "DELETE", "/v1/sessions", "any", 200}}
+var EndSession = Mutation[None, None, SessionEnded]{Operation{ID: "endSession", Method: "DELETE", Path: "/v1/sessions", Scope: "any", Status: 200}}
 
 // CreateSession is POST /v1/sessions: Log a browser in with a token; the answer sets the session's cookie.
-var CreateSession = Mutation[None, SessionRequest, Session]{Operation{"createSession", "POST", "/v1/sessions", "", 201}}
+var CreateSession = Mutation[None, SessionRequest, Session]{Operation{ID: "createSession", Method: "POST", Path: "/v1/sessions", Scope: "", Status: 201}}
 
 // GetSession is GET /v1/sessions/current: Who is logged in, and until when; 404 when the request came with a token.
-var GetSession = Query[None, Session]{Operation{"getSession", "GET", "/v1/sessions/current", "any", 200}}
+var GetSession = Query[None, Session]{Operation{ID: "getSession", Method: "GET", Path: "/v1/sessions/current", Scope: "any", Status: 200}}
 
 // ListTokensParams are the parameters of [ListTokens].
 type ListTokensParams struct {
@@ -292,28 +292,28 @@ type ListTokensParams struct {
 }
 
 // ListTokens is GET /v1/tokens: Credentials, the newest first; never their secrets.
-var ListTokens = Query[ListTokensParams, TokenPage]{Operation{"listTokens", "GET", "/v1/tokens", "read", 200}}
+var ListTokens = Query[ListTokensParams, TokenPage]{Operation{ID: "listTokens", Method: "GET", Path: "/v1/tokens", Scope: "read", Status: 200}}
 
 // CreateToken is POST /v1/tokens: Make a credential; its secret is in this answer only.
-var CreateToken = Mutation[None, TokenRequest, TokenIssued]{Operation{"createToken", "POST", "/v1/tokens", "any", 201}}
+var CreateToken = Mutation[None, TokenRequest, TokenIssued]{Operation{ID: "createToken", Method: "POST", Path: "/v1/tokens", Scope: "any", Status: 201}}
 
 // RevokeToken is POST /v1/tokens/{token_id}/revoke: End a credential at once.
-var RevokeToken = Mutation[string, None, TokenRevoked]{Operation{"revokeToken", "POST", "/v1/tokens/{token_id}/revoke", "any", 200}}
+var RevokeToken = Mutation[string, None, TokenRevoked]{Operation{ID: "revokeToken", Method: "POST", Path: "/v1/tokens/{token_id}/revoke", Scope: "any", Status: 200}}
 
 // OpenAccount is POST /v1/treasury/accounts: Open one's budget account.
-var OpenAccount = Ensure[None, AccountRequest, Account]{Operation{"openAccount", "POST", "/v1/treasury/accounts", "treasury:write", 201}}
+var OpenAccount = Ensure[None, AccountRequest, Account]{Operation{ID: "openAccount", Method: "POST", Path: "/v1/treasury/accounts", Scope: "treasury:write", Status: 201}}
 
 // CloseAccount is POST /v1/treasury/accounts/{account_id}/close: Let an account take no more transfers, for good; not while something is reserved.
-var CloseAccount = Mutation[string, None, Account]{Operation{"closeAccount", "POST", "/v1/treasury/accounts/{account_id}/close", "admin", 200}}
+var CloseAccount = Mutation[string, None, Account]{Operation{ID: "closeAccount", Method: "POST", Path: "/v1/treasury/accounts/{account_id}/close", Scope: "admin", Status: 200}}
 
 // SetAccountLimit is PUT /v1/treasury/accounts/{account_id}/limit: Change the limit of a budget account.
-var SetAccountLimit = Mutation[string, LimitRequest, Account]{Operation{"setAccountLimit", "PUT", "/v1/treasury/accounts/{account_id}/limit", "treasury:write", 200}}
+var SetAccountLimit = Mutation[string, LimitRequest, Account]{Operation{ID: "setAccountLimit", Method: "PUT", Path: "/v1/treasury/accounts/{account_id}/limit", Scope: "treasury:write", Status: 200}}
 
 // FundAccount is POST /v1/treasury/fund: Put money into an account.
-var FundAccount = Mutation[None, FundRequest, Account]{Operation{"fundAccount", "POST", "/v1/treasury/fund", "admin", 200}}
+var FundAccount = Mutation[None, FundRequest, Account]{Operation{ID: "fundAccount", Method: "POST", Path: "/v1/treasury/fund", Scope: "admin", Status: 200}}
 
 // Reconcile is POST /v1/treasury/reconcile: Withhold reservations that outlived their time.
-var Reconcile = Mutation[None, ReconcileRequest, ReconcileSummary]{Operation{"reconcile", "POST", "/v1/treasury/reconcile", "admin", 200}}
+var Reconcile = Mutation[None, ReconcileRequest, ReconcileSummary]{Operation{ID: "reconcile", Method: "POST", Path: "/v1/treasury/reconcile", Scope: "admin", Status: 200, BodyOptional: true}}
 
 // GetTreasurySummaryParams are the parameters of [GetTreasurySummary].
 type GetTreasurySummaryParams struct {
@@ -321,7 +321,7 @@ type GetTreasurySummaryParams struct {
 }
 
 // GetTreasurySummary is GET /v1/treasury/summary.
-var GetTreasurySummary = Query[GetTreasurySummaryParams, TreasurySummary]{Operation{"getTreasurySummary", "GET", "/v1/treasury/summary", "read", 200}}
+var GetTreasurySummary = Query[GetTreasurySummaryParams, TreasurySummary]{Operation{ID: "getTreasurySummary", Method: "GET", Path: "/v1/treasury/summary", Scope: "read", Status: 200}}
 
 // GetWhoami is GET /v1/whoami: What the credential stands for.
-var GetWhoami = Query[None, Whoami]{Operation{"getWhoami", "GET", "/v1/whoami", "any", 200}}
+var GetWhoami = Query[None, Whoami]{Operation{ID: "getWhoami", Method: "GET", Path: "/v1/whoami", Scope: "any", Status: 200}}

@@ -1,12 +1,11 @@
 package server
 
 import (
-	"errors"
 	"net"
 	"net/http"
-	"net/netip"
 	"strings"
 
+	"remit/nexus/api"
 	"remit/nexus/authority"
 	"remit/nexus/identity"
 	"remit/nexus/store"
@@ -58,7 +57,7 @@ func (s *Server) verify(r *request, values []string) error {
 		return err
 	case r.caller.Kind == identity.Ticket:
 		return reason.Errorf(reason.Unauthenticated, "a ticket opens a lane, nothing else")
-	case r.caller.Used && !r.route.mutation:
+	case r.caller.Used && !r.route.Mutates():
 		return reason.Errorf(reason.TokenExpired, "the token was good for one use")
 	}
 	return nil
@@ -66,23 +65,23 @@ func (s *Server) verify(r *request, values []string) error {
 
 // authorize checks what the token is for.
 func authorize(r *request) error {
-	if r.caller.OneTime && r.route.operation != operationRegister {
+	if r.caller.OneTime && r.route.ID != api.RegisterProvider.ID {
 		return reason.Errorf(reason.Forbidden, "a registration token registers a provider, nothing else")
 	}
-	if r.route.scope == scopeAny {
+	if r.route.Scope == scopeAny {
 		return nil
 	}
-	if r.caller.Kind == authority.Provider && r.route.scope == authority.ScopeRead && !readByProviders[r.route.operation] {
+	if r.caller.Kind == authority.Provider && r.route.Scope == authority.ScopeRead && !readByProviders[r.route.ID] {
 		return reason.Errorf(reason.ScopeMissing, "the credential of a provider is for its own jobs")
 	}
-	return r.caller.Require(r.route.scope)
+	return r.caller.Require(r.route.Scope)
 }
 
 // readByProviders are the reads that a daemon needs for its work; each looks
 // whether what is asked for is this provider's. A credential that is stolen from a
 // machine reads nothing else of its owner.
 var readByProviders = map[string]bool{
-	"getProvider": true, "getJob": true, "getArtifact": true, "getRunArtifact": true, "createLaneTicket": true,
+	api.GetProvider.ID: true, api.GetJob.ID: true, api.GetArtifact.ID: true, api.GetRunArtifact.ID: true, api.CreateLaneTicket.ID: true,
 }
 
 // agree refuses a body that names another owner than the credential does.
@@ -103,43 +102,4 @@ func remoteAddress(r *http.Request) string {
 		return r.RemoteAddr
 	}
 	return host
-}
-
-// isLocal reports whether a request comes from this machine and was not
-// forwarded by a proxy on it.
-func isLocal(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via", "Origin"} {
-		if r.Header.Get(h) != "" {
-			return false
-		}
-	}
-	address, err := netip.ParseAddr(remoteAddress(r))
-	return err == nil && address.Unmap().IsLoopback() && localHost(r.Host)
-}
-
-// localHost refuses names that only resolve to this machine, which is how a web
-// page reaches it.
-func localHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	host = strings.Trim(host, "[]")
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
-}
-
-// CheckLoopback refuses an address that others can reach.
-func CheckLoopback(address string) error {
-	host, _, err := net.SplitHostPort(address)
-	if err == nil {
-		var ip netip.Addr
-		if ip, err = netip.ParseAddr(host); err == nil && !ip.Unmap().IsLoopback() {
-			err = errors.New("is not a loopback address")
-		}
-	}
-	if err != nil {
-		return reason.Errorf(reason.RequestInvalid, "%q: %w", address, err).WithHint("such as 127.0.0.1:6060")
-	}
-	return nil
 }

@@ -64,9 +64,9 @@ func (s *Server) verifySession(r *request, cookies []*http.Cookie) error {
 	switch {
 	case err != nil:
 		return err
-	case r.caller.Used && r.route.operation != operationLogout:
+	case r.caller.Used && r.route.ID != api.EndSession.ID:
 		return reason.Errorf(reason.TokenExpired, "the session was ended")
-	case r.route.mutation:
+	case r.route.Mutates():
 		if err := s.provePage(r); err != nil {
 			return err
 		}

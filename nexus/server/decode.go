@@ -54,12 +54,8 @@ const (
 	maxReason = 1000
 )
 
-// reasonOf reads the body of a request that may say why.
-func reasonOf(r *request) (string, error) {
-	var body api.ReasonRequest
-	if err := r.optional(&body); err != nil {
-		return "", err
-	}
+// reasonOf reads the reason that a request may give.
+func reasonOf(body api.ReasonRequest) (string, error) {
 	return api.Value(body.Reason), short("reason", body.Reason, maxReason)
 }
 

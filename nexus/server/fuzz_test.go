@@ -1,4 +1,4 @@
-//test:plain It tries one thing thousands of times, which other tests of the package do with the detector.
+//go:build !race
 
 package server
 
@@ -51,7 +51,7 @@ func newTrial(t *testing.T, data []byte) *trial {
 	tr := &trial{t: t, clock: clock, good: map[string]int{}, refused: map[string]int{}, codes: map[string]int{}, special: map[string]bool{},
 		maker: &maker{dice: newDice(data), description: describe(t), world: w, pool: map[string][]any{}}}
 	for _, rt := range w.server.table() {
-		tr.special[rt.operation] = rt.special != nil
+		tr.special[rt.ID] = rt.special != nil
 	}
 	f := &flow{world: w}
 	f.join()

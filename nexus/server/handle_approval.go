@@ -2,18 +2,23 @@ package server
 
 import (
 	"errors"
-	"net/http"
 
 	"remit/nexus/api"
 	"remit/nexus/approval"
 	"remit/nexus/store"
 )
 
-func requestApproval(tx *store.Tx, r *request) (answer, error) {
-	var body api.ApprovalRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
+func approvalRoutes() []route {
+	return []route{
+		query(api.ListApprovals, listApprovals),
+		ensure(api.RequestApproval, requestApproval),
+		query(api.GetApproval, getApproval),
+		mutation(api.DecideApproval, decideApproval),
+		mutation(api.ConsumeApproval, consumeApproval),
 	}
+}
+
+func requestApproval(tx *store.Tx, r *request, body api.ApprovalRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
@@ -28,12 +33,7 @@ func requestApproval(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := approvalAnswer(a)
-	out.location = "/v1/approvals/" + a.ID
-	if created {
-		out.status = http.StatusCreated
-	}
-	return out, nil
+	return answer{existed: !created, value: approvalOf(a), location: "/v1/approvals/" + a.ID}, nil
 }
 
 func listApprovals(tx *store.Tx, r *request) (answer, error) {
@@ -60,48 +60,34 @@ func listApprovals(tx *store.Tx, r *request) (answer, error) {
 	for _, a := range list {
 		out.Items = append(out.Items, approvalOf(a))
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 func getApproval(tx *store.Tx, r *request) (answer, error) {
 	a, err := approval.Find(tx, r.caller.Principal, r.PathValue("approval_id"))
-	if err != nil {
-		return answer{}, err
-	}
-	return approvalAnswer(a), nil
+	return approvalAnswer(a, err)
 }
 
-func decideApproval(tx *store.Tx, r *request) (answer, error) {
-	var body api.ApprovalDecision
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func decideApproval(tx *store.Tx, r *request, body api.ApprovalDecision) (answer, error) {
 	a, err := approval.Decide(tx, r.caller.Principal, r.PathValue("approval_id"),
 		approval.Decision{Status: string(body.Decision), Reason: api.Value(body.Reason)})
-	if err != nil {
-		return answer{}, err
-	}
-	return approvalAnswer(a), nil
+	return approvalAnswer(a, err)
 }
 
-func consumeApproval(tx *store.Tx, r *request) (answer, error) {
-	var body api.ApprovalUse
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func consumeApproval(tx *store.Tx, r *request, body api.ApprovalUse) (answer, error) {
 	if err := errors.Join(short("run_id", &body.RunID, maxID), short("contract_sha256", &body.ContractSha256, maxID)); err != nil {
 		return answer{}, err
 	}
 	a, err := approval.Consume(tx, r.caller.Principal, r.PathValue("approval_id"),
 		approval.Use{RunID: body.RunID, ContractSHA256: body.ContractSha256})
+	return approvalAnswer(a, err)
+}
+
+func approvalAnswer(a approval.Approval, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return approvalAnswer(a), nil
-}
-
-func approvalAnswer(a approval.Approval) answer {
-	return answer{status: http.StatusOK, value: approvalOf(a)}
+	return answer{value: approvalOf(a)}, nil
 }
 
 func approvalOf(a approval.Approval) api.Approval {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -15,13 +14,19 @@ import (
 	"remit/proof/reason"
 )
 
+func artifactRoutes() []route {
+	return []route{
+		{Operation: api.GetRunArtifact.Operation, special: (*Server).getRunArtifact},
+		{Operation: api.PutRunArtifact.Operation, special: (*Server).putRunArtifact},
+		{Operation: api.GetArtifact.Operation, special: (*Server).getArtifact},
+		{Operation: api.PutArtifact.Operation, special: (*Server).putArtifact},
+	}
+}
+
 // artifactTimeout is how long the largest artifact may take on a slow line.
 const artifactTimeout = 10 * time.Minute
 
-// putArtifact takes content on its way to the blob store: it is hashed while it
-// is written, and only bytes that have the announced digest are recorded. A
-// blob that nobody records, because the lease ended meanwhile, is harmless: it
-// has a name that says nothing but what it is.
+// putArtifact stores the content of a file of a job.
 func (s *Server) putArtifact(w http.ResponseWriter, r *request) error {
 	if _, err := keyOf(r); err != nil {
 		return err
@@ -30,42 +35,66 @@ func (s *Server) putArtifact(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	// Asked before the body is read: strangers do not fill the disk.
-	err = s.opt.Store.View(r.Context(), func(tx *store.Tx) error {
+	may := func(tx *store.Tx) error {
 		return jobs.MayUpload(tx, r.caller.Principal, r.PathValue("job_id"), ask.Fence)
+	}
+	return s.upload(w, r, ask.SHA256, may, func(tx *store.Tx, size int64) (any, error) {
+		ask.SizeBytes = size
+		row, err := jobs.PutArtifact(tx, r.caller.Principal, r.PathValue("job_id"), ask)
+		return api.Artifact{JobID: row.JobID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}, err
 	})
-	if err != nil {
-		return s.performArtifact(w, r, func(*store.Tx, *request) (answer, error) { return answer{}, err })
+}
+
+// putRunArtifact stores the content of a file of a run.
+func (s *Server) putRunArtifact(w http.ResponseWriter, r *request) error {
+	if _, err := keyOf(r); err != nil {
+		return err
+	}
+	ask := jobs.RunArtifactRequest{Name: r.URL.Query().Get("name"), SHA256: r.PathValue("digest"), SizeBytes: max(0, r.ContentLength)}
+	if err := checkDigest(ask.SHA256); err != nil {
+		return err
+	}
+	may := func(tx *store.Tx) error { return jobs.MayStore(tx, r.caller.Principal, r.PathValue("run_id"), ask) }
+	return s.upload(w, r, ask.SHA256, may, func(tx *store.Tx, size int64) (any, error) {
+		ask.SizeBytes = size
+		row, err := jobs.PutRunArtifact(tx, r.caller.Principal, r.PathValue("run_id"), ask)
+		return api.RunArtifact{RunID: row.RunID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}, err
+	})
+}
+
+// upload writes the body of a request to the blob store and records it. The body
+// is hashed while it is written, and only bytes with the announced digest are
+// recorded; so the digest in the path stands for the body in the fingerprint of
+// the request. A blob that is not recorded, because the lease ended meanwhile, is
+// harmless: its name says only what it is.
+func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may func(*store.Tx) error, record func(*store.Tx, int64) (any, error)) error {
+	// Permission comes before the body is read: a stranger cannot fill the disk.
+	if err := s.opt.Store.View(r.Context(), may); err != nil {
+		return s.commit(w, r, func(*store.Tx, *request) (answer, error) { return answer{}, err }, nil)
+	}
+	if r.ContentLength > api.MaxArtifact {
+		return reason.Errorf(reason.RequestTooLarge, "the body is larger than %d bytes", int64(api.MaxArtifact))
 	}
 	if err := slowly(w, artifactTimeout); err != nil {
 		return err
 	}
-	ask.SizeBytes, err = s.opt.Blobs.Put(r.Context(), ask.SHA256, http.MaxBytesReader(w, r.Body, api.MaxArtifact))
+	size, err := s.opt.Blobs.Put(r.Context(), digest, http.MaxBytesReader(w, r.Body, api.MaxArtifact))
 	if err != nil {
 		if reason.CodeOf(err) == "" {
 			return uploadError(err)
 		}
 		return err
 	}
-	return s.performArtifact(w, r, func(tx *store.Tx, r *request) (answer, error) {
-		row, err := jobs.PutArtifact(tx, r.caller.Principal, r.PathValue("job_id"), ask)
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{status: http.StatusCreated, value: api.Artifact{JobID: row.JobID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}}, nil
-	})
+	return s.commit(w, r, func(tx *store.Tx, _ *request) (answer, error) {
+		value, err := record(tx, size)
+		return answer{value: value}, err
+	}, nil)
 }
 
-// performArtifact is the transaction of an upload. The digest in the path
-// stands for the body: no other body gets this far.
-func (s *Server) performArtifact(w http.ResponseWriter, r *request, act action) error {
-	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
-	defer cancel()
-	out, err := s.perform(ctx, r, act)
-	if err != nil {
-		return err
+func checkDigest(digest string) error {
+	if !canon.ValidDigest(digest) {
+		return invalid("digest", "%.80q is not sha256: and 64 lowercase hex digits", digest)
 	}
-	s.write(w, r, out)
 	return nil
 }
 
@@ -80,8 +109,8 @@ func uploadError(err error) error {
 
 func artifactRequest(r *request) (jobs.ArtifactRequest, error) {
 	ask := jobs.ArtifactRequest{SHA256: r.PathValue("digest"), Name: r.URL.Query().Get("name")}
-	if !canon.ValidDigest(ask.SHA256) {
-		return ask, invalid("digest", "%.80q is not sha256: and 64 lowercase hex digits", ask.SHA256)
+	if err := checkDigest(ask.SHA256); err != nil {
+		return ask, err
 	}
 	fence, err := strconv.ParseInt(r.URL.Query().Get("fence"), 10, 64)
 	if err != nil || fence < 1 {
@@ -150,4 +179,18 @@ func copyChecked(w io.Writer, content io.Reader, size int64) error {
 	}
 	_, err = w.Write(rest)
 	return err
+}
+
+// getRunArtifact sends content of a run to its owner and to those who work, or
+// have worked, for it.
+func (s *Server) getRunArtifact(w http.ResponseWriter, r *request) error {
+	digest := r.PathValue("digest")
+	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) error {
+		_, err := jobs.FindRunArtifact(tx, r.caller.Principal, r.PathValue("run_id"), digest)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return s.sendBlob(w, r, digest)
 }

@@ -6,14 +6,23 @@ import (
 	"errors"
 	"net/http"
 	"slices"
+	"time"
 
 	"remit/nexus/api"
 	"remit/nexus/authority"
 	"remit/nexus/bridge"
+	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
 )
+
+func bridgeRoutes() []route {
+	return []route{
+		query(api.ListBridgeEvents, listBridgeEvents),
+		{Operation: api.PublishBridge.Operation, special: (*Server).publishBridge},
+	}
+}
 
 // mirrorOwner says whose events a caller sees and publishes: its own, or as an
 // administrator those of everybody ("").
@@ -55,7 +64,7 @@ func listBridgeEvents(tx *store.Tx, r *request) (answer, error) {
 		}
 		out.Items = append(out.Items, item)
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 func bridgeEventOf(row store.BridgeRow, relays []store.DeliveryRow, pubkey string) (api.BridgeEvent, error) {
@@ -136,19 +145,14 @@ func (s *Server) publishBridge(w http.ResponseWriter, r *request) error {
 	if !known {
 		value, refused = s.publishNow(ctx, r)
 	}
-	out, err := s.perform(ctx, r, func(*store.Tx, *request) (answer, error) {
-		return answer{status: http.StatusOK, value: value}, refused
-	})
-	if err != nil {
-		return err
-	}
-	s.write(w, r, out)
-	return nil
+	return s.commit(w, r, func(*store.Tx, *request) (answer, error) {
+		return answer{value: value}, refused
+	}, nil)
 }
 
 func (s *Server) publishNow(ctx context.Context, r *request) (api.BridgePublished, error) {
 	var body api.BridgePublishRequest
-	if err := r.optional(&body); err != nil {
+	if err := r.json(&body); err != nil {
 		return api.BridgePublished{}, err
 	}
 	owner, err := mirrorOwner(r)
@@ -172,4 +176,39 @@ func (s *Server) publishNow(ctx context.Context, r *request) (api.BridgePublishe
 		out.Relays = append(out.Relays, item)
 	}
 	return out, nil
+}
+
+// adInterval is the pause between two looks at ads that no command keeps up to
+// date: a provider that falls silent tells nobody.
+const adInterval = time.Minute
+
+// adRetention is how long an ad is kept in whose place a later one counts, and
+// adPrune how many are forgotten in one transaction.
+const (
+	adRetention = 7 * 24 * time.Hour
+	adPrune     = 500
+)
+
+// publish starts the mirror, if this replica has relays; Close waits for it.
+// While the books are wrong nothing is told to the world.
+func (s *Server) publish(ctx context.Context) {
+	if s.opt.Mirror == nil || s.opt.Sweep.Every < 0 {
+		return
+	}
+	s.sweeping.Go(func() { s.opt.Mirror.Run(ctx, s.readOnly.Load) })
+	s.sweeping.Go(func() { s.repeat(ctx, "ads", adInterval, s.RefreshAds) })
+}
+
+// RefreshAds brings the ads of providers up to date, and forgets old ones.
+func (s *Server) RefreshAds(ctx context.Context) error {
+	if s.readOnly.Load() {
+		return nil
+	}
+	if _, err := registry.RefreshAds(ctx, s.opt.Store); err != nil {
+		return err
+	}
+	return s.opt.Store.Update(ctx, func(tx *store.Tx) error {
+		_, err := tx.PruneBridgeEvents(tx.Now()-adRetention.Milliseconds(), adPrune)
+		return err
+	})
 }

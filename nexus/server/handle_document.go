@@ -16,6 +16,14 @@ import (
 	"remit/proof/reason"
 )
 
+func documentRoutes() []route {
+	return []route{
+		{Operation: api.GetRunReplay.Operation, special: (*Server).getRunReplay},
+		{Operation: api.GetRunReceipt.Operation, special: (*Server).getRunReceipt},
+		{Operation: api.GetRunBundle.Operation, special: (*Server).getRunBundle},
+	}
+}
+
 // The documents of a run are made from its log when they are asked for, so they
 // say what the log says.
 

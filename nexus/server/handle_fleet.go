@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"net/http"
 
 	"remit/nexus/api"
 	"remit/nexus/authority"
@@ -12,11 +11,24 @@ import (
 	"remit/nexus/store"
 )
 
-func enrolDevice(tx *store.Tx, r *request) (answer, error) {
-	var body api.DeviceRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
+func fleetRoutes() []route {
+	return []route{
+		query(api.ListDevices, listDevices),
+		mutation(api.EnrolDevice, enrolDevice),
+		query(api.ListProviders, listProviders),
+		mutation(api.RegisterProvider, registerProvider),
+		query(api.GetProvider, getProvider),
+		mutation(api.SetCaps, setCaps),
+		mutation(api.EnableProvider, enableProvider),
+		mutation(api.DisableProvider, disableProvider),
+		mutation(api.LiftQuarantine, liftQuarantine),
+		mutation(api.RetireProvider, retireProvider),
+		mutation(api.DeleteProvider, deleteProvider),
+		briefly(mutation(api.Heartbeat, heartbeat)),
 	}
+}
+
+func enrolDevice(tx *store.Tx, r *request, body api.DeviceRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
@@ -25,7 +37,7 @@ func enrolDevice(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusCreated, value: deviceOf(d)}, nil
+	return answer{value: deviceOf(d)}, nil
 }
 
 func listDevices(tx *store.Tx, r *request) (answer, error) {
@@ -41,17 +53,13 @@ func listDevices(tx *store.Tx, r *request) (answer, error) {
 	for _, d := range list {
 		out.Items = append(out.Items, deviceOf(d))
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 // registerProvider enrols a provider and gives it a credential of its own. The
 // registration token is used up in the same transaction; credentials of an
 // earlier registration end with it.
-func registerProvider(tx *store.Tx, r *request) (answer, error) {
-	var body api.ProviderRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func registerProvider(tx *store.Tx, r *request, body api.ProviderRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
@@ -80,7 +88,7 @@ func registerProvider(tx *store.Tx, r *request) (answer, error) {
 		return answer{}, err
 	}
 	value := api.ProviderRegistered{Provider: providerOf(p, tx.Now()), TokenID: t.ID, Token: text}
-	return answer{status: http.StatusCreated, value: value, secret: true, location: "/v1/providers/" + p.ID}, nil
+	return answer{value: value, secret: true, location: "/v1/providers/" + p.ID}, nil
 }
 
 func listProviders(tx *store.Tx, r *request) (answer, error) {
@@ -109,7 +117,7 @@ func listProviders(tx *store.Tx, r *request) (answer, error) {
 	for _, found := range list {
 		out.Items = append(out.Items, providerOf(found, tx.Now()))
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 func getProvider(tx *store.Tx, r *request) (answer, error) {
@@ -117,11 +125,7 @@ func getProvider(tx *store.Tx, r *request) (answer, error) {
 	return providerAnswer(tx, p, err)
 }
 
-func setCaps(tx *store.Tx, r *request) (answer, error) {
-	var body api.Caps
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func setCaps(tx *store.Tx, r *request, body api.Caps) (answer, error) {
 	expected, err := ifMatch(r)
 	if err != nil {
 		return answer{}, err
@@ -132,7 +136,7 @@ func setCaps(tx *store.Tx, r *request) (answer, error) {
 	return providerAnswer(tx, p, err)
 }
 
-func enableProvider(tx *store.Tx, r *request) (answer, error) {
+func enableProvider(tx *store.Tx, r *request, _ api.None) (answer, error) {
 	expected, err := ifMatch(r)
 	if err != nil {
 		return answer{}, err
@@ -141,11 +145,7 @@ func enableProvider(tx *store.Tx, r *request) (answer, error) {
 	return providerAnswer(tx, p, err)
 }
 
-func heartbeat(tx *store.Tx, r *request) (answer, error) {
-	var body api.HeartbeatRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func heartbeat(tx *store.Tx, r *request, body api.HeartbeatRequest) (answer, error) {
 	ask := registry.HeartbeatRequest{Version: body.Version, Observed: api.Value(body.Observed)}
 	if body.Status != nil {
 		ask.Status = registry.Status(*body.Status)
@@ -158,7 +158,7 @@ func providerAnswer(tx *store.Tx, p registry.Provider, err error) (answer, error
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, value: providerOf(p, tx.Now()), etag: etag(p.Revision)}, nil
+	return answer{value: providerOf(p, tx.Now()), etag: etag(p.Revision)}, nil
 }
 
 func deviceOf(d registry.Device) api.Device {
@@ -203,8 +203,8 @@ func ifMatch(r *request) (*int64, error) {
 
 // disableProvider switches a provider off at once: what it runs is canceled in
 // the same transaction.
-func disableProvider(tx *store.Tx, r *request) (answer, error) {
-	why, err := reasonOf(r)
+func disableProvider(tx *store.Tx, r *request, body api.ReasonRequest) (answer, error) {
+	why, err := reasonOf(body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -217,8 +217,8 @@ func disableProvider(tx *store.Tx, r *request) (answer, error) {
 
 // retireProvider takes a provider out of service for good, and its credential
 // with it.
-func retireProvider(tx *store.Tx, r *request) (answer, error) {
-	why, err := reasonOf(r)
+func retireProvider(tx *store.Tx, r *request, body api.ReasonRequest) (answer, error) {
+	why, err := reasonOf(body)
 	if err != nil {
 		return answer{}, err
 	}
@@ -230,20 +230,16 @@ func retireProvider(tx *store.Tx, r *request) (answer, error) {
 }
 
 // deleteProvider removes a retired provider from all lists.
-func deleteProvider(tx *store.Tx, r *request) (answer, error) {
+func deleteProvider(tx *store.Tx, r *request, _ api.None) (answer, error) {
 	p, err := registry.Delete(tx, r.caller.Principal, r.PathValue("provider_id"))
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, value: api.ProviderDeleted{ProviderID: p.ID, DeletedAt: api.TimeOf(p.DeletedAt)}}, nil
+	return answer{value: api.ProviderDeleted{ProviderID: p.ID, DeletedAt: api.TimeOf(p.DeletedAt)}}, nil
 }
 
 // liftQuarantine gives a provider another chance.
-func liftQuarantine(tx *store.Tx, r *request) (answer, error) {
-	var body api.ReasonRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func liftQuarantine(tx *store.Tx, r *request, body api.ReasonRequest) (answer, error) {
 	p, err := registry.Lift(tx, r.caller.Principal, r.PathValue("provider_id"), api.Value(body.Reason))
 	return providerAnswer(tx, p, err)
 }

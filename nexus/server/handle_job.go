@@ -3,14 +3,31 @@ package server
 import (
 	"errors"
 	"math"
-	"net/http"
 	"time"
 
+	"remit/law/job"
 	"remit/nexus/api"
 	"remit/nexus/jobs"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
+
+func jobRoutes() []route {
+	return []route{
+		query(api.ListJobs, listJobs),
+		ensure(api.DispatchJob, dispatchJob),
+		mutation(api.LeaseJobs, leaseJobs),
+		query(api.ListLeases, listLeases),
+		query(api.GetJob, getJob),
+		briefly(mutation(api.RenewLease, renewLease)),
+		mutation(api.ReleaseLease, releaseLease),
+		briefly(mutation(api.AppendLog, appendLog)),
+		mutation(api.CompleteJob, completeJob),
+		mutation(api.CancelJob, cancelJob),
+		mutation(api.SettleJob, settleJob),
+	}
+}
 
 // maxWait bounds how long a dispatch waits for a provider, in seconds: a request has
 // to be answered before its time is over.
@@ -18,11 +35,7 @@ const maxWait = 20
 
 // dispatchJob has three answers: a new job, the job that the run has had before,
 // and a refusal that is recorded in the run's log.
-func dispatchJob(tx *store.Tx, r *request) (answer, error) {
-	var body api.DispatchRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func dispatchJob(tx *store.Tx, r *request, body api.DispatchRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
@@ -40,12 +53,7 @@ func dispatchJob(tx *store.Tx, r *request) (answer, error) {
 	case d.Rejected != nil:
 		return answer{refused: d.Rejected}, nil //nolint:nilerr // the refusal is recorded: the command commits
 	}
-	a := jobAnswer(d.Job)
-	a.location = "/v1/jobs/" + d.Job.ID
-	if d.Created {
-		a.status = http.StatusCreated
-	}
-	return a, nil
+	return answer{existed: !d.Created, value: jobOf(d.Job), etag: etag(d.Job.Revision), location: "/v1/jobs/" + d.Job.ID}, nil
 }
 
 func listJobs(tx *store.Tx, r *request) (answer, error) {
@@ -61,22 +69,15 @@ func listJobs(tx *store.Tx, r *request) (answer, error) {
 	for _, j := range list {
 		out.Items = append(out.Items, jobOf(j))
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 func getJob(tx *store.Tx, r *request) (answer, error) {
 	j, err := jobs.Find(tx, r.caller.Principal, r.PathValue("job_id"))
-	if err != nil {
-		return answer{}, err
-	}
-	return jobAnswer(j), nil
+	return jobAnswer(j, err)
 }
 
-func leaseJobs(tx *store.Tx, r *request) (answer, error) {
-	var body api.LeaseRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func leaseJobs(tx *store.Tx, r *request, body api.LeaseRequest) (answer, error) {
 	most := api.Value(body.Max)
 	if err := within("max", body.Max, 1, jobs.MaxLeases); err != nil {
 		return answer{}, err
@@ -99,7 +100,7 @@ func leaseList(list []jobs.Lease) answer {
 	for _, l := range list {
 		out.Leases = append(out.Leases, leaseOf(l))
 	}
-	return answer{status: http.StatusOK, value: out}
+	return answer{value: out}
 }
 
 func listLeases(tx *store.Tx, r *request) (answer, error) {
@@ -110,11 +111,7 @@ func listLeases(tx *store.Tx, r *request) (answer, error) {
 	return leaseList(list), nil
 }
 
-func renewLease(tx *store.Tx, r *request) (answer, error) {
-	var body api.RenewRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func renewLease(tx *store.Tx, r *request, body api.RenewRequest) (answer, error) {
 	ttl, err := seconds(body.TTLSeconds)
 	if err != nil {
 		return answer{}, err
@@ -123,19 +120,12 @@ func renewLease(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, value: leaseOf(l)}, nil
+	return answer{value: leaseOf(l)}, nil
 }
 
-func releaseLease(tx *store.Tx, r *request) (answer, error) {
-	var body api.ReleaseRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func releaseLease(tx *store.Tx, r *request, body api.ReleaseRequest) (answer, error) {
 	j, err := jobs.Release(tx, r.caller.Principal, r.PathValue("job_id"), body.Fence)
-	if err != nil {
-		return answer{}, err
-	}
-	return jobAnswer(j), nil
+	return jobAnswer(j, err)
 }
 
 // seconds reads a duration; the bounds of a lease are for jobs to check.
@@ -144,32 +134,21 @@ func seconds(n *int64) (time.Duration, error) {
 	return time.Duration(api.Value(n)) * time.Second, within("ttl_seconds", n, 1, most)
 }
 
-func appendLog(tx *store.Tx, r *request) (answer, error) {
-	var body api.LogRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func appendLog(tx *store.Tx, r *request, body api.LogRequest) (answer, error) {
 	length, err := jobs.AppendLog(tx, r.caller.Principal, r.PathValue("job_id"), jobs.LogRequest{
 		Fence: body.Fence, Stream: string(body.Stream), Offset: body.Offset, Text: body.Text})
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, value: api.LogAppended{JobID: r.PathValue("job_id"), Length: length}}, nil
+	return answer{value: api.LogAppended{JobID: r.PathValue("job_id"), Length: length}}, nil
 }
 
-func completeJob(tx *store.Tx, r *request) (answer, error) {
-	var body api.CompleteRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func completeJob(tx *store.Tx, r *request, body api.CompleteRequest) (answer, error) {
 	j, err := jobs.Complete(tx, r.caller.Principal, r.PathValue("job_id"), jobs.CompleteRequest{Fence: body.Fence, Response: body.Response})
-	if err != nil {
-		return answer{}, err
-	}
-	return jobAnswer(j), nil
+	return jobAnswer(j, err)
 }
 
-func settleJob(tx *store.Tx, r *request) (answer, error) {
+func settleJob(tx *store.Tx, r *request, _ api.None) (answer, error) {
 	if err := noBody(r); err != nil {
 		return answer{}, err
 	}
@@ -178,15 +157,15 @@ func settleJob(tx *store.Tx, r *request) (answer, error) {
 		return answer{}, err
 	}
 	out := api.Settlement{
-		JobID: s.JobID, JobHash: s.JobHash, RunID: s.RunID, ProviderID: s.ProviderID, ReservationID: s.ReservationID, AmountMsats: s.AmountMsats,
+		JobID: s.JobID, JobHash: s.JobHash, RunID: s.RunID, ProviderID: s.ProviderID, ReservationID: s.ReservationID, AmountMsats: s.ReservedMsats,
 		Outcome: string(s.Outcome), VerificationPassed: s.Passed, ExitCode: int64(s.ExitCode), Violations: []api.Violation{},
-		SettlementStatus: api.SettlementSettlementStatus(s.Status), SettlementRoute: s.Route, Reason: api.Optional(s.Reason),
-		VerificationReceiptSha256: s.ReceiptSHA256, Verifier: s.Verifier,
+		SettlementStatus: api.SettlementSettlementStatus(s.Status), SettlementRoute: record.Route, Reason: api.Optional(s.Reason),
+		VerificationReceiptSha256: s.VerificationReceiptSHA256, Verifier: job.VerifierVersion,
 	}
 	for _, v := range s.Violations {
 		out.Violations = append(out.Violations, api.Violation{Code: v.Code, Detail: v.Detail, Provider: v.Provider})
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 // noBody refuses what would be ignored.
@@ -197,8 +176,11 @@ func noBody(r *request) error {
 	return nil
 }
 
-func jobAnswer(j jobs.Job) answer {
-	return answer{status: http.StatusOK, value: jobOf(j), etag: etag(j.Revision)}
+func jobAnswer(j jobs.Job, err error) (answer, error) {
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{value: jobOf(j), etag: etag(j.Revision)}, nil
 }
 
 func leaseOf(l jobs.Lease) api.Lease {
@@ -228,13 +210,10 @@ func jobOf(j jobs.Job) api.Job {
 	return out
 }
 
-func cancelJob(tx *store.Tx, r *request) (answer, error) {
-	if _, err := reasonOf(r); err != nil {
+func cancelJob(tx *store.Tx, r *request, body api.ReasonRequest) (answer, error) {
+	if _, err := reasonOf(body); err != nil {
 		return answer{}, err
 	}
 	j, err := jobs.Cancel(tx, r.caller.Principal, r.PathValue("job_id"))
-	if err != nil {
-		return answer{}, err
-	}
-	return jobAnswer(j), nil
+	return jobAnswer(j, err)
 }

@@ -2,21 +2,33 @@ package server
 
 import (
 	"encoding/json"
-	"net/http"
+	"strconv"
 	"time"
 
 	"remit/law/job"
 	"remit/nexus/api"
 	"remit/nexus/authority"
 	"remit/nexus/jobs"
+	"remit/nexus/lanes"
 	"remit/nexus/store"
 )
 
-func claimIssue(tx *store.Tx, r *request) (answer, error) {
-	var body api.ClaimRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
+func runRoutes() []route {
+	return []route{
+		mutation(api.ClaimIssue, claimIssue),
+		query(api.ListRuns, listRuns),
+		mutation(api.CreateRun, createRun),
+		query(api.GetRun, getRun),
+		query(api.ListEvents, listEvents),
+		ensure(api.AppendEvent, appendEvent),
+		query(api.ListReceipts, listReceipts),
+		mutation(api.FinishRun, finishRun),
+		mutation(api.CancelRun, cancelRun),
+		mutation(api.RecordOutcome, recordOutcome),
 	}
+}
+
+func claimIssue(tx *store.Tx, r *request, body api.ClaimRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
@@ -24,15 +36,11 @@ func claimIssue(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusCreated, value: api.Claim{ClaimID: c.ID, IssueRef: c.IssueID, RepoRef: c.RepoRef, ClaimIdentity: c.Identity,
+	return answer{value: api.Claim{ClaimID: c.ID, IssueRef: c.IssueID, RepoRef: c.RepoRef, ClaimIdentity: c.Identity,
 		CreatedAt: api.TimeOf(c.ClaimedAt), ExpiresAt: api.TimeOf(c.ExpiresAt), RunID: api.Optional(c.RunID)}}, nil
 }
 
-func createRun(tx *store.Tx, r *request) (answer, error) {
-	var body api.RunRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func createRun(tx *store.Tx, r *request, body api.RunRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
@@ -43,11 +51,8 @@ func createRun(tx *store.Tx, r *request) (answer, error) {
 			CPUMillis: api.Value(p.CPUMillis), MemoryMB: api.Value(p.MemoryMb), DiskMB: api.Value(p.DiskMb), TimeoutSecs: api.Value(p.TimeoutSecs)}}
 	}
 	run, err := jobs.CreateRun(tx, r.caller.Principal, ask)
-	if err != nil {
-		return answer{}, err
-	}
-	a, err := runAnswer(tx, run)
-	a.status, a.location = http.StatusCreated, "/v1/runs/"+run.ID
+	a, err := runAnswer(tx, run, err)
+	a.location = "/v1/runs/" + run.ID
 	return a, err
 }
 
@@ -76,20 +81,20 @@ func listRuns(tx *store.Tx, r *request) (answer, error) {
 		}
 		out.Items = append(out.Items, item)
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 func getRun(tx *store.Tx, r *request) (answer, error) {
 	run, err := jobs.FindRun(tx, r.caller.Principal, r.PathValue("run_id"))
+	return runAnswer(tx, run, err)
+}
+
+func runAnswer(tx *store.Tx, run jobs.Run, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return runAnswer(tx, run)
-}
-
-func runAnswer(tx *store.Tx, run jobs.Run) (answer, error) {
 	value, err := runOf(tx, run)
-	return answer{status: http.StatusOK, value: value, etag: etag(value.LastSeq)}, err
+	return answer{value: value, etag: etag(value.LastSeq)}, err
 }
 
 func runOf(tx *store.Tx, run jobs.Run) (api.Run, error) {
@@ -106,23 +111,16 @@ func runOf(tx *store.Tx, run jobs.Run) (api.Run, error) {
 }
 
 // cancelRun asks a run to end; its open jobs are cancelled with it.
-func cancelRun(tx *store.Tx, r *request) (answer, error) {
-	why, err := reasonOf(r)
+func cancelRun(tx *store.Tx, r *request, body api.ReasonRequest) (answer, error) {
+	why, err := reasonOf(body)
 	if err != nil {
 		return answer{}, err
 	}
 	run, err := jobs.CancelRun(tx, r.caller.Principal, r.PathValue("run_id"), why)
-	if err != nil {
-		return answer{}, err
-	}
-	return runAnswer(tx, run)
+	return runAnswer(tx, run, err)
 }
 
-func finishRun(tx *store.Tx, r *request) (answer, error) {
-	var body api.FinishRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func finishRun(tx *store.Tx, r *request, body api.FinishRequest) (answer, error) {
 	if err := short("reason", body.Reason, maxReason); err != nil {
 		return answer{}, err
 	}
@@ -132,21 +130,84 @@ func finishRun(tx *store.Tx, r *request) (answer, error) {
 	}
 	run, err := jobs.FinishRun(tx, r.caller.Principal, r.PathValue("run_id"), jobs.FinishRequest{
 		Status: jobs.RunState(body.Status), Reason: api.Value(body.Reason), ExpectedSeq: expected})
-	if err != nil {
-		return answer{}, err
-	}
-	return runAnswer(tx, run)
+	return runAnswer(tx, run, err)
 }
 
 // recordOutcome says what became of a run's result, after the run.
-func recordOutcome(tx *store.Tx, r *request) (answer, error) {
-	var body api.OutcomeRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func recordOutcome(tx *store.Tx, r *request, body api.OutcomeRequest) (answer, error) {
 	id := r.PathValue("run_id")
 	if err := jobs.RecordOutcome(tx, r.caller.Principal, id, string(body.Kind), api.Value(body.Note)); err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, value: api.Outcome{RunID: id, Kind: string(body.Kind)}}, nil
+	return answer{value: api.Outcome{RunID: id, Kind: string(body.Kind)}}, nil
+}
+
+func listEvents(tx *store.Tx, r *request) (answer, error) {
+	events, p, head, err := eventsOf(tx, r)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.EventPage{Items: []api.Event{}, HeadSeq: head, NextCursor: p.next(len(events), lastSeq(events))}
+	for _, e := range events {
+		out.Items = append(out.Items, lanes.EventOf(e))
+	}
+	return answer{value: out}, nil
+}
+
+// listReceipts pages through the log; a page holds the receipts among its events.
+func listReceipts(tx *store.Tx, r *request) (answer, error) {
+	events, p, _, err := eventsOf(tx, r)
+	if err != nil {
+		return answer{}, err
+	}
+	out := api.ReceiptPage{Items: []api.Receipt{}, NextCursor: p.next(len(events), lastSeq(events))}
+	for _, e := range events {
+		if rc, ok := authority.ReadReceipt(e); ok {
+			out.Items = append(out.Items, api.Receipt{Seq: e.Seq, ReceiptType: rc.Type, Payload: rc.Payload, Principal: rc.Principal,
+				IdempotencyKey: rc.Key, RecordedAt: api.TimeOf(e.RecordedAt), ReceiptSha256: rc.SHA256})
+		}
+	}
+	return answer{value: out}, nil
+}
+
+func eventsOf(tx *store.Tx, r *request) (events []store.Event, p page, head int64, err error) {
+	if p, err = pageOf(r); err != nil {
+		return nil, p, 0, err
+	}
+	after, err := p.seq()
+	if err != nil {
+		return nil, p, 0, err
+	}
+	run, err := jobs.FindRun(tx, r.caller.Principal, r.PathValue("run_id"))
+	if err != nil {
+		return nil, p, 0, err
+	}
+	if err := remembered(run); err != nil {
+		return nil, p, 0, err
+	}
+	stream := authority.RunStream(run.ID)
+	if head, _, err = tx.Head(stream); err != nil {
+		return nil, p, 0, err
+	}
+	events, err = tx.Events(stream, after, p.limit)
+	return events, p, head, err
+}
+
+func lastSeq(events []store.Event) func() string {
+	return func() string { return strconv.FormatInt(events[len(events)-1].Seq, 10) }
+}
+
+// appendEvent writes what a client may write. The key of the event is the
+// request's, unless the client has a better name for it.
+func appendEvent(tx *store.Tx, r *request, body api.EventRequest) (answer, error) {
+	key := api.Value(body.EventKey)
+	if key == "" {
+		key = r.Header.Get(api.HeaderKey)
+	}
+	e, created, err := jobs.AppendEvent(tx, r.caller.Principal, r.PathValue("run_id"), jobs.EventRequest{
+		Type: body.EventType, Payload: body.Payload, Key: key, ExpectedPreviousSeq: body.ExpectedPreviousSeq})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{existed: !created, value: lanes.EventOf(e)}, nil
 }

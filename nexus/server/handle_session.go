@@ -13,8 +13,13 @@ import (
 	"remit/proof/reason"
 )
 
-// operationLogout is all that a session can do that was ended: be told so again.
-const operationLogout = "endSession"
+func sessionRoutes() []route {
+	return []route{
+		{Operation: api.CreateSession.Operation, always: true, special: (*Server).createSession},
+		query(api.GetSession, getSession),
+		{Operation: api.EndSession.Operation, always: true, special: (*Server).endSession},
+	}
+}
 
 // maxLogin bounds the body of a login, which comes from strangers.
 const maxLogin = 4 << 10
@@ -47,25 +52,18 @@ func (s *Server) createSession(w http.ResponseWriter, r *request) error {
 	if err := s.login(r, body.Token); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
-	defer cancel()
-	out, err := s.perform(ctx, r, func(tx *store.Tx, _ *request) (answer, error) {
+	return s.commit(w, r, func(tx *store.Tx, _ *request) (answer, error) {
 		c, err := identity.OpenSession(tx, body.Token)
 		if err != nil {
 			return answer{}, err
 		}
-		return answer{status: http.StatusCreated, value: sessionOf(c), location: "/v1/sessions/current", secret: true}, nil
-	})
-	if err != nil {
-		return err
-	}
-	if out.status == http.StatusCreated {
-		if err := s.handOver(ctx, w, secure, body.Token, out.body); err != nil {
-			return err
+		return answer{value: sessionOf(c), location: "/v1/sessions/current", secret: true}, nil
+	}, func(ctx context.Context, out reply) error {
+		if out.status != http.StatusCreated {
+			return nil
 		}
-	}
-	s.write(w, r, out)
-	return nil
+		return s.handOver(ctx, w, secure, body.Token, out.body)
+	})
 }
 
 // login finds out whom the token of a login stands for. Guessing costs what it
@@ -124,7 +122,7 @@ func getSession(_ *store.Tx, r *request) (answer, error) {
 	if r.caller.Session == nil {
 		return answer{}, reason.Errorf(reason.NotFound, "the request came with a token and not with a session")
 	}
-	return answer{status: http.StatusOK, value: sessionOf(r.caller)}, nil
+	return answer{value: sessionOf(r.caller)}, nil
 }
 
 // endSession logs out. Until its end by time, a session that was ended gets the
@@ -141,21 +139,16 @@ func (s *Server) endSession(w http.ResponseWriter, r *request) error {
 		// the body: the same key in another session is another request.
 		r.bodySHA256 += " " + r.caller.Session.ID
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
-	defer cancel()
-	out, err := s.perform(ctx, r, func(tx *store.Tx, r *request) (answer, error) {
+	return s.commit(w, r, func(tx *store.Tx, r *request) (answer, error) {
 		at, err := identity.EndSession(tx, r.caller)
 		if err != nil {
 			return answer{}, err
 		}
-		return answer{status: http.StatusOK, value: api.SessionEnded{SessionID: r.caller.Session.ID, EndedAt: api.TimeOf(at)}}, nil
+		return answer{value: api.SessionEnded{SessionID: r.caller.Session.ID, EndedAt: api.TimeOf(at)}}, nil
+	}, func(_ context.Context, out reply) error {
+		if out.status == http.StatusOK {
+			setSession(w, len(r.CookiesNamed(cookieSecure)) > 0, "", 0)
+		}
+		return nil
 	})
-	if err != nil {
-		return err
-	}
-	if out.status == http.StatusOK {
-		setSession(w, len(r.CookiesNamed(cookieSecure)) > 0, "", 0)
-	}
-	s.write(w, r, out)
-	return nil
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"time"
 
@@ -13,6 +12,15 @@ import (
 	"remit/nexus/store"
 	"remit/proof/reason"
 )
+
+func tokenRoutes() []route {
+	return []route{
+		query(api.GetWhoami, getWhoami),
+		query(api.ListTokens, listTokens),
+		mutation(api.CreateToken, createToken),
+		mutation(api.RevokeToken, revokeToken),
+	}
+}
 
 // How long tokens are good unless the request says so.
 const (
@@ -33,15 +41,11 @@ func AdminGrant() identity.Grant {
 
 func getWhoami(_ *store.Tx, r *request) (answer, error) {
 	c := r.caller
-	return answer{status: http.StatusOK, value: api.Whoami{Principal: c.ID, Kind: string(c.Kind), Owner: c.Owner, TokenID: c.TokenID,
+	return answer{value: api.Whoami{Principal: c.ID, Kind: string(c.Kind), Owner: c.Owner, TokenID: c.TokenID,
 		Scopes: slices.Concat([]string{}, c.Scopes), ExpiresAt: api.OptionalTime(c.ExpiresAt)}}, nil
 }
 
-func createToken(tx *store.Tx, r *request) (answer, error) {
-	var body api.TokenRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func createToken(tx *store.Tx, r *request, body api.TokenRequest) (answer, error) {
 	g, err := grantOf(r.caller, body)
 	if err != nil {
 		return answer{}, err
@@ -50,7 +54,7 @@ func createToken(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusCreated, secret: true, value: api.TokenIssued{
+	return answer{secret: true, value: api.TokenIssued{
 		TokenID: t.ID, Token: text, Kind: t.Kind, Principal: t.Principal, Owner: t.Owner, Scopes: t.Scopes,
 		OneTime: t.OneTime, ExpiresAt: api.TimeOf(t.ExpiresAt),
 	}}, nil
@@ -95,7 +99,7 @@ func listTokens(tx *store.Tx, r *request) (answer, error) {
 			UsedAt: api.OptionalTime(t.UsedAt), RevokedAt: api.OptionalTime(t.RevokedAt),
 		})
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 // tokensAfter reads the place in a list of tokens.
@@ -180,7 +184,7 @@ func complete(g *identity.Grant, c identity.Caller) error {
 	return nil
 }
 
-func revokeToken(tx *store.Tx, r *request) (answer, error) {
+func revokeToken(tx *store.Tx, r *request, _ api.None) (answer, error) {
 	t, err := tx.Token(r.PathValue("token_id"))
 	if errors.Is(err, store.ErrNotFound) || err == nil && !r.caller.Owns(t.Owner) {
 		return answer{}, reason.Errorf(reason.NotFound, "no token %.64q", r.PathValue("token_id"))
@@ -197,7 +201,7 @@ func revokeToken(tx *store.Tx, r *request) (answer, error) {
 	if t, err = tx.Token(t.ID); err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, value: api.TokenRevoked{TokenID: t.ID, RevokedAt: api.TimeOf(t.RevokedAt)}}, nil
+	return answer{value: api.TokenRevoked{TokenID: t.ID, RevokedAt: api.TimeOf(t.RevokedAt)}}, nil
 }
 
 // mayRevoke decides whether a credential may end another one of its owner. All

@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"net/http"
 	"strings"
 	"time"
 
@@ -15,11 +14,18 @@ import (
 	"remit/proof/reason"
 )
 
-func openAccount(tx *store.Tx, r *request) (answer, error) {
-	var body api.AccountRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
+func treasuryRoutes() []route {
+	return []route{
+		ensure(api.OpenAccount, openAccount),
+		mutation(api.SetAccountLimit, setAccountLimit),
+		mutation(api.CloseAccount, closeAccount),
+		mutation(api.FundAccount, fundAccount),
+		query(api.GetTreasurySummary, getTreasurySummary),
+		mutation(api.Reconcile, reconcile),
 	}
+}
+
+func openAccount(tx *store.Tx, r *request, body api.AccountRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
@@ -31,19 +37,11 @@ func openAccount(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	status := http.StatusCreated
-	if !created {
-		status = http.StatusOK
-	}
-	return answer{status: status, value: accountOf(a)}, nil
+	return answer{existed: !created, value: accountOf(a)}, nil
 }
 
 // setAccountLimit changes what a budget may spend, up or down.
-func setAccountLimit(tx *store.Tx, r *request) (answer, error) {
-	var body api.LimitRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func setAccountLimit(tx *store.Tx, r *request, body api.LimitRequest) (answer, error) {
 	id, err := ownAccount(tx, r)
 	if err != nil {
 		return answer{}, err
@@ -52,7 +50,7 @@ func setAccountLimit(tx *store.Tx, r *request) (answer, error) {
 	return accountAnswer(a, err)
 }
 
-func closeAccount(tx *store.Tx, r *request) (answer, error) {
+func closeAccount(tx *store.Tx, r *request, _ api.None) (answer, error) {
 	id, err := ownAccount(tx, r)
 	if err != nil {
 		return answer{}, err
@@ -75,14 +73,10 @@ func accountAnswer(a treasury.Account, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, value: accountOf(a)}, nil
+	return answer{value: accountOf(a)}, nil
 }
 
-func fundAccount(tx *store.Tx, r *request) (answer, error) {
-	var body api.FundRequest
-	if err := r.json(&body); err != nil {
-		return answer{}, err
-	}
+func fundAccount(tx *store.Tx, r *request, body api.FundRequest) (answer, error) {
 	if err := within("amount", &body.Amount, 1, treasury.MaxFunding); err != nil {
 		return answer{}, err
 	}
@@ -94,13 +88,13 @@ func fundAccount(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return answer{status: http.StatusOK, value: accountOf(a)}, nil
+	return answer{value: accountOf(a)}, nil
 }
 
 // transferID makes the id of a transfer out of the scope of its request, so that
 // the ledger refuses a second one even after the stored answer is forgotten.
 func transferID(r *request) string {
-	scope := strings.Join([]string{r.caller.ID, r.Method, r.route.path, r.Header.Get(api.HeaderKey)}, "\n")
+	scope := strings.Join([]string{r.caller.ID, r.Method, r.route.Path, r.Header.Get(api.HeaderKey)}, "\n")
 	sum := sha256.Sum256([]byte(scope))
 	return "trf_" + hex.EncodeToString(sum[:16])
 }
@@ -176,17 +170,13 @@ func getTreasurySummary(tx *store.Tx, r *request) (answer, error) {
 	if o.ReadOnly != nil {
 		out.ReadOnly = &o.ReadOnly.Reason
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }
 
 // Bounds of a reconciliation by hand.
 const maxReconcileAge = 366 * 24 * 3600
 
-func reconcile(tx *store.Tx, r *request) (answer, error) {
-	var body api.ReconcileRequest
-	if err := r.optional(&body); err != nil {
-		return answer{}, err
-	}
+func reconcile(tx *store.Tx, r *request, body api.ReconcileRequest) (answer, error) {
 	age, most := api.Value(body.MaxAgeSeconds), api.Value(body.MaxJobs)
 	if err := errors.Join(within("max_age_seconds", body.MaxAgeSeconds, 0, maxReconcileAge), within("max_jobs", body.MaxJobs, 1, treasury.MaxSweep)); err != nil {
 		return answer{}, err
@@ -200,5 +190,5 @@ func reconcile(tx *store.Tx, r *request) (answer, error) {
 	for _, f := range freed {
 		out.FreedMsatsTotal += f.AmountMsats
 	}
-	return answer{status: http.StatusOK, value: out}, nil
+	return answer{value: out}, nil
 }

@@ -1,10 +1,8 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -24,37 +22,12 @@ const maxKey = 255
 // sealedType marks a stored answer that holds a secret, see identity.Caller.Seal.
 const sealedType = "sealed:"
 
-// reply is an answer as it goes out.
-type reply struct {
-	status                      int
-	contentType, etag, location string
-	body                        []byte
-	replayed                    bool
-}
-
-// answer is what an action returns.
-type answer struct {
-	status         int
-	value          any // written as JSON
-	etag, location string
-	secret         bool // value holds a credential
-	brief          bool // doing it again does no harm: the answer is kept for a minute
-
-	// refused is a refusal that is recorded: it is answered like an error, and
-	// what the action wrote is committed.
-	refused error
-}
-
-// action is the effect of a mutation, or a read. It may run more than once and
-// has no effect but through tx.
-type action func(tx *store.Tx, r *request) (answer, error)
-
 // keyOf reads the Idempotency-Key of a mutation.
 func keyOf(r *request) (store.Key, error) {
 	values := r.Header.Values(api.HeaderKey)
-	k := store.Key{Principal: r.caller.ID, Method: r.Method, Route: r.route.path}
+	k := store.Key{Principal: r.caller.ID, Method: r.Method, Route: r.route.Path}
 	if len(values) == 0 || values[0] == "" {
-		return k, reason.Errorf(reason.IdempotencyKeyMissing, "%s %s needs an %s", r.Method, r.route.path, api.HeaderKey)
+		return k, reason.Errorf(reason.IdempotencyKeyMissing, "%s %s needs an %s", r.Method, r.route.Path, api.HeaderKey)
 	}
 	k.Key = values[0]
 	bad := func(c rune) bool { return c <= ' ' || c > '~' }
@@ -189,7 +162,10 @@ func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a a
 	if err != nil {
 		return reply{}, err
 	}
-	out := reply{status: a.status, contentType: "application/json", etag: a.etag, location: a.location, body: body}
+	out := reply{status: r.route.Status, contentType: "application/json", etag: a.etag, location: a.location, body: body}
+	if a.existed {
+		out.status = http.StatusOK
+	}
 	keep := store.Response{Status: out.status, ContentType: out.contentType, Body: body, ETag: a.etag, Location: a.location,
 		Brief: r.route.brief || a.brief}
 	if a.secret {
@@ -213,36 +189,6 @@ func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, pri
 			return err
 		}
 		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body, Brief: r.route.brief})
-	})
-	return out, err
-}
-
-// encode writes a value as one line of JSON.
-func encode(v any) ([]byte, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, fmt.Errorf("write the answer: %w", err)
-	}
-	return b.Bytes(), nil
-}
-
-// read runs a query on a snapshot.
-func (s *Server) read(ctx context.Context, r *request, act action) (reply, error) {
-	var out reply
-	err := s.opt.Store.View(ctx, func(tx *store.Tx) error {
-		a, err := act(tx, r)
-		if err != nil {
-			return err
-		}
-		if a.etag != "" && r.Header.Get("If-None-Match") == a.etag {
-			out = reply{status: http.StatusNotModified, etag: a.etag}
-			return nil
-		}
-		out = reply{status: a.status, contentType: "application/json", etag: a.etag}
-		out.body, err = encode(a.value)
-		return err
 	})
 	return out, err
 }

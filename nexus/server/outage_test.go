@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/nexus/api"
 	"remit/proof/reason"
 )
 
@@ -15,7 +16,7 @@ func TestOutageTellsStrangersNothing(t *testing.T) {
 	w := one(t, Options{})
 	cause := "connect to user=remit_owner database=books /var/run/postgresql/.s.PGSQL.5432: no such file"
 	failed := &reason.Error{Code: reason.StoreUnavailable, Message: cause, Err: errors.New(cause)}
-	r := &request{Request: httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil), route: &route{operation: "getReady"}}
+	r := &request{Request: httptest.NewRequestWithContext(t.Context(), "GET", "/readyz", nil), route: &route{Operation: api.GetReady.Operation}}
 	if got := w.server.refusal(r, failed); got.status != 503 || strings.Contains(string(got.body), "remit_owner") || strings.Contains(string(got.body), "postgresql") {
 		t.Errorf("%d %s", got.status, got.body)
 	}

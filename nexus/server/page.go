@@ -27,7 +27,7 @@ func listName(operation, path, owner string) string { return operation + " " + p
 // pageOf reads cursor and limit. Two lists differ if the operation, the path or
 // the owner does.
 func pageOf(r *request) (page, error) {
-	p := page{list: listName(r.route.operation, r.URL.Path, r.caller.Owner), limit: defaultLimit}
+	p := page{list: listName(r.route.ID, r.URL.Path, r.caller.Owner), limit: defaultLimit}
 	q := r.URL.Query()
 	if text := q.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
-	"strconv"
 
 	"remit/nexus/api"
 	"remit/nexus/store"
@@ -104,8 +103,8 @@ func (s *Server) refusal(r *request, err error) reply {
 	}
 	// Who is gone has nothing to be told, and nothing failed; nor did it when a
 	// probe finds a replica that goes away on purpose.
-	if p.Status >= 500 && r.Context().Err() == nil && (!probes[r.route.operation] || !s.draining.Load()) {
-		s.opt.Log.Error("request failed", "request_id", r.id, "operation", r.route.operation, "error", err)
+	if p.Status >= 500 && r.Context().Err() == nil && (!probes[r.route.ID] || !s.draining.Load()) {
+		s.opt.Log.Error("request failed", "request_id", r.id, "operation", r.route.ID, "error", err)
 	}
 	s.metrics.refused(p.Code)
 	r.refused = p.Code
@@ -128,34 +127,4 @@ func (s *Server) withheld(err error) string {
 		return "the request took too long"
 	}
 	return "the store does not answer, or takes no more"
-}
-
-// write sends a reply.
-func (s *Server) write(w http.ResponseWriter, r *request, a reply) {
-	h := w.Header()
-	if a.contentType != "" {
-		h.Set("Content-Type", a.contentType)
-	}
-	if a.etag != "" {
-		h.Set("ETag", a.etag)
-	}
-	if a.location != "" {
-		h.Set("Location", a.location)
-	}
-	if a.replayed {
-		h.Set(api.HeaderReplayed, "true")
-	}
-	switch a.status {
-	case http.StatusUnauthorized:
-		h.Set("WWW-Authenticate", `Bearer realm="remit"`)
-	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-		if h.Get("Retry-After") == "" {
-			h.Set("Retry-After", strconv.Itoa(retrySeconds))
-		}
-	}
-	h.Set("Content-Length", strconv.Itoa(len(a.body)))
-	w.WriteHeader(a.status)
-	if _, err := w.Write(a.body); err != nil {
-		s.opt.Log.Debug("the caller is gone", "request_id", r.id, "error", err)
-	}
 }

@@ -32,14 +32,11 @@ type request struct {
 }
 
 // json reads the body into v, strictly.
-func (r *request) json(v any) error { return decode(r.Header.Get("Content-Type"), r.body, v) }
-
-// optional is json for a body that may be left out.
-func (r *request) optional(v any) error {
-	if len(r.body) == 0 {
+func (r *request) json(v any) error {
+	if r.route.BodyOptional && len(r.body) == 0 {
 		return nil
 	}
-	return r.json(v)
+	return decode(r.Header.Get("Content-Type"), r.body, v)
 }
 
 // serve takes a request all the way, see the package comment.
@@ -61,7 +58,7 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 				s.panicked(watched, r, p)
 			}
 			took := s.opt.Clock().Sub(begin)
-			s.metrics.served(rt.operation, watched.status, took)
+			s.metrics.served(rt.ID, watched.status, took)
 			s.noted(r, watched, took)
 		}()
 		if err := s.answer(watched, r); err != nil {
@@ -78,11 +75,11 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 // mistake.
 func (s *Server) noted(r *request, w *recorder, took time.Duration) {
 	level := s.opt.Requests
-	if probes[r.route.operation] {
+	if probes[r.route.ID] {
 		level = slog.LevelDebug
 	}
-	attrs := []slog.Attr{slog.String("request_id", r.id), slog.String("operation", r.route.operation), slog.String("method", knownMethod(r.Method)),
-		slog.String("route", r.route.path), slog.Int("status", w.status), slog.String("principal", r.caller.ID),
+	attrs := []slog.Attr{slog.String("request_id", r.id), slog.String("operation", r.route.ID), slog.String("method", knownMethod(r.Method)),
+		slog.String("route", r.route.Path), slog.Int("status", w.status), slog.String("principal", r.caller.ID),
 		slog.String("remote", remoteAddress(r.Request)), slog.Int64("bytes", w.bytes), slog.Float64("took_ms", float64(took.Microseconds())/1000)}
 	if r.refused != "" {
 		attrs = append(attrs, slog.String("code", r.refused))
@@ -91,7 +88,7 @@ func (s *Server) noted(r *request, w *recorder, took time.Duration) {
 }
 
 // probes ask so often that their lines would hide the others.
-var probes = map[string]bool{"getHealth": true, "getReady": true, "getPrometheus": true}
+var probes = map[string]bool{api.GetHealth.ID: true, api.GetReady.ID: true, api.GetPrometheus.ID: true}
 
 // knownMethod keeps words out of the log that callers make up.
 func knownMethod(method string) string {
@@ -107,7 +104,7 @@ func (s *Server) panicked(w *recorder, r *request, p any) {
 	if p == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		panic(p)
 	}
-	s.opt.Log.Error("request panicked", "request_id", r.id, "operation", r.route.operation, "panic", fmt.Sprint(p))
+	s.opt.Log.Error("request panicked", "request_id", r.id, "operation", r.route.ID, "panic", fmt.Sprint(p))
 	if w.status == 0 {
 		s.refuse(w, r, errors.New("panic"))
 	}
@@ -115,7 +112,7 @@ func (s *Server) panicked(w *recorder, r *request, p any) {
 
 // answer writes the answer, or returns a refusal to be written.
 func (s *Server) answer(w http.ResponseWriter, r *request) error {
-	if r.route.special != nil && r.route.scope == scopeNone {
+	if r.route.special != nil && r.route.Scope == scopeNone {
 		return r.route.special(s, w, r)
 	}
 	if err := s.authenticate(r); err != nil {
@@ -127,18 +124,11 @@ func (s *Server) answer(w http.ResponseWriter, r *request) error {
 	if err := authorize(r); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.opt.Timeouts.Command)
-	defer cancel()
-	if r.route.special != nil {
+	switch {
+	case r.route.special != nil:
 		return r.route.special(s, w, r)
-	}
-	if !r.route.mutation {
-		out, err := s.read(ctx, r, r.route.act)
-		if err != nil {
-			return err
-		}
-		s.write(w, r, out)
-		return nil
+	case !r.route.Mutates():
+		return s.read(w, r, r.route.act)
 	}
 	if _, err := keyOf(r); err != nil {
 		return err
@@ -146,12 +136,7 @@ func (s *Server) answer(w http.ResponseWriter, r *request) error {
 	if err := readBody(w, r, api.MaxBody); err != nil {
 		return err
 	}
-	out, err := s.perform(ctx, r, r.route.act)
-	if err != nil {
-		return err
-	}
-	s.write(w, r, out)
-	return nil
+	return s.commit(w, r, r.route.act, nil)
 }
 
 // readBody takes a bounded body and its digest.

@@ -235,18 +235,18 @@ func TestCookieAloneChangesNothing(t *testing.T) {
 	}
 	count := 0
 	for _, rt := range w.server.table() {
-		if !rt.mutation || rt.scope == scopeNone {
+		if !rt.Mutates() || rt.Scope == scopeNone {
 			continue
 		}
 		count++
 		for _, a := range attacks {
-			if rt.operation != "createToken" && a.name != "no CSRF token" && a.name != "another site" {
+			if rt.ID != "createToken" && a.name != "no CSRF token" && a.name != "another site" {
 				continue // all on the one that is worth most, the two that matter on each
 			}
-			c := b.call(rt.method, filled(rt.path), "k", "{}")
+			c := b.call(rt.Method, filled(rt.Path), "k", "{}")
 			a.change(c.header)
 			if got := w.do(c); got.status != 403 || got.problem.Code != a.code {
-				t.Errorf("%s with %s: %d %s", rt.operation, a.name, got.status, got.body)
+				t.Errorf("%s with %s: %d %s", rt.ID, a.name, got.status, got.body)
 			}
 		}
 	}

@@ -113,6 +113,8 @@ func (r *run) runEngine(ctx context.Context) error {
 	if res != nil {
 		res.Changes = inv.Changes(res.Changes, r.inBaseline)
 	}
+	imported := r.times.Begin("changes.imported")
+	defer imported()
 	change := r.measure(res)
 	finished, err := r.engineFinished(inv, how, out, change)
 	state, detail := status(finished.Blockers), engineDetail(finished)

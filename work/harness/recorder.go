@@ -29,6 +29,7 @@ type recorder struct {
 	// fault stands between the pipeline and its journal. Only the
 	// fault-injecting engine brings one; see faulty.Engine.
 	fault func(journal.Step) []journal.Step
+	times *Timeline // nil collects nothing
 
 	mu  sync.Mutex
 	err error
@@ -41,11 +42,12 @@ type step struct {
 	name    string
 	inputs  any
 	started time.Time
+	timed   func() // ends its span of the timeline
 }
 
 // begin appends the started entry of a step that takes time.
 func (r *recorder) begin(name, id string, inputs any) *step {
-	s := &step{r, id, name, inputs, r.clock()}
+	s := &step{r, id, name, inputs, r.clock(), r.times.Begin(name)}
 	r.append(journal.Step{StepID: id, Name: name, Status: journal.Started, StartedAt: s.started, Inputs: inputs})
 	r.tell(name, "started", "")
 	return s
@@ -55,6 +57,7 @@ func (r *recorder) begin(name, id string, inputs any) *step {
 func (s *step) end(status journal.Status, outputs any, detail string) {
 	s.r.append(journal.Step{StepID: s.id, Name: s.name, Status: status, StartedAt: s.started, CompletedAt: s.r.clock(), Inputs: s.inputs, Outputs: outputs})
 	s.r.sync()
+	s.timed()
 	s.r.tell(s.name, string(status), detail)
 }
 

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -83,6 +82,8 @@ type Request struct {
 	Build    evidence.Build
 	Progress Progress
 	Clock    func() time.Time
+	// Timeline collects where the time of the run goes, nil for nowhere.
+	Timeline *Timeline
 	// Credentials are searched for in the evidence, as those of this process's
 	// environment are.
 	Credentials []secret.Value
@@ -135,19 +136,27 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	if req.Clock == nil {
 		req.Clock = time.Now
 	}
-	driver := begin(func() (sandbox.Driver, error) { return req.driver(ctx) })
+	driver := begin(func() (sandbox.Driver, error) {
+		defer req.Timeline.Begin("sandbox.opened")()
+		return req.driver(ctx)
+	})
 	defer func() { _, _ = driver() }() // not left behind when the repository is refused
+	opened := req.Timeline.Begin("source.opened")
 	source, err := workspace.OpenSource(ctx, req.Repo)
 	if err != nil {
 		return nil, err
 	}
 	base, err := source.Resolve(ctx, req.Contract.Base)
+	opened()
 	if err != nil {
 		return nil, err
 	}
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
 	if req.Contract.RequireClean {
-		r.dirty = begin(func() ([]string, error) { return source.Dirty(ctx) })
+		r.dirty = begin(func() ([]string, error) {
+			defer req.Timeline.Begin("source.dirty")()
+			return source.Dirty(ctx)
+		})
 		defer func() { _, _ = r.dirty() }() // not left behind
 	}
 	var noSandbox error
@@ -161,9 +170,11 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	if err := r.refuseSecrets(); err != nil {
 		return nil, err
 	}
+	created := req.Timeline.Begin(evidence.StepRunOpened)
 	if err := r.create(); err != nil {
 		return nil, err
 	}
+	created()
 	r.tellUnsearched()
 	defer func() { _ = os.RemoveAll(r.work) }() // what stays is swept by the next run
 	defer func() { _ = r.w.Close() }()          // it is synced before anything depends on it
@@ -177,7 +188,9 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	defer r.closeStore()
 	r.pipeline(ctx)
 	out, err := r.seal(ctx)
+	closed := r.times.Begin("authority.closed")
 	r.conclude(context.WithoutCancel(ctx), out)
+	closed()
 	if out != nil {
 		out.NoSandbox = noSandbox
 	}
@@ -194,24 +207,6 @@ func (req *Request) driver(ctx context.Context) (sandbox.Driver, error) {
 		return nil, err
 	}
 	return d, nil
-}
-
-// begin runs f beside the caller, who waits for it by calling the result, as
-// often as it likes.
-func begin[T any](f func() (T, error)) func() (T, error) {
-	type result struct {
-		value T
-		err   error
-	}
-	done := make(chan result, 1)
-	go func() {
-		value, err := f()
-		done <- result{value, err}
-	}()
-	return sync.OnceValues(func() (T, error) {
-		r := <-done
-		return r.value, r.err
-	})
 }
 
 // open collects all that the run depends on: the inputs of journal entry 0.
@@ -279,7 +274,7 @@ func (r *run) create() error {
 		return err
 	}
 	reserve(filepath.Join(fresh, evidence.JournalFile))
-	r.recorder = &recorder{w: w, clock: r.Clock, progress: r.secrets.progress(r.Progress), clean: r.secrets.step}
+	r.recorder = &recorder{w: w, clock: r.Clock, progress: r.secrets.progress(r.Progress), clean: r.secrets.step, times: r.Timeline}
 	r.note(evidence.StepRunOpened, "run", journal.Completed, r.opened, nil)
 	r.sync()
 	r.work = filepath.Join(r.Home.workDir(), id)

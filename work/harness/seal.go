@@ -109,6 +109,7 @@ func (r *run) seal(ctx context.Context) (*Outcome, error) {
 		return nil, r.unsealed(err)
 	}
 	r.settle(ctx)
+	defer r.times.Begin("evidence.sealed")()
 	if err := r.complete(); err != nil {
 		return nil, r.unsealed(err)
 	}

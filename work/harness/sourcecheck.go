@@ -19,6 +19,7 @@ func (r *run) proveSource(ctx context.Context) {
 	if r.before == nil {
 		return
 	}
+	defer r.times.Begin(evidence.StepSourceChecked)()
 	out := evidence.SourceChecked{}
 	after, err := r.source.Fingerprint(ctx)
 	shown := evidence.ProofsDir + "/" + sourceProof + ".json"

@@ -42,6 +42,11 @@ import (
 //
 // # Trust
 //
+// What the commands see of the host is named by the driver, from the inodes and
+// times of files, each time that it is asked for: nothing about the host is
+// remembered, so nothing can be out of date. It is looked at before the question
+// and again before a result is kept.
+//
 // An entry is worth what its writer is worth, so the cache is a directory of
 // the user's alone (0700, files 0600, checked on every read, no links), and
 // nothing in a sandbox can see it: entries are made by this process from what

@@ -3,17 +3,12 @@ package harness
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
-	"sync"
-	"time"
 
 	"remit/law/task"
-	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/work/sandbox"
 	"remit/work/verify"
@@ -37,9 +32,8 @@ type verdictKey struct {
 	Repeat       int                       `json:"repeat"`
 	Limits       sandbox.Limits            `json:"limits"`
 	Verifier     evidence.VerifierIdentity `json:"verifier"`
-	Program      string                    `json:"program_sha256"` // of this executable
 	Sandbox      sandbox.Description       `json:"sandbox"`
-	Environment  string                    `json:"environment_sha256"` // what the commands see of the host
+	Host         string                    `json:"host_view"` // this program, and what the commands see of the host
 }
 
 type heldOutKey struct {
@@ -54,75 +48,31 @@ const (
 
 // newVerdictKey names what a base phase over the checkout in lower depends on.
 func newVerdictKey(ctx context.Context, sb sandbox.Driver, lower, baseline string, c *task.Contract, repeat int) (verdictKey, error) {
-	program, err := programDigest()
+	host, err := hostView(ctx, sb, lower)
 	if err != nil {
 		return verdictKey{}, err
 	}
-	environment, err := environmentDigest(ctx, sb, lower)
-	if err != nil {
-		return verdictKey{}, err
-	}
-	k := verdictKey{Format: 1, Kind: baseResult, BaselineTree: baseline, Commands: c.VerificationCommands, Groups: c.VerificationGroups, Shared: c.SharedView(), Verify: c.Verify, TestsRule: string(c.Tests), HeldOut: []heldOutKey{},
-		Repeat: max(1, repeat), Limits: limitsOf(c), Verifier: verifierIdentity(), Program: program, Sandbox: sb.Describe(), Environment: environment}
+	k := verdictKey{Format: 2, Kind: baseResult, BaselineTree: baseline, Commands: c.VerificationCommands, Groups: c.VerificationGroups, Shared: c.SharedView(), Verify: c.Verify, TestsRule: string(c.Tests), HeldOut: []heldOutKey{},
+		Repeat: max(1, repeat), Limits: limitsOf(c), Verifier: verifierIdentity(), Sandbox: sb.Describe(), Host: host}
 	for _, h := range c.HeldOutTests {
 		k.HeldOut = append(k.HeldOut, heldOutKey{h.Path, h.SHA256})
 	}
 	return k, nil
 }
 
-// programDigest is that of the running program: another build is another
-// verifier, whatever its sources say.
-var programDigest = sync.OnceValues(func() (string, error) {
-	name, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("finding this program: %w", err)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return "", fmt.Errorf("reading this program: %w", err)
-	}
-	defer f.Close()
-	digest, _, err := canon.DigestReader(f)
-	return digest, err
-})
+// hostViewer is a driver that can name what its commands see of the host. Of
+// one that cannot, nothing is cached.
+type hostViewer interface {
+	HostView(ctx context.Context, lower string) (digest string, err error)
+}
 
-// environmentScript prints what the commands of a verification see of the
-// host: which programs there are and when they were changed, what the usual
-// languages find installed, and which modules are lent to this baseline. It
-// runs in the sandbox over the baseline, and runs nothing of it.
-const environmentScript = `uname -srm; printf '%s\n' "$PATH"
-IFS=:; for d in $PATH; do ls -lLn "$d"; done; unset IFS
-ls -ldn /usr/lib /usr/lib64 /usr/local/lib /usr/lib/node_modules /usr/local/lib/node_modules /usr/share/java /etc/alternatives 2>/dev/null
-for p in go python3 node java cargo ruby; do command -v $p; done
-if command -v go >/dev/null; then go version; go env GOROOT GOMODCACHE GOFLAGS CGO_ENABLED
-m=$(go env GOMODCACHE); [ -d "$m" ] && find "$m" \( -name '*.ziphash' -o -name '*.mod' -o -type d -name '*@*' -prune \) -print | LC_ALL=C sort; fi
-if command -v python3 >/dev/null; then python3 -I -c 'import os, sys
-print(sys.version)
-for p in sys.path:
-    print(p, os.stat(p).st_mtime_ns if os.path.exists(p) else None)'; fi
-command -v node >/dev/null && node --version
-:`
-
-const (
-	environmentWall = 30 * time.Second
-	maxEnvironment  = 32 << 20
-)
-
-// environmentDigest runs the script.
-func environmentDigest(ctx context.Context, sb sandbox.Driver, lower string) (string, error) {
-	limits := sandbox.DefaultLimits()
-	limits.Wall, limits.OutputBytes = environmentWall, maxEnvironment
-	sum := sha256.New()
-	seen := new(counter)
-	res, err := sb.Run(ctx, sandbox.Spec{Lower: lower, Limits: limits, Env: map[string]string{"GOENV": "off", "GOTOOLCHAIN": "local", "PYTHONDONTWRITEBYTECODE": "1"},
-		Commands: []sandbox.Command{{Argv: []string{"sh", "-c", environmentScript}, Stdout: io.MultiWriter(sum, seen), Stderr: io.Discard}}})
-	if err != nil {
-		return "", fmt.Errorf("looking at the environment: %w", err)
+// hostView names what the commands of a verification over lower see of the host.
+func hostView(ctx context.Context, sb sandbox.Driver, lower string) (string, error) {
+	v, ok := sb.(hostViewer)
+	if !ok {
+		return "", errors.New("the sandbox cannot say what its commands see of the host")
 	}
-	if len(res.Commands) != 1 || !res.Commands[0].Started || res.Commands[0].ExitCode != 0 || res.Commands[0].TimedOut || res.Commands[0].OutputExceeded || seen.n == 0 {
-		return "", errors.New("looking at the environment: the look did not come to its end")
-	}
-	return canon.DigestSum(sum), nil
+	return v.HostView(ctx, lower)
 }
 
 // verdicts opens the cache for a run, nil where it is not to be used.
@@ -151,6 +101,7 @@ func (r *run) baseCache(ctx context.Context) *baseCache {
 	if cache == nil {
 		return nil
 	}
+	defer r.times.Begin("environment")()
 	k, err := newVerdictKey(ctx, r.Sandbox, r.checkout.Dir, r.base.Tree, r.Contract, r.Repeat)
 	var key []byte
 	if err == nil {

@@ -20,23 +20,29 @@ type verdictStore struct {
 	cache *verdictCache
 	key   []byte
 	log   bounded
+	host  func(context.Context) (string, error) // what the commands see of the host now
+	saw   string                                // and saw when the key was made
 }
 
 // verdicts opens the cache for a verification, nil where it is not to be used.
 // It is a convenience, so what keeps it from working is only told.
-func (rec *record) verdicts(ctx context.Context, req Reproduction, baseline, lower string) (*verdictStore, error) {
+func (rec *sealed) verdicts(ctx context.Context, req Reproduction, baseline, lower string) (*verdictStore, error) {
 	if !req.Verdicts || req.Sandbox.Describe().Driver == sandbox.DriverNone {
 		return nil, nil
 	}
 	if req.Clock == nil {
 		req.Clock = time.Now
 	}
-	var key []byte
+	var (
+		key []byte
+		saw string
+	)
 	cache, err := openVerdicts(req.Home, req.Clock)
 	if err == nil {
 		var k verdictKey
 		if k, err = newVerdictKey(ctx, req.Sandbox, lower, baseline, rec.contract, req.Repeat); err == nil {
 			k.Kind, k.PatchSHA256, k.HeadTree = verdictResult, *rec.receipt.PatchSHA256, *rec.receipt.HeadTree
+			saw = k.Host
 			key, err = keyOf(k)
 		}
 	}
@@ -49,7 +55,8 @@ func (rec *record) verdicts(ctx context.Context, req Reproduction, baseline, low
 		}
 		return nil, nil
 	}
-	return &verdictStore{cache: cache, key: key, log: bounded{limit: maxVerdictLog}}, nil
+	return &verdictStore{cache: cache, key: key, log: bounded{limit: maxVerdictLog}, saw: saw,
+		host: func(ctx context.Context) (string, error) { return hostView(ctx, req.Sandbox, lower) }}, nil
 }
 
 // find returns the kept verdict and where it is from. Its log is written to
@@ -87,12 +94,14 @@ func (v *verdictStore) recording(log io.Writer) io.Writer {
 }
 
 // keep keeps a verdict that was made just now, if both of its phases would come
-// out the same again. One that may not be kept leaves no earlier one either.
-func (v *verdictStore) keep(before, after *verify.PhaseResult, verdict *verify.Verdict) error {
+// out the same again on a host that has not changed meanwhile. One that may not
+// be kept leaves no earlier one either.
+func (v *verdictStore) keep(ctx context.Context, before, after *verify.PhaseResult, verdict *verify.Verdict) error {
 	if v == nil {
 		return nil
 	}
-	if v.log.full || !reusable(before) || !reusable(after) || !settled(verdict) {
+	now, err := v.host(ctx)
+	if err != nil || now != v.saw || v.log.full || !reusable(before) || !reusable(after) || !settled(verdict) {
 		v.cache.drop(v.key)
 		return nil
 	}

@@ -38,7 +38,9 @@ func (r *run) verify(ctx context.Context) error {
 			return err
 		}
 	}
+	applied := r.times.Begin("patch.applied")
 	changes, err := r.applied(ctx)
+	applied()
 	if err != nil {
 		return err
 	}
@@ -72,15 +74,19 @@ func (r *run) verify(ctx context.Context) error {
 		return err
 	}
 	r.judge(verify.Judge(base, head, plan.Tests), r.untrackedTests(ctx))
-	r.keepBase(base)
+	r.keepBase(ctx, base)
 	return nil
 }
 
 // keepBase keeps the base phase for the next run against the same baseline. It
-// comes last: only then is it known that its output holds no secret.
-func (r *run) keepBase(base *verify.PhaseResult) {
+// comes last: only then is it known that its output holds no secret, and that
+// the host is still what the key says.
+func (r *run) keepBase(ctx context.Context, base *verify.PhaseResult) {
 	b := r.measured
 	if b.cache == nil || b.from != nil {
+		return
+	}
+	if now := r.baseCache(ctx); now == nil || !bytes.Equal(now.key, b.cache.key) {
 		return
 	}
 	for _, name := range []string{evidence.TestLogFile, evidence.TestResultsFile} {

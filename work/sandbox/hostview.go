@@ -1,0 +1,194 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"hash"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"remit/proof/canon"
+)
+
+// maxViewEntries bounds how many files a look at the host covers.
+const maxViewEntries = 200_000
+
+// HostView is a digest over what a command over the base tree lower sees of this
+// host: the boot and its kernel, this program, the variables, the programs on the search path,
+// the libraries and language installations, and the modules that the tree is
+// lent. A file counts by its inode, size, mode and times of modification and
+// change, which no user can set back; nothing is started and no content of a
+// program is read. Two equal digests say that nothing of this was replaced,
+// added or removed in between.
+func (d *bwrap) HostView(ctx context.Context, lower string) (string, error) {
+	lent, err := d.modules.lend(ctx, d.tools.modCache, lower)
+	if err != nil {
+		return "", err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", fmt.Errorf("sandbox: looking at the host: %w", err)
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", fmt.Errorf("sandbox: looking at the host: %w", err)
+	}
+	v := &hostView{sum: sha256.New(), left: maxViewEntries, seen: map[string]bool{}}
+	v.say("boot", string(boot), unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Version[:]), unix.ByteSliceToString(u.Machine[:]))
+	v.say("env", fmt.Sprint(environment(Spec{Limits: DefaultLimits()}, insideHome, "/tmp", d.tools.pathDirs)), fmt.Sprint(d.tools.env))
+	v.path(unix.AT_FDCWD, "/proc/self/exe", 0)
+	if lent != nil {
+		v.say(append([]string{"modules"}, lent.Dirs...)...)
+		v.say(append([]string{"module files"}, lent.Files...)...)
+	}
+	links, system := systemPlaces("/")
+	v.say("root", fmt.Sprint(links))
+	for _, dir := range system {
+		v.list(dir)
+	}
+	for _, name := range etcFromHost {
+		v.list(filepath.Join("/etc", name))
+	}
+	for _, b := range d.tools.binds {
+		v.say("bind", b.Inside)
+		v.list(b.Host)
+	}
+	for _, dir := range slices.Concat(d.tools.hostDirs, filepath.SplitList(SystemPath)) {
+		v.list(dir)
+		v.installation(filepath.Dir(dir))
+	}
+	for _, dir := range libraryDirs {
+		v.list(dir)
+	}
+	v.languages("/usr/lib", "/usr/local/lib")
+	if err := context.Cause(ctx); err != nil {
+		return "", err
+	}
+	if v.left < 0 {
+		return "", fmt.Errorf("sandbox: looking at the host: more than %d files are on the search path", maxViewEntries)
+	}
+	return canon.DigestSum(v.sum), nil
+}
+
+// libraryDirs hold what programs load. An upgrade replaces files, which changes
+// the time of their directory.
+var libraryDirs = []string{"/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/libexec", "/usr/share/java", "/usr/lib/node_modules", "/usr/local/lib/node_modules"}
+
+// hostView collects what a look sees.
+type hostView struct {
+	sum  hash.Hash
+	fact []byte
+	left int             // entries that may still be looked at
+	seen map[string]bool // directories that were listed, links resolved
+}
+
+// say adds facts. Lengths keep apart what else could be read in two ways.
+func (v *hostView) say(facts ...string) {
+	for _, f := range facts {
+		v.fact = append(binary.AppendUvarint(v.fact[:0], uint64(len(f))), f...)
+		v.sum.Write(v.fact)
+	}
+}
+
+// path adds what a name below an open directory is, or that there is nothing.
+func (v *hostView) path(dir int, name string, flags int) (mode uint32) {
+	v.say(name)
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, flags); err != nil {
+		v.say("absent")
+		return 0
+	}
+	v.fact = v.fact[:0]
+	for _, n := range []uint64{st.Dev, st.Ino, uint64(st.Mode), uint64(st.Uid), uint64(st.Gid), uint64(st.Size),
+		uint64(st.Mtim.Sec), uint64(st.Mtim.Nsec), uint64(st.Ctim.Sec), uint64(st.Ctim.Nsec)} {
+		v.fact = binary.LittleEndian.AppendUint64(v.fact, n)
+	}
+	v.sum.Write(v.fact)
+	return st.Mode
+}
+
+// list adds what a path is and, of a directory, what each entry is, a link with
+// its target.
+func (v *hostView) list(path string) {
+	if v.path(unix.AT_FDCWD, path, 0)&unix.S_IFMT != unix.S_IFDIR {
+		return
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil || v.seen[real] {
+		v.say(real)
+		return
+	}
+	v.seen[real] = true
+	dir, err := os.Open(real)
+	if err != nil {
+		v.say("closed")
+		return
+	}
+	defer dir.Close()
+	names, err := dir.Readdirnames(max(v.left, 0) + 1)
+	if v.left -= len(names); err != nil || v.left < 0 {
+		return
+	}
+	slices.Sort(names)
+	at := int(dir.Fd())
+	for _, name := range names {
+		if v.path(at, name, unix.AT_SYMLINK_NOFOLLOW)&unix.S_IFMT == unix.S_IFLNK {
+			v.path(at, name, 0)
+		}
+	}
+}
+
+// installation adds the parts of a language installation that lie beside its
+// programs: the release and the settings of Go, and its compiler.
+func (v *hostView) installation(root string) {
+	if root == "/" || root == "/usr" || root == "/usr/local" {
+		root = goRootBelow(filepath.Join(root, "bin"))
+	}
+	if root == "" {
+		return
+	}
+	for _, name := range []string{"VERSION", "go.env", "src", "lib"} {
+		v.path(unix.AT_FDCWD, filepath.Join(root, name), 0)
+	}
+	tools, _ := filepath.Glob(filepath.Join(root, "pkg/tool/*"))
+	for _, dir := range tools {
+		v.list(dir)
+	}
+}
+
+// goRootBelow follows the go command in a directory of programs to its
+// installation, "" if there is none.
+func goRootBelow(bin string) string {
+	real, err := filepath.EvalSymlinks(filepath.Join(bin, "go"))
+	if err != nil {
+		return ""
+	}
+	return filepath.Dir(filepath.Dir(real))
+}
+
+// languages adds the directories that interpreters import from.
+func (v *hostView) languages(dirs ...string) {
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			continue
+		}
+		for _, e := range entries {
+			if !e.IsDir() || !strings.HasPrefix(e.Name(), "python") && !strings.HasPrefix(e.Name(), "ruby") && !strings.HasPrefix(e.Name(), "jvm") {
+				continue
+			}
+			at := filepath.Join(dir, e.Name())
+			v.list(at)
+			v.list(filepath.Join(at, "dist-packages"))
+			v.list(filepath.Join(at, "site-packages"))
+		}
+	}
+}
