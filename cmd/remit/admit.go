@@ -25,7 +25,7 @@ engine and a pair; the record is what admits them. The engines that are built in
 (command, fake) need none.
 
 A record below REMIT_HOME keeps all decisions, the latest counts. When what an
-engine executes has changed, its record is stale and admits nothing until somebody
+engine executes has changed, its record is stale and admits nothing until a person
 decides again.`,
 		Example: `  remit admit source --engine codex --decision admitted --license Apache-2.0 \
     --reason 'read the release notes'
@@ -41,7 +41,7 @@ decides again.`,
 	return cmd
 }
 
-// rulingFlags are what every decision is told.
+// rulingFlags are the flags of every decision.
 func rulingFlags(cmd *cobra.Command, r *admission.Ruling) {
 	var names []string
 	for _, d := range admission.Decisions() {
@@ -102,7 +102,7 @@ engine that is not there can be rejected, not admitted.`,
 				fmt.Fprintf(cmd.OutOrStdout(), "Its digest does not prove %s.\n", rec.Unproven)
 			}
 			if d.Engine == workos.Name && d.SourceCommit == "" && rec.Decision == admission.Admitted {
-				fmt.Fprintln(cmd.OutOrStdout(), "Nobody publishes this program: say with --commit and --toolchain what it was built from, for whoever reads the record.")
+				fmt.Fprintln(cmd.OutOrStdout(), "This program has no publisher: say in the record with --commit and --toolchain what it was built from.")
 			}
 			if !eligibility.AdmissionRequired(d.Engine) {
 				fmt.Fprintln(cmd.OutOrStdout(), "It is built in: no run asks for this record.")

@@ -35,7 +35,7 @@ Until then it can be taken back with ` + "`remit deny`.", api.ApprovalDecisionDe
 
 func (a *app) denyCommand() *cobra.Command {
 	return a.decideApprovalCommand(approving{"deny", "denied", "Refuse a contract for good",
-		`A denial is final: no run will work under this contract, and nobody can approve it
+		`A denial is final: no run will work under this contract, and it cannot be approved
 any more. It may follow an approval that no run has used.`, api.ApprovalDecisionDecisionDenied})
 }
 
@@ -58,7 +58,7 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ask := terminalOf(cmd.InOrStdin())
 			if !yes && (ask == nil || f.nexus.tokenFile == "-") {
-				return usagef("nobody can be asked here: read the request with `remit approvals ID`, then give --yes")
+				return usagef("there is no terminal to ask on: read the request with `remit approvals ID`, then give --yes")
 			}
 			if err := harness.RefuseSecrets("the decision", map[string]string{"reason": why}); err != nil {
 				return err

@@ -7,12 +7,12 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"remit/proof/attest"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/harness"
 	"remit/work/sandbox"
@@ -43,11 +43,11 @@ func (a *app) trust(f *auditFlags, target string) (evidence.Trust, error) {
 	return evidence.Trust{Signers: signers, Require: true}, nil
 }
 
-var digestForm = regexp.MustCompile(`^(?:sha256:)?([0-9a-f]{64})$`)
+var digestForm = form.Lazy(`^(?:sha256:)?([0-9a-f]{64})$`)
 
 // expected reads the digest of --expect, with or without its prefix.
 func expected(text string) (string, error) {
-	m := digestForm.FindStringSubmatch(strings.ToLower(strings.TrimSpace(text)))
+	m := digestForm().FindStringSubmatch(strings.ToLower(strings.TrimSpace(text)))
 	if m == nil {
 		return "", usagef("--expect %q: must be sha256: and 64 hexadecimal digits", text)
 	}

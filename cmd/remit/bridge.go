@@ -96,7 +96,7 @@ func (a *app) bridgeRelayCommand() *cobra.Command {
 		Use: "relay", Short: "Run a small relay for tests and a local network", Args: cobra.NoArgs,
 		Long: `Relay runs a Nostr relay that keeps, in memory, provider ads and receipt pointers
 with a valid signature and refuses everything else. It is for tests and a local
-network: it forgets everything when it ends, and asks nobody who they are.`,
+network: it forgets everything when it ends, and asks for no credentials.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.relay(cmd, listen) },
 	}
 	cmd.Flags().StringVar(&listen, "listen", "127.0.0.1:7777", "address to listen on; port 0 takes a free one")

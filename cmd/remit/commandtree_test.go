@@ -46,7 +46,7 @@ func inProcess(t *testing.T, args ...string) (code int, stdout []byte) {
 func inProcessAt(t *testing.T, dir string, args ...string) (code int, stdout []byte) {
 	t.Helper()
 	home := func() (harness.Home, error) { return harness.Home{Dir: dir}, nil }
-	root := newRootAt(home)
+	root := newRootAt(home, nil)
 	var out bytes.Buffer
 	root.SetOut(&out)
 	speakJSON(root)
@@ -94,6 +94,27 @@ func TestJSONIsJSON(t *testing.T) {
 	var said struct{ Version string }
 	if code, out := inProcess(t, "--version"); json.Unmarshal(out, &said) != nil || code != 0 || said.Version != version {
 		t.Errorf("--version: %d\n%s", code, out)
+	}
+}
+
+// TestCommandsByName: a command that is made alone has the name, the help and the
+// group that it has among all.
+func TestCommandsByName(t *testing.T) {
+	t.Parallel()
+	all := newRoot()
+	for _, top := range new(app).commands() {
+		alone := newRootAt(harness.HomeFromEnv, []string{top.name, "--help"})
+		var whole, one bytes.Buffer
+		for root, out := range map[*cobra.Command]*bytes.Buffer{all: &whole, alone: &one} {
+			root.SetOut(out)
+			root.SetArgs([]string{top.name, "--help"})
+			if c, err := root.ExecuteC(); err != nil || c.Name() != top.name || c.GroupID != top.group {
+				t.Errorf("%s: %v, %v", top.name, c, err)
+			}
+		}
+		if whole.String() != one.String() || len(alone.Commands()) > 4 {
+			t.Errorf("%s: %d commands\n%s\n%s", top.name, len(alone.Commands()), whole.String(), one.String())
+		}
 	}
 }
 

@@ -106,7 +106,7 @@ func differences(rows []laneRow) []difference {
 }
 
 // identical groups the lanes that made the same change. That several changed
-// nothing is told by their lines.
+// their lines say nothing.
 func identical(rows []laneRow) [][]string {
 	out := [][]string{}
 	place := map[string]int{}
@@ -145,7 +145,7 @@ func sortRows(rows []laneRow, order string) {
 	figure := map[string]func(laneRow) (int64, bool){
 		orderCost: func(r laneRow) (int64, bool) {
 			if r.Usage == nil {
-				return 0, r.SessionID != "" // it ran, and asked nobody
+				return 0, r.SessionID != "" // it ran, and sent no request
 			}
 			return r.Usage.CostMicroUSD, r.Usage.CostKnown
 		},

@@ -155,7 +155,7 @@ func (r *laneRow) read(entries []journal.Entry) error {
 			return fmt.Errorf("reading %s of session %s: %w", e.Name, r.SessionID, err)
 		}
 	}
-	if r.Usage != nil && !summed { // it was cut off: there were requests, and nobody added them up
+	if r.Usage != nil && !summed { // it was cut off: there were requests, which were not added up
 		r.Usage.TokensKnown, r.Usage.CostKnown = false, false
 	}
 	if len(contract.Contract) == 0 {

@@ -86,7 +86,7 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s harness.Session) erro
 	}
 	if (f.to == "patch" || f.to == "branch") && st.Report.OperatorOutcome == harness.Rejected && !f.force {
 		return reason.Errorf(reason.NotAcceptable, "session %s was rejected", s.ID).
-			WithHint("somebody decided not to take its change (`remit show %s`); --force exports it all the same", s.ID)
+			WithHint("its change was rejected (`remit show %s`); --force exports it all the same", s.ID)
 	}
 	// What is handed out carries our word for it, so nothing is that an audit
 	// would not let through: a session directory can be edited like any other.
@@ -261,7 +261,7 @@ func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s harness.Session) (
 			err = a.home.Amend(cmd.Context(), s, authority)
 		}
 		if err != nil {
-			err = fmt.Errorf("the change is exported, but the authority could not be told: %w", err)
+			err = fmt.Errorf("the change is exported, but the authority does not know of it: %w", err)
 			if reason.CodeOf(err) == "" {
 				return err
 			}

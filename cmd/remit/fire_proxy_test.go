@@ -69,7 +69,7 @@ func (p *plainProxy) register(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
-		_ = c.Close() // nobody reads it any more
+		_ = c.Close() // its reader went away
 		return false
 	}
 	p.open[c] = true

@@ -33,21 +33,13 @@ var (
 	target   = regexp.MustCompile(`\bmake (agents|build|run|setup|test|install)\b`)
 )
 
-// TestHintsCanBeFollowed keeps every hint, document and message from sending a
-// user to a command, flag, key, file or target that does not exist.
+// TestHintsCanBeFollowed keeps every hint from sending a user to a flag, key, file
+// or target that does not exist. Commands are for TestDocumentsNameWhatThereIs.
 func TestHintsCanBeFollowed(t *testing.T) {
 	t.Parallel()
 	h := newHintBook(t)
 	for _, info := range reason.All() {
-		h.commands(info.String(), info.Hint)
 		h.hint(info.String(), info.Hint)
-	}
-	documents, err := filepath.Glob("../../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range append(documents, "../../README.md", "../../SECURITY.md", "../../CONTRIBUTING.md") {
-		h.commands(name, fileText(t, name))
 	}
 	found := 0
 	for _, dir := range []string{"cmd", "forge", "law", "nexus", "proof", "provider", "work"} {
@@ -63,14 +55,6 @@ func TestHintBookCanFail(t *testing.T) {
 	t.Parallel()
 	h := newHintBook(t)
 	for text, want := range map[string]int{
-		"`remit frobnicate`": 1, "`remit run --no-such-flag`": 1, "`remit ladder show`": 1, "`remit admit source --engine X --decision admitted`": 0,
-		"`remit verify ID`": 0, "`remit export --to zip`": 0, "`remit show --model X`": 1, "`remit resume SESSION`": 0,
-	} {
-		if got := len(h.badCommands(text)); got != want {
-			t.Errorf("%s: %d findings", text, got)
-		}
-	}
-	for text, want := range map[string]int{
 		"give --no-such-flag": 1, "give --base-url": 0, "set budget.no_such_key": 1, "set budget.wall_seconds": 0, "write no_such: true": 1, "write require_clean: false": 0,
 		"see docs/none.md": 1, "see docs/policy.md": 0, "see proofs/no-such-proof.json": 1, "see backend/": 0,
 	} {
@@ -83,7 +67,6 @@ func TestHintBookCanFail(t *testing.T) {
 // hintBook knows what there is.
 type hintBook struct {
 	testing.TB
-	root           *cobra.Command
 	flags          []string
 	policy, format string
 	proofs         string // the source that records them
@@ -91,7 +74,7 @@ type hintBook struct {
 }
 
 func newHintBook(t *testing.T) *hintBook {
-	h := &hintBook{TB: t, root: newRoot(), policy: fileText(t, "../../docs/policy.md"), format: fileText(t, "../../docs/format.md"), make: fileText(t, "../../Makefile")}
+	h := &hintBook{TB: t, policy: fileText(t, "../../docs/policy.md"), format: fileText(t, "../../docs/format.md"), make: fileText(t, "../../Makefile")}
 	names, err := filepath.Glob("../../work/harness/*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +82,6 @@ func newHintBook(t *testing.T) *hintBook {
 	for _, name := range names {
 		h.proofs += fileText(t, name)
 	}
-	h.root.InitDefaultHelpCmd()
-	h.root.InitDefaultCompletionCmd()
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
 		c.InitDefaultHelpFlag()
@@ -111,7 +92,7 @@ func newHintBook(t *testing.T) *hintBook {
 			walk(sub)
 		}
 	}
-	walk(h.root)
+	walk(newRoot())
 	return h
 }
 
@@ -124,47 +105,11 @@ func fileText(t testing.TB, name string) string {
 	return string(text)
 }
 
-func (h *hintBook) commands(where, text string) {
-	h.Helper()
-	for _, bad := range h.badCommands(text) {
-		h.Errorf("%s: %s", where, bad)
-	}
-}
-
 func (h *hintBook) hint(where, text string) {
 	h.Helper()
 	for _, bad := range h.badHint(text) {
 		h.Errorf("%s: %s", where, bad)
 	}
-}
-
-// badCommands are the commands of a text that no user could type.
-func (h *hintBook) badCommands(text string) (bad []string) {
-	for _, m := range mention.FindAllStringSubmatch(text, -1) {
-		line, _, _ := strings.Cut(m[1], " -- ") // what follows is somebody else's
-		var words []string
-		for _, w := range strings.Fields(line) {
-			if w == "|" || w == "&&" || strings.HasPrefix(w, "2>") {
-				break
-			}
-			words = append(words, w)
-		}
-		c, rest, err := h.root.Find(words)
-		if err != nil || c == h.root && len(words) > 0 && !strings.HasPrefix(words[0], "-") {
-			bad = append(bad, "there is no `remit "+m[1]+"`")
-			continue
-		}
-		if len(rest) > 0 && c.HasSubCommands() && regexp.MustCompile(`^[a-z]+$`).MatchString(rest[0]) {
-			bad = append(bad, "`remit "+m[1]+"`: no command "+rest[0])
-		}
-		for _, f := range option.FindAllStringSubmatch(" "+strings.Join(rest, " "), -1) {
-			name := strings.TrimPrefix(f[1], "--")
-			if c.Flags().Lookup(name) == nil && c.InheritedFlags().Lookup(name) == nil && name != "version" && name != "help" {
-				bad = append(bad, "`remit "+m[1]+"`: no flag "+f[1])
-			}
-		}
-	}
-	return bad
 }
 
 // badHint is what a hint names beside commands and what is not there.
@@ -203,8 +148,7 @@ func (h *hintBook) badHint(text string) (bad []string) {
 	return bad
 }
 
-// source checks the texts of a wing: commands in all of them, and everything in
-// those that are hints. It returns how many hints there are.
+// source checks the hints of a wing, and returns how many there are.
 func (h *hintBook) source(dir string) (hints int) {
 	h.Helper()
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -216,19 +160,12 @@ func (h *hintBook) source(dir string) (hints int) {
 			return err
 		}
 		ast.Inspect(file, func(n ast.Node) bool {
-			switch n := n.(type) {
-			case *ast.BasicLit:
-				if n.Kind == token.STRING {
-					text, _ := strconv.Unquote(n.Value) // the parser has checked it
-					h.commands(name, text)
-				}
-			case *ast.CallExpr:
-				if sel, ok := n.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "WithHint" && len(n.Args) > 0 {
-					if lit, ok := n.Args[0].(*ast.BasicLit); ok {
-						text, _ := strconv.Unquote(lit.Value)
-						hints++
-						h.hint(name, text)
-					}
+			if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 0 {
+				sel, _ := call.Fun.(*ast.SelectorExpr)
+				if lit, ok := call.Args[0].(*ast.BasicLit); ok && sel != nil && sel.Sel.Name == "WithHint" {
+					text, _ := strconv.Unquote(lit.Value) // the parser has checked it
+					hints++
+					h.hint(name, text)
 				}
 			}
 			return true

@@ -206,7 +206,7 @@ func (a *app) jobsSettleCommand() *cobra.Command {
 		Use: "settle JOB", Short: "Judge what a provider handed in, and pay it or not",
 		Long: `Have the nexus judge the response that it stored: the price is released to the
 provider, or given back, in the same transaction. JOB is an id, or "latest". The
-exit code is 0 when it was released and 2 when not. A job that nobody settles the
+exit code is 0 when it was released and 2 when not. A job that is not settled the
 nexus settles after five minutes.`,
 		Example: `  remit jobs settle latest
   remit jobs settle job_… --json`,
@@ -264,7 +264,7 @@ func (a *app) jobsCancelCommand() *cobra.Command {
 	var why string
 	cmd := oneJob.command(&cobra.Command{
 		Use: "cancel JOB", Short: "End a job that was not handed in; its price is given back",
-		Long: `End a job that was not handed in: its provider is told, whatever it still delivers is
+		Long: `End a job that was not handed in: its provider stops, what it still delivers is
 refused, and the price is given back. JOB is an id, or "latest".`,
 		Example: `  remit jobs cancel job_… --reason 'wrong commit'`,
 	}, func(cmd *cobra.Command, c *api.Client, id string) error {

@@ -47,7 +47,7 @@ func run() int {
 	outliveReaders()
 	ctx, stop := interruptible()
 	defer stop()
-	root, out := newRoot(), newOutput(os.Stdout)
+	root, out := newRootAt(harness.HomeFromEnv, os.Args[1:]), newOutput(os.Stdout)
 	root.SetOut(out)
 	asJSON := wantsJSON(os.Args[1:])
 	if asJSON {
@@ -86,7 +86,7 @@ func execute(ctx context.Context, root *cobra.Command, at func() (harness.Home, 
 }
 
 // outliveReaders keeps a reader that went away (`remit run 2>&1 | head -2`) from
-// ending this process: without it the first line that nobody reads any more is a
+// ending this process: without it the first line that is not read any more is a
 // SIGPIPE, and the work of a run is lost. Writes then fail by themselves. The
 // signal is not ignored, for that would be inherited by every program that is
 // started.

@@ -6,6 +6,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/cobra/doc"
+
+	"remit/law/task"
+	"remit/work/sandbox"
 )
 
 // manCommand writes the man pages; a package runs it when it is built.
@@ -24,4 +27,17 @@ func (a *app) manCommand(root *cobra.Command) *cobra.Command {
 			return err
 		},
 	}
+}
+
+// mutationModes are the names of all mutation modes.
+func mutationModes() (all []string) {
+	for _, m := range task.MutationModes() {
+		all = append(all, m.String())
+	}
+	return all
+}
+
+// completeDrivers completes --sandbox.
+func completeDrivers(cmd *cobra.Command) {
+	complete(cmd, "sandbox", []string{sandbox.DriverBwrap, sandbox.DriverNone})
 }

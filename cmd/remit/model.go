@@ -12,7 +12,16 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/law/eligibility"
+	"remit/law/secret"
+	"remit/law/task"
+	"remit/proof/form"
+	"remit/work/engine"
+	"remit/work/gateway"
 	"remit/work/gateway/scripted"
+	"remit/work/harness"
+	"remit/work/keycommand"
+	"remit/work/route"
 )
 
 func (a *app) modelCommand() *cobra.Command {
@@ -99,4 +108,122 @@ func printCounts(out io.Writer, c scripted.Counts) {
 	if len(c.Models) > 0 {
 		fmt.Fprintf(out, "models asked for: %s\n", plainText(strings.Join(c.Models, ", ")))
 	}
+}
+
+// modelFlags say which model an engine may ask, and how it is reached. There is
+// no flag for a key: command lines are visible to everybody on the machine.
+type modelFlags struct {
+	bin, provider, model, engineModel                        string
+	baseURL, keyEnv, keyFile, keyCommand, caFile, pricesFile string
+	local, stored                                            bool
+}
+
+func (f *modelFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.bin, "bin", "", "the agent's program or its package (default: what make agents installed, else PATH)")
+	fl.StringVar(&f.provider, "model-provider", "", "whose model the engine asks: openai, anthropic or a name of yours")
+	fl.StringVar(&f.model, "model", "", "the one model that it may ask, exactly as its admission names it")
+	fl.StringVar(&f.engineModel, "engine-model", "", "how the engine calls the model, when it knows it by another name")
+	fl.StringVar(&f.baseURL, "base-url", "", "address of the provider, without the protocol's path (default: the well-known one)")
+	fl.StringVar(&f.keyEnv, "key-env", "", "variable that holds the provider's key (default OPENAI_API_KEY or ANTHROPIC_API_KEY)")
+	fl.StringVar(&f.keyFile, "key-file", "", "file that holds the provider's key")
+	fl.StringVar(&f.keyCommand, "key-command", "", "program and arguments that print the provider's key, e.g. 'pass show openai'; no shell")
+	fl.StringVar(&f.caFile, "model-ca", "", "PEM file of a further authority for the provider's certificate")
+	fl.StringVar(&f.pricesFile, "prices", "", "price table (YAML or JSON): PROVIDER/MODEL: {in, cache_read, cache_write, out} in dollars per million tokens")
+	fl.BoolVar(&f.stored, "stored-state", false, "let the engine use what is stored at the provider under the key: files, containers, earlier answers")
+	fl.BoolVar(&f.local, "local-model", false, "the provider is on this machine or in this network, and may need no key")
+}
+
+// route is the way to the model, nil for an engine that asks none.
+func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*harness.ModelRoute, error) {
+	prices, err := f.prices()
+	if err != nil {
+		return nil, err
+	}
+	if _, asks := e.(engine.Modelled); !asks {
+		if f.model != "" || f.provider != "" {
+			return nil, usagef("--model and --model-provider are for engines that ask a model")
+		}
+		return nil, nil
+	}
+	if f.provider == "" || f.model == "" {
+		return nil, usagef("this engine asks a model: give --model-provider and --model")
+	}
+	m, err := f.named()
+	if err != nil {
+		return nil, err
+	}
+	u, source := m.Upstream()
+	if err := policy.CheckModel(task.ModelAsk{Provider: u.Provider, Class: u.Class, BaseURL: u.BaseURL, Credential: source}); err != nil {
+		return nil, err
+	}
+	r := m.Route(home, prices)
+	r.StoredState = f.stored
+	r.KeepBodies = policy != nil && policy.Model.KeepBodies
+	return r, nil
+}
+
+// variableName is how a variable can be called that a key is in.
+var variableName = form.Lazy(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
+
+// noKey refuses a key in the place of a variable's name, and does not say it
+// again: what a message holds is printed, and recorded.
+func noKey(name string) error {
+	found := 0
+	err := secret.New(nil).Scan(strings.NewReader(name), secret.All, func(secret.Finding, []byte) { found++ })
+	if name != "" && (!variableName().MatchString(name) || err != nil || found > 0) {
+		return usagef("--key-env takes the name of a variable that holds the key (given was something else, which is not repeated here)")
+	}
+	return nil
+}
+
+// warnOfKeyFile says that others can read the key. It is no refusal: where
+// secrets are mounted into a container, everybody there can.
+func (f *modelFlags) warnOfKeyFile(w io.Writer) {
+	if mode, shared := route.ReadByOthers(f.keyFile); shared {
+		fmt.Fprintf(w, "remit: the file of --key-file can be read by others (mode %o); chmod 600 it\n", mode)
+	}
+}
+
+// named is the model of the flags.
+func (f *modelFlags) named() (route.Model, error) {
+	m := route.Model{Provider: f.provider, Name: f.model, EngineName: f.engineModel, BaseURL: f.baseURL, Local: f.local, CAFile: f.caFile,
+		KeyEnv: f.keyEnv, KeyFile: f.keyFile}
+	err := noKey(f.keyEnv)
+	if err != nil {
+		return m, err
+	}
+	if f.keyCommand != "" {
+		if m.KeyCommand, err = keycommand.Split(f.keyCommand); err != nil {
+			return m, usagef("--key-command: %w", err)
+		}
+	}
+	return m, nil
+}
+
+// prices are those of the user's table; nil without one.
+func (f *modelFlags) prices() (map[string]gateway.Price, error) {
+	if f.pricesFile == "" {
+		return nil, nil
+	}
+	table, err := task.LoadPrices(f.pricesFile)
+	if err != nil {
+		return nil, err
+	}
+	return route.Prices(table), nil
+}
+
+// admissionOf is what the records and the policy say of an engine.
+func admissionOf(ctx context.Context, e engine.Engine, name, home string, policy *task.Policy) (harness.Admission, error) {
+	if !eligibility.AdmissionRequired(name) {
+		return harness.Admission{}, nil
+	}
+	build, err := e.Identity(ctx)
+	if err != nil {
+		return harness.Admission{}, err
+	}
+	admitted, _ := route.Admission(home, build) // the run tells what the record says
+	enabled, stated := policy.Engine(name)
+	admitted.Enabled = enabled && stated
+	return admitted, nil
 }

@@ -21,7 +21,7 @@ type nexusFlags struct {
 	url, tokenFile string
 	plaintext      bool
 	tls            tlsFlags
-	once           bool // ask once: nobody waits for a nexus that is not there
+	once           bool // ask once, and do not wait for a nexus that is not there
 }
 
 // tlsFlags name the files of a nexus with TLS of its own.
@@ -50,7 +50,7 @@ func (f *tlsFlags) named() api.TLSFiles {
 
 func (f *nexusFlags) add(cmd *cobra.Command) { f.addOr(cmd, defaultNexus) }
 
-// addOr says what is used when nobody names a nexus.
+// addOr says what is used when no nexus is named.
 func (f *nexusFlags) addOr(cmd *cobra.Command, otherwise string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.url, "nexus", "", "URL of the nexus (default $"+envNexus+", else "+otherwise+")")

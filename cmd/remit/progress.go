@@ -1,11 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/term"
 )
 
 // progress shows a run on stderr: a live line on a terminal, plain lines
@@ -109,4 +115,123 @@ func plain(s string) string {
 		}
 		return c
 	}, s)
+}
+
+// liveLine is the last line of a terminal, drawn anew until it is closed. On
+// what is no terminal it is never drawn.
+type liveLine struct {
+	w     io.Writer
+	live  bool
+	width int
+	text  func() string // what it says now, "" for nothing; called under mu
+
+	mu   sync.Mutex
+	stop chan struct{}
+	done chan struct{}
+}
+
+// refresh is how often the elapsed time of the live line moves.
+const refresh = 200 * time.Millisecond
+
+// show begins the line.
+func (l *liveLine) show(f *os.File, text func() string) {
+	l.w, l.text, l.stop, l.done = f, text, make(chan struct{}), make(chan struct{})
+	if width, _, err := term.GetSize(int(f.Fd())); err == nil && os.Getenv("TERM") != "dumb" {
+		l.live, l.width = true, cmp.Or(width, 80) // some terminals do not tell
+	}
+	go l.tick()
+}
+
+func (l *liveLine) tick() {
+	defer close(l.done)
+	if !l.live {
+		return
+	}
+	t := time.NewTicker(refresh)
+	defer t.Stop()
+	for {
+		select {
+		case <-l.stop:
+			return
+		case <-t.C:
+			l.mu.Lock()
+			l.draw()
+			l.mu.Unlock()
+		}
+	}
+}
+
+// close ends the line.
+func (l *liveLine) close() {
+	close(l.stop)
+	<-l.done
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.erase()
+}
+
+func (l *liveLine) draw() {
+	if !l.live {
+		return
+	}
+	text := l.text()
+	if text == "" {
+		return
+	}
+	line := "· " + text
+	if runes := []rune(line); len(runes) >= l.width {
+		line = string(runes[:max(0, l.width-1)])
+	}
+	fmt.Fprintf(l.w, "\r\x1b[K%s", line)
+}
+
+func (l *liveLine) erase() {
+	if l.live {
+		fmt.Fprint(l.w, "\r\x1b[K")
+	}
+}
+
+// visible writes text so that it cannot drive a terminal or hide what stands
+// there: what is not printable is shown as \x1b, \u202e and the like, and bytes
+// that are no UTF-8 as \xff. Line ends and tabs stay.
+type visible struct {
+	w    io.Writer
+	rest []byte // the beginning of a character of which the end was not written yet
+}
+
+func (v *visible) Write(p []byte) (int, error) {
+	in := append(v.rest, p...)
+	out := make([]byte, 0, len(in))
+	for len(in) > 0 && utf8.FullRune(in) {
+		c, size := utf8.DecodeRune(in)
+		switch {
+		case c == utf8.RuneError && size == 1:
+			out = fmt.Appendf(out, `\x%02x`, in[0])
+		case c == '\n', c == '\t', unicode.IsPrint(c):
+			out = append(out, in[:size]...)
+		case c < utf8.RuneSelf:
+			out = fmt.Appendf(out, `\x%02x`, c)
+		case c <= 0xffff:
+			out = fmt.Appendf(out, `\u%04x`, c)
+		default:
+			out = fmt.Appendf(out, `\U%08x`, c)
+		}
+		in = in[size:]
+	}
+	v.rest = append(v.rest[:0], in...)
+	if _, err := v.w.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close writes what is left of a character that has no end.
+func (v *visible) Close() error {
+	for _, b := range v.rest {
+		if _, err := fmt.Fprintf(v.w, `\x%02x`, b); err != nil {
+			return err
+		}
+	}
+	v.rest = nil
+	return nil
 }

@@ -92,7 +92,7 @@ works, only --replace with its id does that.
 A provider runs commands that a job brings. With --engines it registers for engine
 runs too (remit.engine_run.v1), which are off by default: there a program of this
 machine works under a contract that the job brings. Which programs, and which agents
-with which models, 'remit provider start' is told by --engine and --agents.`,
+with which models, 'remit provider start' takes from --engine and --agents.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			token, err := readToken(f.tokenFile, cmd.InOrStdin())
 			if err != nil {
@@ -142,7 +142,7 @@ caps of the provider's owner. --cpu-millis, --memory-mb, --disk-mb, --pids and
 Where the sandbox cannot hold one of these caps, start refuses: without writable
 control groups a job can take all memory and processors of the machine ('remit
 doctor' tells). --unenforced-caps works all the same, for a machine that is itself
-a container with limits; the nexus is told with every job which caps were not held.
+a container with limits; every result says which caps were not held.
 
 --engine NAME='COMMAND ARG...' offers a program of this machine to engine runs, which
 name it and can choose nothing else about it; the provider must have joined with
@@ -151,7 +151,7 @@ given by its path, and every word that is the absolute path of a file, is lent t
 the sandbox read-only; other names are looked up inside of it. The program works on
 a copy of the job's repository, under the job's contract and under the limits below;
 the run is verified and sealed as 'remit run' does it, and its bundle is handed in.
-Nobody approves contracts here: one that asks for an approval ends as blocked.
+Contracts are not approved here: one that asks for an approval ends as blocked.
 
 --agents FILE offers engines that ask a model, such as codex, claude or pi, under
 names of yours; a job names one, and one of its models. The models are asked
@@ -163,9 +163,9 @@ A job is leased for --lease and the lease is renewed while the job runs. A short
 one has the nexus notice soon that this machine is gone, and costs the work when
 the nexus cannot be reached for that long.
 
-SIGTERM and Ctrl-C drain: the nexus is told that this machine stops and offers its
+SIGTERM and Ctrl-C drain: the nexus learns that this machine stops and offers its
 jobs to others; what runs here may go on for --grace. What has not ended then is
-killed and handed back, and the nexus is told that the machine has stopped. A second
+killed and handed back, and the nexus learns that the machine has stopped. A second
 signal ends the process at once.
 
 Start ends by itself, with exit code 3, when the nexus does not take its credential
@@ -197,7 +197,7 @@ any more: it was revoked, or another machine has taken this provider's place.`,
 }
 
 // Bounds of the grace. Supervisors kill what takes longer than 30 to 90 seconds
-// to stop, if they are not told otherwise.
+// to stop, unless they are configured otherwise.
 const (
 	defaultGrace = 10 * time.Second
 	maxGrace     = 24 * time.Hour

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,10 +32,12 @@ var wrapFlags = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("wrapped", func(flags *pflag.FlagSet) string { return flags.FlagUsagesWrapped(helpWidth) })
 })
 
-func newRoot() *cobra.Command { return newRootAt(harness.HomeFromEnv) }
+func newRoot() *cobra.Command { return newRootAt(harness.HomeFromEnv, nil) }
 
-// newRootAt makes the commands, which work in the home that is found.
-func newRootAt(home func() (harness.Home, error)) *cobra.Command {
+// newRootAt makes the commands, which work in the home that is found. When the
+// words of a command line begin with the name of a command, only that one is made:
+// the others would take as long as the whole work of a short command.
+func newRootAt(home func() (harness.Home, error), words []string) *cobra.Command {
 	a := new(app)
 	wrapFlags()
 	root := &cobra.Command{
@@ -77,23 +80,41 @@ Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
 		&cobra.Group{ID: "machine", Title: "This machine:"},
 		&cobra.Group{ID: "team", Title: "More machines:"},
 	)
-	add := func(group string, commands ...*cobra.Command) {
-		for _, c := range commands {
-			c.GroupID = group
-			root.AddCommand(c)
-		}
+	commands := a.commands()
+	if named := slices.IndexFunc(commands, func(c topCommand) bool { return len(words) > 0 && c.name == words[0] }); named >= 0 {
+		commands = commands[named : named+1]
 	}
-	add("run", a.runCommand(), a.compareCommand(), a.resumeCommand(), a.sessionsCommand(), a.showCommand(), a.diffCommand(), a.logsCommand(), a.replayCommand())
-	add("prove", a.verifyCommand(), a.auditCommand(), a.reproduceCommand())
-	add("deliver", a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.acceptCommand(), a.rejectCommand(), a.exportCommand())
-	add("machine", a.doctorCommand(), a.keysCommand(), a.ladderCommand(), a.admitCommand(), a.modelCommand())
-	add("team", a.serveCommand(), a.tokenCommand(), a.providerCommand(), a.runsCommand(), a.jobsCommand(), a.treasuryCommand(), a.bridgeCommand())
+	for _, top := range commands {
+		c := top.make()
+		c.GroupID = top.group
+		root.AddCommand(c)
+	}
 	root.AddCommand(a.manCommand(root))
 	for _, c := range root.Commands() {
 		refuseUnknown(c)
 		refuseWords(c)
 	}
 	return root
+}
+
+// topCommand is a command of the program, by its name.
+type topCommand struct {
+	name, group string
+	make        func() *cobra.Command
+}
+
+func (a *app) commands() []topCommand {
+	return []topCommand{
+		{"run", "run", a.runCommand}, {"compare", "run", a.compareCommand}, {"resume", "run", a.resumeCommand}, {"list", "run", a.sessionsCommand},
+		{"show", "run", a.showCommand}, {"diff", "run", a.diffCommand}, {"logs", "run", a.logsCommand}, {"replay", "run", a.replayCommand},
+		{"verify", "prove", a.verifyCommand}, {"audit", "prove", a.auditCommand}, {"reproduce", "prove", a.reproduceCommand},
+		{"approvals", "deliver", a.approvalsCommand}, {"approve", "deliver", a.approveCommand}, {"deny", "deliver", a.denyCommand},
+		{"accept", "deliver", a.acceptCommand}, {"reject", "deliver", a.rejectCommand}, {"export", "deliver", a.exportCommand},
+		{"doctor", "machine", a.doctorCommand}, {"keys", "machine", a.keysCommand}, {"ladder", "machine", a.ladderCommand},
+		{"admit", "machine", a.admitCommand}, {"model", "machine", a.modelCommand},
+		{"serve", "team", a.serveCommand}, {"token", "team", a.tokenCommand}, {"provider", "team", a.providerCommand}, {"runs", "team", a.runsCommand},
+		{"jobs", "team", a.jobsCommand}, {"treasury", "team", a.treasuryCommand}, {"bridge", "team", a.bridgeCommand},
+	}
 }
 
 // refuseWords makes a wrong number of words and a missing flag a wrong command

@@ -70,7 +70,7 @@ Without it the authority is a part of this process, with its books in the home o
 remit, and its provider is this machine.
 
 A contract that asks for an approval is put before that authority first. Until
-somebody has granted it (remit approve) the run ends as blocked, or waits with
+it is granted (remit approve) the run ends as blocked, or waits with
 --wait-approval; nothing is copied or started before.
 
 The contract comes from a task file, or from an issue and the repository's policy
@@ -289,7 +289,7 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 		c, err = task.FromIssue(text, filepath.Base(f.issue), policy)
 	default:
 		title := f.title
-		if title == "" && len(args) > 0 && f.engine != acp.Name { // an agent is told what to do
+		if title == "" && len(args) > 0 && f.engine != acp.Name { // an agent needs a task
 			title = "Run " + filepath.Base(args[0])
 		}
 		if title == "" {
@@ -298,7 +298,7 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 		if c, err = task.FromIssue([]byte("# "+title+"\n"), "command line", policy); err == nil {
 			c.Issue = nil
 			if rule := task.TestsRule(f.tests); slices.Contains(task.TestsRules(), rule) && (policy == nil || policy.Tests == "") {
-				c.Tests = rule // nobody stated a rule that this could widen
+				c.Tests = rule // there is no rule that this could widen
 			}
 			if rule := task.LifecycleRule(f.limits.lifecycle); slices.Contains(task.LifecycleRules(), rule) && (policy == nil || policy.Lifecycle == task.Lifecycle{}) {
 				c.Lifecycle.TimeoutAfterValidPatch = rule // as above
@@ -355,7 +355,7 @@ func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {
 			if patch, err = filepath.Abs(patch); err != nil {
 				return nil, "", err
 			}
-			// Told now: the engine's own refusal would come when a run has begun.
+			// Checked now: the engine's own refusal would come when a run has begun.
 			if err := readable(patch); err != nil {
 				return nil, "", usagef("--fake-patch: %w", err)
 			}

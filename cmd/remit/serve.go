@@ -143,7 +143,7 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	if err != nil {
 		return f.local(err)
 	}
-	// Before anything is made that is told once: a port that is taken is a
+	// Before a token is made that is shown once: a port that is taken is a
 	// common slip.
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -168,7 +168,7 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	return f.run(ctx, s, listener, log)
 }
 
-// Where remit serve listens when nobody says.
+// Where remit serve listens by default.
 const (
 	envListen     = "REMIT_LISTEN"
 	defaultListen = "127.0.0.1:7340"

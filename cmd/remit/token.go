@@ -22,8 +22,8 @@ func (a *app) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "token", Short: "Make, list and revoke the credentials of a nexus",
 		Long: `A credential of the nexus is a token. Its text is shown once, by the command that
-makes it; the nexus keeps a digest. An administrator makes tokens for everybody;
-whoever has the scope providers:enrol makes registration tokens for machines.`,
+makes it; the nexus keeps a digest. An administrator makes tokens for all owners;
+a token with the scope providers:enrol makes registration tokens for machines.`,
 	}
 	cmd.AddCommand(a.tokenNewCommand(), a.tokenListCommand(), a.tokenRevokeCommand())
 	return cmd
@@ -50,7 +50,7 @@ func (a *app) tokenNewCommand() *cobra.Command {
 		Use: "new", Short: "Make a token; its text is shown once", Args: cobra.NoArgs,
 		Long: `Make a token. Its text is printed on standard output and nothing else is, so that
 it can be piped to where secrets are kept; what it is good for is on standard
-error. With --out it goes to a new file of mode 0600 instead. It is told once.
+error. With --out it goes to a new file of mode 0600 instead.
 
 A user's token may do everything with what is its owner's, but for approving
 (approvals:decide) and for what --scope leaves out. A registration token is good for one
@@ -112,7 +112,7 @@ func (f *tokenFlags) request() (api.TokenRequest, error) {
 }
 
 // newToken makes a token and tells it to one place. The file is there before the
-// token is, and a token that could not be told is taken back.
+// token is, and a token that could not be handed over is revoked.
 func (a *app) newToken(cmd *cobra.Command, c *api.Client, ask api.TokenRequest, path string) (err error) {
 	to := secretTo{path: path, stdout: cmd.OutOrStdout()}
 	if err := to.open(); err != nil {

@@ -8,11 +8,11 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/workspace"
 )
@@ -73,7 +73,7 @@ func (h Home) StillApplies(ctx context.Context, s Session) error {
 }
 
 // indexLine is what a patch of ours says of the content of a file.
-var indexLine = regexp.MustCompile(`^index [0-9a-f]{40,64}\.\.([0-9a-f]{40,64})(?:[ \n]|$)`)
+var indexLine = form.Lazy(`^index [0-9a-f]{40,64}\.\.([0-9a-f]{40,64})(?:[ \n]|$)`)
 
 // resultsOf are the ids of the files that a patch makes, without leading zeros:
 // "" stands for one that it removes. What cannot be read is for who applies it.
@@ -81,7 +81,7 @@ func resultsOf(patch io.Reader) []string {
 	var ids []string
 	for in := bufio.NewReader(patch); ; {
 		line, err := in.ReadSlice('\n')
-		if m := indexLine.FindSubmatch(line); m != nil {
+		if m := indexLine().FindSubmatch(line); m != nil {
 			ids = append(ids, strings.TrimLeft(string(m[1]), "0"))
 		}
 		for errors.Is(err, bufio.ErrBufferFull) { // the rest of a long line is no line

@@ -2,11 +2,11 @@ package harness
 
 import (
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"remit/law/secret"
+	"remit/proof/form"
 )
 
 // credentialEndings are the endings of names of environment variables that
@@ -29,7 +29,7 @@ var plainEndings = []string{
 }
 
 // plainName is a name that may stand in evidence.
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+var plainName = form.Lazy(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
 // EnvironmentCredentials are the credentials that an environment holds, in the
 // order of their names: the values of variables whose name says that they are
@@ -44,7 +44,7 @@ func EnvironmentCredentials(environ []string) []secret.Value {
 			continue
 		}
 		shown := name
-		if !plainName.MatchString(name) {
+		if !plainName().MatchString(name) {
 			shown = "UNNAMED"
 		}
 		if isCredential(strings.ToUpper(name)) {

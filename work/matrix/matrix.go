@@ -51,7 +51,7 @@ type Options struct {
 	Rows    []string       // names; empty for all
 	Dir     string         // where the scratch directory is made; "" for the system's
 	Build   evidence.Build
-	// OnCase is told about every case that has ended, in the order of their
+	// OnCase gets every case that has ended, in the order of their
 	// ends, from one goroutine at a time.
 	OnCase func(row string, c CaseResult)
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/mod/modfile"
+
+	"remit/proof/form"
 )
 
 // Some files configure the build or the project and the runner as well. Only
@@ -45,13 +47,13 @@ func runnerPart(p string, src []byte, commands []string) string {
 	case "package.json":
 		return packageJSONPart(src, commands)
 	case "pyproject.toml":
-		return sectionPart(src, pyprojectSection)
+		return sectionPart(src, pyprojectSection())
 	case "Cargo.toml":
-		return sectionPart(src, cargoSection)
+		return sectionPart(src, cargoSection())
 	case "setup.py":
 		return setupPart(src)
 	default:
-		return sectionPart(src, iniSection)
+		return sectionPart(src, iniSection())
 	}
 }
 
@@ -118,10 +120,10 @@ func packageJSONPart(src []byte, commands []string) string {
 }
 
 var (
-	sectionHeader    = regexp.MustCompile(`^\s*\[+\s*([^\]]*?)\s*\]+`)
-	pyprojectSection = regexp.MustCompile(`^tool\.(?:pytest|unittest|nose2?|tox|nox|coverage|poe|pdm\.scripts|hatch\.envs|taskipy|poetry\.plugins)\b|^project\.entry-points(?:\.pytest11)?$|pytest11`)
-	cargoSection     = regexp.MustCompile(`^(?:test|bench|lib|patch|replace|profile)\b`)
-	iniSection       = regexp.MustCompile(`^(?:tool:pytest|pytest|unittest|nosetests|aliases|tox|testenv.*|coverage:.*|options\.entry_points)$`)
+	sectionHeader    = form.Lazy(`^\s*\[+\s*([^\]]*?)\s*\]+`)
+	pyprojectSection = form.Lazy(`^tool\.(?:pytest|unittest|nose2?|tox|nox|coverage|poe|pdm\.scripts|hatch\.envs|taskipy|poetry\.plugins)\b|^project\.entry-points(?:\.pytest11)?$|pytest11`)
+	cargoSection     = form.Lazy(`^(?:test|bench|lib|patch|replace|profile)\b`)
+	iniSection       = form.Lazy(`^(?:tool:pytest|pytest|unittest|nosetests|aliases|tox|testenv.*|coverage:.*|options\.entry_points)$`)
 )
 
 // sectionPart is the lines of the matching sections of an INI or TOML file,
@@ -135,7 +137,7 @@ func sectionPart(src []byte, matches *regexp.Regexp) string {
 		if line == "" || line[0] == '#' || line[0] == ';' {
 			continue
 		}
-		if m := sectionHeader.FindStringSubmatch(line); m != nil {
+		if m := sectionHeader().FindStringSubmatch(line); m != nil {
 			inside = matches.MatchString(strings.ReplaceAll(strings.ReplaceAll(m[1], `"`, ""), " ", ""))
 		}
 		if inside || matches.MatchString(line) || strings.HasPrefix(line, "tool") && strings.Contains(line, "pytest") {

@@ -166,7 +166,7 @@ func (c *CommandResult) ranNothing() bool {
 
 // namesOneOf says whether a word of a command is one of the files.
 func namesOneOf(command string, files []string) bool {
-	return slices.ContainsFunc(splitWords.Split(command, -1), func(w string) bool {
+	return slices.ContainsFunc(splitWords().Split(command, -1), func(w string) bool {
 		return w != "" && slices.Contains(files, path.Clean(w))
 	})
 }

@@ -2,9 +2,10 @@ package verify
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // The default idea of what is a test, by path alone. It errs on the side of
@@ -12,7 +13,7 @@ import (
 // is wrongly called code can be weakened unseen.
 var (
 	testDirs  = []string{"test", "tests", "testing", "__tests__", "__snapshots__", "__mocks__", "testdata", "e2e"}
-	testNames = regexp.MustCompile(`^(?:` + strings.Join([]string{
+	testNames = form.Lazy(`^(?:` + strings.Join([]string{
 		`.*_test\.(?:go|py|rb|exs|dart|c|cc|cpp|rs)`,
 		`test_.*\.(?:py|rb|c|cc|cpp|rs)`, `tests?\.(?:py|rs)`,
 		`.*_spec\.(?:rb|lua)`,
@@ -23,7 +24,7 @@ var (
 
 	// Files that a runner, a build or an interpreter reads by itself: they
 	// can change what "the tests pass" means without a test being touched.
-	runnerNames = regexp.MustCompile(`^(?:` + strings.Join([]string{
+	runnerNames = form.Lazy(`^(?:` + strings.Join([]string{
 		`conftest\.py`, `\.?pytest\.(?:ini|toml)`, `unittest\.cfg`, `nose2?\.cfg`, `noxfile\.py`, `\.coveragerc`,
 		`sitecustomize\.py`, `usercustomize\.py`, `.*\.pth`, `.*\.pyc`, `.*\.egg-link`,
 		`go\.work(?:\.sum)?`, `\.env(?:\..*)?`, `\.envrc`,
@@ -35,10 +36,10 @@ var (
 
 	// Metadata of Python packages: wherever it lies on the search path, its entry
 	// points load plugins. Python compares the names without regard to case.
-	metadata = regexp.MustCompile(`(?i)(?:\.(?:dist-info|egg-info|egg)|^egg-info)$`)
+	metadata = form.Lazy(`(?i)(?:\.(?:dist-info|egg-info|egg)|^egg-info)$`)
 
 	// Modules in an import root that stand in front of the framework's own.
-	shadows = regexp.MustCompile(`^(?:src/|lib/|tests?/)?(?:unittest|pytest|_pytest|pluggy|nose2?)(?:\.py|/__init__\.py)$`)
+	shadows = form.Lazy(`^(?:src/|lib/|tests?/)?(?:unittest|pytest|_pytest|pluggy|nose2?)(?:\.py|/__init__\.py)$`)
 
 	// Assertion libraries that are vendored: an assertion that cannot fail.
 	assertionDirs = []string{"stretchr/testify", "onsi/gomega", "onsi/ginkgo", "google/go-cmp", "gotest.tools"}
@@ -47,7 +48,7 @@ var (
 // DefaultTestPath says whether a path, slash-separated and relative, holds
 // tests, their data or the configuration of their runner.
 func DefaultTestPath(p string) bool {
-	if runnerConfig(p) || testNames.MatchString(path.Base(p)) {
+	if runnerConfig(p) || testNames().MatchString(path.Base(p)) {
 		return true
 	}
 	segments := strings.Split(p, "/")
@@ -58,11 +59,11 @@ func DefaultTestPath(p string) bool {
 // that a build runs (build.rs, the body of setup.py) is code: what it writes over
 // tests or configuration is seen after the run.
 func runnerConfig(p string) bool {
-	if runnerNames.MatchString(path.Base(p)) || shadows.MatchString(p) {
+	if runnerNames().MatchString(path.Base(p)) || shadows().MatchString(p) {
 		return true
 	}
 	segments := strings.Split(p, "/")
-	if slices.ContainsFunc(segments, func(s string) bool { return slices.Contains(runnerDirs, s) || metadata.MatchString(s) }) {
+	if slices.ContainsFunc(segments, func(s string) bool { return slices.Contains(runnerDirs, s) || metadata().MatchString(s) }) {
 		return true
 	}
 	return slices.ContainsFunc(assertionDirs, func(d string) bool { return strings.Contains("/"+p+"/", "/"+d+"/") })

@@ -165,7 +165,7 @@ func reachedScripts(scripts map[string]string, commands []string) map[string]boo
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(scripts)) {
-		named := func(command string) bool { return slices.Contains(splitWords.Split(command, -1), name) }
+		named := func(command string) bool { return slices.Contains(splitWords().Split(command, -1), name) }
 		if strings.Contains(name, "test") || slices.ContainsFunc(commands, named) {
 			add(name)
 		}

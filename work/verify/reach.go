@@ -34,7 +34,7 @@ type steering struct {
 // of another name can take the place of the one that is there.
 func (s *steering) covers(p string, inBase bool) bool {
 	evenNew, named := s.files[p]
-	return named && (inBase || evenNew) || s.makefiles && makefile.MatchString(p)
+	return named && (inBase || evenNew) || s.makefiles && makefile().MatchString(p)
 }
 
 // Bounds of the search. What lies beyond them is code like any other.
@@ -77,10 +77,10 @@ func reach(root *os.Root, commands []string) *steering {
 	r := newReacher(root, commands)
 	for _, command := range commands {
 		_, runner, _ := results.Augment(command)
-		for i, w := range splitWords.Split(command, -1) {
+		for i, w := range splitWords().Split(command, -1) {
 			base := path.Base(w)
 			// The arguments of a known runner are tests, which have their own rule.
-			if runner == "" && scriptWord.MatchString(w) && (scriptName.MatchString(base) || i == 0 && strings.HasPrefix(w, "./")) {
+			if runner == "" && scriptWord().MatchString(w) && (scriptName().MatchString(base) || i == 0 && strings.HasPrefix(w, "./")) {
 				r.visit(path.Clean(w), named, 0, false)
 			}
 		}
@@ -191,7 +191,7 @@ func inside(p string) bool {
 
 func (r *reacher) visitAll(dirs []string, word string, by how, depth int, isTest bool) (runs bool) {
 	word = strings.TrimLeft(word, "@+!/-")
-	if word == "" || !scriptWord.MatchString(word) {
+	if word == "" || !scriptWord().MatchString(word) {
 		return false
 	}
 	first, _, _ := strings.Cut(word, "/")
@@ -238,7 +238,7 @@ func (r *reacher) visit(p string, by how, depth int, fromTest bool) bool {
 		return false
 	}
 	r.seen[p] = by != called
-	asks := asksName().MatchString(path.Base(p)) || testNames.MatchString(path.Base(p))
+	asks := asksName().MatchString(path.Base(p)) || testNames().MatchString(path.Base(p))
 	runs := r.follow(text, path.Dir(p), depth+1, asks || fromTest && by == readIn)
 	counts := by != called || runs || asks || !fromTest && inToolDir(p)
 	if counts {
@@ -267,7 +267,7 @@ func inToolDir(p string) bool {
 }
 
 func isScriptFile(p, text string, mode os.FileMode) bool {
-	return strings.HasPrefix(text, "#!") || scriptExt().MatchString(p) || mode.Perm()&0o100 != 0 || makefile.MatchString(p)
+	return strings.HasPrefix(text, "#!") || scriptExt().MatchString(p) || mode.Perm()&0o100 != 0 || makefile().MatchString(p)
 }
 
 // program visits the sources of a Go program that is run from the tree.
@@ -284,7 +284,7 @@ func (r *reacher) program(dir string, depth int) (runs bool) {
 	slices.SortFunc(entries, func(a, b os.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
 	for _, e := range entries {
 		p := path.Join(dir, e.Name())
-		if path.Ext(p) != ".go" || testNames.MatchString(e.Name()) {
+		if path.Ext(p) != ".go" || testNames().MatchString(e.Name()) {
 			continue
 		}
 		if text, _, ok := r.read(p); ok && (runsTests.in(text) || inToolDir(p) || asksName().MatchString(path.Base(dir))) {

@@ -5,13 +5,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"remit/proof/form"
 )
 
 var (
-	scriptWord = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
-	scriptName = regexp.MustCompile(`\.(?:sh|bash|zsh|bats|mk|mak)$|(?i:test|check|verify)|^(?:gradlew|mvnw)`)
-	splitWords = regexp.MustCompile("[\\s;&|()<>`'\"=$]+")
-	makefile   = regexp.MustCompile(`(?:^|/)(?:GNUmakefile|[Mm]akefile|[^/]*\.(?:mk|mak))$`)
+	scriptWord = form.Lazy(`^[A-Za-z0-9._/-]+$`)
+	scriptName = form.Lazy(`\.(?:sh|bash|zsh|bats|mk|mak)$|(?i:test|check|verify)|^(?:gradlew|mvnw)`)
+	splitWords = form.Lazy("[\\s;&|()<>`'\"=$]+")
+	makefile   = form.Lazy(`(?:^|/)(?:GNUmakefile|[Mm]akefile|[^/]*\.(?:mk|mak))$`)
 
 	// A script that runs tests, or whatever it is given.
 	runsTests = inLines(`\b(?:go|cargo|npm|yarn|pnpm|bun|deno|mvn|gradle|gradlew|dotnet|swift|mix|make|dune|zig|rake|sbt|bazel)["', \t]+`+

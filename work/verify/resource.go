@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strings"
 
+	"remit/proof/form"
 	"remit/work/tree"
 	"remit/work/verify/results"
 )
@@ -18,7 +19,7 @@ import (
 // all of it. On the base such a command is run again, alone, and what does not
 // fail again is no test that a change can fix.
 
-var resourceShaped = regexp.MustCompile(`(?i)too many open files|no space left on device|resource temporarily unavailable|cannot allocate memory|out of memory|signal: killed|file table overflow|\b(?:EMFILE|ENFILE|ENOSPC|EAGAIN|ENOMEM|EDQUOT)\b|disk quota exceeded`)
+var resourceShaped = form.Lazy(`(?i)too many open files|no space left on device|resource temporarily unavailable|cannot allocate memory|out of memory|signal: killed|file table overflow|\b(?:EMFILE|ENFILE|ENOSPC|EAGAIN|ENOMEM|EDQUOT)\b|disk quota exceeded`)
 
 // looksStarved says whether the output of a command has words of a missing
 // resource.
@@ -28,7 +29,7 @@ func looksStarved(streams ...*stream) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		found, err := matchLines(in, resourceShaped)
+		found, err := matchLines(in, resourceShaped())
 		_ = in.Close() // it was only read
 		if found || err != nil {
 			return found, err

@@ -60,12 +60,12 @@ func watched(p string, steers *steering) bool {
 	if strings.HasSuffix(p, ".pyc") || strings.HasSuffix(p, ".snap") {
 		return false
 	}
-	return testNames.MatchString(path.Base(p)) || runnerConfig(p) || steers.covers(p, true)
+	return testNames().MatchString(path.Base(p)) || runnerConfig(p) || steers.covers(p, true)
 }
 
 // inMetadata says whether a file belongs to the metadata of a Python package.
 func inMetadata(p string) bool {
-	return slices.ContainsFunc(strings.Split(p, "/"), metadata.MatchString)
+	return slices.ContainsFunc(strings.Split(p, "/"), metadata().MatchString)
 }
 
 // pluginGroups are the entry points that a test runner loads by itself.

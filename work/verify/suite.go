@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"golang.org/x/mod/modfile"
 
 	"remit/proof/canon"
+	"remit/proof/form"
 	"remit/work/sandbox"
 	"remit/work/tree"
 	"remit/work/verify/results"
@@ -57,14 +57,14 @@ type suite struct {
 const maxLeft = 20
 
 // readsSource are signs of a Python test that reads sources, its own among them.
-var readsSource = regexp.MustCompile(`\bgetsource(?:lines)?\(|\blinecache\.|\bopen\(__file__|__file__\)\.read_|\.r?glob\([^)\n]*\*\.py\b|\bast\.parse\(|\btokenize\.`)
+var readsSource = form.Lazy(`\bgetsource(?:lines)?\(|\blinecache\.|\bopen\(__file__|__file__\)\.read_|\.r?glob\([^)\n]*\*\.py\b|\bast\.parse\(|\btokenize\.`)
 
 // leaveReaders takes files out whose tests may fail because they are edited. It is
 // for commands that name no tests: such a failure is there one of the command, and
 // looks like one of the change.
 func (s *suite) leaveReaders() {
 	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
-		reads := f.lang == langPython && readsSource.Match(f.src)
+		reads := f.lang == langPython && readsSource().Match(f.src)
 		if reads {
 			s.leave(f.path, errors.New("its tests read sources, and the command does not name its tests"))
 		}
@@ -127,12 +127,12 @@ func goTestFile(p string) bool {
 	return true
 }
 
-var pythonTestName = regexp.MustCompile(`^(?:test.*|.*_test|.*_tests|tests?)\.py$`)
+var pythonTestName = form.Lazy(`^(?:test.*|.*_test|.*_tests|tests?)\.py$`)
 
 // pythonTestFile says whether a Python file holds tests, or parts of them, by its
 // path or because results of it are known.
 func pythonTestFile(p string, known map[string]bool) bool {
-	return strings.HasSuffix(p, ".py") && (pythonTestName.MatchString(path.Base(p)) || known[p] || DefaultTestPath(p))
+	return strings.HasSuffix(p, ".py") && (pythonTestName().MatchString(path.Base(p)) || known[p] || DefaultTestPath(p))
 }
 
 // loadSuite reads the test files of a tree. Python's own parser runs in the
@@ -317,7 +317,7 @@ func pythonFilesOf(ran []CommandResult) map[string]bool {
 	return out
 }
 
-var goTestName = regexp.MustCompile(`\.(?:Test|Example|Fuzz|Benchmark)`)
+var goTestName = form.Lazy(`\.(?:Test|Example|Fuzz|Benchmark)`)
 
 // foundLine is a line of the finder and what it says.
 type foundLine struct {

@@ -2,9 +2,10 @@ package results
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // Augment adds to a test command the flags that make its runner report every
@@ -54,8 +55,8 @@ type call struct {
 }
 
 var (
-	assignment = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)
-	python     = regexp.MustCompile(`^python[0-9.]*$`)
+	assignment = form.Lazy(`^[A-Za-z_][A-Za-z0-9_]*=`)
+	python     = form.Lazy(`^python()[0-9.]*$`)
 )
 
 func parseCall(command string) (call, bool) {
@@ -64,7 +65,7 @@ func parseCall(command string) (call, bool) {
 		return call{}, false
 	}
 	i := 0
-	for i < len(words) && assignment.MatchString(words[i].text) {
+	for i < len(words) && assignment().MatchString(words[i].text) {
 		i++
 	}
 	if i == len(words) {
@@ -75,7 +76,7 @@ func parseCall(command string) (call, bool) {
 		return goCall(words, i+1)
 	case program == "pytest" || program == "py.test":
 		return call{Pytest, words, i + 1}, true
-	case python.MatchString(program):
+	case python().MatchString(program):
 		return pythonCall(words, i+1)
 	}
 	return call{}, false

@@ -3,8 +3,9 @@ package results
 import (
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // Open gives a captured stream from its beginning.
@@ -83,7 +84,7 @@ func detectStream(open Open) ([]string, error) {
 	return Detect(in)
 }
 
-var tapStart = regexp.MustCompile(`^(?:TAP version 1[34]|1\.\.\d+(?:\s*#.*)?)$`)
+var tapStart = form.Lazy(`^(?:TAP version 1[34]|1\.\.\d+(?:\s*#.*)?)$`)
 
 // Detect names the formats in a stream, in the order of the package comment.
 // One command may start several runners. TAP and JUnit are looked at only when
@@ -126,15 +127,15 @@ func Detect(r io.Reader) ([]string, error) {
 // detectLine names the format that a line gives away, "" for most lines.
 func detectLine(line string) string {
 	switch {
-	case goPackageLine.MatchString(line):
+	case goPackageLine().MatchString(line):
 		return GoText
-	case pytestStart.MatchString(line), pytestLast.MatchString(line):
+	case pytestStart().MatchString(line), pytestLast().MatchString(line):
 		return Pytest
-	case unittestRan.MatchString(line):
+	case unittestRan().MatchString(line):
 		return Unittest
 	case startsXML([]byte(line)):
 		return JUnit
-	case tapStart.MatchString(line):
+	case tapStart().MatchString(line):
 		return TAP
 	}
 	return ""

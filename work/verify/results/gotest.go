@@ -6,9 +6,10 @@ import (
 	"encoding/json"
 	"io"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // The names of the formats.
@@ -85,7 +86,7 @@ func readGoTest(r io.Reader) (*Report, error) {
 	return rep, nil
 }
 
-var goFailure = regexp.MustCompile(`^\s+(\S+\.go:[0-9]+: .*)$`)
+var goFailure = form.Lazy(`^\s+(\S+\.go:[0-9]+: .*)$`)
 
 // goMessage takes what a test said at one of its lines. A test that passes says
 // such things too; only those of failed tests are shown.
@@ -97,7 +98,7 @@ func goMessage(c *collector, id string, line []byte) {
 	if json.Unmarshal(line, &e) != nil {
 		return
 	}
-	if m := goFailure.FindStringSubmatch(strings.TrimRight(e.Output, "\n")); m != nil {
+	if m := goFailure().FindStringSubmatch(strings.TrimRight(e.Output, "\n")); m != nil {
 		c.message(id, m[1])
 	}
 }

@@ -2,14 +2,15 @@ package results
 
 import (
 	"io"
-	"regexp"
 	"strings"
+
+	"remit/proof/form"
 )
 
 var (
-	goPackageLine = regexp.MustCompile(`^(ok|FAIL|\?)\s+(\S+)\s+(\(cached\)|[0-9.]+s|\[[^\]]*\])(.*)$`)
-	goTestLine    = regexp.MustCompile(`^ *--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)
-	goRunLine     = regexp.MustCompile(`^=== RUN\s+(\S+)$`)
+	goPackageLine = form.Lazy(`^(ok|FAIL|\?)\s+(\S+)\s+(\(cached\)|[0-9.]+s|\[[^\]]*\])(.*)$`)
+	goTestLine    = form.Lazy(`^ *--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)
+	goRunLine     = form.Lazy(`^=== RUN\s+(\S+)$`)
 )
 
 // readGoText reads `go test` without -json. With -v every test has a line, and
@@ -27,15 +28,15 @@ func readGoText(r io.Reader) (*Report, error) {
 		if !ok {
 			break
 		}
-		if m := goRunLine.FindStringSubmatch(line); m != nil && len(begun) < MaxTests {
+		if m := goRunLine().FindStringSubmatch(line); m != nil && len(begun) < MaxTests {
 			begun[m[1]], verbose = true, true
-		} else if m := goTestLine.FindStringSubmatch(line); m != nil && len(tests) < MaxTests {
+		} else if m := goTestLine().FindStringSubmatch(line); m != nil && len(tests) < MaxTests {
 			// Without -v only failures are printed, and they are not announced.
 			if begun[m[2]] || m[1] == "FAIL" {
 				tests = append(tests, Test{Transient: !begun[m[2]], ID: m[2], Outcome: map[string]Outcome{"PASS": Pass, "FAIL": Fail, "SKIP": Skip}[m[1]]})
 				delete(begun, m[2])
 			}
-		} else if m := goPackageLine.FindStringSubmatch(line); m != nil {
+		} else if m := goPackageLine().FindStringSubmatch(line); m != nil {
 			ended++
 			if p, ok := endGoPackage(&c, m, tests, begun); ok && len(silent) < MaxTests {
 				silent = append(silent, p)

@@ -3,20 +3,21 @@ package results
 import (
 	"io"
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"remit/proof/form"
 )
 
 var (
-	pytestStart   = regexp.MustCompile(`^=+ test session starts .*=+$|^=+ test session starts =+$`)
-	pytestHeader  = regexp.MustCompile(`^={3,} .+ ={3,}$`)
-	pytestSummary = regexp.MustCompile(`^={3,} short test summary info ={3,}$`)
-	pytestVerbose = regexp.MustCompile(`^(\S.*?::.*?) (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)(?: \(.*\))?\s*(?:\[ *\d+%\])?$`)
-	pytestWorker  = regexp.MustCompile(`^\[gw\d+\] (?:\[ *\d+%\] )?(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS) (\S.*::.*?)\s*$`)
-	pytestSkipped = regexp.MustCompile(`^SKIPPED \[(\d+)\] `)
-	pytestLast    = regexp.MustCompile(`^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+|no tests ran|no tests collected) in [0-9.]+s(?: \([0-9:]+\))?(?: =+)?$`)
-	pytestCount   = regexp.MustCompile(`(\d+) ([a-z]+)`)
+	pytestStart   = form.Lazy(`^=+ test session starts .*=+$|^=+ test session starts =+$`)
+	pytestHeader  = form.Lazy(`^={3,} .+ ={3,}$`)
+	pytestSummary = form.Lazy(`^={3,} short test summary info ={3,}$`)
+	pytestVerbose = form.Lazy(`^(\S.*?::.*?) (PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS)(?: \(.*\))?\s*(?:\[ *\d+%\])?$`)
+	pytestWorker  = form.Lazy(`^\[gw\d+\] (?:\[ *\d+%\] )?(PASSED|FAILED|SKIPPED|ERROR|XFAIL|XPASS) (\S.*::.*?)\s*$`)
+	pytestSkipped = form.Lazy(`^SKIPPED \[(\d+)\] `)
+	pytestLast    = form.Lazy(`^(?:=+ )?((?:\d+ [a-z]+(?:, )?)+|no tests ran|no tests collected) in [0-9.]+s(?: \([0-9:]+\))?(?: =+)?$`)
+	pytestCount   = form.Lazy(`(\d+) ([a-z]+)`)
 )
 
 // pytestSession is one session: a command may run pytest more than once.
@@ -45,16 +46,16 @@ func readPytest(r io.Reader) (*Report, error) {
 			break
 		}
 		switch {
-		case pytestStart.MatchString(line):
+		case pytestStart().MatchString(line):
 			s = newPytestSession()
 			s.progress = true
-		case pytestSummary.MatchString(line):
+		case pytestSummary().MatchString(line):
 			s.progress, s.inside, s.summary, s.counted = false, true, nil, make(map[string]int)
-		case pytestLast.MatchString(line):
+		case pytestLast().MatchString(line):
 			sessions++
 			total.add(s.end(&c, line))
 			s = newPytestSession()
-		case pytestHeader.MatchString(line):
+		case pytestHeader().MatchString(line):
 			s.progress = s.progress && strings.Contains(line, "test session starts")
 			s.inside = false
 		case s.inside:
@@ -82,15 +83,15 @@ func (s *pytestSession) progressLine(line string) {
 	if len(s.verbose) >= MaxTests {
 		return
 	}
-	if m := pytestVerbose.FindStringSubmatch(line); m != nil {
+	if m := pytestVerbose().FindStringSubmatch(line); m != nil {
 		s.verbose = append(s.verbose, Test{ID: m[1], Outcome: pytestOutcome[m[2]]})
-	} else if m := pytestWorker.FindStringSubmatch(line); m != nil {
+	} else if m := pytestWorker().FindStringSubmatch(line); m != nil {
 		s.verbose = append(s.verbose, Test{ID: m[2], Outcome: pytestOutcome[m[1]]})
 	}
 }
 
 func (s *pytestSession) summaryLine(c *collector, line string) {
-	if m := pytestSkipped.FindStringSubmatch(line); m != nil {
+	if m := pytestSkipped().FindStringSubmatch(line); m != nil {
 		n, _ := strconv.Atoi(m[1])
 		s.counted["SKIPPED"] += n
 		return
@@ -155,7 +156,7 @@ func (r *Report) settle(t counts) {
 // end files a session at its line of counts and holds the two together.
 func (s *pytestSession) end(c *collector, last string) counts {
 	said := make(map[string]int)
-	for _, m := range pytestCount.FindAllStringSubmatch(pytestLast.FindStringSubmatch(last)[1], -1) {
+	for _, m := range pytestCount().FindAllStringSubmatch(pytestLast().FindStringSubmatch(last)[1], -1) {
 		n, err := strconv.Atoi(m[1])
 		if err != nil || n > MaxInput {
 			c.lose("an impossible number in the last line")

@@ -2,16 +2,17 @@ package results
 
 import (
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"remit/proof/form"
 )
 
 var (
-	tapTest      = regexp.MustCompile(`^(not )?ok\b(?: +(\d+))?(?: +-)? ?(.*)$`)
-	tapPlan      = regexp.MustCompile(`^1\.\.(\d+)(?:\s*#\s*(.*))?$`)
-	tapVersion   = regexp.MustCompile(`^TAP version \d+$`)
-	tapDirective = regexp.MustCompile(`(?i)(?:^|[^\\])#\s*(skip|todo)`)
+	tapTest      = form.Lazy(`^(not )?ok\b(?: +(\d+))?(?: +-)? ?(.*)$`)
+	tapPlan      = form.Lazy(`^1\.\.(\d+)(?:\s*#\s*(.*))?$`)
+	tapVersion   = form.Lazy(`^TAP version \d+$`)
+	tapDirective = form.Lazy(`(?i)(?:^|[^\\])#\s*(skip|todo)`)
 )
 
 // tapLevel is one level of subtests: its lines wait for the name of the test
@@ -51,18 +52,18 @@ func readTAP(r io.Reader) (*Report, error) {
 			continue
 		case depth >= MaxDepth:
 			continue
-		case tapVersion.MatchString(line):
+		case tapVersion().MatchString(line):
 			if levels[0].lines > 0 || levels[0].plan >= 0 { // another program of the same command
 				closeTAP(&c, levels)
 				levels = []tapLevel{{plan: -1}}
 			}
 			continue
 		}
-		if m := tapPlan.FindStringSubmatch(text); m != nil {
+		if m := tapPlan().FindStringSubmatch(text); m != nil {
 			levels = openTAP(levels, depth)
 			levels[depth].announce(&c, m[1])
 			plans++
-		} else if m := tapTest.FindStringSubmatch(text); m != nil {
+		} else if m := tapTest().FindStringSubmatch(text); m != nil {
 			levels = openTAP(levels, depth)
 			levels = recordTAP(&c, levels, depth, m)
 		}
@@ -142,7 +143,7 @@ func tapNameOutcome(failed bool, description string) (string, Outcome) {
 	if failed {
 		outcome = Fail
 	}
-	if at := tapDirective.FindStringSubmatchIndex(description); at != nil {
+	if at := tapDirective().FindStringSubmatchIndex(description); at != nil {
 		directive := strings.ToLower(description[at[2]:at[3]])
 		if directive == "skip" || failed {
 			outcome = Skip

@@ -2,18 +2,19 @@ package results
 
 import (
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"remit/proof/form"
 )
 
 var (
-	unittestName   = regexp.MustCompile(`^([\pL\pN_.]+) \(([\pL\pN_.<>]+)\)`)
-	unittestEnd    = regexp.MustCompile(`^(?:.* \.\.\. )?(ok|FAIL|ERROR|skipped (?:'.*'|".*")|expected failure|unexpected success)$`)
-	unittestDetail = regexp.MustCompile(`^(FAIL|ERROR): (.+)$`)
-	unittestRan    = regexp.MustCompile(`^Ran (\d+) tests? in [0-9.]+s$`)
-	unittestLast   = regexp.MustCompile(`^(OK|FAILED|NO TESTS RAN)(?: \(([a-z0-9=, ]+)\))?$`)
-	unittestCount  = regexp.MustCompile(`([a-z ]+)=(\d+)`)
+	unittestName   = form.Lazy(`^([\pL\pN_.]+) \(([\pL\pN_.<>]+)\)`)
+	unittestEnd    = form.Lazy(`^(?:.* \.\.\. )?(ok|FAIL|ERROR|skipped (?:'.*'|".*")|expected failure|unexpected success)$`)
+	unittestDetail = form.Lazy(`^(FAIL|ERROR): (.+)$`)
+	unittestRan    = form.Lazy(`^Ran (\d+) tests? in [0-9.]+s$`)
+	unittestLast   = form.Lazy(`^(OK|FAILED|NO TESTS RAN)(?: \(([a-z0-9=, ]+)\))?$`)
+	unittestCount  = form.Lazy(`([a-z ]+)=(\d+)`)
 )
 
 // unittestRun is one run of the framework.
@@ -43,11 +44,11 @@ func readUnittest(r io.Reader) (*Report, error) {
 		if !ok {
 			break
 		}
-		if m := unittestRan.FindStringSubmatch(line); m != nil {
+		if m := unittestRan().FindStringSubmatch(line); m != nil {
 			u.ran, _ = strconv.Atoi(m[1])
 			continue
 		}
-		if m := unittestLast.FindStringSubmatch(line); m != nil && u.ran >= 0 {
+		if m := unittestLast().FindStringSubmatch(line); m != nil && u.ran >= 0 {
 			ended++
 			total.add(u.end(&c, m[1], m[2]))
 			u = unittestRun{ran: -1}
@@ -74,7 +75,7 @@ func (u *unittestRun) line(line string) {
 	ruled := u.ruled
 	u.ruled = len(line) == 70 && strings.Trim(line, "=") == ""
 	if ruled {
-		if m := unittestDetail.FindStringSubmatch(line); m != nil {
+		if m := unittestDetail().FindStringSubmatch(line); m != nil {
 			if id, fixture, _ := unittestID(m[2]); id != "" {
 				u.record(Test{id, Fail, fixture})
 			}
@@ -90,7 +91,7 @@ func (u *unittestRun) line(line string) {
 			u.started++
 		}
 	}
-	if m := unittestEnd.FindStringSubmatch(line); m != nil && u.pending != "" {
+	if m := unittestEnd().FindStringSubmatch(line); m != nil && u.pending != "" {
 		u.record(Test{u.pending, unittestOutcome(m[1]), u.fixture})
 		u.pending = ""
 	}
@@ -99,7 +100,7 @@ func (u *unittestRun) line(line string) {
 // traceback keeps the last line at the margin of a failure's traceback: the
 // exception.
 func (u *unittestRun) traceback(c *collector, line string) {
-	if m := unittestDetail.FindStringSubmatch(line); m != nil {
+	if m := unittestDetail().FindStringSubmatch(line); m != nil {
 		u.failing, _, _ = unittestID(m[2])
 		u.said = ""
 		return
@@ -119,7 +120,7 @@ func (u *unittestRun) traceback(c *collector, line string) {
 // unittestID takes the identity from "test_x (mod.Class.test_x) …". counted
 // says whether the runner counts it as a test.
 func unittestID(line string) (id string, fixture, counted bool) {
-	m := unittestName.FindStringSubmatch(line)
+	m := unittestName().FindStringSubmatch(line)
 	if m == nil {
 		return "", false, false
 	}
@@ -164,7 +165,7 @@ func (u *unittestRun) file(c *collector) {
 func (u *unittestRun) end(c *collector, status, detail string) counts {
 	u.file(c)
 	said := make(map[string]int)
-	for _, m := range unittestCount.FindAllStringSubmatch(detail, -1) {
+	for _, m := range unittestCount().FindAllStringSubmatch(detail, -1) {
 		n, _ := strconv.Atoi(m[2])
 		said[strings.TrimSpace(m[1])] += min(n, MaxInput)
 	}

@@ -3,13 +3,14 @@ package twin
 import (
 	"go/ast"
 	"go/token"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // goExpected are names that people give to what a test expects.
-var goExpected = regexp.MustCompile(`^(want|wanted|exp|expect|expected|golden)([A-Z0-9_].*)?$|(Want|Expected|_want|_expected)$`)
+var goExpected = form.Lazy(`^(want|wanted|exp|expect|expected|golden)([A-Z0-9_].*)?$|(Want|Expected|_want|_expected)$`)
 
 // goSides says which arguments of a function can be what is expected.
 type goSides int
@@ -140,7 +141,7 @@ func (f *goFile) expectedOf(x, y ast.Expr) ast.Expr {
 		}
 	}
 	for _, side := range []ast.Expr{y, x} {
-		if f.plain(side) && !goGot.MatchString(f.text(side)) {
+		if f.plain(side) && !goGot().MatchString(f.text(side)) {
 			return side
 		}
 	}
@@ -148,7 +149,7 @@ func (f *goFile) expectedOf(x, y ast.Expr) ast.Expr {
 }
 
 // goGot are names that people give to what a test got.
-var goGot = regexp.MustCompile(`^(got|actual|result|res|have|out|output|err)([A-Z0-9_.\[].*)?$`)
+var goGot = form.Lazy(`^(got|actual|result|res|have|out|output|err)([A-Z0-9_.\[].*)?$`)
 
 // goRow says whether a field is one of a variable of a range.
 func goRow(e ast.Expr) bool {
@@ -205,9 +206,9 @@ func (w goWalk) literalOf(e *ast.BinaryExpr, lit, other ast.Expr, top bool) {
 func (f *goFile) isExpected(e ast.Expr) bool {
 	switch e := ast.Unparen(e).(type) {
 	case *ast.Ident:
-		return goVariable(e) && goExpected.MatchString(e.Name)
+		return goVariable(e) && goExpected().MatchString(e.Name)
 	case *ast.SelectorExpr:
-		return goExpected.MatchString(e.Sel.Name) && f.plain(e.X)
+		return goExpected().MatchString(e.Sel.Name) && f.plain(e.X)
 	}
 	return false
 }

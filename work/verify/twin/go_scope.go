@@ -3,10 +3,11 @@ package twin
 import (
 	"go/ast"
 	"path"
-	"regexp"
 	"sort"
 	"strconv"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // goKind says which type of package testing a name has.
@@ -30,7 +31,7 @@ func goImports(tree *ast.File) map[string]string {
 			continue
 		}
 		name := path.Base(p)
-		if goMajor.MatchString(name) {
+		if goMajor().MatchString(name) {
 			name = path.Base(path.Dir(p))
 		}
 		name, _, _ = strings.Cut(name, ".v")
@@ -45,7 +46,7 @@ func goImports(tree *ast.File) map[string]string {
 	return out
 }
 
-var goMajor = regexp.MustCompile(`^v[0-9]+$`)
+var goMajor = form.Lazy(`^v[0-9]+$`)
 
 // from returns the path of the package that an expression names, and the name
 // that it takes from it.
@@ -133,7 +134,7 @@ func goHasOutput(tree *ast.File, body *ast.BlockStmt) bool {
 	if after == 0 || tree.Comments[after-1].Pos() < body.Lbrace {
 		return false
 	}
-	return goOutput.MatchString(tree.Comments[after-1].Text())
+	return goOutput().MatchString(tree.Comments[after-1].Text())
 }
 
-var goOutput = regexp.MustCompile(`(?i)^[[:space:]]*(unordered )?output:`)
+var goOutput = form.Lazy(`(?i)^[[:space:]]*(unordered )?output:`)

@@ -5,11 +5,12 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"remit/proof/form"
 )
 
 // pyFile is a Python test file whose places were compared with its text.
@@ -39,8 +40,8 @@ type pyPlace struct {
 }
 
 var (
-	pyMethod     = regexp.MustCompile(`^([^\W\d]\w*)\.(assert\w+)$`)
-	pyIdentifier = regexp.MustCompile(`[\pL_][\pL\pN\pM_]*`)
+	pyMethod     = form.Lazy(`^([^\W\d]\w*)\.(assert\w+)$`)
+	pyIdentifier = form.Lazy(`[\pL_][\pL\pN\pM_]*`)
 )
 
 // pyForms lists the forms that a kind has.
@@ -64,7 +65,7 @@ func bindPython(p *PythonSource, src []byte, sum [32]byte) (*pyFile, error) {
 			f.ends = append(f.ends, i)
 		}
 	}
-	for _, w := range pyIdentifier.FindAll(src, -1) {
+	for _, w := range pyIdentifier().FindAll(src, -1) {
 		f.words[string(w)] = true
 	}
 	seen := make(map[string]bool)
@@ -96,7 +97,7 @@ func pyTestName(name string) bool {
 		return false
 	}
 	for part := range strings.SplitSeq(name, ".") {
-		if part == "" || pyIdentifier.FindString(part) != part {
+		if part == "" || pyIdentifier().FindString(part) != part {
 			return false
 		}
 	}
@@ -144,7 +145,7 @@ func (f *pyFile) bindSite(s pySite) (pyPlace, error) {
 		return p, err
 	}
 	if s.Form == "call" {
-		m := pyMethod.FindSubmatchIndex(f.src[s.Start:s.End])
+		m := pyMethod().FindSubmatchIndex(f.src[s.Start:s.End])
 		if m == nil {
 			return p, errors.New("not the name of an assertion")
 		}
@@ -158,7 +159,7 @@ func (f *pyFile) bindSite(s pySite) (pyPlace, error) {
 
 // bindStatement checks a place where a failing statement goes.
 func (f *pyFile) bindStatement(p pyPlace) (pyPlace, error) {
-	if (p.Place == "cleanup" || p.Owner != "") != (p.Self != "") || p.Owner != "" && !pyTestName(p.Owner) || p.Self != "" && pyIdentifier.FindString(p.Self) != p.Self {
+	if (p.Place == "cleanup" || p.Owner != "") != (p.Self != "") || p.Owner != "" && !pyTestName(p.Owner) || p.Self != "" && pyIdentifier().FindString(p.Self) != p.Self {
 		return p, errors.New("an object without use, or none where it is needed")
 	}
 	start, rest := f.src[:p.Start], f.src[p.Start:]

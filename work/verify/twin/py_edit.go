@@ -6,11 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"remit/proof/form"
 )
 
 // pyEdit is one call of Edit.
@@ -71,11 +72,11 @@ func (f *pyFile) Edit(o Orders) ([]byte, error) {
 	return f.compose(append(inserts, e.module())), nil
 }
 
-var pyKey = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+var pyKey = form.Lazy(`^[A-Za-z0-9-]{1,64}$`)
 
 // check returns the orders by site.
 func (f *pyFile) check(o Orders) (map[int]*Order, error) {
-	if o.Trace != "" && (!pyKey.MatchString(o.Key) || len(o.Trace) > 4096 || !utf8.ValidString(o.Trace) || strings.ContainsRune(o.Trace, 0)) {
+	if o.Trace != "" && (!pyKey().MatchString(o.Key) || len(o.Trace) > 4096 || !utf8.ValidString(o.Trace) || strings.ContainsRune(o.Trace, 0)) {
 		return nil, errors.New("a trace needs a path and a key of letters, digits and '-'")
 	}
 	orders := make(map[int]*Order, len(o.Sabotage))

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"remit/proof/form"
 )
 
 // Another expected value is written into the source in the place of the literal
@@ -34,8 +35,8 @@ const (
 )
 
 var (
-	pyNumber = regexp.MustCompile(`^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$`)
-	pyString = regexp.MustCompile(`^([fFbBuU]?)(?:'(?:[^'\\\n\r]|\\[ntr\\'"])*'|"(?:[^"\\\n\r]|\\[ntr\\'"])*")$`)
+	pyNumber = form.Lazy(`^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$`)
+	pyString = form.Lazy(`^([fFbBuU]?)(?:'(?:[^'\\\n\r]|\\[ntr\\'"])*'|"(?:[^"\\\n\r]|\\[ntr\\'"])*")$`)
 )
 
 // pyErrors are built-in exceptions that a test can expect, with those that are
@@ -121,10 +122,10 @@ func (l pyLiteral) changeable() bool {
 	if len(l.text) > maxPythonLiteral {
 		return false
 	}
-	if l.text == "True" || l.text == "False" || pyNumber.MatchString(l.text) || pyErrors[l.text] != nil {
+	if l.text == "True" || l.text == "False" || pyNumber().MatchString(l.text) || pyErrors[l.text] != nil {
 		return true
 	}
-	if !pyString.MatchString(l.text) {
+	if !pyString().MatchString(l.text) {
 		return false
 	}
 	return !l.formatted() || len(l.places()) > 0
@@ -153,7 +154,7 @@ func (l pyLiteral) other(d *pyDraw, pool []string) string {
 	if len(like) > 0 && d.below(5) < 2 {
 		return pyOne(d, like)
 	}
-	if pyNumber.MatchString(l.text) {
+	if pyNumber().MatchString(l.text) {
 		return otherNumber(d, l.text)
 	}
 	return l.otherString(d)
@@ -162,8 +163,8 @@ func (l pyLiteral) other(d *pyDraw, pool []string) string {
 // alike says whether another literal can stand in the place of this one, and is
 // not equal to it, in whatever way texts may be compared.
 func (l pyLiteral) alike(other pyLiteral) bool {
-	number := pyNumber.MatchString(l.text)
-	if number != pyNumber.MatchString(other.text) {
+	number := pyNumber().MatchString(l.text)
+	if number != pyNumber().MatchString(other.text) {
 		return false
 	}
 	if number {
@@ -173,7 +174,7 @@ func (l pyLiteral) alike(other pyLiteral) bool {
 		far := len(l.text)-len(other.text) > 1 || len(other.text)-len(l.text) > 1
 		return !near && !far && strings.Contains(l.text, ".") == strings.Contains(other.text, ".")
 	}
-	a, b := pyString.FindStringSubmatch(l.text), pyString.FindStringSubmatch(other.text)
+	a, b := pyString().FindStringSubmatch(l.text), pyString().FindStringSubmatch(other.text)
 	if a == nil || b == nil || a[1] != b[1] || l.formatted() {
 		return false
 	}

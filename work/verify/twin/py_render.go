@@ -2,10 +2,11 @@ package twin
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // pyScene is one use of a shape: the names and constants of its words. What is
@@ -39,24 +40,24 @@ type pyShape struct {
 }
 
 // pyHeader is the last line of the head of a function or class of the module.
-var pyHeader = regexp.MustCompile(`(?m)^(?:(?:def|class) .*|}\)):$`)
+var pyHeader = form.Lazy(`(?m)^(?:(?:def|class) .*|}\)):$`)
 
 // define adds functions to the module, each with words that say what it is for:
 // there are tests that look for them.
 func (e *pyEdit) define(s pyScene, code string) {
 	code = s.words.Replace(strings.TrimPrefix(code, "\n"))
-	e.pieces = append(e.pieces, pyHeader.ReplaceAllStringFunc(code, func(header string) string {
+	e.pieces = append(e.pieces, pyHeader().ReplaceAllStringFunc(code, func(header string) string {
 		first := pyOne(e.draw, pyFirst)
 		return header + "\n    \"\"\"" + strings.ToUpper(first[:1]) + first[1:] + " the " + pyOne(e.draw, pySecond) + ".\"\"\""
 	}))
 }
 
 // pyBlock is a line of a shape that stands for others.
-var pyBlock = regexp.MustCompile(`(?m)^( *)\$([BT])$`)
+var pyBlock = form.Lazy(`(?m)^( *)\$([BT])$`)
 
 // pyExpand puts lines in the place of a $B or $T, indented as that is.
 func pyExpand(code string, lines []string) string {
-	at := pyBlock.FindStringSubmatchIndex(code)
+	at := pyBlock().FindStringSubmatchIndex(code)
 	if at == nil {
 		return code
 	}
@@ -122,7 +123,7 @@ func (e *pyEdit) statement(p pyStatement) pyShape {
 func pyOne[T any](d *pyDraw, s []T) T { return s[d.below(len(s))] }
 
 // pyWindow is a comparison in a pyCore.
-var pyWindow = regexp.MustCompile(`\$Q\{([^|}]*)\|([^|}]*)\|([^}]*)\}`)
+var pyWindow = form.Lazy(`\$Q\{([^|}]*)\|([^|}]*)\|([^}]*)\}`)
 
 // defineCore defines $C with the rows of all sites.
 func (e *pyEdit) defineCore(core pyCore, window string, rows []pyRow) {
@@ -132,8 +133,8 @@ func (e *pyEdit) defineCore(core pyCore, window string, rows []pyRow) {
 		lines[i] = strings.NewReplacer("$n", strconv.Itoa(r.number), "$1", strconv.Itoa(r.at), "$2", strconv.Itoa(r.by),
 			"$3", strconv.Itoa(r.low), "$4", strconv.Itoa(r.high)).Replace(core.row)
 	}
-	code := pyWindow.ReplaceAllStringFunc(core.code, func(q string) string {
-		m := pyWindow.FindStringSubmatch(q)
+	code := pyWindow().ReplaceAllStringFunc(core.code, func(q string) string {
+		m := pyWindow().FindStringSubmatch(q)
 		return strings.NewReplacer("$1", m[1], "$2", m[2], "$3", m[3]).Replace(window)
 	})
 	e.define(e.scene(), pyExpand(code, lines))
