@@ -11,6 +11,7 @@ import (
 
 	"remit/proof/form"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // passError passes on what a provider says is wrong.
@@ -69,7 +70,8 @@ func (e providerError) name() string {
 
 // quotaWords say that an account has nothing left. A limit on how much may be
 // asked in a minute has other names.
-var quotaWords = []word{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error", "insufficient_credits", "insufficient_funds", "payment_required"}
+var quotaWords = []word{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
+	"insufficient_credits", "insufficient_funds", "payment_required"}
 
 // quota reports whether an account has nothing left: no repeat changes that.
 func (e providerError) quota(status int) bool {
@@ -113,7 +115,7 @@ func (x *exchange) outOfQuota(res *http.Response) bool {
 
 // Remedy says what can be done about a request without an answer, "" where the
 // code alone says it.
-func (r Record) Remedy() string {
+func Remedy(r record.ModelRequest) string {
 	switch {
 	case r.Failed == reason.ProviderRefused && r.Status == http.StatusNotFound:
 		return "the provider has no such model, or nothing at this address: look at --model and at --base-url"

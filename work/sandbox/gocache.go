@@ -159,7 +159,8 @@ func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 		for {
 			select {
 			case <-time.After(tellEvery):
-				c.tell(fmt.Sprintf("still filling the Go build cache: %d MiB after %s", sizeOf(c.path("go-build"))>>20, time.Since(begun).Round(time.Second)))
+				c.tell(fmt.Sprintf("still filling the Go build cache: %d MiB after %s", sizeOf(c.path("go-build"))>>20,
+					time.Since(begun).Round(time.Second)))
 			case <-ended:
 				return
 			}
@@ -195,7 +196,8 @@ func (c *goCache) runGo(ctx context.Context, args []string) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("filling Remit's own Go build cache: go %s: %w", strings.Join(args, " "), err), errors.New(string(bytes.TrimSpace(out[max(0, len(out)-500):]))))
+		return errors.Join(fmt.Errorf("filling Remit's own Go build cache: go %s: %w", strings.Join(args, " "), err),
+			errors.New(string(bytes.TrimSpace(out[max(0, len(out)-500):]))))
 	}
 	return nil
 }
