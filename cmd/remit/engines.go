@@ -19,15 +19,21 @@ import (
 )
 
 // registered makes each engine of this build by name. bin is what the user
-// gave with --bin, "" for nothing.
+// gave with --bin, "" for nothing. A new engine is a package below work/engine, a
+// line here and a row of the table in docs/engines.md.
 var registered = map[string]func(bin string) (engine.Engine, error){
 	command.Name: commandNamed,
 	fake.Name:    fakeNamed,
-	pi.Name:      func(bin string) (engine.Engine, error) { return pi.New(pi.Options{Bin: bin}), nil },
-	codex.Name:   func(bin string) (engine.Engine, error) { return codex.New(codex.Options{Bin: bin}), nil },
-	claude.Name:  func(bin string) (engine.Engine, error) { return claude.New(claude.Options{Bin: bin}), nil },
-	workos.Name:  func(bin string) (engine.Engine, error) { return workos.New(workos.Options{Bin: bin}), nil },
+	pi.Name:      at(pi.New),
+	codex.Name:   at(codex.New),
+	claude.Name:  at(claude.New),
+	workos.Name:  at(workos.New),
 	acp.Name:     acpAt,
+}
+
+// at makes an engine of which only the place of its agent has to be known.
+func at[E engine.Engine](construct func(bin string) E) func(bin string) (engine.Engine, error) {
+	return func(bin string) (engine.Engine, error) { return construct(bin), nil }
 }
 
 // engineNames are the names of all engines, sorted.

@@ -95,7 +95,7 @@ func ParseAgents(file string, src []byte) ([]Agent, error) {
 	}
 	var read []*Agent
 	named(maxAgents, "agents", isAgentName, func(name string, at place) reader {
-		a := &Agent{Name: name, File: file, Line: at.line}
+		a := &Agent{Name: name, File: file, Line: at.Line}
 		read = append(read, a)
 		return agent(a)
 	})(r, "", top)
@@ -166,7 +166,7 @@ func agent(a *Agent) reader {
 			{"wire", text(&a.Wire)},
 			{"max_usd", optional(&a.MaxMicroUSD, usd)},
 			{"models", named(maxAgentModels, "models", isModelName, func(name string, at place) reader {
-				a.Models = append(a.Models, AgentModel{Name: name, Line: at.line})
+				a.Models = append(a.Models, AgentModel{Name: name, Line: at.Line})
 				return agentModel(&a.Models, len(a.Models)-1)
 			})},
 			{"prices", prices(&a.Prices)},

@@ -57,11 +57,11 @@ func ParseCanonical(file string, src []byte) (*Contract, error) {
 	dec := json.NewDecoder(bytes.NewReader(src))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(c); err != nil {
-		r.add(place{line: 1}, "", reason.ContractSyntax, "", "not a contract: %w", err)
+		r.add(place{Line: 1}, "", reason.ContractSyntax, "", "not a contract: %w", err)
 		return nil, r.err()
 	}
 	if again, err := c.Canonical(); err != nil || !bytes.Equal(again, src) {
-		r.add(place{line: 1}, "", reason.NotCanonical, "", "not the canonical form of a contract")
+		r.add(place{Line: 1}, "", reason.NotCanonical, "", "not the canonical form of a contract")
 		return nil, r.err()
 	}
 	check(r, c)

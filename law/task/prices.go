@@ -5,6 +5,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"remit/law/yamldoc"
 	"remit/proof/reason"
 )
 
@@ -87,7 +88,7 @@ func prices(to *map[string]ModelPrice) reader {
 
 func isPriceName(name string) bool {
 	provider, model, ok := strings.Cut(name, "/")
-	return ok && provider != "" && model != "" && len(name) <= MaxLineRunes && strings.TrimSpace(name) == name && badText([]byte(name)) == 0
+	return ok && provider != "" && model != "" && len(name) <= MaxLineRunes && strings.TrimSpace(name) == name && yamldoc.BadText([]byte(name)) == 0
 }
 
 // price reads the parts of one price.

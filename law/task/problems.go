@@ -1,38 +1,19 @@
 package task
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
+	"remit/law/yamldoc"
 	"remit/proof/reason"
 )
 
 // Problems are all the things that are wrong with a task file or a policy, in
 // source order. errors.As finds the first, errors.Is any.
-type Problems []*reason.Error
-
-// Error lists one problem a line.
-func (p Problems) Error() string {
-	lines := make([]string, len(p))
-	for i, problem := range p {
-		lines[i] = problem.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap returns every problem.
-func (p Problems) Unwrap() []error {
-	errs := make([]error, len(p))
-	for i, problem := range p {
-		errs[i] = problem
-	}
-	return errs
-}
+type Problems = yamldoc.Problems
 
 // place is a position in a source; the zero value is "unknown".
-type place struct{ line, column int }
+type place = yamldoc.Place
 
 // report collects problems about one source.
 type report struct {
@@ -46,7 +27,7 @@ func newReport(file string) *report { return &report{file: file, places: map[str
 // add reports a problem with a field at a known place.
 func (r *report) add(at place, field string, code reason.Code, hint, format string, args ...any) {
 	e := reason.Errorf(code, format, args...)
-	e.File, e.Line, e.Column, e.Field, e.Hint = r.file, at.line, at.column, field, hint
+	e.File, e.Line, e.Column, e.Field, e.Hint = r.file, at.Line, at.Column, field, hint
 	r.problems = append(r.problems, e)
 }
 
@@ -77,15 +58,7 @@ func (r *report) placeOf(field string) place {
 }
 
 // err returns the problems in source order, nil if there are none.
-func (r *report) err() error {
-	if len(r.problems) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(r.problems, func(a, b *reason.Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return r.problems
-}
+func (r *report) err() error { return r.problems.Sorted() }
 
 // didYouMean is a hint that names the known word nearest to what was written,
 // or all of them when none is near.

@@ -40,7 +40,7 @@ func mapping(keys []key, ignoreUnknown bool) reader {
 			at := placeOfNode(entry.Key)
 			child := join(field, name)
 			if first, twice := seen[name]; ok && twice {
-				r.add(at, child, reason.ContractDuplicateKey, "remove one of the two", "key %q stands on line %d already", name, first.line)
+				r.add(at, child, reason.ContractDuplicateKey, "remove one of the two", "key %q stands on line %d already", name, first.Line)
 				continue
 			}
 			seen[name] = at

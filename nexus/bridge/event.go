@@ -1,15 +1,18 @@
 package bridge
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"github.com/btcsuite/btcd/btcec/v2"
 	"github.com/btcsuite/btcd/btcec/v2/schnorr"
 
+	"remit/nexus/store"
 	"remit/proof/reason"
 )
 
@@ -185,4 +188,102 @@ func (k Key) sign(e Event) (Event, error) {
 	}
 	e.ID, e.Sig = hex.EncodeToString(digest[:]), hex.EncodeToString(sig.Serialize())
 	return e, nil
+}
+
+// sign signs rows until none is new, and makes them wait for the relays.
+func (p *Publisher) sign(ctx context.Context) error {
+	if err := p.nameRelays(ctx); err != nil {
+		return err
+	}
+	waits := false
+	err := p.store.View(ctx, func(tx *store.Tx) error { // looks before it writes
+		rows, err := tx.UnsignedBridgeEvents(1)
+		waits = len(rows) > 0
+		return err
+	})
+	if err != nil || !waits {
+		return err
+	}
+	for more := true; more; {
+		var refusals []string
+		err := p.store.Update(ctx, func(tx *store.Tx) (err error) {
+			refusals, more, err = p.signSome(tx)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("sign what is to be mirrored: %w", err)
+		}
+		for _, why := range refusals {
+			p.refused.Add(1)
+			p.log.Error("an event must not leave and was not signed", "reason", why)
+		}
+	}
+	return nil
+}
+
+// nameRelays writes down, now and then, that the relays are served.
+func (p *Publisher) nameRelays(ctx context.Context) error {
+	p.naming.Lock()
+	defer p.naming.Unlock()
+	if time.Since(p.named) < namedEvery {
+		return nil
+	}
+	err := p.store.Update(ctx, func(tx *store.Tx) error {
+		if err := p.lockKey(tx); err != nil {
+			return err
+		}
+		for _, relay := range p.relays {
+			if err := tx.NameRelay(relay, tx.Now()-namedFor.Milliseconds()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		p.named = time.Now()
+	}
+	return err
+}
+
+// lockKey checks that the store still has our key, and keeps other publishers out
+// for the rest of the command.
+func (p *Publisher) lockKey(tx *store.Tx) error {
+	known, err := tx.BridgeKey()
+	if err == nil && known != p.key.PubKey() {
+		err = foreign("this nexus signs with the key %.16s…, and this process has %.16s…", known, p.key.PubKey())
+	}
+	return err
+}
+
+func (p *Publisher) signSome(tx *store.Tx) (refusals []string, more bool, err error) {
+	if err := p.lockKey(tx); err != nil {
+		return nil, false, err
+	}
+	rows, err := tx.UnsignedBridgeEvents(signBatch)
+	if err != nil {
+		return nil, false, err
+	}
+	for _, row := range rows {
+		e, err := EventOf(row, "")
+		if err == nil {
+			e, err = p.key.sign(e)
+		}
+		switch code := reason.CodeOf(err); {
+		case err == nil:
+			if err := tx.SignBridgeEvent(row.ID, e.ID, e.Sig); err != nil {
+				return nil, false, err
+			}
+			if err := tx.SpreadBridgeEvent(row.ID, tx.Now()-namedFor.Milliseconds()); err != nil {
+				return nil, false, err
+			}
+		case code == reason.BridgeRefused || code == reason.BridgeInvalid:
+			refusals = append(refusals, plain(err.Error()))
+			if err := tx.RefuseBridgeEvent(row.ID, plain(err.Error())); err != nil {
+				return nil, false, err
+			}
+		default:
+			return nil, false, err
+		}
+	}
+	return refusals, len(rows) == signBatch, nil
 }

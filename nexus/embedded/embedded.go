@@ -27,6 +27,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"remit/law/job"
@@ -34,9 +35,11 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/blob"
 	"remit/nexus/identity"
+	"remit/nexus/registry"
 	"remit/nexus/requester"
 	"remit/nexus/server"
 	"remit/nexus/store"
+	"remit/proof/reason"
 )
 
 // Owner is who everything belongs to.
@@ -185,3 +188,105 @@ func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*
 	return api.Connect(url, *token, api.Options{HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.pipe.dial(ctx) }}}})
 }
+
+// caps let a verification run as its contract says: what confines it is the
+// sandbox, by the contract's own limits.
+var caps = api.Caps{CPUMillis: 1 << 20, MemoryMb: 1 << 24, DiskMb: job.MaxDiskMB, Pids: 1 << 20, TimeoutSecs: 7 * 24 * 3600, Concurrency: 20, Network: "none"}
+
+// enrolled returns the machine's provider. The first time it makes it, with the
+// rights of an administrator, which last no longer than that.
+func enrolled(ctx context.Context, m *opened, version string) (string, error) {
+	var list []store.ProviderRow
+	if err := m.store.View(ctx, func(tx *store.Tx) (err error) {
+		list, err = tx.ProvidersOf(Owner, "", registry.MaxCandidates)
+		return err
+	}); err != nil {
+		return "", err
+	}
+	for _, p := range list {
+		if p.Name == providerName && p.Enabled {
+			return p.ID, nil
+		}
+	}
+	token := ""
+	grant := server.AdminGrant()
+	grant.Owner, grant.TTL = Owner, time.Minute
+	admin, err := m.client(ctx, &token, grant)
+	if err != nil {
+		return "", err
+	}
+	return enrol(ctx, admin, version)
+}
+
+// enrol makes the provider and the account. It may be cut off at any point and
+// is then done again; the provider is switched on last.
+func enrol(ctx context.Context, admin *api.Client, version string) (string, error) {
+	account, err := api.OpenAccount.Do(ctx, admin, "account", api.None{}, api.AccountRequest{Limit: budget})
+	if err != nil {
+		return "", err
+	}
+	if !account.Created {
+		return "", reason.Errorf(reason.StoreUnavailable, "the account of this machine was not opened")
+	}
+	if _, err := api.FundAccount.Do(ctx, admin, "fund", api.None{},
+		api.FundRequest{AccountID: account.Value.AccountID, Amount: budget}); err != nil {
+		return "", err
+	}
+	made, err := api.RegisterProvider.Do(ctx, admin, api.NewKey(), api.None{}, api.ProviderRequest{
+		Name: providerName, Version: version, Capabilities: []string{job.SandboxRun}, PriceMsats: jobPrice})
+	if err != nil {
+		return "", err
+	}
+	id := made.Provider.ProviderID
+	if _, err := api.SetCaps.Do(ctx, admin, api.NewKey(), api.SetCapsParams{ProviderID: id}, caps); err != nil {
+		return "", err
+	}
+	_, err = api.EnableProvider.Do(ctx, admin, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
+	return id, err
+}
+
+// pipe is a listener whose connections are pipes in memory: no address, no
+// port, nothing that another process could reach.
+type pipe struct {
+	conns chan net.Conn
+	done  chan struct{}
+	once  sync.Once
+}
+
+func newPipe() *pipe { return &pipe{conns: make(chan net.Conn), done: make(chan struct{})} }
+
+// Accept implements net.Listener.
+func (p *pipe) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener.
+func (p *pipe) Close() error {
+	p.once.Do(func() { close(p.done) })
+	return nil
+}
+
+// Addr implements net.Listener.
+func (p *pipe) Addr() net.Addr { return address{} }
+
+func (p *pipe) dial(ctx context.Context) (net.Conn, error) {
+	here, there := net.Pipe()
+	select {
+	case p.conns <- there:
+		return here, nil
+	case <-p.done:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+type address struct{}
+
+func (address) Network() string { return "pipe" }
+func (address) String() string  { return "pipe" }

@@ -13,6 +13,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // DispatchRequest asks for a job to be run.
@@ -231,13 +232,13 @@ func reject(tx *store.Tx, p authority.Principal, j Job, why *reason.Error, refus
 	if err != nil {
 		return Dispatched{}, err
 	}
-	list := []map[string]any{}
+	var list []record.Refusal
 	for _, f := range refused[:min(len(refused), 20)] {
-		list = append(list, map[string]any{"provider_id": f.ProviderID, "reason": string(f.Why.Code)})
+		list = append(list, record.Refusal{ProviderID: f.ProviderID, Reason: string(f.Why.Code)})
 	}
 	// Every attempt is recorded, so the key has the place in the log.
-	_, err = receipt(tx, j.RunID, p, authority.JobRejected, fmt.Sprintf("%s:%d", keyOf("job-rejected", j), head+1), map[string]any{
-		"job_type": j.Type, "job_hash": j.Hash, "reason": string(why.Code), "refused": list,
+	_, err = receipt(tx, j.RunID, p, record.JobRejected, fmt.Sprintf("%s:%d", keyOf("job-rejected", j), head+1), record.Rejection{
+		JobType: j.Type, JobHash: j.Hash, Reason: string(why.Code), Refused: list,
 	})
 	return Dispatched{Rejected: why}, err
 }
@@ -256,4 +257,87 @@ func start(tx *store.Tx, p authority.Principal, j Job, o offer, held price) (Dis
 		return Dispatched{}, err
 	}
 	return Dispatched{Job: j, Created: true}, o.publish(tx, p, j)
+}
+
+// OfferTTL is how long a provider has to take a job that was offered to it.
+const OfferTTL = 30 * time.Second
+
+// assign makes a provider the one that the job is offered to.
+func assign(tx *store.Tx, j *Job, c registry.Choice) {
+	now := tx.Now()
+	j.ProviderID, j.Tier = c.Provider.ID, c.Tier
+	j.DispatchedAt, j.OfferUntil = now, now+OfferTTL.Milliseconds()
+	j.LeasedAt, j.LeaseUntil, j.DeadlineAt, j.SubmittedAt, j.Caps = 0, 0, 0, 0, nil
+	j.Fence++
+}
+
+// offer is what is written of a job that a provider may take.
+type offer struct {
+	registry.Choice
+	breadth   int // of the choice
+	callerKey string
+	needs     job.Needs
+	standing  []record.Receipt // of the provider
+}
+
+// publish writes the receipts of an offer and tells the provider.
+func (o offer) publish(tx *store.Tx, p authority.Principal, j Job) error {
+	if err := tx.PutAttempt(store.AttemptRow{
+		JobID: j.ID, Attempt: j.Attempt, ProviderID: j.ProviderID, ReservationID: j.ReservationID, AmountMsats: j.AmountMsats,
+		DispatchedAt: j.DispatchedAt,
+	}); err != nil {
+		return err
+	}
+	// The run's log holds what it relied on: who the provider was and its caps.
+	for _, r := range o.standing {
+		if err := authority.Copy(tx, authority.RunStream(j.RunID), r); err != nil {
+			return err
+		}
+	}
+	if err := budgetReserved(tx, p, j); err != nil {
+		return err
+	}
+	key := attemptKey("job-dispatched", j)
+	callerKey := o.callerKey
+	if callerKey == "" {
+		callerKey = key
+	}
+	engine := engineOf(j)
+	if _, err := receipt(tx, j.RunID, p, record.JobDispatched, key, record.Dispatch{
+		JobID: j.ID, JobType: j.Type, JobHash: j.Hash, ProviderID: j.ProviderID, Tier: j.Tier, Attempt: j.Attempt,
+		AmountMsats: j.AmountMsats, AllInMsats: o.AllIn, ReservationID: j.ReservationID, Eligible: new(int64(o.breadth)),
+		CapsRevision: o.Provider.CapsRevision, Engine: engine.Name, Model: engine.Model, IdempotencyKey: callerKey,
+	}); err != nil {
+		return err
+	}
+	return notifyProvider(tx, j.ProviderID, "job.offer", fmt.Sprintf("offer:%s:%d", j.ID, j.Attempt), map[string]any{
+		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "amount_msats": j.AmountMsats, "offer_until": j.OfferUntil, "needs": o.needs,
+	})
+}
+
+// engineOf is the engine of an engine run, and the zero value for other jobs.
+func engineOf(j Job) job.EngineChoice {
+	if j.Type != job.EngineRun {
+		return job.EngineChoice{}
+	}
+	r, err := job.ParseEngineRun(j.Request)
+	if err != nil {
+		return job.EngineChoice{}
+	}
+	return r.Engine
+}
+
+// offersKept is how much of a provider's lane is kept.
+const offersKept = 2048
+
+// notifyProvider appends to a provider's lane.
+func notifyProvider(tx *store.Tx, providerID, eventType, key string, payload any) error {
+	return authority.PostEvent(tx, authority.OfferStream(providerID), authority.Sweeper(), eventType, key, payload, offersKept)
+}
+
+// notifyCancel appends to a provider's lane that its lease does not count any more.
+func notifyCancel(tx *store.Tx, providerID string, j Job, fence int64, why string) error {
+	return notifyProvider(tx, providerID, "job.cancel", fmt.Sprintf("cancel:%s:%d", j.ID, fence), map[string]any{
+		"job_id": j.ID, "job_hash": j.Hash, "fence": fence, "reason": why,
+	})
 }

@@ -9,6 +9,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // ending is how a job ends without a verdict.
@@ -29,7 +30,7 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	if err := setState(&j, e.to); err != nil {
 		return Job{}, err
 	}
-	j.ClosedAt, j.Reason, j.Payment = tx.Now(), string(e.why), Withheld
+	j.ClosedAt, j.Reason, j.Payment = tx.Now(), string(e.why), record.Withheld
 	if was != Submitted { // a response that was handed in keeps its fence
 		j.Fence++
 	}
@@ -40,17 +41,17 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 		return Job{}, err
 	}
 	// A job that no provider had begun was rejected; one that was begun failed.
-	receiptType, key := authority.JobFailed, keyOf("job-"+string(e.to), j)
+	receiptType, key := record.JobFailed, keyOf("job-"+string(e.to), j)
 	if was == Queued {
-		receiptType = authority.JobRejected
+		receiptType = record.JobRejected
 	}
-	if _, err := receipt(tx, j.RunID, e.by, receiptType, key, map[string]any{
-		"job_id": j.ID, "job_hash": j.Hash, "job_type": j.Type, "provider_id": j.ProviderID, "attempt": j.Attempt,
-		"state": string(e.to), "was": string(was), "reason": string(e.why), "artifacts": []string{},
+	if _, err := receipt(tx, j.RunID, e.by, receiptType, key, record.Ending{
+		JobID: j.ID, JobHash: j.Hash, JobType: &j.Type, ProviderID: j.ProviderID, Attempt: j.Attempt,
+		State: new(string(e.to)), Was: string(was), Reason: string(e.why),
 	}); err != nil {
 		return Job{}, err
 	}
-	if err := (paid{job: j, status: Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1}).record(tx, e.by); err != nil {
+	if err := (paid{job: j, status: record.Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1}).record(tx, e.by); err != nil {
 		return Job{}, err
 	}
 	if was == Submitted {
@@ -100,9 +101,8 @@ func showPenalties(tx *store.Tx, runID, jobID, providerID string) error {
 			continue
 		}
 		// One job can be marked at two providers under the same key.
-		copied := r
-		copied.Key = key + ":" + providerID
-		if err := copied.Seal(); err != nil {
+		copied, err := record.NewReceipt(r.Type, r.Principal, key+":"+providerID, r.Payload)
+		if err != nil {
 			return err
 		}
 		if err := authority.Copy(tx, authority.RunStream(runID), copied); err != nil {
@@ -146,6 +146,98 @@ func withdrawOthers(tx *store.Tx, providerID, except string, why reason.Code) er
 			}
 		}
 		if left == 0 {
+			return nil
+		}
+	}
+}
+
+// Ending is one way in which a job ends without a verdict, and unpaid.
+type Ending struct {
+	State State
+	Why   reason.Code
+	// Lost is true when neither the job nor its requester is the cause: the same
+	// request may be dispatched again, in another run.
+	Lost bool
+}
+
+// Endings returns every ending without a verdict. All others come from [Settle],
+// and have an outcome. The table of docs/nexus.md says when each happens.
+func Endings() []Ending {
+	return []Ending{
+		{Failed, reason.OfflineMidRun, true},
+		{Failed, reason.HandedBack, true},
+		{Failed, reason.Timeout, true},
+		{Failed, reason.ProviderUnavailable, true},
+		{Canceled, reason.ProviderQuarantined, true},
+		{Canceled, reason.ProviderDisabled, true},
+		{Canceled, reason.Cancelled, false},
+		{Expired, reason.ReservationExpired, false},
+	}
+}
+
+// Release hands a lease back before its job is done: the provider ends, or had
+// to give the work up. The job goes to another provider, once, like one that was
+// lost; without one it fails. No provider is paid, and there is no strike.
+//
+// It counts like a job that did not pass its verification, which lowers the rank
+// until verified work makes up for it: to take jobs and give them back must not
+// be free. A provider that could not keep its lease because the authority was
+// away does not pay for that.
+func Release(tx *store.Tx, p authority.Principal, id string, fence int64) (Job, error) {
+	j, err := lockLease(tx, p, id, fence)
+	if err != nil {
+		return Job{}, err
+	}
+	away, err := lastAbsence(tx)
+	if err != nil {
+		return Job{}, err
+	}
+	if j.LeasedAt >= away.until {
+		if err := mark(tx, j, registry.Unverified, reason.HandedBack); err != nil {
+			return Job{}, err
+		}
+	}
+	moved, err := fallBack(tx, &j, lost{why: reason.HandedBack})
+	if err != nil || moved {
+		return j, err
+	}
+	return closeUnpaid(tx, j, ending{to: Failed, why: reason.HandedBack, by: p})
+}
+
+// Heartbeat records what a provider says about itself. When it says that it ends,
+// what it was offered goes to others in the same transaction.
+func Heartbeat(tx *store.Tx, p authority.Principal, id string, r registry.HeartbeatRequest) (registry.Provider, error) {
+	found, err := registry.Heartbeat(tx, p, id, r)
+	if err != nil || r.Status != registry.Stopping && r.Status != registry.Stopped {
+		return found, err
+	}
+	return found, reofferJobs(tx, id)
+}
+
+// reofferJobs offers the open offers of a provider to others. An offer that no
+// other provider can take stays: its provider may only be restarting.
+func reofferJobs(tx *store.Tx, providerID string) error {
+	for {
+		offered, err := tx.JobsOffered(providerID, MaxLeases)
+		if err != nil {
+			return err
+		}
+		some := false
+		for _, o := range offered {
+			j, err := lockJob(tx, o.ID)
+			if err != nil {
+				return err
+			}
+			if State(j.State) != Queued || j.ProviderID != providerID {
+				continue
+			}
+			moved, err := fallBack(tx, &j, lost{why: reason.HandedBack})
+			if err != nil {
+				return err
+			}
+			some = some || moved
+		}
+		if !some || len(offered) < MaxLeases {
 			return nil
 		}
 	}

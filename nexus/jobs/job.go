@@ -3,6 +3,8 @@ package jobs
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -144,4 +146,155 @@ func invalid(field, format string, args ...any) *reason.Error {
 	e := reason.Errorf(reason.RequestInvalid, format, args...)
 	e.Field = field
 	return e
+}
+
+// RunState is where a run is.
+type RunState string
+
+// The states of a run. The last three are final.
+const (
+	RunCreated   RunState = "created"
+	RunRunning   RunState = "running"
+	RunCanceling RunState = "canceling"
+	RunSucceeded RunState = "succeeded"
+	RunFailed    RunState = "failed"
+	RunCanceled  RunState = "canceled"
+)
+
+// Final reports whether the run has ended.
+func (s RunState) Final() bool { return s == RunSucceeded || s == RunFailed || s == RunCanceled }
+
+// Event types that move a run.
+const (
+	EventStarted         = "run.started"
+	EventCancelRequested = "run.cancel_requested"
+	EventFinished        = "run.finished" // with the final state in its payload
+)
+
+// runMove is what happens to a run: an event, and for the last one its status.
+type runMove struct {
+	event  string
+	status RunState
+}
+
+// runMoves says where a run goes. What is not listed is not possible; a move to
+// the state itself changes nothing.
+var runMoves = map[RunState]map[runMove]RunState{
+	RunCreated: {
+		{event: EventStarted}:         RunRunning,
+		{event: EventCancelRequested}: RunCanceling,
+		{EventFinished, RunSucceeded}: RunSucceeded,
+		{EventFinished, RunFailed}:    RunFailed,
+		{EventFinished, RunCanceled}:  RunCanceled,
+	},
+	RunRunning: {
+		{event: EventStarted}:         RunRunning,
+		{event: EventCancelRequested}: RunCanceling,
+		{EventFinished, RunSucceeded}: RunSucceeded,
+		{EventFinished, RunFailed}:    RunFailed,
+		{EventFinished, RunCanceled}:  RunCanceled,
+	},
+	RunCanceling: {
+		{event: EventCancelRequested}: RunCanceling,
+		{EventFinished, RunFailed}:    RunFailed,
+		{EventFinished, RunCanceled}:  RunCanceled,
+	},
+	RunSucceeded: {{EventFinished, RunSucceeded}: RunSucceeded},
+	RunFailed:    {{EventFinished, RunFailed}: RunFailed},
+	RunCanceled:  {{EventFinished, RunCanceled}: RunCanceled},
+}
+
+// next returns the state after a move.
+func (s RunState) next(m runMove) (RunState, error) {
+	to, ok := runMoves[s][m]
+	if ok {
+		return to, nil
+	}
+	what := m.event
+	if m.status != "" {
+		what += " " + string(m.status)
+	}
+	return s, reason.Errorf(reason.RunTransition, "a run that is %s takes no %s", s, what)
+}
+
+// State is where a job is.
+type State string
+
+// The states of a job. The last four are final.
+const (
+	Queued    State = "queued"    // offered to a provider
+	Leased    State = "leased"    // a provider works on it
+	Submitted State = "submitted" // the response is stored
+	Verified  State = "verified"  // judged; only inside the transaction that settles
+	Settled   State = "settled"   // verified and paid
+	Failed    State = "failed"    // not verified, or no provider was left to run it
+	Canceled  State = "canceled"  // by its owner, or because its provider was switched off
+	Expired   State = "expired"   // its reservation ran out before a verdict
+)
+
+// States lists the states of a job in the order of its life.
+var States = []State{Queued, Leased, Submitted, Verified, Settled, Failed, Canceled, Expired}
+
+// jobMoves says where a job may go. Queued follows queued and leased when the
+// job falls back to another provider.
+var jobMoves = map[State][]State{
+	Queued:    {Queued, Leased, Failed, Canceled, Expired},
+	Leased:    {Queued, Submitted, Failed, Canceled, Expired},
+	Submitted: {Verified, Expired},
+	Verified:  {Settled, Failed},
+}
+
+// CanMove reports whether a job may go from one state to another.
+func CanMove(from, to State) bool {
+	for _, s := range jobMoves[from] {
+		if s == to {
+			return true
+		}
+	}
+	return false
+}
+
+// Final reports whether the job has ended.
+func (s State) Final() bool { return len(jobMoves[s]) == 0 }
+
+// Keys of the events that the authority writes into a run's log. A job is named
+// by its hash, which is unique in a run.
+const (
+	keyRunCreated      = "run-created"
+	keyIssueClaimed    = "issue-claimed"
+	keyRunStarted      = "run-started"
+	keyCancelRequested = "run-cancel-requested"
+	keyRunFinished     = "run-finished"
+)
+
+func attemptKey(word string, j Job) string {
+	key := word + ":" + j.Hash
+	if j.Attempt > 1 {
+		key += ":" + strconv.FormatInt(j.Attempt, 10)
+	}
+	return key
+}
+
+// keyOf names an event of the whole job; lost adds the attempt that was lost.
+func keyOf(word string, j Job) string { return word + ":" + j.Hash }
+
+func lostKey(key string, j Job) string { return key + ":lost-" + strconv.FormatInt(j.Attempt, 10) }
+
+// reservedKeys begin the keys that only the authority uses. If a client could
+// take payment:<hash>:released first, the job could never be paid.
+var reservedKeys = []string{
+	keyRunCreated, keyIssueClaimed,
+	"device-enrolled", "caps-set", "provider-", "approval-",
+	"budget-reserved", "job-", "tool:oa.", "tool:remit.", "caps-enforced",
+	"verify:", "verification:", "payment:", "receipt-payment:", "fallback:",
+}
+
+// reservedKey reports whether a key is not a client's to use.
+func reservedKey(key string) bool {
+	for _, prefix := range reservedKeys {
+		if strings.HasPrefix(key, prefix) {
+			return true
+		}
+	}
+	return false
 }

@@ -4,15 +4,20 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"remit/law/job"
 	"remit/nexus/authority"
+	"remit/nexus/registry"
 	"remit/nexus/store"
+	"remit/nexus/treasury"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Run is a run as its log has made it.
@@ -104,7 +109,7 @@ func claim(tx *store.Tx, p authority.Principal, r ClaimRequest, runID string) (C
 		return Claim{}, reason.Errorf(reason.Conflict, "issue %q of %q was claimed at the same moment", r.IssueRef, r.RepoRef)
 	}
 	c := claimOf(is)
-	_, err = authority.Post(tx, authority.AccountStream(p.Owner), p, authority.IssueClaimed, keyIssueClaimed+":"+c.ID, c.payload())
+	_, err = authority.Post(tx, authority.AccountStream(p.Owner), p, record.IssueClaimed, keyIssueClaimed+":"+c.ID, c.payload())
 	return c, err
 }
 
@@ -115,8 +120,8 @@ func abandoned(tx *store.Tx, runID string) (bool, error) {
 	return quiet >= ClaimSilence, err
 }
 
-func (c Claim) payload() map[string]any {
-	return map[string]any{"claim_id": c.ID, "issue_id": c.IssueID, "repo_ref": c.RepoRef, "claim_identity": c.Identity}
+func (c Claim) payload() record.Claim {
+	return record.Claim{ClaimID: c.ID, IssueID: c.IssueID, RepoRef: c.RepoRef, Identity: c.Identity}
 }
 
 // RunRequest makes a run.
@@ -158,9 +163,9 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 	if run, err = tx.InsertRun(run); err != nil {
 		return Run{}, err
 	}
-	if _, err := receipt(tx, run.ID, p, authority.RunCreated, keyRunCreated, map[string]any{
-		"run_id": run.ID, "session_id": run.ID, "repo_ref": run.RepoRef, "issue_ref": run.IssueRef,
-		"policy_bundle_id": run.PolicyBundleID, "owner": run.Owner,
+	if _, err := receipt(tx, run.ID, p, record.RunCreated, keyRunCreated, record.Run{
+		RunID: run.ID, SessionID: run.ID, RepoRef: run.RepoRef, IssueRef: run.IssueRef,
+		PolicyBundleID: run.PolicyBundleID, Owner: run.Owner,
 	}); err != nil {
 		return Run{}, err
 	}
@@ -169,7 +174,7 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 		if err != nil {
 			return Run{}, err
 		}
-		if _, err := receipt(tx, run.ID, p, authority.IssueClaimed, keyIssueClaimed, c.payload()); err != nil {
+		if _, err := receipt(tx, run.ID, p, record.IssueClaimed, keyIssueClaimed, c.payload()); err != nil {
 			return Run{}, err
 		}
 	}
@@ -266,11 +271,87 @@ func moveRun(tx *store.Tx, r *Run, m runMove) error {
 }
 
 // receipt writes a receipt into a run's log.
-func receipt(tx *store.Tx, runID string, p authority.Principal, receiptType, key string, payload any) (authority.Receipt, error) {
+func receipt(tx *store.Tx, runID string, p authority.Principal, receiptType, key string, payload any) (record.Receipt, error) {
 	return authority.Post(tx, authority.RunStream(runID), p, receiptType, key, payload)
 }
 
 // event writes an event into a run's log.
 func event(tx *store.Tx, runID string, p authority.Principal, eventType, key string, payload any) error {
 	return authority.PostEvent(tx, authority.RunStream(runID), p, eventType, key, payload, 0)
+}
+
+// ProofRequest says what a run will ask for when its change is to be proved.
+type ProofRequest struct {
+	Needs         job.Needs
+	MaxPriceMsats int64 // 0: whatever the best choice costs
+}
+
+// provable refuses a run whose proof no provider could make, or its owner not pay,
+// as things are, before an agent has cost something. It promises nothing: no money
+// is held, and [Dispatch] checks again.
+func provable(tx *store.Tx, owner string, r *ProofRequest) error {
+	if r == nil {
+		return nil
+	}
+	if r.MaxPriceMsats < 0 {
+		return invalid("proof.max_price_msats", "is negative")
+	}
+	candidates, err := registry.Candidates(tx, owner, 0)
+	if err != nil {
+		return err
+	}
+	s, err := registry.Choose(tx, candidates, registry.Query{Owner: owner, Needs: r.Needs, MaxPriceMsats: r.MaxPriceMsats, Now: tx.Now()})
+	if err != nil {
+		return err
+	}
+	if len(s.Choices) == 0 {
+		return rejection(s.Refused, "")
+	}
+	return payable(tx, owner, s.Choices[0].Provider.PriceMsats)
+}
+
+// payable refuses a price that the budget of an owner does not have left.
+func payable(tx *store.Tx, owner string, price int64) error {
+	budget, err := tx.LedgerAccount(budgetOf(owner))
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return reason.Errorf(reason.InsufficientBudget, "%q has no budget account", owner).WithHint("open a budget account and fund it")
+	case err != nil:
+		return err
+	case budget.Closed():
+		return reason.Errorf(reason.AccountClosed, "account %q is closed", budget.ID)
+	case budget.Remaining() < price:
+		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, and the proof costs %d", budget.ID, budget.Remaining(), treasury.Msat, price)
+	}
+	return nil
+}
+
+// forgetBatch bounds the runs that one transaction forgets: each may have a
+// thousand jobs.
+const forgetBatch = 5
+
+// Forget removes the logs, jobs and artifacts of runs that ended longer ago than
+// kept, a few at a time. What stays: the runs themselves, their sealed bundles, all
+// of the ledger, and the journals of accounts and providers. It returns how many
+// runs it were, and the digests of content that they have no more.
+func Forget(tx *store.Tx, kept time.Duration) (runs int, digests []string, err error) {
+	ids, err := tx.RunsToForget(tx.Now()-kept.Milliseconds(), forgetBatch)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, id := range ids {
+		run, err := tx.LockRun(id)
+		if err != nil {
+			return 0, nil, err
+		}
+		if !RunState(run.State).Final() || run.ForgottenAt > 0 {
+			continue // another replica was faster
+		}
+		gone, err := tx.ForgetRun(id, func(name string) bool { _, ok := job.BundleEntries(name); return ok })
+		if err != nil {
+			return 0, nil, fmt.Errorf("forget run %s: %w", id, err)
+		}
+		runs, digests = runs+1, append(digests, gone...)
+	}
+	return runs, digests, nil
 }

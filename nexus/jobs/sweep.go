@@ -175,3 +175,140 @@ func Reconcile(tx *store.Tx, p authority.Principal, maxAge time.Duration, limit 
 	}
 	return freed, nil
 }
+
+// AwayAfter is how long no replica sweeps before the authority counts as having
+// been away: three of the pauses between sweeps. A shorter absence is not seen,
+// and costs who holds a lease that is as short.
+const AwayAfter = 15 * time.Second
+
+// absence is a time in which the authority could not be reached: it was restarted,
+// or its machine slept. A provider that could not renew a lease, or take an offer,
+// because of that is not to blame, and gets the time of one more.
+//
+// The zero value is none. Times are unix milliseconds of the store's clock.
+type absence struct{ from, until int64 }
+
+// Watch notes that the authority is there, and returns how long it had been away
+// before, 0 if it was not. Every replica calls it before it sweeps.
+func Watch(tx *store.Tx) (away time.Duration, err error) {
+	w, err := tx.LockWatch()
+	now := tx.Now()
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+	case err != nil:
+		return 0, err
+	case now <= w.SeenAt:
+		return 0, nil // another replica was faster, or the clock went back
+	case now-w.SeenAt > AwayAfter.Milliseconds():
+		away = time.Duration(now-w.SeenAt) * time.Millisecond
+		w.AwayFrom, w.AwayUntil = w.SeenAt, now
+	}
+	w.SeenAt = now
+	return away, tx.PutWatch(w)
+}
+
+// lastAbsence returns the last absence: the one that just ends, if no sweep has
+// noted it yet, since requests arrive before the first sweep does.
+func lastAbsence(tx *store.Tx) (absence, error) {
+	w, err := tx.Watch()
+	if errors.Is(err, store.ErrNotFound) {
+		return absence{}, nil
+	}
+	if now := tx.Now(); now-w.SeenAt > AwayAfter.Milliseconds() {
+		return absence{w.SeenAt, now}, err
+	}
+	return absence{w.AwayFrom, w.AwayUntil}, err
+}
+
+// extend prolongs the lease or the offer of a job that could not be renewed, or
+// taken, while the authority was away. It is pure but for the job, and reports
+// whether it changed that.
+func (a absence) extend(j *Job) bool {
+	switch State(j.State) {
+	case Leased:
+		return a.prolong(&j.LeaseUntil, j.LeaseTTL)
+	case Queued:
+		return a.prolong(&j.OfferUntil, OfferTTL.Milliseconds())
+	}
+	return false
+}
+
+// prolong moves an end that was ttl away when it was set last. It counts only
+// if it was still to come when the absence began, and was not set after it; and
+// if there was not time enough beside the absence: two renewals of three fit
+// into what is left by one that takes less than a third.
+func (a absence) prolong(end *int64, ttl int64) bool {
+	if a.until-a.from <= ttl/3 || *end <= a.from || *end >= a.until+ttl {
+		return false
+	}
+	*end = a.until + ttl
+	return true
+}
+
+// Bounds of how long a run may be silent.
+const (
+	MinSilence = time.Minute
+	MaxSilence = 30 * 24 * time.Hour
+	// DefaultSilence is for runs whose owner has set no time of their own. It is
+	// longer than the work of any agent that still lives.
+	DefaultSilence = 24 * time.Hour
+)
+
+// EndSilent ends open runs whose client has died: nothing was written into their
+// log for as long as their owner allows (fallback where the owner says nothing,
+// below 0: never), and none of their jobs is open, since a job has a deadline of
+// its own and writes into the log when it ends. What could not be said because the
+// authority was away counts as no silence. Such a run fails with run_silent,
+// and its issue is free. It ends at most limit runs (0: DefaultSweep) and returns
+// which.
+func EndSilent(tx *store.Tx, fallback time.Duration, limit int) (ended []string, err error) {
+	if limit <= 0 {
+		limit = DefaultSweep
+	}
+	if fallback == 0 {
+		fallback = DefaultSilence
+	}
+	away, err := lastAbsence(tx)
+	if err != nil {
+		return nil, err
+	}
+	ids, err := tx.SilentRuns(tx.Now(), max(0, fallback.Milliseconds()), away.until, limit)
+	if err != nil {
+		return nil, err
+	}
+	for _, id := range ids {
+		run, err := tx.LockRun(id)
+		if err != nil {
+			return nil, err
+		}
+		quiet, err := silence(tx, id)
+		if err != nil {
+			return nil, err
+		}
+		allowed := time.Duration(run.Silence) * time.Millisecond
+		if allowed == 0 {
+			allowed = fallback
+		}
+		if RunState(run.State).Final() || quiet < allowed {
+			continue // it has a new event meanwhile
+		}
+		if _, err := FinishRun(tx, authority.Sweeper(), id, FinishRequest{Status: RunFailed, Reason: string(reason.RunSilent)}); err != nil {
+			return nil, fmt.Errorf("end silent run %s: %w", id, err)
+		}
+		ended = append(ended, id)
+	}
+	return ended, nil
+}
+
+// silence is how old the last event in the log of a run is.
+func silence(tx *store.Tx, runID string) (time.Duration, error) {
+	head, _, err := tx.Head(authority.RunStream(runID))
+	if err != nil || head == 0 {
+		return 0, err
+	}
+	last, err := tx.Events(authority.RunStream(runID), head-1, 1)
+	if err != nil || len(last) == 0 {
+		return 0, err
+	}
+	return time.Duration(tx.Now()-last[0].RecordedAt) * time.Millisecond, nil
+}

@@ -1,10 +1,15 @@
 package lanes
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"strings"
 	"time"
 
+	"remit/nexus/api"
 	"remit/nexus/store"
+	"remit/proof/reason"
 )
 
 const (
@@ -145,4 +150,88 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
+}
+
+// EventOf is an event as the API shows it.
+func EventOf(e store.Event) api.Event {
+	return api.Event{
+		StreamID: e.Stream, Seq: e.Seq, EventID: e.ID, EventType: e.Type, IdempotencyKey: api.Optional(e.IdempotencyKey),
+		Payload: e.Payload, PayloadSha256: e.PayloadSHA256, RecordedAt: api.TimeOf(e.RecordedAt), Principal: e.Principal,
+	}
+}
+
+// encode writes a frame as one JSON text.
+func encode(f api.LaneFrame) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(f); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
+}
+
+func eventFrame(e store.Event) ([]byte, error) {
+	event := EventOf(e)
+	return encode(api.LaneFrame{Type: api.LaneFrameTypeEvent, StreamID: e.Stream, Seq: &e.Seq, Event: &event})
+}
+
+// Kind is what a topic is about.
+type Kind string
+
+// The kinds of topic.
+const (
+	Fleet   Kind = "fleet"   // Subject is a user id
+	Run     Kind = "run"     // Subject is a run id
+	Jobs    Kind = "jobs"    // Subject is a provider id
+	Account Kind = "account" // Subject is a user id
+)
+
+// Topic is a parsed topic name.
+type Topic struct {
+	Name    string // also the stream_id
+	Kind    Kind
+	Subject string
+}
+
+const maxTopic = 255
+
+// Parse reads a topic name; anything but the four forms is lane_unknown.
+func Parse(name string) (Topic, error) {
+	t := Topic{Name: name}
+	switch {
+	case len(name) > maxTopic:
+	case between(name, "fleet:user:", ":workers", &t.Subject):
+		t.Kind = Fleet
+	case between(name, "run:", ":events", &t.Subject):
+		t.Kind = Run
+	case between(name, "jobs:", "", &t.Subject):
+		t.Kind = Jobs
+	case between(name, "user:", ":receipts", &t.Subject):
+		t.Kind = Account
+	}
+	if t.Kind == "" {
+		return Topic{}, reason.Errorf(reason.LaneUnknown, "no lane %.80q", name)
+	}
+	return t, nil
+}
+
+// between takes the subject out of a name. A subject has no colon and no
+// control, so that one name has one reading.
+func between(name, before, after string, subject *string) bool {
+	rest, ok := strings.CutPrefix(name, before)
+	if !ok {
+		return false
+	}
+	s, ok := strings.CutSuffix(rest, after)
+	if !ok || s == "" {
+		return false
+	}
+	for i := range len(s) {
+		if s[i] <= ' ' || s[i] > '~' || s[i] == ':' || s[i] == '/' {
+			return false
+		}
+	}
+	*subject = s
+	return true
 }

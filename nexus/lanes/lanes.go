@@ -5,9 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/coder/websocket"
+
+	"remit/nexus/api"
 	"remit/nexus/identity"
 	"remit/nexus/store"
 	"remit/proof/reason"
@@ -139,4 +147,148 @@ func (l *Lanes) removeLane(principal string) {
 		delete(l.perPrincipal, principal)
 	}
 	l.open.Done()
+}
+
+// Serve answers the handshake of a lane and serves it to its end. An error means
+// that nothing has been written yet and the caller has to refuse.
+func (l *Lanes) Serve(w http.ResponseWriter, r *http.Request, topic string) error {
+	if err := l.checkOrigin(r); err != nil {
+		return err
+	}
+	t, err := Parse(topic)
+	if err != nil {
+		return err
+	}
+	cursor, err := cursorOf(r)
+	if err != nil {
+		return err
+	}
+	if !isHandshake(r) {
+		return reason.Errorf(reason.RequestInvalid, "a lane is a WebSocket: GET with Upgrade: websocket")
+	}
+	caller, parent, err := l.useTicket(r, t)
+	if err != nil {
+		return err
+	}
+	if err := l.addLane(caller.ID); err != nil {
+		return err
+	}
+	defer l.removeLane(caller.ID)
+	// The origin was checked above, against the same list.
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.LaneProtocol}, InsecureSkipVerify: true})
+	if err != nil {
+		l.opt.Log.Debug("lane handshake failed", "topic", t.Name, "error", err)
+		return nil // Accept has answered
+	}
+	ctx, cancel := context.WithCancelCause(l.ctx)
+	defer cancel(nil)
+	c := &lane{lanes: l, ws: ws, topic: t, parent: parent, cancel: cancel}
+	c.serve(ctx, cursor)
+	return nil
+}
+
+func cursorOf(r *http.Request) (*int64, error) {
+	text := r.URL.Query().Get("after_seq")
+	if text == "" {
+		return nil, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		e := reason.Errorf(reason.CursorInvalid, "%.40q is not a sequence number", text)
+		e.Field = "after_seq"
+		return nil, e
+	}
+	return &n, nil
+}
+
+func isHandshake(r *http.Request) bool {
+	return r.Method == http.MethodGet && strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// A ticket is a one-time token whose scopes name its topic and the credential
+// that asked for it.
+const (
+	scopeTopic  = "lane:"
+	scopeParent = "parent:"
+)
+
+// IssueTicket makes a ticket for one lane, in the caller's command.
+func (l *Lanes) IssueTicket(tx *store.Tx, c identity.Caller, topic string) (api.Ticket, error) {
+	t, err := Parse(topic)
+	if err != nil {
+		return api.Ticket{}, err
+	}
+	if err := l.opt.Source.Authorize(tx, c, t); err != nil {
+		return api.Ticket{}, err
+	}
+	text, token, err := identity.Mint(tx, identity.Grant{
+		Kind: identity.Ticket, Principal: c.ID, Owner: c.Owner, TTL: TicketTTL, OneTime: true,
+		Scopes: []string{scopeTopic + t.Name, scopeParent + c.Credential()},
+	})
+	if err != nil {
+		return api.Ticket{}, err
+	}
+	return api.Ticket{Ticket: text, Topic: t.Name, ExpiresAt: api.TimeOf(token.ExpiresAt),
+		Subprotocols: []string{api.LaneProtocol, api.TicketPrefix + text}}, nil
+}
+
+// useTicket uses up the ticket of a handshake and returns who it was made for, with
+// the name of the credential behind it.
+func (l *Lanes) useTicket(r *http.Request, t Topic) (caller identity.Caller, parent string, err error) {
+	ticket := ticketOf(r)
+	if ticket == "" {
+		return caller, "", reason.Errorf(reason.Unauthenticated, "a lane is opened with a ticket").
+			WithHint("POST /v1/lanes/tickets, then offer the subprotocols of its answer")
+	}
+	err = l.opt.Store.Update(r.Context(), func(tx *store.Tx) error {
+		if caller, err = identity.Verify(tx, ticket); err != nil {
+			return err
+		}
+		if caller.Kind != identity.Ticket || !slices.Contains(caller.Scopes, scopeTopic+t.Name) {
+			return reason.Errorf(reason.Unauthenticated, "the ticket is for another lane")
+		}
+		for _, scope := range caller.Scopes {
+			if id, ok := strings.CutPrefix(scope, scopeParent); ok {
+				parent = id
+			}
+		}
+		if err := identity.Live(tx, parent); err != nil {
+			return err
+		}
+		_, err := tx.ConsumeToken(caller.TokenID)
+		return err
+	})
+	return caller, parent, err
+}
+
+// ticketOf reads the subprotocols that the client offers.
+func ticketOf(r *http.Request) (ticket string) {
+	lane := false
+	for _, line := range r.Header.Values("Sec-WebSocket-Protocol") {
+		for word := range strings.SplitSeq(line, ",") {
+			word = strings.TrimSpace(word)
+			lane = lane || word == api.LaneProtocol
+			if t, ok := strings.CutPrefix(word, api.TicketPrefix); ok {
+				ticket = t
+			}
+		}
+	}
+	if !lane {
+		return ""
+	}
+	return ticket
+}
+
+// checkOrigin refuses a browser page of another origin. Programs send no Origin.
+func (l *Lanes) checkOrigin(r *http.Request) error {
+	origins := r.Header.Values("Origin")
+	if len(origins) == 0 {
+		return nil
+	}
+	u, err := url.Parse(origins[0])
+	if len(origins) > 1 || err != nil || u.Host == "" ||
+		!strings.EqualFold(u.Host, r.Host) && !slices.ContainsFunc(l.opt.Origins, func(o string) bool { return strings.EqualFold(o, u.Host) }) {
+		return reason.Errorf(reason.OriginRefused, "no lanes for pages of %.100q", origins[0])
+	}
+	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"remit/nexus/jobs"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 func jobRoutes() []route {
@@ -141,14 +142,14 @@ func settleJob(tx *store.Tx, r *request, _ api.None) (answer, error) {
 		return answer{}, err
 	}
 	return answer{value: api.Settlement{
-		JobID: s.JobID, JobHash: s.JobHash, RunID: s.RunID, ProviderID: s.ProviderID, ReservationID: s.ReservationID, AmountMsats: s.AmountMsats,
+		JobID: s.JobID, JobHash: s.JobHash, RunID: s.RunID, ProviderID: s.ProviderID, ReservationID: s.ReservationID, AmountMsats: s.ReservedMsats,
 		Outcome: string(s.Outcome), VerificationPassed: s.Passed, ExitCode: int64(s.ExitCode), Violations: itemsOf(s.Violations, violationOf),
-		SettlementStatus: api.SettlementSettlementStatus(s.Status), SettlementRoute: s.Route, Reason: api.Optional(s.Reason),
-		VerificationReceiptSha256: s.ReceiptSHA256, Verifier: s.Verifier,
+		SettlementStatus: api.SettlementSettlementStatus(s.Status), SettlementRoute: record.Route, Reason: api.Optional(s.Reason),
+		VerificationReceiptSha256: s.VerificationReceiptSHA256, Verifier: job.VerifierVersion,
 	}}, nil
 }
 
-func violationOf(v job.Violation) api.Violation {
+func violationOf(v record.Violation) api.Violation {
 	return api.Violation{Code: v.Code, Detail: v.Detail, Provider: v.Provider}
 }
 

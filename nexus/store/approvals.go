@@ -45,10 +45,7 @@ func (tx *Tx) OpenApproval(owner, contractSHA256 string) (ApprovalRow, error) {
 
 func (tx *Tx) oneApproval(where string, args ...any) (ApprovalRow, error) {
 	a, err := scanApproval(tx.row("SELECT "+approvalColumns+" FROM approval WHERE "+where, args...))
-	if err != nil {
-		return ApprovalRow{}, fmt.Errorf("read approval: %w", err)
-	}
-	return a, nil
+	return a, during("read approval", err)
 }
 
 // ApprovalFilter says which approvals of an owner are listed.
@@ -62,21 +59,12 @@ type ApprovalFilter struct {
 // ApprovalsOf lists approvals of an owner, the newest first, without the texts
 // of their contracts. One that was not used in its time counts as expired.
 func (tx *Tx) ApprovalsOf(owner string, f ApprovalFilter) ([]ApprovalRow, error) {
-	var list []ApprovalRow
-	err := tx.rows(`SELECT id, owner, contract_sha256, repo_ref, '', status, requested_by, requested_at, expires_at,
+	found, err := list(tx, scanApproval, `SELECT id, owner, contract_sha256, repo_ref, '', status, requested_by, requested_at, expires_at,
 		decided_by, decided_at, reason, run_id, consumed_at FROM approval
 		WHERE owner = ? AND (? = '' OR id < ?) AND (? = '' OR contract_sha256 = ?)
 		AND (? = '' OR ? = CASE WHEN status IN ('requested', 'granted') AND expires_at <= ? THEN 'expired' ELSE status END)
-		ORDER BY id DESC LIMIT ?`,
-		func(s scanner) error {
-			a, err := scanApproval(s)
-			list = append(list, a)
-			return err
-		}, owner, f.Before, f.Before, f.ContractSHA256, f.ContractSHA256, f.Status, f.Status, tx.Now(), f.Limit)
-	if err != nil {
-		return nil, fmt.Errorf("list approvals: %w", err)
-	}
-	return list, nil
+		ORDER BY id DESC LIMIT ?`, owner, f.Before, f.Before, f.ContractSHA256, f.ContractSHA256, f.Status, f.Status, tx.Now(), f.Limit)
+	return found, during("list approvals", err)
 }
 
 // InsertApproval writes a new approval as requested now; ErrConflict when the
@@ -99,8 +87,5 @@ func (tx *Tx) InsertApproval(a ApprovalRow) (ApprovalRow, error) {
 func (tx *Tx) UpdateApproval(a ApprovalRow) error {
 	err := tx.changeOne(`UPDATE approval SET status = ?, decided_by = ?, decided_at = ?, reason = ?, run_id = ?, consumed_at = ? WHERE id = ?`,
 		a.Status, a.DecidedBy, a.DecidedAt, a.Reason, a.RunID, a.ConsumedAt, a.ID)
-	if err != nil {
-		return fmt.Errorf("update approval: %w", err)
-	}
-	return nil
+	return during("update approval", err)
 }

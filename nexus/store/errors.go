@@ -118,6 +118,14 @@ func unavailable(doing string, err error) error {
 	return &reason.Error{Code: reason.StoreUnavailable, Message: doing + ": " + err.Error(), Err: err}
 }
 
+// during says what was being done when err happened, if it did.
+func during(doing string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	return nil
+}
+
 // again is the error of a command that had looked before another one changed
 // what it saw. Run again, it sees that.
 type again struct{ error }

@@ -60,10 +60,7 @@ func scanReservation(s scanner) (r LedgerReservation, err error) {
 
 func (tx *Tx) oneReservation(where string, args ...any) (LedgerReservation, error) {
 	r, err := scanReservation(tx.row(`SELECT `+reservationColumns+` FROM ledger_reservation WHERE `+where, args...))
-	if err != nil {
-		return LedgerReservation{}, fmt.Errorf("read reservation: %w", err)
-	}
-	return r, nil
+	return r, during("read reservation", err)
 }
 
 // Reservation reads a reservation; ErrNotFound when there is none.
@@ -115,16 +112,8 @@ func (tx *Tx) ReservationsOf(owner string, limit int) ([]LedgerReservation, erro
 }
 
 func (tx *Tx) listReservations(where string, args ...any) ([]LedgerReservation, error) {
-	var list []LedgerReservation
-	err := tx.rows(`SELECT `+reservationColumns+` FROM ledger_reservation WHERE `+where, func(s scanner) error {
-		r, err := scanReservation(s)
-		list = append(list, r)
-		return err
-	}, args...)
-	if err != nil {
-		return nil, fmt.Errorf("list reservations: %w", err)
-	}
-	return list, nil
+	found, err := list(tx, scanReservation, `SELECT `+reservationColumns+` FROM ledger_reservation WHERE `+where, args...)
+	return found, during("list reservations", err)
 }
 
 // ReservationTotal counts the reservations of one status.
@@ -136,18 +125,12 @@ type ReservationTotal struct {
 
 // ReservationTotals adds up what an owner has reserved, by status.
 func (tx *Tx) ReservationTotals(owner string) ([]ReservationTotal, error) {
-	var list []ReservationTotal
-	err := tx.rows(`SELECT status, COUNT(*), CAST(SUM(amount) AS BIGINT) FROM ledger_reservation
-		WHERE owner = ? GROUP BY status ORDER BY status`, func(s scanner) error {
-		var t ReservationTotal
-		err := s.Scan(&t.Status, &t.Count, &t.AmountMsats)
-		list = append(list, t)
-		return err
-	}, owner)
-	if err != nil {
-		return nil, fmt.Errorf("total reservations: %w", err)
-	}
-	return list, nil
+	found, err := list(tx, func(s scanner) (t ReservationTotal, err error) {
+		err = s.Scan(&t.Status, &t.Count, &t.AmountMsats)
+		return t, err
+	}, `SELECT status, COUNT(*), CAST(SUM(amount) AS BIGINT) FROM ledger_reservation
+		WHERE owner = ? GROUP BY status ORDER BY status`, owner)
+	return found, during("total reservations", err)
 }
 
 // Earning is what one owner's jobs have paid to one account.
@@ -160,18 +143,12 @@ type Earning struct {
 
 // EarningsFrom lists who was paid by an owner, the highest sum first.
 func (tx *Tx) EarningsFrom(owner string, limit int) ([]Earning, error) {
-	var list []Earning
-	err := tx.rows(`SELECT r.payee, a.holder, COUNT(*), CAST(SUM(r.amount) AS BIGINT) AS total
+	found, err := list(tx, func(s scanner) (e Earning, err error) {
+		err = s.Scan(&e.Payee, &e.Holder, &e.Jobs, &e.AmountMsats)
+		return e, err
+	}, `SELECT r.payee, a.holder, COUNT(*), CAST(SUM(r.amount) AS BIGINT) AS total
 		FROM ledger_reservation r JOIN ledger_account a ON a.id = r.payee
 		WHERE r.owner = ? AND r.status = 'released'
-		GROUP BY r.payee, a.holder ORDER BY total DESC, r.payee LIMIT ?`, func(s scanner) error {
-		var e Earning
-		err := s.Scan(&e.Payee, &e.Holder, &e.Jobs, &e.AmountMsats)
-		list = append(list, e)
-		return err
-	}, owner, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list earnings: %w", err)
-	}
-	return list, nil
+		GROUP BY r.payee, a.holder ORDER BY total DESC, r.payee LIMIT ?`, owner, limit)
+	return found, during("list earnings", err)
 }

@@ -122,14 +122,10 @@ func (tx *Tx) upgrade(known []migration, upTo int64, run func(migration) error) 
 
 // applied reads the record.
 func (tx *Tx) applied() ([]migration, error) {
-	var out []migration
-	err := tx.rows("SELECT version, name, sha256 FROM schema_migration ORDER BY version", func(row scanner) error {
-		var m migration
-		err := row.Scan(&m.version, &m.name, &m.sha256)
-		out = append(out, m)
-		return err
-	})
-	return out, err
+	return list(tx, func(row scanner) (m migration, err error) {
+		err = row.Scan(&m.version, &m.name, &m.sha256)
+		return m, err
+	}, "SELECT version, name, sha256 FROM schema_migration ORDER BY version")
 }
 
 // pending compares what was applied with what this program knows, and returns

@@ -67,7 +67,7 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 		out = append(out, o)
 	}
 	// What the bug ends before it is reached looks like the bug in every respect:
-	// whoever hides the one hides the other.
+	// what hides the one hides the other.
 	fails := t.certain(twin.Fail)
 	if len(fails) == 0 {
 		fails = t.known(twin.Fail)

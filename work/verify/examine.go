@@ -100,7 +100,7 @@ func (w *witness) settleDoubts(doubts, third []trouble, of []int, plain *RunResu
 			w.find(reason.Finding{Code: reason.FlakyVerification, Path: logName, Detail: w.plainly(t) + " in some runs and not in others with the same test"})
 		case (t.test == nil || t.test.Outcome != results.Pass) && !w.showing(t.command, t.test).neutral:
 			// Of a command as a whole it may be one test among many, and of a test that the
-			// base fails nobody has seen it pass with edited sources.
+			// base fails it is not known whether it passes with edited sources.
 			do := "check the sources by a test of its own that the change does not have to mend, or say verify.control: off"
 			if t.test == nil {
 				do = "use a command that names its tests (go test -v, python3 -m unittest -v, pytest -v), which leaves such a test out, or say verify.control: off"

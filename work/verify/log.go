@@ -11,7 +11,7 @@ import (
 // test.log is for people and for anyone who wants to compute the digests
 // again. Each command has a header, then its two streams verbatim. The header
 // says how many bytes of each follow, so that output which imitates a header
-// can be told from one by counting:
+// can be distinguished from one by counting:
 //
 //	=== head tree=unedited repetition=1 command=1/2
 //	command: go test ./...

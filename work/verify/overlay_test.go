@@ -120,9 +120,9 @@ func TestLay(t *testing.T) {
 		{name: "a link out", patch: files{"l": linkText + "/etc/passwd", "m/n": linkText + "../../x", "o/p": linkText + "../a.py"}, head: "+o/p", codes: "verifier_tampering verifier_tampering"},
 		{name: "a bad path", patch: files{"../x": "1"}, codes: "patch_invalid"},
 		{name: "the script of the command", commands: "sh run_tests.sh", patch: files{"run_tests.sh": "2"}, head: "+run_tests.sh", unedited: "none"},
-		{name: "a script of nobody", patch: files{"run_tests.sh": "2"}, head: "+run_tests.sh"},
+		{name: "a script that no command names", patch: files{"run_tests.sh": "2"}, head: "+run_tests.sh"},
 		{name: "a makefile that comes first", commands: "make check", patch: files{"GNUmakefile": "2", "x/y.mk": "2"}, head: "+GNUmakefile +x/y.mk", unedited: "none"},
-		{name: "the makefile of nobody", patch: files{"Makefile": "2"}, head: "+Makefile"},
+		{name: "a makefile that no command names", patch: files{"Makefile": "2"}, head: "+Makefile"},
 		{name: "the makefile of the command", commands: "cd . && make check", patch: files{"Makefile": "2"}, head: "+Makefile", unedited: "none"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -52,7 +52,7 @@ func (r *reacher) plugins(commands []string) {
 	for _, m := range modules {
 		for _, dir := range pytestDirs {
 			for _, file := range moduleFiles(m) {
-				r.take(path.Join(dir, file), true)
+				r.note(path.Join(dir, file), true)
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func (r *reacher) loaded() {
 		for _, w := range fileWords(src) {
 			w = path.Clean(strings.TrimLeft(w, "@+!/-"))
 			if inside(w) && scriptExt().MatchString(w) && loadedName().MatchString(path.Base(w)) && r.exists(w) {
-				r.take(w, false)
+				r.note(w, false)
 			}
 		}
 	}

@@ -134,7 +134,7 @@ func (r *reacher) options(dirs []string, text string) {
 	for _, m := range namesConfig.all(text, maxReachWords) {
 		for _, d := range dirs {
 			if p := path.Join(d, m[1]); inside(p) && r.exists(p) {
-				r.take(p, false)
+				r.note(p, false)
 			}
 		}
 	}
@@ -227,7 +227,7 @@ func (r *reacher) names(dir string) map[string]bool {
 // file is a part of the machinery that runs tests.
 func (r *reacher) visit(p string, by how, depth int, fromTest bool) bool {
 	if by != called {
-		r.take(p, by == readIn)
+		r.note(p, by == readIn)
 	}
 	if counts, done := r.seen[p]; done || depth > maxReachDepth {
 		return counts || done && by != called
@@ -242,21 +242,21 @@ func (r *reacher) visit(p string, by how, depth int, fromTest bool) bool {
 	runs := r.follow(text, path.Dir(p), depth+1, asks || fromTest && by == readIn)
 	counts := by != called || runs || asks || !fromTest && inToolDir(p)
 	if counts {
-		r.take(p, false)
+		r.note(p, false)
 		r.linkTarget(p)
 	}
 	r.seen[p] = counts
 	return counts
 }
 
-// take adds a file to what steers the commands.
-func (r *reacher) take(p string, evenNew bool) { r.out.files[p] = r.out.files[p] || evenNew }
+// note adds a file to what steers the commands.
+func (r *reacher) note(p string, evenNew bool) { r.out.files[p] = r.out.files[p] || evenNew }
 
 // linkTarget takes the file behind a link in as well.
 func (r *reacher) linkTarget(p string) {
 	if target, err := r.root.Readlink(p); err == nil {
 		if t := path.Join(path.Dir(p), target); inside(t) {
-			r.take(t, false)
+			r.note(t, false)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func (r *reacher) program(dir string, depth int) (runs bool) {
 			continue
 		}
 		if text, _, ok := r.read(p); ok && (runsTests.in(text) || inToolDir(p) || asksName().MatchString(path.Base(dir))) {
-			r.take(p, false)
+			r.note(p, false)
 			runs = true
 		}
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // stream spools and hashes what a command writes to one of its outputs. A
-// write never fails towards the command: what happened to the spool is told
+// write never fails towards the command: what happened to the spool is reported
 // afterwards, and makes the run a fault instead of a verdict.
 type stream struct {
 	mu    sync.Mutex

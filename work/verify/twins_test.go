@@ -93,7 +93,7 @@ func TestWhereNoTestIsNamed(t *testing.T) {
 		{"in the same file", "cd . && " + tests, pyProject.base.with(files{"tests/test_calc.py": reads + "\n    def test_add(self):\n        self.assertEqual(calc.add(2, 2), 4)\n",
 			"tests/test_sub.py": "import unittest\n\nimport calc\n\n\nclass Sub(unittest.TestCase):\n    def test_sub(self):\n        self.assertEqual(calc.sub(3, 2), 1)\n"}),
 			"nothing shows that what the change fixes is tested"},
-		{"the base comes by no test", "! grep -q BROKEN calc.py && " + tests, pyProject.base.with(files{"calc.py": "# BROKEN\n" + pyProject.base["calc.py"]}), "on the base it exits with 1 and comes by no test"},
+		{"the base comes by no test", "! grep -q LATER calc.py && " + tests, pyProject.base.with(files{"calc.py": "# LATER\n" + pyProject.base["calc.py"]}), "on the base it exits with 1 and comes by no test"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()

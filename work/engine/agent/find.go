@@ -14,6 +14,8 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"remit/proof/evidence"
 )
 
 // PrefixVariable names a directory with installed agents.
@@ -203,6 +205,30 @@ func (a Agent) Native(p *Package) (string, error) {
 		return native.Dir, nil
 	}
 	return "", unavailable("%s %s has no native program for %s/%s here", a.Name, p.Version, runtime.GOOS, runtime.GOARCH)
+}
+
+// NativeProgram finds the package at bin, or in the known places if bin is "",
+// and a file of the package with its native program.
+func (a Agent) NativeProgram(bin, name string) (p *Package, file string, err error) {
+	if p, err = a.Find(bin); err != nil {
+		return nil, "", err
+	}
+	dir, err := a.Native(p)
+	if err != nil {
+		return nil, "", err
+	}
+	file, err = File(dir, name)
+	return p, file, err
+}
+
+// NativeIdentity digests that file.
+func (a Agent) NativeIdentity(bin, name string) (evidence.EngineIdentity, error) {
+	p, file, err := a.NativeProgram(bin, name)
+	if err != nil {
+		return evidence.EngineIdentity{}, err
+	}
+	digest, err := FileDigest(file)
+	return evidence.EngineIdentity{Name: a.Name, Version: p.Release(), SHA256: digest}, err
 }
 
 // Release is the version without the platform that some packages add to it.

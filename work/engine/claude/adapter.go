@@ -13,7 +13,7 @@ import (
 
 // Program is the native program of the Claude Code in the known places.
 func Program() (string, error) {
-	_, file, err := New(Options{}).program()
+	_, file, err := cli.NativeProgram("", native)
 	return file, err
 }
 

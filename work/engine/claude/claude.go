@@ -41,6 +41,9 @@ var cli = agent.Agent{Name: Name, Program: "claude", Package: "@anthropic-ai/cla
 // inside is where the program stands in the sandbox.
 const inside = agent.InsideDir + "/claude"
 
+// native is the program in the package of the platform.
+const native = "claude"
+
 // tools are the ones that the model is offered, all allowed without asking:
 // no user can be asked, and the sandbox is the wall.
 var tools = []string{"Read", "Edit", "Write", "Bash", "TaskCreate", "TaskUpdate"}
@@ -65,48 +68,24 @@ var environment = map[string]string{
 	"TERM":                                 "dumb",
 }
 
-// Options say where the agent is.
-type Options struct {
-	// Bin is the program, its package's directory or an npm prefix; "" looks in
-	// the known places.
-	Bin string
-}
-
 // Engine is Claude Code.
 type Engine struct{ bin string }
 
-// New returns the engine.
-func New(o Options) *Engine { return &Engine{bin: o.Bin} }
+// New returns the engine of the agent at bin: the program, its package's
+// directory or an npm prefix; "" looks in the known places.
+func New(bin string) *Engine { return &Engine{bin} }
 
 // Wire is the protocol of the agent.
 func (*Engine) Wire() string { return "messages" }
 
-// program finds the native program.
-func (e *Engine) program() (p *agent.Package, file string, err error) {
-	if p, err = cli.Find(e.bin); err != nil {
-		return nil, "", err
-	}
-	dir, err := cli.Native(p)
-	if err != nil {
-		return nil, "", err
-	}
-	file, err = agent.File(dir, "claude")
-	return p, file, err
-}
-
 // Identity digests the native program.
 func (e *Engine) Identity(context.Context) (evidence.EngineIdentity, error) {
-	p, file, err := e.program()
-	if err != nil {
-		return evidence.EngineIdentity{}, err
-	}
-	digest, err := agent.FileDigest(file)
-	return evidence.EngineIdentity{Name: Name, Version: p.Release(), SHA256: digest}, err
+	return cli.NativeIdentity(e.bin, native)
 }
 
 // Invocation starts `claude -p`.
 func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocation, error) {
-	_, file, err := e.program()
+	_, file, err := cli.NativeProgram(e.bin, native)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 var live = modeltest.Live{
-	Engine: func(_ *testing.T, bin string) engine.Engine { return New(Options{Bin: bin}) },
+	Engine: func(_ *testing.T, bin string) engine.Engine { return New(bin) },
 	Model:  "claude-opus-5-5", Path: "/v1/messages?beta=true", Header: modeltest.APIKey,
 	Look: modeltest.Turn{Text: "I look at the function.", Pieces: 3, Calls: []modeltest.Call{{Name: "Bash", Args: map[string]any{"command": "(sleep 999 >/dev/null 2>&1 &); cat calc.py; git log --format=commit-%s; git status --short; env; exit 3", "description": "Show the file"}}}},
 	Edits: []modeltest.Turn{

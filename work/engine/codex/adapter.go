@@ -16,7 +16,7 @@ const TokenVariable = tokenVariable
 
 // Program is the native program of the Codex in the known places.
 func Program() (string, error) {
-	_, file, err := New(Options{}).program()
+	_, file, err := cli.NativeProgram("", native)
 	return file, err
 }
 

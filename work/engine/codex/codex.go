@@ -44,52 +44,31 @@ var platforms = map[string]struct{ name, triple string }{
 // inside is where the program stands in the sandbox.
 const inside = agent.InsideDir + "/codex"
 
+// native is the program in the package of the platform.
+var native = "vendor/" + platforms[runtime.GOOS+"/"+runtime.GOARCH].triple + "/bin/codex"
+
 // tokenVariable holds the gateway's token. Its name is one that Codex keeps
 // from its commands.
 const tokenVariable = "GATEWAY_TOKEN"
 
-// Options say where the agent is.
-type Options struct {
-	// Bin is the program, its package's directory or an npm prefix; "" looks in
-	// the known places.
-	Bin string
-}
-
 // Engine is the Codex CLI.
 type Engine struct{ bin string }
 
-// New returns the engine.
-func New(o Options) *Engine { return &Engine{bin: o.Bin} }
+// New returns the engine of the agent at bin: the program, its package's
+// directory or an npm prefix; "" looks in the known places.
+func New(bin string) *Engine { return &Engine{bin} }
 
 // Wire is the protocol of the agent.
 func (*Engine) Wire() string { return "responses" }
 
-// program finds the native program.
-func (e *Engine) program() (p *agent.Package, file string, err error) {
-	if p, err = cli.Find(e.bin); err != nil {
-		return nil, "", err
-	}
-	dir, err := cli.Native(p)
-	if err != nil {
-		return nil, "", err
-	}
-	file, err = agent.File(dir, "vendor/"+triple()+"/bin/codex")
-	return p, file, err
-}
-
 // Identity digests the native program.
 func (e *Engine) Identity(context.Context) (evidence.EngineIdentity, error) {
-	p, file, err := e.program()
-	if err != nil {
-		return evidence.EngineIdentity{}, err
-	}
-	digest, err := agent.FileDigest(file)
-	return evidence.EngineIdentity{Name: Name, Version: p.Release(), SHA256: digest}, err
+	return cli.NativeIdentity(e.bin, native)
 }
 
 // Invocation starts `codex exec`.
 func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocation, error) {
-	_, file, err := e.program()
+	_, file, err := cli.NativeProgram(e.bin, native)
 	if err != nil {
 		return nil, err
 	}
@@ -147,5 +126,3 @@ func settings(url string) []string {
 	}
 	return words
 }
-
-func triple() string { return platforms[runtime.GOOS+"/"+runtime.GOARCH].triple }

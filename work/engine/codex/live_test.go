@@ -10,7 +10,7 @@ import (
 )
 
 var live = modeltest.Live{
-	Engine: func(_ *testing.T, bin string) engine.Engine { return New(Options{Bin: bin}) },
+	Engine: func(_ *testing.T, bin string) engine.Engine { return New(bin) },
 	Model:  "gpt-5.5", Path: "/v1/responses", Header: modeltest.Bearer,
 	Look: modeltest.Turn{Text: "I look at the function.", Pieces: 3, Calls: []modeltest.Call{{Name: "exec_command", Args: map[string]any{"cmd": "(sleep 999 >/dev/null 2>&1 &); cat calc.py; git log --format=commit-%s; git status --short; env; exit 3"}}}},
 	Edits: []modeltest.Turn{

@@ -43,18 +43,12 @@ const entry = "dist/cli.js"
 // insideModules is where the packages stand in the sandbox.
 const insideModules = agent.InsideDir + "/pi/node_modules"
 
-// Options say where the agent is.
-type Options struct {
-	// Bin is the program, its package's directory or an npm prefix; "" looks in
-	// the known places.
-	Bin string
-}
-
 // Engine is Pi.
 type Engine struct{ bin string }
 
-// New returns the engine.
-func New(o Options) *Engine { return &Engine{bin: o.Bin} }
+// New returns the engine of the agent at bin: the program, its package's
+// directory or an npm prefix; "" looks in the known places.
+func New(bin string) *Engine { return &Engine{bin} }
 
 // Wire is the protocol of the agent.
 func (*Engine) Wire() string { return "chat" }

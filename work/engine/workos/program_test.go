@@ -41,7 +41,7 @@ func TestProgram(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			id, err := New(Options{Bin: test.bin}).Identity(t.Context())
+			id, err := New(test.bin).Identity(t.Context())
 			if test.problem == "" {
 				digest := canon.Digest([]byte(nativeMagic + " program"))
 				if err != nil || id.Name != "case" || id.SHA256 != digest || id.Version != "sha256-"+digest[7:19] {
@@ -56,7 +56,7 @@ func TestProgram(t *testing.T) {
 			if err != nil && strings.Contains(err.Error(), dir) {
 				t.Errorf("the message tells how the machine is laid out: %v", err)
 			}
-			if _, err := New(Options{Bin: test.bin}).Invocation(t.Context(), engine.Task{}); reason.CodeOf(err) != reason.ProviderUnavailable {
+			if _, err := New(test.bin).Invocation(t.Context(), engine.Task{}); reason.CodeOf(err) != reason.ProviderUnavailable {
 				t.Errorf("an invocation all the same: %v", err)
 			}
 		})
@@ -71,7 +71,7 @@ func TestInvocation(t *testing.T) {
 	if err := os.WriteFile(file, []byte(nativeMagic), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	e := New(Options{Bin: file})
+	e := New(file)
 	has := func(names ...string) func(string) bool {
 		return func(name string) bool { return strings.Contains(" "+strings.Join(names, " ")+" ", " "+name+" ") }
 	}

@@ -121,7 +121,7 @@ func try(t *testing.T, bin, yaml string) (*modeltest.Outcome, *heard) {
 		t.Fatal(err)
 	}
 	h := &heard{Server: scripted.New(s, scripted.Options{})}
-	o, err := modeltest.Trial{Engine: New(Options{Bin: bin}), Model: model, Title: "--help @calc.py", Verify: []string{"python3 -m unittest -q"},
+	o, err := modeltest.Trial{Engine: New(bin), Model: model, Title: "--help @calc.py", Verify: []string{"python3 -m unittest -q"},
 		Lower: lower, Server: h, Wall: 3 * time.Minute}.Run(t.Context(), d, t.TempDir())
 	if err != nil {
 		t.Fatal(err)

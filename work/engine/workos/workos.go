@@ -61,17 +61,12 @@ const ownDir = ".case"
 // taskID names the task to Case. It is a directory's name too.
 const taskID = "remit"
 
-// Options say where the agent is.
-type Options struct {
-	// Bin is the program; there is no place where it could be expected.
-	Bin string
-}
-
 // Engine is WorkOS Case.
 type Engine struct{ bin string }
 
-// New returns the engine.
-func New(o Options) *Engine { return &Engine{bin: o.Bin} }
+// New returns the engine of the program bin; there is no place where it could be
+// expected.
+func New(bin string) *Engine { return &Engine{bin} }
 
 // Wire is the protocol of the agent.
 func (*Engine) Wire() string { return "chat" }

@@ -73,7 +73,7 @@ func TestBadScripts(t *testing.T) {
 		{"anchor", "turns: [&a {text: a}, *a]", "s.yaml:1:9: Anchor is refused"},
 		{"tag", "turns: [{text: !!binary aGk=}]", "Tag is refused"},
 		{"two documents", "turns: [{text: a}]\n---\nturns: [{text: b}]\n", "more than one YAML document"},
-		{"control character", "turns:\n  - text: \"a\x01\"\n", "s.yaml:2: invalid UTF-8 or a control character"},
+		{"control character", "turns:\n  - text: \"a\x01\"\n", "s.yaml:2: invalid UTF-8 or control character"},
 		{"no UTF-8", "turns: [{text: \"\xff\"}]", "s.yaml:1: invalid UTF-8"},
 		{"colon in a text", "turns: [{text: a: b}]", "unquoted text contains a colon and a space"},
 		{"octal", "turns: [{calls: [{name: a, arguments: {n: 0o17}}]}]", `"0o17" is not a number that JSON has`},

@@ -1,7 +1,6 @@
 package scripted
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -10,30 +9,13 @@ import (
 	"strings"
 	"time"
 
+	"remit/law/yamldoc"
 	"remit/proof/reason"
 )
 
 // Problems are all the things that are wrong with a script, in source order.
 // Each is a *reason.Error with script_invalid that names file, line and field.
-type Problems []*reason.Error
-
-// Error lists one problem a line.
-func (p Problems) Error() string {
-	lines := make([]string, len(p))
-	for i, problem := range p {
-		lines[i] = problem.Error()
-	}
-	return strings.Join(lines, "\n")
-}
-
-// Unwrap returns every problem.
-func (p Problems) Unwrap() []error {
-	errs := make([]error, len(p))
-	for i, problem := range p {
-		errs[i] = problem
-	}
-	return errs
-}
+type Problems = yamldoc.Problems
 
 // reader reads a script and collects what is wrong with it.
 type reader struct {
@@ -46,20 +28,12 @@ func (r *reader) add(at *node, field, hint, format string, args ...any) {
 	e := reason.Errorf(reason.ScriptInvalid, format, args...)
 	e.File, e.Field, e.Hint = r.file, field, hint
 	if at != nil {
-		e.Line, e.Column = at.line, at.column
+		e.Line, e.Column = at.Line, at.Column
 	}
 	r.problems = append(r.problems, e)
 }
 
-func (r *reader) err() error {
-	if len(r.problems) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(r.problems, func(a, b *reason.Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return r.problems
-}
+func (r *reader) err() error { return r.problems.Sorted() }
 
 // key is a key that a mapping may have, and how its value is read.
 type key struct {
@@ -81,7 +55,7 @@ func (r *reader) mapping(field string, n *node, keys []key) bool {
 			r.add(e.at, child, "remove one of the two", "key %q stands on line %d already", e.key, line)
 			continue
 		}
-		seen[e.key] = e.at.line
+		seen[e.key] = e.at.Line
 		i := slices.IndexFunc(keys, func(k key) bool { return k.name == e.key })
 		if i < 0 {
 			names := make([]string, len(keys))

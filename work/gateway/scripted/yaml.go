@@ -1,23 +1,16 @@
 package scripted
 
 import (
-	"bytes"
-	"errors"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/lexer"
-	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 
+	"remit/law/yamldoc"
 	"remit/proof/form"
 )
 
-// Limits of a script's source. The parser is recursive, so tokens and depth
-// are bounded before it runs.
+// Limits of a script's source.
 const (
 	MaxScriptBytes = 1 << 20
 	maxTokens      = 50_000
@@ -31,8 +24,7 @@ type node struct {
 	text    string  // of a text; a number as it was written
 	items   []*node // of a list
 	entries []entry // of a mapping, in the order of the source
-	line    int
-	column  int
+	yamldoc.Place
 }
 
 type entry struct {
@@ -57,91 +49,13 @@ const (
 var number = form.Lazy(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // parse reads the one document of a source, nil after a problem.
-func (r *reader) parse(src []byte) (top *node) {
-	if len(src) > MaxScriptBytes {
-		r.add(nil, "", "", "%d bytes, at most %d", len(src), MaxScriptBytes)
-		return nil
-	}
-	src = bytes.TrimPrefix(src, []byte("\ufeff"))
-	if line := badText(src); line > 0 {
-		r.add(&node{line: line}, "", "save the file as UTF-8 text", "invalid UTF-8 or a control character")
-		return nil
-	}
-	defer func() {
-		// A bug of the parser must refuse the script, not end the program.
-		if p := recover(); p != nil {
-			r.add(nil, "", "", "the YAML parser failed: %v", p)
-			top = nil
-		}
-	}()
-	tokens := lexer.Tokenize(string(src))
-	if !r.harmless(tokens) {
-		return nil
-	}
-	file, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		at, message := syntaxError(err)
-		r.add(at, "", "", "not valid YAML: %s", message)
-		return nil
-	}
-	var body ast.Node
-	if len(file.Docs) > 0 {
-		body = file.Docs[0].Body
-	}
-	if len(file.Docs) > 1 {
-		r.add(placed(file.Docs[1].Body), "", "one file holds one script", "more than one YAML document")
+func (r *reader) parse(src []byte) *node {
+	body, bad := yamldoc.Parse(src, yamldoc.Limits{Bytes: MaxScriptBytes, Tokens: maxTokens, Depth: maxDepth})
+	if bad != nil {
+		r.add(&node{Place: bad.Place}, "", bad.Hint, "%s", bad.Message)
 		return nil
 	}
 	return r.convert(body, 0)
-}
-
-// badText returns the line of the first byte that is no text, 0 if all is.
-func badText(src []byte) int {
-	for i, line := 0, 1; i < len(src); {
-		c, size := utf8.DecodeRune(src[i:])
-		switch {
-		case c == '\n':
-			line++
-		case c == utf8.RuneError && size == 1, unicode.IsControl(c) && c != '\t' && c != '\r':
-			return line
-		}
-		i += size
-	}
-	return 0
-}
-
-// harmless refuses what makes YAML dangerous or ambiguous: anchors and aliases
-// (a few lines that expand to gigabytes), tags, merge and complex keys,
-// directives, and nesting that would exhaust the parser's stack.
-func (r *reader) harmless(tokens token.Tokens) bool {
-	if len(tokens) > maxTokens {
-		r.add(nil, "", "", "more than %d YAML tokens", maxTokens)
-		return false
-	}
-	depth, dashes, line := 0, 0, 0
-	for _, t := range tokens {
-		at := &node{line: t.Position.Line, column: t.Position.Column}
-		if t.Position.Line != line {
-			line, dashes = t.Position.Line, 0
-		}
-		switch t.Type {
-		case token.AnchorType, token.AliasType, token.TagType, token.MergeKeyType, token.MappingKeyType, token.DirectiveType:
-			r.add(at, "", "write the value out; quote it if it is a text",
-				"%s is refused: anchors, aliases, tags, merge keys, complex keys and directives are not read", t.Type)
-			return false
-		case token.SequenceStartType, token.MappingStartType:
-			depth++
-		case token.SequenceEndType, token.MappingEndType:
-			depth--
-		case token.SequenceEntryType:
-			dashes++ // a list in a list in a list, on one line
-		}
-		if depth > maxDepth || dashes > maxDepth {
-			r.add(at, "", "", "nested more than %d deep", maxDepth)
-			return false
-		}
-	}
-	return true
 }
 
 // convert copies a value out of the library's tree.
@@ -218,28 +132,5 @@ func (r *reader) numeric(n *node, text string) *node {
 	return n
 }
 
-// syntaxError takes place and message out of the library's error.
-func syntaxError(err error) (*node, string) {
-	if located, ok := errors.AsType[yaml.Error](err); ok && located.GetToken() != nil {
-		p := located.GetToken().Position
-		return &node{line: p.Line, column: p.Column}, located.GetMessage()
-	}
-	message, _, _ := strings.Cut(err.Error(), "\n")
-	return nil, message
-}
-
-// placed is where a value begins: a block mapping begins at its first key.
-func placed(n ast.Node) *node {
-	if m, ok := n.(*ast.MappingNode); ok && !m.IsFlowStyle && len(m.Values) > 0 {
-		return placed(m.Values[0].Key)
-	}
-	if m, ok := n.(*ast.MappingValueNode); ok {
-		return placed(m.Key)
-	}
-	if n != nil {
-		if t := n.GetToken(); t != nil && t.Position != nil {
-			return &node{line: t.Position.Line, column: max(t.Position.Column, 1)}
-		}
-	}
-	return &node{line: 1}
-}
+// placed is where a value begins.
+func placed(n ast.Node) *node { return &node{Place: yamldoc.PlaceOf(n)} }

@@ -63,7 +63,7 @@ func Split(base *os.Root, patch []tree.Change, isTest func(path string) bool) (*
 	for _, changes := range together(patch) {
 		u := unit{changes: changes, first: len(p.hunks)}
 		if !slices.ContainsFunc(changes, func(c tree.Change) bool { return isTest(c.Path) }) {
-			found, err := p.take(&u)
+			found, err := p.split(&u)
 			if err != nil {
 				return nil, err
 			}
@@ -139,8 +139,8 @@ func (p *Patch) Without(hunks ...int) ([]tree.Change, error) {
 	return tree.Sorted(out), nil
 }
 
-// take finds the hunks of a unit. A file that the patch leaves as it is has none.
-func (p *Patch) take(u *unit) ([]evidence.HunkOfPatch, error) {
+// split finds the hunks of a unit. A file that the patch leaves as it is has none.
+func (p *Patch) split(u *unit) ([]evidence.HunkOfPatch, error) {
 	c := u.changes[0]
 	whole := evidence.HunkOfPatch{Path: evidence.DisplayPath(c.Path)}
 	if len(u.changes) > 1 {

@@ -10,10 +10,10 @@
 //     one inside captured output does not; in unittest and TAP the announced
 //     number of tests must equal the number of lines.
 //   - When one test is reported twice, the worse outcome stands. A line that
-//     is printed by the code under test can therefore add a test that nobody
+//     is printed by the code under test can therefore add a test that no source
 //     asked for, and can never turn a failure into a pass.
 //
-// A process that forges the protocol of its own runner cannot be told from the
+// A process that forges the protocol of its own runner cannot be distinguished from the
 // runner by its output; the verifier answers that with control tests, not with
 // parsing.
 //

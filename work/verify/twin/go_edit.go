@@ -204,14 +204,7 @@ func (g *goGen) text() []byte {
 	sort.SliceStable(g.edits, func(i, j int) bool { return g.edits[i].less(g.edits[j]) })
 
 	src := g.file.src
-	var out bytes.Buffer
-	from := 0
-	for _, e := range g.edits {
-		out.Write(src[from:e.at])
-		out.WriteString(e.text)
-		from = e.at
-	}
-	out.Write(src[from:])
+	out := applyEdits(src, g.edits)
 	if !bytes.HasSuffix(src, []byte("\n")) {
 		out.WriteString(g.file.eol)
 	}
@@ -219,6 +212,18 @@ func (g *goGen) text() []byte {
 		out.WriteString(strings.ReplaceAll("\n"+g.decls[i]+"\n", "\n", g.file.eol))
 	}
 	return out.Bytes()
+}
+
+// applyEdits returns a text with edits, which are in the order of their offsets.
+func applyEdits(src []byte, edits []goEdit) *bytes.Buffer {
+	out, from := new(bytes.Buffer), 0
+	for _, e := range edits {
+		out.Write(src[from:e.at])
+		out.WriteString(e.text)
+		from = e.at
+	}
+	out.Write(src[from:])
+	return out
 }
 
 // less orders the edits of one offset, see goEdit. Of two that close the one

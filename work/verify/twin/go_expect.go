@@ -127,7 +127,7 @@ func (w goWalk) comparison(e *ast.BinaryExpr, top bool) {
 
 // expectedOf returns which of two values that are compared is what the test
 // expects: by its name, as a field of a row of a table, or by its position, of
-// those that call no code. It returns nil if neither can be told.
+// those that call no code. It returns nil if neither is known.
 func (f *goFile) expectedOf(x, y ast.Expr) ast.Expr {
 	for _, side := range []ast.Expr{y, x} {
 		if f.isExpected(side) {
@@ -215,25 +215,37 @@ func (f *goFile) isExpected(e ast.Expr) bool {
 // plain says whether an expression is made of variables of the file, fields
 // and elements: it has a type, and can be evaluated twice.
 func (f *goFile) plain(e ast.Expr) bool {
-	for {
+	for ; e != nil; e = goOperand(e) {
 		switch x := e.(type) {
 		case *ast.Ident:
 			return goVariable(x)
-		case *ast.SelectorExpr:
-			e = x.X
-		case *ast.ParenExpr:
-			e = x.X
-		case *ast.StarExpr:
-			e = x.X
 		case *ast.IndexExpr:
 			if !f.index(x.Index) {
 				return false
 			}
-			e = x.X
-		default:
+		case *ast.IndexListExpr:
 			return false
 		}
 	}
+	return false
+}
+
+// goOperand is what an expression takes a field, an element or the target of, nil
+// if it does not.
+func goOperand(e ast.Expr) ast.Expr {
+	switch x := e.(type) {
+	case *ast.SelectorExpr:
+		return x.X
+	case *ast.ParenExpr:
+		return x.X
+	case *ast.StarExpr:
+		return x.X
+	case *ast.IndexExpr:
+		return x.X
+	case *ast.IndexListExpr:
+		return x.X
+	}
+	return nil
 }
 
 // index says whether an index can be evaluated twice.

@@ -51,7 +51,7 @@ type decision struct {
 	turned string // what is true in the helper if it is turned
 }
 
-// decide draws how a helper is told. Param is the name of the parameter.
+// decide draws how a helper learns whether its place is turned. Param is the name of the parameter.
 func (g *goGen) decide(s goSpot, param string) decision {
 	switch g.draw.below(4) {
 	case 0:

@@ -270,22 +270,12 @@ func (f *goFile) suiteMethod(fn *ast.FuncDecl) bool {
 }
 
 func goReceiver(fn *ast.FuncDecl) string {
-	for e := fn.Recv.List[0].Type; ; {
-		switch x := e.(type) {
-		case *ast.StarExpr:
-			e = x.X
-		case *ast.IndexExpr:
-			e = x.X
-		case *ast.IndexListExpr:
-			e = x.X
-		case *ast.ParenExpr:
-			e = x.X
-		case *ast.Ident:
+	for e := fn.Recv.List[0].Type; e != nil; e = goOperand(e) {
+		if x, ok := e.(*ast.Ident); ok {
 			return x.Name
-		default:
-			return "?"
 		}
 	}
+	return "?"
 }
 
 // goTestName says whether the go command takes name for a test of the prefix.

@@ -1,7 +1,6 @@
 package twin
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -44,15 +43,7 @@ func QuietTesting(name string, src []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%s of package testing is not one that can be edited: %w", name, q.err)
 	}
 	slices.SortStableFunc(q.edits, func(a, b goEdit) int { return a.at - b.at })
-	var out bytes.Buffer
-	from := 0
-	for _, e := range q.edits {
-		out.Write(src[from:e.at])
-		out.WriteString(e.text)
-		from = e.at
-	}
-	out.Write(src[from:])
-	return out.Bytes(), nil
+	return applyEdits(src, q.edits).Bytes(), nil
 }
 
 // goQuiet collects the edits of one file.

@@ -7,7 +7,7 @@ import (
 )
 
 // goTrace names the helpers of an edit that records a trace. It has one style:
-// nobody hostile looks at it.
+// no hostile code looks at it.
 type goTrace struct{ note, look, ended, write string }
 
 // traced edits every place so that it records what happens.
