@@ -137,7 +137,8 @@ func approvalOf(a api.Approval) job.Approval {
 		DecidedBy: api.Value(a.DecidedBy), DecidedAt: api.Value(a.DecidedAt), ExpiresAt: a.ExpiresAt, Reason: api.Value(a.Reason), RunID: api.Value(a.RunID)}
 }
 
-// Use uses a granted approval up for the run of [Requester.Open], and returns the receipts of its log. The same run may do so again.
+// Use uses a granted approval up for the run of [Requester.Open], and returns
+// the receipts of its log. The same run may do so again.
 func (q *Requester) Use(ctx context.Context, a job.Approval) (receipts []record.Recorded, err error) {
 	err = q.with(ctx, func(conn *Connection) error {
 		used, err := api.ConsumeApproval.Do(ctx, conn.Client, q.key("approval:"+a.ID), a.ID,

@@ -252,7 +252,8 @@ func receiptOf(r api.Receipt) (record.Recorded, error) {
 	out := record.Recorded{Seq: r.Seq, RecordedAt: at, Receipt: record.Receipt{
 		Type: r.ReceiptType, Payload: payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256}}
 	if !out.Sealed() {
-		return record.Recorded{}, reason.Errorf(reason.DigestMismatch, "receipt %d (%.40q) does not have the digest that it names", r.Seq, r.ReceiptType)
+		return record.Recorded{}, reason.Errorf(reason.DigestMismatch, "receipt %d (%.40q) does not have the digest that it names",
+			r.Seq, r.ReceiptType)
 	}
 	return out, nil
 }
