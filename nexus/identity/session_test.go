@@ -13,6 +13,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/store/storetest"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 func openSession(t *testing.T, st *store.Store, token string) identity.Caller {
@@ -223,7 +224,7 @@ func TestSessionEndsWithItsToken(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		if types[authority.SessionOpened] != 2 || types[authority.SessionEnded] != 1 || len(types) != 2 {
+		if types[record.SessionOpened] != 2 || types[record.SessionEnded] != 1 || len(types) != 2 {
 			t.Errorf("receipts %v", types)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/store/storetest"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // small is a house on SQLite: the rules are the same on both databases.
@@ -79,7 +80,7 @@ func TestLeaseOutlivesAnAbsence(t *testing.T) {
 		if p := h.find(a); p.Failures != 1 { // both were lost together
 			t.Errorf("marks %+v", p.ProviderRow)
 		}
-		if h.settle(second.ID).Status != jobs.Released {
+		if h.settle(second.ID).Status != record.Released {
 			t.Error("work that was handed in after the absence is not paid")
 		}
 	})

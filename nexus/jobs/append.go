@@ -11,6 +11,7 @@ import (
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // EventRequest is what a client wants to write into a run's log.
@@ -46,8 +47,8 @@ var clientEvents = map[string][]member{
 // clientReceipts are the receipts that a client may write: only it knows what
 // became of the forge.
 var clientReceipts = map[string][]member{
-	authority.ForgeUpdated:       {{"branch", true}, {"commit", true}, {"pr_ref", true}},
-	authority.ForgeUpdateSkipped: {{"reason", true}},
+	record.ForgeUpdated:       {{"branch", true}, {"commit", true}, {"pr_ref", true}},
+	record.ForgeUpdateSkipped: {{"reason", true}},
 }
 
 // AppendEvent writes a client's event. The key is looked up first: the same
@@ -111,7 +112,7 @@ func (r EventRequest) expect(tx *store.Tx, run Run) error {
 // afterEnd reports whether the event is one that comes when the run has ended
 // well: what is handed to a forge is the sealed bundle.
 func (r EventRequest) afterEnd() bool {
-	var said authority.Receipt
+	var said record.Receipt
 	if r.Type != authority.EventReceipt || json.Unmarshal(r.Payload, &said) != nil {
 		return false
 	}
@@ -178,8 +179,8 @@ func clientReceipt(p authority.Principal, key string, body []byte) (json.RawMess
 	if err := checkMembers("payload.payload", said.Payload, members); err != nil {
 		return nil, err
 	}
-	r := authority.Receipt{Type: said.Type, Payload: said.Payload, Principal: p.ID, Key: key}
-	if err := r.Seal(); err != nil {
+	r, err := record.NewReceipt(said.Type, p.ID, key, said.Payload)
+	if err != nil {
 		return nil, err
 	}
 	return canon.Marshal(r)
@@ -232,7 +233,7 @@ func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note string
 	if err != nil || !isNew {
 		return err
 	}
-	_, _, err = authority.Write(tx, authority.AccountStream(run.Owner), p, authority.OutcomeRecorded,
+	_, _, err = authority.Write(tx, authority.AccountStream(run.Owner), p, record.OutcomeRecorded,
 		OutcomeKeys(runID)+kind, map[string]any{"run_id": runID, "kind": kind, "note": note})
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // The plain path: every step leaves its receipts, settling twice adds four
@@ -45,8 +46,8 @@ func TestHappyPath(t *testing.T) {
 		if !slices.Equal(added, want) {
 			t.Errorf("two settlements added %q, want %q", added, want)
 		}
-		if s.Status != jobs.Released || !s.Passed || s.ExitCode != 0 || len(s.Violations) != 0 || again.ReceiptSHA256 != s.ReceiptSHA256 ||
-			s.ReceiptSHA256 == "" {
+		if s.Status != record.Released || !s.Passed || s.ExitCode != 0 || len(s.Violations) != 0 ||
+			again.VerificationReceiptSHA256 != s.VerificationReceiptSHA256 || s.VerificationReceiptSHA256 == "" {
 			t.Errorf("settlements %+v and %+v", s, again)
 		}
 		h.expect(j.ID, jobs.Settled, 0, 1000)
@@ -144,7 +145,7 @@ func TestVerificationFails(t *testing.T) {
 		if len(added) != 4 || added[2] != "payment:"+j.Hash+":withheld" || added[3] != "receipt-payment:"+j.Hash+":withheld" {
 			t.Errorf("added %q", added)
 		}
-		if s.Passed || s.Status != jobs.Withheld || s.ExitCode != 5 || s.Outcome != job.JobFailed ||
+		if s.Passed || s.Status != record.Withheld || s.ExitCode != 5 || s.Outcome != job.JobFailed ||
 			s.Reason != string(reason.VerificationFailed) {
 			t.Errorf("settlement %+v", s)
 		}
@@ -172,7 +173,7 @@ func TestProviderFaultAndQuarantine(t *testing.T) {
 		for i, command := range []string{"1", "2", "3"} {
 			j := h.queued(run, command)
 			h.complete(a, h.lease(a), reply(j, job.Success, 1)) // success that failed
-			if s := h.settle(j.ID); s.Outcome != job.ProviderFault || s.Status != jobs.Withheld || len(s.Violations) == 0 {
+			if s := h.settle(j.ID); s.Outcome != job.ProviderFault || s.Status != record.Withheld || len(s.Violations) == 0 {
 				t.Fatalf("settlement %+v", s)
 			}
 			h.settle(j.ID)
@@ -280,7 +281,7 @@ func TestLostProviderFallsBackOnce(t *testing.T) {
 			t.Fatalf("swept %+v", s)
 		}
 		gone := h.expect(second.ID, jobs.Failed, 0, 1500)
-		if gone.Reason != string(reason.OfflineMidRun) || gone.Payment != jobs.Withheld {
+		if gone.Reason != string(reason.OfflineMidRun) || gone.Payment != record.Withheld {
 			t.Errorf("ended as %+v", gone)
 		}
 		wants(h, reason.JobClosed, func(tx *store.Tx) (jobs.Settlement, error) {
@@ -377,7 +378,7 @@ func TestDisable(t *testing.T) {
 			return jobs.Complete(tx, daemon(a), running.ID, jobs.CompleteRequest{Fence: l.Fence, Response: reply(running, job.Success, 0)})
 		})
 		h.settle(handed.ID)
-		if j := h.expect(running.ID, jobs.Canceled, 3000, 1000); j.Reason != string(reason.ProviderDisabled) || j.Payment != jobs.Withheld {
+		if j := h.expect(running.ID, jobs.Canceled, 3000, 1000); j.Reason != string(reason.ProviderDisabled) || j.Payment != record.Withheld {
 			t.Errorf("running job ended as %+v", j)
 		}
 		if j := h.job(offered.ID); j.ProviderID != b.ID || jobs.State(j.State) != jobs.Queued || j.Attempt != 2 {

@@ -12,6 +12,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/store/storetest"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 var alice = authority.Principal{ID: "user:alice", Owner: "alice", Kind: authority.User, Scopes: []string{authority.ScopeEnrol,
@@ -344,8 +345,8 @@ func TestDevices(t *testing.T) {
 			list[0].Fingerprint != "SHA256:abc" {
 			o.Errorf("devices %+v", list)
 		}
-		standing := get(o, func(tx *store.Tx) ([]authority.Receipt, error) { return registry.Standing(tx, p) })
-		if len(standing) != 1 || standing[0].Type != authority.DeviceEnrolled {
+		standing := get(o, func(tx *store.Tx) ([]record.Receipt, error) { return registry.Standing(tx, p) })
+		if len(standing) != 1 || standing[0].Type != record.DeviceEnrolled {
 			o.Errorf("standing %+v", standing)
 		}
 		wants(o, reason.NotFound, device(registry.DeviceRequest{DeviceID: "dev_none", Name: "x"}))
