@@ -36,7 +36,8 @@ func proofOf(commands ...string) job.Proof {
 		},
 		Here: job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: "host"}, Status: job.Success, Artifacts: []job.Artifact{},
 			Provenance: job.Provenance{ModelID: "none"},
-			Caps:       &job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 1800, Network: job.NetworkNone}, Usage: &job.Usage{WallMillis: 5}}}
+			Caps:       &job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 1800, Network: job.NetworkNone},
+			Usage:      &job.Usage{WallMillis: 5}}}
 	for _, c := range commands {
 		p.Request.Commands = append(p.Request.Commands, job.Command{Cmd: c})
 		p.Here.Runs = append(p.Here.Runs, job.Run{Cmd: c, StdoutSHA256: canon.Digest(nil), StderrSHA256: canon.Digest(nil)})
@@ -61,7 +62,8 @@ func machine(dir string) *requester.Requester {
 func TestRunIsProved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "authority")
-	want := []string{"RunCreated", "DeviceEnrolled", "CapsSet", "BudgetReserved", "JobDispatched", "JobCompleted", "CapsEnforced", "VerificationPassed", "PaymentReleased"}
+	want := []string{"RunCreated", "DeviceEnrolled", "CapsSet", "BudgetReserved", "JobDispatched", "JobCompleted", "CapsEnforced",
+		"VerificationPassed", "PaymentReleased"}
 	var first record.Settlement
 	for life := range 2 {
 		q := machine(dir)
@@ -76,7 +78,8 @@ func TestRunIsProved(t *testing.T) {
 		if got := types(receipts); !slices.Equal(got, want) {
 			t.Errorf("receipts %v, want %v", got, want)
 		}
-		if !s.Passed || s.Status != "released" || s.SettledMsats != s.ReservedMsats || s.SettledMsats < 1 || s.Executed != record.ExecutedHere || s.VerificationReceiptSHA256 == "" {
+		if !s.Passed || s.Status != "released" || s.SettledMsats != s.ReservedMsats || s.SettledMsats < 1 ||
+			s.Executed != record.ExecutedHere || s.VerificationReceiptSHA256 == "" {
 			t.Errorf("%+v", s)
 		}
 		if life == 0 {

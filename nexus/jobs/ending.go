@@ -51,7 +51,8 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	}); err != nil {
 		return Job{}, err
 	}
-	if err := (paid{job: j, status: record.Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1}).record(tx, e.by); err != nil {
+	if err := (paid{job: j, status: record.Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1}).record(tx,
+		e.by); err != nil {
 		return Job{}, err
 	}
 	if was == Submitted {

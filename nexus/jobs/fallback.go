@@ -137,5 +137,6 @@ func recordLoss(tx *store.Tx, j Job, l lost, money treasury.Reservation) error {
 	}); err != nil {
 		return err
 	}
-	return (paid{job: j, status: record.Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1, lost: true}).record(tx, sweeper)
+	return (paid{job: j, status: record.Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1,
+		lost: true}).record(tx, sweeper)
 }

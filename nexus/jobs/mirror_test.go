@@ -31,7 +31,8 @@ func (h *house) settled(run string) (list []string) {
 	h.t.Helper()
 	for _, e := range h.events(authority.RunStream(run)) {
 		r, ok := authority.ReadReceipt(e)
-		if ok && slices.Contains([]string{record.VerificationPassed, record.VerificationFailed, record.PaymentReleased, record.PaymentWithheld}, r.Type) {
+		if ok && slices.Contains([]string{record.VerificationPassed, record.VerificationFailed, record.PaymentReleased,
+			record.PaymentWithheld}, r.Type) {
 			list = append(list, r.SHA256)
 		}
 	}

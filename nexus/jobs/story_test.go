@@ -46,7 +46,8 @@ func TestHappyPath(t *testing.T) {
 		if !slices.Equal(added, want) {
 			t.Errorf("two settlements added %q, want %q", added, want)
 		}
-		if s.Status != record.Released || !s.Passed || s.ExitCode != 0 || len(s.Violations) != 0 || again.VerificationReceiptSHA256 != s.VerificationReceiptSHA256 || s.VerificationReceiptSHA256 == "" {
+		if s.Status != record.Released || !s.Passed || s.ExitCode != 0 || len(s.Violations) != 0 ||
+			again.VerificationReceiptSHA256 != s.VerificationReceiptSHA256 || s.VerificationReceiptSHA256 == "" {
 			t.Errorf("settlements %+v and %+v", s, again)
 		}
 		h.expect(j.ID, jobs.Settled, 0, 1000)
@@ -144,7 +145,8 @@ func TestVerificationFails(t *testing.T) {
 		if len(added) != 4 || added[2] != "payment:"+j.Hash+":withheld" || added[3] != "receipt-payment:"+j.Hash+":withheld" {
 			t.Errorf("added %q", added)
 		}
-		if s.Passed || s.Status != record.Withheld || s.ExitCode != 5 || s.Outcome != job.JobFailed || s.Reason != string(reason.VerificationFailed) {
+		if s.Passed || s.Status != record.Withheld || s.ExitCode != 5 || s.Outcome != job.JobFailed ||
+			s.Reason != string(reason.VerificationFailed) {
 			t.Errorf("settlement %+v", s)
 		}
 		h.expect(j.ID, jobs.Failed, 0, 0)

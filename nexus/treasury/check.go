@@ -80,7 +80,7 @@ func admit(accounts map[string]Account, payer, payee string, amount int64) *reas
 }
 
 // Refused is the cause, inside the *reason.Error, of a transfer that was refused
-// for good, account_closed or insufficient_budget. [Reserve] and [Fund]
+// for good, account_closed or insufficient_budget. [Reserve], [Fund] and [Charge]
 // have recorded it in the transaction, and written nothing else, so a command
 // that did nothing else may swallow the error and commit. A command that rolls
 // back calls [Remember] with the error in the next one, the one that stores its

@@ -276,3 +276,63 @@ func TestFunding(t *testing.T) {
 		b.balanced()
 	})
 }
+
+// TestPlainTransfers covers funding and charging, and that units do not mix.
+func TestPlainTransfers(t *testing.T) {
+	t.Parallel()
+	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
+		b := books{t, open()}
+		msats, _ := b.open("alice", "prv_a", 1000, 1000)
+		var usd, model string
+		b.must(func(tx *store.Tx) error {
+			a, _, err := treasury.OpenAccount(tx, treasury.Account{Owner: "alice", Unit: treasury.MicroUSD, Kind: treasury.Budget, Limit: 500})
+			if err != nil {
+				return err
+			}
+			m, _, err := treasury.OpenAccount(tx, treasury.Account{Owner: "operator", Holder: "model", Unit: treasury.MicroUSD, Kind: treasury.Earnings})
+			if err != nil {
+				return err
+			}
+			usd, model = a.ID, m.ID
+			_, _, err = treasury.Fund(tx, treasury.Funding{TransferID: "usd", Account: usd, Amount: 400})
+			return err
+		})
+		charge := func(s treasury.Spending) (created bool, err error) {
+			err = b.update(func(tx *store.Tx) (err error) { _, created, err = treasury.Charge(tx, s); return err })
+			return created, err
+		}
+		cost := treasury.Spending{TransferID: "c1", Owner: "alice", Payer: usd, Payee: model, Amount: 399, RunID: "run_1"}
+		created, err := charge(cost)
+		if err != nil || !created {
+			t.Fatalf("charge: %v, %v", created, err)
+		}
+		tests := []struct {
+			name   string
+			change func(s *treasury.Spending)
+			want   reason.Code
+		}{
+			{"the same", func(*treasury.Spending) {}, ""},
+			{"another amount", func(s *treasury.Spending) { s.Amount = 1 }, reason.AmountMismatch},
+			{"another owner", func(s *treasury.Spending) { s.Owner = "bob" }, reason.OwnerMismatch},
+			{"another payer", func(s *treasury.Spending) { s.Payer = msats }, reason.OwnerMismatch},
+			{"another unit", func(s *treasury.Spending) { s.TransferID, s.Payer = "c2", msats }, reason.RequestInvalid},
+			{"too much", func(s *treasury.Spending) { s.TransferID, s.Amount = "c3", 2 }, reason.InsufficientBudget},
+			{"too much, again", func(s *treasury.Spending) { s.TransferID, s.Amount = "c3", 1 }, reason.InsufficientBudget},
+			{"from nowhere", func(s *treasury.Spending) { s.TransferID, s.Payer = "c4", "acc_none" }, reason.NotFound},
+			{"no id", func(s *treasury.Spending) { s.TransferID = "" }, reason.RequestInvalid},
+		}
+		for _, test := range tests {
+			s := cost
+			test.change(&s)
+			created, err := charge(s)
+			if reason.CodeOf(err) != test.want || created {
+				t.Errorf("%s: created %v, error %v, want code %q", test.name, created, err, test.want)
+			}
+			b.must(func(tx *store.Tx) error { return treasury.Remember(tx, err) })
+		}
+		if a := b.account(usd); a.DebitsPosted != 399 || a.Remaining() != 1 {
+			t.Errorf("the payer is %+v", a)
+		}
+		b.balanced()
+	})
+}
