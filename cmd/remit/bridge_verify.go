@@ -13,6 +13,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/bridge"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // bridgeReport is what remit bridge verify --json prints.
@@ -115,7 +116,7 @@ func (f *nexusFlags) hold(cmd *cobra.Command, relay string, check *bridge.Check)
 			break
 		}
 	}
-	check.Receipts = func(ctx context.Context, runID string) ([]authority.Receipt, bool, error) {
+	check.Receipts = func(ctx context.Context, runID string) ([]record.Receipt, bool, error) {
 		list, err := receiptsOf(ctx, c, runID)
 		if reason.CodeOf(err) == reason.NotFound {
 			// To an administrator every run is visible: one that is not there is a lie.
@@ -153,14 +154,14 @@ func mirrored(page api.BridgeEventPage, relay string, check *bridge.Check) error
 }
 
 // receiptsOf reads the receipts of a run.
-func receiptsOf(ctx context.Context, c *api.Client, runID string) (list []authority.Receipt, err error) {
+func receiptsOf(ctx context.Context, c *api.Client, runID string) (list []record.Receipt, err error) {
 	for cursor := (*string)(nil); ; {
 		page, err := api.ListReceipts.Get(ctx, c, api.ListReceiptsParams{RunID: runID, Cursor: cursor})
 		if err != nil {
 			return nil, err
 		}
 		for _, r := range page.Items {
-			list = append(list, authority.Receipt{Type: r.ReceiptType, Payload: r.Payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256})
+			list = append(list, record.Receipt{Type: r.ReceiptType, Payload: r.Payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256})
 		}
 		if cursor = page.NextCursor; cursor == nil {
 			return list, nil

@@ -13,7 +13,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
-	"remit/work/gateway"
+	"remit/proof/record"
 	"remit/work/harness"
 )
 
@@ -188,11 +188,7 @@ func (r *laneRow) usage() *laneUsage {
 
 // asked looks at one request to the model: whether its figures are whole.
 func (r *laneRow) asked(outputs json.RawMessage) error {
-	rec := struct {
-		UsageKnown bool `json:"usage_known"`
-		CostKnown  bool `json:"cost_known"`
-		Usage      gateway.Usage
-	}{}
+	var rec record.ModelRequest
 	err := json.Unmarshal(outputs, &rec)
 	u := r.usage()
 	u.FreshTokens += rec.Usage.InUncached + rec.Usage.CacheWrite

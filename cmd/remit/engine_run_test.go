@@ -18,7 +18,7 @@ import (
 
 	"remit/proof/evidence"
 	"remit/proof/journal"
-	"remit/work/gateway"
+	"remit/proof/record"
 	"remit/work/gateway/scripted"
 )
 
@@ -52,7 +52,7 @@ type drive struct {
 	out, log bytes.Buffer
 	rep      runResult
 	counts   scripted.Counts
-	asked    []gateway.Record // as the journal tells them
+	asked    []record.ModelRequest // as the journal tells them
 	entries  []journal.Entry
 }
 
@@ -163,7 +163,7 @@ func (d *drive) read() {
 		if e.Name != evidence.StepModel {
 			continue
 		}
-		var rec gateway.Record
+		var rec record.ModelRequest
 		if err := json.Unmarshal(e.Outputs, &rec); err != nil {
 			d.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/proof/record"
 	"remit/work/git"
 	"remit/work/harness"
 )
@@ -113,7 +114,7 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s harness.Session) erro
 		if err := a.exportText(cmd, f.outOr(s.ID+".patch"), func(w io.Writer) error { return forge.Patch(w, s.Dir) }); err != nil {
 			return err
 		}
-		return tell("forge-skipped:patch", "ForgeUpdateSkipped", map[string]any{"reason": "exported as a patch"})
+		return tell("forge-skipped:patch", record.ForgeUpdateSkipped, record.NoExport{Reason: "exported as a patch"})
 	case "junit":
 		return a.exportText(cmd, f.outOr(s.ID+".junit.xml"), func(w io.Writer) error { return forge.JUnit(w, s.Dir) })
 	case "branch":
@@ -230,26 +231,27 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session
 		return err
 	}
 	// The same commit may be exported to several branches, each with its receipt.
-	return tell("forge-updated:"+commit+":"+strings.TrimPrefix(canon.Digest([]byte(branch)), "sha256:"), "ForgeUpdated", map[string]any{"branch": branch, "commit": commit, "pr_ref": "refs/heads/" + branch})
+	return tell("forge-updated:"+commit+":"+strings.TrimPrefix(canon.Digest([]byte(branch)), "sha256:"), record.ForgeUpdated,
+		record.Export{Branch: branch, Commit: commit, PRRef: "refs/heads/" + branch})
 }
 
 // forgeTold returns what records at the authority what became of a change that
 // it agreed to, and adds the receipt to the evidence. The way to the authority
 // is found before the change is exported; the receipt comes after.
-func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s harness.Session) (func(key, receipt string, payload map[string]any) error, error) {
+func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s harness.Session) (func(key, receipt string, payload any) error, error) {
 	st, err := s.Inspect()
 	if err != nil {
 		return nil, err
 	}
 	run := harness.NexusRun(st.Log.Entries)
 	if run == "" || st.Report.Status != evidence.StatusPass {
-		return func(string, string, map[string]any) error { return nil }, nil
+		return func(string, string, any) error { return nil }, nil
 	}
 	authority, err := a.authorityOf(cmd, &f.nexus, s.ID)
 	if err != nil {
 		return nil, err
 	}
-	return func(key, receipt string, payload map[string]any) error {
+	return func(key, receipt string, payload any) error {
 		receipts, err := authority.Tell(cmd.Context(), run, key, receipt, payload)
 		if err == nil {
 			if err = s.AddReceipts(receipts, time.Now); err != nil {

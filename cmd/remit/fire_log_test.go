@@ -11,6 +11,7 @@ import (
 
 	"remit/nexus/api"
 	"remit/nexus/authority"
+	"remit/proof/record"
 )
 
 // runLog is what the log of a run says about its one job.
@@ -22,7 +23,7 @@ type runLog struct {
 	reasons    map[string]string   // by reservation: why nothing was
 	dispatched int
 	fallbacks  int
-	verdicts   []authority.Receipt
+	verdicts   []record.Receipt
 }
 
 // fold reads a log from its first event and says what is wrong with its form.
@@ -66,7 +67,7 @@ func (l *runLog) add(e api.Event) (wrong []string) {
 	if e.EventType != authority.EventReceipt {
 		return nil
 	}
-	var r authority.Receipt
+	var r record.Receipt
 	if err := json.Unmarshal(e.Payload, &r); err != nil {
 		return bad(err)
 	}
@@ -77,19 +78,19 @@ func (l *runLog) add(e api.Event) (wrong []string) {
 		return append(wrong, bad(err)...)
 	}
 	switch r.Type {
-	case authority.BudgetReserved:
+	case record.BudgetReserved:
 		if _, twice := l.reserved[money.Reservation]; twice {
 			wrong = append(wrong, bad(fmt.Errorf("%s was reserved before", money.Reservation))...)
 		}
 		l.reserved[money.Reservation] = money.Amount
-	case authority.PaymentReleased, authority.PaymentWithheld:
+	case record.PaymentReleased, record.PaymentWithheld:
 		l.receipts[money.Reservation] = append(l.receipts[money.Reservation], r.Type)
 		l.amounts[money.Reservation], l.reasons[money.Reservation] = money.Amount, money.Reason
-	case authority.JobDispatched:
+	case record.JobDispatched:
 		l.dispatched++
-	case authority.FallbackProviderUsed:
+	case record.FallbackProviderUsed:
 		l.fallbacks++
-	case authority.VerificationPassed, authority.VerificationFailed:
+	case record.VerificationPassed, record.VerificationFailed:
 		l.verdicts = append(l.verdicts, r)
 	}
 	return wrong
@@ -146,9 +147,9 @@ func (f *fire) moneyOf(a *accepted, now api.Job, l runLog, say func(format strin
 		open = now.ReservationID
 	}
 	for id := range l.reserved {
-		status, receipt, amount := "withheld", authority.PaymentWithheld, int64(0)
+		status, receipt, amount := "withheld", record.PaymentWithheld, int64(0)
 		if a.fate == settled && id == now.ReservationID {
-			status, receipt, amount = "released", authority.PaymentReleased, now.AmountMsats
+			status, receipt, amount = "released", record.PaymentReleased, now.AmountMsats
 		}
 		if id == open {
 			if len(l.receipts[id])+len(l.payments[id]) > 0 {

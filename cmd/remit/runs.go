@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/nexus/api"
+	"remit/proof/record"
 )
 
 func (a *app) runsCommand() *cobra.Command {
@@ -163,21 +164,16 @@ func printReceipts(w io.Writer, list []api.Receipt) error {
 
 // receiptAbout picks out of a payload what people look for.
 func receiptAbout(payload json.RawMessage) string {
-	var p struct {
-		Job      string `json:"job_id"`
-		Provider string `json:"provider_id"`
-		Amount   int64  `json:"amount_msats"`
-		Reason   string `json:"reason"`
-	}
-	if json.Unmarshal(payload, &p) != nil {
+	p, ok := record.Receipt{Payload: payload}.About()
+	if !ok {
 		return ""
 	}
-	words := []string{p.Job, p.Provider, p.Reason}
-	if p.Job != "" {
+	words := []string{p.JobID, p.ProviderID, p.Reason}
+	if p.JobID != "" {
 		words[1] = ""
 	}
-	if p.Amount != 0 {
-		words = append(words, fmt.Sprintf("%d msats", p.Amount))
+	if p.AmountMsats != 0 {
+		words = append(words, fmt.Sprintf("%d msats", p.AmountMsats))
 	}
 	return plain(strings.Join(slices.DeleteFunc(words, func(s string) bool { return s == "" }), " "))
 }

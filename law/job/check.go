@@ -6,6 +6,7 @@ import (
 
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // VerifierVersion names the rules of Check. It stands in every verification
@@ -30,30 +31,21 @@ const (
 	ProviderFault Outcome = "provider_fault" // not paid, and a violation strike
 )
 
-// Violation is one broken rule.
-type Violation struct {
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-	// Provider is false when the rule was broken by the job, not by whoever
-	// ran it: a job that uses up its time must not cost its provider a strike.
-	Provider bool `json:"provider"`
-}
-
 // Verdict is what a response is worth.
 type Verdict struct {
-	Outcome    Outcome     `json:"outcome"`
-	Passed     bool        `json:"passed"`
-	ExitCode   int         `json:"exit_code"` // first non-zero exit in order; never 0 unless passed
-	Reason     reason.Code `json:"reason"`    // "" when passed
-	Violations []Violation `json:"violations"`
+	Outcome    Outcome            `json:"outcome"`
+	Passed     bool               `json:"passed"`
+	ExitCode   int                `json:"exit_code"` // first non-zero exit in order; never 0 unless passed
+	Reason     reason.Code        `json:"reason"`    // "" when passed
+	Violations []record.Violation `json:"violations"`
 }
 
 // verdict collects violations.
-type verdict struct{ violations []Violation }
+type verdict struct{ violations []record.Violation }
 
 func (v *verdict) add(code string, provider bool, format string, args ...any) {
 	if len(v.violations) < maxViolations {
-		v.violations = append(v.violations, Violation{Code: code, Detail: fmt.Sprintf(format, args...), Provider: provider})
+		v.violations = append(v.violations, record.Violation{Code: code, Detail: fmt.Sprintf(format, args...), Provider: provider})
 	}
 }
 
@@ -64,7 +56,7 @@ func (v *verdict) fault(code, format string, args ...any) { v.add(code, true, fo
 func (v *verdict) close(exit int) Verdict {
 	out := Verdict{Outcome: JobFailed, ExitCode: exit, Reason: reason.VerificationFailed, Violations: v.violations}
 	if out.Violations == nil {
-		out.Violations = []Violation{}
+		out.Violations = []record.Violation{}
 	}
 	switch {
 	case len(v.violations) == 0 && exit == 0:

@@ -7,6 +7,7 @@ import (
 	"remit/law/job"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 
 	"pgregory.net/rapid"
 )
@@ -84,7 +85,7 @@ func TestVerdict(t *testing.T) {
 			if v.Outcome != test.want || v.ExitCode != test.exit || v.Passed != (test.want == job.Passed) {
 				t.Errorf("got %+v, want %s with exit %d", v, test.want, test.exit)
 			}
-			if got := append(v.Violations, job.Violation{})[0].Code; got != test.code {
+			if got := append(v.Violations, record.Violation{})[0].Code; got != test.code {
 				t.Errorf("first violation %q, want %q", got, test.code)
 			}
 			if (v.Reason == "") != v.Passed {

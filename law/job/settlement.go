@@ -2,11 +2,8 @@ package job
 
 import (
 	"context"
-	"encoding/json"
 	"io"
 	"time"
-
-	"remit/proof/canon"
 )
 
 // Claim is what a requester tells an authority of a run before anything is
@@ -49,38 +46,4 @@ type Proof struct {
 	// the same tree. A provider that is part of the requester's process hands it
 	// in: on one machine running them once more would prove nothing more.
 	Here SandboxRunResponse
-}
-
-// Settlement is how a proof was judged and paid.
-type Settlement struct {
-	RunID                     string
-	JobID                     string
-	JobHash                   string
-	ProviderID                string
-	ReservationID             string
-	Elsewhere                 bool // a provider apart from the requester ran the commands
-	Passed                    bool
-	Status                    string // released or withheld
-	ReservedMsats             int64
-	SettledMsats              int64
-	Reason                    string // "" when released
-	VerificationReceiptSHA256 string
-}
-
-// Receipt is a receipt as an authority gives it.
-type Receipt struct {
-	Seq        int64 // in the log of the run
-	Type       string
-	Payload    []byte // canonical JSON
-	Principal  string
-	Key        string
-	SHA256     string
-	RecordedAt time.Time
-}
-
-// Digest is what SHA256 has to be.
-func (r Receipt) Digest() (string, error) {
-	return canon.DigestOf(map[string]any{
-		"receipt_type": r.Type, "payload": json.RawMessage(r.Payload), "principal": r.Principal, "idempotency_key": r.Key,
-	})
 }

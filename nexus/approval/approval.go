@@ -16,6 +16,7 @@ import (
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // The states of an approval.
@@ -96,7 +97,8 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 		return a, false, err
 	}
 	id := uuid.Must(uuid.NewV7())
-	row, err := tx.InsertApproval(store.ApprovalRow{ID: fmt.Sprintf("apr_%x", id[:]), Owner: p.Owner, ContractSHA256: digest, RepoRef: r.RepoRef,
+	row, err := tx.InsertApproval(store.ApprovalRow{ID: fmt.Sprintf("apr_%x", id[:]), Owner: p.Owner, ContractSHA256: digest,
+		RepoRef:  r.RepoRef,
 		Contract: r.Contract, RequestedBy: p.ID, ExpiresAt: tx.Now() + r.TTL.Milliseconds()})
 	if err != nil {
 		return Approval{}, false, err
@@ -104,7 +106,7 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 	if a, err = approvalOf(row, tx.Now()); err != nil {
 		return Approval{}, false, err
 	}
-	return a, true, a.record(tx, p, authority.ApprovalRequested)
+	return a, true, a.record(tx, p, record.ApprovalRequested)
 }
 
 func (r *Asked) check() error {
@@ -176,10 +178,10 @@ func denied(row store.ApprovalRow) error {
 func (a Approval) key(receiptType string) string { return receiptKeys[receiptType] + a.ID }
 
 var receiptKeys = map[string]string{
-	authority.ApprovalRequested: "approval-requested:",
-	authority.ApprovalGranted:   "approval-granted:",
-	authority.ApprovalDenied:    "approval-denied:",
-	authority.ApprovalConsumed:  "approval-consumed:",
+	record.ApprovalRequested: "approval-requested:",
+	record.ApprovalGranted:   "approval-granted:",
+	record.ApprovalDenied:    "approval-denied:",
+	record.ApprovalConsumed:  "approval-consumed:",
 }
 
 // record writes what has happened into the journal of the account.
@@ -190,7 +192,7 @@ func (a Approval) record(tx *store.Tx, p authority.Principal, receiptType string
 
 // recordUse lets the log of the run say by whose word it works.
 func (a Approval) recordUse(tx *store.Tx, p authority.Principal) error {
-	e, err := tx.EventByKey(authority.AccountStream(a.Owner), a.key(authority.ApprovalGranted))
+	e, err := tx.EventByKey(authority.AccountStream(a.Owner), a.key(record.ApprovalGranted))
 	if err != nil {
 		return fmt.Errorf("read the grant of approval %s: %w", a.ID, err)
 	}
@@ -202,23 +204,16 @@ func (a Approval) recordUse(tx *store.Tx, p authority.Principal) error {
 	if err := authority.Copy(tx, stream, granted); err != nil {
 		return err
 	}
-	_, _, err = authority.Write(tx, stream, p, authority.ApprovalConsumed, a.key(authority.ApprovalConsumed), a.payload(p))
+	_, _, err = authority.Write(tx, stream, p, record.ApprovalConsumed, a.key(record.ApprovalConsumed), a.payload(p))
 	return err
 }
 
 // payload says who, about what, how far and until when. What the contract says in
 // free words is left to the contract.
-func (a Approval) payload(p authority.Principal) map[string]any {
-	out := map[string]any{
-		"approval_id": a.ID, "contract_sha256": a.ContractSHA256, "repo_ref": a.RepoRef, "actor": p.ID, "task_id": a.Contract.TaskID,
-		"scope": a.Contract.AllowedPaths, "mutation_mode": a.Contract.MutationMode.String(), "risk_class": a.Contract.RiskClass,
-		"expires_at": time.UnixMilli(a.ExpiresAt).UTC().Format("2006-01-02T15:04:05.000Z"),
+func (a Approval) payload(p authority.Principal) record.ApprovalUse {
+	return record.ApprovalUse{
+		ApprovalID: a.ID, ContractSHA256: a.ContractSHA256, RepoRef: a.RepoRef, Actor: p.ID, TaskID: a.Contract.TaskID,
+		Scope: a.Contract.AllowedPaths, MutationMode: a.Contract.MutationMode.String(), RiskClass: string(a.Contract.RiskClass),
+		ExpiresAt: time.UnixMilli(a.ExpiresAt).UTC().Format("2006-01-02T15:04:05.000Z"), Reason: a.Reason, RunID: a.RunID,
 	}
-	if a.Reason != "" {
-		out["reason"] = a.Reason
-	}
-	if a.RunID != "" {
-		out["run_id"] = a.RunID
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 	"remit/nexus/jobs"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Decision is what a person says about a request.
@@ -54,9 +55,9 @@ func Decide(tx *store.Tx, p authority.Principal, id string, d Decision) (Approva
 	if a, err = approvalOf(row, tx.Now()); err != nil {
 		return Approval{}, err
 	}
-	receipt := authority.ApprovalGranted
+	receipt := record.ApprovalGranted
 	if d.Status == Denied {
-		receipt = authority.ApprovalDenied
+		receipt = record.ApprovalDenied
 	}
 	return a, a.record(tx, p, receipt)
 }

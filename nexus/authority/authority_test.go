@@ -8,6 +8,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/store/storetest"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // A receipt is written once, and anybody can see whether it was changed.
@@ -16,9 +17,9 @@ func TestWrite(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		s := open()
 		alice := authority.Principal{ID: "user:alice", Owner: "alice"}
-		write := func(value int) (r authority.Receipt, e store.Event, err error) {
+		write := func(value int) (r record.Receipt, e store.Event, err error) {
 			err = s.Update(t.Context(), func(tx *store.Tx) error {
-				r, e, err = authority.Write(tx, authority.AccountStream("alice"), alice, authority.CapsSet, "k", map[string]any{"n": value})
+				r, e, err = authority.Write(tx, authority.AccountStream("alice"), alice, record.CapsSet, "k", map[string]any{"n": value})
 				return err
 			})
 			return r, e, err
@@ -37,11 +38,11 @@ func TestWrite(t *testing.T) {
 		if !ok || !read.Sealed() {
 			t.Fatalf("read %+v", read)
 		}
-		for _, change := range []func(*authority.Receipt){
-			func(r *authority.Receipt) { r.Type = authority.ProviderEnabled },
-			func(r *authority.Receipt) { r.Principal = "user:bob" },
-			func(r *authority.Receipt) { r.Key = "other" },
-			func(r *authority.Receipt) { r.Payload = []byte(`{"n":2}`) },
+		for _, change := range []func(*record.Receipt){
+			func(r *record.Receipt) { r.Type = record.ProviderEnabled },
+			func(r *record.Receipt) { r.Principal = "user:bob" },
+			func(r *record.Receipt) { r.Key = "other" },
+			func(r *record.Receipt) { r.Payload = []byte(`{"n":2}`) },
 		} {
 			changed := read
 			if change(&changed); changed.Sealed() {

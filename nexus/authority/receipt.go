@@ -6,107 +6,36 @@ import (
 
 	"remit/nexus/store"
 	"remit/proof/canon"
+	"remit/proof/record"
 )
 
 // EventReceipt is the type of an event that holds a receipt.
 const EventReceipt = "receipt"
 
-// The receipt types.
-const (
-	DeviceEnrolled       = "DeviceEnrolled"
-	CapsSet              = "CapsSet"
-	ProviderEnabled      = "ProviderEnabled"
-	ProviderDisabled     = "ProviderDisabled"
-	ProviderPenalized    = "ProviderPenalized"
-	ProviderQuarantined  = "ProviderQuarantined"
-	QuarantineLifted     = "QuarantineLifted"
-	ProviderRetired      = "ProviderRetired"
-	ProviderDeleted      = "ProviderDeleted"
-	IssueClaimed         = "IssueClaimed"
-	RunCreated           = "RunCreated"
-	JobDispatched        = "JobDispatched"
-	JobRejected          = "JobRejected"
-	JobCompleted         = "JobCompleted"
-	JobFailed            = "JobFailed"
-	FallbackProviderUsed = "FallbackProviderUsed"
-	CapsEnforced         = "CapsEnforced"
-	BudgetReserved       = "BudgetReserved"
-	VerificationPassed   = "VerificationPassed"
-	VerificationFailed   = "VerificationFailed"
-	PaymentReleased      = "PaymentReleased"
-	PaymentWithheld      = "PaymentWithheld"
-	ForgeUpdated         = "ForgeUpdated"
-	ForgeUpdateSkipped   = "ForgeUpdateSkipped"
-	OutcomeRecorded      = "OutcomeRecorded"
-	ApprovalRequested    = "ApprovalRequested"
-	ApprovalGranted      = "ApprovalGranted"
-	ApprovalDenied       = "ApprovalDenied"
-	ApprovalConsumed     = "ApprovalConsumed"
-	SessionOpened        = "SessionOpened"
-	SessionEnded         = "SessionEnded"
-)
-
-// Receipt is the payload of a receipt event. The event itself adds when it was
-// recorded and where it stands.
-type Receipt struct {
-	Type      string          `json:"receipt_type"`
-	Payload   json.RawMessage `json:"payload"`
-	Principal string          `json:"principal"`
-	Key       string          `json:"idempotency_key"`
-	SHA256    string          `json:"receipt_sha256"`
-}
-
-// Seal fills in the digest.
-func (r *Receipt) Seal() error {
-	digest, err := canon.DigestOf(map[string]any{
-		"receipt_type": r.Type, "payload": r.Payload, "principal": r.Principal, "idempotency_key": r.Key,
-	})
-	if err != nil {
-		return fmt.Errorf("seal receipt %s: %w", r.Type, err)
-	}
-	r.SHA256 = digest
-	return nil
-}
-
-// Sealed reports whether the digest is right.
-func (r Receipt) Sealed() bool {
-	want := r.SHA256
-	return r.Seal() == nil && r.SHA256 == want
-}
-
 // Write appends a receipt to a stream. The payload is any value of the hashed
 // subset of JSON. If a receipt with this key stands there already it is
 // returned, and another payload under the same key is store.ErrConflict.
-func Write(tx *store.Tx, stream string, p Principal, receiptType, key string, payload any) (Receipt, store.Event, error) {
-	r, err := sealed(p, receiptType, key, payload)
+func Write(tx *store.Tx, stream string, p Principal, receiptType, key string, payload any) (record.Receipt, store.Event, error) {
+	r, err := record.NewReceipt(receiptType, p.ID, key, payload)
 	if err != nil {
-		return Receipt{}, store.Event{}, err
+		return record.Receipt{}, store.Event{}, err
 	}
 	e, err := Event(tx, stream, p, EventReceipt, key, r)
 	return r, e, err
 }
 
 // Post is Write for who does not need the event, see [store.Tx.Post].
-func Post(tx *store.Tx, stream string, p Principal, receiptType, key string, payload any) (Receipt, error) {
-	r, err := sealed(p, receiptType, key, payload)
+func Post(tx *store.Tx, stream string, p Principal, receiptType, key string, payload any) (record.Receipt, error) {
+	r, err := record.NewReceipt(receiptType, p.ID, key, payload)
 	if err != nil {
-		return Receipt{}, err
+		return record.Receipt{}, err
 	}
 	return r, PostEvent(tx, stream, p, EventReceipt, key, r, 0)
 }
 
-func sealed(p Principal, receiptType, key string, payload any) (Receipt, error) {
-	body, err := canon.Marshal(payload)
-	if err != nil {
-		return Receipt{}, fmt.Errorf("write receipt %s: %w", receiptType, err)
-	}
-	r := Receipt{Type: receiptType, Payload: body, Principal: p.ID, Key: key}
-	return r, r.Seal()
-}
-
 // Copy repeats a receipt in another stream, unchanged: its digest says where it
 // came from.
-func Copy(tx *store.Tx, stream string, r Receipt) error {
+func Copy(tx *store.Tx, stream string, r record.Receipt) error {
 	return PostEvent(tx, stream, Principal{ID: r.Principal}, EventReceipt, r.Key, r, 0)
 }
 
@@ -140,10 +69,10 @@ func eventOf(stream string, p Principal, eventType, key string, payload any) (st
 }
 
 // ReadReceipt returns the receipt that an event holds; false when it holds none.
-func ReadReceipt(e store.Event) (Receipt, bool) {
-	var r Receipt
+func ReadReceipt(e store.Event) (record.Receipt, bool) {
+	var r record.Receipt
 	if e.Type != EventReceipt || json.Unmarshal(e.Payload, &r) != nil {
-		return Receipt{}, false
+		return record.Receipt{}, false
 	}
 	return r, true
 }

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"remit/nexus/authority"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Check is what a relay is held against.
@@ -20,7 +20,7 @@ type Check struct {
 	Taken []Event
 	// Receipts reads the receipts of a run from the nexus; known is false when
 	// the run is not the caller's to see. nil leaves receipts unchecked.
-	Receipts func(ctx context.Context, runID string) (list []authority.Receipt, known bool, err error)
+	Receipts func(ctx context.Context, runID string) (list []record.Receipt, known bool, err error)
 }
 
 // Finding is something that a relay has, or lacks, and should not.
@@ -161,9 +161,9 @@ func (v *Verdict) missing(events, taken []Event) {
 }
 
 // receipts holds pointers against the receipts of their runs.
-func (v *Verdict) receipts(ctx context.Context, events []Event, ask func(context.Context, string) ([]authority.Receipt, bool, error)) error {
+func (v *Verdict) receipts(ctx context.Context, events []Event, ask func(context.Context, string) ([]record.Receipt, bool, error)) error {
 	type run struct {
-		list  []authority.Receipt
+		list  []record.Receipt
 		known bool
 	}
 	runs := map[string]run{}
@@ -195,14 +195,14 @@ func (v *Verdict) receipts(ctx context.Context, events []Event, ask func(context
 // settles lists the receipts that are pointed to, and the settlement that each
 // stands for; "" is either.
 var settles = map[string]string{
-	authority.VerificationPassed: "", authority.VerificationFailed: "",
-	authority.PaymentReleased: "released", authority.PaymentWithheld: "withheld",
+	record.VerificationPassed: "", record.VerificationFailed: "",
+	record.PaymentReleased: record.Released, record.PaymentWithheld: record.Withheld,
 }
 
 // witness says why a pointer is not about one of these receipts.
-func witness(e *Event, receipts []authority.Receipt) string {
+func witness(e *Event, receipts []record.Receipt) string {
 	digest := "sha256:" + e.Tag("oa_receipt_sha256")
-	i := slices.IndexFunc(receipts, func(r authority.Receipt) bool { return r.SHA256 == digest })
+	i := slices.IndexFunc(receipts, func(r record.Receipt) bool { return r.SHA256 == digest })
 	if i < 0 {
 		return "the nexus has no such receipt in the run that it names"
 	}
@@ -214,11 +214,7 @@ func witness(e *Event, receipts []authority.Receipt) string {
 	if !ok || status != "" && status != e.Tag("oa_settlement") {
 		return "the receipt is a " + r.Type + ", and the pointer says " + e.Tag("oa_settlement")
 	}
-	var about struct {
-		JobHash  string `json:"job_hash"`
-		Provider string `json:"provider_id"`
-	}
-	if json.Unmarshal(r.Payload, &about) != nil || about.JobHash != e.Tag("oa_job_hash") || about.Provider != e.Tag("oa_provider_id") {
+	if about, ok := r.About(); !ok || about.JobHash != e.Tag("oa_job_hash") || about.ProviderID != e.Tag("oa_provider_id") {
 		return "the receipt is about another job or provider"
 	}
 	return ""

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -14,8 +13,8 @@ import (
 	"github.com/btcsuite/btcd/btcec/v2/schnorr"
 	"github.com/coder/websocket"
 
-	"remit/nexus/authority"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
@@ -78,17 +77,23 @@ func TestLiars(t *testing.T) {
 		want   reason.Code // of one finding; "": none
 		taken  []Event
 	}{
-		"honest":               {events: []any{good, ad}, taken: []Event{good, ad}},
-		"honest, twice":        {events: []any{good, good}},
-		"empty":                {},
-		"another id":           {[]any{change(func(e *Event) { e.ID = ad.ID })}, reason.BridgeInvalid, nil},
-		"another signature":    {[]any{change(func(e *Event) { e.Sig = ad.Sig })}, reason.BridgeInvalid, nil},
-		"another content":      {[]any{change(func(e *Event) { e.Content = strings.Replace(e.Content, "released", "withheld", 1) })}, reason.BridgeInvalid, nil},
-		"another pubkey":       {[]any{change(func(e *Event) { e.PubKey = other.PubKey() })}, reason.BridgeInvalid, nil},
-		"another author":       {[]any{forge(t, other, good)}, reason.BridgeInvalid, nil},
-		"another kind":         {[]any{forge(t, k, Event{Kind: 1, CreatedAt: noon.Unix(), Tags: [][]string{}, Content: "gm"})}, reason.BridgeRefused, nil},
-		"job feedback":         {[]any{forge(t, k, Event{Kind: 7000, CreatedAt: noon.Unix(), Tags: [][]string{{"status", "processing"}}})}, reason.BridgeRefused, nil},
-		"a tag too many":       {[]any{forge(t, k, change(func(e *Event) { e.Tags = append(e.Tags[:len(e.Tags):len(e.Tags)], []string{"progress", "1"}) }))}, reason.BridgeRefused, nil},
+		"honest":            {events: []any{good, ad}, taken: []Event{good, ad}},
+		"honest, twice":     {events: []any{good, good}},
+		"empty":             {},
+		"another id":        {[]any{change(func(e *Event) { e.ID = ad.ID })}, reason.BridgeInvalid, nil},
+		"another signature": {[]any{change(func(e *Event) { e.Sig = ad.Sig })}, reason.BridgeInvalid, nil},
+		"another content": {[]any{change(func(e *Event) { e.Content = strings.Replace(e.Content, "released", "withheld", 1) })},
+			reason.BridgeInvalid, nil},
+		"another pubkey": {[]any{change(func(e *Event) { e.PubKey = other.PubKey() })}, reason.BridgeInvalid, nil},
+		"another author": {[]any{forge(t, other, good)}, reason.BridgeInvalid, nil},
+		"another kind": {[]any{forge(t, k, Event{Kind: 1, CreatedAt: noon.Unix(), Tags: [][]string{}, Content: "gm"})},
+			reason.BridgeRefused, nil},
+		"job feedback": {[]any{forge(t, k, Event{Kind: 7000, CreatedAt: noon.Unix(), Tags: [][]string{{"status", "processing"}}})},
+			reason.BridgeRefused, nil},
+		"a tag too many": {[]any{forge(t, k, change(func(e *Event) {
+			e.Tags = append(e.Tags[:len(e.Tags):len(e.Tags)],
+				[]string{"progress", "1"})
+		}))}, reason.BridgeRefused, nil},
 		"no event":             {[]any{[]int{1}}, reason.BridgeInvalid, nil},
 		"a text":               {[]any{"hello"}, reason.BridgeInvalid, nil},
 		"something is missing": {[]any{good}, reason.BridgeInvalid, []Event{good, ad}},
@@ -164,15 +169,15 @@ func TestVerifyPages(t *testing.T) {
 func TestPointersNeedReceipts(t *testing.T) {
 	t.Parallel()
 	k := testKey(t)
-	receipt := func(kind, hash string) authority.Receipt {
-		r := authority.Receipt{Type: kind, Payload: json.RawMessage(fmt.Sprintf(`{"job_hash":%q,"provider_id":"prv_1"}`, hash)), Principal: "user:alice", Key: "k"}
-		if err := r.Seal(); err != nil {
+	receipt := func(kind, hash string) record.Receipt {
+		r, err := record.NewReceipt(kind, "user:alice", "k", record.About{JobHash: hash, ProviderID: "prv_1"})
+		if err != nil {
 			t.Fatal(err)
 		}
 		return r
 	}
 	hash := strings.Repeat("a", 64)
-	paid := receipt(authority.PaymentReleased, hash)
+	paid := receipt(record.PaymentReleased, hash)
 	point := func(change func(*Pointer)) Event {
 		p := Pointer{ProviderID: "prv_1", RunID: "run_1", JobHash: hash, ReceiptSHA256: paid.SHA256, Settlement: "released"}
 		change(&p)
@@ -184,26 +189,26 @@ func TestPointersNeedReceipts(t *testing.T) {
 	}
 	forged := paid
 	forged.Payload = json.RawMessage(`{"job_hash":"x"}`)
-	dispatched := receipt(authority.JobDispatched, hash)
+	dispatched := receipt(record.JobDispatched, hash)
 	for name, test := range map[string]struct {
 		event Event
-		list  []authority.Receipt
+		list  []record.Receipt
 		known bool
 		want  int
 	}{
-		"it is there":           {point(func(*Pointer) {}), []authority.Receipt{dispatched, paid}, true, 0},
+		"it is there":           {point(func(*Pointer) {}), []record.Receipt{dispatched, paid}, true, 0},
 		"a run of others":       {point(func(*Pointer) {}), nil, false, 0},
 		"no receipts":           {point(func(*Pointer) {}), nil, true, 1},
-		"another digest":        {point(func(p *Pointer) { p.ReceiptSHA256 = strings.Repeat("b", 64) }), []authority.Receipt{paid}, true, 1},
-		"another settlement":    {point(func(p *Pointer) { p.Settlement = "withheld" }), []authority.Receipt{paid}, true, 1},
-		"another job":           {point(func(p *Pointer) { p.JobHash = strings.Repeat("b", 64) }), []authority.Receipt{paid}, true, 1},
-		"another provider":      {point(func(p *Pointer) { p.ProviderID = "prv_2" }), []authority.Receipt{paid}, true, 1},
-		"a receipt of chatter":  {point(func(p *Pointer) { p.ReceiptSHA256 = dispatched.SHA256 }), []authority.Receipt{dispatched}, true, 1},
-		"the nexus tells a lie": {point(func(*Pointer) {}), []authority.Receipt{forged}, true, 1},
+		"another digest":        {point(func(p *Pointer) { p.ReceiptSHA256 = strings.Repeat("b", 64) }), []record.Receipt{paid}, true, 1},
+		"another settlement":    {point(func(p *Pointer) { p.Settlement = "withheld" }), []record.Receipt{paid}, true, 1},
+		"another job":           {point(func(p *Pointer) { p.JobHash = strings.Repeat("b", 64) }), []record.Receipt{paid}, true, 1},
+		"another provider":      {point(func(p *Pointer) { p.ProviderID = "prv_2" }), []record.Receipt{paid}, true, 1},
+		"a receipt of chatter":  {point(func(p *Pointer) { p.ReceiptSHA256 = dispatched.SHA256 }), []record.Receipt{dispatched}, true, 1},
+		"the nexus tells a lie": {point(func(*Pointer) {}), []record.Receipt{forged}, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, err := Verify(t.Context(), liar(t, test.event), Check{Receipts: func(_ context.Context, run string) ([]authority.Receipt, bool, error) {
+			v, err := Verify(t.Context(), liar(t, test.event), Check{Receipts: func(_ context.Context, run string) ([]record.Receipt, bool, error) {
 				if run != "run_1" {
 					t.Errorf("asked for run %s", run)
 				}

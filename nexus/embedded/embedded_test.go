@@ -18,6 +18,7 @@ import (
 	"remit/nexus/treasury"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 const tree = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -28,12 +29,14 @@ func claimOf(session string) job.Claim {
 
 func proofOf(commands ...string) job.Proof {
 	disk := uint32(64)
-	p := job.Proof{Tree: tree, Request: job.SandboxRunRequest{Sandbox: job.Sandbox{ImageDigest: "host", Resources: job.Resources{DiskMB: &disk}}},
+	p := job.Proof{Tree: tree, Request: job.SandboxRunRequest{Sandbox: job.Sandbox{ImageDigest: "host",
+		Resources: job.Resources{DiskMB: &disk}}},
 		Pack: func(context.Context, io.Writer) (string, error) {
 			panic("nothing is packed for a provider that is here")
 		},
-		Here: job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: "host"}, Status: job.Success, Artifacts: []job.Artifact{}, Provenance: job.Provenance{ModelID: "none"},
-			Caps: &job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 1800, Network: job.NetworkNone}, Usage: &job.Usage{WallMillis: 5}}}
+		Here: job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: "host"}, Status: job.Success, Artifacts: []job.Artifact{},
+			Provenance: job.Provenance{ModelID: "none"},
+			Caps:       &job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 1800, Network: job.NetworkNone}, Usage: &job.Usage{WallMillis: 5}}}
 	for _, c := range commands {
 		p.Request.Commands = append(p.Request.Commands, job.Command{Cmd: c})
 		p.Here.Runs = append(p.Here.Runs, job.Run{Cmd: c, StdoutSHA256: canon.Digest(nil), StderrSHA256: canon.Digest(nil)})
@@ -41,7 +44,7 @@ func proofOf(commands ...string) job.Proof {
 	return p
 }
 
-func types(receipts []job.Receipt) []string {
+func types(receipts []record.Recorded) []string {
 	var out []string
 	for _, r := range receipts {
 		out = append(out, r.Type)
@@ -59,7 +62,7 @@ func TestRunIsProved(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "authority")
 	want := []string{"RunCreated", "DeviceEnrolled", "CapsSet", "BudgetReserved", "JobDispatched", "JobCompleted", "CapsEnforced", "VerificationPassed", "PaymentReleased"}
-	var first job.Settlement
+	var first record.Settlement
 	for life := range 2 {
 		q := machine(dir)
 		opened, err := q.Open(t.Context(), claimOf("s1"))
@@ -73,7 +76,7 @@ func TestRunIsProved(t *testing.T) {
 		if got := types(receipts); !slices.Equal(got, want) {
 			t.Errorf("receipts %v, want %v", got, want)
 		}
-		if !s.Passed || s.Status != "released" || s.SettledMsats != s.ReservedMsats || s.SettledMsats < 1 || s.Elsewhere || s.VerificationReceiptSHA256 == "" {
+		if !s.Passed || s.Status != "released" || s.SettledMsats != s.ReservedMsats || s.SettledMsats < 1 || s.Executed != record.ExecutedHere || s.VerificationReceiptSHA256 == "" {
 			t.Errorf("%+v", s)
 		}
 		if life == 0 {
@@ -109,7 +112,7 @@ func TestUnsayable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _, err := q.Prove(t.Context(), proofOf(strings.Repeat("x", job.MaxCmdBytes+1)))
-	if err != nil || s.Passed || s.Reason != "job_invalid" || s.Elsewhere || s.SettledMsats != 0 {
+	if err != nil || s.Passed || s.Reason != "job_invalid" || s.Executed != record.ExecutedHere || s.SettledMsats != 0 {
 		t.Errorf("%+v %v", s, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Ends and bounds of sessions.
@@ -75,7 +76,8 @@ func OpenSession(tx *store.Tx, token string) (Caller, error) {
 	}
 	var id [idBytes]byte
 	_, _ = rand.Read(id[:]) // never fails
-	row := store.SessionRow{ID: hex.EncodeToString(id[:]), TokenID: c.TokenID, Principal: c.ID, ExpiresAt: tx.Now() + SessionLife.Milliseconds()}
+	row := store.SessionRow{ID: hex.EncodeToString(id[:]), TokenID: c.TokenID, Principal: c.ID, ExpiresAt: tx.Now() +
+		SessionLife.Milliseconds()}
 	if c.ExpiresAt != 0 {
 		row.ExpiresAt = min(row.ExpiresAt, c.ExpiresAt)
 	}
@@ -86,11 +88,11 @@ func OpenSession(tx *store.Tx, token string) (Caller, error) {
 	}
 	// Receipts come last: they lock the journal of the account.
 	for _, id := range ended {
-		if err := sessionReceipt(tx, c, authority.SessionEnded, id, map[string]any{"session_id": id, "reason": "too_many_sessions"}); err != nil {
+		if err := sessionReceipt(tx, c, record.SessionEnded, id, map[string]any{"session_id": id, "reason": "too_many_sessions"}); err != nil {
 			return Caller{}, err
 		}
 	}
-	err = sessionReceipt(tx, c, authority.SessionOpened, row.ID, map[string]any{
+	err = sessionReceipt(tx, c, record.SessionOpened, row.ID, map[string]any{
 		"session_id": row.ID, "token_id": row.TokenID, "expires_at": row.ExpiresAt,
 	})
 	if err != nil {
@@ -199,7 +201,7 @@ func EndSession(tx *store.Tx, c Caller) (at int64, err error) {
 	}
 	if was {
 		id := c.Session.ID
-		if err := sessionReceipt(tx, c, authority.SessionEnded, id, map[string]any{"session_id": id, "reason": "asked_for"}); err != nil {
+		if err := sessionReceipt(tx, c, record.SessionEnded, id, map[string]any{"session_id": id, "reason": "asked_for"}); err != nil {
 			return 0, err
 		}
 	}

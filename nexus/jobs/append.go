@@ -11,6 +11,7 @@ import (
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // EventRequest is what a client wants to write into a run's log.
@@ -46,8 +47,8 @@ var clientEvents = map[string][]member{
 // clientReceipts are the receipts that a client may write: only it knows what
 // became of the forge.
 var clientReceipts = map[string][]member{
-	authority.ForgeUpdated:       {{"branch", true}, {"commit", true}, {"pr_ref", true}},
-	authority.ForgeUpdateSkipped: {{"reason", true}},
+	record.ForgeUpdated:       {{"branch", true}, {"commit", true}, {"pr_ref", true}},
+	record.ForgeUpdateSkipped: {{"reason", true}},
 }
 
 // AppendEvent writes a client's event. The key is looked up first: the same
@@ -111,7 +112,7 @@ func (r EventRequest) expect(tx *store.Tx, run Run) error {
 // afterEnd reports whether the event is one that comes when the run has ended
 // well: what is handed to a forge is the sealed bundle.
 func (r EventRequest) afterEnd() bool {
-	var said authority.Receipt
+	var said record.Receipt
 	if r.Type != authority.EventReceipt || json.Unmarshal(r.Payload, &said) != nil {
 		return false
 	}
@@ -133,7 +134,8 @@ func writtenBefore(tx *store.Tx, runID string, r EventRequest, payload json.RawM
 // payload checks the request and returns what is written.
 func (r EventRequest) payload(p authority.Principal) (json.RawMessage, error) {
 	switch {
-	case r.Key == "" || len(r.Key) > maxEventKey || strings.Trim(r.Key, " ") != r.Key || strings.ContainsFunc(r.Key, func(c rune) bool { return c < ' ' || c > '~' }):
+	case r.Key == "" || len(r.Key) > maxEventKey || strings.Trim(r.Key, " ") != r.Key || strings.ContainsFunc(r.Key,
+		func(c rune) bool { return c < ' ' || c > '~' }):
 		return nil, invalid("event_key", "must be 1 to %d visible ASCII characters", maxEventKey)
 	case reservedKey(r.Key):
 		return nil, reason.Errorf(reason.Forbidden, "keys that begin like %q are the authority's", r.Key)
@@ -152,7 +154,8 @@ func (r EventRequest) payload(p authority.Principal) (json.RawMessage, error) {
 	members, ok := clientEvents[r.Type]
 	if !ok {
 		return nil, reason.Errorf(reason.Forbidden, "clients do not write events of type %.64q", r.Type).
-			WithHint("clients write %s, and the receipts ForgeUpdated and ForgeUpdateSkipped", strings.Join(slices.Sorted(maps.Keys(clientEvents)), ", "))
+			WithHint("clients write %s, and the receipts ForgeUpdated and ForgeUpdateSkipped",
+				strings.Join(slices.Sorted(maps.Keys(clientEvents)), ", "))
 	}
 	return body, checkMembers("payload", body, members)
 }
@@ -176,8 +179,8 @@ func clientReceipt(p authority.Principal, key string, body []byte) (json.RawMess
 	if err := checkMembers("payload.payload", said.Payload, members); err != nil {
 		return nil, err
 	}
-	r := authority.Receipt{Type: said.Type, Payload: said.Payload, Principal: p.ID, Key: key}
-	if err := r.Seal(); err != nil {
+	r, err := record.NewReceipt(said.Type, p.ID, key, said.Payload)
+	if err != nil {
 		return nil, err
 	}
 	return canon.Marshal(r)
@@ -230,7 +233,7 @@ func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note string
 	if err != nil || !isNew {
 		return err
 	}
-	_, _, err = authority.Write(tx, authority.AccountStream(run.Owner), p, authority.OutcomeRecorded,
+	_, _, err = authority.Write(tx, authority.AccountStream(run.Owner), p, record.OutcomeRecorded,
 		OutcomeKeys(runID)+kind, map[string]any{"run_id": runID, "kind": kind, "note": note})
 	return err
 }

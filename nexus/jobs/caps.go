@@ -9,6 +9,7 @@ import (
 	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/canon"
+	"remit/proof/record"
 )
 
 // allowance is what stands with a job from its lease on. An owner may change the
@@ -65,7 +66,7 @@ func capsEnforced(tx *store.Tx, p authority.Principal, j Job, resp job.Response)
 		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "caps": caps, "observed": usage, "owner_caps": a.Owner,
 		"caps_revision": a.Revision, "within": len(exceeded) == 0 && len(missing) == 0, "exceeded": exceeded, "not_enforced": missing,
 	}
-	_, err = receipt(tx, j.RunID, p, authority.CapsEnforced, attemptKey("caps-enforced", j), payload)
+	_, err = receipt(tx, j.RunID, p, record.CapsEnforced, attemptKey("caps-enforced", j), payload)
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // CompleteRequest hands in the response of a leased job.
@@ -115,15 +116,15 @@ func submit(tx *store.Tx, p authority.Principal, j Job, resp job.Response) (Job,
 	}); err != nil {
 		return Job{}, err
 	}
-	receiptType, key := authority.JobCompleted, keyOf("job-completed", j)
-	payload := map[string]any{
-		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "attempt": j.Attempt, "status": j.ResponseStatus,
-		"response_sha256": j.ResponseSHA256, "artifacts": artifactsOf(resp), "runs": runsOf(resp), "environment": environmentOf(resp),
-		"duration_ms": j.SubmittedAt - j.LeasedAt,
+	receiptType, key := record.JobCompleted, keyOf("job-completed", j)
+	payload := record.Response{
+		JobID: j.ID, JobHash: j.Hash, ProviderID: j.ProviderID, Attempt: j.Attempt, Status: j.ResponseStatus,
+		ResponseSHA256: j.ResponseSHA256, Artifacts: artifactsOf(resp), Runs: runsOf(resp), Environment: environmentOf(resp),
+		DurationMS: j.SubmittedAt - j.LeasedAt,
 	}
 	if resp.Outcome() != job.Success {
-		receiptType, key = authority.JobFailed, keyOf("job-failed", j)
-		payload["reason"] = failureOf(resp)
+		receiptType, key = record.JobFailed, keyOf("job-failed", j)
+		payload.Reason = new(failureOf(resp))
 	}
 	if _, err := receipt(tx, j.RunID, p, receiptType, key, payload); err != nil {
 		return Job{}, err

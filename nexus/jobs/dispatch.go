@@ -13,6 +13,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // DispatchRequest asks for a job to be run.
@@ -231,13 +232,13 @@ func reject(tx *store.Tx, p authority.Principal, j Job, why *reason.Error, refus
 	if err != nil {
 		return Dispatched{}, err
 	}
-	list := []map[string]any{}
+	var list []record.Refusal
 	for _, f := range refused[:min(len(refused), 20)] {
-		list = append(list, map[string]any{"provider_id": f.ProviderID, "reason": string(f.Why.Code)})
+		list = append(list, record.Refusal{ProviderID: f.ProviderID, Reason: string(f.Why.Code)})
 	}
 	// Every attempt is recorded, so the key has the place in the log.
-	_, err = receipt(tx, j.RunID, p, authority.JobRejected, fmt.Sprintf("%s:%d", keyOf("job-rejected", j), head+1), map[string]any{
-		"job_type": j.Type, "job_hash": j.Hash, "reason": string(why.Code), "refused": list,
+	_, err = receipt(tx, j.RunID, p, record.JobRejected, fmt.Sprintf("%s:%d", keyOf("job-rejected", j), head+1), record.Rejection{
+		JobType: j.Type, JobHash: j.Hash, Reason: string(why.Code), Refused: list,
 	})
 	return Dispatched{Rejected: why}, err
 }
@@ -276,7 +277,7 @@ type offer struct {
 	breadth   int // of the choice
 	callerKey string
 	needs     job.Needs
-	standing  []authority.Receipt // of the provider
+	standing  []record.Receipt // of the provider
 }
 
 // publish writes the receipts of an offer and tells the provider.
@@ -302,10 +303,10 @@ func (o offer) publish(tx *store.Tx, p authority.Principal, j Job) error {
 		callerKey = key
 	}
 	engine := engineOf(j)
-	if _, err := receipt(tx, j.RunID, p, authority.JobDispatched, key, map[string]any{
-		"job_id": j.ID, "job_type": j.Type, "job_hash": j.Hash, "provider_id": j.ProviderID, "tier": j.Tier, "attempt": j.Attempt,
-		"amount_msats": j.AmountMsats, "all_in_msats": o.AllIn, "reservation_id": j.ReservationID, "eligible_providers": o.breadth,
-		"caps_revision": o.Provider.CapsRevision, "engine": engine.Name, "model": engine.Model, "idempotency_key": callerKey,
+	if _, err := receipt(tx, j.RunID, p, record.JobDispatched, key, record.Dispatch{
+		JobID: j.ID, JobType: j.Type, JobHash: j.Hash, ProviderID: j.ProviderID, Tier: j.Tier, Attempt: j.Attempt,
+		AmountMsats: j.AmountMsats, AllInMsats: o.AllIn, ReservationID: j.ReservationID, Eligible: new(int64(o.breadth)),
+		CapsRevision: o.Provider.CapsRevision, Engine: engine.Name, Model: engine.Model, IdempotencyKey: callerKey,
 	}); err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // ending is how a job ends without a verdict.
@@ -29,7 +30,7 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 	if err := setState(&j, e.to); err != nil {
 		return Job{}, err
 	}
-	j.ClosedAt, j.Reason, j.Payment = tx.Now(), string(e.why), Withheld
+	j.ClosedAt, j.Reason, j.Payment = tx.Now(), string(e.why), record.Withheld
 	if was != Submitted { // a response that was handed in keeps its fence
 		j.Fence++
 	}
@@ -40,17 +41,17 @@ func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
 		return Job{}, err
 	}
 	// A job that no provider had begun was rejected; one that was begun failed.
-	receiptType, key := authority.JobFailed, keyOf("job-"+string(e.to), j)
+	receiptType, key := record.JobFailed, keyOf("job-"+string(e.to), j)
 	if was == Queued {
-		receiptType = authority.JobRejected
+		receiptType = record.JobRejected
 	}
-	if _, err := receipt(tx, j.RunID, e.by, receiptType, key, map[string]any{
-		"job_id": j.ID, "job_hash": j.Hash, "job_type": j.Type, "provider_id": j.ProviderID, "attempt": j.Attempt,
-		"state": string(e.to), "was": string(was), "reason": string(e.why), "artifacts": []string{},
+	if _, err := receipt(tx, j.RunID, e.by, receiptType, key, record.Ending{
+		JobID: j.ID, JobHash: j.Hash, JobType: &j.Type, ProviderID: j.ProviderID, Attempt: j.Attempt,
+		State: new(string(e.to)), Was: string(was), Reason: string(e.why),
 	}); err != nil {
 		return Job{}, err
 	}
-	if err := (paid{job: j, status: Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1}).record(tx, e.by); err != nil {
+	if err := (paid{job: j, status: record.Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1}).record(tx, e.by); err != nil {
 		return Job{}, err
 	}
 	if was == Submitted {
@@ -100,9 +101,8 @@ func showPenalties(tx *store.Tx, runID, jobID, providerID string) error {
 			continue
 		}
 		// One job can be marked at two providers under the same key.
-		copied := r
-		copied.Key = key + ":" + providerID
-		if err := copied.Seal(); err != nil {
+		copied, err := record.NewReceipt(r.Type, r.Principal, key+":"+providerID, r.Payload)
+		if err != nil {
 			return err
 		}
 		if err := authority.Copy(tx, authority.RunStream(runID), copied); err != nil {

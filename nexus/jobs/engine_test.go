@@ -20,7 +20,8 @@ func TestEngineRun(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.provider("alice", "cheap, and without engines", 1, false, wide)
 		a := get(h, func(tx *store.Tx) (registry.Provider, error) {
-			return registry.EnrolProvider(tx, alice, registry.ProviderRequest{Name: "a", Version: "1", Capabilities: []string{job.EngineRun}, PriceMsats: 700})
+			return registry.EnrolProvider(tx, alice, registry.ProviderRequest{Name: "a", Version: "1", Capabilities: []string{job.EngineRun},
+				PriceMsats: 700})
 		})
 		caps := wide
 		caps.TimeoutSecs = 1800
@@ -48,7 +49,7 @@ func TestEngineRun(t *testing.T) {
 		})
 		h.complete(a, l, json.RawMessage(fmt.Sprintf(`{"status":"success","exit_code":0,"bundle_sha256":%q,"head_tree":%q,"micro_usd":9,
 			"verification":[{"command":"go test ./...","exit_code":0,"duration_ms":5}],"artifacts":[{"path":"bundle.zip","sha256":%[1]q,"size_bytes":3}]}`, bundle, id)))
-		if s := h.settle(d.Job.ID); !s.Passed || s.AmountMsats != 700 {
+		if s := h.settle(d.Job.ID); !s.Passed || s.ReservedMsats != 700 {
 			t.Errorf("settlement %+v", s)
 		}
 		for _, e := range h.events(authority.RunStream(run.ID)) {

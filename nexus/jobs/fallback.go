@@ -9,6 +9,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // maxAttempts is the first provider and one fallback.
@@ -86,8 +87,8 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 	if err := (offer{*next, breadth, "", req.Needs(), standing}).publish(tx, sweeper, to); err != nil {
 		return false, err
 	}
-	if _, err := receipt(tx, to.RunID, sweeper, authority.FallbackProviderUsed, attemptKey("fallback", to), map[string]any{
-		"job_id": to.ID, "job_hash": to.Hash, "from": was.ProviderID, "to": to.ProviderID, "reason": string(l.why), "attempt": to.Attempt,
+	if _, err := receipt(tx, to.RunID, sweeper, record.FallbackProviderUsed, attemptKey("fallback", to), record.Fallback{
+		JobID: to.ID, JobHash: to.Hash, From: was.ProviderID, To: to.ProviderID, Reason: string(l.why), Attempt: to.Attempt,
 	}); err != nil {
 		return false, err
 	}
@@ -130,11 +131,11 @@ func successor(tx *store.Tx, j Job) (*registry.Choice, int, job.Request, error) 
 // recordLoss writes what became of an attempt that was lost: nothing is paid.
 func recordLoss(tx *store.Tx, j Job, l lost, money treasury.Reservation) error {
 	sweeper := authority.Sweeper()
-	if _, err := receipt(tx, j.RunID, sweeper, authority.JobFailed, lostKey(keyOf("job-failed", j), j), map[string]any{
-		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "attempt": j.Attempt, "was": j.State,
-		"reason": string(l.why), "response_sha256": j.ResponseSHA256, "artifacts": []string{},
+	if _, err := receipt(tx, j.RunID, sweeper, record.JobFailed, lostKey(keyOf("job-failed", j), j), record.Ending{
+		JobID: j.ID, JobHash: j.Hash, ProviderID: j.ProviderID, Attempt: j.Attempt, Was: j.State,
+		Reason: string(l.why), ResponseSHA256: &j.ResponseSHA256,
 	}); err != nil {
 		return err
 	}
-	return (paid{job: j, status: Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1, lost: true}).record(tx, sweeper)
+	return (paid{job: j, status: record.Withheld, reason: money.Reason, resolution: money.ResolutionID, exitCode: 1, lost: true}).record(tx, sweeper)
 }

@@ -10,6 +10,7 @@ import (
 	"remit/nexus/bridge"
 	"remit/nexus/jobs"
 	"remit/nexus/store"
+	"remit/proof/record"
 )
 
 // pointers are the digests of receipts that the outbox of the mirror points to.
@@ -30,7 +31,7 @@ func (h *house) settled(run string) (list []string) {
 	h.t.Helper()
 	for _, e := range h.events(authority.RunStream(run)) {
 		r, ok := authority.ReadReceipt(e)
-		if ok && slices.Contains([]string{authority.VerificationPassed, authority.VerificationFailed, authority.PaymentReleased, authority.PaymentWithheld}, r.Type) {
+		if ok && slices.Contains([]string{record.VerificationPassed, record.VerificationFailed, record.PaymentReleased, record.PaymentWithheld}, r.Type) {
 			list = append(list, r.SHA256)
 		}
 	}

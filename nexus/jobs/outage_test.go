@@ -10,6 +10,7 @@ import (
 	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // roomy lets a machine have many jobs at a time.
@@ -233,7 +234,7 @@ func TestWhoLiftsAQuarantine(t *testing.T) {
 				t.Errorf("%+v", receipts)
 			}
 			for _, e := range h.events(authority.ProviderStream(a.ID)) {
-				if r, ok := authority.ReadReceipt(e); ok && r.Type == authority.QuarantineLifted && r.Principal != by.ID {
+				if r, ok := authority.ReadReceipt(e); ok && r.Type == record.QuarantineLifted && r.Principal != by.ID {
 					t.Errorf("lifted by %s", r.Principal)
 				}
 			}

@@ -17,6 +17,7 @@ import (
 	"remit/nexus/treasury"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Run is a run as its log has made it.
@@ -108,7 +109,7 @@ func claim(tx *store.Tx, p authority.Principal, r ClaimRequest, runID string) (C
 		return Claim{}, reason.Errorf(reason.Conflict, "issue %q of %q was claimed at the same moment", r.IssueRef, r.RepoRef)
 	}
 	c := claimOf(is)
-	_, err = authority.Post(tx, authority.AccountStream(p.Owner), p, authority.IssueClaimed, keyIssueClaimed+":"+c.ID, c.payload())
+	_, err = authority.Post(tx, authority.AccountStream(p.Owner), p, record.IssueClaimed, keyIssueClaimed+":"+c.ID, c.payload())
 	return c, err
 }
 
@@ -119,8 +120,8 @@ func abandoned(tx *store.Tx, runID string) (bool, error) {
 	return quiet >= ClaimSilence, err
 }
 
-func (c Claim) payload() map[string]any {
-	return map[string]any{"claim_id": c.ID, "issue_id": c.IssueID, "repo_ref": c.RepoRef, "claim_identity": c.Identity}
+func (c Claim) payload() record.Claim {
+	return record.Claim{ClaimID: c.ID, IssueID: c.IssueID, RepoRef: c.RepoRef, Identity: c.Identity}
 }
 
 // RunRequest makes a run.
@@ -162,9 +163,9 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 	if run, err = tx.InsertRun(run); err != nil {
 		return Run{}, err
 	}
-	if _, err := receipt(tx, run.ID, p, authority.RunCreated, keyRunCreated, map[string]any{
-		"run_id": run.ID, "session_id": run.ID, "repo_ref": run.RepoRef, "issue_ref": run.IssueRef,
-		"policy_bundle_id": run.PolicyBundleID, "owner": run.Owner,
+	if _, err := receipt(tx, run.ID, p, record.RunCreated, keyRunCreated, record.Run{
+		RunID: run.ID, SessionID: run.ID, RepoRef: run.RepoRef, IssueRef: run.IssueRef,
+		PolicyBundleID: run.PolicyBundleID, Owner: run.Owner,
 	}); err != nil {
 		return Run{}, err
 	}
@@ -173,7 +174,7 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 		if err != nil {
 			return Run{}, err
 		}
-		if _, err := receipt(tx, run.ID, p, authority.IssueClaimed, keyIssueClaimed, c.payload()); err != nil {
+		if _, err := receipt(tx, run.ID, p, record.IssueClaimed, keyIssueClaimed, c.payload()); err != nil {
 			return Run{}, err
 		}
 	}
@@ -207,7 +208,8 @@ func (r *RunRequest) validate() error {
 		}
 	}
 	if r.Silence != 0 && (r.Silence < MinSilence || r.Silence > MaxSilence) {
-		return invalid("silence_secs", "is %d, must be %d to %d", int64(r.Silence.Seconds()), int64(MinSilence.Seconds()), int64(MaxSilence.Seconds()))
+		return invalid("silence_secs", "is %d, must be %d to %d", int64(r.Silence.Seconds()), int64(MinSilence.Seconds()),
+			int64(MaxSilence.Seconds()))
 	}
 	return nil
 }
@@ -270,7 +272,7 @@ func moveRun(tx *store.Tx, r *Run, m runMove) error {
 }
 
 // receipt writes a receipt into a run's log.
-func receipt(tx *store.Tx, runID string, p authority.Principal, receiptType, key string, payload any) (authority.Receipt, error) {
+func receipt(tx *store.Tx, runID string, p authority.Principal, receiptType, key string, payload any) (record.Receipt, error) {
 	return authority.Post(tx, authority.RunStream(runID), p, receiptType, key, payload)
 }
 
@@ -320,7 +322,8 @@ func payable(tx *store.Tx, owner string, price int64) error {
 	case budget.Closed():
 		return reason.Errorf(reason.AccountClosed, "account %q is closed", budget.ID)
 	case budget.Remaining() < price:
-		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, and the proof costs %d", budget.ID, budget.Remaining(), treasury.Msat, price)
+		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, and the proof costs %d", budget.ID, budget.Remaining(),
+			treasury.Msat, price)
 	}
 	return nil
 }

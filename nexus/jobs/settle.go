@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -16,25 +17,15 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
-// Settlement is how a job was judged and paid.
+// Settlement is how a job was judged and paid, with the reasons of the verdict.
 type Settlement struct {
-	JobID         string
-	JobHash       string
-	RunID         string
-	ProviderID    string
-	ReservationID string
-	AmountMsats   int64 // of the reservation, also after it was released
-	Outcome       job.Outcome
-	Passed        bool
-	ExitCode      int
-	Violations    []job.Violation
-	Status        string // Released or Withheld
-	Route         string
-	Reason        string // "" when released
-	ReceiptSHA256 string // of the verification receipt
-	Verifier      string
+	record.Settlement
+	Outcome    job.Outcome
+	ExitCode   int
+	Violations []record.Violation
 }
 
 // Settle judges the stored response of a job, moves its money and marks its
@@ -94,7 +85,8 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 		return Settlement{}, err
 	}
 	j.ReceiptSHA256 = proof
-	if err := (paid{job: j, status: money.Status, reason: j.Reason, resolution: money.ResolutionID, exitCode: verdict.ExitCode, verification: proof}).record(tx, p); err != nil {
+	if err := (paid{job: j, status: money.Status, reason: j.Reason, resolution: money.ResolutionID, exitCode: verdict.ExitCode,
+		verification: proof}).record(tx, p); err != nil {
 		return Settlement{}, err
 	}
 	to := Failed
@@ -119,17 +111,17 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 // verification writes the receipt and the event of a verdict, and returns the
 // digest of the receipt.
 func verification(tx *store.Tx, p authority.Principal, j Job, v job.Verdict, req job.Request, resp job.Response) (string, error) {
-	receiptType := authority.VerificationFailed
+	receiptType := record.VerificationFailed
 	if v.Passed {
-		receiptType = authority.VerificationPassed
+		receiptType = record.VerificationPassed
 	}
-	found := []map[string]any{}
-	for _, violation := range v.Violations {
-		found = append(found, map[string]any{"code": violation.Code, "detail": clip(violation.Detail), "provider": violation.Provider})
+	found := slices.Clone(v.Violations)
+	for i := range found {
+		found[i].Detail = clip(found[i].Detail)
 	}
-	r, err := receipt(tx, j.RunID, p, receiptType, keyOf("verify", j), map[string]any{
-		"job_id": j.ID, "job_hash": j.Hash, "provider_id": j.ProviderID, "verifier": job.VerifierVersion, "outcome": string(v.Outcome),
-		"exit_code": v.ExitCode, "reason": string(v.Reason), "violations": found, "response_sha256": j.ResponseSHA256,
+	r, err := receipt(tx, j.RunID, p, receiptType, keyOf("verify", j), record.Verdict{
+		JobID: j.ID, JobHash: j.Hash, ProviderID: j.ProviderID, Verifier: job.VerifierVersion, Outcome: string(v.Outcome),
+		ExitCode: v.ExitCode, Reason: v.Reason, Violations: found, ResponseSHA256: j.ResponseSHA256,
 	})
 	if err != nil {
 		return "", err
@@ -160,10 +152,12 @@ func markProvider(tx *store.Tx, j Job, v job.Verdict) error {
 
 // settlementOf tells a settlement from the row of its job.
 func settlementOf(j Job) (Settlement, error) {
-	s := Settlement{
-		JobID: j.ID, JobHash: j.Hash, RunID: j.RunID, ProviderID: j.ProviderID, ReservationID: j.ReservationID, AmountMsats: j.AmountMsats,
-		Outcome: job.Outcome(j.Outcome), Passed: j.Outcome == string(job.Passed), ExitCode: int(j.ExitCode),
-		Status: j.Payment, Route: Route, Reason: j.Reason, ReceiptSHA256: j.ReceiptSHA256, Verifier: job.VerifierVersion,
+	s := Settlement{Outcome: job.Outcome(j.Outcome), ExitCode: int(j.ExitCode), Settlement: record.Settlement{
+		JobID: j.ID, JobHash: j.Hash, RunID: j.RunID, ProviderID: j.ProviderID, ReservationID: j.ReservationID, ReservedMsats: j.AmountMsats,
+		Passed: j.Outcome == string(job.Passed), Status: j.Payment, Reason: j.Reason, VerificationReceiptSHA256: j.ReceiptSHA256,
+	}}
+	if s.Status == record.Released {
+		s.SettledMsats = s.ReservedMsats
 	}
 	if err := json.Unmarshal(j.Violations, &s.Violations); err != nil {
 		return Settlement{}, fmt.Errorf("read the violations of job %s: %w", j.ID, err)
@@ -179,20 +173,6 @@ func Verify(jobType string, request, response json.RawMessage) (job.Verdict, err
 	}
 	return job.Check(req, resp), nil
 }
-
-// The rail and asset of every payment: figures in the authority's own books,
-// and no claim to be anything else.
-const (
-	Rail    = "remit_ledger"
-	AssetID = "REMIT_LEDGER_MSAT"
-	Route   = "internal_ledger"
-)
-
-// Ends of a payment.
-const (
-	Released = treasury.Released
-	Withheld = treasury.Withheld
-)
 
 // price is what a provider asks for the present attempt of a job.
 type price struct {
@@ -274,9 +254,9 @@ func unaffordable(err error) *reason.Error {
 
 // budgetReserved writes the receipt of a reservation.
 func budgetReserved(tx *store.Tx, p authority.Principal, j Job) error {
-	_, err := receipt(tx, j.RunID, p, authority.BudgetReserved, attemptKey("budget-reserved", j), map[string]any{
-		"scope": "compute_job", "amount_msats": j.AmountMsats, "reservation_id": j.ReservationID, "job_id": j.ID,
-		"job_hash": j.Hash, "provider_id": j.ProviderID, "payer": j.Payer, "idempotency_key": attemptKey("budget-reserved", j),
+	_, err := receipt(tx, j.RunID, p, record.BudgetReserved, attemptKey("budget-reserved", j), record.Reservation{
+		Scope: "compute_job", AmountMsats: j.AmountMsats, ReservationID: j.ReservationID, JobID: j.ID,
+		JobHash: j.Hash, ProviderID: j.ProviderID, Payer: j.Payer, IdempotencyKey: attemptKey("budget-reserved", j),
 	})
 	return err
 }
@@ -284,7 +264,7 @@ func budgetReserved(tx *store.Tx, p authority.Principal, j Job) error {
 // paid is how the money of an attempt ended.
 type paid struct {
 	job          Job
-	status       string // Released or Withheld
+	status       string // record.Released or record.Withheld
 	reason       string // of withholding
 	resolution   string // transfer that resolved the reservation
 	exitCode     int
@@ -296,13 +276,13 @@ type paid struct {
 func (m paid) record(tx *store.Tx, p authority.Principal) error {
 	j := m.job
 	amount := int64(0)
-	proof := map[string]any{"type": m.status, "value": m.resolution, "reservation_id": j.ReservationID, "provider_id": j.ProviderID}
-	receiptType := authority.PaymentWithheld
-	if m.status == Released {
-		amount, receiptType = j.AmountMsats, authority.PaymentReleased
-		proof["type"] = Route
+	proof := record.PaymentProof{Type: m.status, Value: m.resolution, ReservationID: j.ReservationID, ProviderID: j.ProviderID}
+	receiptType := record.PaymentWithheld
+	if m.status == record.Released {
+		amount, receiptType = j.AmountMsats, record.PaymentReleased
+		proof.Type = record.Route
 	} else {
-		proof["reason"], proof["exit_code"] = m.reason, m.exitCode
+		proof.Reason, proof.ExitCode = &m.reason, &m.exitCode
 	}
 	key := func(word string) string {
 		k := keyOf(word, j) + ":" + m.status
@@ -311,16 +291,15 @@ func (m paid) record(tx *store.Tx, p authority.Principal) error {
 		}
 		return k
 	}
-	if err := event(tx, j.RunID, p, "payment", key("payment"), map[string]any{
-		"rail": Rail, "asset_id": AssetID, "amount_msats": amount, "job_hash": j.Hash, "job_id": j.ID, "status": m.status, "payment_proof": proof,
+	if err := event(tx, j.RunID, p, "payment", key("payment"), record.PaymentLine{
+		Rail: record.Rail, AssetID: record.AssetID, AmountMsats: amount, JobHash: j.Hash, JobID: j.ID, Status: m.status, Proof: proof,
 	}); err != nil {
 		return err
 	}
-	r, err := receipt(tx, j.RunID, p, receiptType, key("receipt-payment"), map[string]any{
-		"rail": Rail, "asset_id": AssetID,
-		"job_hash": j.Hash, "job_id": j.ID, "amount_msats": amount, "reserved_msats": j.AmountMsats, "reason": m.reason,
-		"reservation_id": j.ReservationID, "provider_id": j.ProviderID, "settlement_route": Route, "resolution_id": m.resolution,
-		"verification_receipt_sha256": m.verification,
+	r, err := receipt(tx, j.RunID, p, receiptType, key("receipt-payment"), record.Payment{
+		Rail: record.Rail, AssetID: record.AssetID, JobHash: j.Hash, JobID: j.ID, AmountMsats: amount, ReservedMsats: j.AmountMsats,
+		Reason: m.reason, ReservationID: j.ReservationID, ProviderID: j.ProviderID, Route: record.Route, ResolutionID: m.resolution,
+		VerificationReceiptSHA256: m.verification,
 	})
 	if err != nil || m.verification == "" {
 		return err

@@ -15,6 +15,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/store/storetest"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // The table of the job is what the package comment draws.
@@ -92,7 +93,8 @@ func (l *life) step(rt *rapid.T) {
 		id = rapid.SampledFrom(l.jobs).Draw(rt, "job")
 	}
 	lease := l.held[id]
-	switch what := rapid.SampledFrom([]string{"dispatch", "dispatch", "lease", "lease", "complete", "complete", "renew", "settle", "cancel", "wait", "sweep", "reconcile", "disable", "enable"}).Draw(rt, "what"); {
+	switch what := rapid.SampledFrom([]string{"dispatch", "dispatch", "lease", "lease", "complete", "complete", "renew", "settle",
+		"cancel", "wait", "sweep", "reconcile", "disable", "enable"}).Draw(rt, "what"); {
 	case what == "dispatch":
 		d := h.dispatch(l.run, ask(fmt.Sprint(rapid.IntRange(0, 4).Draw(rt, "request"))))
 		if d.Created {
@@ -158,13 +160,13 @@ func (l *life) check(rt *rapid.T) {
 	var paid int64
 	for _, id := range l.jobs {
 		j := h.job(id)
-		if !jobs.StateOf(j).Final() {
+		if !jobs.State(j.State).Final() {
 			rt.Fatalf("job is %s after the end of its run", j.State)
 		}
-		if (j.Payment == jobs.Released) != (j.Outcome == string(job.Passed)) {
+		if (j.Payment == record.Released) != (j.Outcome == string(job.Passed)) {
 			rt.Fatalf("job %s was %s with the outcome %q", id, j.Payment, j.Outcome)
 		}
-		if j.Payment == jobs.Released {
+		if j.Payment == record.Released {
 			paid += j.AmountMsats
 		}
 		h.log(authority.OfferStream(j.ProviderID))
@@ -174,12 +176,12 @@ func (l *life) check(rt *rapid.T) {
 	}
 	ends := map[string]int{}
 	for _, e := range h.events(authority.RunStream(l.run.ID)) {
-		if r, ok := authority.ReadReceipt(e); ok && (r.Type == authority.PaymentReleased || r.Type == authority.PaymentWithheld) {
+		if r, ok := authority.ReadReceipt(e); ok && (r.Type == record.PaymentReleased || r.Type == record.PaymentWithheld) {
 			ends[r.Type]++
 		}
 	}
-	reserved := len(h.receipts(authority.RunStream(l.run.ID))[authority.BudgetReserved])
-	if ends[authority.PaymentReleased]+ends[authority.PaymentWithheld] != reserved {
+	reserved := len(h.receipts(authority.RunStream(l.run.ID))[record.BudgetReserved])
+	if ends[record.PaymentReleased]+ends[record.PaymentWithheld] != reserved {
 		rt.Fatalf("%d reservations ended as %v", reserved, ends)
 	}
 }

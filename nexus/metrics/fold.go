@@ -9,6 +9,7 @@ import (
 	"remit/law/job"
 	"remit/nexus/authority"
 	"remit/nexus/store"
+	"remit/proof/record"
 )
 
 // Types of events besides receipts.
@@ -110,7 +111,7 @@ func (f *fold) outcome(e store.Event) {
 		return
 	}
 	r, ok := authority.ReadReceipt(e)
-	if !ok || r.Type != authority.OutcomeRecorded {
+	if !ok || r.Type != record.OutcomeRecorded {
 		return
 	}
 	var is facts
@@ -144,11 +145,11 @@ func (f *fold) add(run *runFold, e store.Event) {
 
 func (f *fold) receipt(run *runFold, kind string, is facts, at int64) {
 	switch kind {
-	case authority.RunCreated:
+	case record.RunCreated:
 		run.created = at
 		return
-	case authority.JobDispatched, authority.JobRejected, authority.JobCompleted, authority.JobFailed,
-		authority.VerificationPassed, authority.VerificationFailed, authority.PaymentReleased, authority.CapsEnforced:
+	case record.JobDispatched, record.JobRejected, record.JobCompleted, record.JobFailed,
+		record.VerificationPassed, record.VerificationFailed, record.PaymentReleased, record.CapsEnforced:
 	default:
 		return
 	}
@@ -163,27 +164,27 @@ func (f *fold) receipt(run *runFold, kind string, is facts, at int64) {
 	}
 	j.engine, j.model = cmp.Or(is.Engine, j.engine), cmp.Or(is.Model, j.model)
 	switch kind {
-	case authority.JobDispatched:
+	case record.JobDispatched:
 		f.dispatched(j, is, at)
-	case authority.JobRejected:
+	case record.JobRejected:
 		if j.open == 0 { // otherwise its dispatch is counted
 			j.attempted++
 		}
 		j.open = 0
-	case authority.JobCompleted:
+	case record.JobCompleted:
 		f.answered(j, at)
-	case authority.JobFailed:
+	case record.JobFailed:
 		if is.Response == "" || is.Was != "" { // the authority ended it
 			j.open = 0
 			return
 		}
 		f.answered(j, at)
-	case authority.VerificationPassed, authority.VerificationFailed:
-		j.verified, j.passed = true, kind == authority.VerificationPassed
+	case record.VerificationPassed, record.VerificationFailed:
+		j.verified, j.passed = true, kind == record.VerificationPassed
 		j.provider = cmp.Or(is.ProviderID, j.provider)
-	case authority.PaymentReleased:
+	case record.PaymentReleased:
 		j.isReleased, j.released = true, is.AmountMsats
-	case authority.CapsEnforced:
+	case record.CapsEnforced:
 		j.caps, j.observed, j.within = is.Caps, is.Observed, is.Within == nil || *is.Within
 	}
 }

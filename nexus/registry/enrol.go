@@ -13,6 +13,7 @@ import (
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Limits of what is enrolled.
@@ -75,16 +76,16 @@ func EnrolProvider(tx *store.Tx, p authority.Principal, r ProviderRequest) (Prov
 	if !known {
 		return r.insert(tx, d)
 	}
-	if r.ProviderID == "" && old.lives(tx.Now()) {
+	if r.ProviderID == "" && old.isLive(tx.Now()) {
 		return Provider{}, reason.Errorf(reason.Conflict, "provider %s lives under the name %q", old.ID, old.Name).
 			WithHint("choose another name; or replace it: stop it and wait %s, or give its id, and its owner has to enable it again", StaleAfter)
 	}
 	return r.replace(tx, p, old)
 }
 
-// lives reports whether a daemon works under a registration, or did so a moment
+// isLive reports whether a daemon works under a registration, or did so a moment
 // ago. One that has said goodbye does not.
-func (p Provider) lives(now int64) bool {
+func (p Provider) isLive(now int64) bool {
 	return p.Liveness(now) == Fresh && (!p.Enabled || Status(p.Status) != Stopped)
 }
 
@@ -184,7 +185,7 @@ func (r *ProviderRequest) complete() error {
 
 // Standing returns the receipts by which a provider stands in the registry: of
 // its device and of its caps.
-func Standing(tx *store.Tx, p Provider) ([]authority.Receipt, error) {
+func Standing(tx *store.Tx, p Provider) ([]record.Receipt, error) {
 	rows, err := tx.Standing(StandingKeys(p))
 	if err != nil {
 		return nil, err
@@ -200,7 +201,7 @@ func StandingKeys(p Provider) store.StandingKeys {
 
 // StandingOf is [Standing] for a provider whose rows were read with the keys of
 // an earlier revision of its caps.
-func StandingOf(tx *store.Tx, p Provider, capsRevision int64, rows store.StandingRows) ([]authority.Receipt, error) {
+func StandingOf(tx *store.Tx, p Provider, capsRevision int64, rows store.StandingRows) ([]record.Receipt, error) {
 	if rows.Device == nil {
 		return nil, fmt.Errorf("read the device of provider %s: %w", p.ID, store.ErrNotFound)
 	}
@@ -227,7 +228,7 @@ func StandingOf(tx *store.Tx, p Provider, capsRevision int64, rows store.Standin
 	case rows.Caps != nil:
 		found = append(found, *rows.Caps)
 	}
-	var list []authority.Receipt
+	var list []record.Receipt
 	for _, e := range found {
 		if r, ok := authority.ReadReceipt(e); ok {
 			list = append(list, r)
@@ -310,7 +311,7 @@ func enrolDevice(tx *store.Tx, p authority.Principal, r DeviceRequest) (Device, 
 	if err := tx.PutDevice(d); err != nil {
 		return Device{}, conflict(err, "another device of yours has the name %q or this key", r.Name)
 	}
-	if _, _, err := authority.Write(tx, authority.AccountStream(d.Owner), p, authority.DeviceEnrolled, deviceKey(d), enrolled(d)); err != nil {
+	if _, _, err := authority.Write(tx, authority.AccountStream(d.Owner), p, record.DeviceEnrolled, deviceKey(d), enrolled(d)); err != nil {
 		return Device{}, err
 	}
 	return tx.Device(d.ID)

@@ -9,6 +9,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Kind is what a job says about the provider that ran it.
@@ -103,7 +104,7 @@ func mark(tx *store.Tx, m store.Mark) (Marked, error) {
 	if m.Outage != "" {
 		payload["counted"], payload["outage_of"] = false, m.Outage
 	}
-	if _, _, err := authority.Write(tx, authority.ProviderStream(p.ID), authority.Sweeper(), authority.ProviderPenalized,
+	if _, _, err := authority.Write(tx, authority.ProviderStream(p.ID), authority.Sweeper(), record.ProviderPenalized,
 		PenaltyKey(m.JobID, Kind(m.Kind)), payload); err != nil {
 		return Marked{}, err
 	}
@@ -175,7 +176,7 @@ func quarantine(tx *store.Tx, p Provider, jobID string) (bool, error) {
 	if err != nil || !changed {
 		return false, err
 	}
-	_, _, err = authority.Write(tx, authority.ProviderStream(p.ID), authority.Sweeper(), authority.ProviderQuarantined,
+	_, _, err = authority.Write(tx, authority.ProviderStream(p.ID), authority.Sweeper(), record.ProviderQuarantined,
 		QuarantineKey(jobID), map[string]any{
 			"provider_id": p.ID, "job_id": jobID, "reason": string(why),
 			"failure_strikes": p.Failures, "violation_strikes": p.Violations,
@@ -199,7 +200,8 @@ func Lift(tx *store.Tx, p authority.Principal, id, why string) (Provider, error)
 		return Provider{}, err
 	}
 	if has.InPool() && has.Quarantined() && !p.Admin() {
-		return Provider{}, reason.Errorf(reason.ScopeMissing, "provider %q is in the reserve pool and works for others: lifting its quarantine needs the scope %s", id, authority.ScopeAdmin)
+		return Provider{}, reason.Errorf(reason.ScopeMissing,
+			"provider %q is in the reserve pool and works for others: lifting its quarantine needs the scope %s", id, authority.ScopeAdmin)
 	}
 	changed, err := tx.LiftQuarantine(id)
 	if err != nil {
@@ -209,7 +211,7 @@ func Lift(tx *store.Tx, p authority.Principal, id, why string) (Provider, error)
 	if err != nil || !changed {
 		return found, err
 	}
-	if _, _, err := authority.Write(tx, authority.ProviderStream(id), p, authority.QuarantineLifted,
+	if _, _, err := authority.Write(tx, authority.ProviderStream(id), p, record.QuarantineLifted,
 		fmt.Sprintf("quarantine-lifted:%d", found.Revision), map[string]any{"provider_id": id, "reason": why}); err != nil {
 		return Provider{}, err
 	}

@@ -8,6 +8,7 @@ import (
 	"remit/nexus/store"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Expected is the revision that the caller saw, nil when it does not matter.
@@ -58,7 +59,7 @@ func SetCaps(tx *store.Tx, p authority.Principal, id string, caps Caps, expected
 	if found, err = save(tx, found); err != nil {
 		return Provider{}, err
 	}
-	_, _, err = authority.Write(tx, authority.AccountStream(found.Owner), p, authority.CapsSet, capsKey(found), map[string]any{
+	_, _, err = authority.Write(tx, authority.AccountStream(found.Owner), p, record.CapsSet, capsKey(found), map[string]any{
 		"provider_id": found.ID, "device_id": found.DeviceID, "caps": caps, "caps_revision": found.CapsRevision,
 		"provider_mode": mode(found),
 	})
@@ -97,7 +98,7 @@ func Enable(tx *store.Tx, p authority.Principal, id string, expected Expected) (
 	if found, err = move(tx, found, status); err != nil {
 		return Provider{}, err
 	}
-	return found, switched(tx, p, found, authority.ProviderEnabled, "provider-enabled", "")
+	return found, switched(tx, p, found, record.ProviderEnabled, "provider-enabled", "")
 }
 
 // SwitchOff switches provider mode off: from this commit on the provider gets
@@ -127,7 +128,7 @@ func switchOffLocked(tx *store.Tx, p authority.Principal, found Provider, why st
 	if err != nil {
 		return Provider{}, err
 	}
-	return found, switched(tx, p, found, authority.ProviderDisabled, "provider-disabled", why)
+	return found, switched(tx, p, found, record.ProviderDisabled, "provider-disabled", why)
 }
 
 func switched(tx *store.Tx, p authority.Principal, found Provider, receiptType, key, why string) error {
@@ -251,7 +252,7 @@ func Retire(tx *store.Tx, p authority.Principal, id, why string) (_ Provider, ch
 	if found, err = provider(tx.Provider(id)); err != nil {
 		return Provider{}, false, err
 	}
-	if err := switched(tx, p, found, authority.ProviderRetired, "provider-retired", why); err != nil {
+	if err := switched(tx, p, found, record.ProviderRetired, "provider-retired", why); err != nil {
 		return Provider{}, false, err
 	}
 	return found, true, announce(tx, found)
@@ -287,5 +288,5 @@ func Delete(tx *store.Tx, p authority.Principal, id string) (Provider, error) {
 	if err != nil {
 		return Provider{}, err
 	}
-	return gone, switched(tx, p, gone, authority.ProviderDeleted, "provider-deleted", "")
+	return gone, switched(tx, p, gone, record.ProviderDeleted, "provider-deleted", "")
 }

@@ -8,6 +8,7 @@ import (
 	"remit/law/job"
 	"remit/nexus/api"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Ask finds the approval of a contract, or asks for one. A contract has one that
@@ -138,7 +139,7 @@ func approvalOf(a api.Approval) job.Approval {
 
 // Use uses a granted approval up for the run that [Requester.Open] has told of,
 // and returns the receipts of its log. The same run may do so again.
-func (q *Requester) Use(ctx context.Context, a job.Approval) (receipts []job.Receipt, err error) {
+func (q *Requester) Use(ctx context.Context, a job.Approval) (receipts []record.Recorded, err error) {
 	err = q.with(ctx, func(conn *Connection) error {
 		used, err := api.ConsumeApproval.Do(ctx, conn.Client, q.key("approval:"+a.ID), a.ID,
 			api.ApprovalUse{RunID: q.run, ContractSha256: a.ContractSHA256})

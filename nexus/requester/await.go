@@ -8,6 +8,7 @@ import (
 	"remit/law/job"
 	"remit/nexus/api"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Patience is how long an authority may be out of reach while it is waited for.
@@ -93,17 +94,15 @@ func follow(ctx context.Context, conn *Connection, j api.Job, seen *int64) error
 // over reports whether an event says that nobody works on the job any more.
 // After a fallback somebody does again, which the job's state tells.
 func over(e api.Event, jobID string) bool {
-	var r struct {
-		Type    string `json:"receipt_type"`
-		Payload struct {
-			JobID string `json:"job_id"`
-		} `json:"payload"`
+	var r record.Receipt
+	if json.Unmarshal(e.Payload, &r) != nil {
+		return false
 	}
-	if json.Unmarshal(e.Payload, &r) != nil || r.Payload.JobID != jobID {
+	if about, ok := r.About(); !ok || about.JobID != jobID {
 		return false
 	}
 	switch r.Type {
-	case "JobCompleted", "JobFailed", "JobRejected", "PaymentWithheld", "PaymentReleased":
+	case record.JobCompleted, record.JobFailed, record.JobRejected, record.PaymentWithheld, record.PaymentReleased:
 		return true
 	}
 	return false

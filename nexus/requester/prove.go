@@ -16,6 +16,7 @@ import (
 	"remit/nexus/api"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // cancelTime bounds the cancelling of a job that nobody waits for any more.
@@ -29,7 +30,7 @@ const dispatchTime = time.Minute
 // that was not accepted is a settlement, too. An error means that there is no
 // settlement; a job that was dispatched is then cancelled, or settled later by
 // the authority itself.
-func (q *Requester) Prove(ctx context.Context, p job.Proof) (s job.Settlement, receipts []job.Receipt, err error) {
+func (q *Requester) Prove(ctx context.Context, p job.Proof) (s record.Settlement, receipts []record.Recorded, err error) {
 	err = q.with(ctx, func(conn *Connection) error {
 		s, err = q.prove(ctx, conn, p)
 		var late error
@@ -39,8 +40,8 @@ func (q *Requester) Prove(ctx context.Context, p job.Proof) (s job.Settlement, r
 	return s, receipts, err
 }
 
-func (q *Requester) prove(ctx context.Context, conn *Connection, p job.Proof) (job.Settlement, error) {
-	none := job.Settlement{RunID: q.run, Status: withheld, Elsewhere: conn.Worker == nil}
+func (q *Requester) prove(ctx context.Context, conn *Connection, p job.Proof) (record.Settlement, error) {
+	none := record.Settlement{RunID: q.run, Status: record.Withheld, Executed: executed(conn)}
 	req, err := q.request(ctx, conn, p)
 	if err != nil {
 		if conn.Worker != nil && reason.CodeOf(err) == reason.JobInvalid {
@@ -75,10 +76,13 @@ func (q *Requester) prove(ctx context.Context, conn *Connection, p job.Proof) (j
 	return s, err
 }
 
-const (
-	released = "released"
-	withheld = "withheld"
-)
+// executed says where a job on this connection runs its commands.
+func executed(conn *Connection) string {
+	if conn.Worker != nil {
+		return record.ExecutedHere
+	}
+	return record.ExecutedElsewhere
+}
 
 // request completes the job's request: it says how a provider gets the tree.
 func (q *Requester) request(ctx context.Context, conn *Connection, p job.Proof) (job.SandboxRunRequest, error) {
@@ -175,9 +179,9 @@ func take(ctx context.Context, conn *Connection, j api.Job) (*api.Lease, error) 
 }
 
 // settle has the response judged and the money moved, or reads how that ended.
-func (q *Requester) settle(ctx context.Context, conn *Connection, j api.Job) (job.Settlement, error) {
-	out := job.Settlement{RunID: q.run, JobID: j.JobID, JobHash: j.JobHash, ProviderID: j.ProviderID, ReservationID: j.ReservationID,
-		Elsewhere: conn.Worker == nil, Status: withheld, ReservedMsats: j.AmountMsats, Reason: api.Value(j.Reason)}
+func (q *Requester) settle(ctx context.Context, conn *Connection, j api.Job) (record.Settlement, error) {
+	out := record.Settlement{RunID: q.run, JobID: j.JobID, JobHash: j.JobHash, ProviderID: j.ProviderID, ReservationID: j.ReservationID,
+		Executed: executed(conn), Status: record.Withheld, ReservedMsats: j.AmountMsats, Reason: api.Value(j.Reason)}
 	if j.State == api.JobStateFailed || j.State == api.JobStateCanceled || j.State == api.JobStateExpired {
 		if out.Reason == "" {
 			out.Reason = string(reason.VerificationFailed)
@@ -191,7 +195,7 @@ func (q *Requester) settle(ctx context.Context, conn *Connection, j api.Job) (jo
 	s := answer
 	out.Passed, out.Status, out.Reason = s.VerificationPassed, string(s.SettlementStatus), api.Value(s.Reason)
 	out.ProviderID, out.ReservationID, out.VerificationReceiptSHA256 = s.ProviderID, s.ReservationID, s.VerificationReceiptSha256
-	if out.ReservedMsats = s.AmountMsats; out.Status == released {
+	if out.ReservedMsats = s.AmountMsats; out.Status == record.Released {
 		out.SettledMsats = s.AmountMsats
 	}
 	return out, nil

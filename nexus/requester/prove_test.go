@@ -14,6 +14,7 @@ import (
 	"remit/law/job"
 	"remit/nexus/api"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // nexus is a scripted authority whose jobs are proved at once.
@@ -61,7 +62,7 @@ func (n *nexus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "job_1":
 		answer = work
 	case "settle":
-		answer = api.Settlement{VerificationPassed: true, SettlementStatus: released, AmountMsats: 7}
+		answer = api.Settlement{VerificationPassed: true, SettlementStatus: record.Released, AmountMsats: 7}
 	case "finish":
 		answer = api.Run{RunID: "run_1", Metadata: map[string]string{}}
 	}

@@ -28,6 +28,7 @@ import (
 	"remit/nexus/api"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Connection is the way to an authority.
@@ -72,9 +73,9 @@ func New(connect func(context.Context) (*Connection, error)) *Requester {
 // that a run is refused here which nobody could prove or pay for. It returns the
 // receipts of the run's log. A run that is known is only looked up: the
 // authority forgets the keys of requests after some time.
-func (q *Requester) Open(ctx context.Context, c job.Claim) ([]job.Receipt, error) {
+func (q *Requester) Open(ctx context.Context, c job.Claim) ([]record.Recorded, error) {
 	q.claim, q.run = c, c.RunID
-	var receipts []job.Receipt
+	var receipts []record.Recorded
 	err := q.with(ctx, func(conn *Connection) (err error) {
 		if q.run != "" {
 			receipts, err = q.receipts(ctx, conn)
@@ -189,13 +190,13 @@ func noteOf(text string) string {
 
 // Tell writes a receipt that only the requester can give, such as ForgeUpdated,
 // into the log of a run, and returns the receipts of the log.
-func (q *Requester) Tell(ctx context.Context, run, key string, receiptType string, payload map[string]any) ([]job.Receipt, error) {
+func (q *Requester) Tell(ctx context.Context, run, key string, receiptType string, payload any) ([]record.Recorded, error) {
 	q.run = run
 	body, err := canon.Marshal(map[string]any{"receipt_type": receiptType, "payload": payload})
 	if err != nil {
 		return nil, fmt.Errorf("encoding receipt %s: %w", receiptType, err)
 	}
-	var receipts []job.Receipt
+	var receipts []record.Recorded
 	err = q.with(ctx, func(conn *Connection) error {
 		if _, err := api.AppendEvent.Do(ctx, conn.Client, derive(run, key), run,
 			api.EventRequest{EventType: "receipt", EventKey: &key, Payload: body}); err != nil {
@@ -226,8 +227,8 @@ func unexpected(what string) error {
 }
 
 // receipts reads all receipts of the run's log.
-func (q *Requester) receipts(ctx context.Context, conn *Connection) ([]job.Receipt, error) {
-	var out []job.Receipt
+func (q *Requester) receipts(ctx context.Context, conn *Connection) ([]record.Recorded, error) {
+	var out []record.Recorded
 	limit := 200
 	for cursor := (*string)(nil); ; {
 		page, err := api.ListReceipts.Get(ctx, conn.Client, api.ListReceiptsParams{RunID: q.run, Cursor: cursor, Limit: &limit})
@@ -248,18 +249,19 @@ func (q *Requester) receipts(ctx context.Context, conn *Connection) ([]job.Recei
 }
 
 // receiptOf takes a receipt only with the digest of its content.
-func receiptOf(r api.Receipt) (job.Receipt, error) {
+func receiptOf(r api.Receipt) (record.Recorded, error) {
 	payload, err := canon.Canonicalize(r.Payload)
 	if err != nil {
-		return job.Receipt{}, fmt.Errorf("reading receipt %d: %w", r.Seq, err)
+		return record.Recorded{}, fmt.Errorf("reading receipt %d: %w", r.Seq, err)
 	}
 	at, err := time.Parse(api.TimeLayout, r.RecordedAt)
 	if err != nil {
-		return job.Receipt{}, reason.Errorf(reason.RequestInvalid, "receipt %d: recorded_at: %w", r.Seq, err)
+		return record.Recorded{}, reason.Errorf(reason.RequestInvalid, "receipt %d: recorded_at: %w", r.Seq, err)
 	}
-	out := job.Receipt{Seq: r.Seq, Type: r.ReceiptType, Payload: payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256, RecordedAt: at}
-	if digest, err := out.Digest(); err != nil || digest != out.SHA256 {
-		return job.Receipt{}, reason.Errorf(reason.DigestMismatch, "receipt %d (%.40q) does not have the digest that it names", r.Seq, r.ReceiptType)
+	out := record.Recorded{Seq: r.Seq, RecordedAt: at, Receipt: record.Receipt{
+		Type: r.ReceiptType, Payload: payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256}}
+	if !out.Sealed() {
+		return record.Recorded{}, reason.Errorf(reason.DigestMismatch, "receipt %d (%.40q) does not have the digest that it names", r.Seq, r.ReceiptType)
 	}
 	return out, nil
 }

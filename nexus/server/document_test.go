@@ -18,6 +18,7 @@ import (
 	"remit/nexus/store/storetest"
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // replaySchema is the published schema of a line of REPLAY.jsonl.
@@ -180,7 +181,7 @@ func TestReceiptOfARun(t *testing.T) {
 		}
 		for i, r := range doc.Receipts {
 			is := page.Items[i]
-			sealed := authority.Receipt{Type: r.ReceiptType, Payload: r.Payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256}
+			sealed := record.Receipt{Type: r.ReceiptType, Payload: r.Payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256}
 			if !sealed.Sealed() || r.Seq != is.Seq || r.ReceiptSha256 != is.ReceiptSha256 || r.RecordedAt != is.RecordedAt {
 				t.Errorf("receipt %+v, on the page %+v", r, is)
 			}
@@ -207,12 +208,12 @@ func TestDamagedLogMakesNoDocument(t *testing.T) {
 	run := w.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).want(t, 201, "").field(t, "run_id")
 	w.do(post("/v1/runs/"+run+"/finish", w.alice, "f", `{"status":"failed"}`)).want(t, 200, "")
 	w.do(get("/v1/runs/"+run+"/receipt", w.alice)).want(t, 200, "")
-	forged := authority.Receipt{Type: authority.PaymentReleased, Payload: json.RawMessage(`{"amount_msats":1}`), Principal: "user:alice", Key: "k"}
-	if err := forged.Seal(); err != nil {
+	forged, err := record.NewReceipt(record.PaymentReleased, "user:alice", "k", json.RawMessage(`{"amount_msats":1}`))
+	if err != nil {
 		t.Fatal(err)
 	}
 	forged.Payload = json.RawMessage(`{"amount_msats":1000000}`)
-	err := w.store.Update(t.Context(), func(tx *store.Tx) error {
+	err = w.store.Update(t.Context(), func(tx *store.Tx) error {
 		_, err := authority.Event(tx, authority.RunStream(run), authority.Sweeper(), authority.EventReceipt, "k", forged)
 		return err
 	})

@@ -5,10 +5,12 @@ import (
 	"math"
 	"time"
 
+	"remit/law/job"
 	"remit/nexus/api"
 	"remit/nexus/jobs"
 	"remit/nexus/store"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 func jobRoutes() []route {
@@ -155,10 +157,10 @@ func settleJob(tx *store.Tx, r *request, _ api.None) (answer, error) {
 		return answer{}, err
 	}
 	out := api.Settlement{
-		JobID: s.JobID, JobHash: s.JobHash, RunID: s.RunID, ProviderID: s.ProviderID, ReservationID: s.ReservationID, AmountMsats: s.AmountMsats,
+		JobID: s.JobID, JobHash: s.JobHash, RunID: s.RunID, ProviderID: s.ProviderID, ReservationID: s.ReservationID, AmountMsats: s.ReservedMsats,
 		Outcome: string(s.Outcome), VerificationPassed: s.Passed, ExitCode: int64(s.ExitCode), Violations: []api.Violation{},
-		SettlementStatus: api.SettlementSettlementStatus(s.Status), SettlementRoute: s.Route, Reason: api.Optional(s.Reason),
-		VerificationReceiptSha256: s.ReceiptSHA256, Verifier: s.Verifier,
+		SettlementStatus: api.SettlementSettlementStatus(s.Status), SettlementRoute: record.Route, Reason: api.Optional(s.Reason),
+		VerificationReceiptSha256: s.VerificationReceiptSHA256, Verifier: job.VerifierVersion,
 	}
 	for _, v := range s.Violations {
 		out.Violations = append(out.Violations, api.Violation{Code: v.Code, Detail: v.Detail, Provider: v.Provider})

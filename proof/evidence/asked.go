@@ -5,25 +5,13 @@ import (
 	"fmt"
 
 	"remit/proof/journal"
+	"remit/proof/record"
 )
 
 // A run that asks a model has one usage.metered, written when its gateway was
 // closed, and one model.request for each request, written as it ended. The
 // second kind outlives a process that is killed; the first has to be made of it
 // then, and never says less than it.
-
-// modelRequest is what a model.request says about its cost.
-type modelRequest struct {
-	Refused string `json:"refused"` // not "": it did not leave
-	Usage   struct {
-		InUncached int64 `json:"in_uncached"`
-		CacheRead  int64 `json:"cache_read"`
-		CacheWrite int64 `json:"cache_write"`
-		Out        int64 `json:"out"`
-	} `json:"usage"`
-	CostMicroUSD int64 `json:"cost_micro_usd"`
-	CostKnown    bool  `json:"cost_known"`
-}
 
 // Asked adds up the requests to a model that a journal has. CostKnown is nil
 // where there is none, also none that was refused.
@@ -35,7 +23,7 @@ func Asked(entries []journal.Entry) (MeteredUsage, error) {
 		if e.Name != StepModel || e.Status == journal.Started || string(e.Outputs) == "{}" {
 			continue
 		}
-		var q modelRequest
+		var q record.ModelRequest
 		if err := json.Unmarshal(e.Outputs, &q); err != nil {
 			return MeteredUsage{}, fmt.Errorf("reading journal entry %d: %w", e.Seq, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // forgeBlob makes a session in which a blob says something else and every
@@ -93,12 +94,12 @@ func TestForgedFromScratch(t *testing.T) {
 		files func(testing.TB) fstest.MapFS
 	}{
 		{"a receipt that was raised", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
-			return editOutputs(t, evidence.StepReceipt, func(a *evidence.AuthorityReceipt) {
+			return editOutputs(t, evidence.StepReceipt, func(a *record.AuthorityReceipt) {
 				a.Payload = bytes.ReplaceAll(a.Payload, []byte(`"amount_msats":700`), []byte(`"amount_msats":900`))
 			})
 		})},
 		{"a receipt of somebody else", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
-			return editOutputs(t, evidence.StepReceipt, func(a *evidence.AuthorityReceipt) { a.Principal = "user:2" })
+			return editOutputs(t, evidence.StepReceipt, func(a *record.AuthorityReceipt) { a.Principal = "user:2" })
 		})},
 		{"an approval that the authority knows nothing of", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
 			return editOutputs(t, evidence.StepApprovalGranted, func(a *evidence.Approval) { a.ApprovalID = "" })

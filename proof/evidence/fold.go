@@ -6,6 +6,7 @@ import (
 
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // run is the folded state of a journal: what every projection reads.
@@ -39,7 +40,7 @@ type run struct {
 	usage         MeteredUsage
 	proofs        []proof
 	artifacts     []ArtifactRecorded
-	receipts      []AuthorityReceipt
+	receipts      []record.AuthorityReceipt
 	budget        *BudgetSettled
 	completed     *RunCompleted
 	completedAt   string
@@ -191,7 +192,7 @@ func (r *run) step(e *journal.Entry) error {
 	case StepBudget:
 		return decodeFinal(final, e.Outputs, &r.budget)
 	case StepReceipt:
-		var a AuthorityReceipt
+		var a record.AuthorityReceipt
 		if err := decode(e.Outputs, &a); err != nil {
 			return err
 		}

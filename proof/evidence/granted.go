@@ -1,12 +1,9 @@
 package evidence
 
-import "encoding/json"
+import (
+	"encoding/json"
 
-// Receipts of an authority that say who approved the contract, and for which
-// run.
-const (
-	receiptGranted  = "ApprovalGranted"
-	receiptConsumed = "ApprovalConsumed"
+	"remit/proof/record"
 )
 
 // contradictApproval holds a grant against the receipts of the authority. Under
@@ -19,12 +16,12 @@ func (r *run) contradictApproval(agree agreeFunc) {
 	if r.approval != "granted" || g == nil {
 		return
 	}
-	elsewhere := r.budget != nil && r.budget.Executed == "elsewhere"
+	elsewhere := r.budget != nil && r.budget.Executed == record.ExecutedElsewhere
 	if g.ApprovalID == "" {
 		agree(!elsewhere || !r.opened.ApprovalRequired, "the contract was approved, and the authority that the run was under knows of no approval")
 		return
 	}
-	for _, kind := range []string{receiptGranted, receiptConsumed} {
+	for _, kind := range []string{record.ApprovalGranted, record.ApprovalConsumed} {
 		found := false
 		for _, a := range r.receipts {
 			found = found || a.Type == kind && r.approves(a, g)
@@ -35,18 +32,12 @@ func (r *run) contradictApproval(agree agreeFunc) {
 
 // approves reports whether a receipt is about this approval, this contract and,
 // when it says for which run, this run; and whether who granted is who is named.
-func (r *run) approves(a AuthorityReceipt, g *Approval) bool {
-	var p struct {
-		ApprovalID     string `json:"approval_id"`
-		ContractSHA256 string `json:"contract_sha256"`
-		Mode           string `json:"mutation_mode"`
-		Actor          string `json:"actor"`
-		RunID          string `json:"run_id"`
-	}
-	if json.Unmarshal(a.Payload, &p) != nil || p.ApprovalID != g.ApprovalID || p.ContractSHA256 != r.opened.ContractSHA256 || p.Mode != r.opened.MutationMode {
+func (r *run) approves(a record.AuthorityReceipt, g *Approval) bool {
+	var p record.ApprovalUse
+	if json.Unmarshal(a.Payload, &p) != nil || p.ApprovalID != g.ApprovalID || p.ContractSHA256 != r.opened.ContractSHA256 || p.MutationMode != r.opened.MutationMode {
 		return false
 	}
-	if a.Type == receiptGranted {
+	if a.Type == record.ApprovalGranted {
 		return p.Actor == g.Actor && p.Actor == a.Principal
 	}
 	return p.RunID != "" && (r.budget == nil || p.RunID == r.budget.RunID)

@@ -339,7 +339,7 @@ func (r *run) mergeCost(b *strings.Builder, rc *Receipt) {
 		fmt.Fprintf(b, "- Model: %s for %s and %s (observed)\n", u.price(), count64(u.Requests, "request"), count64(u.Tokens, "token"))
 	}
 	for _, p := range rc.Payments {
-		fmt.Fprintf(b, "- Proof of the change: %s %s, provider %s (observed)\n", satoshis(p.AmountMsats), p.Status, code(p.PaymentProof.ProviderID))
+		fmt.Fprintf(b, "- Proof of the change: %s %s, provider %s (observed)\n", satoshis(p.AmountMsats), p.Status, code(p.Proof.ProviderID))
 	}
 }
 

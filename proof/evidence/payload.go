@@ -302,18 +302,6 @@ type ArtifactRecorded struct {
 	Blockers  []Blocker `json:"blockers"`
 }
 
-// AuthorityReceipt is a receipt of the nexus, in the order it was given.
-type AuthorityReceipt struct {
-	Type           string          `json:"type"`
-	Payload        json.RawMessage `json:"payload"`
-	IdempotencyKey *string         `json:"idempotency_key"`
-	RecordedAt     string          `json:"recorded_at"`
-	ReceiptSHA256  string          `json:"receipt_sha256"`
-	// Principal is who caused it. With it the digest can be recomputed: it is
-	// that of {receipt_type, payload, principal, idempotency_key}.
-	Principal string `json:"principal,omitempty"`
-}
-
 // RunCompleted are the outputs of run.completed; equal to [Verdict].
 type RunCompleted struct {
 	Status        string    `json:"status"`

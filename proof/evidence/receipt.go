@@ -6,6 +6,7 @@ import (
 	"remit/proof/canon"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // receiptToolCall is one entry of tool_calls.
@@ -41,29 +42,29 @@ type receiptModel struct {
 
 // Receipt is RECEIPT.json.
 type Receipt struct {
-	Schema          string              `json:"schema"`
-	SessionID       string              `json:"session_id"`
-	RunID           string              `json:"run_id"`
-	StartedAt       string              `json:"started_at"`
-	CompletedAt     string              `json:"completed_at"`
-	IssueNumber     *int64              `json:"issue_number"`
-	PlanHash        *string             `json:"plan_hash"`
-	ToolCalls       []receiptToolCall   `json:"tool_calls"`
-	Verification    receiptVerification `json:"verification"`
-	FinalConfidence canon.Hundredths    `json:"final_confidence"`
-	PolicyBundleID  string              `json:"policy_bundle_id"`
-	TrajectoryHash  string              `json:"trajectory_hash"`
-	Receipts        []AuthorityReceipt  `json:"receipts"`
-	Payments        []payment           `json:"payments"`
-	Metrics         receiptMetrics      `json:"metrics"`
-	Journal         journal.Head        `json:"journal"`
-	Status          string              `json:"status"`
-	BaselineCommit  string              `json:"baseline_commit"`
-	PatchSHA256     *string             `json:"patch_sha256"`
-	HeadTree        *string             `json:"head_tree"`
-	Engine          EngineIdentity      `json:"engine"`
-	Verifier        *VerifierIdentity   `json:"verifier"`
-	Model           *receiptModel       `json:"model,omitempty"` // as usage
+	Schema          string                    `json:"schema"`
+	SessionID       string                    `json:"session_id"`
+	RunID           string                    `json:"run_id"`
+	StartedAt       string                    `json:"started_at"`
+	CompletedAt     string                    `json:"completed_at"`
+	IssueNumber     *int64                    `json:"issue_number"`
+	PlanHash        *string                   `json:"plan_hash"`
+	ToolCalls       []receiptToolCall         `json:"tool_calls"`
+	Verification    receiptVerification       `json:"verification"`
+	FinalConfidence canon.Hundredths          `json:"final_confidence"`
+	PolicyBundleID  string                    `json:"policy_bundle_id"`
+	TrajectoryHash  string                    `json:"trajectory_hash"`
+	Receipts        []record.AuthorityReceipt `json:"receipts"`
+	Payments        []record.PaymentLine      `json:"payments"`
+	Metrics         receiptMetrics            `json:"metrics"`
+	Journal         journal.Head              `json:"journal"`
+	Status          string                    `json:"status"`
+	BaselineCommit  string                    `json:"baseline_commit"`
+	PatchSHA256     *string                   `json:"patch_sha256"`
+	HeadTree        *string                   `json:"head_tree"`
+	Engine          EngineIdentity            `json:"engine"`
+	Verifier        *VerifierIdentity         `json:"verifier"`
+	Model           *receiptModel             `json:"model,omitempty"` // as usage
 	// Usage is what the gateway has counted, of journals that say whether the
 	// cost of it is known.
 	Usage     *MeteredUsage `json:"usage,omitempty"`
@@ -88,14 +89,14 @@ func (r *run) receipt(head journal.Head, trajectory string) (*Receipt, error) {
 		StartedAt: r.entries[0].StartedAt, CompletedAt: r.completedAt, IssueNumber: r.opened.IssueNumber,
 		ToolCalls: []receiptToolCall{}, Verification: receiptVerification{[]string{}, []int{}, 0},
 		PolicyBundleID: r.opened.PolicyBundleID, TrajectoryHash: trajectory, Receipts: r.receipts,
-		Payments: []payment{}, Journal: head, Status: StatusBlocked, BaselineCommit: r.opened.BaselineCommit,
+		Payments: []record.PaymentLine{}, Journal: head, Status: StatusBlocked, BaselineCommit: r.opened.BaselineCommit,
 		Engine: r.opened.Engine, PolicySHA256: r.opened.PolicySHA256, Signature: json.RawMessage("null"),
 	}
 	if rc.Receipts == nil {
-		rc.Receipts = []AuthorityReceipt{}
+		rc.Receipts = []record.AuthorityReceipt{}
 	}
 	for _, a := range r.receipts {
-		if p, ok := paymentOf(a); ok {
+		if p, ok := a.Payment(); ok {
 			rc.Payments = append(rc.Payments, p)
 			rc.Metrics.PaymentsMsatsTotal += p.AmountMsats
 		}

@@ -3,6 +3,7 @@ package evidence
 import (
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // replay makes the lines of REPLAY.jsonl (format v1).
@@ -45,13 +46,13 @@ func (r *run) replay(trajectory string) []any {
 					"verification_delta": r.verification.Delta})
 			}
 		case StepReceipt:
-			var a AuthorityReceipt
+			var a record.AuthorityReceipt
 			if decode(e.Outputs, &a) == nil {
 				out = append(out, fields{"event": "RuntimeEvent", "t": a.RecordedAt, "session_id": r.session, "seq": e.Seq,
 					"runtime_event_type": a.Type, "payload": a.Payload, "payload_hash": a.ReceiptSHA256, "idempotency_key": a.IdempotencyKey})
-				if p, ok := paymentOf(a); ok {
+				if p, ok := a.Payment(); ok {
 					out = append(out, fields{"event": "Payment", "t": a.RecordedAt, "rail": p.Rail, "asset_id": p.AssetID, "amount_msats": p.AmountMsats,
-						"job_hash": p.JobHash, "status": p.Status, "payment_proof": p.PaymentProof})
+						"job_hash": p.JobHash, "status": p.Status, "payment_proof": p.Proof})
 				}
 			}
 		}

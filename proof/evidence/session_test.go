@@ -18,6 +18,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // A session is written by a script: it says what happened, the clock and the
@@ -550,9 +551,9 @@ func approved(s *session) {
 	s.verify(true)
 	s.receipt("PaymentReleased", map[string]any{"rail": "remit_ledger", "asset_id": "REMIT_LEDGER_MSAT", "amount_msats": 700, "job_hash": jobHash,
 		"settlement_route": "internal_ledger", "resolution_id": "trf_2", "reservation_id": "rsv_1", "provider_id": "prv_1"})
-	s.note(evidence.StepBudget, "budget", journal.Completed, nil, evidence.BudgetSettled{RunID: "run_1", JobID: "job_1", JobHash: jobHash,
-		ProviderID: "prv_1", ReservationID: "rsv_1", Executed: "elsewhere", Passed: true, Status: evidence.PaymentReleased,
-		ReservedMsats: 700, SettledMsats: 700, VerificationReceiptSHA256: canon.Digest([]byte("verification"))})
+	s.note(evidence.StepBudget, "budget", journal.Completed, nil, evidence.BudgetSettled{Settlement: record.Settlement{RunID: "run_1", JobID: "job_1", JobHash: jobHash,
+		ProviderID: "prv_1", ReservationID: "rsv_1", Executed: record.ExecutedElsewhere, Passed: true, Status: record.Released,
+		ReservedMsats: 700, SettledMsats: 700, VerificationReceiptSHA256: canon.Digest([]byte("verification"))}})
 	s.source()
 	s.complete()
 }
@@ -567,13 +568,9 @@ func (s *session) receipt(kind string, payload map[string]any) {
 
 func (s *session) receiptBy(principal, kind string, payload map[string]any) {
 	s.t.Helper()
-	raw, err := canon.Marshal(payload)
+	r, err := record.NewReceipt(kind, principal, kind+":"+sessionID, payload)
 	s.must(err)
-	key := kind + ":" + sessionID
-	digest, err := canon.DigestOf(map[string]any{"receipt_type": kind, "payload": payload, "principal": principal, "idempotency_key": key})
-	s.must(err)
-	s.note(evidence.StepReceipt, "receipt-"+kind, journal.Completed, nil, evidence.AuthorityReceipt{Type: kind, Payload: raw,
-		IdempotencyKey: &key, RecordedAt: s.tick().Format(journal.TimeFormat), ReceiptSHA256: digest, Principal: principal})
+	s.note(evidence.StepReceipt, "receipt-"+kind, journal.Completed, nil, record.Recorded{Receipt: r, RecordedAt: s.tick()}.Entry())
 }
 
 func (s *session) outcome(what, why string) {

@@ -50,7 +50,7 @@ func (r *run) summary(rc *Receipt) []byte {
 	}
 	fmt.Fprintf(&b, "\n## Cost\n\n- Model requests: %d\n- Tokens: %d\n- Cost: %d micro-USD%s\n", r.usage.Requests, r.usage.Tokens, r.usage.CostMicroUSD, r.costNote())
 	for _, p := range rc.Payments {
-		fmt.Fprintf(&b, "- Payment: %d msats %s, provider %s\n", p.AmountMsats, p.Status, code(p.PaymentProof.ProviderID))
+		fmt.Fprintf(&b, "- Payment: %d msats %s, provider %s\n", p.AmountMsats, p.Status, code(p.Proof.ProviderID))
 	}
 	r.summaryFailure(&b)
 	return []byte(b.String())

@@ -10,6 +10,7 @@ import (
 
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // exchange is one request and its answer.
@@ -17,7 +18,7 @@ type exchange struct {
 	g   *Gateway
 	w   http.ResponseWriter
 	ctl *http.ResponseController
-	rec Record
+	rec record.ModelRequest
 
 	sides
 
@@ -40,7 +41,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // serve answers a request and records it, for a probe also in the place given.
 // It returns true if the connection must be broken.
-func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, probe *Record) (broken bool) {
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, probe *record.ModelRequest) (broken bool) {
 	seq, ok := g.enter()
 	if !ok {
 		http.Error(w, "the gateway is closed", http.StatusServiceUnavailable)
@@ -54,7 +55,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, probe *Record) (
 		return true
 	}
 	x := &exchange{g: g, w: w, ctl: http.NewResponseController(w),
-		rec: Record{Seq: seq, At: g.now(), Path: g.shown(r.RequestURI), Probe: probe != nil,
+		rec: record.ModelRequest{Seq: seq, At: g.now(), Path: g.shown(r.RequestURI), Probe: probe != nil,
 			UsageKnown: true, CostKnown: true}}
 	x.watch(r.Context(), g)
 	defer x.over()

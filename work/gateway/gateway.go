@@ -16,10 +16,11 @@ import (
 
 	"remit/law/secret"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Protocol is a wire protocol that engines speak.
-type Protocol string
+type Protocol = record.Protocol
 
 // The three protocols.
 const (
@@ -40,7 +41,7 @@ type Options struct {
 	Token string
 	// Record gets each request once, when it is over, also the refused ones.
 	// Calls do not overlap. They come in the order of ends, not of [Record.Seq].
-	Record func(Record)
+	Record func(record.ModelRequest)
 	// KeepBodies opens the file for a body, by a name such as
 	// "000001-request.json"; nil keeps none. What is written has credentials
 	// taken out. It may be called from several goroutines. A request whose body
@@ -86,7 +87,7 @@ type Gateway struct {
 	names atomic.Bool // the provider names the model that answers: its answer to a probe did
 
 	recordMu sync.Mutex // keeps calls of record apart
-	record   func(Record)
+	record   func(record.ModelRequest)
 	agentIn  func(system string) string
 
 	server *http.Server

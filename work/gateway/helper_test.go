@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"remit/proof/record"
 )
 
 const (
@@ -76,7 +78,7 @@ type engine struct {
 	addr string
 
 	mu      sync.Mutex
-	records []Record
+	records []record.ModelRequest
 	kept    map[string]*keptFile
 }
 
@@ -96,7 +98,7 @@ func open(t testing.TB, base string, change func(*Options), tune func(*bounds)) 
 		Upstream: Upstream{Provider: "openai", BaseURL: base, Credential: Credential{Env: "KEY"}},
 		Model:    model, Token: token,
 		LookupEnv: func(string) (string, bool) { return canary, true },
-		Record: func(r Record) {
+		Record: func(r record.ModelRequest) {
 			e.mu.Lock()
 			defer e.mu.Unlock()
 			e.records = append(e.records, r)
@@ -142,15 +144,15 @@ func open(t testing.TB, base string, change func(*Options), tune func(*bounds)) 
 }
 
 // all are the records so far.
-func (e *engine) all() []Record {
+func (e *engine) all() []record.ModelRequest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return append([]Record(nil), e.records...)
+	return append([]record.ModelRequest(nil), e.records...)
 }
 
 // record closes the gateway, which waits for what is under way, and returns
 // the one record that there must be.
-func (e *engine) record(t *testing.T) Record {
+func (e *engine) record(t *testing.T) record.ModelRequest {
 	t.Helper()
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
@@ -303,7 +305,7 @@ var protocols = []Protocol{Chat, Responses, Messages}
 
 // waitFor waits until there are so many records: an engine may have its answer
 // before the record is there.
-func (e *engine) waitFor(t *testing.T, n int) []Record {
+func (e *engine) waitFor(t *testing.T, n int) []record.ModelRequest {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()

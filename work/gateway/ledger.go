@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // Limits end a run. 0 is no limit.
@@ -158,7 +159,7 @@ func (l *ledger) begin(m most, probe bool) {
 
 // end books a request that begin let go. suggested is the usage that an answer
 // without one seems to have had. It fills in the record's cost.
-func (l *ledger) end(m most, rec *Record, suggested Usage) {
+func (l *ledger) end(m most, rec *record.ModelRequest, suggested Usage) {
 	rec.CostMicroUSD, rec.CostKnown = l.price.cost(rec.Usage)
 	rec.CostKnown = rec.CostKnown && rec.UsageKnown
 	l.mu.Lock()
@@ -170,7 +171,7 @@ func (l *ledger) end(m most, rec *Record, suggested Usage) {
 		l.vague--
 	}
 	t := &l.totals
-	t.Usage = t.Usage.plus(rec.Usage)
+	t.Usage = t.Usage.Plus(rec.Usage)
 	t.CostMicroUSD += rec.CostMicroUSD
 	t.CostKnown = t.CostKnown && rec.CostKnown
 	if rec.Mismatch {
@@ -188,7 +189,7 @@ func (l *ledger) end(m most, rec *Record, suggested Usage) {
 const maxModels = 100
 
 // assume counts towards the limits what the record cannot tell.
-func (l *ledger) assume(rec *Record, suggested Usage) {
+func (l *ledger) assume(rec *record.ModelRequest, suggested Usage) {
 	missing := Usage{}
 	if !rec.UsageKnown {
 		l.totals.Unmetered++
@@ -200,7 +201,7 @@ func (l *ledger) assume(rec *Record, suggested Usage) {
 		return
 	}
 	if _, known := l.price.cost(rec.Usage); !known { // longer than the price is for
-		missing = missing.plus(rec.Usage)
+		missing = missing.Plus(rec.Usage)
 	}
 	l.assumed.microUSD += l.price.rate(missing)
 }

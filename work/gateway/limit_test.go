@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // used is a handler that reports a usage.
@@ -134,7 +135,7 @@ func TestGivenUpWhileWaiting(t *testing.T) {
 	if bad := l.admit(ctx, most{}, false); bad == nil || bad.code != reason.Cancelled {
 		t.Errorf("got %+v", bad)
 	}
-	l.end(most{}, &Record{UsageKnown: true}, Usage{})
+	l.end(most{}, &record.ModelRequest{UsageKnown: true}, Usage{})
 	if bad := l.admit(ctx, most{}, false); bad != nil {
 		t.Errorf("nothing to wait for, and refused: %+v", bad)
 	}
@@ -161,7 +162,7 @@ func TestLedgerKeepsItsLimit(t *testing.T) {
 				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
 				r := open[i]
 				open = append(open[:i], open[i+1:]...)
-				l.end(r.most, &Record{UsageKnown: true, Usage: Usage{Out: r.use}}, Usage{})
+				l.end(r.most, &record.ModelRequest{UsageKnown: true, Usage: Usage{Out: r.use}}, Usage{})
 				spent += r.use
 				continue
 			}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"remit/proof/canon"
+	"remit/proof/record"
 )
 
 // An admitted request comes through in every protocol, with the credential on
@@ -80,7 +81,7 @@ func checkSent(t *testing.T, p Protocol, asked *http.Request, sent string) {
 }
 
 // checkKept holds kept bodies against the record's digests.
-func (e *engine) checkKept(t *testing.T, rec Record) {
+func (e *engine) checkKept(t *testing.T, rec record.ModelRequest) {
 	t.Helper()
 	e.mu.Lock()
 	defer e.mu.Unlock()

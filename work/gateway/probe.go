@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // probeTokens is a realistic budget for a small answer. With less, a model that
@@ -43,7 +44,7 @@ func (g *Gateway) Probe(ctx context.Context, p Protocol) error {
 	req.RequestURI = path
 	req.Header.Set("Content-Type", "application/json")
 	w := &transcript{header: http.Header{}}
-	var rec Record
+	var rec record.ModelRequest
 	g.serve(w, req, &rec) // the same way as every request
 	if err := g.judge(p, rec, w.body.Bytes()); err != nil {
 		return err
@@ -89,9 +90,9 @@ func (g *Gateway) probeRequest(p Protocol) (body []byte, path string, err error)
 }
 
 // judge decides what an answer to the probe is worth.
-func (g *Gateway) judge(p Protocol, rec Record, stream []byte) error {
+func (g *Gateway) judge(p Protocol, rec record.ModelRequest, stream []byte) error {
 	failed := func(code reason.Code, why string) error {
-		return reason.Errorf(code, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p, why).WithHint("%s", rec.Remedy())
+		return reason.Errorf(code, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p, why).WithHint("%s", Remedy(rec))
 	}
 	shape := func(format string, args ...any) error {
 		return reason.Errorf(reason.ResponseShape, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p,

@@ -11,6 +11,7 @@ import (
 
 	"remit/proof/form"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // passError passes on what a provider says is wrong.
@@ -114,7 +115,7 @@ func (x *exchange) outOfQuota(res *http.Response) bool {
 
 // Remedy says what can be done about a request without an answer, "" where the
 // code alone says it.
-func (r Record) Remedy() string {
+func Remedy(r record.ModelRequest) string {
 	switch {
 	case r.Failed == reason.ProviderRefused && r.Status == http.StatusNotFound:
 		return "the provider has no such model, or nothing at this address: look at --model and at --base-url"

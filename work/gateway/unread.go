@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // What net/http does not take for a request, it answers by itself: two hosts, a
@@ -95,6 +96,6 @@ func (g *Gateway) unread(status int) {
 	}
 	g.recordMu.Lock()
 	defer g.recordMu.Unlock()
-	g.record(Record{Seq: seq, At: g.now(), Status: status, Refused: reason.RequestInvalid,
+	g.record(record.ModelRequest{Seq: seq, At: g.now(), Status: status, Refused: reason.RequestInvalid,
 		Detail: "it is no HTTP request that could be read", UsageKnown: true, CostKnown: true})
 }

@@ -14,6 +14,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/proof/record"
 )
 
 // clerk is an authority that has one answer about approvals.
@@ -26,7 +27,7 @@ type clerk struct {
 	useErrs  []error // of one use after the other; then it is used
 	dies     bool    // the process, when the approval has just been used
 	asked    []job.Packet
-	receipts []job.Receipt
+	receipts []record.Recorded
 	claims   []job.Claim
 	closeErr error
 	closed   bool
@@ -35,15 +36,11 @@ type clerk struct {
 }
 
 func (c *clerk) write(kind, principal string, payload map[string]any) {
-	text, err := canon.Marshal(payload)
+	r, err := record.NewReceipt(kind, principal, kind, payload)
 	if err != nil {
 		panic(err)
 	}
-	r := job.Receipt{Seq: int64(len(c.receipts) + 1), Type: kind, Payload: text, Principal: principal, Key: kind, RecordedAt: time.Now()}
-	if r.SHA256, err = r.Digest(); err != nil {
-		panic(err)
-	}
-	c.receipts = append(c.receipts, r)
+	c.receipts = append(c.receipts, record.Recorded{Receipt: r, Seq: int64(len(c.receipts) + 1), RecordedAt: time.Now()})
 }
 
 func (c *clerk) Ask(ctx context.Context, p job.Packet) (job.Approval, error) {
@@ -57,7 +54,7 @@ func (c *clerk) Ask(ctx context.Context, p job.Packet) (job.Approval, error) {
 	return a, c.askErr
 }
 
-func (c *clerk) Open(_ context.Context, cl job.Claim) ([]job.Receipt, error) {
+func (c *clerk) Open(_ context.Context, cl job.Claim) ([]record.Recorded, error) {
 	c.claims = append(c.claims, cl)
 	if c.openErr == nil && len(c.receipts) == 0 {
 		c.write("RunCreated", "user:alice", map[string]any{"run_id": "run_" + cl.Key, "repo_ref": cl.RepoRef})
@@ -74,7 +71,7 @@ func (c *clerk) Find(context.Context, string) (string, error) {
 	return "run_" + c.claims[0].Key, c.findErr
 }
 
-func (c *clerk) Use(_ context.Context, a job.Approval) ([]job.Receipt, error) {
+func (c *clerk) Use(_ context.Context, a job.Approval) ([]record.Recorded, error) {
 	if len(c.useErrs) > 0 {
 		err := c.useErrs[0]
 		c.useErrs = c.useErrs[1:]
@@ -90,7 +87,7 @@ func (c *clerk) Use(_ context.Context, a job.Approval) ([]job.Receipt, error) {
 	return c.receipts, nil
 }
 
-func (*clerk) Prove(context.Context, job.Proof) (job.Settlement, []job.Receipt, error) {
+func (*clerk) Prove(context.Context, job.Proof) (record.Settlement, []record.Recorded, error) {
 	panic("nothing of these runs is verified")
 }
 

@@ -15,6 +15,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/proof/record"
 	"remit/work/sandbox"
 )
 
@@ -27,24 +28,18 @@ type Authority interface {
 	// Ask finds or requests the approval of a contract, and Use uses a granted
 	// one up for the run that Open has told of.
 	Ask(ctx context.Context, p job.Packet) (job.Approval, error)
-	Use(ctx context.Context, a job.Approval) ([]job.Receipt, error)
-	Open(ctx context.Context, c job.Claim) ([]job.Receipt, error)
+	Use(ctx context.Context, a job.Approval) ([]record.Recorded, error)
+	Open(ctx context.Context, c job.Claim) ([]record.Recorded, error)
 	// Find returns the run that an earlier life of the session has opened, "" when
 	// there is none: whoever was killed before the answer to Open came knows only
 	// the session.
 	Find(ctx context.Context, session string) (run string, err error)
-	Prove(ctx context.Context, p job.Proof) (job.Settlement, []job.Receipt, error)
+	Prove(ctx context.Context, p job.Proof) (record.Settlement, []record.Recorded, error)
 	// Close ends the run. bundle writes the sealed bundle.
 	Close(ctx context.Context, passed bool, bundle func(io.Writer) error) error
 	// Amend hands over what became of the run after its end.
 	Amend(ctx context.Context, a job.Amendment) error
 }
-
-// Executed says where the job of a settlement ran.
-const (
-	executedHere      = "here"
-	executedElsewhere = "elsewhere"
-)
 
 // hostImage is the root file system of the machine itself, read-only: the only
 // image that the sandbox has.
@@ -95,26 +90,21 @@ func (r *run) sandbox() job.SandboxRunRequest {
 }
 
 // received journals the receipts that are not in the journal yet.
-func (r *run) received(receipts []job.Receipt) {
+func (r *run) received(receipts []record.Recorded) {
 	known := map[string]bool{}
 	for _, e := range r.w.Entries() {
 		known[e.StepID] = known[e.StepID] || e.Name == evidence.StepReceipt
 	}
 	for _, rc := range receipts {
 		if id := receiptStep(rc); !known[id] {
-			r.note(evidence.StepReceipt, id, journal.Completed, nil, authorityReceipt(rc))
+			r.note(evidence.StepReceipt, id, journal.Completed, nil, rc.Entry())
 		}
 	}
 	r.sync()
 }
 
 // receiptStep is the step id of a receipt: its place in the authority's log.
-func receiptStep(rc job.Receipt) string { return fmt.Sprintf("receipt-%d", rc.Seq) }
-
-func authorityReceipt(rc job.Receipt) evidence.AuthorityReceipt {
-	return evidence.AuthorityReceipt{Type: rc.Type, Payload: rc.Payload, IdempotencyKey: &rc.Key, RecordedAt: stamp(rc.RecordedAt),
-		ReceiptSHA256: rc.SHA256, Principal: rc.Principal}
-}
+func receiptStep(rc record.Recorded) string { return fmt.Sprintf("receipt-%d", rc.Seq) }
 
 // settle has the verified change proved and paid. What is not verified is not
 // offered to anybody. It comes when nothing but the verdict is left to write.
@@ -124,13 +114,13 @@ func (r *run) settle(ctx context.Context) {
 	}
 	r.tell(evidence.StepBudget, "started", "")
 	defer r.times.Begin(evidence.StepBudget)()
-	var s job.Settlement
+	var s record.Settlement
 	proof, err := r.proof()
 	if err == nil && !r.claimed { // by the life of this run that was cut off
 		err = r.claim(ctx)
 	}
 	if err == nil {
-		var receipts []job.Receipt
+		var receipts []record.Recorded
 		s, receipts, err = r.Authority.Prove(ctx, proof)
 		r.received(receipts)
 	}
@@ -138,15 +128,10 @@ func (r *run) settle(ctx context.Context) {
 		r.stop(ctx, unproved(err))
 		return
 	}
-	out := evidence.BudgetSettled{RunID: s.RunID, JobID: s.JobID, JobHash: s.JobHash, ProviderID: s.ProviderID, ReservationID: s.ReservationID,
-		Executed: executedHere, Passed: s.Passed, Status: s.Status, ReservedMsats: s.ReservedMsats, SettledMsats: s.SettledMsats,
-		Reason: s.Reason, VerificationReceiptSHA256: s.VerificationReceiptSHA256}
-	if s.Elsewhere {
-		out.Executed = executedElsewhere
-		if !s.Passed {
-			out.Blockers = []evidence.Blocker{{Code: blockerOf(s.Reason), Evidence: evidence.ReceiptFile,
-				Message: fmt.Sprintf("the change was verified here, but its proof by provider %s was not accepted: %s", s.ProviderID, s.Reason)}}
-		}
+	out := evidence.BudgetSettled{Settlement: s}
+	if s.Executed == record.ExecutedElsewhere && !s.Passed {
+		out.Blockers = []evidence.Blocker{{Code: blockerOf(s.Reason), Evidence: evidence.ReceiptFile,
+			Message: fmt.Sprintf("the change was verified here, but its proof by provider %s was not accepted: %s", s.ProviderID, s.Reason)}}
 	}
 	r.note(evidence.StepBudget, "budget", status(out.Blockers), nil, out)
 	r.tell(evidence.StepBudget, string(status(out.Blockers)), settledWords(s))
@@ -154,8 +139,8 @@ func (r *run) settle(ctx context.Context) {
 
 // settledWords tells a person where the proof went, and of money only where some
 // could change hands.
-func settledWords(s job.Settlement) string {
-	if !s.Elsewhere {
+func settledWords(s record.Settlement) string {
+	if s.Executed == record.ExecutedHere {
 		return "recorded in the books of this machine"
 	}
 	return fmt.Sprintf("%d msat %s, proved by provider %s", s.SettledMsats, s.Status, s.ProviderID)
@@ -340,7 +325,7 @@ func (r *run) reopen(ctx context.Context) (there bool, err error) {
 
 // AddReceipts appends what an authority has given since the run ended, and
 // seals the bundle anew. What the journal has is left out.
-func (s Session) AddReceipts(receipts []job.Receipt, clock func() time.Time) error {
+func (s Session) AddReceipts(receipts []record.Recorded, clock func() time.Time) error {
 	secrets := newSecrets(nil)
 	w, err := journal.Continue(s.Journal())
 	if err != nil {
@@ -372,11 +357,9 @@ func (s Session) NexusRun() (string, error) {
 // NexusRun is [Session.NexusRun] of a journal that was read already.
 func NexusRun(entries []journal.Entry) string {
 	for _, e := range entries {
-		var a evidence.AuthorityReceipt
-		var made struct {
-			RunID string `json:"run_id"`
-		}
-		if e.Name == evidence.StepReceipt && json.Unmarshal(e.Outputs, &a) == nil && a.Type == "RunCreated" && json.Unmarshal(a.Payload, &made) == nil {
+		var a record.AuthorityReceipt
+		var made record.Run
+		if e.Name == evidence.StepReceipt && json.Unmarshal(e.Outputs, &a) == nil && a.Type == record.RunCreated && json.Unmarshal(a.Payload, &made) == nil {
 			return made.RunID
 		}
 	}

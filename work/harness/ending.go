@@ -9,6 +9,7 @@ import (
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/proof/record"
 	"remit/work/engine"
 	"remit/work/gateway"
 )
@@ -70,7 +71,7 @@ const maxOthers = 10
 
 // heard takes the end of one request. What was given up because the engine was
 // gone says nothing of anybody, and neither does the gateway's own probe.
-func (t *traffic) heard(rec gateway.Record) {
+func (t *traffic) heard(rec record.ModelRequest) {
 	if name := cmp.Or(rec.ModelAnswered, "without a name"); rec.Mismatch && len(t.others) < maxOthers && !slices.Contains(t.others, name) {
 		t.others = append(t.others, name)
 	}
@@ -78,7 +79,7 @@ func (t *traffic) heard(rec gateway.Record) {
 	if rec.Probe || code == reason.Cancelled {
 		return
 	}
-	f := failure{code: code, hint: rec.Remedy()}
+	f := failure{code: code, hint: gateway.Remedy(rec)}
 	why := ""
 	if rec.Detail != "" {
 		why = ": " + rec.Detail
@@ -105,7 +106,7 @@ func (t *traffic) heard(rec gateway.Record) {
 // stopped looks at why the model ended an answer. Agents make different things
 // of one that was cut, or held back, or has nothing in it; the code of a run
 // does not depend on which agent it was.
-func stopped(rec gateway.Record) failure {
+func stopped(rec record.ModelRequest) failure {
 	f := failure{cut: true}
 	switch rec.Stop {
 	case gateway.StopLength:

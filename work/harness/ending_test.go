@@ -6,6 +6,7 @@ import (
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/proof/record"
 	"remit/work/engine"
 	"remit/work/gateway"
 )
@@ -25,7 +26,7 @@ func TestEndBlockers(t *testing.T) {
 	failed := func(codes ...reason.Code) traffic {
 		var t traffic
 		for i, code := range codes {
-			rec := gateway.Record{Seq: int64(i + 1), Failed: code, Status: 503}
+			rec := record.ModelRequest{Seq: int64(i + 1), Failed: code, Status: 503}
 			if code == reason.RouteRefused || code == reason.ModelMismatch {
 				rec.Refused, rec.Failed = code, ""
 			}
@@ -35,7 +36,7 @@ func TestEndBlockers(t *testing.T) {
 	}
 	team := func(requests ...any) (t traffic) {
 		for i := 0; i < len(requests); i += 2 {
-			rec := gateway.Record{Seq: int64(i/2 + 1), Agent: requests[i].(string), Status: requests[i+1].(int), Stop: gateway.StopEnd}
+			rec := record.ModelRequest{Seq: int64(i/2 + 1), Agent: requests[i].(string), Status: requests[i+1].(int), Stop: gateway.StopEnd}
 			switch rec.Failed = map[int]reason.Code{401: reason.AuthUnavailable, 404: reason.ProviderRefused, 500: reason.ProviderUnavailable}[rec.Status]; {
 			case rec.Failed != "":
 				rec.Stop = ""
@@ -54,7 +55,7 @@ func TestEndBlockers(t *testing.T) {
 	other := failed(reason.AuthUnavailable)
 	other.model, other.totals = "large", gateway.Totals{Mismatches: 2, Models: []string{"large", "small"}}
 	for _, name := range []string{"large", "small", "small"} { // the first is the one that was asked
-		other.heard(gateway.Record{ModelAnswered: name, Mismatch: name != "large", Failed: reason.AuthUnavailable})
+		other.heard(record.ModelRequest{ModelAnswered: name, Mismatch: name != "large", Failed: reason.AuthUnavailable})
 	}
 	both := spent
 	both.totals.Mismatches = 1
@@ -64,11 +65,11 @@ func TestEndBlockers(t *testing.T) {
 	flood.totals.Flooded, flood.totals.Refused = true, 20_011
 	stopped := func(stop gateway.Stop) traffic {
 		t := failed(reason.ProviderUnavailable)
-		t.heard(gateway.Record{Seq: 2, Stop: stop, Status: 200})
+		t.heard(record.ModelRequest{Seq: 2, Stop: stop, Status: 200})
 		return t
 	}
 	probe := failed()
-	probe.heard(gateway.Record{Probe: true, Failed: reason.ProviderUnavailable})
+	probe.heard(record.ModelRequest{Probe: true, Failed: reason.ProviderUnavailable})
 	says := engine.End{Code: reason.ResponseShape, Problem: "its words"}
 	done := engine.End{Complete: true}
 	for name, test := range map[string]struct {
@@ -141,8 +142,8 @@ func TestIdleBlockers(t *testing.T) {
 		gateway.StopEnd: "", "": "",
 	} {
 		var seen traffic
-		seen.heard(gateway.Record{Seq: 1, Stop: gateway.StopFilter})
-		seen.heard(gateway.Record{Seq: 2, Stop: stop})
+		seen.heard(record.ModelRequest{Seq: 1, Stop: gateway.StopFilter})
+		seen.heard(record.ModelRequest{Seq: 2, Stop: stop})
 		if got := seen.idleBlockers(); len(got) > 1 || (len(got) == 1) != (want != "") || want != "" && got[0].Code != want {
 			t.Errorf("%s: %+v", stop, got)
 		}

@@ -14,6 +14,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/proof/record"
 	"remit/work/engine"
 	"remit/work/gateway"
 	"remit/work/sandbox"
@@ -96,7 +97,7 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 	}
 	w := &way{traffic: traffic{model: r.Model.Model, ceiling: r.Model.Ceiling}, model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
 	o := gateway.Options{Upstream: upstream, Model: r.Model.Model, StoredState: r.Model.StoredState, Limits: limits, Prices: r.Model.Prices, Token: token,
-		Record: func(rec gateway.Record) { w.traffic.heard(rec); r.modelAsked(rec) }, Clock: r.clock, RunCommand: r.learnFrom(r.Model.RunCommand)}
+		Record: func(rec record.ModelRequest) { w.traffic.heard(rec); r.modelAsked(rec) }, Clock: r.clock, RunCommand: r.learnFrom(r.Model.RunCommand)}
 	if team, several := r.Engine.(engine.Team); several {
 		o.AgentIn = team.AgentIn
 	}
@@ -220,7 +221,7 @@ func (w *way) serve(p *pulse) func(net.Listener) {
 }
 
 // modelAsked journals one request, forwarded or refused.
-func (r *run) modelAsked(rec gateway.Record) {
+func (r *run) modelAsked(rec record.ModelRequest) {
 	state := journal.Completed
 	switch {
 	case rec.Refused != "":

@@ -59,7 +59,7 @@ type Reproduced struct {
 // compares the tree with the recorded one and runs the verifier again. The
 // repository is only read.
 func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
-	rec, err := readRecord(req.Evidence)
+	rec, err := readSealed(req.Evidence)
 	if err != nil {
 		return nil, err
 	}
@@ -154,14 +154,14 @@ func weakerThanBase(ctx context.Context, source *workspace.Source, base workspac
 	return &reason.Finding{Code: reason.EnvelopeMismatch, Path: evidence.ContractFile, Detail: "the contract asks for less verification than " + task.PolicyFile + " of the base commit"}
 }
 
-// record is what a bundle says that must be rebuilt.
-type record struct {
+// sealed is what a bundle says of the verification that is repeated.
+type sealed struct {
 	receipt  evidence.Receipt
 	contract *task.Contract
 }
 
-func readRecord(files fs.FS) (*record, error) {
-	rec := new(record)
+func readSealed(files fs.FS) (*sealed, error) {
+	rec := new(sealed)
 	raw, err := fs.ReadFile(files, evidence.ReceiptFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the receipt: %w", err)
@@ -179,7 +179,7 @@ func readRecord(files fs.FS) (*record, error) {
 	return rec, err
 }
 
-func (rec *record) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline, lower string, kept *verdictStore) (*verify.Verdict, error) {
+func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline, lower string, kept *verdictStore) (*verify.Verdict, error) {
 	changes, err := store.Changes(ctx, base.Tree, *rec.receipt.HeadTree)
 	if err != nil {
 		return nil, err

@@ -26,7 +26,7 @@ type verdictStore struct {
 
 // verdicts opens the cache for a verification, nil where it is not to be used.
 // It is a convenience, so what keeps it from working is only told.
-func (rec *record) verdicts(ctx context.Context, req Reproduction, baseline, lower string) (*verdictStore, error) {
+func (rec *sealed) verdicts(ctx context.Context, req Reproduction, baseline, lower string) (*verdictStore, error) {
 	if !req.Verdicts || req.Sandbox.Describe().Driver == sandbox.DriverNone {
 		return nil, nil
 	}
