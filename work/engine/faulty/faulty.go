@@ -1,5 +1,6 @@
 // Package faulty wraps an engine and injects one real fault into its work. The
-// failure matrix uses it to show that the pipeline fails closed.
+// failure matrix uses it to show that the pipeline fails closed, in the tests and
+// in `remit ladder matrix`, so the program carries it.
 //
 // Nothing here fakes a report. The wrapped engine's own process runs in the
 // sandbox, with a shell around it that does what a broken or hostile agent
