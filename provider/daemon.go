@@ -357,7 +357,7 @@ func (d *Daemon) cancel(jobID string, cause error) {
 
 // The causes for which work ends early, or cannot be handed in.
 var (
-	errStale     = errors.New("the lease belongs to somebody else")
+	errStale     = errors.New("the lease belongs to another holder")
 	errCancelled = errors.New("the job was cancelled")
 	errLost      = errors.New("the lease ran out without an answer of the authority")
 	errSpool     = errors.New("the spool cannot be read")
