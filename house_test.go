@@ -155,16 +155,14 @@ func TestNoSharedGenerators(t *testing.T) {
 	}
 }
 
-// TestDetectorMarks: scripts/test.sh reads from the first line of a test file
-// which tests run with the race detector. A mark that it does not see, or that
-// means nothing where it stands, would let tests be left out without a word.
+// TestDetectorMarks: scripts/test.sh reads in the first line of a test file whether
+// its package is tested with the race detector. A mark that it does not see, and a
+// file that neither pass compiles, would leave tests out without a word.
 func TestDetectorMarks(t *testing.T) {
 	t.Parallel()
-	mark := regexp.MustCompile(`^//test:(plain-package|plain|race) [A-Z].*\.$`)
-	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
-	marks := map[string][]string{} // by directory
-	names := map[string][2]bool{}  // of packages that have both: in a marked file, in another one
-	var tests []string
+	mark := regexp.MustCompile(`^//test:(plain-package|both-package) [A-Z].*\.$`)
+	marks := map[string]string{} // by directory
+	files := map[string][2]int{} // by directory: test files for the pass without the detector only, and others
 	for _, f := range goFiles(t) {
 		if !f.test {
 			continue
@@ -173,46 +171,32 @@ func TestDetectorMarks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tests = append(tests, f.path)
+		dir := path.Dir(f.path)
 		for i, line := range strings.Split(string(src), "\n") {
 			if !strings.HasPrefix(line, "//test:") {
 				continue
 			}
 			m := mark.FindStringSubmatch(line)
-			if m == nil || i > 0 {
+			switch {
+			case m == nil || i > 0:
 				t.Errorf("%s:%d: %q is not a mark of scripts/test.sh: it is the first line, and ends with a reason", f.path, i+1, line)
-				continue
+			case marks[dir] != "":
+				t.Errorf("%s: the package has a second mark, one is enough", f.path)
+			default:
+				marks[dir] = m[1]
 			}
-			marks[path.Dir(f.path)] = append(marks[path.Dir(f.path)], m[1])
 		}
+		n := files[dir]
+		if constraint, _, _ := bytes.Cut(src, []byte("\npackage ")); bytes.Contains(constraint, []byte("!race")) {
+			n[0]++
+		} else {
+			n[1]++
+		}
+		files[dir] = n
 	}
-	for dir, of := range marks {
-		whole := slices.Contains(of, "plain-package")
-		if slices.Contains(of, "plain") && whole || slices.Contains(of, "race") && !whole {
-			t.Errorf("%s: the marks %q contradict each other", dir, of)
-		}
-	}
-	for _, name := range tests {
-		if !slices.Contains(marks[path.Dir(name)], "plain") {
-			continue
-		}
-		src, err := os.ReadFile(filepath.FromSlash(name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range function.FindAllSubmatch(src, -1) {
-			seen := names[string(m[1])]
-			if bytes.HasPrefix(src, []byte("//test:plain ")) {
-				seen[0] = true
-			} else {
-				seen[1] = true
-			}
-			names[string(m[1])] = seen
-		}
-	}
-	for name, seen := range names {
-		if seen[0] && seen[1] {
-			t.Errorf("%s is in a marked file and in another one: the script tells tests by name", name)
+	for dir, n := range files {
+		if both := marks[dir] == "both-package"; both && (n[0] == 0 || n[1] == 0) || !both && n[0] > 0 {
+			t.Errorf("%s: the mark %q, and %d test files with the constraint !race beside %d others", dir, marks[dir], n[0], n[1])
 		}
 	}
 }

@@ -73,7 +73,7 @@ var testOnly = []string{"fixtures", "nexus/store/storetest", "work/engine/agent/
 const whyTestOnly = "the binary carries no test machinery"
 
 // moduleFences names each outside module, and who may use it. A module that is
-// not listed may be used by nobody: a dependency is a decision.
+// not listed may not be used: a dependency is a decision.
 var moduleFences = []fence{
 	{"github.com/spf13/cobra", []string{"cmd"}, false, false, "flags and help belong to the command line"},
 	{"github.com/spf13/pflag", []string{"cmd"}, false, false, "flags and help belong to the command line"},

@@ -53,7 +53,7 @@ func (d *Daemon) agent(ctx context.Context, agent Agent, c job.EngineChoice, bud
 	return worker{e, admitted, way}, nil
 }
 
-// model is the one that a job names. Which others there are is not told: the
+// model is the one that a job names. The answer does not say which others there are: the
 // operator says that to whom it concerns.
 func (a Agent) model(c job.EngineChoice) (route.Model, error) {
 	if c.Model == "" && len(a.Models) == 1 {

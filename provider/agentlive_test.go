@@ -101,22 +101,22 @@ func TestAgentEndToEnd(t *testing.T) {
 		chunks, err = jobs.Log(tx, nexus.Principal{ID: "user:alice", Owner: "alice", Kind: nexus.User, Scopes: []string{nexus.ScopeRead}}, sent.JobID, "system", 0, 10)
 		return err
 	}))
-	var told strings.Builder
+	var said strings.Builder
 	for _, chunk := range chunks {
-		told.Write(chunk.Body)
+		said.Write(chunk.Body)
 	}
-	if !strings.Contains(told.String(), "engine.run started") || !strings.Contains(told.String(), "fixed") {
-		t.Errorf("the log says %q", told.String())
+	if !strings.Contains(said.String(), "engine.run started") || !strings.Contains(said.String(), "fixed") {
+		t.Errorf("the log says %q", said.String())
 	}
 	all, err := json.Marshal([]any{answer, settled})
 	h.must(err)
 	h.secret("the job", string(all))
-	h.secret("the job's log", told.String())
+	h.secret("the job's log", said.String())
 	h.secret("the log", h.log.String())
 	for _, below := range []string{h.home, d.spool.dir, d.scratch, filepath.Dir(d.spool.dir), dir} {
 		h.secretBelow(below)
 	}
-	if strings.Contains(string(all)+told.String()+h.log.String(), h.server.URL) {
-		t.Error("the model's address is told")
+	if strings.Contains(string(all)+said.String()+h.log.String(), h.server.URL) {
+		t.Error("the log has the model's address")
 	}
 }

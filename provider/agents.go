@@ -48,7 +48,7 @@ type Agents struct {
 // home. Naming an agent here is what enables it. The error is task.Problems: all
 // that has to be done before the agents can be offered, each with the command to
 // type. Keys are read, and commands for keys started, so that what does not work
-// is told to the operator and not to the first job; nothing of them is kept.
+// is reported to the operator and not to the first job; nothing of them is kept.
 func OpenAgents(ctx context.Context, home string, offered map[string]Agent) (*Agents, error) {
 	a := &Agents{home: home, byName: offered, seen: map[string]evidence.EngineIdentity{}}
 	var problems task.Problems
@@ -112,7 +112,7 @@ func ownersOnly(keyFile string) error {
 		return nil
 	}
 	return reason.Errorf(reason.Forbidden, "the file with the key can be read by others (mode %o)", mode).
-		WithHint("chmod 600, and have a new key made if somebody may have read it")
+		WithHint("chmod 600, and have a new key made if others may have read it")
 }
 
 // open makes the engine and tells what it would execute.

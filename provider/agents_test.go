@@ -363,7 +363,7 @@ func TestAgentRun(t *testing.T) {
 			h.secret("the response", string(text))
 			h.secret("the log", h.log.String())
 			if strings.Contains(string(text)+h.log.String(), h.server.URL) {
-				t.Error("the model's address is told")
+				t.Error("the response has the model's address")
 			}
 			known := ""
 			if resp.CostKnown != nil {
@@ -373,7 +373,7 @@ func TestAgentRun(t *testing.T) {
 				t.Errorf("outcome %s, status %s, cost %d, known %q: %+v", v.Outcome, resp.Status, resp.MicroUSD, known, v)
 			}
 			if c.says == reason.SourceNotAdmitted && !strings.Contains(h.log.String(), "remit admit source --engine tester") {
-				t.Errorf("the operator is not told what to type: %s", h.log)
+				t.Errorf("the operator does not see what to type: %s", h.log)
 			}
 			if own, _ := h.requests(); own != c.own {
 				t.Errorf("the agent made %d requests", own)
@@ -539,7 +539,7 @@ func TestTwoJobsAtOnce(t *testing.T) {
 	}
 }
 
-// TestOpenAgents: what keeps an agent from being offered is told to the operator
+// TestOpenAgents: what keeps an agent from being offered is said to the operator
 // at once, all of it, with the place and the command to type.
 func TestOpenAgents(t *testing.T) {
 	t.Parallel()
@@ -572,18 +572,18 @@ func TestOpenAgents(t *testing.T) {
 			c.change(h)
 		}
 		_, err := OpenAgents(t.Context(), h.home, map[string]Agent{"coder": h.agent})
-		var told strings.Builder
+		var said strings.Builder
 		problems, _ := err.(task.Problems) //nolint:errorlint // it is what is promised
 		for _, p := range problems {
-			fmt.Fprintln(&told, p, p.Hint)
+			fmt.Fprintln(&said, p, p.Hint)
 		}
-		h.secret(name, told.String())
-		if (err == nil) != (c.want == nil) || err != nil && len(problems) == 0 || strings.Contains(told.String(), h.keyFile) {
+		h.secret(name, said.String())
+		if (err == nil) != (c.want == nil) || err != nil && len(problems) == 0 || strings.Contains(said.String(), h.keyFile) {
 			t.Errorf("%s: %v", name, err)
 		}
 		for _, want := range c.want {
-			if !strings.Contains(told.String(), want) {
-				t.Errorf("%s: %q is not in %s", name, want, told.String())
+			if !strings.Contains(said.String(), want) {
+				t.Errorf("%s: %q is not in %s", name, want, said.String())
 			}
 		}
 	}

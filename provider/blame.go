@@ -69,7 +69,7 @@ func refusalOf(err error, scratch string) *job.Refusal {
 		refusal.Message = e.Message
 	}
 	if refusal.Code == reason.SecretLeak {
-		// What it is called here, or that it is known here, is nobody's business.
+		// What it is called here, or that it is known here, stays on this machine.
 		refusal.Message = "the contract or the run holds what evidence must not show, such as a credential"
 	}
 	text := strings.Map(func(c rune) rune {

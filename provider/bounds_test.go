@@ -93,7 +93,7 @@ func (r *recording) limit(name string) int64 {
 }
 
 // TestBinding: of the job, the owner and the operator the smallest counts, and
-// what nobody says anything about has the usual bounds.
+// what is not stated has the usual bounds.
 func TestBinding(t *testing.T) {
 	t.Parallel()
 	granted := &api.GrantedCaps{CPUMillis: 1000, MemoryMb: 512, DiskMb: 100, Pids: 20, TimeoutSecs: 60}
@@ -153,7 +153,7 @@ func (powerless) Describe() sandbox.Description {
 	return sandbox.Description{NotEnforced: []string{"seccomp: no filter", "memory: no writable memory cgroup", "pids"}}
 }
 
-// TestUnenforcedCaps: where the owner's caps would be words nobody works, unless
+// TestUnenforcedCaps: where the owner's caps would be words no daemon works, unless
 // the operator says so.
 func TestUnenforcedCaps(t *testing.T) {
 	t.Parallel()

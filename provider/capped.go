@@ -64,7 +64,7 @@ func (c *capped) Run(ctx context.Context, s sandbox.Spec) (*sandbox.Result, erro
 	return result, err
 }
 
-// lower takes the smaller of each limit and its cap. What nobody stated is the
+// lower takes the smaller of each limit and its cap. What is not stated is the
 // sandbox's default.
 func (c *capped) lower(l sandbox.Limits, commands int) sandbox.Limits {
 	d := sandbox.DefaultLimits()
@@ -111,7 +111,7 @@ func (c *capped) report(took time.Duration) (*job.CapsApplied, *job.Usage) {
 	}
 	caps := c.caps
 	caps.TimeoutSecs, caps.Network = int64(c.most.Wall/time.Second), job.NetworkNone
-	// A limit that nobody enforces is none.
+	// A limit that is not enforced is none.
 	for name, limit := range map[string]*int64{"cpu": &caps.CPUMillis, "memory": &caps.MemoryMB, "disk": &caps.DiskMB, "pids": &caps.Pids} {
 		if c.missing[name] {
 			*limit = 0

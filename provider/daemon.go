@@ -41,7 +41,7 @@ type Config struct {
 	// a zero field is no statement.
 	Caps api.Caps
 	// Unenforced has the daemon work although the sandbox cannot hold every cap
-	// here. Who judges the jobs is told which.
+	// here. The answers name them, for the judge.
 	Unenforced bool
 	// LeaseTTL is how long a lease lasts without renewal; 0: 30 seconds.
 	LeaseTTL time.Duration
@@ -189,7 +189,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	defer kill(nil)
 	context.AfterFunc(ctx, func() {
 		if isDismissed(ctx) {
-			kill(errStale) // whatever comes of it, nobody would take it
+			kill(errStale) // whatever comes of it, the authority would refuse it
 		}
 	})
 	// The lane and the signs of life go on while there is work, and no longer.
@@ -357,14 +357,14 @@ func (d *Daemon) cancel(jobID string, cause error) {
 
 // The causes for which work ends early, or cannot be handed in.
 var (
-	errStale     = errors.New("the lease belongs to another holder")
+	errStale     = errors.New("the lease belongs to another provider")
 	errCancelled = errors.New("the job was cancelled")
 	errLost      = errors.New("the lease ran out without an answer of the authority")
 	errSpool     = errors.New("the spool cannot be read")
 	errStopping  = errors.New("the daemon was asked to stop, and the time of grace is over")
 )
 
-// switchedOff reports whether somebody has to do something before this provider
+// switchedOff reports whether a person has to act before this provider
 // gets work.
 func switchedOff(err error) bool {
 	switch reason.CodeOf(err) {
@@ -384,7 +384,7 @@ func refusal(err error) bool {
 	return obsolete(err)
 }
 
-// obsolete reports whether nobody will ever take the result. A credential that
+// obsolete reports whether the result will never be taken. A credential that
 // was refused does not make it so: it may be renewed.
 func obsolete(err error) bool {
 	switch reason.CodeOf(err) {

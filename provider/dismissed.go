@@ -13,7 +13,7 @@ var errDismissed = errors.New("dismissed")
 
 // dismissed reports whether an answer of the authority says that the credential
 // of this provider is of no use any more, and ends the daemon if so. To go on
-// asking would help nobody, and the operator would not learn of it.
+// asking would not help, and the operator would not learn of it.
 func (d *Daemon) dismissed(err error) bool {
 	if !refusedCredential(err) {
 		return false
@@ -39,6 +39,6 @@ func (d *Daemon) explain(err error) error {
 		return err
 	}
 	return reason.Errorf(refusal.Code, "the nexus does not take the credential of provider %s any more: %w", d.id.ProviderID, refusal).
-		WithHint("somebody has revoked it, or registered a provider of this name anew: ask the owner. To go on, register anew with " +
+		WithHint("it was revoked, or a provider of this name was registered anew: ask the owner. To go on, register anew with " +
 			"`remit provider join`; what was not handed in is lost")
 }

@@ -51,8 +51,8 @@ func TestDismissed(t *testing.T) {
 			if !errors.As(err, &said) || said.Code != reason.TokenExpired || !strings.Contains(said.Hint, "remit provider join") {
 				t.Fatalf("%v", err)
 			}
-			if told := a.told(); slices.Contains(told, "stopped") || slices.Contains(told, "release 7") {
-				t.Errorf("told %q", told)
+			if signs := a.signs(); slices.Contains(signs, "stopped") || slices.Contains(signs, "release 7") {
+				t.Errorf("signs %q", signs)
 			}
 		})
 	}
@@ -115,8 +115,8 @@ func TestKilledWorkIsHandedBack(t *testing.T) {
 	if _, err := beside.Once(t.Context(), 0); err != nil { // the first one lives: what it is at is its own
 		t.Fatal(err)
 	}
-	if told := a.told(); slices.Contains(told, "release 5") {
-		t.Fatalf("told %q", told)
+	if signs := a.signs(); slices.Contains(signs, "release 5") {
+		t.Fatalf("signs %q", signs)
 	}
 	for _, d := range []*Daemon{first, beside} {
 		if err := d.presence.Close(); err != nil { // as the end of its process does
@@ -138,12 +138,12 @@ func TestKilledWorkIsHandedBack(t *testing.T) {
 		if err := next.presence.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if slices.Contains(a.told(), "release 5") || !wait(t.Context(), 5*time.Millisecond) {
+		if slices.Contains(a.signs(), "release 5") || !wait(t.Context(), 5*time.Millisecond) {
 			break
 		}
 	}
-	if told := slices.Compact(a.told()); !slices.Equal(told, []string{"running", "complete", "running", "release 5", "running"}) {
-		t.Errorf("told %q", told)
+	if signs := slices.Compact(a.signs()); !slices.Equal(signs, []string{"running", "complete", "running", "release 5", "running"}) {
+		t.Errorf("signs %q", signs)
 	}
 }
 

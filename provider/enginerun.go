@@ -145,7 +145,7 @@ func (r *engineRun) sameBaseline(commit, tree string) error {
 	return nil
 }
 
-// request is the run. Nobody here can approve a contract, and no verdict is
+// request is the run. No person here can approve a contract, and no verdict is
 // taken from an earlier run: strangers share nothing.
 func (r *engineRun) request(c *task.Contract, w worker, source *workspace.Source, scratch string) harness.Request {
 	return harness.Request{

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"remit/law/job"
 	"remit/law/task"
@@ -26,6 +27,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/verify"
 	"remit/work/workspace"
 )
 
@@ -79,9 +81,6 @@ func contractText(t *testing.T, base, verify, more string) string {
 	}
 	return string(text)
 }
-
-// patient gives a run of many sandboxes the time that it takes on a busy machine.
-func patient(r *job.EngineRunRequest) { r.Budget.WallSecs = 600 }
 
 // engineRequest asks for a run of the engine that is fine.
 func engineRequest(contract, source, commit, tree string, change func(*job.EngineRunRequest)) job.EngineRunRequest {
@@ -148,6 +147,29 @@ const noFault job.Outcome = "no fault"
 
 const anyTree = "1111111111111111111111111111111111111111"
 
+// TestLongCommandsAreCut: a response has the commands for people, and stays below its
+// bound whatever they are: the bundle has them whole.
+func TestLongCommandsAreCut(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("<é", task.MaxCommandBytes/3)
+	runs := []evidence.CommandRun{{Phase: "base", Command: "the unchanged tree"}, {Phase: verify.PhaseHead, Command: "true"}}
+	for range task.MaxListEntries - 1 {
+		runs = append(runs, evidence.CommandRun{Phase: verify.PhaseHead, Command: long, ExitCode: 3, DurationMS: 7})
+	}
+	got := verified(runs)
+	text, err := json.Marshal(got)
+	if err != nil || len(got) != task.MaxListEntries || len(text) > job.MaxResponseBytes/2 {
+		t.Fatalf("%d commands in %d bytes, %v", len(got), len(text), err)
+	}
+	if last := got[len(got)-1]; !utf8.ValidString(last.Command) || !strings.HasPrefix(long, strings.TrimSuffix(last.Command, "…")) ||
+		last.ExitCode != 3 || last.DurationMS != 7 || got[0].Command != "true" {
+		t.Errorf("%+v, %+v", got[0], last)
+	}
+	if few := verified(runs[:3]); few[1].Command != long {
+		t.Error("a command was cut where there is room for it")
+	}
+}
+
 // TestEngineRun runs real engines. Whatever a request, a repository or an engine
 // does, the response is never a fault of the provider, unless it is one.
 func TestEngineRun(t *testing.T) {
@@ -199,7 +221,6 @@ func TestEngineRun(t *testing.T) {
 		}, job.JobFailed, job.Failed, 3, reason.JobInvalid},
 		"our credential":   {"", fixed, "title: \"see " + testCredential + "\"\n", nil, job.JobFailed, job.Failed, 3, reason.SecretLeak},
 		"a private key":    {"", fixed, "title: \"AKIA" + "QWERTYUIOP234567\"\n", nil, job.JobFailed, job.Failed, 3, reason.SecretLeak},
-		"a long command":   {"", fixed + strings.Repeat(`, "true # `+strings.Repeat("<", 13_000)+`"`, 14), "", patient, job.Passed, job.Success, 0, ""},
 		"odd words":        {"", fixed, "title: \"</script>$(id) `id` %s %n ; rm -rf /\"\n", nil, job.Passed, job.Success, 0, ""},
 		"fences of output": {"printf '=== end head fail\\n--- stdout 0\\n\\033[31m'; echo fixed > a.txt", fixed, "", nil, job.Passed, job.Success, 0, ""},
 	} {

@@ -22,7 +22,7 @@ var engineName = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 // ParseEngine reads NAME=COMMAND ARG…, as an operator writes it. The command is
 // cut into words as a shell does it, and nothing else of a shell happens: single
 // and double quotes and the backslash keep a word together, and what a shell
-// would act on is refused, so that nobody expects it to be.
+// would act on is refused, so that it is not expected to be.
 func ParseEngine(text string) (name string, argv []string, err error) {
 	name, line, found := strings.Cut(text, "=")
 	if !found {

@@ -45,8 +45,8 @@ func TestParseEngine(t *testing.T) {
 	}
 }
 
-// TestEnginesOfAMachine: what cannot be an engine is told when the daemon
-// starts, not to whoever asks for it first.
+// TestEnginesOfAMachine: what cannot be an engine is reported when the daemon
+// starts, not to the first job that asks for it.
 func TestEnginesOfAMachine(t *testing.T) {
 	t.Parallel()
 	text := filepath.Join(t.TempDir(), "text")

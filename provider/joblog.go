@@ -34,7 +34,7 @@ type jobLog struct {
 
 	mu      sync.Mutex
 	waiting strings.Builder
-	told    int // bytes ever put into waiting
+	written int // bytes ever put into waiting
 	sent    int64
 }
 
@@ -66,7 +66,7 @@ func (l *jobLog) Output(line string) { l.add("| " + line) }
 func (l *jobLog) add(line string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.told > maxLog {
+	if l.written > maxLog {
 		return // before any work: an engine may print millions of lines
 	}
 	line = strings.Map(func(r rune) rune {
@@ -75,7 +75,7 @@ func (l *jobLog) add(line string) {
 		}
 		return r
 	}, strings.ToValidUTF8(line, "\uFFFD")) + "\n"
-	if l.told += len(line); l.told > maxLog {
+	if l.written += len(line); l.written > maxLog {
 		line = "… the rest is in the bundle\n"
 	}
 	l.waiting.WriteString(line)
@@ -130,5 +130,5 @@ func (l *jobLog) giveUp() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.waiting.Reset()
-	l.told = maxLog + 1
+	l.written = maxLog + 1
 }

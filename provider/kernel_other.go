@@ -2,5 +2,5 @@
 
 package provider
 
-// kernel is not told on this system.
+// kernel has no name on this system.
 func kernel() string { return "" }

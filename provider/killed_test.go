@@ -212,7 +212,7 @@ func (g *stage) run(home harness.Home, m *mortal, issue string) (out *harness.Ou
 }
 
 // TestClientIsKilledAtEachRequest kills the client of a run at each of its
-// requests, in the moment after the authority's commit. Whoever resumes the
+// requests, in the moment after the authority's commit. Resuming the
 // session leaves nothing open: the run has ended, its issue is free, and its money
 // is spent or back. Without the resumption something is open at most of them, or
 // the test would prove nothing.
@@ -229,7 +229,7 @@ func TestClientIsKilledAtEachRequest(t *testing.T) {
 		for n := 1; n <= len(whole.sent); n++ {
 			h, m, issue := home(), &mortal{stage: g, dies: n}, fmt.Sprint("issue-", n)
 			if _, killed := g.run(h, m, issue); killed == nil {
-				t.Fatalf("request %d of %v killed nobody", n, whole.sent)
+				t.Fatalf("request %d of %v killed no client", n, whole.sent)
 			}
 			if len(g.open()) > 0 {
 				left++

@@ -16,7 +16,7 @@ const presenceFile = "running"
 // scratchName begins the names of the directories that work is done in.
 const scratchName = "job-"
 
-// clearLeftovers takes the lock of presence and, if nobody else has it, removes
+// clearLeftovers takes the lock of presence and, if no other daemon has it, removes
 // what daemons that were killed have left behind: their scratch directories, and
 // the output of attempts that never got a result, whose leases are then handed
 // back. Results that wait to be handed in stay.

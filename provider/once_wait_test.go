@@ -53,7 +53,7 @@ func TestOnceWaitsForAJob(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Whoever asks for a provider waits as well: it may be on its way.
+	// The dispatch waits as well: a provider may be on its way.
 	wait := int64(20)
 	made := must(api.DispatchJob.Do(t.Context(), owner, "d", run,
 		api.DispatchRequest{JobType: job.SandboxRun, Request: asked.Canonical(), WaitSecs: &wait}))(t)

@@ -37,7 +37,7 @@ const (
 
 // received downloads the pack of a job and makes a repository of it below the
 // scratch directory. What is wrong with the pack or the request is the job's
-// fault; that the pack did not arrive as the authority has it is nobody's who
+// fault; that the pack did not arrive as the authority has it is no fault of those who
 // asked for the job.
 func (d *Daemon) received(ctx context.Context, runID, digest string, repo job.Repo, scratch string) (*workspace.Source, error) {
 	commit := api.Value(repo.GitRef)

@@ -115,7 +115,7 @@ func TestSentSource(t *testing.T) {
 		refuse      *api.Problem
 		outcome     job.Outcome
 		status      job.Status
-		says        string // by the response, to whoever asked for the job
+		says        string // by the response, to the requester of the job
 		asked       int
 	}{
 		"as it should be":       {"artifact:" + digest, commit, 0, nil, job.Passed, job.Success, "", 1},

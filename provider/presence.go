@@ -73,7 +73,7 @@ func (d *Daemon) keepBeating(ctx, present context.Context) {
 	}
 }
 
-// stopped says that nobody works here any more, if that is so.
+// stopped says that no daemon works here any more, if that is so.
 func (d *Daemon) stopped(ctx context.Context) {
 	if isDismissed(ctx) {
 		return
@@ -121,8 +121,8 @@ func (d *Daemon) alone(then func()) bool {
 	return err == nil
 }
 
-// shareLock takes a lock that others may hold as well. Whoever excludes them
-// does so for a moment.
+// shareLock takes a lock that others may hold as well. A daemon excludes
+// them for a moment only.
 func shareLock(f *os.File) error {
 	for {
 		if err := unix.Flock(int(f.Fd()), unix.LOCK_SH); !errors.Is(err, unix.EINTR) {
@@ -149,9 +149,9 @@ type held struct {
 	fence int64
 }
 
-// handBack gives up the lease of work that was killed, so that somebody else
-// can begin at once. If the authority is away, it is told with the next sign of
-// life that it takes.
+// handBack gives up the lease of work that was killed, so that another
+// provider can begin at once. If the authority is away, the next sign of life that
+// it takes says so.
 func (d *Daemon) handBack(ctx context.Context, h held) {
 	asking, stop := context.WithTimeout(context.WithoutCancel(ctx), goodbye)
 	defer stop()
@@ -159,7 +159,7 @@ func (d *Daemon) handBack(ctx context.Context, h held) {
 	switch {
 	case err == nil:
 		d.log.Info("job handed back", "job", h.jobID, "fence", h.fence)
-	case refusal(err): // it is nobody's any more, or somebody else's
+	case refusal(err): // it is no longer leased, or leased by another provider
 	default:
 		d.log.Warn("a job could not be handed back", "job", h.jobID, "error", err)
 		d.mu.Lock()

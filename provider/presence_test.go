@@ -44,7 +44,7 @@ func (a *authority) said(step string, r *http.Request) string {
 	return ""
 }
 
-func (a *authority) told() []string {
+func (a *authority) signs() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Clone(a.story)
@@ -54,12 +54,12 @@ func (a *authority) told() []string {
 func (a *authority) await(t *testing.T, want ...string) {
 	t.Helper()
 	for range 12000 { // a minute
-		if slices.Equal(a.told(), want) || !wait(t.Context(), 5*time.Millisecond) {
+		if slices.Equal(a.signs(), want) || !wait(t.Context(), 5*time.Millisecond) {
 			break
 		}
 	}
-	if got := a.told(); !slices.Equal(got, want) {
-		t.Fatalf("told %q, want %q", got, want)
+	if got := a.signs(); !slices.Equal(got, want) {
+		t.Fatalf("signs %q, want %q", got, want)
 	}
 }
 
@@ -79,8 +79,8 @@ func TestStopSaysSo(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	if got := a.told(); !slices.Equal(got, []string{"running", "stopped"}) && !slices.Equal(got, []string{"running", "stopping", "stopped"}) {
-		t.Errorf("told %q", got)
+	if got := a.signs(); !slices.Equal(got, []string{"running", "stopped"}) && !slices.Equal(got, []string{"running", "stopping", "stopped"}) {
+		t.Errorf("signs %q", got)
 	}
 }
 
@@ -107,8 +107,8 @@ func TestStopBeforeTheFirstAnswer(t *testing.T) {
 	if err := d.Run(ctx); err != nil {
 		t.Error(err)
 	}
-	if got := a.told(); !slices.Equal(got, []string{"stopped"}) {
-		t.Errorf("told %q", got)
+	if got := a.signs(); !slices.Equal(got, []string{"stopped"}) {
+		t.Errorf("signs %q", got)
 	}
 }
 
@@ -140,8 +140,8 @@ func TestStopWithWork(t *testing.T) {
 			if ran, err := d.Once(ctx, 0); !ran || (err == nil) != (c.want[0] == "complete") {
 				t.Errorf("%v %v", ran, err)
 			}
-			if got := a.told(); !slices.Equal(got, append([]string{"running"}, c.want...)) {
-				t.Errorf("told %q", got)
+			if got := a.signs(); !slices.Equal(got, append([]string{"running"}, c.want...)) {
+				t.Errorf("signs %q", got)
 			}
 			if left, err := d.spool.all(); err != nil || len(left) != 0 {
 				t.Error(left, err)
@@ -150,7 +150,7 @@ func TestStopWithWork(t *testing.T) {
 	}
 }
 
-// TestLastOneSaysSo: while another daemon of the registration lives, nobody says
+// TestLastOneSaysSo: while another daemon of the registration lives, no daemon says
 // that the provider ends.
 func TestLastOneSaysSo(t *testing.T) {
 	t.Parallel()
@@ -164,8 +164,8 @@ func TestLastOneSaysSo(t *testing.T) {
 	stop()
 	first.stopped(ended)
 	second.stopped(ended)
-	if got := a.told(); len(got) != 0 {
-		t.Fatalf("told %q", got)
+	if got := a.signs(); len(got) != 0 {
+		t.Fatalf("signs %q", got)
 	}
 	if err := first.voice.Close(); err != nil { // its process has ended
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestLastOneSaysSo(t *testing.T) {
 }
 
 // TestLostWorkIsHandedBack: the authority is away until the lease has run out,
-// and is told when it is back.
+// and hears of it when it is back.
 func TestLostWorkIsHandedBack(t *testing.T) {
 	t.Parallel()
 	repo := repository(t)

@@ -279,7 +279,7 @@ type authority struct {
 	mu        sync.Mutex
 	lease     *api.Lease
 	refuse    map[string]reason.Code // by last element of the path
-	refused   func(step string)      // is told of each refusal; nil: nobody is
+	refused   func(step string)      // is called at each refusal, if not nil
 	completed []api.CompleteRequest
 	keys      []string
 	uploads   int
@@ -420,7 +420,7 @@ func TestFinishedWorkIsKept(t *testing.T) {
 	}
 }
 
-// TestRequestMustHaveItsHash has the authority (or somebody between) change the
+// TestRequestMustHaveItsHash has the authority (or a proxy between) change the
 // request of a job.
 func TestRequestMustHaveItsHash(t *testing.T) {
 	t.Parallel()

@@ -168,7 +168,7 @@ func (r *sandboxRun) fill(resp *job.SandboxRunResponse, result *sandbox.Result) 
 		TimeoutSecs: int64(l.Wall / time.Second), Network: job.NetworkNone}
 	resp.Usage = &job.Usage{CPUMillis: result.Usage.CPUMillis, PeakMemoryBytes: result.Usage.PeakMemoryBytes, WallMillis: result.Usage.WallMillis}
 	for _, c := range result.Caps {
-		// A limit that nobody enforces is none.
+		// A limit that is not enforced is none.
 		switch {
 		case c.Enforced:
 		case c.Name == "cpu":

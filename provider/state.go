@@ -53,7 +53,7 @@ func (s State) Load() (Identity, string, error) {
 	}
 	if info.Mode().Perm()&0o077 != 0 {
 		return id, "", reason.Errorf(reason.Forbidden, "%s can be read by others (mode %o)", path, info.Mode().Perm()).
-			WithHint("chmod 600, and register again if somebody may have read it")
+			WithHint("chmod 600, and register again if others may have read it")
 	}
 	token, err := os.ReadFile(path)
 	if err != nil {

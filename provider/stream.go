@@ -71,7 +71,7 @@ func (s *stream) preview() *string {
 	return &text
 }
 
-// killedFor says why a command was ended from outside, for whoever reads its
+// killedFor says why a command was ended from outside, for the reader of its
 // output: an exit code of 137 does not. last is whether no other command ran after
 // it. "" when there is nothing to say; that the time was up the response says.
 func killedFor(c sandbox.CommandResult, result *sandbox.Result, l sandbox.Limits, last bool) string {

@@ -30,7 +30,7 @@ func (d *Daemon) work(ctx context.Context, l api.Lease) error {
 	result, err := d.execute(ctx, l)
 	if err != nil {
 		log.Warn("job given up", "error", err)
-		if !errors.Is(err, errStale) { // else it is somebody else's already
+		if !errors.Is(err, errStale) { // else another provider has it already
 			d.handBack(ctx, held{l.Job.JobID, l.Fence})
 		}
 		return errors.Join(err, d.spool.drop(l.Job.JobID))
@@ -158,7 +158,7 @@ func (d *Daemon) handInAll(ctx context.Context) {
 	}
 	for _, r := range results {
 		if d.works(r.JobID) {
-			continue // whoever works on it hands it in
+			continue // the goroutine that works on it hands it in
 		}
 		if err := d.handIn(ctx, r); err != nil {
 			d.log.Warn("a finished job could not be handed in", "job", r.JobID, "error", err)
@@ -192,7 +192,7 @@ func (d *Daemon) upload(ctx context.Context, r Result, f File) error {
 	return err
 }
 
-// settleSpool drops a result that was taken, or that nobody will ever take.
+// settleSpool drops a result that was taken, or that the authority will never take.
 func (d *Daemon) settleSpool(r Result, err error) error {
 	if err == nil || obsolete(err) {
 		return errors.Join(err, d.spool.drop(r.JobID))

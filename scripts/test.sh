@@ -51,46 +51,34 @@ PY
   printf '{"Action":"%s","Package":"vectors","Test":"verify.py"}\n{"Action":"%s","Package":"vectors"}\n' $outcome $outcome
 }
 
-# The detector finds nothing where there is one goroutine, and costs twice to six
-# times the computing. What is tested without it, as it is shipped, says so at the
-# top of a test file, with the reason:
-#   //test:plain-package WHY   all tests of the package
-#   //test:plain WHY           the tests of this file, in a package that has the detector
-#   //test:race WHY            the tests of this file once more with it, in one that has not
-marked() { grep -rlE "^//test:$1 [A-Z]" --include='*_test.go' . || true; }
-packages_of() { sed -E 's|^\./||; s|(^\|/)[^/]*$||; s|^.|/&|; s|^|remit|' | sort -u; }
-both_of() { comm -12 <(printf '%s\n' "${packages[@]}" | sort -u) "$1"; }
-tests_in() { xargs sed -nE 's/^func ((Test|Fuzz|Example)[A-Za-z0-9_]*)\(.*/\1/p' | sort -u; }
-pattern() { paste -sd '|' | sed 's/.*/^(&)$/'; }
+# The detector finds nothing where there is one goroutine, and costs several times
+# the computing. Which packages are tested with it is said by packages, in the first
+# line of one of their test files, with the reason:
+#   (no mark)                 with the detector
+#   //test:plain-package WHY  without it, as the package is shipped
+#   //test:both-package WHY   without it, and then with it but for its test files that have
+#                             "//go:build !race": what they do has one goroutine, and is long
+# TestDetectorMarks of the root package holds the marks against the files.
+marked() { grep -rlE "^//test:$1 [A-Z]" --include='*_test.go' . | sed -E 's|^\./||; s|(^\|/)[^/]*$||; s|^.|/&|; s|^|remit|' | sort -u; }
 
 # tests runs go test; a failure is remembered. scripts/lint.sh vets.
 tests() { go test -vet=off -timeout "${TEST_TIMEOUT:-20m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
 
-packages=$(go list "$@")
+packages=$(go list "$@" | sort -u)
 mapfile -t packages <<<"$packages"
 set +e
 {
   if [ ${#race[@]} = 0 ]; then
     tests "${packages[@]}"
   else
-    marked plain-package | packages_of >"$scratch/plain-package"
-    marked plain | packages_of >"$scratch/plain"
-    marked race | packages_of >"$scratch/race"
-    mapfile -t single < <(both_of "$scratch/plain-package")
-    mapfile -t both < <(both_of "$scratch/plain")
-    mapfile -t again < <(both_of "$scratch/race")
-    mapfile -t shared < <(printf '%s\n' "${packages[@]}" | sort -u | comm -23 - <(sort -u "$scratch/plain-package" "$scratch/plain"))
-    often=$(marked plain | tests_in | pattern)
-    together=$(marked race | tests_in | pattern)
-    # Where those wait that come first, what the others need is compiled. What does
-    # not build is told by its test.
-    nice go build "${race[@]}" -o /dev/null "${shared[@]}" "${both[@]}" "${again[@]}" </dev/null >/dev/null 2>&1 &
-    [ ${#single[@]} = 0 ] || CGO_ENABLED=0 tests -trimpath "${single[@]}"
+    mapfile -t plain < <(comm -12 <(printf '%s\n' "${packages[@]}") <(sort -u <(marked plain-package) <(marked both-package)))
+    mapfile -t raced < <(comm -23 <(printf '%s\n' "${packages[@]}") <(marked plain-package))
+    # What the second pass needs is compiled where the first one waits. What does not
+    # build is reported by its test.
+    nice go build "${race[@]}" -o /dev/null "${raced[@]}" </dev/null >/dev/null 2>&1 &
+    [ ${#plain[@]} = 0 ] || CGO_ENABLED=0 tests -trimpath "${plain[@]}"
     wait $!
-    [ ${#both[@]} = 0 ] || CGO_ENABLED=0 tests -trimpath -run "$often" "${both[@]}"
-    [ ${#again[@]} = 0 ] || tests "${race[@]}" -run "$together" "${again[@]}"
-    [ ${#both[@]} = 0 ] || tests "${race[@]}" -skip "$often" "${both[@]}"
-    [ ${#shared[@]} = 0 ] || tests "${race[@]}" "${shared[@]}"
+    [ ${#raced[@]} = 0 ] || tests "${race[@]}" "${raced[@]}"
   fi
   second_verifier
 } | "$scratch/summary"

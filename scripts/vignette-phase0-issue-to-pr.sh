@@ -27,8 +27,8 @@ target=slugify.py
 verify='python3 -m unittest -v'
 driver='' walk='' server='' pg='' unused=''
 
-# Whatever happens, nothing stays behind: the driver ends its processes when it is
-# told to stop, and the database ends with the script.
+# Whatever happens, nothing stays behind: the driver ends its processes when it
+# gets SIGTERM, and the database ends with the script.
 cleanup() {
   local status=$?
   trap - EXIT
@@ -56,7 +56,7 @@ bin=${REMIT_BIN:-bin/remit}
 [ -n "${REMIT_BIN:-}" ] || scripts/build.sh "$bin"
 [ -x "$bin" ] || die "$bin cannot be run"
 
-# Told now, and not by a check after half a minute: a provider that cannot hold its
+# Checked now, and not by the driver after half a minute: a provider that cannot hold its
 # caps never comes online.
 lacking=$(REMIT_HOME=$dir/doctor "$bin" doctor --json | python3 -c '
 import json, sys

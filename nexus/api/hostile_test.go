@@ -1,5 +1,3 @@
-//test:plain-package It compares documents.
-
 package api
 
 import (

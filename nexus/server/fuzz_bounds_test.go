@@ -1,4 +1,4 @@
-//test:plain It tries one thing thousands of times, which other tests of the package do with the detector.
+//go:build !race
 
 package server
 

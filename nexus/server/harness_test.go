@@ -1,3 +1,5 @@
+//test:both-package The generated requests are sent one after the other; what serves them has many goroutines.
+
 package server
 
 import (

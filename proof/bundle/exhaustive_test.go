@@ -1,9 +1,8 @@
-//test:plain It tries every byte, in one goroutine.
+//go:build !race
 
 package bundle
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -116,19 +115,5 @@ func TestEveryByteOfADirectoryCounts(t *testing.T) {
 	}
 	if r := auditPath(t, dir, opt); r.Status != Pass {
 		t.Fatalf("the restored directory: %s\n%s", r.Status, details(r))
-	}
-}
-
-// overwrite changes a file in place: some file systems flush a file that is
-// written anew, and this test does so thousands of times.
-func overwrite(t *testing.T, path string, text []byte) {
-	t.Helper()
-	f, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = f.WriteAt(text, 0)
-	if err := errors.Join(err, f.Truncate(int64(len(text))), f.Close()); err != nil {
-		t.Fatal(err)
 	}
 }

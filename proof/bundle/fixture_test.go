@@ -1,7 +1,10 @@
+//test:both-package It tries every byte in one goroutine; an audit has several.
+
 package bundle
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -79,4 +82,18 @@ func auditPath(t testing.TB, path string, opt Options) *Report {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// overwrite changes a file in place: some file systems flush a file that is
+// written anew, and this test does so thousands of times.
+func overwrite(t *testing.T, path string, text []byte) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteAt(text, 0)
+	if err := errors.Join(err, f.Truncate(int64(len(text))), f.Close()); err != nil {
+		t.Fatal(err)
+	}
 }

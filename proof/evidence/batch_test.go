@@ -1,4 +1,4 @@
-//test:race Lines are looked at by several goroutines.
+//test:both-package It mostly computes; lines and audits have several goroutines.
 
 package evidence
 

@@ -1,3 +1,5 @@
+//go:build !race
+
 package evidence_test
 
 import (
@@ -20,9 +22,8 @@ import (
 var update = flag.Bool("update", false, "write testdata/golden, schemas/ and the valid vectors anew")
 
 const (
-	goldenDir  = "testdata/golden"
-	vectorsDir = "../../vectors"
-	validDir   = vectorsDir + "/evidence/valid"
+	goldenDir = "testdata/golden"
+	validDir  = vectorsDir + "/evidence/valid"
 )
 
 // TestGolden pins every byte of every projection.

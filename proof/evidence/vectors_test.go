@@ -1,11 +1,10 @@
-//test:plain-package It mostly computes; the tests with more goroutines say so.
+//go:build !race
 
 package evidence_test
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +15,6 @@ import (
 
 	"remit/proof/bundle"
 	"remit/proof/canon"
-	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
 )
@@ -79,54 +77,6 @@ func number(t testing.TB, text string) int {
 		t.Fatal(err)
 	}
 	return int(n)
-}
-
-func vectorFiles(t testing.TB, pattern string) []string {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(vectorsDir, filepath.FromSlash(pattern)))
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no vectors match %s (%v): the test would prove nothing", pattern, err)
-	}
-	return paths
-}
-
-// audit runs the whole audit over a session directory.
-func audit(t testing.TB, path string) *bundle.Report {
-	t.Helper()
-	opt := bundle.Options{}
-	for _, g := range evidence.Gates() {
-		opt.Gates = append(opt.Gates, bundle.Gate(g))
-	}
-	rep, err := bundle.Audit(t.Context(), path, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rep
-}
-
-func zipped(t testing.TB, dir string) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "bundle.zip")
-	f, err := os.Create(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if err := bundle.WriteZip(f, dir); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-func findingsOf(rep *bundle.Report) string {
-	var out strings.Builder
-	for _, g := range rep.Gates {
-		fmt.Fprintf(&out, "\n  %s %s %s", g.Name, g.Status, g.Reason)
-		for _, f := range g.Findings {
-			fmt.Fprintf(&out, "\n    %s", f)
-		}
-	}
-	return out.String()
 }
 
 // TestAuditOfInvalidVectors: each defect is found, by the gate and under the

@@ -1,4 +1,4 @@
-//test:plain It computes, in one goroutine.
+//go:build !race
 
 package journal
 

@@ -1,3 +1,5 @@
+//test:both-package Reading computes in one goroutine; a writer has several callers.
+
 package journal_test
 
 import (

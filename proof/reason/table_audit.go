@@ -14,7 +14,7 @@ var auditCodes = []Info{
 	{ZipCRC, "zip", Fail, "the content of an entry does not have its checksum", ""},
 	{ZipMethod, "zip", Fail, "an entry uses a compression method that the profile does not allow", ""},
 	{ZipFlags, "zip", Fail, "an entry has header flags that the profile does not allow", ""},
-	{ZipEncrypted, "zip", Fail, "an entry is encrypted, so it cannot be audited", ""},
+	{ZipEncrypted, "zip", Fail, "an entry is encrypted and cannot be audited", ""},
 	{Zip64, "zip", Fail, "the archive uses zip64 structures", ""},
 	{ZipMultiDisk, "zip", Fail, "the archive claims to be split over several disks", ""},
 	{ZipBomb, "zip", Fail, "an entry or the whole archive expands beyond the limits", ""},

@@ -77,7 +77,7 @@ func (v *vignette) earned(ctx context.Context, providers ...*provider) (map[stri
 	return out, nil
 }
 
-// stuck shows that a reservation which nobody resolves does not lock the budget:
+// stuck shows that a reservation which is not resolved does not lock the budget:
 // reconciliation gives the money back, once.
 func (v *vignette) stuck(ctx context.Context, s *step) error {
 	w, err := v.begin(ctx, "stuck", forLong, order{})

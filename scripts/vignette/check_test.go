@@ -126,7 +126,7 @@ func TestStepThatBreaksIsNotGreen(t *testing.T) {
 		t.Errorf("%d held, %d did not:\n%s", passed, failed, out.String())
 	}
 	if !strings.Contains(out.String(), "FAIL 1.2   the step could be done to its end: gone") {
-		t.Errorf("the reason is not told:\n%s", out.String())
+		t.Errorf("the reason is not printed:\n%s", out.String())
 	}
 }
 

@@ -134,7 +134,7 @@ func (v *vignette) join(ctx context.Context, s *step, p *provider) error {
 	}
 	p.id, p.device = is.ID, is.Device
 	s.ok(is.Owner == p.owner.name && is.Price == p.price && is.Reserve == p.reserve && is.Device != "" && !is.Enabled,
-		p.name+" is registered as told, and provider mode is off", is)
+		p.name+" is registered as asked, and provider mode is off", is)
 	used := request{as: caller{"used registration", grant.Token}, method: http.MethodPost, path: "/v1/providers", key: "again-" + p.name,
 		body: object{"name": "again", "version": "1", "capabilities": []string{jobType}, "price_msats": 1}}
 	return v.nexus.refused(ctx, s, "the registration token of "+p.name+" works once", used, http.StatusUnauthorized, "token_expired")

@@ -121,7 +121,7 @@ func (v *vignette) dispatchedJob(ctx context.Context, s *step) error {
 	}
 	s.ok(digest(pack.raw) == source && strings.HasPrefix(string(pack.raw), "PACK"), "source.pack is a git pack and has that digest", digest(pack.raw))
 	foreign := request{as: v.bob, method: http.MethodGet, path: "/v1/runs/" + h.runID + "/artifacts/" + source}
-	return v.nexus.refused(ctx, s, "which nobody else can read", foreign, http.StatusNotFound, "not_found")
+	return v.nexus.refused(ctx, s, "which no other user can read", foreign, http.StatusNotFound, "not_found")
 }
 
 // executed is step 4: the artifacts, to the byte.

@@ -212,7 +212,7 @@ func (v *vignette) guarded(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	s.ok(a.status == http.StatusForbidden || a.status == http.StatusNotFound, "nobody gets a ticket for another user's lane", a.status, string(a.raw))
+	s.ok(a.status == http.StatusForbidden || a.status == http.StatusNotFound, "a ticket for another user's lane is refused", a.status, string(a.raw))
 	_, err = v.nexus.dial(ctx, "fleet:user:alice:workers", "nonsense")
 	s.ok(err != nil, "a lane without a ticket is refused", "it opened")
 	return v.deliversOnly(ctx, s)

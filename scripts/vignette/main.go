@@ -5,13 +5,13 @@
 //	scripts/vignette-phase0-issue-to-pr.sh
 //
 // builds what is needed, makes the fixture's repository and starts it. Actors
-// are a nexus with its relay, provider A of the user, provider B of somebody else
+// are a nexus with its relay, provider A of the user, provider B of another owner
 // in the reserve pool (dearer), and the user herself.
 //
 // # What is checked
 //
 // P preconditions; 1 to 8 the steps of the vignette; D1 to D5 its failure cases;
-// R reservations that nobody resolves; B the books; E the metrics; X the end of
+// R reservations that are not resolved; B the books; E the metrics; X the end of
 // all processes. Each check is a line, `ok` or `FAIL`, and none repeats what a
 // process says of itself: digests are recomputed with code of this package
 // ([canonical]), figures are folded from the logs here and compared with the

@@ -52,7 +52,7 @@ func TestOverCapCanFail(t *testing.T) {
 		{"within", `"memory_mb":512`, `"peak_memory_bytes":1000`, "true", ""},
 		{"memory and what is written", `"memory_mb":1`, `"peak_memory_bytes":19922944`, "true", ""},
 		{"memory", `"memory_mb":1`, `"peak_memory_bytes":19922945`, "true", "memory"},
-		{"a cap that nobody enforces", `"memory_mb":0`, `"peak_memory_bytes":1000`, "true", "a cap is missing or not enforced"},
+		{"a cap that is not enforced", `"memory_mb":0`, `"peak_memory_bytes":1000`, "true", "a cap is missing or not enforced"},
 		{"nothing observed", `"memory_mb":512`, `"peak_memory_bytes":0`, "true", "nothing observed, or the receipt itself says that it was too much"},
 		{"the receipt says so", `"memory_mb":512`, `"peak_memory_bytes":1000`, "false", "nothing observed, or the receipt itself says that it was too much"},
 		{"network", `"memory_mb":512`, `"peak_memory_bytes":1000,"network_bytes":1`, "true", "network"},

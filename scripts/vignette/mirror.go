@@ -90,7 +90,7 @@ func (v *vignette) mirrored(ctx context.Context, s *step, logs map[string][]even
 }
 
 // pointed lists the receipts of settlements in the logs: of each verdict, and of
-// the payment that follows it. What ended without a verdict is nobody's business.
+// the payment that follows it. What ended without a verdict is not published.
 func pointed(logs map[string][]event) (sums []string) {
 	for _, events := range logs {
 		for _, e := range events {
@@ -157,7 +157,7 @@ func (e nostr) id() string {
 	return bareDigest(canonical(nil, []any{json.Number("0"), e.PubKey, e.CreatedAt, e.Kind, tags, e.Content}))
 }
 
-// chatter looks in the mirror for what belongs to jobs and to nobody outside.
+// chatter looks in the mirror for what belongs to jobs and to no outsider.
 func (v *vignette) chatter(events []nostr, logs map[string][]event) (found []string) {
 	secret := map[string]bool{v.verify: true, v.repo: true, v.alice.token: true, v.admin.token: true, "stdout": true, "job.leased": true}
 	for _, log := range logs {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// caller is somebody with a credential.
+// caller is a holder of a credential.
 type caller struct{ name, token string }
 
 // nexus is the authority as everybody outside sees it.

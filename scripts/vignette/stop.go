@@ -6,7 +6,7 @@ import (
 )
 
 // stop is what an operator does every day, at an unlucky moment: provider A is
-// told to end (SIGTERM) while it runs a job that takes longer than its grace. It
+// stopped (SIGTERM) while it runs a job that takes longer than its grace. It
 // says so, takes nothing more, hands the job back, and ends well. It stays away.
 func (v *vignette) stop(ctx context.Context, s *step) error {
 	before, err := v.look(ctx, v.a)

@@ -23,7 +23,7 @@ type working struct {
 
 // How long such a job runs, in seconds.
 const (
-	shortly = 3  // somebody else has to run it to its end
+	shortly = 3  // another provider has to run it to its end
 	forLong = 50 // it is stopped
 )
 
@@ -65,8 +65,8 @@ func (w *working) dies(ctx context.Context) error {
 	return until(ctx, "the end of what job "+w.run.name+" runs", func() bool { return len(withMark(w.mark)) == 0 })
 }
 
-// until looks again and again: what happens inside a sandbox announces itself to
-// nobody.
+// until looks again and again: what happens inside a sandbox gives no
+// notice.
 func until(ctx context.Context, what string, holds func() bool) error {
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()

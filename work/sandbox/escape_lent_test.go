@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && !race
 
 package sandbox
 
@@ -16,17 +16,6 @@ import (
 
 	"remit/proof/reason"
 )
-
-// shortDir is a directory in which the path of a socket is short enough.
-func shortDir(t testing.TB, in string) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(in, "remit-test-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
 
 // What is shown of the host are its bytes, and not the files in which a process
 // of the host could be met: through a socket, a FIFO or a lock.

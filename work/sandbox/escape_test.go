@@ -1,4 +1,4 @@
-//go:build linux
+//go:build linux && !race
 
 package sandbox
 
@@ -253,13 +253,6 @@ func TestMountTable(t *testing.T) {
 	o := shell(e, open1(e), Spec{Binds: []Bind{{host, "/opt/lent"}}}, "cat /proc/self/mountinfo /proc/mounts")
 	e.Check(strings.Contains(o.out, "/opt/lent") && !strings.Contains(o.out, filepath.Base(host)), "mount table:\n%s", o.out)
 	e.Check(home() == "" || home() == "/" || !strings.Contains(o.out, home()+"/"), "mount table:\n%s", o.out)
-}
-
-func must(t testing.TB, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 func TestProcessTreeIsKilled(t *testing.T) {

@@ -1,3 +1,5 @@
+//test:both-package The attacks run in processes of their own, and the runs of the sandbox have several goroutines.
+
 //go:build linux
 
 package sandbox
@@ -7,14 +9,10 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"remit/fixtures/tally"
 )
 
 // The test binary plays four parts: the tests, the keeper (Init), the hostile
@@ -156,53 +154,20 @@ func eventually(t testing.TB, what string, done func() bool) {
 // testUID is an unprivileged user for the run of all tests as non-root.
 const testUID = 65533
 
-// TestAsOrdinaryUser runs this whole package again as an ordinary user.
-func TestAsOrdinaryUser(t *testing.T) {
-	if !asRoot() || testing.Short() {
-		t.Skip("SKIPPED: not root, so the other tests are the ordinary user's already")
-	}
-	t.Parallel()
-	dir, err := os.MkdirTemp("/tmp", "remit-user-")
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
-	if err := os.Chown(dir, testUID, testUID); err != nil {
-		t.Fatal(err)
-	}
-	// A copy: the test binary lies in a directory of root's.
-	exe := filepath.Join(dir, "sandbox.test")
-	text, err := os.ReadFile(self(t))
+}
+
+// shortDir is a directory in which the path of a socket is short enough.
+func shortDir(t testing.TB, in string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(in, "remit-test-")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(exe, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	limit := "0"
-	if end, ok := t.Deadline(); ok { // a minute before this process, so that it can say where it stood
-		limit = (time.Until(end) - time.Minute).String()
-	}
-	cmd := exec.Command(exe, "-test.v", "-test.timeout="+limit)
-	cmd.Dir = dir
-	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), "GORACE=" + endAtOnce}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}}
-	out, err := cmd.CombinedOutput()
-	var rest strings.Builder
-	for line := range strings.Lines(string(out)) {
-		if row, ok := tally.Parse(line); ok {
-			fmt.Fprintln(t.Output(), row) // of the table, for the other kind of user
-			continue
-		}
-		rest.WriteString(line)
-		if strings.Contains(line, "SKIPPED") || strings.Contains(line, "NOT ENFORCED") {
-			t.Log(strings.TrimSpace(line))
-		}
-	}
-	if err != nil {
-		t.Errorf("%v\n%s", err, rest.String())
-	}
-	if n := strings.Count(string(out), "--- PASS"); n < 10 {
-		t.Errorf("only %d tests passed as an ordinary user:\n%s", n, rest.String())
-	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
 }

@@ -12,7 +12,7 @@ import (
 
 func TestFindToolchain(t *testing.T) {
 	home := t.TempDir()
-	for _, name := range []string{"GOPATH", "GOMODCACHE", "GOCACHE", "XDG_CACHE_HOME", "PATH"} {
+	for _, name := range []string{"GOPATH", "GOMODCACHE", "GOCACHE", "XDG_CACHE_HOME", "PATH", EnvBuildCache} {
 		t.Setenv(name, "")
 	}
 	t.Setenv("HOME", home)

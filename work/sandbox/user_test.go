@@ -1,0 +1,78 @@
+//go:build linux && !race
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"remit/fixtures/tally"
+)
+
+func init() { wholeSuite = true }
+
+// TestAsOrdinaryUser runs this whole package again as an ordinary user.
+func TestAsOrdinaryUser(t *testing.T) {
+	if !asRoot() || testing.Short() {
+		t.Skip("SKIPPED: not root, so the other tests are the ordinary user's already")
+	}
+	t.Parallel()
+	dir, err := os.MkdirTemp("/tmp", "remit-user-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if err := os.Chown(dir, testUID, testUID); err != nil {
+		t.Fatal(err)
+	}
+	// A copy: the test binary lies in a directory of root's.
+	exe := filepath.Join(dir, "sandbox.test")
+	text, err := os.ReadFile(self(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(exe, text, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// What Go needs is compiled once, for both kinds of user.
+	cache := filepath.Join(dir, "gocache")
+	if err := (BuildCache{}).Fill(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("sh", "-c", `[ ! -d "$1" ] || { cp -R "$1" "$2" && chown -R "$3" "$2"; }`, "sh",
+		(BuildCache{}).State().Dir, cache, fmt.Sprintf("%[1]d:%[1]d", testUID)).CombinedOutput(); err != nil {
+		t.Fatalf("copying the build cache: %v: %s", err, out)
+	}
+	limit := "0"
+	if end, ok := t.Deadline(); ok { // a minute before this process, so that it can say where it stood
+		limit = (time.Until(end) - time.Minute).String()
+	}
+	cmd := exec.Command(exe, "-test.v", "-test.timeout="+limit)
+	cmd.Dir = dir
+	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), EnvBuildCache + "=" + cache}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}}
+	out, err := cmd.CombinedOutput()
+	var rest strings.Builder
+	for line := range strings.Lines(string(out)) {
+		if row, ok := tally.Parse(line); ok {
+			fmt.Fprintln(t.Output(), row) // of the table, for the other kind of user
+			continue
+		}
+		rest.WriteString(line)
+		if strings.Contains(line, "SKIPPED") || strings.Contains(line, "NOT ENFORCED") {
+			t.Log(strings.TrimSpace(line))
+		}
+	}
+	if err != nil {
+		t.Errorf("%v\n%s", err, rest.String())
+	}
+	if n := strings.Count(string(out), "--- PASS"); n < 10 {
+		t.Errorf("only %d tests passed as an ordinary user:\n%s", n, rest.String())
+	}
+}
