@@ -216,11 +216,11 @@ func TestModelLimitsBeforeTheStart(t *testing.T) {
 		says   string
 		hint   string // of its own
 	}{
-		"no tokens":                      {func(r *Request) { r.Contract.Budget.MaxTokens = &zero }, reason.BudgetExhausted, "max_tokens", "raise budget.max_tokens"},
-		"no requests":                    {func(r *Request) { r.Contract.Budget.MaxRequests = &zero }, reason.BudgetExhausted, "max_requests", "raise budget.max_requests"},
-		"no money":                       {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD = &zero }, reason.BudgetExhausted, "max_budget_usd", "raise budget.max_budget_usd"},
-		"money, and no price":            {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD, r.Model.Prices = &some, nil }, reason.PriceUnknown, "--prices", `"acme/large-1"`},
-		"more than an agent can be told": {func(r *Request) { r.Engine.(*asker).deaf = true }, reason.ContractValue, "can be told", "into a file"},
+		"no tokens":                {func(r *Request) { r.Contract.Budget.MaxTokens = &zero }, reason.BudgetExhausted, "max_tokens", "raise budget.max_tokens"},
+		"no requests":              {func(r *Request) { r.Contract.Budget.MaxRequests = &zero }, reason.BudgetExhausted, "max_requests", "raise budget.max_requests"},
+		"no money":                 {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD = &zero }, reason.BudgetExhausted, "max_budget_usd", "raise budget.max_budget_usd"},
+		"money, and no price":      {func(r *Request) { r.Contract.Budget.MaxBudgetMicroUSD, r.Model.Prices = &some, nil }, reason.PriceUnknown, "--prices", `"acme/large-1"`},
+		"more than an agent takes": {func(r *Request) { r.Engine.(*asker).deaf = true }, reason.ContractValue, "an agent takes", "into a file"},
 		"the same at a hosted provider": {func(r *Request) {
 			r.Contract.Budget.MaxBudgetMicroUSD, r.Model.Prices, r.Model.Upstream.Class = &some, nil, gateway.Hosted
 		}, reason.PriceUnknown, "--prices", `"acme/large-1"`},
