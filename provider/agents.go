@@ -126,7 +126,8 @@ func (a Agent) open(ctx context.Context) (engine.Engine, evidence.EngineIdentity
 		return nil, identity, err
 	}
 	if _, asks := e.(engine.Modelled); !asks {
-		return nil, identity, reason.Errorf(reason.EngineUnknown, "engine %s asks no model", identity.Name).WithHint("offer a program without a model with --engine")
+		return nil, identity, reason.Errorf(reason.EngineUnknown, "engine %s asks no model",
+			identity.Name).WithHint("offer a program without a model with --engine")
 	}
 	return e, identity, nil
 }
@@ -156,7 +157,8 @@ func (a *Agents) tell(log *slog.Logger) {
 		return
 	}
 	for _, name := range slices.Sorted(maps.Keys(a.byName)) {
-		log.Info("agent offered", "name", name, "engine", a.seen[name].Name, "version", a.seen[name].Version, "models", slices.Sorted(maps.Keys(a.byName[name].Models)))
+		log.Info("agent offered", "name", name, "engine", a.seen[name].Name, "version", a.seen[name].Version, "models",
+			slices.Sorted(maps.Keys(a.byName[name].Models)))
 	}
 }
 

@@ -109,7 +109,8 @@ func Open(c Config) (*Daemon, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver, keyDir: c.KeyDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
+	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver,
+		keyDir: c.KeyDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
 		ttl: c.LeaseTTL, beat: c.Heartbeat, grace: c.Grace, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
 	if _, d.credential, err = c.State.Load(); err != nil {
 		return nil, err

@@ -115,7 +115,8 @@ func (r *engineRun) contract() (*task.Contract, error) {
 	case c.Limits.Pids > 0 && c.Limits.Pids < LeastPids:
 		return nil, reason.Errorf(reason.JobInvalid, "limits.pids is %d, and the sandbox itself needs up to %d", c.Limits.Pids, LeastPids)
 	case c.Limits.MemoryMB > 0 && c.Limits.MemoryMB < LeastMemoryMB || r.req.Budget.MemoryMB < LeastMemoryMB:
-		return nil, reason.Errorf(reason.JobInvalid, "the job gets less than %d MB of memory, and the sandbox itself needs up to that", LeastMemoryMB)
+		return nil, reason.Errorf(reason.JobInvalid, "the job gets less than %d MB of memory, and the sandbox itself needs up to that",
+			LeastMemoryMB)
 	}
 	return c, nil
 }
@@ -140,7 +141,8 @@ func (r *engineRun) source(ctx context.Context, scratch string) (*workspace.Sour
 func (r *engineRun) sameBaseline(commit, tree string) error {
 	b := r.req.Baseline
 	if commit != b.Commit || tree != b.Tree {
-		return reason.Errorf(reason.JobInvalid, "the contract begins at commit %s with tree %s, the request at %s with %s", commit, tree, b.Commit, b.Tree)
+		return reason.Errorf(reason.JobInvalid, "the contract begins at commit %s with tree %s, the request at %s with %s", commit, tree,
+			b.Commit, b.Tree)
 	}
 	return nil
 }
@@ -298,7 +300,8 @@ type summed struct {
 // Write implements io.Writer.
 func (s *summed) Write(p []byte) (int, error) {
 	if s.n+int64(len(p)) > api.MaxArtifact {
-		return 0, reason.Errorf(reason.RequestTooLarge, "the evidence of the run is larger than the %d bytes that an artifact may have", int64(api.MaxArtifact))
+		return 0, reason.Errorf(reason.RequestTooLarge, "the evidence of the run is larger than the %d bytes that an artifact may have",
+			int64(api.MaxArtifact))
 	}
 	n, err := s.w.Write(p)
 	s.sum.Write(p[:n])

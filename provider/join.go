@@ -29,7 +29,8 @@ func (s State) Join(ctx context.Context, r Registration) (api.Provider, error) {
 	if id, _, err := s.Load(); err == nil {
 		if _, err := s.Status(ctx, r.Client); !refusedCredential(err) {
 			return api.Provider{}, reason.Errorf(reason.Conflict, "this machine is registered already, as %s", id.ProviderID).
-				WithHint("use another --state directory for a second provider; a provider that was retired at its nexus joins again here, once that can be reached")
+				WithHint("use another --state directory for a second provider; " +
+					"a provider that was retired at its nexus joins again here, once that can be reached")
 		}
 	} else if reason.CodeOf(err) != reason.NotFound {
 		return api.Provider{}, err

@@ -45,9 +45,11 @@ func (d *Daemon) received(ctx context.Context, runID, digest string, repo job.Re
 	case !canon.ValidDigest(digest):
 		return nil, reason.Errorf(reason.JobInvalid, "the source %.100q is not artifact:sha256: and 64 lowercase hex digits", repo.Source)
 	case git.FormatOf(commit) == "":
-		return nil, reason.Errorf(reason.JobInvalid, "a source that is an artifact needs the full id of its commit as git_ref, not %.100q", commit)
+		return nil, reason.Errorf(reason.JobInvalid, "a source that is an artifact needs the full id of its commit as git_ref, not %.100q",
+			commit)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, packTimeout, reason.Errorf(reason.InfrastructureFault, "the source took longer than %s", packTimeout))
+	ctx, cancel := context.WithTimeoutCause(ctx, packTimeout, reason.Errorf(reason.InfrastructureFault, "the source took longer than %s",
+		packTimeout))
 	defer cancel()
 	for attempt := 1; ; attempt++ {
 		source, err := d.download(ctx, runID, digest, commit, filepath.Join(scratch, "source"))

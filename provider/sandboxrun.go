@@ -99,7 +99,8 @@ func (r *sandboxRun) run(ctx context.Context) (job.SandboxRunResponse, []File, e
 // not do.
 func blamesJob(err error) bool {
 	switch reason.CodeOf(err) {
-	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure, reason.ResourceLimit, reason.TreeMismatch, reason.HomeUnusable, reason.FileUnusable:
+	case reason.SandboxUnavailable, reason.InfrastructureFault, reason.ArtifactWriteFailure, reason.ResourceLimit,
+		reason.TreeMismatch, reason.HomeUnusable, reason.FileUnusable:
 		return false
 	}
 	return true
@@ -166,7 +167,8 @@ func (r *sandboxRun) fill(resp *job.SandboxRunResponse, result *sandbox.Result) 
 	l := r.limits()
 	resp.Caps = &job.CapsApplied{CPUMillis: int64(l.CPUsMilli), MemoryMB: int64(l.MemoryMB), DiskMB: int64(l.DiskMB), Pids: int64(l.Pids),
 		TimeoutSecs: int64(l.Wall / time.Second), Network: job.NetworkNone}
-	resp.Usage = &job.Usage{CPUMillis: result.Usage.CPUMillis, PeakMemoryBytes: result.Usage.PeakMemoryBytes, WallMillis: result.Usage.WallMillis}
+	resp.Usage = &job.Usage{CPUMillis: result.Usage.CPUMillis, PeakMemoryBytes: result.Usage.PeakMemoryBytes,
+		WallMillis: result.Usage.WallMillis}
 	for _, c := range result.Caps {
 		// A limit that is not enforced is none.
 		switch {

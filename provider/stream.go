@@ -79,7 +79,8 @@ func killedFor(c sandbox.CommandResult, result *sandbox.Result, l sandbox.Limits
 	case c.OutputExceeded:
 		return fmt.Sprintf("the command was killed, since it printed more than %d MiB", sandbox.DefaultOutputBytes>>20)
 	case result.OOMKilled && last && c.ExitCode != 0 && !c.TimedOut:
-		return fmt.Sprintf("the kernel killed something for lack of memory: the job has %d MB, and %d MB for what it writes", l.MemoryMB, l.DiskMB)
+		return fmt.Sprintf("the kernel killed something for lack of memory: the job has %d MB, and %d MB for what it writes", l.MemoryMB,
+			l.DiskMB)
 	}
 	return ""
 }

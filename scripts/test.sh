@@ -62,7 +62,7 @@ PY
 marked() { grep -rlE "^//test:$1 [A-Z]" --include='*_test.go' . | sed -E 's|^\./||; s|(^\|/)[^/]*$||; s|^.|/&|; s|^|remit|' | sort -u; }
 
 # tests runs go test; a failure is remembered. scripts/lint.sh vets.
-tests() { go test -vet=off -timeout "${TEST_TIMEOUT:-20m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
+tests() { nice -n "${priority:-0}" go test -vet=off -timeout "${TEST_TIMEOUT:-20m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
 
 packages=$(go list "$@" | sort -u)
 mapfile -t packages <<<"$packages"
@@ -73,12 +73,16 @@ set +e
   else
     mapfile -t plain < <(comm -12 <(printf '%s\n' "${packages[@]}") <(sort -u <(marked plain-package) <(marked both-package)))
     mapfile -t raced < <(comm -23 <(printf '%s\n' "${packages[@]}") <(marked plain-package))
-    # What the second pass needs is compiled where the first one waits. What does not
-    # build is reported by its test.
-    nice go build "${race[@]}" -o /dev/null "${raced[@]}" </dev/null >/dev/null 2>&1 &
+    # Many tests wait, for leases and for programs that hang: the second pass is
+    # compiled and tested where the first one leaves time, and shown behind it. What
+    # does not build is reported by its test.
+    {
+      nice go build "${race[@]}" -o /dev/null "${raced[@]}" </dev/null >/dev/null 2>&1
+      [ ${#raced[@]} = 0 ] || priority=3 tests "${race[@]}" "${raced[@]}"
+    } >"$scratch/raced" &
     [ ${#plain[@]} = 0 ] || CGO_ENABLED=0 tests -trimpath "${plain[@]}"
     wait $!
-    [ ${#raced[@]} = 0 ] || tests "${race[@]}" "${raced[@]}"
+    cat "$scratch/raced"
   fi
   second_verifier
 } | "$scratch/summary"

@@ -92,7 +92,8 @@ func Connect(server, token string, opt Options) (*Client, error) {
 	}
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	base := &url.URL{Scheme: u.Scheme, Host: u.Host, Path: u.Path, RawPath: u.RawPath}
-	return &Client{http: &client, lanes: lanes, base: base, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent, most: maxAnswer}, nil
+	return &Client{http: &client, lanes: lanes, base: base, token: token, retry: opt.Retry.withDefaults(), agent: opt.UserAgent,
+		most: maxAnswer}, nil
 }
 
 // NewKey returns a new Idempotency-Key: one for each intent, not for each attempt.

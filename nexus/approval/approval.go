@@ -97,7 +97,8 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 		return a, false, err
 	}
 	id := uuid.Must(uuid.NewV7())
-	row, err := tx.InsertApproval(store.ApprovalRow{ID: fmt.Sprintf("apr_%x", id[:]), Owner: p.Owner, ContractSHA256: digest, RepoRef: r.RepoRef,
+	row, err := tx.InsertApproval(store.ApprovalRow{ID: fmt.Sprintf("apr_%x", id[:]), Owner: p.Owner, ContractSHA256: digest,
+		RepoRef:  r.RepoRef,
 		Contract: r.Contract, RequestedBy: p.ID, ExpiresAt: tx.Now() + r.TTL.Milliseconds()})
 	if err != nil {
 		return Approval{}, false, err

@@ -127,7 +127,8 @@ func (h house) receipts(stream string) (types []string) {
 			Actor    string   `json:"actor"`
 			Expires  string   `json:"expires_at"`
 		}
-		if err := json.Unmarshal(r.Payload, &says); err != nil || !r.Sealed() || !canon.ValidDigest(says.Contract) || !slices.Equal(says.Scope, []string{"src/**"}) ||
+		if err := json.Unmarshal(r.Payload, &says); err != nil || !r.Sealed() || !canon.ValidDigest(says.Contract) ||
+			!slices.Equal(says.Scope, []string{"src/**"}) ||
 			says.Mode == "" || says.Actor != r.Principal || says.Expires == "" {
 			h.Errorf("%v: receipt %s", err, e.Payload)
 		}
@@ -169,7 +170,8 @@ func TestGrantIsGoodForOneRun(t *testing.T) {
 		if got := h.receipts(authority.RunStream(run)); !slices.Equal(got, []string{"ApprovalGranted", "ApprovalConsumed"}) {
 			h.Errorf("the run's log has %q", got)
 		}
-		if got := h.receipts(authority.AccountStream("alice")); !slices.Equal(got, []string{"ApprovalRequested", "ApprovalGranted", "ApprovalRequested"}) {
+		if got := h.receipts(authority.AccountStream("alice")); !slices.Equal(got, []string{"ApprovalRequested", "ApprovalGranted",
+			"ApprovalRequested"}) {
 			h.Errorf("the account's journal has %q", got)
 		}
 		list := must(h, func(tx *store.Tx) ([]approval.Approval, error) {
@@ -224,7 +226,8 @@ func TestDenialIsFinal(t *testing.T) {
 	wants(h, reason.ApprovalDenied, request(runner, text))
 	must(h, request(runner, contract(t, "other")))
 	must(h, request(mallory, text)) // another owner's word is another's
-	if got := h.receipts(authority.AccountStream("alice")); !slices.Equal(got, []string{"ApprovalRequested", "ApprovalGranted", "ApprovalDenied", "ApprovalRequested"}) {
+	if got := h.receipts(authority.AccountStream("alice")); !slices.Equal(got, []string{"ApprovalRequested", "ApprovalGranted",
+		"ApprovalDenied", "ApprovalRequested"}) {
 		t.Errorf("the account's journal has %q", got)
 	}
 }
@@ -239,7 +242,9 @@ func TestApprovalExpires(t *testing.T) {
 	h.clock.Advance(approval.DefaultTTL)
 	wants(h, reason.ApprovalExpired, consume(runner, a.ID, run, text))
 	wants(h, reason.ApprovalExpired, decide(alice, a.ID, approval.Granted))
-	if got := must(h, func(tx *store.Tx) (approval.Approval, error) { return approval.Find(tx, alice, a.ID) }); got.Status != approval.Expired {
+	if got := must(h, func(tx *store.Tx) (approval.Approval, error) {
+		return approval.Find(tx, alice, a.ID)
+	}); got.Status != approval.Expired {
 		t.Errorf("it is %s", got.Status)
 	}
 	b := must(h, request(runner, text))

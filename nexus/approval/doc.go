@@ -6,11 +6,13 @@
 //	    │            └──────► denied
 //	    └──────► denied, which is final for the contract
 //
-// The client of a run asks ([Request]) with the contract itself, in its canonical
-// form: what is decided about is read from there and not from a description. A person decides ([Decide]), with a credential that has the scope for
-// it; runs, providers and services have none, and neither has an engine, which
-// has no credential at all. One run uses the approval up ([Consume]): it is bound
-// to the digest of the contract and to the repository, and no second run gets it.
+// The client of a run asks ([Request]) with the contract itself, in its
+// canonical form: what is decided about is read from there and not from a
+// description. A person decides ([Decide]), with a credential that has the
+// scope for it; runs, providers and services have none, and neither has an
+// engine, which has no credential at all. One run uses the approval up
+// ([Consume]): it is bound to the digest of the contract and to the repository,
+// and no second run gets it.
 //
 // An approval ends with its time, by the store's clock, until it is used. A grant
 // can be taken back by a denial before that. Once denied, a contract is never

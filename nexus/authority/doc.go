@@ -1,16 +1,16 @@
 // Package authority holds the two things that every mutation of the nexus has
 // in common: who acts, and the receipt that acting leaves behind.
 //
-// A [Principal] is made from a credential by the API and by nobody else; its
-// Owner is the account that the mutation counts for. No request names an owner,
-// so nobody can act for somebody else by writing another name.
+// Only the API makes a [Principal], from a credential; its Owner is the account
+// that the mutation counts for. No request names an owner, so no caller can act
+// for another account by writing its name.
 //
 // A receipt is an event of type "receipt" whose payload is a [Receipt]. Its
 // receipt_sha256 is the digest of the canonical JSON of
 //
 //	{"idempotency_key":…,"payload":{…},"principal":…,"receipt_type":…}
 //
-// so that anybody who holds the event can recompute it. A receipt that belongs
+// so that every holder of the event can recompute it. A receipt that belongs
 // to a run stands in the run's journal ([RunStream]); others stand in the
 // journal of the account ([AccountStream]), and receipts about a provider's
 // conduct in the provider's ([ProviderStream]). All receipts have a key that

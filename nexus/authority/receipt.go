@@ -24,7 +24,7 @@ func Write(tx *store.Tx, stream string, p Principal, receiptType, key string, pa
 	return r, e, err
 }
 
-// Post is Write for who does not need the event, see [store.Tx.Post].
+// Post is Write without the event as a result, see [store.Tx.Post].
 func Post(tx *store.Tx, stream string, p Principal, receiptType, key string, payload any) (record.Receipt, error) {
 	r, err := record.NewReceipt(receiptType, p.ID, key, payload)
 	if err != nil {
@@ -51,7 +51,7 @@ func Event(tx *store.Tx, stream string, p Principal, eventType, key string, payl
 	return e, nil
 }
 
-// PostEvent is Event for who does not need it, see [store.Tx.Post].
+// PostEvent is Event without the event as a result, see [store.Tx.Post].
 func PostEvent(tx *store.Tx, stream string, p Principal, eventType, key string, payload any, keep int64) error {
 	e, err := eventOf(stream, p, eventType, key, payload)
 	if err == nil {

@@ -115,10 +115,12 @@ func (e errorReader) Read([]byte) (int, error) { return 0, e.err }
 func TestNamesStayInside(t *testing.T) {
 	t.Parallel()
 	d, _ := open(t)
-	for _, digest := range []string{"", "sha256:", "../../etc/passwd", "sha256:../" + strings.Repeat("0", 61), "sha256:" + strings.Repeat("A", 64), strings.Repeat("0", 64)} {
+	for _, digest := range []string{"", "sha256:", "../../etc/passwd", "sha256:../" + strings.Repeat("0", 61), "sha256:" +
+		strings.Repeat("A", 64), strings.Repeat("0", 64)} {
 		_, err := d.Put(t.Context(), digest, strings.NewReader("x"))
 		_, _, err2 := d.Open(t.Context(), digest)
-		if reason.CodeOf(err) != reason.RequestInvalid || reason.CodeOf(err2) != reason.RequestInvalid || reason.CodeOf(d.Delete(t.Context(), digest)) != reason.RequestInvalid {
+		if reason.CodeOf(err) != reason.RequestInvalid || reason.CodeOf(err2) != reason.RequestInvalid ||
+			reason.CodeOf(d.Delete(t.Context(), digest)) != reason.RequestInvalid {
 			t.Errorf("%q: %v %v", digest, err, err2)
 		}
 	}

@@ -55,8 +55,10 @@ func testAd(t testing.TB, p Provider) Event {
 }
 
 func aProvider() Provider {
-	return Provider{ID: "prv_1", Name: "Büro \"<1>\"", Description: "a\tb", Capabilities: []string{"oa.sandbox_run.v1", "remit.engine_run.v1"}, PriceMsats: 1000,
-		PricingStage: "fixed", Available: true, Status: "running", Heartbeat: "fresh", Caps: json.RawMessage(`{"cpu_milli": 2000,"memory_mb":512}`),
+	return Provider{ID: "prv_1", Name: "Büro \"<1>\"", Description: "a\tb", Capabilities: []string{"oa.sandbox_run.v1",
+		"remit.engine_run.v1"}, PriceMsats: 1000,
+		PricingStage: "fixed", Available: true, Status: "running", Heartbeat: "fresh",
+		Caps:  json.RawMessage(`{"cpu_milli": 2000,"memory_mb":512}`),
 		Bands: []Band{{"oa.sandbox_run.v1", 1000, 1500, 0}}}
 }
 
@@ -364,7 +366,8 @@ func TestAnyProviderMakesAValidEvent(t *testing.T) {
 	t.Parallel()
 	k := testKey(t)
 	rapid.Check(t, func(rt *rapid.T) {
-		p := Provider{ID: rapid.String().Draw(rt, "id"), Name: rapid.String().Draw(rt, "name"), Description: rapid.String().Draw(rt, "description"),
+		p := Provider{ID: rapid.String().Draw(rt, "id"), Name: rapid.String().Draw(rt, "name"), Description: rapid.String().Draw(rt,
+			"description"),
 			Capabilities: rapid.SliceOf(rapid.String()).Draw(rt, "capabilities")}
 		e, err := signed(k, p, time.Unix(rapid.Int64Range(-5, 1<<33).Draw(rt, "at"), 0))
 		if err != nil {

@@ -82,7 +82,8 @@ func readKey(path string) (Key, error) {
 		return Key{}, fmt.Errorf("read the signing key: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return Key{}, reason.Errorf(reason.RequestInvalid, "the signing key %s has the mode %04o: others may have read it", path, info.Mode().Perm()).
+		return Key{}, reason.Errorf(reason.RequestInvalid, "the signing key %s has the mode %04o: others may have read it", path,
+			info.Mode().Perm()).
 			WithHint("chmod 600 it, if you are sure that it was not read")
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))

@@ -70,7 +70,8 @@ func (p post) point(n int) {
 }
 
 func pointerTo(n int) Pointer {
-	return Pointer{ProviderID: "prv_1", RunID: "run_1", JobHash: strings.Repeat("a", 64), ReceiptSHA256: "sha256:" + fmt.Sprintf("%064x", n), Settlement: "released"}
+	return Pointer{ProviderID: "prv_1", RunID: "run_1", JobHash: strings.Repeat("a", 64), ReceiptSHA256: "sha256:" + fmt.Sprintf("%064x",
+		n), Settlement: "released"}
 }
 
 func (p post) rows() (list []store.BridgeRow) {
@@ -199,7 +200,8 @@ func TestRelayDownThenUp(t *testing.T) {
 
 func TestPause(t *testing.T) {
 	t.Parallel()
-	for failures, want := range map[int64]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second, 10: longPause, 1 << 40: longPause} {
+	for failures, want := range map[int64]time.Duration{1: time.Second, 2: 2 * time.Second, 5: 16 * time.Second, 9: 256 * time.Second,
+		10: longPause, 1 << 40: longPause} {
 		if got := pause(failures); got != want {
 			t.Errorf("after %d failures %s, want %s", failures, got, want)
 		}

@@ -134,7 +134,8 @@ func (p *Publisher) leaseRelay(ctx context.Context, relay string, v visit) (l le
 				continue
 			}
 			l.cleared = true
-			if err := tx.SetDelivery(store.DeliveryRow{Event: w.ID, Relay: relay, State: store.DeliverySuperseded, Attempts: w.Attempts}); err != nil {
+			if err := tx.SetDelivery(store.DeliveryRow{Event: w.ID, Relay: relay, State: store.DeliverySuperseded,
+				Attempts: w.Attempts}); err != nil {
 				return err
 			}
 		}

@@ -191,7 +191,8 @@ func (m *opened) client(ctx context.Context, token *string, g identity.Grant) (*
 
 // caps let a verification run as its contract says: what confines it is the
 // sandbox, by the contract's own limits.
-var caps = api.Caps{CPUMillis: 1 << 20, MemoryMb: 1 << 24, DiskMb: job.MaxDiskMB, Pids: 1 << 20, TimeoutSecs: 7 * 24 * 3600, Concurrency: 20, Network: "none"}
+var caps = api.Caps{CPUMillis: 1 << 20, MemoryMb: 1 << 24, DiskMb: job.MaxDiskMB, Pids: 1 << 20, TimeoutSecs: 7 * 24 * 3600,
+	Concurrency: 20, Network: "none"}
 
 // enrolled returns the machine's provider. The first time it makes it, with the
 // rights of an administrator, which last no longer than that.

@@ -29,12 +29,14 @@ func claimOf(session string) job.Claim {
 
 func proofOf(commands ...string) job.Proof {
 	disk := uint32(64)
-	p := job.Proof{Tree: tree, Request: job.SandboxRunRequest{Sandbox: job.Sandbox{ImageDigest: "host", Resources: job.Resources{DiskMB: &disk}}},
+	p := job.Proof{Tree: tree, Request: job.SandboxRunRequest{Sandbox: job.Sandbox{ImageDigest: "host",
+		Resources: job.Resources{DiskMB: &disk}}},
 		Pack: func(context.Context, io.Writer) (string, error) {
 			panic("nothing is packed for a provider that is here")
 		},
-		Here: job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: "host"}, Status: job.Success, Artifacts: []job.Artifact{}, Provenance: job.Provenance{ModelID: "none"},
-			Caps: &job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 1800, Network: job.NetworkNone}, Usage: &job.Usage{WallMillis: 5}}}
+		Here: job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: "host"}, Status: job.Success, Artifacts: []job.Artifact{},
+			Provenance: job.Provenance{ModelID: "none"},
+			Caps:       &job.CapsApplied{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 1800, Network: job.NetworkNone}, Usage: &job.Usage{WallMillis: 5}}}
 	for _, c := range commands {
 		p.Request.Commands = append(p.Request.Commands, job.Command{Cmd: c})
 		p.Here.Runs = append(p.Here.Runs, job.Run{Cmd: c, StdoutSHA256: canon.Digest(nil), StderrSHA256: canon.Digest(nil)})

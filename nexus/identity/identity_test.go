@@ -39,7 +39,8 @@ func TestVerify(t *testing.T) {
 	t.Parallel()
 	storetest.EachClock(t, func(t *testing.T, clock *storetest.Clock, open func() *store.Store) {
 		st := open()
-		text, token := mint(t, st, identity.Grant{Kind: authority.User, Principal: "user:alice", Owner: "alice", Scopes: []string{"read"}, TTL: time.Minute})
+		text, token := mint(t, st, identity.Grant{Kind: authority.User, Principal: "user:alice", Owner: "alice", Scopes: []string{"read"},
+			TTL: time.Minute})
 		if strings.Contains(token.SHA256, text) || len(token.SHA256) != 64 {
 			t.Errorf("stored %q", token.SHA256)
 		}

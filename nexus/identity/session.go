@@ -76,7 +76,8 @@ func OpenSession(tx *store.Tx, token string) (Caller, error) {
 	}
 	var id [idBytes]byte
 	_, _ = rand.Read(id[:]) // never fails
-	row := store.SessionRow{ID: hex.EncodeToString(id[:]), TokenID: c.TokenID, Principal: c.ID, ExpiresAt: tx.Now() + SessionLife.Milliseconds()}
+	row := store.SessionRow{ID: hex.EncodeToString(id[:]), TokenID: c.TokenID, Principal: c.ID, ExpiresAt: tx.Now() +
+		SessionLife.Milliseconds()}
 	if c.ExpiresAt != 0 {
 		row.ExpiresAt = min(row.ExpiresAt, c.ExpiresAt)
 	}

@@ -49,7 +49,8 @@ func TestSession(t *testing.T) {
 		opened := openSession(t, st, token)
 		secret := identity.SessionSecret(token, opened.Session.ID)
 		c, err := verifySession(t, st, secret)
-		if err != nil || c.ID != "user:alice" || c.Owner != "alice" || c.TokenID != row.ID || !slices.Equal(c.Scopes, row.Scopes) || c.Kind != authority.Panel {
+		if err != nil || c.ID != "user:alice" || c.Owner != "alice" || c.TokenID != row.ID || !slices.Equal(c.Scopes, row.Scopes) ||
+			c.Kind != authority.Panel {
 			t.Fatalf("%+v %v", c, err)
 		}
 		if c.Session.CSRF == "" || c.Session.CSRF != opened.Session.CSRF || strings.Contains(secret, c.Session.CSRF) {
@@ -73,7 +74,8 @@ func TestSession(t *testing.T) {
 		if _, err := verify(t, st, secret); reason.CodeOf(err) != reason.Unauthenticated {
 			t.Errorf("a session as a token: %v", err)
 		}
-		if _, err := verifySession(t, st, identity.SessionSecret(token, other.Session.ID[:23]+"x")); reason.CodeOf(err) != reason.Unauthenticated {
+		if _, err := verifySession(t, st, identity.SessionSecret(token,
+			other.Session.ID[:23]+"x")); reason.CodeOf(err) != reason.Unauthenticated {
 			t.Errorf("a session that was not opened: %v", err)
 		}
 		// What is sealed in a session opens in that session.
@@ -158,7 +160,9 @@ func TestSessionEnds(t *testing.T) {
 			if _, err := verifySession(t, st, secret); reason.CodeOf(err) != reason.TokenExpired {
 				t.Errorf("after %s: %v", test.lasts, err)
 			}
-			if err := st.View(t.Context(), func(tx *store.Tx) error { return identity.Live(tx, c.Credential()) }); reason.CodeOf(err) != reason.TokenExpired {
+			if err := st.View(t.Context(), func(tx *store.Tx) error {
+				return identity.Live(tx, c.Credential())
+			}); reason.CodeOf(err) != reason.TokenExpired {
 				t.Errorf("it is live: %v", err)
 			}
 		})
@@ -200,7 +204,10 @@ func TestSessionEndsWithItsToken(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 		}
-		if err := st.Update(t.Context(), func(tx *store.Tx) error { _, err := identity.OpenSession(tx, token); return err }); reason.CodeOf(err) != reason.TokenExpired {
+		if err := st.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := identity.OpenSession(tx, token)
+			return err
+		}); reason.CodeOf(err) != reason.TokenExpired {
 			t.Errorf("a session of a dead token: %v", err)
 		}
 		types := map[string]int{}
@@ -233,14 +240,20 @@ func TestWhoOpensSessions(t *testing.T) {
 		{Kind: identity.Ticket, Owner: "alice", OneTime: true}, {Kind: authority.User, Owner: "alice", OneTime: true},
 	} {
 		token, _ := mint(t, st, g)
-		if err := st.Update(t.Context(), func(tx *store.Tx) error { _, err := identity.OpenSession(tx, token); return err }); reason.CodeOf(err) != reason.Forbidden {
+		if err := st.Update(t.Context(), func(tx *store.Tx) error {
+			_, err := identity.OpenSession(tx, token)
+			return err
+		}); reason.CodeOf(err) != reason.Forbidden {
 			t.Errorf("%s: %v", g.Kind, err)
 		}
 	}
 	token, _ := mint(t, st, alice)
 	c := openSession(t, st, token)
 	secret := identity.SessionSecret(token, c.Session.ID)
-	if err := st.Update(t.Context(), func(tx *store.Tx) error { _, err := identity.OpenSession(tx, secret); return err }); reason.CodeOf(err) != reason.Unauthenticated {
+	if err := st.Update(t.Context(), func(tx *store.Tx) error {
+		_, err := identity.OpenSession(tx, secret)
+		return err
+	}); reason.CodeOf(err) != reason.Unauthenticated {
 		t.Errorf("a session out of a session: %v", err)
 	}
 }

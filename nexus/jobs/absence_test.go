@@ -59,7 +59,8 @@ func TestLeaseOutlivesAnAbsence(t *testing.T) {
 		if away := h.watch(); away != 0 {
 			t.Errorf("and again for %s", away)
 		}
-		if s := h.sweep(); !slices.Equal(slices.Sorted(slices.Values(s.Extended)), slices.Sorted(slices.Values([]string{second.ID, third.ID}))) || s.Total() != 2 {
+		if s := h.sweep(); !slices.Equal(slices.Sorted(slices.Values(s.Extended)), slices.Sorted(slices.Values([]string{second.ID,
+			third.ID}))) || s.Total() != 2 {
 			t.Fatalf("swept %+v", s)
 		}
 		if s := h.sweep(); s.Total() != 0 {
@@ -171,7 +172,7 @@ func TestProviderEnds(t *testing.T) {
 		stale := l
 		stale.Fence--
 		wants(h, reason.StaleFence, release(a, stale))
-		if j := get(h, release(a, l)); jobs.StateOf(j) != jobs.Failed || j.Reason != string(reason.HandedBack) {
+		if j := get(h, release(a, l)); jobs.State(j.State) != jobs.Failed || j.Reason != string(reason.HandedBack) {
 			t.Fatalf("handed back: %s %s", j.State, j.Reason)
 		}
 		wants(h, reason.JobClosed, release(a, l))
@@ -181,7 +182,7 @@ func TestProviderEnds(t *testing.T) {
 		l = h.lease(a)
 		b := h.provider("bob", "b", 1500, true, wide)
 		wants(h, reason.NotFound, release(b, l))
-		if j := get(h, release(a, l)); jobs.StateOf(j) != jobs.Queued || j.ProviderID != b.ID || j.FallbackFrom != a.ID {
+		if j := get(h, release(a, l)); jobs.State(j.State) != jobs.Queued || j.ProviderID != b.ID || j.FallbackFrom != a.ID {
 			t.Fatalf("handed back: %+v", j)
 		}
 		end := func(status registry.Status) registry.Provider {
@@ -219,7 +220,7 @@ func TestOfferWaitsForARestart(t *testing.T) {
 		_, err := jobs.Heartbeat(tx, daemon(a), a.ID, registry.HeartbeatRequest{Version: "1", Status: registry.Stopped})
 		return err
 	})
-	if got := h.job(j.ID); jobs.StateOf(got) != jobs.Queued || got.ProviderID != a.ID {
+	if got := h.job(j.ID); jobs.State(got.State) != jobs.Queued || got.ProviderID != a.ID {
 		t.Fatalf("the offer is %s", got.State)
 	}
 	h.beat(a)

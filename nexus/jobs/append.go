@@ -134,7 +134,8 @@ func writtenBefore(tx *store.Tx, runID string, r EventRequest, payload json.RawM
 // payload checks the request and returns what is written.
 func (r EventRequest) payload(p authority.Principal) (json.RawMessage, error) {
 	switch {
-	case r.Key == "" || len(r.Key) > maxEventKey || strings.Trim(r.Key, " ") != r.Key || strings.ContainsFunc(r.Key, func(c rune) bool { return c < ' ' || c > '~' }):
+	case r.Key == "" || len(r.Key) > maxEventKey || strings.Trim(r.Key, " ") != r.Key || strings.ContainsFunc(r.Key,
+		func(c rune) bool { return c < ' ' || c > '~' }):
 		return nil, invalid("event_key", "must be 1 to %d visible ASCII characters", maxEventKey)
 	case reservedKey(r.Key):
 		return nil, reason.Errorf(reason.Forbidden, "keys that begin like %q are the authority's", r.Key)
@@ -153,7 +154,8 @@ func (r EventRequest) payload(p authority.Principal) (json.RawMessage, error) {
 	members, ok := clientEvents[r.Type]
 	if !ok {
 		return nil, reason.Errorf(reason.Forbidden, "clients do not write events of type %.64q", r.Type).
-			WithHint("clients write %s, and the receipts ForgeUpdated and ForgeUpdateSkipped", strings.Join(slices.Sorted(maps.Keys(clientEvents)), ", "))
+			WithHint("clients write %s, and the receipts ForgeUpdated and ForgeUpdateSkipped",
+				strings.Join(slices.Sorted(maps.Keys(clientEvents)), ", "))
 	}
 	return body, checkMembers("payload", body, members)
 }

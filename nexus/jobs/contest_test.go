@@ -247,7 +247,8 @@ func race(ctx context.Context, replicas []*store.Store, names []string, calls ma
 		if err != nil && code == "" {
 			code = reason.Code(err.Error())
 		}
-		history[i] = porcupine.Operation{ClientId: i, Input: step{names[i]}, Call: called.Nanoseconds(), Output: ending{code}, Return: time.Since(start).Nanoseconds()}
+		history[i] = porcupine.Operation{ClientId: i, Input: step{names[i]}, Call: called.Nanoseconds(), Output: ending{code},
+			Return: time.Since(start).Nanoseconds()}
 	})
 	return history
 }

@@ -123,7 +123,8 @@ func PutArtifact(tx *store.Tx, p authority.Principal, id string, r ArtifactReque
 		return store.ArtifactRow{}, err
 	}
 	if count >= 2*job.MaxArtifacts || total+r.SizeBytes > MaxArtifactBytes {
-		return store.ArtifactRow{}, reason.Errorf(reason.RequestTooLarge, "a job delivers at most %d artifacts and %d bytes", job.MaxArtifacts, int64(MaxArtifactBytes))
+		return store.ArtifactRow{}, reason.Errorf(reason.RequestTooLarge, "a job delivers at most %d artifacts and %d bytes",
+			job.MaxArtifacts, int64(MaxArtifactBytes))
 	}
 	err = tx.PutArtifact(store.ArtifactRow{JobID: j.ID, Fence: r.Fence, Name: r.Name, SHA256: r.SHA256, SizeBytes: r.SizeBytes})
 	if errors.Is(err, store.ErrConflict) {
@@ -217,7 +218,8 @@ func environmentOf(resp job.Response) map[string]any {
 		who, box = r.Provider, r.Platform
 	}
 	if who != nil {
-		m["provider"] = map[string]any{"id": clip(who.ID), "version": clip(who.Version), "os": clip(who.OS), "arch": clip(who.Arch), "kernel": clip(who.Kernel)}
+		m["provider"] = map[string]any{"id": clip(who.ID), "version": clip(who.Version), "os": clip(who.OS), "arch": clip(who.Arch),
+			"kernel": clip(who.Kernel)}
 	}
 	if box != nil {
 		open := []string{}
@@ -240,7 +242,8 @@ func outcomesOf(req job.Request, resp job.Response) []map[string]any {
 			mount = asked.Repo.MountPath
 		}
 		for _, run := range first(r.Runs, job.MaxCommands) {
-			list = append(list, map[string]any{"command": clip(run.Cmd), "exit_code": run.ExitCode, "cwd": mount, "duration_ms": small(run.DurationMS)})
+			list = append(list, map[string]any{"command": clip(run.Cmd), "exit_code": run.ExitCode, "cwd": mount,
+				"duration_ms": small(run.DurationMS)})
 		}
 	case job.EngineRunResponse:
 		for _, c := range first(r.Verification, job.MaxCommands) {

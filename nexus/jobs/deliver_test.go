@@ -72,7 +72,8 @@ func TestArtifacts(t *testing.T) {
 		digest := canon.Digest([]byte("out"))
 		with := func(size string) json.RawMessage {
 			r := string(reply(j, job.Success, 0))
-			return json.RawMessage(strings.Replace(r, `"status"`, `"artifacts":[{"path":"logs/out","sha256":"`+digest+`","size_bytes":`+size+`}],"status"`, 1))
+			return json.RawMessage(strings.Replace(r, `"status"`,
+				`"artifacts":[{"path":"logs/out","sha256":"`+digest+`","size_bytes":`+size+`}],"status"`, 1))
 		}
 		complete := func(r json.RawMessage) func(tx *store.Tx) (jobs.Job, error) {
 			return func(tx *store.Tx) (jobs.Job, error) {
@@ -174,7 +175,8 @@ func TestCapsNotHeld(t *testing.T) {
 				t.Errorf("%s: %v", r.name, got[i])
 			}
 		}
-		if m := metrics.Compute(h.events(authority.RunStream(run.ID))); m.CapsEnforced.Holds == nil || *m.CapsEnforced.Holds || m.CapsEnforced.Proven != 2 {
+		if m := metrics.Compute(h.events(authority.RunStream(run.ID))); m.CapsEnforced.Holds == nil || *m.CapsEnforced.Holds ||
+			m.CapsEnforced.Proven != 2 {
 			t.Errorf("the metrics say %+v", m.CapsEnforced)
 		}
 	})

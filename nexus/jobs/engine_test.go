@@ -20,7 +20,8 @@ func TestEngineRun(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
 		h.provider("alice", "cheap, and without engines", 1, false, wide)
 		a := get(h, func(tx *store.Tx) (registry.Provider, error) {
-			return registry.EnrolProvider(tx, alice, registry.ProviderRequest{Name: "a", Version: "1", Capabilities: []string{job.EngineRun}, PriceMsats: 700})
+			return registry.EnrolProvider(tx, alice, registry.ProviderRequest{Name: "a", Version: "1", Capabilities: []string{job.EngineRun},
+				PriceMsats: 700})
 		})
 		caps := wide
 		caps.TimeoutSecs = 1800

@@ -37,14 +37,16 @@ type house struct {
 	budget string
 }
 
-var personScopes = []string{authority.ScopeRuns, authority.ScopeJobs, authority.ScopeProviders, authority.ScopeEnrol, authority.ScopePool, authority.ScopeTreasury, authority.ScopeRead}
+var personScopes = []string{authority.ScopeRuns, authority.ScopeJobs, authority.ScopeProviders, authority.ScopeEnrol,
+	authority.ScopePool, authority.ScopeTreasury, authority.ScopeRead}
 
 func person(owner string) authority.Principal {
 	return authority.Principal{ID: "user:" + owner, Owner: owner, Kind: authority.User, Scopes: personScopes}
 }
 
 func daemon(p registry.Provider) authority.Principal {
-	return authority.Principal{ID: authority.ProviderPrincipal(p.ID), Owner: p.Owner, Kind: authority.Provider, Scopes: []string{authority.ScopeWork, authority.ScopeRead}}
+	return authority.Principal{ID: authority.ProviderPrincipal(p.ID), Owner: p.Owner, Kind: authority.Provider,
+		Scopes: []string{authority.ScopeWork, authority.ScopeRead}}
 }
 
 var alice = person("alice")
@@ -70,7 +72,8 @@ func build(t tester, ctx func() context.Context, clock *storetest.Clock, s *stor
 func (h *house) fund(owner string, msats int64) {
 	h.t.Helper()
 	h.do(func(tx *store.Tx) error {
-		a, _, err := treasury.OpenAccount(tx, treasury.Account{Owner: owner, Unit: treasury.Msat, Kind: treasury.Budget, Limit: treasury.Unlimited})
+		a, _, err := treasury.OpenAccount(tx, treasury.Account{Owner: owner, Unit: treasury.Msat, Kind: treasury.Budget,
+			Limit: treasury.Unlimited})
 		if err != nil {
 			return err
 		}
@@ -137,7 +140,8 @@ func (h *house) provider(owner, name string, price int64, pool bool, caps regist
 func (h *house) enrol(owner, name string, price int64, pool bool) registry.Provider {
 	h.t.Helper()
 	return get(h, func(tx *store.Tx) (registry.Provider, error) {
-		return registry.EnrolProvider(tx, person(owner), registry.ProviderRequest{Name: name, Version: "1", Capabilities: []string{job.SandboxRun}, PriceMsats: price, ReservePool: pool})
+		return registry.EnrolProvider(tx, person(owner), registry.ProviderRequest{Name: name, Version: "1",
+			Capabilities: []string{job.SandboxRun}, PriceMsats: price, ReservePool: pool})
 	})
 }
 
@@ -212,7 +216,8 @@ func reply(j jobs.Job, status job.Status, exits ...int) json.RawMessage {
 	}
 	var runs []string
 	for i, exit := range exits {
-		runs = append(runs, fmt.Sprintf(`{"cmd":%q,"exit_code":%d,"duration_ms":7,"stdout_sha256":%q,"stderr_sha256":%[3]q}`, req.Commands[i].Cmd, exit, canon.Digest(nil)))
+		runs = append(runs, fmt.Sprintf(`{"cmd":%q,"exit_code":%d,"duration_ms":7,"stdout_sha256":%q,"stderr_sha256":%[3]q}`,
+			req.Commands[i].Cmd, exit, canon.Digest(nil)))
 	}
 	return json.RawMessage(fmt.Sprintf(`{"env_info":{"image_digest":"host"},"runs":[%s],"status":%q,
 		"provider":{"id":%q,"version":"1","os":"linux","arch":"amd64"},

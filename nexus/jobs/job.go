@@ -16,9 +16,6 @@ import (
 // Job is a job as the authority knows it.
 type Job = store.JobRow
 
-// StateOf returns the state of a job.
-func StateOf(j Job) State { return State(j.State) }
-
 // setState changes the state of a job, along the table.
 func setState(j *Job, to State) error {
 	if !CanMove(State(j.State), to) {

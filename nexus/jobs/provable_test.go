@@ -16,7 +16,8 @@ import (
 // TestRunThatNobodyCanProve is refused before it is made, with the code that
 // the dispatch would give.
 func TestRunThatNobodyCanProve(t *testing.T) {
-	needs := job.Needs{Capability: job.SandboxRun, CPUMillis: 1000, MemoryMB: 2048, DiskMB: 500, TimeoutSecs: 60, NetworkPolicy: job.NetworkNone}
+	needs := job.Needs{Capability: job.SandboxRun, CPUMillis: 1000, MemoryMB: 2048, DiskMB: 500, TimeoutSecs: 60,
+		NetworkPolicy: job.NetworkNone}
 	each(t, func(t *testing.T, h *house) {
 		create := func(p authority.Principal, ask *jobs.ProofRequest) (jobs.Run, error) {
 			return attempt(h, func(tx *store.Tx) (jobs.Run, error) {
@@ -77,7 +78,8 @@ func TestSilentClaim(t *testing.T) {
 		}
 		h.clock.Advance(jobs.ClaimSilence - time.Minute)
 		_, err = create()
-		if coded, ok := errors.AsType[*reason.Error](err); !ok || coded.Code != reason.Conflict || !strings.Contains(coded.Hint, "/v1/runs/"+first.ID+"/finish") {
+		if coded, ok := errors.AsType[*reason.Error](err); !ok || coded.Code != reason.Conflict || !strings.Contains(coded.Hint,
+			"/v1/runs/"+first.ID+"/finish") {
 			t.Fatalf("while it speaks: %v", err)
 		}
 		h.clock.Advance(time.Minute)

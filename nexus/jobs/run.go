@@ -208,7 +208,8 @@ func (r *RunRequest) validate() error {
 		}
 	}
 	if r.Silence != 0 && (r.Silence < MinSilence || r.Silence > MaxSilence) {
-		return invalid("silence_secs", "is %d, must be %d to %d", int64(r.Silence.Seconds()), int64(MinSilence.Seconds()), int64(MaxSilence.Seconds()))
+		return invalid("silence_secs", "is %d, must be %d to %d", int64(r.Silence.Seconds()), int64(MinSilence.Seconds()),
+			int64(MaxSilence.Seconds()))
 	}
 	return nil
 }
@@ -321,7 +322,8 @@ func payable(tx *store.Tx, owner string, price int64) error {
 	case budget.Closed():
 		return reason.Errorf(reason.AccountClosed, "account %q is closed", budget.ID)
 	case budget.Remaining() < price:
-		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, and the proof costs %d", budget.ID, budget.Remaining(), treasury.Msat, price)
+		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, and the proof costs %d", budget.ID, budget.Remaining(),
+			treasury.Msat, price)
 	}
 	return nil
 }

@@ -27,8 +27,10 @@ const forge = `{"receipt_type":"ForgeUpdated","payload":{"branch":"b","commit":"
 func TestRunStates(t *testing.T) {
 	const refused = ""
 	table := map[jobs.RunState]map[string]jobs.RunState{
-		jobs.RunRunning:   {"started": jobs.RunRunning, "cancel": jobs.RunCanceling, "succeeded": jobs.RunSucceeded, "failed": jobs.RunFailed, "canceled": jobs.RunCanceled},
-		jobs.RunCanceling: {"started": refused, "cancel": jobs.RunCanceling, "succeeded": refused, "failed": jobs.RunFailed, "canceled": jobs.RunCanceled},
+		jobs.RunRunning: {"started": jobs.RunRunning, "cancel": jobs.RunCanceling, "succeeded": jobs.RunSucceeded,
+			"failed": jobs.RunFailed, "canceled": jobs.RunCanceled},
+		jobs.RunCanceling: {"started": refused, "cancel": jobs.RunCanceling, "succeeded": refused, "failed": jobs.RunFailed,
+			"canceled": jobs.RunCanceled},
 		jobs.RunSucceeded: {"started": refused, "cancel": refused, "succeeded": jobs.RunSucceeded, "failed": refused, "canceled": refused},
 		jobs.RunFailed:    {"started": refused, "cancel": refused, "succeeded": refused, "failed": jobs.RunFailed, "canceled": refused},
 		jobs.RunCanceled:  {"started": refused, "cancel": refused, "succeeded": refused, "failed": refused, "canceled": jobs.RunCanceled},
@@ -84,7 +86,8 @@ func TestSealedRunReplays(t *testing.T) {
 		if err != nil || again.ID != first.ID {
 			t.Errorf("the repeat got %+v, %v", again, err)
 		}
-		if _, err := h.append(run, "receipt", "forge-updated", `{"receipt_type":"ForgeUpdateSkipped","payload":{"reason":"x"}}`); reason.CodeOf(err) != reason.Conflict {
+		if _, err := h.append(run, "receipt", "forge-updated",
+			`{"receipt_type":"ForgeUpdateSkipped","payload":{"reason":"x"}}`); reason.CodeOf(err) != reason.Conflict {
 			t.Errorf("other content under the key: %v", err)
 		}
 		if _, err := h.append(run, "note", "n", `{"text":"late"}`); reason.CodeOf(err) != reason.RunClosed {
@@ -112,7 +115,8 @@ func TestClientEvents(t *testing.T) {
 			{"a tool call", "tool", "t1", `{"tool":"x","params_hash":"a","output_hash":"b","latency_ms":3,"side_effects":[]}`, ""},
 			{"a tool call without a hash", "tool", "t2", `{"tool":"x","output_hash":"b","latency_ms":3}`, reason.RequestInvalid},
 			{"the forge", "receipt", "forge-updated", forge, ""},
-			{"the forge without a commit", "receipt", "f2", `{"receipt_type":"ForgeUpdated","payload":{"branch":"b","pr_ref":"p"}}`, reason.RequestInvalid},
+			{"the forge without a commit", "receipt", "f2", `{"receipt_type":"ForgeUpdated","payload":{"branch":"b","pr_ref":"p"}}`,
+				reason.RequestInvalid},
 			{"a payment", "payment", "p", `{"amount_msats":1}`, reason.Forbidden},
 			{"a verification", "verification", "v", `{"exit_code":0}`, reason.Forbidden},
 			{"a receipt of a payment", "receipt", "r", `{"receipt_type":"PaymentReleased","payload":{}}`, reason.Forbidden},
@@ -125,7 +129,8 @@ func TestClientEvents(t *testing.T) {
 			{"a blank key", "note", " ", `{"text":"x"}`, reason.RequestInvalid},
 			{"no object", "note", "k", `[]`, reason.RequestInvalid},
 			{"a fraction", "note", "k", `{"text":"x","n":1.5}`, reason.RequestInvalid},
-			{"a receipt with more in it", "receipt", "k", `{"receipt_type":"ForgeUpdateSkipped","payload":{"reason":"x"},"principal":"root"}`, reason.RequestInvalid},
+			{"a receipt with more in it", "receipt", "k", `{"receipt_type":"ForgeUpdateSkipped","payload":{"reason":"x"},"principal":"root"}`,
+				reason.RequestInvalid},
 		}
 		for _, test := range tests {
 			if _, err := h.append(run, test.typ, test.key, test.payload); reason.CodeOf(err) != test.want || test.want == "" && err != nil {
@@ -134,13 +139,15 @@ func TestClientEvents(t *testing.T) {
 		}
 		wrong := int64(1)
 		wants(h, reason.PreconditionFailed, func(tx *store.Tx) (store.Event, error) {
-			e, _, err := jobs.AppendEvent(tx, alice, run.ID, jobs.EventRequest{Type: "note", Key: "s", Payload: json.RawMessage(`{"text":"x"}`), ExpectedPreviousSeq: &wrong})
+			e, _, err := jobs.AppendEvent(tx, alice, run.ID, jobs.EventRequest{Type: "note", Key: "s",
+				Payload: json.RawMessage(`{"text":"x"}`), ExpectedPreviousSeq: &wrong})
 			return e, err
 		})
 		// The key is looked up before the sequence number.
 		if _, _, err := func() (e store.Event, c bool, err error) {
 			err = h.try(func(tx *store.Tx) error {
-				e, c, err = jobs.AppendEvent(tx, alice, run.ID, jobs.EventRequest{Type: "note", Key: "n1", Payload: json.RawMessage(`{"text":"hello"}`), ExpectedPreviousSeq: &wrong})
+				e, c, err = jobs.AppendEvent(tx, alice, run.ID, jobs.EventRequest{Type: "note", Key: "n1",
+					Payload: json.RawMessage(`{"text":"hello"}`), ExpectedPreviousSeq: &wrong})
 				return err
 			})
 			return e, c, err

@@ -29,7 +29,8 @@ func TestRunArtifacts(t *testing.T) {
 		run, other := h.run(), h.run()
 		pack := canon.Digest([]byte("pack"))
 		row := get(h, keep(alice, run.ID, jobs.SourcePack, pack, 4))
-		if again := get(h, keep(alice, run.ID, jobs.SourcePack, pack, 4)); again != row || row.RunID != run.ID || row.SizeBytes != 4 || row.SHA256 != pack {
+		if again := get(h, keep(alice, run.ID, jobs.SourcePack, pack, 4)); again != row || row.RunID != run.ID || row.SizeBytes != 4 ||
+			row.SHA256 != pack {
 			t.Errorf("first %+v, again %+v", row, again)
 		}
 		if found := get(h, look(alice, run.ID, pack)); found != row {
@@ -81,14 +82,17 @@ func TestRunArtifactsAreForThoseConcerned(t *testing.T) {
 		}
 		// Not its owner, not its providers, not even with the job on offer.
 		h.queued(run, "x")
-		for name, p := range map[string]authority.Principal{"another owner": person("bob"), "a provider with the job on offer": daemon(a), "a provider of the owner": daemon(idle),
-			"a provider of others": daemon(pool), "a provider without a name": {ID: "provider:", Owner: "alice", Kind: authority.Provider, Scopes: []string{authority.ScopeRead}}} {
+		for name, p := range map[string]authority.Principal{"another owner": person("bob"), "a provider with the job on offer": daemon(a),
+			"a provider of the owner": daemon(idle),
+			"a provider of others":    daemon(pool), "a provider without a name": {ID: "provider:", Owner: "alice", Kind: authority.Provider,
+				Scopes: []string{authority.ScopeRead}}} {
 			if v, err := attempt(h, look(p, run.ID, digest)); reason.CodeOf(err) != reason.NotFound {
 				t.Errorf("%s sees %+v, %v", name, v, err)
 			}
 		}
 		wants(h, reason.NotFound, keep(person("bob"), run.ID, "x", digest, 4))
-		for name, p := range map[string]authority.Principal{"a provider": daemon(a), "a reader": {ID: "user:alice", Owner: "alice", Kind: authority.User, Scopes: []string{authority.ScopeRead, authority.ScopeJobs}}} {
+		for name, p := range map[string]authority.Principal{"a provider": daemon(a), "a reader": {ID: "user:alice", Owner: "alice",
+			Kind: authority.User, Scopes: []string{authority.ScopeRead, authority.ScopeJobs}}} {
 			if _, err := attempt(h, keep(p, run.ID, "x", digest, 4)); reason.CodeOf(err) != reason.ScopeMissing {
 				t.Errorf("%s writes: %v", name, err)
 			}

@@ -85,7 +85,8 @@ func settle(tx *store.Tx, p authority.Principal, j Job) (Settlement, error) {
 		return Settlement{}, err
 	}
 	j.ReceiptSHA256 = proof
-	if err := (paid{job: j, status: money.Status, reason: j.Reason, resolution: money.ResolutionID, exitCode: verdict.ExitCode, verification: proof}).record(tx, p); err != nil {
+	if err := (paid{job: j, status: money.Status, reason: j.Reason, resolution: money.ResolutionID, exitCode: verdict.ExitCode,
+		verification: proof}).record(tx, p); err != nil {
 		return Settlement{}, err
 	}
 	to := Failed

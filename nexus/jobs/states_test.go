@@ -93,7 +93,8 @@ func (l *life) step(rt *rapid.T) {
 		id = rapid.SampledFrom(l.jobs).Draw(rt, "job")
 	}
 	lease := l.held[id]
-	switch what := rapid.SampledFrom([]string{"dispatch", "dispatch", "lease", "lease", "complete", "complete", "renew", "settle", "cancel", "wait", "sweep", "reconcile", "disable", "enable"}).Draw(rt, "what"); {
+	switch what := rapid.SampledFrom([]string{"dispatch", "dispatch", "lease", "lease", "complete", "complete", "renew", "settle",
+		"cancel", "wait", "sweep", "reconcile", "disable", "enable"}).Draw(rt, "what"); {
 	case what == "dispatch":
 		d := h.dispatch(l.run, ask(fmt.Sprint(rapid.IntRange(0, 4).Draw(rt, "request"))))
 		if d.Created {
@@ -159,7 +160,7 @@ func (l *life) check(rt *rapid.T) {
 	var paid int64
 	for _, id := range l.jobs {
 		j := h.job(id)
-		if !jobs.StateOf(j).Final() {
+		if !jobs.State(j.State).Final() {
 			rt.Fatalf("job is %s after the end of its run", j.State)
 		}
 		if (j.Payment == record.Released) != (j.Outcome == string(job.Passed)) {

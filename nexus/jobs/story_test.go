@@ -41,7 +41,8 @@ func TestHappyPath(t *testing.T) {
 		s := h.settle(j.ID)
 		again := h.settle(j.ID)
 		added := h.log(stream)[len(before):]
-		want := []string{"verify:" + j.Hash, "verification:" + j.Hash, "payment:" + j.Hash + ":released", "receipt-payment:" + j.Hash + ":released"}
+		want := []string{"verify:" + j.Hash, "verification:" + j.Hash, "payment:" + j.Hash + ":released", "receipt-payment:" + j.Hash +
+			":released"}
 		if !slices.Equal(added, want) {
 			t.Errorf("two settlements added %q, want %q", added, want)
 		}
@@ -59,7 +60,8 @@ func TestHappyPath(t *testing.T) {
 				t.Errorf("event %d of %q, want %q", i+1, before, key)
 			}
 		}
-		for _, typ := range []string{"RunCreated", "IssueClaimed", "DeviceEnrolled", "CapsSet", "BudgetReserved", "JobDispatched", "JobCompleted", "CapsEnforced", "VerificationPassed", "PaymentReleased"} {
+		for _, typ := range []string{"RunCreated", "IssueClaimed", "DeviceEnrolled", "CapsSet", "BudgetReserved", "JobDispatched",
+			"JobCompleted", "CapsEnforced", "VerificationPassed", "PaymentReleased"} {
 			if n := len(h.receipts(stream)[typ]); n != 1 {
 				t.Errorf("%d receipts %s", n, typ)
 			}
@@ -78,12 +80,15 @@ func TestHappyPath(t *testing.T) {
 		}
 		h.finish(run, jobs.RunSucceeded)
 		m := metrics.Compute(h.events(stream))
-		if *m.FillRate.BasisPoints != 10000 || m.ReleasedMsats != 1000 || *m.EffectiveCost.Value != 1000 || *m.ProviderBreadth.Value != 2 || *m.PassRate.BasisPoints != 10000 ||
-			m.PassRateByProvider[a.ID].Count != 1 || !*m.CapsEnforced.Holds || *m.DispatchLatencyMedian.Value != 1000 || *m.ReworkRate.BasisPoints != 0 || m.Unreadable != 0 {
+		if *m.FillRate.BasisPoints != 10000 || m.ReleasedMsats != 1000 || *m.EffectiveCost.Value != 1000 || *m.ProviderBreadth.Value != 2 ||
+			*m.PassRate.BasisPoints != 10000 ||
+			m.PassRateByProvider[a.ID].Count != 1 || !*m.CapsEnforced.Holds || *m.DispatchLatencyMedian.Value != 1000 ||
+			*m.ReworkRate.BasisPoints != 0 || m.Unreadable != 0 {
 			t.Errorf("metrics %+v", m)
 		}
 		h.do(func(tx *store.Tx) error { return jobs.RecordOutcome(tx, alice, run.ID, jobs.Reverted, "it broke") })
-		if m := metrics.Compute(slices.Concat(h.events(stream), h.events(authority.AccountStream(alice.Owner)))); *m.ReworkRate.BasisPoints != 10000 {
+		if m := metrics.Compute(slices.Concat(h.events(stream),
+			h.events(authority.AccountStream(alice.Owner)))); *m.ReworkRate.BasisPoints != 10000 {
 			t.Errorf("rework %+v", m)
 		}
 	})
@@ -182,7 +187,8 @@ func TestProviderFaultAndQuarantine(t *testing.T) {
 			return jobs.TakeLeases(tx, daemon(a), jobs.LeaseRequest{})
 		})
 		again := get(h, func(tx *store.Tx) (registry.Provider, error) {
-			return jobs.Enrol(tx, alice, registry.ProviderRequest{ProviderID: a.ID, Name: "a", Version: "1", Capabilities: []string{job.SandboxRun}, PriceMsats: 5})
+			return jobs.Enrol(tx, alice, registry.ProviderRequest{ProviderID: a.ID, Name: "a", Version: "1",
+				Capabilities: []string{job.SandboxRun}, PriceMsats: 5})
 		})
 		h.beat(a)
 		if again.ID != a.ID || again.Violations != 3 || !again.Quarantined() {
@@ -227,7 +233,8 @@ func TestLostProviderFallsBackOnce(t *testing.T) {
 			t.Fatalf("the second sweep did %+v", s)
 		}
 		moved := h.expect(j.ID, jobs.Queued, 1500, 0)
-		if moved.ProviderID != b.ID || moved.Tier != registry.Pool || moved.FallbackFrom != a.ID || moved.Attempt != 2 || moved.ReservationID == j.ReservationID {
+		if moved.ProviderID != b.ID || moved.Tier != registry.Pool || moved.FallbackFrom != a.ID || moved.Attempt != 2 ||
+			moved.ReservationID == j.ReservationID {
 			t.Fatalf("moved to %+v", moved)
 		}
 		if p := h.find(a); p.Failures != 1 {
@@ -253,7 +260,8 @@ func TestLostProviderFallsBackOnce(t *testing.T) {
 		}
 		r := h.receipts(authority.RunStream(run.ID))
 		if len(r["FallbackProviderUsed"]) != 1 || r["FallbackProviderUsed"][0]["from"] != a.ID || r["FallbackProviderUsed"][0]["to"] != b.ID ||
-			len(r["ProviderPenalized"]) != 1 || len(r["PaymentWithheld"]) != 1 || len(r["PaymentReleased"]) != 1 || len(r["BudgetReserved"]) != 2 || len(r["JobDispatched"]) != 2 {
+			len(r["ProviderPenalized"]) != 1 || len(r["PaymentWithheld"]) != 1 || len(r["PaymentReleased"]) != 1 ||
+			len(r["BudgetReserved"]) != 2 || len(r["JobDispatched"]) != 2 {
 			t.Errorf("receipts %v", r)
 		}
 		offers := h.events(authority.OfferStream(a.ID))
@@ -354,7 +362,8 @@ func TestDisable(t *testing.T) {
 		b := h.provider("alice", "b", 3000, false, wide)
 		offered := h.queued(run, "offered")
 		d := get(h, func(tx *store.Tx) (jobs.Disabled, error) { return jobs.Disable(tx, alice, a.ID, "fire") })
-		if !d.Changed || !slices.Equal(d.Canceled, []string{running.ID}) || d.Provider.Enabled || d.Provider.Leased != 0 || d.Provider.Queued != 0 {
+		if !d.Changed || !slices.Equal(d.Canceled, []string{running.ID}) || d.Provider.Enabled || d.Provider.Leased != 0 ||
+			d.Provider.Queued != 0 {
 			t.Fatalf("disabled %+v", d)
 		}
 		if again := get(h, func(tx *store.Tx) (jobs.Disabled, error) { return jobs.Disable(tx, alice, a.ID, "fire") }); again.Changed {

@@ -97,7 +97,7 @@ func (c *lane) watch(ctx context.Context) error {
 
 // deliver sends frame after frame.
 func (c *lane) deliver(ctx context.Context, cursor *int64) error {
-	if err := c.begin(ctx, cursor); err != nil {
+	if err := c.greet(ctx, cursor); err != nil {
 		return err
 	}
 	f := c.lanes.follow(c.topic.Name, c.after)
@@ -151,8 +151,8 @@ func (c *lane) overtaken(ctx context.Context, current bool) error {
 	return c.restart(ctx, api.LaneFrameTypeReset, reason.ReplayBudgetExceeded)
 }
 
-// begin says hello and decides whether the cursor can be continued.
-func (c *lane) begin(ctx context.Context, cursor *int64) error {
+// greet sends the first frame and decides whether the cursor can be continued.
+func (c *lane) greet(ctx context.Context, cursor *int64) error {
 	var head, floor int64
 	err := c.lanes.opt.Store.View(ctx, func(tx *store.Tx) (err error) {
 		head, floor, err = tx.Head(c.topic.Name)

@@ -167,7 +167,8 @@ func TestHandshakesThatAreRefused(t *testing.T) {
 		{"a ticket for another lane", run, r.ticket(fleet), "", nil, reason.Unauthenticated},
 		{"another origin", fleet, r.ticket(fleet), "", http.Header{"Origin": {"https://evil.example"}}, reason.OriginRefused},
 		{"an origin without a host", fleet, r.ticket(fleet), "", http.Header{"Origin": {"null"}}, reason.OriginRefused},
-		{"two origins", fleet, r.ticket(fleet), "", http.Header{"Origin": {"https://panel.example.com", "https://evil.example"}}, reason.OriginRefused},
+		{"two origins", fleet, r.ticket(fleet), "", http.Header{"Origin": {"https://panel.example.com", "https://evil.example"}},
+			reason.OriginRefused},
 		{"an allowed origin", fleet, r.ticket(fleet), "", http.Header{"Origin": {"https://panel.example.com"}}, ""},
 		{"no such lane", "run:a:b:events", r.ticket(fleet), "", nil, reason.LaneUnknown},
 		{"a bad cursor", fleet, r.ticket(fleet), "?after_seq=-1", nil, reason.CursorInvalid},
@@ -294,7 +295,8 @@ func TestPlacesAreBounded(t *testing.T) {
 
 // FuzzParse holds that a topic has one reading.
 func FuzzParse(f *testing.F) {
-	for _, s := range []string{fleet, run, jobs, "run::events", "run:a:b:events", "jobs:", "fleet:user:a/b:workers", "user:alice:receipts", "user::receipts"} {
+	for _, s := range []string{fleet, run, jobs, "run::events", "run:a:b:events", "jobs:", "fleet:user:a/b:workers",
+		"user:alice:receipts", "user::receipts"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, name string) {
@@ -305,7 +307,8 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		again := map[lanes.Kind]string{lanes.Fleet: "fleet:user:" + topic.Subject + ":workers", lanes.Run: "run:" + topic.Subject + ":events", lanes.Jobs: "jobs:" + topic.Subject,
+		again := map[lanes.Kind]string{lanes.Fleet: "fleet:user:" + topic.Subject + ":workers", lanes.Run: "run:" + topic.Subject +
+			":events", lanes.Jobs: "jobs:" + topic.Subject,
 			lanes.Account: "user:" + topic.Subject + ":receipts"}
 		if again[topic.Kind] != name || strings.ContainsAny(topic.Subject, ":/ ") {
 			t.Fatalf("%q reads as %+v", name, topic)

@@ -160,7 +160,8 @@ func (j *jobFold) excess() string {
 	case c.MemoryMB <= 0 || c.TimeoutSecs <= 0 || c.CPUMillis <= 0:
 		return "memory, time or cpu is not limited"
 	case u.PeakMemoryBytes > c.MemoryBytes()+memoryGrace:
-		return fmt.Sprintf("%d bytes of memory, the caps of memory and of what is written are %d and %d MB", u.PeakMemoryBytes, c.MemoryMB, c.DiskMB)
+		return fmt.Sprintf("%d bytes of memory, the caps of memory and of what is written are %d and %d MB", u.PeakMemoryBytes, c.MemoryMB,
+			c.DiskMB)
 	case u.WallMillis > c.TimeoutSecs*1000+killGraceMS:
 		return fmt.Sprintf("%d ms, the cap is %d s", u.WallMillis, c.TimeoutSecs)
 	case u.CPUMillis*1000 > c.CPUMillis*(u.WallMillis+cpuGraceMS):

@@ -52,7 +52,8 @@ var (
 func happy(t *testing.T, run, hash, provider string, start, latency, price int64) *journal {
 	return newJournal(t, run).
 		receipt(start, "RunCreated", fields{"run_id": run}).
-		receipt(start+10, "JobDispatched", fields{"job_hash": hash, "provider_id": provider, "eligible_providers": 2, "engine": "codex", "model": "m1"}).
+		receipt(start+10, "JobDispatched", fields{"job_hash": hash, "provider_id": provider, "eligible_providers": 2, "engine": "codex",
+			"model": "m1"}).
 		receipt(start+10+latency, "JobCompleted", fields{"job_hash": hash, "provider_id": provider}).
 		receipt(start+10+latency, "CapsEnforced", fields{"job_hash": hash, "caps": caps, "observed": usage}).
 		receipt(start+20+latency, "VerificationPassed", fields{"job_hash": hash, "provider_id": provider}).
@@ -82,7 +83,8 @@ func TestHappyPath(t *testing.T) {
 		"runs": {r.Runs, 1}, "jobs": {r.Jobs, 1}, "unreadable": {r.Unreadable, 0}, "released": {r.ReleasedMsats, 1000},
 		"fill": {points(r.FillRate), 10_000}, "dispatch": {value(r.DispatchLatencyMedian), 70}, "dispatch p95": {value(r.DispatchLatencyP95), 70},
 		"run": {value(r.RunLatencyMedian), 1000}, "run p95": {value(r.RunLatencyP95), 1000}, "cost": {value(r.EffectiveCost), 1000},
-		"breadth": {value(r.ProviderBreadth), 2}, "pass": {points(r.PassRate), 10_000}, "pass of a": {points(r.PassRateByProvider["prv_a"]), 10_000},
+		"breadth": {value(r.ProviderBreadth), 2}, "pass": {points(r.PassRate), 10_000}, "pass of a": {points(r.PassRateByProvider["prv_a"]),
+			10_000},
 		"pass of codex": {points(r.PassRateByEngine["codex"]), 10_000}, "pass of m1": {points(r.PassRateByModel["m1"]), 10_000},
 		"rework": {points(r.ReworkRate), 0}, "caps": {r.CapsEnforced.Proven, 1},
 	} {
@@ -142,10 +144,12 @@ func TestCases(t *testing.T) {
 		check func(r metrics.Report) (got, want int64)
 	}{
 		{"a lost provider answers nothing", func(j *journal) {
-			dispatch(j, 10, "prv_a").receipt(20, "JobFailed", fields{"job_hash": "h", "reason": "offline_mid_run", "was": "leased", "response_sha256": ""})
+			dispatch(j, 10, "prv_a").receipt(20, "JobFailed", fields{"job_hash": "h", "reason": "offline_mid_run", "was": "leased",
+				"response_sha256": ""})
 		}, func(r metrics.Report) (int64, int64) { return points(r.FillRate), 0 }},
 		{"the fallback answers", func(j *journal) {
-			dispatch(j, 10, "prv_a").receipt(20, "JobFailed", fields{"job_hash": "h", "reason": "offline_mid_run", "was": "leased", "response_sha256": ""})
+			dispatch(j, 10, "prv_a").receipt(20, "JobFailed", fields{"job_hash": "h", "reason": "offline_mid_run", "was": "leased",
+				"response_sha256": ""})
 			dispatch(j, 30, "prv_b").receipt(45, "JobCompleted", fields{"job_hash": "h"})
 		}, func(r metrics.Report) (int64, int64) { return points(r.FillRate), 5000 }},
 		{"a fallback without a failure between", func(j *journal) {
@@ -189,7 +193,10 @@ func TestCases(t *testing.T) {
 			func(r metrics.Report) (int64, int64) {
 				return value(r.ReplaysServed)*10 + value(r.ConflictsRefused), 20
 			}},
-		{"a payload of another shape is counted", func(j *journal) { j.receipt(1, "JobDispatched", fields{"job_hash": 7}).event(2, "receipt", "text") },
+		{"a payload of another shape is counted", func(j *journal) {
+			j.receipt(1, "JobDispatched", fields{"job_hash": 7}).event(2,
+				"receipt", "text")
+		},
 			func(r metrics.Report) (int64, int64) { return r.Unreadable, 2 }},
 		{"a job without a hash is counted", func(j *journal) { j.receipt(1, "JobDispatched", fields{}) },
 			func(r metrics.Report) (int64, int64) { return r.Unreadable, 1 }},

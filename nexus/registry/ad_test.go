@@ -78,9 +78,11 @@ func TestAdsFollowTheState(t *testing.T) {
 		}
 		setCaps := func(tx *store.Tx) (registry.Provider, error) { return registry.SetCaps(tx, alice, p.ID, caps, nil) }
 		enable := func(tx *store.Tx) (registry.Provider, error) { return registry.Enable(tx, alice, p.ID, nil) }
-		step("caps", setCaps, map[string]string{"d": "openagents:compute_provider:" + p.ID, "oa_availability": "unavailable", "oa_worker_status": "stopped",
-			"oa_heartbeat_state": "fresh", "price": "1000", "oa_pricing_stage": "fixed", "oa_pricing_band": `{"capability":"oa.sandbox_run.v1","max_price_msats":1000,"min_price_msats":1000}`,
-			"oa_caps": `{"concurrency":1,"cpu_millis":1000,"disk_mb":0,"gpus":0,"memory_mb":512,"network":"none","pids":0,"timeout_secs":60}`})
+		step("caps", setCaps, map[string]string{"d": "openagents:compute_provider:" + p.ID, "oa_availability": "unavailable",
+			"oa_worker_status":   "stopped",
+			"oa_heartbeat_state": "fresh", "price": "1000", "oa_pricing_stage": "fixed",
+			"oa_pricing_band": `{"capability":"oa.sandbox_run.v1","max_price_msats":1000,"min_price_msats":1000}`,
+			"oa_caps":         `{"concurrency":1,"cpu_millis":1000,"disk_mb":0,"gpus":0,"memory_mb":512,"network":"none","pids":0,"timeout_secs":60}`})
 		quiet("the same caps", setCaps)
 		step("enabled", enable, map[string]string{"oa_availability": "available", "oa_worker_status": "running"})
 		quiet("enabled again", enable)
@@ -89,7 +91,8 @@ func TestAdsFollowTheState(t *testing.T) {
 		dearer.PriceMsats, dearer.ProviderID = 1200, p.ID
 		step("price", enrol(alice, dearer), map[string]string{"price": "1200", "oa_availability": "unavailable"})
 		step("enabled at that price", enable, map[string]string{"price": "1200", "oa_availability": "available"})
-		step("stopping", beat(p, registry.HeartbeatRequest{Version: "2", Status: registry.Stopping}), map[string]string{"oa_availability": "unavailable"})
+		step("stopping", beat(p, registry.HeartbeatRequest{Version: "2", Status: registry.Stopping}),
+			map[string]string{"oa_availability": "unavailable"})
 		step("back", beat(p, registry.HeartbeatRequest{Version: "2"}), map[string]string{"oa_availability": "available"})
 		step("disabled", func(tx *store.Tx) (registry.Provider, error) {
 			off, _, err := registry.SwitchOff(tx, alice, p.ID, "a private reason")
@@ -135,7 +138,8 @@ func TestSilenceIsPublished(t *testing.T) {
 			}
 		}
 		ads := o.ads(p.ID)
-		if len(ads) != 2 || ads[0]["oa_availability"] != "unavailable" || ads[0]["oa_heartbeat_state"] != "stale" || ads[1]["oa_availability"] != "available" {
+		if len(ads) != 2 || ads[0]["oa_availability"] != "unavailable" || ads[0]["oa_heartbeat_state"] != "stale" ||
+			ads[1]["oa_availability"] != "available" {
 			o.Errorf("ads %v", ads)
 		}
 	})

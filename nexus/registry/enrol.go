@@ -76,16 +76,16 @@ func EnrolProvider(tx *store.Tx, p authority.Principal, r ProviderRequest) (Prov
 	if !known {
 		return r.insert(tx, d)
 	}
-	if r.ProviderID == "" && old.lives(tx.Now()) {
+	if r.ProviderID == "" && old.isLive(tx.Now()) {
 		return Provider{}, reason.Errorf(reason.Conflict, "provider %s lives under the name %q", old.ID, old.Name).
 			WithHint("choose another name; or replace it: stop it and wait %s, or give its id, and its owner has to enable it again", StaleAfter)
 	}
 	return r.replace(tx, p, old)
 }
 
-// lives reports whether a daemon works under a registration, or did so a moment
+// isLive reports whether a daemon works under a registration, or did so a moment
 // ago. One that has said goodbye does not.
-func (p Provider) lives(now int64) bool {
+func (p Provider) isLive(now int64) bool {
 	return p.Liveness(now) == Fresh && (!p.Enabled || Status(p.Status) != Stopped)
 }
 

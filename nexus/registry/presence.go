@@ -54,7 +54,8 @@ func Present(p Provider, now int64) Presence {
 		HeartbeatState: p.Liveness(now), HeartbeatAgeMS: age, Capabilities: p.Capabilities, Caps: p.Caps,
 		MinPriceMsats: p.PriceMsats, ReservePool: p.InPool(), Qualified: p.Conduct() != Provisional && !p.Quarantined(),
 		Conduct: p.Conduct(), Successes: p.Successes, FailureStrikes: p.Failures, ViolationStrike: p.Violations,
-		Unverified: p.Unverified, Quarantined: p.Quarantined(), Quarantine: p.QuarantineReason, Leased: p.Leased, Retired: p.Retired(), Observed: p.Observed,
+		Unverified: p.Unverified, Quarantined: p.Quarantined(), Quarantine: p.QuarantineReason, Leased: p.Leased, Retired: p.Retired(),
+		Observed: p.Observed,
 	}
 }
 

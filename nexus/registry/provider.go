@@ -207,10 +207,10 @@ func RunAndCandidates(tx *store.Tx, runID, owner string) (store.RunRow, []Provid
 }
 
 func live(tx *store.Tx, owner string, skip int) store.LiveProviders {
-	return store.LiveProviders{Owner: owner, SharedClass: ReservePool, Since: heardSince(tx), Limit: MaxCandidates, Skip: skip}
+	return store.LiveProviders{Owner: owner, SharedClass: ReservePool, Since: freshSince(tx), Limit: MaxCandidates, Skip: skip}
 }
 
-func heardSince(tx *store.Tx) int64 { return tx.Now() - StaleAfter.Milliseconds() }
+func freshSince(tx *store.Tx) int64 { return tx.Now() - StaleAfter.Milliseconds() }
 
 // Choose orders the eligible ones among the candidates, of which first are the
 // first MaxCandidates. While none is eligible it looks further; if none is in
@@ -228,7 +228,7 @@ func Choose(tx *store.Tx, first []Provider, q Query) (Selection, error) {
 	if len(s.Choices) > 0 {
 		return s, nil
 	}
-	silent, err := providers(tx.SilentProviders(q.Owner, ReservePool, heardSince(tx), maxSilent))
+	silent, err := providers(tx.SilentProviders(q.Owner, ReservePool, freshSince(tx), maxSilent))
 	if err == nil {
 		s.add(Select(silent, q))
 	}

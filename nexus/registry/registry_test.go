@@ -15,10 +15,12 @@ import (
 	"remit/proof/record"
 )
 
-var alice = authority.Principal{ID: "user:alice", Owner: "alice", Kind: authority.User, Scopes: []string{authority.ScopeEnrol, authority.ScopeProviders}}
+var alice = authority.Principal{ID: "user:alice", Owner: "alice", Kind: authority.User, Scopes: []string{authority.ScopeEnrol,
+	authority.ScopeProviders}}
 
 func daemon(p registry.Provider) authority.Principal {
-	return authority.Principal{ID: authority.ProviderPrincipal(p.ID), Owner: p.Owner, Kind: authority.Provider, Scopes: []string{authority.ScopeWork}}
+	return authority.Principal{ID: authority.ProviderPrincipal(p.ID), Owner: p.Owner, Kind: authority.Provider,
+		Scopes: []string{authority.ScopeWork}}
 }
 
 var caps = registry.Caps{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 60, Concurrency: 1, Network: "none"}
@@ -128,10 +130,12 @@ func TestLife(t *testing.T) {
 		if p = get(o, beat(p, registry.HeartbeatRequest{Version: "2"})); p.Enabled || p.Status != "stopped" {
 			o.Errorf("a heartbeat switched it on: %+v", p)
 		}
-		if got := o.types(authority.AccountStream("alice")); !slices.Equal(got, []string{"DeviceEnrolled", "CapsSet", "ProviderEnabled", "ProviderDisabled"}) {
+		if got := o.types(authority.AccountStream("alice")); !slices.Equal(got, []string{"DeviceEnrolled", "CapsSet", "ProviderEnabled",
+			"ProviderDisabled"}) {
 			o.Errorf("receipts %q", got)
 		}
-		want := []string{"worker.stopped", "worker.stopped", "worker.stopped", "worker.running", "worker.stopping", "worker.stopped", "worker.running", "worker.stopped", "worker.stopped"}
+		want := []string{"worker.stopped", "worker.stopped", "worker.stopped", "worker.running", "worker.stopping", "worker.stopped",
+			"worker.running", "worker.stopped", "worker.stopped"}
 		if got := o.types(authority.FleetStream("alice")); !slices.Equal(got, want) {
 			o.Errorf("presence %q", got)
 		}
@@ -141,7 +145,8 @@ func TestLife(t *testing.T) {
 			s, head, err = registry.Fleet(tx, "alice")
 			return s, err
 		})
-		if len(snapshot.Workers) != 1 || head != int64(len(want)) || snapshot.Workers[0].HeartbeatState != registry.Stale || snapshot.Workers[0].Caps != caps {
+		if len(snapshot.Workers) != 1 || head != int64(len(want)) || snapshot.Workers[0].HeartbeatState != registry.Stale ||
+			snapshot.Workers[0].Caps != caps {
 			o.Errorf("snapshot %+v at %d", snapshot, head)
 		}
 	})
@@ -336,7 +341,8 @@ func TestDevices(t *testing.T) {
 		r.DeviceID = d.ID
 		p := get(o, enrol(alice, r))
 		list := get(o, func(tx *store.Tx) ([]registry.Device, error) { return registry.Devices(tx, alice, "", 10) })
-		if p.DeviceID != d.ID || len(list) != 1 || !slices.Equal(list[0].Roles, []string{"client", "provider"}) || list[0].Fingerprint != "SHA256:abc" {
+		if p.DeviceID != d.ID || len(list) != 1 || !slices.Equal(list[0].Roles, []string{"client", "provider"}) ||
+			list[0].Fingerprint != "SHA256:abc" {
 			o.Errorf("devices %+v", list)
 		}
 		standing := get(o, func(tx *store.Tx) ([]record.Receipt, error) { return registry.Standing(tx, p) })

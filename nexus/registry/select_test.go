@@ -21,8 +21,9 @@ var needs = job.Needs{Capability: job.SandboxRun, CPUMillis: 1000, MemoryMB: 512
 // good is an eligible provider.
 func good(id string, change ...func(*registry.Provider)) registry.Provider {
 	p := registry.Provider{
-		ProviderRow: store.ProviderRow{ID: id, Owner: "alice", Class: registry.SingleNode, Capabilities: []string{job.SandboxRun}, PriceMsats: 1000,
-			Status: string(registry.Running), Enabled: true, HeartbeatAt: now},
+		ProviderRow: store.ProviderRow{ID: id, Owner: "alice", Class: registry.SingleNode, Capabilities: []string{job.SandboxRun},
+			PriceMsats: 1000,
+			Status:     string(registry.Running), Enabled: true, HeartbeatAt: now},
 		Caps: registry.Caps{CPUMillis: 1000, MemoryMB: 512, TimeoutSecs: 60, Concurrency: 1, Network: "none"},
 	}
 	for _, c := range change {
@@ -75,7 +76,8 @@ func TestGrant(t *testing.T) {
 	if got != want {
 		t.Errorf("got %+v", got)
 	}
-	if got := (registry.Caps{MemoryMB: 7}).Grant(job.Needs{DiskMB: 1 << 40, MemoryMB: -1}); got.DiskMB != 1 || got.MemoryMB != 7 || got.CPUMillis != 1 {
+	if got := (registry.Caps{MemoryMB: 7}).Grant(job.Needs{DiskMB: 1 << 40, MemoryMB: -1}); got.DiskMB != 1 || got.MemoryMB != 7 ||
+		got.CPUMillis != 1 {
 		t.Errorf("got %+v", got)
 	}
 	few := caps
@@ -103,18 +105,28 @@ func TestSelectionOrder(t *testing.T) {
 		want []string
 	}{
 		{"own before a cheaper pool", []registry.Provider{good("a", pool, price(1)), good("b", price(9000))}, []string{"b"}},
-		{"pool when nothing else", []registry.Provider{good("a", pool, price(2)), good("b", func(p *registry.Provider) { p.Enabled = false })}, []string{"a"}},
+		{"pool when nothing else", []registry.Provider{good("a", pool, price(2)), good("b",
+			func(p *registry.Provider) { p.Enabled = false })}, []string{"a"}},
 		{"never a stranger's", []registry.Provider{good("a", func(p *registry.Provider) { p.Owner = "bob" })}, nil},
 		{"price", []registry.Provider{good("a", price(1001)), good("b", price(1000))}, []string{"b", "a"}},
-		{"a strike costs 500", []registry.Provider{good("a", func(p *registry.Provider) { p.Failures = 1 }), good("b", price(1490)), good("c", price(1500))}, []string{"b", "a", "c"}},
-		{"two strikes cost 2000", []registry.Provider{good("a", func(p *registry.Provider) { p.Failures, p.Violations = 1, 1 }), good("b", price(2980)), good("c", price(2999))}, []string{"b", "a", "c"}},
-		{"unverified work costs as well", []registry.Provider{good("a", func(p *registry.Provider) { p.Unverified = 2; p.Successes = 1 }), good("b", price(1490))}, []string{"b", "a"}},
-		{"and is made up for", []registry.Provider{good("a", func(p *registry.Provider) { p.Unverified = 2; p.Successes = 2 }), good("b", price(1490))}, []string{"a", "b"}},
-		{"and has an end", []registry.Provider{good("a", func(p *registry.Provider) { p.Unverified = 900 }), good("b", price(3600))}, []string{"a", "b"}},
-		{"conduct at the same price", []registry.Provider{good("a"), good("b", func(p *registry.Provider) { p.Successes = 5 })}, []string{"b", "a"}},
-		{"class at the same price", []registry.Provider{good("a"), good("b", func(p *registry.Provider) { p.Class = registry.LocalCluster })}, []string{"b", "a"}},
-		{"the market's adder", []registry.Provider{good("a", func(p *registry.Provider) { p.Class = registry.InstanceMarket }), good("b", price(1240))}, []string{"b", "a"}},
-		{"a free place before a full one", []registry.Provider{good("a", price(1), func(p *registry.Provider) { p.Leased = 1 }), good("b")}, []string{"b", "a"}},
+		{"a strike costs 500", []registry.Provider{good("a", func(p *registry.Provider) { p.Failures = 1 }), good("b", price(1490)),
+			good("c", price(1500))}, []string{"b", "a", "c"}},
+		{"two strikes cost 2000", []registry.Provider{good("a", func(p *registry.Provider) { p.Failures, p.Violations = 1, 1 }), good("b",
+			price(2980)), good("c", price(2999))}, []string{"b", "a", "c"}},
+		{"unverified work costs as well", []registry.Provider{good("a", func(p *registry.Provider) { p.Unverified = 2; p.Successes = 1 }),
+			good("b", price(1490))}, []string{"b", "a"}},
+		{"and is made up for", []registry.Provider{good("a", func(p *registry.Provider) { p.Unverified = 2; p.Successes = 2 }), good("b",
+			price(1490))}, []string{"a", "b"}},
+		{"and has an end", []registry.Provider{good("a", func(p *registry.Provider) { p.Unverified = 900 }), good("b", price(3600))},
+			[]string{"a", "b"}},
+		{"conduct at the same price", []registry.Provider{good("a"), good("b", func(p *registry.Provider) { p.Successes = 5 })},
+			[]string{"b", "a"}},
+		{"class at the same price", []registry.Provider{good("a"), good("b",
+			func(p *registry.Provider) { p.Class = registry.LocalCluster })}, []string{"b", "a"}},
+		{"the market's adder", []registry.Provider{good("a", func(p *registry.Provider) { p.Class = registry.InstanceMarket }), good("b",
+			price(1240))}, []string{"b", "a"}},
+		{"a free place before a full one", []registry.Provider{good("a", price(1), func(p *registry.Provider) { p.Leased = 1 }), good("b")},
+			[]string{"b", "a"}},
 		{"id", []registry.Provider{good("c"), good("a"), good("b")}, []string{"a", "b", "c"}},
 	}
 	for _, test := range tests {
@@ -178,7 +190,8 @@ func TestSelectionIsAFunction(t *testing.T) {
 			t.Fatalf("%q and %q", order(first), order(second))
 		}
 		for _, c := range first.Choices {
-			if registry.Eligible(c.Provider, needs, now) != nil || c.Provider.Owner != "alice" && !c.Provider.InPool() || c.Tier != first.Choices[0].Tier {
+			if registry.Eligible(c.Provider, needs, now) != nil || c.Provider.Owner != "alice" && !c.Provider.InPool() ||
+				c.Tier != first.Choices[0].Tier {
 				t.Fatalf("chose %+v", c)
 			}
 		}
@@ -191,7 +204,8 @@ func TestStatusTable(t *testing.T) {
 	all := []registry.Status{registry.Starting, registry.Running, registry.Stopping, registry.Stopped, registry.Failed}
 	want := map[registry.Status]string{
 		registry.Starting: "starting running stopping stopped failed ", registry.Running: "starting running stopping stopped failed ",
-		registry.Stopping: "running stopping stopped failed ", registry.Stopped: "starting running stopped failed ", registry.Failed: "stopped failed ",
+		registry.Stopping: "running stopping stopped failed ", registry.Stopped: "starting running stopped failed ",
+		registry.Failed: "stopped failed ",
 	}
 	for _, from := range all {
 		got := ""

@@ -200,7 +200,8 @@ func Lift(tx *store.Tx, p authority.Principal, id, why string) (Provider, error)
 		return Provider{}, err
 	}
 	if has.InPool() && has.Quarantined() && !p.Admin() {
-		return Provider{}, reason.Errorf(reason.ScopeMissing, "provider %q is in the reserve pool and works for others: lifting its quarantine needs the scope %s", id, authority.ScopeAdmin)
+		return Provider{}, reason.Errorf(reason.ScopeMissing,
+			"provider %q is in the reserve pool and works for others: lifting its quarantine needs the scope %s", id, authority.ScopeAdmin)
 	}
 	changed, err := tx.LiftQuarantine(id)
 	if err != nil {

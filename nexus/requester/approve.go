@@ -12,7 +12,7 @@ import (
 )
 
 // Ask finds the approval of a contract, or asks for one. A contract has one that
-// is open: whoever asks again finds it. One that was used up or ran out is
+// is open, and asking again finds it. One that was used up or ran out is
 // followed by a new request, which says so.
 func (q *Requester) Ask(ctx context.Context, p job.Packet) (a job.Approval, err error) {
 	var owner string
@@ -26,7 +26,7 @@ func (q *Requester) Ask(ctx context.Context, p job.Packet) (a job.Approval, err 
 	if p.Waiting != nil {
 		p.Waiting(a)
 	}
-	return q.decided(ctx, p, a, owner)
+	return q.awaitDecision(ctx, p, a, owner)
 }
 
 func ask(ctx context.Context, conn *Connection, p job.Packet) (a job.Approval, owner string, err error) {
@@ -38,7 +38,7 @@ func ask(ctx context.Context, conn *Connection, p job.Packet) (a job.Approval, o
 	if now == nil || now.Status == api.ApprovalStatusConsumed || now.Status == api.ApprovalStatusExpired {
 		if now != nil {
 			earlier := approvalOf(*now)
-			if now.RepoRef == p.RepoRef { // else nobody has said anything about this repository
+			if now.RepoRef == p.RepoRef { // else it says nothing about this repository
 				before = &earlier
 			}
 		}
@@ -137,8 +137,7 @@ func approvalOf(a api.Approval) job.Approval {
 		DecidedBy: api.Value(a.DecidedBy), DecidedAt: api.Value(a.DecidedAt), ExpiresAt: a.ExpiresAt, Reason: api.Value(a.Reason), RunID: api.Value(a.RunID)}
 }
 
-// Use uses a granted approval up for the run that [Requester.Open] has told of,
-// and returns the receipts of its log. The same run may do so again.
+// Use uses a granted approval up for the run of [Requester.Open], and returns the receipts of its log. The same run may do so again.
 func (q *Requester) Use(ctx context.Context, a job.Approval) (receipts []record.Recorded, err error) {
 	err = q.with(ctx, func(conn *Connection) error {
 		used, err := api.ConsumeApproval.Do(ctx, conn.Client, q.key("approval:"+a.ID), a.ID,

@@ -27,7 +27,7 @@ func Await(ctx context.Context, conn *Connection, j api.Job, most time.Duration)
 			}
 			before := seen
 			if err = follow(ctx, conn, j, &seen); err == nil {
-				continue // it is over: look again
+				continue // the work has ended: read the job again
 			}
 			if seen > before {
 				lost, pause = time.Time{}, api.DefaultRetry.Base
@@ -39,7 +39,8 @@ func Await(ctx context.Context, conn *Connection, j api.Job, most time.Duration)
 		case lost.IsZero():
 			lost = time.Now()
 		case time.Since(lost) > most:
-			return j, reason.Errorf(reason.StoreUnavailable, "the authority is out of reach while provider %s works on job %s: %w", j.ProviderID, j.JobID, err)
+			return j, reason.Errorf(reason.StoreUnavailable, "the authority is out of reach while provider %s works on job %s: %w", j.ProviderID,
+				j.JobID, err)
 		}
 		if err := api.Pause(ctx, pause); err != nil {
 			return j, err
@@ -47,10 +48,10 @@ func Await(ctx context.Context, conn *Connection, j api.Job, most time.Duration)
 	}
 }
 
-// patiently repeats a request whose key makes that safe while the authority is
+// retryUnreachable repeats a request whose key makes that safe while the authority is
 // out of reach. That of this process is never: what it lacks does not come back
 // by waiting.
-func (q *Requester) patiently(ctx context.Context, conn *Connection, p job.Proof, request func() error) error {
+func (q *Requester) retryUnreachable(ctx context.Context, conn *Connection, p job.Proof, request func() error) error {
 	began := time.Now()
 	for pause := api.DefaultRetry.Base; ; pause = min(2*pause, api.DefaultRetry.Max) {
 		err := request()
@@ -67,7 +68,7 @@ func (q *Requester) patiently(ctx context.Context, conn *Connection, p job.Proof
 	}
 }
 
-// follow reads the run's lane until a receipt says that the job is over.
+// follow reads the run's lane until a receipt says that work on the job has ended.
 func follow(ctx context.Context, conn *Connection, j api.Job, seen *int64) error {
 	lane, err := api.Listen(ctx, conn.Client, "run:"+j.RunID+":events", *seen)
 	if err != nil {
@@ -84,16 +85,16 @@ func follow(ctx context.Context, conn *Connection, j api.Job, seen *int64) error
 			*seen = 0
 		case f.Event != nil && f.Event.Seq > *seen:
 			*seen = f.Event.Seq
-			if over(*f.Event, j.JobID) {
+			if endsWork(*f.Event, j.JobID) {
 				return nil
 			}
 		}
 	}
 }
 
-// over reports whether an event says that nobody works on the job any more.
-// After a fallback somebody does again, which the job's state tells.
-func over(e api.Event, jobID string) bool {
+// endsWork reports whether an event says that work on the job has ended. After a
+// fallback another provider continues, which the job's state shows.
+func endsWork(e api.Event, jobID string) bool {
 	var r record.Receipt
 	if json.Unmarshal(e.Payload, &r) != nil {
 		return false

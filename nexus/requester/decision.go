@@ -18,9 +18,9 @@ const (
 	lookLast  = 2 * time.Second
 )
 
-// decided waits until somebody has decided, for as long as the packet says. When
-// that is over, or the caller gives up, nobody has, and that is no error.
-func (q *Requester) decided(ctx context.Context, p job.Packet, a job.Approval, owner string) (job.Approval, error) {
+// awaitDecision waits for a decision as long as the packet says. No decision in that
+// time, or a caller that gives up, is no error.
+func (q *Requester) awaitDecision(ctx context.Context, p job.Packet, a job.Approval, owner string) (job.Approval, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Wait)
 	defer cancel()
 	before := a.Before

@@ -19,7 +19,7 @@ import (
 	"remit/proof/record"
 )
 
-// cancelTime bounds the cancelling of a job that nobody waits for any more.
+// cancelTime bounds the cancelling of a job that is given up.
 const cancelTime = 15 * time.Second
 
 // dispatchTime bounds a dispatch, retries included.
@@ -53,14 +53,14 @@ func (q *Requester) prove(ctx context.Context, conn *Connection, p job.Proof) (r
 		return none, err
 	}
 	var j api.Job
-	if err := q.patiently(ctx, conn, p, func() (err error) {
+	if err := q.retryUnreachable(ctx, conn, p, func() (err error) {
 		j, err = q.dispatch(ctx, conn, req, p.MaxPriceMsats)
 		return err
 	}); err != nil {
 		return none, err
 	}
 	if conn.Worker != nil {
-		j, err = here(ctx, conn, j, p.Here)
+		j, err = completeHere(ctx, conn, j, p.Here)
 	} else {
 		j, err = Await(ctx, conn, j, q.Patience)
 	}
@@ -69,7 +69,7 @@ func (q *Requester) prove(ctx context.Context, conn *Connection, p job.Proof) (r
 		return none, err
 	}
 	s := none
-	err = q.patiently(ctx, conn, p, func() (err error) {
+	err = q.retryUnreachable(ctx, conn, p, func() (err error) {
 		s, err = q.settle(ctx, conn, j)
 		return err
 	})
@@ -102,7 +102,7 @@ func (q *Requester) request(ctx context.Context, conn *Connection, p job.Proof) 
 			return req, fmt.Errorf("packing the patched tree: %w", err)
 		}
 		defer pack.remove()
-		if err := q.patiently(ctx, conn, p, func() error { return q.put(ctx, conn, "source.pack", pack) }); err != nil {
+		if err := q.retryUnreachable(ctx, conn, p, func() error { return q.put(ctx, conn, "source.pack", pack) }); err != nil {
 			return req, fmt.Errorf("handing over the patched tree: %w", err)
 		}
 		req.Repo.Source = "artifact:" + pack.digest
@@ -114,8 +114,8 @@ func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.Sand
 	if ctx.Err() != nil {
 		return api.Job{}, context.Cause(ctx)
 	}
-	// Once it is sent its answer is wanted in any case: a job that nobody knows
-	// the id of could not be cancelled.
+	// Once it is sent its answer is wanted in any case: a job whose id is unknown
+	// could not be cancelled.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatchTime)
 	defer cancel()
 	answer, err := api.DispatchJob.Do(ctx, conn.Client, q.key("dispatch:"+req.Hash()), q.run,
@@ -126,10 +126,10 @@ func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.Sand
 	return answer.Value, nil // also when it was dispatched before
 }
 
-// here is the provider in this process: it leases the job and hands in what was
-// seen.
-func here(ctx context.Context, conn *Connection, j api.Job, seen job.SandboxRunResponse) (api.Job, error) {
-	lease, err := take(ctx, conn, j)
+// completeHere acts for the provider in this process: it leases the job and hands
+// in what the verifier has seen.
+func completeHere(ctx context.Context, conn *Connection, j api.Job, seen job.SandboxRunResponse) (api.Job, error) {
+	lease, err := leaseJob(ctx, conn, j)
 	if err != nil {
 		return j, fmt.Errorf("taking the job: %w", err)
 	}
@@ -157,9 +157,9 @@ func here(ctx context.Context, conn *Connection, j api.Job, seen job.SandboxRunR
 	return j, nil
 }
 
-// take leases the job, or finds the lease that an earlier life had; nil when
+// leaseJob leases the job, or finds the lease that an earlier life had; nil when
 // there is none to be had.
-func take(ctx context.Context, conn *Connection, j api.Job) (*api.Lease, error) {
+func leaseJob(ctx context.Context, conn *Connection, j api.Job) (*api.Lease, error) {
 	taken, err := api.LeaseJobs.Do(ctx, conn.Worker, api.NewKey(), api.None{}, api.LeaseRequest{JobID: &j.JobID})
 	if err != nil {
 		return nil, err
@@ -201,7 +201,7 @@ func (q *Requester) settle(ctx context.Context, conn *Connection, j api.Job) (re
 	return out, nil
 }
 
-// abandon cancels a job that nobody waits for any more.
+// abandon cancels a job that is given up.
 func (q *Requester) abandon(ctx context.Context, conn *Connection, jobID string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTime)
 	defer cancel()

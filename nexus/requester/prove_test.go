@@ -105,10 +105,10 @@ func TestAuthorityAwayAtTheProof(t *testing.T) {
 	for _, step := range []string{"artifact", "jobs", "settle"} {
 		n.away[step] = 2
 	}
-	told := 0
-	s, _, err := q.Prove(t.Context(), proofOf(func(time.Duration, error) { told++ }))
-	if err != nil || !s.Passed || s.SettledMsats != 7 || told == 0 || n.asked["jobs"] != 3 || n.asked["settle"] != 3 || n.asked["artifact"] != 3 {
-		t.Errorf("%+v %v, told %d times, asked %v", s, err, told, n.asked)
+	waits := 0
+	s, _, err := q.Prove(t.Context(), proofOf(func(time.Duration, error) { waits++ }))
+	if err != nil || !s.Passed || s.SettledMsats != 7 || waits == 0 || n.asked["jobs"] != 3 || n.asked["settle"] != 3 || n.asked["artifact"] != 3 {
+		t.Errorf("%+v %v, waited %d times, asked %v", s, err, waits, n.asked)
 	}
 	var sent api.DispatchRequest
 	if err := json.Unmarshal(n.bodies["jobs"], &sent); err != nil || api.Value(sent.MaxPriceMsats) != 9 {
@@ -126,7 +126,7 @@ func TestAuthorityAwayAtTheProof(t *testing.T) {
 	n.refuse["jobs"], n.away["jobs"] = "", 1<<30
 	ctx, stop := context.WithCancel(t.Context())
 	if _, _, err := q.Prove(ctx, proofOf(func(time.Duration, error) { stop() })); err == nil || ctx.Err() == nil {
-		t.Errorf("whoever gives up waits on: %v", err)
+		t.Errorf("a caller that gives up waits on: %v", err)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestOpenAgain(t *testing.T) {
 	}
 	n.refuse["finish"] = reason.RunClosed
 	if err := q.Close(t.Context(), true, func(io.Writer) error { return nil }); err != nil {
-		t.Errorf("a run that somebody has ended: %v", err)
+		t.Errorf("a run that another has ended: %v", err)
 	}
 	n.refuse["finish"] = reason.RunTransition
 	if err := q.Close(t.Context(), true, func(io.Writer) error { return nil }); reason.CodeOf(err) != reason.RunTransition {

@@ -1,8 +1,8 @@
-// Package requester is the side of an authority that asks: it tells it of a
+// Package requester is the client of an authority for one run: it registers the
 // run, asks for approvals, has a change proved by a provider, settles, and
 // collects the receipts.
 //
-// There is one way of doing so and two wirings. A [Connection] to a server has
+// There are two ways to connect. A [Connection] to a server has
 // providers elsewhere: the patched tree travels as a git pack, a job of type
 // oa.sandbox_run.v1 runs the verification commands over it, and the requester
 // waits on the run's lane. A connection to the authority that is part of this
@@ -69,10 +69,10 @@ func New(connect func(context.Context) (*Connection, error)) *Requester {
 	return &Requester{connect: connect, Patience: Patience}
 }
 
-// Open tells the authority of a run, and with it what its proof will take, so
-// that a run is refused here which nobody could prove or pay for. It returns the
-// receipts of the run's log. A run that is known is only looked up: the
-// authority forgets the keys of requests after some time.
+// Open registers a run at the authority together with what its proof needs, so
+// that a run without a provider or a budget is refused here. It returns the
+// receipts of the run's log. A known run is only looked up: the authority forgets
+// the keys of requests after some time.
 func (q *Requester) Open(ctx context.Context, c job.Claim) ([]record.Recorded, error) {
 	q.claim, q.run = c, c.RunID
 	var receipts []record.Recorded
@@ -98,8 +98,8 @@ func (q *Requester) Open(ctx context.Context, c job.Claim) ([]record.Recorded, e
 }
 
 // Find returns the run that an earlier life of this session has made, "" when
-// there is none. It asks by the key of the request: whoever was killed before the
-// answer came knows nothing else.
+// there is none. It asks by the key of the request, which is all that a process
+// knows that was killed before the answer came.
 func (q *Requester) Find(ctx context.Context, session string) (run string, err error) {
 	key := derive(session, "run")
 	err = q.with(ctx, func(conn *Connection) error {
@@ -141,7 +141,7 @@ func (q *Requester) Close(ctx context.Context, passed bool, bundle func(io.Write
 		}
 		_, err := api.FinishRun.Do(ctx, conn.Client, q.key("finish"), api.FinishRunParams{RunID: q.run}, api.FinishRequest{Status: status})
 		if reason.CodeOf(err) == reason.RunClosed {
-			return nil // somebody else has ended it
+			return nil // another client has ended it
 		}
 		return err
 	})

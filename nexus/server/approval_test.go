@@ -77,7 +77,7 @@ func TestListOfApprovals(t *testing.T) {
 	})
 }
 
-// TestLaneOfAnAccount tells whoever waits of a decision, and nobody else.
+// TestLaneOfAnAccount shows a decision to a requester that waits, and to no other owner.
 func TestLaneOfAnAccount(t *testing.T) {
 	w := one(t, Options{})
 	lead := w.mint(identity.Grant{Kind: authority.User, Principal: "user:lead", Owner: "alice", TTL: time.Hour, Scopes: []string{authority.ScopeApprove, authority.ScopeRead}})
@@ -93,7 +93,7 @@ func TestLaneOfAnAccount(t *testing.T) {
 	}
 	id := w.do(post("/v1/approvals", w.alice, "ask", string(body))).want(t, 201, "").field(t, "approval_id")
 	lane := w.watch(w.alice, "user:alice:receipts")
-	for nextFrame(t, lane).Snapshot == nil { // what comes after it is told
+	for nextFrame(t, lane).Snapshot == nil { // later events follow it
 	}
 	w.do(post("/v1/approvals/"+id+"/decision", lead, "no", `{"decision":"denied"}`)).want(t, 200, "")
 	e := until(t, lane, authority.EventReceipt)

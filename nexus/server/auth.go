@@ -19,16 +19,15 @@ func (s *Server) authenticate(r *request) error {
 	if len(values) == 0 && len(cookies) > 0 {
 		// Counted apart: a browser that goes on sending a cookie of yesterday
 		// must not hide from a daemon of its machine what is wrong with its token.
-		return s.guarded("session "+remoteAddress(r.Request), true, func() error { return s.verifySession(r, cookies) })
+		return s.limitFailures("session "+remoteAddress(r.Request), true, func() error { return s.verifySession(r, cookies) })
 	}
-	return s.guarded(remoteAddress(r.Request), r.Header.Get("Authorization") != "", func() error { return s.verify(r, values) })
+	return s.limitFailures(remoteAddress(r.Request), r.Header.Get("Authorization") != "", func() error { return s.verify(r, values) })
 }
 
-// guarded asks for a credential. Refusals of those who have tried one are
-// counted under a name, and whoever has too many is told to wait. A good
-// credential counts whoever else is behind the same address: what keeps guessers
-// out is the length of the secret, and they must not keep out others.
-func (s *Server) guarded(name string, tried bool, ask func() error) error {
+// limitFailures checks a credential and counts refused ones under a name, which
+// has to wait after too many. A valid credential is accepted all the same: the
+// length of the secret keeps guessers out, and they must not keep out others.
+func (s *Server) limitFailures(name string, tried bool, ask func() error) error {
 	err := ask()
 	if !tried || reason.CodeOf(err) != reason.Unauthenticated {
 		return err

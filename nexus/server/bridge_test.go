@@ -35,7 +35,7 @@ func mirrored(w *world) (relay, away string) {
 	return relay, away
 }
 
-// events lists what is mirrored, as the API says it to somebody.
+// events lists what is mirrored, as the API shows it to a caller.
 func (w *world) events(token, query string) (page api.BridgeEventPage) {
 	w.t.Helper()
 	got := w.do(get("/v1/bridge/events"+query, token)).want(w.t, 200, "")

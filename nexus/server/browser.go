@@ -25,9 +25,9 @@ const (
 	cookiePlain  = "remit_session"
 )
 
-// sessionCookies are what a request carries as its session; more than one when
-// somebody has planted another beside the browser's own. Under TLS the plain
-// one does not count: whoever is on the line could have set it.
+// sessionCookies returns the session cookies of a request; there are several when
+// an attacker has planted another. Under TLS the plain one does not count: an
+// attacker on the network could have set it.
 func sessionCookies(r *http.Request) []*http.Cookie {
 	found := r.CookiesNamed(cookieSecure)
 	if len(found) == 0 && r.TLS == nil {
@@ -40,7 +40,8 @@ func sessionCookies(r *http.Request) []*http.Cookie {
 // it away.
 func setSession(w http.ResponseWriter, secure bool, secret string, lasts int64) {
 	//nolint:gosec // Secure without TLS would make the browser drop it
-	c := &http.Cookie{Name: cookiePlain, Value: secret, Path: "/", MaxAge: int(lasts / 1000), HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: secure}
+	c := &http.Cookie{Name: cookiePlain, Value: secret, Path: "/", MaxAge: int(lasts / 1000), HttpOnly: true,
+		SameSite: http.SameSiteStrictMode, Secure: secure}
 	if secure {
 		c.Name = cookieSecure
 	}
@@ -94,7 +95,7 @@ func (s *Server) provePage(r *request) error {
 
 // ownPage refuses what no page of this server, or of an --origin, has sent.
 // Browsers name the origin with every request that is not a GET, and no page can
-// change what they name. secure says that the browser sees TLS, whoever ends it.
+// change what they name. secure says that the browser sees TLS, also behind a proxy.
 func (s *Server) ownPage(r *http.Request) (secure bool, err error) {
 	origins := r.Header.Values("Origin")
 	if len(origins) != 1 {

@@ -59,8 +59,8 @@ func TestSweepHasNoCeiling(t *testing.T) {
 }
 
 // TestIdleFleetKeepsNoAnswers lets providers do nothing but say that they are
-// there. The answers to that are kept for as long as somebody may ask again for
-// the same, and no longer; those that moved something stay.
+// there. The answers to that are kept while a client may repeat
+// the request, and no longer; those that moved something stay.
 func TestIdleFleetKeepsNoAnswers(t *testing.T) {
 	t.Parallel()
 	storetest.EachClock(t, func(t *testing.T, clock *storetest.Clock, open func() *store.Store) {
@@ -115,7 +115,7 @@ func TestSilentRunEnds(t *testing.T) {
 		w.do(post("/v1/runs", w.alice, "bad", `{"repo_ref":"r","silence_secs":59}`)).want(t, 400, "request_invalid")
 		job := w.do(post("/v1/runs/"+works+"/jobs", w.alice, "j", `{"job_type":"oa.sandbox_run.v1","request":`+sandboxRun+`}`)).want(t, 201, "").field(t, "job_id")
 		w.do(post("/v1/jobs/lease", f.token, "l", `{"ttl_seconds":300}`)).want(t, 200, "")
-		sweep := func(d time.Duration) { // without an absence of the authority, which counts against nobody
+		sweep := func(d time.Duration) { // without an absence of the authority, which excuses providers
 			t.Helper()
 			for ; d > 0; d -= 10 * time.Second {
 				clock.Advance(min(d, 10*time.Second))
@@ -172,7 +172,7 @@ func TestSilentRunEnds(t *testing.T) {
 }
 
 // TestRunIsFoundByItsKey asks for a run by the key of the request that made it,
-// long after the stored answer is forgotten, and as somebody else.
+// long after the stored answer is forgotten, and as another owner.
 func TestRunIsFoundByItsKey(t *testing.T) {
 	t.Parallel()
 	storetest.EachClock(t, func(t *testing.T, clock *storetest.Clock, open func() *store.Store) {

@@ -14,7 +14,7 @@ import (
 	"remit/nexus/store/storetest"
 )
 
-// again registers a provider once more, as whoever has a registration token does.
+// again registers a provider once more, as the holder of a registration token does.
 func (f *flow) again(body string) seen {
 	f.t.Helper()
 	grant := f.do(post("/v1/tokens", f.alice, api.NewKey(), `{"kind":"registration"}`)).want(f.t, 201, "").field(f.t, "token")
@@ -25,41 +25,40 @@ func (f *flow) again(body string) seen {
 // that is refused, by its id the old machine is out at once, whatever else its
 // owner has had made meanwhile.
 func TestReplacedProviderIsOut(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		f := &flow{world: w}
-		f.join()
-		name := f.do(get("/v1/providers/"+f.provider, w.alice)).want(t, 200, "").field(t, "name")
-		body := fmt.Sprintf(`{"name":%q,"version":"9","capabilities":["oa.sandbox_run.v1"],"price_msats":40000`, name)
-		f.again(body+`}`).want(t, 409, "conflict")
-		f.do(get("/v1/whoami", f.token)).want(t, 200, "")
-		run := f.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).field(t, "run_id")
-		job := f.do(post("/v1/runs/"+run+"/jobs", w.alice, "j", `{"job_type":"oa.sandbox_run.v1","request":`+sandboxRun+`}`)).want(t, 201, "").field(t, "job_id")
-		f.do(post("/v1/jobs/lease", f.token, "l", `{}`)).want(t, 200, "")
-		many := 300
-		if w.store.Dialect() == "sqlite" {
-			many = 10_050 // more tokens of the owner than anybody looks through
-		}
-		err := w.store.Update(t.Context(), func(tx *store.Tx) error {
-			for i := range many {
-				if err := tx.PutToken(store.Token{ID: fmt.Sprint("t", i), Kind: "ticket", Principal: "user:alice", Owner: "alice"}); err != nil {
-					return err
-				}
+	w := one(t, Options{})
+	f := &flow{world: w}
+	f.join()
+	name := f.do(get("/v1/providers/"+f.provider, w.alice)).want(t, 200, "").field(t, "name")
+	body := fmt.Sprintf(`{"name":%q,"version":"9","capabilities":["oa.sandbox_run.v1"],"price_msats":40000`, name)
+	f.again(body+`}`).want(t, 409, "conflict")
+	f.do(get("/v1/whoami", f.token)).want(t, 200, "")
+	run := f.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).field(t, "run_id")
+	job := f.do(post("/v1/runs/"+run+"/jobs", w.alice, "j", `{"job_type":"oa.sandbox_run.v1","request":`+sandboxRun+`}`)).want(t, 201, "").field(t, "job_id")
+	f.do(post("/v1/jobs/lease", f.token, "l", `{}`)).want(t, 200, "")
+	many := 300
+	if w.store.Dialect() == "sqlite" {
+		many = 10_050 // more tokens of the owner than anybody looks through
+	}
+	err := w.store.Update(t.Context(), func(tx *store.Tx) error {
+		for i := range many {
+			if err := tx.PutToken(store.Token{ID: fmt.Sprint("t", i), Kind: "ticket", Principal: "user:alice", Owner: "alice"}); err != nil {
+				return err
 			}
-			return nil
-		})
-		if err != nil {
-			t.Fatal(err)
 		}
-		made := f.again(body+fmt.Sprintf(`,"provider_id":%q}`, f.provider)).want(t, 201, "")
-		f.do(get("/v1/whoami", f.token)).want(t, 401, "token_expired")
-		f.do(get("/v1/whoami", made.field(t, "token"))).want(t, 200, "")
-		if got := f.do(get("/v1/providers/"+f.provider, w.alice)); !strings.Contains(got.body, `"enabled":false`) {
-			t.Errorf("enabled at another price: %s", got.body)
-		}
-		if got := f.do(get("/v1/jobs/"+job, w.alice)); got.field(t, "state") != "canceled" || got.field(t, "payment") != "withheld" {
-			t.Errorf("what the old machine had: %s", got.body)
-		}
+		return nil
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := f.again(body+fmt.Sprintf(`,"provider_id":%q}`, f.provider)).want(t, 201, "")
+	f.do(get("/v1/whoami", f.token)).want(t, 401, "token_expired")
+	f.do(get("/v1/whoami", made.field(t, "token"))).want(t, 200, "")
+	if got := f.do(get("/v1/providers/"+f.provider, w.alice)); !strings.Contains(got.body, `"enabled":false`) {
+		t.Errorf("enabled at another price: %s", got.body)
+	}
+	if got := f.do(get("/v1/jobs/"+job, w.alice)); got.field(t, "state") != "canceled" || got.field(t, "payment") != "withheld" {
+		t.Errorf("what the old machine had: %s", got.body)
+	}
 }
 
 // TestProviderWithdrawsItself disables with the provider's own credential.
@@ -172,51 +171,50 @@ func TestTokensAreForgotten(t *testing.T) {
 // TestListedCredentials pages through the credentials of an owner: each once,
 // the newest first, without tickets and without anything of a secret.
 func TestListedCredentials(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		want := map[string]bool{}
-		err := w.store.Update(t.Context(), func(tx *store.Tx) error { // in one instant: the id decides
-			for i := range 7 {
-				id := fmt.Sprintf("t%d", i)
-				want[id] = true
-				if err := tx.PutToken(store.Token{ID: id, Kind: "user", Principal: "user:carol", Owner: "carol", SHA256: "digest-of-it"}); err != nil {
-					return err
-				}
+	w := one(t, Options{})
+	want := map[string]bool{}
+	err := w.store.Update(t.Context(), func(tx *store.Tx) error { // in one instant: the id decides
+		for i := range 7 {
+			id := fmt.Sprintf("t%d", i)
+			want[id] = true
+			if err := tx.PutToken(store.Token{ID: id, Kind: "user", Principal: "user:carol", Owner: "carol", SHA256: "digest-of-it"}); err != nil {
+				return err
 			}
-			return tx.PutToken(store.Token{ID: "ticket", Kind: "ticket", Principal: "user:carol", Owner: "carol"})
-		})
-		if err != nil {
+		}
+		return tx.PutToken(store.Token{ID: "ticket", Kind: "ticket", Principal: "user:carol", Owner: "carol"})
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cursor := ""; ; {
+		got := w.do(get("/v1/tokens?owner=carol&limit=3&cursor="+cursor, w.admin)).want(t, 200, "")
+		if strings.Contains(got.body, "digest-of-it") {
+			t.Error("a digest was shown")
+		}
+		var page api.TokenPage
+		if err := json.Unmarshal([]byte(got.body), &page); err != nil {
 			t.Fatal(err)
 		}
-		for cursor := ""; ; {
-			got := w.do(get("/v1/tokens?owner=carol&limit=3&cursor="+cursor, w.admin)).want(t, 200, "")
-			if strings.Contains(got.body, "digest-of-it") {
-				t.Error("a digest was shown")
+		for _, item := range page.Items {
+			if !want[item.TokenID] || item.Status != "live" {
+				t.Errorf("%+v is listed twice, or should not be", item)
 			}
-			var page api.TokenPage
-			if err := json.Unmarshal([]byte(got.body), &page); err != nil {
-				t.Fatal(err)
-			}
-			for _, item := range page.Items {
-				if !want[item.TokenID] || item.Status != "live" {
-					t.Errorf("%+v is listed twice, or should not be", item)
-				}
-				delete(want, item.TokenID)
-			}
-			if cursor = api.Value(page.NextCursor); cursor == "" {
-				break
-			}
-			w.do(get("/v1/tokens?cursor="+cursor+"x", w.admin)).want(t, 400, "cursor_invalid")
+			delete(want, item.TokenID)
 		}
-		if len(want) > 0 {
-			t.Errorf("not listed: %v", want)
+		if cursor = api.Value(page.NextCursor); cursor == "" {
+			break
 		}
-		w.do(get("/v1/tokens?owner=carol", w.alice)).want(t, 403, "forbidden")
+		w.do(get("/v1/tokens?cursor="+cursor+"x", w.admin)).want(t, 400, "cursor_invalid")
+	}
+	if len(want) > 0 {
+		t.Errorf("not listed: %v", want)
+	}
+	w.do(get("/v1/tokens?owner=carol", w.alice)).want(t, 403, "forbidden")
 
-		// A daemon is for its own jobs; who may not read sees nothing.
-		f := &flow{world: w}
-		f.join()
-		f.do(get("/v1/tokens", f.token)).want(t, 403, "scope_missing")
-		blind := w.mint(identity.Grant{Kind: authority.User, Principal: "user:alice", Owner: "alice", Scopes: []string{authority.ScopeRuns}})
-		w.do(get("/v1/tokens", blind)).want(t, 403, "scope_missing")
-	})
+	// A daemon is for its own jobs; who may not read sees nothing.
+	f := &flow{world: w}
+	f.join()
+	f.do(get("/v1/tokens", f.token)).want(t, 403, "scope_missing")
+	blind := w.mint(identity.Grant{Kind: authority.User, Principal: "user:alice", Owner: "alice", Scopes: []string{authority.ScopeRuns}})
+	w.do(get("/v1/tokens", blind)).want(t, 403, "scope_missing")
 }

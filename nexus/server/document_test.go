@@ -94,31 +94,30 @@ func readReplay(t *testing.T, run string, got seen) []runtimeEvent {
 
 // TestReplayOfARun reads the log of a whole run, and compares it with the pages.
 func TestReplayOfARun(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		f := &flow{world: w}
-		f.join()
-		f.work()
-		path := "/v1/runs/" + f.run
-		events := readReplay(t, f.run, w.do(get(path+"/replay", w.alice)).want(t, 200, ""))
-		var page api.EventPage
-		if err := json.Unmarshal([]byte(w.do(get(path+"/events?limit=500", w.alice)).body), &page); err != nil {
-			t.Fatal(err)
+	w := one(t, Options{})
+	f := &flow{world: w}
+	f.join()
+	f.work()
+	path := "/v1/runs/" + f.run
+	events := readReplay(t, f.run, w.do(get(path+"/replay", w.alice)).want(t, 200, ""))
+	var page api.EventPage
+	if err := json.Unmarshal([]byte(w.do(get(path+"/events?limit=500", w.alice)).body), &page); err != nil {
+		t.Fatal(err)
+	}
+	if len(events) != len(page.Items) || int64(len(events)) != page.HeadSeq {
+		t.Fatalf("%d lines, %d events, head %d", len(events), len(page.Items), page.HeadSeq)
+	}
+	for i, e := range events {
+		is := page.Items[i]
+		if e.Type != is.EventType || !bytes.Equal(e.Payload, is.Payload) || e.Time != is.RecordedAt || api.Value(e.Key) != api.Value(is.IdempotencyKey) {
+			t.Errorf("line %+v, event %+v", e, is)
 		}
-		if len(events) != len(page.Items) || int64(len(events)) != page.HeadSeq {
-			t.Fatalf("%d lines, %d events, head %d", len(events), len(page.Items), page.HeadSeq)
-		}
-		for i, e := range events {
-			is := page.Items[i]
-			if e.Type != is.EventType || !bytes.Equal(e.Payload, is.Payload) || e.Time != is.RecordedAt || api.Value(e.Key) != api.Value(is.IdempotencyKey) {
-				t.Errorf("line %+v, event %+v", e, is)
-			}
-		}
-		again := w.do(get(path+"/replay", w.alice))
-		if first := w.do(get(path+"/replay", w.admin)); first.body != again.body {
-			t.Error("two replays of one log differ")
-		}
-		w.do(get(path+"/replay", w.bob)).want(t, 404, "not_found")
-	})
+	}
+	again := w.do(get(path+"/replay", w.alice))
+	if first := w.do(get(path+"/replay", w.admin)); first.body != again.body {
+		t.Error("two replays of one log differ")
+	}
+	w.do(get(path+"/replay", w.bob)).want(t, 404, "not_found")
 }
 
 // TestReplayOfALongLog is more than one page, of a run that goes on.
@@ -146,63 +145,62 @@ func TestReplayOfALongLog(t *testing.T) {
 // TestReceiptOfARun reads the receipt, recomputes every digest in it, and
 // compares it with the pages.
 func TestReceiptOfARun(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		f := &flow{world: w}
-		f.join()
-		open := f.post("/v1/runs", f.alice, `{"repo_ref":"r"}`, 201).field(t, "run_id")
-		w.do(get("/v1/runs/"+open+"/receipt", w.alice)).want(t, 409, "run_open")
-		f.work()
-		path := "/v1/runs/" + f.run
-		got := w.do(get(path+"/receipt", w.alice)).want(t, 200, "")
-		if err := canon.Check([]byte(got.body)); err != nil {
-			t.Fatal(err)
+	w := one(t, Options{})
+	f := &flow{world: w}
+	f.join()
+	open := f.post("/v1/runs", f.alice, `{"repo_ref":"r"}`, 201).field(t, "run_id")
+	w.do(get("/v1/runs/"+open+"/receipt", w.alice)).want(t, 409, "run_open")
+	f.work()
+	path := "/v1/runs/" + f.run
+	got := w.do(get(path+"/receipt", w.alice)).want(t, 200, "")
+	if err := canon.Check([]byte(got.body)); err != nil {
+		t.Fatal(err)
+	}
+	var doc api.RunReceipt
+	strict := json.NewDecoder(strings.NewReader(got.body))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal([]byte(got.body), &members); err != nil {
+		t.Fatal(err)
+	}
+	delete(members, "canonical_json_sha256")
+	digest, err := canon.DigestOf(members)
+	if err != nil || digest != doc.CanonicalJSONSha256 || got.header.Get("Etag") != `"`+digest+`"` {
+		t.Errorf("digest %s, says %s, ETag %s, %v", digest, doc.CanonicalJSONSha256, got.header.Get("Etag"), err)
+	}
+	var page api.ReceiptPage
+	if err := json.Unmarshal([]byte(w.do(get(path+"/receipts?limit=500", w.alice)).body), &page); err != nil {
+		t.Fatal(err)
+	}
+	if len(doc.Receipts) < 8 || len(doc.Receipts) != len(page.Items) {
+		t.Fatalf("%d receipts, %d on the page", len(doc.Receipts), len(page.Items))
+	}
+	for i, r := range doc.Receipts {
+		is := page.Items[i]
+		sealed := record.Receipt{Type: r.ReceiptType, Payload: r.Payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256}
+		if !sealed.Sealed() || r.Seq != is.Seq || r.ReceiptSha256 != is.ReceiptSha256 || r.RecordedAt != is.RecordedAt {
+			t.Errorf("receipt %+v, on the page %+v", r, is)
 		}
-		var doc api.RunReceipt
-		strict := json.NewDecoder(strings.NewReader(got.body))
-		strict.DisallowUnknownFields()
-		if err := strict.Decode(&doc); err != nil {
-			t.Fatal(err)
-		}
-		var members map[string]json.RawMessage
-		if err := json.Unmarshal([]byte(got.body), &members); err != nil {
-			t.Fatal(err)
-		}
-		delete(members, "canonical_json_sha256")
-		digest, err := canon.DigestOf(members)
-		if err != nil || digest != doc.CanonicalJSONSha256 || got.header.Get("Etag") != `"`+digest+`"` {
-			t.Errorf("digest %s, says %s, ETag %s, %v", digest, doc.CanonicalJSONSha256, got.header.Get("Etag"), err)
-		}
-		var page api.ReceiptPage
-		if err := json.Unmarshal([]byte(w.do(get(path+"/receipts?limit=500", w.alice)).body), &page); err != nil {
-			t.Fatal(err)
-		}
-		if len(doc.Receipts) < 8 || len(doc.Receipts) != len(page.Items) {
-			t.Fatalf("%d receipts, %d on the page", len(doc.Receipts), len(page.Items))
-		}
-		for i, r := range doc.Receipts {
-			is := page.Items[i]
-			sealed := record.Receipt{Type: r.ReceiptType, Payload: r.Payload, Principal: r.Principal, Key: r.IdempotencyKey, SHA256: r.ReceiptSha256}
-			if !sealed.Sealed() || r.Seq != is.Seq || r.ReceiptSha256 != is.ReceiptSha256 || r.RecordedAt != is.RecordedAt {
-				t.Errorf("receipt %+v, on the page %+v", r, is)
-			}
-		}
-		if len(doc.Payments) != 1 || doc.Payments[0].PayloadSha256 != canon.Digest(doc.Payments[0].Payload) || !strings.Contains(string(doc.Payments[0].Payload), `"amount_msats":1000`) {
-			t.Errorf("payments %+v", doc.Payments)
-		}
-		if doc.Status != api.RunStatusSucceeded || doc.RunID != f.run || doc.Owner != "alice" || doc.IssueRef != "#1" || doc.FinishedAt < doc.CreatedAt {
-			t.Errorf("%+v", doc)
-		}
-		known := get(path+"/receipt", w.alice)
-		known.header = http.Header{"If-None-Match": {got.header.Get("Etag")}}
-		if again := w.do(known); again.status != 304 || again.body != "" {
-			t.Errorf("%d %s", again.status, again.body)
-		}
-		w.do(get(path+"/receipt", w.bob)).want(t, 404, "not_found")
-	})
+	}
+	if len(doc.Payments) != 1 || doc.Payments[0].PayloadSha256 != canon.Digest(doc.Payments[0].Payload) || !strings.Contains(string(doc.Payments[0].Payload), `"amount_msats":1000`) {
+		t.Errorf("payments %+v", doc.Payments)
+	}
+	if doc.Status != api.RunStatusSucceeded || doc.RunID != f.run || doc.Owner != "alice" || doc.IssueRef != "#1" || doc.FinishedAt < doc.CreatedAt {
+		t.Errorf("%+v", doc)
+	}
+	known := get(path+"/receipt", w.alice)
+	known.header = http.Header{"If-None-Match": {got.header.Get("Etag")}}
+	if again := w.do(known); again.status != 304 || again.body != "" {
+		t.Errorf("%d %s", again.status, again.body)
+	}
+	w.do(get(path+"/receipt", w.bob)).want(t, 404, "not_found")
 }
 
 // TestDamagedLogMakesNoDocument puts a receipt into a log that is not what it
-// says, as somebody with the database could.
+// says, as an attacker with the database could.
 func TestDamagedLogMakesNoDocument(t *testing.T) {
 	w := one(t, Options{})
 	run := w.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).want(t, 201, "").field(t, "run_id")
@@ -283,27 +281,26 @@ func TestReceiptIsBounded(t *testing.T) {
 
 // TestBundleOfARun stores a bundle and reads it, with a token and in a browser.
 func TestBundleOfARun(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		run := w.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).want(t, 201, "").field(t, "run_id")
-		path := "/v1/runs/" + run
-		w.do(get(path+"/bundle", w.alice)).want(t, 404, "not_found")
-		put := func(name, content string) {
-			w.do(call{method: "PUT", path: path + "/artifacts/" + canon.Digest([]byte(content)) + "?name=" + name, token: w.alice, key: name,
-				contentType: "application/octet-stream", body: content}).want(t, 201, "")
+	w := one(t, Options{})
+	run := w.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).want(t, 201, "").field(t, "run_id")
+	path := "/v1/runs/" + run
+	w.do(get(path+"/bundle", w.alice)).want(t, 404, "not_found")
+	put := func(name, content string) {
+		w.do(call{method: "PUT", path: path + "/artifacts/" + canon.Digest([]byte(content)) + "?name=" + name, token: w.alice, key: name,
+			contentType: "application/octet-stream", body: content}).want(t, 201, "")
+	}
+	put(jobs.SourcePack, "PACK")
+	w.do(get(path+"/bundle", w.alice)).want(t, 404, "not_found")
+	put(jobs.BundleZip, "PK the bundle")
+	b := w.login(w.alice)
+	for _, c := range []call{get(path+"/bundle", w.alice), b.call("GET", path+"/bundle", "", "")} {
+		got := w.do(c).want(t, 200, "")
+		h := got.header
+		if got.body != "PK the bundle" || h.Get("Content-Type") != "application/zip" || h.Get("Etag") != `"`+canon.Digest([]byte(got.body))+`"` ||
+			h.Get("Content-Disposition") != `attachment; filename="`+run+`.zip"` || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%v %s", h, got.body)
 		}
-		put(jobs.SourcePack, "PACK")
-		w.do(get(path+"/bundle", w.alice)).want(t, 404, "not_found")
-		put(jobs.BundleZip, "PK the bundle")
-		b := w.login(w.alice)
-		for _, c := range []call{get(path+"/bundle", w.alice), b.call("GET", path+"/bundle", "", "")} {
-			got := w.do(c).want(t, 200, "")
-			h := got.header
-			if got.body != "PK the bundle" || h.Get("Content-Type") != "application/zip" || h.Get("Etag") != `"`+canon.Digest([]byte(got.body))+`"` ||
-				h.Get("Content-Disposition") != `attachment; filename="`+run+`.zip"` || h.Get("X-Content-Type-Options") != "nosniff" {
-				t.Errorf("%v %s", h, got.body)
-			}
-		}
-		w.do(get(path+"/bundle", w.bob)).want(t, 404, "not_found")
-		w.do(get(path+"/bundle", "")).want(t, 401, "unauthenticated")
-	})
+	}
+	w.do(get(path+"/bundle", w.bob)).want(t, 404, "not_found")
+	w.do(get(path+"/bundle", "")).want(t, 401, "unauthenticated")
 }

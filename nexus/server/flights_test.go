@@ -13,8 +13,8 @@ import (
 )
 
 // TestFlights counts what requests cost on PostgreSQL: the round trips that they
-// wait for, and the statements in them. Whoever changes a figure here changes how
-// long every requester waits.
+// wait for, and the statements in them. A figure that changes here changes how long
+// every requester waits.
 func TestFlights(t *testing.T) {
 	t.Parallel()
 	dsn, wire := storetest.Tap(t, storetest.Postgres(t))

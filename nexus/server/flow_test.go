@@ -186,8 +186,7 @@ func TestOthersSeeNothing(t *testing.T) {
 	}
 }
 
-// TestTheOwnerIsTheCredentials claims to be somebody else in every body that has
-// an owner.
+// TestTheOwnerIsTheCredentials names another owner in every body that has one.
 func TestTheOwnerIsTheCredentials(t *testing.T) {
 	w := one(t, Options{})
 	f := &flow{world: w}
@@ -255,22 +254,21 @@ func TestStateMachinesMoveOnWhatWasSeen(t *testing.T) {
 
 // TestRegistrationIsForOneProvider uses a registration token twice.
 func TestRegistrationIsForOneProvider(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		token := w.do(post("/v1/tokens", w.alice, "t", `{"kind":"registration"}`)).want(t, 201, "").field(t, "token")
-		w.do(get("/v1/whoami", token)).want(t, 403, "forbidden")
-		w.do(post("/v1/devices", token, "d", `{"name":"d"}`)).want(t, 403, "forbidden")
-		body := `{"name":"box","version":"1.0","capabilities":["oa.sandbox_run.v1"],"price_msats":1000}`
-		first := w.do(post("/v1/providers", token, "k", body)).want(t, 201, "")
-		if again := w.do(post("/v1/providers", token, "k", body)).want(t, 201, ""); again.body != first.body || !again.replayed {
-			t.Errorf("a lost answer is lost: %s", again.body)
-		}
-		w.do(post("/v1/providers", token, "k2", body)).want(t, 401, "token_expired")
-		w.do(get("/v1/providers", token)).want(t, 401, "token_expired")
+	w := one(t, Options{})
+	token := w.do(post("/v1/tokens", w.alice, "t", `{"kind":"registration"}`)).want(t, 201, "").field(t, "token")
+	w.do(get("/v1/whoami", token)).want(t, 403, "forbidden")
+	w.do(post("/v1/devices", token, "d", `{"name":"d"}`)).want(t, 403, "forbidden")
+	body := `{"name":"box","version":"1.0","capabilities":["oa.sandbox_run.v1"],"price_msats":1000}`
+	first := w.do(post("/v1/providers", token, "k", body)).want(t, 201, "")
+	if again := w.do(post("/v1/providers", token, "k", body)).want(t, 201, ""); again.body != first.body || !again.replayed {
+		t.Errorf("a lost answer is lost: %s", again.body)
+	}
+	w.do(post("/v1/providers", token, "k2", body)).want(t, 401, "token_expired")
+	w.do(get("/v1/providers", token)).want(t, 401, "token_expired")
 
-		// The reserve pool needs a scope that alice does not have.
-		w.do(post("/v1/tokens", w.alice, "p", `{"kind":"registration","scopes":["providers:pool"]}`)).want(t, 403, "scope_missing")
-		w.do(post("/v1/providers", w.alice, "p", strings.Replace(body, `"box"`, `"pool","reserve_pool":true`, 1))).want(t, 403, "scope_missing")
-	})
+	// The reserve pool needs a scope that alice does not have.
+	w.do(post("/v1/tokens", w.alice, "p", `{"kind":"registration","scopes":["providers:pool"]}`)).want(t, 403, "scope_missing")
+	w.do(post("/v1/providers", w.alice, "p", strings.Replace(body, `"box"`, `"pool","reserve_pool":true`, 1))).want(t, 403, "scope_missing")
 }
 
 // TestANewRegistrationEndsTheOldCredential enrols the same machine again.

@@ -43,8 +43,8 @@ func (d *dice) chance(percent int) bool { return d.n(100) < percent }
 
 func pick[T any](d *dice, list []T) T { return list[d.n(len(list))] }
 
-// maker makes requests out of the description, and remembers what answers told
-// it: ids, fences, cursors, tokens.
+// maker makes requests out of the description, and remembers what answers
+// contained: ids, fences, cursors, tokens.
 type maker struct {
 	*dice
 	*description

@@ -14,7 +14,7 @@ import (
 
 // TestCallerWhoLeftIsNoFailure has a caller break off, as a daemon does with a
 // renewal when its work has ended: nothing of the authority failed, so its log
-// does not say so. A failure that somebody waits for is in it.
+// does not say so. A failure is in it while the caller waits.
 func TestCallerWhoLeftIsNoFailure(t *testing.T) {
 	w := one(t, Options{})
 	var log bytes.Buffer

@@ -45,7 +45,8 @@ func listApprovals(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	f := store.ApprovalFilter{Before: p.after, Limit: p.limit, ContractSHA256: r.URL.Query().Get("contract_sha256"), Status: r.URL.Query().Get("status")}
+	f := store.ApprovalFilter{Before: p.after, Limit: p.limit, ContractSHA256: r.URL.Query().Get("contract_sha256"),
+		Status: r.URL.Query().Get("status")}
 	if err := short("contract_sha256", &f.ContractSHA256, maxID); err != nil {
 		return answer{}, err
 	}
@@ -56,31 +57,26 @@ func listApprovals(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := api.ApprovalPage{Items: []api.Approval{}, NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
-	for _, a := range list {
-		out.Items = append(out.Items, approvalOf(a))
-	}
+	out := api.ApprovalPage{
+		Items: itemsOf(list, approvalOf), NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
 	return answer{value: out}, nil
 }
 
 func getApproval(tx *store.Tx, r *request) (answer, error) {
-	a, err := approval.Find(tx, r.caller.Principal, r.PathValue("approval_id"))
-	return approvalAnswer(a, err)
+	return approvalAnswer(approval.Find(tx, r.caller.Principal, r.PathValue("approval_id")))
 }
 
 func decideApproval(tx *store.Tx, r *request, body api.ApprovalDecision) (answer, error) {
-	a, err := approval.Decide(tx, r.caller.Principal, r.PathValue("approval_id"),
-		approval.Decision{Status: string(body.Decision), Reason: api.Value(body.Reason)})
-	return approvalAnswer(a, err)
+	return approvalAnswer(approval.Decide(tx, r.caller.Principal, r.PathValue("approval_id"),
+		approval.Decision{Status: string(body.Decision), Reason: api.Value(body.Reason)}))
 }
 
 func consumeApproval(tx *store.Tx, r *request, body api.ApprovalUse) (answer, error) {
 	if err := errors.Join(short("run_id", &body.RunID, maxID), short("contract_sha256", &body.ContractSha256, maxID)); err != nil {
 		return answer{}, err
 	}
-	a, err := approval.Consume(tx, r.caller.Principal, r.PathValue("approval_id"),
-		approval.Use{RunID: body.RunID, ContractSHA256: body.ContractSha256})
-	return approvalAnswer(a, err)
+	return approvalAnswer(approval.Consume(tx, r.caller.Principal, r.PathValue("approval_id"),
+		approval.Use{RunID: body.RunID, ContractSHA256: body.ContractSha256}))
 }
 
 func approvalAnswer(a approval.Approval, err error) (answer, error) {

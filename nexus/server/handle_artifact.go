@@ -67,7 +67,8 @@ func (s *Server) putRunArtifact(w http.ResponseWriter, r *request) error {
 // recorded; so the digest in the path stands for the body in the fingerprint of
 // the request. A blob that is not recorded, because the lease ended meanwhile, is
 // harmless: its name says only what it is.
-func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may func(*store.Tx) error, record func(*store.Tx, int64) (any, error)) error {
+func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may func(*store.Tx) error,
+	record func(*store.Tx, int64) (any, error)) error {
 	// Permission comes before the body is read: a stranger cannot fill the disk.
 	if err := s.opt.Store.View(r.Context(), may); err != nil {
 		return s.commit(w, r, func(*store.Tx, *request) (answer, error) { return answer{}, err }, nil)
@@ -75,7 +76,7 @@ func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may fu
 	if r.ContentLength > api.MaxArtifact {
 		return reason.Errorf(reason.RequestTooLarge, "the body is larger than %d bytes", int64(api.MaxArtifact))
 	}
-	if err := slowly(w, artifactTimeout); err != nil {
+	if err := extendDeadlines(w, artifactTimeout); err != nil {
 		return err
 	}
 	size, err := s.opt.Blobs.Put(r.Context(), digest, http.MaxBytesReader(w, r.Body, api.MaxArtifact))
@@ -120,7 +121,7 @@ func artifactRequest(r *request) (jobs.ArtifactRequest, error) {
 	return ask, nil
 }
 
-// getArtifact sends content to whoever may see the job.
+// getArtifact sends content to callers that may see the job.
 func (s *Server) getArtifact(w http.ResponseWriter, r *request) error {
 	digest := r.PathValue("digest")
 	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) error {
@@ -149,7 +150,7 @@ func (s *Server) sendBlob(w http.ResponseWriter, r *request, digest string) erro
 		return err
 	}
 	defer content.Close()
-	if err := slowly(w, artifactTimeout); err != nil {
+	if err := extendDeadlines(w, artifactTimeout); err != nil {
 		return err
 	}
 	h := w.Header()
@@ -167,8 +168,8 @@ func (s *Server) sendBlob(w http.ResponseWriter, r *request, digest string) erro
 	return nil
 }
 
-// copyChecked holds the last byte back until the digest is known to be right:
-// whoever has all the bytes has the right ones.
+// copyChecked holds the last byte back until the digest is known to be right, so
+// that a complete answer is a right one.
 func copyChecked(w io.Writer, content io.Reader, size int64) error {
 	if _, err := io.CopyN(w, content, max(0, size-1)); err != nil {
 		return err

@@ -178,8 +178,8 @@ func (s *Server) publishNow(ctx context.Context, r *request) (api.BridgePublishe
 	return out, nil
 }
 
-// adInterval is the pause between two looks at ads that no command keeps up to
-// date: a provider that falls silent tells nobody.
+// adInterval is the pause between two refreshes of ads: a provider that falls
+// silent sends no command that would change its ad.
 const adInterval = time.Minute
 
 // adRetention is how long an ad is kept in whose place a later one counts, and
@@ -190,7 +190,7 @@ const (
 )
 
 // publish starts the mirror, if this replica has relays; Close waits for it.
-// While the books are wrong nothing is told to the world.
+// While the books are wrong it publishes nothing.
 func (s *Server) publish(ctx context.Context) {
 	if s.opt.Mirror == nil || s.opt.Sweep.Every < 0 {
 		return

@@ -85,7 +85,7 @@ func (s *Server) getRunReplay(w http.ResponseWriter, r *request) error {
 	if err != nil {
 		return err
 	}
-	if err := slowly(w, artifactTimeout); err != nil {
+	if err := extendDeadlines(w, artifactTimeout); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -103,7 +103,8 @@ func (s *Server) getRunReplay(w http.ResponseWriter, r *request) error {
 
 // replay writes the lines, each in canonical form.
 func (s *Server) replay(ctx context.Context, out io.Writer, l logOf) error {
-	err := line(out, map[string]any{"event": "ReplayHeader", "replay_version": 1, "producer": "remit/" + s.opt.Version, "created_at": api.TimeOf(l.run.CreatedAt)})
+	err := line(out, map[string]any{"event": "ReplayHeader", "replay_version": 1, "producer": "remit/" + s.opt.Version,
+		"created_at": api.TimeOf(l.run.CreatedAt)})
 	for after := int64(0); err == nil && after < l.head; {
 		var events []store.Event
 		err = s.opt.Store.View(ctx, func(tx *store.Tx) (err error) {

@@ -49,10 +49,8 @@ func listDevices(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := api.DevicePage{Items: []api.Device{}, NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
-	for _, d := range list {
-		out.Items = append(out.Items, deviceOf(d))
-	}
+	out := api.DevicePage{
+		Items: itemsOf(list, deviceOf), NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
 	return answer{value: out}, nil
 }
 
@@ -113,10 +111,9 @@ func listProviders(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := api.ProviderPage{Items: []api.Provider{}, NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
-	for _, found := range list {
-		out.Items = append(out.Items, providerOf(found, tx.Now()))
-	}
+	out := api.ProviderPage{
+		Items:      itemsOf(list, func(found registry.Provider) api.Provider { return providerOf(found, tx.Now()) }),
+		NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
 	return answer{value: out}, nil
 }
 
@@ -166,7 +163,8 @@ func deviceOf(d registry.Device) api.Device {
 	if roles == nil {
 		roles = []string{}
 	}
-	return api.Device{DeviceID: d.ID, Owner: d.Owner, Name: d.Name, Roles: roles, Fingerprint: api.Optional(d.Fingerprint), CreatedAt: api.TimeOf(d.CreatedAt)}
+	return api.Device{DeviceID: d.ID, Owner: d.Owner, Name: d.Name, Roles: roles, Fingerprint: api.Optional(d.Fingerprint),
+		CreatedAt: api.TimeOf(d.CreatedAt)}
 }
 
 func providerOf(p registry.Provider, now int64) api.Provider {

@@ -39,7 +39,8 @@ func dispatchJob(tx *store.Tx, r *request, body api.DispatchRequest) (answer, er
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
-	if err := errors.Join(within("wait_secs", body.WaitSecs, 0, maxWait), within("max_price_msats", body.MaxPriceMsats, 1, math.MaxInt64), short("provider_id", body.ProviderID, maxID)); err != nil {
+	if err := errors.Join(within("wait_secs", body.WaitSecs, 0, maxWait), within("max_price_msats", body.MaxPriceMsats, 1, math.MaxInt64),
+		short("provider_id", body.ProviderID, maxID)); err != nil {
 		return answer{}, err
 	}
 	d, err := jobs.Dispatch(tx, r.caller.Principal, r.PathValue("run_id"), jobs.DispatchRequest{
@@ -65,16 +66,13 @@ func listJobs(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := api.JobPage{Items: []api.Job{}, NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
-	for _, j := range list {
-		out.Items = append(out.Items, jobOf(j))
-	}
+	out := api.JobPage{
+		Items: itemsOf(list, jobOf), NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
 	return answer{value: out}, nil
 }
 
 func getJob(tx *store.Tx, r *request) (answer, error) {
-	j, err := jobs.Find(tx, r.caller.Principal, r.PathValue("job_id"))
-	return jobAnswer(j, err)
+	return jobAnswer(jobs.Find(tx, r.caller.Principal, r.PathValue("job_id")))
 }
 
 func leaseJobs(tx *store.Tx, r *request, body api.LeaseRequest) (answer, error) {
@@ -90,25 +88,13 @@ func leaseJobs(tx *store.Tx, r *request, body api.LeaseRequest) (answer, error) 
 	if err != nil {
 		return answer{}, err
 	}
-	a := leaseList(list)
-	a.brief = len(list) == 0 // there was nothing that could be lost with the answer
-	return a, nil
-}
-
-func leaseList(list []jobs.Lease) answer {
-	out := api.LeaseList{Leases: []api.Lease{}}
-	for _, l := range list {
-		out.Leases = append(out.Leases, leaseOf(l))
-	}
-	return answer{value: out}
+	// An empty answer holds nothing that could be lost with it.
+	return answer{value: api.LeaseList{Leases: itemsOf(list, leaseOf)}, brief: len(list) == 0}, nil
 }
 
 func listLeases(tx *store.Tx, r *request) (answer, error) {
 	list, err := jobs.Held(tx, r.caller.Principal)
-	if err != nil {
-		return answer{}, err
-	}
-	return leaseList(list), nil
+	return answer{value: api.LeaseList{Leases: itemsOf(list, leaseOf)}}, err
 }
 
 func renewLease(tx *store.Tx, r *request, body api.RenewRequest) (answer, error) {
@@ -124,8 +110,7 @@ func renewLease(tx *store.Tx, r *request, body api.RenewRequest) (answer, error)
 }
 
 func releaseLease(tx *store.Tx, r *request, body api.ReleaseRequest) (answer, error) {
-	j, err := jobs.Release(tx, r.caller.Principal, r.PathValue("job_id"), body.Fence)
-	return jobAnswer(j, err)
+	return jobAnswer(jobs.Release(tx, r.caller.Principal, r.PathValue("job_id"), body.Fence))
 }
 
 // seconds reads a duration; the bounds of a lease are for jobs to check.
@@ -144,32 +129,32 @@ func appendLog(tx *store.Tx, r *request, body api.LogRequest) (answer, error) {
 }
 
 func completeJob(tx *store.Tx, r *request, body api.CompleteRequest) (answer, error) {
-	j, err := jobs.Complete(tx, r.caller.Principal, r.PathValue("job_id"), jobs.CompleteRequest{Fence: body.Fence, Response: body.Response})
-	return jobAnswer(j, err)
+	return jobAnswer(jobs.Complete(tx, r.caller.Principal, r.PathValue("job_id"),
+		jobs.CompleteRequest{Fence: body.Fence, Response: body.Response}))
 }
 
 func settleJob(tx *store.Tx, r *request, _ api.None) (answer, error) {
-	if err := noBody(r); err != nil {
+	if err := refuseBody(r); err != nil {
 		return answer{}, err
 	}
 	s, _, err := jobs.Settle(tx, r.caller.Principal, r.PathValue("job_id"))
 	if err != nil {
 		return answer{}, err
 	}
-	out := api.Settlement{
+	return answer{value: api.Settlement{
 		JobID: s.JobID, JobHash: s.JobHash, RunID: s.RunID, ProviderID: s.ProviderID, ReservationID: s.ReservationID, AmountMsats: s.ReservedMsats,
-		Outcome: string(s.Outcome), VerificationPassed: s.Passed, ExitCode: int64(s.ExitCode), Violations: []api.Violation{},
+		Outcome: string(s.Outcome), VerificationPassed: s.Passed, ExitCode: int64(s.ExitCode), Violations: itemsOf(s.Violations, violationOf),
 		SettlementStatus: api.SettlementSettlementStatus(s.Status), SettlementRoute: record.Route, Reason: api.Optional(s.Reason),
 		VerificationReceiptSha256: s.VerificationReceiptSHA256, Verifier: job.VerifierVersion,
-	}
-	for _, v := range s.Violations {
-		out.Violations = append(out.Violations, api.Violation{Code: v.Code, Detail: v.Detail, Provider: v.Provider})
-	}
-	return answer{value: out}, nil
+	}}, nil
 }
 
-// noBody refuses what would be ignored.
-func noBody(r *request) error {
+func violationOf(v record.Violation) api.Violation {
+	return api.Violation{Code: v.Code, Detail: v.Detail, Provider: v.Provider}
+}
+
+// refuseBody refuses a body that would be ignored.
+func refuseBody(r *request) error {
 	if len(r.body) > 0 {
 		return r.json(&struct{}{})
 	}
@@ -214,6 +199,5 @@ func cancelJob(tx *store.Tx, r *request, body api.ReasonRequest) (answer, error)
 	if _, err := reasonOf(body); err != nil {
 		return answer{}, err
 	}
-	j, err := jobs.Cancel(tx, r.caller.Principal, r.PathValue("job_id"))
-	return jobAnswer(j, err)
+	return jobAnswer(jobs.Cancel(tx, r.caller.Principal, r.PathValue("job_id")))
 }

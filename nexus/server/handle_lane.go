@@ -86,6 +86,10 @@ type offer struct {
 	AmountMsats int64  `json:"amount_msats"`
 }
 
+func offerOf(j jobs.Job) offer {
+	return offer{JobID: j.ID, JobType: j.Type, JobHash: j.Hash, AmountMsats: j.AmountMsats}
+}
+
 // Snapshot implements lanes.Source.
 func (laneSource) Snapshot(tx *store.Tx, t lanes.Topic) (json.RawMessage, error) {
 	var state any
@@ -125,17 +129,10 @@ func jobsState(tx *store.Tx, providerID string) (jobsSnapshot, error) {
 	if err != nil {
 		return jobsSnapshot{}, err
 	}
-	s := jobsSnapshot{Provider: providerOf(found, tx.Now()), Leases: []api.Lease{}, Offers: []offer{}}
 	held, err := jobs.Held(tx, self)
 	if err != nil {
-		return s, err
-	}
-	for _, l := range held {
-		s.Leases = append(s.Leases, leaseOf(l))
+		return jobsSnapshot{}, err
 	}
 	offered, err := tx.JobsOffered(providerID, jobs.MaxLeases)
-	for _, j := range offered {
-		s.Offers = append(s.Offers, offer{JobID: j.ID, JobType: j.Type, JobHash: j.Hash, AmountMsats: j.AmountMsats})
-	}
-	return s, err
+	return jobsSnapshot{Provider: providerOf(found, tx.Now()), Leases: itemsOf(held, leaseOf), Offers: itemsOf(offered, offerOf)}, err
 }

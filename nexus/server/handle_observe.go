@@ -55,8 +55,8 @@ func (s *Server) sendHealth(w http.ResponseWriter, r *request) error {
 	return nil
 }
 
-// getPrometheus answers whoever may read everything. A monitoring system has a
-// listener of its own, see [Server.MetricsHandler].
+// getPrometheus answers administrators. A monitoring system has a listener of its
+// own, see [Server.MetricsHandler].
 func (s *Server) getPrometheus(w http.ResponseWriter, r *request) error {
 	if err := s.authenticate(r); err != nil {
 		return err

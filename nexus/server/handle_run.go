@@ -44,11 +44,13 @@ func createRun(tx *store.Tx, r *request, body api.RunRequest) (answer, error) {
 	if err := agree(r, body.Owner); err != nil {
 		return answer{}, err
 	}
-	ask := jobs.RunRequest{RepoRef: body.RepoRef, IssueRef: api.Value(body.IssueRef), PolicyBundleID: api.Value(body.PolicyBundleID), Metadata: api.Value(body.Metadata),
-		Key: r.Header.Get(api.HeaderKey), Silence: time.Duration(api.Value(body.SilenceSecs)) * time.Second}
+	ask := jobs.RunRequest{RepoRef: body.RepoRef, IssueRef: api.Value(body.IssueRef), PolicyBundleID: api.Value(body.PolicyBundleID),
+		Metadata: api.Value(body.Metadata),
+		Key:      r.Header.Get(api.HeaderKey), Silence: time.Duration(api.Value(body.SilenceSecs)) * time.Second}
 	if p := body.Proof; p != nil {
-		ask.Proof = &jobs.ProofRequest{MaxPriceMsats: api.Value(p.MaxPriceMsats), Needs: job.Needs{Capability: job.SandboxRun, NetworkPolicy: job.NetworkNone,
-			CPUMillis: api.Value(p.CPUMillis), MemoryMB: api.Value(p.MemoryMb), DiskMB: api.Value(p.DiskMb), TimeoutSecs: api.Value(p.TimeoutSecs)}}
+		ask.Proof = &jobs.ProofRequest{MaxPriceMsats: api.Value(p.MaxPriceMsats),
+			Needs: job.Needs{Capability: job.SandboxRun, NetworkPolicy: job.NetworkNone,
+				CPUMillis: api.Value(p.CPUMillis), MemoryMB: api.Value(p.MemoryMb), DiskMB: api.Value(p.DiskMb), TimeoutSecs: api.Value(p.TimeoutSecs)}}
 	}
 	run, err := jobs.CreateRun(tx, r.caller.Principal, ask)
 	a, err := runAnswer(tx, run, err)
@@ -147,10 +149,8 @@ func listEvents(tx *store.Tx, r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out := api.EventPage{Items: []api.Event{}, HeadSeq: head, NextCursor: p.next(len(events), lastSeq(events))}
-	for _, e := range events {
-		out.Items = append(out.Items, lanes.EventOf(e))
-	}
+	out := api.EventPage{HeadSeq: head,
+		Items: itemsOf(events, lanes.EventOf), NextCursor: p.next(len(events), lastSeq(events))}
 	return answer{value: out}, nil
 }
 

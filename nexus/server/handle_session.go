@@ -69,7 +69,7 @@ func (s *Server) createSession(w http.ResponseWriter, r *request) error {
 // login finds out whom the token of a login stands for. Guessing costs what it
 // costs elsewhere.
 func (s *Server) login(r *request, token string) error {
-	err := s.guarded(remoteAddress(r.Request), true, func() error {
+	err := s.limitFailures(remoteAddress(r.Request), true, func() error {
 		return s.opt.Store.View(r.Context(), func(tx *store.Tx) (err error) {
 			r.caller, err = identity.Verify(tx, token)
 			return err
@@ -87,11 +87,11 @@ func (s *Server) login(r *request, token string) error {
 	return nil
 }
 
-// handOver sets the cookie of the session that an answer tells of, unless the
-// session has ended since.
-func (s *Server) handOver(ctx context.Context, w http.ResponseWriter, secure bool, token string, told []byte) error {
+// handOver sets the cookie of the session in an answer, unless the session has
+// ended since.
+func (s *Server) handOver(ctx context.Context, w http.ResponseWriter, secure bool, token string, stored []byte) error {
 	var made api.Session
-	if err := json.Unmarshal(told, &made); err != nil {
+	if err := json.Unmarshal(stored, &made); err != nil {
 		return fmt.Errorf("read the answer to a login: %w", err)
 	}
 	secret := identity.SessionSecret(token, made.SessionID)
@@ -116,8 +116,8 @@ func sessionOf(c identity.Caller) api.Session {
 	}
 }
 
-// getSession tells a page who is logged in, and its CSRF token: another page
-// can ask for both and see neither.
+// getSession shows a page who is logged in, and its CSRF token. A page of another
+// origin cannot read the answer.
 func getSession(_ *store.Tx, r *request) (answer, error) {
 	if r.caller.Session == nil {
 		return answer{}, reason.Errorf(reason.NotFound, "the request came with a token and not with a session")

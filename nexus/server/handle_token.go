@@ -60,8 +60,8 @@ func createToken(tx *store.Tx, r *request, body api.TokenRequest) (answer, error
 	}}, nil
 }
 
-// listTokens shows what credentials there are: who may do what until when, and
-// no secret, which nobody has.
+// listTokens shows the credentials with their scopes and ends, and no secret: the
+// store has none.
 func listTokens(tx *store.Tx, r *request) (answer, error) {
 	owner, err := ownerOf(r)
 	if err != nil {
@@ -127,8 +127,8 @@ func tokenStatus(t store.Token, now int64) string {
 	return "expired"
 }
 
-// grantOf decides whether the caller may make such a token: nobody hands out
-// what they do not have, and only an administrator makes credentials for others.
+// grantOf decides whether the caller may make such a token: with scopes that the
+// caller has, and for another owner only as an administrator.
 func grantOf(c identity.Caller, body api.TokenRequest) (identity.Grant, error) {
 	owner := api.Value(body.Owner)
 	if owner == "" {
@@ -215,7 +215,7 @@ func mayRevoke(c identity.Caller, t store.Token) error {
 	needs := t.Scopes
 	switch authority.Kind(t.Kind) {
 	case authority.Provider:
-		needs = []string{authority.ScopeProviders} // whoever may switch it off
+		needs = []string{authority.ScopeProviders} // the scope that switches it off
 	case authority.Registration:
 		needs = append([]string{authority.ScopeEnrol}, t.Scopes...)
 	}

@@ -46,8 +46,7 @@ func setAccountLimit(tx *store.Tx, r *request, body api.LimitRequest) (answer, e
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := treasury.SetLimit(tx, id, body.Limit)
-	return accountAnswer(a, err)
+	return accountAnswer(treasury.SetLimit(tx, id, body.Limit))
 }
 
 func closeAccount(tx *store.Tx, r *request, _ api.None) (answer, error) {
@@ -55,8 +54,7 @@ func closeAccount(tx *store.Tx, r *request, _ api.None) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	a, err := treasury.CloseAccount(tx, id)
-	return accountAnswer(a, err)
+	return accountAnswer(treasury.CloseAccount(tx, id))
 }
 
 // ownAccount is the account in the path, if it is the caller's to change.
@@ -80,7 +78,8 @@ func fundAccount(tx *store.Tx, r *request, body api.FundRequest) (answer, error)
 	if err := within("amount", &body.Amount, 1, treasury.MaxFunding); err != nil {
 		return answer{}, err
 	}
-	_, _, err := treasury.Fund(tx, treasury.Funding{TransferID: transferID(r), Account: body.AccountID, Amount: body.Amount, Reason: "funded by " + r.caller.ID})
+	_, _, err := treasury.Fund(tx, treasury.Funding{TransferID: transferID(r), Account: body.AccountID, Amount: body.Amount,
+		Reason: "funded by " + r.caller.ID})
 	if err != nil {
 		return answer{}, err
 	}
@@ -123,14 +122,6 @@ func reservationOf(r treasury.Reservation) api.Reservation {
 	}
 }
 
-func reservationsOf(list []treasury.Reservation) []api.Reservation {
-	out := []api.Reservation{}
-	for _, r := range list {
-		out = append(out, reservationOf(r))
-	}
-	return out
-}
-
 // ownerOf reads the owner that an administrator may ask about.
 func ownerOf(r *request) (string, error) {
 	owner := r.URL.Query().Get("owner")
@@ -158,7 +149,7 @@ func getTreasurySummary(tx *store.Tx, r *request) (answer, error) {
 			ReservedMsats: o.Totals.ReservedMsats, ReleasedMsats: o.Totals.ReleasedMsats, WithheldMsats: o.Totals.WithheldMsats,
 			ReservedCount: o.Totals.ReservedJobs, ReleasedCount: o.Totals.ReleasedJobs, WithheldCount: o.Totals.WithheldJobs,
 		},
-		RecentJobs: reservationsOf(o.Recent), AsOf: api.TimeOf(o.AsOf),
+		RecentJobs: itemsOf(o.Recent, reservationOf), AsOf: api.TimeOf(o.AsOf),
 	}
 	for _, a := range o.Accounts {
 		out.Accounts = append(out.Accounts, accountOf(a.Account))
@@ -178,7 +169,8 @@ const maxReconcileAge = 366 * 24 * 3600
 
 func reconcile(tx *store.Tx, r *request, body api.ReconcileRequest) (answer, error) {
 	age, most := api.Value(body.MaxAgeSeconds), api.Value(body.MaxJobs)
-	if err := errors.Join(within("max_age_seconds", body.MaxAgeSeconds, 0, maxReconcileAge), within("max_jobs", body.MaxJobs, 1, treasury.MaxSweep)); err != nil {
+	if err := errors.Join(within("max_age_seconds", body.MaxAgeSeconds, 0, maxReconcileAge),
+		within("max_jobs", body.MaxJobs, 1, treasury.MaxSweep)); err != nil {
 		return answer{}, err
 	}
 	freed, err := jobs.Reconcile(tx, r.caller.Principal, time.Duration(age)*time.Second, int(most))
@@ -186,7 +178,7 @@ func reconcile(tx *store.Tx, r *request, body api.ReconcileRequest) (answer, err
 		return answer{}, err
 	}
 	out := api.ReconcileSummary{Schema: api.ReconcileSummarySchemaRemitTreasuryReconcileV1, ReconciledAt: api.TimeOf(tx.Now()),
-		ExpiredReservations: int64(len(freed)), UpdatedJobs: reservationsOf(freed)}
+		ExpiredReservations: int64(len(freed)), UpdatedJobs: itemsOf(freed, reservationOf)}
 	for _, f := range freed {
 		out.FreedMsatsTotal += f.AmountMsats
 	}

@@ -44,7 +44,8 @@ func keyOf(r *request) (store.Key, error) {
 // the scope of the key.
 func fingerprint(r *request) string {
 	sum := sha256.New()
-	for _, part := range []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"), r.Header.Get("If-Match"), r.bodySHA256} {
+	for _, part := range []string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Content-Type"), r.Header.Get("If-Match"),
+		r.bodySHA256} {
 		fmt.Fprintf(sum, "%d:%s", len(part), part)
 	}
 	return canon.DigestSum(sum)
@@ -60,7 +61,7 @@ func (s *Server) perform(ctx context.Context, r *request, act action) (reply, er
 	}
 	var out reply
 	print := fingerprint(r)
-	err = s.patiently(ctx, r, func() error {
+	err = s.retryNotYet(ctx, r, func() error {
 		return s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
 			if out, err = s.stored(tx, r, key, print); err != nil || out.status != 0 {
 				return err
@@ -97,14 +98,15 @@ func (s *Server) perform(ctx context.Context, r *request, act action) (reply, er
 	return s.saveRefusal(ctx, r, key, print, refusal, err)
 }
 
-// errNotYet undoes a command that may succeed when somebody waits for it.
+// errNotYet undoes a command that may succeed later.
 var errNotYet = errors.New("not yet")
 
-// waitStep is the pause between two looks for what is waited for.
+// waitStep is the pause between two attempts at a command that waits.
 const waitStep = 250 * time.Millisecond
 
-// patiently repeats a command whose request may wait. Meanwhile it holds nothing.
-func (s *Server) patiently(ctx context.Context, r *request, command func() error) error {
+// retryNotYet repeats a command whose request may wait, and holds no transaction
+// between two attempts.
+func (s *Server) retryNotYet(ctx context.Context, r *request, command func() error) error {
 	began := time.Now()
 	for {
 		err := command()
@@ -156,7 +158,8 @@ func sealName(k store.Key) string {
 func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a answer) (reply, error) {
 	if a.refused != nil {
 		out := s.refusal(r, a.refused)
-		return out, tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body, Brief: r.route.brief})
+		return out, tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body,
+			Brief: r.route.brief})
 	}
 	body, err := encode(a.value)
 	if err != nil {
@@ -177,7 +180,7 @@ func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a a
 	return out, tx.SaveIdempotency(key, print, keep)
 }
 
-// saveRefusal stores a 4xx. Whoever came first meanwhile is believed.
+// saveRefusal stores a 4xx, unless another request with the key was faster.
 func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, print string, refusal reply, cause error) (reply, error) {
 	var out reply
 	err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
@@ -188,7 +191,8 @@ func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, pri
 		if err := treasury.Remember(tx, cause); err != nil {
 			return err
 		}
-		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body, Brief: r.route.brief})
+		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body,
+			Brief: r.route.brief})
 	})
 	return out, err
 }

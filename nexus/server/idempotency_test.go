@@ -141,50 +141,48 @@ func TestConcurrentKeyHasOneEffect(t *testing.T) {
 
 // TestRefusalsAreRepeated stores deterministic 4xx, and nothing else.
 func TestRefusalsAreRepeated(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		missing := treasury.AccountID("carol", treasury.Msat, treasury.Budget)
-		first := w.do(post("/v1/treasury/fund", w.admin, "k1", fund(missing, 5))).want(t, 404, "not_found")
-		carol := w.mint(personGrant("carol"))
-		w.do(post("/v1/treasury/accounts", carol, "k", `{"limit":100}`)).want(t, 201, "")
-		again := w.do(post("/v1/treasury/fund", w.admin, "k1", fund(missing, 5))).want(t, 404, "not_found")
-		if !again.replayed || again.body != first.body {
-			t.Errorf("replayed=%v\n%s\n%s", again.replayed, first.body, again.body)
-		}
-		w.do(post("/v1/treasury/fund", w.admin, "k1", fund(missing, 6))).want(t, 422, "idempotency_key_reused")
+	w := one(t, Options{})
+	missing := treasury.AccountID("carol", treasury.Msat, treasury.Budget)
+	first := w.do(post("/v1/treasury/fund", w.admin, "k1", fund(missing, 5))).want(t, 404, "not_found")
+	carol := w.mint(personGrant("carol"))
+	w.do(post("/v1/treasury/accounts", carol, "k", `{"limit":100}`)).want(t, 201, "")
+	again := w.do(post("/v1/treasury/fund", w.admin, "k1", fund(missing, 5))).want(t, 404, "not_found")
+	if !again.replayed || again.body != first.body {
+		t.Errorf("replayed=%v\n%s\n%s", again.replayed, first.body, again.body)
+	}
+	w.do(post("/v1/treasury/fund", w.admin, "k1", fund(missing, 6))).want(t, 422, "idempotency_key_reused")
 
-		bad := w.do(post("/v1/treasury/fund", w.admin, "k2", `{"account_id":1}`)).want(t, 400, "request_invalid")
-		if again := w.do(post("/v1/treasury/fund", w.admin, "k2", `{"account_id":1}`)); !again.replayed || again.body != bad.body {
-			t.Errorf("a malformed body was judged twice: %s", again.body)
-		}
-	})
+	bad := w.do(post("/v1/treasury/fund", w.admin, "k2", `{"account_id":1}`)).want(t, 400, "request_invalid")
+	if again := w.do(post("/v1/treasury/fund", w.admin, "k2", `{"account_id":1}`)); !again.replayed || again.body != bad.body {
+		t.Errorf("a malformed body was judged twice: %s", again.body)
+	}
 }
 
 // TestPassingRefusalsAreNotStored repeats a request that was refused for the
 // caller's sake, or the server's.
 func TestPassingRefusalsAreNotStored(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		account := w.budget()
-		ask := post("/v1/treasury/fund", w.admin, "k1", fund(account, 5))
-		noToken := ask
-		noToken.token = ""
-		w.do(noToken).want(t, 401, "unauthenticated")
-		poor := ask
-		poor.token = w.alice
-		w.do(poor).want(t, 403, "scope_missing")
+	w := one(t, Options{})
+	account := w.budget()
+	ask := post("/v1/treasury/fund", w.admin, "k1", fund(account, 5))
+	noToken := ask
+	noToken.token = ""
+	w.do(noToken).want(t, 401, "unauthenticated")
+	poor := ask
+	poor.token = w.alice
+	w.do(poor).want(t, 403, "scope_missing")
 
-		freeze := func(fn func(*store.Tx) error) {
-			if err := w.store.Update(t.Context(), fn); err != nil {
-				t.Fatal(err)
-			}
+	freeze := func(fn func(*store.Tx) error) {
+		if err := w.store.Update(t.Context(), fn); err != nil {
+			t.Fatal(err)
 		}
-		freeze(func(tx *store.Tx) error { return tx.FreezeLedger("for the test") })
-		w.do(ask).want(t, 503, "read_only_mode")
-		w.do(get("/v1/treasury/summary", w.alice)).want(t, 200, "")
-		freeze(treasury.Reopen)
-		if got := w.do(ask).want(t, 200, ""); got.replayed {
-			t.Error("a passing refusal was stored")
-		}
-	})
+	}
+	freeze(func(tx *store.Tx) error { return tx.FreezeLedger("for the test") })
+	w.do(ask).want(t, 503, "read_only_mode")
+	w.do(get("/v1/treasury/summary", w.alice)).want(t, 200, "")
+	freeze(treasury.Reopen)
+	if got := w.do(ask).want(t, 200, ""); got.replayed {
+		t.Error("a passing refusal was stored")
+	}
 }
 
 // TestReadOnlyModeStillReplays answers what was done before the freeze.

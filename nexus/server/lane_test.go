@@ -80,6 +80,9 @@ func TestLanesOfARun(t *testing.T) {
 		if err := json.Unmarshal(api.Value(nextFrame(t, log).Snapshot), &run); err != nil || run.Status != api.RunStatusSucceeded {
 			t.Errorf("%v: run is %s", err, run.Status)
 		}
+		for _, lane := range []*websocket.Conn{fleet, offers, log} {
+			lane.CloseRead(t.Context()) // answers the close, for which a drain waits
+		}
 		w.server.Drain()
 		w.do(get("/readyz", "")).want(t, 503, "store_unavailable")
 		if got := w.do(get("/healthz", "")); got.status != 200 || got.field(t, "status") != "draining" {

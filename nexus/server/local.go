@@ -13,7 +13,7 @@ import (
 
 // DebugHandler serves profiles below /debug/pprof/. They show memory, so it
 // belongs on a listener of its own on a loopback address ([CheckLoopback]), and
-// it answers nobody who comes through a proxy or under another name.
+// it refuses requests through a proxy or under another name.
 func DebugHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/debug/pprof/", pprof.Index)

@@ -34,11 +34,14 @@ var bounds = []float64{0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 
 func newMeter() *meter {
 	m := &meter{
 		registry: prometheus.NewRegistry(),
-		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "remit_request_seconds", Help: "Time to answer a request.", Buckets: bounds},
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "remit_request_seconds", Help: "Time to answer a request.",
+			Buckets: bounds},
 			[]string{"operation", "status"}),
-		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "remit_refusals_total", Help: "Refused requests by reason code."}, []string{"code"}),
+		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "remit_refusals_total", Help: "Refused requests by reason code."},
+			[]string{"code"}),
 	}
-	m.registry.MustRegister(m.requests, m.refusals, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(m.requests, m.refusals, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.counter("remit_idempotent_replays_total", "Stored answers that were repeated.", m.replays.Load)
 	m.counter("remit_idempotency_conflicts_total", "Keys that came again with another request.", m.conflicts.Load)
 	m.gauge("remit_requests_in_flight", "Requests being served.", m.inFlight.Load)
@@ -46,7 +49,8 @@ func newMeter() *meter {
 }
 
 func (m *meter) counter(name, help string, value func() int64) {
-	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help}, func() float64 { return float64(value()) }))
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help},
+		func() float64 { return float64(value()) }))
 }
 
 func (m *meter) gauge(name, help string, value func() int64) {
@@ -77,14 +81,15 @@ func (s *Server) measure() {
 	})
 	if mirror := s.opt.Mirror; mirror != nil {
 		m.counter("remit_bridge_taken_total", "Events that relays have taken.", func() int64 { return mirror.Figures().Taken })
-		m.counter("remit_bridge_refused_total", "Events that must not leave, or that a relay refused for good.", func() int64 { return mirror.Figures().Refused })
+		m.counter("remit_bridge_refused_total", "Events that must not leave, or that a relay refused for good.",
+			func() int64 { return mirror.Figures().Refused })
 		m.counter("remit_bridge_relay_failures_total", "Visits to relays that failed.", func() int64 { return mirror.Figures().Failures })
 	}
 	m.registry.MustRegister(&depth{server: s})
 	s.scrape = m.scraper()
 }
 
-// Bounds of a scrape: whoever asks often must not keep the store busy.
+// Bounds of a scrape: frequent scrapes must not keep the store busy.
 const (
 	scrapesAtOnce = 4
 	scrapeTime    = 10 * time.Second
@@ -92,12 +97,13 @@ const (
 
 // scraper is one handler for both listeners, so that its bounds hold for both.
 func (m *meter) scraper() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce, Timeout: scrapeTime, DisableCompression: true})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: scrapesAtOnce, Timeout: scrapeTime,
+		DisableCompression: true})
 }
 
 // MetricsHandler serves /metrics without a credential, for a listener of its own
-// that only a monitoring system reaches. With local it answers nobody who comes
-// through a proxy or under another name, as a web page does.
+// that only a monitoring system reaches. With local it refuses requests that come
+// through a proxy or under another name, as those of a web page do.
 func (s *Server) MetricsHandler(local bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
@@ -129,25 +135,31 @@ const figuresKept = time.Second
 const figuresTime = 5 * time.Second
 
 var (
-	jobsDesc        = prometheus.NewDesc("remit_jobs", "Open jobs by state.", []string{"state"}, nil)
-	jobsOldestDesc  = prometheus.NewDesc("remit_jobs_oldest_seconds", "How long the oldest job has been in a state; of leased ones, the age of the oldest lease.", []string{"state"}, nil)
-	leasesAgeDesc   = prometheus.NewDesc("remit_leases_age_seconds", "Age of all leases together; divided by remit_jobs{state=\"leased\"} it is their mean.", nil, nil)
-	overdueDesc     = prometheus.NewDesc("remit_sweep_overdue_seconds", "How long the lease or offer that is overdue most waits for a sweep.", nil, nil)
-	sweptDesc       = prometheus.NewDesc("remit_sweep_age_seconds", "Time since this replica swept last.", nil, nil)
-	reservedDesc    = prometheus.NewDesc("remit_reservations_open", "Reservations that are not settled.", nil, nil)
-	reservedMsats   = prometheus.NewDesc("remit_reservations_open_msats", "What they hold, in msats.", nil, nil)
-	reservedOldest  = prometheus.NewDesc("remit_reservations_oldest_seconds", "Age of the oldest of them.", nil, nil)
-	providersDesc   = prometheus.NewDesc("remit_providers", "Providers by pool (owned, reserve_pool) and state (ready, silent, off, quarantined).", []string{"pool", "state"}, nil)
+	jobsDesc       = prometheus.NewDesc("remit_jobs", "Open jobs by state.", []string{"state"}, nil)
+	jobsOldestDesc = prometheus.NewDesc("remit_jobs_oldest_seconds",
+		"How long the oldest job has been in a state; of leased ones, the age of the oldest lease.", []string{"state"}, nil)
+	leasesAgeDesc = prometheus.NewDesc("remit_leases_age_seconds",
+		"Age of all leases together; divided by remit_jobs{state=\"leased\"} it is their mean.", nil, nil)
+	overdueDesc = prometheus.NewDesc("remit_sweep_overdue_seconds",
+		"How long the lease or offer that is overdue most waits for a sweep.", nil, nil)
+	sweptDesc      = prometheus.NewDesc("remit_sweep_age_seconds", "Time since this replica swept last.", nil, nil)
+	reservedDesc   = prometheus.NewDesc("remit_reservations_open", "Reservations that are not settled.", nil, nil)
+	reservedMsats  = prometheus.NewDesc("remit_reservations_open_msats", "What they hold, in msats.", nil, nil)
+	reservedOldest = prometheus.NewDesc("remit_reservations_oldest_seconds", "Age of the oldest of them.", nil, nil)
+	providersDesc  = prometheus.NewDesc("remit_providers",
+		"Providers by pool (owned, reserve_pool) and state (ready, silent, off, quarantined).", []string{"pool", "state"}, nil)
 	connectionsDesc = prometheus.NewDesc("remit_store_connections", "Connections to the database: at most, open, in use.", []string{"state"}, nil)
 	waitsDesc       = prometheus.NewDesc("remit_store_connection_waits_total", "How often a command waited for a connection.", nil, nil)
 	waitedDesc      = prometheus.NewDesc("remit_store_connection_wait_seconds_total", "How long commands waited for a connection.", nil, nil)
 	upDesc          = prometheus.NewDesc("remit_store_up", "1 if the store answered this scrape.", nil, nil)
-	buildDesc       = prometheus.NewDesc("remit_build_info", "The version of this replica and the kind of its store.", []string{"version", "store"}, nil)
+	buildDesc       = prometheus.NewDesc("remit_build_info", "The version of this replica and the kind of its store.",
+		[]string{"version", "store"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (d *depth) Describe(ch chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{jobsDesc, jobsOldestDesc, leasesAgeDesc, overdueDesc, sweptDesc, reservedDesc, reservedMsats, reservedOldest,
+	for _, desc := range []*prometheus.Desc{jobsDesc, jobsOldestDesc, leasesAgeDesc, overdueDesc, sweptDesc, reservedDesc, reservedMsats,
+		reservedOldest,
 		providersDesc, connectionsDesc, waitsDesc, waitedDesc, upDesc, buildDesc} {
 		ch <- desc
 	}

@@ -43,8 +43,8 @@ func (w *world) scraped(local bool, change func(*http.Request)) *httptest.Respon
 	return rec
 }
 
-// TestMetricsAreForAdministrators asks on the listener of the API: being on this
-// machine gives nobody anything.
+// TestMetricsAreForAdministrators asks on the listener of the API: a caller
+// on this machine needs a token as well.
 func TestMetricsAreForAdministrators(t *testing.T) {
 	w := one(t, Options{})
 	w.do(post("/v1/runs", w.alice, "k", `{"repo_ref":"r"}`)).want(t, 201, "")

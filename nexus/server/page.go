@@ -71,6 +71,15 @@ func (p page) next(found int, last func() string) *string {
 	return &text
 }
 
+// itemsOf makes the items of a list; none is an empty list, not null.
+func itemsOf[T, R any](list []T, form func(T) R) []R {
+	out := make([]R, 0, len(list))
+	for _, v := range list {
+		out = append(out, form(v))
+	}
+	return out
+}
+
 // A cursor is a short digest of list and item, and the item, in base64url. The
 // digest finds mistakes; what a caller may see is decided without it.
 const cursorSum = 6

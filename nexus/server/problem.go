@@ -40,8 +40,8 @@ var statuses = map[reason.Code]int{
 // retrySeconds is what a busy server asks for.
 const retrySeconds = 1
 
-// problemOf turns an error into what the caller is told. Only errors with a
-// reason code speak for themselves; of others the caller learns nothing.
+// problemOf makes the answer to an error. Only errors with a reason code show
+// their text to the caller.
 func problemOf(err error) api.Problem {
 	coded := codedError(err)
 	status, known := statuses[coded.Code]
@@ -93,16 +93,14 @@ func (s *Server) refuse(w http.ResponseWriter, r *request, err error) {
 	s.write(w, r, s.refusal(r, err))
 }
 
-// refusal makes the answer to an error, and tells the log of those that the
-// caller cannot help.
+// refusal makes the answer to an error, and logs those that are not the caller's.
 func (s *Server) refusal(r *request, err error) reply {
 	p := problemOf(err)
 	p.RequestID, p.Instance = r.id, r.URL.Path
 	if p.Code == string(reason.StoreUnavailable) && !s.opt.Candid {
 		p.Detail = s.withheld(err)
 	}
-	// Who is gone has nothing to be told, and nothing failed; nor did it when a
-	// probe finds a replica that goes away on purpose.
+	// Nothing failed if the caller left, or if a probe finds a replica that drains.
 	if p.Status >= 500 && r.Context().Err() == nil && (!probes[r.route.ID] || !s.draining.Load()) {
 		s.opt.Log.Error("request failed", "request_id", r.id, "operation", r.route.ID, "error", err)
 	}
@@ -115,8 +113,8 @@ func (s *Server) refusal(r *request, err error) reply {
 	return reply{status: p.Status, contentType: api.ProblemType, body: append(body, '\n')}
 }
 
-// withheld is what strangers are told of a store that fails. The error of a
-// database names its address, its user and its files.
+// withheld replaces the error of a failing store, which names the address, the
+// user and the files of the database.
 func (s *Server) withheld(err error) string {
 	switch {
 	case s.draining.Load():

@@ -55,11 +55,11 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 		defer func() {
 			s.metrics.inFlight.Add(-1)
 			if p := recover(); p != nil {
-				s.panicked(watched, r, p)
+				s.answerPanic(watched, r, p)
 			}
 			took := s.opt.Clock().Sub(begin)
 			s.metrics.served(rt.ID, watched.status, took)
-			s.noted(r, watched, took)
+			s.logRequest(r, watched, took)
 		}()
 		if err := s.answer(watched, r); err != nil {
 			if wait, ok := errors.AsType[limited](err); ok {
@@ -70,10 +70,10 @@ func (s *Server) serve(rt *route) http.HandlerFunc {
 	}
 }
 
-// noted writes the line of a request. What a caller has sent is not in it, beyond
+// logRequest writes the line of a request. What a caller has sent is not in it, beyond
 // the route: paths, queries and headers may hold secrets that were put there by
 // mistake.
-func (s *Server) noted(r *request, w *recorder, took time.Duration) {
+func (s *Server) logRequest(r *request, w *recorder, took time.Duration) {
 	level := s.opt.Requests
 	if probes[r.route.ID] {
 		level = slog.LevelDebug
@@ -98,9 +98,9 @@ func knownMethod(method string) string {
 	return "other"
 }
 
-// panicked answers a broken invariant: the command was rolled back, the process
+// answerPanic answers a broken invariant: the command was rolled back, the process
 // goes on for the others.
-func (s *Server) panicked(w *recorder, r *request, p any) {
+func (s *Server) answerPanic(w *recorder, r *request, p any) {
 	if p == http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		panic(p)
 	}
@@ -183,8 +183,8 @@ func (r *recorder) Write(p []byte) (int, error) {
 // connection.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
-// slowly gives a large body more time than others.
-func slowly(w http.ResponseWriter, most time.Duration) error {
+// extendDeadlines gives a large body more time than others.
+func extendDeadlines(w http.ResponseWriter, most time.Duration) error {
 	c := http.NewResponseController(w)
 	until := time.Now().Add(most)
 	return errors.Join(c.SetReadDeadline(until), c.SetWriteDeadline(until.Add(commandTimeout)))

@@ -15,7 +15,7 @@ const forgetEvery = 10 * time.Minute
 
 // Forget removes what runs have left behind that ended longer ago than they are
 // kept, until nothing is left of it, in bounded transactions. Content goes when no
-// artifact has it and nobody has stored it lately.
+// artifact has it and it was not stored lately.
 func (s *Server) Forget(ctx context.Context) error {
 	total := 0
 	for {
@@ -42,7 +42,7 @@ func (s *Server) Forget(ctx context.Context) error {
 	return nil
 }
 
-// removeContent removes content that nobody's artifact has.
+// removeContent removes content that no artifact has.
 func (s *Server) removeContent(ctx context.Context, digest string) error {
 	var has bool
 	err := s.opt.Store.Look(ctx, func(tx *store.Tx) (err error) {

@@ -53,7 +53,7 @@ func TestRunsPastTheirRetention(t *testing.T) {
 		young := w.do(post("/v1/runs", w.mint(personGrant("alice")), "young", `{"repo_ref":"r"}`)).want(t, 201, "").field(t, "run_id")
 		w.alice = w.mint(personGrant("alice"))
 		put(young, "shared", "of two")
-		for _, name := range files(t, w.blobs) { // nobody has stored them lately
+		for _, name := range files(t, w.blobs) { // they were not stored lately
 			path := filepath.Join(w.blobs, name[:2], name)
 			if err := os.Chtimes(path, time.Now().Add(-2*time.Hour), time.Now().Add(-2*time.Hour)); err != nil {
 				t.Fatal(err)
@@ -108,7 +108,7 @@ func TestRunsPastTheirRetention(t *testing.T) {
 	})
 }
 
-// TestYoungContentStays: content that somebody stores at this moment is in no
+// TestYoungContentStays: content that is stored at this moment is in no
 // artifact yet, and is not taken away.
 func TestYoungContentStays(t *testing.T) {
 	w := one(t, Options{})

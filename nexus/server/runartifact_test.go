@@ -17,7 +17,8 @@ func putRun(run, digest, name, token, key, body string) call {
 		contentType: "application/octet-stream", body: body}
 }
 
-// TestRunArtifactsTravel takes a pack from the owner of a run to the provider that works for it, and to nobody else.
+// TestRunArtifactsTravel takes a pack from the owner of a run to the provider that works for it,
+// and no other caller gets it.
 func TestRunArtifactsTravel(t *testing.T) {
 	each(t, func(t *testing.T, w *world) {
 		f := &flow{world: w}
@@ -48,7 +49,7 @@ func TestRunArtifactsTravel(t *testing.T) {
 		w.do(putRun(run, digest, "source.pack", w.alice, "new-key", "the pack")).want(t, 201, "")
 		w.do(putRun(run, canon.Digest([]byte("x")), "source.pack", w.alice, "i", "x")).want(t, 409, "conflict")
 
-		// The owner reads it, and whoever has a job of the run.
+		// The owner reads it, and a provider with a job of the run.
 		w.do(get(path, w.bob)).want(t, 404, "not_found")
 		w.do(get(path, f.token)).want(t, 404, "not_found")
 		request := strings.Replace(sandboxRun, `"/r"`, `"artifact:`+digest+`"`, 1)

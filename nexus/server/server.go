@@ -29,11 +29,13 @@ type Timeouts struct {
 }
 
 // DefaultTimeouts are those of zero Timeouts.
-var DefaultTimeouts = Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 60 * time.Second, Idle: 2 * time.Minute, Command: commandTimeout}
+var DefaultTimeouts = Timeouts{Header: 5 * time.Second, Body: 30 * time.Second, Write: 60 * time.Second, Idle: 2 * time.Minute,
+	Command: commandTimeout}
 
 func (t Timeouts) withDefaults() Timeouts {
 	return Timeouts{
-		Header: cmp.Or(t.Header, DefaultTimeouts.Header), Body: cmp.Or(t.Body, DefaultTimeouts.Body), Write: cmp.Or(t.Write, DefaultTimeouts.Write),
+		Header: cmp.Or(t.Header, DefaultTimeouts.Header), Body: cmp.Or(t.Body, DefaultTimeouts.Body), Write: cmp.Or(t.Write,
+			DefaultTimeouts.Write),
 		Idle: cmp.Or(t.Idle, DefaultTimeouts.Idle), Command: cmp.Or(t.Command, DefaultTimeouts.Command),
 	}
 }
@@ -64,7 +66,7 @@ type Options struct {
 	// Requests is the level of the line that is logged of each request; zero is
 	// info. Probes and scrapes are always logged as debug.
 	Requests slog.Level
-	Sweep    Sweep             // what happens without anybody asking
+	Sweep    Sweep             // what the replica does by itself
 	Lanes    lanes.Options     // Store, Source and Log are filled in
 	Mirror   *bridge.Publisher // nil: this replica publishes nothing
 
@@ -130,7 +132,7 @@ func (s *Server) HTTPServer() *http.Server {
 	}
 }
 
-// Unready has /readyz say 503, so that whoever spreads requests sends no more.
+// Unready has /readyz say 503, so that a load balancer sends no more requests.
 // Those that still come are served, and lanes stay open.
 func (s *Server) Unready() { s.draining.Store(true) }
 

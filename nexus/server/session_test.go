@@ -155,53 +155,52 @@ func closed(t *testing.T, conn *websocket.Conn) websocket.StatusCode {
 // TestLoginIsAnsweredAgain repeats a login: the same session, the same cookie,
 // once; nothing when it has ended; and no secret in the stored answer.
 func TestLoginIsAnsweredAgain(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		ask := w.loginCall(w.alice, "k")
-		first := w.do(ask).want(t, 201, "")
-		b := w.opened(first)
-		again := w.do(ask).want(t, 201, "")
-		if !again.replayed || again.body != first.body || w.opened(again).cookie != b.cookie {
-			t.Errorf("%v %v\n%s\n%s", first.header, again.header, first.body, again.body)
-		}
-		sessions := func() (n int) {
-			if err := w.store.View(t.Context(), func(tx *store.Tx) error {
-				list, err := tx.OpenSessions("user:alice")
-				n = len(list)
-				return err
-			}); err != nil {
-				t.Fatal(err)
-			}
-			return n
-		}
-		if n := sessions(); n != 1 {
-			t.Errorf("%d sessions", n)
-		}
-		var stored []byte
+	w := one(t, Options{})
+	ask := w.loginCall(w.alice, "k")
+	first := w.do(ask).want(t, 201, "")
+	b := w.opened(first)
+	again := w.do(ask).want(t, 201, "")
+	if !again.replayed || again.body != first.body || w.opened(again).cookie != b.cookie {
+		t.Errorf("%v %v\n%s\n%s", first.header, again.header, first.body, again.body)
+	}
+	sessions := func() (n int) {
 		if err := w.store.View(t.Context(), func(tx *store.Tx) error {
-			claim, err := tx.Idempotency(store.Key{Principal: "user:alice", Method: "POST", Route: "/v1/sessions", Key: "k"})
-			if err == nil {
-				stored = claim.Response.Body
-			}
+			list, err := tx.OpenSessions("user:alice")
+			n = len(list)
 			return err
-		}); err != nil || len(stored) == 0 {
-			t.Fatalf("%q %v", stored, err)
+		}); err != nil {
+			t.Fatal(err)
 		}
-		for name, secret := range map[string]string{"cookie": b.cookie[len(b.cookie)-43:], "CSRF token": b.csrf, "token": w.alice[len(w.alice)-43:]} {
-			if strings.Contains(string(stored), secret) {
-				t.Errorf("the stored answer holds the %s", name)
-			}
+		return n
+	}
+	if n := sessions(); n != 1 {
+		t.Errorf("%d sessions", n)
+	}
+	var stored []byte
+	if err := w.store.View(t.Context(), func(tx *store.Tx) error {
+		claim, err := tx.Idempotency(store.Key{Principal: "user:alice", Method: "POST", Route: "/v1/sessions", Key: "k"})
+		if err == nil {
+			stored = claim.Response.Body
 		}
-		// Whoever has the key and not the token gets nothing.
-		w.do(w.loginCall(w.mint(personGrant("alice")), "k")).want(t, 422, "idempotency_key_reused")
-		w.do(w.loginCall("rmt_user_"+strings.Repeat("0", 24)+"_"+strings.Repeat("A", 43), "k")).want(t, 401, "unauthenticated")
+		return err
+	}); err != nil || len(stored) == 0 {
+		t.Fatalf("%q %v", stored, err)
+	}
+	for name, secret := range map[string]string{"cookie": b.cookie[len(b.cookie)-43:], "CSRF token": b.csrf, "token": w.alice[len(w.alice)-43:]} {
+		if strings.Contains(string(stored), secret) {
+			t.Errorf("the stored answer holds the %s", name)
+		}
+	}
+	// The key without the token gets nothing.
+	w.do(w.loginCall(w.mint(personGrant("alice")), "k")).want(t, 422, "idempotency_key_reused")
+	w.do(w.loginCall("rmt_user_"+strings.Repeat("0", 24)+"_"+strings.Repeat("A", 43), "k")).want(t, 401, "unauthenticated")
 
-		w.do(b.call("DELETE", "/v1/sessions", "out", "")).want(t, 200, "")
-		late := w.do(ask).want(t, 201, "")
-		if late.body != first.body || late.header.Get("Set-Cookie") != "" || sessions() != 0 {
-			t.Errorf("a repeat revived a session: %v", late.header)
-		}
-		w.do(b.call("GET", "/v1/whoami", "", "")).want(t, 401, "token_expired")
-	})
+	w.do(b.call("DELETE", "/v1/sessions", "out", "")).want(t, 200, "")
+	late := w.do(ask).want(t, 201, "")
+	if late.body != first.body || late.header.Get("Set-Cookie") != "" || sessions() != 0 {
+		t.Errorf("a repeat revived a session: %v", late.header)
+	}
+	w.do(b.call("GET", "/v1/whoami", "", "")).want(t, 401, "token_expired")
 }
 
 // TestCookieAloneChangesNothing tries every mutation with a session's cookie and
@@ -393,23 +392,22 @@ func TestSessionFixation(t *testing.T) {
 // TestStolenSession uses a session for what is not its owner's, and for more
 // than its token allows.
 func TestStolenSession(t *testing.T) {
-	each(t, func(t *testing.T, w *world) {
-		run := w.do(post("/v1/runs", w.bob, "k", `{"repo_ref":"r"}`)).want(t, 201, "").field(t, "run_id")
-		b := w.login(w.alice)
-		for _, path := range []string{"", "/events", "/receipts", "/jobs", "/replay", "/receipt", "/bundle"} {
-			w.do(b.call("GET", "/v1/runs/"+run+path, "", "")).want(t, 404, "not_found")
-		}
-		w.do(b.call("POST", "/v1/runs/"+run+"/finish", "f", `{"status":"failed"}`)).want(t, 404, "not_found")
-		w.do(b.call("POST", "/v1/lanes/tickets", "t", `{"topic":"run:`+run+`:events"}`)).want(t, 404, "lane_unknown")
-		w.do(b.call("POST", "/v1/runs", "o", `{"repo_ref":"r","owner":"bob"}`)).want(t, 403, "forbidden")
-		w.do(b.call("POST", "/v1/treasury/reconcile", "r", `{}`)).want(t, 403, "scope_missing")
+	w := one(t, Options{})
+	run := w.do(post("/v1/runs", w.bob, "k", `{"repo_ref":"r"}`)).want(t, 201, "").field(t, "run_id")
+	b := w.login(w.alice)
+	for _, path := range []string{"", "/events", "/receipts", "/jobs", "/replay", "/receipt", "/bundle"} {
+		w.do(b.call("GET", "/v1/runs/"+run+path, "", "")).want(t, 404, "not_found")
+	}
+	w.do(b.call("POST", "/v1/runs/"+run+"/finish", "f", `{"status":"failed"}`)).want(t, 404, "not_found")
+	w.do(b.call("POST", "/v1/lanes/tickets", "t", `{"topic":"run:`+run+`:events"}`)).want(t, 404, "lane_unknown")
+	w.do(b.call("POST", "/v1/runs", "o", `{"repo_ref":"r","owner":"bob"}`)).want(t, 403, "forbidden")
+	w.do(b.call("POST", "/v1/treasury/reconcile", "r", `{}`)).want(t, 403, "scope_missing")
 
-		reader := personGrant("alice")
-		reader.Scopes = []string{authority.ScopeRead}
-		b = w.login(w.mint(reader))
-		w.do(b.call("GET", "/v1/runs", "", "")).want(t, 200, "")
-		w.do(b.call("POST", "/v1/runs", "k", `{"repo_ref":"r"}`)).want(t, 403, "scope_missing")
-	})
+	reader := personGrant("alice")
+	reader.Scopes = []string{authority.ScopeRead}
+	b = w.login(w.mint(reader))
+	w.do(b.call("GET", "/v1/runs", "", "")).want(t, 200, "")
+	w.do(b.call("POST", "/v1/runs", "k", `{"repo_ref":"r"}`)).want(t, 403, "scope_missing")
 }
 
 // TestSessionsEnd lets sessions end by time, by use and by their token.

@@ -15,8 +15,8 @@ import (
 	"remit/proof/reason"
 )
 
-// Sweep is what a replica does without being asked. Every task is idempotent
-// and any replica may run it, so nobody has to be chosen.
+// Sweep configures what a replica does by itself. Every task is idempotent and any
+// replica may run it, so there is no leader.
 type Sweep struct {
 	// Every is the pause between two sweeps of leases and reservations; 0 is
 	// DefaultSweep, below 0 sweeps only when Server.Sweep is called.
@@ -49,8 +49,8 @@ const (
 	DefaultAudit = time.Minute
 	// DefaultRetention outlives every retry of an honest client.
 	DefaultRetention = 7 * 24 * time.Hour
-	// blobsKept is how long content is kept that nobody's artifact has: whoever
-	// stores it has an hour to say whose it is.
+	// blobsKept is how long content without an artifact is kept: the client that
+	// uploads it records the artifact afterwards.
 	blobsKept = time.Hour
 	// uploadsKept is how long an upload may be without a byte, which ends long
 	// before that, until what is left of it is removed.
@@ -171,13 +171,13 @@ func (s *Server) watch(ctx context.Context) error {
 }
 
 const (
-	// ticketsKept is how long a ticket that ended is told from one that never was.
-	// There may be hundreds a second, of which nobody has a use any more.
+	// ticketsKept is how long a ticket that ended differs from an unknown one.
+	// There may be hundreds a second.
 	ticketsKept = time.Minute
 	// briefKept outlives the attempts of a client at one request.
 	briefKept = time.Minute
-	// pruneBatch bounds a transaction that forgets rows: they hold nobody up for
-	// longer than some tens of milliseconds.
+	// pruneBatch bounds a transaction that removes rows, so that it blocks others for
+	// some tens of milliseconds at most.
 	pruneBatch = 2000
 )
 
@@ -232,10 +232,10 @@ func (s *Server) chores() []chore {
 	}
 }
 
-// Sweep ends what ran out of time: offers and leases, responses that nobody
-// settles, reservations, runs whose client has died; and forgets stored answers
-// beyond their retention. It goes on until nothing is left, in transactions that
-// are bounded each. A task that fails does not keep the others from running.
+// Sweep ends what ran out of time: offers, leases, responses without a settlement,
+// reservations, and runs whose client has died; and removes stored answers past
+// their retention. It continues until nothing is left, in bounded transactions. A
+// task that fails does not stop the others.
 func (s *Server) Sweep(ctx context.Context) error {
 	var failed []error
 	// Before all others: whom it excuses is not to be struck.

@@ -40,7 +40,8 @@ func (tx *Tx) LockApproval(id string) (ApprovalRow, error) {
 // OpenApproval locks the one approval of a contract that is open or denied;
 // ErrNotFound when there is none.
 func (tx *Tx) OpenApproval(owner, contractSHA256 string) (ApprovalRow, error) {
-	return tx.oneApproval("owner = ? AND contract_sha256 = ? AND status IN ('requested', 'granted', 'denied')"+tx.lock(), owner, contractSHA256)
+	return tx.oneApproval("owner = ? AND contract_sha256 = ? AND status IN ('requested', 'granted', 'denied')"+tx.lock(), owner,
+		contractSHA256)
 }
 
 func (tx *Tx) oneApproval(where string, args ...any) (ApprovalRow, error) {

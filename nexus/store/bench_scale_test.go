@@ -39,7 +39,8 @@ func median(took []time.Duration) float64 {
 func BenchmarkRuns(b *testing.B) {
 	onBoth(b, func(b *testing.B, s *store.Store) {
 		n := scaled(10_000, 100_000)
-		fillRows(b, s, `INSERT INTO run (id, owner, state, repo_ref, issue_ref, policy_bundle_id, metadata, revision, created_at, started_at, finished_at)
+		fillRows(b, s, `INSERT INTO run (id, owner, state, repo_ref, issue_ref, policy_bundle_id, metadata, revision, created_at,
+			started_at, finished_at)
 			WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < `+fmt.Sprint(n)+`)
 			SELECT 'run_' || CAST(1000000 + i AS TEXT), 'alice', 'succeeded', 'r', '', 'p', '{}', 1, i, i, i FROM n`)
 		var took []time.Duration
@@ -69,19 +70,27 @@ func bookRows(jobs int) []string {
 	numbers := func(to int) string {
 		return fmt.Sprintf(`WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)`, to)
 	}
-	transfer := `INSERT INTO ledger_transfer (id, kind, pending_id, debit_account, credit_account, amount, run_id, job_id, reason, timeout_ms, created_at, place) `
+	transfer := `INSERT INTO ledger_transfer (id, kind, pending_id, debit_account, credit_account, amount, run_id, job_id, reason,
+		timeout_ms, created_at, place) `
 	return []string{
-		`INSERT INTO ledger_account (id, owner, holder, unit, kind, flags, spend_limit, debits_pending, debits_posted, credits_pending, credits_posted, created_at) ` +
-			numbers(100) + fmt.Sprintf(` SELECT 'b' || (i - 1), 'o' || (i - 1), 'o', 'msat', 'budget', 2, 1000000000, 0, %d, 0, 1000000000, 1 FROM n`, jobs/100),
-		`INSERT INTO ledger_account (id, owner, holder, unit, kind, flags, spend_limit, debits_pending, debits_posted, credits_pending, credits_posted, created_at) ` +
+		`INSERT INTO ledger_account (id, owner, holder, unit, kind, flags, spend_limit, debits_pending, debits_posted, credits_pending,
+			credits_posted, created_at) ` +
+			numbers(100) + fmt.Sprintf(` SELECT 'b' || (i - 1), 'o' || (i - 1), 'o', 'msat', 'budget', 2, 1000000000, 0, %d, 0, 1000000000, 1
+				FROM n`, jobs/100),
+		`INSERT INTO ledger_account (id, owner, holder, unit, kind, flags, spend_limit, debits_pending, debits_posted, credits_pending,
+			credits_posted, created_at) ` +
 			numbers(100) + fmt.Sprintf(` SELECT 'e' || (i - 1), 'o' || (i - 1), 'p', 'msat', 'earnings', 0, 0, 0, 0, 0, %d, 1 FROM n`, jobs/100),
-		`INSERT INTO ledger_account (id, owner, holder, unit, kind, flags, spend_limit, debits_pending, debits_posted, credits_pending, credits_posted, created_at)
+		`INSERT INTO ledger_account (id, owner, holder, unit, kind, flags, spend_limit, debits_pending, debits_posted, credits_pending,
+			credits_posted, created_at)
 			VALUES ('i', 'service', '', 'msat', 'issuance', 0, 9007199254740991, 0, 100000000000, 0, 0, 1)`,
 		transfer + numbers(100) + ` SELECT 'f' || i, 'plain', NULL, 'i', 'b' || (i - 1), 1000000000, '', '', '', 0, 1, 1 FROM n`,
-		transfer + numbers(jobs) + ` SELECT 'p' || i, 'pending', NULL, 'b' || (i % 100), 'e' || (i % 100), 1, 'r', 'j' || i, '', 1000, 1, 1 FROM n`,
+		transfer + numbers(jobs) + ` SELECT 'p' || i, 'pending', NULL, 'b' || (i % 100), 'e' || (i % 100), 1, 'r', 'j' || i, '', 1000, 1, 1
+			FROM n`,
 		transfer + numbers(jobs) + ` SELECT 'q' || i, 'post', 'p' || i, 'b' || (i % 100), 'e' || (i % 100), 1, 'r', 'j' || i, '', 0, 1, 1 FROM n`,
-		`INSERT INTO ledger_reservation (id, transfer_id, owner, payer, payee, amount, run_id, job_id, status, reason, passed, exit_code, resolution_id, reserved_at, expires_at, settled_at) ` +
-			numbers(jobs) + ` SELECT 'v' || i, 'p' || i, 'o' || (i % 100), 'b' || (i % 100), 'e' || (i % 100), 1, 'r', 'j' || i, 'released', '', 1, 0, 'q' || i, 1, 2, 2 FROM n`,
+		`INSERT INTO ledger_reservation (id, transfer_id, owner, payer, payee, amount, run_id, job_id, status, reason, passed, exit_code,
+			resolution_id, reserved_at, expires_at, settled_at) ` +
+			numbers(jobs) + ` SELECT 'v' || i, 'p' || i, 'o' || (i % 100), 'b' || (i % 100), 'e' || (i % 100), 1, 'r', 'j' || i, 'released',
+				'', 1, 0, 'q' || i, 1, 2, 2 FROM n`,
 	}
 }
 

@@ -160,7 +160,8 @@ func benchRawSQLite(b *testing.B, path string, clients int) {
 	}
 	defer conn.Close()
 	background := context.Background()
-	for _, pragma := range []string{"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON", "PRAGMA cache_size = -16384"} {
+	for _, pragma := range []string{"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON",
+		"PRAGMA cache_size = -16384"} {
 		if _, err := conn.ExecContext(background, pragma); err != nil {
 			b.Fatal(err)
 		}

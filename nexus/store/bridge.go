@@ -47,12 +47,14 @@ const bridgeColumns = `id, owner, class, kind, d, provider_id, run_id, receipt_s
 	state, reason, event_id, sig, recorded_at`
 
 // bridgeLater tells of a row e whether another one counts in its place.
-const bridgeLater = `EXISTS (SELECT 1 FROM bridge_event later WHERE later.d = e.d AND later.created_at > e.created_at AND later.state <> 'refused')`
+const bridgeLater = `EXISTS (SELECT 1 FROM bridge_event later WHERE later.d = e.d AND later.created_at > e.created_at
+	AND later.state <> 'refused')`
 
 const bridgeSelect = `SELECT ` + bridgeColumns + `, CASE WHEN ` + bridgeLater + ` THEN 1 ELSE 0 END FROM bridge_event e `
 
 func (b *BridgeRow) targets(more ...any) []any {
-	return append([]any{&b.ID, &b.Owner, &b.Class, &b.Kind, &b.D, &b.ProviderID, &b.RunID, &b.ReceiptSHA256, &b.CreatedAt, (*textJSON)(&b.Tags),
+	return append([]any{&b.ID, &b.Owner, &b.Class, &b.Kind, &b.D, &b.ProviderID, &b.RunID, &b.ReceiptSHA256, &b.CreatedAt,
+		(*textJSON)(&b.Tags),
 		&b.Content, &b.SHA256, &b.State, &b.Reason, &b.EventID, &b.Sig, &b.RecordedAt, (*intBool)(&b.Superseded)}, more...)
 }
 
@@ -105,7 +107,8 @@ func (tx *Tx) AddBridgeEvent(b BridgeRow) error {
 		return fmt.Errorf("add an event to the mirror: %w", err)
 	}
 	tx.changed = append(tx.changed, BridgeOutbox)
-	return tx.write(deferredWrite{doing: "add an event to the mirror"}, `INSERT INTO bridge_event (`+bridgeColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'new', '', '', '', ?)
+	return tx.write(deferredWrite{doing: "add an event to the mirror"}, `INSERT INTO bridge_event (`+bridgeColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'new', '', '', '', ?)
 		ON CONFLICT (d, created_at) DO NOTHING`, fmt.Sprintf("bev_%x", id[:]), b.Owner, b.Class, b.Kind, b.D, b.ProviderID, b.RunID,
 		b.ReceiptSHA256, b.CreatedAt, b.Tags, b.Content, b.SHA256, tx.Now())
 }
@@ -169,7 +172,8 @@ func (tx *Tx) BridgeEvents(owner, before string, limit int) ([]BridgeRow, error)
 // PruneBridgeEvents forgets rows recorded before a time in whose place later
 // ones count, at most limit.
 func (tx *Tx) PruneBridgeEvents(before int64, limit int) (int, error) {
-	ids, err := tx.listIDs(`SELECT id FROM bridge_event e WHERE class = 'provider_ad' AND recorded_at < ? AND `+bridgeLater+` ORDER BY id LIMIT ?`, before, limit)
+	ids, err := tx.listIDs(`SELECT id FROM bridge_event e WHERE class = 'provider_ad' AND recorded_at < ? AND `+bridgeLater+` ORDER BY id
+		LIMIT ?`, before, limit)
 	if err != nil {
 		return 0, err
 	}
@@ -245,7 +249,8 @@ func (tx *Tx) NameRelay(url string, since int64) error {
 	if err != nil && !isNew {
 		return err
 	}
-	if _, err := tx.exec(`INSERT INTO bridge_relay (url, holder, lease_until, failures, next_at, seen_at, created_at) VALUES (?, '', 0, 0, 0, ?, ?)
+	if _, err := tx.exec(`INSERT INTO bridge_relay (url, holder, lease_until, failures, next_at, seen_at, created_at) VALUES (?, '', 0,
+		0, 0, ?, ?)
 		ON CONFLICT (url) DO UPDATE SET seen_at = excluded.seen_at`, url, tx.Now(), tx.Now()); err != nil {
 		return err
 	}
@@ -253,7 +258,8 @@ func (tx *Tx) NameRelay(url string, since int64) error {
 		return nil
 	}
 	_, err = tx.exec(`INSERT INTO bridge_delivery (event, relay, state, attempts, error, updated_at)
-		SELECT e.id, ?, 'pending', 0, '', ? FROM bridge_event e WHERE e.state = 'signed' AND NOT `+bridgeLater+` ON CONFLICT DO NOTHING`, url, tx.Now())
+		SELECT e.id, ?, 'pending', 0, '', ? FROM bridge_event e WHERE e.state = 'signed' AND NOT `+bridgeLater+` ON CONFLICT DO NOTHING`,
+		url, tx.Now())
 	return err
 }
 
@@ -313,7 +319,8 @@ func qualify(table, columns string) string {
 // SetDelivery records what became of an event at a relay. What a relay has taken
 // stays taken, also after a late report of something else.
 func (tx *Tx) SetDelivery(d DeliveryRow) error {
-	_, err := tx.exec(`UPDATE bridge_delivery SET state = ?, attempts = ?, error = ?, updated_at = ? WHERE event = ? AND relay = ? AND state <> 'sent'`,
+	_, err := tx.exec(`UPDATE bridge_delivery SET state = ?, attempts = ?, error = ?, updated_at = ? WHERE event = ? AND relay = ?
+		AND state <> 'sent'`,
 		d.State, d.Attempts, d.Error, tx.Now(), d.Event, d.Relay)
 	return err
 }
@@ -321,7 +328,8 @@ func (tx *Tx) SetDelivery(d DeliveryRow) error {
 // Resend makes what a relay has taken or refused wait again, of an owner or
 // ("") of all.
 func (tx *Tx) Resend(relay, owner string) error {
-	query, args := `UPDATE bridge_delivery SET state = 'pending', attempts = 0, error = '', updated_at = ? WHERE relay = ? AND state IN ('sent', 'refused')
+	query, args := `UPDATE bridge_delivery SET state = 'pending', attempts = 0, error = '', updated_at = ? WHERE relay = ?
+		AND state IN ('sent', 'refused')
 		AND event IN (SELECT e.id FROM bridge_event e WHERE NOT `+bridgeLater, []any{tx.Now(), relay}
 	if owner != "" {
 		query, args = query+` AND e.owner = ?`, append(args, owner)

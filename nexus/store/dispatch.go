@@ -38,7 +38,8 @@ func (tx *Tx) Standing(k StandingKeys) (found StandingRows, err error) {
 
 func standing(dst *StandingRows, k StandingKeys) []*statement {
 	return []*statement{
-		deviceRow(&dst.Device, k.DeviceID), eventsByKeys(&dst.Enrolments, k.Stream, k.Enrolments, k.Limit), eventByKey(&dst.Caps, k.Stream, k.Caps),
+		deviceRow(&dst.Device, k.DeviceID), eventsByKeys(&dst.Enrolments, k.Stream, k.Enrolments, k.Limit), eventByKey(&dst.Caps, k.Stream,
+			k.Caps),
 	}
 }
 
@@ -82,7 +83,8 @@ func (tx *Tx) LockJob(seen JobRow) (JobRow, error) {
 	var provider *ProviderRow
 	var run *RunRow
 	var job *JobRow
-	if err := tx.send(append(tx.lockedProvider(&provider, seen.ProviderID), tx.lockedRun(&run, seen.RunID), tx.lockedJob(&job, seen.ID))...); err != nil {
+	if err := tx.send(append(tx.lockedProvider(&provider, seen.ProviderID), tx.lockedRun(&run, seen.RunID), tx.lockedJob(&job,
+		seen.ID))...); err != nil {
 		return JobRow{}, err
 	}
 	switch {

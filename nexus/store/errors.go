@@ -102,7 +102,8 @@ func lostConnection(err error) bool {
 	var connect *pgconn.ConnectError
 	var pg *pgconn.PgError
 	_, isNet := errors.AsType[net.Error](err)
-	return isNet || errors.As(err, &connect) || errors.As(err, &pg) && sessionEnded(pg) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+	return isNet || errors.As(err, &connect) || errors.As(err, &pg) && sessionEnded(pg) || errors.Is(err, io.EOF) || errors.Is(err,
+		io.ErrUnexpectedEOF) ||
 		pgconn.SafeToRetry(err) || errors.Is(err, net.ErrClosed) || strings.Contains(err.Error(), "conn closed")
 }
 

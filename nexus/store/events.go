@@ -172,7 +172,8 @@ const (
 		UNION ALL SELECT 1 FROM old WHERE type = ? AND payload_sha256 = ?) AS done`
 
 	postAll     = postOld + postNew + postEnd
-	postKeeping = postOld + `, floor = CASE WHEN (stream.head + 1) % ? = 0 THEN GREATEST(stream.floor, stream.head + 1 - ?) ELSE stream.floor END` +
+	postKeeping = postOld + `, floor = CASE WHEN (stream.head + 1) % ? = 0 THEN GREATEST(stream.floor, stream.head + 1 - ?)
+		ELSE stream.floor END` +
 		postNew + `, trimmed AS (
 		DELETE FROM event WHERE stream = ? AND seq <= (SELECT floor FROM place WHERE head % ? = 0))` + postEnd
 )
@@ -236,7 +237,8 @@ func (tx *Tx) EventByKey(stream, key string) (Event, error) {
 
 func eventByKey(dst **Event, stream, key string) *statement {
 	// The condition on '' lets both databases use the partial index.
-	return optional(dst, scanEvent, "SELECT "+eventColumns+" FROM event WHERE stream = ? AND idempotency_key = ? AND idempotency_key <> ''", stream, key)
+	return optional(dst, scanEvent,
+		"SELECT "+eventColumns+" FROM event WHERE stream = ? AND idempotency_key = ? AND idempotency_key <> ''", stream, key)
 }
 
 // EventsByKeys returns the first events of a stream, in the order of their keys,

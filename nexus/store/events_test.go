@@ -87,7 +87,8 @@ func TestAppendRefuses(t *testing.T) {
 		{"space in stream", store.Event{Stream: "a b"}, reason.RequestInvalid},
 		{"line feed in stream", store.Event{Stream: "a\nb"}, reason.RequestInvalid},
 		{"long stream", store.Event{Stream: strings.Repeat("a", 256)}, reason.RequestInvalid},
-		{"huge payload", store.Event{Stream: "a", Payload: json.RawMessage(`"` + strings.Repeat("a", store.MaxEventPayload) + `"`)}, reason.RequestTooLarge},
+		{"huge payload", store.Event{Stream: "a", Payload: json.RawMessage(`"` + strings.Repeat("a", store.MaxEventPayload) + `"`)},
+			reason.RequestTooLarge},
 		{"not JSON", store.Event{Stream: "a", Payload: json.RawMessage(`{`)}, ""},
 		{"duplicate key", store.Event{Stream: "a", Payload: json.RawMessage(`{"a":1,"a":2}`)}, ""},
 		{"fraction", store.Event{Stream: "a", Payload: json.RawMessage(`{"a":1.5}`)}, ""},
@@ -169,7 +170,8 @@ func TestGapFree(t *testing.T) {
 				s := stores[w%len(stores)]
 				for i := range each {
 					stream := fmt.Sprintf("run:%d:events", i%streams)
-					e := store.Event{Stream: stream, Type: "note", IdempotencyKey: fmt.Sprintf("%d-%d", w/2, i), Payload: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}
+					e := store.Event{Stream: stream, Type: "note", IdempotencyKey: fmt.Sprintf("%d-%d", w/2, i),
+						Payload: json.RawMessage(fmt.Sprintf(`{"n":%d}`, i))}
 					fail := (w+i)%5 == 0
 					var got store.Event
 					err := s.Update(t.Context(), func(tx *store.Tx) (err error) {

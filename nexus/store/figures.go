@@ -38,13 +38,15 @@ func (tx *Tx) Figures(sharedClass string, staleAfter int64) (Figures, error) {
 	f := Figures{Now: tx.Now()}
 	for _, q := range queues {
 		row := Queue{State: q.state}
-		if err := tx.row(`SELECT COUNT(*), COALESCE(MIN(`+q.since+`), 0) FROM job WHERE state = '`+q.state+`'`).Scan(&row.Count, &row.Oldest); err != nil {
+		if err := tx.row(`SELECT COUNT(*), COALESCE(MIN(`+q.since+`), 0) FROM job WHERE state = '`+q.state+`'`).Scan(&row.Count,
+			&row.Oldest); err != nil {
 			return Figures{}, err
 		}
 		f.Queues = append(f.Queues, row)
 	}
 	var due int64
-	if err := tx.row(`SELECT CAST(COALESCE(SUM(CAST(? AS BIGINT) - leased_at), 0) AS BIGINT), COALESCE(MIN(lease_until), 0) FROM job WHERE state = 'leased'`, f.Now).
+	if err := tx.row(`SELECT CAST(COALESCE(SUM(CAST(? AS BIGINT) - leased_at), 0) AS BIGINT), COALESCE(MIN(lease_until), 0) FROM job
+		WHERE state = 'leased'`, f.Now).
 		Scan(&f.LeasedMillis, &due); err != nil {
 		return Figures{}, err
 	}
@@ -53,11 +55,13 @@ func (tx *Tx) Figures(sharedClass string, staleAfter int64) (Figures, error) {
 		return Figures{}, err
 	}
 	f.due(due)
-	if err := tx.row(`SELECT COUNT(*), CAST(COALESCE(SUM(amount), 0) AS BIGINT), COALESCE(MIN(reserved_at), 0) FROM ledger_reservation WHERE status = 'reserved'`).
+	if err := tx.row(`SELECT COUNT(*), CAST(COALESCE(SUM(amount), 0) AS BIGINT), COALESCE(MIN(reserved_at), 0) FROM ledger_reservation
+		WHERE status = 'reserved'`).
 		Scan(&f.Reservations, &f.ReservedMsats, &f.ReservedSince); err != nil {
 		return Figures{}, err
 	}
-	err := tx.rows(`SELECT CASE WHEN class = ? THEN 1 ELSE 0 END AS pool, CASE WHEN quarantined_at > 0 THEN 'quarantined' WHEN enabled = 0 THEN 'off'
+	err := tx.rows(`SELECT CASE WHEN class = ? THEN 1 ELSE 0 END AS pool, CASE WHEN quarantined_at > 0 THEN 'quarantined'
+		WHEN enabled = 0 THEN 'off'
 			WHEN heartbeat_at < ? OR status <> 'running' THEN 'silent' ELSE 'ready' END AS standing, COUNT(*)
 		FROM provider GROUP BY 1, 2 ORDER BY 1, 2`, func(s scanner) error {
 		var c ProviderCount

@@ -21,7 +21,8 @@ func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		s := open()
-		want := store.Response{Status: 201, ContentType: "application/json", Body: []byte("{\"a\":1}\n\x00\xff"), ETag: `"1"`, Location: "/v1/runs/run_1"}
+		want := store.Response{Status: 201, ContentType: "application/json", Body: []byte("{\"a\":1}\n\x00\xff"), ETag: `"1"`,
+			Location: "/v1/runs/run_1"}
 		update(t, s, func(tx *store.Tx) error {
 			if c, err := tx.Idempotency(key); c != nil || err != nil {
 				t.Errorf("new key: %v, %v", c, err)

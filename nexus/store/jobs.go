@@ -43,7 +43,8 @@ type JobRow struct {
 	Revision                int64
 }
 
-const jobColumns = `id, run_id, owner, type, hash, request, payer, max_price_msats, pinned, state, attempt, provider_id, tier, fallback_from,
+const jobColumns = `id, run_id, owner, type, hash, request, payer, max_price_msats, pinned, state, attempt, provider_id, tier,
+	fallback_from,
 	reservation_id, amount_msats, fence, offer_until, lease_ttl_ms, lease_until, deadline_at, dispatched_at, leased_at,
 	submitted_at, verified_at, closed_at, response, response_sha256, response_status, outcome, exit_code, violations,
 	reason, payment, receipt_sha256, caps, revision`
@@ -56,7 +57,8 @@ func scanJob(s scanner) (j JobRow, err error) {
 		&j.LeaseUntil, &j.DeadlineAt, &j.DispatchedAt, &j.LeasedAt, &j.SubmittedAt, &j.VerifiedAt, &j.ClosedAt, &response,
 		&j.ResponseSHA256, &j.ResponseStatus, &j.Outcome, &j.ExitCode, &violations, &j.Reason, &j.Payment, &j.ReceiptSHA256, &caps, &j.Revision)
 	j.Pinned = pinned == 1
-	j.Request, j.Response, j.Violations, j.Caps = json.RawMessage(request), json.RawMessage(response), json.RawMessage(violations), json.RawMessage(caps)
+	j.Request, j.Response, j.Violations, j.Caps = json.RawMessage(request), json.RawMessage(response), json.RawMessage(violations),
+		json.RawMessage(caps)
 	return j, err
 }
 
@@ -129,7 +131,8 @@ func (tx *Tx) InsertJob(j JobRow, taken error) (JobRow, error) {
 	j.Revision = 1
 	return j, tx.write(deferredWrite{doing: "insert job", taken: taken}, `INSERT INTO job (`+jobColumns+`)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 1)`,
-		j.ID, j.RunID, j.Owner, j.Type, j.Hash, j.Request, j.Payer, j.MaxPriceMsats, j.Pinned, j.State, j.Attempt, j.ProviderID, j.Tier, j.FallbackFrom,
+		j.ID, j.RunID, j.Owner, j.Type, j.Hash, j.Request, j.Payer, j.MaxPriceMsats, j.Pinned, j.State, j.Attempt, j.ProviderID, j.Tier,
+		j.FallbackFrom,
 		j.ReservationID, j.AmountMsats, j.Fence, j.OfferUntil, j.LeaseTTL, j.LeaseUntil, j.DeadlineAt, j.DispatchedAt, j.LeasedAt,
 		j.SubmittedAt, j.VerifiedAt, j.ClosedAt, j.Response, j.ResponseSHA256, j.ResponseStatus, j.Outcome, j.ExitCode, j.Violations,
 		j.Reason, j.Payment, j.ReceiptSHA256, j.Caps)
@@ -138,7 +141,8 @@ func (tx *Tx) InsertJob(j JobRow, taken error) (JobRow, error) {
 // UpdateJob writes a locked job over the revision that was read. What a job is
 // (id, run, owner, request, payer) never changes.
 func (tx *Tx) UpdateJob(j JobRow) error {
-	return tx.write(deferredWrite{doing: "save job", none: fmt.Errorf("save job %s: %w", j.ID, ErrConflict)}, `UPDATE job SET state = ?, attempt = ?, provider_id = ?, tier = ?, fallback_from = ?,
+	return tx.write(deferredWrite{doing: "save job", none: fmt.Errorf("save job %s: %w", j.ID, ErrConflict)}, `UPDATE job SET state = ?,
+		attempt = ?, provider_id = ?, tier = ?, fallback_from = ?,
 		reservation_id = ?, amount_msats = ?, fence = ?, offer_until = ?, lease_ttl_ms = ?, lease_until = ?, deadline_at = ?,
 		dispatched_at = ?, leased_at = ?, submitted_at = ?, verified_at = ?, closed_at = ?, response = ?, response_sha256 = ?,
 		response_status = ?, outcome = ?, exit_code = ?, violations = ?, reason = ?, payment = ?, receipt_sha256 = ?, caps = ?,
@@ -166,7 +170,8 @@ type AttemptRow struct {
 
 // PutAttempt writes what is known of an attempt.
 func (tx *Tx) PutAttempt(a AttemptRow) error {
-	return tx.write(deferredWrite{doing: "write an attempt"}, `INSERT INTO job_attempt (job_id, attempt, provider_id, reservation_id, amount_msats, dispatched_at, leased_at, ended_at, ended_as)
+	return tx.write(deferredWrite{doing: "write an attempt"}, `INSERT INTO job_attempt (job_id, attempt, provider_id, reservation_id,
+		amount_msats, dispatched_at, leased_at, ended_at, ended_as)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (job_id, attempt) DO UPDATE SET
 		leased_at = excluded.leased_at, ended_at = excluded.ended_at, ended_as = excluded.ended_as`,
 		a.JobID, a.Attempt, a.ProviderID, a.ReservationID, a.AmountMsats, a.DispatchedAt, a.LeasedAt, a.EndedAt, a.EndedAs)
@@ -269,6 +274,7 @@ func (tx *Tx) Artifacts(jobID string, limit int) ([]ArtifactRow, error) {
 
 // ArtifactBytes is how much content a job has delivered.
 func (tx *Tx) ArtifactBytes(jobID string) (count, total int64, err error) {
-	err = tx.row(`SELECT COUNT(*), CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM job_artifact WHERE job_id = ?`, jobID).Scan(&count, &total)
+	err = tx.row(`SELECT COUNT(*), CAST(COALESCE(SUM(size_bytes), 0) AS BIGINT) FROM job_artifact WHERE job_id = ?`, jobID).Scan(&count,
+		&total)
 	return count, total, err
 }

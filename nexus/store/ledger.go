@@ -193,7 +193,8 @@ func (tx *Tx) reservationBasis(dst *basisRows, k ReservationKeys) []*statement {
 
 // LedgerAccountsOf lists the accounts of an owner by id, at most limit.
 func (tx *Tx) LedgerAccountsOf(owner string, limit int) ([]LedgerAccount, error) {
-	found, err := list(tx, scanAccount, `SELECT `+accountColumns+` FROM ledger_account WHERE owner = ? ORDER BY kind, id LIMIT ?`, owner, limit)
+	found, err := list(tx, scanAccount, `SELECT `+accountColumns+` FROM ledger_account WHERE owner = ? ORDER BY kind, id LIMIT ?`, owner,
+		limit)
 	return found, during("list ledger accounts", err)
 }
 

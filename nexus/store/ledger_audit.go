@@ -212,7 +212,8 @@ func ledgerLegs(where string) string {
 		UNION ALL SELECT credit_account, 0, 0, ` + held + `, ` + moved + ` FROM ledger_transfer WHERE ` + where
 }
 
-const sumOfLegs = `SELECT account, CAST(SUM(dp) AS BIGINT) AS dp, CAST(SUM(dd) AS BIGINT) AS dd, CAST(SUM(cp) AS BIGINT) AS cp, CAST(SUM(cc) AS BIGINT) AS cc FROM leg GROUP BY account`
+const sumOfLegs = `SELECT account, CAST(SUM(dp) AS BIGINT) AS dp, CAST(SUM(dd) AS BIGINT) AS dd, CAST(SUM(cp) AS BIGINT) AS cp,
+	CAST(SUM(cc) AS BIGINT) AS cc FROM leg GROUP BY account`
 
 // MoveLedgerCheckpoint adds the transfers from its horizon up to another one, both
 // of a check that has found nothing. whole says that it has folded everything.
@@ -259,7 +260,8 @@ const RuleCheckpoint = "checkpoint_is_fold"
 var checkpointRule = ledgerRule{RuleCheckpoint, `
 	WITH leg AS (` + ledgerLegs(`place < ?`) + `), fold AS (` + sumOfLegs + `), name AS (
 		SELECT account FROM fold UNION SELECT account FROM ledger_checkpoint_balance)
-	SELECT n.account, 'kept ' || COALESCE(b.debits_pending, 0) || '/' || COALESCE(b.debits_posted, 0) || '/' || COALESCE(b.credits_pending, 0) || '/' || COALESCE(b.credits_posted, 0)
+	SELECT n.account, 'kept ' || COALESCE(b.debits_pending, 0) || '/' || COALESCE(b.debits_posted,
+	0) || '/' || COALESCE(b.credits_pending, 0) || '/' || COALESCE(b.credits_posted, 0)
 		|| ', transfers say ' || COALESCE(f.dp, 0) || '/' || COALESCE(f.dd, 0) || '/' || COALESCE(f.cp, 0) || '/' || COALESCE(f.cc, 0)
 	FROM name n LEFT JOIN fold f ON f.account = n.account LEFT JOIN ledger_checkpoint_balance b ON b.account = n.account
 	WHERE COALESCE(b.debits_pending, 0) <> COALESCE(f.dp, 0) OR COALESCE(b.debits_posted, 0) <> COALESCE(f.dd, 0)

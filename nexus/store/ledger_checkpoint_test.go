@@ -92,8 +92,10 @@ func TestBooksFromACheckpoint(t *testing.T) {
 				"UPDATE ledger_transfer SET kind = 'post' WHERE pending_id = 'released-alice'", "reservation_matches_transfers", true, true},
 			"an old reservation": {"UPDATE ledger_reservation SET passed = 0 WHERE transfer_id = 'released-alice'",
 				"UPDATE ledger_reservation SET passed = 1 WHERE transfer_id = 'released-alice'", "released_only_if_passed", true, true},
-			"the checkpoint":             {"UPDATE ledger_checkpoint_balance SET debits_posted = debits_posted + 1", "", store.RuleCheckpoint, false, false},
-			"a checkpoint of no account": {"INSERT INTO ledger_checkpoint_balance VALUES ('acc_none', 1, 1, 1, 1)", "", store.RuleCheckpoint, true, false},
+			"the checkpoint": {"UPDATE ledger_checkpoint_balance SET debits_posted = debits_posted + 1", "", store.RuleCheckpoint,
+				false, false},
+			"a checkpoint of no account": {"INSERT INTO ledger_checkpoint_balance VALUES ('acc_none', 1, 1, 1, 1)", "", store.RuleCheckpoint,
+				true, false},
 		} {
 			if err := meddle(t, s, test.plant); err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -141,14 +143,16 @@ func TestBooksWhileTheyMove(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		s := open()
 		fillLedger(t, s)
-		budget, earnings := treasury.AccountID("alice", treasury.Msat, treasury.Budget), treasury.AccountID("alice", treasury.Msat, treasury.Earnings)
+		budget, earnings := treasury.AccountID("alice", treasury.Msat, treasury.Budget), treasury.AccountID("alice", treasury.Msat,
+			treasury.Earnings)
 		var movers sync.WaitGroup
 		for m := range 4 {
 			movers.Go(func() {
 				for i := range 25 {
 					id := fmt.Sprint("move-", m, "-", i)
 					if err := s.Update(t.Context(), func(tx *store.Tx) error {
-						r, _, err := treasury.Reserve(tx, treasury.Reservation{TransferID: id, Owner: "alice", Payer: budget, Payee: earnings, RunID: "run", JobID: id, AmountMsats: 1})
+						r, _, err := treasury.Reserve(tx, treasury.Reservation{TransferID: id, Owner: "alice", Payer: budget, Payee: earnings,
+							RunID: "run", JobID: id, AmountMsats: 1})
 						if err == nil && i%2 == 0 {
 							_, _, err = treasury.Resolve(tx, r.ID, treasury.Resolution{Release: true, Passed: true})
 						}

@@ -94,7 +94,8 @@ func (tx *Tx) InsertReservation(r LedgerReservation, taken error) error {
 // SettleReservation writes the ending of a locked reservation; ErrConflict when
 // it has one.
 func (tx *Tx) SettleReservation(r LedgerReservation) error {
-	return tx.write(deferredWrite{doing: "settle reservation", none: fmt.Errorf("settle reservation %q: %w", r.ID, ErrConflict)}, `UPDATE ledger_reservation SET status = ?, reason = ?, passed = ?, exit_code = ?,
+	return tx.write(deferredWrite{doing: "settle reservation", none: fmt.Errorf("settle reservation %q: %w", r.ID, ErrConflict)},
+		`UPDATE ledger_reservation SET status = ?, reason = ?, passed = ?, exit_code = ?,
 		resolution_id = ?, settled_at = ? WHERE id = ? AND status = 'reserved'`,
 		r.Status, r.Reason, r.Passed, r.ExitCode, r.ResolutionID, r.SettledAt, r.ID)
 }

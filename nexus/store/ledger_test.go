@@ -31,7 +31,8 @@ func fillLedger(t *testing.T, s *store.Store) {
 				return err
 			}
 			for _, what := range []string{"held", "released", "withheld"} {
-				r, _, err := treasury.Reserve(tx, treasury.Reservation{TransferID: what + "-" + owner, Owner: owner, Payer: budget.ID, Payee: earnings.ID,
+				r, _, err := treasury.Reserve(tx, treasury.Reservation{TransferID: what + "-" + owner, Owner: owner, Payer: budget.ID,
+					Payee: earnings.ID,
 					RunID: "run-" + owner, JobID: what, AmountMsats: 100, TTL: time.Hour})
 				if err != nil {
 					return err
@@ -157,8 +158,10 @@ func TestReadOnly(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		s := open()
 		fillLedger(t, s)
-		budget, earnings := treasury.AccountID("alice", treasury.Msat, treasury.Budget), treasury.AccountID("alice", treasury.Msat, treasury.Earnings)
-		held := treasury.Reservation{TransferID: "held-alice", Owner: "alice", Payer: budget, Payee: earnings, RunID: "run-alice", JobID: "held", AmountMsats: 100}
+		budget, earnings := treasury.AccountID("alice", treasury.Msat, treasury.Budget), treasury.AccountID("alice", treasury.Msat,
+			treasury.Earnings)
+		held := treasury.Reservation{TransferID: "held-alice", Owner: "alice", Payer: budget, Payee: earnings, RunID: "run-alice",
+			JobID: "held", AmountMsats: 100}
 		fresh := held
 		fresh.TransferID, fresh.JobID = "fresh", "fresh"
 		if err := s.Update(t.Context(), func(tx *store.Tx) error { return tx.FreezeLedger("a test") }); err != nil {
@@ -216,7 +219,8 @@ func TestLedgerTables(t *testing.T) {
 		{"a resolution of nothing", "INSERT INTO ledger_transfer SELECT 'again', 'post', NULL, debit_account, credit_account, amount, run_id, job_id, reason, 0, created_at, place FROM ledger_transfer WHERE pending_id = 'released-alice'"},
 		{"a transfer to itself", "INSERT INTO ledger_transfer SELECT 'again', 'plain', NULL, debit_account, debit_account, amount, run_id, job_id, reason, 0, created_at, place FROM ledger_transfer WHERE pending_id = 'released-alice'"},
 		{"a negative amount", "INSERT INTO ledger_transfer SELECT 'again', 'plain', NULL, debit_account, credit_account, -1, run_id, job_id, reason, 0, created_at, place FROM ledger_transfer WHERE pending_id = 'released-alice'"},
-		{"an account that does not exist", "INSERT INTO ledger_transfer SELECT 'again', 'plain', NULL, 'acc_none', credit_account, 1, run_id, job_id, reason, 0, created_at, place FROM ledger_transfer WHERE pending_id = 'released-alice'"},
+		{"an account that does not exist",
+			"INSERT INTO ledger_transfer SELECT 'again', 'plain', NULL, 'acc_none', credit_account, 1, run_id, job_id, reason, 0, created_at, place FROM ledger_transfer WHERE pending_id = 'released-alice'"},
 		{"overdraw", "UPDATE ledger_account SET debits_pending = 801 WHERE kind = 'budget' AND owner = 'alice'"},
 		{"go beyond the limit", "UPDATE ledger_account SET credits_posted = 9000, debits_posted = 901 WHERE kind = 'budget' AND owner = 'alice'"},
 		{"a negative balance", "UPDATE ledger_account SET credits_pending = credits_pending - 101 WHERE kind = 'earnings' AND owner = 'alice'"},

@@ -18,12 +18,13 @@ func TestMigrateTwice(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		record := func(s *store.Store) (text string) {
 			view(t, s, func(tx *store.Tx) error {
-				return tx.Rows("SELECT name, sha256, applied_at FROM schema_migration ORDER BY version", func(row interface{ Scan(...any) error }) error {
-					var name, digest, at string
-					err := row.Scan(&name, &digest, &at)
-					text += name + " " + digest + " " + at + "\n"
-					return err
-				})
+				return tx.Rows("SELECT name, sha256, applied_at FROM schema_migration ORDER BY version",
+					func(row interface{ Scan(...any) error }) error {
+						var name, digest, at string
+						err := row.Scan(&name, &digest, &at)
+						text += name + " " + digest + " " + at + "\n"
+						return err
+					})
 			})
 			return text
 		}
@@ -47,7 +48,8 @@ func TestMigrateTwice(t *testing.T) {
 func TestMigrateRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ damage, want string }{
-		"newer":   {"INSERT INTO schema_migration (version, name, sha256, applied_at) VALUES (9999, 'future', '', 0)", "9999_future, which this program does not know"},
+		"newer": {"INSERT INTO schema_migration (version, name, sha256, applied_at) VALUES (9999, 'future', '', 0)",
+			"9999_future, which this program does not know"},
 		"altered": {"UPDATE schema_migration SET sha256 = 'sha256:0' WHERE version = 1", "0001_core was applied as sha256:0"},
 	}
 	for name, test := range tests {

@@ -16,9 +16,12 @@ func fleetRows(dead int) []string {
 		return []string{
 			`INSERT INTO device (id, owner, name, roles, fingerprint, created_at, updated_at) ` + numbers +
 				` SELECT 'dev_' || i, '` + owner + `', 'd' || i, 'provider', '', 1, 1 FROM n`,
-			`INSERT INTO provider (id, device_id, owner, name, version, class, capabilities, price_msats, caps, caps_revision, status, enabled, heartbeat_at,
-				observed, successes, unverified, failures, violations, quarantined_at, quarantine_reason, revision, created_at, updated_at) ` + numbers +
-				` SELECT 'prv_' || i, 'dev_' || i, '` + owner + `', 'p' || i, '1', '` + class + `', 'oa.sandbox_run.v1', 1 + i, '{}', 0, 'running', 1, ` + heartbeat +
+			`INSERT INTO provider (id, device_id, owner, name, version, class, capabilities, price_msats, caps, caps_revision, status, enabled,
+				heartbeat_at,
+				observed, successes, unverified, failures, violations, quarantined_at, quarantine_reason, revision, created_at, updated_at) ` +
+				numbers +
+				` SELECT 'prv_' || i, 'dev_' || i, '` + owner + `', 'p' || i, '1', '` + class + `', 'oa.sandbox_run.v1', 1 + i, '{}', 0,
+					'running', 1, ` + heartbeat +
 				`, '{}', 0, 0, 0, 0, 0, '', 1, 1, 1 FROM n`,
 		}
 	}
@@ -27,9 +30,11 @@ func fleetRows(dead int) []string {
 }
 
 func runRows(n int) string {
-	return fmt.Sprintf(`INSERT INTO run (id, owner, state, repo_ref, issue_ref, policy_bundle_id, metadata, revision, created_at, started_at, finished_at, request_key)
+	return fmt.Sprintf(`INSERT INTO run (id, owner, state, repo_ref, issue_ref, policy_bundle_id, metadata, revision, created_at,
+		started_at, finished_at, request_key)
 		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-		SELECT 'run_' || CAST(1000000 + i AS TEXT), CASE WHEN i %% 50 = 0 THEN 'alice' ELSE 'other' END, 'succeeded', 'r', '', 'p', '{}', 1, i, i, i, 'key-' || i FROM n`, n)
+		SELECT 'run_' || CAST(1000000 + i AS TEXT), CASE WHEN i %% 50 = 0 THEN 'alice' ELSE 'other' END, 'succeeded', 'r', '', 'p', '{}', 1,
+		i, i, i, 'key-' || i FROM n`, n)
 }
 
 // fillRows runs statements that make rows, and lets the planner know of them.
@@ -60,9 +65,12 @@ func TestPlansUseTheIndexes(t *testing.T) {
 			index []string
 			never []string
 		}{
-			"runs":         {func(tx *store.Tx) error { _, err := tx.RunsOf("alice", "", 20); return err }, []string{"run_newest"}, []string{"Sort", "TEMP B-TREE", "Seq Scan on run"}},
-			"runs further": {func(tx *store.Tx) error { _, err := tx.RunsOf("alice", "run_1015000", 20); return err }, []string{"run_newest"}, []string{"Sort", "TEMP B-TREE", "Seq Scan on run"}},
-			"run of a key": {func(tx *store.Tx) error { _, err := tx.RunsOfKey("alice", "key-7", 10); return err }, []string{"run_request_key"}, []string{"Seq Scan on run", "SCAN run"}},
+			"runs": {func(tx *store.Tx) error { _, err := tx.RunsOf("alice", "", 20); return err }, []string{"run_newest"},
+				[]string{"Sort", "TEMP B-TREE", "Seq Scan on run"}},
+			"runs further": {func(tx *store.Tx) error { _, err := tx.RunsOf("alice", "run_1015000", 20); return err }, []string{"run_newest"},
+				[]string{"Sort", "TEMP B-TREE", "Seq Scan on run"}},
+			"run of a key": {func(tx *store.Tx) error { _, err := tx.RunsOfKey("alice", "key-7", 10); return err },
+				[]string{"run_request_key"}, []string{"Seq Scan on run", "SCAN run"}},
 			"candidates": {func(tx *store.Tx) error {
 				list, err := tx.LiveProviders(store.LiveProviders{Owner: "alice", SharedClass: "reserve_pool", Since: 100, Limit: 1000})
 				if len(list) != 3 {

@@ -69,7 +69,8 @@ func (tx *Tx) DeviceOf(owner, name, fingerprint string) (DeviceRow, error) {
 
 // DevicesOf lists the devices of an owner by id, after the given one.
 func (tx *Tx) DevicesOf(owner, after string, limit int) ([]DeviceRow, error) {
-	return list(tx, scanDevice, `SELECT `+deviceColumns+` FROM device WHERE owner = ? AND id > ? AND roles <> '`+RoleRetired+`' ORDER BY id LIMIT ?`, owner, after, limit)
+	return list(tx, scanDevice, `SELECT `+deviceColumns+` FROM device WHERE owner = ? AND id > ? AND roles <> '`+RoleRetired+`'
+		ORDER BY id LIMIT ?`, owner, after, limit)
 }
 
 // PutDevice writes a device; an existing one keeps its id, owner and age.
@@ -182,7 +183,8 @@ func liveProviders(dst *[]ProviderRow, q LiveProviders) *statement {
 	// Each half has an index of its own, which leaves silent providers out.
 	return all(dst, scanProvider, `SELECT `+providerAll+` FROM (
 		SELECT 0 AS tier, `+providerColumns+`, `+providerEnd+` FROM provider WHERE enabled = 1 AND owner = ? AND heartbeat_at >= ?
-		UNION ALL SELECT 1, `+providerColumns+`, `+providerEnd+` FROM provider WHERE enabled = 1 AND class = ? AND heartbeat_at >= ? AND owner <> ?) AS provider
+		UNION ALL SELECT 1, `+providerColumns+`, `+providerEnd+` FROM provider WHERE enabled = 1 AND class = ? AND heartbeat_at >= ?
+		AND owner <> ?) AS provider
 		ORDER BY tier, price_msats, id LIMIT ? OFFSET ?`, q.Owner, q.Since, q.SharedClass, q.Since, q.Owner, q.Limit, q.Skip)
 }
 
@@ -259,7 +261,8 @@ func (tx *Tx) MarkProvider(m Mark) (bool, error) {
 	if err != nil || n == 0 || m.Outage != "" {
 		return err == nil && n > 0, err
 	}
-	return true, tx.write(missing("mark provider", m.ProviderID), `UPDATE provider SET `+column+` = `+column+` + 1, revision = revision + 1, updated_at = ?
+	return true, tx.write(missing("mark provider", m.ProviderID), `UPDATE provider SET `+column+` = `+column+` + 1,
+		revision = revision + 1, updated_at = ?
 		WHERE id = ?`, tx.Now(), m.ProviderID)
 }
 
@@ -271,16 +274,18 @@ func (tx *Tx) LastOutage(providerID string, reasons []string) (jobID string, at 
 		args = append(args, r)
 	}
 	err = tx.rows(`SELECT job_id, marked_at FROM provider_mark WHERE provider_id = ? AND kind = 'failure' AND outage = ''
-		AND reason IN (`+strings.TrimSuffix(strings.Repeat("?, ", len(reasons)), ", ")+`) ORDER BY marked_at DESC, job_id LIMIT 1`, func(s scanner) error {
-		return s.Scan(&jobID, &at)
-	}, args...)
+		AND reason IN (`+strings.TrimSuffix(strings.Repeat("?, ", len(reasons)), ", ")+`) ORDER BY marked_at DESC, job_id LIMIT 1`,
+		func(s scanner) error {
+			return s.Scan(&jobID, &at)
+		}, args...)
 	return jobID, at, err
 }
 
 // FadedStrikes lists providers with strikes of a kind that count and are from
 // before a time.
 func (tx *Tx) FadedStrikes(kind string, before int64, limit int) ([]string, error) {
-	return list(tx, scanText, `SELECT DISTINCT provider_id FROM provider_mark WHERE weight = 1 AND kind = ? AND marked_at < ? ORDER BY provider_id LIMIT ?`, kind, before, limit)
+	return list(tx, scanText, `SELECT DISTINCT provider_id FROM provider_mark WHERE weight = 1 AND kind = ? AND marked_at < ?
+		ORDER BY provider_id LIMIT ?`, kind, before, limit)
 }
 
 // FadeStrikes lets strikes of a kind from before a time count no longer, and says
@@ -290,11 +295,13 @@ func (tx *Tx) FadeStrikes(providerID, kind string, before int64) (int64, error) 
 		return 0, fmt.Errorf("fade strikes: %q is none", kind)
 	}
 	column := markColumns[kind]
-	n, err := tx.exec(`UPDATE provider_mark SET weight = 0 WHERE provider_id = ? AND weight = 1 AND kind = ? AND marked_at < ?`, providerID, kind, before)
+	n, err := tx.exec(`UPDATE provider_mark SET weight = 0 WHERE provider_id = ? AND weight = 1 AND kind = ? AND marked_at < ?`,
+		providerID, kind, before)
 	if err != nil || n == 0 {
 		return n, err
 	}
-	return n, tx.changeOne(`UPDATE provider SET `+column+` = CASE WHEN `+column+` > ? THEN `+column+` - ? ELSE 0 END, revision = revision + 1, updated_at = ? WHERE id = ?`,
+	return n, tx.changeOne(`UPDATE provider SET `+column+` = CASE WHEN `+column+` > ? THEN `+column+` - ? ELSE 0 END,
+		revision = revision + 1, updated_at = ? WHERE id = ?`,
 		n, n, tx.Now(), providerID)
 }
 

@@ -7,7 +7,8 @@ package store
 // RunsToForget lists runs that ended before a time and still have all that, those
 // that ended first before others.
 func (tx *Tx) RunsToForget(endedBefore int64, limit int) ([]string, error) {
-	return tx.listIDs(`SELECT id FROM run WHERE finished_at > 0 AND forgotten_at = 0 AND finished_at < ? ORDER BY finished_at, id LIMIT ?`, endedBefore, limit)
+	return tx.listIDs(`SELECT id FROM run WHERE finished_at > 0 AND forgotten_at = 0 AND finished_at < ? ORDER BY finished_at, id
+		LIMIT ?`, endedBefore, limit)
 }
 
 // ForgetRun removes what a locked run that has ended has left behind. It returns
@@ -52,7 +53,8 @@ func (tx *Tx) ForgetRun(id string, isBundle func(name string) bool) (digests []s
 
 // HasContent reports whether any artifact has this content.
 func (tx *Tx) HasContent(digest string) (has bool, err error) {
-	err = tx.row(`SELECT EXISTS (SELECT 1 FROM run_artifact WHERE sha256 = ?) OR EXISTS (SELECT 1 FROM job_artifact WHERE sha256 = ?)`, digest, digest).Scan(&has)
+	err = tx.row(`SELECT EXISTS (SELECT 1 FROM run_artifact WHERE sha256 = ?) OR EXISTS (SELECT 1 FROM job_artifact WHERE sha256 = ?)`,
+		digest, digest).Scan(&has)
 	return has, err
 }
 

@@ -98,8 +98,10 @@ func (tx *Tx) listRuns(where string, args ...any) ([]RunRow, error) {
 // InsertRun writes a new run and returns it as it is then.
 func (tx *Tx) InsertRun(r RunRow) (RunRow, error) {
 	r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt = 1, tx.Now(), 0, 0
-	return r, tx.write(deferredWrite{doing: "insert run"}, `INSERT INTO run (`+runColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
-		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt, r.RequestKey, r.Silence)
+	return r, tx.write(deferredWrite{doing: "insert run"}, `INSERT INTO run (`+runColumns+`)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
+		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt,
+		r.RequestKey, r.Silence)
 }
 
 // SetRunState writes the state of a locked run.

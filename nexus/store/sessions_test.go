@@ -20,13 +20,15 @@ func TestSessions(t *testing.T) {
 		s := open()
 		start := clock.Now().UnixMilli()
 		put := func(tx *store.Tx, id, principal string, life time.Duration) error {
-			return tx.PutSession(store.SessionRow{ID: id, TokenID: "t", Principal: principal, SHA256: "digest of " + id, ExpiresAt: tx.Now() + life.Milliseconds()})
+			return tx.PutSession(store.SessionRow{ID: id, TokenID: "t", Principal: principal, SHA256: "digest of " + id, ExpiresAt: tx.Now() +
+				life.Milliseconds()})
 		}
 		update(t, s, func(tx *store.Tx) error {
 			if err := tx.PutToken(store.Token{ID: "t", Kind: "user", Principal: "user:a", Owner: "a"}); err != nil {
 				return err
 			}
-			return errors.Join(put(tx, "one", "user:a", time.Hour), put(tx, "two", "user:a", time.Hour), put(tx, "short", "user:a", time.Minute), put(tx, "else", "user:b", time.Hour))
+			return errors.Join(put(tx, "one", "user:a", time.Hour), put(tx, "two", "user:a", time.Hour), put(tx, "short", "user:a",
+				time.Minute), put(tx, "else", "user:b", time.Hour))
 		})
 		ids := func() (list []string) {
 			view(t, s, func(tx *store.Tx) error {
@@ -60,7 +62,8 @@ func TestSessions(t *testing.T) {
 		}
 		view(t, s, func(tx *store.Tx) error {
 			one, err := tx.Session("one")
-			if want := (store.SessionRow{ID: "one", TokenID: "t", Principal: "user:a", SHA256: "digest of one", CreatedAt: start, SeenAt: start + 60_000, ExpiresAt: start + 3_600_000}); one != want {
+			if want := (store.SessionRow{ID: "one", TokenID: "t", Principal: "user:a", SHA256: "digest of one", CreatedAt: start,
+				SeenAt: start + 60_000, ExpiresAt: start + 3_600_000}); one != want {
 				t.Errorf("got %+v, want %+v", one, want)
 			}
 			two, err2 := tx.Session("two")
@@ -72,7 +75,8 @@ func TestSessions(t *testing.T) {
 			}
 			return errors.Join(err, err2)
 		})
-		if err := s.Update(t.Context(), func(tx *store.Tx) error { return put(tx, "one", "user:b", time.Hour) }); !errors.Is(err, store.ErrConflict) {
+		if err := s.Update(t.Context(), func(tx *store.Tx) error { return put(tx, "one", "user:b", time.Hour) }); !errors.Is(err,
+			store.ErrConflict) {
 			t.Errorf("the same id again: %v", err)
 		}
 		update(t, s, func(tx *store.Tx) error {

@@ -75,7 +75,8 @@ func openSQLite(ctx context.Context, path string, opt Options) (_ *sqliteDB, err
 			err = errors.Join(err, db.Close())
 		}
 	}()
-	s := &sqliteDB{path: path, lock: lock, db: db, clock: processClock(opt.Clock), solo: opt.Connections == 1, readers: make(chan *sqliteConn, opt.Connections)}
+	s := &sqliteDB{path: path, lock: lock, db: db, clock: processClock(opt.Clock), solo: opt.Connections == 1,
+		readers: make(chan *sqliteConn, opt.Connections)}
 	for range opt.Connections {
 		s.readers <- nil
 	}

@@ -19,7 +19,8 @@ func TestFileModes(t *testing.T) {
 	path := filepath.Join(dir, "store.db")
 	s := storetest.Open(t, path, store.Options{})
 	table(t, s)
-	for name, want := range map[string]os.FileMode{"": 0o700, "../../data": 0o700, "store.db": 0o600, "store.db-wal": 0o600, "store.db-shm": 0o600, "store.db.lock": 0o600} {
+	for name, want := range map[string]os.FileMode{"": 0o700, "../../data": 0o700, "store.db": 0o600, "store.db-wal": 0o600,
+		"store.db-shm": 0o600, "store.db.lock": 0o600} {
 		info, err := os.Stat(filepath.Join(dir, name))
 		if err != nil || info.Mode().Perm() != want {
 			t.Errorf("%q: %v, want mode %o: %v", name, info, want, err)
@@ -63,7 +64,8 @@ func TestPragmas(t *testing.T) {
 	t.Parallel()
 	s := storetest.Open(t, storetest.SQLite(t), store.Options{})
 	check := func(tx *store.Tx) error {
-		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "trusted_schema": "0", "busy_timeout": "5000"} {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "synchronous": "2", "foreign_keys": "1", "trusted_schema": "0",
+			"busy_timeout": "5000"} {
 			var got string
 			if err := tx.Row("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
 				t.Errorf("%s = %s, want %s: %v", pragma, got, want, err)

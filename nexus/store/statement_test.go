@@ -31,7 +31,8 @@ func TestReadYourWrites(t *testing.T) {
 			before, err := tx.Numbers(sum)
 			err = errors.Join(err, deferred("a", 1)(tx), tx.Row(sum).Scan(&row), deferred("b", 2)(tx))
 			between, failed := tx.Numbers(sum, "SELECT COUNT(*) FROM item")
-			err = errors.Join(err, failed, deferred("c", 4)(tx), tx.Rows(sum, func(r interface{ Scan(...any) error }) error { return r.Scan(&rows) }), deferred("d", 8)(tx))
+			err = errors.Join(err, failed, deferred("c", 4)(tx), tx.Rows(sum,
+				func(r interface{ Scan(...any) error }) error { return r.Scan(&rows) }), deferred("d", 8)(tx))
 			n, failed := tx.Exec("UPDATE item SET v = v + 0")
 			if err := errors.Join(err, failed); err != nil {
 				return err
@@ -111,7 +112,8 @@ func TestUnsent(t *testing.T) {
 		s := open()
 		table(t, s)
 		refused := errors.New("refused")
-		if err := s.Update(t.Context(), func(tx *store.Tx) error { return errors.Join(deferred("lost", 1)(tx), refused) }); !errors.Is(err, refused) {
+		if err := s.Update(t.Context(), func(tx *store.Tx) error { return errors.Join(deferred("lost", 1)(tx), refused) }); !errors.Is(err,
+			refused) {
 			t.Errorf("error %v", err)
 		}
 		if err := s.View(t.Context(), deferred("written", 1)); err == nil {
@@ -132,10 +134,12 @@ func TestLook(t *testing.T) {
 		update(t, s, put("a", 5))
 		look := func(fn func(tx *store.Tx) error) error { return s.Look(t.Context(), fn) }
 		var v, now int64
-		if err := look(func(tx *store.Tx) error { err := tx.Row("SELECT v FROM item").Scan(&v); now = tx.Now(); return err }); err != nil || v != 5 || now == 0 {
+		if err := look(func(tx *store.Tx) error { err := tx.Row("SELECT v FROM item").Scan(&v); now = tx.Now(); return err }); err != nil ||
+			v != 5 || now == 0 {
 			t.Errorf("saw %d at %d: %v", v, now, err)
 		}
-		if err := look(func(tx *store.Tx) error { return tx.Row("SELECT v FROM item WHERE k = 'b'").Scan(&v) }); !errors.Is(err, store.ErrNotFound) {
+		if err := look(func(tx *store.Tx) error { return tx.Row("SELECT v FROM item WHERE k = 'b'").Scan(&v) }); !errors.Is(err,
+			store.ErrNotFound) {
 			t.Errorf("no row: %v", err)
 		}
 		if err := look(put("b", 1)); err == nil {
@@ -167,7 +171,8 @@ func TestPost(t *testing.T) {
 				return tx.Post(store.Event{Stream: "s", Type: "note", IdempotencyKey: key, Payload: []byte(payload)}, keep)
 			})
 		}
-		if err := errors.Join(post("a", `{"n":1}`, 0), post("a", `{ "n": 1 }`, 0), post("", `{}`, 0), post("", `{}`, 0), post("b", `{}`, 0)); err != nil {
+		if err := errors.Join(post("a", `{"n":1}`, 0), post("a", `{ "n": 1 }`, 0), post("", `{}`, 0), post("", `{}`, 0), post("b", `{}`,
+			0)); err != nil {
 			t.Fatal(err)
 		}
 		if err := post("a", `{"n":2}`, 0); !errors.Is(err, store.ErrConflict) {

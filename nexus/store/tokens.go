@@ -42,7 +42,8 @@ const tokenColumns = "id, kind, principal, owner, sha256, scopes, expires_at, re
 func scanToken(row scanner) (Token, error) {
 	var t Token
 	var scopes string
-	err := row.Scan(&t.ID, &t.Kind, &t.Principal, &t.Owner, &t.SHA256, &scopes, &t.ExpiresAt, &t.RevokedAt, &t.CreatedAt, (*intBool)(&t.OneTime), &t.UsedAt)
+	err := row.Scan(&t.ID, &t.Kind, &t.Principal, &t.Owner, &t.SHA256, &scopes, &t.ExpiresAt, &t.RevokedAt, &t.CreatedAt,
+		(*intBool)(&t.OneTime), &t.UsedAt)
 	t.Scopes = strings.Fields(scopes)
 	return t, err
 }
@@ -65,7 +66,8 @@ func (tx *Tx) TokensOf(owner, without string, after TokensAfter, limit int) ([]T
 		where += " AND (created_at < ? OR (created_at = ? AND id > ?))"
 		args = append(args, after.CreatedAt, after.CreatedAt, after.ID)
 	}
-	return list(tx, scanToken, "SELECT "+tokenColumns+" FROM token WHERE "+where+" ORDER BY created_at DESC, id LIMIT ?", append(args, limit)...)
+	return list(tx, scanToken, "SELECT "+tokenColumns+" FROM token WHERE "+where+" ORDER BY created_at DESC, id LIMIT ?", append(args,
+		limit)...)
 }
 
 // RevokeToken ends a token. A second revocation keeps the time of the first.
@@ -165,7 +167,8 @@ func (tx *Tx) LockSessions(principal string) error {
 // OpenSessions lists the sessions of a principal that were neither ended nor have
 // expired, the one that was seen longest ago first.
 func (tx *Tx) OpenSessions(principal string) ([]SessionRow, error) {
-	return list(tx, scanSession, "SELECT "+sessionColumns+" FROM session WHERE principal = ? AND ended_at = 0 AND expires_at > ? ORDER BY seen_at, id", principal, tx.Now())
+	return list(tx, scanSession, "SELECT "+sessionColumns+" FROM session WHERE principal = ? AND ended_at = 0 AND expires_at > ? ORDER BY seen_at, id",
+		principal, tx.Now())
 }
 
 // SeeSession notes that an open session is in use. The time only goes forward.

@@ -306,7 +306,8 @@ func TestValues(t *testing.T) {
 			}
 			var sum, nulls int64
 			var text string
-			err := tx.Row("SELECT SUM(a), COUNT(*) - COUNT(a), MAX(b) FROM sample WHERE b LIKE '%?%' AND b = ?", "what? 'it'").Scan(&sum, &nulls, &text)
+			err := tx.Row("SELECT SUM(a), COUNT(*) - COUNT(a), MAX(b) FROM sample WHERE b LIKE '%?%' AND b = ?", "what? 'it'").Scan(&sum,
+				&nulls, &text)
 			if err != nil || sum != 1<<60+5+3+1+7 || nulls != 1 || text != "what? 'it'" {
 				t.Errorf("sum %d, %d nulls, %q: %v", sum, nulls, text, err)
 			}

@@ -68,7 +68,8 @@ func admit(accounts map[string]Account, payer, payee string, amount int64) *reas
 	case to.Closed():
 		return reason.Errorf(reason.AccountClosed, "account %q is closed", to.ID)
 	case amount > from.Remaining() && from.Kind == Issuance:
-		return reason.Errorf(reason.InsufficientBudget, "all fundings of these books are at most %d %s, and %d of it are left", MaxAmount, from.Unit, from.Remaining()).
+		return reason.Errorf(reason.InsufficientBudget, "all fundings of these books are at most %d %s, and %d of it are left", MaxAmount,
+			from.Unit, from.Remaining()).
 			WithHint("what was funded stays in the books: fund less, and lower the limit of an account that got too much")
 	case amount > from.Remaining():
 		return reason.Errorf(reason.InsufficientBudget, "account %q has %d %s left, %d are needed", from.ID, from.Remaining(), from.Unit, amount)
@@ -79,7 +80,7 @@ func admit(accounts map[string]Account, payer, payee string, amount int64) *reas
 }
 
 // Refused is the cause, inside the *reason.Error, of a transfer that was refused
-// for good, account_closed or insufficient_budget. [Reserve], [Fund] and [Charge]
+// for good, account_closed or insufficient_budget. [Reserve] and [Fund]
 // have recorded it in the transaction, and written nothing else, so a command
 // that did nothing else may swallow the error and commit. A command that rolls
 // back calls [Remember] with the error in the next one, the one that stores its

@@ -299,7 +299,8 @@ func TestLockOrder(t *testing.T) {
 					owner, id := random.IntN(owners), fmt.Sprintf("%d-%d", client, step)
 					payee := payees[random.IntN(owners)]
 					do(func(tx *store.Tx) error {
-						_, _, err := treasury.Reserve(tx, treasury.Reservation{TransferID: id, Owner: fmt.Sprint("owner", owner), Payer: payers[owner], Payee: payee,
+						_, _, err := treasury.Reserve(tx, treasury.Reservation{TransferID: id, Owner: fmt.Sprint("owner", owner), Payer: payers[owner],
+							Payee: payee,
 							RunID: "run", JobID: id, AmountMsats: 1})
 						return err
 					})

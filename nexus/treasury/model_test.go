@@ -89,7 +89,8 @@ func (m *model) used(payer string) (reserved, spent int64) {
 }
 
 func (m *model) step() {
-	switch op := rapid.SampledFrom([]string{"reserve", "reserve", "reserve", "resolve", "resolve", "cancel", "fund", "sweep", "wait"}).Draw(m.rt, "op"); op {
+	switch op := rapid.SampledFrom([]string{"reserve", "reserve", "reserve", "resolve", "resolve", "cancel", "fund", "sweep",
+		"wait"}).Draw(m.rt, "op"); op {
 	case "reserve":
 		m.reserve()
 	case "resolve":
@@ -113,8 +114,10 @@ func (m *model) now() int64 { return m.clock.Now().UnixMilli() }
 
 func (m *model) reserve() {
 	owner := rapid.SampledFrom(m.owners).Draw(m.rt, "owner")
-	r := treasury.Reservation{TransferID: m.transfer(), Owner: owner, Payer: m.budget[owner], Payee: rapid.SampledFrom(m.payees).Draw(m.rt, "payee"),
-		RunID: m.prefix, JobID: fmt.Sprint("job", rapid.IntRange(0, 5).Draw(m.rt, "job")), AmountMsats: rapid.SampledFrom([]int64{1, 50, 100}).Draw(m.rt, "amount"), TTL: time.Hour}
+	r := treasury.Reservation{TransferID: m.transfer(), Owner: owner, Payer: m.budget[owner],
+		Payee: rapid.SampledFrom(m.payees).Draw(m.rt, "payee"),
+		RunID: m.prefix, JobID: fmt.Sprint("job", rapid.IntRange(0, 5).Draw(m.rt, "job")), AmountMsats: rapid.SampledFrom([]int64{1, 50,
+			100}).Draw(m.rt, "amount"), TTL: time.Hour}
 	var want reason.Code
 	old, exists := m.byID[r.TransferID]
 	reserved, spent := m.used(r.Payer)
@@ -174,7 +177,8 @@ func (m *model) resolve() {
 	case h.Status != treasury.Reserved && h.passed == nil && h.Reason == treasury.WithheldExpired:
 		want = reason.ReservationExpired
 	case h.Status != treasury.Reserved:
-		if h.passed == nil || *h.passed != how.Passed || h.exit != how.ExitCode || h.Reason != how.Reason || (h.Status == treasury.Released) != how.Release {
+		if h.passed == nil || *h.passed != how.Passed || h.exit != how.ExitCode || h.Reason != how.Reason ||
+			(h.Status == treasury.Released) != how.Release {
 			want = reason.SettlementConflict
 		}
 	case m.now() >= h.ExpiresAt:
@@ -220,8 +224,9 @@ func (m *model) cancel() {
 
 func (m *model) fund() {
 	m.fundings++
-	f := treasury.Funding{TransferID: fmt.Sprintf("%sfund%d", m.prefix, m.fundings), Account: m.budget[rapid.SampledFrom(m.owners).Draw(m.rt, "owner")],
-		Amount: rapid.Int64Range(1, 60).Draw(m.rt, "amount")}
+	f := treasury.Funding{TransferID: fmt.Sprintf("%sfund%d", m.prefix, m.fundings),
+		Account: m.budget[rapid.SampledFrom(m.owners).Draw(m.rt, "owner")],
+		Amount:  rapid.Int64Range(1, 60).Draw(m.rt, "amount")}
 	for _, want := range []bool{true, false} { // the second time is a repetition
 		var created bool
 		m.b.must(func(tx *store.Tx) (err error) { _, created, err = treasury.Fund(tx, f); return err })

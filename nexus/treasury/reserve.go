@@ -126,7 +126,8 @@ func reservedBefore(tx *store.Tx, r Reservation) (Reservation, bool, error) {
 	case old.TransferID == r.TransferID:
 		return old, true, sameReservation(old, r)
 	}
-	return Reservation{}, false, reason.Errorf(reason.Conflict, "job %q of run %q has reservation %q, %s", r.JobID, r.RunID, old.ID, old.Status)
+	return Reservation{}, false, reason.Errorf(reason.Conflict, "job %q of run %q has reservation %q, %s", r.JobID, r.RunID, old.ID,
+		old.Status)
 }
 
 // sameReservation compares a repeated request with the stored one. The TTL may
@@ -164,7 +165,8 @@ func writeReservation(tx *store.Tx, r Reservation) error {
 	// Two payers at the same moment; the command that loses is rolled back.
 	taken := reason.Errorf(reason.Conflict, "transfer %q or job %q of run %q was reserved by another request", r.TransferID, r.JobID, r.RunID)
 	if err := tx.InsertLedgerTransfer(store.LedgerTransfer{ID: r.TransferID, Kind: store.TransferPending,
-		Debit: r.Payer, Credit: r.Payee, Amount: r.AmountMsats, RunID: r.RunID, JobID: r.JobID, TimeoutMS: r.TTL.Milliseconds()}, taken); err != nil {
+		Debit: r.Payer, Credit: r.Payee, Amount: r.AmountMsats, RunID: r.RunID, JobID: r.JobID, TimeoutMS: r.TTL.Milliseconds()},
+		taken); err != nil {
 		return err
 	}
 	if err := tx.InsertReservation(r, taken); err != nil {

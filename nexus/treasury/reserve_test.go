@@ -19,7 +19,8 @@ func TestReserveRepeats(t *testing.T) {
 		b := books{t, open()}
 		payer, payee := b.open("alice", "prv_a", 10_000, 10_000)
 		otherPayer, otherPayee := b.open("bob", "prv_b", 10_000, 10_000)
-		first := treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "run_1", JobID: "job_1", AmountMsats: 1000}
+		first := treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "run_1", JobID: "job_1",
+			AmountMsats: 1000}
 		held, created, err := b.reserve(first)
 		if err != nil || !created || held.Status != treasury.Reserved || held.ExpiresAt-held.ReservedAt != treasury.DefaultTTL.Milliseconds() {
 			t.Fatalf("reserve: %+v, %v, %v", held, created, err)
@@ -39,17 +40,21 @@ func TestReserveRepeats(t *testing.T) {
 			{"another run", func(r *treasury.Reservation) { r.RunID = "run_2" }, reason.Conflict},
 			{"another transfer id for the job", func(r *treasury.Reservation) { r.TransferID = "t2" }, reason.Conflict},
 			{"the id of a funding", func(r *treasury.Reservation) { r.TransferID, r.JobID = "fund-alice", "job_9" }, reason.Conflict},
-			{"another owner's budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payer = "t3", "job_3", otherPayer }, reason.OwnerMismatch},
+			{"another owner's budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payer = "t3", "job_3", otherPayer },
+				reason.OwnerMismatch},
 			{"no such payer", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payer = "t4", "job_4", "acc_none" }, reason.NotFound},
 			{"no such provider", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payee = "t4", "job_4", "acc_none" }, reason.NotFound},
-			{"paid to a budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payee = "t5", "job_5", otherPayer }, reason.RequestInvalid},
+			{"paid to a budget", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.Payee = "t5", "job_5", otherPayer },
+				reason.RequestInvalid},
 			{"paid from earnings", func(r *treasury.Reservation) {
 				r.TransferID, r.JobID, r.Payer, r.Payee = "t5", "job_5", payee, otherPayee
 			}, reason.RequestInvalid},
 			{"zero", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", 0 }, reason.RequestInvalid},
 			{"negative", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", -1 }, reason.RequestInvalid},
-			{"lowest number", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", math.MinInt64 }, reason.RequestInvalid},
-			{"highest number", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", math.MaxInt64 }, reason.RequestInvalid},
+			{"lowest number", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", math.MinInt64 },
+				reason.RequestInvalid},
+			{"highest number", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.AmountMsats = "t6", "job_6", math.MaxInt64 },
+				reason.RequestInvalid},
 			{"longest TTL", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.TTL = "t6", "job_6", math.MaxInt64 }, reason.RequestInvalid},
 			{"negative TTL", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.TTL = "t6", "job_6", -1 }, reason.RequestInvalid},
 			{"TTL below a millisecond", func(r *treasury.Reservation) { r.TransferID, r.JobID, r.TTL = "t6", "job_6", 1 }, reason.RequestInvalid},
@@ -151,7 +156,8 @@ func TestRefusedStaysRefused(t *testing.T) {
 		}
 		// Remembering late must not turn a transfer into a failure.
 		b.must(func(tx *store.Tx) error {
-			return treasury.Remember(tx, &reason.Error{Code: reason.InsufficientBudget, Err: &treasury.Refused{TransferID: "t3", Code: reason.InsufficientBudget}})
+			return treasury.Remember(tx, &reason.Error{Code: reason.InsufficientBudget, Err: &treasury.Refused{TransferID: "t3",
+				Code: reason.InsufficientBudget}})
 		})
 		if _, _, err := b.reserve(r); err != nil {
 			t.Fatalf("a reservation was turned into a failure: %v", err)
@@ -198,7 +204,8 @@ func TestAccounts(t *testing.T) {
 			}
 		}
 
-		held, _, err := b.reserve(treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "r", JobID: "j", AmountMsats: 40})
+		held, _, err := b.reserve(treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "r", JobID: "j",
+			AmountMsats: 40})
 		wantCode(t, err, "")
 		setLimit := func(n int64) error {
 			return b.update(func(tx *store.Tx) error { _, err := treasury.SetLimit(tx, payer, n); return err })
@@ -214,7 +221,8 @@ func TestAccounts(t *testing.T) {
 		wantCode(t, err, "")
 		wantCode(t, closeAccount(payee), "")
 		wantCode(t, closeAccount(payee), "")
-		_, _, err = b.reserve(treasury.Reservation{TransferID: "t2", Owner: "alice", Payer: payer, Payee: payee, RunID: "r", JobID: "j2", AmountMsats: 1})
+		_, _, err = b.reserve(treasury.Reservation{TransferID: "t2", Owner: "alice", Payer: payer, Payee: payee, RunID: "r", JobID: "j2",
+			AmountMsats: 1})
 		wantCode(t, err, reason.AccountClosed)
 		wantCode(t, closeAccount(payer), "")
 		fund := func() error {
@@ -228,61 +236,42 @@ func TestAccounts(t *testing.T) {
 	})
 }
 
-// TestPlainTransfers covers funding and charging, and that units do not mix.
-func TestPlainTransfers(t *testing.T) {
+// TestFunding: a funding happens once, into a budget, and a repeat that differs is refused.
+func TestFunding(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		b := books{t, open()}
-		msats, _ := b.open("alice", "prv_a", 1000, 1000)
-		var usd, model string
-		b.must(func(tx *store.Tx) error {
-			a, _, err := treasury.OpenAccount(tx, treasury.Account{Owner: "alice", Unit: treasury.MicroUSD, Kind: treasury.Budget, Limit: 500})
-			if err != nil {
-				return err
-			}
-			m, _, err := treasury.OpenAccount(tx, treasury.Account{Owner: "operator", Holder: "model", Unit: treasury.MicroUSD, Kind: treasury.Earnings})
-			if err != nil {
-				return err
-			}
-			usd, model = a.ID, m.ID
-			_, _, err = treasury.Fund(tx, treasury.Funding{TransferID: "usd", Account: usd, Amount: 400})
-			return err
-		})
-		charge := func(s treasury.Spending) (created bool, err error) {
-			err = b.update(func(tx *store.Tx) (err error) { _, created, err = treasury.Charge(tx, s); return err })
+		payer, payee := b.open("alice", "prv_a", 1000, 1)
+		other, _ := b.open("bob", "prv_b", 1000, 1)
+		fund := func(f treasury.Funding) (created bool, err error) {
+			err = b.update(func(tx *store.Tx) (err error) { _, created, err = treasury.Fund(tx, f); return err })
 			return created, err
 		}
-		cost := treasury.Spending{TransferID: "c1", Owner: "alice", Payer: usd, Payee: model, Amount: 399, RunID: "run_1"}
-		created, err := charge(cost)
-		if err != nil || !created {
-			t.Fatalf("charge: %v, %v", created, err)
+		first := treasury.Funding{TransferID: "f1", Account: payer, Amount: 399}
+		if created, err := fund(first); err != nil || !created {
+			t.Fatalf("fund: %v, %v", created, err)
 		}
-		tests := []struct {
+		for _, test := range []struct {
 			name   string
-			change func(s *treasury.Spending)
+			change func(f *treasury.Funding)
 			want   reason.Code
 		}{
-			{"the same", func(*treasury.Spending) {}, ""},
-			{"another amount", func(s *treasury.Spending) { s.Amount = 1 }, reason.AmountMismatch},
-			{"another owner", func(s *treasury.Spending) { s.Owner = "bob" }, reason.OwnerMismatch},
-			{"another payer", func(s *treasury.Spending) { s.Payer = msats }, reason.OwnerMismatch},
-			{"another unit", func(s *treasury.Spending) { s.TransferID, s.Payer = "c2", msats }, reason.RequestInvalid},
-			{"too much", func(s *treasury.Spending) { s.TransferID, s.Amount = "c3", 2 }, reason.InsufficientBudget},
-			{"too much, again", func(s *treasury.Spending) { s.TransferID, s.Amount = "c3", 1 }, reason.InsufficientBudget},
-			{"from nowhere", func(s *treasury.Spending) { s.TransferID, s.Payer = "c4", "acc_none" }, reason.NotFound},
-			{"no id", func(s *treasury.Spending) { s.TransferID = "" }, reason.RequestInvalid},
-		}
-		for _, test := range tests {
-			s := cost
-			test.change(&s)
-			created, err := charge(s)
-			if reason.CodeOf(err) != test.want || created {
+			{"the same", func(*treasury.Funding) {}, ""},
+			{"another amount", func(f *treasury.Funding) { f.Amount = 1 }, reason.AmountMismatch},
+			{"another account", func(f *treasury.Funding) { f.Account = other }, reason.OwnerMismatch},
+			{"no budget", func(f *treasury.Funding) { f.TransferID, f.Account = "f2", payee }, reason.RequestInvalid},
+			{"no account", func(f *treasury.Funding) { f.TransferID, f.Account = "f3", "acc_none" }, reason.NotFound},
+			{"no id", func(f *treasury.Funding) { f.TransferID = "" }, reason.RequestInvalid},
+			{"nothing", func(f *treasury.Funding) { f.TransferID, f.Amount = "f4", 0 }, reason.RequestInvalid},
+		} {
+			f := first
+			test.change(&f)
+			if created, err := fund(f); reason.CodeOf(err) != test.want || created {
 				t.Errorf("%s: created %v, error %v, want code %q", test.name, created, err, test.want)
 			}
-			b.must(func(tx *store.Tx) error { return treasury.Remember(tx, err) })
 		}
-		if a := b.account(usd); a.DebitsPosted != 399 || a.Remaining() != 1 {
-			t.Errorf("the payer is %+v", a)
+		if a := b.account(payer); a.CreditsPosted != 400 || a.Remaining() != 400 {
+			t.Errorf("the account is %+v", a)
 		}
 		b.balanced()
 	})

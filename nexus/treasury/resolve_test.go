@@ -135,7 +135,8 @@ func TestExpiry(t *testing.T) {
 		if a := b.account(payer); a.Remaining() != 10_000 {
 			t.Fatalf("the payer did not get its money back: %+v", a)
 		}
-		again := treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "run_1", JobID: "job_1", AmountMsats: 1000}
+		again := treasury.Reservation{TransferID: "t1", Owner: "alice", Payer: payer, Payee: payee, RunID: "run_1", JobID: "job_1",
+			AmountMsats: 1000}
 		if old, created, err := b.reserve(again); err != nil || created || old.Status != treasury.Withheld {
 			t.Fatalf("the old id: %+v, %v, %v", old, created, err)
 		}
@@ -166,7 +167,8 @@ func TestCancel(t *testing.T) {
 		_, _, err = b.cancel(held.ID, "")
 		wantCode(t, err, reason.RequestInvalid)
 
-		next := treasury.Reservation{TransferID: "t2", Owner: "alice", Payer: payer, Payee: payee, RunID: "run_1", JobID: "job_1", AmountMsats: 1000, TTL: time.Minute}
+		next := treasury.Reservation{TransferID: "t2", Owner: "alice", Payer: payer, Payee: payee, RunID: "run_1", JobID: "job_1",
+			AmountMsats: 1000, TTL: time.Minute}
 		held, _, err = b.reserve(next)
 		wantCode(t, err, "")
 		clock.Advance(time.Minute)
@@ -249,11 +251,13 @@ func TestSummary(t *testing.T) {
 		var o treasury.Overview
 		err = b.s.View(t.Context(), func(tx *store.Tx) (err error) { o, err = treasury.Summary(tx, "alice"); return err })
 		wantCode(t, err, "")
-		want := treasury.Totals{Jobs: 3, ReservedJobs: 1, ReleasedJobs: 1, WithheldJobs: 1, ReservedMsats: 300, ReleasedMsats: 1000, WithheldMsats: 70}
+		want := treasury.Totals{Jobs: 3, ReservedJobs: 1, ReleasedJobs: 1, WithheldJobs: 1, ReservedMsats: 300, ReleasedMsats: 1000,
+			WithheldMsats: 70}
 		if o.Totals != want {
 			t.Errorf("totals %+v, want %+v", o.Totals, want)
 		}
-		if len(o.Recent) != 3 || len(o.Earnings) != 1 || o.Earnings[0] != (store.Earning{Payee: payee, Holder: "prv_a", Jobs: 1, AmountMsats: 1000}) {
+		if len(o.Recent) != 3 || len(o.Earnings) != 1 || o.Earnings[0] != (store.Earning{Payee: payee, Holder: "prv_a", Jobs: 1,
+			AmountMsats: 1000}) {
 			t.Errorf("overview %+v", o)
 		}
 		for _, a := range o.Accounts {

@@ -28,55 +28,29 @@ const MaxFunding = 10_000_000_000_000
 // (created=false); the same id with another amount is amount_mismatch, with
 // another account owner_mismatch.
 func Fund(tx *store.Tx, f Funding) (t Transfer, created bool, err error) {
-	a, err := existing(tx, f.Account, Budget)
+	a, err := budget(tx, f.Account)
 	if err != nil {
 		return Transfer{}, false, err
 	}
 	source := Account{ID: AccountID(issuer, a.Unit, Issuance), Owner: issuer, Holder: issuer, Unit: a.Unit, Kind: Issuance, Limit: MaxAmount}
 	prepare := func() error { _, err := tx.InsertLedgerAccount(source); return err }
-	return transfer(tx, Transfer{ID: f.TransferID, Kind: store.TransferPlain, Debit: source.ID, Credit: a.ID, Amount: f.Amount, Reason: f.Reason}, prepare)
+	return transfer(tx, Transfer{ID: f.TransferID, Kind: store.TransferPlain, Debit: source.ID, Credit: a.ID, Amount: f.Amount,
+		Reason: f.Reason}, prepare)
 }
 
-// Spending is a cost that is known only afterwards, such as what a model took.
-type Spending struct {
-	TransferID   string
-	Owner        string // principal of the command; must own the payer
-	Payer, Payee string // a budget and an earnings account of one unit
-	Amount       int64
-	RunID, JobID string
-	Reason       string
-}
-
-// Charge moves money from a budget at once, within the same limits as a
-// reservation, and with the same rules for repeated calls as [Fund].
-func Charge(tx *store.Tx, s Spending) (t Transfer, created bool, err error) {
-	payer, err := existing(tx, s.Payer, Budget)
-	if err != nil {
-		return Transfer{}, false, err
-	}
-	if payer.Owner != s.Owner {
-		return Transfer{}, false, reason.Errorf(reason.OwnerMismatch, "account %q does not belong to %q", payer.ID, s.Owner)
-	}
-	if _, err := existing(tx, s.Payee, Earnings); err != nil {
-		return Transfer{}, false, err
-	}
-	return transfer(tx, Transfer{ID: s.TransferID, Kind: store.TransferPlain, Debit: s.Payer, Credit: s.Payee, Amount: s.Amount,
-		RunID: s.RunID, JobID: s.JobID, Reason: s.Reason}, nil)
-}
-
-// existing reads an account that must be of one kind.
-func existing(tx *store.Tx, id, kind string) (Account, error) {
+// budget reads an account that must be a budget.
+func budget(tx *store.Tx, id string) (Account, error) {
 	a, err := tx.LedgerAccount(id)
 	if errors.Is(err, store.ErrNotFound) {
 		return Account{}, reason.Errorf(reason.NotFound, "no account %q", id)
 	}
-	if err == nil && a.Kind != kind {
-		return Account{}, invalid("account_id", "account %q is of kind %s, not %s", id, a.Kind, kind)
+	if err == nil && a.Kind != Budget {
+		return Account{}, invalid("account_id", "account %q is of kind %s, not %s", id, a.Kind, Budget)
 	}
 	return a, err
 }
 
-// transfer moves money at once. prepare runs before the first write, if given.
+// transfer moves money at once. prepare runs before the first write.
 func transfer(tx *store.Tx, t Transfer, prepare func() error) (done Transfer, created bool, err error) {
 	for _, w := range []struct{ field, text string }{{"transfer_id", t.ID}, {"run_id", t.RunID}, {"job_id", t.JobID}, {"reason", t.Reason}} {
 		if err := checkWord(w.field, w.text, w.field == "transfer_id"); err != nil {
@@ -92,10 +66,8 @@ func transfer(tx *store.Tx, t Transfer, prepare func() error) (done Transfer, cr
 	if err := Writable(tx); err != nil {
 		return Transfer{}, false, err
 	}
-	if prepare != nil {
-		if err := prepare(); err != nil {
-			return Transfer{}, false, err
-		}
+	if err := prepare(); err != nil {
+		return Transfer{}, false, err
 	}
 	accounts, err := tx.LockLedgerAccounts(t.Debit, t.Credit)
 	if err != nil {

@@ -29,7 +29,7 @@ func Busy(path string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer lockedFile{f}.Close()
+	defer func() { _ = lockedFile{f}.Close() }() // nothing was written
 	// A shared lock, so that two probes do not take each other for a writer.
 	switch err := flock(f, unix.LOCK_SH); {
 	case err == nil:

@@ -102,7 +102,10 @@ func (v *vignette) stuck(ctx context.Context, s *step) error {
 	var first, second outcome
 	waiting, cancel := context.WithTimeout(ctx, waitTime)
 	defer cancel()
-	if err := until(waiting, "the reservation is a second old", func() bool { return reconcile(&first) != nil || first.Expired > 0 }); err != nil {
+	if err := until(waiting, "the reservation is a second old", func() bool {
+		return reconcile(&first) != nil ||
+			first.Expired > 0
+	}); err != nil {
 		return err
 	}
 	s.ok(first.Expired == 1 && first.Freed == v.a.price && len(first.Updated) == 1 && first.Updated[0].ID == w.job.ReservationID,
@@ -117,18 +120,21 @@ func (v *vignette) stuck(ctx context.Context, s *step) error {
 		return err
 	}
 	s.equal("the budget is free again", freed.Totals.ReservedMsats, int64(0))
-	if err := v.nexus.refused(ctx, s, "settling it later is refused", v.settle(w.job.ID, "settle-stuck"), http.StatusConflict, "reservation_expired"); err != nil {
+	if err := v.nexus.refused(ctx, s, "settling it later is refused", v.settle(w.job.ID, "settle-stuck"), http.StatusConflict,
+		"reservation_expired"); err != nil {
 		return err
 	}
 	s.succeeds("what the job ran is killed", w.dies(ctx))
 	hash := w.job.Hash
-	events, err := v.closeRun(ctx, s, w.run, "failed", union(createdKeys(), dispatchedKeys(v.a, hash, 1), []string{leasedKey(hash, w.fence), "job-expired:" + hash},
+	events, err := v.closeRun(ctx, s, w.run, "failed", union(createdKeys(), dispatchedKeys(v.a, hash, 1),
+		[]string{leasedKey(hash, w.fence), "job-expired:" + hash},
 		paidKeys(hash, "withheld")))
 	if err != nil {
 		return err
 	}
 	s.receipts(events, []shape{
-		{"PaymentWithheld", []field{{"job_hash", is(hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)}, {"reason", is("reservation_expired")},
+		{"PaymentWithheld", []field{{"job_hash", is(hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)},
+			{"reason", is("reservation_expired")},
 			{"reservation_id", is(w.job.ReservationID)}}},
 		{"JobFailed", []field{{"job_hash", is(hash)}, {"state", is("expired")}, {"reason", is("reservation_expired")}}},
 	})
@@ -161,7 +167,8 @@ func (v *vignette) balance(ctx context.Context, s *step, logs map[string][]event
 		return err
 	}
 	for _, p := range []*provider{v.a, v.b} {
-		s.ok(earned[p.id] == v.tally.released[p.id] && earned[p.id] > 0, p.name+" has earned what was released to it", earned[p.id], v.tally.released[p.id])
+		s.ok(earned[p.id] == v.tally.released[p.id] && earned[p.id] > 0, p.name+" has earned what was released to it", earned[p.id],
+			v.tally.released[p.id])
 	}
 	s.equal("debits equal credits: what the budget spent is what the providers earned", total(earned), total(released))
 	var listed []string

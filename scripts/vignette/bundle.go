@@ -50,7 +50,8 @@ func (v *vignette) bundled(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	s.ok(strings.Contains(string(summary), h.session) && strings.Contains(string(summary), v.target), "PR_SUMMARY.md names the session and the changed file", string(summary))
+	s.ok(strings.Contains(string(summary), h.session) && strings.Contains(string(summary), v.target),
+		"PR_SUMMARY.md names the session and the changed file", string(summary))
 	return v.receipted(ctx, s)
 }
 
@@ -95,7 +96,8 @@ func (v *vignette) amended(ctx context.Context, s *step, zip string) error {
 // exported puts the change on a branch, and looks for it in the repository.
 func (v *vignette) exported(ctx context.Context, s *step) error {
 	const branch = "remit/vignette"
-	done, err := v.command(ctx, "export", v.happy.session, "--to", "branch", "--branch", branch, "--json", "--nexus", v.nexus.url, "--token-file", v.aliceToken)
+	done, err := v.command(ctx, "export", v.happy.session, "--to", "branch", "--branch", branch, "--json", "--nexus", v.nexus.url,
+		"--token-file", v.aliceToken)
 	if err != nil {
 		return err
 	}
@@ -110,16 +112,20 @@ func (v *vignette) exported(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	s.ok(said.Branch == branch && said.Commit != "" && strings.TrimSpace(string(head)) == said.Commit, "the change is a commit on a new branch of the repository", said, string(head))
+	s.ok(said.Branch == branch && said.Commit != "" && strings.TrimSpace(string(head)) == said.Commit,
+		"the change is a commit on a new branch of the repository", said, string(head))
 	events, err := v.nexus.log(ctx, v.alice, v.happy.runID)
 	if err != nil {
 		return err
 	}
 	v.happy.events = events
-	s.receipts(events, []shape{{"ForgeUpdated", []field{{"branch", is(branch)}, {"commit", is(said.Commit)}, {"pr_ref", is("refs/heads/" + branch)}}}})
+	s.receipts(events, []shape{{"ForgeUpdated", []field{{"branch", is(branch)}, {"commit", is(said.Commit)},
+		{"pr_ref", is("refs/heads/" + branch)}}}})
 	j := v.happy.job
-	s.exactly("the log of the run holds exactly the events of steps 1 to 7, by key", keysOf(events), union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1),
-		[]string{leasedKey(j.Hash, j.Fence)}, answeredKeys(j.Hash, "completed", 1), settledKeys(j.Hash, "released"), []string{"run-finished", "forge-updated:" + said.Commit + ":" + strings.TrimPrefix(digest([]byte(branch)), "sha256:")}))
+	s.exactly("the log of the run holds exactly the events of steps 1 to 7, by key", keysOf(events),
+		union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1),
+			[]string{leasedKey(j.Hash, j.Fence)}, answeredKeys(j.Hash, "completed", 1), settledKeys(j.Hash, "released"), []string{"run-finished",
+				"forge-updated:" + said.Commit + ":" + strings.TrimPrefix(digest([]byte(branch)), "sha256:")}))
 	return nil
 }
 
@@ -143,7 +149,8 @@ func (v *vignette) receipted(_ context.Context, s *step) error {
 	list, _ := at(doc, "receipts").([]any)
 	for _, item := range list {
 		payload, _ := at(item, "payload").(object)
-		r := receipt{Type: text(item, "type"), Payload: payload, Principal: text(item, "principal"), Key: text(item, "idempotency_key"), SHA256: text(item, "receipt_sha256")}
+		r := receipt{Type: text(item, "type"), Payload: payload, Principal: text(item, "principal"), Key: text(item, "idempotency_key"),
+			SHA256: text(item, "receipt_sha256")}
 		inReceipt = append(inReceipt, r.Type+" "+r.SHA256)
 		if !r.sealed() {
 			unsealed = append(unsealed, r.Type)
@@ -156,8 +163,10 @@ func (v *vignette) receipted(_ context.Context, s *step) error {
 	}
 	payments, _ := at(doc, "payments").([]any)
 	if s.equal("RECEIPT.json holds one payment", len(payments), 1) {
-		s.none("of the job, at its price", wrong(payments[0], []field{{"job_hash", is(v.happy.job.Hash)}, {"amount_msats", is(v.a.price)}, {"status", is("released")},
-			{"rail", some}, {"asset_id", some}, {"payment_proof.type", some}, {"payment_proof.value", some}, {"payment_proof.reservation_id", is(v.happy.job.ReservationID)}}))
+		s.none("of the job, at its price", wrong(payments[0], []field{{"job_hash", is(v.happy.job.Hash)}, {"amount_msats", is(v.a.price)},
+			{"status", is("released")},
+			{"rail", some}, {"asset_id", some}, {"payment_proof.type", some}, {"payment_proof.value", some}, {"payment_proof.reservation_id",
+				is(v.happy.job.ReservationID)}}))
 	}
 	replayed, err := runtimeEvents(filepath.Join(v.happy.sessionDir, "REPLAY.jsonl"))
 	if err != nil {

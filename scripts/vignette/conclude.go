@@ -115,7 +115,8 @@ func (v *vignette) conclude() bool {
 	if failed > 0 {
 		word = "RED"
 	}
-	fmt.Fprintf(v.out, "\nGate L is %s: %d checks held, %d did not, in %.1f s on %s\n%s\n", word, passed, failed, float64(took)/1000, v.storeName(), v.path("summary.json"))
+	fmt.Fprintf(v.out, "\nGate L is %s: %d checks held, %d did not, in %.1f s on %s\n%s\n", word, passed, failed, float64(took)/1000,
+		v.storeName(), v.path("summary.json"))
 	return failed == 0
 }
 

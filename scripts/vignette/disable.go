@@ -31,7 +31,8 @@ func (v *vignette) switchOff(ctx context.Context, s *step, name string) (string,
 		return "", err
 	}
 	seen, _ := v.fleet.seen()
-	if _, err := v.nexus.repeated(ctx, s, "switched off twice with one key, provider A is switched off once", v.disable(v.a, name), http.StatusOK, nil); err != nil {
+	if _, err := v.nexus.repeated(ctx, s, "switched off twice with one key, provider A is switched off once", v.disable(v.a, name),
+		http.StatusOK, nil); err != nil {
 		return "", err
 	}
 	j, err := v.job(ctx, w.job.ID)
@@ -110,14 +111,17 @@ func (v *vignette) switchedOffLog(ctx context.Context, s *step, w *working, j jo
 		}
 	}
 	s.equal("both refusals are in the log", len(rejected), 2)
-	events, err := v.closeRun(ctx, s, w.run, "canceled", union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1), []string{leasedKey(j.Hash, w.fence)},
+	events, err := v.closeRun(ctx, s, w.run, "canceled", union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1),
+		[]string{leasedKey(j.Hash, w.fence)},
 		[]string{"job-canceled:" + j.Hash}, paidKeys(j.Hash, "withheld"), rejected))
 	if err != nil {
 		return "", err
 	}
 	s.receipts(events, []shape{
-		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"state", is("canceled")}, {"was", is("leased")}, {"reason", is("provider_disabled")}}},
-		{"PaymentWithheld", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)}, {"reservation_id", is(j.ReservationID)}}},
+		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"state", is("canceled")}, {"was", is("leased")},
+			{"reason", is("provider_disabled")}}},
+		{"PaymentWithheld", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)},
+			{"reservation_id", is(j.ReservationID)}}},
 	})
 	return outline(events), nil
 }

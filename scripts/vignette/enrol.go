@@ -44,7 +44,8 @@ type registered struct {
 
 // caps are the hard limits that the owners set.
 func caps() object {
-	return object{"cpu_millis": 4000, "memory_mb": 4096, "disk_mb": 8192, "gpus": 0, "pids": 1024, "timeout_secs": 300, "concurrency": concurrency, "network": "none"}
+	return object{"cpu_millis": 4000, "memory_mb": 4096, "disk_mb": 8192, "gpus": 0, "pids": 1024, "timeout_secs": 300,
+		"concurrency": concurrency, "network": "none"}
 }
 
 // concurrency is how many jobs a provider may run at once.
@@ -120,7 +121,8 @@ func (v *vignette) join(ctx context.Context, s *step, p *provider) error {
 		return err
 	}
 	p.home = v.path(p.name)
-	args := []string{"provider", "join", "--json", "--nexus", v.nexus.url, "--token-file", file, "--name", p.name, "--price-msats", fmt.Sprint(p.price)}
+	args := []string{"provider", "join", "--json", "--nexus", v.nexus.url, "--token-file", file, "--name", p.name, "--price-msats",
+		fmt.Sprint(p.price)}
 	if p.reserve {
 		args = append(args, "--reserve")
 	}
@@ -171,14 +173,16 @@ func (v *vignette) enable(ctx context.Context, p *provider, key string) error {
 
 // disable is the request that switches a provider off.
 func (v *vignette) disable(p *provider, key string) request {
-	return request{as: p.owner, method: http.MethodPost, path: "/v1/providers/" + p.id + "/disable", key: key, body: object{"reason": "emergency"}}
+	return request{as: p.owner, method: http.MethodPost, path: "/v1/providers/" + p.id + "/disable", key: key,
+		body: object{"reason": "emergency"}}
 }
 
 // startDaemon starts the provider's daemon. It leases for a short time, so that
 // its loss is noticed soon.
 func (v *vignette) startDaemon(p *provider) error {
 	var err error
-	p.daemon, err = v.procs.start(p.name, p.home, "provider", "start", "--source", filepath.Dir(v.repo), "--lease", leaseTime, "--heartbeat", heartbeatTime, "--grace", graceTime, "--concurrency", fmt.Sprint(concurrency))
+	p.daemon, err = v.procs.start(p.name, p.home, "provider", "start", "--source", filepath.Dir(v.repo), "--lease", leaseTime, "--heartbeat",
+		heartbeatTime, "--grace", graceTime, "--concurrency", fmt.Sprint(concurrency))
 	return err
 }
 
@@ -209,7 +213,8 @@ func (v *vignette) toggle(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	if _, err := v.nexus.repeated(ctx, s, "disabling twice with one key is one disabling", v.disable(v.a, "toggle-off"), http.StatusOK, nil); err != nil {
+	if _, err := v.nexus.repeated(ctx, s, "disabling twice with one key is one disabling", v.disable(v.a, "toggle-off"), http.StatusOK,
+		nil); err != nil {
 		return err
 	}
 	if err := v.nexus.refused(ctx, s, "the next dispatch to it is refused",

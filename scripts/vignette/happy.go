@@ -25,8 +25,10 @@ type happyRun struct {
 func (v *vignette) walk(ctx context.Context, s *step) error {
 	h := &happyRun{out: v.path("bundle"), receipts: map[string]receipt{}}
 	v.happy = h
-	args := []string{"run", "--nexus", v.nexus.url, "--token-file", v.aliceToken, "--repo", v.repo, "--issue", filepath.Join(v.fixture, "ISSUE.md"),
-		"--allow", v.target, "--verify", v.verify, "--engine", "fake", "--fake-patch", filepath.Join(v.fixture, "fix.patch"), "--json", "--out", h.out}
+	args := []string{"run", "--nexus", v.nexus.url, "--token-file", v.aliceToken, "--repo", v.repo, "--issue",
+		filepath.Join(v.fixture, "ISSUE.md"),
+		"--allow", v.target, "--verify", v.verify, "--engine", "fake", "--fake-patch", filepath.Join(v.fixture,
+			"fix.patch"), "--json", "--out", h.out}
 	done, err := v.procs.run(ctx, v.path("alice"), args)
 	if err != nil {
 		return err
@@ -40,7 +42,8 @@ func (v *vignette) walk(ctx context.Context, s *step) error {
 	if err := json.Unmarshal(done.stdout, &report); err != nil {
 		return fmt.Errorf("remit run: exit %d: %w: %s", done.exit, err, done.stderr)
 	}
-	s.ok(done.exit == 0 && report.Status == "pass", "remit run takes the issue to a verified, proved and paid change: exit 0, pass", done.exit, report.Status, string(done.stderr))
+	s.ok(done.exit == 0 && report.Status == "pass", "remit run takes the issue to a verified, proved and paid change: exit 0, pass",
+		done.exit, report.Status, string(done.stderr))
 	s.ok(report.RunID != "" && report.Session != "", "it names its session and its run", string(done.stdout))
 	h.runID, h.session, h.sessionDir = report.RunID, report.Session, report.SessionDir
 	if h.events, err = v.nexus.log(ctx, v.alice, h.runID); err != nil {
@@ -72,8 +75,10 @@ func (v *vignette) fromIssue(ctx context.Context, s *step) error {
 	}
 	s.ok(row.Owner == "alice" && row.Issue != "" && row.Repo != "", "the run is the user's, and names repository and issue", row)
 	h.keep(s.receipts(h.events, []shape{
-		{"IssueClaimed", []field{{"issue_id", is(row.Issue)}, {"claim_identity", is("user:alice")}, {"repo_ref", is(row.Repo)}, {"claim_id", begins("clm_")}}},
-		{"RunCreated", []field{{"run_id", is(h.runID)}, {"repo_ref", is(row.Repo)}, {"issue_ref", is(row.Issue)}, {"policy_bundle_id", some}, {"owner", is("alice")}}},
+		{"IssueClaimed", []field{{"issue_id", is(row.Issue)}, {"claim_identity", is("user:alice")}, {"repo_ref", is(row.Repo)},
+			{"claim_id", begins("clm_")}}},
+		{"RunCreated", []field{{"run_id", is(h.runID)}, {"repo_ref", is(row.Repo)}, {"issue_ref", is(row.Issue)}, {"policy_bundle_id", some},
+			{"owner", is("alice")}}},
 	}))
 	s.none("the log has no gap, and every payload and receipt has the digest of its content", integrity(h.events))
 	return nil
@@ -108,18 +113,22 @@ func (v *vignette) dispatchedJob(ctx context.Context, s *step) error {
 		return err
 	}
 	h.keep(s.receipts(h.events, []shape{
-		{"JobDispatched", []field{{"job_type", is(jobType)}, {"job_hash", is(j.Hash)}, {"job_id", is(j.ID)}, {"provider_id", is(v.a.id)}, {"tier", is("owned")},
-			{"idempotency_key", some}, {"reservation_id", is(j.ReservationID)}, {"amount_msats", is(v.a.price)}, {"eligible_providers", is(2)}, {"attempt", is(1)}}},
+		{"JobDispatched", []field{{"job_type", is(jobType)}, {"job_hash", is(j.Hash)}, {"job_id", is(j.ID)}, {"provider_id", is(v.a.id)},
+			{"tier", is("owned")},
+			{"idempotency_key", some}, {"reservation_id", is(j.ReservationID)}, {"amount_msats", is(v.a.price)}, {"eligible_providers",
+				is(2)}, {"attempt", is(1)}}},
 	}))
 	commands, _ := at(asked, "commands").([]any)
 	s.ok(len(commands) == 1 && text(commands[0], "cmd") == v.verify, "it runs the verification command of the issue", commands)
 	source, found := strings.CutPrefix(text(asked, "repo", "source"), "artifact:")
-	s.ok(found && isDigest(source) == "" && len(text(asked, "repo", "git_ref")) == 40, "over the patched tree, which is named by its digest and commit", at(asked, "repo"))
+	s.ok(found && isDigest(source) == "" && len(text(asked, "repo", "git_ref")) == 40,
+		"over the patched tree, which is named by its digest and commit", at(asked, "repo"))
 	pack, err := v.nexus.get(ctx, v.alice, "/v1/runs/"+h.runID+"/artifacts/"+source, nil)
 	if err != nil {
 		return err
 	}
-	s.ok(digest(pack.raw) == source && strings.HasPrefix(string(pack.raw), "PACK"), "source.pack is a git pack and has that digest", digest(pack.raw))
+	s.ok(digest(pack.raw) == source && strings.HasPrefix(string(pack.raw), "PACK"), "source.pack is a git pack and has that digest",
+		digest(pack.raw))
 	foreign := request{as: v.bob, method: http.MethodGet, path: "/v1/runs/" + h.runID + "/artifacts/" + source}
 	return v.nexus.refused(ctx, s, "which no other user can read", foreign, http.StatusNotFound, "not_found")
 }
@@ -129,12 +138,16 @@ func (v *vignette) executed(ctx context.Context, s *step) error {
 	h, j := v.happy, v.happy.job
 	s.equal("the response has the digest that the authority recorded", digest(j.Response), j.ResponseHash)
 	h.keep(s.receipts(h.events, []shape{
-		{"JobCompleted", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"status", is("success")}, {"response_sha256", is(j.ResponseHash)},
+		{"JobCompleted", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"status", is("success")},
+			{"response_sha256", is(j.ResponseHash)},
 			{"artifacts", items(2)}, {"runs", items(1)}, {"environment.image_digest", is("host")}, {"environment.provider.id", is(v.a.id)},
-			{"environment.provider.version", some}, {"environment.provider.os", is("linux")}, {"environment.provider.arch", some}, {"environment.provider.kernel", some},
+			{"environment.provider.version", some}, {"environment.provider.os", is("linux")}, {"environment.provider.arch",
+				some}, {"environment.provider.kernel", some},
 			{"environment.sandbox.driver", some}, {"environment.sandbox.version", some}, {"environment.sandbox.layer", some}}},
-		{"CapsEnforced", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"caps.cpu_millis", atLeast(1)}, {"caps.memory_mb", atLeast(1)},
-			{"caps.timeout_secs", atLeast(1)}, {"caps.network", is("none")}, {"observed.peak_memory_bytes", atLeast(1)}, {"observed.wall_ms", atLeast(1)},
+		{"CapsEnforced", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"caps.cpu_millis", atLeast(1)},
+			{"caps.memory_mb", atLeast(1)},
+			{"caps.timeout_secs", atLeast(1)}, {"caps.network", is("none")}, {"observed.peak_memory_bytes", atLeast(1)}, {"observed.wall_ms",
+				atLeast(1)},
 			{"observed.cpu_time_ms", atLeast(1)}, {"within", is(true)}, {"caps_revision", is(1)}}},
 	}))
 	response, err := parse(j.Response)
@@ -185,7 +198,8 @@ func (v *vignette) outputs(ctx context.Context, s *step, completed object) error
 func (v *vignette) judged(_ context.Context, s *step) error {
 	h, j := v.happy, v.happy.job
 	h.keep(s.receipts(h.events, []shape{
-		{"VerificationPassed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"verifier", some}, {"outcome", is("passed")}, {"exit_code", is(0)},
+		{"VerificationPassed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"verifier", some}, {"outcome", is("passed")},
+			{"exit_code", is(0)},
 			{"reason", is("")}, {"response_sha256", is(j.ResponseHash)}, {"violations", items(0)}}},
 	}))
 	s.none("no verdict says otherwise", unexpected(h.events, "VerificationFailed", "JobFailed", "JobRejected"))
@@ -196,14 +210,18 @@ func (v *vignette) judged(_ context.Context, s *step) error {
 func (v *vignette) settled(ctx context.Context, s *step) error {
 	h, j := v.happy, v.happy.job
 	h.keep(s.receipts(h.events, []shape{
-		{"BudgetReserved", []field{{"scope", some}, {"amount_msats", is(v.a.price)}, {"reservation_id", begins("rsv_")}, {"idempotency_key", some}, {"payer", is(v.account)},
+		{"BudgetReserved", []field{{"scope", some}, {"amount_msats", is(v.a.price)}, {"reservation_id", begins("rsv_")},
+			{"idempotency_key", some}, {"payer", is(v.account)},
 			{"job_hash", is(j.Hash)}}},
-		{"PaymentReleased", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(v.a.price)}, {"reservation_id", is(j.ReservationID)}, {"provider_id", is(v.a.id)},
+		{"PaymentReleased", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(v.a.price)}, {"reservation_id", is(j.ReservationID)},
+			{"provider_id", is(v.a.id)},
 			{"resolution_id", some}, {"verification_receipt_sha256", is(h.receipts["VerificationPassed"].SHA256)}}},
 	}))
 	place := func(name string) int64 { return firstOf(h.events, func(e event) bool { return e.is(name) }) }
-	s.ok(place("BudgetReserved") < place("JobDispatched"), "the budget was reserved before the job was dispatched", place("BudgetReserved"), place("JobDispatched"))
-	s.ok(place("VerificationPassed") < place("PaymentReleased"), "and released after the verdict", place("VerificationPassed"), place("PaymentReleased"))
+	s.ok(place("BudgetReserved") < place("JobDispatched"), "the budget was reserved before the job was dispatched", place("BudgetReserved"),
+		place("JobDispatched"))
+	s.ok(place("VerificationPassed") < place("PaymentReleased"), "and released after the verdict", place("VerificationPassed"),
+		place("PaymentReleased"))
 	var again settlement
 	if _, err := v.nexus.do(ctx, v.settle(j.ID, "settle-happy-again"), http.StatusOK, &again); err != nil {
 		return err
@@ -213,7 +231,8 @@ func (v *vignette) settled(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
-	s.ok(again.Status == "released" && again.ReceiptSHA256 == h.receipts["VerificationPassed"].SHA256, "settling it again tells the first settlement", again)
+	s.ok(again.Status == "released" && again.ReceiptSHA256 == h.receipts["VerificationPassed"].SHA256,
+		"settling it again tells the first settlement", again)
 	s.exactly("and writes nothing", keysOf(after), keysOf(h.events))
 	s.none("nothing was withheld", unexpected(after, "PaymentWithheld"))
 	return nil

@@ -196,23 +196,27 @@ func (v *vignette) keepToken(name, token string, path *string) error {
 // over a lane (INV-02, INV-03, INV-07).
 func (v *vignette) guarded(ctx context.Context, s *step) error {
 	claim := request{method: http.MethodPost, path: "/v1/issues/claim", key: "guarded", body: object{"issue_ref": "x", "repo_ref": "y"}}
-	if err := v.nexus.refused(ctx, s, "a mutation without a credential is refused", claim, http.StatusUnauthorized, "unauthenticated"); err != nil {
+	if err := v.nexus.refused(ctx, s, "a mutation without a credential is refused", claim, http.StatusUnauthorized,
+		"unauthenticated"); err != nil {
 		return err
 	}
 	claim.as, claim.key = v.alice, ""
-	if err := v.nexus.refused(ctx, s, "a mutation without an Idempotency-Key is refused", claim, http.StatusBadRequest, "idempotency_key_missing"); err != nil {
+	if err := v.nexus.refused(ctx, s, "a mutation without an Idempotency-Key is refused", claim, http.StatusBadRequest,
+		"idempotency_key_missing"); err != nil {
 		return err
 	}
 	ask := request{as: v.bob, method: http.MethodPost, path: "/v1/runs", key: "guarded", body: object{"repo_ref": "y"}}
 	if err := v.nexus.refused(ctx, s, "a credential without the scope is refused", ask, http.StatusForbidden, "scope_missing"); err != nil {
 		return err
 	}
-	ask = request{as: v.bob, method: http.MethodPost, path: "/v1/lanes/tickets", key: "guarded", body: object{"topic": "fleet:user:alice:workers"}}
+	ask = request{as: v.bob, method: http.MethodPost, path: "/v1/lanes/tickets", key: "guarded",
+		body: object{"topic": "fleet:user:alice:workers"}}
 	a, err := v.nexus.send(ctx, ask)
 	if err != nil {
 		return err
 	}
-	s.ok(a.status == http.StatusForbidden || a.status == http.StatusNotFound, "a ticket for another user's lane is refused", a.status, string(a.raw))
+	s.ok(a.status == http.StatusForbidden || a.status == http.StatusNotFound, "a ticket for another user's lane is refused", a.status,
+		string(a.raw))
 	_, err = v.nexus.dial(ctx, "fleet:user:alice:workers", "nonsense")
 	s.ok(err != nil, "a lane without a ticket is refused", "it opened")
 	return v.deliversOnly(ctx, s)
@@ -250,7 +254,8 @@ func (v *vignette) fund(ctx context.Context, s *step) error {
 		return err
 	}
 	v.account = account.ID
-	ask = request{as: v.admin, method: http.MethodPost, path: "/v1/treasury/fund", key: "fund", body: object{"account_id": account.ID, "amount": budget}}
+	ask = request{as: v.admin, method: http.MethodPost, path: "/v1/treasury/fund", key: "fund",
+		body: object{"account_id": account.ID, "amount": budget}}
 	if _, err := v.nexus.repeated(ctx, s, "funding the budget twice with one key funds it once", ask, http.StatusOK, &account); err != nil {
 		return err
 	}

@@ -101,8 +101,9 @@ func (v *vignette) dispatch(r *run, key string, o order) request {
 		repo["git_ref"] = o.ref
 	}
 	body := object{"job_type": jobType, "request": object{
-		"sandbox": object{"image_digest": "host", "provider": "local", "resources": object{"memory_mb": jobMemoryMB, "timeout_secs": jobTimeoutSecs}},
-		"repo":    repo, "commands": []object{{"cmd": o.command}},
+		"sandbox": object{"image_digest": "host", "provider": "local",
+			"resources": object{"memory_mb": jobMemoryMB, "timeout_secs": jobTimeoutSecs}},
+		"repo": repo, "commands": []object{{"cmd": o.command}},
 	}}
 	if o.pin != "" {
 		body["provider_id"] = o.pin
@@ -153,7 +154,8 @@ func (v *vignette) settle(id, key string) request {
 // finish ends a run and takes its log, which is sealed by then, into the books of
 // the vignette.
 func (v *vignette) finish(ctx context.Context, r *run, status string) ([]event, error) {
-	ask := request{as: v.alice, method: http.MethodPost, path: "/v1/runs/" + r.id + "/finish", key: "finish-" + r.name, body: object{"status": status}}
+	ask := request{as: v.alice, method: http.MethodPost, path: "/v1/runs/" + r.id + "/finish", key: "finish-" + r.name,
+		body: object{"status": status}}
 	if _, err := v.nexus.do(ctx, ask, http.StatusOK, nil); err != nil {
 		return nil, err
 	}
@@ -173,7 +175,8 @@ func (v *vignette) closeRun(ctx context.Context, s *step, r *run, status string,
 	s.none("the log has no gap, and every payload and receipt has the digest of its content", integrity(events))
 	s.exactly("the log holds exactly the events that the scenario makes, by key", keysOf(events), append(keys, "run-finished"))
 	delivered, gaps := r.lane.seen()
-	s.ok(len(gaps) == 0 && sameEvents(delivered, events), "the lane has delivered that log, event by event", gaps, len(delivered), "of", len(events))
+	s.ok(len(gaps) == 0 && sameEvents(delivered, events), "the lane has delivered that log, event by event", gaps, len(delivered), "of",
+		len(events))
 	r.lane.close()
 	return events, nil
 }

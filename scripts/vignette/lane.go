@@ -51,7 +51,8 @@ func (n *nexus) follow(ctx context.Context, as caller, topic string) (*lane, err
 
 func (n *nexus) dial(ctx context.Context, topic, ticket string) (*websocket.Conn, error) {
 	url := strings.Replace(n.url, "http", "ws", 1) + "/v1/lanes/" + topic + "?after_seq=0"
-	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{Subprotocols: []string{laneProtocol, ticketPrefix + ticket}}) //nolint:bodyclose // Dial has closed it
+	options := &websocket.DialOptions{Subprotocols: []string{laneProtocol, ticketPrefix + ticket}}
+	ws, _, err := websocket.Dial(ctx, url, options) //nolint:bodyclose // Dial has closed it
 	if err != nil {
 		return nil, err
 	}

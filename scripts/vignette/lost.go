@@ -34,14 +34,14 @@ func (v *vignette) killed(ctx context.Context, s *step) error {
 	if err != nil {
 		return err
 	}
+	if err := v.fenced(ctx, s, pinned); err != nil {
+		return err
+	}
 	free, err := v.begin(ctx, "fallback", shortly, order{})
 	if err != nil {
 		return err
 	}
-	if err := v.fenced(ctx, s, pinned); err != nil {
-		return err
-	}
-	err = v.a.daemon.kill()
+	err = v.a.daemon.kill() // at once: the second job is a short one
 	s.ok(err != nil && strings.Contains(err.Error(), "signal: killed"), "provider A was killed while it ran two jobs (SIGKILL)", err)
 	for _, w := range []*working{pinned, free} {
 		s.succeeds("what job "+w.run.name+" ran has died with its daemon", w.dies(ctx))
@@ -74,20 +74,26 @@ func (v *vignette) failsCleanly(ctx context.Context, s *step, w *working) error 
 	if err != nil {
 		return err
 	}
-	s.ok(j.State == "failed" && j.Reason == "offline_mid_run" && j.Payment == "withheld", "the job that may only run there has failed, unpaid", j.State, j.Reason, j.Payment)
-	if err := v.nexus.refused(ctx, s, "there is nothing to settle", v.settle(j.ID, "settle-lost"), http.StatusConflict, "job_closed"); err != nil {
+	s.ok(j.State == "failed" && j.Reason == "offline_mid_run" && j.Payment == "withheld",
+		"the job that may only run there has failed, unpaid", j.State, j.Reason, j.Payment)
+	if err := v.nexus.refused(ctx, s, "there is nothing to settle", v.settle(j.ID, "settle-lost"), http.StatusConflict,
+		"job_closed"); err != nil {
 		return err
 	}
-	events, err := v.closeRun(ctx, s, w.run, "failed", union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1), []string{leasedKey(j.Hash, w.fence)},
+	events, err := v.closeRun(ctx, s, w.run, "failed", union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1),
+		[]string{leasedKey(j.Hash, w.fence)},
 		[]string{"job-failed:" + j.Hash, penaltyKey(j.ID, "failure", v.a)}, paidKeys(j.Hash, "withheld")))
 	if err != nil {
 		return err
 	}
 	s.receipts(events, []shape{
-		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"state", is("failed")}, {"was", is("leased")}, {"reason", is("offline_mid_run")}}},
-		{"PaymentWithheld", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)}, {"provider_id", is(v.a.id)},
+		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"state", is("failed")}, {"was", is("leased")},
+			{"reason", is("offline_mid_run")}}},
+		{"PaymentWithheld", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)},
+			{"provider_id", is(v.a.id)},
 			{"reservation_id", is(w.job.ReservationID)}}},
-		{"ProviderPenalized", []field{{"provider_id", is(v.a.id)}, {"job_id", is(j.ID)}, {"kind", is("failure")}, {"reason", is("offline_mid_run")}}},
+		{"ProviderPenalized", []field{{"provider_id", is(v.a.id)}, {"job_id", is(j.ID)}, {"kind", is("failure")},
+			{"reason", is("offline_mid_run")}}},
 	})
 	v.tally.withheld += v.a.price
 	return nil
@@ -103,7 +109,8 @@ func (v *vignette) fallsBack(ctx context.Context, s *step, w *working) error {
 		return err
 	}
 	s.ok(j.ProviderID == v.b.id && j.FallbackFrom == v.a.id && j.Attempt == 2 && j.Tier == "reserve_pool" && j.AmountMsats == v.b.price &&
-		j.ReservationID != w.job.ReservationID, "the other job went to provider B of the reserve pool, at its price, under a reservation of its own", j)
+		j.ReservationID != w.job.ReservationID,
+		"the other job went to provider B of the reserve pool, at its price, under a reservation of its own", j)
 	earned, err := v.earned(ctx, v.a, v.b)
 	if err != nil {
 		return err
@@ -135,11 +142,14 @@ func (v *vignette) fallbackLog(ctx context.Context, s *step, w *working, j job) 
 		return err
 	}
 	s.receipts(events, []shape{
-		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"attempt", is(1)}, {"was", is("leased")}, {"reason", is("offline_mid_run")}}},
+		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"attempt", is(1)}, {"was", is("leased")},
+			{"reason", is("offline_mid_run")}}},
 		{"PaymentWithheld", []field{{"provider_id", is(v.a.id)}, {"amount_msats", is(0)}, {"reservation_id", is(w.job.ReservationID)}}},
-		{"FallbackProviderUsed", []field{{"job_hash", is(j.Hash)}, {"from", is(v.a.id)}, {"to", is(v.b.id)}, {"reason", is("offline_mid_run")}, {"attempt", is(2)}}},
+		{"FallbackProviderUsed", []field{{"job_hash", is(j.Hash)}, {"from", is(v.a.id)}, {"to", is(v.b.id)}, {"reason", is("offline_mid_run")},
+			{"attempt", is(2)}}},
 		{"JobCompleted", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.b.id)}, {"attempt", is(2)}}},
-		{"PaymentReleased", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.b.id)}, {"amount_msats", is(v.b.price)}, {"reservation_id", is(j.ReservationID)}}},
+		{"PaymentReleased", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.b.id)}, {"amount_msats", is(v.b.price)},
+			{"reservation_id", is(j.ReservationID)}}},
 	})
 	return nil
 }
@@ -161,7 +171,8 @@ func (v *vignette) fenced(ctx context.Context, s *step, w *working) error {
 	if err != nil {
 		return err
 	}
-	s.ok(a.status == http.StatusConflict && codeOf(a) == "stale_fence", "a result under another fence than that of the lease is refused", a.status, string(a.raw))
+	s.ok(a.status == http.StatusConflict && codeOf(a) == "stale_fence", "a result under another fence than that of the lease is refused",
+		a.status, string(a.raw))
 	return nil
 }
 

@@ -136,7 +136,8 @@ func overCap(r receipt) (list []string) {
 	const cpuGraceMS, killGraceMS = 1_000, 10_000
 	limit := func(name string) int64 { return number(r.Payload, "caps", name) }
 	used := func(name string) int64 { return number(r.Payload, "observed", name) }
-	if r.Type == "" || min(limit("cpu_millis"), limit("memory_mb"), limit("disk_mb"), limit("pids"), limit("timeout_secs")) <= 0 || text(r.Payload, "caps", "network") != "none" {
+	if r.Type == "" || min(limit("cpu_millis"), limit("memory_mb"), limit("disk_mb"), limit("pids"), limit("timeout_secs")) <= 0 ||
+		text(r.Payload, "caps", "network") != "none" {
 		return []string{"a cap is missing or not enforced"}
 	}
 	if at(r.Payload, "within") != true || used("wall_ms") <= 0 || used("peak_memory_bytes") <= 0 {
@@ -197,10 +198,12 @@ func said(raw []byte) (figures, error) {
 	if err := json.Unmarshal(raw, &m); err != nil {
 		return figures{}, err
 	}
-	if m.Latency.Value == nil || m.RunLatency.Value == nil || m.Cost.Value == nil || m.Breadth.Value == nil || m.Caps.Holds == nil || m.Unreadable != 0 {
+	if m.Latency.Value == nil || m.RunLatency.Value == nil || m.Cost.Value == nil || m.Breadth.Value == nil || m.Caps.Holds == nil ||
+		m.Unreadable != 0 {
 		return figures{}, fmt.Errorf("a figure is missing, or events could not be read: %s", raw)
 	}
-	return figures{m.FillRate, *m.Latency.Value, *m.RunLatency.Value, m.Released, *m.Cost.Value, *m.Breadth.Value, m.Pass, m.ByProvider, m.Rework,
+	return figures{m.FillRate, *m.Latency.Value, *m.RunLatency.Value, m.Released, *m.Cost.Value, *m.Breadth.Value, m.Pass, m.ByProvider,
+		m.Rework,
 		share{m.Caps.Proven, m.Caps.Of}}, nil
 }
 
@@ -221,17 +224,21 @@ func (v *vignette) measure(ctx context.Context, s *step, logs map[string][]event
 	}
 	mine, got := fields(v.figures), fields(theirs)
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
-		s.ok(reflect.DeepEqual(mine[name], got[name]), fmt.Sprintf("%s is %s, from the logs and from the authority", name, mine[name]), "the authority says", got[name])
+		s.ok(reflect.DeepEqual(mine[name], got[name]), fmt.Sprintf("%s is %s, from the logs and from the authority", name, mine[name]),
+			"the authority says", got[name])
 	}
 	f, t := v.figures, v.tally
-	s.ok(f.PassRate == share{total(t.passed), total(t.verified)} && f.ReleasedMsats == total(t.released), "they agree with the settlements", f, t)
+	s.ok(f.PassRate == share{total(t.passed), total(t.verified)} && f.ReleasedMsats == total(t.released), "they agree with the settlements",
+		f, t)
 	for _, p := range []*provider{v.a, v.b} {
 		s.equal(p.name+"'s pass rate agrees with the settlements", f.PassRateByProvider[p.id], share{t.passed[p.id], t.verified[p.id]})
 	}
 	s.equal("two providers were eligible", f.ProviderBreadth, int64(2))
-	s.ok(f.CapsEnforced.Count == f.CapsEnforced.Of && f.CapsEnforced.Of > 0, "the caps of every answered job are proven, by what was observed", f.CapsEnforced)
+	s.ok(f.CapsEnforced.Count == f.CapsEnforced.Of && f.CapsEnforced.Of > 0,
+		"the caps of every answered job are proven, by what was observed", f.CapsEnforced)
 	s.ok(f.FillRate.Count > 0 && f.FillRate.Count < f.FillRate.Of, "refused and lost dispatches lower the fill rate", f.FillRate)
-	s.ok(f.MedianLatencyMS > 0 && f.MedianRunLatencyMS >= f.MedianLatencyMS, "latencies were measured", f.MedianLatencyMS, f.MedianRunLatencyMS)
+	s.ok(f.MedianLatencyMS > 0 && f.MedianRunLatencyMS >= f.MedianLatencyMS, "latencies were measured", f.MedianLatencyMS,
+		f.MedianRunLatencyMS)
 	return nil
 }
 
@@ -256,7 +263,8 @@ func fields(v any) map[string]string {
 // the retry is taken back.
 func (v *vignette) judgeLater(ctx context.Context, s *step) (reworked map[string]bool, err error) {
 	outcome := func(run, kind string) error {
-		ask := request{as: v.alice, method: http.MethodPost, path: "/v1/runs/" + run + "/outcome", key: "outcome-" + kind, body: object{"kind": kind}}
+		ask := request{as: v.alice, method: http.MethodPost, path: "/v1/runs/" + run + "/outcome", key: "outcome-" + kind,
+			body: object{"kind": kind}}
 		_, err := v.nexus.repeated(ctx, s, "that the change is "+kind+" is recorded once", ask, http.StatusOK, nil)
 		return err
 	}

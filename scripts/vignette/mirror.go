@@ -74,18 +74,21 @@ func (v *vignette) mirrored(ctx context.Context, s *step, logs map[string][]even
 	s.none("each id is the digest of its event, and all are of one key", forged)
 	for _, p := range []*provider{v.a, v.b} {
 		i := slices.IndexFunc(events, func(e nostr) bool { return e.Kind == kindAd && e.tag("oa_provider_id") == p.id })
-		s.ok(i >= 0 && events[i].tag("price") == fmt.Sprint(p.price) && events[i].tag("capability") == jobType && events[i].tag("handler") == "compute_provider",
+		s.ok(i >= 0 && events[i].tag("price") == fmt.Sprint(p.price) && events[i].tag("capability") == jobType &&
+			events[i].tag("handler") == "compute_provider",
 			"the ad of "+p.name+" tells its capability and its price", i, events)
 	}
 	s.none("no event holds a command, an output or a source: no job chatter", v.chatter(events, logs))
 	if err := v.stable(ctx, s, events); err != nil {
 		return err
 	}
-	done, err := v.procs.run(ctx, v.path("alice"), []string{"bridge", "verify", "--relay", v.relay, "--nexus", v.nexus.url, "--token-file", v.adminToken, "--json"})
+	done, err := v.procs.run(ctx, v.path("alice"), []string{"bridge", "verify", "--relay", v.relay, "--nexus", v.nexus.url, "--token-file",
+		v.adminToken, "--json"})
 	if err != nil {
 		return err
 	}
-	s.ok(done.exit == 0, "remit bridge verify accepts ids, signatures, classes and receipt digests", done.exit, string(done.stdout), string(done.stderr))
+	s.ok(done.exit == 0, "remit bridge verify accepts ids, signatures, classes and receipt digests", done.exit, string(done.stdout),
+		string(done.stderr))
 	return nil
 }
 
@@ -95,7 +98,8 @@ func pointed(logs map[string][]event) (sums []string) {
 	for _, events := range logs {
 		for _, e := range events {
 			r, _ := e.receipt()
-			if e.is("VerificationPassed", "VerificationFailed") || e.is("PaymentReleased", "PaymentWithheld") && text(r.Payload, "verification_receipt_sha256") != "" {
+			if e.is("VerificationPassed", "VerificationFailed") || e.is("PaymentReleased", "PaymentWithheld") &&
+				text(r.Payload, "verification_receipt_sha256") != "" {
 				sums = append(sums, strings.TrimPrefix(r.SHA256, "sha256:"))
 			}
 		}

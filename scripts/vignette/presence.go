@@ -58,7 +58,10 @@ func (v *vignette) online(ctx context.Context, s *step) error {
 	enrolled := firstOf(events, shows(v.a.id, func(_ event, p presence) bool {
 		return !p.Enabled && p.Heartbeat == "missing" && p.Device == v.a.device && p.Owner == "alice"
 	}))
-	beat := firstOf(events, shows(v.a.id, func(_ event, p presence) bool { return p.Enabled && p.Heartbeat == "fresh" && p.Status == "running" }))
+	beat := firstOf(events, shows(v.a.id, func(_ event, p presence) bool {
+		return p.Enabled && p.Heartbeat == "fresh" &&
+			p.Status == "running"
+	}))
 	s.ok(enrolled > 0, "the presence lane has shown the enrolment", len(events), "events")
 	s.ok(beat > enrolled, "then a heartbeat", beat, "after", enrolled)
 	s.none("by number, without a gap", gaps)

@@ -28,7 +28,8 @@ func (v *vignette) retry(ctx context.Context, s *step) error {
 	}
 	s.equal("the same job under another key is the same job", same.ID, first.job.ID)
 	changed := v.dispatch(r, "dispatch-retry", order{command: "true"})
-	if err := v.nexus.refused(ctx, s, "another job under the same key is refused", changed, http.StatusUnprocessableEntity, "idempotency_key_reused"); err != nil {
+	if err := v.nexus.refused(ctx, s, "another job under the same key is refused", changed, http.StatusUnprocessableEntity,
+		"idempotency_key_reused"); err != nil {
 		return err
 	}
 	if _, err := r.await(ctx, "JobCompleted"); err != nil {
@@ -91,7 +92,8 @@ func (v *vignette) atOnce(ctx context.Context, s *step, ask request) (dispatched
 			made++
 		}
 	}
-	s.ok(made == 1 && out.answer.replayed && len(odd) == 0, "one of 8 simultaneous dispatches makes the job, the others get its answer, byte for byte", made, odd)
+	s.ok(made == 1 && out.answer.replayed && len(odd) == 0,
+		"one of 8 simultaneous dispatches makes the job, the others get its answer, byte for byte", made, odd)
 	var list struct {
 		Items []job `json:"items"`
 	}
@@ -124,7 +126,8 @@ func (v *vignette) settleOnce(ctx context.Context, s *step, r *run, j job) error
 		return err
 	}
 	var paid settlement
-	first, err := v.nexus.repeated(ctx, s, "settling twice with one key gets the stored answer", v.settle(j.ID, "settle-"+r.name), http.StatusOK, &paid)
+	first, err := v.nexus.repeated(ctx, s, "settling twice with one key gets the stored answer", v.settle(j.ID, "settle-"+r.name),
+		http.StatusOK, &paid)
 	if err != nil {
 		return err
 	}
@@ -135,7 +138,8 @@ func (v *vignette) settleOnce(ctx context.Context, s *step, r *run, j job) error
 	}
 	s.ok(bytes.Equal(first.raw, third.raw), "settling with another key gets the same settlement", string(third.raw))
 	s.ok(paid.Status == "released" && paid.Passed && paid.ExitCode == 0 && len(paid.Violations) == 0 && paid.AmountMsats == v.a.price &&
-		paid.ReservationID == j.ReservationID && paid.JobHash == j.Hash, "it is released at the provider's price, from the job's reservation", paid)
+		paid.ReservationID == j.ReservationID && paid.JobHash == j.Hash,
+		"it is released at the provider's price, from the job's reservation", paid)
 	after, err := v.nexus.log(ctx, v.alice, r.id)
 	if err != nil {
 		return err

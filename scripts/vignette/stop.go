@@ -28,7 +28,8 @@ func (v *vignette) stop(ctx context.Context, s *step) error {
 		return err
 	}
 	s.ok(after.Status == "stopped" && after.Enabled, "the registry has it as stopped, and as enabled still", after)
-	s.ok(after.Strikes.Failures == before.Strikes.Failures && after.Strikes.Violations == before.Strikes.Violations && after.Strikes.Unverified == before.Strikes.Unverified+1,
+	s.ok(after.Strikes.Failures == before.Strikes.Failures && after.Strikes.Violations == before.Strikes.Violations &&
+		after.Strikes.Unverified == before.Strikes.Unverified+1,
 		"it has no strike, and a lower rank", after.Strikes)
 	pinned := v.dispatch(w.run, "dispatch-after-stop", order{command: "true", pin: v.a.id})
 	if err := v.nexus.refused(ctx, s, "it is not offered anything more", pinned, http.StatusConflict, "no_eligible_provider"); err != nil {
@@ -63,21 +64,26 @@ func (v *vignette) stoppedLog(ctx context.Context, s *step, w *working) error {
 	if err != nil {
 		return err
 	}
-	s.ok(j.State == "failed" && j.Reason == "handed_back" && j.Payment == "withheld", "the job that may only run there was handed back, unpaid", j.State, j.Reason, j.Payment)
+	s.ok(j.State == "failed" && j.Reason == "handed_back" && j.Payment == "withheld",
+		"the job that may only run there was handed back, unpaid", j.State, j.Reason, j.Payment)
 	v.tally.withheld += v.a.price
 	rejected, err := w.run.await(ctx, "JobRejected")
 	if err != nil {
 		return err
 	}
-	events, err := v.closeRun(ctx, s, w.run, "failed", union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1), []string{leasedKey(j.Hash, w.fence),
-		"job-failed:" + j.Hash, penaltyKey(j.ID, "unverified", v.a), rejected.Key}, paidKeys(j.Hash, "withheld")))
+	events, err := v.closeRun(ctx, s, w.run, "failed", union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1),
+		[]string{leasedKey(j.Hash, w.fence),
+			"job-failed:" + j.Hash, penaltyKey(j.ID, "unverified", v.a), rejected.Key}, paidKeys(j.Hash, "withheld")))
 	if err != nil {
 		return err
 	}
 	s.receipts(events, []shape{
-		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"state", is("failed")}, {"was", is("leased")}, {"reason", is("handed_back")}}},
-		{"PaymentWithheld", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)}, {"reservation_id", is(w.job.ReservationID)}}},
-		{"ProviderPenalized", []field{{"provider_id", is(v.a.id)}, {"job_id", is(j.ID)}, {"kind", is("unverified")}, {"reason", is("handed_back")}}},
+		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"state", is("failed")}, {"was", is("leased")},
+			{"reason", is("handed_back")}}},
+		{"PaymentWithheld", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)},
+			{"reservation_id", is(w.job.ReservationID)}}},
+		{"ProviderPenalized", []field{{"provider_id", is(v.a.id)}, {"job_id", is(j.ID)}, {"kind", is("unverified")},
+			{"reason", is("handed_back")}}},
 	})
 	return nil
 }

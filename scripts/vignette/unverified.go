@@ -29,7 +29,8 @@ func (v *vignette) unverified(ctx context.Context, s *step) error {
 		return err
 	}
 	var judged settlement
-	if _, err := v.nexus.repeated(ctx, s, "settling twice is settling once", v.settle(j.ID, "settle-unverified"), http.StatusOK, &judged); err != nil {
+	if _, err := v.nexus.repeated(ctx, s, "settling twice is settling once", v.settle(j.ID, "settle-unverified"), http.StatusOK,
+		&judged); err != nil {
 		return err
 	}
 	v.tally.add(judged)
@@ -54,13 +55,17 @@ func (v *vignette) unverified(ctx context.Context, s *step) error {
 		return err
 	}
 	found := s.receipts(events, []shape{
-		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"reason", is("command_failed")}, {"response_sha256", is(j.ResponseHash)},
+		{"JobFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"reason", is("command_failed")},
+			{"response_sha256", is(j.ResponseHash)},
 			{"artifacts", items(2)}, {"runs", items(1)}, {"environment.provider.id", is(v.a.id)}}},
-		{"VerificationFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"verifier", some}, {"reason", is("verification_failed")},
+		{"VerificationFailed", []field{{"job_hash", is(j.Hash)}, {"provider_id", is(v.a.id)}, {"verifier", some},
+			{"reason", is("verification_failed")},
 			{"exit_code", is(judged.ExitCode)}, {"response_sha256", is(j.ResponseHash)}}},
-		{"PaymentWithheld", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)}, {"reservation_id", is(j.ReservationID)},
+		{"PaymentWithheld", []field{{"job_hash", is(j.Hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)},
+			{"reservation_id", is(j.ReservationID)},
 			{"provider_id", is(v.a.id)}, {"reason", some}, {"resolution_id", some}}},
-		{"ProviderPenalized", []field{{"provider_id", is(v.a.id)}, {"job_id", is(j.ID)}, {"kind", is("unverified")}, {"reason", is("verification_failed")}}},
+		{"ProviderPenalized", []field{{"provider_id", is(v.a.id)}, {"job_id", is(j.ID)}, {"kind", is("unverified")},
+			{"reason", is("verification_failed")}}},
 	})
 	s.equal("PaymentWithheld points to the verification receipt",
 		text(found["PaymentWithheld"].Payload, "verification_receipt_sha256"), found["VerificationFailed"].SHA256)

@@ -23,7 +23,7 @@ type working struct {
 
 // How long such a job runs, in seconds.
 const (
-	shortly = 3  // another provider has to run it to its end
+	shortly = 6  // another provider has to run it to its end; the first one is killed before
 	forLong = 50 // it is stopped
 )
 

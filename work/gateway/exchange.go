@@ -54,8 +54,9 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, probe *record.Mo
 	if probe == nil && g.ledger.full(g.bounds.requests) {
 		return true
 	}
-	x := &exchange{g: g, w: w, ctl: http.NewResponseController(w), rec: record.ModelRequest{Seq: seq, At: g.now(), Path: g.shown(r.RequestURI), Probe: probe != nil,
-		UsageKnown: true, CostKnown: true}}
+	x := &exchange{g: g, w: w, ctl: http.NewResponseController(w),
+		rec: record.ModelRequest{Seq: seq, At: g.now(), Path: g.shown(r.RequestURI), Probe: probe != nil,
+			UsageKnown: true, CostKnown: true}}
 	x.watch(r.Context(), g)
 	defer x.over()
 	if bad := x.run(r); bad != nil {

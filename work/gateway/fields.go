@@ -29,7 +29,8 @@ var common = []string{"model", "stream", "stream_options", "tools", "tool_choice
 // left are the names that do not go to the provider, and whose loss an engine
 // does not notice: who is working where, on what device, and what changes the
 // price.
-var left = with(nil, "metadata", "client_metadata", "user", "user_profile_id", "safety_identifier", "service_tier", "speed", "inference_geo")
+var left = with(nil, "metadata", "client_metadata", "user", "user_profile_id", "safety_identifier", "service_tier", "speed",
+	"inference_geo")
 
 // conversation are the fields that hold what was said, part by part.
 var conversation = with(nil, "messages", "input", "instructions", "system", "prediction")
@@ -51,7 +52,8 @@ var schemas = with(nil, "parameters", "input_schema", "output_schema", "schema",
 
 // elsewhere are parts of the names of options behind which something else may
 // stand than the model that was admitted.
-var elsewhere = []string{"model", "provider", "host", "endpoint", "server", "plugin", "connector", "webhook", "callback", "template", "tokenize"}
+var elsewhere = []string{"model", "provider", "host", "endpoint", "server", "plugin", "connector", "webhook", "callback",
+	"template", "tokenize"}
 
 func with(names []string, more ...string) map[string]bool {
 	set := make(map[string]bool, len(names)+len(more))

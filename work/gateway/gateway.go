@@ -120,7 +120,8 @@ func Open(ctx context.Context, o Options) (*Gateway, error) {
 		return nil, err
 	}
 	g := &Gateway{model: o.Model, provider: o.Upstream.Provider, asked: map[string]bool{o.Model: true}, guarded: o.Token != "",
-		bounds: defaultBounds, bodies: newPool(defaultBounds.allBodies), keep: o.KeepBodies, now: o.Clock, wait: pause, record: o.Record, agentIn: o.AgentIn, stored: o.StoredState}
+		bounds: defaultBounds, bodies: newPool(defaultBounds.allBodies), keep: o.KeepBodies, now: o.Clock, wait: pause, record: o.Record,
+		agentIn: o.AgentIn, stored: o.StoredState}
 	for name, sent := range o.Upstream.Models {
 		g.asked[name] = sent == o.Model
 	}

@@ -103,7 +103,8 @@ func priceOf(o Options) (*Price, error) {
 		for _, part := range []int64{p.InMicroUSDPerMTok, p.CacheReadMicroUSDPerMTok, p.CacheWriteMicroUSDPerMTok, p.OutMicroUSDPerMTok,
 			p.CacheWriteHourMicroUSDPerMTok} {
 			if part < 0 || part > maxPrice {
-				return nil, misconfigured("the price of %q has a part that is not between 0 and %d micro-dollars a million tokens", name, int64(maxPrice))
+				return nil, misconfigured("the price of %q has a part that is not between 0 and %d micro-dollars a million tokens", name,
+					int64(maxPrice))
 			}
 		}
 	}

@@ -55,7 +55,8 @@ func (g *Gateway) Probe(ctx context.Context, p Protocol) error {
 
 // probeRequest writes the question in a protocol.
 func (g *Gateway) probeRequest(p Protocol) (body []byte, path string, err error) {
-	schema := map[string]any{"type": "object", "properties": map[string]any{"ok": map[string]any{"type": "boolean"}}, "required": []string{"ok"}}
+	schema := map[string]any{"type": "object", "properties": map[string]any{"ok": map[string]any{"type": "boolean"}},
+		"required": []string{"ok"}}
 	const name, what = "ready", "Says that tools can be called."
 	user := []any{map[string]any{"role": "user", "content": probeQuestion}}
 	v := map[string]any{"model": g.model, "stream": true}
@@ -63,7 +64,8 @@ func (g *Gateway) probeRequest(p Protocol) (body []byte, path string, err error)
 	case Chat:
 		path = "/v1/chat/completions"
 		v["messages"] = user
-		v["tools"] = []any{map[string]any{"type": "function", "function": map[string]any{"name": name, "description": what, "parameters": schema}}}
+		v["tools"] = []any{map[string]any{"type": "function", "function": map[string]any{"name": name, "description": what,
+			"parameters": schema}}}
 		// Hosted models that think take only the new name, many local servers only the old.
 		if g.upstream.local {
 			v["max_tokens"] = probeTokens
@@ -93,7 +95,8 @@ func (g *Gateway) judge(p Protocol, rec record.ModelRequest, stream []byte) erro
 		return reason.Errorf(code, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p, why).WithHint("%s", Remedy(rec))
 	}
 	shape := func(format string, args ...any) error {
-		return reason.Errorf(reason.ResponseShape, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p, fmt.Sprintf(format, args...))
+		return reason.Errorf(reason.ResponseShape, "probing %q of %q over the %s protocol: %s", g.model, g.provider, p,
+			fmt.Sprintf(format, args...))
 	}
 	switch {
 	case rec.Refused != "":
@@ -103,7 +106,8 @@ func (g *Gateway) judge(p Protocol, rec record.ModelRequest, stream []byte) erro
 	case rec.Failed != "":
 		return failed(rec.Failed, cmp.Or(rec.Detail, fmt.Sprintf("there is no usable answer (status %d)", rec.Status)))
 	case rec.Mismatch:
-		return reason.Errorf(reason.ModelMismatch, "probing %q of %q over the %s protocol: %q answered", g.model, g.provider, p, rec.ModelAnswered)
+		return reason.Errorf(reason.ModelMismatch, "probing %q of %q over the %s protocol: %q answered", g.model, g.provider, p,
+			rec.ModelAnswered)
 	case rec.ModelAnswered == "":
 		return shape("the answer names no model")
 	case !rec.UsageKnown || rec.Usage.Tokens() == 0:

@@ -70,7 +70,8 @@ func (e providerError) name() string {
 
 // quotaWords say that an account has nothing left. A limit on how much may be
 // asked in a minute has other names.
-var quotaWords = []word{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error", "insufficient_credits", "insufficient_funds", "payment_required"}
+var quotaWords = []word{"insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "billing_error",
+	"insufficient_credits", "insufficient_funds", "payment_required"}
 
 // quota reports whether an account has nothing left: no repeat changes that.
 func (e providerError) quota(status int) bool {

@@ -56,7 +56,8 @@ func (q *request) screenState(p Protocol, m member) *refusal {
 
 // storedNames end the names, folded, below which providers take the name of
 // something stored.
-var storedNames = []string{"fileid", "fileids", "storeid", "storeids", "containerid", "containerids", "uploadid", "uploadids", "assetid", "assetids",
+var storedNames = []string{"fileid", "fileids", "storeid", "storeids", "containerid", "containerids", "uploadid", "uploadids",
+	"assetid", "assetids",
 	"cachedcontent", "responseid", "conversationid", "threadid"}
 
 // stored reports whether a member of a conversation names something stored.

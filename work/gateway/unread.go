@@ -96,5 +96,6 @@ func (g *Gateway) unread(status int) {
 	}
 	g.recordMu.Lock()
 	defer g.recordMu.Unlock()
-	g.record(record.ModelRequest{Seq: seq, At: g.now(), Status: status, Refused: reason.RequestInvalid, Detail: "it is no HTTP request that could be read", UsageKnown: true, CostKnown: true})
+	g.record(record.ModelRequest{Seq: seq, At: g.now(), Status: status, Refused: reason.RequestInvalid,
+		Detail: "it is no HTTP request that could be read", UsageKnown: true, CostKnown: true})
 }

@@ -64,7 +64,8 @@ type Stored struct {
 func (d Dir) Inventory(ctx context.Context, most int) (map[string]Stored, error) {
 	out := &inventory{format: d.Format, most: most, objects: map[string]Stored{}}
 	err := d.run(ctx, call{
-		args:   []string{"cat-file", "--batch-all-objects", "--unordered", "--batch-check=%(objectname) %(objecttype) %(objectsize) %(deltabase)"},
+		args: []string{"cat-file", "--batch-all-objects", "--unordered",
+			"--batch-check=%(objectname) %(objecttype) %(objectsize) %(deltabase)"},
 		stdout: out,
 	})
 	if err == nil && len(out.rest) > 0 {

@@ -48,7 +48,8 @@ const (
 //
 // What is wrong with the pack is repository_invalid. An error of r or w is returned as it is.
 func (f Format) ScanPack(ctx context.Context, r io.Reader, w io.Writer, limits PackLimits) (PackSummary, error) {
-	s := &packScan{format: f, limits: limits, in: &packReader{ctx: ctx, r: r, w: w, left: limits.Bytes, hash: f.newHash(), buf: make([]byte, 64<<10)}}
+	s := &packScan{format: f, limits: limits, in: &packReader{ctx: ctx, r: r, w: w, left: limits.Bytes, hash: f.newHash(),
+		buf: make([]byte, 64<<10)}}
 	err := s.scan()
 	if s.in.err != nil {
 		err = s.in.err // what the reader met is why the pack seemed to be broken

@@ -87,7 +87,8 @@ func (m Model) Admitted(home string) admission.Result {
 func (m Model) Route(home string, prices map[string]gateway.Price) *harness.ModelRoute {
 	u, _ := m.Upstream()
 	result := m.Admitted(home)
-	return &harness.ModelRoute{Upstream: u, Model: m.Name, EngineModel: m.EngineName, Status: result.Status, Detail: result.Detail, Remedy: remedy(result, m.AdmitCommand()), Prices: prices,
+	return &harness.ModelRoute{Upstream: u, Model: m.Name, EngineModel: m.EngineName, Status: result.Status, Detail: result.Detail,
+		Remedy: remedy(result, m.AdmitCommand()), Prices: prices,
 		RunCommand: keycommand.Run}
 }
 
@@ -132,7 +133,8 @@ func Prices(table map[string]task.ModelPrice) map[string]gateway.Price {
 // is proved it may work on copied fixtures.
 func Admission(home string, build evidence.EngineIdentity) (harness.Admission, admission.Result) {
 	result, _ := admission.SourceResult(home, build)
-	return harness.Admission{SourceStatus: result.SourceStatus(), Detail: result.Detail, Remedy: remedy(result, AdmitSource(build.Name, "")), ProvenMode: task.CopiedFixture}, result
+	return harness.Admission{SourceStatus: result.SourceStatus(), Detail: result.Detail,
+		Remedy: remedy(result, AdmitSource(build.Name, "")), ProvenMode: task.CopiedFixture}, result
 }
 
 // AdmitSource is the command that decides about the build of an engine on this
@@ -151,7 +153,8 @@ func AdmitSource(engine, bin string) string {
 func (m Model) AdmitCommand() string {
 	u, source := m.Upstream()
 	way := admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL}
-	return fmt.Sprintf("remit admit model --provider %s --model %s --class %s --credential %s --network %s", m.Provider, m.Name, way.Class, source, way.Network()) + decided
+	return fmt.Sprintf("remit admit model --provider %s --model %s --class %s --credential %s --network %s", m.Provider, m.Name,
+		way.Class, source, way.Network()) + decided
 }
 
 const decided = " --decision admitted --reason WHY"

@@ -108,7 +108,8 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 		Confined: true, Root: root, RunAs: as, Bwrap: d.path,
 		DiskBytes: int64(s.Limits.DiskMB) << 20, Inodes: inodes(s.Limits),
 		ForceCopy: d.control.copyLayer, NoFilter: d.control.noFilter, PlainBinds: d.control.plainBinds,
-		MountsBelow: d.control.mountsBelow, NoLoginLimits: d.control.noLoginLimits, NoMasks: d.control.noMasks, Rlimits: limitsOf(s.Limits), Keep: keepBounds{MaxKeptFiles, MaxKeptBytes},
+		MountsBelow: d.control.mountsBelow, NoLoginLimits: d.control.noLoginLimits, NoMasks: d.control.noMasks,
+		Rlimits: limitsOf(s.Limits), Keep: keepBounds{MaxKeptFiles, MaxKeptBytes},
 	}
 	if d.control.noLoginLimits {
 		conf.Rlimits.Signals, conf.Rlimits.QueueSize, conf.Rlimits.Locked = -1, -1, -1

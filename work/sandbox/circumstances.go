@@ -19,7 +19,8 @@ import (
 // that does not exist says so for as long as that is true.
 var hostFiles = []string{
 	"/proc/self/cgroup", "/proc/self/limits", "/proc/self/attr/current",
-	"/proc/sys/user/max_user_namespaces", "/proc/sys/user/max_mnt_namespaces", "/proc/sys/user/max_pid_namespaces", "/proc/sys/user/max_net_namespaces",
+	"/proc/sys/user/max_user_namespaces", "/proc/sys/user/max_mnt_namespaces", "/proc/sys/user/max_pid_namespaces",
+	"/proc/sys/user/max_net_namespaces",
 	"/proc/sys/kernel/unprivileged_userns_clone", "/proc/sys/kernel/apparmor_restrict_unprivileged_userns",
 	"/proc/sys/kernel/apparmor_restrict_unprivileged_unconfined",
 }

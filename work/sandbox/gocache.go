@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -159,7 +160,8 @@ func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 		for {
 			select {
 			case <-time.After(tellEvery):
-				c.tell(fmt.Sprintf("still filling the Go build cache: %d MiB after %s", sizeOf(c.path("go-build"))>>20, time.Since(begun).Round(time.Second)))
+				c.tell(fmt.Sprintf("still filling the Go build cache: %d MiB after %s", sizeOf(c.path("go-build"))>>20,
+					time.Since(begun).Round(time.Second)))
 			case <-ended:
 				return
 			}
@@ -188,6 +190,9 @@ func (c *goCache) runGo(ctx context.Context, args []string) error {
 	cmd.Dir = scratch
 	cmd.Env = []string{"PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + scratch,
 		"GOCACHE=" + c.path("go-build"), "GOENV=off", "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOTOOLCHAIN=local", "LANG=C.UTF-8"}
+	// The signal comes when the thread ends that started the command, so it stays.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	out, err := cmd.CombinedOutput()
@@ -195,7 +200,8 @@ func (c *goCache) runGo(ctx context.Context, args []string) error {
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		return errors.Join(fmt.Errorf("filling Remit's own Go build cache: go %s: %w", strings.Join(args, " "), err), errors.New(string(bytes.TrimSpace(out[max(0, len(out)-500):]))))
+		return errors.Join(fmt.Errorf("filling Remit's own Go build cache: go %s: %w", strings.Join(args, " "), err),
+			errors.New(string(bytes.TrimSpace(out[max(0, len(out)-500):]))))
 	}
 	return nil
 }

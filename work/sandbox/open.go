@@ -108,7 +108,8 @@ func openBwrap(ctx context.Context, opt Options, tools toolchain, hide hidden, p
 	}
 	if err := d.probe(ctx, opt.StateDir); err != nil {
 		m.forget()
-		return nil, &reason.Error{Code: reason.SandboxUnavailable, Message: "sandbox: the probe of bwrap failed: " + err.Error(), Err: err, Hint: probeHint(err)}
+		return nil, &reason.Error{Code: reason.SandboxUnavailable, Message: "sandbox: the probe of bwrap failed: " + err.Error(),
+			Err: err, Hint: probeHint(err)}
 	}
 	m.keep(d.desc)
 	return d, nil

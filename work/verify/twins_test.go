@@ -14,6 +14,8 @@ import (
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/tree"
+	"remit/work/verify/results"
+	"remit/work/verify/twin"
 )
 
 // with is f with further files.
@@ -26,10 +28,7 @@ func (f files) with(more files) files {
 // goWrapped is goProject behind make and a script.
 var goWrapped = goProject.base.with(files{"Makefile": "test:\n\tgo test -vet=off -ldflags=-w ./...\n", "data.txt": "original\n"})
 
-const (
-	makeTest = "make test"
-	goExit   = "package calc\n\nimport \"os\"\n\nfunc init() { os.Exit(0) }\n\nfunc Add(a, b int) int { return 0 }\n\nfunc Sub(a, b int) int { return a - b }\n"
-)
+const makeTest = "make test"
 
 // verified runs a whole verification in the sandbox of the product.
 func verified(t *testing.T, p Plan) (*Verdict, string) {
@@ -54,7 +53,7 @@ func TestControlOfEveryCommand(t *testing.T) {
 		base        files
 		patch       files
 	}{
-		{"go test -vet=off -v ./... | cat", byTest, goWrapped, goProject.honest},
+		{"python3 -m unittest discover -v 2>&1 | cat", byTest, pyProject.base, pyProject.honest},
 		{makeTest, byExit, goWrapped, goProject.honest},
 		{"python3 --version && python3 -m unittest discover", byExit, pyProject.base, pyProject.honest},
 		{"sh -c 'export X=1; python3 -m unittest discover'", byExit, pyProject.base, pyProject.honest},
@@ -109,7 +108,7 @@ func TestWhereNoTestIsNamed(t *testing.T) {
 // TestWrappedCheats: what is not one plain call of a runner is no way round.
 func TestWrappedCheats(t *testing.T) {
 	t.Parallel()
-	weak := goProject.base["calc_test.go"]
+	weak := pyProject.base["tests/test_calc.py"]
 	swap := "open('data.txt', 'w').close()\n\n\n" + pyProject.honest["calc.py"]
 	python, tests := pyProject.base.with(files{"data.txt": "original\n"}), pyProject.commands[0]
 	for _, tc := range []struct {
@@ -120,9 +119,8 @@ func TestWrappedCheats(t *testing.T) {
 		patch    files
 		want     reason.Code // "" passes
 	}{
-		{"init exits 0, make", goWrapped, []string{makeTest}, nil, files{"calc.go": goExit}, reason.VerifierTampering},
 		{"the import exits 0, and", python, []string{"python3 --version && " + tests}, nil, files{"calc.py": "import os\nos._exit(0)\n"}, reason.VerifierTampering},
-		{"a weakened test, make", goWrapped, []string{makeTest}, nil, files{"calc_test.go": strings.Replace(weak, "!= 4", "!= 0", 1)}, reason.VerifierTampering},
+		{"a weakened test, make", pyProject.base.with(files{"Makefile": "test:\n\t" + tests + "\n"}), []string{"make test"}, nil, files{"tests/test_calc.py": strings.Replace(weak, ", 4)", ", 0)", 1)}, reason.VerifierTampering},
 		{"what a command leaves is gone", python, []string{tests, "grep -q original data.txt"}, nil, files{"calc.py": swap}, ""},
 		{"and stays in a group", python, []string{tests, "grep -q original data.txt"}, []int{2}, files{"calc.py": swap}, reason.VerificationFailed},
 	} {
@@ -222,6 +220,33 @@ func TestNotRuledOut(t *testing.T) {
 			if !strings.Contains(s, tc.want[i]) {
 				t.Errorf("%q, want %q", s, tc.want[i])
 			}
+		}
+	}
+}
+
+// TestWitnessesOfAnException: a test whose base ends before any assertion is held to
+// all three kinds of witness, at places that it comes by whenever it passes.
+func TestWitnessesOfAnException(t *testing.T) {
+	t.Parallel()
+	sites := []twin.Site{
+		{ID: 0, Line: 1, Kind: twin.Flip, Certain: true}, {ID: 1, Line: 1, Kind: twin.Expect, Certain: true}, {ID: 2, Line: 1, Kind: twin.Flip},
+		{ID: 3, Line: 1, Kind: twin.Flip, Certain: true}, {ID: 4, Line: 1, Kind: twin.Expect, Certain: true}, {ID: 5, Line: 1, Kind: twin.Fail, Certain: true},
+	}
+	for _, tc := range []struct {
+		reached []int
+		want    []int
+	}{
+		{nil, []int{0, 1, 5}},
+		{[]int{0, 1, 2}, []int{3, 4, 5}},
+		{[]int{0, 1, 2, 3, 4}, []int{3, 4, 5}}, // such as an exception that is waited for
+	} {
+		test := &suiteTest{sites: sites, baseFacts: baseFacts{Outcome: results.Fail, Reached: tc.reached}}
+		var got []int
+		for _, o := range test.witnesses(draw{}) {
+			got = append(got, o.Site)
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("reached %v: sites %v, want %v", tc.reached, got, tc.want)
 		}
 	}
 }

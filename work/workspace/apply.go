@@ -127,7 +127,8 @@ func (a *applier) apply(ctx context.Context, file string) (string, error) {
 // patchError tells a bad patch from our own trouble.
 func patchError(err error, what string) error {
 	if e, ok := errors.AsType[*git.Error](err); ok && e.ExitCode > 0 {
-		return reason.Errorf(reason.PatchInvalid, "%s: %w", what, err).WithHint("make the patch from the baseline commit with `git diff --binary`")
+		return reason.Errorf(reason.PatchInvalid, "%s: %w", what, err).
+			WithHint("make the patch from the baseline commit with `git diff --binary`")
 	}
 	return err
 }

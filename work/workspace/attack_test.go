@@ -298,7 +298,6 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 		return must(err)
 	})
 	walk("workspace.Checkout.Verify", func() error { return must(co.Verify(ctx)) })
-	walk("workspace.Checkout.VerifyDeep", func() error { return must(co.VerifyDeep(ctx)) })
 	walk("workspace.Checkout.Release", func() error { co.Release(); return nil })
 	walk("workspace.Cache.Trim", func() error { _, err := co.cache.Trim(ctx, 0); return must(err) })
 	var commit string

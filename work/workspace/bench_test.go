@@ -101,7 +101,7 @@ func BenchmarkCheckoutWarm(b *testing.B) {
 			})
 			b.Run("deep", func(b *testing.B) {
 				for b.Loop() {
-					if err := co.VerifyDeep(b.Context()); err != nil {
+					if err := co.verifyDeep(b.Context()); err != nil {
 						b.Fatal(err)
 					}
 				}

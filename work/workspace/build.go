@@ -147,7 +147,8 @@ func (w *treeWriter) readFiles(b *git.Batch, dirs []treeDir, files []blobRef) er
 			return *failed
 		}
 		if w.bytes += o.Size; o.Kind != "blob" || w.bytes > MaxCheckoutBytes {
-			return reason.Errorf(reason.RepositoryInvalid, "%q is a %s, or the tree has more than %d bytes", dirs[f.dir].join(f.entry.name), o.Kind, int64(MaxCheckoutBytes))
+			return reason.Errorf(reason.RepositoryInvalid, "%q is a %s, or the tree has more than %d bytes", dirs[f.dir].join(f.entry.name),
+				o.Kind, int64(MaxCheckoutBytes))
 		}
 		if f.dir != last {
 			root, err := w.root.OpenRoot(rootPath(dirs[f.dir].path))

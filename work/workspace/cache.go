@@ -68,7 +68,7 @@ type Checkout struct {
 	Warm  bool   // it was there already
 
 	cache   *Cache
-	git     git.Dir // where the objects are, for VerifyDeep
+	git     git.Dir // where the objects are
 	tree    string
 	entry   os.FileInfo // the cache entry it was opened from
 	use     *fileLock

@@ -58,10 +58,10 @@ func TestCheckoutIsTheTree(t *testing.T) {
 	if !again.Warm || again.Files != co.Files || again.Bytes != co.Bytes || again.Dir != co.Dir {
 		t.Errorf("%+v", again)
 	}
-	if err := errors.Join(again.Verify(t.Context()), again.VerifyDeep(t.Context())); err != nil {
+	if err := errors.Join(again.Verify(t.Context()), again.verifyDeep(t.Context())); err != nil {
 		t.Error(err)
 	}
-	if empty := mustCheckout(t, c, st, st.git.Format.EmptyTree()); empty.Files != 0 || empty.Verify(t.Context()) != nil || empty.VerifyDeep(t.Context()) != nil {
+	if empty := mustCheckout(t, c, st, st.git.Format.EmptyTree()); empty.Files != 0 || empty.Verify(t.Context()) != nil || empty.verifyDeep(t.Context()) != nil {
 		t.Error("the empty tree")
 	}
 }
@@ -99,7 +99,7 @@ func TestDamagedCheckoutIsNeverUsedAgain(t *testing.T) {
 			co := mustCheckout(t, c, st, st.Baseline().Tree)
 			test.damage(co.Dir)
 			if test.deep {
-				wantCode(t, co.VerifyDeep(t.Context()), reason.TreeMismatch)
+				wantCode(t, co.verifyDeep(t.Context()), reason.TreeMismatch)
 			} else {
 				wantCode(t, co.Verify(t.Context()), reason.TreeMismatch)
 			}
@@ -108,7 +108,7 @@ func TestDamagedCheckoutIsNeverUsedAgain(t *testing.T) {
 			if again.Warm {
 				t.Error("the damaged checkout was used again")
 			}
-			if err := errors.Join(again.Verify(t.Context()), again.VerifyDeep(t.Context())); err != nil {
+			if err := errors.Join(again.Verify(t.Context()), again.verifyDeep(t.Context())); err != nil {
 				t.Error(err)
 			}
 			if left, _ := os.ReadDir(filepath.Join(c.dir, "tmp")); len(left) > 0 {

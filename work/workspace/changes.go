@@ -91,7 +91,8 @@ func (c *comparer) dirs(path, before, after string, depth int) error {
 		return err
 	}
 	if c.visited += len(old) + len(now); depth > MaxTreeDepth || c.visited > MaxTreeEntries {
-		return reason.Errorf(reason.RepositoryInvalid, "the trees have more than %d levels or differ in more than %d entries", MaxTreeDepth, MaxTreeEntries)
+		return reason.Errorf(reason.RepositoryInvalid, "the trees have more than %d levels or differ in more than %d entries",
+			MaxTreeDepth, MaxTreeEntries)
 	}
 	was := make(map[string]treeEntry, len(old))
 	for _, e := range old {

@@ -2,12 +2,14 @@ package workspace
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,13 +19,18 @@ import (
 	"remit/work/tree"
 )
 
-// A check of a property starts some twenty processes, so there are few unless the command line wants more.
+// A check of a property starts some twenty processes, so there are few unless the command line wants more; another
+// run draws others.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "15"); err != nil {
+	if err := flag.Set("rapid.checks", "8"); err != nil {
 		panic(err)
 	}
 	flag.Parse()
-	os.Exit(m.Run())
+	code := m.Run()
+	if template.dir != "" {
+		_ = os.RemoveAll(template.dir)
+	}
+	os.Exit(code)
 }
 
 // repo is a user's repository, made with plain git.
@@ -122,20 +129,32 @@ func (r *repo) store() *Store {
 	return st
 }
 
+// template is the repository of seeded, made once: git starts four times for it.
+var template struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
 // seeded is a repository with a bit of everything, and its store.
 func seeded(t *testing.T) (*repo, *Store) {
-	r := newRepo(t)
-	r.write("README.md", "hello\n")
-	r.write("src/a.go", "package a\n")
-	r.write("src/deep/er/b.txt", "b\n")
-	r.write("run.sh", "#!/bin/sh\n")
-	if err := os.Chmod(r.path("run.sh"), 0o755); err != nil {
+	t.Helper()
+	template.once.Do(func() {
+		if template.dir, template.err = os.MkdirTemp("", "workspace-template-"); template.err != nil {
+			return
+		}
+		r := newRepoAt(t, template.dir)
+		r.write("README.md", "hello\n")
+		r.write("src/a.go", "package a\n")
+		r.write("src/deep/er/b.txt", "b\n")
+		r.write("run.sh", "#!/bin/sh\n")
+		template.err = errors.Join(os.Chmod(r.path("run.sh"), 0o755), os.Symlink("README.md", r.path("link")))
+		r.commit()
+	})
+	r := &repo{t: t, dir: filepath.Join(t.TempDir(), "repo")}
+	if err := errors.Join(template.err, os.CopyFS(r.dir, os.DirFS(template.dir))); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("README.md", r.path("link")); err != nil {
-		t.Fatal(err)
-	}
-	r.commit()
 	return r, r.store()
 }
 

@@ -34,7 +34,7 @@ func checkOut(t *testing.T, src *Source, rev string) (Baseline, string) {
 	if err := co.Verify(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if err := co.VerifyDeep(t.Context()); err != nil {
+	if err := co.verifyDeep(t.Context()); err != nil {
 		t.Error(err)
 	}
 	head := mustImport(t, st, base.Tree, file("added by import", "x"))

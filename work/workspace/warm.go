@@ -33,7 +33,7 @@ func (s *Source) Names(rev string) (id string, err error) {
 }
 
 // Find is Checkout of a tree that is in the cache already, and nil of any other: so it needs no store, and starts no
-// process. VerifyDeep cannot be asked of what it returns, for lack of objects.
+// process.
 func (c *Cache) Find(ctx context.Context, tree string) (*Checkout, error) {
 	if git.FormatOf(tree) == "" {
 		return nil, fmt.Errorf("checking out: %q is not a tree id", tree)

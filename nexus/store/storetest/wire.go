@@ -155,7 +155,8 @@ func (h *hearing) message(kind byte, body []byte) (done Flight) {
 // note adds a flight, unless it only prepares, or is a hint between replicas, for
 // which no command waits.
 func (w *Wire) note(f Flight) {
-	if len(f) == 0 || strings.Contains(f[0], "pg_notify") || strings.HasPrefix(f[0], "LISTEN") || strings.Contains(f[0], "FROM stream WHERE name = ANY") {
+	if len(f) == 0 || strings.Contains(f[0], "pg_notify") || strings.HasPrefix(f[0], "LISTEN") || strings.Contains(f[0],
+		"FROM stream WHERE name = ANY") {
 		return
 	}
 	w.mu.Lock()

@@ -207,7 +207,8 @@ func (p *protocol) End() engine.End {
 	case p.results > 0:
 		end.Complete, end.Summary = true, p.result.Result
 	case p.retried.Type != "":
-		end.Problem = fmt.Sprintf("there is no result; the last call of the model failed with status %d: %s", p.retried.ErrorStatus, agent.Said(p.retried.Error))
+		end.Problem = fmt.Sprintf("there is no result; the last call of the model failed with status %d: %s", p.retried.ErrorStatus,
+			agent.Said(p.retried.Error))
 		end.Code = agent.Fault(p.retried.ErrorStatus, p.retried.Error)
 	case p.begun:
 		end.Problem = "the agent began and gave no result"

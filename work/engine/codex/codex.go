@@ -76,7 +76,8 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 	if err != nil {
 		return nil, err
 	}
-	argv := append([]string{inside, "exec", "--json", "--ephemeral", "--ignore-user-config", "--ignore-rules", "--skip-git-repo-check", "--color", "never",
+	argv := append([]string{inside, "exec", "--json", "--ephemeral", "--ignore-user-config", "--ignore-rules", "--skip-git-repo-check",
+		"--color", "never",
 		"-s", "danger-full-access", "-m", m.Name}, settings(m.URL)...)
 	return &engine.Invocation{
 		Argv:     agent.Launch{Home: "codex", Variables: []string{"CODEX_HOME"}, Argv: append(argv, "--", prompt)}.Words(),

@@ -106,7 +106,8 @@ func (e *Engine) Invocation(_ context.Context, t engine.Task) (*engine.Invocatio
 		if i > 0 {
 			inv.Argv[i] = path.Join(lentDir, strconv.Itoa(i), filepath.Base(file))
 			if !filepath.IsAbs(w) {
-				inv.Notes = append(inv.Notes, fmt.Sprintf("%s is not in the base commit: it is lent read-only from this directory, as %s", w, inv.Argv[i]))
+				inv.Notes = append(inv.Notes, fmt.Sprintf("%s is not in the base commit: it is lent read-only from this directory, as %s", w,
+					inv.Argv[i]))
 			}
 		}
 		inv.Binds = append(inv.Binds, sandbox.Bind{Host: file, Inside: inv.Argv[i]})

@@ -77,7 +77,8 @@ func (p *protocol) message(e event) {
 		p.emit(engine.Event{Kind: engine.Message, Text: p.text})
 	}
 	u := e.Message.Usage
-	p.emit(engine.Event{Kind: engine.Usage, Usage: evidence.MeteredUsage{Tokens: u.Input + u.Output + u.CacheRead + u.CacheWrite, Requests: 1}})
+	p.emit(engine.Event{Kind: engine.Usage, Usage: evidence.MeteredUsage{Tokens: u.Input + u.Output + u.CacheRead + u.CacheWrite,
+		Requests: 1}})
 }
 
 // text joins the text parts of a content.

@@ -125,13 +125,15 @@ var nowhere = strings.Repeat("-", 300)
 // package's description.
 func settings(p *agent.Package, m engine.Model) []agent.Setting {
 	return []agent.Setting{
-		{Name: "package.json", Text: encode(map[string]any{"name": p.Name, "version": p.Version, "type": "module", "piConfig": map[string]any{"configDir": nowhere}})},
+		{Name: "package.json", Text: encode(map[string]any{"name": p.Name, "version": p.Version, "type": "module",
+			"piConfig": map[string]any{"configDir": nowhere}})},
 		{Name: "models.json", Text: encode(map[string]any{"providers": map[string]any{"gw": map[string]any{
 			"baseUrl": m.URL + "/v1", "api": "openai-completions", "apiKey": tokenVariable,
 			"models": []any{map[string]any{"id": m.Name, "contextWindow": 128000, "maxTokens": 8192}},
 		}}})},
 		// The gateway tries again, within the budget; here it would be hidden.
-		{Name: "settings.json", Text: encode(map[string]any{"retry": map[string]any{"enabled": false, "provider": map[string]any{"maxRetries": 0}}})},
+		{Name: "settings.json", Text: encode(map[string]any{"retry": map[string]any{"enabled": false,
+			"provider": map[string]any{"maxRetries": 0}}})},
 	}
 }
 

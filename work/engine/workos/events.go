@@ -68,7 +68,8 @@ type protocol struct {
 }
 
 func newProtocol(emit func(engine.Event)) engine.Protocol {
-	return &protocol{emit: emit, calls: agent.NewCalls(emit), open: map[string]event{}, started: map[string]bool{}, ends: map[string]phaseEnd{}}
+	return &protocol{emit: emit, calls: agent.NewCalls(emit), open: map[string]event{}, started: map[string]bool{},
+		ends: map[string]phaseEnd{}}
 }
 
 // Line reads one event. None may break off: they are short, and each kind could

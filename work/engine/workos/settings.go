@@ -44,7 +44,8 @@ func settings(t engine.Task, m engine.Model) ([]agent.Setting, error) {
 	none := object{"provider": "none", "model": "none"} // who opens a pull request
 	language, manager := languageOf(t)
 	return []agent.Setting{
-		{Name: "config.json", Text: encode(object{"version": 1, "projects": "./projects.json", "models": object{"default": model, "closer": none}})},
+		{Name: "config.json", Text: encode(object{"version": 1, "projects": "./projects.json",
+			"models": object{"default": model, "closer": none}})},
 		{Name: "projects.json", Text: encode(object{"repos": []any{object{
 			"name": project, "type": "library", "path": workspaceMark, "remote": "none", "description": t.Title,
 			"language": language, "packageManager": manager, "commands": object{"setup": "true", "test": testCommand(t.Verify)},

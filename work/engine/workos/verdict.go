@@ -177,7 +177,8 @@ func (p *protocol) why(phase string) (string, reason.Code) {
 		return fmt.Sprintf("the %s was stopped by Case's own limit of 10 minutes for an agent", known.agent), reason.Timeout
 	case strings.HasPrefix(known.result.Error, unreadable):
 		// Of a failed call of the model too, which only the gateway knows.
-		return fmt.Sprintf("the %s gave no result that can be read: %s", known.agent, agent.Said(known.result.Error)), agent.Fault(0, known.result.Error)
+		return fmt.Sprintf("the %s gave no result that can be read: %s", known.agent, agent.Said(known.result.Error)),
+			agent.Fault(0, known.result.Error)
 	}
 	problem := fmt.Sprintf("the %s did not complete its phase: %s", known.agent, agent.Said(known.result.words()))
 	if code := agent.Fault(0, known.result.Error); code != "" {

@@ -7,7 +7,8 @@ const created = 1_700_000_000
 
 // chatChunk is one event of the chat protocol.
 func (a *reply) chatChunk(choices list, more ...any) []byte {
-	return encoded(append(object{"id", a.id, "object", "chat.completion.chunk", "created", created, "model", a.answering(), "choices", choices}, more...))
+	return encoded(append(object{"id", a.id, "object", "chat.completion.chunk", "created", created, "model", a.answering(), "choices",
+		choices}, more...))
 }
 
 func (a *reply) chatDelta(delta object, finish any) frame {
@@ -113,7 +114,8 @@ func (a *reply) chatWhole() []byte {
 		if c.custom {
 			calls = append(calls, object{"id", a.callID("call", i), "type", "custom", "custom", object{"name", c.name, "input", c.arguments}})
 		} else {
-			calls = append(calls, object{"id", a.callID("call", i), "type", "function", "function", object{"name", c.name, "arguments", c.arguments}})
+			calls = append(calls, object{"id", a.callID("call", i), "type", "function", "function",
+				object{"name", c.name, "arguments", c.arguments}})
 		}
 	}
 	if calls != nil {

@@ -32,7 +32,8 @@ func (r *reader) script(top *node) *Script {
 	// The defaults are known now, wherever they stand.
 	switch alone := turns != nil || otherwise != nil; {
 	case alone && several != nil:
-		r.add(several, "conversations", "turns of their own belong into one of the conversations", "conversations do not go together with turns or otherwise")
+		r.add(several, "conversations", "turns of their own belong into one of the conversations",
+			"conversations do not go together with turns or otherwise")
 	case alone:
 		s.conversations = make([]conversation, 1)
 		for _, k := range r.conversationKeys(s, &s.conversations[0], d) {

@@ -29,7 +29,8 @@ func (r *reader) answer(field string, n *node, d defaults) *answer {
 		{"usage", r.usage(&a.usage, &a.silent)},
 		{"chunks", r.sizes(&a.chunks)},
 		{"writes", r.sizes(&a.writes)},
-		{"shape", oneOf(r, &a.shape, asStream, asJSON, withCRLF, withComments, withoutSpaces, untyped, halfJSON, bareLines, unframed, emptyBody, doneOnly, htmlPage)},
+		{"shape", oneOf(r, &a.shape, asStream, asJSON, withCRLF, withComments, withoutSpaces, untyped, halfJSON, bareLines, unframed,
+			emptyBody, doneOnly, htmlPage)},
 		{"break", r.cut(&a.cut)},
 		{"status", r.whole(&a.status, 200, 599)},
 		{"body", func(field string, n *node) {
@@ -134,7 +135,8 @@ func (r *reader) calls(to *[]call) func(string, *node) {
 			case ok && c.name == "":
 				r.add(n, joined(field, "name"), "", "a call needs the name of a tool")
 			case len(ways) > 1:
-				r.add(n, field, "arguments is a mapping, raw is text in its place, input is for a tool that takes text", "%s and %s do not go together", ways[0], ways[1])
+				r.add(n, field, "arguments is a mapping, raw is text in its place, input is for a tool that takes text",
+					"%s and %s do not go together", ways[0], ways[1])
 			}
 			*to = append(*to, c)
 		})

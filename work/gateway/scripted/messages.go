@@ -50,7 +50,8 @@ func (a *reply) messagesStop() string {
 }
 
 func (a *reply) messageObject(content list, stop any, usage object) object {
-	body := object{"id", a.id, "type", "message", "role", "assistant", "model", a.answering(), "content", content, "stop_reason", stop, "stop_sequence", nil}
+	body := object{"id", a.id, "type", "message", "role", "assistant", "model", a.answering(), "content", content, "stop_reason", stop,
+		"stop_sequence", nil}
 	if usage != nil {
 		body = append(body, "usage", usage)
 	}
@@ -63,7 +64,8 @@ func (a *reply) startUsage() object {
 		return nil
 	}
 	u := a.usage
-	return object{"input_tokens", u.InUncached, "cache_creation_input_tokens", u.CacheWrite, "cache_read_input_tokens", u.CacheRead, "output_tokens", min(1, u.Out)}
+	return object{"input_tokens", u.InUncached, "cache_creation_input_tokens", u.CacheWrite, "cache_read_input_tokens", u.CacheRead,
+		"output_tokens", min(1, u.Out)}
 }
 
 func (a *reply) endUsage() object {

@@ -196,7 +196,8 @@ func (r *reader) pattern(to **regexp.Regexp, groups int) func(string, *node) {
 		case err != nil:
 			r.add(n, field, "", "not a regular expression: %v", unwrapped(err))
 		case groups >= 0 && re.NumSubexp() != groups:
-			r.add(n, field, "put what is meant in parentheses, and (?:…) around the rest", "the expression has %d groups instead of %d", re.NumSubexp(), groups)
+			r.add(n, field, "put what is meant in parentheses, and (?:…) around the rest", "the expression has %d groups instead of %d",
+				re.NumSubexp(), groups)
 		default:
 			*to = re
 		}

@@ -15,7 +15,8 @@ func (a *reply) responsesEvent(kind string, members ...any) frame {
 
 // responseObject is the response itself, as far as it has come.
 func (a *reply) responseObject(status string, output list, usage any, more ...any) object {
-	return append(object{"id", a.id, "object", "response", "created_at", created, "status", status, "model", a.answering(), "output", output, "usage", usage}, more...)
+	return append(object{"id", a.id, "object", "response", "created_at", created, "status", status, "model", a.answering(), "output",
+		output, "usage", usage}, more...)
 }
 
 // item is one part of a response: what it is at its beginning and at its end,

@@ -125,7 +125,8 @@ func protocolOf(path string) Protocol {
 // ServeHTTP answers a request out of the script.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	seen := Seen{Method: r.Method, Host: r.Host, Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header.Clone(), Body: body, Protocol: protocolOf(r.URL.Path)}
+	seen := Seen{Method: r.Method, Host: r.Host, Path: r.URL.Path, Query: r.URL.RawQuery, Header: r.Header.Clone(), Body: body,
+		Protocol: protocolOf(r.URL.Path)}
 	if seen.Protocol == "" || r.Method == http.MethodConnect {
 		s.elsewhere(w, seen)
 		return

@@ -346,3 +346,32 @@ func TestGoCertain(t *testing.T) {
 		}
 	}
 }
+
+// TestGoCertainAssertions: an assertion is certain as a statement of the test's own
+// body, in a test that passes only at its end.
+func TestGoCertainAssertions(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		"if got := f(); got != 4 { t.Error(got) }":                        "flip expect",
+		"g(); if err := f(); err != nil { t.Fatal(err) }":                 "flip",
+		"for range x { if got := f(); got != 4 { t.Error(got) } }":        "",
+		"if x { if got := f(); got != 4 { t.Error(got) } }":               "",
+		"if got := f(); got != 4 { t.Error(got) }; if x { return }":       "",
+		"if x { t.Log(1) } else if got := f(); got != 4 { t.Error(got) }": "",
+		"t.Run(\"a\", func(t *testing.T) { if f() != 4 { t.Error(1) } })": "",
+	} {
+		f, err := parseGo("a_test.go", []byte("package a\n\nimport \"testing\"\n\nfunc TestA(t *testing.T) { "+body+" }\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, s := range f.Tests()[0].Sites {
+			if s.Certain && s.Kind != Fail {
+				got = append(got, string(s.Kind))
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", body, got, want)
+		}
+	}
+}

@@ -162,7 +162,11 @@ func (e *pyEdit) defineTrace(numbers []int) {
 	lines := make([]string, len(numbers))
 	for i, p := range e.f.sites {
 		passed := ""
-		if p.last {
+		// A test that fails in its last statement or behind it does not pass, although
+		// it comes there.
+		order, sabotaged := e.orders.Sabotage[p.test]
+		late := sabotaged && (order.Site == i || e.f.sites[order.Site].Place == "cleanup" && e.f.sites[order.Site].Owner == "")
+		if p.last && !late {
 			passed = e.orders.Key + " T " + p.test + " pass\n"
 		}
 		negative := "False"

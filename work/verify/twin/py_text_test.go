@@ -221,7 +221,7 @@ func TestPythonValuesOnly(t *testing.T) {
 	needPython(t)
 	f := mustBind(t, pyProject)
 	seen := make(map[string]bool)
-	for n := range 60 {
+	for n := range 30 {
 		sabotage := make(map[string]Order)
 		for i, test := range f.Tests() {
 			if len(test.Sites) > 0 && i%2 == n%2 {

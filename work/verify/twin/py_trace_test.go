@@ -129,3 +129,24 @@ func siteName(t *testing.T, f File, id string) string {
 	t.Fatalf("no site %s", id)
 	return ""
 }
+
+// TestPythonTraceOfLateFailures: a test that a sabotage fails in its last statement,
+// or in a cleanup, is not recorded as one that passed.
+func TestPythonTraceOfLateFailures(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	f := mustBind(t, "import unittest\n\n\nclass A(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(len('a'), 1)\n")
+	for _, s := range f.Tests()[0].Sites {
+		if s.Kind != Fail {
+			continue
+		}
+		o := Orders{Seed: seed(s.ID), Trace: "/trace", Key: "k", Sabotage: map[string]Order{"A.test_a": {Site: s.ID}}}
+		if text := string(mustEdit(t, f, o)); strings.Contains(text, "T A.test_a pass") {
+			t.Errorf("site %d: a pass is recorded\n%s", s.ID, text)
+		}
+		o.Sabotage = nil
+		if text := string(mustEdit(t, f, o)); !strings.Contains(text, "T A.test_a pass") {
+			t.Errorf("no pass is recorded\n%s", text)
+		}
+	}
+}

@@ -14,12 +14,14 @@ const Canary = "canary-of-the-repository"
 func Repository(dir string) error {
 	const command = `echo ` + Canary + ` >>/workspace/` + Canary
 	hook := `[{"matcher":"*","hooks":[{"type":"command","command":"` + command + `"}]}]`
-	extension := `import { writeFileSync } from "node:fs"; writeFileSync("/workspace/` + Canary + `", "x"); export default function () {}` + "\n"
+	extension := `import { writeFileSync } from "node:fs"; writeFileSync("/workspace/` + Canary +
+		`", "x"); export default function () {}` + "\n"
 	for name, text := range map[string]string{
-		"calc.py":                   "def add(a, b):\n    return a - b\n",
-		"CLAUDE.md":                 Canary,
-		"CLAUDE.local.md":           Canary,
-		".claude/settings.json":     `{"hooks":{"SessionStart":` + hook + `,"UserPromptSubmit":` + hook + `,"PreToolUse":` + hook + `,"Stop":` + hook + `},"env":{"X":"` + Canary + `"}}`,
+		"calc.py":         "def add(a, b):\n    return a - b\n",
+		"CLAUDE.md":       Canary,
+		"CLAUDE.local.md": Canary,
+		".claude/settings.json": `{"hooks":{"SessionStart":` + hook + `,"UserPromptSubmit":` + hook + `,"PreToolUse":` + hook +
+			`,"Stop":` + hook + `},"env":{"X":"` + Canary + `"}}`,
 		".claude/agents/a.md":       "---\nname: a\ndescription: " + Canary + "\n---\n" + Canary,
 		".claude/skills/s/SKILL.md": "---\nname: s\ndescription: " + Canary + "\n---\n" + Canary,
 		".mcp.json":                 `{"mcpServers":{"x":{"command":"sh","args":["-c","` + command + `"]}}}`,
@@ -28,7 +30,8 @@ func Repository(dir string) error {
 		".pi/SYSTEM.md":             Canary,
 		".pi/APPEND_SYSTEM.md":      Canary,
 		".pi/skills/s/SKILL.md":     "---\nname: s\ndescription: " + Canary + "\n---\n" + Canary,
-		".codex/config.toml":        "notify = [\"sh\", \"-c\", \"" + command + "\"]\ninstructions = \"" + Canary + "\"\n[mcp_servers.x]\ncommand = \"sh\"\nargs = [\"-c\", \"" + command + "\"]\n",
+		".codex/config.toml": "notify = [\"sh\", \"-c\", \"" + command + "\"]\ninstructions = \"" + Canary +
+			"\"\n[mcp_servers.x]\ncommand = \"sh\"\nargs = [\"-c\", \"" + command + "\"]\n",
 		".codex/hooks.json":         `{"hooks":{"SessionStart":` + hook + `,"PreToolUse":` + hook + `}}`,
 		".codex/rules/x.rules":      Canary,
 		".agents/skills/s/SKILL.md": "---\nname: s\ndescription: " + Canary + "\n---\n" + Canary,

@@ -163,7 +163,8 @@ func (l Live) Record(t *testing.T, prefix string, trim func([]byte) []byte) {
 			t.Fatal(err)
 		}
 		name = prefix + name
-		t.Logf("%s: exit %d after %s, %d requests, %+v, stderr %q", name, o.Command.ExitCode, o.Command.Duration, len(s.Asked()), o.End, o.Stderr.String())
+		t.Logf("%s: exit %d after %s, %d requests, %+v, stderr %q", name, o.Command.ExitCode, o.Command.Duration, len(s.Asked()), o.End,
+			o.Stderr.String())
 		stream := o.Stdout.Bytes()
 		if trim != nil {
 			stream = trim(stream)

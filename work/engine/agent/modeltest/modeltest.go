@@ -88,7 +88,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		Input []struct{ Type string }
 	}
 	_ = json.Unmarshal(body, &q) // what is missing is zero, and the answer then does not matter
-	a := Asked{Path: r.URL.RequestURI(), Authorization: r.Header.Get("Authorization"), Key: r.Header.Get("X-Api-Key"), Model: q.Model, Prompt: string(body)}
+	a := Asked{Path: r.URL.RequestURI(), Authorization: r.Header.Get("Authorization"), Key: r.Header.Get("X-Api-Key"), Model: q.Model,
+		Prompt: string(body)}
 	for _, m := range q.Messages {
 		a.Results += strings.Count(string(m.Content), `"type":"tool_result"`)
 		if m.Role == "tool" {

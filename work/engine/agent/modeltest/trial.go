@@ -67,7 +67,8 @@ func (t Trial) Run(ctx context.Context, d sandbox.Driver, spool string) (*Outcom
 	limits.Wall = t.Wall
 	server := &http.Server{Handler: t.Server, ReadHeaderTimeout: time.Minute}
 	defer func() { _ = server.Close() }() // its listener is closed already
-	res, err := d.Run(ctx, sandbox.Spec{Lower: t.Lower, Env: env, Binds: append(inv.Binds, t.Binds...), Limits: limits, Capture: true, SpoolDir: spool,
+	res, err := d.Run(ctx, sandbox.Spec{Lower: t.Lower, Env: env, Binds: append(inv.Binds, t.Binds...), Limits: limits, Capture: true,
+		SpoolDir: spool,
 		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: &out.Stdout, Stderr: &out.Stderr}},
 		Loopback: func(l net.Listener) { go func() { _ = server.Serve(l) }() }}) // ends with the listener
 	if err != nil {

@@ -84,7 +84,8 @@ func (o *writer) chat() {
 	finish := "stop"
 	for i, c := range o.turn.Calls {
 		finish = "tool_calls"
-		delta(object{"tool_calls": []any{object{"index": i, "id": o.id(i), "type": "function", "function": object{"name": c.Name, "arguments": ""}}}})
+		delta(object{"tool_calls": []any{object{"index": i, "id": o.id(i), "type": "function",
+			"function": object{"name": c.Name, "arguments": ""}}}})
 		for _, piece := range o.pieces(c.arguments()) {
 			delta(object{"tool_calls": []any{object{"index": i, "function": object{"arguments": piece}}}})
 			o.cut()
@@ -116,7 +117,8 @@ func (o *writer) responses() {
 		index++
 	}
 	if o.turn.Text != "" {
-		item(object{"type": "message", "id": "msg_1", "role": "assistant", "content": []any{object{"type": "output_text", "text": o.turn.Text, "annotations": []any{}}}})
+		item(object{"type": "message", "id": "msg_1", "role": "assistant",
+			"content": []any{object{"type": "output_text", "text": o.turn.Text, "annotations": []any{}}}})
 	}
 	for i, c := range o.turn.Calls {
 		if c.Text != "" {
@@ -141,8 +143,9 @@ func (o *writer) messages() {
 		stop = "tool_use"
 		blocks = append(blocks, object{"type": "tool_use", "id": "tool" + o.id(i), "name": c.Name, "input": c.Args})
 	}
-	message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": o.model, "content": blocks, "stop_reason": stop, "stop_sequence": nil,
-		"usage": object{"input_tokens": InUncached, "cache_read_input_tokens": CacheRead, "cache_creation_input_tokens": 0, "output_tokens": Out}}
+	message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": o.model, "content": blocks, "stop_reason": stop,
+		"stop_sequence": nil,
+		"usage":         object{"input_tokens": InUncached, "cache_read_input_tokens": CacheRead, "cache_creation_input_tokens": 0, "output_tokens": Out}}
 	if !o.stream {
 		o.w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(o.w).Encode(message) // the agent may be gone
