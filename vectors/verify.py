@@ -277,8 +277,8 @@ def check_source(s, done):
 
 def check_usage(s):
     """What was used is the sum of usage.metered, and never less than the requests to the model add up to."""
-    told = outputs(s, "usage.metered")
-    used = {k: sum(u[k] for u in told) for k in ("requests", "tokens", "cost_micro_usd")}
+    metered = outputs(s, "usage.metered")
+    used = {k: sum(u[k] for u in metered) for k in ("requests", "tokens", "cost_micro_usd")}
     need(all(s.report["usage"][k] == used[k] for k in used), "the usage of the report is not that of the journal")
     asked = [a for a in outputs(s, "model.request") if a]
     if not asked: return
@@ -623,7 +623,7 @@ def allowed_signers(text):
             names, words, options = words[0], words[1:], {}
             if names[:1] == '"' == names[-1:]: names = names[1:-1]
             need(names and '"' not in names, "no principals")
-            need(any(p and p[0] != "!" for p in names.split(",")), "the principals name nobody")
+            need(any(p and p[0] != "!" for p in names.split(",")), "the principals allow no name")
             if words and words[0] != "ssh-ed25519" and words[0] not in OTHER_KEYS:
                 for option in re.findall(r'(?:[^,"]|"[^"]*")+', words.pop(0)):
                     m = re.fullmatch(r'(namespaces|valid-after|valid-before)="([^"]+)"', option, re.IGNORECASE)

@@ -22,7 +22,7 @@
 // left out without changing all that follows. The last [MaxHistory] decisions
 // are kept.
 //
-// A record is not signed: whoever can write REMIT_HOME can admit. What it is
+// A record is not signed: a user who can write REMIT_HOME can admit. What it is
 // good against is everything that cannot, which is every engine, repository
 // and bundle. A file that others than its owner can write is refused.
 //

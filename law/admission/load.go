@@ -82,7 +82,7 @@ func read[T any](home, name string, parse func(string, []byte) (*T, error)) (*T,
 func unreadable(home, name string, err error) *reason.Error {
 	var inside *fs.PathError
 	if errors.As(err, &inside) {
-		err = inside.Err // the place is told as File
+		err = inside.Err // the place is in File
 	}
 	return &reason.Error{Code: reason.InvalidAdmission, Message: "the record cannot be read: " + err.Error(),
 		File: filepath.Join(home, filepath.FromSlash(name)), Err: err}

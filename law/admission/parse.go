@@ -82,7 +82,7 @@ func encode[R interface{ Check() error }](rec R) ([]byte, error) {
 var byteInMessage = form.Lazy(`\bbyte ([0-9]+)`)
 
 // at adds the line to what canon says. A canonical text is a single line, so
-// any other is where somebody has edited.
+// any other is in the text that was edited.
 func at(err error, text []byte) error {
 	var coded *reason.Error
 	if !errors.As(err, &coded) {

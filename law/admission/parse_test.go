@@ -117,7 +117,7 @@ func TestDamagedText(t *testing.T) {
 	}
 }
 
-// A history that somebody put together again from true parts is none.
+// A history that is put together from true parts of others is refused.
 func TestForgedHistory(t *testing.T) {
 	t.Parallel()
 	first := source(t, nil, Rejected)

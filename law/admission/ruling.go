@@ -7,7 +7,7 @@ import (
 	"remit/proof/reason"
 )
 
-// Decision is what somebody decided.
+// Decision is what a person decided.
 type Decision string
 
 // The decisions. Only admitted admits.

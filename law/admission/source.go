@@ -40,7 +40,7 @@ type SourceDecision struct {
 	RetrievalCommand string `json:"retrieval_command"`
 	ExecutionMode    string `json:"allowed_execution_mode"`
 	Boundary         string `json:"protected_source_boundary"`
-	// Of a build that somebody made: the commit and the toolchain that it is said
+	// Of a build from source: the commit and the toolchain that it is said
 	// to be from, and what the digest does not prove about that. They came later
 	// than the rest, and a decision without them has the id that it always had.
 	SourceCommit string `json:"source_commit,omitempty"`
@@ -51,7 +51,7 @@ type SourceDecision struct {
 // unproven is what no digest of a program proves about its source.
 const unproven = "that the program was built from this commit with this toolchain: another build of the same has another digest"
 
-// sourceCommit is a whole commit id, or a beginning that somebody would check out.
+// sourceCommit is a whole commit id, or a prefix of one that git would check out.
 var sourceCommit = form.Lazy(`^[0-9a-f]{12,64}$`)
 
 // SourceTypes are the values of source_type.

@@ -17,7 +17,7 @@
 //	mode:within-stage  the requested mode is not above what the engine has proved
 //	target:admitted    modes that touch a real repository need a target admission record
 //	sandbox:DRIVER     a confinement driver works; without one the user must have asked for none by name
-//	approval:granted   somebody who is not the engine approved this contract
+//	approval:granted   a person, not the engine, approved this contract
 //
 // fake and command ask no model and are built in, so the source and model gates
 // do not exist for them; in return they never get further than a copy of a

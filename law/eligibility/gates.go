@@ -89,7 +89,7 @@ func (e Engine) model() gate {
 }
 
 // network holds the one way out against the contract: an engine that asks a
-// model is lent it only where somebody wrote so.
+// model is lent it only where the policy says so.
 func network(r Request) gate {
 	const name = "network:gateway"
 	if r.Network == task.NetworkGateway {
@@ -138,7 +138,7 @@ func (s Sandbox) confined() gate {
 		return passed("sandbox:none-explicit")
 	case s.Driver == NoDriver:
 		return missing("sandbox:confined", reason.SandboxUnavailable, "install bubblewrap; `remit doctor` says what is missing",
-			"no confinement, and nobody asked for that by name")
+			"no confinement, and the request does not ask for that by name")
 	case s.Driver == "":
 		return missing("sandbox:confined", reason.SandboxUnavailable, "install bubblewrap; `remit doctor` says what is missing",
 			"no confinement driver works on this machine")
@@ -162,7 +162,7 @@ func (a Approval) granted(detail string) gate {
 	case ApprovalConsumed:
 		return refused(reason.ApprovalConsumed, "ask for a new approval", "the approval was used up by an earlier run")
 	}
-	return refused(reason.ApprovalMissing, "a grant by somebody who may decide, or --approve", "nobody has approved this contract")
+	return refused(reason.ApprovalMissing, "a grant by a person who may decide, or --approve", "this contract has no approval")
 }
 
 func (e Engine) modelStatus() ModelStatus {

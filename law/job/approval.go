@@ -21,7 +21,7 @@ type Packet struct {
 	// Grant is set when the person who starts the run also approves it. That is
 	// worth something only where the authority lets them decide.
 	Grant bool
-	// Wait is how long to wait for a decision; Waiting is told of the request
+	// Wait is how long to wait for a decision; Waiting is called with the request
 	// that is waited for.
 	Wait    time.Duration
 	Waiting func(Approval)
@@ -33,7 +33,7 @@ type Approval struct {
 	ContractSHA256 string
 	Status         string
 	RequestedBy    string
-	DecidedBy      string // "" before anybody has
+	DecidedBy      string // "" before the decision
 	DecidedAt      string
 	ExpiresAt      string
 	Reason         string // of the decision

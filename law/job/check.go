@@ -174,14 +174,14 @@ func (v *verdict) checkStatus(req SandboxRunRequest, resp SandboxRunResponse, ex
 			v.fault("error_text", "failed with an error text: a failing command speaks for itself")
 		}
 	case Timeout:
-		// Whoever stops a job before its time was up gave up on it.
+		// A provider that stops a job before its time was up gave up on it.
 		used, granted := wall(resp), uint64(req.Sandbox.Resources.TimeoutSecs)*1000
 		v.add("timeout", used < granted, "stopped after %d of %d ms", used, granted)
 		if resp.Error != nil {
 			v.fault("error_text", "timeout with an error text")
 		}
 	case Cancelled:
-		v.fault("cancelled", "the provider stopped a job that nobody had canceled")
+		v.fault("cancelled", "the provider stopped a job that was not canceled")
 		if resp.Error != nil {
 			v.fault("error_text", "cancelled with an error text")
 		}

@@ -103,7 +103,7 @@ func TestEarlyStopNeedsAReason(t *testing.T) {
 	}
 }
 
-// Nobody is paid for what has not passed, and what has not passed never
+// What has not passed is not paid, and what has not passed never
 // reports 0.
 func TestVerdictInvariants(t *testing.T) {
 	t.Parallel()

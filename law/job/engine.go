@@ -195,7 +195,7 @@ func checkEngineRun(req EngineRunRequest, resp EngineRunResponse) Verdict {
 		if !objectID(resp.HeadTree) {
 			v.fault("head_tree", "success without a resulting tree")
 		}
-		// One request may cost more than was left, and nobody knows before. A run
+		// One request may cost more than was left, which is not known before. A run
 		// that this happened to is no success; it is no fault either, or a budget
 		// of nearly nothing would cost every provider a strike.
 		if resp.MicroUSD > req.Budget.MicroUSD {
@@ -217,7 +217,7 @@ func checkEngineRun(req EngineRunRequest, resp EngineRunResponse) Verdict {
 		}
 		v.add("timeout", used < req.Budget.WallSecs*1000, "stopped after %d of %d ms", used, req.Budget.WallSecs*1000)
 	case Cancelled:
-		v.fault("cancelled", "the provider stopped a job that nobody had canceled")
+		v.fault("cancelled", "the provider stopped a job that was not canceled")
 	default:
 		v.fault("error", "the provider could not run the job")
 	}

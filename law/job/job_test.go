@@ -224,7 +224,7 @@ func TestEngineRun(t *testing.T) {
 	}{
 		{"passed", pass, job.Passed},
 		{"over budget", strings.Replace(pass, `"micro_usd":5`, `"micro_usd":6`, 1), job.ProviderFault},
-		// What the last request costs nobody knows before: a run that is late by it
+		// What the last request costs is not known before: a run that is late by it
 		// is no success, and no fault of the provider.
 		{"late and failed", strings.NewReplacer("success", "failed", `"exit_code":0,"bundle`, `"exit_code":3,"bundle`, `"micro_usd":5`, `"micro_usd":6,"cost_known":true`).Replace(pass), job.JobFailed},
 		{"late and timed out", `{"status":"timeout","exit_code":3,"usage":{"wall_ms":1800000},"micro_usd":9}`, job.JobFailed},

@@ -12,7 +12,7 @@ import (
 // no bundle that could tell. A run that did begin and was blocked has one.
 type Refusal struct {
 	Code    reason.Code `json:"code"`
-	Message string      `json:"message"` // 1 to MaxCmdBytes bytes, for whoever made the request
+	Message string      `json:"message"` // 1 to MaxCmdBytes bytes, for the requester
 }
 
 // Refusable reports whether a request can be the reason of a code. A provider

@@ -9,7 +9,7 @@ import (
 	"remit/proof/reason"
 )
 
-// A run that could not begin for a reason of its request costs nobody anything;
+// A run that could not begin for a reason of its request costs nothing;
 // the same words cannot hide a result, or a fault of the machine.
 func TestRefusal(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ type Command struct {
 }
 
 // Verification says how the result is judged. Only the objective mode without
-// redundancy is offered: anything else would be a promise that nobody keeps.
+// redundancy is offered: anything else would be a promise that is not kept.
 type Verification struct {
 	Mode         string  `json:"mode"`
 	Redundancy   uint8   `json:"redundancy"`

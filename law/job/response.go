@@ -166,7 +166,7 @@ const (
 	maxCounted = 1<<53 - 1 // bytes
 )
 
-// validateFigures refuses limits and usage that nobody can have measured.
+// validateFigures refuses limits and usage that cannot have been measured.
 func validateFigures(c *CapsApplied, u *Usage) error {
 	if c == nil {
 		c = &CapsApplied{}

@@ -9,8 +9,8 @@ import (
 	"remit/proof/reason"
 )
 
-// TestFiguresOutOfRange: limits and usage that nobody can have measured are not
-// read at all; whoever compares them would have to think of them.
+// TestFiguresOutOfRange: limits and usage that cannot have been measured are not
+// read at all, so that no comparison has to think of them.
 func TestFiguresOutOfRange(t *testing.T) {
 	t.Parallel()
 	blocks := map[string][]string{

@@ -19,8 +19,8 @@ type Claim struct {
 	// RunID is the run that an earlier life of this one had made, "" when it is
 	// not known that one was.
 	RunID string
-	// Proof is what the run will ask for in the end. A run that nobody could
-	// prove, or pay for, is refused.
+	// Proof is what the run will ask for in the end. A run that could not
+	// be proved, or paid for, is refused.
 	Proof         Needs
 	MaxPriceMsats int64 // 0: no limit
 	// Silence is how long the run may say nothing before the authority ends it, 0:
@@ -36,8 +36,8 @@ type Proof struct {
 	Tree    string // id of the patched tree
 	// MaxPriceMsats is the most that the proof may cost, 0: no limit.
 	MaxPriceMsats int64
-	// Waiting is told, once, that the authority is out of reach and for how long
-	// that is borne; nil: nobody is.
+	// Waiting is called once when the authority is out of reach, with how long the
+	// requester goes on trying; it may be nil.
 	Waiting func(patience time.Duration, err error)
 	// Pack writes a git pack with a commit of that tree and with nothing else
 	// than the commit needs, and returns the commit's id.

@@ -129,7 +129,7 @@ func TestSummaryClaimsNothing(t *testing.T) {
 		{"failed matrix", Records{Engine: "fake", Matrix: &MatrixRecord{Status: "fail", Held: 11, Total: 12, Current: true}}, NotProven, "11 of 12"},
 		{"matrix of another build", Records{Engine: "fake", Matrix: &old}, NotProven, "another build"},
 		{"good matrix", Records{Engine: "fake", Matrix: good}, NotProven, "holds"},
-		{"a proof that nobody checked", Records{Engine: "fake", Matrix: good, Proofs: map[int][]Record{2: {{Path: "p", SHA256: "s"}}}}, Unchecked, "holds"},
+		{"an unchecked proof", Records{Engine: "fake", Matrix: good, Proofs: map[int][]Record{2: {{Path: "p", SHA256: "s"}}}}, Unchecked, "holds"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 // patch.
 const BinaryContent = "binary-content"
 
-// maxSections bounds how many binary files of a patch are told.
+// maxSections bounds how many binary files of a patch are reported.
 const maxSections = 10_000
 
 // ScanPatch reads a patch as git writes it. Credentials are found in every

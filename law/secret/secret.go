@@ -14,7 +14,7 @@
 //
 // A value that is too short, or a word that stands in every repository, would
 // be found everywhere and is not searched for; [Scanner.NotSearched] names each
-// one and why, so that nobody takes silence for a clean result.
+// one and why, so that silence is not taken for a clean result.
 //
 // # How
 //
@@ -29,7 +29,7 @@
 //
 // # What is not found
 //
-// Whoever knows a secret and wants it out can encrypt it, spell it backwards or
+// An agent that knows a secret and wants it out can encrypt it, spell it backwards or
 // split it into words. The scan catches accidents and the careless; what stops
 // the rest is that no secret enters the sandbox. Values inside compressed data
 // are not found, nor values in two encodings at once.

@@ -22,13 +22,13 @@ type Stream struct {
 	rules Rules
 	found func(f Finding, text []byte)
 
-	buf     []byte      // the window
-	base    int64       // offset of buf[0]
-	scanned int         // bytes of buf that the automaton has read
-	state   uint32      // of the automaton
-	waiting []candidate // whose rest is not in the window yet
-	regions []region    // found, not told
-	told    int64       // the end of the last region that was told
+	buf      []byte      // the window
+	base     int64       // offset of buf[0]
+	scanned  int         // bytes of buf that the automaton has read
+	state    uint32      // of the automaton
+	waiting  []candidate // whose rest is not in the window yet
+	regions  []region    // found, not reported yet
+	reported int64       // the end of the last region that was reported
 }
 
 // candidate is an anchor in the window, by offset.
@@ -132,7 +132,7 @@ func (t *Stream) tell(final bool) {
 	kept := t.regions[:0]
 	for i := 0; i < len(t.regions); {
 		r := t.regions[i]
-		r.from = max(r.from, t.told)
+		r.from = max(r.from, t.reported)
 		for i++; i < len(t.regions) && t.regions[i].from < r.to && r.to-r.from < maxRegion; i++ {
 			next := t.regions[i]
 			if t.s.patterns[r.pattern].shape != nil && t.s.patterns[next.pattern].shape == nil {
@@ -141,11 +141,11 @@ func (t *Stream) tell(final bool) {
 			r.to = max(r.to, next.to)
 		}
 		switch {
-		case r.to <= r.from: // wholly inside of what was told
+		case r.to <= r.from: // wholly inside of what was reported
 		case final || r.to <= frontier || r.to-r.from >= maxRegion:
 			text := t.buf[r.from-t.base : r.to-t.base]
 			t.found(t.s.patterns[r.pattern].finding(text, r.from), text)
-			t.told = r.to
+			t.reported = r.to
 		default:
 			kept = append(kept, r)
 		}

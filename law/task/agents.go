@@ -18,7 +18,7 @@ type Agent struct {
 	Engine  string
 	Bin     string   // where its program is; "": where the engine looks
 	Command []string // of an agent of the engine acp
-	Wire    string   // what such an agent speaks to its model, if nobody knows
+	Wire    string   // what such an agent speaks to its model, "" if it is not known
 	// MaxMicroUSD is the most that one job may cost; nil: what the job allows.
 	MaxMicroUSD *int64
 	Models      []AgentModel // at least one
@@ -53,7 +53,7 @@ const (
 var agentName = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
 // variableName is a name that a variable can have. A key is none: a key that
-// somebody put in its place is refused, and not shown.
+// stands in its place is refused, and not shown.
 var variableName = form.Lazy(`^[A-Z_][A-Z0-9_]{0,127}$`)
 
 // LoadAgents reads the agents of a provider: JSON or YAML,
@@ -64,7 +64,7 @@ var variableName = form.Lazy(`^[A-Z_][A-Z0-9_]{0,127}$`)
 //	  models:
 //	    gpt-5.5: {provider: openai, key_file: /etc/remit/openai.key}
 //
-// It is read as strictly as a task file. Whoever can write the file can have
+// It is read as strictly as a task file. A user who can write the file can have
 // programs started as the operator (key_command) and keys sent anywhere, so one
 // that others can write is refused. The error is Problems, or a *reason.Error
 // when the file cannot be read.

@@ -71,7 +71,7 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// TestAgentsRefuse: what is wrong is told with file and line, and a key that
+// TestAgentsRefuse: what is wrong is reported with file and line, and a key that
 // stands where none belongs is not repeated.
 func TestAgentsRefuse(t *testing.T) {
 	t.Parallel()

@@ -9,7 +9,7 @@ import (
 )
 
 // Canonical returns the contract as canonical JSON: every key present, lists
-// that nobody stated as [], limits that nobody stated as null; what came later than the first
+// that are not stated as [], limits that are not stated as null; what came later than the first
 // form of a contract is there only when it says something. Equal contracts have
 // equal bytes.
 func (c *Contract) Canonical() ([]byte, error) {

@@ -48,10 +48,10 @@ const (
 	SchemaV1 = "remit.contract.v1"
 )
 
-// DefaultPolicyBundle is the policy_bundle_id when nobody names one.
+// DefaultPolicyBundle is the policy_bundle_id when none is named.
 const DefaultPolicyBundle = "remit.local.default"
 
-// DefaultBase is the revision a run starts from when nobody names one.
+// DefaultBase is the revision a run starts from when none is named.
 const DefaultBase = "HEAD"
 
 // Contract is what a run may do. The zero value allows nothing.
@@ -59,7 +59,7 @@ type Contract struct {
 	Schema               string        `json:"schema"`
 	TaskID               string        `json:"task_id"`      // safe as a directory name
 	Title                string        `json:"title"`        // one line
-	Instructions         string        `json:"instructions"` // what the agent is told
+	Instructions         string        `json:"instructions"` // what the agent gets to read
 	Issue                *Issue        `json:"issue"`        // nil when there is none
 	TargetRepository     string        `json:"target_repository"`
 	Base                 string        `json:"base"`            // revision, DefaultBase when not named
@@ -166,7 +166,7 @@ type Limits struct {
 
 // The largest change that a run takes from an engine: paths that differ from
 // the baseline, and MiB in changed files or in the patch. More is no patch that
-// anybody reviews, and the work of the host grows faster than its size.
+// a person reviews, and the work of the host grows faster than its size.
 const (
 	MaxChangedPaths = 20_000
 	MaxPatchMB      = 128

@@ -80,7 +80,7 @@ func cutFrontMatter(md string) (front, body string) {
 }
 
 // frontMatter reads number, title and url; other keys (labels, author) are for
-// somebody else.
+// other readers.
 func (r *report) frontMatter(front string, issue *Issue) (title string) {
 	if strings.TrimSpace(front) == "" {
 		return ""

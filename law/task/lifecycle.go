@@ -25,7 +25,7 @@ func LifecycleRules() []LifecycleRule { return []LifecycleRule{LifecycleBlock, L
 // AllowsTimeout reports whether a run can pass whose engine was stopped.
 func (l Lifecycle) AllowsTimeout() bool { return l.TimeoutAfterValidPatch == LifecycleAllow }
 
-// canonical leaves the default out: whoever states it states nothing new.
+// canonical leaves the default out: stating it states nothing new.
 func (l Lifecycle) canonical() Lifecycle {
 	if l.TimeoutAfterValidPatch == LifecycleBlock {
 		l.TimeoutAfterValidPatch = ""

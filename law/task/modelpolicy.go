@@ -11,7 +11,7 @@ import (
 )
 
 // ModelPolicy is what the owners of a repository say about models. A repository
-// is hostile until somebody has read it: if its policy could say where a model
+// is hostile until a person has read it: if its policy could say where a model
 // is, or which variable holds the key, a clone of it could have the user's key
 // sent anywhere. So a policy only restricts. The address, the key's place and
 // the authority for a certificate come from the user.

@@ -11,7 +11,7 @@ import (
 // Flags are what the command line may say about a contract. The zero value
 // says nothing.
 type Flags struct {
-	Allow             []string      // globs; narrow the allowed paths, or set them when nobody stated any
+	Allow             []string      // globs; narrow the allowed paths, or set them when the contract states none
 	Forbid            []string      // globs; added
 	Verify            []string      // commands; added, never replacing one
 	Base              string        // revision; only where the contract leaves it at HEAD

@@ -253,7 +253,7 @@ func TestIssueCannotWidenItself(t *testing.T) {
 	_, err = Narrow(c, Flags{})
 	var problems Problems
 	if !errors.As(err, &problems) || problems[0].Code != reason.ContractMissingKey || !strings.Contains(problems[0].Hint, "--allow") {
-		t.Errorf("a contract that nobody gave paths: %v", err)
+		t.Errorf("a contract without paths: %v", err)
 	}
 }
 

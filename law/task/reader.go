@@ -105,7 +105,7 @@ func text[T ~string](to *T) reader {
 		case *ast.StringNode:
 			if n.Token.Type == token.StringType && strings.Contains(n.Value, ": ") {
 				// The library takes {a: b: c} for a text where the standard
-				// sees an error; whoever wrote it meant something else.
+				// sees an error; its author meant something else.
 				r.add(placeOfNode(n), field, reason.ContractSyntax, "put the text in quotes, or add the missing comma", "unquoted text contains a colon and a space")
 				return
 			}

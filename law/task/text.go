@@ -9,8 +9,8 @@ import (
 )
 
 // checkText refuses text that a person would read differently than a program:
-// control characters, direction overrides, invisible tag characters. Whoever
-// approves a contract must see all of it.
+// control characters, direction overrides, invisible tag characters. The
+// person who approves a contract must see all of it.
 func checkText(r *report, field, value string, lines bool) {
 	hidden := strings.IndexFunc(value, func(c rune) bool {
 		switch c {

@@ -74,7 +74,7 @@ func (s *Signers) add(line []byte) error {
 		return errors.New("no principals")
 	}
 	if !slices.ContainsFunc(strings.Split(entry.principals, ","), func(p string) bool { return p != "" && p[0] != '!' }) {
-		return errors.New("the principals name nobody: each is empty or begins with an exclamation mark")
+		return errors.New("the principals allow no name: each is empty or begins with an exclamation mark")
 	}
 	words = words[1:]
 	if len(words) > 0 && words[0] != keyType && !slices.Contains(otherKeyTypes, words[0]) {

@@ -71,7 +71,7 @@ func TestGateOrder(t *testing.T) {
 }
 
 // TestContentGates: what the caller's checks find decides, and a check that
-// nobody supplies blocks.
+// is not supplied blocks.
 func TestContentGates(t *testing.T) {
 	t.Parallel()
 	path := writeTemp(t, sealedZip(t, sealed(t, session)))

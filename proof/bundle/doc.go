@@ -60,7 +60,7 @@
 //
 // # What it does not prove
 //
-// A manifest has no author: whoever can rewrite every file can rewrite the
+// A manifest has no author: a party that can rewrite every file can rewrite the
 // manifest as well. Who made a bundle is the matter of the signatures gate.
 // File modes and, in [ProfileBundle], dates are not evidence. Names that
 // differ only in Unicode normalization are not recognized as a clash; the

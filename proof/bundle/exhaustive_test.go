@@ -46,7 +46,7 @@ func TestEveryByteOfAZipCounts(t *testing.T) {
 }
 
 // TestEveryByteOfAPortableZipIsAccountedFor flips each byte of a compressed
-// zip. What still passes must be content that nobody hides or disagrees on:
+// zip. What still passes must be content that is neither hidden nor in dispute:
 // dates and attributes, the same in both headers or only in one.
 func TestEveryByteOfAPortableZipIsAccountedFor(t *testing.T) {
 	t.Parallel()

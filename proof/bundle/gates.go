@@ -169,7 +169,7 @@ func (a *audit) contentGates(ctx context.Context) {
 		case a.report.Profile != ProfileBundle:
 			a.leave(name, Skipped, "does not apply to profile "+string(a.report.Profile))
 		case i < 0:
-			a.leave(name, Blocked, "nobody supplied this check")
+			a.leave(name, Blocked, "the caller supplied no such check")
 		default:
 			if files == nil {
 				files = a.newFileSet()

@@ -1,7 +1,7 @@
 package bundle
 
 // Limits of what is written and read. A bundle is hostile until audited, and
-// a limit that the writer does not share would let it seal what nobody can
+// a limit that the writer does not share would let it seal what no auditor can
 // open, so both sides use the same constants.
 const (
 	// MaxEntries bounds the files (and directory entries) of a bundle. It
@@ -22,8 +22,8 @@ const (
 	// where bombs live.
 	MaxRatio = 200
 
-	// RatioFloor exempts small entries from MaxRatio: a megabyte harms
-	// nobody, and a small file of one repeated byte is common.
+	// RatioFloor exempts small entries from MaxRatio: a megabyte does
+	// no harm, and a small file of one repeated byte is common.
 	RatioFloor = 1 << 20
 
 	// MaxDirectoryBytes bounds the central directory, which is held in memory.

@@ -94,7 +94,7 @@ with open(os.environ["OUT"], "wb") as f, zipfile.ZipFile(Pipe(f), "w", zipfile.Z
 `
 )
 
-// TestZipsOfOtherTools: a self-validating zip is accepted whoever made it.
+// TestZipsOfOtherTools: a self-validating zip is accepted from any tool.
 func TestZipsOfOtherTools(t *testing.T) {
 	t.Parallel()
 	for name, make := range map[string]func(*testing.T, string) []byte{

@@ -35,7 +35,7 @@ func (a *archive) add(code reason.Code, e *entry, format string, args ...any) {
 
 // read parses the structure in the order in which it can be trusted: end
 // record, central directory, local headers, and then the space between them.
-// It reports false when the entries cannot be told; whatever the result, the
+// It reports false when the entries cannot be determined; whatever the result, the
 // findings say what is wrong.
 func (a *archive) read() bool {
 	if !a.readEnd() || !a.placeDirectory() || !a.readDirectory() {

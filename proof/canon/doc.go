@@ -5,7 +5,7 @@
 // same value always produce the same bytes. canon therefore accepts a small
 // subset of JSON and writes it in the form of RFC 8785 (JCS). Everything
 // outside the subset is an error and is never repaired: a value that was bent
-// to fit would be hashed as something that nobody wrote.
+// to fit would be hashed as something else than what was written.
 //
 // # The hashed subset
 //

@@ -41,7 +41,7 @@ func Asked(entries []journal.Entry) (MeteredUsage, error) {
 	return sum, nil
 }
 
-// counted adds a number of a journal that somebody may have forged: it takes
+// counted adds a number of a journal, which may be forged: it takes
 // nothing away and does not wrap around.
 func counted(sum, n int64) int64 {
 	const most = 1 << 60

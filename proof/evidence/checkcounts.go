@@ -61,7 +61,7 @@ func (r *run) checkCounts(files fs.FS) []reason.Finding {
 }
 
 // commandTwice reports whether two runs of a phase have the command: their
-// tests cannot be told apart in the list.
+// tests cannot be distinguished in the list.
 func (r *run) commandTwice(command string) bool {
 	n := 0
 	for _, c := range r.opened.VerificationCommands {

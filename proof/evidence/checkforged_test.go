@@ -98,7 +98,7 @@ func TestForgedFromScratch(t *testing.T) {
 				a.Payload = bytes.ReplaceAll(a.Payload, []byte(`"amount_msats":700`), []byte(`"amount_msats":900`))
 			})
 		})},
-		{"a receipt of somebody else", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
+		{"a receipt of another principal", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
 			return editOutputs(t, evidence.StepReceipt, func(a *record.AuthorityReceipt) { a.Principal = "user:2" })
 		})},
 		{"an approval that the authority knows nothing of", reason.ProjectionMismatch, steps("approved", func(t testing.TB) func(int, *journal.Step) bool {
@@ -145,10 +145,10 @@ func TestForgedFromScratch(t *testing.T) {
 		{"a baseline that was run passed off as cached", reason.TestLogMismatch, log("pass", func(s string) string {
 			return "=== cached base key=" + canon.Digest(nil) + " made_at=2026-02-01T11:30:00.000Z\n\n" + s
 		})},
-		{"a run of the verifier that nobody saw", reason.TestLogMismatch, steps("pass", func(t testing.TB) func(int, *journal.Step) bool {
+		{"a run of the verifier without a log", reason.TestLogMismatch, steps("pass", func(t testing.TB) func(int, *journal.Step) bool {
 			return editOutputs(t, evidence.StepVerifyHead, func(p *phase) { p.Runs[0].StdoutSHA256 = canon.Digest([]byte("ok")) })
 		})},
-		{"a repetition that nobody saw", reason.TestLogMismatch, steps("pass", func(t testing.TB) func(int, *journal.Step) bool {
+		{"a repetition without a log", reason.TestLogMismatch, steps("pass", func(t testing.TB) func(int, *journal.Step) bool {
 			return editOutputs(t, evidence.StepVerification, func(v *verified) { v.Repeats = 3 })
 		})},
 		{"a cached head", reason.ProjectionMismatch, steps("cached", func(t testing.TB) func(int, *journal.Step) bool {

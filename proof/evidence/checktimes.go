@@ -9,7 +9,7 @@ import (
 	"remit/proof/reason"
 )
 
-// Times are claims: nobody but the machine that made a run has seen its clock.
+// Times are claims: only the machine that made a run has seen its clock.
 // What no clock can have shown is a sign of a journal that was made up all the
 // same. Steps run side by side, and a clock that is being set jumps, so that
 // small differences say nothing.

@@ -30,7 +30,7 @@ type issueName struct {
 }
 
 // contradictions says where the journal does not agree with itself. A chain
-// can be forged from its first entry by whoever holds the disk; what no run
+// can be forged from its first entry by the holder of the disk; what no run
 // can have written must not pass all the same. Only statements that are there
 // are compared: which ones a pass needs is the matter of the verdict.
 func (r *run) contradictions() []string {

@@ -7,10 +7,10 @@ import (
 )
 
 // contradictApproval holds a grant against the receipts of the authority. Under
-// an authority elsewhere nobody's word counts but its own: the person who runs
-// something there is not the one who approves it. A run that nobody else knew
-// of, or that was settled here, may rest on the word of whoever was at the
-// terminal, which names no approval.
+// an authority elsewhere only its own word counts: the person who runs
+// something there is not the one who approves it. A run without an
+// authority, or one that was settled here, may rest on the word of the person at
+// the terminal, which names no approval.
 func (r *run) contradictApproval(agree agreeFunc) {
 	g := r.granted
 	if r.approval != "granted" || g == nil {

@@ -92,7 +92,7 @@ type patchedFile struct {
 	stated                   string          // the lines of this section that state modes
 	body                     bool            // the headers of this section are over
 	link                     strings.Builder // of a section that leaves a link
-	partial                  bool            // the text of the link cannot be told from the patch
+	partial                  bool            // the text of the link cannot be read from the patch
 }
 
 const (

@@ -127,7 +127,7 @@ type GateBlocked struct {
 
 // Approval are the outputs of the approval steps. With an ApprovalID it is the
 // authority's word, of which there are receipts, and Actor is whom it names;
-// without one it is that of whoever ran it.
+// without one it is that of the person who ran it.
 type Approval struct {
 	ApprovalID     string    `json:"approval_id,omitempty"`
 	DecidedAt      string    `json:"decided_at,omitempty"`
@@ -235,7 +235,7 @@ type MeteredUsage struct {
 	CostMicroUSD int64 `json:"cost_micro_usd"`
 	Requests     int64 `json:"requests"`
 	// CostKnown is false when the price of something that was used is not
-	// known, so that the cost is a part of the real one; nil when nobody said.
+	// known, so that the cost is a part of the real one; nil when it is not stated.
 	CostKnown *bool `json:"cost_known,omitempty"`
 }
 

@@ -103,7 +103,7 @@ func formOf(name string, value any) string {
 }
 
 const (
-	// maxViolations bounds what is told of one document, maxDetail how much of
+	// maxViolations bounds what is reported of one document, maxDetail how much of
 	// its text a finding repeats: both are hostile.
 	maxViolations = 20
 	maxDetail     = 300

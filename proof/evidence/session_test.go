@@ -385,7 +385,7 @@ func (s *session) lifecycle(verified bool) {
 	s.note(evidence.StepLifecycle, "lifecycle", status, nil, out)
 }
 
-// worked is a source in which somebody worked while the run went on.
+// worked is a source that changed while the run went on.
 func worked(s *session) {
 	s.open(false)
 	s.eligible()

@@ -298,11 +298,11 @@ func TestVerdictOnSourceMeanwhile(t *testing.T) {
 		driver, says string
 		pass         bool
 	}{
-		"as it was":                       {"bwrap", "bwrap", true},
-		"nothing kept it out":             {"none", "none", false},
-		"the record claims another":       {"none", "bwrap", false},
-		"the record claims none":          {"bwrap", "none", false},
-		"a driver that nobody here knows": {"bwrap2", "bwrap2", false},
+		"as it was":                 {"bwrap", "bwrap", true},
+		"nothing kept it out":       {"none", "none", false},
+		"the record claims another": {"none", "bwrap", false},
+		"the record claims none":    {"bwrap", "none", false},
+		"an unknown driver":         {"bwrap2", "bwrap2", false},
 	} {
 		entries := entriesOf(t, "meanwhile")
 		for i := range entries {

@@ -22,7 +22,7 @@
 //	              without the key entry_hash
 //
 // The three names are 1 to [MaxName] printable ASCII characters long: names that
-// come from an agent are mapped to such a name by whoever appends.
+// come from an agent are mapped to such a name by the caller that appends.
 //
 // Times are UTC with milliseconds, 2006-01-02T15:04:05.000Z and nothing else.
 // A step that takes time is two entries with one step_id, started and then one
@@ -42,7 +42,7 @@
 // [Read] accepts a file only if every byte of it is as a [Writer] would have
 // written it. Given a head that was kept elsewhere, a journal with that head
 // is the one that was written, entry by entry. Without such a head the chain
-// proves only that the entries belong together: whoever held the disk could
+// proves only that the entries belong together: the holder of the disk could
 // have written a different journal from the start, or dropped entries from the
 // end. Times are inside the hashes, so two runs of the same task have
 // different journals: integrity, not replay determinism.
@@ -51,7 +51,7 @@
 //
 // A Writer holds an exclusive flock(2) on the file, appends each line with one
 // write(2), and makes lines durable with [Writer.Sync]. After a failed write
-// or fsync the Writer refuses everything that follows, since nobody knows what
+// or fsync the Writer refuses everything that follows, since it is not known what
 // the disk holds; the way on is to close it and to call [Continue].
 //
 // A crash can leave a last line without LF. Such a torn line is never an entry
