@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -63,7 +64,9 @@ func holdAttack(path string) int {
 		return 1
 	}
 	fmt.Println("holding")
-	select {}
+	for { // until it is killed; without a timer the runtime would call it a deadlock and exit
+		time.Sleep(time.Hour)
+	}
 }
 
 // plant makes a socket, a FIFO and a locked file, with this process at their
