@@ -57,7 +57,8 @@ func (r *run) claim(ctx context.Context) error {
 	if r.Authority == nil || r.claimed {
 		return nil
 	}
-	defer r.times.Begin("authority.opened")()
+	done := r.times.Begin("authority.opened")
+	defer done()
 	c := r.claimOf()
 	if c.RunID == "" { // from now on there may be a run whose id is not known here
 		if err := r.Home.changeLocal(r.session.ID, func(l *Local) { l.Asked = true }); err != nil {

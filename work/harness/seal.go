@@ -109,7 +109,8 @@ func (r *run) seal(ctx context.Context) (*Outcome, error) {
 		return nil, r.unsealed(err)
 	}
 	r.settle(ctx)
-	defer r.times.Begin("evidence.sealed")()
+	done := r.times.Begin("evidence.sealed")
+	defer done()
 	if err := r.complete(); err != nil {
 		return nil, r.unsealed(err)
 	}

@@ -79,7 +79,8 @@ func (r *run) baseCache(ctx context.Context) *baseCache {
 	if cache == nil {
 		return nil
 	}
-	defer r.times.Begin("environment")()
+	done := r.times.Begin("environment")
+	defer done()
 	k, err := newVerdictKey(ctx, r.Sandbox, r.checkout.Dir, r.base.Tree, r.Contract, r.Repeat)
 	var key []byte
 	if err == nil {
