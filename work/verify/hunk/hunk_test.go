@@ -116,9 +116,11 @@ func TestHunks(t *testing.T) {
 		want          string // PATH FIRST-LAST, "r" in front of lines of the base
 		without       map[int]files
 	}{
-		"one line":         {files{"a": text}, files{"a": swap("line 5\n", "five\n")}, "a 5-5", map[int]files{0: {"a": text}}},
-		"two places":       {files{"a": text}, files{"a": strings.Replace(swap("line 5\n", "five\n"), "line 20\n", "", 1)}, "a 5-5, r a 20-20", map[int]files{0: {"a": swap("line 20\n", "")}, 1: {"a": swap("line 5\n", "five\n")}}},
-		"close together":   {files{"a": text}, files{"a": strings.Replace(swap("line 5\n", "five\n"), "line 8\n", "eight\n", 1)}, "a 5-8", nil},
+		"one line":       {files{"a": text}, files{"a": swap("line 5\n", "five\n")}, "a 5-5", map[int]files{0: {"a": text}}},
+		"two places":     {files{"a": text}, files{"a": strings.Replace(swap("line 5\n", "five\n"), "line 20\n", "", 1)}, "a 5-5, r a 20-20", map[int]files{0: {"a": swap("line 20\n", "")}, 1: {"a": swap("line 5\n", "five\n")}}},
+		"close together": {files{"a": text}, files{"a": strings.Replace(swap("line 5\n", "five\n"), "line 7\n", "seven\n", 1)}, "a 5-7", nil},
+		"two lines between": {files{"a": text}, files{"a": strings.Replace(swap("line 5\n", "five\n"), "line 8\n", "eight\n", 1)},
+			"a 5-5, a 8-8", nil},
 		"added lines":      {files{"a": text}, files{"a": swap("line 9\n", "line 9\nx\ny\n")}, "a 10-11", map[int]files{0: {"a": text}}},
 		"no newline":       {files{"a": "fa\nb"}, files{"a": "fa\nb\n"}, "a 2-2", map[int]files{0: {"a": "fa\nb"}}},
 		"CRLF":             {files{"a": "fa\r\nb\r\n"}, files{"a": "fa\nb\r\n"}, "a 1-1", nil},

@@ -16,9 +16,10 @@ const (
 	maxCells = 1 << 22
 )
 
-// apart is how many unchanged lines keep two edits apart. Fewer lie within one
-// hunk: what is so close together belongs together more often than not.
-const apart = 4
+// apart is how many unchanged lines keep two edits apart: with one line between
+// them they are one hunk. With more, code that no test notices could stand in the
+// hunk of a fix that the tests notice.
+const apart = 2
 
 // splitLines cuts a text behind each newline. Joined, the lines are the text.
 func splitLines(text []byte) [][]byte {

@@ -2,7 +2,6 @@ package twin
 
 import (
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -171,8 +170,7 @@ func (l pyLiteral) alike(other pyLiteral) bool {
 		a, _ := strconv.ParseFloat(l.text, 64)
 		b, _ := strconv.ParseFloat(other.text, 64)
 		near := math.Abs(a-b) <= 1e-4*math.Max(a, b) // a tolerance may cover it
-		far := len(l.text)-len(other.text) > 1 || len(other.text)-len(l.text) > 1
-		return !near && !far && strings.Contains(l.text, ".") == strings.Contains(other.text, ".")
+		return !near && pyShapeOf(l.text) == pyShapeOf(other.text)
 	}
 	a, b := pyString().FindStringSubmatch(l.text), pyString().FindStringSubmatch(other.text)
 	if a == nil || b == nil || a[1] != b[1] || l.formatted() {
@@ -182,19 +180,18 @@ func (l pyLiteral) alike(other pyLiteral) bool {
 	return x != y && x != "" && y != "" && pyShapeOf(l.text) == pyShapeOf(other.text)
 }
 
-// pyShapeOf says which kinds of characters a text has, and which of them that are
-// neither letters nor digits.
+// pyShapeOf is a text with each letter and digit replaced by its kind. Code that
+// lies about texts of a form or a length takes one of the same shape for right.
 func pyShapeOf(text string) string {
-	kinds := make(map[rune]bool)
-	for _, r := range text {
+	return strings.Map(func(r rune) rune {
 		switch kind := pyKindOf(r); {
 		case kind != "":
-			kinds[rune(kind[0])] = true
-		case !strings.ContainsRune(`'"`, r):
-			kinds[r] = true
+			return rune(kind[0])
+		case r == '\'' || r == '"':
+			return -1 // two literals of the same text may have other quotes
 		}
-	}
-	return string(slices.Sorted(maps.Keys(kinds)))
+		return r
+	}, text)
 }
 
 // pyLetters is a text without what a loose comparison may pass over.
@@ -215,7 +212,9 @@ func otherNumber(d *pyDraw, text string) string {
 		if n > by && d.below(2) == 0 {
 			by = -by
 		}
-		return strconv.Itoa(n + by)
+		if other := strconv.Itoa(n + by); len(other) == len(text) {
+			return other
+		}
 	}
 	digits := []byte(text)
 	var places []int

@@ -6,6 +6,27 @@ import (
 	"testing"
 )
 
+// TestPythonOtherKeepsTheShape: code that lies about every text or number of a form
+// or a length takes the other value for right as well, also where the file expects
+// values of other lengths.
+func TestPythonOtherKeepsTheShape(t *testing.T) {
+	t.Parallel()
+	pool := []string{"'a-b'", "'hello-world'", "'x'", "'Q-z'", `"c-d"`, "7", "12", "130", "0.5", "'12'"}
+	for _, text := range pool {
+		foreign := false
+		for seed := range byte(60) {
+			got := pyLiteral{text: text}.other(newPyDraw([32]byte{seed}, [32]byte{}, "x"), pool)
+			if got == text || pyShapeOf(got) != pyShapeOf(text) {
+				t.Errorf("%s: %s expected in its place", text, got)
+			}
+			foreign = foreign || got == `"c-d"`
+		}
+		if text == "'a-b'" && !foreign {
+			t.Errorf("%s: never what another assertion expects", text)
+		}
+	}
+}
+
 // TestPythonLiterals: another expected value stands in the source where it can,
 // of the same type and shape, in the row that is asked for; the one that was
 // there is gone, and a neutral file has it as it was.
