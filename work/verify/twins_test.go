@@ -202,7 +202,9 @@ func TestNotRuledOut(t *testing.T) {
 		want []string
 	}{
 		{func() {}, []string{"these tests", "near to its own", "out of memory", "sources of its tests", "what failed tests print"}},
-		{func() { w.suite = &suite{framework: framework{files: map[string]string{"testing.go": ""}}} }, []string{"these tests", "near to its own", "out of memory"}},
+		{func() { w.suite = &suite{framework: framework{files: map[string]string{"testing.go": ""}}} },
+			[]string{"these tests", "near to its own", "out of memory", "sources of visible tests"}},
+		{func() { w.tests[0].file.heldOut = true }, []string{"these tests", "near to its own", "out of memory"}},
 		{func() { w.tests[0].file.lang = langPython }, []string{"these tests", "near to its own", "each form of edit"}},
 		{func() { plan.HeldOut, plan.Scheme = make([]tree.Change, 1), SchemeSingle }, []string{"visible tests", "near to its own", "each form of edit", "the plain run"}},
 		{func() {

@@ -168,9 +168,9 @@ func (w *witness) notRuledOut(c *Control) []string {
 	if !c.Made {
 		return nothingRuledOut()
 	}
-	known := "code that knows the answers to the inputs of these tests"
+	known := "code that knows the answers to the inputs of these tests, or behaves otherwise outside of them"
 	if len(w.plan.HeldOut) > 0 {
-		known = "code that knows the answers to the inputs of the visible tests"
+		known = "code that knows the answers to the inputs of the visible tests, or behaves otherwise outside of the tests"
 	}
 	out := []string{known, "code that lies or tries answers only near to its own"}
 	speaks := func(lang string) bool {
@@ -181,8 +181,11 @@ func (w *witness) notRuledOut(c *Control) []string {
 	}
 	if speaks(langGo) {
 		out = append(out, "Go code that reads the running test out of memory")
-		if w.suite.inTree {
+		switch { // a visible test stands in the tree as its author wrote it
+		case w.suite.inTree:
 			out = append(out, "Go code that reads the sources of its tests")
+		case slices.ContainsFunc(w.tests, func(t held) bool { return t.file.lang == langGo && !t.file.heldOut }):
+			out = append(out, "Go code that reads the sources of visible tests")
 		}
 		if len(w.suite.framework.files) == 0 {
 			out = append(out, "Go code that learns from what failed tests print")
