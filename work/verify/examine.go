@@ -281,6 +281,9 @@ func (w *witness) conclude(first, second []trouble, of []int) (doubts []trouble)
 			}
 		case twice && t.kind == "" && !t.skipped:
 			doubts = append(doubts, t)
+		case twice && t.test == nil && w.cannotFail(t.command):
+			w.find(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: w.plainly(t) + " where its tests must fail, on the base as well: its exit status " +
+				"does not say whether they pass. Leave out what hides it, such as || true, a pipe or a further command behind them"})
 		case twice:
 			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t)})
 		case t.kind != twin.Flip || t.order.Evaluation == 0:
@@ -293,6 +296,13 @@ func (w *witness) conclude(first, second []trouble, of []int) (doubts []trouble)
 		}
 	}
 	return doubts
+}
+
+// cannotFail says whether a command of which only the exit status is known exits
+// with 0 on the base, without the change, also where its tests are edited to fail.
+func (w *witness) cannotFail(command int) bool {
+	twins := w.base.twins()
+	return len(twins) > 0 && !slices.ContainsFunc(twins, func(r RunResult) bool { return r.Commands[command].ExitCode != 0 })
 }
 
 // lostAgain says whether the second try says nothing about the test.

@@ -105,6 +105,21 @@ func TestWhereNoTestIsNamed(t *testing.T) {
 	}
 }
 
+// TestCommandThatCannotFail: a command that hides the exit status of its tests is no
+// reason to pass, and nothing that the change is accused of.
+func TestCommandThatCannotFail(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"python3 -m unittest discover || true", "python3 -m unittest discover; echo done"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			v, log := verified(t, Plan{Lower: pyProject.base.write(t), Patch: pyProject.honest.changes(), Commands: []string{command}})
+			if len(v.Findings) == 0 || v.Findings[0].Code != reason.VerificationFailed || !strings.Contains(v.Findings[0].Detail, "|| true") {
+				t.Errorf("%s\n%s", explain(v), log)
+			}
+		})
+	}
+}
+
 // TestWrappedCheats: what is not one plain call of a runner is no way round.
 func TestWrappedCheats(t *testing.T) {
 	t.Parallel()
