@@ -179,6 +179,7 @@ func printPacket(w io.Writer, found api.Approval) error {
 	line("contract", found.ContractSha256)
 	line("asked by", found.RequestedBy+" at "+found.RequestedAt)
 	line("expires", found.ExpiresAt)
+	line("not covered", "the program that makes the change, and the commit that the base names at that time")
 	if by := api.Value(found.DecidedBy); by != "" {
 		line("decided by", by+" at "+api.Value(found.DecidedAt))
 		line("reason", api.Value(found.Reason))
