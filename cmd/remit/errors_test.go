@@ -54,6 +54,26 @@ func TestUnknownCommandOfAGroup(t *testing.T) {
 	}
 }
 
+// TestWrongWordsAreUsage: help about what does not exist, and an empty value of a
+// flag whose default is the caller's own, are wrong command lines.
+func TestWrongWordsAreUsage(t *testing.T) {
+	t.Parallel()
+	home := func() (harness.Home, error) { return harness.Home{Dir: t.TempDir()}, nil }
+	for line, wrong := range map[string]bool{
+		"help nosuch": true, "help jobs nosuch": true, "help": false, "help jobs": false, "help jobs list": false,
+		"token new --owner=": true, "token list --owner=": true, "treasury fund --amount 1 --owner=": true,
+		"provider retire p --owner=": true, "provider status --nexus=": true, "runs list --nexus=": true,
+	} {
+		root := newRootAt(home, strings.Fields(line))
+		root.SetOut(io.Discard)
+		root.SetArgs(strings.Fields(line))
+		err := execute(t.Context(), root, home)
+		if _, usage := errors.AsType[usageError](err); usage != wrong || !wrong && err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
 func TestWantsJSON(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
