@@ -74,6 +74,26 @@ func TestWrongWordsAreUsage(t *testing.T) {
 	}
 }
 
+// TestReasonNamesTheNexus: what is printed about an open approval can be pasted.
+func TestReasonNamesTheNexus(t *testing.T) {
+	t.Parallel()
+	a := &app{home: harness.Home{Dir: t.TempDir()}}
+	s := harness.Session{ID: "run_1"}
+	why := "approval apr_1 is open: `remit approve apr_1` decides about it"
+	rep := &evidence.Report{FailureReason: &why, Blockers: []evidence.Blocker{{Message: why}}}
+	if got := a.namingNexus(s, rep); got != rep {
+		t.Errorf("without a nexus: %v", got)
+	}
+	if err := a.home.SaveLocal(s.ID, harness.Local{Nexus: "https://n.example"}); err != nil {
+		t.Fatal(err)
+	}
+	want := "`remit approve apr_1 --nexus https://n.example` decides"
+	got := a.namingNexus(s, rep)
+	if !strings.Contains(*got.FailureReason, want) || !strings.Contains(got.Blockers[0].Message, want) || rep.Blockers[0].Message != why {
+		t.Errorf("%s, %v", *got.FailureReason, got.Blockers)
+	}
+}
+
 func TestWantsJSON(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{
