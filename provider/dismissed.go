@@ -39,6 +39,6 @@ func (d *Daemon) explain(err error) error {
 		return err
 	}
 	return reason.Errorf(refusal.Code, "the nexus does not take the credential of provider %s any more: %w", d.id.ProviderID, refusal).
-		WithHint("it was revoked, or a provider of this name was registered anew: ask the owner. To go on, register anew with " +
-			"`remit provider join`; what was not handed in is lost")
+		WithHint("it was revoked, or a provider of this name was registered anew: ask the owner. To go on, register anew with "+
+			"`remit provider join --replace %s`; what was not handed in is lost", d.id.ProviderID)
 }

@@ -48,7 +48,7 @@ func TestDismissed(t *testing.T) {
 				t.Fatal("it went on for a minute")
 			}
 			var said *reason.Error
-			if !errors.As(err, &said) || said.Code != reason.TokenExpired || !strings.Contains(said.Hint, "remit provider join") {
+			if !errors.As(err, &said) || said.Code != reason.TokenExpired || !strings.Contains(said.Hint, "remit provider join --replace ") {
 				t.Fatalf("%v", err)
 			}
 			if signs := a.signs(); slices.Contains(signs, "stopped") || slices.Contains(signs, "release 7") {

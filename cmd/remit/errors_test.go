@@ -54,6 +54,46 @@ func TestUnknownCommandOfAGroup(t *testing.T) {
 	}
 }
 
+// TestWrongWordsAreUsage: help about what does not exist, and an empty value of a
+// flag whose default is the caller's own, are wrong command lines.
+func TestWrongWordsAreUsage(t *testing.T) {
+	t.Parallel()
+	home := func() (harness.Home, error) { return harness.Home{Dir: t.TempDir()}, nil }
+	for line, wrong := range map[string]bool{
+		"help nosuch": true, "help jobs nosuch": true, "help": false, "help jobs": false, "help jobs list": false,
+		"token new --owner=": true, "token list --owner=": true, "treasury fund --amount 1 --owner=": true,
+		"provider retire p --owner=": true, "provider status --nexus=": true, "runs list --nexus=": true,
+	} {
+		root := newRootAt(home, strings.Fields(line))
+		root.SetOut(io.Discard)
+		root.SetArgs(strings.Fields(line))
+		err := execute(t.Context(), root, home)
+		if _, usage := errors.AsType[usageError](err); usage != wrong || !wrong && err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
+
+// TestReasonNamesTheNexus: what is printed about an open approval can be pasted.
+func TestReasonNamesTheNexus(t *testing.T) {
+	t.Parallel()
+	a := &app{home: harness.Home{Dir: t.TempDir()}}
+	s := harness.Session{ID: "run_1"}
+	why := "approval apr_1 is open: `remit approve apr_1` decides about it"
+	rep := &evidence.Report{FailureReason: &why, Blockers: []evidence.Blocker{{Message: why}}}
+	if got := a.namingNexus(s, rep); got != rep {
+		t.Errorf("without a nexus: %v", got)
+	}
+	if err := a.home.SaveLocal(s.ID, harness.Local{Nexus: "https://n.example"}); err != nil {
+		t.Fatal(err)
+	}
+	want := "`remit approve apr_1 --nexus https://n.example` decides"
+	got := a.namingNexus(s, rep)
+	if !strings.Contains(*got.FailureReason, want) || !strings.Contains(got.Blockers[0].Message, want) || rep.Blockers[0].Message != why {
+		t.Errorf("%s, %v", *got.FailureReason, got.Blockers)
+	}
+}
+
 func TestWantsJSON(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]bool{

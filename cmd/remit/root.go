@@ -64,7 +64,10 @@ Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
 		Version:       version + " (" + commit + ")",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		PersistentPreRunE: func(*cobra.Command, []string) (err error) {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if err := refuseEmpty(cmd); err != nil {
+				return err
+			}
 			a.home, err = home()
 			return err
 		},
@@ -94,7 +97,42 @@ Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
 		refuseUnknown(c)
 		refuseWords(c)
 	}
+	refuseTopics(root)
 	return root
+}
+
+// refuseTopics makes help about a command that does not exist a wrong command
+// line. By itself cobra prints the help of the root then.
+func refuseTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	for _, help := range root.Commands() {
+		if help.Name() != "help" {
+			continue
+		}
+		help.Args = func(_ *cobra.Command, args []string) error {
+			about, rest, err := root.Find(args)
+			switch {
+			case err != nil:
+				return usageError{err}
+			case about.HasSubCommands() && about.Args != nil:
+				return about.Args(about, rest)
+			}
+			return nil
+		}
+	}
+}
+
+// namesPlace are the flags whose default is the caller's own: an empty value,
+// such as that of a variable that is not set, must not mean the default.
+var namesPlace = []string{"owner", "nexus", "token-file"}
+
+func refuseEmpty(cmd *cobra.Command) error {
+	for _, name := range namesPlace {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.TrimSpace(f.Value.String()) == "" {
+			return usagef("--%s is empty: name one, or leave the flag out for its default", name)
+		}
+	}
+	return nil
 }
 
 // topCommand is a command of the program, by its name.

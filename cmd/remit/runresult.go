@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"remit/law/task"
@@ -36,7 +37,7 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string, times *harne
 			return err
 		}
 	} else {
-		printReport(w, out.Session, out.Report)
+		printReport(w, out.Session, a.namingNexus(out.Session, out.Report))
 		saySigned(w, os.Stderr, out.Session)
 		printNext(w, out)
 		if open {
@@ -90,6 +91,27 @@ func (r *runResult) signed(warn io.Writer, s harness.Session) {
 		r.Unsigned = err.Error()
 		warnUnsigned(warn, err)
 	}
+}
+
+// toDecide finds the command that decides about an approval.
+var toDecide = regexp.MustCompile("(`remit approve apr_[^ `]+)`")
+
+// namingNexus has the reasons of a report name the nexus that knows the approval,
+// as a person needs it: the evidence does not say where it is.
+func (a *app) namingNexus(s harness.Session, rep *evidence.Report) *evidence.Report {
+	local, err := a.home.LoadLocal(s.ID)
+	if err != nil || local.Nexus == "" || rep.FailureReason == nil {
+		return rep
+	}
+	name := func(text string) string {
+		return toDecide.ReplaceAllStringFunc(text, func(found string) string { return strings.TrimSuffix(found, "`") + " --nexus " + local.Nexus + "`" })
+	}
+	said, why := *rep, name(*rep.FailureReason)
+	said.FailureReason, said.Blockers = &why, slices.Clone(rep.Blockers)
+	for i := range said.Blockers {
+		said.Blockers[i].Message, said.Blockers[i].Hint = name(said.Blockers[i].Message), name(said.Blockers[i].Hint)
+	}
+	return &said
 }
 
 // printToDecide says how to go on from a run that was not approved.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -145,9 +144,9 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	}
 	// Before a token is made that is shown once: a port that is taken is a
 	// common slip.
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	listener, err := listenOn(ctx, address, "--listen")
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", f.listen, err)
+		return err
 	}
 	opt := f.limits.options()
 	opt.Store, opt.Blobs, opt.Log, opt.Version, opt.Mirror, opt.Requests = st, blobs, log, version, mirror, f.logs.requestLevel()
@@ -258,7 +257,7 @@ func (f serveFlags) asides(ctx context.Context, s *server.Server, log *slog.Logg
 		if err := server.CheckLoopback(f.debug); err != nil {
 			return stop, err
 		}
-		one, err := aside(ctx, f.debug, server.DebugHandler(), log, "profiles", "/debug/pprof/")
+		one, err := aside(ctx, f.debug, "--debug", server.DebugHandler(), log, "profiles", "/debug/pprof/")
 		if err != nil {
 			return stop, err
 		}
@@ -269,7 +268,7 @@ func (f serveFlags) asides(ctx context.Context, s *server.Server, log *slog.Logg
 		if err != nil {
 			return stop, usageError{fmt.Errorf("--metrics-listen %q: %w; want HOST:PORT, such as 127.0.0.1:9464", f.metrics, err)}
 		}
-		one, err := aside(ctx, address, s.MetricsHandler(local), log, "metrics", "/metrics")
+		one, err := aside(ctx, address, "--metrics-listen", s.MetricsHandler(local), log, "metrics", "/metrics")
 		if err != nil {
 			return stop, err
 		}
@@ -279,10 +278,10 @@ func (f serveFlags) asides(ctx context.Context, s *server.Server, log *slog.Logg
 }
 
 // aside serves a handler on a listener of its own.
-func aside(ctx context.Context, address string, handler http.Handler, log *slog.Logger, name, path string) (stop func(), err error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+func aside(ctx context.Context, address, flag string, handler http.Handler, log *slog.Logger, name, path string) (stop func(), err error) {
+	listener, err := listenOn(ctx, address, flag)
 	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+		return nil, err
 	}
 	h := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	done := make(chan struct{})

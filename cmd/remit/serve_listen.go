@@ -8,6 +8,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -17,6 +18,7 @@ import (
 	"remit/nexus/registry"
 	"remit/nexus/server"
 	"remit/nexus/store"
+	"remit/proof/reason"
 )
 
 const (
@@ -252,3 +254,17 @@ func (l *limits) options() server.Options {
 // storeOptions are those of its store. Zero, where there are no flags for them,
 // is the default.
 func (l *limits) storeOptions() store.Options { return l.store }
+
+// listenOn listens on an address that a flag names. One that is taken is the
+// user's to settle.
+func listenOn(ctx context.Context, address, flag string) (net.Listener, error) {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, reason.Errorf(reason.Conflict, "listen on %s: %w", address, err).
+			WithHint("another program listens there: stop it, or name another address with %s", flag)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	}
+	return listener, nil
+}

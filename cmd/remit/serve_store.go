@@ -317,7 +317,9 @@ func (a *app) announce(cmd *cobra.Command, url, token, file string) error {
 	doc := map[string]string{}
 	text := ""
 	if token != "" && file != "" {
-		if err := to.open(); err != nil {
+		if err := to.open(); reason.CodeOf(err) == reason.OutputExists {
+			return reason.Errorf(reason.OutputExists, "%w", err).WithHint("choose another name with --admin-token-file, or remove it first")
+		} else if err != nil {
 			return err
 		}
 		if err := to.write(token); err != nil {

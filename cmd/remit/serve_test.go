@@ -174,7 +174,8 @@ func TestFirstTokenIsNotLost(t *testing.T) {
 		t.Skip("no /dev/full here")
 	}
 	defer full.Close()
-	if got := serve(full, "--listen", taken.Addr().String()); !strings.Contains(got, "address already in use") {
+	if got := serve(full, "--listen", taken.Addr().String()); !strings.Contains(got, "address already in use") ||
+		!strings.Contains(got, "(conflict)") || !strings.Contains(got, "another address with --listen") {
 		t.Errorf("a port that is taken: %s", got)
 	}
 	for range 2 {

@@ -162,7 +162,7 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 		}
 	} else {
 		if ended {
-			printReport(w, st.Session, st.Report)
+			printReport(w, st.Session, a.namingNexus(st.Session, st.Report))
 			if st.Phase == harness.Sealed {
 				saySigned(w, io.Discard, st.Session)
 			}

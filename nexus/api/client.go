@@ -63,8 +63,8 @@ func Connect(server, token string, opt Options) (*Client, error) {
 	u, err := url.Parse(server)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
 		e := reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", redact(server))
-		if !strings.Contains(server, "://") && server != "" {
-			return nil, e.WithHint("it lacks the scheme: write https://%[1]s, or http://%[1]s for a nexus on this machine", redact(server))
+		if bare := withoutScheme(server); bare != "" {
+			return nil, e.WithHint("it lacks the scheme: write https://%[1]s, or http://%[1]s for a nexus on this machine", bare)
 		}
 		return nil, e.WithHint("want https://host[:port], without user or password")
 	}
@@ -101,10 +101,26 @@ func NewKey() string { return rand.Text() }
 
 // redact leaves out what may be a password.
 func redact(server string) string {
-	if u, err := url.Parse(server); err == nil {
+	if u, err := url.Parse(server); err == nil && (u.Host != "" || server == "") {
 		return u.Redacted()
 	}
-	return "(unreadable)"
+	if bare := withoutScheme(server); bare != "" {
+		return bare
+	}
+	return "what was given"
+}
+
+// withoutScheme is the host[:port] that a server without a scheme names. It is ""
+// for anything else: that may hold a password, and is not repeated.
+func withoutScheme(server string) string {
+	if strings.Contains(server, "://") {
+		return ""
+	}
+	u, err := url.Parse("https://" + server)
+	if err != nil || u.User != nil || strings.ContainsAny(server, "@?#") {
+		return ""
+	}
+	return u.Host
 }
 
 func loopback(host string) bool {

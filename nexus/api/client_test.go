@@ -123,3 +123,19 @@ func TestClientKeepsItsCredential(t *testing.T) {
 		}
 	}
 }
+
+// TestConnectNamesTheAddress: an address without a scheme is repeated with one, and
+// what may hold a password is not.
+func TestConnectNamesTheAddress(t *testing.T) {
+	t.Parallel()
+	for server, want := range map[string]string{
+		"127.0.0.1:7340": "https://127.0.0.1:7340,", "localhost:7340": "https://localhost:7340,", "nexus.example": "https://nexus.example,",
+		"user:secret@host": "want https://", "secret@host": "want https://", "h:1?token=secret": "want https://", "https://user:secret@h": "want https://",
+	} {
+		_, err := api.Connect(server, "", api.Options{})
+		said, ok := errors.AsType[*reason.Error](err)
+		if !ok || !strings.Contains(said.Hint, want) || strings.Contains(said.Error()+said.Hint, "secret") || strings.Contains(said.Error(), "unreadable") {
+			t.Errorf("%s: %v, hint %v", server, err, said)
+		}
+	}
+}

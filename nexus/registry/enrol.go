@@ -78,7 +78,8 @@ func EnrolProvider(tx *store.Tx, p authority.Principal, r ProviderRequest) (Prov
 	}
 	if r.ProviderID == "" && old.isLive(tx.Now()) {
 		return Provider{}, reason.Errorf(reason.Conflict, "provider %s lives under the name %q", old.ID, old.Name).
-			WithHint("choose another name; or replace it: stop it and wait %s, or give its id, and its owner has to enable it again", StaleAfter)
+			WithHint("choose another name; or replace it: stop it and wait %s, or give its id (--replace %s), and its owner has to enable it again",
+				StaleAfter, old.ID)
 	}
 	return r.replace(tx, p, old)
 }

@@ -224,6 +224,46 @@ func TestEnrolOverALivingProvider(t *testing.T) {
 	})
 }
 
+// TestSilence: a provider whose credential ended is no candidate from then on, and
+// one that is heard of again is.
+func TestSilence(t *testing.T) {
+	each(t, func(o office) {
+		p := get(o, enrol(alice, request("one")))
+		silence := func(id string) registry.Provider {
+			return get(o, func(tx *store.Tx) (registry.Provider, error) {
+				if err := registry.Silence(tx, id); err != nil {
+					return registry.Provider{}, err
+				}
+				return registry.Lock(tx, p.ID)
+			})
+		}
+		silence("prv_none")
+		if got := silence(p.ID); got.HeartbeatAt != 0 || got.Revision != p.Revision {
+			o.Errorf("never heard of: %+v", got)
+		}
+		get(o, func(tx *store.Tx) (registry.Provider, error) { return registry.SetCaps(tx, alice, p.ID, caps, nil) })
+		get(o, func(tx *store.Tx) (registry.Provider, error) { return registry.Enable(tx, alice, p.ID, nil) })
+		live := func() bool {
+			fresh := get(o, beat(p, registry.HeartbeatRequest{Version: "1"}))
+			return fresh.Liveness(o.clock.Now().UnixMilli()) == registry.Fresh
+		}
+		if !live() {
+			o.Fatal("not fresh")
+		}
+		got := silence(p.ID)
+		now := o.clock.Now().UnixMilli()
+		if got.Liveness(now) != registry.Stale || registry.Eligible(got, job.Needs{}, now) == nil || !got.Enabled {
+			o.Errorf("silenced: %+v", got)
+		}
+		if again := silence(p.ID); again.Revision != got.Revision {
+			o.Error("silenced twice")
+		}
+		if !live() {
+			o.Error("not fresh after a heartbeat")
+		}
+	})
+}
+
 // A machine may withdraw itself, and no other one, and does not come back by itself.
 func TestProviderSwitchesItselfOff(t *testing.T) {
 	each(t, func(o office) {

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	"remit/nexus/authority"
@@ -186,6 +187,22 @@ func Heartbeat(tx *store.Tx, p authority.Principal, id string, r HeartbeatReques
 		status = Status(found.Status)
 	}
 	return move(tx, found, status)
+}
+
+// Silence makes a provider stale at once: its credential has ended, so that it
+// answers no offer. The next heartbeat ends that. A provider that is not there, was
+// never heard of or is stale is left alone.
+func Silence(tx *store.Tx, id string) error {
+	found, err := Lock(tx, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	if err != nil || found.Retired() || found.Liveness(tx.Now()) != Fresh {
+		return err
+	}
+	found.HeartbeatAt = max(1, tx.Now()-StaleAfter.Milliseconds()-1)
+	_, err = save(tx, found)
+	return err
 }
 
 func (r HeartbeatRequest) observed() (json.RawMessage, error) {

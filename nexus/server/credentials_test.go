@@ -61,6 +61,26 @@ func TestReplacedProviderIsOut(t *testing.T) {
 	}
 }
 
+// TestRevokedProviderIsStale: no job is offered to a provider whose credential was
+// revoked, which would cost it strikes.
+func TestRevokedProviderIsStale(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		f := &flow{world: w}
+		f.join()
+		at := "/v1/providers/" + f.provider
+		if got := f.do(get(at, w.alice)); !strings.Contains(got.body, `"fresh"`) {
+			t.Fatalf("before: %s", got.body)
+		}
+		id := f.do(get("/v1/whoami", f.token)).want(t, 200, "").field(t, "token_id")
+		f.do(post("/v1/tokens/"+id+"/revoke", w.alice, "end", "")).want(t, 200, "")
+		if got := f.do(get(at, w.alice)); !strings.Contains(got.body, `"stale"`) {
+			t.Errorf("after: %s", got.body)
+		}
+		run := f.do(post("/v1/runs", w.alice, "r", `{"repo_ref":"r"}`)).field(t, "run_id")
+		f.do(post("/v1/runs/"+run+"/jobs", w.alice, "j", `{"job_type":"oa.sandbox_run.v1","request":`+sandboxRun+`}`)).want(t, 409, "no_eligible_provider")
+	})
+}
+
 // TestProviderWithdrawsItself disables with the provider's own credential.
 func TestProviderWithdrawsItself(t *testing.T) {
 	w := one(t, Options{})

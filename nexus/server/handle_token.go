@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"remit/nexus/api"
 	"remit/nexus/authority"
 	"remit/nexus/identity"
+	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/reason"
 )
@@ -194,6 +196,12 @@ func revokeToken(tx *store.Tx, r *request, _ api.None) (answer, error) {
 	}
 	if err != nil {
 		return answer{}, err
+	}
+	// Before the token, as a registration locks them.
+	if id, ok := strings.CutPrefix(t.Principal, authority.ProviderPrincipal("")); ok && t.RevokedAt == 0 && authority.Kind(t.Kind) == authority.Provider {
+		if err := registry.Silence(tx, id); err != nil {
+			return answer{}, err
+		}
 	}
 	if err := tx.RevokeToken(t.ID); err != nil {
 		return answer{}, err
