@@ -121,7 +121,8 @@ func (r *run) settle(ctx context.Context) {
 		return
 	}
 	r.tell(evidence.StepBudget, "started", "")
-	defer r.times.Begin(evidence.StepBudget)()
+	done := r.times.Begin(evidence.StepBudget)
+	defer done()
 	var s record.Settlement
 	proof, err := r.proof()
 	if err == nil && !r.claimed { // by the life of this run that was cut off

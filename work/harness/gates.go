@@ -20,7 +20,8 @@ const maxNamed = 10
 // admit journals the contract and asks every gate. Nothing has been started
 // when it refuses.
 func (r *run) admit(ctx context.Context) error {
-	defer r.times.Begin(evidence.StepEligibility)()
+	done := r.times.Begin(evidence.StepEligibility)
+	defer done()
 	raw, err := r.Contract.Canonical()
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)

@@ -139,7 +139,8 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 		req.Clock = time.Now
 	}
 	driver := begin(func() (sandbox.Driver, error) {
-		defer req.Timeline.Begin("sandbox.opened")()
+		done := req.Timeline.Begin("sandbox.opened")
+		defer done()
 		return req.driver(ctx)
 	})
 	defer func() { _, _ = driver() }() // not left behind when the repository is refused
@@ -160,7 +161,8 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
 	if req.Contract.RequireClean {
 		r.dirty = begin(func() ([]string, error) {
-			defer req.Timeline.Begin("source.dirty")()
+			done := req.Timeline.Begin("source.dirty")
+			defer done()
 			return source.Dirty(ctx)
 		})
 		defer func() { _, _ = r.dirty() }() // not left behind

@@ -19,7 +19,8 @@ func (r *run) proveSource(ctx context.Context) {
 	if r.before == nil {
 		return
 	}
-	defer r.times.Begin(evidence.StepSourceChecked)()
+	done := r.times.Begin(evidence.StepSourceChecked)
+	defer done()
 	out := evidence.SourceChecked{}
 	after, err := r.source.Fingerprint(ctx)
 	shown := evidence.ProofsDir + "/" + sourceProof + ".json"
