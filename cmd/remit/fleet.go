@@ -183,11 +183,7 @@ provider caps') and no quarantine ('remit provider lift').`,
 }
 
 func enableProvider(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
-	got, err := api.EnableProvider.Do(cmd.Context(), c, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
-	if err != nil {
-		return api.Provider{}, err
-	}
-	return got, nil
+	return api.EnableProvider.Do(cmd.Context(), c, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
 }
 
 func (a *app) providerDisable(group *providerFlags) *cobra.Command {
@@ -203,11 +199,7 @@ credential. With an id or a name it is one of the token's owner.`,
 		Example: `  remit provider disable
   remit provider disable rack-1 --reason 'the disk is going'`,
 	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
-		got, err := api.DisableProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
-		if err != nil {
-			return api.Provider{}, err
-		}
-		return got, nil
+		return api.DisableProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 	})
 	named := cmd.RunE
 	cmd.Args = cobra.MaximumNArgs(1)
@@ -247,11 +239,7 @@ does not.`,
 		if before, err := api.GetProvider.Get(cmd.Context(), c, id); err == nil && !before.Quarantined {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: provider %s has no quarantine; its strikes are cleared\n", id)
 		}
-		got, err := api.LiftQuarantine.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: &why})
-		if err != nil {
-			return api.Provider{}, err
-		}
-		return got, nil
+		return api.LiftQuarantine.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: &why})
 	})
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	_ = cmd.MarkFlagRequired("reason")
@@ -272,11 +260,7 @@ becomes another provider, with a history of its own.
 		Example: `  remit provider retire rack-1 --reason 'sold'
   remit provider list --retired`,
 	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
-		got, err := api.RetireProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
-		if err != nil {
-			return api.Provider{}, err
-		}
-		return got, nil
+		return api.RetireProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 	})
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	return cmd

@@ -211,29 +211,24 @@ nexus settles after five minutes.`,
 		Example: `  remit jobs settle latest
   remit jobs settle job_… --json`,
 	}, func(cmd *cobra.Command, c *api.Client, id string) error {
-		settled, err := settleJob(cmd.Context(), c, id)
+		settled, err := api.SettleJob.Do(cmd.Context(), c, api.NewKey(), id, api.None{})
 		if err != nil {
 			return err
 		}
-		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) error {
-			j, err := api.GetJob.Get(cmd.Context(), c, id)
-			if err != nil {
-				return err
+		code := settledCode(settled)
+		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) (err error) {
+			var j api.Job
+			if code != nil { // the job says what failed
+				if j, err = api.GetJob.Get(cmd.Context(), c, id); err != nil {
+					return err
+				}
 			}
 			return printSettlement(w, settled, j)
 		}); err != nil {
 			return err
 		}
-		return settledCode(settled)
+		return code
 	})
-}
-
-func settleJob(ctx context.Context, c *api.Client, id string) (api.Settlement, error) {
-	got, err := api.SettleJob.Do(ctx, c, api.NewKey(), id, api.None{})
-	if err != nil {
-		return api.Settlement{}, err
-	}
-	return got, nil
 }
 
 // settledCode is the exit code of a settlement.
