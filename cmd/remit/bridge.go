@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,12 +64,9 @@ func (a *app) showPublished(w io.Writer, p api.BridgePublished) error {
 	if a.json {
 		err = printJSON(w, p)
 	} else {
-		tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(tab, "RELAY\tTOOK\tREFUSED\tHAS\tWAITING\t")
-		for _, r := range p.Relays {
-			fmt.Fprintf(tab, "%s\t%d\t%d\t%d\t%d\t%s\n", plain(r.Relay), r.Took, r.Refused, r.Has, r.Waiting, plain(api.Value(r.Error)))
-		}
-		err = tab.Flush()
+		err = printTable(w, "", "RELAY\tTOOK\tREFUSED\tHAS\tWAITING\t", p.Relays, func(r api.BridgeRelayReport) string {
+			return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%s", plain(r.Relay), r.Took, r.Refused, r.Has, r.Waiting, plain(api.Value(r.Error)))
+		})
 	}
 	if err != nil {
 		return err
@@ -158,13 +154,7 @@ to the receipts of one's jobs; with an administrator's token those of everybody.
 }
 
 func printBridgeEvents(w io.Writer, list []api.BridgeEvent) error {
-	if len(list) == 0 {
-		return empty(w, "events")
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "RECORDED\tCLASS\tPROVIDER\tRUN\tSTATE\tRELAYS\tERROR")
-	for _, e := range list {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", e.RecordedAt, e.Class, e.ProviderID, api.Value(e.RunID), e.State, len(e.Relays), plain(api.Value(e.Error)))
-	}
-	return tab.Flush()
+	return printTable(w, "events", "RECORDED\tCLASS\tPROVIDER\tRUN\tSTATE\tRELAYS\tERROR", list, func(e api.BridgeEvent) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%s", e.RecordedAt, e.Class, e.ProviderID, api.Value(e.RunID), e.State, len(e.Relays), plain(api.Value(e.Error)))
+	})
 }

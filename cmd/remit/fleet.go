@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -88,16 +87,10 @@ work, whether it was heard of lately, and the strikes that count against it. Wit
 }
 
 func printProviders(w io.Writer, list []api.Provider) error {
-	if len(list) == 0 {
-		return empty(w, "providers")
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "PROVIDER\tNAME\tOWNER\tMODE\tSTATUS\tPRESENCE\tSTRIKES\tMSATS\tRUNS")
-	for _, p := range list {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", p.ProviderID, plain(p.Name), plain(p.Owner), modeOf(p), plain(p.Status), plain(p.Liveness),
+	return printTable(w, "providers", "PROVIDER\tNAME\tOWNER\tMODE\tSTATUS\tPRESENCE\tSTRIKES\tMSATS\tRUNS", list, func(p api.Provider) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s", p.ProviderID, plain(p.Name), plain(p.Owner), modeOf(p), plain(p.Status), plain(p.Liveness),
 			p.Strikes.Failures+p.Strikes.Violations, p.PriceMsats, plain(strings.Join(p.Capabilities, " ")))
-	}
-	return tab.Flush()
+	})
 }
 
 // defaultCaps are what 'remit provider caps' sets where nothing is said: the least

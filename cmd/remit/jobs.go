@@ -82,16 +82,10 @@ func jobsOf(ctx context.Context, c *api.Client, args []string, state string, mos
 }
 
 func printJobs(w io.Writer, list []api.Job) error {
-	if len(list) == 0 {
-		return empty(w, "jobs")
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "JOB\tRUN\tTYPE\tSTATE\tPROVIDER\tMSATS\tPAYMENT\tREASON\tDISPATCHED")
-	for _, j := range list {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", j.JobID, j.RunID, plain(j.JobType), j.State, j.ProviderID, j.AmountMsats,
+	return printTable(w, "jobs", "JOB\tRUN\tTYPE\tSTATE\tPROVIDER\tMSATS\tPAYMENT\tREASON\tDISPATCHED", list, func(j api.Job) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s", j.JobID, j.RunID, plain(j.JobType), j.State, j.ProviderID, j.AmountMsats,
 			plain(api.Value(j.Payment)), plain(api.Value(j.Reason)), j.DispatchedAt)
-	}
-	return tab.Flush()
+	})
 }
 
 func (a *app) jobsShowCommand() *cobra.Command {

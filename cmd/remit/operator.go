@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -321,4 +322,18 @@ func (a *app) present(w io.Writer, v any, people func(io.Writer) error) error {
 func empty(w io.Writer, what string) error {
 	_, err := fmt.Fprintf(w, "No %s.\n", what)
 	return err
+}
+
+// printTable prints a header and a line for each item, in columns that tabs end.
+// Of an empty list it says so by what there is none of, if that is named.
+func printTable[T any](w io.Writer, what, header string, items []T, line func(T) string) error {
+	if len(items) == 0 && what != "" {
+		return empty(w, what)
+	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, header)
+	for _, item := range items {
+		fmt.Fprintln(tab, line(item))
+	}
+	return tab.Flush()
 }

@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -238,19 +237,13 @@ func listedTokens(ctx context.Context, c *api.Client, owner string, all bool, mo
 }
 
 func printTokens(w io.Writer, list []api.TokenInfo) error {
-	if len(list) == 0 {
-		return empty(w, "tokens")
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "TOKEN\tKIND\tPRINCIPAL\tSTATUS\tMADE\tEXPIRES\tSCOPES")
-	for _, t := range list {
+	return printTable(w, "tokens", "TOKEN\tKIND\tPRINCIPAL\tSTATUS\tMADE\tEXPIRES\tSCOPES", list, func(t api.TokenInfo) string {
 		until := "never"
 		if t.ExpiresAt != nil {
 			until = *t.ExpiresAt
 		}
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", t.TokenID, t.Kind, plain(t.Principal), t.Status, t.CreatedAt, until, plain(strings.Join(t.Scopes, " ")))
-	}
-	return tab.Flush()
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", t.TokenID, t.Kind, plain(t.Principal), t.Status, t.CreatedAt, until, plain(strings.Join(t.Scopes, " ")))
+	})
 }
 
 func (a *app) tokenRevokeCommand() *cobra.Command {
