@@ -44,9 +44,6 @@ ID is an id, the beginning or end of one, or "latest", the newest that is pendin
   remit approvals latest
   remit approvals --nexus https://nexus.example --owner alice --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf("status", f.status, approvalStatuses); err != nil {
-				return err
-			}
 			to, err := a.authority(cmd, &f.nexus, operator())
 			if err != nil {
 				return err

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"time"
 
@@ -102,9 +101,9 @@ network: it forgets everything when it ends, and asks for no credentials.`,
 // relay serves until it is interrupted.
 func (a *app) relay(cmd *cobra.Command, listen string) error {
 	ctx := cmd.Context()
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	listener, err := listenAt(ctx, listen)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", listen, err)
+		return err
 	}
 	h := &http.Server{Handler: new(bridge.Relay), ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)

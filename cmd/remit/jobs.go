@@ -36,7 +36,6 @@ newest 20 runs, the newest run first. RUN is an id, or "latest".`,
 		Example: `  remit jobs list
   remit jobs list latest --json
   remit jobs list --state queued`,
-		PreRunE: func(*cobra.Command, []string) error { return oneOf("state", state, jobStates) },
 	}, 50, func(cmd *cobra.Command, c *api.Client, args []string, most int) ([]api.Job, error) {
 		return jobsOf(cmd.Context(), c, args, state, most)
 	}, printJobs)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -299,15 +298,7 @@ func listCommand[T any](a *app, nexus *nexusFlags, cmd *cobra.Command, most int,
 // addChoice adds a flag that narrows a list to one of a few words.
 func addChoice(cmd *cobra.Command, to *string, name string, words []string) {
 	cmd.Flags().StringVar(to, name, "", "only those that are "+strings.Join(words[:len(words)-1], ", ")+" or "+words[len(words)-1])
-	complete(cmd, name, words)
-}
-
-// oneOf refuses the word of a flag that is none of its words; "" is no word.
-func oneOf(flag, word string, words []string) error {
-	if word != "" && !slices.Contains(words, word) {
-		return usagef("--%s %q: must be one of %s", flag, word, strings.Join(words, ", "))
-	}
-	return nil
+	choose(cmd, name, words)
 }
 
 // present prints a value as JSON, or for people.

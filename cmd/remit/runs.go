@@ -66,7 +66,6 @@ func (a *app) runsListCommand() *cobra.Command {
 		Use: "list", Short: "List runs, the newest first", Args: cobra.NoArgs,
 		Example: `  remit runs list
   remit runs list --status running --json`,
-		PreRunE: func(*cobra.Command, []string) error { return oneOf("status", status, runStatuses) },
 	}, 50, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.Run, error) {
 		if status == "" {
 			return listedRuns(cmd.Context(), c, most)
@@ -176,9 +175,6 @@ RUN is an id, or "latest".`,
 		Example: `  remit runs finish latest
   remit runs finish run_… --status failed --reason 'superseded'`,
 	}, func(cmd *cobra.Command, c *api.Client, id string) error {
-		if err := oneOf("status", status, finishStatuses); err != nil {
-			return err
-		}
 		got, err := api.FinishRun.Do(cmd.Context(), c, api.NewKey(), api.FinishRunParams{RunID: id},
 			api.FinishRequest{Status: api.FinishRequestStatus(status), Reason: api.Optional(why)})
 		if err != nil {
@@ -188,7 +184,7 @@ RUN is an id, or "latest".`,
 	})
 	cmd.Flags().StringVar(&status, "status", "succeeded", strings.Join(finishStatuses, ", "))
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
-	complete(cmd, "status", finishStatuses)
+	choose(cmd, "status", finishStatuses)
 	return cmd
 }
 

@@ -79,22 +79,16 @@ for registration, needs an administrator's.`,
 	fl.StringArrayVar(&f.scopes, "scope", nil, "what it may do (repeatable; default everything of a person but approving)")
 	fl.DurationVar(&f.ttl, "ttl", 0, "how long it is good (default 2160h, of a registration 1h; at most 8760h)")
 	fl.StringVar(&f.out, "out", "", "write it to this new file, mode 0600, instead of printing it")
-	complete(cmd, "kind", tokenKinds)
-	complete(cmd, "scope", tokenScopes)
+	choose(cmd, "kind", tokenKinds)
+	choose(cmd, "scope", tokenScopes)
 	return cmd
 }
 
 // request is the request of the flags.
 func (f *tokenFlags) request() (api.TokenRequest, error) {
 	ask := api.TokenRequest{Kind: api.TokenRequestKind(f.kind), Owner: api.Optional(f.owner)}
-	if !slices.Contains(tokenKinds, f.kind) {
-		return ask, usagef("--kind %q: must be one of %s", f.kind, strings.Join(tokenKinds, ", "))
-	}
 	var scopes []api.Scope
 	for _, s := range f.scopes {
-		if !slices.Contains(tokenScopes, s) {
-			return ask, usagef("--scope %q: must be one of %s", s, strings.Join(tokenScopes, ", "))
-		}
 		scopes = append(scopes, api.Scope(s))
 	}
 	if scopes != nil {
