@@ -20,7 +20,7 @@ import (
 
 // readsGoSources are signs of a Go test that reads sources, or has them built:
 // the tests of its directory may need the files.
-var readsGoSources = form.Lazy(`"go/(?:parser|build|format|scanner|types)"|go/packages"|_test\.go|\.go["` + "`" + `]|"(?:test|vet|list|build)"`)
+var readsGoSources = form.Lazy(`"go/(?:parser|build|format|scanner|types)"|go/packages"|_test\.go|runtime\.Caller\(|\.go["` + "`" + `]|"(?:test|vet|list|build)"`)
 
 // hide notes from which views, and which of its Go test files, the suite hides.
 // Where a command names no tests, its exit status is also that of what else looks
