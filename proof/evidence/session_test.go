@@ -159,11 +159,16 @@ func (s *session) open(approval bool) {
 	}
 	mode := cmp.Or(s.mode, "copied-repo")
 	c["mutation_mode"] = mode
+	title := "Add adds"
+	if s.form > 0 {
+		title = "Fix #12 for (@octo/team), see https://example.com"
+	}
+	c["title"] = title
 	text, err := canon.Marshal(c)
 	s.must(err)
 	issue := int64(7)
 	s.run = evidence.RunOpened{
-		RunIDAudit: "019c1900-0000-7000-8000-000000000001", CaseID: "fix-add", Title: "Add adds", ContractSHA256: canon.Digest(text),
+		RunIDAudit: "019c1900-0000-7000-8000-000000000001", CaseID: "fix-add", Title: title, ContractSHA256: canon.Digest(text),
 		PolicyBundleID: "remit.local.default", Remit: evidence.Build{Version: "0.1.0", Commit: "unknown"},
 		Engine: engine, RepoRoot: "target",
 		BaselineCommit: "1111111111111111111111111111111111111111", BaselineTree: baseline, IssueNumber: &issue, MutationMode: mode,
@@ -174,9 +179,6 @@ func (s *session) open(approval bool) {
 	}
 	if s.control != nil {
 		s.run.PolicySHA256, s.run.AllowedMutationScope = canon.Digest([]byte("policy")), evidence.MutationScope(mode)
-	}
-	if s.form > 0 {
-		s.run.Title = "Fix #12 for (@octo/team)\nsee https://example.com"
 	}
 	if approval { // the run that needs an approval also asks a model
 		provider, model := "example", "example-large-1"
