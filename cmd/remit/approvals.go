@@ -14,7 +14,7 @@ import (
 	"remit/nexus/api"
 	"remit/nexus/requester"
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // approvalsFlags say where approvals are kept, and whose.
@@ -218,7 +218,7 @@ const (
 // approvalArgs completes ids of this machine's authority. It makes nothing: an
 // authority that is not there has no approvals.
 func (a *app) approvalArgs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	home, err := harness.HomeFromEnv()
+	home, err := session.HomeFromEnv()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // everyCommand are the paths of all commands, "" for the program itself.
@@ -46,7 +46,7 @@ func inProcess(t *testing.T, args ...string) (code int, stdout []byte) {
 
 func inProcessAt(t *testing.T, dir string, args ...string) (code int, stdout []byte) {
 	t.Helper()
-	home := func() (harness.Home, error) { return harness.Home{Dir: dir}, nil }
+	home := func() (session.Home, error) { return session.Home{Dir: dir}, nil }
 	root := newRootAt(home, nil)
 	var out bytes.Buffer
 	root.SetOut(&out)
@@ -104,7 +104,7 @@ func TestCommandsByName(t *testing.T) {
 	t.Parallel()
 	all := newRoot()
 	for _, top := range new(app).commands() {
-		alone := newRootAt(harness.HomeFromEnv, []string{top.name, "--help"})
+		alone := newRootAt(session.HomeFromEnv, []string{top.name, "--help"})
 		var whole, one bytes.Buffer
 		for root, out := range map[*cobra.Command]*bytes.Buffer{all: &whole, alone: &one} {
 			root.SetOut(out)
@@ -189,7 +189,7 @@ func TestExitCodes(t *testing.T) {
 // missing, as a run there would find.
 func TestDoctorOfAHome(t *testing.T) {
 	t.Parallel()
-	a := &app{home: harness.Home{Dir: t.TempDir()}}
+	a := &app{home: session.Home{Dir: t.TempDir()}}
 	if c := a.examineHome(); c.Status != fine && c.Status != limited {
 		t.Errorf("%+v", c)
 	}

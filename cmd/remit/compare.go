@@ -12,7 +12,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/acp"
-	"remit/work/harness"
+	"remit/work/session"
 	"remit/work/workspace"
 )
 
@@ -186,7 +186,7 @@ func (a *app) compareSessions(cmd *cobra.Command, f *compareFlags, args []string
 }
 
 // inspected is the line of a session that is on disk.
-func inspected(s harness.Session) (laneRow, error) {
+func inspected(s session.Session) (laneRow, error) {
 	st, err := s.Inspect()
 	if err != nil {
 		return laneRow{}, err

@@ -18,7 +18,7 @@ import (
 	"remit/nexus/registry"
 	"remit/proof/reason"
 	"remit/provider"
-	"remit/work/harness"
+	"remit/work/redact"
 	"remit/work/sandbox"
 )
 
@@ -107,7 +107,7 @@ with which models, 'remit provider start' takes from --engine and --agents.`,
 					return fmt.Errorf("reading the host's name: %w", err)
 				}
 			}
-			if err := harness.RefuseSecrets("the registration", map[string]string{"name": f.name}); err != nil {
+			if err := redact.RefuseRecord("the registration", map[string]string{"name": f.name}); err != nil {
 				return err
 			}
 			p, err := a.providerState(f).Join(cmd.Context(), provider.Registration{Nexus: nexus, Token: token, Name: f.name, Version: version,

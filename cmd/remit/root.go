@@ -12,14 +12,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"remit/proof/evidence"
-	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // app is what every command shares.
 type app struct {
 	json bool
-	home harness.Home
+	home session.Home
 
 	warnNone sync.Once
 }
@@ -32,12 +32,12 @@ var wrapFlags = sync.OnceFunc(func() {
 	cobra.AddTemplateFunc("wrapped", func(flags *pflag.FlagSet) string { return flags.FlagUsagesWrapped(helpWidth) })
 })
 
-func newRoot() *cobra.Command { return newRootAt(harness.HomeFromEnv, nil) }
+func newRoot() *cobra.Command { return newRootAt(session.HomeFromEnv, nil) }
 
 // newRootAt makes the commands, which work in the home that is found. When the
 // words of a command line begin with the name of a command, only that one is made:
 // the others would take as long as the whole work of a short command.
-func newRootAt(home func() (harness.Home, error), words []string) *cobra.Command {
+func newRootAt(home func() (session.Home, error), words []string) *cobra.Command {
 	a := new(app)
 	wrapFlags()
 	root := &cobra.Command{
@@ -188,7 +188,7 @@ func build() evidence.Build { return evidence.Build{Version: version, Commit: co
 
 // sessionArgs completes the ids of sessions.
 func (a *app) sessionArgs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	home, err := harness.HomeFromEnv()
+	home, err := session.HomeFromEnv()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
