@@ -99,6 +99,7 @@ const (
 	TreeMismatch         Code = "tree_mismatch"
 	OutputExists         Code = "output_exists"
 	PatchOutdated        Code = "patch_outdated"
+	RefMoved             Code = "ref_moved"
 	FileUnusable         Code = "file_unusable"
 	HomeUnusable         Code = "home_unusable"
 	PatchInvalid         Code = "patch_invalid"
