@@ -24,6 +24,13 @@ const (
 	tooMuch   = 2 << 20
 )
 
+// muchOutput prints [tooMuch] bytes and more. Some agents leave an output that
+// does not wait, so what could not be written is written again.
+var muchOutput = fmt.Sprintf(`i=0
+while [ $i -lt %d ]; do
+	if head -c 32768 /dev/zero | tr '\0' x 2>/dev/null; then i=$((i+1)); else sleep 0.02; fi
+done`, tooMuch/32768)
+
 // setup is one run before it starts. A scenario puts its fault into it.
 type setup struct {
 	*fixture
@@ -118,7 +125,7 @@ func scenarios() map[string]scenario {
 			faulty.Fault{Name: "nested-repository", After: "mkdir -p lib/nested/.git/objects lib/nested/.git/refs; echo 'ref: refs/heads/main' > lib/nested/.git/HEAD"},
 			showsDirtyEnd("lib/nested")),
 		ladder.ArtifactWriteFailure + "/full-disk": smallDiskUnder(
-			faulty.Fault{Name: "much-output", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", tooMuch)}, showsFullDisk),
+			faulty.Fault{Name: "much-output", After: muchOutput}, showsFullDisk),
 		ladder.ArtifactWriteFailure + "/no-room-for-patch": smallDiskUnder(
 			faulty.Fault{Name: "large-patch", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x | fold > lib/large.txt", tooMuch)}, showsNoRoom),
 		ladder.ArtifactWriteFailure + "/read-only-disk": readOnlyDisk(os.Geteuid() == 0),
