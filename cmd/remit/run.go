@@ -220,11 +220,20 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err := f.approvalTimes(); err != nil {
 		return harness.Request{}, err
 	}
-	model, err := f.model.route(eng, a.home.Dir, policy)
+	applied, err := policy.Digest()
+	if err != nil {
+		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
+	}
+	executed := buildOf(cmd.Context(), eng, name)
+	records, err := a.records(contract, policy, applied, f.repo, executed)
 	if err != nil {
 		return harness.Request{}, err
 	}
-	admitted, err := admissionOf(cmd.Context(), eng, name, a.home.Dir, policy)
+	model, err := f.model.route(eng, records, policy)
+	if err != nil {
+		return harness.Request{}, err
+	}
+	admitted, err := executed.admission(records, policy)
 	if err != nil {
 		return harness.Request{}, err
 	}
@@ -236,12 +245,8 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err != nil {
 		return harness.Request{}, err
 	}
-	applied, err := policy.Digest()
-	if err != nil {
-		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
-	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice, Silence: f.silence}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Target: targetAdmission(records, contract, f.repo), Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice, Silence: f.silence}
 	if err := f.putBefore(&req); err != nil {
 		return harness.Request{}, err
 	}
