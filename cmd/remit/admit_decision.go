@@ -32,14 +32,14 @@ to become the default. No decision admits a run, and none activates anything.`,
 func decisionFlags(cmd *cobra.Command, r *admission.Ruling, status *string, statuses []string, sources *[]string) {
 	fl := cmd.Flags()
 	fl.StringVar(status, "status", "", "the decision: "+strings.Join(statuses, ", "))
-	complete(cmd, "status", statuses)
+	choose(cmd, "status", statuses)
 	fl.StringVar(&r.Reason, "reason", "", "why")
 	fl.StringVar(&r.ReviewTrigger, "review", "", "what is to bring the decision up again, for people")
 	fl.StringArrayVar(sources, "evidence", nil, "where the evidence for it is (repeatable)")
 	reviewFlags(cmd, &r.Review)
 }
 
-// stated fills in who decides and when.
+// decisionBy fills in who decides and when.
 func decisionBy(r *admission.Ruling, status string) error {
 	if status == "" || r.Reason == "" {
 		return usagef("a decision needs --status and --reason")
@@ -91,9 +91,9 @@ pair points to it from then on.`,
 	fl.StringVar(&d.FallbackModel, "fallback-model", "", "model of the one fallback")
 	fl.StringVar(&d.CredentialSource, "credential", "", "where the gateway reads the credential: "+strings.Join(admission.CredentialSources(), ", "))
 	fl.StringVar(&d.Network, "network", "", "how far the gateway reaches: "+strings.Join(admission.NetworkClasses(), ", "))
-	complete(cmd, "class", admission.ProviderClasses())
-	complete(cmd, "credential", admission.CredentialSources())
-	complete(cmd, "network", admission.NetworkClasses())
+	choose(cmd, "class", admission.ProviderClasses())
+	choose(cmd, "credential", admission.CredentialSources())
+	choose(cmd, "network", admission.NetworkClasses())
 	return cmd
 }
 

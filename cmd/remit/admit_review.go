@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -27,7 +28,7 @@ func (f *triggerFlag) Set(text string) error {
 	name, value, stated := strings.Cut(text, "=")
 	t := admission.Trigger(name)
 	if !slices.Contains(admission.Triggers(), t) {
-		return usagef("%q is none of %s", name, strings.Join(names(admission.Triggers()), ", "))
+		return fmt.Errorf("%q is none of %s", name, strings.Join(names(admission.Triggers()), ", "))
 	}
 	if !slices.Contains(f.to.Triggers, t) {
 		f.to.Triggers = append(f.to.Triggers, t)
@@ -57,7 +58,7 @@ func (f *reviewByFlag) Set(text string) error {
 			return nil
 		}
 	}
-	return usagef("%q is neither a day (2006-01-02) nor a time (2006-01-02T15:04:05Z)", text)
+	return fmt.Errorf("%q is neither a day (2006-01-02) nor a time (2006-01-02T15:04:05Z)", text)
 }
 
 func (f *reviewByFlag) String() string { return "" }

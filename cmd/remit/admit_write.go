@@ -12,8 +12,8 @@ import (
 	"remit/law/admission"
 	"remit/proof/attest"
 	"remit/proof/reason"
-	"remit/work/harness"
 	"remit/work/keyring"
+	"remit/work/redact"
 )
 
 // decide puts a decision on top of what was decided before about the same thing,
@@ -21,7 +21,7 @@ import (
 // next reads the record before it and makes the new one; what calls it names the
 // record in errors.
 func decide[R interface{ Encode() ([]byte, error) }](home, what, file string, decision any, next func(admission.Store) (R, error)) (rec R, err error) {
-	if err := harness.RefuseSecrets(what, decision); err != nil {
+	if err := redact.RefuseRecord(what, decision); err != nil {
 		return rec, err
 	}
 	err = admissionsLocked(home, func() error {

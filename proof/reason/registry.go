@@ -45,6 +45,8 @@ const (
 	ApprovalConsumed        Code = "approval_consumed"
 	ApprovalOtherWork       Code = "approval_other_work"
 	ModeExceedsStage        Code = "mode_exceeds_stage"
+	StageNotProven          Code = "stage_not_proven"
+	ProofInvalid            Code = "ladder_proof_invalid"
 	BudgetExhausted         Code = "budget_exhausted"
 	ProtectedPath           Code = "protected_path"
 	SymlinkRefused          Code = "symlink_refused"

@@ -1,4 +1,4 @@
-package harness
+package audit
 
 import (
 	"bytes"
@@ -151,7 +151,7 @@ func TestEnvelopeIsDecidedAgain(t *testing.T) {
 			}
 			dir := forgeSession(t, "pass", tt.old, tt.replacement, blobs, tt.patched)
 			var opt bundle.Options
-			opt.Gates, opt.Further = AuditGates()
+			opt.Gates, opt.Further = Gates()
 			rep, err := bundle.Audit(t.Context(), dir, opt)
 			must(t, err)
 			if i := slices.IndexFunc(rep.Gates, func(g bundle.GateResult) bool { return g.Name == bundle.GateSignatures }); i < 0 || rep.Gates[i+1].Name != GateEnvelope {

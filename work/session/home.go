@@ -1,7 +1,14 @@
-package harness
+// Package session is what this machine keeps of its runs when none goes on: the
+// home with its sessions and caches, what a session looks like from outside,
+// what was done with it since its end (the operator's outcome, receipts of an
+// authority, signatures), and how two of them differ.
+//
+// A session is a directory whose journal has the facts; every other document in
+// it follows from the journal. Whatever is added is appended there, and the
+// bundle is sealed anew with [Session.Seal].
+package session
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -12,11 +19,9 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -27,7 +32,7 @@ import (
 // never lies in a target repository.
 type Home struct {
 	Dir string
-	// CacheBytes is what cached base trees may take on disk, see [Home.trim]; 0
+	// CacheBytes is what cached base trees may take on disk, see [Home.Trim]; 0
 	// is the default.
 	CacheBytes int64
 	// KeyDir is where the signing key lies, "" for keys below Dir. A home that is
@@ -81,6 +86,10 @@ func (h Home) SandboxOptions() sandbox.Options {
 	return sandbox.Options{StateDir: h.SandboxDir(), Hidden: []string{h.Keys().Dir, h.AuthorityDir()}, Cache: h.BuildCache()}
 }
 
+// QuarantineDir holds the originals of artifacts in which a secret was found,
+// by session. It is no part of any session or bundle.
+func (h Home) QuarantineDir() string { return filepath.Join(h.Dir, "quarantine") }
+
 // BuildCache is the Go build cache that sandboxes of this home are lent.
 func (h Home) BuildCache() sandbox.BuildCache {
 	return sandbox.BuildCache{Dir: cmp.Or(h.GoCache, filepath.Join(h.Dir, "gocache"))}
@@ -89,10 +98,10 @@ func (h Home) BuildCache() sandbox.BuildCache {
 // AuthorityDir holds the books of the authority that is a part of this machine.
 func (h Home) AuthorityDir() string { return filepath.Join(h.Dir, "authority") }
 
-// prepare makes the directories that a run writes to. That it cannot is reported
+// Prepare makes the directories that a run writes to. That it cannot is reported
 // before anything is started.
-func (h Home) prepare() error {
-	for _, dir := range []string{h.Sessions(), h.workDir(), h.CacheDir(), h.SandboxDir()} {
+func (h Home) Prepare() error {
+	for _, dir := range []string{h.Sessions(), h.WorkDir(), h.CacheDir(), h.SandboxDir()} {
 		err := os.MkdirAll(dir, 0o700)
 		if err == nil {
 			err = writable(dir)
@@ -119,7 +128,8 @@ func (h Home) unusable(err error) error {
 	return e.WithHint("set REMIT_HOME to a directory that you can write, or repair this one's permissions")
 }
 
-func (h Home) workDir() string { return filepath.Join(h.Dir, "work") }
+// WorkDir holds what runs need for as long as they go on.
+func (h Home) WorkDir() string { return filepath.Join(h.Dir, "work") }
 
 // Session is one session directory.
 type Session struct {
@@ -127,6 +137,14 @@ type Session struct {
 	Dir string
 
 	home *Home // that the session is one of; nil when it came from elsewhere
+}
+
+// NewPrefix marks a session directory that has no first entry yet.
+const NewPrefix = ".new-"
+
+// New is the session of a run that begins.
+func (h Home) New(id string) Session {
+	return Session{ID: id, Dir: filepath.Join(h.Sessions(), id), home: &h}
 }
 
 // Journal is the path of the session's journal.
@@ -180,7 +198,7 @@ func (h Home) List() ([]Session, error) {
 	var out []Session
 	for _, e := range entries {
 		s := h.session(e.Name(), filepath.Join(h.Sessions(), e.Name()))
-		if _, err := os.Lstat(s.Journal()); e.IsDir() && err == nil && !strings.HasPrefix(s.ID, newPrefix) {
+		if _, err := os.Lstat(s.Journal()); e.IsDir() && err == nil && !strings.HasPrefix(s.ID, NewPrefix) {
 			out = append(out, s)
 		}
 	}
@@ -209,154 +227,4 @@ func (s Session) began() string {
 	}
 	_ = json.NewDecoder(io.LimitReader(f, journal.MaxLine)).Decode(&first) // "" sorts first
 	return first.StartedAt
-}
-
-// State is what a session looks like from outside.
-type State struct {
-	Session
-	Phase  string // running, interrupted, unsealed or sealed
-	Report *evidence.Report
-	Log    *journal.Log
-	At     string // the last journal step, where an interrupted run stopped
-}
-
-// The phases of a session. Only a sealed session has a complete bundle.
-const (
-	Running     = "running"
-	Interrupted = "interrupted"
-	Unsealed    = "unsealed"
-	Sealed      = "sealed"
-)
-
-// Inspect reads a session without changing it.
-func (s Session) Inspect() (*State, error) {
-	log, err := journal.ReadFile(s.Journal())
-	if err != nil {
-		return nil, err
-	}
-	st, err := s.inspectLog(log)
-	if err != nil {
-		return nil, err
-	}
-	busy, err := journal.Busy(s.Journal())
-	if busy {
-		st.Phase = Running
-	}
-	return st, err
-}
-
-// inspectLog is what the journal and the directory say, leaving aside whether
-// another process is writing.
-func (s Session) inspectLog(log *journal.Log) (*State, error) {
-	st := &State{Session: s, Log: log, Phase: Interrupted}
-	var err error
-	if n := len(log.Entries); n > 0 {
-		last := log.Entries[n-1]
-		st.At = fmt.Sprintf("%s (%s)", last.Name, last.Status)
-		if st.Report, err = evidence.ReportOf(log.Entries); err != nil {
-			return nil, err
-		}
-	}
-	ended := slices.ContainsFunc(log.Entries, func(e journal.Entry) bool { return e.Name == evidence.StepRunCompleted })
-	if ended {
-		st.Phase = Unsealed
-		if _, err := os.Lstat(filepath.Join(s.Dir, evidence.ManifestFile)); err == nil {
-			st.Phase = Sealed
-			st.Report, err = s.sealedReport(st.Report)
-			return st, err
-		}
-	}
-	return st, nil
-}
-
-// sealedReport reads report.json, which must be what the journal gives: a
-// status that was written into the file decides nothing.
-func (s Session) sealedReport(given *evidence.Report) (*evidence.Report, error) {
-	rep, err := s.Report()
-	if err != nil {
-		return nil, err
-	}
-	bare := *rep
-	bare.ArtifactPaths, bare.ArtifactDigests, bare.Freshness = given.ArtifactPaths, given.ArtifactDigests, given.Freshness
-	said, err := canon.Marshal(bare)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the report: %w", err)
-	}
-	gives, err := canon.Marshal(given)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the report: %w", err)
-	}
-	if !bytes.Equal(said, gives) {
-		e := reason.Errorf(reason.ProjectionMismatch, "it is not what the journal gives")
-		e.File = filepath.Join(s.Dir, evidence.ReportFile)
-		return nil, e.WithHint("see all findings with `remit audit %s`", s.Dir)
-	}
-	return rep, nil
-}
-
-// Sweep removes what runs that no longer live left behind: temporary trees,
-// and session directories without a first entry. Sessions stay.
-func (h Home) Sweep() error {
-	if err := h.sweep(h.workDir(), func(name string) (string, bool) {
-		return filepath.Join(h.Sessions(), name, evidence.JournalFile), true
-	}); err != nil {
-		return err
-	}
-	if err := h.sweep(h.Sessions(), func(name string) (string, bool) {
-		return filepath.Join(h.Sessions(), name, evidence.JournalFile), strings.HasPrefix(name, newPrefix)
-	}); err != nil {
-		return err
-	}
-	sweepProbes(h.SandboxDir())
-	sweepProbes(os.TempDir())
-	return nil
-}
-
-// probePrefix begins the names of the directories that are made to look at the
-// host or at a repository, and live for seconds.
-const probePrefix = "remit-probe-"
-
-// sweepProbes removes those that a killed run left. In a directory that others
-// use too it removes nothing of theirs, since it may not.
-func sweepProbes(dir string) {
-	old, err := filepath.Glob(filepath.Join(dir, probePrefix+"*"))
-	if err != nil {
-		return // a pattern in the directory's own name: nothing is known to be ours
-	}
-	for _, path := range old {
-		if info, err := os.Lstat(path); err == nil && info.IsDir() && time.Since(info.ModTime()) > justMade {
-			_ = os.RemoveAll(path) // tried again by the next run
-		}
-	}
-}
-
-// justMade is how old a directory without a journal must be to be left over.
-const justMade = time.Minute
-
-// sweep removes the entries of dir whose journal has no living writer.
-func (h Home) sweep(dir string, journalOf func(name string) (path string, ours bool)) error {
-	entries, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return h.unusable(fmt.Errorf("looking for left-over work: %w", err))
-	}
-	for _, e := range entries {
-		path, ours := journalOf(e.Name())
-		if !ours {
-			continue
-		}
-		busy, err := journal.Busy(path)
-		if busy || (err != nil && !errors.Is(err, os.ErrNotExist)) {
-			continue // alive, or not ours to judge
-		}
-		if info, statErr := e.Info(); err != nil && statErr == nil && time.Since(info.ModTime()) < justMade {
-			continue // its journal may be made this very moment
-		}
-		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
-			return h.unusable(fmt.Errorf("removing left-over work: %w", err))
-		}
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-package harness
+package redact
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"remit/law/secret"
 	"remit/proof/canon"
@@ -32,40 +33,51 @@ type scan struct {
 	sections []secret.Finding // binary files in a patch
 }
 
-// QuarantineDir holds the originals of artifacts in which a secret was found,
-// by session. It is no part of any session or bundle.
-func (h Home) QuarantineDir() string { return filepath.Join(h.Dir, "quarantine") }
-
-func (r *run) quarantineFile(name string) string {
-	return filepath.Join(r.Home.QuarantineDir(), r.session.ID, filepath.FromSlash(name))
+// Screen searches the artifacts of one session for secrets before their digests
+// are recorded.
+type Screen struct {
+	*Secrets
+	Dir        string // of the session
+	Quarantine string // where the originals of artifacts go that hold a secret
+	Kept       string // what a message calls that place
+	// Binaries are the binary files that the patch makes, which stand in it
+	// compressed: known is false where there is no tree to read them from.
+	Binaries func(context.Context) (files []tree.Change, known bool, err error)
+	// Found is called with each blocker as it is made.
+	Found func(evidence.Blocker)
 }
 
-// screen looks for secrets in an artifact before its digest is recorded. If
+// Artifact looks for secrets in an artifact before its digest is recorded. If
 // there is one, the original leaves the session and a redacted copy takes its
 // place, so that what is recorded, sealed and exported is the copy; the
 // blockers say what was found. The run fails and nothing of it is lost.
-func (r *run) screen(name string) ([]evidence.Blocker, error) {
-	found, err := r.look(name, true)
+func (s Screen) Artifact(name string) ([]evidence.Blocker, error) {
+	found, err := s.look(name, true)
 	if err != nil {
 		return nil, err
 	}
 	leaks := leaksOf(found.hits)
-	earlier := r.secrets.scans[name]
+	earlier := s.scans[name]
 	if earlier == nil || len(leaks) > 0 {
-		r.secrets.scans[name] = found
+		s.scans[name] = found
 	}
 	if len(leaks) == 0 {
 		return nil, nil
 	}
-	if err := r.quarantine(name, found, leaks); err != nil {
+	if err := s.quarantine(name, found, leaks); err != nil {
 		return nil, err
 	}
 	found.Quarantined = true
-	blocker := evidence.Blocker{Code: reason.SecretLeak, Evidence: secretProof,
-		Message: fmt.Sprintf("%s; it was redacted, and the original is kept outside of the bundle as $REMIT_HOME/quarantine/%s/%s",
-			describe(name, leaks, found.Hits), r.session.ID, name)}
-	r.tell("secret.scan", "failed", blocker.Message)
+	blocker := evidence.Blocker{Code: reason.SecretLeak, Evidence: ProofFile,
+		Message: fmt.Sprintf("%s; it was redacted, and the original is kept outside of the bundle as %s/%s", describe(name, leaks, found.Hits), s.Kept, name)}
+	s.Found(blocker)
 	return []evidence.Blocker{blocker}, nil
+}
+
+// Holds reports whether a secret was found in an artifact.
+func (s *Secrets) Holds(name string) bool {
+	found := s.scans[name]
+	return found != nil && found.Hits > 0
 }
 
 // describe names the first finds of an artifact.
@@ -96,8 +108,8 @@ func (s *scan) add(h hit, text []byte) {
 
 // look scans an artifact as it stands in the session; deep is to look into the
 // binary files of a patch as well.
-func (r *run) look(name string, deep bool) (*scan, error) {
-	f, err := os.Open(filepath.Join(r.session.Dir, filepath.FromSlash(name)))
+func (s Screen) look(name string, deep bool) (*scan, error) {
+	f, err := os.Open(filepath.Join(s.Dir, filepath.FromSlash(name)))
 	if err != nil {
 		return nil, fmt.Errorf("looking for secrets: %w", err)
 	}
@@ -107,56 +119,47 @@ func (r *run) look(name string, deep bool) (*scan, error) {
 	found := func(f secret.Finding, text []byte) { out.add(hit{Artifact: name, Finding: f}, text) }
 	switch {
 	case name == evidence.PatchFile:
-		if out.sections, err = r.secrets.scanner.ScanPatch(read, found); err == nil && deep && len(out.sections) > 0 {
-			err = r.lookIntoBinaries(out)
+		if out.sections, err = s.scanner.ScanPatch(read, found); err == nil && deep && len(out.sections) > 0 {
+			err = s.lookIntoBinaries(out)
 		}
-	case strings.HasPrefix(name, HeldOutDir+"/"):
+	case strings.HasPrefix(name, evidence.HeldOutDir+"/"):
 		// The contract names their digests. They are the user's own, and were
 		// searched for credentials before the run began.
-		err = r.secrets.scanner.Scan(read, secret.Values, found)
+		err = s.scanner.Scan(read, secret.Values, found)
 	default:
-		err = r.secrets.scanner.Scan(read, secret.All, found)
+		err = s.scanner.Scan(read, secret.All, found)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for secrets in %s: %w", name, err)
 	}
 	out.Bytes, out.SHA256 = n.n, canon.DigestSum(sum)
-	r.secrets.mu.Lock()
-	defer r.secrets.mu.Unlock()
-	out.hits = r.secrets.compare(out.hits)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out.hits = s.compare(out.hits)
 	return out, nil
 }
 
-// lookIntoBinaries searches the binary files of the patch, which stand in it
-// compressed.
-func (r *run) lookIntoBinaries(out *scan) error {
-	if r.store == nil || r.patched == nil {
-		// A run that was cut off here has no tree to look into.
-		for _, s := range out.sections {
-			out.add(hit{Artifact: out.Path, Finding: s}, nil)
-		}
-		return nil
-	}
-	binary := map[string]bool{}
-	for _, c := range r.changed {
-		binary[c.Path] = c.Binary
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), closingTime)
+// lookIntoBinaries searches the binary files of the patch.
+func (s Screen) lookIntoBinaries(out *scan) error {
+	ctx, cancel := context.WithTimeout(context.Background(), binariesTime)
 	defer cancel()
-	changes, err := r.store.Changes(ctx, r.base.Tree, r.patched.imported.Tree)
+	files, known, err := s.Binaries(ctx)
 	if err != nil {
 		return err
 	}
-	for _, c := range changes {
-		if c.Kind != tree.File || !binary[c.Path] {
-			continue
+	if !known {
+		for _, section := range out.sections {
+			out.add(hit{Artifact: out.Path, Finding: section}, nil)
 		}
-		content, err := c.Open()
+		return nil
+	}
+	for _, file := range files {
+		content, err := file.Open()
 		if err != nil {
 			return err
 		}
-		place := r.secrets.scanner.Redact(evidence.DisplayPath(c.Path))
-		err = r.secrets.scanner.Scan(content, secret.All, func(f secret.Finding, text []byte) {
+		place := s.Redact(evidence.DisplayPath(file.Path))
+		err = s.scanner.Scan(content, secret.All, func(f secret.Finding, text []byte) {
 			out.add(hit{Artifact: out.Path, Place: place, Finding: f}, text)
 		})
 		if closeErr := content.Close(); err == nil {
@@ -169,11 +172,14 @@ func (r *run) lookIntoBinaries(out *scan) error {
 	return nil
 }
 
+// binariesTime bounds the search of the binary files of one patch.
+const binariesTime = 2 * time.Minute
+
 // quarantine moves the original of an artifact out of the session and puts a
 // redacted copy in its place. An original that cannot be moved is removed: a
 // lost log is better than a sealed secret.
-func (r *run) quarantine(name string, found *scan, leaks []hit) error {
-	here, there := filepath.Join(r.session.Dir, filepath.FromSlash(name)), r.quarantineFile(name)
+func (s Screen) quarantine(name string, found *scan, leaks []hit) error {
+	here, there := filepath.Join(s.Dir, filepath.FromSlash(name)), filepath.Join(s.Quarantine, filepath.FromSlash(name))
 	err := os.MkdirAll(filepath.Dir(there), 0o700)
 	if err == nil {
 		err = os.Rename(here, there)
@@ -192,7 +198,7 @@ func (r *run) quarantine(name string, found *scan, leaks []hit) error {
 			return err
 		}
 		// To take one secret out can bring another to a border where it shows.
-		again, err := r.look(name, false)
+		again, err := s.look(name, false)
 		if err != nil {
 			return err
 		}
@@ -205,7 +211,7 @@ func (r *run) quarantine(name string, found *scan, leaks []hit) error {
 	}
 	return rewrite(here, there, func(dst io.Writer, src io.Reader) error {
 		if name == evidence.PatchFile {
-			return r.secrets.scanner.OutlinePatch(dst, src)
+			return s.scanner.OutlinePatch(dst, src)
 		}
 		_, err := fmt.Fprintf(dst, "This artifact held %d secrets and is left out.\n", found.Hits)
 		return err
@@ -249,24 +255,23 @@ func rewrite(to, from string, f func(dst io.Writer, src io.Reader) error) error 
 	return nil
 }
 
-// screenRest looks at the files of the session that no step has recorded, and
-// again at those that an earlier part of the run has: whatever is sealed was
-// searched.
-func (r *run) screenRest() error {
-	root, err := os.OpenRoot(r.session.Dir)
+// Rest looks at the files of the session that no step has recorded, and again
+// at those that an earlier part of the run has: whatever is sealed was searched.
+func (s Screen) Rest(recorded map[string]bool) error {
+	root, err := os.OpenRoot(s.Dir)
 	if err != nil {
 		return fmt.Errorf("looking for secrets: %w", err)
 	}
 	defer root.Close()
 	return fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() || name == evidence.JournalFile || r.secrets.scans[name] != nil {
+		if err != nil || !d.Type().IsRegular() || name == evidence.JournalFile || s.scans[name] != nil {
 			return err
 		}
-		if !r.artifact[name] {
-			_, err := r.screen(name)
+		if !recorded[name] {
+			_, err := s.Artifact(name)
 			return err
 		}
-		found, err := r.look(name, false) // the binary files were looked into when it was recorded
+		found, err := s.look(name, false) // the binary files were looked into when it was recorded
 		if err != nil {
 			return err
 		}
@@ -274,9 +279,17 @@ func (r *run) screenRest() error {
 			return reason.Errorf(reason.SecretLeak, "%s, and its digest is recorded already", describe(name, leaks, found.Hits)).
 				WithHint("the session is not sealed: do not give it away")
 		}
-		_, err = os.Lstat(r.quarantineFile(name))
+		_, err = os.Lstat(filepath.Join(s.Quarantine, filepath.FromSlash(name)))
 		found.Quarantined = err == nil
-		r.secrets.scans[name] = found
+		s.scans[name] = found
 		return nil
 	})
+}
+
+// counter counts bytes.
+type counter struct{ n int64 }
+
+func (c *counter) Write(p []byte) (int, error) {
+	c.n += int64(len(p))
+	return len(p), nil
 }

@@ -1,16 +1,10 @@
-package harness
+package session
 
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
-
-	"remit/proof/evidence"
-	"remit/work/verify"
 )
 
 // Difference is one field of report.json in which two runs differ.
@@ -65,35 +59,4 @@ func reportFields(s Session) (map[string]json.RawMessage, error) {
 	}
 	var fields map[string]json.RawMessage
 	return fields, json.Unmarshal(text, &fields)
-}
-
-// Open opens an artifact of the session.
-func (s Session) Open(name string) (*os.File, error) {
-	return os.Open(filepath.Join(s.Dir, filepath.FromSlash(name)))
-}
-
-// Report reads report.json of a sealed session.
-func (s Session) Report() (*evidence.Report, error) {
-	raw, err := os.ReadFile(filepath.Join(s.Dir, evidence.ReportFile))
-	if err != nil {
-		return nil, fmt.Errorf("reading the report: %w", err)
-	}
-	return evidence.ReadReport(raw)
-}
-
-// eventLine is progress of the verifier for a person.
-func eventLine(e verify.Event) string {
-	what := e.Run
-	switch what {
-	case verify.TreeTwin:
-		what = fmt.Sprintf("twin %d (tests edited, some so that they must fail)", e.Repetition)
-	case verify.TreeNewTests:
-		what = "new tests on the base's code"
-	case verify.TreeHunk:
-		what = fmt.Sprintf("without part %d of the change", e.Repetition)
-	}
-	if e.Kind == verify.CommandFinished {
-		return fmt.Sprintf("verify %s: command %d exited with %d after %d ms", what, e.Command+1, e.ExitCode, e.DurationMS)
-	}
-	return fmt.Sprintf("verify %s: %s", what, e.Kind)
 }

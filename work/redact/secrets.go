@@ -1,4 +1,9 @@
-package harness
+// Package redact keeps secrets out of the evidence of one run: the values of
+// credentials, and texts that have the form of one. [Secrets] looks for them,
+// [Screen] takes them out of the artifacts of a session, and [RefuseRecord]
+// refuses a record that holds one. What is found is named by its digest and its
+// place, never by its text.
+package redact
 
 import (
 	"bytes"
@@ -16,19 +21,21 @@ import (
 	"remit/proof/journal"
 )
 
-// secrets keeps credentials out of the evidence of one run, at three places.
+// Secrets keeps credentials out of the evidence of one run, at three places.
 //
 // What the user hands in (the contract, held-out tests, the words of the
 // engine's command) is refused when it holds one: nothing has been started, and
 // what a person wrote is theirs to correct. What the journal receives is
 // redacted before it is appended, since nothing can be taken back from a chain;
 // every digest inside a step (argv_sha256, params_hash) is over the redacted
-// text. And every file is scanned before its digest is recorded; see screen.
-type secrets struct {
+// text. And every file is scanned before its digest is recorded; see [Screen].
+type Secrets struct {
 	scanner *secret.Scanner
 	values  []secret.Value // that it looks for
 
-	baseline string // the directory of the baseline's tree, "" before there is one
+	// Baseline is the directory of the baseline's tree, "" before there is one: a
+	// shape that stands there was no secret of this run.
+	Baseline string
 
 	mu          sync.Mutex
 	old         map[string]bool  // which texts of shapes the baseline has, as far as it was asked
@@ -56,15 +63,29 @@ const (
 	maxHitText = 1 << 20
 )
 
-// newSecrets looks for the credentials of this process's environment and for
+// New looks for the credentials of this process's environment and for
 // the given ones.
-func newSecrets(more []secret.Value) *secrets {
+func New(more []secret.Value) *Secrets {
 	values := append(EnvironmentCredentials(os.Environ()), more...)
-	return &secrets{scanner: secret.New(values), values: values, old: map[string]bool{}, scans: map[string]*scan{}, known: map[string]bool{}}
+	return &Secrets{scanner: secret.New(values), values: values, old: map[string]bool{}, scans: map[string]*scan{}, known: map[string]bool{}}
+}
+
+// Redact takes the secrets out of a text that is shown to a person.
+func (s *Secrets) Redact(text string) string { return s.scanner.Redact(text) }
+
+// Unsearched are the credentials that evidence is not searched for, and why.
+func (s *Secrets) Unsearched() []secret.Unsearched { return s.scanner.NotSearched() }
+
+// Learn has everything from now on searched for one more credential. It must
+// not be called while anything else uses s: the pipeline calls it before there
+// is an engine.
+func (s *Secrets) Learn(name string, text []byte) {
+	s.values = append(s.values, secret.Value{Name: name, Value: strings.TrimSpace(string(text))})
+	s.scanner = secret.New(s.values)
 }
 
 // find lists the secrets of a text.
-func (s *secrets) find(text string, rules secret.Rules) []hit {
+func (s *Secrets) find(text string, rules secret.Rules) []hit {
 	if !s.scanner.Suspects([]byte(text)) {
 		return nil
 	}
@@ -86,17 +107,17 @@ func shapeText(f secret.Finding, text []byte) []byte {
 	return bytes.Clone(text)
 }
 
-// step redacts what goes into the journal.
-func (s *secrets) step(j journal.Step) journal.Step {
-	j.StepID = s.redact(j.Name, j.StepID)
-	j.Inputs = s.clean(j.Name+"/inputs", j.Inputs)
-	j.Outputs = s.clean(j.Name+"/outputs", j.Outputs)
+// Step redacts what goes into the journal.
+func (s *Secrets) Step(j journal.Step) journal.Step {
+	j.StepID = s.redactStep(j.Name, j.StepID)
+	j.Inputs = s.Clean(j.Name+"/inputs", j.Inputs)
+	j.Outputs = s.Clean(j.Name+"/outputs", j.Outputs)
 	return j
 }
 
-// clean redacts the strings of a JSON value. A value without secrets is given
+// Clean redacts the strings of a JSON value. A value without secrets is given
 // back as it is.
-func (s *secrets) clean(place string, v any) any {
+func (s *Secrets) Clean(place string, v any) any {
 	if v == nil {
 		return nil
 	}
@@ -112,7 +133,7 @@ func (s *secrets) clean(place string, v any) any {
 	}
 	changed := false
 	decoded = s.walk(decoded, place, func(place, text string) string {
-		clean := s.redact(place, text)
+		clean := s.redactStep(place, text)
 		changed = changed || clean != text
 		return clean
 	})
@@ -123,7 +144,7 @@ func (s *secrets) clean(place string, v any) any {
 }
 
 // walk applies f to every string of a decoded JSON value, keys included.
-func (s *secrets) walk(v any, place string, f func(place, text string) string) any {
+func (s *Secrets) walk(v any, place string, f func(place, text string) string) any {
 	switch v := v.(type) {
 	case string:
 		return f(place, v)
@@ -145,8 +166,8 @@ func (s *secrets) walk(v any, place string, f func(place, text string) string) a
 	return v
 }
 
-// redact takes the secrets out of a text for the journal and remembers them.
-func (s *secrets) redact(place, text string) string {
+// redactStep takes the secrets out of a text for the journal and remembers them.
+func (s *Secrets) redactStep(place, text string) string {
 	found := s.find(text, secret.All)
 	if len(found) == 0 {
 		return text
@@ -155,7 +176,7 @@ func (s *secrets) redact(place, text string) string {
 	defer s.mu.Unlock()
 	leaks := leaksOf(s.compare(found))
 	for _, h := range leaks {
-		h.Place = cutText(place, maxPlace)
+		h.Place = evidence.CutText(place, maxPlace)
 		s.remember(h)
 	}
 	if len(leaks) == len(found) {
@@ -168,7 +189,7 @@ func (s *secrets) redact(place, text string) string {
 }
 
 // remember keeps a secret that was taken out of a step. The caller holds s.mu.
-func (s *secrets) remember(h hit) {
+func (s *Secrets) remember(h hit) {
 	key := fmt.Sprint(h.Place, h.Offset, h.Digest)
 	if s.known[key] {
 		return
@@ -191,23 +212,3 @@ func findingsOf(hits []hit) []secret.Finding {
 
 // maxPlace bounds the place of a hit: an agent can nest its parameters deep.
 const maxPlace = 200
-
-// quiet is a progress view that sees no secret: its output may be the log
-// of a machine that everybody reads.
-type quiet struct {
-	Progress
-	secrets *secrets
-}
-
-func (q quiet) Step(name, status, detail string) {
-	q.Progress.Step(name, status, q.secrets.scanner.Redact(detail))
-}
-func (q quiet) Output(line string) { q.Progress.Output(q.secrets.scanner.Redact(line)) }
-
-// progress wraps the view of a run.
-func (s *secrets) progress(p Progress) Progress {
-	if p == nil {
-		return nil
-	}
-	return quiet{p, s}
-}

@@ -1,14 +1,15 @@
-package harness
+package session
 
 import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
-	"time"
 
 	"golang.org/x/sys/unix"
 
+	"remit/work/sandbox"
 	"remit/work/workspace"
 )
 
@@ -20,8 +21,6 @@ const (
 	defaultCacheBytes = 5 << 30
 	// cacheShare is the part of the disk that the cache may take at most.
 	cacheShare = 5
-	// trimTime is what trimming may cost a run that has nothing else left to do.
-	trimTime = 5 * time.Second
 )
 
 // cacheFromEnv reads REMIT_CACHE_MB: 0 when it is not set.
@@ -51,8 +50,8 @@ func (h Home) cacheBytes() int64 {
 	return min(defaultCacheBytes, int64(st.Blocks)*int64(st.Bsize)/cacheShare) //nolint:unconvert // 32 bits on some systems
 }
 
-// trim holds the cache to its cap.
-func (h Home) trim(ctx context.Context) (freed int64, err error) {
+// Trim holds the cache to its cap.
+func (h Home) Trim(ctx context.Context) (freed int64, err error) {
 	cache, err := workspace.OpenCache(h.CacheDir())
 	if err != nil {
 		return 0, err
@@ -60,20 +59,24 @@ func (h Home) trim(ctx context.Context) (freed int64, err error) {
 	return cache.Trim(ctx, h.cacheBytes())
 }
 
-// beginTrim trims the cache while the run goes on, which has locked its own tree
-// by then. The result waits, but not long: what is left over is for the next
-// run. A failure is reported, and ends no run.
-func (r *run) beginTrim() (end func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	freed := begin(func() (int64, error) { return r.Home.trim(ctx) })
-	return func() {
-		late := time.AfterFunc(trimTime, cancel)
-		defer late.Stop()
-		defer cancel()
-		if n, err := freed(); err != nil && ctx.Err() == nil {
-			r.tell("cache.trimmed", "failed", r.scrub(err.Error()))
-		} else if n > 0 {
-			r.tell("cache.trimmed", "completed", fmt.Sprintf("%d MiB of base trees freed", n>>20))
+// VerdictDir holds what the verifier found out, by the digest of everything
+// that it depends on.
+func (h Home) VerdictDir() string { return filepath.Join(h.CacheDir(), "verdicts") }
+
+// TestingDir holds Go's package testing, compiled as the control needs it.
+func (h Home) TestingDir() string { return filepath.Join(h.CacheDir(), "testing") }
+
+// Distrust empties the verdict cache if the driver confines nothing: what runs
+// under it is the user and can have written entries. It is called before and
+// after such a process; a cache that cannot be emptied is an error.
+func (h Home) Distrust(d sandbox.Driver) error {
+	if d == nil || d.Describe().Driver != sandbox.DriverNone {
+		return nil
+	}
+	for _, dir := range []string{h.VerdictDir(), h.TestingDir()} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("emptying the verdict cache: %w", err)
 		}
 	}
+	return nil
 }

@@ -1,10 +1,11 @@
-package harness
+package session
 
 import (
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"time"
 
 	"remit/law/job"
 	"remit/proof/bundle"
@@ -12,11 +13,19 @@ import (
 	"remit/proof/journal"
 )
 
+// Amender is the part of an authority that takes what became of a run after its end.
+type Amender interface {
+	Amend(ctx context.Context, a job.Amendment) error
+}
+
+// amendTime bounds one such call.
+const amendTime = 2 * time.Minute
+
 // Amend hands the authority of a session what was sealed since the run ended: the
 // bundle with the receipts of exports and with the operator's outcome. It does
 // nothing for a run that no authority knows, or when nothing was added. It may be
 // repeated; `remit resume` does so after a failure.
-func (h Home) Amend(ctx context.Context, s Session, a Authority) error {
+func (h Home) Amend(ctx context.Context, s Session, a Amender) error {
 	log, err := journal.ReadFile(s.Journal())
 	if err != nil {
 		return err
@@ -32,7 +41,7 @@ func (h Home) Amend(ctx context.Context, s Session, a Authority) error {
 	if local.Amended == am.Entries {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, closingTime)
+	ctx, cancel := context.WithTimeout(ctx, amendTime)
 	defer cancel()
 	am.Bundle = func(w io.Writer) error { return bundle.WriteZip(w, s.Dir) }
 	if err := a.Amend(ctx, am); err != nil {

@@ -1,4 +1,4 @@
-package harness
+package redact
 
 import (
 	"bytes"
@@ -11,24 +11,17 @@ import (
 
 	"remit/law/secret"
 	"remit/proof/evidence"
-	"remit/proof/journal"
 	"remit/proof/reason"
 )
 
-// secretProof is the artifact in which every scan is recorded.
-const secretProof = evidence.ProofsDir + "/secret-scan.json"
+// ProofFile is the artifact in which every scan is recorded.
+const ProofFile = evidence.ProofsDir + "/secret-scan.json"
 
-// proveSecrets records what was searched, for what, and what was found: also
-// when nothing was. What is found in an artifact is a blocker of its own step.
-func (r *run) proveSecrets() error {
-	if err := r.screenRest(); err != nil {
-		return err
-	}
-	s := r.secrets
-	blockers := s.blame()
-	for _, b := range blockers {
-		r.tell("secret.scan", "failed", b.Message)
-	}
+// Proof says what was searched, for what, and what was found: also when nothing
+// was. The blockers are those of what is in no artifact; what is found in an
+// artifact is a blocker of its own step.
+func (s *Secrets) Proof() (body map[string]any, blockers []evidence.Blocker) {
+	blockers = s.Blame()
 	s.mu.Lock()
 	redacted, all := slices.Clone(s.redacted), s.redactedAll
 	s.mu.Unlock()
@@ -41,23 +34,16 @@ func (r *run) proveSecrets() error {
 		}
 		all += found.Hits
 	}
-	body := map[string]any{
+	return map[string]any{
 		"scanner":     map[string]any{"name": "remit/law/secret", "version": secret.Version, "shapes": secret.Kinds()},
 		"credentials": map[string]any{"searched": s.scanner.Searched(), "not_searched": len(s.scanner.NotSearched())},
 		"artifacts":   artifacts, "hits": hits[:min(len(hits), maxHits)], "hits_total": all, "quarantined": quarantined, "blockers": blockers,
-	}
-	// A run that was cut off after this step and taken up again has more than one.
-	name := "secret-scan"
-	for n := 2; slices.ContainsFunc(r.w.Entries(), func(e journal.Entry) bool { return e.StepID == "proof-"+name }); n++ {
-		name = fmt.Sprintf("secret-scan-%d", n)
-	}
-	r.note(evidence.StepProof, "proof-"+name, status(blockers), evidence.ProofRecorded{Name: name}, body)
-	return nil
+	}, blockers
 }
 
-// blame is the blocker of what the journal would have reached the journal since the last
+// Blame is the blocker of what would have reached the journal since the last
 // time that it was asked for.
-func (s *secrets) blame() []evidence.Blocker {
+func (s *Secrets) Blame() []evidence.Blocker {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := slices.IndexFunc(s.redacted, func(h hit) bool { return !h.blamed })
@@ -67,21 +53,13 @@ func (s *secrets) blame() []evidence.Blocker {
 	for i := range s.redacted {
 		s.redacted[i].blamed = true
 	}
-	return []evidence.Blocker{{Code: reason.SecretLeak, Evidence: secretProof,
+	return []evidence.Blocker{{Code: reason.SecretLeak, Evidence: ProofFile,
 		Message: fmt.Sprintf("the run would have written into its journal %s (in %s); it was redacted before it was written", s.redacted[at].what(), s.redacted[at].Place)}}
 }
 
-// tellUnsearched says, on the spot and not in evidence, which credentials of
-// the environment are not searched for.
-func (r *run) tellUnsearched() {
-	for _, u := range r.secrets.scanner.NotSearched() {
-		r.tell("secret.scan", "skipped", fmt.Sprintf("%s %s, so evidence is not searched for it", u.Name, u.Why))
-	}
-}
-
-// checkProjections is the last look, at what is derived from a journal that was
+// CheckProjections is the last look, at what is derived from a journal that was
 // shown no secret: a credential that is a part of the documents' own form.
-func (s *secrets) checkProjections(set evidence.Set) error {
+func (s *Secrets) CheckProjections(set evidence.Set) error {
 	for _, name := range set.Names() {
 		var found []secret.Finding
 		// A reader of memory does not fail.
@@ -105,8 +83,8 @@ const (
 // a name. An agent that moves a test's key from one file to another leaks
 // nothing. A credential of this machine is a leak wherever it stands. The caller
 // holds s.mu.
-func (s *secrets) compare(hits []hit) []hit {
-	if s.baseline == "" {
+func (s *Secrets) compare(hits []hit) []hit {
+	if s.Baseline == "" {
 		return hits
 	}
 	wanted := map[string]bool{}
@@ -117,7 +95,7 @@ func (s *secrets) compare(hits []hit) []hit {
 		}
 	}
 	if len(wanted) > 0 {
-		searchBaseline(s.baseline, wanted)
+		searchBaseline(s.Baseline, wanted)
 		maps.Copy(s.old, wanted)
 	}
 	for i := range hits {
@@ -127,7 +105,7 @@ func (s *secrets) compare(hits []hit) []hit {
 }
 
 // leaks are the hits that the repository did not have before.
-func (s *secrets) leaks(hits []hit) []hit {
+func (s *Secrets) leaks(hits []hit) []hit {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return leaksOf(s.compare(hits))

@@ -1,4 +1,7 @@
-package harness
+// Package audit brings what knows the law to the audit of a bundle. Package proof
+// knows no rules of contracts, so the gate that holds a patch against its
+// contract is decided here, from the files of the bundle alone.
+package audit
 
 import (
 	"bytes"
@@ -14,16 +17,15 @@ import (
 	"remit/proof/reason"
 )
 
-// GateEnvelope is the gate that holds the patch against the contract. Package
-// proof knows no rules of contracts, so the gate is brought to the audit.
+// GateEnvelope is the gate that holds the patch against the contract.
 const GateEnvelope = "envelope"
 
 // maxAuditContract bounds contract.json in the gate.
 const maxAuditContract = 64 << 20
 
-// AuditGates are the gates that an audit of a session needs besides those that
+// Gates are the gates that an audit of a session needs besides those that
 // look at the files alone: gates are 5 to 8, further those that know the law.
-func AuditGates() (gates, further []bundle.Gate) {
+func Gates() (gates, further []bundle.Gate) {
 	for _, g := range evidence.Gates() {
 		gates = append(gates, bundle.Gate(g))
 	}

@@ -1,4 +1,4 @@
-package harness
+package session
 
 import (
 	"encoding/json"
@@ -54,8 +54,8 @@ func (h Home) SaveLocal(id string, l Local) error {
 	return os.WriteFile(h.localFile(id), b, 0o600)
 }
 
-// changeLocal changes what is known of a session.
-func (h Home) changeLocal(id string, change func(*Local)) error {
+// ChangeLocal changes what is known of a session.
+func (h Home) ChangeLocal(id string, change func(*Local)) error {
 	l, err := h.LoadLocal(id)
 	if err != nil {
 		return err
@@ -80,17 +80,4 @@ func (h Home) LoadLocal(id string) (Local, error) {
 	// Its digest is that of its canonical form; the file may spell it otherwise (\u0026 for &).
 	l.Contract, err = canon.Canonicalize(l.Contract)
 	return l, err
-}
-
-// saveLocal remembers what closing a run that was cut off needs.
-func (r *run) saveLocal() error {
-	repo, err := filepath.Abs(r.Repo)
-	if err != nil {
-		return fmt.Errorf("finding the repository: %w", err)
-	}
-	contract, err := r.Contract.Canonical()
-	if err != nil {
-		return fmt.Errorf("encoding the contract: %w", err)
-	}
-	return r.Home.SaveLocal(r.session.ID, Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed, MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence})
 }

@@ -1,9 +1,10 @@
-package harness
+package session
 
 import (
-	"fmt"
 	"slices"
 	"time"
+
+	"remit/work/redact"
 
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -37,25 +38,18 @@ func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*ev
 			WithHint("read why with `remit show %s`; `remit reject` records that you will not take it", s.ID)
 	}
 	said := evidence.Outcome{Outcome: outcome, Reason: why, Actor: actor}
-	if err := RefuseSecrets("the outcome", said); err != nil {
+	if err := redact.RefuseRecord("the outcome", said); err != nil {
 		return nil, err
 	}
-	secrets := newSecrets(nil)
 	w, err := journal.Continue(s.Journal())
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
 	now := clock()
-	if _, err := w.Append(journal.Step{StepID: "outcome", Name: evidence.StepOutcome, Status: journal.Completed, StartedAt: now, CompletedAt: now,
-		Outputs: said}); err != nil {
-		return nil, fmt.Errorf("writing the journal: %w", err)
-	}
-	if err := w.Sync(); err != nil {
-		return nil, fmt.Errorf("writing the journal: %w", err)
-	}
-	if err := writeAndSeal(s, w.Entries(), secrets); err != nil {
-		return nil, fmt.Errorf("sealing the bundle anew: %w", err)
+	step := journal.Step{StepID: "outcome", Name: evidence.StepOutcome, Status: journal.Completed, StartedAt: now, CompletedAt: now, Outputs: said}
+	if err := s.extend(w, step); err != nil {
+		return nil, err
 	}
 	return evidence.ReportOf(slices.Clone(w.Entries()))
 }
