@@ -273,3 +273,9 @@ func targetAdmission(records admission.Store, c *task.Contract, repo string) har
 	result, _ := records.TargetResult(path, c)
 	return harness.TargetAdmission{Admitted: result.Admitted(), Code: result.Code, Detail: result.Detail}
 }
+
+// disabled reports whether the policy switches an engine off.
+func disabled(policy *task.Policy, engine string) bool {
+	enabled, stated := policy.Engine(engine)
+	return stated && !enabled
+}

@@ -256,12 +256,6 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	return req, nil
 }
 
-// disabled reports whether the policy switches an engine off.
-func disabled(policy *task.Policy, engine string) bool {
-	enabled, stated := policy.Engine(engine)
-	return stated && !enabled
-}
-
 // contract builds the contract and narrows it by the flags.
 func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract, *task.Policy, error) {
 	if f.task != "" && f.issue != "" {
