@@ -4,14 +4,20 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"remit/law/board"
+	"remit/law/ladder"
+	"remit/law/task"
+	"remit/nexus/api"
 	"remit/proof/canon"
 	"remit/proof/reason"
 	"remit/work/harness"
@@ -98,4 +104,154 @@ func TestRecordsCheck(t *testing.T) {
 	if code, _ := judged(t, t.TempDir(), "records", "check", filepath.Join(dir, "none")); code != 3 {
 		t.Errorf("a folder that is not there: %d", code)
 	}
+}
+
+// guardOf runs the guard over a repository.
+func guardOf(t *testing.T, home, repo string) (code int, g ladder.Guard) {
+	t.Helper()
+	code, out := judged(t, home, "ladder", "guard", "--repo", repo)
+	if err := json.Unmarshal(out, &g); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return code, g
+}
+
+// TestGuard: whatever is open or unclear blocks, and the guard changes nothing.
+func TestGuard(t *testing.T) {
+	t.Parallel()
+	repo, home := gitRepo(t, map[string]string{"a.txt": "a\n"}), t.TempDir()
+	before := snapshotOf(t, repo)
+	code, g := guardOf(t, home, repo)
+	if code != 0 || !g.Passed() || g.RouteAdmission != ladder.RouteAdmissible || g.BlockedReason != nil || g.NextAllowedAction != ladder.NextOpen ||
+		g.Reserved || g.RuntimeDefault || g.CorePromotionStatus != ladder.NotPromoted || !g.IdleRequired || !g.NoWorktreeRequired || !g.DoNotTouch {
+		t.Fatalf("%d %+v", code, g)
+	}
+	if after := snapshotOf(t, repo); after != before {
+		t.Errorf("the guard changed the repository:\n%s\n%s", before, after)
+	}
+	if entries, err := os.ReadDir(home); err != nil || len(entries) > 0 {
+		t.Errorf("the guard made %v (%v)", entries, err)
+	}
+	for _, test := range []struct {
+		name  string
+		plant func(t *testing.T, repo, home string)
+		check string
+		code  reason.Code
+	}{
+		{"uncommitted change", func(t *testing.T, repo, _ string) { writeText(t, filepath.Join(repo, "a.txt"), "b\n") }, ladder.GuardTree, reason.ConflictingWork},
+		{"merge", func(t *testing.T, repo, _ string) { writeText(t, filepath.Join(repo, ".git", "MERGE_HEAD"), "x\n") }, ladder.GuardTree, reason.ConflictingWork},
+		{"index lock", func(t *testing.T, repo, _ string) { writeText(t, filepath.Join(repo, ".git", "index.lock"), "") }, ladder.GuardTree, reason.ConflictingWork},
+		{"worktree", func(t *testing.T, repo, _ string) {
+			gitIn(t, repo, "worktree", "add", "-q", "-b", "other", filepath.Join(t.TempDir(), "other"))
+		}, ladder.GuardWorktrees, reason.ConflictingWork},
+		{"worktree that is gone", func(t *testing.T, repo, _ string) {
+			writeText(t, filepath.Join(repo, ".git", "worktrees", "x", "gitdir"), filepath.Join(t.TempDir(), "gone", ".git")+"\n")
+		}, ladder.GuardOwnership, reason.ConflictingWork},
+		{"worktree without a place", func(t *testing.T, repo, _ string) {
+			writeText(t, filepath.Join(repo, ".git", "worktrees", "x", "gitdir"), "")
+		}, ladder.GuardOwnership, reason.OwnershipUnclear},
+		{"session", func(t *testing.T, repo, home string) {
+			writeText(t, filepath.Join(home, ".autopilot", "sessions", "20260101T000000Z-x", "journal.jsonl"), "")
+			if err := (harness.Home{Dir: home}).SaveLocal("20260101T000000Z-x", harness.Local{Repo: filepath.Join(repo, ".")}); err != nil {
+				t.Fatal(err)
+			}
+		}, ladder.GuardSessions, reason.ConflictingWork},
+		{"session of an unknown repository", func(t *testing.T, _, home string) {
+			writeText(t, filepath.Join(home, ".autopilot", "sessions", "20260101T000000Z-x", "journal.jsonl"), "")
+		}, ladder.GuardSessions, reason.OwnershipUnclear},
+		{"run at the authority", func(t *testing.T, repo, home string) {
+			atAuthority(t, repo, home, func(c *api.Client, ref string) error {
+				_, err := newRun(t.Context(), c, api.RunRequest{RepoRef: ref})
+				return err
+			})
+		}, ladder.GuardJobs, reason.ConflictingWork},
+		{"open approval", func(t *testing.T, repo, home string) {
+			contract, err := task.Parse("task.yaml", []byte(aTask))
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := contract.Canonical()
+			if err != nil {
+				t.Fatal(err)
+			}
+			atAuthority(t, repo, home, func(c *api.Client, ref string) error {
+				_, err := api.RequestApproval.Do(t.Context(), c, api.NewKey(), api.None{}, api.ApprovalRequest{Contract: string(text), RepoRef: ref})
+				return err
+			})
+		}, ladder.GuardApprovals, reason.ConflictingWork},
+		{"authority that cannot be asked", func(t *testing.T, _, home string) {
+			writeText(t, filepath.Join(home, "authority", "nexus.db"), "no database\n")
+		}, ladder.GuardJobs, reason.OwnershipUnclear},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			repo, home := gitRepo(t, map[string]string{"a.txt": "a\n"}), t.TempDir()
+			test.plant(t, repo, home)
+			code, g := guardOf(t, home, repo)
+			if code != 3 || g.Passed() || g.RouteAdmission != ladder.RouteNotAdmitted || *g.BlockedReason != test.code || g.NextAllowedAction != ladder.NextWait {
+				t.Fatalf("%d %+v", code, g)
+			}
+			for _, c := range g.Checks {
+				if (c.Name == test.check) == (c.Status == ladder.CheckClear) && test.name != "worktree that is gone" {
+					t.Errorf("%s is %s\n%+v", c.Name, c.Status, g.OpenWork)
+				}
+			}
+		})
+	}
+}
+
+const aTask = `task_id: t-1
+title: A task
+instructions: Do it.
+risk_class: low
+allowed_paths: [a.txt]
+forbidden_paths: []
+forbidden_actions: [push, merge, deploy, close, pr_open, issue_close, public_publication, credential_change, vendor_source_mutation, authority_mutation]
+mutation_mode: copied-repo
+approval_required: true
+verification_commands: ["true"]
+`
+
+// atAuthority does something at the authority of a home, which calls the
+// repository by a name.
+func atAuthority(t *testing.T, repo, home string, do func(c *api.Client, ref string) error) {
+	t.Helper()
+	conn, err := (&app{home: harness.Home{Dir: home}}).ownAuthority("")(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := (&runFlags{repo: repo}).repositoryAt("")
+	if err == nil {
+		err = do(conn.Client, ref)
+	}
+	if err := errors.Join(err, conn.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// gitIn runs git in a repository.
+func gitIn(t *testing.T, repo string, words ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", repo}, words...)...)
+	cmd.Env = plainEnv()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %v: %v\n%s", words, err, out)
+	}
+}
+
+// snapshotOf lists every file of a directory with its size, mode and time.
+func snapshotOf(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	if err := filepath.WalkDir(dir, func(name string, e fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := e.Info()
+		fmt.Fprintln(&b, name, info.Mode(), info.Size(), info.ModTime())
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
 }
