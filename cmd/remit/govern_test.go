@@ -20,7 +20,7 @@ import (
 	"remit/nexus/api"
 	"remit/proof/canon"
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 const aRecord = `---
@@ -67,7 +67,7 @@ func writeText(t *testing.T, name, text string) {
 // judged runs a command that has a verdict, in process: its exit code and document.
 func judged(t *testing.T, home string, args ...string) (code int, document []byte) {
 	t.Helper()
-	at := func() (harness.Home, error) { return harness.Home{Dir: home}, nil }
+	at := func() (session.Home, error) { return session.Home{Dir: home}, nil }
 	root := newRootAt(at, nil)
 	var out bytes.Buffer
 	root.SetOut(&out)
@@ -152,7 +152,7 @@ func TestGuard(t *testing.T) {
 		}, ladder.GuardOwnership, reason.OwnershipUnclear},
 		{"session", func(t *testing.T, repo, home string) {
 			writeText(t, filepath.Join(home, ".autopilot", "sessions", "20260101T000000Z-x", "journal.jsonl"), "")
-			if err := (harness.Home{Dir: home}).SaveLocal("20260101T000000Z-x", harness.Local{Repo: filepath.Join(repo, ".")}); err != nil {
+			if err := (session.Home{Dir: home}).SaveLocal("20260101T000000Z-x", session.Local{Repo: filepath.Join(repo, ".")}); err != nil {
 				t.Fatal(err)
 			}
 		}, ladder.GuardSessions, reason.ConflictingWork},
@@ -216,7 +216,7 @@ verification_commands: ["true"]
 // repository by a name.
 func atAuthority(t *testing.T, repo, home string, do func(c *api.Client, ref string) error) {
 	t.Helper()
-	conn, err := (&app{home: harness.Home{Dir: home}}).ownAuthority("")(t.Context())
+	conn, err := (&app{home: session.Home{Dir: home}}).ownAuthority("")(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

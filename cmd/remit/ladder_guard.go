@@ -17,7 +17,7 @@ import (
 	"remit/law/ladder"
 	"remit/nexus/api"
 	"remit/nexus/requester"
-	"remit/work/harness"
+	"remit/work/session"
 	"remit/work/workspace"
 )
 
@@ -158,7 +158,7 @@ func (g *guarded) lookAtSessions(ctx context.Context) {
 	}
 	for _, s := range sessions {
 		st, err := s.Inspect()
-		if err == nil && st.Phase == harness.Sealed {
+		if err == nil && st.Phase == session.Sealed {
 			continue
 		}
 		local, localErr := g.app.home.LoadLocal(s.ID)
