@@ -236,3 +236,21 @@ const (
 	BridgeKeyMismatch     Code = "bridge_key_mismatch"
 	RelayUnavailable      Code = "relay_unavailable"
 )
+
+// The codes of governance: records that people keep, and the checks over them.
+const (
+	RecordUnreadable    Code = "record_unreadable"
+	RecordInvalid       Code = "record_invalid"
+	WorkboardInvalid    Code = "workboard_invalid"
+	WorkboardCycle      Code = "workboard_cycle"
+	BlockerNotValidated Code = "blocker_not_validated"
+	EvidenceMissing     Code = "evidence_missing"
+	EvidenceChanged     Code = "evidence_changed"
+	PassWithoutReport   Code = "pass_without_report"
+	StatementMissing    Code = "statement_missing"
+	ReviewOverdue       Code = "review_overdue"
+	ConflictingWork     Code = "active_or_conflicting_core_work_present"
+	OwnershipUnclear    Code = "ownership_unclear"
+	RefreshFailed       Code = "refresh_failed"
+	RepeatabilityShort  Code = "repeatability_missing"
+)
