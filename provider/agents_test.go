@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"remit/law/admission"
+	"remit/law/audit"
 	"remit/law/job"
 	"remit/law/task"
 	"remit/proof/bundle"
@@ -29,7 +30,6 @@ import (
 	"remit/work/engine"
 	"remit/work/gateway"
 	play "remit/work/gateway/scripted"
-	"remit/work/harness"
 	"remit/work/route"
 	"remit/work/sandbox"
 )
@@ -634,7 +634,7 @@ func contents(t *testing.T, zip string) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
 	opt := bundle.Options{}
-	opt.Gates, opt.Further = harness.AuditGates()
+	opt.Gates, opt.Further = audit.Gates()
 	opt.Further = append(opt.Further, bundle.Gate{Name: "look", Check: func(_ context.Context, files fs.FS) []reason.Finding {
 		err := fs.WalkDir(files, ".", func(name string, d fs.DirEntry, err error) error {
 			if err == nil && d.Type().IsRegular() {

@@ -35,7 +35,8 @@ func TestDismissed(t *testing.T) {
 			s := httptest.NewServer(a.live(ctx))
 			t.Cleanup(s.Close)
 			d := daemon(t, s.URL, func(c *Config) {
-				c.Sources, c.LeaseTTL, c.Heartbeat, c.Grace = []string{repo}, 60*time.Millisecond, 10*time.Millisecond, time.Hour
+				// A lease that ran out before its renewal was asked for would be given back.
+				c.Sources, c.LeaseTTL, c.Heartbeat, c.Grace = []string{repo}, time.Second, 10*time.Millisecond, time.Hour
 			})
 			a.refused = func(string) { // from then on it takes nothing
 				for _, all := range []string{"heartbeat", "lease", "tickets", "renew"} {

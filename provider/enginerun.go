@@ -23,6 +23,7 @@ import (
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/work/harness"
+	"remit/work/session"
 	"remit/work/verify"
 	"remit/work/workspace"
 )
@@ -151,7 +152,7 @@ func (r *engineRun) sameBaseline(commit, tree string) error {
 // taken from an earlier run: strangers share nothing.
 func (r *engineRun) request(c *task.Contract, w worker, source *workspace.Source, scratch string) harness.Request {
 	return harness.Request{
-		Home: harness.Home{Dir: filepath.Join(scratch, "home"), KeyDir: r.keyDir}, Repo: source.Root(), Contract: c,
+		Home: session.Home{Dir: filepath.Join(scratch, "home"), KeyDir: r.keyDir}, Repo: source.Root(), Contract: c,
 		Engine: w.engine, Admission: w.admission, Model: w.model,
 		Repeat: 1, Build: r.build, Progress: r.progress, Clock: r.clock,
 		Credentials: []secret.Value{{Name: "PROVIDER_CREDENTIAL", Value: r.credential}},
@@ -274,7 +275,7 @@ const bundleFile = "bundle.zip"
 
 // keepBundle writes the sealed bundle to the spool. One that the authority would
 // not take is the work of the job: its engine or its commands wrote that much.
-func (r *engineRun) keepBundle(s harness.Session) (File, error) {
+func (r *engineRun) keepBundle(s session.Session) (File, error) {
 	f, err := os.OpenFile(filepath.Join(r.dir, bundleFile), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return File{}, fmt.Errorf("making the spool: %w", err)

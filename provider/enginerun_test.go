@@ -15,6 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"remit/law/audit"
 	"remit/law/job"
 	"remit/law/task"
 	"remit/nexus/api"
@@ -25,8 +26,8 @@ import (
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/reason"
-	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/session"
 	"remit/work/verify"
 	"remit/work/workspace"
 )
@@ -129,13 +130,13 @@ func audited(t *testing.T, path string) *evidence.Report {
 	t.Helper()
 	extracted := filepath.Join(t.TempDir(), "bundle")
 	opt := bundle.Options{Extract: extracted}
-	opt.Gates, opt.Further = harness.AuditGates()
+	opt.Gates, opt.Further = audit.Gates()
 	report, err := bundle.Audit(t.Context(), path, opt)
 	if err != nil || report.Status != bundle.Pass {
 		text, _ := json.Marshal(report)
 		t.Fatalf("the bundle does not hold: %v %s", err, text)
 	}
-	rep, err := harness.Session{Dir: extracted}.Report()
+	rep, err := session.Session{Dir: extracted}.Report()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,7 +279,7 @@ func memberOf(t *testing.T, path, name string) []byte {
 	t.Helper()
 	var content []byte
 	opt := bundle.Options{}
-	opt.Gates, opt.Further = harness.AuditGates()
+	opt.Gates, opt.Further = audit.Gates()
 	opt.Further = append(opt.Further, bundle.Gate{Name: "look", Check: func(_ context.Context, files fs.FS) []reason.Finding {
 		var err error
 		if content, err = fs.ReadFile(files, name); err != nil {

@@ -28,6 +28,7 @@ import (
 	"remit/work/engine/command"
 	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // stage is an authority with one provider, whose jobs are done as soon as they
@@ -184,7 +185,7 @@ func (g *stage) authority(transport http.RoundTripper) *requester.Requester {
 }
 
 // run makes a change, as a client that may be killed.
-func (g *stage) run(home harness.Home, m *mortal, issue string) (out *harness.Outcome, killed *death) {
+func (g *stage) run(home session.Home, m *mortal, issue string) (out *harness.Outcome, killed *death) {
 	g.t.Helper()
 	c, err := task.FromIssue([]byte("# Change it\n"), issue, nil)
 	if err == nil {
@@ -220,7 +221,7 @@ func TestClientIsKilledAtEachRequest(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		g := newStage(t, open())
-		home := func() harness.Home { return harness.Home{Dir: t.TempDir()} }
+		home := func() session.Home { return session.Home{Dir: t.TempDir()} }
 		whole := &mortal{stage: g}
 		if out, _ := g.run(home(), whole, "whole"); out.Report.Status != "pass" || out.NotConcluded != nil {
 			t.Fatalf("%s %v %v: the test would prove nothing", out.Report.Status, out.Report.Blockers, out.NotConcluded)

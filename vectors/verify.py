@@ -2,6 +2,7 @@
 """A second verifier for Remit's evidence: Python's standard library and nothing else.
 
     verify.py [--allowed-signers FILE] PATH   check a session directory or a bundle zip
+    verify.py PROOF.json                      check a proof of the ladder, with the sessions that are kept beside it
     verify.py --self-test DIR                 run every vector below DIR
 
 It shares no code with `remit audit` and was written from docs/format.md. It looks at the bytes, the hashes
@@ -696,6 +697,104 @@ def verify(files, say=print, signers=None):
                 break
     return code
 
+# --- proofs of the ladder -----------------------------------------------------------------------------------
+
+# By stage: its file, the failure classes that must have a run, the checks that must hold. ENGINE is the engine's name.
+STAGES = [
+    ("stage1-gated-engine-proof.json", "gate-missing provider-unavailable missing-event artifact-write-failure",
+     "engine_registered source_admission_recorded failure_matrix_defined artifact_set refusal_artifacts refused_without_gate "
+     "gates_pass_nothing_executed gate_before_process source_unchanged fake_default_lane failure_classes_hold"),
+    ("stage2-artificial-fixture-proof.json",
+     "gate-missing no-diff disallowed-file failed-tests missing-test-command missing-event provider-unavailable",
+     "stage1_proved shipped_fixture contract_explicit artifact_set changed_files_listed allowed_write_proof verification_log "
+     "digests_and_freshness fixture_run_passes fake_baseline_passes same_report_shape same_event_order same_allowed_writes "
+     "same_verification same_blockers same_digests same_freshness no_target_path failure_classes_hold"),
+    ("stage3-copied-repo-proof.json",
+     "gate-missing dirty-starting-tree dirty-copied-fixture dirty-ending-tree timeout artifact-write-failure disallowed-file "
+     "failed-tests missing-event",
+     "stage2_proved owned_local_source source_starts_clean artifact_set clean_start_proof clean_end_proof source_nonmutation_proof "
+     "copied_repo_run_passes changes_only_in_copy source_head_equal source_index_equal source_refs_equal source_config_equal "
+     "source_reflog_equal source_status_equal failure_classes_hold"),
+    ("stage4-disposable-sandbox-proof.json",
+     "gate-missing approval-denied reviewer-reject timeout provider-unavailable dirty-ending-tree disallowed-file",
+     "stage3_proved disposable_repository approval_required artifact_set approval_proof branch_policy_proof disposal_note "
+     "approval_before_mutation denial_blocks only_one_ref_added nothing_pushed failure_classes_hold"),
+    ("stage5-owned-repo-proof.json",
+     "gate-missing approval-denied target-record-missing target-not-admitted target-unowned target-critical target-paths-empty "
+     "target-action-missing target-approval-source-missing target-outcome-not-required disallowed-file dirty-starting-tree "
+     "dirty-ending-tree failed-tests timeout provider-unavailable operator-outcome-missing",
+     "stage4_proved target_admitted target_owned target_noncritical license_note_resolved artifact_set approval_proof "
+     "ownership_proof paths_and_actions operator_outcome inside_target_paths no_forbidden_action outcome_replayable "
+     "operator_accepted failure_classes_hold"),
+    ("stage6-candidate-default-comparison.json",
+     "gate-missing no-diff disallowed-file failed-tests missing-test-command missing-event reviewer-reject approval-denied timeout "
+     "dirty-starting-tree dirty-ending-tree artifact-write-failure provider-unavailable",
+     "stage5_proved source_admission_current failure_matrix_complete artifact_set lanes_explained operator_outcome fake_lane_passes "
+     "ENGINE_default_disabled stage5_failure_closure_inherited ENGINE_lane_passes report_shape event_validity "
+     "allowed_path_compliance failure_closure artifact_completeness candidate_default_comparison failure_classes_hold"),
+]
+
+def check_proof(text):
+    """A proof by itself: its form, its digests, its counts, and what its stage needs."""
+    need(text.endswith(b"\n"), "a proof ends in LF")
+    p = parse(text[:-1], "the proof")
+    need(p["schema"] == "remit.ladder.proof.v1", "the schema is another one")
+    need(digest_of({k: v for k, v in p.items() if k != "canonical_json_sha256"}) == p["canonical_json_sha256"], "canonical_json_sha256 is wrong: it was edited")
+    key, engine, stage = p["key"], p["engine"], p["stage"]
+    need(digest_of(key) == p["key_sha256"], "key_sha256 is wrong")
+    need(engine["name"] == key["engine"] and p["sandbox"]["driver"] == key["sandbox_driver"], "what ran is not what the key names")
+    need(not key["engine_sha256"] or (engine["version"], engine["sha256"]) == (key["engine_version"], key["engine_sha256"]), "the engine is not the one of the key")
+    need(p["checked"] == len(p["checks"]), "checked is not the number of checks")
+    failed = [c["name"] for c in p["checks"] if c["ok"] is not True]
+    need(p["ok"] is (p["status"] == "pass"), "ok and status differ")
+    if not p["ok"]: return p
+    need(p["checks"] and not failed and not p["errors"], f"it claims a pass, and these do not hold: {failed or p['errors']}")
+    _, classes, checks = STAGES[stage - 1]
+    need([e["stage"] for e in p["earlier"]] == list(range(1, stage)), "the proofs of the stages below are not all named")
+    need(p["passes"] and all(s["status"] == ("blocked" if stage == 1 else "pass") for s in p["passes"]), "no run shows what the stage proves")
+    need(all(s["status"] != "pass" and s["code"] for s in p["failures"]), "a failure class ended with a pass, or without a code")
+    missing = set(classes.split()) - {s["class"] for s in p["failures"]}
+    need(not missing, f"no run of failure class {sorted(missing)}")
+    missing = set(checks.replace("ENGINE", key["engine"]).split()) - {c["name"] for c in p["checks"]}
+    need(not missing, f"no check {sorted(missing)}")
+    return p
+
+def check_kept(where, p):
+    """What is kept beside a proof: attachments, sessions, the proofs of the stages below."""
+    for a in p["attachments"]: need(digest(read(os.path.join(where, a["name"]))) == a["sha256"], f"{a['name']} is not the one that the proof names")
+    for e in p["earlier"]:
+        other = check_proof(read(os.path.join(where, STAGES[e["stage"] - 1][0])))
+        need(other["canonical_json_sha256"] == e["sha256"], f"the proof of stage {e['stage']} was made anew")
+    for s in p["passes"] + p["failures"]:
+        name, files = s["session_id"], read_directory(os.path.join(where, "bundles", s["session_id"]))
+        said = []
+        need(verify(files, said.append) == 0, f"session {name}: " + "; ".join(line for line in said if line[:4] in ("FAIL", "BLOC")))
+        report, opened = document(files, "report.json"), lines(files, "journal.jsonl")[0]["inputs"]
+        need(digest(files["manifest.txt"]) == s["manifest_sha256"] and digest(files["report.json"]) == s["report_sha256"], f"session {name} is not the one that the proof names")
+        need(head_of(lines(files, "journal.jsonl")) == s["journal"], f"session {name}: another journal")
+        code = report["blockers"][0]["code"] if report["blockers"] else ""
+        need((report["session_id"], report["status"], code, opened["engine"]["name"]) == (name, s["status"], s["code"], s["engine"]), f"session {name} says something else")
+        need(opened["host"]["sandbox"]["driver"] == p["key"]["sandbox_driver"], f"session {name} ran in another sandbox")
+        need(s["model"] != "pair" or (opened["model_provider"], opened["model"]) == (p["key"]["provider"], p["key"]["model"]), f"session {name} asked another model")
+
+def proof(path):
+    """A proof on disk. One that comes with the program has no sessions beside it."""
+    try:
+        p = check_proof(read(path))
+        print(f"PASS proof: stage {p['stage']} of {p['key']['engine']}: {p['status']}")
+        if not os.path.isdir(os.path.join(os.path.dirname(path), "bundles")): print("SKIP sessions: none are kept beside the proof")
+        else:
+            check_kept(os.path.dirname(path), p)
+            print(f"PASS sessions: {len(p['passes']) + len(p['failures'])}")
+        return 0
+    except (Wrong, OSError, LookupError, TypeError, ValueError, AttributeError) as e:
+        print(f"FAIL proof: {e if isinstance(e, Wrong) else 'malformed: ' + repr(e)}")
+        return 2
+
+def judge_proof(text):
+    try: return check_proof(text) is not None
+    except (Wrong, LookupError, TypeError, ValueError, AttributeError): return False
+
 # --- the vectors --------------------------------------------------------------------------------------------
 
 def resign(files, journal, what):
@@ -720,6 +819,10 @@ def resign(files, journal, what):
         r["artifact_digests"]["report.json"] = ""
         r["artifact_digests"]["report.json"] = digest_of(r)
         files["report.json"] = canonical(r) + b"\n"
+    elif what == "proof":
+        p = json.loads(files[journal])
+        old, new = p.pop("canonical_json_sha256"), digest_of(p)
+        files[journal] = files[journal].replace(old.encode(), new.encode())
     elif what == "manifest":
         files["manifest.txt"] = b"".join(f"{digest(files[n])[7:]}  {n}\n".encode() for n in sorted(files) if n != "manifest.txt")
 
@@ -757,7 +860,7 @@ def change(files, steps, file=None):
 
 def vector(path):
     with open(path, encoding="utf-8") as f: pairs = [line.rstrip("\n").split(": ", 1) for line in f if line.strip() and line[0] != "#"]
-    about = {k: v for k, v in pairs if k in ("base", "gate", "code", "finding-line", "python")}
+    about = {k: v for k, v in pairs if k in ("base", "gate", "code", "finding-line", "python", "says")}
     return about, [(k, v) for k, v in pairs if k not in about]
 
 def judge_journal(text):
@@ -774,20 +877,22 @@ def read(path):
 def self_test(top):
     results, join = {}, os.path.join
     known = allowed_signers(read(join(top, "evidence", "allowed_signers")).decode())
-    for kind in ("evidence", "journal"):
+    for kind in ("evidence", "journal", "ladder"):
         valid, invalid = (join(top, kind, d) for d in ("valid", "invalid"))
         for name in sorted(os.listdir(valid)):
             if kind == "evidence":
                 said = []
                 results[name] = verify(read_directory(join(valid, name)), said.append, known if name == "signed" else None) == 0
                 results[name + " signature"] = ("PASS signatures: signed by vectors@remit.example" in said) == (name == "signed")
+            elif kind == "ladder": results["ladder/" + name] = judge_proof(read(join(valid, name)))
             elif name.endswith(".jsonl"): results[name] = canonical(judge_journal(read(join(valid, name)))) + b"\n" == read(join(valid, name[:-6] + ".head.json"))
         for name in sorted(os.listdir(invalid)):
             about, steps = vector(join(invalid, name))
             base = join(top, kind, about["base"])
             files = read_directory(base) if kind == "evidence" else {about["base"]: read(base)}
             change(files, steps, None if kind == "evidence" else about["base"])
-            passes = verify(files, lambda _: None) == 0 if kind == "evidence" else judge_journal(files[about["base"]]) is not None
+            passes = (verify(files, lambda _: None) == 0 if kind == "evidence" else judge_proof(files[about["base"]]) if kind == "ladder"
+                      else judge_journal(files[about["base"]]) is not None)
             results[f"{kind}/{name}"] = passes == ("python" in about)  # not-checked: only `remit audit` sees this one
     v = json.loads(read(join(top, "canon", "trajectory_hash.json")))
     results["trajectory"] = digest_of(json.loads(v["trajectory_canonical"])) == v["expected"]["trajectory_hash"]
@@ -808,6 +913,7 @@ def main(args):
     if len(args) != 1 or args[0].startswith("-"):
         print(__doc__, file=sys.stderr)
         return 1
+    if args[0].endswith(".json"): return proof(args[0])
     try:
         files = read_directory(args[0]) if os.path.isdir(args[0]) else read_zip(read(args[0]))
         print("PASS container")

@@ -14,7 +14,7 @@ import (
 	"remit/law/admission"
 	"remit/law/eligibility"
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/redact"
 )
 
 func (a *app) showSourceCommand() *cobra.Command {
@@ -134,7 +134,7 @@ func stated(s string) string {
 // decideSource puts a decision about a build of an engine on top of what was
 // decided before.
 func decideSource(home string, d admission.SourceDecision) (rec *admission.Source, err error) {
-	if err := harness.RefuseSecrets("the record of the engine", d); err != nil {
+	if err := redact.RefuseRecord("the record of the engine", d); err != nil {
 		return nil, err
 	}
 	err = admissionsLocked(home, func() error {
@@ -155,7 +155,7 @@ func decideSource(home string, d admission.SourceDecision) (rec *admission.Sourc
 
 // decideModel is decideSource for a pair of provider and model.
 func decideModel(home string, d admission.ModelDecision) (rec *admission.Model, err error) {
-	if err := harness.RefuseSecrets("the record of the model", d); err != nil {
+	if err := redact.RefuseRecord("the record of the model", d); err != nil {
 		return nil, err
 	}
 	err = admissionsLocked(home, func() error {

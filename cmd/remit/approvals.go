@@ -8,14 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"remit/nexus/api"
 	"remit/nexus/requester"
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // approvalsFlags say where approvals are kept, and whose.
@@ -45,9 +44,6 @@ ID is an id, the beginning or end of one, or "latest", the newest that is pendin
   remit approvals latest
   remit approvals --nexus https://nexus.example --owner alice --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf("status", f.status, approvalStatuses); err != nil {
-				return err
-			}
 			to, err := a.authority(cmd, &f.nexus, operator())
 			if err != nil {
 				return err
@@ -151,17 +147,10 @@ func eachApproval(ctx context.Context, conn *requester.Connection, owner, status
 }
 
 func printApprovals(w io.Writer, rows []listedApproval) error {
-	if len(rows) == 0 {
-		fmt.Fprintln(w, "No approvals.")
-		return nil
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "APPROVAL\tSTATUS\tTITLE\tREPOSITORY\tPATHS\tMODE\tASKED BY\tEXPIRES")
-	for _, r := range rows {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", plain(r.ApprovalID), statusWord(r.Approval), shorten(plain(r.Title), 40), plain(r.RepoRef),
+	return printTable(w, "approvals", "APPROVAL\tSTATUS\tTITLE\tREPOSITORY\tPATHS\tMODE\tASKED BY\tEXPIRES", rows, func(r listedApproval) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", plain(r.ApprovalID), statusWord(r.Approval), shorten(plain(r.Title), 40), plain(r.RepoRef),
 			shorten(plain(strings.Join(r.AllowedPaths, " ")), 40), r.MutationMode, plain(r.RequestedBy), plain(r.ExpiresAt))
-	}
-	return tab.Flush()
+	})
 }
 
 func statusWord(a api.Approval) string {
@@ -229,7 +218,7 @@ const (
 // approvalArgs completes ids of this machine's authority. It makes nothing: an
 // authority that is not there has no approvals.
 func (a *app) approvalArgs(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	home, err := harness.HomeFromEnv()
+	home, err := session.HomeFromEnv()
 	if err != nil || len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}

@@ -18,7 +18,7 @@ import (
 	"remit/nexus/api"
 	"remit/proof/canon"
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/redact"
 )
 
 // approving are the words of one decision.
@@ -60,7 +60,7 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 			if !yes && (ask == nil || f.nexus.tokenFile == "-") {
 				return usagef("there is no terminal to ask on: read the request with `remit approvals ID`, then give --yes")
 			}
-			if err := harness.RefuseSecrets("the decision", map[string]string{"reason": why}); err != nil {
+			if err := redact.RefuseRecord("the decision", map[string]string{"reason": why}); err != nil {
 				return err
 			}
 			to, err := a.authority(cmd, &f.nexus, operator())
@@ -121,7 +121,7 @@ func confirm(w io.Writer, in io.Reader, verb string) error {
 	case "y", "yes":
 		return nil
 	}
-	return usageError{errUndecided}
+	return asUsage(errUndecided)
 }
 
 func decideApproval(ctx context.Context, to connect, found api.Approval, d api.ApprovalDecisionDecision, why string) (api.Approval, error) {

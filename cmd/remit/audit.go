@@ -12,10 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/law/audit"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // auditFlags are the flags of remit audit.
@@ -73,7 +75,7 @@ it was that of the receipt: entries that came later do not matter.`,
 	fl.StringVar(&f.allowedSigners, "allowed-signers", "", "file of keys that you trust (ssh-keygen): fail unless one of them has signed")
 	fl.BoolVar(&f.requireSigned, "require-signed", false, "fail unless a key that you trust has signed")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver for the commands: bwrap (default), none")
-	completeDrivers(cmd)
+	chooseDriver(cmd)
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	return cmd
 }
@@ -234,7 +236,7 @@ func (a *app) auditPath(name string) string {
 
 // auditOptions bring the gates that know what the files of a session mean.
 func auditOptions(trust evidence.Trust) (opt bundle.Options) {
-	_, opt.Further = harness.AuditGates()
+	_, opt.Further = audit.Gates()
 	for _, g := range trust.Gates() {
 		opt.Gates = append(opt.Gates, bundle.Gate(g))
 	}
@@ -280,7 +282,7 @@ func printAudit(w io.Writer, rep *bundle.Report) error {
 // auditRunner runs the commands of an audit. The sandbox is opened for the first
 // of them: which commands there are may be known only when the bundle was read.
 type auditRunner struct {
-	home   harness.Home
+	home   session.Home
 	open   func() (sandbox.Driver, error)
 	driver sandbox.Driver
 	err    error // why there is none

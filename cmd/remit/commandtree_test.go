@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // everyCommand are the paths of all commands, "" for the program itself.
@@ -45,7 +46,7 @@ func inProcess(t *testing.T, args ...string) (code int, stdout []byte) {
 
 func inProcessAt(t *testing.T, dir string, args ...string) (code int, stdout []byte) {
 	t.Helper()
-	home := func() (harness.Home, error) { return harness.Home{Dir: dir}, nil }
+	home := func() (session.Home, error) { return session.Home{Dir: dir}, nil }
 	root := newRootAt(home, nil)
 	var out bytes.Buffer
 	root.SetOut(&out)
@@ -103,7 +104,7 @@ func TestCommandsByName(t *testing.T) {
 	t.Parallel()
 	all := newRoot()
 	for _, top := range new(app).commands() {
-		alone := newRootAt(harness.HomeFromEnv, []string{top.name, "--help"})
+		alone := newRootAt(session.HomeFromEnv, []string{top.name, "--help"})
 		var whole, one bytes.Buffer
 		for root, out := range map[*cobra.Command]*bytes.Buffer{all: &whole, alone: &one} {
 			root.SetOut(out)
@@ -127,6 +128,15 @@ func TestExitCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	unusable := filepath.Join(file, "home") // below a file: for root, too
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	script := filepath.Join(t.TempDir(), "script.yaml")
+	if err := os.WriteFile(script, []byte("turns:\n  - text: done\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		home, line string
 		code       reason.Code
@@ -148,6 +158,10 @@ func TestExitCodes(t *testing.T) {
 		{"", "treasury summary", reason.Unauthenticated},
 		{"", "bridge publish", reason.Unauthenticated},
 		{"", "provider status", reason.NotFound},
+		{"", "bridge relay --listen " + taken.Addr().String(), reason.Conflict},
+		{"", "model script " + script + " --listen " + taken.Addr().String(), reason.Conflict},
+		{"", "bridge verify --relay http://x", usageCode},
+		{"", "serve --relay http://x --data " + t.TempDir(), usageCode},
 		{"", "show", usageCode},
 		{"", "run", usageCode},
 		{"", "export nothing --to nowhere", reason.SessionNotFound},
@@ -175,7 +189,7 @@ func TestExitCodes(t *testing.T) {
 // missing, as a run there would find.
 func TestDoctorOfAHome(t *testing.T) {
 	t.Parallel()
-	a := &app{home: harness.Home{Dir: t.TempDir()}}
+	a := &app{home: session.Home{Dir: t.TempDir()}}
 	if c := a.examineHome(); c.Status != fine && c.Status != limited {
 		t.Errorf("%+v", c)
 	}

@@ -14,7 +14,7 @@ import (
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/proof/record"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // laneRow is what came of one lane: figures of its session, or why there is no
@@ -93,7 +93,7 @@ func refusedRow(l *lane, err error) laneRow {
 }
 
 // rowOf reads the figures of a session from its report and its journal.
-func rowOf(st *harness.State) (laneRow, error) {
+func rowOf(st *session.State) (laneRow, error) {
 	rep := st.Report
 	r := laneRow{Engine: rep.Backend, ModelProvider: rep.ModelProvider, Model: rep.Model, Status: rep.Status, ExitCode: evidence.ExitCode(rep.Status),
 		ChangedFiles: rep.ChangedFiles, VerificationDelta: rep.VerificationDelta, SessionID: st.ID, SessionDir: st.Dir, Phase: st.Phase}
@@ -104,9 +104,9 @@ func rowOf(st *harness.State) (laneRow, error) {
 		r.Code = string(rep.Blockers[0].Code)
 		r.Hint = hintOf(rep.Blockers[0])
 	}
-	if st.Phase != harness.Sealed && r.ExitCode == 0 || rep.RunFinishedAt == "" { // nothing counts as passed that no audit accepts
+	if st.Phase != session.Sealed && r.ExitCode == 0 || rep.RunFinishedAt == "" { // nothing counts as passed that no audit accepts
 		code := reason.Interrupted
-		if st.Phase == harness.Running {
+		if st.Phase == session.Running {
 			code = reason.SessionBusy
 		}
 		info, _ := reason.Lookup(code)

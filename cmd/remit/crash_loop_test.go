@@ -18,7 +18,7 @@ import (
 	"remit/fixtures/tally"
 	"remit/proof/evidence"
 	"remit/proof/journal"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // TestShippedProgramHasNoCrashPoints keeps the hook of these tests out of what
@@ -104,7 +104,7 @@ func (s scene) settleNew(t testing.TB, c *tally.Count, where string, want int) {
 	s.gone(t, c, where)
 	found := 0
 	for _, row := range s.settled(t, where) {
-		if row.Phase == harness.Sealed {
+		if row.Phase == session.Sealed {
 			continue
 		}
 		found++
@@ -125,7 +125,7 @@ func (s scene) settled(t testing.TB, where string) []sessionRow {
 	deadline := time.Now().Add(20 * time.Second)
 	for {
 		rows := s.list(t)
-		running := slices.ContainsFunc(rows, func(r sessionRow) bool { return r.Phase == harness.Running })
+		running := slices.ContainsFunc(rows, func(r sessionRow) bool { return r.Phase == session.Running })
 		if !running {
 			return rows
 		}

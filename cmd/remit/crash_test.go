@@ -19,7 +19,7 @@ import (
 
 	"remit/fixtures/tally"
 	"remit/proof/journal"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // crashes are the ways in which a run can be cut off. Its rows count kills,
@@ -145,16 +145,16 @@ func (s scene) unsealed(t testing.TB, where string, row sessionRow) {
 	_, _ = audit.Output() // the exit code is looked at
 	code, audited := show.ProcessState.ExitCode(), audit.ProcessState.ExitCode()
 	switch row.Phase {
-	case harness.Sealed: // it was killed when all was done
+	case session.Sealed: // it was killed when all was done
 		if row.Status != "pass" || code != 0 || audited != 0 {
 			t.Errorf("%s: a sealed session: status %s, show %d, audit %d", where, row.Status, code, audited)
 		}
 		return
-	case harness.Interrupted:
+	case session.Interrupted:
 		if row.Status != "" || row.StoppedAt == "" || code != 3 || !bytes.Contains(text, []byte("stopped at")) {
 			t.Errorf("%s: an interrupted session: %+v, show %d\n%s", where, row, code, text)
 		}
-	case harness.Unsealed:
+	case session.Unsealed:
 		if !bytes.Contains(text, []byte("not sealed")) {
 			t.Errorf("%s: an unsealed session is shown as\n%s", where, text)
 		}

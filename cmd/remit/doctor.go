@@ -20,9 +20,9 @@ import (
 	"remit/proof/reason"
 	"remit/work/engine/acp"
 	"remit/work/git"
-	"remit/work/harness"
 	"remit/work/route"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // checkup is one line of remit doctor.
@@ -120,7 +120,7 @@ func (a *app) examineHome() checkup {
 	if free < little {
 		c.Status, c.Hint = limited, "free some space: a full disk ends a run as artifact_write_failure"
 	}
-	if sessions, err := (harness.Home{Dir: a.home.Dir}).List(); err == nil {
+	if sessions, err := (session.Home{Dir: a.home.Dir}).List(); err == nil {
 		c.Detail += fmt.Sprintf(", %d session(s)", len(sessions))
 	}
 	return c

@@ -18,6 +18,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/harness"
+	"remit/work/session"
 )
 
 // TestUnknownCommandOfAGroup: a group says that it has no such command, and
@@ -58,7 +59,7 @@ func TestUnknownCommandOfAGroup(t *testing.T) {
 // flag whose default is the caller's own, are wrong command lines.
 func TestWrongWordsAreUsage(t *testing.T) {
 	t.Parallel()
-	home := func() (harness.Home, error) { return harness.Home{Dir: t.TempDir()}, nil }
+	home := func() (session.Home, error) { return session.Home{Dir: t.TempDir()}, nil }
 	for line, wrong := range map[string]bool{
 		"help nosuch": true, "help jobs nosuch": true, "help": false, "help jobs": false, "help jobs list": false,
 		"token new --owner=": true, "token list --owner=": true, "treasury fund --amount 1 --owner=": true,
@@ -77,14 +78,14 @@ func TestWrongWordsAreUsage(t *testing.T) {
 // TestReasonNamesTheNexus: what is printed about an open approval can be pasted.
 func TestReasonNamesTheNexus(t *testing.T) {
 	t.Parallel()
-	a := &app{home: harness.Home{Dir: t.TempDir()}}
-	s := harness.Session{ID: "run_1"}
+	a := &app{home: session.Home{Dir: t.TempDir()}}
+	s := session.Session{ID: "run_1"}
 	why := "approval apr_1 is open: `remit approve apr_1` decides about it"
 	rep := &evidence.Report{FailureReason: &why, Blockers: []evidence.Blocker{{Message: why}}}
 	if got := a.namingNexus(s, rep); got != rep {
 		t.Errorf("without a nexus: %v", got)
 	}
-	if err := a.home.SaveLocal(s.ID, harness.Local{Nexus: "https://n.example"}); err != nil {
+	if err := a.home.SaveLocal(s.ID, session.Local{Nexus: "https://n.example"}); err != nil {
 		t.Fatal(err)
 	}
 	want := "`remit approve apr_1 --nexus https://n.example` decides"
@@ -221,12 +222,12 @@ func TestNext(t *testing.T) {
 		has, lacks string
 	}{
 		"a pass":   {evidence.Report{Status: evidence.StatusPass, ChangedFiles: []string{"a"}, OperatorOutcome: "pending"}, "diff S|accept S && ", ""},
-		"accepted": {evidence.Report{Status: evidence.StatusPass, ChangedFiles: []string{"a"}, OperatorOutcome: harness.Accepted}, "export S --to branch", "accept"},
-		"rejected": {evidence.Report{Status: evidence.StatusPass, ChangedFiles: []string{"a"}, OperatorOutcome: harness.Rejected}, "diff S", "accept|export"},
+		"accepted": {evidence.Report{Status: evidence.StatusPass, ChangedFiles: []string{"a"}, OperatorOutcome: session.Accepted}, "export S --to branch", "accept"},
+		"rejected": {evidence.Report{Status: evidence.StatusPass, ChangedFiles: []string{"a"}, OperatorOutcome: session.Rejected}, "diff S", "accept|export"},
 		"no diff":  {evidence.Report{Status: evidence.StatusFail}, "logs S", "diff|accept|export"},
 	} {
 		var out strings.Builder
-		printNext(&out, &harness.Outcome{Session: harness.Session{ID: "S", Dir: "/d"}, Report: &test.rep})
+		printNext(&out, &harness.Outcome{Session: session.Session{ID: "S", Dir: "/d"}, Report: &test.rep})
 		for word := range strings.SplitSeq(test.has, "|") {
 			if !strings.Contains(out.String(), word) {
 				t.Errorf("%s lacks %q:\n%s", name, word, out.String())

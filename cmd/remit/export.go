@@ -20,7 +20,8 @@ import (
 	"remit/proof/reason"
 	"remit/proof/record"
 	"remit/work/git"
-	"remit/work/harness"
+	"remit/work/redact"
+	"remit/work/session"
 )
 
 // exportFlags are the flags of remit export.
@@ -72,19 +73,19 @@ another one, marked.`,
 	return cmd
 }
 
-func (a *app) export(cmd *cobra.Command, f *exportFlags, s harness.Session) error {
+func (a *app) export(cmd *cobra.Command, f *exportFlags, s session.Session) error {
 	st, err := s.Inspect()
 	if err != nil {
 		return err
 	}
-	if st.Phase != harness.Sealed {
+	if st.Phase != session.Sealed {
 		return reason.Errorf(reason.JournalUnfinished, "session %s is %s: there is no bundle to export", s.ID, st.Phase)
 	}
 	if (f.to == "patch" || f.to == "branch") && st.Report.Status != evidence.StatusPass && !f.force {
 		return reason.Errorf(reason.NotAcceptable, "session %s ended as %s", s.ID, st.Report.Status).
 			WithHint("its change is not verified; --force exports it all the same")
 	}
-	if (f.to == "patch" || f.to == "branch") && st.Report.OperatorOutcome == harness.Rejected && !f.force {
+	if (f.to == "patch" || f.to == "branch") && st.Report.OperatorOutcome == session.Rejected && !f.force {
 		return reason.Errorf(reason.NotAcceptable, "session %s was rejected", s.ID).
 			WithHint("its change was rejected (`remit show %s`); --force exports it all the same", s.ID)
 	}
@@ -193,7 +194,7 @@ func (m matcher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session) error {
+func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s session.Session) error {
 	repo := f.repo
 	if repo == "" {
 		local, err := a.home.LoadLocal(s.ID)
@@ -211,7 +212,7 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session
 	if !git.ValidBranch(branch) {
 		return usagef("--branch %q: git takes no such name for a branch (git help check-ref-format)", branch)
 	}
-	if err := harness.RefuseSecrets("the name of the branch", branch); err != nil {
+	if err := redact.RefuseRecord("the name of the branch", branch); err != nil {
 		return err
 	}
 	tell, err := a.forgeTold(cmd, f, s)
@@ -238,12 +239,12 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s harness.Session
 // forgeTold returns what records at the authority what became of a change that
 // it agreed to, and adds the receipt to the evidence. The way to the authority
 // is found before the change is exported; the receipt comes after.
-func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s harness.Session) (func(key, receipt string, payload any) error, error) {
+func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s session.Session) (func(key, receipt string, payload any) error, error) {
 	st, err := s.Inspect()
 	if err != nil {
 		return nil, err
 	}
-	run := harness.NexusRun(st.Log.Entries)
+	run := session.NexusRun(st.Log.Entries)
 	if run == "" || st.Report.Status != evidence.StatusPass {
 		return func(string, string, any) error { return nil }, nil
 	}
@@ -271,7 +272,7 @@ func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s harness.Session) (
 	}, nil
 }
 
-func writeZip(s harness.Session, name string) error {
+func writeZip(s session.Session, name string) error {
 	return newFile(name, func(w io.Writer) error { return bundle.WriteZip(w, s.Dir) })
 }
 
@@ -293,6 +294,6 @@ func newFile(name string, write func(io.Writer) error) error {
 }
 
 // copySession copies the files of a sealed session, as its manifest lists them.
-func copySession(s harness.Session, dir string) error {
+func copySession(s session.Session, dir string) error {
 	return os.CopyFS(dir, os.DirFS(s.Dir))
 }

@@ -132,7 +132,7 @@ func (a *app) settleDispatched(cmd *cobra.Command, c *api.Client, out dispatched
 		}
 		return why
 	}
-	settled, err := settleJob(ctx, c, out.Job.JobID)
+	settled, err := api.SettleJob.Do(ctx, c, api.NewKey(), out.Job.JobID, api.None{})
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"remit/proof/attest"
 	"remit/proof/evidence"
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 func (a *app) keysCommand() *cobra.Command {
@@ -170,7 +170,7 @@ is no reason to trust its key.`,
 
 func (a *app) trustKey(w io.Writer, name string, key attest.PublicKey) error {
 	if _, err := attest.Line(name, key); err != nil {
-		return usageError{err}
+		return asUsage(err)
 	}
 	ring := a.home.Keys()
 	before, err := ring.Trust(name, key)
@@ -237,7 +237,7 @@ func (a *app) keyOfBundle(cmd *cobra.Command, name, fingerprint string) (attest.
 
 // saySigned prints who has signed the bundle of a session, or why it has no
 // signature; the latter on stderr as well, where it is not overlooked.
-func saySigned(w, warn io.Writer, s harness.Session) {
+func saySigned(w, warn io.Writer, s session.Session) {
 	fingerprint, err := s.Signature()
 	if err != nil {
 		fmt.Fprintf(w, "  signed    no: %s\n", plainText(err.Error()))

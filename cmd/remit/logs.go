@@ -17,7 +17,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/form"
 	"remit/proof/journal"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // loggedRun is one command of test.log, see docs/format.md.
@@ -185,7 +185,7 @@ running session from its journal until the run ends.`,
 	return cmd
 }
 
-func (a *app) replay(w io.Writer, s harness.Session) error {
+func (a *app) replay(w io.Writer, s session.Session) error {
 	st, err := s.Inspect()
 	if err != nil {
 		return err
@@ -236,7 +236,7 @@ func printReplayLine(w io.Writer, line []byte) error {
 
 // follow prints journal steps as they are written. It ends with the run, or
 // when no writer is alive any more.
-func (a *app) follow(ctx context.Context, w io.Writer, s harness.Session) error {
+func (a *app) follow(ctx context.Context, w io.Writer, s session.Session) error {
 	next := 0
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -250,7 +250,7 @@ func (a *app) follow(ctx context.Context, w io.Writer, s harness.Session) error 
 				return err
 			}
 		}
-		if unread(w) || st.Phase != harness.Running || slices.ContainsFunc(st.Log.Entries, func(e journal.Entry) bool { return e.Name == evidence.StepRunCompleted }) {
+		if unread(w) || st.Phase != session.Running || slices.ContainsFunc(st.Log.Entries, func(e journal.Entry) bool { return e.Name == evidence.StepRunCompleted }) {
 			return nil
 		}
 		select {

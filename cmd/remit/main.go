@@ -16,8 +16,8 @@ import (
 
 	"remit/work/engine/acp"
 	"remit/work/engine/fake"
-	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // Set by the linker in release builds.
@@ -47,13 +47,13 @@ func run() int {
 	outliveReaders()
 	ctx, stop := interruptible()
 	defer stop()
-	root, out := newRootAt(harness.HomeFromEnv, os.Args[1:]), newOutput(os.Stdout)
+	root, out := newRootAt(session.HomeFromEnv, os.Args[1:]), newOutput(os.Stdout)
 	root.SetOut(out)
 	asJSON := wantsJSON(os.Args[1:])
 	if asJSON {
 		speakJSON(root)
 	}
-	err := execute(ctx, root, harness.HomeFromEnv)
+	err := execute(ctx, root, session.HomeFromEnv)
 	if rest := out.close(); err == nil {
 		err = rest
 	}
@@ -71,16 +71,12 @@ func run() int {
 	return code
 }
 
-// execute runs the command line. The program does nothing without a command, so
-// that an error of its own is a wrong command line.
-func execute(ctx context.Context, root *cobra.Command, at func() (harness.Home, error)) error {
+// execute runs the command line.
+func execute(ctx context.Context, root *cobra.Command, at func() (session.Home, error)) error {
 	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && cmd == root {
-		return usageError{err}
-	}
 	if err != nil {
 		home, _ := at() // without one, no file is below it
-		return refusedByDisk(err, home.Dir)
+		return refusedByDisk(usageOf(cmd, err), home.Dir)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/gateway"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // asking is an engine that asks a model and is never started here.
@@ -124,7 +124,7 @@ func TestPrintReport(t *testing.T) {
 		rep := &evidence.Report{Status: "blocked", FailureReason: &reasonText, EngineProcessStarted: started,
 			Blockers: []evidence.Blocker{{Code: reason.ModelMismatch, Message: "x", Hint: hint}}, NotApplicable: map[string]string{"source_repository_mutated": "y"}}
 		var b bytes.Buffer
-		printReport(&b, harness.Session{}, rep)
+		printReport(&b, session.Session{}, rep)
 		return b.String()
 	}
 	info, _ := reason.Lookup(reason.ModelMismatch)

@@ -12,14 +12,15 @@ import (
 	"remit/proof/reason"
 	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 func (a *app) acceptCommand() *cobra.Command {
-	return a.decideCommand(harness.Accepted, "accept SESSION", "Record that you take the change of a run that passed")
+	return a.decideCommand(session.Accepted, "accept SESSION", "Record that you take the change of a run that passed")
 }
 
 func (a *app) rejectCommand() *cobra.Command {
-	return a.decideCommand(harness.Rejected, "reject SESSION", "Record that you do not take the change of a run")
+	return a.decideCommand(session.Rejected, "reject SESSION", "Record that you do not take the change of a run")
 }
 
 func (a *app) decideCommand(outcome, use, short string) *cobra.Command {
@@ -39,7 +40,7 @@ run gets the outcome and the new bundle; one that is out of reach gets them with
 			if err != nil {
 				return err
 			}
-			if outcome == harness.Accepted && !force {
+			if outcome == session.Accepted && !force {
 				if err := a.applies(cmd, s); err != nil {
 					return err
 				}
@@ -59,7 +60,7 @@ run gets the outcome and the new bundle; one that is out of reach gets them with
 	}
 	nexus.addOr(cmd, "the one that the run began with")
 	cmd.Flags().StringVar(&why, "reason", "", "why")
-	if outcome == harness.Accepted {
+	if outcome == session.Accepted {
 		cmd.Flags().BoolVar(&force, "force", false, "accept although the change does not apply to HEAD any more")
 		cmd.Long += "\n\nA change that does not apply to HEAD of the repository any more, since the\nsame lines have changed there, is accepted with --force only."
 	}
@@ -67,10 +68,10 @@ run gets the outcome and the new bundle; one that is out of reach gets them with
 }
 
 // applies refuses to accept a change that the repository has moved away from.
-// What cannot be accepted at all is refused by [harness.Session.Decide].
-func (a *app) applies(cmd *cobra.Command, s harness.Session) error {
+// What cannot be accepted at all is refused by [session.Session.Decide].
+func (a *app) applies(cmd *cobra.Command, s session.Session) error {
 	st, err := s.Inspect()
-	if err != nil || st.Phase != harness.Sealed || st.Report.Status != evidence.StatusPass || st.Report.OperatorOutcome != "pending" {
+	if err != nil || st.Phase != session.Sealed || st.Report.Status != evidence.StatusPass || st.Report.OperatorOutcome != "pending" {
 		return nil //nolint:nilerr // Decide says it
 	}
 	return a.home.StillApplies(cmd.Context(), s)
@@ -78,7 +79,7 @@ func (a *app) applies(cmd *cobra.Command, s harness.Session) error {
 
 // amend hands the outcome to the authority of the run. What is recorded here
 // stays recorded when that is out of reach.
-func (a *app) amend(cmd *cobra.Command, f *nexusFlags, s harness.Session) {
+func (a *app) amend(cmd *cobra.Command, f *nexusFlags, s session.Session) {
 	run, err := s.NexusRun()
 	if err == nil && run != "" {
 		authority, found := a.authorityOf(cmd, f, s.ID)
@@ -103,7 +104,7 @@ func notHandedOver(err error, session, what, until string) error {
 }
 
 // warnResealed says why a bundle that was sealed again has no signature.
-func warnResealed(w io.Writer, s harness.Session) {
+func warnResealed(w io.Writer, s session.Session) {
 	if _, err := s.Signature(); err != nil {
 		warnUnsigned(w, err)
 	}
@@ -153,7 +154,7 @@ bundle: until then it counts the run as running, and its issue as claimed.`,
 	nexus.addOr(cmd, "the one that the run began with")
 	fl.Int64Var(&maxPrice, "max-price-msats", 0, "the most that the proof of the change may cost at the nexus (default as the run began)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default), none")
-	completeDrivers(cmd)
+	chooseDriver(cmd)
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	return cmd
 }

@@ -93,7 +93,7 @@ speaks the Agent Client Protocol.`,
 	complete(cmd, "engine", engineNames())
 	f.model.add(cmd)
 	fl.StringVar(&f.acpWire, "acp-wire", "", "what the agent of --engine acp speaks to its model: "+strings.Join(acp.Wires(), ", ")+" (default: what is known of "+strings.Join(acp.Known(), ", ")+")")
-	complete(cmd, "acp-wire", acp.Wires())
+	choose(cmd, "acp-wire", acp.Wires())
 	fl.StringVar(&f.repoRef, "repo-ref", "", "how the nexus calls the repository (default: the name of its directory)")
 	fl.StringVar(&f.patchOf, "patch-of", "", "take the change of this session, its task and its base, and no engine: for a good change behind a broken end")
 	if err := cmd.RegisterFlagCompletionFunc("patch-of", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -120,16 +120,16 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.forbid, "forbid", nil, "glob of paths that must not change; wins over --allow (repeatable)")
 	fl.StringArrayVar(&f.verify, "verify", nil, "verification command, run by a shell in the sandbox (repeatable)")
 	fl.StringVar(&f.tests, "tests", "", "what may happen to existing tests: protect, extend or free")
-	complete(cmd, "tests", names(task.TestsRules()))
+	choose(cmd, "tests", names(task.TestsRules()))
 	fl.StringVar(&f.mode, "mutation-mode", "", "narrow the mutation mode, e.g. copied-fixture")
-	complete(cmd, "mutation-mode", mutationModes())
+	choose(cmd, "mutation-mode", mutationModes())
 	f.addApproval(cmd)
 	fl.BoolVar(&f.allowDirty, "allow-dirty", false, "run although tracked files differ from HEAD; the run does not see those changes")
 	fl.BoolVar(&f.noVerdictCache, "no-verdict-cache", false, "run the verification of the baseline even if its result is cached")
 	fl.BoolVar(&f.noDiffOK, "allow-no-diff", false, "a run that changes nothing can pass")
 	fl.IntVar(&f.repeat, "repeat", 1, "how often the verifier repeats the commands, to find flaky tests")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
-	completeDrivers(cmd)
+	chooseDriver(cmd)
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	f.limits.add(cmd)
 	f.thorough.add(cmd)
@@ -312,7 +312,7 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 	if f.mode != "" {
 		mode, err := task.ParseMutationMode(f.mode)
 		if err != nil {
-			return nil, nil, usageError{err}
+			return nil, nil, asUsage(err)
 		}
 		flags.MutationMode = &mode
 	}

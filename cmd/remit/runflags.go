@@ -43,7 +43,7 @@ func (f *limitFlags) add(cmd *cobra.Command) {
 	fl.Var(&f.wall, "wall", "lower how many seconds the engine has, and each verification phase")
 	fl.Var(&f.idle, "idle", "lower after how many seconds an engine is stopped that prints nothing and asks nothing")
 	fl.StringVar(&f.lifecycle, "timeout-after-valid-patch", "", "what becomes of a run whose engine had to be stopped and left a change that verifies: block, or allow (where the contract does, or in a run from flags alone whose remit.yaml says nothing of it)")
-	complete(cmd, "timeout-after-valid-patch", names(task.LifecycleRules()))
+	choose(cmd, "timeout-after-valid-patch", names(task.LifecycleRules()))
 }
 
 // flags adds them to those that narrow a contract.
@@ -107,10 +107,10 @@ func (f *thoroughFlags) add(cmd *cobra.Command) {
 		{&f.observe, "observe", "which parts of the change are tried without, to see if a test notices", names(task.Observes())},
 	} {
 		fl.StringVar(flag.to, flag.name, "", flag.usage+"; ask for more than remit.yaml does: "+strings.Join(flag.values, ", "))
-		complete(cmd, flag.name, flag.values)
+		choose(cmd, flag.name, flag.values)
 	}
 	fl.StringArrayVar(&f.require, "require", nil, "what the change has to show: observed (repeatable)")
-	complete(cmd, "require", names(task.Requirements()))
+	choose(cmd, "require", names(task.Requirements()))
 }
 
 // names are the words of an enumeration.
@@ -180,7 +180,7 @@ func (f *runFlags) repositoryAt(nexus string) (string, error) {
 		return filepath.Base(dir), errors.Join(err, checkRef(filepath.Base(dir)))
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return "", usageError{err}
+		return "", asUsage(err)
 	}
 	name := strings.Map(func(c rune) rune {
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", c) {

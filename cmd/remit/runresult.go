@@ -16,6 +16,7 @@ import (
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/work/harness"
+	"remit/work/session"
 )
 
 // report prints what came of the run and returns its exit code.
@@ -29,9 +30,9 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string, times *harne
 	if err != nil {
 		return err
 	}
-	approval, open := harness.ApprovalOf(log.Entries)
+	approval, open := session.ApprovalOf(log.Entries)
 	if a.json {
-		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status), NexusRunID: harness.NexusRun(log.Entries), ApprovalID: approval, Timing: times.Spans()}
+		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status), NexusRunID: session.NexusRun(log.Entries), ApprovalID: approval, Timing: times.Spans()}
 		doc.signed(os.Stderr, out.Session)
 		if err := printJSON(w, doc); err != nil {
 			return err
@@ -85,7 +86,7 @@ func printTimeline(w io.Writer, times *harness.Timeline) {
 }
 
 // signed fills in who has signed the bundle, or why it has no signature.
-func (r *runResult) signed(warn io.Writer, s harness.Session) {
+func (r *runResult) signed(warn io.Writer, s session.Session) {
 	var err error
 	if r.SignedBy, err = s.Signature(); err != nil {
 		r.Unsigned = err.Error()
@@ -94,17 +95,17 @@ func (r *runResult) signed(warn io.Writer, s harness.Session) {
 }
 
 // toDecide finds the command that decides about an approval.
-var toDecide = regexp.MustCompile("(`remit approve apr_[^ `]+)`")
+var toDecide = form.Lazy("(`remit approve apr_[^ `]+)`")
 
 // namingNexus has the reasons of a report name the nexus that knows the approval,
 // as a person needs it: the evidence does not say where it is.
-func (a *app) namingNexus(s harness.Session, rep *evidence.Report) *evidence.Report {
+func (a *app) namingNexus(s session.Session, rep *evidence.Report) *evidence.Report {
 	local, err := a.home.LoadLocal(s.ID)
 	if err != nil || local.Nexus == "" || rep.FailureReason == nil {
 		return rep
 	}
 	name := func(text string) string {
-		return toDecide.ReplaceAllStringFunc(text, func(found string) string { return strings.TrimSuffix(found, "`") + " --nexus " + local.Nexus + "`" })
+		return toDecide().ReplaceAllStringFunc(text, func(found string) string { return strings.TrimSuffix(found, "`") + " --nexus " + local.Nexus + "`" })
 	}
 	said, why := *rep, name(*rep.FailureReason)
 	said.FailureReason, said.Blockers = &why, slices.Clone(rep.Blockers)
@@ -115,7 +116,7 @@ func (a *app) namingNexus(s harness.Session, rep *evidence.Report) *evidence.Rep
 }
 
 // printToDecide says how to go on from a run that was not approved.
-func (a *app) printToDecide(w io.Writer, s harness.Session, approval string) {
+func (a *app) printToDecide(w io.Writer, s session.Session, approval string) {
 	local, err := a.home.LoadLocal(s.ID)
 	if err == nil && local.Nexus != "" {
 		approval += " --nexus " + local.Nexus
@@ -131,8 +132,8 @@ func printNext(w io.Writer, out *harness.Outcome) {
 	}
 	fmt.Fprintf(w, "  %[1]s logs %[2]s\n  %[1]s audit %[3]s\n", remit, id, shellWord(out.Session.Dir))
 	switch {
-	case out.Report.Status != evidence.StatusPass || out.Report.OperatorOutcome == harness.Rejected:
-	case out.Report.OperatorOutcome == harness.Accepted:
+	case out.Report.Status != evidence.StatusPass || out.Report.OperatorOutcome == session.Rejected:
+	case out.Report.OperatorOutcome == session.Accepted:
 		fmt.Fprintf(w, "  %s export %s --to branch\n", remit, id)
 	default:
 		fmt.Fprintf(w, "  %[1]s accept %[2]s && %[1]s export %[2]s --to branch\n", remit, id)

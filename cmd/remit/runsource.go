@@ -18,8 +18,8 @@ import (
 	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/engine/fake"
-	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // readCommands reads one shell command a line; blank lines and lines that begin
@@ -125,7 +125,7 @@ func (a *app) examineCache() checkup {
 // engine: its patch, under its contract, from its base, in its repository. It
 // is for a good change behind an end that let no run pass. Nothing of the
 // earlier verdict counts: the patch is applied and verified like any other.
-func (f *runFlags) takeChange(cmd *cobra.Command, home harness.Home, args []string) error {
+func (f *runFlags) takeChange(cmd *cobra.Command, home session.Home, args []string) error {
 	if f.task != "" || f.issue != "" || f.fakePatch != "" || f.base != "" || len(args) > 0 || f.engine != "" && f.engine != fake.Name {
 		return usagef("--patch-of takes task, base and change from the session, and no engine, --task, --issue, --base, --fake-patch or command")
 	}
@@ -137,7 +137,7 @@ func (f *runFlags) takeChange(cmd *cobra.Command, home harness.Home, args []stri
 	if err != nil {
 		return err
 	}
-	if st.Phase != harness.Sealed {
+	if st.Phase != session.Sealed {
 		return reason.Errorf(reason.JournalUnfinished, "session %s is %s: it has no change yet", s.ID, st.Phase).
 			WithHint("`remit resume %s` brings it to its end first", s.ID)
 	}

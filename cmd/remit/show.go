@@ -6,14 +6,13 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 // sessionRow is one line of remit list.
@@ -53,7 +52,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 }
 
 // listOne never fails: a damaged session is a line that says so.
-func (a *app) listOne(s harness.Session) sessionRow {
+func (a *app) listOne(s session.Session) sessionRow {
 	row := sessionRow{SessionID: s.ID, Dir: s.Dir}
 	if local, err := a.home.LoadLocal(s.ID); err == nil { // beside the session: it may be gone
 		row.Repo = local.Repo
@@ -69,7 +68,7 @@ func (a *app) listOne(s harness.Session) sessionRow {
 		row.CaseID, row.Engine, row.StartedAt, row.Outcome = st.Report.CaseID, st.Report.Backend, st.Report.RunStartedAt, st.Report.OperatorOutcome
 	}
 	switch st.Phase {
-	case harness.Running, harness.Interrupted:
+	case session.Running, session.Interrupted:
 		row.StoppedAt = st.At
 	default:
 		row.Status = st.Report.Status
@@ -82,13 +81,11 @@ func printList(w io.Writer, rows []sessionRow) error {
 		fmt.Fprintln(w, "No sessions. Start one with `remit run`.")
 		return nil
 	}
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "SESSION\tSTATUS\tOUTCOME\tENGINE\tSTARTED\tREPOSITORY\tTITLE")
-	for _, r := range rows {
+	return printTable(w, "", "SESSION\tSTATUS\tOUTCOME\tENGINE\tSTARTED\tREPOSITORY\tTITLE", rows, func(r sessionRow) string {
 		status := r.Status
 		switch r.Phase {
-		case harness.Sealed:
-		case harness.Unsealed:
+		case session.Sealed:
+		case session.Unsealed:
 			status += " (unsealed)"
 		case "damaged":
 			status = "damaged: " + plain(r.Problem)
@@ -99,9 +96,8 @@ func printList(w io.Writer, rows []sessionRow) error {
 		if r.Repo != "" {
 			repo = filepath.Base(r.Repo)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", plain(r.SessionID), plain(status), plain(r.Outcome), plain(r.Engine), plain(r.StartedAt), plain(repo), cut(plain(r.Title)))
-	}
-	return tw.Flush()
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", plain(r.SessionID), plain(status), plain(r.Outcome), plain(r.Engine), plain(r.StartedAt), plain(repo), cut(plain(r.Title)))
+	})
 }
 
 // maxTitle is how much of a title a line of remit list has.
@@ -134,24 +130,24 @@ directory. The exit code is that of the run; an interrupted run is blocked.`,
 	}
 }
 
-func (a *app) show(w io.Writer, st *harness.State) error {
+func (a *app) show(w io.Writer, st *session.State) error {
 	if st.Report == nil {
 		return reason.Errorf(reason.Interrupted, "session %s has an empty journal: the run was stopped before its first step", st.ID)
 	}
 	code := evidence.ExitCode(st.Report.Status)
-	ended := st.Phase == harness.Sealed || st.Phase == harness.Unsealed
-	if st.Phase != harness.Sealed && code == 0 {
+	ended := st.Phase == session.Sealed || st.Phase == session.Unsealed
+	if st.Phase != session.Sealed && code == 0 {
 		code = evidence.ExitCode(evidence.StatusBlocked) // nothing counts as passed that no audit accepts
 	}
 	if a.json {
-		approval, _ := harness.ApprovalOf(st.Log.Entries)
+		approval, _ := session.ApprovalOf(st.Log.Entries)
 		doc := struct {
 			runResult
 			Phase     string `json:"phase"`
 			StoppedAt string `json:"stopped_at,omitempty"`
 			TornBytes int64  `json:"torn_bytes,omitempty"`
-		}{runResult{Report: st.Report, SessionDir: st.Dir, ExitCode: code, NexusRunID: harness.NexusRun(st.Log.Entries), ApprovalID: approval}, st.Phase, "", st.Log.TornBytes}
-		if st.Phase == harness.Sealed {
+		}{runResult{Report: st.Report, SessionDir: st.Dir, ExitCode: code, NexusRunID: session.NexusRun(st.Log.Entries), ApprovalID: approval}, st.Phase, "", st.Log.TornBytes}
+		if st.Phase == session.Sealed {
 			doc.signed(io.Discard, st.Session)
 		}
 		if !ended {
@@ -163,13 +159,13 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 	} else {
 		if ended {
 			printReport(w, st.Session, a.namingNexus(st.Session, st.Report))
-			if st.Phase == harness.Sealed {
+			if st.Phase == session.Sealed {
 				saySigned(w, io.Discard, st.Session)
 			}
 		} else {
 			printUnfinished(w, st)
 		}
-		if st.Phase == harness.Unsealed {
+		if st.Phase == session.Unsealed {
 			fmt.Fprintln(w, "\nThe evidence is not sealed: there is no manifest, and `remit audit` will not accept it.\nUntil `remit resume` has sealed it, it counts as blocked.")
 		}
 	}
@@ -179,8 +175,8 @@ func (a *app) show(w io.Writer, st *harness.State) error {
 	return nil
 }
 
-func printUnfinished(w io.Writer, st *harness.State) {
-	if st.Phase == harness.Running {
+func printUnfinished(w io.Writer, st *session.State) {
+	if st.Phase == session.Running {
 		fmt.Fprintf(w, "RUNNING  %s\n  now at   %s\n", plain(st.ID), plain(st.At))
 	} else {
 		fmt.Fprintf(w, "INTERRUPTED  %s\n  stopped at  %s, entry %d of the journal\n  No verdict: nothing of this run counts as passed.\n", plain(st.ID), plain(st.At), len(st.Log.Entries)-1)
@@ -198,7 +194,7 @@ func hintOf(b evidence.Blocker) string {
 }
 
 // printReport prints a run for a person.
-func printReport(w io.Writer, s harness.Session, rep *evidence.Report) {
+func printReport(w io.Writer, s session.Session, rep *evidence.Report) {
 	fmt.Fprintf(w, "%s  %s\n", strings.ToUpper(plain(rep.Status)), plain(rep.SessionID))
 	if rep.FailureReason != nil {
 		fmt.Fprintf(w, "  reason    %s\n", plain(*rep.FailureReason))

@@ -13,7 +13,7 @@ import (
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
-	"remit/work/harness"
+	"remit/work/session"
 )
 
 func (a *app) diffCommand() *cobra.Command {
@@ -44,7 +44,7 @@ fields of report.json they differ; the exit code is 0 either way.`,
 	return cmd
 }
 
-func (a *app) printPatch(w io.Writer, s harness.Session, escape bool) error {
+func (a *app) printPatch(w io.Writer, s session.Session, escape bool) error {
 	patch, err := s.Open(evidence.PatchFile)
 	if err != nil {
 		return err
@@ -71,8 +71,8 @@ func (a *app) printPatch(w io.Writer, s harness.Session, escape bool) error {
 }
 
 // compare prints the fields of two reports that differ.
-func (a *app) compare(w io.Writer, s, t harness.Session) error {
-	differences, err := harness.Compare(s, t)
+func (a *app) compare(w io.Writer, s, t session.Session) error {
+	differences, err := session.Compare(s, t)
 	if err != nil {
 		return err
 	}
@@ -113,7 +113,7 @@ prints every byte of the files as they are in the bundle.`,
 	return cmd
 }
 
-func (a *app) printLogs(w io.Writer, s harness.Session, raw, all bool) error {
+func (a *app) printLogs(w io.Writer, s session.Session, raw, all bool) error {
 	doc := map[string]string{}
 	for _, name := range logFiles {
 		f, err := s.Open(name)
@@ -158,7 +158,7 @@ func (a *app) printLogs(w io.Writer, s harness.Session, raw, all bool) error {
 }
 
 // exportRun writes the bundle of a run that has just ended into a directory.
-func exportRun(s harness.Session, dir string) error {
+func exportRun(s session.Session, dir string) error {
 	if err := copySession(s, dir); err != nil {
 		return err
 	}

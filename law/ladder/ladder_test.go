@@ -77,7 +77,7 @@ func TestStagesClimb(t *testing.T) {
 	if len(all) != 6 {
 		t.Fatalf("%d stages, want 6", len(all))
 	}
-	classes := append(RowNames(), ClassUnowned, ClassCritical, ClassMissingOutcome)
+	classes := append(RowNames(), FurtherClasses()...)
 	for i, s := range all {
 		// A report says no more of a fixture than the operator's word; the stage is
 		// about one that is shipped.
@@ -88,6 +88,16 @@ func TestStagesClimb(t *testing.T) {
 		if s.Number != i+1 || s.Mode != task.MutationModes()[i] || s.MutationScope != scope {
 			t.Errorf("stage %d: number %d, mode %s, scope %q", i+1, s.Number, s.Mode, s.MutationScope)
 		}
+		names := s.CheckNames("codex")
+		slices.Sort(names)
+		for _, list := range [][]NamedCheck{s.EntryGates, s.RequiredArtifacts, s.Validator, s.Promotion} {
+			if len(list) == 0 || slices.ContainsFunc(list, func(c NamedCheck) bool { return c.Name == "" || c.Means == "" }) {
+				t.Errorf("stage %d: a list of checks is empty, or one has no name or no meaning", s.Number)
+			}
+		}
+		if len(slices.Compact(names)) != len(s.CheckNames("codex")) || s.FailureClasses[0] != ClassGateMissing {
+			t.Errorf("stage %d: a check is there twice, or a missing gate is no failure class", s.Number)
+		}
 		if s.Name == "" || len(s.Proves) == 0 || len(s.FailureClasses) == 0 {
 			t.Errorf("stage %d is incomplete", s.Number)
 		}
@@ -97,7 +107,7 @@ func TestStagesClimb(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(all[5].FailureClasses, RowNames()) {
+	if !slices.Equal(all[5].FailureClasses, append([]string{ClassGateMissing}, RowNames()...)) {
 		t.Error("the last stage does not run the full matrix")
 	}
 }

@@ -5,7 +5,7 @@
 // # Signature
 //
 // A signature is an armored SSHSIG (PROTOCOL.sshsig of OpenSSH, version 1) over
-// the exact bytes of a file: namespace [NamespaceReceipt], hash sha512, key type
+// the exact bytes of a file: one namespace of [Namespaces], hash sha512, key type
 // ssh-ed25519. Every other key type, hash and namespace is refused, and so is
 // whatever is missing, cut or follows the end. What a signature proves is that
 // the holder of a key signed these bytes for this purpose. It proves nothing

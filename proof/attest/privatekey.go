@@ -62,7 +62,7 @@ func (k *PrivateKey) MarshalOpenSSH(comment string, random io.Reader) ([]byte, e
 	file = appendField(file, unencrypted) // key derivation
 	file = appendField(file, "")          // its options
 	file = binary.BigEndian.AppendUint32(file, 1)
-	file = appendField(file, public.blob())
+	file = appendField(file, public.Blob())
 	file = appendField(file, private)
 	return pem.EncodeToMemory(&pem.Block{Type: privateArmor, Bytes: file}), nil
 }

@@ -16,8 +16,8 @@ const keyType = "ssh-ed25519"
 // PublicKey is an ed25519 key. The zero value is no key and verifies nothing.
 type PublicKey struct{ key string } // 32 bytes; comparable
 
-// blob is the key in the SSH wire format.
-func (k PublicKey) blob() []byte {
+// Blob is the key in the SSH wire format.
+func (k PublicKey) Blob() []byte {
 	return appendField(appendField(nil, keyType), k.key)
 }
 
@@ -43,13 +43,13 @@ func parseBlob(blob []byte) (PublicKey, error) {
 // Fingerprint is `SHA256:` and the unpadded base64 of the SHA-256 of the key, as
 // `ssh-keygen -l` prints it.
 func (k PublicKey) Fingerprint() string {
-	sum := sha256.Sum256(k.blob())
+	sum := sha256.Sum256(k.Blob())
 	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
 }
 
 // String is the key as a line of a .pub file, without comment and line end.
 func (k PublicKey) String() string {
-	return keyType + " " + base64.StdEncoding.EncodeToString(k.blob())
+	return keyType + " " + base64.StdEncoding.EncodeToString(k.Blob())
 }
 
 // maxPublicKeyFile bounds a .pub file, in bytes.

@@ -182,11 +182,15 @@ func (e *signer) covers(namespace string, at time.Time) bool {
 	return e.namespaces == nil || matchList(e.namespaces, namespace)
 }
 
-// Line is a line of an allowed_signers file that trusts a key to sign receipts.
-// The name is one word of at most 200 bytes that is no pattern.
-func Line(name string, key PublicKey) (string, error) {
+// Line is a line of an allowed_signers file that trusts a key to sign for the
+// given namespaces, without any: receipts. The name is one word of at most 200
+// bytes that is no pattern.
+func Line(name string, key PublicKey, namespaces ...string) (string, error) {
 	if name == "" || len(name) > 200 || strings.ContainsFunc(name, func(c rune) bool { return c <= ' ' || c >= 0x7f || strings.ContainsRune(`",*?!#\`, c) }) {
 		return "", errors.New(`a signer's name is one word of at most 200 ASCII characters, without " , * ? ! # \`)
 	}
-	return fmt.Sprintf("%s namespaces=%q %s", name, NamespaceReceipt, key), nil
+	if len(namespaces) == 0 {
+		namespaces = []string{NamespaceReceipt}
+	}
+	return fmt.Sprintf("%s namespaces=%q %s", name, strings.Join(namespaces, ","), key), nil
 }

@@ -10,9 +10,16 @@ import (
 	"fmt"
 )
 
-// NamespaceReceipt is the namespace of signatures over RECEIPT.json. A signature
-// for another purpose, over the same bytes and by the same key, is none.
-const NamespaceReceipt = "remit-receipt"
+// The namespaces. A signature for another purpose, over the same bytes and by
+// the same key, is none.
+const (
+	NamespaceReceipt  = "remit-receipt"  // over RECEIPT.json
+	NamespaceRecord   = "remit-record"   // over a record that grants: an admission, a decision, a proof of the ladder
+	NamespaceApproval = "remit-approval" // over the grant of an approval
+)
+
+// Namespaces returns all of them.
+func Namespaces() []string { return []string{NamespaceReceipt, NamespaceRecord, NamespaceApproval} }
 
 const (
 	sigMagic   = "SSHSIG"
@@ -28,9 +35,28 @@ const (
 // Sign signs the message for a namespace and returns the armored signature. The
 // same key, namespace and message give the same bytes.
 func Sign(key *PrivateKey, namespace string, message []byte) []byte {
-	raw := ed25519.Sign(key.key, signedData(namespace, message))
+	return assemble(key.Public(), namespace, ed25519.Sign(key.key, signedData(namespace, message)))
+}
+
+// SignWith is [Sign] for a key that another program keeps, such as an ssh-agent:
+// sign gets the data that the key signs and returns the 64 bytes of the signature.
+// What sign returns is verified.
+func SignWith(key PublicKey, namespace string, message []byte, sign func(data []byte) ([]byte, error)) ([]byte, error) {
+	data := signedData(namespace, message)
+	raw, err := sign(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(key.key) != ed25519.PublicKeySize || !ed25519.Verify([]byte(key.key), data, raw) {
+		return nil, fmt.Errorf("what came back is no signature of %s", key.Fingerprint())
+	}
+	return assemble(key, namespace, raw), nil
+}
+
+// assemble makes the armored signature of the raw one.
+func assemble(key PublicKey, namespace string, raw []byte) []byte {
 	blob := binary.BigEndian.AppendUint32([]byte(sigMagic), sigVersion)
-	blob = appendField(blob, key.Public().blob())
+	blob = appendField(blob, key.Blob())
 	blob = appendField(blob, namespace)
 	blob = appendField(blob, "") // reserved
 	blob = appendField(blob, sigHash)

@@ -56,3 +56,15 @@ func unseen(c rune) bool {
 	}
 	return false
 }
+
+// CutText shortens text at a rune boundary and makes it valid UTF-8.
+func CutText(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= limit {
+		return text
+	}
+	for limit > 0 && text[limit]&0xC0 == 0x80 {
+		limit--
+	}
+	return text[:limit] + "…"
+}

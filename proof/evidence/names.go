@@ -20,6 +20,7 @@ const (
 	ManifestFile    = "manifest.txt"
 	BackendDir      = "backend"
 	ProofsDir       = "proofs"
+	HeldOutDir      = "held-out" // held-out tests by the hex of their digest, so that a bundle can be verified again from itself
 )
 
 // Schema identifiers inside the documents.

@@ -46,6 +46,13 @@ func documents() []document {
 
 const proofSchema = "proof"
 
+// ladderProofSchema is of documents that lie beside sessions, not in them.
+const ladderProofSchema = "ladder-proof"
+
+// LadderProofDefects says where the canonical text of a proof of the ladder
+// breaks its schema.
+func LadderProofDefects(text []byte) []string { return violations(ladderProofSchema, text) }
+
 // texts returns the other files that every session has.
 func texts() []string { return []string{ReportMDFile, SummaryFile, PatchFile, TestLogFile} }
 

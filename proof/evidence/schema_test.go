@@ -65,7 +65,7 @@ func TestPublishedSchemas(t *testing.T) {
 // nothing outside of itself, and is used.
 func TestSchemasAreWellFormed(t *testing.T) {
 	t.Parallel()
-	used := map[string]bool{proofSchema: true, contractV2: true}
+	used := map[string]bool{proofSchema: true, ladderProofSchema: true, contractV2: true}
 	for _, d := range documents() {
 		used[d.schema] = true
 	}

@@ -36,6 +36,8 @@ const (
 	ApprovalExpired         Code = "approval_expired"
 	ApprovalConsumed        Code = "approval_consumed"
 	ModeExceedsStage        Code = "mode_exceeds_stage"
+	StageNotProven          Code = "stage_not_proven"
+	ProofInvalid            Code = "ladder_proof_invalid"
 	BudgetExhausted         Code = "budget_exhausted"
 	ProtectedPath           Code = "protected_path"
 	SymlinkRefused          Code = "symlink_refused"

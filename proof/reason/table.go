@@ -99,6 +99,12 @@ var runCodes = []Info{
 	{ModeExceedsStage, "engine", Blocked,
 		"the mutation mode is wider than what this engine has proved on the ladder",
 		"name a mode that the engine has proved: --mutation-mode, or mutation_mode in the contract"},
+	{StageNotProven, "engine", Blocked,
+		"a stage of the ladder is to be proved, and the stage below it is not proven",
+		"`remit ladder status` says how far the engine is, and which command comes next"},
+	{ProofInvalid, "engine", Fail,
+		"a proof of the ladder is not what it says of itself, or its sessions are not",
+		"prove the stage again: `remit ladder prove`"},
 
 	// model: who answers the engine's prompts.
 	{ProviderUnavailable, "model", Blocked,

@@ -13,6 +13,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/session"
 )
 
 // adopt records what the run left on disk without recording it, and removes
@@ -53,7 +54,7 @@ func (r *run) adopt() error {
 		case name == stdoutFile, name == stderrFile:
 			r.noteShort(name)
 			return r.recordArtifact(name)
-		case strings.HasPrefix(name, evidence.BackendDir+"/"), strings.HasPrefix(name, HeldOutDir+"/"), name == evidence.PatchFile:
+		case strings.HasPrefix(name, evidence.BackendDir+"/"), strings.HasPrefix(name, evidence.HeldOutDir+"/"), name == evidence.PatchFile:
 			return r.recordArtifact(name)
 		}
 		return root.Remove(name) // a projection, written before its time
@@ -69,7 +70,7 @@ func (r *run) removeHalfWritten() error {
 			return fmt.Errorf("looking for half-written files: %w", err)
 		}
 		for _, e := range entries {
-			if !strings.HasPrefix(e.Name(), newPrefix) {
+			if !strings.HasPrefix(e.Name(), session.NewPrefix) {
 				continue
 			}
 			if err := os.Remove(filepath.Join(r.session.Dir, dir, e.Name())); err != nil {

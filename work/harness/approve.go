@@ -1,9 +1,7 @@
 package harness
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 
@@ -12,6 +10,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/session"
 )
 
 // approved is what the run knows of the approval of its contract.
@@ -116,7 +115,7 @@ func (r *run) tellWaiting(a job.Approval) {
 // it any more, and the evidence says so. An authority out of reach does not keep
 // the run from being closed.
 func (r *run) recallReceipts(ctx context.Context) {
-	unknown := NexusRun(r.w.Entries()) == ""
+	unknown := session.NexusRun(r.w.Entries()) == ""
 	using := r.opened.ApprovalRequired && !r.has(evidence.StepEligibility, journal.Completed) && !r.has(evidence.StepEligibility, journal.Failed)
 	if r.Authority == nil || (!unknown || !r.asked) && !using {
 		return
@@ -184,19 +183,4 @@ func (r *run) noteApproval() {
 	case eligibility.ApprovalGranted:
 		r.note(evidence.StepApprovalGranted, "approval", journal.Completed, nil, a)
 	}
-}
-
-// ApprovalOf is the id of the approval that a run asked its authority for, ""
-// when it asked for none, and whether it is still to be decided.
-func ApprovalOf(entries []journal.Entry) (id string, open bool) {
-	for _, e := range entries {
-		var a evidence.Approval
-		switch e.Name {
-		case evidence.StepApprovalRequested, evidence.StepApprovalGranted, evidence.StepApprovalDenied:
-			if json.Unmarshal(e.Outputs, &a) == nil {
-				id, open = cmp.Or(a.ApprovalID, id), e.Name == evidence.StepApprovalRequested
-			}
-		}
-	}
-	return id, open && id != ""
 }

@@ -15,6 +15,7 @@ import (
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/proof/record"
+	"remit/work/session"
 )
 
 // clerk is an authority that has one answer about approvals.
@@ -232,13 +233,13 @@ func TestStopWaiting(t *testing.T) {
 	leakFree(t, out.Session)
 }
 
-func approvalIn(t *testing.T, s Session) (string, bool) {
+func approvalIn(t *testing.T, s session.Session) (string, bool) {
 	t.Helper()
 	log, err := journal.ReadFile(s.Journal())
 	if err != nil {
 		t.Fatal(err)
 	}
-	return ApprovalOf(log.Entries)
+	return session.ApprovalOf(log.Entries)
 }
 
 // waiting is called when a run begins to wait.

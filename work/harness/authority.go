@@ -17,6 +17,7 @@ import (
 	"remit/proof/reason"
 	"remit/proof/record"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // Authority agrees to a run: it knows of it before anything is started, has the
@@ -61,7 +62,7 @@ func (r *run) claim(ctx context.Context) error {
 	defer done()
 	c := r.claimOf()
 	if c.RunID == "" { // from now on there may be a run whose id is not known here
-		if err := r.Home.changeLocal(r.session.ID, func(l *Local) { l.Asked = true }); err != nil {
+		if err := r.Home.ChangeLocal(r.session.ID, func(l *session.Local) { l.Asked = true }); err != nil {
 			return fmt.Errorf("remembering that the authority is asked: %w", err)
 		}
 	}
@@ -77,7 +78,7 @@ func (r *run) claim(ctx context.Context) error {
 
 func (r *run) claimOf() job.Claim {
 	c := job.Claim{Key: r.session.ID, RepoRef: cmp.Or(r.RepoRef, r.session.ID), PolicyBundleID: r.Contract.PolicyBundleID,
-		RunID: cmp.Or(NexusRun(r.w.Entries()), r.found), MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence,
+		RunID: cmp.Or(session.NexusRun(r.w.Entries()), r.found), MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence,
 		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID, "baseline_commit": r.opened.BaselineCommit}}
 	switch n := r.opened.IssueNumber; {
 	case r.Unclaimed:
@@ -99,20 +100,11 @@ func (r *run) sandbox() job.SandboxRunRequest {
 
 // received journals the receipts that are not in the journal yet.
 func (r *run) received(receipts []record.Recorded) {
-	known := map[string]bool{}
-	for _, e := range r.w.Entries() {
-		known[e.StepID] = known[e.StepID] || e.Name == evidence.StepReceipt
-	}
-	for _, rc := range receipts {
-		if id := receiptStep(rc); !known[id] {
-			r.note(evidence.StepReceipt, id, journal.Completed, nil, rc.Entry())
-		}
+	for _, s := range session.NewReceipts(r.w.Entries(), receipts, r.clock()) {
+		r.append(s)
 	}
 	r.sync()
 }
-
-// receiptStep is the step id of a receipt: its place in the authority's log.
-func receiptStep(rc record.Recorded) string { return fmt.Sprintf("receipt-%d", rc.Seq) }
 
 // settle has the verified change proved and paid. What is not verified is not
 // offered to anybody. It comes when nothing but the verdict is left to write.
@@ -330,47 +322,4 @@ func (r *run) reopen(ctx context.Context) (there bool, err error) {
 	}
 	_, err = r.Authority.Open(ctx, c)
 	return err == nil, err
-}
-
-// AddReceipts appends what an authority has given since the run ended, and
-// seals the bundle anew. What the journal has is left out.
-func (s Session) AddReceipts(receipts []record.Recorded, clock func() time.Time) error {
-	secrets := newSecrets(nil)
-	w, err := journal.Continue(s.Journal())
-	if err != nil {
-		return err
-	}
-	defer func() { _ = w.Close() }() // it is synced before anything depends on it
-	r := &run{session: s, secrets: secrets, recorder: &recorder{w: w, clock: clock, clean: secrets.step}}
-	before := len(w.Entries())
-	r.received(receipts)
-	if err := r.failed(); err != nil || len(w.Entries()) == before {
-		return err
-	}
-	if err := writeAndSeal(s, w.Entries(), secrets); err != nil {
-		return fmt.Errorf("sealing the bundle anew: %w", err)
-	}
-	return nil
-}
-
-// NexusRun is the run's id at the authority that agreed to it, "" when there
-// was none.
-func (s Session) NexusRun() (string, error) {
-	log, err := journal.ReadFile(s.Journal())
-	if err != nil {
-		return "", err
-	}
-	return NexusRun(log.Entries), nil
-}
-
-// NexusRun is [Session.NexusRun] of a journal that was read already.
-func NexusRun(entries []journal.Entry) string {
-	for _, e := range entries {
-		var a record.AuthorityReceipt
-		var made record.Run
-		if e.Name == evidence.StepReceipt && json.Unmarshal(e.Outputs, &a) == nil && a.Type == record.RunCreated && json.Unmarshal(a.Payload, &made) == nil {
-			return made.RunID
-		}
-	}
-	return ""
 }

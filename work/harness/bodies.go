@@ -9,6 +9,7 @@ import (
 
 	"remit/proof/evidence"
 	"remit/proof/journal"
+	"remit/work/session"
 )
 
 // ModelDir holds the bodies of requests and answers, if the policy has them
@@ -36,7 +37,7 @@ type bodies struct {
 	cut   bool // something was left out
 }
 
-func newBodies(s Session) *bodies {
+func newBodies(s session.Session) *bodies {
 	return &bodies{dir: filepath.Join(s.Dir, filepath.FromSlash(ModelDir)), left: maxBodyBytes}
 }
 

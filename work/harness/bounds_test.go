@@ -17,6 +17,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/engine/command"
 	"remit/work/sandbox"
+	"remit/work/session"
 	"remit/work/tree"
 )
 
@@ -32,7 +33,7 @@ func realSandbox(t *testing.T) sandbox.Driver {
 }
 
 // patchOf reads the patch of a session and what its journal says of it.
-func patchOf(t *testing.T, s Session) (text string, step *journal.Entry) {
+func patchOf(t *testing.T, s session.Session) (text string, step *journal.Entry) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(s.Dir, evidence.PatchFile))
 	if err != nil {
@@ -173,7 +174,7 @@ func TestHomeThatCannotBeWritten(t *testing.T) {
 	}
 	d := &scripted{}
 	req := newRun(t, newRepo(t, map[string]string{"a.txt": "a\n"}), d, talker{[]string{"tool"}})
-	req.Home = Home{Dir: filepath.Join(file, "home")}
+	req.Home = session.Home{Dir: filepath.Join(file, "home")}
 	_, err := Run(t.Context(), req)
 	var e *reason.Error
 	if !errors.As(err, &e) || e.Code != reason.HomeUnusable || e.File != req.Home.Dir || e.Hint == "" || d.started {

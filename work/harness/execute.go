@@ -31,7 +31,7 @@ func (r *run) copyWorkspace(ctx context.Context) error {
 	}
 	r.trimmed = r.beginTrim()
 	r.note(evidence.StepSourceObserved, "source-before", journal.Completed, nil, r.before)
-	r.secrets.baseline = r.checkout.Dir
+	r.secrets.Baseline = r.checkout.Dir
 	s.end(journal.Completed, evidence.WorkspaceCopied{BaselineTree: r.base.Tree, Files: int64(r.checkout.Files), Bytes: r.checkout.Bytes, CacheWarm: r.checkout.Warm},
 		fmt.Sprintf("%d file(s)", r.checkout.Files))
 	return nil
@@ -91,7 +91,7 @@ func (r *run) runEngine(ctx context.Context) error {
 		return fmt.Errorf("digesting the command line: %w", err)
 	}
 	for _, note := range inv.Notes {
-		r.output([]byte(r.secrets.scanner.Redact(note)))
+		r.output([]byte(r.secrets.Redact(note)))
 	}
 	s := r.begin(evidence.StepEngine, evidence.PlanEngine, evidence.EngineStarted{
 		Engine: r.opened.Engine.Name, Argv: argv, ArgvSHA256: argvDigest, Network: string(r.Contract.Network)})
@@ -216,7 +216,7 @@ func (r *run) engineFinished(inv *engine.Invocation, how engineRan, out *streams
 	end, err := out.finish(r, f)
 	f.Summary = end.Summary
 	if end.Rejected {
-		why := cutText(end.Reason, maxSummary)
+		why := evidence.CutText(end.Reason, maxSummary)
 		r.review, f.Rejected = &why, &why
 	}
 	f.StdoutSHA256, f.StdoutBytes = out.stdout.digest(), out.stdout.size
@@ -224,7 +224,7 @@ func (r *run) engineFinished(inv *engine.Invocation, how engineRan, out *streams
 	if how.err != nil {
 		return f, err
 	}
-	ended, blamed := endBlockers(f, how.traffic, end), r.secrets.blame()
+	ended, blamed := endBlockers(f, how.traffic, end), r.secrets.Blame()
 	r.explainStart(ended, f, inv)
 	r.quoteLast(ended, out.stderr)
 	if len(ended) == 0 && len(left.changes) == 0 && r.Contract.ExpectDiff {
@@ -273,7 +273,7 @@ func limitsOf(c *task.Contract) sandbox.Limits {
 
 // toolCalled and toolReturned journal one tool call of the agent.
 func (r *run) toolCalled(id, tool string, params json.RawMessage) error {
-	params, err := canon.Marshal(r.secrets.clean(evidence.StepTool+"/inputs/params", params))
+	params, err := canon.Marshal(r.secrets.Clean(evidence.StepTool+"/inputs/params", params))
 	if err != nil {
 		return err
 	}

@@ -11,13 +11,10 @@ import (
 
 	"remit/law/task"
 	"remit/proof/canon"
+	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/tree"
 )
-
-// HeldOutDir holds the held-out tests of a session by the hex of their digest,
-// so that a bundle can be verified again from itself.
-const HeldOutDir = "held-out"
 
 // maxHeldOut bounds one held-out test.
 const maxHeldOut = 16 << 20
@@ -72,7 +69,7 @@ func (r *run) writeHeldOut(name string, content []byte) error {
 		return err
 	}
 	defer root.Close()
-	if err := root.MkdirAll(HeldOutDir, 0o700); err != nil {
+	if err := root.MkdirAll(evidence.HeldOutDir, 0o700); err != nil {
 		return err
 	}
 	return root.WriteFile(filepath.FromSlash(name), content, 0o600)
@@ -101,5 +98,5 @@ func heldOutFrom(files fs.FS, c *task.Contract) ([]tree.Change, error) {
 }
 
 func heldOutName(digest string) string {
-	return HeldOutDir + "/" + strings.TrimPrefix(digest, "sha256:")
+	return evidence.HeldOutDir + "/" + strings.TrimPrefix(digest, "sha256:")
 }

@@ -13,6 +13,7 @@ import (
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/work/engine/command"
+	"remit/work/session"
 )
 
 // hangs is an engine that runs a line of shell.
@@ -144,13 +145,13 @@ func (onOutput) Step(string, string, string) {}
 func (f onOutput) Output(line string)        { f(line) }
 
 // cutSession is a session as it was when its machine stopped right after a step.
-func cutSession(t *testing.T, home Home, s Session, entries []journal.Entry, until string) Session {
+func cutSession(t *testing.T, home session.Home, s session.Session, entries []journal.Entry, until string) session.Session {
 	t.Helper()
 	return cutAfter(t, home, s, 1+slices.IndexFunc(entries, func(e journal.Entry) bool { return e.Name == until }))
 }
 
 // cutAfter is a session as it was when its journal had so many entries.
-func cutAfter(t *testing.T, home Home, s Session, n int) Session {
+func cutAfter(t *testing.T, home session.Home, s session.Session, n int) session.Session {
 	t.Helper()
 	id := s.ID
 	dir := filepath.Join(t.TempDir(), id)
@@ -162,7 +163,7 @@ func cutAfter(t *testing.T, home Home, s Session, n int) Session {
 		t.Fatal(err)
 	}
 	kept := strings.SplitAfter(string(lines), "\n")[:n]
-	cut := Session{ID: id, Dir: dir}
+	cut := session.Session{ID: id, Dir: dir}
 	if err := os.WriteFile(cut.Journal(), []byte(strings.Join(kept, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}

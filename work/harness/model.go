@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 
 	"remit/law/eligibility"
-	"remit/law/secret"
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -174,11 +172,11 @@ func (r *run) modelLimits() (gateway.Limits, error) {
 func (r *run) learnCredential(c gateway.Credential) {
 	switch {
 	case c.Env != "":
-		r.secrets.learn("provider key", []byte(os.Getenv(c.Env)))
+		r.secrets.Learn("provider key", []byte(os.Getenv(c.Env)))
 	case c.File != "":
 		if info, err := os.Stat(c.File); err == nil && info.Mode().IsRegular() && info.Size() <= maxKeyFile {
 			if text, err := os.ReadFile(c.File); err == nil {
-				r.secrets.learn("provider key", text)
+				r.secrets.Learn("provider key", text)
 			}
 		}
 	}
@@ -194,17 +192,9 @@ func (r *run) learnFrom(run func(context.Context, []string) ([]byte, error)) fun
 	}
 	return func(ctx context.Context, argv []string) ([]byte, error) {
 		text, err := run(ctx, argv)
-		r.secrets.learn("provider key", text)
+		r.secrets.Learn("provider key", text)
 		return text, err
 	}
-}
-
-// learn has everything from now on searched for one more credential. It must
-// not be called while anything else uses s: the pipeline calls it before there
-// is an engine.
-func (s *secrets) learn(name string, text []byte) {
-	s.values = append(s.values, secret.Value{Name: name, Value: strings.TrimSpace(string(text))})
-	s.scanner = secret.New(s.values)
 }
 
 // serve is the listener's side in the sandbox's network.

@@ -24,6 +24,7 @@ import (
 	"remit/work/engine/agent"
 	"remit/work/gateway"
 	"remit/work/sandbox"
+	"remit/work/session"
 	"remit/work/tree"
 )
 
@@ -357,7 +358,7 @@ func TestBodiesAreKept(t *testing.T) {
 // run goes on.
 func TestBodiesAreBounded(t *testing.T) {
 	t.Parallel()
-	s := Session{Dir: t.TempDir()}
+	s := session.Session{Dir: t.TempDir()}
 	b := newBodies(s)
 	b.left = 10
 	for name, text := range map[string]string{"1": "0123456", "2": "0123456", "3": "0123456"} {

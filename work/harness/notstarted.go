@@ -83,16 +83,16 @@ func (r *run) missingScript(inv *engine.Invocation) *reason.Error {
 		}
 	}
 	return reason.Errorf(reason.ProgramNotFound, "there is no file %s for %s to run, neither in the base commit nor in the directory that the run was started from",
-		evidence.DisplayPath(r.secrets.scanner.Redact(cutText(word, maxDifference))), path.Base(inv.Argv[0])).
+		evidence.DisplayPath(r.secrets.Redact(evidence.CutText(word, maxDifference))), path.Base(inv.Argv[0])).
 		WithHint("check the spelling, and the directory that you are in: a file there is lent, even when it is not committed")
 }
 
 // unstartable says why a program that the system would not execute is none.
 func (r *run) unstartable(inv *engine.Invocation) *reason.Error {
 	word, lent := inv.Argv[0], false
-	shown := evidence.DisplayPath(r.secrets.scanner.Redact(cutText(path.Base(word), maxDifference)))
+	shown := evidence.DisplayPath(r.secrets.Redact(evidence.CutText(path.Base(word), maxDifference)))
 	if inv.Program != "" {
-		shown = evidence.DisplayPath(r.secrets.scanner.Redact(cutText(inv.Program, maxDifference)))
+		shown = evidence.DisplayPath(r.secrets.Redact(evidence.CutText(inv.Program, maxDifference)))
 	}
 	refuse := func(code reason.Code, hint, format string, args ...any) *reason.Error {
 		return reason.Errorf(code, format, args...).WithHint("%s", hint)
@@ -136,7 +136,7 @@ func (r *run) unstartable(inv *engine.Invocation) *reason.Error {
 	}
 	interpreter := ""
 	if words := strings.Fields(string(line[2:])); len(words) > 0 {
-		interpreter = evidence.DisplayPath(r.secrets.scanner.Redact(words[0]))
+		interpreter = evidence.DisplayPath(r.secrets.Redact(words[0]))
 	}
 	return refuse(reason.InterpreterNotFound, fmt.Sprintf("install it below /usr, or write one that is there into the first line of %s: #!/usr/bin/env NAME finds it on PATH", shown),
 		"the first line of %s names the interpreter %s, which is not in the sandbox", shown, interpreter)

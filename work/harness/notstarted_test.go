@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"remit/work/redact"
+
 	"remit/law/secret"
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -40,7 +42,7 @@ func TestUnstartable(t *testing.T) {
 		t.Fatal(err)
 	}
 	const token = "sk-proj-Zq8vR2mL5tW9xK3nB7cF"
-	r := &run{checkout: &workspace.Checkout{Dir: repo}, secrets: newSecrets([]secret.Value{{Name: "T", Value: token}})}
+	r := &run{checkout: &workspace.Checkout{Dir: repo}, secrets: redact.New([]secret.Value{{Name: "T", Value: token}})}
 	lent := "/opt/remit/bin/plain.sh"
 	for name, test := range map[string]struct {
 		word    string
@@ -110,7 +112,7 @@ func TestLastWords(t *testing.T) {
 		t.Errorf("%+v", b)
 	}
 	audited(t, out.Session)
-	r := &run{secrets: newSecrets([]secret.Value{{Name: "T", Value: token}})}
+	r := &run{secrets: redact.New([]secret.Value{{Name: "T", Value: token}})}
 	s := &stream{}
 	s.remember([]byte("the key is " + token))
 	blockers := []evidence.Blocker{{Code: reason.EngineFailed}}
@@ -127,7 +129,7 @@ func TestMissingScript(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(repo, "fix.py"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	r := &run{checkout: &workspace.Checkout{Dir: repo}, secrets: newSecrets(nil)}
+	r := &run{checkout: &workspace.Checkout{Dir: repo}, secrets: redact.New(nil)}
 	for line, want := range map[string]reason.Code{
 		"python3 fix.py": reason.EngineFailed, "python3 fxi.py": reason.ProgramNotFound, "sh ./nope.sh": reason.ProgramNotFound, "/usr/bin/perl sub/x.pl": reason.ProgramNotFound,
 		"node /nowhere/x.js": reason.ProgramNotFound, "sh ls": reason.EngineFailed, "python3 -c x": reason.EngineFailed, "python3 -m x": reason.EngineFailed,

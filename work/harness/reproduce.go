@@ -15,6 +15,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/sandbox"
+	"remit/work/session"
 	"remit/work/verify"
 	"remit/work/workspace"
 )
@@ -23,7 +24,7 @@ import (
 type Reproduction struct {
 	Evidence fs.FS  // a session directory or the content of a bundle, already audited
 	Repo     string // any clone that has the baseline commit
-	Home     Home
+	Home     session.Home
 	Sandbox  sandbox.Driver
 	Repeat   int
 	Log      io.Writer // receives every verification command with its output
@@ -196,7 +197,7 @@ func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *wor
 	defer func() { _ = os.RemoveAll(caches) }() // a temporary directory
 	plan := planOf(c)
 	plan.Lower, plan.Patch, plan.HeldOut, plan.Repeat, plan.Log, plan.CacheDir = lower, changes, held, max(1, req.Repeat), kept.recording(req.Log), caches
-	plan.TestingDir = req.Home.testingDir()
+	plan.TestingDir = req.Home.TestingDir()
 	plan.OnEvent = func(e verify.Event) {
 		if req.Progress != nil {
 			req.Progress.Output(eventLine(e))

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"time"
 
+	"remit/work/redact"
+	"remit/work/session"
+
 	"remit/law/eligibility"
 	"remit/law/secret"
 	"remit/law/task"
@@ -23,8 +26,8 @@ import (
 
 // Resumption continues or closes a run that was cut off.
 type Resumption struct {
-	Home     Home
-	Session  Session
+	Home     session.Home
+	Session  session.Session
 	Repo     string // "" for the repository that the run started from
 	Sandbox  sandbox.Driver
 	Progress Progress
@@ -55,8 +58,8 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		return nil, err
 	}
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
-	r := &run{session: req.Session, repriced: req.MaxPriceMsats, artifact: map[string]bool{}, secrets: newSecrets(req.Credentials)}
-	r.recorder = &recorder{w: w, clock: req.Clock, progress: r.secrets.progress(req.Progress), clean: r.secrets.step}
+	r := &run{session: req.Session, repriced: req.MaxPriceMsats, artifact: map[string]bool{}, secrets: redact.New(req.Credentials)}
+	r.recorder = &recorder{w: w, clock: req.Clock, progress: quietly(req.Progress, r.secrets), clean: r.secrets.Step}
 	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1, Authority: req.Authority}
 	if err := r.recall(req.Repo); err != nil {
 		return nil, err
@@ -69,7 +72,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		return nil, r.unsealed(err)
 	}
 	if r.ended() {
-		if err := writeAndSeal(r.session, w.Entries(), r.secrets); err != nil {
+		if err := r.session.Seal(w.Entries(), r.secrets); err != nil {
 			return nil, r.unsealed(err)
 		}
 		return r.concluded(ctx)
@@ -125,7 +128,7 @@ func (r *run) recall(repo string) error {
 	if r.Repo = repo; repo == "" {
 		r.Repo = local.Repo
 	}
-	r.work = filepath.Join(r.Home.workDir(), r.session.ID)
+	r.work = filepath.Join(r.Home.WorkDir(), r.session.ID)
 	if err := os.RemoveAll(r.work); err != nil { // what the dead run left there
 		return fmt.Errorf("clearing the work directory: %w", err)
 	}
@@ -149,8 +152,8 @@ func (r *run) has(name string, state journal.Status) bool {
 // sealed reports whether the run has its verdict and its manifest, and nothing
 // was appended since.
 func (r *run) sealed() bool {
-	st, err := r.session.inspectLog(&journal.Log{Entries: r.w.Entries()})
-	return err == nil && st.Phase == Sealed && !r.has(journal.TornStep, journal.Completed)
+	st, err := r.session.InspectLog(&journal.Log{Entries: r.w.Entries()})
+	return err == nil && st.Phase == session.Sealed && !r.has(journal.TornStep, journal.Completed)
 }
 
 // ended reports whether the last word of the journal is a verdict.
@@ -285,7 +288,7 @@ func (r *run) restore(ctx context.Context) (err error) {
 	if r.checkout, err = cache.Checkout(ctx, r.store, r.base.Tree); err != nil {
 		return err
 	}
-	r.secrets.baseline = r.checkout.Dir
+	r.secrets.Baseline = r.checkout.Dir
 	captured, before, err := r.captured()
 	if err != nil {
 		return err

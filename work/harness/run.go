@@ -3,17 +3,14 @@ package harness
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
+	"remit/work/redact"
+	"remit/work/session"
 
 	"remit/law/secret"
 	"remit/law/task"
@@ -27,7 +24,7 @@ import (
 
 // Request is one run.
 type Request struct {
-	Home     Home
+	Home     session.Home
 	Repo     string // the source repository, never written
 	Contract *task.Contract
 	// PolicySHA256 is the digest of the policy that was applied, "" for none.
@@ -93,7 +90,7 @@ type Request struct {
 
 // Outcome is a run that has ended, whatever its status.
 type Outcome struct {
-	Session   Session
+	Session   session.Session
 	Report    *evidence.Report
 	NoSandbox error // why no sandbox works here, nil if one does
 	// NotConcluded is why the authority does not know of the end of the run, nil if
@@ -105,7 +102,7 @@ type Outcome struct {
 type run struct {
 	Request
 	*recorder
-	session  Session
+	session  session.Session
 	work     string // temporary, removed at the end
 	source   *workspace.Source
 	dirty    func() ([]string, error) // tracked paths that differ from HEAD, when they are known
@@ -128,7 +125,7 @@ type run struct {
 	asked    bool            // an earlier life has asked the authority for the run
 	found    string          // the run that it has of an earlier life, which had no answer
 	artifact map[string]bool // blobs already recorded
-	secrets  *secrets
+	secrets  *redact.Secrets
 }
 
 // Run executes a request. An error means that there is no session (bad input,
@@ -169,12 +166,12 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	}
 	var noSandbox error
 	if r.Sandbox, noSandbox = driver(); noSandbox != nil && reason.CodeOf(noSandbox) != reason.SandboxUnavailable {
-		return nil, cmp.Or(r.Home.prepare(), noSandbox) // a home that cannot be written is the likely cause
+		return nil, cmp.Or(r.Home.Prepare(), noSandbox) // a home that cannot be written is the likely cause
 	}
 	if r.opened, err = r.open(ctx); err != nil {
 		return nil, err
 	}
-	r.secrets = newSecrets(req.Credentials)
+	r.secrets = redact.New(req.Credentials)
 	if err := r.refuseSecrets(); err != nil {
 		return nil, err
 	}
@@ -214,89 +211,6 @@ func (req *Request) driver(ctx context.Context) (sandbox.Driver, error) {
 	}
 	return d, nil
 }
-
-// open collects all that the run depends on: the inputs of journal entry 0.
-func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
-	c := r.Contract
-	identity, err := r.Engine.Identity(ctx)
-	if err != nil {
-		return evidence.RunOpened{}, err
-	}
-	digest, err := c.Digest()
-	if err != nil {
-		return evidence.RunOpened{}, fmt.Errorf("digesting the contract: %w", err)
-	}
-	audit, err := uuid.NewV7()
-	if err != nil {
-		return evidence.RunOpened{}, fmt.Errorf("making an id: %w", err)
-	}
-	o := evidence.RunOpened{
-		RunIDAudit: audit.String(), CaseID: c.TaskID, Title: c.Title, ContractSHA256: digest, PolicyBundleID: c.PolicyBundleID, PolicySHA256: r.PolicySHA256,
-		Remit: r.Build, Engine: identity, RepoRoot: "target", BaselineCommit: r.base.Commit, BaselineTree: r.base.Tree,
-		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.ApprovalRequired || c.RiskClass.NeedsApproval(), ExpectDiff: c.ExpectDiff,
-		SourceAdmission: "not_required", ModelAdmission: "not_required", VerificationCommands: c.VerificationCommands,
-		SummaryForm: evidence.SummaryForm, Host: evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},
-	}
-	if c.Issue != nil {
-		o.IssueNumber = c.Issue.Number
-	}
-	if m := r.Model; m != nil {
-		o.ModelProvider, o.Model, o.ModelAdmission = &m.Upstream.Provider, &m.Model, string(r.modelStatus())
-	}
-	if s := r.Admission.SourceStatus; s != "" {
-		o.SourceAdmission = s
-	}
-	if r.Sandbox != nil {
-		d := r.Sandbox.Describe()
-		o.Host.Sandbox = evidence.SandboxFacts{Driver: d.Driver, Version: d.Version, Layer: d.Layer, NotEnforced: d.NotEnforced}
-	}
-	o.RunID, err = evidence.RunIDOf(o)
-	return o, err
-}
-
-// create makes the session directory with the first entry of its journal, and
-// a work directory. The session appears under its name with that entry in it,
-// so that there is no session that knows nothing of its run.
-func (r *run) create() error {
-	if err := r.Home.prepare(); err != nil {
-		return err
-	}
-	var tail [3]byte
-	if _, err := rand.Read(tail[:]); err != nil {
-		return fmt.Errorf("making an id: %w", err)
-	}
-	now := r.Clock().UTC()
-	id := fmt.Sprintf("%s-%s-%s", now.Format("20060102T150405Z"), r.Contract.TaskID, hex.EncodeToString(tail[:]))
-	r.session = Session{ID: id, Dir: filepath.Join(r.Home.Sessions(), id), home: &r.Home}
-	if err := r.saveLocal(); err != nil {
-		return err
-	}
-	fresh := filepath.Join(r.Home.Sessions(), newPrefix+id)
-	if err := os.MkdirAll(fresh, 0o700); err != nil {
-		return fmt.Errorf("making the session directory: %w", err)
-	}
-	w, err := journal.Create(filepath.Join(fresh, evidence.JournalFile), id)
-	if err != nil {
-		return err
-	}
-	reserve(filepath.Join(fresh, evidence.JournalFile))
-	r.recorder = &recorder{w: w, clock: r.Clock, progress: r.secrets.progress(r.Progress), clean: r.secrets.step, times: r.Timeline}
-	r.note(evidence.StepRunOpened, "run", journal.Completed, r.opened, nil)
-	r.sync()
-	r.work = filepath.Join(r.Home.workDir(), id)
-	if err = r.failed(); err == nil {
-		if err = os.Rename(fresh, r.session.Dir); err == nil {
-			err = os.MkdirAll(r.work, 0o700)
-		}
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("making the session directory: %w", err), w.Close(), os.RemoveAll(fresh))
-	}
-	return nil
-}
-
-// newPrefix marks a session directory that has no first entry yet.
-const newPrefix = ".new-"
 
 // pipeline runs the steps until one stops. Blockers are in the journal; what
 // is no blocker is an infrastructure fault and becomes one here.

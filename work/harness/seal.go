@@ -3,7 +3,6 @@ package harness
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -11,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"remit/proof/bundle"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -55,7 +53,7 @@ func (r *run) recordArtifact(name string) error {
 
 // record is recordArtifact for a caller who needs what was recorded.
 func (r *run) record(name string) (digest string, size int64, err error) {
-	leaks, err := r.screen(name)
+	leaks, err := r.screen().Artifact(name)
 	if err != nil {
 		return "", 0, writeFailure(name, err)
 	}
@@ -114,14 +112,14 @@ func (r *run) seal(ctx context.Context) (*Outcome, error) {
 	if err := r.complete(); err != nil {
 		return nil, r.unsealed(err)
 	}
-	if err := writeAndSeal(r.session, r.w.Entries(), r.secrets); err != nil {
+	if err := r.session.Seal(r.w.Entries(), r.secrets); err != nil {
 		if reason.CodeOf(err) == reason.SecretLeak {
 			return nil, r.unsealed(err)
 		}
 		r.note(evidence.StepStopped, "seal", journal.Failed, nil, blockersOnly{[]evidence.Blocker{writeBlocker(r, err)}})
 		if again := r.complete(); again == nil {
 			// With the failure in the journal the rest may still fit.
-			if writeAndSeal(r.session, r.w.Entries(), r.secrets) == nil {
+			if r.session.Seal(r.w.Entries(), r.secrets) == nil {
 				return r.outcome()
 			}
 		}
@@ -192,25 +190,6 @@ func (r *run) completeBlobs() error {
 		}
 	}
 	return nil
-}
-
-// writeAndSeal projects the journal into the session directory, signs the
-// receipt and seals all of it.
-func writeAndSeal(s Session, entries []journal.Entry, secrets *secrets) error {
-	set, err := evidence.Project(entries)
-	if err != nil {
-		return fmt.Errorf("projecting the journal: %w", err)
-	}
-	if err := secrets.checkProjections(set); err != nil {
-		return err
-	}
-	if err := evidence.Write(s.Dir, set); err != nil {
-		return err
-	}
-	if err := s.sign(entries, set[evidence.ReceiptFile]); err != nil {
-		return err
-	}
-	return bundle.Seal(s.Dir)
 }
 
 func writeFailure(name string, err error) error {

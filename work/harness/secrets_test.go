@@ -3,7 +3,6 @@ package harness
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,12 +17,14 @@ import (
 	"sync"
 	"testing"
 
+	"remit/work/redact"
+	"remit/work/session"
+
 	"remit/law/secret"
 	"remit/law/task"
 	"remit/proof/bundle"
 	"remit/proof/canon"
 	"remit/proof/evidence"
-	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/sandbox"
@@ -42,62 +43,6 @@ func credential(seed uint64) string {
 }
 
 func githubToken(seed uint64) string { return "gh" + "p_" + credential(seed) }
-
-func TestEnvironmentCredentials(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		entry string
-		want  string // value, "" for none
-	}{
-		{"GITHUB_TOKEN=v", "v"}, {"MY_SERVICE_API_KEY=v", "v"}, {"DB_PASSWORD= v\n", "v"}, {"CLIENT_SECRET=v", "v"}, {"TOKEN=v", "v"}, {"npm_token=v", "v"},
-		{"AWS_ACCESS_KEY_ID=v", "v"}, {"AWS_SECRET_ACCESS_KEY=v", "v"}, {"AWS_SESSION_TOKEN=v", "v"}, {"ANTHROPIC_AUTH=v", "v"}, {"OPENAI_API_KEY=v", "v"}, {"PGPASSWORD=v", "v"},
-		{"AWS_REGION=v", ""}, {"AWS_PROFILE=v", ""}, {"OPENAI_BASE_URL=v", ""}, {"ANTHROPIC_MODEL=v", ""}, {"MAX_TOKENS=9", ""}, {"PATH=/bin", ""}, {"TOKEN_FILE=/x", ""},
-		{"EMPTY_TOKEN=", ""}, {"EMPTY_TOKEN", ""}, {"MONKEY=v", ""},
-		{"DATABASE_URL=postgres://u:s%40crets@h/x", "s@crets"}, {"HTTP_PROXY=http://u:v@proxy:1", "v"}, {"SITE_URL=https://h/x", ""}, {"BAD=://u:p@h", ""},
-	}
-	for _, test := range tests {
-		got := EnvironmentCredentials([]string{test.entry})
-		if test.want == "" && len(got) != 0 || test.want != "" && (len(got) != 1 || got[0].Value != test.want) {
-			t.Errorf("%q: %d credentials, want %q", test.entry, len(got), test.want)
-		}
-	}
-	if got := EnvironmentCredentials([]string{"we\x1b[31mird_TOKEN=v"}); len(got) != 1 || got[0].Name != "UNNAMED" {
-		t.Errorf("a name that cannot be shown: %v", got[0].Name)
-	}
-}
-
-// TestStepsAreRedacted: the journal gets no secret, in no string of a step,
-// and the digests in a step are over what it says.
-func TestStepsAreRedacted(t *testing.T) {
-	t.Parallel()
-	value, gh := credential(1), githubToken(2)
-	s := newSecrets([]secret.Value{{Name: "T", Value: value}})
-	params := map[string]any{
-		"argv": []any{"sh", "-c", "echo " + value}, value: 1, value + gh: 2, "deep": map[string]any{"b64": base64.StdEncoding.EncodeToString([]byte("x" + value))},
-		"text": "line\n" + gh, "number": 12, "flag": true, "nothing": nil, "plain": "task-sk-x https://h/",
-	}
-	got := s.step(journal.Step{StepID: "call-" + value, Name: evidence.StepTool, Inputs: params, Outputs: evidence.Message{Text: value}})
-	text, err := canon.Marshal(got.Inputs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	all := fmt.Sprintf("%s %s %v", got.StepID, text, got.Outputs)
-	if strings.Contains(all, value) || strings.Contains(all, gh) || strings.Contains(all, base64.StdEncoding.EncodeToString([]byte("x" + value))[4:40]) {
-		t.Errorf("left: %s", all)
-	}
-	for _, want := range []string{"call-[redacted:credential:T]", `"echo [redacted:credential:T]"`, `"[redacted:credential:T]":1`, `"text":"line\n[redacted:github-token]"`, `"number":12`, `"plain":"task-sk-x https://h/"`} {
-		if !strings.Contains(all, want) {
-			t.Errorf("%s is not in %s", want, all)
-		}
-	}
-	if len(s.redacted) < 6 || s.redacted[0].Artifact != evidence.JournalFile {
-		t.Errorf("remembered: %d", len(s.redacted))
-	}
-	clean := map[string]any{"a": "b"}
-	if got := s.clean("x", clean); fmt.Sprint(got) != fmt.Sprint(clean) {
-		t.Errorf("a clean value became %v", got)
-	}
-}
 
 // scripted is a sandbox in which the engine does what a test says. What comes
 // after the engine is not reached in these tests, but for the verifier's word.
@@ -189,12 +134,12 @@ func newRun(t *testing.T, repo string, d *scripted, e engine.Engine, values ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Request{Home: Home{Dir: t.TempDir()}, Repo: repo, Contract: c, Engine: e, Sandbox: d, Credentials: values}
+	return Request{Home: session.Home{Dir: t.TempDir()}, Repo: repo, Contract: c, Engine: e, Sandbox: d, Credentials: values}
 }
 
 // leakFree holds a session against what no leak may change: it audits, by both
 // verifiers, it has a scan, and it has the texts nowhere.
-func leakFree(t *testing.T, s Session, texts ...string) {
+func leakFree(t *testing.T, s session.Session, texts ...string) {
 	t.Helper()
 	opt := bundle.Options{}
 	for _, g := range evidence.Gates() {
@@ -232,14 +177,28 @@ func leakFree(t *testing.T, s Session, texts ...string) {
 	}
 }
 
-// readScan is proofs/secret-scan.json.
-func readScan(t *testing.T, s Session) (out struct {
-	Artifacts   []scan
-	Hits        []hit
+// scanProof is what a reader finds in proofs/secret-scan.json.
+type scanProof struct {
+	Artifacts   []scanned
+	Hits        []leak
 	Quarantined []string
-}) {
+}
+
+type scanned struct {
+	Path        string
+	Bytes       int64
+	SHA256      string
+	Quarantined bool
+}
+
+type leak struct {
+	InBaseline bool `json:"in_baseline"`
+}
+
+// readScan is proofs/secret-scan.json.
+func readScan(t *testing.T, s session.Session) (out scanProof) {
 	t.Helper()
-	raw, err := os.ReadFile(filepath.Join(s.Dir, secretProof))
+	raw, err := os.ReadFile(filepath.Join(s.Dir, redact.ProofFile))
 	if err == nil {
 		err = json.Unmarshal(raw, &out)
 	}
@@ -248,6 +207,9 @@ func readScan(t *testing.T, s Session) (out struct {
 	}
 	return out
 }
+
+// moreThanListed is how many finds the proof lists of one artifact.
+const moreThanListed = 1000
 
 // TestLeaks takes secrets through every way from the engine into the evidence.
 func TestLeaks(t *testing.T) {
@@ -263,7 +225,7 @@ func TestLeaks(t *testing.T) {
 	call := event(engine.Event{Kind: engine.ToolCall, ID: "c1", Tool: "write", Params: json.RawMessage(`{"path":"x"}`)})
 	letter := strings.IndexAny(value, "GHIJKLMNOPQRSTUVWXYZ") // not one that its own escape ends in
 	escaped := value[:letter] + fmt.Sprintf(`\u%04x`, value[letter]) + value[letter+1:]
-	many := strings.Repeat(gh+"\n"+value+"\n", maxHits)
+	many := strings.Repeat(gh+"\n"+value+"\n", moreThanListed)
 	tests := []struct {
 		name        string
 		argv        []string
@@ -324,7 +286,7 @@ func TestLeaks(t *testing.T) {
 }
 
 // checkQuarantine: the originals are there, whole, for their owner only.
-func checkQuarantine(t *testing.T, home Home, s Session, artifacts []scan) {
+func checkQuarantine(t *testing.T, home session.Home, s session.Session, artifacts []scanned) {
 	t.Helper()
 	for _, a := range artifacts {
 		if !a.Quarantined {
@@ -373,7 +335,7 @@ func TestNoLeaks(t *testing.T) {
 				}
 			}
 			got := readScan(t, out.Session)
-			if len(got.Quarantined) != 0 || len(got.Hits) == 0 || slices.ContainsFunc(got.Hits, func(h hit) bool { return !h.InBaseline }) {
+			if len(got.Quarantined) != 0 || len(got.Hits) == 0 || slices.ContainsFunc(got.Hits, func(h leak) bool { return !h.InBaseline }) {
 				t.Errorf("scan: %+v", got)
 			}
 		})
@@ -477,7 +439,7 @@ func TestSessionsArePrivate(t *testing.T) {
 		t.Fatal(err)
 	}
 	entered := 0
-	for _, dir := range []string{out.Session.Dir, req.Home.QuarantineDir(), filepath.Dir(req.Home.localFile("x"))} {
+	for _, dir := range []string{out.Session.Dir, req.Home.QuarantineDir(), filepath.Join(req.Home.Dir, "local")} {
 		err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err

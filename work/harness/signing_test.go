@@ -9,14 +9,16 @@ import (
 	"testing"
 	"time"
 
+	"remit/law/audit"
 	"remit/law/job"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // ended is a run that has ended, without a pass: its sandbox verifies nothing.
-func ended(t *testing.T, change func(*Request)) (Request, Session) {
+func ended(t *testing.T, change func(*Request)) (Request, session.Session) {
 	t.Helper()
 	req := newRun(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &scripted{files: map[string]string{"a.txt": "b\n"}}, talker{argv: []string{"tool"}})
 	if change != nil {
@@ -30,10 +32,10 @@ func ended(t *testing.T, change func(*Request)) (Request, Session) {
 }
 
 // signedBy audits a session and returns what the gate says of its signature.
-func signedBy(t *testing.T, s Session) string {
+func signedBy(t *testing.T, s session.Session) string {
 	t.Helper()
 	opt := bundle.Options{}
-	opt.Gates, opt.Further = AuditGates()
+	opt.Gates, opt.Further = audit.Gates()
 	rep, err := bundle.Audit(t.Context(), s.Dir, opt)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +72,7 @@ func TestSealsAreSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := found.Decide(Rejected, "no", "tester", time.Now); err != nil {
+	if _, err := found.Decide(session.Rejected, "no", "tester", time.Now); err != nil {
 		t.Fatal(err)
 	}
 	second, err := os.ReadFile(filepath.Join(s.Dir, evidence.SignatureFile))
@@ -132,7 +134,7 @@ func TestSealsWithoutSignature(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := found.Decide(Rejected, "", "tester", time.Now); err != nil {
+			if _, err := found.Decide(session.Rejected, "", "tester", time.Now); err != nil {
 				t.Fatal(err)
 			}
 			t.Log(name)
@@ -145,14 +147,14 @@ func TestSealsWithoutSignature(t *testing.T) {
 		if err := os.WriteFile(req.Home.Keys().PrivatePath(), []byte("spoiled"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Decide(Rejected, "", "tester", time.Now); err != nil {
+		if _, err := s.Decide(session.Rejected, "", "tester", time.Now); err != nil {
 			t.Fatal(err)
 		}
 		unsigned(t, s, "not one OpenSSH private key")
 	})
 }
 
-func unsigned(t *testing.T, s Session, why string) {
+func unsigned(t *testing.T, s session.Session, why string) {
 	t.Helper()
 	if got := signedBy(t, s); got != evidence.Unsigned {
 		t.Errorf("the gate says %q, want %q", got, evidence.Unsigned)
@@ -178,7 +180,7 @@ func TestAmend(t *testing.T) {
 	if len(c.amended) != 0 || !c.closed {
 		t.Fatalf("amended %d times before anything was added (closed %t)", len(c.amended), c.closed)
 	}
-	if _, err := s.Decide(Rejected, "not what I asked for", "tester", time.Now); err != nil {
+	if _, err := s.Decide(session.Rejected, "not what I asked for", "tester", time.Now); err != nil {
 		t.Fatal(err)
 	}
 	c.amendErr = errors.New("not there")
@@ -210,7 +212,7 @@ func TestAmend(t *testing.T) {
 	if err := a.Bundle(&zip); err != nil {
 		t.Fatal(err)
 	}
-	if n, ok := job.BundleEntries(job.ResealedBundle(a.Entries)); !ok || n != a.Entries || a.Outcome != Rejected || a.Note != "not what I asked for" || !strings.HasPrefix(a.RunID, "run_") || zip.Len() == 0 {
+	if n, ok := job.BundleEntries(job.ResealedBundle(a.Entries)); !ok || n != a.Entries || a.Outcome != session.Rejected || a.Note != "not what I asked for" || !strings.HasPrefix(a.RunID, "run_") || zip.Len() == 0 {
 		t.Errorf("%+v, %d bytes", a, zip.Len())
 	}
 }

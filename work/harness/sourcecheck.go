@@ -74,8 +74,8 @@ func (r *run) meanwhile(differs []string) *evidence.SourceChange {
 	out := &evidence.SourceChange{From: stamp(from), To: stamp(to), KeptOutBy: r.opened.Host.Sandbox.Driver}
 	for _, what := range differs {
 		// The name of a user's own file is no leak of the run, and not for others either.
-		shown := evidence.DisplayPath(r.secrets.scanner.Redact(what))
-		d := evidence.SourceDifference{What: cutText(shown, maxDifference)}
+		shown := evidence.DisplayPath(r.secrets.Redact(what))
+		d := evidence.SourceDifference{What: evidence.CutText(shown, maxDifference)}
 		if at := r.source.ChangedAt(what); !at.Before(from.Truncate(time.Second)) && !at.After(to) {
 			d.At = stamp(at)
 		}

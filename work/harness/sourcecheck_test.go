@@ -15,6 +15,7 @@ import (
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // coworker is a progress view that does something once, when the engine ended.
@@ -108,7 +109,7 @@ func TestWorkInTheSourceMeanwhile(t *testing.T) {
 	if err != nil || again.Status != evidence.StatusPass || again.RecordedStatus != evidence.StatusPass {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if rep, err := out.Session.Decide(Accepted, "", "tester", time.Now); err != nil || rep.OperatorOutcome != Accepted {
+	if rep, err := out.Session.Decide(session.Accepted, "", "tester", time.Now); err != nil || rep.OperatorOutcome != session.Accepted {
 		t.Errorf("%+v, %v", rep, err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/engine"
+	"remit/work/session"
 )
 
 // The engine's raw output, kept whole.
@@ -81,7 +82,7 @@ func (s *streams) finish(r *run, f evidence.EngineFinished) (engine.End, error) 
 	end := engine.End{Complete: true}
 	if s.protocol != nil {
 		end = s.protocol.End()
-		end.Summary = cutText(end.Summary, maxSummary)
+		end.Summary = evidence.CutText(end.Summary, maxSummary)
 	} else {
 		ok := f.ExitCode != nil && *f.ExitCode == 0
 		s.calls.result(engine.Event{ID: wholeCommand, Exit: f.ExitCode, OK: ok, Paths: r.paths}, s.stdout.digest())
@@ -127,7 +128,7 @@ func (c *calls) event(e engine.Event) {
 	case engine.ToolResult:
 		c.result(e, canon.Digest([]byte(e.Output)))
 	case engine.Message:
-		c.r.note(evidence.StepMessage, "message", "completed", nil, evidence.Message{Role: "agent", Text: cutText(e.Text, maxSummary)})
+		c.r.note(evidence.StepMessage, "message", "completed", nil, evidence.Message{Role: "agent", Text: evidence.CutText(e.Text, maxSummary)})
 		c.r.output([]byte(e.Text))
 	case engine.Usage:
 		if c.r.Model != nil {
@@ -192,12 +193,12 @@ func (r *run) quoteLast(blockers []evidence.Blocker, stderr *stream) {
 	}
 	quoted := make([]string, len(stderr.last))
 	for i, line := range stderr.last {
-		quoted[i] = strconv.Quote(strings.ToValidUTF8(r.secrets.scanner.Redact(line), "\uFFFD"))
+		quoted[i] = strconv.Quote(strings.ToValidUTF8(r.secrets.Redact(line), "\uFFFD"))
 	}
 	blockers[0].Message += "; it printed last: " + strings.Join(quoted, ", ")
 }
 
-func newStream(s Session, name string, on func([]byte)) (*stream, error) {
+func newStream(s session.Session, name string, on func([]byte)) (*stream, error) {
 	f, err := os.OpenFile(filepath.Join(s.Dir, filepath.FromSlash(name)), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, writeFailure(name, err)
@@ -246,15 +247,3 @@ func (s *stream) close() error {
 }
 
 func (s *stream) digest() string { return canon.DigestSum(s.sum) }
-
-// cutText shortens text at a rune boundary and makes it valid UTF-8.
-func cutText(text string, limit int) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= limit {
-		return text
-	}
-	for limit > 0 && text[limit]&0xC0 == 0x80 {
-		limit--
-	}
-	return text[:limit] + "…"
-}

@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
+	"remit/work/session"
 	"remit/work/workspace"
 )
 
@@ -15,7 +15,7 @@ import (
 // first, and never one in use.
 func TestRunsTrimTheCache(t *testing.T) {
 	t.Parallel()
-	home := Home{Dir: t.TempDir(), CacheBytes: 1}
+	home := session.Home{Dir: t.TempDir(), CacheBytes: 1}
 	run := func(content string) string {
 		t.Helper()
 		req := newRun(t, newRepo(t, map[string]string{"a.txt": content}), &scripted{files: map[string]string{"a.txt": "b\n"}}, talker{[]string{"tool"}})
@@ -77,21 +77,5 @@ func TestRunsTrimTheCache(t *testing.T) {
 	run("4\n")
 	if gone(second) || gone(third) {
 		t.Error("trees below the cap were trimmed")
-	}
-}
-
-func TestCacheCap(t *testing.T) {
-	for text, want := range map[string]int64{"": 0, "1": 1 << 20, "5120": 5 << 30, "0": -1, "-3": -1, "5GB": -1, "99999999999999": -1} {
-		t.Setenv("REMIT_CACHE_MB", text)
-		h, err := HomeFromEnv()
-		if (err != nil) != (want < 0) || err == nil && h.CacheBytes != want {
-			t.Errorf("%q: %d, %v", text, h.CacheBytes, err)
-		}
-	}
-	if got := (Home{Dir: t.TempDir()}).cacheBytes(); got <= 0 || got > defaultCacheBytes {
-		t.Errorf("default %d", got)
-	}
-	if trimTime > time.Minute {
-		t.Error("a run would wait for long")
 	}
 }

@@ -1,6 +1,8 @@
 package harness
 
 import (
+	"fmt"
+
 	"remit/proof/evidence"
 	"remit/work/verify"
 )
@@ -41,4 +43,21 @@ func controlWords(c *verify.Control) string {
 		return "control: none: " + c.Reason
 	}
 	return controlFacts(c).Sentence()
+}
+
+// eventLine is progress of the verifier for a person.
+func eventLine(e verify.Event) string {
+	what := e.Run
+	switch what {
+	case verify.TreeTwin:
+		what = fmt.Sprintf("twin %d (tests edited, some so that they must fail)", e.Repetition)
+	case verify.TreeNewTests:
+		what = "new tests on the base's code"
+	case verify.TreeHunk:
+		what = fmt.Sprintf("without part %d of the change", e.Repetition)
+	}
+	if e.Kind == verify.CommandFinished {
+		return fmt.Sprintf("verify %s: command %d exited with %d after %d ms", what, e.Command+1, e.ExitCode, e.DurationMS)
+	}
+	return fmt.Sprintf("verify %s: %s", what, e.Kind)
 }

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,82 +15,68 @@ import (
 	"remit/work/verify"
 )
 
-// VerdictDir holds what the verifier found out, by the digest of everything
-// that it depends on.
-func (h Home) VerdictDir() string { return filepath.Join(h.CacheDir(), "verdicts") }
-
-// testingDir holds Go's package testing, compiled as the control needs it.
-func (h Home) testingDir() string { return filepath.Join(h.CacheDir(), "testing") }
-
-// Distrust empties the verdict cache if the driver confines nothing: what runs
-// under it is the user and can have written entries. It is called before and
-// after such a process; a cache that cannot be emptied is an error.
-func (h Home) Distrust(d sandbox.Driver) error {
-	if d == nil || d.Describe().Driver != sandbox.DriverNone {
-		return nil
-	}
-	for _, dir := range []string{h.VerdictDir(), h.testingDir()} {
-		if err := os.RemoveAll(dir); err != nil {
-			return fmt.Errorf("emptying the verdict cache: %w", err)
-		}
-	}
-	return nil
+// question is what the verifier is about to find out, and may know already.
+type question struct {
+	dir      string // of the cache
+	clock    func() time.Time
+	sandbox  sandbox.Driver
+	lower    string // the checkout of the baseline
+	baseline string // its tree
+	contract *task.Contract
+	repeat   int
+	patch    *evidence.Receipt // of the change that is judged; nil asks for the base phase alone
 }
 
-// newVerdictKey names what a base phase over the checkout in lower depends on.
-func newVerdictKey(ctx context.Context, sb sandbox.Driver, lower, baseline string, c *task.Contract, repeat int) (verdictcache.Key, error) {
-	host, err := verdictcache.HostView(ctx, sb, lower)
-	if err != nil {
-		return verdictcache.Key{}, err
+// known is the cache as it is asked one question.
+type known struct {
+	cache *verdictcache.Cache
+	key   []byte
+	host  string // what the commands saw of the host when the key was made
+}
+
+// open opens the cache for the question, nil where it is not to be trusted.
+func (q question) open(ctx context.Context) (*known, error) {
+	if q.sandbox == nil || q.sandbox.Describe().Driver == sandbox.DriverNone {
+		return nil, nil
 	}
-	k := verdictcache.Key{Format: 2, Kind: verdictcache.KindBase, BaselineTree: baseline, Commands: c.VerificationCommands, Groups: c.VerificationGroups, Shared: c.SharedView(), Verify: c.Verify, TestsRule: string(c.Tests), HeldOut: []verdictcache.HeldOut{},
-		Repeat: max(1, repeat), Limits: limitsOf(c), Verifier: verifierIdentity(), Sandbox: sb.Describe(), Host: host}
+	cache, err := verdictcache.Open(q.dir, q.clock)
+	if err != nil {
+		return nil, err
+	}
+	host, err := verdictcache.HostView(ctx, q.sandbox, q.lower)
+	if err != nil {
+		return nil, err
+	}
+	c := q.contract
+	k := verdictcache.Key{Format: 2, Kind: verdictcache.KindBase, BaselineTree: q.baseline, Commands: c.VerificationCommands, Groups: c.VerificationGroups, Shared: c.SharedView(), Verify: c.Verify, TestsRule: string(c.Tests), HeldOut: []verdictcache.HeldOut{},
+		Repeat: max(1, q.repeat), Limits: limitsOf(c), Verifier: verifierIdentity(), Sandbox: q.sandbox.Describe(), Host: host}
 	for _, h := range c.HeldOutTests {
 		k.HeldOut = append(k.HeldOut, verdictcache.HeldOut{Path: h.Path, SHA256: h.SHA256})
 	}
-	return k, nil
-}
-
-// verdicts opens the cache for a run, nil where it is not to be used.
-func (r *run) verdicts() *verdictcache.Cache {
-	if !r.VerdictCache || r.Sandbox == nil || r.Sandbox.Describe().Driver == sandbox.DriverNone {
-		return nil
+	if q.patch != nil {
+		k.Kind, k.PatchSHA256, k.HeadTree = verdictcache.KindVerdict, *q.patch.PatchSHA256, *q.patch.HeadTree
 	}
-	c, err := verdictcache.Open(r.Home.VerdictDir(), r.clock)
-	if err != nil {
-		r.tell("verdict.cache", "skipped", r.scrub(err.Error()))
-		return nil
-	}
-	return c
+	key, err := k.Encode()
+	return &known{cache, key, host}, err
 }
 
-// baseCache is the cache as the base phase of one run uses it.
-type baseCache struct {
-	cache *verdictcache.Cache
-	key   []byte
-}
-
-// baseCache opens the cache for the base phase. Without it the phase is run,
-// so what goes wrong here is only reported.
-func (r *run) baseCache(ctx context.Context) *baseCache {
-	cache := r.verdicts()
-	if cache == nil {
+// baseCache opens the cache for the base phase, nil where it is not to be used.
+// Without it the phase is run, so what goes wrong here is only reported.
+func (r *run) baseCache(ctx context.Context) *known {
+	if !r.VerdictCache {
 		return nil
 	}
 	done := r.times.Begin("environment")
 	defer done()
-	k, err := newVerdictKey(ctx, r.Sandbox, r.checkout.Dir, r.base.Tree, r.Contract, r.Repeat)
-	var key []byte
-	if err == nil {
-		key, err = k.Encode()
-	}
+	q := question{dir: r.Home.VerdictDir(), clock: r.clock, sandbox: r.Sandbox, lower: r.checkout.Dir, baseline: r.base.Tree, contract: r.Contract, repeat: r.Repeat}
+	k, err := q.open(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
 			r.tell("verdict.cache", "skipped", r.scrub(err.Error()))
 		}
 		return nil
 	}
-	return &baseCache{cache, key}
+	return k
 }
 
 // replay is a base phase that was not run: its log, and its result.
@@ -107,46 +91,32 @@ func replay(p *verify.PhaseResult, e *verdictcache.Entry) phaseFunc {
 // verdictStore is the cache as one verification of a finished session uses it.
 // A nil store keeps and finds nothing.
 type verdictStore struct {
-	cache *verdictcache.Cache
-	key   []byte
-	log   verdictcache.Recorder
-	host  func(context.Context) (string, error) // what the commands see of the host now
-	saw   string                                // and saw when the key was made
+	*known
+	log  verdictcache.Recorder
+	look func(context.Context) (string, error) // what the commands see of the host now
 }
 
 // verdicts opens the cache for a verification, nil where it is not to be used.
 // It is a convenience, so what keeps it from working is only reported.
 func (rec *sealed) verdicts(ctx context.Context, req Reproduction, baseline, lower string) (*verdictStore, error) {
-	if !req.Verdicts || req.Sandbox.Describe().Driver == sandbox.DriverNone {
+	if !req.Verdicts {
 		return nil, nil
 	}
 	if req.Clock == nil {
 		req.Clock = time.Now
 	}
-	var (
-		key []byte
-		saw string
-	)
-	cache, err := verdictcache.Open(req.Home.VerdictDir(), req.Clock)
-	if err == nil {
-		var k verdictcache.Key
-		if k, err = newVerdictKey(ctx, req.Sandbox, lower, baseline, rec.contract, req.Repeat); err == nil {
-			k.Kind, k.PatchSHA256, k.HeadTree = verdictcache.KindVerdict, *rec.receipt.PatchSHA256, *rec.receipt.HeadTree
-			saw = k.Host
-			key, err = k.Encode()
-		}
-	}
+	q := question{dir: req.Home.VerdictDir(), clock: req.Clock, sandbox: req.Sandbox, lower: lower, baseline: baseline, contract: rec.contract, repeat: req.Repeat, patch: &rec.receipt}
+	k, err := q.open(ctx)
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause
 	}
-	if err != nil {
-		if req.Progress != nil {
-			req.Progress.Output("the verdict cache is not used: " + err.Error())
-		}
-		return nil, nil
+	if err != nil && req.Progress != nil {
+		req.Progress.Output("the verdict cache is not used: " + err.Error())
 	}
-	return &verdictStore{cache: cache, key: key, saw: saw,
-		host: func(ctx context.Context) (string, error) { return verdictcache.HostView(ctx, req.Sandbox, lower) }}, nil
+	if err != nil || k == nil {
+		return nil, nil //nolint:nilerr // it was reported, and the verdict is made without it
+	}
+	return &verdictStore{known: k, look: func(ctx context.Context) (string, error) { return verdictcache.HostView(ctx, req.Sandbox, lower) }}, nil
 }
 
 // find returns the kept verdict and where it is from. Its log is written to
@@ -184,7 +154,7 @@ func (v *verdictStore) keep(ctx context.Context, before, after *verify.PhaseResu
 	if v == nil {
 		return nil
 	}
-	if now, err := v.host(ctx); err != nil || now != v.saw {
+	if now, err := v.look(ctx); err != nil || now != v.host {
 		v.cache.Drop(v.key)
 		return nil //nolint:nilerr // it may not be kept, which is no failure
 	}

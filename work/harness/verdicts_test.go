@@ -12,20 +12,22 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"remit/law/audit"
 	"remit/law/task"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/engine/command"
 	"remit/work/sandbox"
+	"remit/work/session"
 	"remit/work/verdictcache"
 )
 
 // audited holds a session to all gates of both verifiers.
-func audited(t *testing.T, s Session) {
+func audited(t *testing.T, s session.Session) {
 	t.Helper()
 	var opt bundle.Options
-	opt.Gates, opt.Further = AuditGates()
+	opt.Gates, opt.Further = audit.Gates()
 	rep, err := bundle.Audit(t.Context(), s.Dir, opt)
 	if err != nil || rep.Status != bundle.Pass {
 		t.Errorf("audit: %v %+v", err, rep)
@@ -185,7 +187,7 @@ func TestUnconfinedRunsEmptyTheCache(t *testing.T) {
 	d, repo := realSandbox(t), newRepo(t, map[string]string{"a.txt": "a\n"})
 	first := fixing(t, repo, d, "echo one >>a.txt")
 	baseRun(t, first)
-	if err := os.MkdirAll(filepath.Join(first.Home.testingDir(), "0"), 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(first.Home.TestingDir(), "0"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	second := fixing(t, repo, unconfined{d}, "echo two >>a.txt")
@@ -199,7 +201,7 @@ func TestUnconfinedRunsEmptyTheCache(t *testing.T) {
 			t.Errorf("%s is from the cache", c.Phase)
 		}
 	}
-	for _, dir := range []string{first.Home.VerdictDir(), first.Home.testingDir()} {
+	for _, dir := range []string{first.Home.VerdictDir(), first.Home.TestingDir()} {
 		if _, err := os.Lstat(dir); err == nil {
 			t.Errorf("%s outlives the run", dir)
 		}

@@ -95,7 +95,7 @@ func (r *run) keepBase(ctx context.Context, base *verify.PhaseResult) {
 		return
 	}
 	for _, name := range []string{evidence.TestLogFile, evidence.TestResultsFile} {
-		if found := r.secrets.scans[name]; found != nil && found.Hits > 0 {
+		if r.secrets.Holds(name) {
 			return
 		}
 	}
@@ -161,7 +161,7 @@ func (r *run) untrackedTests(ctx context.Context) []string {
 func (r *run) verifyPlan(held []tree.Change, log io.Writer) verify.Plan {
 	p := planOf(r.Contract)
 	p.Lower, p.HeldOut, p.Repeat, p.Log = r.checkout.Dir, held, max(1, r.Repeat), artifactWriter{log, evidence.TestLogFile}
-	p.Scratch, p.CacheDir, p.TestingDir, p.OnEvent = r.work, filepath.Join(r.work, "caches"), r.Home.testingDir(), r.verifierEvents()
+	p.Scratch, p.CacheDir, p.TestingDir, p.OnEvent = r.work, filepath.Join(r.work, "caches"), r.Home.TestingDir(), r.verifierEvents()
 	return p
 }
 
@@ -228,7 +228,7 @@ func commandRun(phase string, c verify.CommandResult) evidence.CommandRun {
 type basePhase struct {
 	held   []tree.Change
 	log    string // file with its part of test.log
-	cache  *baseCache
+	cache  *known
 	from   *verdictcache.Origin // of a result that was not made in this run; known after wait
 	wait   func() (*verify.PhaseResult, error)
 	cancel context.CancelCauseFunc

@@ -44,10 +44,14 @@ func (r Ring) readSigners() ([]byte, *attest.Signers, error) {
 	return text, signers, nil
 }
 
-// Trust adds a key to the list under a name, and says under which name it was
-// trusted before, "" when it was not; then nothing is added.
-func (r Ring) Trust(name string, key attest.PublicKey) (before string, err error) {
-	line, err := attest.Line(name, key)
+// Trust adds a key to the list under a name, for the given namespaces or, without
+// any, for receipts. It returns the name under which the key was trusted for all
+// of them before; then nothing is added. It is "" otherwise.
+func (r Ring) Trust(name string, key attest.PublicKey, namespaces ...string) (before string, err error) {
+	if len(namespaces) == 0 {
+		namespaces = []string{attest.NamespaceReceipt}
+	}
+	line, err := attest.Line(name, key, namespaces...)
 	if err != nil {
 		return "", err
 	}
@@ -55,8 +59,13 @@ func (r Ring) Trust(name string, key attest.PublicKey) (before string, err error
 	if err != nil {
 		return "", err
 	}
-	if known, ok := signers.Find(key, attest.NamespaceReceipt, time.Time{}); ok {
-		return known, nil
+	trusted := true
+	for _, n := range namespaces {
+		known, ok := signers.Find(key, n, time.Time{})
+		before, trusted = known, trusted && ok
+	}
+	if trusted {
+		return before, nil
 	}
 	if len(text) > 0 && text[len(text)-1] != '\n' {
 		line = "\n" + line

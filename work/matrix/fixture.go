@@ -17,7 +17,7 @@ import (
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
 	"remit/work/git"
-	"remit/work/harness"
+	sessions "remit/work/session"
 )
 
 // What the fixture repository holds: a misspelt word, and a check that wants it
@@ -59,9 +59,9 @@ type fixture struct {
 	contract contractText
 }
 
-func (f *fixture) repo() string       { return filepath.Join(f.dir, "repo") }
-func (f *fixture) home() harness.Home { return harness.Home{Dir: filepath.Join(f.dir, "home")} }
-func (f *fixture) patch() string      { return filepath.Join(f.dir, "fix.patch") }
+func (f *fixture) repo() string        { return filepath.Join(f.dir, "repo") }
+func (f *fixture) home() sessions.Home { return sessions.Home{Dir: filepath.Join(f.dir, "home")} }
+func (f *fixture) patch() string       { return filepath.Join(f.dir, "fix.patch") }
 
 // contractText are the parts of the task that scenarios differ in.
 type contractText struct {

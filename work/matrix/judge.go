@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"remit/law/audit"
 	"remit/law/ladder"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
-	"remit/work/harness"
 )
 
 // judge holds one session against what it must be.
@@ -128,7 +128,7 @@ func (j *judge) discreet(o *session) {
 // audit makes the audit that anybody can make.
 func (j *judge) audit(dir string, got *Got) {
 	opt := bundle.Options{Profile: bundle.ProfileBundle}
-	opt.Gates, opt.Further = harness.AuditGates()
+	opt.Gates, opt.Further = audit.Gates()
 	rep, err := bundle.Audit(j.ctx, dir, opt)
 	if err != nil {
 		got.Audit = bundle.Blocked

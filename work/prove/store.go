@@ -1,0 +1,171 @@
+package prove
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"remit/law/ladder"
+	"remit/proof/canon"
+	"remit/proof/form"
+	"remit/proof/reason"
+)
+
+// recordsDir is where the records of the ladder are, relative to REMIT_HOME.
+const recordsDir = "ladder"
+
+// bundlesDir is where a key's sealed sessions are, in its directory.
+const bundlesDir = "bundles"
+
+const (
+	keyDigits = 16      // of a key's digest in the name of its directory
+	maxKeys   = 1024    // directories of one engine that are read
+	maxProof  = 4 << 20 // bytes of a proof, of an attachment, of a signature
+)
+
+var keyName = form.Lazy(`^[0-9a-f]{16}$`)
+
+// StoredProof is a proof as it lies on disk.
+type StoredProof struct {
+	ladder.Recorded
+	Dir       string // of its key
+	Signature []byte // SSHSIG in its armour, nil for none
+}
+
+// Dir is the directory of a key's proofs.
+func Dir(home string, key ladder.Key) (string, error) {
+	name, err := dirName(key)
+	return filepath.Join(home, recordsDir, key.Engine, name), err
+}
+
+func dirName(key ladder.Key) (string, error) {
+	digest, err := key.Digest()
+	if err != nil {
+		return "", err
+	}
+	return strings.TrimPrefix(digest, "sha256:")[:keyDigits], nil
+}
+
+// Load reads every proof of an engine that lies below a home, of whatever key.
+// Nothing kept is no error, and a proof that counts for nothing is none either:
+// it is returned with its fault.
+func Load(home, engine string) ([]StoredProof, error) {
+	top := filepath.Join(home, recordsDir, engine)
+	entries, err := os.ReadDir(top)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unreadable(engine, err)
+	}
+	var out []StoredProof
+	keys := 0
+	for _, e := range entries {
+		if !e.IsDir() || !keyName().MatchString(e.Name()) {
+			continue
+		}
+		if keys++; keys > maxKeys {
+			return nil, unreadable(engine, fmt.Errorf("%s has more than %d directories", top, maxKeys))
+		}
+		for stage := 1; stage <= len(ladder.Stages()); stage++ {
+			p, err := load(filepath.Join(top, e.Name()), engine, e.Name(), stage)
+			if err != nil {
+				return nil, unreadable(engine, err)
+			}
+			if p != nil {
+				out = append(out, *p)
+			}
+		}
+	}
+	return out, nil
+}
+
+func unreadable(engine string, err error) error {
+	return reason.Errorf(reason.HomeUnusable, "reading the proofs of engine %q: %w", engine, err)
+}
+
+// Recorded are the proofs for [ladder.Judge].
+func Recorded(stored []StoredProof) []ladder.Recorded {
+	out := make([]ladder.Recorded, 0, len(stored))
+	for _, s := range stored {
+		out = append(out, s.Recorded)
+	}
+	return out
+}
+
+// Standing is how far the kept proofs bring a key.
+func Standing(home string, key ladder.Key, now time.Time) (ladder.Standing, error) {
+	stored, err := Load(home, key.Engine)
+	if err != nil {
+		return ladder.Standing{}, err
+	}
+	return ladder.Judge(key, Recorded(stored), now), nil
+}
+
+// load reads one proof, nil if it is not there.
+func load(dir, engine, key string, stage int) (*StoredProof, error) {
+	name := ladder.ProofFile(stage)
+	text, err := readBounded(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	s := &StoredProof{Dir: dir, Recorded: ladder.Recorded{Path: path.Join(recordsDir, engine, key, name), Stage: stage, SHA256: canon.Digest(text)}}
+	if err == nil {
+		s.Proof, err = ladder.ParseProof(text)
+	}
+	if err == nil {
+		err = s.inPlace(engine, key)
+	}
+	if err == nil {
+		err = checkKept(dir, s.Proof)
+	}
+	if err != nil {
+		s.Fault = err.Error()
+	}
+	s.Signature, err = readBounded(filepath.Join(dir, name+".sig"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return s, err
+}
+
+// inPlace says whether a proof lies where its key belongs.
+func (s *StoredProof) inPlace(engine, key string) error {
+	want, err := dirName(s.Proof.Key)
+	switch {
+	case err != nil:
+		return err
+	case s.Proof.Key.Engine != engine:
+		return reason.Errorf(reason.ProofInvalid, "the proof is of engine %q", s.Proof.Key.Engine)
+	case want != key:
+		return reason.Errorf(reason.ProofInvalid, "the proof is of key %s and lies in the directory of %s", want, key)
+	}
+	return nil
+}
+
+// readBounded reads a regular file of a bounded size.
+func readBounded(name string) ([]byte, error) {
+	info, err := os.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", filepath.Base(name))
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxProof+1))
+	if err == nil && len(b) > maxProof {
+		err = fmt.Errorf("%s is larger than %d bytes", filepath.Base(name), maxProof)
+	}
+	return b, err
+}

@@ -1,0 +1,179 @@
+//test:plain-package It reads files: there is one goroutine.
+
+package prove
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/law/ladder"
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+)
+
+const vectors = "../../vectors/evidence/valid"
+
+// kept is a home with one proof, over a session of the vectors.
+type kept struct {
+	*testing.T
+	home, dir string
+	proof     *ladder.Proof
+}
+
+func newKept(t *testing.T) *kept {
+	t.Helper()
+	source := filepath.Join(vectors, "pass")
+	log, err := journal.ReadFile(filepath.Join(source, evidence.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := journal.HeadOf(log.Entries)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := func(name string) []byte {
+		text, err := os.ReadFile(filepath.Join(source, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	rep, err := evidence.ReadReport(read(evidence.ReportFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened, err := openedBy(read(evidence.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &ladder.Proof{Stage: 2, MadeAt: "2026-02-01T12:00:00.000Z", ReviewBy: "2026-08-01T12:00:00.000Z",
+		Key:          ladder.Key{Engine: "command", AdapterVersion: "1", VerifierSHA256: canon.Digest(nil), SandboxDriver: "bwrap"},
+		Engine:       opened.Engine,
+		Sandbox:      evidence.SandboxFacts{Driver: "bwrap"},
+		PolicySHA256: canon.Digest(nil), ContractSHA256: canon.Digest(nil), Errors: []string{"the rest of the stage was not tried"},
+		Attachments: []ladder.Attachment{{Name: ladder.InspectionFile, SHA256: canon.Digest([]byte("{}\n"))}},
+		Passes: []ladder.Session{{SessionID: rep.SessionID, Engine: "command", Model: ladder.ModelNone, Class: "run", Status: rep.Status,
+			ReportSHA256: canon.Digest(read(evidence.ReportFile)), ManifestSHA256: canon.Digest(read(evidence.ManifestFile)), Journal: head}}}
+	k := &kept{T: t, home: t.TempDir(), proof: p}
+	if k.dir, err = Dir(k.home, p.Key); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(k.dir, bundlesDir, rep.SessionID), os.DirFS(source)); err != nil {
+		t.Fatal(err)
+	}
+	k.write(ladder.InspectionFile, "{}\n")
+	k.save()
+	return k
+}
+
+func (k *kept) save() {
+	k.Helper()
+	if err := k.proof.Seal(true); err != nil {
+		k.Fatal(err)
+	}
+	text, err := k.proof.Encode()
+	if err != nil {
+		k.Fatal(err)
+	}
+	k.write(ladder.ProofFile(k.proof.Stage), string(text))
+}
+
+func (k *kept) write(name, text string) {
+	k.Helper()
+	if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
+		k.Fatal(err)
+	}
+}
+
+func (k *kept) edit(name, old, with string) {
+	k.Helper()
+	text, err := os.ReadFile(filepath.Join(k.dir, name))
+	if err != nil || !strings.Contains(string(text), old) {
+		k.Fatalf("%s has no %q (%v)", name, old, err)
+	}
+	k.write(name, strings.Replace(string(text), old, with, 1))
+}
+
+// TestLoadHoldsProofsAgainstTheirSessions: whatever of what a proof names is not
+// as it says, the record counts for nothing and says why.
+func TestLoadHoldsProofsAgainstTheirSessions(t *testing.T) {
+	t.Parallel()
+	session := func(k *kept, file string) string {
+		return filepath.Join(bundlesDir, k.proof.Passes[0].SessionID, file)
+	}
+	tests := []struct {
+		name  string
+		spoil func(k *kept)
+		fault string
+	}{
+		{"control", func(*kept) {}, ""},
+		{"an edited proof", func(k *kept) { k.edit(ladder.ProofFile(2), `"ok":false`, `"ok":true`) }, "it was edited"},
+		{"no proof at all", func(k *kept) { k.write(ladder.ProofFile(2), "proof\n") }, "ladder_proof_invalid"},
+		{"an attachment edited", func(k *kept) { k.write(ladder.InspectionFile, "{ }\n") }, "attachment " + ladder.InspectionFile},
+		{"an attachment gone", func(k *kept) { k.must(os.Remove(filepath.Join(k.dir, ladder.InspectionFile))) }, "attachment " + ladder.InspectionFile},
+		{"sessions gone", func(k *kept) { k.must(os.RemoveAll(filepath.Join(k.dir, bundlesDir))) }, "no such file"},
+		{"a report edited", func(k *kept) { k.edit(session(k, evidence.ReportFile), `"pass"`, `"fail"`) }, "report.json is not what its manifest lists"},
+		{"a journal edited", func(k *kept) { k.edit(session(k, evidence.JournalFile), "command", "commend") }, "journal.jsonl is not what its manifest lists"},
+		{"a manifest edited", func(k *kept) { k.edit(session(k, evidence.ManifestFile), "0", "1") }, "its manifest has"},
+		{"another status", func(k *kept) { k.proof.Passes[0].Code = "no_diff"; k.save() }, "it ended with pass"},
+		{"another engine", func(k *kept) { k.proof.Passes[0].Engine = "pi"; k.save() }, `engine "command" ran`},
+		{"another build of the engine", func(k *kept) { k.proof.Engine.SHA256 = canon.Digest([]byte("x")); k.save() }, "the proof is of"},
+		{"another journal", func(k *kept) { k.proof.Passes[0].Journal.Entries++; k.save() }, "the proof says"},
+		{"in the place of another key", func(k *kept) { k.proof.Key.AdapterVersion = "2"; k.save() }, "lies in the directory of"},
+		{"a symlink", func(k *kept) {
+			name := filepath.Join(k.dir, ladder.ProofFile(2))
+			k.must(os.Rename(name, name+".real"))
+			k.must(os.Symlink(name+".real", name))
+		}, "no regular file"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			k := newKept(t)
+			tc.spoil(k)
+			stored, err := Load(k.home, "command")
+			if err != nil || len(stored) != 1 {
+				t.Fatalf("%d proofs, %v", len(stored), err)
+			}
+			if got := stored[0].Fault; (got == "") != (tc.fault == "") || !strings.Contains(got, tc.fault) {
+				t.Errorf("fault %q, want %q", got, tc.fault)
+			}
+			if tc.fault != "" {
+				if s := ladder.Judge(k.proof.Key, Recorded(stored), time.Now()); s.Stage != 0 {
+					t.Errorf("it counts: %+v", s)
+				}
+				return
+			}
+			if err := Audit(t.Context(), stored[0]); err != nil {
+				t.Fatalf("audit: %v", err)
+			}
+			stored[0].Proof.Passes[0].Journal.Root = canon.Digest(nil)
+			if err := Audit(t.Context(), stored[0]); err == nil || !strings.Contains(err.Error(), "has the head") {
+				t.Errorf("with another root: %v", err)
+			}
+		})
+	}
+}
+
+func (k *kept) must(err error) {
+	k.Helper()
+	if err != nil {
+		k.Fatal(err)
+	}
+}
+
+// TestLoadNothing: an engine without proofs has none, and that is no error.
+func TestLoadNothing(t *testing.T) {
+	t.Parallel()
+	if stored, err := Load(t.TempDir(), "fake"); err != nil || len(stored) != 0 {
+		t.Errorf("%v, %v", stored, err)
+	}
+	s, err := Standing(t.TempDir(), ladder.Key{Engine: "codex"}, time.Now())
+	if err != nil || s.Stage != 0 || s.Stages[0].State != ladder.NotYet {
+		t.Errorf("%+v, %v", s, err)
+	}
+}

@@ -1,0 +1,76 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"remit/law/job"
+	"remit/proof/bundle"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+)
+
+// Amender is the part of an authority that takes what became of a run after its end.
+type Amender interface {
+	Amend(ctx context.Context, a job.Amendment) error
+}
+
+// amendTime bounds one such call.
+const amendTime = 2 * time.Minute
+
+// Amend hands the authority of a session what was sealed since the run ended: the
+// bundle with the receipts of exports and with the operator's outcome. It does
+// nothing for a run that no authority knows, or when nothing was added. It may be
+// repeated; `remit resume` does so after a failure.
+func (h Home) Amend(ctx context.Context, s Session, a Amender) error {
+	log, err := journal.ReadFile(s.Journal())
+	if err != nil {
+		return err
+	}
+	am, later := amendmentOf(log.Entries)
+	if am.RunID == "" || !later {
+		return nil
+	}
+	local, err := h.LoadLocal(s.ID)
+	if err != nil {
+		return fmt.Errorf("reading what this machine knows of the session: %w", err)
+	}
+	if local.Amended == am.Entries {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, amendTime)
+	defer cancel()
+	am.Bundle = func(w io.Writer) error { return bundle.WriteZip(w, s.Dir) }
+	if err := a.Amend(ctx, am); err != nil {
+		return err
+	}
+	if local.Contract == nil {
+		return nil // nothing is kept here of a session of another machine
+	}
+	local.Amended = am.Entries
+	return h.SaveLocal(s.ID, local)
+}
+
+// amendmentOf reads what came after the last verdict; later is false when
+// nothing did.
+func amendmentOf(entries []journal.Entry) (am job.Amendment, later bool) {
+	am.RunID, am.Entries = NexusRun(entries), len(entries)
+	for _, e := range entries {
+		switch e.Name {
+		case evidence.StepRunCompleted:
+			later = false
+		case evidence.StepReceipt:
+			later = true
+		case evidence.StepOutcome:
+			var o evidence.Outcome
+			if json.Unmarshal(e.Outputs, &o) == nil {
+				am.Outcome, am.Note = o.Outcome, o.Reason
+			}
+			later = true
+		}
+	}
+	return am, later
+}

@@ -1,0 +1,82 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"remit/work/sandbox"
+	"remit/work/workspace"
+)
+
+// Base trees are kept as files, so that the next run of a repository begins at
+// once. Each run also throws some away: those that were not used for longest,
+// until the rest fits its cap. A tree in use is locked and stays.
+
+const (
+	defaultCacheBytes = 5 << 30
+	// cacheShare is the part of the disk that the cache may take at most.
+	cacheShare = 5
+)
+
+// cacheFromEnv reads REMIT_CACHE_MB: 0 when it is not set.
+func cacheFromEnv() (int64, error) {
+	text := os.Getenv("REMIT_CACHE_MB")
+	if text == "" {
+		return 0, nil
+	}
+	const most = 1 << 40 // MiB; more would overflow in bytes
+	mb, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || mb < 1 || mb > most {
+		return 0, fmt.Errorf("REMIT_CACHE_MB %.40q is not a number of MiB from 1 on", text)
+	}
+	return mb << 20, nil
+}
+
+// cacheBytes is the cap: what the user says, else 5 GiB or a fifth of the disk,
+// whichever is less.
+func (h Home) cacheBytes() int64 {
+	if h.CacheBytes > 0 {
+		return h.CacheBytes
+	}
+	var st unix.Statfs_t
+	if err := unix.Statfs(h.Dir, &st); err != nil {
+		return defaultCacheBytes
+	}
+	return min(defaultCacheBytes, int64(st.Blocks)*int64(st.Bsize)/cacheShare) //nolint:unconvert // 32 bits on some systems
+}
+
+// Trim holds the cache to its cap.
+func (h Home) Trim(ctx context.Context) (freed int64, err error) {
+	cache, err := workspace.OpenCache(h.CacheDir())
+	if err != nil {
+		return 0, err
+	}
+	return cache.Trim(ctx, h.cacheBytes())
+}
+
+// VerdictDir holds what the verifier found out, by the digest of everything
+// that it depends on.
+func (h Home) VerdictDir() string { return filepath.Join(h.CacheDir(), "verdicts") }
+
+// TestingDir holds Go's package testing, compiled as the control needs it.
+func (h Home) TestingDir() string { return filepath.Join(h.CacheDir(), "testing") }
+
+// Distrust empties the verdict cache if the driver confines nothing: what runs
+// under it is the user and can have written entries. It is called before and
+// after such a process; a cache that cannot be emptied is an error.
+func (h Home) Distrust(d sandbox.Driver) error {
+	if d == nil || d.Describe().Driver != sandbox.DriverNone {
+		return nil
+	}
+	for _, dir := range []string{h.VerdictDir(), h.TestingDir()} {
+		if err := os.RemoveAll(dir); err != nil {
+			return fmt.Errorf("emptying the verdict cache: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+package session
+
+import "testing"
+
+func TestCacheCap(t *testing.T) {
+	for text, want := range map[string]int64{"": 0, "1": 1 << 20, "5120": 5 << 30, "0": -1, "-3": -1, "5GB": -1, "99999999999999": -1} {
+		t.Setenv("REMIT_CACHE_MB", text)
+		h, err := HomeFromEnv()
+		if (err != nil) != (want < 0) || err == nil && h.CacheBytes != want {
+			t.Errorf("%q: %d, %v", text, h.CacheBytes, err)
+		}
+	}
+	if got := (Home{Dir: t.TempDir()}).cacheBytes(); got <= 0 || got > defaultCacheBytes {
+		t.Errorf("default %d", got)
+	}
+}
