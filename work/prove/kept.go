@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"slices"
 
+	"remit/law/audit"
 	"remit/law/ladder"
 	"remit/proof/bundle"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
-	"remit/work/harness"
 )
 
 // checkKept holds a proof against what is kept beside it.
@@ -153,7 +153,7 @@ func Audit(ctx context.Context, s StoredProof) error {
 
 func auditSession(ctx context.Context, dir string, want journal.Head) error {
 	opt := bundle.Options{Profile: bundle.ProfileBundle}
-	opt.Gates, opt.Further = harness.AuditGates()
+	opt.Gates, opt.Further = audit.Gates()
 	rep, err := bundle.Audit(ctx, dir, opt)
 	if err != nil {
 		return err
