@@ -63,11 +63,7 @@ func (s State) Status(ctx context.Context, opt api.Options) (api.Provider, error
 	if err != nil {
 		return api.Provider{}, err
 	}
-	answer, err := api.GetProvider.Get(ctx, c, id.ProviderID)
-	if err != nil {
-		return api.Provider{}, err
-	}
-	return answer, nil
+	return api.GetProvider.Get(ctx, c, id.ProviderID)
 }
 
 // Disable switches provider mode off. The credential of a provider allows that
@@ -77,11 +73,7 @@ func (s State) Disable(ctx context.Context, opt api.Options) (api.Provider, erro
 	if err != nil {
 		return api.Provider{}, err
 	}
-	answer, err := api.DisableProvider.Do(ctx, c, api.NewKey(), id.ProviderID, api.ReasonRequest{})
-	if err != nil {
-		return api.Provider{}, err
-	}
-	return answer, nil
+	return api.DisableProvider.Do(ctx, c, api.NewKey(), id.ProviderID, api.ReasonRequest{})
 }
 
 // connect reads the registration and makes a client with its credential.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -45,9 +44,6 @@ ID is an id, the beginning or end of one, or "latest", the newest that is pendin
   remit approvals latest
   remit approvals --nexus https://nexus.example --owner alice --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := oneOf("status", f.status, approvalStatuses); err != nil {
-				return err
-			}
 			to, err := a.authority(cmd, &f.nexus, operator())
 			if err != nil {
 				return err
@@ -151,17 +147,10 @@ func eachApproval(ctx context.Context, conn *requester.Connection, owner, status
 }
 
 func printApprovals(w io.Writer, rows []listedApproval) error {
-	if len(rows) == 0 {
-		fmt.Fprintln(w, "No approvals.")
-		return nil
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "APPROVAL\tSTATUS\tTITLE\tREPOSITORY\tPATHS\tMODE\tASKED BY\tEXPIRES")
-	for _, r := range rows {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", plain(r.ApprovalID), statusWord(r.Approval), shorten(plain(r.Title), 40), plain(r.RepoRef),
+	return printTable(w, "approvals", "APPROVAL\tSTATUS\tTITLE\tREPOSITORY\tPATHS\tMODE\tASKED BY\tEXPIRES", rows, func(r listedApproval) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", plain(r.ApprovalID), statusWord(r.Approval), shorten(plain(r.Title), 40), plain(r.RepoRef),
 			shorten(plain(strings.Join(r.AllowedPaths, " ")), 40), r.MutationMode, plain(r.RequestedBy), plain(r.ExpiresAt))
-	}
-	return tab.Flush()
+	})
 }
 
 func statusWord(a api.Approval) string {

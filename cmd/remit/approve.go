@@ -121,7 +121,7 @@ func confirm(w io.Writer, in io.Reader, verb string) error {
 	case "y", "yes":
 		return nil
 	}
-	return usageError{errUndecided}
+	return asUsage(errUndecided)
 }
 
 func decideApproval(ctx context.Context, to connect, found api.Approval, d api.ApprovalDecisionDecision, why string) (api.Approval, error) {

@@ -75,7 +75,7 @@ it was that of the receipt: entries that came later do not matter.`,
 	fl.StringVar(&f.allowedSigners, "allowed-signers", "", "file of keys that you trust (ssh-keygen): fail unless one of them has signed")
 	fl.BoolVar(&f.requireSigned, "require-signed", false, "fail unless a key that you trust has signed")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver for the commands: bwrap (default), none")
-	completeDrivers(cmd)
+	chooseDriver(cmd)
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	return cmd
 }

@@ -4,9 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,12 +63,9 @@ func (a *app) showPublished(w io.Writer, p api.BridgePublished) error {
 	if a.json {
 		err = printJSON(w, p)
 	} else {
-		tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-		fmt.Fprintln(tab, "RELAY\tTOOK\tREFUSED\tHAS\tWAITING\t")
-		for _, r := range p.Relays {
-			fmt.Fprintf(tab, "%s\t%d\t%d\t%d\t%d\t%s\n", plain(r.Relay), r.Took, r.Refused, r.Has, r.Waiting, plain(api.Value(r.Error)))
-		}
-		err = tab.Flush()
+		err = printTable(w, "", "RELAY\tTOOK\tREFUSED\tHAS\tWAITING\t", p.Relays, func(r api.BridgeRelayReport) string {
+			return fmt.Sprintf("%s\t%d\t%d\t%d\t%d\t%s", plain(r.Relay), r.Took, r.Refused, r.Has, r.Waiting, plain(api.Value(r.Error)))
+		})
 	}
 	if err != nil {
 		return err
@@ -106,9 +101,9 @@ network: it forgets everything when it ends, and asks for no credentials.`,
 // relay serves until it is interrupted.
 func (a *app) relay(cmd *cobra.Command, listen string) error {
 	ctx := cmd.Context()
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
+	listener, err := listenAt(ctx, listen)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", listen, err)
+		return err
 	}
 	h := &http.Server{Handler: new(bridge.Relay), ReadHeaderTimeout: 5 * time.Second}
 	ended := make(chan error, 1)
@@ -158,13 +153,7 @@ to the receipts of one's jobs; with an administrator's token those of everybody.
 }
 
 func printBridgeEvents(w io.Writer, list []api.BridgeEvent) error {
-	if len(list) == 0 {
-		return empty(w, "events")
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "RECORDED\tCLASS\tPROVIDER\tRUN\tSTATE\tRELAYS\tERROR")
-	for _, e := range list {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", e.RecordedAt, e.Class, e.ProviderID, api.Value(e.RunID), e.State, len(e.Relays), plain(api.Value(e.Error)))
-	}
-	return tab.Flush()
+	return printTable(w, "events", "RECORDED\tCLASS\tPROVIDER\tRUN\tSTATE\tRELAYS\tERROR", list, func(e api.BridgeEvent) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%s", e.RecordedAt, e.Class, e.ProviderID, api.Value(e.RunID), e.State, len(e.Relays), plain(api.Value(e.Error)))
+	})
 }

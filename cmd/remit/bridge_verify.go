@@ -46,7 +46,7 @@ nexus cannot be reached.`,
   remit bridge verify --relay ws://127.0.0.1:7777 --nexus http://127.0.0.1:7340 --token-file admin`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := bridge.CheckURL(relay); err != nil {
-				return fmt.Errorf("--relay: %w", err)
+				return usagef("--relay: %w", err)
 			}
 			if key, err := hex.DecodeString(pubkey); err != nil || pubkey != "" && len(key) != 32 || hex.EncodeToString(key) != pubkey {
 				return usagef("--pubkey is not 64 lowercase hexadecimal digits")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -127,6 +128,15 @@ func TestExitCodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	unusable := filepath.Join(file, "home") // below a file: for root, too
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	script := filepath.Join(t.TempDir(), "script.yaml")
+	if err := os.WriteFile(script, []byte("turns:\n  - text: done\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		home, line string
 		code       reason.Code
@@ -148,6 +158,11 @@ func TestExitCodes(t *testing.T) {
 		{"", "treasury summary", reason.Unauthenticated},
 		{"", "bridge publish", reason.Unauthenticated},
 		{"", "provider status", reason.NotFound},
+		{"", "bridge relay --listen " + taken.Addr().String(), reason.Conflict},
+		{"", "model script " + script + " --listen " + taken.Addr().String(), reason.Conflict},
+		{"", "bridge verify --relay http://x", usageCode},
+		{"", "serve --relay http://x --data " + t.TempDir(), usageCode},
+		{"", "run --allow a --verify true --wait 1m -- true", usageCode},
 		{"", "show", usageCode},
 		{"", "run", usageCode},
 		{"", "export nothing --to nowhere", reason.SessionNotFound},

@@ -59,9 +59,6 @@ failed, 1 for a wrong command line or an internal error.`,
     --for local:base-url=http://127.0.0.1:8080/v1 --for local:local-model
   remit compare 4be1a7 90cc12`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(orders(), f.sort) {
-				return usagef("--sort %q: one of %s", f.sort, strings.Join(orders(), ", "))
-			}
 			if len(f.engines) == 0 {
 				return a.compareSessions(cmd, f, args)
 			}
@@ -82,8 +79,8 @@ failed, 1 for a wrong command line or an internal error.`,
 	fl.IntVar(&f.parallel, "parallel", 0, "how many lanes run at the same time (default: what the machine has processors and memory for)")
 	fl.StringVar(&f.sort, "sort", orderGiven, "order of the lines: "+strings.Join(orders(), ", "))
 	complete(cmd, "engines", engineNames())
-	complete(cmd, "sort", orders())
-	complete(cmd, "acp-wire", acp.Wires())
+	choose(cmd, "sort", orders())
+	choose(cmd, "acp-wire", acp.Wires())
 	return cmd
 }
 

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"remit/proof/evidence"
@@ -17,12 +16,8 @@ import (
 // named is printed without control characters.
 func printComparison(w io.Writer, c *comparison) error {
 	printSubject(w, c)
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "ENGINE\tMODEL\tSTATUS\tCODE\tFILES\tLINES\tCOST\tTOKENS\tREQUESTS\tTIME\tSESSION")
-	for _, r := range c.Lanes {
-		fmt.Fprintln(tw, strings.Join(cells(r), "\t"))
-	}
-	if err := tw.Flush(); err != nil {
+	if err := printTable(w, "", "ENGINE\tMODEL\tSTATUS\tCODE\tFILES\tLINES\tCOST\tTOKENS\tREQUESTS\tTIME\tSESSION", c.Lanes,
+		func(r laneRow) string { return strings.Join(cells(r), "\t") }); err != nil {
 		return err
 	}
 	if err := printFigures(w, c.Lanes); err != nil {
@@ -95,16 +90,13 @@ func cells(r laneRow) []string {
 // printFigures says what the lanes' totals are made of.
 func printFigures(w io.Writer, rows []laneRow) error {
 	fmt.Fprintln(w)
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "ENGINE\tVERSION\tFRESH TOKENS\tCACHED TOKENS\tOUT TOKENS\tENGINE TIME\tVERIFIER TIME")
-	for _, r := range rows {
+	return printTable(w, "", "ENGINE\tVERSION\tFRESH TOKENS\tCACHED TOKENS\tOUT TOKENS\tENGINE TIME\tVERIFIER TIME", rows, func(r laneRow) string {
 		fresh, cached, out := "-", "-", "-"
 		if u := r.Usage; u != nil {
 			fresh, cached, out = atLeast(u.TokensKnown, fmt.Sprint(u.FreshTokens)), atLeast(u.TokensKnown, fmt.Sprint(u.CachedTokens)), atLeast(u.TokensKnown, fmt.Sprint(u.OutTokens))
 		}
-		fmt.Fprintln(tw, strings.Join([]string{plain(r.Lane), cmp.Or(plain(r.EngineVersion), "-"), fresh, cached, out, millis(r.EngineMS), millis(r.VerifierMS)}, "\t"))
-	}
-	return tw.Flush()
+		return strings.Join([]string{plain(r.Lane), cmp.Or(plain(r.EngineVersion), "-"), fresh, cached, out, millis(r.EngineMS), millis(r.VerifierMS)}, "\t")
+	})
 }
 
 // millis is a time for a person, a dash for none.

@@ -23,21 +23,13 @@ import (
 	"remit/proof/reason"
 )
 
-// usageError is a wrong command line.
-type usageError struct{ err error }
-
-func (e usageError) Error() string { return e.err.Error() }
-func (e usageError) Unwrap() error { return e.err }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
-
 // refusedByDisk gives an error of a file, which has no reason yet, one of its
 // own: that of the place of sessions where this takes no more writes, else that
 // of any file. A wrong command line stays one.
 func refusedByDisk(err error, home string) error {
 	var coded *reason.Error
-	var usage usageError
-	if errors.As(err, &coded) || errors.As(err, &usage) {
+	var wrong usageError
+	if errors.As(err, &coded) || errors.As(err, &wrong) {
 		return err
 	}
 	var place string
@@ -71,6 +63,10 @@ func below(dir, path string) bool {
 // printError prints an error with its hint and returns the exit code: 2 or 3
 // for a coded refusal, else 1.
 func printError(w io.Writer, err error) int {
+	if _, wrong := errors.AsType[usageError](err); wrong {
+		printOne(w, err)
+		return 1
+	}
 	var problems task.Problems
 	if errors.As(err, &problems) {
 		for _, p := range problems {
@@ -101,15 +97,15 @@ func printOne(w io.Writer, err error) {
 // adviceOn is how to go on after an error, "" when there is no advice.
 func adviceOn(err error) string {
 	var coded *reason.Error
-	var usage usageError
+	var wrong usageError
 	switch {
+	case errors.As(err, &wrong):
+		return wrong.hint()
 	case errors.As(err, &coded) && coded.Hint != "":
 		return coded.Hint
 	case coded != nil:
 		info, _ := reason.Lookup(coded.Code)
 		return info.Hint
-	case errors.As(err, &usage):
-		return "see `remit help`"
 	}
 	return ""
 }
@@ -238,14 +234,14 @@ func documentOf(err error, code int) errorDocument {
 func textOf(err error) errorText {
 	t := errorText{Code: reason.CodeOf(err), Message: strings.ToValidUTF8(messageOf(err), "\uFFFD"), Hint: adviceOn(err)}
 	var coded *reason.Error
-	var usage usageError
 	switch {
 	case errors.As(err, &coded):
 		t.File, t.Line, t.Field = strings.ToValidUTF8(coded.File, "\uFFFD"), coded.Line, coded.Field
-	case errors.As(err, &usage):
-		t.Code = usageCode
 	default:
 		t.Code = internalCode
+	}
+	if _, wrong := errors.AsType[usageError](err); wrong {
+		t.Code = usageCode
 	}
 	return t
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -88,16 +87,10 @@ work, whether it was heard of lately, and the strikes that count against it. Wit
 }
 
 func printProviders(w io.Writer, list []api.Provider) error {
-	if len(list) == 0 {
-		return empty(w, "providers")
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "PROVIDER\tNAME\tOWNER\tMODE\tSTATUS\tPRESENCE\tSTRIKES\tMSATS\tRUNS")
-	for _, p := range list {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s\n", p.ProviderID, plain(p.Name), plain(p.Owner), modeOf(p), plain(p.Status), plain(p.Liveness),
+	return printTable(w, "providers", "PROVIDER\tNAME\tOWNER\tMODE\tSTATUS\tPRESENCE\tSTRIKES\tMSATS\tRUNS", list, func(p api.Provider) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%d\t%d\t%s", p.ProviderID, plain(p.Name), plain(p.Owner), modeOf(p), plain(p.Status), plain(p.Liveness),
 			p.Strikes.Failures+p.Strikes.Violations, p.PriceMsats, plain(strings.Join(p.Capabilities, " ")))
-	}
-	return tab.Flush()
+	})
 }
 
 // defaultCaps are what 'remit provider caps' sets where nothing is said: the least
@@ -183,11 +176,7 @@ provider caps') and no quarantine ('remit provider lift').`,
 }
 
 func enableProvider(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
-	got, err := api.EnableProvider.Do(cmd.Context(), c, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
-	if err != nil {
-		return api.Provider{}, err
-	}
-	return got, nil
+	return api.EnableProvider.Do(cmd.Context(), c, api.NewKey(), api.EnableProviderParams{ProviderID: id}, api.None{})
 }
 
 func (a *app) providerDisable(group *providerFlags) *cobra.Command {
@@ -203,11 +192,7 @@ credential. With an id or a name it is one of the token's owner.`,
 		Example: `  remit provider disable
   remit provider disable rack-1 --reason 'the disk is going'`,
 	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
-		got, err := api.DisableProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
-		if err != nil {
-			return api.Provider{}, err
-		}
-		return got, nil
+		return api.DisableProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 	})
 	named := cmd.RunE
 	cmd.Args = cobra.MaximumNArgs(1)
@@ -247,11 +232,7 @@ does not.`,
 		if before, err := api.GetProvider.Get(cmd.Context(), c, id); err == nil && !before.Quarantined {
 			fmt.Fprintf(cmd.ErrOrStderr(), "note: provider %s has no quarantine; its strikes are cleared\n", id)
 		}
-		got, err := api.LiftQuarantine.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: &why})
-		if err != nil {
-			return api.Provider{}, err
-		}
-		return got, nil
+		return api.LiftQuarantine.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: &why})
 	})
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	_ = cmd.MarkFlagRequired("reason")
@@ -272,11 +253,7 @@ becomes another provider, with a history of its own.
 		Example: `  remit provider retire rack-1 --reason 'sold'
   remit provider list --retired`,
 	}, group, func(cmd *cobra.Command, c *api.Client, id string) (api.Provider, error) {
-		got, err := api.RetireProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
-		if err != nil {
-			return api.Provider{}, err
-		}
-		return got, nil
+		return api.RetireProvider.Do(cmd.Context(), c, api.NewKey(), id, api.ReasonRequest{Reason: api.Optional(why)})
 	})
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	return cmd

@@ -36,7 +36,6 @@ newest 20 runs, the newest run first. RUN is an id, or "latest".`,
 		Example: `  remit jobs list
   remit jobs list latest --json
   remit jobs list --state queued`,
-		PreRunE: func(*cobra.Command, []string) error { return oneOf("state", state, jobStates) },
 	}, 50, func(cmd *cobra.Command, c *api.Client, args []string, most int) ([]api.Job, error) {
 		return jobsOf(cmd.Context(), c, args, state, most)
 	}, printJobs)
@@ -82,16 +81,10 @@ func jobsOf(ctx context.Context, c *api.Client, args []string, state string, mos
 }
 
 func printJobs(w io.Writer, list []api.Job) error {
-	if len(list) == 0 {
-		return empty(w, "jobs")
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "JOB\tRUN\tTYPE\tSTATE\tPROVIDER\tMSATS\tPAYMENT\tREASON\tDISPATCHED")
-	for _, j := range list {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", j.JobID, j.RunID, plain(j.JobType), j.State, j.ProviderID, j.AmountMsats,
+	return printTable(w, "jobs", "JOB\tRUN\tTYPE\tSTATE\tPROVIDER\tMSATS\tPAYMENT\tREASON\tDISPATCHED", list, func(j api.Job) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s", j.JobID, j.RunID, plain(j.JobType), j.State, j.ProviderID, j.AmountMsats,
 			plain(api.Value(j.Payment)), plain(api.Value(j.Reason)), j.DispatchedAt)
-	}
-	return tab.Flush()
+	})
 }
 
 func (a *app) jobsShowCommand() *cobra.Command {
@@ -211,29 +204,24 @@ nexus settles after five minutes.`,
 		Example: `  remit jobs settle latest
   remit jobs settle job_… --json`,
 	}, func(cmd *cobra.Command, c *api.Client, id string) error {
-		settled, err := settleJob(cmd.Context(), c, id)
+		settled, err := api.SettleJob.Do(cmd.Context(), c, api.NewKey(), id, api.None{})
 		if err != nil {
 			return err
 		}
-		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) error {
-			j, err := api.GetJob.Get(cmd.Context(), c, id)
-			if err != nil {
-				return err
+		code := settledCode(settled)
+		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) (err error) {
+			var j api.Job
+			if code != nil { // the job says what failed
+				if j, err = api.GetJob.Get(cmd.Context(), c, id); err != nil {
+					return err
+				}
 			}
 			return printSettlement(w, settled, j)
 		}); err != nil {
 			return err
 		}
-		return settledCode(settled)
+		return code
 	})
-}
-
-func settleJob(ctx context.Context, c *api.Client, id string) (api.Settlement, error) {
-	got, err := api.SettleJob.Do(ctx, c, api.NewKey(), id, api.None{})
-	if err != nil {
-		return api.Settlement{}, err
-	}
-	return got, nil
 }
 
 // settledCode is the exit code of a settlement.

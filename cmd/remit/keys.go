@@ -170,7 +170,7 @@ is no reason to trust its key.`,
 
 func (a *app) trustKey(w io.Writer, name string, key attest.PublicKey) error {
 	if _, err := attest.Line(name, key); err != nil {
-		return usageError{err}
+		return asUsage(err)
 	}
 	ring := a.home.Keys()
 	before, err := ring.Trust(name, key)

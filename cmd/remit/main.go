@@ -71,16 +71,12 @@ func run() int {
 	return code
 }
 
-// execute runs the command line. The program does nothing without a command, so
-// that an error of its own is a wrong command line.
+// execute runs the command line.
 func execute(ctx context.Context, root *cobra.Command, at func() (session.Home, error)) error {
 	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && cmd == root {
-		return usageError{err}
-	}
 	if err != nil {
 		home, _ := at() // without one, no file is below it
-		return refusedByDisk(err, home.Dir)
+		return refusedByDisk(usageOf(cmd, err), home.Dir)
 	}
 	return nil
 }

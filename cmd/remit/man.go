@@ -37,7 +37,7 @@ func mutationModes() (all []string) {
 	return all
 }
 
-// completeDrivers completes --sandbox.
-func completeDrivers(cmd *cobra.Command) {
-	complete(cmd, "sandbox", []string{sandbox.DriverBwrap, sandbox.DriverNone})
+// chooseDriver has --sandbox name a driver.
+func chooseDriver(cmd *cobra.Command) {
+	choose(cmd, "sandbox", []string{sandbox.DriverBwrap, sandbox.DriverNone})
 }

@@ -63,9 +63,9 @@ Exit code 3 when the script cannot be read; every mistake in it is named.`,
 
 func (a *app) serveScript(cmd *cobra.Command, script *scripted.Script, address string) error {
 	ctx := cmd.Context()
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
+	listener, err := listenAt(ctx, address)
 	if err != nil {
-		return fmt.Errorf("listen on %s: %w", address, err)
+		return err
 	}
 	model := scripted.New(script, scripted.Options{})
 	if err := a.announceModel(cmd.OutOrStdout(), "http://"+listener.Addr().String()); err != nil {

@@ -110,6 +110,9 @@ func (a *app) authorityOf(cmd *cobra.Command, f *nexusFlags, session string) (*r
 
 // client connects as the flags say.
 func (f *nexusFlags) client(cmd *cobra.Command) (*api.Client, error) {
+	if err := checkAddress(f.address(), f.plaintext); err != nil {
+		return nil, err
+	}
 	token, err := f.token(cmd.InOrStdin())
 	if err != nil {
 		return nil, err
@@ -119,6 +122,14 @@ func (f *nexusFlags) client(cmd *cobra.Command) (*api.Client, error) {
 		opt.Retry.Attempts = 1
 	}
 	return api.Connect(f.address(), token, opt)
+}
+
+// checkAddress refuses an address at which no nexus is asked, as a wrong command line.
+func checkAddress(url string, plaintext bool) error {
+	if _, err := api.ParseAddress(url, plaintext); err != nil {
+		return asUsage(err)
+	}
+	return nil
 }
 
 // token is the credential. There is no flag for its text: command lines are

@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -298,15 +298,7 @@ func listCommand[T any](a *app, nexus *nexusFlags, cmd *cobra.Command, most int,
 // addChoice adds a flag that narrows a list to one of a few words.
 func addChoice(cmd *cobra.Command, to *string, name string, words []string) {
 	cmd.Flags().StringVar(to, name, "", "only those that are "+strings.Join(words[:len(words)-1], ", ")+" or "+words[len(words)-1])
-	complete(cmd, name, words)
-}
-
-// oneOf refuses the word of a flag that is none of its words; "" is no word.
-func oneOf(flag, word string, words []string) error {
-	if word != "" && !slices.Contains(words, word) {
-		return usagef("--%s %q: must be one of %s", flag, word, strings.Join(words, ", "))
-	}
-	return nil
+	choose(cmd, name, words)
 }
 
 // present prints a value as JSON, or for people.
@@ -321,4 +313,18 @@ func (a *app) present(w io.Writer, v any, people func(io.Writer) error) error {
 func empty(w io.Writer, what string) error {
 	_, err := fmt.Fprintf(w, "No %s.\n", what)
 	return err
+}
+
+// printTable prints a header and a line for each item, in columns that tabs end.
+// Of an empty list it says so by what there is none of, if that is named.
+func printTable[T any](w io.Writer, what, header string, items []T, line func(T) string) error {
+	if len(items) == 0 && what != "" {
+		return empty(w, what)
+	}
+	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(tab, header)
+	for _, item := range items {
+		fmt.Fprintln(tab, line(item))
+	}
+	return tab.Flush()
 }

@@ -160,7 +160,7 @@ bundle: until then it counts the run as running, and its issue as claimed.`,
 	nexus.addOr(cmd, "the one that the run began with")
 	fl.Int64Var(&maxPrice, "max-price-msats", 0, "the most that the proof of the change may cost at the nexus (default as the run began)")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default), none")
-	completeDrivers(cmd)
+	chooseDriver(cmd)
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	return cmd
 }

@@ -33,7 +33,7 @@ func (f *reproduceFlags) add(cmd *cobra.Command) {
 	fl.IntVar(&f.repeat, "repeat", 1, "how often the verifier repeats the commands")
 	fl.StringVar(&f.log, "log", "", "write the full output of every command to this file")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default), none")
-	completeDrivers(cmd)
+	chooseDriver(cmd)
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 }
 

@@ -94,6 +94,10 @@ runs too (remit.engine_run.v1), which are off by default: there a program of thi
 machine works under a contract that the job brings. Which programs, and which agents
 with which models, 'remit provider start' takes from --engine and --agents.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			nexus := cmp.Or(f.nexus, os.Getenv(envNexus), defaultNexus)
+			if err := checkAddress(nexus, f.plaintext); err != nil {
+				return err
+			}
 			token, err := readToken(f.tokenFile, cmd.InOrStdin())
 			if err != nil {
 				return err
@@ -106,7 +110,7 @@ with which models, 'remit provider start' takes from --engine and --agents.`,
 			if err := redact.RefuseRecord("the registration", map[string]string{"name": f.name}); err != nil {
 				return err
 			}
-			p, err := a.providerState(f).Join(cmd.Context(), provider.Registration{Nexus: cmp.Or(f.nexus, os.Getenv(envNexus), defaultNexus), Token: token, Name: f.name, Version: version,
+			p, err := a.providerState(f).Join(cmd.Context(), provider.Registration{Nexus: nexus, Token: token, Name: f.name, Version: version,
 				PriceMsats: f.price, Reserve: f.reserve, Engines: f.engines, Replace: f.replace, Client: f.client()})
 			if err != nil {
 				return err

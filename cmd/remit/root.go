@@ -65,7 +65,7 @@ Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(cmd *cobra.Command, _ []string) (err error) {
-			if err := refuseEmpty(cmd); err != nil {
+			if err := refuseValues(cmd); err != nil {
 				return err
 			}
 			a.home, err = home()
@@ -75,7 +75,7 @@ Sessions are kept below $REMIT_HOME (default $XDG_STATE_HOME/remit, else
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "print one JSON document on stdout and nothing else there, of an error too")
 	root.SetUsageTemplate(strings.NewReplacer(".LocalFlags.FlagUsages", "wrapped .LocalFlags", ".InheritedFlags.FlagUsages", "wrapped .InheritedFlags").
 		Replace(root.UsageTemplate()))
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(refuseFlag)
 	root.AddGroup(
 		&cobra.Group{ID: "run", Title: "Run and look:"},
 		&cobra.Group{ID: "prove", Title: "Prove:"},
@@ -113,26 +113,13 @@ func refuseTopics(root *cobra.Command) {
 			about, rest, err := root.Find(args)
 			switch {
 			case err != nil:
-				return usageError{err}
+				return asUsage(err)
 			case about.HasSubCommands() && about.Args != nil:
 				return about.Args(about, rest)
 			}
 			return nil
 		}
 	}
-}
-
-// namesPlace are the flags whose default is the caller's own: an empty value,
-// such as that of a variable that is not set, must not mean the default.
-var namesPlace = []string{"owner", "nexus", "token-file"}
-
-func refuseEmpty(cmd *cobra.Command) error {
-	for _, name := range namesPlace {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && strings.TrimSpace(f.Value.String()) == "" {
-			return usagef("--%s is empty: name one, or leave the flag out for its default", name)
-		}
-	}
-	return nil
 }
 
 // topCommand is a command of the program, by its name.
@@ -152,26 +139,6 @@ func (a *app) commands() []topCommand {
 		{"admit", "machine", a.admitCommand}, {"model", "machine", a.modelCommand},
 		{"serve", "team", a.serveCommand}, {"token", "team", a.tokenCommand}, {"provider", "team", a.providerCommand}, {"runs", "team", a.runsCommand},
 		{"jobs", "team", a.jobsCommand}, {"treasury", "team", a.treasuryCommand}, {"bridge", "team", a.bridgeCommand},
-	}
-}
-
-// refuseWords makes a wrong number of words and a missing flag a wrong command
-// line, as a wrong flag is.
-func refuseWords(c *cobra.Command) {
-	if check := c.Args; check != nil {
-		c.Args = func(c *cobra.Command, args []string) error {
-			err := check(c, args)
-			if err == nil {
-				err = c.ValidateRequiredFlags()
-			}
-			if err != nil {
-				return usageError{err}
-			}
-			return nil
-		}
-	}
-	for _, sub := range c.Commands() {
-		refuseWords(sub)
 	}
 }
 

@@ -14,8 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/law/task"
-	"remit/nexus/jobs"
-	"remit/nexus/requester"
 	"remit/proof/evidence"
 	"remit/work/engine"
 	"remit/work/engine/acp"
@@ -43,7 +41,7 @@ type runFlags struct {
 	repoRef                 string
 	nexus                   nexusFlags
 	maxPrice                int64
-	silence                 time.Duration
+	silence, wait           time.Duration
 	model                   modelFlags
 	limits                  limitFlags
 	thorough                thoroughFlags
@@ -93,7 +91,7 @@ speaks the Agent Client Protocol.`,
 	complete(cmd, "engine", engineNames())
 	f.model.add(cmd)
 	fl.StringVar(&f.acpWire, "acp-wire", "", "what the agent of --engine acp speaks to its model: "+strings.Join(acp.Wires(), ", ")+" (default: what is known of "+strings.Join(acp.Known(), ", ")+")")
-	complete(cmd, "acp-wire", acp.Wires())
+	choose(cmd, "acp-wire", acp.Wires())
 	fl.StringVar(&f.repoRef, "repo-ref", "", "how the nexus calls the repository (default: the name of its directory)")
 	fl.StringVar(&f.patchOf, "patch-of", "", "take the change of this session, its task and its base, and no engine: for a good change behind a broken end")
 	if err := cmd.RegisterFlagCompletionFunc("patch-of", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
@@ -120,21 +118,22 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringArrayVar(&f.forbid, "forbid", nil, "glob of paths that must not change; wins over --allow (repeatable)")
 	fl.StringArrayVar(&f.verify, "verify", nil, "verification command, run by a shell in the sandbox (repeatable)")
 	fl.StringVar(&f.tests, "tests", "", "what may happen to existing tests: protect, extend or free")
-	complete(cmd, "tests", names(task.TestsRules()))
+	choose(cmd, "tests", names(task.TestsRules()))
 	fl.StringVar(&f.mode, "mutation-mode", "", "narrow the mutation mode, e.g. copied-fixture")
-	complete(cmd, "mutation-mode", mutationModes())
+	choose(cmd, "mutation-mode", mutationModes())
 	f.addApproval(cmd)
 	fl.BoolVar(&f.allowDirty, "allow-dirty", false, "run although tracked files differ from HEAD; the run does not see those changes")
 	fl.BoolVar(&f.noVerdictCache, "no-verdict-cache", false, "run the verification of the baseline even if its result is cached")
 	fl.BoolVar(&f.noDiffOK, "allow-no-diff", false, "a run that changes nothing can pass")
 	fl.IntVar(&f.repeat, "repeat", 1, "how often the verifier repeats the commands, to find flaky tests")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
-	completeDrivers(cmd)
+	chooseDriver(cmd)
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	f.limits.add(cmd)
 	f.thorough.add(cmd)
 	f.nexus.addOr(cmd, "the authority of this machine")
 	fl.DurationVar(&f.silence, "end-after-silence", 0, "let the nexus end the run when it has heard nothing of it for so long, 1m to 720h (default as the nexus says)")
+	fl.DurationVar(&f.wait, "wait", 0, "with --nexus: wait so long for a provider when none could take the proof of the change")
 	fl.Int64Var(&f.maxPrice, "max-price-msats", 0, "the most that the proof of the change may cost at the nexus (default what its budget has)")
 }
 
@@ -166,9 +165,6 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	}
 	if err := checkPrice(f.maxPrice); err != nil {
 		return err
-	}
-	if f.silence != 0 && (f.silence < jobs.MinSilence || f.silence > jobs.MaxSilence) {
-		return usagef("--end-after-silence %s: want 1m to 720h", f.silence)
 	}
 	if f.out != "" {
 		if err := emptyDir(f.out); err != nil {
@@ -236,12 +232,16 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err != nil {
 		return harness.Request{}, err
 	}
+	asks, err := f.requester(authority)
+	if err != nil {
+		return harness.Request{}, err
+	}
 	applied, err := policy.Digest()
 	if err != nil {
 		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
 	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice, Silence: f.silence}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: asks, Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice, Silence: f.silence}
 	if err := f.putBefore(&req); err != nil {
 		return harness.Request{}, err
 	}
@@ -312,7 +312,7 @@ func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract,
 	if f.mode != "" {
 		mode, err := task.ParseMutationMode(f.mode)
 		if err != nil {
-			return nil, nil, usageError{err}
+			return nil, nil, asUsage(err)
 		}
 		flags.MutationMode = &mode
 	}

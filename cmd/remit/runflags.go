@@ -17,6 +17,8 @@ import (
 
 	"remit/law/task"
 	"remit/nexus/approval"
+	"remit/nexus/jobs"
+	"remit/nexus/requester"
 	"remit/proof/canon"
 	"remit/proof/reason"
 	"remit/work/harness"
@@ -43,7 +45,7 @@ func (f *limitFlags) add(cmd *cobra.Command) {
 	fl.Var(&f.wall, "wall", "lower how many seconds the engine has, and each verification phase")
 	fl.Var(&f.idle, "idle", "lower after how many seconds an engine is stopped that prints nothing and asks nothing")
 	fl.StringVar(&f.lifecycle, "timeout-after-valid-patch", "", "what becomes of a run whose engine had to be stopped and left a change that verifies: block, or allow (where the contract does, or in a run from flags alone whose remit.yaml says nothing of it)")
-	complete(cmd, "timeout-after-valid-patch", names(task.LifecycleRules()))
+	choose(cmd, "timeout-after-valid-patch", names(task.LifecycleRules()))
 }
 
 // flags adds them to those that narrow a contract.
@@ -107,10 +109,10 @@ func (f *thoroughFlags) add(cmd *cobra.Command) {
 		{&f.observe, "observe", "which parts of the change are tried without, to see if a test notices", names(task.Observes())},
 	} {
 		fl.StringVar(flag.to, flag.name, "", flag.usage+"; ask for more than remit.yaml does: "+strings.Join(flag.values, ", "))
-		complete(cmd, flag.name, flag.values)
+		choose(cmd, flag.name, flag.values)
 	}
 	fl.StringArrayVar(&f.require, "require", nil, "what the change has to show: observed (repeatable)")
-	complete(cmd, "require", names(task.Requirements()))
+	choose(cmd, "require", names(task.Requirements()))
 }
 
 // names are the words of an enumeration.
@@ -157,6 +159,24 @@ func (f *runFlags) putBefore(req *harness.Request) (err error) {
 	return err
 }
 
+// requester asks the authority about the run, and waits there for a provider as
+// long as --wait says.
+func (f *runFlags) requester(authority connect) (*requester.Requester, error) {
+	switch {
+	case f.silence != 0 && (f.silence < jobs.MinSilence || f.silence > jobs.MaxSilence):
+		return nil, usagef("--end-after-silence %s: want 1m to 720h", f.silence)
+	case f.wait < 0:
+		return nil, usagef("--wait is %s, must be 0s or more", f.wait)
+	case f.wait > 0 && f.nexus.named() == "":
+		return nil, usagef("--wait is for a run with --nexus: the provider of this machine is always there")
+	}
+	q := requester.New(authority)
+	q.Wait, q.Waiting = f.wait, func(most time.Duration, err error) {
+		fmt.Fprintf(os.Stderr, "note: waiting for a provider for at most %s: %s\n", most, plainText(messageOf(err)))
+	}
+	return q, nil
+}
+
 // approvalTimes refuses times that no approval can have.
 func (f *approvalFlags) approvalTimes() error {
 	switch {
@@ -180,7 +200,7 @@ func (f *runFlags) repositoryAt(nexus string) (string, error) {
 		return filepath.Base(dir), errors.Join(err, checkRef(filepath.Base(dir)))
 	}
 	if dir, err = filepath.EvalSymlinks(dir); err != nil {
-		return "", usageError{err}
+		return "", asUsage(err)
 	}
 	name := strings.Map(func(c rune) rune {
 		if strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-", c) {

@@ -95,7 +95,7 @@ func (r *runResult) signed(warn io.Writer, s session.Session) {
 }
 
 // toDecide finds the command that decides about an approval.
-var toDecide = regexp.MustCompile("(`remit approve apr_[^ `]+)`")
+var toDecide = form.Lazy("(`remit approve apr_[^ `]+)`")
 
 // namingNexus has the reasons of a report name the nexus that knows the approval,
 // as a person needs it: the evidence does not say where it is.
@@ -105,7 +105,7 @@ func (a *app) namingNexus(s session.Session, rep *evidence.Report) *evidence.Rep
 		return rep
 	}
 	name := func(text string) string {
-		return toDecide.ReplaceAllStringFunc(text, func(found string) string { return strings.TrimSuffix(found, "`") + " --nexus " + local.Nexus + "`" })
+		return toDecide().ReplaceAllStringFunc(text, func(found string) string { return strings.TrimSuffix(found, "`") + " --nexus " + local.Nexus + "`" })
 	}
 	said, why := *rep, name(*rep.FailureReason)
 	said.FailureReason, said.Blockers = &why, slices.Clone(rep.Blockers)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +66,6 @@ func (a *app) runsListCommand() *cobra.Command {
 		Use: "list", Short: "List runs, the newest first", Args: cobra.NoArgs,
 		Example: `  remit runs list
   remit runs list --status running --json`,
-		PreRunE: func(*cobra.Command, []string) error { return oneOf("status", status, runStatuses) },
 	}, 50, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.Run, error) {
 		if status == "" {
 			return listedRuns(cmd.Context(), c, most)
@@ -84,15 +82,9 @@ func (a *app) runsListCommand() *cobra.Command {
 var runStatuses = []string{"created", "running", "canceling", "succeeded", "failed", "canceled"}
 
 func printRuns(w io.Writer, list []api.Run) error {
-	if len(list) == 0 {
-		return empty(w, "runs")
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "RUN\tSTATUS\tREPOSITORY\tISSUE\tMADE\tENDED")
-	for _, r := range list {
-		fmt.Fprintf(tab, "%s\t%s\t%s\t%s\t%s\t%s\n", r.RunID, r.Status, shorten(plain(r.RepoRef), 40), shorten(plain(r.IssueRef), 40), r.CreatedAt, api.Value(r.FinishedAt))
-	}
-	return tab.Flush()
+	return printTable(w, "runs", "RUN\tSTATUS\tREPOSITORY\tISSUE\tMADE\tENDED", list, func(r api.Run) string {
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", r.RunID, r.Status, shorten(plain(r.RepoRef), 40), shorten(plain(r.IssueRef), 40), r.CreatedAt, api.Value(r.FinishedAt))
+	})
 }
 
 func (a *app) runsShowCommand() *cobra.Command {
@@ -151,15 +143,9 @@ can compute again. RUN is an id, or "latest". --json has the payloads.`,
 }
 
 func printReceipts(w io.Writer, list []api.Receipt) error {
-	if len(list) == 0 {
-		return empty(w, "receipts")
-	}
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "SEQ\tRECEIPT\tPRINCIPAL\tRECORDED\tABOUT\tSHA256")
-	for _, r := range list {
-		fmt.Fprintf(tab, "%d\t%s\t%s\t%s\t%s\t%s\n", r.Seq, plain(r.ReceiptType), plain(r.Principal), r.RecordedAt, receiptAbout(r.Payload), r.ReceiptSha256)
-	}
-	return tab.Flush()
+	return printTable(w, "receipts", "SEQ\tRECEIPT\tPRINCIPAL\tRECORDED\tABOUT\tSHA256", list, func(r api.Receipt) string {
+		return fmt.Sprintf("%d\t%s\t%s\t%s\t%s\t%s", r.Seq, plain(r.ReceiptType), plain(r.Principal), r.RecordedAt, receiptAbout(r.Payload), r.ReceiptSha256)
+	})
 }
 
 // receiptAbout picks out of a payload what people look for.
@@ -189,9 +175,6 @@ RUN is an id, or "latest".`,
 		Example: `  remit runs finish latest
   remit runs finish run_… --status failed --reason 'superseded'`,
 	}, func(cmd *cobra.Command, c *api.Client, id string) error {
-		if err := oneOf("status", status, finishStatuses); err != nil {
-			return err
-		}
 		got, err := api.FinishRun.Do(cmd.Context(), c, api.NewKey(), api.FinishRunParams{RunID: id},
 			api.FinishRequest{Status: api.FinishRequestStatus(status), Reason: api.Optional(why)})
 		if err != nil {
@@ -201,7 +184,7 @@ RUN is an id, or "latest".`,
 	})
 	cmd.Flags().StringVar(&status, "status", "succeeded", strings.Join(finishStatuses, ", "))
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
-	complete(cmd, "status", finishStatuses)
+	choose(cmd, "status", finishStatuses)
 	return cmd
 }
 

@@ -230,7 +230,7 @@ func (f serveFlags) mirror(ctx context.Context, st *store.Store, log *slog.Logge
 	}
 	for _, relay := range f.relays {
 		if err := bridge.CheckURL(relay); err != nil {
-			return nil, fmt.Errorf("--relay: %w", err)
+			return nil, usagef("--relay: %w", err)
 		}
 	}
 	path := f.bridgeKey
@@ -266,7 +266,7 @@ func (f serveFlags) asides(ctx context.Context, s *server.Server, log *slog.Logg
 	if f.metrics != "" {
 		address, local, err := resolve(ctx, f.metrics)
 		if err != nil {
-			return stop, usageError{fmt.Errorf("--metrics-listen %q: %w; want HOST:PORT, such as 127.0.0.1:9464", f.metrics, err)}
+			return stop, wrongAddress("--metrics-listen", f.metrics, err)
 		}
 		one, err := aside(ctx, address, "--metrics-listen", s.MetricsHandler(local), log, "metrics", "/metrics")
 		if err != nil {

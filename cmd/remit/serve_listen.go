@@ -47,7 +47,7 @@ func (f serveFlags) endpoint(ctx context.Context) (address string, local bool, e
 	address, local, err = resolve(ctx, f.listen)
 	switch {
 	case err != nil:
-		return "", false, usageError{fmt.Errorf("--listen %q: %w; want HOST:PORT, such as 127.0.0.1:7340", f.listen, err)}
+		return "", false, wrongAddress("--listen", f.listen, err)
 	case f.tlsCert == "" && f.tlsKey == "" && !local && !f.plaintext:
 		return "", false, usagef("%s can be reached by other machines: give --tls-cert and --tls-key, or --plaintext behind a proxy that has TLS", f.listen)
 	case f.drainTimeout <= 0 || f.drainTimeout > maxDrain || f.drainDelay > maxDrain:
@@ -254,6 +254,20 @@ func (l *limits) options() server.Options {
 // storeOptions are those of its store. Zero, where there are no flags for them,
 // is the default.
 func (l *limits) storeOptions() store.Options { return l.store }
+
+// wrongAddress refuses what a flag says about where to listen.
+func wrongAddress(flag, given string, err error) error {
+	return usagef("%s %q: %w; want HOST:PORT, such as %s", flag, given, err, defaultListen)
+}
+
+// listenAt listens where --listen says.
+func listenAt(ctx context.Context, given string) (net.Listener, error) {
+	address, _, err := resolve(ctx, given)
+	if err != nil {
+		return nil, wrongAddress("--listen", given, err)
+	}
+	return listenOn(ctx, address, "--listen")
+}
 
 // listenOn listens on an address that a flag names. One that is taken is the
 // user's to settle.

@@ -115,7 +115,7 @@ func (f *logFlags) open(w io.Writer) (*slog.Logger, *logLevel, error) {
 	}
 	level.Set(start)
 	if err := level.read(); err != nil {
-		return nil, nil, usageError{err}
+		return nil, nil, asUsage(err)
 	}
 	opt := &slog.HandlerOptions{Level: &level.LevelVar}
 	if f.format == "json" {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -82,9 +81,7 @@ func printList(w io.Writer, rows []sessionRow) error {
 		fmt.Fprintln(w, "No sessions. Start one with `remit run`.")
 		return nil
 	}
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "SESSION\tSTATUS\tOUTCOME\tENGINE\tSTARTED\tREPOSITORY\tTITLE")
-	for _, r := range rows {
+	return printTable(w, "", "SESSION\tSTATUS\tOUTCOME\tENGINE\tSTARTED\tREPOSITORY\tTITLE", rows, func(r sessionRow) string {
 		status := r.Status
 		switch r.Phase {
 		case session.Sealed:
@@ -99,9 +96,8 @@ func printList(w io.Writer, rows []sessionRow) error {
 		if r.Repo != "" {
 			repo = filepath.Base(r.Repo)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", plain(r.SessionID), plain(status), plain(r.Outcome), plain(r.Engine), plain(r.StartedAt), plain(repo), cut(plain(r.Title)))
-	}
-	return tw.Flush()
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s", plain(r.SessionID), plain(status), plain(r.Outcome), plain(r.Engine), plain(r.StartedAt), plain(repo), cut(plain(r.Title)))
+	})
 }
 
 // maxTitle is how much of a title a line of remit list has.

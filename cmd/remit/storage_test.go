@@ -225,7 +225,7 @@ func TestRefusedByDisk(t *testing.T) {
 		"denied elsewhere":    {at("/home/me/repo/x", syscall.EACCES), reason.FileUnusable},
 		"a neighbour's place": {at("/home/me/state2/x", syscall.EACCES), reason.FileUnusable},
 		"no path":             {syscall.ENOSPC, ""},
-		"a wrong flag":        {usageError{at("/x", syscall.ENOENT)}, ""},
+		"a wrong flag":        {asUsage(at("/x", syscall.ENOENT)), ""},
 	} {
 		got := refusedByDisk(tt.err, "/home/me/state")
 		if reason.CodeOf(got) != tt.code || !errors.Is(got, tt.err) {

@@ -76,17 +76,14 @@ func printSummary(w io.Writer, s api.TreasurySummary) error {
 }
 
 func printAccounts(w io.Writer, list []api.Account) error {
-	tab := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(tab, "ACCOUNT\tKIND\tLIMIT\tFUNDED\tRESERVED\tSPENT\tEARNED\tREMAINING\tUNIT\tSTATE")
-	for _, a := range list {
+	return printTable(w, "", "ACCOUNT\tKIND\tLIMIT\tFUNDED\tRESERVED\tSPENT\tEARNED\tREMAINING\tUNIT\tSTATE", list, func(a api.Account) string {
 		state := "open"
 		if a.Closed {
 			state = "closed"
 		}
-		fmt.Fprintf(tab, "%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s\n",
+		return fmt.Sprintf("%s\t%s\t%d\t%d\t%d\t%d\t%d\t%d\t%s\t%s",
 			a.AccountID, a.Kind, a.Limit, a.Funded, a.Reserved, a.Spent, a.Earned, a.Remaining, a.Unit, state)
-	}
-	return tab.Flush()
+	})
 }
 
 func (a *app) treasuryReconcileCommand() *cobra.Command {

@@ -60,17 +60,9 @@ type Client struct {
 
 // Connect makes a client. The token may be empty for what needs none.
 func Connect(server, token string, opt Options) (*Client, error) {
-	u, err := url.Parse(server)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") || u.User != nil {
-		e := reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", redact(server))
-		if bare := withoutScheme(server); bare != "" {
-			return nil, e.WithHint("it lacks the scheme: write https://%[1]s, or http://%[1]s for a nexus on this machine", bare)
-		}
-		return nil, e.WithHint("want https://host[:port], without user or password")
-	}
-	if u.Scheme == "http" && !opt.AllowPlaintext && !loopback(u.Hostname()) {
-		return nil, reason.Errorf(reason.RequestInvalid, "refusing to send a credential to %q without TLS", u.Host).
-			WithHint("use https, or say with --plaintext that a proxy or the network protects it")
+	u, err := ParseAddress(server, opt.AllowPlaintext)
+	if err != nil {
+		return nil, err
 	}
 	client, lanes := http.Client{}, http.DefaultClient
 	if opt.HTTP != nil {
@@ -96,28 +88,34 @@ func Connect(server, token string, opt Options) (*Client, error) {
 		most: maxAnswer}, nil
 }
 
+// ParseAddress reads the URL of a nexus. http:// to other machines has to be
+// allowed. What is not such a URL may be a credential in the wrong place, and is
+// repeated only if it is the address of a machine by its digits.
+func ParseAddress(server string, plaintext bool) (*url.URL, error) {
+	u, err := url.Parse(server)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Scheme != "http" && u.Scheme != "https":
+		if bare := withoutScheme(server); bare != "" {
+			return nil, reason.Errorf(reason.RequestInvalid, "%q is not the URL of a nexus", bare).
+				WithHint("it lacks the scheme: write https://%[1]s, or http://%[1]s for a nexus on this machine", bare)
+		}
+		return nil, reason.Errorf(reason.RequestInvalid, "what was given is not the URL of a nexus, and is not repeated: it may hold a credential").
+			WithHint("want https://host[:port], or http://localhost:port on this machine, without user or password")
+	case u.Scheme == "http" && !plaintext && !loopback(u.Hostname()):
+		return nil, reason.Errorf(reason.RequestInvalid, "refusing to send a credential to %q without TLS", u.Host).
+			WithHint("use https, or say with --plaintext that a proxy or the network protects it")
+	}
+	return u, nil
+}
+
 // NewKey returns a new Idempotency-Key: one for each intent, not for each attempt.
 func NewKey() string { return rand.Text() }
 
-// redact leaves out what may be a password.
-func redact(server string) string {
-	if u, err := url.Parse(server); err == nil && (u.Host != "" || server == "") {
-		return u.Redacted()
-	}
-	if bare := withoutScheme(server); bare != "" {
-		return bare
-	}
-	return "what was given"
-}
-
-// withoutScheme is the host[:port] that a server without a scheme names. It is ""
-// for anything else: that may hold a password, and is not repeated.
+// withoutScheme is the address that a server without a scheme names, if that is
+// localhost or of digits; "" for anything else.
 func withoutScheme(server string) string {
-	if strings.Contains(server, "://") {
-		return ""
-	}
 	u, err := url.Parse("https://" + server)
-	if err != nil || u.User != nil || strings.ContainsAny(server, "@?#") {
+	if err != nil || u.Host != server || u.Hostname() != "localhost" && net.ParseIP(u.Hostname()) == nil {
 		return ""
 	}
 	return u.Host

@@ -124,13 +124,15 @@ func TestClientKeepsItsCredential(t *testing.T) {
 	}
 }
 
-// TestConnectNamesTheAddress: an address without a scheme is repeated with one, and
-// what may hold a password is not.
+// TestConnectNamesTheAddress: an address of digits without a scheme is repeated with
+// one, and what may hold a credential is not.
 func TestConnectNamesTheAddress(t *testing.T) {
 	t.Parallel()
 	for server, want := range map[string]string{
-		"127.0.0.1:7340": "https://127.0.0.1:7340,", "localhost:7340": "https://localhost:7340,", "nexus.example": "https://nexus.example,",
-		"user:secret@host": "want https://", "secret@host": "want https://", "h:1?token=secret": "want https://", "https://user:secret@h": "want https://",
+		"127.0.0.1:7340": "https://127.0.0.1:7340,", "localhost:7340": "https://localhost:7340,", "[::1]:7340": "https://[::1]:7340,", "nexus.example": "want https://",
+		"user:secret@host": "want https://", "secret@host": "want https://", "h:1?token=secret": "want https://", "https://user:secret@h": "want https://", "secret": "want https://",
+		"rmt_secret": "want https://", "secret.of.jwt": "want https://", "secret:1": "want https://", "ftp://h/secret": "want https://", "https://secret@": "want https://",
+		"localhost/secret": "want https://",
 	} {
 		_, err := api.Connect(server, "", api.Options{})
 		said, ok := errors.AsType[*reason.Error](err)

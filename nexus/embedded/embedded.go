@@ -128,12 +128,8 @@ func openWhenFree(ctx context.Context, file string) (*store.Store, error) {
 		if !errors.Is(err, store.ErrInUse) { // nothing else gets better by waiting, a full disk least of all
 			return st, err
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-t.C:
-		case <-waiting.Done():
-			t.Stop()
-			return nil, errors.Join(context.Cause(waiting), err)
+		if cause := api.Pause(waiting, pause); cause != nil {
+			return nil, errors.Join(cause, err)
 		}
 	}
 }

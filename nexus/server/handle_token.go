@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"remit/nexus/api"
@@ -198,7 +197,8 @@ func revokeToken(tx *store.Tx, r *request, _ api.None) (answer, error) {
 		return answer{}, err
 	}
 	// Before the token, as a registration locks them.
-	if id, ok := strings.CutPrefix(t.Principal, authority.ProviderPrincipal("")); ok && t.RevokedAt == 0 && authority.Kind(t.Kind) == authority.Provider {
+	of := authority.Principal{ID: t.Principal, Kind: authority.Kind(t.Kind)}
+	if id := of.ProviderID(); id != "" && t.RevokedAt == 0 {
 		if err := registry.Silence(tx, id); err != nil {
 			return answer{}, err
 		}

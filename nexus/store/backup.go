@@ -10,10 +10,10 @@ import (
 	"hash"
 	"io"
 	"os"
-	"regexp"
 	"strings"
 
 	"remit/proof/canon"
+	"remit/proof/form"
 )
 
 // A backup is a text file of one JSON value a line, the same for both
@@ -171,7 +171,7 @@ type table struct {
 }
 
 // plainName is what a name must look like to be put into a statement.
-var plainName = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
+var plainName = form.Lazy(`^[a-z][a-z0-9_]*$`)
 
 // tables lists the tables of the schema by name, except the record of the
 // migrations. It is empty in a new database.
@@ -231,7 +231,7 @@ func (tx *Tx) names(query string, args ...any) ([]string, error) {
 		if err := row.Scan(&name); err != nil {
 			return err
 		}
-		if !plainName.MatchString(name) {
+		if !plainName().MatchString(name) {
 			return fmt.Errorf("store: the schema has the name %q, which no migration made", name)
 		}
 		out = append(out, name)

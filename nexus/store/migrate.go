@@ -6,12 +6,12 @@ import (
 	"io/fs"
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"remit/proof/canon"
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -38,7 +38,7 @@ type migration struct {
 	sql     string
 }
 
-var migrationName = regexp.MustCompile(`^([0-9]{4})_([a-z0-9_]+)\.sql$`)
+var migrationName = form.Lazy(`^([0-9]{4})_([a-z0-9_]+)\.sql$`)
 
 // migrations reads the embedded files.
 func migrations() ([]migration, error) { return readMigrations(migrationFiles, "migrations") }
@@ -50,7 +50,7 @@ func readMigrations(from fs.FS, dir string) ([]migration, error) {
 	}
 	var out []migration
 	for _, entry := range entries {
-		m := migrationName.FindStringSubmatch(entry.Name())
+		m := migrationName().FindStringSubmatch(entry.Name())
 		if m == nil {
 			return nil, fmt.Errorf("read migrations: %q is not NNNN_name.sql", entry.Name())
 		}
@@ -71,10 +71,10 @@ func readMigrations(from fs.FS, dir string) ([]migration, error) {
 }
 
 var (
-	tableEnd   = regexp.MustCompile(`(?m)^\);`)
-	typeBigint = regexp.MustCompile(`\bBIGINT\b`)
-	typeBlob   = regexp.MustCompile(`\bBLOB\b`)
-	typeText   = regexp.MustCompile(`\bTEXT\b`)
+	tableEnd   = form.Lazy(`(?m)^\);`)
+	typeBigint = form.Lazy(`\bBIGINT\b`)
+	typeBlob   = form.Lazy(`\bBLOB\b`)
+	typeText   = form.Lazy(`\bTEXT\b`)
 )
 
 // translate writes a migration for one database.
@@ -90,9 +90,9 @@ func (m migration) translate(dialect string) string {
 	}
 	sql := b.String()
 	if dialect == "sqlite" {
-		return typeBigint.ReplaceAllString(tableEnd.ReplaceAllString(sql, ") STRICT;"), "INTEGER")
+		return typeBigint().ReplaceAllString(tableEnd().ReplaceAllString(sql, ") STRICT;"), "INTEGER")
 	}
-	return typeText.ReplaceAllString(typeBlob.ReplaceAllString(sql, "BYTEA"), `TEXT COLLATE "C"`)
+	return typeText().ReplaceAllString(typeBlob().ReplaceAllString(sql, "BYTEA"), `TEXT COLLATE "C"`)
 }
 
 // migrationTable records what has been applied.

@@ -64,6 +64,7 @@ const (
 	StepReceipt           = "authority.receipt"
 	StepDelivered         = "change.delivered"
 	StepDisposed          = "repository.disposed" // what became of the repository that has the change
+	StepResumed           = "run.resumed"         // the run had been cut off and is taken up again
 	StepStopped           = "run.stopped"         // why the pipeline ended early, when no other step says it
 	StepRunCompleted      = "run.completed"
 	StepOutcome           = "operator.outcome"

@@ -182,8 +182,12 @@ name the same entry. Codes are only ever added, and a code that a reader does no
 One rule gives the exit code of every command. It is the status of what the command says last: of its verdict, where it has one
 (run, resume, show, verify, reproduce, audit, compare, the matrix of the ladder and others that judge), or of the reason code of
 its error; several errors of one file are blocked. An error without one of these codes is exit 1: a command line that is wrong
-(` + "`usage`" + ` with ` + "`--json`" + `), or a fault in Remit or around it that was not foreseen (` + "`internal`" + `). Everything else is exit 0. With ` + "`--json`" + ` the document of an error has both, ` + "`error.code`" + ` and
-` + "`exit_code`" + `.
+(` + "`usage`" + ` with ` + "`--json`" + `), or a fault in Remit or around it that was not foreseen (` + "`internal`" + `). Everything else is exit 0. With ` + "`--json`" + `
+the document of an error has both, ` + "`error.code`" + ` and ` + "`exit_code`" + `.
+
+A command line is wrong when its words alone say so: an unknown command or flag, a word too many or too few, a value that the flag
+never has (no number, none of its words, no address). A contract or a job is held to its own rules, with their codes, also where
+flags make it; and what a flag names and is not there, such as a session, a file or an engine, has a code.
 `)
 	domain := ""
 	for _, info := range All() {

@@ -33,16 +33,12 @@ var statusFields = []string{"Uid", "Gid", "Groups", "CapPrm", "CapEff", "CapBnd"
 // may do, where we are in namespaces and control groups, and what would be
 // mounted.
 func (d *bwrap) circumstances(stateDir string) (string, error) {
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, kernel, err := bootAndKernel()
 	if err != nil {
 		return "", err
 	}
-	facts := []string{"boot", string(boot), "bwrap", d.path, d.desc.Config["bwrap_sha256"], "seccomp", d.desc.Config["seccomp_sha256"]}
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "", err
-	}
-	facts = append(facts, unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Version[:]), unix.ByteSliceToString(u.Machine[:]))
+	facts := []string{"boot", boot, "bwrap", d.path, d.desc.Config["bwrap_sha256"], "seccomp", d.desc.Config["seccomp_sha256"]}
+	facts = append(facts, kernel...)
 	places := []string{"/proc/self/exe", d.path, stateDir, d.tools.goCache, d.tools.modCache}
 	for _, b := range d.tools.binds {
 		places = append(places, b.Host)
@@ -80,6 +76,20 @@ func (d *bwrap) circumstances(stateDir string) (string, error) {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:]), nil
+}
+
+// bootAndKernel names this start of the machine, and its kernel: release,
+// version and machine.
+func bootAndKernel() (boot string, kernel []string, err error) {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return "", nil, err
+	}
+	var u unix.Utsname
+	if err := unix.Uname(&u); err != nil {
+		return "", nil, err
+	}
+	return string(id), []string{unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Version[:]), unix.ByteSliceToString(u.Machine[:])}, nil
 }
 
 // identityOf tells one file from another and, if its content matters, from

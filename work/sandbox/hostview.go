@@ -33,16 +33,12 @@ func (d *bwrap) HostView(ctx context.Context, lower string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, kernel, err := bootAndKernel()
 	if err != nil {
 		return "", fmt.Errorf("sandbox: looking at the host: %w", err)
 	}
-	var u unix.Utsname
-	if err := unix.Uname(&u); err != nil {
-		return "", fmt.Errorf("sandbox: looking at the host: %w", err)
-	}
 	v := &hostView{sum: sha256.New(), left: maxViewEntries, seen: map[string]bool{}}
-	v.say("boot", string(boot), unix.ByteSliceToString(u.Release[:]), unix.ByteSliceToString(u.Version[:]), unix.ByteSliceToString(u.Machine[:]))
+	v.say(append([]string{"boot", boot}, kernel...)...)
 	v.say("env", fmt.Sprint(environment(Spec{Limits: DefaultLimits()}, insideHome, "/tmp", d.tools.pathDirs)), fmt.Sprint(d.tools.env))
 	v.path(unix.AT_FDCWD, "/proc/self/exe", 0)
 	if lent != nil {

@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -22,6 +21,8 @@ import (
 
 	"golang.org/x/mod/module"
 	"golang.org/x/sys/unix"
+
+	"remit/proof/form"
 )
 
 // The Go module cache of the invoking user has the source of everything that he
@@ -194,10 +195,8 @@ func (r *sumReader) read(name string, line func(string)) {
 // The patterns are made when they are needed: this package is part of every
 // start of the program, the helpers of the sandbox included.
 var (
-	sumForm       = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^h1:[A-Za-z0-9+/]{43}=$`) })
-	toolchainForm = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:toolchain\s+go|go\s+)(1\.[0-9]{1,3}(?:\.[0-9]{1,3})?(?:(?:rc|beta)[0-9]{1,2})?)$`)
-	})
+	sumForm       = form.Lazy(`^h1:[A-Za-z0-9+/]{43}=$`)
+	toolchainForm = form.Lazy(`^(?:toolchain\s+go|go\s+)(1\.[0-9]{1,3}(?:\.[0-9]{1,3})?(?:(?:rc|beta)[0-9]{1,2})?)$`)
 )
 
 func (r *sumReader) sumLine(line string) {
