@@ -99,13 +99,28 @@ func Recorded(stored []StoredProof) []ladder.Recorded {
 	return out
 }
 
-// Standing is how far the kept proofs bring a key.
+// Standing is how far the kept proofs, and those that come with the program,
+// bring a key.
 func Standing(home string, key ladder.Key, now time.Time) (ladder.Standing, error) {
-	stored, err := Load(home, key.Engine)
+	proofs, err := recorded(home, key.Engine, true)
 	if err != nil {
 		return ladder.Standing{}, err
 	}
-	return ladder.Judge(key, Recorded(stored), now), nil
+	return ladder.Judge(key, proofs, now), nil
+}
+
+// recorded are all proofs of an engine, with those that come with the program or
+// without.
+func recorded(home, engine string, builtIn bool) ([]ladder.Recorded, error) {
+	stored, err := Load(home, engine)
+	if err != nil {
+		return nil, err
+	}
+	out := Recorded(stored)
+	if builtIn {
+		out = append(out, BuiltIn(engine)...)
+	}
+	return out, nil
 }
 
 // load reads one proof, nil if it is not there.
