@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/law/admission"
 	"remit/law/eligibility"
 	"remit/law/ladder"
 	"remit/proof/evidence"
 	"remit/proof/reason"
-	"remit/work/engine"
 	"remit/work/prove"
 	"remit/work/route"
 	"remit/work/sandbox"
@@ -133,7 +133,8 @@ func (f *proveFlags) records(cmd *cobra.Command, home string, opt *prove.Options
 	if err != nil {
 		return err
 	}
-	admitted, result := route.Admission(home, id)
+	records := route.Records(home, false, admission.Facts{admission.OnEngineDigest: id.SHA256})
+	admitted, result := route.Admission(records, id)
 	if admitted.SourceStatus != string(eligibility.ModelAdmitted) {
 		return reason.Errorf(reason.SourceNotAdmitted, "%s", admitted.Detail).WithHint("%s", admitted.Remedy)
 	}
@@ -141,14 +142,14 @@ func (f *proveFlags) records(cmd *cobra.Command, home string, opt *prove.Options
 	if f.scripted {
 		return nil
 	}
-	if opt.Route, err = f.model.route(engine.Engine(opt.Agent), home, nil); err != nil {
+	if opt.Route, err = f.model.route(opt.Agent, records, nil); err != nil {
 		return err
 	}
 	if opt.Route.Status != eligibility.ModelAdmitted {
 		return reason.Errorf(reason.ModelNotAdmitted, "%s", opt.Route.Detail).WithHint("%s", opt.Route.Remedy)
 	}
 	m, err := f.model.named()
-	opt.ModelAdmission = m.Admitted(home).RecordID
+	opt.ModelAdmission = m.Admitted(records).RecordID
 	return err
 }
 

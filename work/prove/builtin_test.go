@@ -29,7 +29,10 @@ func TestBuiltInProofs(t *testing.T) {
 	if *update {
 		for _, name := range []string{fake.Name, command.Name} {
 			for _, driver := range drivers() {
-				makeBuiltIn(t, name, driver)
+				t.Run(name+"/"+driver, func(t *testing.T) {
+					t.Parallel() // they wait for timeouts most of the time
+					makeBuiltIn(t, name, driver)
+				})
 			}
 		}
 		return
@@ -37,7 +40,7 @@ func TestBuiltInProofs(t *testing.T) {
 	for name, e := range map[string]engine.Engine{fake.Name: &fake.Engine{}, command.Name: &command.Engine{}} {
 		for _, driver := range drivers() {
 			key := KeyOf(e, evidence.EngineIdentity{Name: name}, "", "", driver)
-			s, err := Standing(t.TempDir(), key, time.Now())
+			s, err := Standing(t.TempDir(), key, time.Now(), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -97,7 +100,7 @@ func TestBuiltInProofsOnly(t *testing.T) {
 		t.Error("the program comes with proofs of an agent")
 	}
 	key := KeyOf(&fake.Engine{}, evidence.EngineIdentity{Name: fake.Name}, "", "", "another")
-	if s, err := Standing(t.TempDir(), key, time.Now()); err != nil || s.Stage != 0 || s.Stages[0].State != ladder.Stale {
+	if s, err := Standing(t.TempDir(), key, time.Now(), nil); err != nil || s.Stage != 0 || s.Stages[0].State != ladder.Stale {
 		t.Errorf("%+v, %v", s, err)
 	}
 }

@@ -195,9 +195,12 @@ func (p *prover) close() {
 
 // standing is how far the key is.
 func (p *prover) standing() (ladder.Standing, error) {
-	proofs, err := recorded(p.Home, p.key.Engine, !p.ForProgram)
+	proofs, err := Proofs(p.Home, p.key.Engine, nil)
 	if err != nil {
 		return ladder.Standing{}, err
+	}
+	if p.ForProgram {
+		proofs = slices.DeleteFunc(proofs, func(r ladder.Recorded) bool { return r.BuiltIn })
 	}
 	s := ladder.Judge(p.key, proofs, p.Clock())
 	p.earlier = nil

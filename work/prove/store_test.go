@@ -170,7 +170,7 @@ func TestLoadNothing(t *testing.T) {
 	if stored, err := Load(t.TempDir(), "fake"); err != nil || len(stored) != 0 {
 		t.Errorf("%v, %v", stored, err)
 	}
-	s, err := Standing(t.TempDir(), ladder.Key{Engine: "codex"}, time.Now())
+	s, err := Standing(t.TempDir(), ladder.Key{Engine: "codex"}, time.Now(), nil)
 	if err != nil || s.Stage != 0 || s.Stages[0].State != ladder.NotYet {
 		t.Errorf("%+v, %v", s, err)
 	}
