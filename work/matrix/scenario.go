@@ -7,6 +7,7 @@ import (
 
 	"remit/law/ladder"
 	"remit/proof/evidence"
+	"remit/proof/journal"
 	"remit/work/engine/faulty"
 )
 
@@ -249,7 +250,15 @@ func readOnlyDisk(root bool) scenario {
 		if !broken {
 			return nil
 		}
-		s.fault = faulty.Fault{Name: "read-only-disk"}
+		back := ""
+		// The disk is gone again when the verdict is there: an empty directory is
+		// removed when a session is sealed, and a mount point cannot be.
+		s.fault = faulty.Fault{Name: "read-only-disk", Journal: func(step journal.Step) []journal.Step {
+			if step.Name == evidence.StepRunCompleted && back != "" {
+				_ = faulty.Unmount(back) // the seal says so if it is still there
+			}
+			return []journal.Step{step}
+		}}
 		s.onHost(func() error {
 			dir, err := s.backend()
 			if err != nil {
@@ -257,6 +266,7 @@ func readOnlyDisk(root bool) scenario {
 			}
 			if root {
 				s.undo = append(s.undo, func() { _ = faulty.Unmount(dir) }) // it goes with the thread anyway
+				back = dir
 				return faulty.ReadOnlyDisk(dir)
 			}
 			s.undo = append(s.undo, func() { _ = os.Chmod(dir, 0o700) }) // only so that it can be removed
