@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"remit/nexus/api"
 	"remit/proof/canon"
@@ -140,7 +141,11 @@ func TestRunUnderNexus(t *testing.T) {
 	c.env = append(c.env, "REMIT_TOKEN="+alice)
 
 	// Nobody there to prove it: blocked before the agent has cost anything.
-	alone := c.run(3, "--nexus", n.url)
+	began := time.Now()
+	alone := c.run(3, "--nexus", n.url, "--wait", "1s")
+	if waited := time.Since(began); waited < time.Second {
+		t.Errorf("the run waited %s for a provider", waited)
+	}
 	c.refusedAtOnce(alone, "no_eligible_provider")
 	c.remit(0, "audit", alone.Dir)
 

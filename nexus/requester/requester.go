@@ -56,6 +56,10 @@ type Requester struct {
 	// Patience is how long an authority elsewhere may be out of reach while a
 	// change is being proved, which has cost something by then.
 	Patience time.Duration
+	// Wait is how long the run, and the proof of its change, wait for a provider
+	// when none could take it; Waiting hears of it.
+	Wait    time.Duration
+	Waiting func(most time.Duration, err error)
 
 	connect func(context.Context) (*Connection, error)
 	claim   job.Claim
@@ -86,11 +90,13 @@ func (q *Requester) Open(ctx context.Context, c job.Claim) ([]record.Recorded, e
 		if c.IssueRef != "" {
 			body.IssueRef = &c.IssueRef
 		}
-		made, err := api.CreateRun.Do(ctx, conn.Client, q.key("run"), api.None{}, body)
-		if err != nil {
+		if err := awaitProvider(ctx, q.Wait, q.Waiting, func(time.Duration) error {
+			made, err := api.CreateRun.Do(ctx, conn.Client, q.key("run"), api.None{}, body)
+			q.run = made.RunID
+			return err
+		}); err != nil {
 			return err
 		}
-		q.run = made.RunID
 		receipts, err = q.receipts(ctx, conn)
 		return err
 	})

@@ -47,6 +47,7 @@ type run struct {
 	outcome       *Outcome
 	blockers      []Blocker
 	engineStarted bool
+	resumed       int // times that the run was taken up again
 }
 
 type toolCall struct {
@@ -123,6 +124,8 @@ func (r *run) step(e *journal.Entry) error {
 			return err
 		}
 		r.eligibility = d.Decision
+	case StepResumed:
+		r.resumed++
 	case StepPlan:
 		r.plan = new(Plan)
 		return decode(e.Outputs, r.plan)

@@ -61,6 +61,7 @@ const (
 	StepArtifact          = "artifact.recorded"
 	StepBudget            = "budget.settled"
 	StepReceipt           = "authority.receipt"
+	StepResumed           = "run.resumed" // the run had been cut off and is taken up again
 	StepStopped           = "run.stopped" // why the pipeline ended early, when no other step says it
 	StepRunCompleted      = "run.completed"
 	StepOutcome           = "operator.outcome"

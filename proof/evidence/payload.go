@@ -62,6 +62,9 @@ type RunOpened struct {
 	ModelAdmission       string   `json:"model_admission_status"`
 	VerificationCommands []string `json:"verification_commands"`
 	Host                 Host     `json:"host"`
+	// SummaryForm is the form of PR_SUMMARY.md. Runs that do not state it are older,
+	// and their summary keeps its bytes.
+	SummaryForm int `json:"summary_form,omitempty"`
 }
 
 // RunIDOf computes run_id: the same contract, baseline, engine, model and
