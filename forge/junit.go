@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 
 	"remit/proof/evidence"
 )
@@ -30,6 +31,7 @@ type (
 		Failures int        `xml:"failures,attr"`
 		Skipped  int        `xml:"skipped,attr"`
 		Time     string     `xml:"time,attr"`
+		Before   *before    `xml:"properties,omitempty"`
 		Cases    []testCase `xml:"testcase"`
 	}
 	testCase struct {
@@ -41,11 +43,19 @@ type (
 	failure struct {
 		Message string `xml:"message,attr"`
 	}
+	before struct {
+		Properties []property `xml:"property"`
+	}
+	property struct {
+		Name  string `xml:"name,attr"`
+		Value string `xml:"value,attr"`
+	}
 )
 
-// JUnit writes the verification of the session in dir: a suite for each
-// command in each phase, with a case for the command itself and, where the
-// runner's results are known, one for each test.
+// JUnit writes the verification of the change of the session in dir: a suite for
+// each command, with a case for the command itself and, where the runner's results
+// are known, one for each test. What the command did before the change is in the
+// properties of its suite, since a test that fails there is not one that fails.
 func JUnit(w io.Writer, dir string) error {
 	c, err := open(dir)
 	if err != nil {
@@ -57,7 +67,10 @@ func JUnit(w io.Writer, dir string) error {
 	}
 	doc := testSuites{Name: c.receipt.SessionID}
 	for _, run := range c.report.Verification {
-		s := testSuite{Name: run.Phase + ": " + run.Command, Time: fmt.Sprintf("%.3f", float64(run.DurationMS)/1000)}
+		if run.Phase != headPhase {
+			continue
+		}
+		s := testSuite{Name: run.Phase + ": " + run.Command, Time: fmt.Sprintf("%.3f", float64(run.DurationMS)/1000), Before: beforeOf(c.report.Verification, run.Command)}
 		own := testCase{Class: run.Phase, Name: run.Command}
 		if !run.Passed {
 			own.Failure = &failure{fmt.Sprintf("exit code %d", run.ExitCode)}
@@ -71,6 +84,16 @@ func JUnit(w io.Writer, dir string) error {
 		doc.Tests, doc.Failures, doc.Skipped = doc.Tests+s.Tests, doc.Failures+s.Failures, doc.Skipped+s.Skipped
 		doc.Suites = append(doc.Suites, s)
 	}
+	// A run can fail although its commands pass, or before they ran.
+	if c.report.Status != evidence.StatusPass && doc.Failures == 0 {
+		s := testSuite{Name: "verdict", Time: "0.000"}
+		why := c.report.Status
+		if c.report.FailureReason != nil {
+			why += ": " + *c.report.FailureReason
+		}
+		s.add(testCase{Class: "verdict", Name: "remit", Failure: &failure{why}})
+		doc.Tests, doc.Failures, doc.Suites = doc.Tests+s.Tests, s.Failures, append(doc.Suites, s)
+	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
@@ -81,6 +104,25 @@ func JUnit(w io.Writer, dir string) error {
 	}
 	_, err = io.WriteString(w, "\n")
 	return err
+}
+
+// headPhase is the phase in which the change is there.
+const headPhase = "head"
+
+// beforeOf is what a command did on the baseline, nil where it did not run.
+func beforeOf(all []evidence.CommandRun, command string) *before {
+	for _, run := range all {
+		if run.Phase == headPhase || run.Command != command {
+			continue
+		}
+		out := &before{[]property{{"base.exit_code", strconv.Itoa(run.ExitCode)}}}
+		if t := run.Tests; t != nil {
+			out.Properties = append(out.Properties, property{"base.passed", strconv.Itoa(t.Passed)},
+				property{"base.failed", strconv.Itoa(t.Failed)}, property{"base.skipped", strconv.Itoa(t.Skipped)})
+		}
+		return out
+	}
+	return nil
 }
 
 func (s *testSuite) add(c testCase) {

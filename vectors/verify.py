@@ -107,6 +107,7 @@ def read_directory(top):
             need(stat.S_ISREG(mode) or stat.S_ISDIR(mode), f"{path} is neither file nor directory")
             if stat.S_ISREG(mode):
                 with open(path, "rb") as f: files[os.path.relpath(path, top).replace(os.sep, "/")] = f.read()
+        need(dirs or names, f"{where} is a directory without a file")
     return files
 
 def check_names(s):

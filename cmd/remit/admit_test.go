@@ -30,7 +30,7 @@ func TestConcurrentAdmissions(t *testing.T) {
 				if err := decide(fmt.Sprintf("%d.%d", w, n)); err != nil {
 					t.Error(err)
 				}
-				if _, err := admission.ModelRecord(home, "p", "m"); err != nil {
+				if _, err := (admission.Store{Home: home}).Model("p", "m"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -46,7 +46,7 @@ func TestConcurrentAdmissions(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	rec, err := admission.ModelRecord(home, "p", "m")
+	rec, err := admission.Store{Home: home}.Model("p", "m")
 	if err != nil || rec == nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestAdmissionIsReplacedAsAWhole(t *testing.T) {
 	if _, err := decideSource(home, d); err == nil {
 		t.Error("a moving version is admitted")
 	}
-	rec, err := admission.SourceRecord(home, "codex")
+	rec, err := admission.Store{Home: home}.Source("codex")
 	if err != nil || rec.Reason != "first" || rec.Revision != 1 {
 		t.Errorf("got %+v, %v", rec, err)
 	}

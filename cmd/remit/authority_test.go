@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"remit/nexus/api"
+	"remit/proof/bundle"
 	"remit/proof/canon"
 )
 
@@ -121,6 +123,26 @@ func TestRunUnderOwnAuthority(t *testing.T) {
 	c.remit(0, "audit", r.Dir)
 	c.remit(0, "accept", r.Session)
 	c.remit(0, "audit", r.Dir)
+	// The authority knows the outcome and the digest of the bundle that has it.
+	sum := sha256.New()
+	if err := bundle.WriteZip(sum, r.Dir); err != nil {
+		t.Fatal(err)
+	}
+	books, err := filepath.Glob(filepath.Join(c.home, "authority", "nexus.db*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []byte
+	for _, name := range books {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, text...)
+	}
+	if want := `"bundle_sha256":"` + canon.DigestSum(sum) + `","kind":"accepted"`; !bytes.Contains(kept, []byte(want)) {
+		t.Errorf("the books of this machine lack %s", want)
+	}
 	// A change that is not verified is offered to nobody.
 	bad := c.run(2, "--verify", "false")
 	if got := c.receipts(bad); !slices.Equal(got, []string{"RunCreated"}) {

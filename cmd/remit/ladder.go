@@ -3,18 +3,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"remit/law/ladder"
-	"remit/proof/reason"
-	"remit/work/engine/fake"
 	"remit/work/matrix"
-	"remit/work/sandbox"
 )
 
 func (a *app) ladderCommand() *cobra.Command {
@@ -25,137 +20,8 @@ repository: six stages, and twelve ways to fail of which each must end in one wa
 only. No stage makes an engine the default.`,
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.ladderMatrixCommand(), a.ladderStatusCommand())
+	cmd.AddCommand(a.ladderMatrixCommand(), a.ladderStatusCommand(), a.ladderGuardCommand())
 	return cmd
-}
-
-func (a *app) ladderMatrixCommand() *cobra.Command {
-	var engine string
-	var rows []string
-	cmd := &cobra.Command{
-		Use: "matrix --engine NAME", Short: "Bring about the twelve failures, and check how each run ends", Args: cobra.NoArgs,
-		Long: `Matrix wraps an engine so that it really fails in one way after another (a full
-disk, a process that sleeps past its limit, a lost event, …), runs the pipeline over
-a small repository of its own, and reads from the session on disk whether the run
-ended as it must: status, first blocker, event, exit code, artifacts with digests
-and times, source untouched, audit.
-
-Exit code 0 when every row holds, 2 when one does not, 3 when one could not be tried
-on this machine. A complete matrix is kept below REMIT_HOME, for status to name;
-the sessions are thrown away.`,
-		Example: `  remit ladder matrix --engine fake
-  remit ladder matrix --engine command --row timeout --row artifact-write-failure --json`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.ladderMatrix(cmd, engine, rows) },
-	}
-	fl := cmd.Flags()
-	fl.StringVar(&engine, "engine", fake.Name, "engine: "+strings.Join(matrix.Engines(), ", "))
-	fl.StringArrayVar(&rows, "row", nil, "only this row (repeatable): "+strings.Join(ladder.RowNames(), ", "))
-	for flag, values := range map[string][]string{"engine": matrix.Engines(), "row": ladder.RowNames()} {
-		if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-			panic(err) // only for a flag that does not exist
-		}
-	}
-	return cmd
-}
-
-func (a *app) ladderMatrix(cmd *cobra.Command, engine string, rows []string) error {
-	if !slices.Contains(matrix.Engines(), engine) {
-		return reason.Errorf(reason.EngineUnknown, "no engine %q", engine).WithHint("engines: %s", strings.Join(matrix.Engines(), ", "))
-	}
-	for _, name := range rows {
-		if _, ok := ladder.RowNamed(name); !ok {
-			return usagef("--row %q: the rows are %s", name, strings.Join(ladder.RowNames(), ", "))
-		}
-	}
-	self, err := os.Executable()
-	if err != nil {
-		return fmt.Errorf("finding this program: %w", err)
-	}
-	driver, err := sandbox.Open(cmd.Context(), a.sandboxOptions("", nil))
-	if err != nil {
-		if reason.CodeOf(err) != reason.SandboxUnavailable {
-			return err
-		}
-		printOne(os.Stderr, err) // no row can be tried, and the report says so
-		driver = nil
-	}
-	view := newProgress(os.Stderr)
-	rep, err := matrix.Run(cmd.Context(), matrix.Options{Engine: engine, Binary: self, Sandbox: driver, Rows: rows, Build: build(),
-		OnCase: func(row string, c matrix.CaseResult) { view.Step(row+"/"+c.Name, stepStatus(c.Verdict), c.Reason) }})
-	view.close()
-	if err != nil {
-		return err
-	}
-	if rep.Complete && cmd.Context().Err() == nil {
-		if err := rep.Save(a.home.Dir); err != nil {
-			return err
-		}
-	}
-	if a.json {
-		err = printJSON(cmd.OutOrStdout(), rep)
-	} else {
-		err = printMatrix(cmd.OutOrStdout(), rep)
-	}
-	if err == nil && rep.ExitCode != 0 {
-		err = exitCode(rep.ExitCode)
-	}
-	return err
-}
-
-func printMatrix(w io.Writer, rep *matrix.Report) error {
-	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "ROW\tEXPECTED\tGOT\tHELD")
-	for _, row := range rep.Rows {
-		for _, c := range row.Cases {
-			e := c.Expected
-			fmt.Fprintf(tw, "%s/%s\t%s %s\t%s\t%s\n", row.Name, c.Name, e.Status, e.Code, gotText(c), heldText(c.Verdict))
-		}
-	}
-	if err := tw.Flush(); err != nil {
-		return err
-	}
-	for _, row := range rep.Rows {
-		for _, c := range row.Cases {
-			if c.Verdict != matrix.Held {
-				fmt.Fprintf(w, "\n%s/%s is %s: %s\n", row.Name, c.Name, c.Verdict, plain(c.Reason))
-			}
-		}
-	}
-	_, err := fmt.Fprintf(w, "\n%s  engine %s: %d of %d rows hold\n", upper(rep.Status), rep.Engine.Name, rep.Held, rep.Total)
-	return err
-}
-
-func gotText(c matrix.CaseResult) string {
-	switch {
-	case c.Got == nil && c.Verdict == matrix.Broken:
-		return "no evidence"
-	case c.Got == nil:
-		return c.Verdict
-	}
-	return fmt.Sprintf("%s %s", c.Got.Status, c.Got.Code)
-}
-
-// stepStatus is a verdict as the progress view knows the end of a step.
-func stepStatus(verdict string) string {
-	switch verdict {
-	case matrix.Held:
-		return "completed"
-	case matrix.Broken:
-		return "failed"
-	case matrix.NotTried:
-		return "blocked"
-	}
-	return "skipped"
-}
-
-func heldText(verdict string) string {
-	switch verdict {
-	case matrix.Held:
-		return "yes"
-	case matrix.Broken:
-		return "NO"
-	}
-	return "-"
 }
 
 func (a *app) ladderStatusCommand() *cobra.Command {
@@ -167,7 +33,7 @@ directory below REMIT_HOME. Evidence that is missing, or that this version canno
 check, counts as not proven; and no evidence makes an engine the default.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var records []ladder.Records
-			for _, engine := range matrix.Engines() {
+			for _, engine := range engineNames() {
 				r, err := matrix.ReadRecords(a.home.Dir, engine, build())
 				if err != nil {
 					return err

@@ -14,6 +14,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/gateway"
+	"remit/work/route"
 	"remit/work/session"
 )
 
@@ -66,7 +67,7 @@ func TestRoute(t *testing.T) {
 		"another class":                 {with(func(f *modelFlags) { f.local = true }), policy("model: {providers: {acme: {class: hosted}}}"), gateway.Credential{}, reason.ContractNarrowing},
 		"no such table":                 {with(func(f *modelFlags) { f.pricesFile = prices + "x" }), nil, gateway.Credential{}, reason.ContractUnreadable},
 	} {
-		r, err := test.flags.route(asking{}, home, test.policy)
+		r, err := test.flags.route(asking{}, route.Records(home, false, nil), test.policy)
 		switch {
 		case test.code == "" && err != nil, test.code == "usage" && (err == nil || reason.CodeOf(err) != ""), test.code != "usage" && reason.CodeOf(err) != test.code:
 			t.Errorf("%s: %v", name, err)
@@ -83,7 +84,7 @@ func TestRoute(t *testing.T) {
 		}
 	}
 	f := with(func(f *modelFlags) { f.pricesFile = prices })
-	r, err := f.route(asking{}, home, policy("model: {keep_bodies: true}"))
+	r, err := f.route(asking{}, route.Records(home, false, nil), policy("model: {keep_bodies: true}"))
 	want := gateway.Price{InMicroUSDPerMTok: 1e6, CacheReadMicroUSDPerMTok: 5e5, CacheWriteMicroUSDPerMTok: 2e6, OutMicroUSDPerMTok: 3e6, CacheWriteHourMicroUSDPerMTok: 4e6, UpToInTokens: 5}
 	if err != nil || !r.KeepBodies || r.Prices["acme/m"] != want {
 		t.Errorf("%+v, %v", r, err)

@@ -6,6 +6,8 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path"
+	"slices"
 	"syscall"
 
 	"remit/proof/reason"
@@ -16,6 +18,7 @@ type contents struct {
 	files    []*member
 	hashable []*member    // files, and directory entries of a zip
 	names    []namedEntry // of everything
+	hollow   []string     // directories with no file below them
 	complete bool         // false: it could not be listed, so nothing else can be checked
 }
 
@@ -26,6 +29,7 @@ func scanDirectory(root *os.Root, lim limits, found *findings) *contents {
 	c := &contents{complete: true}
 	var total int64
 	seen := 0 // directories as well: a tree of empty ones must end somewhere
+	var dirs []string
 	err := fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			found.add(reason.ZipUnreadable, name, "%v", err)
@@ -38,6 +42,9 @@ func scanDirectory(root *os.Root, lim limits, found *findings) *contents {
 			return fs.SkipAll
 		}
 		if d.IsDir() {
+			if name != "." {
+				dirs = append(dirs, name)
+			}
 			return nil
 		}
 		c.names = append(c.names, namedEntry{name: name})
@@ -72,6 +79,13 @@ func scanDirectory(root *os.Root, lim limits, found *findings) *contents {
 		c.complete = false
 	}
 	c.hashable = c.files
+	used := make(map[string]bool)
+	for _, f := range c.names {
+		for dir := path.Dir(f.name); dir != "." && !used[dir]; dir = path.Dir(dir) {
+			used[dir] = true
+		}
+	}
+	c.hollow = slices.DeleteFunc(dirs, func(dir string) bool { return used[dir] })
 	return c
 }
 

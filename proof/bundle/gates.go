@@ -154,7 +154,7 @@ func (a *audit) manifestGates() {
 		a.leave(GateHashes, Blocked, "there is no manifest to compare with")
 		return
 	}
-	a.settle(GateHashes, compareManifest(m, a.contents.files))
+	a.settle(GateHashes, compareManifest(m, a.contents.files, a.hollow()))
 }
 
 // contentGates are 5 to 8. They run even when earlier gates failed, as long as
@@ -237,4 +237,13 @@ func (a *audit) commandGate(ctx context.Context, name string, commands []string,
 	}
 	a.settle(name, found)
 	return nil
+}
+
+// hollow are the directories without a file that a bundle must not have. In a
+// directory of another kind they are the author's own.
+func (a *audit) hollow() []string {
+	if a.report.Profile != ProfileBundle {
+		return nil
+	}
+	return a.contents.hollow
 }

@@ -121,9 +121,9 @@ func manifestOf(files []*member) Manifest {
 }
 
 // compareManifest checks gate 4: every listed file is there with its digest,
-// every file but the manifest is listed. A file that could not be read to its
+// every file but the manifest is listed, and no directory is there for nothing. A file that could not be read to its
 // end has no digest to compare: gate_unavailable.
-func compareManifest(m Manifest, files []*member) []reason.Finding {
+func compareManifest(m Manifest, files []*member, hollow []string) []reason.Finding {
 	var found findings
 	add := func(code reason.Code, path, format string, args ...any) {
 		found.put(reason.Finding{Gate: GateHashes, Code: code, Path: path}, format, args...)
@@ -149,6 +149,9 @@ func compareManifest(m Manifest, files []*member) []reason.Finding {
 		if f.name != ManifestName && !listed[f.name] {
 			add(reason.ManifestUnlisted, f.name, "the manifest does not list this file")
 		}
+	}
+	for _, dir := range hollow {
+		add(reason.ManifestUnlisted, dir, "the manifest lists no file in this directory")
 	}
 	return found.all()
 }

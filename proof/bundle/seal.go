@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"remit/proof/reason"
 )
@@ -35,9 +36,9 @@ func (r *Refused) Unwrap() error {
 }
 
 // Seal hashes every file below dir and writes manifest.txt as the last one:
-// a temporary file, synced, renamed over a manifest of an earlier Seal. It
-// refuses, with [*Refused], what no bundle may hold: symbolic links, special
-// files, names outside [ProfileBundle].
+// a temporary file, synced, renamed over a manifest of an earlier Seal. It removes
+// directories without a file, and refuses, with [*Refused], what no bundle may
+// hold: symbolic links, special files, names outside [ProfileBundle].
 func Seal(dir string) error {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -50,6 +51,9 @@ func Seal(dir string) error {
 	files, err := listDirectory(root)
 	if err != nil {
 		return fmt.Errorf("seal: %w", err)
+	}
+	if err := removeHollow(root); err != nil {
+		return fmt.Errorf("seal: remove an empty directory: %w", err)
 	}
 	if err := hashAll(context.Background(), files); err != nil {
 		return fmt.Errorf("seal: %w", err)
@@ -83,6 +87,18 @@ func listDirectory(root *os.Root) ([]*member, error) {
 		return nil, &Refused{Findings: found.all()}
 	}
 	return c.files, nil
+}
+
+// removeHollow removes the directories in which there is no file: a step that was
+// cut off can have made one, and no bundle has any.
+func removeHollow(root *os.Root) error {
+	var found findings
+	for _, dir := range slices.Backward(scanDirectory(root, defaultLimits, &found).hollow) { // from below
+		if err := root.Remove(dir); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // writeManifest replaces the manifest so that a crash leaves the old one, the

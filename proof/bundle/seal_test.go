@@ -221,3 +221,32 @@ func TestWriteZipReportsAFullDisk(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
+
+// TestHollowDirectories: a directory without a file is in no bundle. Seal removes
+// what a step that was cut off has left; an audit finds what was added later.
+func TestHollowDirectories(t *testing.T) {
+	t.Parallel()
+	dir := sealed(t, session)
+	for _, deep := range []string{"backend/cut/off", "zz/empty"} {
+		if err := os.MkdirAll(filepath.Join(dir, filepath.FromSlash(deep)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := auditPath(t, dir, Options{Profile: ProfileBundle})
+	want := "manifest.hashes manifest_file_unlisted"
+	if got := found(r); len(got) == 0 || slices.ContainsFunc(got, func(f string) bool { return f != want }) {
+		t.Errorf("an audit finds %q", got)
+	}
+	if r := auditPath(t, dir, Options{Profile: ProfilePortable}); slices.Contains(found(r), want) {
+		t.Error("an author's empty directory is a finding")
+	}
+	if err := Seal(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "zz")); !os.IsNotExist(err) {
+		t.Errorf("after Seal: %v", err)
+	}
+	if r := auditPath(t, dir, Options{Profile: ProfileBundle}); slices.Contains(found(r), want) {
+		t.Errorf("after Seal: %q", found(r))
+	}
+}

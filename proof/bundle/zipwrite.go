@@ -50,7 +50,7 @@ func checkSealed(files []*member) error {
 		}
 	}
 	m, found := readManifest(ProfileBundle, files)
-	found = append(found, compareManifest(m, files)...)
+	found = append(found, compareManifest(m, files, nil)...)
 	if len(found) > 0 {
 		return &Refused{Findings: found}
 	}

@@ -42,11 +42,16 @@ type run struct {
 	artifacts     []ArtifactRecorded
 	receipts      []record.AuthorityReceipt
 	budget        *BudgetSettled
+	policy        *BranchPolicy
+	delivered     *Delivered
+	disposed      *Disposed
+	undelivered   bool // the question is whether the change may be delivered
 	completed     *RunCompleted
 	completedAt   string
 	outcome       *Outcome
 	blockers      []Blocker
 	engineStarted bool
+	resumed       int // times that the run was taken up again
 }
 
 type toolCall struct {
@@ -123,6 +128,8 @@ func (r *run) step(e *journal.Entry) error {
 			return err
 		}
 		r.eligibility = d.Decision
+	case StepResumed:
+		r.resumed++
 	case StepPlan:
 		r.plan = new(Plan)
 		return decode(e.Outputs, r.plan)
@@ -197,6 +204,8 @@ func (r *run) step(e *journal.Entry) error {
 			return err
 		}
 		r.receipts = append(r.receipts, a)
+	case StepBranchPolicy, StepDelivered, StepDisposed:
+		return r.deliver(e, final)
 	case StepRunCompleted:
 		r.completed = new(RunCompleted)
 		r.completedAt = entryTime(e)

@@ -13,7 +13,7 @@ import (
 // nothing shows. Each statement says of which kind it is.
 func (r *run) mergeSummary(rc *Receipt) []byte {
 	var b strings.Builder
-	fmt.Fprintf(&b, "# %s\n\n", prose(r.opened.Title))
+	fmt.Fprintf(&b, "# %s\n\n", r.title())
 	r.mergeChanges(&b)
 	r.summaryFiles(&b)
 	r.mergeVerification(&b)
@@ -120,15 +120,15 @@ func (r *run) mergeVerification(b *strings.Builder) {
 	b.WriteString("\n")
 	if ran {
 		r.mergeTests(b)
-		fmt.Fprintf(b, "- Parts of the change that no test notices: %s\n", unobserved(v.Observation))
+		fmt.Fprintf(b, "- Parts of the change that no test notices: %s\n", r.unobserved(v.Observation))
 	}
 	if held := r.heldOut(); len(held) > 0 && v.Control.NotRuledOut != nil {
 		fmt.Fprintf(b, "- Tests that the agent did not see, and that count above: those of %s (verified)\n", names(held))
 	}
-	fmt.Fprintf(b, "- Control: %s\n", controlled(v.Control))
+	fmt.Fprintf(b, "- Control: %s\n", r.controlled(v.Control))
 	if len(v.Control.Commands) > 1 {
 		for _, c := range v.Control.Commands {
-			fmt.Fprintf(b, "  - %s: %s\n", code(c.Command), commandControlled(c))
+			fmt.Fprintf(b, "  - %s: %s\n", code(c.Command), r.commandControlled(c))
 		}
 	}
 	if len(v.Untracked) > 0 {
@@ -188,23 +188,23 @@ func noun(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-func newTests(n *NewTests) string {
+func (r *run) newTests(n *NewTests) string {
 	if n == nil || n.Tried == 0 {
-		return prose(n.Sentence()) + " (absent)"
+		return r.prose(n.Sentence()) + " (absent)"
 	}
 	text := n.Sentence() + ": " + names(n.FailWithout)
 	if len(n.PassWithout) > 0 {
 		text += fmt.Sprintf(". %s without it, so it is not shown that they notice it: %s", noun(len(n.PassWithout), "passes", "pass"), names(n.PassWithout))
 	}
 	if n.Skipped != "" {
-		text += ". Not all were tried: " + prose(n.Skipped)
+		text += ". Not all were tried: " + r.prose(n.Skipped)
 	}
 	return text + " (verified)"
 }
 
-func unobserved(o *Observation) string {
+func (r *run) unobserved(o *Observation) string {
 	if o == nil || o.Tried == 0 {
-		return prose(o.Sentence()) + " (absent)"
+		return r.prose(o.Sentence()) + " (absent)"
 	}
 	text := o.Sentence()
 	shown := o.Unobserved[:min(len(o.Unobserved), shownHunks)]
@@ -218,22 +218,22 @@ func unobserved(o *Observation) string {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	if o.Skipped != "" {
-		text += ". Not all were tried: " + prose(o.Skipped)
+		text += ". Not all were tried: " + r.prose(o.Skipped)
 	}
 	return text + " (verified)"
 }
 
-func controlled(c *Control) string {
+func (r *run) controlled(c *Control) string {
 	if c.Status != ControlMade {
-		return prose(c.Sentence()) + ". Nothing shows that these tests can fail (absent)"
+		return r.prose(c.Sentence()) + ". Nothing shows that these tests can fail (absent)"
 	}
 	return fmt.Sprintf("%s, in %s for that alone (verified)", c.Sentence(), count(c.Runs, "run"))
 }
 
-func commandControlled(c CommandControl) string {
+func (r *run) commandControlled(c CommandControl) string {
 	switch {
 	case c.Status != ControlMade:
-		return "none: " + prose(c.Reason)
+		return "none: " + r.prose(c.Reason)
 	case c.By == "exit":
 		return "shown by its exit code, as a whole"
 	}
@@ -254,7 +254,7 @@ func (r *run) limits() []string {
 		out = append(out, noun(c.Counting-c.Proved, "test was", "tests were")+" not shown to be able to fail")
 	}
 	if open := v.Control.NotRuledOut; len(open) > 0 {
-		out = append(out, "cheats that it does not rule out: "+prose(strings.Join(open[:min(len(open), shownHunks)], ", ")))
+		out = append(out, "cheats that it does not rule out: "+r.prose(strings.Join(open[:min(len(open), shownHunks)], ", ")))
 	}
 	if o := v.Observation; o != nil && o.Tried < o.Hunks {
 		out = append(out, noun(o.Hunks-o.Tried, "part", "parts")+" of the change not tried alone")
@@ -293,6 +293,9 @@ func (r *run) mergeSession(b *strings.Builder, rc *Receipt) {
 	if rc.PolicySHA256 != "" {
 		fmt.Fprintf(b, "- Policy as applied: `%s`\n", rc.PolicySHA256)
 	}
+	if r.resumed > 0 && r.renewed() {
+		fmt.Fprintf(b, "- Resumed: the run was cut off and taken up again, %s (observed); its duration includes the time between\n", count(r.resumed, "time"))
+	}
 	fmt.Fprintf(b, "- Trajectory: `%s`\n- Verification passed: %t\n", rc.TrajectoryHash, rc.Status == StatusPass)
 }
 
@@ -306,13 +309,7 @@ func (r *run) mergePerformance(b *strings.Builder, rc *Receipt) {
 		b.WriteString("- Engine: it did not run\n")
 	}
 	fmt.Fprintf(b, "- Verifier: %s\n", duration(r.verifierTime()))
-	fmt.Fprintf(b, "- Tool calls, as the agent reports them: %d", rc.Metrics.ToolCalls)
-	// Calls that run side by side, or that are reported late, add up to more
-	// than the engine's own time: such a sum says nothing.
-	if spent := rc.Metrics.ToolLatencyMSTotal; spent > 0 && spent <= wall {
-		fmt.Fprintf(b, ", %s in all", duration(spent))
-	}
-	b.WriteString("\n")
+	r.mergeCalls(b, rc, wall)
 }
 
 // verifierTime is how long the verifier worked, in milliseconds: the time in
@@ -338,9 +335,7 @@ func (r *run) mergeCost(b *strings.Builder, rc *Receipt) {
 	} else {
 		fmt.Fprintf(b, "- Model: %s for %s and %s (observed)\n", u.price(), count64(u.Requests, "request"), count64(u.Tokens, "token"))
 	}
-	for _, p := range rc.Payments {
-		fmt.Fprintf(b, "- Proof of the change: %s %s, provider %s (observed)\n", satoshis(p.AmountMsats), p.Status, code(p.Proof.ProviderID))
-	}
+	r.mergePayments(b, rc)
 }
 
 func count64(n int64, noun string) string { return count(int(n), noun) }
@@ -374,12 +369,4 @@ func dollars(micro int64) string {
 		return "$1.00"
 	}
 	return "$0." + text
-}
-
-// satoshis writes an amount of the ledger. Its three decimals are millisatoshi.
-func satoshis(msats int64) string {
-	if msats%1000 == 0 {
-		return fmt.Sprintf("%d sat", msats/1000)
-	}
-	return fmt.Sprintf("%d.%03d sat", msats/1000, msats%1000)
 }

@@ -56,7 +56,7 @@ func (r *run) mergeTests(b *strings.Builder) {
 	default:
 		b.WriteString("- Fixed: no test that failed before passes now (verified)\n")
 	}
-	fmt.Fprintf(b, "- New or edited tests: %s\n", newTests(v.NewTests))
+	fmt.Fprintf(b, "- New or edited tests: %s\n", r.newTests(v.NewTests))
 	if !v.namesTests() {
 		return
 	}

@@ -62,6 +62,9 @@ type RunOpened struct {
 	ModelAdmission       string   `json:"model_admission_status"`
 	VerificationCommands []string `json:"verification_commands"`
 	Host                 Host     `json:"host"`
+	// SummaryForm is the form of PR_SUMMARY.md. Runs that do not state it are older,
+	// and their summary keeps its bytes.
+	SummaryForm int `json:"summary_form,omitempty"`
 }
 
 // RunIDOf computes run_id: the same contract, baseline, engine, model and
@@ -314,6 +317,9 @@ type Outcome struct {
 	Outcome string `json:"outcome"` // accepted or rejected
 	Reason  string `json:"reason"`
 	Actor   string `json:"actor"`
+	// Branch is what became of the branch that the run delivered its change to, ""
+	// where the outcome touched none.
+	Branch string `json:"branch,omitempty"`
 }
 
 // TitleOf reads the title of a canonical contract.

@@ -9,7 +9,7 @@ import (
 func (r *run) reportMarkdown() []byte {
 	rep := r.reportFields()
 	var b strings.Builder
-	fmt.Fprintf(&b, "# Run report: %s\n\n**Status: %s**\n\n", prose(r.opened.Title), strings.ToUpper(rep.Status))
+	fmt.Fprintf(&b, "# Run report: %s\n\n**Status: %s**\n\n", r.title(), strings.ToUpper(rep.Status))
 	row := func(k, v string) { fmt.Fprintf(&b, "| %s | %s |\n", k, strings.ReplaceAll(plainLine(v), "|", `\|`)) }
 	b.WriteString("| what | value |\n|---|---|\n")
 	row("session", code(r.session))
@@ -39,7 +39,7 @@ func (r *run) reportMarkdown() []byte {
 	if len(rep.Blockers) > 0 {
 		b.WriteString("\n## Blockers\n\n")
 		for _, k := range rep.Blockers {
-			fmt.Fprintf(&b, "- `%s`: %s (see `%s`)\n", k.Code, prose(k.Message), k.Evidence)
+			fmt.Fprintf(&b, "- `%s`: %s (see `%s`)\n", k.Code, r.prose(k.Message), k.Evidence)
 		}
 	}
 	b.WriteString("\n## Changed files\n\n")
@@ -73,7 +73,7 @@ func (r *run) reportMarkdown() []byte {
 	}
 	if r.stated() {
 		fmt.Fprintf(&b, "\n## The tests themselves\n\n- Control: %s\n- New or edited tests: %s\n- Parts of the change that no test notices: %s\n",
-			controlled(rep.Control), newTests(rep.NewTests), unobserved(rep.Observation))
+			r.controlled(rep.Control), r.newTests(rep.NewTests), r.unobserved(rep.Observation))
 		if len(rep.UntrackedTests) > 0 {
 			fmt.Fprintf(&b, "- Not part of this run, since no commit has them: %s\n", names(rep.UntrackedTests))
 		}

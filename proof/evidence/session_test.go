@@ -42,6 +42,7 @@ type session struct {
 	feature bool              // no test that was there before fails
 	mode    string            // "" is copied-repo
 	demands any               // verify of the contract, nil for none
+	form    int               // of PR_SUMMARY.md, 0 for that of older runs
 }
 
 const (
@@ -158,16 +159,21 @@ func (s *session) open(approval bool) {
 	}
 	mode := cmp.Or(s.mode, "copied-repo")
 	c["mutation_mode"] = mode
+	title := "Add adds"
+	if s.form > 0 {
+		title = "Fix #12 for (@octo/team), see https://example.com"
+	}
+	c["title"] = title
 	text, err := canon.Marshal(c)
 	s.must(err)
 	issue := int64(7)
 	s.run = evidence.RunOpened{
-		RunIDAudit: "019c1900-0000-7000-8000-000000000001", CaseID: "fix-add", Title: "Add adds", ContractSHA256: canon.Digest(text),
+		RunIDAudit: "019c1900-0000-7000-8000-000000000001", CaseID: "fix-add", Title: title, ContractSHA256: canon.Digest(text),
 		PolicyBundleID: "remit.local.default", Remit: evidence.Build{Version: "0.1.0", Commit: "unknown"},
 		Engine: engine, RepoRoot: "target",
 		BaselineCommit: "1111111111111111111111111111111111111111", BaselineTree: baseline, IssueNumber: &issue, MutationMode: mode,
 		ApprovalRequired: approval, ExpectDiff: true, SourceAdmission: "not_required", ModelAdmission: "not_required",
-		VerificationCommands: []string{"go test ./..."},
+		VerificationCommands: []string{"go test ./..."}, SummaryForm: s.form,
 		Host: evidence.Host{OS: "linux", Arch: "amd64", Sandbox: evidence.SandboxFacts{
 			Driver: "bwrap", Version: "0.8.0", Layer: "overlay", NotEnforced: []string{"disk"}}},
 	}
@@ -482,6 +488,7 @@ var cases = map[string]func(s *session){
 	"uncontrolled": uncontrolled,
 	"feature":      feature,
 	"meanwhile":    worked,
+	"taken-up":     takenUp,
 	"signed":       func(s *session) { passing(s); s.key = signingKey(s.t, 1) },
 }
 
@@ -549,11 +556,37 @@ func approved(s *session) {
 	s.patch()
 	s.writes()
 	s.verify(true)
-	s.receipt("PaymentReleased", map[string]any{"rail": "remit_ledger", "asset_id": "REMIT_LEDGER_MSAT", "amount_msats": 700, "job_hash": jobHash,
+	s.settle(700, record.ExecutedElsewhere)
+	s.source()
+	s.complete()
+}
+
+// settle has the proof of the change paid.
+func (s *session) settle(msats int64, executed string) {
+	s.t.Helper()
+	s.receipt("PaymentReleased", map[string]any{"rail": "remit_ledger", "asset_id": "REMIT_LEDGER_MSAT", "amount_msats": msats, "job_hash": jobHash,
 		"settlement_route": "internal_ledger", "resolution_id": "trf_2", "reservation_id": "rsv_1", "provider_id": "prv_1"})
 	s.note(evidence.StepBudget, "budget", journal.Completed, nil, evidence.BudgetSettled{Settlement: record.Settlement{RunID: "run_1", JobID: "job_1", JobHash: jobHash,
-		ProviderID: "prv_1", ReservationID: "rsv_1", Executed: record.ExecutedElsewhere, Passed: true, Status: record.Released,
-		ReservedMsats: 700, SettledMsats: 700, VerificationReceiptSHA256: canon.Digest([]byte("verification"))}})
+		ProviderID: "prv_1", ReservationID: "rsv_1", Executed: executed, Passed: true, Status: record.Released,
+		ReservedMsats: msats, SettledMsats: msats, VerificationReceiptSHA256: canon.Digest([]byte("verification"))}})
+}
+
+// takenUp is a run that was cut off while it verified: a program made the change,
+// and its proof stands in the books of the same machine.
+func takenUp(s *session) {
+	s.control = &evidence.Control{Status: evidence.ControlNone, Reason: "no test of `go test ./...` can be edited, says @octo",
+		Commands: []evidence.CommandControl{{Command: "go test ./...", Status: evidence.ControlNone, Reason: "no site"}}}
+	s.form = evidence.SummaryForm
+	s.open(false)
+	s.eligible()
+	s.plan()
+	s.workspace()
+	s.engine(0)
+	s.patch()
+	s.writes()
+	s.note(evidence.StepResumed, "resume", journal.Completed, nil, nil)
+	s.verify(true)
+	s.settle(1, record.ExecutedHere)
 	s.source()
 	s.complete()
 }

@@ -16,7 +16,7 @@ func (r *run) summary(rc *Receipt) []byte {
 	}
 	var b strings.Builder
 	status := rc.Status
-	fmt.Fprintf(&b, "# %s\n\n", prose(r.opened.Title))
+	fmt.Fprintf(&b, "# %s\n\n", r.title())
 	b.WriteString("## Changes Made\n\n")
 	if r.patch == nil || len(r.patch.Files) == 0 {
 		b.WriteString("No change was made.\n")
@@ -85,9 +85,9 @@ func (r *run) summaryFailure(b *strings.Builder) {
 		return
 	}
 	first := r.completed.Blockers[0]
-	fmt.Fprintf(b, "- Root cause: `%s`: %s\n- Evidence: `%s`\n- Next steps: %s\n", first.Code, prose(first.Message), first.Evidence, nextStep(first))
+	fmt.Fprintf(b, "- Root cause: `%s`: %s\n- Evidence: `%s`\n- Next steps: %s\n", first.Code, r.prose(first.Message), first.Evidence, r.nextStep(first))
 	for _, more := range r.completed.Blockers[1:] {
-		fmt.Fprintf(b, "- Also: `%s`: %s\n", more.Code, prose(more.Message))
+		fmt.Fprintf(b, "- Also: `%s`: %s\n", more.Code, r.prose(more.Message))
 	}
 }
 
@@ -137,10 +137,10 @@ func (r *run) summaryVerification(b *strings.Builder, rc *Receipt) {
 // nextStep says where to go on. The hints of the reason registry are not
 // repeated here: their wording may improve, and a bundle of last year must
 // still be what its journal gives.
-func nextStep(b Blocker) string {
+func (r *run) nextStep(b Blocker) string {
 	hint := ""
 	if b.Hint != "" {
-		hint = prose(b.Hint) + "; "
+		hint = r.prose(b.Hint) + "; "
 	}
 	return hint + fmt.Sprintf("read `%s`; docs/reasons.md says what to do about `%s`", b.Evidence, b.Code)
 }

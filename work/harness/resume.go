@@ -78,6 +78,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		return r.concluded(ctx)
 	}
 	defer r.closeStore()
+	r.note(evidence.StepResumed, "resume", journal.Completed, nil, nil)
 	r.recallReceipts(ctx)
 	r.takeUp(ctx)
 	out, err := r.seal(ctx)

@@ -80,7 +80,7 @@ func TestJudgeSeesTampering(t *testing.T) {
 			}
 		}},
 	}
-	good := ran(t, options(t, "command"))
+	good := ran(t, opened(t, "command"))
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +109,7 @@ func TestJudgeSeesTampering(t *testing.T) {
 }
 
 // ran is a good run, ready to be judged.
-func ran(t *testing.T, opt Options) *setup {
+func ran(t *testing.T, opt *lane) *setup {
 	t.Helper()
 	fx, err := newFixture(t.Context(), t.TempDir())
 	if err != nil {

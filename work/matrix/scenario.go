@@ -24,10 +24,18 @@ const (
 	tooMuch   = 2 << 20
 )
 
+// muchOutput prints [tooMuch] bytes and more. Some agents leave an output that
+// does not wait, so what could not be written is written again.
+var muchOutput = fmt.Sprintf(`i=0
+while [ $i -lt %d ]; do
+	if head -c 32768 /dev/zero | tr '\0' x 2>/dev/null; then i=$((i+1)); else sleep 0.02; fi
+done`, tooMuch/32768)
+
 // setup is one run before it starts. A scenario puts its fault into it.
 type setup struct {
 	*fixture
 	fault            faulty.Fault
+	asksModel        bool
 	approver, denier string
 	undo             []func() // after the session was judged
 	notDone          error    // why the fault could not be brought about while the run went on
@@ -103,9 +111,8 @@ func scenarios() map[string]scenario {
 		// the controls have the default limit.
 		// A change that the verifier passes would make another case of it: that
 		// of an engine that only does not end.
-		ladder.Timeout + "/engine": timeout(3, faulty.Fault{Name: "sleeps", Before: "trap '' TERM INT HUP",
-			After: "echo hullo > " + greeting + "; sleep 600"}, showsEngineTimeout),
-		ladder.Timeout + "/verification": timeout(5, faulty.Fault{Name: "slow-hook", After: "echo 'sleep 600' > " + hook}, showsVerifierTimeout),
+		ladder.Timeout + "/engine":       sleeping(),
+		ladder.Timeout + "/verification": timeout(5, agentWall, faulty.Fault{Name: "slow-hook", After: "echo 'sleep 600' > " + hook}, showsVerifierTimeout),
 		ladder.DirtyStartingTree + "/modified-file": {shows: showsDirtyStart, arrange: func(s *setup, broken bool) error {
 			if !broken {
 				return nil
@@ -118,7 +125,7 @@ func scenarios() map[string]scenario {
 			faulty.Fault{Name: "nested-repository", After: "mkdir -p lib/nested/.git/objects lib/nested/.git/refs; echo 'ref: refs/heads/main' > lib/nested/.git/HEAD"},
 			showsDirtyEnd("lib/nested")),
 		ladder.ArtifactWriteFailure + "/full-disk": smallDiskUnder(
-			faulty.Fault{Name: "much-output", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", tooMuch)}, showsFullDisk),
+			faulty.Fault{Name: "much-output", After: muchOutput}, showsFullDisk),
 		ladder.ArtifactWriteFailure + "/no-room-for-patch": smallDiskUnder(
 			faulty.Fault{Name: "large-patch", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x | fold > lib/large.txt", tooMuch)}, showsNoRoom),
 		ladder.ArtifactWriteFailure + "/read-only-disk": readOnlyDisk(os.Geteuid() == 0),
@@ -130,11 +137,34 @@ func scenarios() map[string]scenario {
 // lostEvent is a scenario with something between the pipeline and its journal.
 func lostEvent(f faulty.Fault, shows func(*session) []Check) scenario { return agent(f, shows) }
 
-// timeout is a scenario with a wall clock limit in seconds.
-func timeout(wall int, f faulty.Fault, shows func(*session) []Check) scenario {
+// agentWall is a wall clock limit, in seconds, that an agent with a model keeps to
+// on a slow machine.
+const agentWall = 30
+
+// timeout is a scenario with a wall clock limit in seconds, and a longer one for
+// agents with a model, which take a while to start.
+func timeout(wall, long int, f faulty.Fault, shows func(*session) []Check) scenario {
 	return scenario{shows: shows, arrange: func(s *setup, broken bool) error {
-		if broken {
-			s.fault, s.contract.wall = f, wall
+		if !broken {
+			return nil
+		}
+		if s.fault, s.contract.wall = f, wall; s.asksModel {
+			s.contract.wall = long
+		}
+		return nil
+	}}
+}
+
+// sleeping is an agent that works, ignores signals and does not end. One with a
+// model sleeps in the place of its model's answers: it may be slow without that.
+func sleeping() scenario {
+	const work, deaf = "echo hullo > " + greeting + "; sleep 600", "trap '' TERM INT HUP"
+	return scenario{shows: showsEngineTimeout, arrange: func(s *setup, broken bool) error {
+		switch {
+		case broken && s.asksModel:
+			s.fault, s.contract.wall = faulty.Fault{Name: "sleeps", Before: deaf + "; " + work}, 5
+		case broken:
+			s.fault, s.contract.wall = faulty.Fault{Name: "sleeps", Before: deaf, After: work}, 3
 		}
 		return nil
 	}}

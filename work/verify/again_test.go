@@ -1,10 +1,15 @@
 package verify
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"remit/proof/reason"
+	"remit/work/sandbox"
 	"remit/work/verify/twin"
 )
 
@@ -35,6 +40,38 @@ func TestNextRuns(t *testing.T) {
 		}
 		if fmt.Sprint(got) != tc.want {
 			t.Errorf("%+v: %v, want %s", tc.troubles, got, tc.want)
+		}
+	}
+}
+
+// stumbling is a sandbox whose first runs with edited tests fail.
+type stumbling struct {
+	Sandbox
+	left atomic.Int32
+}
+
+func (s *stumbling) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Result, error) {
+	if spec.Capture && len(spec.Apply) > 0 && s.left.Add(-1) >= 0 {
+		return nil, errors.New("no room for a control group")
+	}
+	return s.Sandbox.Run(ctx, spec)
+}
+
+// TestFaultOfTheProof: a fault on the base that passes does not cost the control.
+func TestFaultOfTheProof(t *testing.T) {
+	t.Parallel()
+	sb := realSandbox(t)
+	dir := pyProject.base.write(t)
+	needs(t, sb, dir, "python3 --version")
+	for faults, want := range map[int32]string{1: "", 2: "", 4: "the base could not be run with edited tests"} {
+		s := &stumbling{Sandbox: sb}
+		s.left.Store(faults)
+		r, err := Base(t.Context(), s, Plan{Lower: dir, Commands: pyProject.commands})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, _, _ := strings.Cut(r.proof.reason, ":"); got != want || want == "" && r.Reusable() == nil {
+			t.Errorf("%d faults: %q, want %q", faults, r.proof.reason, want)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // made it, and two builds with the same digest judge alike. A test keeps the
 // list complete.
 //
-//go:embed assign.go classify.go config.go digest.go draw.go examine.go framework.go goembed.go hints.go hunk/hunk.go hunk/lines.go
+//go:embed assign.go classify.go config.go digest.go draw.go examine.go framework.go goembed.go hide.go hints.go hunk/hunk.go hunk/lines.go
 //go:embed hunk/read.go identity.go judge.go judge_run.go log.go observe.go overlay.go paths.go phase.go plugins.go pool.go proof.go
 //go:embed reach.go reach_text.go reader.go record.go resource.go result.go results/augment.go results/detect.go results/gotest.go
 //go:embed results/gotext.go results/junit.go results/lines.go results/pytest.go results/results.go results/tap.go results/unittest.go

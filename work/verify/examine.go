@@ -107,7 +107,7 @@ func (w *witness) settleDoubts(doubts, third []trouble, of []int, plain *RunResu
 			}
 			w.find(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: w.plainly(t) +
 				" in every run of the control, which edits the test files, and passes in the plain run: it reads the sources or the output of tests " +
-				"(the length of lines, their format, names), or the code behaves for the plain run alone. If it is the first, " + do})
+				"(the length of lines, their format, names; in Go the file itself, which is gone there), or the code does, or it behaves for the plain run alone. If it is the test, " + do})
 		default:
 			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t)})
 		}
@@ -193,7 +193,7 @@ func (w *witness) examineTests(run int, g groupProof, tv *twinView, r *RunResult
 // examineExit compares a view of which only the exit status is known. The test
 // is nil in what it notes.
 func (w *witness) examineExit(run int, g groupProof, tv *twinView, r *RunResult) []trouble {
-	failed := slices.ContainsFunc(r.Commands[g.first:g.end], func(c CommandResult) bool { return c.ExitCode != 0 })
+	failed := anyFailed(r.Commands[g.first:g.end])
 	s := w.showing(g.first, nil)
 	must := len(tv.sabotage) > 0
 	switch {
@@ -302,7 +302,7 @@ func (w *witness) conclude(first, second []trouble, of []int) (doubts []trouble)
 // with 0 on the base, without the change, also where its tests are edited to fail.
 func (w *witness) cannotFail(command int) bool {
 	twins := w.base.twins()
-	return len(twins) > 0 && !slices.ContainsFunc(twins, func(r RunResult) bool { return r.Commands[command].ExitCode != 0 })
+	return len(twins) > 0 && !slices.ContainsFunc(twins, func(r RunResult) bool { return anyFailed(r.Commands[command : command+1]) })
 }
 
 // lostAgain says whether the second try says nothing about the test.

@@ -56,7 +56,7 @@ func Base(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 func (p *Plan) tryTogether(ctx context.Context, sb Sandbox, r *PhaseResult, laid []tree.Change) error {
 	views := p.views(len(p.Commands))
 	later := func(v view) bool {
-		return v.first > 0 && slices.ContainsFunc(r.Commands[v.first:v.end], func(c CommandResult) bool { return c.ExitCode != 0 })
+		return v.first > 0 && anyFailed(r.Commands[v.first:v.end])
 	}
 	if !slices.ContainsFunc(views, later) {
 		return nil

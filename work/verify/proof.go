@@ -17,6 +17,7 @@ type baseProof struct {
 	suite  *suite
 	groups []groupProof // one a view, in their order
 	reason string       // why nothing can be controlled, "" when something can
+	fault  bool         // a fault kept a run from its end, and both were made again
 }
 
 // The ways in which a view shows that a test failed.
@@ -58,13 +59,13 @@ func (p *Plan) proveBase(ctx context.Context, sb Sandbox, r *PhaseResult, laid [
 		r.proof.reason = noSuite(s)
 		return nil
 	}
+	s.hide(p.views(len(p.Commands)), r.Commands)
 	for {
 		p.quieten(ctx, sb, s)
 		again, err := p.tryProof(ctx, sb, r, s, laid)
 		if err != nil || !again {
 			return err
 		}
-		s.inTree, s.framework = true, framework{}
 	}
 }
 
@@ -76,8 +77,10 @@ func noSuite(s *suite) string {
 	return "the base has no Go or Python test file"
 }
 
-// tryProof makes the two runs. again says that the edits did not reach the
-// tests through the Go command's overlay, so that the tree has to be edited.
+// tryProof makes the two runs. again says that they have to be made once more:
+// the edits did not reach the tests through the Go command's overlay, so that the
+// tree has to be edited, a test needs the sources that were gone, or there was a
+// fault.
 func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suite, laid []tree.Change) (again bool, err error) {
 	s.foldOutcomes(r.Commands)
 	views := p.views(len(p.Commands))
@@ -100,6 +103,10 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 			r.Runs = append(r.Runs, *run)
 		}
 		if run == nil || run.Fault != nil {
+			if !r.proof.fault { // a fault that passes must not weaken the control
+				r.proof.fault = true
+				return true, nil
+			}
 			r.proof.reason = "the base could not be run with edited tests"
 			if run != nil {
 				r.proof.reason += ": " + run.Fault.Detail
@@ -128,7 +135,15 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 	} else if !reached {
 		r.proof.reason = "no command runs a test that Remit can edit"
 	}
-	return !s.inTree && s.unreached(langGo, r.Commands, first, second), nil
+	switch {
+	case !s.inTree && s.unreached(langGo, r.Commands, first, second):
+		s.inTree, s.framework, s.hides = true, framework{}, nil
+	case s.missed(views, r.Commands, runs, first, second):
+		s.hides = nil
+	default:
+		return false, nil
+	}
+	return true, nil
 }
 
 // noTestOf says why nothing is known of the tests that commands run. One that fails

@@ -47,6 +47,7 @@ type recordedCommand struct {
 type recordedProof struct {
 	Reason string            `json:"reason"`
 	InTree bool              `json:"in_tree"`
+	Hides  []int             `json:"hides,omitempty"`
 	Quiet  map[string]string `json:"quiet,omitempty"` // the files of the framework
 	Loud   string            `json:"loud,omitempty"`  // why there is none
 	Left   []string          `json:"left"`
@@ -69,6 +70,7 @@ type recordedFile struct {
 	Go     string               `json:"go_version"`
 	Finder string               `json:"finder"`
 	Held   bool                 `json:"held_out"`
+	Hidden bool                 `json:"hidden,omitempty"`
 	Tests  map[string]baseFacts `json:"tests"`
 }
 
@@ -222,10 +224,10 @@ func (b *baseProof) record() *recordedProof {
 	if b.suite == nil {
 		return out
 	}
-	out.InTree, out.Left = b.suite.inTree, b.suite.left
+	out.InTree, out.Left, out.Hides = b.suite.inTree, b.suite.left, b.suite.hides
 	out.Quiet, out.Loud = b.suite.framework.files, b.suite.framework.why
 	for _, f := range b.suite.files {
-		kept := recordedFile{f.path, f.sha256, f.pkg, f.lang, f.version, f.finder, f.heldOut, make(map[string]baseFacts)}
+		kept := recordedFile{f.path, f.sha256, f.pkg, f.lang, f.version, f.finder, f.heldOut, f.hidden, make(map[string]baseFacts)}
 		for _, t := range f.tests {
 			kept.Tests[t.name] = t.baseFacts
 		}
@@ -246,9 +248,9 @@ func (k *recordedProof) read() *baseProof {
 	if len(k.Files) == 0 {
 		return b
 	}
-	b.suite = &suite{inTree: k.InTree, left: k.Left, framework: framework{k.Quiet, k.Loud}}
+	b.suite = &suite{inTree: k.InTree, left: k.Left, hides: k.Hides, framework: framework{k.Quiet, k.Loud}}
 	for i, f := range k.Files {
-		file := &suiteFile{path: f.Path, lang: f.Lang, sha256: f.SHA256, pkg: f.Pkg, version: f.Go, finder: f.Finder, heldOut: f.Held, key: "f" + strconv.Itoa(i)}
+		file := &suiteFile{path: f.Path, lang: f.Lang, sha256: f.SHA256, pkg: f.Pkg, version: f.Go, finder: f.Finder, heldOut: f.Held, hidden: f.Hidden, key: "f" + strconv.Itoa(i)}
 		for _, name := range slices.Sorted(maps.Keys(f.Tests)) {
 			file.tests = append(file.tests, &suiteTest{file: file, name: name, baseFacts: f.Tests[name]})
 		}

@@ -1,6 +1,8 @@
 package verify
 
 import (
+	"slices"
+
 	"remit/proof/canon"
 	"remit/proof/reason"
 	"remit/work/sandbox"
@@ -199,4 +201,9 @@ func (c *CommandResult) Message(id string) string {
 		return ""
 	}
 	return c.messages[id]
+}
+
+// anyFailed says whether one of some commands exited with another status than 0.
+func anyFailed(commands []CommandResult) bool {
+	return slices.ContainsFunc(commands, func(c CommandResult) bool { return c.ExitCode != 0 })
 }

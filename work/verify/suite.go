@@ -42,6 +42,9 @@ type suite struct {
 	// inTree has Go test files edited in the tree. Otherwise the compiler sees
 	// the edited file and the running test the original one.
 	inTree bool
+	// hides are the first commands of the views in which files that are hidden are
+	// gone while tests run.
+	hides []int
 	// framework takes the place of package testing, where the compiler sees edits.
 	framework framework
 	// left says why files are not part of the suite, one sentence a file, at
@@ -81,6 +84,7 @@ type suiteFile struct {
 	pkg, version    string // Go: import path, and language version
 	executable      bool
 	heldOut         bool               // the agent never saw it
+	hidden          bool               // Go: gone while tests run, in the views of suite.hides
 	finder          string             // Python: what the finder said about the file
 	found           *twin.PythonSource // the same, read
 	edit            twin.File

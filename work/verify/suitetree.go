@@ -11,7 +11,7 @@ import (
 // at is the suite of another tree: of each file that has the same content
 // there. Its tests keep what the base has shown.
 func (s *suite) at(t *laidTree) *suite {
-	same := &suite{inTree: s.inTree, framework: s.framework, left: slices.Clone(s.left)}
+	same := &suite{inTree: s.inTree, hides: s.hides, framework: s.framework, left: slices.Clone(s.left)}
 	for _, f := range s.files {
 		src, err := t.read(f.path)
 		if err != nil {
@@ -19,7 +19,7 @@ func (s *suite) at(t *laidTree) *suite {
 		} else if canon.Digest(src) != f.sha256 {
 			err = errors.New("the tree that is judged has another version of it")
 		}
-		there := &suiteFile{path: f.path, lang: f.lang, key: f.key, sha256: f.sha256, src: src, pkg: f.pkg, version: f.version, finder: f.finder, found: f.found, heldOut: f.heldOut, executable: t.executable(f.path)}
+		there := &suiteFile{path: f.path, lang: f.lang, key: f.key, sha256: f.sha256, src: src, pkg: f.pkg, version: f.version, finder: f.finder, found: f.found, heldOut: f.heldOut, hidden: f.hidden, executable: t.executable(f.path)}
 		if err == nil {
 			err = there.parse()
 		}

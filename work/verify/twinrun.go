@@ -47,21 +47,24 @@ const (
 	traceName     = "t"
 	sourcesName   = "s"
 	frameworkName = "f"
+	stubsName     = "p"
 )
 
 // goWrapper starts a test binary. The edited sources of its package are compiled
 // by then, so the original ones take their place, and the settings that named
 // them are gone: code under test that reads its tests finds the base's. Of a
-// held-out test it finds nothing, here or in the workspace: what it would take
-// from there, it would not have computed. %[1]s is the directory of the twin, %[2]s
+// held-out or hidden test it finds the package clause here and nothing in the
+// workspace: what it would take from there, it would not have computed. %[1]s is the directory of the twin, %[2]s
 // the value of GOFLAGS.
 const goWrapper = `#!/bin/sh
 GOFLAGS='%[2]s'
 export GOFLAGS
-d=%[1]s/` + sourcesName + `"${PWD#` + sandbox.WorkspacePath + `}"
-for f in "$d"/*_test.go; do
+at="${PWD#` + sandbox.WorkspacePath + `}"
+for f in %[1]s/` + sourcesName + `"$at"/*_test.go; do
   [ -f "$f" ] || continue
-  if [ -f "${f##*/}" ]; then cat "${f##*/}" >"$f"; else : >"$f"; fi
+  from=${f##*/}
+  [ -f "$from" ] || from=%[1]s/` + stubsName + `$at/$from
+  cat "$from" >"$f" 2>/dev/null
 done
 exec "$@"
 `
@@ -100,7 +103,7 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 	for _, c := range s.Apply {
 		laid[c.Path] = c
 	}
-	sources := map[string]tree.Change{} // of Go, by path
+	sources, stubs := map[string]tree.Change{}, map[string]tree.Change{} // of Go, by path
 	seed := d.seed()
 	for _, f := range t.suite.files {
 		edited, err := f.edit.Edit(twin.Orders{Seed: seed, Sabotage: tv.of(f), Trace: tracePath, Key: f.key, Quiet: len(t.suite.framework.files) == 0})
@@ -109,15 +112,25 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 		}
 		if f.lang == langGo && !t.suite.inTree {
 			sources[f.path] = fileOf(f.path, edited, f.executable)
-			if f.heldOut {
-				delete(laid, f.path) // the compiler finds it in the overlay
+			switch { // the compiler finds it in the overlay
+			case f.heldOut:
+				delete(laid, f.path)
+			case t.suite.hiddenIn(v, f):
+				laid[f.path] = tree.Change{Path: f.path, Kind: tree.Delete}
+			default:
+				continue
 			}
+			text, err := stub(f)
+			if err != nil {
+				return cleanup, fmt.Errorf("%s: %w", f.path, err)
+			}
+			stubs[f.path] = fileOf(f.path, text, false)
 		} else {
 			laid[f.path] = fileOf(f.path, edited, f.executable)
 		}
 	}
 	if len(sources) > 0 {
-		if err := tv.overlay(laid, sources, t.suite.framework, s); err != nil {
+		if err := tv.overlay(laid, sources, stubs, t.suite.framework, s); err != nil {
 			return cleanup, err
 		}
 	}
@@ -133,7 +146,7 @@ func (t *twinRun) prepare(p *Plan, v view, s *sandbox.Spec) (cleanup func(), err
 
 // overlay has the go command compile the edited sources, and the framework that
 // says nothing. Each command finds them at the same place.
-func (tv *twinView) overlay(laid, sources map[string]tree.Change, f framework, s *sandbox.Spec) error {
+func (tv *twinView) overlay(laid, sources, stubs map[string]tree.Change, f framework, s *sandbox.Spec) error {
 	s.Env, s.Commands = maps.Clone(s.Env), slices.Clone(s.Commands)
 	flags := s.Env["GOFLAGS"]
 	if flags == "" {
@@ -150,6 +163,10 @@ func (tv *twinView) overlay(laid, sources map[string]tree.Change, f framework, s
 			c.Path = path.Join(dir, sourcesName, p)
 			laid[c.Path] = c
 			replace[path.Join(sandbox.WorkspacePath, p)] = path.Join(at, sourcesName, p)
+		}
+		for p, c := range stubs {
+			c.Path = path.Join(dir, stubsName, p)
+			laid[c.Path] = c
 		}
 		text, err := json.Marshal(map[string]any{"Replace": replace})
 		if err != nil {
@@ -186,7 +203,7 @@ func (t *twinRun) count(p *Plan, r *RunResult) {
 		seen := t.suite.outcomesOf(r.Commands[v.first:v.end])
 		if len(seen) == 0 {
 			r.Expected++
-			if slices.ContainsFunc(r.Commands[v.first:v.end], func(c CommandResult) bool { return c.ExitCode != 0 }) {
+			if anyFailed(r.Commands[v.first:v.end]) {
 				r.FailedAsExpected++
 			}
 			continue

@@ -210,7 +210,7 @@ func TestControlOfWhatTheBaseCannotBuild(t *testing.T) {
 func TestNotRuledOut(t *testing.T) {
 	t.Parallel()
 	plan := &Plan{Scheme: SchemeHalves}
-	w := &witness{plan: plan, suite: &suite{inTree: true}, tests: []held{{suiteTest: &suiteTest{file: &suiteFile{lang: langGo}}}}}
+	w := &witness{plan: plan, base: &PhaseResult{proof: &baseProof{groups: []groupProof{{view: view{0, 1}, by: byTest}}}}, suite: &suite{inTree: true}, tests: []held{{suiteTest: &suiteTest{file: &suiteFile{lang: langGo}}}}}
 	made := &Control{Made: true, Commands: []CommandControl{{Made: true, By: byTest}}}
 	for _, tc := range []struct {
 		set  func()
@@ -219,7 +219,9 @@ func TestNotRuledOut(t *testing.T) {
 		{func() {}, []string{"these tests", "near to its own", "out of memory", "sources of its tests", "what failed tests print"}},
 		{func() { w.suite = &suite{framework: framework{files: map[string]string{"testing.go": ""}}} },
 			[]string{"these tests", "near to its own", "out of memory", "sources of visible tests"}},
-		{func() { w.tests[0].file.heldOut = true }, []string{"these tests", "near to its own", "out of memory"}},
+		{func() { w.tests[0].file.hidden = true }, []string{"these tests", "near to its own", "out of memory", "sources of visible tests"}},
+		{func() { w.suite.hides = []int{0} }, []string{"these tests", "near to its own", "out of memory"}},
+		{func() { w.suite.hides, w.tests[0].file.heldOut = nil, true }, []string{"these tests", "near to its own", "out of memory"}},
 		{func() { w.tests[0].file.lang = langPython }, []string{"these tests", "near to its own", "each form of edit"}},
 		{func() { plan.HeldOut, plan.Scheme = make([]tree.Change, 1), SchemeSingle }, []string{"visible tests", "near to its own", "each form of edit", "the plain run"}},
 		{func() {

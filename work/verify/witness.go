@@ -184,7 +184,7 @@ func (w *witness) notRuledOut(c *Control) []string {
 		switch { // a visible test stands in the tree as its author wrote it
 		case w.suite.inTree:
 			out = append(out, "Go code that reads the sources of its tests")
-		case slices.ContainsFunc(w.tests, func(t held) bool { return t.file.lang == langGo && !t.file.heldOut }):
+		case w.suite.showing(w.base.proof.groups, w.tests):
 			out = append(out, "Go code that reads the sources of visible tests")
 		}
 		if len(w.suite.framework.files) == 0 {
@@ -229,33 +229,28 @@ func (w *witness) command(i int) CommandControl {
 		}
 		return cc
 	case g.by == byExit:
-		if w.neverFailed(i) {
-			return CommandControl{Reason: "it runs no test that Remit can edit"}
-		}
-		cc := CommandControl{By: byExit, Counting: 1}
-		if w.fixesUnedited(g) {
-			cc.Reason = "it fails on the base in no test that Remit can edit, so nothing shows that what the change fixes is tested"
-		} else if s := w.shown[shownKey{g.first, nil}]; s != nil && s.neutral && s.failed > 0 {
-			cc.Proved, cc.Made = 1, true
-		} else {
-			cc.Reason = "its exit status did not show that its tests can fail"
-		}
-		return cc
+		return w.exits(g, i)
 	}
 	return w.named(i)
 }
 
-// fixesUnedited says whether the commands of a group fail on the base, and none of
-// the tests that are edited does.
-func (w *witness) fixesUnedited(g *groupProof) bool {
-	failed := slices.ContainsFunc(w.base.Commands[g.first:g.end], func(c CommandResult) bool { return c.ExitCode != 0 })
-	return failed && !slices.ContainsFunc(w.tests, func(t held) bool { return t.Outcome == results.Fail })
-}
-
-// neverFailed says whether a command of a group exited with 0 in every run of the
-// control: others of the group run the tests.
-func (w *witness) neverFailed(i int) bool {
-	return !slices.ContainsFunc(w.results, func(r *RunResult) bool { return r.Commands[i].ExitCode != 0 })
+// exits is the control of a command of which only the exit status is known.
+func (w *witness) exits(g *groupProof, i int) CommandControl {
+	fails := func(first, end int) bool {
+		return slices.ContainsFunc(w.results, func(r *RunResult) bool { return anyFailed(r.Commands[first:end]) })
+	}
+	s := w.shown[shownKey{g.first, nil}]
+	switch {
+	case !fails(g.first, g.end):
+		return CommandControl{Reason: "its exit status does not say whether its tests pass"}
+	case !fails(i, i+1): // others of the group run the tests
+		return CommandControl{Reason: "it runs no test that Remit can edit"}
+	case anyFailed(w.base.Commands[g.first:g.end]) && !slices.ContainsFunc(w.tests, func(t held) bool { return t.Outcome == results.Fail }):
+		return CommandControl{By: byExit, Counting: 1, Reason: "it fails on the base in no test that Remit can edit, so nothing shows that what the change fixes is tested"}
+	case s == nil || !s.neutral || s.failed == 0:
+		return CommandControl{By: byExit, Counting: 1, Reason: "its exit status did not show that its tests can fail"}
+	}
+	return CommandControl{By: byExit, Counting: 1, Proved: 1, Made: true}
 }
 
 // named is the control of a command that names its tests. A test of the base
