@@ -82,7 +82,7 @@ type StageStatus struct {
 
 // Summarize makes the control summary of the engines whose records are given.
 func Summarize(engines []Records) Status {
-	s := Status{Schema: StatusSchema, DefaultValidationLane: "fake", CorePromotionStatus: NotPromoted, DecisionStatus: NotDecided,
+	s := Status{Schema: StatusSchema, DefaultValidationLane: DefaultLane, CorePromotionStatus: NotPromoted, DecisionStatus: NotDecided,
 		Stages: Stages(), Engines: []EngineStatus{}}
 	for _, r := range engines {
 		s.Engines = append(s.Engines, summarize(r))
