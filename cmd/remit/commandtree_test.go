@@ -162,6 +162,7 @@ func TestExitCodes(t *testing.T) {
 		{"", "model script " + script + " --listen " + taken.Addr().String(), reason.Conflict},
 		{"", "bridge verify --relay http://x", usageCode},
 		{"", "serve --relay http://x --data " + t.TempDir(), usageCode},
+		{"", "run --allow a --verify true --wait 1m -- true", usageCode},
 		{"", "show", usageCode},
 		{"", "run", usageCode},
 		{"", "export nothing --to nowhere", reason.SessionNotFound},

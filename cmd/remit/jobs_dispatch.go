@@ -43,7 +43,9 @@ commands of --command, run one after the other in the tree of --source without
 network; or any request that --request holds, as JSON.
 
 --source is a directory on the provider's machine, below one that it was started
-with; a relative one is taken from here. Without --run a run is made for the job.
+with; a relative one is taken from here. Without --run a run is made for the job. A
+run has a job once: the same one again is the job of before, and a note says so
+(--json: "existing").
 
 --wait has it tried again for a while when no provider could take it.
 --settle waits for the response, settles the job and ends the run that was made for
@@ -78,6 +80,7 @@ it. The exit code is 0 when the price was released, and 2 when it was withheld.`
 type dispatched struct {
 	RunID      string          `json:"run_id"`
 	Job        api.Job         `json:"job"`
+	Existing   bool            `json:"existing"` // the run has had this job before: nothing was dispatched
 	Settlement *api.Settlement `json:"settlement,omitempty"`
 }
 
@@ -103,11 +106,16 @@ func (a *app) dispatchJob(cmd *cobra.Command, f *dispatchFlags) error {
 	if out.RunID, err = f.runFor(ctx, c); err != nil {
 		return err
 	}
-	if out.Job, err = dispatch(ctx, c, out.RunID, ask, f.wait); err != nil {
+	got, err := requester.Dispatch(ctx, c, out.RunID, api.NewKey(), ask, f.wait)
+	if err != nil {
 		if ours {
 			err = discardRun(ctx, c, out.RunID, err)
 		}
 		return err
+	}
+	if out.Job, out.Existing = got.Value, !got.Created; out.Existing {
+		fmt.Fprintf(cmd.ErrOrStderr(), "note: run %s has had this job before, and nothing was dispatched: job %s is %s. A run has a job once; without --run there is a new run\n",
+			out.RunID, out.Job.JobID, out.Job.State)
 	}
 	if !f.settle {
 		return a.present(cmd.OutOrStdout(), out, func(w io.Writer) error { return printJobs(w, []api.Job{out.Job}) })
@@ -234,42 +242,6 @@ func (f *dispatchFlags) runFor(ctx context.Context, c *api.Client) (string, erro
 		return "", usagef("give --run, or --repo-ref for a new run")
 	}
 	return newRun(ctx, c, api.RunRequest{RepoRef: ref})
-}
-
-// dispatchWait is how long the nexus lets one dispatch wait for a provider.
-const dispatchWait = 20 * time.Second
-
-// dispatch queues a job. The nexus waits for a provider that could take it; a
-// longer wait is several requests, each with a key of its own, since a refusal
-// is the answer to its key for good.
-func dispatch(ctx context.Context, c *api.Client, run string, ask api.DispatchRequest, wait time.Duration) (api.Job, error) {
-	for until := time.Now().Add(wait); ; {
-		left := max(0, time.Until(until))
-		secs := int64((min(left, dispatchWait) + time.Second - 1) / time.Second)
-		ask.WaitSecs = api.Optional(secs)
-		asked := time.Now()
-		got, err := api.DispatchJob.Do(ctx, c, api.NewKey(), run, ask)
-		switch {
-		case err == nil:
-			return got.Value, nil // also when the run has had this job before
-		case !comesAndGoes(err) || !time.Now().Before(until):
-			return api.Job{}, err
-		}
-		select { // a provider that is named and switched off is refused without a wait
-		case <-time.After(min(time.Until(until), time.Until(asked.Add(time.Second)))):
-		case <-ctx.Done():
-			return api.Job{}, context.Cause(ctx)
-		}
-	}
-}
-
-// comesAndGoes reports whether a dispatch was refused for the lack of a provider.
-func comesAndGoes(err error) bool {
-	switch reason.CodeOf(err) {
-	case reason.NoProvider, reason.ProviderDisabled, reason.ProviderUnavailable:
-		return true
-	}
-	return false
 }
 
 // discardRun ends a run that was made for a job which did not come about.

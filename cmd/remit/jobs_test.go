@@ -2,6 +2,8 @@ package main
 
 import (
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -45,5 +47,27 @@ func TestCauseOfAJob(t *testing.T) {
 		if strings.Contains(shown.String(), "cause") != strings.Contains(settled.String(), "cause") {
 			t.Errorf("%s, settled:\n%s", name, settled.String())
 		}
+	}
+}
+
+// TestDispatchAgain: a run that has the job already is not given another one, and the
+// document says so.
+func TestDispatchAgain(t *testing.T) {
+	status := http.StatusCreated
+	answers := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		_ = json.NewEncoder(w).Encode(api.Job{JobID: "job_1", RunID: "run_1", State: api.JobStateSettled, Request: []byte("{}"), DispatchedAt: api.TimeOf(0)})
+	}))
+	defer answers.Close()
+	t.Setenv(envToken, "rmt_user_x_y")
+	for _, want := range []bool{false, true} {
+		var said dispatched
+		code, out := inProcess(t, "jobs", "dispatch", "--nexus", answers.URL, "--run", "run_1", "--source", "/x", "--command", "true")
+		if err := json.Unmarshal(out, &said); err != nil || code != 0 || said.Existing != want || said.Job.JobID != "job_1" ||
+			!strings.Contains(string(out), `"existing"`) {
+			t.Errorf("exit code %d, %v\n%s", code, err, out)
+		}
+		status = http.StatusOK
 	}
 }

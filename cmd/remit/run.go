@@ -14,8 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/law/task"
-	"remit/nexus/jobs"
-	"remit/nexus/requester"
 	"remit/proof/evidence"
 	"remit/work/engine"
 	"remit/work/engine/acp"
@@ -43,7 +41,7 @@ type runFlags struct {
 	repoRef                 string
 	nexus                   nexusFlags
 	maxPrice                int64
-	silence                 time.Duration
+	silence, wait           time.Duration
 	model                   modelFlags
 	limits                  limitFlags
 	thorough                thoroughFlags
@@ -135,6 +133,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	f.thorough.add(cmd)
 	f.nexus.addOr(cmd, "the authority of this machine")
 	fl.DurationVar(&f.silence, "end-after-silence", 0, "let the nexus end the run when it has heard nothing of it for so long, 1m to 720h (default as the nexus says)")
+	fl.DurationVar(&f.wait, "wait", 0, "with --nexus: wait so long for a provider when none could take the proof of the change")
 	fl.Int64Var(&f.maxPrice, "max-price-msats", 0, "the most that the proof of the change may cost at the nexus (default what its budget has)")
 }
 
@@ -166,9 +165,6 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	}
 	if err := checkPrice(f.maxPrice); err != nil {
 		return err
-	}
-	if f.silence != 0 && (f.silence < jobs.MinSilence || f.silence > jobs.MaxSilence) {
-		return usagef("--end-after-silence %s: want 1m to 720h", f.silence)
 	}
 	if f.out != "" {
 		if err := emptyDir(f.out); err != nil {
@@ -220,11 +216,20 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err := f.approvalTimes(); err != nil {
 		return harness.Request{}, err
 	}
-	model, err := f.model.route(eng, a.home.Dir, policy)
+	applied, err := policy.Digest()
+	if err != nil {
+		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
+	}
+	executed := buildOf(cmd.Context(), eng, name)
+	records, err := a.records(contract, policy, applied, f.repo, executed)
 	if err != nil {
 		return harness.Request{}, err
 	}
-	admitted, err := admissionOf(cmd.Context(), eng, name, a.home.Dir, policy)
+	model, err := f.model.route(eng, records, policy)
+	if err != nil {
+		return harness.Request{}, err
+	}
+	admitted, err := executed.admission(records, policy)
 	if err != nil {
 		return harness.Request{}, err
 	}
@@ -236,12 +241,18 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err != nil {
 		return harness.Request{}, err
 	}
-	applied, err := policy.Digest()
+	asks, err := f.requester(authority)
 	if err != nil {
-		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
+		return harness.Request{}, err
+	}
+	target, err := targetAdmission(records, contract, f.repo)
+	if err != nil {
+		return harness.Request{}, err
 	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: requester.New(authority), Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice, Silence: f.silence}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted,
+		Target: target, Model: model, Authority: asks, Nexus: f.nexus.named(), Approver: who,
+		MaxPriceMsats: f.maxPrice, Silence: f.silence}
 	if err := f.putBefore(&req); err != nil {
 		return harness.Request{}, err
 	}
@@ -249,12 +260,6 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 		return sandbox.Open(ctx, a.sandboxOptions(f.sandbox, f.toolchains))
 	}
 	return req, nil
-}
-
-// disabled reports whether the policy switches an engine off.
-func disabled(policy *task.Policy, engine string) bool {
-	enabled, stated := policy.Engine(engine)
-	return stated && !enabled
 }
 
 // contract builds the contract and narrows it by the flags.

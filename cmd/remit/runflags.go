@@ -17,6 +17,8 @@ import (
 
 	"remit/law/task"
 	"remit/nexus/approval"
+	"remit/nexus/jobs"
+	"remit/nexus/requester"
 	"remit/proof/canon"
 	"remit/proof/reason"
 	"remit/work/harness"
@@ -155,6 +157,24 @@ func (f *runFlags) putBefore(req *harness.Request) (err error) {
 	req.Unclaimed = true
 	req.RepoRef, err = f.repositoryAt(req.Nexus)
 	return err
+}
+
+// requester asks the authority about the run, and waits there for a provider as
+// long as --wait says.
+func (f *runFlags) requester(authority connect) (*requester.Requester, error) {
+	switch {
+	case f.silence != 0 && (f.silence < jobs.MinSilence || f.silence > jobs.MaxSilence):
+		return nil, usagef("--end-after-silence %s: want 1m to 720h", f.silence)
+	case f.wait < 0:
+		return nil, usagef("--wait is %s, must be 0s or more", f.wait)
+	case f.wait > 0 && f.nexus.named() == "":
+		return nil, usagef("--wait is for a run with --nexus: the provider of this machine is always there")
+	}
+	q := requester.New(authority)
+	q.Wait, q.Waiting = f.wait, func(most time.Duration, err error) {
+		fmt.Fprintf(os.Stderr, "note: waiting for a provider for at most %s: %s\n", most, plainText(messageOf(err)))
+	}
+	return q, nil
 }
 
 // approvalTimes refuses times that no approval can have.

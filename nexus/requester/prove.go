@@ -22,7 +22,8 @@ import (
 // cancelTime bounds the cancelling of a job that is given up.
 const cancelTime = 15 * time.Second
 
-// dispatchTime bounds a dispatch, retries included.
+// dispatchTime bounds a dispatch, retries included, besides what it waits for a
+// provider.
 const dispatchTime = time.Minute
 
 // Prove has the change proved: the price is held and the job dispatched at
@@ -114,16 +115,23 @@ func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.Sand
 	if ctx.Err() != nil {
 		return api.Job{}, context.Cause(ctx)
 	}
-	// Once it is sent its answer is wanted in any case: a job whose id is unknown
-	// could not be cancelled.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatchTime)
-	defer cancel()
-	answer, err := api.DispatchJob.Do(ctx, conn.Client, q.key("dispatch:"+req.Hash()), q.run,
-		api.DispatchRequest{JobType: job.SandboxRun, Request: req.Canonical(), MaxPriceMsats: api.Optional(most)})
+	ask := api.DispatchRequest{JobType: job.SandboxRun, Request: req.Canonical(), MaxPriceMsats: api.Optional(most)}
+	var j api.Job
+	key := q.key("dispatch:" + req.Hash())
+	err := awaitProvider(ctx, q.Wait, q.Waiting, func(left time.Duration) error {
+		ask.WaitSecs = waitSecs(left)
+		// Once it is sent its answer is wanted in any case: a job whose id is unknown
+		// could not be cancelled.
+		sent, cancel := context.WithTimeout(context.WithoutCancel(ctx), dispatchTime)
+		defer cancel()
+		answer, err := api.DispatchJob.Do(sent, conn.Client, key, q.run, ask)
+		j, key = answer.Value, api.NewKey() // the refusal is the answer to the key of before
+		return err
+	})
 	if err != nil {
 		return api.Job{}, fmt.Errorf("dispatching the proof: %w", err)
 	}
-	return answer.Value, nil // also when it was dispatched before
+	return j, nil // also when it was dispatched before
 }
 
 // completeHere acts for the provider in this process: it leases the job and hands

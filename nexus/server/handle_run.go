@@ -11,6 +11,7 @@ import (
 	"remit/nexus/jobs"
 	"remit/nexus/lanes"
 	"remit/nexus/store"
+	"remit/proof/reason"
 )
 
 func runRoutes() []route {
@@ -53,6 +54,9 @@ func createRun(tx *store.Tx, r *request, body api.RunRequest) (answer, error) {
 				CPUMillis: api.Value(p.CPUMillis), MemoryMB: api.Value(p.MemoryMb), DiskMB: api.Value(p.DiskMb), TimeoutSecs: api.Value(p.TimeoutSecs)}}
 	}
 	run, err := jobs.CreateRun(tx, r.caller.Principal, ask)
+	if reason.CodeOf(err) == reason.NoProvider || reason.CodeOf(err) == reason.ProviderDisabled {
+		return answer{}, &unstored{err} // a provider may come in a moment
+	}
 	a, err := runAnswer(tx, run, err)
 	a.location = "/v1/runs/" + run.ID
 	return a, err
@@ -138,7 +142,7 @@ func finishRun(tx *store.Tx, r *request, body api.FinishRequest) (answer, error)
 // recordOutcome says what became of a run's result, after the run.
 func recordOutcome(tx *store.Tx, r *request, body api.OutcomeRequest) (answer, error) {
 	id := r.PathValue("run_id")
-	if err := jobs.RecordOutcome(tx, r.caller.Principal, id, string(body.Kind), api.Value(body.Note)); err != nil {
+	if err := jobs.RecordOutcome(tx, r.caller.Principal, id, string(body.Kind), api.Value(body.Note), api.Value(body.BundleSha256)); err != nil {
 		return answer{}, err
 	}
 	return answer{value: api.Outcome{RunID: id, Kind: string(body.Kind)}}, nil

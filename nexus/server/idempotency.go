@@ -19,8 +19,11 @@ import (
 // maxKey bounds an Idempotency-Key.
 const maxKey = 255
 
-// sealedType marks a stored answer that holds a secret, see identity.Caller.Seal.
-const sealedType = "sealed:"
+// What stands before the media type of a stored answer.
+const (
+	sealedType = "sealed:" // it holds a secret, see identity.Caller.Seal
+	unusedType = "unused:" // a refusal that changed nothing: another request may take the key
+)
 
 // keyOf reads the Idempotency-Key of a mutation.
 func keyOf(r *request) (store.Key, error) {
@@ -53,7 +56,8 @@ func fingerprint(r *request) string {
 
 // perform runs a mutation once and for ever: the answer is stored in the
 // transaction of the effect, and a repeat gets it back. A deterministic refusal
-// is stored too, in a transaction of its own, since its effect is rolled back.
+// is stored too, in a transaction of its own, since its effect is rolled back; it
+// gives way to another request with its key.
 func (s *Server) perform(ctx context.Context, r *request, act action) (reply, error) {
 	key, err := keyOf(r)
 	if err != nil {
@@ -136,11 +140,13 @@ func (s *Server) stored(tx *store.Tx, r *request, key store.Key, print string) (
 		return reply{}, err
 	case claim.Response == nil:
 		return reply{}, &unstored{reason.Errorf(reason.IdempotencyInFlight, "a request with this key is being worked on")}
+	case claim.RequestSHA256 != print && strings.HasPrefix(claim.Response.ContentType, unusedType):
+		return reply{}, tx.FreeIdempotency(key)
 	case claim.RequestSHA256 != print:
 		return reply{}, &unstored{reason.Errorf(reason.IdempotencyKeyReused, "the key was used for another request")}
 	}
 	was := claim.Response
-	out := reply{status: was.Status, contentType: was.ContentType, etag: was.ETag, location: was.Location, body: was.Body, replayed: true}
+	out := reply{status: was.Status, contentType: strings.TrimPrefix(was.ContentType, unusedType), etag: was.ETag, location: was.Location, body: was.Body, replayed: true}
 	if plain, sealed := strings.CutPrefix(was.ContentType, sealedType); sealed {
 		out.contentType = plain
 		if out.body, err = r.caller.Open(sealName(key), was.Body); err != nil {
@@ -180,7 +186,8 @@ func (s *Server) save(tx *store.Tx, r *request, key store.Key, print string, a a
 	return out, tx.SaveIdempotency(key, print, keep)
 }
 
-// saveRefusal stores a 4xx, unless another request with the key was faster.
+// saveRefusal stores a 4xx, unless another request with the key was faster. A
+// transfer that was refused stays so: its id comes from the key.
 func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, print string, refusal reply, cause error) (reply, error) {
 	var out reply
 	err := s.opt.Store.Update(ctx, func(tx *store.Tx) (err error) {
@@ -191,8 +198,11 @@ func (s *Server) saveRefusal(ctx context.Context, r *request, key store.Key, pri
 		if err := treasury.Remember(tx, cause); err != nil {
 			return err
 		}
-		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: out.contentType, Body: out.body,
-			Brief: r.route.brief})
+		kind := unusedType + out.contentType
+		if _, remembered := errors.AsType[*treasury.Refused](cause); remembered {
+			kind = out.contentType
+		}
+		return tx.SaveIdempotency(key, print, store.Response{Status: out.status, ContentType: kind, Body: out.body, Brief: r.route.brief})
 	})
 	return out, err
 }

@@ -150,12 +150,79 @@ func TestRefusalsAreRepeated(t *testing.T) {
 	if !again.replayed || again.body != first.body {
 		t.Errorf("replayed=%v\n%s\n%s", again.replayed, first.body, again.body)
 	}
-	w.do(post("/v1/treasury/fund", w.admin, "k1", fund(missing, 6))).want(t, 422, "idempotency_key_reused")
 
 	bad := w.do(post("/v1/treasury/fund", w.admin, "k2", `{"account_id":1}`)).want(t, 400, "request_invalid")
 	if again := w.do(post("/v1/treasury/fund", w.admin, "k2", `{"account_id":1}`)); !again.replayed || again.body != bad.body {
 		t.Errorf("a malformed body was judged twice: %s", again.body)
 	}
+}
+
+// TestRefusalsGiveTheirKeyBack: another request may take the key of one that was
+// refused and changed nothing, in the same moment too; it is the request of the key
+// from then on.
+func TestRefusalsGiveTheirKeyBack(t *testing.T) {
+	each(t, func(t *testing.T, w *world) {
+		account := w.budget()
+		wrong := post("/v1/treasury/fund", w.admin, "k", fund("acc_none", 5))
+		for _, refused := range []struct {
+			call   call
+			status int
+			code   string
+		}{
+			{wrong, 404, "not_found"},
+			{post("/v1/treasury/fund", w.admin, "k", `{"account_id":1}`), 400, "request_invalid"},
+			{post("/v1/treasury/fund", w.admin, "k", fund(account, -1)), 400, "request_invalid"},
+			{wrong, 404, "not_found"},
+		} {
+			if got := w.do(refused.call).want(t, refused.status, refused.code); got.replayed {
+				t.Errorf("%s is the answer to another request", got.body)
+			}
+			if again := w.do(refused.call).want(t, refused.status, refused.code); !again.replayed {
+				t.Errorf("%s is not replayed", again.body)
+			}
+		}
+		statuses := make([]int, 8)
+		var all sync.WaitGroup
+		for i := range statuses {
+			all.Go(func() {
+				got, err := w.try(post("/v1/treasury/fund", w.admin, "k", fund(account, 10+i)))
+				if err != nil {
+					t.Error(err)
+				}
+				statuses[i] = got.status
+			})
+		}
+		all.Wait()
+		done := 0
+		for i, status := range statuses {
+			switch status {
+			case 200:
+				if done++; w.funded(account) != int64(10+i) {
+					t.Errorf("funded %d by the request for %d", w.funded(account), 10+i)
+				}
+			case 409, 422:
+			default:
+				t.Errorf("status %d", status)
+			}
+		}
+		if done != 1 {
+			t.Errorf("%d requests were done under one key: %v", done, statuses)
+		}
+		w.do(wrong).want(t, 422, "idempotency_key_reused")
+	})
+}
+
+// TestRefusedTransferKeepsItsKey: a refusal that is recorded is the answer to its key
+// for good: the transfer has the id that comes from it.
+func TestRefusedTransferKeepsItsKey(t *testing.T) {
+	w := one(t, Options{})
+	account := w.budget()
+	err := w.store.Update(t.Context(), func(tx *store.Tx) error { _, err := treasury.CloseAccount(tx, account); return err })
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.do(post("/v1/treasury/fund", w.admin, "k", fund(account, 5))).want(t, 409, "account_closed")
+	w.do(post("/v1/treasury/fund", w.admin, "k", fund(account, 6))).want(t, 422, "idempotency_key_reused")
 }
 
 // TestPassingRefusalsAreNotStored repeats a request that was refused for the

@@ -72,6 +72,14 @@ func (tx *Tx) SaveIdempotency(k Key, requestSHA256 string, r Response) error {
 		k.Principal, k.Method, k.Route, k.Key, requestSHA256, r.Status, r.ContentType, r.Body, r.ETag, r.Location, tx.Now(), r.Brief)
 }
 
+// FreeIdempotency forgets the answer to a request that changed nothing, so that
+// another one can have the key. Of two such commands at the same time one ends
+// with ErrConflict.
+func (tx *Tx) FreeIdempotency(k Key) error {
+	_, err := tx.exec(`DELETE FROM idempotency WHERE principal = ? AND method = ? AND route = ? AND key = ?`, k.Principal, k.Method, k.Route, k.Key)
+	return err
+}
+
 // PruneIdempotency forgets up to limit answers that were stored before a time
 // (unix milliseconds). Domain ids stay unique for ever, so a repetition after
 // that is a conflict and never a second effect.

@@ -52,6 +52,16 @@ type Admission struct {
 	ProvenMode   task.MutationMode
 }
 
+// TargetAdmission is what the records say of the repository, of a run whose mode
+// touches it. The zero value is that of a run which asks no record.
+type TargetAdmission struct {
+	Admitted bool
+	Code     reason.Code // of what the record lacks
+	Detail   string      // what the record says, in words that name no path
+	Status   string      // admission_status of the record, "" for none
+	SHA256   string      // digest of the record, "" for none
+}
+
 // sourceAdmitted is the status of a build that a record admits.
 const sourceAdmitted = string(eligibility.ModelAdmitted)
 
