@@ -48,7 +48,7 @@ func (d *Daemon) agent(ctx context.Context, agent Agent, c job.EngineChoice, bud
 		return worker{}, ownTrouble{err}
 	}
 	admitted.Enabled = true
-	way := m.Route(d.agents.home, agent.Prices)
+	way := m.Route(route.Records(d.agents.home, false, nil), agent.Prices)
 	way.Ceiling = ceiling
 	return worker{e, admitted, way}, nil
 }

@@ -135,7 +135,7 @@ func (a Agent) open(ctx context.Context) (engine.Engine, evidence.EngineIdentity
 // admitted is what the records say of a build, and an error if they do not admit
 // it: it may be another one than when the agents were opened.
 func (a *Agents) admitted(build evidence.EngineIdentity, agent Agent) (harness.Admission, error) {
-	admission, result := route.Admission(a.home, build)
+	admission, result := route.Admission(route.Records(a.home, false, nil), build)
 	if result.Admitted() {
 		return admission, nil
 	}
@@ -144,7 +144,7 @@ func (a *Agents) admitted(build evidence.EngineIdentity, agent Agent) (harness.A
 
 // modelAdmitted says why no record admits asking the model in this way.
 func (a *Agents) modelAdmitted(m route.Model) error {
-	result := m.Admitted(a.home)
+	result := m.Admitted(route.Records(a.home, false, nil))
 	if result.Admitted() {
 		return nil
 	}

@@ -18,15 +18,18 @@ import (
 
 func (a *app) admitCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "admit", Short: "Decide which engine builds and models a run may be made with",
+		Use: "admit", Short: "Decide which engine builds, models and repositories a run may be made with",
 		Long: `Admit keeps what was decided about the source of an engine, which is one build of
-it, and about a model, which is one pair of provider and model. A flag asks for an
+it, about a model, which is one pair of provider and model, and about a target,
+which is one repository that a run may deliver a change to. A flag asks for an
 engine and a pair; the record is what admits them. The engines that are built in
-(command, fake) need none.
+(command, fake) need none. The decisions behind an admission are records too
+(remit admit decision).
 
 A record below REMIT_HOME keeps all decisions, the latest counts. When what an
 engine executes has changed, its record is stale and admits nothing until a person
-decides again.`,
+decides again. So is one of which a review trigger fired (--review-on), or whose time
+is over (--review-by). Every record is signed with the key of this machine.`,
 		Example: `  remit admit source --engine codex --decision admitted --license Apache-2.0 \
     --reason 'read the release notes'
   remit admit model --provider openai --model gpt-5.5 --decision admitted \
@@ -36,22 +39,20 @@ decides again.`,
 	}
 	show := &cobra.Command{Use: "show", Short: "Print a record with its history, and whether it holds now", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
-	show.AddCommand(a.showSourceCommand(), a.showModelCommand())
-	cmd.AddCommand(a.admitSourceCommand(), a.admitModelCommand(), a.listAdmissionsCommand(), show)
+	show.AddCommand(a.showSourceCommand(), a.showModelCommand(), a.showTargetCommand(), a.showDecisionCommand())
+	cmd.AddCommand(a.admitSourceCommand(), a.admitModelCommand(), a.admitTargetCommand(), a.admitDecisionCommand(), a.listAdmissionsCommand(), show)
 	return cmd
 }
 
 // rulingFlags are the flags of every decision.
 func rulingFlags(cmd *cobra.Command, r *admission.Ruling) {
-	var names []string
-	for _, d := range admission.Decisions() {
-		names = append(names, string(d))
-	}
+	names := names(admission.Decisions())
 	fl := cmd.Flags()
 	fl.StringVar((*string)(&r.Decision), "decision", "", "the decision: "+strings.Join(names, ", "))
 	fl.StringVar(&r.Reason, "reason", "", "why")
-	fl.StringVar(&r.ReviewTrigger, "review", "", "what is to bring the decision up again")
+	fl.StringVar(&r.ReviewTrigger, "review", "", "what is to bring the decision up again, for people")
 	complete(cmd, "decision", names)
+	reviewFlags(cmd, &r.Review)
 }
 
 func complete(cmd *cobra.Command, flag string, values []string) {
@@ -172,10 +173,7 @@ credential is part of it, only the kind of place where the gateway reads one.`,
 	pairFlags(cmd, &d.Provider, &d.Model)
 	fl := cmd.Flags()
 	classes := []string{string(admission.Hosted), string(admission.Local)}
-	var statuses []string
-	for _, s := range admission.DecisionStatuses() {
-		statuses = append(statuses, string(s))
-	}
+	statuses := names(admission.DecisionStatuses())
 	fl.StringVar((*string)(&d.Class), "class", classes[0], "who runs it: "+strings.Join(classes, ", "))
 	fl.StringVar((*string)(&d.DecisionStatus), "decision-status", "", "the decision about providers behind it: "+strings.Join(statuses, ", "))
 	fl.StringVar(&d.CredentialSource, "credential", "", "where the gateway reads the credential: "+strings.Join(admission.CredentialSources(), ", "))
@@ -199,7 +197,7 @@ func (a *app) listAdmissionsCommand() *cobra.Command {
 		Long: `List prints the latest decision of every record. A damaged record is printed on
 stderr, does not hide the others, and makes the exit code 3.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := admission.Load(a.home.Dir)
+			all, err := admission.Store{Home: a.home.Dir}.Load()
 			if err != nil {
 				return err
 			}
@@ -225,11 +223,13 @@ func listing(all *admission.Records) map[string]any {
 		damaged = append(damaged, map[string]any{"code": d.Code, "file": d.File, "line": d.Line, "field": d.Field, "detail": d.Message})
 	}
 	return map[string]any{"schema": "remit.admissions.v1", "sources": append([]*admission.Source{}, all.Sources...),
-		"models": append([]*admission.Model{}, all.Models...), "damaged": damaged}
+		"models": append([]*admission.Model{}, all.Models...), "targets": append([]*admission.Target{}, all.Targets...),
+		"provider_decisions":  append([]*admission.ProviderDecision{}, all.Providers...),
+		"promotion_decisions": append([]*admission.PromotionDecision{}, all.Promotions...), "damaged": damaged}
 }
 
 func printAdmissions(w io.Writer, all *admission.Records) error {
-	if len(all.Sources)+len(all.Models) == 0 {
+	if len(all.Sources)+len(all.Models)+len(all.Targets)+len(all.Providers)+len(all.Promotions) == 0 {
 		_, err := fmt.Fprintln(w, "Nothing is admitted.")
 		return err
 	}
@@ -243,6 +243,15 @@ func printAdmissions(w io.Writer, all *admission.Records) error {
 	}
 	for _, m := range all.Models {
 		row("model", m.Provider+" "+m.Model, m.Ruling)
+	}
+	for _, t := range all.Targets {
+		row("target", t.Path, t.Ruling)
+	}
+	for _, d := range all.Providers {
+		row("provider decision", d.Provider+" "+d.Model, d.Ruling)
+	}
+	for _, d := range all.Promotions {
+		row("promotion decision", d.Engine, d.Ruling)
 	}
 	return tw.Flush()
 }

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/sys/unix"
 
 	"remit/law/admission"
 	"remit/law/eligibility"
+	"remit/proof/attest"
 	"remit/proof/reason"
-	"remit/work/redact"
+	"remit/work/keyring"
+	"remit/work/route"
 )
 
 func (a *app) showSourceCommand() *cobra.Command {
@@ -27,7 +25,8 @@ machine. The exit code is 0 if the record holds for it, else 3.`,
 			if engine == "" {
 				return usagef("which engine? --engine NAME")
 			}
-			rec, err := admission.SourceRecord(a.home.Dir, engine)
+			records := route.Records(a.home.Dir, false, nil)
+			rec, err := records.Source(engine)
 			if err != nil {
 				return err
 			}
@@ -38,15 +37,12 @@ machine. The exit code is 0 if the record holds for it, else 3.`,
 			if err != nil {
 				return err
 			}
-			v := view{Record: rec, Result: rec.Holds(id), Required: eligibility.AdmissionRequired(engine)}
-			return a.showAdmission(cmd.OutOrStdout(), v, func(w io.Writer) {
+			result := records.Reviewed(rec.Holds(id), reason.SourceNotAdmitted, rec.Ruling, admission.Facts{admission.OnEngineDigest: id.SHA256})
+			v := view{Record: rec, Result: result, Required: eligibility.AdmissionRequired(engine)}
+			return a.showAdmission(cmd.OutOrStdout(), v, admission.SourceFile(engine), func(w io.Writer) {
 				fmt.Fprintf(w, "engine    %s %s\nsha256    %s\nsource    %s (%s) %s\nlicense   %s\n", plain(rec.Engine), versionText(rec.Version),
 					stated(rec.SHA256), plain(rec.Name), rec.Type, stated(rec.URL), stated(rec.License))
-				var rulings []admission.Ruling
-				for _, d := range rec.History {
-					rulings = append(rulings, d.Ruling)
-				}
-				printRulings(w, append(rulings, rec.Ruling))
+				printRulings(w, rulings(rec.History, rec.Ruling, func(d admission.SourceDecision) admission.Ruling { return d.Ruling }))
 			})
 		},
 	}
@@ -63,22 +59,18 @@ func (a *app) showModelCommand() *cobra.Command {
 			if provider == "" || model == "" {
 				return usagef("which model? --provider P --model M")
 			}
-			rec, err := admission.ModelRecord(a.home.Dir, provider, model)
-			if err != nil {
-				return err
+			result, rec := route.Records(a.home.Dir, false, nil).ModelResult(provider, model)
+			if result.Status == admission.StatusInvalid {
+				return reason.Errorf(reason.InvalidAdmission, "%s", result.Detail)
 			}
 			if rec == nil {
 				return noRecord(reason.ModelNotAdmitted, a.home.Dir, admission.ModelFile(provider, model), "model %q of provider %q", model, provider)
 			}
-			v := view{Record: rec, Result: admission.CheckModel(rec, provider, model), Required: true}
-			return a.showAdmission(cmd.OutOrStdout(), v, func(w io.Writer) {
+			v := view{Record: rec, Result: result, Required: true}
+			return a.showAdmission(cmd.OutOrStdout(), v, admission.ModelFile(provider, model), func(w io.Writer) {
 				fmt.Fprintf(w, "model     %s of %s (%s)\nprovider  %s\nnetwork   %s, credential from: %s\n", plain(rec.Model), plain(rec.Provider), rec.Class,
 					rec.DecisionStatus, rec.Network, rec.CredentialSource)
-				var rulings []admission.Ruling
-				for _, d := range rec.History {
-					rulings = append(rulings, d.Ruling)
-				}
-				printRulings(w, append(rulings, rec.Ruling))
+				printRulings(w, rulings(rec.History, rec.Ruling, func(d admission.ModelDecision) admission.Ruling { return d.Ruling }))
 			})
 		},
 	}
@@ -94,18 +86,47 @@ func noRecord(code reason.Code, home, file, format string, args ...any) error {
 
 // view is what show prints as JSON.
 type view struct {
-	Record   any              `json:"record"`
-	Result   admission.Result `json:"result"`
-	Required bool             `json:"required"` // false: no run asks for the record
+	Record    any              `json:"record"`
+	Result    admission.Result `json:"result"`
+	Required  bool             `json:"required"` // false: no run asks for the record
+	Signature signatureView    `json:"signature"`
 }
 
-func (a *app) showAdmission(w io.Writer, v view, print func(io.Writer)) error {
+// signatureView is whose signature a record has.
+type signatureView struct {
+	Status      string `json:"status"` // signed, or the reason code of why it does not count
+	By          string `json:"by"`
+	Fingerprint string `json:"fingerprint"`
+}
+
+// signatureOf is the signature of a record's file.
+func (a *app) signatureOf(file string) (signatureView, error) {
+	text, signature, err := admission.Store{Home: a.home.Dir}.Signed(file)
+	if err != nil {
+		return signatureView{}, err
+	}
+	by, err := keyring.VerifyRecord(a.home.Dir, attest.NamespaceRecord, text, signature)
+	if err != nil {
+		return signatureView{Status: string(reason.CodeOf(err))}, nil
+	}
+	return signatureView{Status: "signed", By: by.Name, Fingerprint: by.Fingerprint}, nil
+}
+
+func (a *app) showAdmission(w io.Writer, v view, file string, print func(io.Writer)) (err error) {
+	if v.Signature, err = a.signatureOf(file); err != nil {
+		return err
+	}
 	if a.json {
 		if err := printJSON(w, v); err != nil {
 			return err
 		}
 	} else {
 		print(w)
+		if v.Signature.By == "" {
+			fmt.Fprintf(w, "\nsigned    no (%s): it counts for nothing where remit.yaml says records: {signed: true}\n", v.Signature.Status)
+		} else {
+			fmt.Fprintf(w, "\nsigned    by %s, %s\n", plain(v.Signature.By), v.Signature.Fingerprint)
+		}
 		fmt.Fprintf(w, "\n%s  %s\n", upper(string(v.Result.Status)), plain(v.Result.Detail))
 		if !v.Required {
 			fmt.Fprintln(w, "The engine is built in: no run asks for this record.")
@@ -115,6 +136,15 @@ func (a *app) showAdmission(w io.Writer, v view, print func(io.Writer)) error {
 		return exitCode(codeOf(v.Result.Code))
 	}
 	return nil
+}
+
+// rulings are those of a record, the oldest first.
+func rulings[D any](history []D, latest admission.Ruling, of func(D) admission.Ruling) []admission.Ruling {
+	var out []admission.Ruling
+	for _, d := range history {
+		out = append(out, of(d))
+	}
+	return append(out, latest)
 }
 
 func printRulings(w io.Writer, rulings []admission.Ruling) {
@@ -129,119 +159,4 @@ func stated(s string) string {
 		return "(not stated)"
 	}
 	return plain(s)
-}
-
-// decideSource puts a decision about a build of an engine on top of what was
-// decided before.
-func decideSource(home string, d admission.SourceDecision) (rec *admission.Source, err error) {
-	if err := redact.RefuseRecord("the record of the engine", d); err != nil {
-		return nil, err
-	}
-	err = admissionsLocked(home, func() error {
-		previous, err := admission.SourceRecord(home, d.Engine)
-		if err != nil {
-			return err
-		}
-		if previous != nil && previous.Engine != d.Engine {
-			return fmt.Errorf("the file of engine %q is about %q: move it away", d.Engine, previous.Engine)
-		}
-		if rec, err = admission.NextSource(previous, d); err != nil {
-			return badDecision(err)
-		}
-		return writeAdmission(home, admission.SourceFile(d.Engine), rec.Encode)
-	})
-	return rec, err
-}
-
-// decideModel is decideSource for a pair of provider and model.
-func decideModel(home string, d admission.ModelDecision) (rec *admission.Model, err error) {
-	if err := redact.RefuseRecord("the record of the model", d); err != nil {
-		return nil, err
-	}
-	err = admissionsLocked(home, func() error {
-		previous, err := admission.ModelRecord(home, d.Provider, d.Model)
-		if err != nil {
-			return err
-		}
-		if previous != nil && (previous.Provider != d.Provider || previous.Model != d.Model) {
-			return fmt.Errorf("the file of model %q is about %q: move it away", d.Model, previous.Model)
-		}
-		if rec, err = admission.NextModel(previous, d); err != nil {
-			return badDecision(err)
-		}
-		return writeAdmission(home, admission.ModelFile(d.Provider, d.Model), rec.Encode)
-	})
-	return rec, err
-}
-
-// badDecision is what is wrong with a new decision. What was decided before has
-// been checked, so the command line is what is wrong.
-func badDecision(err error) error {
-	var coded *reason.Error
-	if !errors.As(err, &coded) || coded.Code != reason.InvalidAdmission {
-		return fmt.Errorf("making the record: %w", err)
-	}
-	return usagef("%s: %s", coded.Field, coded.Message)
-}
-
-// admissionsLocked makes reading a record and writing its successor one step:
-// two writers at once would each drop the other's decision from the history.
-func admissionsLocked(home string, do func() error) error {
-	dir := filepath.Join(home, admission.Dir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("keeping admissions: %w", err)
-	}
-	lock, err := os.OpenFile(filepath.Join(dir, ".lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
-	if err != nil {
-		return fmt.Errorf("keeping admissions: %w", err)
-	}
-	defer lock.Close() // gives the lock back, as the end of the process does
-	for {
-		err := unix.Flock(int(lock.Fd()), unix.LOCK_EX)
-		if err == nil {
-			return do()
-		}
-		if !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("locking the admissions: %w", err)
-		}
-	}
-}
-
-// writeAdmission replaces a record's file as a whole, on disk when it returns:
-// a decision that was printed must not be gone after a crash.
-func writeAdmission(home, name string, encode func() ([]byte, error)) error {
-	text, err := encode()
-	if err != nil {
-		return fmt.Errorf("making the record: %w", err)
-	}
-	path := filepath.Join(home, filepath.FromSlash(name))
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	f, err := os.CreateTemp(dir, ".new-*") // with mode 0600
-	if err != nil {
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // best effort: the write error is what matters
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, unix.ENOTSUP) {
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	return nil
 }

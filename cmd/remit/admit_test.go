@@ -30,7 +30,7 @@ func TestConcurrentAdmissions(t *testing.T) {
 				if err := decide(fmt.Sprintf("%d.%d", w, n)); err != nil {
 					t.Error(err)
 				}
-				if _, err := admission.ModelRecord(home, "p", "m"); err != nil {
+				if _, err := (admission.Store{Home: home}).Model("p", "m"); err != nil {
 					t.Error(err)
 				}
 			}
@@ -46,16 +46,16 @@ func TestConcurrentAdmissions(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	rec, err := admission.ModelRecord(home, "p", "m")
+	rec, err := admission.Store{Home: home}.Model("p", "m")
 	if err != nil || rec == nil {
 		t.Fatal(err)
 	}
-	told := map[string]bool{rec.Reason: true}
+	reasons := map[string]bool{rec.Reason: true}
 	for _, d := range rec.History {
-		told[d.Reason] = true
+		reasons[d.Reason] = true
 	}
-	if want := writers*each + processes; rec.Revision != want || len(told) != want {
-		t.Errorf("revision %d, %d different decisions; want %d", rec.Revision, len(told), want)
+	if want := writers*each + processes; rec.Revision != want || len(reasons) != want {
+		t.Errorf("revision %d, %d different decisions; want %d", rec.Revision, len(reasons), want)
 	}
 	left, err := filepath.Glob(filepath.Join(home, admission.Dir, "model", ".new-*"))
 	if err != nil || len(left) > 0 {
@@ -77,7 +77,7 @@ func TestAdmissionIsReplacedAsAWhole(t *testing.T) {
 	if _, err := decideSource(home, d); err == nil {
 		t.Error("a moving version is admitted")
 	}
-	rec, err := admission.SourceRecord(home, "codex")
+	rec, err := admission.Store{Home: home}.Source("codex")
 	if err != nil || rec.Reason != "first" || rec.Revision != 1 {
 		t.Errorf("got %+v, %v", rec, err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"remit/law/admission"
 	"remit/law/eligibility"
 	"remit/law/task"
 	"remit/proof/reason"
@@ -186,7 +187,7 @@ func (a *app) examineAgents(ctx context.Context) []agentCheckup {
 	}
 	var all sync.WaitGroup
 	for i := range out {
-		all.Go(func() { out[i].look(ctx, a.home.Dir) })
+		all.Go(func() { out[i].look(ctx, route.Records(a.home.Dir, policy.SignedRecords(), nil)) })
 	}
 	all.Wait()
 	return out
@@ -202,14 +203,14 @@ func switchOf(policy *task.Policy, engine string) string {
 	return "off"
 }
 
-func (c *agentCheckup) look(ctx context.Context, home string) {
+func (c *agentCheckup) look(ctx context.Context, records admission.Store) {
 	e, err := engineNamed(c.Engine, c.Program)
 	if err == nil {
 		build, identityErr := e.Identity(ctx)
 		if err = identityErr; err == nil {
 			c.Version, c.SHA256 = build.Version, build.SHA256
-			admission, _ := route.Admission(home, build)
-			c.Admission, c.Detail, c.Hint = admission.SourceStatus, admission.Detail, admission.Remedy
+			admitted, _ := route.Admission(records, build)
+			c.Admission, c.Detail, c.Hint = admitted.SourceStatus, admitted.Detail, admitted.Remedy
 			if c.Hint == "" && c.Switch != "on" {
 				c.Hint = fmt.Sprintf("engines.%s.enabled: true in the remit.yaml of a repository switches it on there", c.Engine)
 			}

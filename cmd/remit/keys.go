@@ -44,11 +44,22 @@ type keyShown struct {
 
 func (a *app) keysNewCommand() *cobra.Command {
 	var replace bool
+	var approval approvalKeyFlags
 	cmd := &cobra.Command{
 		Use: "new", Short: "Make the signing key of this machine", Args: cobra.NoArgs,
 		Long: `New makes the key that signs what is sealed here. The first run makes one by itself.
-With --replace the files of the old key stay beside the new one, under other names.`,
+With --replace the files of the old key stay beside the new one, under other names.
+
+With --approval it makes the key that signs approvals given at this machine. That key
+never works unattended: it is kept under a passphrase, which is asked for at the
+terminal, or it is one that your ssh-agent holds (--agent-key).`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if approval.stated() {
+				if replace {
+					return usagef("--replace is for the signing key: to exchange the approval key, move its files away first")
+				}
+				return a.newApprovalKey(cmd, approval)
+			}
 			ring := a.home.Keys()
 			var key *attest.PrivateKey
 			var err error
@@ -69,6 +80,7 @@ With --replace the files of the old key stay beside the new one, under other nam
 		},
 	}
 	cmd.Flags().BoolVar(&replace, "replace", false, "make a new key and keep the old one beside it")
+	approval.add(cmd)
 	return cmd
 }
 
@@ -136,13 +148,17 @@ type keyTrusted struct {
 
 func (a *app) keysTrustCommand() *cobra.Command {
 	var file, fingerprint string
+	var purposes []string
 	cmd := &cobra.Command{
 		Use: "trust NAME (--key FILE | --fingerprint SHA256:… BUNDLE)", Short: "Believe the signatures of a key", Args: cobra.RangeArgs(1, 2),
 		Long: `Trust adds a key to your own list, $REMIT_HOME/keys/allowed_signers, under a name of
 your choice: from then on audits say "signed by NAME". --key takes a file with the
 public key. --fingerprint takes the key out of a signed bundle, and only if it has the
 fingerprint that you were given in another way than with the bundle: the bundle itself
-is no reason to trust its key.`,
+is no reason to trust its key.
+
+A key is trusted for receipts unless --for says otherwise: record for admissions,
+decisions and proofs, approval for approvals.`,
 		Example: `  remit keys trust alice@example.com --key alice.pub
   remit keys trust build-7 --fingerprint \
     SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU bundle.zip`,
@@ -160,20 +176,26 @@ is no reason to trust its key.`,
 			if err != nil {
 				return err
 			}
-			return a.trustKey(cmd.OutOrStdout(), args[0], key)
+			return a.trustKey(cmd.OutOrStdout(), args[0], key, purposes)
 		},
 	}
 	cmd.Flags().StringVar(&file, "key", "", "file with the public key: ssh-ed25519 BASE64")
 	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint that the key of BUNDLE must have")
+	cmd.Flags().StringArrayVar(&purposes, "for", nil, "what the key may sign (default receipt, repeatable): "+strings.Join(keyPurposes(), ", "))
+	choose(cmd, "for", keyPurposes())
 	return cmd
 }
 
-func (a *app) trustKey(w io.Writer, name string, key attest.PublicKey) error {
+func (a *app) trustKey(w io.Writer, name string, key attest.PublicKey, purposes []string) error {
+	var namespaces []string
+	for _, p := range purposes {
+		namespaces = append(namespaces, namespacePrefix+p)
+	}
 	if _, err := attest.Line(name, key); err != nil {
 		return asUsage(err)
 	}
 	ring := a.home.Keys()
-	before, err := ring.Trust(name, key)
+	before, err := ring.Trust(name, key, namespaces...)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ repository: six stages, and twelve ways to fail of which each must end in one wa
 only. No stage makes an engine the default.`,
 		Args: cobra.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(a.ladderMatrixCommand(), a.ladderStatusCommand())
+	cmd.AddCommand(a.ladderMatrixCommand(), a.ladderStatusCommand(), a.ladderGuardCommand())
 	return cmd
 }
 

@@ -12,10 +12,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/law/admission"
 	"remit/law/eligibility"
 	"remit/law/secret"
 	"remit/law/task"
+	"remit/proof/evidence"
 	"remit/proof/form"
+	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/gateway"
 	"remit/work/gateway/scripted"
@@ -135,7 +138,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 }
 
 // route is the way to the model, nil for an engine that asks none.
-func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*harness.ModelRoute, error) {
+func (f *modelFlags) route(e engine.Engine, records admission.Store, policy *task.Policy) (*harness.ModelRoute, error) {
 	prices, err := f.prices()
 	if err != nil {
 		return nil, err
@@ -157,7 +160,7 @@ func (f *modelFlags) route(e engine.Engine, home string, policy *task.Policy) (*
 	if err := policy.CheckModel(task.ModelAsk{Provider: u.Provider, Class: u.Class, BaseURL: u.BaseURL, Credential: source}); err != nil {
 		return nil, err
 	}
-	r := m.Route(home, prices)
+	r := m.Route(records, prices)
 	r.StoredState = f.stored
 	r.KeepBodies = policy != nil && policy.Model.KeepBodies
 	return r, nil
@@ -213,17 +216,66 @@ func (f *modelFlags) prices() (map[string]gateway.Price, error) {
 	return route.Prices(table), nil
 }
 
-// admissionOf is what the records and the policy say of an engine.
-func admissionOf(ctx context.Context, e engine.Engine, name, home string, policy *task.Policy) (harness.Admission, error) {
-	if !eligibility.AdmissionRequired(name) {
-		return harness.Admission{}, nil
+// engineBuild is what an engine would execute. The engines that are built in have
+// no record that asks.
+type engineBuild struct {
+	name     string
+	asked    bool
+	identity evidence.EngineIdentity
+	err      error
+}
+
+func buildOf(ctx context.Context, e engine.Engine, name string) engineBuild {
+	b := engineBuild{name: name, asked: eligibility.AdmissionRequired(name)}
+	if b.asked {
+		b.identity, b.err = e.Identity(ctx)
 	}
-	build, err := e.Identity(ctx)
-	if err != nil {
-		return harness.Admission{}, err
+	return b
+}
+
+// admission is what the records and the policy say of an engine.
+func (b engineBuild) admission(records admission.Store, policy *task.Policy) (harness.Admission, error) {
+	if !b.asked || b.err != nil {
+		return harness.Admission{}, b.err
 	}
-	admitted, _ := route.Admission(home, build) // the run tells what the record says
-	enabled, stated := policy.Engine(name)
+	admitted, _ := route.Admission(records, b.identity) // the run tells what the record says
+	enabled, stated := policy.Engine(b.name)
 	admitted.Enabled = enabled && stated
 	return admitted, nil
+}
+
+// records are the admission records of the home, as a run under a contract and a
+// policy asks them.
+func (a *app) records(c *task.Contract, policy *task.Policy, policySHA256, repo string, build engineBuild) (admission.Store, error) {
+	facts, err := admission.FactsOf(c, policySHA256)
+	if err != nil {
+		return admission.Store{}, err
+	}
+	if build.asked && build.err == nil {
+		facts[admission.OnEngineDigest] = build.identity.SHA256
+	}
+	if path, err := targetPath(repo); err == nil {
+		facts[admission.OnTargetPath] = admission.TargetDigest(path)
+	}
+	return route.Records(a.home.Dir, policy.SignedRecords(), facts), nil
+}
+
+// targetAdmission is what the records say of the repository of a run that touches
+// it.
+func targetAdmission(records admission.Store, c *task.Contract, repo string) harness.TargetAdmission {
+	if !c.MutationMode.Exceeds(task.SandboxRepo) {
+		return harness.TargetAdmission{}
+	}
+	path, err := targetPath(repo)
+	if err != nil {
+		return harness.TargetAdmission{Code: reason.TargetRecordMissing, Detail: "the target has no path that a record could name"}
+	}
+	result, _ := records.TargetResult(path, c)
+	return harness.TargetAdmission{Admitted: result.Admitted(), RecordID: result.RecordID, Code: result.Code, Detail: result.Detail}
+}
+
+// disabled reports whether the policy switches an engine off.
+func disabled(policy *task.Policy, engine string) bool {
+	enabled, stated := policy.Engine(engine)
+	return stated && !enabled
 }

@@ -14,6 +14,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/gateway"
+	"remit/work/route"
 	"remit/work/session"
 )
 
@@ -66,7 +67,7 @@ func TestRoute(t *testing.T) {
 		"another class":                 {with(func(f *modelFlags) { f.local = true }), policy("model: {providers: {acme: {class: hosted}}}"), gateway.Credential{}, reason.ContractNarrowing},
 		"no such table":                 {with(func(f *modelFlags) { f.pricesFile = prices + "x" }), nil, gateway.Credential{}, reason.ContractUnreadable},
 	} {
-		r, err := test.flags.route(asking{}, home, test.policy)
+		r, err := test.flags.route(asking{}, route.Records(home, false, nil), test.policy)
 		switch {
 		case test.code == "" && err != nil, test.code == "usage" && (err == nil || reason.CodeOf(err) != ""), test.code != "usage" && reason.CodeOf(err) != test.code:
 			t.Errorf("%s: %v", name, err)
@@ -83,7 +84,7 @@ func TestRoute(t *testing.T) {
 		}
 	}
 	f := with(func(f *modelFlags) { f.pricesFile = prices })
-	r, err := f.route(asking{}, home, policy("model: {keep_bodies: true}"))
+	r, err := f.route(asking{}, route.Records(home, false, nil), policy("model: {keep_bodies: true}"))
 	want := gateway.Price{InMicroUSDPerMTok: 1e6, CacheReadMicroUSDPerMTok: 5e5, CacheWriteMicroUSDPerMTok: 2e6, OutMicroUSDPerMTok: 3e6, CacheWriteHourMicroUSDPerMTok: 4e6, UpToInTokens: 5}
 	if err != nil || !r.KeepBodies || r.Prices["acme/m"] != want {
 		t.Errorf("%+v, %v", r, err)
@@ -91,7 +92,7 @@ func TestRoute(t *testing.T) {
 }
 
 // TestPrintModel: the report for the terminal says how the engine was stopped,
-// what the model cost, and what of that nobody knows.
+// what the model cost, and what of that is not known.
 func TestPrintModel(t *testing.T) {
 	t.Parallel()
 	provider, model, yes, no := "acme", "m", true, false
@@ -102,7 +103,7 @@ func TestPrintModel(t *testing.T) {
 		"nothing":   {evidence.Report{}, ""},
 		"known":     {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, Tokens: 30, CostMicroUSD: 1_000_042, CostKnown: &yes}}, "  model     m of acme: 2 request(s), 30 tokens, $1.000042\n"},
 		"unknown":   {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, Tokens: 5, CostKnown: &no}}, "--prices"},
-		"untold":    {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, CostKnown: &no}}, "what was used was not reported"},
+		"missing":   {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, CostKnown: &no}}, "what was used was not reported"},
 		"in part":   {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, CostMicroUSD: 7, CostKnown: &no}}, "at least $0.000007"},
 		"stopped":   {evidence.Report{Lifecycle: &evidence.Lifecycle{Stopped: evidence.StoppedIdle, AfterMS: 1500, Rule: evidence.LifecycleAllow}}, "after 1.5s, because it gave no sign of life; the contract allows"},
 		"timed out": {evidence.Report{Lifecycle: &evidence.Lifecycle{Stopped: evidence.StoppedWall, Rule: evidence.LifecycleBlock}}, "its time was over; the contract does not allow"},

@@ -216,11 +216,20 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err := f.approvalTimes(); err != nil {
 		return harness.Request{}, err
 	}
-	model, err := f.model.route(eng, a.home.Dir, policy)
+	applied, err := policy.Digest()
+	if err != nil {
+		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
+	}
+	executed := buildOf(cmd.Context(), eng, name)
+	records, err := a.records(contract, policy, applied, f.repo, executed)
 	if err != nil {
 		return harness.Request{}, err
 	}
-	admitted, err := admissionOf(cmd.Context(), eng, name, a.home.Dir, policy)
+	model, err := f.model.route(eng, records, policy)
+	if err != nil {
+		return harness.Request{}, err
+	}
+	admitted, err := executed.admission(records, policy)
 	if err != nil {
 		return harness.Request{}, err
 	}
@@ -236,12 +245,10 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err != nil {
 		return harness.Request{}, err
 	}
-	applied, err := policy.Digest()
-	if err != nil {
-		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
-	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Model: model, Authority: asks, Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice, Silence: f.silence}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted,
+		Target: targetAdmission(records, contract, f.repo), Model: model, Authority: asks, Nexus: f.nexus.named(), Approver: who,
+		MaxPriceMsats: f.maxPrice, Silence: f.silence}
 	if err := f.putBefore(&req); err != nil {
 		return harness.Request{}, err
 	}
@@ -249,12 +256,6 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 		return sandbox.Open(ctx, a.sandboxOptions(f.sandbox, f.toolchains))
 	}
 	return req, nil
-}
-
-// disabled reports whether the policy switches an engine off.
-func disabled(policy *task.Policy, engine string) bool {
-	enabled, stated := policy.Engine(engine)
-	return stated && !enabled
 }
 
 // contract builds the contract and narrows it by the flags.

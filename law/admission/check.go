@@ -1,7 +1,9 @@
 package admission
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
 	"remit/law/eligibility"
 	"remit/proof/evidence"
@@ -29,6 +31,8 @@ type Result struct {
 	Stale    bool        `json:"stale"` // the record is about another build or pair
 	Detail   string      `json:"detail"`
 	RecordID string      `json:"record_id"` // of the latest decision, "" without a valid record
+	// Fired are the review triggers that have made the record stale.
+	Fired []Trigger `json:"fired_triggers,omitempty"`
 }
 
 // Admitted reports whether a record holds. What requires none is not admitted.
@@ -58,7 +62,7 @@ func CheckSource(rec *Source, id evidence.EngineIdentity) Result {
 // Holds is [CheckSource] for an engine of any kind.
 func (s *Source) Holds(id evidence.EngineIdentity) Result {
 	if err := s.Check(); err != nil {
-		return InvalidSource(err)
+		return uncounted(err, reason.SourceNotAdmitted)
 	}
 	r := Result{Status: StatusMismatch, Code: reason.SourceNotAdmitted, Stale: true, RecordID: s.ID}
 	switch {
@@ -88,7 +92,7 @@ func CheckModel(rec *Model, provider, model string) Result {
 		return Result{Status: StatusMissing, Code: reason.ModelNotAdmitted, Detail: "no record admits model " + pair}
 	}
 	if err := rec.Check(); err != nil {
-		return InvalidModel(err)
+		return uncounted(err, reason.ModelNotAdmitted)
 	}
 	r := Result{Code: reason.ModelNotAdmitted, RecordID: rec.ID}
 	switch {
@@ -104,35 +108,92 @@ func CheckModel(rec *Model, provider, model string) Result {
 	return r
 }
 
-// InvalidSource is the result of a source record that could not be read.
-func InvalidSource(err error) Result {
-	return Result{Status: StatusInvalid, Code: reason.SourceNotAdmitted, Detail: err.Error()}
-}
-
-// InvalidModel is the result of a model record that could not be read.
-func InvalidModel(err error) Result {
-	return Result{Status: StatusInvalid, Code: reason.ModelNotAdmitted, Detail: err.Error()}
-}
-
 // SourceResult reads the record of an engine and checks it. rec is nil where
-// none was found or the one that is there is damaged.
-func SourceResult(home string, id evidence.EngineIdentity) (res Result, rec *Source) {
-	rec, err := SourceRecord(home, id.Name)
+// none was found or the one that is there does not count.
+func (s Store) SourceResult(id evidence.EngineIdentity) (res Result, rec *Source) {
+	rec, err := s.Source(id.Name)
 	if err != nil && eligibility.AdmissionRequired(id.Name) {
-		return InvalidSource(err), nil
+		return uncounted(err, reason.SourceNotAdmitted), nil
 	}
-	return CheckSource(rec, id), rec
+	if res = CheckSource(rec, id); rec != nil {
+		res = s.Reviewed(res, reason.SourceNotAdmitted, rec.Ruling, Facts{OnEngineDigest: id.SHA256})
+	}
+	return res, rec
 }
 
-// ModelResult reads the record of a pair and checks it. rec is nil where none
-// was found or the one that is there is damaged.
-func ModelResult(home, provider, model string) (res Result, rec *Model) {
+// ModelResult reads the record of a pair and checks it, with the decision about
+// the provider that it rests on. rec is nil where none was found or the one that
+// is there does not count.
+func (s Store) ModelResult(provider, model string) (res Result, rec *Model) {
 	if provider == "" && model == "" {
 		return CheckModel(nil, provider, model), nil
 	}
-	rec, err := ModelRecord(home, provider, model)
+	rec, err := s.Model(provider, model)
 	if err != nil {
-		return InvalidModel(err), nil
+		return uncounted(err, reason.ModelNotAdmitted), nil
 	}
-	return CheckModel(rec, provider, model), rec
+	if res = CheckModel(rec, provider, model); !res.Admitted() {
+		return res, rec
+	}
+	if id := rec.ProviderDecisionID; id != "" {
+		behind, err := s.ProviderDecision(provider, model)
+		if err != nil {
+			return uncounted(err, reason.ModelNotAdmitted), nil
+		}
+		if res = res.restsOn(behind, rec); !res.Admitted() {
+			return res, rec
+		}
+		if res = s.Reviewed(res, reason.ModelMismatch, behind.Ruling, Facts{OnFallback: behind.facts()[OnFallback]}); !res.Admitted() {
+			res.Detail = "the decision about the provider: " + res.Detail
+			return res, rec
+		}
+	}
+	return s.Reviewed(res, reason.ModelMismatch, rec.Ruling, Facts{OnFallback: listFact(rec.Fallbacks)}), rec
+}
+
+// restsOn holds an admitted pair against the decision about its provider, nil for
+// none.
+func (r Result) restsOn(behind *ProviderDecision, rec *Model) Result {
+	refuse := func(stale bool, format string, args ...any) Result {
+		return Result{Status: StatusMismatch, Code: reason.ModelMismatch, Stale: stale, RecordID: r.RecordID, Detail: fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case behind == nil:
+		return refuse(true, "the record is stale: the decision about the provider that it rests on is gone")
+	case behind.ID != rec.ProviderDecisionID:
+		return refuse(true, "the record is stale: the decision about the provider that it rests on was made again (revision %d)", behind.Revision)
+	case behind.DecisionStatus != rec.DecisionStatus:
+		return refuse(false, "the decision about the provider is %s, and the record says %s", behind.DecisionStatus, rec.DecisionStatus)
+	}
+	return r
+}
+
+// Reviewed makes an admitted result stale where a review trigger of the record
+// has fired, and says which. own are the facts of the question itself, which win
+// over those of the store; stale is the code of a stale record of its kind.
+func (s Store) Reviewed(r Result, stale reason.Code, rec Ruling, own Facts) Result {
+	if !r.Admitted() {
+		return r
+	}
+	fired := rec.Fired(own.With(s.Facts), s.Now)
+	if len(fired) == 0 {
+		return r
+	}
+	var said []string
+	for _, f := range fired {
+		r.Fired = append(r.Fired, f.On)
+		said = append(said, f.String())
+	}
+	r.Status, r.Stale, r.Code = StatusMismatch, true, stale
+	r.Detail = "the record is stale, because a review trigger fired: " + strings.Join(said, "; ")
+	return r
+}
+
+// uncounted is the result of a record that could not be read or does not count.
+func uncounted(err error, code reason.Code) Result {
+	var unsigned *Unsigned
+	if errors.As(err, &unsigned) {
+		return Result{Status: StatusMissing, Code: code, Detail: err.Error()}
+	}
+	return Result{Status: StatusInvalid, Code: code, Detail: err.Error()}
 }

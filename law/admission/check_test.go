@@ -13,6 +13,13 @@ import (
 	"remit/proof/reason"
 )
 
+// reviewed is a ruling with every field that may be left out.
+func reviewed(d Decision) Ruling {
+	r := ruling(d)
+	r.Review = Review{Triggers: []Trigger{OnPolicy}, Basis: map[Trigger]string{OnPolicy: canon.Digest(nil)}, By: "2036-02-03T04:05:06.007Z"}
+	return r
+}
+
 func ruling(d Decision) Ruling {
 	return Ruling{Decision: d, By: "local-operator:test", At: "2026-02-03T04:05:06.007Z", Reason: "read it"}
 }
@@ -21,7 +28,7 @@ var build = evidence.EngineIdentity{Name: "codex", Version: "0.169.0", SHA256: c
 
 func source(t *testing.T, previous *Source, d Decision) *Source {
 	t.Helper()
-	rec, err := NextSource(previous, SourceDecision{Ruling: ruling(d), Engine: build.Name, Version: build.Version, SHA256: build.SHA256, Type: "npm", SourceCommit: "30b1fa1285a9", Toolchain: "bun 1.4.5"})
+	rec, err := NextSource(previous, SourceDecision{Ruling: reviewed(d), Engine: build.Name, Version: build.Version, SHA256: build.SHA256, Type: "npm", SourceCommit: "30b1fa1285a9", Toolchain: "bun 1.4.5"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +37,7 @@ func source(t *testing.T, previous *Source, d Decision) *Source {
 
 func model(t *testing.T, previous *Model, d Decision) *Model {
 	t.Helper()
-	rec, err := NextModel(previous, ModelDecision{Ruling: ruling(d), Provider: "openai", Model: "gpt-5.5"})
+	rec, err := NextModel(previous, ModelDecision{Ruling: reviewed(d), Provider: "openai", Model: "gpt-5.5"})
 	if err != nil {
 		t.Fatal(err)
 	}

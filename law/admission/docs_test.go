@@ -8,18 +8,22 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"remit/proof/canon"
 )
 
 // table returns the cells of a table of docs/policy.md, without marks.
-func table(t *testing.T, name string) [][]string {
+func table(t *testing.T, name string) [][]string { return tableOf(t, "policy.md", name) }
+
+func tableOf(t *testing.T, document, name string) [][]string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "policy.md"))
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", document))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, rest, ok := strings.Cut(string(page), "<!-- table: "+name+" -->\n")
 	if !ok {
-		t.Fatalf("docs/policy.md has no table %q", name)
+		t.Fatalf("docs/%s has no table %q", document, name)
 	}
 	var rows [][]string
 	for line := range strings.Lines(rest) {
@@ -37,7 +41,13 @@ func table(t *testing.T, name string) [][]string {
 
 func TestDocumentedKeysAreTheKeys(t *testing.T) {
 	t.Parallel()
-	for kind, rec := range map[string]string{"source": text(t, source(t, nil, Admitted)), "model": text(t, model(t, nil, Admitted))} {
+	resting := model(t, nil, Admitted)
+	resting.ProviderDecisionID = canon.Digest(nil)
+	rested, err := NextModel(nil, resting.ModelDecision)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for kind, rec := range map[string]string{"source": text(t, source(t, nil, Admitted)), "model": text(t, rested)} {
 		var keys map[string]any
 		if err := json.Unmarshal([]byte(rec), &keys); err != nil {
 			t.Fatal(err)
@@ -76,5 +86,32 @@ func TestDocumentedStatesAreTheStates(t *testing.T) {
 				t.Errorf("documented %q, real %s %q", row, r.Status, r.Code)
 			}
 		}
+	}
+}
+
+// TestDocumentedTargetGates: the gates of the page are the gates of the code, with their fields and codes.
+func TestDocumentedTargetGates(t *testing.T) {
+	t.Parallel()
+	none := TargetDecision{}
+	rows := tableOf(t, "records.md", "target gates")[1:] // the first is about no record at all
+	gates := none.Gates()
+	if len(gates) != len(rows) {
+		t.Fatalf("%d rows, %d gates", len(rows), len(gates))
+	}
+	for i, g := range gates {
+		if rows[i][0] != g.Field || rows[i][2] != string(g.Code) {
+			t.Errorf("documented %q, real %s %s", rows[i], g.Field, g.Code)
+		}
+	}
+}
+
+func TestDocumentedTriggers(t *testing.T) {
+	t.Parallel()
+	var documented []string
+	for _, row := range tableOf(t, "records.md", "review triggers") {
+		documented = append(documented, row[0])
+	}
+	if !slices.Equal(documented, texts(Triggers())) {
+		t.Errorf("documented %q, real %q", documented, Triggers())
 	}
 }

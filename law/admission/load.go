@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"remit/proof/canon"
 	"remit/proof/form"
@@ -20,9 +21,12 @@ import (
 // Dir is the directory of all records, below REMIT_HOME. The kinds are the
 // directories in it.
 const (
-	Dir       = "admissions"
-	sourceDir = Dir + "/source"
-	modelDir  = Dir + "/model"
+	Dir          = "admissions"
+	sourceDir    = Dir + "/source"
+	modelDir     = Dir + "/model"
+	targetDir    = Dir + "/target"
+	providerDir  = Dir + "/provider-decision"
+	promotionDir = Dir + "/promotion-decision"
 )
 
 // maxRecords bounds a listing.
@@ -41,6 +45,20 @@ func ModelFile(provider, model string) string {
 	return path.Join(modelDir, fileName(provider, model))
 }
 
+// TargetFile is the path of a repository's record, relative to REMIT_HOME, with
+// slashes. A path is no plain name, so the file's name does not show it.
+func TargetFile(repository string) string { return path.Join(targetDir, fileName(repository)) }
+
+// ProviderDecisionFile is the path of the decision about a provider and model,
+// relative to REMIT_HOME, with slashes.
+func ProviderDecisionFile(provider, model string) string {
+	return path.Join(providerDir, fileName(provider, model))
+}
+
+// PromotionDecisionFile is the path of the decision about an engine, relative to
+// REMIT_HOME, with slashes.
+func PromotionDecisionFile(engine string) string { return path.Join(promotionDir, fileName(engine)) }
+
 // fileName has a '+' between plain names and a '=' in a digest: no plain name
 // has either, so no two subjects share a file.
 func fileName(names ...string) string {
@@ -55,28 +73,102 @@ func fileName(names ...string) string {
 	return "sha256=" + strings.TrimPrefix(canon.Digest(all), canon.DigestPrefix) + ".json"
 }
 
-// SourceRecord reads the record of an engine; nil without an error is none. A
-// file that is there and is no record is a *reason.Error with
-// invalid_admission.
-func SourceRecord(home, engine string) (*Source, error) {
-	return read(home, SourceFile(engine), ParseSource)
+// Store reads the records of a home.
+type Store struct {
+	Home string
+	Now  time.Time // for review_by
+	// Facts are what is at hand, for the review triggers. What a question states
+	// by itself, such as the build of an engine, need not be there.
+	Facts Facts
+	// Verify checks the signature of a record's text, nil where signatures are not
+	// asked for. A record that it refuses counts as none.
+	Verify func(text, signature []byte) error
 }
 
-// ModelRecord reads the record of a pair; nil without an error is none. A file
-// that is there and is no record is a *reason.Error with invalid_admission.
-func ModelRecord(home, provider, model string) (*Model, error) {
-	return read(home, ModelFile(provider, model), ParseModel)
+// SignatureFile is the path of the signature of a record.
+func SignatureFile(record string) string { return record + ".sig" }
+
+// Source reads the record of an engine; nil without an error is none. A file
+// that is there and is no record is a *reason.Error with invalid_admission, one
+// whose signature is asked for and does not count is [Unsigned].
+func (s Store) Source(engine string) (*Source, error) {
+	return read(s, SourceFile(engine), ParseSource)
 }
 
-func read[T any](home, name string, parse func(string, []byte) (*T, error)) (*T, error) {
-	text, err := readFile(home, name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, nil
-	case err != nil:
-		return nil, unreadable(home, name, err)
+// Model reads the record of a pair as [Store.Source] does.
+func (s Store) Model(provider, model string) (*Model, error) {
+	return read(s, ModelFile(provider, model), ParseModel)
+}
+
+// Target reads the record of a repository as [Store.Source] does. path is absolute
+// and has no links.
+func (s Store) Target(path string) (*Target, error) {
+	return read(s, TargetFile(path), ParseTarget)
+}
+
+// ProviderDecision reads the decision about a provider and model as [Store.Source]
+// does.
+func (s Store) ProviderDecision(provider, model string) (*ProviderDecision, error) {
+	return read(s, ProviderDecisionFile(provider, model), ParseProviderDecision)
+}
+
+// PromotionDecision reads the decision about an engine as [Store.Source] does.
+func (s Store) PromotionDecision(engine string) (*PromotionDecision, error) {
+	return read(s, PromotionDecisionFile(engine), ParsePromotionDecision)
+}
+
+// Unsigned is the error of a record whose signature does not count where
+// signatures are asked for: the record counts as none.
+type Unsigned struct{ Err error }
+
+func (u *Unsigned) Error() string {
+	return "the record counts as none, because signatures are asked for: " + u.Err.Error()
+}
+
+// Unwrap returns what the check of the signature said.
+func (u *Unsigned) Unwrap() error { return u.Err }
+
+// Signed returns the text of a record's file and its signature, which is empty
+// where there is none.
+func (s Store) Signed(name string) (text, signature []byte, err error) {
+	if text, err = readFile(s.Home, name); err != nil {
+		return nil, nil, err
 	}
-	return parse(filepath.Join(home, filepath.FromSlash(name)), text)
+	signature, err = readFile(s.Home, SignatureFile(name))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, nil, err
+	}
+	return text, signature, nil
+}
+
+// readTries is how often a record is read whose signature does not fit: it may
+// have been replaced between its two files.
+const readTries = 3
+
+func read[T any](s Store, name string, parse func(string, []byte) (*T, error)) (*T, error) {
+	for try := 1; ; try++ {
+		var signature []byte
+		text, err := readFile(s.Home, name)
+		if err == nil && s.Verify != nil {
+			text, signature, err = s.Signed(name)
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return nil, nil
+		case err != nil:
+			return nil, unreadable(s.Home, name, err)
+		}
+		rec, err := parse(filepath.Join(s.Home, filepath.FromSlash(name)), text)
+		if err != nil || s.Verify == nil {
+			return rec, err
+		}
+		if err = s.Verify(text, signature); err == nil {
+			return rec, nil
+		}
+		if try == readTries {
+			return nil, &Unsigned{err}
+		}
+	}
 }
 
 func unreadable(home, name string, err error) *reason.Error {
@@ -117,47 +209,57 @@ func readFile(home, name string) ([]byte, error) {
 
 // Records are all that is kept. Damaged has the files that are no records.
 type Records struct {
-	Sources []*Source
-	Models  []*Model
-	Damaged []*reason.Error
+	Sources    []*Source
+	Models     []*Model
+	Targets    []*Target
+	Providers  []*ProviderDecision
+	Promotions []*PromotionDecision
+	Damaged    []*reason.Error
 }
 
-// Load reads every record below REMIT_HOME, in the order of their names. A
-// damaged one does not hide the others. A record that stands in the file of
-// another subject is damaged.
-func Load(home string) (*Records, error) {
+// Load reads every record of the home, in the order of their subjects. A damaged
+// one does not hide the others. A record that stands in the file of another
+// subject is damaged. Signatures are not looked at.
+func (s Store) Load() (*Records, error) {
+	s.Verify = nil
 	all := &Records{}
-	err := each(home, sourceDir, func(name string) error {
-		rec, err := read(home, name, ParseSource)
-		if err == nil && rec != nil {
-			err = inPlace(home, name, SourceFile(rec.Engine))
-		}
-		if err == nil && rec != nil {
-			all.Sources = append(all.Sources, rec)
-		}
-		return all.damage(err)
-	})
+	err := cmp.Or(
+		loadKind(s, all, &all.Sources, sourceDir, ParseSource),
+		loadKind(s, all, &all.Models, modelDir, ParseModel),
+		loadKind(s, all, &all.Targets, targetDir, ParseTarget),
+		loadKind(s, all, &all.Providers, providerDir, ParseProviderDecision),
+		loadKind(s, all, &all.Promotions, promotionDir, ParsePromotionDecision),
+	)
 	if err != nil {
 		return nil, err
 	}
-	err = each(home, modelDir, func(name string) error {
-		rec, err := read(home, name, ParseModel)
-		if err == nil && rec != nil {
-			err = inPlace(home, name, ModelFile(rec.Provider, rec.Model))
-		}
-		if err == nil && rec != nil {
-			all.Models = append(all.Models, rec)
-		}
-		return all.damage(err)
-	})
-	if err != nil {
-		return nil, err
-	}
-	slices.SortFunc(all.Sources, func(a, b *Source) int { return cmp.Compare(a.Engine, b.Engine) })
-	slices.SortFunc(all.Models, func(a, b *Model) int {
-		return cmp.Or(cmp.Compare(a.Provider, b.Provider), cmp.Compare(a.Model, b.Model))
-	})
 	return all, nil
+}
+
+// kept is a record that knows its place.
+type kept interface {
+	file() string
+	subject() string
+}
+
+// loadKind reads the records of one directory.
+func loadKind[T any, R interface {
+	*T
+	kept
+}](s Store, all *Records, into *[]R, dir string, parse func(string, []byte) (*T, error)) error {
+	err := each(s.Home, dir, func(name string) error {
+		found, err := read(s, name, parse)
+		rec := R(found)
+		if err == nil && rec != nil {
+			err = inPlace(s.Home, name, rec.file())
+		}
+		if err == nil && rec != nil {
+			*into = append(*into, rec)
+		}
+		return all.damage(err)
+	})
+	slices.SortFunc(*into, func(a, b R) int { return cmp.Compare(a.subject(), b.subject()) })
+	return err
 }
 
 func (all *Records) damage(err error) error {

@@ -7,9 +7,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"remit/proof/reason"
 )
+
+// below are the records of a home, at the time of those that the tests make.
+func below(home string) Store {
+	return Store{Home: home, Now: time.Date(2026, 2, 3, 4, 5, 7, 0, time.UTC)}
+}
 
 // put writes a file below a home.
 func put(t *testing.T, home, name, text string, mode os.FileMode) string {
@@ -30,22 +36,22 @@ func TestRecordsAreFound(t *testing.T) {
 	put(t, home, SourceFile("codex"), text(t, source(t, nil, Admitted)), 0o600)
 	put(t, home, ModelFile("openai", "gpt-5.5"), text(t, model(t, nil, Admitted)), 0o600)
 	put(t, home, sourceDir+"/.new-123", "half of a rec", 0o600)
-	if res, rec := SourceResult(home, build); !res.Admitted() || rec == nil || res.RecordID != rec.ID {
+	if res, rec := below(home).SourceResult(build); !res.Admitted() || rec == nil || res.RecordID != rec.ID {
 		t.Errorf("source: %+v", res)
 	}
-	if res, rec := ModelResult(home, "openai", "gpt-5.5"); !res.Admitted() || rec == nil {
+	if res, rec := below(home).ModelResult("openai", "gpt-5.5"); !res.Admitted() || rec == nil {
 		t.Errorf("model: %+v", res)
 	}
-	if res, rec := ModelResult(home, "openai", "gpt-5"); res.Status != StatusMissing || rec != nil {
+	if res, rec := below(home).ModelResult("openai", "gpt-5"); res.Status != StatusMissing || rec != nil {
 		t.Errorf("other model: %+v", res)
 	}
-	all, err := Load(home)
+	all, err := below(home).Load()
 	if err != nil || len(all.Sources) != 1 || len(all.Models) != 1 || len(all.Damaged) != 0 {
 		t.Errorf("all: %+v, %v", all, err)
 	}
 	for _, empty := range []string{t.TempDir(), filepath.Join(t.TempDir(), "none")} {
-		all, err := Load(empty)
-		rec, errRec := SourceRecord(empty, "codex")
+		all, err := below(empty).Load()
+		rec, errRec := below(empty).Source("codex")
 		if err != nil || errRec != nil || rec != nil || len(all.Sources)+len(all.Models)+len(all.Damaged) != 0 {
 			t.Errorf("empty: %+v %v %v", all, err, errRec)
 		}
@@ -79,21 +85,21 @@ func TestDamagedFileIsNotMissing(t *testing.T) {
 			t.Parallel()
 			home := t.TempDir()
 			damage(t, home)
-			rec, err := SourceRecord(home, "codex")
+			rec, err := below(home).Source("codex")
 			if rec != nil || reason.CodeOf(err) != reason.InvalidAdmission || !strings.HasPrefix(err.Error(), filepath.Join(home, Dir, "source", "codex.json")+":") {
 				t.Errorf("got %+v, %v", rec, err)
 			}
-			if res, _ := SourceResult(home, build); res.Status != StatusInvalid || res.Code != reason.SourceNotAdmitted {
+			if res, _ := below(home).SourceResult(build); res.Status != StatusInvalid || res.Code != reason.SourceNotAdmitted {
 				t.Errorf("result %+v", res)
 			}
 		})
 	}
 	home := t.TempDir()
 	file := put(t, home, ModelFile("openai", "gpt-5.5"), "{\n", 0o600)
-	if res, _ := ModelResult(home, "openai", "gpt-5.5"); res.Status != StatusInvalid || res.Code != reason.ModelNotAdmitted || !strings.Contains(res.Detail, file+":1: ") {
+	if res, _ := below(home).ModelResult("openai", "gpt-5.5"); res.Status != StatusInvalid || res.Code != reason.ModelNotAdmitted || !strings.Contains(res.Detail, file+":1: ") {
 		t.Errorf("model: %+v", res)
 	}
-	if res, _ := SourceResult(home, build); res.Status != StatusMissing {
+	if res, _ := below(home).SourceResult(build); res.Status != StatusMissing {
 		t.Errorf("no source: %+v", res)
 	}
 }
@@ -115,15 +121,15 @@ func TestRecordInAnotherPlace(t *testing.T) {
 	put(t, home, SourceFile("pi"), text(t, source(t, nil, Admitted)), 0o600)
 	put(t, home, SourceFile("codex"), text(t, source(t, nil, Admitted)), 0o600)
 	put(t, home, SourceFile("claude"), "{}\n", 0o600)
-	if res, _ := ModelResult(home, "openai", "gpt-6"); res.Status != StatusMismatch || !res.Stale || res.Code != reason.ModelMismatch {
+	if res, _ := below(home).ModelResult("openai", "gpt-6"); res.Status != StatusMismatch || !res.Stale || res.Code != reason.ModelMismatch {
 		t.Errorf("model: %+v", res)
 	}
 	id := build
 	id.Name = "pi"
-	if res, _ := SourceResult(home, id); res.Status != StatusMismatch || !res.Stale {
+	if res, _ := below(home).SourceResult(id); res.Status != StatusMismatch || !res.Stale {
 		t.Errorf("source: %+v", res)
 	}
-	all, err := Load(home)
+	all, err := below(home).Load()
 	if err != nil || len(all.Sources) != 1 || len(all.Models) != 0 || len(all.Damaged) != 3 {
 		t.Errorf("all: %+v, %v", all, err)
 	}

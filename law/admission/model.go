@@ -54,6 +54,9 @@ type ModelDecision struct {
 	CredentialSource string         `json:"credential_source_class"` // a class, never a value
 	Network          string         `json:"allowed_network_class"`
 	Fallbacks        []string       `json:"fallbacks"` // models of the same provider
+	// ProviderDecisionID is the decision about the provider that this one rests on
+	// ([ProviderDecision]); "" where none was recorded.
+	ProviderDecisionID string `json:"provider_decision_id,omitempty"`
 }
 
 // CredentialSources are the values of credential_source_class: where the
@@ -85,48 +88,37 @@ func NextModel(previous *Model, d ModelDecision) (*Model, error) {
 	setDefault(&d.ReviewTrigger, "another provider or model")
 	d.Status = statusOf(d.Decision)
 	d.Fallbacks = append([]string{}, d.Fallbacks...)
-	next := &Model{Schema: ModelSchema, History: []ModelDecision{}}
-	var before *Ruling
+	next := &Model{Schema: ModelSchema, ModelDecision: d}
+	var before *ModelDecision
+	var history []ModelDecision
 	if previous != nil {
-		before = &previous.Ruling
-		next.History = kept(append(slices.Clone(previous.History), previous.ModelDecision))
+		before, history = &previous.ModelDecision, previous.History
 	}
-	next.ModelDecision = d
-	if err := follow(&next.ModelDecision, before); err != nil {
+	var err error
+	if next.History, err = follow(&next.ModelDecision, before, history); err != nil {
 		return nil, err
 	}
 	return next, next.Check()
 }
 
 // Check returns a *reason.Error with invalid_admission for what is no record.
-func (m *Model) Check() error {
-	if m.Schema != ModelSchema {
-		return invalid("schema", "%q is not %s", m.Schema, ModelSchema)
-	}
-	all := make([]*ModelDecision, 0, len(m.History)+1)
-	for i := range m.History {
-		all = append(all, &m.History[i])
-	}
-	if err := chain(append(all, &m.ModelDecision)); err != nil {
-		return err
-	}
-	return nil
-}
+func (m *Model) Check() error { return checkRecord(m.Schema, ModelSchema, m.History, &m.ModelDecision) }
 
 // Encode returns the bytes of the record's file.
 func (m *Model) Encode() ([]byte, error) { return encode(m) }
+
+func (m *Model) file() string { return ModelFile(m.Provider, m.Model) }
 
 func (d *ModelDecision) ruling() *Ruling { return &d.Ruling }
 
 func (d *ModelDecision) subject() string { return "model " + d.Provider + " " + d.Model }
 
-func (d *ModelDecision) digest() (string, error) {
-	without := *d
-	without.ID = ""
-	return canon.DigestOf(without)
+func (d *ModelDecision) facts() Facts {
+	return Facts{OnModel: PairFact(d.Provider, d.Model), OnFallback: listFact(d.Fallbacks), OnCredentialSource: d.CredentialSource, OnNetworkClass: d.Network}
 }
 
 func (d *ModelDecision) check(p *problem) {
+	d.Ruling.check(p)
 	p.name("provider", d.Provider)
 	p.name("model", d.Model)
 	p.oneOf("class", string(d.Class), []string{string(Hosted), string(Local)})
@@ -143,6 +135,9 @@ func (d *ModelDecision) check(p *problem) {
 		p.is("decision_status", "a hosted model is admitted only where it is %s", ExternalApproved)
 	case d.Class == Local && d.Network == "internet":
 		p.is("allowed_network_class", "a local model needs no internet")
+	}
+	if d.ProviderDecisionID != "" && !canon.ValidDigest(d.ProviderDecisionID) {
+		p.is("provider_decision_id", "%q is no id of a decision", d.ProviderDecisionID)
 	}
 	if len(d.Fallbacks) > maxFallbacks {
 		p.is("fallbacks", "more than %d", maxFallbacks)

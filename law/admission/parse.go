@@ -25,6 +25,21 @@ func ParseSource(file string, text []byte) (*Source, error) { return parse[Sourc
 // ParseModel reads the text of a model record. file is its name in errors.
 func ParseModel(file string, text []byte) (*Model, error) { return parse[Model](file, text) }
 
+// ParseTarget reads the text of a target record. file is its name in errors.
+func ParseTarget(file string, text []byte) (*Target, error) { return parse[Target](file, text) }
+
+// ParseProviderDecision reads the text of a provider decision record. file is
+// its name in errors.
+func ParseProviderDecision(file string, text []byte) (*ProviderDecision, error) {
+	return parse[ProviderDecision](file, text)
+}
+
+// ParsePromotionDecision reads the text of a promotion decision record. file is
+// its name in errors.
+func ParsePromotionDecision(file string, text []byte) (*PromotionDecision, error) {
+	return parse[PromotionDecision](file, text)
+}
+
 func parse[T any, R record[T]](file string, text []byte) (*T, error) {
 	rec := R(new(T))
 	err := decode(text, rec)

@@ -41,10 +41,11 @@ func TestHistoryIsBounded(t *testing.T) {
 	rec := source(t, nil, Admitted)
 	for range MaxHistory + 4 { // as NextSource does, which would check each of them
 		next := rec.SourceDecision
-		if err := follow(&next, &rec.Ruling); err != nil {
+		history, err := follow(&next, &rec.SourceDecision, rec.History)
+		if err != nil {
 			t.Fatal(err)
 		}
-		rec = &Source{Schema: SourceSchema, SourceDecision: next, History: kept(append(rec.History, rec.SourceDecision))}
+		rec = &Source{Schema: SourceSchema, SourceDecision: next, History: history}
 	}
 	rec = source(t, rec, Rejected)
 	if len(rec.History) != MaxHistory || rec.Revision != MaxHistory+6 || rec.History[0].Revision != 6 {

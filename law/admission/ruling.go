@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"slices"
 	"time"
 
 	"remit/proof/canon"
@@ -36,7 +37,8 @@ type Ruling struct {
 	By            string   `json:"approval_source"`     // who decided
 	At            string   `json:"admission_timestamp"` // TimeFormat
 	Reason        string   `json:"reason"`
-	ReviewTrigger string   `json:"review_trigger"` // what is to bring it up again
+	ReviewTrigger string   `json:"review_trigger"` // what is to bring it up again, for people
+	Review
 }
 
 func (r *Ruling) check(p *problem) {
@@ -45,18 +47,42 @@ func (r *Ruling) check(p *problem) {
 	p.line("reason", r.Reason)
 	p.line("review_trigger", r.ReviewTrigger)
 	p.time("admission_timestamp", r.At)
+	r.Review.check(p)
 }
 
-// decided is one decision of a record, of either kind.
-type decided interface {
+// decided is one decision of a record, of any kind.
+type decided[D any] interface {
+	*D
 	ruling() *Ruling
-	subject() string // what it is about, in words
-	check(p *problem)
-	digest() (string, error) // of the decision without its id
+	subject() string  // what it is about, in words
+	facts() Facts     // what it says of the things that a review trigger can watch
+	check(p *problem) // with its ruling
+}
+
+// digest is the id of a decision: the digest of its canonical bytes without it.
+func digest[D any, P decided[D]](d *D) (string, error) {
+	without := *d
+	P(&without).ruling().ID = ""
+	return canon.DigestOf(without)
+}
+
+// checkRecord checks a record: its schema and its decisions, the oldest first.
+func checkRecord[D any, P decided[D]](schema, want string, history []D, latest *D) error {
+	if schema != want {
+		return invalid("schema", "%q is not %s", schema, want)
+	}
+	all := make([]P, 0, len(history)+1)
+	for i := range history {
+		all = append(all, &history[i])
+	}
+	if err := chain(append(all, latest)); err != nil {
+		return err
+	}
+	return nil
 }
 
 // chain checks decisions, the oldest first, the latest last.
-func chain[D decided](all []D) *reason.Error {
+func chain[D any, P decided[D]](all []P) *reason.Error {
 	latest := all[len(all)-1]
 	if n := latest.ruling().Revision; n < 1 || len(all)-1 != min(n-1, MaxHistory) {
 		return invalid("history", "revision %d has %d earlier decisions", n, len(all)-1)
@@ -65,12 +91,11 @@ func chain[D decided](all []D) *reason.Error {
 	for i, d := range all {
 		r := d.ruling()
 		p := &problem{}
-		r.check(p)
 		d.check(p)
 		if p.found != nil {
 			return p.found
 		}
-		id, err := d.digest()
+		id, err := digest[D, P](d)
 		switch {
 		case err != nil:
 			return invalid("id", "%w", err)
@@ -90,21 +115,26 @@ func chain[D decided](all []D) *reason.Error {
 	return nil
 }
 
-// follow numbers a new decision after the earlier ones and gives it its id.
-func follow[D decided](next D, previous *Ruling) error {
-	r := next.ruling()
+// follow numbers a new decision after the earlier ones, gives its review triggers
+// their values and itself an id. It returns the history of the new record; previous,
+// with its own history, is nil for the first decision.
+func follow[D any, P decided[D]](next, previous *D, history []D) ([]D, error) {
+	r := P(next).ruling()
 	r.Revision, r.PreviousID = 1, nil
+	kept := []D{}
 	if previous != nil {
-		before := previous.ID
-		r.Revision, r.PreviousID = previous.Revision+1, &before
+		before := *P(previous).ruling()
+		r.Revision, r.PreviousID = before.Revision+1, &before.ID
+		kept = append(slices.Clone(history), *previous)
+		kept = kept[max(0, len(kept)-MaxHistory):]
 	}
-	id, err := next.digest()
+	if err := r.Review.settle(P(next).facts()); err != nil {
+		return nil, err
+	}
+	id, err := digest[D, P](next)
 	r.ID = id
-	return err
+	return kept, err
 }
-
-// kept returns the part of a history that a record keeps.
-func kept[D any](history []D) []D { return history[max(0, len(history)-MaxHistory):] }
 
 // invalid is the error of a text that is no record.
 func invalid(field, format string, args ...any) *reason.Error {

@@ -2,7 +2,6 @@ package admission
 
 import (
 	"net/url"
-	"slices"
 
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -68,14 +67,14 @@ func NextSource(previous *Source, d SourceDecision) (*Source, error) {
 	if d.SourceCommit != "" || d.Toolchain != "" {
 		setDefault(&d.Unproven, unproven)
 	}
-	next := &Source{Schema: SourceSchema, History: []SourceDecision{}}
-	var before *Ruling
+	next := &Source{Schema: SourceSchema, SourceDecision: d}
+	var before *SourceDecision
+	var history []SourceDecision
 	if previous != nil {
-		before = &previous.Ruling
-		next.History = kept(append(slices.Clone(previous.History), previous.SourceDecision))
+		before, history = &previous.SourceDecision, previous.History
 	}
-	next.SourceDecision = d
-	if err := follow(&next.SourceDecision, before); err != nil {
+	var err error
+	if next.History, err = follow(&next.SourceDecision, before, history); err != nil {
 		return nil, err
 	}
 	return next, next.Check()
@@ -83,21 +82,13 @@ func NextSource(previous *Source, d SourceDecision) (*Source, error) {
 
 // Check returns a *reason.Error with invalid_admission for what is no record.
 func (s *Source) Check() error {
-	if s.Schema != SourceSchema {
-		return invalid("schema", "%q is not %s", s.Schema, SourceSchema)
-	}
-	all := make([]*SourceDecision, 0, len(s.History)+1)
-	for i := range s.History {
-		all = append(all, &s.History[i])
-	}
-	if err := chain(append(all, &s.SourceDecision)); err != nil {
-		return err
-	}
-	return nil
+	return checkRecord(s.Schema, SourceSchema, s.History, &s.SourceDecision)
 }
 
 // Encode returns the bytes of the record's file.
 func (s *Source) Encode() ([]byte, error) { return encode(s) }
+
+func (s *Source) file() string { return SourceFile(s.Engine) }
 
 // Identity is the build that the record is about.
 func (d *SourceDecision) Identity() evidence.EngineIdentity {
@@ -108,13 +99,10 @@ func (d *SourceDecision) ruling() *Ruling { return &d.Ruling }
 
 func (d *SourceDecision) subject() string { return "engine " + d.Engine }
 
-func (d *SourceDecision) digest() (string, error) {
-	without := *d
-	without.ID = ""
-	return canon.DigestOf(without)
-}
+func (d *SourceDecision) facts() Facts { return Facts{OnEngineDigest: d.SHA256} }
 
 func (d *SourceDecision) check(p *problem) {
+	d.Ruling.check(p)
 	p.name("engine", d.Engine)
 	if d.Decision == Admitted || d.Version != "" || d.SHA256 != "" {
 		p.pinned("version", d.Version)

@@ -54,6 +54,8 @@ type Request struct {
 	Approval         Approval          `json:"approval"`
 	ApprovalDetail   string            `json:"approval_detail,omitempty"` // what the authority says of it, in words
 	TargetAdmitted   bool              `json:"target_admitted"`
+	TargetCode       reason.Code       `json:"target_code,omitempty"`   // of what the target record lacks
+	TargetDetail     string            `json:"target_detail,omitempty"` // in words that name no path
 	Engine           Engine            `json:"engine"`
 	Sandbox          Sandbox           `json:"sandbox"`
 	Network          task.Network      `json:"network,omitempty"` // the contract's, of a run that asks a model

@@ -126,8 +126,8 @@ func target(r Request) gate {
 	if r.TargetAdmitted {
 		return passed(name)
 	}
-	return missing(name, reason.TargetNotAdmitted, "a target admission record",
-		"mutation mode %s needs a target admission record", r.MutationMode)
+	return missing(name, cmp.Or(r.TargetCode, reason.TargetNotAdmitted), "a target admission record: `remit admit target --template` prints one to fill in", "%s",
+		cmp.Or(r.TargetDetail, fmt.Sprintf("mutation mode %s needs a target admission record", r.MutationMode)))
 }
 
 func (s Sandbox) confined() gate {

@@ -41,7 +41,18 @@ type Policy struct {
 	Lifecycle            Lifecycle // the loosest of any contract, if it is stated
 	Model                ModelPolicy
 	Verify               Verify // the weakest of any contract
+	Records              RecordsPolicy
 }
+
+// RecordsPolicy is what must be true of the records that grant: admissions,
+// decisions, approvals and proofs. It only asks for more than holds without it.
+type RecordsPolicy struct {
+	Signed bool `json:"signed,omitempty"` // one without a signature that counts is none
+}
+
+// SignedRecords reports whether the policy asks for signatures of the records
+// that grant. A nil policy does not.
+func (p *Policy) SignedRecords() bool { return p != nil && p.Records.Signed }
 
 // EnginePolicy switches an engine on or off.
 type EnginePolicy struct {
@@ -77,7 +88,8 @@ func ParsePolicy(file string, src []byte) (*Policy, error) {
 	}
 	stated := &Contract{MutationMode: unstatedMode, RequireClean: true}
 	p := &Policy{}
-	keys := append(ruleKeys(stated), key{"engines", engines(&p.Engines)}, key{"model", object(modelKeys(&p.Model))})
+	keys := append(ruleKeys(stated), key{"engines", engines(&p.Engines)}, key{"model", object(modelKeys(&p.Model))},
+		key{"records", object([]key{{"signed", boolean(&p.Records.Signed)}})})
 	object(keys)(r, "", top)
 	p.take(stated, r)
 	// The rules for values are those of a contract: check the one that a

@@ -4,7 +4,7 @@ import "slices"
 
 // registry holds one entry for every constant of registry.go, grouped by
 // domain. docs/reasons.md is generated from it.
-var registry = slices.Concat(runCodes, auditCodes, nexusCodes)
+var registry = slices.Concat(runCodes, auditCodes, nexusCodes, governCodes)
 
 // runCodes are the entries that a run can meet.
 //
@@ -172,6 +172,9 @@ var runCodes = []Info{
 	{ApprovalConsumed, "policy", Blocked,
 		"the approval was used by an earlier run; one approval is good for one run",
 		"decide about the new request, then run again"},
+	{ApprovalOtherWork, "policy", Blocked,
+		"the approval is for another engine, model, commit or target than the run's",
+		"decide about the new request, which names what the run works with, then run again"},
 	{TargetNotAdmitted, "policy", Blocked,
 		"the mutation mode touches a real repository and no target admission record holds for it",
 		"use a mode that works on a copy, such as copied-repo"},
@@ -181,6 +184,30 @@ var runCodes = []Info{
 	{TargetUnowned, "policy", Blocked,
 		"nothing shows that the target repository belongs to the person who asked for the run",
 		"add ownership evidence to the target admission record"},
+	{TargetRecordMissing, "policy", Blocked,
+		"there is no target admission record of this repository",
+		"`remit admit target --template > target.json`, fill it in, then `remit admit target --file target.json --reason WHY`"},
+	{TargetPathsMissing, "policy", Blocked,
+		"the target admission record allows no path",
+		"list the paths that may change in allowed_paths of the record, and decide again"},
+	{TargetActionOpen, "policy", Blocked,
+		"the target admission record does not forbid every action that no run may do",
+		"add the actions that the message names to forbidden_actions of the record, and decide again"},
+	{TargetApprovalMissing, "policy", Blocked,
+		"the target admission record does not say who approved it, or when",
+		"state approval_source and approval_timestamp in the record, and decide again"},
+	{TargetOutcomeOptional, "policy", Blocked,
+		"the target admission record does not require an operator's outcome",
+		"set operator_outcome_required to true in the record, and decide again"},
+	{TargetReviewMissing, "policy", Blocked,
+		"the target admission record does not say what is to bring it up again",
+		"state review_trigger in the record, and decide again"},
+	{TargetContractOutside, "policy", Blocked,
+		"the contract allows what the target admission record does not",
+		"narrow the contract to what the record allows, or decide about a wider record"},
+	{TargetStale, "policy", Blocked,
+		"a review trigger of the target admission record has fired",
+		"look at what changed, then decide about the target again"},
 	{BudgetExhausted, "policy", Blocked,
 		"the run reached a limit of its budget and was stopped",
 		"raise the budget in the task file or remit.yaml, or the flag that lowered it"},

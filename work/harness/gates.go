@@ -112,7 +112,8 @@ func (r *run) eligibilityRequest() eligibility.Request {
 	return eligibility.Request{
 		Network: asked,
 		TaskID:  c.TaskID, ContractDigest: r.opened.ContractSHA256, PolicyBundleID: c.PolicyBundleID, RiskClass: c.RiskClass,
-		MutationMode: c.MutationMode, ApprovalRequired: c.ApprovalRequired || c.MutationMode.Delivers(), TargetAdmitted: r.Target.Admitted, Approval: r.approved.state, ApprovalDetail: r.approved.detail,
+		TargetAdmitted: r.Target.Admitted, TargetCode: r.Target.Code, TargetDetail: r.Target.Detail,
+		MutationMode: c.MutationMode, ApprovalRequired: c.ApprovalRequired || c.MutationMode.Delivers(), Approval: r.approved.state, ApprovalDetail: r.approved.detail,
 		Engine: eligibility.Engine{Name: r.opened.Engine.Name, Registered: true, Disabled: r.Disabled, Enabled: r.Admission.Enabled,
 			SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, SourceDetail: r.Admission.Detail, SourceRemedy: r.Admission.Remedy,
 			ModelStatus: r.modelStatus(), ModelDetail: detail, ModelRemedy: remedy, ProvenMode: r.Admission.ProvenMode},

@@ -52,6 +52,15 @@ type Admission struct {
 	ProvenMode   task.MutationMode
 }
 
+// TargetAdmission is what the records say of the repository, of a run whose mode
+// touches it. The zero value is that of a run which asks no record.
+type TargetAdmission struct {
+	Admitted bool
+	RecordID string      // of the latest decision, "" without a valid record
+	Code     reason.Code // of what the record lacks
+	Detail   string      // what the record says, in words that name no path
+}
+
 // sourceAdmitted is the status of a build that a record admits.
 const sourceAdmitted = string(eligibility.ModelAdmitted)
 

@@ -20,15 +20,18 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"time"
 
 	"remit/law/admission"
 	"remit/law/task"
+	"remit/proof/attest"
 	"remit/proof/evidence"
 	"remit/work/engine/acp"
 	"remit/work/engine/workos"
 	"remit/work/gateway"
 	"remit/work/harness"
 	"remit/work/keycommand"
+	"remit/work/keyring"
 )
 
 // Model is a model, and the way to it, as a user says it.
@@ -76,17 +79,34 @@ func (m Model) Upstream() (u gateway.Upstream, source string) {
 	return u, source
 }
 
-// Admitted is what the records of a home say of asking the model in this way.
-func (m Model) Admitted(home string) admission.Result {
+// Records are the admission records of a home. With signed they count only with a
+// signature of this machine or of a key that the operator trusts for records. facts
+// are what is at hand, for their review triggers.
+func Records(home string, signed bool, facts admission.Facts) admission.Store {
+	s := admission.Store{Home: home, Now: time.Now(), Facts: facts}
+	if signed {
+		s.Verify = func(text, signature []byte) error {
+			_, err := keyring.VerifyRecord(home, attest.NamespaceRecord, text, signature)
+			return err
+		}
+	}
+	return s
+}
+
+// Admitted is what the records say of asking the model in this way.
+func (m Model) Admitted(records admission.Store) admission.Result {
 	u, source := m.Upstream()
-	result, rec := admission.ModelResult(home, m.Provider, m.Name)
-	return result.Through(rec, admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL})
+	way := admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL}
+	records.Facts = records.Facts.With(admission.Facts{admission.OnModel: admission.PairFact(m.Provider, m.Name),
+		admission.OnCredentialSource: source, admission.OnNetworkClass: way.Network()})
+	result, rec := records.ModelResult(m.Provider, m.Name)
+	return result.Through(rec, way)
 }
 
 // Route is the way of a run.
-func (m Model) Route(home string, prices map[string]gateway.Price) *harness.ModelRoute {
+func (m Model) Route(records admission.Store, prices map[string]gateway.Price) *harness.ModelRoute {
 	u, _ := m.Upstream()
-	result := m.Admitted(home)
+	result := m.Admitted(records)
 	return &harness.ModelRoute{Upstream: u, Model: m.Name, EngineModel: m.EngineName, Status: result.Status, Detail: result.Detail,
 		Remedy: remedy(result, m.AdmitCommand()), Prices: prices,
 		RunCommand: keycommand.Run}
@@ -128,11 +148,11 @@ func Prices(table map[string]task.ModelPrice) map[string]gateway.Price {
 	return out
 }
 
-// Admission is what the records of a home say of a build of an engine that is not
+// Admission is what the records say of a build of an engine that is not
 // built in. Who enables it is the caller's to know. Before anything of an engine
 // is proved it may work on copied fixtures.
-func Admission(home string, build evidence.EngineIdentity) (harness.Admission, admission.Result) {
-	result, _ := admission.SourceResult(home, build)
+func Admission(records admission.Store, build evidence.EngineIdentity) (harness.Admission, admission.Result) {
+	result, _ := records.SourceResult(build)
 	return harness.Admission{SourceStatus: result.SourceStatus(), Detail: result.Detail,
 		Remedy: remedy(result, AdmitSource(build.Name, "")), ProvenMode: task.CopiedFixture}, result
 }

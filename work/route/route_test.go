@@ -62,7 +62,7 @@ func TestAdmissionSaysWhy(t *testing.T) {
 				}
 				put(t, home, admission.SourceFile(build.Name), text, err)
 			}
-			got, result := Admission(home, build)
+			got, result := Admission(Records(home, false, nil), build)
 			if got.SourceStatus != result.SourceStatus() || got.ProvenMode != task.CopiedFixture || got.Enabled {
 				t.Errorf("%+v", got)
 			}
@@ -106,7 +106,7 @@ func TestRouteSaysWhy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got := test.m.Route(home, nil)
+			got := test.m.Route(Records(home, false, nil), nil)
 			if got.Status != test.status || !strings.Contains(got.Detail, test.detail) || !strings.Contains(got.Remedy, test.remedy) || test.remedy == "" && got.Remedy != "" {
 				t.Errorf("%+v", got)
 			}
