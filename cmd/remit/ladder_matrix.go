@@ -46,7 +46,7 @@ the sessions are thrown away.`,
 	f.add(cmd)
 	fl := cmd.Flags()
 	fl.StringArrayVar(&rows, "row", nil, "only this row (repeatable): "+strings.Join(ladder.RowNames(), ", "))
-	completeWords(cmd, "row", ladder.RowNames())
+	complete(cmd, "row", ladder.RowNames())
 	return cmd
 }
 
@@ -57,19 +57,17 @@ type ladderEngine struct {
 }
 
 func (f *ladderEngine) add(cmd *cobra.Command) {
-	fl := cmd.Flags()
-	fl.StringVar(&f.name, "engine", fake.Name, "engine: "+strings.Join(engineNames(), ", "))
-	fl.StringVar(&f.bin, "bin", "", "where the agent's program is, if not in a known place")
-	fl.StringVar(&f.wire, "acp-wire", "", "what the agent of acp speaks to its model, if Remit does not know it: "+strings.Join(acp.Wires(), ", "))
-	completeWords(cmd, "engine", engineNames())
-	completeWords(cmd, "acp-wire", acp.Wires())
+	cmd.Flags().StringVar(&f.bin, "bin", "", "where the agent's program is, if not in a known place")
+	f.addTo(cmd)
 }
 
-// completeWords has a shell complete a flag with words.
-func completeWords(cmd *cobra.Command, flag string, words []string) {
-	if err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // only for a flag that does not exist
-	}
+// addTo adds the flags to a command that has --bin for its model.
+func (f *ladderEngine) addTo(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&f.name, "engine", fake.Name, "engine: "+strings.Join(engineNames(), ", "))
+	fl.StringVar(&f.wire, "acp-wire", "", "what the agent of acp speaks to its model, if Remit does not know it: "+strings.Join(acp.Wires(), ", "))
+	complete(cmd, "engine", engineNames())
+	complete(cmd, "acp-wire", acp.Wires())
 }
 
 // agent is the engine that asks a model, nil for one that is built in.
@@ -102,7 +100,7 @@ func (a *app) ladderMatrix(cmd *cobra.Command, f *ladderEngine, rows []string) e
 		return err
 	}
 	for _, name := range rows {
-		if _, ok := ladder.RowNamed(name); !ok {
+		if _, ok := ladder.ClassNamed(name); !ok {
 			return usagef("--row %q: the rows are %s", name, strings.Join(ladder.RowNames(), ", "))
 		}
 	}

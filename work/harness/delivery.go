@@ -205,7 +205,7 @@ func (r *run) hasProof(name string) bool {
 }
 
 func (r *run) targetProof() map[string]any {
-	out := map[string]any{"required": !r.disposable(), "admitted": r.Target.Admitted, "record_id": r.Target.RecordID, "code": r.Target.Code, "detail": r.Target.Detail}
+	out := map[string]any{"required": !r.disposable(), "admitted": r.Target.Admitted, "admission_status": r.Target.Status, "admission_sha256": r.Target.SHA256, "code": r.Target.Code, "detail": r.Target.Detail}
 	if r.source != nil {
 		out["target_repository"] = admission.TargetDigest(r.source.Root())
 	}

@@ -43,7 +43,7 @@ func delivering(t *testing.T, repo string, mode task.MutationMode, script string
 	req.Model = &ModelRoute{Upstream: gateway.Upstream{Provider: "acme", Class: gateway.Local, BaseURL: server.URL + "/v1"}, Model: "large-1", Status: "admitted"}
 	req.Approver = "local-operator:x"
 	if mode.Exceeds(task.SandboxRepo) {
-		req.Target = TargetAdmission{Admitted: true, RecordID: "adm_1"}
+		req.Target = TargetAdmission{Admitted: true, Status: "admitted"}
 	}
 	return req
 }

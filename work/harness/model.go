@@ -56,9 +56,10 @@ type Admission struct {
 // touches it. The zero value is that of a run which asks no record.
 type TargetAdmission struct {
 	Admitted bool
-	RecordID string      // of the latest decision, "" without a valid record
 	Code     reason.Code // of what the record lacks
 	Detail   string      // what the record says, in words that name no path
+	Status   string      // admission_status of the record, "" for none
+	SHA256   string      // digest of the record, "" for none
 }
 
 // sourceAdmitted is the status of a build that a record admits.

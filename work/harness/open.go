@@ -37,7 +37,8 @@ func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
 		Remit: r.Build, Engine: identity, RepoRoot: "target", BaselineCommit: r.base.Commit, BaselineTree: r.base.Tree,
 		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.NeedsApproval(), ExpectDiff: c.ExpectDiff,
 		SourceAdmission: "not_required", ModelAdmission: "not_required", VerificationCommands: c.VerificationCommands,
-		SummaryForm: evidence.SummaryForm, Host: evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},
+		SummaryForm: evidence.SummaryForm,
+		Host:        evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},
 	}
 	if c.Issue != nil {
 		o.IssueNumber = c.Issue.Number

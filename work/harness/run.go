@@ -56,7 +56,8 @@ type Request struct {
 	// Admission is what the records say of the engine; the zero value is right
 	// for those that are built in.
 	Admission Admission
-	// Target is what the records say of the repository.
+	// Target is what the records say of the repository, where the change is to be
+	// delivered there.
 	Target TargetAdmission
 	// Model is the way to a model, nil for an engine that asks none.
 	Model *ModelRoute

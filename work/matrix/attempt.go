@@ -96,7 +96,7 @@ func (o *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, bro
 	if err := sc.arrange(s, broken); err != nil {
 		return fmt.Errorf("bringing the fault about: %w", err)
 	}
-	before, err := takeSnapshot(fx.repo())
+	before, err := TakeSnapshot(fx.repo())
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,11 @@ func (o *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, bro
 	if s.notDone != nil {
 		return fmt.Errorf("bringing the fault about: %w", s.notDone)
 	}
-	after, err := takeSnapshot(fx.repo())
+	after, err := TakeSnapshot(fx.repo())
 	if err != nil {
 		return err
 	}
-	e.differs = before.differences(after)
+	e.differs = before.Differences(after)
 	judge(e)
 	return nil
 }

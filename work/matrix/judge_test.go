@@ -159,18 +159,18 @@ func TestSnapshotSees(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "a"), []byte("1"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			before, err := takeSnapshot(dir)
+			before, err := TakeSnapshot(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := test.change(dir); err != nil {
 				t.Fatal(err)
 			}
-			after, err := takeSnapshot(dir)
+			after, err := TakeSnapshot(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			differs := before.differences(after)
+			differs := before.Differences(after)
 			if (test.path == "") != (len(differs) == 0) || test.path != "" && !slices.Contains(differs, test.path) {
 				t.Errorf("differences %v, want %q among them", differs, test.path)
 			}

@@ -85,7 +85,7 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 		return nil, err
 	}
 	defer lane.close()
-	rep := &Report{Schema: Schema, Engine: lane.identity, Model: lane.pair(), Remit: opt.Build, StartedAt: stamp(time.Now()), Complete: len(rows) == len(ladder.Rows())}
+	rep := &Report{Schema: Schema, Engine: lane.identity, Model: lane.pair(), Remit: opt.Build, StartedAt: stamp(time.Now()), Complete: len(opt.Rows) == 0}
 	if opt.Sandbox != nil {
 		d := opt.Sandbox.Describe()
 		rep.Sandbox = evidence.SandboxFacts{Driver: d.Driver, Version: d.Version, Layer: d.Layer, NotEnforced: d.NotEnforced}
@@ -110,12 +110,17 @@ func selected(names []string) ([]ladder.Row, error) {
 	}
 	wanted := map[string]bool{}
 	for _, name := range names {
-		if _, ok := ladder.RowNamed(name); !ok {
+		if _, ok := ladder.ClassNamed(name); !ok {
 			return nil, fmt.Errorf("the failure matrix has no row %q; its rows are %v", name, ladder.RowNames())
 		}
 		wanted[name] = true
 	}
 	var out []ladder.Row
+	for _, name := range ladder.FurtherClasses() {
+		if row, ok := ladder.ClassNamed(name); ok && wanted[name] {
+			out = append(out, row)
+		}
+	}
 	for _, r := range ladder.Rows() {
 		if wanted[r.Name] {
 			out = append(out, r)

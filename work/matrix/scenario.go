@@ -7,6 +7,7 @@ import (
 
 	"remit/law/ladder"
 	"remit/proof/evidence"
+	"remit/proof/journal"
 	"remit/work/engine/faulty"
 )
 
@@ -80,6 +81,19 @@ func scenarioOf(row, name string) (scenario, error) {
 	return sc, nil
 }
 
+// Unscripted are the cases of rows that no scenario brings about, as ROW/CASE.
+func Unscripted() (missing []string) {
+	all := scenarios()
+	for _, row := range ladder.Rows() {
+		for _, c := range row.Cases {
+			if _, ok := all[row.Name+"/"+c.Name]; !ok {
+				missing = append(missing, row.Name+"/"+c.Name)
+			}
+		}
+	}
+	return missing
+}
+
 func scenarios() map[string]scenario {
 	return map[string]scenario{
 		ladder.NoDiff + "/works-elsewhere": agent(faulty.Fault{Name: "works-elsewhere", Elsewhere: true}, showsNoDiff),
@@ -129,6 +143,7 @@ func scenarios() map[string]scenario {
 		ladder.ArtifactWriteFailure + "/no-room-for-patch": smallDiskUnder(
 			faulty.Fault{Name: "large-patch", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x | fold > lib/large.txt", tooMuch)}, showsNoRoom),
 		ladder.ArtifactWriteFailure + "/read-only-disk": readOnlyDisk(os.Geteuid() == 0),
+		ladder.ClassDirtyCopy + "/changed-file":         dirtyCopy(),
 		ladder.ProviderUnavailable + "/program":         agent(faulty.Fault{Name: "no-program", Program: "/opt/remit/no-such-agent"}, showsUnavailable),
 		ladder.ProviderUnavailable + "/dependency":      dependency(),
 	}
@@ -187,6 +202,30 @@ func dependency() scenario {
 	}}
 }
 
+// dirtyCopy overwrites a file of the copy that the engine is about to get.
+func dirtyCopy() scenario {
+	return scenario{shows: showsDirtyCopy, arrange: func(s *setup, broken bool) error {
+		if !broken {
+			return nil
+		}
+		s.fault = faulty.Fault{Name: "dirty-copy"}
+		s.onHost(func() error {
+			copies, err := filepath.Glob(filepath.Join(s.home().CacheDir(), "*", "*", "tree", outside))
+			if err == nil && len(copies) != 1 {
+				err = fmt.Errorf("the home has %d copies of the baseline, want 1", len(copies))
+			}
+			if err != nil {
+				return err
+			}
+			if err := os.Chmod(copies[0], 0o600); err != nil {
+				return err
+			}
+			return os.WriteFile(copies[0], []byte("someone's\n"), 0o600)
+		})
+		return nil
+	}}
+}
+
 // smallDiskUnder puts all sessions, with their journals, on a small disk, and
 // lets the agent make more than fits on it. The control does the same on a
 // larger one.
@@ -211,7 +250,15 @@ func readOnlyDisk(root bool) scenario {
 		if !broken {
 			return nil
 		}
-		s.fault = faulty.Fault{Name: "read-only-disk"}
+		back := ""
+		// The disk is gone again when the verdict is there: an empty directory is
+		// removed when a session is sealed, and a mount point cannot be.
+		s.fault = faulty.Fault{Name: "read-only-disk", Journal: func(step journal.Step) []journal.Step {
+			if step.Name == evidence.StepRunCompleted && back != "" {
+				_ = faulty.Unmount(back) // the seal says so if it is still there
+			}
+			return []journal.Step{step}
+		}}
 		s.onHost(func() error {
 			dir, err := s.backend()
 			if err != nil {
@@ -219,6 +266,7 @@ func readOnlyDisk(root bool) scenario {
 			}
 			if root {
 				s.undo = append(s.undo, func() { _ = faulty.Unmount(dir) }) // it goes with the thread anyway
+				back = dir
 				return faulty.ReadOnlyDisk(dir)
 			}
 			s.undo = append(s.undo, func() { _ = os.Chmod(dir, 0o700) }) // only so that it can be removed

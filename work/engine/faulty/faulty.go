@@ -63,6 +63,8 @@ type Engine struct {
 	// Known is the wrapped engine's identity where it was looked up before: that of
 	// an agent has hundreds of megabytes to digest. nil has it looked up.
 	Known *evidence.EngineIdentity
+	// Seen, if set, gets the invocation as it goes to the sandbox.
+	Seen func(*engine.Invocation)
 }
 
 // Wrapped is the engine as the harness is to see it: it asks a model, or has
@@ -148,6 +150,9 @@ func (e *Engine) Invocation(ctx context.Context, t engine.Task) (*engine.Invocat
 	}
 	if f.Review != "" {
 		inv.Protocol = reviewed(inv.Protocol)
+	}
+	if e.Seen != nil {
+		e.Seen(inv)
 	}
 	return inv, nil
 }
