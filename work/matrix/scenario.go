@@ -154,7 +154,7 @@ func lostEvent(f faulty.Fault, shows func(*session) []Check) scenario { return a
 
 // agentWall is a wall clock limit, in seconds, that an agent with a model keeps to
 // on a slow machine.
-const agentWall = 30
+const agentWall = 20
 
 // timeout is a scenario with a wall clock limit in seconds, and a longer one for
 // agents with a model, which take a while to start.
