@@ -42,7 +42,7 @@ func Branch(ctx context.Context, dir, repo, branch string) (commit string, err e
 		return "", fmt.Errorf("making a work directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }() // a temporary directory
-	change := deliver.Change{Base: base, Tree: *c.receipt.HeadTree, Message: c.subject() + "\n\n" + c.body(), When: at,
+	change := deliver.Change{Base: base, Tree: *c.receipt.HeadTree, Message: deliver.Subject(c.title) + "\n\n" + c.body(), When: at,
 		Patch: func() (io.ReadCloser, error) { return os.Open(filepath.Join(dir, evidence.PatchFile)) }}
 	return change.Branch(ctx, source, work, branch)
 }

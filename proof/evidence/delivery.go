@@ -127,6 +127,19 @@ func (r *run) reportDelivery(rep *Report) {
 		Removed: r.outcome != nil && r.outcome.Branch != ""}
 }
 
+// DeliverySentence says in a text for people where the change of a run is that
+// has a branch policy.
+func (rep *Report) DeliverySentence() string {
+	d, p := rep.Delivered, rep.BranchPolicy
+	switch {
+	case d == nil:
+		return "nothing was delivered; branch " + code(p.Branch) + " of the " + p.Repository + " repository was meant for it"
+	case d.Removed:
+		return "branch " + code(d.Branch) + " of the " + d.Repository + " repository was removed again"
+	}
+	return "branch " + code(d.Branch) + " of the " + d.Repository + " repository, commit " + code(d.Commit)
+}
+
 // unprovedDelivery names what a pass needs of a run that delivers its change.
 func (r *run) unprovedDelivery(need func(ok bool, code reason.Code, message string)) {
 	if !Delivers(r.opened.MutationMode) {

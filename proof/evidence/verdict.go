@@ -133,7 +133,7 @@ func (r *run) unproved() []Blocker {
 		// with a blocker, so this one was never explained.
 		e := &r.entries[i]
 		ended := e.Status == journal.Failed || e.Status == journal.Denied || e.Status == journal.Skipped
-		explained := e.Name == StepTool || e.Name == StepModel || e.Name == StepVerifyRun || e.Name == StepRunCompleted || (e.Status == journal.Skipped && r.doneLater(i)) ||
+		explained := e.Name == StepTool || e.Name == StepModel || e.Name == StepVerifyRun || e.Name == StepRunCompleted || (e.Status == journal.Skipped && (r.doneLater(i) || r.undelivered && e.Name == StepDelivered)) ||
 			e.Name == StepEngine && r.stopAllowed()
 		need(!ended || explained, reason.Interrupted, fmt.Sprintf("step %s is %s", e.Name, e.Status))
 	}

@@ -213,6 +213,7 @@ const (
 	OfflineMidRun         Code = "offline_mid_run"
 	HandedBack            Code = "handed_back"
 	NoProvider            Code = "no_eligible_provider"
+	StoreFull             Code = "store_full"
 	CapsExceeded          Code = "caps_exceeded"
 	JobInvalid            Code = "job_invalid"
 	JobUnknownType        Code = "job_unknown_type"

@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"remit/proof/reason"
@@ -29,6 +30,17 @@ type Change struct {
 	Tree    string                        // that it must give
 	Message string
 	When    time.Time
+}
+
+// Subject is a title as the first line of a commit message: one line, not too
+// long.
+func Subject(title string) string {
+	title = strings.Join(strings.Fields(title), " ")
+	const limit = 72
+	if runes := []rune(title); len(runes) > limit {
+		title = string(runes[:limit-1]) + "…"
+	}
+	return title
 }
 
 // Branch commits the change on its baseline, on a new branch of the repository,
@@ -74,9 +86,14 @@ func Disposable(ctx context.Context, store *workspace.Store, dir string) (*works
 	}
 	commit := store.Baseline().Commit
 	r, w := io.Pipe()
-	go func() { w.CloseWithError(store.Pack(ctx, commit, w)) }()
+	packed := make(chan struct{})
+	go func() {
+		defer close(packed)
+		w.CloseWithError(store.Pack(ctx, commit, w))
+	}()
 	source, err := workspace.OpenPack(ctx, dir, r, commit, maxBaseline)
 	_ = r.CloseWithError(io.ErrClosedPipe) // a writer that is left has no reader
+	<-packed
 	if err != nil {
 		return nil, fmt.Errorf("making a disposable repository: %w", err)
 	}
