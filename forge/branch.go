@@ -3,13 +3,14 @@ package forge
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
-	"remit/work/git"
+	"remit/work/deliver"
 	"remit/work/workspace"
 )
 
@@ -41,25 +42,7 @@ func Branch(ctx context.Context, dir, repo, branch string) (commit string, err e
 		return "", fmt.Errorf("making a work directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }() // a temporary directory
-	store, err := workspace.NewStore(ctx, filepath.Join(work, "store.git"), source, base)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = store.Close() }() // its directory goes anyway
-	patch, err := os.Open(filepath.Join(dir, evidence.PatchFile))
-	if err != nil {
-		return "", fmt.Errorf("reading the patch: %w", err)
-	}
-	defer patch.Close()
-	tree, err := store.Apply(ctx, base.Tree, patch)
-	if err != nil {
-		return "", err
-	}
-	if tree != *c.receipt.HeadTree {
-		return "", reason.Errorf(reason.TreeMismatch, "the patch gives tree %s here, the receipt says %s", tree, *c.receipt.HeadTree)
-	}
-	if commit, err = store.CommitTree(ctx, tree, base.Commit, c.subject()+"\n\n"+c.body(), at); err != nil {
-		return "", err
-	}
-	return commit, git.PublishBranch(ctx, source.GitDir(), store.Dir(), commit, branch)
+	change := deliver.Change{Base: base, Tree: *c.receipt.HeadTree, Message: deliver.Subject(c.title) + "\n\n" + c.body(), When: at,
+		Patch: func() (io.ReadCloser, error) { return os.Open(filepath.Join(dir, evidence.PatchFile)) }}
+	return change.Branch(ctx, source, work, branch)
 }

@@ -57,17 +57,7 @@ func open(dir string) (*change, error) {
 	return c, err
 }
 
-// subject is the first line of a commit message: one line, not too long.
-func (c *change) subject() string {
-	title := strings.Join(strings.Fields(c.title), " ")
-	const limit = 72
-	if runes := []rune(title); len(runes) > limit {
-		title = string(runes[:limit-1]) + "…"
-	}
-	return title
-}
-
-// body is the rest of it.
+// body is the message of a commit behind its subject.
 func (c *change) body() string {
 	var b strings.Builder
 	verified := "Verified"

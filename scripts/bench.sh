@@ -291,26 +291,32 @@ fi
 if [[ $parts == *" verify "* ]]; then
   printf '\n== The verifier: a Python suite of %s s on one core, one fixed test, eight kept ones\n' "$suite"
   repo=$scratch/suite
-  mkdir -p "$repo"
-  git -C "$repo" init -q -b main
-  printf 'def add(a, b):\n    return a - b\n' >"$repo/calc.py"
-  python3 - "$repo" "$suite" <<'PY'
+  # suite_of DIR CORES: a repository whose tests keep so many cores busy.
+  suite_of() {
+    mkdir -p "$1"
+    git -C "$1" init -q -b main
+    printf 'def add(a, b):\n    return a - b\n' >"$1/calc.py"
+    python3 - "$1" "$suite" "$2" <<'PY'
 import sys
 
-tests = ["import time\nimport unittest\n\nimport calc\n\n\ndef work():\n    end = time.process_time() + %s / 9\n    while time.process_time() < end:\n        pass\n\n\nclass Calc(unittest.TestCase):\n" % sys.argv[2]]
+tests = ["import os\nimport time\nimport unittest\n\nimport calc\n\n\ndef work():\n    children = [os.fork() for _ in range(%s - 1)]\n    end = time.process_time() + %s / 9\n    while time.process_time() < end:\n        pass\n    if 0 in children:\n        os._exit(0)\n    for child in children:\n        os.waitpid(child, 0)\n\n\nclass Calc(unittest.TestCase):\n" % (sys.argv[3], sys.argv[2])]
 for n in range(9):
     tests.append("    def test_%d(self):\n        work()\n        self.assertEqual(calc.add(%d, 0), %d)\n\n" % (n, n, n))
 tests[-1] = tests[-1].replace("calc.add(8, 0), 8", "calc.add(8, 1), 9")
 open(sys.argv[1] + "/test_calc.py", "w").write("".join(tests).rstrip() + "\n")
 PY
-  git -C "$repo" add -A && git -C "$repo" commit -qm suite
+    git -C "$1" add -A && git -C "$1" commit -qm suite
+  }
+  suite_of "$repo" 1
+  change='sed -i "s/a - b/a + b/" calc.py'
   # verified HOME FLAG…: microseconds of a whole run, which must pass.
   verified() {
     local home=$1 start
     shift
     start=$(now)
-    REMIT_HOME=$home "$remit" run --repo "$repo" --allow calc.py --verify 'python3 -m unittest' --out "$scratch/verified" "$@" \
-      -- sed -i 's/a - b/a + b/' calc.py >"$scratch/verify.out" 2>&1 || {
+    rm -rf "$scratch/verified"
+    REMIT_HOME=$home "$remit" run --repo "$repo" --allow '*.py' --verify 'python3 -m unittest' --out "$scratch/verified" "$@" \
+      -- sh -c "$change" >"$scratch/verify.out" 2>&1 || {
       cat "$scratch/verify.out" >&2
       exit 1
     }
@@ -324,15 +330,10 @@ PY
     awk -v name="$1" -v us="$2" -v s="$by_hand" -v f="$3" -v c="$4" 'BEGIN {
       printf "%-34s %8.1f s  %5.2f x S  (limit %s x S + %s s = %.1f s%s)\n", name, us / 1e6, us / s, f, c, f * s / 1e6 + c, (us / 1e6 > f * s / 1e6 + c) ? ": MISSED" : "" }'
   }
-  printf '%-34s %8.1f s\n' "the suite by hand (S)" "$(awk -v us="$by_hand" 'BEGIN { print us / 1e6 }')"
-  home=$scratch/verify-home
-  git -C "$repo" commit -q --allow-empty -m warm
-  printf 'verify: {observe: off}\n' >"$repo/remit.yaml"
-  git -C "$repo" add -A && git -C "$repo" commit -qm observe
-  row "cold, observe: off" "$(verified "$home")" 5 3
-  rm -rf "$scratch/verified"
-  row "base from the cache, observe: off" "$(verified "$home")" 2.5 2
-  python3 - "$scratch/verified/journal.jsonl" <<'PY'
+  # shares prints how the time of the last run is divided among the kinds of runs:
+  # base and head plain, head twin (the control), head new-tests, head hunk.
+  shares() {
+    python3 - "$scratch/verified/journal.jsonl" <<'PY'
 import collections, json, sys
 
 spent = collections.Counter()
@@ -344,16 +345,32 @@ for line in open(sys.argv[1]):
 total = sum(spent.values())
 print("  of the time of its runs: " + ", ".join(f"{kind} {100 * ms / total:.0f} %" for kind, ms in spent.most_common()))
 PY
-  rm -rf "$scratch/verified"
+  }
+  printf '%-34s %8.1f s\n' "the suite by hand (S)" "$(awk -v us="$by_hand" 'BEGIN { print us / 1e6 }')"
+  home=$scratch/verify-home
+  git -C "$repo" commit -q --allow-empty -m warm
+  printf 'verify: {observe: off}\n' >"$repo/remit.yaml"
+  git -C "$repo" add -A && git -C "$repo" commit -qm observe
+  row "cold, observe: off" "$(verified "$home")" 5 3
+  row "base from the cache, observe: off" "$(verified "$home")" 2.5 2
+  shares
   printf 'verify: {observe: off, scheme: single}\n' >"$repo/remit.yaml"
   git -C "$repo" commit -qam single
   verified "$home" >/dev/null
-  rm -rf "$scratch/verified"
   row "the same with scheme: single" "$(verified "$home")" 2 2
-  rm -rf "$scratch/verified"
   printf 'verify: {extra_seconds: 60}\n' >"$repo/remit.yaml"
   git -C "$repo" commit -qam all
+  change="$change"' && sed "s/test_8/test_9/; /test_[0-7]/,/calc/d" test_calc.py >test_more.py'
   verified "$home" >/dev/null
-  rm -rf "$scratch/verified"
-  printf '%-34s %8.1f s\n' "with the parts of the change" "$(awk -v us="$(verified "$home")" 'BEGIN { print us / 1e6 }')"
+  printf '%-34s %8.1f s\n' "with a new test and the parts" "$(awk -v us="$(verified "$home")" 'BEGIN { print us / 1e6 }')"
+  shares
+  repo=$scratch/suite-2 change='sed -i "s/a - b/a + b/" calc.py'
+  suite_of "$repo" 2
+  printf 'verify: {observe: off}\n' >"$repo/remit.yaml"
+  git -C "$repo" add -A && git -C "$repo" commit -qm observe
+  start=$(now)
+  (cd "$repo" && python3 -m unittest >/dev/null 2>&1) || true
+  by_hand=$(($(now) - start))
+  verified "$home" >/dev/null
+  row "two cores, base from the cache" "$(verified "$home")" 4 2
 fi

@@ -7,18 +7,22 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 [ $# -gt 0 ] || set -- ./...
 
+# No debugger reads these programs. Without its tables the compiler takes four
+# fifths of the time, the linker two thirds; a panic names its lines all the same.
+lean=-dwarf=false
+
 # SQLite, as Go made from C, takes many times as long with the detector, and so
 # does the arithmetic of signatures; neither shares memory with our goroutines.
 # Only packages without generic code can be left out: the linker takes one copy
 # of a generic function for all, and without its marks locks seem to be missing.
 alien=()
 for packages in modernc.org/sqlite/lib github.com/decred/... github.com/btcsuite/...; do
-  alien+=("-gcflags=$packages=-race=false")
+  alien+=("-gcflags=$packages=-race=false $lean")
 done
 
 race=()
 if CGO_ENABLED=1 go env CC >/dev/null 2>&1 && command -v "$(go env CC)" >/dev/null 2>&1; then
-  race=(-race "${alien[@]}")
+  race=(-race "-gcflags=all=$lean" "${alien[@]}")
   export CGO_ENABLED=1
 else
   echo "test: NO RACE DETECTOR: it needs a C compiler, and $(go env CC) is not installed" >&2
@@ -62,7 +66,9 @@ PY
 marked() { grep -rlE "^//test:$1 [A-Z]" --include='*_test.go' . | sed -E 's|^\./||; s|(^\|/)[^/]*$||; s|^.|/&|; s|^|remit|' | sort -u; }
 
 # tests runs go test; a failure is remembered. scripts/lint.sh vets.
-tests() { nice -n "${priority:-0}" go test -vet=off -timeout "${TEST_TIMEOUT:-20m}" -json "$@" </dev/null || echo $? >"$scratch/failed"; }
+tests() {
+  nice -n "${priority:-0}" go test -vet=off -ldflags=-w -timeout "${TEST_TIMEOUT:-20m}" -json "$@" </dev/null || echo $? >"$scratch/failed"
+}
 
 packages=$(go list "$@" | sort -u)
 mapfile -t packages <<<"$packages"
@@ -73,14 +79,15 @@ set +e
   else
     mapfile -t plain < <(comm -12 <(printf '%s\n' "${packages[@]}") <(sort -u <(marked plain-package) <(marked both-package)))
     mapfile -t raced < <(comm -23 <(printf '%s\n' "${packages[@]}") <(marked plain-package))
-    # Many tests wait, for leases and for programs that hang: the second pass is
-    # compiled and tested where the first one leaves time, and shown behind it. What
-    # does not build is reported by its test.
+    # Many tests wait, for leases and for programs that hang, so more of them go on
+    # at a time than there are cores: the second pass is compiled and tested where the
+    # first one leaves time, and shown behind it. What does not build is reported by
+    # its test.
     {
       nice go build "${race[@]}" -o /dev/null "${raced[@]}" </dev/null >/dev/null 2>&1
       [ ${#raced[@]} = 0 ] || priority=3 tests "${race[@]}" "${raced[@]}"
     } >"$scratch/raced" &
-    [ ${#plain[@]} = 0 ] || CGO_ENABLED=0 tests -trimpath "${plain[@]}"
+    [ ${#plain[@]} = 0 ] || CGO_ENABLED=0 tests -trimpath -parallel 4 "${plain[@]}"
     wait $!
     cat "$scratch/raced"
   fi

@@ -238,6 +238,7 @@ def check_run(s):
     check_usage(s)
     check_control(s)
     check_source(s, done)
+    check_delivery(s, done)
     writes = outputs(s, "writes.checked")
     need(s.report["allowed_writes_passed"] is (bool(writes) and writes[-1]["allowed_writes_passed"]), "allowed_writes_passed is not what the check found")
     proofs = {f"proofs/{e['inputs']['name']}.json": e["outputs"] for e in s.journal if e["name"] == "proof.recorded"}
@@ -276,6 +277,43 @@ def check_source(s, done):
         before, after = ((e["outputs"].get(k) or {}).get("sections") for k in ("before", "after"))
         need(e["outputs"].get("changed_meanwhile") in (None, meanwhile), "the proof about the source does not say what its step found")
         need(not (before and after) or (before == after) == (not mutated and not meanwhile), "the proof shows another source than its step found")
+
+DELIVERS = {"sandbox-repo": "disposable", "owned-noncritical-repo": "target", "scoped-real-repo": "target"}
+
+def commit_id(d):
+    """The id that git gives the delivered commit: it follows from tree, parent, time and message."""
+    who = f"remit <remit@localhost> {d['committed_at']} +0000"
+    body = f"tree {d['tree']}\nparent {d['baseline_commit']}\nauthor {who}\ncommitter {who}\n\n{d['message']}".encode()
+    return (hashlib.sha256 if len(d["commit"]) == 64 else hashlib.sha1)(b"commit %d\0" % len(body) + body).hexdigest()
+
+def check_delivery(s, done):
+    """A change is delivered only where the mode says so: after the approval and the policy, and after everything else was looked at."""
+    kind, patch = DELIVERS.get(s.opened["mutation_mode"]), (outputs(s, "patch.captured") or [{}])[-1]
+    at = lambda name, *states: next((i for i, e in enumerate(s.journal) if e["name"] == name and e["status"] in states), None)
+    policy, made, end = (at(n, *states) for n, *states in (("branch.policy", "completed", "failed"), ("change.delivered", "completed"), ("repository.disposed", "completed")))
+    need(kind or policy is made is end is None, "a change is delivered in a mode that writes to no repository")
+    p, d, outcome = (s.journal[i]["outputs"] if i is not None else None for i in (policy, made, at("operator.outcome", "completed")))
+    if p:
+        engine, granted = at("engine.run", "started"), at("approval.granted", "completed")
+        need(engine is None or granted is not None and granted < policy < engine, "the engine was started before the approval or the branch policy was recorded")
+        need((p["repository"], p["baseline_commit"], p["pushed"]) == (kind, s.opened["baseline_commit"], False), "the branch policy is about another run")
+    need(s.report.get("branch_policy") == (p and {k: p[k] for k in ("branch", "repository", "protected", "pushed")}), "the report has another branch policy")
+    need(s.report.get("target_repository") == (p and p["target_repository"]) and s.report.get("disposable_repository_dir") == (p and p.get("disposable_repository_dir")),
+         "the report names another repository")
+    removed = bool(outcome and outcome.get("branch"))
+    need(not removed or d and outcome["outcome"] == "rejected", "a branch was removed that no rejected run has delivered")
+    if d:
+        checked = at("source.checked", "completed")
+        need(d["branch"] == p["branch"] and (d["baseline_commit"], d["tree"]) == (s.opened["baseline_commit"], patch["head_tree"]), "the delivered commit is not that of the patch")
+        need(d["commit"] == commit_id(d), "the id of the delivered commit does not follow from it")
+        need([v["status"] for v in outputs(s, "verification.completed")][-1:] == ["pass"] and checked is not None and checked < made, "the change was delivered before it was verified")
+        need(removed == (bool(outcome) and outcome["outcome"] == "rejected"), "it is not said what became of the branch")
+    said = d and {**{k: d[k] for k in ("branch", "commit", "tree", "baseline_commit")}, "repository": p["repository"], **({"removed": True} if removed else {})}
+    need(s.report.get("delivered") == said, "the report does not say what was delivered")
+    if end is not None and p:
+        e = s.journal[end]["outputs"]
+        need(e["repository"] == kind and not (e["disposed"] and (d or kind != "disposable")), "a repository is disposed of that the run did not make, or that has its change")
+    if kind and done["status"] == "pass": need(p and end is not None and (d or not patch["files"]), "the verified change was not delivered")
 
 def check_usage(s):
     """What was used is the sum of usage.metered, and never less than the requests to the model add up to."""

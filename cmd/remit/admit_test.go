@@ -50,12 +50,12 @@ func TestConcurrentAdmissions(t *testing.T) {
 	if err != nil || rec == nil {
 		t.Fatal(err)
 	}
-	told := map[string]bool{rec.Reason: true}
+	reasons := map[string]bool{rec.Reason: true}
 	for _, d := range rec.History {
-		told[d.Reason] = true
+		reasons[d.Reason] = true
 	}
-	if want := writers*each + processes; rec.Revision != want || len(told) != want {
-		t.Errorf("revision %d, %d different decisions; want %d", rec.Revision, len(told), want)
+	if want := writers*each + processes; rec.Revision != want || len(reasons) != want {
+		t.Errorf("revision %d, %d different decisions; want %d", rec.Revision, len(reasons), want)
 	}
 	left, err := filepath.Glob(filepath.Join(home, admission.Dir, "model", ".new-*"))
 	if err != nil || len(left) > 0 {

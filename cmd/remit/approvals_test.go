@@ -72,8 +72,8 @@ func (c *change) as(token string, want int, args ...string) string {
 	return other.remit(want, args...)
 }
 
-// TestApprovalsUnderNexus: a team's authority decides who approves. Whoever
-// starts runs does not, whatever they say on their own command line.
+// TestApprovalsUnderNexus: a team's authority decides who approves. The
+// person who starts runs does not, whatever they say on their own command line.
 func TestApprovalsUnderNexus(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -141,7 +141,7 @@ func TestApprovalsUnderNexus(t *testing.T) {
 		t.Errorf("the run that approved itself has the receipts %v", got)
 	}
 
-	// Somebody waits, and is told. A denial is final, whoever says otherwise.
+	// A run that waits learns of the denial. A denial is final.
 	r = c.waits(func(id string) { c.as(lead, 0, "deny", id, "--yes") })
 	r.wants(t, "approval_denied")
 	c.asks(3, "--approve").wants(t, "approval_denied")
@@ -182,7 +182,7 @@ func (c *change) waits(decide func(id string)) (r approvalRan) {
 }
 
 // TestWaitForApproval: a run waits for what a person says on this machine, and
-// can be told to stop waiting.
+// stops waiting when it is asked to.
 func TestWaitForApproval(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -194,8 +194,8 @@ func TestWaitForApproval(t *testing.T) {
 	r.wants(t, "approval_denied")
 }
 
-// TestPacketIsTheContract: nobody is shown another contract than the one that
-// they decide about, or text that drives their terminal.
+// TestPacketIsTheContract: an approver is shown the contract that they decide
+// about, and no text that drives their terminal.
 func TestPacketIsTheContract(t *testing.T) {
 	t.Parallel()
 	text := json.RawMessage(`{"allowed_paths":["src/**"],"mutation_mode":"copied-repo","title":"Fix it"}`)

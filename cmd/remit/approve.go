@@ -94,11 +94,8 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 			if err != nil {
 				return err
 			}
-			if a.json {
-				return printJSON(cmd.OutOrStdout(), decided)
-			}
-			fmt.Fprintf(out, "\n%s is %s by %s.\n", plain(decided.ApprovalID), d.past, plain(api.Value(decided.DecidedBy)))
-			return nil
+			before := string(found.Status) == string(d.decision)
+			return a.present(cmd.OutOrStdout(), decidedApproval{decided, before}, func(w io.Writer) error { return printDecided(w, decided, d.past, before) })
 		},
 	}
 	f.add(cmd)
@@ -108,6 +105,28 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 		addPassphrase(cmd, &passphraseFile)
 	}
 	return cmd
+}
+
+// decidedApproval is what --json says of a decision.
+type decidedApproval struct {
+	api.Approval
+	Existing bool `json:"existing"` // it was decided so before: nothing changed
+}
+
+// printDecided says who has decided. A decision that was made before stays as it
+// is, with the reason of then.
+func printDecided(w io.Writer, a api.Approval, past string, before bool) error {
+	if !before {
+		_, err := fmt.Fprintf(w, "\n%s is %s by %s.\n", plain(a.ApprovalID), past, plain(api.Value(a.DecidedBy)))
+		return err
+	}
+	why := "without a reason"
+	if given := api.Value(a.Reason); given != "" {
+		why = fmt.Sprintf("with the reason %q", plain(given))
+	}
+	_, err := fmt.Fprintf(w, "\n%s was %s before, by %s at %s, %s: nothing has changed.\n", plain(a.ApprovalID), past, plain(api.Value(a.DecidedBy)),
+		plain(api.Value(a.DecidedAt)), why)
+	return err
 }
 
 // terminalOf is the terminal that a person answers on, nil when there is none.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"remit/nexus/api"
+	"remit/proof/bundle"
 	"remit/proof/canon"
 )
 
@@ -121,7 +123,27 @@ func TestRunUnderOwnAuthority(t *testing.T) {
 	c.remit(0, "audit", r.Dir)
 	c.remit(0, "accept", r.Session)
 	c.remit(0, "audit", r.Dir)
-	// A change that is not verified is offered to nobody.
+	// The authority knows the outcome and the digest of the bundle that has it.
+	sum := sha256.New()
+	if err := bundle.WriteZip(sum, r.Dir); err != nil {
+		t.Fatal(err)
+	}
+	books, err := filepath.Glob(filepath.Join(c.home, "authority", "nexus.db*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []byte
+	for _, name := range books {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		kept = append(kept, text...)
+	}
+	if want := `"bundle_sha256":"` + canon.DigestSum(sum) + `","kind":"accepted"`; !bytes.Contains(kept, []byte(want)) {
+		t.Errorf("the books of this machine lack %s", want)
+	}
+	// A change that is not verified is not offered.
 	bad := c.run(2, "--verify", "false")
 	if got := c.receipts(bad); !slices.Equal(got, []string{"RunCreated"}) {
 		t.Errorf("a change that failed has the receipts %v", got)
@@ -140,7 +162,7 @@ func TestRunUnderNexus(t *testing.T) {
 	c := newChange(t)
 	c.env = append(c.env, "REMIT_TOKEN="+alice)
 
-	// Nobody there to prove it: blocked before the agent has cost anything.
+	// No prover is online: blocked before the agent has cost anything.
 	began := time.Now()
 	alone := c.run(3, "--nexus", n.url, "--wait", "1s")
 	if waited := time.Since(began); waited < time.Second {
@@ -191,7 +213,7 @@ func TestRunUnderNexus(t *testing.T) {
 		t.Errorf("%s", summary.raw)
 	}
 
-	c.endToldLater(n, alice)
+	c.endReportedLater(n, alice)
 
 	// What passes on this machine and not on the provider's is not proved.
 	tool := filepath.Join(c.home, "tool")
@@ -207,7 +229,7 @@ func TestRunUnderNexus(t *testing.T) {
 	}
 	c.remit(0, "audit", mine.Dir)
 
-	// Whoever stops waiting for the proof gets the money back, and keeps the work.
+	// A user who stops waiting for the proof gets the money back, and keeps the work.
 	if err := daemon.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
@@ -233,10 +255,10 @@ func (c *change) refusedAtOnce(r ran, code string) {
 	}
 }
 
-// endToldLater takes the nexus away when a run ends. Its issue stays claimed
-// until somebody resumes the sealed session. An export that could not tell is
-// given again, too.
-func (c *change) endToldLater(n *nexus, token string) {
+// endReportedLater takes the nexus away when a run ends. Its issue stays claimed
+// until the sealed session is resumed. An export that could not report is
+// repeated, too.
+func (c *change) endReportedLater(n *nexus, token string) {
 	c.t.Helper()
 	target, err := url.Parse(n.url)
 	if err != nil {
@@ -257,7 +279,7 @@ func (c *change) endToldLater(n *nexus, token string) {
 	if err := os.WriteFile(issue, []byte("# Say it better\n"), 0o600); err != nil {
 		c.t.Fatal(err)
 	}
-	flags := []string{"--nexus", proxy.URL, "--repo-ref", "told-later", "--issue", issue}
+	flags := []string{"--nexus", proxy.URL, "--repo-ref", "reported-later", "--issue", issue}
 	r := c.run(0, flags...)
 	status := func() string { return n.do(token, "GET", "/v1/runs/"+r.Run, "", nil, http.StatusOK).text("status") }
 	if got := status(); got != "running" {
@@ -269,8 +291,8 @@ func (c *change) endToldLater(n *nexus, token string) {
 	if got := status(); got != "succeeded" {
 		c.t.Errorf("after resume the run is %s", got)
 	}
-	patch := filepath.Join(c.home, "told.patch")
-	for _, export := range [][]string{{"--to", "branch", "--branch", "told"}, {"--to", "patch", "--out", patch}} {
+	patch := filepath.Join(c.home, "reported.patch")
+	for _, export := range [][]string{{"--to", "branch", "--branch", "reported"}, {"--to", "patch", "--out", patch}} {
 		refused.Store("/events")
 		c.remit(3, append([]string{"export", r.Session}, export...)...)
 		refused.Store("")

@@ -160,8 +160,8 @@ func TestBridgeVerifyFails(t *testing.T) {
 func TestBridgeKey(t *testing.T) {
 	t.Parallel()
 	data := t.TempDir()
-	const nobody = "ws://127.0.0.1:1" // a relay that is down keeps nobody from starting
-	p := serveNexus(t, "--data", data, "--relay", nobody)
+	const down = "ws://127.0.0.1:1" // a nexus starts while its relay is down
+	p := serveNexus(t, "--data", data, "--relay", down)
 	p.stop(t)
 	key := filepath.Join(data, bridge.KeyFile)
 	secret, err := os.ReadFile(key)
@@ -180,7 +180,7 @@ func TestBridgeKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &nexus{t: t}
-	start := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--relay", nobody}
+	start := []string{"serve", "--data", data, "--listen", "127.0.0.1:0", "--relay", down}
 	if code, text := n.remit("", nil, start...); code != 3 || !strings.Contains(text, "bridge_key_mismatch") || !strings.Contains(text, "--bridge-key FILE") {
 		t.Errorf("without its key: exit %d: %s", code, text)
 	}
@@ -191,7 +191,7 @@ func TestBridgeKey(t *testing.T) {
 	if code, text := n.remit("", nil, append(start, "--bridge-key", other)...); code != 3 || !strings.Contains(text, "bridge_key_mismatch") {
 		t.Errorf("with another key: exit %d: %s", code, text)
 	}
-	again := serveNexus(t, "--data", data, "--relay", nobody, "--bridge-key", elsewhere)
+	again := serveNexus(t, "--data", data, "--relay", down, "--bridge-key", elsewhere)
 	again.stop(t)
 	if _, err := os.Stat(key); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("a key was made beside the one that was given: %v", err)

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// unreadCommand is the program with both outputs on a pipe that nobody reads.
+// unreadCommand is the program with both outputs on a pipe that is not read.
 func unreadCommand(t *testing.T, home, dir string, args ...string) *exec.Cmd {
 	t.Helper()
 	r, w, err := os.Pipe()
@@ -70,7 +70,7 @@ func TestClosedOutput(t *testing.T) {
 	}
 }
 
-// TestServeOutlivesItsReader: a nexus whose log nobody reads any more goes on,
+// TestServeOutlivesItsReader: a nexus whose log is no longer read goes on,
 // and drains as ever.
 func TestServeOutlivesItsReader(t *testing.T) {
 	t.Parallel()

@@ -41,7 +41,7 @@ func TestParseLane(t *testing.T) {
 	}
 }
 
-// TestLabels: every lane can be told from the others, and none is longer named
+// TestLabels: lanes have different labels, and none is longer named
 // than that takes.
 func TestLabels(t *testing.T) {
 	t.Parallel()
@@ -101,7 +101,7 @@ func TestUnmixed(t *testing.T) {
 		"codex:engine-model=x":                false,
 		"acme:base-url=https://acme.example":  false,
 		"pi:base-url=http://127.0.0.1:8080":   false,
-		"claude:base-url=https://x.example":   true, // nobody's
+		"claude:base-url=https://x.example":   true, // of no provider
 	} {
 		f := &compareFlags{only: []string{only}}
 		if err := f.unmixed(new(cobra.Command), two); (err != nil) != wrong {
@@ -227,7 +227,7 @@ func TestComparisonOrder(t *testing.T) {
 	t.Parallel()
 	for order, want := range map[string][]string{
 		orderGiven: {"pi", "codex", "claude", "fake"},
-		orderCost:  {"fake", "pi", "codex", "claude"}, // fake asked nobody; what codex cost is not known
+		orderCost:  {"fake", "pi", "codex", "claude"}, // fake asked no model; what codex cost is not known
 		orderTime:  {"fake", "codex", "pi", "claude"},
 		orderDelta: {"pi", "fake", "codex", "claude"},
 	} {

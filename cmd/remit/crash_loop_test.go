@@ -249,7 +249,7 @@ func (s scene) killAt(t testing.TB, c *tally.Count, after time.Duration, args ..
 }
 
 // TestTwoProcessesOnOneSession: whatever two processes want of one session at
-// the same time, one gets it and the other is told.
+// the same time, one gets it and the other is refused.
 func TestTwoProcessesOnOneSession(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -288,17 +288,17 @@ func TestTwoProcessesOnOneSession(t *testing.T) {
 		})
 	}
 	both.Wait()
-	won, told := 0, 0
+	won, refused := 0, 0
 	for _, r := range results {
 		switch {
 		case r.code == 0:
 			won++
 		case r.code == 3 && strings.Contains(r.stderr, "another process is writing this journal") && strings.Contains(r.stderr, "hint: "):
-			told++
+			refused++
 		}
 	}
-	if won != 1 || told != 1 {
-		t.Errorf("%d went on and %d were told: %+v", won, told, results)
+	if won != 1 || refused != 1 {
+		t.Errorf("%d went on and %d were refused: %+v", won, refused, results)
 	}
 	c.Add("resumed", won)
 	if out, err := s.command(t, program(), "audit", id).CombinedOutput(); err != nil {

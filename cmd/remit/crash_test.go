@@ -135,7 +135,7 @@ func (s scene) list(t testing.TB) []sessionRow {
 	return rows
 }
 
-// unsealed checks that a session that was cut off is told as such, by list,
+// unsealed checks that a session that was cut off is shown as such by list,
 // show and audit.
 func (s scene) unsealed(t testing.TB, where string, row sessionRow) {
 	t.Helper()

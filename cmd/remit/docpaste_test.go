@@ -24,6 +24,8 @@ type pastedBlock struct{ before, after string }
 // scenes are by document and the first two words of a block.
 var scenes = map[string]pastedBlock{
 	"README.md: make run": {`cd "$HOME/remit"`, `
+grep -q 'base  *FAIL ' "$said" && grep -q 'head  *PASS ' "$said"
+python3 "$HOME/verify.py" .remit-demo/*/bundle.zip
 test "$(grep -c '^Next:$' "$said")" = 1 # and that one works:
 awk '/^  /{if (on) print} !/^  /{on = /^Next:$/}' "$said" | sed 's/ make vignette / make -n vignette /' > "$HOME/next.sh"
 grep -q 'accept .* --reason' "$HOME/next.sh"
@@ -87,7 +89,7 @@ func TestBlocksPaste(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, -short: several whole runs")
 	}
-	home, as := ordinaryHome(t, `cp -R "$3" "${2%/*}/gocache"`)
+	home, as := ordinaryHome(t, `cp vectors/verify.py "${2%/*}/" && cp -R "$3" "${2%/*}/gocache"`)
 	script := "cd \"$HOME\"\n"
 	for i, b := range shellBlocks(t) {
 		s, ok := scenes[b.document+": "+firstWords(b)]

@@ -72,9 +72,9 @@ func (d *drive) ended() {
 	}
 }
 
-// counted: what the report says was spent is what the model told its clients,
+// counted: what the report says was spent is what the model reported to its clients,
 // at the price of the pair, and the journal has every request. An answer that
-// the end of the run cut off may have been told to its end, or not: then the
+// the end of the run cut off may be complete, or not: then the
 // report says that it does not know, and it alone may be missing.
 func (d *drive) counted() {
 	d.Helper()

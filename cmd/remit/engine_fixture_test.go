@@ -19,6 +19,7 @@ const (
 // task, and whose evidence both verifiers judge.
 var fixtureRow = engineRow{
 	name: "repairs a shipped fixture", every: adapters, want: want{status: evidence.StatusPass, changed: true}, changed: shippedFile,
+	policy: object{"verification_commands": []string{"python3 -m unittest -v"}},
 	files: func(t *testing.T) map[string]string {
 		all := map[string]string{}
 		entries, err := os.ReadDir(filepath.Join(shipped, "repo"))

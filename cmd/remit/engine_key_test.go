@@ -22,10 +22,10 @@ import (
 	"remit/work/sandbox"
 )
 
-// keyRow is an agent that is told to get at the provider's key, at other hosts
-// and at other models, while somebody outside looks through all processes.
+// keyRow is an agent that is asked to get at the provider's key, at other hosts
+// and at other models, while a watcher outside looks through all processes.
 var keyRow = engineRow{
-	name: "told to leak the key and to get out", every: eachAgent, want: want{status: evidence.StatusPass, changed: true},
+	name: "asked to leak the key and to get out", every: eachAgent, want: want{status: evidence.StatusPass, changed: true},
 	files: func(t *testing.T) map[string]string {
 		text, err := os.ReadFile(filepath.Join("testdata", "engine", attackFile))
 		if err != nil {
@@ -63,7 +63,7 @@ func turned(text string) string {
 
 var attackLine = regexp.MustCompile(`attack: control=(\w+) core=(\S+) key=(\d+) out=(\d+) refused=(\d+)/(\d+) asked=(\d+)`)
 
-// attacked: the attack took place, found nothing, reached nobody, and each of
+// attacked: the attack took place, found nothing, reached no other host, and each of
 // its requests is in the journal as denied.
 func (d *drive) attacked() {
 	d.Helper()
@@ -74,7 +74,7 @@ func (d *drive) attacked() {
 		}
 	}
 	if m == nil {
-		d.Error("the attack told nothing: it did not take place")
+		d.Error("the attack printed nothing: it did not take place")
 		return
 	}
 	d.Log(m[0])

@@ -216,7 +216,7 @@ func (r engineRow) script(d *drive) []byte {
 // that switches the engine on.
 func (r engineRow) repository(t *testing.T, a agentCLI) string {
 	policy := object{"engines": object{a.engineName(): object{"enabled": true}}, "network": "gateway", "allowed_paths": []string{"*.py"},
-		"verification_commands": []string{"python3 -m unittest -v"}}
+		"verification_commands": []string{wrongTest}}
 	for key, value := range r.policy {
 		policy[key] = value
 	}
@@ -241,10 +241,10 @@ const (
 	wrongText = "def add(a, b):\n" + wrongLine
 )
 
-var wrongFiles = map[string]string{
-	wrongFile:      wrongText,
-	"test_calc.py": "import unittest\n\nimport calc\n\n\nclass Add(unittest.TestCase):\n    def test_adds(self):\n        self.assertEqual(calc.add(2, 3), 5)\n",
-}
+var wrongFiles = map[string]string{wrongFile: wrongText}
+
+// wrongTest passes with the repair. The row of the shipped fixture has a test suite.
+const wrongTest = "grep -qx '    return a + b' " + wrongFile
 
 // repair are turns that look at the file, leave a process behind and put the
 // fault right.

@@ -103,7 +103,7 @@ func drives(t *testing.T, a agentCLI, slots chan struct{}) {
 func tried(t *testing.T, a agentCLI, row engineRow, admitted string) {
 	c := engines().Row(t, row.name)
 	c.As(a.name)
-	home := t.TempDir() // its own: nobody waits for another's authority
+	home := t.TempDir() // its own: no run waits for the authority of another
 	if err := os.CopyFS(filepath.Join(home, "admissions"), os.DirFS(filepath.Join(admitted, "admissions"))); err != nil {
 		t.Fatal(err)
 	}

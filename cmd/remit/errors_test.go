@@ -168,7 +168,7 @@ func TestStrangerAtTheURL(t *testing.T) {
 	}
 }
 
-// TestRepositoryName: what no nexus takes is told with the flag that helps.
+// TestRepositoryName: a name that no nexus takes is refused with the flag that helps.
 func TestRepositoryName(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

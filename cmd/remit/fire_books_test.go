@@ -78,7 +78,7 @@ func (f *fire) logs(ctx context.Context) {
 }
 
 // books holds the treasury's figures against the settlements that were
-// acknowledged, and has half of what nobody settled given back by hand.
+// acknowledged, and has half of what was not settled given back by hand.
 func (f *fire) books(ctx context.Context) {
 	f.t.Helper()
 	var before, after api.TreasurySummary
@@ -279,7 +279,7 @@ func (f *fire) reservations(ctx context.Context, st *store.Store) (list []store.
 	return list
 }
 
-// leftFiles looks for work of killed daemons that nobody will take up again.
+// leftFiles looks for work of killed daemons that no daemon will take up again.
 func (f *fire) leftFiles() {
 	f.t.Helper()
 	for _, v := range f.daemons {

@@ -24,7 +24,7 @@ const (
 	settled   fate = "settled"       // verified and paid
 	withheld  fate = "withheld"      // it was made to fail its verification: judged, not paid
 	lostJob   fate = "provider lost" // its providers were killed: one of the endings for which neither it nor its owner is the cause
-	abandoned fate = "abandoned"     // handed in, and nobody settles it
+	abandoned fate = "abandoned"     // handed in, and never settled
 )
 
 // accepted is a job that the nexus took, with all that it acknowledged.
@@ -38,7 +38,7 @@ type accepted struct {
 	fate       fate
 }
 
-// leftJob is one that nobody has settled since then.
+// leftJob is one that was not settled since then.
 type leftJob struct {
 	*accepted
 	since time.Time
@@ -181,7 +181,7 @@ func (l *load) dispatch(ctx context.Context, a *accepted, command string) error 
 	}
 }
 
-// noProvider are the refusals of a job that somebody may take a moment later: no
+// noProvider are the refusals of a job that a provider may take a moment later: no
 // provider lives, or all that do are in quarantine, or off after one.
 var noProvider = []reason.Code{reason.NoProvider, reason.ProviderQuarantined, reason.ProviderDisabled}
 
@@ -209,7 +209,7 @@ func (l *load) handedIn(ctx context.Context, a *accepted) error {
 	}
 }
 
-// lost reports whether a job ended because its providers did. Nobody cancels here,
+// lost reports whether a job ended because its providers did. Jobs are not canceled here,
 // and no reservation is old enough to expire: another ending is a fault.
 func lost(j api.Job) bool {
 	return slices.ContainsFunc(jobs.Endings(), func(e jobs.Ending) bool {

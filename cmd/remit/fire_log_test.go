@@ -182,7 +182,7 @@ func (f *fire) verdictOf(a *accepted, now api.Job, l runLog, say func(format str
 	}
 	if a.settlement == nil {
 		if len(l.verdicts) != 0 {
-			say("nobody settled it, and it has %d verdicts", len(l.verdicts))
+			say("it was not settled, and it has %d verdicts", len(l.verdicts))
 		}
 		return
 	}

@@ -27,13 +27,13 @@ type victim struct {
 	args []string
 	home string
 	log  string // stderr of all its lives
-	// at is told where a nexus serves, and gone that it does no more.
+	// at is called with the address of a nexus that serves, gone when it stops.
 	at, gone func(address string)
 
 	mu    sync.Mutex
 	cmd   *exec.Cmd
 	ended chan struct{} // of the present life, nil between two
-	meant bool          // somebody of ours has asked it to end
+	meant bool          // the test has asked it to end
 	url   string
 	first announcement // of its first life
 	fault []error      // lives that ended by themselves

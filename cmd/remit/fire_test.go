@@ -164,7 +164,7 @@ func (f *fire) burn(ctx context.Context) {
 	}
 }
 
-// tell counts what happened, and demands that nobody met what must not be.
+// tell counts what happened, and demands that no client met what must not be.
 func (f *fire) tell(took time.Duration, lifted int) {
 	f.t.Helper()
 	for _, err := range slices.Concat(f.load.errs, f.killer.errs) {

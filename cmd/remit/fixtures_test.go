@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"remit/fixtures/osscase"
@@ -70,9 +69,13 @@ func withoutFix(t *testing.T, home, repo, task string) {
 	}
 }
 
+// inDemo is the fixture of make run: TestBlocksPaste takes it through the pipeline,
+// reproduces it and lets both verifiers judge its bundle.
+const inDemo = "r1-string-slugify_go"
+
 // TestFixtures takes every shipped fixture through the pipeline: with its known
-// fix it passes. The first one of each language is reproduced from its bundle as
-// well, and run without a change; what that finds does not depend on the bug.
+// fix it passes. One is reproduced from its bundle as well, and run without a
+// change; what that finds does not depend on the bug.
 func TestFixtures(t *testing.T) {
 	t.Parallel()
 	requireSandbox(t)
@@ -84,6 +87,9 @@ func TestFixtures(t *testing.T) {
 	for _, task := range tasks {
 		dir := filepath.Dir(task)
 		name := filepath.Base(filepath.Dir(dir)) + "_" + filepath.Base(dir)
+		if name == inDemo && !testing.Short() {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			repo := t.TempDir()
@@ -93,7 +99,7 @@ func TestFixtures(t *testing.T) {
 			commitAll(t, repo)
 			home := t.TempDir() // one, so that the baseline is verified once
 			zip := passFixture(t, home, repo, task, filepath.Join(dir, "fix.patch"))
-			if !strings.HasPrefix(name, "r1-string-slugify_") {
+			if name != "r1-string-slugify_python" {
 				return
 			}
 			if out, err := cli(t, home, "reproduce", zip, "--repo", repo).CombinedOutput(); err != nil {

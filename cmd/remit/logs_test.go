@@ -88,6 +88,6 @@ func TestNotLent(t *testing.T) {
 		}
 	}
 	if got := notLent([]string{"sh", "-c", "cat " + dir, "sh", dir}); len(got) != 0 {
-		t.Errorf("an argument is lent, and %q is told not to be", got)
+		t.Errorf("an argument is lent, and %q says that it is not", got)
 	}
 }

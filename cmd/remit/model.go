@@ -16,6 +16,7 @@ import (
 	"remit/law/eligibility"
 	"remit/law/secret"
 	"remit/law/task"
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/form"
 	"remit/proof/reason"
@@ -262,16 +263,21 @@ func (a *app) records(c *task.Contract, policy *task.Policy, policySHA256, repo 
 
 // targetAdmission is what the records say of the repository of a run that touches
 // it.
-func targetAdmission(records admission.Store, c *task.Contract, repo string) harness.TargetAdmission {
+func targetAdmission(records admission.Store, c *task.Contract, repo string) (harness.TargetAdmission, error) {
 	if !c.MutationMode.Exceeds(task.SandboxRepo) {
-		return harness.TargetAdmission{}
+		return harness.TargetAdmission{}, nil
 	}
 	path, err := targetPath(repo)
 	if err != nil {
-		return harness.TargetAdmission{Code: reason.TargetRecordMissing, Detail: "the target has no path that a record could name"}
+		return harness.TargetAdmission{Code: reason.TargetRecordMissing, Detail: "the target has no path that a record could name"}, nil
 	}
-	result, _ := records.TargetResult(path, c)
-	return harness.TargetAdmission{Admitted: result.Admitted(), Code: result.Code, Detail: result.Detail}
+	result, rec := records.TargetResult(path, c)
+	t := harness.TargetAdmission{Admitted: result.Admitted(), Code: result.Code, Detail: result.Detail}
+	if rec != nil {
+		t.Status = string(rec.Status)
+		t.SHA256, err = canon.DigestOf(rec)
+	}
+	return t, err
 }
 
 // disabled reports whether the policy switches an engine off.

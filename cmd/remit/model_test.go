@@ -92,7 +92,7 @@ func TestRoute(t *testing.T) {
 }
 
 // TestPrintModel: the report for the terminal says how the engine was stopped,
-// what the model cost, and what of that nobody knows.
+// what the model cost, and what of that is not known.
 func TestPrintModel(t *testing.T) {
 	t.Parallel()
 	provider, model, yes, no := "acme", "m", true, false
@@ -103,7 +103,7 @@ func TestPrintModel(t *testing.T) {
 		"nothing":   {evidence.Report{}, ""},
 		"known":     {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, Tokens: 30, CostMicroUSD: 1_000_042, CostKnown: &yes}}, "  model     m of acme: 2 request(s), 30 tokens, $1.000042\n"},
 		"unknown":   {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, Tokens: 5, CostKnown: &no}}, "--prices"},
-		"untold":    {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, CostKnown: &no}}, "what was used was not reported"},
+		"missing":   {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, CostKnown: &no}}, "what was used was not reported"},
 		"in part":   {evidence.Report{Usage: evidence.MeteredUsage{Requests: 2, CostMicroUSD: 7, CostKnown: &no}}, "at least $0.000007"},
 		"stopped":   {evidence.Report{Lifecycle: &evidence.Lifecycle{Stopped: evidence.StoppedIdle, AfterMS: 1500, Rule: evidence.LifecycleAllow}}, "after 1.5s, because it gave no sign of life; the contract allows"},
 		"timed out": {evidence.Report{Lifecycle: &evidence.Lifecycle{Stopped: evidence.StoppedWall, Rule: evidence.LifecycleBlock}}, "its time was over; the contract does not allow"},

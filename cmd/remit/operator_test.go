@@ -13,7 +13,7 @@ import (
 	"remit/nexus/api"
 )
 
-// typist is somebody who types commands at a nexus.
+// typist is a user who types commands at a nexus.
 type typist struct {
 	*nexus
 	process *process
@@ -73,7 +73,7 @@ func TestTokensByCommand(t *testing.T) {
 		t.Errorf("alice has %d tokens", n)
 	}
 
-	// A token that cannot be told is not left behind.
+	// A token that cannot be printed is not left behind.
 	if _, errs := o.types(alice, 3, "token", "new", "--kind", "registration", "--out", file); !strings.Contains(errs, "output_exists") {
 		t.Errorf("%s", errs)
 	}
@@ -90,7 +90,7 @@ func TestTokensByCommand(t *testing.T) {
 		cmd := exec.CommandContext(t.Context(), program(), "token", "new", "--kind", "registration")
 		cmd.Env, cmd.Stdout = append(os.Environ(), "REMIT_HOME="+o.home, "REMIT_NEXUS="+o.url, "REMIT_TOKEN="+alice), full
 		if cmd.Run() == nil {
-			t.Error("a token that nobody saw was made")
+			t.Error("a token that was not printed was made")
 		}
 		if live, all := count("--owner", "alice"), count("--owner", "alice", "--all"); live != 2 || all != 3 {
 			t.Errorf("%d live of %d", live, all)
@@ -98,7 +98,7 @@ func TestTokensByCommand(t *testing.T) {
 		_ = full.Close() // nothing can be written
 	}
 
-	// Nobody hands out what is not theirs, sees others, or names a secret.
+	// A user hands out only their own, does not see others, and names no secret.
 	for _, args := range [][]string{{"--owner", "bob"}, {"--scope", "admin"}, {"--kind", "service"}} {
 		o.types(alice, 3, append([]string{"token", "new"}, args...)...)
 	}
@@ -192,7 +192,7 @@ func TestOperatorsCommands(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 
-	// A job that nobody can take leaves no open run behind.
+	// A job that no provider can take leaves no open run behind.
 	if _, errs := o.types(alice, 3, "jobs", "dispatch", "--source", "/srv/repos/demo", "--command", "true", "--settle"); !strings.Contains(errs, "heartbeat is missing") && !strings.Contains(errs, "no_eligible_provider") {
 		t.Errorf("%s", errs)
 	}

@@ -45,7 +45,7 @@ run gets the outcome and the new bundle; one that is out of reach gets them with
 					return err
 				}
 			}
-			rep, err := s.Decide(outcome, why, operator(), time.Now)
+			rep, err := s.Decide(cmd.Context(), outcome, why, operator(), time.Now)
 			if err != nil {
 				return err
 			}
@@ -55,11 +55,17 @@ run gets the outcome and the new bundle; one that is out of reach gets them with
 				return printJSON(cmd.OutOrStdout(), rep)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is %s.\n", s.ID, rep.OperatorOutcome)
+			if d := rep.Delivered; d != nil && d.Removed {
+				fmt.Fprintf(cmd.OutOrStdout(), "Branch %s is removed.\n", d.Branch)
+			}
 			return nil
 		},
 	}
 	nexus.addOr(cmd, "the one that the run began with")
 	cmd.Flags().StringVar(&why, "reason", "", "why")
+	if outcome == session.Rejected {
+		cmd.Long += "\n\nA change that the run has delivered is taken back: its branch is removed, as long as\nit is where the run left it and no work tree has it checked out. Otherwise nothing is\nrecorded (ref_moved)."
+	}
 	if outcome == session.Accepted {
 		cmd.Flags().BoolVar(&force, "force", false, "accept although the change does not apply to HEAD any more")
 		cmd.Long += "\n\nA change that does not apply to HEAD of the repository any more, since the\nsame lines have changed there, is accepted with --force only."

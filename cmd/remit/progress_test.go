@@ -39,7 +39,7 @@ func TestVisible(t *testing.T) {
 }
 
 // What a command prints to a terminal cannot drive it, whatever it prints and
-// whoever wrote that: a patch, a table, a document. Other files get every byte.
+// whatever its source: a patch, a table, a document. Other files get every byte.
 func TestTerminalIsNotDriven(t *testing.T) {
 	t.Parallel()
 	master, slave := terminal(t)

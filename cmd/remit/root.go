@@ -136,7 +136,8 @@ func (a *app) commands() []topCommand {
 		{"approvals", "deliver", a.approvalsCommand}, {"approve", "deliver", a.approveCommand}, {"deny", "deliver", a.denyCommand},
 		{"accept", "deliver", a.acceptCommand}, {"reject", "deliver", a.rejectCommand}, {"export", "deliver", a.exportCommand},
 		{"doctor", "machine", a.doctorCommand}, {"keys", "machine", a.keysCommand}, {"ladder", "machine", a.ladderCommand},
-		{"admit", "machine", a.admitCommand}, {"model", "machine", a.modelCommand},
+		{"admit", "machine", a.admitCommand}, {"model", "machine", a.modelCommand}, {"records", "machine", a.recordsCommand},
+		{"health", "machine", a.healthCommand}, {"version", "machine", a.versionCommand},
 		{"serve", "team", a.serveCommand}, {"token", "team", a.tokenCommand}, {"provider", "team", a.providerCommand}, {"runs", "team", a.runsCommand},
 		{"jobs", "team", a.jobsCommand}, {"treasury", "team", a.treasuryCommand}, {"bridge", "team", a.bridgeCommand},
 	}

@@ -245,8 +245,14 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err != nil {
 		return harness.Request{}, err
 	}
+	target, err := targetAdmission(records, contract, f.repo)
+	if err != nil {
+		return harness.Request{}, err
+	}
 	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, ExplicitNone: f.sandbox == "none",
-		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted, Target: targetAdmission(records, contract, f.repo), Model: model, Authority: asks, Nexus: f.nexus.named(), Approver: who, MaxPriceMsats: f.maxPrice, Silence: f.silence}
+		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted,
+		Target: target, Model: model, Authority: asks, Nexus: f.nexus.named(), Approver: who,
+		MaxPriceMsats: f.maxPrice, Silence: f.silence}
 	if policy.SignedRecords() && f.nexus.named() == "" {
 		req.CheckGrant = a.checkGrant
 	}

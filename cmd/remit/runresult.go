@@ -135,6 +135,8 @@ func printNext(w io.Writer, out *harness.Outcome) {
 	case out.Report.Status != evidence.StatusPass || out.Report.OperatorOutcome == session.Rejected:
 	case out.Report.OperatorOutcome == session.Accepted:
 		fmt.Fprintf(w, "  %s export %s --to branch\n", remit, id)
+	case out.Report.Delivered != nil:
+		fmt.Fprintf(w, "  %[1]s accept %[2]s   # or reject, which removes the branch again\n", remit, id)
 	default:
 		fmt.Fprintf(w, "  %[1]s accept %[2]s && %[1]s export %[2]s --to branch\n", remit, id)
 	}

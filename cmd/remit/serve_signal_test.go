@@ -33,7 +33,7 @@ func TestDrainIsSeen(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		if resp.StatusCode == http.StatusServiceUnavailable && resp.Header.Get("Retry-After") == "" {
-			t.Error("nobody is told when to come again")
+			t.Error("the answer does not say when to come again")
 		}
 		return resp.StatusCode
 	}
@@ -214,7 +214,7 @@ func TestRequestLog(t *testing.T) {
 		delete(ids, line.ID)
 	}
 	if !metrics {
-		t.Error("nobody learns where the figures are")
+		t.Error("the log does not say where the figures are")
 	}
 	if len(ids) > 0 {
 		t.Errorf("%d requests have no line", len(ids))

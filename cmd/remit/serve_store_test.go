@@ -14,7 +14,7 @@ import (
 )
 
 // TestServeBackup takes a store through a backup, a loss and a restore, and
-// finds what somebody has changed in it.
+// finds what was changed in it.
 func TestServeBackup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -141,9 +141,9 @@ func TestServeTLS(t *testing.T) {
 	strict.stop(t)
 }
 
-// TestFirstTokenIsNotLost starts a nexus that fails before it has told its
-// administrator's token: the next start tells one, and only one is good. One that
-// was told and lost is made anew by who has the store.
+// TestFirstTokenIsNotLost starts a nexus that fails before it has printed its
+// administrator's token: the next start prints one, and only one is good. One that
+// was printed and lost is made anew by the owner of the store.
 func TestFirstTokenIsNotLost(t *testing.T) {
 	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
@@ -180,7 +180,7 @@ func TestFirstTokenIsNotLost(t *testing.T) {
 	}
 	for range 2 {
 		if got := serve(full, "--listen", "127.0.0.1:0"); !strings.Contains(got, "no space left on device") {
-			t.Errorf("nobody to tell: %s", got)
+			t.Errorf("no output to print the token to: %s", got)
 		}
 	}
 	p := serveNexus(t, "--data", data, "--listen", "localhost:0")

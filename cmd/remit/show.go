@@ -238,6 +238,9 @@ func printReport(w io.Writer, s session.Session, rep *evidence.Report) {
 			touched = "not looked at: the run was cut off; its engine had a copy"
 		}
 	}
+	if rep.BranchPolicy != nil {
+		fmt.Fprintf(w, "  delivery  %s\n", plain(rep.DeliverySentence()))
+	}
 	fmt.Fprintf(w, "  source    %s\n  outcome   %s\n  bundle    %s\n", plain(touched), plain(rep.OperatorOutcome), plain(s.Dir))
 }
 

@@ -128,6 +128,14 @@ var rows = []Row{
 		}},
 }
 
+// furtherRows are failure classes of stages that are no rows of the matrix and
+// are brought about as those are.
+var furtherRows = []Row{
+	{ClassDirtyCopy, "the copy is not the baseline when the engine starts", reason.Fail, reason.InfrastructureFault, runCompleted,
+		"proofs/workspace-clean.json says that the baseline is not intact",
+		[]Case{{Name: "changed-file", Trigger: "a file of the copy is overwritten before the engine starts"}}},
+}
+
 // Rows returns the twelve rows of the failure matrix, in order.
 func Rows() []Row {
 	out := slices.Clone(rows)
@@ -137,9 +145,15 @@ func Rows() []Row {
 	return out
 }
 
-// RowNamed finds a row.
-func RowNamed(name string) (Row, bool) {
-	for _, r := range Rows() {
+// RowNamed finds a row of the matrix.
+func RowNamed(name string) (Row, bool) { return named(Rows(), name) }
+
+// ClassNamed finds a failure class that is brought about as the rows are: one of
+// them, or a further one.
+func ClassNamed(name string) (Row, bool) { return named(slices.Concat(Rows(), furtherRows), name) }
+
+func named(rows []Row, name string) (Row, bool) {
+	for _, r := range rows {
 		if r.Name == name {
 			return r, true
 		}

@@ -24,6 +24,9 @@ type Stage struct {
 	FailureClasses    []string     `json:"failure_classes"`    // names of rows, or of the classes below
 }
 
+// DefaultLane is the default validation lane. No evidence changes it.
+const DefaultLane = "fake"
+
 // NamedCheck is a check by its name, and what it holds for.
 type NamedCheck struct {
 	Name  string `json:"name"`

@@ -53,6 +53,10 @@ func (m MutationMode) Valid() bool { return m >= 0 && int(m) < len(modeNames) }
 // Exceeds reports whether m is wider than limit.
 func (m MutationMode) Exceeds(limit MutationMode) bool { return m > limit }
 
+// Delivers reports whether a verified change is put on a new branch of a
+// repository; in the other modes nothing is written to one.
+func (m MutationMode) Delivers() bool { return m.Exceeds(CopiedRepo) }
+
 // MarshalText writes the name; an invalid mode is an error, never a number.
 func (m MutationMode) MarshalText() ([]byte, error) {
 	if !m.Valid() {

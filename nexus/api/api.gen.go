@@ -1185,8 +1185,10 @@ type Outcome struct {
 
 // OutcomeRequest defines model for OutcomeRequest.
 type OutcomeRequest struct {
-	Kind OutcomeRequestKind `json:"kind"`
-	Note *string            `json:"note,omitempty"`
+	// BundleSha256 sha256:<hex> of the bundle that was sealed over the outcome
+	BundleSha256 *string            `json:"bundle_sha256,omitempty"`
+	Kind         OutcomeRequestKind `json:"kind"`
+	Note         *string            `json:"note,omitempty"`
 }
 
 // OutcomeRequestKind defines model for OutcomeRequest.Kind.

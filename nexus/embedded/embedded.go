@@ -186,7 +186,8 @@ type credential struct {
 	grant identity.Grant
 }
 
-// clients makes a client for each credential. Those that are not there yet are
+// clients makes a client for each credential. It asks once: what this authority
+// lacks, such as room on the disk, does not come back by waiting. Those that are not there yet are
 // made in one transaction; they never leave the process, and only their digests
 // are kept.
 func (m *opened) clients(ctx context.Context, credentials ...credential) ([]*api.Client, error) {
@@ -209,7 +210,7 @@ func (m *opened) clients(ctx context.Context, credentials ...credential) ([]*api
 	out := make([]*api.Client, len(credentials))
 	for i, c := range credentials {
 		var err error
-		if out[i], err = api.Connect(url, *c.token, api.Options{HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true,
+		if out[i], err = api.Connect(url, *c.token, api.Options{Retry: api.Retry{Attempts: 1}, HTTP: &http.Client{Transport: &http.Transport{DisableCompression: true,
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return m.pipe.dial(ctx) }}}}); err != nil {
 			return nil, err
 		}

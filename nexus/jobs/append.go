@@ -211,8 +211,9 @@ const (
 )
 
 // RecordOutcome says what became of a run's result. The log is sealed by then,
-// so the receipt stands in the journal of the account.
-func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note string) error {
+// so the receipt stands in the journal of the account. bundle is the digest of the
+// bundle that was sealed over the outcome, "" where the requester hands that in.
+func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note, bundle string) error {
 	if err := p.Require(authority.ScopeRuns); err != nil {
 		return err
 	}
@@ -221,6 +222,9 @@ func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note string
 	}
 	if err := checkRef("note", note, false); err != nil {
 		return err
+	}
+	if bundle != "" && !canon.ValidDigest(bundle) {
+		return invalid("bundle_sha256", "is %.80q, must be a digest", bundle)
 	}
 	run, err := lockRun(tx, p, runID)
 	if err != nil {
@@ -233,8 +237,11 @@ func RecordOutcome(tx *store.Tx, p authority.Principal, runID, kind, note string
 	if err != nil || !isNew {
 		return err
 	}
-	_, _, err = authority.Write(tx, authority.AccountStream(run.Owner), p, record.OutcomeRecorded,
-		OutcomeKeys(runID)+kind, map[string]any{"run_id": runID, "kind": kind, "note": note})
+	payload := map[string]any{"run_id": runID, "kind": kind, "note": note}
+	if bundle != "" {
+		payload["bundle_sha256"] = bundle
+	}
+	_, _, err = authority.Write(tx, authority.AccountStream(run.Owner), p, record.OutcomeRecorded, OutcomeKeys(runID)+kind, payload)
 	return err
 }
 

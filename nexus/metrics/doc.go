@@ -44,7 +44,7 @@
 //	VerificationFailed  job_hash, provider_id
 //	PaymentReleased     job_hash, amount_msats
 //	CapsEnforced        job_hash, caps and observed as in a job response, within
-//	OutcomeRecorded     run_id, kind: accepted, rejected, reverted, failing
+//	OutcomeRecorded     run_id, kind: accepted, rejected, reverted, failing; bundle_sha256
 //
 // They stand in the journals of runs, run:<id>:events, but OutcomeRecorded: a
 // run is sealed by then, so it is in the journal of the account,

@@ -16,6 +16,7 @@ package requester
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"strings"
@@ -154,7 +155,8 @@ func (q *Requester) Close(ctx context.Context, passed bool, bundle func(io.Write
 }
 
 // Amend hands over what became of a run after its end: the bundle as it was
-// sealed since, unless the authority is here, and the operator's outcome.
+// sealed since, and the operator's outcome. The authority that is a part of this
+// process keeps no bundles, and gets the digest of this one with the outcome.
 func (q *Requester) Amend(ctx context.Context, a job.Amendment) error {
 	q.claim.Key, q.run = a.RunID, a.RunID
 	return q.with(ctx, func(conn *Connection) error {
@@ -167,6 +169,13 @@ func (q *Requester) Amend(ctx context.Context, a job.Amendment) error {
 			return nil
 		}
 		body := api.OutcomeRequest{Kind: api.OutcomeRequestKind(a.Outcome), Note: api.Optional(noteOf(a.Note))}
+		if conn.Worker != nil {
+			sum := sha256.New()
+			if err := a.Bundle(sum); err != nil {
+				return fmt.Errorf("hashing the bundle that was sealed again: %w", err)
+			}
+			body.BundleSha256 = api.Optional(canon.DigestSum(sum))
+		}
 		_, err := api.RecordOutcome.Do(ctx, conn.Client, q.key("outcome:"+a.Outcome), q.run, body)
 		if err != nil {
 			return fmt.Errorf("recording the outcome: %w", err)

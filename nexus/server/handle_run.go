@@ -142,7 +142,7 @@ func finishRun(tx *store.Tx, r *request, body api.FinishRequest) (answer, error)
 // recordOutcome says what became of a run's result, after the run.
 func recordOutcome(tx *store.Tx, r *request, body api.OutcomeRequest) (answer, error) {
 	id := r.PathValue("run_id")
-	if err := jobs.RecordOutcome(tx, r.caller.Principal, id, string(body.Kind), api.Value(body.Note)); err != nil {
+	if err := jobs.RecordOutcome(tx, r.caller.Principal, id, string(body.Kind), api.Value(body.Note), api.Value(body.BundleSha256)); err != nil {
 		return answer{}, err
 	}
 	return answer{value: api.Outcome{RunID: id, Kind: string(body.Kind)}}, nil

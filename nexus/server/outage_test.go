@@ -20,6 +20,10 @@ func TestOutageTellsStrangersNothing(t *testing.T) {
 	if got := w.server.refusal(r, failed); got.status != 503 || strings.Contains(string(got.body), "remit_owner") || strings.Contains(string(got.body), "postgresql") {
 		t.Errorf("%d %s", got.status, got.body)
 	}
+	failed.Code = reason.StoreFull
+	if got := w.server.refusal(r, failed); got.status != 503 || !strings.Contains(string(got.body), "the disk of the store is full") || strings.Contains(string(got.body), "remit_owner") {
+		t.Errorf("%d %s", got.status, got.body)
+	}
 	w.server.opt.Candid = true // the embedded authority of one machine
 	if got := w.server.refusal(r, failed); !strings.Contains(string(got.body), "remit_owner") {
 		t.Errorf("%s", got.body)

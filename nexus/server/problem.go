@@ -34,7 +34,7 @@ var statuses = map[reason.Code]int{
 	reason.IdempotencyKeyReused: 422, reason.DigestMismatch: 422,
 	reason.RateLimited: 429,
 
-	reason.ReadOnlyMode: 503, reason.StoreUnavailable: 503, reason.LedgerInvariant: 503,
+	reason.ReadOnlyMode: 503, reason.StoreUnavailable: 503, reason.StoreFull: 503, reason.LedgerInvariant: 503,
 }
 
 // retrySeconds is what a busy server asks for.
@@ -97,7 +97,7 @@ func (s *Server) refuse(w http.ResponseWriter, r *request, err error) {
 func (s *Server) refusal(r *request, err error) reply {
 	p := problemOf(err)
 	p.RequestID, p.Instance = r.id, r.URL.Path
-	if p.Code == string(reason.StoreUnavailable) && !s.opt.Candid {
+	if (p.Code == string(reason.StoreUnavailable) || p.Code == string(reason.StoreFull)) && !s.opt.Candid {
 		p.Detail = s.withheld(err)
 	}
 	// Nothing failed if the caller left, or if a probe finds a replica that drains.
@@ -123,6 +123,8 @@ func (s *Server) withheld(err error) string {
 		return "the store takes no changes"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return "the request took too long"
+	case reason.CodeOf(err) == reason.StoreFull:
+		return "the disk of the store is full"
 	}
 	return "the store does not answer, or takes no more"
 }

@@ -40,6 +40,7 @@ const (
 	sqliteCorrupt            = 11
 	sqliteFull               = 13
 	sqliteCantOpen           = 14
+	sqliteShmSize            = 4874
 	sqliteNotADB             = 26
 )
 
@@ -85,6 +86,7 @@ const (
 	uniqueViolation = "23505"
 	serialization   = "40001"
 	deadlock        = "40P01"
+	noDisk          = "53100"
 )
 
 func hasCode(err error, code string) bool {
@@ -113,10 +115,19 @@ var ErrInUse = errors.New("the store is in use by another process")
 
 // unavailable says that the database failed while doing something.
 func unavailable(doing string, err error) error {
-	if reason.CodeOf(err) == reason.StoreUnavailable {
+	switch code := reason.CodeOf(err); {
+	case code == reason.StoreUnavailable || code == reason.StoreFull:
 		return err
+	case diskFull(err):
+		return &reason.Error{Code: reason.StoreFull, Message: doing + ": " + err.Error(), Err: err}
 	}
 	return &reason.Error{Code: reason.StoreUnavailable, Message: doing + ": " + err.Error(), Err: err}
+}
+
+// diskFull reports whether the database found no room to write.
+func diskFull(err error) bool {
+	lite, ok := errors.AsType[*sqlite.Error](err)
+	return hasCode(err, noDisk) || ok && (lite.Code()&sqlitePrimary == sqliteFull || lite.Code() == sqliteShmSize)
 }
 
 // during says what was being done when err happened, if it did.

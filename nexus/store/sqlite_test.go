@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,6 +56,35 @@ func TestOneOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := storetest.Open(t, path, store.Options{}).Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFullDisk: a database that finds no room says so by a code of its own, and takes
+// changes again when there is some.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	s := storetest.Open(t, storetest.SQLite(t), store.Options{})
+	pages := func(most int) {
+		t.Helper()
+		if err := s.Update(t.Context(), func(tx *store.Tx) error {
+			var now int
+			return tx.Row(fmt.Sprint("PRAGMA max_page_count = ", most)).Scan(&now)
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	save := func() error {
+		return s.Update(t.Context(), func(tx *store.Tx) error {
+			return tx.SaveIdempotency(store.Key{Principal: "p", Method: "POST", Route: "/", Key: "k"}, "x", store.Response{Body: make([]byte, 1<<20)})
+		})
+	}
+	pages(1) // as few as there are
+	if err := save(); reason.CodeOf(err) != reason.StoreFull || !strings.Contains(err.Error(), "full") {
+		t.Errorf("a full disk: %v", err)
+	}
+	pages(1 << 30)
+	if err := save(); err != nil {
 		t.Error(err)
 	}
 }

@@ -189,7 +189,7 @@ func (w *writer) group(first *command) {
 			}
 		}
 		c = nil
-		if n < w.maxBatch {
+		if err == nil && n < w.maxBatch { // what comes after a loss gets a transaction of its own
 			c = w.next()
 		}
 	}

@@ -55,6 +55,7 @@ func (r *run) contradictions() []string {
 	r.contradictRepeats(agree)
 	r.contradictProofs(agree)
 	r.contradictSettlement(agree)
+	r.contradictDelivery(agree)
 	if r.outcome != nil && r.completed != nil {
 		agree(r.outcome.Outcome != "accepted" || r.completed.Status == StatusPass, "a run that did not pass was accepted")
 	}
@@ -163,7 +164,8 @@ func (r *run) contradictRepeats(agree agreeFunc) {
 		case e.Status == journal.Started || e.Status == journal.Skipped:
 		case e.Name == StepContract:
 			fact = string(e.Inputs)
-		case e.Name == StepEligibility, e.Name == StepLifecycle, e.Name == StepEnding, e.Name == StepWrites, e.Name == StepSourceChecked, e.Name == StepVerification, e.Name == StepPatch:
+		case e.Name == StepEligibility, e.Name == StepLifecycle, e.Name == StepEnding, e.Name == StepWrites, e.Name == StepSourceChecked, e.Name == StepVerification, e.Name == StepPatch,
+			e.Name == StepBranchPolicy, e.Name == StepDelivered && e.Status == journal.Completed, e.Name == StepDisposed:
 			fact = string(e.Outputs)
 		case e.Name == StepProof:
 			fact = string(e.Inputs) + string(e.Outputs)

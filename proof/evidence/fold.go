@@ -42,6 +42,10 @@ type run struct {
 	artifacts     []ArtifactRecorded
 	receipts      []record.AuthorityReceipt
 	budget        *BudgetSettled
+	policy        *BranchPolicy
+	delivered     *Delivered
+	disposed      *Disposed
+	undelivered   bool // the question is whether the change may be delivered
 	completed     *RunCompleted
 	completedAt   string
 	outcome       *Outcome
@@ -200,6 +204,8 @@ func (r *run) step(e *journal.Entry) error {
 			return err
 		}
 		r.receipts = append(r.receipts, a)
+	case StepBranchPolicy, StepDelivered, StepDisposed:
+		return r.deliver(e, final)
 	case StepRunCompleted:
 		r.completed = new(RunCompleted)
 		r.completedAt = entryTime(e)

@@ -41,6 +41,7 @@ const (
 	StepApprovalGranted   = "approval.granted"
 	StepApprovalDenied    = "approval.denied"
 	StepGate              = "backend.gate"
+	StepBranchPolicy      = "branch.policy" // where the change may go, of a run that delivers it
 	StepSourceObserved    = "source.observed"
 	StepWorkspace         = "workspace.copy"
 	StepEngine            = "engine.run"
@@ -61,8 +62,10 @@ const (
 	StepArtifact          = "artifact.recorded"
 	StepBudget            = "budget.settled"
 	StepReceipt           = "authority.receipt"
-	StepResumed           = "run.resumed" // the run had been cut off and is taken up again
-	StepStopped           = "run.stopped" // why the pipeline ended early, when no other step says it
+	StepDelivered         = "change.delivered"
+	StepDisposed          = "repository.disposed" // what became of the repository that has the change
+	StepResumed           = "run.resumed"         // the run had been cut off and is taken up again
+	StepStopped           = "run.stopped"         // why the pipeline ended early, when no other step says it
 	StepRunCompleted      = "run.completed"
 	StepOutcome           = "operator.outcome"
 )

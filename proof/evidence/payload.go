@@ -317,6 +317,9 @@ type Outcome struct {
 	Outcome string `json:"outcome"` // accepted or rejected
 	Reason  string `json:"reason"`
 	Actor   string `json:"actor"`
+	// Branch is what became of the branch that the run delivered its change to, ""
+	// where the outcome touched none.
+	Branch string `json:"branch,omitempty"`
 }
 
 // TitleOf reads the title of a canonical contract.

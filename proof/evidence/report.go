@@ -50,11 +50,18 @@ type Report struct {
 	Usage                   MeteredUsage      `json:"usage"`
 	Lifecycle               *Lifecycle        `json:"lifecycle,omitempty"` // of an engine that was stopped
 	// What a verification says of its own tests, where it states a control.
-	Control         *Control          `json:"control,omitempty"`
-	NewTests        *NewTests         `json:"new_tests,omitempty"`
-	Observation     *Observation      `json:"observation,omitempty"`
-	UntrackedTests  []string          `json:"untracked_tests,omitempty"`
-	PolicySHA256    string            `json:"policy_sha256,omitempty"`
+	Control        *Control     `json:"control,omitempty"`
+	NewTests       *NewTests    `json:"new_tests,omitempty"`
+	Observation    *Observation `json:"observation,omitempty"`
+	UntrackedTests []string     `json:"untracked_tests,omitempty"`
+	PolicySHA256   string       `json:"policy_sha256,omitempty"`
+	// Of a run that delivers its change: where it may go, what the repository is,
+	// and what is there now.
+	BranchPolicy            *ReportedPolicy  `json:"branch_policy,omitempty"`
+	TargetRepository        string           `json:"target_repository,omitempty"`         // digest of its path
+	DisposableRepositoryDir string           `json:"disposable_repository_dir,omitempty"` // symbolic
+	Delivered               *DeliveredBranch `json:"delivered,omitempty"`
+
 	ArtifactPaths   []string          `json:"artifact_paths"`
 	ArtifactDigests map[string]string `json:"artifact_digests"`
 	Freshness       map[string]stamp  `json:"freshness"`
@@ -130,6 +137,7 @@ func (r *run) reportFields() *Report {
 		rep.OperatorOutcome = r.outcome.Outcome
 	}
 	r.notApplicable(rep.NotApplicable)
+	r.reportDelivery(rep)
 	return rep
 }
 

@@ -32,6 +32,9 @@ func (r *run) reportMarkdown() []byte {
 	if s := rep.SourceChangedMeanwhile; s != nil {
 		row("source repository", s.Sentence())
 	}
+	if rep.BranchPolicy != nil {
+		row("delivery", rep.DeliverySentence())
+	}
 	row("operator outcome", rep.OperatorOutcome)
 	if rep.Lifecycle != nil {
 		fmt.Fprintf(&b, "\n%s\n", rep.Lifecycle.sentence())

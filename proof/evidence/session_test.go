@@ -489,6 +489,8 @@ var cases = map[string]func(s *session){
 	"feature":      feature,
 	"meanwhile":    worked,
 	"taken-up":     takenUp,
+	"delivered":    delivered,
+	"taken-back":   func(s *session) { delivered(s); s.takenBack() },
 	"signed":       func(s *session) { passing(s); s.key = signingKey(s.t, 1) },
 }
 

@@ -110,6 +110,7 @@ func (r *run) unproved() []Blocker {
 		r.unprovedTests(need)
 		need(v.TestsRule == "free" || len(v.PassToFail)+len(v.Missing) == 0, reason.VerificationFailed, "tests that passed before fail or did not run")
 	}
+	r.unprovedDelivery(need)
 	need(r.budget == nil || r.budget.Passed || r.budget.Executed == "here", reason.VerificationFailed, "the proof by a provider did not pass")
 	need(len(missingGates(r.eligibility)) == 0, reason.GateMissing, "the eligibility decision names gates that are missing")
 	need(len(r.opened.VerificationCommands) > 0, reason.MissingTestCommand, "no verification command was given")
@@ -132,7 +133,7 @@ func (r *run) unproved() []Blocker {
 		// with a blocker, so this one was never explained.
 		e := &r.entries[i]
 		ended := e.Status == journal.Failed || e.Status == journal.Denied || e.Status == journal.Skipped
-		explained := e.Name == StepTool || e.Name == StepModel || e.Name == StepVerifyRun || e.Name == StepRunCompleted || (e.Status == journal.Skipped && r.doneLater(i)) ||
+		explained := e.Name == StepTool || e.Name == StepModel || e.Name == StepVerifyRun || e.Name == StepRunCompleted || (e.Status == journal.Skipped && (r.doneLater(i) || r.undelivered && e.Name == StepDelivered)) ||
 			e.Name == StepEngine && r.stopAllowed()
 		need(!ended || explained, reason.Interrupted, fmt.Sprintf("step %s is %s", e.Name, e.Status))
 	}

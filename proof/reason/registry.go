@@ -108,6 +108,7 @@ const (
 	TreeMismatch         Code = "tree_mismatch"
 	OutputExists         Code = "output_exists"
 	PatchOutdated        Code = "patch_outdated"
+	RefMoved             Code = "ref_moved"
 	FileUnusable         Code = "file_unusable"
 	HomeUnusable         Code = "home_unusable"
 	PatchInvalid         Code = "patch_invalid"
@@ -212,6 +213,7 @@ const (
 	OfflineMidRun         Code = "offline_mid_run"
 	HandedBack            Code = "handed_back"
 	NoProvider            Code = "no_eligible_provider"
+	StoreFull             Code = "store_full"
 	CapsExceeded          Code = "caps_exceeded"
 	JobInvalid            Code = "job_invalid"
 	JobUnknownType        Code = "job_unknown_type"
@@ -234,4 +236,22 @@ const (
 	BridgeInvalid         Code = "bridge_event_invalid"
 	BridgeKeyMismatch     Code = "bridge_key_mismatch"
 	RelayUnavailable      Code = "relay_unavailable"
+)
+
+// The codes of governance: records that people keep, and the checks over them.
+const (
+	RecordUnreadable    Code = "record_unreadable"
+	RecordInvalid       Code = "record_invalid"
+	WorkboardInvalid    Code = "workboard_invalid"
+	WorkboardCycle      Code = "workboard_cycle"
+	BlockerNotValidated Code = "blocker_not_validated"
+	EvidenceMissing     Code = "evidence_missing"
+	EvidenceChanged     Code = "evidence_changed"
+	PassWithoutReport   Code = "pass_without_report"
+	StatementMissing    Code = "statement_missing"
+	ReviewOverdue       Code = "review_overdue"
+	ConflictingWork     Code = "active_or_conflicting_core_work_present"
+	OwnershipUnclear    Code = "ownership_unclear"
+	RefreshFailed       Code = "refresh_failed"
+	RepeatabilityShort  Code = "repeatability_missing"
 )

@@ -4,7 +4,7 @@ import "slices"
 
 // registry holds one entry for every constant of registry.go, grouped by
 // domain. docs/reasons.md is generated from it.
-var registry = slices.Concat(runCodes, auditCodes, nexusCodes)
+var registry = slices.Concat(runCodes, auditCodes, nexusCodes, governCodes)
 
 // runCodes are the entries that a run can meet.
 //
@@ -46,6 +46,9 @@ var runCodes = []Info{
 	{OutputExists, "run", Blocked,
 		"a file or directory that the command would write is already there",
 		"choose another name with --out, or remove it first"},
+	{RefMoved, "run", Blocked,
+		"the branch that a run delivered its change to is not as the run left it, or is checked out, so it is not removed",
+		"look at the branch: keep it, or delete it yourself, and reject again"},
 	{PatchOutdated, "run", Blocked,
 		"the change was made for a commit from which the repository has moved on, and does not apply to HEAD any more",
 		"merge the branch of `remit export SESSION --to branch` by hand, or run the task again"},

@@ -54,6 +54,10 @@ var nexusCodes = []Info{
 		"the authority's database cannot be used right now",
 		"try again; the request had no effect unless its answer arrives on a repeat with the same key"},
 
+	{StoreFull, "api", Blocked,
+		"the disk that the authority's database lies on is full",
+		"free some space there (without a nexus it is below REMIT_HOME), then try again: the request had no effect"},
+
 	// lane: live lanes over WebSocket.
 	{LaneUnknown, "lane", Blocked, "there is no lane of this name", ""},
 	{RetentionFloorBreach, "lane", Blocked,

@@ -43,6 +43,16 @@ type Model struct {
 	Name  string // the model to ask for, by the name that the engine knows
 }
 
+// AdapterVersion is the version of the code of Remit that drives an engine: what
+// is proved of one adapter says nothing of the next. An engine whose adapter has
+// changed in what it starts or in how it reads the output says so by a method.
+func AdapterVersion(e Engine) string {
+	if v, ok := e.(interface{ AdapterVersion() string }); ok {
+		return v.AdapterVersion()
+	}
+	return "1"
+}
+
 // Modelled is an engine that needs a model.
 type Modelled interface {
 	Engine

@@ -273,6 +273,51 @@ func TestPublishBranchOnlyAdds(t *testing.T) {
 	}
 }
 
+// TestDeleteBranch: only the branch that was left there is removed, and nothing
+// with it.
+func TestDeleteBranch(t *testing.T) {
+	t.Parallel()
+	user := t.TempDir()
+	plain(t, user, "init", "-q", "-b", "main")
+	plain(t, user, "commit", "-q", "--allow-empty", "-m", "c")
+	base := plain(t, user, "rev-parse", "HEAD")
+	gitDir := filepath.Join(user, ".git")
+	plain(t, user, "branch", "remit/x")
+	other := plain(t, user, "commit-tree", "-m", "other", "-p", base, base+"^{tree}")
+	remove := func(name string, want reason.Code, gone bool) {
+		t.Helper()
+		if got, err := DeleteBranch(t.Context(), gitDir, SHA1, "remit/x", base); reason.CodeOf(err) != want || got != gone {
+			t.Errorf("%s: gone %v, %v", name, got, err)
+		}
+	}
+	plain(t, user, "update-ref", "refs/heads/remit/x", other)
+	remove("moved", reason.RefMoved, false)
+	plain(t, user, "update-ref", "refs/heads/remit/x", base)
+	plain(t, user, "worktree", "add", "-q", filepath.Join(t.TempDir(), "w"), "remit/x")
+	remove("checked out in a linked work tree", reason.RefMoved, false)
+	if err := MayPublish(gitDir, "remit/x"); reason.CodeOf(err) != reason.OutputExists {
+		t.Errorf("a branch that is checked out may be published: %v", err)
+	}
+	linked := filepath.Join(gitDir, "worktrees", "w")
+	if err := os.MkdirAll(filepath.Join(linked, "rebase-merge"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{"HEAD": base, "rebase-merge/head-name": "refs/heads/remit/x"} {
+		if err := os.WriteFile(filepath.Join(linked, name), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remove("being rebased", reason.RefMoved, false)
+	if err := os.RemoveAll(linked); err != nil {
+		t.Fatal(err)
+	}
+	remove("as it was left", "", false)
+	remove("again", "", true)
+	if got := plain(t, user, "for-each-ref", "--format=%(refname) %(objectname)"); got != "refs/heads/main "+base {
+		t.Errorf("refs %q", got)
+	}
+}
+
 func TestValidRefAgreesWithGit(t *testing.T) {
 	t.Parallel()
 	b, err := Find()

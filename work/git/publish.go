@@ -17,7 +17,7 @@ import (
 // index, work tree, configuration and existing refs stay as they are; a branch that exists, or that a HEAD points
 // to (even unborn), is refused with output_exists, unless it is at this very commit: then nothing is left to do.
 //
-// This is the only call with a user's directory as GIT_DIR, and only for update-ref, which knows how refs are
+// This and DeleteBranch are the only calls with a user's directory as GIT_DIR, and only for update-ref, which knows how refs are
 // stored and locked there. Of all that a repository can configure, update-ref can be made to start one thing, the
 // reference-transaction hook; core.hooksPath on the command line removes it. The objects are written with a
 // directory of ours as GIT_DIR.
@@ -26,8 +26,7 @@ func PublishBranch(ctx context.Context, srcGitDir string, store Dir, commit, bra
 		return fmt.Errorf("publishing a branch: %q is not a commit id", commit)
 	}
 	if !ValidBranch(branch) {
-		return reason.Errorf(reason.OpNotAllowed, "branch name %q is not allowed", branch).
-			WithHint("see `git help check-ref-format`")
+		return invalidBranch(branch)
 	}
 	common, err := CommonDir(srcGitDir)
 	if err != nil {
@@ -58,6 +57,61 @@ func PublishBranch(ctx context.Context, srcGitDir string, store Dir, commit, bra
 		return fmt.Errorf("publishing branch %q: %w", branch, err)
 	}
 	return nil
+}
+
+// MayPublish says why [PublishBranch] would refuse a branch for its name, or for a work tree that has it checked out.
+// It starts nothing.
+func MayPublish(srcGitDir, branch string) error {
+	if !ValidBranch(branch) {
+		return invalidBranch(branch)
+	}
+	common, err := CommonDir(srcGitDir)
+	if err != nil {
+		return err
+	}
+	return refuseHead(srcGitDir, common, "refs/heads/"+branch)
+}
+
+// DeleteBranch removes a branch that [PublishBranch] has made, as long as it is still at commit and no work tree has
+// it checked out; gone says that there is none. Otherwise the error is ref_moved, and nothing is removed: the
+// repository is locked, and the ref compared, by git itself. The objects stay until git collects them.
+func DeleteBranch(ctx context.Context, srcGitDir string, format Format, branch, commit string) (gone bool, err error) {
+	common, err := CommonDir(srcGitDir)
+	if err != nil {
+		return false, err
+	}
+	ref := "refs/heads/" + branch
+	if !ValidBranch(branch) || !format.IsID(commit) {
+		return false, fmt.Errorf("removing a branch: %q at %q is none", branch, commit)
+	}
+	source := Dir{Path: common, Format: format}
+	there, missing := source.RevParse(ctx, ref)
+	if missing != nil {
+		return true, nil
+	}
+	moved := func(why string, args ...any) error {
+		return reason.Errorf(reason.RefMoved, "branch %q is not removed: "+why, append([]any{branch}, args...)...)
+	}
+	if there != commit {
+		return false, moved("it is at %.12s now, and was left at %.12s", there, commit)
+	}
+	if err := refuseHead(srcGitDir, common, ref); err != nil {
+		return false, moved("a work tree has it checked out")
+	}
+	err = source.run(ctx, call{args: []string{"update-ref", "--no-deref", "-d", ref, commit}})
+	if _, ok := errors.AsType[*Error](err); ok {
+		if now, missing := source.RevParse(ctx, ref); missing == nil && now != commit {
+			return false, moved("it is at %.12s now", now)
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("removing branch %q: %w", branch, err)
+	}
+	return false, nil
+}
+
+func invalidBranch(branch string) error {
+	return reason.Errorf(reason.OpNotAllowed, "branch name %q is not allowed", branch).WithHint("see `git help check-ref-format`")
 }
 
 func branchExists(branch string) error {
@@ -117,6 +171,12 @@ func refuseHead(gitDir, common, ref string) error {
 		}
 		if target, ok := strings.CutPrefix(text, "ref:"); ok && strings.TrimSpace(target) == ref {
 			return reason.Errorf(reason.OutputExists, "%q is a checked out branch", ref).WithHint("choose another name")
+		}
+		for _, rebase := range []string{"rebase-merge", "rebase-apply"} { // HEAD is detached meanwhile
+			name, err := readSmall(filepath.Join(filepath.Dir(head), rebase, "head-name"))
+			if err == nil && strings.TrimSpace(name) == ref {
+				return reason.Errorf(reason.OutputExists, "%q is a branch that is being rebased", ref).WithHint("choose another name")
+			}
 		}
 	}
 	return nil

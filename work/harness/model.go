@@ -58,6 +58,8 @@ type TargetAdmission struct {
 	Admitted bool
 	Code     reason.Code // of what the record lacks
 	Detail   string      // what the record says, in words that name no path
+	Status   string      // admission_status of the record, "" for none
+	SHA256   string      // digest of the record, "" for none
 }
 
 // sourceAdmitted is the status of a build that a record admits.

@@ -60,7 +60,8 @@ type Request struct {
 	// Admission is what the records say of the engine; the zero value is right
 	// for those that are built in.
 	Admission Admission
-	// Target is what the records say of the repository.
+	// Target is what the records say of the repository, where the change is to be
+	// delivered there.
 	Target TargetAdmission
 	// Model is the way to a model, nil for an engine that asks none.
 	Model *ModelRoute
@@ -223,7 +224,7 @@ func (req *Request) driver(ctx context.Context) (sandbox.Driver, error) {
 func (r *run) pipeline(ctx context.Context) {
 	defer r.release()
 	for _, step := range []func(context.Context) error{
-		r.admit, r.claim, r.copyWorkspace, r.runEngine, r.capture, r.checkWrites, r.verify,
+		r.admit, r.claim, r.copyWorkspace, r.branchPolicy, r.runEngine, r.capture, r.checkWrites, r.verify,
 	} {
 		err := step(ctx)
 		if err == nil {

@@ -103,10 +103,12 @@ func (r *run) seal(ctx context.Context) (*Outcome, error) {
 	if err := errors.Join(r.completeBlobs(), r.mark()); err != nil {
 		r.note(evidence.StepStopped, "blobs", journal.Failed, nil, blockersOnly{[]evidence.Blocker{writeBlocker(r, err)}})
 	}
+	r.recordDelivery()
 	if err := r.proveSecrets(); err != nil {
 		return nil, r.unsealed(err)
 	}
 	r.settle(ctx)
+	r.deliver(ctx)
 	done := r.times.Begin("evidence.sealed")
 	defer done()
 	if err := r.complete(); err != nil {

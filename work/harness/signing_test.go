@@ -72,7 +72,7 @@ func TestSealsAreSigned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := found.Decide(session.Rejected, "no", "tester", time.Now); err != nil {
+	if _, err := found.Decide(t.Context(), session.Rejected, "no", "tester", time.Now); err != nil {
 		t.Fatal(err)
 	}
 	second, err := os.ReadFile(filepath.Join(s.Dir, evidence.SignatureFile))
@@ -134,7 +134,7 @@ func TestSealsWithoutSignature(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := found.Decide(session.Rejected, "", "tester", time.Now); err != nil {
+			if _, err := found.Decide(t.Context(), session.Rejected, "", "tester", time.Now); err != nil {
 				t.Fatal(err)
 			}
 			t.Log(name)
@@ -147,7 +147,7 @@ func TestSealsWithoutSignature(t *testing.T) {
 		if err := os.WriteFile(req.Home.Keys().PrivatePath(), []byte("spoiled"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Decide(session.Rejected, "", "tester", time.Now); err != nil {
+		if _, err := s.Decide(t.Context(), session.Rejected, "", "tester", time.Now); err != nil {
 			t.Fatal(err)
 		}
 		unsigned(t, s, "not one OpenSSH private key")
@@ -180,7 +180,7 @@ func TestAmend(t *testing.T) {
 	if len(c.amended) != 0 || !c.closed {
 		t.Fatalf("amended %d times before anything was added (closed %t)", len(c.amended), c.closed)
 	}
-	if _, err := s.Decide(session.Rejected, "not what I asked for", "tester", time.Now); err != nil {
+	if _, err := s.Decide(t.Context(), session.Rejected, "not what I asked for", "tester", time.Now); err != nil {
 		t.Fatal(err)
 	}
 	c.amendErr = errors.New("not there")

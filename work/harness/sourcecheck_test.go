@@ -109,7 +109,7 @@ func TestWorkInTheSourceMeanwhile(t *testing.T) {
 	if err != nil || again.Status != evidence.StatusPass || again.RecordedStatus != evidence.StatusPass {
 		t.Errorf("%+v, %v", again, err)
 	}
-	if rep, err := out.Session.Decide(session.Accepted, "", "tester", time.Now); err != nil || rep.OperatorOutcome != session.Accepted {
+	if rep, err := out.Session.Decide(t.Context(), session.Accepted, "", "tester", time.Now); err != nil || rep.OperatorOutcome != session.Accepted {
 		t.Errorf("%+v, %v", rep, err)
 	}
 }

@@ -20,6 +20,16 @@ func controlFacts(c *verify.Control) *evidence.Control {
 	return out
 }
 
+// judged is the verdict over two phases. Of a change that passes and brings no test
+// it says that there was none to look for.
+func judged(base, head *verify.PhaseResult, rule string) *verify.Verdict {
+	v := verify.Judge(base, head, rule)
+	if v.NewTests == nil && v.Status == verify.StatusPass && len(head.TestFilesChanged) == 0 {
+		v.NewTests = &verify.NewTests{FailWithout: []string{}, PassWithout: []string{}}
+	}
+	return v
+}
+
 func newTestFacts(n *verify.NewTests) *evidence.NewTests {
 	if n == nil {
 		return nil

@@ -74,11 +74,7 @@ func (r *run) verify(ctx context.Context) error {
 	if err := r.keepResults(base, head); err != nil {
 		return err
 	}
-	v := verify.Judge(base, head, plan.Tests)
-	if v.NewTests == nil && v.Status == verify.StatusPass && len(head.TestFilesChanged) == 0 {
-		v.NewTests = &verify.NewTests{FailWithout: []string{}, PassWithout: []string{}} // there is none to look for
-	}
-	r.judge(v, r.untrackedTests(ctx))
+	r.judge(judged(base, head, plan.Tests), r.untrackedTests(ctx))
 	r.keepBase(ctx, base)
 	return nil
 }

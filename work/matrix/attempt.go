@@ -7,7 +7,9 @@ import (
 	"os"
 	"time"
 
+	"remit/law/eligibility"
 	"remit/law/ladder"
+	"remit/law/task"
 	"remit/work/engine/faulty"
 	"remit/work/harness"
 	"remit/work/sandbox"
@@ -15,7 +17,7 @@ import (
 
 // attempt runs one case under its fault and holds the session that it left
 // against the row.
-func (o Options) attempt(parent context.Context, row ladder.Row, c ladder.Case) CaseResult {
+func (o *lane) attempt(parent context.Context, row ladder.Row, c ladder.Case) CaseResult {
 	sc, err := scenarioOf(row.Name, c.Name)
 	if err != nil {
 		return untried(row, c, NotTried, err.Error())
@@ -24,7 +26,13 @@ func (o Options) attempt(parent context.Context, row ladder.Row, c ladder.Case) 
 	defer cancel()
 	began := time.Now()
 	res := newCaseResult(row, c)
-	err = o.execute(ctx, sc, row, true, func(e ended) { e.judge(ctx, sc, res.Expected, &res) })
+	var kept error
+	err = o.execute(ctx, sc, row, true, func(e ended) {
+		e.judge(ctx, sc, res.Expected, &res)
+		if res.settle(); res.Got != nil && o.Keep != nil {
+			kept = o.keep(e, res)
+		}
+	})
 	res.DurationMS = time.Since(began).Milliseconds()
 	switch {
 	case parent.Err() != nil:
@@ -33,10 +41,20 @@ func (o Options) attempt(parent context.Context, row ladder.Row, c ladder.Case) 
 		return untried(row, c, NotApplicable, err.Error())
 	case err != nil:
 		res.Verdict, res.Reason = NotTried, err.Error()
-	default:
-		res.settle()
+	case kept != nil:
+		res.Verdict, res.Reason = NotTried, "its session could not be kept: "+kept.Error()
 	}
 	return res
+}
+
+// keep hands the session on while its world is still there: its disk goes with
+// the case.
+func (o *lane) keep(e ended, res CaseResult) error {
+	dir, err := e.onlySession()
+	if err != nil {
+		return err
+	}
+	return o.Keep(dir, res)
 }
 
 // ended is a run that has ended, with its world still there.
@@ -50,7 +68,7 @@ type ended struct {
 // execute makes the world of a case, runs the harness in it, under the fault or
 // without, and lets judge look while it is there. Its error says that the case
 // could not be brought about; what the harness made of it is for judge.
-func (o Options) execute(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
+func (o *lane) execute(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
 	inside := func() error { return o.executeHere(ctx, sc, row, broken, judge) }
 	if sc.mounts {
 		return faulty.PrivateMounts(inside)
@@ -58,7 +76,7 @@ func (o Options) execute(ctx context.Context, sc scenario, row ladder.Row, broke
 	return inside()
 }
 
-func (o Options) executeHere(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
+func (o *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
 	dir, err := os.MkdirTemp(o.Dir, row.Name+"-")
 	if err != nil {
 		return fmt.Errorf("making a scratch directory: %w", err)
@@ -69,7 +87,7 @@ func (o Options) executeHere(ctx context.Context, sc scenario, row ladder.Row, b
 		return err
 	}
 	fx.contract.id = row.Name
-	s := &setup{fixture: fx}
+	s := &setup{fixture: fx, asksModel: o.model != nil}
 	defer func() {
 		for _, undo := range s.undo {
 			undo()
@@ -78,7 +96,7 @@ func (o Options) executeHere(ctx context.Context, sc scenario, row ladder.Row, b
 	if err := sc.arrange(s, broken); err != nil {
 		return fmt.Errorf("bringing the fault about: %w", err)
 	}
-	before, err := takeSnapshot(fx.repo())
+	before, err := TakeSnapshot(fx.repo())
 	if err != nil {
 		return err
 	}
@@ -87,29 +105,36 @@ func (o Options) executeHere(ctx context.Context, sc scenario, row ladder.Row, b
 	if s.notDone != nil {
 		return fmt.Errorf("bringing the fault about: %w", s.notDone)
 	}
-	after, err := takeSnapshot(fx.repo())
+	after, err := TakeSnapshot(fx.repo())
 	if err != nil {
 		return err
 	}
-	e.differs = before.differences(after)
+	e.differs = before.Differences(after)
 	judge(e)
 	return nil
 }
 
 // run is one run of the harness under the fault.
-func (o Options) run(ctx context.Context, s *setup) error {
-	inner, err := s.engine(o.Engine, o.Binary)
-	if err != nil {
-		return err
-	}
+func (o *lane) run(ctx context.Context, s *setup) error {
+	s.contract.mode, s.contract.model = o.Mode, o.model != nil
 	contract, err := s.contract.parse()
 	if err != nil {
 		return err
 	}
-	_, err = harness.Run(ctx, harness.Request{Home: s.home(), Repo: s.repo(), Contract: contract, Engine: &faulty.Engine{Inner: inner, Fault: s.fault}, JournalHook: s.fault.Journal,
-		Sandbox: o.Sandbox, ExplicitNone: o.unconfined(), Approver: s.approver, Denier: s.denier, Repeat: 1, Build: o.Build})
+	req := harness.Request{Home: s.home(), Repo: s.repo(), Contract: contract, Engine: o.engine(s), JournalHook: s.fault.Journal,
+		Sandbox: o.Sandbox, ExplicitNone: o.unconfined(), Approver: s.approver, Denier: s.denier, Repeat: 1, Build: o.Build}
+	if o.model != nil {
+		req.Model, req.Admission = o.model.Route(), Admitted(contract.MutationMode)
+	}
+	_, err = harness.Run(ctx, req)
 	return err
 }
 
 // unconfined reports that the caller chose the driver that confines nothing.
 func (o Options) unconfined() bool { return o.Sandbox.Describe().Driver == sandbox.DriverNone }
+
+// Admitted is an engine with every record of its own: a matrix says how runs end
+// that no record refuses, and its runs reach nothing but the shipped case.
+func Admitted(mode task.MutationMode) harness.Admission {
+	return harness.Admission{Enabled: true, SourceStatus: string(eligibility.ModelAdmitted), ProvenMode: mode}
+}

@@ -21,7 +21,7 @@ import (
 // and what is left claims nothing.
 func TestFullDiskUnderTheJournal(t *testing.T) {
 	t.Parallel()
-	opt := options(t, "command")
+	opt := opened(t, "command")
 	fx, err := newFixture(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ type impostor struct{ *faulty.Engine }
 // they get no chance to drop a step, whatever methods they have.
 func TestOnlyTheWrapperTouchesTheJournal(t *testing.T) {
 	t.Parallel()
-	opt := options(t, "command")
+	opt := opened(t, "command")
 	fx, err := newFixture(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -81,10 +81,7 @@ func TestOnlyTheWrapperTouchesTheJournal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inner, err := fx.engine(opt.Engine, opt.Binary)
-	if err != nil {
-		t.Fatal(err)
-	}
+	inner := fx.builtIn(opt.Engine, opt.Binary)
 	out, err := harness.Run(t.Context(), harness.Request{Home: fx.home(), Repo: fx.repo(), Contract: contract, Sandbox: opt.Sandbox, Repeat: 1,
 		Engine: impostor{&faulty.Engine{Inner: inner, Fault: faulty.DropStep(evidence.StepPlan)}}})
 	if err != nil {
@@ -99,7 +96,7 @@ func TestOnlyTheWrapperTouchesTheJournal(t *testing.T) {
 // that somebody else has approved.
 func TestDenialIsTerminal(t *testing.T) {
 	t.Parallel()
-	opt := options(t, "command")
+	opt := opened(t, "command")
 	for name, approver := range map[string]string{"not asked for": "", "against a grant": approver} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -128,7 +125,7 @@ func TestDenialIsTerminal(t *testing.T) {
 // space that protected it while the run went on is free again.
 func TestReserveIsGivenBack(t *testing.T) {
 	t.Parallel()
-	dir, err := ran(t, options(t, "command")).onlySession()
+	dir, err := ran(t, opened(t, "command")).onlySession()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,27 +1,23 @@
 package matrix
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"remit/law/task"
 	"remit/work/engine"
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
-	"remit/work/git"
 	sessions "remit/work/session"
+	"remit/work/shipped"
 )
 
-// What the fixture repository holds: a misspelt word, and a check that wants it
-// right. The check also runs a hook of the changed tree, if there is one.
+// What the repository of the shipped case greeting holds: a misspelt word, and a
+// check that wants it right. The check also runs a hook of the changed tree, if
+// there is one.
 const (
 	greeting = "lib/greeting.txt"
 	hook     = "lib/hook.sh"
@@ -30,28 +26,8 @@ const (
 	check    = "sh check.sh"
 )
 
-var files = map[string]string{
-	greeting: "helo\n",
-	outside:  "not yours\n",
-	"check.sh": `read -r word < lib/greeting.txt
-if [ "$word" != hello ]; then
-	echo "want hello, got $word"
-	exit 1
-fi
-if [ -f lib/hook.sh ]; then
-	. ./lib/hook.sh
-fi
-`,
-}
-
-// patch is what the fake engine applies, and the command engine does.
-const patch = `diff --git a/lib/greeting.txt b/lib/greeting.txt
---- a/lib/greeting.txt
-+++ b/lib/greeting.txt
-@@ -1 +1 @@
--helo
-+hello
-`
+// correct is the command that makes the right change.
+const correct = "echo " + wanted + " > " + greeting
 
 // fixture is the world of one case: a repository, a place for sessions, a task.
 type fixture struct {
@@ -68,7 +44,9 @@ type contractText struct {
 	id        string
 	noCommand bool
 	approval  bool
-	wall      int // seconds, 0 for the default
+	model     bool // the engine asks one
+	wall      int  // seconds, 0 for the default
+	mode      task.MutationMode
 }
 
 // parse makes the contract the way a user's is made.
@@ -76,12 +54,15 @@ func (c contractText) parse() (*task.Contract, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "task_id: matrix-%s\ntitle: Correct the greeting\ninstructions: Write %s in %s.\n", c.id, wanted, greeting)
 	fmt.Fprintf(&b, "allowed_paths: [\"lib/**\"]\nforbidden_actions: [%s]\nmutation_mode: %s\n",
-		strings.Join(task.DefaultForbiddenActions(), ", "), task.CopiedFixture)
+		strings.Join(task.DefaultForbiddenActions(), ", "), max(c.mode, task.CopiedFixture))
 	if !c.noCommand {
 		fmt.Fprintf(&b, "verification_commands: [%q]\n", check)
 	}
 	if c.approval {
 		b.WriteString("approval_required: true\n")
+	}
+	if c.model {
+		b.WriteString("network: gateway\n")
 	}
 	if c.wall > 0 {
 		fmt.Fprintf(&b, "budget: {wall_seconds: %d}\n", c.wall)
@@ -94,72 +75,33 @@ func newFixture(ctx context.Context, dir string) (*fixture, error) {
 	if err := f.writePatch(); err != nil {
 		return nil, err
 	}
-	return f, f.makeRepo(ctx)
+	_, err := shippedGreeting().Write(ctx, f.repo())
+	return f, err
+}
+
+func shippedGreeting() shipped.Case {
+	c, ok := shipped.Named(shipped.Greeting)
+	if !ok {
+		panic("matrix: the program comes without the case " + shipped.Greeting)
+	}
+	return c
 }
 
 func (f *fixture) writePatch() error {
-	if err := os.WriteFile(f.patch(), []byte(patch), 0o644); err != nil {
+	if err := os.WriteFile(f.patch(), []byte(shippedGreeting().Patch), 0o644); err != nil {
 		return fmt.Errorf("writing the fixture: %w", err)
 	}
 	return nil
 }
 
-// engine is the engine that makes the right change.
-func (f *fixture) engine(name, binary string) (engine.Engine, error) {
+// builtIn is the engine that makes the right change without a model; nil for the
+// name of an agent.
+func (f *fixture) builtIn(name, binary string) engine.Engine {
 	switch name {
 	case fake.Name:
-		return &fake.Engine{Patch: f.patch(), Binary: binary}, nil
+		return &fake.Engine{Patch: f.patch(), Binary: binary}
 	case command.Name:
-		return &command.Engine{Argv: []string{"sh", "-c", "echo " + wanted + " > " + greeting}, Dir: f.dir}, nil
-	}
-	return nil, fmt.Errorf("the failure matrix knows no engine %q; it can be run for %v", name, Engines())
-}
-
-// made is when the fixture's commit was made: the same commit every time.
-var made = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-
-// makeRepo writes a repository with one commit and a clean work tree, as a user
-// has one.
-func (f *fixture) makeRepo(ctx context.Context) error {
-	dir := filepath.Join(f.repo(), ".git")
-	d, err := git.Create(dir, git.SHA1)
-	if err != nil {
-		return err
-	}
-	var edits []git.Edit
-	var index []git.IndexEntry
-	for _, name := range slices.Sorted(maps.Keys(files)) {
-		content := []byte(files[name])
-		path := filepath.Join(f.repo(), filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("writing the fixture: %w", err)
-		}
-		if err := os.WriteFile(path, content, 0o644); err != nil {
-			return fmt.Errorf("writing the fixture: %w", err)
-		}
-		edits = append(edits, git.Edit{Path: name, Mode: "100644", Size: int64(len(content)),
-			Content: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }})
-		index = append(index, git.IndexEntry{Path: name, Mode: "100644", ID: git.SHA1.Sum("blob", content)})
-	}
-	commit, err := d.Import(ctx, d.Format.EmptyTree(), edits, git.Commit{Message: "A greeting\n", When: made})
-	if err != nil {
-		return err
-	}
-	if err := d.UpdateIndex(ctx, index); err != nil {
-		return err
-	}
-	for name, text := range map[string]string{
-		"HEAD":            "ref: refs/heads/main\n",
-		"config":          "[core]\n\trepositoryformatversion = 0\n\tbare = false\n",
-		"refs/heads/main": commit.Commit + "\n",
-	} {
-		path := filepath.Join(dir, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			return fmt.Errorf("writing the fixture: %w", err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			return fmt.Errorf("writing the fixture: %w", err)
-		}
+		return &command.Engine{Argv: []string{"sh", "-c", correct}, Dir: f.dir}
 	}
 	return nil
 }

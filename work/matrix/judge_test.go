@@ -80,7 +80,7 @@ func TestJudgeSeesTampering(t *testing.T) {
 			}
 		}},
 	}
-	good := ran(t, options(t, "command"))
+	good := ran(t, opened(t, "command"))
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -109,7 +109,7 @@ func TestJudgeSeesTampering(t *testing.T) {
 }
 
 // ran is a good run, ready to be judged.
-func ran(t *testing.T, opt Options) *setup {
+func ran(t *testing.T, opt *lane) *setup {
 	t.Helper()
 	fx, err := newFixture(t.Context(), t.TempDir())
 	if err != nil {
@@ -159,18 +159,18 @@ func TestSnapshotSees(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "a"), []byte("1"), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			before, err := takeSnapshot(dir)
+			before, err := TakeSnapshot(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if err := test.change(dir); err != nil {
 				t.Fatal(err)
 			}
-			after, err := takeSnapshot(dir)
+			after, err := TakeSnapshot(dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			differs := before.differences(after)
+			differs := before.Differences(after)
 			if (test.path == "") != (len(differs) == 0) || test.path != "" && !slices.Contains(differs, test.path) {
 				t.Errorf("differences %v, want %q among them", differs, test.path)
 			}

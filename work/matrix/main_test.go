@@ -46,3 +46,14 @@ func options(t *testing.T, engine string) Options {
 	}
 	return Options{Engine: engine, Binary: self, Sandbox: prompt{driver}, Dir: t.TempDir()}
 }
+
+// opened is a lane of these options.
+func opened(t *testing.T, engine string) *lane {
+	t.Helper()
+	l, err := options(t, engine).open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(l.close)
+	return l
+}

@@ -28,16 +28,20 @@ import (
 	"time"
 
 	"remit/law/ladder"
+	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/engine"
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
+	"remit/work/engine/faulty"
+	"remit/work/engine/workos"
 	"remit/work/sandbox"
 )
 
-// Engines are the names of the engines that the matrix can be run for.
-func Engines() []string { return []string{fake.Name, command.Name} }
+// BuiltIn are the names of the engines that need no agent and ask no model.
+func BuiltIn() []string { return []string{fake.Name, command.Name} }
 
 // caseLimit bounds one case, so that a hanging fault is a finding and not a
 // hanging matrix.
@@ -45,12 +49,19 @@ const caseLimit = 3 * time.Minute
 
 // Options say what to execute.
 type Options struct {
-	Engine  string         // one of Engines
+	Engine string
+	// Agent is an engine that is not built in. It asks the scripted model, which
+	// runs in this process.
+	Agent   engine.Modelled
 	Binary  string         // the remit executable, which the fake engine starts in the sandbox
 	Sandbox sandbox.Driver // nil when none works here: then nothing can be tried
 	Rows    []string       // names; empty for all
 	Dir     string         // where the scratch directory is made; "" for the system's
 	Build   evidence.Build
+	// Mode is the mutation mode of the runs; 0 is copied-fixture.
+	Mode task.MutationMode
+	// Keep gets the directory of each sealed session before it is thrown away.
+	Keep func(session string, c CaseResult) error
 	// OnCase gets every case that has ended, in the order of their
 	// ends, from one goroutine at a time.
 	OnCase func(row string, c CaseResult)
@@ -69,19 +80,24 @@ func Run(ctx context.Context, opt Options) (*Report, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }() // scratch: what stays lies in the temporary directory
 	opt.Dir = dir
-	identity, err := opt.identity(ctx)
+	lane, err := opt.open(ctx)
 	if err != nil {
 		return nil, err
 	}
-	rep := &Report{Schema: Schema, Engine: identity, Remit: opt.Build, StartedAt: stamp(time.Now()), Complete: len(rows) == len(ladder.Rows())}
+	defer lane.close()
+	rep := &Report{Schema: Schema, Engine: lane.identity, Model: lane.pair(), Remit: opt.Build, StartedAt: stamp(time.Now()), Complete: len(opt.Rows) == 0}
 	if opt.Sandbox != nil {
 		d := opt.Sandbox.Describe()
 		rep.Sandbox = evidence.SandboxFacts{Driver: d.Driver, Version: d.Version, Layer: d.Layer, NotEnforced: d.NotEnforced}
 	}
 	for _, r := range rows {
-		rep.Rows = append(rep.Rows, newRowResult(r))
+		row := newRowResult(r)
+		if r.Name == ladder.ReviewerReject && opt.Engine != workos.Name {
+			row.Note = fmt.Sprintf("engine %s has no reviewer of its own: the verdict of one is injected into its output", opt.Engine)
+		}
+		rep.Rows = append(rep.Rows, row)
 	}
-	opt.tryAll(ctx, rows, rep)
+	lane.tryAll(ctx, rows, rep)
 	rep.settle()
 	rep.FinishedAt = stamp(time.Now())
 	return rep, nil
@@ -94,12 +110,17 @@ func selected(names []string) ([]ladder.Row, error) {
 	}
 	wanted := map[string]bool{}
 	for _, name := range names {
-		if _, ok := ladder.RowNamed(name); !ok {
+		if _, ok := ladder.ClassNamed(name); !ok {
 			return nil, fmt.Errorf("the failure matrix has no row %q; its rows are %v", name, ladder.RowNames())
 		}
 		wanted[name] = true
 	}
 	var out []ladder.Row
+	for _, name := range ladder.FurtherClasses() {
+		if row, ok := ladder.ClassNamed(name); ok && wanted[name] {
+			out = append(out, row)
+		}
+	}
 	for _, r := range ladder.Rows() {
 		if wanted[r.Name] {
 			out = append(out, r)
@@ -108,17 +129,61 @@ func selected(names []string) ([]ladder.Row, error) {
 	return out, nil
 }
 
-// identity is that of the engine without any fault.
-func (o Options) identity(ctx context.Context) (evidence.EngineIdentity, error) {
-	fx := &fixture{dir: o.Dir}
-	if err := fx.writePatch(); err != nil {
-		return evidence.EngineIdentity{}, err
+// lane is an engine that is ready to be run, again and again.
+type lane struct {
+	Options
+	identity evidence.EngineIdentity // without any fault
+	model    *Model                  // nil for an engine that asks none
+}
+
+// open looks the engine up, once for all cases, and starts its model.
+func (o Options) open(ctx context.Context) (*lane, error) {
+	l := &lane{Options: o}
+	e := engine.Engine(o.Agent)
+	if o.Agent == nil {
+		fx := &fixture{dir: o.Dir}
+		if err := fx.writePatch(); err != nil {
+			return nil, err
+		}
+		if e = fx.builtIn(o.Engine, o.Binary); e == nil {
+			return nil, fmt.Errorf("engine %q is none of %v, and no agent was given", o.Engine, BuiltIn())
+		}
 	}
-	inner, err := fx.engine(o.Engine, o.Binary)
-	if err != nil {
-		return evidence.EngineIdentity{}, err
+	var err error
+	if l.identity, err = e.Identity(ctx); err != nil {
+		return nil, err
 	}
-	return inner.Identity(ctx)
+	if o.Agent != nil {
+		l.model, err = StartModel(o.Agent, o.Engine, correct)
+	}
+	return l, err
+}
+
+func (l *lane) close() {
+	if l.model != nil {
+		l.model.Close()
+	}
+}
+
+// pair says which model answers.
+func (l *lane) pair() string {
+	if l.model == nil {
+		return ""
+	}
+	return ScriptedProvider + "/" + ScriptedModel
+}
+
+// engine is the engine of one case, under its fault.
+func (l *lane) engine(s *setup) engine.Engine {
+	inner := engine.Engine(l.Agent)
+	if l.Agent == nil {
+		inner = s.builtIn(l.Engine, l.Binary)
+	}
+	f := &faulty.Engine{Inner: inner, Fault: s.fault}
+	if l.Agent != nil {
+		f.Known = &l.identity
+	}
+	return f.Wrapped()
 }
 
 // atOnce is how many cases run beside each other: they wait for processes most
@@ -126,7 +191,7 @@ func (o Options) identity(ctx context.Context) (evidence.EngineIdentity, error) 
 func atOnce() int { return min(4, runtime.NumCPU()+1) }
 
 // tryAll tries every case of the rows and puts the results into the report.
-func (o Options) tryAll(ctx context.Context, rows []ladder.Row, rep *Report) {
+func (o *lane) tryAll(ctx context.Context, rows []ladder.Row, rep *Report) {
 	var wait sync.WaitGroup
 	var telling sync.Mutex
 	places := make(chan struct{}, atOnce())
@@ -149,7 +214,7 @@ func (o Options) tryAll(ctx context.Context, rows []ladder.Row, rep *Report) {
 }
 
 // try executes one case under its fault.
-func (o Options) try(ctx context.Context, row ladder.Row, c ladder.Case) CaseResult {
+func (o *lane) try(ctx context.Context, row ladder.Row, c ladder.Case) CaseResult {
 	if o.Sandbox == nil {
 		return untried(row, c, NotTried, fmt.Sprintf("%s: no confinement driver works on this machine", reason.SandboxUnavailable))
 	}

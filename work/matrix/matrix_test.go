@@ -18,7 +18,7 @@ import (
 // is tried on this machine and ends as it must.
 func TestMatrixHolds(t *testing.T) {
 	t.Parallel()
-	for _, engine := range Engines() {
+	for _, engine := range BuiltIn() {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
 			rep, err := Run(t.Context(), options(t, engine))
@@ -72,10 +72,10 @@ func tallied(engine string, place int, row string, c CaseResult) tally.Row {
 // each engine, and its session held against all their rows.
 func TestControls(t *testing.T) {
 	t.Parallel()
-	for _, engine := range Engines() {
+	for _, engine := range BuiltIn() {
 		t.Run(engine, func(t *testing.T) {
 			t.Parallel()
-			opt := options(t, engine)
+			opt := opened(t, engine)
 			for _, group := range controls(t) {
 				name := group[0].String()
 				if len(group) > 1 {
@@ -142,7 +142,7 @@ func (c control) plain(t *testing.T) bool {
 	return len(left) == 0 && contract == (contractText{}) && reflect.ValueOf(*s).IsZero()
 }
 
-func testControl(t *testing.T, opt Options, group []control) {
+func testControl(t *testing.T, opt *lane, group []control) {
 	t.Helper()
 	err := opt.execute(t.Context(), group[0].scenario, group[0].row, false, func(e ended) {
 		asPass := newCaseResult(group[0].row, group[0].c)

@@ -14,6 +14,7 @@ const Schema = "remit.matrix.v1"
 type Report struct {
 	Schema     string                  `json:"schema"`
 	Engine     evidence.EngineIdentity `json:"engine"`
+	Model      string                  `json:"model,omitempty"` // the pair that answered, of an engine that asks one
 	Remit      evidence.Build          `json:"remit"`
 	Sandbox    evidence.SandboxFacts   `json:"sandbox"`
 	StartedAt  string                  `json:"started_at"`
@@ -32,8 +33,9 @@ type RowResult struct {
 	Trigger  string       `json:"trigger"`
 	Expected Expected     `json:"expected"`
 	Evidence string       `json:"evidence"` // what the session must show
-	Tried    bool         `json:"tried"`    // at least one case was
-	Held     bool         `json:"held"`     // it was tried, and every case that was tried holds
+	Note     string       `json:"note,omitempty"`
+	Tried    bool         `json:"tried"` // at least one case was
+	Held     bool         `json:"held"`  // it was tried, and every case that was tried holds
 	Cases    []CaseResult `json:"cases"`
 }
 

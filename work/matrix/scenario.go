@@ -7,6 +7,7 @@ import (
 
 	"remit/law/ladder"
 	"remit/proof/evidence"
+	"remit/proof/journal"
 	"remit/work/engine/faulty"
 )
 
@@ -24,10 +25,18 @@ const (
 	tooMuch   = 2 << 20
 )
 
+// muchOutput prints [tooMuch] bytes and more. Some agents leave an output that
+// does not wait, so what could not be written is written again.
+var muchOutput = fmt.Sprintf(`i=0
+while [ $i -lt %d ]; do
+	if head -c 32768 /dev/zero | tr '\0' x 2>/dev/null; then i=$((i+1)); else sleep 0.02; fi
+done`, tooMuch/32768)
+
 // setup is one run before it starts. A scenario puts its fault into it.
 type setup struct {
 	*fixture
 	fault            faulty.Fault
+	asksModel        bool
 	approver, denier string
 	undo             []func() // after the session was judged
 	notDone          error    // why the fault could not be brought about while the run went on
@@ -72,6 +81,19 @@ func scenarioOf(row, name string) (scenario, error) {
 	return sc, nil
 }
 
+// Unscripted are the cases of rows that no scenario brings about, as ROW/CASE.
+func Unscripted() (missing []string) {
+	all := scenarios()
+	for _, row := range ladder.Rows() {
+		for _, c := range row.Cases {
+			if _, ok := all[row.Name+"/"+c.Name]; !ok {
+				missing = append(missing, row.Name+"/"+c.Name)
+			}
+		}
+	}
+	return missing
+}
+
 func scenarios() map[string]scenario {
 	return map[string]scenario{
 		ladder.NoDiff + "/works-elsewhere": agent(faulty.Fault{Name: "works-elsewhere", Elsewhere: true}, showsNoDiff),
@@ -103,9 +125,8 @@ func scenarios() map[string]scenario {
 		// the controls have the default limit.
 		// A change that the verifier passes would make another case of it: that
 		// of an engine that only does not end.
-		ladder.Timeout + "/engine": timeout(3, faulty.Fault{Name: "sleeps", Before: "trap '' TERM INT HUP",
-			After: "echo hullo > " + greeting + "; sleep 600"}, showsEngineTimeout),
-		ladder.Timeout + "/verification": timeout(5, faulty.Fault{Name: "slow-hook", After: "echo 'sleep 600' > " + hook}, showsVerifierTimeout),
+		ladder.Timeout + "/engine":       sleeping(),
+		ladder.Timeout + "/verification": timeout(5, agentWall, faulty.Fault{Name: "slow-hook", After: "echo 'sleep 600' > " + hook}, showsVerifierTimeout),
 		ladder.DirtyStartingTree + "/modified-file": {shows: showsDirtyStart, arrange: func(s *setup, broken bool) error {
 			if !broken {
 				return nil
@@ -118,10 +139,11 @@ func scenarios() map[string]scenario {
 			faulty.Fault{Name: "nested-repository", After: "mkdir -p lib/nested/.git/objects lib/nested/.git/refs; echo 'ref: refs/heads/main' > lib/nested/.git/HEAD"},
 			showsDirtyEnd("lib/nested")),
 		ladder.ArtifactWriteFailure + "/full-disk": smallDiskUnder(
-			faulty.Fault{Name: "much-output", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x", tooMuch)}, showsFullDisk),
+			faulty.Fault{Name: "much-output", After: muchOutput}, showsFullDisk),
 		ladder.ArtifactWriteFailure + "/no-room-for-patch": smallDiskUnder(
 			faulty.Fault{Name: "large-patch", After: fmt.Sprintf("head -c %d /dev/zero | tr '\\0' x | fold > lib/large.txt", tooMuch)}, showsNoRoom),
 		ladder.ArtifactWriteFailure + "/read-only-disk": readOnlyDisk(os.Geteuid() == 0),
+		ladder.ClassDirtyCopy + "/changed-file":         dirtyCopy(),
 		ladder.ProviderUnavailable + "/program":         agent(faulty.Fault{Name: "no-program", Program: "/opt/remit/no-such-agent"}, showsUnavailable),
 		ladder.ProviderUnavailable + "/dependency":      dependency(),
 	}
@@ -130,11 +152,34 @@ func scenarios() map[string]scenario {
 // lostEvent is a scenario with something between the pipeline and its journal.
 func lostEvent(f faulty.Fault, shows func(*session) []Check) scenario { return agent(f, shows) }
 
-// timeout is a scenario with a wall clock limit in seconds.
-func timeout(wall int, f faulty.Fault, shows func(*session) []Check) scenario {
+// agentWall is a wall clock limit, in seconds, that an agent with a model keeps to
+// on a slow machine.
+const agentWall = 30
+
+// timeout is a scenario with a wall clock limit in seconds, and a longer one for
+// agents with a model, which take a while to start.
+func timeout(wall, long int, f faulty.Fault, shows func(*session) []Check) scenario {
 	return scenario{shows: shows, arrange: func(s *setup, broken bool) error {
-		if broken {
-			s.fault, s.contract.wall = f, wall
+		if !broken {
+			return nil
+		}
+		if s.fault, s.contract.wall = f, wall; s.asksModel {
+			s.contract.wall = long
+		}
+		return nil
+	}}
+}
+
+// sleeping is an agent that works, ignores signals and does not end. One with a
+// model sleeps in the place of its model's answers: it may be slow without that.
+func sleeping() scenario {
+	const work, deaf = "echo hullo > " + greeting + "; sleep 600", "trap '' TERM INT HUP"
+	return scenario{shows: showsEngineTimeout, arrange: func(s *setup, broken bool) error {
+		switch {
+		case broken && s.asksModel:
+			s.fault, s.contract.wall = faulty.Fault{Name: "sleeps", Before: deaf + "; " + work}, 5
+		case broken:
+			s.fault, s.contract.wall = faulty.Fault{Name: "sleeps", Before: deaf, After: work}, 3
 		}
 		return nil
 	}}
@@ -153,6 +198,30 @@ func dependency() scenario {
 			s.fault.Name = "dependency-gone"
 			s.onHost(func() error { return os.Remove(file) })
 		}
+		return nil
+	}}
+}
+
+// dirtyCopy overwrites a file of the copy that the engine is about to get.
+func dirtyCopy() scenario {
+	return scenario{shows: showsDirtyCopy, arrange: func(s *setup, broken bool) error {
+		if !broken {
+			return nil
+		}
+		s.fault = faulty.Fault{Name: "dirty-copy"}
+		s.onHost(func() error {
+			copies, err := filepath.Glob(filepath.Join(s.home().CacheDir(), "*", "*", "tree", outside))
+			if err == nil && len(copies) != 1 {
+				err = fmt.Errorf("the home has %d copies of the baseline, want 1", len(copies))
+			}
+			if err != nil {
+				return err
+			}
+			if err := os.Chmod(copies[0], 0o600); err != nil {
+				return err
+			}
+			return os.WriteFile(copies[0], []byte("someone's\n"), 0o600)
+		})
 		return nil
 	}}
 }
@@ -181,7 +250,15 @@ func readOnlyDisk(root bool) scenario {
 		if !broken {
 			return nil
 		}
-		s.fault = faulty.Fault{Name: "read-only-disk"}
+		back := ""
+		// The disk is gone again when the verdict is there: an empty directory is
+		// removed when a session is sealed, and a mount point cannot be.
+		s.fault = faulty.Fault{Name: "read-only-disk", Journal: func(step journal.Step) []journal.Step {
+			if step.Name == evidence.StepRunCompleted && back != "" {
+				_ = faulty.Unmount(back) // the seal says so if it is still there
+			}
+			return []journal.Step{step}
+		}}
 		s.onHost(func() error {
 			dir, err := s.backend()
 			if err != nil {
@@ -189,6 +266,7 @@ func readOnlyDisk(root bool) scenario {
 			}
 			if root {
 				s.undo = append(s.undo, func() { _ = faulty.Unmount(dir) }) // it goes with the thread anyway
+				back = dir
 				return faulty.ReadOnlyDisk(dir)
 			}
 			s.undo = append(s.undo, func() { _ = os.Chmod(dir, 0o700) }) // only so that it can be removed

@@ -160,6 +160,17 @@ func showsDirtyEnd(path string) func(*session) []Check {
 	}
 }
 
+func showsDirtyCopy(o *session) []Check {
+	var proof struct {
+		Intact bool `json:"baseline_intact"`
+	}
+	err := json.Unmarshal([]byte(o.text(cleanProof)), &proof)
+	return []Check{
+		claim("proof", err == nil && !proof.Intact, "%s says that the baseline is intact: %v", cleanProof, proof.Intact),
+		claim("cause", o.blockersName(string(reason.InfrastructureFault), "baseline changed"), "%s", blockerTexts(o)),
+	}
+}
+
 func showsFullDisk(o *session) []Check {
 	info, err := os.Stat(o.path(stdoutLog))
 	size := int64(-1)

@@ -13,13 +13,14 @@ import (
 	"remit/proof/canon"
 )
 
-// snapshot is a directory tree by path: kind, mode, owner, size, inode, times
+// Snapshot is a directory tree by path: kind, mode, owner, size, inode, times
 // of change, and content. Only times of access are left out, since reading is
 // allowed.
-type snapshot map[string]string
+type Snapshot map[string]string
 
-func takeSnapshot(dir string) (snapshot, error) {
-	out := snapshot{}
+// TakeSnapshot looks at everything below a directory.
+func TakeSnapshot(dir string) (Snapshot, error) {
+	out := Snapshot{}
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -60,8 +61,8 @@ func describe(path string, d fs.DirEntry) (string, error) {
 	return fmt.Sprintln(st.Mode, st.Uid, st.Gid, st.Nlink, st.Size, st.Ino, st.Mtim, st.Ctim, content), nil
 }
 
-// differences lists the paths in which two snapshots differ.
-func (s snapshot) differences(after snapshot) []string {
+// Differences lists the paths in which two snapshots differ.
+func (s Snapshot) Differences(after Snapshot) []string {
 	changed := map[string]bool{}
 	for path, was := range s {
 		if after[path] != was {

@@ -36,6 +36,7 @@ type StoredProof struct {
 	ladder.Recorded
 	Dir       string // of its key
 	Signature []byte // SSHSIG in its armour, nil for none
+	text      []byte
 }
 
 // Dir is the directory of a key's proofs.
@@ -99,13 +100,37 @@ func Recorded(stored []StoredProof) []ladder.Recorded {
 	return out
 }
 
-// Standing is how far the kept proofs bring a key.
-func Standing(home string, key ladder.Key, now time.Time) (ladder.Standing, error) {
-	stored, err := Load(home, key.Engine)
+// Verifier checks the signature of a record.
+type Verifier func(text, signature []byte) error
+
+// Standing is how far the kept proofs, and those that come with the program,
+// bring a key. Where signatures are asked for, verify checks them: a proof that
+// it refuses counts for nothing. nil asks for none.
+func Standing(home string, key ladder.Key, now time.Time, verify Verifier) (ladder.Standing, error) {
+	proofs, err := Proofs(home, key.Engine, verify)
 	if err != nil {
 		return ladder.Standing{}, err
 	}
-	return ladder.Judge(key, Recorded(stored), now), nil
+	return ladder.Judge(key, proofs, now), nil
+}
+
+// Proofs are all proofs of an engine for [ladder.Judge]: those that are kept, and
+// those that come with the program, which need no signature.
+func Proofs(home, engine string, verify Verifier) ([]ladder.Recorded, error) {
+	stored, err := Load(home, engine)
+	if err != nil {
+		return nil, err
+	}
+	for i := range stored {
+		s := &stored[i]
+		if s.Fault != "" || verify == nil {
+			continue
+		}
+		if err := verify(s.text, s.Signature); err != nil {
+			s.Fault = err.Error()
+		}
+	}
+	return append(Recorded(stored), BuiltIn(engine)...), nil
 }
 
 // load reads one proof, nil if it is not there.
@@ -115,7 +140,7 @@ func load(dir, engine, key string, stage int) (*StoredProof, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	s := &StoredProof{Dir: dir, Recorded: ladder.Recorded{Path: path.Join(recordsDir, engine, key, name), Stage: stage, SHA256: canon.Digest(text)}}
+	s := &StoredProof{Dir: dir, text: text, Recorded: ladder.Recorded{Path: path.Join(recordsDir, engine, key, name), Stage: stage, SHA256: canon.Digest(text)}}
 	if err == nil {
 		s.Proof, err = ladder.ParseProof(text)
 	}

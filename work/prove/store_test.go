@@ -1,5 +1,3 @@
-//test:plain-package It reads files: there is one goroutine.
-
 package prove
 
 import (
@@ -17,14 +15,14 @@ import (
 
 const vectors = "../../vectors/evidence/valid"
 
-// kept is a home with one proof, over a session of the vectors.
-type kept struct {
+// keptHome is a home with one proof, over a session of the vectors.
+type keptHome struct {
 	*testing.T
 	home, dir string
 	proof     *ladder.Proof
 }
 
-func newKept(t *testing.T) *kept {
+func newKept(t *testing.T) *keptHome {
 	t.Helper()
 	source := filepath.Join(vectors, "pass")
 	log, err := journal.ReadFile(filepath.Join(source, evidence.JournalFile))
@@ -58,7 +56,7 @@ func newKept(t *testing.T) *kept {
 		Attachments: []ladder.Attachment{{Name: ladder.InspectionFile, SHA256: canon.Digest([]byte("{}\n"))}},
 		Passes: []ladder.Session{{SessionID: rep.SessionID, Engine: "command", Model: ladder.ModelNone, Class: "run", Status: rep.Status,
 			ReportSHA256: canon.Digest(read(evidence.ReportFile)), ManifestSHA256: canon.Digest(read(evidence.ManifestFile)), Journal: head}}}
-	k := &kept{T: t, home: t.TempDir(), proof: p}
+	k := &keptHome{T: t, home: t.TempDir(), proof: p}
 	if k.dir, err = Dir(k.home, p.Key); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +68,7 @@ func newKept(t *testing.T) *kept {
 	return k
 }
 
-func (k *kept) save() {
+func (k *keptHome) save() {
 	k.Helper()
 	if err := k.proof.Seal(true); err != nil {
 		k.Fatal(err)
@@ -82,14 +80,14 @@ func (k *kept) save() {
 	k.write(ladder.ProofFile(k.proof.Stage), string(text))
 }
 
-func (k *kept) write(name, text string) {
+func (k *keptHome) write(name, text string) {
 	k.Helper()
 	if err := os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600); err != nil {
 		k.Fatal(err)
 	}
 }
 
-func (k *kept) edit(name, old, with string) {
+func (k *keptHome) edit(name, old, with string) {
 	k.Helper()
 	text, err := os.ReadFile(filepath.Join(k.dir, name))
 	if err != nil || !strings.Contains(string(text), old) {
@@ -102,29 +100,29 @@ func (k *kept) edit(name, old, with string) {
 // as it says, the record counts for nothing and says why.
 func TestLoadHoldsProofsAgainstTheirSessions(t *testing.T) {
 	t.Parallel()
-	session := func(k *kept, file string) string {
+	session := func(k *keptHome, file string) string {
 		return filepath.Join(bundlesDir, k.proof.Passes[0].SessionID, file)
 	}
 	tests := []struct {
 		name  string
-		spoil func(k *kept)
+		spoil func(k *keptHome)
 		fault string
 	}{
-		{"control", func(*kept) {}, ""},
-		{"an edited proof", func(k *kept) { k.edit(ladder.ProofFile(2), `"ok":false`, `"ok":true`) }, "it was edited"},
-		{"no proof at all", func(k *kept) { k.write(ladder.ProofFile(2), "proof\n") }, "ladder_proof_invalid"},
-		{"an attachment edited", func(k *kept) { k.write(ladder.InspectionFile, "{ }\n") }, "attachment " + ladder.InspectionFile},
-		{"an attachment gone", func(k *kept) { k.must(os.Remove(filepath.Join(k.dir, ladder.InspectionFile))) }, "attachment " + ladder.InspectionFile},
-		{"sessions gone", func(k *kept) { k.must(os.RemoveAll(filepath.Join(k.dir, bundlesDir))) }, "no such file"},
-		{"a report edited", func(k *kept) { k.edit(session(k, evidence.ReportFile), `"pass"`, `"fail"`) }, "report.json is not what its manifest lists"},
-		{"a journal edited", func(k *kept) { k.edit(session(k, evidence.JournalFile), "command", "commend") }, "journal.jsonl is not what its manifest lists"},
-		{"a manifest edited", func(k *kept) { k.edit(session(k, evidence.ManifestFile), "0", "1") }, "its manifest has"},
-		{"another status", func(k *kept) { k.proof.Passes[0].Code = "no_diff"; k.save() }, "it ended with pass"},
-		{"another engine", func(k *kept) { k.proof.Passes[0].Engine = "pi"; k.save() }, `engine "command" ran`},
-		{"another build of the engine", func(k *kept) { k.proof.Engine.SHA256 = canon.Digest([]byte("x")); k.save() }, "the proof is of"},
-		{"another journal", func(k *kept) { k.proof.Passes[0].Journal.Entries++; k.save() }, "the proof says"},
-		{"in the place of another key", func(k *kept) { k.proof.Key.AdapterVersion = "2"; k.save() }, "lies in the directory of"},
-		{"a symlink", func(k *kept) {
+		{"control", func(*keptHome) {}, ""},
+		{"an edited proof", func(k *keptHome) { k.edit(ladder.ProofFile(2), `"ok":false`, `"ok":true`) }, "it was edited"},
+		{"no proof at all", func(k *keptHome) { k.write(ladder.ProofFile(2), "proof\n") }, "ladder_proof_invalid"},
+		{"an attachment edited", func(k *keptHome) { k.write(ladder.InspectionFile, "{ }\n") }, "attachment " + ladder.InspectionFile},
+		{"an attachment gone", func(k *keptHome) { k.must(os.Remove(filepath.Join(k.dir, ladder.InspectionFile))) }, "attachment " + ladder.InspectionFile},
+		{"sessions gone", func(k *keptHome) { k.must(os.RemoveAll(filepath.Join(k.dir, bundlesDir))) }, "no such file"},
+		{"a report edited", func(k *keptHome) { k.edit(session(k, evidence.ReportFile), `"pass"`, `"fail"`) }, "report.json is not what its manifest lists"},
+		{"a journal edited", func(k *keptHome) { k.edit(session(k, evidence.JournalFile), "command", "commend") }, "journal.jsonl is not what its manifest lists"},
+		{"a manifest edited", func(k *keptHome) { k.edit(session(k, evidence.ManifestFile), "0", "1") }, "its manifest has"},
+		{"another status", func(k *keptHome) { k.proof.Passes[0].Code = "no_diff"; k.save() }, "it ended with pass"},
+		{"another engine", func(k *keptHome) { k.proof.Passes[0].Engine = "pi"; k.save() }, `engine "command" ran`},
+		{"another build of the engine", func(k *keptHome) { k.proof.Engine.SHA256 = canon.Digest([]byte("x")); k.save() }, "the proof is of"},
+		{"another journal", func(k *keptHome) { k.proof.Passes[0].Journal.Entries++; k.save() }, "the proof says"},
+		{"in the place of another key", func(k *keptHome) { k.proof.Key.AdapterVersion = "2"; k.save() }, "lies in the directory of"},
+		{"a symlink", func(k *keptHome) {
 			name := filepath.Join(k.dir, ladder.ProofFile(2))
 			k.must(os.Rename(name, name+".real"))
 			k.must(os.Symlink(name+".real", name))
@@ -159,7 +157,7 @@ func TestLoadHoldsProofsAgainstTheirSessions(t *testing.T) {
 	}
 }
 
-func (k *kept) must(err error) {
+func (k *keptHome) must(err error) {
 	k.Helper()
 	if err != nil {
 		k.Fatal(err)
@@ -172,7 +170,7 @@ func TestLoadNothing(t *testing.T) {
 	if stored, err := Load(t.TempDir(), "fake"); err != nil || len(stored) != 0 {
 		t.Errorf("%v, %v", stored, err)
 	}
-	s, err := Standing(t.TempDir(), ladder.Key{Engine: "codex"}, time.Now())
+	s, err := Standing(t.TempDir(), ladder.Key{Engine: "codex"}, time.Now(), nil)
 	if err != nil || s.Stage != 0 || s.Stages[0].State != ladder.NotYet {
 		t.Errorf("%+v, %v", s, err)
 	}

@@ -6,11 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 
 	"remit/proof/reason"
 )
@@ -108,17 +110,30 @@ func openBwrap(ctx context.Context, opt Options, tools toolchain, hide hidden, p
 	}
 	if err := d.probe(ctx, opt.StateDir); err != nil {
 		m.forget()
-		return nil, &reason.Error{Code: reason.SandboxUnavailable, Message: "sandbox: the probe of bwrap failed: " + err.Error(),
+		return nil, &reason.Error{Code: probeCode(err), Message: "sandbox: the probe of bwrap failed: " + err.Error(),
 			Err: err, Hint: probeHint(err)}
 	}
 	m.keep(d.desc)
 	return d, nil
 }
 
+// probeCode tells a probe that found no room for its files from one that found no
+// confinement. Starting a process fails with ENOSPC, too: for the lack of namespaces.
+func probeCode(err error) reason.Code {
+	if path, ok := errors.AsType[*fs.PathError](err); ok && path.Op != "fork/exec" &&
+		(errors.Is(path.Err, syscall.ENOSPC) || errors.Is(path.Err, syscall.EDQUOT) || errors.Is(path.Err, syscall.EROFS)) {
+		return reason.HomeUnusable
+	}
+	return reason.SandboxUnavailable
+}
+
 // probeHint is what to do about a probe that failed.
 func probeHint(err error) string {
 	if cause, ok := errors.AsType[*reason.Error](err); ok && cause.Hint != "" {
 		return cause.Hint
+	}
+	if probeCode(err) == reason.HomeUnusable {
+		return "free some space below REMIT_HOME, or set it to another place"
 	}
 	return "run the command bwrap --unshare-all --ro-bind / / /bin/true to see whether the host allows namespaces"
 }

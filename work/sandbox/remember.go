@@ -189,7 +189,7 @@ func (d *bwrap) askAgain(ctx context.Context) error {
 
 func (d *bwrap) explain(err error) error {
 	if d.doubt != nil {
-		return &reason.Error{Code: reason.SandboxUnavailable, Err: errors.Join(err, d.doubt),
+		return &reason.Error{Code: probeCode(d.doubt), Err: errors.Join(err, d.doubt),
 			Message: "sandbox: the host has changed since it was last probed: " + d.doubt.Error(), Hint: probeHint(d.doubt)}
 	}
 	return fmt.Errorf("%w; a new probe of the sandbox passed", err)

@@ -1,9 +1,15 @@
 package session
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"slices"
 	"time"
 
+	"remit/work/deliver"
 	"remit/work/redact"
 
 	"remit/proof/evidence"
@@ -20,8 +26,9 @@ const (
 // Decide records what the operator makes of a run that has ended. It is apart
 // from the verdict and never changes it; the bundle is sealed anew over the
 // longer journal. Only a run that passed can be accepted, and an outcome is
-// given once. Words that hold a secret are refused before anything is written.
-func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*evidence.Report, error) {
+// given once. A rejection takes a delivered branch back first, or fails with
+// ref_moved and records nothing. Words that hold a secret are refused before anything is written.
+func (s Session) Decide(ctx context.Context, outcome, why, actor string, clock func() time.Time) (*evidence.Report, error) {
 	st, err := s.Inspect()
 	if err != nil {
 		return nil, err
@@ -41,6 +48,11 @@ func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*ev
 	if err := redact.RefuseRecord("the outcome", said); err != nil {
 		return nil, err
 	}
+	if d := st.Report.Delivered; d != nil && outcome == Rejected {
+		if said.Branch, err = s.takeBack(ctx, d); err != nil {
+			return nil, err
+		}
+	}
 	w, err := journal.Continue(s.Journal())
 	if err != nil {
 		return nil, err
@@ -52,4 +64,35 @@ func (s Session) Decide(outcome, why, actor string, clock func() time.Time) (*ev
 		return nil, err
 	}
 	return evidence.ReportOf(slices.Clone(w.Entries()))
+}
+
+// takeBack removes the branch that the run delivered its change to, and says what
+// became of it. A repository that the run made goes with it.
+func (s Session) takeBack(ctx context.Context, d *evidence.DeliveredBranch) (string, error) {
+	if s.home == nil {
+		return "", reason.Errorf(reason.RefMoved, "session %s was not made in this REMIT_HOME, so the repository that has branch %q is not known", s.ID, d.Branch).
+			WithHint("reject it on the machine, and with the REMIT_HOME, that the run was made with")
+	}
+	repo := s.home.DisposableDir(s.ID)
+	if d.Repository != evidence.DisposableRepository {
+		local, err := s.home.LoadLocal(s.ID)
+		if err != nil {
+			return "", fmt.Errorf("reading what this machine knows of the session: %w", err)
+		}
+		repo = local.Repo
+	}
+	if _, err := os.Lstat(repo); errors.Is(err, fs.ErrNotExist) {
+		return evidence.BranchGone, nil
+	}
+	gone, err := deliver.Remove(ctx, repo, d.Branch, d.Commit)
+	if err == nil && d.Repository == evidence.DisposableRepository {
+		err = os.RemoveAll(repo)
+	}
+	if err != nil {
+		return "", err
+	}
+	if gone {
+		return evidence.BranchGone, nil
+	}
+	return evidence.BranchRemoved, nil
 }

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -89,6 +90,17 @@ func (h Home) SandboxOptions() sandbox.Options {
 // QuarantineDir holds the originals of artifacts in which a secret was found,
 // by session. It is no part of any session or bundle.
 func (h Home) QuarantineDir() string { return filepath.Join(h.Dir, "quarantine") }
+
+// DisposableDir is the repository that a run has made to deliver its change to.
+func (h Home) DisposableDir(id string) string { return filepath.Join(h.disposables(), id) }
+
+func (h Home) disposables() string { return filepath.Join(h.Dir, "disposable") }
+
+// DisposableName is how evidence calls that directory.
+func DisposableName(id string) string { return "$REMIT_HOME/disposable/" + id }
+
+// DisposableKept is how long such a repository is kept for its operator's word.
+const DisposableKept = 14 * 24 * time.Hour
 
 // BuildCache is the Go build cache that sandboxes of this home are lent.
 func (h Home) BuildCache() sandbox.BuildCache {

@@ -25,9 +25,25 @@ func (h Home) Sweep() error {
 	}); err != nil {
 		return err
 	}
+	h.sweepDisposables()
 	sweepProbes(h.SandboxDir())
 	sweepProbes(os.TempDir())
 	return nil
+}
+
+// sweepDisposables removes the repositories whose time is over. One that cannot be
+// removed is tried again by the next run.
+func (h Home) sweepDisposables() {
+	entries, _ := os.ReadDir(h.disposables()) // there is none before the first is made
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || time.Since(info.ModTime()) < DisposableKept {
+			continue
+		}
+		if busy, _ := journal.Busy(filepath.Join(h.Sessions(), e.Name(), evidence.JournalFile)); !busy {
+			_ = os.RemoveAll(filepath.Join(h.disposables(), e.Name()))
+		}
+	}
 }
 
 // probePrefix begins the names of the directories that are made to look at the

@@ -60,12 +60,44 @@ type Fault struct {
 type Engine struct {
 	Inner engine.Engine
 	Fault Fault
+	// Known is the wrapped engine's identity where it was looked up before: that of
+	// an agent has hundreds of megabytes to digest. nil has it looked up.
+	Known *evidence.EngineIdentity
+	// Seen, if set, gets the invocation as it goes to the sandbox.
+	Seen func(*engine.Invocation)
 }
+
+// Wrapped is the engine as the harness is to see it: it asks a model, or has
+// several agents, exactly if the wrapped one does.
+func (e *Engine) Wrapped() engine.Engine {
+	switch inner := e.Inner.(type) {
+	case engine.Team:
+		return team{e, inner}
+	case engine.Modelled:
+		return modelled{e, inner}
+	}
+	return e
+}
+
+type modelled struct {
+	*Engine
+	inner engine.Modelled
+}
+
+func (m modelled) Wire() string { return m.inner.Wire() }
+
+type team struct {
+	*Engine
+	inner engine.Team
+}
+
+func (t team) Wire() string                 { return t.inner.Wire() }
+func (t team) AgentIn(system string) string { return t.inner.AgentIn(system) }
 
 // Identity is the wrapped engine's, marked with the fault. A fault without a
 // name is refused: it would leave no mark.
 func (e *Engine) Identity(ctx context.Context) (evidence.EngineIdentity, error) {
-	id, err := e.Inner.Identity(ctx)
+	id, err := e.identity(ctx)
 	if err != nil || e.Fault.none() {
 		return id, err
 	}
@@ -77,6 +109,13 @@ func (e *Engine) Identity(ctx context.Context) (evidence.EngineIdentity, error) 
 	}
 	id.Version += "+fault." + e.Fault.Name
 	return id, nil
+}
+
+func (e *Engine) identity(ctx context.Context) (evidence.EngineIdentity, error) {
+	if e.Known != nil {
+		return *e.Known, nil
+	}
+	return e.Inner.Identity(ctx)
 }
 
 // none reports whether nothing at all goes wrong.
@@ -111,6 +150,9 @@ func (e *Engine) Invocation(ctx context.Context, t engine.Task) (*engine.Invocat
 	}
 	if f.Review != "" {
 		inv.Protocol = reviewed(inv.Protocol)
+	}
+	if e.Seen != nil {
+		e.Seen(inv)
 	}
 	return inv, nil
 }

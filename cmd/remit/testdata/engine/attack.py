@@ -1,5 +1,5 @@
-"""What an agent could try to get at the provider's key, and to ask somebody
-else than the admitted model. Prints one line of counts.
+"""What an agent could try to get at the provider's key, and to ask another
+model than the admitted one. Prints one line of counts.
 
     attack.py GATEWAY PATH MODEL PORT YEK [DIRECTORY...]
 

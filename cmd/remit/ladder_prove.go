@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"remit/law/admission"
+	"remit/law/eligibility"
+	"remit/law/ladder"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/prove"
+	"remit/work/route"
+	"remit/work/sandbox"
+)
+
+// proveFlags are those of remit ladder prove.
+type proveFlags struct {
+	engine         ladderEngine
+	model          modelFlags
+	scripted       bool
+	stage, through int
+	repo, sandbox  string
+}
+
+func (a *app) ladderProveCommand() *cobra.Command {
+	f := &proveFlags{}
+	cmd := &cobra.Command{
+		Use: "prove --engine NAME --through N [-- AGENT ARG…]", Short: "Let an engine show a stage of the ladder, and keep the proof",
+		Long: `Prove runs what a stage asks of an engine, looks at what the runs left, and keeps
+a signed proof with their sealed sessions below REMIT_HOME. A proof is of one engine
+with its version and digest, one pair of provider and model, one verifier and one
+sandbox driver. A stage whose proof still holds is not proved again.
+
+The runs that show what a stage proves ask the pair that is named. How the engine
+fails is tried with a scripted model in this process, which costs nothing. With
+--scripted that model is the pair itself: the proof then says nothing of any other.
+
+Exit code 0 when every stage is proven, 2 when one is not, 3 when one could not be
+tried.`,
+		Example: `  remit ladder prove --engine command --through 3
+  remit ladder prove --engine codex --model-provider openai --model gpt-5.5 --through 3
+  remit ladder prove --engine pi --scripted --stage 1 --json`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.engine.command = args
+			return a.ladderProve(cmd, f)
+		},
+	}
+	f.model.add(cmd)
+	f.engine.addTo(cmd)
+	fl := cmd.Flags()
+	fl.BoolVar(&f.scripted, "scripted", false, "prove the engine with the scripted model of this process, without a provider")
+	fl.IntVar(&f.stage, "stage", 0, "prove this stage alone")
+	fl.IntVar(&f.through, "through", 0, "prove every stage up to this one")
+	fl.StringVar(&f.repo, "repo", "", "repository of yours for stage 3: it is only read (default: a fixture)")
+	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default), none")
+	return cmd
+}
+
+// stages are the first and the last stage of the flags.
+func (f *proveFlags) stages() (first, last int, err error) {
+	highest := len(ladder.Stages())
+	switch {
+	case (f.stage == 0) == (f.through == 0):
+		return 0, 0, usagef("say what to prove: --stage N, or --through N")
+	case f.stage < 0 || f.through < 0 || f.stage > highest || f.through > highest:
+		return 0, 0, usagef("the stages are 1 to %d", highest)
+	case f.stage > 0:
+		return f.stage, f.stage, nil
+	}
+	return 1, f.through, nil
+}
+
+func (a *app) ladderProve(cmd *cobra.Command, f *proveFlags) error {
+	first, last, err := f.stages()
+	if err != nil {
+		return err
+	}
+	opt := prove.Options{Home: a.home.Dir, Engine: f.engine.name, First: first, Through: last, Build: build(), Case: fixtureHere()}
+	if f.repo != "" {
+		if opt.Repo, err = filepath.Abs(f.repo); err != nil {
+			return err
+		}
+	}
+	if opt.Binary, err = os.Executable(); err != nil {
+		return fmt.Errorf("finding this program: %w", err)
+	}
+	f.engine.bin = f.model.bin
+	if opt.Agent, err = f.engine.agent(); err != nil {
+		return err
+	}
+	if err := f.records(cmd, a.home.Dir, &opt); err != nil {
+		return err
+	}
+	if opt.Sandbox, err = sandbox.Open(cmd.Context(), a.sandboxOptions(f.sandbox, nil)); err != nil {
+		return err
+	}
+	view := newProgress(os.Stderr)
+	opt.OnStep = func(what, status, detail string) { view.Step(what, proveStatus(status), detail) }
+	res, err := prove.Run(cmd.Context(), opt)
+	view.close()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		err = printJSON(cmd.OutOrStdout(), res)
+	} else {
+		err = printProved(cmd.OutOrStdout(), res)
+	}
+	if code := evidence.ExitCode(res.Status()); err == nil && code != 0 {
+		err = exitCode(code)
+	}
+	return err
+}
+
+// records asks what is admitted: the build of the agent, and the pair.
+func (f *proveFlags) records(cmd *cobra.Command, home string, opt *prove.Options) error {
+	if opt.Agent == nil {
+		if f.scripted || f.model.model != "" || f.model.provider != "" {
+			return usagef("engine %s asks no model", opt.Engine)
+		}
+		return nil
+	}
+	if f.scripted == (f.model.model != "" || f.model.provider != "") {
+		return usagef("engine %s asks a model: give --model-provider and --model, or --scripted", opt.Engine)
+	}
+	id, err := opt.Agent.Identity(cmd.Context())
+	if err != nil {
+		return err
+	}
+	records := route.Records(home, false, admission.Facts{admission.OnEngineDigest: id.SHA256})
+	admitted, result := route.Admission(records, id)
+	if admitted.SourceStatus != string(eligibility.ModelAdmitted) {
+		return reason.Errorf(reason.SourceNotAdmitted, "%s", admitted.Detail).WithHint("%s", admitted.Remedy)
+	}
+	opt.Admission, opt.SourceAdmissionID = admitted, result.RecordID
+	if f.scripted {
+		return nil
+	}
+	if opt.Route, err = f.model.route(opt.Agent, records, nil); err != nil {
+		return err
+	}
+	if opt.Route.Status != eligibility.ModelAdmitted {
+		return reason.Errorf(reason.ModelNotAdmitted, "%s", opt.Route.Detail).WithHint("%s", opt.Route.Remedy)
+	}
+	m, err := f.model.named()
+	opt.ModelAdmission = m.Admitted(records).RecordID
+	return err
+}
+
+// fixtureHere is the fixture that can be verified on this machine.
+func fixtureHere() string {
+	cases := prove.Cases()
+	if _, err := exec.LookPath("python3"); err != nil {
+		return cases[len(cases)-1]
+	}
+	return cases[0]
+}
+
+// proveStatus is a status of a proof or of a case as the progress view knows it.
+func proveStatus(status string) string {
+	switch status {
+	case evidence.StatusPass:
+		return "completed"
+	case evidence.StatusFail:
+		return "failed"
+	case evidence.StatusBlocked:
+		return "blocked"
+	}
+	return stepStatus(status)
+}
+
+func printProved(w io.Writer, res *prove.Result) error {
+	for _, m := range res.Made {
+		word := m.Status
+		if m.Reused {
+			word = "holds"
+		}
+		if _, err := fmt.Fprintf(w, "stage %d  %-8s %s\n", m.Stage, word, plain(m.Path)); err != nil {
+			return err
+		}
+		for _, e := range m.Errors {
+			fmt.Fprintf(w, "  %s\n", plain(e))
+		}
+	}
+	_, err := fmt.Fprintf(w, "\n%s  engine %s: proven up to stage %d, mode %s\n", upper(res.Status()), res.Key.Engine, res.Standing.Stage, res.Standing.Mode)
+	return err
+}

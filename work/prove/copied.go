@@ -1,0 +1,186 @@
+package prove
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"remit/law/ladder"
+	"remit/law/task"
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/work/matrix"
+)
+
+// noteTask is what an engine does to a repository of which only its owner knows
+// what it is for.
+const noteTask = `task_id: ladder-stage3
+title: Leave a note
+instructions: Write the one word proved, and a line feed, into remit-proof/NOTE.md.
+allowed_paths: ["remit-proof/**"]
+forbidden_actions: [push, merge, deploy, close, pr_open, issue_close, public_publication, credential_change, vendor_source_mutation, authority_mutation]
+mutation_mode: copied-repo
+verification_commands: ["grep -qx proved remit-proof/NOTE.md"]
+`
+
+// copiedRepo is stage 3: the engine on a copy of a repository, and the
+// repository before and after.
+func (t *trial) copiedRepo(ctx context.Context) error {
+	closed, err := t.fixture(ctx, "stage3-closed", t.stage.Mode)
+	if err == nil {
+		err = t.gateMissing(ctx, closed)
+	}
+	if err != nil {
+		return err
+	}
+	w, err := t.source(ctx)
+	if err != nil {
+		return err
+	}
+	owned, why := ownedHere(w.repo)
+	if !t.check("owned_local_source", owned, "%s", cmp.Or(why, "a directory of this machine that belongs to the user who proves")) {
+		t.blocked = true
+		return nil
+	}
+	before, err := lookAt(w.repo)
+	if err != nil {
+		return err
+	}
+	k, err := t.run(ctx, w, &attempt{engine: t.Engine})
+	if err != nil {
+		return err
+	}
+	after, err := lookAt(w.repo)
+	if err != nil {
+		return err
+	}
+	t.pass(k, "copied-repo")
+	t.ranAs(k)
+	t.tell("copied repository", k.Status, k.Code)
+	t.ranWell(k, "copied_repo_run_passes")
+	t.check("source_starts_clean", k.Code != "dirty_starting_tree" && w.contract.RequireClean, "%s", cmp.Or(k.Code, "no tracked file differs from HEAD"))
+	t.cleanProofs(k)
+	for _, part := range sourceParts {
+		was, is := before.digest(part), after.digest(part)
+		t.check("source_"+part+"_equal", was == is, "%s before, %s after", was, is)
+	}
+	differs := before.Differences(after.Snapshot)
+	t.check("changes_only_in_copy", len(differs) == 0 && len(k.report.ChangedFiles) > 0, "%d files in the patch, %d paths differ in the source%s",
+		len(k.report.ChangedFiles), len(differs), listed(differs))
+	text, err := canon.Marshal(map[string]any{"schema": SourceSchema, "before": before.digests(), "after": after.digests(), "session_id": k.SessionID})
+	if err != nil {
+		return err
+	}
+	return t.attach(ladder.SourceFile, append(text, '\n'))
+}
+
+// SourceSchema names the attachment of stage 3.
+const SourceSchema = "remit.ladder.source.v1"
+
+// source is the repository of the stage: the one that was named, or a fixture.
+func (t *trial) source(ctx context.Context) (world, error) {
+	if t.Repo == "" {
+		return t.fixture(ctx, "stage3", t.stage.Mode)
+	}
+	c, err := task.Parse("stage3.yaml", []byte(noteTask))
+	if err != nil {
+		return world{}, err
+	}
+	t.allowModel(c)
+	return world{repo: t.Repo, contract: c}, nil
+}
+
+// ownedHere reports whether a directory is a repository of the user's.
+func ownedHere(dir string) (owned bool, why string) {
+	for _, name := range []string{dir, filepath.Join(dir, ".git")} {
+		info, err := os.Lstat(name)
+		if err != nil {
+			return false, err.Error()
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		switch {
+		case !info.IsDir():
+			return false, fmt.Sprintf("%s is no directory: name the repository itself, no link to it and no worktree of it", filepath.Base(name))
+		case !ok || int(stat.Uid) != os.Geteuid():
+			return false, fmt.Sprintf("%s belongs to another user", filepath.Base(name))
+		}
+	}
+	return true, ""
+}
+
+// cleanProofs reads what the session proves of the copy and of the source.
+func (t *trial) cleanProofs(k kept) {
+	var clean struct {
+		Tree   string `json:"baseline_tree"`
+		Intact bool   `json:"baseline_intact"`
+		Ended  bool   `json:"ended_clean"`
+	}
+	err := json.Unmarshal([]byte(k.text(evidence.ProofsDir+"/workspace-clean.json")), &clean)
+	t.check("clean_start_proof", err == nil && clean.Intact && clean.Tree == k.opened.BaselineTree, "baseline_intact %v of tree %s", clean.Intact, clean.Tree)
+	t.check("clean_end_proof", err == nil && clean.Ended, "ended_clean %v", clean.Ended)
+	var source struct {
+		Mutated *bool `json:"mutated"`
+	}
+	err = json.Unmarshal([]byte(k.text(evidence.ProofsDir+"/source-nonmutation.json")), &source)
+	t.check("source_nonmutation_proof", err == nil && source.Mutated != nil && !*source.Mutated && !k.report.SourceRepositoryMutated, "source_repository_mutated %v",
+		k.report.SourceRepositoryMutated)
+}
+
+// sourceParts are what is told apart in a repository.
+var sourceParts = []string{"head", "index", "refs", "config", "reflog", "status"}
+
+// sourceLook is a repository at one time: every file of it, git's own too.
+type sourceLook struct{ matrix.Snapshot }
+
+func lookAt(dir string) (sourceLook, error) {
+	s, err := matrix.TakeSnapshot(dir)
+	return sourceLook{s}, err
+}
+
+// partOf is the part that a path belongs to, "" for git's objects and the like.
+func partOf(path string) string {
+	inGit, ok := strings.CutPrefix(path, ".git/")
+	switch {
+	case path == ".git" || path == ".":
+		return ""
+	case !ok:
+		return "status"
+	case inGit == "HEAD":
+		return "head"
+	case inGit == "index":
+		return "index"
+	case inGit == "packed-refs" || strings.HasPrefix(inGit, "refs/"):
+		return "refs"
+	case inGit == "config" || strings.HasPrefix(inGit, "info/") || strings.HasPrefix(inGit, "hooks/"):
+		return "config"
+	case strings.HasPrefix(inGit, "logs/"):
+		return "reflog"
+	}
+	return ""
+}
+
+// digest is the digest of one part.
+func (l sourceLook) digest(part string) string {
+	var b strings.Builder
+	for _, path := range slices.Sorted(maps.Keys(l.Snapshot)) {
+		if partOf(filepath.ToSlash(path)) == part {
+			fmt.Fprintf(&b, "%s %s\n", path, l.Snapshot[path])
+		}
+	}
+	return canon.Digest([]byte(b.String()))
+}
+
+func (l sourceLook) digests() map[string]string {
+	out := map[string]string{}
+	for _, part := range sourceParts {
+		out[part] = l.digest(part)
+	}
+	return out
+}

@@ -1,0 +1,376 @@
+package prove
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"remit/law/eligibility"
+	"remit/law/ladder"
+	"remit/law/task"
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/engine"
+	"remit/work/engine/command"
+	"remit/work/engine/fake"
+	"remit/work/engine/faulty"
+	"remit/work/harness"
+	"remit/work/matrix"
+	"remit/work/sandbox"
+	"remit/work/session"
+	"remit/work/shipped"
+)
+
+// scriptedLane is the model that answers where no pair of the user's does.
+type scriptedLane struct{ *matrix.Model }
+
+func (s *scriptedLane) close() { s.Close() }
+
+// fixes are the commands that make the right change of a case, for engines whose
+// work is to run one.
+var fixes = map[string]string{
+	"r1-string-slugify/python": `sed -i 's/return text.*/return "-".join(text.lower().split())/' slugify.py`,
+	shipped.Greeting:           "echo hello > lib/greeting.txt",
+}
+
+// Cases are the shipped fixtures that an engine can be proved on, the best first.
+func Cases() []string { return []string{"r1-string-slugify/python", shipped.Greeting} }
+
+// open looks the engine up and starts the scripted model where it is needed.
+func (p *prover) open(ctx context.Context) error {
+	fix, known := fixes[p.Case]
+	if !known {
+		return fmt.Errorf("no engine can be proved on the case %q", p.Case)
+	}
+	e, err := p.engine(p.Engine)
+	if err != nil {
+		return err
+	}
+	if p.identity, err = e.Identity(ctx); err != nil {
+		return err
+	}
+	provider, model := "", ""
+	switch {
+	case p.Agent == nil:
+	case p.Route == nil:
+		m, err := matrix.StartModel(p.Agent, p.Engine, fix)
+		if err != nil {
+			return err
+		}
+		p.scripted, provider, model = &scriptedLane{m}, matrix.ScriptedProvider, matrix.ScriptedModel
+	default:
+		provider, model = p.Route.Upstream.Provider, p.Route.Model
+	}
+	p.key = KeyOf(e, p.identity, provider, model, p.Sandbox.Describe().Driver)
+	return nil
+}
+
+// engine is an engine that makes the right change of the case.
+func (p *prover) engine(name string) (engine.Engine, error) {
+	switch name {
+	case fake.Name:
+		c, _ := shipped.Named(p.Case)
+		patch := filepath.Join(p.scratch, "fix.patch")
+		return &fake.Engine{Patch: patch, Binary: p.Binary}, os.WriteFile(patch, []byte(c.Patch), 0o644)
+	case command.Name:
+		return &command.Engine{Argv: []string{"sh", "-c", fixes[p.Case]}, Dir: p.scratch}, nil
+	}
+	return p.Agent, nil
+}
+
+// trial makes the proof of one stage.
+type trial struct {
+	*prover
+	stage   ladder.Stage
+	proof   *ladder.Proof
+	blocked bool // something could not be tried, and nothing failed
+}
+
+// check notes one thing that was looked at.
+func (t *trial) check(name string, ok bool, format string, args ...any) bool {
+	t.proof.Checks = append(t.proof.Checks, ladder.Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)})
+	return ok
+}
+
+// world is a repository and a task for one run.
+type world struct {
+	repo     string
+	contract *task.Contract
+}
+
+// fixture writes the shipped case anew and reads its task for a mode.
+func (t *trial) fixture(ctx context.Context, name string, mode task.MutationMode) (world, error) {
+	c, _ := shipped.Named(t.Case)
+	w := world{repo: filepath.Join(t.scratch, name)}
+	if _, err := c.Write(ctx, w.repo); err != nil {
+		return w, err
+	}
+	file, err := c.WriteTask(filepath.Join(t.scratch, name+"-task"))
+	if err != nil {
+		return w, err
+	}
+	if w.contract, err = task.Load(file); err != nil {
+		return w, err
+	}
+	w.contract.MutationMode = mode
+	t.allowModel(w.contract)
+	return w, nil
+}
+
+// tokens bound what a proving run may ask a model.
+const tokens = int64(400_000)
+
+// allowModel opens the contract's way to a model for an agent.
+func (t *trial) allowModel(c *task.Contract) {
+	if t.Agent == nil {
+		return
+	}
+	most := tokens
+	c.Network, c.Budget.MaxTokens, c.Budget.MaxBudgetMicroUSD = task.NetworkGateway, &most, nil
+}
+
+// attempt is one run of an engine.
+type attempt struct {
+	engine  string
+	change  func(*harness.Request)
+	invoked *engine.Invocation // as it went to the sandbox, nil if it did not
+}
+
+// run makes one run and keeps its session.
+func (t *trial) run(ctx context.Context, w world, a *attempt) (kept, error) {
+	e, err := t.engine(a.engine)
+	if err != nil {
+		return kept{}, err
+	}
+	wrapped := &faulty.Engine{Inner: e, Seen: func(inv *engine.Invocation) { a.invoked = inv }}
+	req := harness.Request{Home: session.Home{Dir: filepath.Join(t.scratch, "home")}, Repo: w.repo, Contract: w.contract, Sandbox: t.Sandbox,
+		ExplicitNone: t.Sandbox.Describe().Driver == sandbox.DriverNone, Repeat: 1, Build: t.Build, Clock: t.Clock}
+	if req.PolicySHA256, err = (*task.Policy)(nil).Digest(); err != nil {
+		return kept{}, err
+	}
+	model := ladder.ModelNone
+	if a.engine == t.Engine && t.Agent != nil {
+		wrapped.Known = &t.identity
+		req.Admission, model = t.Admission, ladder.ModelPair
+		if req.Model = t.Route; t.Route == nil {
+			req.Model = t.scripted.Route()
+		}
+		req.Admission.Enabled = true
+	}
+	req.Admission.ProvenMode = w.contract.MutationMode
+	req.Engine = wrapped.Wrapped()
+	if a.change != nil {
+		a.change(&req)
+	}
+	out, err := harness.Run(ctx, req)
+	if err != nil {
+		return kept{}, err
+	}
+	return t.keep(out.Session.Dir, a.engine, model)
+}
+
+// kept is a session that lies beside the proofs.
+type kept struct {
+	ladder.Session
+	dir    string
+	report *evidence.Report
+	opened evidence.RunOpened
+}
+
+// keep copies a sealed session to where the proof's sessions are.
+func (p *prover) keep(dir, engine, model string) (kept, error) {
+	rep, err := readReport(dir)
+	if err != nil {
+		return kept{}, err
+	}
+	k := kept{dir: filepath.Join(p.dir, bundlesDir, rep.SessionID), report: rep}
+	if err := os.CopyFS(k.dir, os.DirFS(dir)); err != nil {
+		return kept{}, fmt.Errorf("keeping session %s: %w", rep.SessionID, err)
+	}
+	k.Session = ladder.Session{SessionID: rep.SessionID, Engine: engine, Model: model, Status: rep.Status}
+	if len(rep.Blockers) > 0 {
+		k.Code = string(rep.Blockers[0].Code)
+	}
+	for name, to := range map[string]*string{evidence.ReportFile: &k.ReportSHA256, evidence.ManifestFile: &k.ManifestSHA256} {
+		text, err := readBounded(filepath.Join(k.dir, name))
+		if err != nil {
+			return kept{}, err
+		}
+		*to = canon.Digest(text)
+	}
+	log, err := readBounded(filepath.Join(k.dir, evidence.JournalFile))
+	if err != nil {
+		return kept{}, err
+	}
+	if k.opened, err = openedBy(log); err != nil {
+		return kept{}, err
+	}
+	k.Journal, err = headOf(k.dir)
+	return k, err
+}
+
+func readReport(dir string) (*evidence.Report, error) {
+	text, err := readBounded(filepath.Join(dir, evidence.ReportFile))
+	if err != nil {
+		return nil, fmt.Errorf("the run left no report: %w", err)
+	}
+	return evidence.ReadReport(text)
+}
+
+// text is a file of the session, "" if it is not there.
+func (k kept) text(name string) string {
+	b, err := readBounded(filepath.Join(k.dir, filepath.FromSlash(name)))
+	if err != nil {
+		return ""
+	}
+	return string(b)
+}
+
+// pass names a session that shows what the stage proves.
+func (t *trial) pass(k kept, class string) {
+	k.Class = class
+	t.proof.Passes = append(t.proof.Passes, k.Session)
+}
+
+// failure names a session of a failure class.
+func (t *trial) failure(k kept, class, name string) {
+	k.Class, k.Case = class, name
+	t.proof.Failures = append(t.proof.Failures, k.Session)
+}
+
+// classRun is one case of a failure class that was brought about.
+type classRun struct {
+	class  string
+	result matrix.CaseResult
+	kept   kept
+}
+
+// failureClasses brings about the classes of the stage that are rows of the
+// matrix, in the stage's mode, and checks that each ended as the table says.
+func (t *trial) failureClasses(ctx context.Context) {
+	var wrong []string
+	mode := max(t.stage.Mode, task.CopiedFixture)
+	if err := t.bringAbout(ctx, mode); err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	for _, class := range t.stage.FailureClasses {
+		held := slices.ContainsFunc(t.proof.Failures, func(s ladder.Session) bool { return s.Class == class })
+		for _, r := range t.classes[mode.String()+"/"+class] {
+			switch r.result.Verdict {
+			case matrix.Held:
+				held = true
+				t.failure(r.kept, class, r.result.Name)
+			case matrix.Broken:
+				wrong = append(wrong, fmt.Sprintf("%s/%s: %s", class, r.result.Name, r.result.Reason))
+			case matrix.NotTried:
+				t.blocked = true
+				wrong = append(wrong, fmt.Sprintf("%s/%s was not tried: %s", class, r.result.Name, r.result.Reason))
+			}
+		}
+		if !held {
+			wrong = append(wrong, class+" has no run that ended as the table says")
+		}
+	}
+	t.check("failure_classes_hold", len(wrong) == 0, "%s", cmp.Or(strings.Join(wrong, "; "), fmt.Sprintf("%d classes, %d runs", len(t.stage.FailureClasses), len(t.proof.Failures))))
+}
+
+// bringAbout runs the classes of a mode that were not run before: those of every
+// stage with this mode that is to be proved.
+func (t *trial) bringAbout(ctx context.Context, mode task.MutationMode) error {
+	var rows []string
+	for _, s := range ladder.Stages() {
+		if s.Number < t.stage.Number || s.Number > t.Through || max(s.Mode, task.CopiedFixture) != mode {
+			continue
+		}
+		for _, class := range s.FailureClasses {
+			_, row := ladder.ClassNamed(class)
+			if _, done := t.classes[mode.String()+"/"+class]; row && !done && !slices.Contains(rows, class) {
+				rows = append(rows, class)
+			}
+		}
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	var guard sync.Mutex // cases end at the same time
+	sessions := map[string]kept{}
+	model := ladder.ModelNone
+	if t.Agent != nil {
+		model = ladder.ModelScripted
+	}
+	rep, err := matrix.Run(ctx, matrix.Options{Engine: t.Engine, Agent: t.Agent, Binary: t.Binary, Sandbox: t.Sandbox, Rows: rows, Build: t.Build, Mode: mode,
+		Dir: t.scratch,
+		Keep: func(dir string, _ matrix.CaseResult) error {
+			k, err := t.keep(dir, t.Engine, model)
+			guard.Lock()
+			defer guard.Unlock()
+			sessions[k.SessionID] = k
+			return err
+		},
+		OnCase: func(row string, c matrix.CaseResult) { t.tell(row+"/"+c.Name, c.Verdict, c.Reason) }})
+	if err != nil {
+		return err
+	}
+	for _, row := range rep.Rows {
+		for _, c := range row.Cases {
+			r := classRun{class: row.Name, result: c}
+			if c.Got != nil {
+				r.kept = sessions[c.Got.SessionID]
+			}
+			key := mode.String() + "/" + row.Name
+			t.classes[key] = append(t.classes[key], r)
+		}
+	}
+	return nil
+}
+
+// artifactSet audits every session that the proof names.
+func (t *trial) artifactSet(ctx context.Context) {
+	seen := map[string]bool{}
+	for _, s := range slices.Concat(t.proof.Passes, t.proof.Failures) {
+		if seen[s.SessionID] {
+			continue
+		}
+		seen[s.SessionID] = true
+		if err := auditSession(ctx, filepath.Join(t.dir, bundlesDir, s.SessionID), s.Journal); err != nil {
+			t.check("artifact_set", false, "session %s: %v", s.SessionID, err)
+			return
+		}
+	}
+	t.check("artifact_set", len(seen) > 0, "%d sessions pass their audit", len(seen))
+}
+
+// gateMissing is a run of the stage's mode by an engine that has not proved it.
+// An engine that is built in needs no record, so what is missing is the policy's
+// word: it is switched off.
+func (t *trial) gateMissing(ctx context.Context, w world) error {
+	k, err := t.run(ctx, w, &attempt{engine: t.Engine, change: func(req *harness.Request) { t.closeGate(req) }})
+	if err != nil {
+		return err
+	}
+	want := []string{string(reason.ModeExceedsStage), string(reason.EngineNotEnabled)}
+	if t.check("missing_gate_blocks", k.Status == evidence.StatusBlocked && slices.Contains(want, k.Code) && nothingRan(k), "%s %s", k.Status, k.Code) {
+		t.failure(k, ladder.ClassGateMissing, k.Code)
+	}
+	return nil
+}
+
+func (t *trial) closeGate(req *harness.Request) {
+	req.Admission.ProvenMode = task.ModeNone
+	if !eligibility.AdmissionRequired(t.Engine) {
+		req.Disabled = true
+	}
+}
+
+// nothingRan reports whether a session copied no workspace and started no process.
+func nothingRan(k kept) bool {
+	return !k.report.EngineProcessStarted && len(k.report.ChangedFiles) == 0 && k.text(evidence.PatchFile) == "" &&
+		!strings.Contains(k.text(evidence.JournalFile), `"name":"`+evidence.StepWorkspace+`"`) &&
+		!strings.Contains(k.text(evidence.JournalFile), `"name":"`+evidence.StepEngine+`"`)
+}
