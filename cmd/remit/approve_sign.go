@@ -2,8 +2,10 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
+	"os/user"
 	"path"
 	"path/filepath"
 	"time"
@@ -123,4 +125,12 @@ func (a *app) checkGrant(approval job.Approval, p job.Packet) error {
 		return reason.Errorf(reason.ApprovalOtherWork, "what is signed is an approval of something else")
 	}
 	return nil
+}
+
+// operator names the person at this terminal, as far as the system knows.
+func operator() string {
+	if u, err := user.Current(); err == nil {
+		return "local-operator:" + u.Username
+	}
+	return fmt.Sprintf("local-operator:uid-%d", os.Getuid())
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -395,12 +394,4 @@ func readable(name string) error {
 		return err
 	}
 	return f.Close()
-}
-
-// operator names the person at this terminal, as far as the system knows.
-func operator() string {
-	if u, err := user.Current(); err == nil {
-		return "local-operator:" + u.Username
-	}
-	return fmt.Sprintf("local-operator:uid-%d", os.Getuid())
 }
