@@ -252,6 +252,9 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted,
 		Target: target, Model: model, Authority: asks, Nexus: f.nexus.named(), Approver: who,
 		MaxPriceMsats: f.maxPrice, Silence: f.silence}
+	if policy.SignedRecords() && f.nexus.named() == "" {
+		req.CheckGrant = a.checkGrant
+	}
 	if err := f.putBefore(&req); err != nil {
 		return harness.Request{}, err
 	}
