@@ -169,14 +169,16 @@ func (q *Requester) Amend(ctx context.Context, a job.Amendment) error {
 			return nil
 		}
 		body := api.OutcomeRequest{Kind: api.OutcomeRequestKind(a.Outcome), Note: api.Optional(noteOf(a.Note))}
+		key := "outcome:" + a.Outcome
 		if conn.Worker != nil {
 			sum := sha256.New()
 			if err := a.Bundle(sum); err != nil {
 				return fmt.Errorf("hashing the bundle that was sealed again: %w", err)
 			}
 			body.BundleSha256 = api.Optional(canon.DigestSum(sum))
+			key += ":" + *body.BundleSha256 // an export seals again: another request, of which the outcome is known
 		}
-		_, err := api.RecordOutcome.Do(ctx, conn.Client, q.key("outcome:"+a.Outcome), q.run, body)
+		_, err := api.RecordOutcome.Do(ctx, conn.Client, q.key(key), q.run, body)
 		if err != nil {
 			return fmt.Errorf("recording the outcome: %w", err)
 		}
