@@ -25,7 +25,7 @@ func TestUnfinishedSessions(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "patch.diff")); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	tell := func(hint string) {
+	refused := func(hint string) {
 		t.Helper()
 		for _, args := range [][]string{{"audit", id}, {"diff", id}, {"export", id, "--to", "zip"}} {
 			root := newRoot()
@@ -33,24 +33,24 @@ func TestUnfinishedSessions(t *testing.T) {
 			root.SetOut(&out)
 			root.SetArgs(args)
 			err := root.ExecuteContext(t.Context())
-			if reason.CodeOf(err) != reason.JournalUnfinished || out.Len() > 0 || !strings.Contains(told(err), hint) {
-				t.Errorf("%q: %v (%s), and printed %.100q", args, err, told(err), &out)
+			if reason.CodeOf(err) != reason.JournalUnfinished || out.Len() > 0 || !strings.Contains(ownHint(err), hint) {
+				t.Errorf("%q: %v (%s), and printed %.100q", args, err, ownHint(err), &out)
 			}
 		}
 	}
-	tell("remit resume")
+	refused("remit resume")
 	w, err := journal.Continue(filepath.Join(dir, "journal.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tell("wait for its end")
+	refused("wait for its end")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// told is the hint that an error has of its own.
-func told(err error) string {
+// ownHint is the hint that an error has of its own.
+func ownHint(err error) string {
 	var e *reason.Error
 	if errors.As(err, &e) {
 		return e.Hint
