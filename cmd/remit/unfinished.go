@@ -23,7 +23,7 @@ func finished(s session.Session, missing string) (*session.State, error) {
 
 // auditable refuses a session, named by its id, that has no bundle yet: its files
 // would be taken for those of another kind of bundle. One whose journal is damaged
-// is audited, so that the findings are told.
+// is audited, so that its findings are shown.
 func (a *app) auditable(name, target string) error {
 	if name == target {
 		return nil

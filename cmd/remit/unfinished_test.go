@@ -25,7 +25,7 @@ func TestUnfinishedSessions(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "patch.diff")); err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	tell := func(hint string) {
+	refused := func(hint string) {
 		t.Helper()
 		for _, args := range [][]string{{"audit", id}, {"diff", id}, {"export", id, "--to", "zip"}} {
 			root := newRoot()
@@ -38,12 +38,12 @@ func TestUnfinishedSessions(t *testing.T) {
 			}
 		}
 	}
-	tell("remit resume")
+	refused("remit resume")
 	w, err := journal.Continue(filepath.Join(dir, "journal.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tell("wait for its end")
+	refused("wait for its end")
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
