@@ -96,7 +96,7 @@ func Unscripted() (missing []string) {
 
 func scenarios() map[string]scenario {
 	return map[string]scenario{
-		ladder.NoDiff + "/works-elsewhere": agent(faulty.Fault{Name: "works-elsewhere", Elsewhere: true}, showsNoDiff),
+		ladder.NoDiff + "/works-elsewhere": noDiff(),
 		ladder.DisallowedFile + "/extra-file": agent(
 			faulty.Fault{Name: "extra-file", After: "echo mine > " + outside}, showsDisallowed),
 		ladder.FailedTests + "/wrong-change": agent(
@@ -154,7 +154,7 @@ func lostEvent(f faulty.Fault, shows func(*session) []Check) scenario { return a
 
 // agentWall is a wall clock limit, in seconds, that an agent with a model keeps to
 // on a slow machine.
-const agentWall = 30
+const agentWall = 20
 
 // timeout is a scenario with a wall clock limit in seconds, and a longer one for
 // agents with a model, which take a while to start.
@@ -197,6 +197,20 @@ func dependency() scenario {
 		if broken {
 			s.fault.Name = "dependency-gone"
 			s.onHost(func() error { return os.Remove(file) })
+		}
+		return nil
+	}}
+}
+
+// noDiff is an agent that works in a copy which is thrown away. One with a model
+// may need to stand in the workspace: its change is taken back before it ends.
+func noDiff() scenario {
+	return scenario{shows: showsNoDiff, arrange: func(s *setup, broken bool) error {
+		switch {
+		case broken && s.asksModel:
+			s.fault = faulty.Fault{Name: "works-elsewhere", After: "echo helo > " + greeting}
+		case broken:
+			s.fault = faulty.Fault{Name: "works-elsewhere", Elsewhere: true}
 		}
 		return nil
 	}}

@@ -35,7 +35,7 @@ func TestFaultIsInTheIdentity(t *testing.T) {
 	t.Parallel()
 	seen := map[evidence.EngineIdentity]string{}
 	for _, f := range []Fault{{}, {Name: "a"}, {Name: "b"}, {Name: "a", After: "echo"}, DropStep("x"), DropStep("y"), DelayStep("x", "y")} {
-		id, err := (&Engine{plainEngine{}, f}).Identity(t.Context())
+		id, err := (&Engine{Inner: plainEngine{}, Fault: f}).Identity(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestFaultIsInTheIdentity(t *testing.T) {
 			t.Errorf("fault %q: identity %v", f.Name, id)
 		}
 	}
-	if id, err := (&Engine{plainEngine{}, Fault{After: "rm -r ."}}).Identity(t.Context()); err == nil {
+	if id, err := (&Engine{Inner: plainEngine{}, Fault: Fault{After: "rm -r ."}}).Identity(t.Context()); err == nil {
 		t.Errorf("a fault without a name has identity %v", id)
 	}
 }
@@ -90,7 +90,7 @@ func TestInvocation(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			inv, err := (&Engine{plainEngine{}, test.fault}).Invocation(t.Context(), engine.Task{})
+			inv, err := (&Engine{Inner: plainEngine{}, Fault: test.fault}).Invocation(t.Context(), engine.Task{})
 			if !test.check(inv, err) {
 				t.Errorf("%+v %v", inv, err)
 			}
