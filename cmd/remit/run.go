@@ -162,9 +162,6 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if f.repeat < 1 {
 		return usagef("--repeat %d: must be at least 1", f.repeat)
 	}
-	if err := checkPrice(f.maxPrice); err != nil {
-		return err
-	}
 	if f.out != "" {
 		if err := emptyDir(f.out); err != nil {
 			return err

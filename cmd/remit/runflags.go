@@ -162,6 +162,9 @@ func (f *runFlags) putBefore(req *harness.Request) (err error) {
 // requester asks the authority about the run, and waits there for a provider as
 // long as --wait says.
 func (f *runFlags) requester(authority connect) (*requester.Requester, error) {
+	if err := checkPrice(f.maxPrice); err != nil {
+		return nil, err
+	}
 	switch {
 	case f.silence != 0 && (f.silence < jobs.MinSilence || f.silence > jobs.MaxSilence):
 		return nil, usagef("--end-after-silence %s: want 1m to 720h", f.silence)
