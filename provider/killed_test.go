@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -226,6 +227,12 @@ func TestClientIsKilledAtEachRequest(t *testing.T) {
 		if out, _ := g.run(home(), whole, "whole"); out.Report.Status != "pass" || out.NotConcluded != nil {
 			t.Fatalf("%s %v %v: the test would prove nothing", out.Report.Status, out.Report.Blockers, out.NotConcluded)
 		}
+		t.Logf("%d requests: %q", len(whole.sent), whole.sent)
+		for _, ask := range mutations {
+			if !slices.ContainsFunc(whole.sent, func(sent string) bool { return strings.HasPrefix(sent, ask[0]) && strings.HasSuffix(sent, ask[1]) }) {
+				t.Errorf("%q is no request of the run: its client was not killed there", ask)
+			}
+		}
 		left := 0
 		for n := 1; n <= len(whole.sent); n++ {
 			h, m, issue := home(), &mortal{stage: g, dies: n}, fmt.Sprint("issue-", n)
@@ -259,6 +266,11 @@ func TestClientIsKilledAtEachRequest(t *testing.T) {
 		}
 	})
 }
+
+// mutations are what a client changes at the authority in the life of a run, by the
+// beginning and the end of the request.
+var mutations = [][2]string{{"POST /v1/runs", "/runs"}, {"PUT /v1/runs/", ""}, {"POST /v1/runs/", "/jobs"}, {"POST /v1/jobs/", "/settle"},
+	{"POST /v1/runs/", "/finish"}}
 
 // open lists what the authority holds for a client: runs and reservations.
 func (g *stage) open() (list []string) {

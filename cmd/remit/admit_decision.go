@@ -104,7 +104,7 @@ func (a *app) promotionDecisionCommand() *cobra.Command {
 	var d admission.PromotionRuling
 	var refresh string
 	cmd := &cobra.Command{
-		Use: "promotion --engine NAME --status STATUS --reason TEXT [--refresh FILE]", Short: "Ask, or do not ask, for an engine to become the default", Args: cobra.NoArgs,
+		Use: "promotion --engine NAME --status STATUS --reason TEXT", Short: "Ask, or do not ask, for an engine to become the default", Args: cobra.NoArgs,
 		Long: `Promotion records not_decided, core_promotion_requested or core_promotion_deferred
 for one engine. The figures are those of --refresh, the output of
 ` + "`remit ladder refresh --json`" + `: without one, or with fewer than two distinct passes, nothing

@@ -44,7 +44,7 @@ func (a *app) admitTargetCommand() *cobra.Command {
 	var template bool
 	var file, repo string
 	cmd := &cobra.Command{
-		Use: "target (--template | --file FILE --reason TEXT | --repo DIR --decision DECISION --reason TEXT)", Args: cobra.NoArgs,
+		Use: "target (--template | --file FILE | --repo DIR) --reason TEXT", Args: cobra.NoArgs,
 		Short: "Decide about a repository that runs may deliver a change to",
 		Long: `Target records a decision about one repository. A run above sandbox-repo begins
 only where a record admits its repository, names its owner and the evidence of that,

@@ -82,6 +82,9 @@ it was that of the receipt: entries that came later do not matter.`,
 
 func (a *app) audit(cmd *cobra.Command, f *auditFlags, name string) error {
 	target := a.auditPath(name)
+	if err := a.auditable(name, target); err != nil {
+		return err
+	}
 	opt, err := a.auditChoices(f, target)
 	if err != nil {
 		return err

@@ -38,6 +38,8 @@ var elsewhere = map[string]string{
 	"ladder.md: remit ladder status":       "executed by testdata/script/ladder.txtar",
 	"governance.md: remit records check ":  "TestRecordsCheck tries it",
 	"governance.md: remit ladder guard ":   "TestGuard tries it",
+	"governance.md: remit ladder refresh ": "TestControlSummary tries it",
+	"governance.md: remit health":          "TestHealthNamesFaults and TestHealthHere try it",
 }
 
 // shellBlock is a block of a document that a reader pastes into a shell.

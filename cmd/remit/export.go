@@ -74,12 +74,9 @@ another one, marked.`,
 }
 
 func (a *app) export(cmd *cobra.Command, f *exportFlags, s session.Session) error {
-	st, err := s.Inspect()
+	st, err := finished(s, "no bundle to export")
 	if err != nil {
 		return err
-	}
-	if st.Phase != session.Sealed {
-		return reason.Errorf(reason.JournalUnfinished, "session %s is %s: there is no bundle to export", s.ID, st.Phase)
 	}
 	if (f.to == "patch" || f.to == "branch") && st.Report.Status != evidence.StatusPass && !f.force {
 		return reason.Errorf(reason.NotAcceptable, "session %s ended as %s", s.ID, st.Report.Status).

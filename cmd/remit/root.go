@@ -137,7 +137,7 @@ func (a *app) commands() []topCommand {
 		{"accept", "deliver", a.acceptCommand}, {"reject", "deliver", a.rejectCommand}, {"export", "deliver", a.exportCommand},
 		{"doctor", "machine", a.doctorCommand}, {"keys", "machine", a.keysCommand}, {"ladder", "machine", a.ladderCommand},
 		{"admit", "machine", a.admitCommand}, {"model", "machine", a.modelCommand}, {"records", "machine", a.recordsCommand},
-		{"version", "machine", a.versionCommand},
+		{"health", "machine", a.healthCommand}, {"version", "machine", a.versionCommand},
 		{"serve", "team", a.serveCommand}, {"token", "team", a.tokenCommand}, {"provider", "team", a.providerCommand}, {"runs", "team", a.runsCommand},
 		{"jobs", "team", a.jobsCommand}, {"treasury", "team", a.treasuryCommand}, {"bridge", "team", a.bridgeCommand},
 	}

@@ -46,6 +46,11 @@ fields of report.json they differ; the exit code is 0 either way.`,
 
 func (a *app) printPatch(w io.Writer, s session.Session, escape bool) error {
 	patch, err := s.Open(evidence.PatchFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, unfinished := finished(s, "no patch"); unfinished != nil {
+			return unfinished
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ const (
 // The positions that no evidence changes by itself.
 const (
 	NotCandidate = "not-candidate"
+	Candidate    = "candidate" // every stage is proven; no default follows from it
 	NotPromoted  = "not-promoted"
 	NotDecided   = "not_decided"
 )
@@ -60,6 +61,7 @@ type Status struct {
 	DecisionStatus           string         `json:"decision_status"`
 	Stages                   []Stage        `json:"stages"`
 	Engines                  []EngineStatus `json:"engines"`
+	Control                  *Control       `json:"control"`
 }
 
 // EngineStatus is one engine's place on the ladder.
@@ -116,4 +118,32 @@ func nextAction(r Records) string {
 		return fmt.Sprintf("the last failure matrix is %s with %d of %d rows held: %s again when the cause is gone", r.Matrix.Status, r.Matrix.Held, r.Matrix.Total, run)
 	}
 	return "the failure matrix holds; this version makes no stage proofs, so no mode beyond what is built in opens"
+}
+
+// Attach adds the control summary, and gives every engine what the best of its
+// lanes has shown.
+func (s *Status) Attach(c Control) {
+	s.Control = &c
+	for i := range s.Engines {
+		e := &s.Engines[i]
+		best := -1
+		for j, l := range c.Lanes {
+			if l.Engine == e.Engine && (best < 0 || l.ProvenStage > c.Lanes[best].ProvenStage) {
+				best = j
+			}
+		}
+		if best < 0 {
+			continue
+		}
+		l := c.Lanes[best]
+		e.ProvenStage = l.ProvenStage
+		if e.NextAction = "type `" + l.NextAction + "`"; l.CandidateDefault {
+			e.CandidateStatus = Candidate
+		}
+		for k := range min(len(e.Stages), len(l.Stages)) {
+			if state := l.Stages[k].State; state == Proven || state == Stale {
+				e.Stages[k].State = string(state)
+			}
+		}
+	}
 }

@@ -1,3 +1,5 @@
+//test:both-package One goroutine acts in most tests; contests have many.
+
 package jobs_test
 
 import (

@@ -1,3 +1,5 @@
+//test:plain-package One goroutine asks the store here; nexus/server runs the same code in many, with the detector.
+
 package registry_test
 
 import (

@@ -1,3 +1,5 @@
+//test:both-package One goroutine compares with a model; contests have many.
+
 package treasury_test
 
 import (

@@ -189,7 +189,7 @@ var runCodes = []Info{
 		"`remit admit target --template > target.json`, fill it in, then `remit admit target --file target.json --reason WHY`"},
 	{TargetPathsMissing, "policy", Blocked,
 		"the target admission record allows no path",
-		"list the paths that may change in allowed_paths of the record, and decide again"},
+		"list the paths that may change in the record, and decide again"},
 	{TargetActionOpen, "policy", Blocked,
 		"the target admission record does not forbid every action that no run may do",
 		"add the actions that the message names to forbidden_actions of the record, and decide again"},

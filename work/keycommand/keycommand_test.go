@@ -1,3 +1,5 @@
+//test:plain-package It starts commands, and waits for each in one goroutine.
+
 package keycommand
 
 import (

@@ -49,7 +49,8 @@ func (s Streams) Ends(t *testing.T, want map[string]Ending) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, end := Replay(s.Protocol, s.Recorded(t, name))
-			if end.Complete != want.Complete || end.Code != want.Code || !strings.Contains(end.Problem, want.Problem) || end.Complete == (end.Problem != "") {
+			if end.Complete != want.Complete || end.Code != want.Code ||
+				!strings.Contains(end.Problem, want.Problem) || end.Complete == (end.Problem != "") {
 				t.Errorf("%+v", end)
 			}
 		})

@@ -127,9 +127,10 @@ func (o *writer) responses() {
 		}
 		item(object{"type": "function_call", "id": "fc_1", "call_id": o.id(i), "name": c.Name, "arguments": c.arguments(), "status": "completed"})
 	}
-	o.typed(object{"type": "response.completed", "response": object{"id": "resp_1", "object": "response", "status": "completed", "usage": object{
-		"input_tokens": InUncached + CacheRead, "input_tokens_details": object{"cached_tokens": CacheRead},
-		"output_tokens": Out, "output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": InUncached + CacheRead + Out}}})
+	o.typed(object{"type": "response.completed", "response": object{
+		"id": "resp_1", "object": "response", "status": "completed", "usage": object{
+			"input_tokens": InUncached + CacheRead, "input_tokens_details": object{"cached_tokens": CacheRead},
+			"output_tokens": Out, "output_tokens_details": object{"reasoning_tokens": 0}, "total_tokens": InUncached + CacheRead + Out}}})
 }
 
 // messages plays the turn as messages, in one piece if no stream is asked for.
@@ -145,7 +146,8 @@ func (o *writer) messages() {
 	}
 	message := object{"id": "msg_1", "type": "message", "role": "assistant", "model": o.model, "content": blocks, "stop_reason": stop,
 		"stop_sequence": nil,
-		"usage":         object{"input_tokens": InUncached, "cache_read_input_tokens": CacheRead, "cache_creation_input_tokens": 0, "output_tokens": Out}}
+		"usage": object{
+			"input_tokens": InUncached, "cache_read_input_tokens": CacheRead, "cache_creation_input_tokens": 0, "output_tokens": Out}}
 	if !o.stream {
 		o.w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(o.w).Encode(message) // the agent may be gone
