@@ -61,6 +61,7 @@ ID is an id, the beginning or end of one, or "latest", the newest that is pendin
 			return printApprovals(cmd.OutOrStdout(), rows)
 		},
 	}
+	cmd.AddCommand(a.showApprovalCommand())
 	fl := cmd.Flags()
 	f.add(cmd)
 	addChoice(cmd, &f.status, "status", approvalStatuses)

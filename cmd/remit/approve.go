@@ -30,7 +30,9 @@ type approving struct {
 func (a *app) approveCommand() *cobra.Command {
 	return a.decideApprovalCommand(approving{"approve", "granted", "Let one run work under a contract",
 		`The run uses the approval up: another run under the same contract needs another one.
-Until then it can be taken back with ` + "`remit deny`.", api.ApprovalDecisionDecisionGranted})
+Until then it can be taken back with ` + "`remit deny`" + `. Where this machine has an approval
+key (remit keys new --approval), the approval is signed with it; where remit.yaml says
+records: {signed: true}, one that is not counts as none. Approving again signs.`, api.ApprovalDecisionDecisionGranted})
 }
 
 func (a *app) denyCommand() *cobra.Command {
@@ -41,7 +43,7 @@ any more. It may follow an approval that no run has used.`, api.ApprovalDecision
 
 func (a *app) decideApprovalCommand(d approving) *cobra.Command {
 	f := new(approvalsFlags)
-	var why string
+	var why, passphraseFile string
 	var yes bool
 	cmd := &cobra.Command{
 		Use: d.verb + " ID", Short: d.short, Args: cobra.ExactArgs(1), ValidArgsFunction: a.approvalArgs,
@@ -83,6 +85,11 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 					return err
 				}
 			}
+			if d.decision == api.ApprovalDecisionDecisionGranted && f.nexus.named() == "" {
+				if err := a.signGrant(cmd, found, passphraseFile); err != nil {
+					return err
+				}
+			}
 			decided, err := decideApproval(cmd.Context(), to, found, d.decision, why)
 			if err != nil {
 				return err
@@ -94,6 +101,9 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 	f.add(cmd)
 	cmd.Flags().StringVar(&why, "reason", "", "why; it goes into the receipt")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	if d.decision == api.ApprovalDecisionDecisionGranted {
+		addPassphrase(cmd, &passphraseFile)
+	}
 	return cmd
 }
 
@@ -198,7 +208,14 @@ func printPacket(w io.Writer, found api.Approval) error {
 	line("contract", found.ContractSha256)
 	line("asked by", found.RequestedBy+" at "+found.RequestedAt)
 	line("expires", found.ExpiresAt)
-	line("not covered", "the program that makes the change, and the commit that the base names at that time")
+	if b := found.Binding; b == nil {
+		line("not covered", "the program that makes the change, and the commit that the base names at that time")
+	} else {
+		line("engine", b.Engine+" "+b.EngineVersion+" "+b.EngineSha256)
+		line("model", strings.TrimSpace(b.Model+" "+b.ModelProvider))
+		line("commit", b.BaselineCommit)
+		line("target", b.TargetSha256)
+	}
 	if by := api.Value(found.DecidedBy); by != "" {
 		line("decided by", by+" at "+api.Value(found.DecidedAt))
 		line("reason", api.Value(found.Reason))

@@ -35,6 +35,7 @@ var elsewhere = map[string]string{
 	"engines.md: remit compare --engines ": "needs agents of others",
 	"engines.md: cp -r fixtures/":          "needs agents of others",
 	"ladder.md: remit ladder matrix ":      "half a minute: testdata/script/ladder.txtar, TestShippedMatrix of work/matrix",
+	"ladder.md: remit ladder prove ":       "half a minute: TestBuiltInProofs of work/prove makes the same proofs",
 	"ladder.md: remit ladder status":       "executed by testdata/script/ladder.txtar",
 	"governance.md: remit records check ":  "TestRecordsCheck tries it",
 	"governance.md: remit ladder guard ":   "TestGuard tries it",

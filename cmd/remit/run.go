@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/user"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -253,6 +252,9 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted,
 		Target: target, Model: model, Authority: asks, Nexus: f.nexus.named(), Approver: who,
 		MaxPriceMsats: f.maxPrice, Silence: f.silence}
+	if policy.SignedRecords() && f.nexus.named() == "" {
+		req.CheckGrant = a.checkGrant
+	}
 	if err := f.putBefore(&req); err != nil {
 		return harness.Request{}, err
 	}
@@ -392,12 +394,4 @@ func readable(name string) error {
 		return err
 	}
 	return f.Close()
-}
-
-// operator names the person at this terminal, as far as the system knows.
-func operator() string {
-	if u, err := user.Current(); err == nil {
-		return "local-operator:" + u.Username
-	}
-	return fmt.Sprintf("local-operator:uid-%d", os.Getuid())
 }

@@ -151,7 +151,7 @@ func (f *approvalFlags) addApproval(cmd *cobra.Command) {
 // has; its issue stays free for other runs.
 func (f *runFlags) putBefore(req *harness.Request) (err error) {
 	req.WaitApproval, req.ApprovalTTL = f.waitApproval, f.approvalTTL
-	if c := req.Contract; !c.ApprovalRequired && !c.RiskClass.NeedsApproval() {
+	if !req.Contract.NeedsApproval() {
 		return nil
 	}
 	req.Unclaimed = true

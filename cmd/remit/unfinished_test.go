@@ -33,8 +33,8 @@ func TestUnfinishedSessions(t *testing.T) {
 			root.SetOut(&out)
 			root.SetArgs(args)
 			err := root.ExecuteContext(t.Context())
-			if reason.CodeOf(err) != reason.JournalUnfinished || out.Len() > 0 || !strings.Contains(told(err), hint) {
-				t.Errorf("%q: %v (%s), and printed %.100q", args, err, told(err), &out)
+			if reason.CodeOf(err) != reason.JournalUnfinished || out.Len() > 0 || !strings.Contains(ownHint(err), hint) {
+				t.Errorf("%q: %v (%s), and printed %.100q", args, err, ownHint(err), &out)
 			}
 		}
 	}
@@ -49,8 +49,8 @@ func TestUnfinishedSessions(t *testing.T) {
 	}
 }
 
-// told is the hint that an error has of its own.
-func told(err error) string {
+// ownHint is the hint that an error has of its own.
+func ownHint(err error) string {
 	var e *reason.Error
 	if errors.As(err, &e) {
 		return e.Hint

@@ -101,6 +101,7 @@ const (
 	ApprovalDenied    Approval = "denied"
 	ApprovalExpired   Approval = "expired"
 	ApprovalConsumed  Approval = "consumed"
+	ApprovalOtherWork Approval = "other_work" // it is for another engine, model, commit or target
 )
 
 // Sandbox is the confinement that the run would have.

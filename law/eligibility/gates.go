@@ -159,6 +159,8 @@ func (a Approval) granted(detail string) gate {
 		return refused(reason.ApprovalDenied, "denial is terminal: write a new contract", "the approval was denied")
 	case ApprovalExpired:
 		return refused(reason.ApprovalExpired, "ask for a new approval", "the approval has expired")
+	case ApprovalOtherWork:
+		return refused(reason.ApprovalOtherWork, "ask for a new approval", "the approval is for another engine, model, commit or target")
 	case ApprovalConsumed:
 		return refused(reason.ApprovalConsumed, "ask for a new approval", "the approval was used up by an earlier run")
 	}

@@ -18,6 +18,7 @@ type Packet struct {
 	ContractSHA256 string
 	RepoRef        string        // of the run that will use the approval
 	TTL            time.Duration // of a new request; 0 leaves it to the authority
+	Binding        *Binding      // what the run works with; nil where the contract alone is approved
 	// Grant is set when the person who starts the run also approves it. That is
 	// worth something only where the authority lets them decide.
 	Grant bool
@@ -41,6 +42,11 @@ type Approval struct {
 	// or its time was over; nil when there was none.
 	Before *Approval
 	RunID  string // that has used it up
+	// BindingSHA256 is the digest of what it is for besides the contract, "" for
+	// nothing. Other is an approval of the same contract for other work, which is why
+	// this request was made; nil for none.
+	BindingSHA256 string
+	Other         *Approval
 	// Refused is why the word of the person who starts the run does not count.
 	Refused error
 }

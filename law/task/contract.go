@@ -184,6 +184,12 @@ func (l Limits) ChangeCap() (paths int, bytes int64) {
 	return paths, mb << 20
 }
 
+// NeedsApproval reports whether a person has to approve the contract: it says so,
+// its risk class does, or its change is delivered to a repository.
+func (c *Contract) NeedsApproval() bool {
+	return c.ApprovalRequired || c.RiskClass.NeedsApproval() || c.MutationMode.Delivers()
+}
+
 // defaultForbiddenActions are what no agent does by itself. In the sandbox
 // there is no remote, credential or route, so they cannot happen either.
 var defaultForbiddenActions = []string{

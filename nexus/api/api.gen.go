@@ -588,6 +588,9 @@ type AccountRequestUnit string
 type Approval struct {
 	ApprovalID string `json:"approval_id"`
 
+	// Binding what an approval is for besides the contract; needed from the mode sandbox-repo on
+	Binding *ApprovalBinding `json:"binding,omitempty"`
+
 	// ConsumedAt RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
@@ -622,6 +625,21 @@ type Approval struct {
 	Status ApprovalStatus `json:"status"`
 }
 
+// ApprovalBinding what an approval is for besides the contract; needed from the mode sandbox-repo on
+type ApprovalBinding struct {
+	BaselineCommit string `json:"baseline_commit"`
+	Engine         string `json:"engine"`
+	EngineSha256   string `json:"engine_sha256"`
+	EngineVersion  string `json:"engine_version"`
+	Model          string `json:"model"`
+
+	// ModelProvider empty of an engine that asks no model
+	ModelProvider string `json:"model_provider"`
+
+	// TargetSha256 stands for the repository
+	TargetSha256 string `json:"target_sha256"`
+}
+
 // ApprovalDecision defines model for ApprovalDecision.
 type ApprovalDecision struct {
 	Decision ApprovalDecisionDecision `json:"decision"`
@@ -639,6 +657,9 @@ type ApprovalPage struct {
 
 // ApprovalRequest defines model for ApprovalRequest.
 type ApprovalRequest struct {
+	// Binding what an approval is for besides the contract; needed from the mode sandbox-repo on
+	Binding *ApprovalBinding `json:"binding,omitempty"`
+
 	// Contract canonical JSON of the contract
 	Contract string `json:"contract"`
 
@@ -657,8 +678,10 @@ type ApprovalStatus string
 
 // ApprovalUse defines model for ApprovalUse.
 type ApprovalUse struct {
-	ContractSha256 string `json:"contract_sha256"`
-	RunID          string `json:"run_id"`
+	// BindingSha256 the digest of what the run works with
+	BindingSha256  *string `json:"binding_sha256,omitempty"`
+	ContractSha256 string  `json:"contract_sha256"`
+	RunID          string  `json:"run_id"`
 }
 
 // Artifact defines model for Artifact.

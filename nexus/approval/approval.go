@@ -42,6 +42,7 @@ const (
 type Approval struct {
 	store.ApprovalRow
 	Contract *task.Contract // nil in a list
+	Binding  *job.Binding   // nil for an approval of a contract alone
 }
 
 // approvalOf makes an approval of its row. An unused one ends with its time.
@@ -49,6 +50,12 @@ func approvalOf(row store.ApprovalRow, now int64) (Approval, error) {
 	a := Approval{ApprovalRow: row}
 	if (row.Status == Requested || row.Status == Granted) && now >= row.ExpiresAt {
 		a.Status = Expired
+	}
+	if row.Binding != "" {
+		a.Binding = new(job.Binding)
+		if err := json.Unmarshal([]byte(row.Binding), a.Binding); err != nil {
+			return Approval{}, fmt.Errorf("read the binding of approval %s: %w", row.ID, err)
+		}
 	}
 	if row.Contract == "" {
 		return a, nil
@@ -66,6 +73,9 @@ type Asked struct {
 	Contract string        // canonical text
 	RepoRef  string        // the run's
 	TTL      time.Duration // 0: DefaultTTL
+	// Binding is what the approval is for besides the contract. A contract whose
+	// mode touches a repository needs one.
+	Binding *job.Binding
 }
 
 // Request asks for an approval. Asking again while one is open returns that one,
@@ -78,13 +88,20 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 		return Approval{}, false, err
 	}
 	digest := canon.Digest([]byte(r.Contract))
-	old, err := tx.OpenApproval(p.Owner, digest)
+	binding, err := r.Binding.Text()
+	if err != nil {
+		return Approval{}, false, fmt.Errorf("encode the binding: %w", err)
+	}
+	if row, err := tx.DeniedApproval(p.Owner, digest); err == nil {
+		return Approval{}, false, denied(row)
+	} else if !errors.Is(err, store.ErrNotFound) {
+		return Approval{}, false, err
+	}
+	old, err := tx.OpenApproval(p.Owner, digest, binding)
 	switch now := tx.Now(); {
 	case errors.Is(err, store.ErrNotFound):
 	case err != nil:
 		return Approval{}, false, err
-	case old.Status == Denied:
-		return Approval{}, false, denied(old)
 	case now >= old.ExpiresAt:
 		old.Status = Expired
 		if err := tx.UpdateApproval(old); err != nil {
@@ -99,7 +116,7 @@ func Request(tx *store.Tx, p authority.Principal, r Asked) (a Approval, created 
 	id := uuid.Must(uuid.NewV7())
 	row, err := tx.InsertApproval(store.ApprovalRow{ID: fmt.Sprintf("apr_%x", id[:]), Owner: p.Owner, ContractSHA256: digest,
 		RepoRef:  r.RepoRef,
-		Contract: r.Contract, RequestedBy: p.ID, ExpiresAt: tx.Now() + r.TTL.Milliseconds()})
+		Contract: r.Contract, Binding: binding, RequestedBy: p.ID, ExpiresAt: tx.Now() + r.TTL.Milliseconds()})
 	if err != nil {
 		return Approval{}, false, err
 	}
@@ -121,10 +138,16 @@ func (r *Asked) check() error {
 	case len(r.Contract) > MaxContract:
 		return invalid("contract", "has %d bytes, at most %d", len(r.Contract), MaxContract)
 	}
-	if _, err := task.ParseCanonical("contract", []byte(r.Contract)); err != nil {
+	c, err := task.ParseCanonical("contract", []byte(r.Contract))
+	switch {
+	case err != nil:
 		e := invalid("contract", "is not the canonical form of a contract: %.500s", err)
 		e.Err = err
 		return e
+	case r.Binding != nil:
+		return r.Binding.Check()
+	case job.Bound(c.MutationMode):
+		return invalid("binding", "is missing: a contract of mode %s is approved for one engine, model, commit and target", c.MutationMode)
 	}
 	return nil
 }
@@ -142,11 +165,16 @@ func List(tx *store.Tx, p authority.Principal, owner string, f store.ApprovalFil
 		return nil, reason.Errorf(reason.Forbidden, "only an administrator looks at the approvals of others")
 	}
 	rows, err := tx.ApprovalsOf(owner, f)
+	if err != nil {
+		return nil, err
+	}
 	list := make([]Approval, len(rows))
 	for i, row := range rows {
-		list[i], _ = approvalOf(row, tx.Now()) // without a contract there is nothing to read
+		if list[i], err = approvalOf(row, tx.Now()); err != nil {
+			return nil, err
+		}
 	}
-	return list, err
+	return list, nil
 }
 
 func owned(row store.ApprovalRow, err error, p authority.Principal, id string, now int64) (Approval, error) {
@@ -212,8 +240,17 @@ func (a Approval) recordUse(tx *store.Tx, p authority.Principal) error {
 // free words is left to the contract.
 func (a Approval) payload(p authority.Principal) record.ApprovalUse {
 	return record.ApprovalUse{
-		ApprovalID: a.ID, ContractSHA256: a.ContractSHA256, RepoRef: a.RepoRef, Actor: p.ID, TaskID: a.Contract.TaskID,
+		BindingSHA256: a.boundTo(),
+		ApprovalID:    a.ID, ContractSHA256: a.ContractSHA256, RepoRef: a.RepoRef, Actor: p.ID, TaskID: a.Contract.TaskID,
 		Scope: a.Contract.AllowedPaths, MutationMode: a.Contract.MutationMode.String(), RiskClass: string(a.Contract.RiskClass),
 		ExpiresAt: time.UnixMilli(a.ExpiresAt).UTC().Format("2006-01-02T15:04:05.000Z"), Reason: a.Reason, RunID: a.RunID,
 	}
+}
+
+// boundTo is the digest of the binding, "" for none.
+func (a Approval) boundTo() string {
+	if a.ApprovalRow.Binding == "" {
+		return ""
+	}
+	return canon.Digest([]byte(a.ApprovalRow.Binding))
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/law/job"
 	"remit/law/task"
 	"remit/nexus/approval"
 	"remit/nexus/authority"
@@ -338,4 +339,71 @@ func TestDenialOfTheReplaced(t *testing.T) {
 	wants(h, reason.ApprovalExpired, decide(alice, old.ID, approval.Denied))
 	must(h, decide(alice, next.ID, approval.Denied))
 	wants(h, reason.ApprovalExpired, decide(alice, old.ID, approval.Denied))
+}
+
+// TestApprovalIsForOneWork: an approval of a run that touches a repository is for one engine, model, commit
+// and target, and a denial of the contract ends all of them.
+func TestApprovalIsForOneWork(t *testing.T) {
+	each(t, func(h house) {
+		c, err := task.ParseCanonical("contract", []byte(contract(h.T, "bound")))
+		if err != nil {
+			h.Fatal(err)
+		}
+		c.MutationMode = task.OwnedNoncriticalRepo
+		canonical, err := c.Canonical()
+		if err != nil {
+			h.Fatal(err)
+		}
+		text := string(canonical)
+		work := job.Binding{Engine: "pi", EngineVersion: "0.73.1", EngineSHA256: canon.Digest([]byte("pi")), ModelProvider: "openai", Model: "m",
+			BaselineCommit: strings.Repeat("a", 40), TargetSHA256: canon.Digest([]byte("target"))}
+		ask := func(b *job.Binding) func(tx *store.Tx) (approval.Approval, error) {
+			return func(tx *store.Tx) (approval.Approval, error) {
+				a, _, err := approval.Request(tx, runner, approval.Asked{Contract: text, RepoRef: "r", Binding: b})
+				return a, err
+			}
+		}
+		use := func(id, run string, b *job.Binding) func(tx *store.Tx) (approval.Approval, error) {
+			digest, err := b.Digest()
+			if err != nil {
+				h.Fatal(err)
+			}
+			return func(tx *store.Tx) (approval.Approval, error) {
+				return approval.Consume(tx, runner, id, approval.Use{RunID: run, ContractSHA256: canon.Digest([]byte(text)), BindingSHA256: digest})
+			}
+		}
+		wants(h, reason.RequestInvalid, ask(nil))
+		halved := work
+		halved.Model = ""
+		wants(h, reason.RequestInvalid, ask(&halved))
+		granted := must(h, ask(&work))
+		if again := must(h, ask(&work)); again.ID != granted.ID || *again.Binding != work {
+			h.Fatalf("asked again: %+v", again)
+		}
+		must(h, decide(alice, granted.ID, approval.Granted))
+		run := h.run(runner, "r")
+		wants(h, reason.ApprovalOtherWork, use(granted.ID, run, nil))
+		others := []job.Binding{work, work, work, work, work}
+		others[0].Engine = "codex"
+		others[1].EngineSHA256 = canon.Digest([]byte("trojan"))
+		others[2].Model = "n"
+		others[3].BaselineCommit = strings.Repeat("b", 40)
+		others[4].TargetSHA256 = canon.Digest([]byte("elsewhere"))
+		for _, other := range others {
+			wants(h, reason.ApprovalOtherWork, use(granted.ID, run, &other))
+			if beside := must(h, ask(&other)); beside.ID == granted.ID || beside.Status != approval.Requested {
+				h.Errorf("%+v has the approval of another: %+v", other, beside)
+			}
+		}
+		used := must(h, use(granted.ID, run, &work))
+		if used.Status != approval.Consumed || used.RunID != run {
+			h.Fatalf("used: %+v", used)
+		}
+		wants(h, reason.ApprovalConsumed, use(granted.ID, h.run(runner, "r"), &work))
+		second, third := must(h, ask(&others[0])), must(h, ask(&others[1]))
+		must(h, decide(alice, second.ID, approval.Granted))
+		must(h, decide(alice, third.ID, approval.Denied))
+		wants(h, reason.ApprovalDenied, use(second.ID, h.run(runner, "r"), &others[0]))
+		wants(h, reason.ApprovalDenied, ask(&work))
+	})
 }

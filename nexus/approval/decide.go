@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -45,6 +46,8 @@ func Decide(tx *store.Tx, p authority.Principal, id string, d Decision) (Approva
 		return Approval{}, consumed(row)
 	case a.Status == Denied:
 		return Approval{}, denied(row)
+	case d.Status == Granted && deniedElsewhere(tx, row) != nil:
+		return Approval{}, deniedElsewhere(tx, row)
 	case a.Status == Expired && (d.Status == Granted || row.Status == Expired): // the latter has a successor
 		return Approval{}, expired(row)
 	}
@@ -62,8 +65,22 @@ func Decide(tx *store.Tx, p authority.Principal, id string, d Decision) (Approva
 	return a, a.record(tx, p, receipt)
 }
 
-// Use names the run that uses an approval up, and the contract that it works on.
-type Use struct{ RunID, ContractSHA256 string }
+// deniedElsewhere is the error of a contract that was denied for other work: a
+// denial is final for the contract.
+func deniedElsewhere(tx *store.Tx, row store.ApprovalRow) error {
+	found, err := tx.DeniedApproval(row.Owner, row.ContractSHA256)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return nil
+	case err != nil:
+		return err
+	}
+	return denied(found)
+}
+
+// Use names the run that uses an approval up, the contract that it works on, and
+// the digest of what it works with, "" for an approval of a contract alone.
+type Use struct{ RunID, ContractSHA256, BindingSHA256 string }
 
 // Consume uses a granted approval up for one run. The same run again gets the
 // same answer; every other one is refused.
@@ -86,6 +103,9 @@ func Consume(tx *store.Tx, p authority.Principal, id string, u Use) (Approval, e
 	if err := a.usableBy(run, u); err != nil || a.Status == Consumed {
 		return a, err
 	}
+	if err := deniedElsewhere(tx, row); err != nil {
+		return Approval{}, err
+	}
 	row.Status, row.RunID, row.ConsumedAt = Consumed, run.ID, tx.Now()
 	if err := tx.UpdateApproval(row); err != nil {
 		return Approval{}, err
@@ -103,6 +123,8 @@ func (a Approval) usableBy(run store.RunRow, u Use) error {
 		return reason.Errorf(reason.Conflict, "approval %s is for another repository than run %s", a.ID, run.ID)
 	case a.ContractSHA256 != u.ContractSHA256:
 		return reason.Errorf(reason.DigestMismatch, "approval %s is for the contract %s", a.ID, a.ContractSHA256)
+	case a.boundTo() != u.BindingSHA256:
+		return reason.Errorf(reason.ApprovalOtherWork, "approval %s is for another engine, model, commit or target than run %s works with", a.ID, run.ID)
 	case a.Status == Consumed && a.RunID == run.ID:
 		return nil
 	case a.Status == Consumed:

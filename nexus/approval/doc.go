@@ -12,7 +12,9 @@
 // scope for it; runs, providers and services have none, and neither has an
 // engine, which has no credential at all. One run uses the approval up
 // ([Consume]): it is bound to the digest of the contract and to the repository,
-// and no second run gets it.
+// and no second run gets it. A contract whose mode touches a repository is approved
+// for one build of an engine, one model, one commit and one target besides
+// ([remit/law/job.Binding]): a run that works with anything else is refused.
 //
 // An approval ends with its time, by the store's clock, until it is used. A grant
 // can be taken back by a denial before that. Once denied, a contract is never

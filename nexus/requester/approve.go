@@ -30,14 +30,17 @@ func (q *Requester) Ask(ctx context.Context, p job.Packet) (a job.Approval, err 
 }
 
 func ask(ctx context.Context, conn *Connection, p job.Packet) (a job.Approval, owner string, err error) {
-	now, err := newest(ctx, conn, p.ContractSHA256)
+	now, other, err := newest(ctx, conn, p)
 	if err != nil {
 		return a, "", err
 	}
 	var before *job.Approval
 	if now == nil || now.Status == api.ApprovalStatusConsumed || now.Status == api.ApprovalStatusExpired {
 		if now != nil {
-			earlier := approvalOf(*now)
+			earlier, err := approvalOf(*now)
+			if err != nil {
+				return a, "", err
+			}
 			if now.RepoRef == p.RepoRef { // else it says nothing about this repository
 				before = &earlier
 			}
@@ -58,33 +61,62 @@ func ask(ctx context.Context, conn *Connection, p job.Packet) (a job.Approval, o
 		}
 	}
 	refused := a.Refused
-	a = approvalOf(*now)
-	a.Before, a.Refused = before, refused
+	if a, err = approvalOf(*now); err != nil {
+		return a, "", err
+	}
+	a.Before, a.Refused, a.Other = before, refused, other
 	return a, now.Owner, fits(*now, p)
 }
 
-// newest is the latest approval of a contract, nil when there is none. An open
-// or denied one has no successor, so nothing before it counts.
-func newest(ctx context.Context, conn *Connection, contract string) (*api.Approval, error) {
-	one := 1
-	page, err := api.ListApprovals.Get(ctx, conn.Client, api.ListApprovalsParams{Limit: &one, ContractSha256: &contract})
+// recentApprovals is how many approvals of a contract are looked at: those for
+// other work stand between the ones for this.
+const recentApprovals = 100
+
+// newest is the latest approval of a contract for this work, nil when there is
+// none: an open or denied one has no successor, so nothing before it counts. A
+// denial counts whatever it was for. other is the latest one that is open for other
+// work.
+func newest(ctx context.Context, conn *Connection, p job.Packet) (now *api.Approval, other *job.Approval, err error) {
+	bound, err := p.Binding.Digest()
 	if err != nil {
-		return nil, fmt.Errorf("looking for an approval: %w", err)
+		return nil, nil, err
 	}
-	if len(page.Items) == 0 {
-		return nil, nil
+	most := recentApprovals
+	page, err := api.ListApprovals.Get(ctx, conn.Client, api.ListApprovalsParams{Limit: &most, ContractSha256: &p.ContractSHA256})
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for an approval: %w", err)
 	}
-	return &page.Items[0], nil
+	for i := range page.Items {
+		found, err := approvalOf(page.Items[i])
+		switch {
+		case err != nil:
+			return nil, nil, err
+		case found.Status == job.ApprovalDenied:
+			return &page.Items[i], nil, nil
+		case found.BindingSHA256 == bound && now == nil:
+			now = &page.Items[i]
+		case found.BindingSHA256 != bound && other == nil && (found.Status == job.ApprovalRequested || found.Status == job.ApprovalGranted):
+			other = &found
+		}
+	}
+	return now, other, nil
 }
 
 // request asks for an approval. The key is that of the contract, the repository
 // and the approval before: a repeat is the same request, whichever run makes it.
 func request(ctx context.Context, conn *Connection, p job.Packet, before *api.Approval) (*api.Approval, error) {
+	bound, err := p.Binding.Digest()
+	if err != nil {
+		return nil, err
+	}
 	step := "approval of " + p.RepoRef
+	if bound != "" {
+		step += " for " + bound
+	}
 	if before != nil {
 		step += " after " + before.ApprovalID
 	}
-	body := api.ApprovalRequest{Contract: string(p.Contract), RepoRef: p.RepoRef}
+	body := api.ApprovalRequest{Contract: string(p.Contract), RepoRef: p.RepoRef, Binding: api.BindingOf(p.Binding)}
 	if p.TTL > 0 {
 		body.TTLSeconds = api.Optional(int64(p.TTL / time.Second))
 		step += fmt.Sprint(" for ", p.TTL) // another body is another request
@@ -121,10 +153,20 @@ func grant(ctx context.Context, conn *Connection, id string) (*api.Approval, err
 // fits holds what an authority says against what it was asked: an approval of
 // something else is none.
 func fits(a api.Approval, p job.Packet) error {
+	bound, err := p.Binding.Digest()
+	if err != nil {
+		return err
+	}
+	got, err := a.Binding.Work().Digest()
+	if err != nil {
+		return err
+	}
 	switch {
 	case a.ContractSha256 != p.ContractSHA256:
 		return reason.Errorf(reason.DigestMismatch, "the authority answers with approval %.64q of another contract", a.ApprovalID)
 	case a.Status == api.ApprovalStatusDenied: // final for the contract, wherever
+	case got != bound:
+		return reason.Errorf(reason.ApprovalOtherWork, "the authority answers with approval %.64q, which is for another engine, model, commit or target", a.ApprovalID)
 	case a.RepoRef != p.RepoRef:
 		return reason.Errorf(reason.Conflict, "approval %s of this contract is open for another repository, %.128q", a.ApprovalID, a.RepoRef).
 			WithHint("let it be used there, or give this run another contract")
@@ -132,9 +174,10 @@ func fits(a api.Approval, p job.Packet) error {
 	return nil
 }
 
-func approvalOf(a api.Approval) job.Approval {
-	return job.Approval{ID: a.ApprovalID, ContractSHA256: a.ContractSha256, Status: string(a.Status), RequestedBy: a.RequestedBy,
-		DecidedBy: api.Value(a.DecidedBy), DecidedAt: api.Value(a.DecidedAt), ExpiresAt: a.ExpiresAt, Reason: api.Value(a.Reason), RunID: api.Value(a.RunID)}
+func approvalOf(a api.Approval) (job.Approval, error) {
+	bound, err := a.Binding.Work().Digest()
+	return job.Approval{ID: a.ApprovalID, ContractSHA256: a.ContractSha256, BindingSHA256: bound, Status: string(a.Status), RequestedBy: a.RequestedBy,
+		DecidedBy: api.Value(a.DecidedBy), DecidedAt: api.Value(a.DecidedAt), ExpiresAt: a.ExpiresAt, Reason: api.Value(a.Reason), RunID: api.Value(a.RunID)}, err
 }
 
 // Use uses a granted approval up for the run of [Requester.Open], and returns
@@ -142,7 +185,7 @@ func approvalOf(a api.Approval) job.Approval {
 func (q *Requester) Use(ctx context.Context, a job.Approval) (receipts []record.Recorded, err error) {
 	err = q.with(ctx, func(conn *Connection) error {
 		used, err := api.ConsumeApproval.Do(ctx, conn.Client, q.key("approval:"+a.ID), a.ID,
-			api.ApprovalUse{RunID: q.run, ContractSha256: a.ContractSHA256})
+			api.ApprovalUse{RunID: q.run, ContractSha256: a.ContractSHA256, BindingSha256: api.Optional(a.BindingSHA256)})
 		if err != nil {
 			return fmt.Errorf("using approval %s: %w", a.ID, err)
 		}

@@ -54,11 +54,12 @@ func again(err error) bool {
 
 func look(ctx context.Context, conn *Connection, a *job.Approval) error {
 	now, err := read(ctx, conn, a.ID)
-	if err == nil {
-		refused := a.Refused
-		*a = approvalOf(*now)
-		a.Refused = refused
+	if err != nil {
+		return err
 	}
+	seen, err := approvalOf(*now)
+	seen.Refused = a.Refused
+	*a = seen
 	return err
 }
 

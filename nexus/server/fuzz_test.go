@@ -282,6 +282,9 @@ func (tr *trial) again(e exchange) {
 	if forgotten[e.op.ID] && (e.op.ID != "leaseJobs" || !strings.Contains(e.got.body, "lease_until")) && tr.clock.Now().Sub(e.at) > briefKept {
 		return // it was done again, which does no harm
 	}
+	if c := reason.Code(e.got.problem.Code); e.op.ID == api.CreateRun.ID && (c == reason.NoProvider || c == reason.ProviderDisabled) {
+		return // a provider may have come
+	}
 	same := got.status == e.got.status && got.body == e.got.body
 	for _, h := range []string{"Content-Type", "Etag", "Location"} {
 		same = same && got.header.Get(h) == e.got.header.Get(h)

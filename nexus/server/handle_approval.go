@@ -29,7 +29,8 @@ func requestApproval(tx *store.Tx, r *request, body api.ApprovalRequest) (answer
 	if err != nil {
 		return answer{}, err
 	}
-	a, created, err := approval.Request(tx, r.caller.Principal, approval.Asked{Contract: body.Contract, RepoRef: body.RepoRef, TTL: ttl})
+	a, created, err := approval.Request(tx, r.caller.Principal, approval.Asked{Contract: body.Contract, RepoRef: body.RepoRef, TTL: ttl,
+		Binding: body.Binding.Work()})
 	if err != nil {
 		return answer{}, err
 	}
@@ -72,11 +73,12 @@ func decideApproval(tx *store.Tx, r *request, body api.ApprovalDecision) (answer
 }
 
 func consumeApproval(tx *store.Tx, r *request, body api.ApprovalUse) (answer, error) {
-	if err := errors.Join(short("run_id", &body.RunID, maxID), short("contract_sha256", &body.ContractSha256, maxID)); err != nil {
+	if err := errors.Join(short("run_id", &body.RunID, maxID), short("contract_sha256", &body.ContractSha256, maxID),
+		short("binding_sha256", body.BindingSha256, maxID)); err != nil {
 		return answer{}, err
 	}
 	return approvalAnswer(approval.Consume(tx, r.caller.Principal, r.PathValue("approval_id"),
-		approval.Use{RunID: body.RunID, ContractSHA256: body.ContractSha256}))
+		approval.Use{RunID: body.RunID, ContractSHA256: body.ContractSha256, BindingSHA256: api.Value(body.BindingSha256)}))
 }
 
 func approvalAnswer(a approval.Approval, err error) (answer, error) {
@@ -93,6 +95,7 @@ func approvalOf(a approval.Approval) api.Approval {
 		DecidedBy: api.Optional(a.DecidedBy), DecidedAt: api.OptionalTime(a.DecidedAt), Reason: api.Optional(a.Reason),
 		RunID: api.Optional(a.RunID), ConsumedAt: api.OptionalTime(a.ConsumedAt),
 	}
+	out.Binding = api.BindingOf(a.Binding)
 	if a.Contract != nil {
 		document := api.JobDocument(a.ApprovalRow.Contract)
 		out.Contract = &document

@@ -9,6 +9,7 @@ type ApprovalRow struct {
 	ContractSHA256 string
 	RepoRef        string
 	Contract       string // its canonical text
+	Binding        string // canonical text of what it is for besides; "" for nothing
 	Status         string // requested, granted, denied, consumed, expired
 	RequestedBy    string
 	RequestedAt    int64 // set by InsertApproval
@@ -21,11 +22,11 @@ type ApprovalRow struct {
 }
 
 const approvalColumns = `id, owner, contract_sha256, repo_ref, contract, status, requested_by, requested_at, expires_at,
-	decided_by, decided_at, reason, run_id, consumed_at`
+	decided_by, decided_at, reason, run_id, consumed_at, binding`
 
 func scanApproval(s scanner) (a ApprovalRow, err error) {
 	err = s.Scan(&a.ID, &a.Owner, &a.ContractSHA256, &a.RepoRef, &a.Contract, &a.Status, &a.RequestedBy, &a.RequestedAt, &a.ExpiresAt,
-		&a.DecidedBy, &a.DecidedAt, &a.Reason, &a.RunID, &a.ConsumedAt)
+		&a.DecidedBy, &a.DecidedAt, &a.Reason, &a.RunID, &a.ConsumedAt, &a.Binding)
 	return a, err
 }
 
@@ -37,11 +38,17 @@ func (tx *Tx) LockApproval(id string) (ApprovalRow, error) {
 	return tx.oneApproval("id = ?"+tx.lock(), id)
 }
 
-// OpenApproval locks the one approval of a contract that is open or denied;
-// ErrNotFound when there is none.
-func (tx *Tx) OpenApproval(owner, contractSHA256 string) (ApprovalRow, error) {
-	return tx.oneApproval("owner = ? AND contract_sha256 = ? AND status IN ('requested', 'granted', 'denied')"+tx.lock(), owner,
-		contractSHA256)
+// OpenApproval locks the one approval of a contract and binding that is open or
+// denied; ErrNotFound when there is none.
+func (tx *Tx) OpenApproval(owner, contractSHA256, binding string) (ApprovalRow, error) {
+	return tx.oneApproval("owner = ? AND contract_sha256 = ? AND binding = ? AND status IN ('requested', 'granted', 'denied')"+tx.lock(), owner,
+		contractSHA256, binding)
+}
+
+// DeniedApproval reads an approval of a contract that was denied, with whichever
+// binding; ErrNotFound when there is none.
+func (tx *Tx) DeniedApproval(owner, contractSHA256 string) (ApprovalRow, error) {
+	return tx.oneApproval("owner = ? AND contract_sha256 = ? AND status = 'denied' LIMIT 1", owner, contractSHA256)
 }
 
 func (tx *Tx) oneApproval(where string, args ...any) (ApprovalRow, error) {
@@ -61,7 +68,7 @@ type ApprovalFilter struct {
 // of their contracts. One that was not used in its time counts as expired.
 func (tx *Tx) ApprovalsOf(owner string, f ApprovalFilter) ([]ApprovalRow, error) {
 	found, err := list(tx, scanApproval, `SELECT id, owner, contract_sha256, repo_ref, '', status, requested_by, requested_at, expires_at,
-		decided_by, decided_at, reason, run_id, consumed_at FROM approval
+		decided_by, decided_at, reason, run_id, consumed_at, binding FROM approval
 		WHERE owner = ? AND (? = '' OR id < ?) AND (? = '' OR contract_sha256 = ?)
 		AND (? = '' OR ? = CASE WHEN status IN ('requested', 'granted') AND expires_at <= ? THEN 'expired' ELSE status END)
 		ORDER BY id DESC LIMIT ?`, owner, f.Before, f.Before, f.ContractSHA256, f.ContractSHA256, f.Status, f.Status, tx.Now(), f.Limit)
@@ -69,11 +76,11 @@ func (tx *Tx) ApprovalsOf(owner string, f ApprovalFilter) ([]ApprovalRow, error)
 }
 
 // InsertApproval writes a new approval as requested now; ErrConflict when the
-// contract has one that is open or denied.
+// contract has one with this binding that is open or denied.
 func (tx *Tx) InsertApproval(a ApprovalRow) (ApprovalRow, error) {
 	n, err := tx.exec(`INSERT INTO approval (`+approvalColumns+`)
-		VALUES (?, ?, ?, ?, ?, 'requested', ?, ?, ?, '', 0, '', '', 0) ON CONFLICT DO NOTHING`,
-		a.ID, a.Owner, a.ContractSHA256, a.RepoRef, a.Contract, a.RequestedBy, tx.Now(), a.ExpiresAt)
+		VALUES (?, ?, ?, ?, ?, 'requested', ?, ?, ?, '', 0, '', '', 0, ?) ON CONFLICT DO NOTHING`,
+		a.ID, a.Owner, a.ContractSHA256, a.RepoRef, a.Contract, a.RequestedBy, tx.Now(), a.ExpiresAt, a.Binding)
 	if err == nil && n != 1 {
 		err = ErrConflict
 	}

@@ -106,6 +106,9 @@ type ApprovalUse struct {
 	ExpiresAt      string   `json:"expires_at"`
 	Reason         string   `json:"reason,omitempty"`
 	RunID          string   `json:"run_id,omitempty"` // of the run that used it up
+	// BindingSHA256 is the digest of what the approval is for besides the contract;
+	// not there for a contract alone.
+	BindingSHA256 string `json:"binding_sha256,omitempty"`
 }
 
 // Export is the payload of ForgeUpdated.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"remit/law/admission"
 	"remit/law/eligibility"
 	"remit/law/job"
 	"remit/proof/evidence"
@@ -48,7 +49,7 @@ func (r *run) seekApproval(ctx context.Context) error {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
 	packet := job.Packet{Contract: contract, ContractSHA256: r.opened.ContractSHA256, RepoRef: r.claimOf().RepoRef, TTL: r.ApprovalTTL,
-		Grant: r.Approver != "", Wait: r.WaitApproval, Waiting: r.tellWaiting}
+		Grant: r.Approver != "", Wait: r.WaitApproval, Waiting: r.tellWaiting, Binding: r.binding()}
 	r.sync() // a person may take days
 	for range maxApprovals {
 		a, err := r.Authority.Ask(ctx, packet)
@@ -59,6 +60,14 @@ func (r *run) seekApproval(ctx context.Context) error {
 			r.tell(evidence.StepApprovalRequested, "denied", approvedOf(a, r.Nexus).detail)
 			return nil
 		}
+		if r.CheckGrant != nil {
+			if err := r.CheckGrant(a, packet); err != nil {
+				r.approved.state, r.approved.by.DecidedBy, r.approved.by.DecidedAt = eligibility.ApprovalNone, "", ""
+				r.approved.detail = fmt.Sprintf("approval %s counts as none, because remit.yaml asks for signed records: %v; `remit approve %[1]s` signs it", a.ID, err)
+				r.tell(evidence.StepApprovalRequested, "denied", r.approved.detail)
+				return nil
+			}
+		}
 		if err := r.useApproval(ctx, a); err != nil {
 			return err
 		}
@@ -68,6 +77,20 @@ func (r *run) seekApproval(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// binding is what the run works with, where its approval is for that besides the
+// contract; else nil.
+func (r *run) binding() *job.Binding {
+	if !job.Bound(r.Contract.MutationMode) {
+		return nil
+	}
+	b := &job.Binding{Engine: r.opened.Engine.Name, EngineVersion: r.opened.Engine.Version, EngineSHA256: r.opened.Engine.SHA256,
+		BaselineCommit: r.opened.BaselineCommit, TargetSHA256: admission.TargetDigest(r.source.Root())}
+	if r.opened.Model != nil && r.opened.ModelProvider != nil {
+		b.ModelProvider, b.Model = *r.opened.ModelProvider, *r.opened.Model
+	}
+	return b
 }
 
 // worthAsking reports whether only the approval is missing: no person is asked
@@ -93,7 +116,8 @@ func (r *run) useApproval(ctx context.Context, a job.Approval) error {
 		return nil
 	}
 	refusals := map[reason.Code]eligibility.Approval{reason.ApprovalConsumed: eligibility.ApprovalConsumed,
-		reason.ApprovalDenied: eligibility.ApprovalDenied, reason.ApprovalExpired: eligibility.ApprovalExpired}
+		reason.ApprovalDenied: eligibility.ApprovalDenied, reason.ApprovalExpired: eligibility.ApprovalExpired,
+		reason.ApprovalOtherWork: eligibility.ApprovalOtherWork}
 	state, refused := refusals[reason.CodeOf(err)]
 	if !refused {
 		return fmt.Errorf("using the approval: %w", err)
@@ -157,6 +181,9 @@ func approvedOf(a job.Approval, nexus string) approved {
 	case a.Before != nil:
 		out.state = eligibility.ApprovalExpired
 		out.detail = fmt.Sprintf("the time of approval %s was over at %s; %s", a.Before.ID, a.Before.ExpiresAt, open)
+	case a.Other != nil:
+		out.state = eligibility.ApprovalOtherWork
+		out.detail = fmt.Sprintf("approval %s is for another engine, model, commit or target; %s", a.Other.ID, open)
 	default:
 		out.detail = "no decision about this contract yet; " + open
 	}

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"remit/law/admission"
 	"remit/law/task"
-	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -34,7 +34,7 @@ func (r *run) branchPolicy(ctx context.Context) error {
 		return nil
 	}
 	p := evidence.BranchPolicy{Branch: "remit/" + r.session.ID, BaselineCommit: r.base.Commit, Repository: evidence.TargetRepository,
-		TargetSHA256: canon.Digest([]byte(r.source.Root())), Protected: protectedRefs}
+		TargetSHA256: admission.TargetDigest(r.source.Root()), Protected: protectedRefs}
 	into, err := r.source, error(nil)
 	if r.disposable() {
 		p.Repository, p.Dir = evidence.DisposableRepository, session.DisposableName(r.session.ID)
@@ -205,7 +205,10 @@ func (r *run) hasProof(name string) bool {
 }
 
 func (r *run) targetProof() map[string]any {
-	out := map[string]any{"required": !r.disposable(), "admission_status": r.Target.Status, "admission_sha256": r.Target.SHA256, "admitted": r.Target.Admitted}
+	out := map[string]any{"required": !r.disposable(), "admitted": r.Target.Admitted, "admission_status": r.Target.Status, "admission_sha256": r.Target.SHA256, "code": r.Target.Code, "detail": r.Target.Detail}
+	if r.source != nil {
+		out["target_repository"] = admission.TargetDigest(r.source.Root())
+	}
 	if r.disposable() {
 		out["why"] = "the repository that gets the change is made by the run, from the baseline alone"
 	}

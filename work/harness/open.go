@@ -35,7 +35,7 @@ func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
 	o := evidence.RunOpened{
 		RunIDAudit: audit.String(), CaseID: c.TaskID, Title: c.Title, ContractSHA256: digest, PolicyBundleID: c.PolicyBundleID, PolicySHA256: r.PolicySHA256,
 		Remit: r.Build, Engine: identity, RepoRoot: "target", BaselineCommit: r.base.Commit, BaselineTree: r.base.Tree,
-		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.ApprovalRequired || c.RiskClass.NeedsApproval() || c.MutationMode.Delivers(), ExpectDiff: c.ExpectDiff,
+		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.NeedsApproval(), ExpectDiff: c.ExpectDiff,
 		SourceAdmission: "not_required", ModelAdmission: "not_required", VerificationCommands: c.VerificationCommands,
 		SummaryForm: evidence.SummaryForm,
 		Host:        evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},

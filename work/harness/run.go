@@ -12,6 +12,7 @@ import (
 	"remit/work/redact"
 	"remit/work/session"
 
+	"remit/law/job"
 	"remit/law/secret"
 	"remit/law/task"
 	"remit/proof/evidence"
@@ -46,6 +47,9 @@ type Request struct {
 	// run as blocked when there is none yet. ApprovalTTL is how long a new request
 	// is good for; 0 leaves it to the authority.
 	WaitApproval, ApprovalTTL time.Duration
+	// CheckGrant says why a granted approval does not count although its authority
+	// knows of it; nil where the word of the authority is enough.
+	CheckGrant func(job.Approval, job.Packet) error
 	// Denier is who refused the approval. A denial is terminal: it wins over a
 	// grant, and blocks a contract that asked for no approval as well.
 	Denier string
