@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/user"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -329,12 +327,4 @@ func printTable[T any](w io.Writer, what, header string, items []T, line func(T)
 		fmt.Fprintln(tab, line(item))
 	}
 	return tab.Flush()
-}
-
-// operator names the person at this terminal, as far as the system knows.
-func operator() string {
-	if u, err := user.Current(); err == nil {
-		return "local-operator:" + u.Username
-	}
-	return fmt.Sprintf("local-operator:uid-%d", os.Getuid())
 }
