@@ -262,6 +262,7 @@ func (tr *trial) problem(a attempt, got seen) string {
 var early = map[reason.Code]bool{
 	reason.Unauthenticated: true, reason.TokenExpired: true, reason.ScopeMissing: true, reason.IdempotencyKeyMissing: true,
 	reason.IdempotencyKeyReused: true, reason.RateLimited: true, reason.OriginRefused: true,
+	reason.NoProvider: true, reason.ProviderDisabled: true, // a run that found no provider may ask again with its key
 }
 
 // forgotten are the operations whose answers are kept for a minute, all of them or
