@@ -269,7 +269,7 @@ func targetAdmission(records admission.Store, c *task.Contract, repo string) (ha
 	}
 	path, err := targetPath(repo)
 	if err != nil {
-		return harness.TargetAdmission{Code: reason.TargetRecordMissing, Detail: "the target has no path that a record could name"}, nil
+		return harness.TargetAdmission{Code: reason.TargetRecordMissing, Detail: "the target has no path that a record could name"}, nil //nolint:nilerr // the gate refuses
 	}
 	result, rec := records.TargetResult(path, c)
 	t := harness.TargetAdmission{Admitted: result.Admitted(), Code: result.Code, Detail: result.Detail}

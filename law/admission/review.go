@@ -20,7 +20,7 @@ const (
 	OnEngineDigest     Trigger = "engine_digest"
 	OnModel            Trigger = "model"
 	OnFallback         Trigger = "fallback"
-	OnCredentialSource Trigger = "credential_source"
+	OnCredentialSource Trigger = "credential_source" //nolint:gosec // the name of a trigger
 	OnNetworkClass     Trigger = "network_class"
 	OnTargetPath       Trigger = "target_path"
 	OnAllowedPaths     Trigger = "allowed_paths"

@@ -87,7 +87,7 @@ func DeleteBranch(ctx context.Context, srcGitDir string, format Format, branch, 
 	source := Dir{Path: common, Format: format}
 	there, missing := source.RevParse(ctx, ref)
 	if missing != nil {
-		return true, nil
+		return true, nil //nolint:nilerr // what does not resolve needs no removing
 	}
 	moved := func(why string, args ...any) error {
 		return reason.Errorf(reason.RefMoved, "branch %q is not removed: "+why, append([]any{branch}, args...)...)

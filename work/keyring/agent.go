@@ -94,7 +94,7 @@ func askAgent(ctx context.Context, request []byte, kind byte) (answer []byte, er
 	if err != nil {
 		return nil, err
 	}
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() }) // ends the read below
 	defer stop()
 	if _, err := conn.Write(appendField(nil, request)); err != nil {

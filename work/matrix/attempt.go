@@ -17,7 +17,7 @@ import (
 
 // attempt runs one case under its fault and holds the session that it left
 // against the row.
-func (o *lane) attempt(parent context.Context, row ladder.Row, c ladder.Case) CaseResult {
+func (l *lane) attempt(parent context.Context, row ladder.Row, c ladder.Case) CaseResult {
 	sc, err := scenarioOf(row.Name, c.Name)
 	if err != nil {
 		return untried(row, c, NotTried, err.Error())
@@ -27,10 +27,10 @@ func (o *lane) attempt(parent context.Context, row ladder.Row, c ladder.Case) Ca
 	began := time.Now()
 	res := newCaseResult(row, c)
 	var kept error
-	err = o.execute(ctx, sc, row, true, func(e ended) {
+	err = l.execute(ctx, sc, row, true, func(e ended) {
 		e.judge(ctx, sc, res.Expected, &res)
-		if res.settle(); res.Got != nil && o.Keep != nil {
-			kept = o.keep(e, res)
+		if res.settle(); res.Got != nil && l.Keep != nil {
+			kept = l.keep(e, res)
 		}
 	})
 	res.DurationMS = time.Since(began).Milliseconds()
@@ -49,12 +49,12 @@ func (o *lane) attempt(parent context.Context, row ladder.Row, c ladder.Case) Ca
 
 // keep hands the session on while its world is still there: its disk goes with
 // the case.
-func (o *lane) keep(e ended, res CaseResult) error {
+func (l *lane) keep(e ended, res CaseResult) error {
 	dir, err := e.onlySession()
 	if err != nil {
 		return err
 	}
-	return o.Keep(dir, res)
+	return l.Keep(dir, res)
 }
 
 // ended is a run that has ended, with its world still there.
@@ -68,16 +68,16 @@ type ended struct {
 // execute makes the world of a case, runs the harness in it, under the fault or
 // without, and lets judge look while it is there. Its error says that the case
 // could not be brought about; what the harness made of it is for judge.
-func (o *lane) execute(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
-	inside := func() error { return o.executeHere(ctx, sc, row, broken, judge) }
+func (l *lane) execute(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
+	inside := func() error { return l.executeHere(ctx, sc, row, broken, judge) }
 	if sc.mounts {
 		return faulty.PrivateMounts(inside)
 	}
 	return inside()
 }
 
-func (o *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
-	dir, err := os.MkdirTemp(o.Dir, row.Name+"-")
+func (l *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
+	dir, err := os.MkdirTemp(l.Dir, row.Name+"-")
 	if err != nil {
 		return fmt.Errorf("making a scratch directory: %w", err)
 	}
@@ -87,7 +87,7 @@ func (o *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, bro
 		return err
 	}
 	fx.contract.id = row.Name
-	s := &setup{fixture: fx, asksModel: o.model != nil}
+	s := &setup{fixture: fx, asksModel: l.model != nil}
 	defer func() {
 		for _, undo := range s.undo {
 			undo()
@@ -101,7 +101,7 @@ func (o *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, bro
 		return err
 	}
 	e := ended{setup: s, asked: stamp(time.Now().Truncate(time.Millisecond))}
-	e.err = o.run(ctx, s)
+	e.err = l.run(ctx, s)
 	if s.notDone != nil {
 		return fmt.Errorf("bringing the fault about: %w", s.notDone)
 	}
@@ -115,16 +115,16 @@ func (o *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, bro
 }
 
 // run is one run of the harness under the fault.
-func (o *lane) run(ctx context.Context, s *setup) error {
-	s.contract.mode, s.contract.model = o.Mode, o.model != nil
+func (l *lane) run(ctx context.Context, s *setup) error {
+	s.contract.mode, s.contract.model = l.Mode, l.model != nil
 	contract, err := s.contract.parse()
 	if err != nil {
 		return err
 	}
-	req := harness.Request{Home: s.home(), Repo: s.repo(), Contract: contract, Engine: o.engine(s), JournalHook: s.fault.Journal,
-		Sandbox: o.Sandbox, ExplicitNone: o.unconfined(), Approver: s.approver, Denier: s.denier, Repeat: 1, Build: o.Build}
-	if o.model != nil {
-		req.Model, req.Admission = o.model.Route(), Admitted(contract.MutationMode)
+	req := harness.Request{Home: s.home(), Repo: s.repo(), Contract: contract, Engine: l.engine(s), JournalHook: s.fault.Journal,
+		Sandbox: l.Sandbox, ExplicitNone: l.unconfined(), Approver: s.approver, Denier: s.denier, Repeat: 1, Build: l.Build}
+	if l.model != nil {
+		req.Model, req.Admission = l.model.Route(), Admitted(contract.MutationMode)
 	}
 	_, err = harness.Run(ctx, req)
 	return err

@@ -191,7 +191,7 @@ func (l *lane) engine(s *setup) engine.Engine {
 func atOnce() int { return min(4, runtime.NumCPU()+1) }
 
 // tryAll tries every case of the rows and puts the results into the report.
-func (o *lane) tryAll(ctx context.Context, rows []ladder.Row, rep *Report) {
+func (l *lane) tryAll(ctx context.Context, rows []ladder.Row, rep *Report) {
 	var wait sync.WaitGroup
 	var telling sync.Mutex
 	places := make(chan struct{}, atOnce())
@@ -200,12 +200,12 @@ func (o *lane) tryAll(ctx context.Context, rows []ladder.Row, rep *Report) {
 			wait.Go(func() {
 				places <- struct{}{}
 				defer func() { <-places }()
-				res := o.try(ctx, row, c)
+				res := l.try(ctx, row, c)
 				telling.Lock()
 				defer telling.Unlock()
 				rep.Rows[i].Cases[j] = res
-				if o.OnCase != nil {
-					o.OnCase(row.Name, res)
+				if l.OnCase != nil {
+					l.OnCase(row.Name, res)
 				}
 			})
 		}
@@ -214,11 +214,11 @@ func (o *lane) tryAll(ctx context.Context, rows []ladder.Row, rep *Report) {
 }
 
 // try executes one case under its fault.
-func (o *lane) try(ctx context.Context, row ladder.Row, c ladder.Case) CaseResult {
-	if o.Sandbox == nil {
+func (l *lane) try(ctx context.Context, row ladder.Row, c ladder.Case) CaseResult {
+	if l.Sandbox == nil {
 		return untried(row, c, NotTried, fmt.Sprintf("%s: no confinement driver works on this machine", reason.SandboxUnavailable))
 	}
-	return o.attempt(ctx, row, c)
+	return l.attempt(ctx, row, c)
 }
 
 // stamp is a time as evidence writes it.
