@@ -33,7 +33,7 @@ func Branch(ctx context.Context, dir, repo, branch string) (commit string, err e
 	if err != nil {
 		return "", err
 	}
-	base, err := source.Resolve(ctx, c.receipt.BaselineCommit)
+	base, err := source.Resolve(ctx, string(c.receipt.BaselineCommit))
 	if err != nil {
 		return "", err
 	}

@@ -238,7 +238,10 @@ func (r *engineRun) read(out *harness.Outcome) (a account, err error) {
 	if a.headTree == r.req.Baseline.Tree && out.Report.Status != evidence.StatusPass {
 		a.headTree = "" // nothing changed
 	}
-	return a, r.sameBaseline(opened.BaselineCommit, opened.BaselineTree)
+	if opened.DecidedOn != "" { // it was refused, and began nowhere
+		return a, nil
+	}
+	return a, r.sameBaseline(string(opened.BaselineCommit), string(opened.BaselineTree))
 }
 
 // maxVerified bounds the commands in a response, in bytes. They stand there for

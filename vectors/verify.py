@@ -223,7 +223,19 @@ def check_events(s):
 
 def outputs(s, name): return [e["outputs"] for e in s.journal if e["name"] == name and e["status"] != "started"]
 
+def check_unopened(s):
+    """A run has no baseline exactly if it was refused before its repository was opened; then nothing was copied, started or verified."""
+    o = s.opened
+    need((o["baseline_commit"] is None and o["baseline_tree"] is None) == ("decided_on" in o), "a baseline is missing, and nothing says why")
+    need(s.receipt["baseline_commit"] == o["baseline_commit"], "the receipt names another baseline")
+    if "decided_on" not in o: return
+    need(o["decided_on"] in ("records", "policy") and any(e["name"] == "backend.gate" and e["status"] == "denied" for e in s.journal), "no gate refused the run")
+    late = ("source.observed", "workspace.copy", "engine.run", "tool", "model.request", "patch.captured", "writes.checked", "verify.base", "verify.head",
+            "verify.run", "source.checked", "budget.settled")
+    need(all(e["name"] not in late or e["status"] == "skipped" for e in s.journal), "a step needs the repository, which was not opened")
+
 def check_run(s):
+    check_unopened(s)
     o, done = s.opened, outputs(s, "run.completed")[-1]
     need(o["run_id"] == digest_of({k: o[k] for k in ("contract_sha256", "baseline_commit", "engine", "model_provider", "model", "policy_bundle_id")}), "run_id does not follow from its inputs")
     need(all(d["run_id"] == o["run_id"] for d in (s.report, s.receipt, s.context)), "the documents name different runs")

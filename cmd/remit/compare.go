@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -8,10 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/law/eligibility"
 	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/acp"
+	"remit/work/harness"
 	"remit/work/session"
 	"remit/work/workspace"
 )
@@ -95,24 +99,20 @@ func (a *app) compareEngines(cmd *cobra.Command, f *compareFlags, args []string)
 	if err := checkPrice(f.maxPrice); err != nil {
 		return err
 	}
-	contract, policy, err := f.contract(cmd.Context(), args)
-	if err != nil {
-		return err
-	}
-	// The branch may move on while lanes wait for their turn.
-	if contract.Base, err = f.pinned(cmd, contract); err != nil {
-		return err
-	}
-	lanes, err := a.lanes(cmd, f, contract, policy, args)
-	if err != nil {
-		return err
+	f.model.warnOfKeyFile(os.Stderr)
+	contract, lanes := a.lanesRefused(cmd.Context(), cmd, f, args)
+	if lanes == nil {
+		var err error
+		if contract, lanes, err = a.lanesOpened(cmd, f, args); err != nil {
+			return err
+		}
 	}
 	if err := a.home.Sweep(); err != nil {
 		return err
 	}
 	able := 0
 	for _, l := range lanes {
-		if l.refused == nil {
+		if l.known == eligibility.KnownAll {
 			able++
 		}
 	}
@@ -134,6 +134,68 @@ func (a *app) compareEngines(cmd *cobra.Command, f *compareFlags, args []string)
 	view.close()
 	return a.finish(cmd, c, f.sort)
 }
+
+// lanesOpened are the lanes, and their contract from the commit that all of them
+// start from.
+func (a *app) lanesOpened(cmd *cobra.Command, f *compareFlags, args []string) (*task.Contract, []*lane, error) {
+	contract, policy, err := f.contract(cmd.Context(), args)
+	if err != nil {
+		return nil, nil, err
+	}
+	// The branch may move on while lanes wait for their turn.
+	if contract.Base, err = f.pinned(cmd, contract); err != nil {
+		return nil, nil, err
+	}
+	lanes, err := a.lanes(cmd, f, args, func(own *runFlags, eng engine.Engine, name string) (harness.Request, error) {
+		return a.request(cmd, own, contract, policy, eng, name)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, l := range lanes {
+		if l.refused == nil {
+			continue
+		}
+		l.known = eligibility.KnownPolicy
+		l.request = harness.Request{Home: a.home, Repo: f.repo, Contract: contract, EngineName: l.engine, Disabled: disabled(policy, l.engine), Build: build(),
+			Admission: harness.Admission{Unavailable: l.refused}, Looked: lookedAtBase(), Compared: true}
+		if l.request.PolicySHA256, err = policy.Digest(); err != nil {
+			return nil, nil, fmt.Errorf("digesting the policy: %w", err)
+		}
+	}
+	return contract, lanes, nil
+}
+
+// lanesRefused are the lanes of a comparison of which none may begin, by what
+// records decide or by what the policy file does: no repository is opened for
+// them. They are nil when one may, or when the way through the repository has more
+// to say.
+func (a *app) lanesRefused(ctx context.Context, cmd *cobra.Command, f *compareFlags, args []string) (*task.Contract, []*lane) {
+	for _, known := range []eligibility.Known{eligibility.KnownRecords, eligibility.KnownPolicy} {
+		lanes, err := a.lanes(cmd, f, args, func(own *runFlags, eng engine.Engine, name string) (harness.Request, error) {
+			req, ok := a.before(ctx, own, args, eng, name, known)
+			if !ok {
+				return req, errNotKnown
+			}
+			refused, err := harness.Refuses(ctx, req, known)
+			if err == nil && !refused {
+				err = errNotKnown
+			}
+			return req, err
+		})
+		if err != nil || slices.ContainsFunc(lanes, func(l *lane) bool { return l.refused != nil }) {
+			continue
+		}
+		for _, l := range lanes {
+			l.known = known
+		}
+		return lanes[0].request.Contract, lanes
+	}
+	return nil, nil
+}
+
+// errNotKnown ends the look at lanes from outside of the repository.
+var errNotKnown = errors.New("the repository has to be opened")
 
 // pinned is the commit that every lane starts from.
 func (f *compareFlags) pinned(cmd *cobra.Command, contract *task.Contract) (string, error) {

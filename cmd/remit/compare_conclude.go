@@ -65,7 +65,7 @@ func (c *comparison) conclude(order string) {
 func agreed(rows []laneRow, of func(laneRow) string) []string {
 	var out []string
 	for _, r := range rows {
-		if value := of(r); r.SessionID != "" && !slices.Contains(out, value) {
+		if value := of(r); value != "" && r.SessionID != "" && !slices.Contains(out, value) {
 			out = append(out, value)
 		}
 	}

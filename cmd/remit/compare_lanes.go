@@ -15,7 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"remit/law/task"
+	"remit/law/eligibility"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/acp"
@@ -33,6 +33,9 @@ type lane struct {
 	label   string
 	request harness.Request
 	refused error // why it cannot run, nil if it can
+	// known is how much of the lane is known that is refused by it; KnownAll is a
+	// lane that is run.
+	known eligibility.Known
 }
 
 // laneName is what an entry of --engines names: an engine, and the model that
@@ -72,12 +75,11 @@ func labels(names []laneName) []string {
 }
 
 // lanes prepares every lane before any is started. The error is a wrong command
-// line; what an engine lacks is a lane that is refused.
-func (a *app) lanes(cmd *cobra.Command, f *compareFlags, contract *task.Contract, policy *task.Policy, args []string) ([]*lane, error) {
+// line; what an engine lacks is a lane that is refused. ask makes the run of one.
+func (a *app) lanes(cmd *cobra.Command, f *compareFlags, args []string, ask func(own *runFlags, eng engine.Engine, name string) (harness.Request, error)) ([]*lane, error) {
 	if len(f.engines) > maxLanes {
 		return nil, usagef("--engines names %d lanes: at most %d", len(f.engines), maxLanes)
 	}
-	f.model.warnOfKeyFile(os.Stderr)
 	var all []*lane
 	var names []laneName
 	for _, entry := range f.engines {
@@ -97,7 +99,8 @@ func (a *app) lanes(cmd *cobra.Command, f *compareFlags, contract *task.Contract
 			if _, asks := eng.(engine.Modelled); asks {
 				asking = append(asking, l.laneName)
 			}
-			l.request, err = a.request(cmd, own, contract, policy, eng, l.engine)
+			l.request, err = ask(own, eng, l.engine)
+			l.request.Compared = true
 		}
 		if l.refused = err; err != nil && !isRefusal(err) {
 			return nil, err
@@ -161,21 +164,23 @@ func (a *app) runLanes(ctx context.Context, lanes []*lane, n int, view *laneView
 	free := make(chan struct{}, n)
 	var running sync.WaitGroup
 	for i, l := range lanes {
-		if l.refused == nil {
+		if l.known == eligibility.KnownAll {
 			select {
 			case free <- struct{}{}:
 			case <-ctx.Done():
 			}
 			if ctx.Err() != nil {
-				l.refused = notStarted(ctx)
+				rows[i] = refusedRow(l, notStarted(ctx))
+				view.ended(l.label, rows[i])
+				continue
 			}
 		}
-		if l.refused != nil {
-			rows[i] = refusedRow(l, l.refused)
+		l.request.Progress = view.of(l.label)
+		if l.known != eligibility.KnownAll {
+			rows[i] = a.runLane(ctx, l, view)
 			view.ended(l.label, rows[i])
 			continue
 		}
-		l.request.Progress = view.of(l.label)
 		running.Go(func() {
 			rows[i] = a.runLane(ctx, l, view)
 			view.ended(l.label, rows[i])
@@ -192,7 +197,13 @@ func notStarted(ctx context.Context) error {
 }
 
 func (a *app) runLane(ctx context.Context, l *lane, view *laneView) laneRow {
-	out, err := harness.Run(ctx, l.request)
+	var out *harness.Outcome
+	var err error
+	if l.known == eligibility.KnownAll {
+		out, err = harness.Run(ctx, l.request)
+	} else {
+		out, err = harness.Preflight(ctx, l.request, l.known)
+	}
 	if err != nil {
 		if err = refusedByDisk(err, a.home.Dir); reason.CodeOf(err) == "" && ctx.Err() != nil {
 			err = notStarted(ctx)
@@ -206,7 +217,9 @@ func (a *app) runLane(ctx context.Context, l *lane, view *laneView) laneRow {
 	if err != nil {
 		return refusedRow(l, err)
 	}
-	row.Lane = l.label
+	if row.Lane = l.label; row.Model == nil && l.model != "" {
+		row.ModelProvider, row.Model = &l.provider, &l.model
+	}
 	return row
 }
 

@@ -172,10 +172,13 @@ func (r *laneRow) opened(inputs json.RawMessage) error {
 		return err
 	}
 	r.taskID, r.title, r.EngineVersion = o.CaseID, o.Title, o.Engine.Version
-	r.ContractSHA256, r.BaselineCommit = o.ContractSHA256, o.BaselineCommit
+	r.ContractSHA256, r.BaselineCommit = o.ContractSHA256, string(o.BaselineCommit)
 	box := o.Host.Sandbox
-	r.basis = map[string]string{"base": o.BaselineCommit, "remit": o.Remit.Version + " (" + o.Remit.Commit + ")", "host": o.Host.OS + "/" + o.Host.Arch,
+	r.basis = map[string]string{"base": string(o.BaselineCommit), "remit": o.Remit.Version + " (" + o.Remit.Commit + ")", "host": o.Host.OS + "/" + o.Host.Arch,
 		"sandbox": strings.Join(slices.Concat([]string{box.Driver, box.Version, box.Layer}, box.NotEnforced), " ")}
+	if o.DecidedOn != "" { // no sandbox was needed
+		delete(r.basis, "sandbox")
+	}
 	return nil
 }
 

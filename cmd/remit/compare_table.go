@@ -42,22 +42,23 @@ func printComparison(w io.Writer, c *comparison) error {
 
 // printSubject says what was compared.
 func printSubject(w io.Writer, c *comparison) {
-	line := func(name, value, note string) {
-		switch {
-		case value == "":
+	line := func(name, value string, of func(laneRow) string) {
+		note := ", the same in every session"
+		switch said := len(agreed(c.Lanes, of)); {
+		case said > 1:
 			value, note = "differs, see below", ""
-		case len(agreed(c.Lanes, func(laneRow) string { return "" })) == 0:
+		case said == 0:
 			note = "" // no session that could agree
 		}
-		fmt.Fprintf(w, "%-9s %s%s\n", name, plain(value), note)
+		fmt.Fprintf(w, "%-9s %s%s\n", name, cmp.Or(plain(value), "-"), note)
 	}
 	if c.TaskID != "" {
 		fmt.Fprintf(w, "%-9s %s (%s)\n", "task", plain(c.Title), plain(c.TaskID))
 	} else {
-		line("task", "", "")
+		line("task", "", func(r laneRow) string { return r.taskID })
 	}
-	line("contract", c.ContractSHA256, ", the same in every session")
-	line("base", c.BaselineCommit, ", the same in every session")
+	line("contract", c.ContractSHA256, func(r laneRow) string { return r.ContractSHA256 })
+	line("base", c.BaselineCommit, func(r laneRow) string { return r.BaselineCommit })
 	if c.Parallel > 0 {
 		fmt.Fprintf(w, "%-9s %d, %d at a time\n", "lanes", len(c.Lanes), c.Parallel)
 	}

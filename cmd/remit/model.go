@@ -236,7 +236,10 @@ func buildOf(ctx context.Context, e engine.Engine, name string) engineBuild {
 
 // admission is what the records and the policy say of an engine.
 func (b engineBuild) admission(records admission.Store, policy *task.Policy) (harness.Admission, error) {
-	if !b.asked || b.err != nil {
+	switch {
+	case reason.CodeOf(b.err) == reason.ProviderUnavailable:
+		return harness.Admission{Unavailable: b.err}, nil
+	case !b.asked || b.err != nil:
 		return harness.Admission{}, b.err
 	}
 	admitted, _ := route.Admission(records, b.identity) // the run tells what the record says
@@ -248,9 +251,12 @@ func (b engineBuild) admission(records admission.Store, policy *task.Policy) (ha
 // records are the admission records of the home, as a run under a contract and a
 // policy asks them.
 func (a *app) records(c *task.Contract, policy *task.Policy, policySHA256, repo string, build engineBuild) (admission.Store, error) {
-	facts, err := admission.FactsOf(c, policySHA256)
-	if err != nil {
-		return admission.Store{}, err
+	facts := admission.Facts{}
+	if policySHA256 != "" { // else the contract is not known whole, and a trigger on it would fire for nothing
+		var err error
+		if facts, err = admission.FactsOf(c, policySHA256); err != nil {
+			return admission.Store{}, err
+		}
 	}
 	if build.asked && build.err == nil {
 		facts[admission.OnEngineDigest] = build.identity.SHA256

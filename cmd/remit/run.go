@@ -119,7 +119,7 @@ func (f *runFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.tests, "tests", "", "what may happen to existing tests: protect, extend or free")
 	choose(cmd, "tests", names(task.TestsRules()))
 	fl.StringVar(&f.mode, "mutation-mode", "", "narrow the mutation mode, e.g. copied-fixture")
-	choose(cmd, "mutation-mode", mutationModes())
+	complete(cmd, "mutation-mode", mutationModes()) // other names of modes are read as well
 	f.addApproval(cmd)
 	fl.BoolVar(&f.allowDirty, "allow-dirty", false, "run although tracked files differ from HEAD; the run does not see those changes")
 	fl.BoolVar(&f.noVerdictCache, "no-verdict-cache", false, "run the verification of the baseline even if its result is cached")
@@ -151,10 +151,6 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 			return err
 		}
 	}
-	contract, policy, err := f.contract(cmd.Context(), args)
-	if err != nil {
-		return err
-	}
 	eng, name, err := f.newEngine(args)
 	if err != nil {
 		return err
@@ -168,6 +164,18 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		}
 	}
 	f.model.warnOfKeyFile(os.Stderr)
+	view := newProgress(os.Stderr)
+	if out, err := a.preflight(cmd.Context(), f, args, eng, name, view); out != nil || err != nil {
+		view.close()
+		if err != nil {
+			return err
+		}
+		return a.reportRun(cmd, out, f, times)
+	}
+	contract, policy, err := f.contract(cmd.Context(), args)
+	if err != nil {
+		return err
+	}
 	req, err := a.request(cmd, f, contract, policy, eng, name)
 	if err != nil {
 		return err
@@ -184,7 +192,6 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if err := a.fillCache(cmd.Context(), f.sandbox, f.repo, slices.Concat(contract.VerificationCommands, args)...); err != nil {
 		return err
 	}
-	view := newProgress(os.Stderr)
 	req.Progress, req.Timeline = view, times
 	prepared()
 	out, err := harness.Run(cmd.Context(), req)
@@ -199,7 +206,12 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if out.Report.Status != evidence.StatusPass && name == command.Name {
 		hintLent(os.Stderr, args)
 	}
-	err = a.report(cmd.OutOrStdout(), out, f.out, times)
+	return a.reportRun(cmd, out, f, times)
+}
+
+// reportRun prints what came of a run, and what opens the gates that stopped it.
+func (a *app) reportRun(cmd *cobra.Command, out *harness.Outcome, f *runFlags, times *harness.Timeline) error {
+	err := a.report(cmd.OutOrStdout(), out, f.out, times)
 	if !a.json {
 		f.printOpening(cmd.OutOrStdout(), out.Report)
 	}
@@ -216,7 +228,39 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err != nil {
 		return harness.Request{}, fmt.Errorf("digesting the policy: %w", err)
 	}
-	executed := buildOf(cmd.Context(), eng, name)
+	req, err := a.engineRequest(cmd.Context(), f, contract, policy, applied, eng, name)
+	if err != nil {
+		return harness.Request{}, err
+	}
+	if f.approve {
+		req.Approver = operator()
+	}
+	authority, err := a.authority(cmd, &f.nexus, req.Approver)
+	if err != nil {
+		return harness.Request{}, err
+	}
+	asks, err := f.requester(authority)
+	if err != nil {
+		return harness.Request{}, err
+	}
+	if policy.SignedRecords() && f.nexus.named() == "" {
+		req.CheckGrant = a.checkGrant
+	}
+	req.Authority, req.MaxPriceMsats, req.Silence, req.Looked = asks, f.maxPrice, f.silence, lookedAtBase()
+	if err := f.putBefore(&req); err != nil {
+		return harness.Request{}, err
+	}
+	req.OpenSandbox = func(ctx context.Context) (sandbox.Driver, error) {
+		return sandbox.Open(ctx, a.sandboxOptions(f.sandbox, f.toolchains))
+	}
+	return req, nil
+}
+
+// engineRequest is the part of it that needs no authority and no sandbox. applied
+// is the digest of the policy, "" for one that is not known: then the contract is
+// not known whole, either.
+func (a *app) engineRequest(ctx context.Context, f *runFlags, contract *task.Contract, policy *task.Policy, applied string, eng engine.Engine, name string) (harness.Request, error) {
+	executed := buildOf(ctx, eng, name)
 	records, err := a.records(contract, policy, applied, f.repo, executed)
 	if err != nil {
 		return harness.Request{}, err
@@ -229,109 +273,13 @@ func (a *app) request(cmd *cobra.Command, f *runFlags, contract *task.Contract, 
 	if err != nil {
 		return harness.Request{}, err
 	}
-	who := ""
-	if f.approve {
-		who = operator()
-	}
-	authority, err := a.authority(cmd, &f.nexus, who)
-	if err != nil {
-		return harness.Request{}, err
-	}
-	asks, err := f.requester(authority)
-	if err != nil {
-		return harness.Request{}, err
-	}
 	target, err := targetAdmission(records, contract, f.repo)
 	if err != nil {
 		return harness.Request{}, err
 	}
-	req := harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, ExplicitNone: f.sandbox == "none",
+	return harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, EngineName: name, ExplicitNone: f.sandbox == "none",
 		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted,
-		Target: target, Model: model, Authority: asks, Nexus: f.nexus.named(), Approver: who,
-		MaxPriceMsats: f.maxPrice, Silence: f.silence}
-	if policy.SignedRecords() && f.nexus.named() == "" {
-		req.CheckGrant = a.checkGrant
-	}
-	if err := f.putBefore(&req); err != nil {
-		return harness.Request{}, err
-	}
-	req.OpenSandbox = func(ctx context.Context) (sandbox.Driver, error) {
-		return sandbox.Open(ctx, a.sandboxOptions(f.sandbox, f.toolchains))
-	}
-	return req, nil
-}
-
-// contract builds the contract and narrows it by the flags.
-func (f *runFlags) contract(ctx context.Context, args []string) (*task.Contract, *task.Policy, error) {
-	if f.task != "" && f.issue != "" {
-		return nil, nil, usagef("--task and --issue exclude each other")
-	}
-	c := f.given
-	base := f.base
-	if f.task != "" {
-		var err error
-		if c, err = task.Load(f.task); err != nil {
-			return nil, nil, err
-		}
-		if base == "" {
-			base = c.Base
-		}
-	}
-	policy, notes, err := policyOf(ctx, f.repo, base, f.allowDirty || f.task != "" || c != nil) // a task may not ask for a clean start
-	if err != nil {
-		return nil, nil, err
-	}
-	tellPolicy(os.Stderr, notes)
-	switch {
-	case c != nil:
-		c, err = policy.Apply(c)
-	case f.issue != "":
-		var text []byte
-		if text, err = readInput(f.issue); err != nil {
-			return nil, nil, err
-		}
-		c, err = task.FromIssue(text, filepath.Base(f.issue), policy)
-	default:
-		title := f.title
-		if title == "" && len(args) > 0 && f.engine != acp.Name { // an agent needs a task
-			title = "Run " + filepath.Base(args[0])
-		}
-		if title == "" {
-			return nil, nil, usagef("say what to do: --task FILE, --issue FILE, or -- COMMAND")
-		}
-		if c, err = task.FromIssue([]byte("# "+title+"\n"), "command line", policy); err == nil {
-			c.Issue = nil
-			if rule := task.TestsRule(f.tests); slices.Contains(task.TestsRules(), rule) && (policy == nil || policy.Tests == "") {
-				c.Tests = rule // there is no rule that this could widen
-			}
-			if rule := task.LifecycleRule(f.limits.lifecycle); slices.Contains(task.LifecycleRules(), rule) && (policy == nil || policy.Lifecycle == task.Lifecycle{}) {
-				c.Lifecycle.TimeoutAfterValidPatch = rule // as above
-			}
-		}
-	}
-	if err != nil {
-		return nil, nil, err
-	}
-	flags := task.Flags{Allow: f.allow, Forbid: f.forbid, Verify: f.verify, Base: f.base, ApprovalRequired: f.requireApprove, Tests: task.TestsRule(f.tests)}
-	if f.mode != "" {
-		mode, err := task.ParseMutationMode(f.mode)
-		if err != nil {
-			return nil, nil, asUsage(err)
-		}
-		flags.MutationMode = &mode
-	}
-	f.limits.flags(&flags)
-	f.thorough.flags(&flags)
-	if c, err = task.Narrow(c, flags); err != nil {
-		return nil, nil, err
-	}
-	if f.allowDirty {
-		c.RequireClean = false
-	}
-	if f.noDiffOK {
-		c.ExpectDiff = false
-	}
-	return c, policy, checkDirectories(ctx, f.repo, c)
+		Target: target, Model: model, Nexus: f.nexus.named()}, nil
 }
 
 func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"remit/law/eligibility"
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/form"
@@ -171,6 +172,11 @@ type opening struct {
 // admitting finds the command of a hint.
 var admitting = form.Lazy("`(remit admit [^`]*)`")
 
+// Lines of a policy that let an engine run, and let it ask a model.
+const gatewayNetwork = "network: gateway"
+
+func enabling(engine string) string { return fmt.Sprintf("engines: {%s: {enabled: true}}", engine) }
+
 // openingOf reads it out of the blockers of a run. An engine that the policy
 // switches off by name is not switched on by a hint, and neither is a decision
 // against a build or a model undone.
@@ -183,10 +189,10 @@ func (f *runFlags) openingOf(rep *evidence.Report) (o opening, closed int) {
 		switch b.Code {
 		case reason.EngineNotEnabled:
 			if b.Hint != "" && strings.HasPrefix(b.Hint, "set ") {
-				o.policy = append(o.policy, fmt.Sprintf("engines: {%s: {enabled: true}}", rep.Backend))
+				o.policy = append(o.policy, enabling(rep.Backend))
 			}
 		case reason.NetworkNotAllowed:
-			o.policy = append(o.policy, "network: gateway")
+			o.policy = append(o.policy, gatewayNetwork)
 		case reason.ModeExceedsStage:
 			o.flags = append(o.flags, "--mutation-mode "+task.CopiedFixture.String())
 		case reason.ApprovalMissing:
@@ -211,7 +217,9 @@ func (f *runFlags) withProgram(command string) string {
 	return source + engine + " --bin " + shellWord(f.model.bin) + " " + strings.TrimPrefix(rest, "--bin PROGRAM ")
 }
 
-// printOpening prints what opens all gates at once, as one block to paste.
+// printOpening prints what opens all gates at once, as one block to paste. A run
+// that was refused before the policy was read has lines that read it when they are
+// pasted.
 func (f *runFlags) printOpening(w io.Writer, rep *evidence.Report) {
 	o, closed := f.openingOf(rep)
 	if closed < 2 || len(o.policy)+len(o.commands)+len(o.flags) == 0 {
@@ -219,7 +227,15 @@ func (f *runFlags) printOpening(w io.Writer, rep *evidence.Report) {
 	}
 	fmt.Fprintf(w, "\n%d gates are closed. This opens them; read it before you paste it:\n", closed)
 	file := filepath.Join(f.repo, task.PolicyFile)
-	text, _ := os.ReadFile(file) // without one, nothing is in it
+	var text []byte
+	if _, unread := rep.NotApplicable["policy_sha256"]; !unread {
+		text, _ = os.ReadFile(file) // without one, nothing is in it
+	} else if f.task == "" && eligibility.AdmissionRequired(rep.Backend) {
+		for _, line := range []string{enabling(rep.Backend), gatewayNetwork} {
+			key, _, _ := strings.Cut(line, ":")
+			fmt.Fprintf(w, "  grep -qs '^%s *:' %[2]s || echo %[3]s >>%[2]s\n", key, plain(shellWord(file)), shellWord(line))
+		}
+	}
 	for _, line := range o.policy {
 		key, _, _ := strings.Cut(line, ":")
 		stated := regexp.MustCompile(`(?m)^` + key + `\s*:`).Match(text)

@@ -160,7 +160,7 @@ func (f *runFlags) takeChange(cmd *cobra.Command, home session.Home, args []stri
 	if err := json.Unmarshal(st.Log.Entries[0].Inputs, &opened); err != nil {
 		return fmt.Errorf("reading the first journal entry: %w", err)
 	}
-	f.given.Dir, f.base, f.fakePatch = local.TaskDir, opened.BaselineCommit, patch
+	f.given.Dir, f.base, f.fakePatch = local.TaskDir, string(opened.BaselineCommit), patch
 	if !cmd.Flags().Changed("repo") {
 		f.repo = local.Repo
 	}

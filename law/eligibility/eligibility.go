@@ -10,11 +10,13 @@
 //
 // The gates, in order:
 //
+//	engine:available   the engine's program is on this machine
 //	engine:enabled     the engine is switched on (fake and command are, unless the policy switches them off)
 //	source:admitted    a source admission record holds for this build of the engine
 //	network:gateway    the contract gives the engine a way to a model
 //	model:admitted     a model admission record holds for the exact provider and model
 //	mode:within-stage  the requested mode is not above what the engine has proved
+//	fixture:shipped    a fixture is a repository that comes with Remit, by its tree
 //	target:admitted    modes that touch a real repository need a target admission record
 //	sandbox:DRIVER     a confinement driver works; without one the user must have asked for none by name
 //	approval:granted   a person, not the engine, approved this contract
@@ -22,6 +24,11 @@
 // fake and command ask no model and are built in, so the source and model gates
 // do not exist for them; in return they never get further than a copy of a
 // repository.
+//
+// What records decide is asked before anything of the repository is looked at,
+// what its policy decides before more than that file is. Such a request says in
+// [Request.Known] how much is known, the gates that need more are in not_asked,
+// and its answer is final only where it refuses.
 //
 // A [Decision] is recorded in eligibility.json. decision_id is the digest of
 // the canonical request: the same question has the same answer and the same id.
@@ -54,12 +61,25 @@ type Request struct {
 	Approval         Approval          `json:"approval"`
 	ApprovalDetail   string            `json:"approval_detail,omitempty"` // what the authority says of it, in words
 	TargetAdmitted   bool              `json:"target_admitted"`
+	Fixture          string            `json:"fixture,omitempty"`       // the shipped case that the baseline is, "" for none
 	TargetCode       reason.Code       `json:"target_code,omitempty"`   // of what the target record lacks
 	TargetDetail     string            `json:"target_detail,omitempty"` // in words that name no path
 	Engine           Engine            `json:"engine"`
 	Sandbox          Sandbox           `json:"sandbox"`
 	Network          task.Network      `json:"network,omitempty"` // the contract's, of a run that asks a model
+	Known            Known             `json:"known,omitempty"`
+	ModeOpen         bool              `json:"mode_open,omitempty"` // the policy, which is not known, may lower MutationMode
 }
+
+// Known is how much of a run is known when its gates are asked.
+type Known string
+
+// What can be known. The zero value is everything.
+const (
+	KnownAll     Known = ""
+	KnownPolicy  Known = "policy"  // records, contract and policy: no repository and no sandbox was opened
+	KnownRecords Known = "records" // records and contract: no file of the repository was opened
+)
 
 // Engine is what the records say about the engine that was asked for.
 type Engine struct {
@@ -74,6 +94,14 @@ type Engine struct {
 	ModelDetail    string            `json:"model_detail,omitempty"`
 	ModelRemedy    string            `json:"model_remedy,omitempty"`
 	ProvenMode     task.MutationMode `json:"proven_mode"` // the widest mode its proven stages allow
+	Unavailable    *Unavailable      `json:"unavailable,omitempty"`
+}
+
+// Unavailable is why an engine cannot run on this machine.
+type Unavailable struct {
+	Code   reason.Code `json:"code"`
+	Detail string      `json:"detail"`
+	Remedy string      `json:"remedy,omitempty"`
 }
 
 // ModelStatus is the model_admission_status of a report.
@@ -133,6 +161,8 @@ type Decision struct {
 	SourceAdmissionStatus string            `json:"source_admission_status"` // admitted|not_admitted|not_required
 	Reasons               []Reason          `json:"reasons"`
 	EscalationPath        []string          `json:"escalation_path"` // what would open each missing gate
+	// NotAsked are the gates that need more than was known, see [Known].
+	NotAsked []string `json:"not_asked,omitempty"`
 }
 
 // Denial is a backend that was not selected, and why.
@@ -181,7 +211,8 @@ func Decide(r Request) Decision {
 		ModelAdmissionStatus: r.Engine.modelStatus(), SourceAdmissionStatus: r.Engine.sourceStatus(),
 		Reasons: []Reason{}, EscalationPath: []string{},
 	}
-	results := gates(r, approval)
+	results, notAsked := gates(r, approval)
+	d.NotAsked = notAsked
 	id, err := canon.DigestOf(r)
 	if err != nil {
 		// A request that cannot be recorded cannot be decided. The id is still

@@ -32,70 +32,104 @@ func missing(name string, code reason.Code, remedy, format string, args ...any) 
 	return gate{name: name, code: code, remedy: remedy, detail: fmt.Sprintf(format, args...)}
 }
 
-// gates evaluates all gates that the request requires, in their order.
-func gates(r Request, approval bool) []gate {
-	results := []gate{r.Engine.enabled()}
+// The names of the gates.
+const (
+	gateAvailable = "engine:available"
+	gateEnabled   = "engine:enabled"
+	gateSource    = "source:admitted"
+	gateModel     = "model:admitted"
+	gateNetwork   = "network:gateway"
+	gateMode      = "mode:within-stage"
+	gateFixture   = "fixture:shipped"
+	gateTarget    = "target:admitted"
+	gateConfined  = "sandbox:confined"
+	gateApproval  = "approval:granted"
+)
+
+// gates evaluates all gates that the request requires, in their order. notAsked
+// are those that need more than is known.
+func gates(r Request, approval bool) (results []gate, notAsked []string) {
+	ask := func(known bool, name string, evaluate func() gate) {
+		if known {
+			results = append(results, evaluate())
+		} else {
+			notAsked = append(notAsked, name)
+		}
+	}
+	policy, here := r.Known != KnownRecords, r.Engine.Unavailable == nil
+	if !here {
+		results = append(results, r.Engine.available())
+	}
+	ask(policy || !r.Engine.Registered || r.Engine.Disabled, gateEnabled, r.Engine.enabled)
 	if !builtin(r.Engine.Name) {
-		results = append(results, r.Engine.source(), r.Engine.model(), network(r))
+		ask(here, gateSource, r.Engine.source)
+		ask(here || r.Network != "", gateModel, r.Engine.model)
+		ask(policy, gateNetwork, func() gate { return network(r) })
 	}
-	results = append(results, mode(r))
+	ask(here && (policy || !r.ModeOpen), gateMode, func() gate { return mode(r) })
+	// An engine that has proved no more than fixtures has nothing else yet.
+	if r.MutationMode == task.CopiedFixture && r.Engine.limit().Exceeds(task.CopiedFixture) {
+		ask(r.Known == KnownAll, gateFixture, func() gate { return fixture(r) })
+	}
 	if r.MutationMode.Exceeds(task.SandboxRepo) {
-		results = append(results, target(r))
+		ask(policy || !r.ModeOpen, gateTarget, func() gate { return target(r) })
 	}
-	results = append(results, r.Sandbox.confined())
+	ask(r.Known == KnownAll, gateConfined, r.Sandbox.confined)
 	// A denial is terminal, also for a contract that did not ask.
 	if approval || r.Approval == ApprovalDenied {
-		results = append(results, r.Approval.granted(r.ApprovalDetail))
+		decided := r.Approval == ApprovalDenied || r.Approval == ApprovalExpired
+		ask(r.Known == KnownAll || decided, gateApproval, func() gate { return r.Approval.granted(r.ApprovalDetail) })
 	}
-	return results
+	return results, notAsked
+}
+
+func (e Engine) available() gate {
+	return missing(gateAvailable, e.Unavailable.Code, cmp.Or(e.Unavailable.Remedy, "install the engine's program; `remit doctor` says where it is looked for"),
+		"%s", e.Unavailable.Detail)
 }
 
 func (e Engine) enabled() gate {
-	const name = "engine:enabled"
 	switch {
 	case !e.Registered || e.Name == "" || e.Name == None:
-		return missing(name, reason.EngineUnknown, "choose an engine that `remit doctor` lists",
+		return missing(gateEnabled, reason.EngineUnknown, "choose an engine that `remit doctor` lists",
 			"this build of Remit has no engine %q", e.Name)
 	case e.Disabled:
-		return missing(name, reason.EngineNotEnabled, "ask the owner of remit.yaml to enable the engine, or take another",
+		return missing(gateEnabled, reason.EngineNotEnabled, "ask the owner of remit.yaml to enable the engine, or take another",
 			"the policy switches engine %q off", e.Name)
 	case e.Enabled || builtin(e.Name):
-		return passed(name)
+		return passed(gateEnabled)
 	}
-	return missing(name, reason.EngineNotEnabled, fmt.Sprintf("set engines.%s.enabled: true in remit.yaml", e.Name),
+	return missing(gateEnabled, reason.EngineNotEnabled, fmt.Sprintf("set engines.%s.enabled: true in remit.yaml", e.Name),
 		"engine %q is registered but off", e.Name)
 }
 
 func (e Engine) source() gate {
-	const name = "source:admitted"
 	if e.SourceAdmitted {
-		return passed(name)
+		return passed(gateSource)
 	}
-	return missing(name, reason.SourceNotAdmitted, cmp.Or(e.SourceRemedy, "a source admission record for "+e.Name), "%s",
+	return missing(gateSource, reason.SourceNotAdmitted, cmp.Or(e.SourceRemedy, "a source admission record for "+e.Name), "%s",
 		cmp.Or(e.SourceDetail, fmt.Sprintf("no source admission record holds for engine %q", e.Name)))
 }
 
 func (e Engine) model() gate {
-	const name = "model:admitted"
 	switch e.ModelStatus {
 	case ModelAdmitted:
-		return passed(name)
+		return passed(gateModel)
 	case ModelMismatch:
-		return missing(name, reason.ModelMismatch, cmp.Or(e.ModelRemedy, "ask for what the admission record names, or change the record"), "%s",
+		return missing(gateModel, reason.ModelMismatch, cmp.Or(e.ModelRemedy, "ask for what the admission record names, or change the record"), "%s",
 			cmp.Or(e.ModelDetail, fmt.Sprintf("the requested model is not the one that the admission record of engine %q names", e.Name)))
 	}
-	return missing(name, reason.ModelNotAdmitted, cmp.Or(e.ModelRemedy, "a model admission record"), "%s",
+	return missing(gateModel, reason.ModelNotAdmitted, cmp.Or(e.ModelRemedy, "a model admission record"), "%s",
 		cmp.Or(e.ModelDetail, fmt.Sprintf("the model admission of engine %q is %q", e.Name, e.modelStatus())))
 }
 
 // network holds the one way out against the contract: an engine that asks a
 // model is lent it only where the policy says so.
 func network(r Request) gate {
-	const name = "network:gateway"
 	if r.Network == task.NetworkGateway {
-		return passed(name)
+		return passed(gateNetwork)
 	}
-	return missing(name, reason.NetworkNotAllowed, "write network: gateway into the task file, or into remit.yaml for contracts that are made from issues and flags",
+	return missing(gateNetwork, reason.NetworkNotAllowed, "write network: gateway into the task file, or into remit.yaml for contracts that are made from issues and flags",
 		"engine %q asks a model, and the contract gives it no way to one (network: %s)", r.Engine.Name, task.NetworkNone)
 }
 
@@ -108,25 +142,31 @@ func (e Engine) limit() task.MutationMode {
 }
 
 func mode(r Request) gate {
-	const name = "mode:within-stage"
 	limit := r.Engine.limit()
 	if r.MutationMode.Valid() && limit.Valid() && !r.MutationMode.Exceeds(limit) {
-		return passed(name)
+		return passed(gateMode)
 	}
 	remedy := "lower mutation_mode, or prove the next stage"
 	if limit.Valid() {
 		remedy = fmt.Sprintf("run with --mutation-mode %s, or prove the next stage (`remit ladder status` says what is proved)", limit)
 	}
-	return missing(name, reason.ModeExceedsStage, remedy,
+	return missing(gateMode, reason.ModeExceedsStage, remedy,
 		"mutation mode %s is above %s, the widest that engine %q has proved", r.MutationMode, limit, r.Engine.Name)
 }
 
-func target(r Request) gate {
-	const name = "target:admitted"
-	if r.TargetAdmitted {
-		return passed(name)
+func fixture(r Request) gate {
+	if r.Fixture != "" {
+		return passed(gateFixture)
 	}
-	return missing(name, cmp.Or(r.TargetCode, reason.TargetNotAdmitted), "a target admission record: `remit admit target --template` prints one to fill in", "%s",
+	return missing(gateFixture, reason.NotAFixture, "run with --mutation-mode copied-repo",
+		"mutation mode %s is for the repositories that come with Remit, and the baseline is none of them", r.MutationMode)
+}
+
+func target(r Request) gate {
+	if r.TargetAdmitted {
+		return passed(gateTarget)
+	}
+	return missing(gateTarget, cmp.Or(r.TargetCode, reason.TargetNotAdmitted), "a target admission record: `remit admit target --template` prints one to fill in", "%s",
 		cmp.Or(r.TargetDetail, fmt.Sprintf("mutation mode %s needs a target admission record", r.MutationMode)))
 }
 
@@ -137,10 +177,10 @@ func (s Sandbox) confined() gate {
 		// nothing confined the agent.
 		return passed("sandbox:none-explicit")
 	case s.Driver == NoDriver:
-		return missing("sandbox:confined", reason.SandboxUnavailable, "install bubblewrap; `remit doctor` says what is missing",
+		return missing(gateConfined, reason.SandboxUnavailable, "install bubblewrap; `remit doctor` says what is missing",
 			"no confinement, and the request does not ask for that by name")
 	case s.Driver == "":
-		return missing("sandbox:confined", reason.SandboxUnavailable, "install bubblewrap; `remit doctor` says what is missing",
+		return missing(gateConfined, reason.SandboxUnavailable, "install bubblewrap; `remit doctor` says what is missing",
 			"no confinement driver works on this machine")
 	}
 	return passed("sandbox:" + s.Driver)
@@ -148,13 +188,12 @@ func (s Sandbox) confined() gate {
 
 // granted asks whether the approval holds; detail says more of it than its state.
 func (a Approval) granted(detail string) gate {
-	const name = "approval:granted"
 	refused := func(code reason.Code, remedy, otherwise string) gate {
-		return missing(name, code, remedy, "%s", cmp.Or(detail, otherwise))
+		return missing(gateApproval, code, remedy, "%s", cmp.Or(detail, otherwise))
 	}
 	switch a {
 	case ApprovalGranted:
-		return passed(name)
+		return passed(gateApproval)
 	case ApprovalDenied:
 		return refused(reason.ApprovalDenied, "denial is terminal: write a new contract", "the approval was denied")
 	case ApprovalExpired:

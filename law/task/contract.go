@@ -100,10 +100,14 @@ type Contract struct {
 	// that flags can only narrow them.
 	bounded bool
 
-	// anyMode is set when a task file does not say what its mutation mode is:
-	// then the default yields to a policy.
+	// anyMode is set when neither a task file nor a flag says what the mutation
+	// mode is: then the default yields to a policy.
 	anyMode bool
 }
+
+// StatesMode reports whether the contract itself says its mutation mode. The
+// default of one that does not may be lowered by a policy.
+func (c *Contract) StatesMode() bool { return !c.anyMode }
 
 // Issue says where a task came from.
 type Issue struct {

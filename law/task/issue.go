@@ -45,6 +45,7 @@ func FromIssue(md []byte, source string, policy *Policy) (*Contract, error) {
 		issue.URL = source
 	}
 	c := policy.contract()
+	c.anyMode = policy == nil || policy.MutationMode == nil
 	c.Issue, c.Title, c.Instructions = issue, firstRunes(title, MaxLineRunes), strings.TrimSpace(body)
 	c.TaskID = Slug(title)
 	checkIdentity(r, c)

@@ -31,8 +31,19 @@ func MutationModes() []MutationMode {
 	return modes
 }
 
-// ParseMutationMode reads the name of a mode.
+// modeAliases are names that task files and flags of other harnesses have for
+// our modes. They are read and never written: a canonical contract has our name.
+var modeAliases = map[string]MutationMode{"candidate-default": ScopedRealRepo}
+
+// ParseMutationMode reads the name of a mode as people write it, aliases included.
 func ParseMutationMode(name string) (MutationMode, error) {
+	if m, ok := modeAliases[name]; ok {
+		return m, nil
+	}
+	return modeNamed(name)
+}
+
+func modeNamed(name string) (MutationMode, error) {
 	if i := slices.Index(modeNames[:], name); i >= 0 {
 		return MutationMode(i), nil
 	}
@@ -65,9 +76,9 @@ func (m MutationMode) MarshalText() ([]byte, error) {
 	return []byte(modeNames[m]), nil
 }
 
-// UnmarshalText reads the name.
+// UnmarshalText reads the name that MarshalText writes; records have no aliases.
 func (m *MutationMode) UnmarshalText(text []byte) (err error) {
-	*m, err = ParseMutationMode(string(text))
+	*m, err = modeNamed(string(text))
 	return err
 }
 

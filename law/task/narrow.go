@@ -62,7 +62,7 @@ func Narrow(c *Contract, flags Flags) (*Contract, error) {
 		if flags.MutationMode.Exceeds(out.MutationMode) {
 			r.widens("--mutation-mode", "%s is wider than %s", *flags.MutationMode, out.MutationMode)
 		}
-		out.MutationMode = *flags.MutationMode
+		out.MutationMode, out.anyMode = *flags.MutationMode, false
 	}
 	r.lowers("--max-usd", &out.Budget.MaxBudgetMicroUSD, flags.MaxBudgetMicroUSD)
 	r.lowers("--max-tokens", &out.Budget.MaxTokens, flags.MaxTokens)

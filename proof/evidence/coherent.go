@@ -100,13 +100,14 @@ func (r *run) contradictContract(agree agreeFunc) {
 
 // contradictBaseline follows the tree from the commit to the patch.
 func (r *run) contradictBaseline(agree agreeFunc) {
+	r.contradictUnopened(agree)
 	if r.workspace != nil {
-		agree(r.workspace.BaselineTree == r.opened.BaselineTree, "another tree than the baseline's was copied")
+		agree(r.workspace.BaselineTree == string(r.opened.BaselineTree), "another tree than the baseline's was copied")
 	}
 	if r.patch == nil {
 		return
 	}
-	agree(r.patch.BaseTree == r.opened.BaselineTree, "the patch is against another tree than the baseline's")
+	agree(r.patch.BaseTree == string(r.opened.BaselineTree), "the patch is against another tree than the baseline's")
 	agree((r.patch.HeadTree == r.patch.BaseTree) == (len(r.patch.Files) == 0), "the trees before and after the patch do not fit the files that it lists")
 	for _, a := range r.artifacts {
 		if a.Path == PatchFile {

@@ -21,7 +21,7 @@ func delivered(s *session) {
 	a.Actor = "local-operator:1000"
 	s.note(evidence.StepApprovalGranted, "approval", journal.Completed, nil, a)
 	s.workspace()
-	policy := evidence.BranchPolicy{Branch: "remit/" + sessionID, BaselineCommit: s.run.BaselineCommit, Repository: evidence.DisposableRepository,
+	policy := evidence.BranchPolicy{Branch: "remit/" + sessionID, BaselineCommit: string(s.run.BaselineCommit), Repository: evidence.DisposableRepository,
 		TargetSHA256: canon.Digest([]byte("/home/user/calc")), Dir: "$REMIT_HOME/disposable/" + sessionID,
 		Protected: []string{"HEAD", "refs/heads/** but the new branch", "refs/tags/**", "refs/remotes/**"}}
 	s.note(evidence.StepBranchPolicy, "branch-policy", journal.Completed, nil, policy)
@@ -35,7 +35,7 @@ func delivered(s *session) {
 	s.proof("target-admission", map[string]any{"required": false})
 	s.proof("forbidden-actions", map[string]any{"actions": []map[string]any{{"action": "push", "could_happen": false, "why": "the sandbox has no network"}}})
 	s.step(evidence.StepDelivered, "delivery", journal.Completed, map[string]string{"branch": policy.Branch}, evidence.Delivered{
-		Branch: policy.Branch, Commit: "b1c425372d32baa6984a933777b5312b779b1fc7", Tree: headTree, BaselineCommit: s.run.BaselineCommit,
+		Branch: policy.Branch, Commit: "b1c425372d32baa6984a933777b5312b779b1fc7", Tree: headTree, BaselineCommit: string(s.run.BaselineCommit),
 		Message: "Add adds\n\nVerified by Remit.\n", CommittedAt: s.now.Truncate(time.Minute).Unix(), Differs: []string{}})
 	disposed := evidence.Disposed{Repository: evidence.DisposableRepository, KeptUntil: "2026-02-15T12:00:00.000Z", Why: "it has the change until the operator rejects it"}
 	s.note(evidence.StepDisposed, "disposal", journal.Completed, nil, disposed)

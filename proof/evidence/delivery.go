@@ -174,7 +174,7 @@ func (r *run) contradictDelivery(agree agreeFunc) {
 		engine, granted := at(StepEngine, journal.Started), at(StepApprovalGranted, journal.Completed)
 		agree(engine < 0 || policy < engine && granted >= 0 && granted < policy, "the engine was started before the approval or the branch policy was recorded")
 		agree(p.Repository == deliveredTo(r.opened.MutationMode), "the branch policy is about another kind of repository than the mutation mode")
-		agree(p.BaselineCommit == r.opened.BaselineCommit, "the branch policy is about another baseline")
+		agree(p.BaselineCommit == string(r.opened.BaselineCommit), "the branch policy is about another baseline")
 		agree(!p.Pushed, "the branch policy says that something is sent elsewhere")
 	}
 	r.contradictDelivered(agree, delivered, at(StepSourceChecked, journal.Completed))
@@ -195,7 +195,7 @@ func (r *run) contradictDelivered(agree agreeFunc, delivered, checked int) {
 	}
 	verified := r.verification != nil && r.verification.Status == StatusPass
 	agree(r.policy != nil && d.Branch == r.policy.Branch, "the change was delivered to another branch than the policy says")
-	agree(d.BaselineCommit == r.opened.BaselineCommit && r.patch != nil && d.Tree == r.patch.HeadTree, "the delivered commit is not that of the patch")
+	agree(d.BaselineCommit == string(r.opened.BaselineCommit) && r.patch != nil && d.Tree == r.patch.HeadTree, "the delivered commit is not that of the patch")
 	agree(d.Commit == d.commitID(), "the id of the delivered commit does not follow from its tree, parent, time and message")
 	agree(verified && checked >= 0 && checked < delivered, "the change was delivered before it was verified and the source looked at")
 }

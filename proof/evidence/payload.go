@@ -20,6 +20,31 @@ type EngineIdentity struct {
 	SHA256  string `json:"sha256"` // digest of what is executed
 }
 
+// MarshalJSON writes null for a digest that nothing was taken of: the program was
+// not there, or the run was refused before it was looked at.
+func (e EngineIdentity) MarshalJSON() ([]byte, error) {
+	var digest *string
+	if e.SHA256 != "" {
+		digest = &e.SHA256
+	}
+	return json.Marshal(struct {
+		Name    string  `json:"name"`
+		Version string  `json:"version"`
+		SHA256  *string `json:"sha256"`
+	}{e.Name, e.Version, digest})
+}
+
+// ObjectID is the id of a git object; "" is none, and null in JSON.
+type ObjectID string
+
+// MarshalJSON implements json.Marshaler.
+func (o ObjectID) MarshalJSON() ([]byte, error) {
+	if o == "" {
+		return []byte("null"), nil
+	}
+	return json.Marshal(string(o))
+}
+
 // SandboxFacts describe the confinement of a run.
 type SandboxFacts struct {
 	Driver      string   `json:"driver"`
@@ -48,9 +73,9 @@ type RunOpened struct {
 	Engine         EngineIdentity `json:"engine"`
 	ModelProvider  *string        `json:"model_provider"`
 	Model          *string        `json:"model"`
-	RepoRoot       string         `json:"repo_root"` // symbolic, never a path
-	BaselineCommit string         `json:"baseline_commit"`
-	BaselineTree   string         `json:"baseline_tree"`
+	RepoRoot       string         `json:"repo_root"`       // symbolic, never a path
+	BaselineCommit ObjectID       `json:"baseline_commit"` // null with DecidedOn
+	BaselineTree   ObjectID       `json:"baseline_tree"`
 	IssueNumber    *int64         `json:"issue_number"`
 	MutationMode   string         `json:"mutation_mode"`
 	// AllowedMutationScope is [MutationScope] of the mode. Runs that do not
@@ -62,10 +87,19 @@ type RunOpened struct {
 	ModelAdmission       string   `json:"model_admission_status"`
 	VerificationCommands []string `json:"verification_commands"`
 	Host                 Host     `json:"host"`
+	// DecidedOn is what a run was refused on before its repository was opened:
+	// [DecidedOnRecords] or [DecidedOnPolicy]; "" for one whose repository was.
+	DecidedOn string `json:"decided_on,omitempty"`
 	// SummaryForm is the form of PR_SUMMARY.md. Runs that do not state it are older,
 	// and their summary keeps its bytes.
 	SummaryForm int `json:"summary_form,omitempty"`
 }
+
+// What a run can be refused on that opened no repository.
+const (
+	DecidedOnRecords = "records" // records and contract: no file of the target was opened
+	DecidedOnPolicy  = "policy"  // those, and remit.yaml
+)
 
 // RunIDOf computes run_id: the same contract, baseline, engine, model and
 // policy give the same id.

@@ -128,8 +128,8 @@ func (r *run) context() any {
 	return struct {
 		Schema         string         `json:"schema"`
 		RepoRoot       string         `json:"repo_root"`
-		BaselineCommit string         `json:"baseline_commit"`
-		BaselineTree   string         `json:"baseline_tree"`
+		BaselineCommit ObjectID       `json:"baseline_commit"`
+		BaselineTree   ObjectID       `json:"baseline_tree"`
 		RunID          string         `json:"run_id"`
 		RunIDAudit     string         `json:"run_id_audit"`
 		StartedAt      string         `json:"started_at"`

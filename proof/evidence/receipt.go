@@ -59,7 +59,7 @@ type Receipt struct {
 	Metrics         receiptMetrics            `json:"metrics"`
 	Journal         journal.Head              `json:"journal"`
 	Status          string                    `json:"status"`
-	BaselineCommit  string                    `json:"baseline_commit"`
+	BaselineCommit  ObjectID                  `json:"baseline_commit"`
 	PatchSHA256     *string                   `json:"patch_sha256"`
 	HeadTree        *string                   `json:"head_tree"`
 	Engine          EngineIdentity            `json:"engine"`

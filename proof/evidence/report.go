@@ -179,6 +179,7 @@ func (r *run) notApplicable(out map[string]string) {
 		out["runtime_model_provider"] = "this engine uses no model"
 		out["usage"] = "no model gateway was open, so no request could be made"
 	}
+	r.notApplicableUnopened(out)
 	if r.completed == nil {
 		out["run_finished_at"] = "the run has not ended"
 	}

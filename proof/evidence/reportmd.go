@@ -18,7 +18,11 @@ func (r *run) reportMarkdown() []byte {
 	row("started", rep.RunStartedAt)
 	row("finished", rep.RunFinishedAt)
 	row("engine", code(r.opened.Engine.Name+" "+r.opened.Engine.Version))
-	row("baseline", code(r.opened.BaselineCommit))
+	if r.opened.DecidedOn == "" {
+		row("baseline", code(string(r.opened.BaselineCommit)))
+	} else {
+		row("baseline", "none: "+r.unopened())
+	}
 	row("mutation", rep.MutationMode+" ("+rep.AllowedMutationScope+")")
 	row("approval", rep.ApprovalStatus)
 	if rep.PolicySHA256 != "" {

@@ -45,6 +45,7 @@ const (
 	ApprovalConsumed        Code = "approval_consumed"
 	ApprovalOtherWork       Code = "approval_other_work"
 	ModeExceedsStage        Code = "mode_exceeds_stage"
+	NotAFixture             Code = "not_a_fixture"
 	StageNotProven          Code = "stage_not_proven"
 	ProofInvalid            Code = "ladder_proof_invalid"
 	BudgetExhausted         Code = "budget_exhausted"

@@ -86,7 +86,7 @@ func (r *run) binding() *job.Binding {
 		return nil
 	}
 	b := &job.Binding{Engine: r.opened.Engine.Name, EngineVersion: r.opened.Engine.Version, EngineSHA256: r.opened.Engine.SHA256,
-		BaselineCommit: r.opened.BaselineCommit, TargetSHA256: admission.TargetDigest(r.source.Root())}
+		BaselineCommit: string(r.opened.BaselineCommit), TargetSHA256: admission.TargetDigest(r.source.Root())}
 	if r.opened.Model != nil && r.opened.ModelProvider != nil {
 		b.ModelProvider, b.Model = *r.opened.ModelProvider, *r.opened.Model
 	}

@@ -79,7 +79,7 @@ func (r *run) claim(ctx context.Context) error {
 func (r *run) claimOf() job.Claim {
 	c := job.Claim{Key: r.session.ID, RepoRef: cmp.Or(r.RepoRef, r.session.ID), PolicyBundleID: r.Contract.PolicyBundleID,
 		RunID: cmp.Or(session.NexusRun(r.w.Entries()), r.found), MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence,
-		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID, "baseline_commit": r.opened.BaselineCommit}}
+		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID, "baseline_commit": string(r.opened.BaselineCommit)}}
 	switch n := r.opened.IssueNumber; {
 	case r.Unclaimed:
 	case n != nil:

@@ -101,7 +101,7 @@ func (r *run) deliver(ctx context.Context) {
 // publish commits the patch and makes the branch. A run that was cut off makes the
 // same commit again, and finds its branch done.
 func (r *run) publish(ctx context.Context) (evidence.Delivered, error) {
-	out := evidence.Delivered{Branch: "remit/" + r.session.ID, BaselineCommit: r.opened.BaselineCommit, Differs: []string{}}
+	out := evidence.Delivered{Branch: "remit/" + r.session.ID, BaselineCommit: string(r.opened.BaselineCommit), Differs: []string{}}
 	if r.store == nil {
 		if err := r.restore(ctx); err != nil {
 			return out, err

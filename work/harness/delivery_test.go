@@ -88,7 +88,7 @@ func TestDeliveryIntoADisposableRepository(t *testing.T) {
 	if after := state(); after != before || rep.SourceRepositoryMutated {
 		t.Errorf("the user's repository: %s\n%s", before, after)
 	}
-	if rep.DisposableRepositoryDir != "$REMIT_HOME/disposable/"+s.ID || !strings.HasPrefix(rep.TargetRepository, "sha256:") || rep.Delivered.BaselineCommit != openedWith(t, s).BaselineCommit {
+	if rep.DisposableRepositoryDir != "$REMIT_HOME/disposable/"+s.ID || !strings.HasPrefix(rep.TargetRepository, "sha256:") || rep.Delivered.BaselineCommit != string(openedWith(t, s).BaselineCommit) {
 		t.Errorf("%+v", rep)
 	}
 	actions := proofOf(t, s, "forbidden-actions")["actions"].([]any)

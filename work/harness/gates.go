@@ -12,6 +12,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/shipped"
 )
 
 // maxNamed bounds how many paths a message names.
@@ -109,15 +110,23 @@ func (r *run) eligibilityRequest() eligibility.Request {
 	if r.Model != nil {
 		asked, detail, remedy = c.Network, r.Model.Detail, r.Model.Remedy
 	}
+	fixture := ""
+	if c.MutationMode == task.CopiedFixture {
+		fixture, _ = shipped.IsFixture(r.base.Tree)
+	}
+	var unavailable *eligibility.Unavailable
+	if r.Admission.Unavailable != nil {
+		unavailable = r.unavailable(r.Admission.Unavailable)
+	}
 	return eligibility.Request{
-		Network: asked,
-		TaskID:  c.TaskID, ContractDigest: r.opened.ContractSHA256, PolicyBundleID: c.PolicyBundleID, RiskClass: c.RiskClass,
+		Network: asked, Fixture: fixture,
+		TaskID: c.TaskID, ContractDigest: r.opened.ContractSHA256, PolicyBundleID: c.PolicyBundleID, RiskClass: c.RiskClass,
 		TargetAdmitted: r.Target.Admitted, TargetCode: r.Target.Code, TargetDetail: r.Target.Detail,
 		MutationMode: c.MutationMode, ApprovalRequired: c.ApprovalRequired || c.MutationMode.Delivers(),
 		Approval: r.approved.state, ApprovalDetail: r.approved.detail,
 		Engine: eligibility.Engine{Name: r.opened.Engine.Name, Registered: true, Disabled: r.Disabled, Enabled: r.Admission.Enabled,
 			SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, SourceDetail: r.Admission.Detail, SourceRemedy: r.Admission.Remedy,
-			ModelStatus: r.modelStatus(), ModelDetail: detail, ModelRemedy: remedy, ProvenMode: r.Admission.ProvenMode},
+			ModelStatus: r.modelStatus(), ModelDetail: detail, ModelRemedy: remedy, ProvenMode: r.Admission.ProvenMode, Unavailable: unavailable},
 		Sandbox: eligibility.Sandbox{Driver: driver, ExplicitNone: r.ExplicitNone},
 	}
 }
@@ -129,7 +138,7 @@ func decisionBlockers(d eligibility.Decision) []evidence.Blocker {
 	for _, f := range d.Findings() {
 		b := evidence.Blocker{Code: f.Code, Message: f.Detail, Evidence: evidence.EligibilityFile}
 		switch f.Code {
-		case reason.EngineNotEnabled, reason.SourceNotAdmitted, reason.ModelNotAdmitted, reason.ModelMismatch, reason.NetworkNotAllowed, reason.ModeExceedsStage:
+		case reason.EngineUnknown, reason.NotAFixture, reason.EngineNotEnabled, reason.SourceNotAdmitted, reason.ModelNotAdmitted, reason.ModelMismatch, reason.NetworkNotAllowed, reason.ModeExceedsStage, reason.ProviderUnavailable:
 			b.Hint = d.Remedy(f.Gate) // it names the very engine, record or mode
 		}
 		if f.Code == reason.GateMissing {

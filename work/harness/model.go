@@ -50,6 +50,11 @@ type Admission struct {
 	Detail       string // what the record says, in words
 	Remedy       string // what would make one hold, "" when one does
 	ProvenMode   task.MutationMode
+	// Build is the build of the engine that the records were asked about; nil when
+	// they were not.
+	Build *evidence.EngineIdentity
+	// Unavailable is why the engine cannot run on this machine, nil if it can.
+	Unavailable error
 }
 
 // TargetAdmission is what the records say of the repository, of a run whose mode

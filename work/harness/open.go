@@ -19,11 +19,26 @@ import (
 
 // open collects all that the run depends on: the inputs of journal entry 0.
 func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
-	c := r.Contract
 	identity, err := r.Engine.Identity(ctx)
 	if err != nil {
 		return evidence.RunOpened{}, err
 	}
+	o, err := r.opening(identity)
+	if err != nil {
+		return o, err
+	}
+	o.BaselineCommit, o.BaselineTree = evidence.ObjectID(r.base.Commit), evidence.ObjectID(r.base.Tree)
+	if r.Sandbox != nil {
+		d := r.Sandbox.Describe()
+		o.Host.Sandbox = evidence.SandboxFacts{Driver: d.Driver, Version: d.Version, Layer: d.Layer, NotEnforced: d.NotEnforced}
+	}
+	o.RunID, err = evidence.RunIDOf(o)
+	return o, err
+}
+
+// opening is the part of it that needs neither the repository nor a sandbox.
+func (r *run) opening(identity evidence.EngineIdentity) (evidence.RunOpened, error) {
+	c := r.Contract
 	digest, err := c.Digest()
 	if err != nil {
 		return evidence.RunOpened{}, fmt.Errorf("digesting the contract: %w", err)
@@ -34,7 +49,7 @@ func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
 	}
 	o := evidence.RunOpened{
 		RunIDAudit: audit.String(), CaseID: c.TaskID, Title: c.Title, ContractSHA256: digest, PolicyBundleID: c.PolicyBundleID, PolicySHA256: r.PolicySHA256,
-		Remit: r.Build, Engine: identity, RepoRoot: "target", BaselineCommit: r.base.Commit, BaselineTree: r.base.Tree,
+		Remit: r.Build, Engine: identity, RepoRoot: "target",
 		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.NeedsApproval(), ExpectDiff: c.ExpectDiff,
 		SourceAdmission: "not_required", ModelAdmission: "not_required", VerificationCommands: c.VerificationCommands,
 		SummaryForm: evidence.SummaryForm,
@@ -49,12 +64,7 @@ func (r *run) open(ctx context.Context) (evidence.RunOpened, error) {
 	if s := r.Admission.SourceStatus; s != "" {
 		o.SourceAdmission = s
 	}
-	if r.Sandbox != nil {
-		d := r.Sandbox.Describe()
-		o.Host.Sandbox = evidence.SandboxFacts{Driver: d.Driver, Version: d.Version, Layer: d.Layer, NotEnforced: d.NotEnforced}
-	}
-	o.RunID, err = evidence.RunIDOf(o)
-	return o, err
+	return o, nil
 }
 
 // create makes the session directory with the first entry of its journal, and

@@ -14,18 +14,7 @@ import (
 // refuseSecrets looks at what the user handed in. A contract has a digest that
 // everything refers to, so it cannot be redacted, and evidence would publish it.
 func (r *run) refuseSecrets() error {
-	contract, err := r.Contract.Canonical()
-	if err != nil {
-		return fmt.Errorf("encoding the contract: %w", err)
-	}
-	if err := r.secrets.Refuse("the task", contract, secret.All); err != nil {
-		return err
-	}
-	opened, err := canon.Marshal(r.opened)
-	if err != nil {
-		return fmt.Errorf("encoding the run: %w", err)
-	}
-	if err := r.secrets.Refuse("what names the run", opened, secret.Values); err != nil {
+	if err := r.refuseSecretsNamed(); err != nil {
 		return err
 	}
 	for _, h := range r.Contract.HeldOutTests {
@@ -38,6 +27,22 @@ func (r *run) refuseSecrets() error {
 		}
 	}
 	return nil
+}
+
+// refuseSecretsNamed looks at the contract and at what names the run.
+func (r *run) refuseSecretsNamed() error {
+	contract, err := r.Contract.Canonical()
+	if err != nil {
+		return fmt.Errorf("encoding the contract: %w", err)
+	}
+	if err := r.secrets.Refuse("the task", contract, secret.All); err != nil {
+		return err
+	}
+	opened, err := canon.Marshal(r.opened)
+	if err != nil {
+		return fmt.Errorf("encoding the run: %w", err)
+	}
+	return r.secrets.Refuse("what names the run", opened, secret.Values)
 }
 
 // guardEngine gives the words of the engine's command as evidence may show

@@ -64,13 +64,13 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Reproduced{SessionID: rec.receipt.SessionID, RecordedStatus: rec.receipt.Status, BaselineCommit: rec.receipt.BaselineCommit,
+	out := &Reproduced{SessionID: rec.receipt.SessionID, RecordedStatus: rec.receipt.Status, BaselineCommit: string(rec.receipt.BaselineCommit),
 		PatchSHA256: *rec.receipt.PatchSHA256, Findings: []reason.Finding{}}
 	source, err := workspace.OpenSource(ctx, req.Repo)
 	if err != nil {
 		return nil, err
 	}
-	base, err := source.Resolve(ctx, rec.receipt.BaselineCommit)
+	base, err := source.Resolve(ctx, string(rec.receipt.BaselineCommit))
 	if err != nil {
 		return nil, err
 	}

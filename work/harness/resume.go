@@ -274,7 +274,7 @@ func (r *run) restore(ctx context.Context) (err error) {
 	if r.source, err = workspace.OpenSource(ctx, r.Repo); err != nil {
 		return err
 	}
-	if r.base, err = r.source.Resolve(ctx, r.opened.BaselineCommit); err != nil {
+	if r.base, err = r.source.Resolve(ctx, string(r.opened.BaselineCommit)); err != nil {
 		return err
 	}
 	if r.store, err = workspace.NewStore(ctx, filepath.Join(r.work, "store.git"), r.source, r.base); err != nil {

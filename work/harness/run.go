@@ -12,6 +12,7 @@ import (
 	"remit/work/redact"
 	"remit/work/session"
 
+	"remit/law/eligibility"
 	"remit/law/job"
 	"remit/law/secret"
 	"remit/law/task"
@@ -31,6 +32,10 @@ type Request struct {
 	// PolicySHA256 is the digest of the policy that was applied, "" for none.
 	PolicySHA256 string
 	Engine       engine.Engine
+	// EngineName is the name under which the engine is registered. With it the
+	// gates of an engine that needs no admission are asked before its program is
+	// looked at.
+	EngineName string
 	// Disabled is set when the policy switches the engine off.
 	Disabled bool
 	// Sandbox confines everything that the run starts. When it is nil,
@@ -60,6 +65,10 @@ type Request struct {
 	// Admission is what the records say of the engine; the zero value is right
 	// for those that are built in.
 	Admission Admission
+	// Looked is what the caller has read of the target before.
+	Looked Looked
+	// Compared says that the run is a lane of a comparison.
+	Compared bool
 	// Target is what the records say of the repository, where the change is to be
 	// delivered there.
 	Target TargetAdmission
@@ -141,6 +150,9 @@ type run struct {
 func Run(ctx context.Context, req Request) (*Outcome, error) {
 	if req.Clock == nil {
 		req.Clock = time.Now
+	}
+	if out, err := Preflight(ctx, req, eligibility.KnownPolicy); out != nil || err != nil {
+		return out, err
 	}
 	driver := begin(func() (sandbox.Driver, error) {
 		done := req.Timeline.Begin("sandbox.opened")

@@ -218,10 +218,13 @@ func writeBlocker(r *run, err error) evidence.Blocker {
 }
 
 func (r *run) sourceRoot() string {
-	if r.source == nil {
-		return ""
+	if r.source != nil {
+		return r.source.Root()
 	}
-	return r.source.Root()
+	if dir, err := filepath.Abs(r.Repo); err == nil && r.Repo != "" && dir != string(filepath.Separator) {
+		return dir // it was not opened, and its path is the user's all the same
+	}
+	return ""
 }
 
 // scrub takes host paths out of a message that goes into evidence: a bundle

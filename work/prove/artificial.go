@@ -47,8 +47,8 @@ func (t *trial) artificialFixture(ctx context.Context) error {
 	t.ranAs(own)
 	t.tell("fixture", own.Status, own.Code)
 
-	name, is := shipped.IsFixture(own.opened.BaselineTree)
-	t.check("shipped_fixture", is, "%s", cmp.Or(name, own.opened.BaselineTree))
+	name, is := shipped.IsFixture(string(own.opened.BaselineTree))
+	t.check("shipped_fixture", is, "%s", cmp.Or(name, string(own.opened.BaselineTree)))
 	t.check("contract_explicit", len(w.contract.AllowedPaths) > 0 && len(w.contract.VerificationCommands) > 0, "%v, %v",
 		w.contract.AllowedPaths, w.contract.VerificationCommands)
 	t.ranWell(own, "fixture_run_passes")

@@ -123,7 +123,7 @@ func (t *trial) cleanProofs(k kept) {
 		Ended  bool   `json:"ended_clean"`
 	}
 	err := json.Unmarshal([]byte(k.text(evidence.ProofsDir+"/workspace-clean.json")), &clean)
-	t.check("clean_start_proof", err == nil && clean.Intact && clean.Tree == k.opened.BaselineTree, "baseline_intact %v of tree %s", clean.Intact, clean.Tree)
+	t.check("clean_start_proof", err == nil && clean.Intact && clean.Tree == string(k.opened.BaselineTree), "baseline_intact %v of tree %s", clean.Intact, clean.Tree)
 	t.check("clean_end_proof", err == nil && clean.Ended, "ended_clean %v", clean.Ended)
 	var source struct {
 		Mutated *bool `json:"mutated"`

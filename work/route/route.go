@@ -153,7 +153,7 @@ func Prices(table map[string]task.ModelPrice) map[string]gateway.Price {
 // is proved it may work on copied fixtures.
 func Admission(records admission.Store, build evidence.EngineIdentity) (harness.Admission, admission.Result) {
 	result, _ := records.SourceResult(build)
-	return harness.Admission{SourceStatus: result.SourceStatus(), Detail: result.Detail,
+	return harness.Admission{Build: &build, SourceStatus: result.SourceStatus(), Detail: result.Detail,
 		Remedy: remedy(result, AdmitSource(build.Name, "")), ProvenMode: task.CopiedFixture}, result
 }
 
