@@ -33,12 +33,17 @@ func TestMatrixWithoutSandbox(t *testing.T) {
 			t.Errorf("%s: %+v", row.Name, row.Cases[0])
 		}
 	}
-	status, err := cli(t, home, "ladder", "status").Output()
+	text, err := cli(t, home, "ladder", "status", "--json").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(status), "blocked, 0 of 12 rows held") {
-		t.Errorf("status:\n%s", status)
+	var status ladder.Status
+	if err := json.Unmarshal(text, &status); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	i := slices.IndexFunc(status.Engines, func(e ladder.EngineStatus) bool { return e.Engine == "command" })
+	if i < 0 || status.Engines[i].Matrix == nil || status.Engines[i].Matrix.Status != "blocked" || status.Engines[i].Matrix.Held != 0 {
+		t.Errorf("status:\n%s", text)
 	}
 }
 

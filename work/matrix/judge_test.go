@@ -16,7 +16,12 @@ func TestEveryCaseHasItsScenario(t *testing.T) {
 	t.Parallel()
 	all := scenarios()
 	cases := 0
-	for _, row := range ladder.Rows() {
+	rows := ladder.Rows()
+	further, ok := ladder.ClassNamed(ladder.ClassDirtyCopy)
+	if !ok {
+		t.Error("the class of a dirty copy is not there")
+	}
+	for _, row := range append(rows, further) {
 		for _, c := range row.Cases {
 			cases++
 			if sc, err := scenarioOf(row.Name, c.Name); err != nil || sc.arrange == nil || sc.shows == nil {

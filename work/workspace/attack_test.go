@@ -196,7 +196,7 @@ var pure = []string{
 	"git.Find", "git.Format.EmptyTree", "git.Format.IsID", "git.Format.NewHash", "git.Format.Size", "git.Format.ScanPack", "git.Format.Sum", "git.Format.Valid", "git.Format.Zero",
 	"git.FormatOf", "git.Hex", "git.ValidBranch", "git.ValidRef", "git.Error.Error", "git.Error.Unwrap", "git.Dir.ObjectsDir", "git.Dir.Packs",
 	"workspace.CheckPath", "workspace.OpenCache", "workspace.Fingerprint.Compare",
-	"workspace.Source.Bare", "workspace.Source.Root", "workspace.Source.GitDir", "workspace.Source.Format", "workspace.Store.Baseline", "workspace.Looked.Dir",
+	"workspace.Source.Bare", "workspace.Source.Common", "workspace.Source.Root", "workspace.Source.GitDir", "workspace.Source.Format", "workspace.Store.Baseline", "workspace.Looked.Dir",
 }
 
 func TestNothingOfARepositoryIsExecuted(t *testing.T) { // not parallel: it changes the environment
@@ -252,6 +252,7 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 	})
 	walk("workspace.Source.Fingerprint", func() error { _, err := src.Fingerprint(ctx); return must(err) })
 	walk("workspace.Source.ChangedAt", func() error { _ = src.ChangedAt("worktree: text"); return nil })
+	walk("workspace.Source.Worktrees", func() error { _, err := src.Worktrees(); return must(err) })
 	walk("workspace.Source.Dirty", func() error { _, err := src.Dirty(ctx); return must(err) })
 	walk("workspace.NewStore", func() (err error) {
 		st, err = NewStore(ctx, filepath.Join(t.TempDir(), "st"), src, base)
@@ -313,7 +314,15 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 	})
 	if publish {
 		branch := "remit/" + commit[:8] + strings.ReplaceAll(filepath.Base(path), ".", "_")
+		walk("git.MayPublish", func() error { return must(git.MayPublish(src.GitDir(), branch)) })
 		walk("git.PublishBranch", func() error { return must(git.PublishBranch(ctx, src.GitDir(), st.Dir(), commit, branch)) })
+		walk("git.DeleteBranch", func() error {
+			gone, err := git.DeleteBranch(ctx, src.GitDir(), src.Format(), branch, commit)
+			if gone {
+				t.Error("the branch that was published is not there")
+			}
+			return must(err)
+		})
 	}
 	walk("workspace.Store.Dir", func() error { _ = st.Dir(); return nil })
 	walk("workspace.Store.Close", func() error { return st.Close() })
