@@ -73,10 +73,7 @@ func policyAlone(repo string, mayBeDirty bool) (*task.Policy, bool) {
 	if err != nil {
 		return nil, false
 	}
-	for {
-		if exists(filepath.Join(top, ".git")) {
-			break
-		}
+	for !exists(filepath.Join(top, ".git")) {
 		if exists(filepath.Join(top, "objects")) && exists(filepath.Join(top, "HEAD")) { // bare
 			return nil, false
 		}

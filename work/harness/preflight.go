@@ -104,7 +104,7 @@ func (r *run) identityBefore(ctx context.Context) (evidence.EngineIdentity, erro
 	case r.Admission.Build != nil:
 		return *r.Admission.Build, nil
 	case r.EngineName != "" && (r.Admission.Unavailable != nil || !eligibility.AdmissionRequired(r.EngineName)):
-		return evidence.EngineIdentity{Name: r.EngineName}, nil
+		return evidence.EngineIdentity{Name: r.EngineName}, nil //nolint:nilerr // that its program is missing is the refusal
 	}
 	return r.Engine.Identity(ctx)
 }
