@@ -238,9 +238,7 @@ func (h *healthCheck) sessions(ctx context.Context) {
 }
 
 func (h *healthCheck) audited(ctx context.Context, s session.Session, rep *evidence.Report) {
-	opt := bundle.Options{Profile: bundle.ProfileBundle}
-	opt.Gates, opt.Further = audit.Gates()
-	found, err := bundle.Audit(ctx, s.Dir, opt)
+	found, err := bundle.Audit(ctx, s.Dir, audit.Options())
 	if err != nil {
 		h.fault(health.Sessions, s.ID, err, reason.FileUnusable)
 		return

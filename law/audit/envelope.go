@@ -32,6 +32,14 @@ func Gates() (gates, further []bundle.Gate) {
 	return gates, []bundle.Gate{{Name: GateEnvelope, Check: CheckEnvelope}}
 }
 
+// Options are those of the audit that anybody can make of a session: no signer is
+// asked for.
+func Options() bundle.Options {
+	opt := bundle.Options{Profile: bundle.ProfileBundle}
+	opt.Gates, opt.Further = Gates()
+	return opt
+}
+
 // CheckEnvelope is the audit gate envelope. That the changed paths were inside
 // the contract is a claim of the journal; contract.json and patch.diff are
 // both there, so it is decided again. Only a claim that all is well is held

@@ -127,9 +127,7 @@ func (j *judge) discreet(o *session) {
 
 // audit makes the audit that anybody can make.
 func (j *judge) audit(dir string, got *Got) {
-	opt := bundle.Options{Profile: bundle.ProfileBundle}
-	opt.Gates, opt.Further = audit.Gates()
-	rep, err := bundle.Audit(j.ctx, dir, opt)
+	rep, err := bundle.Audit(j.ctx, dir, audit.Options())
 	if err != nil {
 		got.Audit = bundle.Blocked
 		j.check("audit", false, "%v", err)

@@ -152,9 +152,7 @@ func Audit(ctx context.Context, s StoredProof) error {
 }
 
 func auditSession(ctx context.Context, dir string, want journal.Head) error {
-	opt := bundle.Options{Profile: bundle.ProfileBundle}
-	opt.Gates, opt.Further = audit.Gates()
-	rep, err := bundle.Audit(ctx, dir, opt)
+	rep, err := bundle.Audit(ctx, dir, audit.Options())
 	if err != nil {
 		return err
 	}

@@ -125,9 +125,7 @@ func couldNotHappen(dir string) (actions []string) {
 // auditPass makes the audit that anybody can make of the session, and sorts what
 // it finds into the checks of a refresh.
 func auditPass(ctx context.Context, f *ladder.PassFacts, dir string) {
-	opt := bundle.Options{Profile: bundle.ProfileBundle}
-	opt.Gates, opt.Further = audit.Gates()
-	rep, err := bundle.Audit(ctx, dir, opt)
+	rep, err := bundle.Audit(ctx, dir, audit.Options())
 	if err != nil {
 		f.ArtifactFault = "the audit of the session could not be made"
 		return
