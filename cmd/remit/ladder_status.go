@@ -80,11 +80,7 @@ func (a *app) control(ctx context.Context, records []ladder.Records) (ladder.Con
 		if err != nil {
 			return ladder.Control{}, err
 		}
-		proofs, err := prove.Proofs(a.home.Dir, r.Engine, nil)
-		if err != nil {
-			return ladder.Control{}, err
-		}
-		g := &laneGatherer{app: a, records: r, stored: stored, proofs: proofs, models: admitted.Models}
+		g := &laneGatherer{app: a, records: r, stored: stored, proofs: prove.Counting(r.Engine, stored, nil), models: admitted.Models}
 		for _, f := range g.lanes(ctx) {
 			l, err := ladder.LaneOf(f)
 			if err != nil {

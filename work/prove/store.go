@@ -121,16 +121,22 @@ func Proofs(home, engine string, verify Verifier) ([]ladder.Recorded, error) {
 	if err != nil {
 		return nil, err
 	}
-	for i := range stored {
-		s := &stored[i]
+	return Counting(engine, stored, verify), nil
+}
+
+// Counting are all proofs of an engine, as [Proofs] has them, where those that are
+// kept were read before.
+func Counting(engine string, stored []StoredProof, verify Verifier) []ladder.Recorded {
+	all := Recorded(stored)
+	for i, s := range stored {
 		if s.Fault != "" || verify == nil {
 			continue
 		}
 		if err := verify(s.text, s.Signature); err != nil {
-			s.Fault = err.Error()
+			all[i].Fault = err.Error()
 		}
 	}
-	return append(Recorded(stored), BuiltIn(engine)...), nil
+	return append(all, BuiltIn(engine)...)
 }
 
 // load reads one proof, nil if it is not there.
