@@ -349,7 +349,11 @@ func (t *trial) artifactSet(ctx context.Context) {
 // gateMissing is a run of the stage's mode by an engine that has not proved it.
 // An engine that is built in needs no record, so what is missing is the policy's
 // word: it is switched off.
-func (t *trial) gateMissing(ctx context.Context, w world) error {
+func (t *trial) gateMissing(ctx context.Context) error {
+	w, err := t.fixture(ctx, fmt.Sprintf("stage%d-closed", t.stage.Number), t.stage.Mode)
+	if err != nil {
+		return err
+	}
 	k, err := t.run(ctx, w, &attempt{engine: t.Engine, change: func(req *harness.Request) { t.closeGate(req) }})
 	if err != nil {
 		return err
