@@ -32,6 +32,8 @@ type Config struct {
 	Engines map[string][]string
 	// Agents are the engines that ask a model; nil: none. No name is in both.
 	Agents *Agents
+	// Home has the records and the proofs of this machine.
+	Home string
 	// CacheDir keeps checked out trees; Scratch is for work that is removed.
 	CacheDir, Scratch string
 	// KeyDir holds the key that the bundles of engine runs are signed with; ""
@@ -61,6 +63,7 @@ type Daemon struct {
 	// credential is what the authority knows this provider by; it is searched
 	// for in the evidence of engine runs.
 	credential string
+	home       string
 	keyDir     string
 	version    string
 	build      evidence.Build
@@ -110,7 +113,7 @@ func Open(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver,
-		keyDir: c.KeyDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
+		home: c.Home, keyDir: c.KeyDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
 		ttl: c.LeaseTTL, beat: c.Heartbeat, grace: c.Grace, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
 	if _, d.credential, err = c.State.Load(); err != nil {
 		return nil, err
@@ -122,6 +125,9 @@ func Open(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.agents = c.Agents
+	if err := d.agents.proved(d.driver.Describe().Driver); err != nil {
+		return nil, err
+	}
 	for name := range d.engines {
 		if _, twice := d.agents.find(name); twice {
 			return nil, fmt.Errorf("engine %q: offered twice, as a program and as an agent", name)

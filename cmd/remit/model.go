@@ -218,7 +218,7 @@ func (f *modelFlags) prices() (map[string]gateway.Price, error) {
 }
 
 // engineBuild is what an engine would execute. The engines that are built in have
-// no record that asks.
+// no record that asks, and their identity is their name.
 type engineBuild struct {
 	name     string
 	asked    bool
@@ -227,7 +227,7 @@ type engineBuild struct {
 }
 
 func buildOf(ctx context.Context, e engine.Engine, name string) engineBuild {
-	b := engineBuild{name: name, asked: eligibility.AdmissionRequired(name)}
+	b := engineBuild{name: name, asked: eligibility.AdmissionRequired(name), identity: evidence.EngineIdentity{Name: name}}
 	if b.asked {
 		b.identity, b.err = e.Identity(ctx)
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
 	"remit/work/harness"
+	"remit/work/prove"
 	"remit/work/sandbox"
 )
 
@@ -271,6 +273,11 @@ func (a *app) engineRequest(ctx context.Context, f *runFlags, contract *task.Con
 	}
 	admitted, err := executed.admission(records, policy)
 	if err != nil {
+		return harness.Request{}, err
+	}
+	proofs := prove.Question{Home: a.home.Dir, Signed: policy.SignedRecords(), Engine: eng, Identity: executed.identity, Model: model, Driver: cmp.Or(f.sandbox, sandbox.DriverBwrap),
+		Mode: contract.MutationMode}
+	if err := proofs.Into(&admitted); err != nil {
 		return harness.Request{}, err
 	}
 	target, err := targetAdmission(records, contract, f.repo)

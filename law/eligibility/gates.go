@@ -8,9 +8,6 @@ import (
 	"remit/proof/reason"
 )
 
-// builtinLimit is the widest mode of the engines that need no admission.
-const builtinLimit = task.CopiedRepo
-
 // builtin reports whether an engine is part of Remit and asks no model.
 func builtin(name string) bool { return name == "fake" || name == "command" }
 
@@ -67,8 +64,7 @@ func gates(r Request, approval bool) (results []gate, notAsked []string) {
 		ask(policy, gateNetwork, func() gate { return network(r) })
 	}
 	ask(here && (policy || !r.ModeOpen), gateMode, func() gate { return mode(r) })
-	// An engine that has proved no more than fixtures has nothing else yet.
-	if r.MutationMode == task.CopiedFixture && r.Engine.limit().Exceeds(task.CopiedFixture) {
+	if r.MutationMode == task.CopiedFixture {
 		ask(r.Known == KnownAll, gateFixture, func() gate { return fixture(r) })
 	}
 	if r.MutationMode.Exceeds(task.SandboxRepo) {
@@ -133,25 +129,30 @@ func network(r Request) gate {
 		"engine %q asks a model, and the contract gives it no way to one (network: %s)", r.Engine.Name, task.NetworkNone)
 }
 
-// limit is the widest mode that the engine has proved.
-func (e Engine) limit() task.MutationMode {
-	if builtin(e.Name) {
-		return builtinLimit
-	}
-	return e.ProvenMode
-}
-
+// mode holds the mode that is asked for against what is proved of the engine. A
+// run that may change nothing still gets a copy of the repository to read, so it
+// needs what such a copy needs. One that is part of a proof may go one mode
+// further: the mode that it is to prove.
 func mode(r Request) gate {
-	limit := r.Engine.limit()
-	if r.MutationMode.Valid() && limit.Valid() && !r.MutationMode.Exceeds(limit) {
+	needed, limit := r.MutationMode, r.Engine.ProvenMode
+	if needed == task.ModeNone {
+		needed = task.CopiedRepo
+	}
+	if r.Purpose == PurposeProof && limit.Valid() {
+		limit = min(limit+1, task.ScopedRealRepo)
+	}
+	if needed.Valid() && limit.Valid() && !needed.Exceeds(limit) {
 		return passed(gateMode)
 	}
-	remedy := "lower mutation_mode, or prove the next stage"
-	if limit.Valid() {
-		remedy = fmt.Sprintf("run with --mutation-mode %s, or prove the next stage (`remit ladder status` says what is proved)", limit)
+	proved := fmt.Sprintf("%s is the widest that engine %q has proved", limit, r.Engine.Name)
+	if limit == task.ModeNone {
+		proved = fmt.Sprintf("nothing is proved of engine %q, as it is here", r.Engine.Name)
 	}
-	return missing(gateMode, reason.ModeExceedsStage, remedy,
-		"mutation mode %s is above %s, the widest that engine %q has proved", r.MutationMode, limit, r.Engine.Name)
+	if r.Engine.ModeDetail != "" {
+		proved += ": " + r.Engine.ModeDetail
+	}
+	return missing(gateMode, reason.ModeExceedsStage, cmp.Or(r.Engine.ModeRemedy, "prove the engine: `remit ladder status` says with which command"),
+		"mutation mode %s is not open: %s", r.MutationMode, proved)
 }
 
 func fixture(r Request) gate {

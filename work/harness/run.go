@@ -62,9 +62,13 @@ type Request struct {
 	// VerdictCache allows the base phase of the verifier to be taken from the
 	// cache, and kept there. What is taken says so in the evidence.
 	VerdictCache bool
-	// Admission is what the records say of the engine; the zero value is right
-	// for those that are built in.
+	// Admission is what the records and the proofs say of the engine. Nothing is
+	// proved by the zero value, and no run begins with it.
 	Admission Admission
+	// Purpose is "", or [eligibility.PurposeProof] for a run by which an engine shows
+	// a stage: it may go one mode further than is proved. Only what makes proofs, on
+	// repositories of its own, asks for that.
+	Purpose string
 	// Looked is what the caller has read of the target before.
 	Looked Looked
 	// Compared says that the run is a lane of a comparison.
@@ -136,11 +140,12 @@ type run struct {
 	unjudged
 	opened   evidence.RunOpened
 	approved approved
-	repriced int64           // what the proof may cost now, 0: what the run began with
-	claimed  bool            // the authority knows of the run by this process
-	asked    bool            // an earlier life has asked the authority for the run
-	found    string          // the run that it has of an earlier life, which had no answer
-	artifact map[string]bool // blobs already recorded
+	recalled *eligibility.Engine // of a resumed run: what was known of its engine when it was opened
+	repriced int64               // what the proof may cost now, 0: what the run began with
+	claimed  bool                // the authority knows of the run by this process
+	asked    bool                // an earlier life has asked the authority for the run
+	found    string              // the run that it has of an earlier life, which had no answer
+	artifact map[string]bool     // blobs already recorded
 	secrets  *redact.Secrets
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"remit/law/eligibility"
 	"remit/law/ladder"
-	"remit/law/task"
 	"remit/work/engine/faulty"
 	"remit/work/harness"
 	"remit/work/sandbox"
@@ -123,8 +122,11 @@ func (l *lane) run(ctx context.Context, s *setup) error {
 	}
 	req := harness.Request{Home: s.home(), Repo: s.repo(), Contract: contract, Engine: l.engine(s), JournalHook: s.fault.Journal,
 		Sandbox: l.Sandbox, ExplicitNone: l.unconfined(), Approver: s.approver, Denier: s.denier, Repeat: 1, Build: l.Build}
+	// All below the mode is proved, and every record holds: a matrix says how runs end
+	// that nothing refuses, and its runs reach nothing but the shipped case.
+	req.Admission, req.Purpose = harness.Admission{ProvenMode: contract.MutationMode - 1}, eligibility.PurposeProof
 	if l.model != nil {
-		req.Model, req.Admission = l.model.Route(), Admitted(contract.MutationMode)
+		req.Model, req.Admission.Enabled, req.Admission.SourceStatus = l.model.Route(), true, string(eligibility.ModelAdmitted)
 	}
 	_, err = harness.Run(ctx, req)
 	return err
@@ -132,9 +134,3 @@ func (l *lane) run(ctx context.Context, s *setup) error {
 
 // unconfined reports that the caller chose the driver that confines nothing.
 func (o Options) unconfined() bool { return o.Sandbox.Describe().Driver == sandbox.DriverNone }
-
-// Admitted is an engine with every record of its own: a matrix says how runs end
-// that no record refuses, and its runs reach nothing but the shipped case.
-func Admitted(mode task.MutationMode) harness.Admission {
-	return harness.Admission{Enabled: true, SourceStatus: string(eligibility.ModelAdmitted), ProvenMode: mode}
-}
