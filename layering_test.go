@@ -68,7 +68,7 @@ var standardFences = []fence{
 
 // testOnly are the packages that exist for tests. Only tests import them, they
 // each other and the project's own scripts, so that no binary has them.
-var testOnly = []string{"fixtures", "nexus/store/storetest", "work/engine/agent/modeltest"}
+var testOnly = []string{"fixtures", "nexus/store/storetest", "work/engine/agent/modeltest", "work/prove/provetest"}
 
 const whyTestOnly = "the binary carries no test machinery"
 
