@@ -63,6 +63,9 @@ func (d *Daemon) agent(ctx context.Context, agent Agent, c job.EngineChoice, bud
 	if err := q.Into(&admitted); err != nil {
 		return worker{}, ownTrouble{err}
 	}
+	if admitted.ProvenMode == task.ModeNone { // it was proved when the daemon began
+		return worker{}, ownTrouble{reason.Errorf(reason.ModeExceedsStage, "nothing is proved of the agent: %s", admitted.Unproved).WithHint("%s", admitted.Prove)}
+	}
 	return worker{e, admitted, way}, nil
 }
 

@@ -172,7 +172,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		return a.reportRun(cmd, out, f, times)
+		return a.reportRun(cmd, out, f, args, times)
 	}
 	contract, policy, err := f.contract(cmd.Context(), args)
 	if err != nil {
@@ -208,11 +208,14 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if out.Report.Status != evidence.StatusPass && name == command.Name {
 		hintLent(os.Stderr, args)
 	}
-	return a.reportRun(cmd, out, f, times)
+	return a.reportRun(cmd, out, f, args, times)
 }
 
 // reportRun prints what came of a run, and what opens the gates that stopped it.
-func (a *app) reportRun(cmd *cobra.Command, out *harness.Outcome, f *runFlags, times *harness.Timeline) error {
+func (a *app) reportRun(cmd *cobra.Command, out *harness.Outcome, f *runFlags, args []string, times *harness.Timeline) error {
+	if !a.json {
+		out.Report = f.withFlags(out.Report, args)
+	}
 	err := a.report(cmd.OutOrStdout(), out, f.out, times)
 	if !a.json {
 		f.printOpening(cmd.OutOrStdout(), out.Report)
