@@ -24,14 +24,24 @@ func (l *lane) attempt(parent context.Context, row ladder.Row, c ladder.Case) Ca
 	ctx, cancel := context.WithTimeoutCause(parent, caseLimit, fmt.Errorf("the case did not end within %s", caseLimit))
 	defer cancel()
 	began := time.Now()
-	res := newCaseResult(row, c)
+	var res CaseResult
 	var kept error
-	err = l.execute(ctx, sc, row, true, func(e ended) {
-		e.judge(ctx, sc, res.Expected, &res)
-		if res.settle(); res.Got != nil && l.Keep != nil {
-			kept = l.keep(e, res)
+	for _, patience := range []int{1, 3} {
+		res = newCaseResult(row, c)
+		early := false
+		err = l.execute(ctx, sc, row, patience, func(e ended) {
+			o := e.judge(ctx, sc, res.Expected, &res)
+			if early = patience == 1 && o != nil && sc.early != nil && sc.early(o); early {
+				return // the limit ended what comes before the fault: this machine takes longer for it
+			}
+			if res.settle(); res.Got != nil && l.Keep != nil {
+				kept = l.keep(e, res)
+			}
+		})
+		if !early {
+			break
 		}
-	})
+	}
 	res.DurationMS = time.Since(began).Milliseconds()
 	switch {
 	case parent.Err() != nil:
@@ -64,18 +74,19 @@ type ended struct {
 	differs []string // paths of the source that are not as they were
 }
 
-// execute makes the world of a case, runs the harness in it, under the fault or
-// without, and lets judge look while it is there. Its error says that the case
+// execute makes the world of a case, runs the harness in it, under the fault or, with
+// patience 0, without, and lets judge look while it is there. patience is how many
+// times as long as usual what comes before the fault may take. Its error says that the case
 // could not be brought about; what the harness made of it is for judge.
-func (l *lane) execute(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
-	inside := func() error { return l.executeHere(ctx, sc, row, broken, judge) }
+func (l *lane) execute(ctx context.Context, sc scenario, row ladder.Row, patience int, judge func(ended)) error {
+	inside := func() error { return l.executeHere(ctx, sc, row, patience, judge) }
 	if sc.mounts {
 		return faulty.PrivateMounts(inside)
 	}
 	return inside()
 }
 
-func (l *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
+func (l *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, patience int, judge func(ended)) error {
 	dir, err := os.MkdirTemp(l.Dir, row.Name+"-")
 	if err != nil {
 		return fmt.Errorf("making a scratch directory: %w", err)
@@ -86,13 +97,13 @@ func (l *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, bro
 		return err
 	}
 	fx.contract.id = row.Name
-	s := &setup{fixture: fx, asksModel: l.model != nil}
+	s := &setup{fixture: fx, asksModel: l.model != nil, patience: patience}
 	defer func() {
 		for _, undo := range s.undo {
 			undo()
 		}
 	}()
-	if err := sc.arrange(s, broken); err != nil {
+	if err := sc.arrange(s, patience > 0); err != nil {
 		return fmt.Errorf("bringing the fault about: %w", err)
 	}
 	before, err := TakeSnapshot(fx.repo())
