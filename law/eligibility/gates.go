@@ -63,7 +63,8 @@ func gates(r Request, approval bool) (results []gate, notAsked []string) {
 		ask(here || r.Network != "", gateModel, r.Engine.model)
 		ask(policy, gateNetwork, func() gate { return network(r) })
 	}
-	ask(here && (policy || !r.ModeOpen), gateMode, func() gate { return mode(r) })
+	// Where nothing is proved, no mode is open that a policy could lower to.
+	ask(here && (policy || !r.ModeOpen || r.limit() < task.CopiedFixture), gateMode, func() gate { return mode(r) })
 	if r.MutationMode == task.CopiedFixture {
 		ask(r.Known == KnownAll, gateFixture, func() gate { return fixture(r) })
 	}
@@ -131,15 +132,11 @@ func network(r Request) gate {
 
 // mode holds the mode that is asked for against what is proved of the engine. A
 // run that may change nothing still gets a copy of the repository to read, so it
-// needs what such a copy needs. One that is part of a proof may go one mode
-// further: the mode that it is to prove.
+// needs what such a copy needs.
 func mode(r Request) gate {
-	needed, limit := r.MutationMode, r.Engine.ProvenMode
+	needed, limit := r.MutationMode, r.limit()
 	if needed == task.ModeNone {
 		needed = task.CopiedRepo
-	}
-	if r.Purpose == PurposeProof && limit.Valid() {
-		limit = min(limit+1, task.ScopedRealRepo)
 	}
 	if needed.Valid() && limit.Valid() && !needed.Exceeds(limit) {
 		return passed(gateMode)
@@ -153,6 +150,15 @@ func mode(r Request) gate {
 	}
 	return missing(gateMode, reason.ModeExceedsStage, cmp.Or(r.Engine.ModeRemedy, "prove the engine: `remit ladder status` says with which command"),
 		"mutation mode %s is not open: %s", r.MutationMode, proved)
+}
+
+// limit is the widest mode that is open. A run that is part of a proof may go one
+// further than is proved: to the mode that it is to prove.
+func (r Request) limit() task.MutationMode {
+	if limit := r.Engine.ProvenMode; r.Purpose == PurposeProof && limit.Valid() {
+		return min(limit+1, task.ScopedRealRepo)
+	}
+	return r.Engine.ProvenMode
 }
 
 func fixture(r Request) gate {

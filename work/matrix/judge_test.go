@@ -9,6 +9,7 @@ import (
 
 	"remit/law/ladder"
 	"remit/proof/evidence"
+	"remit/proof/reason"
 )
 
 // TestEveryCaseHasItsScenario keeps data and execution together, both ways.
