@@ -342,3 +342,24 @@ func isStandard(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
 	return !strings.Contains(first, ".")
 }
+
+// TestOnlyProversProve: nothing but what makes proofs asks for a run that goes
+// further than is proved, so no flag, file or request can.
+func TestOnlyProversProve(t *testing.T) {
+	t.Parallel()
+	provers := []string{"work/prove", "work/matrix"}
+	found := 0
+	for _, f := range goFiles(t) {
+		for _, use := range f.uses {
+			if f.test || use.name != "remit/law/eligibility.PurposeProof" {
+				continue
+			}
+			if found++; !slices.Contains(provers, path.Dir(f.path)) {
+				t.Errorf("%s:%d: only %v may ask for a proving run", f.path, use.line, provers)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no prover was found: the test shows nothing")
+	}
+}

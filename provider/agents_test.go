@@ -23,6 +23,7 @@ import (
 	"remit/law/audit"
 	"remit/law/job"
 	"remit/law/task"
+	"remit/proof/attest"
 	"remit/proof/bundle"
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -30,9 +31,11 @@ import (
 	"remit/work/engine"
 	"remit/work/gateway"
 	play "remit/work/gateway/scripted"
+	"remit/work/keyring"
 	"remit/work/prove/provetest"
 	"remit/work/route"
 	"remit/work/sandbox"
+	"remit/work/workspace"
 )
 
 // askArgument makes this program the agent of a tester.
@@ -416,6 +419,49 @@ func TestAgentRun(t *testing.T) {
 			}
 			h.accounted(path, r, resp)
 		})
+	}
+}
+
+// TestSignedRecordsOfAJob: where the repository of a job asks for signatures, proofs
+// and admissions of the provider count with one only; those that come with the
+// program need none.
+func TestSignedRecordsOfAJob(t *testing.T) {
+	t.Parallel()
+	dir, _, _ := scripted(t, "")
+	h := newHouse(t, answers)
+	d := daemon(t, "http://127.0.0.1:1", h.offers(dir), func(c *Config) { c.Engines = map[string][]string{"fixer": {"true"}} })
+	rule := rule{mode: task.CopiedRepo, signed: true}
+	if _, err := d.worker(t.Context(), job.EngineChoice{Name: "coder", Model: "large-1"}, 100_000, rule); reason.CodeOf(err) != reason.SourceNotAdmitted {
+		t.Errorf("unsigned records count: %v", err)
+	}
+	for _, name := range []string{admission.SourceFile("tester"), admission.ModelFile("acme", "large-1")} {
+		text, err := os.ReadFile(filepath.Join(h.home, filepath.FromSlash(name)))
+		h.must(err)
+		signature, err := keyring.SignRecord(h.home, attest.NamespaceRecord, text)
+		h.must(err)
+		h.must(os.WriteFile(filepath.Join(h.home, filepath.FromSlash(admission.SignatureFile(name))), signature, 0o600))
+	}
+	if _, err := d.worker(t.Context(), job.EngineChoice{Name: "coder", Model: "large-1"}, 100_000, rule); reason.CodeOf(err) != reason.ModeExceedsStage {
+		t.Errorf("unsigned proofs count: %v", err)
+	}
+	h.prove(3, true)
+	for _, name := range []string{"coder", "fixer"} {
+		model := map[string]string{"coder": "large-1"}[name]
+		if w, err := d.worker(t.Context(), job.EngineChoice{Name: name, Model: model}, 100_000, rule); err != nil || w.admission.ProvenMode != task.CopiedRepo {
+			t.Errorf("%s: %+v, %v", name, w.admission, err)
+		}
+	}
+	for text, want := range map[string]bool{"tests: free\n": false, "records: {signed: true}\n": true, "records: {signed: false}\n": false, "records: [\n": true} {
+		h.must(os.WriteFile(filepath.Join(dir, task.PolicyFile), []byte(text), 0o644))
+		gitIn(t, dir, "add", ".")
+		gitIn(t, dir, "commit", "-qm", "policy")
+		source, err := workspace.OpenSource(t.Context(), dir)
+		h.must(err)
+		base, err := source.Resolve(t.Context(), "HEAD")
+		h.must(err)
+		if signedRecords(t.Context(), source, base) != want {
+			t.Errorf("%q: signed is not %v", text, want)
+		}
 	}
 }
 
