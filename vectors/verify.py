@@ -339,7 +339,7 @@ def check_parent(s, done):
     need(all(re.fullmatch("sha256:[0-9a-f]{64}", p[k]) for k in ("receipt_sha256", "patch_sha256")), "the parent is not named by digests")
     need(p["chain"][-1] == p["session_id"] and s.receipt["session_id"] not in p["chain"], "the chain does not end in the parent")
     need(p["status"] in ("pass", "fail") and min(p["used"][k] for k in ("requests", "tokens", "cost_micro_usd")) >= 0, "no run like the parent can be continued")
-    need(kept[-1:] == [p["patch_sha256"]] or not kept and not any(outputs(s, "workspace.copy")), "parent.diff is not the patch that the run started from")
+    need(kept[-1:] == [p["patch_sha256"]] or not any(outputs(s, "workspace.copy")), "parent.diff is not the patch that the run started from")
     need(done["status"] != "pass" or not s.opened["expect_diff"] or patch.get("head_tree") != p["head_tree"], "the run passes with the change that it began with")
 
 def check_usage(s):

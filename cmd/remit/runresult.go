@@ -16,6 +16,7 @@ import (
 	"remit/proof/form"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/engine/acp"
 	"remit/work/harness"
 	"remit/work/session"
 )
@@ -132,6 +133,9 @@ func printNext(w io.Writer, out *harness.Outcome) {
 		fmt.Fprintf(w, "  %s diff %s\n", remit, id)
 	}
 	fmt.Fprintf(w, "  %[1]s logs %[2]s\n  %[1]s audit %[3]s\n", remit, id, shellWord(out.Session.Dir))
+	if continuable(out.Report) {
+		fmt.Fprintf(w, "  %s run --continue %s --message TEXT   # have it changed further\n", remit, id)
+	}
 	switch {
 	case out.Report.Status != evidence.StatusPass || out.Report.OperatorOutcome == session.Rejected:
 	case out.Report.OperatorOutcome == session.Accepted:
@@ -141,6 +145,12 @@ func printNext(w io.Writer, out *harness.Outcome) {
 	default:
 		fmt.Fprintf(w, "  %[1]s accept %[2]s && %[1]s export %[2]s --to branch\n", remit, id)
 	}
+}
+
+// continuable reports whether a follow-up of a run needs no more than a message: its
+// engine asks a model, and it left a change.
+func continuable(rep *evidence.Report) bool {
+	return rep.Status != evidence.StatusBlocked && len(rep.ChangedFiles) > 0 && eligibility.AdmissionRequired(rep.Backend) && rep.Backend != acp.Name
 }
 
 // calledAs is how this program can be called again: by its name where the PATH

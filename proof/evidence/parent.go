@@ -59,13 +59,11 @@ func (r *run) contradictParent(agree agreeFunc) {
 	agree(len(p.Chain) > 0 && p.Chain[len(p.Chain)-1] == p.SessionID && !slices.Contains(p.Chain, r.session), "the chain of sessions does not end in the one that the run continues")
 	agree(p.Status == StatusPass || p.Status == StatusFail, "a run that ended as %q cannot be continued", p.Status)
 	agree(p.Used.Requests >= 0 && p.Used.Tokens >= 0 && p.Used.CostMicroUSD >= 0, "less than nothing was used by the sessions before")
-	agree(kept != nil || r.workspace == nil, "the patch that the engine started from is not kept as %s", ParentPatchFile)
+	if r.workspace == nil {
+		return // nothing was started from it: a secret in it may have been taken out
+	}
+	agree(kept != nil, "the patch that the engine started from is not kept as %s", ParentPatchFile)
 	agree(kept == nil || kept.SHA256 == p.PatchSHA256, "%s is not the patch of the session that the run continues", ParentPatchFile)
-}
-
-// Sentence says in plain text what a run continues.
-func (p *Parent) Sentence() string {
-	return fmt.Sprintf("%s (%s), whose patch the engine started from", p.SessionID, p.Status)
 }
 
 // summaryParent says in the summary where the work began, of a run that continues
