@@ -69,7 +69,11 @@ func (r *run) runEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	assignment := engine.Task{Title: r.Contract.Title, Instructions: r.Contract.Instructions, Verify: r.Contract.VerificationCommands, InBaseline: r.inBaseline}
+	instructions, err := r.assignment(ctx)
+	if err != nil {
+		return err
+	}
+	assignment := engine.Task{Title: r.Contract.Title, Instructions: instructions, Verify: r.Contract.VerificationCommands, InBaseline: r.inBaseline}
 	if way != nil {
 		defer r.closeWay(way)
 		assignment.Model = way.model

@@ -178,6 +178,9 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := req.bindInstructions(ctx, source, base); err != nil {
+		return nil, err
+	}
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
 	if req.Contract.RequireClean {
 		r.dirty = begin(func() ([]string, error) {
