@@ -20,6 +20,7 @@ import (
 	"remit/work/engine/fake"
 	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // runFlags are the flags of remit run.
@@ -46,14 +47,15 @@ type runFlags struct {
 	limits                  limitFlags
 	thorough                thoroughFlags
 	approvalFlags
-	acpWire string
-	timing  bool
+	acpWire  string
+	timing   bool
+	expected *session.Forecast // of what the run takes, nil where nothing tells
 }
 
 func (a *app) runCommand() *cobra.Command {
 	f := new(runFlags)
 	cmd := &cobra.Command{
-		Use:   "run --repo DIR (--task FILE | --issue FILE | --continue SESSION | --patch-of SESSION | -- COMMAND...)",
+		Use:   "run --repo DIR (--task FILE | --issue FILE | --continue SESSION | -- COMMAND...)",
 		Short: "Let an engine change a copy of a repository, and verify what it did",
 		Long: `Run gives an engine a copy of the repository at its base commit, inside a
 sandbox without network. What it changed becomes a patch; every path is held
@@ -202,6 +204,9 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		return err
 	}
 	req.Progress, req.Timeline = view, times
+	if f.expected = a.expected(&req); !a.json {
+		sayExpected(os.Stderr, f.expected)
+	}
 	prepared()
 	out, err := harness.Run(cmd.Context(), req)
 	view.close()
@@ -220,7 +225,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 
 // reportRun prints what came of a run, and what opens the gates that stopped it.
 func (a *app) reportRun(cmd *cobra.Command, out *harness.Outcome, f *runFlags, times *harness.Timeline) error {
-	err := a.report(cmd.OutOrStdout(), out, f.out, times)
+	err := a.report(cmd.OutOrStdout(), out, f.out, times, f.expected)
 	if !a.json {
 		f.printOpening(cmd.OutOrStdout(), out.Report)
 	}
