@@ -126,7 +126,7 @@ func (f *runFlags) sameEngine(e *earlier, args []string) error {
 	default:
 		f.engine = before
 	}
-	if f.engine == before && e.opened.Model != nil && e.opened.ModelProvider != nil && f.model.provider == "" && f.model.model == "" {
+	if f.engine == before && e.opened.Model != nil && e.opened.ModelProvider != nil && f.model.model == "" && (f.model.provider == "" || f.model.provider == *e.opened.ModelProvider) {
 		f.model.provider, f.model.model = *e.opened.ModelProvider, *e.opened.Model
 	}
 	return nil

@@ -153,6 +153,9 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
 		return usagef("unexpected argument %q: put the command after two dashes", args[0])
 	}
+	if err := f.model.usePreset(); err != nil {
+		return err
+	}
 	if f.follow.given() {
 		if err := a.continueSession(cmd, f, args); err != nil {
 			return err
