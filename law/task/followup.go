@@ -51,9 +51,9 @@ func (c *Contract) Continue(f FollowUp) (*Contract, error) {
 		return nil, err
 	}
 	out.Budget = c.Budget.less(f.Used)
-	out.Instructions = strings.TrimRight(c.Instructions, "\n") + "\n\n" + fmt.Sprintf(`Follow-up to session %s: the files already have its change (patch %s). Go on from
-there. The whole change against commit %s is what will be verified. Do what this
-review asks for, which is quoted as it was given:
+	out.Instructions = strings.TrimRight(c.Instructions, "\n") + "\n\n" + fmt.Sprintf(`Follow-up to session %s: the files already have its change, patch %s.
+Go on from there, and do what this review asks for. What will be verified is the whole change against commit %s.
+The review, quoted as it was given:
 
 `, f.SessionID, f.PatchSHA256, f.Base) + quote(text)
 	if len(out.Instructions) > MaxSourceBytes {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -191,4 +192,31 @@ func (r *run) nothingChanged() string {
 	default:
 		return fmt.Sprintf("the engine took back all of the change of session %s, and the task expects a change", p.SessionID)
 	}
+}
+
+// beganElsewhere holds where a follow-up says that it began against the patch that it
+// keeps of its parent, nil where that is so: whether it has a change of its own is
+// decided by that tree.
+func (rec *sealed) beganElsewhere(ctx context.Context, files fs.FS, store *workspace.Store, base workspace.Baseline) *reason.Finding {
+	p := rec.receipt.Parent
+	if p == nil {
+		return nil
+	}
+	found := reason.Finding{Code: reason.TreeMismatch, Path: evidence.ParentPatchFile}
+	patch, err := files.Open(evidence.ParentPatchFile)
+	if err != nil {
+		found.Code, found.Detail = reason.ArtifactMissing, "the patch that the run started from is not there"
+		return &found
+	}
+	defer patch.Close()
+	tree, err := store.Apply(ctx, base.Tree, patch)
+	switch {
+	case err != nil:
+		found.Detail = "the patch that the run started from does not apply: " + err.Error()
+	case tree != p.HeadTree:
+		found.Detail = fmt.Sprintf("gives tree %s here, the receipt says that the run started from %s", tree, p.HeadTree)
+	default:
+		return nil
+	}
+	return &found
 }

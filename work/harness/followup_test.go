@@ -84,6 +84,18 @@ func TestFollowUp(t *testing.T) {
 	if err != nil || again.Status != evidence.StatusPass || again.HeadTree == rep.Parent.HeadTree {
 		t.Errorf("%v: %+v", err, again)
 	}
+	// Where it began is held to the patch that it keeps of its parent.
+	forged := t.TempDir()
+	if err := os.CopyFS(forged, os.DirFS(second.Session.Dir)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(forged, evidence.ParentPatchFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err = Reproduce(t.Context(), Reproduction{Evidence: os.DirFS(forged), Repo: repo, Home: session.Home{Dir: t.TempDir()}, Sandbox: req.Sandbox})
+	if err != nil || again.Status == evidence.StatusPass || again.Findings[0].Code != reason.TreeMismatch || again.Findings[0].Path != evidence.ParentPatchFile {
+		t.Errorf("%v: another beginning: %+v", err, again)
+	}
 	third := ran(t, next(t, req, second.Session, "echo newer >c.txt"))
 	if p := third.Report.Parent; third.Report.Status != evidence.StatusPass || !slices.Equal(p.Chain, []string{first.Session.ID, second.Session.ID}) {
 		t.Errorf("%s: %+v", third.Report.Status, p)
