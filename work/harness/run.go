@@ -76,6 +76,9 @@ type Request struct {
 	// Target is what the records say of the repository, where the change is to be
 	// delivered there.
 	Target TargetAdmission
+	// Parent is the session whose change the run continues, nil for one that starts
+	// from the baseline.
+	Parent *Parent
 	// Model is the way to a model, nil for an engine that asks none.
 	Model *ModelRoute
 	// Authority agrees to the run and pays for its proof; nil is a run that
@@ -129,7 +132,8 @@ type run struct {
 	base     workspace.Baseline
 	store    *workspace.Store
 	checkout *workspace.Checkout
-	trimmed  func() // waits for the cache being trimmed, nil before it is
+	start    *workspace.Checkout // what the engine of a follow-up starts from, else nil
+	trimmed  func()              // waits for the cache being trimmed, nil before it is
 	before   *workspace.Fingerprint
 	patched  *patched
 	measured *basePhase // the verification of the baseline, nil before it begins
@@ -177,6 +181,9 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	base, err := source.Resolve(ctx, req.Contract.Base)
 	opened()
 	if err != nil {
+		return nil, err
+	}
+	if err := req.bindInstructions(ctx, source, base); err != nil {
 		return nil, err
 	}
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
@@ -317,8 +324,10 @@ func (r *run) release() {
 	if r.trimmed != nil {
 		r.trimmed()
 	}
-	if r.checkout != nil {
-		r.checkout.Release()
+	for _, c := range []*workspace.Checkout{r.checkout, r.start} {
+		if c != nil {
+			c.Release()
+		}
 	}
 }
 
