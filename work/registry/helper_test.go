@@ -42,9 +42,8 @@ func open(t *testing.T, o Options) way {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := make(chan struct{})
-	go func() { f.Serve(l); close(served) }()
-	t.Cleanup(func() { f.Close(); <-served })
+	f.Serve(l)
+	t.Cleanup(func() { f.Close() })
 	return way{f, "http://" + l.Addr().String(), t}
 }
 

@@ -102,7 +102,8 @@ type Front struct {
 
 	mu       sync.Mutex
 	closed   bool
-	underway sync.WaitGroup
+	underway sync.WaitGroup // requests
+	serving  sync.WaitGroup // listeners
 }
 
 // New makes a front. It reads CA files, and connects to nothing.
@@ -141,9 +142,12 @@ func New(o Options) (*Front, error) {
 	return f, nil
 }
 
-// Serve answers on a listener until it or the front is closed.
+// Serve answers on a listener until it or the front is closed. It does not wait, as
+// sandbox.Spec.Loopback wants it.
 func (f *Front) Serve(l net.Listener) {
-	_ = f.server.Serve(edge.Limit(l, f.limits.Connections)) // it ends with the listener: who fetched sees what is missing
+	f.serving.Go(func() {
+		_ = f.server.Serve(edge.Limit(l, f.limits.Connections)) // it ends with the listener: who fetches sees what is missing
+	})
 }
 
 // Close ends every connection and exchange, waits for them, and returns what was
@@ -155,6 +159,7 @@ func (f *Front) Close() []Delivery {
 	f.mu.Unlock()
 	f.cancel(errClosed)
 	_ = f.server.Close() // of listeners and connections that end here
+	f.serving.Wait()
 	f.underway.Wait()
 	for _, s := range f.sites {
 		s.up.transport.CloseIdleConnections()
