@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -41,6 +42,9 @@ func (s *site) get(ctx context.Context, method string, target *url.URL, accept, 
 			req.Header.Set("Authorization", s.up.auth)
 		}
 		resp, err := s.up.transport.RoundTrip(req)
+		if again(ctx, err) {
+			resp, err = s.up.transport.RoundTrip(req)
+		}
 		if err != nil {
 			return nil, unreachable(ctx, err)
 		}
@@ -61,6 +65,13 @@ func (s *site) get(ctx context.Context, method string, target *url.URL, accept, 
 			return nil, refused(reason.RegistryAnswer, "the registry redirects to what is no URL")
 		}
 	}
+}
+
+// again reports whether a connection broke in a way that asking once more may
+// mend: not every client does it.
+func again(ctx context.Context, err error) bool {
+	var slow net.Error
+	return err != nil && ctx.Err() == nil && reason.CodeOf(err) == "" && !(errors.As(err, &slow) && slow.Timeout())
 }
 
 // unreachable says what went wrong without the text of the error, which may have

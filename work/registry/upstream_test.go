@@ -3,15 +3,8 @@ package registry
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -151,16 +144,7 @@ func TestRedirects(t *testing.T) {
 			}
 			up := &table{pages: map[string]http.HandlerFunc{file: to(test.to), "/elsewhere": page("", "x"), "/two": to("/elsewhere")}}
 			cdn := &table{pages: map[string]http.HandlerFunc{"/x": page("", "x")}}
-			ca := filepath.Join(t.TempDir(), "ca.pem")
-			if err := os.WriteFile(ca, slices.Concat(certified(t, up), certified(t, cdn)), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			at, other := up.Listener.Addr().String(), cdn.Listener.Addr().String()
-			n := &network{names: map[string][]string{"r.example": {"8.8.8.8"}, "cdn.example": {"9.9.9.9"}, "private.example": {"10.0.0.1"}, "standin.example": {"198.18.0.1"},
-				"metadata.example": {"169.254.169.254"}, "localhost": {"127.0.0.1"}, "intranet": {"9.9.9.9"}, "a.localhost": {"127.0.0.1"}},
-				servers: map[string]string{"8.8.8.8:443": at, "9.9.9.9:443": other, "10.0.0.1:443": other, "127.0.0.1:443": other, "198.18.0.1:443": other}}
-			w := open(t, Options{Upstreams: map[Ecosystem]Upstream{NPM: {URL: "https://r.example", CAFile: ca, Auth: Bearer("s3cret")}},
-				Resolve: n.resolve, Dial: n.dial})
+			w, n := secure(t, NPM, "https://r.example", up, cdn)
 			code, body := w.get("/npm" + file)
 			if test.code == "" && (code != 200 || body != "x") || test.code != "" && code == 200 {
 				t.Errorf("%d %s", code, body)
@@ -180,33 +164,16 @@ func TestRedirects(t *testing.T) {
 					t.Error("another host got the credential")
 				}
 			}
+			for _, to := range n.dialled {
+				if to != "8.8.8.8:443" && to != "9.9.9.9:443" {
+					t.Errorf("dialled %s", to)
+				}
+			}
 			if len(up.heads) > maxRedirects+1 {
 				t.Errorf("%d requests", len(up.heads))
 			}
 		})
 	}
-}
-
-// certified starts a server under a certificate for the names of the tests, and
-// returns the certificate for a CA file.
-func certified(t *testing.T, handler *table) []byte {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
-		DNSNames: []string{"r.example", "cdn.example", "private.example", "metadata.example", "standin.example"}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	handler.Server = httptest.NewUnstartedServer(handler)
-	handler.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
-	handler.Config.ErrorLog = quiet // handshakes fail on purpose
-	handler.StartTLS()
-	t.Cleanup(handler.Close)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 // What a registry can answer, and what comes of it.
