@@ -108,10 +108,16 @@ func TestLayersThatAreRefused(t *testing.T) {
 			must(t, os.RemoveAll(lower+"/packages/a"))
 			must(t, os.Symlink("../elsewhere", lower+"/packages/a"))
 		}},
-		"link at the path":    {reason.LayerOverlap, func(t *testing.T, lower string, _ *Spec) { must(t, os.Symlink("/etc", lower+"/node_modules")) }},
+		"link at the path": {reason.LayerOverlap, func(t *testing.T, lower string, _ *Spec) {
+			must(t, os.Symlink("/etc", lower+"/node_modules"))
+		}},
 		"more than its paths": {reason.LayerChanged, func(t *testing.T, _ string, s *Spec) { write(t, s.Layers[0].Host+"/index.js", "hidden") }},
-		"more beside a path":  {reason.LayerChanged, func(t *testing.T, _ string, s *Spec) { write(t, s.Layers[0].Host+"/packages/a/index.js", "hidden") }},
-		"missing path":        {reason.LayerChanged, func(t *testing.T, _ string, s *Spec) { must(t, os.RemoveAll(s.Layers[0].Host+"/node_modules")) }},
+		"more beside a path": {reason.LayerChanged, func(t *testing.T, _ string, s *Spec) {
+			write(t, s.Layers[0].Host+"/packages/a/index.js", "hidden")
+		}},
+		"missing path": {reason.LayerChanged, func(t *testing.T, _ string, s *Spec) {
+			must(t, os.RemoveAll(s.Layers[0].Host+"/node_modules"))
+		}},
 		"link in the layer": {reason.LayerChanged, func(t *testing.T, _ string, s *Spec) {
 			must(t, os.RemoveAll(s.Layers[0].Host+"/node_modules"))
 			must(t, os.Symlink("packages", s.Layers[0].Host+"/node_modules"))
