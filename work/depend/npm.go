@@ -23,7 +23,6 @@ import (
 
 const (
 	npmFetch     = "npm ci --ignore-scripts --no-audit --no-fund --no-update-notifier"
-	npmRebuild   = "npm rebuild"
 	npmModules   = "node_modules"
 	npmLock      = "package-lock.json"
 	npmShrinked  = "npm-shrinkwrap.json"
@@ -53,8 +52,8 @@ type npmObject = map[string]any
 
 // npmPlan reads what is to be installed. hosts are further hosts of the registry:
 // those of the user's own one.
-func npmPlan(base fs.FS, p task.Prepare, hosts []string) (*plan, error) {
-	n := &npmReader{base: base, dir: p.Dir, hosts: append(slices.Clone(npmHosts), hosts...), out: &plan{client: "npm", packages: map[string]bool{}}}
+func npmPlan(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
+	n := &npmReader{base: base, dir: p.Dir, hosts: hosts, out: &plan{packages: map[string]bool{}}}
 	lockName := npmShrinked
 	lock, err := n.object(lockName)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,6 +68,11 @@ func npmPlan(base fs.FS, p task.Prepare, hosts []string) (*plan, error) {
 	}
 	n.out.lockFiles = []string{path.Join(p.Dir, lockName)}
 	n.out.fetch, n.out.build = []string{npmFetch}, p.Build
+	if n.legacyPeers() {
+		n.out.fetch[0] += " --legacy-peer-deps"
+	}
+	n.out.fetchEnv = map[string]string{"npm_config_cache": "/tmp/npm"}
+	n.out.buildEnv = map[string]string{"npm_config_cache": "/tmp/npm", "npm_config_offline": "true"}
 	n.out.tools = []string{"node", "npm"}
 	if len(p.Paths) > 0 {
 		n.out.paths = n.out.paths[:0]
@@ -79,10 +83,27 @@ func npmPlan(base fs.FS, p task.Prepare, hosts []string) (*plan, error) {
 	return n.out, nil
 }
 
+// legacyPeers reports whether the repository's .npmrc has npm leave peer
+// dependencies alone: a lock file made so is only in order with the same word. It
+// is the one setting that is read; the file itself is never given to npm.
+func (n *npmReader) legacyPeers() bool {
+	text, err := readInput(n.base, path.Join(n.dir, npmConfig), 1<<20)
+	if err != nil {
+		return false
+	}
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, "=")
+		if strings.TrimSpace(name) == "legacy-peer-deps" && strings.TrimSpace(value) == "true" {
+			return true
+		}
+	}
+	return false
+}
+
 type npmReader struct {
 	base  fs.FS
 	dir   string
-	hosts []string
+	hosts func() []string
 	out   *plan
 }
 

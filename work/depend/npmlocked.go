@@ -62,7 +62,7 @@ func (n *npmReader) tarball(name, version, from string) (string, error) {
 		return "", nil
 	}
 	u, err := url.Parse(from)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || !slices.Contains(n.hosts, strings.ToLower(u.Host)) {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || !n.known(strings.ToLower(u.Host)) {
 		return "", n.refused(name, from)
 	}
 	usual := name + "/-/" + path.Base(name) + "-" + version + ".tgz"
@@ -70,6 +70,11 @@ func (n *npmReader) tarball(name, version, from string) (string, error) {
 		return npmDefault + usual, nil
 	}
 	return "", nil
+}
+
+// known reports whether a host is one of the public registry, or the user's own.
+func (n *npmReader) known(host string) bool {
+	return slices.Contains(npmHosts, host) || slices.Contains(n.hosts(), host)
 }
 
 // isWorkspace reports whether the repository's own manifest has a package as one

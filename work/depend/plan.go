@@ -8,18 +8,20 @@ import (
 	"strings"
 
 	"remit/law/task"
+	"remit/proof/reason"
+	"remit/work/registry"
 )
 
 // plan is what one entry of environment.prepare comes to: everything that the
 // recipe says, and what only the making needs.
 type plan struct {
-	client string
-	files  []file // written for the fetch, in order
+	files []file // written for the fetch, in order
 	// fetch has a way to the registry, install has none: both are Remit's own
 	// commands. build are the policy's.
 	fetch, install, build []string
-	paths                 []string // relative to the workspace
-	env                   map[string]string
+	paths                 []string          // relative to the workspace
+	fetchEnv, buildEnv    map[string]string // of fetch and install, and of build
+	env                   map[string]string // of every command that uses the layer
 	tools                 []string
 	lockFiles             []string        // of the base, for saying that a patch changes one
 	packages              map[string]bool // what may be asked for: NAME, NAME@VERSION
@@ -32,12 +34,34 @@ type file struct {
 }
 
 // planOf reads the manifests of one entry.
-func planOf(base fs.FS, p task.Prepare, hosts []string) (*plan, error) {
+func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 	switch p.Ecosystem {
 	case task.NPM:
 		return npmPlan(base, p, hosts)
 	}
 	return nil, fmt.Errorf("no ecosystem %q", p.Ecosystem)
+}
+
+// allow holds what the client asks for against the lock file.
+func (p *plan) allow(asked registry.Package) error {
+	name := asked.Name
+	if asked.Version != "" {
+		name += "@" + asked.Version
+	}
+	if !p.packages[name] {
+		return reason.Errorf(reason.DependencyRefused, "the lock file of the base does not name %s", name)
+	}
+	return nil
+}
+
+// count is the number of packages with their version.
+func (p *plan) count() (n int) {
+	for name := range p.packages {
+		if strings.LastIndexByte(name, '@') > 0 {
+			n++
+		}
+	}
+	return n
 }
 
 // readInput reads a regular file of the base tree: no link is followed, since it

@@ -28,8 +28,10 @@ type Recipe struct {
 	OS    string   `json:"os"`
 	Arch  string   `json:"arch"`
 	Tools []Tool   `json:"tools"`
-	// BaseTree is the tree that the commands of Build saw, "" without any.
-	BaseTree string `json:"base_tree,omitempty"`
+	// BaseTree and Env are the tree and the variables that the commands of Build
+	// saw; without any they are not there.
+	BaseTree string            `json:"base_tree,omitempty"`
+	Env      map[string]string `json:"env,omitempty"`
 }
 
 // Input is a file of the fetch.

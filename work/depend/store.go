@@ -195,23 +195,7 @@ func (l *Layer) verify() error {
 	if err := l.Check(context.Background()); err != nil {
 		return err
 	}
-	return l.writeIndex(now)
-}
-
-// writeIndex replaces the index by a rename, so that nobody reads half of one.
-func (l *Layer) writeIndex(digest string) error {
-	f, err := os.CreateTemp(l.dir, indexFile+"-")
-	if err == nil {
-		_, err = f.WriteString(digest)
-		err = errors.Join(err, f.Close())
-		if err == nil {
-			err = os.Rename(f.Name(), filepath.Join(l.dir, indexFile))
-		}
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}
-	if err != nil {
+	if err := replaceFile(filepath.Join(l.dir, indexFile), []byte(now)); err != nil {
 		return unusable(err)
 	}
 	return nil
