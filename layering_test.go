@@ -90,6 +90,7 @@ var moduleFences = []fence{
 	{"golang.org/x/mod/sumdb", nil, false, true, "the registries of tests have a checksum database"},
 	{"golang.org/x/mod/modfile", []string{"work/verify"}, false, true, "the verifier reads what a changed go.mod would redirect"},
 	{"golang.org/x/sys", []string{"proof/journal", "work", "provider", "cmd"}, false, true, "file locks, namespaces and process control; law and nexus have no business there"},
+	{"golang.org/x/net/html", []string{"work/registry"}, false, true, "reads the pages of PyPI's simple index as data"},
 	{"golang.org/x/net/bpf", []string{"work/sandbox"}, false, true, "assembles the seccomp program"},
 	{"golang.org/x/text", []string{"proof/bundle", "law"}, false, true, "case folding and normalisation of names in zips and path rules"},
 	{"golang.org/x/crypto", []string{"proof/attest"}, false, true, "OpenSSH keys; everything else is the standard library"},

@@ -2,7 +2,9 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -50,7 +52,10 @@ func readNPM(s *site, parts []string, accept string) (*question, error) {
 			return nil, refused(reason.RegistryRefused, "the name of the tarball is not that of a version of %s", name)
 		}
 		path := name + "/-/" + parts[2]
-		return &question{pkg: Package{NPM, name, version}, path: path, at: npmPath(name) + "/-/" + parts[2], find: s.namedAs(name + "@" + version)}, nil
+		find := func(context.Context, context.CancelCauseFunc) (*url.URL, error) {
+			return s.recalled(name + "@" + version), nil
+		}
+		return &question{pkg: Package{NPM, name, version}, path: path, at: npmPath(name) + "/-/" + parts[2], find: find}, nil
 	}
 	return nil, refused(reason.RegistryRefused, "the path is neither a packument nor a tarball of the npm registry")
 }
