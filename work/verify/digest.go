@@ -14,7 +14,7 @@ import (
 // made it, and two builds with the same digest judge alike. A test keeps the
 // list complete.
 //
-//go:embed assign.go classify.go collect.go config.go digest.go draw.go examine.go framework.go goembed.go hide.go hints.go
+//go:embed assign.go build_part.go classify.go collect.go config.go digest.go draw.go examine.go framework.go goembed.go hide.go hints.go
 //go:embed hunk/hunk.go hunk/lines.go hunk/read.go identity.go judge.go judge_run.go log.go observe.go overlay.go paths.go
 //go:embed phase.go plugins.go pool.go proof.go reach.go reach_text.go reader.go record.go resource.go result.go
 //go:embed results/adapter.go results/augment.go results/bats.go results/bun.go results/cargo.go results/collect.go

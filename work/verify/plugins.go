@@ -17,8 +17,8 @@ var (
 
 	// What a configuration of a JavaScript runner loads has a name that says so;
 	// other names in it are sources that it measures or maps.
-	loadedName = whenUsed(`(?i)(?:setup|teardown|register|reporter|environment|resolver|transform|runner|sequencer|serializer|preset|hooks?|global|test|jest|vitest|mocha)`)
-	configText = whenUsed(`^(?:(?:jest|vitest|vite|karma|playwright|cypress|ava|wdio)\.(?:config|conf)\..*|\.mocharc.*|\.nycrc.*|\.taprc)$`)
+	loadedName = whenUsed(`(?i)(?:setup|teardown|register|bootstrap|helper|reporter|environment|resolver|transform|runner|sequencer|serializer|preset|hooks?|global|test|jest|vitest|mocha)`)
+	configText = whenUsed(`^(?:(?:jest|vitest|vite|karma|playwright|cypress|ava|wdio)\.(?:config|conf)\..*|\.mocharc.*|\.nycrc.*|\.taprc|phpunit\.xml.*|\.rspec(?:-local)?)$`)
 )
 
 // pytestDirs are where a module that pytest imports may lie.

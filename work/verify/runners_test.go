@@ -23,7 +23,9 @@ import (
 type runnerProject struct {
 	name    string
 	needs   string // a command that works where the runner is there
-	npm     bool
+	npm     bool   // it is installed by scripts/runners.sh
+	rust    bool   // it needs the toolchain of Rust
+	slow    bool   // only with REMIT_CHEATS=all
 	command string
 	base    files
 	honest  files
@@ -120,13 +122,22 @@ func TestRunners(t *testing.T) {
 	if dir := os.Getenv("REMIT_RUNNERS"); dir != "" {
 		modules = filepath.Join(dir, "node_modules")
 	}
-	for _, p := range slices.Concat(runnerProjects()) {
+	for _, p := range slices.Concat(runnerProjects(), systemProjects()) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
+			in, err := sb, error(nil)
 			if _, err := os.Stat(modules); p.npm && err != nil {
 				t.Skip("NOT INSTALLED: the runners of npm: scripts/runners.sh")
 			}
-			p.try(t, sb, modules)
+			if p.slow && !everyCheat() {
+				t.Skip("slow: REMIT_CHEATS=all tries it")
+			}
+			if dir := rustToolchain(); p.rust && dir != "" {
+				if in, err = sandbox.Open(t.Context(), sandbox.Options{Toolchains: []string{dir}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p.try(t, in, modules)
 		})
 	}
 }
