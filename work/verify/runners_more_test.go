@@ -2,7 +2,10 @@ package verify
 
 import (
 	"os/exec"
+	"path/filepath"
 	"strings"
+
+	"remit/work/sandbox"
 )
 
 // systemProjects are those of the runners that come with a system or a toolchain.
@@ -23,6 +26,10 @@ func systemProjects() []runnerProject {
 	ruby := func(body string) string { return body + "def sub(a, b) = a - b\n" }
 	php := func(body string) string {
 		return "<?php\nfunction add($a, $b) { " + body + " }\nfunction sub($a, $b) { return $a - $b; }\n"
+	}
+	var extensions []sandbox.Bind // Debian names them below /etc, which is not in the sandbox
+	if dirs, _ := filepath.Glob("/etc/php/*/mods-available"); len(dirs) > 0 {
+		extensions = []sandbox.Bind{{Host: dirs[0], Inside: "/opt/php"}}
 	}
 	return []runnerProject{
 		{
@@ -72,7 +79,7 @@ func systemProjects() []runnerProject {
 			},
 		},
 		{
-			name: "phpunit", command: "phpunit tests", needs: "phpunit --version",
+			name: "phpunit", command: "phpunit tests", needs: "phpunit --version", binds: extensions, env: map[string]string{"PHP_INI_SCAN_DIR": "/opt/php"},
 			base:   files{"calc.php": php("return $a - $b;"), "tests/CalcTest.php": "<?php\nrequire_once __DIR__ . '/../calc.php';\nclass CalcTest extends PHPUnit\\Framework\\TestCase {\n  function testAdds() { $this->assertSame(4, add(2, 2)); }\n  function testSubs() { $this->assertSame(1, sub(3, 2)); }\n}\n"},
 			honest: files{"calc.php": php("return $a + $b;")}, wrong: files{"calc.php": php("return 7;")},
 			fixed: []string{"CalcTest::testAdds"}, kept: []string{"CalcTest::testSubs"},
@@ -83,7 +90,7 @@ func systemProjects() []runnerProject {
 			},
 		},
 		{
-			name: "surefire", command: "mvn -o -B -Dmaven.repo.local=/usr/share/maven-repo test", needs: "mvn --version && ls /usr/share/maven-repo/org/apache/maven/plugins/maven-surefire-plugin /usr/share/maven-repo/junit/junit/4.x", slow: true,
+			name: "surefire", command: "mvn -o -B -Dmaven.repo.local=/usr/share/maven-repo test", needs: "mvn --version && ls /usr/share/maven-repo/org/apache/maven/plugins/maven-surefire-plugin /usr/share/maven-repo/junit/junit/4.x", slow: true, open: true,
 			base: files{
 				"pom.xml":                     "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  <groupId>example</groupId>\n  <artifactId>calc</artifactId>\n  <version>1</version>\n  <properties>\n    <maven.compiler.source>17</maven.compiler.source>\n    <maven.compiler.target>17</maven.compiler.target>\n  </properties>\n  <dependencies>\n    <dependency><groupId>junit</groupId><artifactId>junit</artifactId><version>4.x</version><scope>test</scope></dependency>\n  </dependencies>\n</project>\n",
 				"src/main/java/Calc.java":     "public class Calc {\n  static int add(int a, int b) { return a - b; }\n  static int sub(int a, int b) { return a - b; }\n}\n",

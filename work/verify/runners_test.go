@@ -26,6 +26,9 @@ type runnerProject struct {
 	npm     bool   // it is installed by scripts/runners.sh
 	rust    bool   // it needs the toolchain of Rust
 	slow    bool   // only with REMIT_CHEATS=all
+	open    bool   // without confinement: it needs files that the sandbox does not show
+	binds   []sandbox.Bind
+	env     map[string]string
 	command string
 	base    files
 	honest  files
@@ -94,6 +97,11 @@ func runnerProjects() []runnerProject {
 	}
 	return []runnerProject{
 		project("node", "node --test", "node -e \"require('node:test')\"", "node --test", "calc.test.js", node, jsAttacks("node")),
+		func() runnerProject {
+			p := project("node, not confined", "node --test", "node -e \"require('node:test')\"", "node --test", "calc.test.js", node, nil)
+			p.open = true
+			return p
+		}(),
 		project("node by npm", "npm test", "node -e \"require('node:test')\" && npm --version", "node --test --test-reporter=spec", "calc.test.js", node, nil),
 		project("mocha", "/node_modules/.bin/mocha test", "/node_modules/.bin/mocha --version", "mocha", "calc.test.js", mocha, with(jsAttacks("mocha"), map[string]files{
 			"a configuration with another reporter": {".mocharc.json": "{\"reporter\": \"./quiet.js\"}\n", "quiet.js": "module.exports = class { done(f, end) { end(0) } }\n"},
@@ -133,9 +141,12 @@ func TestRunners(t *testing.T) {
 				t.Skip("slow: REMIT_CHEATS=all tries it")
 			}
 			if dir := rustToolchain(); p.rust && dir != "" {
-				if in, err = sandbox.Open(t.Context(), sandbox.Options{Toolchains: []string{dir}}); err != nil {
-					t.Fatal(err)
-				}
+				in, err = sandbox.Open(t.Context(), sandbox.Options{Toolchains: []string{dir}})
+			} else if p.open {
+				in, err = sandbox.Open(t.Context(), sandbox.Options{Driver: sandbox.DriverNone})
+			}
+			if err != nil {
+				t.Fatal(err)
 			}
 			p.try(t, in, modules)
 		})
@@ -145,12 +156,12 @@ func TestRunners(t *testing.T) {
 func (p *runnerProject) try(t *testing.T, sb Sandbox, modules string) {
 	t.Helper()
 	dir := p.base.write(t)
-	plan := Plan{Lower: dir, TestingDir: testingDir, Commands: []string{p.command}, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 4 << 20}}
+	plan := Plan{Lower: dir, TestingDir: testingDir, Commands: []string{p.command}, Binds: p.binds, Env: p.env, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 4 << 20}}
 	if p.npm {
 		plan.Binds = []sandbox.Bind{{Host: modules, Inside: "/node_modules"}}
 	}
 	var out bytes.Buffer
-	r, err := sb.Run(t.Context(), sandbox.Spec{Lower: dir, Binds: plan.Binds, Commands: []sandbox.Command{{Argv: []string{"sh", "-c", p.needs}, Stdout: &out, Stderr: &out}}})
+	r, err := sb.Run(t.Context(), sandbox.Spec{Lower: dir, Binds: plan.Binds, Env: p.env, Commands: []sandbox.Command{{Argv: []string{"sh", "-c", p.needs}, Stdout: &out, Stderr: &out}}})
 	if err != nil || len(r.Commands) != 1 || r.Commands[0].ExitCode != 0 {
 		t.Skipf("NOT RUN: %q fails in the sandbox: %v %s", p.needs, err, out.Bytes())
 	}
