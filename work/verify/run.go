@@ -31,7 +31,7 @@ func commandsOf(p *Plan) []command {
 		run, runner, _ := results.Augment(given)
 		out[i] = command{given: given, run: run, runner: runner}
 		if results.Collects(runner) {
-			out[i].mark = results.Mark()
+			out[i].run, out[i].mark = results.Keep(run), results.Mark()
 		}
 	}
 	return out

@@ -39,6 +39,11 @@ func Read(in Input) (*Report, error) {
 	}
 	merged, err := readText(in, func(a *Adapter) bool { return files.empty() || !a.weak })
 	if err != nil || files.empty() {
+		if merged != nil && files != nil {
+			for _, p := range files.problems {
+				merged.lose(p)
+			}
+		}
 		if merged == nil && in.Runner != "" {
 			merged = &Report{Runner: in.Runner}
 		}
