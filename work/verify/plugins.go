@@ -77,7 +77,8 @@ func moduleFiles(module string) []string {
 	return []string{p + ".py", p + "/__init__.py", p + "/__main__.py"}
 }
 
-// loaded takes in what the configurations of JavaScript runners at the top load.
+// loaded takes in what the configurations of runners of JavaScript, PHP and Ruby at the
+// top load.
 func (r *reacher) loaded() {
 	top, err := r.root.Open(".")
 	if err != nil {
@@ -90,10 +91,11 @@ func (r *reacher) loaded() {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if !configText().MatchString(name) {
+		if !configText().MatchString(name) && name != "package.json" {
 			continue
 		}
 		src, _, _ := r.read(name) // what cannot be read names nothing
+		src = pluginLines(name, src)
 		for _, w := range fileWords(src) {
 			w = path.Clean(strings.TrimLeft(w, "@+!/-"))
 			if inside(w) && scriptExt().MatchString(w) && loadedName().MatchString(path.Base(w)) && r.exists(w) {
