@@ -48,7 +48,7 @@ const (
 // bug, and wants to look as if it were gone.
 func jsAttacks(runner string) map[string]files {
 	// The hook's result file is rewritten when the process ends, and so is its status.
-	rewrite := "process.on('exit', () => {\n  const fs = require('fs'), dir = process.env.REMIT_RESULTS\n  for (const f of dir ? fs.readdirSync(dir) : []) {\n    if (!f.endsWith('.json')) continue\n    const run = JSON.parse(fs.readFileSync(dir + '/' + f))\n    run.numPassedTests += run.numFailedTests; run.numFailedTests = 0; run.success = true\n    for (const t of run.testResults) { t.status = 'passed'; for (const a of t.assertionResults) { a.status = 'passed'; a.failureMessages = [] } }\n    fs.writeFileSync(dir + '/' + f, JSON.stringify(run))\n  }\n  process.exitCode = 0\n  process.reallyExit(0)\n})\n"
+	rewrite := "process.on('exit', () => {\n  const fs = require('fs')\n  for (const d of fs.readdirSync('/tmp')) for (const f of d.startsWith('tmp.') ? fs.readdirSync('/tmp/' + d) : []) {\n    const dir = '/tmp/' + d\n    if (!f.endsWith('.json')) continue\n    const run = JSON.parse(fs.readFileSync(dir + '/' + f))\n    run.numPassedTests += run.numFailedTests; run.numFailedTests = 0; run.success = true\n    for (const t of run.testResults) { t.status = 'passed'; for (const a of t.assertionResults) { a.status = 'passed'; a.failureMessages = [] } }\n    fs.writeFileSync(dir + '/' + f, JSON.stringify(run))\n  }\n  process.exitCode = 0\n  process.reallyExit(0)\n})\n"
 	tap := "console.log('TAP version 13\\nok 1 - adds\\nok 2 - subs\\n1..2')\n"
 	attacks := map[string]files{
 		"the result file is rewritten at exit": {"calc.js": rewrite + jsBad},
@@ -57,7 +57,7 @@ func jsAttacks(runner string) map[string]files {
 		"exits with 0 past every hook":         {"calc.js": "exports.add = () => process.reallyExit(0)\nexports.sub = exports.add\n"},
 		"prints TAP":                           {"calc.js": tap + jsBad},
 		"prints TAP and exits":                 {"calc.js": tap + "process.reallyExit(0)\n"},
-		"removes the result files":             {"calc.js": "process.on('exit', () => { require('fs').rmSync(process.env.REMIT_RESULTS, {recursive: true, force: true}); process.reallyExit(0) })\n" + jsBad},
+		"removes the result files":             {"calc.js": "process.on('exit', () => { for (const d of require('fs').readdirSync('/tmp')) if (d.startsWith('tmp.')) require('fs').rmSync('/tmp/' + d, {recursive: true, force: true}); process.reallyExit(0) })\n" + jsBad},
 	}
 	if runner == "node" { // a test file is a process of its own: it ends before the runner writes
 		delete(attacks, "the result file is rewritten at exit")
@@ -106,6 +106,12 @@ func runnerProjects() []runnerProject {
 		project("mocha", "/node_modules/.bin/mocha test", "/node_modules/.bin/mocha --version", "mocha", "calc.test.js", mocha, with(jsAttacks("mocha"), map[string]files{
 			"a configuration with another reporter": {".mocharc.json": "{\"reporter\": \"./quiet.js\"}\n", "quiet.js": "module.exports = class { done(f, end) { end(0) } }\n"},
 		})),
+		func() runnerProject {
+			p := project("mocha in mocha", "/node_modules/.bin/mocha --parallel test", "/node_modules/.bin/mocha --version", "mocha", "calc.test.js", mocha+"it('runs another one', () => {\n  const run = require('node:child_process').spawnSync(process.execPath, ['/node_modules/mocha/bin/mocha.js', 'fixtures/failing.js'])\n  assert.strictEqual(run.status, 1)\n})\n", nil)
+			p.base["fixtures/failing.js"] = "it('fails', () => { throw new Error('as it should') })\n"
+			p.kept = append(p.kept, "test/calc.test.js > runs another one")
+			return p
+		}(),
 		project("mocha by npm", "npm test", "/node_modules/.bin/mocha --version && npm --version", "mocha test", "calc.test.js", mocha, map[string]files{
 			"the script is another one":            {"package.json": scripts("mocha test || true")},
 			"the result file is rewritten at exit": jsAttacks("mocha")["the result file is rewritten at exit"],

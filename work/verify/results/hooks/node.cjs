@@ -15,7 +15,8 @@ const programs = [
 
 const given = process.argv.slice(2)
 const has = (...names) => given.some((a) => names.some((n) => a === n || a.startsWith(n + '=')))
-const file = (name) => path.join(process.env.REMIT_RESULTS, `${name}-${process.pid}.json`)
+const dir = process.env.REMIT_RESULTS
+const file = (name) => path.join(dir, `${name}-${process.pid}.json`)
 
 // add puts options before a bare "--", behind which there are only names.
 function add(...options) {
@@ -87,16 +88,22 @@ function nodeTest() {
   }
   if (count('--test-reporter-destination') === 0) more.push('--test-reporter-destination=stdout')
   more.push('--test-reporter=' + path.join(__dirname, 'nodetest.cjs'), '--test-reporter-destination=' + file('node'))
-  process.env.REMIT_NODE_TEST = '1'
   const { status, signal } = require('node:child_process').spawnSync(
     process.execPath, [...flags, ...more, ...process.argv.slice(1)], { stdio: 'inherit' })
   if (signal) process.kill(process.pid, signal)
   process.exit(status ?? 1)
 }
 
-if (process.env.REMIT_RESULTS && isMainThread) {
+// take has a runner report. What its tests start reports nothing: a runner among
+// that is a part of some test.
+function take(runner, program) {
+  delete process.env.REMIT_RESULTS
+  runner(program)
+}
+
+if (dir && isMainThread) {
   if (process.execArgv.includes('--test')) {
-    if (!process.env.REMIT_NODE_TEST && !process.env.NODE_TEST_CONTEXT) nodeTest()
+    take(nodeTest)
   } else if (process.argv[1]) {
     let program = ''
     try {
@@ -105,6 +112,6 @@ if (process.env.REMIT_RESULTS && isMainThread) {
       // it does not exist: node says so
     }
     const runner = programs.find(([name]) => name.test(program))
-    if (runner) runner[1](program)
+    if (runner) take(runner[1], program)
   }
 }
