@@ -21,7 +21,7 @@ const (
 var (
 	npmName = regexp.MustCompile(`^(@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*$`)
 	// semver is semantic versioning's grammar but for the bounds of its numbers.
-	semver = regexp.MustCompile(`^[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+	semver = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,18}){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 )
 
 // readNPM reads a path below /npm/:

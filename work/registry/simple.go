@@ -60,7 +60,8 @@ func (s *site) simpleIndex(name string, asJSON bool, a answer) (answer, error) {
 		err = errors.New("content type")
 	}
 	if err != nil || len(files) > maxFiles {
-		return answer{}, refused(reason.RegistryAnswer, "the index of %s is no simple index (PEP 503, PEP 691) of at most %d files of that project", name, maxFiles)
+		return answer{}, refused(reason.RegistryAnswer, "the index of %s is no simple index (PEP 503, PEP 691) of that project with at most %d files",
+			name, maxFiles)
 	}
 	seen := map[string]bool{}
 	files = slices.DeleteFunc(files, func(f simpleFile) bool {
