@@ -91,7 +91,8 @@ func unreachable(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return errGone
 	case errors.As(err, &cert):
-		return refused(reason.RegistryUnreachable, "the certificate of the registry is expired, for another name, or signed by nobody trusted here")
+		return refused(reason.RegistryUnreachable,
+			"the certificate of the registry is expired, for another name, or signed by nobody trusted here")
 	}
 	return refused(reason.RegistryUnreachable, "the connection with the registry failed")
 }

@@ -77,7 +77,7 @@ var DefaultLimits = Limits{
 	Connections: 128,
 	Exchanges:   32,
 	Requests:    50_000,
-	IndexBytes:  96 << 20,
+	IndexBytes:  64 << 20,
 	FileBytes:   2 << 30,
 	TotalBytes:  16 << 30,
 	AnswerTime:  15 * time.Minute,
@@ -85,7 +85,7 @@ var DefaultLimits = Limits{
 }
 
 // indexesAtOnce bounds how many large indexes are in memory.
-const indexesAtOnce = 3
+const indexesAtOnce = 2
 
 // Front is a way out. It serves until [Front.Close].
 type Front struct {
