@@ -3,11 +3,14 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,12 +115,11 @@ func New(o Options) (*Front, error) {
 		return nil, errors.New("registry: Options.Allow is not set: what may be fetched has to be said")
 	}
 	f := &Front{allow: o.Allow, limits: o.Limits.orDefault(), sites: map[Ecosystem]*site{}}
-	for _, e := range Ecosystems() {
-		u, ok := o.Upstreams[e]
-		if !ok {
-			continue
+	for _, e := range slices.Sorted(maps.Keys(o.Upstreams)) {
+		if grammars[e] == nil {
+			return nil, fmt.Errorf("registry: there is no front for the ecosystem %q", plain(string(e), 40))
 		}
-		up, err := newUpstream(e, u, o, f.limits)
+		up, err := newUpstream(e, o.Upstreams[e], o, f.limits)
 		if err != nil {
 			return nil, err
 		}

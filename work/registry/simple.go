@@ -58,6 +58,9 @@ func (s *site) simpleIndex(name string, asJSON bool, a answer) (answer, error) {
 	if err != nil {
 		return answer{}, refused(reason.RegistryAnswer, "the index of %s is no simple index of it (PEP 503, PEP 691)", name)
 	}
+	if files == nil {
+		files = []simpleFile{} // a list without entries is still a list
+	}
 	seen := map[string]bool{}
 	files = slices.DeleteFunc(files, func(f simpleFile) bool {
 		at, err := a.url.Parse(f.URL)

@@ -314,6 +314,9 @@ func TestUnusable(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	if _, err := New(Options{Allow: anything, Upstreams: upstreams("gem", "https://a.example")}); err == nil {
+		t.Error("an ecosystem without a grammar was taken")
+	}
 	if _, err := New(Options{Upstreams: Defaults()}); err == nil {
 		t.Error("a front that allows everything was made by omission")
 	}
