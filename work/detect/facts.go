@@ -119,6 +119,9 @@ func Look(fsys fs.FS) (*Facts, error) {
 // every run.
 const MaxCommands = 12
 
+// maxPrepare is how many steps environment.prepare may have.
+const maxPrepare = 8
+
 // maxListed bounds the other lists.
 const maxListed = 40
 
@@ -129,6 +132,10 @@ func (f *finder) settle() {
 		f.note("", "%d more test commands were found than the %d that are taken: name those that matter with --test", more, MaxCommands)
 		facts.Others = append(facts.Commands[MaxCommands:], facts.Others...)
 		facts.Commands = facts.Commands[:MaxCommands]
+	}
+	if more := len(facts.Prepare) - maxPrepare; more > 0 {
+		f.note("", "%d more lock files were found than the %d that environment.prepare takes", more, maxPrepare)
+		facts.Prepare = facts.Prepare[:maxPrepare]
 	}
 	facts.Others = slices.DeleteFunc(facts.Others, func(c Command) bool { return facts.takes(c) })
 	facts.Others = facts.Others[:min(len(facts.Others), maxListed)]

@@ -38,7 +38,10 @@ func (f *finder) goModule(dir string) {
 	if !ok {
 		return
 	}
-	mod, err := modfile.ParseLax("go.mod", src, nil)
+	mod, err := modfile.Parse("go.mod", src, nil)
+	if err != nil {
+		mod, err = modfile.ParseLax("go.mod", src, nil) // it has a directive of a later Go
+	}
 	if err != nil {
 		f.note(in(dir, "go.mod"), "cannot be parsed")
 		return

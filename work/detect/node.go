@@ -88,7 +88,7 @@ func (f *finder) nodeManager(dir string, m manifest) (manager, lock string) {
 // node finds packages of Node. Where the top has a test command, or is a
 // workspace, it stands for what is below it.
 func (f *finder) node() {
-	covered := false // by the package at the top
+	over := "" // the manager of a package at the top that stands for all
 	for _, dir := range f.places("package.json") {
 		name := in(dir, "package.json")
 		m, ok := f.packageJSON(name)
@@ -98,9 +98,9 @@ func (f *finder) node() {
 		manager, lock := f.nodeManager(dir, m)
 		p := Project{Dir: dir, Ecosystem: "node", Manager: manager, Manifest: name, Lock: lock,
 			Workspace: len(m.workspaces) > 0 || f.has[in(dir, "pnpm-workspace.yaml")]}
-		if covered {
+		if over != "" {
 			if m.tests() != "" {
-				f.other(name+", scripts."+m.tests(), inDir(manager, dir, m.tests()))
+				f.other(name+", scripts."+m.tests(), inDir(over, dir, m.tests()))
 			}
 			continue
 		}
@@ -117,7 +117,9 @@ func (f *finder) node() {
 		if line != "" || p.Workspace || dir == "." {
 			f.nodeNeeds(p, m)
 		}
-		covered = dir == "." && (p.Workspace || line != "")
+		if dir == "." && (p.Workspace || line != "") {
+			over = manager
+		}
 	}
 }
 

@@ -50,8 +50,9 @@ func (f *Facts) Policy() ([]byte, error) {
 	w.line("# The most that one run may spend. Flags can lower it.")
 	w.line("budget: {max_budget_usd: %d, wall_seconds: %d}", DefaultUSD, DefaultWallSeconds)
 	w.blank()
-	w.line("# No network. `gateway` lets an agent reach its model, through Remit, and nothing else.")
-	w.line("network: none")
+	w.line("# No network, as nothing is stated. An agent that asks a model needs this line: it reaches that model, through")
+	w.line("# Remit, and nothing else.")
+	w.line("# network: gateway")
 	text := []byte(w.String())
 	if _, err := task.ParsePolicy(task.PolicyFile, text); err != nil {
 		return nil, fmt.Errorf("reading back what was written: %w", err)

@@ -37,7 +37,7 @@ func (f *finder) python() {
 			f.pytest(dir, s)
 		case f.contains(tests, "unittest", "TestCase"):
 			f.unittest(dir, tests)
-		case f.contains(tests, "\ndef test", "\nasync def test"):
+		case f.contains(tests, "def test"):
 			f.pytest(dir, pythonSigns{from: tests[0] + ", which has test functions"})
 		default:
 			f.pythonWithout(p, dir)

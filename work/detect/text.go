@@ -2,6 +2,7 @@ package detect
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -52,7 +53,7 @@ var (
 		`|cargo (?:test|nextest run)|(?:\./)?(?:mvnw?)(?: -[A-Za-z-]+)* (?:test|verify)|(?:\./)?gradlew?(?: --?[A-Za-z-]+)* (?:test|check)` +
 		`|(?:bundle exec )?(?:rspec|rake test|rake spec)|(?:bin/)?rails test|(?:vendor/bin/|\./vendor/bin/)?(?:phpunit|pest)|composer (?:run )?test` +
 		`|dotnet test|ctest|make (?:-C [^ ]+ )?(?:test|check|tests|unittest)|bats|mix test|swift test|tox|nox` +
-		`|(?:sh |bash )?(?:\./)?(?:[A-Za-z0-9_-]+/)*(?:run[-_]?)?tests?(?:\.sh|\.py)?)(?: |$)`)
+		`|(?:(?:sh|bash|python3?) (?:\./)?|\./|(?:[A-Za-z0-9_-]+/)+)(?:[A-Za-z0-9_-]+/)*(?:run[-_]?)?tests?(?:\.sh|\.py)?)(?:[^A-Za-z0-9_.:/-]|$)`)
 )
 
 // testLine is a command line of a foreign file that runs tests and is safe to
@@ -64,8 +65,15 @@ func testLine(line string) (taken string, refused bool) {
 	if !testCall().MatchString(bare) {
 		return "", false
 	}
-	if !oneLine(line) || !plainCall().MatchString(line) {
+	if !oneLine(line) || !plainCall().MatchString(line) || leaves(line) {
 		return "", true
 	}
 	return line, false
+}
+
+// leaves reports whether a word of a line is a path that is not below the top.
+func leaves(line string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(line, func(c rune) bool { return strings.ContainsRune(" =:,'\"", c) }), func(word string) bool {
+		return path.IsAbs(word) || slices.Contains(strings.Split(word, "/"), "..")
+	})
 }

@@ -45,7 +45,7 @@ func (f *finder) workflows() {
 			}
 		})
 		if refused > 0 {
-			f.note(name, "%d lines that look like tests are no plain calls (they have pipes, lists, substitutions or expressions): they were not taken", refused)
+			f.note(name, "%d lines that look like tests are no plain calls inside the tree (they have pipes, lists, substitutions, expressions or paths elsewhere): they were not taken", refused)
 		}
 	}
 }
