@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"remit/work/detect"
 	"remit/work/harness"
 	"remit/work/sandbox"
+	"remit/work/session"
 	"remit/work/workspace"
 )
 
@@ -79,13 +81,11 @@ type initResult struct {
 	ExitCode   int            `json:"exit_code"`
 
 	uncommitted []string // tracked files that differ from what was looked at
+	committed   bool     // the base commit has this very policy
 }
 
 // init looks, writes and tries.
 func (a *app) init(cmd *cobra.Command, f *initFlags) error {
-	if f.force && !f.yes && terminalOf(cmd.InOrStdin()) == nil {
-		return usagef("--force counts together with --yes: nobody can be asked here")
-	}
 	source, err := workspace.OpenSource(cmd.Context(), f.repo)
 	if err != nil {
 		return err
@@ -93,21 +93,11 @@ func (a *app) init(cmd *cobra.Command, f *initFlags) error {
 	if source.Bare() && !f.dryRun {
 		return usagef("%s has no work tree to write %s to: use a clone with one, or --dry-run", f.repo, task.PolicyFile)
 	}
-	view := newProgress(os.Stderr)
-	view.Step("repository.look", "started", "")
-	base, err := harness.OpenBase(cmd.Context(), a.home, source, "HEAD")
+	base, out, err := f.open(cmd.Context(), a.home, source)
 	if err != nil {
-		view.close()
 		return err
 	}
-	defer base.Close() //nolint:errcheck // temporary files, which the next run sweeps
-	out, err := f.look(cmd.Context(), source, base)
-	if err != nil {
-		view.close()
-		return err
-	}
-	view.Step("repository.look", "completed", "")
-	view.close()
+	defer func() { _ = base.Close() }() // temporary files
 	switch {
 	case f.dryRun:
 		return a.printDry(cmd.OutOrStdout(), out)
@@ -130,6 +120,23 @@ func (a *app) init(cmd *cobra.Command, f *initFlags) error {
 		err = exitCode(out.ExitCode)
 	}
 	return err
+}
+
+// open lays out the base commit and looks at it.
+func (f *initFlags) open(ctx context.Context, home session.Home, source *workspace.Source) (*harness.Base, *initResult, error) {
+	view := newProgress(os.Stderr)
+	defer view.close()
+	view.Step("repository.look", "started", "")
+	base, err := harness.OpenBase(ctx, home, source, "HEAD")
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := f.look(ctx, source, base)
+	if err != nil {
+		return nil, nil, errors.Join(err, base.Close())
+	}
+	view.Step("repository.look", "completed", fmt.Sprintf("%d project(s), %d test command(s)", len(out.Facts.Projects), len(out.Facts.Commands)))
+	return base, out, nil
 }
 
 // look finds the facts and makes the text of the file.
@@ -161,6 +168,11 @@ func (f *initFlags) look(ctx context.Context, source *workspace.Source, base *ha
 	if out.uncommitted, err = source.Dirty(ctx); err != nil {
 		return nil, err
 	}
+	there, err := source.ReadFile(ctx, base.Commit, task.PolicyFile)
+	if err != nil && !errors.Is(err, workspace.ErrNoFile) {
+		return nil, err
+	}
+	out.committed = err == nil && bytes.Equal(there, text)
 	return out, nil
 }
 
@@ -213,11 +225,13 @@ func (r *initResult) conclude(f *initFlags) {
 		}
 		r.Next = append(r.Next, again+f.place())
 	}
-	git := "git"
-	if f.repo != "." {
-		git += " -C " + shellWord(r.Repository)
+	if !r.committed {
+		git := "git"
+		if f.repo != "." {
+			git += " -C " + shellWord(r.Repository)
+		}
+		r.Next = append(r.Next, git+" add "+task.PolicyFile+" && "+git+" commit -m 'Add "+task.PolicyFile+"'")
 	}
-	r.Next = append(r.Next, git+" add "+task.PolicyFile+" && "+git+" commit -m 'Add "+task.PolicyFile+"'")
 	r.Next = append(r.Next, remit+" run"+f.place()+" -- ./fix.sh")
 }
 

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -140,16 +140,19 @@ func createFile(root *os.Root, name, text string) error {
 	return nil
 }
 
-var topKey = regexp.MustCompile(`(?m)^([a-z_]+):`)
+// lostKeys are the keys at the top of the old file that the new one does not have.
+func lostKeys(old, text string) []string {
+	there := topKeys(text)
+	return slices.DeleteFunc(topKeys(old), func(key string) bool { return slices.Contains(there, key) })
+}
 
-// lostKeys are the keys of the old file that the new one does not have.
-func lostKeys(old, text string) (lost []string) {
-	for _, m := range topKey.FindAllStringSubmatch(old, -1) {
-		if !regexp.MustCompile(`(?m)^` + m[1] + `:`).MatchString(text) {
-			lost = append(lost, m[1])
+func topKeys(text string) (keys []string) {
+	for line := range strings.Lines(text) {
+		if key, _, ok := strings.Cut(line, ":"); ok && key != "" && strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") == "" {
+			keys = append(keys, key)
 		}
 	}
-	return lost
+	return keys
 }
 
 // maxCompared bounds the lines of which two versions are compared.
