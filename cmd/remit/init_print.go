@@ -9,6 +9,7 @@ import (
 
 	"remit/law/task"
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/work/detect"
 	"remit/work/harness"
 )
@@ -126,18 +127,21 @@ func commitNote(out *initResult) string {
 // those that did not pass.
 func printTrial(w io.Writer, t *harness.Tried) {
 	var took time.Duration
-	ran, failed, named := 0, 0, false
+	ran, failed, broken, named := 0, 0, 0, false
 	for _, c := range t.Commands {
 		took += time.Duration(c.DurationMS) * time.Millisecond
-		if c.Tests != nil {
+		switch {
+		case c.Tests != nil:
 			ran, failed, named = ran+c.Tests.Passed+c.Tests.Failed, failed+c.Tests.Failed, true
+		case !c.Passed:
+			broken++
 		}
 	}
-	fmt.Fprintf(w, "\n%s  base", upper(t.Status))
+	what, bad := detect.Plural(len(t.Commands), "command"), broken
 	if named {
-		fmt.Fprintf(w, "  %s in %s, %d failed", detect.Plural(ran, "test"), took.Round(100*time.Millisecond), failed)
+		what, bad = detect.Plural(ran, "test"), failed
 	}
-	fmt.Fprintln(w)
+	fmt.Fprintf(w, "\n%s  base  %s in %s, %d failed\n", upper(t.Status), what, took.Round(100*time.Millisecond), bad)
 	for _, f := range t.Findings {
 		fmt.Fprintf(w, "  %s\n", plain(f.String()))
 	}
@@ -194,4 +198,20 @@ func printTriedFailure(w io.Writer, c harness.TriedCommand) {
 	if c.Hint != "" {
 		fmt.Fprintf(w, "        %s\n", plain(c.Hint))
 	}
+	if name := missingPackage(c.Output); name != "" {
+		fmt.Fprintf(w, "        %s is not installed in the sandbox: commit a lock file that has it, for environment.prepare (docs/init.md), or install it below /usr\n", name)
+	}
+}
+
+// What interpreters and compilers say of a package that is not there. The words come
+// from a hostile process: only what can be a name is repeated.
+var noPackage = form.Lazy(`(?:No module named |Cannot find (?:module|package) |no required module provides package |no matching package named |cannot load such file -- )['"` + "`" + `]?([A-Za-z0-9_@][A-Za-z0-9._@/-]{0,99})`)
+
+// missingPackage is the package that the output of a command misses, "" for none.
+func missingPackage(output string) string {
+	m := noPackage().FindStringSubmatch(output)
+	if m == nil {
+		return ""
+	}
+	return m[1]
 }

@@ -48,9 +48,7 @@ func (f *finder) ruby() {
 			run = "cd " + dir + " && " + run
 		}
 		specs := f.tests(dir, nil, func(n string) bool { return strings.HasSuffix(n, "_spec.rb") })
-		tests := f.tests(dir, nil, func(n string) bool {
-			return strings.HasSuffix(n, "_test.rb") || strings.HasPrefix(path.Base(n), "test_") && path.Ext(n) == ".rb"
-		})
+		tests := f.tests(in(dir, "test"), nil, func(n string) bool { return path.Ext(n) == ".rb" })
 		switch {
 		case len(specs) > 0:
 			f.command(specs[0], run+"rspec")
