@@ -125,6 +125,18 @@ const (
 	PatchInvalid         Code = "patch_invalid"
 )
 
+// The codes of the way out to package registries.
+const (
+	RegistryRefused     Code = "registry_refused"
+	RegistryAddress     Code = "registry_address_refused"
+	RegistryUnreachable Code = "registry_unreachable"
+	RegistryMissing     Code = "registry_missing"
+	RegistryAnswer      Code = "registry_answer_invalid"
+	RegistryTooLarge    Code = "registry_too_large"
+	RegistryIncomplete  Code = "registry_incomplete"
+	RegistryUnusable    Code = "registry_unusable"
+)
+
 // The codes of audit findings.
 const (
 	ZipUnreadable       Code = "zip_unreadable"
