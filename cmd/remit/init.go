@@ -14,6 +14,7 @@ import (
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/depend"
 	"remit/work/detect"
 	"remit/work/harness"
 	"remit/work/sandbox"
@@ -145,7 +146,7 @@ func (f *initFlags) look(ctx context.Context, source *workspace.Source, base *ha
 	if err != nil {
 		return nil, err
 	}
-	facts, err := detect.Look(files)
+	facts, err := detect.Look(files, depend.Ecosystems())
 	if err := errors.Join(err, closeFiles()); err != nil {
 		return nil, err
 	}
@@ -199,7 +200,7 @@ func (a *app) tryInit(cmd *cobra.Command, f *initFlags, base *harness.Base, out 
 	}
 	view := newProgress(os.Stderr)
 	view.Step("base.try", "started", "")
-	out.Tried, err = base.Try(cmd.Context(), driver, contract, view)
+	out.Tried, err = base.Try(cmd.Context(), harness.Trial{Sandbox: driver, Contract: contract, Environment: policy.Surroundings(), Registries: registries(), Progress: view})
 	if err == nil {
 		view.Step("base.try", out.Tried.Status, "")
 	}

@@ -45,7 +45,7 @@ func printFacts(w io.Writer, out *initResult) {
 		tests = append(tests, strings.Join(c.Lines, " && ")+"   ("+c.From+")")
 	}
 	for _, p := range f.Prepare {
-		prepare = append(prepare, p.Ecosystem+" in "+p.Dir+"   ("+p.Lock+")")
+		prepare = append(prepare, string(p.Ecosystem)+" in "+p.Dir+"   ("+p.Lock+")")
 	}
 	printColumn(w, "tests", tests...)
 	printColumn(w, "prepare", prepare...)
@@ -144,6 +144,9 @@ func printTrial(w io.Writer, t *harness.Tried) {
 	fmt.Fprintf(w, "\n%s  base  %s in %s, %d failed\n", upper(t.Status), what, took.Round(100*time.Millisecond), bad)
 	for _, f := range t.Findings {
 		fmt.Fprintf(w, "  %s\n", plain(f.String()))
+		if f.Hint != "" {
+			fmt.Fprintf(w, "  hint: %s\n", plain(f.Hint))
+		}
 	}
 	unread := false
 	for _, c := range t.Commands {
@@ -199,7 +202,7 @@ func printTriedFailure(w io.Writer, c harness.TriedCommand) {
 		fmt.Fprintf(w, "        %s\n", plain(c.Hint))
 	}
 	if name := missingPackage(c.Output); name != "" {
-		fmt.Fprintf(w, "        %s is not installed in the sandbox: commit a lock file that has it, for environment.prepare (docs/init.md), or install it below /usr\n", name)
+		fmt.Fprintf(w, "        %s is not installed in the sandbox: docs/init.md has the lock files that environment.prepare installs from, or install it below /usr\n", name)
 	}
 }
 

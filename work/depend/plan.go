@@ -33,6 +33,10 @@ type file struct {
 	text []byte
 }
 
+// Ecosystems are those whose layers can be made. A policy may name others, for a
+// Remit to come.
+func Ecosystems() []task.Ecosystem { return []task.Ecosystem{task.NPM} }
+
 // planOf reads the manifests of one entry.
 func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 	switch p.Ecosystem {

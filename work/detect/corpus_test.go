@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"remit/law/task"
+	"remit/work/depend"
 )
 
 var update = flag.Bool("update", false, "write what is wanted into testdata")
@@ -71,7 +72,7 @@ func TestCorpus(t *testing.T) {
 // is true of every tree.
 func look(t *testing.T, tree fstest.MapFS) (policy, notes string) {
 	t.Helper()
-	facts, err := Look(tree)
+	facts, err := Look(tree, depend.Ecosystems())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +80,7 @@ func look(t *testing.T, tree fstest.MapFS) (policy, notes string) {
 	if err != nil {
 		t.Fatalf("what was written is no policy: %v", err)
 	}
-	again, err := Look(tree)
+	again, err := Look(tree, depend.Ecosystems())
 	if err != nil {
 		t.Fatal(err)
 	}

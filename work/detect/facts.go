@@ -29,10 +29,13 @@
 package detect
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
+
+	"remit/law/task"
 )
 
 // Facts are what was found. Every list is in a stable order.
@@ -74,9 +77,9 @@ type Command struct {
 // Prepare is what has to be installed before the commands run: a step of
 // environment.prepare.
 type Prepare struct {
-	Ecosystem string `json:"ecosystem"` // npm, pip, cargo
-	Dir       string `json:"dir"`
-	Lock      string `json:"lock"`
+	Ecosystem task.Ecosystem `json:"ecosystem"`
+	Dir       string         `json:"dir"`
+	Lock      string         `json:"lock"`
 }
 
 // Note is what a person should know: something that was not read, or that has to
@@ -90,16 +93,18 @@ type Note struct {
 type finder struct {
 	*tree
 	facts Facts
+	can   []task.Ecosystem // whose packages environment.prepare installs
 }
 
-// Look reads a tree. The error is one of the file system: what the tree holds is
-// never an error.
-func Look(fsys fs.FS) (*Facts, error) {
+// Look reads a tree. can are the ecosystems that environment.prepare may have; a
+// lock file of another one is a note. The error is one of the file system: what
+// the tree holds is never an error.
+func Look(fsys fs.FS, can []task.Ecosystem) (*Facts, error) {
 	t, err := readTree(fsys)
 	if err != nil {
 		return nil, err
 	}
-	f := &finder{tree: t}
+	f := &finder{tree: t, can: can}
 	f.languages()
 	for _, look := range []func(*finder){
 		(*finder).golang, (*finder).rust, (*finder).node, (*finder).deno, (*finder).python,
@@ -202,8 +207,13 @@ func (f *finder) checked(from string, lines []string) (Command, bool) {
 
 func (f *finder) project(p Project) { f.facts.Projects = append(f.facts.Projects, p) }
 
-func (f *finder) prepare(ecosystem, dir, lock string) {
-	f.facts.Prepare = append(f.facts.Prepare, Prepare{Ecosystem: ecosystem, Dir: dir, Lock: lock})
+// prepare has the packages of a lock file installed, where that can be done.
+func (f *finder) prepare(ecosystem task.Ecosystem, p Project) {
+	if !slices.Contains(f.can, ecosystem) {
+		f.byHand(cmp.Or(p.Lock, p.Manifest), string(ecosystem))
+		return
+	}
+	f.facts.Prepare = append(f.facts.Prepare, Prepare{Ecosystem: ecosystem, Dir: p.Dir, Lock: p.Lock})
 }
 
 func (f *finder) note(path, format string, args ...any) { f.tree.note(path, format, args...) }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"remit/law/task"
+	"remit/work/depend"
 )
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text), Mode: 0o644} }
@@ -55,7 +56,7 @@ func TestBounds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, notes := look(t, c.tree)
-			facts, err := Look(c.tree)
+			facts, err := Look(c.tree, depend.Ecosystems())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +93,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	facts, err := Look(root.FS())
+	facts, err := Look(root.FS(), depend.Ecosystems())
 	if err != nil || len(facts.Commands) > 0 || len(facts.Projects) > 0 {
 		t.Errorf("%+v, %v", facts, err)
 	}
@@ -101,7 +102,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 // What cannot be read is an error, and not an empty repository.
 func TestTreeThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	if facts, err := Look(os.DirFS(filepath.Join(t.TempDir(), "nothing"))); err == nil {
+	if facts, err := Look(os.DirFS(filepath.Join(t.TempDir(), "nothing")), depend.Ecosystems()); err == nil {
 		t.Errorf("%+v", facts)
 	}
 }
@@ -109,7 +110,7 @@ func TestTreeThatCannotBeRead(t *testing.T) {
 // The number of entries is bounded however they are spread.
 func TestEntriesAreBounded(t *testing.T) {
 	t.Parallel()
-	facts, err := Look(endless{})
+	facts, err := Look(endless{}, depend.Ecosystems())
 	if err != nil {
 		t.Fatal(err)
 	}

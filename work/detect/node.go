@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"remit/law/task"
 	"remit/proof/form"
 )
 
@@ -257,7 +258,7 @@ func (f *finder) nodeNeeds(p Project, m manifest) {
 		f.note(p.Lock, "environment.prepare reads the lock files of npm alone: the packages that %s installs are not there; "+
 			"`npm install --package-lock-only` makes a lock file of npm beside it", p.Manager)
 	default:
-		f.needs("npm", p, "npm install --package-lock-only")
+		f.needs(task.NPM, p, "npm install --package-lock-only")
 	}
 }
 

@@ -136,6 +136,6 @@ func (f *finder) withTests(dir, manifest string, is func(string) bool, lines ...
 }
 
 // byHand says that the packages of an ecosystem are not prepared.
-func (f *finder) byHand(manifest, manager string) {
-	f.note(manifest, "environment.prepare does not install packages of %s: the tests see those that lie below /usr, in the repository, or in a --toolchain directory", manager)
+func (f *finder) byHand(name, manager string) {
+	f.note(name, "environment.prepare does not install packages of %s: the tests see those that lie below /usr, in the repository, or in a --toolchain directory", manager)
 }

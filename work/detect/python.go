@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"remit/law/task"
 	"remit/proof/form"
 )
 
@@ -234,11 +235,8 @@ func (f *finder) unittest(dir string, tests []string) {
 
 // pythonNeeds asks for the packages of a project.
 func (f *finder) pythonNeeds(p Project) {
-	switch {
-	case p.Lock != "":
-		f.prepare("pip", p.Dir, p.Lock)
-	case f.pythonRequires(p.Dir):
-		f.note(p.Manifest, "has requirements and no lock file: make one (uv lock, poetry lock, or pip-compile --generate-hashes), and commit it; without one they are not installed")
+	if p.Lock != "" || f.pythonRequires(p.Dir) {
+		f.needs(task.Pip, p, "uv lock, poetry lock, or pip-compile --generate-hashes")
 	}
 }
 

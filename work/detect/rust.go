@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"remit/law/task"
 )
 
 // rust finds crates and workspaces of Cargo. A workspace at the top covers what
@@ -61,7 +63,7 @@ func (f *finder) cargoNeeds(p Project, doc map[string]any) {
 			table, _ := deps.(map[string]any)
 			for _, dep := range table {
 				if fromRegistry(dep) {
-					f.needs("cargo", p, "cargo generate-lockfile")
+					f.needs(task.Cargo, p, "cargo generate-lockfile")
 					return
 				}
 			}
@@ -79,10 +81,10 @@ func fromRegistry(dep any) bool {
 }
 
 // needs asks for the dependencies of a project, which takes a lock file.
-func (f *finder) needs(ecosystem string, p Project, lock string) {
-	if p.Lock == "" {
+func (f *finder) needs(ecosystem task.Ecosystem, p Project, lock string) {
+	if p.Lock == "" && slices.Contains(f.can, ecosystem) {
 		f.note(p.Manifest, "has dependencies and no lock file: make one (%s), and commit it; without one they are not installed", lock)
 		return
 	}
-	f.prepare(ecosystem, p.Dir, p.Lock)
+	f.prepare(ecosystem, p)
 }

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/depend"
 	"remit/work/sandbox"
 	"remit/work/session"
 	"remit/work/verify"
@@ -111,28 +113,60 @@ type TriedCommand struct {
 // maxTriedFailures bounds the failed tests that a command names.
 const maxTriedFailures = 50
 
-// Try runs the verification commands of a contract on the base, as the first
-// phase of a run does, without control: what is asked is whether they work here.
-func (b *Base) Try(ctx context.Context, sb sandbox.Driver, c *task.Contract, progress Progress) (*Tried, error) {
-	if err := b.home.Distrust(sb); err != nil {
+// Trial is what a base is tried with.
+type Trial struct {
+	Sandbox     sandbox.Driver
+	Contract    *task.Contract
+	Environment task.Environment // as a policy that is not committed yet states it
+	Registries  Registries
+	Progress    Progress // nil for none
+}
+
+// Try prepares the environment and runs the verification commands of a contract
+// on the base, as the first phase of a run does, without control: what is asked
+// is whether they work here. An environment that cannot be prepared is a finding.
+func (b *Base) Try(ctx context.Context, t Trial) (*Tried, error) {
+	if err := b.home.Distrust(t.Sandbox); err != nil {
 		return nil, err
 	}
-	defer func() { _ = b.home.Distrust(sb) }() // it could be emptied before
-	plan := planOf(c)
-	plan.Lower, plan.CacheDir, plan.Scratch, plan.Control = b.checkout.Dir, filepath.Join(b.work, "caches"), b.work, verify.ControlOff
-	plan.OnEvent = func(e verify.Event) {
-		if progress != nil {
-			progress.Output(eventLine(e))
-		}
-	}
+	defer func() { _ = b.home.Distrust(t.Sandbox) }() // it could be emptied before
 	if err := b.checkout.Verify(ctx); err != nil {
 		return nil, err
 	}
-	phase, err := verify.Base(ctx, sb, plan)
+	tell := func(line string) {
+		if t.Progress != nil {
+			t.Progress.Output(line)
+		}
+	}
+	p := preparation{home: b.home, sandbox: t.Sandbox, registries: t.Registries, scratch: b.work, clock: time.Now, tell: tell}
+	prepared, err := p.layers(ctx, t.Environment, depend.Base{Dir: b.checkout.Dir, Tree: b.Tree})
+	var refused *reason.Error
+	switch {
+	case errors.As(err, &refused) && ctx.Err() == nil:
+		return notPrepared(err, refused), nil
+	case err != nil:
+		return nil, fmt.Errorf("preparing the environment: %w", err)
+	}
+	defer prepared.Release()
+	plan := planOf(t.Contract)
+	plan.Lower, plan.CacheDir, plan.Scratch, plan.Control = b.checkout.Dir, filepath.Join(b.work, "caches"), b.work, verify.ControlOff
+	plan.Layers, plan.Env = prepared.Mounts(), prepared.Variables()
+	plan.OnEvent = func(e verify.Event) { tell(eventLine(e)) }
+	phase, err := verify.Base(ctx, t.Sandbox, plan)
 	if err != nil {
 		return nil, err
 	}
 	return triedOf(phase), nil
+}
+
+// notPrepared is what came of a base whose dependencies could not be had.
+func notPrepared(err error, refused *reason.Error) *Tried {
+	hint := refused.Hint
+	if info, ok := reason.Lookup(refused.Code); ok && hint == "" {
+		hint = info.Hint
+	}
+	return &Tried{Status: string(reason.StatusOf(refused.Code)), Commands: []TriedCommand{},
+		Findings: []reason.Finding{{Code: refused.Code, Path: refused.File, Detail: "preparing the environment: " + err.Error(), Hint: hint}}}
 }
 
 func triedOf(phase *verify.PhaseResult) *Tried {
