@@ -219,6 +219,17 @@ func (r *initResult) conclude(f *initFlags) {
 	case r.Tried != nil:
 		r.ExitCode = evidence.ExitCode(r.Tried.Status)
 	}
+	if r.Tried != nil && len(r.Tried.Commands) == 0 {
+		r.Next = append(r.Next, remit+" init --yes"+f.place()) // once its cause is gone
+		return
+	}
+	if r.Tried != nil {
+		for _, c := range r.Tried.Commands {
+			if dir := toolchainFor(c); dir != "" {
+				r.Next = append(r.Next, remit+" init --yes"+f.place()+" --toolchain "+dir)
+			}
+		}
+	}
 	if keep := r.working(); r.ExitCode != 0 && len(keep) > 0 {
 		again := remit + " init --yes --force"
 		for _, line := range keep {
@@ -228,7 +239,7 @@ func (r *initResult) conclude(f *initFlags) {
 	}
 	if !r.committed {
 		git := "git"
-		if f.repo != "." {
+		if !sameDir(".", r.Repository) {
 			git += " -C " + shellWord(r.Repository)
 		}
 		r.Next = append(r.Next, git+" add "+task.PolicyFile+" && "+git+" commit -m 'Add "+task.PolicyFile+"'")
@@ -236,12 +247,16 @@ func (r *initResult) conclude(f *initFlags) {
 	r.Next = append(r.Next, remit+" run"+f.place()+" -- ./fix.sh")
 }
 
-// place is the flag that names the repository again.
+// place are the flags that name the repository and the toolchains again.
 func (f *initFlags) place() string {
-	if f.repo == "." {
-		return ""
+	out := ""
+	if f.repo != "." {
+		out = " --repo " + shellWord(f.repo)
 	}
-	return " --repo " + shellWord(f.repo)
+	for _, dir := range f.toolchains {
+		out += " --toolchain " + shellWord(dir)
+	}
+	return out
 }
 
 // working are the commands that pass on the base, where some do and others do

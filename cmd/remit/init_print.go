@@ -9,7 +9,6 @@ import (
 
 	"remit/law/task"
 	"remit/proof/evidence"
-	"remit/proof/form"
 	"remit/work/detect"
 	"remit/work/harness"
 )
@@ -141,7 +140,11 @@ func printTrial(w io.Writer, t *harness.Tried) {
 	if named {
 		what, bad = detect.Plural(ran, "test"), failed
 	}
-	fmt.Fprintf(w, "\n%s  base  %s in %s, %d failed\n", upper(t.Status), what, took.Round(100*time.Millisecond), bad)
+	fmt.Fprintf(w, "\n%s  base", upper(t.Status))
+	if len(t.Commands) > 0 {
+		fmt.Fprintf(w, "  %s in %s, %d failed", what, took.Round(100*time.Millisecond), bad)
+	}
+	fmt.Fprintln(w)
 	for _, f := range t.Findings {
 		fmt.Fprintf(w, "  %s\n", plain(f.String()))
 		if f.Hint != "" {
@@ -163,7 +166,7 @@ func printTrial(w io.Writer, t *harness.Tried) {
 	if failed > 0 {
 		fmt.Fprintln(w, "A run passes only if each command exits with 0 after the change. Tests that fail before it have to be repaired by it: repair them\n"+
 			"first, have the first task do it, or leave them out of the command with --test 'CMD'.")
-	} else if t.Status != evidence.StatusPass {
+	} else if t.Status != evidence.StatusPass && len(t.Commands) > 0 {
 		fmt.Fprintln(w, "The checkout has what is committed and nothing else, and no network. Name a command that works there with --test 'CMD'.")
 	}
 }
@@ -201,20 +204,10 @@ func printTriedFailure(w io.Writer, c harness.TriedCommand) {
 	if c.Hint != "" {
 		fmt.Fprintf(w, "        %s\n", plain(c.Hint))
 	}
+	if dir := toolchainFor(c); dir != "" {
+		fmt.Fprintf(w, "        on this machine it is there with --toolchain %s\n", plain(dir))
+	}
 	if name := missingPackage(c.Output); name != "" {
 		fmt.Fprintf(w, "        %s is not installed in the sandbox: docs/init.md has the lock files that environment.prepare installs from, or install it below /usr\n", name)
 	}
-}
-
-// What interpreters and compilers say of a package that is not there. The words come
-// from a hostile process: only what can be a name is repeated.
-var noPackage = form.Lazy(`(?:No module named |Cannot find (?:module|package) |no required module provides package |no matching package named |cannot load such file -- )['"` + "`" + `]?([A-Za-z0-9_@][A-Za-z0-9._@/-]{0,99})`)
-
-// missingPackage is the package that the output of a command misses, "" for none.
-func missingPackage(output string) string {
-	m := noPackage().FindStringSubmatch(output)
-	if m == nil {
-		return ""
-	}
-	return m[1]
 }

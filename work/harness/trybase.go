@@ -143,7 +143,7 @@ func (b *Base) Try(ctx context.Context, t Trial) (*Tried, error) {
 	var refused *reason.Error
 	switch {
 	case errors.As(err, &refused) && ctx.Err() == nil:
-		return notPrepared(err, refused), nil
+		return notPrepared(refused), nil
 	case err != nil:
 		return nil, fmt.Errorf("preparing the environment: %w", err)
 	}
@@ -160,13 +160,13 @@ func (b *Base) Try(ctx context.Context, t Trial) (*Tried, error) {
 }
 
 // notPrepared is what came of a base whose dependencies could not be had.
-func notPrepared(err error, refused *reason.Error) *Tried {
+func notPrepared(refused *reason.Error) *Tried {
 	hint := refused.Hint
 	if info, ok := reason.Lookup(refused.Code); ok && hint == "" {
 		hint = info.Hint
 	}
 	return &Tried{Status: string(reason.StatusOf(refused.Code)), Commands: []TriedCommand{},
-		Findings: []reason.Finding{{Code: refused.Code, Path: refused.File, Detail: "preparing the environment: " + err.Error(), Hint: hint}}}
+		Findings: []reason.Finding{{Code: refused.Code, Path: refused.File, Detail: "the environment could not be prepared: " + refused.Message, Hint: hint}}}
 }
 
 func triedOf(phase *verify.PhaseResult) *Tried {
