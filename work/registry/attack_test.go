@@ -172,7 +172,7 @@ func TestAcceptedRequests(t *testing.T) {
 		"/npm/x":                                         "GET /root/npm/x",
 		"/npm/x/-/x-1.0.0-rc.1+b.tgz":                    "GET /root/npm/x/-/x-1.0.0-rc.1+b.tgz",
 		"/npm/x/-/x-1.0.0%2Bb.tgz":                       "GET /root/npm/x/-/x-1.0.0+b.tgz",
-		"/npm/@a/b/-/b-1.0.0.tgz":                        "GET /root/npm/@a%2fb/-/b-1.0.0.tgz",
+		"/npm/@a/b/-/b-1.0.0.tgz":                        "GET /root/npm/@a/b/-/b-1.0.0.tgz",
 		"/go/example.org/!m/@v/list":                     "GET /root/go/example.org/!m/@v/list",
 		"/go/example.org/%21m/@latest":                   "GET /root/go/example.org/!m/@latest",
 		"/go/example.org/m/v2/@v/v2.0.1-!r!c.zip":        "GET /root/go/example.org/m/v2/@v/v2.0.1-!r!c.zip",

@@ -106,7 +106,7 @@ func npmRegistry(t *testing.T, packages map[string][]string) (*table, map[string
 			t.Fatal(err)
 		}
 		pages["/"+npmPath(name)] = page("application/json", string(text))
-		pages["/"+npmPath(name)+"/-/"+npmFile(name, "1.0.0")] = page("application/octet-stream", string(file))
+		pages["/"+name+"/-/"+npmFile(name, "1.0.0")] = page("application/octet-stream", string(file))
 	}
 	return registryOf(t, pages), integrity
 }

@@ -79,12 +79,6 @@ var errNoObject = errors.New("no JSON object")
 // index asks for an index and writes it again.
 func (s *site) index(ctx context.Context, cancel context.CancelCauseFunc, q *question, front string) (answer, error) {
 	f := s.front
-	select {
-	case f.indexes <- struct{}{}:
-		defer func() { <-f.indexes }()
-	case <-ctx.Done():
-		return answer{}, unreachable(ctx, ctx.Err())
-	}
 	resp, err := s.get(ctx, http.MethodGet, s.up.at(q.at), q.accept, "gzip")
 	if err != nil {
 		return answer{}, err
@@ -96,7 +90,21 @@ func (s *site) index(ctx context.Context, cancel context.CancelCauseFunc, q *que
 	most := f.limits.IndexBytes
 	body := s.inflow(ctx, cancel, resp.Body, most)
 	defer body.stop()
-	text, err := whole(body, resp.Header.Get("Content-Encoding"), most)
+	held := false
+	defer func() {
+		if held {
+			<-f.indexes
+		}
+	}()
+	text, err := whole(body, resp.Header.Get("Content-Encoding"), most, func() error {
+		select {
+		case f.indexes <- struct{}{}:
+			held = true
+			return nil
+		case <-ctx.Done():
+			return unreachable(ctx, ctx.Err())
+		}
+	})
 	if err != nil {
 		return answer{}, err
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"remit/work/tree"
 )
@@ -50,7 +51,7 @@ func (d *none) Run(ctx context.Context, s Spec) (*Result, error) {
 		return nil, err
 	}
 	s.Commands = unbind(s.Commands, s.Binds)
-	dir, err := os.MkdirTemp(d.stateDir, fmt.Sprintf("%s%d-%s-", groupPrefix, os.Getpid(), startTime(os.Getpid())))
+	dir, err := os.MkdirTemp(d.stateDir, ownName())
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
@@ -157,7 +158,7 @@ func removeStaleCopies(stateDir string) {
 		return
 	}
 	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), groupPrefix) && !alive(e.Name()) {
+		if stale(e, time.Now()) {
 			_ = removeTree(filepath.Join(stateDir, e.Name())) // tried again next time
 		}
 	}
