@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
@@ -48,6 +47,7 @@ type Prepared struct {
 	Layers    []*Layer
 	LockFiles [][]string        // of the base, that each layer was made from
 	Env       map[string]string // for every command
+	PathDirs  []string          // of the workspace, with the programs of the layers
 }
 
 // Release lets the layers be removed.
@@ -66,6 +66,14 @@ func (p *Prepared) Variables() map[string]string {
 		return nil
 	}
 	return p.Env
+}
+
+// Programs are the directories of the workspace that have programs of the layers.
+func (p *Prepared) Programs() []string {
+	if p == nil {
+		return nil
+	}
+	return p.PathDirs
 }
 
 // Digests name what a command finds: the layers by recipe and content, and the
@@ -112,6 +120,7 @@ func (b *Builder) Prepare(ctx context.Context, env task.Environment, base Base) 
 		out.Layers = append(out.Layers, l)
 		out.LockFiles = append(out.LockFiles, plan.lockFiles)
 		maps.Copy(out.Env, plan.env)
+		out.PathDirs = append(out.PathDirs, plan.pathDirs...)
 	}
 	return out, nil
 }
@@ -321,11 +330,7 @@ func explain(err error, p task.Prepare, told []registry.Delivery) error {
 
 // install runs Remit's own commands over what was fetched, without a network.
 func (b *Builder) install(ctx context.Context, p task.Prepare, plan *plan, fetched []tree.Change, work string) ([]tree.Change, error) {
-	empty := filepath.Join(work, "install")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		return nil, unusable(err)
-	}
-	s := sandbox.Spec{Lower: empty, Apply: fetched, Env: plan.fetchEnv, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
+	s := sandbox.Spec{Lower: inputsIn(work), Apply: fetched, Env: plan.fetchEnv, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
 	for _, command := range plan.install {
 		s.Commands = append(s.Commands, sandbox.Command{Argv: words(command), Dir: p.Dir})
 	}
@@ -350,7 +355,7 @@ func (b *Builder) build(ctx context.Context, p task.Prepare, plan *plan, fetched
 	}
 	maps.Copy(all, plan.env)
 	maps.Copy(all, env)
-	s := sandbox.Spec{Lower: base.Dir, Apply: kept, Env: all, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
+	s := sandbox.Spec{Lower: base.Dir, Apply: kept, PathDirs: plan.pathDirs, Env: all, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
 	for _, command := range plan.build {
 		s.Commands = append(s.Commands, sandbox.Command{Argv: []string{"sh", "-c", "--", command}, Dir: p.Dir})
 	}

@@ -22,6 +22,7 @@ type plan struct {
 	paths                 []string          // relative to the workspace
 	fetchEnv, buildEnv    map[string]string // of fetch and install, and of build
 	env                   map[string]string // of every command that uses the layer
+	pathDirs              []string          // of the workspace, with programs of the layer
 	tools                 []string
 	lockFiles             []string        // of the base, for saying that a patch changes one
 	packages              map[string]bool // what may be asked for: NAME, NAME@VERSION
@@ -38,6 +39,8 @@ func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 	switch p.Ecosystem {
 	case task.NPM:
 		return npmPlan(base, p, hosts)
+	case task.Pip:
+		return pipPlan(base, p)
 	}
 	return nil, fmt.Errorf("no ecosystem %q", p.Ecosystem)
 }
