@@ -41,6 +41,8 @@ func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 		return npmPlan(base, p, hosts)
 	case task.Pip:
 		return pipPlan(base, p)
+	case task.Go:
+		return goPlan(base, p)
 	}
 	return nil, fmt.Errorf("no ecosystem %q", p.Ecosystem)
 }
