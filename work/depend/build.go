@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"path"
 	"runtime"
 	"slices"
 	"strconv"
@@ -256,7 +257,10 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 	}
 	m := Manifest{Recipe: recipe, Deliveries: deliveries, MadeAt: began.UTC().Format(time.RFC3339)}
 	l, err := b.Store.seal(ctx, m, func(visit func(tree.Change) error) error {
-		for _, c := range tree.Sorted(changes) {
+		for _, c := range tree.Sorted(append(plan.own(), changes...)) {
+			if slices.Contains(plan.leaveOut, path.Base(c.Path)) {
+				continue
+			}
 			if err := visit(c); err != nil {
 				return err
 			}
@@ -268,6 +272,11 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 			b.Clock().Sub(began).Round(100*time.Millisecond))
 	}
 	return l, err
+}
+
+// frontAddress is where a client finds the front, from inside.
+func frontAddress() string {
+	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(sandbox.DefaultLoopbackPort))
 }
 
 // fetch runs the client in a tree that has nothing but what Remit wrote, with one
@@ -286,7 +295,7 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 	if err != nil {
 		return nil, nil, err
 	}
-	client := registry.Configure(e, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(sandbox.DefaultLoopbackPort)))
+	client := registry.Configure(e, frontAddress())
 	env := maps.Clone(plan.fetchEnv)
 	if env == nil {
 		env = map[string]string{}
@@ -340,7 +349,7 @@ func (b *Builder) install(ctx context.Context, p task.Prepare, plan *plan, fetch
 // build runs the policy's commands over the base tree with what was fetched: it is
 // foreign code, and nothing can be reached from there.
 func (b *Builder) build(ctx context.Context, p task.Prepare, plan *plan, fetched []tree.Change, env map[string]string, work string, base Base) ([]tree.Change, error) {
-	kept := slices.DeleteFunc(slices.Clone(fetched), func(c tree.Change) bool { return !below(c.Path, plan.paths) })
+	kept := slices.DeleteFunc(append(plan.own(), fetched...), func(c tree.Change) bool { return !below(c.Path, plan.paths) })
 	for _, c := range kept { // what no layer may have is not laid out either
 		if err := allowed(c, plan.paths); err != nil {
 			return nil, err
