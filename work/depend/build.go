@@ -203,7 +203,8 @@ func (b *Builder) recipe(p task.Prepare, plan *plan, env map[string]string, base
 	}
 	at, ok := b.Sandbox.(programs)
 	if !ok {
-		return r, reason.Errorf(reason.EnvironmentUnavailable, "the sandbox cannot say which programs it has")
+		return r, reason.Errorf(reason.EnvironmentUnavailable, "this sandbox cannot say which programs make a layer, so none is made here").
+			WithHint("a provider prepares no dependencies for the jobs of others: run the task on your own machine")
 	}
 	for _, name := range plan.tools {
 		tool, err := b.Store.tool(at, name)

@@ -1,5 +1,3 @@
-//test:both-package The sandbox of each test runs beside the others, with goroutines of its own.
-
 package depend
 
 import (
