@@ -3,6 +3,7 @@ package detect
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -79,8 +80,8 @@ func (f *finder) pythonProject(dir string) Project {
 			break
 		}
 	}
-	if p.Lock == "" {
-		p.Lock = f.hashedRequirements(dir)
+	if p.Lock == "" && f.hashedRequirements(dir) {
+		p.Lock = in(dir, "requirements.txt")
 	}
 	return p
 }
@@ -89,12 +90,10 @@ func (f *finder) pythonProject(dir string) Project {
 var requirementFiles = []string{"requirements-dev.txt", "requirements-test.txt", "requirements_dev.txt", "dev-requirements.txt", "test-requirements.txt",
 	"requirements/dev.txt", "requirements/test.txt", "requirements.txt"}
 
-// hashedRequirements is a file of requirements that names every file by its digest.
-func (f *finder) hashedRequirements(dir string) string {
-	if src, ok := f.text(in(dir, "requirements.txt")); ok && bytes.Contains(src, []byte("--hash=sha256:")) {
-		return in(dir, "requirements.txt")
-	}
-	return ""
+// hashedRequirements reports whether requirements.txt names files by their digests.
+func (f *finder) hashedRequirements(dir string) bool {
+	src, ok := f.text(in(dir, "requirements.txt"))
+	return ok && bytes.Contains(src, []byte("--hash=sha"))
 }
 
 // pythonSigns is what configuration says of a project's tests.
@@ -233,10 +232,26 @@ func (f *finder) unittest(dir string, tests []string) {
 	}
 }
 
-// pythonNeeds asks for the packages of a project.
+// exports are the commands that write the requirements that a project has locked,
+// with their digests, by the tool that manages it.
+var exports = map[string]string{
+	"uv":     "uv export --format requirements-txt --no-emit-project -o requirements.txt",
+	"poetry": "poetry export --with dev -o requirements.txt",
+	"pdm":    "pdm export -o requirements.txt",
+	"pipenv": "pipenv requirements --dev --hash > requirements.txt",
+	"pip":    "pip-compile --generate-hashes",
+}
+
+// pythonNeeds asks for the packages of a project, which takes a requirements.txt
+// with digests.
 func (f *finder) pythonNeeds(p Project) {
-	if p.Lock != "" || f.pythonRequires(p.Dir) {
-		f.needs(task.Pip, p, "uv lock, poetry lock, or pip-compile --generate-hashes")
+	switch {
+	case !f.hashedRequirements(p.Dir) && p.Lock == "" && !f.pythonRequires(p.Dir):
+	case f.hashedRequirements(p.Dir) || !slices.Contains(f.can, task.Pip):
+		p.Lock = in(p.Dir, "requirements.txt")
+		f.prepare(task.Pip, p)
+	default:
+		f.note(cmp.Or(p.Lock, p.Manifest), "has packages, and environment.prepare installs those of a requirements.txt with digests: write one (%s), and commit it", exports[p.Manager])
 	}
 }
 
