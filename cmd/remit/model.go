@@ -168,6 +168,21 @@ func (f *modelFlags) route(e engine.Engine, records admission.Store, policy *tas
 	return r, nil
 }
 
+// words are the flags that say where agent and model are, for another command.
+func (f *modelFlags) words() string {
+	var b strings.Builder
+	for _, w := range []struct{ flag, value string }{{"bin", f.bin}, {"engine-model", f.engineModel}, {"base-url", f.baseURL}, {"key-env", f.keyEnv}, {"key-file", f.keyFile},
+		{"key-command", f.keyCommand}, {"model-ca", f.caFile}, {"prices", f.pricesFile}} {
+		if w.value != "" {
+			b.WriteString(" --" + w.flag + " " + shellWord(w.value))
+		}
+	}
+	if f.local {
+		b.WriteString(" --local-model")
+	}
+	return b.String()
+}
+
 // variableName is how a variable can be called that a key is in.
 var variableName = form.Lazy(`^[A-Za-z_][A-Za-z0-9_]{0,99}$`)
 
@@ -219,7 +234,7 @@ func (f *modelFlags) prices() (map[string]gateway.Price, error) {
 }
 
 // engineBuild is what an engine would execute. The engines that are built in have
-// no record that asks.
+// no record that asks, and their identity is their name.
 type engineBuild struct {
 	name     string
 	asked    bool
@@ -228,7 +243,7 @@ type engineBuild struct {
 }
 
 func buildOf(ctx context.Context, e engine.Engine, name string) engineBuild {
-	b := engineBuild{name: name, asked: eligibility.AdmissionRequired(name)}
+	b := engineBuild{name: name, asked: eligibility.AdmissionRequired(name), identity: evidence.EngineIdentity{Name: name}}
 	if b.asked {
 		b.identity, b.err = e.Identity(ctx)
 	}

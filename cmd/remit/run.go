@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ import (
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
 	"remit/work/harness"
+	"remit/work/prove"
 	"remit/work/sandbox"
 	"remit/work/session"
 )
@@ -184,7 +186,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		return a.reportRun(cmd, out, f, times)
+		return a.reportRun(cmd, out, f, args, times)
 	}
 	contract, policy, err := f.contract(cmd.Context(), args)
 	if err != nil {
@@ -223,11 +225,14 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if out.Report.Status != evidence.StatusPass && name == command.Name {
 		hintLent(os.Stderr, args)
 	}
-	return a.reportRun(cmd, out, f, times)
+	return a.reportRun(cmd, out, f, args, times)
 }
 
 // reportRun prints what came of a run, and what opens the gates that stopped it.
-func (a *app) reportRun(cmd *cobra.Command, out *harness.Outcome, f *runFlags, times *harness.Timeline) error {
+func (a *app) reportRun(cmd *cobra.Command, out *harness.Outcome, f *runFlags, args []string, times *harness.Timeline) error {
+	if !a.json {
+		out.Report = f.withFlags(out.Report, args)
+	}
 	err := a.report(cmd.OutOrStdout(), out, f.out, times, f.expected)
 	if !a.json {
 		f.printOpening(cmd.OutOrStdout(), out.Report)
@@ -290,13 +295,18 @@ func (a *app) engineRequest(ctx context.Context, f *runFlags, contract *task.Con
 	if err != nil {
 		return harness.Request{}, err
 	}
+	proofs := prove.Question{Home: a.home.Dir, Signed: policy.SignedRecords(), Engine: eng, Identity: executed.identity, Model: model, Driver: cmp.Or(f.sandbox, sandbox.DriverBwrap),
+		Mode: contract.MutationMode}
+	if err := proofs.Into(&admitted); err != nil {
+		return harness.Request{}, err
+	}
 	target, err := targetAdmission(records, contract, f.repo)
 	if err != nil {
 		return harness.Request{}, err
 	}
 	return harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, EngineName: name, ExplicitNone: f.sandbox == "none",
 		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted,
-		Target: target, Model: model, Nexus: f.nexus.named(), Parent: f.follow.parent}, nil
+		Target: target, Model: model, Nexus: f.nexus.named(), Parent: f.follow.parent, Registries: registries()}, nil
 }
 
 func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {

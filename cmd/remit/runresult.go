@@ -185,6 +185,42 @@ type opening struct {
 // admitting finds the command of a hint.
 var admitting = form.Lazy("`(remit admit [^`]*)`")
 
+// proving finds the command of a hint that proves an engine.
+var proving = form.Lazy("`(remit ladder prove [^`]*)`")
+
+// withFlags completes the command that proves an engine with the words that say
+// where this run's agent and model are: the evidence does not say that.
+func (f *runFlags) withFlags(rep *evidence.Report, args []string) *evidence.Report {
+	more := f.model.words()
+	if f.acpWire != "" {
+		more += " --acp-wire " + f.acpWire
+	}
+	if f.sandbox != "" {
+		more += " --sandbox " + f.sandbox
+	}
+	if f.engine == acp.Name && len(args) > 0 {
+		args = append([]string{"--"}, args...)
+	} else {
+		args = nil
+	}
+	complete := func(text string) string {
+		return proving().ReplaceAllStringFunc(text, func(found string) string {
+			command, stage, _ := strings.Cut(strings.Trim(found, "`"), " --through ")
+			command += more + " --through " + stage
+			for _, word := range args {
+				command += " " + shellWord(word)
+			}
+			return "`" + command + "`"
+		})
+	}
+	said := *rep
+	said.Blockers = slices.Clone(rep.Blockers)
+	for i := range said.Blockers {
+		said.Blockers[i].Hint = complete(said.Blockers[i].Hint)
+	}
+	return &said
+}
+
 // Lines of a policy that let an engine run, and let it ask a model.
 const gatewayNetwork = "network: gateway"
 
@@ -207,7 +243,9 @@ func (f *runFlags) openingOf(rep *evidence.Report) (o opening, closed int) {
 		case reason.NetworkNotAllowed:
 			o.policy = append(o.policy, gatewayNetwork)
 		case reason.ModeExceedsStage:
-			o.flags = append(o.flags, "--mutation-mode "+task.CopiedFixture.String())
+			if m := proving().FindStringSubmatch(b.Hint); m != nil {
+				o.commands = append(o.commands, m[1])
+			}
 		case reason.ApprovalMissing:
 			o.flags = append(o.flags, "--approve")
 		case reason.SourceNotAdmitted, reason.ModelNotAdmitted, reason.ModelMismatch:

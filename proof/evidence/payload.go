@@ -90,6 +90,9 @@ type RunOpened struct {
 	// DecidedOn is what a run was refused on before its repository was opened:
 	// [DecidedOnRecords] or [DecidedOnPolicy]; "" for one whose repository was.
 	DecidedOn string `json:"decided_on,omitempty"`
+	// Purpose is "proof" for a run by which an engine shows a stage of the ladder, ""
+	// for an ordinary one.
+	Purpose string `json:"purpose,omitempty"`
 	// SummaryForm is the form of PR_SUMMARY.md. Runs that do not state it are older,
 	// and their summary keeps its bytes.
 	SummaryForm int `json:"summary_form,omitempty"`
@@ -237,6 +240,8 @@ type EngineFinished struct {
 	Caps     []Cap         `json:"caps"`
 	Usage    ResourceUsage `json:"usage"`
 	Layer    string        `json:"layer"`
+	// Dependencies are what it changed of the layers that lay above the tree.
+	Dependencies *DependencyChanges `json:"dependencies_changed,omitempty"`
 	// Ending is what speaks against the end of an engine that left a change: the
 	// verifier judges the change first, and engine.ending says then what it means.
 	Ending   []Blocker `json:"ending,omitempty"`
