@@ -101,6 +101,7 @@ var moduleFences = []fence{
 	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "nexus/api", "cmd", "scripts/vignette"}, false, true, "lanes are served by nexus and read through its client; relays of the mirror speak it too"},
 	{"github.com/prometheus/client_golang", []string{"nexus/server"}, false, true, "one replica has one registry of figures: the other packages count, and server shows"},
 	{"github.com/btcsuite/btcd/btcec/v2", []string{"nexus/bridge"}, false, true, "Schnorr signatures belong to the Nostr mirror"},
+	{"github.com/klauspost/compress/zstd", []string{"work/depend"}, false, true, "the form in which a dependency layer travels; the standard library has no zstd"},
 	{"github.com/rogpeppe/go-internal", nil, false, true, "testscript: command line tests only"},
 	{"pgregory.net/rapid", nil, false, true, "property tests only"},
 	{"github.com/anishathalye/porcupine", nil, false, true, "linearisability tests only"},

@@ -521,6 +521,7 @@ def check_control(s):
     v, o = done[0], s.opened
     for key in ("control", "new_tests", "observation", "untracked_tests"):
         need(s.report.get(key) == v.get(key) == s.receipt.get(key), f"report or receipt do not say what the verification says of {key}")
+    check_environment(s)
     need(s.report.get("policy_sha256") == o.get("policy_sha256") == s.receipt.get("policy_sha256"), "the policy is another one in report or receipt")
     need("allowed_mutation_scope" not in o or s.report["allowed_mutation_scope"] == o["allowed_mutation_scope"] and ("fixture" in o["mutation_mode"]) == ("operator" in o["allowed_mutation_scope"]), "allowed_mutation_scope")
     control, passed = v.get("control"), v.get("status") == "pass"
@@ -546,6 +547,24 @@ def check_control(s):
         patched = {f["path"] for p in outputs(s, "patch.captured")[-1:] for f in p.get("files", [])}
         need(len(seen["unobserved"]) <= seen["tried"] <= seen["hunks"] and {h["path"] for h in seen["unobserved"]} <= patched, "observation does not add up")
     check_verify_runs(s, control, passed)
+
+def check_environment(s):
+    """What report and receipt say of the dependencies is what was prepared before the engine began."""
+    steps = [e for e in s.journal if e["name"] == "environment.prepared" and e["status"] not in ("started", "skipped") and e["outputs"]]
+    began = [e["seq"] for e in s.journal if e["name"] == "engine.run"]
+    need(not steps or not began or steps[0]["seq"] < began[0], "the environment was prepared after the engine began")
+    need(len({canonical([l["key"] for l in e["outputs"]["layers"]]) for e in steps}) <= 1, "the environment is prepared twice, with other layers")
+    ended = [e["outputs"] for e in s.journal if e["name"] == "engine.run" and e["status"] not in ("started", "skipped") and e["outputs"]]
+    changed = ended[-1].get("dependencies_changed") if ended else None
+    need(not changed or steps, "the engine changed dependencies, and none were prepared")
+    said = None
+    if steps:
+        p, patched = steps[-1]["outputs"], {f["path"] for p in outputs(s, "patch.captured")[-1:] for f in p.get("files", [])}
+        said = {k: p[k] for k in ("dependencies", "layers", "env") if k in p}
+        locks = list(dict.fromkeys(n for l in p["layers"] for n in l["lock_files"] if n in patched))
+        if locks: said["lock_files_changed"] = locks
+        if changed: said["engine_changed"] = changed
+    need(s.report.get("environment") == said == s.receipt.get("environment"), "report or receipt do not say what was prepared")
 
 def check_verify_runs(s, control, passed):
     ended, last = last_runs(s)

@@ -43,6 +43,7 @@ type Policy struct {
 	Verify               Verify // the weakest of any contract
 	Records              RecordsPolicy
 	InstructionsFrom     string // a file of the base commit; which one is the base's word
+	Environment          Environment
 }
 
 // RecordsPolicy is what must be true of the records that grant: admissions,
@@ -91,7 +92,7 @@ func ParsePolicy(file string, src []byte) (*Policy, error) {
 	p := &Policy{}
 	keys := append(ruleKeys(stated), key{"engines", engines(&p.Engines)}, key{"model", object(modelKeys(&p.Model))},
 		key{"records", object([]key{{"signed", boolean(&p.Records.Signed)}})},
-		key{"instructions_from", text(&p.InstructionsFrom)})
+		key{"instructions_from", text(&p.InstructionsFrom)}, key{"environment", environment(&p.Environment)})
 	object(keys)(r, "", top)
 	p.take(stated, r)
 	// The rules for values are those of a contract: check the one that a

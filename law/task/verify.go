@@ -3,6 +3,7 @@ package task
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -206,6 +207,9 @@ func (p *Policy) Overridden(base *Policy) []string {
 	if from := base.namedInstructions(); p.InstructionsFrom != "" && p.InstructionsFrom != from {
 		lines = append(lines, fmt.Sprintf("instructions_from: %s in %s does not count: it is that of the base commit, which has %s", p.InstructionsFrom, PolicyFile, cmp.Or(from, "none")))
 	}
+	if !reflect.DeepEqual(p.Environment, base.Surroundings()) {
+		lines = append(lines, "environment in "+PolicyFile+" of the work tree does not count: it is that of the base commit; commit the file")
+	}
 	return lines
 }
 
@@ -217,8 +221,9 @@ func (p *Policy) namedInstructions() string {
 	return p.InstructionsFrom
 }
 
-// WithBase returns the policy with the verify of the base commit's policy,
-// which p can only strengthen, and with its instructions_from. Both may be nil; the result is nil when both are.
+// WithBase returns the policy with the environment and the instructions_from of the
+// base commit's policy, and with its verify, which p can only strengthen. Both may be
+// nil; the result is nil when both are.
 func (p *Policy) WithBase(base *Policy) *Policy {
 	if p == nil && base == nil {
 		return nil
@@ -227,7 +232,8 @@ func (p *Policy) WithBase(base *Policy) *Policy {
 	if p != nil {
 		*out = *p
 	}
-	out.Verify, out.InstructionsFrom = base.verify().strengthened(out.Verify), base.namedInstructions()
+	out.Verify, out.Environment = base.verify().strengthened(out.Verify), base.Surroundings()
+	out.InstructionsFrom = base.namedInstructions()
 	return out
 }
 

@@ -46,6 +46,7 @@ func (r *run) contradictions() []string {
 	r.contradictApproval(agree)
 	r.contradictBaseline(agree)
 	r.contradictParent(agree)
+	r.contradictEnvironment(agree)
 	r.contradictEngine(agree)
 	r.contradictUsage(agree)
 	r.contradictLifecycle(agree)

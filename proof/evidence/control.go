@@ -198,7 +198,7 @@ func (r *run) kinds(rc *Receipt) map[string]Kind {
 		return Absent
 	}
 	v := r.verification
-	out := map[string]Kind{
+	kinds := map[string]Kind{
 		"baseline_commit":  Observed,
 		"engine":           Observed,
 		"patch_sha256":     known(rc.PatchSHA256 != nil, Observed),
@@ -219,7 +219,10 @@ func (r *run) kinds(rc *Receipt) map[string]Kind {
 		"observation":      known(v.Observation != nil && v.Observation.Tried > 0, Verified),
 	}
 	if rc.Parent != nil { // a receipt without one keeps its bytes
-		out["parent"] = Observed
+		kinds["parent"] = Observed
 	}
-	return out
+	if rc.Environment != nil { // not in the receipts of older runs
+		kinds["environment"] = Observed
+	}
+	return kinds
 }

@@ -85,6 +85,16 @@ const (
 	SandboxUnavailable      Code = "sandbox_unavailable"
 )
 
+// The codes of environments: what the commands of a run find beside the tree.
+const (
+	EnvironmentUnavailable Code = "environment_unavailable"
+	LockFileInvalid        Code = "lock_file_invalid"
+	DependencyRefused      Code = "dependency_refused"
+	LayerRefused           Code = "layer_refused"
+	LayerChanged           Code = "layer_changed"
+	LayerOverlap           Code = "layer_overlap"
+)
+
 // The codes of inputs: repositories, contracts, records.
 const (
 	NotARepository        Code = "not_a_repository"
