@@ -68,7 +68,7 @@ var standardFences = []fence{
 
 // testOnly are the packages that exist for tests. Only tests import them, they
 // each other and the project's own scripts, so that no binary has them.
-var testOnly = []string{"fixtures", "nexus/store/storetest", "work/engine/agent/modeltest"}
+var testOnly = []string{"fixtures", "nexus/store/storetest", "work/engine/agent/modeltest", "work/prove/provetest"}
 
 const whyTestOnly = "the binary carries no test machinery"
 
@@ -345,4 +345,25 @@ func within(p string, dirs []string) bool {
 func isStandard(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
 	return !strings.Contains(first, ".")
+}
+
+// TestOnlyProversProve: nothing but what makes proofs asks for a run that goes
+// further than is proved, so no flag, file or request can.
+func TestOnlyProversProve(t *testing.T) {
+	t.Parallel()
+	provers := []string{"work/prove", "work/matrix"}
+	found := 0
+	for _, f := range goFiles(t) {
+		for _, use := range f.uses {
+			if f.test || use.name != "remit/law/eligibility.PurposeProof" {
+				continue
+			}
+			if found++; !slices.Contains(provers, path.Dir(f.path)) {
+				t.Errorf("%s:%d: only %v may ask for a proving run", f.path, use.line, provers)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no prover was found: the test shows nothing")
+	}
 }

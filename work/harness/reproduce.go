@@ -105,6 +105,10 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 			Detail: fmt.Sprintf("gives tree %s here, the receipt says %s", out.HeadTree, *rec.receipt.HeadTree)})
 		return out, nil
 	}
+	if began := rec.beganElsewhere(ctx, req.Evidence, store, base); began != nil {
+		out.Status, out.Findings = string(reason.StatusOf(began.Code)), append(out.Findings, *began)
+		return out, nil
+	}
 	if weak := weakerThanBase(ctx, source, base, rec.contract); weak != nil {
 		out.Status, out.Findings = string(reason.StatusOf(weak.Code)), append(out.Findings, *weak)
 		return out, nil
