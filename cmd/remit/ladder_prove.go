@@ -50,6 +50,9 @@ tried.`,
   remit ladder prove --engine pi --scripted --stage 1 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.engine.command = args
+			if err := f.model.usePreset(); err != nil {
+				return err
+			}
 			return a.ladderProve(cmd, f)
 		},
 	}

@@ -116,6 +116,7 @@ func TestScripts(t *testing.T) {
 			"expire":   expireApprovals,
 			"forge":    forgeSession,
 			"proven":   proven,
+			"npm":      npmPackages,
 		},
 		RequireExplicitExec: true,
 	})

@@ -117,7 +117,7 @@ func printCounts(out io.Writer, c scripted.Counts) {
 // modelFlags say which model an engine may ask, and how it is reached. There is
 // no flag for a key: command lines are visible to everybody on the machine.
 type modelFlags struct {
-	bin, provider, model, engineModel                        string
+	bin, preset, provider, model, engineModel                string
 	baseURL, keyEnv, keyFile, keyCommand, caFile, pricesFile string
 	local, stored                                            bool
 }
@@ -127,6 +127,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.bin, "bin", "", "the agent's program or its package (default: what make agents installed, else PATH)")
 	fl.StringVar(&f.provider, "model-provider", "", "whose model the engine asks: openai, anthropic or a name of yours")
 	fl.StringVar(&f.model, "model", "", "the one model that it may ask, exactly as its admission names it")
+	f.addPreset(cmd)
 	fl.StringVar(&f.engineModel, "engine-model", "", "how the engine calls the model, when it knows it by another name")
 	fl.StringVar(&f.baseURL, "base-url", "", "address of the provider, without the protocol's path (default: the well-known one)")
 	fl.StringVar(&f.keyEnv, "key-env", "", "variable that holds the provider's key (default OPENAI_API_KEY or ANTHROPIC_API_KEY)")

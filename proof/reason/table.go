@@ -4,7 +4,7 @@ import "slices"
 
 // registry holds one entry for every constant of registry.go, grouped by
 // domain. docs/reasons.md is generated from it.
-var registry = slices.Concat(runCodes, auditCodes, nexusCodes, governCodes)
+var registry = slices.Concat(runCodes, environmentCodes, fetchCodes, auditCodes, nexusCodes, governCodes)
 
 // runCodes are the entries that a run can meet.
 //
@@ -37,6 +37,9 @@ var runCodes = []Info{
 	{SessionNotFound, "run", Blocked,
 		"no session with this name or prefix exists",
 		"`remit list` shows the sessions under REMIT_HOME"},
+	{SessionNotContinuable, "run", Blocked,
+		"the session is one from which no follow-up can start: it was blocked, or its evidence does not hold",
+		"start the task again; `remit audit SESSION` says what does not hold"},
 	{SessionBusy, "run", Blocked,
 		"another process is still writing to the session",
 		"wait for it, or stop it"},

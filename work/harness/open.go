@@ -61,6 +61,9 @@ func (r *run) opening(identity evidence.EngineIdentity) (evidence.RunOpened, err
 	if m := r.Model; m != nil {
 		o.ModelProvider, o.Model, o.ModelAdmission = &m.Upstream.Provider, &m.Model, string(r.modelStatus())
 	}
+	if r.Parent != nil {
+		o.Parent = &r.Parent.Facts
+	}
 	if s := r.Admission.SourceStatus; s != "" {
 		o.SourceAdmission = s
 	}

@@ -19,6 +19,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/depend"
 	"remit/work/engine"
 	"remit/work/sandbox"
 	"remit/work/workspace"
@@ -76,6 +77,9 @@ type Request struct {
 	// Target is what the records say of the repository, where the change is to be
 	// delivered there.
 	Target TargetAdmission
+	// Parent is the session whose change the run continues, nil for one that starts
+	// from the baseline.
+	Parent *Parent
 	// Model is the way to a model, nil for an engine that asks none.
 	Model *ModelRoute
 	// Authority agrees to the run and pays for its proof; nil is a run that
@@ -103,6 +107,8 @@ type Request struct {
 	JournalHook func(journal.Step) []journal.Step
 	// Timeline collects where the time of the run goes, nil for nowhere.
 	Timeline *Timeline
+	// Registries say where dependencies are fetched from; nil is the public ones.
+	Registries Registries
 	// Credentials are searched for in the evidence, as those of this process's
 	// environment are.
 	Credentials []secret.Value
@@ -129,10 +135,12 @@ type run struct {
 	base     workspace.Baseline
 	store    *workspace.Store
 	checkout *workspace.Checkout
-	trimmed  func() // waits for the cache being trimmed, nil before it is
+	start    *workspace.Checkout // what the engine of a follow-up starts from, else nil
+	trimmed  func()              // waits for the cache being trimmed, nil before it is
 	before   *workspace.Fingerprint
 	patched  *patched
-	measured *basePhase // the verification of the baseline, nil before it begins
+	prepared *depend.Prepared // what lies beside the tree, nil before it is there
+	measured *basePhase       // the verification of the baseline, nil before it begins
 	changed  []workspace.FileChange
 	links    map[string]string // symlinks that the engine left: path to target
 	paths    []string          // what the engine's process changed, before any rule
@@ -177,6 +185,9 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	base, err := source.Resolve(ctx, req.Contract.Base)
 	opened()
 	if err != nil {
+		return nil, err
+	}
+	if err := req.bindInstructions(ctx, source, base); err != nil {
 		return nil, err
 	}
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
@@ -241,7 +252,7 @@ func (req *Request) driver(ctx context.Context) (sandbox.Driver, error) {
 func (r *run) pipeline(ctx context.Context) {
 	defer r.release()
 	for _, step := range []func(context.Context) error{
-		r.admit, r.claim, r.copyWorkspace, r.branchPolicy, r.runEngine, r.capture, r.checkWrites, r.verify,
+		r.admit, r.claim, r.copyWorkspace, r.prepareEnvironment, r.branchPolicy, r.runEngine, r.capture, r.checkWrites, r.verify,
 	} {
 		err := step(ctx)
 		if err == nil {
@@ -317,8 +328,11 @@ func (r *run) release() {
 	if r.trimmed != nil {
 		r.trimmed()
 	}
-	if r.checkout != nil {
-		r.checkout.Release()
+	r.prepared.Release()
+	for _, c := range []*workspace.Checkout{r.checkout, r.start} {
+		if c != nil {
+			c.Release()
+		}
 	}
 }
 
