@@ -64,7 +64,6 @@ question was not answered with yes.`,
 		RunE:      func(cmd *cobra.Command, args []string) error { return a.agentSetup(cmd, f, args[0]) },
 	}
 	f.model.add(cmd)
-	f.model.addPreset(cmd)
 	fl := cmd.Flags()
 	fl.StringVar(&f.wire, "acp-wire", "", "what an agent behind acp speaks to its model, if Remit does not know it: "+strings.Join(acp.Wires(), ", "))
 	choose(cmd, "acp-wire", acp.Wires())
