@@ -14,15 +14,16 @@ import (
 // made it, and two builds with the same digest judge alike. A test keeps the
 // list complete.
 //
-//go:embed assign.go classify.go config.go digest.go draw.go examine.go framework.go goembed.go hide.go hints.go hunk/hunk.go hunk/lines.go
-//go:embed hunk/read.go identity.go judge.go judge_run.go log.go observe.go overlay.go paths.go phase.go plugins.go pool.go proof.go
-//go:embed reach.go reach_text.go reader.go record.go resource.go result.go results/augment.go results/detect.go results/gotest.go
-//go:embed results/gotext.go results/junit.go results/lines.go results/pytest.go results/results.go results/tap.go results/unittest.go
-//go:embed results/words.go rewrite.go run.go stream.go suite.go suitetree.go support.go transitions.go twin/go_assert.go
-//go:embed twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go twin/go_expect.go twin/go_forms.go twin/go_parse.go
-//go:embed twin/go_reach.go twin/go_scope.go twin/go_styles.go twin/go_testing.go twin/go_traced.go twin/go_values.go twin/go_walk.go
-//go:embed twin/py_bind.go twin/py_core.go twin/py_draw.go twin/py_edit.go twin/py_literal.go twin/py_other.go twin/py_render.go
-//go:embed twin/py_shapes.go twin/py_shapes_fail.go twin/py_source.go twin/trace.go twin/twin.go twinrun.go verify.go witness.go
+//go:embed assign.go classify.go config.go digest.go draw.go examine.go framework.go goembed.go hide.go hints.go hunk/hunk.go
+//go:embed hunk/lines.go hunk/read.go identity.go judge.go judge_run.go log.go observe.go overlay.go paths.go phase.go plugins.go
+//go:embed pool.go proof.go reach.go reach_text.go reader.go record.go resource.go result.go results/augment.go results/detect.go
+//go:embed results/gotest.go results/gotext.go results/junit.go results/lines.go results/pytest.go results/results.go results/tap.go
+//go:embed results/unittest.go results/words.go rewrite.go run.go stream.go suite.go suitetree.go support.go transitions.go
+//go:embed twin/choices.go twin/go_assert.go twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go twin/go_expect.go
+//go:embed twin/go_forms.go twin/go_parse.go twin/go_reach.go twin/go_scope.go twin/go_styles.go twin/go_testing.go
+//go:embed twin/go_traced.go twin/go_values.go twin/go_walk.go twin/literal.go twin/py_bind.go twin/py_core.go twin/py_edit.go
+//go:embed twin/py_literal.go twin/py_other.go twin/py_render.go twin/py_shapes.go twin/py_shapes_fail.go twin/py_source.go
+//go:embed twin/rows.go twin/sketch.go twin/text.go twin/trace.go twin/twin.go twinrun.go verify.go witness.go
 //go:embed twin/py_sites.py
 var source embed.FS
 
