@@ -10,6 +10,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/verify/results"
+	"remit/work/verify/twin"
 )
 
 // run judges one run of the tree that counts against the base.
@@ -187,7 +188,7 @@ func leavesOf(tests map[string]results.Outcome) []string {
 	holds := make(map[string]bool)
 	for id := range tests {
 		for i := range id {
-			if id[i] == '/' || id[i] == '.' || strings.HasPrefix(id[i:], "::") {
+			if id[i] == '/' || id[i] == '.' || strings.HasPrefix(id[i:], "::") || strings.HasPrefix(id[i:], twin.TitleSeparator) {
 				holds[id[:i]] = true
 			}
 		}

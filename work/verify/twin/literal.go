@@ -203,7 +203,7 @@ func (l literal) otherString(d *choices) string {
 func (l literal) places() []int {
 	var out []int
 	depth, quoted := 0, []rune(l.text)
-	for i := strings.IndexAny(l.text, `'"`); i < len(quoted); i++ {
+	for i := strings.IndexAny(l.text, "'\"`"); i < len(quoted); i++ {
 		switch r := quoted[i]; {
 		case r == '\\':
 			i++

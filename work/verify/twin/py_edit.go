@@ -3,7 +3,6 @@ package twin
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -62,26 +61,20 @@ func (p *pyPlace) form() string {
 	return "fail"
 }
 
-// sites returns the edits of all sites. A few shapes of each form are drawn and
-// spread over its sites.
+// sites returns the edits of all sites.
 func (e *pyEdit) sites(numbers []int) []insert {
-	count := make(map[string]int)
+	var forms []string
 	for i := range e.f.sites {
-		count[e.f.sites[i].form()]++
+		forms = append(forms, e.f.sites[i].form())
 	}
-	shapes := make(map[string][]pyShape)
-	for _, form := range slices.Sorted(maps.Keys(count)) {
-		for range 1 + e.draw.below(min(4, count[form])) {
-			shapes[form] = append(shapes[form], e.shape(form))
-		}
-	}
+	shapes := spread(&e.sketch, forms, e.shape)
 	var out []insert
 	for i := range e.f.sites {
 		p := &e.f.sites[i]
 		if e.orders.Trace == "" && len(p.leaves) > 0 {
 			continue // it is as its author wrote it, or another literal takes its place
 		}
-		out = append(out, e.f.inserts(p, one(e.draw, shapes[p.form()]), numbers[i])...)
+		out = append(out, e.f.inserts(p, shapes[i], numbers[i])...)
 	}
 	return out
 }

@@ -132,20 +132,5 @@ func (e *pyEdit) defineTrace(numbers []int) {
 	e.define(e.scene(), expand(pyTrace, lines))
 }
 
-// pyQuote writes a string as a Python literal in ASCII, without a "$".
-func pyQuote(s string) string {
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r >= ' ' && r < 0x7f && r != '"' && r != '\\' && r != '$':
-			b.WriteRune(r)
-		case r < 0x10000:
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			fmt.Fprintf(&b, `\U%08x`, r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
+// pyQuote writes a string as a literal of Python.
+func pyQuote(s string) string { return quoteText(s, `\U%08x`) }

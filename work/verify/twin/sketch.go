@@ -1,6 +1,7 @@
 package twin
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,6 +87,26 @@ func (e *sketch) scene(standing ...string) scene {
 		"$w", text[0], "$x", text[1], "$y", text[2], "$m", attribute,
 		"$i", strconv.Itoa(low), "$j", strconv.Itoa(high),
 	}, standing...)...)}
+}
+
+// spread draws a few shapes of each form and spreads them over the sites, whose
+// forms are given.
+func spread[S any](e *sketch, forms []string, shape func(form string) S) []S {
+	count := make(map[string]int)
+	for _, form := range forms {
+		count[form]++
+	}
+	shapes := make(map[string][]S)
+	for _, form := range slices.Sorted(maps.Keys(count)) {
+		for range 1 + e.draw.below(min(4, count[form])) {
+			shapes[form] = append(shapes[form], shape(form))
+		}
+	}
+	out := make([]S, len(forms))
+	for i, form := range forms {
+		out[i] = one(e.draw, shapes[form])
+	}
+	return out
 }
 
 // shapeBlock is a line of a shape that stands for others.

@@ -141,3 +141,22 @@ func (f *textFile) compose(inserts []insert) []byte {
 	out.Write(f.src[last:])
 	return out.Bytes()
 }
+
+// quoteText writes a string as a literal in ASCII, without a "$". A character of
+// more than 16 bits has the form that is given.
+func quoteText(s, wide string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r >= ' ' && r < 0x7f && r != '"' && r != '\\' && r != '$':
+			b.WriteRune(r)
+		case r < 0x10000:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			fmt.Fprintf(&b, wide, r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
