@@ -10,7 +10,6 @@ import (
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/verify/results"
-	"remit/work/verify/twin"
 )
 
 // run judges one run of the tree that counts against the base.
@@ -96,6 +95,12 @@ func (j *judgement) goneCode(missing map[string]bool, c *CommandResult) reason.C
 func (j *judgement) consistent(b, c *CommandResult) {
 	if c.direct && c.Tests != nil && c.Tests.Failed > 0 {
 		j.find(reason.VerifierTampering, "%q exits 0 although its runner reports %d failed tests", c.Command, c.Tests.Failed)
+	}
+	if c.filed && !c.direct && c.Tests != nil && c.Tests.Failed > 0 && b.ExitCode != 0 {
+		j.find(reason.VerificationFailed, "%q exits 0, and not on the base, although its runner writes of %d failed tests", c.Command, c.Tests.Failed)
+	}
+	if b.filed && !c.filed {
+		j.find(reason.VerifierTampering, "%q exits 0, and its runner has not written the result file that it wrote on the base", c.Command)
 	}
 	// A format that does not add up on the base either is one that this
 	// reader does not fully know.
@@ -188,7 +193,7 @@ func leavesOf(tests map[string]results.Outcome) []string {
 	holds := make(map[string]bool)
 	for id := range tests {
 		for i := range id {
-			if id[i] == '/' || id[i] == '.' || strings.HasPrefix(id[i:], "::") || strings.HasPrefix(id[i:], twin.TitleSeparator) {
+			if id[i] == '/' || id[i] == '.' || strings.HasPrefix(id[i:], "::") || strings.HasPrefix(id[i:], " > ") {
 				holds[id[:i]] = true
 			}
 		}

@@ -36,6 +36,7 @@ type recordedCommand struct {
 	Tests     map[string]results.Outcome `json:"per_test"`
 	Direct    bool                       `json:"direct"`
 	Complete  bool                       `json:"complete"`
+	Filed     bool                       `json:"filed,omitempty"`
 	Empty     bool                       `json:"empty"`
 	Failed    []string                   `json:"failed_names"`
 	Messages  map[string]string          `json:"messages"`
@@ -164,7 +165,7 @@ func (r *PhaseResult) Record() ([]byte, error) {
 	for _, run := range r.Runs {
 		kept := recordedRun{RunResult: run}
 		for _, c := range run.Commands {
-			kept.Commands = append(kept.Commands, recordedCommand{c, c.PerTest, c.direct, c.complete, c.emptyRun, c.failedNames, c.messages, slices.Sorted(maps.Keys(c.transient))})
+			kept.Commands = append(kept.Commands, recordedCommand{c, c.PerTest, c.direct, c.complete, c.filed, c.emptyRun, c.failedNames, c.messages, slices.Sorted(maps.Keys(c.transient))})
 		}
 		out.Runs = append(out.Runs, kept)
 	}
@@ -194,6 +195,7 @@ func ReadRecord(text []byte, commands []string) (*PhaseResult, error) {
 		run.Commands = nil
 		for _, c := range kept.Commands {
 			c.PerTest, c.direct, c.complete, c.emptyRun, c.failedNames, c.messages = c.Tests, c.Direct, c.Complete, c.Empty, c.Failed, c.Messages
+			c.filed = c.Filed
 			if c.PerTest != nil {
 				c.transient = map[string]bool{}
 			}

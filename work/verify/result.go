@@ -62,6 +62,7 @@ type CommandResult struct {
 	emptyRun bool              // its runner has reported no test at all
 	direct   bool              // the command is the runner itself, not a script around it
 	complete bool              // the runner's summary agrees with its lines
+	filed    bool              // the runner has written result files
 	// transient are the identities that need not exist once they work.
 	transient map[string]bool
 }

@@ -133,7 +133,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 func TestMergedRunners(t *testing.T) {
 	t.Parallel()
 	out := "ok  \tm\t0.01s\n=== test session starts ===\na.py::t PASSED [100%]\n=== 1 passed in 0.01s ===\n1..1\nnot ok 1 - data of a test\n"
-	rep, err := Read(opener([]byte(out)), opener([]byte("Ran 2 tests in 0.1s\n\nOK\n")), "")
+	rep, err := Read(Input{Stdout: opener([]byte(out)), Stderr: opener([]byte("Ran 2 tests in 0.1s\n\nOK\n"))})
 	if err != nil {
 		t.Fatal(err)
 	}
