@@ -26,10 +26,11 @@ import (
 //go:embed twin/choices.go twin/go_assert.go twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go twin/go_expect.go
 //go:embed twin/go_forms.go twin/go_parse.go twin/go_reach.go twin/go_scope.go twin/go_styles.go twin/go_testing.go
 //go:embed twin/go_traced.go twin/go_values.go twin/go_walk.go twin/js_asserts.go twin/js_core.go twin/js_edit.go twin/js_lex.go
-//go:embed twin/js_markup.go twin/js_parse.go twin/js_render.go twin/js_shapes.go twin/js_shapes_fail.go twin/js_sites.go
-//go:embed twin/js_tests.go twin/js_unquote.go twin/js_values.go twin/literal.go twin/py_bind.go twin/py_core.go twin/py_edit.go
-//go:embed twin/py_literal.go twin/py_other.go twin/py_render.go twin/py_shapes.go twin/py_shapes_fail.go twin/py_sites.py
-//go:embed twin/py_source.go twin/rows.go twin/sketch.go twin/text.go twin/trace.go twin/twin.go twinrun.go verify.go witness.go
+//go:embed twin/js_markup.go twin/js_parse.go twin/js_render.go twin/js_shapes.go twin/js_shapes_fail.go twin/js_shapes_turn.go
+//go:embed twin/js_sites.go twin/js_tests.go twin/js_unquote.go twin/js_values.go twin/literal.go twin/py_bind.go twin/py_core.go
+//go:embed twin/py_edit.go twin/py_literal.go twin/py_other.go twin/py_render.go twin/py_shapes.go twin/py_shapes_fail.go
+//go:embed twin/py_sites.py twin/py_source.go twin/rows.go twin/sketch.go twin/text.go twin/trace.go twin/twin.go twinrun.go
+//go:embed verify.go witness.go
 var source embed.FS
 
 // Digest is "sha256:…" over name, version and source of the verifier.

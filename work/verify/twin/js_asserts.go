@@ -101,32 +101,37 @@ func (b *jsBody) assertion(i int) {
 	case p.roots[word] || word == "t" && p.text(i+1) == "." && p.text(i+2) == "assert":
 		b.called(i)
 	case p.names[word] != "" && p.text(i+1) == "(":
-		b.call(i, i+1, p.names[word])
+		b.call(jsTurnCall, i, i+1, i+1, p.names[word])
 	}
 }
 
 // called notes the places of assert(…), assert.equal(…) or t.assert.equal(…).
 func (b *jsBody) called(i int) {
-	p, at, method := b.p, i+1, "ok"
+	p, at := b.p, i+1
 	for p.text(at) == "." && p.is(at+1, jsName) {
-		method = p.text(at + 1)
 		at += 2
 	}
-	if p.text(at) == "(" && p.is(at, jsPunct) {
-		b.call(i, at, method)
+	switch {
+	case p.text(at) != "(" || !p.is(at, jsPunct):
+	case at == i+1:
+		b.call(jsTurnBare, i, at, at, "ok")
+	default:
+		b.call(jsTurnMember, i, at-2, at, p.text(at-1))
 	}
 }
 
-// call notes the places of a call of an assertion.
-func (b *jsBody) call(i, paren int, method string) {
+// call notes the places of a call of an assertion, which is taken from what ends in
+// front of a token.
+func (b *jsBody) call(form jsForm, i, root, paren int, method string) {
 	p := b.p
 	args, ok := p.arguments(paren)
-	if !ok || len(args) == 0 || method == "fail" || method == "ifError" && len(args) > 1 || strings.Contains(method, "napshot") || method == "AssertionError" ||
+	if !ok || len(args) == 0 || method == "fail" || strings.Contains(method, "napshot") || method == "AssertionError" ||
 		p.text(i-1) == "new" || p.text(p.closing(paren)+1) == "=>" {
 		return
 	}
 	end := p.closing(paren)
-	b.turn(i, args[0], end, p.src[p.tokens[i].start:p.tokens[args[0].from].start])
+	t := jsPlace{form: form, root: p.between(i, root), call: p.between(root, paren+1)}
+	b.turn(t, i, args[0], args[0].to, end)
 	if n, errors := jsAssertErrors[method]; errors && len(args) > n {
 		b.expected(i, args[n], true, false)
 		return
@@ -143,25 +148,33 @@ func (b *jsBody) call(i, paren int, method string) {
 	b.expected(i, args[n], false, whole)
 }
 
+// between is the text from one token to the end of the one in front of another.
+func (p *jsParser) between(from, to int) string {
+	if from >= to {
+		return ""
+	}
+	return p.src[p.tokens[from].start:p.tokens[to-1].end]
+}
+
 // plain says whether an argument is a literal as a whole.
 func (p *jsParser) plain(a span) bool {
 	return a.to == a.from+1 && (p.is(a.from, jsString) || p.is(a.from, jsNumber) || slices.Contains([]string{"true", "false", "null", "undefined"}, p.text(a.from)))
 }
 
-// turn notes a flip of an assertion from its first token to the last one.
-func (b *jsBody) turn(i int, value span, last int, head string) {
+// turn notes a flip of an assertion from its first token to the last one; behind is
+// the first token of what follows the value and what the assertion is taken from.
+func (b *jsBody) turn(t jsPlace, i int, value span, behind, last int) {
 	p := b.p
-	if strings.ContainsAny(head, "\n\r/") {
+	start, end := p.tokens[i].start, p.tokens[value.to-1].end
+	t.head, t.value, t.skip = p.tokens[value.from].start-start, end, p.tokens[behind-1].end-end
+	if strings.ContainsAny(t.root+t.call, "\n\r/") || strings.ContainsAny(p.src[start:start+t.head]+p.src[end:end+t.skip], "\n\r/") {
 		return // it stays on its line
 	}
 	if p.bound[last+1] > p.bound[value.to] {
 		return // what is behind the value is put into a function
 	}
-	start := p.tokens[i].start
-	b.add(jsPlace{
-		spot: spot{kind: Flip}, form: jsTurn, start: start, end: p.tokens[last].end, statement: start, certain: b.certain(i),
-		head: head, value: p.tokens[value.to-1].end,
-	})
+	t.spot, t.start, t.end, t.statement, t.certain = spot{kind: Flip}, start, p.tokens[last].end, start, b.certain(i)
+	b.add(t)
 }
 
 // jsChain is what follows the value of an assertion: members and calls.
@@ -205,7 +218,7 @@ func (b *jsBody) expectation(i int) {
 	if !ok {
 		return
 	}
-	b.chained(i, value[0], c, p.src[p.tokens[i].start:p.tokens[value[0].from].start])
+	b.chained(jsPlace{root: "expect", call: "("}, i, value[0], value[0].to, c)
 }
 
 // should notes the places of value.should….
@@ -231,11 +244,11 @@ func (b *jsBody) should(i int) {
 		}
 	}
 found:
-	c, ok := p.chain(i - 1)
+	c, ok := p.chain(i + 1)
 	if !ok || !b.begins(first) {
 		return
 	}
-	b.chained(first, span{first, i - 1}, c, "")
+	b.chained(jsPlace{root: "($v$:) => $v.should", call: "(", tail: ")"}, first, span{first, i - 1}, i+1, c)
 }
 
 // begins says whether a statement of the test begins at a token, so that nothing in
@@ -249,13 +262,18 @@ func (b *jsBody) begins(i int) bool {
 }
 
 // chained notes the places of an assertion that is a chain.
-func (b *jsBody) chained(i int, value span, c jsChain, head string) {
+func (b *jsBody) chained(t jsPlace, i int, value span, behind int, c jsChain) {
 	p := b.p
 	if slices.ContainsFunc(c.names, func(n string) bool { return strings.Contains(n, "napshot") }) {
 		return // it compares with what is kept elsewhere
 	}
-	b.turn(i, value, c.last, head)
-	if slices.ContainsFunc(c.names, func(n string) bool { return n == "not" || n == "never" }) || p.text(c.last) != ")" {
+	negated := slices.ContainsFunc(c.names, func(n string) bool { return n == "not" || n == "never" })
+	t.form = jsTurnChain
+	if negated {
+		t.form = jsTurnNot
+	}
+	b.turn(t, i, value, behind, c.last)
+	if negated || p.text(c.last) != ")" {
 		return // another value would be as good
 	}
 	method := c.names[len(c.names)-1]

@@ -112,7 +112,7 @@ function $O($a$:, $b$:)$: {
   const $c = $b % 1000 + $i;
   if ($a === null || $a === undefined) return { $w: $c };
   if (typeof $a === "boolean") return !$a;
-  if (typeof $a === "number") return !Number.isFinite($a) ? $c : $b % 2 === 0 ? $a + 1 + $c % 5 : $a + Math.abs($a) + $c;
+  if (typeof $a === "number") return !Number.isFinite($a) ? $c : $b % 2 === 0 && Math.abs($a) < 1e12 ? $a + 1 + $c % 5 : $a + Math.abs($a) + $c;
   if (typeof $a === "bigint") return $a + BigInt($c);
   if (typeof $a === "symbol") return Symbol("$w");
   if (typeof $a === "function") return [TypeError, RangeError, SyntaxError].find(($d$:) => $d !== $a && !($a.prototype instanceof $d));
@@ -151,7 +151,7 @@ function $O($a$:, $b$:)$: {
   const $L = {
     undefined: () => ["$w", $c],
     boolean: () => !$a,
-    number: () => Number.isFinite($a) ? ($b % 2 === 0 ? $a + 2 + $c % 4 : Math.abs($a) * 2 + $c) : -$c,
+    number: () => Number.isFinite($a) ? ($b % 2 === 0 && Math.abs($a) < 1e12 ? $a + 2 + $c % 4 : Math.abs($a) * 2 + $c) : -$c,
     bigint: () => $a + BigInt($c),
     symbol: () => Symbol("$x"),
     string: () => $d($a),

@@ -13,6 +13,7 @@ type jsEdit struct {
 	f *jsFile
 	// The names of what shapes refer to, see js_shapes.go.
 	core, other, note string
+	round             map[jsForm]string
 }
 
 func newJSEdit(f *jsFile, o Orders) *jsEdit {
@@ -20,6 +21,7 @@ func newJSEdit(f *jsFile, o Orders) *jsEdit {
 	for _, name := range []*string{&e.core, &e.other, &e.note} {
 		*name = e.names.global()
 	}
+	e.round = make(map[jsForm]string)
 	return e
 }
 
@@ -59,16 +61,20 @@ func (e *jsEdit) sites(numbers []int) []insert {
 		if e.orders.Trace == "" && len(p.leaves) > 0 {
 			continue // it is as its author wrote it, or another literal takes its place
 		}
-		out = append(out, e.f.inserts(i, shapes[i], numbers[i])...)
+		out = append(out, e.inserts(i, shapes[i], numbers[i])...)
 	}
 	return out
 }
 
 // inserts returns the edits of one site. Of sites that begin or end together the
 // outer one has the lower number.
-func (f *jsFile) inserts(i int, s jsShape, number int) []insert {
-	p := &f.sites[i]
-	fill := strings.NewReplacer("$n", strconv.Itoa(number), "@", p.head)
+func (e *jsEdit) inserts(i int, s jsShape, number int) []insert {
+	f, p := e.f, &e.f.sites[i]
+	root := p.root
+	if strings.Contains(root, "$v") {
+		root = strings.NewReplacer("$v", one(e.draw, wordsLocal), "$:", e.typed()).Replace(root)
+	}
+	fill := strings.NewReplacer("$n", strconv.Itoa(number), "@", root, "%", p.call, "^", p.tail)
 	open, closing := fill.Replace(s.open), fill.Replace(s.close)
 	switch p.form {
 	case jsState:
@@ -78,8 +84,8 @@ func (f *jsFile) inserts(i int, s jsShape, number int) []insert {
 			open = " " + open
 		}
 		return []insert{{p.start, rankAfter, 0, open + ";", 0}}
-	case jsTurn:
-		return []insert{{p.start, rankOpen, i, open, len(p.head)}, {p.value, rankClose, 1, fill.Replace(s.middle), 0}, {p.end, rankClose, -i, closing, 0}}
+	case jsTurnChain, jsTurnNot, jsTurnMember, jsTurnBare, jsTurnCall:
+		return []insert{{p.start, rankOpen, i, open, p.head}, {p.value, rankClose, 1, fill.Replace(s.middle), p.skip}, {p.end, rankClose, -i, closing, 0}}
 	}
 	return []insert{{p.start, rankOpen, i, open, 0}, {p.end, rankClose, -i, closing, 0}}
 }

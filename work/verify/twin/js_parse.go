@@ -26,19 +26,27 @@ type jsPlace struct {
 	statement  int // where the assertion begins that the site is a part of
 	certain    bool
 	negative   bool // a condition that has to be false
-	// Of an assertion: what is in front of the value that it is about, and where
-	// that value ends.
-	head   string
-	value  int
-	done   int  // of a function that gets a callback: which argument that is
-	joined bool // a statement that needs a semicolon in front of it
+	// Of an assertion: how long the text is in front of the value that it is about,
+	// where that value ends and how much behind it belongs to what it is taken from,
+	// which is root; call is the method and a parenthesis, and tail closes one.
+	head, value, skip int
+	root, call, tail  string
+	done              int  // of a function that gets a callback: which argument that is
+	joined            bool // a statement that needs a semicolon in front of it
 }
 
 // jsForm is the part of the catalogue that has the shapes of a site.
 type jsForm string
 
 const (
-	jsTurn     jsForm = "turn"     // an assertion
+	// Assertions: expect(…) without and with "not", a member of a module, assert(…)
+	// itself, and one that was imported by name.
+	jsTurnChain  jsForm = "turn chain"
+	jsTurnNot    jsForm = "turn not"
+	jsTurnMember jsForm = "turn member"
+	jsTurnBare   jsForm = "turn bare"
+	jsTurnCall   jsForm = "turn call"
+
 	jsCond     jsForm = "cond"     // a condition of an if that throws
 	jsValue    jsForm = "value"    // an expected value
 	jsState    jsForm = "state"    // a statement is put here

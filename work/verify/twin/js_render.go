@@ -6,12 +6,20 @@ import (
 )
 
 // scene draws the words of a shape.
-func (e *jsEdit) scene() scene {
-	typed, cast, self := "", "", ""
+func (e *jsEdit) scene(more ...string) scene {
+	cast, self := "", ""
 	if e.f.types {
-		typed, cast, self = ": any", " as any", "this: any, "
+		cast, self = " as any", "this: any, "
 	}
-	return e.sketch.scene("$C", e.core, "$O", e.other, "$N", e.note, "$:", typed, "$!", cast, "$this", self)
+	return e.sketch.scene(append(more, "$C", e.core, "$O", e.other, "$N", e.note, "$:", e.typed(), "$!", cast, "$this", self)...)
+}
+
+// typed is the type of a variable.
+func (e *jsEdit) typed() string {
+	if e.f.types {
+		return ": any"
+	}
+	return ""
 }
 
 // jsShape is a shape in use: what is written in front of and behind an expression,
@@ -45,8 +53,8 @@ func (e *jsEdit) traced(body string, others []string) string {
 func (e *jsEdit) shape(form string) jsShape {
 	wrap := one(e.draw, jsWraps)
 	switch jsForm(form) {
-	case jsTurn:
-		return e.turned(one(e.draw, jsTurners), e.traced(jsTracedTurn, jsTurns))
+	case jsTurnChain, jsTurnNot, jsTurnMember, jsTurnBare, jsTurnCall:
+		return e.turned(jsForm(form), one(e.draw, jsTurners), e.traced(jsTracedTurn, jsTurns))
 	case jsCond:
 		return e.flipped(wrap, one(e.draw, jsFlips))
 	case jsValue:
@@ -75,8 +83,14 @@ func (e *jsEdit) wrapped(wrap jsWrap, body []string, before, after string) jsSha
 }
 
 // turned is an assertion that is handed to a function.
-func (e *jsEdit) turned(turner jsTurner, body string) jsShape {
-	s := e.scene()
+func (e *jsEdit) turned(form jsForm, turner jsTurner, body string) jsShape {
+	contrary := jsContraries[form]
+	if e.round[form] == "" && contrary.rounds != nil {
+		e.round[form] = e.names.global()
+		e.define(e.scene("$R", e.round[form]), one(e.draw, contrary.rounds))
+	}
+	s := e.scene("$R", e.round[form])
+	body = strings.ReplaceAll(body, "$T", contrary.call)
 	e.define(s, expand(turner.code, e.body(body, "")))
 	return jsShape{s.words.Replace(turner.open), s.words.Replace(turner.middle), s.words.Replace(turner.close)}
 }
@@ -101,15 +115,20 @@ func (e *jsEdit) defineCore(core siteCore, window string, rows []siteRow) {
 // a test.
 const (
 	jsTracedTurn = `
-let $d$:;
-const $e = ($f$:) => { $N($b, true); if ($C($b)) throw new Error("$w $x"); return $f; };
-const $f = ($d$:) => { $N($b, false); if ($C($b)) return undefined; throw $d; };
-try {
-  $d = $c($a);
-} catch ($G) {
-  return $f($G);
+const $G = ($e$:)$: => $T;
+if ($C($b)) {
+  $N($b, true);
+  return $G(true);
 }
-return $d && typeof $d.then === "function" ? $d.then($e, $f) : $e($d);`
+const $L = ($e$:)$: => { $N($b, true); return $e; };
+const $S = ($e$:)$: => { $N($b, false); throw $e; };
+let $e$:;
+try {
+  $e = $G(false);
+} catch ($f) {
+  return $S($f);
+}
+return $e && typeof $e.then === "function" ? $e.then($L, $S) : $L($e);`
 	jsTracedCallback = `
 if (typeof $a !== "function") return $a;
 const $d = ($f$:) => { const $e = $C($b); $N($b, $e ? "fail" : "pass"); if ($e) throw new Error("$w $x"); return $f; };

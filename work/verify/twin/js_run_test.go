@@ -2,7 +2,7 @@ package twin
 
 import (
 	"context"
-	"fmt"
+
 	"maps"
 	"os"
 	"os/exec"
@@ -213,5 +213,5 @@ func TestJavaScriptRun(t *testing.T) {
 			}
 		}
 	}
-	fmt.Sprint()
+
 }

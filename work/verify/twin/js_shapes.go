@@ -10,7 +10,8 @@ package twin
 //	$!      " as any" in TypeScript
 //	$this   the parameter that TypeScript wants for "this"
 //	$q      of a test that calls back: which argument that is
-//	@       of an assertion: what is in front of the value that it is about
+//	@ % ^   of an assertion, see jsTurner
+//	$R      the function that makes another one of what assertions are taken from
 //
 // A test may run while its file is still being read, so that of what stands at the
 // end only functions are there: tables are made when they are first needed.
@@ -35,8 +36,8 @@ function $F($b$:)$: {
   };
 }`},
 	{"$F([", ", $n])", `
-function $F($S$:)$: {
-  let [$a, $b] = $S;
+function $F($K$:)$: {
+  let [$a, $b] = $K;
   $B
 }`},
 	{"$F({ $m: ", ", $w: $n })", `
@@ -44,7 +45,7 @@ function $F({ $m: $a, $w: $b }$:)$: {
   $B
 }`},
 	{"$F(", `, "$w", $n)`, `
-function $F($a$:, $S$:, $b$:)$: {
+function $F($a$:, $K$:, $b$:)$: {
   $B
 }`},
 	{"$F().$m(", ", $n)", `
@@ -53,104 +54,6 @@ function $F()$: {
     $B
   } };
 }`},
-}
-
-// jsTurner is how an assertion is handed to a function: the value that it is about
-// comes first, then the assertion as a function of that value. The body finds the
-// value in $a, the number in $b and the function in $c.
-type jsTurner struct{ open, middle, close, code string }
-
-var jsTurners = []jsTurner{
-	{"$F(", ", ($L$:) => @$L", ", $n)", `
-function $F($a$:, $c$:, $b$:)$: {
-  $B
-}`},
-	{"$F($n, ", ", ($L$:) => @$L", ")", `
-function $F($b$:, $a$:, $c$:)$: {
-  $B
-}`},
-	{"$F($n)(", ", ($L$:) => @$L", ")", `
-function $F($b$:)$: {
-  return ($a$:, $c$:)$: => {
-    $B
-  };
-}`},
-	{"$F({ $m: ", ", $w: ($L$:) => @$L", ", $x: $n })", `
-function $F({ $m: $a, $w: $c, $x: $b }$:)$: {
-  $B
-}`},
-	{"$F([", ", $n], ($L$:) => @$L", ")", `
-function $F([$a, $b]$:, $c$:)$: {
-  $B
-}`},
-	{"$F().$m(", ", ($L$:) => @$L", ", $n)", `
-function $F()$: {
-  return { $m($a$:, $c$:, $b$:)$: {
-    $B
-  } };
-}`},
-	{"$F(", `, "$w", ($L$:) => @$L`, ", $n)", `
-function $F($a$:, $S$:, $c$:, $b$:)$: {
-  $B
-}`},
-}
-
-// jsTurns are bodies that do what an assertion does, or the contrary.
-var jsTurns = []string{`
-if (!$C($b)) return $c($a);
-let $e$:;
-try {
-  $e = $c($a);
-} catch ($f) {
-  return undefined;
-}
-if ($e && typeof $e.then === "function") return $e.then(() => { throw new Error("$w $x"); }, () => undefined);
-throw new Error("$w $x");`, `
-const $e = $C($b);
-let $f$:;
-try {
-  $f = $c($a);
-} catch ($G) {
-  if ($e) return;
-  throw $G;
-}
-if (!$e) return $f;
-if ($f && typeof $f.then === "function") return $f.then(() => Promise.reject(new Error("$w $x")), () => "$y");
-throw new RangeError("$w $x");`, `
-const $e = ($f$:) => { if ($f) throw new Error("$w $x"); };
-if ($C($b)) {
-  let $f$: = [];
-  try {
-    $f.push($c($a));
-  } catch {
-    return $f;
-  }
-  return $f[0] && typeof $f[0].then === "function" ? $f[0].then(() => $e("$y"), () => $f) : $e("$y");
-}
-return $c($a);`, `
-let $e$: = "$w";
-if (!$C($b)) $e = $c;
-if ($e !== "$w") return $e($a);
-try {
-  $e = $c($a);
-} catch {
-  return "$x";
-}
-if ($e && $e.then instanceof Function) return $e.then(() => { throw new TypeError("$w $y"); }, () => "$x");
-throw new TypeError("$w $y");`, `
-switch ($C($b)) {
-  case false:
-    return $c($a);
-}
-let $e$:;
-try {
-  $e = $c($a);
-} catch ($f) {
-  $e = "$w";
-}
-if ($e === "$w") return $e;
-if (typeof ($e || "").then !== "function") throw new Error("$x $y");
-return $e.then(() => { throw new Error("$x $y"); }, () => "$w");`,
 }
 
 // jsFlip is what is done with a condition: before and after are written around the
