@@ -215,7 +215,7 @@ func (b *jsBody) expectation(i int) {
 		return
 	}
 	c, ok := p.chain(p.closing(i+1) + 1)
-	if !ok {
+	if !ok || slices.Contains(c.names, "should") {
 		return
 	}
 	b.chained(jsPlace{root: "expect", call: "("}, i, value[0], value[0].to, c)

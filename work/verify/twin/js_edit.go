@@ -66,28 +66,34 @@ func (e *jsEdit) sites(numbers []int) []insert {
 	return out
 }
 
-// inserts returns the edits of one site. Of sites that begin or end together the
-// outer one has the lower number.
+// inserts returns the edits of one site.
 func (e *jsEdit) inserts(i int, s jsShape, number int) []insert {
-	f, p := e.f, &e.f.sites[i]
+	p := &e.f.sites[i]
 	root := p.root
 	if strings.Contains(root, "$v") {
 		root = strings.NewReplacer("$v", one(e.draw, wordsLocal), "$:", e.typed()).Replace(root)
 	}
 	fill := strings.NewReplacer("$n", strconv.Itoa(number), "@", root, "%", p.call, "^", p.tail)
-	open, closing := fill.Replace(s.open), fill.Replace(s.close)
+	return e.f.around(i, jsShape{fill.Replace(s.open), fill.Replace(s.middle), fill.Replace(s.close)})
+}
+
+// around puts the texts of a shape around one site. Of sites that begin or end
+// together the outer one has the lower number.
+func (f *jsFile) around(i int, s jsShape) []insert {
+	p := &f.sites[i]
 	switch p.form {
 	case jsState:
+		open := s.open + ";"
 		if p.joined {
 			open = "; " + open
-		} else if p.end == p.start && p.start > 0 && f.src[p.start-1] == ';' {
+		} else if p.start > 0 && f.src[p.start-1] == ';' {
 			open = " " + open
 		}
-		return []insert{{p.start, rankAfter, 0, open + ";", 0}}
+		return []insert{{p.start, rankAfter, 0, open, 0}}
 	case jsTurnChain, jsTurnNot, jsTurnMember, jsTurnBare, jsTurnCall:
-		return []insert{{p.start, rankOpen, i, open, p.head}, {p.value, rankClose, 1, fill.Replace(s.middle), p.skip}, {p.end, rankClose, -i, closing, 0}}
+		return []insert{{p.start, rankOpen, i, s.open, p.head}, {p.value, rankClose, 1, s.middle, p.skip}, {p.end, rankClose, -i, s.close, 0}}
 	}
-	return []insert{{p.start, rankOpen, i, open, 0}, {p.end, rankClose, -i, closing, 0}}
+	return []insert{{p.start, rankOpen, i, s.open, 0}, {p.end, rankClose, -i, s.close, 0}}
 }
 
 // common defines the functions that the shapes refer to.

@@ -88,10 +88,40 @@ func ParseJavaScript(name string, src []byte) (File, error) {
 	if len(p.file.sites) > maxJSSites {
 		return nil, errors.New("edit JavaScript: it has too many assertions")
 	}
+	if p.file.overlap() {
+		return nil, errors.New("edit JavaScript: assertions that overlap")
+	}
 	for i := range p.file.sites {
 		p.file.spots = append(p.file.spots, &p.file.sites[i].spot)
 	}
 	return p.file, nil
+}
+
+// overlap says whether places overlap other than one within the other, or whether
+// one begins in the text that another one takes the place of.
+func (f *jsFile) overlap() bool {
+	var open []int // where the places end that are not at their end
+	var all []insert
+	for i := range f.sites {
+		s := &f.sites[i]
+		for len(open) > 0 && open[len(open)-1] <= s.start {
+			open = open[:len(open)-1]
+		}
+		if len(open) > 0 && s.end > open[len(open)-1] {
+			return true
+		}
+		open = append(open, s.end)
+		all = append(all, f.around(i, jsShape{})...)
+	}
+	inOrder(all)
+	last := 0
+	for _, in := range all {
+		if in.at < last {
+			return true
+		}
+		last = in.at + in.cut
+	}
+	return false
 }
 
 // jsParser finds the tests in tokens.

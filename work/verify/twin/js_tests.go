@@ -24,14 +24,19 @@ func (p *jsParser) arguments(paren int) (args []span, ok bool) {
 	if end < 0 {
 		return nil, false
 	}
-	from := paren + 1
+	from, types := paren+1, 0
 	for i := from; i < end; i++ {
 		switch text := p.text(i); {
 		case p.closing(i) > 0:
 			i = p.closing(i)
-		case text == "<" && p.file.types && p.is(i, jsPunct):
+		case !p.is(i, jsPunct):
+		case text == "<" && p.file.types:
+			types++
+		case strings.Trim(text, ">") == "" && types > 0:
+			types -= len(text)
+		case text == "," && types > 0:
 			return nil, false
-		case text == "," && p.is(i, jsPunct):
+		case text == ",":
 			args = append(args, span{from, i})
 			from = i + 1
 		}

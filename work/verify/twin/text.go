@@ -126,11 +126,16 @@ const (
 	rankModule
 )
 
-// compose puts the texts into the file.
-func (f *textFile) compose(inserts []insert) []byte {
+// inOrder sorts texts as they come into a file.
+func inOrder(inserts []insert) {
 	slices.SortStableFunc(inserts, func(a, b insert) int {
 		return cmp.Or(a.at-b.at, a.rank-b.rank, a.order-b.order)
 	})
+}
+
+// compose puts the texts into the file.
+func (f *textFile) compose(inserts []insert) []byte {
+	inOrder(inserts)
 	var out bytes.Buffer
 	last := 0
 	for _, in := range inserts {
