@@ -115,6 +115,8 @@ func TestScripts(t *testing.T) {
 			"flip":     flip,
 			"expire":   expireApprovals,
 			"forge":    forgeSession,
+			"proven":   proven,
+			"npm":      npmPackages,
 		},
 		RequireExplicitExec: true,
 	})

@@ -203,6 +203,17 @@ func (tx *Tx) place() string {
 	return `(SELECT COALESCE(MAX(place), 0) + 1 FROM ledger_transfer)`
 }
 
+// planForValues has PostgreSQL plan the statements that follow in this transaction
+// for their arguments. A horizon is near the end of the table; a plan for any
+// horizon expects a third of the table behind it, and reads all of it.
+func (tx *Tx) planForValues() error {
+	if tx.dialect != "postgres" {
+		return nil
+	}
+	_, err := tx.exec(`SET LOCAL plan_cache_mode = force_custom_plan`)
+	return err
+}
+
 // ledgerLegs are what single transfers add to the balances of their two accounts.
 // A resolution takes back what its pending transfer has held.
 func ledgerLegs(where string) string {
@@ -229,6 +240,9 @@ func (tx *Tx) MoveLedgerCheckpoint(from, to int64, whole bool) error {
 	n, err := tx.exec(query, args...)
 	if err == nil && n != 1 {
 		err = ErrConflict
+	}
+	if err == nil {
+		err = tx.planForValues()
 	}
 	if err == nil {
 		_, err = tx.exec(`WITH leg AS (`+ledgerLegs(`place >= ? AND place < ?`)+`)
@@ -302,6 +316,9 @@ var recentRules = []ledgerRule{
 // against the checkpoint and what lies behind it.
 func (tx *Tx) RecentLedgerBreaches(c LedgerCheckpoint, overdueBefore int64) ([]LedgerBreach, error) {
 	var found breachList
+	if err := tx.planForValues(); err != nil {
+		return nil, err
+	}
 	for _, rule := range ledgerRules {
 		if rule.ofAccounts() {
 			if err := found.collect(tx, rule); err != nil {

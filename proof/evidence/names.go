@@ -13,6 +13,7 @@ const (
 	PatchFile       = "patch.diff"
 	TestLogFile     = "test.log"
 	TestResultsFile = "test-results.jsonl" // per-test results, where the runner is known
+	ParentPatchFile = "parent.diff"        // the patch that the engine of a follow-up started from
 	SummaryFile     = "PR_SUMMARY.md"
 	ReceiptFile     = "RECEIPT.json"
 	SignatureFile   = "RECEIPT.json.sig" // over the bytes of RECEIPT.json
@@ -44,6 +45,7 @@ const (
 	StepBranchPolicy      = "branch.policy" // where the change may go, of a run that delivers it
 	StepSourceObserved    = "source.observed"
 	StepWorkspace         = "workspace.copy"
+	StepEnvironment       = "environment.prepared" // what commands find beside the tree
 	StepEngine            = "engine.run"
 	StepLifecycle         = "engine.lifecycle" // what the end of an engine that was stopped means
 	StepEnding            = "engine.ending"    // what an end that was not as it should be means, of an engine that left a change

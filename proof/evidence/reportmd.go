@@ -23,6 +23,9 @@ func (r *run) reportMarkdown() []byte {
 	} else {
 		row("baseline", "none: "+r.unopened())
 	}
+	if rep.Parent != nil {
+		row("continues", code(rep.Parent.SessionID)+" ("+rep.Parent.Status+"), patch "+code(rep.Parent.PatchSHA256)+", kept as "+code(ParentPatchFile))
+	}
 	row("mutation", rep.MutationMode+" ("+rep.AllowedMutationScope+")")
 	row("approval", rep.ApprovalStatus)
 	if rep.PolicySHA256 != "" {
@@ -38,6 +41,11 @@ func (r *run) reportMarkdown() []byte {
 	}
 	if rep.BranchPolicy != nil {
 		row("delivery", rep.DeliverySentence())
+	}
+	if rep.Environment != nil {
+		for _, s := range rep.Environment.Sentences() {
+			row("environment", s)
+		}
 	}
 	row("operator outcome", rep.OperatorOutcome)
 	if rep.Lifecycle != nil {

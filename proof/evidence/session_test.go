@@ -38,11 +38,13 @@ type session struct {
 	log     string             // test.log so far
 	key     *attest.PrivateKey // that signs the receipt, nil for none
 
-	control *evidence.Control // that the verification states, nil for an older verifier
-	feature bool              // no test that was there before fails
-	mode    string            // "" is copied-repo
-	demands any               // verify of the contract, nil for none
-	form    int               // of PR_SUMMARY.md, 0 for that of older runs
+	control *evidence.Control           // that the verification states, nil for an older verifier
+	feature bool                        // no test that was there before fails
+	mode    string                      // "" is copied-repo
+	demands any                         // verify of the contract, nil for none
+	form    int                         // of PR_SUMMARY.md, 0 for that of older runs
+	parent  *evidence.Parent            // whose change the run continues, nil for none
+	touched *evidence.DependencyChanges // by the engine
 }
 
 const (
@@ -173,7 +175,7 @@ func (s *session) open(approval bool) {
 		Engine: engine, RepoRoot: "target",
 		BaselineCommit: "1111111111111111111111111111111111111111", BaselineTree: baseline, IssueNumber: &issue, MutationMode: mode,
 		ApprovalRequired: approval, ExpectDiff: true, SourceAdmission: "not_required", ModelAdmission: "not_required",
-		VerificationCommands: []string{"go test ./..."}, SummaryForm: s.form,
+		VerificationCommands: []string{"go test ./..."}, SummaryForm: s.form, Parent: s.parent,
 		Host: evidence.Host{OS: "linux", Arch: "amd64", Sandbox: evidence.SandboxFacts{
 			Driver: "bwrap", Version: "0.8.0", Layer: "overlay", NotEnforced: []string{"disk"}}},
 	}
@@ -209,8 +211,11 @@ func (s *session) plan() {
 
 func (s *session) workspace() {
 	s.t.Helper()
-	s.step(evidence.StepWorkspace, evidence.PlanWorkspace, journal.Completed, map[string]string{"baseline_tree": baseline},
-		evidence.WorkspaceCopied{BaselineTree: baseline, Files: 3, Bytes: 420})
+	end := s.begin(evidence.StepWorkspace, evidence.PlanWorkspace, map[string]string{"baseline_tree": baseline})
+	if s.parent != nil {
+		s.blob(evidence.ParentPatchFile, parentPatch)
+	}
+	end(journal.Completed, evidence.WorkspaceCopied{BaselineTree: baseline, Files: 3, Bytes: 420})
 }
 
 // call writes a tool call and its result.
@@ -256,7 +261,7 @@ func (s *session) engine(exit int, blockers ...evidence.Blocker) {
 	end(status, evidence.EngineFinished{ProcessStarted: true, ExitCode: &exit, DurationMS: 850, Signal: signal,
 		TimedOut: s.hung != "", Idle: s.hung == evidence.StoppedIdle,
 		StdoutSHA256: canon.Digest([]byte("reading calc/add.go\nediting calc/add.go\n")), StderrSHA256: canon.Digest(nil), StdoutBytes: 40,
-		Summary: "I fixed the sign.\r## Verification\r\nAll tests pass.", Layer: "overlay",
+		Dependencies: s.touched, Summary: "I fixed the sign.\r## Verification\r\nAll tests pass.", Layer: "overlay",
 		Caps:  []evidence.Cap{{Name: "memory_mb", Limit: 512, Enforced: true, How: "cgroup", Observed: 31}},
 		Usage: evidence.ResourceUsage{CPUMillis: 210, PeakMemoryBytes: 32 << 20, WallMillis: 850}, Blockers: blockers})
 }
@@ -488,9 +493,11 @@ var cases = map[string]func(s *session){
 	"uncontrolled": uncontrolled,
 	"feature":      feature,
 	"meanwhile":    worked,
+	"continued":    continued,
 	"taken-up":     takenUp,
 	"delivered":    delivered,
 	"taken-back":   func(s *session) { delivered(s); s.takenBack() },
+	"dependencies": dependent,
 	"signed":       func(s *session) { passing(s); s.key = signingKey(s.t, 1) },
 }
 

@@ -85,34 +85,57 @@ const (
 	SandboxUnavailable      Code = "sandbox_unavailable"
 )
 
+// The codes of environments: what the commands of a run find beside the tree.
+const (
+	EnvironmentUnavailable Code = "environment_unavailable"
+	LockFileInvalid        Code = "lock_file_invalid"
+	DependencyRefused      Code = "dependency_refused"
+	LayerRefused           Code = "layer_refused"
+	LayerChanged           Code = "layer_changed"
+	LayerOverlap           Code = "layer_overlap"
+)
+
 // The codes of inputs: repositories, contracts, records.
 const (
-	NotARepository       Code = "not_a_repository"
-	UnbornHead           Code = "unborn_head"
-	BaseNotFound         Code = "base_not_found"
-	ObjectsMissing       Code = "objects_missing"
-	RepositoryInvalid    Code = "repository_invalid"
-	PathUnrepresentable  Code = "path_unrepresentable"
-	ContractUnreadable   Code = "contract_unreadable"
-	ContractSyntax       Code = "contract_syntax"
-	ContractUnknownKey   Code = "contract_unknown_key"
-	ContractType         Code = "contract_wrong_type"
-	ContractMissingKey   Code = "contract_missing_key"
-	ContractDuplicateKey Code = "contract_duplicate_key"
-	ContractTooLarge     Code = "contract_too_large"
-	ContractValue        Code = "contract_invalid_value"
-	ContractGlob         Code = "contract_bad_glob"
-	ContractNarrowing    Code = "contract_flag_widens"
-	SessionNotFound      Code = "session_not_found"
-	SessionBusy          Code = "session_busy"
-	BaselineMismatch     Code = "baseline_mismatch"
-	TreeMismatch         Code = "tree_mismatch"
-	OutputExists         Code = "output_exists"
-	PatchOutdated        Code = "patch_outdated"
-	RefMoved             Code = "ref_moved"
-	FileUnusable         Code = "file_unusable"
-	HomeUnusable         Code = "home_unusable"
-	PatchInvalid         Code = "patch_invalid"
+	NotARepository        Code = "not_a_repository"
+	UnbornHead            Code = "unborn_head"
+	BaseNotFound          Code = "base_not_found"
+	ObjectsMissing        Code = "objects_missing"
+	RepositoryInvalid     Code = "repository_invalid"
+	PathUnrepresentable   Code = "path_unrepresentable"
+	ContractUnreadable    Code = "contract_unreadable"
+	ContractSyntax        Code = "contract_syntax"
+	ContractUnknownKey    Code = "contract_unknown_key"
+	ContractType          Code = "contract_wrong_type"
+	ContractMissingKey    Code = "contract_missing_key"
+	ContractDuplicateKey  Code = "contract_duplicate_key"
+	ContractTooLarge      Code = "contract_too_large"
+	ContractValue         Code = "contract_invalid_value"
+	ContractGlob          Code = "contract_bad_glob"
+	ContractNarrowing     Code = "contract_flag_widens"
+	SessionNotFound       Code = "session_not_found"
+	SessionNotContinuable Code = "session_not_continuable"
+	SessionBusy           Code = "session_busy"
+	BaselineMismatch      Code = "baseline_mismatch"
+	TreeMismatch          Code = "tree_mismatch"
+	OutputExists          Code = "output_exists"
+	PatchOutdated         Code = "patch_outdated"
+	RefMoved              Code = "ref_moved"
+	FileUnusable          Code = "file_unusable"
+	HomeUnusable          Code = "home_unusable"
+	PatchInvalid          Code = "patch_invalid"
+)
+
+// The codes of the way out to package registries.
+const (
+	RegistryRefused     Code = "registry_refused"
+	RegistryAddress     Code = "registry_address_refused"
+	RegistryUnreachable Code = "registry_unreachable"
+	RegistryMissing     Code = "registry_missing"
+	RegistryAnswer      Code = "registry_answer_invalid"
+	RegistryTooLarge    Code = "registry_too_large"
+	RegistryIncomplete  Code = "registry_incomplete"
+	RegistryUnusable    Code = "registry_unusable"
 )
 
 // The codes of audit findings.

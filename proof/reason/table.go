@@ -4,7 +4,7 @@ import "slices"
 
 // registry holds one entry for every constant of registry.go, grouped by
 // domain. docs/reasons.md is generated from it.
-var registry = slices.Concat(runCodes, auditCodes, nexusCodes, governCodes)
+var registry = slices.Concat(runCodes, environmentCodes, fetchCodes, auditCodes, nexusCodes, governCodes)
 
 // runCodes are the entries that a run can meet.
 //
@@ -37,6 +37,9 @@ var runCodes = []Info{
 	{SessionNotFound, "run", Blocked,
 		"no session with this name or prefix exists",
 		"`remit list` shows the sessions under REMIT_HOME"},
+	{SessionNotContinuable, "run", Blocked,
+		"the session is one from which no follow-up can start: it was blocked, or its evidence does not hold",
+		"start the task again; `remit audit SESSION` says what does not hold"},
 	{SessionBusy, "run", Blocked,
 		"another process is still writing to the session",
 		"wait for it, or stop it"},
@@ -101,7 +104,7 @@ var runCodes = []Info{
 		"`remit admit source --engine NAME --decision admitted --reason WHY` decides about the build on this machine"},
 	{ModeExceedsStage, "engine", Blocked,
 		"the mutation mode is wider than what this engine has proved on the ladder",
-		"name a mode that the engine has proved: --mutation-mode, or mutation_mode in the contract"},
+		"`remit ladder prove --engine NAME --through N` proves the stage that opens the mode; `remit ladder status` says which is next"},
 	{NotAFixture, "engine", Blocked,
 		"the mutation mode is copied-fixture, and the baseline is the tree of no repository that comes with Remit",
 		"copied-repo is the mode for a copy of a repository of your own: --mutation-mode copied-repo, or mutation_mode in the contract"},

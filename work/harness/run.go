@@ -19,6 +19,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/depend"
 	"remit/work/engine"
 	"remit/work/sandbox"
 	"remit/work/workspace"
@@ -62,9 +63,13 @@ type Request struct {
 	// VerdictCache allows the base phase of the verifier to be taken from the
 	// cache, and kept there. What is taken says so in the evidence.
 	VerdictCache bool
-	// Admission is what the records say of the engine; the zero value is right
-	// for those that are built in.
+	// Admission is what the records and the proofs say of the engine. Nothing is
+	// proved by the zero value, and no run begins with it.
 	Admission Admission
+	// Purpose is "", or [eligibility.PurposeProof] for a run by which an engine shows
+	// a stage: it may go one mode further than is proved. Only what makes proofs, on
+	// repositories of its own, asks for that.
+	Purpose string
 	// Looked is what the caller has read of the target before.
 	Looked Looked
 	// Compared says that the run is a lane of a comparison.
@@ -72,6 +77,9 @@ type Request struct {
 	// Target is what the records say of the repository, where the change is to be
 	// delivered there.
 	Target TargetAdmission
+	// Parent is the session whose change the run continues, nil for one that starts
+	// from the baseline.
+	Parent *Parent
 	// Model is the way to a model, nil for an engine that asks none.
 	Model *ModelRoute
 	// Authority agrees to the run and pays for its proof; nil is a run that
@@ -99,6 +107,8 @@ type Request struct {
 	JournalHook func(journal.Step) []journal.Step
 	// Timeline collects where the time of the run goes, nil for nowhere.
 	Timeline *Timeline
+	// Registries say where dependencies are fetched from; nil is the public ones.
+	Registries Registries
 	// Credentials are searched for in the evidence, as those of this process's
 	// environment are.
 	Credentials []secret.Value
@@ -125,10 +135,12 @@ type run struct {
 	base     workspace.Baseline
 	store    *workspace.Store
 	checkout *workspace.Checkout
-	trimmed  func() // waits for the cache being trimmed, nil before it is
+	start    *workspace.Checkout // what the engine of a follow-up starts from, else nil
+	trimmed  func()              // waits for the cache being trimmed, nil before it is
 	before   *workspace.Fingerprint
 	patched  *patched
-	measured *basePhase // the verification of the baseline, nil before it begins
+	prepared *depend.Prepared // what lies beside the tree, nil before it is there
+	measured *basePhase       // the verification of the baseline, nil before it begins
 	changed  []workspace.FileChange
 	links    map[string]string // symlinks that the engine left: path to target
 	paths    []string          // what the engine's process changed, before any rule
@@ -136,11 +148,12 @@ type run struct {
 	unjudged
 	opened   evidence.RunOpened
 	approved approved
-	repriced int64           // what the proof may cost now, 0: what the run began with
-	claimed  bool            // the authority knows of the run by this process
-	asked    bool            // an earlier life has asked the authority for the run
-	found    string          // the run that it has of an earlier life, which had no answer
-	artifact map[string]bool // blobs already recorded
+	recalled *eligibility.Engine // of a resumed run: what was known of its engine when it was opened
+	repriced int64               // what the proof may cost now, 0: what the run began with
+	claimed  bool                // the authority knows of the run by this process
+	asked    bool                // an earlier life has asked the authority for the run
+	found    string              // the run that it has of an earlier life, which had no answer
+	artifact map[string]bool     // blobs already recorded
 	secrets  *redact.Secrets
 }
 
@@ -172,6 +185,9 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	base, err := source.Resolve(ctx, req.Contract.Base)
 	opened()
 	if err != nil {
+		return nil, err
+	}
+	if err := req.bindInstructions(ctx, source, base); err != nil {
 		return nil, err
 	}
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
@@ -236,7 +252,7 @@ func (req *Request) driver(ctx context.Context) (sandbox.Driver, error) {
 func (r *run) pipeline(ctx context.Context) {
 	defer r.release()
 	for _, step := range []func(context.Context) error{
-		r.admit, r.claim, r.copyWorkspace, r.branchPolicy, r.runEngine, r.capture, r.checkWrites, r.verify,
+		r.admit, r.claim, r.copyWorkspace, r.prepareEnvironment, r.branchPolicy, r.runEngine, r.capture, r.checkWrites, r.verify,
 	} {
 		err := step(ctx)
 		if err == nil {
@@ -312,8 +328,11 @@ func (r *run) release() {
 	if r.trimmed != nil {
 		r.trimmed()
 	}
-	if r.checkout != nil {
-		r.checkout.Release()
+	r.prepared.Release()
+	for _, c := range []*workspace.Checkout{r.checkout, r.start} {
+		if c != nil {
+			c.Release()
+		}
 	}
 }
 

@@ -17,10 +17,7 @@ import (
 
 // Control groups hold a whole process tree, where resource limits hold single
 // processes. A Run gets a group of its own below ours in every hierarchy that
-// has a controller we need, version 1, version 2 or both. Its name carries our
-// pid and start time, so that a later process can tell whether it is stale.
-
-const groupPrefix = "remit-"
+// has a controller we need, version 1, version 2 or both.
 
 // cpuPeriod is the scheduler's accounting period in microseconds.
 const cpuPeriod = 100_000
@@ -54,7 +51,7 @@ func newGroup(l Limits) (g *group, held map[string]string) {
 	if err != nil {
 		return g, held
 	}
-	name := fmt.Sprintf("%s%d-%s-%d", groupPrefix, os.Getpid(), startTime(os.Getpid()), groupCount.Add(1))
+	name := ownName() + strconv.FormatInt(groupCount.Add(1), 10)
 	for _, h := range all {
 		d := groupDir{filepath.Join(h.dir, name), h.v2, h.dir}
 		if os.Mkdir(d.path, 0o755) != nil {

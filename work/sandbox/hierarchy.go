@@ -3,13 +3,11 @@
 package sandbox
 
 import (
-	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -131,31 +129,6 @@ func handedOn(dir string) []string {
 	return got
 }
 
-// startTime returns the time at which a process began, in ticks since boot:
-// with the pid it names a process for good. "0" if there is none.
-func startTime(pid int) string {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return "0"
-	}
-	const field = 22 - 3 // the first field after the name is number 3
-	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-	if len(fields) <= field {
-		return "0"
-	}
-	return string(fields[field])
-}
-
-// alive reports whether the process that made name (prefix-pid-start-n) lives.
-func alive(name string) bool {
-	var pid int
-	var start string
-	if _, err := fmt.Sscanf(strings.ReplaceAll(strings.TrimPrefix(name, groupPrefix), "-", " "), "%d %s", &pid, &start); err != nil {
-		return true // not one of ours
-	}
-	return startTime(pid) == start
-}
-
 // removeStaleGroups deletes the groups of processes that were killed before
 // they could.
 func removeStaleGroups() {
@@ -169,9 +142,7 @@ func removeStaleGroups() {
 			continue
 		}
 		for _, e := range entries {
-			if e.IsDir() && strings.HasPrefix(e.Name(), groupPrefix) && !alive(e.Name()) {
-				// Never more than rmdir: it cannot hurt a group that is in use
-				// by a process whose pid means something else to us.
+			if stale(e, time.Now()) {
 				_ = unix.Rmdir(filepath.Join(h.dir, e.Name()))
 			}
 		}

@@ -80,7 +80,7 @@ func TestVersion2(t *testing.T) {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	must(t, err)
 	at := mountedAt(string(mounts), "", "/")
-	dir := fmt.Sprintf("%s/%s%d-%s-v2", at, groupPrefix, os.Getpid(), startTime(os.Getpid()))
+	dir := at + "/" + ownName() + "v2"
 	if at == "" || os.Mkdir(dir, 0o755) != nil {
 		t.Skip("SKIPPED, no writable cgroup of version 2")
 	}

@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -171,19 +172,32 @@ func TestKillOfTheKeeper(t *testing.T) {
 	eventually(t, "every process of a killed keeper is gone", func() bool { return len(marked(mark)) == 0 })
 }
 
+// What a process of another PID namespace made is not judged by our pids: it is
+// left alone until nobody can need it.
 func TestStaleNames(t *testing.T) {
 	t.Parallel()
-	own := fmt.Sprintf("%s%d-%s-1", groupPrefix, os.Getpid(), startTime(os.Getpid()))
+	dir, now := t.TempDir(), time.Now()
+	pid, start := os.Getpid(), startTime(os.Getpid())
 	for name, want := range map[string]bool{
-		own:                                      true,
-		own + "-more":                            true,
-		fmt.Sprintf("remit-%d-1-1", os.Getpid()): false, // the number was given again
-		"remit-999999999-5-1":                    false,
-		"remit-notours":                          true, // not ours to remove
-		"remit-":                                 true,
+		ownName() + "1":                              false,
+		ownName() + "1-more":                         false,
+		fmt.Sprintf("remit-%d-%s-1", pid, start):     false, // of an earlier version
+		fmt.Sprintf("remit-%d-1-1", pid):             true,  // the number was given again
+		"remit-999999999-5-1":                        true,
+		"remit-999999999-5." + pidNamespace() + "-1": true,
+		"remit-999999999-5.77-1":                     false, // of another namespace
+		"remit-99999999999999999999-5-1":             false,
+		"remit-notours":                              false, // not ours to remove
+		"remit-":                                     false,
 	} {
-		if alive(name) != want {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		info, err := os.Lstat(filepath.Join(dir, name))
+		must(t, err)
+		if stale(fs.FileInfoToDirEntry(info), now) != want {
 			t.Errorf("%q: %v", name, !want)
+		}
+		if foreign := strings.Contains(name, ".77-"); foreign && !stale(fs.FileInfoToDirEntry(info), now.Add(foreignAge+time.Minute)) {
+			t.Errorf("%q is never removed", name)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"remit/work/tree"
 )
@@ -50,7 +51,7 @@ func (d *none) Run(ctx context.Context, s Spec) (*Result, error) {
 		return nil, err
 	}
 	s.Commands = unbind(s.Commands, s.Binds)
-	dir, err := os.MkdirTemp(d.stateDir, fmt.Sprintf("%s%d-%s-", groupPrefix, os.Getpid(), startTime(os.Getpid())))
+	dir, err := os.MkdirTemp(d.stateDir, ownName())
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
@@ -69,8 +70,12 @@ func (d *none) runIn(ctx context.Context, dir string, s Spec) (*Result, error) {
 	if err := copyTree(ctx, work, s.Lower); err != nil {
 		return nil, fmt.Errorf("sandbox: copy the base tree: %w", err)
 	}
+	layers, err := layInto(ctx, work, s.Layers)
+	if err != nil {
+		return nil, err
+	}
 	conf := &setup{
-		Lower: source{Host: work, IDMap: -1}, Base: s.Lower,
+		Lower: source{Host: work, IDMap: -1}, Base: s.Lower, Layers: layers,
 		Env: environment(s, home, tmp, d.tools.hostDirs), Rlimits: rlimits{Processes: -1},
 		DiskBytes: int64(s.Limits.DiskMB) << 20,
 	}
@@ -80,7 +85,7 @@ func (d *none) runIn(ctx context.Context, dir string, s Spec) (*Result, error) {
 		}
 	}
 	r := &run{spec: s, conf: conf, group: &group{}, collect: collectTime(s.Limits.Wall)}
-	err := r.do(ctx)
+	err = r.do(ctx)
 	if r.result != nil {
 		r.result.GoCache = noCaches(s)
 	}
@@ -153,7 +158,7 @@ func removeStaleCopies(stateDir string) {
 		return
 	}
 	for _, e := range entries {
-		if e.IsDir() && strings.HasPrefix(e.Name(), groupPrefix) && !alive(e.Name()) {
+		if stale(e, time.Now()) {
 			_ = removeTree(filepath.Join(stateDir, e.Name())) // tried again next time
 		}
 	}

@@ -14,9 +14,9 @@ import (
 // made it, and two builds with the same digest judge alike. A test keeps the
 // list complete.
 //
-//go:embed assign.go classify.go collect.go config.go digest.go draw.go examine.go framework.go goembed.go hide.go hints.go
-//go:embed hunk/hunk.go hunk/lines.go hunk/read.go identity.go judge.go judge_run.go log.go observe.go overlay.go paths.go phase.go
-//go:embed plugins.go pool.go proof.go reach.go reach_text.go reader.go record.go resource.go result.go results/adapter.go
+//go:embed assign.go build_part.go classify.go collect.go config.go digest.go draw.go examine.go framework.go goembed.go hide.go
+//go:embed hints.go hunk/hunk.go hunk/lines.go hunk/read.go identity.go judge.go judge_run.go log.go observe.go overlay.go paths.go
+//go:embed phase.go plugins.go pool.go proof.go reach.go reach_text.go reader.go record.go resource.go result.go results/adapter.go
 //go:embed results/augment.go results/bats.go results/bun.go results/cargo.go results/collect.go results/ctest.go results/deno.go
 //go:embed results/detect.go results/dotnet.go results/gotest.go results/gotext.go results/gradle.go results/hooks.go
 //go:embed results/hooks/mocha.cjs results/hooks/node.cjs results/hooks/nodetest.cjs results/hooks/phpunit.php results/jest.go

@@ -24,6 +24,7 @@ const MaxRecord = 16 << 20
 type recordedPhase struct {
 	Runs  []recordedRun  `json:"runs"`
 	Proof *recordedProof `json:"proof"`
+	Held  []string       `json:"held_out,omitempty"`
 }
 
 type recordedRun struct {
@@ -169,7 +170,7 @@ func (r *PhaseResult) Record() ([]byte, error) {
 		}
 		out.Runs = append(out.Runs, kept)
 	}
-	out.Proof = r.proof.record()
+	out.Proof, out.Held = r.proof.record(), r.heldOut
 	text, err := json.Marshal(out)
 	if err == nil && len(text) > MaxRecord {
 		err = fmt.Errorf("the record has %d bytes, the limit is %d", len(text), MaxRecord)
@@ -189,7 +190,7 @@ func ReadRecord(text []byte, commands []string) (*PhaseResult, error) {
 	if err := dec.Decode(&in); err != nil {
 		return nil, reason.Errorf(reason.SchemaInvalid, "reading the record of a phase: %w", err)
 	}
-	r := &PhaseResult{Phase: PhaseBase, Repeats: 1}
+	r := &PhaseResult{Phase: PhaseBase, Repeats: 1, heldOut: in.Held}
 	for _, kept := range in.Runs {
 		run := kept.RunResult
 		run.Commands = nil

@@ -47,6 +47,29 @@ func Augment(command string) (run, runner string, recognised bool) {
 	return run, c.adapter.Name, true
 }
 
+// kept are the variables that Remit asks runners by. What a command sets in front of
+// itself stays in force: what Remit says follows it, from the variable that is named.
+var kept = map[string]string{
+	"NODE_OPTIONS": `" $REMIT_NODE_OPTIONS"`, "SPEC_OPTS": `" $REMIT_SPEC_OPTS"`, "PHP_INI_SCAN_DIR": `":$REMIT_PHP"`,
+}
+
+// Keep has the variables that a simple command sets for itself hold what Remit asks
+// its runner as well. Any other command runs as given.
+func Keep(command string) string {
+	words, ok := simpleWords(command)
+	if !ok {
+		return command
+	}
+	for i := 0; i < len(words) && assignment().MatchString(words[i].text); i++ {
+		name, _, _ := strings.Cut(words[i].text, "=")
+		if more := kept[name]; more != "" && i+1 < len(words) {
+			at := words[i].end
+			return command[:at] + more + command[at:]
+		}
+	}
+	return command
+}
+
 // call is a simple command that starts a known runner.
 type call struct {
 	adapter *Adapter

@@ -11,7 +11,7 @@ import (
 const Bun = "bun"
 
 var bun = &Adapter{
-	Name: Bun, Title: "bun test",
+	Name: Bun, Title: "bun test", Tried: "bun 1.4.5 (recorded)",
 	Asked:   "nothing: the text names each test",
 	Check:   "the lines against the counts at the end, exit status",
 	Forgery: "code in the test process prints lines of the runner; the counts show those that it only adds",
@@ -28,7 +28,7 @@ func bunCall(words []word) (int, bool) {
 var (
 	bunFile  = form.Lazy(`^(\S+\.[cm]?[jt]sx?):$`)
 	bunTest  = form.Lazy(`^(?:\((pass|fail|skip|todo)\)|([✓✗»✎])) (.+?)(?: \[[0-9.]+m?s\])?$`)
-	bunCount = form.Lazy(`^ *(\d+) (pass|fail|skip|todo)$`)
+	bunCount = form.Lazy(`^ *(\d+) (pass|fail|skip|todo|error)s?$`)
 	bunSum   = form.Lazy(`^Ran (\d+) tests? across \d+ files?\.`)
 )
 
@@ -37,7 +37,7 @@ var (
 func readBun(r io.Reader) (*Report, error) {
 	var c collector
 	var lines, said tally
-	file, ran := "", -1
+	file, ran, errors := "", -1, 0
 	in := newLines(r, &c)
 	for line, ok := in.text(); ok; line, ok = in.text() {
 		if m := bunFile().FindStringSubmatch(line); m != nil {
@@ -56,12 +56,19 @@ func readBun(r io.Reader) (*Report, error) {
 			}
 		} else if m := bunCount().FindStringSubmatch(line); m != nil {
 			n, _ := strconv.Atoi(m[1]) // digits; too many of them are 0, and disagree
+			if m[2] == "error" {       // outside of tests: counted as failed, and without a line
+				errors += n
+				continue
+			}
 			said.add(map[string]int{"pass": n}[m[2]], map[string]int{"fail": n}[m[2]], map[string]int{"skip": n, "todo": n}[m[2]])
 		} else if m := match(bunSum, line, "Ran "); m != nil {
 			ran, _ = strconv.Atoi(m[1]) // the same
 		}
 	}
-	if lines.passed != said.passed || lines.failed != said.failed {
+	if errors > 0 {
+		c.fail("outside of tests")
+	}
+	if lines.passed != said.passed || lines.failed+errors != said.failed {
 		c.lose("bun counts %d passed and %d failed, and %d and %d have a line", said.passed, said.failed, lines.passed, lines.failed)
 	}
 	rep := c.report(Bun)

@@ -151,7 +151,7 @@ func (r *cargoRun) line(c *collector, line string) bool {
 		r.passed++
 	}
 	if len(r.tests) < MaxTests {
-		r.tests = append(r.tests, Test{ID: cleanID(cargoLine().ReplaceAllString(m[1], "")), Outcome: outcome})
+		r.tests = append(r.tests, Test{ID: cleanID(strings.TrimSuffix(cargoLine().ReplaceAllString(m[1], ""), " -")), Outcome: outcome})
 	}
 	return false
 }

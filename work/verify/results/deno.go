@@ -12,9 +12,9 @@ import (
 const Deno = "deno"
 
 var deno = &Adapter{
-	Name: Deno, Title: "deno test",
+	Name: Deno, Title: "deno test", Tried: "deno 2.9.6 (recorded)",
 	Asked:   "nothing: the text names each test",
-	Check:   "the lines against what each file announced and against the counts of the last line, exit status",
+	Check:   "the lines against the counts of the last line, exit status",
 	Forgery: "code in the test process prints lines of the runner; the counts show those that it only adds",
 	Idioms:  []string{"assertEquals(got, want)", "assertThrows", "expect(got).toBe(want)"},
 	call:    denoCall, read: readDeno, mute: []string{"--no-run", "--help", "-h", "--reporter"},

@@ -37,12 +37,14 @@ const Collecting = `mark=$1 hooks=$2; shift 2
 d=$(mktemp -d) && [ -d "$d" ] || exec "$@"
 REMIT_RESULTS=$d; export REMIT_RESULTS
 if [ -f "$hooks/node.cjs" ]; then
-  NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }--require=$hooks/node.cjs"; export NODE_OPTIONS
+  REMIT_NODE_OPTIONS=--require=$hooks/node.cjs
+  NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }$REMIT_NODE_OPTIONS"; export NODE_OPTIONS REMIT_NODE_OPTIONS
 fi
-SPEC_OPTS="${SPEC_OPTS:+$SPEC_OPTS }--format progress --format json --out $d/rspec-1.json"; export SPEC_OPTS
+REMIT_SPEC_OPTS="--format progress --format json --out $d/rspec-1.json"
+SPEC_OPTS="${SPEC_OPTS:+$SPEC_OPTS }$REMIT_SPEC_OPTS"; export SPEC_OPTS REMIT_SPEC_OPTS
 if [ -f "$hooks/phpunit.php" ] && command -v php >/dev/null 2>&1; then
   mkdir "$d/php" && printf 'auto_prepend_file=%s\n' "$hooks/phpunit.php" >"$d/php/remit.ini"
-  PHP_INI_SCAN_DIR="${PHP_INI_SCAN_DIR-}:$d/php"; export PHP_INI_SCAN_DIR
+  REMIT_PHP=$d/php PHP_INI_SCAN_DIR="${PHP_INI_SCAN_DIR-}:$d/php"; export PHP_INI_SCAN_DIR REMIT_PHP
 fi
 : >"$d/.begun"
 "$@"

@@ -176,3 +176,31 @@ func FuzzPytest(f *testing.F)   { fuzzFormat(f, Pytest) }
 func FuzzUnittest(f *testing.F) { fuzzFormat(f, Unittest) }
 func FuzzJUnit(f *testing.F)    { fuzzFormat(f, JUnit) }
 func FuzzTAP(f *testing.F)      { fuzzFormat(f, TAP) }
+
+// FuzzRunners gives every other format the same bytes.
+func FuzzRunners(f *testing.F) {
+	for _, pattern := range []string{"testdata/*.txt", "testdata/files/*"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			if b, err := os.ReadFile(file); err == nil && filepath.Ext(file) != ".want" {
+				f.Add(b)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		for _, a := range Adapters() {
+			rep, err := Parse(a.Name, strings.NewReader(string(in)))
+			if err != nil {
+				t.Fatalf("%s: %v", a.Name, err)
+			}
+			if rep.Passed < 0 || rep.Failed < 0 || rep.Skipped < 0 || len(rep.Problems) > MaxProblems || len(rep.Tests) > MaxTests {
+				t.Fatalf("%s: %+v", a.Name, rep)
+			}
+			for _, test := range rep.Tests {
+				if len(test.ID) > MaxID || !utf8.ValidString(test.ID) {
+					t.Fatalf("%s: identity %q", a.Name, test.ID)
+				}
+			}
+		}
+	})
+}

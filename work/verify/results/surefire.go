@@ -12,7 +12,7 @@ import (
 const Surefire = "surefire"
 
 var surefire = &Adapter{
-	Name: Surefire, Title: "Maven Surefire", Tried: "Maven 3.8.7, surefire 2.22.3 (recorded)",
+	Name: Surefire, Title: "Maven Surefire", Tried: "Maven 3.8.7, surefire 2.22.3",
 	Asked:   "nothing: it writes `target/surefire-reports/TEST-*.xml`; those that are newer than the command's start are read",
 	Check:   "announced tests and failures of each suite against its cases, against the last \"Tests run:\" of each module and the exit status",
 	Forgery: "code in the forked test process writes a report of its own, or tells Maven what it likes",

@@ -15,7 +15,8 @@ const programs = [
 
 const given = process.argv.slice(2)
 const has = (...names) => given.some((a) => names.some((n) => a === n || a.startsWith(n + '=')))
-const file = (name) => path.join(process.env.REMIT_RESULTS, `${name}-${process.pid}.json`)
+const dir = process.env.REMIT_RESULTS
+const file = (name) => path.join(dir, `${name}-${process.pid}.json`)
 
 // add puts options before a bare "--", behind which there are only names.
 function add(...options) {
@@ -38,8 +39,30 @@ function mocha(program) {
   add('--reporter=' + path.join(__dirname, 'mocha.cjs'))
 }
 
+// slim leaves of a document what is read of it: coverage and stacks are large.
+function slim(name) {
+  process.on('exit', () => {
+    try {
+      const run = JSON.parse(fs.readFileSync(name, 'utf8'))
+      const { numTotalTests, numPassedTests, numFailedTests, success, testResults } = run
+      const cut = (text) => String(text || '').slice(0, 500)
+      fs.writeFileSync(name, JSON.stringify({
+        numTotalTests, numPassedTests, numFailedTests, success,
+        testResults: testResults.map(({ name, status, message, assertionResults }) => ({
+          name, status, message: cut(message), assertionResults: assertionResults.map((t) => ({
+            ancestorTitles: t.ancestorTitles, title: t.title, status: t.status, failureMessages: (t.failureMessages || []).slice(0, 1).map(cut),
+          })),
+        })),
+      }))
+    } catch {
+      // the runner has written nothing, or something else: it is judged as it is
+    }
+  })
+}
+
 function jest() {
   if (!has('--json', '--outputFile', '--listTests', '--version', '--help', '--init', '--showConfig', '--watch', '--watchAll')) {
+    slim(file('jest'))
     add('--json', '--outputFile=' + file('jest'))
   }
 }
@@ -49,6 +72,7 @@ function vitest() {
       ['bench', 'list', 'init', 'dev', 'watch'].includes(given[0])) {
     return
   }
+  slim(file('vitest'))
   add(...(has('--reporter') ? [] : ['--reporter=default']), '--reporter=json', '--outputFile.json=' + file('vitest'))
 }
 
@@ -64,24 +88,30 @@ function nodeTest() {
   }
   if (count('--test-reporter-destination') === 0) more.push('--test-reporter-destination=stdout')
   more.push('--test-reporter=' + path.join(__dirname, 'nodetest.cjs'), '--test-reporter-destination=' + file('node'))
-  process.env.REMIT_NODE_TEST = '1'
   const { status, signal } = require('node:child_process').spawnSync(
     process.execPath, [...flags, ...more, ...process.argv.slice(1)], { stdio: 'inherit' })
   if (signal) process.kill(process.pid, signal)
   process.exit(status ?? 1)
 }
 
-if (process.env.REMIT_RESULTS && isMainThread) {
+// take has a runner report. What its tests start reports nothing: a runner among
+// that is a part of some test.
+function take(runner, program) {
+  delete process.env.REMIT_RESULTS
+  runner(program)
+}
+
+if (dir && isMainThread) {
   if (process.execArgv.includes('--test')) {
-    if (!process.env.REMIT_NODE_TEST && !process.env.NODE_TEST_CONTEXT) nodeTest()
+    take(nodeTest)
   } else if (process.argv[1]) {
-    let program = ''
+    let program = process.argv[1]
     try {
-      program = fs.realpathSync(process.argv[1])
+      program = fs.realpathSync(program)
     } catch {
-      // it does not exist: node says so
+      // it lies in an archive, or does not exist: then node says so
     }
     const runner = programs.find(([name]) => name.test(program))
-    if (runner) runner[1](program)
+    if (runner) take(runner[1], program)
   }
 }

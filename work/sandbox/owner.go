@@ -1,0 +1,76 @@
+//go:build linux
+
+package sandbox
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"remit/proof/form"
+)
+
+// What a Run leaves when its process is killed is removed by a later process. The
+// name of what it makes says whose it is: remit-PID-START.NAMESPACE-…, where START
+// tells two processes with one pid apart and NAMESPACE says whose pids these are.
+// Containers may share a cgroup tree or a state directory and not see each other's
+// processes: what seems dead there may live.
+
+const groupPrefix = "remit-"
+
+// foreignAge is how old something of another PID namespace is before it is taken
+// for left. No Run lasts as long.
+const foreignAge = 24 * time.Hour
+
+// ownName begins the names of what this process makes.
+func ownName() string {
+	return fmt.Sprintf("%s%d-%s.%s-", groupPrefix, os.Getpid(), startTime(os.Getpid()), pidNamespace())
+}
+
+// pidNamespace is the number of our PID namespace, "0" where /proc does not tell.
+var pidNamespace = sync.OnceValue(func() string {
+	link, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
+	number := strings.TrimSuffix(strings.TrimPrefix(link, "pid:["), "]")
+	if _, bad := strconv.ParseUint(number, 10, 64); err != nil || bad != nil {
+		return "0"
+	}
+	return number
+})
+
+// ownedName has the pid, the start time and, of newer versions, the PID namespace.
+var ownedName = form.Lazy(`^` + groupPrefix + `([0-9]+)-([0-9]+)(?:\.([0-9]+))?-`)
+
+// stale reports whether an entry was left by a process that is dead. What has no
+// name of ours is not ours to remove.
+func stale(e fs.DirEntry, now time.Time) bool {
+	m := ownedName().FindStringSubmatch(e.Name())
+	if m == nil || !e.IsDir() {
+		return false
+	}
+	if m[3] != "" && m[3] != pidNamespace() {
+		info, err := e.Info()
+		return err == nil && now.Sub(info.ModTime()) > foreignAge
+	}
+	pid, err := strconv.Atoi(m[1])
+	return err == nil && startTime(pid) != m[2]
+}
+
+// startTime returns the time at which a process began, in ticks since boot:
+// with the pid it names a process for good. "0" if there is none.
+func startTime(pid int) string {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return "0"
+	}
+	const field = 22 - 3 // the first field after the name is number 3
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) <= field {
+		return "0"
+	}
+	return string(fields[field])
+}
