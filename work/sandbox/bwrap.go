@@ -182,7 +182,7 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 		conf.Modules = lent
 	}
 	conf.UserNS = len(userns)
-	conf.Env = environment(s, insideHome, "/tmp", d.tools.pathDirs)
+	conf.Env = environment(s, insideHome, "/tmp", append(s.pathDirs(WorkspacePath), d.tools.pathDirs...))
 	for name, value := range d.tools.env {
 		if _, set := conf.Env[name]; !set {
 			conf.Env[name] = value

@@ -247,7 +247,7 @@ func (p *Plan) spools(dir string, n int) ([]*stream, error) {
 func (p *Plan) spec(dir string, apply []tree.Change, commands []command, spools []*stream) sandbox.Spec {
 	env := maps.Clone(runEnv)
 	maps.Copy(env, p.Env)
-	s := sandbox.Spec{Lower: p.Lower, Layers: p.Layers, Apply: apply, Env: env, Binds: p.Binds, Limits: p.Limits, Capture: true, SpoolDir: dir}
+	s := sandbox.Spec{Lower: p.Lower, Layers: p.Layers, PathDirs: p.PathDirs, Apply: apply, Env: env, Binds: p.Binds, Limits: p.Limits, Capture: true, SpoolDir: dir}
 	for i, c := range commands {
 		s.Commands = append(s.Commands, sandbox.Command{
 			Argv: []string{"sh", "-c", "--", c.run}, Stdout: spools[2*i], Stderr: spools[2*i+1],
