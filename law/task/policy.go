@@ -42,6 +42,7 @@ type Policy struct {
 	Model                ModelPolicy
 	Verify               Verify // the weakest of any contract
 	Records              RecordsPolicy
+	Environment          Environment
 }
 
 // RecordsPolicy is what must be true of the records that grant: admissions,
@@ -89,7 +90,7 @@ func ParsePolicy(file string, src []byte) (*Policy, error) {
 	stated := &Contract{MutationMode: unstatedMode, RequireClean: true}
 	p := &Policy{}
 	keys := append(ruleKeys(stated), key{"engines", engines(&p.Engines)}, key{"model", object(modelKeys(&p.Model))},
-		key{"records", object([]key{{"signed", boolean(&p.Records.Signed)}})})
+		key{"records", object([]key{{"signed", boolean(&p.Records.Signed)}})}, key{"environment", environment(&p.Environment)})
 	object(keys)(r, "", top)
 	p.take(stated, r)
 	// The rules for values are those of a contract: check the one that a

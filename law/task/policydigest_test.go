@@ -39,6 +39,9 @@ func TestPolicyDigest(t *testing.T) {
 	add("an engine on", mustPolicy(t, strings.Replace(fullPolicy, "command: {enabled: false}", "command: {enabled: true}", 1)))
 	add("no operation", &Policy{AllowOps: []Permission{}})
 	add("signed records", mustPolicy(t, "records: {signed: true}\n"))
+	add("a layer", mustPolicy(t, "environment: {prepare: [{ecosystem: npm}]}\n"))
+	add("a layer of a directory", mustPolicy(t, "environment: {prepare: [{ecosystem: npm, dir: web}]}\n"))
+	add("a variable", mustPolicy(t, "environment: {env: {NODE_ENV: test}}\n"))
 	add("no provider", mustPolicy(t, "model: {providers: {}}\n"))
 	add("one provider", mustPolicy(t, "model: {providers: {example: {class: local}}}\n"))
 	again := mustPolicy(t, "# the same rules\n"+strings.Join(append(slices.Clone(lines[len(lines)-1:]), lines[:len(lines)-1]...), "\n")+"\n")
@@ -69,7 +72,7 @@ func TestPolicyCanonicalNamesKeys(t *testing.T) {
 	if doc.Builtin.Version != BuiltinPolicyVersion || doc.Builtin.Contract.Schema != Schema || len(doc.Builtin.Protected) != len(protections) {
 		t.Errorf("what holds without a file is %+v", doc.Builtin)
 	}
-	known := []string{"engines", "model", "records"}
+	known := []string{"engines", "model", "records", "environment"}
 	for _, k := range ruleKeys(&Contract{}) {
 		known = append(known, k.name)
 	}

@@ -85,6 +85,16 @@ const (
 	SandboxUnavailable      Code = "sandbox_unavailable"
 )
 
+// The codes of environments: what the commands of a run find beside the tree.
+const (
+	EnvironmentUnavailable Code = "environment_unavailable"
+	LockFileInvalid        Code = "lock_file_invalid"
+	DependencyRefused      Code = "dependency_refused"
+	LayerRefused           Code = "layer_refused"
+	LayerChanged           Code = "layer_changed"
+	LayerOverlap           Code = "layer_overlap"
+)
+
 // The codes of inputs: repositories, contracts, records.
 const (
 	NotARepository       Code = "not_a_repository"
@@ -113,6 +123,18 @@ const (
 	FileUnusable         Code = "file_unusable"
 	HomeUnusable         Code = "home_unusable"
 	PatchInvalid         Code = "patch_invalid"
+)
+
+// The codes of the way out to package registries.
+const (
+	RegistryRefused     Code = "registry_refused"
+	RegistryAddress     Code = "registry_address_refused"
+	RegistryUnreachable Code = "registry_unreachable"
+	RegistryMissing     Code = "registry_missing"
+	RegistryAnswer      Code = "registry_answer_invalid"
+	RegistryTooLarge    Code = "registry_too_large"
+	RegistryIncomplete  Code = "registry_incomplete"
+	RegistryUnusable    Code = "registry_unusable"
 )
 
 // The codes of audit findings.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"remit/proof/reason"
+	"remit/work/edge"
 )
 
 var discard = log.New(io.Discard, "", 0)
@@ -440,7 +441,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := newLimitedListener(inner, 2)
+	l := edge.Limit(inner, 2)
 	accepted := make(chan net.Conn)
 	stopped := make(chan error)
 	go func() {

@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"context"
-	"net"
 	"sync"
 	"time"
 )
@@ -98,47 +97,4 @@ func (p *pool) put(n int64) {
 	p.free += n
 	close(p.more)
 	p.more = make(chan struct{})
-}
-
-// limitedListener accepts a connection only when one of its slots is free.
-type limitedListener struct {
-	net.Listener
-	slots  chan struct{}
-	closed chan struct{}
-	once   sync.Once
-}
-
-func newLimitedListener(l net.Listener, connections int) *limitedListener {
-	return &limitedListener{Listener: l, slots: make(chan struct{}, connections), closed: make(chan struct{})}
-}
-
-// Accept waits for a slot, then for a connection.
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
-	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &limitedConn{Conn: c, release: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-// Close also ends an Accept that waits for a slot.
-func (l *limitedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-type limitedConn struct {
-	net.Conn
-	release func()
-}
-
-func (c *limitedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"remit/proof/reason"
+	"remit/work/edge"
 )
 
 // Credential says where the provider's key is. At most one source is given;
@@ -82,9 +83,9 @@ func (c Credential) fetch(ctx context.Context, o Options) (string, error) {
 		}
 		return text, nil
 	case c.File != "":
-		b, err := readBounded(c.File, maxCredential)
+		b, err := edge.ReadFile(c.File, maxCredential)
 		if err != nil {
-			return unavailable("reading the credential file of provider %q: %w", o.Upstream.Provider, withoutPath(err))
+			return unavailable("reading the credential file of provider %q: %w", o.Upstream.Provider, err)
 		}
 		return string(b), nil
 	default:

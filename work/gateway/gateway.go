@@ -17,6 +17,7 @@ import (
 	"remit/law/secret"
 	"remit/proof/reason"
 	"remit/proof/record"
+	"remit/work/edge"
 )
 
 // Protocol is a wire protocol that engines speak.
@@ -166,7 +167,7 @@ func (g *Gateway) newServer() *http.Server {
 // Serve answers on a listener until it or the gateway is closed. It takes
 // [MaxConnections] connections at a time; more wait.
 func (g *Gateway) Serve(l net.Listener) error {
-	err := g.server.Serve(watchedListener{newLimitedListener(l, MaxConnections), g.unread})
+	err := g.server.Serve(watchedListener{edge.Limit(l, MaxConnections), g.unread})
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}

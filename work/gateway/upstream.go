@@ -5,18 +5,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"remit/proof/reason"
+	"remit/work/edge"
 )
 
 // Upstream is the provider that answers.
@@ -65,16 +63,16 @@ func newUpstream(u Upstream, credential string) (*upstream, error) {
 		return nil, err
 	}
 	up := &upstream{base: base, credential: credential, style: u.Credential.Style, local: u.Class == Local}
-	roots, err := trustedRoots(u.CAFile)
+	roots, err := edge.Roots(u.CAFile)
 	if err != nil {
-		return nil, err
+		return nil, misconfigured("%w", err)
 	}
 	reachable := hostPort(base)
-	var proxy *url.URL
-	if u.Proxy != "" {
-		if proxy, err = url.Parse(u.Proxy); err != nil || proxy.Host == "" || !oneOf(proxy.Scheme, "http", "https", "socks5", "socks5h") {
-			return nil, misconfigured("the proxy of provider %q is no http, https or socks5 URL", u.Provider)
-		}
+	proxy, err := edge.Proxy(u.Proxy)
+	if err != nil {
+		return nil, misconfigured("the proxy of provider %q is %w", u.Provider, err)
+	}
+	if proxy != nil {
 		up.proxyPassword, _ = proxy.User.Password()
 		reachable = hostPort(proxy)
 	}
@@ -106,26 +104,6 @@ func baseURL(u Upstream) (*url.URL, error) {
 	base.Path = strings.TrimRight(base.Path, "/")
 	base.RawPath = ""
 	return base, nil
-}
-
-// trustedRoots are the system's certificates and those of a file; nil means
-// the system's alone.
-func trustedRoots(file string) (*x509.CertPool, error) {
-	if file == "" {
-		return nil, nil
-	}
-	pem, err := readBounded(file, 4<<20)
-	if err != nil {
-		return nil, misconfigured("reading the CA file: %w", withoutPath(err))
-	}
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool()
-	}
-	if !roots.AppendCertsFromPEM(pem) {
-		return nil, misconfigured("the CA file has no PEM certificate in it")
-	}
-	return roots, nil
 }
 
 // newTransport makes the client side. It dials the one address and nothing
@@ -189,23 +167,3 @@ func isLoopback(host string) bool {
 }
 
 func oneOf(s string, options ...string) bool { return slices.Contains(options, s) }
-
-// readBounded reads a regular file of at most limit bytes.
-func readBounded(name string, limit int64) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() || info.Size() > limit {
-		return nil, fmt.Errorf("it is no regular file of at most %d bytes", limit)
-	}
-	return os.ReadFile(name)
-}
-
-// withoutPath is what went wrong with a file, without saying which.
-func withoutPath(err error) error {
-	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
-		return pathErr.Err
-	}
-	return err
-}

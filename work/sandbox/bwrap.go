@@ -147,6 +147,13 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 	if conf.Lower, err = show(s.Lower, ""); err != nil {
 		return nil, nil, err
 	}
+	for _, l := range s.Layers {
+		src, err := show(l.Host, "")
+		if err != nil {
+			return nil, nil, err
+		}
+		conf.Layers = append(conf.Layers, layerSource{src, l.Paths})
+	}
 	if d.tools.goCache != "" {
 		cache, err := show(d.tools.goCache, "")
 		if err != nil {

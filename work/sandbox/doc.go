@@ -21,7 +21,7 @@
 //	/usr and its links     read-only, the host's
 //	/etc                   a few files of ours, alternatives, ld.so.cache, and
 //	                       of ssl the certificates and openssl.cnf
-//	/workspace             the tree
+//	/workspace             the tree, and above it the layers of [Spec.Layers]
 //	/tmp, /dev/shm         empty, limited
 //	/cache                 the named part of the user's Go module cache,
 //	                       read-only, and a private layer over the lent Go
@@ -75,6 +75,12 @@
 //
 // Where the base tree cannot be the lower layer of an overlay, the keeper
 // copies it to the tmpfs and compares whole trees; [Result.Layer] says which.
+//
+// A layer is what commands find in the workspace and no commit has, installed
+// dependencies for one. It is another lower directory of the same overlay, above
+// the tree, so that a thousand directories cost one mount; commands may write
+// there, and what they write is no change of the tree but is told by itself. An
+// overlay hides without a word: a path that the tree has too is refused before.
 //
 // # What is promised
 //

@@ -227,5 +227,10 @@ func (r *run) capture() error {
 		spool.Discard()
 		return fmt.Errorf("sandbox: collect changes: %w", err)
 	}
+	if len(r.spec.Layers) > 0 {
+		if r.result.Layers, err = r.session.layerChanges(r.collect); err != nil {
+			return errors.Join(fmt.Errorf("sandbox: compare the layers: %w", err), spool.Close())
+		}
+	}
 	return spool.Close()
 }

@@ -29,14 +29,15 @@ type keeper struct {
 	layer  string
 	root   *os.Root // merged workspace
 	base   *os.Root
-	upper  *os.Root // nil for the copy layer
-	copied int64    // bytes of the copy
-	cache  string   // host side of the build cache
-	added  string   // its upper layer, "" if it has no layers
-	lower  []string // the layers below it
-	mounts []string // where something is mounted
-	below  int      // clones in stageBelow
-	plain  []string // shown as they are
+	layers []*os.Root // of setup.Layers
+	upper  *os.Root   // nil for the copy layer
+	copied int64      // bytes of the copy
+	cache  string     // host side of the build cache
+	added  string     // its upper layer, "" if it has no layers
+	lower  []string   // the layers below it
+	mounts []string   // where something is mounted
+	below  int        // clones in stageBelow
+	plain  []string   // shown as they are
 	system []Bind
 	links  map[string]string
 	binds  []Bind
@@ -142,16 +143,18 @@ func (k *keeper) serve(req request) error {
 		return nil // came after the end of the command it was meant for
 	case opCollect:
 		return k.collect()
+	case opLayers:
+		return writeFrame(k.control, k.layerChanges())
 	case opKeep:
 		return k.keepCache()
 	}
 	return fmt.Errorf("unknown request %q", req.Op)
 }
 
-// collect streams what differs from the base tree.
+// collect streams what differs from the base tree, the layers left out.
 func (k *keeper) collect() error {
 	out := tree.NewEncoder(k.control)
-	c := tree.Comparison{Base: k.base, Head: k.root, Upper: k.upper, Whole: replaces}
+	c := tree.Comparison{Base: k.base, Head: k.root, Upper: k.upper, Whole: replaces, Skip: k.inLayer}
 	if err := c.Walk(context.Background(), out.Encode); err != nil {
 		return out.Fail(err)
 	}

@@ -29,6 +29,7 @@ const (
 	stage          = "/tmp"
 	stageDisk      = stage + "/disk"   // the sized tmpfs
 	stageLower     = stage + "/lower"  // clone of Spec.Lower
+	stageLayers    = stage + "/layers" // numbered clones of Spec.Layers
 	stageWorkspace = stage + "/ws"     // what the commands see as WorkspacePath
 	stageUpper     = stageDisk + "/up" // upper layer of the workspace
 	stageEtc       = stage + "/etc"

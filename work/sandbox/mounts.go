@@ -37,6 +37,10 @@ func (k *keeper) mountView(a *answer) error {
 	if err != nil {
 		return err
 	}
+	layers, err := k.cloneLayers()
+	if err != nil {
+		return err
+	}
 	caches, err := k.cloneCaches()
 	if err != nil {
 		return err
@@ -66,6 +70,9 @@ func (k *keeper) mountView(a *answer) error {
 	if err := lower.place(stageLower); err != nil {
 		return err
 	}
+	if err := placeLayers(layers); err != nil {
+		return err
+	}
 	if k.system, err = k.lendAll(system, stageSystem); err != nil {
 		return err
 	}
@@ -82,7 +89,7 @@ func (k *keeper) mountView(a *answer) error {
 	if err := k.mountGoCache(caches, a); err != nil {
 		return err
 	}
-	return k.mountWorkspace(lower, a)
+	return k.mountWorkspace(append(layers, lower), a)
 }
 
 // cloneMount opens a source by a detached mount. Its owner is mapped to the

@@ -70,8 +70,12 @@ func (d *none) runIn(ctx context.Context, dir string, s Spec) (*Result, error) {
 	if err := copyTree(ctx, work, s.Lower); err != nil {
 		return nil, fmt.Errorf("sandbox: copy the base tree: %w", err)
 	}
+	layers, err := layInto(ctx, work, s.Layers)
+	if err != nil {
+		return nil, err
+	}
 	conf := &setup{
-		Lower: source{Host: work, IDMap: -1}, Base: s.Lower,
+		Lower: source{Host: work, IDMap: -1}, Base: s.Lower, Layers: layers,
 		Env: environment(s, home, tmp, d.tools.hostDirs), Rlimits: rlimits{Processes: -1},
 		DiskBytes: int64(s.Limits.DiskMB) << 20,
 	}
@@ -81,7 +85,7 @@ func (d *none) runIn(ctx context.Context, dir string, s Spec) (*Result, error) {
 		}
 	}
 	r := &run{spec: s, conf: conf, group: &group{}, collect: collectTime(s.Limits.Wall)}
-	err := r.do(ctx)
+	err = r.do(ctx)
 	if r.result != nil {
 		r.result.GoCache = noCaches(s)
 	}

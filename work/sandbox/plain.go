@@ -31,8 +31,15 @@ func (k *keeper) openPlain() (err error) {
 	if k.root, err = os.OpenRoot(k.setup.Lower.Host); err != nil {
 		return err
 	}
-	k.base, err = os.OpenRoot(k.setup.Base)
-	return err
+	if k.base, err = os.OpenRoot(k.setup.Base); err != nil {
+		return err
+	}
+	for _, l := range k.setup.Layers {
+		if err := k.openLayer(l.Host); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *keeper) startPlain(c *command, req request, std []uintptr) error {

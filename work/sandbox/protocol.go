@@ -44,7 +44,8 @@ const (
 	opRun     = "run"
 	opStop    = "stop" // kill the running command; no answer of its own
 	opCollect = "collect"
-	opKeep    = "keep" // stream what was added to the build cache
+	opLayers  = "layers" // say what was changed of the layers
+	opKeep    = "keep"   // stream what was added to the build cache
 )
 
 // source is a host path to be shown inside.
@@ -56,16 +57,17 @@ type source struct {
 
 // setup describes the view that all commands of a Run share.
 type setup struct {
-	Confined bool         `json:"confined"` // false: driver none, Lower is the directory to work in
-	Root     bool         `json:"root"`
-	RunAs    int          `json:"run_as"` // real uid and gid of the commands, as root
-	Bwrap    string       `json:"bwrap"`
-	Lower    source       `json:"lower"`
-	GoCache  *source      `json:"go_cache,omitempty"`
-	Caches   []source     `json:"caches,omitempty"` // lent above GoCache
-	Keep     keepBounds   `json:"keep"`
-	Mounts   []source     `json:"mounts"`
-	Modules  *lentModules `json:"modules,omitempty"`
+	Confined bool          `json:"confined"` // false: driver none, Lower is the directory to work in
+	Root     bool          `json:"root"`
+	RunAs    int           `json:"run_as"` // real uid and gid of the commands, as root
+	Bwrap    string        `json:"bwrap"`
+	Lower    source        `json:"lower"`
+	Layers   []layerSource `json:"layers,omitempty"` // above Lower, the first on top
+	GoCache  *source       `json:"go_cache,omitempty"`
+	Caches   []source      `json:"caches,omitempty"` // lent above GoCache
+	Keep     keepBounds    `json:"keep"`
+	Mounts   []source      `json:"mounts"`
+	Modules  *lentModules  `json:"modules,omitempty"`
 	// UserNS counts the user namespaces for id-mapped mounts, which follow the
 	// request over the second socket pair.
 	UserNS    int     `json:"user_ns"`
@@ -125,6 +127,8 @@ type answer struct {
 	Lent      int    `json:"lent,omitempty"`      // of setup.Caches
 	NotLent   string `json:"not_lent,omitempty"`  // why fewer than all
 	Listening bool   `json:"listening,omitempty"` // the listener was sent
+
+	LayerChanges *LayerChanges `json:"layer_changes,omitempty"`
 
 	Started     bool   `json:"started,omitempty"`
 	Exit        int    `json:"exit,omitempty"`

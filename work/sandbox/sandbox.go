@@ -28,6 +28,10 @@ type Spec struct {
 	Lower string
 	// Apply is laid over Lower before the first command.
 	Apply []tree.Change
+	// Layers are mounted above Lower, the first one on top: what the commands find
+	// in the workspace and no commit has, such as installed dependencies. What a
+	// command writes there is seen by this Run alone, and is no change of the tree.
+	Layers []Layer
 	// Commands run one after the other in the same writable view, each in
 	// fresh namespaces: no process, and nothing in /tmp, survives a command.
 	Commands []Command
@@ -99,7 +103,8 @@ type Command struct {
 // Result is what a Run did.
 type Result struct {
 	Commands  []CommandResult // one for each command that was reached
-	Changes   []tree.Change   // with Spec.Capture
+	Changes   []tree.Change   // with Spec.Capture; nothing at or below a path of a layer
+	Layers    LayerChanges    // with Spec.Capture
 	Caps      []Cap           // one a limit, whether enforced or not
 	Usage     Usage
 	OOMKilled bool   // the kernel killed something for lack of memory

@@ -24,6 +24,9 @@ func (s Spec) check() (Spec, error) {
 	if s.Lower, err = directory(s.Lower); err != nil {
 		return s, fmt.Errorf("sandbox: base tree: %w", err)
 	}
+	if s.Layers, err = checkLayers(s.Lower, s.Layers, s.Apply); err != nil {
+		return s, err
+	}
 	for _, c := range s.Commands {
 		if err := c.check(); err != nil {
 			return s, err

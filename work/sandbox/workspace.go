@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -27,8 +28,9 @@ func (k *keeper) ownDir(path string, mode fs.FileMode) error {
 	return os.Chmod(path, mode)
 }
 
-// mountWorkspace makes the writable view of the base tree.
-func (k *keeper) mountWorkspace(lower *clone, a *answer) error {
+// mountWorkspace makes the writable view of the base tree, which is the last of
+// the lower ones, and of the layers above it.
+func (k *keeper) mountWorkspace(lower []*clone, a *answer) error {
 	if err := k.ownDir(stageUpper, 0o755); err != nil {
 		return err
 	}
@@ -38,7 +40,7 @@ func (k *keeper) mountWorkspace(lower *clone, a *answer) error {
 		if err := os.Mkdir(work, 0o755); err != nil {
 			return err
 		}
-		if err := mountOverlay(stageLower, stageUpper, work, stageWorkspace, k.setup.Root, false); err != nil {
+		if err := mountOverlay(k.stagedLowers(), stageUpper, work, stageWorkspace, k.setup.Root, false); err != nil {
 			why = err.Error()
 		}
 	}
@@ -51,12 +53,13 @@ func (k *keeper) mountWorkspace(lower *clone, a *answer) error {
 	return k.openRoots(why == "")
 }
 
-func (k *keeper) overlayObstacle(lower *clone) string {
+func (k *keeper) overlayObstacle(lower []*clone) string {
+	unmapped := func(c *clone) bool { return !c.mapped }
 	switch {
 	case k.setup.ForceCopy:
 		return "asked for"
-	case k.setup.Root && !lower.mapped:
-		return "the file system of the tree has no id-mapped mounts"
+	case k.setup.Root && slices.ContainsFunc(lower, unmapped):
+		return "the file system of the tree, or of a layer, has no id-mapped mounts"
 	case !k.setup.Root && !userXattrs(stageUpper):
 		return "tmpfs keeps no user attributes on this kernel"
 	}
@@ -66,7 +69,8 @@ func (k *keeper) overlayObstacle(lower *clone) string {
 // copyWorkspace fills the upper directory with a copy and shows that. The copy
 // does not count as written: the tmpfs grows by what it takes.
 func (k *keeper) copyWorkspace() error {
-	if err := k.resize(k.setup.DiskBytes+tree.MaxTotalBytes, k.setup.Inodes+tree.MaxEntries); err != nil {
+	trees := int64(1 + len(k.setup.Layers))
+	if err := k.resize(k.setup.DiskBytes+trees*tree.MaxTotalBytes, k.setup.Inodes+trees*tree.MaxEntries); err != nil {
 		return err
 	}
 	src, err := os.OpenRoot(stageLower)
@@ -85,6 +89,11 @@ func (k *keeper) copyWorkspace() error {
 	}
 	if _, err := tree.Copy(context.Background(), dst, src, owner); err != nil {
 		return err
+	}
+	for i, l := range k.setup.Layers {
+		if err := copyLayer(context.Background(), dst, stagedLayer(i), l.Paths, owner); err != nil {
+			return err
+		}
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(stageDisk, &st); err != nil {
@@ -119,6 +128,13 @@ func (k *keeper) openRoots(overlay bool) (err error) {
 	if k.root, err = os.OpenRoot(stageWorkspace); err != nil {
 		return err
 	}
-	k.base, err = os.OpenRoot(stageLower)
-	return err
+	if k.base, err = os.OpenRoot(stageLower); err != nil {
+		return err
+	}
+	for i := range k.setup.Layers {
+		if err := k.openLayer(stagedLayer(i)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

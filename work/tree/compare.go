@@ -23,6 +23,9 @@ type Comparison struct {
 	// it instead of merging with it, so that the walk must look at everything
 	// there. Required with Upper.
 	Whole func(dir *os.File) (bool, error)
+	// Skip, if set, says of which paths nothing is to be said, nor of what is
+	// below them.
+	Skip func(path string) bool
 	// Bytes bounds the content of all changed files; 0 is MaxTotalBytes.
 	Bytes int64
 }
@@ -31,13 +34,14 @@ type Comparison struct {
 // Change.Open is valid during the call only. A *reason.Error with
 // resource_limit says that a bound was hit.
 func (c Comparison) Walk(ctx context.Context, visit func(Change) error) error {
-	w := &walker{ctx: ctx, whole: c.Whole, visit: visit, budget: budgetOf(c.Bytes)}
+	w := &walker{ctx: ctx, whole: c.Whole, skip: c.Skip, visit: visit, budget: budgetOf(c.Bytes)}
 	return w.dir(level{base: c.Base, head: c.Head, upper: c.Upper}, "", 0)
 }
 
 type walker struct {
 	ctx    context.Context
 	whole  func(*os.File) (bool, error)
+	skip   func(string) bool
 	visit  func(Change) error
 	budget *budget
 	inGit  bool // below a .git, where its own name rule no longer matters
@@ -58,6 +62,9 @@ func (w *walker) dir(l level, path string, depth int) error {
 		full := name
 		if path != "" {
 			full = path + "/" + name
+		}
+		if w.skip != nil && w.skip(full) {
+			continue
 		}
 		if err := w.entry(l, name, full, depth); err != nil {
 			return err

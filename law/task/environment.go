@@ -1,0 +1,169 @@
+package task
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"remit/proof/reason"
+)
+
+// Environment is what the commands of a run find beside the tree. Only the
+// policy of the base commit states it: a task file that could name a lock file or
+// a variable would change what a verdict is about.
+type Environment struct {
+	// Prepare are the dependency layers, made from the base's lock files.
+	Prepare []Prepare `json:"prepare,omitempty"`
+	// Env are plain variables for every command, of the engine and the verifier.
+	Env map[string]string `json:"env,omitempty"`
+	// Dependencies says with which layer the head is verified; "" where nothing is
+	// prepared.
+	Dependencies DependencyRule `json:"dependencies,omitempty"`
+}
+
+// Prepare is one set of dependencies, of one ecosystem and one directory.
+type Prepare struct {
+	Ecosystem Ecosystem `json:"ecosystem"`
+	Dir       string    `json:"dir"`             // of manifest and lock file, "." for the top
+	Build     []string  `json:"build,omitempty"` // foreign code, run without a network
+	Paths     []string  `json:"paths,omitempty"` // relative to Dir; none: by ecosystem
+}
+
+// Ecosystem is a family of packages with its registry and its client.
+type Ecosystem string
+
+// The ecosystems that a policy may name.
+const (
+	NPM   Ecosystem = "npm"
+	Pip   Ecosystem = "pip"
+	Cargo Ecosystem = "cargo"
+	Go    Ecosystem = "go"
+)
+
+// Ecosystems lists them.
+func Ecosystems() []Ecosystem { return []Ecosystem{NPM, Pip, Cargo, Go} }
+
+// DependencyRule is a word of environment.dependencies.
+type DependencyRule string
+
+// DependenciesBase verifies base and head with the layer of the base. Another
+// lock file of the head is said, and changes nothing.
+const DependenciesBase DependencyRule = "base"
+
+// Bounds on an environment.
+const (
+	maxPrepare      = 8
+	maxPrepareList  = 64
+	maxEnvironment  = 64
+	maxVariableText = 1000
+)
+
+// Surroundings returns the environment that the policy states. A nil policy has
+// none.
+func (p *Policy) Surroundings() Environment {
+	if p == nil {
+		return Environment{}
+	}
+	return p.Environment
+}
+
+func environmentKeys(e *Environment) []key {
+	prepares := list(func(count int) { e.Prepare = make([]Prepare, count) }, func(i int) reader { return prepare(&e.Prepare[i]) })
+	return []key{
+		{"prepare", prepares},
+		{"env", byName(&e.Env, "variable", variableForm, "capital letters, digits and underscores", text[string])},
+		{"dependencies", text(&e.Dependencies)},
+	}
+}
+
+// environment reads the block and holds it against its rules.
+func environment(e *Environment) reader {
+	return func(r *report, field string, n ast.Node) {
+		object(environmentKeys(e))(r, field, n)
+		at := join(field, "prepare")
+		if len(e.Prepare) > maxPrepare {
+			r.field(at, reason.ContractValue, "prepare one workspace instead of each of its packages",
+				"%d entries, at most %d", len(e.Prepare), maxPrepare)
+			return
+		}
+		for i := range e.Prepare {
+			e.Prepare[i].check(r, fmt.Sprintf("%s[%d]", at, i))
+			for j := range i {
+				if e.Prepare[i].Ecosystem == e.Prepare[j].Ecosystem && e.Prepare[i].Dir == e.Prepare[j].Dir {
+					r.field(fmt.Sprintf("%s[%d]", at, i), reason.ContractValue, "remove one of the two",
+						"%s of %q is prepared by entry %d already", e.Prepare[i].Ecosystem, e.Prepare[i].Dir, j)
+				}
+			}
+		}
+		if e.Dependencies != "" {
+			oneOf(r, join(field, "dependencies"), e.Dependencies, []DependencyRule{DependenciesBase})
+		}
+		if e.Dependencies == "" && len(e.Prepare) > 0 {
+			e.Dependencies = DependenciesBase
+		}
+		checkVariables(r, join(field, "env"), e.Env)
+		if len(e.Prepare) == 0 {
+			e.Prepare = nil // the same rules have the same digest
+		}
+	}
+}
+
+func prepare(p *Prepare) reader {
+	return func(r *report, field string, n ast.Node) {
+		p.Dir = "."
+		keys := []key{{"ecosystem", text(&p.Ecosystem)}, {"dir", text(&p.Dir)}, {"build", texts(&p.Build)}, {"paths", texts(&p.Paths)}}
+		object(keys)(r, field, n)
+	}
+}
+
+func (p *Prepare) check(r *report, field string) {
+	if p.Ecosystem == "" {
+		r.field(join(field, "ecosystem"), reason.ContractMissingKey, "write ecosystem: npm, pip, cargo or go", "ecosystem is missing")
+	} else {
+		oneOf(r, join(field, "ecosystem"), p.Ecosystem, Ecosystems())
+	}
+	const hint = "a path relative to the repository, slash-separated, as in packages/app"
+	if p.Dir != "." && !plainPath(p.Dir) {
+		r.field(join(field, "dir"), reason.ContractValue, hint, "%q is not a plain path below the repository", p.Dir)
+	}
+	for name, n := range map[string]int{"build": len(p.Build), "paths": len(p.Paths)} {
+		if n > maxPrepareList {
+			r.field(join(field, name), reason.ContractValue, "", "%d entries, at most %d", n, maxPrepareList)
+		}
+	}
+	for i, command := range p.Build {
+		at := fmt.Sprintf("%s[%d]", join(field, "build"), i)
+		if strings.TrimSpace(command) == "" || len(command) > MaxCommandBytes {
+			r.field(at, reason.ContractValue, "one shell command line of at most 16 KiB", "not a command line")
+		}
+		checkText(r, at, command, true)
+	}
+	for i, dir := range p.Paths {
+		at := fmt.Sprintf("%s[%d]", join(field, "paths"), i)
+		if !plainPath(dir) {
+			r.field(at, reason.ContractValue, hint, "%q is not a plain path below %s", dir, p.Dir)
+		}
+		for j := range i {
+			if a, b := p.Paths[j], dir; a == b || strings.HasPrefix(a, b+"/") || strings.HasPrefix(b, a+"/") {
+				r.field(at, reason.ContractValue, "name the upper one only", "%q and %q are at or below each other", b, a)
+			}
+		}
+	}
+}
+
+// plainPath accepts a clean relative path without a part that git would take for
+// a repository, and without characters that a person could not see.
+func plainPath(p string) bool {
+	strange := func(c rune) bool { return c < ' ' || c > '~' || c == '\\' || c == ':' }
+	if p == "" || len(p) > 500 || path.IsAbs(p) || path.Clean(p) != p || strings.ContainsFunc(p, strange) {
+		return false
+	}
+	for part := range strings.SplitSeq(p, "/") {
+		if part == "." || part == ".." || strings.EqualFold(part, ".git") {
+			return false
+		}
+	}
+	return true
+}

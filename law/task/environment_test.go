@@ -1,0 +1,103 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"remit/proof/reason"
+)
+
+func TestEnvironmentIsRead(t *testing.T) {
+	t.Parallel()
+	p := mustPolicy(t, `environment:
+  prepare:
+    - ecosystem: npm
+    - {ecosystem: pip, dir: tools/lint, build: ["python3 -m compileall ."], paths: [.venv]}
+  env: {NODE_ENV: test, TZ: UTC}
+`)
+	want := Environment{Dependencies: DependenciesBase, Env: map[string]string{"NODE_ENV": "test", "TZ": "UTC"}, Prepare: []Prepare{
+		{Ecosystem: NPM, Dir: "."},
+		{Ecosystem: Pip, Dir: "tools/lint", Build: []string{"python3 -m compileall ."}, Paths: []string{".venv"}}}}
+	if got := p.Surroundings(); !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v", got)
+	}
+	if got := (*Policy)(nil).Surroundings(); !reflect.DeepEqual(got, Environment{}) {
+		t.Errorf("without a policy: %+v", got)
+	}
+	for _, same := range []string{"environment: {prepare: [{ecosystem: npm}]}",
+		"environment: {dependencies: base, prepare: [{dir: ., ecosystem: npm}]}"} {
+		a, err := mustPolicy(t, same+"\n").Digest()
+		b, err2 := mustPolicy(t, "environment: {prepare: [{ecosystem: npm, dir: \".\"}]}\n").Digest()
+		if err != nil || err2 != nil || a != b {
+			t.Errorf("%s has another digest", same)
+		}
+	}
+}
+
+func TestEnvironmentThatIsRefused(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		code  reason.Code
+		field string
+	}{
+		"prepare: [{dir: web}]":                                      {reason.ContractMissingKey, "environment.prepare[0].ecosystem"},
+		"prepare: [{ecosystem: npn}]":                                {reason.ContractValue, "environment.prepare[0].ecosystem"},
+		"prepare: [{ecosystem: npm, dir: ../up}]":                    {reason.ContractValue, "environment.prepare[0].dir"},
+		"prepare: [{ecosystem: npm, dir: /etc}]":                     {reason.ContractValue, "environment.prepare[0].dir"},
+		"prepare: [{ecosystem: npm, dir: a/.GIT/b}]":                 {reason.ContractValue, "environment.prepare[0].dir"},
+		"prepare: [{ecosystem: npm, paths: [.]}]":                    {reason.ContractValue, "environment.prepare[0].paths[0]"},
+		"prepare: [{ecosystem: npm, paths: [a/../b]}]":               {reason.ContractValue, "environment.prepare[0].paths[0]"},
+		"prepare: [{ecosystem: npm, paths: [a, a/b]}]":               {reason.ContractValue, "environment.prepare[0].paths[1]"},
+		"prepare: [{ecosystem: npm, build: [\"\"]}]":                 {reason.ContractValue, "environment.prepare[0].build[0]"},
+		"prepare: [{ecosystem: npm}, {ecosystem: npm}]":              {reason.ContractValue, "environment.prepare[1]"},
+		"prepare: [{ecosystem: npm, network: true}]":                 {reason.ContractUnknownKey, "environment.prepare[0].network"},
+		"prepare: {ecosystem: npm}":                                  {reason.ContractType, "environment.prepare"},
+		"dependencies: head":                                         {reason.ContractValue, "environment.dependencies"},
+		"image: debian":                                              {reason.ContractUnknownKey, "environment.image"},
+		"env: {PATH: /workspace/bin}":                                {reason.ContractValue, "environment.env.PATH"},
+		"env: {LD_PRELOAD: /workspace/x.so}":                         {reason.ContractValue, "environment.env.LD_PRELOAD"},
+		"env: {GIT_DIR: x}":                                          {reason.ContractValue, "environment.env.GIT_DIR"},
+		"env: {NODE_OPTIONS: --require=./x}":                         {reason.ContractValue, "environment.env.NODE_OPTIONS"},
+		"env: {NPM_CONFIG_REGISTRY: x}":                              {reason.ContractValue, "environment.env.NPM_CONFIG_REGISTRY"},
+		"env: {npm_config_registry: x}":                              {reason.ContractValue, "environment.env.npm_config_registry"},
+		"env: {PYTHONPATH: /workspace}":                              {reason.ContractValue, "environment.env.PYTHONPATH"},
+		"env: {RUSTC_WRAPPER: ./x}":                                  {reason.ContractValue, "environment.env.RUSTC_WRAPPER"},
+		"env: {NPM_TOKEN: x}":                                        {reason.ContractValue, "environment.env.NPM_TOKEN"},
+		"env: {A: \"x\\ny\"}":                                        {reason.ContractValue, "environment.env.A"},
+		"env: {A: 1}":                                                {reason.ContractType, "environment.env.A"},
+		"prepare: [" + strings.Repeat("{ecosystem: npm}, ", 9) + "]": {reason.ContractValue, "environment.prepare"},
+	} {
+		_, err := ParsePolicy(PolicyFile, fmt.Appendf(nil, "environment: {%s}\n", text))
+		first, ok := errors.AsType[*reason.Error](err)
+		if !ok || first.Code != want.code || first.Field != want.field || first.Line == 0 {
+			t.Errorf("%s: got %v, want %s at %s", text, err, want.code, want.field)
+		}
+	}
+}
+
+// A task file comes from whoever wants the change.
+func TestNoTaskFileStatesAnEnvironment(t *testing.T) {
+	t.Parallel()
+	_, err := Parse("task.yaml", []byte("task_id: x\nenvironment: {env: {A: b}}\n"))
+	for _, problem := range err.(Problems) {
+		if problem.Field == "environment" && problem.Code == reason.ContractUnknownKey {
+			return
+		}
+	}
+	t.Errorf("got %v", err)
+}
+
+func TestDocumentedEnvironmentKeys(t *testing.T) {
+	t.Parallel()
+	var real []string
+	for _, k := range environmentKeys(&Environment{}) {
+		real = append(real, k.name)
+		if k.name == "prepare" {
+			real = append(real, "prepare[].ecosystem", "prepare[].dir", "prepare[].build", "prepare[].paths")
+		}
+	}
+	same(t, "environment", column(table(t, "environment"), 0), real)
+}

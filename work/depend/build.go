@@ -1,0 +1,330 @@
+package depend
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"remit/law/task"
+	"remit/proof/canon"
+	"remit/proof/reason"
+	"remit/work/registry"
+	"remit/work/sandbox"
+	"remit/work/tree"
+)
+
+// Builder makes the layers of an environment, or finds them in the store.
+type Builder struct {
+	Store   *Store
+	Sandbox sandbox.Driver
+	// Upstream says where a registry of an ecosystem is. It is asked when something
+	// has to be fetched, and for a lock file that names another host than the public
+	// one. nil is the public registries.
+	Upstream func(context.Context, registry.Ecosystem) (registry.Upstream, error)
+	// Tell receives lines for a person, nil for nowhere.
+	Tell  func(line string)
+	Clock func() time.Time
+	// Scratch holds what is under way.
+	Scratch string
+}
+
+// Base is the commit that an environment is made for.
+type Base struct {
+	Dir  string // a checkout, which nobody writes
+	Tree string // its name in git
+}
+
+// Prepared are the layers of one environment, held until they are released.
+type Prepared struct {
+	Layers    []*Layer
+	LockFiles []string          // of the base, that the layers were made from
+	Env       map[string]string // for every command
+}
+
+// Release lets the layers be removed.
+func (p *Prepared) Release() {
+	if p == nil {
+		return
+	}
+	for _, l := range p.Layers {
+		l.Release()
+	}
+}
+
+// Mounts are the layers as a sandbox takes them.
+func (p *Prepared) Mounts() []sandbox.Layer {
+	if p == nil {
+		return nil
+	}
+	var out []sandbox.Layer
+	for _, l := range p.Layers {
+		out = append(out, sandbox.Layer{Host: l.Tree, Paths: l.Recipe.Paths})
+	}
+	return out
+}
+
+// Prepare returns the layers of an environment for a base, in its order. What the
+// store does not have is fetched and built.
+func (b *Builder) Prepare(ctx context.Context, env task.Environment, base Base) (*Prepared, error) {
+	out := &Prepared{Env: maps.Clone(env.Env)}
+	if out.Env == nil {
+		out.Env = map[string]string{}
+	}
+	for _, p := range env.Prepare {
+		l, files, err := b.prepare(ctx, p, env.Env, base)
+		if err != nil {
+			out.Release()
+			return nil, err
+		}
+		out.Layers = append(out.Layers, l)
+		out.LockFiles = append(out.LockFiles, files...)
+		maps.Copy(out.Env, l.Env)
+	}
+	return out, nil
+}
+
+func (b *Builder) tell(format string, args ...any) {
+	if b.Tell != nil {
+		b.Tell(fmt.Sprintf(format, args...))
+	}
+}
+
+// prepare returns one layer, and the lock files that it is made from.
+func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]string, base Base) (*Layer, []string, error) {
+	root, err := os.OpenRoot(base.Dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the base tree: %w", err)
+	}
+	defer root.Close()
+	plan, err := planOf(root.FS(), p, func() []string { return b.hosts(ctx, p.Ecosystem) })
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := untracked(root, plan.paths); err != nil {
+		return nil, nil, err
+	}
+	recipe, err := b.recipe(p, plan, env, base)
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := recipe.Key()
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := b.Store.Find(key)
+	if l == nil && err == nil {
+		l, err = b.make(ctx, p, plan, recipe, env, base)
+	}
+	return l, plan.lockFiles, err
+}
+
+// untracked refuses paths that the tree has: one of the two would be hidden.
+func untracked(root *os.Root, paths []string) error {
+	for _, p := range paths {
+		if _, err := root.Lstat(p); err == nil {
+			return reason.Errorf(reason.LayerOverlap, "%q is in the base tree, and a layer of dependencies is to be mounted there", p).
+				WithHint("do not track %s, or name other paths in environment.prepare", p)
+		}
+	}
+	return nil
+}
+
+// hosts are those of the user's own registry.
+func (b *Builder) hosts(ctx context.Context, e task.Ecosystem) []string {
+	up, err := b.upstream(ctx, e)
+	if err != nil {
+		return nil // the fetch will say it
+	}
+	u, err := url.Parse(up.URL)
+	if err != nil {
+		return nil
+	}
+	return []string{strings.ToLower(u.Host)}
+}
+
+// registries are the kinds of registry that the ecosystems of a policy ask.
+var registries = map[task.Ecosystem]registry.Ecosystem{task.NPM: registry.NPM, task.Pip: registry.PyPI, task.Cargo: registry.Crates, task.Go: registry.Go}
+
+func (b *Builder) upstream(ctx context.Context, e task.Ecosystem) (registry.Upstream, error) {
+	if b.Upstream == nil {
+		return registry.Defaults()[registries[e]], nil
+	}
+	return b.Upstream(ctx, registries[e])
+}
+
+func (b *Builder) recipe(p task.Prepare, plan *plan, env map[string]string, base Base) (Recipe, error) {
+	r := Recipe{Format: recipeFormat, Ecosystem: string(p.Ecosystem), Dir: p.Dir, Fetch: plan.fetch, Install: plan.install, Build: plan.build,
+		Paths: plan.paths, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	for _, f := range plan.files {
+		r.Inputs = append(r.Inputs, Input{f.path, canon.Digest(f.text)})
+	}
+	at, ok := b.Sandbox.(programs)
+	if !ok {
+		return r, reason.Errorf(reason.EnvironmentUnavailable, "the sandbox cannot say which programs it has")
+	}
+	for _, name := range plan.tools {
+		tool, err := b.Store.tool(at, name)
+		if err != nil {
+			return r, err
+		}
+		r.Tools = append(r.Tools, tool)
+	}
+	if len(plan.build) > 0 { // they see the whole tree, and the variables of the policy
+		r.BaseTree, r.Env = base.Tree, env
+	}
+	return r, nil
+}
+
+// buildLimits are the caps on making a layer: packages are unpacked twice on the
+// disk of the sandbox.
+func buildLimits() sandbox.Limits {
+	l := sandbox.DefaultLimits()
+	l.DiskMB, l.MemoryMB, l.OpenFiles, l.Wall, l.OutputBytes = 8<<10, 4<<10, 16<<10, 30*time.Minute, 64<<20
+	return l
+}
+
+// make fetches and builds a layer, and seals it.
+func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe Recipe, env map[string]string, base Base) (*Layer, error) {
+	work, err := os.MkdirTemp(b.Scratch, "remit-layer-")
+	if err != nil {
+		return nil, unusable(err)
+	}
+	defer func() { _ = os.RemoveAll(work) }() // temporary
+	began := b.Clock()
+	key, _ := recipe.Key()
+	b.tell("%s in %s: layer %s is made: fetching %d package(s)", p.Ecosystem, p.Dir, Short(key), plan.count())
+	changes, deliveries, err := b.fetch(ctx, p, plan, work)
+	if err != nil {
+		return nil, err
+	}
+	if len(plan.install) > 0 {
+		if changes, err = b.install(ctx, p, plan, changes, work); err != nil {
+			return nil, err
+		}
+	}
+	if len(plan.build) > 0 {
+		b.tell("%s in %s: building, without a network", p.Ecosystem, p.Dir)
+		if changes, err = b.build(ctx, p, plan, changes, env, work, base); err != nil {
+			return nil, err
+		}
+	}
+	m := Manifest{Recipe: recipe, Env: plan.env, Deliveries: deliveries, MadeAt: began.UTC().Format(time.RFC3339)}
+	l, err := b.Store.seal(ctx, m, func(visit func(tree.Change) error) error {
+		for _, c := range tree.Sorted(changes) {
+			if err := visit(c); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err == nil {
+		b.tell("%s in %s: layer %s has %d entries, %d MB, made in %s", p.Ecosystem, p.Dir, Short(l.Key), l.Entries, l.Bytes>>20,
+			b.Clock().Sub(began).Round(100*time.Millisecond))
+	}
+	return l, err
+}
+
+// fetch runs the client in a tree that has nothing but what Remit wrote, with one
+// way out.
+func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work string) ([]tree.Change, []Delivery, error) {
+	lower, err := writeInputs(work, plan.files)
+	if err != nil {
+		return nil, nil, err
+	}
+	up, err := b.upstream(ctx, p.Ecosystem)
+	if err != nil {
+		return nil, nil, err
+	}
+	e := registries[p.Ecosystem]
+	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: plan.allow})
+	if err != nil {
+		return nil, nil, err
+	}
+	client := registry.Configure(e, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(sandbox.DefaultLoopbackPort)))
+	env := maps.Clone(plan.fetchEnv)
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, client.Env)
+	s := sandbox.Spec{Lower: lower, Env: env, Limits: buildLimits(), Capture: true, SpoolDir: work, Loopback: front.Serve, StopOnFailure: true}
+	if s.Binds, err = writeConfiguration(work, client.Files); err != nil {
+		return nil, nil, err
+	}
+	for _, command := range plan.fetch {
+		s.Commands = append(s.Commands, sandbox.Command{Argv: words(command), Dir: p.Dir})
+	}
+	changes, runErr := b.run(ctx, s, plan.fetch)
+	told := front.Close()
+	if runErr != nil {
+		return nil, nil, explain(runErr, p, told)
+	}
+	var deliveries []Delivery
+	for _, d := range told {
+		if d.Refused == "" && d.Version != "" && d.SHA256 != "" {
+			deliveries = append(deliveries, Delivery{Name: d.Name, Version: d.Version, Path: d.Path, SHA256: d.SHA256, Bytes: d.Bytes})
+		}
+	}
+	return changes, deliveries, nil
+}
+
+// explain adds what the registry refused to the error of a client, which tells of
+// it in its own words or not at all.
+func explain(err error, p task.Prepare, told []registry.Delivery) error {
+	for _, d := range told {
+		if d.Refused == "" {
+			continue
+		}
+		what := strings.TrimSuffix(d.Name+"@"+d.Version, "@")
+		e := reason.Errorf(d.Refused, "fetching the %s packages of %s: %s: %s", p.Ecosystem, p.Dir, what, d.Why)
+		e.Err = err
+		return e.WithHint("this is about the registry, not the repository: it lacks that package or cannot be reached; `remit env build` tries it alone")
+	}
+	return err
+}
+
+// install runs Remit's own commands over what was fetched, without a network.
+func (b *Builder) install(ctx context.Context, p task.Prepare, plan *plan, fetched []tree.Change, work string) ([]tree.Change, error) {
+	empty := filepath.Join(work, "install")
+	if err := os.Mkdir(empty, 0o700); err != nil {
+		return nil, unusable(err)
+	}
+	s := sandbox.Spec{Lower: empty, Apply: fetched, Env: plan.fetchEnv, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
+	for _, command := range plan.install {
+		s.Commands = append(s.Commands, sandbox.Command{Argv: words(command), Dir: p.Dir})
+	}
+	return b.run(ctx, s, plan.install)
+}
+
+// build runs the policy's commands over the base tree with what was fetched: it is
+// foreign code, and nothing can be reached from there.
+func (b *Builder) build(ctx context.Context, p task.Prepare, plan *plan, fetched []tree.Change, env map[string]string, work string, base Base) ([]tree.Change, error) {
+	kept := slices.DeleteFunc(slices.Clone(fetched), func(c tree.Change) bool { return !below(c.Path, plan.paths) })
+	for _, c := range kept { // what no layer may have is not laid out either
+		if err := allowed(c, plan.paths); err != nil {
+			return nil, err
+		}
+	}
+	all := maps.Clone(plan.buildEnv)
+	if all == nil {
+		all = map[string]string{}
+	}
+	if dir := b.nodeHeaders(p.Ecosystem); dir != "" {
+		all["npm_config_nodedir"] = dir
+	}
+	maps.Copy(all, plan.env)
+	maps.Copy(all, env)
+	s := sandbox.Spec{Lower: base.Dir, Apply: kept, Env: all, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
+	for _, command := range plan.build {
+		s.Commands = append(s.Commands, sandbox.Command{Argv: []string{"sh", "-c", "--", command}, Dir: p.Dir})
+	}
+	return b.run(ctx, s, plan.build)
+}

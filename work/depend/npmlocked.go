@@ -1,0 +1,98 @@
+package depend
+
+import (
+	"fmt"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"remit/proof/reason"
+)
+
+// locked holds an installed package of the lock file against the rules, and
+// returns the entry that the client reads.
+func (n *npmReader) locked(key string, entry, all npmObject) (npmObject, error) {
+	kept := pick(entry, npmLocked)
+	if err := n.specs(key, entry, kept); err != nil {
+		return nil, err
+	}
+	name := key[strings.LastIndex(key, npmModules+"/")+len(npmModules)+1:]
+	if real, ok := entry["name"].(string); ok {
+		name = real // an alias
+	}
+	from, _ := entry["resolved"].(string)
+	if link, _ := entry["link"].(bool); link {
+		_, known := all[from].(npmObject)
+		if _, installed := modulesOf(from); from == "" || !known || installed || !n.isWorkspace(all, from) {
+			return nil, n.refused(name, "the path "+from)
+		}
+		kept["resolved"] = from
+		return kept, nil
+	}
+	if bundled, _ := entry["inBundle"].(bool); bundled {
+		return kept, nil // it lies in the file of the package that bundles it
+	}
+	version, _ := entry["version"].(string)
+	if !npmName().MatchString(name) || !npmVersion().MatchString(version) {
+		return nil, n.refused(name, "version "+version)
+	}
+	file, err := n.tarball(name, version, from)
+	if err != nil {
+		return nil, err
+	}
+	integrity, _ := entry["integrity"].(string)
+	if !npmIntegrity().MatchString(integrity) {
+		return nil, reason.Errorf(reason.DependencyRefused, "%s: the lock file has no digest of the package %.200q %.50q", n.dir, name, version).
+			WithHint("make the lock file again, from a registry that tells digests")
+	}
+	kept["integrity"] = integrity
+	if file != "" {
+		kept["resolved"] = file
+	}
+	n.out.packages[name+"@"+version], n.out.packages[name] = true, true
+	return kept, nil
+}
+
+// tarball is where the public registry has the file of a package, "" where the
+// address in the lock file is another one, of a known host: then the client asks
+// the registry for it. Which registry is asked is never the lock file's matter.
+func (n *npmReader) tarball(name, version, from string) (string, error) {
+	if from == "" {
+		return "", nil
+	}
+	u, err := url.Parse(from)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || !n.known(strings.ToLower(u.Host)) {
+		return "", n.refused(name, from)
+	}
+	usual := name + "/-/" + path.Base(name) + "-" + version + ".tgz"
+	if strings.HasSuffix(u.Path, "/"+usual) {
+		return npmDefault + usual, nil
+	}
+	return "", nil
+}
+
+// known reports whether a host is one of the public registry, or the user's own.
+func (n *npmReader) known(host string) bool {
+	return slices.Contains(npmHosts, host) || slices.Contains(n.hosts(), host)
+}
+
+// isWorkspace reports whether the repository's own manifest has a package as one
+// of its workspaces: then npm links it, and a path dependency is no other thing.
+func (n *npmReader) isWorkspace(all npmObject, dir string) bool {
+	root, _ := all[""].(npmObject)
+	globs := root["workspaces"]
+	if o, ok := globs.(npmObject); ok {
+		globs = o["packages"]
+	}
+	list, _ := globs.([]any)
+	for _, g := range list {
+		glob := path.Clean(strings.TrimPrefix(fmt.Sprint(g), "./"))
+		for at := dir; at != "."; at = path.Dir(at) {
+			if ok, err := path.Match(strings.ReplaceAll(glob, "**", "*"), at); ok && err == nil {
+				return true
+			}
+		}
+	}
+	return false
+}

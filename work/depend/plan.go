@@ -1,0 +1,98 @@
+package depend
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+
+	"remit/law/task"
+	"remit/proof/reason"
+	"remit/work/registry"
+)
+
+// plan is what one entry of environment.prepare comes to: everything that the
+// recipe says, and what only the making needs.
+type plan struct {
+	files []file // written for the fetch, in order
+	// fetch has a way to the registry, install has none: both are Remit's own
+	// commands. build are the policy's.
+	fetch, install, build []string
+	paths                 []string          // relative to the workspace
+	fetchEnv, buildEnv    map[string]string // of fetch and install, and of build
+	env                   map[string]string // of every command that uses the layer
+	tools                 []string
+	lockFiles             []string        // of the base, for saying that a patch changes one
+	packages              map[string]bool // what may be asked for: NAME, NAME@VERSION
+}
+
+// file is one that Remit writes for a client.
+type file struct {
+	path string
+	text []byte
+}
+
+// planOf reads the manifests of one entry.
+func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
+	switch p.Ecosystem {
+	case task.NPM:
+		return npmPlan(base, p, hosts)
+	}
+	return nil, fmt.Errorf("no ecosystem %q", p.Ecosystem)
+}
+
+// allow holds what the client asks for against the lock file.
+func (p *plan) allow(asked registry.Package) error {
+	name := asked.Name
+	if asked.Version != "" {
+		name += "@" + asked.Version
+	}
+	if !p.packages[name] {
+		return reason.Errorf(reason.DependencyRefused, "the lock file of the base does not name %s", name)
+	}
+	return nil
+}
+
+// count is the number of packages with their version.
+func (p *plan) count() (n int) {
+	for name := range p.packages {
+		if strings.LastIndexByte(name, '@') > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// readInput reads a regular file of the base tree: no link is followed, since it
+// would be read outside of any sandbox.
+func readInput(base fs.FS, name string, limit int64) ([]byte, error) {
+	for i := range name {
+		if name[i] != '/' {
+			continue
+		}
+		if info, err := fs.Lstat(base, name[:i]); err != nil || !info.IsDir() {
+			return nil, errors.Join(err, fmt.Errorf("%q is no directory of the base", name[:i]))
+		}
+	}
+	info, err := fs.Lstat(base, name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	f, err := base.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(text)) > limit {
+		err = fmt.Errorf("it has more than %d bytes", limit)
+	}
+	return text, err
+}
+
+// words splits one of Remit's own commands, which need no shell.
+func words(command string) []string { return strings.Fields(command) }

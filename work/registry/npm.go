@@ -1,0 +1,151 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+
+	"remit/proof/reason"
+)
+
+// Abbreviated packuments have what an installation needs and a tenth of the
+// size; a client says which it wants.
+const (
+	npmFull        = "application/json"
+	npmAbbreviated = "application/vnd.npm.install-v1+json"
+)
+
+var (
+	npmName = regexp.MustCompile(`^(@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*$`)
+	// semver is semantic versioning's grammar but for the bounds of its numbers.
+	semver = regexp.MustCompile(`^[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+)
+
+// readNPM reads a path below /npm/:
+//
+//	NAME                        the packument
+//	NAME/-/BASENAME-VERSION.tgz a tarball
+//
+// where NAME is name, @scope/name or @scope%2fname.
+func readNPM(s *site, parts []string, accept string) (*question, error) {
+	if len(parts) > 1 && isScope(parts[0]) {
+		parts = append([]string{parts[0] + "/" + parts[1]}, parts[2:]...)
+	}
+	name := parts[0]
+	if len(name) > 214 || !npmName.MatchString(name) {
+		return nil, refused(reason.RegistryRefused, "the path does not begin with the name of an npm package")
+	}
+	switch {
+	case len(parts) == 1:
+		q := &question{pkg: Package{NPM, name, ""}, path: name, at: npmPath(name), accept: npmFull}
+		if strings.Contains(accept, npmAbbreviated) {
+			q.accept = npmAbbreviated + ", " + npmFull + ";q=0.5"
+		}
+		q.rewrite = func(a answer) (answer, error) { return s.packument(name, a) }
+		return q, nil
+	case len(parts) == 3 && parts[1] == "-":
+		version, ok := npmTarball(name, parts[2])
+		if !ok {
+			return nil, refused(reason.RegistryRefused, "the name of the tarball is not that of a version of %s", name)
+		}
+		path := name + "/-/" + parts[2]
+		return &question{pkg: Package{NPM, name, version}, path: path, at: npmPath(name) + "/-/" + parts[2], find: s.namedAs(name + "@" + version)}, nil
+	}
+	return nil, refused(reason.RegistryRefused, "the path is neither a packument nor a tarball of the npm registry")
+}
+
+// npmPath is how a name is asked for: a registry takes the scope's slash escaped.
+func npmPath(name string) string { return strings.Replace(name, "/", "%2f", 1) }
+
+// npmFile is the name of a version's tarball.
+func npmFile(name, version string) string {
+	return name[strings.LastIndexByte(name, '/')+1:] + "-" + version + ".tgz"
+}
+
+// npmTarball reads the version out of the name of a tarball.
+func npmTarball(name, file string) (version string, ok bool) {
+	version, ok = strings.CutPrefix(file, strings.TrimSuffix(npmFile(name, ""), ".tgz"))
+	if !ok {
+		return "", false
+	}
+	version, ok = strings.CutSuffix(version, ".tgz")
+	return version, ok && semver.MatchString(version)
+}
+
+// packument writes a packument again, with each tarball at the front. A tarball
+// that the registry has under another name on its own server is remembered, one
+// on another server is not: the usual place is asked then.
+func (s *site) packument(name string, a answer) (answer, error) {
+	doc, err := object(a.body)
+	if err != nil {
+		return answer{}, refused(reason.RegistryAnswer, "the packument of %s is no JSON object", name)
+	}
+	if said := textOf(doc["name"]); said != name {
+		return answer{}, refused(reason.RegistryAnswer, "the packument of %s is that of another package", name)
+	}
+	versions, err := object(doc["versions"])
+	if err != nil && doc["versions"] != nil {
+		return answer{}, refused(reason.RegistryAnswer, "the versions of %s are no JSON object", name)
+	}
+	for version, raw := range versions {
+		manifest, err := object(raw)
+		if err != nil || !semver.MatchString(version) {
+			delete(versions, version) // it could not be asked for
+			continue
+		}
+		dist, err := object(manifest["dist"])
+		if err != nil {
+			delete(versions, version)
+			continue
+		}
+		usual := s.up.at(npmPath(name) + "/-/" + npmFile(name, version))
+		if u, err := a.url.Parse(textOf(dist["tarball"])); err == nil && s.up.owns(u) && u.String() != usual.String() {
+			s.remember(name+"@"+version, u)
+		}
+		dist["tarball"] = jsonOf(a.front + "/npm/" + name + "/-/" + npmFile(name, version))
+		manifest["dist"] = jsonOf(dist)
+		versions[version] = jsonOf(manifest)
+	}
+	if versions != nil {
+		doc["versions"] = jsonOf(versions)
+	}
+	kind := npmFull
+	if strings.HasPrefix(a.kind, npmAbbreviated) {
+		kind = npmAbbreviated
+	}
+	return answer{body: jsonOf(doc), kind: kind}, nil
+}
+
+// object reads one JSON object, of which only some members matter. A member that
+// stands there twice counts as the last, and is written once.
+func object(b []byte) (map[string]json.RawMessage, error) {
+	var m map[string]json.RawMessage
+	if err := json.Unmarshal(b, &m); err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, errNoObject
+	}
+	return m, nil
+}
+
+// textOf is a JSON string, "" for anything else.
+func textOf(b json.RawMessage) string {
+	var s string
+	if json.Unmarshal(b, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+// jsonOf writes values that were read from JSON, or strings.
+func jsonOf(v any) json.RawMessage {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic("registry: " + err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}

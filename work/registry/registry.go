@@ -1,0 +1,203 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"remit/proof/reason"
+	"remit/work/edge"
+)
+
+// Ecosystem is a kind of registry, and the first part of its paths at the front.
+type Ecosystem string
+
+// The ecosystems that have a front.
+const (
+	NPM    Ecosystem = "npm"    // npm, pnpm, yarn
+	PyPI   Ecosystem = "pypi"   // the simple index: pip, uv
+	Go     Ecosystem = "go"     // GOPROXY, with the checksum database
+	Crates Ecosystem = "crates" // cargo's sparse index
+)
+
+// Ecosystems are all of them, sorted.
+func Ecosystems() []Ecosystem { return []Ecosystem{Crates, Go, NPM, PyPI} }
+
+// Package is what a request is about.
+type Package struct {
+	Ecosystem Ecosystem `json:"ecosystem"`
+	// Name is the package's name: of npm with its scope ("@scope/name"), of PyPI
+	// normalised (PEP 503), of Go the module path, of crates as the client wrote
+	// it, for an index in lower case.
+	Name string `json:"name"`
+	// Version is empty for an index, which tells of all versions. Go's have their
+	// "v"; those of PyPI are as they stand in the name of the file.
+	Version string `json:"version,omitempty"`
+}
+
+// Options are what a front is made of.
+type Options struct {
+	// Upstreams are the registries that can be reached; [Defaults] has the public
+	// ones. What is not named is refused.
+	Upstreams map[Ecosystem]Upstream
+	// Allow says whether a package may be fetched: what the lock file of the base
+	// names, an index (Version "") when it names any version. It is called by several
+	// goroutines, and its error is told to the client and in the delivery.
+	Allow  func(Package) error
+	Limits Limits // zero fields are those of [DefaultLimits]
+
+	// Resolve and Dial take the place of the machine's resolver and network in
+	// tests; the check of addresses lies between the two.
+	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
+	Dial    func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Limits bound what a fetch may take.
+type Limits struct {
+	Connections int           // of clients at a time; more wait
+	Exchanges   int           // with registries at a time; more wait
+	Requests    int           // of clients, in all; each is recorded
+	IndexBytes  int64         // of an index, as it comes and unpacked
+	FileBytes   int64         // of a file
+	TotalBytes  int64         // of everything that registries send
+	AnswerTime  time.Duration // for one answer, to its end
+	StallTime   time.Duration // without a byte, before and within an answer
+}
+
+// DefaultLimits hold what large projects need: indexes of npm have some 20 MB, and
+// the wheels of machine learning nearly 1 GB.
+var DefaultLimits = Limits{
+	Connections: 128,
+	Exchanges:   32,
+	Requests:    50_000,
+	IndexBytes:  96 << 20,
+	FileBytes:   2 << 30,
+	TotalBytes:  16 << 30,
+	AnswerTime:  15 * time.Minute,
+	StallTime:   time.Minute,
+}
+
+// indexesAtOnce bounds how many indexes are in memory.
+const indexesAtOnce = 4
+
+// Front is a way out. It serves until [Front.Close].
+type Front struct {
+	sites     map[Ecosystem]*site
+	allow     func(Package) error
+	limits    Limits
+	server    *http.Server
+	base      context.Context
+	cancel    context.CancelCauseFunc
+	exchanges chan struct{}
+	indexes   chan struct{}
+	received  atomic.Int64 // bytes of registries so far
+	record    record
+
+	mu       sync.Mutex
+	closed   bool
+	underway sync.WaitGroup // requests
+	serving  sync.WaitGroup // listeners
+}
+
+// New makes a front. It reads CA files, and connects to nothing.
+func New(o Options) (*Front, error) {
+	if o.Allow == nil {
+		return nil, errors.New("registry: Options.Allow is not set: what may be fetched has to be said")
+	}
+	f := &Front{allow: o.Allow, limits: o.Limits.orDefault(), sites: map[Ecosystem]*site{}}
+	for _, e := range Ecosystems() {
+		u, ok := o.Upstreams[e]
+		if !ok {
+			continue
+		}
+		up, err := newUpstream(e, u, o, f.limits)
+		if err != nil {
+			return nil, err
+		}
+		f.sites[e] = &site{ecosystem: e, up: up, front: f}
+	}
+	f.exchanges = make(chan struct{}, f.limits.Exchanges)
+	f.indexes = make(chan struct{}, indexesAtOnce)
+	f.record.most = f.limits.Requests
+	f.base, f.cancel = context.WithCancelCause(context.Background())
+	f.server = &http.Server{
+		Handler:                      f,
+		Protocols:                    new(http.Protocols),
+		ReadHeaderTimeout:            10 * time.Second,
+		WriteTimeout:                 f.limits.AnswerTime + f.limits.StallTime,
+		IdleTimeout:                  time.Minute,
+		MaxHeaderBytes:               16 << 10,
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     log.New(io.Discard, "", 0), // it would print what the client chose to send
+		BaseContext:                  func(net.Listener) context.Context { return f.base },
+	}
+	f.server.Protocols.SetHTTP1(true)
+	return f, nil
+}
+
+// Serve answers on a listener until it or the front is closed. It does not wait, as
+// sandbox.Spec.Loopback wants it.
+func (f *Front) Serve(l net.Listener) {
+	f.serving.Go(func() {
+		_ = f.server.Serve(edge.Limit(l, f.limits.Connections)) // it ends with the listener: who fetches sees what is missing
+	})
+}
+
+// Close ends every connection and exchange, waits for them, and returns what was
+// delivered and what was refused, sorted. It can be called again, with the same
+// answer.
+func (f *Front) Close() []Delivery {
+	f.mu.Lock()
+	f.closed = true
+	f.mu.Unlock()
+	f.cancel(errClosed)
+	_ = f.server.Close() // of listeners and connections that end here
+	f.serving.Wait()
+	f.underway.Wait()
+	for _, s := range f.sites {
+		s.up.transport.CloseIdleConnections()
+	}
+	return f.record.list()
+}
+
+// enter counts an exchange that begins; false if the front is closed.
+func (f *Front) enter() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	f.underway.Add(1)
+	return true
+}
+
+func (l Limits) orDefault() Limits {
+	d := DefaultLimits
+	set(&d.Connections, l.Connections)
+	set(&d.Exchanges, l.Exchanges)
+	set(&d.Requests, l.Requests)
+	set(&d.IndexBytes, l.IndexBytes)
+	set(&d.FileBytes, l.FileBytes)
+	set(&d.TotalBytes, l.TotalBytes)
+	set(&d.AnswerTime, l.AnswerTime)
+	set(&d.StallTime, l.StallTime)
+	return d
+}
+
+func set[T int | int64 | time.Duration](to *T, value T) {
+	if value > 0 {
+		*to = value
+	}
+}
+
+// refused is an error with the code of a delivery that did not take place.
+func refused(code reason.Code, format string, args ...any) *reason.Error {
+	return reason.Errorf(code, format, args...)
+}
