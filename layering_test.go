@@ -94,6 +94,8 @@ var moduleFences = []fence{
 	{"golang.org/x/text", []string{"proof/bundle", "law"}, false, true, "case folding and normalisation of names in zips and path rules"},
 	{"golang.org/x/crypto", []string{"proof/attest"}, false, true, "OpenSSH keys; everything else is the standard library"},
 	{"github.com/hiddeco/sshsig", []string{"proof/attest"}, false, true, "detached signatures"},
+	{"github.com/google/go-containerregistry", []string{"work/image"}, false, true, "the protocol of image registries, and the user's credentials for them"},
+	{"github.com/klauspost/compress/zstd", []string{"work/image"}, false, true, "layers of images are compressed with it, and the standard library has no reader"},
 	{"github.com/google/uuid", []string{"work", "nexus", "provider"}, false, true, "random identifiers; proof derives its ids from content"},
 	{"modernc.org/sqlite", []string{"nexus/store"}, false, true, "one package speaks SQL"},
 	{"github.com/jackc/pgx/v5", []string{"nexus/store"}, false, true, "one package speaks SQL"},
