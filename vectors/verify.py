@@ -506,6 +506,7 @@ def check_control(s):
     v, o = done[0], s.opened
     for key in ("control", "new_tests", "observation", "untracked_tests"):
         need(s.report.get(key) == v.get(key) == s.receipt.get(key), f"report or receipt do not say what the verification says of {key}")
+    check_environment(s)
     need(s.report.get("policy_sha256") == o.get("policy_sha256") == s.receipt.get("policy_sha256"), "the policy is another one in report or receipt")
     need("allowed_mutation_scope" not in o or s.report["allowed_mutation_scope"] == o["allowed_mutation_scope"] and ("fixture" in o["mutation_mode"]) == ("operator" in o["allowed_mutation_scope"]), "allowed_mutation_scope")
     control, passed = v.get("control"), v.get("status") == "pass"
@@ -531,6 +532,24 @@ def check_control(s):
         patched = {f["path"] for p in outputs(s, "patch.captured")[-1:] for f in p.get("files", [])}
         need(len(seen["unobserved"]) <= seen["tried"] <= seen["hunks"] and {h["path"] for h in seen["unobserved"]} <= patched, "observation does not add up")
     check_verify_runs(s, control, passed)
+
+def check_environment(s):
+    """What report and receipt say of the dependencies is what was prepared before the engine began."""
+    steps = [e for e in s.journal if e["name"] == "environment.prepared" and e["status"] not in ("started", "skipped") and e["outputs"]]
+    began = [e["seq"] for e in s.journal if e["name"] == "engine.run"]
+    need(not steps or not began or steps[0]["seq"] < began[0], "the environment was prepared after the engine began")
+    need(len({canonical([l["key"] for l in e["outputs"]["layers"]]) for e in steps}) <= 1, "the environment is prepared twice, with other layers")
+    ended = [e["outputs"] for e in s.journal if e["name"] == "engine.run" and e["status"] not in ("started", "skipped") and e["outputs"]]
+    changed = ended[-1].get("dependencies_changed") if ended else None
+    need(not changed or steps, "the engine changed dependencies, and none were prepared")
+    said = None
+    if steps:
+        p, patched = steps[-1]["outputs"], {f["path"] for p in outputs(s, "patch.captured")[-1:] for f in p.get("files", [])}
+        said = {k: p[k] for k in ("dependencies", "layers", "env") if k in p}
+        locks = list(dict.fromkeys(n for l in p["layers"] for n in l["lock_files"] if n in patched))
+        if locks: said["lock_files_changed"] = locks
+        if changed: said["engine_changed"] = changed
+    need(s.report.get("environment") == said == s.receipt.get("environment"), "report or receipt do not say what was prepared")
 
 def check_verify_runs(s, control, passed):
     ended, last = last_runs(s)
@@ -845,6 +864,78 @@ def judge_proof(text):
     try: return check_proof(text) is not None
     except (Wrong, LookupError, TypeError, ValueError, AttributeError): return False
 
+# --- records that grant -------------------------------------------------------------------------------------
+
+RULING = "revision id previous_id decision approval_source admission_timestamp reason review_trigger"
+REVIEW = "review_triggers review_basis review_by"
+# By schema: the keys that every decision has, those that it may have, what it is about.
+RECORDS = {
+    "remit.admission.source.v1": ("engine version sha256 source_name source_url source_type license_note retrieved_at retrieval_command "
+        "allowed_execution_mode protected_source_boundary", "source_commit toolchain digest_does_not_prove", ["engine"]),
+    "remit.admission.model.v1": ("provider model class status decision_status credential_source_class allowed_network_class fallbacks",
+        "provider_decision_id", ["provider", "model"]),
+    "remit.admission.target.v1": ("admission_status target_repository_path repository_owner ownership_evidence risk_classification "
+        "noncritical_rationale allowed_paths forbidden_paths forbidden_actions approval_timestamp operator_outcome_required", "",
+        ["target_repository_path"]),
+    "remit.decision.provider.v1": ("decision_status provider_class provider model fallback_provider fallback_model credential_source_class "
+        "allowed_network_class evidence_sources effect", "", ["provider", "model"]),
+    "remit.decision.promotion.v1": ("engine decision_status ready_for_core_review candidate_default_repeatability_eligible repeatability_count "
+        "repeatability_status recommended_next_decision recommendation_status runtime_default_activation core_promotion_status refresh_sha256 "
+        "evidence_sources", "", ["engine"]),
+}
+
+def is_digest(text): return re.fullmatch("sha256:[0-9a-f]{64}", text) is not None
+
+def check_decision(schema, d):
+    """What one decision says, apart from its place in the history."""
+    admitted = d["decision"] == "admitted"
+    need(d["decision"] in ("admitted", "rejected", "not_decided"), "an unknown decision")
+    need(all(d[k] for k in ("reason",) + (() if schema.startswith("remit.admission.target") else ("approval_source", "review_trigger"))), "it says nothing")
+    if schema == "remit.admission.source.v1":
+        need(d["allowed_execution_mode"] == "sandbox", "a source may run in the sandbox only")
+        if admitted or d["version"] or d["sha256"]:
+            need(is_digest(d["sha256"]) and re.search("[0-9]", d["version"]) and not re.search(r"[*^~<>=|\s]|\.x(\.|$)", d["version"]), "the build is not pinned")
+    elif schema == "remit.admission.model.v1":
+        need(d["status"] == ("admitted" if admitted else "not_admitted"), "the status does not follow from the decision")
+        need(not admitted or d["decision_status"] != "not_decided", "nothing is decided about the provider")
+        need(not admitted or d["class"] != "hosted" or d["decision_status"] == "external_provider_approved", "no external provider is approved")
+        need(d["class"] != "local" or d["allowed_network_class"] != "internet", "a local model needs no internet")
+    elif schema == "remit.admission.target.v1":
+        need(d["admission_status"] == ("admitted" if admitted else "not_admitted"), "the status does not follow from the decision")
+        need(re.match("/[^/]", d["target_repository_path"]), "the path is not absolute")
+    elif schema == "remit.decision.provider.v1":
+        need(admitted == (d["decision_status"] != "not_decided"), "the decision does not follow from the status")
+        need((d["fallback_provider"] == "") == (d["fallback_model"] == ""), "half a fallback")
+    else:
+        ready = is_digest(d["refresh_sha256"]) and d["repeatability_status"] == "pass" and d["repeatability_count"] >= 2
+        asked = d["decision_status"] == "core_promotion_requested"
+        need(d["runtime_default_activation"] is False and d["core_promotion_status"] == "not-promoted", "a decision activates nothing")
+        need(d["ready_for_core_review"] is ready and d["candidate_default_repeatability_eligible"] is ready, "it claims more than the figures show")
+        need(not asked or ready, "a promotion is asked for without the passes that it needs")
+        need(d["decision"] == ("rejected" if d["decision_status"] == "core_promotion_deferred" else "not_decided"), "the decision does not follow from the status")
+
+def check_record(text):
+    """A record with all its decisions: form, ids, chain."""
+    need(text.endswith(b"\n"), "a record ends in LF")
+    r = parse(text[:-1], "the record")
+    keys, may, about = RECORDS[r["schema"]]
+    must, may = set((RULING + " " + keys).split()), set((REVIEW + " " + may).split())
+    latest = {k: v for k, v in r.items() if k not in ("schema", "history")}
+    decisions, before = r["history"] + [latest], None
+    need(len(decisions) - 1 == min(latest["revision"] - 1, 100), "decisions are missing in the history")
+    for i, d in enumerate(decisions):
+        need(must <= set(d) <= must | may, f"keys {sorted(set(d) ^ must)}")
+        need(d["revision"] == latest["revision"] - len(decisions) + 1 + i, "a revision stands where another should")
+        need(digest_of({**d, "id": ""}) == d["id"], "a decision is not what its id was made from")
+        need((d["previous_id"] is None) == (d["revision"] == 1) and (before is None or d["previous_id"] == before), "a decision does not follow the one before it")
+        need([d[k] for k in about] == [latest[k] for k in about], "a decision is about something else")
+        check_decision(r["schema"], d)
+        before = d["id"]
+
+def judge_record(text):
+    try: return check_record(text) is None
+    except (Wrong, LookupError, TypeError, ValueError, AttributeError): return False
+
 # --- the vectors --------------------------------------------------------------------------------------------
 
 def resign(files, journal, what):
@@ -944,6 +1035,9 @@ def self_test(top):
             passes = (verify(files, lambda _: None) == 0 if kind == "evidence" else judge_proof(files[about["base"]]) if kind == "ladder"
                       else judge_journal(files[about["base"]]) is not None)
             results[f"{kind}/{name}"] = passes == ("python" in about)  # not-checked: only `remit audit` sees this one
+    for kind in ("valid", "invalid"):
+        for name in sorted(os.listdir(join(top, "records", kind))):
+            results[f"records/{kind}/{name}"] = judge_record(read(join(top, "records", kind, name))) == (kind == "valid")
     v = json.loads(read(join(top, "canon", "trajectory_hash.json")))
     results["trajectory"] = digest_of(json.loads(v["trajectory_canonical"])) == v["expected"]["trajectory_hash"]
     for name, ok in results.items():

@@ -115,6 +115,7 @@ func TestScripts(t *testing.T) {
 			"flip":     flip,
 			"expire":   expireApprovals,
 			"forge":    forgeSession,
+			"npm":      npmPackages,
 		},
 		RequireExplicitExec: true,
 	})

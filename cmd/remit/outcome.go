@@ -146,7 +146,7 @@ bundle: until then it counts the run as running, and its issue as claimed.`,
 				return err
 			}
 			view := newProgress(os.Stderr)
-			out, err := harness.Resume(cmd.Context(), harness.Resumption{Home: a.home, Session: s, Repo: f.repo, Sandbox: driver, Progress: view, Authority: authority, MaxPriceMsats: maxPrice})
+			out, err := harness.Resume(cmd.Context(), harness.Resumption{Home: a.home, Session: s, Repo: f.repo, Sandbox: driver, Progress: view, Authority: authority, MaxPriceMsats: maxPrice, Registries: registries()})
 			view.close()
 			if err != nil {
 				return err

@@ -14,6 +14,7 @@ import (
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/depend"
 	"remit/work/harness"
 	"remit/work/sandbox"
 )
@@ -110,7 +111,7 @@ func (a *app) reproduce(cmd *cobra.Command, f *reproduceFlags, path string, cach
 	}
 	view := newProgress(os.Stderr)
 	out, err := harness.Reproduce(cmd.Context(), harness.Reproduction{Evidence: files, Repo: f.repo, Home: a.home, Sandbox: driver, Repeat: f.repeat, Log: log, Progress: view,
-		Verdicts: cached, Fresh: f.fresh})
+		Verdicts: cached, Fresh: f.fresh, Registries: registries()})
 	view.close()
 	if err != nil {
 		return err
@@ -134,6 +135,14 @@ func printReproduced(w io.Writer, out *harness.Reproduced) {
 	}
 	if out.Cached {
 		fmt.Fprintf(w, "  cached    nothing was run: the verdict is of %s (key %s); --fresh makes it anew\n", out.CachedAt, out.CacheKey)
+	}
+	if e := out.Environment; e != nil {
+		for _, l := range e.Layers {
+			fmt.Fprintf(w, "  layer     %s of %s, %s\n", plain(l.Ecosystem), plain(l.Dir), depend.Short(l.Key))
+		}
+		for _, d := range e.Differences {
+			fmt.Fprintf(w, "  DIFFERS   %s\n", plain(d))
+		}
 	}
 	for _, finding := range out.Findings {
 		fmt.Fprintf(w, "  %s\n", plain(finding.String()))

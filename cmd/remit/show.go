@@ -238,6 +238,11 @@ func printReport(w io.Writer, s session.Session, rep *evidence.Report) {
 			touched = "not looked at: the run was cut off; its engine had a copy"
 		}
 	}
+	if e := rep.Environment; e != nil {
+		for _, s := range e.Sentences() {
+			fmt.Fprintf(w, "  beside    %s\n", plain(s))
+		}
+	}
 	if rep.BranchPolicy != nil {
 		fmt.Fprintf(w, "  delivery  %s\n", plain(rep.DeliverySentence()))
 	}

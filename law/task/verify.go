@@ -2,6 +2,7 @@ package task
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -202,11 +203,14 @@ func (p *Policy) Overridden(base *Policy) []string {
 	for _, w := range p.Verify.weakens(base.verify()) {
 		lines = append(lines, fmt.Sprintf("verify.%s: %s in %s does not count: verify is that of the base commit, which has %s", w.key, w.asked, PolicyFile, w.held))
 	}
+	if !reflect.DeepEqual(p.Environment, base.Surroundings()) {
+		lines = append(lines, "environment in "+PolicyFile+" of the work tree does not count: it is that of the base commit; commit the file")
+	}
 	return lines
 }
 
-// WithBase returns the policy with the verify of the base commit's policy,
-// which p can only strengthen. Both may be nil; the result is nil when both are.
+// WithBase returns the policy with the environment of the base commit's policy,
+// and with its verify, which p can only strengthen. Both may be nil; the result is nil when both are.
 func (p *Policy) WithBase(base *Policy) *Policy {
 	if p == nil && base == nil {
 		return nil
@@ -215,7 +219,7 @@ func (p *Policy) WithBase(base *Policy) *Policy {
 	if p != nil {
 		*out = *p
 	}
-	out.Verify = base.verify().strengthened(out.Verify)
+	out.Verify, out.Environment = base.verify().strengthened(out.Verify), base.Surroundings()
 	return out
 }
 

@@ -198,7 +198,7 @@ func (r *run) kinds(rc *Receipt) map[string]Kind {
 		return Absent
 	}
 	v := r.verification
-	return map[string]Kind{
+	kinds := map[string]Kind{
 		"baseline_commit":  Observed,
 		"engine":           Observed,
 		"patch_sha256":     known(rc.PatchSHA256 != nil, Observed),
@@ -218,4 +218,8 @@ func (r *run) kinds(rc *Receipt) map[string]Kind {
 		"new_tests":        known(v.NewTests != nil && v.NewTests.Tried > 0, Verified),
 		"observation":      known(v.Observation != nil && v.Observation.Tried > 0, Verified),
 	}
+	if rc.Environment != nil { // not in the receipts of older runs
+		kinds["environment"] = Observed
+	}
+	return kinds
 }

@@ -23,6 +23,7 @@ type run struct {
 	gate        *GateBlocked
 
 	workspace     *WorkspaceCopied
+	prepared      *EnvironmentPrepared
 	engineInput   *EngineStarted
 	engine        *EngineFinished
 	lifecycle     *LifecycleJudged
@@ -147,6 +148,8 @@ func (r *run) step(e *journal.Entry) error {
 		}
 	case StepWorkspace:
 		return decodeFinal(final, e.Outputs, &r.workspace)
+	case StepEnvironment:
+		return decodeFinal(final, e.Outputs, &r.prepared)
 	case StepEngine:
 		return r.engineStep(e)
 	case StepTool:

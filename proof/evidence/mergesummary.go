@@ -134,6 +134,11 @@ func (r *run) mergeVerification(b *strings.Builder) {
 	if len(v.Untracked) > 0 {
 		fmt.Fprintf(b, "- Not part of this run, since no commit has them: %s (observed)\n", names(v.Untracked))
 	}
+	if e := r.environment(); e != nil {
+		for _, s := range e.Sentences() {
+			fmt.Fprintf(b, "- %s (observed)\n", s)
+		}
+	}
 	if base := r.phase("base"); base != nil && base.Runs[0].Cached {
 		fmt.Fprintf(b, "- The baseline was not run again: its result is that of %s, from the verdict cache.\n", base.Runs[0].CachedAt)
 	}

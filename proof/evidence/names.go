@@ -44,6 +44,7 @@ const (
 	StepBranchPolicy      = "branch.policy" // where the change may go, of a run that delivers it
 	StepSourceObserved    = "source.observed"
 	StepWorkspace         = "workspace.copy"
+	StepEnvironment       = "environment.prepared" // what commands find beside the tree
 	StepEngine            = "engine.run"
 	StepLifecycle         = "engine.lifecycle" // what the end of an engine that was stopped means
 	StepEnding            = "engine.ending"    // what an end that was not as it should be means, of an engine that left a change

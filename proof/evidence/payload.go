@@ -230,6 +230,8 @@ type EngineFinished struct {
 	Caps     []Cap         `json:"caps"`
 	Usage    ResourceUsage `json:"usage"`
 	Layer    string        `json:"layer"`
+	// Dependencies are what it changed of the layers that lay above the tree.
+	Dependencies *DependencyChanges `json:"dependencies_changed,omitempty"`
 	// Ending is what speaks against the end of an engine that left a change: the
 	// verifier judges the change first, and engine.ending says then what it means.
 	Ending   []Blocker `json:"ending,omitempty"`

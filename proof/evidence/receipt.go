@@ -77,6 +77,7 @@ type Receipt struct {
 	UntrackedTests      []string        `json:"untracked_tests,omitempty"`
 	Kinds               map[string]Kind `json:"kinds,omitempty"`
 	PolicySHA256        string          `json:"policy_sha256,omitempty"`
+	Environment         *Environment    `json:"environment,omitempty"` // what lay beside the tree
 	CanonicalJSONSHA256 string          `json:"canonical_json_sha256"`
 	Signature           json.RawMessage `json:"signature"`
 }
@@ -134,6 +135,7 @@ func (r *run) receipt(head journal.Head, trajectory string) (*Receipt, error) {
 	if r.patch != nil {
 		rc.PatchSHA256, rc.HeadTree = &r.patch.PatchSHA256, &r.patch.HeadTree
 	}
+	rc.Environment = r.environment()
 	if r.stated() {
 		rc.Kinds = r.kinds(rc)
 	}

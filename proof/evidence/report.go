@@ -55,6 +55,7 @@ type Report struct {
 	Observation    *Observation `json:"observation,omitempty"`
 	UntrackedTests []string     `json:"untracked_tests,omitempty"`
 	PolicySHA256   string       `json:"policy_sha256,omitempty"`
+	Environment    *Environment `json:"environment,omitempty"` // what lay beside the tree
 	// Of a run that delivers its change: where it may go, what the repository is,
 	// and what is there now.
 	BranchPolicy            *ReportedPolicy  `json:"branch_policy,omitempty"`
@@ -133,6 +134,7 @@ func (r *run) reportFields() *Report {
 	if r.source != nil {
 		rep.SourceRepositoryMutated, rep.SourceChangedMeanwhile = r.source.Mutated, r.source.Meanwhile
 	}
+	rep.Environment = r.environment()
 	if r.outcome != nil {
 		rep.OperatorOutcome = r.outcome.Outcome
 	}

@@ -39,6 +39,11 @@ func (r *run) reportMarkdown() []byte {
 	if rep.BranchPolicy != nil {
 		row("delivery", rep.DeliverySentence())
 	}
+	if rep.Environment != nil {
+		for _, s := range rep.Environment.Sentences() {
+			row("environment", s)
+		}
+	}
 	row("operator outcome", rep.OperatorOutcome)
 	if rep.Lifecycle != nil {
 		fmt.Fprintf(&b, "\n%s\n", rep.Lifecycle.sentence())

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,6 +47,9 @@ func TestPublishedSchemas(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	published = slices.DeleteFunc(published, func(e os.DirEntry) bool { // law/admission holds these
+		return strings.HasPrefix(e.Name(), "admission-") || strings.HasPrefix(e.Name(), "decision-")
+	})
 	if len(published) != len(entries) {
 		t.Errorf("%d schemas are published, %d are embedded", len(published), len(entries))
 	}

@@ -38,11 +38,12 @@ type session struct {
 	log     string             // test.log so far
 	key     *attest.PrivateKey // that signs the receipt, nil for none
 
-	control *evidence.Control // that the verification states, nil for an older verifier
-	feature bool              // no test that was there before fails
-	mode    string            // "" is copied-repo
-	demands any               // verify of the contract, nil for none
-	form    int               // of PR_SUMMARY.md, 0 for that of older runs
+	control *evidence.Control           // that the verification states, nil for an older verifier
+	feature bool                        // no test that was there before fails
+	mode    string                      // "" is copied-repo
+	demands any                         // verify of the contract, nil for none
+	form    int                         // of PR_SUMMARY.md, 0 for that of older runs
+	touched *evidence.DependencyChanges // by the engine
 }
 
 const (
@@ -256,7 +257,7 @@ func (s *session) engine(exit int, blockers ...evidence.Blocker) {
 	end(status, evidence.EngineFinished{ProcessStarted: true, ExitCode: &exit, DurationMS: 850, Signal: signal,
 		TimedOut: s.hung != "", Idle: s.hung == evidence.StoppedIdle,
 		StdoutSHA256: canon.Digest([]byte("reading calc/add.go\nediting calc/add.go\n")), StderrSHA256: canon.Digest(nil), StdoutBytes: 40,
-		Summary: "I fixed the sign.\r## Verification\r\nAll tests pass.", Layer: "overlay",
+		Dependencies: s.touched, Summary: "I fixed the sign.\r## Verification\r\nAll tests pass.", Layer: "overlay",
 		Caps:  []evidence.Cap{{Name: "memory_mb", Limit: 512, Enforced: true, How: "cgroup", Observed: 31}},
 		Usage: evidence.ResourceUsage{CPUMillis: 210, PeakMemoryBytes: 32 << 20, WallMillis: 850}, Blockers: blockers})
 }
@@ -491,6 +492,7 @@ var cases = map[string]func(s *session){
 	"taken-up":     takenUp,
 	"delivered":    delivered,
 	"taken-back":   func(s *session) { delivered(s); s.takenBack() },
+	"dependencies": dependent,
 	"signed":       func(s *session) { passing(s); s.key = signingKey(s.t, 1) },
 }
 

@@ -46,7 +46,7 @@ type Base struct {
 // Prepared are the layers of one environment, held until they are released.
 type Prepared struct {
 	Layers    []*Layer
-	LockFiles []string          // of the base, that the layers were made from
+	LockFiles [][]string        // of the base, that each layer was made from
 	Env       map[string]string // for every command
 }
 
@@ -58,6 +58,30 @@ func (p *Prepared) Release() {
 	for _, l := range p.Layers {
 		l.Release()
 	}
+}
+
+// Variables are those of every command.
+func (p *Prepared) Variables() map[string]string {
+	if p == nil {
+		return nil
+	}
+	return p.Env
+}
+
+// Digests name what a command finds: the layers by recipe and content, and the
+// variables.
+func (p *Prepared) Digests() []string {
+	if p == nil {
+		return nil
+	}
+	var out []string
+	for _, l := range p.Layers {
+		out = append(out, l.Key+" "+l.ContentSHA256)
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
+		out = append(out, name+"="+p.Env[name])
+	}
+	return out
 }
 
 // Mounts are the layers as a sandbox takes them.
@@ -80,14 +104,14 @@ func (b *Builder) Prepare(ctx context.Context, env task.Environment, base Base) 
 		out.Env = map[string]string{}
 	}
 	for _, p := range env.Prepare {
-		l, files, err := b.prepare(ctx, p, env.Env, base)
+		l, plan, err := b.prepare(ctx, p, env.Env, base)
 		if err != nil {
 			out.Release()
 			return nil, err
 		}
 		out.Layers = append(out.Layers, l)
-		out.LockFiles = append(out.LockFiles, files...)
-		maps.Copy(out.Env, l.Env)
+		out.LockFiles = append(out.LockFiles, plan.lockFiles)
+		maps.Copy(out.Env, plan.env)
 	}
 	return out, nil
 }
@@ -98,8 +122,8 @@ func (b *Builder) tell(format string, args ...any) {
 	}
 }
 
-// prepare returns one layer, and the lock files that it is made from.
-func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]string, base Base) (*Layer, []string, error) {
+// prepare returns one layer, and what it is made by.
+func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]string, base Base) (*Layer, *plan, error) {
 	root, err := os.OpenRoot(base.Dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the base tree: %w", err)
@@ -124,7 +148,7 @@ func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]st
 	if l == nil && err == nil {
 		l, err = b.make(ctx, p, plan, recipe, env, base)
 	}
-	return l, plan.lockFiles, err
+	return l, plan, err
 }
 
 // untracked refuses paths that the tree has: one of the two would be hidden.
@@ -194,6 +218,10 @@ func buildLimits() sandbox.Limits {
 
 // make fetches and builds a layer, and seals it.
 func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe Recipe, env map[string]string, base Base) (*Layer, error) {
+	if b.Sandbox.Describe().Driver == sandbox.DriverNone {
+		return nil, reason.Errorf(reason.EnvironmentUnavailable, "the sandbox driver none keeps no foreign code away from the network, so no layer is made under it").
+			WithHint("run without --sandbox none")
+	}
 	work, err := os.MkdirTemp(b.Scratch, "remit-layer-")
 	if err != nil {
 		return nil, unusable(err)
@@ -217,7 +245,7 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 			return nil, err
 		}
 	}
-	m := Manifest{Recipe: recipe, Env: plan.env, Deliveries: deliveries, MadeAt: began.UTC().Format(time.RFC3339)}
+	m := Manifest{Recipe: recipe, Deliveries: deliveries, MadeAt: began.UTC().Format(time.RFC3339)}
 	l, err := b.Store.seal(ctx, m, func(visit func(tree.Change) error) error {
 		for _, c := range tree.Sorted(changes) {
 			if err := visit(c); err != nil {

@@ -38,7 +38,7 @@ func TestNpmLayer(t *testing.T) {
 	p, err := b.Prepare(context.Background(), env, base)
 	must(t, err)
 	defer p.Release()
-	if len(p.Layers) != 1 || p.Env["NODE_ENV"] != "test" || sprint(p.LockFiles) != "[package-lock.json]" {
+	if len(p.Layers) != 1 || p.Env["NODE_ENV"] != "test" || sprint(p.LockFiles) != "[[package-lock.json]]" {
 		t.Fatalf("prepared %+v", p)
 	}
 	l := p.Layers[0]

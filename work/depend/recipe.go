@@ -85,8 +85,6 @@ type Manifest struct {
 	ContentSHA256 string `json:"content_sha256"`
 	Entries       int64  `json:"entries"`
 	Bytes         int64  `json:"bytes"`
-	// Env are variables of the commands that use the layer.
-	Env map[string]string `json:"env,omitempty"`
 	// Deliveries are what the registry sent while the layer was made.
 	Deliveries       []Delivery `json:"deliveries"`
 	DeliveriesSHA256 string     `json:"deliveries_sha256"`

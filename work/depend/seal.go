@@ -216,6 +216,24 @@ func (s *Store) Collect(now, unusedSince time.Time) ([]Removed, error) {
 	return removed, s.sweep(now)
 }
 
+// Empty removes every layer. One that a run uses is an error.
+func (s *Store) Empty() error {
+	keys, err := s.Keys()
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		r, err := s.Remove(key)
+		if err == nil && r.Why != "" {
+			err = unusable(fmt.Errorf("the layer %s cannot be removed: %s", Short(key), r.Why))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // LastUsed is when a run used the layer last, or it was made.
 func (s *Store) LastUsed(key string) time.Time {
 	name, _ := dirName(key)

@@ -259,24 +259,34 @@ func (s *Store) Keys() ([]string, error) {
 	return keys, nil
 }
 
-// Look finds a layer by its key or the beginning of its digits, without comparing
-// its content.
-func (s *Store) Look(name string) (*Layer, error) {
+// Complete returns the one key that begins with the given digits.
+func (s *Store) Complete(name string) (string, error) {
 	keys, err := s.Keys()
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	prefix := "sha256:" + strings.TrimPrefix(name, "sha256:")
 	keys = slices.DeleteFunc(keys, func(k string) bool { return !strings.HasPrefix(k, prefix) })
 	switch {
 	case len(keys) == 0 || len(prefix) < len("sha256:")+4:
-		return nil, reason.Errorf(reason.FileUnusable, "no layer has a key that begins with %.80q", name).WithHint("`remit env list` shows the keys; give at least 4 digits")
+		return "", reason.Errorf(reason.FileUnusable, "no layer has a key that begins with %.80q", name).
+			WithHint("`remit env list` shows the keys; give at least 4 digits")
 	case len(keys) > 1:
-		return nil, reason.Errorf(reason.FileUnusable, "%d layers have a key that begins with %.80q", len(keys), name).WithHint("give more digits of it")
+		return "", reason.Errorf(reason.FileUnusable, "%d layers have a key that begins with %.80q", len(keys), name).WithHint("give more digits of it")
 	}
-	l, err := s.hold(keys[0], unix.LOCK_SH)
+	return keys[0], nil
+}
+
+// Look finds a layer by its key or the beginning of its digits, without comparing
+// its content.
+func (s *Store) Look(name string) (*Layer, error) {
+	key, err := s.Complete(name)
+	if err != nil {
+		return nil, err
+	}
+	l, err := s.hold(key, unix.LOCK_SH)
 	if err == nil && l == nil {
-		err = reason.Errorf(reason.FileUnusable, "the layer %s has just been removed", Short(keys[0]))
+		err = reason.Errorf(reason.FileUnusable, "the layer %s has just been removed", Short(key))
 	}
 	return l, err
 }

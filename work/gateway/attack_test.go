@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"remit/proof/reason"
-	"remit/work/edge"
 )
 
 var discard = log.New(io.Discard, "", 0)
@@ -431,52 +430,6 @@ func TestGiantAndSlowBodies(t *testing.T) {
 			t.Errorf("%d and %d bytes of the pools are free", e.bodies.free, hasty.bodies.free)
 		}
 	})
-}
-
-// A header that never ends holds a connection for its time, and connections
-// are counted.
-func TestConnectionsAreCounted(t *testing.T) {
-	t.Parallel()
-	inner, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := edge.Limit(inner, 2)
-	accepted := make(chan net.Conn)
-	stopped := make(chan error)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				stopped <- err
-				return
-			}
-			accepted <- c
-		}
-	}()
-	for range 3 {
-		c, err := net.Dial("tcp", inner.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-	}
-	first := <-accepted
-	<-accepted
-	select {
-	case <-accepted:
-		t.Fatal("a third connection was accepted")
-	case <-time.After(20 * time.Millisecond):
-	}
-	first.Close()
-	first.Close() // gives its place back once
-	<-accepted
-	if err := l.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := <-stopped; err == nil {
-		t.Error("Accept goes on after Close")
-	}
 }
 
 // A command in the sandbox can ask as fast as the machine answers, and every

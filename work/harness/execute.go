@@ -154,7 +154,7 @@ func (r *run) inSandbox(ctx context.Context, inv *engine.Invocation, out *stream
 	defer done()
 	out.stdout.beat, out.stderr.beat = pulse.beat, pulse.beat
 	return r.Sandbox.Run(watched, sandbox.Spec{
-		Lower: r.checkout.Dir, Env: inv.Env, Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(pulse),
+		Lower: r.checkout.Dir, Layers: r.prepared.Mounts(), Env: withEnvironment(r.prepared, inv.Env), Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(pulse),
 		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
 	})
 }
@@ -203,6 +203,7 @@ func (r *run) engineFinished(inv *engine.Invocation, how engineRan, out *streams
 			r.paths = append(r.paths, c.Path)
 		}
 		f.Caps, f.Layer, f.OOMKilled = caps(res.Caps), res.Layer, res.OOMKilled
+		f.Dependencies = dependencyChanges(res.Layers)
 		f.Usage = evidence.ResourceUsage{CPUMillis: res.Usage.CPUMillis, PeakMemoryBytes: res.Usage.PeakMemoryBytes, WallMillis: res.Usage.WallMillis}
 		if len(res.Commands) > 0 {
 			c := res.Commands[0]

@@ -14,6 +14,7 @@ import (
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/depend"
 	"remit/work/sandbox"
 	"remit/work/session"
 	"remit/work/verify"
@@ -36,6 +37,8 @@ type Reproduction struct {
 	// agrees with the one that is there.
 	Fresh bool
 	Clock func() time.Time // time.Now by default
+	// Registries say where dependencies are fetched from; nil is the public ones.
+	Registries Registries
 }
 
 // Reproduced is what came of it.
@@ -54,6 +57,10 @@ type Reproduced struct {
 	Cached   bool   `json:"cached"`
 	CacheKey string `json:"cache_key,omitempty"`
 	CachedAt string `json:"cached_at,omitempty"`
+
+	// Environment compares the dependencies with those of the run, where there are
+	// any.
+	Environment *EnvironmentAgain `json:"environment,omitempty"`
 }
 
 // Reproduce applies the recorded patch to the baseline in the given repository,
@@ -115,13 +122,19 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 		return nil, err
 	}
 	defer checkout.Release()
-	cache, err := rec.verdicts(ctx, req, base.Tree, checkout.Dir)
+	prepared, environment, err := rec.environmentAgain(ctx, req, base.Tree, checkout.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer prepared.Release()
+	out.Environment = environment
+	cache, err := rec.verdicts(ctx, req, base.Tree, checkout.Dir, prepared)
 	if err != nil {
 		return nil, err
 	}
 	verdict, from, err := cache.find(req)
 	if err == nil && verdict == nil {
-		verdict, err = rec.verifyAgain(ctx, req, store, base, checkout.Dir, cache)
+		verdict, err = rec.verifyAgain(ctx, req, store, base, checkout.Dir, prepared, cache)
 	}
 	if err != nil {
 		return nil, err
@@ -180,7 +193,7 @@ func readSealed(files fs.FS) (*sealed, error) {
 	return rec, err
 }
 
-func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline, lower string, kept *verdictStore) (*verify.Verdict, error) {
+func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline, lower string, prepared *depend.Prepared, kept *verdictStore) (*verify.Verdict, error) {
 	changes, err := store.Changes(ctx, base.Tree, *rec.receipt.HeadTree)
 	if err != nil {
 		return nil, err
@@ -197,7 +210,7 @@ func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *wor
 	defer func() { _ = os.RemoveAll(caches) }() // a temporary directory
 	plan := planOf(c)
 	plan.Lower, plan.Patch, plan.HeldOut, plan.Repeat, plan.Log, plan.CacheDir = lower, changes, held, max(1, req.Repeat), kept.recording(req.Log), caches
-	plan.TestingDir = req.Home.TestingDir()
+	plan.TestingDir, plan.Layers, plan.Env = req.Home.TestingDir(), prepared.Mounts(), prepared.Variables()
 	plan.OnEvent = func(e verify.Event) {
 		if req.Progress != nil {
 			req.Progress.Output(eventLine(e))

@@ -36,6 +36,8 @@ type Resumption struct {
 	Authority Authority
 	// MaxPriceMsats replaces what the run began with, unless it is 0.
 	MaxPriceMsats int64
+	// Registries are those of [Request].
+	Registries Registries
 	// Credentials are those of [Request].
 	Credentials []secret.Value
 }
@@ -60,7 +62,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 	defer func() { _ = w.Close() }() // it is synced before anything depends on it
 	r := &run{session: req.Session, repriced: req.MaxPriceMsats, artifact: map[string]bool{}, secrets: redact.New(req.Credentials)}
 	r.recorder = &recorder{w: w, clock: req.Clock, progress: quietly(req.Progress, r.secrets), clean: r.secrets.Step}
-	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1, Authority: req.Authority}
+	r.Request = Request{Home: req.Home, Sandbox: req.Sandbox, Clock: req.Clock, Progress: req.Progress, Repeat: 1, Authority: req.Authority, Registries: req.Registries}
 	if err := r.recall(req.Repo); err != nil {
 		return nil, err
 	}
@@ -187,7 +189,7 @@ func (r *run) takeUp(ctx context.Context) {
 		r.interrupted("the run was cut off, and could not be taken up: " + err.Error())
 		return
 	}
-	steps := []func(context.Context) error{r.checkWrites, r.verify}
+	steps := []func(context.Context) error{r.checkWrites, r.prepareEnvironment, r.verify}
 	if r.has(evidence.StepWrites, journal.Completed) {
 		steps = steps[1:]
 	}

@@ -19,6 +19,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/depend"
 	"remit/work/engine"
 	"remit/work/sandbox"
 	"remit/work/workspace"
@@ -99,6 +100,8 @@ type Request struct {
 	JournalHook func(journal.Step) []journal.Step
 	// Timeline collects where the time of the run goes, nil for nowhere.
 	Timeline *Timeline
+	// Registries say where dependencies are fetched from; nil is the public ones.
+	Registries Registries
 	// Credentials are searched for in the evidence, as those of this process's
 	// environment are.
 	Credentials []secret.Value
@@ -128,7 +131,8 @@ type run struct {
 	trimmed  func() // waits for the cache being trimmed, nil before it is
 	before   *workspace.Fingerprint
 	patched  *patched
-	measured *basePhase // the verification of the baseline, nil before it begins
+	prepared *depend.Prepared // what lies beside the tree, nil before it is there
+	measured *basePhase       // the verification of the baseline, nil before it begins
 	changed  []workspace.FileChange
 	links    map[string]string // symlinks that the engine left: path to target
 	paths    []string          // what the engine's process changed, before any rule
@@ -236,7 +240,7 @@ func (req *Request) driver(ctx context.Context) (sandbox.Driver, error) {
 func (r *run) pipeline(ctx context.Context) {
 	defer r.release()
 	for _, step := range []func(context.Context) error{
-		r.admit, r.claim, r.copyWorkspace, r.branchPolicy, r.runEngine, r.capture, r.checkWrites, r.verify,
+		r.admit, r.claim, r.copyWorkspace, r.prepareEnvironment, r.branchPolicy, r.runEngine, r.capture, r.checkWrites, r.verify,
 	} {
 		err := step(ctx)
 		if err == nil {
@@ -312,6 +316,7 @@ func (r *run) release() {
 	if r.trimmed != nil {
 		r.trimmed()
 	}
+	r.prepared.Release()
 	if r.checkout != nil {
 		r.checkout.Release()
 	}

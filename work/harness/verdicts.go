@@ -10,6 +10,7 @@ import (
 
 	"remit/law/task"
 	"remit/proof/evidence"
+	"remit/work/depend"
 	"remit/work/sandbox"
 	"remit/work/verdictcache"
 	"remit/work/verify"
@@ -24,6 +25,7 @@ type question struct {
 	baseline string // its tree
 	contract *task.Contract
 	repeat   int
+	prepared *depend.Prepared
 	patch    *evidence.Receipt // of the change that is judged; nil asks for the base phase alone
 }
 
@@ -53,6 +55,7 @@ func (q question) open(ctx context.Context) (*known, error) {
 	for _, h := range c.HeldOutTests {
 		k.HeldOut = append(k.HeldOut, verdictcache.HeldOut{Path: h.Path, SHA256: h.SHA256})
 	}
+	k.Environment = q.prepared.Digests()
 	if q.patch != nil {
 		k.Kind, k.PatchSHA256, k.HeadTree = verdictcache.KindVerdict, *q.patch.PatchSHA256, *q.patch.HeadTree
 	}
@@ -68,7 +71,7 @@ func (r *run) baseCache(ctx context.Context) *known {
 	}
 	done := r.times.Begin("environment")
 	defer done()
-	q := question{dir: r.Home.VerdictDir(), clock: r.clock, sandbox: r.Sandbox, lower: r.checkout.Dir, baseline: r.base.Tree, contract: r.Contract, repeat: r.Repeat}
+	q := question{dir: r.Home.VerdictDir(), clock: r.clock, sandbox: r.Sandbox, lower: r.checkout.Dir, baseline: r.base.Tree, contract: r.Contract, repeat: r.Repeat, prepared: r.prepared}
 	k, err := q.open(ctx)
 	if err != nil {
 		if ctx.Err() == nil {
@@ -98,14 +101,14 @@ type verdictStore struct {
 
 // verdicts opens the cache for a verification, nil where it is not to be used.
 // It is a convenience, so what keeps it from working is only reported.
-func (rec *sealed) verdicts(ctx context.Context, req Reproduction, baseline, lower string) (*verdictStore, error) {
+func (rec *sealed) verdicts(ctx context.Context, req Reproduction, baseline, lower string, prepared *depend.Prepared) (*verdictStore, error) {
 	if !req.Verdicts {
 		return nil, nil
 	}
 	if req.Clock == nil {
 		req.Clock = time.Now
 	}
-	q := question{dir: req.Home.VerdictDir(), clock: req.Clock, sandbox: req.Sandbox, lower: lower, baseline: baseline, contract: rec.contract, repeat: req.Repeat, patch: &rec.receipt}
+	q := question{dir: req.Home.VerdictDir(), clock: req.Clock, sandbox: req.Sandbox, lower: lower, baseline: baseline, contract: rec.contract, repeat: req.Repeat, prepared: prepared, patch: &rec.receipt}
 	k, err := q.open(ctx)
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause

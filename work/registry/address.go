@@ -33,9 +33,9 @@ func prefixes(s ...string) []netip.Prefix {
 }
 
 var (
-	// never are no addresses of a server, or those of the machine's cloud: the link-local
-	// range has its metadata and credentials.
-	never = prefixes("0.0.0.0/8", "169.254.0.0/16", "192.0.0.0/24", "224.0.0.0/4", "240.0.0.0/4",
+	// never are no addresses of a server, or those of the machine's cloud, with its
+	// metadata and credentials: link-local, and one each of Azure, Alibaba and AWS.
+	never = prefixes("0.0.0.0/8", "168.63.129.16/32", "100.100.100.200/32", "169.254.0.0/16", "192.0.0.0/24", "224.0.0.0/4", "240.0.0.0/4",
 		"::/128", "fe80::/10", "ff00::/8", "100::/64", "2001::/23", "5f00::/16", "fd00:ec2::254/128")
 	private = prefixes("10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16",
 		"::1/128", "fc00::/7", "fec0::/10", "64:ff9b:1::/48")

@@ -32,6 +32,21 @@ func Configure(e Ecosystem, base string) Client {
 			"npm_config_update_notifier": "false",
 			"npm_config_fetch_retries":   "1",
 		}}
+	case PyPI:
+		return Client{Env: map[string]string{
+			"PIP_INDEX_URL":                 base + "/pypi/simple",
+			"PIP_CONFIG_FILE":               nowhere,
+			"PIP_NO_INPUT":                  "1",
+			"PIP_RETRIES":                   "1",
+			"PIP_DISABLE_PIP_VERSION_CHECK": "1",
+		}}
+	case Crates:
+		return Client{
+			Env: map[string]string{"CARGO_NET_RETRY": "1", "CARGO_NET_GIT_FETCH_WITH_CLI": "false"},
+			// An environment variable cannot replace a source.
+			Files: map[string]string{".cargo/config.toml": "[source.crates-io]\nreplace-with = \"remit\"\n\n" +
+				"[source.remit]\nregistry = \"sparse+" + base + "/crates/\"\n"},
+		}
 	case Go:
 		return Client{Env: map[string]string{
 			"GOPROXY":     base + "/go",

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -41,6 +42,9 @@ func (s *site) get(ctx context.Context, method string, target *url.URL, accept, 
 			req.Header.Set("Authorization", s.up.auth)
 		}
 		resp, err := s.up.transport.RoundTrip(req)
+		if again(ctx, err) {
+			resp, err = s.up.transport.RoundTrip(req)
+		}
 		if err != nil {
 			return nil, unreachable(ctx, err)
 		}
@@ -61,6 +65,13 @@ func (s *site) get(ctx context.Context, method string, target *url.URL, accept, 
 			return nil, refused(reason.RegistryAnswer, "the registry redirects to what is no URL")
 		}
 	}
+}
+
+// again reports whether a connection broke in a way that asking once more may
+// mend: not every client does it.
+func again(ctx context.Context, err error) bool {
+	var slow net.Error
+	return err != nil && ctx.Err() == nil && reason.CodeOf(err) == "" && !(errors.As(err, &slow) && slow.Timeout())
 }
 
 // unreachable says what went wrong without the text of the error, which may have
@@ -125,8 +136,9 @@ func (s *site) inflow(ctx context.Context, cancel context.CancelCauseFunc, body 
 }
 
 func (r *inflow) Read(p []byte) (int, error) {
-	r.timer.Reset(r.wait)
+	r.timer.Reset(r.wait) // it runs while a registry is waited for, and not while a client is
 	n, err := r.body.Read(p)
+	r.timer.Stop()
 	r.left -= int64(n)
 	switch sum := r.total.Add(int64(n)); {
 	case r.left < 0:
@@ -148,9 +160,13 @@ func tooLarge(most int64) error {
 	return refused(reason.RegistryTooLarge, "the answer of the registry has more than %d bytes", most)
 }
 
+// smallIndex is how much of an index is read before it takes one of the few
+// places for large ones.
+const smallIndex = 1 << 20
+
 // whole reads an index, unpacked, into memory. What it unpacks to is bounded like
-// what comes.
-func whole(body io.Reader, encoding string, most int64) ([]byte, error) {
+// what comes; large is called before more than a little of it is kept.
+func whole(body io.Reader, encoding string, most int64, large func() error) ([]byte, error) {
 	switch strings.ToLower(encoding) {
 	case "", "identity":
 	case "gzip":
@@ -163,7 +179,14 @@ func whole(body io.Reader, encoding string, most int64) ([]byte, error) {
 		return nil, refused(reason.RegistryAnswer, "the answer of the registry is packed in a way that nobody asked for")
 	}
 	var b bytes.Buffer
-	if _, err := io.Copy(&b, io.LimitReader(body, most+1)); err != nil {
+	n, err := io.Copy(&b, io.LimitReader(body, min(most, smallIndex)+1))
+	if err == nil && n > smallIndex {
+		if err := large(); err != nil {
+			return nil, err
+		}
+		_, err = io.Copy(&b, io.LimitReader(body, most+1-n))
+	}
+	if err != nil {
 		return nil, asGiven(err, "the answer of the registry is no whole gzip")
 	}
 	if int64(b.Len()) > most {

@@ -2,7 +2,9 @@ package registry
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"net/url"
 	"regexp"
 	"strings"
 
@@ -50,12 +52,16 @@ func readNPM(s *site, parts []string, accept string) (*question, error) {
 			return nil, refused(reason.RegistryRefused, "the name of the tarball is not that of a version of %s", name)
 		}
 		path := name + "/-/" + parts[2]
-		return &question{pkg: Package{NPM, name, version}, path: path, at: npmPath(name) + "/-/" + parts[2], find: s.namedAs(name + "@" + version)}, nil
+		find := func(context.Context, context.CancelCauseFunc) (*url.URL, error) {
+			return s.recalled(name + "@" + version), nil
+		}
+		return &question{pkg: Package{NPM, name, version}, path: path, at: path, find: find}, nil
 	}
 	return nil, refused(reason.RegistryRefused, "the path is neither a packument nor a tarball of the npm registry")
 }
 
-// npmPath is how a name is asked for: a registry takes the scope's slash escaped.
+// npmPath is how clients ask for a packument: with the scope's slash escaped, which it
+// is not in the usual place of a tarball.
 func npmPath(name string) string { return strings.Replace(name, "/", "%2f", 1) }
 
 // npmFile is the name of a version's tarball.
@@ -99,7 +105,7 @@ func (s *site) packument(name string, a answer) (answer, error) {
 			delete(versions, version)
 			continue
 		}
-		usual := s.up.at(npmPath(name) + "/-/" + npmFile(name, version))
+		usual := s.up.at(name + "/-/" + npmFile(name, version))
 		if u, err := a.url.Parse(textOf(dist["tarball"])); err == nil && s.up.owns(u) && u.String() != usual.String() {
 			s.remember(name+"@"+version, u)
 		}

@@ -84,8 +84,8 @@ var DefaultLimits = Limits{
 	StallTime:   time.Minute,
 }
 
-// indexesAtOnce bounds how many indexes are in memory.
-const indexesAtOnce = 4
+// indexesAtOnce bounds how many large indexes are in memory.
+const indexesAtOnce = 3
 
 // Front is a way out. It serves until [Front.Close].
 type Front struct {

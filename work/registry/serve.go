@@ -179,7 +179,7 @@ func (x *exchange) file(ctx context.Context, cancel context.CancelCauseFunc, s *
 	var target *url.URL
 	var err error
 	if q.find != nil {
-		if target, err = q.find(ctx); err != nil {
+		if target, err = q.find(ctx, cancel); err != nil {
 			return err
 		}
 	}

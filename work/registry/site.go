@@ -17,6 +17,7 @@ type site struct {
 
 	mu    sync.Mutex
 	named map[string]*url.URL // a file, by a key of its ecosystem
+	dl    string              // of crates: where they are, as cargo's index configuration says
 }
 
 // question is what one path asks for.
@@ -27,8 +28,10 @@ type question struct {
 	// open says that it is about no package, so that the caller is not asked.
 	open    bool
 	accept  string
-	rewrite func(answer) (answer, error)            // of an index; nil: passed on byte for byte
-	find    func(context.Context) (*url.URL, error) // the place of a file that an index named; nil without an error: the usual one
+	rewrite func(answer) (answer, error) // of an index; nil: passed on byte for byte
+	// find is the place of a file that an index named; nil without an error means
+	// the usual one.
+	find func(context.Context, context.CancelCauseFunc) (*url.URL, error)
 }
 
 // answer is an index.
@@ -42,8 +45,10 @@ type answer struct {
 // grammars read the path below the prefix of their ecosystem. There is at least
 // one segment.
 var grammars = map[Ecosystem]func(s *site, parts []string, accept string) (*question, error){
-	NPM: readNPM,
-	Go:  readGo,
+	NPM:    readNPM,
+	PyPI:   readPyPI,
+	Go:     readGo,
+	Crates: readCrates,
 }
 
 // maxNamed bounds what is remembered of indexes. The usual places are asked beyond
@@ -69,22 +74,11 @@ func (s *site) recalled(key string) *url.URL {
 	return s.named[key]
 }
 
-// namedAs finds a file for a question.
-func (s *site) namedAs(key string) func(context.Context) (*url.URL, error) {
-	return func(context.Context) (*url.URL, error) { return s.recalled(key), nil }
-}
-
 var errNoObject = errors.New("no JSON object")
 
 // index asks for an index and writes it again.
 func (s *site) index(ctx context.Context, cancel context.CancelCauseFunc, q *question, front string) (answer, error) {
 	f := s.front
-	select {
-	case f.indexes <- struct{}{}:
-		defer func() { <-f.indexes }()
-	case <-ctx.Done():
-		return answer{}, unreachable(ctx, ctx.Err())
-	}
 	resp, err := s.get(ctx, http.MethodGet, s.up.at(q.at), q.accept, "gzip")
 	if err != nil {
 		return answer{}, err
@@ -96,7 +90,21 @@ func (s *site) index(ctx context.Context, cancel context.CancelCauseFunc, q *que
 	most := f.limits.IndexBytes
 	body := s.inflow(ctx, cancel, resp.Body, most)
 	defer body.stop()
-	text, err := whole(body, resp.Header.Get("Content-Encoding"), most)
+	held := false
+	defer func() {
+		if held {
+			<-f.indexes
+		}
+	}()
+	text, err := whole(body, resp.Header.Get("Content-Encoding"), most, func() error {
+		select {
+		case f.indexes <- struct{}{}:
+			held = true
+			return nil
+		case <-ctx.Done():
+			return unreachable(ctx, ctx.Err())
+		}
+	})
 	if err != nil {
 		return answer{}, err
 	}

@@ -132,6 +132,9 @@ func newUpstream(e Ecosystem, u Upstream, o Options, l Limits) (*upstream, error
 // baseURL reads the address of a registry.
 func baseURL(e Ecosystem, address string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimPrefix(address, "sparse+"))
+	if err == nil {
+		u.Host = strings.ToLower(u.Host)
+	}
 	switch {
 	case err == nil && u.Scheme == "file":
 		return nil, unusable(e, "is a directory (file:), which a sandbox cannot be led to; configure one that is served over https")

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remit/work/depend"
 	"remit/work/sandbox"
 	"remit/work/workspace"
 )
@@ -66,7 +67,10 @@ func (h Home) VerdictDir() string { return filepath.Join(h.CacheDir(), "verdicts
 // TestingDir holds Go's package testing, compiled as the control needs it.
 func (h Home) TestingDir() string { return filepath.Join(h.CacheDir(), "testing") }
 
-// Distrust empties the verdict cache if the driver confines nothing: what runs
+// EnvironmentsDir holds dependency layers, by the digest of how they are made.
+func (h Home) EnvironmentsDir() string { return filepath.Join(h.Dir, "environments") }
+
+// Distrust empties the verdict cache and the store of dependency layers if the driver confines nothing: what runs
 // under it is the user and can have written entries. It is called before and
 // after such a process; a cache that cannot be emptied is an error.
 func (h Home) Distrust(d sandbox.Driver) error {
@@ -76,6 +80,15 @@ func (h Home) Distrust(d sandbox.Driver) error {
 	for _, dir := range []string{h.VerdictDir(), h.TestingDir()} {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("emptying the verdict cache: %w", err)
+		}
+	}
+	if _, err := os.Lstat(h.EnvironmentsDir()); err == nil {
+		store, err := depend.OpenStore(h.EnvironmentsDir())
+		if err == nil {
+			err = store.Empty()
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

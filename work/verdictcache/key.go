@@ -32,7 +32,10 @@ type Key struct {
 	Limits       sandbox.Limits            `json:"limits"`
 	Verifier     evidence.VerifierIdentity `json:"verifier"`
 	Sandbox      sandbox.Description       `json:"sandbox"`
-	Host         string                    `json:"host_view"` // this program, and what the commands see of the host
+	// Environment are the layers above the tree and the variables, by key and
+	// content; not there for a tree without any.
+	Environment []string `json:"environment,omitempty"`
+	Host        string   `json:"host_view"` // this program, and what the commands see of the host
 }
 
 // HeldOut is a held-out test file, by its place and digest.

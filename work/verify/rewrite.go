@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"remit/work/sandbox"
 	"remit/work/tree"
 )
 
@@ -44,6 +45,19 @@ func (p *Plan) rewritten(changes, laid []tree.Change) []string {
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// replaced lists what a command changed of the installed dependencies that a later
+// command of the same view could start or load. Caches, which tools keep below a
+// name with a dot, are no such thing.
+func replaced(l sandbox.LayerChanges) []string {
+	out := slices.Clone(l.Replaced)
+	for _, p := range l.Added {
+		if !slices.ContainsFunc(strings.Split(p, "/"), func(part string) bool { return strings.HasPrefix(part, ".") && part != ".bin" }) {
+			out = append(out, p)
+		}
+	}
+	return out
 }
 
 // watched says whether a file is the source of a test or steers a runner.

@@ -160,6 +160,9 @@ func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunRes
 	if r.Fault == nil && ctx.Err() == nil && result != nil {
 		if j.twin == nil {
 			r.Rewritten = append(r.Rewritten, p.rewritten(result.Changes, j.apply)...)
+			if v.end-v.first > 1 {
+				r.Rewritten = append(r.Rewritten, replaced(result.Layers)...)
+			}
 		} else if err := j.twin.collect(v, result.Changes); err != nil {
 			r.Fault = &reason.Finding{Code: reason.InfrastructureFault, Detail: "reading the trace of the tests: " + err.Error()}
 		}
@@ -235,7 +238,7 @@ func (p *Plan) spools(dir string, n int) ([]*stream, error) {
 func (p *Plan) spec(dir string, apply []tree.Change, commands []command, spools []*stream) sandbox.Spec {
 	env := maps.Clone(runEnv)
 	maps.Copy(env, p.Env)
-	s := sandbox.Spec{Lower: p.Lower, Apply: apply, Env: env, Binds: p.Binds, Limits: p.Limits, Capture: true, SpoolDir: dir}
+	s := sandbox.Spec{Lower: p.Lower, Layers: p.Layers, Apply: apply, Env: env, Binds: p.Binds, Limits: p.Limits, Capture: true, SpoolDir: dir}
 	for i, c := range commands {
 		s.Commands = append(s.Commands, sandbox.Command{
 			Argv: []string{"sh", "-c", "--", c.run}, Stdout: spools[2*i], Stderr: spools[2*i+1],

@@ -146,6 +146,9 @@ type Plan struct {
 	Limits sandbox.Limits
 	Env    map[string]string
 	Binds  []sandbox.Bind
+	// Layers are what every run finds in the tree and no commit has: the
+	// dependencies of the base.
+	Layers []sandbox.Layer
 	// Log receives test.log: every command with its full output. A phase
 	// writes when it ends; phases that run side by side need a Log each.
 	Log io.Writer

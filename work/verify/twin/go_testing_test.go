@@ -4,8 +4,8 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -14,10 +14,14 @@ import (
 // lines, and a file that is not as it is known is refused.
 func TestQuietTesting(t *testing.T) {
 	t.Parallel()
+	root, err := exec.Command("go", "env", "GOROOT").Output() // what a program built with -trimpath does not know itself
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range GoTesting {
-		src, err := os.ReadFile(filepath.Join(runtime.GOROOT(), "src/testing", name)) //nolint:staticcheck // of the Go that runs this test
+		src, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "src/testing", name))
 		if err != nil {
-			t.Skip(err)
+			t.Fatal(err)
 		}
 		out, err := QuietTesting(name, src)
 		if err != nil {

@@ -1,0 +1,131 @@
+package evidence
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// EnvironmentPrepared are the outputs of environment.prepared: what the commands of
+// a run found beside the tree, made at the baseline before the engine began.
+type EnvironmentPrepared struct {
+	// Dependencies says with whose layers the patched tree was verified: base.
+	Dependencies string             `json:"dependencies,omitempty"`
+	Layers       []EnvironmentLayer `json:"layers"`
+	Env          map[string]string  `json:"env,omitempty"` // of the policy, for every command
+	Blockers     []Blocker          `json:"blockers"`
+}
+
+// EnvironmentLayer is a set of installed dependencies. Key names how it is made,
+// ContentSHA256 what it has: two builds of one key can differ.
+type EnvironmentLayer struct {
+	Ecosystem     string            `json:"ecosystem"`
+	Dir           string            `json:"dir"`
+	Key           string            `json:"key"`
+	ContentSHA256 string            `json:"content_sha256"`
+	Paths         []string          `json:"paths"`
+	LockFiles     []string          `json:"lock_files"`
+	Tools         []EnvironmentTool `json:"tools"`
+	// Packages are the files that the registry delivered for the layer, and their
+	// list by digest: `remit env show KEY` has it.
+	Packages       int    `json:"packages"`
+	PackagesSHA256 string `json:"packages_sha256"`
+	// Imported says that the content came from a file and not from a registry.
+	Imported bool `json:"imported,omitempty"`
+}
+
+// EnvironmentTool is a program that made a layer.
+type EnvironmentTool struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+}
+
+// DependencyChanges are what an engine changed of the layers: they are no part of
+// the patch, and no run of the verifier sees them.
+type DependencyChanges struct {
+	Total    int64    `json:"total"`
+	Replaced []string `json:"replaced,omitempty"`
+	Added    []string `json:"added,omitempty"`
+	Bounded  bool     `json:"bounded,omitempty"` // there were more than could be looked at
+}
+
+// Environment is what report and receipt say of the environment.
+type Environment struct {
+	Dependencies string             `json:"dependencies,omitempty"`
+	Layers       []EnvironmentLayer `json:"layers"`
+	Env          map[string]string  `json:"env,omitempty"`
+	// LockFilesChanged are those of the layers' lock files that the patch changes.
+	LockFilesChanged []string           `json:"lock_files_changed,omitempty"`
+	EngineChanged    *DependencyChanges `json:"engine_changed,omitempty"`
+}
+
+// environment is nil for a run that prepared nothing.
+func (r *run) environment() *Environment {
+	if r.prepared == nil {
+		return nil
+	}
+	e := &Environment{Dependencies: r.prepared.Dependencies, Layers: r.prepared.Layers, Env: r.prepared.Env}
+	for _, l := range e.Layers {
+		for _, name := range l.LockFiles {
+			if r.patched[name] && !slices.Contains(e.LockFilesChanged, name) {
+				e.LockFilesChanged = append(e.LockFilesChanged, name)
+			}
+		}
+	}
+	if r.engine != nil {
+		e.EngineChanged = r.engine.Dependencies
+	}
+	return e
+}
+
+// Sentences say in texts for people what the environment was.
+func (e *Environment) Sentences() []string {
+	var out []string
+	for _, l := range e.Layers {
+		text := fmt.Sprintf("Dependencies: %s of %s, %s, layer %s with content %s", l.Ecosystem, code(l.Dir), count(l.Packages, "package"), code(l.Key), code(l.ContentSHA256))
+		if l.Imported {
+			text += ", which was imported from a file"
+		}
+		out = append(out, text)
+	}
+	if len(e.LockFilesChanged) > 0 {
+		out = append(out, fmt.Sprintf("The change edits %s: base and head were verified with the dependencies of the base, not with those that it asks for", names(e.LockFilesChanged)))
+	}
+	if c := e.EngineChanged; c != nil {
+		list := slices.Concat(c.Replaced, c.Added)
+		text := fmt.Sprintf("The agent changed installed dependencies (%s), which is no part of the change and was not verified", count(int(c.Total), "file"))
+		if len(list) > 0 {
+			text += ": " + names(list[:min(len(list), maxSourceNamed)])
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+// contradictEnvironment holds what is said of the environment against the order of
+// the journal: it was there before the engine, and stayed the same.
+func (r *run) contradictEnvironment(agree agreeFunc) {
+	engine := int64(-1)
+	keys := ""
+	for i := range r.entries {
+		e := &r.entries[i]
+		if e.Name == StepEngine && engine < 0 {
+			engine = e.Seq
+		}
+		var p EnvironmentPrepared
+		if e.Name != StepEnvironment || string(e.Outputs) == "{}" || decode(e.Outputs, &p) != nil {
+			continue
+		}
+		var all []string
+		for _, l := range p.Layers {
+			all = append(all, l.Key)
+		}
+		now := strings.Join(all, " ")
+		agree(keys == "" || keys == now, "the environment is prepared twice, with other layers")
+		agree(keys != "" || engine < 0, "the environment was prepared after the engine began")
+		keys = now
+	}
+	if r.engine != nil && r.engine.Dependencies != nil {
+		agree(r.prepared != nil && len(r.prepared.Layers) > 0, "the engine changed dependencies, and none were prepared")
+	}
+}

@@ -1,0 +1,110 @@
+//go:build !race
+
+package evidence_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+)
+
+// layersOf is an environment with the lock files of one layer.
+func layersOf(lockFiles ...string) evidence.EnvironmentPrepared {
+	return evidence.EnvironmentPrepared{Dependencies: "base", Env: map[string]string{"NODE_ENV": "test"}, Layers: []evidence.EnvironmentLayer{{
+		Ecosystem: "npm", Dir: ".", Key: canon.Digest([]byte("recipe")), ContentSHA256: canon.Digest([]byte("content")), Paths: []string{"node_modules"},
+		LockFiles: lockFiles, Tools: []evidence.EnvironmentTool{{Name: "node", SHA256: canon.Digest([]byte("node"))}}, Packages: 2,
+		PackagesSHA256: canon.Digest([]byte("packages"))}}}
+}
+
+// dependent is a run with dependencies, one of whose lock files the patch changes,
+// and whose engine wrote into what was installed.
+func dependent(s *session) {
+	s.form = evidence.SummaryForm
+	s.touched = &evidence.DependencyChanges{Total: 2, Replaced: []string{"node_modules/left/index.js"}, Added: []string{"node_modules/.cache/x"}}
+	s.control = &evidence.Control{Status: evidence.ControlMade, Scheme: "halves", Counting: 3, Proved: 3, Runs: 2,
+		Commands: []evidence.CommandControl{{Command: "go test ./...", Status: evidence.ControlMade, By: "test", Counting: 3, Proved: 3}}}
+	s.open(false)
+	s.eligible()
+	s.plan()
+	s.workspace()
+	s.step(evidence.StepEnvironment, "environment", journal.Completed, nil, layersOf("package-lock.json", "calc/add.go"))
+	s.engine(0)
+	s.patch()
+	s.writes()
+	s.verify(true)
+	s.source()
+	s.complete()
+}
+
+func TestEnvironmentIsTold(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	dependent(s)
+	set, err := evidence.Project(s.w.Entries())
+	s.must(err)
+	var rc evidence.Receipt
+	s.must(evidence.DecodeReceipt(set[evidence.ReceiptFile], &rc))
+	if e := rc.Environment; e == nil || !slices.Equal(e.LockFilesChanged, []string{"calc/add.go"}) || e.EngineChanged.Total != 2 || rc.Kinds["environment"] != evidence.Observed {
+		t.Errorf("the receipt says %+v", rc.Environment)
+	}
+	for _, name := range []string{evidence.SummaryFile, evidence.ReportMDFile} {
+		for _, want := range []string{"Dependencies: npm of", "2 packages", "The change edits `calc/add.go`: base and head were verified with the dependencies of the base",
+			"The agent changed installed dependencies (2 files)"} {
+			if !strings.Contains(string(set[name]), want) {
+				t.Errorf("%s does not say %q", name, want)
+			}
+		}
+	}
+}
+
+// What no run can have written of its environment is found, whatever the chain.
+func TestEnvironmentThatContradicts(t *testing.T) {
+	t.Parallel()
+	for name, before := range map[string]bool{"prepared after the engine": false, "another one later": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSession(t)
+			s.open(false)
+			s.eligible()
+			s.plan()
+			s.workspace()
+			if before {
+				s.step(evidence.StepEnvironment, "environment", journal.Completed, nil, layersOf())
+			}
+			s.engine(0)
+			other := layersOf()
+			other.Layers[0].Key = canon.Digest([]byte("another recipe"))
+			s.step(evidence.StepEnvironment, "environment", journal.Completed, nil, other)
+			s.patch()
+			s.writes()
+			s.verify(true)
+			s.source()
+			s.complete()
+			if got := contradictionsOf(t, s); !strings.Contains(got, "environment") {
+				t.Errorf("found: %s", got)
+			}
+		})
+	}
+	t.Run("changed without one", func(t *testing.T) {
+		t.Parallel()
+		s := newSession(t)
+		s.touched = &evidence.DependencyChanges{Total: 1}
+		passing(s)
+		if got := contradictionsOf(t, s); !strings.Contains(got, "none were prepared") {
+			t.Errorf("found: %s", got)
+		}
+	})
+}
+
+func contradictionsOf(t *testing.T, s *session) string {
+	t.Helper()
+	text, err := json.Marshal(evidence.CheckProjections(t.Context(), os.DirFS(s.write())))
+	s.must(err)
+	return string(text)
+}

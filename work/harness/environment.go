@@ -1,0 +1,185 @@
+package harness
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"time"
+
+	"remit/law/task"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/work/depend"
+	"remit/work/registry"
+	"remit/work/sandbox"
+	"remit/work/session"
+)
+
+// Registries say where the registry of an ecosystem is, and how it is entered. It
+// is asked outside of any sandbox, when something has to be fetched.
+type Registries func(context.Context, registry.Ecosystem) (registry.Upstream, error)
+
+// environmentAt reads what the policy in a checkout of the base says of the
+// environment. One that cannot be read says nothing: no run is under it.
+func environmentAt(checkout string) task.Environment {
+	root, err := os.OpenRoot(checkout)
+	if err != nil {
+		return task.Environment{}
+	}
+	defer root.Close()
+	if info, err := root.Lstat(task.PolicyFile); err != nil || !info.Mode().IsRegular() {
+		return task.Environment{}
+	}
+	f, err := root.Open(task.PolicyFile)
+	if err != nil {
+		return task.Environment{}
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, task.MaxSourceBytes+1))
+	if err != nil {
+		return task.Environment{}
+	}
+	policy, err := task.ParsePolicy(task.PolicyFile, text)
+	if err != nil {
+		return task.Environment{}
+	}
+	return policy.Surroundings()
+}
+
+// preparation is what layers are made with.
+type preparation struct {
+	home       session.Home
+	sandbox    sandbox.Driver
+	registries Registries
+	scratch    string
+	clock      func() time.Time
+	tell       func(line string)
+}
+
+// layers returns the layers of an environment, from the store or made now. It is
+// not nil, and holds nothing, where the environment has none.
+func (p preparation) layers(ctx context.Context, env task.Environment, base depend.Base) (*depend.Prepared, error) {
+	if len(env.Prepare) == 0 {
+		return &depend.Prepared{Env: env.Env}, nil
+	}
+	store, err := depend.OpenStore(p.home.EnvironmentsDir())
+	if err != nil {
+		return nil, err
+	}
+	b := &depend.Builder{Store: store, Sandbox: p.sandbox, Upstream: p.registries, Tell: p.tell, Clock: p.clock, Scratch: p.scratch}
+	return b.Prepare(ctx, env, base)
+}
+
+// prepareEnvironment makes what the policy of the base wants beside the tree,
+// before the engine begins, and says so in the journal.
+func (r *run) prepareEnvironment(ctx context.Context) error {
+	env := environmentAt(r.checkout.Dir)
+	if len(env.Prepare) == 0 && len(env.Env) == 0 {
+		r.prepared = &depend.Prepared{}
+		return nil
+	}
+	s := r.begin(evidence.StepEnvironment, "environment", nil)
+	p := preparation{home: r.Home, sandbox: r.Sandbox, registries: r.Registries, scratch: r.work, clock: r.clock, tell: func(line string) { r.output([]byte(line)) }}
+	prepared, err := p.layers(ctx, env, depend.Base{Dir: r.checkout.Dir, Tree: r.base.Tree})
+	if err != nil {
+		s.end(journal.Failed, nil, r.scrub(err.Error()))
+		return fmt.Errorf("preparing the environment: %w", err)
+	}
+	r.prepared = prepared
+	s.end(journal.Completed, environmentFacts(env, prepared), fmt.Sprintf("%d layer(s)", len(prepared.Layers)))
+	return nil
+}
+
+// environmentFacts is an environment as the journal has it.
+func environmentFacts(env task.Environment, prepared *depend.Prepared) evidence.EnvironmentPrepared {
+	out := evidence.EnvironmentPrepared{Dependencies: string(env.Dependencies), Env: env.Env, Layers: []evidence.EnvironmentLayer{}}
+	for i, l := range prepared.Layers {
+		layer := evidence.EnvironmentLayer{Ecosystem: l.Recipe.Ecosystem, Dir: l.Recipe.Dir, Key: l.Key, ContentSHA256: l.ContentSHA256, Paths: l.Recipe.Paths,
+			LockFiles: displayed(prepared.LockFiles[i]), Packages: len(l.Deliveries), PackagesSHA256: l.DeliveriesSHA256, Imported: l.Imported,
+			Tools: []evidence.EnvironmentTool{}}
+		for _, t := range l.Recipe.Tools {
+			layer.Tools = append(layer.Tools, evidence.EnvironmentTool{Name: t.Name, SHA256: t.SHA256})
+		}
+		out.Layers = append(out.Layers, layer)
+	}
+	return out
+}
+
+// withEnvironment adds the variables of the environment to those of an engine,
+// which win.
+func withEnvironment(prepared *depend.Prepared, env map[string]string) map[string]string {
+	if prepared == nil || len(prepared.Env) == 0 {
+		return env
+	}
+	out := maps.Clone(prepared.Env)
+	maps.Copy(out, env)
+	return out
+}
+
+// dependencyChanges is what an engine changed of the layers, nil if nothing.
+func dependencyChanges(l sandbox.LayerChanges) *evidence.DependencyChanges {
+	if l.Total == 0 && !l.Bounded {
+		return nil
+	}
+	return &evidence.DependencyChanges{Total: l.Total, Replaced: displayed(l.Replaced), Added: displayed(l.Added), Bounded: l.Bounded}
+}
+
+// environmentAgain prepares the environment of a run that is verified again, and
+// compares it with what the run had.
+func (rec *sealed) environmentAgain(ctx context.Context, req Reproduction, baseline, lower string) (*depend.Prepared, *EnvironmentAgain, error) {
+	env := environmentAt(lower)
+	was := rec.receipt.Environment
+	if len(env.Prepare) == 0 && len(env.Env) == 0 && was == nil {
+		return &depend.Prepared{}, nil, nil
+	}
+	work, err := os.MkdirTemp("", "remit-environment-")
+	if err != nil {
+		return nil, nil, fmt.Errorf("making a work directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(work) }() // a temporary directory
+	p := preparation{home: req.Home, sandbox: req.Sandbox, registries: req.Registries, scratch: work, clock: time.Now, tell: func(line string) {
+		if req.Progress != nil {
+			req.Progress.Output(line)
+		}
+	}}
+	if req.Clock != nil {
+		p.clock = req.Clock
+	}
+	prepared, err := p.layers(ctx, env, depend.Base{Dir: lower, Tree: baseline})
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing the environment: %w", err)
+	}
+	again := &EnvironmentAgain{Layers: environmentFacts(env, prepared).Layers, Same: true}
+	if was == nil {
+		was = &evidence.Environment{}
+	}
+	for i := range max(len(was.Layers), len(again.Layers)) {
+		switch {
+		case i >= len(was.Layers) || i >= len(again.Layers):
+			again.differs("the run had %d layer(s), and here are %d", len(was.Layers), len(again.Layers))
+		case was.Layers[i].Key != again.Layers[i].Key:
+			again.differs("the layer of %s in %s is made by another recipe: the tools of this machine, or of that of the run, differ", again.Layers[i].Ecosystem, again.Layers[i].Dir)
+		case was.Layers[i].ContentSHA256 != again.Layers[i].ContentSHA256:
+			again.differs("the layer of %s in %s has the same recipe and another content: %s in the run, %s here", again.Layers[i].Ecosystem, again.Layers[i].Dir,
+				was.Layers[i].ContentSHA256, again.Layers[i].ContentSHA256)
+		}
+	}
+	if !maps.Equal(was.Env, env.Env) {
+		again.differs("the variables are others than those of the run")
+	}
+	return prepared, again, nil
+}
+
+// EnvironmentAgain compares the environment of a verification with that of the run.
+type EnvironmentAgain struct {
+	Layers      []evidence.EnvironmentLayer `json:"layers"`
+	Same        bool                        `json:"same"`
+	Differences []string                    `json:"differences,omitempty"`
+}
+
+func (e *EnvironmentAgain) differs(format string, args ...any) {
+	e.Same = false
+	e.Differences = append(e.Differences, fmt.Sprintf(format, args...))
+}
