@@ -116,6 +116,7 @@ func TestScripts(t *testing.T) {
 			"expire":   expireApprovals,
 			"forge":    forgeSession,
 			"npm":      npmPackages,
+			"rootfs":   rootDirectory,
 		},
 		RequireExplicitExec: true,
 	})

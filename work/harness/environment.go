@@ -76,11 +76,17 @@ func (p preparation) layers(ctx context.Context, env task.Environment, base depe
 // before the engine begins, and says so in the journal.
 func (r *run) prepareEnvironment(ctx context.Context) error {
 	env := environmentAt(r.checkout.Dir)
-	if len(env.Prepare) == 0 && len(env.Env) == 0 {
+	if len(env.Prepare) == 0 && len(env.Env) == 0 && env.Image == "" {
 		r.prepared = &depend.Prepared{}
 		return nil
 	}
 	s := r.begin(evidence.StepEnvironment, "environment", nil)
+	in, image, err := inImage(ctx, r.Home, r.Sandbox, env)
+	if err != nil {
+		s.end(journal.Failed, nil, r.scrub(err.Error()))
+		return err
+	}
+	r.Sandbox = in
 	p := preparation{home: r.Home, sandbox: r.Sandbox, registries: r.Registries, scratch: r.work, clock: r.clock, tell: func(line string) { r.output([]byte(line)) }}
 	prepared, err := p.layers(ctx, env, depend.Base{Dir: r.checkout.Dir, Tree: r.base.Tree})
 	if err != nil {
@@ -88,7 +94,9 @@ func (r *run) prepareEnvironment(ctx context.Context) error {
 		return fmt.Errorf("preparing the environment: %w", err)
 	}
 	r.prepared = prepared
-	s.end(journal.Completed, environmentFacts(env, prepared), fmt.Sprintf("%d layer(s)", len(prepared.Layers)))
+	facts := environmentFacts(env, prepared)
+	facts.Image = image
+	s.end(journal.Completed, facts, fmt.Sprintf("%d layer(s)", len(prepared.Layers)))
 	return nil
 }
 
@@ -127,13 +135,19 @@ func dependencyChanges(l sandbox.LayerChanges) *evidence.DependencyChanges {
 }
 
 // environmentAgain prepares the environment of a run that is verified again, and
-// compares it with what the run had.
-func (rec *sealed) environmentAgain(ctx context.Context, req Reproduction, baseline, lower string) (*depend.Prepared, *EnvironmentAgain, error) {
+// compares it with what the run had. From then on the request has the sandbox of
+// its image.
+func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string) (*depend.Prepared, *EnvironmentAgain, error) {
 	env := environmentAt(lower)
 	was := rec.receipt.Environment
-	if len(env.Prepare) == 0 && len(env.Env) == 0 && was == nil {
+	if len(env.Prepare) == 0 && len(env.Env) == 0 && env.Image == "" && was == nil {
 		return &depend.Prepared{}, nil, nil
 	}
+	in, image, err := inImage(ctx, req.Home, req.Sandbox, env)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Sandbox = in
 	work, err := os.MkdirTemp("", "remit-environment-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a work directory: %w", err)
@@ -151,9 +165,12 @@ func (rec *sealed) environmentAgain(ctx context.Context, req Reproduction, basel
 	if err != nil {
 		return nil, nil, fmt.Errorf("preparing the environment: %w", err)
 	}
-	again := &EnvironmentAgain{Layers: environmentFacts(env, prepared).Layers, Same: true}
+	again := &EnvironmentAgain{Image: image, Layers: environmentFacts(env, prepared).Layers, Same: true}
 	if was == nil {
 		was = &evidence.Environment{}
+	}
+	if a, b := imageText(was.Image), imageText(image); a != b {
+		again.differs("the image of the run is %s, and here it is %s", a, b)
 	}
 	for i := range max(len(was.Layers), len(again.Layers)) {
 		switch {
@@ -174,6 +191,7 @@ func (rec *sealed) environmentAgain(ctx context.Context, req Reproduction, basel
 
 // EnvironmentAgain compares the environment of a verification with that of the run.
 type EnvironmentAgain struct {
+	Image       *evidence.EnvironmentImage  `json:"image,omitempty"`
 	Layers      []evidence.EnvironmentLayer `json:"layers"`
 	Same        bool                        `json:"same"`
 	Differences []string                    `json:"differences,omitempty"`

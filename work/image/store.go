@@ -41,7 +41,7 @@ type Store struct {
 // Open opens the store in dir, which is made if it is not there.
 func Open(dir string) (*Store, error) {
 	s := &Store{dir, DefaultLimits()}
-	for _, sub := range []string{"", imagesDir, tagsDir, layersDir, stagingDir} {
+	for _, sub := range []string{"", imagesDir, tagsDir, layersDir, shellDir, stagingDir} {
 		if err := os.MkdirAll(filepath.Join(dir, sub), 0o700); err != nil {
 			return nil, unusable(err)
 		}
@@ -263,6 +263,22 @@ func (s *Store) each(kind string, do func(name string) error) error {
 	}
 	for _, name := range names {
 		if err := do(name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Empty removes every image: what could write to the store could have written
+// whatever it is held against, too.
+func (s *Store) Empty(ctx context.Context) error {
+	release, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for _, sub := range []string{imagesDir, tagsDir, shellDir, layersDir} {
+		if err := removeAll(filepath.Join(s.dir, sub)); err != nil {
 			return err
 		}
 	}

@@ -21,6 +21,10 @@ type Root struct {
 	User string
 }
 
+// ConfigImage is the key of Description.Config under which a driver with the root
+// of an image names its digest.
+const ConfigImage = "image_digest"
+
 // MaxRootLayers bounds the layers of a Root; each is a word in the options of one mount.
 const MaxRootLayers = 127
 
@@ -32,6 +36,9 @@ type rootable interface {
 // Rooted returns a driver that is d but for the root of its commands. What d found
 // out about the host holds for it too: the walls are the same.
 func Rooted(d Driver, r Root) (Driver, error) {
+	if d == nil {
+		return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: there is none that could take an image as its root")
+	}
 	able, ok := d.(rootable)
 	if !ok {
 		return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: the driver %s cannot take an image as its root", d.Describe().Driver).

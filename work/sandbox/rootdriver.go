@@ -20,7 +20,7 @@ func (d *bwrap) withRoot(r Root) (Driver, error) {
 	}
 	r.Layers = layers
 	desc := d.Describe()
-	desc.Config["image_digest"] = r.Digest
+	desc.Config[ConfigImage] = r.Digest
 	if r.User != "" {
 		desc.Config["image_user"] = r.User
 	}
