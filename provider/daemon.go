@@ -34,6 +34,8 @@ type Config struct {
 	Agents *Agents
 	// CacheDir keeps checked out trees; Scratch is for work that is removed.
 	CacheDir, Scratch string
+	// ImagesDir has the images that jobs may name, by digest; "": none.
+	ImagesDir string
 	// KeyDir holds the key that the bundles of engine runs are signed with; ""
 	// gives each run one of its own, which ends with it.
 	KeyDir string
@@ -72,6 +74,7 @@ type Daemon struct {
 	engines    map[string]*command.Engine
 	agents     *Agents
 	scratch    string
+	images     string
 	caps       api.Caps
 	ttl, beat  time.Duration
 	grace      time.Duration
@@ -110,7 +113,7 @@ func Open(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver,
-		keyDir: c.KeyDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
+		keyDir: c.KeyDir, images: c.ImagesDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
 		ttl: c.LeaseTTL, beat: c.Heartbeat, grace: c.Grace, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
 	if _, d.credential, err = c.State.Load(); err != nil {
 		return nil, err

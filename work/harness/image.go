@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -80,4 +81,20 @@ func imageText(i *evidence.EnvironmentImage) string {
 		return "the host"
 	}
 	return i.Digest
+}
+
+// rootImage is what a job says of the root of its commands. It is read from the
+// journal, so that a run that was cut off has it too.
+func (r *run) rootImage() string {
+	root := hostImage
+	if r.recorder == nil {
+		return root
+	}
+	for _, e := range r.w.Entries() {
+		var p evidence.EnvironmentPrepared
+		if e.Name == evidence.StepEnvironment && json.Unmarshal(e.Outputs, &p) == nil && p.Image != nil {
+			root = p.Image.Digest
+		}
+	}
+	return root
 }
