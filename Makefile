@@ -1,7 +1,7 @@
 # Remit. `make help` lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall run vignette agents proofs test soak bench lint fuzz release clean
+.PHONY: help setup build install uninstall run vignette agents runners proofs test soak bench lint fuzz release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,9 @@ vignette: ## Gate L: issue to verified, paid and mirrored change, with its failu
 
 agents: ## install the tested versions of pi, codex, claude and two agents for acp below .tools/agents
 	@scripts/agents.sh
+
+runners: ## install the test runners of npm that the verifier is tried with below .tools/runners
+	@scripts/runners.sh
 
 proofs: ## make the ladder's proofs of fake and command anew, which come with the program: after a change of the verifier or of an adapter
 	@scripts/setup.sh build

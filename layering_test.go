@@ -68,7 +68,7 @@ var standardFences = []fence{
 
 // testOnly are the packages that exist for tests. Only tests import them, they
 // each other and the project's own scripts, so that no binary has them.
-var testOnly = []string{"fixtures", "nexus/store/storetest", "work/engine/agent/modeltest"}
+var testOnly = []string{"fixtures", "nexus/store/storetest", "work/engine/agent/modeltest", "work/prove/provetest"}
 
 const whyTestOnly = "the binary carries no test machinery"
 
@@ -85,10 +85,10 @@ var moduleFences = []fence{
 	{"github.com/gowebpki/jcs", nil, false, true, "the independent oracle for canonical JSON: never the implementation"},
 	{"golang.org/x/mod/sumdb/tlog", []string{"proof/journal"}, false, true, "the tree head belongs to the journal"},
 	{"golang.org/x/mod/sumdb/note", []string{"proof/journal", "proof/attest"}, false, true, "signed checkpoints belong to the journal and its attestations"},
-	{"golang.org/x/mod/module", []string{"work/sandbox", "work/registry"}, false, true, "how a module is named in the Go module cache, and in the protocol of its proxies"},
+	{"golang.org/x/mod/module", []string{"work/sandbox", "work/registry", "work/depend"}, false, true, "how a module is named in the Go module cache, in the protocol of its proxies, and in go.sum"},
 	{"golang.org/x/mod/zip", nil, false, true, "the registries of tests make module archives"},
 	{"golang.org/x/mod/sumdb", nil, false, true, "the registries of tests have a checksum database"},
-	{"golang.org/x/mod/modfile", []string{"work/verify"}, false, true, "the verifier reads what a changed go.mod would redirect"},
+	{"golang.org/x/mod/modfile", []string{"work/verify", "work/depend"}, false, true, "the verifier reads what a changed go.mod would redirect, and a layer of modules what it requires"},
 	{"golang.org/x/sys", []string{"proof/journal", "work", "provider", "cmd"}, false, true, "file locks, namespaces and process control; law and nexus have no business there"},
 	{"golang.org/x/net/html", []string{"work/registry"}, false, true, "reads the pages of PyPI's simple index as data"},
 	{"golang.org/x/net/bpf", []string{"work/sandbox"}, false, true, "assembles the seccomp program"},
@@ -347,4 +347,25 @@ func within(p string, dirs []string) bool {
 func isStandard(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
 	return !strings.Contains(first, ".")
+}
+
+// TestOnlyProversProve: nothing but what makes proofs asks for a run that goes
+// further than is proved, so no flag, file or request can.
+func TestOnlyProversProve(t *testing.T) {
+	t.Parallel()
+	provers := []string{"work/prove", "work/matrix"}
+	found := 0
+	for _, f := range goFiles(t) {
+		for _, use := range f.uses {
+			if f.test || use.name != "remit/law/eligibility.PurposeProof" {
+				continue
+			}
+			if found++; !slices.Contains(provers, path.Dir(f.path)) {
+				t.Errorf("%s:%d: only %v may ask for a proving run", f.path, use.line, provers)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no prover was found: the test shows nothing")
+	}
 }

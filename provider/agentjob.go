@@ -4,10 +4,12 @@ import (
 	"context"
 
 	"remit/law/job"
+	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/gateway"
 	"remit/work/harness"
+	"remit/work/prove"
 	"remit/work/route"
 )
 
@@ -18,10 +20,17 @@ type worker struct {
 	model     *harness.ModelRoute // nil for a program that asks none
 }
 
+// rule is what the contract of a job and the policy of its repository say of the
+// records that are asked.
+type rule struct {
+	mode   task.MutationMode
+	signed bool // records count with a signature only
+}
+
 // agent is the agent that a job names, with the model that it names, and within
 // its budget. What is refused here is refused before anything is started or
 // asked; the gates of the run come after it and are the same as everywhere.
-func (d *Daemon) agent(ctx context.Context, agent Agent, c job.EngineChoice, budget int64) (worker, error) {
+func (d *Daemon) agent(ctx context.Context, agent Agent, c job.EngineChoice, budget int64, rule rule) (worker, error) {
 	m, err := agent.model(c)
 	if err != nil {
 		return worker{}, err
@@ -37,9 +46,9 @@ func (d *Daemon) agent(ctx context.Context, agent Agent, c job.EngineChoice, bud
 	if err := sameVersion(c, build); err != nil {
 		return worker{}, err
 	}
-	admitted, err := d.agents.admitted(build, agent)
+	admitted, err := d.agents.admitted(build, agent, rule.signed)
 	if err == nil {
-		err = d.agents.modelAdmitted(m)
+		err = d.agents.modelAdmitted(m, rule.signed)
 	}
 	if err == nil && len(m.KeyCommand) == 0 { // which is asked once for a job, by its run
 		err = m.Try(ctx, agent.Prices)
@@ -48,8 +57,15 @@ func (d *Daemon) agent(ctx context.Context, agent Agent, c job.EngineChoice, bud
 		return worker{}, ownTrouble{err}
 	}
 	admitted.Enabled = true
-	way := m.Route(route.Records(d.agents.home, false, nil), agent.Prices)
+	way := m.Route(route.Records(d.agents.home, rule.signed, nil), agent.Prices)
 	way.Ceiling = ceiling
+	q := prove.Question{Home: d.agents.home, Signed: rule.signed, Engine: e, Identity: build, Model: way, Driver: d.driver.Describe().Driver, Mode: rule.mode}
+	if err := q.Into(&admitted); err != nil {
+		return worker{}, ownTrouble{err}
+	}
+	if admitted.ProvenMode == task.ModeNone { // it was proved when the daemon began
+		return worker{}, ownTrouble{reason.Errorf(reason.ModeExceedsStage, "nothing is proved of the agent: %s", admitted.Unproved).WithHint("%s", admitted.Prove)}
+	}
 	return worker{e, admitted, way}, nil
 }
 

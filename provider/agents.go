@@ -15,6 +15,7 @@ import (
 	"remit/work/engine/fake"
 	"remit/work/gateway"
 	"remit/work/harness"
+	"remit/work/prove"
 	"remit/work/route"
 )
 
@@ -81,12 +82,12 @@ func (a *Agents) check(ctx context.Context, name string, agent Agent) (out task.
 		return out
 	}
 	a.seen[name] = build
-	if _, err := a.admitted(build, agent); err != nil {
+	if _, err := a.admitted(build, agent, false); err != nil {
 		tell("", name, err)
 	}
 	for _, id := range slices.Sorted(maps.Keys(agent.Models)) {
 		m, field := agent.Models[id], fmt.Sprintf("%s.models.%s", name, id)
-		err := a.modelAdmitted(m)
+		err := a.modelAdmitted(m, false)
 		if err == nil && agent.MaxMicroUSD != nil && !gateway.PriceKnown(m.Provider, m.Name, agent.Prices) {
 			err = reason.Errorf(reason.PriceUnknown, "a job may cost so much and no more, and no price is known for the model").
 				WithHint("state it below prices as %q; a model that costs nothing has 0 in all places", m.Provider+"/"+m.Name)
@@ -134,8 +135,8 @@ func (a Agent) open(ctx context.Context) (engine.Engine, evidence.EngineIdentity
 
 // admitted is what the records say of a build, and an error if they do not admit
 // it: it may be another one than when the agents were opened.
-func (a *Agents) admitted(build evidence.EngineIdentity, agent Agent) (harness.Admission, error) {
-	admission, result := route.Admission(route.Records(a.home, false, nil), build)
+func (a *Agents) admitted(build evidence.EngineIdentity, agent Agent, signed bool) (harness.Admission, error) {
+	admission, result := route.Admission(route.Records(a.home, signed, nil), build)
 	if result.Admitted() {
 		return admission, nil
 	}
@@ -143,12 +144,46 @@ func (a *Agents) admitted(build evidence.EngineIdentity, agent Agent) (harness.A
 }
 
 // modelAdmitted says why no record admits asking the model in this way.
-func (a *Agents) modelAdmitted(m route.Model) error {
-	result := m.Admitted(route.Records(a.home, false, nil))
+func (a *Agents) modelAdmitted(m route.Model, signed bool) error {
+	result := m.Admitted(route.Records(a.home, signed, nil))
 	if result.Admitted() {
 		return nil
 	}
 	return reason.Errorf(result.Code, "%s", result.Detail).WithHint("%s", m.AdmitCommand())
+}
+
+// proved lists the models with which nothing is proved of an agent in the sandbox of
+// a driver: every job would be refused. A job whose repository asks for signatures
+// may need more.
+func (a *Agents) proved(driver string) error {
+	if a == nil {
+		return nil
+	}
+	var problems task.Problems
+	for _, name := range slices.Sorted(maps.Keys(a.byName)) {
+		agent := a.byName[name]
+		e, err := agent.Engine()
+		if err != nil {
+			return err
+		}
+		for _, id := range slices.Sorted(maps.Keys(agent.Models)) {
+			m, found := agent.Models[id], harness.Admission{}
+			q := prove.Question{Home: a.home, Engine: e, Identity: a.seen[name], Model: &harness.ModelRoute{Upstream: gateway.Upstream{Provider: m.Provider}, Model: m.Name},
+				Driver: driver, Mode: task.CopiedRepo}
+			if err := q.Into(&found); err != nil {
+				return err
+			}
+			if found.ProvenMode == task.ModeNone {
+				problem := reason.Errorf(reason.ModeExceedsStage, "nothing is proved of the agent with this model: %s", found.Unproved)
+				problem.File, problem.Line, problem.Field = agent.File, agent.Lines[id], fmt.Sprintf("%s.models.%s", name, id)
+				problems = append(problems, problem.WithHint("%s, with the flags that say where agent and model are", found.Prove))
+			}
+		}
+	}
+	if len(problems) > 0 {
+		return problems
+	}
+	return nil
 }
 
 // tell logs what is offered: names, and nothing of the way to a model.

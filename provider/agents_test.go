@@ -23,6 +23,7 @@ import (
 	"remit/law/audit"
 	"remit/law/job"
 	"remit/law/task"
+	"remit/proof/attest"
 	"remit/proof/bundle"
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -30,8 +31,11 @@ import (
 	"remit/work/engine"
 	"remit/work/gateway"
 	play "remit/work/gateway/scripted"
+	"remit/work/keyring"
+	"remit/work/prove/provetest"
 	"remit/work/route"
 	"remit/work/sandbox"
+	"remit/work/workspace"
 )
 
 // askArgument makes this program the agent of a tester.
@@ -171,7 +175,22 @@ func newHouse(t *testing.T, script string) *house {
 	h.admitSource()
 	h.admitModel("large-1", admission.Admitted)
 	h.admitModel("large-2", admission.Admitted)
+	h.prove(3, false)
 	return h
+}
+
+// prove has the home proofs of the agent with its models, up to a stage and no
+// further.
+func (h *house) prove(through int, signed bool) {
+	h.Helper()
+	h.must(os.RemoveAll(filepath.Join(h.home, "ladder")))
+	e, err := h.agent.Engine()
+	h.must(err)
+	for model := range h.agent.Models {
+		for _, driver := range []string{sandbox.DriverBwrap, sandbox.DriverNone} {
+			provetest.Grant{Engine: e, Provider: "acme", Model: model, Driver: driver, Through: through, Signed: signed}.In(h.T, h.home)
+		}
+	}
 }
 
 func (h *house) write(name string, encode func() ([]byte, error)) {
@@ -274,7 +293,7 @@ func (h *house) secretBelow(dir string) {
 }
 
 // modelled is the contract for an agent, and asking a request for it that is fine.
-const modelled = "mutation_mode: copied-fixture\nnetwork: gateway\n"
+const modelled = "mutation_mode: copied-repo\nnetwork: gateway\n"
 
 func asking(contract, source, commit, tree string, change func(*job.EngineRunRequest)) job.EngineRunRequest {
 	return engineRequest(contract, source, commit, tree, func(r *job.EngineRunRequest) {
@@ -318,10 +337,13 @@ func TestAgentRun(t *testing.T) {
 		"the operator's no":      {set: func(h *house) { delete(h.agent.Models, "large-2"); h.agent.MaxMicroUSD = new(int64) }, outcome: job.JobFailed, status: job.Failed, says: reason.BudgetExhausted},
 		"money, no price":        {change: func(r *job.EngineRunRequest) { r.Engine.Model = "large-2" }, outcome: job.JobFailed, status: job.Failed, says: reason.PriceUnknown},
 		"hosted, no price":       {set: hosted, change: func(r *job.EngineRunRequest) { r.Engine.Model, r.Budget.MicroUSD = "large-2", 0 }, outcome: job.JobFailed, status: job.Failed, says: reason.PriceUnknown},
-		"no way out":             {more: "mutation_mode: copied-fixture\n", outcome: job.JobFailed, status: job.Failed, says: reason.NetworkNotAllowed},
-		"a mode that is not his": {more: "mutation_mode: copied-repo\nnetwork: gateway\n", outcome: job.JobFailed, status: job.Failed, says: reason.ModeExceedsStage},
-		"the contract's zero":    {more: modelled + "budget: {max_budget_usd: 0}\n", outcome: job.JobFailed, status: job.Failed, says: reason.BudgetExhausted},
-		"the contract's count":   {more: modelled + "title: ask 9\nbudget: {max_requests: 3}\n", outcome: job.JobFailed, status: job.Failed, says: reason.BudgetExhausted, cost: 3 * perRequest, known: "true", own: 2},
+		"no way out":             {more: "mutation_mode: copied-repo\n", outcome: job.JobFailed, status: job.Failed, says: reason.NetworkNotAllowed},
+		"a mode that is not his": {more: "mutation_mode: sandbox-repo\nnetwork: gateway\n", outcome: job.JobFailed, status: job.Failed, says: reason.ModeExceedsStage},
+		"no proof of the mode":   {set: func(h *house) { h.prove(2, false) }, outcome: job.JobFailed, status: job.Failed, says: reason.ModeExceedsStage},
+		"no fixture": {set: func(h *house) { h.prove(2, false) }, more: "mutation_mode: copied-fixture\nnetwork: gateway\n", outcome: job.JobFailed, status: job.Failed,
+			says: reason.NotAFixture},
+		"the contract's zero":  {more: modelled + "budget: {max_budget_usd: 0}\n", outcome: job.JobFailed, status: job.Failed, says: reason.BudgetExhausted},
+		"the contract's count": {more: modelled + "title: ask 9\nbudget: {max_requests: 3}\n", outcome: job.JobFailed, status: job.Failed, says: reason.BudgetExhausted, cost: 3 * perRequest, known: "true", own: 2},
 		"the operator's limit": {set: func(h *house) {
 			delete(h.agent.Models, "large-2")
 			most := int64(2 * perRequest)
@@ -333,6 +355,7 @@ func TestAgentRun(t *testing.T) {
 		"late by the last":            {change: func(r *job.EngineRunRequest) { r.Budget.MicroUSD = 2*perRequest - 1 }, outcome: job.JobFailed, status: job.Failed, says: reason.BudgetExhausted, cost: 2 * perRequest, known: "true", own: 1},
 
 		"a build of today":        {meddle: func(h *house) { h.rebuild() }, outcome: job.ProviderFault, status: job.Errored, says: reason.SourceNotAdmitted},
+		"proved no more":          {meddle: func(h *house) { h.must(os.RemoveAll(filepath.Join(h.home, "ladder"))) }, outcome: job.ProviderFault, status: job.Errored, says: reason.ModeExceedsStage},
 		"a build that is gone":    {meddle: func(h *house) { h.must(os.Remove(h.build)) }, outcome: job.ProviderFault, status: job.Errored, says: reason.ProviderUnavailable},
 		"admitted no more":        {meddle: func(h *house) { h.admitModel("large-1", admission.Rejected) }, outcome: job.ProviderFault, status: job.Errored, says: reason.ModelNotAdmitted},
 		"a key that is gone":      {meddle: func(h *house) { h.must(os.Remove(h.keyFile)) }, outcome: job.ProviderFault, status: job.Errored, says: reason.AuthUnavailable},
@@ -396,6 +419,49 @@ func TestAgentRun(t *testing.T) {
 			}
 			h.accounted(path, r, resp)
 		})
+	}
+}
+
+// TestSignedRecordsOfAJob: where the repository of a job asks for signatures, proofs
+// and admissions of the provider count with one only; those that come with the
+// program need none.
+func TestSignedRecordsOfAJob(t *testing.T) {
+	t.Parallel()
+	dir, _, _ := scripted(t, "")
+	h := newHouse(t, answers)
+	d := daemon(t, "http://127.0.0.1:1", h.offers(dir), func(c *Config) { c.Engines = map[string][]string{"fixer": {"true"}} })
+	rule := rule{mode: task.CopiedRepo, signed: true}
+	if _, err := d.worker(t.Context(), job.EngineChoice{Name: "coder", Model: "large-1"}, 100_000, rule); reason.CodeOf(err) != reason.SourceNotAdmitted {
+		t.Errorf("unsigned records count: %v", err)
+	}
+	for _, name := range []string{admission.SourceFile("tester"), admission.ModelFile("acme", "large-1")} {
+		text, err := os.ReadFile(filepath.Join(h.home, filepath.FromSlash(name)))
+		h.must(err)
+		signature, err := keyring.SignRecord(h.home, attest.NamespaceRecord, text)
+		h.must(err)
+		h.must(os.WriteFile(filepath.Join(h.home, filepath.FromSlash(admission.SignatureFile(name))), signature, 0o600))
+	}
+	if _, err := d.worker(t.Context(), job.EngineChoice{Name: "coder", Model: "large-1"}, 100_000, rule); reason.CodeOf(err) != reason.ModeExceedsStage {
+		t.Errorf("unsigned proofs count: %v", err)
+	}
+	h.prove(3, true)
+	for _, name := range []string{"coder", "fixer"} {
+		model := map[string]string{"coder": "large-1"}[name]
+		if w, err := d.worker(t.Context(), job.EngineChoice{Name: name, Model: model}, 100_000, rule); err != nil || w.admission.ProvenMode != task.CopiedRepo {
+			t.Errorf("%s: %+v, %v", name, w.admission, err)
+		}
+	}
+	for text, want := range map[string]bool{"tests: free\n": false, "records: {signed: true}\n": true, "records: {signed: false}\n": false, "records: [\n": true} {
+		h.must(os.WriteFile(filepath.Join(dir, task.PolicyFile), []byte(text), 0o644))
+		gitIn(t, dir, "add", ".")
+		gitIn(t, dir, "commit", "-qm", "policy")
+		source, err := workspace.OpenSource(t.Context(), dir)
+		h.must(err)
+		base, err := source.Resolve(t.Context(), "HEAD")
+		h.must(err)
+		if signedRecords(t.Context(), source, base) != want {
+			t.Errorf("%q: signed is not %v", text, want)
+		}
 	}
 }
 

@@ -18,51 +18,13 @@ import (
 	"remit/work/workspace"
 )
 
-// Config is what the operator of a daemon decides.
-type Config struct {
-	State   State
-	Driver  sandbox.Driver // never nil
-	Version string         // of this build
-	Commit  string         // that this build was made of
-	// Sources are the directories below which repositories may be read.
-	Sources []string
-	// Engines are the programs that engine runs may name, each with the words of
-	// its command. Requesters choose among the names and nothing else; without
-	// one no engine run is done.
-	Engines map[string][]string
-	// Agents are the engines that ask a model; nil: none. No name is in both.
-	Agents *Agents
-	// CacheDir keeps checked out trees; Scratch is for work that is removed.
-	CacheDir, Scratch string
-	// ImagesDir has the images that jobs may name, by digest; "": none.
-	ImagesDir string
-	// KeyDir holds the key that the bundles of engine runs are signed with; ""
-	// gives each run one of its own, which ends with it.
-	KeyDir string
-	// Caps are the limits of this machine, beside those that the nexus keeps;
-	// a zero field is no statement.
-	Caps api.Caps
-	// Unenforced has the daemon work although the sandbox cannot hold every cap
-	// here. The answers name them, for the judge.
-	Unenforced bool
-	// LeaseTTL is how long a lease lasts without renewal; 0: 30 seconds.
-	LeaseTTL time.Duration
-	// Heartbeat is the pause between signs of life; 0: 30 seconds.
-	Heartbeat time.Duration
-	// Grace is how long jobs may go on when the daemon is asked to stop. What has
-	// not ended then is killed and handed back; 0: at once.
-	Grace  time.Duration
-	Log    *slog.Logger // nil: none
-	Clock  func() time.Time
-	Client api.Options
-}
-
 // Daemon runs jobs for one provider.
 type Daemon struct {
 	id Identity
 	// credential is what the authority knows this provider by; it is searched
 	// for in the evidence of engine runs.
 	credential string
+	home       string
 	keyDir     string
 	version    string
 	build      evidence.Build
@@ -74,7 +36,6 @@ type Daemon struct {
 	engines    map[string]*command.Engine
 	agents     *Agents
 	scratch    string
-	images     string
 	caps       api.Caps
 	ttl, beat  time.Duration
 	grace      time.Duration
@@ -113,7 +74,7 @@ func Open(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d := &Daemon{id: id, client: client, version: c.Version, build: evidence.Build{Version: c.Version, Commit: c.Commit}, driver: c.Driver,
-		keyDir: c.KeyDir, images: c.ImagesDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
+		home: c.Home, keyDir: c.KeyDir, spool: spool{filepath.Join(c.State.Dir, spoolDir)}, caps: c.Caps,
 		ttl: c.LeaseTTL, beat: c.Heartbeat, grace: c.Grace, log: c.Log, clock: c.Clock, running: map[string]context.CancelCauseFunc{}}
 	if _, d.credential, err = c.State.Load(); err != nil {
 		return nil, err
@@ -125,6 +86,9 @@ func Open(c Config) (*Daemon, error) {
 		return nil, err
 	}
 	d.agents = c.Agents
+	if err := d.agents.proved(d.driver.Describe().Driver); err != nil {
+		return nil, err
+	}
 	for name := range d.engines {
 		if _, twice := d.agents.find(name); twice {
 			return nil, fmt.Errorf("engine %q: offered twice, as a program and as an agent", name)

@@ -84,7 +84,8 @@ func (r *engineRun) prepare(ctx context.Context, scratch string) (harness.Reques
 	if err != nil {
 		return none, err
 	}
-	chosen, err := r.worker(ctx, r.req.Engine, r.req.Budget.MicroUSD)
+	rule := rule{mode: contract.MutationMode}
+	chosen, err := r.worker(ctx, r.req.Engine, r.req.Budget.MicroUSD, rule)
 	if err != nil {
 		return none, err
 	}
@@ -101,7 +102,24 @@ func (r *engineRun) prepare(ctx context.Context, scratch string) (harness.Reques
 	if err := r.sameBaseline(base.Commit, base.Tree); err != nil {
 		return none, err
 	}
+	if rule.signed = signedRecords(ctx, source, base); rule.signed {
+		if chosen, err = r.worker(ctx, r.req.Engine, r.req.Budget.MicroUSD, rule); err != nil {
+			return none, err
+		}
+	}
 	return r.request(contract, chosen, source, scratch), nil
+}
+
+// signedRecords reports whether the policy of a repository, as its base commit has
+// it, asks for signatures of the records. A policy that cannot be read is no leave
+// to count records without one.
+func signedRecords(ctx context.Context, source *workspace.Source, base workspace.Baseline) bool {
+	text, err := source.ReadFile(ctx, base.Commit, task.PolicyFile)
+	if errors.Is(err, workspace.ErrNoFile) {
+		return false
+	}
+	policy, err := task.ParsePolicy(task.PolicyFile, text)
+	return err != nil || policy.SignedRecords()
 }
 
 // contract reads the contract of the request.

@@ -13,6 +13,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
+	"remit/work/prove"
 )
 
 // engineName is a name that an operator may give to an engine: it stands in
@@ -112,12 +113,20 @@ func executable(program string) error {
 }
 
 // worker is the engine that a request names, with all that its run needs.
-func (d *Daemon) worker(ctx context.Context, c job.EngineChoice, budget int64) (worker, error) {
+func (d *Daemon) worker(ctx context.Context, c job.EngineChoice, budget int64, rule rule) (worker, error) {
 	if agent, ok := d.agents.find(c.Name); ok {
-		return d.agent(ctx, agent, c, budget)
+		return d.agent(ctx, agent, c, budget, rule)
 	}
 	e, err := d.program(ctx, c)
-	return worker{engine: e}, err
+	if err != nil {
+		return worker{}, err
+	}
+	w := worker{engine: e}
+	q := prove.Question{Home: d.home, Signed: rule.signed, Engine: e, Identity: evidence.EngineIdentity{Name: command.Name}, Driver: d.driver.Describe().Driver, Mode: rule.mode}
+	if err := q.Into(&w.admission); err != nil {
+		return worker{}, ownTrouble{err}
+	}
+	return w, nil
 }
 
 // program is the one that a request names. What a requester may not choose here

@@ -4,6 +4,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/image"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // inImage is the sandbox of a job: with the host's root, or with that of an image
@@ -17,10 +18,10 @@ func (r *sandboxRun) inImage() (sandbox.Driver, error) {
 	none := func() error {
 		return reason.Errorf(reason.JobInvalid, "this provider has no image %q: its operator has pulled none of that digest", digest)
 	}
-	if r.images == "" {
+	if r.home == "" {
 		return nil, none()
 	}
-	store, err := image.Open(r.images)
+	store, err := image.Open(session.Home{Dir: r.home}.ImagesDir())
 	if err != nil {
 		return nil, err
 	}

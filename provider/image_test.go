@@ -9,6 +9,7 @@ import (
 	"remit/fixtures/rootfs"
 	"remit/law/job"
 	"remit/work/image"
+	"remit/work/session"
 )
 
 // TestJobInAnImage runs a job in an image that the operator pulled, and refuses one
@@ -19,7 +20,7 @@ func TestJobInAnImage(t *testing.T) {
 	if err != nil {
 		t.Skipf("SKIPPED, no image can be made here: %v", err)
 	}
-	root, images := t.TempDir(), filepath.Join(t.TempDir(), "images")
+	root, home := t.TempDir(), t.TempDir()
 	for at, host := range files {
 		text, err := os.ReadFile(host)
 		if err != nil {
@@ -38,7 +39,7 @@ func TestJobInAnImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	store, err := image.Open(images)
+	store, err := image.Open(session.Home{Dir: home}.ImagesDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func TestJobInAnImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	repo := repository(t)
-	d := daemon(t, "http://127.0.0.1:0", func(c *Config) { c.ImagesDir, c.Sources = images, []string{filepath.Dir(repo)} })
+	d := daemon(t, "http://127.0.0.1:0", func(c *Config) { c.Home, c.Sources = home, []string{filepath.Dir(repo)} })
 	ask := func(digest string) job.SandboxRunResponse {
 		resp, _ := d.runForTest(t.Context(), t, request(t, repo, func(r *job.SandboxRunRequest) {
 			r.Sandbox.ImageDigest = digest

@@ -29,6 +29,9 @@ package_names() {
     python3) echo "python3 python3 python python" ;;
     gcc) echo "gcc,libc6-dev gcc,glibc-devel gcc -" ;;
     pytest) echo "python3-pytest python3-pytest python-pytest pytest" ;;
+    rspec) echo "ruby-rspec rubygem-rspec ruby-rspec rspec" ;;
+    phpunit) echo "phpunit phpunit phpunit phpunit" ;;
+    ctest) echo "cmake,make cmake,make cmake,make cmake" ;;
     openssl) echo "openssl openssl openssl openssl" ;;
     postgres) echo "postgresql postgresql-server postgresql postgresql" ;;
     ssh-keygen) echo "openssh-client openssh openssh openssh" ;;
@@ -175,6 +178,9 @@ fi
 if [ "$purpose" = test ]; then
   want gcc "tests run without the race detector"
   want pytest "tests of pytest recognition are skipped"
+  for runner in bats rspec phpunit ctest; do
+    want $runner "the verifier is not tried with $runner"
+  done
   want openssl "signatures are not cross-checked with openssl"
   want_postgres
   want ssh-keygen "signatures are not cross-checked with ssh-keygen"

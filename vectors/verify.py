@@ -237,7 +237,9 @@ def check_unopened(s):
 def check_run(s):
     check_unopened(s)
     o, done = s.opened, outputs(s, "run.completed")[-1]
-    need(o["run_id"] == digest_of({k: o[k] for k in ("contract_sha256", "baseline_commit", "engine", "model_provider", "model", "policy_bundle_id")}), "run_id does not follow from its inputs")
+    inputs = {k: o[k] for k in ("contract_sha256", "baseline_commit", "engine", "model_provider", "model", "policy_bundle_id")}
+    if "parent" in o: inputs["parent_patch_sha256"] = o["parent"]["patch_sha256"]
+    need(o["run_id"] == digest_of(inputs), "run_id does not follow from its inputs")
     need(all(d["run_id"] == o["run_id"] for d in (s.report, s.receipt, s.context)), "the documents name different runs")
     need(all(s.context[k] == o[k] for k in s.context if k in o), "context.json is not what the journal opened with")
     need(digest(s.files["contract.json"][:-1]) == o["contract_sha256"], "contract.json does not have the digest of the journal")
@@ -251,6 +253,7 @@ def check_run(s):
     check_control(s)
     check_source(s, done)
     check_delivery(s, done)
+    check_parent(s, done)
     writes = outputs(s, "writes.checked")
     need(s.report["allowed_writes_passed"] is (bool(writes) and writes[-1]["allowed_writes_passed"]), "allowed_writes_passed is not what the check found")
     proofs = {f"proofs/{e['inputs']['name']}.json": e["outputs"] for e in s.journal if e["name"] == "proof.recorded"}
@@ -326,6 +329,18 @@ def check_delivery(s, done):
         e = s.journal[end]["outputs"]
         need(e["repository"] == kind and not (e["disposed"] and (d or kind != "disposable")), "a repository is disposed of that the run did not make, or that has its change")
     if kind and done["status"] == "pass": need(p and end is not None and (d or not patch["files"]), "the verified change was not delivered")
+
+def check_parent(s, done):
+    """A run that continues another one keeps the patch that it started from, and does not pass with that alone."""
+    p, patch = s.opened.get("parent"), (outputs(s, "patch.captured") or [{}])[-1]
+    need(s.report.get("parent") == p == s.receipt.get("parent"), "report or receipt do not say what the run continues")
+    kept = [a["sha256"] for a in outputs(s, "artifact.recorded") if a.get("path") == "parent.diff"]
+    if p is None: return need(not kept, "parent.diff is there, and the run continues no session")
+    need(all(re.fullmatch("sha256:[0-9a-f]{64}", p[k]) for k in ("receipt_sha256", "patch_sha256")), "the parent is not named by digests")
+    need(p["chain"][-1] == p["session_id"] and s.receipt["session_id"] not in p["chain"], "the chain does not end in the parent")
+    need(p["status"] in ("pass", "fail") and min(p["used"][k] for k in ("requests", "tokens", "cost_micro_usd")) >= 0, "no run like the parent can be continued")
+    need(kept[-1:] == [p["patch_sha256"]] or not any(outputs(s, "workspace.copy")), "parent.diff is not the patch that the run started from")
+    need(done["status"] != "pass" or not s.opened["expect_diff"] or patch.get("head_tree") != p["head_tree"], "the run passes with the change that it began with")
 
 def check_usage(s):
     """What was used is the sum of usage.metered, and never less than the requests to the model add up to."""

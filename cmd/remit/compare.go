@@ -66,6 +66,9 @@ failed, 1 for a wrong command line or an internal error.`,
 			if len(f.engines) == 0 {
 				return a.compareSessions(cmd, f, args)
 			}
+			if err := f.model.usePreset(); err != nil {
+				return err
+			}
 			return a.compareEngines(cmd, f, args)
 		},
 		ValidArgsFunction: func(cmd *cobra.Command, _ []string, toComplete string) ([]string, cobra.ShellCompDirective) {
@@ -314,8 +317,8 @@ func (f *compareFlags) apart(m *modelFlags, l *lane) error {
 		switch {
 		case !ok || name == "":
 			return usagef("--for %q: not NAME:FLAG=VALUE", text)
-		case slices.Contains([]string{"bin", "model", "model-provider"}, flag):
-			return usagef("--for %q: an entry of --engines names the model, --bin the agent", text)
+		case slices.Contains([]string{"bin", "model", "model-provider", "preset"}, flag):
+			return usagef("--for %q: an entry of --engines names the model, --bin the agent; --preset is for all", text)
 		case flags.Flag(flag) == nil:
 			return usagef("--for %q: %q is no flag about models", text, flag)
 		case name != l.engine && name != l.provider:

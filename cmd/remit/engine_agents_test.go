@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/work/engine"
 	"remit/work/engine/acp"
 	"remit/work/engine/agent/modeltest"
 	"remit/work/gateway/scripted"
@@ -111,7 +112,7 @@ func (a agentCLI) cost(u scripted.Usage) int64 {
 func (a agentCLI) engineName() string { return cmp.Or(a.engine, a.name) }
 
 // admitted makes a home in which the agent and its model are admitted, as a
-// person does it. It skips, loudly, where the agent is not installed; where the
+// person does it, and what is proved of both is given. It skips, loudly, where the agent is not installed; where the
 // environment names a prefix that has no such agent, it fails.
 func (a agentCLI) admitted(t *testing.T) string {
 	t.Helper()
@@ -129,7 +130,25 @@ func (a agentCLI) admitted(t *testing.T) string {
 	if out, err := model.CombinedOutput(); err != nil {
 		t.Fatalf("admitting the model of %s: %v\n%s", a.name, err, out)
 	}
+	e, err := a.driver(t)
+	if err != nil {
+		t.Fatal(err)
+	}
+	grant(e, a.provider, a.model, 3).In(t, home) // as proved: proving takes longer than the rows
 	return home
+}
+
+// driver is the engine that drives the agent, as the program finds it.
+func (a agentCLI) driver(t testing.TB) (engine.Engine, error) {
+	t.Helper()
+	prefix, err := modeltest.Installed()
+	if err != nil {
+		return nil, err
+	}
+	if prefix = cmp.Or(a.prefix, prefix, os.Getenv("REMIT_AGENTS")); a.command != "" {
+		return acpNamed([]string{a.command}, prefix, "")
+	}
+	return engineNamed(a.name, prefix)
 }
 
 // remit is a process of the program that knows where the agents are.

@@ -88,7 +88,7 @@ func newDrive(t *testing.T, a agentCLI, row engineRow, home string) *drive {
 // prepare makes the command line that a user would type.
 func (d *drive) prepare() {
 	d.Helper()
-	args := []string{"run", "--json", "--repo", d.repo, "--engine", d.agent.engineName(), "--mutation-mode", "copied-fixture",
+	args := []string{"run", "--json", "--repo", d.repo, "--engine", d.agent.engineName(),
 		"--model-provider", d.agent.provider, "--model", d.agent.model, "--base-url", d.server.URL + d.agent.base, "--key-env", keyVariable}
 	if d.row.wall > 0 {
 		args = append(args, "--wall", fmt.Sprint(d.row.wall))

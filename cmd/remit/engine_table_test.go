@@ -104,8 +104,10 @@ func tried(t *testing.T, a agentCLI, row engineRow, admitted string) {
 	c := engines().Row(t, row.name)
 	c.As(a.name)
 	home := t.TempDir() // its own: no run waits for the authority of another
-	if err := os.CopyFS(filepath.Join(home, "admissions"), os.DirFS(filepath.Join(admitted, "admissions"))); err != nil {
-		t.Fatal(err)
+	for _, records := range []string{"admissions", "ladder"} {
+		if err := os.CopyFS(filepath.Join(home, records), os.DirFS(filepath.Join(admitted, records))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	d := newDrive(t, a, row, home)
 	d.judge()

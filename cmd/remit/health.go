@@ -24,6 +24,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/matrix"
 	"remit/work/prove"
+	"remit/work/route"
 	"remit/work/session"
 )
 
@@ -39,6 +40,9 @@ that is kept below REMIT_HOME: the books of the authority, the records that gran
 failure matrices of this build, the stage proofs with their sessions, recorded passes,
 and every session with its audit. With a folder of records (--records, or ./` + recordsDir + `
 where that has a WORKBOARD.yaml) it checks that, too.
+
+Where the remit.yaml of this directory asks for signed records (records: {signed: true}),
+a record or proof without a signature that counts is a fault.
 
 What is not there is no fault. Each cause has a name and a hint. Exit code 0 when all
 is well, 2 when something fails, 3 when something is blocked.`,
@@ -64,11 +68,12 @@ is well, 2 when something fails, 3 when something is blocked.`,
 // healthCheck collects the causes of one verdict.
 type healthCheck struct {
 	*app
+	signed bool // records count with a signature only, by the policy of this directory
 	health.Findings
 }
 
 func (a *app) health(ctx context.Context, records string) health.Report {
-	h := &healthCheck{app: a}
+	h := &healthCheck{app: a, signed: signedHere(ctx, ".")}
 	h.doctor(ctx)
 	h.home(ctx)
 	if records != "" {
@@ -139,7 +144,7 @@ func (h *healthCheck) store(ctx context.Context) {
 }
 
 func (h *healthCheck) admissions() {
-	all, err := admission.Store{Home: h.app.home.Dir, Now: time.Now()}.Load()
+	all, err := route.Records(h.app.home.Dir, h.signed, nil).Load()
 	if err != nil {
 		h.fault(health.Admissions, admission.Dir, err, reason.InvalidAdmission)
 		return
@@ -168,7 +173,7 @@ func (h *healthCheck) matrix(name string) {
 }
 
 func (h *healthCheck) proofs(ctx context.Context, name string) {
-	stored, err := prove.Load(h.app.home.Dir, name)
+	stored, err := prove.Load(h.app.home.Dir, name, prove.SignedBy(h.app.home.Dir, h.signed))
 	if err != nil {
 		h.fault(health.Proofs, name, err, reason.HomeUnusable)
 		return

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -48,6 +50,9 @@ tried.`,
   remit ladder prove --engine pi --scripted --stage 1 --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.engine.command = args
+			if err := f.model.usePreset(); err != nil {
+				return err
+			}
 			return a.ladderProve(cmd, f)
 		},
 	}
@@ -94,7 +99,9 @@ func (a *app) ladderProve(cmd *cobra.Command, f *proveFlags) error {
 	if opt.Agent, err = f.engine.agent(); err != nil {
 		return err
 	}
-	if err := f.records(cmd, a.home.Dir, &opt); err != nil {
+	signed := signedHere(cmd.Context(), cmp.Or(f.repo, "."))
+	opt.Verify = prove.SignedBy(a.home.Dir, signed)
+	if err := f.records(cmd, a.home.Dir, signed, &opt); err != nil {
 		return err
 	}
 	if opt.Sandbox, err = sandbox.Open(cmd.Context(), a.sandboxOptions(f.sandbox, nil)); err != nil {
@@ -119,7 +126,7 @@ func (a *app) ladderProve(cmd *cobra.Command, f *proveFlags) error {
 }
 
 // records asks what is admitted: the build of the agent, and the pair.
-func (f *proveFlags) records(cmd *cobra.Command, home string, opt *prove.Options) error {
+func (f *proveFlags) records(cmd *cobra.Command, home string, signed bool, opt *prove.Options) error {
 	if opt.Agent == nil {
 		if f.scripted || f.model.model != "" || f.model.provider != "" {
 			return usagef("engine %s asks no model", opt.Engine)
@@ -133,7 +140,7 @@ func (f *proveFlags) records(cmd *cobra.Command, home string, opt *prove.Options
 	if err != nil {
 		return err
 	}
-	records := route.Records(home, false, admission.Facts{admission.OnEngineDigest: id.SHA256})
+	records := route.Records(home, signed, admission.Facts{admission.OnEngineDigest: id.SHA256})
 	admitted, result := route.Admission(records, id)
 	if admitted.SourceStatus != string(eligibility.ModelAdmitted) {
 		return reason.Errorf(reason.SourceNotAdmitted, "%s", admitted.Detail).WithHint("%s", admitted.Remedy)
@@ -151,6 +158,13 @@ func (f *proveFlags) records(cmd *cobra.Command, home string, opt *prove.Options
 	m, err := f.model.named()
 	opt.ModelAdmission = m.Admitted(records).RecordID
 	return err
+}
+
+// signedHere reports whether the policy of a directory's repository asks for
+// signatures of the records; without a repository nothing does.
+func signedHere(ctx context.Context, dir string) bool {
+	policy, _, err := policyOf(ctx, dir, "", true)
+	return err == nil && policy.SignedRecords()
 }
 
 // fixtureHere is the fixture that can be verified on this machine.

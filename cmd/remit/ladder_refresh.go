@@ -67,7 +67,7 @@ func (a *app) refresh(ctx context.Context, name string, keep bool) (*ladder.Refr
 	if m := records.Matrix; m != nil && m.Status == evidence.StatusPass && m.Held == m.Total {
 		kept = m.SHA256
 	}
-	keys, err := prove.Passes(ctx, a.home.Dir, name, kept, time.Now())
+	keys, err := prove.Passes(ctx, a.home.Dir, name, kept, signedHere(ctx, "."), time.Now())
 	if err != nil {
 		return nil, err
 	}

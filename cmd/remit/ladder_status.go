@@ -38,7 +38,8 @@ complete failure matrix, and the paths of what shows each of it.
 
 It reads what is recorded below REMIT_HOME and digests the agents that are installed.
 Evidence that is missing or does not hold counts as not proven, and no evidence makes
-an engine the default.`,
+an engine the default. Where the remit.yaml of this directory asks for signed records,
+what is not signed counts for nothing here, too.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			status, err := a.ladderStatus(cmd.Context())
 			if err != nil {
@@ -70,17 +71,18 @@ func (a *app) ladderStatus(ctx context.Context) (*ladder.Status, error) {
 // control gathers the lanes of every engine: each agent with each pair that a
 // model record or a proof names.
 func (a *app) control(ctx context.Context, records []ladder.Records) (ladder.Control, error) {
-	admitted, err := admission.Store{Home: a.home.Dir}.Load()
+	signed := signedHere(ctx, ".")
+	admitted, err := route.Records(a.home.Dir, signed, nil).Load()
 	if err != nil {
 		return ladder.Control{}, err
 	}
 	var lanes []ladder.Lane
 	for _, r := range records {
-		stored, err := prove.Load(a.home.Dir, r.Engine)
+		stored, err := prove.Load(a.home.Dir, r.Engine, prove.SignedBy(a.home.Dir, signed))
 		if err != nil {
 			return ladder.Control{}, err
 		}
-		g := &laneGatherer{app: a, records: r, stored: stored, proofs: prove.Counting(r.Engine, stored, nil), models: admitted.Models}
+		g := &laneGatherer{app: a, signed: signed, records: r, stored: stored, proofs: prove.Counting(r.Engine, stored), models: admitted.Models}
 		for _, f := range g.lanes(ctx) {
 			l, err := ladder.LaneOf(f)
 			if err != nil {
@@ -95,6 +97,7 @@ func (a *app) control(ctx context.Context, records []ladder.Records) (ladder.Con
 // laneGatherer finds out about the lanes of one engine.
 type laneGatherer struct {
 	app     *app
+	signed  bool // records count with a signature only, by the policy of this directory
 	records ladder.Records
 	stored  []prove.StoredProof
 	proofs  []ladder.Recorded // those, and those that come with the program
@@ -136,7 +139,7 @@ func (g *laneGatherer) lanes(ctx context.Context) []ladder.LaneFacts {
 
 // installed are the lanes of an agent that is there.
 func (g *laneGatherer) installed(e engine.Engine, id evidence.EngineIdentity, program string) []ladder.LaneFacts {
-	source, _ := route.Admission(admission.Store{Home: g.app.home.Dir, Now: time.Now()}, id)
+	source, _ := route.Admission(route.Records(g.app.home.Dir, g.signed, nil), id)
 	var pairs []modelPair
 	for _, m := range g.models {
 		if m.Decision == admission.Admitted {

@@ -124,12 +124,25 @@ func printTestLog(w io.Writer, runs []loggedRun, all bool) {
 			result += ": " + r.tests
 		}
 		fmt.Fprintf(w, "==> %s, %s (%s) <==\n", plain(r.command), where, plain(result))
-		printPlain(w, goText(r.stdout))
+		printPlain(w, goText(printed(r.stdout)))
 		printPlain(w, r.stderr)
 	}
 	if hidden > 0 {
 		fmt.Fprintf(w, "==> %d control run(s) are not shown: --all prints them, --raw every byte <==\n", hidden)
 	}
+}
+
+// resultFiles begins the result files of a runner, which stand behind everything
+// that a command printed.
+var resultFiles = form.Lazy(`(?m)^remit-results-[0-9a-f]{24} begin `)
+
+// printed is the output of a command without the result files of its runner: these
+// are for a program, and the counts above come from them.
+func printed(out []byte) []byte {
+	if at := resultFiles().FindIndex(out); at != nil {
+		return bytes.TrimSuffix(out[:at[0]], []byte("\n"))
+	}
+	return out
 }
 
 // goText is what a Go test printed, if the output is that of go test -json;

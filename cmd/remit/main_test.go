@@ -115,6 +115,7 @@ func TestScripts(t *testing.T) {
 			"flip":     flip,
 			"expire":   expireApprovals,
 			"forge":    forgeSession,
+			"proven":   proven,
 			"npm":      npmPackages,
 			"rootfs":   rootDirectory,
 		},

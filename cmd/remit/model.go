@@ -117,7 +117,7 @@ func printCounts(out io.Writer, c scripted.Counts) {
 // modelFlags say which model an engine may ask, and how it is reached. There is
 // no flag for a key: command lines are visible to everybody on the machine.
 type modelFlags struct {
-	bin, provider, model, engineModel                        string
+	bin, preset, provider, model, engineModel                string
 	baseURL, keyEnv, keyFile, keyCommand, caFile, pricesFile string
 	local, stored                                            bool
 }
@@ -127,6 +127,7 @@ func (f *modelFlags) add(cmd *cobra.Command) {
 	fl.StringVar(&f.bin, "bin", "", "the agent's program or its package (default: what make agents installed, else PATH)")
 	fl.StringVar(&f.provider, "model-provider", "", "whose model the engine asks: openai, anthropic or a name of yours")
 	fl.StringVar(&f.model, "model", "", "the one model that it may ask, exactly as its admission names it")
+	f.addPreset(cmd)
 	fl.StringVar(&f.engineModel, "engine-model", "", "how the engine calls the model, when it knows it by another name")
 	fl.StringVar(&f.baseURL, "base-url", "", "address of the provider, without the protocol's path (default: the well-known one)")
 	fl.StringVar(&f.keyEnv, "key-env", "", "variable that holds the provider's key (default OPENAI_API_KEY or ANTHROPIC_API_KEY)")
@@ -165,6 +166,21 @@ func (f *modelFlags) route(e engine.Engine, records admission.Store, policy *tas
 	r.StoredState = f.stored
 	r.KeepBodies = policy != nil && policy.Model.KeepBodies
 	return r, nil
+}
+
+// words are the flags that say where agent and model are, for another command.
+func (f *modelFlags) words() string {
+	var b strings.Builder
+	for _, w := range []struct{ flag, value string }{{"bin", f.bin}, {"engine-model", f.engineModel}, {"base-url", f.baseURL}, {"key-env", f.keyEnv}, {"key-file", f.keyFile},
+		{"key-command", f.keyCommand}, {"model-ca", f.caFile}, {"prices", f.pricesFile}} {
+		if w.value != "" {
+			b.WriteString(" --" + w.flag + " " + shellWord(w.value))
+		}
+	}
+	if f.local {
+		b.WriteString(" --local-model")
+	}
+	return b.String()
 }
 
 // variableName is how a variable can be called that a key is in.
@@ -218,7 +234,7 @@ func (f *modelFlags) prices() (map[string]gateway.Price, error) {
 }
 
 // engineBuild is what an engine would execute. The engines that are built in have
-// no record that asks.
+// no record that asks, and their identity is their name.
 type engineBuild struct {
 	name     string
 	asked    bool
@@ -227,7 +243,7 @@ type engineBuild struct {
 }
 
 func buildOf(ctx context.Context, e engine.Engine, name string) engineBuild {
-	b := engineBuild{name: name, asked: eligibility.AdmissionRequired(name)}
+	b := engineBuild{name: name, asked: eligibility.AdmissionRequired(name), identity: evidence.EngineIdentity{Name: name}}
 	if b.asked {
 		b.identity, b.err = e.Identity(ctx)
 	}

@@ -152,7 +152,7 @@ bundle: until then it counts the run as running, and its issue as claimed.`,
 				return err
 			}
 			warnNotConcluded(os.Stderr, out)
-			return a.report(cmd.OutOrStdout(), out, "", nil)
+			return a.report(cmd.OutOrStdout(), out, "", nil, nil)
 		},
 	}
 	fl := cmd.Flags()

@@ -39,15 +39,18 @@ func TestRefusalStartsNothing(t *testing.T) {
 		args   []string
 		policy string
 		admit  bool
+		prove  int // through which stage
 		code   string
 		opened []string // of the target
 	}{
-		"no record":       {args: codex, code: "source_not_admitted"},
-		"no program":      {args: append([]string{"run", "--engine", "pi", "--bin", "/nowhere"}, asks...), code: "provider_unavailable"},
-		"beyond its mode": {args: []string{"run", "--task", widest, "--", "true"}, policy: "tests: free\n", code: "mode_exceeds_stage"},
-		"the policy":      {args: codex, policy: "engines: {acp: {enabled: false}}\n", admit: true, code: "engine_not_enabled", opened: []string{"remit.yaml"}},
-		"no policy":       {args: codex, admit: true, code: "engine_not_enabled", opened: []string{"remit.yaml"}},
-		"every lane":      {args: append([]string{"compare", "--engines", "pi,codex", "--bin", "pi=/nowhere", "--bin", "codex=/nowhere"}, asks...), code: "provider_unavailable"},
+		"no record":         {args: codex, code: "source_not_admitted"},
+		"no program":        {args: append([]string{"run", "--engine", "pi", "--bin", "/nowhere"}, asks...), code: "provider_unavailable"},
+		"beyond its mode":   {args: []string{"run", "--task", widest, "--", "true"}, policy: "tests: free\n", code: "mode_exceeds_stage"},
+		"nothing proved":    {args: codex, admit: true, code: "mode_exceeds_stage"},
+		"proved too little": {args: append(slices.Clone(codex), "--mutation-mode", "copied-repo"), admit: true, prove: 2, code: "mode_exceeds_stage"},
+		"the policy":        {args: codex, policy: "engines: {acp: {enabled: false}}\n", admit: true, prove: 3, code: "engine_not_enabled", opened: []string{"remit.yaml"}},
+		"no policy":         {args: codex, admit: true, prove: 3, code: "engine_not_enabled", opened: []string{"remit.yaml"}},
+		"every lane":        {args: append([]string{"compare", "--engines", "pi,codex", "--bin", "pi=/nowhere", "--bin", "codex=/nowhere"}, asks...), code: "provider_unavailable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,6 +65,13 @@ func TestRefusalStartsNothing(t *testing.T) {
 						t.Fatalf("%v\n%s", err, out)
 					}
 				}
+			}
+			if test.prove > 0 {
+				e, err := agentAt("acp", agent, "chat")
+				if err != nil {
+					t.Fatal(err)
+				}
+				grant(e, "acme", "m", test.prove).In(t, home)
 			}
 			trace := filepath.Join(t.TempDir(), "trace")
 			cmd := cli(t, home, append([]string{test.args[0], "--repo", repo}, test.args[1:]...)...)

@@ -270,7 +270,7 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 	state := a.providerState(f)
 	d, err := provider.Open(provider.Config{
 		State: state, Driver: driver, Version: version, Commit: commit, Sources: f.sources, Engines: engines, Agents: agents,
-		CacheDir: a.home.CacheDir(), ImagesDir: a.home.ImagesDir(), KeyDir: a.home.Keys().Dir, Scratch: filepath.Join(state.Dir, "work"),
+		Home: a.home.Dir, CacheDir: a.home.CacheDir(), KeyDir: a.home.Keys().Dir, Scratch: filepath.Join(state.Dir, "work"),
 		Caps:       api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
 		Unenforced: f.unenforced, LeaseTTL: f.lease, Heartbeat: f.heartbeat, Grace: f.grace,
 		Log: log, Client: f.client(),

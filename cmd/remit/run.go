@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -19,7 +20,9 @@ import (
 	"remit/work/engine/command"
 	"remit/work/engine/fake"
 	"remit/work/harness"
+	"remit/work/prove"
 	"remit/work/sandbox"
+	"remit/work/session"
 )
 
 // runFlags are the flags of remit run.
@@ -27,7 +30,8 @@ type runFlags struct {
 	repo, task, issue, base string
 	engine, fakePatch       string
 	patchOf                 string
-	given                   *task.Contract // of the session of --patch-of
+	follow                  followFlags
+	given                   *task.Contract // of the session of --patch-of or --continue
 	title                   string
 	allow, forbid, verify   []string
 	tests, mode, out        string
@@ -45,14 +49,15 @@ type runFlags struct {
 	limits                  limitFlags
 	thorough                thoroughFlags
 	approvalFlags
-	acpWire string
-	timing  bool
+	acpWire  string
+	timing   bool
+	expected *session.Forecast // of what the run takes, nil where nothing tells
 }
 
 func (a *app) runCommand() *cobra.Command {
 	f := new(runFlags)
 	cmd := &cobra.Command{
-		Use:   "run --repo DIR (--task FILE | --issue FILE | --patch-of SESSION | -- COMMAND...)",
+		Use:   "run --repo DIR (--task FILE | --issue FILE | --continue SESSION | -- COMMAND...)",
 		Short: "Let an engine change a copy of a repository, and verify what it did",
 		Long: `Run gives an engine a copy of the repository at its base commit, inside a
 sandbox without network. What it changed becomes a patch; every path is held
@@ -73,6 +78,12 @@ it is granted (remit approve) the run ends as blocked, or waits with
 The contract comes from a task file, or from an issue and the repository's policy
 file remit.yaml, or from the flags alone. Flags can only narrow a contract.
 
+--continue SESSION goes on from the change of a session that passed or failed, with
+--message or --review for what is to be changed: a new session under the same contract,
+from the same base commit, with what is left of its budget, by the same engine and model
+unless flags name others. Its patch is the whole change, and is verified as any. A
+contract that asks for an approval asks for a new one.
+
 '-- COMMAND' runs any program as the engine. A relative program that the base
 commit does not have is taken from the current directory. Files that its arguments
 name are lent to the sandbox read-only: absolute paths, and files of the current
@@ -81,7 +92,8 @@ speaks the Agent Client Protocol.`,
 		Example: `  remit run --repo . --allow 'src/**' --verify 'go test ./...' -- ./fix.sh
   remit run --repo . --task task.yaml --engine fake --fake-patch fix.patch
   remit run --repo . --issue ISSUE.md --allow 'src/**' --verify 'python3 -m unittest' \
-    -- python3 /opt/codemod.py`,
+    -- python3 /opt/codemod.py
+  remit run --continue latest --review comments.md`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.run(cmd, f, args) },
 	}
 	fl := cmd.Flags()
@@ -93,11 +105,8 @@ speaks the Agent Client Protocol.`,
 	choose(cmd, "acp-wire", acp.Wires())
 	fl.StringVar(&f.repoRef, "repo-ref", "", "how the nexus calls the repository (default: the name of its directory)")
 	fl.StringVar(&f.patchOf, "patch-of", "", "take the change of this session, its task and its base, and no engine: for a good change behind a broken end")
-	if err := cmd.RegisterFlagCompletionFunc("patch-of", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return a.sessionArgs(cmd, nil, typed)
-	}); err != nil {
-		panic(err) // the flag is defined in the line above
-	}
+	a.completeSession(cmd, "patch-of")
+	f.follow.add(a, cmd)
 	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
 	fl.BoolVar(&f.timing, "timing", false, "print where the time of the run went: its steps with milliseconds (--json: the field timing)")
 	return cmd
@@ -146,7 +155,14 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if at := cmd.ArgsLenAtDash(); len(args) > 0 && at != 0 {
 		return usagef("unexpected argument %q: put the command after two dashes", args[0])
 	}
-	if f.patchOf != "" {
+	if err := f.model.usePreset(); err != nil {
+		return err
+	}
+	if f.follow.given() {
+		if err := a.continueSession(cmd, f, args); err != nil {
+			return err
+		}
+	} else if f.patchOf != "" {
 		if err := f.takeChange(cmd, a.home, args); err != nil {
 			return err
 		}
@@ -170,7 +186,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		if err != nil {
 			return err
 		}
-		return a.reportRun(cmd, out, f, times)
+		return a.reportRun(cmd, out, f, args, times)
 	}
 	contract, policy, err := f.contract(cmd.Context(), args)
 	if err != nil {
@@ -193,6 +209,9 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		return err
 	}
 	req.Progress, req.Timeline = view, times
+	if f.expected = a.expected(&req); !a.json {
+		sayExpected(os.Stderr, f.expected)
+	}
 	prepared()
 	out, err := harness.Run(cmd.Context(), req)
 	view.close()
@@ -206,12 +225,15 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 	if out.Report.Status != evidence.StatusPass && name == command.Name {
 		hintLent(os.Stderr, args)
 	}
-	return a.reportRun(cmd, out, f, times)
+	return a.reportRun(cmd, out, f, args, times)
 }
 
 // reportRun prints what came of a run, and what opens the gates that stopped it.
-func (a *app) reportRun(cmd *cobra.Command, out *harness.Outcome, f *runFlags, times *harness.Timeline) error {
-	err := a.report(cmd.OutOrStdout(), out, f.out, times)
+func (a *app) reportRun(cmd *cobra.Command, out *harness.Outcome, f *runFlags, args []string, times *harness.Timeline) error {
+	if !a.json {
+		out.Report = f.withFlags(out.Report, args)
+	}
+	err := a.report(cmd.OutOrStdout(), out, f.out, times, f.expected)
 	if !a.json {
 		f.printOpening(cmd.OutOrStdout(), out.Report)
 	}
@@ -273,13 +295,18 @@ func (a *app) engineRequest(ctx context.Context, f *runFlags, contract *task.Con
 	if err != nil {
 		return harness.Request{}, err
 	}
+	proofs := prove.Question{Home: a.home.Dir, Signed: policy.SignedRecords(), Engine: eng, Identity: executed.identity, Model: model, Driver: cmp.Or(f.sandbox, sandbox.DriverBwrap),
+		Mode: contract.MutationMode}
+	if err := proofs.Into(&admitted); err != nil {
+		return harness.Request{}, err
+	}
 	target, err := targetAdmission(records, contract, f.repo)
 	if err != nil {
 		return harness.Request{}, err
 	}
 	return harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Engine: eng, EngineName: name, ExplicitNone: f.sandbox == "none",
 		Disabled: disabled(policy, name), Repeat: f.repeat, VerdictCache: !f.noVerdictCache, Build: build(), Admission: admitted,
-		Target: target, Model: model, Nexus: f.nexus.named(), Registries: registries()}, nil
+		Target: target, Model: model, Nexus: f.nexus.named(), Parent: f.follow.parent, Registries: registries()}, nil
 }
 
 func (f *runFlags) newEngine(args []string) (engine.Engine, string, error) {

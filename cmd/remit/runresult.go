@@ -16,12 +16,13 @@ import (
 	"remit/proof/form"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/work/engine/acp"
 	"remit/work/harness"
 	"remit/work/session"
 )
 
 // report prints what came of the run and returns its exit code.
-func (a *app) report(w io.Writer, out *harness.Outcome, dir string, times *harness.Timeline) error {
+func (a *app) report(w io.Writer, out *harness.Outcome, dir string, times *harness.Timeline, expected *session.Forecast) error {
 	if dir != "" {
 		if err := exportRun(out.Session, dir); err != nil {
 			return err
@@ -33,7 +34,7 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string, times *harne
 	}
 	approval, open := session.ApprovalOf(log.Entries)
 	if a.json {
-		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status), NexusRunID: session.NexusRun(log.Entries), ApprovalID: approval, Timing: times.Spans()}
+		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status), NexusRunID: session.NexusRun(log.Entries), ApprovalID: approval, Timing: times.Spans(), Forecast: expected}
 		doc.signed(os.Stderr, out.Session)
 		if err := printJSON(w, doc); err != nil {
 			return err
@@ -41,6 +42,7 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string, times *harne
 	} else {
 		printReport(w, out.Session, a.namingNexus(out.Session, out.Report))
 		saySigned(w, os.Stderr, out.Session)
+		printExpected(w, expected, out.Report)
 		printNext(w, out)
 		if open {
 			a.printToDecide(w, out.Session, approval)
@@ -64,6 +66,8 @@ type runResult struct {
 	Unsigned   string `json:"unsigned,omitempty"`     // why none has
 	// Timing is where the time of this run went, with --timing.
 	Timing []harness.Span `json:"timing,omitempty"`
+	// Forecast is what the last runs of the repository took before this one.
+	Forecast *session.Forecast `json:"forecast,omitempty"`
 }
 
 // timeline is nil without --timing.
@@ -132,6 +136,9 @@ func printNext(w io.Writer, out *harness.Outcome) {
 		fmt.Fprintf(w, "  %s diff %s\n", remit, id)
 	}
 	fmt.Fprintf(w, "  %[1]s logs %[2]s\n  %[1]s audit %[3]s\n", remit, id, shellWord(out.Session.Dir))
+	if continuable(out.Report) {
+		fmt.Fprintf(w, "  %s run --continue %s --message TEXT   # have it changed further\n", remit, id)
+	}
 	switch {
 	case out.Report.Status != evidence.StatusPass || out.Report.OperatorOutcome == session.Rejected:
 	case out.Report.OperatorOutcome == session.Accepted:
@@ -141,6 +148,12 @@ func printNext(w io.Writer, out *harness.Outcome) {
 	default:
 		fmt.Fprintf(w, "  %[1]s accept %[2]s && %[1]s export %[2]s --to branch\n", remit, id)
 	}
+}
+
+// continuable reports whether a follow-up of a run needs no more than a message: its
+// engine asks a model, and it left a change.
+func continuable(rep *evidence.Report) bool {
+	return rep.Status != evidence.StatusBlocked && len(rep.ChangedFiles) > 0 && eligibility.AdmissionRequired(rep.Backend) && rep.Backend != acp.Name
 }
 
 // calledAs is how this program can be called again: by its name where the PATH
@@ -172,6 +185,42 @@ type opening struct {
 // admitting finds the command of a hint.
 var admitting = form.Lazy("`(remit admit [^`]*)`")
 
+// proving finds the command of a hint that proves an engine.
+var proving = form.Lazy("`(remit ladder prove [^`]*)`")
+
+// withFlags completes the command that proves an engine with the words that say
+// where this run's agent and model are: the evidence does not say that.
+func (f *runFlags) withFlags(rep *evidence.Report, args []string) *evidence.Report {
+	more := f.model.words()
+	if f.acpWire != "" {
+		more += " --acp-wire " + f.acpWire
+	}
+	if f.sandbox != "" {
+		more += " --sandbox " + f.sandbox
+	}
+	if f.engine == acp.Name && len(args) > 0 {
+		args = append([]string{"--"}, args...)
+	} else {
+		args = nil
+	}
+	complete := func(text string) string {
+		return proving().ReplaceAllStringFunc(text, func(found string) string {
+			command, stage, _ := strings.Cut(strings.Trim(found, "`"), " --through ")
+			command += more + " --through " + stage
+			for _, word := range args {
+				command += " " + shellWord(word)
+			}
+			return "`" + command + "`"
+		})
+	}
+	said := *rep
+	said.Blockers = slices.Clone(rep.Blockers)
+	for i := range said.Blockers {
+		said.Blockers[i].Hint = complete(said.Blockers[i].Hint)
+	}
+	return &said
+}
+
 // Lines of a policy that let an engine run, and let it ask a model.
 const gatewayNetwork = "network: gateway"
 
@@ -194,7 +243,9 @@ func (f *runFlags) openingOf(rep *evidence.Report) (o opening, closed int) {
 		case reason.NetworkNotAllowed:
 			o.policy = append(o.policy, gatewayNetwork)
 		case reason.ModeExceedsStage:
-			o.flags = append(o.flags, "--mutation-mode "+task.CopiedFixture.String())
+			if m := proving().FindStringSubmatch(b.Hint); m != nil {
+				o.commands = append(o.commands, m[1])
+			}
 		case reason.ApprovalMissing:
 			o.flags = append(o.flags, "--approve")
 		case reason.SourceNotAdmitted, reason.ModelNotAdmitted, reason.ModelMismatch:

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -205,6 +206,7 @@ func printReport(w io.Writer, s session.Session, rep *evidence.Report) {
 			fmt.Fprintf(w, "  hint      %s\n", plain(hint))
 		}
 	}
+	printParent(w, rep)
 	fmt.Fprintf(w, "  engine    %s\n", plain(rep.Backend))
 	printModel(w, rep)
 	fmt.Fprintf(w, "  changed   %d file(s)\n", len(rep.ChangedFiles))
@@ -247,6 +249,18 @@ func printReport(w io.Writer, s session.Session, rep *evidence.Report) {
 		fmt.Fprintf(w, "  delivery  %s\n", plain(rep.DeliverySentence()))
 	}
 	fmt.Fprintf(w, "  source    %s\n  outcome   %s\n  bundle    %s\n", plain(touched), plain(rep.OperatorOutcome), plain(s.Dir))
+}
+
+// printParent says which session a run continues, and by which way it came there.
+func printParent(w io.Writer, rep *evidence.Report) {
+	p := rep.Parent
+	if p == nil {
+		return
+	}
+	fmt.Fprintf(w, "  continues %s (%s)\n", plain(p.SessionID), plain(p.Status))
+	if len(p.Chain) > 1 {
+		fmt.Fprintf(w, "  chain     %s\n", plain(strings.Join(append(slices.Clone(p.Chain), rep.SessionID), " → ")))
+	}
 }
 
 // shownUnobserved bounds the parts of a change that are listed on a terminal.

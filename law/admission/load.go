@@ -219,9 +219,8 @@ type Records struct {
 
 // Load reads every record of the home, in the order of their subjects. A damaged
 // one does not hide the others. A record that stands in the file of another
-// subject is damaged. Signatures are not looked at.
+// subject is damaged, and so is one whose signature [Store.Verify] refuses.
 func (s Store) Load() (*Records, error) {
-	s.Verify = nil
 	all := &Records{}
 	err := cmp.Or(
 		loadKind(s, all, &all.Sources, sourceDir, ParseSource),
@@ -249,6 +248,9 @@ func loadKind[T any, R interface {
 }](s Store, all *Records, into *[]R, dir string, parse func(string, []byte) (*T, error)) error {
 	err := each(s.Home, dir, func(name string) error {
 		found, err := read(s, name, parse)
+		if _, unsigned := errors.AsType[*Unsigned](err); unsigned {
+			err = &reason.Error{Code: reason.InvalidAdmission, Message: err.Error(), File: filepath.Join(s.Home, filepath.FromSlash(name)), Err: err}
+		}
 		rec := R(found)
 		if err == nil && rec != nil {
 			err = inPlace(s.Home, name, rec.file())

@@ -22,8 +22,8 @@
 //	approval:granted   a person, not the engine, approved this contract
 //
 // fake and command ask no model and are built in, so the source and model gates
-// do not exist for them; in return they never get further than a copy of a
-// repository.
+// do not exist for them. How far any engine may go is what is proved of it on the
+// ladder, the engines that are built in included.
 //
 // What records decide is asked before anything of the repository is looked at,
 // what its policy decides before more than that file is. Such a request says in
@@ -69,7 +69,12 @@ type Request struct {
 	Network          task.Network      `json:"network,omitempty"` // the contract's, of a run that asks a model
 	Known            Known             `json:"known,omitempty"`
 	ModeOpen         bool              `json:"mode_open,omitempty"` // the policy, which is not known, may lower MutationMode
+	Purpose          string            `json:"purpose,omitempty"`   // PurposeProof, or "" for an ordinary run
 }
+
+// PurposeProof is the purpose of a run by which an engine shows a stage of the
+// ladder, on a repository that its prover made or its owner named for that.
+const PurposeProof = "proof"
 
 // Known is how much of a run is known when its gates are asked.
 type Known string
@@ -93,7 +98,9 @@ type Engine struct {
 	SourceRemedy   string            `json:"source_remedy,omitempty"` // what would make one hold
 	ModelDetail    string            `json:"model_detail,omitempty"`
 	ModelRemedy    string            `json:"model_remedy,omitempty"`
-	ProvenMode     task.MutationMode `json:"proven_mode"` // the widest mode its proven stages allow
+	ProvenMode     task.MutationMode `json:"proven_mode"`           // the widest mode its proven stages allow
+	ModeDetail     string            `json:"mode_detail,omitempty"` // why no further stage is proven, in words
+	ModeRemedy     string            `json:"mode_remedy,omitempty"` // the command that would prove it
 	Unavailable    *Unavailable      `json:"unavailable,omitempty"`
 }
 

@@ -20,7 +20,7 @@ import (
 func local() Request {
 	return Request{
 		TaskID: "t", ContractDigest: canon.Digest([]byte("contract")), PolicyBundleID: task.DefaultPolicyBundle, RiskClass: task.RiskLow,
-		MutationMode: task.CopiedRepo, Engine: Engine{Name: "fake", Registered: true}, Sandbox: Sandbox{Driver: "bwrap"},
+		MutationMode: task.CopiedRepo, Engine: Engine{Name: "fake", Registered: true, ProvenMode: task.CopiedRepo}, Sandbox: Sandbox{Driver: "bwrap"},
 	}
 }
 
@@ -34,7 +34,7 @@ func admitted() Request {
 
 const (
 	engineGate, sourceGate, modelGate, modeGate    = "engine:enabled", "source:admitted", "model:admitted", "mode:within-stage"
-	networkGate                                    = "network:gateway"
+	networkGate, fixtureGate                       = "network:gateway", "fixture:shipped"
 	targetGate, approvalGate, noSandbox, recording = "target:admitted", "approval:granted", "sandbox:confined", "inputs:recordable"
 )
 
@@ -57,9 +57,32 @@ var gateCases = []gateCase{
 	{"fake on nothing", local, func(r *Request) { r.MutationMode = task.ModeNone }, nil},
 	{"fake switched off", local, func(r *Request) { r.Engine.Disabled = true }, []gap{{engineGate, reason.EngineNotEnabled}}},
 	{"fake on a sandbox repo", local, func(r *Request) { r.MutationMode = task.SandboxRepo }, []gap{{modeGate, reason.ModeExceedsStage}}},
-	{"fake claims to have proved", local, func(r *Request) {
-		r.MutationMode, r.Engine.ProvenMode = task.SandboxRepo, task.ScopedRealRepo
+	{"fake without a proof", local, func(r *Request) { r.Engine.ProvenMode = task.ModeNone }, []gap{{modeGate, reason.ModeExceedsStage}}},
+	{"fake on nothing without a proof", local, func(r *Request) {
+		r.MutationMode, r.Engine.ProvenMode = task.ModeNone, task.ModeNone
 	}, []gap{{modeGate, reason.ModeExceedsStage}}},
+	{"fake on a sandbox repo with a proof", local, func(r *Request) { r.MutationMode, r.Engine.ProvenMode = task.SandboxRepo, task.SandboxRepo }, nil},
+	{"a proof that is no mode", local, func(r *Request) { r.Engine.ProvenMode = 99 }, []gap{
+		{modeGate, reason.ModeExceedsStage}, {recording, reason.GateMissing},
+	}},
+	{"another engine without a proof", admitted, func(r *Request) { r.Engine.ProvenMode = task.ModeNone }, []gap{{modeGate, reason.ModeExceedsStage}}},
+	{"a proving run, one mode further", admitted, func(r *Request) {
+		r.Purpose, r.Engine.ProvenMode = PurposeProof, task.CopiedFixture
+	}, nil},
+	{"a proving run, two modes further", local, func(r *Request) {
+		r.Purpose, r.Engine.ProvenMode = PurposeProof, task.ModeNone
+	}, []gap{{modeGate, reason.ModeExceedsStage}}},
+	{"another purpose", local, func(r *Request) {
+		r.Purpose, r.Engine.ProvenMode = "urgent", task.CopiedFixture
+	}, []gap{{modeGate, reason.ModeExceedsStage}}},
+	{"a proving run on a repository called a fixture", admitted, func(r *Request) {
+		r.Purpose, r.MutationMode = PurposeProof, task.CopiedFixture
+	}, []gap{{fixtureGate, reason.NotAFixture}}},
+	{"a fixture by name, proved further", admitted, func(r *Request) { r.MutationMode = task.CopiedFixture }, []gap{{fixtureGate, reason.NotAFixture}}},
+	{"a fixture by name, proved no further", admitted, func(r *Request) {
+		r.MutationMode, r.Engine.ProvenMode = task.CopiedFixture, task.CopiedFixture
+	}, []gap{{fixtureGate, reason.NotAFixture}}},
+	{"a shipped fixture", admitted, func(r *Request) { r.MutationMode, r.Fixture = task.CopiedFixture, "greeting/sh" }, nil},
 	{"fake on a real repo", local, func(r *Request) { r.MutationMode = task.ScopedRealRepo }, []gap{
 		{modeGate, reason.ModeExceedsStage}, {targetGate, reason.TargetNotAdmitted},
 	}},
@@ -67,10 +90,10 @@ var gateCases = []gateCase{
 	{"unknown engine", local, func(r *Request) { r.Engine = Engine{Name: "nobody"} }, []gap{
 		{engineGate, reason.EngineUnknown}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {networkGate, reason.NetworkNotAllowed}, {modeGate, reason.ModeExceedsStage},
 	}},
-	{"engine called none", local, func(r *Request) { r.Engine.Name = None }, []gap{
+	{"engine called none", local, func(r *Request) { r.Engine = Engine{Name: None, Registered: true} }, []gap{
 		{engineGate, reason.EngineUnknown}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {networkGate, reason.NetworkNotAllowed}, {modeGate, reason.ModeExceedsStage},
 	}},
-	{"another engine, no records", local, func(r *Request) { r.Engine.Name = "codex" }, []gap{
+	{"another engine, no records", local, func(r *Request) { r.Engine = Engine{Name: "codex", Registered: true} }, []gap{
 		{engineGate, reason.EngineNotEnabled}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {networkGate, reason.NetworkNotAllowed}, {modeGate, reason.ModeExceedsStage},
 	}},
 	{"another engine, all records", admitted, func(*Request) {}, nil},

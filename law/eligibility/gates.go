@@ -8,9 +8,6 @@ import (
 	"remit/proof/reason"
 )
 
-// builtinLimit is the widest mode of the engines that need no admission.
-const builtinLimit = task.CopiedRepo
-
 // builtin reports whether an engine is part of Remit and asks no model.
 func builtin(name string) bool { return name == "fake" || name == "command" }
 
@@ -66,9 +63,9 @@ func gates(r Request, approval bool) (results []gate, notAsked []string) {
 		ask(here || r.Network != "", gateModel, r.Engine.model)
 		ask(policy, gateNetwork, func() gate { return network(r) })
 	}
-	ask(here && (policy || !r.ModeOpen), gateMode, func() gate { return mode(r) })
-	// An engine that has proved no more than fixtures has nothing else yet.
-	if r.MutationMode == task.CopiedFixture && r.Engine.limit().Exceeds(task.CopiedFixture) {
+	// Where nothing is proved, no mode is open that a policy could lower to.
+	ask(here && (policy || !r.ModeOpen || r.limit() < task.CopiedFixture), gateMode, func() gate { return mode(r) })
+	if r.MutationMode == task.CopiedFixture {
 		ask(r.Known == KnownAll, gateFixture, func() gate { return fixture(r) })
 	}
 	if r.MutationMode.Exceeds(task.SandboxRepo) {
@@ -133,25 +130,35 @@ func network(r Request) gate {
 		"engine %q asks a model, and the contract gives it no way to one (network: %s)", r.Engine.Name, task.NetworkNone)
 }
 
-// limit is the widest mode that the engine has proved.
-func (e Engine) limit() task.MutationMode {
-	if builtin(e.Name) {
-		return builtinLimit
-	}
-	return e.ProvenMode
-}
-
+// mode holds the mode that is asked for against what is proved of the engine. A
+// run that may change nothing still gets a copy of the repository to read, so it
+// needs what such a copy needs.
 func mode(r Request) gate {
-	limit := r.Engine.limit()
-	if r.MutationMode.Valid() && limit.Valid() && !r.MutationMode.Exceeds(limit) {
+	needed, limit := r.MutationMode, r.limit()
+	if needed == task.ModeNone {
+		needed = task.CopiedRepo
+	}
+	if needed.Valid() && limit.Valid() && !needed.Exceeds(limit) {
 		return passed(gateMode)
 	}
-	remedy := "lower mutation_mode, or prove the next stage"
-	if limit.Valid() {
-		remedy = fmt.Sprintf("run with --mutation-mode %s, or prove the next stage (`remit ladder status` says what is proved)", limit)
+	proved := fmt.Sprintf("%s is the widest that engine %q has proved", limit, r.Engine.Name)
+	if limit == task.ModeNone {
+		proved = fmt.Sprintf("nothing is proved of engine %q, as it is here", r.Engine.Name)
 	}
-	return missing(gateMode, reason.ModeExceedsStage, remedy,
-		"mutation mode %s is above %s, the widest that engine %q has proved", r.MutationMode, limit, r.Engine.Name)
+	if r.Engine.ModeDetail != "" {
+		proved += ": " + r.Engine.ModeDetail
+	}
+	return missing(gateMode, reason.ModeExceedsStage, cmp.Or(r.Engine.ModeRemedy, "prove the engine: `remit ladder status` says with which command"),
+		"mutation mode %s is not open: %s", r.MutationMode, proved)
+}
+
+// limit is the widest mode that is open. A run that is part of a proof may go one
+// further than is proved: to the mode that it is to prove.
+func (r Request) limit() task.MutationMode {
+	if limit := r.Engine.ProvenMode; r.Purpose == PurposeProof && limit.Valid() {
+		return min(limit+1, task.ScopedRealRepo)
+	}
+	return r.Engine.ProvenMode
 }
 
 func fixture(r Request) gate {

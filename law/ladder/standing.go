@@ -153,6 +153,29 @@ func rebuilt(was, is []EarlierProof) string {
 	return "another number of stages"
 }
 
+// Missing is the first stage that is not proven, and why, in words of this program
+// alone; 0 and "" where every stage is. proofs are those that were judged.
+func (s Standing) Missing(proofs []Recorded) (stage int, why string) {
+	if s.Stage == len(s.Stages) {
+		return 0, ""
+	}
+	next := s.Stages[s.Stage]
+	if i := slices.IndexFunc(proofs, func(r Recorded) bool { return next.Path != "" && r.Path == next.Path }); i >= 0 {
+		return next.Number, whyOf(next, &proofs[i])
+	}
+	return next.Number, clean(next.Why)
+}
+
+// StageFor is the lowest stage that opens a mode. A run that may change nothing
+// reads a copy of the repository, and needs what such a copy needs.
+func StageFor(mode task.MutationMode) int {
+	if mode == task.ModeNone {
+		mode = task.CopiedRepo
+	}
+	i := slices.IndexFunc(stages, func(s Stage) bool { return s.Mode >= mode })
+	return i + 1
+}
+
 // ProveCommand is what a person types to prove a key up to a stage.
 func ProveCommand(key Key, stage int) string {
 	command := "remit ladder prove --engine " + key.Engine

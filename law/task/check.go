@@ -35,6 +35,7 @@ func check(r *report, c *Contract) {
 	checkPaths(r, c)
 	checkRules(r, c)
 	checkHeldOut(r, c.HeldOutTests)
+	checkInstructionsFrom(r, c.InstructionsFrom)
 	checkNumbers(r, c)
 }
 

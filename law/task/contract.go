@@ -91,6 +91,8 @@ type Contract struct {
 	// falls into, one after the other; nil when every command stands alone.
 	VerificationGroups []int  `json:"verification_groups,omitempty"`
 	Verify             Verify `json:"verify,omitzero"`
+	// InstructionsFrom is nil for most: only a policy names a file.
+	InstructionsFrom *InstructionsFrom `json:"instructions_from,omitempty"`
 
 	// Dir is the directory that held-out test sources are relative to: that of
 	// the task file. It is not part of the contract.
@@ -228,6 +230,10 @@ func (c *Contract) clone() *Contract {
 	if c.Issue != nil {
 		issue := *c.Issue
 		d.Issue = &issue
+	}
+	if c.InstructionsFrom != nil {
+		from := *c.InstructionsFrom
+		d.InstructionsFrom = &from
 	}
 	d.AllowedPaths = slices.Clone(c.AllowedPaths)
 	d.ForbiddenPaths = slices.Clone(c.ForbiddenPaths)

@@ -42,6 +42,7 @@ type Policy struct {
 	Model                ModelPolicy
 	Verify               Verify // the weakest of any contract
 	Records              RecordsPolicy
+	InstructionsFrom     string // a file of the base commit; which one is the base's word
 	Environment          Environment
 }
 
@@ -90,7 +91,8 @@ func ParsePolicy(file string, src []byte) (*Policy, error) {
 	stated := &Contract{MutationMode: unstatedMode, RequireClean: true}
 	p := &Policy{}
 	keys := append(ruleKeys(stated), key{"engines", engines(&p.Engines)}, key{"model", object(modelKeys(&p.Model))},
-		key{"records", object([]key{{"signed", boolean(&p.Records.Signed)}})}, key{"environment", environment(&p.Environment)})
+		key{"records", object([]key{{"signed", boolean(&p.Records.Signed)}})},
+		key{"instructions_from", text(&p.InstructionsFrom)}, key{"environment", environment(&p.Environment)})
 	object(keys)(r, "", top)
 	p.take(stated, r)
 	// The rules for values are those of a contract: check the one that a
@@ -156,7 +158,16 @@ func (p *Policy) contract() *Contract {
 	if p.RequireClean != nil {
 		c.RequireClean = *p.RequireClean
 	}
+	c.InstructionsFrom = p.instructionsFrom()
 	return c
+}
+
+// instructionsFrom is the file that the policy names, nil for none.
+func (p *Policy) instructionsFrom() *InstructionsFrom {
+	if p.InstructionsFrom == "" {
+		return nil
+	}
+	return &InstructionsFrom{Path: p.InstructionsFrom}
 }
 
 // Apply holds a contract from a task file against the policy: its forbidden
@@ -207,6 +218,9 @@ func (p *Policy) Apply(c *Contract) (*Contract, error) {
 	out.Limits.ChangedPaths = lowerStated(out.Limits.ChangedPaths, p.Limits.ChangedPaths)
 	out.Limits.PatchMB = lowerStated(out.Limits.PatchMB, p.Limits.PatchMB)
 	setIf(&out.PolicyBundleID, p.PolicyBundleID)
+	if from := p.instructionsFrom(); from != nil && (out.InstructionsFrom == nil || out.InstructionsFrom.Path != from.Path) {
+		out.InstructionsFrom = from
+	}
 	return out, out.Validate()
 }
 

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"slices"
@@ -203,14 +204,26 @@ func (p *Policy) Overridden(base *Policy) []string {
 	for _, w := range p.Verify.weakens(base.verify()) {
 		lines = append(lines, fmt.Sprintf("verify.%s: %s in %s does not count: verify is that of the base commit, which has %s", w.key, w.asked, PolicyFile, w.held))
 	}
+	if from := base.namedInstructions(); p.InstructionsFrom != "" && p.InstructionsFrom != from {
+		lines = append(lines, fmt.Sprintf("instructions_from: %s in %s does not count: it is that of the base commit, which has %s", p.InstructionsFrom, PolicyFile, cmp.Or(from, "none")))
+	}
 	if !reflect.DeepEqual(p.Environment, base.Surroundings()) {
 		lines = append(lines, "environment in "+PolicyFile+" of the work tree does not count: it is that of the base commit; commit the file")
 	}
 	return lines
 }
 
-// WithBase returns the policy with the environment of the base commit's policy,
-// and with its verify, which p can only strengthen. Both may be nil; the result is nil when both are.
+// namedInstructions is the file that the policy names, "" for none.
+func (p *Policy) namedInstructions() string {
+	if p == nil {
+		return ""
+	}
+	return p.InstructionsFrom
+}
+
+// WithBase returns the policy with the environment and the instructions_from of the
+// base commit's policy, and with its verify, which p can only strengthen. Both may be
+// nil; the result is nil when both are.
 func (p *Policy) WithBase(base *Policy) *Policy {
 	if p == nil && base == nil {
 		return nil
@@ -220,6 +233,7 @@ func (p *Policy) WithBase(base *Policy) *Policy {
 		*out = *p
 	}
 	out.Verify, out.Environment = base.verify().strengthened(out.Verify), base.Surroundings()
+	out.InstructionsFrom = base.namedInstructions()
 	return out
 }
 

@@ -45,6 +45,7 @@ func (r *run) contradictions() []string {
 		"allowed_mutation_scope is not what the mutation mode means")
 	r.contradictApproval(agree)
 	r.contradictBaseline(agree)
+	r.contradictParent(agree)
 	r.contradictEnvironment(agree)
 	r.contradictEngine(agree)
 	r.contradictUsage(agree)

@@ -218,6 +218,9 @@ func (r *run) kinds(rc *Receipt) map[string]Kind {
 		"new_tests":        known(v.NewTests != nil && v.NewTests.Tried > 0, Verified),
 		"observation":      known(v.Observation != nil && v.Observation.Tried > 0, Verified),
 	}
+	if rc.Parent != nil { // a receipt without one keeps its bytes
+		kinds["parent"] = Observed
+	}
 	if rc.Environment != nil { // not in the receipts of older runs
 		kinds["environment"] = Observed
 	}

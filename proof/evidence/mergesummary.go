@@ -298,6 +298,7 @@ func (r *run) mergeSession(b *strings.Builder, rc *Receipt) {
 	if rc.PolicySHA256 != "" {
 		fmt.Fprintf(b, "- Policy as applied: `%s`\n", rc.PolicySHA256)
 	}
+	r.summaryParent(b)
 	if r.resumed > 0 && r.renewed() {
 		fmt.Fprintf(b, "- Resumed: the run was cut off and taken up again, %s (observed); its duration includes the time between\n", count(r.resumed, "time"))
 	}

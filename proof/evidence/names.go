@@ -13,6 +13,7 @@ const (
 	PatchFile       = "patch.diff"
 	TestLogFile     = "test.log"
 	TestResultsFile = "test-results.jsonl" // per-test results, where the runner is known
+	ParentPatchFile = "parent.diff"        // the patch that the engine of a follow-up started from
 	SummaryFile     = "PR_SUMMARY.md"
 	ReceiptFile     = "RECEIPT.json"
 	SignatureFile   = "RECEIPT.json.sig" // over the bytes of RECEIPT.json

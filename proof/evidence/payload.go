@@ -90,9 +90,15 @@ type RunOpened struct {
 	// DecidedOn is what a run was refused on before its repository was opened:
 	// [DecidedOnRecords] or [DecidedOnPolicy]; "" for one whose repository was.
 	DecidedOn string `json:"decided_on,omitempty"`
+	// Purpose is "proof" for a run by which an engine shows a stage of the ladder, ""
+	// for an ordinary one.
+	Purpose string `json:"purpose,omitempty"`
 	// SummaryForm is the form of PR_SUMMARY.md. Runs that do not state it are older,
 	// and their summary keeps its bytes.
 	SummaryForm int `json:"summary_form,omitempty"`
+	// Parent is the session whose change the run continues, nil for a run that
+	// starts from the baseline.
+	Parent *Parent `json:"parent,omitempty"`
 }
 
 // What a run can be refused on that opened no repository.
@@ -101,17 +107,21 @@ const (
 	DecidedOnPolicy  = "policy"  // those, and remit.yaml
 )
 
-// RunIDOf computes run_id: the same contract, baseline, engine, model and
-// policy give the same id.
+// RunIDOf computes run_id: the same contract, baseline, engine, model, policy and
+// patch to start from give the same id.
 func RunIDOf(o RunOpened) (string, error) {
-	return canon.DigestOf(map[string]any{
+	inputs := map[string]any{
 		"contract_sha256":  o.ContractSHA256,
 		"baseline_commit":  o.BaselineCommit,
 		"engine":           o.Engine,
 		"model_provider":   o.ModelProvider,
 		"model":            o.Model,
 		"policy_bundle_id": o.PolicyBundleID,
-	})
+	}
+	if o.Parent != nil {
+		inputs["parent_patch_sha256"] = o.Parent.PatchSHA256
+	}
+	return canon.DigestOf(inputs)
 }
 
 // Blocker is why a run is not a pass.

@@ -55,6 +55,7 @@ type Report struct {
 	Observation    *Observation `json:"observation,omitempty"`
 	UntrackedTests []string     `json:"untracked_tests,omitempty"`
 	PolicySHA256   string       `json:"policy_sha256,omitempty"`
+	Parent         *Parent      `json:"parent,omitempty"`      // of a run that continues another
 	Environment    *Environment `json:"environment,omitempty"` // what lay beside the tree
 	// Of a run that delivers its change: where it may go, what the repository is,
 	// and what is there now.
@@ -104,7 +105,7 @@ func (r *run) reportFields() *Report {
 		ApprovalStatus: r.approval, MutationMode: o.MutationMode, AllowedMutationScope: r.mutationScope(),
 		Blockers: []Blocker{}, SourceAdmissionStatus: o.SourceAdmission, ModelProvider: o.ModelProvider, Model: o.Model,
 		ModelAdmissionStatus: o.ModelAdmission, OperatorOutcome: "pending", NotApplicable: map[string]string{},
-		Usage: r.usage, Lifecycle: r.reported(), PolicySHA256: o.PolicySHA256, ArtifactDigests: map[string]string{}, Freshness: map[string]stamp{}, ArtifactPaths: []string{},
+		Usage: r.usage, Lifecycle: r.reported(), PolicySHA256: o.PolicySHA256, Parent: o.Parent, ArtifactDigests: map[string]string{}, Freshness: map[string]stamp{}, ArtifactPaths: []string{},
 	}
 	if r.usage.CostKnown != nil && r.usage.Requests > 0 {
 		rep.RuntimeModelProvider = o.ModelProvider // the gateway knows no other

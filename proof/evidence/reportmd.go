@@ -23,6 +23,9 @@ func (r *run) reportMarkdown() []byte {
 	} else {
 		row("baseline", "none: "+r.unopened())
 	}
+	if rep.Parent != nil {
+		row("continues", code(rep.Parent.SessionID)+" ("+rep.Parent.Status+"), patch "+code(rep.Parent.PatchSHA256)+", kept as "+code(ParentPatchFile))
+	}
 	row("mutation", rep.MutationMode+" ("+rep.AllowedMutationScope+")")
 	row("approval", rep.ApprovalStatus)
 	if rep.PolicySHA256 != "" {

@@ -43,6 +43,7 @@ type session struct {
 	mode    string                      // "" is copied-repo
 	demands any                         // verify of the contract, nil for none
 	form    int                         // of PR_SUMMARY.md, 0 for that of older runs
+	parent  *evidence.Parent            // whose change the run continues, nil for none
 	touched *evidence.DependencyChanges // by the engine
 }
 
@@ -174,7 +175,7 @@ func (s *session) open(approval bool) {
 		Engine: engine, RepoRoot: "target",
 		BaselineCommit: "1111111111111111111111111111111111111111", BaselineTree: baseline, IssueNumber: &issue, MutationMode: mode,
 		ApprovalRequired: approval, ExpectDiff: true, SourceAdmission: "not_required", ModelAdmission: "not_required",
-		VerificationCommands: []string{"go test ./..."}, SummaryForm: s.form,
+		VerificationCommands: []string{"go test ./..."}, SummaryForm: s.form, Parent: s.parent,
 		Host: evidence.Host{OS: "linux", Arch: "amd64", Sandbox: evidence.SandboxFacts{
 			Driver: "bwrap", Version: "0.8.0", Layer: "overlay", NotEnforced: []string{"disk"}}},
 	}
@@ -210,8 +211,11 @@ func (s *session) plan() {
 
 func (s *session) workspace() {
 	s.t.Helper()
-	s.step(evidence.StepWorkspace, evidence.PlanWorkspace, journal.Completed, map[string]string{"baseline_tree": baseline},
-		evidence.WorkspaceCopied{BaselineTree: baseline, Files: 3, Bytes: 420})
+	end := s.begin(evidence.StepWorkspace, evidence.PlanWorkspace, map[string]string{"baseline_tree": baseline})
+	if s.parent != nil {
+		s.blob(evidence.ParentPatchFile, parentPatch)
+	}
+	end(journal.Completed, evidence.WorkspaceCopied{BaselineTree: baseline, Files: 3, Bytes: 420})
 }
 
 // call writes a tool call and its result.
@@ -489,6 +493,7 @@ var cases = map[string]func(s *session){
 	"uncontrolled": uncontrolled,
 	"feature":      feature,
 	"meanwhile":    worked,
+	"continued":    continued,
 	"taken-up":     takenUp,
 	"delivered":    delivered,
 	"taken-back":   func(s *session) { delivered(s); s.takenBack() },

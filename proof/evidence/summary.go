@@ -44,6 +44,7 @@ func (r *run) summary(rc *Receipt) []byte {
 	}
 	fmt.Fprintf(&b, "\n## Session\n\n- ID: `%s`\n- Issue: %s\n- Duration: %s\n- Status: %s\n- Policy bundle: `%s`\n- Trajectory: `%s`\n- Verification passed: %t\n",
 		rc.SessionID, issue, duration(between(rc.StartedAt, rc.CompletedAt)), status, rc.PolicyBundleID, rc.TrajectoryHash, status == StatusPass)
+	r.summaryParent(&b)
 	fmt.Fprintf(&b, "\n## Performance\n\n- Tool calls: %d\n- Tool time: %s\n", rc.Metrics.ToolCalls, duration(rc.Metrics.ToolLatencyMSTotal))
 	if r.engine != nil {
 		fmt.Fprintf(&b, "- Engine: %s wall, %s CPU, %d MiB peak memory\n", duration(r.engine.DurationMS), duration(r.engine.Usage.CPUMillis), r.engine.Usage.PeakMemoryBytes>>20)

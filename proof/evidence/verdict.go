@@ -105,6 +105,7 @@ func (r *run) unproved() []Blocker {
 	need(r.sourceKept(), reason.Interrupted, "the source repository was not proved untouched")
 	need(!r.opened.ApprovalRequired || r.approval == "granted", reason.ApprovalMissing, "the contract asks for an approval and none was granted")
 	need(r.patch == nil || !r.opened.ExpectDiff || len(r.patch.Files) > 0, reason.NoDiff, "the task expects a change and the patch has none")
+	need(!r.opened.ExpectDiff || !r.unchanged(), reason.NoDiff, "the task expects a change and the follow-up has none")
 	if v := r.verification; v != nil && v.Status == StatusPass {
 		need(v.Repeats >= 1 && v.Confidence == v.full(), reason.FlakyVerification, "not every repetition of the verification passed")
 		r.unprovedTests(need)

@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
+	"path"
 	"runtime"
 	"slices"
 	"strconv"
@@ -48,6 +48,7 @@ type Prepared struct {
 	Layers    []*Layer
 	LockFiles [][]string        // of the base, that each layer was made from
 	Env       map[string]string // for every command
+	PathDirs  []string          // of the workspace, with the programs of the layers
 }
 
 // Release lets the layers be removed.
@@ -66,6 +67,14 @@ func (p *Prepared) Variables() map[string]string {
 		return nil
 	}
 	return p.Env
+}
+
+// Programs are the directories of the workspace that have programs of the layers.
+func (p *Prepared) Programs() []string {
+	if p == nil {
+		return nil
+	}
+	return p.PathDirs
 }
 
 // Digests name what a command finds: the layers by recipe and content, and the
@@ -112,6 +121,7 @@ func (b *Builder) Prepare(ctx context.Context, env task.Environment, base Base) 
 		out.Layers = append(out.Layers, l)
 		out.LockFiles = append(out.LockFiles, plan.lockFiles)
 		maps.Copy(out.Env, plan.env)
+		out.PathDirs = append(out.PathDirs, plan.pathDirs...)
 	}
 	return out, nil
 }
@@ -194,7 +204,8 @@ func (b *Builder) recipe(p task.Prepare, plan *plan, env map[string]string, base
 	at, ok := b.Sandbox.(programs)
 	image := b.Sandbox.Describe().Config[sandbox.ConfigImage]
 	if !ok {
-		return r, reason.Errorf(reason.EnvironmentUnavailable, "the sandbox cannot say which programs it has")
+		return r, reason.Errorf(reason.EnvironmentUnavailable, "this sandbox cannot say which programs make a layer, so none is made here").
+			WithHint("a provider prepares no dependencies for the jobs of others: run the task on your own machine")
 	}
 	for _, name := range plan.tools {
 		if image != "" {
@@ -252,7 +263,10 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 	}
 	m := Manifest{Recipe: recipe, Deliveries: deliveries, MadeAt: began.UTC().Format(time.RFC3339)}
 	l, err := b.Store.seal(ctx, m, func(visit func(tree.Change) error) error {
-		for _, c := range tree.Sorted(changes) {
+		for _, c := range tree.Sorted(append(plan.own(), changes...)) {
+			if slices.Contains(plan.leaveOut, path.Base(c.Path)) {
+				continue
+			}
 			if err := visit(c); err != nil {
 				return err
 			}
@@ -264,6 +278,11 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 			b.Clock().Sub(began).Round(100*time.Millisecond))
 	}
 	return l, err
+}
+
+// frontAddress is where a client finds the front, from inside.
+func frontAddress() string {
+	return "http://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(sandbox.DefaultLoopbackPort))
 }
 
 // fetch runs the client in a tree that has nothing but what Remit wrote, with one
@@ -282,7 +301,7 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 	if err != nil {
 		return nil, nil, err
 	}
-	client := registry.Configure(e, "http://"+net.JoinHostPort("127.0.0.1", strconv.Itoa(sandbox.DefaultLoopbackPort)))
+	client := registry.Configure(e, frontAddress())
 	env := maps.Clone(plan.fetchEnv)
 	if env == nil {
 		env = map[string]string{}
@@ -326,11 +345,7 @@ func explain(err error, p task.Prepare, told []registry.Delivery) error {
 
 // install runs Remit's own commands over what was fetched, without a network.
 func (b *Builder) install(ctx context.Context, p task.Prepare, plan *plan, fetched []tree.Change, work string) ([]tree.Change, error) {
-	empty := filepath.Join(work, "install")
-	if err := os.Mkdir(empty, 0o700); err != nil {
-		return nil, unusable(err)
-	}
-	s := sandbox.Spec{Lower: empty, Apply: fetched, Env: plan.fetchEnv, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
+	s := sandbox.Spec{Lower: inputsIn(work), Apply: fetched, Env: plan.fetchEnv, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
 	for _, command := range plan.install {
 		s.Commands = append(s.Commands, sandbox.Command{Argv: words(command), Dir: p.Dir})
 	}
@@ -340,7 +355,7 @@ func (b *Builder) install(ctx context.Context, p task.Prepare, plan *plan, fetch
 // build runs the policy's commands over the base tree with what was fetched: it is
 // foreign code, and nothing can be reached from there.
 func (b *Builder) build(ctx context.Context, p task.Prepare, plan *plan, fetched []tree.Change, env map[string]string, work string, base Base) ([]tree.Change, error) {
-	kept := slices.DeleteFunc(slices.Clone(fetched), func(c tree.Change) bool { return !below(c.Path, plan.paths) })
+	kept := slices.DeleteFunc(append(plan.own(), fetched...), func(c tree.Change) bool { return !below(c.Path, plan.paths) })
 	for _, c := range kept { // what no layer may have is not laid out either
 		if err := allowed(c, plan.paths); err != nil {
 			return nil, err
@@ -355,7 +370,7 @@ func (b *Builder) build(ctx context.Context, p task.Prepare, plan *plan, fetched
 	}
 	maps.Copy(all, plan.env)
 	maps.Copy(all, env)
-	s := sandbox.Spec{Lower: base.Dir, Apply: kept, Env: all, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
+	s := sandbox.Spec{Lower: base.Dir, Apply: kept, PathDirs: plan.pathDirs, Env: all, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
 	for _, command := range plan.build {
 		s.Commands = append(s.Commands, sandbox.Command{Argv: []string{"sh", "-c", "--", command}, Dir: p.Dir})
 	}

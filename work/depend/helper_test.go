@@ -1,5 +1,3 @@
-//test:both-package The sandbox of each test runs beside the others, with goroutines of its own.
-
 package depend
 
 import (
@@ -56,13 +54,13 @@ type npmRegistry struct {
 	asked chan string
 }
 
-func tarball(t testing.TB, files map[string]string) []byte {
+func tarball(t testing.TB, top string, files map[string]string) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	z := gzip.NewWriter(&out)
 	w := tar.NewWriter(z)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		must(t, w.WriteHeader(&tar.Header{Name: "package/" + name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg}))
+		must(t, w.WriteHeader(&tar.Header{Name: top + "/" + name, Mode: 0o644, Size: int64(len(files[name])), Typeflag: tar.TypeReg}))
 		_, err := w.Write([]byte(files[name]))
 		must(t, err)
 	}
@@ -102,7 +100,7 @@ func (r *npmRegistry) publish(t testing.TB, name, version string, files map[stri
 	must(t, err)
 	files = maps.Clone(files)
 	files["package.json"] = string(text)
-	file := tarball(t, files)
+	file := tarball(t, "package", files)
 	at := "/" + name + "/-/" + filepath.Base(name) + "-" + version + ".tgz"
 	r.files[at] = file
 	entry := maps.Clone(manifest)
@@ -127,12 +125,18 @@ func lockText(t testing.TB, packages map[string]any) string {
 // the address. It skips the test, loudly, where there is no sandbox or client.
 func openBuilder(t testing.TB, address string, clients ...string) *Builder {
 	t.Helper()
+	return openBuilderWith(t, address, nil, clients...)
+}
+
+// openBuilderWith is openBuilder with directories of tools.
+func openBuilderWith(t testing.TB, address string, toolchains []string, clients ...string) *Builder {
+	t.Helper()
 	for _, name := range clients {
 		if _, err := exec.LookPath("/usr/bin/" + name); err != nil {
 			t.Skipf("SKIPPED, %s is not installed below /usr: %v", name, err)
 		}
 	}
-	d, err := sandbox.Open(context.Background(), sandbox.Options{})
+	d, err := sandbox.Open(context.Background(), sandbox.Options{Toolchains: toolchains})
 	if err != nil {
 		t.Skipf("SKIPPED, no sandbox works here: %v", err)
 	}

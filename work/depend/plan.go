@@ -1,6 +1,7 @@
 package depend
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/registry"
+	"remit/work/tree"
 )
 
 // plan is what one entry of environment.prepare comes to: everything that the
@@ -22,7 +24,9 @@ type plan struct {
 	paths                 []string          // relative to the workspace
 	fetchEnv, buildEnv    map[string]string // of fetch and install, and of build
 	env                   map[string]string // of every command that uses the layer
+	pathDirs              []string          // of the workspace, with programs of the layer
 	tools                 []string
+	leaveOut              []string        // names of files that differ from one fetch to the next, and are not needed
 	lockFiles             []string        // of the base, for saying that a patch changes one
 	packages              map[string]bool // what may be asked for: NAME, NAME@VERSION
 }
@@ -38,6 +42,12 @@ func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 	switch p.Ecosystem {
 	case task.NPM:
 		return npmPlan(base, p, hosts)
+	case task.Pip:
+		return pipPlan(base, p)
+	case task.Cargo:
+		return cargoPlan(base, p)
+	case task.Go:
+		return goPlan(base, p)
 	}
 	return nil, fmt.Errorf("no ecosystem %q", p.Ecosystem)
 }
@@ -52,6 +62,18 @@ func (p *plan) allow(asked registry.Package) error {
 		return reason.Errorf(reason.DependencyRefused, "the lock file of the base does not name %s", name)
 	}
 	return nil
+}
+
+// own are the files of Remit's that are a part of the layer: a client's settings.
+func (p *plan) own() []tree.Change {
+	var out []tree.Change
+	for _, f := range p.files {
+		if below(f.path, p.paths) {
+			out = append(out, tree.Change{Path: f.path, Kind: tree.File, Size: int64(len(f.text)),
+				Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(f.text)), nil }})
+		}
+	}
+	return out
 }
 
 // count is the number of packages with their version.

@@ -94,9 +94,12 @@ func (t *tail) String() string {
 	return strings.TrimSpace(shown)
 }
 
+// inputsIn is the tree of a fetch.
+func inputsIn(work string) string { return filepath.Join(work, "inputs") }
+
 // writeInputs makes the tree of the fetch.
 func writeInputs(work string, files []file) (string, error) {
-	lower := filepath.Join(work, "inputs")
+	lower := inputsIn(work)
 	for _, f := range files {
 		at := filepath.Join(lower, filepath.FromSlash(f.path))
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {

@@ -67,7 +67,7 @@ func (r *run) part(ctx context.Context, c change) ([]tree.Change, error) {
 		}
 	}
 	for _, ch := range c.changes {
-		known, err := r.store.Has(ctx, r.base.Tree, ch.Path)
+		known, err := r.store.Has(ctx, r.startTree(), ch.Path)
 		switch {
 		case err != nil:
 			return nil, err

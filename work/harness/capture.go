@@ -34,7 +34,7 @@ func (r *run) importChanges(ctx context.Context, change change) error {
 	if err != nil {
 		return fmt.Errorf("choosing a part of the engine's changes: %w", err)
 	}
-	imported, err := r.store.Import(ctx, r.base.Tree, kept)
+	imported, err := r.store.Import(ctx, r.startTree(), kept)
 	if err != nil {
 		return fmt.Errorf("importing the engine's changes: %w", err)
 	}
@@ -44,7 +44,10 @@ func (r *run) importChanges(ctx context.Context, change change) error {
 		r.patched.tooLarge = fmt.Sprintf("%s; patch.diff has %d of the %d path(s), those of files that the baseline has first",
 			change.excess, len(kept), len(change.changes))
 	}
-	return nil
+	if r.opened.Parent != nil {
+		r.links, err = r.allLinks(ctx, imported.Tree)
+	}
+	return err
 }
 
 // capture writes patch.diff: the exact difference between two git trees, with
@@ -137,12 +140,11 @@ func (r *run) checkWrites(context.Context) error {
 		out.Offending = append(out.Offending, f.Path)
 		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: f.Path + ": " + f.Detail, Evidence: evidence.PatchFile})
 	}
-	if len(r.changed) == 0 || len(findings) > 0 || len(r.blockersSoFar()) > 0 {
+	if len(r.changed) == 0 || r.unchanged() || len(findings) > 0 || len(r.blockersSoFar()) > 0 {
 		r.judgeEnd(false)
 	}
-	if len(r.changed) == 0 && r.Contract.ExpectDiff && len(r.blockersSoFar()) == 0 {
-		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.NoDiff,
-			Message: "the engine changed nothing, and the task expects a change", Evidence: evidence.PatchFile})
+	if (len(r.changed) == 0 || r.unchanged()) && r.Contract.ExpectDiff && len(r.blockersSoFar()) == 0 {
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.NoDiff, Message: r.nothingChanged(), Evidence: evidence.PatchFile})
 	}
 	r.note(evidence.StepWrites, "writes", status(out.Blockers), nil, out)
 	r.recordProof("allowed-writes", map[string]any{

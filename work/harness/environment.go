@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/journal"
+	"remit/proof/reason"
 	"remit/work/depend"
 	"remit/work/registry"
 	"remit/work/sandbox"
@@ -80,6 +82,10 @@ func (r *run) prepareEnvironment(ctx context.Context) error {
 		r.prepared = &depend.Prepared{}
 		return nil
 	}
+	if r.Nexus != "" && len(env.Prepare) > 0 {
+		return reason.Errorf(reason.EnvironmentUnavailable, "the policy prepares dependencies, and a provider of a nexus would prove the change without them").
+			WithHint("run without --nexus: then this machine proves the change")
+	}
 	s := r.begin(evidence.StepEnvironment, "environment", nil)
 	in, image, err := inImage(ctx, r.Home, r.Sandbox, env)
 	if err != nil {
@@ -96,8 +102,36 @@ func (r *run) prepareEnvironment(ctx context.Context) error {
 	r.prepared = prepared
 	facts := environmentFacts(env, prepared)
 	facts.Image = image
+	if why := r.environmentDiffers(facts); why != "" {
+		s.end(journal.Failed, nil, why)
+		return reason.Errorf(reason.EnvironmentUnavailable, "preparing the environment again: %s", why).
+			WithHint("run the task again: a change is verified with what its engine had")
+	}
 	s.end(journal.Completed, facts, fmt.Sprintf("%d layer(s)", len(prepared.Layers)))
 	return nil
+}
+
+// environmentDiffers says why the environment is not that of an earlier life of
+// the run, "" if it is or there was none.
+func (r *run) environmentDiffers(now evidence.EnvironmentPrepared) string {
+	for _, e := range r.w.Entries() {
+		var was evidence.EnvironmentPrepared
+		if e.Name != evidence.StepEnvironment || e.Status != journal.Completed || json.Unmarshal(e.Outputs, &was) != nil {
+			continue
+		}
+		if a, b := imageText(was.Image), imageText(now.Image); a != b {
+			return fmt.Sprintf("the image was %s, and is %s here", a, b)
+		}
+		if len(was.Layers) != len(now.Layers) {
+			return fmt.Sprintf("the run had %d layer(s), and here are %d", len(was.Layers), len(now.Layers))
+		}
+		for i := range now.Layers {
+			if was.Layers[i].Key != now.Layers[i].Key || was.Layers[i].ContentSHA256 != now.Layers[i].ContentSHA256 {
+				return fmt.Sprintf("the layer of %s in %s is another one than before", now.Layers[i].Ecosystem, now.Layers[i].Dir)
+			}
+		}
+	}
+	return ""
 }
 
 // environmentFacts is an environment as the journal has it.

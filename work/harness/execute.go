@@ -31,7 +31,6 @@ func (r *run) copyWorkspace(ctx context.Context) error {
 	}
 	r.trimmed = r.beginTrim()
 	r.note(evidence.StepSourceObserved, "source-before", journal.Completed, nil, r.before)
-	r.secrets.Baseline = r.checkout.Dir
 	s.end(journal.Completed, evidence.WorkspaceCopied{BaselineTree: r.base.Tree, Files: int64(r.checkout.Files), Bytes: r.checkout.Bytes, CacheWarm: r.checkout.Warm},
 		fmt.Sprintf("%d file(s)", r.checkout.Files))
 	return nil
@@ -49,8 +48,11 @@ func (r *run) checkoutBaseline(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.checkout, err = cache.Checkout(ctx, r.store, r.base.Tree)
-		return err
+		if r.checkout, err = cache.Checkout(ctx, r.store, r.base.Tree); err != nil {
+			return err
+		}
+		r.secrets.Baseline = r.checkout.Dir
+		return r.beginFromParent(ctx)
 	}()
 	before, lookErr := looked()
 	if err != nil {
@@ -67,7 +69,11 @@ func (r *run) runEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	assignment := engine.Task{Title: r.Contract.Title, Instructions: r.Contract.Instructions, Verify: r.Contract.VerificationCommands, InBaseline: r.inBaseline}
+	instructions, err := r.assignment(ctx)
+	if err != nil {
+		return err
+	}
+	assignment := engine.Task{Title: r.Contract.Title, Instructions: instructions, Verify: r.Contract.VerificationCommands, InBaseline: r.inBaseline}
 	if way != nil {
 		defer r.closeWay(way)
 		assignment.Model = way.model
@@ -154,7 +160,8 @@ func (r *run) inSandbox(ctx context.Context, inv *engine.Invocation, out *stream
 	defer done()
 	out.stdout.beat, out.stderr.beat = pulse.beat, pulse.beat
 	return r.Sandbox.Run(watched, sandbox.Spec{
-		Lower: r.checkout.Dir, Layers: r.prepared.Mounts(), Env: withEnvironment(r.prepared, inv.Env), Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(pulse),
+		Lower: r.startDir(), Layers: r.prepared.Mounts(), PathDirs: r.prepared.Programs(), Env: withEnvironment(r.prepared, inv.Env),
+		Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(pulse),
 		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
 	})
 }
@@ -183,9 +190,10 @@ func available(inv *engine.Invocation) error {
 	return nil
 }
 
-// inBaseline reports whether the baseline has something at a relative path.
+// inBaseline reports whether what the engine starts from has something at a
+// relative path.
 func (r *run) inBaseline(path string) bool {
-	root, err := os.OpenRoot(r.checkout.Dir)
+	root, err := os.OpenRoot(r.startDir())
 	if err != nil {
 		return false
 	}

@@ -114,19 +114,23 @@ func (r *run) eligibilityRequest() eligibility.Request {
 	if c.MutationMode == task.CopiedFixture {
 		fixture, _ = shipped.IsFixture(r.base.Tree)
 	}
-	var unavailable *eligibility.Unavailable
+	engine := eligibility.Engine{Name: r.opened.Engine.Name, Registered: true, Disabled: r.Disabled, Enabled: r.Admission.Enabled,
+		SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, SourceDetail: r.Admission.Detail, SourceRemedy: r.Admission.Remedy,
+		ModelStatus: r.modelStatus(), ModelDetail: detail, ModelRemedy: remedy,
+		ProvenMode: r.Admission.ProvenMode, ModeDetail: r.Admission.Unproved, ModeRemedy: r.Admission.Prove}
 	if r.Admission.Unavailable != nil {
-		unavailable = r.unavailable(r.Admission.Unavailable)
+		engine.Unavailable = r.unavailable(r.Admission.Unavailable)
+	}
+	if r.recalled != nil {
+		engine = *r.recalled
 	}
 	return eligibility.Request{
-		Network: asked, Fixture: fixture,
+		Network: asked, Fixture: fixture, Purpose: r.Purpose,
 		TaskID: c.TaskID, ContractDigest: r.opened.ContractSHA256, PolicyBundleID: c.PolicyBundleID, RiskClass: c.RiskClass,
 		TargetAdmitted: r.Target.Admitted, TargetCode: r.Target.Code, TargetDetail: r.Target.Detail,
 		MutationMode: c.MutationMode, ApprovalRequired: c.ApprovalRequired || c.MutationMode.Delivers(),
 		Approval: r.approved.state, ApprovalDetail: r.approved.detail,
-		Engine: eligibility.Engine{Name: r.opened.Engine.Name, Registered: true, Disabled: r.Disabled, Enabled: r.Admission.Enabled,
-			SourceAdmitted: r.Admission.SourceStatus == sourceAdmitted, SourceDetail: r.Admission.Detail, SourceRemedy: r.Admission.Remedy,
-			ModelStatus: r.modelStatus(), ModelDetail: detail, ModelRemedy: remedy, ProvenMode: r.Admission.ProvenMode, Unavailable: unavailable},
+		Engine:  engine,
 		Sandbox: eligibility.Sandbox{Driver: driver, ExplicitNone: r.ExplicitNone},
 	}
 }

@@ -12,9 +12,9 @@ import (
 // record says and with what would make one hold.
 func TestDecisionBlockersSayWhatToDo(t *testing.T) {
 	t.Parallel()
-	d := eligibility.Decide(eligibility.Request{RiskClass: task.RiskLow, MutationMode: task.CopiedFixture, Network: task.NetworkGateway,
+	d := eligibility.Decide(eligibility.Request{RiskClass: task.RiskLow, MutationMode: task.CopiedRepo, Network: task.NetworkGateway,
 		Sandbox: eligibility.Sandbox{Driver: "bwrap"},
-		Engine: eligibility.Engine{Name: "pi", Registered: true, Enabled: true, ProvenMode: task.CopiedFixture,
+		Engine: eligibility.Engine{Name: "pi", Registered: true, Enabled: true, ProvenMode: task.CopiedRepo,
 			SourceDetail: "the record is stale", SourceRemedy: "remit admit source", ModelStatus: eligibility.ModelMismatch,
 			ModelDetail: "from: command", ModelRemedy: "remit admit model"}})
 	var got []string

@@ -42,14 +42,17 @@ type ModelRoute struct {
 	KeepBodies bool
 }
 
-// Admission is what the records say of an engine that is not built in.
+// Admission is what the records and the proofs say of an engine.
 type Admission struct {
 	Enabled bool // by the policy
 	// SourceStatus is the source_admission_status of the report; "" is not_required.
 	SourceStatus string
 	Detail       string // what the record says, in words
 	Remedy       string // what would make one hold, "" when one does
-	ProvenMode   task.MutationMode
+	// ProvenMode is the widest mode that is proved of the engine, Unproved why no
+	// further one is, and Prove the command that would prove it.
+	ProvenMode      task.MutationMode
+	Unproved, Prove string
 	// Build is the build of the engine that the records were asked about; nil when
 	// they were not.
 	Build *evidence.EngineIdentity

@@ -159,7 +159,7 @@ func (r *run) openProgram(inv *engine.Invocation, word string) (*os.File, error)
 		}
 		return nil, fs.ErrNotExist
 	}
-	root, err := os.OpenRoot(r.checkout.Dir)
+	root, err := os.OpenRoot(r.startDir())
 	if err != nil {
 		return nil, err
 	}

@@ -52,14 +52,17 @@ func (r *run) opening(identity evidence.EngineIdentity) (evidence.RunOpened, err
 		Remit: r.Build, Engine: identity, RepoRoot: "target",
 		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.NeedsApproval(), ExpectDiff: c.ExpectDiff,
 		SourceAdmission: "not_required", ModelAdmission: "not_required", VerificationCommands: c.VerificationCommands,
-		SummaryForm: evidence.SummaryForm,
-		Host:        evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},
+		SummaryForm: evidence.SummaryForm, Purpose: r.Purpose,
+		Host: evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},
 	}
 	if c.Issue != nil {
 		o.IssueNumber = c.Issue.Number
 	}
 	if m := r.Model; m != nil {
 		o.ModelProvider, o.Model, o.ModelAdmission = &m.Upstream.Provider, &m.Model, string(r.modelStatus())
+	}
+	if r.Parent != nil {
+		o.Parent = &r.Parent.Facts
 	}
 	if s := r.Admission.SourceStatus; s != "" {
 		o.SourceAdmission = s
@@ -118,5 +121,6 @@ func (r *run) saveLocal() error {
 	if err != nil {
 		return fmt.Errorf("encoding the contract: %w", err)
 	}
-	return r.Home.SaveLocal(r.session.ID, session.Local{Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed, MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence})
+	engine := r.eligibilityRequest().Engine
+	return r.Home.SaveLocal(r.session.ID, session.Local{Engine: &engine, Repo: repo, TaskDir: r.Contract.Dir, Contract: contract, Nexus: r.Nexus, RepoRef: r.RepoRef, Unclaimed: r.Unclaimed, MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence})
 }

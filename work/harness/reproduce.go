@@ -105,6 +105,10 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 			Detail: fmt.Sprintf("gives tree %s here, the receipt says %s", out.HeadTree, *rec.receipt.HeadTree)})
 		return out, nil
 	}
+	if began := rec.beganElsewhere(ctx, req.Evidence, store, base); began != nil {
+		out.Status, out.Findings = string(reason.StatusOf(began.Code)), append(out.Findings, *began)
+		return out, nil
+	}
 	if weak := weakerThanBase(ctx, source, base, rec.contract); weak != nil {
 		out.Status, out.Findings = string(reason.StatusOf(weak.Code)), append(out.Findings, *weak)
 		return out, nil
@@ -210,7 +214,7 @@ func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *wor
 	defer func() { _ = os.RemoveAll(caches) }() // a temporary directory
 	plan := planOf(c)
 	plan.Lower, plan.Patch, plan.HeldOut, plan.Repeat, plan.Log, plan.CacheDir = lower, changes, held, max(1, req.Repeat), kept.recording(req.Log), caches
-	plan.TestingDir, plan.Layers, plan.Env = req.Home.TestingDir(), prepared.Mounts(), prepared.Variables()
+	plan.TestingDir, plan.Layers, plan.PathDirs, plan.Env = req.Home.TestingDir(), prepared.Mounts(), prepared.Programs(), prepared.Variables()
 	plan.OnEvent = func(e verify.Event) {
 		if req.Progress != nil {
 			req.Progress.Output(eventLine(e))

@@ -125,6 +125,7 @@ func (r *run) recall(repo string) error {
 			return fmt.Errorf("remembering that the run has no sandbox: %w", err)
 		}
 	}
+	r.recalled, r.Purpose = local.Engine, r.opened.Purpose
 	r.Contract.Dir, r.RepoRef, r.Nexus, r.Unclaimed = local.TaskDir, local.RepoRef, local.Nexus, local.Unclaimed
 	r.MaxPriceMsats, r.Silence, r.asked = local.MaxPriceMsats, local.Silence, local.Asked
 	if r.Repo = repo; repo == "" {

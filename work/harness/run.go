@@ -63,9 +63,13 @@ type Request struct {
 	// VerdictCache allows the base phase of the verifier to be taken from the
 	// cache, and kept there. What is taken says so in the evidence.
 	VerdictCache bool
-	// Admission is what the records say of the engine; the zero value is right
-	// for those that are built in.
+	// Admission is what the records and the proofs say of the engine. Nothing is
+	// proved by the zero value, and no run begins with it.
 	Admission Admission
+	// Purpose is "", or [eligibility.PurposeProof] for a run by which an engine shows
+	// a stage: it may go one mode further than is proved. Only what makes proofs, on
+	// repositories of its own, asks for that.
+	Purpose string
 	// Looked is what the caller has read of the target before.
 	Looked Looked
 	// Compared says that the run is a lane of a comparison.
@@ -73,6 +77,9 @@ type Request struct {
 	// Target is what the records say of the repository, where the change is to be
 	// delivered there.
 	Target TargetAdmission
+	// Parent is the session whose change the run continues, nil for one that starts
+	// from the baseline.
+	Parent *Parent
 	// Model is the way to a model, nil for an engine that asks none.
 	Model *ModelRoute
 	// Authority agrees to the run and pays for its proof; nil is a run that
@@ -128,7 +135,8 @@ type run struct {
 	base     workspace.Baseline
 	store    *workspace.Store
 	checkout *workspace.Checkout
-	trimmed  func() // waits for the cache being trimmed, nil before it is
+	start    *workspace.Checkout // what the engine of a follow-up starts from, else nil
+	trimmed  func()              // waits for the cache being trimmed, nil before it is
 	before   *workspace.Fingerprint
 	patched  *patched
 	prepared *depend.Prepared // what lies beside the tree, nil before it is there
@@ -140,11 +148,12 @@ type run struct {
 	unjudged
 	opened   evidence.RunOpened
 	approved approved
-	repriced int64           // what the proof may cost now, 0: what the run began with
-	claimed  bool            // the authority knows of the run by this process
-	asked    bool            // an earlier life has asked the authority for the run
-	found    string          // the run that it has of an earlier life, which had no answer
-	artifact map[string]bool // blobs already recorded
+	recalled *eligibility.Engine // of a resumed run: what was known of its engine when it was opened
+	repriced int64               // what the proof may cost now, 0: what the run began with
+	claimed  bool                // the authority knows of the run by this process
+	asked    bool                // an earlier life has asked the authority for the run
+	found    string              // the run that it has of an earlier life, which had no answer
+	artifact map[string]bool     // blobs already recorded
 	secrets  *redact.Secrets
 }
 
@@ -176,6 +185,9 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	base, err := source.Resolve(ctx, req.Contract.Base)
 	opened()
 	if err != nil {
+		return nil, err
+	}
+	if err := req.bindInstructions(ctx, source, base); err != nil {
 		return nil, err
 	}
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
@@ -317,8 +329,10 @@ func (r *run) release() {
 		r.trimmed()
 	}
 	r.prepared.Release()
-	if r.checkout != nil {
-		r.checkout.Release()
+	for _, c := range []*workspace.Checkout{r.checkout, r.start} {
+		if c != nil {
+			c.Release()
+		}
 	}
 }
 

@@ -29,6 +29,14 @@ func (r *run) workspaceProof(ctx context.Context) map[string]any {
 		r.note(evidence.StepStopped, "workspace-check", journal.Failed, nil, blockersOnly{[]evidence.Blocker{{
 			Code: reason.InfrastructureFault, Message: "the cached baseline changed: " + r.scrub(err.Error()), Evidence: evidence.ProofsDir + "/workspace-clean.json"}}})
 	}
+	if r.start != nil {
+		err := r.start.Verify(ctx)
+		proof["start_tree"], proof["start_intact"] = r.startTree(), err == nil
+		if err != nil {
+			r.note(evidence.StepStopped, "start-check", journal.Failed, nil, blockersOnly{[]evidence.Blocker{{
+				Code: reason.InfrastructureFault, Message: "the tree that the engine started from changed: " + r.scrub(err.Error()), Evidence: evidence.ProofsDir + "/workspace-clean.json"}}})
+		}
+	}
 	if r.patched != nil {
 		var refused []string
 		for _, f := range r.patched.imported.Refused {

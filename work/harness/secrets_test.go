@@ -134,7 +134,7 @@ func newRun(t *testing.T, repo string, d *scripted, e engine.Engine, values ...s
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Request{Home: session.Home{Dir: t.TempDir()}, Repo: repo, Contract: c, Engine: e, Sandbox: d, Credentials: values}
+	return Request{Home: session.Home{Dir: t.TempDir()}, Repo: repo, Contract: c, Engine: e, Sandbox: d, Credentials: values, Admission: Admission{ProvenMode: task.CopiedRepo}}
 }
 
 // leakFree holds a session against what no leak may change: it audits, by both

@@ -156,7 +156,7 @@ func (r *run) untrackedTests(ctx context.Context) []string {
 
 func (r *run) verifyPlan(held []tree.Change, log io.Writer) verify.Plan {
 	p := planOf(r.Contract)
-	p.Layers, p.Env = r.prepared.Mounts(), r.prepared.Variables()
+	p.Layers, p.PathDirs, p.Env = r.prepared.Mounts(), r.prepared.Programs(), r.prepared.Variables()
 	p.Lower, p.HeldOut, p.Repeat, p.Log = r.checkout.Dir, held, max(1, r.Repeat), artifactWriter{log, evidence.TestLogFile}
 	p.Scratch, p.CacheDir, p.TestingDir, p.OnEvent = r.work, filepath.Join(r.work, "caches"), r.Home.TestingDir(), r.verifierEvents()
 	return p

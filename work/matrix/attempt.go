@@ -9,7 +9,6 @@ import (
 
 	"remit/law/eligibility"
 	"remit/law/ladder"
-	"remit/law/task"
 	"remit/work/engine/faulty"
 	"remit/work/harness"
 	"remit/work/sandbox"
@@ -25,14 +24,24 @@ func (l *lane) attempt(parent context.Context, row ladder.Row, c ladder.Case) Ca
 	ctx, cancel := context.WithTimeoutCause(parent, caseLimit, fmt.Errorf("the case did not end within %s", caseLimit))
 	defer cancel()
 	began := time.Now()
-	res := newCaseResult(row, c)
+	var res CaseResult
 	var kept error
-	err = l.execute(ctx, sc, row, true, func(e ended) {
-		e.judge(ctx, sc, res.Expected, &res)
-		if res.settle(); res.Got != nil && l.Keep != nil {
-			kept = l.keep(e, res)
+	for _, patience := range []int{1, 3} {
+		res = newCaseResult(row, c)
+		early := false
+		err = l.execute(ctx, sc, row, patience, func(e ended) {
+			o := e.judge(ctx, sc, res.Expected, &res)
+			if early = patience == 1 && o != nil && sc.early != nil && sc.early(o); early {
+				return // the limit ended what comes before the fault: this machine takes longer for it
+			}
+			if res.settle(); res.Got != nil && l.Keep != nil {
+				kept = l.keep(e, res)
+			}
+		})
+		if !early {
+			break
 		}
-	})
+	}
 	res.DurationMS = time.Since(began).Milliseconds()
 	switch {
 	case parent.Err() != nil:
@@ -65,18 +74,19 @@ type ended struct {
 	differs []string // paths of the source that are not as they were
 }
 
-// execute makes the world of a case, runs the harness in it, under the fault or
-// without, and lets judge look while it is there. Its error says that the case
+// execute makes the world of a case, runs the harness in it, under the fault or, with
+// patience 0, without, and lets judge look while it is there. patience is how many
+// times as long as usual what comes before the fault may take. Its error says that the case
 // could not be brought about; what the harness made of it is for judge.
-func (l *lane) execute(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
-	inside := func() error { return l.executeHere(ctx, sc, row, broken, judge) }
+func (l *lane) execute(ctx context.Context, sc scenario, row ladder.Row, patience int, judge func(ended)) error {
+	inside := func() error { return l.executeHere(ctx, sc, row, patience, judge) }
 	if sc.mounts {
 		return faulty.PrivateMounts(inside)
 	}
 	return inside()
 }
 
-func (l *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, broken bool, judge func(ended)) error {
+func (l *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, patience int, judge func(ended)) error {
 	dir, err := os.MkdirTemp(l.Dir, row.Name+"-")
 	if err != nil {
 		return fmt.Errorf("making a scratch directory: %w", err)
@@ -87,13 +97,13 @@ func (l *lane) executeHere(ctx context.Context, sc scenario, row ladder.Row, bro
 		return err
 	}
 	fx.contract.id = row.Name
-	s := &setup{fixture: fx, asksModel: l.model != nil}
+	s := &setup{fixture: fx, asksModel: l.model != nil, patience: patience}
 	defer func() {
 		for _, undo := range s.undo {
 			undo()
 		}
 	}()
-	if err := sc.arrange(s, broken); err != nil {
+	if err := sc.arrange(s, patience > 0); err != nil {
 		return fmt.Errorf("bringing the fault about: %w", err)
 	}
 	before, err := TakeSnapshot(fx.repo())
@@ -123,8 +133,11 @@ func (l *lane) run(ctx context.Context, s *setup) error {
 	}
 	req := harness.Request{Home: s.home(), Repo: s.repo(), Contract: contract, Engine: l.engine(s), JournalHook: s.fault.Journal,
 		Sandbox: l.Sandbox, ExplicitNone: l.unconfined(), Approver: s.approver, Denier: s.denier, Repeat: 1, Build: l.Build}
+	// All below the mode is proved, and every record holds: a matrix says how runs end
+	// that nothing refuses, and its runs reach nothing but the shipped case.
+	req.Admission, req.Purpose = harness.Admission{ProvenMode: contract.MutationMode - 1}, eligibility.PurposeProof
 	if l.model != nil {
-		req.Model, req.Admission = l.model.Route(), Admitted(contract.MutationMode)
+		req.Model, req.Admission.Enabled, req.Admission.SourceStatus = l.model.Route(), true, string(eligibility.ModelAdmitted)
 	}
 	_, err = harness.Run(ctx, req)
 	return err
@@ -132,9 +145,3 @@ func (l *lane) run(ctx context.Context, s *setup) error {
 
 // unconfined reports that the caller chose the driver that confines nothing.
 func (o Options) unconfined() bool { return o.Sandbox.Describe().Driver == sandbox.DriverNone }
-
-// Admitted is an engine with every record of its own: a matrix says how runs end
-// that no record refuses, and its runs reach nothing but the shipped case.
-func Admitted(mode task.MutationMode) harness.Admission {
-	return harness.Admission{Enabled: true, SourceStatus: string(eligibility.ModelAdmitted), ProvenMode: mode}
-}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remit/law/ladder"
+	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -83,7 +84,7 @@ func TestOnlyTheWrapperTouchesTheJournal(t *testing.T) {
 	}
 	inner := fx.builtIn(opt.Engine, opt.Binary)
 	out, err := harness.Run(t.Context(), harness.Request{Home: fx.home(), Repo: fx.repo(), Contract: contract, Sandbox: opt.Sandbox, Repeat: 1,
-		Engine: impostor{&faulty.Engine{Inner: inner, Fault: faulty.DropStep(evidence.StepPlan)}}})
+		Admission: harness.Admission{ProvenMode: task.CopiedRepo}, Engine: impostor{&faulty.Engine{Inner: inner, Fault: faulty.DropStep(evidence.StepPlan)}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,8 @@ var passes = Expected{Status: evidence.StatusPass, Event: evidence.StepRunComple
 // judge holds the session on disk against the end that it must have, and
 // against what the scenario wants to see in it if that is its row's. The
 // harness's error only explains why there is no session.
-func (e ended) judge(ctx context.Context, sc scenario, want Expected, res *CaseResult) {
+// The session is returned, nil where there is none.
+func (e ended) judge(ctx context.Context, sc scenario, want Expected, res *CaseResult) *session {
 	j := &judge{e, ctx, want, res}
 	j.check("source", len(j.differs) == 0, "%s", orElse(strings.Join(j.differs, ", "), "not one file, mode or time of the source differs"))
 	dir, err := e.onlySession()
@@ -54,7 +55,7 @@ func (e ended) judge(ctx context.Context, sc scenario, want Expected, res *CaseR
 		err = e.err
 	}
 	if !j.check("session", err == nil, "%s", errorText(err, "one sealed session")) {
-		return
+		return nil
 	}
 	got := &Got{SessionID: o.report.SessionID, RunID: o.report.RunID, Status: o.report.Status, ExitCode: evidence.ExitCode(o.report.Status),
 		Blockers: o.report.Blockers, RunStartedAt: o.report.RunStartedAt, RunFinishedAt: o.report.RunFinishedAt,
@@ -70,6 +71,7 @@ func (e ended) judge(ctx context.Context, sc scenario, want Expected, res *CaseR
 	if want != passes {
 		j.result.Checks = append(j.result.Checks, sc.shows(o)...)
 	}
+	return o
 }
 
 // end holds status, code, exit code and event against what they must be.

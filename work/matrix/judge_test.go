@@ -9,6 +9,7 @@ import (
 
 	"remit/law/ladder"
 	"remit/proof/evidence"
+	"remit/proof/reason"
 )
 
 // TestEveryCaseHasItsScenario keeps data and execution together, both ways.
@@ -180,5 +181,37 @@ func TestSnapshotSees(t *testing.T) {
 				t.Errorf("differences %v, want %q among them", differs, test.path)
 			}
 		})
+	}
+}
+
+// TestSlowMachine: where the limit ended the agent before its fault could begin, the
+// case is brought about again with more time, and only there.
+func TestSlowMachine(t *testing.T) {
+	t.Parallel()
+	sc, err := scenarioOf(ladder.Timeout, "verification")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for asks, usual := range map[bool]int{false: 5, true: agentWall} {
+		for _, patience := range []int{1, 3} {
+			s := &setup{asksModel: asks, patience: patience, fixture: &fixture{}}
+			if err := sc.arrange(s, true); err != nil || s.contract.wall != usual*patience {
+				t.Errorf("asks %v, patience %d: %d seconds, %v", asks, patience, s.contract.wall, err)
+			}
+		}
+	}
+	for _, test := range []struct {
+		vector string
+		code   reason.Code
+		early  bool
+	}{{"hung", reason.Timeout, false}, {"resumed", reason.Timeout, true}, {"resumed", reason.Interrupted, false}} {
+		o, err := readSession("../../vectors/evidence/valid/" + test.vector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.report.Blockers = []evidence.Blocker{{Code: test.code}}
+		if sc.early(o) != test.early {
+			t.Errorf("%s with %s: early is %v", test.vector, test.code, !test.early)
+		}
 	}
 }

@@ -144,7 +144,7 @@ func (c control) plain(t *testing.T) bool {
 
 func testControl(t *testing.T, opt *lane, group []control) {
 	t.Helper()
-	err := opt.execute(t.Context(), group[0].scenario, group[0].row, false, func(e ended) {
+	err := opt.execute(t.Context(), group[0].scenario, group[0].row, 0, func(e ended) {
 		asPass := newCaseResult(group[0].row, group[0].c)
 		e.judge(t.Context(), group[0].scenario, passes, &asPass)
 		if asPass.settle(); asPass.Verdict != Held || asPass.Got.Status != evidence.StatusPass {

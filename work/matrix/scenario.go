@@ -8,6 +8,7 @@ import (
 	"remit/law/ladder"
 	"remit/proof/evidence"
 	"remit/proof/journal"
+	"remit/proof/reason"
 	"remit/work/engine/faulty"
 )
 
@@ -37,6 +38,7 @@ type setup struct {
 	*fixture
 	fault            faulty.Fault
 	asksModel        bool
+	patience         int // see [lane.execute]
 	approver, denier string
 	undo             []func() // after the session was judged
 	notDone          error    // why the fault could not be brought about while the run went on
@@ -60,6 +62,8 @@ type scenario struct {
 	mounts bool
 	// shows holds the session against what the row wants to see in it.
 	shows func(o *session) []Check
+	// early reports that a limit ended the run before its fault; nil where none can.
+	early func(o *session) bool
 }
 
 // agent is a scenario whose fault is all in the agent.
@@ -158,16 +162,26 @@ const agentWall = 20
 
 // timeout is a scenario with a wall clock limit in seconds, and a longer one for
 // agents with a model, which take a while to start.
+// What the limit has to leave room for is the work before the fault, and a slow
+// machine shows how much that is.
 func timeout(wall, long int, f faulty.Fault, shows func(*session) []Check) scenario {
-	return scenario{shows: shows, arrange: func(s *setup, broken bool) error {
+	return scenario{shows: shows, early: beforeHead, arrange: func(s *setup, broken bool) error {
 		if !broken {
 			return nil
 		}
 		if s.fault, s.contract.wall = f, wall; s.asksModel {
 			s.contract.wall = long
 		}
+		s.contract.wall *= s.patience
 		return nil
 	}}
+}
+
+// beforeHead reports that the limit was reached before the verifier came to the
+// changed tree.
+func beforeHead(o *session) bool {
+	_, reached := o.span(evidence.StepVerifyHead)
+	return !reached && len(o.report.Blockers) > 0 && o.report.Blockers[0].Code == reason.Timeout
 }
 
 // sleeping is an agent that works, ignores signals and does not end. One with a

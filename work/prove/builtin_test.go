@@ -3,6 +3,7 @@ package prove
 import (
 	"flag"
 	"os"
+	"path"
 	"path/filepath"
 	"testing"
 	"time"
@@ -47,6 +48,16 @@ func TestBuiltInProofs(t *testing.T) {
 			for _, st := range s.Stages[:builtInStages] {
 				if st.State != ladder.Proven {
 					t.Errorf("engine %s in sandbox %s: stage %d is %s (%s): run make proofs", name, driver, st.Number, st.State, st.Why)
+				}
+			}
+			for stage := 1; stage <= builtInStages; stage++ {
+				file := path.Join(builtInDir, name, driver, ladder.ProofFile(stage))
+				text, err := embedded.ReadFile(file)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := ladder.ParseProof(text); err != nil {
+					t.Errorf("%s: %v", file, err)
 				}
 			}
 			if s.Stage != builtInStages {

@@ -34,13 +34,7 @@ func (t *trial) gatedEngine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// An engine that asks no model was allowed copies before there were proofs, so
-	// its run asks for more than a copy.
-	mode := task.CopiedFixture
-	if !eligibility.AdmissionRequired(t.Engine) {
-		mode = task.SandboxRepo
-	}
-	open, err := t.refusal(ctx, "open", mode, func(req *harness.Request) { req.Admission.ProvenMode = t.stage.Mode })
+	open, err := t.refusal(ctx, "open", task.CopiedFixture, ordinary)
 	if err != nil {
 		return err
 	}

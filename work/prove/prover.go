@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"remit/law/ladder"
+	"remit/law/task"
 	"remit/proof/attest"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -53,6 +54,9 @@ type Options struct {
 	// Repo is the repository of stage 3; "" is a fixture that is made for it.
 	Repo           string
 	First, Through int
+	// Verify checks the signatures of the proofs that are there, nil where none are
+	// asked for.
+	Verify Verifier
 	// ForProgram makes the proofs that come with the program: they are not signed,
 	// and those that come with this one are not asked.
 	ForProgram bool
@@ -99,6 +103,7 @@ type prover struct {
 	scripted *scriptedLane
 	classes  map[string][]classRun // of a mode and a class
 	earlier  []ladder.EarlierProof
+	proven   task.MutationMode // that the stages below open
 }
 
 // Run proves the stages from First to Through, in order. A stage whose proof
@@ -195,7 +200,7 @@ func (p *prover) close() {
 
 // standing is how far the key is.
 func (p *prover) standing() (ladder.Standing, error) {
-	proofs, err := Proofs(p.Home, p.key.Engine, nil)
+	proofs, err := Proofs(p.Home, p.key.Engine, p.Verify)
 	if err != nil {
 		return ladder.Standing{}, err
 	}
@@ -203,7 +208,7 @@ func (p *prover) standing() (ladder.Standing, error) {
 		proofs = slices.DeleteFunc(proofs, func(r ladder.Recorded) bool { return r.BuiltIn })
 	}
 	s := ladder.Judge(p.key, proofs, p.Clock())
-	p.earlier = nil
+	p.earlier, p.proven = nil, s.Mode
 	for _, st := range s.Stages[:s.Stage] {
 		i := slices.IndexFunc(proofs, func(r ladder.Recorded) bool { return r.Path == st.Path })
 		p.earlier = append(p.earlier, ladder.EarlierProof{Stage: st.Number, SHA256: proofs[i].Proof.CanonicalJSONSHA256})

@@ -26,13 +26,14 @@ type KeyPasses struct {
 // Passes reads every recorded pass of stage 5 of an engine again, with the audit of
 // its session, and the records that admit engine and target now. It reads below
 // home and opens no target. matrix is the digest of the complete failure matrix
-// that is kept and passes, "" for none.
-func Passes(ctx context.Context, home, engine, matrix string, now time.Time) ([]KeyPasses, error) {
-	stored, err := Load(home, engine)
+// that is kept and passes, "" for none; signed asks for signatures of proofs and
+// records.
+func Passes(ctx context.Context, home, engine, matrix string, signed bool, now time.Time) ([]KeyPasses, error) {
+	stored, err := Load(home, engine, SignedBy(home, signed))
 	if err != nil {
 		return nil, err
 	}
-	records, err := admission.Store{Home: home, Now: now}.Load()
+	records, err := admission.Store{Home: home, Now: now, Verify: SignedBy(home, signed)}.Load()
 	if err != nil {
 		return nil, err
 	}

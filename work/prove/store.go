@@ -55,8 +55,12 @@ func dirName(key ladder.Key) (string, error) {
 
 // Load reads every proof of an engine that lies below a home, of whatever key.
 // Nothing kept is no error, and a proof that counts for nothing is none either:
-// it is returned with its fault.
-func Load(home, engine string) ([]StoredProof, error) {
+// it is returned with its fault. Where signatures are asked for, verify checks them;
+// nil asks for none.
+func Load(home, engine string, verify Verifier) ([]StoredProof, error) {
+	if home == "" { // else what lies in the current directory would count
+		return nil, nil
+	}
 	top := filepath.Join(home, recordsDir, engine)
 	entries, err := os.ReadDir(top)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,9 +83,15 @@ func Load(home, engine string) ([]StoredProof, error) {
 			if err != nil {
 				return nil, unreadable(engine, err)
 			}
-			if p != nil {
-				out = append(out, *p)
+			if p == nil {
+				continue
 			}
+			if p.Fault == "" && verify != nil {
+				if err := verify(p.text, p.Signature); err != nil {
+					p.Fault = err.Error()
+				}
+			}
+			out = append(out, *p)
 		}
 	}
 	return out, nil
@@ -104,8 +114,7 @@ func Recorded(stored []StoredProof) []ladder.Recorded {
 type Verifier func(text, signature []byte) error
 
 // Standing is how far the kept proofs, and those that come with the program,
-// bring a key. Where signatures are asked for, verify checks them: a proof that
-// it refuses counts for nothing. nil asks for none.
+// bring a key, with the signatures that [Load] asks for.
 func Standing(home string, key ladder.Key, now time.Time, verify Verifier) (ladder.Standing, error) {
 	proofs, err := Proofs(home, key.Engine, verify)
 	if err != nil {
@@ -117,26 +126,17 @@ func Standing(home string, key ladder.Key, now time.Time, verify Verifier) (ladd
 // Proofs are all proofs of an engine for [ladder.Judge]: those that are kept, and
 // those that come with the program, which need no signature.
 func Proofs(home, engine string, verify Verifier) ([]ladder.Recorded, error) {
-	stored, err := Load(home, engine)
+	stored, err := Load(home, engine, verify)
 	if err != nil {
 		return nil, err
 	}
-	return Counting(engine, stored, verify), nil
+	return Counting(engine, stored), nil
 }
 
 // Counting are all proofs of an engine, as [Proofs] has them, where those that are
 // kept were read before.
-func Counting(engine string, stored []StoredProof, verify Verifier) []ladder.Recorded {
-	all := Recorded(stored)
-	for i, s := range stored {
-		if s.Fault != "" || verify == nil {
-			continue
-		}
-		if err := verify(s.text, s.Signature); err != nil {
-			all[i].Fault = err.Error()
-		}
-	}
-	return append(all, BuiltIn(engine)...)
+func Counting(engine string, stored []StoredProof) []ladder.Recorded {
+	return append(Recorded(stored), BuiltIn(engine)...)
 }
 
 // load reads one proof, nil if it is not there.

@@ -133,7 +133,7 @@ func TestLoadHoldsProofsAgainstTheirSessions(t *testing.T) {
 			t.Parallel()
 			k := newKept(t)
 			tc.spoil(k)
-			stored, err := Load(k.home, "command")
+			stored, err := Load(k.home, "command", nil)
 			if err != nil || len(stored) != 1 {
 				t.Fatalf("%d proofs, %v", len(stored), err)
 			}
@@ -167,7 +167,7 @@ func (k *keptHome) must(err error) {
 // TestLoadNothing: an engine without proofs has none, and that is no error.
 func TestLoadNothing(t *testing.T) {
 	t.Parallel()
-	if stored, err := Load(t.TempDir(), "fake"); err != nil || len(stored) != 0 {
+	if stored, err := Load(t.TempDir(), "fake", nil); err != nil || len(stored) != 0 {
 		t.Errorf("%v, %v", stored, err)
 	}
 	s, err := Standing(t.TempDir(), ladder.Key{Engine: "codex"}, time.Now(), nil)

@@ -163,7 +163,7 @@ func (t *trial) run(ctx context.Context, w world, a *attempt) (kept, error) {
 		}
 		req.Admission.Enabled = true
 	}
-	req.Admission.ProvenMode = w.contract.MutationMode
+	req.Admission.ProvenMode, req.Purpose = t.proven, eligibility.PurposeProof
 	req.Engine = wrapped.Wrapped()
 	if a.change != nil {
 		a.change(&req)
@@ -346,31 +346,25 @@ func (t *trial) artifactSet(ctx context.Context) {
 	t.check("artifact_set", len(seen) > 0, "%d sessions pass their audit", len(seen))
 }
 
-// gateMissing is a run of the stage's mode by an engine that has not proved it.
-// An engine that is built in needs no record, so what is missing is the policy's
-// word: it is switched off.
+// gateMissing is an ordinary run in the stage's mode by the engine, of which that
+// stage is not proved.
 func (t *trial) gateMissing(ctx context.Context) error {
 	w, err := t.fixture(ctx, fmt.Sprintf("stage%d-closed", t.stage.Number), t.stage.Mode)
 	if err != nil {
 		return err
 	}
-	k, err := t.run(ctx, w, &attempt{engine: t.Engine, change: func(req *harness.Request) { t.closeGate(req) }})
+	k, err := t.run(ctx, w, &attempt{engine: t.Engine, change: ordinary})
 	if err != nil {
 		return err
 	}
-	want := []string{string(reason.ModeExceedsStage), string(reason.EngineNotEnabled)}
-	if t.check("missing_gate_blocks", k.Status == evidence.StatusBlocked && slices.Contains(want, k.Code) && nothingRan(k), "%s %s", k.Status, k.Code) {
+	if t.check("missing_gate_blocks", k.Status == evidence.StatusBlocked && k.Code == string(reason.ModeExceedsStage) && nothingRan(k), "%s %s", k.Status, k.Code) {
 		t.failure(k, ladder.ClassGateMissing, k.Code)
 	}
 	return nil
 }
 
-func (t *trial) closeGate(req *harness.Request) {
-	req.Admission.ProvenMode = task.ModeNone
-	if !eligibility.AdmissionRequired(t.Engine) {
-		req.Disabled = true
-	}
-}
+// ordinary takes from a run what makes it a part of a proof.
+func ordinary(req *harness.Request) { req.Purpose = "" }
 
 // nothingRan reports whether a session copied no workspace and started no process.
 func nothingRan(k kept) bool {

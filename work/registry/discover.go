@@ -18,7 +18,8 @@ const (
 
 // Discover asks the clients on this machine which registries they are configured
 // for, and returns those of the given ecosystems (all, when none is given). Where a
-// client is not there or says nothing, it is the public registry.
+// client is not there, it is the public registry; where one does not answer in time, it
+// is none, for the names of private packages are not to be told to the public one.
 //
 // Clients are asked for single settings ("npm config get registry"): their files hold
 // tokens, and are never read here. A user and password in an address become
@@ -31,11 +32,13 @@ const (
 // directory without any configuration of a project, and returns what it printed.
 func Discover(ctx context.Context, run func(ctx context.Context, argv []string) ([]byte, error), of ...Ecosystem) (
 	map[Ecosystem]Upstream, map[Ecosystem]error) {
+	silent := false // a client that is there, and of which nothing is known
 	ask := func(argv ...string) string {
 		ctx, cancel := context.WithTimeout(ctx, askTime)
 		defer cancel()
 		out, err := run(ctx, argv)
-		if err != nil || len(out) > maxSaid {
+		silent = silent || ctx.Err() != nil || len(out) > maxSaid
+		if err != nil || silent {
 			return ""
 		}
 		return string(bytes.TrimSpace(out))
@@ -46,7 +49,11 @@ func Discover(ctx context.Context, run func(ctx context.Context, argv []string) 
 	found, bad := map[Ecosystem]Upstream{}, map[Ecosystem]error{}
 	for _, e := range of {
 		u := Defaults()[e]
+		silent = false
 		said, err := configuredFor[e](ask)
+		if silent {
+			err = unusable(e, "is not known: its client said too much, or nothing in %s", askTime)
+		}
 		if err == nil && said.URL != "" {
 			u.URL, u.Auth, err = withoutUser(e, said.URL)
 		}

@@ -59,7 +59,7 @@ func TestDiscover(t *testing.T) {
 		"cargo git":    {Crates, map[string]string{"json source": `{"source":{"crates-io":{"replace-with":"a"},"a":{"registry":"https://s3cr@t.example/i"}}}`}, Upstream{}, "sparse"},
 		"cargo vendor": {Crates, map[string]string{"json source": `{"source":{"crates-io":{"replace-with":"a"},"a":{"directory":"/s3cr@t"}}}`}, Upstream{}, "directory"},
 		"cargo circle": {Crates, map[string]string{"json source": `{"source":{"crates-io":{"replace-with":"a"},"a":{"replace-with":"crates-io"}}}`}, Upstream{}, "circle"},
-		"too much":     {NPM, map[string]string{"npm": "registry=https://a.example/" + repeat("x", maxSaid)}, Upstream{URL: "https://registry.npmjs.org"}, ""},
+		"too much":     {NPM, map[string]string{"npm": "registry=https://a.example/" + repeat("x", maxSaid)}, Upstream{}, "not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -76,6 +76,17 @@ func TestDiscover(t *testing.T) {
 				t.Errorf("a credential is printed: %s", all)
 			}
 		})
+	}
+}
+
+// A client that does not answer in time is not taken for one that is not there.
+func TestDiscoverSilence(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	found, bad := Discover(over, func(ctx context.Context, _ []string) ([]byte, error) { return nil, ctx.Err() })
+	if len(found) != 0 || len(bad) != len(Ecosystems()) {
+		t.Errorf("%+v, %v", found, bad)
 	}
 }
 

@@ -17,8 +17,12 @@ import (
 // this machine.
 func reachable(t *testing.T, w way, path string) {
 	t.Helper()
-	if code, body := w.get(path); code != 200 {
-		t.Skipf("SKIPPED, NOT TESTED: the public registry does not answer %s here: status %d %s", path, code, strings.TrimSpace(body))
+	code, body := w.get(path)
+	if strings.Contains(body, string(reason.RegistryUnreachable)) || strings.Contains(body, string(reason.RegistryAddress)) {
+		t.Skipf("SKIPPED, NOT TESTED: the public registry does not answer %s here: %s", path, strings.TrimSpace(body))
+	}
+	if code != 200 {
+		t.Fatalf("%s: %d %s", path, code, body)
 	}
 }
 
@@ -58,6 +62,36 @@ func TestLiveGo(t *testing.T) {
 		t.Errorf("the delivery is %+v", d)
 	}
 	if d := one(t, list, "/go/sumdb/sum.golang.org/lookup/github.com/!burnt!sushi/toml@v1.3.2"); d.Refused != "" {
+		t.Errorf("the delivery is %+v", d)
+	}
+}
+
+func TestLivePip(t *testing.T) {
+	t.Parallel()
+	w, dir := open(t, Options{Upstreams: Defaults()}), t.TempDir()
+	reachable(t, w, "/pypi/simple/six/")
+	out, err := client(t, dir, Configure(PyPI, w.base), "python3", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "six==1.16.0")
+	if err != nil && strings.Contains(out, "No module named pip") {
+		t.Skip("SKIPPED, NOT TESTED: python3 here has no pip")
+	}
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if d := one(t, w.Close(), "/pypi/file/six/six-1.16.0-py2.py3-none-any.whl"); d.Bytes == 0 || d.Refused != "" {
+		t.Errorf("the delivery is %+v", d)
+	}
+}
+
+func TestLiveCargo(t *testing.T) {
+	t.Parallel()
+	w, dir := open(t, Options{Upstreams: Defaults()}), t.TempDir()
+	reachable(t, w, "/crates/cf/g-/cfg-if")
+	write(t, dir+"/work/Cargo.toml", "[package]\nname = \"app\"\nversion = \"0.1.0\"\nedition = \"2018\"\n\n[dependencies]\ncfg-if = \"=1.0.0\"\n")
+	write(t, dir+"/work/src/lib.rs", "")
+	if out, err := client(t, dir, Configure(Crates, w.base), "cargo", "fetch"); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if d := one(t, w.Close(), "/crates/dl/cfg-if/1.0.0/download"); d.Bytes == 0 || d.Refused != "" {
 		t.Errorf("the delivery is %+v", d)
 	}
 }

@@ -148,13 +148,13 @@ func Prices(table map[string]task.ModelPrice) map[string]gateway.Price {
 	return out
 }
 
-// Admission is what the records say of a build of an engine that is not
-// built in. Who enables it is the caller's to know. Before anything of an engine
-// is proved it may work on copied fixtures.
+// Admission is what the admission records say of a build of an engine that is not
+// built in. Who enables it is the caller's to know, and what is proved of it is
+// another question.
 func Admission(records admission.Store, build evidence.EngineIdentity) (harness.Admission, admission.Result) {
 	result, _ := records.SourceResult(build)
 	return harness.Admission{Build: &build, SourceStatus: result.SourceStatus(), Detail: result.Detail,
-		Remedy: remedy(result, AdmitSource(build.Name, "")), ProvenMode: task.CopiedFixture}, result
+		Remedy: remedy(result, AdmitSource(build.Name, ""))}, result
 }
 
 // AdmitSource is the command that decides about the build of an engine on this

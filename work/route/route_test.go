@@ -65,7 +65,7 @@ func TestAdmissionSaysWhy(t *testing.T) {
 				put(t, home, admission.SourceFile(build.Name), text, err)
 			}
 			got, result := Admission(Records(home, false, nil), build)
-			if got.SourceStatus != result.SourceStatus() || got.ProvenMode != task.CopiedFixture || got.Enabled {
+			if got.SourceStatus != result.SourceStatus() || got.ProvenMode != task.ModeNone || got.Enabled {
 				t.Errorf("%+v", got)
 			}
 			if !strings.Contains(got.Detail, test.detail) || got.Detail == "" || !strings.Contains(got.Remedy, test.remedy) || (got.Remedy == "") != result.Admitted() {

@@ -11,6 +11,15 @@ import (
 // SystemPath is the search path inside; toolchains come before it.
 const SystemPath = "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin"
 
+// pathDirs are the directories of Spec.PathDirs in a workspace.
+func (s Spec) pathDirs(workspace string) []string {
+	var dirs []string
+	for _, d := range s.PathDirs {
+		dirs = append(dirs, workspace+"/"+d)
+	}
+	return dirs
+}
+
 // environment builds what a command sees, from nothing: what is not named here
 // or in the Spec does not exist inside.
 func environment(s Spec, home, tmp string, pathDirs []string) map[string]string {

@@ -76,7 +76,7 @@ func (d *none) runIn(ctx context.Context, dir string, s Spec) (*Result, error) {
 	}
 	conf := &setup{
 		Lower: source{Host: work, IDMap: -1}, Base: s.Lower, Layers: layers,
-		Env: environment(s, home, tmp, d.tools.hostDirs), Rlimits: rlimits{Processes: -1},
+		Env: environment(s, home, tmp, append(s.pathDirs(work), d.tools.hostDirs...)), Rlimits: rlimits{Processes: -1},
 		DiskBytes: int64(s.Limits.DiskMB) << 20,
 	}
 	for name, value := range map[string]string{"GOCACHE": filepath.Join(dir, "go-build"), "GOMODCACHE": d.tools.modCache} {

@@ -62,7 +62,8 @@ func (d *bwrap) showImage(show func(host, inside string) (source, error)) (*imag
 
 // environment is what commands of this driver have in theirs.
 func (d *bwrap) environment(s Spec, lent bool) map[string]string {
-	env := environment(s, insideHome, "/tmp", slices.Clone(d.tools.pathDirs))
+	first := append(s.pathDirs(WorkspacePath), d.tools.pathDirs...)
+	env := environment(s, insideHome, "/tmp", slices.Clone(first))
 	for name, value := range d.tools.env {
 		if _, set := env[name]; !set {
 			env[name] = value
@@ -72,7 +73,7 @@ func (d *bwrap) environment(s Spec, lent bool) map[string]string {
 		env["GOMODCACHE"] = insideModCache
 	}
 	if d.image != nil {
-		d.image.environment(env, s, d.tools.pathDirs)
+		d.image.environment(env, s, first)
 	}
 	return env
 }

@@ -39,6 +39,9 @@ type Spec struct {
 	StopOnFailure bool
 	// Env is added to the allow-list environment and wins over it.
 	Env map[string]string
+	// PathDirs are directories of the workspace whose programs come first, before
+	// the toolchains: those of a layer.
+	PathDirs []string
 	// Binds are further host paths, mounted read-only.
 	Binds []Bind
 	// Limits are the caps; a zero field takes its value from DefaultLimits.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"remit/proof/reason"
+	"remit/work/tree"
 )
 
 // reserved are the places inside that no bind may cover.
@@ -35,6 +36,11 @@ func (s Spec) check() (Spec, error) {
 	for name, value := range s.Env {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
 			return s, fmt.Errorf("sandbox: invalid environment variable %q", name)
+		}
+	}
+	for _, dir := range s.PathDirs {
+		if !tree.ValidPath(dir) || strings.Contains(dir, ":") {
+			return s, reason.Errorf(reason.PathTraversal, "sandbox: %q on the search path is not below the workspace", dir)
 		}
 	}
 	binds := make([]Bind, len(s.Binds))

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"remit/law/eligibility"
 	"remit/proof/canon"
 )
 
@@ -16,11 +17,14 @@ import (
 // where the source repository lies, and what a run that was cut off needs to be
 // closed.
 type Local struct {
-	Repo     string          `json:"repo"`               // absolute
-	TaskDir  string          `json:"task_dir"`           // where held-out tests are relative to
-	Contract json.RawMessage `json:"contract"`           // canonical
-	Nexus    string          `json:"nexus,omitempty"`    // URL of the authority, "" for the one of this machine
-	RepoRef  string          `json:"repo_ref,omitempty"` // how it calls the repository
+	Repo     string          `json:"repo"`     // absolute
+	TaskDir  string          `json:"task_dir"` // where held-out tests are relative to
+	Contract json.RawMessage `json:"contract"` // canonical
+	// Engine is what records, policy and proofs said of the engine when the run was
+	// opened: its gates are asked about that, also when it is resumed.
+	Engine  *eligibility.Engine `json:"engine,omitempty"`
+	Nexus   string              `json:"nexus,omitempty"`    // URL of the authority, "" for the one of this machine
+	RepoRef string              `json:"repo_ref,omitempty"` // how it calls the repository
 	// Unclaimed says that the run has not claimed its issue there.
 	Unclaimed bool `json:"unclaimed,omitempty"`
 	// MaxPriceMsats is the most that its proof may cost there, 0: no limit.

@@ -52,7 +52,7 @@ func classify(root *os.Root, p *Plan, c tree.Change, steers *steering) (bool, *r
 		return true, nil
 	}
 	if mixed, separable := mixedConfig(c.Path); mixed {
-		if before, after := partBefore(root, c.Path, steers.commands), partAfter(c, steers.commands); before != after {
+		if before, after := partBefore(root, c.Path, steers.commands), partAfter(c, steers.commands); before != after && !onlyAdds(c.Path, before, after) {
 			if separable {
 				if !inBase {
 					return true, tampering("the patch adds configuration of the test runner")

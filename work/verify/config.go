@@ -30,7 +30,7 @@ func mixedConfig(p string) (mixed, separable bool) {
 	switch path.Base(p) {
 	case "pyproject.toml", "setup.cfg", "tox.ini", "setup.py":
 		return true, true
-	case "go.mod", "package.json", "Cargo.toml":
+	case "go.mod", "package.json", "Cargo.toml", "pom.xml", "CMakeLists.txt":
 		return true, false
 	}
 	return false, false
@@ -52,6 +52,10 @@ func runnerPart(p string, src []byte, commands []string) string {
 		return sectionPart(src, cargoSection())
 	case "setup.py":
 		return setupPart(src)
+	case "pom.xml":
+		return pomPart(src)
+	case "CMakeLists.txt":
+		return cmakePart(src)
 	default:
 		return sectionPart(src, iniSection())
 	}

@@ -150,7 +150,7 @@ func (l *laidProjects) defect(t *testing.T, p *laidProject, c *cheats.Cheat) str
 // failedIn is a test that an output of a runner reports as failed.
 func failedIn(out *bytes.Buffer) string {
 	read := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(out.Bytes())), nil }
-	report, err := results.Read(read, func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("")), nil }, "")
+	report, err := results.Read(results.Input{Stdout: read, Stderr: func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader("")), nil }})
 	if err != nil || report == nil || report.Failed == 0 {
 		return ""
 	}

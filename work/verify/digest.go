@@ -14,16 +14,20 @@ import (
 // made it, and two builds with the same digest judge alike. A test keeps the
 // list complete.
 //
-//go:embed assign.go classify.go config.go digest.go draw.go examine.go framework.go goembed.go hide.go hints.go hunk/hunk.go hunk/lines.go
-//go:embed hunk/read.go identity.go judge.go judge_run.go log.go observe.go overlay.go paths.go phase.go plugins.go pool.go proof.go
-//go:embed reach.go reach_text.go reader.go record.go resource.go result.go results/augment.go results/detect.go results/gotest.go
-//go:embed results/gotext.go results/junit.go results/lines.go results/pytest.go results/results.go results/tap.go results/unittest.go
-//go:embed results/words.go rewrite.go run.go stream.go suite.go suitetree.go support.go transitions.go twin/go_assert.go
-//go:embed twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go twin/go_expect.go twin/go_forms.go twin/go_parse.go
-//go:embed twin/go_reach.go twin/go_scope.go twin/go_styles.go twin/go_testing.go twin/go_traced.go twin/go_values.go twin/go_walk.go
-//go:embed twin/py_bind.go twin/py_core.go twin/py_draw.go twin/py_edit.go twin/py_literal.go twin/py_other.go twin/py_render.go
-//go:embed twin/py_shapes.go twin/py_shapes_fail.go twin/py_source.go twin/trace.go twin/twin.go twinrun.go verify.go witness.go
-//go:embed twin/py_sites.py
+//go:embed assign.go build_part.go classify.go collect.go config.go digest.go draw.go examine.go framework.go goembed.go hide.go hints.go
+//go:embed hunk/hunk.go hunk/lines.go hunk/read.go identity.go judge.go judge_run.go log.go observe.go overlay.go paths.go
+//go:embed phase.go plugins.go pool.go proof.go reach.go reach_text.go reader.go record.go resource.go result.go
+//go:embed results/adapter.go results/augment.go results/bats.go results/bun.go results/cargo.go results/collect.go
+//go:embed results/ctest.go results/deno.go results/detect.go results/dotnet.go results/gotest.go results/gotext.go
+//go:embed results/gradle.go results/hooks.go results/hooks/mocha.cjs results/hooks/node.cjs results/hooks/nodetest.cjs
+//go:embed results/hooks/phpunit.php results/jest.go results/junit.go results/lines.go results/mocha.go results/nextest.go
+//go:embed results/nodetest.go results/phpunit.go results/pytest.go results/results.go results/rspec.go results/surefire.go
+//go:embed results/tap.go results/unittest.go results/vitest.go results/words.go rewrite.go run.go stream.go suite.go suitetree.go
+//go:embed support.go transitions.go twin/go_assert.go twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go
+//go:embed twin/go_expect.go twin/go_forms.go twin/go_parse.go twin/go_reach.go twin/go_scope.go twin/go_styles.go
+//go:embed twin/go_testing.go twin/go_traced.go twin/go_values.go twin/go_walk.go twin/py_bind.go twin/py_core.go twin/py_draw.go
+//go:embed twin/py_edit.go twin/py_literal.go twin/py_other.go twin/py_render.go twin/py_shapes.go twin/py_shapes_fail.go
+//go:embed twin/py_sites.py twin/py_source.go twin/trace.go twin/twin.go twinrun.go verify.go witness.go
 var source embed.FS
 
 // Digest is "sha256:…" over name, version and source of the verifier.

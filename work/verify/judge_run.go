@@ -96,6 +96,12 @@ func (j *judgement) consistent(b, c *CommandResult) {
 	if c.direct && c.Tests != nil && c.Tests.Failed > 0 {
 		j.find(reason.VerifierTampering, "%q exits 0 although its runner reports %d failed tests", c.Command, c.Tests.Failed)
 	}
+	if c.filed && !c.direct && c.Tests != nil && c.Tests.Failed > 0 && b.ExitCode != 0 {
+		j.find(reason.VerificationFailed, "%q exits 0, and not on the base, although its runner writes of %d failed tests", c.Command, c.Tests.Failed)
+	}
+	if b.filed && !c.filed && j.rule != RuleFree {
+		j.find(reason.VerifierTampering, "%q exits 0, and its runner has not written the result file that it wrote on the base", c.Command)
+	}
 	// A format that does not add up on the base either is one that this
 	// reader does not fully know.
 	if c.Runner != "" && !c.complete && (b.complete || b.Tests == nil) {
@@ -187,7 +193,7 @@ func leavesOf(tests map[string]results.Outcome) []string {
 	holds := make(map[string]bool)
 	for id := range tests {
 		for i := range id {
-			if id[i] == '/' || id[i] == '.' || strings.HasPrefix(id[i:], "::") {
+			if id[i] == '/' || id[i] == '.' || strings.HasPrefix(id[i:], "::") || strings.HasPrefix(id[i:], " > ") {
 				holds[id[:i]] = true
 			}
 		}

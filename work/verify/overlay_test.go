@@ -52,6 +52,17 @@ func TestRunnerPart(t *testing.T) {
 		{"metadata", "setup.cfg", "[metadata]\nname=a\n", "[metadata]\nname=b\n", false},
 		{"comments", "tox.ini", "[pytest]\na=1\n", "# more\n[pytest]\n\na=1\n", false},
 		{"a dependency of the build", "Cargo.toml", "[dependencies]\n", "[dependencies]\na='1'\n", false},
+		{"a dependency of Maven", "pom.xml", "<project/>", "<project><dependencies><dependency><artifactId>a</artifactId></dependency></dependencies></project>", false},
+		{"a plugin of the build", "pom.xml", "<project/>", "<project><build><plugins><plugin><artifactId>maven-jar-plugin</artifactId></plugin></plugins></build></project>", false},
+		{"surefire", "pom.xml", "<project/>", "<project><build><plugins><plugin><artifactId>maven-surefire-plugin</artifactId><configuration><skip>true</skip></configuration></plugin></plugins></build></project>", true},
+		{"surefire in a profile", "pom.xml", "<project/>", "<project><profiles><profile><build><plugins><plugin><configuration><testFailureIgnore>true</testFailureIgnore></configuration><artifactId>maven-surefire-plugin</artifactId></plugin></plugins></build></profile></profiles></project>", true},
+		{"a property that skips", "pom.xml", "<project/>", "<project><properties><maven.test.failure.ignore>true</maven.test.failure.ignore></properties></project>", true},
+		{"another property", "pom.xml", "<project/>", "<project><properties><a.version>1</a.version></properties></project>", false},
+		{"another place of the tests", "pom.xml", "<project/>", "<project><build><testSourceDirectory>none</testSourceDirectory></build></project>", true},
+		{"entities", "pom.xml", "<project/>", "<!DOCTYPE p [<!ENTITY x 'y'>]><project/>", true},
+		{"a source of CMake", "CMakeLists.txt", "enable_testing()\nadd_test(NAME a COMMAND a)\n", "enable_testing()\nadd_library(b b.c)\nadd_test(NAME a COMMAND a)\n", false},
+		{"a test that is to fail", "CMakeLists.txt", "add_test(NAME a COMMAND a)\n", "add_test(NAME a COMMAND a)\nset_tests_properties(a PROPERTIES WILL_FAIL ON)\n", true},
+		{"a comment of CMake", "CMakeLists.txt", "add_test(NAME a COMMAND a)\n", "# add_test(NAME b COMMAND b)\nadd_test(NAME a COMMAND a) # more\n", false},
 		{"a patched crate", "Cargo.toml", "", "[patch.crates-io]\na={path='x'}\n", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -64,9 +75,34 @@ func TestRunnerPart(t *testing.T) {
 	}
 }
 
+// TestOnlyAdds: a CMake file may get further tests, and nothing that bends those that
+// are there.
+func TestOnlyAdds(t *testing.T) {
+	t.Parallel()
+	const base = "enable_testing()\nadd_test(NAME a COMMAND a $<TARGET_FILE:a>)\n"
+	for after, want := range map[string]bool{
+		base + "add_test(NAME b\n  COMMAND b)\n":                                               true,
+		"add_test(NAME b COMMAND b)\n" + base:                                                  true,
+		base + "set_property(TEST a PROPERTY DISABLED ON)\n":                                   false,
+		base + "SET_TESTS_PROPERTIES(a PROPERTIES WILL_FAIL ON)\nadd_test(NAME b COMMAND b)\n": false,
+		"enable_testing()\nadd_test(NAME a COMMAND true)\n":                                    false,
+		"enable_testing()\n": false,
+		"# enable_testing()\nadd_test(NAME a COMMAND a $<TARGET_FILE:a>)\n": false,
+	} {
+		if got := onlyAdds("lib/CMakeLists.txt", cmakePart([]byte(base)), cmakePart([]byte(after))); got != want {
+			t.Errorf("%q: %t", after, got)
+		}
+	}
+	if onlyAdds("pom.xml", "", "add_test(x)") {
+		t.Error("another file may only add")
+	}
+}
+
 func FuzzRunnerPart(f *testing.F) {
 	f.Add("go.mod", []byte("module a\nreplace b => ./c\n"))
 	f.Add("package.json", []byte(`{"scripts":{"test":"x"}}`))
+	f.Add("pom.xml", []byte("<project><build><plugins><plugin><artifactId>maven-surefire-plugin</artifactId></plugin></plugins></build></project>"))
+	f.Add("CMakeLists.txt", []byte("add_test(NAME a COMMAND a)\n"))
 	f.Add("pyproject.toml", []byte("[tool.pytest.ini_options]\na=1\n"))
 	f.Fuzz(func(t *testing.T, name string, src []byte) {
 		if a, b := runnerPart(name, src, nil), runnerPart(name, src, nil); a != b {

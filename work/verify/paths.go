@@ -2,10 +2,13 @@ package verify
 
 import (
 	"path"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"remit/proof/form"
+	"remit/work/verify/results"
 )
 
 // The default idea of what is a test, by path alone. It errs on the side of
@@ -24,14 +27,17 @@ var (
 
 	// Files that a runner, a build or an interpreter reads by itself: they
 	// can change what "the tests pass" means without a test being touched.
-	runnerNames = form.Lazy(`^(?:` + strings.Join([]string{
-		`conftest\.py`, `\.?pytest\.(?:ini|toml)`, `unittest\.cfg`, `nose2?\.cfg`, `noxfile\.py`, `\.coveragerc`,
-		`sitecustomize\.py`, `usercustomize\.py`, `.*\.pth`, `.*\.pyc`, `.*\.egg-link`,
-		`go\.work(?:\.sum)?`, `\.env(?:\..*)?`, `\.envrc`,
-		`(?:jest|vitest|vite|karma|playwright|cypress|ava|wdio)\.(?:config|conf|workspace|projects).*`, `\.mocharc.*`, `\.nycrc.*`, `\.taprc`,
-		`bunfig\.toml`, `\.npmrc`, `\.yarnrc.*`, `\.pnpmfile\.cjs`, `rust-toolchain(?:\.toml)?`,
-		`phpunit\.xml.*`, `\.rspec(?:-local)?`, `testng\.xml`, `nextest\.toml`,
-	}, "|") + `)$`)
+	// Those of each runner are in its row of the table in package results.
+	runnerNames = sync.OnceValue(func() *regexp.Regexp {
+		names := []string{
+			`\.env(?:\..*)?`, `\.envrc`, `(?:karma|playwright|cypress|ava|wdio)\.(?:config|conf|workspace|projects).*`,
+			`\.npmrc`, `\.yarnrc.*`, `\.pnpmfile\.cjs`,
+		}
+		for _, a := range results.Adapters() {
+			names = append(names, a.Config...)
+		}
+		return regexp.MustCompile(`^(?:` + strings.Join(names, "|") + `)$`)
+	})
 	runnerDirs = []string{"__pycache__", ".pytest_cache", ".cargo", ".mvn", "node_modules", "site-packages"}
 
 	// Metadata of Python packages: wherever it lies on the search path, its entry

@@ -17,6 +17,9 @@ func Base(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 		return nil, err
 	}
 	r := &PhaseResult{Phase: PhaseBase, Repeats: 1}
+	for _, h := range p.HeldOut {
+		r.heldOut = append(r.heldOut, h.Path)
+	}
 	if len(p.Commands) == 0 {
 		return r, p.missing(r)
 	}

@@ -17,8 +17,8 @@ var (
 
 	// What a configuration of a JavaScript runner loads has a name that says so;
 	// other names in it are sources that it measures or maps.
-	loadedName = whenUsed(`(?i)(?:setup|teardown|register|reporter|environment|resolver|transform|runner|sequencer|serializer|preset|hooks?|global|test|jest|vitest|mocha)`)
-	configText = whenUsed(`^(?:(?:jest|vitest|vite|karma|playwright|cypress|ava|wdio)\.(?:config|conf)\..*|\.mocharc.*|\.nycrc.*|\.taprc)$`)
+	loadedName = whenUsed(`(?i)(?:setup|teardown|register|bootstrap|helper|reporter|environment|resolver|transform|runner|sequencer|serializer|preset|hooks?|global|test|jest|vitest|mocha)`)
+	configText = whenUsed(`^(?:(?:jest|vitest|vite|karma|playwright|cypress|ava|wdio)\.(?:config|conf)\..*|\.mocharc.*|\.nycrc.*|\.taprc|phpunit\.xml.*|\.rspec(?:-local)?)$`)
 )
 
 // pytestDirs are where a module that pytest imports may lie.
@@ -77,7 +77,8 @@ func moduleFiles(module string) []string {
 	return []string{p + ".py", p + "/__init__.py", p + "/__main__.py"}
 }
 
-// loaded takes in what the configurations of JavaScript runners at the top load.
+// loaded takes in what the configurations of runners of JavaScript, PHP and Ruby at the
+// top load.
 func (r *reacher) loaded() {
 	top, err := r.root.Open(".")
 	if err != nil {
@@ -90,10 +91,11 @@ func (r *reacher) loaded() {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		if !configText().MatchString(name) {
+		if !configText().MatchString(name) && name != "package.json" {
 			continue
 		}
 		src, _, _ := r.read(name) // what cannot be read names nothing
+		src = pluginLines(name, src)
 		for _, w := range fileWords(src) {
 			w = path.Clean(strings.TrimLeft(w, "@+!/-"))
 			if inside(w) && scriptExt().MatchString(w) && loadedName().MatchString(path.Base(w)) && r.exists(w) {

@@ -321,7 +321,7 @@ func (s *suite) shownBy(plain []CommandResult, a, b *twinView) string {
 // that names only what failed does not.
 func (s *suite) named(plain []CommandResult) bool {
 	for i := range plain {
-		if plain[i].direct && len(plain[i].PerTest) > 0 {
+		if plain[i].direct && results.NamesTests(plain[i].Runner) && len(plain[i].PerTest) > 0 {
 			return true // also of a package that does not build: its tests have names later
 		}
 		for _, o := range s.outcomes(&plain[i]) {

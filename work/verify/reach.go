@@ -77,15 +77,16 @@ func reach(root *os.Root, commands []string) *steering {
 	r := newReacher(root, commands)
 	for _, command := range commands {
 		_, runner, _ := results.Augment(command)
+		plain := results.NamesTests(runner)
 		for i, w := range splitWords().Split(command, -1) {
 			base := path.Base(w)
 			// The arguments of a known runner are tests, which have their own rule.
-			if runner == "" && scriptWord().MatchString(w) && (scriptName().MatchString(base) || i == 0 && strings.HasPrefix(w, "./")) {
+			if !plain && scriptWord().MatchString(w) && (scriptName().MatchString(base) || i == 0 && strings.HasPrefix(w, "./")) {
 				r.visit(path.Clean(w), named, 0, false)
 			}
 		}
 		r.options(r.dirsOf(command, "."), command)
-		if runner == "" {
+		if !plain {
 			for _, w := range fileWords(command) {
 				r.tool(r.dirsOf(command, "."), path.Base(w), 0)
 			}

@@ -131,23 +131,25 @@ func TestPlugins(t *testing.T) {
 		command string
 		want    string // "" none
 	}{
-		"command line":    {nil, "pytest -q -p my.plug tests", "my/plug.py"},
-		"glued":           {nil, "pytest -pmyplug", "src/myplug.py"},
-		"switched off":    {nil, "pytest -p no:cacheprovider", ""},
-		"environment":     {nil, "PYTEST_PLUGINS=a.b,c pytest && true", "c.py"},
-		"addopts":         {files{"pytest.ini": "[pytest]\naddopts = -q -p helpers.fix\n"}, "pytest", "helpers/fix/__init__.py"},
-		"pyproject":       {files{"pyproject.toml": "[tool.pytest.ini_options]\naddopts = [\"-p\", \"helpers.fix\"]\n"}, "pytest", "helpers/fix.py"},
-		"another table":   {files{"pyproject.toml": "[tool.other]\nargs = \"-p helpers.fix\"\n"}, "pytest", ""},
-		"setup.cfg":       {files{"setup.cfg": "[tool:pytest]\naddopts=-p helpers.fix\n"}, "pytest", "tests/helpers/fix.py"},
-		"conftest":        {files{"conftest.py": "import os\npytest_plugins = [\n  'one.two',  # why\n  \"three\",\n]\n"}, "pytest", "three.py"},
-		"one in a text":   {files{"tests/conftest.py": "pytest_plugins: str = 'one.two'\n"}, "pytest", "one/two.py"},
-		"no list at all":  {files{"conftest.py": "x = ['one.two']\n"}, "pytest", ""},
-		"jest":            {files{"jest.config.js": "module.exports = {setupFiles: ['<rootDir>/jest.setup.js'], collectCoverageFrom: ['src/index.js']}\n", "jest.setup.js": "", "src/index.js": ""}, "npx jest", "jest.setup.js"},
-		"a configuration": {files{"conf/own.ini": "[pytest]\n"}, "pytest -q -c conf/own.ini tests", "conf/own.ini"},
-		"in a script":     {files{"package.json": `{"scripts":{"test":"jest --config=etc/unit.json"}}`, "etc/unit.json": "{}"}, "npm test", "etc/unit.json"},
-		"loaded first":    {files{"lib/pre.mjs": ""}, "node --import ./lib/pre.mjs --test", "lib/pre.mjs"},
-		"compiled":        {files{"src/main.c": "", "run.sh": "cc -c src/main.c\ngo test\n"}, "true && cc -c src/main.c", ""},
-		"mocha":           {files{".mocharc.yml": "require: ./support/register.cjs\n", "support/register.cjs": ""}, "npx mocha", "support/register.cjs"},
+		"command line":      {nil, "pytest -q -p my.plug tests", "my/plug.py"},
+		"glued":             {nil, "pytest -pmyplug", "src/myplug.py"},
+		"switched off":      {nil, "pytest -p no:cacheprovider", ""},
+		"environment":       {nil, "PYTEST_PLUGINS=a.b,c pytest && true", "c.py"},
+		"addopts":           {files{"pytest.ini": "[pytest]\naddopts = -q -p helpers.fix\n"}, "pytest", "helpers/fix/__init__.py"},
+		"pyproject":         {files{"pyproject.toml": "[tool.pytest.ini_options]\naddopts = [\"-p\", \"helpers.fix\"]\n"}, "pytest", "helpers/fix.py"},
+		"another table":     {files{"pyproject.toml": "[tool.other]\nargs = \"-p helpers.fix\"\n"}, "pytest", ""},
+		"setup.cfg":         {files{"setup.cfg": "[tool:pytest]\naddopts=-p helpers.fix\n"}, "pytest", "tests/helpers/fix.py"},
+		"conftest":          {files{"conftest.py": "import os\npytest_plugins = [\n  'one.two',  # why\n  \"three\",\n]\n"}, "pytest", "three.py"},
+		"one in a text":     {files{"tests/conftest.py": "pytest_plugins: str = 'one.two'\n"}, "pytest", "one/two.py"},
+		"no list at all":    {files{"conftest.py": "x = ['one.two']\n"}, "pytest", ""},
+		"jest":              {files{"jest.config.js": "module.exports = {setupFiles: ['<rootDir>/jest.setup.js'], collectCoverageFrom: ['src/index.js']}\n", "jest.setup.js": "", "src/index.js": ""}, "npx jest", "jest.setup.js"},
+		"a configuration":   {files{"conf/own.ini": "[pytest]\n"}, "pytest -q -c conf/own.ini tests", "conf/own.ini"},
+		"in a script":       {files{"package.json": `{"scripts":{"test":"jest --config=etc/unit.json"}}`, "etc/unit.json": "{}"}, "npm test", "etc/unit.json"},
+		"loaded first":      {files{"lib/pre.mjs": ""}, "node --import ./lib/pre.mjs --test", "lib/pre.mjs"},
+		"compiled":          {files{"src/main.c": "", "run.sh": "cc -c src/main.c\ngo test\n"}, "true && cc -c src/main.c", ""},
+		"jest in a package": {files{"package.json": `{"jest":{"setupFiles":["./jest.setup.js"]}}`, "jest.setup.js": ""}, "npx jest", "jest.setup.js"},
+		"phpunit":           {files{"phpunit.xml": "<phpunit bootstrap=\"boot/bootstrap.php\"/>", "boot/bootstrap.php": ""}, "phpunit", "boot/bootstrap.php"},
+		"mocha":             {files{".mocharc.yml": "require: ./support/register.cjs\n", "support/register.cjs": ""}, "npx mocha", "support/register.cjs"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -165,6 +167,8 @@ func TestMetadataIsRunnerConfiguration(t *testing.T) {
 		"src/evil-1.0.dist-info/entry_points.txt", "evil.egg-info/entry_points.txt", "a/Evil-1.0.DIST-INFO/METADATA", "evil.egg-info", "lib/x.egg/EGG-INFO/entry_points.txt",
 		"src/a.pth", "x.egg-link", "src/usercustomize.py", ".mocharc.json", ".mocharc", "jest.config", "web/jest.config.ts", "vitest.config.mts", "vitest.workspace.ts",
 		"vite.config.js", ".cargo/config", ".cargo/config.toml", "sub/.cargo/config.toml", ".npmrc", "bunfig.toml", ".mvn/jvm.config", "rust-toolchain.toml",
+		".rspec", "spec/spec_helper.rb", "phpunit.xml.dist", "tests/Pest.php", "build/CTestTestfile.cmake", "CTestCustom.cmake.in", "test/setup_suite.bash",
+		"node.config.json", "a.runsettings", "src/test/resources/junit-platform.properties", ".config/nextest.toml",
 	} {
 		if !runnerConfig(p) {
 			t.Errorf("%q is not seen", p)

@@ -27,7 +27,7 @@ var (
 	toolDirs = []string{"hack", "script", "scripts", "ci", ".ci", "tool", "tools", "build", "dev", "devel", "make", "automation", ".github", ".gitlab", ".circleci", ".buildkite"}
 	asksName = whenUsed(`(?i)(?:^|[^a-z]|run|unit)(?:tests?|check|verify|lint|ci)(?:[^a-z]|$)`)
 	// Files that an interpreter reads, by name; others say so in their first line.
-	scriptExt = whenUsed(`\.(?:sh|bash|zsh|ksh|fish|py|pl|rb|[cm]?[jt]s|lua|awk|tcl|ps1|bat|cmd|mk|mak)$`)
+	scriptExt = whenUsed(`\.(?:sh|bash|zsh|ksh|fish|py|pl|rb|php|[cm]?[jt]s|lua|awk|tcl|ps1|bat|cmd|mk|mak)$`)
 
 	changesDir = inLines(`(?:\bcd|\bpushd|\s-C|--prefix|--cwd|--directory|\s-w)[ \t=]+["']?([A-Za-z0-9._/-]+)`,
 		"cd ", "cd\t", "pushd", "-C", "--prefix", "--cwd", "--directory", "-w")

@@ -24,6 +24,7 @@ const MaxRecord = 16 << 20
 type recordedPhase struct {
 	Runs  []recordedRun  `json:"runs"`
 	Proof *recordedProof `json:"proof"`
+	Held  []string       `json:"held_out,omitempty"`
 }
 
 type recordedRun struct {
@@ -36,6 +37,7 @@ type recordedCommand struct {
 	Tests     map[string]results.Outcome `json:"per_test"`
 	Direct    bool                       `json:"direct"`
 	Complete  bool                       `json:"complete"`
+	Filed     bool                       `json:"filed,omitempty"`
 	Empty     bool                       `json:"empty"`
 	Failed    []string                   `json:"failed_names"`
 	Messages  map[string]string          `json:"messages"`
@@ -164,11 +166,11 @@ func (r *PhaseResult) Record() ([]byte, error) {
 	for _, run := range r.Runs {
 		kept := recordedRun{RunResult: run}
 		for _, c := range run.Commands {
-			kept.Commands = append(kept.Commands, recordedCommand{c, c.PerTest, c.direct, c.complete, c.emptyRun, c.failedNames, c.messages, slices.Sorted(maps.Keys(c.transient))})
+			kept.Commands = append(kept.Commands, recordedCommand{c, c.PerTest, c.direct, c.complete, c.filed, c.emptyRun, c.failedNames, c.messages, slices.Sorted(maps.Keys(c.transient))})
 		}
 		out.Runs = append(out.Runs, kept)
 	}
-	out.Proof = r.proof.record()
+	out.Proof, out.Held = r.proof.record(), r.heldOut
 	text, err := json.Marshal(out)
 	if err == nil && len(text) > MaxRecord {
 		err = fmt.Errorf("the record has %d bytes, the limit is %d", len(text), MaxRecord)
@@ -188,12 +190,13 @@ func ReadRecord(text []byte, commands []string) (*PhaseResult, error) {
 	if err := dec.Decode(&in); err != nil {
 		return nil, reason.Errorf(reason.SchemaInvalid, "reading the record of a phase: %w", err)
 	}
-	r := &PhaseResult{Phase: PhaseBase, Repeats: 1}
+	r := &PhaseResult{Phase: PhaseBase, Repeats: 1, heldOut: in.Held}
 	for _, kept := range in.Runs {
 		run := kept.RunResult
 		run.Commands = nil
 		for _, c := range kept.Commands {
 			c.PerTest, c.direct, c.complete, c.emptyRun, c.failedNames, c.messages = c.Tests, c.Direct, c.Complete, c.Empty, c.Failed, c.Messages
+			c.filed = c.Filed
 			if c.PerTest != nil {
 				c.transient = map[string]bool{}
 			}

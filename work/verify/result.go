@@ -2,6 +2,7 @@ package verify
 
 import (
 	"slices"
+	"strings"
 
 	"remit/proof/canon"
 	"remit/proof/reason"
@@ -62,6 +63,7 @@ type CommandResult struct {
 	emptyRun bool              // its runner has reported no test at all
 	direct   bool              // the command is the runner itself, not a script around it
 	complete bool              // the runner's summary agrees with its lines
+	filed    bool              // the runner has written result files
 	// transient are the identities that need not exist once they work.
 	transient map[string]bool
 }
@@ -115,6 +117,7 @@ type PhaseResult struct {
 	// are. A command of which nothing else is known stands for itself.
 	Unstable []string `json:"unstable,omitempty"`
 
+	heldOut      []string   // the paths of held-out files, of the base phase
 	caches       []string   // build caches that the base left, for the runs of the head
 	needsGroup   []int      // commands that come out otherwise on the base behind the others
 	proof        *baseProof // of the base phase: what its tests can be held to
@@ -182,11 +185,15 @@ func (r *PhaseResult) Place(id string, command int) (origin, file string) {
 			origin = OriginBase
 		}
 	}
-	if r.proof == nil || r.proof.suite == nil {
-		return origin, ""
+	var t *suiteTest
+	if r.proof != nil && r.proof.suite != nil {
+		t = r.proof.suite.test(id)
 	}
-	t := r.proof.suite.test(id)
 	if t == nil {
+		file, _, named := strings.Cut(id, " > ") // as tests of JavaScript and others are named
+		if named && slices.Contains(r.heldOut, file) {
+			return OriginHeldOut, file
+		}
 		return origin, ""
 	}
 	if t.file.heldOut {

@@ -21,6 +21,7 @@ import (
 // command is one command of a run.
 type command struct {
 	given, run, runner string
+	mark               string // of its result files, "" where none are asked for
 }
 
 // commandsOf prepares the commands of the contract.
@@ -28,7 +29,10 @@ func commandsOf(p *Plan) []command {
 	out := make([]command, len(p.Commands))
 	for i, given := range p.Commands {
 		run, runner, _ := results.Augment(given)
-		out[i] = command{given, run, runner}
+		out[i] = command{given: given, run: run, runner: runner}
+		if results.Collects(runner) {
+			out[i].run, out[i].mark = results.Keep(run), results.Mark()
+		}
 	}
 	return out
 }
@@ -61,6 +65,10 @@ func (p *Plan) tryRun(ctx context.Context, sb Sandbox, j job, log io.Writer) (Ru
 		return r, reason.Errorf(reason.ArtifactWriteFailure, "making the spool: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
+	hooks, err := layHooks(dir, j.commands)
+	if err != nil {
+		return r, err
+	}
 	spools, err := p.spools(dir, len(j.commands))
 	defer func() {
 		for _, s := range spools {
@@ -72,7 +80,7 @@ func (p *Plan) tryRun(ctx context.Context, sb Sandbox, j job, log io.Writer) (Ru
 	}
 	var spent int64
 	for _, v := range p.views(len(j.commands)) {
-		err = p.runView(ctx, sb, j, v, &r, dir, spools, &spent)
+		err = p.runView(ctx, sb, j, v, &r, dir, hooks, spools, &spent)
 		if err != nil || r.Fault != nil || ctx.Err() != nil {
 			break
 		}
@@ -119,7 +127,7 @@ func (p *Plan) views(n int) []view {
 // runView runs the commands of one view and adds what came of them to r. spent
 // is the time that the commands before have taken, in milliseconds: the limit
 // is for all of them together.
-func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunResult, dir string, spools []*stream, spent *int64) error {
+func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunResult, dir, hooks string, spools []*stream, spent *int64) error {
 	commands := j.commands[v.first:v.end]
 	if j.twin != nil && !j.twin.runs(v) {
 		for i := v.first; i < v.end; i++ {
@@ -139,6 +147,7 @@ func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunRes
 		}
 		defer cleanup()
 	}
+	collecting(&s, commands, hooks)
 	s.Caches = p.caches
 	if j.twin != nil && p.quiet != "" && len(s.Caches) < sandbox.MaxCaches {
 		s.Caches = append([]string{p.quiet}, s.Caches...)
@@ -238,7 +247,7 @@ func (p *Plan) spools(dir string, n int) ([]*stream, error) {
 func (p *Plan) spec(dir string, apply []tree.Change, commands []command, spools []*stream) sandbox.Spec {
 	env := maps.Clone(runEnv)
 	maps.Copy(env, p.Env)
-	s := sandbox.Spec{Lower: p.Lower, Layers: p.Layers, Apply: apply, Env: env, Binds: p.Binds, Limits: p.Limits, Capture: true, SpoolDir: dir}
+	s := sandbox.Spec{Lower: p.Lower, Layers: p.Layers, PathDirs: p.PathDirs, Apply: apply, Env: env, Binds: p.Binds, Limits: p.Limits, Capture: true, SpoolDir: dir}
 	for i, c := range commands {
 		s.Commands = append(s.Commands, sandbox.Command{
 			Argv: []string{"sh", "-c", "--", c.run}, Stdout: spools[2*i], Stderr: spools[2*i+1],
@@ -267,7 +276,7 @@ func (r *RunResult) fill(commands []command, result *sandbox.Result, spools []*s
 			c.TimedOut = timedOut || *spent >= wall
 		}
 		timedOut = timedOut || c.TimedOut
-		if err := c.read(cmd.runner, spools[2*i], spools[2*i+1]); err != nil && r.Fault == nil {
+		if err := c.read(cmd, spools[2*i], spools[2*i+1]); err != nil && r.Fault == nil {
 			r.Fault = &reason.Finding{Code: codeOr(err, reason.InfrastructureFault), Detail: err.Error()}
 		}
 		r.Commands[i] = c
@@ -275,7 +284,7 @@ func (r *RunResult) fill(commands []command, result *sandbox.Result, spools []*s
 }
 
 // read digests the streams and reads the test results in them.
-func (c *CommandResult) read(runner string, stdout, stderr *stream) error {
+func (c *CommandResult) read(cmd command, stdout, stderr *stream) error {
 	var errOut, errErr error
 	c.StdoutSHA256, c.StdoutBytes, errOut = stdout.finish()
 	c.StderrSHA256, c.StderrBytes, errErr = stderr.finish()
@@ -291,16 +300,16 @@ func (c *CommandResult) read(runner string, stdout, stderr *stream) error {
 			return err
 		}
 	}
-	rep, err := results.Read(stdout.open, stderr.open, runner)
+	rep, err := results.Read(results.Input{Stdout: stdout.open, Stderr: stderr.open, Runner: cmd.runner, Mark: cmd.mark})
 	if err != nil {
 		return err
 	}
-	c.Runner = runner
+	c.Runner = cmd.runner
 	c.Passed = c.ExitCode == 0 && c.Started && !c.TimedOut && !c.OutputExceeded
 	if rep == nil {
 		return nil
 	}
-	c.Runner, c.complete, c.Problems = rep.Runner, rep.Complete, rep.Problems
+	c.Runner, c.complete, c.filed, c.Problems = rep.Runner, rep.Complete, rep.Filed, rep.Problems
 	c.messages = rep.Messages
 	c.emptyRun = len(rep.Tests) == 0 && rep.Ran()+rep.Skipped == 0
 	c.Passed = c.Passed && rep.Ran() > 0 && (!c.direct || rep.Failed == 0)

@@ -71,7 +71,7 @@ func (t *transitions) settle() {
 // as a whole.
 func containerFailed(c *CommandResult, id string) bool {
 	for i := range id {
-		if (id[i] == '.' || strings.HasPrefix(id[i:], "::")) && c.PerTest[id[:i]] == results.Fail {
+		if (id[i] == '.' || strings.HasPrefix(id[i:], "::") || strings.HasPrefix(id[i:], " > ")) && c.PerTest[id[:i]] == results.Fail {
 			return true
 		}
 	}

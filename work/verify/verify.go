@@ -149,6 +149,8 @@ type Plan struct {
 	// Layers are what every run finds in the tree and no commit has: the
 	// dependencies of the base.
 	Layers []sandbox.Layer
+	// PathDirs are directories of the layers with programs.
+	PathDirs []string
 	// Log receives test.log: every command with its full output. A phase
 	// writes when it ends; phases that run side by side need a Log each.
 	Log io.Writer

@@ -20,6 +20,7 @@ import (
 //	  with --co, --version, …        as given                                 –
 //	python -m unittest ARGS          … -v                                     unittest
 //	  with -q or --help              as given                                 –
+//	another runner of the table      as given                                 its own
 //	anything else                    as given, format recognised from output  ""
 //
 // Only a simple command is touched: one program, words and quotes, variable
@@ -33,25 +34,47 @@ import (
 // test writes, in front of the summary. `-p no:cacheprovider` is left out: it makes
 // --lf and a configured cache_dir an error, and a fresh tree has no cache.
 func Augment(command string) (run, runner string, recognised bool) {
-	call, ok := parseCall(command)
-	if !ok {
+	c, ok := parseCall(command)
+	if !ok || c.has(c.adapter.mute...) {
 		return command, "", false
 	}
-	switch call.runner {
-	case GoTest:
-		return call.augmentGo(command)
-	case Pytest:
-		return call.augmentPytest(command)
-	default:
-		return call.augmentUnittest(command)
+	if c.adapter.ask == nil {
+		return command, c.adapter.Name, true
 	}
+	if run, ok = c.adapter.ask(c, command); !ok {
+		return command, "", false
+	}
+	return run, c.adapter.Name, true
+}
+
+// kept are the variables that Remit asks runners by. What a command sets in front of
+// itself stays in force: what Remit says follows it, from the variable that is named.
+var kept = map[string]string{
+	"NODE_OPTIONS": `" $REMIT_NODE_OPTIONS"`, "SPEC_OPTS": `" $REMIT_SPEC_OPTS"`, "PHP_INI_SCAN_DIR": `":$REMIT_PHP"`,
+}
+
+// Keep has the variables that a simple command sets for itself hold what Remit asks
+// its runner as well. Any other command runs as given.
+func Keep(command string) string {
+	words, ok := simpleWords(command)
+	if !ok {
+		return command
+	}
+	for i := 0; i < len(words) && assignment().MatchString(words[i].text); i++ {
+		name, _, _ := strings.Cut(words[i].text, "=")
+		if more := kept[name]; more != "" && i+1 < len(words) {
+			at := words[i].end
+			return command[:at] + more + command[at:]
+		}
+	}
+	return command
 }
 
 // call is a simple command that starts a known runner.
 type call struct {
-	runner string
-	words  []word
-	args   int // index of the first argument of the runner
+	adapter *Adapter
+	words   []word
+	args    int // index of the first argument of the runner
 }
 
 var (
@@ -68,51 +91,60 @@ func parseCall(command string) (call, bool) {
 	for i < len(words) && assignment().MatchString(words[i].text) {
 		i++
 	}
-	if i == len(words) {
-		return call{}, false
-	}
-	switch program := path.Base(words[i].text); {
-	case program == "go":
-		return goCall(words, i+1)
-	case program == "pytest" || program == "py.test":
-		return call{Pytest, words, i + 1}, true
-	case python().MatchString(program):
-		return pythonCall(words, i+1)
+	for _, a := range adapters {
+		if a.call == nil || i == len(words) {
+			continue
+		}
+		if args, ok := a.call(words[i:]); ok {
+			return call{a, words, i + args}, true
+		}
 	}
 	return call{}, false
 }
 
-func goCall(words []word, i int) (call, bool) {
+// program says whether a word names a program, wherever it lies.
+func (w word) program(names ...string) bool { return slices.Contains(names, path.Base(w.text)) }
+
+// startedBy is the call of a runner by one of the names of its program.
+func startedBy(names ...string) func(words []word) (int, bool) {
+	return func(words []word) (int, bool) { return 1, words[0].program(names...) }
+}
+
+func goCall(words []word) (int, bool) {
+	i := 1
 	if i+1 < len(words) && words[i].text == "-C" {
 		i += 2
 	} else if i < len(words) && strings.HasPrefix(words[i].text, "-C=") {
 		i++
 	}
-	if i < len(words) && words[i].text == "test" {
-		return call{GoTest, words, i + 1}, true
-	}
-	return call{}, false
+	return i + 1, words[0].program("go") && i < len(words) && words[i].text == "test"
 }
 
-// pythonCall finds -m pytest or -m unittest behind the interpreter's options.
-func pythonCall(words []word, i int) (call, bool) {
-	for ; i < len(words); i++ {
+func pytestCall(words []word) (int, bool) {
+	if words[0].program("pytest", "py.test") {
+		return 1, true
+	}
+	return pythonCall(words, "pytest")
+}
+
+func unittestCall(words []word) (int, bool) { return pythonCall(words, "unittest") }
+
+// pythonCall finds -m and a module behind the options of the interpreter.
+func pythonCall(words []word, module string) (int, bool) {
+	if !python().MatchString(path.Base(words[0].text)) {
+		return 0, false
+	}
+	for i := 1; i < len(words); i++ {
 		switch text := words[i].text; {
 		case text == "-m" && i+1 < len(words):
-			switch words[i+1].text {
-			case "pytest":
-				return call{Pytest, words, i + 2}, true
-			case "unittest":
-				return call{Unittest, words, i + 2}, true
-			}
-			return call{}, false
+			return i + 2, words[i+1].text == module
 		case text == "-X" || text == "-W":
 			i++
 		case len(text) < 2 || text[0] != '-' || strings.ContainsAny(text, "mc"):
-			return call{}, false
+			return 0, false
 		}
 	}
-	return call{}, false
+	return 0, false
 }
 
 // goFlags are the flags in front of -args, without dashes and values.
@@ -133,11 +165,11 @@ func (c call) goFlags() (flags []string) {
 	return flags
 }
 
-func (c call) augmentGo(command string) (string, string, bool) {
+func askGo(c call, command string) (string, bool) {
 	flags := c.goFlags()
 	for _, alone := range []string{"c", "list", "n", "json=false", "fuzz", "h", "help"} {
 		if slices.Contains(flags, alone) {
-			return command, "", false
+			return "", false
 		}
 	}
 	var add []string
@@ -150,7 +182,7 @@ func (c call) augmentGo(command string) (string, string, bool) {
 	if len(add) > 0 {
 		command = insert(command, c.words, c.args, strings.Join(add, " "))
 	}
-	return command, GoTest, true
+	return command, true
 }
 
 // has says whether one of the arguments up to a bare -- is among names.
@@ -174,19 +206,13 @@ func (c call) options() int {
 	return len(c.words)
 }
 
-func (c call) augmentPytest(command string) (string, string, bool) {
-	if c.has("--co", "--collect-only", "--version", "-V", "--help", "-h", "--markers", "--fixtures", "--funcargs", "--cache-show", "--setup-plan", "--setup-only") {
-		return command, "", false
-	}
-	return insert(command, c.words, c.options(), "--verbosity=1 -rap"), Pytest, true
+func askPytest(c call, command string) (string, bool) {
+	return insert(command, c.words, c.options(), "--verbosity=1 -rap"), true
 }
 
-func (c call) augmentUnittest(command string) (string, string, bool) {
-	if c.has("-q", "--quiet", "-h", "--help") {
-		return command, "", false
-	}
+func askUnittest(c call, command string) (string, bool) {
 	if c.has("-v", "--verbose") {
-		return command, Unittest, true
+		return command, true
 	}
-	return insert(command, c.words, c.options(), "-v"), Unittest, true
+	return insert(command, c.words, c.options(), "-v"), true
 }

@@ -36,6 +36,30 @@ func TestAugment(t *testing.T) {
 		{"python -m coverage run -m pytest", "python -m coverage run -m pytest", ""},
 		{"python x.py -m pytest", "python x.py -m pytest", ""},
 		{"make test", "make test", ""},
+		{"node --test", "node --test", NodeTest},
+		{"node --import tsx --test test/*.test.ts", "node --import tsx --test test/*.test.ts", NodeTest},
+		{"node a.js --test", "node a.js --test", ""},
+		{"npx mocha --reporter dot", "npx mocha --reporter dot", Mocha},
+		{"npx --no-install jest -i", "npx --no-install jest -i", Jest},
+		{"./node_modules/.bin/vitest run", "./node_modules/.bin/vitest run", Vitest},
+		{"vitest bench", "vitest bench", ""},
+		{"pnpm exec vitest", "pnpm exec vitest", Vitest},
+		{"node node_modules/jest/bin/jest.js", "node node_modules/jest/bin/jest.js", Jest},
+		{"npx jest --listTests", "npx jest --listTests", ""},
+		{"npm test", "npm test", ""},
+		{"cargo +stable --locked test -p a -- --nocapture", "cargo +stable --locked test -p a -- --nocapture", Cargo},
+		{"cargo test --no-run", "cargo test --no-run", ""},
+		{"cargo build", "cargo build", ""},
+		{"cargo nextest run", "cargo nextest run", Nextest},
+		{"bundle exec rspec", "bundle exec rspec", RSpec},
+		{"php vendor/bin/phpunit", "php vendor/bin/phpunit", PHPUnit},
+		{"ctest --test-dir build", "ctest --test-dir build", CTest},
+		{"ctest -N", "ctest -N", ""},
+		{"bats test", "bats test", Bats},
+		{"bats --pretty test", "bats --pretty test", ""},
+		{"dotnet test", "dotnet test --logger 'console;verbosity=normal'", DotNet},
+		{"deno test -A", "deno test -A", Deno},
+		{"bun test", "bun test", Bun},
 		{`go test "./a`, `go test "./a`, ""},
 		{"", "", ""},
 		{"A=1", "A=1", ""},
@@ -47,6 +71,26 @@ func TestAugment(t *testing.T) {
 				t.Errorf("got %q %q %t, want %q %q", got, runner, ok, tc.want, tc.runner)
 			}
 		})
+	}
+}
+
+// TestKeep: what a command says to its runner stays in force.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"NODE_OPTIONS=--a npx jest":     `NODE_OPTIONS=--a" $REMIT_NODE_OPTIONS" npx jest`,
+		"A=1 NODE_OPTIONS='--a' jest":   `A=1 NODE_OPTIONS='--a'" $REMIT_NODE_OPTIONS" jest`,
+		"SPEC_OPTS=-b rspec":            `SPEC_OPTS=-b" $REMIT_SPEC_OPTS" rspec`,
+		"PHP_INI_SCAN_DIR=/x phpunit":   `PHP_INI_SCAN_DIR=/x":$REMIT_PHP" phpunit`,
+		"MOCHA_OPTIONS=-b mocha":        "MOCHA_OPTIONS=-b mocha",
+		"npx jest NODE_OPTIONS=--a":     "npx jest NODE_OPTIONS=--a",
+		"cd x && NODE_OPTIONS=--a jest": "cd x && NODE_OPTIONS=--a jest",
+		"NODE_OPTIONS=--a":              "NODE_OPTIONS=--a",
+		"make test":                     "make test",
+	} {
+		if got := Keep(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
 	}
 }
 
@@ -65,7 +109,7 @@ func FuzzAugment(f *testing.F) {
 			return
 		}
 		rest := run
-		for _, added := range []string{" -json -count=1", " -count=1", " -json", " --verbosity=1 -rap", " -v"} {
+		for _, added := range []string{" -json -count=1", " -count=1", " -json", " --verbosity=1 -rap", " -v", " --logger 'console;verbosity=normal'"} {
 			if strings.Replace(run, added, "", 1) == command {
 				rest = command
 				break

@@ -4,36 +4,80 @@ import (
 	"fmt"
 	"io"
 	"strings"
-
-	"remit/proof/form"
 )
 
 // Open gives a captured stream from its beginning.
 type Open func() (io.ReadCloser, error)
 
-// Read reads the output of a finished command. runner is the format that
-// [Augment] asked for, or "" to recognise it. The report is nil when nothing
-// of a test runner is in the output.
+// Input is the output of a finished command.
+type Input struct {
+	Stdout, Stderr Open
+	// Runner is the format that [Augment] named, or "" to recognise it.
+	Runner string
+	// Mark begins the lines behind which result files stand at the end of the
+	// standard output (see [Mark]), "" where none were asked for.
+	Mark string
+}
+
+// Read reads the output of a finished command. The report is nil when nothing of
+// a test runner is in the output.
 //
 // A recognised format comes from the structure of the output, so the code
 // under test can pretend to be another runner. That costs it the identities of
 // the tests that the base had, which the verifier looks for.
-func Read(stdout, stderr Open, runner string) (*Report, error) {
-	if runner != "" {
-		source := stdout
-		if runner == Unittest { // it reports on standard error
-			source = stderr
+func Read(in Input) (*Report, error) {
+	var files *collected
+	if in.Mark != "" {
+		var err error
+		if files, err = collect(in.Stdout, in.Mark); err != nil {
+			return nil, fmt.Errorf("reading captured output: %w", err)
 		}
-		return parseStream(runner, source)
+		in.Stdout = files.text(in.Stdout)
 	}
+	if a := adapterOf(in.Runner); a != nil && a.file == nil {
+		return a.parse(in.Stdout, in.Stderr)
+	}
+	merged, err := readText(in, func(a *Adapter) bool { return files.empty() || !a.weak })
+	if err != nil || files.empty() {
+		if merged != nil && files != nil {
+			for _, p := range files.problems {
+				merged.lose(p)
+			}
+		}
+		if merged == nil && in.Runner != "" {
+			merged = &Report{Runner: in.Runner}
+		}
+		return merged, err
+	}
+	rep, err := files.report()
+	if err != nil {
+		return nil, err
+	}
+	if err := rep.agree(in); err != nil {
+		return nil, err
+	}
+	return merge(rep, merged), nil
+}
+
+// readText reads what the streams show of the formats that are asked for.
+func readText(in Input, asked func(*Adapter) bool) (*Report, error) {
 	var merged *Report
-	for _, source := range []Open{stdout, stderr} {
+	for i, source := range []Open{in.Stdout, in.Stderr} {
 		found, err := detectStream(source)
 		if err != nil {
 			return nil, err
 		}
 		for _, name := range found {
-			rep, err := parseStream(name, source)
+			a := adapterOf(name)
+			if !asked(a) {
+				continue
+			}
+			var rep *Report
+			if a.both != nil && i == 0 {
+				rep, err = a.parse(in.Stdout, in.Stderr)
+			} else {
+				rep, err = parseStream(name, source)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -45,21 +89,44 @@ func Read(stdout, stderr Open, runner string) (*Report, error) {
 
 // Parse reads one stream in the named format.
 func Parse(runner string, r io.Reader) (*Report, error) {
-	switch runner {
-	case GoTest:
-		return readGoTest(r)
-	case GoText:
-		return readGoText(r)
-	case Pytest:
-		return readPytest(r)
-	case Unittest:
-		return readUnittest(r)
-	case JUnit:
-		return readJUnit(r)
-	case TAP:
-		return readTAP(r)
+	a := adapterOf(runner)
+	if a == nil {
+		return nil, fmt.Errorf("unknown test output format %q", runner)
 	}
-	return nil, fmt.Errorf("unknown test output format %q", runner)
+	switch {
+	case a.both != nil:
+		return a.both(r, strings.NewReader(""))
+	case a.read == nil && a.sum == nil:
+		return a.file(r, "")
+	case a.read == nil:
+		return a.readSums(r)
+	}
+	return a.read(r)
+}
+
+// parse reads the streams of a runner.
+func (a *Adapter) parse(stdout, stderr Open) (*Report, error) {
+	if a.both == nil && a.stderr {
+		return parseStream(a.Name, stderr)
+	}
+	if a.both == nil {
+		return parseStream(a.Name, stdout)
+	}
+	out, err := stdout()
+	if err != nil {
+		return nil, fmt.Errorf("opening captured output: %w", err)
+	}
+	defer out.Close()
+	other, err := stderr()
+	if err != nil {
+		return nil, fmt.Errorf("opening captured output: %w", err)
+	}
+	defer other.Close()
+	rep, err := a.both(out, other)
+	if err != nil {
+		return nil, fmt.Errorf("reading captured output: %w", err)
+	}
+	return rep, nil
 }
 
 func parseStream(runner string, open Open) (*Report, error) {
@@ -84,67 +151,52 @@ func detectStream(open Open) ([]string, error) {
 	return Detect(in)
 }
 
-var tapStart = form.Lazy(`^(?:TAP version 1[34]|1\.\.\d+(?:\s*#.*)?)$`)
-
-// Detect names the formats in a stream, in the order of the package comment.
-// One command may start several runners. TAP and JUnit are looked at only when
-// none of the others is there: a test suite may well print them as data.
+// Detect names the formats in a stream, in the order of the table. One command may
+// start several runners. A weak format is looked at only when none of the others is
+// there: a test suite may well print it as data.
 func Detect(r io.Reader) ([]string, error) {
 	var c collector
-	seen := make(map[string]bool)
+	seen := make(map[*Adapter]bool)
 	in := newLines(r, &c)
-	for {
-		raw, ok := in.next()
-		if !ok {
-			break
+	for line, ok := in.text(); ok; line, ok = in.text() {
+		if a := adapterOfLine(line); a != nil {
+			seen[a] = true
 		}
-		if _, isEvent := goEventOf(raw); isEvent {
-			seen[GoTest] = true
-			continue
-		}
-		seen[detectLine(stripColour(string(raw)))] = true
 	}
 	if in.err != nil {
 		return nil, fmt.Errorf("reading captured output: %w", in.err)
 	}
-	if seen[GoText] {
-		seen[GoTest] = false // events printed by a test of plain go test are data
+	if seen[goText] {
+		seen[goTest] = false // events printed by a test of plain go test are data
 	}
 	var found []string
-	for _, name := range []string{GoTest, GoText, Pytest, Unittest} {
-		if seen[name] {
-			found = append(found, name)
-		}
-	}
-	for _, name := range []string{JUnit, TAP} {
-		if len(found) == 0 && seen[name] {
-			found = append(found, name)
+	for _, weak := range []bool{false, true} {
+		for _, a := range adapters {
+			if seen[a] && a.weak == weak && (!weak || len(found) == 0) {
+				found = append(found, a.Name)
+			}
 		}
 	}
 	return found, nil
 }
 
-// detectLine names the format that a line gives away, "" for most lines.
-func detectLine(line string) string {
-	switch {
-	case goPackageLine().MatchString(line):
-		return GoText
-	case pytestStart().MatchString(line), pytestLast().MatchString(line):
-		return Pytest
-	case unittestRan().MatchString(line):
-		return Unittest
-	case startsXML([]byte(line)):
-		return JUnit
-	case tapStart().MatchString(line):
-		return TAP
+// adapterOfLine is the format that a line gives away, nil for most lines.
+func adapterOfLine(line string) *Adapter {
+	for _, a := range adapters {
+		if a.line != nil && a.line(line) || a.sums(line) {
+			return a
+		}
 	}
-	return ""
+	return nil
 }
 
 // merge joins the reports of several runners of one command.
 func merge(a, b *Report) *Report {
 	if a == nil {
 		return b
+	}
+	if b == nil {
+		return a
 	}
 	c := collector{problems: append(a.Problems, b.Problems...)}
 	for _, t := range append(a.Tests, b.Tests...) {

@@ -32,7 +32,7 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			rep, err := Read(opener(in), opener(nil), "")
+			rep, err := Read(Input{Stdout: opener(in), Stderr: opener(nil)})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -12,15 +12,19 @@ import (
 	"remit/proof/form"
 )
 
-// The names of the formats.
-const (
-	GoTest   = "gotest"
-	GoText   = "gotext"
-	Pytest   = "pytest"
-	Unittest = "unittest"
-	JUnit    = "junit"
-	TAP      = "tap"
-)
+// GoTest is the format of go test -json.
+const GoTest = "gotest"
+
+var goTest = &Adapter{
+	Name: GoTest, Title: "go test", Tried: "Go 1.26",
+	Asked:   "`-json -count=1` in the command",
+	Check:   "every test that began has an end, no package passes with a failed test, exit status",
+	Forgery: "code in the test process prints the lines of the testing package and exits; the twins show it",
+	Config:  []string{`go\.work(?:\.sum)?`},
+	Idioms:  []string{"if got != want { t.Error }", "t.Fatal", "require.Equal", "assert.Equal", "cmp.Diff"},
+	call:    goCall, ask: askGo, read: readGoTest,
+	line: func(line string) bool { _, ok := goEventOf([]byte(line)); return ok },
+}
 
 // goEvent is the part of a test2json event that decides. Output is left out on
 // purpose: it is written by the code under test.

@@ -7,6 +7,17 @@ import (
 	"remit/proof/form"
 )
 
+// GoText is the format of go test without -json.
+const GoText = "gotext"
+
+var goText = &Adapter{
+	Name: GoText, Title: "go test behind another command", Tried: "Go 1.26",
+	Asked:   "nothing; with `-v` each test has a line, without it each package",
+	Check:   "a verdict counts only for a test that was announced, exit status",
+	Forgery: "the same as for go test; without `-v` no test has a name",
+	read:    readGoText, line: func(line string) bool { return goPackageLine().MatchString(line) },
+}
+
 var (
 	goPackageLine = form.Lazy(`^(ok|FAIL|\?)\s+(\S+)\s+(\(cached\)|[0-9.]+s|\[[^\]]*\])(.*)$`)
 	goTestLine    = form.Lazy(`^ *--- (PASS|FAIL|SKIP): (\S+) \([0-9.]+s\)$`)

@@ -133,7 +133,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 func TestMergedRunners(t *testing.T) {
 	t.Parallel()
 	out := "ok  \tm\t0.01s\n=== test session starts ===\na.py::t PASSED [100%]\n=== 1 passed in 0.01s ===\n1..1\nnot ok 1 - data of a test\n"
-	rep, err := Read(opener([]byte(out)), opener([]byte("Ran 2 tests in 0.1s\n\nOK\n")), "")
+	rep, err := Read(Input{Stdout: opener([]byte(out)), Stderr: opener([]byte("Ran 2 tests in 0.1s\n\nOK\n"))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,3 +176,31 @@ func FuzzPytest(f *testing.F)   { fuzzFormat(f, Pytest) }
 func FuzzUnittest(f *testing.F) { fuzzFormat(f, Unittest) }
 func FuzzJUnit(f *testing.F)    { fuzzFormat(f, JUnit) }
 func FuzzTAP(f *testing.F)      { fuzzFormat(f, TAP) }
+
+// FuzzRunners gives every other format the same bytes.
+func FuzzRunners(f *testing.F) {
+	for _, pattern := range []string{"testdata/*.txt", "testdata/files/*"} {
+		files, _ := filepath.Glob(pattern)
+		for _, file := range files {
+			if b, err := os.ReadFile(file); err == nil && filepath.Ext(file) != ".want" {
+				f.Add(b)
+			}
+		}
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		for _, a := range Adapters() {
+			rep, err := Parse(a.Name, strings.NewReader(string(in)))
+			if err != nil {
+				t.Fatalf("%s: %v", a.Name, err)
+			}
+			if rep.Passed < 0 || rep.Failed < 0 || rep.Skipped < 0 || len(rep.Problems) > MaxProblems || len(rep.Tests) > MaxTests {
+				t.Fatalf("%s: %+v", a.Name, rep)
+			}
+			for _, test := range rep.Tests {
+				if len(test.ID) > MaxID || !utf8.ValidString(test.ID) {
+					t.Fatalf("%s: identity %q", a.Name, test.ID)
+				}
+			}
+		}
+	})
+}

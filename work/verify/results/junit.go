@@ -10,16 +10,31 @@ import (
 	"strings"
 )
 
+// JUnit is JUnit XML.
+const JUnit = "junit"
+
+var junit = &Adapter{
+	Name: JUnit, Title: "JUnit XML", Tried: "pytest 7.2.1",
+	Asked:   "nothing: it is read where a command prints it",
+	Check:   "announced tests and failures of each suite against its cases, exit status",
+	Forgery: "whoever writes the document can write another one",
+	Config:  []string{`testng\.xml`},
+	weak:    true, read: readJUnit, line: func(line string) bool { return startsXML([]byte(line)) },
+}
+
 // readJUnit reads JUnit XML that the command printed. Text before the document
 // is passed over. A document type declaration is refused before anything in it
 // is read, so no entity can be defined; encoding/xml fetches nothing.
 //
 // The identity is "classname::name", or "suite::name" where there is no class.
-func readJUnit(r io.Reader) (*Report, error) {
+func readJUnit(r io.Reader) (*Report, error) { return readXML(r, JUnit) }
+
+// readXML reads the documents of a named runner.
+func readXML(r io.Reader, runner string) (*Report, error) {
 	var c collector
 	limited := &io.LimitedReader{R: r, N: MaxInput + 1}
 	in := bufio.NewReaderSize(limited, 64<<10)
-	documents := 0
+	documents, raw := 0, tally{}
 	for {
 		prefix, found, err := seekXML(in)
 		if err != nil {
@@ -34,13 +49,15 @@ func readJUnit(r io.Reader) (*Report, error) {
 			c.lose("the XML breaks off: %s", cleanID(err.Error()))
 			break
 		}
+		raw.add(d.raw.passed, d.raw.failed, d.raw.skipped)
 		documents++
 	}
 	if limited.N <= 0 {
 		c.lose("more than %d bytes of output", MaxInput)
 	}
-	rep := c.report(JUnit)
+	rep := c.report(runner)
 	rep.Complete = rep.Complete && documents > 0
+	rep.raw = raw
 	return rep, nil
 }
 
@@ -88,6 +105,7 @@ type junitDocument struct {
 	suites  []junitSuite
 	inCase  bool
 	id      string
+	raw     tally // the cases, before those of one name became one
 	outcome Outcome
 }
 
@@ -150,6 +168,7 @@ func (d *junitDocument) end(name string) {
 	case name == "testcase" && d.inCase:
 		d.inCase = false
 		d.c.add(d.id, d.outcome)
+		d.raw.add(boolInt(d.outcome == Pass), boolInt(d.outcome == Fail), boolInt(d.outcome == Skip))
 		for i := range d.suites {
 			d.suites[i].seen++
 			if d.outcome == Fail {
@@ -175,6 +194,13 @@ func attribute(e xml.StartElement, name string) string {
 		}
 	}
 	return ""
+}
+
+func boolInt(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
 
 // number reads a count; -1 is none.

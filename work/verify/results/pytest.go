@@ -9,6 +9,22 @@ import (
 	"remit/proof/form"
 )
 
+// Pytest is the format of pytest's terminal report.
+const Pytest = "pytest"
+
+var pytest = &Adapter{
+	Name: Pytest, Title: "pytest", Tried: "pytest 7.2.1",
+	Asked:   "`--verbosity=1 -rap` in the command; behind another command what it prints",
+	Check:   "summary lines against the counts of the last line, exit status",
+	Forgery: "code in the test process changes the report objects of pytest; the twins show it",
+	Config: []string{`conftest\.py`, `\.?pytest\.(?:ini|toml)`, `\.coveragerc`, `noxfile\.py`, `sitecustomize\.py`, `usercustomize\.py`, `.*\.pth`, `.*\.pyc`,
+		`.*\.egg-link`},
+	Idioms: []string{"assert got == want", "pytest.raises", "pytest.approx"},
+	call:   pytestCall, ask: askPytest, read: readPytest,
+	mute: []string{"--co", "--collect-only", "--version", "-V", "--help", "-h", "--markers", "--fixtures", "--funcargs", "--cache-show", "--setup-plan", "--setup-only"},
+	line: func(line string) bool { return pytestStart().MatchString(line) || pytestLast().MatchString(line) },
+}
+
 var (
 	pytestStart   = form.Lazy(`^=+ test session starts .*=+$|^=+ test session starts =+$`)
 	pytestHeader  = form.Lazy(`^={3,} .+ ={3,}$`)

@@ -26,6 +26,10 @@
 //	junit     JUnit XML on standard output
 //	tap       TAP 13 and 14, with subtests
 //
+// and those of the other rows of the table ([Adapters], docs/runners.md). Some
+// runners name their tests only in a file that they are asked to write: see
+// collect.go for how it gets here.
+//
 // # Limits
 //
 // Memory is bounded whatever the input: MaxInput bytes are read, lines longer
@@ -80,7 +84,12 @@ type Report struct {
 	// the output has them. The code under test writes them: they are shown, and
 	// decide nothing.
 	Messages map[string]string
+	// Filed says that tests come from result files, which the runner was asked for.
+	Filed    bool
 	Problems []string // what was cut, contradictory or malformed; at most MaxProblems
+
+	raw  tally            // of one result file: before tests of the same name became one
+	sums map[string]tally // the same of all files, by runner
 }
 
 // The limits of the readers.

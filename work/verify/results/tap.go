@@ -8,7 +8,20 @@ import (
 	"remit/proof/form"
 )
 
+// TAP is the Test Anything Protocol.
+const TAP = "tap"
+
+var tap = &Adapter{
+	Name: TAP, Title: "TAP 13 and 14", Tried: "node --test 20, bats 1.8.2",
+	Asked:   "nothing: it is read where a command prints it",
+	Check:   "plan against lines, numbers in order, exit status",
+	Forgery: "a test that writes to the stream of the runner writes result lines; plan and numbers show some",
+	Config:  []string{`\.taprc`},
+	weak:    true, read: readTAP, line: func(line string) bool { return tapStart().MatchString(line) },
+}
+
 var (
+	tapStart     = form.Lazy(`^(?:TAP version 1[34]|1\.\.\d+(?:\s*#.*)?)$`)
 	tapTest      = form.Lazy(`^(not )?ok\b(?: +(\d+))?(?: +-)? ?(.*)$`)
 	tapPlan      = form.Lazy(`^1\.\.(\d+)(?:\s*#\s*(.*))?$`)
 	tapVersion   = form.Lazy(`^TAP version \d+$`)
@@ -27,7 +40,10 @@ type tapLevel struct {
 // and belong to the test line that follows them; their identity is
 // "parent > child". A failing TODO test is skipped; a test without a
 // description is named by its number.
-func readTAP(r io.Reader) (*Report, error) {
+func readTAP(r io.Reader) (*Report, error) { return readPlanned(r, TAP) }
+
+// readPlanned reads TAP that a named runner printed.
+func readPlanned(r io.Reader, runner string) (*Report, error) {
 	var c collector
 	levels := []tapLevel{{plan: -1}}
 	plans, yaml := 0, false
@@ -75,7 +91,7 @@ func readTAP(r io.Reader) (*Report, error) {
 		c.lose("a diagnostic block has no end")
 	}
 	closeTAP(&c, levels)
-	rep := c.report(TAP)
+	rep := c.report(runner)
 	rep.Complete = rep.Complete && plans > 0
 	return rep, nil
 }

@@ -8,6 +8,21 @@ import (
 	"remit/proof/form"
 )
 
+// Unittest is the format of python -m unittest.
+const Unittest = "unittest"
+
+var unittest = &Adapter{
+	Name: Unittest, Title: "python -m unittest", Tried: "Python 3.11",
+	Asked:   "`-v` in the command; behind another command what it prints",
+	Check:   "the announced number of tests against their lines, exit status",
+	Forgery: "code in the test process writes lines to standard error and exits; the twins show it",
+	Config:  []string{`unittest\.cfg`, `nose2?\.cfg`},
+	Idioms:  []string{"self.assertEqual", "self.assertTrue", "self.assertRaises"},
+	call:    unittestCall, ask: askUnittest, read: readUnittest, stderr: true,
+	mute: []string{"-q", "--quiet", "-h", "--help"},
+	line: func(line string) bool { return unittestRan().MatchString(line) },
+}
+
 var (
 	unittestName   = form.Lazy(`^([\pL\pN_.]+) \(([\pL\pN_.<>]+)\)`)
 	unittestEnd    = form.Lazy(`^(?:.* \.\.\. )?(ok|FAIL|ERROR|skipped (?:'.*'|".*")|expected failure|unexpected success)$`)

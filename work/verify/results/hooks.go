@@ -1,0 +1,77 @@
+package results
+
+import (
+	"embed"
+	"io/fs"
+)
+
+// The files that Remit lends to a sandbox, read-only, so that runners
+// write down what became of each test. A file does nothing in a process that is
+// not its runner.
+//
+//go:embed hooks/node.cjs hooks/mocha.cjs hooks/nodetest.cjs hooks/phpunit.php
+var hooks embed.FS
+
+// Hooks are the files by name.
+func Hooks() map[string][]byte {
+	files := make(map[string][]byte)
+	entries, err := hooks.ReadDir("hooks")
+	if err != nil {
+		panic("results: the hooks cannot be listed: " + err.Error())
+	}
+	for _, e := range entries {
+		text, err := fs.ReadFile(hooks, "hooks/"+e.Name())
+		if err != nil {
+			panic("results: a hook cannot be read: " + err.Error())
+		}
+		files[e.Name()] = text
+	}
+	return files
+}
+
+// Collecting is a shell script that runs its arguments behind the second, asks the
+// runners below them for results, and prints these behind the mark (collect.go).
+// Its first argument is the mark, its second the directory of the hooks. What the
+// command's environment says already stays in force in front of it.
+const Collecting = `mark=$1 hooks=$2; shift 2
+d=$(mktemp -d) && [ -d "$d" ] || exec "$@"
+REMIT_RESULTS=$d; export REMIT_RESULTS
+if [ -f "$hooks/node.cjs" ]; then
+  REMIT_NODE_OPTIONS=--require=$hooks/node.cjs
+  NODE_OPTIONS="${NODE_OPTIONS:+$NODE_OPTIONS }$REMIT_NODE_OPTIONS"; export NODE_OPTIONS REMIT_NODE_OPTIONS
+fi
+REMIT_SPEC_OPTS="--format progress --format json --out $d/rspec-1.json"
+SPEC_OPTS="${SPEC_OPTS:+$SPEC_OPTS }$REMIT_SPEC_OPTS"; export SPEC_OPTS REMIT_SPEC_OPTS
+if [ -f "$hooks/phpunit.php" ] && command -v php >/dev/null 2>&1; then
+  mkdir "$d/php" && printf 'auto_prepend_file=%s\n' "$hooks/phpunit.php" >"$d/php/remit.ini"
+  REMIT_PHP=$d/php PHP_INI_SCAN_DIR="${PHP_INI_SCAN_DIR-}:$d/php"; export PHP_INI_SCAN_DIR REMIT_PHP
+fi
+: >"$d/.begun"
+"$@"
+c=$?
+root=$(pwd -P)
+n=0
+copy() {
+  find . -name node_modules -prune -o -type f -path "$2" -newer "$d/.begun" -print 2>/dev/null | sort | head -n 400 >"$d/.found"
+  while IFS= read -r f; do
+    n=$((n + 1))
+    cat "$f" >"$d/$1-$n.xml"
+  done <"$d/.found"
+}
+if [ -f pom.xml ]; then copy surefire '*/target/*-reports/TEST-*.xml'; fi
+if [ -f settings.gradle ] || [ -f settings.gradle.kts ] || [ -f build.gradle ] || [ -f build.gradle.kts ]; then
+  copy gradle '*/build/test-results/*/TEST-*.xml'
+fi
+printf '\n%s begin %s\n' "$mark" "$root"
+for f in "$d"/*-*; do
+  if [ -f "$f" ] && [ ! -L "$f" ]; then
+    size=$(wc -c <"$f")
+    printf '%s file %s %d\n' "$mark" "${f##*/}" "$size"
+    [ "$size" -gt 16777216 ] || head -c "$size" "$f"
+    printf '\n'
+  fi
+done
+printf '%s end\n' "$mark"
+rm -rf "$d"
+exit "$c"
+`
