@@ -42,6 +42,11 @@ bash -n "$HOME/.local/share/bash-completion/completions/remit"
 test -z "$(find "$HOME/stage" -type f)"
 ! PREFIX=relative make -C "$HOME/remit" install
 `},
+	"README.md: cd your/project": {newProject, `
+grep -q '^PASS  base  1 test in .*, 0 failed$' "$said" && grep -q '^PASS ' "$said" && grep -q 'head  *PASS  python3 -m unittest' "$said"
+git diff --quiet
+`},
+	"init.md: cd your/project": {newProject, `grep -q 'head  *PASS  python3 -m unittest' "$said"`},
 	"README.md: cd your/repository": {`
 mkdir -p "$HOME/your/repository/src" && cd "$HOME/your/repository"
 printf 'module example.com/slug\n\ngo 1.21\n' > go.mod
@@ -59,6 +64,18 @@ for line in 'engine    command' 'changed   1 file' 'src/slug.go' 'base      FAIL
 done
 `},
 }
+
+// newProject is a repository of a reader, with a program that changes it.
+const newProject = `
+rm -rf "$HOME/your/project" && mkdir -p "$HOME/your/project/tests" && cd "$HOME/your/project"
+git config --global user.name a && git config --global user.email a@example.com
+printf 'def slug(s):\n    return s\n' > slug.py
+printf 'import unittest\nfrom slug import slug\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(slug("a"), "a")\n' > tests/test_slug.py
+git init -q -b main && git add -A && git commit -q -m base
+printf '#!/bin/sh\nsed -i "s/return s/return s.lower()/" slug.py\n' > fix.sh
+chmod +x fix.sh
+cd "$HOME"
+`
 
 // withTable are the commands of the table that follows "Sixty seconds", over the
 // run that was made there.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"remit/law/task"
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/session"
@@ -50,6 +51,10 @@ func earlierChange(home session.Home, name string) (*earlier, error) {
 	}
 	if err := json.Unmarshal(e.Log.Entries[0].Inputs, &e.opened); err != nil {
 		return nil, fmt.Errorf("reading the first journal entry: %w", err)
+	}
+	if canon.Digest(e.local.Contract) != e.opened.ContractSHA256 { // it lies beside the session, where no audit looks
+		return nil, reason.Errorf(reason.ContractUnreadable, "what this machine keeps as the contract of session %s is another one than it ran under", s.ID).
+			WithHint("start its task again, from its own file")
 	}
 	e.contract.Dir = e.local.TaskDir
 	return e, nil

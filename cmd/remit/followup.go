@@ -83,7 +83,7 @@ func (a *app) continueSession(cmd *cobra.Command, f *runFlags, args []string) er
 	}
 	used := e.Report.Usage
 	base := string(e.opened.BaselineCommit)
-	if f.given, err = e.contract.Continue(task.FollowUp{SessionID: e.ID, Base: base, PatchSHA256: follow.parent.Facts.PatchSHA256,
+	if f.given, err = e.contract.Continue(task.FollowUp{SessionID: follow.parent.Facts.SessionID, Base: base, PatchSHA256: follow.parent.Facts.PatchSHA256,
 		Used:      task.Spent{MicroUSD: used.CostMicroUSD, Tokens: used.Tokens, Requests: used.Requests, CostUnknown: used.CostKnown != nil && !*used.CostKnown},
 		AsksModel: eligibility.AdmissionRequired(f.engine), Review: text, Source: source}); err != nil {
 		return err
@@ -137,8 +137,12 @@ func (f *runFlags) sameEngine(e *earlier, args []string) error {
 // taken over.
 func (e *earlier) parent(ctx context.Context) (*harness.Parent, error) {
 	if s := e.Report.Status; s != evidence.StatusPass && s != evidence.StatusFail {
-		err := reason.Errorf(reason.SessionNotContinuable, "session %s is %s (%s): only a run that passed or failed can be continued", e.ID, s, *e.Report.FailureReason)
-		return nil, err.WithHint("start its task again; `remit run --patch-of %s` judges a good change behind a broken end", e.ID)
+		why := "it says no reason"
+		if e.Report.FailureReason != nil {
+			why = *e.Report.FailureReason
+		}
+		return nil, reason.Errorf(reason.SessionNotContinuable, "session %s is %s (%s): only a run that passed or failed can be continued", e.ID, s, why).
+			WithHint("start its task again; `remit run --patch-of %s` judges a good change behind a broken end", e.ID)
 	}
 	if slices.ContainsFunc(e.Report.Blockers, func(b evidence.Blocker) bool { return b.Code == reason.SecretLeak }) {
 		return nil, reason.Errorf(reason.SessionNotContinuable, "session %s had a secret in its evidence, which was taken out: its patch is not the change that was made", e.ID).
@@ -170,7 +174,7 @@ func (e *earlier) parent(ctx context.Context) (*harness.Parent, error) {
 	if receipt.PatchSHA256 == nil || receipt.HeadTree == nil || receipt.BaselineCommit == "" {
 		return nil, reason.Errorf(reason.NoDiff, "session %s has no change that could be continued", e.ID).WithHint("start the task again with an engine")
 	}
-	return &harness.Parent{Facts: *evidence.ParentOf(e.ID, &receipt, canon.Digest(raw), e.Report.Usage), Patch: e.patch}, nil
+	return &harness.Parent{Facts: *evidence.ParentOf(&receipt, canon.Digest(raw), e.Report.Usage), Patch: e.patch}, nil
 }
 
 // sameRepository refuses a repository that is not the session's, or has lost its

@@ -59,7 +59,7 @@ func checkPaths(r *report, c *Contract) {
 	if len(c.AllowedPaths) == 0 && c.MutationMode != ModeNone {
 		hint := `list the globs that may change, as in allowed_paths: ["src/**"], or set mutation_mode: none`
 		if !c.bounded {
-			hint = "give --allow GLOB, or write allowed_paths in remit.yaml"
+			hint = "let `remit init` write remit.yaml, or give --allow GLOB"
 		}
 		r.field("allowed_paths", reason.ContractMissingKey, hint, "mutation mode %s needs allowed_paths", c.MutationMode)
 	}

@@ -25,14 +25,14 @@ type Parent struct {
 	Used MeteredUsage `json:"used"`
 }
 
-// ParentOf is what a run says of its parent that continues the session of a
-// journal, the digest of whose receipt is given.
-func ParentOf(session string, rc *Receipt, receiptSHA256 string, used MeteredUsage) *Parent {
-	p := &Parent{SessionID: session, ReceiptSHA256: receiptSHA256, Status: rc.Status, PatchSHA256: *rc.PatchSHA256, HeadTree: *rc.HeadTree, Used: used}
+// ParentOf is what a run says of its parent: the session of a receipt, the digest of
+// that, and what the session has used itself.
+func ParentOf(rc *Receipt, receiptSHA256 string, used MeteredUsage) *Parent {
+	p := &Parent{SessionID: rc.SessionID, ReceiptSHA256: receiptSHA256, Status: rc.Status, PatchSHA256: *rc.PatchSHA256, HeadTree: *rc.HeadTree, Used: used}
 	if before := rc.Parent; before != nil {
 		p.Chain, p.Used = slices.Clone(before.Chain), before.Used.plus(used)
 	}
-	p.Chain = append(p.Chain, session)
+	p.Chain = append(p.Chain, rc.SessionID)
 	return p
 }
 

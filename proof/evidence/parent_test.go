@@ -40,7 +40,7 @@ func parentOf() *evidence.Parent {
 	patch, tree := canon.Digest([]byte(parentPatch)), parentTree
 	before := &evidence.Parent{SessionID: grandparentID, Chain: []string{grandparentID},
 		Used: evidence.MeteredUsage{Tokens: 500, CostMicroUSD: 100, Requests: 1, CostKnown: new(true)}}
-	return evidence.ParentOf(parentID, &evidence.Receipt{Status: evidence.StatusFail, PatchSHA256: &patch, HeadTree: &tree, Parent: before},
+	return evidence.ParentOf(&evidence.Receipt{SessionID: parentID, Status: evidence.StatusFail, PatchSHA256: &patch, HeadTree: &tree, Parent: before},
 		canon.Digest([]byte("the receipt of the parent")), evidence.MeteredUsage{Tokens: 1500, CostMicroUSD: 700, Requests: 3, CostKnown: new(true)})
 }
 

@@ -248,7 +248,7 @@ var runCodes = []Info{
 		"test.log has the full output"},
 	{MissingTestCommand, "verify", Blocked,
 		"verification is required and neither contract nor command line gives a command",
-		"give --verify CMD, or verification_commands in the task file or remit.yaml"},
+		"let `remit init` find one and write remit.yaml, or give --verify CMD, or verification_commands in the task file"},
 	{ReviewerRejected, "verify", Blocked,
 		"the engine's own reviewer rejected the change",
 		"the raw review is in backend/"},

@@ -37,6 +37,11 @@ type file struct {
 	text []byte
 }
 
+// Ecosystems are those whose layers can be made.
+func Ecosystems() []task.Ecosystem {
+	return []task.Ecosystem{task.NPM, task.Pip, task.Cargo, task.Go}
+}
+
 // planOf reads the manifests of one entry.
 func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 	switch p.Ecosystem {

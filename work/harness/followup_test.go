@@ -32,7 +32,7 @@ func parentOf(t *testing.T, s session.Session) *Parent {
 	if err := json.Unmarshal(raw, &receipt); err != nil {
 		t.Fatal(err)
 	}
-	return &Parent{Facts: *evidence.ParentOf(s.ID, &receipt, canon.Digest(raw), evidence.MeteredUsage{}), Patch: filepath.Join(s.Dir, evidence.PatchFile)}
+	return &Parent{Facts: *evidence.ParentOf(&receipt, canon.Digest(raw), evidence.MeteredUsage{}), Patch: filepath.Join(s.Dir, evidence.PatchFile)}
 }
 
 // next is the request for a run that continues a session with a line of shell.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"remit/proof/reason"
@@ -83,6 +84,9 @@ func within(a netip.Addr, list []netip.Prefix) bool {
 // hostChars are the characters of a host name in the form in which it is dialled.
 const hostChars = "abcdefghijklmnopqrstuvwxyz0123456789.-"
 
+// ownNames are last labels that belong to a machine and its network.
+var ownNames = []string{"localhost", "local", "internal"}
+
 // publicName reports whether a host has the form of a public name. An address
 // that is written as a number, in whatever way, is none: its last label would be one.
 func publicName(host string) bool {
@@ -90,12 +94,12 @@ func publicName(host string) bool {
 		return false
 	}
 	last := host[strings.LastIndexByte(host, '.')+1:]
-	return strings.Contains(host, ".") && last != "" && 'a' <= last[0] && last[0] <= 'z' && last != "localhost" && last != "local" && last != "internal"
+	return strings.Contains(host, ".") && last != "" && 'a' <= last[0] && last[0] <= 'z' && !slices.Contains(ownNames, last)
 }
 
 // resolved returns the addresses of a host, all of them within reach: one that is not
 // makes the name suspect as a whole.
-func resolved(ctx context.Context, resolve func(context.Context, string) ([]netip.Addr, error), host string, r reach) ([]netip.Addr, error) {
+func resolved(ctx context.Context, resolve resolver, host string, r reach) ([]netip.Addr, error) {
 	var addrs []netip.Addr
 	if a, err := netip.ParseAddr(host); err == nil {
 		addrs = []netip.Addr{a}
@@ -125,6 +129,9 @@ func whose(r reach, host string) string {
 	}
 	return "the registry"
 }
+
+// resolver gives the addresses of a name.
+type resolver func(ctx context.Context, host string) ([]netip.Addr, error)
 
 func lookup(ctx context.Context, host string) ([]netip.Addr, error) {
 	return net.DefaultResolver.LookupNetIP(ctx, "ip", host)

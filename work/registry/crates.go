@@ -95,7 +95,8 @@ func (s *site) cratePlace(ctx context.Context, cancel context.CancelCauseFunc, n
 		dl = place()
 	}
 	directory := crateDirectory(name)
-	filled := strings.NewReplacer("{crate}", name, "{version}", version, "{prefix}", directory, "{lowerprefix}", strings.ToLower(directory)).Replace(dl)
+	filled := strings.NewReplacer("{crate}", name, "{version}", version,
+		"{prefix}", directory, "{lowerprefix}", strings.ToLower(directory)).Replace(dl)
 	if filled == dl {
 		filled = dl + "/" + name + "/" + version + "/download"
 	}

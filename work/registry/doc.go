@@ -37,5 +37,6 @@
 // Each has a reason code of the domain "registry": refused (nothing was asked of
 // anybody), address_refused, unreachable, missing, answer_invalid, too_large,
 // incomplete; and unusable, for a configuration ([New], [Discover]). The client gets
-// status 403, 404 or 502 with one line of text that says the same.
+// status 403, 404, 405 or 502 with one line of text that says the same. What is no HTTP
+// at all is answered with 400 or 431 and is not told: nothing was asked of anybody.
 package registry

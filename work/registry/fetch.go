@@ -91,7 +91,8 @@ func unreachable(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return errGone
 	case errors.As(err, &cert):
-		return refused(reason.RegistryUnreachable, "the certificate of the registry is signed by nobody that is trusted here")
+		return refused(reason.RegistryUnreachable,
+			"the certificate of the registry is expired, for another name, or signed by nobody trusted here")
 	}
 	return refused(reason.RegistryUnreachable, "the connection with the registry failed")
 }
@@ -104,7 +105,7 @@ func status(code int) error {
 	case code == http.StatusNotFound || code == http.StatusGone:
 		return refused(reason.RegistryMissing, "the registry does not have it (status %d)", code)
 	case code == http.StatusUnauthorized || code == http.StatusForbidden:
-		return refused(reason.RegistryUnreachable, "the registry refuses it (status %d): a credential is missing, wrong, or without this right", code)
+		return refused(reason.RegistryUnreachable, "the registry refuses it (status %d): a credential is missing, or has no right to it", code)
 	}
 	return refused(reason.RegistryUnreachable, "the registry answers with status %d", code)
 }

@@ -135,6 +135,7 @@ func FuzzSimpleIndex(f *testing.F) {
 	f.Add(true, `{"name":"X","files":[{"filename":"x-1.0.zip","url":"file:///x"},{"filename":"x-1.0.zip","url":"https://8.8.8.8/"},{"filename":"../x","url":"/"}]}`)
 	f.Add(false, `<a href="/f/x-1.0.tar.gz#sha256=`+digest("x")+`" data-requires-python="&gt;=3">x</a>`)
 	f.Add(false, `<A HREF=//cdn.example/x-1.0.zip data-yanked><a href="data:x"><a href='x-1.0.zip'`)
+	f.Add(false, "no link")
 	f.Add(false, `<!-- <a href="/x-1.0.zip"> --><script><a href="/x-2.0.zip"></script><a href="/x-3.0.zip&quot;">`)
 	f.Fuzz(func(t *testing.T, asJSON bool, body string) {
 		kind, all := simpleHTML, sites(t)

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/url"
@@ -21,7 +20,7 @@ const (
 var (
 	npmName = regexp.MustCompile(`^(@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*$`)
 	// semver is semantic versioning's grammar but for the bounds of its numbers.
-	semver = regexp.MustCompile(`^[0-9]{1,18}\.[0-9]{1,18}\.[0-9]{1,18}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+	semver = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,18}){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 )
 
 // readNPM reads a path below /npm/:
@@ -90,9 +89,11 @@ func (s *site) packument(name string, a answer) (answer, error) {
 	if said := textOf(doc["name"]); said != name {
 		return answer{}, refused(reason.RegistryAnswer, "the packument of %s is that of another package", name)
 	}
-	versions, err := object(doc["versions"])
-	if err != nil && doc["versions"] != nil {
-		return answer{}, refused(reason.RegistryAnswer, "the versions of %s are no JSON object", name)
+	var versions map[string]json.RawMessage
+	if doc["versions"] != nil {
+		if versions, err = object(doc["versions"]); err != nil {
+			return answer{}, refused(reason.RegistryAnswer, "the versions of %s are no JSON object", name)
+		}
 	}
 	for version, raw := range versions {
 		manifest, err := object(raw)
@@ -121,37 +122,4 @@ func (s *site) packument(name string, a answer) (answer, error) {
 		kind = npmAbbreviated
 	}
 	return answer{body: jsonOf(doc), kind: kind}, nil
-}
-
-// object reads one JSON object, of which only some members matter. A member that
-// stands there twice counts as the last, and is written once.
-func object(b []byte) (map[string]json.RawMessage, error) {
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(b, &m); err != nil {
-		return nil, err
-	}
-	if m == nil {
-		return nil, errNoObject
-	}
-	return m, nil
-}
-
-// textOf is a JSON string, "" for anything else.
-func textOf(b json.RawMessage) string {
-	var s string
-	if json.Unmarshal(b, &s) != nil {
-		return ""
-	}
-	return s
-}
-
-// jsonOf writes values that were read from JSON, or strings.
-func jsonOf(v any) json.RawMessage {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		panic("registry: " + err.Error())
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

@@ -149,6 +149,31 @@ func TestPyPIFileFirst(t *testing.T) {
 	}
 }
 
+// An index is not believed in how much it has.
+func TestPyPIBounds(t *testing.T) {
+	t.Parallel()
+	for name, body := range map[string]string{
+		"files":         `{"name":"x","files":[` + repeat("{},", maxMembers) + "{}]}",
+		"one file":      `{"name":"x","files":[{"hashes":{"sha256":"` + repeat("a", maxEntry) + `"}}]}`,
+		"no files":      `{"name":"x"}`,
+		"files as text": `{"name":"x","files":"[]"}`,
+		"a number":      `{"name":"x","files":[7]}`,
+		"links":         repeat("<a href=x>", maxMembers),
+		"one link":      `<a href="` + repeat("x", 2<<20),
+	} {
+		kind := simpleJSON
+		if body[0] == '<' {
+			kind = simpleHTML
+		}
+		up := registryOf(t, map[string]http.HandlerFunc{"/x/": page(kind, body)})
+		w := open(t, Options{Upstreams: upstreams(PyPI, up.URL)})
+		if code, body := w.get("/pypi/simple/x/"); code != 403 {
+			t.Errorf("%s: %d %s", name, code, body)
+		}
+		want(t, w.Close(), reason.RegistryAnswer)
+	}
+}
+
 // What a registry says of a file is kept in the forms of the standard only.
 func TestPyPIAttributes(t *testing.T) {
 	t.Parallel()

@@ -3,11 +3,14 @@ package registry
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,7 +80,7 @@ var DefaultLimits = Limits{
 	Connections: 128,
 	Exchanges:   32,
 	Requests:    50_000,
-	IndexBytes:  96 << 20,
+	IndexBytes:  64 << 20,
 	FileBytes:   2 << 30,
 	TotalBytes:  16 << 30,
 	AnswerTime:  15 * time.Minute,
@@ -85,7 +88,7 @@ var DefaultLimits = Limits{
 }
 
 // indexesAtOnce bounds how many large indexes are in memory.
-const indexesAtOnce = 3
+const indexesAtOnce = 2
 
 // Front is a way out. It serves until [Front.Close].
 type Front struct {
@@ -112,12 +115,11 @@ func New(o Options) (*Front, error) {
 		return nil, errors.New("registry: Options.Allow is not set: what may be fetched has to be said")
 	}
 	f := &Front{allow: o.Allow, limits: o.Limits.orDefault(), sites: map[Ecosystem]*site{}}
-	for _, e := range Ecosystems() {
-		u, ok := o.Upstreams[e]
-		if !ok {
-			continue
+	for _, e := range slices.Sorted(maps.Keys(o.Upstreams)) {
+		if grammars[e] == nil {
+			return nil, fmt.Errorf("registry: there is no front for the ecosystem %q", plain(string(e), 40))
 		}
-		up, err := newUpstream(e, u, o, f.limits)
+		up, err := newUpstream(e, o.Upstreams[e], o, f.limits)
 		if err != nil {
 			return nil, err
 		}

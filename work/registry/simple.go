@@ -17,10 +17,6 @@ import (
 	"remit/proof/reason"
 )
 
-// maxFiles is how many files an index may name; the largest projects have some
-// 20,000.
-const maxFiles = 100_000
-
 // simpleFile is one file of an index, in the words of PEP 691. What it says of
 // itself is kept when it has the form of the standard; signatures are left out.
 type simpleFile struct {
@@ -59,8 +55,11 @@ func (s *site) simpleIndex(name string, asJSON bool, a answer) (answer, error) {
 	default:
 		err = errors.New("content type")
 	}
-	if err != nil || len(files) > maxFiles {
-		return answer{}, refused(reason.RegistryAnswer, "the index of %s is no simple index (PEP 503, PEP 691) of at most %d files of that project", name, maxFiles)
+	if err != nil {
+		return answer{}, refused(reason.RegistryAnswer, "the index of %s is no simple index of it (PEP 503, PEP 691)", name)
+	}
+	if files == nil {
+		files = []simpleFile{} // a list without entries is still a list
 	}
 	seen := map[string]bool{}
 	files = slices.DeleteFunc(files, func(f simpleFile) bool {
@@ -116,25 +115,36 @@ func tidyHashes(in map[string]string) map[string]string {
 	return out
 }
 
-func simpleFromJSON(name string, body []byte) ([]simpleFile, error) {
-	var doc simpleDocument
-	if err := json.Unmarshal(body, &struct {
-		Name  *string       `json:"name"`
-		Files *[]simpleFile `json:"files"`
-	}{&doc.Name, &doc.Files}); err != nil {
+// maxEntry is more than a file of an index is described with.
+const maxEntry = 64 << 10
+
+func simpleFromJSON(name string, body []byte) (files []simpleFile, err error) {
+	doc, err := object(body)
+	if err != nil {
 		return nil, err
 	}
-	if normalised(doc.Name) != name {
+	if normalised(textOf(doc["name"])) != name {
 		return nil, errors.New("it is that of another project")
 	}
-	return doc.Files, nil
+	err = list(doc["files"], func(entry json.RawMessage) error {
+		var f simpleFile
+		if len(entry) > maxEntry {
+			return errMembers
+		}
+		if err := json.Unmarshal(entry, &f); err != nil {
+			return err
+		}
+		files = append(files, f)
+		return nil
+	})
+	return files, err
 }
 
 // simpleFromHTML reads the links of a page.
 func simpleFromHTML(body []byte) (files []simpleFile, err error) {
 	z := html.NewTokenizer(bytes.NewReader(body))
 	z.SetMaxBuf(1 << 20)
-	for len(files) <= maxFiles {
+	for len(files) < maxMembers {
 		switch z.Next() {
 		case html.ErrorToken:
 			if errors.Is(z.Err(), io.EOF) {
@@ -149,7 +159,7 @@ func simpleFromHTML(body []byte) (files []simpleFile, err error) {
 			}
 		}
 	}
-	return files, nil
+	return nil, errMembers
 }
 
 func simpleLink(attributes []html.Attribute) (f simpleFile, ok bool) {

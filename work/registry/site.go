@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"sync"
@@ -73,8 +72,6 @@ func (s *site) recalled(key string) *url.URL {
 	defer s.mu.Unlock()
 	return s.named[key]
 }
-
-var errNoObject = errors.New("no JSON object")
 
 // index asks for an index and writes it again.
 func (s *site) index(ctx context.Context, cancel context.CancelCauseFunc, q *question, front string) (answer, error) {

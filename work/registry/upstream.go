@@ -72,7 +72,7 @@ type upstream struct {
 	auth      string
 	sumDB     string
 	proxy     *url.URL
-	resolve   func(ctx context.Context, host string) ([]netip.Addr, error)
+	resolve   resolver
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 	transport *http.Transport
 	stall     time.Duration
@@ -181,7 +181,8 @@ func (u *upstream) checked(target *url.URL) error {
 	case target.User != nil || target.Opaque != "" || target.Scheme != "https" && (target.Scheme != "http" || u.base.Scheme != "http"):
 		return refused(reason.RegistryAddress, "the registry's answer leads to another place than an https URL without a credential")
 	case !publicName(target.Hostname()) || target.Port() != "":
-		return refused(reason.RegistryAddress, "the registry's answer leads to %s, which is no public host at the usual port", plain(target.Host, 100))
+		return refused(reason.RegistryAddress, "the registry's answer leads to %s, which is no public host at the usual port",
+			plain(target.Host, 100))
 	}
 	return nil
 }

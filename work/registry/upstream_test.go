@@ -223,40 +223,44 @@ func TestAnswers(t *testing.T) {
 		status int
 		code   reason.Code
 	}{
-		"index":                    {index, page("application/json", good), 200, ""},
-		"index in gzip":            {index, packed("application/json", gzipped(good), "gzip"), 200, ""},
-		"index in broken gzip":     {index, packed("application/json", gzipped(good)[:20], "gzip"), 403, reason.RegistryAnswer},
-		"index in no gzip":         {index, packed("application/json", good, "gzip"), 403, reason.RegistryAnswer},
-		"index in brotli":          {index, packed("application/json", good, "br"), 403, reason.RegistryAnswer},
-		"gzip bomb":                {index, packed("application/json", zeros(8<<20), "gzip"), 403, reason.RegistryTooLarge},
-		"large index":              {index, page("application/json", `{"name":"x","a":"`+repeat("a", smallIndex)+`"}`), 200, ""},
-		"huge index":               {index, page("application/json", `{"name":"x","a":"`+repeat("a", 3<<20)+`"}`), 403, reason.RegistryTooLarge},
-		"endless index":            {index, endless, 403, reason.RegistryTooLarge},
-		"index is a page":          {index, page("text/html", "<html>login</html>"), 403, reason.RegistryAnswer},
-		"index is a list":          {index, page("application/json", `[]`), 403, reason.RegistryAnswer},
-		"index is null":            {index, page("application/json", `null`), 403, reason.RegistryAnswer},
-		"index of another package": {index, page("application/json", `{"name":"y","versions":{}}`), 403, reason.RegistryAnswer},
-		"versions are a list":      {index, page("application/json", `{"name":"x","versions":[]}`), 403, reason.RegistryAnswer},
-		"two documents":            {index, page("application/json", good+good), 403, reason.RegistryAnswer},
-		"deep nesting":             {index, page("application/json", repeat("[", 100_000)), 403, reason.RegistryAnswer},
-		"silent":                   {index, silent, 502, reason.RegistryUnreachable},
-		"stalled index":            {index, stalled, 502, reason.RegistryUnreachable},
-		"cut index":                {index, cut, 502, reason.RegistryIncomplete},
-		"not found":                {index, status(404), 404, reason.RegistryMissing},
-		"gone":                     {index, status(410), 404, reason.RegistryMissing},
-		"unauthorized":             {index, status(401), 502, reason.RegistryUnreachable},
-		"forbidden":                {file, status(403), 502, reason.RegistryUnreachable},
-		"failing":                  {file, status(500), 502, reason.RegistryUnreachable},
-		"nothing":                  {file, status(204), 502, reason.RegistryUnreachable},
-		"part":                     {file, status(206), 502, reason.RegistryUnreachable},
-		"file":                     {file, page("text/html", "file"), 200, ""},
-		"file in an encoding":      {file, packed("", zeros(10), "gzip"), 403, reason.RegistryAnswer},
-		"huge file":                {file, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", strconv.Itoa(3<<20)) }, 403, reason.RegistryTooLarge},
-		"endless file":             {file, endless, 0, reason.RegistryTooLarge},
-		"silent file":              {file, silent, 502, reason.RegistryUnreachable},
-		"stalled file":             {file, stalled, 0, reason.RegistryUnreachable},
-		"cut file":                 {file, cut, 0, reason.RegistryIncomplete},
-		"huge header":              {file, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", repeat("x", 1<<20)) }, 502, reason.RegistryUnreachable},
+		"index":                       {index, page("application/json", good), 200, ""},
+		"index in gzip":               {index, packed("application/json", gzipped(good), "gzip"), 200, ""},
+		"index in broken gzip":        {index, packed("application/json", gzipped(good)[:20], "gzip"), 403, reason.RegistryAnswer},
+		"index in no gzip":            {index, packed("application/json", good, "gzip"), 403, reason.RegistryAnswer},
+		"index in brotli":             {index, packed("application/json", good, "br"), 403, reason.RegistryAnswer},
+		"gzip bomb":                   {index, packed("application/json", zeros(8<<20), "gzip"), 403, reason.RegistryTooLarge},
+		"large index":                 {index, page("application/json", `{"name":"x","a":"`+repeat("a", smallIndex)+`"}`), 200, ""},
+		"huge index":                  {index, page("application/json", `{"name":"x","a":"`+repeat("a", 3<<20)+`"}`), 403, reason.RegistryTooLarge},
+		"endless index":               {index, endless, 403, reason.RegistryTooLarge},
+		"index is a page":             {index, page("text/html", "<html>login</html>"), 403, reason.RegistryAnswer},
+		"index is a list":             {index, page("application/json", `[]`), 403, reason.RegistryAnswer},
+		"index is null":               {index, page("application/json", `null`), 403, reason.RegistryAnswer},
+		"index of another package":    {index, page("application/json", `{"name":"y","versions":{}}`), 403, reason.RegistryAnswer},
+		"versions are a list":         {index, page("application/json", `{"name":"x","versions":[]}`), 403, reason.RegistryAnswer},
+		"a hundred thousand versions": {index, page("application/json", `{"name":"x","versions":{`+repeat(`"1.0.0":{},`, maxMembers)+`"1.0.0":{}}}`), 403, reason.RegistryAnswer},
+		"as many members":             {index, page("application/json", `{`+repeat(`"a":1,`, maxMembers)+`"name":"x"}`), 403, reason.RegistryAnswer},
+		"name of another kind":        {index, page("application/json", `{"name":["x"]}`), 403, reason.RegistryAnswer},
+		"half a document":             {index, page("application/json", `{"name":"x"`), 403, reason.RegistryAnswer},
+		"two documents":               {index, page("application/json", good+good), 403, reason.RegistryAnswer},
+		"deep nesting":                {index, page("application/json", repeat("[", 100_000)), 403, reason.RegistryAnswer},
+		"silent":                      {index, silent, 502, reason.RegistryUnreachable},
+		"stalled index":               {index, stalled, 502, reason.RegistryUnreachable},
+		"cut index":                   {index, cut, 502, reason.RegistryIncomplete},
+		"not found":                   {index, status(404), 404, reason.RegistryMissing},
+		"gone":                        {index, status(410), 404, reason.RegistryMissing},
+		"unauthorized":                {index, status(401), 502, reason.RegistryUnreachable},
+		"forbidden":                   {file, status(403), 502, reason.RegistryUnreachable},
+		"failing":                     {file, status(500), 502, reason.RegistryUnreachable},
+		"nothing":                     {file, status(204), 502, reason.RegistryUnreachable},
+		"part":                        {file, status(206), 502, reason.RegistryUnreachable},
+		"file":                        {file, page("text/html", "file"), 200, ""},
+		"file in an encoding":         {file, packed("", zeros(10), "gzip"), 403, reason.RegistryAnswer},
+		"huge file":                   {file, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Length", strconv.Itoa(3<<20)) }, 403, reason.RegistryTooLarge},
+		"endless file":                {file, endless, 0, reason.RegistryTooLarge},
+		"silent file":                 {file, silent, 502, reason.RegistryUnreachable},
+		"stalled file":                {file, stalled, 0, reason.RegistryUnreachable},
+		"cut file":                    {file, cut, 0, reason.RegistryIncomplete},
+		"huge header":                 {file, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X", repeat("x", 1<<20)) }, 502, reason.RegistryUnreachable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -309,6 +313,9 @@ func TestUnusable(t *testing.T) {
 		if reason.CodeOf(err) != reason.RegistryUnusable || strings.Contains(strings.ToLower(err.Error()), "s3cret") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	if _, err := New(Options{Allow: anything, Upstreams: upstreams("gem", "https://a.example")}); err == nil {
+		t.Error("an ecosystem without a grammar was taken")
 	}
 	if _, err := New(Options{Upstreams: Defaults()}); err == nil {
 		t.Error("a front that allows everything was made by omission")

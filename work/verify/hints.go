@@ -109,3 +109,18 @@ func endOf(c CommandResult) string {
 	}
 	return fmt.Sprintf("exit code %d", c.ExitCode)
 }
+
+// Why says in a few words how a command ended that did not pass.
+func (c CommandResult) Why() string {
+	switch {
+	case c.Started && !c.TimedOut && !c.OutputExceeded && c.Signal == "" && c.ExitCode == 0:
+		return "it exits with 0 and reports no test that ran and passed"
+	case c.Tests != nil && c.Tests.Failed > 0:
+		return fmt.Sprintf("%s, %d of %d tests fail", endOf(c), c.Tests.Failed, c.Tests.Passed+c.Tests.Failed)
+	}
+	return endOf(c)
+}
+
+// Tail is the end of what a command printed that failed, "" for any other. It
+// comes from a hostile process: nothing of it is fit for a terminal as it is.
+func (c CommandResult) Tail() string { return c.tail }

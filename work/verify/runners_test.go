@@ -108,6 +108,7 @@ func runnerProjects() []runnerProject {
 		})),
 		func() runnerProject {
 			p := project("mocha in mocha", "/node_modules/.bin/mocha --parallel test", "/node_modules/.bin/mocha --version", "mocha", "calc.test.js", mocha+"it('runs another one', () => {\n  const run = require('node:child_process').spawnSync(process.execPath, ['/node_modules/mocha/bin/mocha.js', 'fixtures/failing.js'])\n  assert.strictEqual(run.status, 1)\n})\n", nil)
+			p.slow = true
 			p.base["fixtures/failing.js"] = "it('fails', () => { throw new Error('as it should') })\n"
 			p.kept = append(p.kept, "test/calc.test.js > runs another one")
 			return p
@@ -116,7 +117,11 @@ func runnerProjects() []runnerProject {
 			"the script is another one":            {"package.json": scripts("mocha test || true")},
 			"the result file is rewritten at exit": jsAttacks("mocha")["the result file is rewritten at exit"],
 		}),
-		project("jest with options", "NODE_OPTIONS='--no-deprecation --trace-warnings' /node_modules/.bin/jest", "/node_modules/.bin/jest --version", "jest", "calc.test.js", jest, nil),
+		func() runnerProject {
+			p := project("jest with options", "NODE_OPTIONS='--no-deprecation --trace-warnings' /node_modules/.bin/jest", "/node_modules/.bin/jest --version", "jest", "calc.test.js", jest, nil)
+			p.slow = true
+			return p
+		}(),
 		project("jest", "/node_modules/.bin/jest", "/node_modules/.bin/jest --version", "jest", "calc.test.js", jest, with(jsAttacks("jest"), map[string]files{
 			"a configuration with another reporter": {"jest.config.js": "module.exports = {reporters: ['./quiet.js']}\n", "quiet.js": "module.exports = class { getLastError() {} }\n"},
 			"expect does nothing":                   {"package.json": strings.Replace(scripts("jest"), "}}", "}, \"jest\": {\"setupFilesAfterEach\": [\"./setup.js\"]}}", 1)},

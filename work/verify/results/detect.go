@@ -37,7 +37,7 @@ func Read(in Input) (*Report, error) {
 	if a := adapterOf(in.Runner); a != nil && a.file == nil {
 		return a.parse(in.Stdout, in.Stderr)
 	}
-	merged, err := readText(in, func(a *Adapter) bool { return files.empty() || !a.weak })
+	merged, err := readText(in, func(a *Adapter) bool { return files.empty() || !a.weak && in.Runner == "" })
 	if err != nil || files.empty() {
 		if merged != nil && files != nil {
 			for _, p := range files.problems {

@@ -105,11 +105,11 @@ if (dir && isMainThread) {
   if (process.execArgv.includes('--test')) {
     take(nodeTest)
   } else if (process.argv[1]) {
-    let program = ''
+    let program = process.argv[1]
     try {
-      program = fs.realpathSync(process.argv[1])
+      program = fs.realpathSync(program)
     } catch {
-      // it does not exist: node says so
+      // it lies in an archive, or does not exist: then node says so
     }
     const runner = programs.find(([name]) => name.test(program))
     if (runner) take(runner[1], program)

@@ -1,0 +1,50 @@
+package harness
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/verify"
+	"remit/work/verify/results"
+)
+
+// TestTriedStatus: what is said of a base follows from its commands, and what kept
+// them from a result has the status of its code.
+func TestTriedStatus(t *testing.T) {
+	t.Parallel()
+	passed := verify.CommandResult{Command: "a", Started: true, Passed: true, Tests: &verify.Counts{Passed: 3}}
+	failed := verify.CommandResult{Command: "b", Started: true, ExitCode: 1, Tests: &verify.Counts{Passed: 1, Failed: 2},
+		PerTest: map[string]results.Outcome{"z": results.Fail, "c": results.Fail, "x": results.Pass}}
+	empty := verify.CommandResult{Command: "c", Started: true, Tests: &verify.Counts{}}
+	late := verify.CommandResult{Command: "d", Started: true, ExitCode: -1, TimedOut: true}
+	fault := &reason.Finding{Code: reason.Timeout, Detail: "no time"}
+	for name, c := range map[string]struct {
+		phase  verify.PhaseResult
+		status string
+		why    string // of the last command
+	}{
+		"all pass":        {verify.PhaseResult{Commands: []verify.CommandResult{passed, passed}}, evidence.StatusPass, ""},
+		"one fails":       {verify.PhaseResult{Commands: []verify.CommandResult{passed, failed}}, evidence.StatusFail, "exit code 1, 2 of 3 tests fail"},
+		"no test ran":     {verify.PhaseResult{Commands: []verify.CommandResult{empty}}, evidence.StatusFail, "reports no test"},
+		"no time":         {verify.PhaseResult{Commands: []verify.CommandResult{late}}, evidence.StatusFail, "it ran out of time"},
+		"a limit":         {verify.PhaseResult{Commands: []verify.CommandResult{late}, Runs: []verify.RunResult{{Fault: fault}}}, evidence.StatusBlocked, "it ran out of time"},
+		"nothing to run":  {verify.PhaseResult{Findings: []reason.Finding{{Code: reason.MissingTestCommand}}}, evidence.StatusBlocked, ""},
+		"a verdict of it": {verify.PhaseResult{Findings: []reason.Finding{{Code: reason.VerificationFailed}}}, evidence.StatusFail, ""},
+	} {
+		got := triedOf(&c.phase)
+		why := ""
+		if n := len(got.Commands); n > 0 {
+			why = got.Commands[n-1].Why
+		}
+		if got.Status != c.status || !strings.Contains(why, c.why) || (why == "") != (c.why == "") {
+			t.Errorf("%s: got %s, %q", name, got.Status, why)
+		}
+	}
+	got := triedOf(&verify.PhaseResult{Commands: []verify.CommandResult{failed}}).Commands[0]
+	if !slices.Equal(got.Failed, []string{"c", "z"}) || !got.Runs {
+		t.Errorf("got %+v", got)
+	}
+}
