@@ -133,7 +133,8 @@ func (a *app) imageListCommand() *cobra.Command {
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 			fmt.Fprintln(w, "DIGEST\tPLATFORM\tLAYERS\tPULLED\tAS")
 			for _, img := range list {
-				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", img.Digest, plain(img.Platform), len(img.Layers), img.PulledAt.Format("2006-01-02 15:04"), plain(strings.Join(img.References, ", ")))
+				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", img.Digest, plain(img.Platform), len(img.Layers),
+					img.PulledAt.Format("2006-01-02 15:04"), plain(strings.Join(img.References, ", ")))
 			}
 			return w.Flush()
 		},
@@ -154,7 +155,8 @@ func (a *app) imageArgs(_ *cobra.Command, args []string, _ string) ([]string, co
 
 func (a *app) imageShowCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "show DIGEST|REFERENCE", Short: "What an image is made of, and whether it is still as it was unpacked", Args: cobra.ExactArgs(1), ValidArgsFunction: a.imageArgs,
+		Use: "show DIGEST|REFERENCE", Short: "What an image is made of, and whether it is still as it was unpacked",
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.imageArgs,
 		Example: "  remit env image show docker.io/library/python:3.13-slim",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			store, err := a.imageStore()
@@ -183,8 +185,8 @@ func (a *app) imageShowCommand() *cobra.Command {
 			if img.Index != "" {
 				fmt.Fprintf(w, "of index    %s\n", img.Index)
 			}
-			fmt.Fprintf(w, "platform    %s\nuser        %s\ndirectory   %s (the workspace is used)\nentrypoint  %s (not used)\n", plain(img.Platform), plain(img.User), plain(img.WorkingDir),
-				plain(strings.Join(append(img.Entrypoint, img.Cmd...), " ")))
+			fmt.Fprintf(w, "platform    %s\nuser        %s\ndirectory   %s (the workspace is used)\nentrypoint  %s (not used)\n",
+				plain(img.Platform), plain(img.User), plain(img.WorkingDir), plain(strings.Join(append(img.Entrypoint, img.Cmd...), " ")))
 			for _, v := range img.Env {
 				fmt.Fprintf(w, "variable    %s\n", plain(v))
 			}

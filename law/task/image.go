@@ -25,6 +25,7 @@ func checkImage(r *report, field, image string) {
 	strange := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("\"'`\\$", c) }
 	name, digest, _ := strings.Cut(image, "@")
 	if name == "" || len(image) > maxImageText || strings.ContainsFunc(image, strange) || !canon.ValidDigest(digest) {
-		r.field(field, reason.ContractValue, "write NAME@sha256:DIGEST; `remit env image pull NAME:TAG` prints it", "%.200q is no image with its digest", image)
+		r.field(field, reason.ContractValue, "write NAME@sha256:DIGEST; `remit env image pull NAME:TAG` prints it",
+			"%.200q is no image with its digest", image)
 	}
 }
