@@ -183,9 +183,6 @@ func (l *laidProjects) judged(t *testing.T, row *tally.Count, p *laidProject, c 
 	if !slices.ContainsFunc(head.Commands, func(r CommandResult) bool { return r.ExitCode != 0 }) {
 		row.Add("exit 0", 1)
 	}
-	if v.Status == StatusPass && c.Class.Language == fixture.JavaScript && (v.Control == nil || v.Control.Made || v.Confidence > Uncontrolled) {
-		t.Errorf("%s: a pass whose tests cannot be edited claims a control: %+v", c.Name(), v.Control)
-	}
 	fooled = v.Status == StatusPass && (c.False == cheats.Pass || v.Counts.FailToPass > 0)
 	for _, f := range v.Findings[:min(1, len(v.Findings))] {
 		row.Add(string(f.Code), 1)

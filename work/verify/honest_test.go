@@ -25,14 +25,17 @@ func TestHonest(t *testing.T) {
 		chance := rand.New(rand.NewPCG(corpusSeed(), 2))
 		chance.Shuffle(len(changes), func(i, j int) { changes[i], changes[j] = changes[j], changes[i] })
 		slices.SortStableFunc(changes, func(a, b honest.Change) int { return strings.Compare(a.Project.Language, b.Project.Language) })
-		at := slices.IndexFunc(changes, func(c honest.Change) bool { return c.Project.Language == fixture.Python })
+		first := func(language string, n int) []honest.Change {
+			at := slices.IndexFunc(changes, func(c honest.Change) bool { return c.Project.Language == language })
+			return changes[at : at+n]
+		}
 		// A change in Go takes several times as long as one in Python.
-		changes = append(slices.Clone(changes[:honestSample/3]), changes[at:at+honestSample-honestSample/3]...)
+		changes = slices.Concat(first(fixture.Go, honestSample/4), first(fixture.Python, honestSample-2*(honestSample/4)), first(fixture.JavaScript, honestSample/4))
 	}
 	laid := newLaidProjects(t)
 	table := &tally.Table{Name: "honest changes"}
 	byLanguage := make(map[string][]honest.Change)
-	for _, language := range []string{fixture.Go, fixture.Python} {
+	for _, language := range []string{fixture.Go, fixture.Python, fixture.JavaScript} {
 		for _, c := range changes {
 			if c.Project.Language == language {
 				byLanguage[language] = append(byLanguage[language], c)

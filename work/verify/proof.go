@@ -74,7 +74,7 @@ func noSuite(s *suite) string {
 	if len(s.left) > 0 {
 		return "the test files cannot be edited: " + s.left[0]
 	}
-	return "the base has no Go or Python test file"
+	return "the base has no test file of Go, Python or JavaScript"
 }
 
 // tryProof makes the two runs. again says that they have to be made once more:
@@ -220,7 +220,7 @@ func traced(tr *twin.Trace, t *suiteTest) results.Outcome {
 	if f == nil {
 		return ""
 	}
-	switch o := f.Tests[t.name]; {
+	switch o := f.Tests[t.trace]; {
 	case o.Fail > 0:
 		return results.Fail
 	case o.Pass > 0:

@@ -31,8 +31,9 @@ const (
 
 // The languages whose test files can be edited.
 const (
-	langGo     = "go"
-	langPython = "python"
+	langGo         = "go"
+	langPython     = "python"
+	langJavaScript = "javascript"
 )
 
 // suite is the test files of a tree that can be edited, and what the runs of
@@ -54,20 +55,24 @@ type suite struct {
 	byPackage map[string]*suiteTest // Go: import path, NUL, test
 	byMethod  map[string]*suiteTest // Python: methods of classes; nil where several have the name
 	byModule  map[string]*suiteFile // Python: every suffix of the dotted path; nil where several files have it
+	titles    titleIndex            // JavaScript
 }
 
 // maxLeft bounds suite.left.
 const maxLeft = 20
 
-// readsSource are signs of a Python test that reads sources, its own among them.
+// readsSource are signs of a test in Python that reads sources, its own among them;
+// readsScript those of one in JavaScript.
 var readsSource = form.Lazy(`\bgetsource(?:lines)?\(|\blinecache\.|\bopen\(__file__|__file__\)\.read_|\.r?glob\([^)\n]*\*\.py\b|\bast\.parse\(|\btokenize\.`)
+
+var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath\(import\.meta|new URL\(import\.meta|import\.meta\.)|\.[cm]?[jt]s['"]\s*,\s*['"]utf`)
 
 // leaveReaders takes files out whose tests may fail because they are edited. It is
 // for commands that name no tests: such a failure is there one of the command, and
 // looks like one of the change.
 func (s *suite) leaveReaders() {
 	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
-		reads := f.lang == langPython && readsSource().Match(f.src)
+		reads := f.lang == langPython && readsSource().Match(f.src) || f.lang == langJavaScript && readsScript().Match(f.src)
 		if reads {
 			s.leave(f.path, errors.New("its tests read sources, and the command does not name its tests"))
 		}
@@ -95,6 +100,8 @@ type suiteFile struct {
 type suiteTest struct {
 	file  *suiteFile
 	name  string
+	title []string // JavaScript: see twin.Test
+	trace string   // its name in a trace
 	sites []twin.Site
 	why   string // why it has no site
 	baseFacts
@@ -167,6 +174,8 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			lang = langGo
 		case pythonTestFile(name, known):
 			lang = langPython
+		case javaScriptTestFile(name):
+			lang = langJavaScript
 		default:
 			continue
 		}
@@ -182,10 +191,15 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 		if lang == langPython {
 			python = append(python, f)
 		} else {
-			f.pkg, f.version = t.module(path.Dir(name))
+			if lang == langGo {
+				f.pkg, f.version = t.module(path.Dir(name))
+			}
 			if err := f.parse(); err != nil {
 				s.leave(name, err)
 				continue
+			}
+			if lang == langJavaScript && len(f.tests) == 0 {
+				continue // what tests use
 			}
 		}
 		s.files = append(s.files, f)
@@ -250,6 +264,7 @@ const maxFinder = 64 << 20
 
 // index makes the maps from identities to tests.
 func (s *suite) index() {
+	s.titles = titleIndex{}
 	s.byPackage, s.byModule, s.byMethod = make(map[string]*suiteTest), make(map[string]*suiteFile), make(map[string]*suiteTest)
 	for _, f := range s.files {
 		if f.lang == langGo {
@@ -258,6 +273,10 @@ func (s *suite) index() {
 					s.byPackage[f.pkg+"\x00"+t.name] = t
 				}
 			}
+			continue
+		}
+		if f.lang == langJavaScript {
+			s.titles.add(f)
 			continue
 		}
 		for _, t := range f.tests {

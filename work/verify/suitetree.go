@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 
@@ -41,9 +42,12 @@ func (s *suite) at(t *laidTree) *suite {
 // parse finds the tests of a file whose content is known, by what the finder
 // said about it where Python's parser is needed.
 func (f *suiteFile) parse() (err error) {
-	if f.lang == langGo {
+	switch f.lang {
+	case langGo:
 		f.edit, err = twin.ParseGo(f.path, f.src, f.version)
-	} else {
+	case langJavaScript:
+		f.edit, err = twin.ParseJavaScript(f.path, f.src)
+	default:
 		if f.found == nil { // it was recorded
 			f.found = linesByPath([]byte(f.finder))[f.path].source
 		}
@@ -56,7 +60,7 @@ func (f *suiteFile) parse() (err error) {
 		return err
 	}
 	for _, t := range f.edit.Tests() {
-		f.tests = append(f.tests, &suiteTest{file: f, name: t.Name, sites: t.Sites, why: t.Why})
+		f.tests = append(f.tests, &suiteTest{file: f, name: t.Name, title: t.Title, trace: cmp.Or(t.Trace, t.Name), sites: t.Sites, why: t.Why})
 	}
 	return nil
 }

@@ -179,6 +179,9 @@ func (w *witness) notRuledOut(c *Control) []string {
 	if speaks(langPython) {
 		out = append(out, "Python code that reads the running test and knows each form of edit")
 	}
+	if speaks(langJavaScript) {
+		out = append(out, "JavaScript code that reads the running test and knows each form of edit")
+	}
 	if speaks(langGo) {
 		out = append(out, "Go code that reads the running test out of memory")
 		switch { // a visible test stands in the tree as its author wrote it

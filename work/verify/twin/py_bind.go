@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"remit/proof/form"
@@ -15,34 +14,22 @@ import (
 
 // pyFile is a Python test file whose places were compared with its text.
 type pyFile struct {
-	src     []byte
-	digest  [32]byte
+	textFile
 	helpers int
-	ends    []int // offsets of the line feeds
-	newline string
-	words   map[string]bool // every identifier of the text: names that are taken
-	tests   []Test
 	sites   []pyPlace // by site ID
-	pool    []string  // literals that the file expects
 }
 
 // pyPlace is one site with what is needed to edit it.
 type pyPlace struct {
 	pySite
-	test   string
+	spot
 	last   bool   // reaching it means that the test passed
 	method string // of a call: the name of the assertion
 	dot    int    // of a call: the offset of the dot behind the receiver
 	indent string
-	leaves []pyLiteral // of which another one makes another value
-	origin []pyLiteral // the same, at the place that gives the value its name
-	rows   []pyLiteral // by the number of the row; one without text cannot be changed
 }
 
-var (
-	pyMethod     = form.Lazy(`^([^\W\d]\w*)\.(assert\w+)$`)
-	pyIdentifier = form.Lazy(`[\pL_][\pL\pN\pM_]*`)
-)
+var pyMethod = form.Lazy(`^([^\W\d]\w*)\.(assert\w+)$`)
 
 // pyForms lists the forms that a kind has.
 var pyForms = map[Kind][]string{
@@ -53,20 +40,9 @@ var pyForms = map[Kind][]string{
 
 // bindPython compares what the program said with the text.
 func bindPython(p *PythonSource, src []byte, sum [32]byte) (*pyFile, error) {
-	f := &pyFile{src: src, digest: sum, helpers: p.helpers, newline: "\n", words: map[string]bool{}}
-	if i := bytes.IndexByte(src, '\n'); i > 0 && src[i-1] == '\r' {
-		f.newline = "\r\n"
-	}
+	f := &pyFile{textFile: newTextFile(src, sum), helpers: p.helpers}
 	if p.helpers < 0 || p.helpers > len(src) || p.helpers < len(src) && (p.helpers == 0 || src[p.helpers-1] != '\n') {
 		return nil, errors.New("no place for functions")
-	}
-	for i, b := range src {
-		if b == '\n' {
-			f.ends = append(f.ends, i)
-		}
-	}
-	for _, w := range pyIdentifier().FindAll(src, -1) {
-		f.words[string(w)] = true
 	}
 	seen := make(map[string]bool)
 	tests := slices.Clone(p.tests)
@@ -86,6 +62,9 @@ func bindPython(p *PythonSource, src []byte, sum [32]byte) (*pyFile, error) {
 	if err := f.nested(); err != nil {
 		return nil, err
 	}
+	for i := range f.sites {
+		f.spots = append(f.spots, &f.sites[i].spot)
+	}
 	return f, nil
 }
 
@@ -97,7 +76,7 @@ func pyTestName(name string) bool {
 		return false
 	}
 	for part := range strings.SplitSeq(name, ".") {
-		if part == "" || pyIdentifier().FindString(part) != part {
+		if part == "" || textIdentifier().FindString(part) != part {
 			return false
 		}
 	}
@@ -128,7 +107,7 @@ func (f *pyFile) bindTest(t pyTest) error {
 
 // bindSite checks one site against the text.
 func (f *pyFile) bindSite(s pySite) (pyPlace, error) {
-	p := pyPlace{pySite: s}
+	p := pyPlace{pySite: s, spot: spot{kind: s.Kind, value: s.Form == "value", whole: s.Whole}}
 	if !slices.Contains(pyForms[s.Kind], s.Form) {
 		return p, errors.New("a kind or form that there is not")
 	}
@@ -159,7 +138,7 @@ func (f *pyFile) bindSite(s pySite) (pyPlace, error) {
 
 // bindStatement checks a place where a failing statement goes.
 func (f *pyFile) bindStatement(p pyPlace) (pyPlace, error) {
-	if (p.Place == "cleanup" || p.Owner != "") != (p.Self != "") || p.Owner != "" && !pyTestName(p.Owner) || p.Self != "" && pyIdentifier().FindString(p.Self) != p.Self {
+	if (p.Place == "cleanup" || p.Owner != "") != (p.Self != "") || p.Owner != "" && !pyTestName(p.Owner) || p.Self != "" && textIdentifier().FindString(p.Self) != p.Self {
 		return p, errors.New("an object without use, or none where it is needed")
 	}
 	start, rest := f.src[:p.Start], f.src[p.Start:]
@@ -226,29 +205,4 @@ func (f *pyFile) nested() error {
 // boundary reports whether an offset is between two characters.
 func (f *pyFile) boundary(offset int) bool {
 	return offset == len(f.src) || utf8.RuneStart(f.src[offset])
-}
-
-// line is the 1-based line of an offset.
-func (f *pyFile) line(offset int) int {
-	n, _ := slices.BinarySearch(f.ends, offset)
-	return 1 + n
-}
-
-// Tests returns the test functions in the order of the text.
-func (f *pyFile) Tests() []Test {
-	out := slices.Clone(f.tests)
-	for i := range out {
-		out[i].Sites = slices.Clone(out[i].Sites)
-	}
-	return out
-}
-
-// inWord reports whether the byte at an offset is part of an identifier or a
-// number, so that text put next to it needs a space.
-func (f *pyFile) inWord(offset int) bool {
-	if offset < 0 || offset >= len(f.src) {
-		return false
-	}
-	b := f.src[offset]
-	return b == '_' || b >= utf8.RuneSelf || unicode.IsLetter(rune(b)) || unicode.IsDigit(rune(b))
 }

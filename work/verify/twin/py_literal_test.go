@@ -15,8 +15,8 @@ func TestPythonOtherKeepsTheShape(t *testing.T) {
 	for _, text := range pool {
 		foreign := false
 		for seed := range byte(60) {
-			got := pyLiteral{text: text}.other(newPyDraw([32]byte{seed}, [32]byte{}, "x"), pool)
-			if got == text || pyShapeOf(got) != pyShapeOf(text) {
+			got := literal{text: text, in: pyGrammar}.other(newChoices("python", [32]byte{seed}, [32]byte{}, "x"), pool)
+			if got == text || shapeOf(got) != shapeOf(text) {
 				t.Errorf("%s: %s expected in its place", text, got)
 			}
 			foreign = foreign || got == `"c-d"`
@@ -110,7 +110,7 @@ func TestPythonPlausible(t *testing.T) {
 	} {
 		seen := make(map[string]bool)
 		for n := range 300 {
-			other := pyLiteral{text: text}.other(newPyDraw(seed(n), [32]byte{}, text), pool)
+			other := literal{text: text, in: pyGrammar}.other(newChoices("python", seed(n), [32]byte{}, text), pool)
 			seen[other] = true
 			if other == text || !regexp.MustCompile(like).MatchString(other) {
 				t.Fatalf("%s in the place of %s", other, text)

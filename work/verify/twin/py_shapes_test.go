@@ -26,16 +26,16 @@ type pyScript struct {
 
 // newPyScript starts a program with a trace or without one.
 func newPyScript(n int) *pyScript {
-	f := &pyFile{words: map[string]bool{"seen": true}}
+	f := &pyFile{textFile: textFile{words: map[string]bool{"seen": true}}}
 	return &pyScript{edit: newPyEdit(f, Orders{Seed: seed(n)})}
 }
 
 // rows are the rows of the three sites.
-func (p *pyScript) rows(n int) []pyRow {
+func (p *pyScript) rows(n int) []siteRow {
 	orders := map[int]*Order{neutralSite: nil, alwaysSite: {}, thirdSite: {Evaluation: 3}}
-	var rows []pyRow
+	var rows []siteRow
 	for _, number := range []int{neutralSite, alwaysSite, thirdSite} {
-		rows = append(rows, newPyRow(newPyDraw(seed(n), [32]byte{}, strconv.Itoa(number)), number, orders[number]))
+		rows = append(rows, newSiteRow(newChoices("python", seed(n), [32]byte{}, strconv.Itoa(number)), number, orders[number]))
 	}
 	return rows
 }
@@ -285,7 +285,7 @@ func TestPythonRows(t *testing.T) {
 			{&Order{Evaluation: 1}, func(e int) bool { return e == 1 }},
 			{&Order{Evaluation: 7}, func(e int) bool { return e == 7 }},
 		} {
-			r := newPyRow(newPyDraw(seed(n), [32]byte{}, "row"), 5, c.order)
+			r := newSiteRow(newChoices("python", seed(n), [32]byte{}, "row"), 5, c.order)
 			if r.low >= r.high || r.low < 0 {
 				t.Fatalf("seed %d: an empty window: %+v", n, r)
 			}

@@ -55,11 +55,17 @@ type Site struct {
 // Test is one test function of a file. Subtests, table rows and parametrised
 // cases belong to the function that holds them.
 type Test struct {
-	// Name is "TestAdd" for Go, "test_add" or "Calc.test_add" for Python.
+	// Name is "TestAdd" for Go, "test_add" or "Calc.test_add" for Python, and "calc >
+	// adds" for JavaScript, with "*" for a part of a title that is computed.
 	Name  string
 	Line  int
 	Sites []Site // in which this test, and no other, fails when they are sabotaged
 	Why   string // why there is no site, "" when there is one
+	// Title is, for JavaScript, the title behind those of the groups that it is in,
+	// cut where a part of it is computed: one text where none is.
+	Title []string
+	// Trace is the name of the test in a trace, "" where it is Name.
+	Trace string
 }
 
 // File is a test file that can be edited. It is immutable, and safe for

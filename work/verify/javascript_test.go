@@ -1,0 +1,70 @@
+package verify
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"remit/proof/reason"
+)
+
+// nodeProject: add is wrong, one of its tests shows it.
+var nodeProject = project{
+	base: files{
+		"package.json": "{\"name\": \"calc\", \"scripts\": {\"test\": \"node --test\"}}\n",
+		"calc.js":      "exports.add = (a, b) => a - b\nexports.sub = (a, b) => a - b\n",
+		"calc.test.js": "const { test, describe, it } = require('node:test')\nconst assert = require('node:assert')\nconst calc = require('./calc.js')\n\n" +
+			"test('sub', () => {\n  assert.strictEqual(calc.sub(3, 2), 1)\n})\n\ndescribe('add', () => {\n  it('adds', () => {\n    assert.strictEqual(calc.add(2, 2), 4)\n  })\n" +
+			"  it('adds nothing', async () => assert.equal(await calc.add(3, 0), 3))\n})\n",
+	},
+	commands: []string{"node --test"},
+	honest:   files{"calc.js": "exports.add = (a, b) => a + b\nexports.sub = (a, b) => a - b\n"},
+}
+
+// needNode skips where the sandbox has no node with a test runner.
+func needNode(t *testing.T) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "node", "-e", "require('node:test')").CombinedOutput(); err != nil {
+		t.Skipf("NO NODE WITH A TEST RUNNER ON THIS HOST: %v: %s", err, out)
+	}
+}
+
+// TestControlOfNode: the tests of node's own runner are controlled, under whatever
+// command they run, and each way round it fails.
+func TestControlOfNode(t *testing.T) {
+	t.Parallel()
+	needNode(t)
+	const wrong = "exports.add = (a, b) => a - b\nexports.sub = (a, b) => a - b\n"
+	for _, tc := range []struct {
+		name, command, by string
+		patch             files
+		want              reason.Code // "" passes
+	}{
+		{"honest", "node --test", byTest, nodeProject.honest, ""},
+		{"honest, npm", "npm test", byTest, nodeProject.honest, ""},
+		{"honest, no names", "node calc.test.js >/dev/null", byExit, nodeProject.honest, ""},
+		{"nothing", "node --test", "", files{"calc.js": wrong + "\n"}, reason.VerificationFailed},
+		{"assertions do nothing", "node --test", byTest, files{"calc.js": "const assert = require('assert')\nassert.strictEqual = assert.equal = () => {}\n" + wrong}, reason.VerifierTampering},
+		{"exits with 0", "node calc.test.js >/dev/null", byExit, files{"calc.js": "process.exit(0)\n" + wrong}, reason.VerifierTampering},
+		{"tests are swallowed", "node --test", byTest, files{"calc.js": "const m = require('node:test')\nconst T = Object.getPrototypeOf(m.test)\nprocess.on('exit', () => { process.exitCode = 0 })\nconst assert = require('assert')\nassert.strictEqual = (a, b) => {}\nassert.equal = assert.strictEqual\n" + wrong}, reason.VerifierTampering},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			v, log := verified(t, Plan{Lower: nodeProject.base.write(t), Patch: tc.patch.changes(), Commands: []string{tc.command}})
+			if tc.want != "" {
+				if !slices.ContainsFunc(v.Findings, func(f reason.Finding) bool { return f.Code == tc.want }) {
+					t.Errorf("want %q, got %s\n%s", tc.want, explain(v), log)
+				}
+				return
+			}
+			c := v.Control
+			if v.Status != StatusPass || c == nil || !c.Made || c.Commands[0].By != tc.by || c.Counting != c.Proved {
+				t.Fatalf("%s%+v\n%s", explain(v), c, log)
+			}
+			if !strings.Contains(strings.Join(c.NotRuledOut, "\n"), "JavaScript") {
+				t.Errorf("%q", c.NotRuledOut)
+			}
+		})
+	}
+}

@@ -1,0 +1,132 @@
+package twin
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// jsEdit is one call of Edit.
+type jsEdit struct {
+	sketch
+	f *jsFile
+	// The names of what shapes refer to, see js_shapes.go.
+	core, other, note string
+	round             map[jsForm]string
+}
+
+func newJSEdit(f *jsFile, o Orders) *jsEdit {
+	e := &jsEdit{f: f, sketch: newSketch("javascript", &f.textFile, o, camel)}
+	for _, name := range []*string{&e.core, &e.other, &e.note} {
+		*name = e.names.global()
+	}
+	e.round = make(map[jsForm]string)
+	return e
+}
+
+// Edit returns the file with every site edited; see [File]. Lines keep their numbers.
+func (f *jsFile) Edit(o Orders) ([]byte, error) {
+	orders, err := f.check(o)
+	if err != nil {
+		return nil, fmt.Errorf("edit JavaScript: %w", err)
+	}
+	if len(f.sites) == 0 {
+		return bytes.Clone(f.src), nil
+	}
+	e := newJSEdit(f, o)
+	numbers := e.numbers()
+	rows, inserts := e.rows(numbers, orders)
+	inserts = append(inserts, e.sites(numbers)...)
+	e.common(rows, numbers)
+	shuffle(e.draw, e.pieces)
+	text := "\n" + strings.Join(e.pieces, "\n") + "\n"
+	return f.compose(append(inserts, insert{len(f.src), rankModule, 0, strings.ReplaceAll(text, "\n", f.newline), 0})), nil
+}
+
+// sites returns the edits of all sites.
+func (e *jsEdit) sites(numbers []int) []insert {
+	var forms []string
+	for i := range e.f.sites {
+		form := string(e.f.sites[i].form)
+		if e.f.sites[i].form == jsDone {
+			form += strconv.Itoa(e.f.sites[i].done)
+		}
+		forms = append(forms, form)
+	}
+	shapes := spread(&e.sketch, forms, e.shape)
+	var out []insert
+	for i := range e.f.sites {
+		p := &e.f.sites[i]
+		if e.orders.Trace == "" && len(p.leaves) > 0 {
+			continue // it is as its author wrote it, or another literal takes its place
+		}
+		out = append(out, e.inserts(i, shapes[i], numbers[i])...)
+	}
+	return out
+}
+
+// inserts returns the edits of one site.
+func (e *jsEdit) inserts(i int, s jsShape, number int) []insert {
+	p := &e.f.sites[i]
+	root := p.root
+	if strings.Contains(root, "$v") {
+		root = strings.NewReplacer("$v", one(e.draw, wordsLocal), "$:", e.typed()).Replace(root)
+	}
+	fill := strings.NewReplacer("$n", strconv.Itoa(number), "@", root, "%", p.call, "^", p.tail)
+	return e.f.around(i, jsShape{fill.Replace(s.open), fill.Replace(s.middle), fill.Replace(s.close)})
+}
+
+// around puts the texts of a shape around one site. Of sites that begin or end
+// together the outer one has the lower number.
+func (f *jsFile) around(i int, s jsShape) []insert {
+	p := &f.sites[i]
+	switch p.form {
+	case jsState:
+		open := s.open + ";"
+		if p.joined {
+			open = "; " + open
+		} else if p.start > 0 && f.src[p.start-1] == ';' {
+			open = " " + open
+		}
+		return []insert{{p.start, rankAfter, 0, open, 0}}
+	case jsTurnChain, jsTurnNot, jsTurnMember, jsTurnBare, jsTurnCall:
+		return []insert{{p.start, rankOpen, i, s.open, p.head}, {p.value, rankClose, 1, s.middle, p.skip}, {p.end, rankClose, -i, s.close, 0}}
+	}
+	return []insert{{p.start, rankOpen, i, s.open, 0}, {p.end, rankClose, -i, s.close, 0}}
+}
+
+// common defines the functions that the shapes refer to.
+func (e *jsEdit) common(rows []siteRow, numbers []int) {
+	e.defineCore(one(e.draw, jsCores), one(e.draw, jsWindows), rows)
+	for i := range e.f.sites {
+		if e.f.sites[i].form == jsValue {
+			e.define(e.scene(), one(e.draw, jsOthers))
+			break
+		}
+	}
+	if e.orders.Trace != "" {
+		e.defineTrace(numbers)
+	}
+}
+
+// jsWide is how a character of more than 16 bits is written.
+const jsWide = `\u{%x}`
+
+// defineTrace defines $N for the sites, by their numbers.
+func (e *jsEdit) defineTrace(numbers []int) {
+	traces := make(map[string]string)
+	for _, t := range e.f.tests {
+		traces[t.Name] = t.Trace
+	}
+	lines := make([]string, len(numbers))
+	for i, p := range e.f.sites {
+		lines[i] = fmt.Sprintf("%d: { flip: %t, site: %d, negative: %t, test: %q, count: 0, failed: 0 },", numbers[i], p.kind == Flip, i, p.negative, traces[p.test])
+	}
+	open := jsOpenRequire
+	if e.f.module {
+		open = jsOpenImport
+	}
+	code := strings.NewReplacer("$p", quoteText(e.orders.Trace, jsWide), "$k", quoteText(e.orders.Key, jsWide)).Replace(open + jsTrace)
+	e.define(e.scene(), expand(code, lines))
+}

@@ -1,0 +1,164 @@
+package twin
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// summary is what is found in a file: of each test its name, its kinds of sites
+// and the reason why there are none.
+func summary(f File) string {
+	var out []string
+	for _, t := range f.Tests() {
+		count := map[Kind]int{}
+		for _, s := range t.Sites {
+			count[s.Kind]++
+		}
+		text := fmt.Sprintf("%s %d/%d/%d", t.Name, count[Flip], count[Expect], count[Fail])
+		if t.Why != "" {
+			text = t.Name + ": " + t.Why
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, "; ")
+}
+
+// TestJavaScriptTests: the tests of each runner are found, with their sites: flips,
+// expected values and failing statements.
+func TestJavaScriptTests(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ name, file, src, want string }{
+		{"jest", "a.js", "describe('g', () => { it('a', () => { expect(f(1)).toBe(2) }) })", "g > a 1/1/2"},
+		{"not", "a.js", "test('a', () => { expect(f(1)).not.toEqual([2]) })", "a 1/0/2"},
+		{"promise", "a.js", "test('a', async () => { await expect(f()).resolves.toEqual({ a: 1 }) })", "a 1/1/2"},
+		{"returned", "a.js", "test('a', () => { return expect(f()).rejects.toThrow(TypeError) })", "a 1/1/1"},
+		{"snapshot", "a.js", "test('a', () => { expect(f()).toMatchSnapshot() })", "a 0/0/2"},
+		{"only and skip", "a.js", "it.only('a', () => { f() }); it.skip('b', () => {}); xit('c', () => {}); it.todo('d'); it.failing('e', () => {})",
+			"a 0/0/2; b: it is skipped; c: it is skipped; d: it is skipped; e: it is expected to fail"},
+		{"skipped group", "a.js", "describe.skip('g', () => { it('a', () => {}) })", "g > a: it is skipped"},
+		{"each", "a.js", "it.each([[1, 2], [3, 4]])('adds %i', (a, want) => { expect(f(a)).toBe(want) })", "adds * 1/1/2"},
+		{"table in a template", "a.js", "it.each`a | b\n${1} | ${2}`('adds $a', ({ a, b }) => { expect(f(a)).toBe(b) })", "adds * 1/1/1"},
+		{"computed", "a.js", "for (const n of [1]) test(`a ${n} b`, () => { f() }); test(name, g); test('x' + y, g)", "a * b 0/0/2; * 0/0/1; x* 0/0/1"},
+		{"twice", "a.js", "test('a', f)\ntest('a', f)", "a 0/0/1; a (2) 0/0/1"},
+		{"chai", "a.js", "it('a', function () { expect(f()).to.be.an('array').that.has.length(2); expect(x).to.be.true; f().should.equal(3); y.should.not.eql(1) })", "a 4/2/3"},
+		{"chai assert", "a.js", "it('a', () => { assert.lengthOf(f(), 2); assert.isTrue(f()) })", "a 2/1/3"},
+		{"named import", "a.mjs", "import test from 'node:test'; import { strictEqual as same, ok } from 'node:assert/strict'\ntest('a', () => { same(f(), 1); ok(f()) })", "a 2/1/3"},
+		{"supertest", "a.js", "it('a', (done) => { request(app).get('/').expect(200, done) })", "a 0/0/2"},
+		{"subtests", "a.js", "test('a', async (t) => { await t.test('b', () => { t.assert.equal(f(), 1) }) })", "a 1/1/2"},
+		{"no test", "a.js", "if (/x/.test('a')) { regexp.test('b') }\nclass A { test(a, b) { return a } it() {} }\nsuite.run()", ""},
+		{"options", "a.js", "test('a', { timeout: 5 }, () => { f() }); test('b', { skip: true }, () => {})", "a 0/0/2; b: it is skipped"},
+		{"throw", "a.js", "test('a', () => { if (f() !== 3) throw new Error('x'); if (g()) { throw h }\nif (i) j() })", "a 2/0/2"},
+		{"types", "a.ts", "it('a', async (): Promise<void> => { const x = f<number>(1) as any; expect(x!).toEqual<T>({ a: 1 }); expect(x).toBe(<any>'b') })\nit('c', (): void => { assert.equal(f<A, B>(1), 2) })",
+			"a 1/1/3; c 0/0/2"},
+		{"markup", "a.tsx", "const f = <T,>(x: T) => x\nit('a', () => { render(<A b=\"it's\" {...c}>don't {`x${1}`}<br/></A>); expect(screen.getByText('x').textContent).toBe('x') })", "a 1/1/3"},
+		{"division", "a.js", "const a = b / c / d, e = (f) / 2, g = h[0] / 1, r = /[/]'/g\ntest('a', () => { f(a++ / 2, x ? /'/ : 1) })", "a 0/0/2"},
+		{"await in the rest", "a.js", "test('a', async () => { expect(x).toBe(await f()) })", "a 0/0/2"},
+		{"generator", "a.js", "it('a', function* () { f() })", "a: it has no function that can be edited"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			f := mustParseJS(t, tc.file, tc.src)
+			if got := summary(f); got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+			text := string(mustEdit(t, f, Orders{Seed: seed(1)}))
+			if head := strings.SplitN(text, "\n", strings.Count(tc.src, "\n")+2); len(f.Tests()) > 0 && strings.Contains(summary(f), "/") && len(head) < 2 {
+				t.Errorf("no functions were added: %s", text)
+			}
+		})
+	}
+}
+
+// TestJavaScriptRefuses: a text that cannot be read for sure is an error.
+func TestJavaScriptRefuses(t *testing.T) {
+	t.Parallel()
+	for name, src := range map[string]string{
+		"open string": "test('a", "open template": "`a${b", "open comment": "/* a", "open bracket": "test('a', () => {", "wrong bracket": "f(]", "closing": "}",
+		"slash behind a brace": "}\n/x/.test(y)", "html comment": "a <!-- b", "html end": "\n--> a", "character": "a \x01 b", "backslash": "\\u0061()",
+		"open regexp": "a = /x\n", "not text": "\xff\xfe", "depth": strings.Repeat("`${", 500), "markup": "a = <A b=3 c[]>", "open markup": "a = <A>b", "too long": strings.Repeat(" ", maxJSSource+1),
+	} {
+		if name == "slash behind a brace" {
+			src = "{" + src
+		}
+		if f, err := ParseJavaScript("a.js", []byte(src)); err == nil {
+			t.Errorf("%s: %s", name, summary(f))
+		}
+	}
+	if _, err := ParseJavaScript("a.txt", nil); err == nil {
+		t.Error("another name")
+	}
+}
+
+// TestJavaScriptTitles: titles are what runners print, cut where they are computed.
+func TestJavaScriptTitles(t *testing.T) {
+	t.Parallel()
+	for src, want := range map[string][]string{
+		`test('a\'b\n\x41\u0042\u{43}', f)`:                           {"a'b\nABC"},
+		"test(`a`, f)":                                                {"a"},
+		"test(`${a} b ${c + '}'}`, f)":                                {"", " b ", "'}"},
+		`it.each(x)('%% %s of $a.b', f)`:                              {"% ", " of ", ""},
+		`it('100%', f)`:                                               {"100%"},
+		"describe(Foo, () => { it('a', f) })":                         {"", " > a"},
+		"describe('a', () => { context('b', () => { it('c', f) }) })": {"a > b > c"},
+	} {
+		tests := mustParseJS(t, "a.js", src).Tests()
+		if len(tests) != 1 || !slices.Equal(tests[0].Title, want) {
+			t.Errorf("%s: %+v, want %q", src, tests, want)
+		}
+	}
+}
+
+// TestJavaScriptRows: another value in a row of a table is written where the row is,
+// and a constant where it gets its name.
+func TestJavaScriptRows(t *testing.T) {
+	t.Parallel()
+	const src = "const LIMIT = 25\nit.each([\n  ['a', 71],\n  ['b', 82],\n])('rows %s', (s, want) => {\n  expect(f(s)).toBe(want)\n})\nit.each([{ s: 'c', want: 93 }])('objects $s', ({ s, want }) => {\n  expect(f(s)).toBe(want)\n})\nit('named', () => {\n  expect(f()).toBe(LIMIT)\n})\n"
+	f := mustParseJS(t, "a.js", src)
+	for i, tc := range []struct {
+		evaluation int
+		gone       string
+	}{{2, "82]"}, {1, "want: 93"}, {0, "= 25"}} {
+		test := f.Tests()[i]
+		at := slices.IndexFunc(test.Sites, func(s Site) bool { return s.Kind == Expect })
+		if at < 0 {
+			t.Fatalf("%s has no expected value", test.Name)
+		}
+		text := string(mustEdit(t, f, Orders{Seed: seed(3), Sabotage: map[string]Order{test.Name: {Site: test.Sites[at].ID, Evaluation: tc.evaluation}}}))
+		lines := strings.Join(strings.SplitAfterN(text, "\n", 14)[:13], "")
+		if strings.Contains(lines, tc.gone) || strings.Count(lines, "\n") != 13 {
+			t.Errorf("%s: %s is there\n%s", test.Name, tc.gone, lines)
+		}
+	}
+}
+
+// FuzzJavaScript: whatever a file holds, reading it ends, and what is read can be
+// edited without a line being moved.
+func FuzzJavaScript(f *testing.F) {
+	f.Add("a.js", jsProject)
+	f.Add("a.tsx", "it.each([[1]])(`a ${b}`, async ({ c }: T): Promise<void> => { await expect(<A b={c}/>).resolves.not.toBe(-1); x.should.eql({ a: [`b`] }) })")
+	f.Add("a.mjs", "import { equal } from 'assert'\r\ntest('a', t => equal(t, /[/]/.test(`${{}}`)))\r\n")
+	f.Fuzz(func(t *testing.T, name, src string) {
+		file, err := ParseJavaScript(name, []byte(src))
+		if err != nil {
+			return
+		}
+		o := Orders{Trace: "/tmp/x", Key: "k", Sabotage: map[string]Order{}}
+		for _, test := range file.Tests() {
+			if (len(test.Sites) == 0) == (test.Why == "") || len(test.Title) == 0 {
+				t.Fatalf("test %q has neither sites nor a reason, or no title", test.Name)
+			}
+			for _, s := range test.Sites {
+				o.Sabotage[test.Name] = Order{Site: s.ID}
+			}
+		}
+		for _, trace := range []string{"/tmp/x", ""} {
+			o.Trace = trace
+			text, err := file.Edit(o)
+			if err != nil || !strings.HasPrefix(string(text), src[:0]) || strings.Count(string(text), "\n") < strings.Count(src, "\n") {
+				t.Fatalf("edit: %v: %q", err, text)
+			}
+		}
+	})
+}

@@ -1,0 +1,243 @@
+package twin
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"remit/proof/form"
+)
+
+// Another expected value is written into the source in the place of the literal
+// that is there: a value that is made at run time stands nowhere in the test, so
+// that code under test could tell it from a constant. In a neutral file such a
+// place is as its author wrote it.
+//
+// The other value is one that the author could have expected: what another
+// assertion of the file expects, or the same with letters, digits or numbers near
+// to it. Code that lies, or tries answers, only where a value looks right finds
+// this one right as well.
+
+// literal is the text of a literal and where it is.
+type literal struct {
+	at   int
+	text string
+	in   *grammar
+}
+
+// grammar is how literals are written in a language.
+type grammar struct {
+	yes, no   string
+	errors    map[string][]string   // names of exceptions, and those that are expected in their place
+	text      func() *regexp.Regexp // a string; its first group is what is in front of the quote
+	formatted string                // what a string begins with that has computed parts in braces
+}
+
+// Bounds of a literal that is changed, and of what it is exchanged for.
+const (
+	maxLiteral = 400
+	maxPool    = 300
+)
+
+var literalNumber = form.Lazy(`^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$`)
+
+// pooled notes a literal that others can be exchanged for.
+func (f *textFile) pooled(l literal) {
+	if len(f.pool) < maxPool && !slices.Contains(f.pool, l.text) {
+		f.pool = append(f.pool, l.text)
+	}
+}
+
+// changeable says whether another literal of its type and shape is known.
+func (l literal) changeable() bool {
+	if len(l.text) > maxLiteral {
+		return false
+	}
+	if l.text == l.in.yes || l.text == l.in.no || literalNumber().MatchString(l.text) || l.in.errors[l.text] != nil {
+		return true
+	}
+	if !l.in.text().MatchString(l.text) {
+		return false
+	}
+	return !l.formatted() || len(l.places()) > 0
+}
+
+// formatted says whether a part of the text is computed.
+func (l literal) formatted() bool { return strings.IndexByte(l.in.formatted, l.text[0]) >= 0 }
+
+// other returns another literal of the same type and shape. Pool are literals
+// that the file expects elsewhere.
+func (l literal) other(d *choices, pool []string) string {
+	switch {
+	case l.text == l.in.yes:
+		return l.in.no
+	case l.text == l.in.no:
+		return l.in.yes
+	case l.in.errors[l.text] != nil:
+		return one(d, l.in.errors[l.text])
+	}
+	var like []string
+	for _, p := range pool {
+		if l.alike(literal{text: p, in: l.in}) {
+			like = append(like, p)
+		}
+	}
+	if len(like) > 0 && d.below(5) < 2 {
+		return one(d, like)
+	}
+	if literalNumber().MatchString(l.text) {
+		return otherNumber(d, l.text)
+	}
+	return l.otherString(d)
+}
+
+// alike says whether another literal can stand in the place of this one, and is
+// not equal to it, in whatever way texts may be compared.
+func (l literal) alike(other literal) bool {
+	number := literalNumber().MatchString(l.text)
+	if number != literalNumber().MatchString(other.text) {
+		return false
+	}
+	if number {
+		a, _ := strconv.ParseFloat(l.text, 64)
+		b, _ := strconv.ParseFloat(other.text, 64)
+		near := math.Abs(a-b) <= 1e-4*math.Max(a, b) // a tolerance may cover it
+		return !near && shapeOf(l.text) == shapeOf(other.text)
+	}
+	a, b := l.in.text().FindStringSubmatch(l.text), l.in.text().FindStringSubmatch(other.text)
+	if a == nil || b == nil || a[1] != b[1] || l.formatted() {
+		return false
+	}
+	x, y := lettersOf(l.text), lettersOf(other.text)
+	return x != y && x != "" && y != "" && shapeOf(l.text) == shapeOf(other.text)
+}
+
+// shapeOf is a text with each letter and digit replaced by its kind. Code that
+// lies about texts of a form or a length takes one of the same shape for right.
+func shapeOf(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch kind := kindOfRune(r); {
+		case kind != "":
+			return rune(kind[0])
+		case r == '\'' || r == '"':
+			return -1 // two literals of the same text may have other quotes
+		}
+		return r
+	}, text)
+}
+
+// lettersOf is a text without what a loose comparison may pass over.
+func lettersOf(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, text)
+}
+
+// otherNumber makes a number near to it, or changes one digit: any of a short
+// number, and one of the first of a longer one, so that no tolerance covers it.
+func otherNumber(d *choices, text string) string {
+	if n, err := strconv.Atoi(text); err == nil && n < 100_000 && d.below(3) == 0 {
+		by := d.between(1, 5)
+		if n > by && d.below(2) == 0 {
+			by = -by
+		}
+		if other := strconv.Itoa(n + by); len(other) == len(text) {
+			return other
+		}
+	}
+	digits := []byte(text)
+	var places []int
+	for i := max(0, strings.IndexAny(text, "123456789")); i < len(text) && len(places) < 3; i++ {
+		if text[i] != '.' {
+			places = append(places, i)
+		}
+	}
+	at := one(d, places)
+	was := digits[at]
+	for digits[at] == was || digits[at] == '0' && at == 0 && len(text) > 1 && text[1] != '.' {
+		digits[at] = byte('0' + d.below(10))
+	}
+	return string(digits)
+}
+
+// otherString changes a letter or digit for another one, two of them, exchanges
+// two that differ, or adds a letter where there is none.
+func (l literal) otherString(d *choices) string {
+	runes, places := []rune(l.text), l.places()
+	if len(places) == 0 {
+		return string(runes[:len(runes)-1]) + one(d, wordsText)[:1] + string(runes[len(runes)-1:])
+	}
+	// What differs is more often at the end: a text begins with what it is about.
+	if d.below(3) == 0 {
+		places = places[len(places)/2:]
+	}
+	at := one(d, places)
+	kind := kindOfRune(runes[at])
+	if d.below(4) == 0 {
+		for _, other := range places {
+			if kindOfRune(runes[other]) == kind && runes[other] != runes[at] {
+				runes[other], runes[at] = runes[at], runes[other]
+				return string(runes)
+			}
+		}
+	}
+	change := func(at int) {
+		among := []rune(kindOfRune(runes[at]))
+		runes[at] = among[(slices.Index(among, runes[at])+1+d.below(len(among)-1))%len(among)]
+	}
+	change(at)
+	if more := one(d, places); more != at && d.below(3) == 0 {
+		change(more)
+	}
+	return string(runes)
+}
+
+// places are the letters and digits of a string, by their runes: those that no
+// backslash is before, and of an f-string those outside of braces.
+func (l literal) places() []int {
+	var out []int
+	depth, quoted := 0, []rune(l.text)
+	for i := strings.IndexAny(l.text, "'\"`"); i < len(quoted); i++ {
+		switch r := quoted[i]; {
+		case r == '\\':
+			i++
+		case l.formatted() && r == '{':
+			depth++
+		case l.formatted() && r == '}':
+			depth--
+		case depth == 0 && kindOfRune(r) != "":
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// kindOfRune are the characters among which one is exchanged.
+func kindOfRune(r rune) string {
+	for _, kind := range []string{"abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"} {
+		if strings.ContainsRune(kind, r) {
+			return kind
+		}
+	}
+	return ""
+}
+
+// exchanged is the literal that makes another value of a sabotaged place, and
+// whether the place has one.
+func (p *spot) exchanged(o *Order, d *choices) (literal, bool) {
+	switch {
+	case len(p.leaves) > 0:
+		return one(d, p.leaves), true
+	case len(p.origin) > 0:
+		return one(d, p.origin), true
+	case p.rows != nil && o.Evaluation > 0 && o.Evaluation <= len(p.rows) && p.rows[o.Evaluation-1].text != "":
+		return p.rows[o.Evaluation-1], true
+	}
+	return literal{}, false
+}
