@@ -141,7 +141,12 @@ func terminalOf(in io.Reader) io.Reader {
 var errUndecided = errors.New("nothing was decided")
 
 func confirm(w io.Writer, in io.Reader, verb string) error {
-	fmt.Fprintf(w, "\n%s this contract? [y/N] ", upper(verb[:1])+verb[1:])
+	return confirmed(w, in, upper(verb[:1])+verb[1:]+" this contract?")
+}
+
+// confirmed asks a question that only yes answers.
+func confirmed(w io.Writer, in io.Reader, question string) error {
+	fmt.Fprintf(w, "\n%s [y/N] ", question)
 	line, err := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -41,6 +41,7 @@ var elsewhere = map[string]string{
 	"governance.md: remit ladder guard ":   "TestGuard tries it",
 	"governance.md: remit ladder refresh ": "TestControlSummary tries it",
 	"governance.md: remit health":          "TestHealthNamesFaults and TestHealthHere try it",
+	"environments.md: remit run ":          "executed by testdata/script/environment.txtar",
 }
 
 // shellBlock is a block of a document that a reader pastes into a shell.
@@ -53,7 +54,7 @@ func (b shellBlock) String() string {
 
 var fenced = regexp.MustCompile("(?ms)^```sh\n(.*?)^```$")
 
-// documents are those for users, by name. docs/nexus.md has a test of its own.
+// documents are those for users, by name. docs/nexus.md and docs/agents.md have tests of their own.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	names, err := filepath.Glob("../../docs/*.md")
@@ -75,7 +76,7 @@ func shellBlocks(t *testing.T) (all []shellBlock) {
 	t.Helper()
 	texts := documents(t)
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		if name == "nexus.md" {
+		if name == "nexus.md" || name == "agents.md" {
 			continue
 		}
 		for _, m := range fenced.FindAllStringSubmatch(texts[name], -1) {

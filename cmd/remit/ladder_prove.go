@@ -28,6 +28,7 @@ type proveFlags struct {
 	scripted       bool
 	stage, through int
 	repo, sandbox  string
+	policyOf       string // repository whose policy says what records count, "" for that of repo
 }
 
 func (a *app) ladderProveCommand() *cobra.Command {
@@ -82,35 +83,7 @@ func (f *proveFlags) stages() (first, last int, err error) {
 }
 
 func (a *app) ladderProve(cmd *cobra.Command, f *proveFlags) error {
-	first, last, err := f.stages()
-	if err != nil {
-		return err
-	}
-	opt := prove.Options{Home: a.home.Dir, Engine: f.engine.name, First: first, Through: last, Build: build(), Case: fixtureHere()}
-	if f.repo != "" {
-		if opt.Repo, err = filepath.Abs(f.repo); err != nil {
-			return err
-		}
-	}
-	if opt.Binary, err = os.Executable(); err != nil {
-		return fmt.Errorf("finding this program: %w", err)
-	}
-	f.engine.bin = f.model.bin
-	if opt.Agent, err = f.engine.agent(); err != nil {
-		return err
-	}
-	signed := signedHere(cmd.Context(), cmp.Or(f.repo, "."))
-	opt.Verify = prove.SignedBy(a.home.Dir, signed)
-	if err := f.records(cmd, a.home.Dir, signed, &opt); err != nil {
-		return err
-	}
-	if opt.Sandbox, err = sandbox.Open(cmd.Context(), a.sandboxOptions(f.sandbox, nil)); err != nil {
-		return err
-	}
-	view := newProgress(os.Stderr)
-	opt.OnStep = func(what, status, detail string) { view.Step(what, proveStatus(status), detail) }
-	res, err := prove.Run(cmd.Context(), opt)
-	view.close()
+	res, err := a.proveStages(cmd, f)
 	if err != nil {
 		return err
 	}
@@ -123,6 +96,46 @@ func (a *app) ladderProve(cmd *cobra.Command, f *proveFlags) error {
 		err = exitCode(code)
 	}
 	return err
+}
+
+// proveStages makes the proofs that the flags ask for, and says on stderr how it goes.
+func (a *app) proveStages(cmd *cobra.Command, f *proveFlags) (*prove.Result, error) {
+	first, last, err := f.stages()
+	if err != nil {
+		return nil, err
+	}
+	opt := prove.Options{Home: a.home.Dir, Engine: f.engine.name, First: first, Through: last, Build: build(), Case: fixtureHere()}
+	if f.repo != "" {
+		if opt.Repo, err = filepath.Abs(f.repo); err != nil {
+			return nil, err
+		}
+	}
+	if opt.Binary, err = os.Executable(); err != nil {
+		return nil, fmt.Errorf("finding this program: %w", err)
+	}
+	if !f.scripted {
+		note, err := a.settle(&f.model, f.engine.name, &f.engine.command, &f.engine.wire)
+		if err != nil {
+			return nil, err
+		}
+		tellSettled(cmd.ErrOrStderr(), note)
+	}
+	f.engine.bin = f.model.bin
+	if opt.Agent, err = f.engine.agent(); err != nil {
+		return nil, err
+	}
+	signed := signedHere(cmd.Context(), cmp.Or(f.policyOf, f.repo, "."))
+	opt.Verify = prove.SignedBy(a.home.Dir, signed)
+	if err := f.records(cmd, a.home.Dir, signed, &opt); err != nil {
+		return nil, err
+	}
+	if opt.Sandbox, err = sandbox.Open(cmd.Context(), a.sandboxOptions(f.sandbox, nil)); err != nil {
+		return nil, err
+	}
+	view := newProgress(os.Stderr)
+	opt.OnStep = func(what, status, detail string) { view.Step(what, proveStatus(status), detail) }
+	defer view.close()
+	return prove.Run(cmd.Context(), opt)
 }
 
 // records asks what is admitted: the build of the agent, and the pair.

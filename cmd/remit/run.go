@@ -167,6 +167,11 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 			return err
 		}
 	}
+	note, err := a.settle(&f.model, f.engine, &args, &f.acpWire)
+	if err != nil {
+		return err
+	}
+	tellSettled(os.Stderr, note)
 	eng, name, err := f.newEngine(args)
 	if err != nil {
 		return err

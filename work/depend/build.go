@@ -292,7 +292,7 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 		return nil, nil, err
 	}
 	e := registries[p.Ecosystem]
-	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: plan.allow})
+	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: b.counting(p, plan)})
 	if err != nil {
 		return nil, nil, err
 	}
