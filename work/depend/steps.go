@@ -27,7 +27,11 @@ func (b *Builder) nodeHeaders(e task.Ecosystem) string {
 	if e != task.NPM || !ok {
 		return ""
 	}
-	dir := filepath.Dir(filepath.Dir(at.Program("node")))
+	node := at.Program("node")
+	if node == "" {
+		return ""
+	}
+	dir := filepath.Dir(filepath.Dir(node))
 	if _, err := os.Stat(filepath.Join(dir, "include/node/node.h")); err != nil {
 		return ""
 	}
