@@ -51,8 +51,8 @@ What is there already is left alone, so that setup can be typed again after anyt
 that went wrong. No key is stored: only where it is read. The proof asks the model that
 is named: two small tasks, at most 400,000 tokens each.
 
-Exit code 0 when the agent is ready, 2 or 3 when it could not be proved, 1 when the
-question was not answered with yes.`,
+Exit code 0 when the agent is ready, 2 or 3 when it is not proved (--no-prove
+included), 1 when the question was not answered with yes.`,
 		Example: `  remit agent setup codex
   remit agent setup claude --key-file ~/.config/anthropic.key --yes
   remit agent setup pi --model-provider local --model qwen --local-model \
@@ -350,7 +350,7 @@ func (s *setup) next() (command string, notes []string) {
 		command = strings.Replace(command, "remit run ", "remit run --repo "+shellWord(s.repo)+" ", 1)
 	}
 	if policy, err := task.LoadPolicy(filepath.Join(top, task.PolicyFile)); err == nil && (len(policy.AllowedPaths) == 0 || len(policy.VerificationCommands) == 0) {
-		notes = append(notes, "remit.yaml states no allowed_paths or no verification_commands: write them there, or give --allow and --verify")
+		notes = append(notes, "remit.yaml states no allowed_paths or no verification_commands: `remit init` writes them, or give --allow and --verify")
 	}
 	if slices.ContainsFunc(s.Steps, func(st setupStep) bool { return st.Step == "policy" && st.Done }) {
 		notes = append(notes, "commit remit.yaml: a run begins with a work tree that is as the commit has it")
