@@ -183,6 +183,8 @@ func TestStaleNames(t *testing.T) {
 		ownName() + "1-more":                         false,
 		fmt.Sprintf("remit-%d-%s-1", pid, start):     false, // of an earlier version
 		fmt.Sprintf("remit-%d-1-1", pid):             true,  // the number was given again
+		"remit.999999999-5." + pidNamespace() + "-1": true,
+		"remit.999999999-5.77-1":                     false, // of another namespace
 		"remit-999999999-5-1":                        true,
 		"remit-999999999-5." + pidNamespace() + "-1": true,
 		"remit-999999999-5.77-1":                     false, // of another namespace
@@ -254,5 +256,15 @@ func TestWhatProcDoesNotTell(t *testing.T) {
 		if got := namespaceOf(7, tc.self, tc.link); got != tc.want {
 			t.Errorf("%+v: %q", tc, got)
 		}
+	}
+}
+
+// An earlier version removes what begins with remit- and does not go on with the pid
+// and the start time of a process that lives. It may clean up beside this one, also
+// between the making of a group and the first process in it.
+func TestEarlierVersionsLeaveOursAlone(t *testing.T) {
+	t.Parallel()
+	if name := ownName(); strings.HasPrefix(name, "remit-") {
+		t.Errorf("an earlier version removes %s…", name)
 	}
 }

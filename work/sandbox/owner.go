@@ -20,12 +20,14 @@ import (
 )
 
 // What a Run leaves when its process is killed is removed by a later process. The
-// name of what it makes says whose it is: remit-PID-START.NAMESPACE-…, where START
+// name of what it makes says whose it is: remit.PID-START.NAMESPACE-…, where START
 // tells two processes with one pid apart and NAMESPACE says whose pids these are.
 // Containers may share a cgroup tree or a state directory and not see each other's
 // processes: what seems dead there may live.
 
-const groupPrefix = "remit-"
+// groupPrefix is not the "remit-" of earlier versions. These go on removing what has
+// that prefix by a rule of their own, and some would take all of ours for left.
+const groupPrefix = "remit."
 
 // foreignAge is how old something of another PID namespace is before it is taken
 // for left. No Run lasts as long.
@@ -54,7 +56,7 @@ func namespaceOf(pid int, self, link string) string {
 }
 
 // ownedName has the pid, the start time and, of newer versions, the PID namespace.
-var ownedName = form.Lazy(`^` + groupPrefix + `([0-9]+)-([0-9]+)(?:\.([0-9]+))?-`)
+var ownedName = form.Lazy(`^remit[.-]([0-9]+)-([0-9]+)(?:\.([0-9]+))?-`)
 
 // stale reports whether an entry was left by a process that is dead. What has no
 // name of ours is not ours to remove, and where it is not known that the process is
