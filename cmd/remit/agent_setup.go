@@ -108,7 +108,7 @@ func (a *app) agentSetup(cmd *cobra.Command, f *setupFlags, word string) error {
 	if err := s.subject(word); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.consent, s.program, s.check, s.admit, s.keep, s.policy} {
+	for _, step := range []func(context.Context) error{s.consent, s.program, s.check, s.admit, s.prices, s.keep, s.policy} {
 		if err := step(cmd.Context()); err != nil {
 			return err
 		}
