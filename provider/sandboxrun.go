@@ -18,8 +18,7 @@ import (
 	"remit/work/sandbox"
 )
 
-// hostImage is the only image that this daemon has: the root of its own host,
-// read-only.
+// hostImage is what every daemon has: the root of its own host, read-only.
 const hostImage = "host"
 
 // refusedExit is the exit code of a job that could not begin for a reason of
@@ -108,8 +107,9 @@ func blamesJob(err error) bool {
 
 // execute runs the commands in the sandbox.
 func (r *sandboxRun) execute(ctx context.Context) (*sandbox.Result, error) {
-	if image := r.req.Sandbox.ImageDigest; image != hostImage {
-		return nil, reason.Errorf(reason.JobInvalid, "this provider has no image %q, only %q", image, hostImage)
+	driver, err := r.inImage()
+	if err != nil {
+		return nil, err
 	}
 	scratch, err := os.MkdirTemp(r.scratch, scratchName)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *sandboxRun) execute(ctx context.Context) (*sandbox.Result, error) {
 			Argv: []string{"sh", "-c", "--", c.Cmd}, Dir: dir, ContinueOnFailure: c.ContinueOnFail, Stdout: r.streams[2*i], Stderr: r.streams[2*i+1],
 		})
 	}
-	return r.driver.Run(ctx, spec)
+	return driver.Run(ctx, spec)
 }
 
 // limits are what the job asked for, within what binds it. What it says nothing
@@ -147,7 +147,7 @@ func (r *sandboxRun) limits() sandbox.Limits {
 
 // fill takes over what the sandbox saw.
 func (r *sandboxRun) fill(resp *job.SandboxRunResponse, result *sandbox.Result) {
-	resp.Status = job.Success
+	resp.Status, resp.EnvInfo.ImageDigest = job.Success, r.req.Sandbox.ImageDigest
 	for i, c := range result.Commands {
 		out, errs := r.streams[2*i], r.streams[2*i+1]
 		if why := killedFor(c, result, r.limits(), i == len(result.Commands)-1); why != "" {

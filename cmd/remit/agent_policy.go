@@ -77,11 +77,11 @@ func (s *setup) policy(context.Context) error {
 	return nil
 }
 
-// budget is what a policy without one gets: money where the price of the model is
-// known, tokens elsewhere.
+// budget is what a policy without one gets: money where the model is known to cost
+// some, tokens elsewhere.
 func (s *setup) budget() string {
 	prices, err := s.model.prices()
-	if err == nil && gateway.PriceKnown(s.model.provider, s.model.model, prices) {
+	if costs, known := gateway.Costs(s.model.provider, s.model.model, prices); err == nil && known && costs {
 		return "{max_budget_usd: 5}"
 	}
 	return "{max_tokens: 1000000}"

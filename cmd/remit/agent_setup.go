@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -22,7 +20,6 @@ import (
 	"remit/work/agentconf"
 	"remit/work/engine"
 	"remit/work/engine/acp"
-	"remit/work/engine/npm"
 	"remit/work/gateway"
 	"remit/work/keycommand"
 	"remit/work/prove"
@@ -54,11 +51,12 @@ What is there already is left alone, so that setup can be typed again after anyt
 that went wrong. No key is stored: only where it is read. The proof asks the model that
 is named: two small tasks, at most 400,000 tokens each.
 
-Exit code 0 when the agent is ready, 2 or 3 when it could not be proved, 1 when the
-question was not answered with yes.`,
+Exit code 0 when the agent is ready, 2 or 3 when it is not proved (--no-prove
+included), 1 when the question was not answered with yes.`,
 		Example: `  remit agent setup codex
   remit agent setup claude --key-file ~/.config/anthropic.key --yes
-  remit agent setup pi --model-provider local --model qwen --local-model --base-url http://127.0.0.1:8080/v1
+  remit agent setup pi --model-provider local --model qwen --local-model \
+    --base-url http://127.0.0.1:8080/v1
   remit agent setup acp:codex-acp --model-provider openai --model gpt-5.5`,
 		ValidArgs: []string{"codex", "claude", "pi", "case", "acp:codex-acp", "acp:claude-agent-acp"},
 		RunE:      func(cmd *cobra.Command, args []string) error { return a.agentSetup(cmd, f, args[0]) },
@@ -110,7 +108,7 @@ func (a *app) agentSetup(cmd *cobra.Command, f *setupFlags, word string) error {
 	if err := s.subject(word); err != nil {
 		return err
 	}
-	for _, step := range []func(context.Context) error{s.consent, s.program, s.check, s.admit, s.keep, s.policy} {
+	for _, step := range []func(context.Context) error{s.consent, s.program, s.check, s.admit, s.prices, s.keep, s.policy} {
 		if err := step(cmd.Context()); err != nil {
 			return err
 		}
@@ -196,83 +194,6 @@ func (s *setup) subject(word string) error {
 	return err
 }
 
-// npmName is the agent as npm's table has it.
-func (s *setup) npmName() string {
-	if len(s.conf.Command) > 0 {
-		return filepath.Base(s.conf.Command[0])
-	}
-	return s.conf.Engine
-}
-
-// find looks for the program.
-func (s *setup) find(ctx context.Context) (err error) {
-	if s.engine, err = settledEngine(s.conf); err == nil {
-		s.id, err = s.engine.Identity(ctx)
-	}
-	return err
-}
-
-// consent says what is going to be done, and asks.
-func (s *setup) consent(ctx context.Context) error {
-	err := s.find(ctx)
-	plan := []string{}
-	switch known, installable := npm.Known(s.npmName()); {
-	case err == nil:
-		plan = append(plan, fmt.Sprintf("admit %s %s, %s", s.conf.Engine, s.id.Version, s.id.SHA256))
-	case reason.CodeOf(err) != reason.ProviderUnavailable || !installable || s.conf.Bin != "":
-		return err
-	default:
-		plan = append(plan, "install "+known.Packages[0]+" with npm, and admit it")
-	}
-	plan = append(plan, fmt.Sprintf("admit model %s of %s, with its key %s", s.model.model, s.model.provider, keyPlace(s.conf)))
-	if !s.noCheck {
-		plan = append(plan, "ask that model one question")
-	}
-	plan = append(plan, "switch the engine on in remit.yaml")
-	if !s.noProve {
-		plan = append(plan, "have the agent prove itself with that model (stages 1 to 3)")
-	}
-	if s.yes {
-		return nil
-	}
-	in := terminalOf(s.cmd.InOrStdin())
-	w := s.cmd.ErrOrStderr()
-	fmt.Fprintln(w, "This is going to be done:")
-	for _, p := range plan {
-		fmt.Fprintf(w, "  %s\n", plain(p))
-	}
-	if in == nil {
-		return usagef("there is no terminal to ask on: read what is going to be done, and say --yes")
-	}
-	return confirmed(w, in, "Go on?")
-}
-
-// program installs what is not there, and says what it is.
-func (s *setup) program(ctx context.Context) error {
-	found := s.engine != nil && s.id.SHA256 != ""
-	if !found {
-		var log io.Writer = io.Discard
-		dir, err := npm.Install(ctx, filepath.Join(s.home.Dir, agentconf.Dir, "npm"), s.npmName(), runtime.GOARCH, log)
-		if err != nil {
-			return err
-		}
-		s.conf.Bin, s.model.bin = dir, dir
-		if err := s.find(ctx); err != nil {
-			return err
-		}
-	}
-	if known, ok := npm.Known(s.npmName()); ok {
-		for _, prefix := range []string{s.conf.Bin, os.Getenv("REMIT_AGENTS"), ".tools/agents"} {
-			if s.conf.Licence == "" && prefix != "" {
-				s.conf.Licence = known.Licence(prefix, s.npmName())
-			}
-		}
-	}
-	s.conf.Version, s.conf.SHA256 = s.id.Version, s.id.SHA256
-	s.did("program", !found, "%s %s, %s, licence %s", s.conf.Engine, s.id.Version, s.id.SHA256, cmp.Or(s.conf.Licence, "not stated"))
-	return nil
-}
-
 // modelAnswers is how long a model may take for its first answer.
 const modelAnswers = 2 * time.Minute
 
@@ -325,7 +246,21 @@ func (s *setup) admit(context.Context) error {
 		return err
 	}
 	records := route.Records(s.home.Dir, true, nil) // an unsigned record counts for nothing in some repositories
-	if _, result := route.Admission(records, s.id); result.Admitted() {
+	m, err := s.model.named()
+	if err != nil {
+		return err
+	}
+	_, source := route.Admission(records, s.id)
+	model := m.Admitted(records)
+	for _, decided := range []struct {
+		admission.Result
+		command string
+	}{{source, route.AdmitSource(s.conf.Engine, s.conf.Bin)}, {model, m.AdmitCommand()}} {
+		if decided.Status == admission.StatusNotAdmitted { // a person has said no
+			return reason.Errorf(decided.Code, "%s", decided.Detail).WithHint("to decide otherwise: %s", decided.command)
+		}
+	}
+	if source.Admitted() {
 		s.did("admitted", false, "%s %s is admitted already", s.conf.Engine, s.id.Version)
 	} else {
 		rec, err := decideSource(s.home.Dir, admission.SourceDecision{Ruling: ruling, Engine: s.conf.Engine, Version: s.id.Version, SHA256: s.id.SHA256, License: s.conf.Licence})
@@ -334,17 +269,13 @@ func (s *setup) admit(context.Context) error {
 		}
 		s.did("admitted", true, "%s %s, revision %d", rec.Engine, rec.Version, rec.Revision)
 	}
-	m, err := s.model.named()
-	if err != nil {
-		return err
-	}
-	if m.Admitted(records).Admitted() {
+	if model.Admitted() {
 		s.did("admitted", false, "model %s of %s is admitted already", m.Name, m.Provider)
 		return nil
 	}
-	u, source := m.Upstream()
-	way := admission.Way{Class: admission.Class(u.Class), Credential: source, BaseURL: u.BaseURL}
-	rec, err := decideModel(s.home.Dir, admission.ModelDecision{Ruling: ruling, Provider: m.Provider, Model: m.Name, Class: way.Class, CredentialSource: source, Network: way.Network()})
+	u, credential := m.Upstream()
+	way := admission.Way{Class: admission.Class(u.Class), Credential: credential, BaseURL: u.BaseURL}
+	rec, err := decideModel(s.home.Dir, admission.ModelDecision{Ruling: ruling, Provider: m.Provider, Model: m.Name, Class: way.Class, CredentialSource: credential, Network: way.Network()})
 	if err != nil {
 		return err
 	}
@@ -419,7 +350,7 @@ func (s *setup) next() (command string, notes []string) {
 		command = strings.Replace(command, "remit run ", "remit run --repo "+shellWord(s.repo)+" ", 1)
 	}
 	if policy, err := task.LoadPolicy(filepath.Join(top, task.PolicyFile)); err == nil && (len(policy.AllowedPaths) == 0 || len(policy.VerificationCommands) == 0) {
-		notes = append(notes, "remit.yaml states no allowed_paths or no verification_commands: write them there, or give --allow and --verify")
+		notes = append(notes, "remit.yaml states no allowed_paths or no verification_commands: `remit init` writes them, or give --allow and --verify")
 	}
 	if slices.ContainsFunc(s.Steps, func(st setupStep) bool { return st.Step == "policy" && st.Done }) {
 		notes = append(notes, "commit remit.yaml: a run begins with a work tree that is as the commit has it")

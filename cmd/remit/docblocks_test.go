@@ -41,6 +41,7 @@ var elsewhere = map[string]string{
 	"governance.md: remit ladder guard ":   "TestGuard tries it",
 	"governance.md: remit ladder refresh ": "TestControlSummary tries it",
 	"governance.md: remit health":          "TestHealthNamesFaults and TestHealthHere try it",
+	"environments.md: remit run ":          "executed by testdata/script/environment.txtar",
 }
 
 // shellBlock is a block of a document that a reader pastes into a shell.

@@ -30,7 +30,7 @@ make it beforehand, show it, check it, and move it to a machine without a networ
 
 docs/environments.md says how layers are made, and what is refused.`,
 	}
-	cmd.AddCommand(a.envBuildCommand(), a.envListCommand(), a.envShowCommand(), a.envCheckCommand(), a.envGCCommand(), a.envExportCommand(), a.envImportCommand())
+	cmd.AddCommand(a.envBuildCommand(), a.envListCommand(), a.envShowCommand(), a.envCheckCommand(), a.envGCCommand(), a.envExportCommand(), a.envImportCommand(), a.envImageCommand())
 	return cmd
 }
 

@@ -117,6 +117,7 @@ func TestScripts(t *testing.T) {
 			"forge":    forgeSession,
 			"proven":   proven,
 			"npm":      npmPackages,
+			"rootfs":   rootDirectory,
 		},
 		RequireExplicitExec: true,
 	})

@@ -242,7 +242,7 @@ func printReport(w io.Writer, s session.Session, rep *evidence.Report) {
 	}
 	if e := rep.Environment; e != nil {
 		for _, s := range e.Sentences() {
-			fmt.Fprintf(w, "  beside    %s\n", plain(s))
+			fmt.Fprintf(w, "  beside    %s\n", plain(strings.ReplaceAll(s, "`", "")))
 		}
 	}
 	if rep.BranchPolicy != nil {

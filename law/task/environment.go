@@ -14,6 +14,9 @@ import (
 // policy of the base commit states it: a task file that could name a lock file or
 // a variable would change what a verdict is about.
 type Environment struct {
+	// Image is the root file system of every command, NAME@sha256:…; "" is the
+	// host's. The digest counts, the name is for people.
+	Image string `json:"image,omitempty"`
 	// Prepare are the dependency layers, made from the base's lock files.
 	Prepare []Prepare `json:"prepare,omitempty"`
 	// Env are plain variables for every command, of the engine and the verifier.
@@ -72,6 +75,7 @@ func (p *Policy) Surroundings() Environment {
 func environmentKeys(e *Environment) []key {
 	prepares := list(func(count int) { e.Prepare = make([]Prepare, count) }, func(i int) reader { return prepare(&e.Prepare[i]) })
 	return []key{
+		{"image", text(&e.Image)},
 		{"prepare", prepares},
 		{"env", byName(&e.Env, "variable", variableForm, "capital letters, digits and underscores", text[string])},
 		{"dependencies", text(&e.Dependencies)},
@@ -82,6 +86,7 @@ func environmentKeys(e *Environment) []key {
 func environment(e *Environment) reader {
 	return func(r *report, field string, n ast.Node) {
 		object(environmentKeys(e))(r, field, n)
+		checkImage(r, join(field, "image"), e.Image)
 		at := join(field, "prepare")
 		if len(e.Prepare) > maxPrepare {
 			r.field(at, reason.ContractValue, "prepare one workspace instead of each of its packages",

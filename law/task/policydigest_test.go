@@ -41,6 +41,8 @@ func TestPolicyDigest(t *testing.T) {
 	add("signed records", mustPolicy(t, "records: {signed: true}\n"))
 	add("a layer", mustPolicy(t, "environment: {prepare: [{ecosystem: npm}]}\n"))
 	add("a layer of a directory", mustPolicy(t, "environment: {prepare: [{ecosystem: npm, dir: web}]}\n"))
+	add("an image", mustPolicy(t, "environment: {image: \"a@sha256:"+strings.Repeat("1", 64)+"\"}\n"))
+	add("another image", mustPolicy(t, "environment: {image: \"a@sha256:"+strings.Repeat("2", 64)+"\"}\n"))
 	add("a variable", mustPolicy(t, "environment: {env: {NODE_ENV: test}}\n"))
 	add("no provider", mustPolicy(t, "model: {providers: {}}\n"))
 	add("one provider", mustPolicy(t, "model: {providers: {example: {class: local}}}\n"))

@@ -11,6 +11,7 @@ import (
 type EnvironmentPrepared struct {
 	// Dependencies says with whose layers the patched tree was verified: base.
 	Dependencies string             `json:"dependencies,omitempty"`
+	Image        *EnvironmentImage  `json:"image,omitempty"`
 	Layers       []EnvironmentLayer `json:"layers"`
 	Env          map[string]string  `json:"env,omitempty"` // of the policy, for every command
 	Blockers     []Blocker          `json:"blockers"`
@@ -34,6 +35,16 @@ type EnvironmentLayer struct {
 	Imported bool `json:"imported,omitempty"`
 }
 
+// EnvironmentImage is the root file system of all commands, where it is not the
+// host's.
+type EnvironmentImage struct {
+	Name   string `json:"name"`   // as the policy has it
+	Digest string `json:"digest"` // of the image for this platform; the name may have that of an index
+	// Platform is the system and processor, Layers the diff ids, the lowest first.
+	Platform string   `json:"platform"`
+	Layers   []string `json:"layers"`
+}
+
 // EnvironmentTool is a program that made a layer.
 type EnvironmentTool struct {
 	Name   string `json:"name"`
@@ -52,6 +63,7 @@ type DependencyChanges struct {
 // Environment is what report and receipt say of the environment.
 type Environment struct {
 	Dependencies string             `json:"dependencies,omitempty"`
+	Image        *EnvironmentImage  `json:"image,omitempty"`
 	Layers       []EnvironmentLayer `json:"layers"`
 	Env          map[string]string  `json:"env,omitempty"`
 	// LockFilesChanged are those of the layers' lock files that the patch changes.
@@ -64,7 +76,7 @@ func (r *run) environment() *Environment {
 	if r.prepared == nil {
 		return nil
 	}
-	e := &Environment{Dependencies: r.prepared.Dependencies, Layers: r.prepared.Layers, Env: r.prepared.Env}
+	e := &Environment{Dependencies: r.prepared.Dependencies, Image: r.prepared.Image, Layers: r.prepared.Layers, Env: r.prepared.Env}
 	for _, l := range e.Layers {
 		for _, name := range l.LockFiles {
 			if r.patched[name] && !slices.Contains(e.LockFilesChanged, name) {
@@ -81,6 +93,9 @@ func (r *run) environment() *Environment {
 // Sentences say in texts for people what the environment was.
 func (e *Environment) Sentences() []string {
 	var out []string
+	if i := e.Image; i != nil {
+		out = append(out, fmt.Sprintf("Image: every command ran in %s, whose digest on %s is %s", code(i.Name), code(i.Platform), code(i.Digest)))
+	}
 	for _, l := range e.Layers {
 		text := fmt.Sprintf("Dependencies: %s of %s, %s, layer %s with content %s", l.Ecosystem, code(l.Dir), count(l.Packages, "package"), code(l.Key), code(l.ContentSHA256))
 		if l.Imported {
@@ -116,7 +131,10 @@ func (r *run) contradictEnvironment(agree agreeFunc) {
 		if e.Name != StepEnvironment || string(e.Outputs) == "{}" || decode(e.Outputs, &p) != nil {
 			continue
 		}
-		var all []string
+		all := []string{"layers"}
+		if p.Image != nil {
+			all = append(all, p.Image.Digest)
+		}
 		for _, l := range p.Layers {
 			all = append(all, l.Key)
 		}

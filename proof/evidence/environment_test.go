@@ -16,7 +16,8 @@ import (
 
 // layersOf is an environment with the lock files of one layer.
 func layersOf(lockFiles ...string) evidence.EnvironmentPrepared {
-	return evidence.EnvironmentPrepared{Dependencies: "base", Env: map[string]string{"NODE_ENV": "test"}, Layers: []evidence.EnvironmentLayer{{
+	return evidence.EnvironmentPrepared{Dependencies: "base", Env: map[string]string{"NODE_ENV": "test"}, Image: &evidence.EnvironmentImage{
+		Name: "ci@" + canon.Digest([]byte("index")), Digest: canon.Digest([]byte("image")), Platform: "linux/amd64", Layers: []string{canon.Digest([]byte("layer"))}}, Layers: []evidence.EnvironmentLayer{{
 		Ecosystem: "npm", Dir: ".", Key: canon.Digest([]byte("recipe")), ContentSHA256: canon.Digest([]byte("content")), Paths: []string{"node_modules"},
 		LockFiles: lockFiles, Tools: []evidence.EnvironmentTool{{Name: "node", SHA256: canon.Digest([]byte("node"))}}, Packages: 2,
 		PackagesSHA256: canon.Digest([]byte("packages"))}}}
@@ -54,7 +55,7 @@ func TestEnvironmentIsTold(t *testing.T) {
 		t.Errorf("the receipt says %+v", rc.Environment)
 	}
 	for _, name := range []string{evidence.SummaryFile, evidence.ReportMDFile} {
-		for _, want := range []string{"Dependencies: npm of", "2 packages", "The change edits `calc/add.go`: base and head were verified with the dependencies of the base",
+		for _, want := range []string{"Dependencies: npm of", "Image: every command ran in `ci@sha256:", "2 packages", "The change edits `calc/add.go`: base and head were verified with the dependencies of the base",
 			"The agent changed installed dependencies (2 files)"} {
 			if !strings.Contains(string(set[name]), want) {
 				t.Errorf("%s does not say %q", name, want)
@@ -66,7 +67,7 @@ func TestEnvironmentIsTold(t *testing.T) {
 // What no run can have written of its environment is found, whatever the chain.
 func TestEnvironmentThatContradicts(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]bool{"prepared after the engine": false, "another one later": true} {
+	for name, before := range map[string]bool{"prepared after the engine": false, "another one later": true, "another image later": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)
@@ -79,7 +80,11 @@ func TestEnvironmentThatContradicts(t *testing.T) {
 			}
 			s.engine(0)
 			other := layersOf()
-			other.Layers[0].Key = canon.Digest([]byte("another recipe"))
+			if name == "another image later" {
+				other.Image.Digest = canon.Digest([]byte("another image"))
+			} else {
+				other.Layers[0].Key = canon.Digest([]byte("another recipe"))
+			}
 			s.step(evidence.StepEnvironment, "environment", journal.Completed, nil, other)
 			s.patch()
 			s.writes()

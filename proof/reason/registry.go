@@ -95,6 +95,26 @@ const (
 	LayerOverlap           Code = "layer_overlap"
 )
 
+// The codes of system images.
+const (
+	ImageReference    Code = "image_reference"
+	ImageMissing      Code = "image_missing"
+	ImageUnreachable  Code = "image_unreachable"
+	ImageAddress      Code = "image_address_refused"
+	ImageDigest       Code = "image_digest_mismatch"
+	ImagePlatform     Code = "image_platform_mismatch"
+	ImageForeignLayer Code = "image_foreign_layer"
+	ImageManifest     Code = "image_manifest_invalid"
+	ImageLayerName    Code = "image_layer_name"
+	ImageLayerLink    Code = "image_layer_link"
+	ImageLayerEntry   Code = "image_layer_entry"
+	ImageLayerStream  Code = "image_layer_stream"
+	ImageTooLarge     Code = "image_too_large"
+	ImageStoreUnfit   Code = "image_store_unfit"
+	ImageUnusable     Code = "image_unusable"
+	ImageChanged      Code = "image_changed"
+)
+
 // The codes of inputs: repositories, contracts, records.
 const (
 	NotARepository        Code = "not_a_repository"

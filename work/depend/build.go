@@ -202,11 +202,16 @@ func (b *Builder) recipe(p task.Prepare, plan *plan, env map[string]string, base
 		r.Inputs = append(r.Inputs, Input{f.path, canon.Digest(f.text)})
 	}
 	at, ok := b.Sandbox.(programs)
+	image := b.Sandbox.Describe().Config[sandbox.ConfigImage]
 	if !ok {
 		return r, reason.Errorf(reason.EnvironmentUnavailable, "this sandbox cannot say which programs make a layer, so none is made here").
 			WithHint("a provider prepares no dependencies for the jobs of others: run the task on your own machine")
 	}
 	for _, name := range plan.tools {
+		if image != "" {
+			r.Tools = append(r.Tools, Tool{name, image}) // the image has it, or the fetch says that it does not
+			continue
+		}
 		tool, err := b.Store.tool(at, name)
 		if err != nil {
 			return r, err
@@ -292,7 +297,7 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 		return nil, nil, err
 	}
 	e := registries[p.Ecosystem]
-	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: plan.allow})
+	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: b.counting(p, plan)})
 	if err != nil {
 		return nil, nil, err
 	}

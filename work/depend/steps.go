@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"remit/law/task"
 	"remit/proof/reason"
+	"remit/work/registry"
 	"remit/work/sandbox"
 	"remit/work/tree"
 )
@@ -25,7 +27,11 @@ func (b *Builder) nodeHeaders(e task.Ecosystem) string {
 	if e != task.NPM || !ok {
 		return ""
 	}
-	dir := filepath.Dir(filepath.Dir(at.Program("node")))
+	node := at.Program("node")
+	if node == "" {
+		return ""
+	}
+	dir := filepath.Dir(filepath.Dir(node))
 	if _, err := os.Stat(filepath.Join(dir, "include/node/node.h")); err != nil {
 		return ""
 	}
@@ -88,6 +94,32 @@ func (t *tail) String() string {
 		return '?'
 	}, strings.ToValidUTF8(string(text), "?"))
 	return strings.TrimSpace(shown)
+}
+
+// toldEvery is how many packages are asked for between two lines of progress.
+const toldEvery = 50
+
+// counting is what a client may ask for, and tells how far it has come. It is
+// called by several goroutines.
+func (b *Builder) counting(p task.Prepare, plan *plan) func(registry.Package) error {
+	var mu sync.Mutex
+	asked, all := map[string]bool{}, plan.count()
+	return func(pkg registry.Package) error {
+		if err := plan.allow(pkg); err != nil || pkg.Version == "" {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		name := pkg.Name + "@" + pkg.Version
+		if asked[name] {
+			return nil
+		}
+		asked[name] = true
+		if len(asked)%toldEvery == 0 {
+			b.tell("%s in %s: %d of at most %d package(s)", p.Ecosystem, p.Dir, len(asked), all)
+		}
+		return nil
+	}
 }
 
 // inputsIn is the tree of a fetch.

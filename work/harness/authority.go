@@ -49,8 +49,8 @@ type readier interface {
 	Release() error
 }
 
-// hostImage is the root file system of the machine itself, read-only: the only
-// image that the sandbox has.
+// hostImage is the root file system of the machine itself, read-only: what a run
+// has whose policy names no image.
 const hostImage = "host"
 
 // claim tells the authority of the run, before anything costs something.
@@ -95,7 +95,7 @@ func (r *run) claimOf() job.Claim {
 
 // sandbox is what the job of the proof runs in.
 func (r *run) sandbox() job.SandboxRunRequest {
-	return job.SandboxRunRequest{Sandbox: job.Sandbox{Provider: "local", ImageDigest: hostImage, NetworkPolicy: job.NetworkNone, Resources: r.resources()}}
+	return job.SandboxRunRequest{Sandbox: job.Sandbox{Provider: "local", ImageDigest: r.rootImage(), NetworkPolicy: job.NetworkNone, Resources: r.resources()}}
 }
 
 // received journals the receipts that are not in the journal yet.
@@ -185,7 +185,7 @@ func (r *run) proof() (job.Proof, error) {
 		r.tell(evidence.StepBudget, "waiting", fmt.Sprintf("for at most %s: %s", patience, r.scrub(err.Error())))
 	}
 	p.Pack = func(ctx context.Context, w io.Writer) (string, error) { return r.packTree(ctx, tree, w) }
-	p.Here = job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: hostImage}, Runs: []job.Run{}, Artifacts: []job.Artifact{}, Status: job.Success,
+	p.Here = job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: r.rootImage()}, Runs: []job.Run{}, Artifacts: []job.Artifact{}, Status: job.Success,
 		Provenance: job.Provenance{ModelID: "none"}}
 	for _, c := range head.Runs {
 		p.Request.Commands = append(p.Request.Commands, job.Command{Cmd: c.Command})

@@ -69,15 +69,21 @@ func BuildEnvironment(ctx context.Context, req EnvironmentBuild) (*BuiltEnvironm
 	}
 	defer checkout.Release()
 	env := environmentAt(checkout.Dir)
-	if len(env.Prepare) == 0 {
+	if len(env.Prepare) == 0 && env.Image == "" {
 		return nil, reason.Errorf(reason.EnvironmentUnavailable, "remit.yaml of the base commit prepares nothing").
 			WithHint("write environment: {prepare: [{ecosystem: npm}]} into remit.yaml and commit it; docs/environments.md has the keys")
 	}
-	p := preparation{home: req.Home, sandbox: req.Sandbox, registries: req.Registries, scratch: work, clock: req.Clock, tell: req.Tell}
+	in, image, err := inImage(ctx, req.Home, req.Sandbox, env)
+	if err != nil {
+		return nil, err
+	}
+	p := preparation{home: req.Home, sandbox: in, registries: req.Registries, scratch: work, clock: req.Clock, tell: req.Tell}
 	prepared, err := p.layers(ctx, env, depend.Base{Dir: checkout.Dir, Tree: base.Tree})
 	if err != nil {
 		return nil, err
 	}
 	defer prepared.Release()
-	return &BuiltEnvironment{base.Commit, environmentFacts(env, prepared)}, nil
+	facts := environmentFacts(env, prepared)
+	facts.Image = image
+	return &BuiltEnvironment{base.Commit, facts}, nil
 }

@@ -78,7 +78,7 @@ func (p preparation) layers(ctx context.Context, env task.Environment, base depe
 // before the engine begins, and says so in the journal.
 func (r *run) prepareEnvironment(ctx context.Context) error {
 	env := environmentAt(r.checkout.Dir)
-	if len(env.Prepare) == 0 && len(env.Env) == 0 {
+	if len(env.Prepare) == 0 && len(env.Env) == 0 && env.Image == "" {
 		r.prepared = &depend.Prepared{}
 		return nil
 	}
@@ -87,6 +87,12 @@ func (r *run) prepareEnvironment(ctx context.Context) error {
 			WithHint("run without --nexus: then this machine proves the change")
 	}
 	s := r.begin(evidence.StepEnvironment, "environment", nil)
+	in, image, err := inImage(ctx, r.Home, r.Sandbox, env)
+	if err != nil {
+		s.end(journal.Failed, nil, r.scrub(err.Error()))
+		return err
+	}
+	r.Sandbox = in
 	p := preparation{home: r.Home, sandbox: r.Sandbox, registries: r.Registries, scratch: r.work, clock: r.clock, tell: func(line string) { r.output([]byte(line)) }}
 	prepared, err := p.layers(ctx, env, depend.Base{Dir: r.checkout.Dir, Tree: r.base.Tree})
 	if err != nil {
@@ -95,6 +101,7 @@ func (r *run) prepareEnvironment(ctx context.Context) error {
 	}
 	r.prepared = prepared
 	facts := environmentFacts(env, prepared)
+	facts.Image = image
 	if why := r.environmentDiffers(facts); why != "" {
 		s.end(journal.Failed, nil, why)
 		return reason.Errorf(reason.EnvironmentUnavailable, "preparing the environment again: %s", why).
@@ -111,6 +118,9 @@ func (r *run) environmentDiffers(now evidence.EnvironmentPrepared) string {
 		var was evidence.EnvironmentPrepared
 		if e.Name != evidence.StepEnvironment || e.Status != journal.Completed || json.Unmarshal(e.Outputs, &was) != nil {
 			continue
+		}
+		if a, b := imageText(was.Image), imageText(now.Image); a != b {
+			return fmt.Sprintf("the image was %s, and is %s here", a, b)
 		}
 		if len(was.Layers) != len(now.Layers) {
 			return fmt.Sprintf("the run had %d layer(s), and here are %d", len(was.Layers), len(now.Layers))
@@ -159,13 +169,19 @@ func dependencyChanges(l sandbox.LayerChanges) *evidence.DependencyChanges {
 }
 
 // environmentAgain prepares the environment of a run that is verified again, and
-// compares it with what the run had.
-func (rec *sealed) environmentAgain(ctx context.Context, req Reproduction, baseline, lower string) (*depend.Prepared, *EnvironmentAgain, error) {
+// compares it with what the run had. From then on the request has the sandbox of
+// its image.
+func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string) (*depend.Prepared, *EnvironmentAgain, error) {
 	env := environmentAt(lower)
 	was := rec.receipt.Environment
-	if len(env.Prepare) == 0 && len(env.Env) == 0 && was == nil {
+	if len(env.Prepare) == 0 && len(env.Env) == 0 && env.Image == "" && was == nil {
 		return &depend.Prepared{}, nil, nil
 	}
+	in, image, err := inImage(ctx, req.Home, req.Sandbox, env)
+	if err != nil {
+		return nil, nil, err
+	}
+	req.Sandbox = in
 	work, err := os.MkdirTemp("", "remit-environment-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a work directory: %w", err)
@@ -183,9 +199,12 @@ func (rec *sealed) environmentAgain(ctx context.Context, req Reproduction, basel
 	if err != nil {
 		return nil, nil, fmt.Errorf("preparing the environment: %w", err)
 	}
-	again := &EnvironmentAgain{Layers: environmentFacts(env, prepared).Layers, Same: true}
+	again := &EnvironmentAgain{Image: image, Layers: environmentFacts(env, prepared).Layers, Same: true}
 	if was == nil {
 		was = &evidence.Environment{}
+	}
+	if a, b := imageText(was.Image), imageText(image); a != b {
+		again.differs("the image of the run is %s, and here it is %s", a, b)
 	}
 	for i := range max(len(was.Layers), len(again.Layers)) {
 		switch {
@@ -206,6 +225,7 @@ func (rec *sealed) environmentAgain(ctx context.Context, req Reproduction, basel
 
 // EnvironmentAgain compares the environment of a verification with that of the run.
 type EnvironmentAgain struct {
+	Image       *evidence.EnvironmentImage  `json:"image,omitempty"`
 	Layers      []evidence.EnvironmentLayer `json:"layers"`
 	Same        bool                        `json:"same"`
 	Differences []string                    `json:"differences,omitempty"`

@@ -126,7 +126,7 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 		return nil, err
 	}
 	defer checkout.Release()
-	prepared, environment, err := rec.environmentAgain(ctx, req, base.Tree, checkout.Dir)
+	prepared, environment, err := rec.environmentAgain(ctx, &req, base.Tree, checkout.Dir)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ type bwrap struct {
 	idmaps  idmaps
 	desc    Description
 	control controlled
+	image   *Root // the commands' root, nil for the host's
 
 	memory *memory   // not nil: desc was remembered and not asked of the host
 	asked  sync.Once // the host, after a Run that could not begin
@@ -181,16 +182,11 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 		}
 		conf.Modules = lent
 	}
+	if conf.Image, err = d.showImage(show); err != nil {
+		return nil, nil, err
+	}
 	conf.UserNS = len(userns)
-	conf.Env = environment(s, insideHome, "/tmp", append(s.pathDirs(WorkspacePath), d.tools.pathDirs...))
-	for name, value := range d.tools.env {
-		if _, set := conf.Env[name]; !set {
-			conf.Env[name] = value
-		}
-	}
-	if _, set := conf.Env["GOMODCACHE"]; lent != nil && !set {
-		conf.Env["GOMODCACHE"] = insideModCache
-	}
+	conf.Env = d.environment(s, lent != nil)
 	return conf, userns, nil
 }
 

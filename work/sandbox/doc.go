@@ -28,6 +28,11 @@
 //	                       build caches and Remit's own
 //	/proc, /dev            new and minimal
 //
+// With [Rooted] the layers of an image stand in the place of /usr and its links, as
+// one read-only overlay below a layer of ours that has the places of the other
+// mounts and a few files of /etc. Everything else is the same: an image is one
+// more thing to look at, and no other way of running commands.
+//
 // What is the host's is shown through overlays without an upper layer: a socket,
 // a FIFO or a lock inside is another one than the host's. The devices in /dev are
 // the host's own.

@@ -39,32 +39,21 @@ func (d *bwrap) HostView(ctx context.Context, lower string) (string, error) {
 	}
 	v := &hostView{sum: sha256.New(), left: maxViewEntries, seen: map[string]bool{}}
 	v.say(append([]string{"boot", boot}, kernel...)...)
-	v.say("env", fmt.Sprint(environment(Spec{Limits: DefaultLimits()}, insideHome, "/tmp", d.tools.pathDirs)), fmt.Sprint(d.tools.env))
+	v.say("env", fmt.Sprint(d.environment(Spec{Limits: DefaultLimits()}, false)))
 	v.path(unix.AT_FDCWD, "/proc/self/exe", 0)
 	if lent != nil {
 		v.say(append([]string{"modules"}, lent.Dirs...)...)
 		v.say(append([]string{"module files"}, lent.Files...)...)
 	}
-	links, system := systemPlaces("/")
-	v.say("root", fmt.Sprint(links))
-	for _, dir := range system {
-		v.list(dir)
-	}
-	for _, name := range etcFromHost {
-		v.list(filepath.Join("/etc", name))
-	}
 	for _, b := range d.tools.binds {
 		v.say("bind", b.Inside)
 		v.list(b.Host)
 	}
-	for _, dir := range slices.Concat(d.tools.hostDirs, filepath.SplitList(SystemPath)) {
-		v.list(dir)
-		v.installation(filepath.Dir(dir))
+	if d.image != nil {
+		v.image(d.image)
+	} else {
+		v.system(d.tools.hostDirs)
 	}
-	for _, dir := range libraryDirs {
-		v.list(dir)
-	}
-	v.languages("/usr/lib", "/usr/local/lib")
 	if err := context.Cause(ctx); err != nil {
 		return "", err
 	}
@@ -77,6 +66,36 @@ func (d *bwrap) HostView(ctx context.Context, lower string) (string, error) {
 // libraryDirs hold what programs load. An upgrade replaces files, which changes
 // the time of their directory.
 var libraryDirs = []string{"/usr/lib", "/usr/lib64", "/usr/local/lib", "/usr/libexec", "/usr/share/java", "/usr/lib/node_modules", "/usr/local/lib/node_modules"}
+
+// system adds what every command sees of the host.
+func (v *hostView) system(hostDirs []string) {
+	links, system := systemPlaces("/")
+	v.say("root", fmt.Sprint(links))
+	for _, dir := range system {
+		v.list(dir)
+	}
+	for _, name := range etcFromHost {
+		v.list(filepath.Join("/etc", name))
+	}
+	for _, dir := range slices.Concat(hostDirs, filepath.SplitList(SystemPath)) {
+		v.list(dir)
+		v.installation(filepath.Dir(dir))
+	}
+	for _, dir := range libraryDirs {
+		v.list(dir)
+	}
+	v.languages("/usr/lib", "/usr/local/lib")
+}
+
+// image adds the root of an image: its digest says what was unpacked, and the
+// directories of its layers that they were not put into the place of others.
+func (v *hostView) image(r *Root) {
+	v.say("image", r.Digest, r.User)
+	for _, dir := range r.Layers {
+		v.path(unix.AT_FDCWD, dir, 0)
+	}
+	v.path(unix.AT_FDCWD, "/"+caBundle, 0)
+}
 
 // hostView collects what a look sees.
 type hostView struct {

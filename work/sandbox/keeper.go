@@ -41,6 +41,8 @@ type keeper struct {
 	system []Bind
 	links  map[string]string
 	binds  []Bind
+	image  string   // the stack of the image, "" for the host's root
+	as     identity // of commands, inside
 	filter []byte
 
 	emptied chan error // /tmp is being emptied
@@ -53,7 +55,7 @@ func keep() int {
 		return 1
 	}
 	control := os.NewFile(controlFD, "control")
-	k := &keeper{control: control, in: bufio.NewReaderSize(control, 64<<10), frames: make(chan request), filter: seccompProgram()}
+	k := &keeper{control: control, in: bufio.NewReaderSize(control, 64<<10), frames: make(chan request), filter: seccompProgram(), as: ordinary}
 	if err := k.begin(); err != nil {
 		fmt.Fprintln(os.Stderr, "keeper:", err)
 		return 1

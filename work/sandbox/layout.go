@@ -66,6 +66,8 @@ type view struct {
 	Binds   []Bind            // staged, read-only
 	System  []Bind            // staged, read-only: what every command sees of the host
 	Links   map[string]string // links of the root into /usr
+	Image   string            // the root itself, "" where it is made of System and Links
+	As      identity          // of the command, inside
 	Masked  []string          // files of /proc that no process inside may read
 	Seccomp int               // descriptor of the filter, 0 for none
 	Status  int               // descriptor for the JSON status
@@ -80,7 +82,7 @@ const shmBytes = 16 << 20
 func bwrapArgs(v view) []string {
 	args := []string{
 		"--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "ALL",
-		"--uid", strconv.Itoa(runUID), "--gid", strconv.Itoa(runGID),
+		"--uid", strconv.Itoa(v.As.uid), "--gid", strconv.Itoa(v.As.gid),
 		"--die-with-parent", "--new-session", "--hostname", "sandbox",
 		"--json-status-fd", strconv.Itoa(v.Status), "--clearenv",
 	}
@@ -93,7 +95,11 @@ func bwrapArgs(v view) []string {
 	for _, name := range slices.Sorted(maps.Keys(v.Links)) {
 		args = append(args, "--symlink", v.Links[name], name)
 	}
-	args = append(args, "--ro-bind", stageEtc, "/etc")
+	if v.Image != "" {
+		args = append(args, "--ro-bind", v.Image, "/")
+	} else {
+		args = append(args, "--ro-bind", stageEtc, "/etc")
+	}
 	for _, b := range v.System {
 		args = append(args, "--ro-bind", b.Host, b.Inside)
 	}

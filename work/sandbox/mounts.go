@@ -54,6 +54,10 @@ func (k *keeper) mountView(a *answer) error {
 	if k.mounts, err = mountPoints(); err != nil {
 		return err
 	}
+	image, err := k.cloneImage()
+	if err != nil {
+		return err
+	}
 	system, err := k.gatherSystem()
 	if err != nil {
 		return err
@@ -82,7 +86,7 @@ func (k *keeper) mountView(a *answer) error {
 	if err := k.lendModules(modules); err != nil {
 		return err
 	}
-	if err := errors.Join(k.mountTerminals(), os.WriteFile(stageMask, nil, 0o444), k.writeEtc()); err != nil {
+	if err := errors.Join(k.mountTerminals(), os.WriteFile(stageMask, nil, 0o444), k.writeEtc(), k.mountImage(image)); err != nil {
 		return err
 	}
 	a.LoginNote, a.PlainNote = k.limitLogin(), k.plainNote()
@@ -162,6 +166,9 @@ func (k *keeper) mountStage() error {
 
 // gatherSystem opens what every command sees of the host.
 func (k *keeper) gatherSystem() ([]*lending, error) {
+	if k.setup.Image != nil {
+		return nil, nil // nothing of the host's
+	}
 	var system []*lending
 	k.links = map[string]string{}
 	open := func(host, inside string) error {

@@ -22,7 +22,12 @@ func (t toolchain) program(name string) string {
 
 // Program returns the host file that a command would start under a name, "" if
 // there is none.
-func (d *bwrap) Program(name string) string { return d.tools.program(name) }
+func (d *bwrap) Program(name string) string {
+	if d.image != nil {
+		return "" // a program of the image is no file of the host's
+	}
+	return d.tools.program(name)
+}
 
 // Program returns the host file that a command would start under a name, "" if
 // there is none.

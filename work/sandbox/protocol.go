@@ -63,6 +63,7 @@ type setup struct {
 	Bwrap    string        `json:"bwrap"`
 	Lower    source        `json:"lower"`
 	Layers   []layerSource `json:"layers,omitempty"` // above Lower, the first on top
+	Image    *imageSource  `json:"image,omitempty"`  // the root, nil: the host's
 	GoCache  *source       `json:"go_cache,omitempty"`
 	Caches   []source      `json:"caches,omitempty"` // lent above GoCache
 	Keep     keepBounds    `json:"keep"`

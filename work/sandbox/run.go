@@ -119,7 +119,7 @@ func (k *keeper) startConfined(c *command, req request, std []uintptr) error {
 	c.files = append(c.files, argsR, argsW, statusW)
 	files := append(std, argsR.Fd(), statusW.Fd())
 	v := view{Dir: req.Dir, Env: k.setup.Env, Tmp: tmp, GoCache: k.cache, Binds: k.binds, System: k.system, Links: k.links, Status: 4,
-		KeepNet: k.setup.Loopback > 0}
+		Image: k.image, As: k.as, KeepNet: k.setup.Loopback > 0}
 	if !k.setup.NoMasks {
 		v.Masked = slices.DeleteFunc(slices.Clone(masked), func(path string) bool {
 			_, err := os.Lstat(path) // a kernel without keys has no list of them

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remit/work/depend"
+	"remit/work/image"
 	"remit/work/sandbox"
 	"remit/work/workspace"
 )
@@ -67,6 +68,9 @@ func (h Home) VerdictDir() string { return filepath.Join(h.CacheDir(), "verdicts
 // TestingDir holds Go's package testing, compiled as the control needs it.
 func (h Home) TestingDir() string { return filepath.Join(h.CacheDir(), "testing") }
 
+// ImagesDir holds system images, by digest.
+func (h Home) ImagesDir() string { return filepath.Join(h.Dir, "images") }
+
 // EnvironmentsDir holds dependency layers, by the digest of how they are made.
 func (h Home) EnvironmentsDir() string { return filepath.Join(h.Dir, "environments") }
 
@@ -80,6 +84,15 @@ func (h Home) Distrust(d sandbox.Driver) error {
 	for _, dir := range []string{h.VerdictDir(), h.TestingDir()} {
 		if err := os.RemoveAll(dir); err != nil {
 			return fmt.Errorf("emptying the verdict cache: %w", err)
+		}
+	}
+	if _, err := os.Lstat(h.ImagesDir()); err == nil {
+		store, err := image.Open(h.ImagesDir())
+		if err == nil {
+			err = store.Empty(context.Background())
+		}
+		if err != nil {
+			return err
 		}
 	}
 	if _, err := os.Lstat(h.EnvironmentsDir()); err == nil {

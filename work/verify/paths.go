@@ -20,7 +20,7 @@ var (
 		`.*_test\.(?:go|py|rb|exs|dart|c|cc|cpp|rs)`,
 		`test_.*\.(?:py|rb|c|cc|cpp|rs)`, `tests?\.(?:py|rs)`,
 		`.*_spec\.(?:rb|lua)`,
-		`.*[.-](?:test|spec)\.[cm]?[jt]sx?(?:\.snap)?`,
+		`.*[.-](?:test|spec)\.[cm]?[jt]sx?(?:\.snap)?`, `(?:tests?|test-.*|.*_test)\.[cm]?[jt]sx?`,
 		`.*(?:Test|Tests|TestCase|IT|Spec)\.(?:java|kt|kts|scala|groovy|cs|php|swift)`,
 		`.*\.(?:bats|feature)`,
 	}, "|") + `)$`)

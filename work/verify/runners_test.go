@@ -55,6 +55,7 @@ func jsAttacks(runner string) map[string]files {
 		"exits with 0 at once":                 {"calc.js": "process.exit(0)\n"},
 		"exits with 0 in a call":               {"calc.js": "exports.add = () => process.exit(0)\nexports.sub = exports.add\n"},
 		"exits with 0 past every hook":         {"calc.js": "exports.add = () => process.reallyExit(0)\nexports.sub = exports.add\n"},
+		"assertions do nothing":                {"calc.js": "require('assert').strictEqual = () => {}\nif (globalThis.expect) globalThis.expect = () => ({ toBe() {} })\n" + jsBad},
 		"prints TAP":                           {"calc.js": tap + jsBad},
 		"prints TAP and exits":                 {"calc.js": tap + "process.reallyExit(0)\n"},
 		"removes the result files":             {"calc.js": "process.on('exit', () => { for (const d of require('fs').readdirSync('/tmp')) if (d.startsWith('tmp.')) require('fs').rmSync('/tmp/' + d, {recursive: true, force: true}); process.reallyExit(0) })\n" + jsBad},
@@ -183,8 +184,12 @@ func (p *runnerProject) try(t *testing.T, sb Sandbox, modules string) {
 		if v.Status != StatusPass || !slices.Equal(v.FailToPass, p.fixed) || !slices.Equal(v.PassToPass, p.kept) {
 			t.Fatalf("%s fixed %q kept %q\n%s", explain(v), v.FailToPass, v.PassToPass, log)
 		}
-		if v.Control == nil || v.Control.Made || v.Control.Reason == "" || v.Confidence != Uncontrolled {
-			t.Errorf("a language whose tests cannot be edited has control %+v and confidence %d", v.Control, v.Confidence)
+		_, edited := p.base["package.json"]
+		switch c := v.Control; {
+		case edited && (c == nil || !c.Made || c.Proved != c.Counting):
+			t.Errorf("tests that can be edited have control %+v\n%s", c, log)
+		case !edited && (c == nil || c.Made || c.Reason == "" || v.Confidence != Uncontrolled):
+			t.Errorf("a language whose tests cannot be edited has control %+v and confidence %d", c, v.Confidence)
 		}
 		if c := head.Commands[0]; len(c.Problems) > 0 || !c.complete {
 			t.Errorf("problems of an honest run: %q", c.Problems)

@@ -17,7 +17,7 @@ var jest = &Adapter{
 	Name: Jest, Title: "jest", Tried: "jest 29.7.0",
 	Asked:   "`NODE_OPTIONS=--require` with a hook that adds `--json --outputFile=FILE`",
 	Check:   "the file against its own counts, against the line \"Tests:\" and the exit status",
-	Forgery: "code in a test file, which shares the process or its parent, writes another file and another line",
+	Forgery: "code in a test file, which shares the process or its parent, writes another file and another line; the twins show it",
 	Config:  []string{`jest\.(?:config|conf|workspace|projects).*`},
 	Idioms:  []string{"expect(got).toBe(want)", "expect(got).toEqual(want)", "expect(f).toThrow()", "toMatchSnapshot"},
 	call:    nodeProgram("jest"), mute: []string{"--listTests", "--version", "--help", "-h", "--init", "--showConfig"},

@@ -13,7 +13,7 @@ var mocha = &Adapter{
 	Name: Mocha, Title: "mocha", Tried: "mocha 12.0.3",
 	Asked:   "`NODE_OPTIONS=--require` with a hook that puts a reporter of Remit around the command's own",
 	Check:   "the file against mocha's counts, against the lines \"passing\" and \"failing\" and the exit status",
-	Forgery: "code in the test process rewrites the file when the process ends, and prints other lines",
+	Forgery: "code in the test process rewrites the file when the process ends, and prints other lines; the twins show it",
 	Config:  []string{`\.mocharc.*`, `\.nycrc.*`},
 	Idioms:  []string{"assert.equal(got, want)", "assert.strictEqual", "assert.deepStrictEqual", "expect(got).to.equal(want)", "got.should.equal(want)"},
 	call:    nodeProgram("mocha"), mute: []string{"--dry-run", "--list-files", "--list-reporters", "--list-interfaces", "--version", "-V", "--help", "-h"},

@@ -15,7 +15,7 @@ var nodeTest = &Adapter{
 	Name: NodeTest, Title: "node --test", Tried: "node 20.20.2",
 	Asked:   "`NODE_OPTIONS=--require` with a hook that starts the runner with one more `--test-reporter`",
 	Check:   "the file against the runner's counts, against the lines \"pass\" and \"fail\" of the spec reporter, exit status",
-	Forgery: "a test file is a process of its own, so it forges only its own tests: it prints the runner's events, or makes assertions do nothing",
+	Forgery: "a test file is a process of its own, so it forges only its own tests: it prints the runner's events, or makes assertions do nothing; the twins show it",
 	Config:  []string{`node\.config\.json`},
 	Idioms:  []string{"assert.strictEqual(got, want)", "assert.deepStrictEqual", "assert.throws", "t.assert.equal"},
 	call:    nodeTestCall, mute: []string{"--watch"},

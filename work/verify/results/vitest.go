@@ -9,7 +9,7 @@ var vitest = &Adapter{
 	Name: Vitest, Title: "vitest", Tried: "vitest 4.1.0",
 	Asked:   "`NODE_OPTIONS=--require` with a hook that adds `--reporter=json --outputFile.json=FILE`",
 	Check:   "the file against its own counts, against the line \"Tests\" and the exit status",
-	Forgery: "code in a test file changes what its worker reports, or writes another file and another line",
+	Forgery: "code in a test file changes what its worker reports, or writes another file and another line; the twins show it",
 	Config:  []string{`(?:vitest|vite)\.(?:config|conf|workspace|projects).*`},
 	Idioms:  []string{"expect(got).toBe(want)", "expect(got).toEqual(want)", "expect(f).toThrow()", "assert.equal(got, want)"},
 	call:    nodeProgram("vitest"), ask: askVitest, mute: []string{"--version", "-v", "--help", "-h", "--merge-reports"},

@@ -185,10 +185,6 @@ func TestJavaScriptRun(t *testing.T) {
 	}
 	most := 0
 	for _, test := range f.Tests() {
-		t.Logf("%s (%d): %d sites %s %q", test.Name, test.Line, len(test.Sites), test.Why, test.Title)
-		for _, s := range test.Sites {
-			t.Logf("    %d %s line %d certain %t", s.ID, s.Kind, s.Line, s.Certain)
-		}
 		most = max(most, len(test.Sites))
 	}
 	for round := range most {

@@ -89,8 +89,7 @@ func (b *jsBody) sites() {
 	}
 }
 
-// add adds a place. A place in TypeScript or JavaScript whose text begins in a
-// comment or the like cannot be: they begin at tokens.
+// add adds a place.
 func (b *jsBody) add(s jsPlace) { b.t.places = append(b.t.places, s) }
 
 // jsCallbacks are names of the parameter that a test calls at its end.

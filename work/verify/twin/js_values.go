@@ -1,7 +1,6 @@
 package twin
 
 import (
-	"regexp"
 	"strconv"
 
 	"remit/proof/form"
@@ -10,7 +9,7 @@ import (
 // jsGrammar is how literals are written in JavaScript.
 var jsGrammar = &grammar{yes: "true", no: "false", errors: jsErrors, text: jsLiteral}
 
-var jsLiteral func() *regexp.Regexp = form.Lazy(`^()(?:'(?:[^'\\\n\r]|\\[ntr\\'"])*'|"(?:[^"\\\n\r]|\\[ntr\\'"])*"|` + "`[^`\\\\$]*`" + `)$`)
+var jsLiteral = form.Lazy(`^()(?:'(?:[^'\\\n\r]|\\[ntr\\'"])*'|"(?:[^"\\\n\r]|\\[ntr\\'"])*"|` + "`[^`\\\\$]*`" + `)$`)
 
 // jsErrors are built-in errors that a test can expect, with others.
 var jsErrors = map[string][]string{

@@ -1,0 +1,64 @@
+package harness
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/sandbox"
+)
+
+// TestVariablesOfThePolicy: what the policy of the base sets is there for the engine
+// and every command, is told, and cannot be set by a file that no commit has.
+func TestVariablesOfThePolicy(t *testing.T) {
+	t.Parallel()
+	d, err := sandbox.Open(t.Context(), sandbox.Options{StateDir: t.TempDir()})
+	if err != nil {
+		t.Skipf("no sandbox on this machine: %v", err)
+	}
+	repo := newRepo(t, map[string]string{"a.txt": "one\n", "remit.yaml": "environment: {env: {MOOD: calm}}\n"})
+	if err := os.WriteFile(filepath.Join(repo, "remit.yaml"), []byte("environment: {env: {MOOD: wild}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	req := fixing(t, repo, d, `echo "$MOOD" >>a.txt`)
+	req.Contract.RequireClean = false
+	req.Contract.VerificationCommands = []string{`test "$MOOD" = calm`}
+	out, _ := baseRun(t, req)
+	patch, err := os.ReadFile(filepath.Join(out.Session.Dir, evidence.PatchFile))
+	if err != nil || !strings.Contains(string(patch), "+calm\n") {
+		t.Errorf("the engine wrote %s, %v", patch, err)
+	}
+	if e := out.Report.Environment; e == nil || e.Env["MOOD"] != "calm" || len(e.Layers) != 0 {
+		t.Errorf("the report says %+v", e)
+	}
+}
+
+// TestLayersAndProviders: a provider has no layers, so what it would prove is not
+// what was verified. The engine is not started for that.
+func TestLayersAndProviders(t *testing.T) {
+	t.Parallel()
+	d, err := sandbox.Open(t.Context(), sandbox.Options{StateDir: t.TempDir()})
+	if err != nil {
+		t.Skipf("no sandbox on this machine: %v", err)
+	}
+	repo := newRepo(t, map[string]string{"a.txt": "one\n", "remit.yaml": "environment: {prepare: [{ecosystem: npm}]}\n"})
+	for name, nexus := range map[string]string{"a nexus": "https://nexus.example", "no lock file": ""} {
+		req := fixing(t, repo, d, "echo two >>a.txt")
+		req.Nexus = nexus
+		out, err := Run(t.Context(), req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := reason.LockFileInvalid
+		if nexus != "" {
+			want = reason.EnvironmentUnavailable
+		}
+		if rep := out.Report; rep.Status != evidence.StatusBlocked || rep.Blockers[0].Code != want || rep.EngineProcessStarted {
+			t.Errorf("%s: %s %+v", name, rep.Status, rep.Blockers)
+		}
+		audited(t, out.Session)
+	}
+}

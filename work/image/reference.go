@@ -1,0 +1,85 @@
+package image
+
+import (
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// Kind says where an image comes from.
+type Kind string
+
+// The kinds of references. Each but the first is the prefix of a path.
+const (
+	Registry      Kind = "registry"
+	Layout        Kind = "oci"
+	LayoutArchive Kind = "oci-archive"
+	DockerArchive Kind = "docker-archive"
+)
+
+// Reference names an image.
+type Reference struct {
+	Text   string // as it was given
+	Kind   Kind
+	Path   string // of a directory or archive
+	Digest string // sha256:… where the reference is pinned, else ""
+
+	remote name.Reference // of a registry
+}
+
+// Parse reads a reference.
+func Parse(text string) (Reference, error) {
+	ref := Reference{Text: text, Kind: Registry}
+	if len(text) > 4096 || strings.ContainsFunc(text, func(c rune) bool { return c < ' ' || c == 0x7f }) {
+		return ref, reason.Errorf(reason.ImageReference, "a reference has at most 4096 printable characters")
+	}
+	rest, pin, pinned := strings.Cut(text, "@")
+	if pinned {
+		if !canon.ValidDigest(pin) {
+			return ref, notAReference(text, "behind @ stands sha256: and 64 lower-case hexadecimal digits")
+		}
+		ref.Digest = pin
+	}
+	for _, kind := range []Kind{Layout, LayoutArchive, DockerArchive} {
+		if path, ok := strings.CutPrefix(rest, string(kind)+":"); ok {
+			if path == "" {
+				return ref, notAReference(text, "behind %s: stands a path", kind)
+			}
+			ref.Kind, ref.Path = kind, path
+			return ref, nil
+		}
+	}
+	if strings.HasPrefix(rest, ".") || strings.HasPrefix(rest, "/") {
+		return ref, notAReference(text, "a path has its form in front: oci:DIR, oci-archive:FILE or docker-archive:FILE")
+	}
+	last := rest[strings.LastIndexByte(rest, '/')+1:]
+	if !pinned && !strings.Contains(last, ":") {
+		return ref, notAReference(text, "name a tag or a digest: %s:TAG", rest)
+	}
+	var err error
+	if ref.remote, err = name.ParseReference(text); err != nil {
+		return ref, notAReference(text, "a name is [HOST/]PATH in lower-case letters, digits, dots, dashes and underscores")
+	}
+	return ref, nil
+}
+
+func notAReference(text, format string, args ...any) error {
+	return reason.Errorf(reason.ImageReference, "%.200q is no reference to an image", text).WithHint(format, args...)
+}
+
+// Pinned reads a reference that has to have a digest, and needs nothing else: the
+// form in which a policy names an image.
+func Pinned(text string) (digest string, err error) {
+	ref, err := Parse(text)
+	if err != nil {
+		return "", err
+	}
+	if ref.Digest == "" {
+		return "", reason.Errorf(reason.ImageReference, "%.200q has no digest, so it could mean another image tomorrow", text).
+			WithHint("`remit env image pull %s` prints it with its digest", text)
+	}
+	return ref.Digest, nil
+}
