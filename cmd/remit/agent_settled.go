@@ -19,9 +19,10 @@ func (f *modelFlags) given() bool {
 
 // settle fills in what `remit agent setup` has settled about an agent, where the
 // command line says nothing of its model, and tells so. command and wire are those of
-// an agent behind acp, which is found without them if only one is settled.
+// an agent behind acp, which is found without them if only one is settled. A follow-up
+// that goes on with the model of its session takes what is settled for that very model.
 func (a *app) settle(f *modelFlags, engine string, command *[]string, wire *string) (note string, err error) {
-	if !eligibility.AdmissionRequired(engine) || f.given() {
+	if !eligibility.AdmissionRequired(engine) || f.given() && !f.ofSession {
 		return "", nil
 	}
 	var conf *agentconf.Agent
@@ -34,6 +35,9 @@ func (a *app) settle(f *modelFlags, engine string, command *[]string, wire *stri
 		return "", err
 	}
 	m := conf.Model
+	if f.ofSession && (m.Provider != f.provider || m.Name != f.model) {
+		return "", nil
+	}
 	f.provider, f.model, f.engineModel, f.baseURL, f.local, f.caFile = m.Provider, m.Name, m.EngineModel, m.BaseURL, m.Local, m.CAFile
 	f.keyEnv, f.keyFile, f.keyCommand = m.KeyEnv, m.KeyFile, m.KeyCommand
 	if f.bin == "" {

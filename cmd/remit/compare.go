@@ -45,8 +45,9 @@ and in what the sessions differ that makes their figures no measure of each othe
 An entry of --engines is NAME or NAME=PROVIDER/MODEL. The flags of run about models
 hold for every lane that asks one; --for NAME:FLAG=VALUE is for the lanes of one
 engine or provider. An address and a key belong to one provider: with several, each is
-given its own. '-- COMMAND' is the program of the command engine or, if that is not
-compared, the agent of acp.
+given its own. Where nothing is said of a model, a lane takes what 'remit agent setup'
+has settled for its engine. '-- COMMAND' is the program of the command engine or, if
+that is not compared, the agent of acp.
 
 As many lanes run at the same time as the machine has processors and memory for, or
 --parallel. Ctrl-C cancels all of them; each keeps its work and its evidence.
@@ -115,6 +116,7 @@ func (a *app) compareEngines(cmd *cobra.Command, f *compareFlags, args []string)
 	}
 	able := 0
 	for _, l := range lanes {
+		tellSettled(os.Stderr, l.settled)
 		if l.known == eligibility.KnownAll {
 			able++
 		}
@@ -275,125 +277,4 @@ func (a *app) finish(cmd *cobra.Command, c *comparison, order string) error {
 		err = exitCode(c.ExitCode)
 	}
 	return err
-}
-
-// laneFlags are the flags of run for one lane, and its engine.
-func (f *compareFlags) laneFlags(l *lane, args []string) (*runFlags, engine.Engine, error) {
-	own := f.runFlags
-	own.engine, own.model = l.engine, modelFlags{bin: f.bins[l.engine]}
-	if l.engine != f.commanded() {
-		args = nil
-	}
-	if l.engine != acp.Name {
-		own.acpWire = ""
-	}
-	eng, _, err := own.newEngine(args)
-	if err != nil {
-		return &own, nil, err
-	}
-	if _, asks := eng.(engine.Modelled); !asks {
-		if l.model != "" {
-			return &own, eng, usagef("--engines %s=%s/%s: this engine asks no model", l.engine, l.provider, l.model)
-		}
-		return &own, eng, nil
-	}
-	own.model = f.model
-	own.model.bin = f.bins[l.engine]
-	if l.model != "" {
-		own.model.provider, own.model.model = l.provider, l.model
-	}
-	l.provider, l.model = own.model.provider, own.model.model
-	return &own, eng, f.apart(&own.model, l)
-}
-
-// apart sets the model flags that are for this lane only.
-func (f *compareFlags) apart(m *modelFlags, l *lane) error {
-	given, flags := *m, new(cobra.Command)
-	m.add(flags) // which sets the defaults
-	*m = given
-	for _, text := range f.only {
-		name, rest, ok := strings.Cut(text, ":")
-		flag, value, valued := strings.Cut(rest, "=")
-		switch {
-		case !ok || name == "":
-			return usagef("--for %q: not NAME:FLAG=VALUE", text)
-		case slices.Contains([]string{"bin", "model", "model-provider", "preset"}, flag):
-			return usagef("--for %q: an entry of --engines names the model, --bin the agent; --preset is for all", text)
-		case flags.Flag(flag) == nil:
-			return usagef("--for %q: %q is no flag about models", text, flag)
-		case name != l.engine && name != l.provider:
-			continue
-		case !valued:
-			value = flags.Flag(flag).NoOptDefVal // "true" of a switch
-		}
-		if err := flags.Flags().Set(flag, value); err != nil {
-			return usagef("--for %q: %w", text, err)
-		}
-	}
-	return nil
-}
-
-// ofOneProvider are the flags that say where a provider is and which key opens
-// it.
-var ofOneProvider = []string{"base-url", "key-env", "key-file", "key-command", "model-ca", "local-model", "stored-state"}
-
-// unmixed keeps the key of one provider from the address of another: where the
-// lanes ask several, such a flag has to say whose it is. A --for that no lane
-// heeds is a mistake in a name.
-func (f *compareFlags) unmixed(cmd *cobra.Command, asking []laneName) error {
-	providers := map[string]bool{}
-	for _, n := range asking {
-		providers[n.provider] = true
-	}
-	for _, flag := range ofOneProvider {
-		if len(providers) > 1 && cmd.Flags().Changed(flag) {
-			return usagef("--%s is of one provider, and the lanes ask several: give each its own with --for PROVIDER:%s", flag, flag)
-		}
-	}
-	for _, text := range f.only {
-		name, rest, _ := strings.Cut(text, ":")
-		if flag, _, _ := strings.Cut(rest, "="); slices.Contains(ofOneProvider, flag) && providersOf(asking, name) > 1 {
-			return usagef("--for %q: --%s is of one provider, and the lanes of %s ask several: say which with --for PROVIDER:%s", text, flag, name, flag)
-		}
-		if !slices.ContainsFunc(asking, func(n laneName) bool { return name == n.engine || name == n.provider }) {
-			return usagef("--for %q: no lane of the engine or provider %q asks a model", text, name)
-		}
-	}
-	return nil
-}
-
-// providersOf is how many providers the lanes ask that a name of --for is for.
-func providersOf(asking []laneName, name string) int {
-	providers := map[string]bool{}
-	for _, n := range asking {
-		if name == n.engine || name == n.provider {
-			providers[n.provider] = true
-		}
-	}
-	return len(providers)
-}
-
-// laneValues is a flag of NAME=VALUE, given once a name.
-type laneValues map[string]string
-
-// String is the default, which there is none of.
-func (laneValues) String() string { return "" }
-
-// Type is what help calls the value.
-func (laneValues) Type() string { return "NAME=PATH" }
-
-// Set takes one.
-func (v *laneValues) Set(text string) error {
-	name, value, ok := strings.Cut(text, "=")
-	if !ok || name == "" || value == "" {
-		return fmt.Errorf("%q is not NAME=PATH", text)
-	}
-	if _, twice := (*v)[name]; twice {
-		return fmt.Errorf("%s is given twice", name)
-	}
-	if *v == nil {
-		*v = laneValues{}
-	}
-	(*v)[name] = value
-	return nil
 }

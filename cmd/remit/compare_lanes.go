@@ -32,7 +32,8 @@ type lane struct {
 	laneName
 	label   string
 	request harness.Request
-	refused error // why it cannot run, nil if it can
+	refused error  // why it cannot run, nil if it can
+	settled string // what is told of settings of `remit agent setup` that it takes
 	// known is how much of the lane is known that is refused by it; KnownAll is a
 	// lane that is run.
 	known eligibility.Known
@@ -94,7 +95,7 @@ func (a *app) lanes(cmd *cobra.Command, f *compareFlags, args []string, ask func
 	}
 	var asking []laneName // the lanes that ask a model
 	for _, l := range all {
-		own, eng, err := f.laneFlags(l, args)
+		own, eng, err := a.laneFlags(f, l, args)
 		if err == nil {
 			if _, asks := eng.(engine.Modelled); asks {
 				asking = append(asking, l.laneName)

@@ -17,6 +17,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/proof/reason"
+	"remit/work/agentconf"
+	"remit/work/session"
 )
 
 var updateComparison = flag.Bool("update-comparison", false, "write testdata/compare anew")
@@ -79,13 +81,49 @@ func TestLaneFlags(t *testing.T) {
 		"provider": {laneName{"claude", "local", "q"}, modelFlags{provider: "local", model: "q", keyEnv: "MY_KEY", baseURL: "http://127.0.0.1:8080/v1", local: true}},
 		"built in": {laneName{engine: "fake"}, modelFlags{}},
 	} {
-		got, _, err := f.laneFlags(&lane{laneName: tc.lane}, nil)
+		got, _, err := new(app).laneFlags(f, &lane{laneName: tc.lane}, nil)
 		if err != nil || !reflect.DeepEqual(got.model, tc.want) || got.engine != tc.lane.engine {
 			t.Errorf("%s: %+v, %v", name, got.model, err)
 		}
 	}
 	if f.model.engineModel != "" || f.model.baseURL != "" {
 		t.Errorf("a lane changed the defaults: %+v", f.model)
+	}
+}
+
+// TestLanesTakeWhatIsSettled: each lane has the settings of its own engine, and none
+// of them where anything is said of a model.
+func TestLanesTakeWhatIsSettled(t *testing.T) {
+	t.Parallel()
+	a := &app{home: session.Home{Dir: t.TempDir()}}
+	for engine, m := range map[string]agentconf.Model{
+		"pi":    {Provider: "local", Name: "q", BaseURL: "http://127.0.0.1:8080", Local: true, KeyFile: "/k"},
+		"codex": {Provider: "openai", Name: "gpt-5.5", KeyEnv: "MY_KEY"},
+	} {
+		if err := (&agentconf.Agent{Engine: engine, Bin: "/opt/" + engine, Model: m}).Save(a.home.Dir); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ofPi := modelFlags{provider: "local", model: "q", baseURL: "http://127.0.0.1:8080", local: true, keyFile: "/k", bin: "/opt/pi"}
+	for name, tc := range map[string]struct {
+		flags compareFlags
+		lane  laneName
+		want  modelFlags
+	}{
+		"settled":         {compareFlags{}, laneName{engine: "pi"}, ofPi},
+		"another lane":    {compareFlags{}, laneName{engine: "codex"}, modelFlags{provider: "openai", model: "gpt-5.5", keyEnv: "MY_KEY", bin: "/opt/codex"}},
+		"not set up":      {compareFlags{}, laneName{engine: "claude"}, modelFlags{}},
+		"built in":        {compareFlags{}, laneName{engine: "fake"}, modelFlags{}},
+		"in the entry":    {compareFlags{}, laneName{"pi", "acme", "x"}, modelFlags{provider: "acme", model: "x"}},
+		"a flag":          {compareFlags{runFlags: runFlags{model: modelFlags{keyEnv: "K"}}}, laneName{engine: "pi"}, modelFlags{keyEnv: "K"}},
+		"a flag of lanes": {compareFlags{only: []string{"pi:base-url=http://127.0.0.1:1"}}, laneName{engine: "pi"}, modelFlags{baseURL: "http://127.0.0.1:1"}},
+	} {
+		l := &lane{laneName: tc.lane}
+		got, _, err := a.laneFlags(&tc.flags, l, nil)
+		taken := tc.want.bin != ""
+		if err != nil || !reflect.DeepEqual(got.model, tc.want) || (l.settled != "") != taken || taken && l.provider != tc.want.provider {
+			t.Errorf("%s: %+v, %q, %v", name, got.model, l.settled, err)
+		}
 	}
 }
 

@@ -34,6 +34,7 @@ var elsewhere = map[string]string{
 	"engines.md: remit run --engine acp ":  "needs an agent of one's own",
 	"engines.md: remit compare --engines ": "needs agents of others",
 	"engines.md: cp -r fixtures/":          "needs agents of others",
+	"engines.md: remit run --continue ":    "executed by testdata/script/followup.txtar",
 	"ladder.md: remit ladder matrix ":      "half a minute: testdata/script/ladder.txtar, TestShippedMatrix of work/matrix",
 	"ladder.md: remit ladder prove ":       "half a minute: TestBuiltInProofs of work/prove makes the same proofs",
 	"ladder.md: remit ladder status":       "executed by testdata/script/ladder.txtar",
@@ -42,6 +43,7 @@ var elsewhere = map[string]string{
 	"governance.md: remit ladder refresh ": "TestControlSummary tries it",
 	"governance.md: remit health":          "TestHealthNamesFaults and TestHealthHere try it",
 	"environments.md: remit run ":          "executed by testdata/script/environment.txtar",
+	"images.md: remit env image pull ":     "needs a registry: testdata/script/image.txtar pulls from an archive",
 }
 
 // shellBlock is a block of a document that a reader pastes into a shell.

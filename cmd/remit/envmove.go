@@ -87,7 +87,8 @@ gives the same bytes. The file holds the packages, and nothing of this machine.`
 			defer l.Release()
 			f, err := os.OpenFile(args[1], os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 			if errors.Is(err, fs.ErrExist) {
-				e := reason.Errorf(reason.OutputExists, "there is something already")
+				e := reason.Errorf(reason.OutputExists, "there is something already").
+					WithHint("name another file, or remove this one first")
 				e.File = args[1]
 				return e
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,6 +23,22 @@ import (
 	"remit/law/task"
 	"remit/proof/reason"
 )
+
+// interrupted says in the program's words that a signal ended a command, which else is
+// "signal: interrupt" and an internal error, or a sandbox whose probe failed. A command
+// that has its own word for it, such as a run that closes its evidence, keeps that.
+func interrupted(ctx context.Context, err error) error {
+	var coded *reason.Error
+	var exit exitCode
+	cause := context.Cause(ctx)
+	if cause == nil || errors.As(err, &exit) || !errors.Is(err, cause) && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	if errors.As(err, &coded) && (coded.Code == reason.Cancelled || coded.Code == reason.Interrupted) {
+		return err
+	}
+	return reason.Errorf(reason.Cancelled, "stopped before it was done: %w", cause).WithHint("type the command again: what it had not completed is not there")
+}
 
 // refusedByDisk gives an error of a file, which has no reason yet, one of its
 // own: that of the place of sessions where this takes no more writes, else that

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -238,5 +240,37 @@ func TestNext(t *testing.T) {
 				t.Errorf("%s has %q:\n%s", name, word, out.String())
 			}
 		}
+	}
+}
+
+// TestInterrupted: a command that a signal ends is refused as cancelled, and one that
+// ended by something else keeps its own error.
+func TestInterrupted(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("signal: interrupt")
+	stopped, stop := context.WithCancelCause(t.Context())
+	stop(cause)
+	own := reason.Errorf(reason.FileUnusable, "no such file")
+	for name, c := range map[string]struct {
+		ctx context.Context
+		err error
+		is  reason.Code
+	}{
+		"the cause":         {stopped, fmt.Errorf("trying: %w", cause), reason.Cancelled},
+		"a context's error": {stopped, fmt.Errorf("trying: %w", context.Canceled), reason.Cancelled},
+		"a code for it":     {stopped, reason.Errorf(reason.SandboxUnavailable, "the probe failed: %w", cause), reason.Cancelled},
+		"its own word":      {stopped, reason.Errorf(reason.Interrupted, "verification stopped: %w", cause), reason.Interrupted},
+		"its own code":      {stopped, own, reason.FileUnusable},
+		"another error":     {stopped, errors.New("broken"), ""},
+		"an exit code":      {stopped, errors.Join(exitCode(2), cause), ""},
+		"no signal":         {t.Context(), context.Canceled, ""},
+		"done all the same": {stopped, nil, ""},
+	} {
+		if got := reason.CodeOf(interrupted(c.ctx, c.err)); got != c.is {
+			t.Errorf("%s: %q, want %q", name, got, c.is)
+		}
+	}
+	if code := printError(io.Discard, interrupted(stopped, cause)); code != 3 {
+		t.Errorf("exit code %d, want 3", code)
 	}
 }

@@ -112,7 +112,8 @@ func (f *followFlags) said() (text, source string, err error) {
 
 // sameEngine takes the engine and the model of the session where the command line
 // names none. What the command engine ran then is not run again: it was made for the
-// task as it was.
+// task as it was. The way to the model is in no session: it is the one that was settled,
+// if the command line says nothing of it.
 func (f *runFlags) sameEngine(e *earlier, args []string) error {
 	before := e.opened.Engine.Name
 	switch {
@@ -127,6 +128,7 @@ func (f *runFlags) sameEngine(e *earlier, args []string) error {
 		f.engine = before
 	}
 	if f.engine == before && e.opened.Model != nil && e.opened.ModelProvider != nil && f.model.model == "" && (f.model.provider == "" || f.model.provider == *e.opened.ModelProvider) {
+		f.model.ofSession = !f.model.given()
 		f.model.provider, f.model.model = *e.opened.ModelProvider, *e.opened.Model
 	}
 	return nil

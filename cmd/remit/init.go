@@ -109,6 +109,9 @@ func (a *app) init(cmd *cobra.Command, f *initFlags) error {
 		return err
 	}
 	if err := a.tryInit(cmd, f, base, out); err != nil {
+		if stopped, ok := errors.AsType[*reason.Error](err); ok && stopped.Code == reason.Interrupted { // there is no session to be shown
+			return stopped.WithHint("%s is written; `remit init` tries it again", task.PolicyFile)
+		}
 		return err
 	}
 	out.conclude(f)

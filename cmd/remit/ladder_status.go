@@ -22,6 +22,7 @@ import (
 	"remit/proof/reason"
 	"remit/work/engine"
 	"remit/work/engine/acp"
+	"remit/work/engine/workos"
 	"remit/work/matrix"
 	"remit/work/prove"
 	"remit/work/route"
@@ -176,11 +177,19 @@ func (g *laneGatherer) installed(e engine.Engine, id evidence.EngineIdentity, pr
 }
 
 // blocked is the lane of an agent that cannot be started. The message of the
-// error may name places of this machine, so that only its code is kept.
+// error may name places of this machine, so that only its code is kept. The next step
+// is the command that installs it, if there is one.
 func (g *laneGatherer) blocked(name, program string, err error) ladder.LaneFacts {
 	f := g.facts(ladder.Key{Engine: name, SandboxDriver: sandbox.DriverBwrap})
 	f.Program = program
 	f.Blocked, f.Unblock = blockOf(cmp.Or(reason.CodeOf(err), reason.ProviderUnavailable)), "remit doctor"
+	switch {
+	case reason.CodeOf(err) != reason.ProviderUnavailable || name == workos.Name: // nothing that setup installs
+	case program != "":
+		f.Unblock = "remit agent setup " + name + ":" + program
+	case eligibility.AdmissionRequired(name):
+		f.Unblock = "remit agent setup " + name
+	}
 	return f
 }
 

@@ -76,7 +76,7 @@ func execute(ctx context.Context, root *cobra.Command, at func() (session.Home, 
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
 		home, _ := at() // without one, no file is below it
-		return refusedByDisk(usageOf(cmd, err), home.Dir)
+		return refusedByDisk(interrupted(ctx, usageOf(cmd, err)), home.Dir)
 	}
 	return nil
 }

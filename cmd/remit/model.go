@@ -120,6 +120,8 @@ type modelFlags struct {
 	bin, preset, provider, model, engineModel                string
 	baseURL, keyEnv, keyFile, keyCommand, caFile, pricesFile string
 	local, stored                                            bool
+
+	ofSession bool // a follow-up takes provider and model from its session, and the command line says nothing
 }
 
 func (f *modelFlags) add(cmd *cobra.Command) {

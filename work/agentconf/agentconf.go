@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"remit/proof/form"
 	"remit/proof/reason"
@@ -76,7 +77,8 @@ func NameOf(engine string, command []string) string {
 func Path(home, name string) string { return filepath.Join(home, Dir, name+".json") }
 
 // Load reads what is settled about an agent, nil for nothing. Others than the owner
-// must not be able to write it: it names programs that are started.
+// must not be able to write it, and the owner is the user or root: it names programs
+// that are started.
 func Load(home, name string) (*Agent, error) {
 	if !nameForm().MatchString(name) {
 		return nil, nil
@@ -98,11 +100,17 @@ func Load(home, name string) (*Agent, error) {
 	case info.Mode().Perm()&0o022 != 0:
 		return nil, wrong("others can write it (mode %o), and it names programs that are started", info.Mode().Perm())
 	}
-	f, err := os.Open(path)
+	if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 && uid != uint32(os.Geteuid()) { //nolint:gosec // G115: a user's number
+		return nil, wrong("it belongs to another user (%d), and it names programs that are started", uid)
+	}
+	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, wrong("reading what is settled about the agent: %w", err)
 	}
 	defer f.Close()
+	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+		return nil, wrong("it was replaced while it was read")
+	}
 	text, err := io.ReadAll(io.LimitReader(f, maxBytes+1))
 	if err == nil && len(text) > maxBytes {
 		err = fmt.Errorf("it has more than %d bytes", maxBytes)

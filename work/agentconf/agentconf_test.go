@@ -106,3 +106,21 @@ func TestRefused(t *testing.T) {
 		t.Errorf("%v is left, %v", left, err)
 	}
 }
+
+// TestOfAnotherUser: whose file it is can write it, whatever its mode.
+func TestOfAnotherUser(t *testing.T) {
+	t.Parallel()
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a file to another user")
+	}
+	home := t.TempDir()
+	if err := settled().Save(home); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(Path(home, "codex"), 64242, 64242); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := Load(home, "codex"); got != nil || reason.CodeOf(err) != reason.HomeUnusable || !strings.Contains(err.Error(), "another user (64242)") {
+		t.Errorf("%v, %v", got, err)
+	}
+}

@@ -338,6 +338,10 @@ func explain(err error, p task.Prepare, told []registry.Delivery) error {
 		what := strings.TrimSuffix(d.Name+"@"+d.Version, "@")
 		e := reason.Errorf(d.Refused, "fetching the %s packages of %s: %s: %s", p.Ecosystem, p.Dir, what, d.Why)
 		e.Err = err
+		if d.Refused == reason.RegistryRefused {
+			return e.WithHint("the client asked for more than the lock file has, as it does where that file is not complete: make it anew (for npm: `npm install`), " +
+				"and commit it; `remit env build` tries it alone")
+		}
 		return e.WithHint("this is about the registry, not the repository: it lacks that package or cannot be reached; `remit env build` tries it alone")
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 
 	"remit/law/task"
 	"remit/proof/reason"
+	"remit/work/registry"
 )
 
 // planAt reads the npm plan of a repository.
@@ -212,5 +213,18 @@ func TestRegistryThatDiffers(t *testing.T) {
 	}
 	if keys, err := b.Store.Keys(); len(keys) != 0 || err != nil {
 		t.Errorf("the store has %v, %v", keys, err)
+	}
+}
+
+// A lock file that is not complete has the client ask for what it does not name:
+// that is the repository's matter, and the hint says so.
+func TestHintForIncompleteLock(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[reason.Code]string{reason.RegistryRefused: "not complete", reason.RegistryMissing: "registry, not the repository"} {
+		told := []registry.Delivery{{Name: "left", Version: "1.0.0"}, {Name: "right", Refused: code, Why: "the lock file of the base does not name right"}}
+		coded, ok := errors.AsType[*reason.Error](explain(errors.New("exit 1"), task.Prepare{Ecosystem: task.NPM, Dir: "."}, told))
+		if !ok || coded.Code != code || !strings.Contains(coded.Hint, want) {
+			t.Errorf("%s: %v", code, coded)
+		}
 	}
 }

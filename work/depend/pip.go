@@ -132,7 +132,7 @@ func (r *pipReader) requirement(name, line string) error {
 	m := pipLine().FindStringSubmatch(strings.TrimSpace(line[:at]))
 	if m == nil || m[4] != "" && !pipMarker().MatchString(m[4]) {
 		return reason.Errorf(reason.DependencyRefused, "%s: %.200q is not a release pinned with ==, and Remit fetches from the registry only", path.Join(r.dir, name), line).
-			WithHint("pin it, as in name==1.2.3 --hash=sha256:…; git, path and URL requirements are not fetched")
+			WithHint("pin it, as in `name==1.2.3 --hash=sha256:…`; git, path and URL requirements are not fetched")
 	}
 	for _, h := range strings.Fields(line[at:]) {
 		if !pipHash().MatchString(h) {

@@ -61,23 +61,26 @@ func (f *finder) packageJSON(name string) (manifest, bool) {
 	return m, true
 }
 
+var nodeManagers = []string{"npm", "pnpm", "yarn", "bun"}
+
 // nodeLocks are the lock files of the package managers, in the order in which
-// they count where several are there.
+// they count where several are there. Those of npm are first, whatever manager a
+// manifest states: they are what environment.prepare can install from.
 var nodeLocks = []struct{ file, manager string }{
-	{"pnpm-lock.yaml", "pnpm"}, {"yarn.lock", "yarn"}, {"bun.lock", "bun"}, {"bun.lockb", "bun"},
 	{"package-lock.json", "npm"}, {"npm-shrinkwrap.json", "npm"},
+	{"pnpm-lock.yaml", "pnpm"}, {"yarn.lock", "yarn"}, {"bun.lock", "bun"}, {"bun.lockb", "bun"},
 }
 
 // nodeManager says which package manager a directory uses, and by which lock file.
 func (f *finder) nodeManager(dir string, m manifest) (manager, lock string) {
 	stated, _, _ := strings.Cut(m.manager, "@")
 	for _, l := range nodeLocks {
-		known := stated == l.manager || !slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, stated)
+		known := l.manager == "npm" || stated == l.manager || !slices.Contains(nodeManagers, stated)
 		if known && f.has[in(dir, l.file)] {
 			return l.manager, in(dir, l.file)
 		}
 	}
-	if slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, stated) {
+	if slices.Contains(nodeManagers, stated) {
 		return stated, ""
 	}
 	if f.has[in(dir, "pnpm-workspace.yaml")] {
@@ -160,7 +163,13 @@ var nodeTestFile = form.Lazy(`(?:[._-]test|[._-]spec)\.[cm]?[jt]sx?$|^(?:.*/)?(?
 // nodeCommand is how the tests of a package are run, and what says so.
 func (f *finder) nodeCommand(p Project, m manifest) (line, from string) {
 	if script := m.tests(); script != "" {
-		return inDir(p.Manager, p.Dir, script), p.Manifest + ", scripts." + script
+		by := p.Manifest + ", scripts." + script
+		line, from := f.nodeRunner(p, m)
+		if other := otherManager(m.scripts[script], p.Manager); other != "" && p.Dir == "." && line != "" {
+			f.other(by+", which calls "+other, inDir(p.Manager, p.Dir, script))
+			return line, from
+		}
+		return inDir(p.Manager, p.Dir, script), by
 	}
 	if p.Dir != "." {
 		return "", ""
@@ -168,11 +177,8 @@ func (f *finder) nodeCommand(p Project, m manifest) (line, from string) {
 	if p.Workspace && f.memberTests(m) {
 		return f.everyMember(p, m), p.Manifest + ", workspaces"
 	}
-	for _, r := range nodeRunners {
-		if slices.Contains(m.depends, r.name) {
-			exec := map[string]string{"npm": "npx --no-install ", "pnpm": "pnpm exec ", "yarn": "yarn ", "bun": "bunx --no-install "}[p.Manager]
-			return exec + r.name + r.args, p.Manifest + ", dependency on " + r.name
-		}
+	if line, from := f.nodeRunner(p, m); line != "" {
+		return line, from
 	}
 	tests := f.tests(".", nil, nodeTestFile().MatchString)
 	switch {
@@ -181,6 +187,28 @@ func (f *finder) nodeCommand(p Project, m manifest) (line, from string) {
 		return "bun test", tests[0]
 	case f.contains(tests, "node:test"):
 		return "node --test", tests[0] + ", which uses node:test"
+	}
+	return "", ""
+}
+
+// otherManager is the package manager that a script calls although npm installs
+// what it needs, "" for none: that program is not there where the tests run.
+func otherManager(script, manager string) string {
+	for _, word := range strings.Fields(script) {
+		if manager == "npm" && word != "npm" && slices.Contains(nodeManagers, word) {
+			return word
+		}
+	}
+	return ""
+}
+
+// nodeRunner is the call of a runner among the dependencies of a package.
+func (*finder) nodeRunner(p Project, m manifest) (line, from string) {
+	for _, r := range nodeRunners {
+		if slices.Contains(m.depends, r.name) {
+			exec := map[string]string{"npm": "npx --no-install ", "pnpm": "pnpm exec ", "yarn": "yarn ", "bun": "bunx --no-install "}[p.Manager]
+			return exec + r.name + r.args, p.Manifest + ", dependency on " + r.name
+		}
 	}
 	return "", ""
 }

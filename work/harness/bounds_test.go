@@ -137,6 +137,48 @@ func TestLostChangesAreNotNoChanges(t *testing.T) {
 	leakFree(t, out.Session)
 }
 
+// TestKeepingWorkOnAFullDisk: the patch is tried again with the room that was
+// reserved for the journal, so nothing that writes to the journal goes on beside it.
+func TestKeepingWorkOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	repo := newRepo(t, map[string]string{"a.txt": "a\n"})
+	req := fixing(t, repo, realSandbox(t), "echo x >>a.txt")
+	req.Contract.VerificationCommands = []string{"sleep 600"} // the baseline goes on until somebody ends it
+	var tries, ended int
+	inTheWay := func(s session.Session) string { return filepath.Join(s.Dir, evidence.PatchFile) }
+	req.JournalHook = func(s journal.Step) []journal.Step {
+		list, err := req.Home.List()
+		switch {
+		case err == nil && len(list) == 1 && s.Name == evidence.StepPatch && s.Status == journal.Started:
+			if tries++; tries == 1 {
+				err = os.WriteFile(inTheWay(list[0]), nil, 0o600)
+			} else {
+				err = os.Remove(inTheWay(list[0]))
+				if ended == 0 {
+					t.Error("the baseline is still being verified when the patch is tried again")
+				}
+			}
+		case s.Name == evidence.StepVerifyBase && s.Status != journal.Started:
+			ended++
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		return []journal.Step{s}
+	}
+	out, err := Run(t.Context(), req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if patch, _ := patchOf(t, out.Session); tries != 2 || ended != 1 || !strings.Contains(patch, "+x\n") {
+		t.Errorf("%d tries, %d ends of the baseline, patch %q", tries, ended, patch)
+	}
+	if b := out.Report.Blockers[0]; b.Code != reason.ArtifactWriteFailure {
+		t.Errorf("%+v", b)
+	}
+	audited(t, out.Session)
+}
+
 // TestHostWorkHasADeadline: the time of the host's work follows the contract,
 // has a floor, and its end is a code and no mere cancellation.
 func TestHostWorkHasADeadline(t *testing.T) {

@@ -317,7 +317,10 @@ func (r *run) stop(ctx context.Context, err error) {
 	r.note(evidence.StepStopped, "stop", journal.Failed, nil, blockersOnly{[]evidence.Blocker{blocker}})
 	r.tell("stopped", "failed", blocker.Message)
 	if blocker.Code == reason.ArtifactWriteFailure {
-		r.yield(r.session.Journal()) // the work that is still to be kept may fit then
+		// The work that is still to be kept may fit then. It can fill the disk once
+		// more, with nothing reserved: no entry may be written beside it.
+		r.stopBase()
+		r.yield(r.session.Journal())
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"remit/law/task"
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/depend"
 	"remit/work/sandbox"
@@ -169,6 +170,26 @@ func notPrepared(refused *reason.Error) *Tried {
 		Findings: []reason.Finding{{Code: refused.Code, Path: refused.File, Detail: "the environment could not be prepared: " + refused.Message, Hint: hint}}}
 }
 
+// The first and the last line of a runner's result files.
+var (
+	filesBegin = form.Lazy(`(?m)^remit-results-[0-9a-f]{24} begin `)
+	filesEnd   = form.Lazy(`(?m)^remit-results-[0-9a-f]{24} end(?:\n|\z)`)
+)
+
+// said is the end of an output without the result files of its runner, which are for
+// a program. Where they are longer than that end, it begins in the middle of them.
+func said(tail string) string {
+	from := 0
+	if at := filesBegin().FindStringIndex(tail); at != nil {
+		from = at[0]
+	}
+	end := filesEnd().FindStringIndex(tail[from:])
+	if end == nil {
+		return tail
+	}
+	return tail[:from] + tail[from+end[1]:]
+}
+
 func triedOf(phase *verify.PhaseResult) *Tried {
 	out := &Tried{Status: evidence.StatusPass, Commands: []TriedCommand{}, Findings: append([]reason.Finding{}, phase.Findings...)}
 	for i, run := range phase.Runs {
@@ -188,7 +209,7 @@ func triedOf(phase *verify.PhaseResult) *Tried {
 		t.Failed = t.Failed[:min(len(t.Failed), maxTriedFailures)]
 		if !c.Passed {
 			out.Status = evidence.StatusFail
-			t.Why, t.Hint, t.Output = c.Why(), verify.MissingProgram(c, c.Tail(), sandbox.SystemPath), c.Tail()
+			t.Why, t.Hint, t.Output = c.Why(), verify.MissingProgram(c, c.Tail(), sandbox.SystemPath), said(c.Tail())
 		}
 		out.Commands = append(out.Commands, t)
 	}

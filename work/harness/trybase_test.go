@@ -48,3 +48,21 @@ func TestTriedStatus(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 }
+
+// TestSaid: the result files of a runner are no part of what init shows of a failure.
+func TestSaid(t *testing.T) {
+	t.Parallel()
+	const mark = "remit-results-0123456789abcdef01234567"
+	for name, c := range map[string]struct{ tail, want string }{
+		"none":              {"out\n\nerr\n\n", "out\n\nerr\n\n"},
+		"whole":             {"out\n" + mark + " begin /workspace\n" + mark + " file a.json 2\n{}\n" + mark + " end\n\nerr\n", "out\n\nerr\n"},
+		"begins in a file":  {"\"a\": 1}\n" + mark + " end\n\nerr\n", "\nerr\n"},
+		"no end":            {"out\n" + mark + " begin /workspace\n", "out\n" + mark + " begin /workspace\n"},
+		"a word of a test":  {"said " + mark + " end\nerr\n", "said " + mark + " end\nerr\n"},
+		"nothing but files": {mark + " begin /workspace\n" + mark + " end", ""},
+	} {
+		if got := said(c.tail); got != c.want {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package matrix
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -136,5 +137,27 @@ func TestReserveIsGivenBack(t *testing.T) {
 	}
 	if taken := st.Blocks * 512; taken > st.Size+64<<10 {
 		t.Errorf("the journal has %d bytes and takes %d", st.Size, taken)
+	}
+}
+
+// TestSmallDiskHasRoomForARun: the disk of the cases is full because of their
+// fault. What a run itself keeps, and what it reserves, takes far less.
+func TestSmallDiskHasRoomForARun(t *testing.T) {
+	t.Parallel()
+	dir, err := ran(t, opened(t, "command")).onlySession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var taken int64
+	err = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		var st unix.Stat_t
+		if err == nil {
+			err = unix.Lstat(name, &st)
+		}
+		taken += st.Blocks * 512
+		return err
+	})
+	if err != nil || taken == 0 || 4*taken > smallDisk {
+		t.Errorf("a run takes %d bytes, and the small disk has %d: %v", taken, smallDisk, err)
 	}
 }

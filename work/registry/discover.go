@@ -51,7 +51,9 @@ func Discover(ctx context.Context, run func(ctx context.Context, argv []string) 
 		u := Defaults()[e]
 		silent = false
 		said, err := configuredFor[e](ask)
-		if silent {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx) // the client was stopped with the command, which says nothing of either
+		} else if silent {
 			err = unusable(e, "is not known: its client said too much, or nothing in %s", askTime)
 		}
 		if err == nil && said.URL != "" {

@@ -88,6 +88,11 @@ func TestDiscoverSilence(t *testing.T) {
 	if len(found) != 0 || len(bad) != len(Ecosystems()) {
 		t.Errorf("%+v, %v", found, bad)
 	}
+	for e, err := range bad { // and one that was stopped by the user is not called silent
+		if !errors.Is(err, context.Canceled) || reason.CodeOf(err) != "" {
+			t.Errorf("%s: %v", e, err)
+		}
+	}
 }
 
 // The clients of this machine are asked, each for single settings.

@@ -183,9 +183,13 @@ func TestStaleNames(t *testing.T) {
 		ownName() + "1-more":                         false,
 		fmt.Sprintf("remit-%d-%s-1", pid, start):     false, // of an earlier version
 		fmt.Sprintf("remit-%d-1-1", pid):             true,  // the number was given again
+		"remit.999999999-5." + pidNamespace() + "-1": true,
+		"remit.999999999-5.77-1":                     false, // of another namespace
 		"remit-999999999-5-1":                        true,
 		"remit-999999999-5." + pidNamespace() + "-1": true,
 		"remit-999999999-5.77-1":                     false, // of another namespace
+		"remit-999999999-5.0-1":                      false, // its maker did not know its namespace
+		"remit-999999999-0." + pidNamespace() + "-1": false, // nor its start
 		"remit-99999999999999999999-5-1":             false,
 		"remit-notours":                              false, // not ours to remove
 		"remit-":                                     false,
@@ -219,5 +223,48 @@ func TestHostileProcessName(t *testing.T) {
 	}
 	if parent, _ := parentOf(1 << 30); parent != 0 || startTime(1<<30) != "0" {
 		t.Error("a process that does not exist")
+	}
+}
+
+// What /proc does not tell is no sign that a process is dead.
+func TestWhatProcDoesNotTell(t *testing.T) {
+	t.Parallel()
+	const stat = "7 (a ) b) S 1 7 7 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 742879 9 10"
+	for name, tc := range map[string]struct {
+		stat, want string
+		err        error
+	}{
+		"alive":             {stat, "742879", nil},
+		"no such process":   {"", "0", &fs.PathError{Op: "open", Err: unix.ENOENT}},
+		"it ended just now": {"", "0", &fs.PathError{Op: "read", Err: unix.ESRCH}},
+		"too many files":    {"", "", &fs.PathError{Op: "open", Err: unix.EMFILE}},
+		"not allowed":       {"", "", &fs.PathError{Op: "open", Err: unix.EACCES}},
+		"empty":             {"", "", nil},
+		"cut off":           {stat[:40], "", nil},
+	} {
+		if got := startOf([]byte(tc.stat), tc.err); got != tc.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	for _, tc := range []struct{ self, link, want string }{
+		{"7", "pid:[4026531836]", "4026531836"},
+		{"1234", "pid:[4026531836]", "0"}, // /proc of the namespace around ours
+		{"", "pid:[4026531836]", "0"},
+		{"7", "", "0"},
+		{"7", "pid:[x]", "0"},
+	} {
+		if got := namespaceOf(7, tc.self, tc.link); got != tc.want {
+			t.Errorf("%+v: %q", tc, got)
+		}
+	}
+}
+
+// An earlier version removes what begins with remit- and does not go on with the pid
+// and the start time of a process that lives. It may clean up beside this one, also
+// between the making of a group and the first process in it.
+func TestEarlierVersionsLeaveOursAlone(t *testing.T) {
+	t.Parallel()
+	if name := ownName(); strings.HasPrefix(name, "remit-") {
+		t.Errorf("an earlier version removes %s…", name)
 	}
 }

@@ -47,7 +47,7 @@ type Agent struct {
 }
 
 // hint is for every way in which an agent can be missing.
-const hint = "make agents installs the tested versions; --bin names another place"
+const hint = "`remit agent setup NAME` installs the tested version, for codex, claude, pi and acp:PROGRAM; --bin names another place"
 
 func unavailable(format string, args ...any) *reason.Error {
 	return reason.Errorf(reason.ProviderUnavailable, format, args...).WithHint(hint)

@@ -30,7 +30,8 @@ func Hooks() map[string][]byte {
 }
 
 // Collecting is a shell script that runs its arguments behind the second, asks the
-// runners below them for results, and prints these behind the mark (collect.go).
+// runners below them for results, and prints these behind the mark (collect.go): where
+// there are none it prints nothing, so that the same run has the same output again.
 // Its first argument is the mark, its second the directory of the hooks. What the
 // command's environment says already stays in force in front of it.
 const Collecting = `mark=$1 hooks=$2; shift 2
@@ -62,16 +63,18 @@ if [ -f pom.xml ]; then copy surefire '*/target/*-reports/TEST-*.xml'; fi
 if [ -f settings.gradle ] || [ -f settings.gradle.kts ] || [ -f build.gradle ] || [ -f build.gradle.kts ]; then
   copy gradle '*/build/test-results/*/TEST-*.xml'
 fi
-printf '\n%s begin %s\n' "$mark" "$root"
+begun=
 for f in "$d"/*-*; do
   if [ -f "$f" ] && [ ! -L "$f" ]; then
+    [ "$begun" ] || printf '\n%s begin %s\n' "$mark" "$root"
+    begun=yes
     size=$(wc -c <"$f")
     printf '%s file %s %d\n' "$mark" "${f##*/}" "$size"
     [ "$size" -gt 16777216 ] || head -c "$size" "$f"
     printf '\n'
   fi
 done
-printf '%s end\n' "$mark"
+[ -z "$begun" ] || printf '%s end\n' "$mark"
 rm -rf "$d"
 exit "$c"
 `
