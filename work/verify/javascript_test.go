@@ -68,3 +68,34 @@ func TestControlOfNode(t *testing.T) {
 		})
 	}
 }
+
+// TestControlOfNodeWhereAllFail: a result file names the tests also where none
+// passes on the base, so one swallowed test is not covered by the failures of the
+// others.
+func TestControlOfNodeWhereAllFail(t *testing.T) {
+	t.Parallel()
+	needNode(t)
+	base := files{
+		"package.json": "{\"name\": \"calc\", \"scripts\": {\"test\": \"node --test\"}}\n",
+		"calc.js":      "exports.add = (a, b) => a - b\nexports.check = () => 0\n",
+		"calc.test.js": "const { test } = require('node:test')\nconst assert = require('node:assert')\nconst calc = require('./calc.js')\n\n" +
+			"test('adds', () => {\n  assert.strictEqual(calc.add(2, 2), 4)\n})\n\ntest('throws', () => {\n  assert.throws(() => calc.check('x'), /not a number/)\n})\n",
+	}
+	const add = "exports.add = (a, b) => a + b\n"
+	swallowed := files{"calc.js": add + "exports.check = () => 0\nconst resource = require('async_hooks').AsyncResource.prototype\nconst run = resource.runInAsyncScope\n" +
+		"resource.runInAsyncScope = function (...a) {\n  try { return run.apply(this, a) } catch (e) { if (this.name !== 'throws') throw e }\n}\n"}
+	honest := files{"calc.js": add + "exports.check = (x) => { if (typeof x !== 'number') throw new Error('not a number') }\n"}
+	for _, command := range []string{"npm test", "node --test"} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			v, log := verified(t, Plan{Lower: base.write(t), Patch: swallowed.changes(), Commands: []string{command}})
+			if !slices.ContainsFunc(v.Findings, func(f reason.Finding) bool { return f.Code == reason.VerifierTampering }) {
+				t.Errorf("one of two tests is swallowed: %s\n%s", explain(v), log)
+			}
+			v, log = verified(t, Plan{Lower: base.write(t), Patch: honest.changes(), Commands: []string{command}})
+			if c := v.Control; v.Status != StatusPass || c == nil || c.Commands[0].By != byTest || c.Counting != 2 || c.Proved != 2 {
+				t.Errorf("honest: %s%+v\n%s", explain(v), c, log)
+			}
+		})
+	}
+}

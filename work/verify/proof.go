@@ -318,10 +318,13 @@ func (s *suite) shownBy(plain []CommandResult, a, b *twinView) string {
 }
 
 // named says whether a command among those names each test with its outcome. One
-// that names only what failed does not.
+// that names only what failed does not. A result file names all of them: where every
+// test fails on the base no passed one could say so, and by the exit status alone one
+// failing test would speak for all.
 func (s *suite) named(plain []CommandResult) bool {
 	for i := range plain {
-		if plain[i].direct && results.NamesTests(plain[i].Runner) && len(plain[i].PerTest) > 0 {
+		direct := plain[i].direct && results.NamesTests(plain[i].Runner)
+		if (direct || plain[i].filed) && len(plain[i].PerTest) > 0 {
 			return true // also of a package that does not build: its tests have names later
 		}
 		for _, o := range s.outcomes(&plain[i]) {
