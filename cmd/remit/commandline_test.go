@@ -21,6 +21,8 @@ func eachCommand(t *testing.T, visit func(c *cobra.Command, words []string)) {
 			words := strings.Fields(c.CommandPath())[1:]
 			if takes := strings.Fields(c.Use); len(takes) > 1 && takes[1][0] >= 'A' && takes[1][0] <= 'Z' {
 				words = append(words, "x")
+			} else if len(takes) > 1 && len(c.ValidArgs) > 0 && c.ValidateArgs(nil) != nil { // one of these words
+				words = append(words, takes[1][:strings.IndexByte(takes[1]+"|", '|')])
 			}
 			visit(c, words)
 		}

@@ -27,9 +27,6 @@ func TestPublishedSchemas(t *testing.T) {
 		t.Fatal(err)
 	}
 	if flag.Lookup("update").Value.String() == "true" {
-		if err := os.RemoveAll(publishedSchemas); err != nil {
-			t.Fatal(err)
-		}
 		if err := os.MkdirAll(publishedSchemas, 0o755); err != nil {
 			t.Fatal(err)
 		}

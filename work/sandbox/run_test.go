@@ -170,7 +170,7 @@ func TestTimeouts(t *testing.T) {
 	took := time.Since(begun)
 	e.Check(took < 30*time.Second, "took %s", took)
 	first := r.Commands[0]
-	e.Check(first.TimedOut && first.Started && first.Signal == "SIGKILL" && first.Duration >= 300*time.Millisecond, "%+v", first)
+	e.Check(first.TimedOut && first.Started && first.Signal == "SIGKILL" && first.Duration >= 200*time.Millisecond, "%+v", first) // its clock begins after that of the limit
 	if c := r.Commands[1]; c.TimedOut || c.ExitCode != 0 {
 		t.Errorf("%+v", c)
 	}

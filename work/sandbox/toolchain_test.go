@@ -71,7 +71,7 @@ func TestBwrapArgs(t *testing.T) {
 	got := strings.Join(bwrapArgs(view{
 		Dir: "sub", Env: map[string]string{"B": "2", "A": "1"}, Tmp: "/tmp/disk/tmp", GoCache: "/tmp/disk/go-build",
 		Binds: []Bind{{"/tmp/mnt/0", "/opt/x"}}, System: []Bind{{"/tmp/system/0", "/usr"}, {"/tmp/system/1", "/etc/ssl/certs"}},
-		Links: map[string]string{"/lib": "usr/lib", "/bin": "usr/bin"}, Masked: []string{"/proc/keys"}, Seccomp: 5, Status: 4,
+		Links: map[string]string{"/lib": "usr/lib", "/bin": "usr/bin"}, Masked: []string{"/proc/keys"}, Seccomp: 5, Status: 4, As: identity{uid: 64242, gid: 64242},
 	}), " ")
 	want := "--unshare-all --unshare-user --disable-userns --cap-drop ALL --uid 64242 --gid 64242 --die-with-parent --new-session --hostname sandbox" +
 		" --json-status-fd 4 --clearenv --setenv A 1 --setenv B 2 --symlink usr/bin /bin --symlink usr/lib /lib" +

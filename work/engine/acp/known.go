@@ -23,7 +23,7 @@ type known struct {
 	alone bool
 	// driven is the program that an adapter drives, nil if it is an agent
 	// itself. The packages with a program of the adapter's own are left out.
-	driven  func() (string, error)
+	driven  func(bin string) (string, error)
 	without []string
 	with    func(engine.Model) with
 }

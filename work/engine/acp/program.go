@@ -80,7 +80,11 @@ func (k *known) program(bin string) (*program, error) {
 	}
 	p.packages = []*agent.Package{owner}
 	if k.driven != nil {
-		if p.driven, err = k.driven(); err != nil {
+		// Beside the adapter, where it is one prefix of all agents, else where it always is.
+		if p.driven, err = k.driven(bin); err != nil && bin != "" {
+			p.driven, err = k.driven("")
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

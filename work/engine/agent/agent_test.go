@@ -91,7 +91,7 @@ func TestFind(t *testing.T) { // not parallel: it changes the environment
 				t.Errorf("%+v %v", p, err)
 			case test.problem != "":
 				e, typed := errors.AsType[*reason.Error](err)
-				if !typed || e.Code != reason.ProviderUnavailable || !strings.Contains(err.Error(), test.problem) || !strings.Contains(e.Hint, "make agents") {
+				if !typed || e.Code != reason.ProviderUnavailable || !strings.Contains(err.Error(), test.problem) || !strings.Contains(e.Hint, "remit agent setup") {
 					t.Errorf("%v", err)
 				}
 				if err != nil && strings.Contains(err.Error(), os.TempDir()) {

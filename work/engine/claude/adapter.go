@@ -11,9 +11,10 @@ import (
 // What follows is for an adapter that drives Claude Code in the place of
 // `claude -p`: the same program, under the same switches.
 
-// Program is the native program of the Claude Code in the known places.
-func Program() (string, error) {
-	_, file, err := cli.NativeProgram("", native)
+// Program is the native program of the Claude Code below bin, which is what an engine takes, or in
+// the known places for "".
+func Program(bin string) (string, error) {
+	_, file, err := cli.NativeProgram(bin, native)
 	return file, err
 }
 

@@ -14,9 +14,10 @@ import (
 // [Configuration]. Its name is one that Codex keeps from its commands.
 const TokenVariable = tokenVariable
 
-// Program is the native program of the Codex in the known places.
-func Program() (string, error) {
-	_, file, err := cli.NativeProgram("", native)
+// Program is the native program of the Codex below bin, which is what an engine takes, or in
+// the known places for "".
+func Program(bin string) (string, error) {
+	_, file, err := cli.NativeProgram(bin, native)
 	return file, err
 }
 
