@@ -206,7 +206,7 @@ func (g *stage) run(home session.Home, m *mortal, issue string) (out *harness.Ou
 		}
 	}()
 	out, err = harness.Run(g.t.Context(), harness.Request{Home: home, Repo: g.repo, RepoRef: "repo", Contract: c, Engine: engine, Sandbox: g.driver, ExplicitNone: true, Repeat: 1,
-		Authority: g.authority(m), Nexus: g.url})
+		Authority: g.authority(m), Nexus: g.url, Admission: harness.Admission{ProvenMode: task.CopiedRepo}})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -78,13 +78,12 @@ func registry(t *testing.T, name, version string, files map[string]string) strin
 	files["package.json"] = string(text)
 	packed := tarball(t, files)
 	sum := sha512.Sum512(packed)
-	var s *httptest.Server
-	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case strings.HasSuffix(r.URL.Path, ".tgz"):
 			_, _ = w.Write(packed)
 		case strings.Contains(strings.ReplaceAll(r.URL.EscapedPath(), "%2f", "/"), name):
-			one := map[string]any{"name": name, "version": version, "dist": map[string]string{"tarball": s.URL + "/p.tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])},
+			one := map[string]any{"name": name, "version": version, "dist": map[string]string{"tarball": "http://" + r.Host + "/p.tgz", "integrity": "sha512-" + base64.StdEncoding.EncodeToString(sum[:])},
 				"hasInstallScript": true, "scripts": manifest["scripts"]}
 			_ = json.NewEncoder(w).Encode(map[string]any{"name": name, "dist-tags": map[string]string{"latest": version}, "versions": map[string]any{version: one}})
 		default:
