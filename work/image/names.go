@@ -1,7 +1,6 @@
 package image
 
 import (
-	"path"
 	"strings"
 
 	"remit/proof/reason"
@@ -70,5 +69,3 @@ func readName(name string, l Limits) (entryName, error) {
 	}
 	return n, nil
 }
-
-func (n entryName) path() string { return path.Join(n.parts...) }

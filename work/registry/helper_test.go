@@ -146,10 +146,6 @@ func page(kind, body string) http.HandlerFunc {
 	}
 }
 
-func redirect(to string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, to, http.StatusFound) }
-}
-
 // network is a resolver and a network of tests: names to addresses, and addresses
 // to servers on this machine. What is not in it does not exist.
 type network struct {
