@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strings"
 
 	"remit/law/task"
 	"remit/proof/form"
 	"remit/proof/reason"
+	"remit/work/registry"
 	"remit/work/sandbox"
 )
 
@@ -31,6 +31,7 @@ const (
 var (
 	pipLine   = form.Lazy(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]*\])?\s*==\s*([A-Za-z0-9.!+_-]+)\s*(;[^#]*)?$`)
 	pipHash   = form.Lazy(`^--hash=sha(256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})$`)
+	pipJoined = form.Lazy(`\\\r?\n`) // a line that goes on
 	pipMarker = form.Lazy(`^;[A-Za-z0-9_.,<>=!~ ()'"-]*$`)
 )
 
@@ -87,7 +88,7 @@ func (r *pipReader) read(name string, depth int) error {
 		return r.invalid(name, err)
 	}
 	r.out.lockFiles = append(r.out.lockFiles, full)
-	joined := regexp.MustCompile(`\\\r?\n`).ReplaceAllString(string(text), " ")
+	joined := pipJoined().ReplaceAllString(string(text), " ")
 	for line := range strings.Lines(joined) {
 		if at := strings.Index(" "+line, " #"); at >= 0 {
 			line = line[:at]
@@ -148,12 +149,7 @@ func (r *pipReader) requirement(name, line string) error {
 		return r.invalid(name, fmt.Errorf("it names more than %d packages", maxRequirements))
 	}
 	r.lines = append(r.lines, fmt.Sprintf("%s%s==%s %s %s\n", m[1], m[2], m[3], m[4], strings.Join(hashes, " ")))
-	r.out.packages[pipName(m[1])] = true
-	r.out.packages[pipName(m[1])+"@"+m[3]] = true
+	r.out.packages[registry.ProjectName(m[1])] = true
+	r.out.packages[registry.ProjectName(m[1])+"@"+m[3]] = true
 	return nil
-}
-
-// pipName is the form in which names are compared (PEP 503).
-func pipName(name string) string {
-	return strings.ToLower(regexp.MustCompile(`[-_.]+`).ReplaceAllString(name, "-"))
 }

@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
-var crateName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
+var crateName = form.Lazy(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // readCrates reads a path below /crates/, which is cargo's sparse protocol:
 //
@@ -23,7 +23,7 @@ func readCrates(s *site, parts []string, _ string) (*question, error) {
 	if path == "config.json" {
 		return crateConfig(s), nil
 	}
-	if parts[0] == "dl" && len(parts) == 4 && parts[3] == "download" && crateName.MatchString(parts[1]) && semver.MatchString(parts[2]) {
+	if parts[0] == "dl" && len(parts) == 4 && parts[3] == "download" && crateName().MatchString(parts[1]) && semver().MatchString(parts[2]) {
 		q := &question{pkg: Package{Crates, parts[1], parts[2]}, path: path}
 		q.find = func(ctx context.Context, cancel context.CancelCauseFunc) (*url.URL, error) {
 			return s.cratePlace(ctx, cancel, parts[1], parts[2])
@@ -31,7 +31,7 @@ func readCrates(s *site, parts []string, _ string) (*question, error) {
 		return q, nil
 	}
 	name := parts[len(parts)-1]
-	if !crateName.MatchString(name) || name != strings.ToLower(name) || path != crateDirectory(name)+"/"+name {
+	if !crateName().MatchString(name) || name != strings.ToLower(name) || path != crateDirectory(name)+"/"+name {
 		return nil, refused(reason.RegistryRefused, "the path is none of cargo's sparse protocol")
 	}
 	return &question{pkg: Package{Crates, name, ""}, path: path, at: path, accept: "*/*",

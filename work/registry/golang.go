@@ -1,11 +1,11 @@
 package registry
 
 import (
-	"regexp"
 	"strings"
 
 	"golang.org/x/mod/module"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -13,7 +13,7 @@ import (
 const DefaultSumDB = "sum.golang.org"
 
 // sumTile are the tiles of a checksum database (golang.org/x/mod/sumdb/tlog).
-var sumTile = regexp.MustCompile(`^tile/8/(data|[0-9]|[1-5][0-9]|6[0-3])(/x[0-9]{3}){0,5}/[0-9]{3}(\.p/[1-9][0-9]{0,2})?$`)
+var sumTile = form.Lazy(`^tile/8/(data|[0-9]|[1-5][0-9]|6[0-3])(/x[0-9]{3}){0,5}/[0-9]{3}(\.p/[1-9][0-9]{0,2})?$`)
 
 // readGo reads a path below /go/, which is Go's module proxy protocol:
 //
@@ -70,7 +70,7 @@ func readSumDB(s *site, parts []string) (*question, error) {
 	path := strings.Join(append([]string{"sumdb"}, parts...), "/")
 	q := &question{pkg: Package{Go, "sumdb/" + parts[0], ""}, path: path, at: path, open: true}
 	rest := strings.Join(parts[1:], "/")
-	if rest == "supported" || rest == "latest" || sumTile.MatchString(rest) {
+	if rest == "supported" || rest == "latest" || sumTile().MatchString(rest) {
 		return q, nil
 	}
 	asked, ok := strings.CutPrefix(rest, "lookup/")

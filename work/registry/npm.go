@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -18,9 +18,9 @@ const (
 )
 
 var (
-	npmName = regexp.MustCompile(`^(@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*$`)
+	npmName = form.Lazy(`^(@[a-z0-9~-][a-z0-9._~-]*/)?[A-Za-z0-9~-][A-Za-z0-9._~-]*$`)
 	// semver is semantic versioning's grammar but for the bounds of its numbers.
-	semver = regexp.MustCompile(`^[0-9]{1,18}(\.[0-9]{1,18}){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
+	semver = form.Lazy(`^[0-9]{1,18}(\.[0-9]{1,18}){2}(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?$`)
 )
 
 // readNPM reads a path below /npm/:
@@ -34,7 +34,7 @@ func readNPM(s *site, parts []string, accept string) (*question, error) {
 		parts = append([]string{parts[0] + "/" + parts[1]}, parts[2:]...)
 	}
 	name := parts[0]
-	if len(name) > 214 || !npmName.MatchString(name) {
+	if len(name) > 214 || !npmName().MatchString(name) {
 		return nil, refused(reason.RegistryRefused, "the path does not begin with the name of an npm package")
 	}
 	switch {
@@ -75,7 +75,7 @@ func npmTarball(name, file string) (version string, ok bool) {
 		return "", false
 	}
 	version, ok = strings.CutSuffix(version, ".tgz")
-	return version, ok && semver.MatchString(version)
+	return version, ok && semver().MatchString(version)
 }
 
 // packument writes a packument again, with each tarball at the front. A tarball
@@ -97,7 +97,7 @@ func (s *site) packument(name string, a answer) (answer, error) {
 	}
 	for version, raw := range versions {
 		manifest, err := object(raw)
-		if err != nil || !semver.MatchString(version) {
+		if err != nil || !semver().MatchString(version) {
 			delete(versions, version) // it could not be asked for
 			continue
 		}

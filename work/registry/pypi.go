@@ -3,9 +3,9 @@ package registry
 import (
 	"context"
 	"net/url"
-	"regexp"
 	"strings"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -20,11 +20,11 @@ const (
 const acceptSimple = simpleJSON + ", application/vnd.pypi.simple.v1+html;q=0.2, text/html;q=0.1"
 
 var (
-	pypiName    = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`)
-	pypiRun     = regexp.MustCompile(`[-_.]+`)
-	pypiVersion = regexp.MustCompile(`^v?[0-9][A-Za-z0-9.!+_-]{0,127}$`)
-	pypiFile    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+!~-]{1,240}$`)
-	pypiTags    = regexp.MustCompile(`^([0-9][A-Za-z0-9_.]*-)?[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+$`)
+	pypiName    = form.Lazy(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,126}[A-Za-z0-9])?$`)
+	pypiRun     = form.Lazy(`[-_.]+`)
+	pypiVersion = form.Lazy(`^v?[0-9][A-Za-z0-9.!+_-]{0,127}$`)
+	pypiFile    = form.Lazy(`^[A-Za-z0-9][A-Za-z0-9._+!~-]{1,240}$`)
+	pypiTags    = form.Lazy(`^([0-9][A-Za-z0-9_.]*-)?[A-Za-z0-9_.]+-[A-Za-z0-9_.]+-[A-Za-z0-9_.]+$`)
 )
 
 // readPyPI reads a path below /pypi/:
@@ -37,15 +37,15 @@ var (
 // that was not read yet is read first.
 func readPyPI(s *site, parts []string, accept string) (*question, error) {
 	switch {
-	case parts[0] == "simple" && (len(parts) == 2 || len(parts) == 3 && parts[2] == "") && pypiName.MatchString(parts[1]):
-		name := normalised(parts[1])
+	case parts[0] == "simple" && (len(parts) == 2 || len(parts) == 3 && parts[2] == "") && pypiName().MatchString(parts[1]):
+		name := ProjectName(parts[1])
 		q := pypiIndex(s, name)
 		if !strings.Contains(accept, simpleJSON) {
 			q.rewrite = func(a answer) (answer, error) { return s.simpleIndex(name, false, a) }
 		}
 		return q, nil
-	case parts[0] == "file" && len(parts) == 3 && pypiName.MatchString(parts[1]):
-		name, file := normalised(parts[1]), strings.TrimSuffix(parts[2], ".metadata")
+	case parts[0] == "file" && len(parts) == 3 && pypiName().MatchString(parts[1]):
+		name, file := ProjectName(parts[1]), strings.TrimSuffix(parts[2], ".metadata")
 		version, ok := pypiFileVersion(name, file)
 		if !ok {
 			return nil, refused(reason.RegistryRefused, "the name of the file is not that of a wheel or source archive of %s", name)
@@ -85,21 +85,22 @@ func (s *site) pypiPlace(ctx context.Context, cancel context.CancelCauseFunc, na
 	return &place, nil
 }
 
-// normalised is a name of a project in the one form of PEP 503.
-func normalised(name string) string {
-	return strings.ToLower(pypiRun.ReplaceAllString(name, "-"))
+// ProjectName is a name of a project in the one form in which names are compared
+// (PEP 503).
+func ProjectName(name string) string {
+	return strings.ToLower(pypiRun().ReplaceAllString(name, "-"))
 }
 
 // pypiFileVersion reads the version out of the name of a wheel or of a source
 // archive, and holds the rest against the name of the project.
 func pypiFileVersion(name, file string) (version string, ok bool) {
-	if !pypiFile.MatchString(file) {
+	if !pypiFile().MatchString(file) {
 		return "", false
 	}
 	if stem, wheel := strings.CutSuffix(file, ".whl"); wheel {
 		project, rest, _ := strings.Cut(stem, "-")
 		version, tags, _ := strings.Cut(rest, "-")
-		return version, normalised(project) == name && pypiVersion.MatchString(version) && pypiTags.MatchString(tags)
+		return version, ProjectName(project) == name && pypiVersion().MatchString(version) && pypiTags().MatchString(tags)
 	}
 	for _, ext := range []string{".tar.gz", ".zip", ".tgz", ".tar.bz2"} {
 		stem, found := strings.CutSuffix(file, ext)
@@ -108,7 +109,7 @@ func pypiFileVersion(name, file string) (version string, ok bool) {
 		}
 		// Names of old archives have dashes themselves: the project's ends the name.
 		for i := range len(stem) {
-			if stem[i] == '-' && normalised(stem[:i]) == name && pypiVersion.MatchString(stem[i+1:]) {
+			if stem[i] == '-' && ProjectName(stem[:i]) == name && pypiVersion().MatchString(stem[i+1:]) {
 				return stem[i+1:], true
 			}
 		}

@@ -38,7 +38,7 @@ func TestPyPIFiles(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{"My.Pkg": "my-pkg", "a__b--c..d": "a-b-c-d", "x": "x"} {
-		if got := normalised(name); got != want {
+		if got := ProjectName(name); got != want {
 			t.Errorf("%s is %s", name, got)
 		}
 	}

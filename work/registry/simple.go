@@ -8,12 +8,12 @@ import (
 	"io"
 	"mime"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/net/html"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -38,7 +38,7 @@ type simpleDocument struct {
 	Files []simpleFile      `json:"files"`
 }
 
-var simpleHash = regexp.MustCompile(`^(md5|sha1|sha224|sha256|sha384|sha512)=([0-9a-f]{32,128})$`)
+var simpleHash = form.Lazy(`^(md5|sha1|sha224|sha256|sha384|sha512)=([0-9a-f]{32,128})$`)
 
 // simpleIndex writes an index again: every file that can be asked for, at the
 // front, with its hashes. Where the files are is remembered.
@@ -108,7 +108,7 @@ func (f *simpleFile) tidy() {
 func tidyHashes(in map[string]string) map[string]string {
 	out := map[string]string{}
 	for k, v := range in {
-		if simpleHash.MatchString(k + "=" + v) {
+		if simpleHash().MatchString(k + "=" + v) {
 			out[k] = v
 		}
 	}
@@ -123,7 +123,7 @@ func simpleFromJSON(name string, body []byte) (files []simpleFile, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if normalised(textOf(doc["name"])) != name {
+	if ProjectName(textOf(doc["name"])) != name {
 		return nil, errors.New("it is that of another project")
 	}
 	err = list(doc["files"], func(entry json.RawMessage) error {
@@ -171,7 +171,7 @@ func simpleLink(attributes []html.Attribute) (f simpleFile, ok bool) {
 				return f, false
 			}
 			f.URL, f.Filename, ok = a.Val, u.Path[strings.LastIndexByte(u.Path, '/')+1:], true
-			if m := simpleHash.FindStringSubmatch(u.Fragment); m != nil {
+			if m := simpleHash().FindStringSubmatch(u.Fragment); m != nil {
 				f.Hashes = map[string]string{m[1]: m[2]}
 			}
 		case "data-requires-python":
@@ -183,7 +183,7 @@ func simpleLink(attributes []html.Attribute) (f simpleFile, ok bool) {
 			}
 		case "data-core-metadata", "data-dist-info-metadata":
 			f.CoreMetadata = true
-			if m := simpleHash.FindStringSubmatch(a.Val); m != nil {
+			if m := simpleHash().FindStringSubmatch(a.Val); m != nil {
 				f.CoreMetadata = map[string]any{m[1]: m[2]}
 			}
 		}
