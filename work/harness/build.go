@@ -2,9 +2,6 @@ package harness
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	"remit/proof/evidence"
@@ -39,36 +36,15 @@ func BuildEnvironment(ctx context.Context, req EnvironmentBuild) (*BuiltEnvironm
 	if err != nil {
 		return nil, err
 	}
-	base, err := source.Resolve(ctx, req.Base)
+	base, err := OpenBase(ctx, req.Home, source, req.Base)
 	if err != nil {
 		return nil, err
 	}
-	if err := req.Home.Prepare(); err != nil {
-		return nil, err
-	}
+	defer func() { _ = base.Close() }() // its directory is a temporary one
 	if err := req.Home.Distrust(req.Sandbox); err != nil {
 		return nil, err
 	}
-	work, err := os.MkdirTemp(req.Home.WorkDir(), "environment-")
-	if err != nil {
-		return nil, fmt.Errorf("making a work directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(work) }() // a temporary directory
-	store, err := workspace.NewStore(ctx, filepath.Join(work, "store.git"), source, base)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = store.Close() }() // its directory goes anyway
-	cache, err := workspace.OpenCache(req.Home.CacheDir())
-	if err != nil {
-		return nil, err
-	}
-	checkout, err := cache.Checkout(ctx, store, base.Tree)
-	if err != nil {
-		return nil, err
-	}
-	defer checkout.Release()
-	env := environmentAt(checkout.Dir)
+	env := environmentAt(base.checkout.Dir)
 	if len(env.Prepare) == 0 && env.Image == "" {
 		return nil, reason.Errorf(reason.EnvironmentUnavailable, "remit.yaml of the base commit prepares nothing").
 			WithHint("write environment: {prepare: [{ecosystem: npm}]} into remit.yaml and commit it; docs/environments.md has the keys")
@@ -77,8 +53,8 @@ func BuildEnvironment(ctx context.Context, req EnvironmentBuild) (*BuiltEnvironm
 	if err != nil {
 		return nil, err
 	}
-	p := preparation{home: req.Home, sandbox: in, registries: req.Registries, scratch: work, clock: req.Clock, tell: req.Tell}
-	prepared, err := p.layers(ctx, env, depend.Base{Dir: checkout.Dir, Tree: base.Tree})
+	p := preparation{home: req.Home, sandbox: in, registries: req.Registries, scratch: base.work, clock: req.Clock, tell: req.Tell}
+	prepared, err := p.layers(ctx, env, depend.Base{Dir: base.checkout.Dir, Tree: base.Tree})
 	if err != nil {
 		return nil, err
 	}

@@ -1,14 +1,19 @@
 package harness
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/session"
 	"remit/work/verify"
 	"remit/work/verify/results"
+	"remit/work/workspace"
 )
 
 // TestTriedStatus: what is said of a base follows from its commands, and what kept
@@ -64,5 +69,36 @@ func TestSaid(t *testing.T) {
 		if got := said(c.tail); got != c.want {
 			t.Errorf("%s: got %q, want %q", name, got, c.want)
 		}
+	}
+}
+
+// TestAnOpenBaseIsNotSwept: a run beside it takes away what dead runs left, and an
+// open base has no journal that says it lives.
+func TestAnOpenBaseIsNotSwept(t *testing.T) {
+	t.Parallel()
+	home := session.Home{Dir: t.TempDir()}
+	source, err := workspace.OpenSource(t.Context(), newRepo(t, map[string]string{"a.txt": "one\n"}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := OpenBase(t.Context(), home, source, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := time.Now().Add(-24 * time.Hour)
+	if err := os.Chtimes(base.work, long, long); err != nil {
+		t.Fatal(err)
+	}
+	if err := home.Sweep(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(filepath.Join(base.work, "store.git")); err != nil {
+		t.Errorf("a sweep took the work directory of an open base: %v", err)
+	}
+	if err := base.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(base.work); !os.IsNotExist(err) {
+		t.Errorf("the work directory is left behind: %v", err)
 	}
 }
