@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"remit/law/job"
+	"remit/proof/atomicfile"
 	"remit/proof/canon"
 )
 
@@ -82,7 +83,7 @@ func (s spool) finish(r Result) error {
 	if err != nil {
 		return fmt.Errorf("encoding a result: %w", err)
 	}
-	return writeFile(filepath.Join(s.path(r.JobID), resultFile), b)
+	return atomicfile.ReplaceDurably(filepath.Join(s.path(r.JobID), resultFile), b, 0o600)
 }
 
 // drop forgets a result that the authority has, or does not want.

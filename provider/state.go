@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"remit/proof/atomicfile"
 	"remit/proof/reason"
 )
 
@@ -76,7 +77,7 @@ func (s State) Save(id Identity, token string) error {
 		name string
 		data []byte
 	}{{credentialFile, []byte(token + "\n")}, {identityFile, append(b, '\n')}} {
-		if err := writeFile(filepath.Join(s.Dir, f.name), f.data); err != nil {
+		if err := atomicfile.ReplaceDurably(filepath.Join(s.Dir, f.name), f.data, 0o600); err != nil {
 			return err
 		}
 	}
@@ -88,7 +89,7 @@ func (s State) writable() error {
 	probe := filepath.Join(s.Dir, ".probe")
 	err := os.MkdirAll(s.Dir, 0o700)
 	if err == nil {
-		err = writeFile(probe, make([]byte, maxRegistration))
+		err = atomicfile.ReplaceDurably(probe, make([]byte, maxRegistration), 0o600)
 	}
 	if err == nil {
 		err = os.Remove(probe)
@@ -98,33 +99,4 @@ func (s State) writable() error {
 			WithHint("nothing was asked of the nexus, and the registration token is still good")
 	}
 	return nil
-}
-
-// writeFile replaces a file of mode 0600 as a whole, and has it on disk before
-// it returns.
-func writeFile(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", path, err)
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", path, err), os.Remove(f.Name()))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes a rename last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("syncing %s: %w", dir, err)
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -3,13 +3,13 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
 	"remit/law/admission"
+	"remit/proof/atomicfile"
 	"remit/proof/attest"
 	"remit/proof/reason"
 	"remit/work/keyring"
@@ -132,33 +132,11 @@ func writeRecord(home, name string, text []byte) error {
 // a decision that was printed must not be gone after a crash.
 func replaceFile(home, name string, text []byte) error {
 	path := filepath.Join(home, filepath.FromSlash(name))
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fmt.Errorf("writing the record: %w", err)
 	}
-	f, err := os.CreateTemp(dir, ".new-*") // with mode 0600
-	if err != nil {
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // best effort: the write error is what matters
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	return syncDir(dir)
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("writing the record: %w", err)
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, unix.ENOTSUP) {
-		return fmt.Errorf("writing the record: %w", err)
+	if err := atomicfile.ReplaceDurably(path, text, 0o600); err != nil {
+		return fmt.Errorf("keeping the record: %w", err)
 	}
 	return nil
 }

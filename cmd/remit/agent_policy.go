@@ -8,9 +8,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"remit/law/task"
+	"remit/proof/atomicfile"
 	"remit/proof/reason"
 	"remit/work/gateway"
 )
@@ -65,12 +65,12 @@ func (s *setup) policy(context.Context) error {
 		s.did("policy", false, "remit.yaml has the engine on already")
 		return nil
 	}
-	if err := replaceWhole(file, after, mode); err != nil {
+	if err := atomicfile.ReplaceDurably(file, after, mode); err != nil {
 		return err
 	}
 	s.did("policy", true, "remit.yaml switches the engine on")
 	if !s.json {
-		for _, line := range changedLines(string(before), string(after)) {
+		for _, line := range lineChanges(string(before), string(after)) {
 			fmt.Fprintf(s.cmd.OutOrStdout(), "      %s\n", plain(line))
 		}
 	}
@@ -85,40 +85,4 @@ func (s *setup) budget() string {
 		return "{max_budget_usd: 5}"
 	}
 	return "{max_tokens: 1000000}"
-}
-
-// replaceWhole writes a file beside the old one and puts it in its place.
-func replaceWhole(file string, text []byte, mode fs.FileMode) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".remit-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", filepath.Base(file), err)
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Chmod(mode), f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), file)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", filepath.Base(file), err), os.Remove(f.Name()))
-	}
-	return nil
-}
-
-// changedLines are the lines that two texts differ in, with a sign each. What was
-// added to a file is all that there is to show.
-func changedLines(before, after string) (out []string) {
-	was, is := strings.Split(strings.TrimSuffix(before, "\n"), "\n"), strings.Split(strings.TrimSuffix(after, "\n"), "\n")
-	if before == "" {
-		was = nil
-	}
-	for len(was) > 0 || len(is) > 0 {
-		switch {
-		case len(was) > 0 && len(is) > 0 && was[0] == is[0]:
-			was, is = was[1:], is[1:]
-		case len(is) > 1 && len(was) > 0 && is[1] == was[0], len(was) == 0:
-			out, is = append(out, "+ "+is[0]), is[1:]
-		default:
-			out, was = append(out, "- "+was[0]), was[1:]
-		}
-	}
-	return out
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"remit/proof/atomicfile"
 	"remit/work/agentconf"
 	"remit/work/gateway"
 )
@@ -32,7 +33,7 @@ func (s *setup) prices(context.Context) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	if err := replaceWhole(path, []byte(text), 0o600); err != nil {
+	if err := atomicfile.ReplaceDurably(path, []byte(text), 0o600); err != nil {
 		return err
 	}
 	s.did("prices", true, "%s of %s is counted as costing nothing; %s says otherwise if it does", s.model.model, s.model.provider, filepath.Join("$REMIT_HOME", agentconf.Dir, filepath.Base(path)))

@@ -161,8 +161,8 @@ const maxCompared = 2000
 // lineChanges are the lines that only one of two texts has: with - those of the
 // first, with + those of the second, in order.
 func lineChanges(a, b string) (out []string) {
-	x, y := strings.Split(strings.TrimSuffix(a, "\n"), "\n"), strings.Split(strings.TrimSuffix(b, "\n"), "\n")
-	if len(x) > maxCompared {
+	x, y := linesOf(a), linesOf(b)
+	if max(len(x), len(y)) > maxCompared {
 		return []string{fmt.Sprintf("-(%d lines)", len(x)), fmt.Sprintf("+(%d lines)", len(y))}
 	}
 	common := make([][]int32, len(x)+1) // how many lines the ends from here have in common
@@ -192,4 +192,12 @@ func lineChanges(a, b string) (out []string) {
 		}
 	}
 	return out
+}
+
+// linesOf are the lines of a text, without their ends.
+func linesOf(text string) []string {
+	if text == "" {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(text, "\n"), "\n")
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -17,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/law/ladder"
+	"remit/proof/atomicfile"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/engine/fake"
@@ -93,18 +93,7 @@ func keepRefresh(dir string, r ladder.Refresh) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(dir, ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, ladder.RefreshFile))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return atomicfile.Replace(filepath.Join(dir, ladder.RefreshFile), append(text, '\n'), 0o600)
 }
 
 // refreshedTarget is what a kept refresh says of its targets, "" where it cannot be

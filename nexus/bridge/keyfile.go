@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"remit/nexus/store"
+	"remit/proof/atomicfile"
 	"remit/proof/reason"
 )
 
@@ -127,14 +128,5 @@ func makeKey(path string) (k Key, made bool, err error) {
 		k, err = readKey(path)
 		return k, false, err
 	}
-	return k, true, syncDir(filepath.Dir(path))
-}
-
-// syncDir makes the name of a new file last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return fmt.Errorf("write the signing key: %w", err)
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return k, true, atomicfile.SyncDir(filepath.Dir(path))
 }

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"remit/proof/atomicfile"
 )
 
 // Write puts the projections into a session directory, each through a
@@ -15,27 +17,9 @@ func Write(dir string, set Set) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return fmt.Errorf("writing %s: %w", name, err)
 		}
-		if err := replaceFile(path, set[name]); err != nil {
-			return fmt.Errorf("writing %s: %w", name, err)
+		if err := atomicfile.Replace(path, set[name], 0o600); err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-func replaceFile(path string, content []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(content)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name()) // best effort: the write error is what matters
-	}
-	return err
 }

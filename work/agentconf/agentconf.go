@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 
+	"remit/proof/atomicfile"
 	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/redact"
@@ -178,16 +179,8 @@ func (a *Agent) Save(home string) error {
 	if err := os.MkdirAll(filepath.Join(home, Dir), 0o700); err != nil {
 		return fmt.Errorf("keeping the agent: %w", err)
 	}
-	f, err := os.CreateTemp(filepath.Join(home, Dir), ".new-*") // with mode 0600
-	if err != nil {
+	if err := atomicfile.ReplaceDurably(Path(home, a.Name), append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keeping the agent: %w", err)
-	}
-	_, err = f.Write(append(text, '\n'))
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), Path(home, a.Name))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("keeping the agent: %w", err), os.Remove(f.Name()))
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remit/proof/atomicfile"
 	"remit/proof/reason"
 )
 
@@ -195,7 +196,7 @@ func (l *Layer) verify() error {
 	if err := l.Check(context.Background()); err != nil {
 		return err
 	}
-	if err := replaceFile(filepath.Join(l.dir, indexFile), []byte(now)); err != nil {
+	if err := atomicfile.Replace(filepath.Join(l.dir, indexFile), []byte(now), 0o600); err != nil {
 		return unusable(err)
 	}
 	return nil

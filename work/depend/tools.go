@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"remit/proof/atomicfile"
 	"remit/proof/canon"
 	"remit/proof/reason"
 )
@@ -71,26 +72,7 @@ func (s *Store) digest(file string) (string, error) {
 	}
 	known[id] = sum
 	if text, err := json.Marshal(known); err == nil {
-		_ = replaceFile(memory, text) // it is only slower without
+		_ = atomicfile.Replace(memory, text, 0o600) // it is only slower without
 	}
 	return sum, nil
-}
-
-// replaceFile writes a file by a rename, so that nobody reads half of one.
-func replaceFile(path string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+"-")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(text)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		_ = os.Remove(f.Name())
-	}
-	return err
 }

@@ -12,6 +12,7 @@ import (
 	"strconv"
 
 	"remit/law/ladder"
+	"remit/proof/atomicfile"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/form"
@@ -42,16 +43,8 @@ func (rep *Report) Save(home string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("keeping the failure matrix: %w", err)
 	}
-	f, err := os.CreateTemp(dir, ".new-*")
-	if err != nil {
+	if err := atomicfile.Replace(filepath.Join(dir, matrixFile), append(b, '\n'), 0o600); err != nil {
 		return fmt.Errorf("keeping the failure matrix: %w", err)
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), filepath.Join(dir, matrixFile))
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("keeping the failure matrix: %w", err), os.Remove(f.Name()))
 	}
 	return nil
 }

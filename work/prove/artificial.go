@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"remit/law/ladder"
+	"remit/proof/atomicfile"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/work/engine/fake"
@@ -227,5 +228,5 @@ func (t *trial) ownPaths(w world) []string {
 // attach writes a file beside the proof and names it.
 func (t *trial) attach(name string, text []byte) error {
 	t.proof.Attachments = append(t.proof.Attachments, ladder.Attachment{Name: name, SHA256: canon.Digest(text)})
-	return place(filepath.Join(t.dir, name), text)
+	return atomicfile.ReplaceDurably(filepath.Join(t.dir, name), text, 0o600)
 }

@@ -2,7 +2,6 @@ package prove
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +10,7 @@ import (
 
 	"remit/law/ladder"
 	"remit/law/task"
+	"remit/proof/atomicfile"
 	"remit/proof/attest"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -268,25 +268,9 @@ func (p *prover) save(proof *ladder.Proof) error {
 		if err != nil {
 			return err
 		}
-		if err := place(name+keyring.SignatureSuffix, signature); err != nil {
+		if err := atomicfile.ReplaceDurably(name+keyring.SignatureSuffix, signature, 0o600); err != nil {
 			return err
 		}
 	}
-	return place(name, text)
-}
-
-// place writes a file whole, or not at all.
-func place(name string, text []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
-	if err != nil {
-		return fmt.Errorf("writing %s: %w", filepath.Base(name), err)
-	}
-	_, err = f.Write(text)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), name)
-	}
-	if err != nil {
-		return errors.Join(fmt.Errorf("writing %s: %w", filepath.Base(name), err), os.Remove(f.Name()))
-	}
-	return nil
+	return atomicfile.ReplaceDurably(name, text, 0o600)
 }
