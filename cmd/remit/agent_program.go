@@ -77,7 +77,7 @@ func (s *setup) consent(ctx context.Context) error {
 func (s *setup) program(ctx context.Context) error {
 	found := s.engine != nil && s.id.SHA256 != ""
 	if !found {
-		var log io.Writer = io.Discard
+		log := io.Discard
 		dir, err := npm.Install(ctx, filepath.Join(s.home.Dir, agentconf.Dir, "npm"), s.npmName(), runtime.GOARCH, log)
 		if err != nil {
 			return err

@@ -87,7 +87,11 @@ func TestEnvironmentThatIsRefused(t *testing.T) {
 func TestNoTaskFileStatesAnEnvironment(t *testing.T) {
 	t.Parallel()
 	_, err := Parse("task.yaml", []byte("task_id: x\nenvironment: {env: {A: b}}\n"))
-	for _, problem := range err.(Problems) {
+	var problems Problems
+	if !errors.As(err, &problems) {
+		t.Fatalf("got %v", err)
+	}
+	for _, problem := range problems {
 		if problem.Field == "environment" && problem.Code == reason.ContractUnknownKey {
 			return
 		}

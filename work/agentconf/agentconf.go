@@ -101,7 +101,7 @@ func Load(home, name string) (*Agent, error) {
 	case info.Mode().Perm()&0o022 != 0:
 		return nil, wrong("others can write it (mode %o), and it names programs that are started", info.Mode().Perm())
 	}
-	if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 && uid != uint32(os.Geteuid()) { //nolint:gosec // G115: a user's number
+	if uid := info.Sys().(*syscall.Stat_t).Uid; uid != 0 && uid != uint32(os.Geteuid()) { // a user's number
 		return nil, wrong("it belongs to another user (%d), and it names programs that are started", uid)
 	}
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)

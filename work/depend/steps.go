@@ -133,7 +133,7 @@ func writeInputs(work string, files []file) (string, error) {
 		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 			return "", unusable(err)
 		}
-		if err := os.WriteFile(at, f.text, 0o644); err != nil { //nolint:gosec // G306: another user reads it in the sandbox
+		if err := os.WriteFile(at, f.text, 0o644); err != nil { // another user reads it in the sandbox
 			return "", unusable(err)
 		}
 	}
@@ -145,7 +145,7 @@ func writeConfiguration(work string, files map[string]string) ([]sandbox.Bind, e
 	var binds []sandbox.Bind
 	for i, name := range slices.Sorted(maps.Keys(files)) {
 		at := filepath.Join(work, "configuration-"+strconv.Itoa(i))
-		if err := os.WriteFile(at, []byte(files[name]), 0o644); err != nil { //nolint:gosec // G306: another user reads it in the sandbox
+		if err := os.WriteFile(at, []byte(files[name]), 0o644); err != nil { // another user reads it in the sandbox
 			return nil, unusable(err)
 		}
 		binds = append(binds, sandbox.Bind{Host: at, Inside: path.Join("/tmp/home", name)})

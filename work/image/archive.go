@@ -47,7 +47,7 @@ func unpackArchive(ctx context.Context, f io.Reader, dir *os.Root, l Limits) err
 		case tar.TypeDir:
 			continue
 		case tar.TypeSymlink:
-			links[name] = path.Join(path.Dir(name), h.Linkname)
+			links[name] = path.Join(path.Dir(name), h.Linkname) //nolint:gosec // G305: a key of a map, no path of a file
 			continue
 		case tar.TypeLink:
 			links[name] = path.Clean(h.Linkname)
@@ -93,7 +93,7 @@ func writeNew(dir *os.Root, name string, r io.Reader) error {
 	if err != nil {
 		return unusable(err)
 	}
-	if _, err = io.Copy(w, r); err != nil { //nolint:gosec // G110: the size of every entry was counted
+	if _, err = io.Copy(w, r); err != nil { // the size of every entry was counted
 		err = writing(err, func(cause error) error { return invalid("the archive is broken: %w", cause) })
 	}
 	return errors.Join(err, w.Close())

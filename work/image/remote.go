@@ -188,7 +188,7 @@ func (g *guard) dial(ctx context.Context, network, address string) (net.Conn, er
 
 func portOf(s string) uint16 {
 	n, _ := net.LookupPort("tcp", s) // 0, which nothing listens on, for what is none
-	return uint16(n)                 //nolint:gosec // G115: a port
+	return uint16(n)                 // a port
 }
 
 // bounded ends a body that is longer than it may be.

@@ -143,7 +143,7 @@ func indexOf(dir string) (string, error) {
 			}
 			rel := path.Join(at, name)
 			fact = append(binary.AppendUvarint(fact[:0], uint64(len(rel))), rel...)
-			for _, n := range []int64{int64(st.Ino), int64(st.Mode), st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec} { //nolint:gosec // G115: bits
+			for _, n := range []int64{int64(st.Ino), int64(st.Mode), st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec} { // bits
 				fact = binary.AppendVarint(fact, n)
 			}
 			sum.Write(fact)

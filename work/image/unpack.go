@@ -150,7 +150,7 @@ func sparse(h *tar.Header) bool {
 }
 
 func attributesOf(h *tar.Header) attributes {
-	return attributes{mode: fs.FileMode(h.Mode).Perm()&^0o022 | 0o700, time: timeOf(h)} //nolint:gosec // G115: nine bits are kept
+	return attributes{mode: fs.FileMode(h.Mode).Perm()&^0o022 | 0o700, time: timeOf(h)} // nine bits are kept
 }
 
 // timeOf keeps times that every file system can.
@@ -212,11 +212,11 @@ func (u *unpacker) file(parent, at string, h *tar.Header, content io.Reader) err
 	if err != nil {
 		return unusable(err)
 	}
-	n, err := io.Copy(f, content) //nolint:gosec // G110: the stream has a budget
+	n, err := io.Copy(f, content) // the stream has a budget
 	u.meta.Bytes += n
 	if err != nil {
 		err = writing(err, broken)
-	} else if err = f.Chmod(fs.FileMode(h.Mode).Perm()&^0o022 | 0o400); err == nil { //nolint:gosec // G115: nine bits are kept
+	} else if err = f.Chmod(fs.FileMode(h.Mode).Perm()&^0o022 | 0o400); err == nil { // nine bits are kept
 		err = touch(f, timeOf(h))
 	}
 	return errors.Join(err, f.Close())

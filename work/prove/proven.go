@@ -29,7 +29,7 @@ type Question struct {
 // bring it further. An engine whose program is not there has nothing to prove.
 func (q Question) Into(a *harness.Admission) error {
 	if a.Unavailable != nil {
-		return nil
+		return nil //nolint:nilerr // the admission says it already
 	}
 	provider, model := "", ""
 	if q.Model != nil {

@@ -180,7 +180,7 @@ func cargoSource(said []byte) (Upstream, error) {
 		} `json:"source"`
 	}
 	if len(said) == 0 || json.Unmarshal(said, &doc) != nil {
-		return Upstream{}, nil // no source is configured, or there is no cargo
+		return Upstream{}, nil //nolint:nilerr // no source is configured, or there is no cargo
 	}
 	name := "crates-io"
 	for range len(doc.Source) + 1 {

@@ -31,7 +31,7 @@ func (s *site) get(ctx context.Context, method string, target *url.URL, accept, 
 		if err := s.up.checked(target); err != nil {
 			return nil, err
 		}
-		req, err := http.NewRequestWithContext(ctx, method, target.String(), nil)
+		req, err := http.NewRequestWithContext(ctx, method, target.String(), nil) //nolint:gosec // G704: checked above, on every hop
 		if err != nil {
 			return nil, refused(reason.RegistryAnswer, "the registry's answer leads to what is no URL")
 		}
@@ -49,7 +49,7 @@ func (s *site) get(ctx context.Context, method string, target *url.URL, accept, 
 			return nil, unreachable(ctx, err)
 		}
 		switch resp.StatusCode {
-		case 301, 302, 303, 307, 308:
+		case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		default:
 			return resp, nil
 		}
@@ -70,8 +70,11 @@ func (s *site) get(ctx context.Context, method string, target *url.URL, accept, 
 // again reports whether a connection broke in a way that asking once more may
 // mend: not every client does it.
 func again(ctx context.Context, err error) bool {
+	if err == nil || ctx.Err() != nil || reason.CodeOf(err) != "" {
+		return false
+	}
 	var slow net.Error
-	return err != nil && ctx.Err() == nil && reason.CodeOf(err) == "" && !(errors.As(err, &slow) && slow.Timeout())
+	return !errors.As(err, &slow) || !slow.Timeout()
 }
 
 // unreachable says what went wrong without the text of the error, which may have
@@ -99,12 +102,12 @@ func unreachable(ctx context.Context, err error) error {
 
 // status says what an answer without content means.
 func status(code int) error {
-	switch {
-	case code == http.StatusOK:
+	switch code {
+	case http.StatusOK:
 		return nil
-	case code == http.StatusNotFound || code == http.StatusGone:
+	case http.StatusNotFound, http.StatusGone:
 		return refused(reason.RegistryMissing, "the registry does not have it (status %d)", code)
-	case code == http.StatusUnauthorized || code == http.StatusForbidden:
+	case http.StatusUnauthorized, http.StatusForbidden:
 		return refused(reason.RegistryUnreachable, "the registry refuses it (status %d): a credential is missing, or has no right to it", code)
 	}
 	return refused(reason.RegistryUnreachable, "the registry answers with status %d", code)

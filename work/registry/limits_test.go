@@ -148,7 +148,7 @@ func TestHead(t *testing.T) {
 		}
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || len(body) != 0 || resp.StatusCode != 200 || resp.ContentLength != length {
+		if err != nil || len(body) != 0 || resp.StatusCode != http.StatusOK || resp.ContentLength != length {
 			t.Errorf("%s: %d, %d, %q, %v", path, resp.StatusCode, resp.ContentLength, body, err)
 		}
 	}

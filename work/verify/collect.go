@@ -24,11 +24,11 @@ func layHooks(dir string, commands []command) (string, error) {
 		return "", nil
 	}
 	at := filepath.Join(dir, "hooks")
-	if err := os.Mkdir(at, 0o755); err != nil { //nolint:gosec // G301: the user of the sandbox reads it
+	if err := os.Mkdir(at, 0o755); err != nil { // the user of the sandbox reads it
 		return "", reason.Errorf(reason.ArtifactWriteFailure, "lending the hooks of runners: %w", err)
 	}
 	for name, text := range results.Hooks() {
-		if err := os.WriteFile(filepath.Join(at, name), text, 0o644); err != nil { //nolint:gosec // G306: the same
+		if err := os.WriteFile(filepath.Join(at, name), text, 0o644); err != nil { // the same
 			return "", reason.Errorf(reason.ArtifactWriteFailure, "lending the hooks of runners: %w", err)
 		}
 	}

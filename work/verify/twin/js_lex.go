@@ -290,15 +290,15 @@ func jsOperand(src string, tokens []jsToken, types bool) bool {
 // quoted reads a string.
 func (l *jsLexer) quoted(quote byte) error {
 	for l.at++; l.at < len(l.src); l.at++ {
-		switch c := l.src[l.at]; {
-		case c == quote:
+		switch l.src[l.at] {
+		case quote:
 			l.at++
 			return nil
-		case c == '\\':
+		case '\\':
 			if l.at++; strings.HasPrefix(l.src[l.at:], "\r\n") {
 				l.at++
 			}
-		case c == '\n' || c == '\r':
+		case '\n', '\r':
 			return errJSEnd
 		}
 	}
