@@ -115,6 +115,15 @@ const (
 	ImageChanged      Code = "image_changed"
 )
 
+// The codes of exports to a forge.
+const (
+	ForgeNotAllowed  Code = "forge_not_allowed"
+	ForgeUnknown     Code = "forge_unknown"
+	ForgeDenied      Code = "forge_denied"
+	ForgeUnreachable Code = "forge_unreachable"
+	ForgeConflict    Code = "forge_conflict"
+)
+
 // The codes of inputs: repositories, contracts, records.
 const (
 	NotARepository        Code = "not_a_repository"

@@ -4,7 +4,7 @@ import "slices"
 
 // registry holds one entry for every constant of registry.go, grouped by
 // domain. docs/reasons.md is generated from it.
-var registry = slices.Concat(runCodes, environmentCodes, fetchCodes, imageCodes, auditCodes, nexusCodes, governCodes)
+var registry = slices.Concat(runCodes, environmentCodes, fetchCodes, imageCodes, forgeCodes, auditCodes, nexusCodes, governCodes)
 
 // runCodes are the entries that a run can meet.
 //

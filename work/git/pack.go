@@ -120,3 +120,55 @@ func (i *inventory) add(f []string) error {
 	i.objects[f[0]] = o
 	return nil
 }
+
+// PackNew writes a pack with what the wanted commits reach and those of have do not,
+// for a repository elsewhere that says it has them. An id of have that d does not
+// know is left out. The error is [reason.RepositoryInvalid] where an object that is
+// needed is missing.
+func (d Dir) PackNew(ctx context.Context, want, have []string, w io.Writer) error {
+	var revs strings.Builder
+	for _, id := range want {
+		if !d.Format.IsID(id) {
+			return fmt.Errorf("packing: %.100q is not a full commit id", id)
+		}
+		fmt.Fprintln(&revs, id)
+	}
+	known, err := d.commits(ctx, have)
+	if err != nil {
+		return err
+	}
+	for _, id := range known {
+		fmt.Fprintln(&revs, "^"+id)
+	}
+	err = d.run(ctx, call{args: []string{"pack-objects", "--quiet", "--revs", "--stdout", "--window=0"},
+		stdin: strings.NewReader(revs.String()), stdout: w})
+	if e, ok := errors.AsType[*Error](err); ok && e.ExitCode > 0 {
+		return reason.Errorf(reason.RepositoryInvalid, "packing a change: %w", err).
+			WithHint("objects of the repository are missing or damaged: run `git fsck` in it")
+	}
+	return err
+}
+
+// commits are those of ids that are commits of d.
+func (d Dir) commits(ctx context.Context, ids []string) ([]string, error) {
+	var ask strings.Builder
+	for _, id := range ids {
+		if d.Format.IsID(id) {
+			fmt.Fprintln(&ask, id)
+		}
+	}
+	if ask.Len() == 0 {
+		return nil, nil
+	}
+	out, err := d.output(ctx, call{args: []string{"cat-file", "--batch-check=%(objectname) %(objecttype)"}, stdin: strings.NewReader(ask.String())})
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for line := range strings.Lines(string(out)) {
+		if id, kind, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " "); kind == "commit" && d.Format.IsID(id) {
+			known = append(known, id)
+		}
+	}
+	return known, nil
+}
