@@ -3,15 +3,7 @@ package forge
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
-	"path/filepath"
-	"time"
-
-	"remit/proof/evidence"
-	"remit/proof/reason"
-	"remit/work/deliver"
-	"remit/work/workspace"
 )
 
 // Branch writes the change of the session in dir as one commit on its baseline,
@@ -22,18 +14,7 @@ func Branch(ctx context.Context, dir, repo, branch string) (commit string, err e
 	if err != nil {
 		return "", err
 	}
-	if c.receipt.HeadTree == nil || len(c.report.ChangedFiles) == 0 {
-		return "", reason.Errorf(reason.NoDiff, "the run changed nothing, so there is nothing to put on a branch")
-	}
-	at, err := time.Parse(time.RFC3339Nano, c.receipt.CompletedAt)
-	if err != nil {
-		return "", fmt.Errorf("reading the receipt: %w", err)
-	}
-	source, err := workspace.OpenSource(ctx, repo)
-	if err != nil {
-		return "", err
-	}
-	base, err := source.Resolve(ctx, string(c.receipt.BaselineCommit))
+	change, source, err := c.commit(ctx, repo)
 	if err != nil {
 		return "", err
 	}
@@ -42,7 +23,5 @@ func Branch(ctx context.Context, dir, repo, branch string) (commit string, err e
 		return "", fmt.Errorf("making a work directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }() // a temporary directory
-	change := deliver.Change{Base: base, Tree: *c.receipt.HeadTree, Message: deliver.Subject(c.title) + "\n\n" + c.body(), When: at,
-		Patch: func() (io.ReadCloser, error) { return os.Open(filepath.Join(dir, evidence.PatchFile)) }}
 	return change.Branch(ctx, source, work, branch)
 }

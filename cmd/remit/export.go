@@ -14,13 +14,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/forge"
+	"remit/forge/pull"
 	"remit/proof/bundle"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/proof/record"
-	"remit/work/git"
-	"remit/work/redact"
 	"remit/work/session"
 )
 
@@ -29,12 +28,13 @@ type exportFlags struct {
 	to, out, repo, branch string
 	force                 bool
 	nexus                 nexusFlags
+	pull                  pullFlags
 }
 
 func (a *app) exportCommand() *cobra.Command {
 	f := new(exportFlags)
 	cmd := &cobra.Command{
-		Use: "export SESSION --to zip|dir|patch|branch|junit", Short: "Hand out the bundle of a run, or its change",
+		Use: "export SESSION --to zip|dir|patch|branch|junit|github|gitea", Short: "Hand out the bundle of a run, or its change",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
 		Long: `Export writes
   zip     the Verified Patch Bundle: the same bytes on every machine
@@ -43,6 +43,10 @@ func (a *app) exportCommand() *cobra.Command {
   branch  the change as a commit on a new branch of the repository; HEAD, index and
           work tree are not touched, and an existing branch is never moved
   junit   the verification as JUnit XML
+  github  a pull request at GitHub: the branch, the bundle beside it, a draft with the
+          summary, a commit status and one comment; after ` + "`remit accept`" + ` the same
+          command makes it ready, after ` + "`remit reject`" + ` it closes it
+  gitea   the same at a Gitea or Forgejo
 
 What became of the change at the forge is a receipt: branch adds ForgeUpdated, patch
 ForgeUpdateSkipped, to the run's log at its authority and to the evidence, which is
@@ -50,8 +54,11 @@ sealed anew. The authority gets the new bundle, too. What is exported names the 
 as it was at the verdict: ` + "`remit audit BUNDLE --expect DIGEST`" + ` finds it in every later
 bundle of the run.
 
-patch and branch ask for a run that passed and was not rejected; --force exports
-another one, marked.`,
+patch, branch, github and gitea ask for a run that passed; patch and branch for one
+that was not rejected, too. --force exports another one, marked.
+
+github and gitea are allowed by export.actions in remit.yaml of HEAD: push, pr_open,
+close (docs/forges.md). The token stays in this process.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
 			if err != nil {
@@ -61,13 +68,14 @@ another one, marked.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.to, "to", "zip", "zip, dir, patch, branch or junit")
+	fl.StringVar(&f.to, "to", "zip", "zip, dir, patch, branch, junit, github or gitea")
 	fl.StringVar(&f.out, "out", "", "file or directory to write (default: named after the session, here; - for stdout with patch and junit)")
 	fl.StringVar(&f.repo, "repo", "", "the repository that gets the branch (default: the one the run started from)")
 	fl.StringVar(&f.branch, "branch", "", "name of the new branch (default remit/SESSION)")
+	f.pull.add(cmd)
 	f.nexus.addOr(cmd, "the one that the run began with")
 	fl.BoolVar(&f.force, "force", false, "export the change of a run that did not pass")
-	if err := cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]string{"zip", "dir", "patch", "branch", "junit"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]string{"zip", "dir", "patch", "branch", "junit", "github", "gitea"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined three lines above
 	}
 	return cmd
@@ -78,7 +86,8 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s session.Session) erro
 	if err != nil {
 		return err
 	}
-	if (f.to == "patch" || f.to == "branch") && st.Report.Status != evidence.StatusPass && !f.force {
+	request := f.to == string(pull.GitHub) || f.to == string(pull.Gitea)
+	if (f.to == "patch" || f.to == "branch" || request) && st.Report.Status != evidence.StatusPass && !f.force {
 		return reason.Errorf(reason.NotAcceptable, "session %s ended as %s", s.ID, st.Report.Status).
 			WithHint("its change is not verified; --force exports it all the same")
 	}
@@ -117,8 +126,10 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s session.Session) erro
 		return a.exportText(cmd, f.outOr(s.ID+".junit.xml"), func(w io.Writer) error { return forge.JUnit(w, s.Dir) })
 	case "branch":
 		return a.exportBranch(cmd, f, s)
+	case string(pull.GitHub), string(pull.Gitea):
+		return a.exportPull(cmd, f, s, st.Report)
 	}
-	return usagef("--to %q: must be zip, dir, patch, branch or junit", f.to)
+	return usagef("--to %q: must be zip, dir, patch, branch, junit, github or gitea", f.to)
 }
 
 func (f *exportFlags) outOr(name string) string {
@@ -192,24 +203,12 @@ func (m matcher) Write(p []byte) (int, error) {
 }
 
 func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s session.Session) error {
-	repo := f.repo
-	if repo == "" {
-		local, err := a.home.LoadLocal(s.ID)
-		if err != nil {
-			return err
-		}
-		if repo = local.Repo; repo == "" {
-			return usagef("this machine does not know the repository of %s: give --repo DIR", s.ID)
-		}
+	repo, err := a.repositoryOf(f, s)
+	if err != nil {
+		return err
 	}
-	branch := f.branch
-	if branch == "" {
-		branch = "remit/" + s.ID
-	}
-	if !git.ValidBranch(branch) {
-		return usagef("--branch %q: git takes no such name for a branch (git help check-ref-format)", branch)
-	}
-	if err := redact.RefuseRecord("the name of the branch", branch); err != nil {
+	branch, err := f.branchOr(s)
+	if err != nil {
 		return err
 	}
 	tell, err := a.forgeTold(cmd, f, s)
@@ -229,8 +228,12 @@ func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s session.Session
 		return err
 	}
 	// The same commit may be exported to several branches, each with its receipt.
-	return tell("forge-updated:"+commit+":"+strings.TrimPrefix(canon.Digest([]byte(branch)), "sha256:"), record.ForgeUpdated,
-		record.Export{Branch: branch, Commit: commit, PRRef: "refs/heads/" + branch})
+	return tell(exportKey(commit, branch), record.ForgeUpdated, record.Export{Branch: branch, Commit: commit, PRRef: "refs/heads/" + branch})
+}
+
+// exportKey names an export to a branch at the authority.
+func exportKey(commit, branch string) string {
+	return "forge-updated:" + commit + ":" + strings.TrimPrefix(canon.Digest([]byte(branch)), "sha256:")
 }
 
 // forgeTold returns what records at the authority what became of a change that

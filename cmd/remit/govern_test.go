@@ -229,14 +229,16 @@ func atAuthority(t *testing.T, repo, home string, do func(c *api.Client, ref str
 	}
 }
 
-// gitIn runs git in a repository.
-func gitIn(t *testing.T, repo string, words ...string) {
+// gitIn runs git in a repository, and returns what it prints.
+func gitIn(t *testing.T, repo string, words ...string) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", repo}, words...)...)
 	cmd.Env = plainEnv()
-	if out, err := cmd.CombinedOutput(); err != nil {
+	out, err := cmd.CombinedOutput()
+	if err != nil {
 		t.Fatalf("git %v: %v\n%s", words, err, out)
 	}
+	return strings.TrimSpace(string(out))
 }
 
 // snapshotOf lists every file of a directory with its size, mode and time.

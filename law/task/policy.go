@@ -5,6 +5,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -44,6 +45,22 @@ type Policy struct {
 	Records              RecordsPolicy
 	InstructionsFrom     string // a file of the base commit; which one is the base's word
 	Environment          Environment
+	Export               ExportPolicy
+}
+
+// ExportPolicy names what an operator's export may do at a forge. It is about the
+// person who exports: an agent can do none of it, whatever it says.
+type ExportPolicy struct {
+	Actions []string `json:"actions,omitempty"`
+}
+
+// ExportActions are the actions of [ExportPolicy], in the words of forbidden_actions.
+var ExportActions = []string{"push", "pr_open", "close"}
+
+// MayExport reports whether the policy names an action of an export. A nil policy
+// names none.
+func (p *Policy) MayExport(action string) bool {
+	return p != nil && slices.Contains(p.Export.Actions, action)
 }
 
 // RecordsPolicy is what must be true of the records that grant: admissions,
@@ -92,7 +109,8 @@ func ParsePolicy(file string, src []byte) (*Policy, error) {
 	p := &Policy{}
 	keys := append(ruleKeys(stated), key{"engines", engines(&p.Engines)}, key{"model", object(modelKeys(&p.Model))},
 		key{"records", object([]key{{"signed", boolean(&p.Records.Signed)}})},
-		key{"instructions_from", text(&p.InstructionsFrom)}, key{"environment", environment(&p.Environment)})
+		key{"instructions_from", text(&p.InstructionsFrom)}, key{"environment", environment(&p.Environment)},
+		key{"export", object([]key{{"actions", texts(&p.Export.Actions)}})})
 	object(keys)(r, "", top)
 	p.take(stated, r)
 	// The rules for values are those of a contract: check the one that a
@@ -104,6 +122,11 @@ func ParsePolicy(file string, src []byte) (*Policy, error) {
 		c.AllowedPaths = []string{"**"}
 	}
 	check(r, c)
+	for i, action := range p.Export.Actions {
+		if !slices.Contains(ExportActions, action) {
+			r.field(fmt.Sprintf("export.actions[%d]", i), reason.ContractValue, "write one of "+strings.Join(ExportActions, ", "), "%q is no action of an export", action)
+		}
+	}
 	if err := r.err(); err != nil {
 		return nil, err
 	}

@@ -57,6 +57,14 @@ func (c Change) Branch(ctx context.Context, source *workspace.Source, work, bran
 // Publish is Branch with a store that has the baseline, into the repository of a
 // git directory that has it too.
 func (c Change) Publish(ctx context.Context, store *workspace.Store, gitDir, branch string) (commit string, err error) {
+	if commit, err = c.Commit(ctx, store); err != nil {
+		return "", err
+	}
+	return commit, git.PublishBranch(ctx, gitDir, store.Dir(), commit, branch)
+}
+
+// Commit makes the commit in a store that has the baseline, and names it nowhere.
+func (c Change) Commit(ctx context.Context, store *workspace.Store) (commit string, err error) {
 	patch, err := c.Patch()
 	if err != nil {
 		return "", fmt.Errorf("reading the patch: %w", err)
@@ -69,10 +77,7 @@ func (c Change) Publish(ctx context.Context, store *workspace.Store, gitDir, bra
 	if tree != c.Tree {
 		return "", reason.Errorf(reason.TreeMismatch, "the patch gives tree %s here, the receipt says %s", tree, c.Tree)
 	}
-	if commit, err = store.CommitTree(ctx, tree, c.Base.Commit, c.Message, c.When); err != nil {
-		return "", err
-	}
-	return commit, git.PublishBranch(ctx, gitDir, store.Dir(), commit, branch)
+	return store.CommitTree(ctx, tree, c.Base.Commit, c.Message, c.When)
 }
 
 // maxBaseline bounds the pack of a baseline.

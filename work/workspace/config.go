@@ -17,8 +17,9 @@ type sourceConfig struct {
 	worktree   string // core.worktree
 	fileMode   bool   // is the executable bit real?
 	trustCtime bool
-	symlinks   bool // false: links are checked out as files
-	partial    bool // objects may be missing
+	symlinks   bool              // false: links are checked out as files
+	partial    bool              // objects may be missing
+	remotes    map[string]string // name to the last url
 }
 
 func readConfig(loc location) (sourceConfig, error) {
@@ -67,8 +68,15 @@ func (c *sourceConfig) set(key, value string) {
 	case "core.symlinks":
 		c.symlinks = isTrue(value)
 	default:
-		if strings.HasPrefix(key, "remote.") && strings.HasSuffix(key, ".promisor") {
+		name, isRemote := strings.CutPrefix(key, "remote.")
+		if _, ok := strings.CutSuffix(name, ".promisor"); ok && isRemote {
 			c.partial = isTrue(value)
+		}
+		if name, ok := strings.CutSuffix(name, ".url"); ok && isRemote {
+			if c.remotes == nil {
+				c.remotes = map[string]string{}
+			}
+			c.remotes[name] = value
 		}
 	}
 }

@@ -63,6 +63,10 @@ func (s *Source) Bare() bool { return s.loc.worktree == "" }
 // Format is the hash that names the objects.
 func (s *Source) Format() git.Format { return s.config.format }
 
+// Remote is the address of a remote as the repository's own configuration has it, ""
+// for none. Nothing is asked of it, and what it says is the word of the repository.
+func (s *Source) Remote(name string) string { return s.config.remotes[name] }
+
 func (s *Source) objects() string { return filepath.Join(s.loc.common, "objects") }
 
 // Baseline is the state of a source that a run starts from.

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"remit/forge"
+	"remit/forge/pull"
+	"remit/forge/push"
+	"remit/law/task"
+	"remit/proof/bundle"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/proof/record"
+	"remit/work/git"
+	"remit/work/redact"
+	"remit/work/session"
+	"remit/work/workspace"
+)
+
+// pullFlags are the flags of an export to a forge.
+type pullFlags struct {
+	forge, base         string
+	tokenEnv, tokenFile string
+	noBundle            bool
+}
+
+func (p *pullFlags) add(cmd *cobra.Command) {
+	fl := cmd.Flags()
+	fl.StringVar(&p.forge, "forge", "", "the repository at the forge: https://HOST/OWNER/NAME (default: the remote origin, where that is at github.com)")
+	fl.StringVar(&p.base, "base", "", "the branch that the pull request is for (default: the default one of the repository)")
+	fl.StringVar(&p.tokenEnv, "forge-token-env", "", "variable that holds the token for the forge (default GITHUB_TOKEN, then GH_TOKEN, for github.com alone)")
+	fl.StringVar(&p.tokenFile, "forge-token-file", "", "file that holds the token for the forge, - is stdin")
+	fl.BoolVar(&p.noBundle, "no-bundle", false, "do not send the bundle, so that reviewers have to get it from you")
+}
+
+// forgeTime bounds one request to a forge. A push sends the change, which can be large.
+const forgeTime = 10 * time.Minute
+
+// pulled is what an export to a forge prints.
+type pulled struct {
+	pull.Result
+	Branch    string   `json:"branch"`
+	Commit    string   `json:"commit"`
+	BundleRef string   `json:"bundle_ref,omitempty"`
+	Pushed    []string `json:"pushed"` // refs
+}
+
+// exportPull brings the pull request of a session up to date with it: a draft while
+// the outcome is open, ready when it is accepted, closed when it is rejected.
+func (a *app) exportPull(cmd *cobra.Command, f *exportFlags, s session.Session, rep *evidence.Report) error {
+	repo, err := a.repositoryOf(f, s)
+	if err != nil {
+		return err
+	}
+	branch, err := f.branchOr(s)
+	if err != nil {
+		return err
+	}
+	source, err := workspace.OpenSource(cmd.Context(), repo)
+	if err != nil {
+		return err
+	}
+	state := pull.Draft
+	actions := []string{"push", "pr_open"}
+	switch {
+	case rep.OperatorOutcome == session.Rejected && !f.force:
+		state, actions = pull.Closed, []string{"close"}
+	case rep.OperatorOutcome == session.Accepted:
+		state = pull.Ready
+	}
+	if err := mayExport(cmd.Context(), source, actions); err != nil {
+		return err
+	}
+	client, err := f.pull.client(cmd, pull.Kind(f.to), source)
+	if err != nil {
+		return err
+	}
+	tell, err := a.forgeTold(cmd, f, s)
+	if err != nil {
+		return err
+	}
+	request, err := forge.Prepare(cmd.Context(), s.Dir, repo, func(w io.Writer) error { return bundle.WriteZip(w, s.Dir) })
+	if err != nil {
+		return err
+	}
+	defer request.Close()
+	out := pulled{Branch: branch, Commit: request.Commit, Pushed: []string{}}
+	if !f.pull.noBundle {
+		out.BundleRef = forge.BundleRef(s.ID)
+	}
+	if state != pull.Closed {
+		if err := send(cmd.Context(), client, request, &out); err != nil {
+			return err
+		}
+	}
+	export, err := pullOf(client, request, s, rep, out)
+	if err != nil {
+		return err
+	}
+	export.State = state
+	if export.Base = f.pull.base; export.Base == "" && state != pull.Closed {
+		if export.Base, err = client.DefaultBranch(cmd.Context()); err != nil {
+			return err
+		}
+	}
+	if out.Result, err = client.Sync(cmd.Context(), export); err != nil {
+		return err
+	}
+	if err := a.printPulled(cmd, out); err != nil || state == pull.Closed {
+		return err
+	}
+	return tell(exportKey(out.Commit, branch), record.ForgeUpdated, record.Export{Branch: branch, Commit: out.Commit, PRRef: out.URL})
+}
+
+// mayExport asks the policy of HEAD, which an agent cannot change, for each action.
+func mayExport(ctx context.Context, source *workspace.Source, actions []string) error {
+	var policy *task.Policy
+	text, err := source.ReadFile(ctx, task.DefaultBase, task.PolicyFile)
+	if err == nil {
+		if policy, err = task.ParsePolicy(task.PolicyFile, text); err != nil {
+			return err
+		}
+	}
+	var missing []string
+	for _, action := range actions {
+		if !policy.MayExport(action) {
+			missing = append(missing, action)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	e := reason.Errorf(reason.ForgeNotAllowed, "the policy of HEAD does not allow %s", strings.Join(missing, " and "))
+	e.File = task.PolicyFile
+	return e.WithHint("write export: {actions: [%s]} into %s, and commit it", strings.Join(task.ExportActions, ", "), task.PolicyFile)
+}
+
+// client is the way to the forge. A remote that the repository names gets a token only
+// if it is the forge that the token's variable is for.
+func (p *pullFlags) client(cmd *cobra.Command, kind pull.Kind, source *workspace.Source) (*pull.Client, error) {
+	text := cmp.Or(p.forge, source.Remote("origin"))
+	if text == "" {
+		return nil, reason.Errorf(reason.ForgeUnknown, "the repository has no remote named origin").WithHint("give --forge https://HOST/OWNER/NAME")
+	}
+	address, err := pull.ParseAddress(kind, text)
+	if err != nil {
+		return nil, err
+	}
+	if p.forge == "" && !address.Public() {
+		return nil, reason.Errorf(reason.ForgeUnknown, "the remote origin is at %s, and a token goes nowhere that only the repository names", plain(address.Web)).
+			WithHint("if that is your forge: --forge %s", plain(address.String()))
+	}
+	token, err := p.token(cmd.InOrStdin(), address)
+	if err != nil {
+		return nil, err
+	}
+	return &pull.Client{Address: address, Token: token, HTTP: &http.Client{Timeout: forgeTime}, Wait: waitFor}, nil
+}
+
+func (p *pullFlags) token(stdin io.Reader, address pull.Address) (string, error) {
+	if p.tokenFile != "" {
+		return readToken(p.tokenFile, stdin)
+	}
+	names := []string{p.tokenEnv}
+	if p.tokenEnv == "" && address.Public() {
+		names = []string{"GITHUB_TOKEN", "GH_TOKEN"}
+	}
+	for _, name := range names {
+		if token := strings.TrimSpace(os.Getenv(name)); name != "" && token != "" {
+			return token, nil
+		}
+	}
+	return "", reason.Errorf(reason.ForgeUnknown, "no token for %s", address.Web).WithHint("give --forge-token-file FILE or --forge-token-env NAME")
+}
+
+func waitFor(ctx context.Context, d time.Duration) error {
+	fmt.Fprintf(os.Stderr, "remit: the forge asks for patience: next try in %s\n", d.Round(time.Second))
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// pushUser goes with a token of the forge, as git's own helpers send it.
+const pushUser = "x-access-token"
+
+// send pushes the commit of the change as a new branch, and the bundle.
+func send(ctx context.Context, client *pull.Client, request *forge.Request, out *pulled) error {
+	remote := push.Remote{URL: client.Git(), User: pushUser, Token: client.Token, Client: client.HTTP}
+	refs, err := remote.Refs(ctx)
+	if err != nil {
+		return err
+	}
+	var updates []push.Update
+	want := func(ref, commit string, moves bool) error {
+		there := refs.Names[ref]
+		if there == commit {
+			return nil
+		}
+		if there != "" && !moves {
+			return reason.Errorf(reason.ForgeConflict, "the branch %s at the forge is at %.12s, and this change is %.12s", out.Branch, there, commit).
+				WithHint("choose another name with --branch; nothing of others is written over")
+		}
+		updates = append(updates, push.Update{Ref: ref, Old: cmp.Or(there, refs.Format.Zero()), New: commit})
+		out.Pushed = append(out.Pushed, ref)
+		return nil
+	}
+	if err := want("refs/heads/"+out.Branch, request.Commit, false); err != nil {
+		return err
+	}
+	if out.BundleRef != "" {
+		// The bundle of a session changes with its outcome.
+		if err := want(out.BundleRef, request.Bundle, true); err != nil {
+			return err
+		}
+	}
+	if len(updates) == 0 {
+		return nil
+	}
+	return remote.Push(ctx, request.Store(), refs, updates)
+}
+
+// pullOf writes what the pull request says.
+func pullOf(client *pull.Client, request *forge.Request, s session.Session, rep *evidence.Report, out pulled) (pull.Export, error) {
+	summary, err := os.ReadFile(filepath.Join(s.Dir, evidence.SummaryFile))
+	if err != nil {
+		return pull.Export{}, fmt.Errorf("reading the summary: %w", err)
+	}
+	outcome := fmt.Sprintf("Remit: %s. Outcome: %s.", request.Status.Description, rep.OperatorOutcome)
+	return pull.Export{Branch: out.Branch, Commit: out.Commit, Title: request.Title, Session: s.ID, Status: request.Status,
+		Body: pull.Body(string(summary), checkText(client.Address, s.ID, request, out.BundleRef), request.Meta), Comment: outcome}, nil
+}
+
+// checkText says how a reviewer checks the change without the person who exports it.
+func checkText(address pull.Address, id string, request *forge.Request, bundleRef string) string {
+	get := "Ask for the bundle of session `" + id + "`, then:\n\n```sh\n"
+	if bundleRef != "" {
+		get = "In a clone of this repository:\n\n```sh\n" +
+			"git fetch " + address.Git() + " " + bundleRef + "\ngit show FETCH_HEAD:" + forge.BundleFile + " > " + forge.BundleFile + "\n"
+	}
+	return "## Check it yourself\n\n" + get +
+		"remit audit " + forge.BundleFile + " --expect " + request.Meta.ReceiptDigest + "\n" +
+		"remit reproduce " + forge.BundleFile + " --repo .\n```\n\nThe text of this page is a copy; the bundle is the evidence."
+}
+
+func (a *app) printPulled(cmd *cobra.Command, out pulled) error {
+	if a.json {
+		return printJSON(cmd.OutOrStdout(), out)
+	}
+	if out.Number == 0 {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "there is no pull request of branch %s: nothing to close\n", out.Branch)
+		return err
+	}
+	did := "nothing had to be changed"
+	if all := append(out.Pushed, out.Done...); len(all) > 0 {
+		did = strings.Join(all, ", ")
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is %s (%s)\n", plain(out.URL), out.State, did)
+	return err
+}
+
+// repositoryOf is the repository of an export: the one that was named, or that the
+// run started from.
+func (a *app) repositoryOf(f *exportFlags, s session.Session) (string, error) {
+	if f.repo != "" {
+		return f.repo, nil
+	}
+	local, err := a.home.LoadLocal(s.ID)
+	if err == nil && local.Repo == "" {
+		err = usagef("this machine does not know the repository of %s: give --repo DIR", s.ID)
+	}
+	return local.Repo, err
+}
+
+// branchOr is the name of the branch of an export.
+func (f *exportFlags) branchOr(s session.Session) (string, error) {
+	branch := cmp.Or(f.branch, "remit/"+s.ID)
+	if !git.ValidBranch(branch) {
+		return "", usagef("--branch %q: git takes no such name for a branch (git help check-ref-format)", branch)
+	}
+	return branch, redact.RefuseRecord("the name of the branch", branch)
+}

@@ -1,0 +1,144 @@
+package forge
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"remit/forge/pull"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/deliver"
+	"remit/work/git"
+	"remit/work/workspace"
+)
+
+// BundleFile is the file of the commit that a session's bundle travels in.
+const BundleFile = "bundle.zip"
+
+// BundleRef is the ref at a forge that holds the bundle of a session. It is no branch:
+// no list of branches shows it, and no rule for branches is about it.
+func BundleRef(session string) string { return "refs/remit/" + session }
+
+// Request is the change of a session as a pull request has it. Its commits lie in a
+// store that [Request.Close] removes.
+type Request struct {
+	Commit string // of the change, on its baseline: the same one each time
+	Bundle string // a commit without parents that holds BundleFile
+	Title  string
+	Meta   pull.Metadata
+	Status pull.Status
+
+	work  string
+	store *workspace.Store
+}
+
+// Prepare makes the commits of a pull request in a store beside the repository, which
+// is only read. zip writes the bundle.
+func Prepare(ctx context.Context, dir, repo string, zip func(io.Writer) error) (r *Request, err error) {
+	c, err := open(dir)
+	if err != nil {
+		return nil, err
+	}
+	r = &Request{Title: deliver.Subject(c.title), Status: c.status(), Meta: pull.Metadata{SessionID: c.receipt.SessionID, PolicyBundleID: c.receipt.PolicyBundleID,
+		TrajectoryHash: c.receipt.TrajectoryHash, Confidence: c.receipt.FinalConfidence.String(),
+		VerificationPassed: c.report.Status == evidence.StatusPass, ReceiptDigest: c.digest}}
+	if r.work, err = os.MkdirTemp("", "remit-request-"); err != nil {
+		return nil, fmt.Errorf("making a work directory: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			r.Close()
+		}
+	}()
+	change, source, err := c.commit(ctx, repo)
+	if err != nil {
+		return nil, err
+	}
+	if r.store, err = workspace.NewStore(ctx, filepath.Join(r.work, "store.git"), source, change.Base); err != nil {
+		return nil, err
+	}
+	if r.Commit, err = change.Commit(ctx, r.store); err != nil {
+		return nil, err
+	}
+	r.Bundle, err = r.wrap(ctx, zip, change.When)
+	return r, err
+}
+
+// wrap makes the commit of the bundle.
+func (r *Request) wrap(ctx context.Context, zip func(io.Writer) error, at time.Time) (string, error) {
+	name := filepath.Join(r.work, BundleFile)
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return "", fmt.Errorf("writing the bundle: %w", err)
+	}
+	err = zip(f)
+	size, seekErr := f.Seek(0, io.SeekEnd)
+	if closeErr := f.Close(); err == nil {
+		err = closeErr
+	}
+	if err == nil {
+		err = seekErr
+	}
+	if err != nil {
+		return "", fmt.Errorf("writing the bundle: %w", err)
+	}
+	d := r.store.Dir()
+	made, err := d.Import(ctx, d.Format.EmptyTree(), []git.Edit{{Path: BundleFile, Mode: "100644", Size: size, Content: func() (io.ReadCloser, error) { return os.Open(name) }}},
+		git.Commit{Message: "Verified Patch Bundle of " + r.Meta.SessionID + "\n", When: at})
+	return made.Commit, err
+}
+
+// Store is where the commits lie.
+func (r *Request) Store() git.Dir { return r.store.Dir() }
+
+// Close removes the store.
+func (r *Request) Close() {
+	if r.store != nil {
+		_ = r.store.Close() // its directory goes anyway
+	}
+	_ = os.RemoveAll(r.work) // a temporary directory
+}
+
+// commit is the change on its baseline in a repository.
+func (c *change) commit(ctx context.Context, repo string) (deliver.Change, *workspace.Source, error) {
+	if c.receipt.HeadTree == nil || len(c.report.ChangedFiles) == 0 {
+		return deliver.Change{}, nil, reason.Errorf(reason.NoDiff, "the run changed nothing, so there is nothing to put on a branch")
+	}
+	at, err := time.Parse(time.RFC3339Nano, c.receipt.CompletedAt)
+	if err != nil {
+		return deliver.Change{}, nil, fmt.Errorf("reading the receipt: %w", err)
+	}
+	source, err := workspace.OpenSource(ctx, repo)
+	if err != nil {
+		return deliver.Change{}, nil, err
+	}
+	base, err := source.Resolve(ctx, string(c.receipt.BaselineCommit))
+	if err != nil {
+		return deliver.Change{}, nil, err
+	}
+	return deliver.Change{Base: base, Tree: *c.receipt.HeadTree, Message: deliver.Subject(c.title) + "\n\n" + c.body(), When: at,
+		Patch: func() (io.ReadCloser, error) { return os.Open(filepath.Join(c.dir, evidence.PatchFile)) }}, source, nil
+}
+
+// StatusContext names the status beside a commit.
+const StatusContext = "remit"
+
+// status is the verdict in one line.
+func (c *change) status() pull.Status {
+	s := pull.Status{State: "failure", Context: StatusContext, Description: "not verified: " + c.report.Status}
+	if len(c.report.Blockers) > 0 {
+		s.Description += " (" + string(c.report.Blockers[0].Code) + ")"
+	}
+	if c.report.Status != evidence.StatusPass {
+		return s
+	}
+	s.State, s.Description = "success", "verified; no test was shown to be able to fail"
+	if k := c.report.Control; k != nil && k.Proved > 0 {
+		s.Description = fmt.Sprintf("verified; %d of %d tests shown to be able to fail", k.Proved, k.Counting)
+	}
+	return s
+}
