@@ -27,7 +27,7 @@ var wings = []wing{
 	{name: "work", may: []string{"proof", "law"}, tests: []string{"fixtures"}, why: "work executes what law allowed and must not know who ordered it"},
 	{name: "nexus", may: []string{"proof", "law"}, why: "nexus decides and never executes: a breach of the authority must not be able to start a process"},
 	{name: "provider", may: []string{"proof", "law", "work", "nexus/api"}, tests: []string{"nexus", "fixtures"}, why: "a provider meets the authority through its published API only"},
-	{name: "forge", may: []string{"proof", "law", "work"}, why: "an export reads a sealed bundle: it needs neither the authority nor a provider"},
+	{name: "forge", may: []string{"proof", "law", "work"}, tests: []string{"fixtures"}, why: "an export reads a sealed bundle: it needs neither the authority nor a provider"},
 	{name: "panel", may: []string{"proof", "law", "nexus"}, why: "the panel shows what nexus knows through its interfaces, and runs nothing"},
 	{name: "cmd", may: []string{"proof", "law", "work", "nexus", "provider", "forge", "panel"}, tests: []string{"fixtures"}, why: "cmd wires the house together; nothing imports it"},
 	{name: "fixtures", tests: []string{"proof", "law"}, why: "fixtures are cases for tests: they must not depend on the code that they test"},

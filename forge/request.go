@@ -21,24 +21,24 @@ const BundleFile = "bundle.zip"
 
 // BundleRef is the ref at a forge that holds the bundle of a session. It is no branch:
 // no list of branches shows it, and no rule for branches is about it.
-func BundleRef(session string) string { return "refs/remit/" + session }
+func BundleRef(session string) string { return "refs/remit-bundles/" + session }
 
 // Request is the change of a session as a pull request has it. Its commits lie in a
 // store that [Request.Close] removes.
 type Request struct {
 	Commit string // of the change, on its baseline: the same one each time
-	Bundle string // a commit without parents that holds BundleFile
 	Title  string
 	Meta   pull.Metadata
 	Status pull.Status
 
+	at    time.Time
 	work  string
 	store *workspace.Store
 }
 
 // Prepare makes the commits of a pull request in a store beside the repository, which
-// is only read. zip writes the bundle.
-func Prepare(ctx context.Context, dir, repo string, zip func(io.Writer) error) (r *Request, err error) {
+// is only read.
+func Prepare(ctx context.Context, dir, repo string) (r *Request, err error) {
 	c, err := open(dir)
 	if err != nil {
 		return nil, err
@@ -61,15 +61,14 @@ func Prepare(ctx context.Context, dir, repo string, zip func(io.Writer) error) (
 	if r.store, err = workspace.NewStore(ctx, filepath.Join(r.work, "store.git"), source, change.Base); err != nil {
 		return nil, err
 	}
-	if r.Commit, err = change.Commit(ctx, r.store); err != nil {
-		return nil, err
-	}
-	r.Bundle, err = r.wrap(ctx, zip, change.When)
+	r.at = change.When
+	r.Commit, err = change.Commit(ctx, r.store)
 	return r, err
 }
 
-// wrap makes the commit of the bundle.
-func (r *Request) wrap(ctx context.Context, zip func(io.Writer) error, at time.Time) (string, error) {
+// Bundle makes a commit without parents that holds the bundle as [BundleFile]. zip
+// writes it; the same bundle gives the same commit.
+func (r *Request) Bundle(ctx context.Context, zip func(io.Writer) error) (commit string, err error) {
 	name := filepath.Join(r.work, BundleFile)
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -88,7 +87,7 @@ func (r *Request) wrap(ctx context.Context, zip func(io.Writer) error, at time.T
 	}
 	d := r.store.Dir()
 	made, err := d.Import(ctx, d.Format.EmptyTree(), []git.Edit{{Path: BundleFile, Mode: "100644", Size: size, Content: func() (io.ReadCloser, error) { return os.Open(name) }}},
-		git.Commit{Message: "Verified Patch Bundle of " + r.Meta.SessionID + "\n", When: at})
+		git.Commit{Message: "Verified Patch Bundle of " + r.Meta.SessionID + "\n", When: r.at})
 	return made.Commit, err
 }
 

@@ -74,7 +74,7 @@ func (a *app) exportPull(cmd *cobra.Command, f *exportFlags, s session.Session, 
 	actions := []string{"push", "pr_open"}
 	switch {
 	case rep.OperatorOutcome == session.Rejected && !f.force:
-		state, actions = pull.Closed, []string{"close"}
+		state, actions = pull.Closed, []string{"push", "close"} // the bundle says what became of it
 	case rep.OperatorOutcome == session.Accepted:
 		state = pull.Ready
 	}
@@ -89,7 +89,7 @@ func (a *app) exportPull(cmd *cobra.Command, f *exportFlags, s session.Session, 
 	if err != nil {
 		return err
 	}
-	request, err := forge.Prepare(cmd.Context(), s.Dir, repo, func(w io.Writer) error { return bundle.WriteZip(w, s.Dir) })
+	request, err := forge.Prepare(cmd.Context(), s.Dir, repo)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (a *app) exportPull(cmd *cobra.Command, f *exportFlags, s session.Session, 
 		out.BundleRef = forge.BundleRef(s.ID)
 	}
 	if state != pull.Closed {
-		if err := send(cmd.Context(), client, request, &out); err != nil {
+		if err := out.push(cmd.Context(), client, request, "refs/heads/"+branch, request.Commit, false); err != nil {
 			return err
 		}
 	}
@@ -116,10 +116,22 @@ func (a *app) exportPull(cmd *cobra.Command, f *exportFlags, s session.Session, 
 	if out.Result, err = client.Sync(cmd.Context(), export); err != nil {
 		return err
 	}
-	if err := a.printPulled(cmd, out); err != nil || state == pull.Closed {
-		return err
+	if state != pull.Closed {
+		if err := tell(exportKey(out.Commit, branch), record.ForgeUpdated, record.Export{Branch: branch, Commit: out.Commit, PRRef: out.URL}); err != nil {
+			return err
+		}
 	}
-	return tell(exportKey(out.Commit, branch), record.ForgeUpdated, record.Export{Branch: branch, Commit: out.Commit, PRRef: out.URL})
+	// Last, since what was told is in it. Of a rejected change the reviewers get it, too.
+	if out.BundleRef != "" && out.Number > 0 {
+		wrapped, err := request.Bundle(cmd.Context(), func(w io.Writer) error { return bundle.WriteZip(w, s.Dir) })
+		if err == nil {
+			err = out.push(cmd.Context(), client, request, out.BundleRef, wrapped, true)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return a.printPulled(cmd, out)
 }
 
 // mayExport asks the policy of HEAD, which an agent cannot change, for each action.
@@ -198,40 +210,28 @@ func waitFor(ctx context.Context, d time.Duration) error {
 // pushUser goes with a token of the forge, as git's own helpers send it.
 const pushUser = "x-access-token"
 
-// send pushes the commit of the change as a new branch, and the bundle.
-func send(ctx context.Context, client *pull.Client, request *forge.Request, out *pulled) error {
+// push sends a commit and lets a ref name it. Only a ref that moves may name another
+// one before.
+func (out *pulled) push(ctx context.Context, client *pull.Client, request *forge.Request, ref, commit string, moves bool) error {
 	remote := push.Remote{URL: client.Git(), User: pushUser, Token: client.Token, Client: client.HTTP}
 	refs, err := remote.Refs(ctx)
 	if err != nil {
 		return err
 	}
-	var updates []push.Update
-	want := func(ref, commit string, moves bool) error {
-		there := refs.Names[ref]
-		if there == commit {
-			return nil
-		}
-		if there != "" && !moves {
-			return reason.Errorf(reason.ForgeConflict, "the branch %s at the forge is at %.12s, and this change is %.12s", out.Branch, there, commit).
-				WithHint("choose another name with --branch; nothing of others is written over")
-		}
-		updates = append(updates, push.Update{Ref: ref, Old: cmp.Or(there, refs.Format.Zero()), New: commit})
-		out.Pushed = append(out.Pushed, ref)
+	there := refs.Names[ref]
+	if there == commit {
 		return nil
 	}
-	if err := want("refs/heads/"+out.Branch, request.Commit, false); err != nil {
+	if there != "" && !moves {
+		return reason.Errorf(reason.ForgeConflict, "%s at the forge is at %.12s, and this change is %.12s", ref, there, commit).
+			WithHint("choose another name with --branch; nothing of others is written over")
+	}
+	update := push.Update{Ref: ref, Old: cmp.Or(there, refs.Format.Zero()), New: commit}
+	if err := remote.Push(ctx, request.Store(), refs, []push.Update{update}); err != nil {
 		return err
 	}
-	if out.BundleRef != "" {
-		// The bundle of a session changes with its outcome.
-		if err := want(out.BundleRef, request.Bundle, true); err != nil {
-			return err
-		}
-	}
-	if len(updates) == 0 {
-		return nil
-	}
-	return remote.Push(ctx, request.Store(), refs, updates)
+	out.Pushed = append(out.Pushed, ref)
+	return nil
 }
 
 // pullOf writes what the pull request says.

@@ -32,7 +32,8 @@ func TestPullRequest(t *testing.T) {
 			bare := filepath.Join(root, "maker", "thing.git")
 			gitIn(t, repo, "clone", "-q", "--bare", repo, bare)
 			gitIn(t, bare, "config", "http.receivepack", "true")
-			h := &forgehost.Host{Gitea: gitea, Owner: "maker", Name: "thing", Token: forgeToken, Root: root}
+			h := &forgehost.Host{Gitea: gitea, Owner: "maker", Name: "thing", Token: forgeToken, Root: root,
+				Backend: filepath.Join(gitIn(t, repo, "--exec-path"), "git-http-backend")}
 			server := httptest.NewServer(h)
 			t.Cleanup(server.Close)
 			tokenFile := filepath.Join(t.TempDir(), "token")
@@ -78,8 +79,9 @@ func TestPullRequest(t *testing.T) {
 			}
 			reviewed(t, bare, h.Pulls[0].Body, server.URL)
 			// A branch that somebody else has moved stays theirs.
-			gitIn(t, bare, "update-ref", "refs/heads/"+first.Branch, "main")
-			if _, text := exports(3); !strings.Contains(text, string(reason.ForgeConflict)) || gitIn(t, bare, "rev-parse", first.Branch) != gitIn(t, bare, "rev-parse", "main") {
+			tip := gitIn(t, bare, "rev-parse", "HEAD")
+			gitIn(t, bare, "update-ref", "refs/heads/"+first.Branch, tip)
+			if _, text := exports(3); !strings.Contains(text, string(reason.ForgeConflict)) || gitIn(t, bare, "rev-parse", "refs/heads/"+first.Branch) != tip {
 				t.Errorf("%s", text)
 			}
 			gitIn(t, bare, "update-ref", "refs/heads/"+first.Branch, first.Commit)
@@ -117,12 +119,12 @@ func reviewed(t *testing.T, bare, body, forge string) {
 	clone := filepath.Join(t.TempDir(), "clone")
 	gitIn(t, bare, "clone", "-q", bare, clone)
 	gitIn(t, clone, "config", "http.extraHeader", "Authorization: Basic eDpmb3JnZS10MGtlbi1jYW5hcnk=") // x:forge-t0ken-canary
-	if !strings.Contains(m[1], forge+"/maker/thing.git refs/remit/") {
+	if !strings.Contains(m[1], forge+"/maker/thing.git refs/remit-bundles/") {
 		t.Errorf("%s", m[1])
 	}
 	cmd := exec.CommandContext(t.Context(), "sh", "-ec", m[1])
 	cmd.Dir = clone
-	cmd.Env = append(plainEnv(), "REMIT_HOME="+t.TempDir(), "PATH="+filepath.Dir(program())+string(os.PathListSeparator)+os.Getenv("PATH"))
+	cmd.Env = append(plainEnv(), "GIT_ALLOW_PROTOCOL=http", "REMIT_HOME="+t.TempDir(), "PATH="+filepath.Dir(program())+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -42,7 +42,6 @@ type Refs struct {
 	Format git.Format
 	Names  map[string]string // ref to object id
 	report bool              // it reports on each update
-	delete bool
 }
 
 // Update is the new value of a ref. Old is what it must be before, the zero id where
@@ -139,7 +138,7 @@ func (r Remote) do(req *http.Request, kind string, limit int64) ([]byte, error) 
 	req.Header.Set("Accept", kind)
 	client := *r.Client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	resp, err := client.Do(req)
+	resp, err := client.Do(req) //nolint:gosec // G704: the operator names the address
 	if err != nil {
 		if cause := context.Cause(req.Context()); cause != nil {
 			return nil, cause

@@ -120,7 +120,7 @@ func TestPushRefused(t *testing.T) {
 	if err := os.MkdirAll(filepath.Dir(hook), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(hook, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil { //nolint:gosec // G306: it is run
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	update := []push.Update{{Ref: "refs/heads/new", Old: git.SHA1.Zero(), New: commit}}

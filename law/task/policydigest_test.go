@@ -74,7 +74,7 @@ func TestPolicyCanonicalNamesKeys(t *testing.T) {
 	if doc.Builtin.Version != BuiltinPolicyVersion || doc.Builtin.Contract.Schema != Schema || len(doc.Builtin.Protected) != len(protections) {
 		t.Errorf("what holds without a file is %+v", doc.Builtin)
 	}
-	known := []string{"engines", "model", "records", "environment"}
+	known := []string{"engines", "model", "records", "environment", "export"}
 	for _, k := range ruleKeys(&Contract{}) {
 		known = append(known, k.name)
 	}
