@@ -7,7 +7,7 @@ var forgeCodes = []Info{
 		"the message names the action; write it into export.actions of remit.yaml, and commit that"},
 	{ForgeUnknown, "forge", Blocked,
 		"it is not clear which repository of which forge is meant, or which token is for it",
-		"give --forge with the address of the repository, and --token-file or --token-env"},
+		"give --forge with the address of the repository, and --forge-token-file or --forge-token-env"},
 	{ForgeDenied, "forge", Blocked,
 		"the forge refuses the credential, or a rule of the repository forbids what was asked",
 		"the message says what was asked; look at the rights of the token and the rules of the branch"},
