@@ -152,6 +152,7 @@ func (b *Base) Try(ctx context.Context, t Trial) (*Tried, error) {
 	plan := planOf(t.Contract)
 	plan.Lower, plan.CacheDir, plan.Scratch, plan.Control = b.checkout.Dir, filepath.Join(b.work, "caches"), b.work, verify.ControlOff
 	plan.Layers, plan.Env, plan.PathDirs = prepared.Mounts(), prepared.Variables(), prepared.Programs()
+	plan.Services = prepared.Served()
 	plan.OnEvent = func(e verify.Event) { tell(eventLine(e)) }
 	phase, err := verify.Base(ctx, t.Sandbox, plan)
 	if err != nil {
