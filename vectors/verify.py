@@ -553,14 +553,14 @@ def check_environment(s):
     steps = [e for e in s.journal if e["name"] == "environment.prepared" and e["status"] not in ("started", "skipped") and e["outputs"]]
     began = [e["seq"] for e in s.journal if e["name"] == "engine.run"]
     need(not steps or not began or steps[0]["seq"] < began[0], "the environment was prepared after the engine began")
-    need(len({canonical([e["outputs"].get("image", {}).get("digest", "")] + [l["key"] for l in e["outputs"]["layers"]]) for e in steps}) <= 1, "the environment is prepared twice, with other layers")
+    need(len({canonical([e["outputs"].get("image", {}).get("digest", "")] + [l["key"] for l in e["outputs"]["layers"]] + [x for v in e["outputs"].get("services", []) for x in (v["name"], v["sha256"])]) for e in steps}) <= 1, "the environment is prepared twice, with other layers or services")
     ended = [e["outputs"] for e in s.journal if e["name"] == "engine.run" and e["status"] not in ("started", "skipped") and e["outputs"]]
     changed = ended[-1].get("dependencies_changed") if ended else None
     need(not changed or steps, "the engine changed dependencies, and none were prepared")
     said = None
     if steps:
         p, patched = steps[-1]["outputs"], {f["path"] for p in outputs(s, "patch.captured")[-1:] for f in p.get("files", [])}
-        said = {k: p[k] for k in ("dependencies", "image", "layers", "env") if k in p}
+        said = {k: p[k] for k in ("dependencies", "image", "layers", "services", "env") if k in p}
         locks = list(dict.fromkeys(n for l in p["layers"] for n in l["lock_files"] if n in patched))
         if locks: said["lock_files_changed"] = locks
         if changed: said["engine_changed"] = changed

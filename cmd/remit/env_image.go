@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +23,7 @@ as its root: environment: {image: NAME@sha256:DIGEST}. An image is pulled once, 
 these commands and never by a run, checked, unpacked and kept by digest below
 $REMIT_HOME/images. docs/images.md says what of an image is used, and what is refused.`,
 	}
-	cmd.AddCommand(a.imagePullCommand(), a.imageListCommand(), a.imageShowCommand(), a.imageSaveCommand())
+	cmd.AddCommand(a.imagePullCommand(), a.imageListCommand(), a.imageShowCommand(), a.imageSaveCommand(), a.imageGCCommand())
 	return cmd
 }
 
@@ -111,6 +112,13 @@ one on a private address, and plain HTTP to it.`,
 	return cmd
 }
 
+// listedImage is an image in a list.
+type listedImage struct {
+	*image.Image
+	Bytes  int64  `json:"bytes"` // unpacked, with the layers that others have too
+	UsedAt string `json:"used_at"`
+}
+
 func (a *app) imageListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "The images of this machine", Args: cobra.NoArgs,
@@ -124,17 +132,21 @@ func (a *app) imageListCommand() *cobra.Command {
 				return err
 			}
 			if a.json {
-				return printJSON(cmd.OutOrStdout(), map[string]any{"images": list})
+				listed := []listedImage{}
+				for _, img := range list {
+					listed = append(listed, listedImage{img, img.Bytes(), store.LastUsed(img).UTC().Format(time.RFC3339)})
+				}
+				return printJSON(cmd.OutOrStdout(), map[string]any{"images": listed})
 			}
 			if len(list) == 0 {
 				_, err := fmt.Fprintln(cmd.OutOrStdout(), "no images: `remit env image pull REFERENCE` gets one")
 				return err
 			}
 			w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
-			fmt.Fprintln(w, "DIGEST\tPLATFORM\tLAYERS\tPULLED\tAS")
+			fmt.Fprintln(w, "DIGEST\tPLATFORM\tLAYERS\tMB\tPULLED\tUSED\tAS")
 			for _, img := range list {
-				fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n", img.Digest, plain(img.Platform), len(img.Layers),
-					img.PulledAt.Format("2006-01-02 15:04"), plain(strings.Join(img.References, ", ")))
+				fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\t%s\t%s\n", img.Digest, plain(img.Platform), len(img.Layers), img.Bytes()>>20,
+					img.PulledAt.Format("2006-01-02 15:04"), store.LastUsed(img).UTC().Format("2006-01-02 15:04"), plain(strings.Join(img.References, ", ")))
 			}
 			return w.Flush()
 		},

@@ -135,7 +135,7 @@ func (f *initFlags) open(ctx context.Context, home session.Home, source *workspa
 	if err != nil {
 		return nil, nil, err
 	}
-	out, err := f.look(ctx, source, base)
+	out, err := f.look(ctx, home, source, base)
 	if err != nil {
 		return nil, nil, errors.Join(err, base.Close())
 	}
@@ -144,7 +144,7 @@ func (f *initFlags) open(ctx context.Context, home session.Home, source *workspa
 }
 
 // look finds the facts and makes the text of the file.
-func (f *initFlags) look(ctx context.Context, source *workspace.Source, base *harness.Base) (*initResult, error) {
+func (f *initFlags) look(ctx context.Context, home session.Home, source *workspace.Source, base *harness.Base) (*initResult, error) {
 	files, closeFiles, err := base.Files()
 	if err != nil {
 		return nil, err
@@ -153,6 +153,7 @@ func (f *initFlags) look(ctx context.Context, source *workspace.Source, base *ha
 	if err := errors.Join(err, closeFiles()); err != nil {
 		return nil, err
 	}
+	pinImage(home, facts)
 	if len(f.tests) > 0 {
 		for _, line := range f.tests {
 			if strings.TrimSpace(line) == "" || plain(line) != line {

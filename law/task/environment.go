@@ -21,6 +21,8 @@ type Environment struct {
 	Prepare []Prepare `json:"prepare,omitempty"`
 	// Env are plain variables for every command, of the engine and the verifier.
 	Env map[string]string `json:"env,omitempty"`
+	// Services run beside every command.
+	Services []Service `json:"services,omitempty"`
 	// Dependencies says with which layer the head is verified; "" where nothing is
 	// prepared.
 	Dependencies DependencyRule `json:"dependencies,omitempty"`
@@ -63,6 +65,11 @@ const (
 	maxVariableText = 1000
 )
 
+// Empty says whether commands find nothing but the tree and this machine.
+func (e Environment) Empty() bool {
+	return e.Image == "" && len(e.Prepare) == 0 && len(e.Env) == 0 && len(e.Services) == 0
+}
+
 // Surroundings returns the environment that the policy states. A nil policy has
 // none.
 func (p *Policy) Surroundings() Environment {
@@ -77,6 +84,7 @@ func environmentKeys(e *Environment) []key {
 	return []key{
 		{"image", text(&e.Image)},
 		{"prepare", prepares},
+		{"services", services(&e.Services)},
 		{"env", byName(&e.Env, "variable", variableForm, "capital letters, digits and underscores", text[string])},
 		{"dependencies", text(&e.Dependencies)},
 	}
@@ -109,6 +117,7 @@ func environment(e *Environment) reader {
 			e.Dependencies = DependenciesBase
 		}
 		checkVariables(r, join(field, "env"), e.Env)
+		e.checkServices(r, join(field, "services"))
 		if len(e.Prepare) == 0 {
 			e.Prepare = nil // the same rules have the same digest
 		}

@@ -13,8 +13,10 @@ type EnvironmentPrepared struct {
 	Dependencies string             `json:"dependencies,omitempty"`
 	Image        *EnvironmentImage  `json:"image,omitempty"`
 	Layers       []EnvironmentLayer `json:"layers"`
-	Env          map[string]string  `json:"env,omitempty"` // of the policy, for every command
-	Blockers     []Blocker          `json:"blockers"`
+	// Services ran beside every command, each command with new ones.
+	Services []EnvironmentService `json:"services,omitempty"`
+	Env      map[string]string    `json:"env,omitempty"` // of the policy, for every command
+	Blockers []Blocker            `json:"blockers"`
 }
 
 // EnvironmentLayer is a set of installed dependencies. Key names how it is made,
@@ -51,6 +53,13 @@ type EnvironmentTool struct {
 	SHA256 string `json:"sha256"`
 }
 
+// EnvironmentService is a program that commands reach over the loopback of their
+// sandbox, by the digest of its definition in the policy as canonical JSON.
+type EnvironmentService struct {
+	Name   string `json:"name"`
+	SHA256 string `json:"sha256"`
+}
+
 // DependencyChanges are what an engine changed of the layers: they are no part of
 // the patch, and no run of the verifier sees them.
 type DependencyChanges struct {
@@ -62,10 +71,11 @@ type DependencyChanges struct {
 
 // Environment is what report and receipt say of the environment.
 type Environment struct {
-	Dependencies string             `json:"dependencies,omitempty"`
-	Image        *EnvironmentImage  `json:"image,omitempty"`
-	Layers       []EnvironmentLayer `json:"layers"`
-	Env          map[string]string  `json:"env,omitempty"`
+	Dependencies string               `json:"dependencies,omitempty"`
+	Image        *EnvironmentImage    `json:"image,omitempty"`
+	Layers       []EnvironmentLayer   `json:"layers"`
+	Services     []EnvironmentService `json:"services,omitempty"`
+	Env          map[string]string    `json:"env,omitempty"`
 	// LockFilesChanged are those of the layers' lock files that the patch changes.
 	LockFilesChanged []string           `json:"lock_files_changed,omitempty"`
 	EngineChanged    *DependencyChanges `json:"engine_changed,omitempty"`
@@ -76,7 +86,8 @@ func (r *run) environment() *Environment {
 	if r.prepared == nil {
 		return nil
 	}
-	e := &Environment{Dependencies: r.prepared.Dependencies, Image: r.prepared.Image, Layers: r.prepared.Layers, Env: r.prepared.Env}
+	e := &Environment{Dependencies: r.prepared.Dependencies, Image: r.prepared.Image, Layers: r.prepared.Layers,
+		Services: r.prepared.Services, Env: r.prepared.Env}
 	for _, l := range e.Layers {
 		for _, name := range l.LockFiles {
 			if r.patched[name] && !slices.Contains(e.LockFilesChanged, name) {
@@ -102,6 +113,9 @@ func (e *Environment) Sentences() []string {
 			text += ", which was imported from a file"
 		}
 		out = append(out, text)
+	}
+	for _, s := range e.Services {
+		out = append(out, fmt.Sprintf("Service: every command had %s beside it, started anew, definition %s", code(s.Name), code(s.SHA256)))
 	}
 	if len(e.LockFilesChanged) > 0 {
 		out = append(out, fmt.Sprintf("The change edits %s: base and head were verified with the dependencies of the base, not with those that it asks for", names(e.LockFilesChanged)))
@@ -138,8 +152,11 @@ func (r *run) contradictEnvironment(agree agreeFunc) {
 		for _, l := range p.Layers {
 			all = append(all, l.Key)
 		}
+		for _, s := range p.Services {
+			all = append(all, s.Name, s.SHA256)
+		}
 		now := strings.Join(all, " ")
-		agree(keys == "" || keys == now, "the environment is prepared twice, with other layers")
+		agree(keys == "" || keys == now, "the environment is prepared twice, with other layers or services")
 		agree(keys != "" || engine < 0, "the environment was prepared after the engine began")
 		keys = now
 	}

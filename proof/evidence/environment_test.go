@@ -23,13 +23,18 @@ func layersOf(lockFiles ...string) evidence.EnvironmentPrepared {
 		PackagesSHA256: canon.Digest([]byte("packages"))}}}
 }
 
+// threeProved is a control in which all three tests were shown to be able to fail.
+func threeProved() *evidence.Control {
+	return &evidence.Control{Status: evidence.ControlMade, Scheme: "halves", Counting: 3, Proved: 3, Runs: 2,
+		Commands: []evidence.CommandControl{{Command: "go test ./...", Status: evidence.ControlMade, By: "test", Counting: 3, Proved: 3}}}
+}
+
 // dependent is a run with dependencies, one of whose lock files the patch changes,
 // and whose engine wrote into what was installed.
 func dependent(s *session) {
 	s.form = evidence.SummaryForm
 	s.touched = &evidence.DependencyChanges{Total: 2, Replaced: []string{"node_modules/left/index.js"}, Added: []string{"node_modules/.cache/x"}}
-	s.control = &evidence.Control{Status: evidence.ControlMade, Scheme: "halves", Counting: 3, Proved: 3, Runs: 2,
-		Commands: []evidence.CommandControl{{Command: "go test ./...", Status: evidence.ControlMade, By: "test", Counting: 3, Proved: 3}}}
+	s.control = threeProved()
 	s.open(false)
 	s.eligible()
 	s.plan()
@@ -41,6 +46,41 @@ func dependent(s *session) {
 	s.verify(true)
 	s.source()
 	s.complete()
+}
+
+// serviced is a run whose commands had a database beside them.
+func serviced(s *session) {
+	s.form, s.control = evidence.SummaryForm, threeProved()
+	s.open(false)
+	s.eligible()
+	s.plan()
+	s.workspace()
+	s.step(evidence.StepEnvironment, "environment", journal.Completed, nil, evidence.EnvironmentPrepared{Layers: []evidence.EnvironmentLayer{},
+		Services: []evidence.EnvironmentService{{Name: "db", SHA256: canon.Digest([]byte("definition"))}}, Env: map[string]string{"PGHOST": "127.0.0.1"}})
+	s.engine(0)
+	s.patch()
+	s.writes()
+	s.verify(true)
+	s.source()
+	s.complete()
+}
+
+func TestServicesAreTold(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	serviced(s)
+	set, err := evidence.Project(s.w.Entries())
+	s.must(err)
+	var rc evidence.Receipt
+	s.must(evidence.DecodeReceipt(set[evidence.ReceiptFile], &rc))
+	if e := rc.Environment; e == nil || len(e.Services) != 1 || e.Services[0].Name != "db" {
+		t.Errorf("the receipt says %+v", e)
+	}
+	for _, name := range []string{evidence.SummaryFile, evidence.ReportMDFile} {
+		if !strings.Contains(string(set[name]), "Service: every command had `db` beside it, started anew, definition `sha256:") {
+			t.Errorf("%s does not name the service", name)
+		}
+	}
 }
 
 func TestEnvironmentIsTold(t *testing.T) {
@@ -67,7 +107,7 @@ func TestEnvironmentIsTold(t *testing.T) {
 // What no run can have written of its environment is found, whatever the chain.
 func TestEnvironmentThatContradicts(t *testing.T) {
 	t.Parallel()
-	for name, before := range map[string]bool{"prepared after the engine": false, "another one later": true, "another image later": true} {
+	for name, before := range map[string]bool{"prepared after the engine": false, "another one later": true, "another image later": true, "another service later": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSession(t)
@@ -80,9 +120,12 @@ func TestEnvironmentThatContradicts(t *testing.T) {
 			}
 			s.engine(0)
 			other := layersOf()
-			if name == "another image later" {
+			switch name {
+			case "another image later":
 				other.Image.Digest = canon.Digest([]byte("another image"))
-			} else {
+			case "another service later":
+				other.Services = []evidence.EnvironmentService{{Name: "db", SHA256: canon.Digest([]byte("another definition"))}}
+			default:
 				other.Layers[0].Key = canon.Digest([]byte("another recipe"))
 			}
 			s.step(evidence.StepEnvironment, "environment", journal.Completed, nil, other)

@@ -498,6 +498,7 @@ var cases = map[string]func(s *session){
 	"delivered":    delivered,
 	"taken-back":   func(s *session) { delivered(s); s.takenBack() },
 	"dependencies": dependent,
+	"services":     serviced,
 	"signed":       func(s *session) { passing(s); s.key = signingKey(s.t, 1) },
 }
 

@@ -95,6 +95,14 @@ const (
 	LayerOverlap           Code = "layer_overlap"
 )
 
+// The codes of services: what the commands of a run reach over the loopback.
+const (
+	ServiceFailed        Code = "service_failed"
+	ServiceNotReady      Code = "service_not_ready"
+	ServiceEnded         Code = "service_ended"
+	ServiceEndedByChange Code = "service_ended_by_change"
+)
+
 // The codes of system images.
 const (
 	ImageReference    Code = "image_reference"

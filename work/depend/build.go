@@ -49,6 +49,7 @@ type Prepared struct {
 	LockFiles [][]string        // of the base, that each layer was made from
 	Env       map[string]string // for every command
 	PathDirs  []string          // of the workspace, with the programs of the layers
+	Services  []sandbox.Service // beside every command; the caller's to fill in
 }
 
 // Release lets the layers be removed.
@@ -69,6 +70,14 @@ func (p *Prepared) Variables() map[string]string {
 	return p.Env
 }
 
+// Served are the services that run beside every command.
+func (p *Prepared) Served() []sandbox.Service {
+	if p == nil {
+		return nil
+	}
+	return p.Services
+}
+
 // Programs are the directories of the workspace that have programs of the layers.
 func (p *Prepared) Programs() []string {
 	if p == nil {
@@ -77,8 +86,8 @@ func (p *Prepared) Programs() []string {
 	return p.PathDirs
 }
 
-// Digests name what a command finds: the layers by recipe and content, and the
-// variables.
+// Digests name what a command finds: the layers by recipe and content, the
+// variables, and the services.
 func (p *Prepared) Digests() []string {
 	if p == nil {
 		return nil
@@ -89,6 +98,9 @@ func (p *Prepared) Digests() []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
 		out = append(out, name+"="+p.Env[name])
+	}
+	for _, s := range p.Services {
+		out = append(out, fmt.Sprintf("service %q %q %q %q %s", s.Name, s.Prepare, s.Run, s.Ready, s.Timeout))
 	}
 	return out
 }

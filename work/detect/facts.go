@@ -45,10 +45,15 @@ type Facts struct {
 	Commands  []Command  `json:"commands"` // that verify a change
 	Others    []Command  `json:"others"`   // that look like tests too, and are not taken
 	Prepare   []Prepare  `json:"prepare"`
-	Allowed   []string   `json:"allowed_paths"`
-	Forbidden []string   `json:"forbidden_paths"`
-	Protected []string   `json:"protected_paths"`
-	Notes     []Note     `json:"notes"`
+	// Image and Env are what a description of a development container names.
+	Image     *Image            `json:"image,omitempty"`
+	Env       map[string]string `json:"env,omitempty"`
+	Allowed   []string          `json:"allowed_paths"`
+	Forbidden []string          `json:"forbidden_paths"`
+	Protected []string          `json:"protected_paths"`
+	Notes     []Note            `json:"notes"`
+
+	envFrom string // the file that Env is from
 }
 
 // Language is a programming language and how many files are in it.
@@ -112,7 +117,7 @@ func Look(fsys fs.FS, can []task.Ecosystem) (*Facts, error) {
 	} {
 		look(f)
 	}
-	for _, look := range []func(*finder){(*finder).makefiles, (*finder).scripts, (*finder).workflows} {
+	for _, look := range []func(*finder){(*finder).makefiles, (*finder).scripts, (*finder).workflows, (*finder).devcontainer, (*finder).compose} {
 		look(f)
 	}
 	f.paths()

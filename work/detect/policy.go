@@ -2,6 +2,8 @@ package detect
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -115,15 +117,38 @@ func lines(all []string) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// environment writes what is installed before the commands run.
+// environment writes what commands find beside the tree.
 func (f *Facts) environment(w *writer) {
-	if len(f.Prepare) == 0 {
+	if f.Image != nil && f.Image.Pinned == "" {
+		w.blank()
+		w.line("# %s names the image %s, without its digest. To have every command run in it:", f.Image.From, f.Image.Name)
+		w.line("#   remit env image pull %s", f.Image.Name)
+		w.line("# and run `remit init` again.")
+	}
+	pinned := f.Image != nil && f.Image.Pinned != ""
+	if len(f.Prepare) == 0 && len(f.Env) == 0 && !pinned {
 		return
 	}
 	w.blank()
-	w.line("# Installed once from the lock files of the base commit, without running code of the packages while there is")
-	w.line("# a network, and shown to every command. dependencies: base has a change verified with what the base names.")
+	if len(f.Prepare) > 0 {
+		w.line("# Installed once from the lock files of the base commit, without running code of the packages while there is")
+		w.line("# a network, and shown to every command. dependencies: base has a change verified with what the base names.")
+	}
 	w.line("environment:")
+	if pinned {
+		w.line("  # %s. Every command has it as its root; it is pulled with `remit env image pull`, and never by a run.", f.Image.From)
+		w.line("  image: %s", quoted(f.Image.Pinned))
+	}
+	if len(f.Env) > 0 {
+		w.line("  # %s", f.envFrom)
+		w.line("  env:")
+		for _, name := range slices.Sorted(maps.Keys(f.Env)) {
+			w.line("    %s: %s", name, quoted(f.Env[name]))
+		}
+	}
+	if len(f.Prepare) == 0 {
+		return
+	}
 	w.line("  prepare:")
 	for _, p := range f.Prepare {
 		w.line("    # %s", p.Lock)

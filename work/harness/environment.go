@@ -63,28 +63,38 @@ type preparation struct {
 // layers returns the layers of an environment, from the store or made now. It is
 // not nil, and holds nothing, where the environment has none.
 func (p preparation) layers(ctx context.Context, env task.Environment, base depend.Base) (*depend.Prepared, error) {
+	if err := servable(env, p.sandbox, false); err != nil {
+		return nil, err
+	}
 	if len(env.Prepare) == 0 {
-		return &depend.Prepared{Env: env.Env}, nil
+		return serve(env, &depend.Prepared{Env: env.Env}), nil
 	}
 	store, err := depend.OpenStore(p.home.EnvironmentsDir())
 	if err != nil {
 		return nil, err
 	}
 	b := &depend.Builder{Store: store, Sandbox: p.sandbox, Upstream: p.registries, Tell: p.tell, Clock: p.clock, Scratch: p.scratch}
-	return b.Prepare(ctx, env, base)
+	prepared, err := b.Prepare(ctx, env, base)
+	if err != nil {
+		return nil, err
+	}
+	return serve(env, prepared), nil
 }
 
 // prepareEnvironment makes what the policy of the base wants beside the tree,
 // before the engine begins, and says so in the journal.
 func (r *run) prepareEnvironment(ctx context.Context) error {
 	env := environmentAt(r.checkout.Dir)
-	if len(env.Prepare) == 0 && len(env.Env) == 0 && env.Image == "" {
+	if env.Empty() {
 		r.prepared = &depend.Prepared{}
 		return nil
 	}
 	if r.Nexus != "" && len(env.Prepare) > 0 {
 		return reason.Errorf(reason.EnvironmentUnavailable, "the policy prepares dependencies, and a provider of a nexus would prove the change without them").
 			WithHint("run without --nexus: then this machine proves the change")
+	}
+	if err := servable(env, r.Sandbox, r.Nexus != ""); err != nil {
+		return err
 	}
 	s := r.begin(evidence.StepEnvironment, "environment", nil)
 	in, image, err := inImage(ctx, r.Home, r.Sandbox, env)
@@ -102,6 +112,10 @@ func (r *run) prepareEnvironment(ctx context.Context) error {
 	r.prepared = prepared
 	facts := environmentFacts(env, prepared)
 	facts.Image = image
+	if facts.Services, err = serviceFacts(env.Services); err != nil {
+		s.end(journal.Failed, nil, err.Error())
+		return err
+	}
 	if why := r.environmentDiffers(facts); why != "" {
 		s.end(journal.Failed, nil, why)
 		return reason.Errorf(reason.EnvironmentUnavailable, "preparing the environment again: %s", why).
@@ -125,6 +139,9 @@ func (r *run) environmentDiffers(now evidence.EnvironmentPrepared) string {
 		if len(was.Layers) != len(now.Layers) {
 			return fmt.Sprintf("the run had %d layer(s), and here are %d", len(was.Layers), len(now.Layers))
 		}
+		if why := servicesDiffer(was.Services, now.Services); why != "" {
+			return why
+		}
 		for i := range now.Layers {
 			if was.Layers[i].Key != now.Layers[i].Key || was.Layers[i].ContentSHA256 != now.Layers[i].ContentSHA256 {
 				return fmt.Sprintf("the layer of %s in %s is another one than before", now.Layers[i].Ecosystem, now.Layers[i].Dir)
@@ -136,7 +153,7 @@ func (r *run) environmentDiffers(now evidence.EnvironmentPrepared) string {
 
 // environmentFacts is an environment as the journal has it.
 func environmentFacts(env task.Environment, prepared *depend.Prepared) evidence.EnvironmentPrepared {
-	out := evidence.EnvironmentPrepared{Dependencies: string(env.Dependencies), Env: env.Env, Layers: []evidence.EnvironmentLayer{}}
+	out := evidence.EnvironmentPrepared{Dependencies: string(env.Dependencies), Env: env.Variables(), Layers: []evidence.EnvironmentLayer{}}
 	for i, l := range prepared.Layers {
 		layer := evidence.EnvironmentLayer{Ecosystem: l.Recipe.Ecosystem, Dir: l.Recipe.Dir, Key: l.Key, ContentSHA256: l.ContentSHA256, Paths: l.Recipe.Paths,
 			LockFiles: displayed(prepared.LockFiles[i]), Packages: len(l.Deliveries), PackagesSHA256: l.DeliveriesSHA256, Imported: l.Imported,
@@ -174,7 +191,7 @@ func dependencyChanges(l sandbox.LayerChanges) *evidence.DependencyChanges {
 func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string) (*depend.Prepared, *EnvironmentAgain, error) {
 	env := environmentAt(lower)
 	was := rec.receipt.Environment
-	if len(env.Prepare) == 0 && len(env.Env) == 0 && env.Image == "" && was == nil {
+	if env.Empty() && was == nil {
 		return &depend.Prepared{}, nil, nil
 	}
 	in, image, err := inImage(ctx, req.Home, req.Sandbox, env)
@@ -200,11 +217,17 @@ func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, base
 		return nil, nil, fmt.Errorf("preparing the environment: %w", err)
 	}
 	again := &EnvironmentAgain{Image: image, Layers: environmentFacts(env, prepared).Layers, Same: true}
+	if again.Services, err = serviceFacts(env.Services); err != nil {
+		return nil, nil, err
+	}
 	if was == nil {
 		was = &evidence.Environment{}
 	}
 	if a, b := imageText(was.Image), imageText(image); a != b {
 		again.differs("the image of the run is %s, and here it is %s", a, b)
+	}
+	if why := servicesDiffer(was.Services, again.Services); why != "" {
+		again.differs("%s", why)
 	}
 	for i := range max(len(was.Layers), len(again.Layers)) {
 		switch {
@@ -217,7 +240,7 @@ func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, base
 				was.Layers[i].ContentSHA256, again.Layers[i].ContentSHA256)
 		}
 	}
-	if !maps.Equal(was.Env, env.Env) {
+	if !maps.Equal(was.Env, env.Variables()) {
 		again.differs("the variables are others than those of the run")
 	}
 	return prepared, again, nil
@@ -225,10 +248,11 @@ func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, base
 
 // EnvironmentAgain compares the environment of a verification with that of the run.
 type EnvironmentAgain struct {
-	Image       *evidence.EnvironmentImage  `json:"image,omitempty"`
-	Layers      []evidence.EnvironmentLayer `json:"layers"`
-	Same        bool                        `json:"same"`
-	Differences []string                    `json:"differences,omitempty"`
+	Image       *evidence.EnvironmentImage    `json:"image,omitempty"`
+	Layers      []evidence.EnvironmentLayer   `json:"layers"`
+	Services    []evidence.EnvironmentService `json:"services,omitempty"`
+	Same        bool                          `json:"same"`
+	Differences []string                      `json:"differences,omitempty"`
 }
 
 func (e *EnvironmentAgain) differs(format string, args ...any) {

@@ -215,6 +215,7 @@ func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *wor
 	plan := planOf(c)
 	plan.Lower, plan.Patch, plan.HeldOut, plan.Repeat, plan.Log, plan.CacheDir = lower, changes, held, max(1, req.Repeat), kept.recording(req.Log), caches
 	plan.TestingDir, plan.Layers, plan.PathDirs, plan.Env = req.Home.TestingDir(), prepared.Mounts(), prepared.Programs(), prepared.Variables()
+	plan.Services = prepared.Served()
 	plan.OnEvent = func(e verify.Event) {
 		if req.Progress != nil {
 			req.Progress.Output(eventLine(e))

@@ -139,6 +139,14 @@ func (b *Base) Try(ctx context.Context, t Trial) (*Tried, error) {
 			t.Progress.Output(line)
 		}
 	}
+	in, _, err := inImage(ctx, b.home, t.Sandbox, t.Environment)
+	if refused, ok := errors.AsType[*reason.Error](err); ok && ctx.Err() == nil {
+		return notPrepared(refused), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	t.Sandbox = in
 	p := preparation{home: b.home, sandbox: t.Sandbox, registries: t.Registries, scratch: b.work, clock: time.Now, tell: tell}
 	prepared, err := p.layers(ctx, t.Environment, depend.Base{Dir: b.checkout.Dir, Tree: b.Tree})
 	var refused *reason.Error
@@ -152,6 +160,7 @@ func (b *Base) Try(ctx context.Context, t Trial) (*Tried, error) {
 	plan := planOf(t.Contract)
 	plan.Lower, plan.CacheDir, plan.Scratch, plan.Control = b.checkout.Dir, filepath.Join(b.work, "caches"), b.work, verify.ControlOff
 	plan.Layers, plan.Env, plan.PathDirs = prepared.Mounts(), prepared.Variables(), prepared.Programs()
+	plan.Services = prepared.Served()
 	plan.OnEvent = func(e verify.Event) { tell(eventLine(e)) }
 	phase, err := verify.Base(ctx, t.Sandbox, plan)
 	if err != nil {

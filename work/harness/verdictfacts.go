@@ -71,3 +71,13 @@ func eventLine(e verify.Event) string {
 	}
 	return fmt.Sprintf("verify %s: %s", what, e.Kind)
 }
+
+// commandRun is one command of a run.
+func commandRun(phase string, c verify.CommandResult) evidence.CommandRun {
+	run := evidence.CommandRun{Phase: phase, Command: c.Command, ExitCode: c.ExitCode, DurationMS: c.DurationMS,
+		StdoutSHA256: c.StdoutSHA256, StderrSHA256: c.StderrSHA256, Passed: c.Passed}
+	if c.Tests != nil {
+		run.Tests = &evidence.TestCounts{Passed: c.Tests.Passed, Failed: c.Tests.Failed, Skipped: c.Tests.Skipped}
+	}
+	return run
+}

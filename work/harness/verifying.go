@@ -68,6 +68,9 @@ func (r *run) verify(ctx context.Context) error {
 	if err := r.recordArtifact(evidence.TestLogFile); err != nil {
 		return err
 	}
+	if err := r.keepServiceLog(verifierServices, &r.servedLog); err != nil {
+		return err
+	}
 	if ctx.Err() != nil {
 		return ctx.Err() // a verdict over killed commands would be about us, not about the patch
 	}
@@ -157,6 +160,7 @@ func (r *run) untrackedTests(ctx context.Context) []string {
 func (r *run) verifyPlan(held []tree.Change, log io.Writer) verify.Plan {
 	p := planOf(r.Contract)
 	p.Layers, p.PathDirs, p.Env = r.prepared.Mounts(), r.prepared.Programs(), r.prepared.Variables()
+	p.Services, p.OnServices = r.prepared.Served(), r.servedLog.add
 	p.Lower, p.HeldOut, p.Repeat, p.Log = r.checkout.Dir, held, max(1, r.Repeat), artifactWriter{log, evidence.TestLogFile}
 	p.Scratch, p.CacheDir, p.TestingDir, p.OnEvent = r.work, filepath.Join(r.work, "caches"), r.Home.TestingDir(), r.verifierEvents()
 	return p
@@ -209,16 +213,6 @@ func runEnded(e verify.Event) evidence.VerifyRunEnded {
 		out.Fault = e.Result.Fault.Detail
 	}
 	return out
-}
-
-// commandRun is one command of a run.
-func commandRun(phase string, c verify.CommandResult) evidence.CommandRun {
-	run := evidence.CommandRun{Phase: phase, Command: c.Command, ExitCode: c.ExitCode, DurationMS: c.DurationMS,
-		StdoutSHA256: c.StdoutSHA256, StderrSHA256: c.StderrSHA256, Passed: c.Passed}
-	if c.Tests != nil {
-		run.Tests = &evidence.TestCounts{Passed: c.Tests.Passed, Failed: c.Tests.Failed, Skipped: c.Tests.Skipped}
-	}
-	return run
 }
 
 // basePhase is the verification of the baseline, on its way.

@@ -27,6 +27,12 @@ type Mounted struct {
 // its layers are as they were when they were unpacked.
 func (s *Store) Find(digest string) (*Mounted, error) {
 	img, err := s.find(digest)
+	if err == nil {
+		err = s.use(img.Digest)
+	}
+	if err == nil {
+		img, err = s.find(digest) // gc may have removed it before it was in use
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -105,7 +105,7 @@ func shellCode(w syscall.WaitStatus) int {
 
 // reap waits until the process has ended, kills what it left, and reports when
 // no other one is left in this pid namespace or below this subreaper.
-func reap(pid int, ended chan<- ending) {
+func reap(pid int, services *wards, ended chan<- ending) {
 	var end ending
 	for first := true; ; {
 		var w syscall.WaitStatus
@@ -127,6 +127,8 @@ func reap(pid int, ended chan<- ending) {
 			return
 		case got == pid:
 			end, first = ending{w, usage}, false
+		case first:
+			services.note(got, w) // it was over before the command was
 		case got == 0:
 			time.Sleep(time.Millisecond)
 		}

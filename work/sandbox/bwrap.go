@@ -93,6 +93,9 @@ func (d *bwrap) run(ctx context.Context, s Spec) (*run, error) {
 		g, held = newGroup(s.Limits)
 	}
 	conf.Cgroups = g.joins()
+	if held["pids"] == "" {
+		conf.shareProcesses()
+	}
 	r := &run{spec: s, conf: conf, userns: userns, group: g, held: held, kept: kept, scan: !d.control.noSocketScan,
 		collect: cmp.Or(d.control.collect, collectTime(s.Limits.Wall))}
 	err = r.do(ctx)
@@ -169,6 +172,7 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 		}
 		conf.Caches = append(conf.Caches, cache)
 	}
+	conf.Tools = len(d.tools.binds)
 	for _, b := range append(append([]Bind{}, d.tools.binds...), s.Binds...) {
 		src, err := show(b.Host, b.Inside)
 		if err != nil {
@@ -187,6 +191,13 @@ func (d *bwrap) setup(s Spec, as int, lent *lentModules) (*setup, []*os.File, er
 	}
 	conf.UserNS = len(userns)
 	conf.Env = d.environment(s, lent != nil)
+	conf.Helpers = conf.Rlimits.Processes
+	for _, service := range s.Services {
+		its := s
+		its.Env = service.Env
+		conf.Services = append(conf.Services, serviceSetup{service.Name, service.Prepare, service.Run, service.Ready,
+			d.environment(its, lent != nil), service.Timeout.Microseconds()})
+	}
 	return conf, userns, nil
 }
 

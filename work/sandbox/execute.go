@@ -155,24 +155,40 @@ func (r *run) command(ctx context.Context, c Command, wall time.Duration) (*Comm
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: %w", err)
 	}
+	logs, err := r.openServiceLogs(stop)
+	if err != nil {
+		out.closeAll()
+		return nil, fmt.Errorf("sandbox: %w", err)
+	}
 	err = r.session.send(request{Op: opRun, Argv: c.Argv, Dir: c.Dir, Wall: wall.Microseconds(), Merge: merge})
 	if err == nil {
-		err = passFiles(int(r.session.pass.Fd()), out.writeEnds()...)
+		err = passFiles(int(r.session.pass.Fd()), append(out.writeEnds(), logs.out.writeEnds()...)...)
 	}
 	if err != nil {
 		out.closeAll()
+		logs.out.closeAll()
 		return nil, r.session.lost(err)
 	}
 	out.begin()
+	logs.out.begin()
 	release := context.AfterFunc(ctx, stop)
 	var a answer
 	err = r.session.receive(&a, wall+answerGrace)
 	release()
-	outErr := out.finish()
+	outErr := errors.Join(out.finish(), logs.out.finish())
 	if err != nil {
 		return nil, err
 	}
+	if logs.out.exceeded.Load() && !a.Started {
+		return nil, logs.flooded()
+	}
+	if a.NotServed != nil {
+		return nil, logs.failure(r.spec.Services, a.NotServed)
+	}
 	done, err := r.ended(c, a, out, stopped.Load())
+	if done != nil {
+		done.Services = logs.results(r.spec.Services, a.Services)
+	}
 	if outErr != nil {
 		err = errors.Join(err, reason.Errorf(reason.ArtifactWriteFailure, "sandbox: write output: %w", outErr))
 	}

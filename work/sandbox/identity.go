@@ -37,19 +37,18 @@ func (k *keeper) becomeRunUser() (func() error, error) {
 // that process has another uid already, and the kernel lets a process without
 // CAP_SYS_RESOURCE set the limits of its own real uid only: so this thread
 // takes that real uid for the moment and keeps its effective one.
-func (k *keeper) limit(pid int) error {
+func (k *keeper) limit(pid int, r rlimits) error {
 	if !k.setup.Root {
-		return k.setLimits(pid)
+		return setLimits(pid, r)
 	}
 	if err := setReal(k.setup.RunAs, k.setup.RunAs); err != nil {
 		return err
 	}
-	err := k.setLimits(pid)
+	err := setLimits(pid, r)
 	return errors.Join(err, setReal(0, 0))
 }
 
-func (k *keeper) setLimits(pid int) error {
-	r := k.setup.Rlimits
+func setLimits(pid int, r rlimits) error {
 	for _, l := range []struct {
 		name     string
 		resource int

@@ -43,6 +43,8 @@ type keeper struct {
 	binds  []Bind
 	image  string   // the stack of the image, "" for the host's root
 	as     identity // of commands, inside
+	served []Bind   // those of binds that services see
+	wards  *wards   // the services of the command at hand
 	filter []byte
 
 	emptied chan error // /tmp is being emptied
@@ -105,6 +107,10 @@ func (k *keeper) build(a *answer) error {
 			return err
 		}
 		a.Listening = true
+	} else if k.ownNetwork() {
+		if err := moveToNetwork(); err != nil {
+			return err
+		}
 	}
 	restore, err := k.becomeRunUser()
 	if err != nil {

@@ -27,11 +27,13 @@ const runUID, runGID = 64242, 64242
 // directory with its mounts. Everything below exists in that namespace only.
 const (
 	stage          = "/tmp"
-	stageDisk      = stage + "/disk"   // the sized tmpfs
-	stageLower     = stage + "/lower"  // clone of Spec.Lower
-	stageLayers    = stage + "/layers" // numbered clones of Spec.Layers
-	stageWorkspace = stage + "/ws"     // what the commands see as WorkspacePath
-	stageUpper     = stageDisk + "/up" // upper layer of the workspace
+	stageDisk      = stage + "/disk"         // the sized tmpfs
+	stageLower     = stage + "/lower"        // clone of Spec.Lower
+	stageLayers    = stage + "/layers"       // numbered clones of Spec.Layers
+	stageWorkspace = stage + "/ws"           // what the commands see as WorkspacePath
+	stageUpper     = stageDisk + "/up"       // upper layer of the workspace
+	stageServed    = stage + "/served"       // what services see as WorkspacePath
+	stageServices  = stageDisk + "/services" // numbered places of services
 	stageEtc       = stage + "/etc"
 	stageEmpty     = stage + "/empty"
 	stageGoCache   = stage + "/gocache"  // numbered clones of the lent ones and Remit's own, below the overlay
@@ -62,6 +64,7 @@ type view struct {
 	Dir     string
 	Env     map[string]string
 	Tmp     string            // host directory that becomes /tmp
+	Tree    string            // host directory that becomes the workspace
 	GoCache string            // host directory that becomes the build cache
 	Binds   []Bind            // staged, read-only
 	System  []Bind            // staged, read-only: what every command sees of the host
@@ -71,7 +74,9 @@ type view struct {
 	Masked  []string          // files of /proc that no process inside may read
 	Seccomp int               // descriptor of the filter, 0 for none
 	Status  int               // descriptor for the JSON status
-	KeepNet bool              // stay in the keeper's network namespace, which then is the sandbox's
+	// TreeReadOnly has the workspace be read only.
+	TreeReadOnly bool
+	KeepNet      bool // stay in the keeper's network namespace, which then is the sandbox's
 }
 
 // shmBytes sizes /dev/shm.
@@ -113,7 +118,11 @@ func bwrapArgs(v view) []string {
 	for _, b := range v.Binds {
 		args = append(args, "--ro-bind", b.Host, b.Inside)
 	}
-	args = append(args, "--bind", stageWorkspace, WorkspacePath, "--remount-ro", "/",
+	workspace := "--bind"
+	if v.TreeReadOnly {
+		workspace = "--ro-bind"
+	}
+	args = append(args, workspace, v.Tree, WorkspacePath, "--remount-ro", "/",
 		"--chdir", filepath.Join(WorkspacePath, v.Dir))
 	if v.Seccomp > 0 {
 		args = append(args, "--seccomp", strconv.Itoa(v.Seccomp))

@@ -38,8 +38,13 @@ func (k *keeper) listen() error {
 	return errors.Join(err, f.Close()) // the parent's is the only one
 }
 
-// listenIn changes the network namespace of the calling thread.
-func listenIn(port int) (int, error) {
+// ownNetwork says whether commands stay in a network namespace that the keeper made:
+// one that a listener, or their services, share with them.
+func (k *keeper) ownNetwork() bool { return k.setup.Loopback > 0 || len(k.setup.Services) > 0 }
+
+// enterNetwork moves the calling thread to a new network namespace with a loopback,
+// and returns a socket in it.
+func enterNetwork() (int, error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return -1, fmt.Errorf("new network namespace: %w", err)
 	}
@@ -49,6 +54,24 @@ func listenIn(port int) (int, error) {
 	}
 	if err := raise(fd, "lo"); err != nil {
 		return -1, errors.Join(err, unix.Close(fd))
+	}
+	return fd, nil
+}
+
+// moveToNetwork is listen without a listener.
+func moveToNetwork() error {
+	fd, err := enterNetwork()
+	if err != nil {
+		return reason.Errorf(reason.SandboxUnavailable, "network of services: %w", err)
+	}
+	return unix.Close(fd)
+}
+
+// listenIn changes the network namespace of the calling thread.
+func listenIn(port int) (int, error) {
+	fd, err := enterNetwork()
+	if err != nil {
+		return -1, err
 	}
 	err = unix.Bind(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
 	if err == nil {

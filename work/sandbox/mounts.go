@@ -93,6 +93,9 @@ func (k *keeper) mountView(a *answer) error {
 	if err := k.mountGoCache(caches, a); err != nil {
 		return err
 	}
+	if err := k.mountServed(); err != nil {
+		return err
+	}
 	return k.mountWorkspace(append(layers, lower), a)
 }
 

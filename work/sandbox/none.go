@@ -50,6 +50,9 @@ func (d *none) Run(ctx context.Context, s Spec) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := refuseServices(s.Services); err != nil {
+		return nil, err
+	}
 	s.Commands = unbind(s.Commands, s.Binds)
 	dir, err := os.MkdirTemp(d.stateDir, ownName())
 	if err != nil {

@@ -63,7 +63,7 @@ func (k *keeper) startPlain(c *command, req request, std []uintptr) error {
 	case err != nil:
 		return fmt.Errorf("start command: %w", err)
 	}
-	go reap(c.pid, c.ended)
+	go reap(c.pid, &wards{}, c.ended)
 	return nil
 }
 

@@ -79,6 +79,11 @@ type setup struct {
 	// Loopback is the port of the listener that comes back over the second
 	// socket pair, before the answer; 0 for none.
 	Loopback int `json:"loopback,omitempty"`
+	// Services are started before each command. Tools counts the first of Mounts,
+	// which they see, too; Helpers is the limit of processes of each of theirs.
+	Services []serviceSetup `json:"services,omitempty"`
+	Tools    int            `json:"tools"`
+	Helpers  int64          `json:"helpers"`
 	// Single walls taken down, for the controls of tests.
 	ForceCopy     bool `json:"force_copy"`
 	NoFilter      bool `json:"no_filter"`
@@ -130,6 +135,9 @@ type answer struct {
 	Listening bool   `json:"listening,omitempty"` // the listener was sent
 
 	LayerChanges *LayerChanges `json:"layer_changes,omitempty"`
+
+	NotServed *serviceFailure `json:"not_served,omitempty"` // the command was not started
+	Services  []serviceAnswer `json:"services,omitempty"`
 
 	Started     bool   `json:"started,omitempty"`
 	Exit        int    `json:"exit,omitempty"`

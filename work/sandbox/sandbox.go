@@ -74,6 +74,11 @@ type Spec struct {
 	// Driver none listens on the host.
 	Loopback     func(net.Listener)
 	LoopbackPort int // 0: DefaultLoopbackPort
+	// Services are started before each command, in this order, in the same network
+	// namespace, and killed behind it. They count in Limits. One that cannot be
+	// started is service_failed or service_not_ready, and the command is not
+	// started then. Driver none has none.
+	Services []Service
 }
 
 // DefaultLoopbackPort is where the listener of Spec.Loopback is by default.
@@ -150,6 +155,7 @@ type CommandResult struct {
 	Duration       time.Duration
 	StdoutBytes    int64 // counted past the cap too, until the kill took effect
 	StderrBytes    int64
+	Services       []ServiceResult // one each of Spec.Services
 }
 
 // Usage is what the commands of a Run took together.

@@ -33,10 +33,11 @@ func (s Spec) check() (Spec, error) {
 			return s, err
 		}
 	}
-	for name, value := range s.Env {
-		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
-			return s, fmt.Errorf("sandbox: invalid environment variable %q", name)
-		}
+	if err := checkEnvironment(s.Env); err != nil {
+		return s, err
+	}
+	if s.Services, err = checkServices(s.Services); err != nil {
+		return s, err
 	}
 	for _, dir := range s.PathDirs {
 		if !tree.ValidPath(dir) || strings.Contains(dir, ":") {
@@ -60,6 +61,15 @@ func (s Spec) check() (Spec, error) {
 		return s, fmt.Errorf("sandbox: capture needs a spool directory")
 	}
 	return s, nil
+}
+
+func checkEnvironment(env map[string]string) error {
+	for name, value := range env {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.Contains(value, "\x00") {
+			return fmt.Errorf("sandbox: invalid environment variable %q", name)
+		}
+	}
+	return nil
 }
 
 func (c Command) check() error {

@@ -47,6 +47,7 @@ var readTesting = func() string {
 func (p *Plan) quietTesting(ctx context.Context, sb Sandbox) framework {
 	var out cappedBuffer
 	s := p.spec("", nil, []command{{run: readTesting}}, []*stream{nil, nil})
+	s.Services = nil
 	s.Capture, s.Limits.OutputBytes = false, maxFinder
 	s.Commands[0].Stdout, s.Commands[0].Stderr = &out, io.Discard
 	r, err := sb.Run(ctx, s)

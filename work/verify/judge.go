@@ -199,7 +199,7 @@ var severity = []reason.Code{
 	reason.MissingTestCommand, reason.PatchInvalid, reason.VerifierTampering, reason.BaseTestGone,
 	reason.SandboxUnavailable, reason.ArtifactWriteFailure,
 	reason.InfrastructureFault, reason.Timeout, reason.OutputLimit, reason.ResourceLimit,
-	reason.FlakyVerification, reason.VerificationFailed, reason.ControlMissing, reason.ChangeUnobserved,
+	reason.ServiceEndedByChange, reason.FlakyVerification, reason.VerificationFailed, reason.ControlMissing, reason.ChangeUnobserved,
 }
 
 func rank(code reason.Code) int {

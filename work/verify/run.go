@@ -161,10 +161,14 @@ func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunRes
 	}
 	part := RunResult{Tree: r.Tree, Commands: r.Commands[v.first:v.end]}
 	part.fill(commands, result, spools[2*v.first:2*v.end], wall, spent)
+	p.tellServices(j, v, result)
 	if j.twin != nil {
 		j.twin.loud(part.Commands)
 	}
 	part.Fault = part.faultOf(runErr, result)
+	if part.Fault == nil {
+		part.Fault = lostService(j, v, result)
+	}
 	r.join(&part)
 	if r.Fault == nil && ctx.Err() == nil && result != nil {
 		if j.twin == nil {
@@ -247,7 +251,8 @@ func (p *Plan) spools(dir string, n int) ([]*stream, error) {
 func (p *Plan) spec(dir string, apply []tree.Change, commands []command, spools []*stream) sandbox.Spec {
 	env := maps.Clone(runEnv)
 	maps.Copy(env, p.Env)
-	s := sandbox.Spec{Lower: p.Lower, Layers: p.Layers, PathDirs: p.PathDirs, Apply: apply, Env: env, Binds: p.Binds, Limits: p.Limits, Capture: true, SpoolDir: dir}
+	s := sandbox.Spec{Lower: p.Lower, Layers: p.Layers, PathDirs: p.PathDirs, Apply: apply, Env: env, Binds: p.Binds, Limits: p.Limits, Capture: true, SpoolDir: dir,
+		Services: p.Services}
 	for i, c := range commands {
 		s.Commands = append(s.Commands, sandbox.Command{
 			Argv: []string{"sh", "-c", "--", c.run}, Stdout: spools[2*i], Stderr: spools[2*i+1],

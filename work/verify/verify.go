@@ -151,6 +151,12 @@ type Plan struct {
 	Layers []sandbox.Layer
 	// PathDirs are directories of the layers with programs.
 	PathDirs []string
+	// Services run beside each command, anew for each, from the base: nothing of a
+	// patch or of held-out tests is in their view.
+	Services []sandbox.Service
+	// OnServices, when set, is called behind each command that had services, by one
+	// run at a time.
+	OnServices func(ServicesOf)
 	// Log receives test.log: every command with its full output. A phase
 	// writes when it ends; phases that run side by side need a Log each.
 	Log io.Writer
