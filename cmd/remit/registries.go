@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"net/http"
+	"net/url"
+	"strings"
 	"sync"
 
 	"remit/work/harness"
@@ -26,8 +29,27 @@ func registries() harness.Registries {
 		if !ok {
 			found, bad := registry.Discover(ctx, keycommand.Run, e)
 			a = answer{found[e], bad[e]}
+			a.up.Proxy = proxyFor(a.up, http.ProxyFromEnvironment)
+			for i := range a.up.Others {
+				a.up.Others[i].Proxy = proxyFor(a.up.Others[i], http.ProxyFromEnvironment)
+			}
 			known[e] = a
 		}
 		return a.up, a.err
 	}
+}
+
+// proxyFor is the proxy that the user's environment has for a registry (HTTPS_PROXY,
+// HTTP_PROXY, NO_PROXY), "" for none. The front asks through it; the sandbox sees
+// nothing of it.
+func proxyFor(up registry.Upstream, environment func(*http.Request) (*url.URL, error)) string {
+	at, err := url.Parse(strings.TrimPrefix(up.URL, "sparse+"))
+	if err != nil {
+		return ""
+	}
+	proxy, err := environment(&http.Request{URL: at})
+	if err != nil || proxy == nil {
+		return ""
+	}
+	return proxy.String()
 }

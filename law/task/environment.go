@@ -3,10 +3,12 @@ package task
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -34,6 +36,9 @@ type Prepare struct {
 	Dir       string    `json:"dir"`             // of manifest and lock file, "." for the top
 	Build     []string  `json:"build,omitempty"` // foreign code, run without a network
 	Paths     []string  `json:"paths,omitempty"` // relative to Dir; none: by ecosystem
+	// Groups are the dependency groups and extras of uv and poetry that are
+	// installed beside what the project itself needs; none: every group, no extra.
+	Groups []string `json:"groups,omitempty"`
 }
 
 // Ecosystem is a family of packages with its registry and its client.
@@ -41,14 +46,18 @@ type Ecosystem string
 
 // The ecosystems that a policy may name.
 const (
-	NPM   Ecosystem = "npm"
-	Pip   Ecosystem = "pip"
-	Cargo Ecosystem = "cargo"
-	Go    Ecosystem = "go"
+	NPM    Ecosystem = "npm"
+	PNPM   Ecosystem = "pnpm"
+	Yarn   Ecosystem = "yarn"
+	Pip    Ecosystem = "pip"
+	UV     Ecosystem = "uv"
+	Poetry Ecosystem = "poetry"
+	Cargo  Ecosystem = "cargo"
+	Go     Ecosystem = "go"
 )
 
 // Ecosystems lists them.
-func Ecosystems() []Ecosystem { return []Ecosystem{NPM, Pip, Cargo, Go} }
+func Ecosystems() []Ecosystem { return []Ecosystem{NPM, PNPM, Yarn, Pip, UV, Poetry, Cargo, Go} }
 
 // DependencyRule is a word of environment.dependencies.
 type DependencyRule string
@@ -56,6 +65,9 @@ type DependencyRule string
 // DependenciesBase verifies base and head with the layer of the base. Another
 // lock file of the head is said, and changes nothing.
 const DependenciesBase DependencyRule = "base"
+
+// groupForm is the form of the name of a group or extra of a Python project.
+var groupForm = form.Lazy(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
 
 // Bounds on an environment.
 const (
@@ -127,14 +139,15 @@ func environment(e *Environment) reader {
 func prepare(p *Prepare) reader {
 	return func(r *report, field string, n ast.Node) {
 		p.Dir = "."
-		keys := []key{{"ecosystem", text(&p.Ecosystem)}, {"dir", text(&p.Dir)}, {"build", texts(&p.Build)}, {"paths", texts(&p.Paths)}}
+		keys := []key{{"ecosystem", text(&p.Ecosystem)}, {"dir", text(&p.Dir)}, {"build", texts(&p.Build)}, {"paths", texts(&p.Paths)},
+			{"groups", texts(&p.Groups)}}
 		object(keys)(r, field, n)
 	}
 }
 
 func (p *Prepare) check(r *report, field string) {
 	if p.Ecosystem == "" {
-		r.field(join(field, "ecosystem"), reason.ContractMissingKey, "write ecosystem: npm, pip, cargo or go", "ecosystem is missing")
+		r.field(join(field, "ecosystem"), reason.ContractMissingKey, "write ecosystem: npm, pnpm, yarn, pip, uv, poetry, cargo or go", "ecosystem is missing")
 	} else {
 		oneOf(r, join(field, "ecosystem"), p.Ecosystem, Ecosystems())
 	}
@@ -142,7 +155,15 @@ func (p *Prepare) check(r *report, field string) {
 	if p.Dir != "." && !plainPath(p.Dir) {
 		r.field(join(field, "dir"), reason.ContractValue, hint, "%q is not a plain path below the repository", p.Dir)
 	}
-	for name, n := range map[string]int{"build": len(p.Build), "paths": len(p.Paths)} {
+	if len(p.Groups) > 0 && p.Ecosystem != UV && p.Ecosystem != Poetry {
+		r.field(join(field, "groups"), reason.ContractValue, "leave groups out", "only uv and poetry have groups of dependencies")
+	}
+	for i, group := range p.Groups {
+		if !groupForm().MatchString(group) || slices.Contains(p.Groups[:i], group) {
+			r.field(fmt.Sprintf("%s[%d]", join(field, "groups"), i), reason.ContractValue, "name a group or extra of pyproject.toml, once", "%.100q is no name of a group, or stands twice", group)
+		}
+	}
+	for name, n := range map[string]int{"build": len(p.Build), "paths": len(p.Paths), "groups": len(p.Groups)} {
 		if n > maxPrepareList {
 			r.field(join(field, name), reason.ContractValue, "", "%d entries, at most %d", n, maxPrepareList)
 		}

@@ -82,6 +82,9 @@ func TestEnvironmentThatIsRefused(t *testing.T) {
 		"prepare: [{ecosystem: npm, build: [\"\"]}]":                                {reason.ContractValue, "environment.prepare[0].build[0]"},
 		"prepare: [{ecosystem: npm}, {ecosystem: npm}]":                             {reason.ContractValue, "environment.prepare[1]"},
 		"prepare: [{ecosystem: npm, network: true}]":                                {reason.ContractUnknownKey, "environment.prepare[0].network"},
+		"prepare: [{ecosystem: npm, groups: [dev]}]":                                {reason.ContractValue, "environment.prepare[0].groups"},
+		"prepare: [{ecosystem: uv, groups: [--all]}]":                               {reason.ContractValue, "environment.prepare[0].groups[0]"},
+		"prepare: [{ecosystem: poetry, groups: [a, a]}]":                            {reason.ContractValue, "environment.prepare[0].groups[1]"},
 		"prepare: {ecosystem: npm}":                                                 {reason.ContractType, "environment.prepare"},
 		"dependencies: head":                                                        {reason.ContractValue, "environment.dependencies"},
 		"image: debian":                                                             {reason.ContractValue, "environment.image"},
@@ -149,7 +152,7 @@ func TestDocumentedEnvironmentKeys(t *testing.T) {
 	for _, k := range environmentKeys(&Environment{}) {
 		real = append(real, k.name)
 		if k.name == "prepare" {
-			real = append(real, "prepare[].ecosystem", "prepare[].dir", "prepare[].build", "prepare[].paths")
+			real = append(real, "prepare[].ecosystem", "prepare[].dir", "prepare[].build", "prepare[].paths", "prepare[].groups")
 		}
 		if k.name == "services" {
 			real = append(real, "services[].name", "services[].prepare", "services[].run", "services[].ready", "services[].env", "services[].timeout_seconds")

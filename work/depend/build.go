@@ -184,7 +184,8 @@ func untracked(root *os.Root, paths []string) error {
 	return nil
 }
 
-// hosts are those of the user's own registry.
+// hosts are those of the user's own registry, and the whole addresses of the further
+// ones.
 func (b *Builder) hosts(ctx context.Context, e task.Ecosystem) []string {
 	up, err := b.upstream(ctx, e)
 	if err != nil {
@@ -194,11 +195,16 @@ func (b *Builder) hosts(ctx context.Context, e task.Ecosystem) []string {
 	if err != nil {
 		return nil
 	}
-	return []string{strings.ToLower(u.Host)}
+	known := []string{strings.ToLower(u.Host)}
+	for _, other := range up.Others {
+		known = append(known, other.URL)
+	}
+	return known
 }
 
 // registries are the kinds of registry that the ecosystems of a policy ask.
-var registries = map[task.Ecosystem]registry.Ecosystem{task.NPM: registry.NPM, task.Pip: registry.PyPI, task.Cargo: registry.Crates, task.Go: registry.Go}
+var registries = map[task.Ecosystem]registry.Ecosystem{task.NPM: registry.NPM, task.PNPM: registry.NPM, task.Yarn: registry.NPM, task.Pip: registry.PyPI, task.UV: registry.PyPI,
+	task.Poetry: registry.PyPI, task.Cargo: registry.Crates, task.Go: registry.Go}
 
 func (b *Builder) upstream(ctx context.Context, e task.Ecosystem) (registry.Upstream, error) {
 	if b.Upstream == nil {
@@ -309,7 +315,8 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 		return nil, nil, err
 	}
 	e := registries[p.Ecosystem]
-	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: b.counting(p, plan)})
+	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: b.counting(p, plan),
+		Other: func(p registry.Package) string { return plan.from[p.Name] }})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -330,6 +337,12 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 	told := front.Close()
 	if runErr != nil {
 		return nil, nil, explain(runErr, p, told)
+	}
+	if err := plan.compare(told); err != nil {
+		return nil, nil, err
+	}
+	if n := len(plan.weak); n > 0 {
+		b.tell("%s in %s: the lock file has only SHA-1 of %d package(s)", p.Ecosystem, p.Dir, n)
 	}
 	var deliveries []Delivery
 	for _, d := range told {

@@ -2,7 +2,11 @@ package depend
 
 import (
 	"context"
+	"crypto/sha1"
+	"encoding/base64"
+	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -226,5 +230,46 @@ func TestHintForIncompleteLock(t *testing.T) {
 		if !ok || coded.Code != code || !strings.Contains(coded.Hint, want) {
 			t.Errorf("%s: %v", code, coded)
 		}
+	}
+}
+
+// A lock file that has nothing but SHA-1 of a package is held to that, though npm
+// is not: it takes what the registry says of its own file.
+func TestWeakDigests(t *testing.T) {
+	t.Parallel()
+	r := openRegistry(t)
+	entry := r.publish(t, "left", "1.0.0", map[string]string{"index.js": "as it was locked"})
+	at := "/left/-/left-1.0.0.tgz"
+	sum := sha1.Sum(r.files[at])
+	entry["integrity"] = "sha1-" + base64.StdEncoding.EncodeToString(sum[:])
+	base := Base{Dir: writeTree(t, t.TempDir(), map[string]string{"package.json": `{"name": "app", "version": "1.0.0", "dependencies": {"left": "1.0.0"}}`,
+		"package-lock.json": lockText(t, map[string]any{"": map[string]any{"name": "app", "version": "1.0.0", "dependencies": map[string]any{"left": "1.0.0"}},
+			"node_modules/left": entry})})}
+	b := openBuilder(t, r.URL, "npm")
+	env := task.Environment{Prepare: []task.Prepare{{Ecosystem: task.NPM, Dir: "."}}}
+	good := r.files[at]
+	r.publish(t, "left", "1.0.0", map[string]string{"index.js": "something else"})
+	other := r.files[at]
+	r.files["/left"] = fmt.Appendf(nil, `{"name": "left", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": {"name": "left", "version": "1.0.0",
+		"dist": {"tarball": "https://registry.npmjs.org%s", "integrity": %q}}}}`, at, integrity(other))
+	_, err := b.Prepare(context.Background(), env, base)
+	if reason.CodeOf(err) != reason.RegistryAnswer && reason.CodeOf(err) != reason.EnvironmentUnavailable {
+		t.Errorf("another file than the locked one: %v", err)
+	}
+	r.files[at] = good
+	p, err := b.Prepare(context.Background(), env, base)
+	must(t, err)
+	p.Release()
+	plan := &plan{}
+	plan.held("left@1.0.0", sprint(entry["integrity"]))
+	plan.held("right@1.0.0", sprint(entry["integrity"])+" "+integrity(good))
+	told := func(name, sum string) []registry.Delivery {
+		return []registry.Delivery{{Name: name, Version: "1.0.0", SHA1: sum}}
+	}
+	if err := plan.compare(told("left", "00")); reason.CodeOf(err) != reason.RegistryAnswer {
+		t.Errorf("another SHA-1: %v", err)
+	}
+	if err := errors.Join(plan.compare(told("left", hex.EncodeToString(sum[:]))), plan.compare(told("right", "00"))); err != nil {
+		t.Errorf("the same SHA-1, or one beside a better digest: %v", err)
 	}
 }

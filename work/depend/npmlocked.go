@@ -1,6 +1,8 @@
 package depend
 
 import (
+	"encoding/base64"
+	"encoding/hex"
 	"fmt"
 	"net/url"
 	"path"
@@ -8,6 +10,7 @@ import (
 	"strings"
 
 	"remit/proof/reason"
+	"remit/work/registry"
 )
 
 // locked holds an installed package of the lock file against the rules, and
@@ -47,6 +50,7 @@ func (n *npmReader) locked(key string, entry, all npmObject) (npmObject, error) 
 			WithHint("make the lock file again, from a registry that tells digests")
 	}
 	kept["integrity"] = integrity
+	n.out.held(name+"@"+version, integrity)
 	if file != "" {
 		kept["resolved"] = file
 	}
@@ -95,4 +99,35 @@ func (n *npmReader) isWorkspace(all npmObject, dir string) bool {
 		}
 	}
 	return false
+}
+
+// held remembers a package of which SHA-1 is all that the lock file has: npm takes the
+// digest that the registry tells in its place, so the file is compared here.
+func (p *plan) held(pkg, integrity string) {
+	var weak []string
+	for digest := range strings.FieldsSeq(integrity) {
+		text, ok := strings.CutPrefix(digest, "sha1-")
+		if !ok {
+			return
+		}
+		sum, _ := base64.StdEncoding.DecodeString(text) // what is none is no file's
+		weak = append(weak, hex.EncodeToString(sum))
+	}
+	if p.weak == nil {
+		p.weak = map[string][]string{}
+	}
+	p.weak[pkg] = append(p.weak[pkg], weak...)
+}
+
+// compare holds what was delivered against the digests that no client compares.
+func (p *plan) compare(told []registry.Delivery) error {
+	for _, d := range told {
+		for _, sum := range p.weak[d.Name+"@"+d.Version] {
+			if d.Refused == "" && d.SHA1 != "" && d.SHA1 != sum {
+				return reason.Errorf(reason.RegistryAnswer, "the file of %s@%s has another SHA-1 than the lock file, which has no better digest of it: %s, not %s",
+					d.Name, d.Version, d.SHA1, sum).WithHint("this is another file than the one that was locked: find out why before you make the lock file again")
+			}
+		}
+	}
+	return nil
 }

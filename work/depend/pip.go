@@ -32,18 +32,25 @@ var (
 	pipLine   = form.Lazy(`^([A-Za-z0-9][A-Za-z0-9._-]*)(\[[A-Za-z0-9._, -]*\])?\s*==\s*([A-Za-z0-9.!+_-]+)\s*(;[^#]*)?$`)
 	pipHash   = form.Lazy(`^--hash=sha(256:[0-9a-f]{64}|384:[0-9a-f]{96}|512:[0-9a-f]{128})$`)
 	pipJoined = form.Lazy(`\\\r?\n`) // a line that goes on
-	pipMarker = form.Lazy(`^;[A-Za-z0-9_.,<>=!~ ()'"-]*$`)
+	pipMarker = form.Lazy(`^;[A-Za-z0-9_.,<>=!~* ()'"-]*$`)
 )
 
 // pipPlan reads what is to be installed.
 func pipPlan(base fs.FS, p task.Prepare) (*plan, error) {
-	r := &pipReader{base: base, dir: p.Dir, out: &plan{packages: map[string]bool{}}}
+	r := &pipReader{base: base, dir: p.Dir, out: &plan{packages: map[string]bool{}},
+		hint: "make it with `pip-compile --generate-hashes` or `uv export --format requirements-txt`"}
 	if err := r.read(pipRequirements, 0); err != nil {
 		return nil, err
 	}
+	return r.plan(p, nil)
+}
+
+// plan is that of the requirements which were read. own are directories of the
+// workspace with the project's own modules.
+func (r *pipReader) plan(p task.Prepare, own []string) (*plan, error) {
 	venv := pipDefault
 	if len(p.Paths) > 1 {
-		return nil, reason.Errorf(reason.EnvironmentUnavailable, "pip installs into one directory, and environment.prepare names %d paths for %s", len(p.Paths), p.Dir).
+		return nil, reason.Errorf(reason.EnvironmentUnavailable, "%s installs into one directory, and environment.prepare names %d paths for %s", p.Ecosystem, len(p.Paths), p.Dir).
 			WithHint("name one path, or none for %s", pipDefault)
 	}
 	if len(p.Paths) == 1 {
@@ -61,6 +68,12 @@ func pipPlan(base fs.FS, p task.Prepare) (*plan, error) {
 		"SOURCE_DATE_EPOCH": "315532800"} // 1980: no zip has an earlier time
 	o.buildEnv = map[string]string{"PIP_NO_INDEX": "1"}
 	o.env = map[string]string{"VIRTUAL_ENV": path.Join(sandbox.WorkspacePath, at)}
+	for _, dir := range own {
+		o.env["PYTHONPATH"] += path.Join(sandbox.WorkspacePath, dir) + ":"
+	}
+	if len(own) > 0 {
+		o.env["PYTHONPATH"] = strings.TrimSuffix(o.env["PYTHONPATH"], ":")
+	}
 	return o, nil
 }
 
@@ -69,12 +82,13 @@ type pipReader struct {
 	dir   string
 	out   *plan
 	lines []string
+	hint  string // how the lock file is made
 }
 
 func (r *pipReader) invalid(name string, err error) error {
 	e := reason.Errorf(reason.LockFileInvalid, "%s cannot be used: %w", path.Join(r.dir, name), err)
 	e.File = path.Join(r.dir, name)
-	return e.WithHint("make it with `pip-compile --generate-hashes` or `uv export --format requirements-txt`, and commit it")
+	return e.WithHint("%s, and commit it", r.hint)
 }
 
 // read reads one file, and those that it includes.

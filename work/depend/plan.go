@@ -29,6 +29,12 @@ type plan struct {
 	leaveOut              []string        // names of files that differ from one fetch to the next, and are not needed
 	lockFiles             []string        // of the base, for saying that a patch changes one
 	packages              map[string]bool // what may be asked for: NAME, NAME@VERSION
+	// from are the packages that come from a further registry of the user's, by NAME,
+	// with its address.
+	from map[string]string
+	// weak are the packages that a lock file names by nothing better than SHA-1, by
+	// NAME@VERSION, with the digests in hex.
+	weak map[string][]string
 }
 
 // file is one that Remit writes for a client.
@@ -39,7 +45,7 @@ type file struct {
 
 // Ecosystems are those whose layers can be made.
 func Ecosystems() []task.Ecosystem {
-	return []task.Ecosystem{task.NPM, task.Pip, task.Cargo, task.Go}
+	return []task.Ecosystem{task.NPM, task.PNPM, task.Yarn, task.Pip, task.UV, task.Poetry, task.Cargo, task.Go}
 }
 
 // planOf reads the manifests of one entry.
@@ -47,8 +53,16 @@ func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 	switch p.Ecosystem {
 	case task.NPM:
 		return npmPlan(base, p, hosts)
+	case task.PNPM:
+		return pnpmPlan(base, p, hosts)
+	case task.Yarn:
+		return yarnPlan(base, p, hosts)
 	case task.Pip:
 		return pipPlan(base, p)
+	case task.UV:
+		return uvPlan(base, p, hosts)
+	case task.Poetry:
+		return poetryPlan(base, p, hosts)
 	case task.Cargo:
 		return cargoPlan(base, p)
 	case task.Go:
@@ -91,9 +105,8 @@ func (p *plan) count() (n int) {
 	return n
 }
 
-// readInput reads a regular file of the base tree: no link is followed, since it
-// would be read outside of any sandbox.
-func readInput(base fs.FS, name string, limit int64) ([]byte, error) {
+// lstat is what stands at a name of the base, behind no link.
+func lstat(base fs.FS, name string) (fs.FileInfo, error) {
 	for i := range name {
 		if name[i] != '/' {
 			continue
@@ -102,7 +115,13 @@ func readInput(base fs.FS, name string, limit int64) ([]byte, error) {
 			return nil, errors.Join(err, fmt.Errorf("%q is no directory of the base", name[:i]))
 		}
 	}
-	info, err := fs.Lstat(base, name)
+	return fs.Lstat(base, name)
+}
+
+// readInput reads a regular file of the base tree: no link is followed, since it
+// would be read outside of any sandbox.
+func readInput(base fs.FS, name string, limit int64) ([]byte, error) {
+	info, err := lstat(base, name)
 	if err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 // there are none: they are not fetched.
 func (b *Builder) nodeHeaders(e task.Ecosystem) string {
 	at, ok := b.Sandbox.(programs)
-	if e != task.NPM || !ok {
+	if registries[e] != registry.NPM || !ok {
 		return ""
 	}
 	node := at.Program("node")

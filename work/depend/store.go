@@ -64,6 +64,8 @@ type Layer struct {
 // Release lets the layer be removed.
 func (l *Layer) Release() {
 	if l != nil {
+		// Unlocked, not only closed: a process that is just being started holds a copy of the file until it executes.
+		_ = unix.Flock(int(l.lock.Fd()), unix.LOCK_UN)
 		_ = l.lock.Close() // nothing was written
 	}
 }

@@ -282,8 +282,10 @@ func (f *finder) nodeNeeds(p Project, m manifest) {
 	}
 	switch {
 	case !depends, slices.Contains(f.foreign, in(p.Dir, "node_modules")): // committed
+	case slices.Contains(f.can, task.Ecosystem(p.Manager)) && p.Manager != "npm" && p.Lock != "" && !f.contains([]string{p.Lock}, "__metadata:"): // of yarn 2
+		f.prepare(task.Ecosystem(p.Manager), p)
 	case p.Manager != "npm" && p.Lock != "":
-		f.note(p.Lock, "environment.prepare reads the lock files of npm alone: the packages that %s installs are not there; "+
+		f.note(p.Lock, "environment.prepare does not read this lock file: the packages that %s installs are not there; "+
 			"`npm install --package-lock-only` makes a lock file of npm beside it", p.Manager)
 	default:
 		f.needs(task.NPM, p, "npm install --package-lock-only")

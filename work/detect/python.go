@@ -235,8 +235,8 @@ func (f *finder) unittest(dir string, tests []string) {
 // exports are the commands that write the requirements that a project has locked,
 // with their digests, by the tool that manages it.
 var exports = map[string]string{
-	"uv":     "uv export --format requirements-txt --no-emit-project -o requirements.txt",
-	"poetry": "poetry export --with dev -o requirements.txt",
+	"uv":     "uv lock makes uv.lock, which it reads too",
+	"poetry": "poetry lock makes poetry.lock, which it reads too",
 	"pdm":    "pdm export -o requirements.txt",
 	"pipenv": "pipenv requirements --dev --hash > requirements.txt",
 	"pip":    "pip-compile --generate-hashes",
@@ -245,7 +245,10 @@ var exports = map[string]string{
 // pythonNeeds asks for the packages of a project, which takes a requirements.txt
 // with digests.
 func (f *finder) pythonNeeds(p Project) {
+	locked := map[string]task.Ecosystem{"uv.lock": task.UV, "poetry.lock": task.Poetry}[path.Base(p.Lock)]
 	switch {
+	case locked != "" && slices.Contains(f.can, locked):
+		f.prepare(locked, p)
 	case !f.hashedRequirements(p.Dir) && p.Lock == "" && !f.pythonRequires(p.Dir):
 	case f.hashedRequirements(p.Dir) || !slices.Contains(f.can, task.Pip):
 		p.Lock = in(p.Dir, "requirements.txt")

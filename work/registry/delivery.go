@@ -23,6 +23,7 @@ type Delivery struct {
 	Bytes   int64       `json:"bytes"`            // of the body that were delivered, of a part too
 	Refused reason.Code `json:"refused,omitempty"`
 	Why     string      `json:"why,omitempty"`
+	SHA1    string      `json:"-"` // of a file, for lock files that have nothing better
 }
 
 // recordedPath is how much of a refused path is kept.

@@ -25,7 +25,7 @@ const (
 // tokens, and are never read here. A user and password in an address become
 // [Upstream].Auth. A registry that cannot be led to from a sandbox is in the second
 // map, with an error that says why and has no address in it. What is not asked for:
-// registries of npm's scopes, extra indexes of pip, proxies, and tokens that stand
+// registries of npm's scopes, proxies, and tokens that stand
 // beside an address; a caller that knows them sets them.
 //
 // The caller's run starts a program outside of every sandbox, as the user, in a
@@ -64,6 +64,14 @@ func Discover(ctx context.Context, run func(ctx context.Context, argv []string) 
 			continue
 		}
 		u.CAFile = said.CAFile
+		for _, other := range said.Others {
+			other.URL, other.Auth, err = withoutUser(e, other.URL)
+			if _, unfit := baseURL(e, other.URL); err != nil || unfit != nil {
+				continue // a package that is to come from there is refused by its name
+			}
+			other.URL, other.CAFile, other.Local = strings.TrimRight(other.URL, "/"), said.CAFile, true
+			u.Others = append(u.Others, other)
+		}
 		base, err := baseURL(e, u.URL)
 		if err != nil {
 			bad[e] = err
@@ -154,6 +162,7 @@ func pipSays(said string) (u Upstream) {
 	best := map[string]int{}
 	for line := range strings.Lines(said) {
 		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		value = strings.ReplaceAll(value, `\n`, " ") // several addresses, as Python writes a text of several lines
 		section, name, _ := strings.Cut(key, ".")
 		if len(value) < 2 || value[0] != value[len(value)-1] || value[0] != '\'' && value[0] != '"' || strings.ContainsRune(value, '\\') ||
 			rank[section] <= best[name] {
@@ -165,6 +174,11 @@ func pipSays(said string) (u Upstream) {
 			u.URL = value
 		case "cert":
 			u.CAFile = value
+		case "extra-index-url":
+			u.Others = nil
+			for address := range strings.FieldsSeq(value) {
+				u.Others = append(u.Others, Upstream{URL: address})
+			}
 		}
 		best[name] = rank[section]
 	}

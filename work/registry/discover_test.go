@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -50,7 +51,10 @@ func TestDiscover(t *testing.T) {
 		"go directory": {Go, map[string]string{"go env": `{"GOPROXY":"file:///s3cr@t,off"}`}, Upstream{}, "file:"},
 		"pip": {PyPI, map[string]string{"pip config": "global.cert='/a.pem'\nglobal.index-url='https://a.example/simple'\n:env:.index-url='https://u:s3cr@t@b.example/simple'\n" +
 			"download.index-url='https://c.example/simple'\nglobal.extra-index-url='https://u:s3cr@t@d.example'\n"},
-			Upstream{URL: "https://b.example/simple", CAFile: "/a.pem", Auth: Basic("u", "s3cr@t"), Local: true}, ""},
+			Upstream{URL: "https://b.example/simple", CAFile: "/a.pem", Auth: Basic("u", "s3cr@t"), Local: true,
+				Others: []Upstream{{URL: "https://d.example", CAFile: "/a.pem", Auth: Basic("u", "s3cr@t"), Local: true}}}, ""},
+		"pip with more": {PyPI, map[string]string{"pip config": `global.extra-index-url='\nhttps://d.example/whl/\nfile:///srv/x\nhttps://e.example/whl'` + "\n"},
+			Upstream{URL: "https://pypi.org/simple", Others: []Upstream{{URL: "https://d.example/whl", Local: true}, {URL: "https://e.example/whl", Local: true}}}, ""},
 		"pip as a module": {PyPI, map[string]string{"python3 -m pip": `:env:.index-url="https://x'y.example/"`}, Upstream{}, "host name"},
 		"cargo": {Crates, map[string]string{
 			"cargo config get -Zunstable-options --format json source":      `{"source":{"crates-io":{"replace-with":"a"},"a":{"replace-with":"b"},"b":{"registry":"sparse+https://u:s3cr@t@m.example/i/"}}}`,
@@ -64,7 +68,7 @@ func TestDiscover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			found, bad := Discover(t.Context(), machine(test.says), test.of)
-			if test.bad == "" && (found[test.of] != test.want || len(bad) != 0) {
+			if test.bad == "" && (!reflect.DeepEqual(found[test.of], test.want) || len(bad) != 0) {
 				t.Errorf("got %+v, %v", found, bad)
 			}
 			err := bad[test.of]

@@ -57,7 +57,7 @@ func TestPackument(t *testing.T) {
 		t.Errorf("tarball: %d %s", code, body)
 	}
 	list := w.Close()
-	if d := one(t, list, "/npm/left-pad/-/left-pad-1.3.0.tgz"); d != (Delivery{NPM, "left-pad", "1.3.0", "/npm/left-pad/-/left-pad-1.3.0.tgz", digest("tarball"), 7, "", ""}) {
+	if d := one(t, list, "/npm/left-pad/-/left-pad-1.3.0.tgz"); d != (Delivery{NPM, "left-pad", "1.3.0", "/npm/left-pad/-/left-pad-1.3.0.tgz", digest("tarball"), 7, "", "", d.SHA1}) {
 		t.Errorf("the delivery is %+v", d)
 	}
 	if d := one(t, list, "/npm/left-pad"); d.SHA256 != digest(body) || d.Bytes != int64(len(body)) || d.Version != "" {

@@ -53,7 +53,10 @@ type Options struct {
 	// Allow says whether a package may be fetched: what the lock file of the base
 	// names, an index (Version "") when it names any version. It is called by several
 	// goroutines, and its error is told to the client and in the delivery.
-	Allow  func(Package) error
+	Allow func(Package) error
+	// Other says which of [Upstream].Others has a package, by its URL; "" is the
+	// upstream itself, and so is nil.
+	Other  func(Package) string
 	Limits Limits // zero fields are those of [DefaultLimits]
 
 	// Resolve and Dial take the place of the machine's resolver and network in
@@ -93,6 +96,8 @@ const indexesAtOnce = 2
 // Front is a way out. It serves until [Front.Close].
 type Front struct {
 	sites     map[Ecosystem]*site
+	others    map[Ecosystem]map[string]*site // by URL
+	other     func(Package) string
 	allow     func(Package) error
 	limits    Limits
 	server    *http.Server
@@ -114,7 +119,7 @@ func New(o Options) (*Front, error) {
 	if o.Allow == nil {
 		return nil, errors.New("registry: Options.Allow is not set: what may be fetched has to be said")
 	}
-	f := &Front{allow: o.Allow, limits: o.Limits.orDefault(), sites: map[Ecosystem]*site{}}
+	f := &Front{allow: o.Allow, other: o.Other, limits: o.Limits.orDefault(), sites: map[Ecosystem]*site{}, others: map[Ecosystem]map[string]*site{}}
 	for _, e := range slices.Sorted(maps.Keys(o.Upstreams)) {
 		if grammars[e] == nil {
 			return nil, fmt.Errorf("registry: there is no front for the ecosystem %q", plain(string(e), 40))
@@ -123,7 +128,16 @@ func New(o Options) (*Front, error) {
 		if err != nil {
 			return nil, err
 		}
-		f.sites[e] = &site{ecosystem: e, up: up, front: f}
+		f.sites[e], f.others[e] = &site{ecosystem: e, up: up, front: f}, map[string]*site{}
+		for _, u := range o.Upstreams[e].Others {
+			if o.Other == nil {
+				break
+			}
+			if up, err = newUpstream(e, u, o, f.limits); err != nil {
+				return nil, err
+			}
+			f.others[e][u.URL] = &site{ecosystem: e, up: up, front: f}
+		}
 	}
 	f.exchanges = make(chan struct{}, f.limits.Exchanges)
 	f.indexes = make(chan struct{}, indexesAtOnce)
@@ -163,8 +177,11 @@ func (f *Front) Close() []Delivery {
 	_ = f.server.Close() // of listeners and connections that end here
 	f.serving.Wait()
 	f.underway.Wait()
-	for _, s := range f.sites {
+	for e, s := range f.sites {
 		s.up.transport.CloseIdleConnections()
+		for _, s := range f.others[e] {
+			s.up.transport.CloseIdleConnections()
+		}
 	}
 	return f.record.list()
 }

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // see where it is used
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -94,6 +95,12 @@ func (x *exchange) run(r *http.Request) error {
 	}
 	x.told.Ecosystem = e
 	q, err := grammars[e](s, parts[1:], r.Header.Get("Accept"))
+	if err == nil && x.front.other != nil {
+		if other := x.front.others[e][x.front.other(q.pkg)]; other != nil {
+			s = other
+			q, err = grammars[e](s, parts[1:], r.Header.Get("Accept"))
+		}
+	}
 	if err != nil {
 		return err
 	}
@@ -216,16 +223,16 @@ func (x *exchange) file(ctx context.Context, cancel context.CancelCauseFunc, s *
 	}
 	body := s.inflow(ctx, cancel, resp.Body, most)
 	defer body.stop()
-	sum := sha256.New()
+	sum, weak := sha256.New(), sha1.New() //nolint:gosec // old lock files name files by SHA-1, and are held to that
 	out := &outflow{w: x.w}
-	x.told.Bytes, err = io.Copy(io.MultiWriter(out, sum), body)
+	x.told.Bytes, err = io.Copy(io.MultiWriter(out, sum, weak), body)
 	switch {
 	case out.gone:
 		return errGone
 	case err != nil:
 		return err
 	}
-	x.told.SHA256 = hex.EncodeToString(sum.Sum(nil))
+	x.told.SHA256, x.told.SHA1 = hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(weak.Sum(nil))
 	return nil
 }
 
