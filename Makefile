@@ -36,7 +36,7 @@ runners: ## install the test runners of npm that the verifier is tried with belo
 	@scripts/runners.sh
 
 proofs: ## make the ladder's proofs of fake and command anew, which come with the program: after a change of the verifier or of an adapter
-	@scripts/setup.sh build
+	@scripts/setup.sh run
 	@go test ./work/prove -run '^TestBuiltInProofs$$' -count=1 -update
 
 test: ## all tests, the race detector, the second verifier; counts at the end
