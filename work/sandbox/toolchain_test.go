@@ -69,7 +69,7 @@ func TestToolchainInside(t *testing.T) {
 func TestBwrapArgs(t *testing.T) {
 	t.Parallel()
 	got := strings.Join(bwrapArgs(view{
-		Dir: "sub", Env: map[string]string{"B": "2", "A": "1"}, Tmp: "/tmp/disk/tmp", GoCache: "/tmp/disk/go-build",
+		Dir: "sub", Env: map[string]string{"B": "2", "A": "1"}, Tree: "/tmp/ws", Tmp: "/tmp/disk/tmp", GoCache: "/tmp/disk/go-build",
 		Binds: []Bind{{"/tmp/mnt/0", "/opt/x"}}, System: []Bind{{"/tmp/system/0", "/usr"}, {"/tmp/system/1", "/etc/ssl/certs"}},
 		Links: map[string]string{"/lib": "usr/lib", "/bin": "usr/bin"}, Masked: []string{"/proc/keys"}, Seccomp: 5, Status: 4, As: identity{uid: 64242, gid: 64242},
 	}), " ")
