@@ -3,6 +3,7 @@
 package harness
 
 import (
+	"errors"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -16,6 +17,11 @@ func reserve(path string) {
 	if err != nil {
 		return
 	}
-	_ = unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, reserved)
+	// A signal breaks it off on some file systems, and the scheduler of Go sends many on a busy machine.
+	for range 100 {
+		if err := unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE, 0, reserved); !errors.Is(err, unix.EINTR) {
+			break
+		}
+	}
 	_ = f.Close() // nothing was written through it
 }
