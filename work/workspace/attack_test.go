@@ -196,7 +196,8 @@ var pure = []string{
 	"git.Find", "git.Format.EmptyTree", "git.Format.IsID", "git.Format.NewHash", "git.Format.Size", "git.Format.ScanPack", "git.Format.Sum", "git.Format.Valid", "git.Format.Zero",
 	"git.FormatOf", "git.Hex", "git.ValidBranch", "git.ValidRef", "git.Error.Error", "git.Error.Unwrap", "git.Dir.ObjectsDir", "git.Dir.Packs",
 	"workspace.CheckPath", "workspace.OpenCache", "workspace.Fingerprint.Compare",
-	"workspace.Source.Bare", "workspace.Source.Common", "workspace.Source.Root", "workspace.Source.GitDir", "workspace.Source.Format", "workspace.Store.Baseline", "workspace.Looked.Dir",
+	"workspace.Source.Bare", "workspace.Source.Common", "workspace.Source.Root", "workspace.Source.GitDir", "workspace.Source.Format", "workspace.Source.Remote",
+	"workspace.Store.Baseline", "workspace.Looked.Dir",
 }
 
 func TestNothingOfARepositoryIsExecuted(t *testing.T) { // not parallel: it changes the environment
@@ -385,6 +386,7 @@ func (tr *trap) walkGit(t *testing.T, walk func(string, func() error)) {
 		return d.IndexPack(ctx, f)
 	})
 	walk("git.Dir.PackCommit", func() error { return d.PackCommit(ctx, id("HEAD"), io.Discard) })
+	walk("git.Dir.PackNew", func() error { return d.PackNew(ctx, []string{id("HEAD")}, []string{id("HEAD~1")}, io.Discard) })
 	walk("git.Dir.Inventory", func() error { _, err := d.Inventory(ctx, 1000); return err })
 	walk("git.Dir.IndexPackFile", func() error {
 		packs, err := d.Packs()
