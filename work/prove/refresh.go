@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"path"
@@ -52,9 +53,13 @@ func Passes(ctx context.Context, home, engine, matrix string, signed bool, now t
 			k.Passes = append(k.Passes, base)
 			continue
 		}
+		if !s.Proof.OK {
+			continue // a pass is still to be shown, or to be accepted
+		}
 		findRecords(&base, records)
 		for _, pass := range s.Proof.Passes {
 			f := base
+			f.Named = said(cmp.Or(pass.ApprovalID, s.Proof.ApprovalID))
 			readPass(ctx, &f, s, pass)
 			k.Passes = append(k.Passes, f)
 		}
