@@ -36,6 +36,13 @@ func ProofFile(stage int) string {
 	return proofFiles[stage-1]
 }
 
+// MatrixFile is the name of the failure matrix beside the proof of a stage that
+// names one.
+func MatrixFile(stage int) string { return fmt.Sprintf("stage%d-failure-matrix.json", stage) }
+
+// LanesFile has the lanes of the comparison of stage 6, and the five dimensions.
+const LanesFile = "stage6-lanes.json"
+
 // StageOf is the stage that a file of this name proves, 0 for none.
 func StageOf(file string) int { return slices.Index(proofFiles[:], file) + 1 }
 
