@@ -210,7 +210,7 @@ func (t *trial) governed(ctx context.Context, tg *target, n int) (kept, error) {
 			return kept{}, err
 		}
 		others := beside(before.Differences(after.Snapshot), "remit/"+out.Session.ID)
-		t.check("only_branch_of_"+class, len(others) == 0, "%d paths beside the branch differ%s", len(others), listed(others))
+		t.check(fmt.Sprintf("only_branch_of_task_%d", n), len(others) == 0, "%d paths beside the branch differ%s", len(others), listed(others))
 		s, model = out.Session, asked
 	}
 	if err := t.accept(ctx, home, s); err != nil {

@@ -36,7 +36,7 @@ func recordShown(k kept, tg *target) (bool, string) {
 
 // scopeShown looks for the record's actions and paths in the contract of the session.
 func scopeShown(k kept, tg *target) (bool, string) {
-	c, err := task.ParseCanonical(evidence.ContractFile, []byte(k.text(evidence.ContractFile)))
+	c, err := task.ParseCanonical(evidence.ContractFile, []byte(strings.TrimSuffix(k.text(evidence.ContractFile), "\n")))
 	if err != nil {
 		return false, "the contract of the session cannot be read"
 	}

@@ -254,6 +254,9 @@ func (p *prover) sandboxFacts() evidence.SandboxFacts {
 // there is signed.
 func (p *prover) save(proof *ladder.Proof) error {
 	text, err := proof.Encode()
+	if err == nil {
+		_, err = ladder.ParseProof(text) // what is kept is read again
+	}
 	if err != nil {
 		return err
 	}
