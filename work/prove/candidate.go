@@ -291,7 +291,7 @@ func SessionShows(report, events []byte) (fields []string, fault string) {
 // optionalFields are those of a report that depend on the task and on how the run
 // ended, not on the engine.
 var optionalFields = map[string]bool{"source_changed_meanwhile": true, "lifecycle": true, "control": true, "new_tests": true, "observation": true, "untracked_tests": true,
-	"parent": true, "environment": true}
+	"parent": true, "environment": true, "delivered": true}
 
 // eventFault reads the events in their order.
 func eventFault(events []byte, status string) string {
