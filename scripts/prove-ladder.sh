@@ -1,51 +1,87 @@
 #!/usr/bin/env bash
 # Takes fake, command and every installed agent up the ladder with the scripted
-# model, on throw-away repositories, and prints the control summary.
+# model, from stage 1 to 6, on throw-away repositories, and prints the control summary.
 #   scripts/prove-ladder.sh [ENGINE…]     default: every engine; acp is acp:PROGRAM
 # REMIT is the program (default bin/remit), REMIT_HOME where the proofs are kept
 # (default: a directory that is removed), THROUGH the last stage (default 6).
-# Exit code 0: stages 1 to 3 are proven for every engine that is installed. A stage
-# that this version cannot prove is blocked, and its reason is printed.
+# Whoever starts this script approves the runs of stages 4 to 6, on the repository
+# that it makes, and accepts their changes.
+# Exit code 0: every engine that is installed is proven through THROUGH. One that is
+# not installed is blocked, and its reason is printed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-remit=${REMIT:-bin/remit}
+remit=$(realpath "${REMIT:-bin/remit}")
 through=${THROUGH:-6}
-if [ -z "${REMIT_HOME:-}" ]; then
-  REMIT_HOME=$(mktemp -d)
-  trap 'rm -rf "$REMIT_HOME"' EXIT
-fi
-export REMIT_HOME
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export REMIT_HOME=${REMIT_HOME:-$work/home}
 if [ -z "${REMIT_AGENTS:-}" ] && [ -d .tools/agents ]; then
   export REMIT_AGENTS=$PWD/.tools/agents
 fi
-needed=3
-[ "$through" -ge "$needed" ] || needed=$through
 [ $# -gt 0 ] || set -- fake command codex claude pi case acp:codex-acp acp:claude-agent-acp
 
+# The target of stages 5 and 6: a repository of this script, with its record.
+target=$work/target
+git init -q -b main "$target"
+echo 'Nothing depends on this.' >"$target/README.md"
+git -C "$target" add README.md
+git -C "$target" -c user.name=ladder -c user.email=ladder@example.com commit -qm 'Begin'
+cat >"$work/target.json" <<END
+{"admission_status": "admitted", "target_repository_path": "$(realpath "$target")", "repository_owner": "who runs this script",
+ "ownership_evidence": "the script has just made it", "risk_classification": "low_risk_noncritical",
+ "noncritical_rationale": "it is removed at the end", "allowed_paths": ["remit-proof/**"], "forbidden_paths": [],
+ "forbidden_actions": ["push", "merge", "deploy", "close", "pr_open", "issue_close", "public_publication", "credential_change",
+  "vendor_source_mutation", "authority_mutation"], "approval_source": "who runs this script", "approval_timestamp": "$(date -u +%F)",
+ "operator_outcome_required": true, "review_trigger": "it outlives the script"}
+END
+mkdir -p "$REMIT_HOME"
+"$remit" admit target --file "$work/target.json" --reason 'stages 5 and 6 of the ladder' >/dev/null
+
+# Engines first as far as a copy of a repository, so that stage 6 has whom to compare with.
 failed=0
+declare -A installed
+climb() { # WORD STAGE
+  local word=$1 stage=$2 engine=${1%%:*} agent=() flags=()
+  [ "$engine" = "$word" ] || agent=(-- "${word#*:}")
+  [ "$engine" = fake ] || [ "$engine" = command ] || flags=(--scripted)
+  if [ "$stage" -gt 3 ]; then
+    flags+=(--approve --repo "$target" --accept 'the note is as it was asked for')
+  fi
+  local began=$SECONDS
+  if "$remit" ladder prove --engine "$engine" "${flags[@]}" --through "$stage" "${agent[@]}" >"$work/prove.out" 2>"$work/prove.log"; then
+    echo "$word: proven through stage $stage in $((SECONDS - began)) s"
+    return
+  fi
+  failed=1
+  unset "installed[$word]"
+  echo "$word: stage $stage is not proven" >&2
+  cat "$work/prove.out" >&2
+  tail -n 20 "$work/prove.log" >&2
+}
 for word in "$@"; do
   engine=${word%%:*}
-  agent=()
-  [ "$engine" = "$word" ] || agent=(-- "${word#*:}")
-  flags=()
+  installed[$word]=yes
   if [ "$engine" != fake ] && [ "$engine" != command ]; then
-    flags=(--scripted)
     bin=()
-    [ ${#agent[@]} -eq 0 ] || bin=(--bin "${agent[1]}")
-    if ! said=$("$remit" admit source --engine "$engine" "${bin[@]}" --decision admitted --reason 'climbs the ladder with a scripted model' 2>&1); then
+    [ "$engine" = "$word" ] || bin=(--bin "${word#*:}")
+    if ! said=$("$remit" admit source --engine "$engine" "${bin[@]}" --license 'as its package says' --decision admitted \
+      --reason 'climbs the ladder with a scripted model' 2>&1); then
       echo "$word: blocked, it is not installed: ${said%%$'\n'*}"
+      unset "installed[$word]"
       continue
     fi
   fi
-  began=$SECONDS
-  "$remit" ladder prove --engine "$engine" "${flags[@]}" --through "$through" "${agent[@]}" 2>"$REMIT_HOME/prove.log" || true
-  echo "$word: $((SECONDS - began)) s"
-  # What is proven is asked again: it then takes no run.
-  if ! "$remit" ladder prove --engine "$engine" "${flags[@]}" --through "$needed" "${agent[@]}" >/dev/null 2>&1; then
-    failed=1
-    echo "$word: stage $needed is not proven" >&2
-    tail -n 20 "$REMIT_HOME/prove.log" >&2
+  climb "$word" "$((through < 3 ? through : 3))"
+done
+for word in "$@"; do
+  if [ "$through" -gt 3 ] && [ -n "${installed[$word]:-}" ]; then
+    climb "$word" "$through"
   fi
 done
+if [ "$through" -ge 5 ]; then
+  for word in "${!installed[@]}"; do
+    "$remit" ladder refresh --engine "${word%%:*}" | tail -n 2 || failed=1
+  done
+fi
 "$remit" ladder status
 exit $failed

@@ -85,7 +85,7 @@ func (a *app) viewOf(cmd *cobra.Command, conf *agentconf.Agent) (agentView, erro
 			v.Stage = s.Number
 		}
 	}
-	if v.Stage >= prove.Provable && admitted.Remedy == "" && way.Remedy == "" {
+	if v.Stage >= copyStage() && admitted.Remedy == "" && way.Remedy == "" {
 		v.Next = runCommandOf(conf, "ISSUE.md")
 	}
 	return v, nil

@@ -22,7 +22,6 @@ import (
 	"remit/work/engine/acp"
 	"remit/work/gateway"
 	"remit/work/keycommand"
-	"remit/work/prove"
 	"remit/work/route"
 )
 
@@ -317,7 +316,7 @@ func (s *setup) prove() (status string, err error) {
 		s.did("proof", false, "not made: no run begins before `remit agent setup %s` has made it", setupWord(s.conf))
 		return evidence.StatusBlocked, nil
 	}
-	f := &proveFlags{engine: ladderEngine{name: s.conf.Engine, wire: s.conf.Wire, command: s.conf.Command}, model: s.model, through: prove.Provable}
+	f := &proveFlags{engine: ladderEngine{name: s.conf.Engine, wire: s.conf.Wire, command: s.conf.Command}, model: s.model, through: copyStage()}
 	if repo, there := s.top(); there {
 		f.policyOf = repo
 	}

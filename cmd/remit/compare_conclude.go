@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"remit/law/ladder"
 	"remit/work/sandbox"
 )
 
@@ -23,8 +24,10 @@ type comparison struct {
 	Comparable  bool         `json:"comparable"`
 	Differences []difference `json:"differences"`
 	Identical   [][]string   `json:"identical_patches"` // lanes whose changes are byte for byte the same
-	ExitCode    int          `json:"exit_code"`
-	Lanes       []laneRow    `json:"lanes"`
+	// Dimensions say what each session lacks of what the others have. They rank nothing.
+	Dimensions []ladder.Dimension `json:"dimensions"`
+	ExitCode   int                `json:"exit_code"`
+	Lanes      []laneRow          `json:"lanes"`
 }
 
 // difference is something that figures depend on and that was not the same.
@@ -47,6 +50,7 @@ func (c *comparison) conclude(order string) {
 	c.Differences = differences(c.Lanes)
 	c.Comparable = len(c.Differences) == 0
 	c.Identical = identical(c.Lanes)
+	c.Dimensions = dimensionsOf(c.Lanes)
 	for to, of := range map[*string]func(laneRow) string{
 		&c.TaskID: func(r laneRow) string { return r.taskID }, &c.Title: func(r laneRow) string { return r.title },
 		&c.ContractSHA256: func(r laneRow) string { return r.ContractSHA256 }, &c.BaselineCommit: func(r laneRow) string { return r.BaselineCommit },
@@ -59,6 +63,16 @@ func (c *comparison) conclude(order string) {
 		}
 	}
 	sortRows(c.Lanes, order)
+}
+
+// dimensionsOf holds the sessions of the lanes against each other.
+func dimensionsOf(rows []laneRow) []ladder.Dimension {
+	shown := make([]ladder.Shown, len(rows))
+	for i, r := range rows {
+		shown[i] = r.shown
+		shown[i].Lane = r.Lane
+	}
+	return ladder.Dimensions(shown)
 }
 
 // agreed are the distinct values that the sessions of lanes have, in their order.

@@ -6,14 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 
+	"remit/law/ladder"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/proof/record"
+	"remit/work/prove"
 	"remit/work/session"
 )
 
@@ -48,6 +51,7 @@ type laneRow struct {
 
 	taskID, title string
 	basis         map[string]string // what figures depend on beside the engine, see differences
+	shown         ladder.Shown      // what its session shows in the dimensions of a comparison
 }
 
 type laneDelta struct {
@@ -89,6 +93,7 @@ func refusedRow(l *lane, err error) laneRow {
 		r.Code, r.Hint, r.ExitCode = string(coded.Code), cmp.Or(coded.Hint, info.Hint), codeOf(coded.Code)
 		r.Status = string(reason.StatusOf(coded.Code))
 	}
+	r.shown.Blocked = reason.Code(cmp.Or(r.Code, string(reason.ProviderUnavailable)))
 	return r
 }
 
@@ -117,8 +122,34 @@ func rowOf(st *session.State) (laneRow, error) {
 		ms := millisBetween(rep.RunStartedAt, rep.RunFinishedAt)
 		r.DurationMS = &ms
 	}
+	if err := r.show(st); err != nil {
+		return r, err
+	}
 	return r, r.read(st.Log.Entries)
 }
+
+// show takes from a sealed session what it shows in the dimensions of a comparison. One
+// that is not sealed, or whose engine was refused, measures nobody.
+func (r *laneRow) show(st *session.State) error {
+	if st.Phase != session.Sealed || r.Status == evidence.StatusBlocked && !st.Report.EngineProcessStarted {
+		r.shown.Blocked = reason.Code(r.Code)
+		return nil
+	}
+	report, err := readFlagFile(filepath.Join(st.Dir, evidence.ReportFile), maxShown)
+	var events []byte
+	if err == nil {
+		events, err = readFlagFile(filepath.Join(st.Dir, evidence.EventsFile), maxShown)
+	}
+	if err != nil {
+		return fmt.Errorf("reading session %s: %w", r.SessionID, err)
+	}
+	r.shown.Report = st.Report
+	r.shown.Fields, r.shown.EventFault = prove.SessionShows(report, events)
+	return nil
+}
+
+// maxShown bounds a file that is read for a comparison.
+const maxShown = 64 << 20
 
 // read takes from the journal what the report does not tell.
 func (r *laneRow) read(entries []journal.Entry) error {

@@ -7,8 +7,10 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"text/tabwriter"
 	"time"
 
+	"remit/law/ladder"
 	"remit/proof/evidence"
 )
 
@@ -21,6 +23,9 @@ func printComparison(w io.Writer, c *comparison) error {
 		return err
 	}
 	if err := printFigures(w, c.Lanes); err != nil {
+		return err
+	}
+	if err := printDimensions(w, c.Dimensions); err != nil {
 		return err
 	}
 	printChanged(w, c.Lanes)
@@ -37,6 +42,33 @@ func printComparison(w io.Writer, c *comparison) error {
 		}
 	}
 	printDifferences(w, c.Differences)
+	return nil
+}
+
+// printDimensions says of each dimension which lanes keep to it, and what the others
+// lack.
+func printDimensions(w io.Writer, dimensions []ladder.Dimension) error {
+	fmt.Fprintln(w)
+	tw := tabwriter.NewWriter(w, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(tw, "DIMENSION\tPASS\tFAIL\tBLOCKED")
+	var lacking []string
+	for _, d := range dimensions {
+		lanes := map[string][]string{}
+		for _, l := range d.Lanes {
+			lanes[l.Status] = append(lanes[l.Status], l.Lane)
+			if l.Status == evidence.StatusFail {
+				lacking = append(lacking, fmt.Sprintf("  %s  %s: %s", d.Name, l.Lane, l.Detail))
+			}
+		}
+		cell := func(status string) string { return cmp.Or(plain(strings.Join(lanes[status], ", ")), "-") }
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", d.Name, cell(evidence.StatusPass), cell(evidence.StatusFail), cell(evidence.StatusBlocked))
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, l := range lacking {
+		fmt.Fprintln(w, plain(l))
+	}
 	return nil
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/law/ladder"
+	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/agentconf"
 	"remit/work/session"
@@ -210,6 +212,11 @@ func sampleComparison() *comparison {
 		r.SessionID = "20261121T093012Z-slug-" + r.Lane
 		r.SessionDir, r.Phase, r.ContractSHA256, r.BaselineCommit = "/state/"+r.SessionID, "sealed", "sha256:cc", "c0ffee"
 		r.taskID, r.title = "slug", "Slugs are lower case"
+		rep := &evidence.Report{Status: r.Status, ChangedFiles: r.ChangedFiles, AllowedWritesPassed: r.Code == "", ArtifactPaths: []string{"patch.diff", "backend/own.log"}}
+		if r.Code != "" {
+			rep.Blockers = []evidence.Blocker{{Code: reason.Code(r.Code)}}
+		}
+		r.shown = ladder.Shown{Report: rep, Fields: []string{"schema", "status"}}
 		return r
 	}
 	refused := refusedRow(&lane{label: "claude", laneName: laneName{"claude", "anthropic", "claude-opus-5-5"}},

@@ -44,9 +44,10 @@ func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "doctor", Short: "Say what this machine can do, and what is missing", Args: cobra.NoArgs,
 		Long: `Doctor really tries what a run needs: git, the sandbox driver and its limits, the
-place for sessions, the toolchains that verification commands may want. It lists the
-agents that it finds, with version, digest, admission, and whether the remit.yaml of
-the current directory switches them on. Exit code 3 when a run would be blocked here.`,
+place for sessions, the toolchains that verification commands may want, and whether the
+proofs that come with the program hold for it. It lists the agents that it finds, with
+version, digest, admission, and whether the remit.yaml of the current directory switches
+them on. Exit code 3 when a run would be blocked here.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			checks, agents := a.examine(cmd.Context()), a.examineAgents(cmd.Context())
 			blocked := false
@@ -75,6 +76,7 @@ func (a *app) examine(ctx context.Context) []checkup {
 	}
 	checks = append(checks, a.examineSandbox(ctx)...)
 	checks = append(checks, a.examineHome(), a.examineCache())
+	checks = append(checks, a.examineProofs()...)
 	for _, tool := range []string{"go", "python3", "node"} {
 		checks = append(checks, examineTool(tool))
 	}

@@ -106,13 +106,23 @@ func (h *healthCheck) fault(check, what string, err error, otherwise reason.Code
 func (h *healthCheck) doctor(ctx context.Context) {
 	for _, c := range h.examine(ctx) {
 		h.Looked(health.Doctor, 1)
-		if c.Status == missing {
-			code := reason.HomeUnusable
-			if c.Check != "sessions" {
-				code = reason.SandboxUnavailable
-			}
-			h.Add(health.Doctor, code, c.Check, c.Detail, c.Hint)
-		}
+		h.judge(c)
+	}
+}
+
+// judge adds the cause of a checkup that would have runs blocked.
+func (h *healthCheck) judge(c checkup) {
+	if c.Status != missing {
+		return
+	}
+	switch c.Check {
+	case proofsCheckup:
+		h.Looked(health.Proofs, 1)
+		h.Add(health.Proofs, reason.StageNotProven, c.Check, c.Detail, c.Hint)
+	case "sessions":
+		h.Add(health.Doctor, reason.HomeUnusable, c.Check, c.Detail, c.Hint)
+	default:
+		h.Add(health.Doctor, reason.SandboxUnavailable, c.Check, c.Detail, c.Hint)
 	}
 }
 

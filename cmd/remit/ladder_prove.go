@@ -28,6 +28,8 @@ type proveFlags struct {
 	scripted       bool
 	stage, through int
 	repo, sandbox  string
+	approve        bool
+	accept         string
 	policyOf       string // repository whose policy says what records count, "" for that of repo
 }
 
@@ -44,11 +46,20 @@ The runs that show what a stage proves ask the pair that is named. How the engin
 fails is tried with a scripted model in this process, which costs nothing. With
 --scripted that model is the pair itself: the proof then says nothing of any other.
 
+Stages 4 to 6 deliver a verified change as one commit on a new branch, after an approval:
+--approve gives it, in your name. Stage 4 does so in a repository that the run makes and
+throws away; it writes to none of yours. Stages 5 and 6 need --repo DIR, a repository that
+'remit admit target' has admitted with remit-proof/** among its allowed paths: the engine
+leaves notes there, on branches of their own. They wait for you to accept these changes
+(remit accept) and are then proved with the same command; --accept WHY accepts them at
+once. Stage 6 gives one task to every engine that can run, and compares.
+
 Exit code 0 when every stage is proven, 2 when one is not, 3 when one could not be
 tried.`,
 		Example: `  remit ladder prove --engine command --through 3
   remit ladder prove --engine codex --model-provider openai --model gpt-5.5 --through 3
-  remit ladder prove --engine pi --scripted --stage 1 --json`,
+  remit ladder prove --engine pi --scripted --stage 1 --json
+  remit ladder prove --engine command --through 6 --approve --repo ../tool`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			f.engine.command = args
 			if err := f.model.usePreset(); err != nil {
@@ -63,7 +74,9 @@ tried.`,
 	fl.BoolVar(&f.scripted, "scripted", false, "prove the engine with the scripted model of this process, without a provider")
 	fl.IntVar(&f.stage, "stage", 0, "prove this stage alone")
 	fl.IntVar(&f.through, "through", 0, "prove every stage up to this one")
-	fl.StringVar(&f.repo, "repo", "", "repository of yours for stage 3: it is only read (default: a fixture)")
+	fl.StringVar(&f.repo, "repo", "", "repository of yours: stage 3 only reads it (default: a fixture), stages 5 and 6 need one that is admitted")
+	fl.BoolVar(&f.approve, "approve", false, "approve the runs of stages 4 to 6, as the operator at this terminal")
+	fl.StringVar(&f.accept, "accept", "", "accept the changes of the runs of stages 5 and 6 that pass, for this `REASON`")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default), none")
 	return cmd
 }
@@ -124,10 +137,22 @@ func (a *app) proveStages(cmd *cobra.Command, f *proveFlags) (*prove.Result, err
 	if opt.Agent, err = f.engine.agent(); err != nil {
 		return nil, err
 	}
+	if len(f.engine.command) > 0 {
+		opt.Program = filepath.Base(f.engine.command[0])
+	}
 	signed := signedHere(cmd.Context(), cmp.Or(f.policyOf, f.repo, "."))
 	opt.Verify = prove.SignedBy(a.home.Dir, signed)
 	if err := f.records(cmd, a.home.Dir, signed, &opt); err != nil {
 		return nil, err
+	}
+	if last > copyStage() {
+		policy, err := targetPolicy(cmd.Context(), opt.Repo)
+		if err != nil {
+			return nil, err
+		}
+		if err := a.govern(cmd, f, policy, &opt); err != nil {
+			return nil, err
+		}
 	}
 	if opt.Sandbox, err = sandbox.Open(cmd.Context(), a.sandboxOptions(f.sandbox, nil)); err != nil {
 		return nil, err

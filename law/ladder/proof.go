@@ -36,6 +36,13 @@ func ProofFile(stage int) string {
 	return proofFiles[stage-1]
 }
 
+// MatrixFile is the name of the failure matrix beside the proof of a stage that
+// names one.
+func MatrixFile(stage int) string { return fmt.Sprintf("stage%d-failure-matrix.json", stage) }
+
+// LanesFile has the lanes of the comparison of stage 6, and the five dimensions.
+const LanesFile = "stage6-lanes.json"
+
 // StageOf is the stage that a file of this name proves, 0 for none.
 func StageOf(file string) int { return slices.Index(proofFiles[:], file) + 1 }
 
@@ -92,13 +99,15 @@ type Attachment struct {
 
 // Session is one sealed session that a proof names; it is kept below bundles/.
 type Session struct {
-	SessionID      string       `json:"session_id"`
-	Engine         string       `json:"engine"`
-	Model          string       `json:"model"` // pair, scripted or none
-	Class          string       `json:"class"` // of a failure; what a pass shows
-	Case           string       `json:"case"`
-	Status         string       `json:"status"`
-	Code           string       `json:"code"` // of the first blocker, "" for none
+	SessionID string `json:"session_id"`
+	Engine    string `json:"engine"`
+	Model     string `json:"model"` // pair, scripted or none
+	Class     string `json:"class"` // of a failure; what a pass shows
+	Case      string `json:"case"`
+	Status    string `json:"status"`
+	Code      string `json:"code"` // of the first blocker, "" for none; see [ClassMissingOutcome]
+	// ApprovalID is the approval that a pass consumed, where the stage needs one.
+	ApprovalID     *string      `json:"approval_id,omitempty"`
 	ReportSHA256   string       `json:"report_sha256"`
 	ManifestSHA256 string       `json:"manifest_sha256"`
 	Journal        journal.Head `json:"journal"`
@@ -254,7 +263,7 @@ func (p *Proof) complete() error {
 		}
 	}
 	for _, s := range p.Failures {
-		if s.Status == evidence.StatusPass || s.Code == "" {
+		if s.Status == evidence.StatusPass && !s.withoutOutcome() || s.Code == "" {
 			return fmt.Errorf("session %s of failure class %s ends with status %s and code %q", s.SessionID, s.Class, s.Status, s.Code)
 		}
 	}
@@ -264,6 +273,12 @@ func (p *Proof) complete() error {
 		}
 	}
 	return nil
+}
+
+// withoutOutcome reports whether a session stands for a run that passed, and counts
+// for nothing as long as its operator has said nothing.
+func (s *Session) withoutOutcome() bool {
+	return s.Class == ClassMissingOutcome && s.Code == string(reason.OperatorOutcomeMissing)
 }
 
 // passStatus is how the passing runs of a stage end.

@@ -61,8 +61,9 @@ type PassFacts struct {
 	// "" for none; SourceNeeded is false for an engine that needs none.
 	Source, Target string
 	SourceNeeded   bool
-	// Approval is the id that the session consumed, "" for none.
-	Approval string
+	// Approval is the id that the session consumed, "" for none; Named the one that the
+	// proof names of this pass.
+	Approval, Named string
 	// TargetTouched says what of the target the refresh, or the session, changed.
 	TargetTouched string
 }
@@ -167,7 +168,10 @@ func (f *PassFacts) judge() RefreshPass {
 			j.fails(name, false, "the proof, or the session that it names, cannot be read or is not as it was sealed")
 		}
 	} else {
-		p.SessionID, p.CaseID, p.ApprovalID = f.Report.SessionID, f.Report.CaseID, f.Proof.ApprovalID
+		p.SessionID, p.CaseID = f.Report.SessionID, f.Report.CaseID
+		if f.Named != "" {
+			p.ApprovalID = &f.Named
+		}
 		p.ApprovalNote = f.provenance()
 		j.session()
 		j.records()
@@ -208,8 +212,7 @@ func (j *passJudge) session() {
 
 // records checks what the records say now.
 func (j *passJudge) records() {
-	approved := j.Proof.ApprovalID != nil && *j.Proof.ApprovalID != ""
-	j.fails(RefreshApproval, approved && j.Approval == *j.Proof.ApprovalID, j.provenance())
+	j.fails(RefreshApproval, j.Named != "" && j.Approval == j.Named, j.provenance())
 	current := !j.SourceNeeded && j.Proof.SourceAdmissionID == nil ||
 		j.Proof.SourceAdmissionID != nil && j.Source == *j.Proof.SourceAdmissionID
 	j.check(RefreshSourceAdmission, current, evidence.StatusBlocked, reason.SourceNotAdmitted, "the source admission that the proof names is not the one that holds now")
@@ -221,10 +224,7 @@ func (j *passJudge) records() {
 // provenance says where the approval comes from, as the proof has it, and where
 // the session says otherwise.
 func (f *PassFacts) provenance() string {
-	proof := "none"
-	if f.Proof != nil && f.Proof.ApprovalID != nil {
-		proof = *f.Proof.ApprovalID
-	}
+	proof := cmp.Or(f.Named, "none")
 	if session := cmp.Or(f.Approval, "none"); session != proof {
 		return "the proof names approval " + proof + ", the session consumed " + session
 	}

@@ -15,7 +15,7 @@ func text(s string) *string { return &s }
 // aPass is a recorded pass that holds, with a task and an approval of its own.
 func aPass(name string) PassFacts {
 	return PassFacts{Path: "ladder/pi/0/stage5.json", Task: "sha256:" + name, Matrix: "sha256:m", Forbidden: task.DefaultForbiddenActions(),
-		Source: "src", Target: "tgt", SourceNeeded: true, Approval: "apr_" + name,
+		Source: "src", Target: "tgt", SourceNeeded: true, Approval: "apr_" + name, Named: "apr_" + name,
 		Proof:  &Proof{Stage: 5, OK: true, MatrixSHA256: text("sha256:m"), ApprovalID: text("apr_" + name), SourceAdmissionID: text("src"), TargetAdmissionID: text("tgt")},
 		Report: &evidence.Report{SessionID: "s-" + name, Status: "pass", MutationMode: "owned-noncritical-repo", OperatorOutcome: "accepted", AllowedWritesPassed: true}}
 }
@@ -26,7 +26,7 @@ func TestRefreshCounts(t *testing.T) {
 	t.Parallel()
 	sameTask, sameApproval := aPass("b"), aPass("b")
 	sameTask.Task = "sha256:a"
-	sameApproval.Approval, sameApproval.Proof.ApprovalID = "apr_a", text("apr_a")
+	sameApproval.Approval, sameApproval.Named = "apr_a", "apr_a"
 	broken := aPass("c")
 	broken.Report.AllowedWritesPassed = false
 	for _, test := range []struct {

@@ -61,7 +61,9 @@ const (
 	ClassTargetActions     = "target-action-missing"
 	ClassTargetApproval    = "target-approval-source-missing"
 	ClassTargetOutcome     = "target-outcome-not-required"
-	ClassMissingOutcome    = "operator-outcome-missing"
+	// ClassMissingOutcome is a run that passed and has no outcome: its code is not that
+	// of a blocker, but of [OutcomeMissing].
+	ClassMissingOutcome = "operator-outcome-missing"
 )
 
 // FurtherClasses are the failure classes that are no rows of the matrix.

@@ -182,5 +182,12 @@ func ProveCommand(key Key, stage int) string {
 	if key.Provider != "" {
 		command += fmt.Sprintf(" --model-provider %s --model %s", key.Provider, key.Model)
 	}
-	return fmt.Sprintf("%s --through %d", command, stage)
+	command = fmt.Sprintf("%s --through %d", command, stage)
+	if stage >= approvalStage {
+		command += " --approve"
+	}
+	if stage > approvalStage {
+		command += " --repo DIR"
+	}
+	return command
 }

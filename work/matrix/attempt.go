@@ -7,8 +7,10 @@ import (
 	"os"
 	"time"
 
+	"remit/law/admission"
 	"remit/law/eligibility"
 	"remit/law/ladder"
+	"remit/law/task"
 	"remit/work/engine/faulty"
 	"remit/work/harness"
 	"remit/work/sandbox"
@@ -136,6 +138,12 @@ func (l *lane) run(ctx context.Context, s *setup) error {
 	// All below the mode is proved, and every record holds: a matrix says how runs end
 	// that nothing refuses, and its runs reach nothing but the shipped case.
 	req.Admission, req.Purpose = harness.Admission{ProvenMode: contract.MutationMode - 1}, eligibility.PurposeProof
+	if contract.MutationMode.Delivers() {
+		req.Approver = approver
+	}
+	if contract.MutationMode.Exceeds(task.SandboxRepo) {
+		req.Target = harness.TargetAdmission{Admitted: true, Status: string(admission.StatusAdmitted)}
+	}
 	if l.model != nil {
 		req.Model, req.Admission.Enabled, req.Admission.SourceStatus = l.model.Route(), true, string(eligibility.ModelAdmitted)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"remit/fixtures/tally"
 	"remit/law/ladder"
+	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/work/engine/faulty"
 )
@@ -39,6 +40,34 @@ func TestMatrixHolds(t *testing.T) {
 			}
 			if rep.Status != evidence.StatusPass || rep.ExitCode != 0 || rep.Held != 12 || rep.Total != 12 || !rep.Complete {
 				t.Errorf("status %s, exit %d, %d of %d held, complete %v", rep.Status, rep.ExitCode, rep.Held, rep.Total, rep.Complete)
+			}
+		})
+	}
+}
+
+// TestMatrixHoldsWhereChangesAreDelivered: a failure ends the same way in a mode that
+// puts a verified change on a branch, and leaves no branch behind: the source of each
+// case is compared file by file.
+func TestMatrixHoldsWhereChangesAreDelivered(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []task.MutationMode{task.SandboxRepo, task.ScopedRealRepo} {
+		t.Run(mode.String(), func(t *testing.T) {
+			t.Parallel()
+			opt := options(t, "command")
+			opt.Mode = mode
+			rep, err := Run(t.Context(), opt)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, row := range rep.Rows {
+				for _, c := range row.Cases {
+					if c.Verdict != Held && c.Verdict != NotApplicable {
+						t.Errorf("%s/%s: %s: %s", row.Name, c.Name, c.Verdict, c.Reason)
+					}
+				}
+			}
+			if rep.Held != 12 {
+				t.Errorf("%d of %d held", rep.Held, rep.Total)
 			}
 		})
 	}

@@ -92,6 +92,15 @@ func ReadRecords(home, engine string, build evidence.Build) (ladder.Records, err
 	return out, nil
 }
 
+// Read reads a report that was kept, nil for what is none.
+func Read(text []byte) *Report {
+	rep := new(Report)
+	if json.Unmarshal(text, rep) != nil || rep.Schema != Schema {
+		return nil
+	}
+	return rep
+}
+
 func readRecord(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -13,22 +13,10 @@ import (
 	"syscall"
 
 	"remit/law/ladder"
-	"remit/law/task"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/work/matrix"
 )
-
-// noteTask is what an engine does to a repository of which only its owner knows
-// what it is for.
-const noteTask = `task_id: ladder-stage3
-title: Leave a note
-instructions: Write the one word proved, and a line feed, into remit-proof/NOTE.md.
-allowed_paths: ["remit-proof/**"]
-forbidden_actions: [push, merge, deploy, close, pr_open, issue_close, public_publication, credential_change, vendor_source_mutation, authority_mutation]
-mutation_mode: copied-repo
-verification_commands: ["grep -qx proved remit-proof/NOTE.md"]
-`
 
 // copiedRepo is stage 3: the engine on a copy of a repository, and the
 // repository before and after.
@@ -85,12 +73,12 @@ func (t *trial) source(ctx context.Context) (world, error) {
 	if t.Repo == "" {
 		return t.fixture(ctx, "stage3", t.stage.Mode)
 	}
-	c, err := task.Parse("stage3.yaml", []byte(noteTask))
+	c, wants, err := note("ladder-stage3", "remit-proof/NOTE.md", t.stage.Mode)
 	if err != nil {
 		return world{}, err
 	}
 	t.allowModel(c)
-	return world{repo: t.Repo, contract: c}, nil
+	return world{repo: t.Repo, contract: c, wants: wants}, nil
 }
 
 // ownedHere reports whether a directory is a repository of the user's.

@@ -80,10 +80,7 @@ func checkFacts(p *ladder.Proof, s ladder.Session, report, log []byte) error {
 	if err != nil {
 		return err
 	}
-	code := ""
-	if len(rep.Blockers) > 0 {
-		code = string(rep.Blockers[0].Code)
-	}
+	code := codeOf(rep, s.Class)
 	in, err := openedBy(log)
 	if err != nil {
 		return err
@@ -99,7 +96,7 @@ func checkFacts(p *ladder.Proof, s ladder.Session, report, log []byte) error {
 		return fmt.Errorf("sandbox driver %q ran, the key names %q", in.Host.Sandbox.Driver, p.Key.SandboxDriver)
 	case s.Model == ladder.ModelPair && (said(in.ModelProvider) != p.Key.Provider || said(in.Model) != p.Key.Model):
 		return fmt.Errorf("it asked %s/%s, the key names %s/%s", said(in.ModelProvider), said(in.Model), p.Key.Provider, p.Key.Model)
-	case s.Engine == p.Key.Engine && slices.ContainsFunc(p.Passes, func(q ladder.Session) bool { return q.SessionID == s.SessionID }) && in.Engine != p.Engine:
+	case s.Engine == p.Key.Engine && in.Engine != p.Engine && !ownProgram(p) && slices.ContainsFunc(p.Passes, func(q ladder.Session) bool { return q.SessionID == s.SessionID }):
 		return fmt.Errorf("engine %s %s ran, the proof is of %s %s", in.Engine.Version, in.Engine.SHA256, p.Engine.Version, p.Engine.SHA256)
 	}
 	head := bytes.TrimSuffix(log, []byte("\n"))
@@ -115,6 +112,22 @@ func checkFacts(p *ladder.Proof, s ladder.Session, report, log []byte) error {
 		return fmt.Errorf("its journal has %d entries and head %s, the proof says %d and %s", end.Seq+1, end.Hash, s.Journal.Entries, s.Journal.Head)
 	}
 	return nil
+}
+
+// ownProgram reports whether each run of the proof has a program of its own: the tasks
+// of a repository that is no fixture differ, and with them what fake and command start.
+func ownProgram(p *ladder.Proof) bool { return p.Key.EngineSHA256 == "" && p.Stage > 2 }
+
+// codeOf is the code that a proof has of a session: that of its first blocker, or of a
+// pass that counts for nothing without its outcome.
+func codeOf(rep *evidence.Report, class string) string {
+	if len(rep.Blockers) > 0 {
+		return string(rep.Blockers[0].Code)
+	}
+	if missing := ladder.OutcomeMissing(rep); missing != nil && class == ladder.ClassMissingOutcome {
+		return string(missing.Code)
+	}
+	return ""
 }
 
 // openedBy are the inputs of entry 0 of a journal.

@@ -2,6 +2,7 @@ package prove
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"remit/work/engine"
 	"remit/work/harness"
 	"remit/work/keyring"
+	"remit/work/matrix"
 	"remit/work/sandbox"
 )
 
@@ -25,24 +27,16 @@ import (
 // long as the program does: it cannot make them anew.
 const reviewAfter, neverDue = 180 * 24 * time.Hour, "9999-12-31T23:59:59.000Z"
 
-// Provable is the highest stage that this version proves. The stages above it
-// are blocked, and [whyNot] says of each what is missing.
-const Provable = 3
-
-var whyNot = map[int]string{
-	4: "this version delivers no verified patch to a repository, which stage 4 shows",
-	5: "this version delivers no verified patch to an admitted target, which stage 5 shows",
-	6: "the comparison of stage 6 needs a proof of stage 5",
-}
-
 // Options say what to prove.
 type Options struct {
 	Home   string
 	Engine string
 	// Agent is an engine that is not built in, Route its way to the pair that is
 	// being proved; nil is the scripted model of this process.
-	Agent engine.Modelled
-	Route *harness.ModelRoute
+	// Program is that of an engine which drives several, "" for the others.
+	Program string
+	Agent   engine.Modelled
+	Route   *harness.ModelRoute
 	// Admission is what the records say of the agent; the ids are of the records.
 	Admission                         harness.Admission
 	SourceAdmissionID, ModelAdmission string
@@ -51,9 +45,11 @@ type Options struct {
 	Build                             evidence.Build
 	// Case names the shipped fixture that the engine runs on.
 	Case string
-	// Repo is the repository of stage 3; "" is a fixture that is made for it.
+	// Repo is the repository of stage 3, "" for a fixture that is made for it, and that
+	// of stages 5 and 6.
 	Repo           string
 	First, Through int
+	Govern
 	// Verify checks the signatures of the proofs that are there, nil where none are
 	// asked for.
 	Verify Verifier
@@ -98,10 +94,10 @@ type prover struct {
 	Options
 	identity evidence.EngineIdentity
 	key      ladder.Key
-	dir      string // of the key
-	scratch  string // below dir, removed at the end
-	scripted *scriptedLane
-	classes  map[string][]classRun // of a mode and a class
+	dir      string                   // of the key
+	scratch  string                   // below dir, removed at the end
+	scripted map[string]*matrix.Model // by engine and what it is to do
+	classes  map[string][]classRun    // of a mode and a class
 	earlier  []ladder.EarlierProof
 	proven   task.MutationMode // that the stages below open
 }
@@ -111,7 +107,7 @@ type prover struct {
 // stage_not_proven. The error is for what keeps a proof from being made at all: a
 // stage that could not be shown has a proof that says so.
 func Run(ctx context.Context, opt Options) (*Result, error) {
-	p := &prover{Options: opt, classes: map[string][]classRun{}}
+	p := &prover{Options: opt, classes: map[string][]classRun{}, scripted: map[string]*matrix.Model{}}
 	if err := p.prepare(ctx); err != nil {
 		return nil, err
 	}
@@ -127,12 +123,9 @@ func Run(ctx context.Context, opt Options) (*Result, error) {
 				standing.Stages[standing.Stage].State, standing.Stages[standing.Stage].Why).WithHint("%s", ladder.ProveCommand(p.key, stage))
 		}
 		m := Made{Stage: stage, Path: res.Dir + "/" + ladder.ProofFile(stage), Errors: []string{}}
-		switch why := whyNot[stage]; {
-		case standing.Stages[stage-1].State == ladder.Proven:
+		if standing.Stages[stage-1].State == ladder.Proven {
 			m.Reused, m.Status, m.Path = true, evidence.StatusPass, standing.Stages[stage-1].Path
-		case why != "":
-			m.Status, m.Path, m.Errors = evidence.StatusBlocked, "", []string{why}
-		default:
+		} else {
 			proof, err := p.prove(ctx, stage)
 			if err != nil {
 				return nil, err
@@ -192,8 +185,8 @@ func (p *prover) prepare(ctx context.Context) (err error) {
 }
 
 func (p *prover) close() {
-	if p.scripted != nil {
-		p.scripted.close()
+	for _, m := range p.scripted {
+		m.Close()
 	}
 	_ = os.RemoveAll(p.scratch) // scratch: what stays lies in the temporary directory
 }
@@ -235,15 +228,17 @@ func (p *prover) prove(ctx context.Context, stage int) (*ladder.Proof, error) {
 	if stage > 1 {
 		t.check(fmt.Sprintf("stage%d_proved", stage-1), true, "%s", p.earlier[stage-2].SHA256)
 	}
-	err := map[int]func(context.Context) error{1: t.gatedEngine, 2: t.artificialFixture, 3: t.copiedRepo}[stage](ctx)
-	if err != nil {
+	err := []func(context.Context) error{t.gatedEngine, t.artificialFixture, t.copiedRepo, t.disposableRepo, t.ownedRepo, t.candidateDefault}[stage-1](ctx)
+	if err != nil && !errors.Is(err, errNotTried) {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	t.failureClasses(ctx)
-	t.artifactSet(ctx)
+	if err == nil {
+		t.failureClasses(ctx)
+		t.artifactSet(ctx)
+	}
 	if err := t.proof.Seal(t.blocked); err != nil {
 		return nil, err
 	}
@@ -259,6 +254,9 @@ func (p *prover) sandboxFacts() evidence.SandboxFacts {
 // there is signed.
 func (p *prover) save(proof *ladder.Proof) error {
 	text, err := proof.Encode()
+	if err == nil {
+		_, err = ladder.ParseProof(text) // what is kept is read again
+	}
 	if err != nil {
 		return err
 	}

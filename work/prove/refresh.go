@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"path"
@@ -26,7 +27,8 @@ type KeyPasses struct {
 // Passes reads every recorded pass of stage 5 of an engine again, with the audit of
 // its session, and the records that admit engine and target now. It reads below
 // home and opens no target. matrix is the digest of the complete failure matrix
-// that is kept and passes, "" for none; signed asks for signatures of proofs and
+// that is kept of the engine and passes, "" for none; one that lies beside a proof
+// counts for that. signed asks for signatures of proofs and
 // records.
 func Passes(ctx context.Context, home, engine, matrix string, signed bool, now time.Time) ([]KeyPasses, error) {
 	stored, err := Load(home, engine, SignedBy(home, signed))
@@ -52,9 +54,18 @@ func Passes(ctx context.Context, home, engine, matrix string, signed bool, now t
 			k.Passes = append(k.Passes, base)
 			continue
 		}
+		if !s.Proof.OK {
+			continue // a pass is still to be shown, or to be accepted
+		}
 		findRecords(&base, records)
+		for _, a := range s.Proof.Attachments { // it was held against its digest
+			if a.Name == ladder.MatrixFile(s.Stage) {
+				base.Matrix = a.SHA256
+			}
+		}
 		for _, pass := range s.Proof.Passes {
 			f := base
+			f.Named = said(cmp.Or(pass.ApprovalID, s.Proof.ApprovalID))
 			readPass(ctx, &f, s, pass)
 			k.Passes = append(k.Passes, f)
 		}

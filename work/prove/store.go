@@ -8,9 +8,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"remit/law/admission"
 	"remit/law/ladder"
 	"remit/proof/canon"
 	"remit/proof/form"
@@ -94,7 +96,31 @@ func Load(home, engine string, verify Verifier) ([]StoredProof, error) {
 			out = append(out, *p)
 		}
 	}
-	return out, nil
+	return out, ageByTargets(home, out, verify)
+}
+
+// ageByTargets marks the proofs as stale whose target is not admitted any more by the
+// very decision that they name: path, allowed paths and risk may be others.
+func ageByTargets(home string, proofs []StoredProof, verify Verifier) error {
+	var records *admission.Records
+	for i := range proofs {
+		p := &proofs[i]
+		if p.Proof == nil || p.Proof.TargetAdmissionID == nil {
+			continue
+		}
+		if records == nil {
+			var err error
+			if records, err = (admission.Store{Home: home, Now: time.Now(), Verify: verify}).Load(); err != nil {
+				return err
+			}
+		}
+		if !slices.ContainsFunc(records.Targets, func(r *admission.Target) bool {
+			return r.ID == *p.Proof.TargetAdmissionID && r.Decision == admission.Admitted
+		}) {
+			p.Stale = "the target that the proof was made on is not admitted any more by the decision that it names"
+		}
+	}
+	return nil
 }
 
 func unreadable(engine string, err error) error {

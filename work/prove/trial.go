@@ -17,38 +17,18 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/engine"
-	"remit/work/engine/command"
-	"remit/work/engine/fake"
 	"remit/work/engine/faulty"
 	"remit/work/harness"
 	"remit/work/matrix"
 	"remit/work/sandbox"
-	"remit/work/session"
-	"remit/work/shipped"
 )
 
-// scriptedLane is the model that answers where no pair of the user's does.
-type scriptedLane struct{ *matrix.Model }
-
-func (s *scriptedLane) close() { s.Close() }
-
-// fixes are the commands that make the right change of a case, for engines whose
-// work is to run one.
-var fixes = map[string]string{
-	"r1-string-slugify/python": `sed -i 's/return text.*/return "-".join(text.lower().split())/' slugify.py`,
-	shipped.Greeting:           "echo hello > lib/greeting.txt",
-}
-
-// Cases are the shipped fixtures that an engine can be proved on, the best first.
-func Cases() []string { return []string{"r1-string-slugify/python", shipped.Greeting} }
-
-// open looks the engine up and starts the scripted model where it is needed.
+// open looks the engine up.
 func (p *prover) open(ctx context.Context) error {
-	fix, known := fixes[p.Case]
-	if !known {
+	if _, known := fixes[p.Case]; !known {
 		return fmt.Errorf("no engine can be proved on the case %q", p.Case)
 	}
-	e, err := p.engine(p.Engine)
+	e, err := p.engine(p.Engine, p.shippedChange())
 	if err != nil {
 		return err
 	}
@@ -59,29 +39,12 @@ func (p *prover) open(ctx context.Context) error {
 	switch {
 	case p.Agent == nil:
 	case p.Route == nil:
-		m, err := matrix.StartModel(p.Agent, p.Engine, fix)
-		if err != nil {
-			return err
-		}
-		p.scripted, provider, model = &scriptedLane{m}, matrix.ScriptedProvider, matrix.ScriptedModel
+		provider, model = matrix.ScriptedProvider, matrix.ScriptedModel
 	default:
 		provider, model = p.Route.Upstream.Provider, p.Route.Model
 	}
 	p.key = KeyOf(e, p.identity, provider, model, p.Sandbox.Describe().Driver)
 	return nil
-}
-
-// engine is an engine that makes the right change of the case.
-func (p *prover) engine(name string) (engine.Engine, error) {
-	switch name {
-	case fake.Name:
-		c, _ := shipped.Named(p.Case)
-		patch := filepath.Join(p.scratch, "fix.patch")
-		return &fake.Engine{Patch: patch, Binary: p.Binary}, os.WriteFile(patch, []byte(c.Patch), 0o644)
-	case command.Name:
-		return &command.Engine{Argv: []string{"sh", "-c", fixes[p.Case]}, Dir: p.scratch}, nil
-	}
-	return p.Agent, nil
 }
 
 // trial makes the proof of one stage.
@@ -98,81 +61,82 @@ func (t *trial) check(name string, ok bool, format string, args ...any) bool {
 	return ok
 }
 
-// world is a repository and a task for one run.
-type world struct {
-	repo     string
-	contract *task.Contract
-}
-
-// fixture writes the shipped case anew and reads its task for a mode.
-func (t *trial) fixture(ctx context.Context, name string, mode task.MutationMode) (world, error) {
-	c, _ := shipped.Named(t.Case)
-	w := world{repo: filepath.Join(t.scratch, name)}
-	if _, err := c.Write(ctx, w.repo); err != nil {
-		return w, err
-	}
-	file, err := c.WriteTask(filepath.Join(t.scratch, name+"-task"))
-	if err != nil {
-		return w, err
-	}
-	if w.contract, err = task.Load(file); err != nil {
-		return w, err
-	}
-	w.contract.MutationMode = mode
-	t.allowModel(w.contract)
-	return w, nil
-}
-
-// tokens bound what a proving run may ask a model.
-const tokens = int64(400_000)
-
-// allowModel opens the contract's way to a model for an agent.
-func (t *trial) allowModel(c *task.Contract) {
-	if t.Agent == nil {
-		return
-	}
-	most := tokens
-	c.Network, c.Budget.MaxTokens, c.Budget.MaxBudgetMicroUSD = task.NetworkGateway, &most, nil
-}
-
 // attempt is one run of an engine.
 type attempt struct {
-	engine  string
-	change  func(*harness.Request)
+	engine string
+	change func(*harness.Request)
+	// scripted says that the scripted model answers, whatever pair is proved.
+	scripted bool
+	// other is another engine than the one that is proved, with its own way to a model.
+	other   *Other
 	invoked *engine.Invocation // as it went to the sandbox, nil if it did not
 }
 
 // run makes one run and keeps its session.
 func (t *trial) run(ctx context.Context, w world, a *attempt) (kept, error) {
-	e, err := t.engine(a.engine)
-	if err != nil {
-		return kept{}, err
-	}
-	wrapped := &faulty.Engine{Inner: e, Seen: func(inv *engine.Invocation) { a.invoked = inv }}
-	req := harness.Request{Home: session.Home{Dir: filepath.Join(t.scratch, "home")}, Repo: w.repo, Contract: w.contract, Sandbox: t.Sandbox,
-		ExplicitNone: t.Sandbox.Describe().Driver == sandbox.DriverNone, Repeat: 1, Build: t.Build, Clock: t.Clock}
-	if req.PolicySHA256, err = (*task.Policy)(nil).Digest(); err != nil {
-		return kept{}, err
-	}
-	model := ladder.ModelNone
-	if a.engine == t.Engine && t.Agent != nil {
-		wrapped.Known = &t.identity
-		req.Admission, model = t.Admission, ladder.ModelPair
-		if req.Model = t.Route; t.Route == nil {
-			req.Model = t.scripted.Route()
-		}
-		req.Admission.Enabled = true
-	}
-	req.Admission.ProvenMode, req.Purpose = t.proven, eligibility.PurposeProof
-	req.Engine = wrapped.Wrapped()
-	if a.change != nil {
-		a.change(&req)
-	}
-	out, err := harness.Run(ctx, req)
+	out, model, err := t.launch(ctx, w, a)
 	if err != nil {
 		return kept{}, err
 	}
 	return t.keep(out.Session.Dir, a.engine, model)
+}
+
+// launch makes one run; model says which one answered.
+func (t *trial) launch(ctx context.Context, w world, a *attempt) (out *harness.Outcome, model string, err error) {
+	e, err := t.engine(a.engine, w.wants)
+	if err != nil {
+		return nil, "", err
+	}
+	if a.other != nil && a.other.Agent != nil {
+		e = a.other.Agent
+	}
+	wrapped := &faulty.Engine{Inner: e, Seen: func(inv *engine.Invocation) { a.invoked = inv }}
+	req := harness.Request{Home: t.scratchHome(), Repo: w.repo, Contract: w.contract, Sandbox: t.Sandbox,
+		ExplicitNone: t.Sandbox.Describe().Driver == sandbox.DriverNone, Repeat: 1, Build: t.Build, Clock: t.Clock}
+	if req.PolicySHA256, err = (*task.Policy)(nil).Digest(); err != nil {
+		return nil, "", err
+	}
+	if model, err = t.wayToModel(a, w, wrapped, &req); err != nil {
+		return nil, "", err
+	}
+	req.Admission.ProvenMode, req.Purpose = t.proven, eligibility.PurposeProof
+	if a.other != nil {
+		req.Admission.ProvenMode, req.Purpose = a.other.proven, ""
+	}
+	req.Engine = wrapped.Wrapped()
+	if a.change != nil {
+		a.change(&req)
+	}
+	out, err = harness.Run(ctx, req)
+	return out, model, err
+}
+
+// wayToModel gives a run of an agent its way to a model, and what the records say of it.
+func (t *trial) wayToModel(a *attempt, w world, wrapped *faulty.Engine, req *harness.Request) (model string, err error) {
+	agent, route, identity, admitted := t.Agent, t.Route, t.identity, t.Admission
+	switch {
+	case a.other != nil:
+		agent, route, identity, admitted = a.other.Agent, a.other.Route, a.other.Identity, a.other.Admission
+	case a.engine != t.Engine:
+		agent = nil
+	}
+	if agent == nil {
+		return ladder.ModelNone, nil
+	}
+	wrapped.Known, model = &identity, ladder.ModelPair
+	if a.scripted && route != nil {
+		route, model = nil, ladder.ModelScripted
+	}
+	if route == nil {
+		m, err := t.scriptedModel(agent, a.engine, w.wants)
+		if err != nil {
+			return "", err
+		}
+		route = m.Route()
+	}
+	req.Model, req.Admission = route, admitted
+	req.Admission.Enabled = true
+	return model, nil
 }
 
 // kept is a session that lies beside the proofs.
@@ -190,13 +154,14 @@ func (p *prover) keep(dir, engine, model string) (kept, error) {
 		return kept{}, err
 	}
 	k := kept{dir: filepath.Join(p.dir, bundlesDir, rep.SessionID), report: rep}
+	if err := os.RemoveAll(k.dir); err != nil { // as it was before its outcome
+		return kept{}, fmt.Errorf("keeping session %s: %w", rep.SessionID, err)
+	}
 	if err := os.CopyFS(k.dir, os.DirFS(dir)); err != nil {
 		return kept{}, fmt.Errorf("keeping session %s: %w", rep.SessionID, err)
 	}
 	k.Session = ladder.Session{SessionID: rep.SessionID, Engine: engine, Model: model, Status: rep.Status}
-	if len(rep.Blockers) > 0 {
-		k.Code = string(rep.Blockers[0].Code)
-	}
+	k.Code = codeOf(rep, "")
 	for name, to := range map[string]*string{evidence.ReportFile: &k.ReportSHA256, evidence.ManifestFile: &k.ManifestSHA256} {
 		text, err := readBounded(filepath.Join(k.dir, name))
 		if err != nil {
@@ -357,6 +322,7 @@ func (t *trial) gateMissing(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	t.proof.ContractSHA256, t.proof.PolicySHA256 = k.opened.ContractSHA256, k.opened.PolicySHA256 // until a run passes
 	if t.check("missing_gate_blocks", k.Status == evidence.StatusBlocked && k.Code == string(reason.ModeExceedsStage) && nothingRan(k), "%s %s", k.Status, k.Code) {
 		t.failure(k, ladder.ClassGateMissing, k.Code)
 	}
