@@ -105,6 +105,8 @@ func capsOf(o evidence.EngineFinished) []cap {
 		v := cap{Name: c.Name, Limit: capText(c.Name, c.Limit), Observed: capText(c.Name, c.Observed), How: c.How, W: "0%"}
 		if !c.Enforced {
 			v.Observed, v.How = "–", "not enforced: "+c.How
+		} else if c.Observed < 0 {
+			v.Observed = "–"
 		} else if c.Limit > 0 {
 			v.W = fmt.Sprintf("%.1f%%", min(100, 100*float64(c.Observed)/float64(c.Limit)))
 		}
@@ -119,7 +121,7 @@ func capText(name string, n int64) string {
 		return size(n)
 	case strings.Contains(name, "wall"):
 		return took(time.Duration(n) * time.Millisecond)
-	case name == "cpu":
+	case strings.Contains(name, "cpu"):
 		return fmt.Sprintf("%.2f", float64(n)/1000)
 	}
 	return thousands(n)

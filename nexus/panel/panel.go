@@ -68,6 +68,8 @@ func (p *Panel) routes() {
 	p.mux.HandleFunc("GET /login", p.loginPage)
 	p.mux.HandleFunc("POST /login", p.login)
 	p.mux.HandleFunc("POST /logout", p.logout)
+	p.mux.HandleFunc("POST /approvals/{id}/decision", p.act(decide, approvalHref))
+	p.mux.HandleFunc("POST /fleet/{id}/switch", p.act(turn, func(*http.Request) string { return "/fleet" }))
 	for pattern, show := range map[string]shower{
 		"/{$}":                          p.runs,
 		"/runs/{id}":                    p.run,
@@ -75,6 +77,13 @@ func (p *Panel) routes() {
 		"/runs/{id}/log/{name...}":      p.log,
 		"/runs/{id}/journal":            p.journal,
 		"/runs/{id}/artifact/{name...}": p.artifact,
+		"/compare":                      p.compare,
+		"/nexus/runs/{id}":              p.nexusRun,
+		"/approvals":                    p.approvals,
+		"/approvals/{id}":               p.approval,
+		"/fleet":                        p.fleet,
+		"/treasury":                     p.treasury,
+		"/health":                       p.health,
 	} {
 		p.mux.HandleFunc("GET "+pattern, p.show(show))
 	}

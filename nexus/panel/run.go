@@ -94,6 +94,7 @@ func (p *Panel) run(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, e
 	if err := p.diffs(r.Context(), d); err != nil {
 		return nil, err
 	}
+	d.Sentence = d.sentence()
 	if s.Phase == Sealed && r.URL.Query().Has("audit") {
 		if d.Audit, err = p.opt.Home.Audit(r.Context(), s.ID); err != nil {
 			return nil, err
@@ -122,7 +123,6 @@ func (d *runPage) read() {
 		}
 	}
 	slices.SortFunc(d.Artifacts, func(a, b artifact) int { return strings.Compare(a.Path, b.Path) })
-	d.Sentence = d.sentence()
 	d.commands()
 	if d.Contract != nil && d.Contract.Budget.MaxBudgetMicroUSD != nil && *d.Contract.Budget.MaxBudgetMicroUSD > 0 {
 		most := *d.Contract.Budget.MaxBudgetMicroUSD
@@ -211,6 +211,12 @@ func (d *runPage) sentence() string {
 		return fmt.Sprintf("%s that passed before still pass.", count(d.Kept, "test"))
 	case d.Status == evidence.StatusPass:
 		return "The verification commands pass on a fresh checkout with the change."
+	case d.Verified != nil && len(d.Verified.Failing) > 0:
+		still := count(len(d.Verified.Failing)+d.Verified.FailingMore, "case")
+		if d.Fixed > 0 {
+			return fmt.Sprintf("It fixes %s, and %s still fail. Nothing was delivered; the change is kept.", count(d.Fixed, "test"), still)
+		}
+		return fmt.Sprintf("It fixes nothing: %s still fail. Nothing was delivered; the change is kept.", still)
 	case d.Why != "":
 		return clip(300, d.Why)
 	}

@@ -3,6 +3,7 @@ package panel
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -132,3 +133,5 @@ func instant(text string) time.Time {
 	}
 	return t
 }
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

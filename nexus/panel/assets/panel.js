@@ -8,12 +8,16 @@
     ? window.trustedTypes.createPolicy("remit", { createHTML: (text) => text })
     : { createHTML: (text) => text };
 
-  const zone = new Intl.DateTimeFormat(undefined, { day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit" });
+  const clock = { hour: "2-digit", minute: "2-digit", hourCycle: "h23" };
+  const today = new Intl.DateTimeFormat(undefined, clock);
+  const other = new Intl.DateTimeFormat(undefined, { day: "2-digit", month: "short", ...clock });
 
   // dress does to a page what only a script can do.
   function dress(root) {
     for (const time of root.querySelectorAll("time[datetime]")) {
-      time.textContent = zone.format(new Date(time.dateTime));
+      const at = new Date(time.dateTime);
+      const isToday = at.toDateString() === new Date().toDateString();
+      time.textContent = isToday ? `${today.format(at)} today` : other.format(at);
     }
     if (navigator.clipboard) {
       for (const button of root.querySelectorAll("[data-copy]")) button.hidden = false;
