@@ -66,12 +66,15 @@ type Summary struct {
 	Tokens, MicroUSD    int64
 	CostKnown           *bool // nil: nothing was asked of a model
 	Patch               string
+
+	words string // what a search looks at, in lower case
 }
 
 // Summarize reads a journal that was checked. Repository is how this machine calls
 // where the run started, and never a path.
-func Summarize(id, phase, repository string, entries []journal.Entry, report *evidence.Report) Summary {
-	s := Summary{ID: id, Phase: phase, Status: phase, Repository: repository}
+func Summarize(id, phase, repository string, entries []journal.Entry, report *evidence.Report) (s Summary) {
+	defer s.index()
+	s = Summary{ID: id, Phase: phase, Status: phase, Repository: repository}
 	for _, e := range entries {
 		switch e.Name {
 		case evidence.StepRunOpened:
@@ -126,15 +129,16 @@ func text(s *string) string {
 // this version does not know stays zero, and the audit says so.
 func decode(raw json.RawMessage, v any) { _ = json.Unmarshal(raw, v) }
 
-// Has reports whether a search finds the session: each word in its title, task,
-// engine, model, repository, id, files or reason.
-func (s Summary) Has(words []string) bool {
-	if len(words) == 0 {
-		return true
-	}
-	all := strings.ToLower(strings.Join(slices.Concat([]string{s.Title, s.Task, s.Engine, s.Provider, s.Model, s.Repository, s.ID, s.Code, s.Why,
-		s.Base}, s.Changed), "\n"))
-	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(all, w) })
+// index collects what a search looks at: title, task, engine, model, repository, id,
+// reason and files.
+func (s *Summary) index() {
+	s.words = strings.ToLower(strings.Join(slices.Concat([]string{s.Title, s.Task, s.Engine, s.Provider, s.Model, s.Repository, s.ID, s.Code,
+		s.Why, s.Base}, s.Changed), "\n"))
+}
+
+// has reports whether a search finds the session by all of its words.
+func (s *Summary) has(words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s.words, w) })
 }
 
 // Took is how long the run lasted, or has lasted so far.

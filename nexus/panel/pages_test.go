@@ -170,11 +170,12 @@ func TestNothingIsShownWithoutALogin(t *testing.T) {
 // TestArtifactsAreNeverDocuments: whatever a file is called, it is a download.
 func TestArtifactsAreNeverDocuments(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, hostileHome(), true)
+	home := hostileHome()
+	w := newWorld(t, home, true)
 	b := w.login(w.token("alice", authority.ScopeRead))
 	for _, name := range []string{"evil.html", "evil.svg", "test.log"} {
 		out := b.get("/runs/20261123T100000Z-b-2/artifact/" + name)
-		if out.status != http.StatusOK || out.body != w.home.files[name] {
+		if out.status != http.StatusOK || out.body != home.files[name] {
 			t.Errorf("%s: %d, %d bytes", name, out.status, len(out.body))
 		}
 		if h := out.header; h.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment;") ||

@@ -62,9 +62,9 @@ type chip struct {
 	On                      bool
 }
 
-func (f filter) takes(s Summary, words []string) bool {
+func (f filter) takes(s *Summary, words []string) bool {
 	return (f.Engine == "" || s.Engine == f.Engine) && (f.Model == "" || s.Model == f.Model) && (f.Code == "" || s.Code == f.Code) &&
-		(f.Repository == "" || s.Repository == f.Repository) && s.Has(words)
+		(f.Repository == "" || s.Repository == f.Repository) && s.has(words)
 }
 
 // runsPage is the list of runs.
@@ -137,20 +137,21 @@ func (p *Panel) homeRuns(r *http.Request, data *runsPage) error {
 	counts := map[string]int{}
 	var shown []Summary
 	choices := map[string]map[string]int{"engine": {}, "model": {}, "code": {}, "repository": {}}
-	for _, s := range list {
+	for i := range list {
+		s := &list[i]
 		if !f.takes(s, words) {
 			continue
 		}
-		counts[s.Mark()]++
-		for name, value := range map[string]string{"engine": s.Engine, "model": s.Model, "code": s.Code, "repository": s.Repository} {
-			if value != "" {
-				choices[name][value]++
-			}
-		}
-		if f.Status == "" || f.Status == s.Mark() {
+		mark := s.Mark()
+		counts[mark]++
+		choices["engine"][s.Engine]++
+		choices["model"][s.Model]++
+		choices["code"][s.Code]++
+		choices["repository"][s.Repository]++
+		if f.Status == "" || f.Status == mark {
 			data.Matching++
 			if (f.Before == "" || s.ID < f.Before) && len(shown) <= pageSize {
-				shown = append(shown, s)
+				shown = append(shown, *s)
 			}
 		}
 	}
@@ -194,6 +195,7 @@ func choicesOf(f filter, values map[string]map[string]int) []choice {
 	var out []choice
 	for _, name := range []string{"engine", "model", "code", "repository"} {
 		c := choice{Name: name}
+		delete(values[name], "")
 		for value, n := range values[name] {
 			c.Values = append(c.Values, chip{Name: value, Count: n, Href: f.With(name, value)})
 		}

@@ -37,10 +37,10 @@ type world struct {
 	t     testing.TB
 	store *store.Store
 	url   string
-	home  *memoryHome
+	home  Home
 }
 
-func newWorld(t testing.TB, home *memoryHome, loopback bool) *world {
+func newWorld(t testing.TB, home Home, loopback bool) *world {
 	t.Helper()
 	st := storetest.Open(t, storetest.SQLite(t), store.Options{})
 	blobs, err := blob.OpenDir(t.TempDir())
@@ -50,10 +50,7 @@ func newWorld(t testing.TB, home *memoryHome, loopback bool) *world {
 	log := slog.New(slog.DiscardHandler)
 	quick := server.Rate{PerSecond: 1e6, Burst: 1e6}
 	s := server.New(server.Options{Store: st, Blobs: blobs, Log: log, Version: "test", Rate: quick, Failures: quick, Sweep: server.Sweep{Every: -1}})
-	opt := Options{API: s.Handler(), Log: log, Version: "test", Loopback: loopback}
-	if home != nil {
-		opt.Home = home
-	}
+	opt := Options{API: s.Handler(), Log: log, Version: "test", Loopback: loopback, Home: home}
 	p, err := New(opt)
 	if err != nil {
 		t.Fatal(err)
