@@ -104,7 +104,7 @@ docs/nexus.md lists every limit with its default.`,
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", drainTimeout, "then, how long requests that run may take")
 	f.logs.add(flags)
 	f.limits.add(flags)
-	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand())
+	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand(), a.serveSmokeCommand())
 	return cmd
 }
 

@@ -8,6 +8,8 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"remit/nexus/api"
@@ -70,7 +72,14 @@ func (p *Panel) routes() {
 	p.mux.HandleFunc("POST /logout", p.logout)
 	p.mux.HandleFunc("POST /approvals/{id}/decision", p.act(decide, approvalHref))
 	p.mux.HandleFunc("POST /fleet/{id}/switch", p.act(turn, func(*http.Request) string { return "/fleet" }))
-	for pattern, show := range map[string]shower{
+	for pattern, show := range p.shown() {
+		p.mux.HandleFunc("GET "+pattern, p.show(show))
+	}
+}
+
+// shown are the pages, by their paths.
+func (p *Panel) shown() map[string]shower {
+	return map[string]shower{
 		"/{$}":                          p.runs,
 		"/runs/{id}":                    p.run,
 		"/runs/{id}/changes":            p.changes,
@@ -84,9 +93,29 @@ func (p *Panel) routes() {
 		"/fleet":                        p.fleet,
 		"/treasury":                     p.treasury,
 		"/health":                       p.health,
-	} {
-		p.mux.HandleFunc("GET "+pattern, p.show(show))
 	}
+}
+
+// Pages are the paths of the pages that need nothing but a login, and of the login.
+func Pages() []string {
+	out := []string{"/login"}
+	for pattern := range (&Panel{}).shown() {
+		if path := strings.TrimSuffix(pattern, "{$}"); !strings.Contains(path, "{") {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Assets are the paths of the files that pages load.
+func Assets() []string {
+	var out []string
+	for name := range assetMedia {
+		out = append(out, "/assets/"+name)
+	}
+	slices.Sort(out)
+	return out
 }
 
 // ServeHTTP implements http.Handler.
