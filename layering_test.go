@@ -100,7 +100,7 @@ var moduleFences = []fence{
 	{"github.com/google/uuid", []string{"work", "nexus", "provider"}, false, true, "random identifiers; proof derives its ids from content"},
 	{"modernc.org/sqlite", []string{"nexus/store"}, false, true, "one package speaks SQL"},
 	{"github.com/jackc/pgx/v5", []string{"nexus/store"}, false, true, "one package speaks SQL"},
-	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "nexus/api", "cmd", "scripts/vignette"}, false, true, "lanes are served by nexus and read through its client; relays of the mirror speak it too"},
+	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/bridge", "nexus/api", "nexus/panel", "cmd", "scripts/vignette"}, false, true, "lanes are served by nexus and read through its client; relays of the mirror speak it too, and pages of the panel follow a run"},
 	{"github.com/prometheus/client_golang", []string{"nexus/server"}, false, true, "one replica has one registry of figures: the other packages count, and server shows"},
 	{"github.com/btcsuite/btcd/btcec/v2", []string{"nexus/bridge"}, false, true, "Schnorr signatures belong to the Nostr mirror"},
 	{"github.com/klauspost/compress/zstd", []string{"work/depend", "work/image"}, false, true, "the form in which layers of dependencies and of images travel; the standard library has no zstd"},

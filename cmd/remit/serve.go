@@ -31,6 +31,7 @@ type serveFlags struct {
 	origins, relays         []string
 	bridgeKey               string
 	newAdmin                bool
+	showHome                bool
 	runSilence, keepRuns    time.Duration
 	adminFile               string
 	logs                    logFlags
@@ -43,7 +44,9 @@ func (a *app) serveCommand() *cobra.Command {
 	var f serveFlags
 	cmd := &cobra.Command{
 		Use: "serve", Short: "Run the nexus: the authority over runs, providers and budgets", Args: cobra.NoArgs,
-		Long: `Run the nexus: HTTP API under /v1 and live lanes over WebSocket.
+		Long: `Run the nexus: HTTP API under /v1, live lanes over WebSocket, and the panel: pages
+for a browser at / (docs/panel.md). Log in there with a token. Where only this
+machine reaches --listen, they show the sessions of this home too.
 
 It prints its URL when it takes requests and, the first time that it runs on a
 store, an administrator's token. The token is printed once and only its digest is
@@ -94,13 +97,14 @@ docs/nexus.md lists every limit with its default.`,
 	flags.DurationVar(&f.runSilence, "run-silence", jobs.DefaultSilence, "end a run without open jobs that has said nothing for so long, unless its owner set another time; 0 never")
 	flags.DurationVar(&f.keepRuns, "keep-runs", 0, "remove log, jobs and artifacts of a run so long after its end, never its bundle or the books; 0 keeps all")
 	flags.BoolVar(&f.newAdmin, "new-admin-token", false, "print a new administrator's token and exit; the old ones stay good")
+	flags.BoolVar(&f.showHome, "show-home", false, "show the sessions of this home in the panel also where other machines reach --listen, to the scope home:read")
 	flags.StringVar(&f.adminFile, "admin-token-file", "", "write an administrator's token that is made to this new file, mode 0600, instead of printing it")
 	flags.DurationVar(&f.drainDelay, "drain-delay", -1, "after SIGTERM, how long requests are still taken while /readyz says 503 (default 5s where other machines reach --listen, else 0s)")
 	flags.Lookup("drain-delay").DefValue = "0s" // it depends on --listen
 	flags.DurationVar(&f.drainTimeout, "drain-timeout", drainTimeout, "then, how long requests that run may take")
 	f.logs.add(flags)
 	f.limits.add(flags)
-	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand())
+	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand(), a.serveSmokeCommand())
 	return cmd
 }
 
@@ -164,7 +168,12 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	if err := a.announceFirst(cmd, st, scheme+"://"+listener.Addr().String(), f.adminFile); err != nil {
 		return errors.Join(f.local(err), listener.Close())
 	}
-	return f.run(ctx, s, listener, log)
+	handler, stopPanel, err := a.panel(ctx, f, s.Handler(), local, log)
+	defer stopPanel()
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return f.run(ctx, s, handler, listener, log)
 }
 
 // Where remit serve listens by default.

@@ -89,13 +89,14 @@ func resolve(ctx context.Context, listen string) (address string, local bool, er
 }
 
 // run serves until the context ends, then drains.
-func (f serveFlags) run(ctx context.Context, s *server.Server, listener net.Listener, log *slog.Logger) error {
+func (f serveFlags) run(ctx context.Context, s *server.Server, handler http.Handler, listener net.Listener, log *slog.Logger) error {
 	stop, err := f.asides(ctx, s, log)
 	defer stop()
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	h := s.HTTPServer()
+	h.Handler = handler
 	ended := make(chan error, 1)
 	go func() { ended <- h.Serve(listener) }()
 	select {

@@ -1,0 +1,303 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"remit/nexus/panel"
+	"remit/proof/bundle"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/session"
+)
+
+// homeSessions are the sessions of a home as the panel reads them. Nothing is
+// written: what was read is kept in memory until its journal changes.
+type homeSessions struct {
+	home  session.Home
+	audit func() (bundle.Options, error)
+
+	mu     sync.Mutex
+	known  map[string]knownSession
+	open   map[string]openSession
+	looked time.Time
+	list   []panel.Summary
+	all    int
+}
+
+// stamp tells whether a journal is the one that was read.
+type stamp struct {
+	size  int64
+	mod   time.Time
+	phase string
+}
+
+type knownSession struct {
+	stamp
+	summary panel.Summary
+}
+
+type openSession struct {
+	stamp
+	session *panel.Session
+}
+
+const (
+	// lookPause is how old a list may be.
+	lookPause = 300 * time.Millisecond
+	// lookBudget is how long one look reads journals; the rest is read by the next.
+	lookBudget = 50 * time.Millisecond
+	// keptOpen is how many whole sessions are kept in memory.
+	keptOpen = 8
+)
+
+func newHomeSessions(home session.Home, audit func() (bundle.Options, error)) *homeSessions {
+	return &homeSessions{home: home, audit: audit, known: map[string]knownSession{}, open: map[string]openSession{}}
+}
+
+// warm reads all sessions, so that the first page does not wait for them.
+func (h *homeSessions) warm(ctx context.Context) error {
+	for ctx.Err() == nil {
+		list, all, err := h.List(ctx)
+		if err != nil || len(list) >= all {
+			return err
+		}
+		h.mu.Lock()
+		h.looked = time.Time{}
+		h.mu.Unlock()
+	}
+	return nil
+}
+
+// List implements panel.Home.
+func (h *homeSessions) List(context.Context) ([]panel.Summary, int, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if time.Since(h.looked) < lookPause {
+		return h.list, h.all, nil
+	}
+	entries, err := os.ReadDir(h.home.Sessions())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, 0, err
+	}
+	until := time.Now().Add(lookBudget)
+	list := make([]panel.Summary, 0, len(entries))
+	all := 0
+	for _, e := range slices.Backward(entries) { // the newest first
+		s, now, err := h.find(e.Name())
+		if err != nil {
+			continue // no session, or one whose first entry is not written yet
+		}
+		all++
+		known, ok := h.known[s.ID]
+		if !ok || known.stamp != now {
+			if time.Now().After(until) {
+				continue
+			}
+			known = knownSession{now, h.summary(s, now.phase)}
+			h.known[s.ID] = known
+		}
+		list = append(list, known.summary)
+	}
+	h.list, h.all, h.looked = list, all, time.Now()
+	return list, all, nil
+}
+
+// find is a session by its whole id, with what its journal is now.
+func (h *homeSessions) find(id string) (session.Session, stamp, error) {
+	missing := reason.Errorf(reason.NotFound, "there is no session %.100q", id).WithHint("see `remit list`")
+	if id == "" || id != filepath.Base(id) || strings.HasPrefix(id, ".") {
+		return session.Session{}, stamp{}, missing
+	}
+	s := h.home.New(id)
+	if dir, err := os.Lstat(s.Dir); err != nil || !dir.IsDir() {
+		return s, stamp{}, missing
+	}
+	info, err := os.Lstat(s.Journal())
+	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
+		return s, stamp{}, missing
+	}
+	now := stamp{size: info.Size(), mod: info.ModTime(), phase: session.Sealed}
+	if known, ok := h.known[id]; ok && known.stamp == now {
+		return s, now, nil // what is sealed stays so while its journal does
+	}
+	if busy, err := journal.Busy(s.Journal()); err == nil && busy {
+		now.phase = session.Running
+	} else if _, err := os.Lstat(filepath.Join(s.Dir, evidence.ManifestFile)); err != nil {
+		now.phase = session.Interrupted // or unsealed, as the journal says
+	}
+	return s, now, nil
+}
+
+// summary reads a session for the list. One that cannot be read is listed with the
+// reason.
+func (h *homeSessions) summary(s session.Session, phase string) panel.Summary {
+	read, err := h.read(s, phase)
+	if err != nil {
+		return broken(s.ID, err)
+	}
+	return read.Summary
+}
+
+// broken lists a session that cannot be read.
+func broken(id string, err error) panel.Summary {
+	out := panel.Summary{ID: id, Phase: session.Interrupted, Status: evidence.StatusBlocked, Title: id, Why: "the session cannot be read"}
+	if coded, ok := errors.AsType[*reason.Error](err); ok {
+		out.Code, out.Why = string(coded.Code), coded.Message
+	}
+	return out
+}
+
+func (h *homeSessions) read(s session.Session, phase string) (*panel.Session, error) {
+	log, err := journal.ReadFile(s.Journal())
+	if err != nil {
+		return nil, err
+	}
+	st, err := s.InspectLog(log)
+	if err != nil {
+		return nil, err
+	}
+	if phase != session.Running {
+		phase = st.Phase
+	}
+	local, err := h.home.LoadLocal(s.ID)
+	if err != nil {
+		return nil, err
+	}
+	repository := cmp.Or(local.RepoRef, filepath.Base(cmp.Or(local.Repo, "unknown")))
+	return &panel.Session{Summary: panel.Summarize(s.ID, phase, repository, log.Entries, st.Report), Journal: log.Entries, Report: st.Report,
+		Torn: log.TornBytes}, nil
+}
+
+// Session implements panel.Home.
+func (h *homeSessions) Session(_ context.Context, id string) (*panel.Session, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s, now, err := h.find(id)
+	if err != nil {
+		return nil, err
+	}
+	if kept, ok := h.open[id]; ok && kept.stamp == now {
+		return kept.session, nil
+	}
+	read, err := h.read(s, now.phase)
+	if err != nil {
+		return nil, err
+	}
+	if len(h.open) >= keptOpen {
+		clear(h.open)
+	}
+	h.open[id] = openSession{now, read}
+	return read, nil
+}
+
+// Version implements panel.Home: the length of the journal and whether somebody
+// writes it.
+func (h *homeSessions) Version(_ context.Context, id string) (int64, bool, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, now, err := h.find(id)
+	return now.size, now.phase == session.Running, err
+}
+
+// Open implements panel.Home. A name is one that the manifest or the journal
+// lists; links are not followed.
+func (h *homeSessions) Open(ctx context.Context, id, name string) (io.ReadSeekCloser, int64, error) {
+	read, err := h.Session(ctx, id)
+	if err != nil {
+		return nil, 0, err
+	}
+	missing := reason.Errorf(reason.NotFound, "the session has no file %.200q", name)
+	root, err := os.OpenRoot(h.home.New(id).Dir)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer root.Close()
+	if !lists(root, read, name) {
+		return nil, 0, missing
+	}
+	// Before it is opened: a pipe would wait for who writes it.
+	if info, err := root.Lstat(name); err != nil || !info.Mode().IsRegular() {
+		return nil, 0, missing
+	}
+	f, err := root.Open(name)
+	if err != nil {
+		return nil, 0, missing
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
+}
+
+// lists reports whether a session has a file of that name, by its own documents.
+func lists(root *os.Root, s *panel.Session, name string) bool {
+	if name == evidence.JournalFile || name == evidence.ManifestFile {
+		return true
+	}
+	for _, e := range s.Journal {
+		if e.Name == evidence.StepArtifact && e.StepID == "artifact-"+name {
+			return true
+		}
+	}
+	src, err := root.ReadFile(evidence.ManifestFile)
+	if err != nil {
+		return false
+	}
+	listed, _ := bundle.ParseManifest(bundle.ProfileBundle, src)
+	return slices.ContainsFunc(listed, func(l bundle.Line) bool { return l.Path == name })
+}
+
+// Audit implements panel.Home.
+func (h *homeSessions) Audit(ctx context.Context, id string) (*bundle.Report, error) {
+	h.mu.Lock()
+	s, _, err := h.find(id)
+	h.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	opt, err := h.audit()
+	if err != nil {
+		return nil, err
+	}
+	opt.Profile = bundle.ProfileBundle
+	return bundle.Audit(ctx, s.Dir, opt)
+}
+
+// panel puts the pages in front of an API. The sessions of the home are there for
+// this machine, and for others only where --show-home asked for it.
+func (a *app) panel(ctx context.Context, f serveFlags, apiHandler http.Handler, local bool, log *slog.Logger) (http.Handler, func(), error) {
+	opt := panel.Options{API: apiHandler, Log: log, Version: version, Loopback: local}
+	wait := func() {}
+	if local || f.showHome {
+		home := newHomeSessions(a.home, func() (bundle.Options, error) {
+			trust, err := a.trust(new(auditFlags), "")
+			return auditOptions(trust), err
+		})
+		opt.Home = home
+		ctx, stop := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if err := home.warm(ctx); err != nil {
+				log.Warn("the sessions of the home cannot be read", "error", err)
+			}
+		}()
+		wait = func() { stop(); <-done }
+	}
+	p, err := panel.New(opt)
+	return p, wait, err
+}

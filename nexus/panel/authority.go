@@ -1,0 +1,249 @@
+package panel
+
+import (
+	"cmp"
+	"context"
+
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"remit/law/task"
+	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/proof/canon"
+	"remit/proof/reason"
+)
+
+// approvalsPage is what waits, and what was decided last.
+type approvalsPage struct {
+	Waiting, Decided []api.Approval
+	Older            string
+}
+
+func (p *Panel) approvals(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
+	params := api.ListApprovalsParams{}
+	if c := r.URL.Query().Get("cursor"); c != "" {
+		params.Cursor = &c
+	}
+	got, err := api.ListApprovals.Get(r.Context(), v.client, params)
+	if err != nil {
+		return nil, err
+	}
+	var d approvalsPage
+	for _, a := range got.Items {
+		if a.Status == api.ApprovalStatusRequested {
+			d.Waiting = append(d.Waiting, a)
+		} else {
+			d.Decided = append(d.Decided, a)
+		}
+	}
+	if got.NextCursor != nil {
+		d.Older = withQuery("/approvals", "cursor", *got.NextCursor)
+	}
+	return &page{name: "approvals", Title: "Approvals", Nav: "approvals", Data: d}, nil
+}
+
+// approvalPage is one packet. It is not executable: a decision starts nothing.
+type approvalPage struct {
+	api.Approval
+	Work     *task.Contract
+	Whole    string // the contract as canonical JSON
+	Unread   string // why it cannot be shown, and so not be approved
+	Open     bool
+	MayDo    bool
+	Execute  bool // a run may use it now
+	Sentence string
+}
+
+func (p *Panel) approval(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
+	a, err := api.GetApproval.Get(r.Context(), v.client, r.PathValue("id"))
+	if err != nil {
+		return nil, err
+	}
+	d := approvalPage{Approval: a, Open: a.Status == api.ApprovalStatusRequested, Execute: a.Status == api.ApprovalStatusGranted}
+	d.read()
+	// What was not read whole is approved by nobody; it may be denied.
+	d.MayDo = d.Open && v.MayDo(authority.ScopeApprove)
+	return &page{name: "approval", Title: "Approval for " + a.RepoRef, Nav: "approvals", Data: d}, nil
+}
+
+// read takes the contract apart, if it is the one that the packet names.
+func (d *approvalPage) read() {
+	switch d.Sentence = map[api.ApprovalStatus]string{
+		api.ApprovalStatusRequested: "Waits for a word. Nothing runs until there is one.",
+		api.ApprovalStatusGranted:   "Granted. The next run with this contract finds the word and uses it up.",
+		api.ApprovalStatusDenied:    "Denied. No run may use it.",
+		api.ApprovalStatusConsumed:  "Used up by a run. It lets nothing run any more.",
+		api.ApprovalStatusExpired:   "Nobody said anything in time. It lets nothing run.",
+	}[d.Status]; {
+	case d.Approval.Contract == nil:
+		d.Unread = "The nexus did not send the contract."
+		return
+	case canon.Digest(*d.Approval.Contract) != d.ContractSha256:
+		d.Unread = "The contract is not the one whose digest the packet has."
+		return
+	}
+	d.Whole = string(indented(*d.Approval.Contract))
+	work, err := task.ParseCanonical("contract", *d.Approval.Contract)
+	if err != nil {
+		d.Unread = "The contract does not obey its own rules: " + err.Error()
+		return
+	}
+	d.Work = work
+}
+
+// decide hands a decision to the API.
+func decide(ctx context.Context, c *api.Client, r *http.Request) error {
+	why := strings.TrimSpace(r.PostForm.Get("reason"))
+	if why == "" {
+		e := reason.Errorf(reason.RequestInvalid, "a decision has a reason: it goes into the receipt")
+		e.Field = "reason"
+		return e.WithHint("go back, and say why in a few words")
+	}
+	decision := api.ApprovalDecisionDecision(r.PostForm.Get("decision"))
+	_, err := api.DecideApproval.Do(ctx, c, keyOf(r)+"-"+string(decision), r.PathValue("id"), api.ApprovalDecision{Decision: decision, Reason: &why})
+	return err
+}
+
+func approvalHref(r *http.Request) string { return "/approvals/" + url.PathEscape(r.PathValue("id")) }
+
+// fleetPage is the machines that may do jobs.
+type fleetPage struct {
+	Machines []machine
+	Ready    int
+	MayDo    bool
+	Older    string
+}
+
+type machine struct {
+	api.Provider
+	Mark, Word string
+}
+
+func (p *Panel) fleet(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
+	params := api.ListProvidersParams{}
+	if c := r.URL.Query().Get("cursor"); c != "" {
+		params.Cursor = &c
+	}
+	got, err := api.ListProviders.Get(r.Context(), v.client, params)
+	if err != nil {
+		return nil, err
+	}
+	d := fleetPage{MayDo: v.MayDo(authority.ScopeProviders)}
+	for _, one := range got.Items {
+		m := machine{Provider: one, Mark: "pass", Word: "Ready"}
+		switch {
+		case one.RetiredAt != nil:
+			m.Mark, m.Word = "none", "Retired"
+		case one.Quarantined:
+			m.Mark, m.Word = "block", "Quarantined"
+		case !one.Enabled:
+			m.Mark, m.Word = "none", "Off"
+		case one.Liveness != "fresh":
+			m.Mark, m.Word = "block", "Silent"
+		default:
+			d.Ready++
+		}
+		d.Machines = append(d.Machines, m)
+	}
+	if got.NextCursor != nil {
+		d.Older = withQuery("/fleet", "cursor", *got.NextCursor)
+	}
+	return &page{name: "fleet", Title: "Fleet", Nav: "fleet", Data: d}, nil
+}
+
+// turn switches a machine on or off, by the API.
+func turn(ctx context.Context, c *api.Client, r *http.Request) error {
+	id := r.PathValue("id")
+	if r.PostForm.Get("to") == "on" {
+		_, err := api.EnableProvider.Do(ctx, c, keyOf(r)+"-on", api.EnableProviderParams{ProviderID: id}, api.None{})
+		return err
+	}
+	_, err := api.DisableProvider.Do(ctx, c, keyOf(r)+"-off", id, api.ReasonRequest{Reason: api.Optional(strings.TrimSpace(r.PostForm.Get("reason")))})
+	return err
+}
+
+func (p *Panel) treasury(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
+	got, err := api.GetTreasurySummary.Get(r.Context(), v.client, api.GetTreasurySummaryParams{})
+	if err != nil {
+		return nil, err
+	}
+	measured, err := api.GetMetrics.Get(r.Context(), v.client, api.GetMetricsParams{})
+	if err != nil {
+		return nil, err
+	}
+	return &page{name: "treasury", Title: "Treasury", Nav: "treasury", Data: treasuryPage{got, string(indented(measured))}}, nil
+}
+
+type treasuryPage struct {
+	api.TreasurySummary
+	Metrics string
+}
+
+// healthPage is what the replica says of itself.
+type healthPage struct {
+	api.Health
+	Ready   bool
+	Uptime  string
+	Read    int
+	All     int
+	Version string
+}
+
+func (p *Panel) health(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
+	got, err := api.GetHealth.Get(r.Context(), v.client, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	_, notReady := api.GetReady.Get(r.Context(), v.client, api.None{})
+	d := healthPage{Health: got, Ready: notReady == nil, Uptime: took(time.Duration(got.UptimeSeconds) * time.Second)}
+	if v.home {
+		list, all, err := p.opt.Home.List(r.Context())
+		if err != nil {
+			return nil, err
+		}
+		d.Read, d.All = len(list), all
+	}
+	return &page{name: "health", Title: "Health", Nav: "health", Data: d}, nil
+}
+
+// nexusRunPage is a run as the authority knows it.
+type nexusRunPage struct {
+	api.Run
+	Events   []api.Event
+	Jobs     []api.Job
+	Receipts []api.Receipt
+	Older    string
+}
+
+func (p *Panel) nexusRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
+	id := r.PathValue("id")
+	got, err := api.GetRun.Get(r.Context(), v.client, id)
+	if err != nil {
+		return nil, err
+	}
+	d := nexusRunPage{Run: got}
+	params := api.ListEventsParams{RunID: id}
+	if c := r.URL.Query().Get("cursor"); c != "" {
+		params.Cursor = &c
+	}
+	events, err := api.ListEvents.Get(r.Context(), v.client, params)
+	if err != nil {
+		return nil, err
+	}
+	if d.Events = events.Items; events.NextCursor != nil {
+		d.Older = withQuery("/nexus/runs/"+url.PathEscape(id), "cursor", *events.NextCursor)
+	}
+	jobs, err := api.ListJobs.Get(r.Context(), v.client, api.ListJobsParams{RunID: id})
+	if err != nil {
+		return nil, err
+	}
+	receipts, err := api.ListReceipts.Get(r.Context(), v.client, api.ListReceiptsParams{RunID: id})
+	if err != nil {
+		return nil, err
+	}
+	d.Jobs, d.Receipts = jobs.Items, receipts.Items
+	return &page{name: "nexusrun", Title: cmp.Or(got.RepoRef, id), Nav: "runs", Data: d}, nil
+}

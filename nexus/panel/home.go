@@ -1,0 +1,204 @@
+package panel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"remit/proof/bundle"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+)
+
+// Home is the sessions of a machine, as the panel reads them. It changes nothing.
+// Errors about a session that is not there have the code not_found.
+type Home interface {
+	// List is every session that was read so far, the newest first, and how many
+	// there are.
+	List(ctx context.Context) (sessions []Summary, all int, err error)
+	// Session is one with its journal, of which every entry was checked.
+	Session(ctx context.Context, id string) (*Session, error)
+	// Version is a number that grows with a session's journal, and whether the run
+	// goes on. It is cheap enough to be asked often.
+	Version(ctx context.Context, id string) (version int64, running bool, err error)
+	// Open opens a file that the session's manifest lists, or its journal.
+	Open(ctx context.Context, id, name string) (io.ReadSeekCloser, int64, error)
+	// Audit checks the bundle of a session, and runs no command.
+	Audit(ctx context.Context, id string) (*bundle.Report, error)
+}
+
+// The phases of a session.
+const (
+	Running     = "running"
+	Interrupted = "interrupted"
+	Unsealed    = "unsealed"
+	Sealed      = "sealed"
+)
+
+// Session is one run of this machine.
+type Session struct {
+	Summary
+	Journal []journal.Entry
+	Report  *evidence.Report // nil before the first entry
+	Torn    int64            // bytes of an incomplete last line
+}
+
+// Summary is what a list shows of a session. It follows from the journal.
+type Summary struct {
+	ID, Phase           string
+	Status              string // pass, fail, blocked; "running" or "interrupted" without an end
+	Title, Task         string
+	Contract            string // its digest: attempts at one task have the same
+	Engine, Version     string
+	Provider, Model     string // as asked
+	Repository, Base    string
+	Started, Ended      time.Time
+	Code, Why           string // of the first blocker
+	Outcome             string
+	Changed             []string
+	Added, Removed      int
+	Measured            bool // a verification said what follows
+	Fixed, Broken, Kept int
+	Tokens, MicroUSD    int64
+	CostKnown           *bool // nil: nothing was asked of a model
+	Patch               string
+
+	words string // what a search looks at, in lower case
+}
+
+// Summarize reads a journal that was checked. Repository is how this machine calls
+// where the run started, and never a path.
+func Summarize(id, phase, repository string, entries []journal.Entry, report *evidence.Report) (s Summary) {
+	defer s.index()
+	s = Summary{ID: id, Phase: phase, Status: phase, Repository: repository}
+	for _, e := range entries {
+		switch e.Name {
+		case evidence.StepRunOpened:
+			var o evidence.RunOpened
+			decode(e.Inputs, &o)
+			s.Title, s.Task, s.Contract, s.Engine, s.Version = o.Title, o.CaseID, o.ContractSHA256, o.Engine.Name, o.Engine.Version
+			s.Base, s.Started = string(o.BaselineCommit), instant(e.StartedAt)
+			s.Provider, s.Model = text(o.ModelProvider), text(o.Model)
+		case evidence.StepPatch:
+			var p evidence.PatchCaptured
+			decode(e.Outputs, &p)
+			s.Changed, s.Added, s.Removed, s.Patch = nil, 0, 0, p.PatchSHA256
+			for _, f := range p.Files {
+				s.Changed, s.Added, s.Removed = append(s.Changed, f.Path), s.Added+f.Added, s.Removed+f.Removed
+			}
+		case evidence.StepVerification:
+			var v evidence.VerificationCompleted
+			decode(e.Outputs, &v)
+			s.Measured = v.Status != "blocked" && (len(v.FailToPass)+v.PassToPass+len(v.PassToFail) > 0 || v.Control != nil)
+			s.Fixed, s.Broken, s.Kept = len(v.FailToPass), len(v.PassToFail)+len(v.Missing), v.PassToPass
+		case evidence.StepRunCompleted:
+			s.Ended = instant(e.StartedAt)
+		}
+	}
+	if report == nil {
+		return s
+	}
+	if !s.Ended.IsZero() {
+		s.Status = report.Status
+		if phase == Unsealed && s.Status == evidence.StatusPass {
+			s.Status = evidence.StatusBlocked // nothing counts as passed that no audit accepts
+		}
+	}
+	if len(report.Blockers) > 0 && !s.Ended.IsZero() {
+		s.Code, s.Why = string(report.Blockers[0].Code), report.Blockers[0].Message
+	}
+	s.Outcome, s.Tokens, s.MicroUSD, s.CostKnown = report.OperatorOutcome, report.Usage.Tokens, report.Usage.CostMicroUSD, report.Usage.CostKnown
+	if s.Model == "" {
+		s.CostKnown = nil
+	}
+	return s
+}
+
+func text(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// decode reads what an entry holds. The journal was checked when it was read; what
+// this version does not know stays zero, and the audit says so.
+func decode(raw json.RawMessage, v any) { _ = json.Unmarshal(raw, v) }
+
+// index collects what a search looks at: title, task, engine, model, repository, id,
+// reason and files.
+func (s *Summary) index() {
+	s.words = strings.ToLower(strings.Join(slices.Concat([]string{s.Title, s.Task, s.Engine, s.Provider, s.Model, s.Repository, s.ID, s.Code,
+		s.Why, s.Base}, s.Changed), "\n"))
+}
+
+// has reports whether a search finds the session by all of its words.
+func (s *Summary) has(words []string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s.words, w) })
+}
+
+// Took is how long the run lasted, or has lasted so far.
+func (s Summary) Took(now time.Time) time.Duration {
+	switch {
+	case s.Started.IsZero():
+		return -1
+	case !s.Ended.IsZero():
+		return s.Ended.Sub(s.Started)
+	case s.Phase == Running:
+		return now.Sub(s.Started)
+	}
+	return -1
+}
+
+// Word is the status as a page says it.
+func (s Summary) Word() string { return statusWord(s.Status) }
+
+// Mark is the shape of the status, the name of a symbol and a class.
+func (s Summary) Mark() string { return markOf(s.Status) }
+
+func markOf(status string) string {
+	switch status {
+	case evidence.StatusPass:
+		return "pass"
+	case evidence.StatusFail:
+		return "fail"
+	case evidence.StatusBlocked, Interrupted, Unsealed:
+		return "block"
+	case Running:
+		return "run"
+	}
+	return "none"
+}
+
+func statusWord(status string) string {
+	switch status {
+	case evidence.StatusPass:
+		return "Pass"
+	case evidence.StatusFail:
+		return "Fail"
+	case evidence.StatusBlocked:
+		return "Blocked"
+	case Running:
+		return "Running"
+	case Interrupted:
+		return "Interrupted"
+	}
+	return status
+}
+
+// CostCell is what a run cost, without a unit; "–" where that is not known.
+func (s Summary) CostCell() string {
+	switch {
+	case s.CostKnown == nil:
+		return "–"
+	case !*s.CostKnown && s.MicroUSD == 0:
+		return "–"
+	case !*s.CostKnown:
+		return fmt.Sprintf("≥ %.4f", float64(s.MicroUSD)/1e6)
+	}
+	return fmt.Sprintf("%.4f", float64(s.MicroUSD)/1e6)
+}

@@ -1,0 +1,226 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+
+	"remit/nexus/api"
+	"remit/nexus/authority"
+)
+
+// faults are what a page must not have: markup that somebody else wrote, anything
+// inline, and characters that are unseen.
+func faults(t *testing.T, page string) (out []string) {
+	t.Helper()
+	for _, r := range page {
+		if hidden(r) {
+			out = append(out, "an unseen character")
+			break
+		}
+	}
+	root, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		value := map[string]string{}
+		for _, a := range n.Attr {
+			value[a.Key] = a.Val
+			switch {
+			case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "srcdoc":
+				out = append(out, "the attribute "+a.Key)
+			case strings.HasPrefix(strings.ToLower(strings.TrimSpace(a.Val)), "javascript:"):
+				out = append(out, "a link that is a script")
+			case a.Key == "href" && n.Data == "a" && (!strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "//")) &&
+				!strings.HasPrefix(a.Val, "#") && !strings.HasPrefix(a.Val, "?"):
+				out = append(out, "a link to elsewhere: "+a.Val)
+			}
+		}
+		switch n.Data {
+		case "script":
+			if !strings.HasPrefix(value["src"], "/assets/") || n.FirstChild != nil {
+				out = append(out, "a script")
+			}
+		case "img", "iframe", "object", "embed", "style", "base", "frame", "audio", "video":
+			out = append(out, "the element "+n.Data)
+		case "form":
+			if !strings.HasPrefix(value["action"], "/") && value["method"] == "post" {
+				out = append(out, "a form to elsewhere")
+			}
+		}
+	}
+	return out
+}
+
+// TestFaultsAreFound is the positive control of the test below.
+func TestFaultsAreFound(t *testing.T) {
+	t.Parallel()
+	for name, planted := range map[string]string{
+		"script": "<script>alert(1)</script>", "image": "<img src=x>", "handler": "<p onclick=x>", "style": "<p style=x>", "bidi": "a\u202eb",
+		"escape": "a\x1b[31m", "link": `<a href="//evil.example">`, "scripted link": `<a href=" JavaScript:x">`, "form": `<form method="post" action="https://x">`,
+	} {
+		if len(faults(t, "<!doctype html><body>"+planted)) == 0 {
+			t.Errorf("%s: nothing was found in %q", name, planted)
+		}
+	}
+	if got := faults(t, `<!doctype html><script src="/assets/panel.js"></script><a href="/runs/x">x</a>`); len(got) != 0 {
+		t.Errorf("found in a good page: %q", got)
+	}
+}
+
+// TestPagesEscapeEveryString looks at every page with hostile words in every place
+// where an agent, a repository, an issue, a provider or a model can put some.
+func TestPagesEscapeEveryString(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, hostileHome(), true)
+	token := w.token("alice", authority.ScopeRead, authority.ScopeRuns, authority.ScopeApprove)
+	client := w.client(token)
+	approval, err := api.RequestApproval.Do(t.Context(), client, "k1", api.None{}, api.ApprovalRequest{Contract: contract(t), RepoRef: "evil<script>alert(1)</script>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run, err := api.CreateRun.Do(t.Context(), client, "k2", api.None{}, api.RunRequest{RepoRef: "evil<script>alert(1)</script>", IssueRef: api.Optional("evil<img src=x>")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := w.login(token)
+	id := "20261123T100000Z-b-2"
+	ask := url.Values{"q": {hostile}}.Encode()
+	for _, path := range []string{
+		"/", "/?" + ask, "/?from=nexus", "/?engine=" + url.QueryEscape(hostile), "/runs/" + id, "/runs/" + id + "?audit=1", "/runs/" + id + "/changes", "/runs/" + id + "/log/test.log",
+		"/runs/" + id + "/log/test.log?" + ask, "/runs/" + id + "/log/test.log?q=evil", "/runs/" + id + "/log/evil.html", "/runs/" + id + "/journal", "/runs/" + id + "/journal?q=evil", "/compare",
+		"/compare?run=" + id + "&run=20261123T100000Z-a-1", "/approvals", "/approvals/" + approval.Value.ApprovalID, "/nexus/runs/" + run.RunID,
+		"/fleet", "/treasury", "/health", "/runs/" + url.PathEscape(hostile), "/approvals/" + url.PathEscape("<script>"), "/login?next=" + url.QueryEscape(hostile),
+	} {
+		out := b.get(path)
+		if out.status >= 500 {
+			t.Errorf("%s: status %d", path, out.status)
+		}
+		if got := faults(t, out.body); len(got) != 0 {
+			t.Errorf("%s has %q", path, slices.Compact(got))
+		}
+		// The control: what was written is on the page, as text.
+		if strings.HasPrefix(path, "/runs/"+id) && !strings.Contains(path, "evil.html") && !strings.Contains(out.body, "evil") {
+			t.Errorf("%s does not show the words at all", path)
+		}
+	}
+	if out := b.get("/approvals/" + approval.Value.ApprovalID); !strings.Contains(out.body, "&lt;script&gt;alert(1)") {
+		t.Errorf("the contract is not shown word for word:\n%s", out.body)
+	}
+}
+
+// TestEveryAnswerIsProtected checks the headers of every page, and of what refuses.
+func TestEveryAnswerIsProtected(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, hostileHome(), true)
+	b := w.login(w.token("alice", authority.ScopeRead))
+	for _, path := range []string{"/", "/login", "/runs/20261123T100000Z-b-2", "/runs/none", "/approvals", "/fleet", "/treasury", "/health", "/compare", "/assets/none", "/live"} {
+		h := b.get(path).header
+		csp := h.Get("Content-Security-Policy")
+		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'", "require-trusted-types-for 'script'"} {
+			if !strings.Contains(csp, want) {
+				t.Errorf("%s: the policy lacks %s: %s", path, want, csp)
+			}
+		}
+		if strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
+			t.Errorf("%s: %s", path, csp)
+		}
+		for name, want := range map[string]string{"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff", "X-Frame-Options": "DENY",
+			"Referrer-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin"} {
+			if h.Get(name) != want {
+				t.Errorf("%s: %s is %q, want %q", path, name, h.Get(name), want)
+			}
+		}
+	}
+	// The control: the API is served as before, and has no page's policy.
+	if out := b.get("/healthz"); out.status != http.StatusOK || out.header.Get("Content-Security-Policy") != "" {
+		t.Errorf("healthz: %d %q", out.status, out.header.Get("Content-Security-Policy"))
+	}
+	for name := range assetMedia {
+		if out := b.get("/assets/" + name); out.status != http.StatusOK || !strings.Contains(out.header.Get("Cache-Control"), "immutable") {
+			t.Errorf("asset %s: %d %v", name, out.status, out.header)
+		}
+	}
+}
+
+// TestNothingIsShownWithoutALogin holds every page against a stranger.
+func TestNothingIsShownWithoutALogin(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, hostileHome(), true)
+	stranger := &browser{w: w}
+	for _, path := range []string{"/", "/runs/20261123T100000Z-b-2", "/runs/20261123T100000Z-b-2/artifact/test.log", "/runs/20261123T100000Z-b-2/journal", "/approvals", "/fleet", "/treasury", "/health", "/compare"} {
+		out := stranger.get(path)
+		if out.status != http.StatusSeeOther || !strings.HasPrefix(out.header.Get("Location"), "/login?next=") || strings.Contains(out.body, "evil") {
+			t.Errorf("%s: %d to %q", path, out.status, out.header.Get("Location"))
+		}
+	}
+	if out := w.login(w.token("alice", authority.ScopeRead)).get("/runs/20261123T100000Z-b-2"); out.status != http.StatusOK || !strings.Contains(out.body, "evil") {
+		t.Errorf("who is logged in sees nothing: %d", out.status)
+	}
+}
+
+// TestArtifactsAreNeverDocuments: whatever a file is called, it is a download.
+func TestArtifactsAreNeverDocuments(t *testing.T) {
+	t.Parallel()
+	home := hostileHome()
+	w := newWorld(t, home, true)
+	b := w.login(w.token("alice", authority.ScopeRead))
+	for _, name := range []string{"evil.html", "evil.svg", "test.log"} {
+		out := b.get("/runs/20261123T100000Z-b-2/artifact/" + name)
+		if out.status != http.StatusOK || out.body != home.files[name] {
+			t.Errorf("%s: %d, %d bytes", name, out.status, len(out.body))
+		}
+		if h := out.header; h.Get("Content-Type") != "application/octet-stream" || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment;") ||
+			!strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || h.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s is served as %v", name, h)
+		}
+	}
+	if got := fileName("abc", "../../x\"\r\nSet-Cookie: a.html"); strings.ContainsAny(got, "\"\r\n/:") {
+		t.Errorf("file name %q", got)
+	}
+}
+
+// TestHomeIsForThisMachine: sessions of the home are for who is here, under a name
+// that can only be here, or has the scope.
+func TestHomeIsForThisMachine(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, hostileHome(), true)
+	reader := w.token("alice", authority.ScopeRead)
+	b := w.login(reader)
+	paths := []string{"/runs/20261123T100000Z-b-2", "/runs/20261123T100000Z-b-2/artifact/test.log", "/runs/20261123T100000Z-b-2/log/test.log",
+		"/runs/20261123T100000Z-b-2/journal", "/runs/20261123T100000Z-b-2/changes", "/compare?run=20261123T100000Z-b-2"}
+	for name, change := range map[string]func(*browser){
+		"another name of this machine": func(b *browser) { b.host = "evil.example" },
+		"a name that begins alike":     func(b *browser) { b.host = "127.0.0.1.evil.example" },
+		"through a proxy":              func(b *browser) { b.header = http.Header{"X-Forwarded-For": {"203.0.113.9"}} },
+		"through another proxy":        func(b *browser) { b.header = http.Header{"Forwarded": {"for=203.0.113.9"}} },
+	} {
+		other := &browser{w: w, cookie: b.cookie}
+		change(other)
+		for _, path := range paths {
+			if out := other.get(path); out.status != http.StatusNotFound || strings.Contains(out.body, "evil\"") {
+				t.Errorf("%s: %s: %d", name, path, out.status)
+			}
+		}
+		if out := other.get("/"); strings.Contains(out.body, "This machine") || strings.Contains(out.body, "/runs/2026") {
+			t.Errorf("%s: the list shows sessions", name)
+		}
+	}
+	far := newWorld(t, hostileHome(), false)
+	for _, path := range paths {
+		if out := b.get(path); out.status != http.StatusOK { // the control
+			t.Errorf("%s: %d for who is here", path, out.status)
+		}
+		if out := far.login(far.token("alice", authority.ScopeRead)).get(path); out.status != http.StatusNotFound {
+			t.Errorf("%s: %d on a listener that others reach", path, out.status)
+		}
+	}
+}

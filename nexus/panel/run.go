@@ -1,0 +1,305 @@
+package panel
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"remit/law/task"
+	"remit/proof/bundle"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+)
+
+// runPage is a run, from the verdict to the contract.
+type runPage struct {
+	*Session
+	Now        time.Time
+	Sentence   string
+	Blockers   []blocker
+	Siblings   []Summary
+	Passed     int
+	Compare    string
+	Verified   *verified
+	Agent      []string // what the agent said last
+	Files      []diffFile
+	FilesMore  int
+	Timeline   timeline
+	Caps       []cap
+	Artifacts  []artifact
+	Proofs     []artifact
+	Audit      *bundle.Report
+	Contract   *task.Contract
+	Gates      gates
+	Receipts   int
+	Approval   string
+	Commands   []string
+	CostOf     string
+	CostW      string
+	Incomplete string // why there is no verdict
+}
+
+// blocker is why a run is not a pass, and what to do.
+type blocker struct{ Code, Message, Evidence, Hint string }
+
+// gates are those that a run needed before anything was copied.
+type gates struct {
+	Required []string `json:"required_gates"`
+	Passed   []string `json:"passed_gates"`
+	Missing  []string `json:"missing_gates"`
+	Ways     []string `json:"escalation_path"`
+	Reasons  []string `json:"reasons"`
+}
+
+// artifact is a file of the bundle.
+type artifact struct {
+	Path, SHA256 string
+	Bytes        int64
+	At           string
+}
+
+// session finds the session of a request, for who may see it.
+func (p *Panel) session(r *http.Request, v *viewer) (*Session, error) {
+	if !v.home {
+		return nil, errNoHome()
+	}
+	return p.opt.Home.Session(r.Context(), r.PathValue("id"))
+}
+
+// run shows one session.
+func (p *Panel) run(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
+	s, err := p.session(r, v)
+	if err != nil {
+		return nil, err
+	}
+	d := &runPage{Session: s, Now: p.opt.Clock()}
+	d.read()
+	d.Timeline = timelineOf(s, d.Now)
+	if err := p.siblings(r.Context(), d); err != nil {
+		return nil, err
+	}
+	if d.Verified != nil {
+		if err := p.tests(r.Context(), d); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.diffs(r.Context(), d); err != nil {
+		return nil, err
+	}
+	d.Sentence = d.sentence()
+	if s.Phase == Sealed && r.URL.Query().Has("audit") {
+		if d.Audit, err = p.opt.Home.Audit(r.Context(), s.ID); err != nil {
+			return nil, err
+		}
+	}
+	live := ""
+	if s.Phase == Running {
+		live = liveTopic("home", s.ID)
+	}
+	return &page{name: "run", Title: s.Word() + ": " + s.Title, Nav: "runs", Live: live, Data: d}, nil
+}
+
+// read takes from the journal what the page shows beside the timeline.
+func (d *runPage) read() {
+	for _, e := range d.Journal {
+		d.entry(e)
+	}
+	if d.Report != nil && !d.Ended.IsZero() {
+		for _, b := range d.Report.Blockers {
+			info, _ := reason.Lookup(b.Code)
+			hint := b.Hint
+			if hint == "" {
+				hint = info.Hint
+			}
+			d.Blockers = append(d.Blockers, blocker{string(b.Code), b.Message, b.Evidence, hint})
+		}
+	}
+	slices.SortFunc(d.Artifacts, func(a, b artifact) int { return strings.Compare(a.Path, b.Path) })
+	d.commands()
+	if d.Contract != nil && d.Contract.Budget.MaxBudgetMicroUSD != nil && *d.Contract.Budget.MaxBudgetMicroUSD > 0 {
+		most := *d.Contract.Budget.MaxBudgetMicroUSD
+		d.CostOf = money(most)
+		d.CostW = fmt.Sprintf("%.1f%%", min(100, 100*float64(d.MicroUSD)/float64(most)))
+	}
+	switch d.Phase {
+	case Interrupted:
+		d.Incomplete = "The run was cut off. Nothing of it counts as passed."
+	case Unsealed:
+		d.Incomplete = "The run has ended, but its evidence is not sealed. Until it is, it counts as blocked."
+	}
+}
+
+func (d *runPage) entry(e journal.Entry) {
+	switch e.Name {
+	case evidence.StepContract:
+		var in evidence.ContractCreated
+		decode(e.Inputs, &in)
+		if c, err := task.ParseCanonical(evidence.ContractFile, in.Contract); err == nil {
+			d.Contract = c
+		}
+	case evidence.StepEligibility:
+		var out struct{ Decision gates }
+		decode(e.Outputs, &out)
+		d.Gates = out.Decision
+	case evidence.StepApprovalGranted, evidence.StepApprovalDenied:
+		var a evidence.Approval
+		decode(e.Outputs, &a)
+		d.Approval = strings.TrimPrefix(e.Name, "approval.") + " by " + a.Actor
+	case evidence.StepEngine:
+		if e.CompletedAt != nil {
+			var o evidence.EngineFinished
+			decode(e.Outputs, &o)
+			d.Caps = capsOf(o)
+			if o.Summary != "" {
+				d.Agent = []string{clip(maxSaid, o.Summary)}
+			}
+		}
+	case evidence.StepVerification:
+		var v evidence.VerificationCompleted
+		decode(e.Outputs, &v)
+		d.Verified = verifiedOf(v)
+	case evidence.StepArtifact:
+		var a evidence.ArtifactRecorded
+		decode(e.Outputs, &a)
+		d.Artifacts = append(d.Artifacts, artifact{a.Path, a.SHA256, a.Bytes, a.WrittenAt})
+	case evidence.StepProof:
+		var in evidence.ProofRecorded
+		decode(e.Inputs, &in)
+		d.Proofs = append(d.Proofs, artifact{Path: in.Name, SHA256: clip(20_000, string(indented(e.Outputs)))})
+	case evidence.StepReceipt:
+		d.Receipts++
+	}
+}
+
+// maxSaid bounds what is quoted of an agent.
+const maxSaid = 2000
+
+func indented(raw json.RawMessage) []byte {
+	var v any
+	if json.Unmarshal(raw, &v) != nil {
+		return raw
+	}
+	out, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return raw
+	}
+	return out
+}
+
+// sentence says in one line what a program can derive.
+func (d *runPage) sentence() string {
+	switch {
+	case d.Phase == Running:
+		return "It is under way."
+	case d.Incomplete != "":
+		return d.Incomplete
+	case d.Measured && d.Broken > 0 && d.Fixed > 0:
+		return fmt.Sprintf("It fixes %s and breaks %d that passed before. Nothing was delivered; the change is kept.", count(d.Fixed, "test"), d.Broken)
+	case d.Measured && d.Broken > 0:
+		return fmt.Sprintf("It breaks %s that passed before. Nothing was delivered; the change is kept.", count(d.Broken, "test"))
+	case d.Status == evidence.StatusPass && d.Fixed > 0:
+		return fmt.Sprintf("%s now and none broke.", passNow(d.Fixed))
+	case d.Status == evidence.StatusPass && d.Kept > 0:
+		return fmt.Sprintf("%s that passed before still pass.", count(d.Kept, "test"))
+	case d.Status == evidence.StatusPass:
+		return "The verification commands pass on a fresh checkout with the change."
+	case d.Verified != nil && len(d.Verified.Failing) > 0:
+		still := count(len(d.Verified.Failing)+d.Verified.FailingMore, "case")
+		if d.Fixed > 0 {
+			return fmt.Sprintf("It fixes %s, and %s still fail. Nothing was delivered; the change is kept.", count(d.Fixed, "test"), still)
+		}
+		return fmt.Sprintf("It fixes nothing: %s still fail. Nothing was delivered; the change is kept.", still)
+	case d.Why != "":
+		return clip(300, d.Why)
+	}
+	return ""
+}
+
+func passNow(n int) string {
+	if n == 1 {
+		return "1 failing test passes"
+	}
+	return fmt.Sprintf("%d failing tests pass", n)
+}
+
+// commands are what to type next.
+func (d *runPage) commands() {
+	switch {
+	case d.Phase == Interrupted || d.Phase == Unsealed:
+		d.Commands = []string{"remit resume " + d.ID}
+	case d.Phase == Running:
+		d.Commands = []string{"remit logs " + d.ID}
+	case d.Status == evidence.StatusPass:
+		d.Commands = []string{"remit accept " + d.ID, "remit diff " + d.ID + " | git apply"}
+	case len(d.Changed) > 0:
+		d.Commands = []string{"remit diff " + d.ID + " | git apply", "remit logs " + d.ID}
+	default:
+		d.Commands = []string{"remit logs " + d.ID}
+	}
+}
+
+// siblings are the attempts at the same task.
+func (p *Panel) siblings(ctx context.Context, d *runPage) error {
+	list, _, err := p.opt.Home.List(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		if s.Contract == d.Summary.Contract && s.Repository == d.Repository && s.Contract != "" {
+			d.Siblings = append(d.Siblings, s)
+			if s.Status == evidence.StatusPass {
+				d.Passed++
+			}
+		}
+	}
+	if len(d.Siblings) > maxSiblings {
+		d.Siblings = d.Siblings[:maxSiblings]
+	}
+	if len(d.Siblings) > 1 {
+		others := []Summary{d.Summary}
+		for _, s := range d.Siblings {
+			if s.ID != d.ID {
+				others = append(others, s)
+			}
+		}
+		d.Compare = compareHref(others)
+	}
+	return nil
+}
+
+const maxSiblings = 40
+
+// readAll reads a small artifact, up to a bound.
+func (p *Panel) readAll(ctx context.Context, id, name string, most int64) ([]byte, error) {
+	f, _, err := p.opt.Home.Open(ctx, id, name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, most))
+}
+
+// CostText is what the model cost.
+func (d *runPage) CostText() string {
+	switch {
+	case d.CostKnown == nil:
+		return "–"
+	case !*d.CostKnown && d.MicroUSD == 0:
+		return "not known"
+	case !*d.CostKnown:
+		return "at least " + money(d.MicroUSD)
+	}
+	return money(d.MicroUSD)
+}
+
+// Documents are the files that follow from the journal.
+func (d *runPage) Documents() []string {
+	return []string{evidence.ReportFile, evidence.ReportMDFile, evidence.ReceiptFile, evidence.SummaryFile, evidence.ContractFile,
+		evidence.EligibilityFile, evidence.ContextFile, evidence.EventsFile, evidence.TraceFile, evidence.ReplayFile, evidence.ManifestFile}
+}

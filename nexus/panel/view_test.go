@@ -1,0 +1,248 @@
+package panel
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"remit/nexus/authority"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+)
+
+// TestInert: what is unseen is shown as its code point, and everything else stays.
+func TestInert(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"plain\n\ttext – “ok” é 漢": "plain\n\ttext – “ok” é 漢", "a\u202eb": "a⟨U+202E⟩b", "\x1b[1m\r\x00": "⟨U+001B⟩[1m⟨U+000D⟩⟨U+0000⟩", "\u200b\ufeff": "⟨U+200B⟩⟨U+FEFF⟩",
+		"\xff": "⟨FF⟩", "\u2028": "⟨U+2028⟩", "\u00ad": "⟨U+00AD⟩", "\U000e0041": "⟨U+E0041⟩", "\u3164": "⟨U+3164⟩",
+	} {
+		if got := string(inert([]byte(in))); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestWords: figures as people read them.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for got, want := range map[string]string{
+		took(500 * time.Microsecond): "<1 ms", took(15 * time.Millisecond): "15 ms", took(21100 * time.Millisecond): "21.1 s", took(92 * time.Second): "1m 32s",
+		took(2*time.Hour + time.Minute): "2h 01m", took(-1): "–", money(6800): "$0.0068", money(500_000): "$0.50", money(12_345_678): "$12.34", money(0): "$0.00",
+		thousands(1_234_567): "1,234,567", thousands(-1000): "-1,000", count(1, "test"): "1 test", count(2, "test"): "2 tests", shortDigest("sha256:4be1" + strings.Repeat("0", 58) + "9f"): "sha256:4be1…9f",
+	} {
+		if got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestDiff: lines have the numbers of both files, and what differs in a line is
+// marked if most of it is equal.
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	patch := `diff --git a/slug.go b/slug.go
+--- a/slug.go
++++ b/slug.go
+@@ -8,3 +9,4 @@ func Slugify
+ func Slugify(s string) string {
+-	return strings.Join(strings.Fields(s), "-")
++	return strings.Join(separate(s), "-")
++	// another
+ }
+diff --git a/bin b/bin
+new file mode 100644
+GIT binary patch
+literal 3
+diff --git a/old b/new
+similarity index 100%
+rename from old
+rename to new
+`
+	files, err := parseDiff(strings.NewReader(patch), pageDiff)
+	if err != nil || len(files) != 3 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	f := files[0]
+	if f.Path != "slug.go" || f.Added != 2 || f.Removed != 1 || len(f.Lines) != 6 {
+		t.Errorf("%+v", f)
+	}
+	if l := f.Lines[5]; l.Kind != "ctx" || l.Old != 10 || l.New != 12 {
+		t.Errorf("the last line is %+v", l)
+	}
+	if !files[1].Binary || files[1].Op != "new" || files[2].Op != "renamed" || files[2].Path != "new" {
+		t.Errorf("%+v %+v", files[1], files[2])
+	}
+	one, err := parseDiff(strings.NewReader(strings.Replace(patch, "+\t// another\n", "", 1)), pageDiff)
+	if err != nil {
+		t.Fatal(err)
+	}
+	marked := ""
+	for _, p := range one[0].Lines[3].Parts {
+		if p.Marked {
+			marked += p.Text
+		}
+	}
+	if marked != "separate" {
+		t.Errorf("marked %q of %+v", marked, one[0].Lines[3])
+	}
+}
+
+// TestDiffIsBounded: a patch of many lines is cut, and says how much is left; the
+// page of one file has the rest, a part at a time.
+func TestDiffIsBounded(t *testing.T) {
+	t.Parallel()
+	patch := "diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1,5000 @@\n" + strings.Repeat("+"+strings.Repeat("y", 30)+"\n", 5000)
+	files, err := parseDiff(strings.NewReader(patch), pageDiff)
+	if err != nil || len(files[0].Lines) != pageDiff.perFile || len(files[0].Lines)+files[0].Cut != 5001 {
+		t.Fatalf("%d lines and %d cut, %v", len(files[0].Lines), files[0].Cut, err)
+	}
+	seen, b := 0, wholeDiff
+	for b.only = 0; ; {
+		files, err := parseDiff(strings.NewReader(patch), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen += len(files[0].Lines)
+		if b.skip += len(files[0].Lines); files[0].Cut == 0 {
+			break
+		}
+	}
+	if seen != 5001 {
+		t.Errorf("the pages have %d lines", seen)
+	}
+	for _, wrong := range []string{"@@ -1 +1 @@", "diff --git\n@@ -9999999999999999999999,1 +1 @@\n+x", "diff --git a/x b/x\n@@ -1,-5 +1,-5 @@\n+x", "diff --git a/x b/x\n@@", "\\ No newline"} {
+		if _, err := parseDiff(strings.NewReader(wrong), pageDiff); err != nil {
+			t.Errorf("%q: %v", wrong, err)
+		}
+	}
+}
+
+func FuzzDiff(f *testing.F) {
+	f.Add("diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -1,2 +1,2 @@\n-a\n+b\n c\n")
+	f.Fuzz(func(t *testing.T, patch string) {
+		files, err := parseDiff(strings.NewReader(patch), pageDiff)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			if len(file.Lines) > pageDiff.perFile {
+				t.Fatalf("%d lines", len(file.Lines))
+			}
+		}
+	})
+}
+
+// TestTimeline: one row is one thing with both ends; parts stand where they belong;
+// what has no end says so.
+func TestTimeline(t *testing.T) {
+	t.Parallel()
+	s := hostileSession("20261123T100000Z-b-2")
+	line := timelineOf(s, time.Time{})
+	var names []string
+	for _, r := range line.Rows {
+		names = append(names, fmt.Sprintf("%s %s %d", strings.Split(r.Name, " ")[0], r.Mark, len(r.Sub)))
+	}
+	if got, want := strings.Join(names, "; "), "Gates ok 0; Engine ok 2; Patch ok 0; Verdict fail 0; Operator's ok 0"; got != want {
+		t.Errorf("rows %q, want %q", got, want)
+	}
+	if r := line.Rows[1]; r.X != "12.50%" || r.W != "37.50%" || r.Took != "3.0 s" {
+		t.Errorf("the engine is at %s for %s: %s", r.X, r.W, r.Took)
+	}
+	cut := *s
+	cut.Journal, cut.Phase = s.Journal[:4], Interrupted
+	if r := timelineOf(&cut, time.Time{}).Rows[1]; r.Mark != "block" || !strings.Contains(r.Fact, "no end") {
+		t.Errorf("a run that was cut off: %+v", r)
+	}
+	cut.Phase = Running
+	now := instant(s.Journal[0].StartedAt).Add(time.Minute)
+	if r := timelineOf(&cut, now).Rows[1]; r.Mark != "run" || r.Took != "59.0 s" {
+		t.Errorf("a run that goes on: %+v", r)
+	}
+}
+
+// longRun is a run with many tool calls and a log of many bytes.
+func longRun(calls, logBytes int) *memoryHome {
+	h := hostileHome()
+	s := *h.sessions[0]
+	entries := append([]journal.Entry{}, s.Journal[:3]...)
+	for i := range calls {
+		step := fmt.Sprint("call", i)
+		at := time.Duration(i) * time.Millisecond
+		entries = append(entries, entry(int64(len(entries)), evidence.StepTool, step, journal.Started, at, 0,
+			evidence.ToolCalled{ID: step, Tool: "bash", Params: json.RawMessage(`{"command":"go test ./..."}`)}, nil))
+		entries = append(entries, entry(int64(len(entries)), evidence.StepTool, step, journal.Completed, at, time.Millisecond, nil, evidence.ToolReturned{ID: step}))
+	}
+	s.Journal = append(entries, s.Journal[6:]...)
+	h.sessions[0] = &s
+	h.files[evidence.TestLogFile] = strings.Repeat("=== RUN   TestSomething/with_a_case\n", logBytes/36) + "needle\n"
+	return h
+}
+
+// Bounds of issue 16, of server time. Tests run beside others, so they may take ten
+// times as long before one fails.
+const patience = 10
+
+// TestLargeRun: a run with 2,000 tool calls and 50 MB of log is a small page, and
+// its log is searched whole.
+func TestLargeRun(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, longRun(2000, 50<<20), true)
+	b := w.login(w.token("alice", authority.ScopeRead))
+	for path, bound := range map[string]struct {
+		bytes int
+		most  time.Duration
+	}{
+		"/runs/20261123T100000Z-b-2": {150_000, 300 * time.Millisecond}, "/runs/20261123T100000Z-b-2/log/test.log?q=needle": {150_000, time.Second},
+		"/runs/20261123T100000Z-b-2/journal": {200_000, 300 * time.Millisecond},
+	} {
+		begin := time.Now()
+		out := b.get(path)
+		spent := time.Since(begin)
+		t.Logf("%s: %d bytes in %s", path, len(out.body), spent)
+		if out.status != 200 || len(out.body) > bound.bytes || spent > patience*bound.most {
+			t.Errorf("%s: %d, %d bytes in %s", path, out.status, len(out.body), spent)
+		}
+		if strings.Contains(path, "needle") && !strings.Contains(out.body, "1 line</h3>") {
+			t.Error("the needle was not found")
+		}
+	}
+}
+
+// TestManyRuns: 10,000 runs are listed a page at a time, each run once.
+func TestManyRuns(t *testing.T) {
+	t.Parallel()
+	one := hostileSession("x").Summary
+	h := &memoryHome{}
+	for i := range 10_000 {
+		s := one
+		s.ID, s.Title, s.Contract = fmt.Sprintf("20261123T100000Z-run-%06d", 999_999-i), fmt.Sprintf("Run %d", i), fmt.Sprint(i/3)
+		s.index()
+		h.sessions = append(h.sessions, &Session{Summary: s})
+	}
+	w := newWorld(t, h, true)
+	b := w.login(w.token("alice", authority.ScopeRead))
+	for path, most := range map[string]time.Duration{"/": 100 * time.Millisecond, "/?q=run+9999": 150 * time.Millisecond} {
+		begin := time.Now()
+		out := b.get(path)
+		spent := time.Since(begin)
+		t.Logf("%s: %d bytes in %s", path, len(out.body), spent)
+		if out.status != 200 || len(out.body) > 100_000 || spent > patience*most {
+			t.Errorf("%s: %d, %d bytes in %s", path, out.status, len(out.body), spent)
+		}
+	}
+	seen := map[string]bool{}
+	for path, pages := "/?status=fail", 0; path != "" && pages < 5; pages++ {
+		body := b.get(path).body
+		for _, piece := range strings.Split(body, `<a href="/runs/`)[1:] {
+			id, _, _ := strings.Cut(piece, `"`)
+			seen[id] = true
+		}
+		path = strings.ReplaceAll(between(body, `<a class="btn" href="`, `">Older runs`), "&amp;", "&")
+	}
+	if len(seen) != 5*pageSize {
+		t.Errorf("five pages have %d runs", len(seen))
+	}
+}
