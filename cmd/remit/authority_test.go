@@ -170,6 +170,8 @@ func TestRunUnderNexus(t *testing.T) {
 	}
 	c.refusedAtOnce(alone, "no_eligible_provider")
 	c.remit(0, "audit", alone.Dir)
+	blocked := n.told(t, alice, alone)
+	c.foundByCommand(blocked, "--nexus", n.url, "--blocker", "no_eligible_provider", "--verdict", "blocked")
 
 	provider, home := n.enrol("alice", "one")
 	daemon, _ := background(t, home, "provider", "start", "--unenforced-caps")
@@ -189,6 +191,10 @@ func TestRunUnderNexus(t *testing.T) {
 		t.Errorf("run %q has the receipts %v", r.Run, got)
 	}
 	c.remit(0, "audit", r.Dir)
+	if got := n.told(t, alice, r); got != r.Run || !slices.Equal(n.dispatchedFor(t, alice, r.Run), []string{"command"}) {
+		t.Errorf("the nexus knows %s as %s, with jobs for %v", r.Run, got, n.dispatchedFor(t, alice, r.Run))
+	}
+	c.foundByCommand(r.Run, "--nexus", n.url, "--engine", "command", "--status", "succeeded", "--text", r.Session[:8])
 	if got := n.do(alice, "GET", "/v1/runs/"+r.Run, "", nil, http.StatusOK).text("status"); got != "succeeded" {
 		t.Errorf("the run is %s at the nexus", got)
 	}

@@ -103,9 +103,14 @@ func unknownProvider(ctx context.Context, c *api.Client, owner, name string, ret
 
 // listedRuns are the newest ones.
 func listedRuns(ctx context.Context, c *api.Client, most int) ([]api.Run, error) {
+	return foundRuns(ctx, c, api.ListRunsParams{}, most)
+}
+
+// foundRuns are the newest ones that a filter finds.
+func foundRuns(ctx context.Context, c *api.Client, filter api.ListRunsParams, most int) ([]api.Run, error) {
 	return listAll(most, func(cursor *string) ([]api.Run, *string, error) {
-		limit := min(most, 100)
-		got, err := api.ListRuns.Get(ctx, c, api.ListRunsParams{Cursor: cursor, Limit: &limit})
+		filter.Cursor, filter.Limit = cursor, new(min(most, 100))
+		got, err := api.ListRuns.Get(ctx, c, filter)
 		if err != nil {
 			return nil, nil, err
 		}

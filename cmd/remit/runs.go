@@ -7,10 +7,12 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"remit/nexus/api"
+	"remit/proof/evidence"
 	"remit/proof/record"
 )
 
@@ -61,30 +63,90 @@ func newRun(ctx context.Context, c *api.Client, ask api.RunRequest) (string, err
 
 func (a *app) runsListCommand() *cobra.Command {
 	var nexus nexusFlags
-	var status string
+	var f runFilter
 	cmd := listCommand(a, &nexus, &cobra.Command{
 		Use: "list", Short: "List runs, the newest first", Args: cobra.NoArgs,
+		Long: `List runs, the newest first. With several filters, those that have all of them.
+A run that was blocked before the nexus agreed to it is among them.`,
 		Example: `  remit runs list
-  remit runs list --status running --json`,
+  remit runs list --status running --json
+  remit runs list --verdict fail --engine codex --since 24h
+  remit runs list --text 'sum totals'`,
 	}, 50, func(cmd *cobra.Command, c *api.Client, _ []string, most int) ([]api.Run, error) {
-		if status == "" {
-			return listedRuns(cmd.Context(), c, most)
+		params, err := f.params(time.Now())
+		if err != nil {
+			return nil, err
 		}
-		list, err := listedRuns(cmd.Context(), c, maxListed)
-		list = slices.DeleteFunc(list, func(r api.Run) bool { return string(r.Status) != status })
-		return list[:min(len(list), most)], err
+		return foundRuns(cmd.Context(), c, params, most)
 	}, printRuns)
 	nexus.add(cmd)
-	addChoice(cmd, &status, "status", runStatuses)
+	f.add(cmd)
 	return cmd
+}
+
+// runFilter says which runs are looked for; "" is any.
+type runFilter struct {
+	status, verdict, outcome                    string
+	engine, model, repo, owner, blocker, search string
+	since, until                                string
+}
+
+func (f *runFilter) add(cmd *cobra.Command) {
+	addChoice(cmd, &f.status, "status", runStatuses)
+	addChoice(cmd, &f.verdict, "verdict", []string{"pass", "fail", "blocked"})
+	addChoice(cmd, &f.outcome, "outcome", []string{"accepted", "rejected", "reverted", "failing"})
+	flags := cmd.Flags()
+	flags.StringVar(&f.engine, "engine", "", "only those of this engine")
+	flags.StringVar(&f.model, "model", "", "only those that asked this model")
+	flags.StringVar(&f.repo, "repo-ref", "", "only those of this repository")
+	flags.StringVar(&f.owner, "owner", "", "those of somebody else, for an administrator")
+	flags.StringVar(&f.blocker, "blocker", "", "only those whose first blocker has this code")
+	flags.StringVar(&f.since, "since", "", "only those made since a time (2026-02-25T10:00:00Z), or since so long ago (24h)")
+	flags.StringVar(&f.until, "until", "", "only those made before a time, or longer ago")
+	flags.StringVar(&f.search, "text", "", "only those whose title, task, repository, issue, engine, model, blocker or id have words that begin so")
+}
+
+func (f *runFilter) params(now time.Time) (p api.ListRunsParams, err error) {
+	p = api.ListRunsParams{Owner: api.Optional(f.owner), Status: api.Optional(f.status), Verdict: api.Optional(f.verdict), Engine: api.Optional(f.engine),
+		Model: api.Optional(f.model), RepoRef: api.Optional(f.repo), Outcome: api.Optional(f.outcome), Blocker: api.Optional(f.blocker), Text: api.Optional(f.search)}
+	if p.Since, err = timeAgo("since", f.since, now); err == nil {
+		p.Until, err = timeAgo("until", f.until, now)
+	}
+	return p, err
+}
+
+// timeAgo reads a time, or how long ago it was.
+func timeAgo(flag, text string, now time.Time) (*string, error) {
+	if text == "" {
+		return nil, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		ago, wrong := time.ParseDuration(text)
+		if wrong != nil || ago < 0 {
+			return nil, usagef("--%s %q: give a time such as 2026-02-25T10:00:00Z, or how long ago, such as 24h", flag, text)
+		}
+		at = now.Add(-ago)
+	}
+	return new(at.UTC().Format(api.TimeLayout)), nil
 }
 
 var runStatuses = []string{"created", "running", "canceling", "succeeded", "failed", "canceled"}
 
 func printRuns(w io.Writer, list []api.Run) error {
-	return printTable(w, "runs", "RUN\tSTATUS\tREPOSITORY\tISSUE\tMADE\tENDED", list, func(r api.Run) string {
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s", r.RunID, r.Status, shorten(plain(r.RepoRef), 40), shorten(plain(r.IssueRef), 40), r.CreatedAt, api.Value(r.FinishedAt))
+	return printTable(w, "runs", "RUN\tSTATUS\tVERDICT\tENGINE\tREPOSITORY\tISSUE\tMADE\tENDED\tTITLE", list, func(r api.Run) string {
+		s := summaryOf(r)
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.RunID, r.Status, api.Value(s.Status), plain(s.Engine.Name), shorten(plain(r.RepoRef), 40),
+			shorten(plain(r.IssueRef), 40), r.CreatedAt, api.Value(r.FinishedAt), shorten(plain(s.Title), 60))
 	})
+}
+
+// summaryOf is what is known of a run, empty when nothing is.
+func summaryOf(r api.Run) (s evidence.RunSummary) {
+	if r.Summary != nil {
+		_ = json.Unmarshal(*r.Summary, &s) // of another version: what it has in common
+	}
+	return s
 }
 
 func (a *app) runsShowCommand() *cobra.Command {

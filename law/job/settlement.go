@@ -16,6 +16,8 @@ type Claim struct {
 	IssueRef       string // "" when the run is for no issue
 	PolicyBundleID string
 	Metadata       map[string]string
+	// Summary is what the run is so far, as canonical JSON; nil is nothing.
+	Summary []byte
 	// RunID is the run that an earlier life of this one had made, "" when it is
 	// not known that one was.
 	RunID string

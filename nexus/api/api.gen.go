@@ -406,6 +406,24 @@ func (e ReservationStatus) Valid() bool {
 	}
 }
 
+// Defines values for RunSummarySource.
+const (
+	RunSummarySourceBundle RunSummarySource = "bundle"
+	RunSummarySourceTold   RunSummarySource = "told"
+)
+
+// Valid indicates whether the value is a known member of the RunSummarySource enum.
+func (e RunSummarySource) Valid() bool {
+	switch e {
+	case RunSummarySourceBundle:
+		return true
+	case RunSummarySourceTold:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RunReceiptSchema.
 const (
 	RunReceiptSchemaRemitRunReceiptV1 RunReceiptSchema = "remit.run_receipt.v1"
@@ -1087,6 +1105,49 @@ type JobPage struct {
 // JobState defines model for JobState.
 type JobState string
 
+// JournalCursor defines model for JournalCursor.
+type JournalCursor struct {
+	// Entries that the log has; the seq that is next
+	Entries int64 `json:"entries"`
+
+	// Head entry_hash of the last
+	Head *string `json:"head,omitempty"`
+}
+
+// JournalEntry defines model for JournalEntry.
+type JournalEntry struct {
+	CompletedAt *string `json:"completed_at,omitempty"`
+
+	// Cut true: inputs and outputs are too large for an event, and stand in the bundle only
+	Cut       *bool  `json:"cut,omitempty"`
+	EntryHash string `json:"entry_hash"`
+
+	// Inputs a JSON object inside the canonical subset
+	Inputs *Document `json:"inputs,omitempty"`
+	Name   string    `json:"name"`
+
+	// Outputs a JSON object inside the canonical subset
+	Outputs *Document `json:"outputs,omitempty"`
+
+	// PrevHash not of entry 0
+	PrevHash  *string `json:"prev_hash,omitempty"`
+	Seq       int64   `json:"seq"`
+	StartedAt string  `json:"started_at"`
+	Status    string  `json:"status"`
+	StepID    string  `json:"step_id"`
+}
+
+// JournalReport defines model for JournalReport.
+type JournalReport struct {
+	Entries   []JournalEntry `json:"entries"`
+	SessionID string         `json:"session_id"`
+
+	// Summary schema remit.run_summary.v1, a function of the journal (package remit/proof/evidence, RunSummary): session, task, title, engine, model,
+	// mode and scope, status, first blocker, changed files with lines, tests before and after, tokens and cost, approval, outcome,
+	// digests of trajectory and receipt. What is not known is null, and `unknown` has the reason under the name of the field.
+	Summary *RunSummary `json:"summary,omitempty"`
+}
+
 // LaneFrame hello first; then, without a usable cursor, snapshot; then event after event. `reset` (with reason) and `resync` announce
 // a fresh snapshot that replaces everything known. Apply by (stream_id, seq); applying twice is harmless.
 type LaneFrame struct {
@@ -1447,6 +1508,12 @@ type Run struct {
 	// Example: 2026-02-25T10:00:00.000Z
 	CreatedAt Time `json:"created_at"`
 
+	// CreatedBy the principal that made it
+	CreatedBy *string `json:"created_by,omitempty"`
+
+	// Findings where what was told and the bundle differ
+	Findings *[]RunFinding `json:"findings,omitempty"`
+
 	// FinishedAt RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
@@ -1455,23 +1522,43 @@ type Run struct {
 	// ForgottenAt RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
-	ForgottenAt *Time  `json:"forgotten_at,omitempty"`
-	IssueRef    string `json:"issue_ref"`
+	ForgottenAt *Time          `json:"forgotten_at,omitempty"`
+	IssueRef    string         `json:"issue_ref"`
+	Journal     *JournalCursor `json:"journal,omitempty"`
 
 	// LastSeq of the run's log; the ETag
-	LastSeq        int64             `json:"last_seq"`
-	Metadata       map[string]string `json:"metadata"`
-	Owner          string            `json:"owner"`
-	PolicyBundleID string            `json:"policy_bundle_id"`
-	RepoRef        string            `json:"repo_ref"`
-	RunID          string            `json:"run_id"`
+	LastSeq  int64             `json:"last_seq"`
+	Metadata map[string]string `json:"metadata"`
+
+	// Outcome the last that was recorded: accepted, rejected, reverted or failing
+	Outcome        *string `json:"outcome,omitempty"`
+	Owner          string  `json:"owner"`
+	PolicyBundleID string  `json:"policy_bundle_id"`
+	RepoRef        string  `json:"repo_ref"`
+	RunID          string  `json:"run_id"`
 
 	// StartedAt RFC 3339, UTC, milliseconds
 	//
 	// Example: 2026-02-25T10:00:00.000Z
 	StartedAt *Time     `json:"started_at,omitempty"`
 	Status    RunStatus `json:"status"`
+
+	// Summary schema remit.run_summary.v1, a function of the journal (package remit/proof/evidence, RunSummary): session, task, title, engine, model,
+	// mode and scope, status, first blocker, changed files with lines, tests before and after, tokens and cost, approval, outcome,
+	// digests of trajectory and receipt. What is not known is null, and `unknown` has the reason under the name of the field.
+	Summary *RunSummary `json:"summary,omitempty"`
+
+	// SummaryAt RFC 3339, UTC, milliseconds
+	//
+	// Example: 2026-02-25T10:00:00.000Z
+	SummaryAt *Time `json:"summary_at,omitempty"`
+
+	// SummarySource told: by the client that runs it; bundle: made from the sealed bundle by the authority
+	SummarySource *RunSummarySource `json:"summary_source,omitempty"`
 }
+
+// RunSummarySource told: by the client that runs it; bundle: made from the sealed bundle by the authority
+type RunSummarySource string
 
 // RunArtifact defines model for RunArtifact.
 type RunArtifact struct {
@@ -1479,6 +1566,12 @@ type RunArtifact struct {
 	RunID     string `json:"run_id"`
 	Sha256    string `json:"sha256"`
 	SizeBytes int64  `json:"size_bytes"`
+}
+
+// RunFinding defines model for RunFinding.
+type RunFinding struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
 }
 
 // RunPage defines model for RunPage.
@@ -1535,10 +1628,20 @@ type RunRequest struct {
 
 	// SilenceSecs after so long without an event and without an open job the authority ends the run as failed, `run_silent`; without it the time of the authority counts
 	SilenceSecs *int64 `json:"silence_secs,omitempty"`
+
+	// Summary schema remit.run_summary.v1, a function of the journal (package remit/proof/evidence, RunSummary): session, task, title, engine, model,
+	// mode and scope, status, first blocker, changed files with lines, tests before and after, tokens and cost, approval, outcome,
+	// digests of trajectory and receipt. What is not known is null, and `unknown` has the reason under the name of the field.
+	Summary *RunSummary `json:"summary,omitempty"`
 }
 
 // RunStatus defines model for RunStatus.
 type RunStatus string
+
+// RunSummary schema remit.run_summary.v1, a function of the journal (package remit/proof/evidence, RunSummary): session, task, title, engine, model,
+// mode and scope, status, first blocker, changed files with lines, tests before and after, tokens and cost, approval, outcome,
+// digests of trajectory and receipt. What is not known is null, and `unknown` has the reason under the name of the field.
+type RunSummary = json.RawMessage
 
 // Scope admin: everything, for every owner. runs:write: issues and runs. jobs:write: dispatch, cancel, settle. providers:write:
 // caps, enable, disable. providers:enrol: devices and providers; providers:pool: into the reserve pool. treasury:write:

@@ -185,6 +185,17 @@ type ListRunsParams struct {
 	Cursor     *string `in:"query:cursor"`
 	Limit      *int    `in:"query:limit"`
 	RequestKey *string `in:"query:request_key"`
+	Owner      *string `in:"query:owner"`
+	Status     *string `in:"query:status"`
+	Verdict    *string `in:"query:verdict"`
+	Engine     *string `in:"query:engine"`
+	Model      *string `in:"query:model"`
+	RepoRef    *string `in:"query:repo_ref"`
+	Outcome    *string `in:"query:outcome"`
+	Blocker    *string `in:"query:blocker"`
+	Since      *string `in:"query:since"`
+	Until      *string `in:"query:until"`
+	Text       *string `in:"query:text"`
 }
 
 // ListRuns is GET /v1/runs.
@@ -255,6 +266,9 @@ var ListJobs = Query[ListJobsParams, JobPage]{Operation{ID: "listJobs", Method: 
 
 // DispatchJob is POST /v1/runs/{run_id}/jobs: Choose a provider, reserve its price and queue the job, in one transaction.
 var DispatchJob = Ensure[string, DispatchRequest, Job]{Operation{ID: "dispatchJob", Method: "POST", Path: "/v1/runs/{run_id}/jobs", Scope: "jobs:write", Status: 201}}
+
+// TellJournal is POST /v1/runs/{run_id}/journal: Append entries of the run's journal to its log, and say what the run comes to so far.
+var TellJournal = Mutation[string, JournalReport, JournalCursor]{Operation{ID: "tellJournal", Method: "POST", Path: "/v1/runs/{run_id}/journal", Scope: "runs:write", Status: 200}}
 
 // RecordOutcome is POST /v1/runs/{run_id}/outcome: Say what became of a run's result, after the run.
 var RecordOutcome = Mutation[string, OutcomeRequest, Outcome]{Operation{ID: "recordOutcome", Method: "POST", Path: "/v1/runs/{run_id}/outcome", Scope: "runs:write", Status: 200}}

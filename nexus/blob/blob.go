@@ -34,6 +34,8 @@ type Store interface {
 	Put(ctx context.Context, digest string, r io.Reader) (size int64, err error)
 	// Open reads a blob; not_found when there is none.
 	Open(ctx context.Context, digest string) (content io.ReadCloser, size int64, err error)
+	// OpenAt is Open for content that is read here and there: it is not checked.
+	OpenAt(ctx context.Context, digest string) (content Content, size int64, err error)
 	// Delete removes a blob. One that is gone already is no error.
 	Delete(ctx context.Context, digest string) error
 	// Retire removes a blob that was not stored within age. One that is gone
@@ -42,6 +44,12 @@ type Store interface {
 	// Prune removes what writers left unfinished that have written nothing for
 	// longer than age, and says how much that was.
 	Prune(ctx context.Context, age time.Duration) (removed int, err error)
+}
+
+// Content is a blob that is read here and there.
+type Content interface {
+	io.ReaderAt
+	io.Closer
 }
 
 // Dir is a Store in a directory of its own.
@@ -113,6 +121,17 @@ func fill(ctx context.Context, f *os.File, digest string, r io.Reader) (size int
 
 // Open implements Store.
 func (d *Dir) Open(_ context.Context, digest string) (io.ReadCloser, int64, error) {
+	f, size, err := d.open(digest)
+	if err != nil {
+		return nil, 0, err
+	}
+	return &checked{f: f, sum: sha256.New(), digest: digest}, size, nil
+}
+
+// OpenAt implements Store.
+func (d *Dir) OpenAt(_ context.Context, digest string) (Content, int64, error) { return d.open(digest) }
+
+func (d *Dir) open(digest string) (*os.File, int64, error) {
 	name, err := fileName(digest)
 	if err != nil {
 		return nil, 0, err
@@ -128,7 +147,7 @@ func (d *Dir) Open(_ context.Context, digest string) (io.ReadCloser, int64, erro
 	if err != nil {
 		return nil, 0, errors.Join(fmt.Errorf("open blob %s: %w", digest, err), f.Close())
 	}
-	return &checked{f: f, sum: sha256.New(), digest: digest}, info.Size(), nil
+	return f, info.Size(), nil
 }
 
 // Delete implements Store.

@@ -84,7 +84,7 @@ func Dispatch(tx *store.Tx, p authority.Principal, runID string, r DispatchReque
 	if err != nil {
 		return Dispatched{}, err
 	}
-	return start(tx, p, j, offer{*choice, breadth, r.Key, req.Needs(), standing}, locked.price)
+	return start(tx, p, j, offer{*choice, breadth, r.Key, req.Needs(), standing, locked.run.RunFacts}, locked.price)
 }
 
 // runAndCandidates reads the run and the providers that its jobs may be given to,
@@ -278,6 +278,7 @@ type offer struct {
 	callerKey string
 	needs     job.Needs
 	standing  []record.Receipt // of the provider
+	facts     store.RunFacts   // of the run
 }
 
 // publish writes the receipts of an offer and tells the provider.
@@ -302,7 +303,7 @@ func (o offer) publish(tx *store.Tx, p authority.Principal, j Job) error {
 	if callerKey == "" {
 		callerKey = key
 	}
-	engine := engineOf(j)
+	engine := engineOf(j, o.facts)
 	if _, err := receipt(tx, j.RunID, p, record.JobDispatched, key, record.Dispatch{
 		JobID: j.ID, JobType: j.Type, JobHash: j.Hash, ProviderID: j.ProviderID, Tier: j.Tier, Attempt: j.Attempt,
 		AmountMsats: j.AmountMsats, AllInMsats: o.AllIn, ReservationID: j.ReservationID, Eligible: new(int64(o.breadth)),
@@ -315,10 +316,11 @@ func (o offer) publish(tx *store.Tx, p authority.Principal, j Job) error {
 	})
 }
 
-// engineOf is the engine of an engine run, and the zero value for other jobs.
-func engineOf(j Job) job.EngineChoice {
+// engineOf is the engine of an engine run; for other jobs that of their run, which
+// made what they prove, as far as its client has said.
+func engineOf(j Job, run store.RunFacts) job.EngineChoice {
 	if j.Type != job.EngineRun {
-		return job.EngineChoice{}
+		return job.EngineChoice{Name: run.Engine, Model: run.Model}
 	}
 	r, err := job.ParseEngineRun(j.Request)
 	if err != nil {

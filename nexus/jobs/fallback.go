@@ -84,7 +84,11 @@ func fallBack(tx *store.Tx, j *Job, l lost) (moved bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if err := (offer{*next, breadth, "", req.Needs(), standing}).publish(tx, sweeper, to); err != nil {
+	run, err := tx.Run(to.RunID)
+	if err != nil {
+		return false, err
+	}
+	if err := (offer{*next, breadth, "", req.Needs(), standing, run.RunFacts}).publish(tx, sweeper, to); err != nil {
 		return false, err
 	}
 	if _, err := receipt(tx, to.RunID, sweeper, record.FallbackProviderUsed, attemptKey("fallback", to), record.Fallback{

@@ -280,7 +280,7 @@ func lostKey(key string, j Job) string { return key + ":lost-" + strconv.FormatI
 // reservedKeys begin the keys that only the authority uses. If a client could
 // take payment:<hash>:released first, the job could never be paid.
 var reservedKeys = []string{
-	keyRunCreated, keyIssueClaimed,
+	keyRunCreated, keyIssueClaimed, keyJournal,
 	"device-enrolled", "caps-set", "provider-", "approval-",
 	"budget-reserved", "job-", "tool:oa.", "tool:remit.", "caps-enforced",
 	"verify:", "verification:", "payment:", "receipt-payment:", "fallback:",

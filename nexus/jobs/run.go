@@ -3,6 +3,7 @@ package jobs
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -135,6 +136,8 @@ type RunRequest struct {
 	// Silence is how long the log of the run may be silent while it has no open
 	// job; then the authority ends it. 0: as long as the authority says.
 	Silence time.Duration
+	// Summary is what is known of the run already, see [evidence.RunSummary].
+	Summary json.RawMessage
 	// Proof is what the run will ask for in the end, nil when that is not known
 	// yet. With it a run that could not be proved is not made.
 	Proof *ProofRequest
@@ -158,7 +161,7 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 	}
 	run := Run{
 		ID: newID("run_"), Owner: p.Owner, State: string(RunCreated), RepoRef: r.RepoRef, IssueRef: r.IssueRef,
-		PolicyBundleID: r.PolicyBundleID, Metadata: metadata, RequestKey: r.Key, Silence: r.Silence.Milliseconds(),
+		PolicyBundleID: r.PolicyBundleID, Metadata: metadata, RequestKey: r.Key, Silence: r.Silence.Milliseconds(), CreatedBy: p.ID,
 	}
 	if run, err = tx.InsertRun(run); err != nil {
 		return Run{}, err
@@ -177,6 +180,9 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 		if _, err := receipt(tx, run.ID, p, record.IssueClaimed, keyIssueClaimed, c.payload()); err != nil {
 			return Run{}, err
 		}
+	}
+	if err := tellSummary(tx, &run, r.Summary); err != nil {
+		return Run{}, err
 	}
 	if err := moveRun(tx, &run, runMove{event: EventStarted}); err != nil {
 		return Run{}, err
@@ -246,12 +252,6 @@ func noRun(id string) error { return reason.Errorf(reason.NotFound, "no run %.12
 // given one.
 func Runs(tx *store.Tx, p authority.Principal, before string, limit int) ([]Run, error) {
 	return tx.RunsOf(p.Owner, before, limit)
-}
-
-// RunsOfKey returns the runs that requests of the principal's owner with this
-// Idempotency-Key have made.
-func RunsOfKey(tx *store.Tx, p authority.Principal, key string, limit int) ([]Run, error) {
-	return tx.RunsOfKey(p.Owner, key, limit)
 }
 
 // moveRun changes the state of a locked run along the table.

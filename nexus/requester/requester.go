@@ -66,6 +66,9 @@ type Requester struct {
 	claim   job.Claim
 	run     string // id of the run, once it is known
 	ready   ready
+
+	heard      int64 // entries of the journal that the authority has
+	heardKnown bool
 }
 
 // New makes a requester. It connects for each call anew, or shortly before: what
@@ -91,8 +94,15 @@ func (q *Requester) Open(ctx context.Context, c job.Claim) ([]record.Recorded, e
 		if c.IssueRef != "" {
 			body.IssueRef = &c.IssueRef
 		}
+		if c.Summary != nil {
+			body.Summary = new(api.RunSummary(c.Summary))
+		}
 		if err := awaitProvider(ctx, q.Wait, q.Waiting, func(time.Duration) error {
 			made, err := api.CreateRun.Do(ctx, conn.Client, q.key("run"), api.None{}, body)
+			if reason.CodeOf(err) == reason.RequestInvalid && body.Summary != nil { // an authority of before takes none
+				body.Summary = nil
+				made, err = api.CreateRun.Do(ctx, conn.Client, q.key("run"), api.None{}, body)
+			}
 			q.run = made.RunID
 			return err
 		}); err != nil {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -38,7 +39,8 @@ func (s *Server) putArtifact(w http.ResponseWriter, r *request) error {
 	may := func(tx *store.Tx) error {
 		return jobs.MayUpload(tx, r.caller.Principal, r.PathValue("job_id"), ask.Fence)
 	}
-	return s.upload(w, r, ask.SHA256, may, func(tx *store.Tx, size int64) (any, error) {
+	read := func(context.Context) error { return nil }
+	return s.upload(w, r, ask.SHA256, may, read, func(tx *store.Tx, size int64) (any, error) {
 		ask.SizeBytes = size
 		row, err := jobs.PutArtifact(tx, r.caller.Principal, r.PathValue("job_id"), ask)
 		return api.Artifact{JobID: row.JobID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}, err
@@ -55,9 +57,17 @@ func (s *Server) putRunArtifact(w http.ResponseWriter, r *request) error {
 		return err
 	}
 	may := func(tx *store.Tx) error { return jobs.MayStore(tx, r.caller.Principal, r.PathValue("run_id"), ask) }
-	return s.upload(w, r, ask.SHA256, may, func(tx *store.Tx, size int64) (any, error) {
+	var derived *jobs.Derived
+	read := func(ctx context.Context) (err error) {
+		derived, err = s.derive(ctx, r, ask)
+		return err
+	}
+	return s.upload(w, r, ask.SHA256, may, read, func(tx *store.Tx, size int64) (any, error) {
 		ask.SizeBytes = size
 		row, err := jobs.PutRunArtifact(tx, r.caller.Principal, r.PathValue("run_id"), ask)
+		if err == nil && derived != nil {
+			err = jobs.Derive(tx, r.caller.Principal, row.RunID, *derived)
+		}
 		return api.RunArtifact{RunID: row.RunID, Name: row.Name, Sha256: row.SHA256, SizeBytes: row.SizeBytes}, err
 	})
 }
@@ -66,8 +76,9 @@ func (s *Server) putRunArtifact(w http.ResponseWriter, r *request) error {
 // is hashed while it is written, and only bytes with the announced digest are
 // recorded; so the digest in the path stands for the body in the fingerprint of
 // the request. A blob that is not recorded, because the lease ended meanwhile, is
-// harmless: its name says only what it is.
-func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may func(*store.Tx) error,
+// harmless: its name says only what it is. read looks at what was stored before it
+// is recorded, outside of the transaction.
+func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may func(*store.Tx) error, read func(context.Context) error,
 	record func(*store.Tx, int64) (any, error)) error {
 	// Permission comes before the body is read: a stranger cannot fill the disk.
 	if err := s.opt.Store.View(r.Context(), may); err != nil {
@@ -84,6 +95,9 @@ func (s *Server) upload(w http.ResponseWriter, r *request, digest string, may fu
 		if reason.CodeOf(err) == "" {
 			return uploadError(err)
 		}
+		return err
+	}
+	if err := read(r.Context()); err != nil {
 		return err
 	}
 	return s.commit(w, r, func(tx *store.Tx, _ *request) (answer, error) {

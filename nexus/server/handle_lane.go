@@ -98,9 +98,9 @@ func (laneSource) Snapshot(tx *store.Tx, t lanes.Topic) (json.RawMessage, error)
 	case lanes.Fleet:
 		state, err = fleetState(tx, t.Subject)
 	case lanes.Run:
-		var run jobs.Run
-		if run, err = tx.Run(t.Subject); err == nil {
-			state, err = runOf(tx, run)
+		var run jobs.SummedRun
+		if run, err = tx.SummedRun(t.Subject); err == nil {
+			state, err = runOf(run)
 		}
 	case lanes.Jobs:
 		state, err = jobsState(tx, t.Subject)

@@ -117,10 +117,11 @@ func metricRuns(tx *store.Tx, r *request) ([]jobs.Run, *metrics.Window, error) {
 	return runs, w, nil
 }
 
-// whole reads a stream from its beginning.
+// whole reads a stream from its beginning, without the journal of the run: its
+// figures are those of the authority's own events.
 func whole(tx *store.Tx, stream string) (events []store.Event, err error) {
 	for after := int64(0); ; {
-		some, err := tx.Events(stream, after, store.MaxEvents)
+		some, err := tx.EventsBut(jobs.EventJournal, stream, after, store.MaxEvents)
 		if err != nil {
 			return nil, err
 		}

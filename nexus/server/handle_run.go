@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"time"
 
@@ -22,6 +23,7 @@ func runRoutes() []route {
 		query(api.GetRun, getRun),
 		query(api.ListEvents, listEvents),
 		ensure(api.AppendEvent, appendEvent),
+		briefly(mutation(api.TellJournal, tellJournal)),
 		query(api.ListReceipts, listReceipts),
 		mutation(api.FinishRun, finishRun),
 		mutation(api.CancelRun, cancelRun),
@@ -46,8 +48,8 @@ func createRun(tx *store.Tx, r *request, body api.RunRequest) (answer, error) {
 		return answer{}, err
 	}
 	ask := jobs.RunRequest{RepoRef: body.RepoRef, IssueRef: api.Value(body.IssueRef), PolicyBundleID: api.Value(body.PolicyBundleID),
-		Metadata: api.Value(body.Metadata),
-		Key:      r.Header.Get(api.HeaderKey), Silence: time.Duration(api.Value(body.SilenceSecs)) * time.Second}
+		Metadata: api.Value(body.Metadata), Summary: documentOf(body.Summary),
+		Key: r.Header.Get(api.HeaderKey), Silence: time.Duration(api.Value(body.SilenceSecs)) * time.Second}
 	if p := body.Proof; p != nil {
 		ask.Proof = &jobs.ProofRequest{MaxPriceMsats: api.Value(p.MaxPriceMsats),
 			Needs: job.Needs{Capability: job.SandboxRun, NetworkPolicy: job.NetworkNone,
@@ -62,34 +64,6 @@ func createRun(tx *store.Tx, r *request, body api.RunRequest) (answer, error) {
 	return a, err
 }
 
-func listRuns(tx *store.Tx, r *request) (answer, error) {
-	p, err := pageOf(r)
-	if err != nil {
-		return answer{}, err
-	}
-	var list []jobs.Run
-	if key := r.URL.Query().Get("request_key"); key != "" {
-		if len(key) > maxKey {
-			return answer{}, invalid("request_key", "has %d bytes, may have %d", len(key), maxKey)
-		}
-		list, err = jobs.RunsOfKey(tx, r.caller.Principal, key, p.limit)
-	} else {
-		list, err = jobs.Runs(tx, r.caller.Principal, p.after, p.limit)
-	}
-	if err != nil {
-		return answer{}, err
-	}
-	out := api.RunPage{Items: []api.Run{}, NextCursor: p.next(len(list), func() string { return list[len(list)-1].ID })}
-	for _, run := range list {
-		item, err := runOf(tx, run)
-		if err != nil {
-			return answer{}, err
-		}
-		out.Items = append(out.Items, item)
-	}
-	return answer{value: out}, nil
-}
-
 func getRun(tx *store.Tx, r *request) (answer, error) {
 	run, err := jobs.FindRun(tx, r.caller.Principal, r.PathValue("run_id"))
 	return runAnswer(tx, run, err)
@@ -99,19 +73,30 @@ func runAnswer(tx *store.Tx, run jobs.Run, err error) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	value, err := runOf(tx, run)
+	summed, err := tx.SummedRun(run.ID)
+	if err != nil {
+		return answer{}, err
+	}
+	value, err := runOf(summed)
 	return answer{value: value, etag: etag(value.LastSeq)}, err
 }
 
-func runOf(tx *store.Tx, run jobs.Run) (api.Run, error) {
-	head, _, err := tx.Head(authority.RunStream(run.ID))
-	if err != nil {
-		return api.Run{}, err
-	}
+func runOf(run jobs.SummedRun) (api.Run, error) {
 	out := api.Run{
 		RunID: run.ID, Owner: run.Owner, Status: api.RunStatus(run.State), RepoRef: run.RepoRef, IssueRef: run.IssueRef,
-		PolicyBundleID: run.PolicyBundleID, Metadata: map[string]string{}, LastSeq: head,
+		PolicyBundleID: run.PolicyBundleID, Metadata: map[string]string{}, LastSeq: run.LastSeq, CreatedBy: api.Optional(run.CreatedBy),
 		CreatedAt: api.TimeOf(run.CreatedAt), StartedAt: api.OptionalTime(run.StartedAt), FinishedAt: api.OptionalTime(run.FinishedAt), ForgottenAt: api.OptionalTime(run.ForgottenAt),
+		Outcome: api.Optional(run.Outcome),
+	}
+	if run.JournalEntries > 0 {
+		out.Journal = new(journalCursor(run.RunRow))
+	}
+	if s := run.Summary; s.Body != "" {
+		out.Summary, out.SummarySource = new(api.RunSummary(s.Body)), new(api.RunSummarySource(s.Source))
+		out.SummaryAt, out.Findings = api.OptionalTime(s.UpdatedAt), &[]api.RunFinding{}
+		if err := json.Unmarshal([]byte(s.Findings), out.Findings); err != nil {
+			return api.Run{}, fmt.Errorf("reading the findings of run %s: %w", run.ID, err)
+		}
 	}
 	return out, json.Unmarshal(run.Metadata, &out.Metadata)
 }

@@ -262,6 +262,12 @@ func (tx *Tx) Events(stream string, after int64, limit int) ([]Event, error) {
 		stream, after, min(max(limit, 0), MaxEvents))
 }
 
+// EventsBut is Events without those of a type.
+func (tx *Tx) EventsBut(eventType, stream string, after int64, limit int) ([]Event, error) {
+	return list(tx, scanEvent, "SELECT "+eventColumns+" FROM event WHERE stream = ? AND seq > ? AND type <> ? ORDER BY seq LIMIT ?",
+		stream, after, eventType, min(max(limit, 0), MaxEvents))
+}
+
 // Head returns the last seq of a stream, and the last one that retention has
 // removed. Both are 0 for a stream without events.
 func (tx *Tx) Head(stream string) (seq, floor int64, err error) {

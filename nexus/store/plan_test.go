@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,10 +32,29 @@ func fleetRows(dead int) []string {
 
 func runRows(n int) string {
 	return fmt.Sprintf(`INSERT INTO run (id, owner, state, repo_ref, issue_ref, policy_bundle_id, metadata, revision, created_at,
-		started_at, finished_at, request_key)
+		started_at, finished_at, request_key, verdict, engine, model, blocker, outcome)
 		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
 		SELECT 'run_' || CAST(1000000 + i AS TEXT), CASE WHEN i %% 50 = 0 THEN 'alice' ELSE 'other' END, 'succeeded', 'r', '', 'p', '{}', 1,
-		i, i, i, 'key-' || i FROM n`, n)
+		i, i, i, 'key-' || i, 'pass', 'codex', CASE WHEN i %% 1000 = 0 THEN 'rare' ELSE 'gpt' END, CASE WHEN i %% 100 = 0 THEN 'no_diff' ELSE '' END,
+		CASE WHEN i %% 100 = 0 THEN 'accepted' ELSE '' END FROM n`, n)
+}
+
+// summaryRows gives each of these runs a summary, and words to be found by.
+func summaryRows() []string {
+	return []string{
+		`INSERT INTO run_summary (run_id, body, source, findings, updated_at) SELECT id, '{}', 'told', '[]', 1 FROM run`,
+		`INSERT INTO run_word (run_id, word, owner) SELECT id, 'retry' || (created_at % 977), owner FROM run`,
+		`INSERT INTO run_word (run_id, word, owner) SELECT id, 'common', owner FROM run`,
+	}
+}
+
+// listing asks for the first page of alice's runs.
+func listing(f store.RunFilter) func(tx *store.Tx) error {
+	return func(tx *store.Tx) error {
+		f.Limit = 20
+		_, err := tx.ListRuns("alice", f)
+		return err
+	}
 }
 
 // fillRows runs statements that make rows, and lets the planner know of them.
@@ -59,18 +79,34 @@ func TestPlansUseTheIndexes(t *testing.T) {
 	t.Parallel()
 	storetest.Each(t, func(t *testing.T, open func() *store.Store) {
 		s := open()
-		fillRows(t, s, append(fleetRows(300), runRows(30000))...)
+		fillRows(t, s, slices.Concat(fleetRows(300), []string{runRows(30000)}, summaryRows())...)
+		sorted := []string{"Sort", "TEMP B-TREE", "Seq Scan on run "}
 		for name, q := range map[string]struct {
 			ask   func(tx *store.Tx) error
 			index []string
 			never []string
 		}{
 			"runs": {func(tx *store.Tx) error { _, err := tx.RunsOf("alice", "", 20); return err }, []string{"run_newest"},
-				[]string{"Sort", "TEMP B-TREE", "Seq Scan on run"}},
+				[]string{"Sort", "TEMP B-TREE", "Seq Scan on run "}},
 			"runs further": {func(tx *store.Tx) error { _, err := tx.RunsOf("alice", "run_1015000", 20); return err }, []string{"run_newest"},
-				[]string{"Sort", "TEMP B-TREE", "Seq Scan on run"}},
-			"run of a key": {func(tx *store.Tx) error { _, err := tx.RunsOfKey("alice", "key-7", 10); return err },
-				[]string{"run_request_key"}, []string{"Seq Scan on run", "SCAN run"}},
+				[]string{"Sort", "TEMP B-TREE", "Seq Scan on run "}},
+			"run of a key": {func(tx *store.Tx) error {
+				_, err := tx.ListRuns("alice", store.RunFilter{Key: "key-7", Limit: 10})
+				return err
+			},
+				[]string{"run_request_key"}, []string{"Seq Scan on run ", "SCAN run "}},
+			"listed":          {listing(store.RunFilter{}), []string{"run_newest"}, sorted},
+			"listed further":  {listing(store.RunFilter{Before: "run_1015000"}), []string{"run_newest"}, sorted},
+			"by state":        {listing(store.RunFilter{State: "running"}), []string{"run_by_state"}, sorted},
+			"by verdict":      {listing(store.RunFilter{RunFacts: store.RunFacts{Verdict: "fail"}}), []string{"run_by_verdict"}, sorted},
+			"by engine":       {listing(store.RunFilter{RunFacts: store.RunFacts{Engine: "claude"}}), []string{"run_by_engine"}, sorted},
+			"by model":        {listing(store.RunFilter{RunFacts: store.RunFacts{Model: "rare"}}), []string{"run_by_model"}, sorted},
+			"by blocker":      {listing(store.RunFilter{RunFacts: store.RunFacts{Blocker: "timeout"}}), []string{"run_by_blocker"}, sorted},
+			"by outcome":      {listing(store.RunFilter{Outcome: "rejected"}), []string{"run_by_outcome"}, sorted},
+			"by repository":   {listing(store.RunFilter{RepoRef: "elsewhere"}), []string{"run_by_repo"}, sorted},
+			"by time":         {listing(store.RunFilter{Since: 29000, Until: 29900}), []string{"run_by_time"}, sorted},
+			"by time further": {listing(store.RunFilter{Since: 29000, Before: "run_1029500"}), []string{"run_by_time"}, sorted},
+			"by word":         {listing(store.RunFilter{Words: []string{"retry50"}}), []string{"run_word_search"}, []string{"Seq Scan on run ", "SCAN run "}},
 			"candidates": {func(tx *store.Tx) error {
 				list, err := tx.LiveProviders(store.LiveProviders{Owner: "alice", SharedClass: "reserve_pool", Since: 100, Limit: 1000})
 				if len(list) != 3 {

@@ -20,6 +20,16 @@ type RunRow struct {
 	RequestKey           string // Idempotency-Key of the request that made it, "" when there was none
 	ForgottenAt          int64  // when retention has removed its log, 0: it is there
 	Silence              int64  // milliseconds until a silent run is ended, 0: the authority's own rule
+	CreatedBy            string // the principal that made it, "" for runs of before
+	Outcome              string // the last that was recorded
+	JournalEntries       int64  // how many entries of its journal its log has
+	JournalHead          string // entry_hash of the last of them
+	RunFacts
+}
+
+// RunFacts are what lists of runs are filtered by; "" is not known.
+type RunFacts struct {
+	Verdict, Engine, Model, Blocker string
 }
 
 // ClaimRow says who works on an issue.
@@ -37,14 +47,21 @@ type OutcomeRow struct {
 }
 
 const runColumns = `id, owner, state, repo_ref, issue_ref, policy_bundle_id, metadata, revision, created_at, started_at, finished_at,
-	request_key, silence_ms, forgotten_at`
+	request_key, silence_ms, forgotten_at, created_by, outcome, journal_entries, journal_head, verdict, engine, model, blocker`
 
 func scanRun(s scanner) (r RunRow, err error) {
-	var metadata string
-	err = s.Scan(&r.ID, &r.Owner, &r.State, &r.RepoRef, &r.IssueRef, &r.PolicyBundleID, &metadata, &r.Revision,
-		&r.CreatedAt, &r.StartedAt, &r.FinishedAt, &r.RequestKey, &r.Silence, &r.ForgottenAt)
-	r.Metadata = json.RawMessage(metadata)
+	err = r.scan(s)
 	return r, err
+}
+
+// scan reads the columns of a run, and what comes behind them in a row.
+func (r *RunRow) scan(s scanner, more ...any) error {
+	var metadata string
+	err := s.Scan(append([]any{&r.ID, &r.Owner, &r.State, &r.RepoRef, &r.IssueRef, &r.PolicyBundleID, &metadata, &r.Revision,
+		&r.CreatedAt, &r.StartedAt, &r.FinishedAt, &r.RequestKey, &r.Silence, &r.ForgottenAt, &r.CreatedBy, &r.Outcome, &r.JournalEntries,
+		&r.JournalHead, &r.Verdict, &r.Engine, &r.Model, &r.Blocker}, more...)...)
+	r.Metadata = json.RawMessage(metadata)
+	return err
 }
 
 // Run reads a run; ErrNotFound when there is none.
@@ -72,12 +89,6 @@ func (tx *Tx) RunsOf(owner, before string, limit int) ([]RunRow, error) {
 	return tx.listRuns(`owner = ? AND id < ? ORDER BY id DESC LIMIT ?`, owner, before, limit)
 }
 
-// RunsOfKey lists the runs of an owner that a request with this key has made.
-// There is one, unless two principals of the owner have used the same key.
-func (tx *Tx) RunsOfKey(owner, key string, limit int) ([]RunRow, error) {
-	return tx.listRuns(`owner = ? AND request_key = ? AND request_key <> '' ORDER BY id DESC LIMIT ?`, owner, key, limit)
-}
-
 // SilentRuns lists open runs, by id, that have no open job and whose last event is
 // older than they may be silent: their own time, or the default where they have
 // none (0: such runs may be silent for ever). Time before since does not count:
@@ -99,9 +110,9 @@ func (tx *Tx) listRuns(where string, args ...any) ([]RunRow, error) {
 func (tx *Tx) InsertRun(r RunRow) (RunRow, error) {
 	r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt = 1, tx.Now(), 0, 0
 	return r, tx.write(deferredWrite{doing: "insert run"}, `INSERT INTO run (`+runColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0)`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, '', 0, '', '', '', '', '')`,
 		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt,
-		r.RequestKey, r.Silence)
+		r.RequestKey, r.Silence, r.CreatedBy)
 }
 
 // SetRunState writes the state of a locked run.
@@ -141,7 +152,11 @@ func (tx *Tx) ReleaseClaims(runID string) error {
 func (tx *Tx) PutOutcome(o OutcomeRow) (bool, error) {
 	n, err := tx.exec(`INSERT INTO run_outcome (run_id, kind, note, principal, recorded_at) VALUES (?, ?, ?, ?, ?)
 		ON CONFLICT DO NOTHING`, o.RunID, o.Kind, o.Note, o.Principal, tx.Now())
-	return n == 1, err
+	if err != nil || n != 1 {
+		return false, err
+	}
+	return true, tx.write(missing("record the outcome of run", o.RunID), `UPDATE run SET outcome = ?, revision = revision + 1 WHERE id = ?`,
+		o.Kind, o.RunID)
 }
 
 // Outcomes lists what became of a run's result.

@@ -64,6 +64,20 @@ func (c *chain) hash(e *Entry) (string, error) {
 	return canon.DigestText(sha256.Sum256(c.scratch)), nil
 }
 
+// Check reports whether a single entry is valid and has the hash that it names.
+// Whether it follows the one before it is not looked at.
+func (e *Entry) Check() error {
+	var c chain
+	if problem := e.problem(); problem != "" {
+		return c.fail(reason.JournalSyntax, "%s", problem)
+	}
+	hash, err := c.hash(e)
+	if err == nil && hash != e.EntryHash {
+		err = c.fail(reason.JournalChain, "entry_hash is %+.80q, but the entry hashes to %q", e.EntryHash, hash)
+	}
+	return err
+}
+
 // fail reports a defect of the entry that is due.
 func (c *chain) fail(code reason.Code, format string, args ...any) *reason.Error {
 	e := reason.Errorf(code, format, args...)

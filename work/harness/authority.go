@@ -73,6 +73,7 @@ func (r *run) claim(ctx context.Context) error {
 		return fmt.Errorf("telling the authority of the run: %w", err)
 	}
 	r.tell("authority.opened", "completed", fmt.Sprintf("%d receipt(s)", len(receipts)))
+	r.beginTelling(ctx)
 	return nil
 }
 
@@ -80,6 +81,10 @@ func (r *run) claimOf() job.Claim {
 	c := job.Claim{Key: r.session.ID, RepoRef: cmp.Or(r.RepoRef, r.session.ID), PolicyBundleID: r.Contract.PolicyBundleID,
 		RunID: cmp.Or(session.NexusRun(r.w.Entries()), r.found), MaxPriceMsats: r.MaxPriceMsats, Silence: r.Silence,
 		Metadata: map[string]string{"session_id": r.session.ID, "run_id": r.opened.RunID, "task_id": r.Contract.TaskID, "baseline_commit": string(r.opened.BaselineCommit)}}
+	// Of the first entry alone: a claim that is repeated says the same.
+	if s, err := evidence.SummaryOf(r.w.Entries()[:1]); err == nil { // else the run is claimed without
+		c.Summary, _ = canon.Marshal(s)
+	}
 	switch n := r.opened.IssueNumber; {
 	case r.Unclaimed:
 	case n != nil:
@@ -281,7 +286,11 @@ func (r *run) packTree(ctx context.Context, tree string, w io.Writer) (commit st
 // session is resumed.
 func (r *run) conclude(ctx context.Context, out *Outcome) {
 	local, err := r.Home.LoadLocal(r.session.ID)
-	if r.Authority == nil || out == nil || !local.Asked && !r.has(evidence.StepReceipt, journal.Completed) {
+	r.endTelling()
+	if r.Authority == nil || out == nil {
+		return
+	}
+	if !local.Asked && !r.has(evidence.StepReceipt, journal.Completed) && !r.announce(ctx, out) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, closingTime)
@@ -291,8 +300,11 @@ func (r *run) conclude(ctx context.Context, out *Outcome) {
 		return
 	}
 	there, err := r.reopen(ctx)
-	if err == nil && !there {
+	if err == nil && !there && !r.announce(ctx, out) {
 		return // the request never came there, or was refused
+	}
+	if err == nil {
+		err = r.tellRest(ctx)
 	}
 	if err == nil {
 		err = r.Authority.Close(ctx, out.Report.Status == evidence.StatusPass, func(w io.Writer) error { return bundle.WriteZip(w, r.session.Dir) })

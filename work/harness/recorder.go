@@ -29,8 +29,16 @@ type recorder struct {
 	hook     func(journal.Step) []journal.Step // see Request.JournalHook
 	times    *Timeline                         // nil collects nothing
 
-	mu  sync.Mutex
-	err error
+	mu    sync.Mutex
+	err   error
+	grown chan<- struct{} // gets a token when an entry was written; nil: nobody waits
+}
+
+// follow gives a token to whoever waits for entries; nil ends that.
+func (r *recorder) follow(grown chan<- struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.grown = grown
 }
 
 // step is one that has started.
@@ -86,6 +94,10 @@ func (r *recorder) append(s journal.Step) {
 		if _, err := r.w.Append(r.clean(s)); err != nil {
 			r.err = fmt.Errorf("writing the journal: %w", err)
 		}
+	}
+	select {
+	case r.grown <- struct{}{}: // never, when nobody waits
+	default:
 	}
 }
 

@@ -67,6 +67,7 @@ func Resume(ctx context.Context, req Resumption) (*Outcome, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(r.work) }() // what stays is swept by the next run
+	defer r.endTelling()
 	if r.sealed() {
 		return r.concluded(ctx)
 	}

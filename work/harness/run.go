@@ -154,6 +154,7 @@ type run struct {
 	claimed  bool                // the authority knows of the run by this process
 	asked    bool                // an earlier life has asked the authority for the run
 	found    string              // the run that it has of an earlier life, which had no answer
+	telling  *telling            // tells the authority the journal, nil before it agreed
 	artifact map[string]bool     // blobs already recorded
 	secrets  *redact.Secrets
 }
@@ -225,6 +226,7 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	}
 	defer func() { _ = r.Home.Distrust(r.Sandbox) }() // it could be emptied before
 	defer r.closeStore()
+	defer r.endTelling()
 	r.pipeline(ctx)
 	out, err := r.seal(ctx)
 	closed := r.times.Begin("authority.closed")

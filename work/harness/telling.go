@@ -1,0 +1,139 @@
+package harness
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/work/session"
+)
+
+// listener is an authority that is told the journal of a run while the run goes on.
+type listener interface {
+	// Hear takes the journal so far. What it has of it already is passed over. An
+	// entry is told once, in its order, whatever fails in between.
+	Hear(ctx context.Context, entries []journal.Entry) error
+}
+
+// The pace of telling: an entry is told at once, the next ones together after a
+// while; an authority that cannot be reached is asked less and less often.
+const (
+	tellEvery   = 100 * time.Millisecond
+	tellTimeout = 10 * time.Second
+	tellRetry   = time.Second
+	tellRarely  = 30 * time.Second
+	// announceTime bounds telling an authority of a run that it never agreed to.
+	announceTime = 5 * time.Second
+)
+
+// telling tells an authority elsewhere the journal, beside the run. The run never
+// waits for it, and does not know whether it succeeds: what was not told when the
+// run ends is told then.
+type telling struct {
+	grown chan struct{} // has a token when the journal has grown
+	stop  context.CancelFunc
+	done  sync.WaitGroup
+}
+
+// beginTelling follows the journal from here on. The authority of this machine is
+// not told: what it would show is in the session itself.
+func (r *run) beginTelling(ctx context.Context) {
+	to, ok := r.Authority.(listener)
+	if !ok || r.Nexus == "" || r.telling != nil {
+		return
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	t := &telling{grown: make(chan struct{}, 1), stop: stop}
+	t.grown <- struct{}{}
+	r.follow(t.grown)
+	r.telling = t
+	t.done.Go(func() { t.tell(ctx, to, r.w) })
+}
+
+func (t *telling) tell(ctx context.Context, to listener, w *journal.Writer) {
+	wait := tellRetry
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.grown:
+		}
+		one, cancel := context.WithTimeout(ctx, tellTimeout)
+		err := to.Hear(one, w.Entries())
+		cancel()
+		pause := tellEvery
+		switch code := reason.CodeOf(err); {
+		case err == nil:
+			wait = tellRetry
+		case ctx.Err() == nil && code != reason.StoreUnavailable && code != reason.RateLimited:
+			return // it says no: an older authority, or a run that has ended there
+		default:
+			pause, wait = wait, min(2*wait, tellRarely)
+			t.again()
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// again has what was not told tried once more.
+func (t *telling) again() {
+	select {
+	case t.grown <- struct{}{}:
+	default:
+	}
+}
+
+// endTelling stops what goes on beside the run.
+func (r *run) endTelling() {
+	if r.telling != nil {
+		r.follow(nil)
+		r.telling.stop()
+		r.telling.done.Wait()
+	}
+}
+
+// tellRest hands over what of the journal was not told yet. Only an authority out
+// of reach is an error: the bundle that comes next has all of it.
+func (r *run) tellRest(ctx context.Context) error {
+	r.endTelling()
+	to, ok := r.Authority.(listener)
+	if !ok || r.Nexus == "" {
+		return nil
+	}
+	err := to.Hear(ctx, r.w.Entries())
+	if reason.CodeOf(err) == reason.StoreUnavailable || ctx.Err() != nil {
+		return err
+	}
+	return nil
+}
+
+// announce makes the authority elsewhere know of a run that ended before it agreed
+// to it: one that was blocked. Such a run claims no issue and asks for no proof. It
+// is not made where the authority could not be asked at all.
+func (r *run) announce(ctx context.Context, out *Outcome) (there bool) {
+	if r.Nexus == "" || out.Report == nil || out.Report.Status != evidence.StatusBlocked {
+		return false
+	}
+	for _, b := range out.Report.Blockers {
+		if b.Code == reason.StoreUnavailable || b.Code == reason.Unauthenticated {
+			return false
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, announceTime)
+	defer cancel()
+	c := r.claimOf()
+	c.IssueRef, c.Proof.Capability = "", ""
+	if r.Home.ChangeLocal(r.session.ID, func(l *session.Local) { l.Asked = true }) != nil {
+		return false
+	}
+	_, err := r.Authority.Open(ctx, c)
+	r.claimed = err == nil
+	return r.claimed
+}
