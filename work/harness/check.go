@@ -125,6 +125,9 @@ func (r *run) changeToCheck(ctx context.Context) (out evidence.Checked, tree str
 	for _, a := range h.Authors {
 		out.Authors = append(out.Authors, author(a.Name, a.Email))
 	}
+	if err := r.boundChange(ctx, h.BaseTree, h.HeadTree); err != nil {
+		return out, "", err
+	}
 	_, limit := r.Contract.Limits.ChangeCap()
 	tree, err = r.store.Rebase(ctx, h.BaseTree, h.HeadTree, limit)
 	switch {
@@ -136,6 +139,19 @@ func (r *run) changeToCheck(ctx context.Context) (out evidence.Checked, tree str
 			WithHint("the commit has what no patch can hold: look at it with `git fsck`")
 	}
 	return out, tree, err
+}
+
+// boundChange holds a change against the caps of the contract, before anything is made
+// of its files.
+func (r *run) boundChange(ctx context.Context, from, to string) error {
+	changes, err := r.store.Changes(ctx, from, to)
+	if err != nil {
+		return err
+	}
+	if excess := r.excess(changes); excess != "" {
+		return reason.Errorf(reason.ChangeTooLarge, "the change: %s", excess)
+	}
+	return nil
 }
 
 // receivePack takes the commits that the repository lacks into the store of the run.
@@ -170,6 +186,9 @@ func (r *run) applyGiven(ctx context.Context, out *evidence.Checked) (string, er
 	tree, err := r.store.Apply(ctx, r.base.Tree, io.TeeReader(head, sum))
 	if err == nil && canon.DigestSum(sum) != out.PatchSHA256 {
 		err = reason.Errorf(reason.ArtifactDigest, "the patch was changed while it was read")
+	}
+	if err == nil {
+		err = r.boundChange(ctx, r.base.Tree, tree)
 	}
 	return tree, err
 }
