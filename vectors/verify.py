@@ -239,6 +239,7 @@ def check_run(s):
     o, done = s.opened, outputs(s, "run.completed")[-1]
     inputs = {k: o[k] for k in ("contract_sha256", "baseline_commit", "engine", "model_provider", "model", "policy_bundle_id")}
     if "parent" in o: inputs["parent_patch_sha256"] = o["parent"]["patch_sha256"]
+    if "checked" in o: inputs["checked"] = o["checked"]
     need(o["run_id"] == digest_of(inputs), "run_id does not follow from its inputs")
     need(all(d["run_id"] == o["run_id"] for d in (s.report, s.receipt, s.context)), "the documents name different runs")
     need(all(s.context[k] == o[k] for k in s.context if k in o), "context.json is not what the journal opened with")
@@ -254,6 +255,7 @@ def check_run(s):
     check_source(s, done)
     check_delivery(s, done)
     check_parent(s, done)
+    check_checked(s, done)
     writes = outputs(s, "writes.checked")
     need(s.report["allowed_writes_passed"] is (bool(writes) and writes[-1]["allowed_writes_passed"]), "allowed_writes_passed is not what the check found")
     proofs = {f"proofs/{e['inputs']['name']}.json": e["outputs"] for e in s.journal if e["name"] == "proof.recorded"}
@@ -341,6 +343,18 @@ def check_parent(s, done):
     need(p["status"] in ("pass", "fail") and min(p["used"][k] for k in ("requests", "tokens", "cost_micro_usd")) >= 0, "no run like the parent can be continued")
     need(kept[-1:] == [p["patch_sha256"]] or not any(outputs(s, "workspace.copy")), "parent.diff is not the patch that the run started from")
     need(done["status"] != "pass" or not s.opened["expect_diff"] or patch.get("head_tree") != p["head_tree"], "the run passes with the change that it began with")
+
+def check_checked(s, done):
+    """A run that checks a change which was there before has no engine; it takes that change, and starts nothing else."""
+    c, taken = s.opened.get("checked"), [{k: v for k, v in t.items() if k != "blockers"} for t in outputs(s, "change.taken") if t]
+    need((c is not None) == (s.opened["engine"]["name"] == "none") == (s.opened.get("purpose") == "check"), "the run has no engine exactly if it checks a change that was there before")
+    need(s.report.get("checked") == s.receipt.get("checked") == (taken[-1] if taken else c), "report or receipt do not say which change was checked")
+    if c is None: return need(not taken, "change.taken is there, and the run has an engine")
+    need(("head_commit" in c) != ("patch_sha256" in c), "the change that is checked is a commit or a patch, and one of them")
+    need(all(t.get(k) == c.get(k) for t in taken for k in ("head_commit", "patch_sha256", "pull_request")), "another change was taken than the one that the run is about")
+    need(taken or done["status"] != "pass", "the run passes, and its change was not taken")
+    own = ("engine.run", "tool", "model.request", "usage.metered", "message.emitted", "budget.settled", "branch.policy", "change.delivered")
+    need(all(e["name"] not in own or e["status"] == "skipped" for e in s.journal), "a run without an engine has the step of one")
 
 def check_usage(s):
     """What was used is the sum of usage.metered, and never less than the requests to the model add up to."""

@@ -47,6 +47,8 @@ grep -q '^PASS  base  1 test in .*, 0 failed$' "$said" && grep -q '^PASS ' "$sai
 git diff --quiet
 `},
 	"init.md: cd your/project": {newProject, `grep -q 'head  *PASS  python3 -m unittest' "$said"`},
+	"README.md: cd your/clone": {newClone, `grep -q 'head  *PASS  python3 -m unittest' "$said" && grep -q 'new tests 1 of 1 fails without' "$said"`},
+	"check.md: cd your/clone":  {newClone, `test "$(grep -c '^PASS ' "$said")" = 2`},
 	"README.md: cd your/repository": {`
 mkdir -p "$HOME/your/repository/src" && cd "$HOME/your/repository"
 printf 'module example.com/slug\n\ngo 1.21\n' > go.mod
@@ -64,6 +66,19 @@ for line in 'engine    command' 'changed   1 file' 'src/slug.go' 'base      FAIL
 done
 `},
 }
+
+// newClone is a repository with a branch that somebody has made.
+const newClone = `
+rm -rf "$HOME/your/clone" && mkdir -p "$HOME/your/clone/tests" && cd "$HOME/your/clone"
+git config --global user.name a && git config --global user.email a@example.com
+printf 'def slug(s):\n    return s\n' > slug.py
+printf 'import unittest\nfrom slug import slug\n\n\nclass T(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(slug("a"), "a")\n' > tests/test_slug.py
+git init -q -b main && git add -A && git commit -q -m base && git checkout -q -b feature
+printf 'def slug(s):\n    return s.lower()\n' > slug.py
+printf '\n    def test_lower(self):\n        self.assertEqual(slug("A"), "a")\n' >> tests/test_slug.py
+git commit -q -a -m feature && git checkout -q main
+cd "$HOME"
+`
 
 // newProject is a repository of a reader, with a program that changes it.
 const newProject = `

@@ -130,14 +130,14 @@ type topCommand struct {
 
 func (a *app) commands() []topCommand {
 	return []topCommand{
-		{"init", "run", a.initCommand}, {"run", "run", a.runCommand}, {"compare", "run", a.compareCommand}, {"forecast", "run", a.forecastCommand},
+		{"init", "run", a.initCommand}, {"run", "run", a.runCommand}, {"check", "run", a.checkCommand}, {"compare", "run", a.compareCommand}, {"forecast", "run", a.forecastCommand},
 		{"resume", "run", a.resumeCommand}, {"list", "run", a.sessionsCommand},
 		{"show", "run", a.showCommand}, {"diff", "run", a.diffCommand}, {"logs", "run", a.logsCommand}, {"replay", "run", a.replayCommand},
 		{"verify", "prove", a.verifyCommand}, {"audit", "prove", a.auditCommand}, {"reproduce", "prove", a.reproduceCommand},
 		{"approvals", "deliver", a.approvalsCommand}, {"approve", "deliver", a.approveCommand}, {"deny", "deliver", a.denyCommand},
 		{"accept", "deliver", a.acceptCommand}, {"reject", "deliver", a.rejectCommand}, {"export", "deliver", a.exportCommand},
 		{"doctor", "machine", a.doctorCommand}, {"agent", "machine", a.agentCommand}, {"env", "machine", a.envCommand}, {"keys", "machine", a.keysCommand}, {"ladder", "machine", a.ladderCommand},
-		{"admit", "machine", a.admitCommand}, {"model", "machine", a.modelCommand}, {"records", "machine", a.recordsCommand},
+		{"admit", "machine", a.admitCommand}, {"policy", "machine", a.policyCommand}, {"model", "machine", a.modelCommand}, {"records", "machine", a.recordsCommand},
 		{"health", "machine", a.healthCommand}, {"version", "machine", a.versionCommand},
 		{"serve", "team", a.serveCommand}, {"token", "team", a.tokenCommand}, {"provider", "team", a.providerCommand}, {"runs", "team", a.runsCommand},
 		{"jobs", "team", a.jobsCommand}, {"treasury", "team", a.treasuryCommand}, {"bridge", "team", a.bridgeCommand},

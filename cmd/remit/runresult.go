@@ -36,6 +36,9 @@ func (a *app) report(w io.Writer, out *harness.Outcome, dir string, times *harne
 	if a.json {
 		doc := runResult{Report: out.Report, SessionDir: out.Session.Dir, ExitCode: evidence.ExitCode(out.Report.Status), NexusRunID: session.NexusRun(log.Entries), ApprovalID: approval, Timing: times.Spans(), Forecast: expected}
 		doc.signed(os.Stderr, out.Session)
+		if doc.PolicyChange, err = policyChanges(out.Session); err != nil {
+			return err
+		}
 		if err := printJSON(w, doc); err != nil {
 			return err
 		}
@@ -68,6 +71,8 @@ type runResult struct {
 	Timing []harness.Span `json:"timing,omitempty"`
 	// Forecast is what the last runs of the repository took before this one.
 	Forecast *session.Forecast `json:"forecast,omitempty"`
+	// PolicyChange is what a checked change makes of remit.yaml.
+	PolicyChange *policyChange `json:"policy_change,omitempty"`
 }
 
 // timeline is nil without --timing.
@@ -140,6 +145,8 @@ func printNext(w io.Writer, out *harness.Outcome) {
 		fmt.Fprintf(w, "  %s run --continue %s --message TEXT   # have it changed further\n", remit, id)
 	}
 	switch {
+	case out.Report.Checked != nil: // it is where it belongs already
+		fmt.Fprintf(w, "  %[1]s export %[2]s --to zip --out %[2]s.zip\n", remit, id)
 	case out.Report.Status != evidence.StatusPass || out.Report.OperatorOutcome == session.Rejected:
 	case out.Report.OperatorOutcome == session.Accepted:
 		fmt.Fprintf(w, "  %s export %s --to branch\n", remit, id)
@@ -153,7 +160,7 @@ func printNext(w io.Writer, out *harness.Outcome) {
 // continuable reports whether a follow-up of a run needs no more than a message: its
 // engine asks a model, and it left a change.
 func continuable(rep *evidence.Report) bool {
-	return rep.Status != evidence.StatusBlocked && len(rep.ChangedFiles) > 0 && eligibility.AdmissionRequired(rep.Backend) && rep.Backend != acp.Name
+	return rep.Checked == nil && rep.Status != evidence.StatusBlocked && len(rep.ChangedFiles) > 0 && eligibility.AdmissionRequired(rep.Backend) && rep.Backend != acp.Name
 }
 
 // calledAs is how this program can be called again: by its name where the PATH

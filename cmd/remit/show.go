@@ -208,6 +208,7 @@ func printReport(w io.Writer, s session.Session, rep *evidence.Report) {
 	}
 	printParent(w, rep)
 	fmt.Fprintf(w, "  engine    %s\n", plain(rep.Backend))
+	printChecked(w, rep)
 	printModel(w, rep)
 	fmt.Fprintf(w, "  changed   %d file(s)\n", len(rep.ChangedFiles))
 	for i, path := range rep.ChangedFiles {
@@ -260,6 +261,29 @@ func printParent(w io.Writer, rep *evidence.Report) {
 	fmt.Fprintf(w, "  continues %s (%s)\n", plain(p.SessionID), plain(p.Status))
 	if len(p.Chain) > 1 {
 		fmt.Fprintf(w, "  chain     %s\n", plain(strings.Join(append(slices.Clone(p.Chain), rep.SessionID), " → ")))
+	}
+}
+
+// printChecked says which change was checked, and who git says has made it.
+func printChecked(w io.Writer, rep *evidence.Report) {
+	c := rep.Checked
+	if c == nil {
+		return
+	}
+	what := "patch " + c.PatchSHA256
+	if c.HeadCommit != "" {
+		what = fmt.Sprintf("commit %s, %d commit(s)", c.HeadCommit, c.Commits)
+	}
+	fmt.Fprintf(w, "  checked   %s\n", plain(what))
+	if c.PullRequest != "" {
+		fmt.Fprintf(w, "            %s\n", plain(c.PullRequest))
+	}
+	for i, by := range c.Authors {
+		if i == 5 {
+			fmt.Fprintf(w, "            … and %d more\n", len(c.Authors)-i)
+			break
+		}
+		fmt.Fprintf(w, "  author    %s\n", plain(by.Name+" <"+by.Email+">"))
 	}
 }
 

@@ -69,12 +69,20 @@ type Request struct {
 	Network          task.Network      `json:"network,omitempty"` // the contract's, of a run that asks a model
 	Known            Known             `json:"known,omitempty"`
 	ModeOpen         bool              `json:"mode_open,omitempty"` // the policy, which is not known, may lower MutationMode
-	Purpose          string            `json:"purpose,omitempty"`   // PurposeProof, or "" for an ordinary run
+	Purpose          string            `json:"purpose,omitempty"`   // PurposeProof, PurposeCheck, or "" for an ordinary run
 }
 
 // PurposeProof is the purpose of a run by which an engine shows a stage of the
 // ladder, on a repository that its prover made or its owner named for that.
 const PurposeProof = "proof"
+
+// PurposeCheck is the purpose of a run that checks a change which was there before
+// it. Its engine is [None]: nothing is started but the verification commands, so
+// the gates of engines, modes and approvals are not asked.
+const PurposeCheck = "check"
+
+// checks reports whether the run has no engine.
+func (r Request) checks() bool { return r.Purpose == PurposeCheck && r.Engine.Name == None }
 
 // Known is how much of a run is known when its gates are asked.
 type Known string
@@ -194,7 +202,7 @@ func (d Decision) Remedy(gate string) string {
 }
 
 // Blocked reports whether the run must not start.
-func (d Decision) Blocked() bool { return len(d.MissingGates) > 0 || d.SelectedBackend == None }
+func (d Decision) Blocked() bool { return len(d.MissingGates) > 0 }
 
 // Findings returns the reasons as findings: gate_missing first, then the code
 // of each missing gate. It is empty when the run may start.
@@ -209,7 +217,7 @@ func (d Decision) Findings() []reason.Finding {
 // Decide answers the request. Every gate is evaluated, also after one is
 // missing, so that a person sees all that is left to do.
 func Decide(r Request) Decision {
-	approval := r.ApprovalRequired || r.RiskClass.NeedsApproval()
+	approval := (r.ApprovalRequired || r.RiskClass.NeedsApproval()) && !r.checks()
 	d := Decision{
 		Schema: Schema, TaskID: r.TaskID, ContractDigest: r.ContractDigest, PolicyBundleID: r.PolicyBundleID,
 		SelectedBackend: r.Engine.Name, DeniedBackends: []Denial{}, RiskClass: r.RiskClass,
@@ -217,6 +225,9 @@ func Decide(r Request) Decision {
 		RequestedMutationMode: r.MutationMode, AllowedMutationMode: r.MutationMode, ApprovalRequired: approval,
 		ModelAdmissionStatus: r.Engine.modelStatus(), SourceAdmissionStatus: r.Engine.sourceStatus(),
 		Reasons: []Reason{}, EscalationPath: []string{},
+	}
+	if r.checks() {
+		d.ModelAdmissionStatus, d.SourceAdmissionStatus = ModelNotRequired, "not_required"
 	}
 	results, notAsked := gates(r, approval)
 	d.NotAsked = notAsked

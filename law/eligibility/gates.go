@@ -53,6 +53,10 @@ func gates(r Request, approval bool) (results []gate, notAsked []string) {
 			notAsked = append(notAsked, name)
 		}
 	}
+	if r.checks() {
+		ask(r.Known == KnownAll, gateConfined, r.Sandbox.confined)
+		return results, notAsked
+	}
 	policy, here := r.Known != KnownRecords, r.Engine.Unavailable == nil
 	if !here {
 		results = append(results, r.Engine.available())

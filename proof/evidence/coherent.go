@@ -46,6 +46,7 @@ func (r *run) contradictions() []string {
 	r.contradictApproval(agree)
 	r.contradictBaseline(agree)
 	r.contradictParent(agree)
+	r.contradictChecked(agree)
 	r.contradictEnvironment(agree)
 	r.contradictEngine(agree)
 	r.contradictUsage(agree)
@@ -81,9 +82,9 @@ func (r *run) contradictContract(agree agreeFunc) {
 		agree(c.ExpectDiff == nil || *c.ExpectDiff == o.ExpectDiff, "the contract's expect_diff is not that of the run")
 		agree(c.VerificationCommands == nil || slices.Equal(*c.VerificationCommands, o.VerificationCommands),
 			"the contract's verification_commands are not those of the run")
-		// The two classes that no contract can free of an approval.
+		// The two classes that no contract can free of an approval. A check of what is there already asks for none.
 		risky := c.RiskClass != nil && (*c.RiskClass == "high" || *c.RiskClass == "critical")
-		agree(o.ApprovalRequired || !c.ApprovalRequired && !risky, "the contract asks for an approval and the run does not")
+		agree(o.ApprovalRequired || r.checks() || !c.ApprovalRequired && !risky, "the contract asks for an approval and the run does not")
 		if c.Issue != nil && c.Issue.Number != nil {
 			agree(o.IssueNumber != nil && *o.IssueNumber == *c.Issue.Number, "the contract's issue is not that of the run")
 		}
@@ -167,7 +168,7 @@ func (r *run) contradictRepeats(agree agreeFunc) {
 		case e.Status == journal.Started || e.Status == journal.Skipped:
 		case e.Name == StepContract:
 			fact = string(e.Inputs)
-		case e.Name == StepEligibility, e.Name == StepLifecycle, e.Name == StepEnding, e.Name == StepWrites, e.Name == StepSourceChecked, e.Name == StepVerification, e.Name == StepPatch,
+		case e.Name == StepEligibility, e.Name == StepTaken, e.Name == StepLifecycle, e.Name == StepEnding, e.Name == StepWrites, e.Name == StepSourceChecked, e.Name == StepVerification, e.Name == StepPatch,
 			e.Name == StepBranchPolicy, e.Name == StepDelivered && e.Status == journal.Completed, e.Name == StepDisposed:
 			fact = string(e.Outputs)
 		case e.Name == StepProof:

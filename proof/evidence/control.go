@@ -221,6 +221,9 @@ func (r *run) kinds(rc *Receipt) map[string]Kind {
 	if rc.Parent != nil { // a receipt without one keeps its bytes
 		kinds["parent"] = Observed
 	}
+	if rc.Checked != nil {
+		kinds["checked"] = Observed
+	}
 	if rc.Environment != nil { // not in the receipts of older runs
 		kinds["environment"] = Observed
 	}

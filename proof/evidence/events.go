@@ -148,7 +148,10 @@ func requiredEvents(r *run, seen map[string]bool) []string {
 	if r.opened.ApprovalRequired {
 		need = append(need, "approval.granted")
 	}
-	need = append(need, "plan.updated", "engine.started", "engine.finished", "patch.applied", "git.diff.checked", "verification.completed")
+	need = append(need, "plan.updated", "patch.applied", "git.diff.checked", "verification.completed")
+	if !r.checks() {
+		need = append(need, "engine.started", "engine.finished")
+	}
 	if len(r.receipts) > 0 { // an authority agreed to the run: then it has settled it, too
 		need = append(need, "budget.settled")
 	}

@@ -26,6 +26,7 @@ type run struct {
 	prepared      *EnvironmentPrepared
 	engineInput   *EngineStarted
 	engine        *EngineFinished
+	taken         *ChangeTaken
 	lifecycle     *LifecycleJudged
 	ending        *EndingJudged
 	tools         []toolCall
@@ -152,6 +153,8 @@ func (r *run) step(e *journal.Entry) error {
 		return decodeFinal(final, e.Outputs, &r.prepared)
 	case StepEngine:
 		return r.engineStep(e)
+	case StepTaken:
+		return decodeFinal(final, e.Outputs, &r.taken)
 	case StepTool:
 		return r.toolStep(e)
 	case StepUsage:

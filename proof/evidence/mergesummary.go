@@ -50,6 +50,10 @@ func (r *run) mergeChanges(b *strings.Builder) {
 			count(len(r.patch.Files), "file"), count(added, "line"), removed, r.opened.BaselineCommit)
 		fmt.Fprintf(b, "Patch `%s`, resulting tree `%s` (observed).\n", r.patch.PatchSHA256, r.patch.HeadTree)
 	}
+	if r.checks() {
+		r.mergeChecked(b)
+		return
+	}
 	fmt.Fprintf(b, "%s (observed).\n", engine)
 	if r.engineInput != nil && r.opened.Engine.Name == "command" && len(r.engineInput.Argv) > 0 {
 		fmt.Fprintf(b, "Program: %s (observed).\n", code(cutRunes(strings.Join(r.engineInput.Argv, " "), quotedRunes)))
@@ -312,7 +316,7 @@ func (r *run) mergePerformance(b *strings.Builder, rc *Receipt) {
 		wall = r.engine.DurationMS
 		fmt.Fprintf(b, "- Engine: %s (%s of processor time, %d MiB of memory at most)\n", duration(wall), duration(r.engine.Usage.CPUMillis), r.engine.Usage.PeakMemoryBytes>>20)
 	} else {
-		b.WriteString("- Engine: it did not run\n")
+		b.WriteString(map[bool]string{true: "- Engine: none\n", false: "- Engine: it did not run\n"}[r.checks()])
 	}
 	fmt.Fprintf(b, "- Verifier: %s\n", duration(r.verifierTime()))
 	r.mergeCalls(b, rc, wall)

@@ -54,6 +54,9 @@ func (r *run) title() string {
 // mergeCalls says how often the agent says that it called a tool. A program that
 // is no agent has no tools.
 func (r *run) mergeCalls(b *strings.Builder, rc *Receipt, wall int64) {
+	if r.checks() {
+		return
+	}
 	if r.renewed() && r.opened.Engine.Name == "command" {
 		b.WriteString("- Tool calls: the engine is a program, which reports none (absent)\n")
 		return

@@ -47,6 +47,7 @@ const (
 	StepWorkspace         = "workspace.copy"
 	StepEnvironment       = "environment.prepared" // what commands find beside the tree
 	StepEngine            = "engine.run"
+	StepTaken             = "change.taken"     // the change of a run without an engine
 	StepLifecycle         = "engine.lifecycle" // what the end of an engine that was stopped means
 	StepEnding            = "engine.ending"    // what an end that was not as it should be means, of an engine that left a change
 	StepTool              = "tool"
@@ -76,6 +77,7 @@ const (
 const (
 	PlanWorkspace = "workspace"
 	PlanEngine    = "engine"
+	PlanTake      = "take"
 	PlanPatch     = "patch"
 	PlanVerify    = "verify"
 )

@@ -90,8 +90,8 @@ type RunOpened struct {
 	// DecidedOn is what a run was refused on before its repository was opened:
 	// [DecidedOnRecords] or [DecidedOnPolicy]; "" for one whose repository was.
 	DecidedOn string `json:"decided_on,omitempty"`
-	// Purpose is "proof" for a run by which an engine shows a stage of the ladder, ""
-	// for an ordinary one.
+	// Purpose is "proof" for a run by which an engine shows a stage of the ladder,
+	// [PurposeCheck] for one without an engine, and "" for an ordinary one.
 	Purpose string `json:"purpose,omitempty"`
 	// SummaryForm is the form of PR_SUMMARY.md. Runs that do not state it are older,
 	// and their summary keeps its bytes.
@@ -99,6 +99,9 @@ type RunOpened struct {
 	// Parent is the session whose change the run continues, nil for a run that
 	// starts from the baseline.
 	Parent *Parent `json:"parent,omitempty"`
+	// Checked is the change that a run without an engine checks, nil for a run whose
+	// engine makes one.
+	Checked *Checked `json:"checked,omitempty"`
 }
 
 // What a run can be refused on that opened no repository.
@@ -108,7 +111,7 @@ const (
 )
 
 // RunIDOf computes run_id: the same contract, baseline, engine, model, policy and
-// patch to start from give the same id.
+// patch to start from, or change to check, give the same id.
 func RunIDOf(o RunOpened) (string, error) {
 	inputs := map[string]any{
 		"contract_sha256":  o.ContractSHA256,
@@ -120,6 +123,9 @@ func RunIDOf(o RunOpened) (string, error) {
 	}
 	if o.Parent != nil {
 		inputs["parent_patch_sha256"] = o.Parent.PatchSHA256
+	}
+	if o.Checked != nil {
+		inputs["checked"] = o.Checked
 	}
 	return canon.DigestOf(inputs)
 }

@@ -78,6 +78,7 @@ type Receipt struct {
 	Kinds               map[string]Kind `json:"kinds,omitempty"`
 	PolicySHA256        string          `json:"policy_sha256,omitempty"`
 	Parent              *Parent         `json:"parent,omitempty"`      // of a run that continues another
+	Checked             *Checked        `json:"checked,omitempty"`     // of a run without an engine
 	Environment         *Environment    `json:"environment,omitempty"` // what lay beside the tree
 	CanonicalJSONSHA256 string          `json:"canonical_json_sha256"`
 	Signature           json.RawMessage `json:"signature"`
@@ -92,7 +93,7 @@ func (r *run) receipt(head journal.Head, trajectory string) (*Receipt, error) {
 		ToolCalls: []receiptToolCall{}, Verification: receiptVerification{[]string{}, []int{}, 0},
 		PolicyBundleID: r.opened.PolicyBundleID, TrajectoryHash: trajectory, Receipts: r.receipts,
 		Payments: []record.PaymentLine{}, Journal: head, Status: StatusBlocked, BaselineCommit: r.opened.BaselineCommit,
-		Engine: r.opened.Engine, PolicySHA256: r.opened.PolicySHA256, Parent: r.opened.Parent, Signature: json.RawMessage("null"),
+		Engine: r.opened.Engine, PolicySHA256: r.opened.PolicySHA256, Parent: r.opened.Parent, Checked: r.checked(), Signature: json.RawMessage("null"),
 	}
 	if rc.Receipts == nil {
 		rc.Receipts = []record.AuthorityReceipt{}

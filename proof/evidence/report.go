@@ -56,6 +56,7 @@ type Report struct {
 	UntrackedTests []string     `json:"untracked_tests,omitempty"`
 	PolicySHA256   string       `json:"policy_sha256,omitempty"`
 	Parent         *Parent      `json:"parent,omitempty"`      // of a run that continues another
+	Checked        *Checked     `json:"checked,omitempty"`     // of a run without an engine
 	Environment    *Environment `json:"environment,omitempty"` // what lay beside the tree
 	// Of a run that delivers its change: where it may go, what the repository is,
 	// and what is there now.
@@ -105,7 +106,7 @@ func (r *run) reportFields() *Report {
 		ApprovalStatus: r.approval, MutationMode: o.MutationMode, AllowedMutationScope: r.mutationScope(),
 		Blockers: []Blocker{}, SourceAdmissionStatus: o.SourceAdmission, ModelProvider: o.ModelProvider, Model: o.Model,
 		ModelAdmissionStatus: o.ModelAdmission, OperatorOutcome: "pending", NotApplicable: map[string]string{},
-		Usage: r.usage, Lifecycle: r.reported(), PolicySHA256: o.PolicySHA256, Parent: o.Parent, ArtifactDigests: map[string]string{}, Freshness: map[string]stamp{}, ArtifactPaths: []string{},
+		Usage: r.usage, Lifecycle: r.reported(), PolicySHA256: o.PolicySHA256, Parent: o.Parent, Checked: r.checked(), ArtifactDigests: map[string]string{}, Freshness: map[string]stamp{}, ArtifactPaths: []string{},
 	}
 	if r.usage.CostKnown != nil && r.usage.Requests > 0 {
 		rep.RuntimeModelProvider = o.ModelProvider // the gateway knows no other
@@ -167,6 +168,10 @@ func (r *run) judged() []VerifyPhase {
 func (r *run) notApplicable(out map[string]string) {
 	if r.engine == nil || r.engine.ExitCode == nil {
 		out["backend_exit_code"] = "the engine process did not run to an exit"
+	}
+	if r.checks() {
+		out["backend_exit_code"] = "the run checks a change that was there before, and has no engine"
+		out["engine.sha256"] = out["backend_exit_code"]
 	}
 	if r.writes == nil {
 		out["allowed_writes_passed"] = "no patch was captured, so no path was checked"

@@ -57,7 +57,7 @@ func (r *run) contradictUnopened(agree agreeFunc) {
 	agree(r.gate != nil || r.completed == nil, "no gate refused a run whose repository was not opened")
 	for i := range r.entries {
 		switch e := &r.entries[i]; e.Name {
-		case StepSourceObserved, StepWorkspace, StepEngine, StepTool, StepModel, StepPatch, StepWrites, StepVerifyBase, StepVerifyHead, StepVerifyRun, StepSourceChecked, StepBudget, StepBranchPolicy, StepDelivered:
+		case StepSourceObserved, StepWorkspace, StepTaken, StepEngine, StepTool, StepModel, StepPatch, StepWrites, StepVerifyBase, StepVerifyHead, StepVerifyRun, StepSourceChecked, StepBudget, StepBranchPolicy, StepDelivered:
 			agree(e.Status == journal.Skipped, "entry %d is %s of a run whose repository was not opened", i, e.Name)
 		}
 	}

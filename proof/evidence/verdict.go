@@ -32,7 +32,8 @@ func ExitCode(status string) int {
 // run.completed steps do not count.
 //
 // The status is that of the first blocker, the root cause. Without a blocker
-// it is pass, and then the facts must carry it: the engine ran, the writes
+// it is pass, and then the facts must carry it: the engine ran (or the change to
+// check was taken), the writes
 // were checked, the source is untouched, the verifier passed and every
 // required event is there in order. A fact that is missing is a blocker
 // itself: nothing claims a pass that the journal does not prove.
@@ -93,7 +94,11 @@ func (r *run) unproved() []Blocker {
 	need(r.gate == nil, reason.GateMissing, "a gate was closed")
 	need(r.approval != "denied", reason.ApprovalDenied, "the approval was denied")
 	need(r.workspace != nil, reason.Interrupted, "the baseline was not copied into a workspace")
-	need(r.engine != nil && r.engine.ProcessStarted, reason.Interrupted, "the engine did not finish")
+	if r.checks() {
+		need(r.taken != nil, reason.Interrupted, "the change to check was not taken")
+	} else {
+		need(r.engine != nil && r.engine.ProcessStarted, reason.Interrupted, "the engine did not finish")
+	}
 	if e := r.engine; e != nil && e.ProcessStarted {
 		need(r.endedWell(), reason.EngineFailed, "the engine did not end well")
 		need(e.Rejected == nil, reason.ReviewerRejected, "the engine's own reviewer rejected the change")

@@ -50,6 +50,7 @@ const (
 	ProofInvalid            Code = "ladder_proof_invalid"
 	BudgetExhausted         Code = "budget_exhausted"
 	ProtectedPath           Code = "protected_path"
+	ReviewRequired          Code = "review_required"
 	SymlinkRefused          Code = "symlink_refused"
 	SubmoduleRefused        Code = "submodule_refused"
 	NestedRepository        Code = "nested_repository"

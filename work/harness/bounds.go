@@ -37,18 +37,26 @@ func (r *run) measure(res *sandbox.Result) change {
 		return change{}
 	}
 	c := change{changes: res.Changes}
+	if excess := r.excess(c.changes); excess != "" {
+		c.excess = "the engine's change: " + excess
+	}
+	return c
+}
+
+// excess says by how much a change is more than the contract allows, "" if it is not.
+func (r *run) excess(changes []tree.Change) string {
 	paths, limit := r.Contract.Limits.ChangeCap()
 	var total int64
-	for _, ch := range c.changes {
+	for _, ch := range changes {
 		total += ch.Size
 	}
 	switch {
-	case len(c.changes) > paths:
-		c.excess = fmt.Sprintf("the engine changed %d path(s), more than the %d that a run takes", len(c.changes), paths)
+	case len(changes) > paths:
+		return fmt.Sprintf("%d path(s), more than the %d that a run takes", len(changes), paths)
 	case total > limit:
-		c.excess = fmt.Sprintf("the files that the engine changed hold %d MiB, more than the %d that a run takes", total>>20, limit>>20)
+		return fmt.Sprintf("its files hold %d MiB, more than the %d that a run takes", total>>20, limit>>20)
 	}
-	return c
+	return ""
 }
 
 // part is what is imported of a change: all, or if it is too large first the

@@ -44,7 +44,7 @@ func BuildEnvironment(ctx context.Context, req EnvironmentBuild) (*BuiltEnvironm
 	if err := req.Home.Distrust(req.Sandbox); err != nil {
 		return nil, err
 	}
-	env := environmentAt(base.checkout.Dir)
+	env := environmentAt(base.checkout.Dir, false)
 	if len(env.Prepare) == 0 && env.Image == "" {
 		return nil, reason.Errorf(reason.EnvironmentUnavailable, "remit.yaml of the base commit prepares nothing").
 			WithHint("write environment: {prepare: [{ecosystem: npm}]} into remit.yaml and commit it; docs/environments.md has the keys")

@@ -129,7 +129,7 @@ func (c *counter) Write(p []byte) (int, error) {
 // that counts: it looks at the final diff, after everything that could change
 // it is dead. A step that already has a blocker stops the run only after it,
 // so that the report names the paths in any case.
-func (r *run) checkWrites(context.Context) error {
+func (r *run) checkWrites(ctx context.Context) error {
 	ops := make([]task.WriteOp, len(r.changed))
 	for i, c := range r.changed {
 		ops[i] = task.WriteOp{Path: c.Path, Op: task.Op(c.Op), OldMode: c.OldMode, NewMode: c.NewMode, LinkTarget: r.links[c.Path]}
@@ -138,8 +138,8 @@ func (r *run) checkWrites(context.Context) error {
 	out := evidence.WritesChecked{AllowedWritesPassed: len(findings) == 0}
 	for _, f := range findings {
 		out.Offending = append(out.Offending, f.Path)
-		out.Blockers = append(out.Blockers, evidence.Blocker{Code: f.Code, Message: f.Path + ": " + f.Detail, Evidence: evidence.PatchFile})
 	}
+	out.Blockers = r.writeBlockers(findings)
 	if len(r.changed) == 0 || r.unchanged() || len(findings) > 0 || len(r.blockersSoFar()) > 0 {
 		r.judgeEnd(false)
 	}
@@ -155,10 +155,10 @@ func (r *run) checkWrites(context.Context) error {
 	} else {
 		r.tell(evidence.StepWrites, "completed", fmt.Sprintf("%d path(s) inside the contract", len(ops)))
 	}
-	if len(r.blockersSoFar()) > 0 {
+	if len(r.standing()) > 0 {
 		return errStopped
 	}
-	return nil
+	return r.provePolicyChange(ctx)
 }
 
 func orNone(list []string) []string {

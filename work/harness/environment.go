@@ -3,8 +3,10 @@ package harness
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"time"
@@ -24,14 +26,21 @@ import (
 type Registries func(context.Context, registry.Ecosystem) (registry.Upstream, error)
 
 // environmentAt reads what the policy in a checkout of the base says of the
-// environment. One that cannot be read says nothing: no run is under it.
-func environmentAt(checkout string) task.Environment {
+// environment. One that cannot be read says nothing: no run is under it. Where there
+// is none, a check has what is detected.
+func environmentAt(checkout string, checks bool) task.Environment {
 	root, err := os.OpenRoot(checkout)
 	if err != nil {
 		return task.Environment{}
 	}
 	defer root.Close()
-	if info, err := root.Lstat(task.PolicyFile); err != nil || !info.Mode().IsRegular() {
+	info, err := root.Lstat(task.PolicyFile)
+	if checks && errors.Is(err, fs.ErrNotExist) {
+		if policy, err := DetectedPolicy(root.FS()); err == nil {
+			return policy.Surroundings()
+		}
+	}
+	if err != nil || !info.Mode().IsRegular() {
 		return task.Environment{}
 	}
 	f, err := root.Open(task.PolicyFile)
@@ -84,7 +93,7 @@ func (p preparation) layers(ctx context.Context, env task.Environment, base depe
 // prepareEnvironment makes what the policy of the base wants beside the tree,
 // before the engine begins, and says so in the journal.
 func (r *run) prepareEnvironment(ctx context.Context) error {
-	env := environmentAt(r.checkout.Dir)
+	env := environmentAt(r.checkout.Dir, r.checks())
 	if env.Empty() {
 		r.prepared = &depend.Prepared{}
 		return nil
@@ -189,7 +198,7 @@ func dependencyChanges(l sandbox.LayerChanges) *evidence.DependencyChanges {
 // compares it with what the run had. From then on the request has the sandbox of
 // its image.
 func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string) (*depend.Prepared, *EnvironmentAgain, error) {
-	env := environmentAt(lower)
+	env := environmentAt(lower, rec.receipt.Checked != nil)
 	was := rec.receipt.Environment
 	if env.Empty() && was == nil {
 		return &depend.Prepared{}, nil, nil

@@ -185,6 +185,8 @@ func (r *run) unchanged() bool {
 // nothingChanged says why there is no change although the task expects one.
 func (r *run) nothingChanged() string {
 	switch p := r.opened.Parent; {
+	case r.checks():
+		return "the head has no change that the base lacks"
 	case p == nil:
 		return "the engine changed nothing, and the task expects a change"
 	case r.unchanged():

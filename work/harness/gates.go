@@ -174,9 +174,13 @@ func (r *run) missingTestCommand() error {
 
 // plan journals what is about to be done.
 func (r *run) plan() {
+	change := evidence.PlanStep{ID: evidence.PlanEngine, Title: "let engine " + r.opened.Engine.Name + " change the copy in the sandbox"}
+	if r.checks() {
+		change = evidence.PlanStep{ID: evidence.PlanTake, Title: "apply the change that is checked to the baseline"}
+	}
 	r.note(evidence.StepPlan, "plan", journal.Completed, nil, evidence.Plan{Steps: []evidence.PlanStep{
 		{ID: evidence.PlanWorkspace, Title: "copy the baseline into a workspace"},
-		{ID: evidence.PlanEngine, Title: "let engine " + r.opened.Engine.Name + " change the copy in the sandbox"},
+		change,
 		{ID: evidence.PlanPatch, Title: "capture the difference as a patch and check every path"},
 		{ID: evidence.PlanVerify, Title: "verify on a fresh checkout, before and after: " + strings.Join(r.Contract.VerificationCommands, "; ")},
 	}})

@@ -50,9 +50,9 @@ func (r *run) opening(identity evidence.EngineIdentity) (evidence.RunOpened, err
 	o := evidence.RunOpened{
 		RunIDAudit: audit.String(), CaseID: c.TaskID, Title: c.Title, ContractSHA256: digest, PolicyBundleID: c.PolicyBundleID, PolicySHA256: r.PolicySHA256,
 		Remit: r.Build, Engine: identity, RepoRoot: "target",
-		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.NeedsApproval(), ExpectDiff: c.ExpectDiff,
+		MutationMode: c.MutationMode.String(), AllowedMutationScope: evidence.MutationScope(c.MutationMode.String()), ApprovalRequired: c.NeedsApproval() && r.checked == nil, ExpectDiff: c.ExpectDiff,
 		SourceAdmission: "not_required", ModelAdmission: "not_required", VerificationCommands: c.VerificationCommands,
-		SummaryForm: evidence.SummaryForm, Purpose: r.Purpose,
+		SummaryForm: evidence.SummaryForm, Purpose: r.Purpose, Checked: r.checked,
 		Host: evidence.Host{OS: runtime.GOOS, Arch: runtime.GOARCH, Sandbox: evidence.SandboxFacts{Driver: "unavailable"}},
 	}
 	if c.Issue != nil {

@@ -172,7 +172,7 @@ func (r *run) takeUp(ctx context.Context) {
 	defer r.release()
 	r.complement()
 	r.recallEnd()
-	if len(r.blockersSoFar()) > 0 {
+	if len(r.standing()) > 0 {
 		return // the run had been refused: only its verdict is missing
 	}
 	if r.has(evidence.StepVerification, journal.Completed) {
@@ -192,7 +192,7 @@ func (r *run) takeUp(ctx context.Context) {
 		return
 	}
 	steps := []func(context.Context) error{r.checkWrites, r.prepareEnvironment, r.verify}
-	if r.has(evidence.StepWrites, journal.Completed) {
+	if r.has(evidence.StepWrites, journal.Completed) || r.has(evidence.StepWrites, journal.Failed) {
 		steps = steps[1:]
 	}
 	for _, step := range steps {

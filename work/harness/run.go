@@ -80,6 +80,9 @@ type Request struct {
 	// Parent is the session whose change the run continues, nil for one that starts
 	// from the baseline.
 	Parent *Parent
+	// Check is the change that a run without an engine checks, nil for a run whose
+	// engine makes one. It takes the place of Engine, EngineName and Purpose.
+	Check *Check
 	// Model is the way to a model, nil for an engine that asks none.
 	Model *ModelRoute
 	// Authority agrees to the run and pays for its proof; nil is a run that
@@ -139,9 +142,10 @@ type run struct {
 	trimmed   func()              // waits for the cache being trimmed, nil before it is
 	before    *workspace.Fingerprint
 	patched   *patched
-	prepared  *depend.Prepared // what lies beside the tree, nil before it is there
-	servedLog serviceLog       // of the verifier's runs
-	measured  *basePhase       // the verification of the baseline, nil before it begins
+	checked   *evidence.Checked // what a run without an engine checks
+	prepared  *depend.Prepared  // what lies beside the tree, nil before it is there
+	servedLog serviceLog        // of the verifier's runs
+	measured  *basePhase        // the verification of the baseline, nil before it begins
 	changed   []workspace.FileChange
 	links     map[string]string // symlinks that the engine left: path to target
 	paths     []string          // what the engine's process changed, before any rule
@@ -166,6 +170,7 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 	if req.Clock == nil {
 		req.Clock = time.Now
 	}
+	req = req.withoutEngine()
 	if out, err := Preflight(ctx, req, eligibility.KnownPolicy); out != nil || err != nil {
 		return out, err
 	}
@@ -193,6 +198,11 @@ func Run(ctx context.Context, req Request) (*Outcome, error) {
 		return nil, err
 	}
 	r := &run{Request: req, source: source, base: base, artifact: map[string]bool{}}
+	if req.Check != nil {
+		if r.checked, err = req.Check.named(ctx, source); err != nil {
+			return nil, err
+		}
+	}
 	if req.Contract.RequireClean {
 		r.dirty = begin(func() ([]string, error) {
 			done := req.Timeline.Begin("source.dirty")
@@ -254,8 +264,12 @@ func (req *Request) driver(ctx context.Context) (sandbox.Driver, error) {
 // is no blocker is an infrastructure fault and becomes one here.
 func (r *run) pipeline(ctx context.Context) {
 	defer r.release()
+	change := r.runEngine
+	if r.checks() {
+		change = r.takeChange
+	}
 	for _, step := range []func(context.Context) error{
-		r.admit, r.claim, r.copyWorkspace, r.prepareEnvironment, r.branchPolicy, r.runEngine, r.capture, r.checkWrites, r.verify,
+		r.admit, r.claim, r.copyWorkspace, r.prepareEnvironment, r.branchPolicy, change, r.capture, r.checkWrites, r.verify,
 	} {
 		err := step(ctx)
 		if err == nil {
