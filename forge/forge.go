@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -59,22 +58,5 @@ func open(dir string) (*change, error) {
 
 // body is the message of a commit behind its subject.
 func (c *change) body() string {
-	var b strings.Builder
-	verified := "Verified"
-	if c.report.Status != evidence.StatusPass {
-		verified = "NOT verified (" + c.report.Status + ")"
-	}
-	if c.report.OperatorOutcome == "rejected" {
-		b.WriteString("REJECTED by its operator, and exported all the same.\n\n")
-	}
-	fmt.Fprintf(&b, "%s by Remit on a fresh checkout of %s:\n", verified, c.receipt.BaselineCommit)
-	for i, command := range c.receipt.Verification.CommandsRun {
-		fmt.Fprintf(&b, "- %s (exit %d)\n", strings.Join(strings.Fields(command), " "), c.receipt.Verification.ExitCodes[i])
-	}
-	if n := c.receipt.IssueNumber; n != nil {
-		fmt.Fprintf(&b, "\nIssue: #%d\n", *n)
-	}
-	fmt.Fprintf(&b, "\nRemit-Session: %s\nRemit-Policy-Bundle: %s\nRemit-Trajectory: %s\nAssisted-by: %s %s\nVerified-Patch-Receipt: %s\n",
-		c.receipt.SessionID, c.receipt.PolicyBundleID, c.receipt.TrajectoryHash, c.receipt.Engine.Name, c.receipt.Engine.Version, c.digest)
-	return b.String()
+	return evidence.CommitBody(&c.receipt, c.digest, c.report.OperatorOutcome == "rejected")
 }

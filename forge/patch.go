@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"remit/proof/evidence"
-	"remit/work/deliver"
 )
 
 // author stands in the From line: the machine, not a person.
@@ -46,7 +45,7 @@ func Patch(w io.Writer, dir string) error {
 	// The first line is the mark by which git knows a mail patch; its date is
 	// the constant that git format-patch writes.
 	_, err = fmt.Fprintf(w, "From %s Mon Sep 17 00:00:00 2001\nFrom: %s\nDate: %s\nSubject: [PATCH] %s\nMIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: %s\n\n",
-		c.receipt.BaselineCommit, author, at.UTC().Format(time.RFC1123Z), mime.QEncoding.Encode("UTF-8", deliver.Subject(c.title)), encoding)
+		c.receipt.BaselineCommit, author, at.UTC().Format(time.RFC1123Z), mime.QEncoding.Encode("UTF-8", evidence.Subject(c.title)), encoding)
 	if err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ func Prepare(ctx context.Context, dir, repo string) (r *Request, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r = &Request{Title: deliver.Subject(c.title), Status: c.status(), Meta: pull.Metadata{SessionID: c.receipt.SessionID, PolicyBundleID: c.receipt.PolicyBundleID,
+	r = &Request{Title: evidence.Subject(c.title), Status: c.status(), Meta: pull.Metadata{SessionID: c.receipt.SessionID, PolicyBundleID: c.receipt.PolicyBundleID,
 		TrajectoryHash: c.receipt.TrajectoryHash, Confidence: c.receipt.FinalConfidence.String(),
 		VerificationPassed: c.report.Status == evidence.StatusPass, ReceiptDigest: c.digest}}
 	if r.work, err = os.MkdirTemp("", "remit-request-"); err != nil {
@@ -119,7 +119,7 @@ func (c *change) commit(ctx context.Context, repo string) (deliver.Change, *work
 	if err != nil {
 		return deliver.Change{}, nil, err
 	}
-	return deliver.Change{Base: base, Tree: *c.receipt.HeadTree, Message: deliver.Subject(c.title) + "\n\n" + c.body(), When: at,
+	return deliver.Change{Base: base, Tree: *c.receipt.HeadTree, Message: evidence.Subject(c.title) + "\n\n" + c.body(), When: at,
 		Patch: func() (io.ReadCloser, error) { return os.Open(filepath.Join(c.dir, evidence.PatchFile)) }}, source, nil
 }
 

@@ -748,18 +748,140 @@ def trusts(line, public, when, namespace="remit-receipt"):
     refused = any(p[0] == "!" and pattern(p[1:]).fullmatch(namespace) for p in namespaces if p)
     return not refused and any(pattern(p).fullmatch(namespace) for p in namespaces if p[:1] != "!")
 
+def vouched(s, public):
+    """What the signer is called, and whether the caller trusts them."""
+    for line in s.signers or ():
+        if trusts(line, public, at(s.receipt["completed_at"])): return "signed by " + line[0], True
+    need(s.signers is None, f"signed by {fingerprint(public)}, which is not among the allowed signers")
+    return f"signed by {fingerprint(public)} (not in your allowed signers)", False
+
 def check_signatures(s):
     """What is not there is never passed, and a name is only what the caller's own file says."""
-    unread = sorted(n for n in s.files if n.startswith("attestations/"))
-    if unread or s.receipt["signature"]: raise Unchecked(f"this program cannot check {', '.join(unread) or 'the signature inside of RECEIPT.json'}")
-    if "RECEIPT.json.sig" not in s.files:
+    if s.receipt["signature"]: raise Unchecked("this program cannot check the signature inside of RECEIPT.json")
+    attested, said, trusted, public = sorted(n for n in s.files if n.startswith("attestations/")), {}, True, None
+    if "RECEIPT.json.sig" in s.files:
+        public = signer_of(s.files["RECEIPT.json.sig"], s.files["RECEIPT.json"])
+        signer, trusted = vouched(s, public)
+        said[signer] = ["RECEIPT.json"]
+    else:
         need(s.signers is None, "a signature is required, and there is none")
-        raise Absent("unsigned: integrity, not authorship")
-    public = signer_of(s.files["RECEIPT.json.sig"], s.files["RECEIPT.json"])
-    for line in s.signers or ():
-        if trusts(line, public, at(s.receipt["completed_at"])): return "signed by " + line[0]
-    need(s.signers is None, f"signed by {fingerprint(public)}, which is not among the allowed signers")
-    raise Absent(f"signed by {fingerprint(public)} (not in your allowed signers)")
+    known = {fingerprint(k): k for k in [line[1] for line in s.signers or ()] + [public] if k}
+    for path in attested:
+        name = path.removeprefix("attestations/")
+        if name not in STATEMENTS: raise Unchecked(f"this program cannot check {path}")
+        payload, keyid = envelope_of(path, s.files[path], known)
+        need(payload == canonical(STATEMENTS[name](s, payload)), f"{path} is not the statement that the evidence gives")
+        signer, also = vouched(s, known[keyid])
+        trusted = trusted and also
+        said.setdefault(signer, []).append(name)
+    why = "; ".join(signer + (": " + ", ".join(files) if attested else "") for signer, files in said.items()) or "unsigned: integrity, not authorship"
+    if public is None or not trusted: raise Absent(why if public or not said else "RECEIPT.json is not signed; " + why)
+    return why
+
+# --- statements about the change ----------------------------------------------------------------------------
+
+def envelope_of(path, text, known):
+    """The payload of a DSSE envelope and the key that has signed it, one of those that are known by fingerprint."""
+    need(len(text) <= 8 << 20 and text.endswith(b"\n"), f"{path} is too long, or does not end in LF")
+    e = parse(text[:-1], path)
+    need(set(e) == {"payload", "payloadType", "signatures"} and [set(g) for g in e["signatures"]] == [{"keyid", "sig"}], f"{path} is no envelope with one signature")
+    payload, raw, keyid = unbase64(e["payload"].encode()), unbase64(e["signatures"][0]["sig"].encode()), e["signatures"][0]["keyid"]
+    if keyid not in known: raise Unchecked(f"{path} is signed by {keyid[:60]}, which has not signed the receipt and is not in the allowed signers")
+    kind = e["payloadType"].encode()
+    need(len(raw) == 64 and ed25519_holds(ed25519_key(known[keyid]), b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload), raw), f"the signature of {keyid} in {path} does not verify")
+    need(kind == b"application/vnd.in-toto+json", f"{path} holds no in-toto statement")
+    return payload, keyid
+
+def until_verdict(s):
+    """The entries up to the last verdict: what came later is in no statement."""
+    end = max(i for i, e in enumerate(s.journal) if e["name"] == "run.completed")
+    out = Session(s.files, None)
+    out.journal, out.opened = s.journal[:end + 1], s.opened
+    return out
+
+def bare(digest): return {"sha256": digest.removeprefix("sha256:")}
+
+def statement(kind, predicate):
+    """Makes a statement from the evidence. payload is what is claimed: the digest of the receipt as of the verdict is taken from there where the journal goes on."""
+    def make(s, payload):
+        s = until_verdict(s)
+        s.patch, s.verified, s.done = (outputs(s, n)[-1] for n in ("patch.captured", "verification.completed", "run.completed"))
+        s.verdict = digest(s.files["RECEIPT.json"])
+        whole = json.loads(s.files["RECEIPT.json"])["journal"]["entries"] == len(s.journal)
+        subject = {"name": "patch.diff", "digest": {**bare(s.patch["patch_sha256"]), "gitTree": s.patch["head_tree"]}}
+        claimed = json.loads(payload)
+        if not whole:
+            products = claimed["predicate"].get("runDetails", {}).get("byproducts", [])
+            s.verdict = next(("sha256:" + p["digest"]["sha256"] for p in products if p["name"] == "RECEIPT.json"), None)
+        commit = export_commit(s) if s.verdict else claimed["subject"][0]["digest"].get("gitCommit")
+        if commit: subject["digest"]["gitCommit"] = commit
+        return {"_type": "https://in-toto.io/Statement/v1", "subject": [subject], "predicateType": kind, "predicate": predicate(s)}
+    return make
+
+def export_commit(s):
+    """The id of the commit with the change: the delivered one, or the one that an export makes."""
+    made = [d for d in outputs(s, "change.delivered") if d]
+    if made: return made[-1]["commit"]
+    if not s.patch["files"]: return None
+    o, runs = s.opened, [c for e in s.journal if e["name"] in ("verify.base", "verify.head") and e["status"] != "started" for c in e["outputs"].get("runs") or [] if c["phase"] == "head"]
+    contract = [e["inputs"]["contract"] for e in s.journal if e["name"] == "task.contract.created"][-1]
+    title = " ".join(contract.get("title", "").split())
+    events = []
+    for e in s.journal:
+        kind, when, data = event_of(e)
+        if kind: events.append({"seq": len(events) + 1, "event_type": kind, "payload": data, "idempotency_key": None, "recorded_at": when[:-1] + "+00:00"})
+    passed = "Verified" if s.done["status"] == "pass" else f"NOT verified ({s.done['status']})"
+    text = f"{title if len(title) <= 72 else title[:71] + '…'}\n\n{passed} by Remit on a fresh checkout of {o['baseline_commit']}:\n"
+    text += "".join(f"- {' '.join(c['command'].split())} (exit {c['exit_code']})\n" for c in runs)
+    if o["issue_number"] is not None: text += f"\nIssue: #{o['issue_number']}\n"
+    text += (f"\nRemit-Session: {s.journal[0]['session_id']}\nRemit-Policy-Bundle: {o['policy_bundle_id']}\nRemit-Trajectory: {digest_of(events)}\n"
+             f"Assisted-by: {o['engine']['name']} {o['engine']['version']}\nVerified-Patch-Receipt: {s.verdict}\n")
+    end = s.journal[-1]
+    when = at(end["completed_at"] or end["started_at"]).replace(tzinfo=datetime.timezone.utc)
+    return commit_id({"tree": s.patch["head_tree"], "baseline_commit": o["baseline_commit"], "committed_at": int(when.timestamp()), "message": text, "commit": o["baseline_commit"]})
+
+def provenance(s):
+    o, end, head = s.opened, s.journal[-1], head_of(s.journal)
+    outside = {"contract_sha256": o["contract_sha256"], "policy_bundle_id": o["policy_bundle_id"], "mutation_mode": o["mutation_mode"], "verification_commands": o["verification_commands"]}
+    if o["issue_number"] is not None: outside["issue_number"] = o["issue_number"]
+    inside = {"run_id": o["run_id"], "engine": o["engine"], "model_provider": o["model_provider"], "model": o["model"], "sandbox": o["host"]["sandbox"]["driver"]}
+    if o.get("policy_sha256"): inside["policy_sha256"] = o["policy_sha256"]
+    from_ = [{"name": "baseline", "digest": {"gitCommit": o["baseline_commit"], "gitTree": o["baseline_tree"]}}, {"name": "contract", "digest": bare(o["contract_sha256"])}]
+    if "parent" in o: from_.append({"name": "parent.diff", "digest": bare(o["parent"]["patch_sha256"])})
+    version = {"remit": o["remit"]["version"], **({"commit": o["remit"]["commit"]} if o["remit"]["commit"] not in ("", "unknown") else {})}
+    blobs = {a["path"]: a["sha256"] for a in outputs(s, "artifact.recorded") if "path" in a}
+    made = [{"name": "journal.jsonl", "digest": bare(digest(b"".join(canonical(e) + b"\n" for e in s.journal))), "annotations": {k: head[k] for k in ("entries", "head", "root")}},
+            {"name": "RECEIPT.json", "digest": bare(s.verdict or "")}]
+    made += [{"name": n, "digest": bare(blobs[n])} for n in ("test.log", "test-results.jsonl") if n in blobs]
+    return {"buildDefinition": {"buildType": "urn:remit:run:v1", "externalParameters": outside, "internalParameters": inside, "resolvedDependencies": from_},
+            "runDetails": {"builder": {"id": "urn:remit:harness:v1", "version": version}, "byproducts": made,
+                           "metadata": {"invocationId": end["session_id"], "startedOn": s.journal[0]["started_at"], "finishedOn": end["completed_at"] or end["started_at"]}}}
+
+def tested(s):
+    v, runs = s.verified, [c for e in s.journal if e["name"] in ("verify.base", "verify.head") and e["status"] != "started" for c in e["outputs"].get("runs") or [] if c["phase"] == "head"]
+    out = {"result": "PASSED" if v["status"] == "pass" else "FAILED", "configuration": [{"name": "contract", "digest": bare(s.opened["contract_sha256"])},
+           {"name": "verifier", "digest": bare(v["verifier"]["sha256"]), "annotations": {"name": v["verifier"]["name"], "version": v["verifier"]["version"], "repeats": v["repeats"]}}],
+           "remit_commands": [{k: c[k] for k in ("command", "exit_code", "passed", "tests") if k in c} for c in runs]}
+    listed = lines(s.files, "test-results.jsonl") if "test-results.jsonl" in s.files else []
+    for key, outcome in (("passedTests", "pass"), ("failedTests", "fail")):
+        names = sorted({t["test"] for t in listed if (t["phase"], t["outcome"]) == ("head", outcome)}, key=lambda n: n.encode())
+        if names and len(names) <= 10_000: out[key] = names
+    return out
+
+def simple(s):
+    o, v, end, new, seen = s.opened, s.verified, s.journal[-1], s.verified.get("new_tests") or {}, s.verified.get("observation") or {}
+    approvals = [e["name"] for e in s.journal if e["name"] in ("approval.requested", "approval.granted", "approval.denied")]
+    shown = {"REMIT_CHANGE_APPROVED": approvals[-1:] == ["approval.granted"], "REMIT_CONTROL_MADE": v.get("control", {}).get("status") == "made",
+             "REMIT_EVERY_HUNK_OBSERVED": seen.get("hunks", 0) > 0 and seen["tried"] == seen["hunks"] and not seen["unobserved"], "REMIT_FAILING_TESTS_FIXED": bool(v["fail_to_pass"]),
+             "REMIT_NEW_TESTS_FAIL_WITHOUT_CHANGE": bool(new.get("fail_without")), "REMIT_PATHS_ALLOWED": bool((outputs(s, "writes.checked") or [{}])[-1].get("allowed_writes_passed")),
+             "REMIT_RUN_PASSED": s.done["status"] == "pass", "REMIT_SANDBOXED": o["host"]["sandbox"]["driver"] == "bwrap",
+             "REMIT_SOURCE_UNTOUCHED": (outputs(s, "source.checked") or [{}])[-1].get("mutated") is False, "REMIT_VERIFICATION_PASSED": v["status"] == "pass"}
+    policies = [{"name": o["policy_bundle_id"], "digest": bare(o["policy_sha256"])}] if o.get("policy_sha256") else []
+    return {"verifier": {"id": "urn:remit:verifier:v1", "policies": policies}, "timeCreated": end["completed_at"] or end["started_at"], "properties": sorted(n for n, ok in shown.items() if ok)}
+
+STATEMENTS = {"provenance.intoto.jsonl": statement("https://slsa.dev/provenance/v1", provenance),
+              "test-result.intoto.jsonl": statement("https://in-toto.io/attestation/test-result/v0.1", tested),
+              "svr.intoto.jsonl": statement("https://in-toto.io/attestation/svr/v0.2", simple)}
 
 def check_canonical(s):
     for key, name in (("context", "context.json"), ("eligibility", "eligibility.json"), ("report", "report.json"), ("receipt", "RECEIPT.json")):
@@ -1059,8 +1181,8 @@ def self_test(top):
         for name in sorted(os.listdir(valid)):
             if kind == "evidence":
                 said = []
-                results[name] = verify(read_directory(join(valid, name)), said.append, known if name == "signed" else None) == 0
-                results[name + " signature"] = ("PASS signatures: signed by vectors@remit.example" in said) == (name == "signed")
+                results[name] = verify(read_directory(join(valid, name)), said.append, known if name in ("signed", "attested") else None) == 0
+                results[name + " signature"] = any(x.startswith("PASS signatures: signed by vectors@remit.example") for x in said) == (name in ("signed", "attested"))
             elif kind == "ladder": results["ladder/" + name] = judge_proof(read(join(valid, name)))
             elif name.endswith(".jsonl"): results[name] = canonical(judge_journal(read(join(valid, name)))) + b"\n" == read(join(valid, name[:-6] + ".head.json"))
         for name in sorted(os.listdir(invalid)):

@@ -28,6 +28,7 @@ type auditFlags struct {
 	toolchains               []string
 	repo, expect             string
 	allowedSigners           string
+	revokedKeys              string
 	requireSigned, strict    bool
 }
 
@@ -51,7 +52,9 @@ packages and running pytest. A gate for which nothing is named is NOT MADE;
 
 A PASS says that the evidence is complete and agrees with itself. Who vouches for it
 is said only for a signature by a key that you trust: --allowed-signers FILE, or the
-list of ` + "`remit keys trust`" + `. --repo CLONE rebuilds the change besides and runs its
+list of ` + "`remit keys trust`" + `. The statements of ` + "`remit export --to attestation`" + ` are
+checked as well, each against the evidence and its key; what a key of --revoked-keys or
+` + "`remit keys revoke`" + ` has signed fails. --repo CLONE rebuilds the change besides and runs its
 verification again, as ` + "`remit reproduce`" + ` does. --expect DIGEST looks for a digest that
 a commit, a pull request or a message names, and says after which entry of the journal
 it was that of the receipt: entries that came later do not matter.`,
@@ -73,6 +76,7 @@ it was that of the receipt: entries that came later do not matter.`,
 	fl.StringVar(&f.repo, "repo", "", "rebuild the change in this clone and verify it again")
 	fl.StringVar(&f.expect, "expect", "", "fail unless this SHA-256 digest was once that of the bundle's receipt")
 	fl.StringVar(&f.allowedSigners, "allowed-signers", "", "file of keys that you trust (ssh-keygen): fail unless one of them has signed")
+	fl.StringVar(&f.revokedKeys, "revoked-keys", "", "file of public keys whose signatures count no more (default: the list of remit keys revoke)")
 	fl.BoolVar(&f.requireSigned, "require-signed", false, "fail unless a key that you trust has signed")
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver for the commands: bwrap (default), none")
 	chooseDriver(cmd)
@@ -122,6 +126,8 @@ func (f *auditFlags) ofBundle() string {
 		return "--allowed-signers"
 	case f.requireSigned:
 		return "--require-signed"
+	case f.revokedKeys != "":
+		return "--revoked-keys"
 	case f.expect != "":
 		return "--expect"
 	case f.repo != "":

@@ -22,25 +22,38 @@ import (
 const maxSignersFile = 1 << 20
 
 // trust is whom the auditor believes: the file that they name, which demands a
-// signature by one of its keys, else the list that they keep in REMIT_HOME. A
-// list inside of what is being audited is refused: it is the maker's.
-func (a *app) trust(f *auditFlags, target string) (evidence.Trust, error) {
+// signature by one of its keys, else the list that they keep in REMIT_HOME; and whom
+// no more: the file of --revoked-keys, and their own list. Lists inside of what is
+// being audited are refused: they are the maker's.
+func (a *app) trust(f *auditFlags, target string) (trust evidence.Trust, err error) {
+	trust.Require = f.requireSigned || f.allowedSigners != ""
 	if f.allowedSigners == "" {
-		signers, err := a.home.Keys().Signers()
-		return evidence.Trust{Signers: signers, Require: f.requireSigned}, err
+		trust.Signers, err = a.home.Keys().Signers()
+	} else {
+		trust.Signers, err = trustFile("--allowed-signers", f.allowedSigners, target, attest.ParseSigners)
 	}
-	if within(f.allowedSigners, target) {
-		return evidence.Trust{}, usagef("--allowed-signers %s lies in what is being audited: trust comes from you, never from a bundle", f.allowedSigners)
+	if err == nil && f.revokedKeys == "" {
+		trust.Revoked, err = a.home.Keys().Revoked()
+	} else if err == nil {
+		trust.Revoked, err = trustFile("--revoked-keys", f.revokedKeys, target, attest.ParseRevoked)
 	}
-	text, err := readFlagFile(f.allowedSigners, maxSignersFile)
+	return trust, err
+}
+
+// trustFile reads a list of the auditor.
+func trustFile[T any](flag, name, target string, parse func([]byte) (*T, error)) (*T, error) {
+	if target != "" && within(name, target) {
+		return nil, usagef("%s %s lies in what is being audited: trust comes from you, never from a bundle", flag, name)
+	}
+	text, err := readFlagFile(name, maxSignersFile)
 	if err != nil {
-		return evidence.Trust{}, err
+		return nil, err
 	}
-	signers, err := attest.ParseSigners(text)
+	list, err := parse(text)
 	if err != nil {
-		return evidence.Trust{}, usagef("--allowed-signers %s: %w", f.allowedSigners, err)
+		return nil, usagef("%s %s: %w", flag, name, err)
 	}
-	return evidence.Trust{Signers: signers, Require: true}, nil
+	return list, nil
 }
 
 var digestForm = form.Lazy(`^(?:sha256:)?([0-9a-f]{64})$`)

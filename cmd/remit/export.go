@@ -31,10 +31,13 @@ type exportFlags struct {
 	pull                  pullFlags
 }
 
+// exportTargets are the values of --to.
+var exportTargets = []string{"zip", "dir", "patch", "branch", "junit", "attestation", string(pull.GitHub), string(pull.Gitea)}
+
 func (a *app) exportCommand() *cobra.Command {
 	f := new(exportFlags)
 	cmd := &cobra.Command{
-		Use: "export SESSION --to zip|dir|patch|branch|junit|github|gitea", Short: "Hand out the bundle of a run, or its change",
+		Use: "export SESSION --to zip|dir|patch|branch|junit|attestation|github|gitea", Short: "Hand out the bundle of a run, or its change",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
 		Long: `Export writes
   zip     the Verified Patch Bundle: the same bytes on every machine
@@ -43,6 +46,9 @@ func (a *app) exportCommand() *cobra.Command {
   branch  the change as a commit on a new branch of the repository; HEAD, index and
           work tree are not touched, and an existing branch is never moved
   junit   the verification as JUnit XML
+  attestation  three in-toto statements about the change (SLSA provenance, test result,
+          verification result), each a DSSE envelope signed by the key of this machine;
+          they are added to the bundle, too, and every audit of it checks them
   github  a pull request at GitHub: the branch, the bundle beside it, a draft with the
           summary, a commit status and one comment; after ` + "`remit accept`" + ` the same
           command makes it ready, after ` + "`remit reject`" + ` it closes it
@@ -68,14 +74,14 @@ close (docs/forges.md). The token stays in this process.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.to, "to", "zip", "zip, dir, patch, branch, junit, github or gitea")
+	fl.StringVar(&f.to, "to", "zip", "zip, dir, patch, branch, junit, attestation, github or gitea")
 	fl.StringVar(&f.out, "out", "", "file or directory to write (default: named after the session, here; - for stdout with patch and junit)")
 	fl.StringVar(&f.repo, "repo", "", "the repository that gets the branch (default: the one the run started from)")
 	fl.StringVar(&f.branch, "branch", "", "name of the new branch (default remit/SESSION)")
 	f.pull.add(cmd)
 	f.nexus.addOr(cmd, "the one that the run began with")
 	fl.BoolVar(&f.force, "force", false, "export the change of a run that did not pass")
-	if err := cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions([]string{"zip", "dir", "patch", "branch", "junit", "github", "gitea"}, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc("to", cobra.FixedCompletions(exportTargets, cobra.ShellCompDirectiveNoFileComp)); err != nil {
 		panic(err) // the flag is defined three lines above
 	}
 	return cmd
@@ -124,12 +130,14 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s session.Session) erro
 		return tell("forge-skipped:patch", record.ForgeUpdateSkipped, record.NoExport{Reason: "exported as a patch"})
 	case "junit":
 		return a.exportText(cmd, f.outOr(s.ID+".junit.xml"), func(w io.Writer) error { return forge.JUnit(w, s.Dir) })
+	case "attestation":
+		return a.exportAttestation(cmd, f, s)
 	case "branch":
 		return a.exportBranch(cmd, f, s)
 	case string(pull.GitHub), string(pull.Gitea):
 		return a.exportPull(cmd, f, s, st.Report)
 	}
-	return usagef("--to %q: must be zip, dir, patch, branch, junit, github or gitea", f.to)
+	return usagef("--to %q: must be one of %s", f.to, strings.Join(exportTargets, ", "))
 }
 
 func (f *exportFlags) outOr(name string) string {

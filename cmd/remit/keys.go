@@ -28,9 +28,11 @@ never shown to an engine; a run without a sandbox is not signed.
 
 Whom an audit believes is yours to say: ` + "`remit keys trust`" + ` keeps a list, in the form of
 ssh-keygen's allowed_signers, and ` + "`remit audit --allowed-signers`" + ` takes a file. Compare
-fingerprints by another way than the one that the bundle came by.`,
+fingerprints by another way than the one that the bundle came by. ` + "`remit keys revoke`" + `
+keeps the keys that count no more. The same key signs the statements of
+` + "`remit export --to attestation`" + `: who is trusted for receipts is trusted for them.`,
 	}
-	cmd.AddCommand(a.keysNewCommand(), a.keysShowCommand(), a.keysTrustCommand())
+	cmd.AddCommand(a.keysNewCommand(), a.keysShowCommand(), a.keysTrustCommand(), a.keysRevokeCommand())
 	return cmd
 }
 
@@ -163,16 +165,7 @@ decisions and proofs, approval for approvals.`,
   remit keys trust build-7 --fingerprint \
     SHA256:47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU bundle.zip`,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			var key attest.PublicKey
-			var err error
-			switch {
-			case file != "" && fingerprint == "" && len(args) == 1:
-				key, err = keyFile(file)
-			case file == "" && fingerprint != "" && len(args) == 2:
-				key, err = a.keyOfBundle(cmd, args[1], fingerprint)
-			default:
-				err = usagef("give either --key FILE, or --fingerprint SHA256:… and the bundle that has the key")
-			}
+			key, err := a.chosenKey(cmd, file, fingerprint, args[1:])
 			if err != nil {
 				return err
 			}
@@ -212,6 +205,17 @@ func (a *app) trustKey(w io.Writer, name string, key attest.PublicKey, purposes 
 	}
 	_, err = fmt.Fprintf(w, text, out.Fingerprint, plain(out.Name), plain(out.Path))
 	return err
+}
+
+// chosenKey is the key of --key, or that of the bundle with --fingerprint.
+func (a *app) chosenKey(cmd *cobra.Command, file, fingerprint string, bundles []string) (attest.PublicKey, error) {
+	switch {
+	case file != "" && fingerprint == "" && len(bundles) == 0:
+		return keyFile(file)
+	case file == "" && fingerprint != "" && len(bundles) == 1:
+		return a.keyOfBundle(cmd, bundles[0], fingerprint)
+	}
+	return attest.PublicKey{}, usagef("give either --key FILE, or --fingerprint SHA256:… and the bundle that has the key")
 }
 
 // keyFile reads a public key.

@@ -11,6 +11,12 @@
 // the holder of a key signed these bytes for this purpose. It proves nothing
 // about when, and nothing about whether the bytes are true.
 //
+// # Envelope
+//
+// A statement about a change is signed in a DSSE envelope ([SignEnvelope]), the form
+// that in-toto, SLSA and sigstore read: one ed25519 signature over the payload and its
+// type, by a key that is named by its fingerprint.
+//
 // # Key
 //
 // A private key is an unencrypted file of the form openssh-key-v1 with one
@@ -23,6 +29,7 @@
 // auditor's: nothing in a bundle, and nothing in the change that a bundle
 // describes, adds to it. Reading is strict: a line that is not understood is an
 // error, since a line that is passed over could be the one that takes trust away.
+// [ParseRevoked] reads the keys whose signatures count no more.
 //
 // Errors have no reason code: what a bad signature means for an audit is decided
 // by its gate. Every input is bounded in bytes and count.

@@ -71,3 +71,28 @@ func FuzzSigners(f *testing.F) {
 		}
 	})
 }
+
+// FuzzEnvelope: an envelope that verifies is the one that was signed, byte for byte.
+func FuzzEnvelope(f *testing.F) {
+	good := sealed(f, 1)
+	key := seeded(f, 1).Public()
+	f.Add(good)
+	f.Add(good[:len(good)/2])
+	f.Add([]byte(`{"payload":"","payloadType":"","signatures":[{"keyid":"","sig":""}]}` + "\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		e, err := attest.ParseEnvelope(text)
+		if err == nil && (e.Verify(key) == nil) != bytes.Equal(text, good) {
+			t.Errorf("%q verifies", text)
+		}
+	})
+}
+
+// FuzzRevoked: a list is read, or it is an error; a key of it is found.
+func FuzzRevoked(f *testing.F) {
+	f.Add([]byte(seeded(f, 1).Public().String() + " x\n# y\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		if list, err := attest.ParseRevoked(text); (err == nil) == (list == nil) {
+			t.Errorf("%q: %v, %v", text, list, err)
+		}
+	})
+}

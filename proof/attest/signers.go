@@ -172,6 +172,19 @@ func (s *Signers) Find(key PublicKey, namespace string, at time.Time) (principal
 	return "", false
 }
 
+// Key returns the key of the list that has a fingerprint.
+func (s *Signers) Key(fingerprint string) (key PublicKey, ok bool) {
+	if s == nil {
+		return PublicKey{}, false
+	}
+	for _, e := range s.list {
+		if e.key.Fingerprint() == fingerprint {
+			return e.key, true
+		}
+	}
+	return PublicKey{}, false
+}
+
 func (e *signer) covers(namespace string, at time.Time) bool {
 	if at.IsZero() && (!e.after.IsZero() || !e.before.IsZero()) {
 		return false

@@ -16,6 +16,8 @@ import (
 type Trust struct {
 	// Signers are the auditor's own, never those of a bundle.
 	Signers *attest.Signers
+	// Revoked are keys that vouch for nothing any more, the auditor's own as well.
+	Revoked *attest.Revoked
 	// Require makes a failure of a bundle that is not signed by one of them.
 	Require bool
 }
@@ -27,8 +29,9 @@ const Unsigned = "unsigned: integrity, not authorship"
 // there, verifies, and was made by a key that the auditor trusts for receipts at
 // the time at which the run says that it ended. Without a signature, or with one
 // by another key, it is skipped, and fails where a signer is required. A
-// signature that does not verify fails, and one of a form that this version
-// cannot check blocks.
+// signature that does not verify fails, as one by a revoked key, and one of a form
+// that this version cannot check blocks. The statements below attestations/ are
+// held to the same rules, and to what the evidence gives.
 func (t Trust) State(_ context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string) {
 	raw, err := readFile(files, ReceiptFile)
 	if err != nil {
@@ -38,35 +41,28 @@ func (t Trust) State(_ context.Context, files fs.FS) (found []reason.Finding, sk
 	if err := DecodeReceipt(raw, &receipt); err != nil {
 		return []reason.Finding{documentFinding(ReceiptFile, err)}, false, ""
 	}
-	if found = uncheckable(files, &receipt); len(found) > 0 {
-		return found, false, ""
+	if len(receipt.Signature) > 0 && string(receipt.Signature) != "null" {
+		return []reason.Finding{{Code: reason.SignatureUnchecked, Path: ReceiptFile, Detail: "is signed in a form that this version cannot check"}}, false, ""
 	}
+	c := &vouching{trust: t, files: files, at: endOf(&receipt)}
 	key, err := SignerOf(files, raw)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return t.required(reason.SignatureMissing, "the bundle has none"), true, Unsigned
+		c.missing(SignatureFile)
 	case err != nil:
-		return []reason.Finding{{Code: reason.SignatureInvalid, Path: SignatureFile, Detail: bounded(err.Error())}}, false, ""
+		c.add(reason.SignatureInvalid, SignatureFile, bounded(err.Error()))
+	default:
+		c.receiptKey = key
+		c.vouch(SignatureFile, ReceiptFile, key)
 	}
-	if name, ok := t.Signers.Find(key, attest.NamespaceReceipt, endOf(&receipt)); ok {
-		return nil, false, "signed by " + name
-	}
-	why = "signed by " + key.Fingerprint() + " (not in your allowed signers)"
-	return t.required(reason.SignerUnknown, why), true, why
+	c.statements()
+	return c.found, c.skipped, c.why()
 }
 
 // Check is [Trust.State] for a caller who asks for findings only.
 func (t Trust) Check(ctx context.Context, files fs.FS) []reason.Finding {
 	found, _, _ := t.State(ctx, files)
 	return found
-}
-
-// required is a finding where a signer is required.
-func (t Trust) required(code reason.Code, detail string) []reason.Finding {
-	if !t.Require {
-		return nil
-	}
-	return []reason.Finding{{Code: code, Path: SignatureFile, Detail: detail}}
 }
 
 // SignerOf is the key whose signature over the receipt is in the files. The
@@ -92,22 +88,4 @@ func endOf(receipt *Receipt) time.Time {
 		return time.Time{} // no key whose validity is limited signs at no time
 	}
 	return at
-}
-
-// uncheckable are the signatures that this version has no means to check.
-func uncheckable(files fs.FS, receipt *Receipt) (found []reason.Finding) {
-	add := func(path string) {
-		found = append(found, reason.Finding{Code: reason.SignatureUnchecked, Path: path, Detail: "is signed in a form that this version cannot check"})
-	}
-	if len(receipt.Signature) > 0 && string(receipt.Signature) != "null" {
-		add(ReceiptFile)
-	}
-	entries, err := fs.ReadDir(files, "attestations")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return append(found, documentFinding("attestations", err))
-	}
-	for _, e := range entries {
-		add("attestations/" + e.Name())
-	}
-	return found
 }

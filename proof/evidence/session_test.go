@@ -30,13 +30,14 @@ type session struct {
 	now time.Time
 	run evidence.RunOpened
 
-	metered bool               // the engine asks a model
-	cached  bool               // the result of the baseline is from the cache
-	hung    string             // why the engine was stopped, "" if it ended by itself
-	allowed bool               // the contract allows that when its change verifies
-	unknown bool               // the price of the model is not known
-	log     string             // test.log so far
-	key     *attest.PrivateKey // that signs the receipt, nil for none
+	metered  bool               // the engine asks a model
+	cached   bool               // the result of the baseline is from the cache
+	hung     string             // why the engine was stopped, "" if it ended by itself
+	allowed  bool               // the contract allows that when its change verifies
+	unknown  bool               // the price of the model is not known
+	log      string             // test.log so far
+	key      *attest.PrivateKey // that signs the receipt, nil for none
+	attested bool               // with statements about the change
 
 	control *evidence.Control           // that the verification states, nil for an older verifier
 	feature bool                        // no test that was there before fails
@@ -460,6 +461,9 @@ func (s *session) write() string {
 	if s.key != nil {
 		signReceipt(s.t, s.dir, s.key)
 	}
+	if s.attested {
+		attestChange(s.t, s.dir, s.key)
+	}
 	return s.dir
 }
 
@@ -500,6 +504,11 @@ var cases = map[string]func(s *session){
 	"dependencies": dependent,
 	"services":     serviced,
 	"signed":       func(s *session) { passing(s); s.key = signingKey(s.t, 1) },
+	"attested": func(s *session) {
+		controlled(s)
+		s.outcome("accepted", "reviewed by hand")
+		s.key, s.attested = signingKey(s.t, 1), true
+	},
 }
 
 func passing(s *session) {

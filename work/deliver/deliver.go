@@ -15,7 +15,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"remit/proof/reason"
@@ -30,17 +29,6 @@ type Change struct {
 	Tree    string                        // that it must give
 	Message string
 	When    time.Time
-}
-
-// Subject is a title as the first line of a commit message: one line, not too
-// long.
-func Subject(title string) string {
-	title = strings.Join(strings.Fields(title), " ")
-	const limit = 72
-	if runes := []rune(title); len(runes) > limit {
-		title = string(runes[:limit-1]) + "…"
-	}
-	return title
 }
 
 // Branch commits the change on its baseline, on a new branch of the repository,

@@ -142,7 +142,7 @@ func (r *run) publish(ctx context.Context) (evidence.Delivered, error) {
 // which only a person can do.
 func (r *run) commitMessage() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nVerified by Remit on a fresh checkout of %s:\n", deliver.Subject(r.Contract.Title), r.opened.BaselineCommit)
+	fmt.Fprintf(&b, "%s\n\nVerified by Remit on a fresh checkout of %s:\n", evidence.Subject(r.Contract.Title), r.opened.BaselineCommit)
 	for _, command := range r.Contract.VerificationCommands {
 		fmt.Fprintf(&b, "- %s (exit 0)\n", strings.Join(strings.Fields(command), " "))
 	}

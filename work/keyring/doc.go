@@ -8,6 +8,7 @@
 //	approval_ed25519      the approval key, PKCS #8 under a passphrase, mode 0600
 //	approval_ed25519.pub  its public half; alone where an ssh-agent holds the key
 //	allowed_signers       whom the operator trusts, in the form of ssh-keygen
+//	revoked_keys          whose signatures count no more, one public key a line
 //
 // # Two keys
 //
@@ -22,6 +23,6 @@
 // key or directory that others can read or change, or that belongs to another
 // user, is refused: what it signed would prove nothing.
 //
-// The list is written by the operator's command alone. No bundle, repository or
-// run adds to it.
+// Both lists are written by the operator's commands alone. No bundle, repository or
+// run adds to them.
 package keyring

@@ -22,6 +22,7 @@ const (
 	PrivateFile = "id_ed25519"
 	PublicFile  = "id_ed25519.pub"
 	SignersFile = "allowed_signers"
+	RevokedFile = "revoked_keys"
 )
 
 // maxKeyFile bounds what is read as a key, in bytes.

@@ -20,14 +20,9 @@ func (r Ring) SignersPath() string { return filepath.Join(r.Dir, SignersFile) }
 
 // Signers are the keys that the operator trusts; nil when they have no list.
 func (r Ring) Signers() (*attest.Signers, error) {
-	_, signers, err := r.readSigners()
-	return signers, err
-}
-
-func (r Ring) readSigners() ([]byte, *attest.Signers, error) {
 	text, err := readOwn(r.SignersPath(), 0o022, maxSigners)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, nil
+		return nil, nil
 	}
 	if err == nil {
 		err = r.checkHome()
@@ -39,9 +34,68 @@ func (r Ring) readSigners() ([]byte, *attest.Signers, error) {
 	if err != nil {
 		e := reason.Errorf(reason.GateUnavailable, "the list of allowed signers cannot be used: %w", err)
 		e.File = r.SignersPath()
-		return nil, nil, e.WithHint("repair the file, or move it away: without it no signer is known")
+		return nil, e.WithHint("repair the file, or move it away: without it no signer is known")
 	}
-	return text, signers, nil
+	return signers, nil
+}
+
+// RevokedPath is where the list of revoked keys lies.
+func (r Ring) RevokedPath() string { return filepath.Join(r.Dir, RevokedFile) }
+
+// Revoked are the keys whose signatures the operator believes no more; nil when they
+// have no list.
+func (r Ring) Revoked() (*attest.Revoked, error) {
+	text, err := readOwn(r.RevokedPath(), 0o022, maxSigners)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err == nil {
+		err = r.checkHome()
+	}
+	var revoked *attest.Revoked
+	if err == nil {
+		revoked, err = attest.ParseRevoked(text)
+	}
+	if err != nil {
+		e := reason.Errorf(reason.GateUnavailable, "the list of revoked keys cannot be used: %w", err)
+		e.File = r.RevokedPath()
+		return nil, e.WithHint("repair the file; moved away, it would let the revoked keys count again")
+	}
+	return revoked, nil
+}
+
+// Revoke adds a key to the list of those whose signatures count no more. added says
+// that it was not there before.
+func (r Ring) Revoke(key attest.PublicKey) (added bool, err error) {
+	revoked, err := r.Revoked()
+	if err != nil || revoked.Has(key) {
+		return false, err
+	}
+	return true, r.appendLine(r.RevokedPath(), key.String())
+}
+
+// appendLine adds a line to a file of the directory, which is made where there is none.
+func (r Ring) appendLine(path, line string) error {
+	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
+		return fmt.Errorf("making the directory of keys: %w", err)
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	if info, statErr := f.Stat(); statErr == nil && info.Size() > 0 {
+		last := make([]byte, 1)
+		if _, err = f.ReadAt(last, info.Size()-1); last[0] != '\n' {
+			line = "\n" + line // the line before was written by hand, and not ended
+		}
+	}
+	if err == nil {
+		_, err = f.WriteString(line + "\n")
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	return nil
 }
 
 // Trust adds a key to the list under a name, for the given namespaces or, without
@@ -55,7 +109,7 @@ func (r Ring) Trust(name string, key attest.PublicKey, namespaces ...string) (be
 	if err != nil {
 		return "", err
 	}
-	text, signers, err := r.readSigners()
+	signers, err := r.Signers()
 	if err != nil {
 		return "", err
 	}
@@ -67,19 +121,5 @@ func (r Ring) Trust(name string, key attest.PublicKey, namespaces ...string) (be
 	if trusted {
 		return before, nil
 	}
-	if len(text) > 0 && text[len(text)-1] != '\n' {
-		line = "\n" + line
-	}
-	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
-		return "", fmt.Errorf("making the directory of keys: %w", err)
-	}
-	f, err := os.OpenFile(r.SignersPath(), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return "", fmt.Errorf("writing the list of allowed signers: %w", err)
-	}
-	_, err = f.WriteString(line + "\n")
-	if err = errors.Join(err, f.Close()); err != nil {
-		return "", fmt.Errorf("writing the list of allowed signers: %w", err)
-	}
-	return "", nil
+	return "", r.appendLine(r.SignersPath(), line)
 }

@@ -25,6 +25,9 @@ func (s Session) Seal(entries []journal.Entry, secrets *redact.Secrets) error {
 	if err := s.sign(entries, set[evidence.ReceiptFile]); err != nil {
 		return err
 	}
+	if err := s.attestAgain(entries); err != nil {
+		return err
+	}
 	return bundle.Seal(s.Dir)
 }
 

@@ -1,0 +1,76 @@
+package session
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"remit/proof/attest"
+	"remit/proof/bundle"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+)
+
+// Attest adds the signed statements about the change to the bundle, and seals it
+// anew: the manifest, nothing else of it, is another one then. It returns the
+// envelopes by their file. The same bundle and key give the same ones.
+func (s Session) Attest() (map[string][]byte, error) {
+	w, err := journal.Continue(s.Journal()) // no other process seals meanwhile
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = w.Close() }() // nothing was written
+	envelopes, err := s.envelopes(w.Entries())
+	if err != nil {
+		return nil, err
+	}
+	if err := s.placeEnvelopes(envelopes); err != nil {
+		return nil, err
+	}
+	return envelopes, bundle.Seal(s.Dir)
+}
+
+// envelopes are the statements of the session as files, signed by the key of this home.
+func (s Session) envelopes(entries []journal.Entry) (map[string][]byte, error) {
+	statements, err := evidence.Statements(os.DirFS(s.Dir))
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.signer(entries)
+	if err != nil {
+		if reason.CodeOf(err) != "" {
+			return nil, err
+		}
+		return nil, reason.Errorf(reason.SigningRefused, "nothing is signed for session %s: %w", s.ID, err)
+	}
+	for name, payload := range statements {
+		if statements[name], err = attest.SignEnvelope(key, attest.PayloadInToto, payload); err != nil {
+			return nil, err
+		}
+	}
+	return statements, nil
+}
+
+func (s Session) placeEnvelopes(envelopes map[string][]byte) error {
+	return evidence.Write(filepath.Join(s.Dir, evidence.AttestationsDir), envelopes)
+}
+
+// attestAgain keeps the statements of a bundle that has some in step with a new
+// seal: they are signed anew, or taken away where nothing can sign them.
+func (s Session) attestAgain(entries []journal.Entry) error {
+	dir := filepath.Join(s.Dir, evidence.AttestationsDir)
+	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing the attestations of an earlier seal: %w", err)
+	}
+	envelopes, err := s.envelopes(entries)
+	if err != nil {
+		return nil //nolint:nilerr // a bundle without statements is one that makes no claim
+	}
+	return s.placeEnvelopes(envelopes)
+}
