@@ -20,6 +20,7 @@ import (
 
 	"remit/fixtures/rootfs"
 	"remit/law/job"
+	"remit/proof/reason"
 	"remit/work/harness"
 	"remit/work/image"
 	"remit/work/registry"
@@ -68,6 +69,50 @@ func lockOf(t *testing.T, text string) (lock string, file []byte) {
 		base64.StdEncoding.EncodeToString(sum[:])), out.Bytes()
 }
 
+// npmOf is a registry of npm with that file, and how often it was asked.
+func npmOf(t *testing.T, file []byte) (harness.Registries, *atomic.Int32) {
+	asked := new(atomic.Int32)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if asked.Add(1); r.URL.Path == "/add/-/add-1.0.0.tgz" {
+			_, _ = w.Write(file)
+			return
+		}
+		http.NotFound(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return func(context.Context, registry.Ecosystem) (registry.Upstream, error) {
+		return registry.Upstream{URL: server.URL}, nil
+	}, asked
+}
+
+// TestLayersOfAnEngineRun: an engine, and the verification behind it, have the layers
+// of the contract's base where the operator allows it.
+func TestLayersOfAnEngineRun(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("/usr/bin/npm"); err != nil {
+		t.Skipf("SKIPPED, npm is not installed below /usr: %v", err)
+	}
+	lock, file := lockOf(t, "module.exports = 'fixed'")
+	own, _ := npmOf(t, file)
+	repo, ids := commits(t, map[string]string{"a.txt": "hello\n", "script.sh": `node -e 'console.log(require("add"))' >a.txt`,
+		"package.json": `{"name":"app","dependencies":{"add":"^1.0.0"}}`, "package-lock.json": lock, "remit.yaml": "environment: {prepare: [{ecosystem: npm}]}\n"})
+	request := engineRequest(contractText(t, ids[0], `"grep \"$(node -e 'console.log(require(\"add\"))')\" a.txt"`, ""), repo, ids[0], gitIn(t, repo, "rev-parse", "HEAD^{tree}"), nil)
+	d := daemon(t, "http://127.0.0.1:0", offering(t, filepath.Dir(repo)), func(c *Config) {
+		c.Environments = Environments{Registries: own, Dir: filepath.Join(t.TempDir(), "layers")}
+	})
+	resp, zip := d.runEngine(t.Context(), t, request)
+	if resp.Status != job.Success {
+		t.Fatalf("%+v", resp)
+	}
+	if e := audited(t, zip).Environment; e == nil || len(e.Layers) != 1 || e.Layers[0].Packages != 1 {
+		t.Errorf("the bundle says %+v", e)
+	}
+	d = daemon(t, "http://127.0.0.1:0", offering(t, filepath.Dir(repo)))
+	if resp, _ := d.runEngine(t.Context(), t, request); resp.Refusal == nil || resp.Refusal.Code != reason.EnvironmentUnavailable {
+		t.Errorf("a provider that prepares nothing: %+v", resp)
+	}
+}
+
 // TestLayersOfAJob: a job has the layers of its base, made here and by the key that
 // its requester names, or it is refused.
 func TestLayersOfAJob(t *testing.T) {
@@ -77,15 +122,7 @@ func TestLayersOfAJob(t *testing.T) {
 	}
 	lock, file := lockOf(t, "module.exports = 'base'")
 	headLock, _ := lockOf(t, "module.exports = 'head'")
-	var asked atomic.Int32
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if asked.Add(1); r.URL.Path == "/add/-/add-1.0.0.tgz" {
-			_, _ = w.Write(file)
-			return
-		}
-		http.NotFound(w, r)
-	}))
-	t.Cleanup(server.Close)
+	own, asked := npmOf(t, file)
 	repo, ids := commits(t, map[string]string{
 		"package.json": `{"name":"app","dependencies":{"add":"^1.0.0"}}`, "package-lock.json": lock,
 		"remit.yaml": "environment:\n  prepare: [{ecosystem: npm}]\n  env: {MOOD: calm}\n",
@@ -94,7 +131,6 @@ func TestLayersOfAJob(t *testing.T) {
 	}, map[string]string{
 		"remit.yaml": "environment:\n  services: [{name: db, run: 'sleep 9', ready: 'true'}]\n",
 	})
-	own := func(context.Context, registry.Ecosystem) (registry.Upstream, error) { return registry.Upstream{URL: server.URL}, nil }
 	away := func(context.Context, registry.Ecosystem) (registry.Upstream, error) {
 		return registry.Upstream{URL: "http://127.0.0.1:1/secret-mirror"}, nil
 	}

@@ -55,10 +55,10 @@ func TestVerdictOnLayers(t *testing.T) {
 func TestEnvironmentOfARequest(t *testing.T) {
 	t.Parallel()
 	for environment, wrong := range map[string]string{
-		`{"base":{"source":"/r","git_ref":"abc"}}`:                                          "",
-		`{"base":{"source":"/r","git_ref":"abc"},"layers":[]}`:                              "",
-		`{}`:                                                                                "environment.base",
-		`{"base":{"source":"/r"}}`:                                                          "environment.base",
+		`{"base":{"source":"/r","git_ref":"abc"}}`:             "",
+		`{"base":{"source":"/r","git_ref":"abc"},"layers":[]}`: "",
+		`{}`:                       "environment.base",
+		`{"base":{"source":"/r"}}`: "environment.base",
 		`{"base":{"source":"/r","git_ref":"--upload-pack=x"}}`:                              "environment.base",
 		`{"base":{"source":"-x","git_ref":"abc"}}`:                                          "environment.base",
 		`{"base":{"source":"/r","git_ref":"abc"},"layers":[{"key":"x"}]}`:                   "environment.layers[0]",

@@ -100,10 +100,11 @@ func (q *Requester) request(ctx context.Context, conn *Connection, p job.Proof) 
 		}
 		req.Repo.Source, req.Repo.GitRef = "artifact:"+digest, &commit
 		if e := req.Environment; e != nil {
-			if digest, commit, err = q.handOver(ctx, conn, p, "base.pack", p.PackBase); err != nil {
+			digest, base, err := q.handOver(ctx, conn, p, "base.pack", p.PackBase)
+			if err != nil {
 				return req, fmt.Errorf("handing over the base: %w", err)
 			}
-			req.Environment = &job.Environment{Base: job.Base{Source: "artifact:" + digest, GitRef: commit}, Layers: e.Layers}
+			req.Environment = &job.Environment{Base: job.Base{Source: "artifact:" + digest, GitRef: base}, Layers: e.Layers}
 		}
 	}
 	return req.Filled()

@@ -184,7 +184,9 @@ func (r *run) proof() (job.Proof, error) {
 	p.Waiting = func(patience time.Duration, err error) {
 		r.tell(evidence.StepBudget, "waiting", fmt.Sprintf("for at most %s: %s", patience, r.scrub(err.Error())))
 	}
-	p.Pack = func(ctx context.Context, w io.Writer) (string, error) { return r.packTree(ctx, tree, "the change to be proved", w) }
+	p.Pack = func(ctx context.Context, w io.Writer) (string, error) {
+		return r.packTree(ctx, tree, "the change to be proved", w)
+	}
 	p.Here = job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: r.rootImage()}, Runs: []job.Run{}, Artifacts: []job.Artifact{}, Status: job.Success,
 		Provenance: job.Provenance{ModelID: "none"}}
 	if e := r.environmentOfJob(); e != nil {
