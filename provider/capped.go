@@ -24,6 +24,12 @@ const maxOutput = 32 << 20
 // after the other, so that together they keep the caps too.
 type capped struct {
 	sandbox.Driver
+	*shared
+}
+
+// shared is what all uses of one capped sandbox have in common, also those with the
+// root of an image.
+type shared struct {
 	most sandbox.Limits
 	turn chan struct{} // held by who runs
 
@@ -35,12 +41,30 @@ type capped struct {
 }
 
 func newCapped(d sandbox.Driver, budget job.EngineBudget, caps api.Caps) *capped {
-	return &capped{Driver: d, turn: make(chan struct{}, 1), missing: map[string]bool{}, most: sandbox.Limits{
+	return cappedAt(d, sandbox.Limits{
 		CPUsMilli: bounded(budget.CPUMillis, caps.CPUMillis), MemoryMB: bounded(budget.MemoryMB, caps.MemoryMb),
 		// No demand was held against no cap, so it gets no more than the usual.
 		DiskMB: bounded(cmp.Or(budget.DiskMB, sandbox.DefaultDiskMB), caps.DiskMb), Pids: bounded(cmp.Or(caps.Pids, sandbox.DefaultPids), 0),
 		OutputBytes: sandbox.DefaultOutputBytes, Wall: wallOf(budget, caps),
-	}}
+	})
+}
+
+func cappedAt(d sandbox.Driver, most sandbox.Limits) *capped {
+	return &capped{d, &shared{turn: make(chan struct{}, 1), missing: map[string]bool{}, most: most}}
+}
+
+// Inner and With implement sandbox.Around.
+func (c *capped) Inner() sandbox.Driver { return c.Driver }
+
+func (c *capped) With(d sandbox.Driver) sandbox.Driver { return &capped{d, c.shared} }
+
+// Program says which file of this machine a command starts: it is a part of how a
+// layer of dependencies is made.
+func (c *capped) Program(name string) string {
+	if at, ok := c.Driver.(interface{ Program(string) string }); ok {
+		return at.Program(name)
+	}
+	return ""
 }
 
 // wallOf is the time of a whole job.

@@ -24,6 +24,8 @@ type Config struct {
 	Agents *Agents
 	// Home has the records and the proofs of this machine.
 	Home string
+	// Environments say what is got for the environments of jobs.
+	Environments Environments
 	// CacheDir keeps checked out trees; Scratch is for work that is removed.
 	CacheDir, Scratch string
 	// KeyDir holds the key that the bundles of engine runs are signed with; ""

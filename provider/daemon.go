@@ -23,26 +23,27 @@ type Daemon struct {
 	id Identity
 	// credential is what the authority knows this provider by; it is searched
 	// for in the evidence of engine runs.
-	credential string
-	home       string
-	keyDir     string
-	version    string
-	build      evidence.Build
-	client     *api.Client
-	driver     sandbox.Driver
-	cache      *workspace.Cache
-	spool      spool
-	sources    []string
-	engines    map[string]*command.Engine
-	agents     *Agents
-	scratch    string
-	caps       api.Caps
-	ttl, beat  time.Duration
-	grace      time.Duration
-	log        *slog.Logger
-	clock      func() time.Time
-	presence   *os.File // locked while this process lives
-	voice      *os.File // locked while this process gives signs of life
+	credential   string
+	home         string
+	keyDir       string
+	version      string
+	build        evidence.Build
+	client       *api.Client
+	driver       sandbox.Driver
+	cache        *workspace.Cache
+	spool        spool
+	sources      []string
+	engines      map[string]*command.Engine
+	agents       *Agents
+	environments Environments
+	scratch      string
+	caps         api.Caps
+	ttl, beat    time.Duration
+	grace        time.Duration
+	log          *slog.Logger
+	clock        func() time.Time
+	presence     *os.File // locked while this process lives
+	voice        *os.File // locked while this process gives signs of life
 
 	mu        sync.Mutex
 	running   map[string]context.CancelCauseFunc // by job id
@@ -85,7 +86,7 @@ func Open(c Config) (*Daemon, error) {
 	if d.engines, err = openEngines(c.Engines); err != nil {
 		return nil, err
 	}
-	d.agents = c.Agents
+	d.agents, d.environments = c.Agents, c.Environments
 	if err := d.agents.proved(d.driver.Describe().Driver); err != nil {
 		return nil, err
 	}

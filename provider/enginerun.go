@@ -102,24 +102,27 @@ func (r *engineRun) prepare(ctx context.Context, scratch string) (harness.Reques
 	if err := r.sameBaseline(base.Commit, base.Tree); err != nil {
 		return none, err
 	}
-	if rule.signed = signedRecords(ctx, source, base); rule.signed {
+	policy, known := policyAt(ctx, source, base)
+	if rule.signed = !known || policy.SignedRecords(); rule.signed {
 		if chosen, err = r.worker(ctx, r.req.Engine, r.req.Budget.MicroUSD, rule); err != nil {
 			return none, err
 		}
 	}
+	if err := r.obtain(ctx, policy.Surroundings()); err != nil {
+		return none, blameless(err)
+	}
 	return r.request(contract, chosen, source, scratch), nil
 }
 
-// signedRecords reports whether the policy of a repository, as its base commit has
-// it, asks for signatures of the records. A policy that cannot be read is no leave
-// to count records without one.
-func signedRecords(ctx context.Context, source *workspace.Source, base workspace.Baseline) bool {
+// policyAt reads the policy of a repository as its base commit has it. One that
+// cannot be read is not known: it is no leave to count records without a signature.
+func policyAt(ctx context.Context, source *workspace.Source, base workspace.Baseline) (policy *task.Policy, known bool) {
 	text, err := source.ReadFile(ctx, base.Commit, task.PolicyFile)
 	if errors.Is(err, workspace.ErrNoFile) {
-		return false
+		return nil, true
 	}
-	policy, err := task.ParsePolicy(task.PolicyFile, text)
-	return err != nil || policy.SignedRecords()
+	policy, err = task.ParsePolicy(task.PolicyFile, text)
+	return policy, err == nil
 }
 
 // contract reads the contract of the request.
@@ -170,7 +173,7 @@ func (r *engineRun) sameBaseline(commit, tree string) error {
 // taken from an earlier run: strangers share nothing.
 func (r *engineRun) request(c *task.Contract, w worker, source *workspace.Source, scratch string) harness.Request {
 	return harness.Request{
-		Home: session.Home{Dir: filepath.Join(scratch, "home"), KeyDir: r.keyDir}, Repo: source.Root(), Contract: c,
+		Home: r.homeFor(scratch), Registries: r.registries, Repo: source.Root(), Contract: c,
 		Engine: w.engine, Admission: w.admission, Model: w.model,
 		Repeat: 1, Build: r.build, Progress: r.progress, Clock: r.clock,
 		Credentials: []secret.Value{{Name: "PROVIDER_CREDENTIAL", Value: r.credential}},
@@ -187,6 +190,7 @@ func (r *engineRun) pipeline(ctx context.Context, ask harness.Request, box *capp
 		resp.CostKnown = &unknown // until there is a report that says more
 	}
 	out, err := harness.Run(working, ask)
+	r.trimLayers()
 	took := r.clock().Sub(started)
 	resp.Caps, resp.Usage = box.report(took)
 	late := took >= box.most.Wall

@@ -41,7 +41,7 @@ func (k *known) find(ctx context.Context, cache *workspace.Cache, source *worksp
 	if err != nil || c == nil {
 		return nil
 	}
-	return &tree{c.Dir, c.Release}
+	return &tree{c.Dir, treeID, c.Release}
 }
 
 // keep remembers what a revision was laid out as.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -29,9 +30,10 @@ const refusedExit = 128
 type sandboxRun struct {
 	*Daemon
 	req     job.SandboxRunRequest
-	caps    api.Caps  // what binds this job
-	runID   string    // whose artifacts it may read
-	dir     string    // of the spool
+	caps    api.Caps // what binds this job
+	runID   string   // whose artifacts it may read
+	dir     string   // of the spool
+	layers  []job.Layer
 	streams []*stream // stdout and stderr of each command, one after the other
 }
 
@@ -61,6 +63,7 @@ func (r *sandboxRun) run(ctx context.Context) (job.SandboxRunResponse, []File, e
 	case ctx.Err() != nil:
 		resp.Status = job.Cancelled
 	case err != nil && reason.CodeOf(err) != "" && result == nil && blamesJob(err):
+		r.log.Warn("a job was refused", "error", err, "hint", hintOf(err))
 		r.refuse(&resp, err)
 	case err != nil:
 		text := "the sandbox could not run the job"
@@ -107,10 +110,6 @@ func blamesJob(err error) bool {
 
 // execute runs the commands in the sandbox.
 func (r *sandboxRun) execute(ctx context.Context) (*sandbox.Result, error) {
-	driver, err := r.inImage()
-	if err != nil {
-		return nil, err
-	}
 	scratch, err := os.MkdirTemp(r.scratch, scratchName)
 	if err != nil {
 		return nil, fmt.Errorf("making a work directory: %w", err)
@@ -121,7 +120,21 @@ func (r *sandboxRun) execute(ctx context.Context) (*sandbox.Result, error) {
 		return nil, err
 	}
 	defer t.close()
-	spec := sandbox.Spec{Lower: t.dir, StopOnFailure: true, Env: r.req.Env, Limits: r.limits()}
+	around, err := r.surround(ctx, scratch)
+	if err != nil {
+		return nil, err
+	}
+	defer r.trimLayers()
+	defer around.Prepared.Release()
+	for _, l := range around.Facts.Layers {
+		r.layers = append(r.layers, job.Layer{Key: l.Key, ContentSHA256: l.ContentSHA256})
+	}
+	env := maps.Clone(around.Prepared.Variables())
+	if env == nil {
+		env = map[string]string{}
+	}
+	maps.Copy(env, r.req.Env)
+	spec := sandbox.Spec{Lower: t.dir, Layers: around.Prepared.Mounts(), PathDirs: around.Prepared.Programs(), StopOnFailure: true, Env: env, Limits: r.limits()}
 	for i, c := range r.req.Commands {
 		dir := ""
 		if c.Workdir != nil {
@@ -132,7 +145,7 @@ func (r *sandboxRun) execute(ctx context.Context) (*sandbox.Result, error) {
 			Argv: []string{"sh", "-c", "--", c.Cmd}, Dir: dir, ContinueOnFailure: c.ContinueOnFail, Stdout: r.streams[2*i], Stderr: r.streams[2*i+1],
 		})
 	}
-	return driver.Run(ctx, spec)
+	return around.Sandbox.Run(ctx, spec)
 }
 
 // limits are what the job asked for, within what binds it. What it says nothing
@@ -147,7 +160,7 @@ func (r *sandboxRun) limits() sandbox.Limits {
 
 // fill takes over what the sandbox saw.
 func (r *sandboxRun) fill(resp *job.SandboxRunResponse, result *sandbox.Result) {
-	resp.Status, resp.EnvInfo.ImageDigest = job.Success, r.req.Sandbox.ImageDigest
+	resp.Status, resp.EnvInfo.ImageDigest, resp.EnvInfo.Layers = job.Success, r.req.Sandbox.ImageDigest, r.layers
 	for i, c := range result.Commands {
 		out, errs := r.streams[2*i], r.streams[2*i+1]
 		if why := killedFor(c, result, r.limits(), i == len(result.Commands)-1); why != "" {

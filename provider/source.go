@@ -15,6 +15,7 @@ import (
 // tree is the checked out repository of a job.
 type tree struct {
 	dir   string
+	id    string // its name in git
 	close func()
 }
 
@@ -61,7 +62,7 @@ func (d *Daemon) checkout(ctx context.Context, runID string, repo job.Repo, scra
 	if !sent {
 		d.known.keep(source, base)
 	}
-	return &tree{c.Dir, func() {
+	return &tree{c.Dir, base.Tree, func() {
 		c.Release()
 		_ = store.Close()
 		if sent {

@@ -38,6 +38,7 @@ type providerFlags struct {
 	tls                     tlsFlags
 	replace                 string
 	unenforced              bool
+	environment             environmentFlags
 }
 
 func (a *app) providerCommand() *cobra.Command {
@@ -163,6 +164,8 @@ through a gateway of this machine with a key of yours, which no job, log or bund
 shows. Naming an agent there enables it; its source and its models have to be
 admitted here with 'remit admit'. docs/nexus.md describes the file.
 
+` + environmentHelp + `
+
 A job is leased for --lease and the lease is renewed while the job runs. A short
 one has the nexus notice soon that this machine is gone, and costs the work when
 the nexus cannot be reached for that long.
@@ -185,6 +188,7 @@ any more: it was revoked, or another machine has taken this provider's place.`,
 	fl.StringArrayVar(&f.sources, "source", nil, "directory below which jobs may read repositories (repeatable)")
 	fl.StringArrayVar(&f.engine, "engine", nil, "NAME='COMMAND ARG...' of a program that engine runs may name (repeatable)")
 	fl.StringVar(&f.agents, "agents", "", "file with the agents (YAML): engines that ask a model, which engine runs may name")
+	f.environment.add(cmd)
 	fl.BoolVar(&f.once, "once", false, "run one job and exit")
 	fl.DurationVar(&f.wait, "wait", 0, "with --once: wait so long for a job")
 	fl.Int64Var(&f.cpus, "cpu-millis", 0, "limit of this machine in thousandths of a processor (default: the lease's)")
@@ -268,9 +272,13 @@ func (a *app) startProvider(ctx context.Context, f *providerFlags, stderr io.Wri
 		return err
 	}
 	state := a.providerState(f)
+	environments, err := f.environment.environments(state.Dir)
+	if err != nil {
+		return err
+	}
 	d, err := provider.Open(provider.Config{
 		State: state, Driver: driver, Version: version, Commit: commit, Sources: f.sources, Engines: engines, Agents: agents,
-		Home: a.home.Dir, CacheDir: a.home.CacheDir(), KeyDir: a.home.Keys().Dir, Scratch: filepath.Join(state.Dir, "work"),
+		Home: a.home.Dir, CacheDir: a.home.CacheDir(), KeyDir: a.home.Keys().Dir, Scratch: filepath.Join(state.Dir, "work"), Environments: environments,
 		Caps:       api.Caps{CPUMillis: f.cpus, MemoryMb: f.memory, DiskMb: f.disk, Pids: f.pid, TimeoutSecs: f.timeout, Concurrency: f.concurrency},
 		Unenforced: f.unenforced, LeaseTTL: f.lease, Heartbeat: f.heartbeat, Grace: f.grace,
 		Log: log, Client: f.client(),

@@ -86,6 +86,7 @@ func checkSandboxRun(req SandboxRunRequest, resp SandboxRunResponse) Verdict {
 	if got := resp.EnvInfo.ImageDigest; got != req.Sandbox.ImageDigest {
 		v.fault("image_digest", "ran in %.80q, not in %.80q", got, req.Sandbox.ImageDigest)
 	}
+	v.checkEnvironment(req, resp)
 	v.checkRuns(req.Commands, resp)
 	v.checkArtifacts(resp.Artifacts)
 	exit := firstFailure(resp.Runs)

@@ -35,7 +35,7 @@ const (
 // that breaks one.
 func (r SandboxRunRequest) Validate() error {
 	for _, err := range []*reason.Error{
-		r.Sandbox.validate(), r.Repo.validate(), validateCommands(r.Commands), validateEnv(r.Env), r.Verification.validate(),
+		r.Sandbox.validate(), r.Repo.validate(), validateCommands(r.Commands), validateEnv(r.Env), r.Verification.validate(), r.Environment.validate(),
 	} {
 		if err != nil {
 			return err

@@ -9,6 +9,8 @@ type SandboxRunRequest struct {
 	Commands     []Command         `json:"commands"` // 1..20, run in order
 	Env          map[string]string `json:"env,omitempty"`
 	Verification Verification      `json:"verification"`
+	// Environment is nil for commands that find nothing beside the tree.
+	Environment *Environment `json:"environment,omitempty"`
 }
 
 // Sandbox says where the commands run and what they may use.

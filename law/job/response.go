@@ -36,6 +36,9 @@ type EnvInfo struct {
 	ImageDigest string  `json:"image_digest"`
 	Hostname    *string `json:"hostname,omitempty"`
 	SystemInfo  *string `json:"system_info,omitempty"`
+	// Layers are the dependency layers that the commands had, in the order of the
+	// request: a minor addition of Remit's.
+	Layers []Layer `json:"layers,omitempty"`
 }
 
 // Run is one executed command. The digests cover the full streams; previews are

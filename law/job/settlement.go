@@ -44,6 +44,9 @@ type Proof struct {
 	// Pack writes a git pack with a commit of that tree and with nothing else
 	// than the commit needs, and returns the commit's id.
 	Pack func(context.Context, io.Writer) (commit string, err error)
+	// PackBase does the same for the base of Request.Environment, which names it by
+	// its tree until a provider elsewhere is to get it.
+	PackBase func(context.Context, io.Writer) (commit string, err error)
 	// Here is what the requester's own verifier saw of the same commands over
 	// the same tree. A provider that is part of the requester's process hands it
 	// in: on one machine running them once more would prove nothing more.

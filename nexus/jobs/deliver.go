@@ -213,6 +213,13 @@ func environmentOf(resp job.Response) map[string]any {
 		if s := r.EnvInfo.SystemInfo; s != nil {
 			m["system_info"] = clip(*s)
 		}
+		var layers []map[string]any
+		for _, l := range first(r.EnvInfo.Layers, job.MaxLayers) {
+			layers = append(layers, map[string]any{"key": clip(l.Key), "content_sha256": clip(l.ContentSHA256)})
+		}
+		if len(layers) > 0 {
+			m["layers"] = layers
+		}
 		who, box = r.Provider, r.Platform
 	case job.EngineRunResponse:
 		who, box = r.Provider, r.Platform

@@ -94,21 +94,33 @@ func (q *Requester) request(ctx context.Context, conn *Connection, p job.Proof) 
 		if _, err := req.Filled(); err != nil {
 			return req, err
 		}
-		pack, err := newBlob(func(w io.Writer) error {
-			commit, err := p.Pack(ctx, w)
-			req.Repo.GitRef = &commit
-			return err
-		})
+		digest, commit, err := q.handOver(ctx, conn, p, "source.pack", p.Pack)
 		if err != nil {
-			return req, fmt.Errorf("packing the patched tree: %w", err)
-		}
-		defer pack.remove()
-		if err := q.retryUnreachable(ctx, conn, p, func() error { return q.put(ctx, conn, "source.pack", pack) }); err != nil {
 			return req, fmt.Errorf("handing over the patched tree: %w", err)
 		}
-		req.Repo.Source = "artifact:" + pack.digest
+		req.Repo.Source, req.Repo.GitRef = "artifact:"+digest, &commit
+		if e := req.Environment; e != nil {
+			digest, base, err := q.handOver(ctx, conn, p, "base.pack", p.PackBase)
+			if err != nil {
+				return req, fmt.Errorf("handing over the base: %w", err)
+			}
+			req.Environment = &job.Environment{Base: job.Base{Source: "artifact:" + digest, GitRef: base}, Layers: e.Layers}
+		}
 	}
 	return req.Filled()
+}
+
+// handOver stores a packed commit as an artifact of the run.
+func (q *Requester) handOver(ctx context.Context, conn *Connection, p job.Proof, name string, write func(context.Context, io.Writer) (string, error)) (digest, commit string, err error) {
+	pack, err := newBlob(func(w io.Writer) (err error) {
+		commit, err = write(ctx, w)
+		return err
+	})
+	if err != nil {
+		return "", "", err
+	}
+	defer pack.remove()
+	return pack.digest, commit, q.retryUnreachable(ctx, conn, p, func() error { return q.put(ctx, conn, name, pack) })
 }
 
 func (q *Requester) dispatch(ctx context.Context, conn *Connection, req job.SandboxRunRequest, most int64) (api.Job, error) {

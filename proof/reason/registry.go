@@ -94,6 +94,7 @@ const (
 	LayerRefused           Code = "layer_refused"
 	LayerChanged           Code = "layer_changed"
 	LayerOverlap           Code = "layer_overlap"
+	EnvironmentDiffers     Code = "environment_differs"
 )
 
 // The codes of services: what the commands of a run reach over the loopback.

@@ -216,6 +216,34 @@ func (s *Store) Collect(now, unusedSince time.Time) ([]Removed, error) {
 	return removed, s.sweep(now)
 }
 
+// Trim removes the layers whose last use is longest ago, until the others have no
+// more bytes than that. What is in use stays.
+func (s *Store) Trim(most int64) ([]Removed, error) {
+	keys, err := s.Keys()
+	if err != nil {
+		return nil, err
+	}
+	slices.SortStableFunc(keys, func(a, b string) int { return s.LastUsed(b).Compare(s.LastUsed(a)) })
+	removed := []Removed{}
+	for _, key := range keys {
+		l, err := s.Look(key)
+		if err != nil { // it has just been removed, or nothing can be said of it
+			continue
+		}
+		most -= l.Bytes
+		l.Release()
+		if most >= 0 {
+			continue
+		}
+		r, err := s.Remove(key)
+		if err != nil {
+			return removed, err
+		}
+		removed = append(removed, r)
+	}
+	return removed, nil
+}
+
 // Empty removes every layer. One that a run uses is an error.
 func (s *Store) Empty() error {
 	keys, err := s.Keys()

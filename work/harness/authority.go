@@ -189,9 +189,17 @@ func (r *run) proof() (job.Proof, error) {
 	p.Waiting = func(patience time.Duration, err error) {
 		r.tell(evidence.StepBudget, "waiting", fmt.Sprintf("for at most %s: %s", patience, r.scrub(err.Error())))
 	}
-	p.Pack = func(ctx context.Context, w io.Writer) (string, error) { return r.packTree(ctx, tree, w) }
+	p.Pack = func(ctx context.Context, w io.Writer) (string, error) {
+		return r.packTree(ctx, tree, "the change to be proved", w)
+	}
 	p.Here = job.SandboxRunResponse{EnvInfo: job.EnvInfo{ImageDigest: r.rootImage()}, Runs: []job.Run{}, Artifacts: []job.Artifact{}, Status: job.Success,
 		Provenance: job.Provenance{ModelID: "none"}}
+	if e := r.environmentOfJob(); e != nil {
+		p.Request.Environment, p.Here.EnvInfo.Layers = e, e.Layers
+		p.PackBase = func(ctx context.Context, w io.Writer) (string, error) {
+			return r.packTree(ctx, string(r.opened.BaselineTree), "the base of the change", w)
+		}
+	}
 	for _, c := range head.Runs {
 		p.Request.Commands = append(p.Request.Commands, job.Command{Cmd: c.Command})
 		p.Here.Runs = append(p.Here.Runs, job.Run{Cmd: c.Command, ExitCode: int32(c.ExitCode), DurationMS: uint64(max(0, c.DurationMS)),
@@ -267,15 +275,15 @@ func capsApplied(caps []evidence.Cap) *job.CapsApplied {
 	return out
 }
 
-// packTree writes the patched tree as a commit without history. The same tree
-// gives the same commit everywhere.
-func (r *run) packTree(ctx context.Context, tree string, w io.Writer) (commit string, err error) {
+// packTree writes a tree as a commit without history. The same tree gives the same
+// commit everywhere.
+func (r *run) packTree(ctx context.Context, tree, message string, w io.Writer) (commit string, err error) {
 	if r.store == nil {
 		if err := r.restore(ctx); err != nil {
 			return "", err
 		}
 	}
-	if commit, err = r.store.CommitTree(ctx, tree, "", "the change to be proved", time.Unix(0, 0)); err != nil {
+	if commit, err = r.store.CommitTree(ctx, tree, "", message, time.Unix(0, 0)); err != nil {
 		return "", err
 	}
 	return commit, r.store.Pack(ctx, commit, w)

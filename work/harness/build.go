@@ -44,22 +44,16 @@ func BuildEnvironment(ctx context.Context, req EnvironmentBuild) (*BuiltEnvironm
 	if err := req.Home.Distrust(req.Sandbox); err != nil {
 		return nil, err
 	}
-	env := environmentAt(base.checkout.Dir, false)
+	env := EnvironmentAt(base.checkout.Dir, false)
 	if len(env.Prepare) == 0 && env.Image == "" {
 		return nil, reason.Errorf(reason.EnvironmentUnavailable, "remit.yaml of the base commit prepares nothing").
 			WithHint("write environment: {prepare: [{ecosystem: npm}]} into remit.yaml and commit it; docs/environments.md has the keys")
 	}
-	in, image, err := inImage(ctx, req.Home, req.Sandbox, env)
+	p := Preparation{Home: req.Home, Sandbox: req.Sandbox, Registries: req.Registries, Scratch: base.work, Clock: req.Clock, Tell: req.Tell}
+	made, err := p.Make(ctx, env, depend.Base{Dir: base.checkout.Dir, Tree: base.Tree})
 	if err != nil {
 		return nil, err
 	}
-	p := preparation{home: req.Home, sandbox: in, registries: req.Registries, scratch: base.work, clock: req.Clock, tell: req.Tell}
-	prepared, err := p.layers(ctx, env, depend.Base{Dir: base.checkout.Dir, Tree: base.Tree})
-	if err != nil {
-		return nil, err
-	}
-	defer prepared.Release()
-	facts := environmentFacts(env, prepared)
-	facts.Image = image
-	return &BuiltEnvironment{base.Commit, facts}, nil
+	defer made.Prepared.Release()
+	return &BuiltEnvironment{base.Commit, made.Facts}, nil
 }

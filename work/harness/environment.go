@@ -25,10 +25,10 @@ import (
 // is asked outside of any sandbox, when something has to be fetched.
 type Registries func(context.Context, registry.Ecosystem) (registry.Upstream, error)
 
-// environmentAt reads what the policy in a checkout of the base says of the
+// EnvironmentAt reads what the policy in a checkout of the base says of the
 // environment. One that cannot be read says nothing: no run is under it. Where there
 // is none, a check has what is detected.
-func environmentAt(checkout string, checks bool) task.Environment {
+func EnvironmentAt(checkout string, checks bool) task.Environment {
 	root, err := os.OpenRoot(checkout)
 	if err != nil {
 		return task.Environment{}
@@ -59,30 +59,30 @@ func environmentAt(checkout string, checks bool) task.Environment {
 	return policy.Surroundings()
 }
 
-// preparation is what layers are made with.
-type preparation struct {
-	home       session.Home
-	sandbox    sandbox.Driver
-	registries Registries
-	scratch    string
-	clock      func() time.Time
-	tell       func(line string)
+// Preparation is what environments are made with.
+type Preparation struct {
+	Home       session.Home
+	Sandbox    sandbox.Driver
+	Registries Registries
+	Scratch    string
+	Clock      func() time.Time
+	Tell       func(line string) // nil for nowhere
 }
 
 // layers returns the layers of an environment, from the store or made now. It is
 // not nil, and holds nothing, where the environment has none.
-func (p preparation) layers(ctx context.Context, env task.Environment, base depend.Base) (*depend.Prepared, error) {
-	if err := servable(env, p.sandbox, false); err != nil {
+func (p Preparation) layers(ctx context.Context, env task.Environment, base depend.Base) (*depend.Prepared, error) {
+	if err := servable(env, p.Sandbox, false); err != nil {
 		return nil, err
 	}
 	if len(env.Prepare) == 0 {
 		return serve(env, &depend.Prepared{Env: env.Env}), nil
 	}
-	store, err := depend.OpenStore(p.home.EnvironmentsDir())
+	store, err := depend.OpenStore(p.Home.EnvironmentsDir())
 	if err != nil {
 		return nil, err
 	}
-	b := &depend.Builder{Store: store, Sandbox: p.sandbox, Upstream: p.registries, Tell: p.tell, Clock: p.clock, Scratch: p.scratch}
+	b := &depend.Builder{Store: store, Sandbox: p.Sandbox, Upstream: p.Registries, Tell: p.Tell, Clock: p.Clock, Scratch: p.Scratch}
 	prepared, err := b.Prepare(ctx, env, base)
 	if err != nil {
 		return nil, err
@@ -90,47 +90,58 @@ func (p preparation) layers(ctx context.Context, env task.Environment, base depe
 	return serve(env, prepared), nil
 }
 
+// Surroundings are an environment that was made.
+type Surroundings struct {
+	Sandbox  sandbox.Driver // with the root of the image
+	Prepared *depend.Prepared
+	Facts    evidence.EnvironmentPrepared
+}
+
+// Make makes an environment: its root, its layers, and what there is to say of them.
+func (p Preparation) Make(ctx context.Context, env task.Environment, base depend.Base) (*Surroundings, error) {
+	in, image, err := inImage(ctx, p.Home, p.Sandbox, env)
+	if err != nil {
+		return nil, err
+	}
+	p.Sandbox = in
+	services, err := serviceFacts(env.Services)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := p.layers(ctx, env, base)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the environment: %w", err)
+	}
+	facts := environmentFacts(env, prepared)
+	facts.Image, facts.Services = image, services
+	return &Surroundings{in, prepared, facts}, nil
+}
+
 // prepareEnvironment makes what the policy of the base wants beside the tree,
 // before the engine begins, and says so in the journal.
 func (r *run) prepareEnvironment(ctx context.Context) error {
-	env := environmentAt(r.checkout.Dir, r.checks())
+	env := EnvironmentAt(r.checkout.Dir, r.checks())
 	if env.Empty() {
 		r.prepared = &depend.Prepared{}
 		return nil
-	}
-	if r.Nexus != "" && len(env.Prepare) > 0 {
-		return reason.Errorf(reason.EnvironmentUnavailable, "the policy prepares dependencies, and a provider of a nexus would prove the change without them").
-			WithHint("run without --nexus: then this machine proves the change")
 	}
 	if err := servable(env, r.Sandbox, r.Nexus != ""); err != nil {
 		return err
 	}
 	s := r.begin(evidence.StepEnvironment, "environment", nil)
-	in, image, err := inImage(ctx, r.Home, r.Sandbox, env)
+	p := Preparation{Home: r.Home, Sandbox: r.Sandbox, Registries: r.Registries, Scratch: r.work, Clock: r.clock, Tell: func(line string) { r.output([]byte(line)) }}
+	made, err := p.Make(ctx, env, depend.Base{Dir: r.checkout.Dir, Tree: r.base.Tree})
 	if err != nil {
 		s.end(journal.Failed, nil, r.scrub(err.Error()))
 		return err
 	}
-	r.Sandbox = in
-	p := preparation{home: r.Home, sandbox: r.Sandbox, registries: r.Registries, scratch: r.work, clock: r.clock, tell: func(line string) { r.output([]byte(line)) }}
-	prepared, err := p.layers(ctx, env, depend.Base{Dir: r.checkout.Dir, Tree: r.base.Tree})
-	if err != nil {
-		s.end(journal.Failed, nil, r.scrub(err.Error()))
-		return fmt.Errorf("preparing the environment: %w", err)
-	}
-	r.prepared = prepared
-	facts := environmentFacts(env, prepared)
-	facts.Image = image
-	if facts.Services, err = serviceFacts(env.Services); err != nil {
-		s.end(journal.Failed, nil, err.Error())
-		return err
-	}
-	if why := r.environmentDiffers(facts); why != "" {
+	r.Sandbox, r.prepared = made.Sandbox, made.Prepared
+	if why := r.environmentDiffers(made.Facts); why != "" {
 		s.end(journal.Failed, nil, why)
 		return reason.Errorf(reason.EnvironmentUnavailable, "preparing the environment again: %s", why).
 			WithHint("run the task again: a change is verified with what its engine had")
 	}
-	s.end(journal.Completed, facts, fmt.Sprintf("%d layer(s)", len(prepared.Layers)))
+	s.end(journal.Completed, made.Facts, fmt.Sprintf("%d layer(s)", len(made.Prepared.Layers)))
 	return nil
 }
 
@@ -198,37 +209,31 @@ func dependencyChanges(l sandbox.LayerChanges) *evidence.DependencyChanges {
 // compares it with what the run had. From then on the request has the sandbox of
 // its image.
 func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string) (*depend.Prepared, *EnvironmentAgain, error) {
-	env := environmentAt(lower, rec.receipt.Checked != nil)
+	env := EnvironmentAt(lower, rec.receipt.Checked != nil)
 	was := rec.receipt.Environment
 	if env.Empty() && was == nil {
 		return &depend.Prepared{}, nil, nil
 	}
-	in, image, err := inImage(ctx, req.Home, req.Sandbox, env)
-	if err != nil {
-		return nil, nil, err
-	}
-	req.Sandbox = in
 	work, err := os.MkdirTemp("", "remit-environment-")
 	if err != nil {
 		return nil, nil, fmt.Errorf("making a work directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }() // a temporary directory
-	p := preparation{home: req.Home, sandbox: req.Sandbox, registries: req.Registries, scratch: work, clock: time.Now, tell: func(line string) {
+	p := Preparation{Home: req.Home, Sandbox: req.Sandbox, Registries: req.Registries, Scratch: work, Clock: time.Now, Tell: func(line string) {
 		if req.Progress != nil {
 			req.Progress.Output(line)
 		}
 	}}
 	if req.Clock != nil {
-		p.clock = req.Clock
+		p.Clock = req.Clock
 	}
-	prepared, err := p.layers(ctx, env, depend.Base{Dir: lower, Tree: baseline})
+	made, err := p.Make(ctx, env, depend.Base{Dir: lower, Tree: baseline})
 	if err != nil {
-		return nil, nil, fmt.Errorf("preparing the environment: %w", err)
-	}
-	again := &EnvironmentAgain{Image: image, Layers: environmentFacts(env, prepared).Layers, Same: true}
-	if again.Services, err = serviceFacts(env.Services); err != nil {
 		return nil, nil, err
 	}
+	req.Sandbox = made.Sandbox
+	image := made.Facts.Image
+	again := &EnvironmentAgain{Image: image, Layers: made.Facts.Layers, Services: made.Facts.Services, Same: true}
 	if was == nil {
 		was = &evidence.Environment{}
 	}
@@ -252,7 +257,7 @@ func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, base
 	if !maps.Equal(was.Env, env.Variables()) {
 		again.differs("the variables are others than those of the run")
 	}
-	return prepared, again, nil
+	return made.Prepared, again, nil
 }
 
 // EnvironmentAgain compares the environment of a verification with that of the run.

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"os"
 
+	"remit/law/job"
 	"remit/law/task"
 	"remit/proof/evidence"
+	"remit/proof/journal"
 	"remit/proof/reason"
 	"remit/work/image"
 	"remit/work/sandbox"
@@ -83,18 +85,40 @@ func imageText(i *evidence.EnvironmentImage) string {
 	return i.Digest
 }
 
-// rootImage is what a job says of the root of its commands. It is read from the
-// journal, so that a run that was cut off has it too.
+// rootImage is what a job says of the root of its commands.
 func (r *run) rootImage() string {
-	root := hostImage
-	if r.recorder == nil {
-		return root
+	if e := r.environmentSoFar(); e != nil && e.Image != nil {
+		return e.Image.Digest
 	}
+	return hostImage
+}
+
+// environmentSoFar is the environment of the run, nil for none. It is read from the
+// journal, so that a run that was cut off has it too.
+func (r *run) environmentSoFar() *evidence.EnvironmentPrepared {
+	if r.recorder == nil {
+		return nil
+	}
+	var out *evidence.EnvironmentPrepared
 	for _, e := range r.w.Entries() {
 		var p evidence.EnvironmentPrepared
-		if e.Name == evidence.StepEnvironment && json.Unmarshal(e.Outputs, &p) == nil && p.Image != nil {
-			root = p.Image.Digest
+		if e.Name == evidence.StepEnvironment && e.Status == journal.Completed && json.Unmarshal(e.Outputs, &p) == nil {
+			out = &p
 		}
 	}
-	return root
+	return out
+}
+
+// environmentOfJob is what a job says of the environment of its commands, nil where
+// the policy of the base has none.
+func (r *run) environmentOfJob() *job.Environment {
+	e := r.environmentSoFar()
+	if e == nil {
+		return nil
+	}
+	out := &job.Environment{Base: job.Base{Source: "git-tree:" + string(r.opened.BaselineTree), GitRef: string(r.opened.BaselineCommit)}}
+	for _, l := range e.Layers {
+		out.Layers = append(out.Layers, job.Layer{Key: l.Key, ContentSHA256: l.ContentSHA256})
+	}
+	return out
 }

@@ -147,7 +147,7 @@ func (b *Base) Try(ctx context.Context, t Trial) (*Tried, error) {
 		return nil, err
 	}
 	t.Sandbox = in
-	p := preparation{home: b.home, sandbox: t.Sandbox, registries: t.Registries, scratch: b.work, clock: time.Now, tell: tell}
+	p := Preparation{Home: b.home, Sandbox: t.Sandbox, Registries: t.Registries, Scratch: b.work, Clock: time.Now, Tell: tell}
 	prepared, err := p.layers(ctx, t.Environment, depend.Base{Dir: b.checkout.Dir, Tree: b.Tree})
 	var refused *reason.Error
 	switch {

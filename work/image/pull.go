@@ -21,6 +21,8 @@ type Options struct {
 	// Private lets the registry, and what it leads to, have a private address and
 	// speak plain HTTP.
 	Private bool
+	// Anonymous leaves out the user's credentials: who asks may not be the user.
+	Anonymous bool
 	// Again unpacks what is there already, and resolves a tag anew.
 	Again bool
 	// Report is told of each step, if it is set.
@@ -63,7 +65,7 @@ func (s *Store) Pull(ctx context.Context, ref Reference, opt Options) (*Image, e
 // look opens the source of a reference, and reads what the image is.
 func (s *Store) look(ctx context.Context, ref Reference, opt Options) (*picture, func(), error) {
 	if ref.Kind == Registry {
-		p, err := look(ctx, ref, openRemote(ref, opt.Private, s.limits), s.limits)
+		p, err := look(ctx, ref, openRemote(ref, opt, s.limits), s.limits)
 		return p, func() {}, err
 	}
 	dir := ref.Path

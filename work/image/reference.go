@@ -83,3 +83,21 @@ func Pinned(text string) (digest string, err error) {
 	}
 	return ref.Digest, nil
 }
+
+// From reports whether the image comes from a registry, by its host as a reference
+// has it: docker.io, registry.internal:5000.
+func (r Reference) From(host string) bool {
+	if r.remote == nil {
+		return false
+	}
+	named, err := name.NewRegistry(host)
+	return err == nil && named.RegistryStr() == r.remote.Context().RegistryStr()
+}
+
+// CheckHost refuses what is no host of a registry.
+func CheckHost(host string) error {
+	if named, err := name.NewRegistry(host); err != nil || host == "" || named.Name() == "" {
+		return notAReference(host, "a registry is HOST or HOST:PORT, as in docker.io or registry.internal:5000")
+	}
+	return nil
+}

@@ -30,12 +30,16 @@ type remoteSource struct {
 	limits  Limits
 }
 
-func openRemote(ref Reference, private bool, l Limits) *remoteSource {
-	t := &guard{private: private, most: l.Blob, proxies: map[string]bool{}}
+func openRemote(ref Reference, opt Options, l Limits) *remoteSource {
+	var keys authn.Keychain = authn.DefaultKeychain
+	if opt.Anonymous {
+		keys = authn.NewMultiKeychain()
+	}
+	t := &guard{private: opt.Private, most: l.Blob, proxies: map[string]bool{}}
 	t.inner = &http.Transport{Proxy: t.proxy, DialContext: t.dial, TLSHandshakeTimeout: 20 * time.Second,
 		ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10, DisableCompression: true}
 	return &remoteSource{ref: ref.remote, limits: l, options: []remote.Option{
-		remote.WithAuthFromKeychain(authn.DefaultKeychain), remote.WithTransport(t), remote.WithUserAgent("remit")}}
+		remote.WithAuthFromKeychain(keys), remote.WithTransport(t), remote.WithUserAgent("remit")}}
 }
 
 func (s *remoteSource) with(ctx context.Context) []remote.Option {

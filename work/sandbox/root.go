@@ -33,11 +33,26 @@ type rootable interface {
 	withRoot(r Root) (Driver, error)
 }
 
+// Around is a driver that stands around another one, such as one that lowers limits.
+type Around interface {
+	Driver
+	Inner() Driver
+	// With returns the same around another driver.
+	With(Driver) Driver
+}
+
 // Rooted returns a driver that is d but for the root of its commands. What d found
 // out about the host holds for it too: the walls are the same.
 func Rooted(d Driver, r Root) (Driver, error) {
 	if d == nil {
 		return nil, reason.Errorf(reason.SandboxUnavailable, "sandbox: there is none that could take an image as its root")
+	}
+	if around, ok := d.(Around); ok {
+		in, err := Rooted(around.Inner(), r)
+		if err != nil {
+			return nil, err
+		}
+		return around.With(in), nil
 	}
 	able, ok := d.(rootable)
 	if !ok {

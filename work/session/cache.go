@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -69,10 +70,12 @@ func (h Home) VerdictDir() string { return filepath.Join(h.CacheDir(), "verdicts
 func (h Home) TestingDir() string { return filepath.Join(h.CacheDir(), "testing") }
 
 // ImagesDir holds system images, by digest.
-func (h Home) ImagesDir() string { return filepath.Join(h.Dir, "images") }
+func (h Home) ImagesDir() string { return cmp.Or(h.Images, filepath.Join(h.Dir, "images")) }
 
 // EnvironmentsDir holds dependency layers, by the digest of how they are made.
-func (h Home) EnvironmentsDir() string { return filepath.Join(h.Dir, "environments") }
+func (h Home) EnvironmentsDir() string {
+	return cmp.Or(h.Layers, filepath.Join(h.Dir, "environments"))
+}
 
 // Distrust empties the verdict cache and the store of dependency layers if the driver confines nothing: what runs
 // under it is the user and can have written entries. It is called before and

@@ -42,6 +42,9 @@ type Home struct {
 	// GoCache is the directory of a Go build cache that several homes share, ""
 	// for one of its own below Dir.
 	GoCache string
+	// Images and Layers are the stores of system images and of dependency layers, ""
+	// for those below Dir. A home that is made for one run has those of its machine.
+	Images, Layers string
 }
 
 // HomeFromEnv is $REMIT_HOME, else $XDG_STATE_HOME/remit, else
