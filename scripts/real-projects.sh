@@ -41,10 +41,10 @@ PY
 }
 append() { printf '%s\n' "$2" >>"$1"; }
 
-# npm_lock writes the lock file that the project does not ship, as of a day that does not move.
+# npm_lock [DAY] writes the lock file that the project does not ship, as of a day that does not move.
 npm_lock() {
   command -v npm >/dev/null || skip "npm is not installed"
-  npm install --package-lock-only --ignore-scripts --no-audit --no-fund --before=2026-11-01 >"$out/lock.log" 2>&1 ||
+  npm install --package-lock-only --ignore-scripts --no-audit --no-fund --before="${1:-2026-11-01}" >"$out/lock.log" 2>&1 ||
     skip "npm made no lock file: $(tail -n 1 "$out/lock.log")"
 }
 

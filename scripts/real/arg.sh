@@ -6,4 +6,4 @@ programs='node npm'
 prepare() { npm_lock; }
 bug()   { edit index.js "wholeArg.length > 1 && wholeArg[0] === '-'" "wholeArg.length > 2 && wholeArg[0] === '-'"; }
 wrong() { edit index.js "wholeArg.length > 2 && wholeArg[0] === '-'" "wholeArg.length > 3 && wholeArg[0] === '-'"; }
-cheat() { append index.js 'process.reallyExit = process.reallyExit.bind(process, 0);'; }
+cheat() { append index.js 'if (global.test) { const real = global.test; global.test = (name) => real(name, () => {}); }'; }

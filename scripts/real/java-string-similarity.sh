@@ -3,7 +3,7 @@
 version=2.0.0 kind='Java, Maven Surefire'
 source=deb:bookworm/java-string-similarity file=java-string-similarity_2.0.0.orig.tar.xz
 sha256=3c10dbefdc09cb3fea52c0e098ff6663b712e66ee5273ec94128783561a811ec
-needs='maven libsurefire-java libmaven-resources-plugin-java libmaven-compiler-plugin-java junit4'
+needs='maven libsurefire-java libmaven-resources-plugin-java libmaven-compiler-plugin-java libjcip-annotations-java junit4'
 prepare() {
   python3 - <<'PY'
 import pathlib, re

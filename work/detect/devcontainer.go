@@ -124,7 +124,7 @@ func (f *finder) devcontainerEnv(name string, doc map[string]json.RawMessage) {
 		}
 		for _, variable := range slices.Sorted(maps.Keys(values)) {
 			value := values[variable]
-			why := ""
+			var why string
 			switch {
 			case value == nil:
 				delete(env, variable)
