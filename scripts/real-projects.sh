@@ -140,7 +140,7 @@ by_hand() {
 
 # project takes one project through, and writes its row.
 project() {
-  needs="" programs="" flags=()
+  version='' kind='' source='' file='' sha256='' programs='' needs='' flags=()
   cheat_is=verifier_tampering
   prepare() { :; }
   out=$work/$name tree=$work/$name/tree
