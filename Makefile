@@ -1,7 +1,7 @@
 # Remit. `make help` lists the targets.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build install uninstall run vignette agents runners proofs test soak bench lint fuzz release clean
+.PHONY: help setup build install uninstall run vignette agents runners real proofs test soak bench lint fuzz release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,11 @@ agents: ## install the tested versions of pi, codex, claude and two agents for a
 
 runners: ## install the test runners of npm that the verifier is tried with below .tools/runners
 	@scripts/runners.sh
+
+real: ## take real projects from npm and Debian through init, runs and reproduce; prints the table (INSTALL=1 installs Debian packages that their tests need)
+	@scripts/setup.sh run
+	@scripts/build.sh bin/remit
+	@scripts/real-projects.sh
 
 proofs: ## make the ladder's proofs of fake and command anew, which come with the program: after a change of the verifier or of an adapter
 	@scripts/setup.sh run

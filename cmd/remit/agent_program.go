@@ -70,7 +70,7 @@ func (s *setup) consent(ctx context.Context) error {
 	if in == nil {
 		return usagef("there is no terminal to ask on: read what is going to be done, and say --yes")
 	}
-	return confirmed(w, in, "Go on?")
+	return confirmed(w, in, "Go on?", "set up")
 }
 
 // program installs what is not there, and says what it is.

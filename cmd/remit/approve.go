@@ -137,15 +137,13 @@ func terminalOf(in io.Reader) io.Reader {
 	return nil
 }
 
-// errUndecided ends a command whose question was not answered with yes.
-var errUndecided = errors.New("nothing was decided")
-
 func confirm(w io.Writer, in io.Reader, verb string) error {
-	return confirmed(w, in, upper(verb[:1])+verb[1:]+" this contract?")
+	return confirmed(w, in, upper(verb[:1])+verb[1:]+" this contract?", "decided")
 }
 
-// confirmed asks a question that only yes answers.
-func confirmed(w io.Writer, in io.Reader, question string) error {
+// confirmed asks a question that only yes answers. Any other answer is an error that
+// says what was not done.
+func confirmed(w io.Writer, in io.Reader, question, done string) error {
 	fmt.Fprintf(w, "\n%s [y/N] ", question)
 	line, err := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
@@ -155,7 +153,7 @@ func confirmed(w io.Writer, in io.Reader, question string) error {
 	case "y", "yes":
 		return nil
 	}
-	return asUsage(errUndecided)
+	return usagef("nothing was %s", done)
 }
 
 func decideApproval(ctx context.Context, to connect, found api.Approval, d api.ApprovalDecisionDecision, why string) (api.Approval, error) {

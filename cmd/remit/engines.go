@@ -51,12 +51,16 @@ func engineNames() []string {
 	return names
 }
 
+func engineUnknown(name string) error {
+	return reason.Errorf(reason.EngineUnknown, "no engine %q", name).WithHint("engines: %s", strings.Join(engineNames(), ", "))
+}
+
 // engineNamed is the engine of a name, whose agent is at bin, or where the
 // engine looks for it if bin is "".
 func engineNamed(name, bin string) (engine.Engine, error) {
 	construct, ok := registered[name]
 	if !ok {
-		return nil, reason.Errorf(reason.EngineUnknown, "no engine %q", name).WithHint("engines: %s", strings.Join(engineNames(), ", "))
+		return nil, engineUnknown(name)
 	}
 	return construct(bin)
 }

@@ -32,6 +32,9 @@ and beside its own figures at its end.`,
 		Example: `  remit forecast
   remit forecast --engine codex --model gpt-5.5 --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if engine != "" && !slices.Contains(engineNames(), engine) {
+				return engineUnknown(engine)
+			}
 			all, err := a.home.Forecasts(repo)
 			if err != nil {
 				return err

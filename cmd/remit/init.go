@@ -83,6 +83,8 @@ type initResult struct {
 
 	uncommitted []string // tracked files that differ from what was looked at
 	committed   bool     // the base commit has this very policy
+
+	policyInBase string // the one that it has, "" for none
 }
 
 // init looks, writes and tries.
@@ -177,7 +179,7 @@ func (f *initFlags) look(ctx context.Context, home session.Home, source *workspa
 	if err != nil && !errors.Is(err, workspace.ErrNoFile) {
 		return nil, err
 	}
-	out.committed = err == nil && bytes.Equal(there, text)
+	out.committed, out.policyInBase = err == nil && bytes.Equal(there, text), string(there)
 	return out, nil
 }
 
@@ -212,7 +214,8 @@ func (a *app) tryInit(cmd *cobra.Command, f *initFlags, base *harness.Base, out 
 	return err
 }
 
-// conclude says what comes of it all, and what to type next.
+// conclude says what comes of it all, and what to type next: a run only where one can
+// pass.
 func (r *initResult) conclude(f *initFlags) {
 	remit := shellWord(calledAs(os.Args[0]))
 	switch {
@@ -223,23 +226,11 @@ func (r *initResult) conclude(f *initFlags) {
 	case r.Tried != nil:
 		r.ExitCode = evidence.ExitCode(r.Tried.Status)
 	}
-	if r.Tried != nil && len(r.Tried.Commands) == 0 {
-		r.Next = append(r.Next, remit+" init --yes"+f.place()) // once its cause is gone
-		return
-	}
-	if r.Tried != nil {
-		for _, c := range r.Tried.Commands {
-			if dir := toolchainFor(c); dir != "" {
-				r.Next = append(r.Next, remit+" init --yes"+f.place()+" --toolchain "+dir)
-			}
+	if r.ExitCode != 0 {
+		r.Next = r.again(remit, f)
+		if !r.testsFailed() {
+			return
 		}
-	}
-	if keep := r.working(); r.ExitCode != 0 && len(keep) > 0 {
-		again := remit + " init --yes --force"
-		for _, line := range keep {
-			again += " --test " + shellWord(line)
-		}
-		r.Next = append(r.Next, again+f.place())
 	}
 	if !r.committed {
 		git := "git"
@@ -249,6 +240,35 @@ func (r *initResult) conclude(f *initFlags) {
 		r.Next = append(r.Next, git+" add "+task.PolicyFile+" && "+git+" commit -m 'Add "+task.PolicyFile+"'")
 	}
 	r.Next = append(r.Next, remit+" run"+f.place()+" -- ./fix.sh")
+}
+
+// again are the commands that try once more what did not pass: with what is missing, and
+// without the commands that do not pass.
+func (r *initResult) again(remit string, f *initFlags) (next []string) {
+	for _, c := range r.Tried.Commands {
+		if dir := toolchainFor(c); dir != "" {
+			next = append(next, remit+" init --yes"+f.place()+" --toolchain "+dir)
+		}
+	}
+	if keep := r.working(); len(keep) > 0 {
+		line := remit + " init --yes --force"
+		for _, command := range keep {
+			line += " --test " + shellWord(command)
+		}
+		next = append(next, line+f.place())
+	}
+	if len(next) == 0 && !r.testsFailed() {
+		next = append(next, remit+" init --yes"+f.place()) // once its cause is gone
+	}
+	return next
+}
+
+// testsFailed says whether the commands run, and what does not pass are tests: a run can
+// repair those.
+func (r *initResult) testsFailed() bool {
+	return len(r.Tried.Commands) > 0 && !slices.ContainsFunc(r.Tried.Commands, func(c harness.TriedCommand) bool {
+		return !c.Passed && (c.Tests == nil || c.Tests.Failed == 0)
+	})
 }
 
 // place are the flags that name the repository and the toolchains again.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -40,10 +39,12 @@ func (f *initFlags) write(cmd *cobra.Command, quiet bool, top string, out *initR
 		if err := f.mayOverwrite(cmd, out.File); err != nil {
 			return err
 		}
-		if out.Backup, err = keepPolicy(root, old); err != nil {
-			return err
+		if !out.kept(old) {
+			if out.Backup, err = keepPolicy(root, old); err != nil {
+				return err
+			}
+			out.Backup = filepath.Join(top, out.Backup)
 		}
-		out.Backup = filepath.Join(top, out.Backup)
 	}
 	if err := replacePolicy(root, out.Policy); err != nil {
 		return err
@@ -83,22 +84,20 @@ func (f *initFlags) mayOverwrite(cmd *cobra.Command, name string) error {
 		e.File = name
 		return e.WithHint("`remit init --yes --force` writes over it and keeps the old one under another name; `remit init --dry-run` prints what would be written")
 	}
-	fmt.Fprint(os.Stderr, "\nWrite over it? The old one is kept under another name. [y/N] ")
-	line, err := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return err
-	}
-	switch strings.ToLower(strings.TrimSpace(line)) {
-	case "y", "yes":
-		return nil
-	}
-	return usagef("nothing was written")
+	return confirmed(cmd.ErrOrStderr(), in, "Write over it? What the new one lacks is kept under another name.", "written")
 }
 
 // maxBackups bounds the names that are tried for the old file.
 const maxBackups = 100
 
-// keepPolicy writes the old file under a name that is free.
+// kept says whether nothing is lost when an old file is written over: the base commit
+// has it, or the new one has every line of it.
+func (r *initResult) kept(old string) bool {
+	return r.policyInBase == old || !slices.ContainsFunc(r.Changes, func(line string) bool { return strings.HasPrefix(line, "-") })
+}
+
+// keepPolicy writes the old file under a name that is free, unless one of those
+// beside it has it already.
 func keepPolicy(root *os.Root, old string) (string, error) {
 	for n := range maxBackups {
 		name := task.PolicyFile + ".bak"
@@ -108,6 +107,9 @@ func keepPolicy(root *os.Root, old string) (string, error) {
 		err := createFile(root, name, old)
 		if !errors.Is(err, fs.ErrExist) {
 			return name, err
+		}
+		if there, err := root.ReadFile(name); err == nil && string(there) == old {
+			return name, nil
 		}
 	}
 	return "", reason.Errorf(reason.OutputExists, "%d old versions of %s lie beside it", maxBackups, task.PolicyFile).WithHint("remove some of them")

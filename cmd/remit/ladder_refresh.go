@@ -18,7 +18,6 @@ import (
 	"remit/law/ladder"
 	"remit/proof/atomicfile"
 	"remit/proof/evidence"
-	"remit/proof/reason"
 	"remit/work/engine/fake"
 	"remit/work/matrix"
 	"remit/work/prove"
@@ -39,7 +38,7 @@ repeatability passes, 2 when a pass does not hold any more, 3 when passes are mi
   remit ladder refresh --engine codex --json`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !slices.Contains(engineNames(), name) {
-				return reason.Errorf(reason.EngineUnknown, "no engine %q", name).WithHint("engines: %s", strings.Join(engineNames(), ", "))
+				return engineUnknown(name)
 			}
 			r, err := a.refresh(cmd.Context(), name, true)
 			if err != nil {

@@ -74,7 +74,7 @@ func sortedKeys(keys map[string]func(ast.Node)) []string {
 // line reads a text of one line that is not empty.
 func (d *decoder) line(to *string) func(ast.Node) {
 	return func(n ast.Node) {
-		text, ok := scalar(n)
+		text, ok := yamldoc.Text(n)
 		switch text = strings.TrimSpace(text); {
 		case !ok:
 			d.bad(n, "expected a text")
@@ -86,16 +86,6 @@ func (d *decoder) line(to *string) func(ast.Node) {
 			*to = text
 		}
 	}
-}
-
-func scalar(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		return n.Value.Value, true
-	}
-	return "", false
 }
 
 // texts reads a list of texts, or one text.

@@ -157,6 +157,17 @@ func PlaceOf(n ast.Node) Place {
 	return Place{Line: 1}
 }
 
+// Text is the text of a scalar that is one; a number, a date and null are none.
+func Text(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	}
+	return "", false
+}
+
 // Problems are all the things that are wrong with a file, in source order.
 // errors.As finds the first, errors.Is any.
 type Problems []*reason.Error

@@ -93,6 +93,7 @@ const (
 	DependencyRefused      Code = "dependency_refused"
 	LayerRefused           Code = "layer_refused"
 	LayerChanged           Code = "layer_changed"
+	LayerInvalid           Code = "layer_invalid"
 	LayerOverlap           Code = "layer_overlap"
 	EnvironmentDiffers     Code = "environment_differs"
 )

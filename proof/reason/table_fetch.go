@@ -6,7 +6,7 @@ var fetchCodes = []Info{
 	// registry: what a front to a package registry let through, and what not.
 	{RegistryRefused, "registry", Blocked,
 		"a client asked the front to a package registry for something that the lock file does not name, or in a form that no client needs",
-		"the message names the package and path: write the dependency into the lock file of the base with the client's own command, and commit it"},
+		"the message names the package and the path. A package that the project needs belongs in its lock file: add it with the package manager's own command, and commit the lock file. Any other path is not to be had"},
 	{RegistryAddress, "registry", Blocked,
 		"a package registry, or a host that its answer leads to, has an address that is not public",
 		"a mirror of your own on a private address has to be stated as one, in the client's own configuration; see docs/environments.md"},

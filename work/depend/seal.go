@@ -91,7 +91,7 @@ func (s *Store) seal(ctx context.Context, m Manifest, from contents) (*Layer, er
 		return nil, unusable(err)
 	}
 	if m.ContentSHA256 != "" && m.ContentSHA256 != got.digest {
-		return nil, changed(m.Key, "its content has the digest "+got.digest)
+		return nil, notALayer(fmt.Errorf("its content has the digest %s, and its manifest says %s", got.digest, m.ContentSHA256))
 	}
 	m.ContentSHA256, m.Entries, m.Bytes = got.digest, got.entries, got.bytes
 	m.Deliveries = sortDeliveries(m.Deliveries)

@@ -339,19 +339,19 @@ func TestImportOfHostileFiles(t *testing.T) {
 		manifest any
 		members  []member
 	}{
-		"another content":        {reason.LayerChanged, l.Manifest, []member{{good.Header, "b"}}},
-		"less than the manifest": {reason.LayerChanged, l.Manifest, nil},
-		"more than the manifest": {reason.LayerChanged, l.Manifest, with(member{tar.Header{Name: "tree/node_modules/b", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
-		"executable":             {reason.LayerChanged, l.Manifest, []member{{tar.Header{Name: "tree/node_modules/a", Typeflag: tar.TypeReg, Mode: 0o755}, "a"}}},
-		"recipe of another key":  {reason.LayerChanged, other, []member{good}},
-		"no digest":              {reason.LayerChanged, noContent, []member{good}},
-		"paths outside":          {reason.LayerChanged, outside, []member{good}},
-		"no manifest":            {reason.LayerChanged, "x", []member{good}},
-		"beside its paths":       {reason.LayerChanged, l.Manifest, with(member{tar.Header{Name: "tree/index.js", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
-		"beside the tree":        {reason.LayerChanged, l.Manifest, with(member{tar.Header{Name: "lock", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
-		"path that goes up":      {reason.LayerChanged, l.Manifest, with(member{tar.Header{Name: "tree/node_modules/../../x", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
-		"absolute path":          {reason.LayerChanged, l.Manifest, with(member{tar.Header{Name: "/etc/passwd", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
-		"twice":                  {reason.LayerChanged, l.Manifest, with(good)},
+		"another content":        {reason.LayerInvalid, l.Manifest, []member{{good.Header, "b"}}},
+		"less than the manifest": {reason.LayerInvalid, l.Manifest, nil},
+		"more than the manifest": {reason.LayerInvalid, l.Manifest, with(member{tar.Header{Name: "tree/node_modules/b", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
+		"executable":             {reason.LayerInvalid, l.Manifest, []member{{tar.Header{Name: "tree/node_modules/a", Typeflag: tar.TypeReg, Mode: 0o755}, "a"}}},
+		"recipe of another key":  {reason.LayerInvalid, other, []member{good}},
+		"no digest":              {reason.LayerInvalid, noContent, []member{good}},
+		"paths outside":          {reason.LayerInvalid, outside, []member{good}},
+		"no manifest":            {reason.LayerInvalid, "x", []member{good}},
+		"beside its paths":       {reason.LayerInvalid, l.Manifest, with(member{tar.Header{Name: "tree/index.js", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
+		"beside the tree":        {reason.LayerInvalid, l.Manifest, with(member{tar.Header{Name: "lock", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
+		"path that goes up":      {reason.LayerInvalid, l.Manifest, with(member{tar.Header{Name: "tree/node_modules/../../x", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
+		"absolute path":          {reason.LayerInvalid, l.Manifest, with(member{tar.Header{Name: "/etc/passwd", Typeflag: tar.TypeReg, Mode: 0o644}, "b"})},
+		"twice":                  {reason.LayerInvalid, l.Manifest, with(good)},
 		"link out":               {reason.LayerRefused, l.Manifest, with(member{tar.Header{Name: "tree/node_modules/b", Typeflag: tar.TypeSymlink, Linkname: "/etc"}, ""})},
 		"hard link":              {reason.LayerRefused, l.Manifest, with(member{tar.Header{Name: "tree/node_modules/b", Typeflag: tar.TypeLink, Linkname: "/etc/passwd"}, ""})},
 		"device":                 {reason.LayerRefused, l.Manifest, with(member{tar.Header{Name: "tree/node_modules/b", Typeflag: tar.TypeChar}, ""})},
@@ -366,7 +366,7 @@ func TestImportOfHostileFiles(t *testing.T) {
 		}
 	}
 	for name, raw := range map[string]string{"nothing": "", "text": "no zstd at all"} {
-		if _, err := openStore(t).Import(context.Background(), strings.NewReader(raw)); reason.CodeOf(err) != reason.LayerChanged {
+		if _, err := openStore(t).Import(context.Background(), strings.NewReader(raw)); reason.CodeOf(err) != reason.LayerInvalid {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -129,7 +129,7 @@ func (s *Store) Import(ctx context.Context, from io.Reader) (*Layer, error) {
 }
 
 func notALayer(err error) error {
-	return reason.Errorf(reason.LayerChanged, "the file is no layer: %w", err).WithHint("export it again, with `remit env export KEY FILE`")
+	return reason.Errorf(reason.LayerInvalid, "the file is no layer: %w", err).WithHint("export it again, with `remit env export KEY FILE`")
 }
 
 // eachMember reads the content of the tar.

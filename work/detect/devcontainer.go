@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"remit/law/task"
+	"remit/law/yamldoc"
 	"remit/proof/canon"
 	"remit/proof/form"
 )
@@ -123,7 +124,7 @@ func (f *finder) devcontainerEnv(name string, doc map[string]json.RawMessage) {
 		}
 		for _, variable := range slices.Sorted(maps.Keys(values)) {
 			value := values[variable]
-			why := ""
+			var why string
 			switch {
 			case value == nil:
 				delete(env, variable)
@@ -222,8 +223,8 @@ func (f *finder) compose() {
 		}
 		var found []string
 		for _, e := range entries(child(f.yaml(name, src), "services")) {
-			service, ok := textOf(e.Key)
-			image, _ := textOf(child(e.Value, "image"))
+			service, ok := yamldoc.Text(e.Key)
+			image, _ := yamldoc.Text(child(e.Value, "image"))
 			if ok && image != "" && oneLine(service+image) && len(found) < maxServices {
 				found = append(found, service+" ("+image+")")
 			}

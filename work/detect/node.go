@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"remit/law/task"
+	"remit/law/yamldoc"
 	"remit/proof/form"
 )
 
@@ -245,7 +246,7 @@ func (f *finder) pnpmGlobs() (globs []string) {
 	}
 	doc := f.yaml("pnpm-workspace.yaml", src)
 	for _, v := range listOf(child(doc, "packages")) {
-		if text, ok := textOf(v); ok {
+		if text, ok := yamldoc.Text(v); ok {
 			globs = append(globs, text)
 		}
 	}

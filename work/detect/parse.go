@@ -64,7 +64,7 @@ func entries(n ast.Node) []*ast.MappingValueNode {
 // child is the value of a key of a mapping, nil if there is none.
 func child(n ast.Node, key string) ast.Node {
 	for _, e := range entries(n) {
-		if text, ok := textOf(e.Key); ok && text == key {
+		if text, ok := yamldoc.Text(e.Key); ok && text == key {
 			return e.Value
 		}
 	}
@@ -76,15 +76,4 @@ func listOf(n ast.Node) []ast.Node {
 		return s.Values
 	}
 	return nil
-}
-
-// textOf is the text of a scalar.
-func textOf(n ast.Node) (string, bool) {
-	switch n := n.(type) {
-	case *ast.StringNode:
-		return n.Value, true
-	case *ast.LiteralNode:
-		return n.Value.Value, true
-	}
-	return "", false
 }

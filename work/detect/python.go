@@ -13,7 +13,7 @@ import (
 	"remit/proof/form"
 )
 
-var pythonTestFile = form.Lazy(`^(?:.*/)?(?:test_[^/]*|[^/]*_test|tests)\.py$`)
+var pythonTestFile = form.Lazy(`^(?:.*/)?(?:test_[^/]*|[^/]*_test|tests?)\.py$`)
 
 // python finds projects of Python. One at the top stands for what is below it.
 func (f *finder) python() {

@@ -2,6 +2,7 @@ package detect
 
 import (
 	"path"
+	"remit/law/yamldoc"
 	"slices"
 	"strings"
 
@@ -64,7 +65,7 @@ func ciLines(n ast.Node, depth int, give func(line string)) {
 	}
 	elsewhere := child(n, "working-directory") != nil
 	for _, e := range entries(n) {
-		key, _ := textOf(e.Key)
+		key, _ := yamldoc.Text(e.Key)
 		if !slices.Contains(ciKeys, key) {
 			ciLines(e.Value, depth+1, give)
 			continue
@@ -74,7 +75,7 @@ func ciLines(n ast.Node, depth int, give func(line string)) {
 		}
 		texts := append(listOf(e.Value), e.Value)
 		for _, t := range texts {
-			if text, ok := textOf(t); ok {
+			if text, ok := yamldoc.Text(t); ok {
 				for line := range strings.Lines(text) {
 					give(strings.TrimRight(line, "\r\n"))
 				}

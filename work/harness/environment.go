@@ -173,7 +173,7 @@ func (r *run) environmentDiffers(now evidence.EnvironmentPrepared) string {
 
 // environmentFacts is an environment as the journal has it.
 func environmentFacts(env task.Environment, prepared *depend.Prepared) evidence.EnvironmentPrepared {
-	out := evidence.EnvironmentPrepared{Dependencies: string(env.Dependencies), Env: env.Variables(), Layers: []evidence.EnvironmentLayer{}}
+	out := evidence.EnvironmentPrepared{Dependencies: string(env.Dependencies), Env: env.Variables(), Layers: []evidence.EnvironmentLayer{}, Blockers: []evidence.Blocker{}}
 	for i, l := range prepared.Layers {
 		layer := evidence.EnvironmentLayer{Ecosystem: l.Recipe.Ecosystem, Dir: l.Recipe.Dir, Key: l.Key, ContentSHA256: l.ContentSHA256, Paths: l.Recipe.Paths,
 			LockFiles: displayed(prepared.LockFiles[i]), Packages: len(l.Deliveries), PackagesSHA256: l.DeliveriesSHA256, Imported: l.Imported,

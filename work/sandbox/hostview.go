@@ -74,7 +74,7 @@ func (v *hostView) system(hostDirs []string) {
 	for _, dir := range system {
 		v.list(dir)
 	}
-	for _, name := range etcFromHost {
+	for _, name := range etcPlaces() {
 		v.list(filepath.Join("/etc", name))
 	}
 	for _, dir := range slices.Concat(hostDirs, filepath.SplitList(SystemPath)) {

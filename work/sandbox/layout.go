@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Where things stand inside the sandbox.
@@ -46,9 +47,22 @@ const (
 	stageMask      = stage + "/mask"     // an empty file, over what no process inside may read
 )
 
-// etcFromHost is what a program may need of /etc to start at all; nothing
-// else of it is visible.
-var etcFromHost = []string{"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf"}
+// etcFromHost is what a program may need of /etc to start at all, as patterns of
+// names; nothing else of it is visible. Debian and Fedora keep there what Java and
+// Maven have beside their programs, as links from /usr. Maven's settings are not
+// among it: they may hold passwords.
+var etcFromHost = []string{"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf", "java-*-openjdk", "java/java-*-openjdk", "maven/m2.conf", "maven/logging"}
+
+// etcPlaces are the names that this host has of etcFromHost.
+func etcPlaces() (names []string) {
+	for _, pattern := range etcFromHost {
+		found, _ := filepath.Glob(filepath.Join("/etc", pattern)) // the patterns are well-formed
+		for _, f := range found {
+			names = append(names, strings.TrimPrefix(f, "/etc/"))
+		}
+	}
+	return names
+}
 
 // masked are files of /proc that an empty one covers. Process 1 inside is
 // bwrap's, of the same user as the command: who writes to its memory forges what

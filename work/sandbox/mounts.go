@@ -189,7 +189,7 @@ func (k *keeper) gatherSystem() ([]*lending, error) {
 			return nil, err
 		}
 	}
-	for _, name := range etcFromHost {
+	for _, name := range etcPlaces() {
 		host, err := filepath.EvalSymlinks(filepath.Join("/etc", name))
 		if err != nil {
 			continue // not every host has all of them
@@ -224,7 +224,7 @@ const maxEtcFile = 4 << 20
 // may read, and the places of directories.
 func (k *keeper) writeEtc() error {
 	files := etcFiles()
-	for _, name := range etcFromHost {
+	for _, name := range etcPlaces() {
 		host, err := filepath.EvalSymlinks(filepath.Join("/etc", name))
 		if err != nil {
 			continue

@@ -99,3 +99,16 @@ func TestSignalNames(t *testing.T) {
 		}
 	}
 }
+
+// Of the configuration that Java and Maven have below /etc a command sees what they
+// need to start, and not the settings that may hold a password.
+func TestConfigurationOfJava(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/etc/maven/m2.conf"); err != nil {
+		t.Skip("NOT INSTALLED: maven")
+	}
+	o := shell(t, open1(t), Spec{}, `mvn -v >/dev/null 2>&1 && ls /etc/maven && cd "$(dirname "$(readlink -f "$(command -v java)")")/../conf" && grep -q ^security.provider security/java.security`)
+	if o.out != "logging\nm2.conf\n" {
+		t.Errorf("output %q", o.out)
+	}
+}

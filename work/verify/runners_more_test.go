@@ -90,7 +90,7 @@ func systemProjects() []runnerProject {
 			},
 		},
 		{
-			name: "surefire", command: "mvn -o -B -Dmaven.repo.local=/usr/share/maven-repo test", needs: "mvn --version && ls /usr/share/maven-repo/org/apache/maven/plugins/maven-surefire-plugin /usr/share/maven-repo/junit/junit/4.x", slow: true, open: true,
+			name: "surefire", command: "mvn -o -B -Dmaven.repo.local=/usr/share/maven-repo test", needs: "mvn --version && ls /usr/share/maven-repo/org/apache/maven/plugins/maven-surefire-plugin /usr/share/maven-repo/junit/junit/4.x", slow: true,
 			base: files{
 				"pom.xml":                     "<project xmlns=\"http://maven.apache.org/POM/4.0.0\">\n  <modelVersion>4.0.0</modelVersion>\n  <groupId>example</groupId>\n  <artifactId>calc</artifactId>\n  <version>1</version>\n  <properties>\n    <maven.compiler.source>17</maven.compiler.source>\n    <maven.compiler.target>17</maven.compiler.target>\n  </properties>\n  <dependencies>\n    <dependency><groupId>junit</groupId><artifactId>junit</artifactId><version>4.x</version><scope>test</scope></dependency>\n  </dependencies>\n</project>\n",
 				"src/main/java/Calc.java":     "public class Calc {\n  static int add(int a, int b) { return a - b; }\n  static int sub(int a, int b) { return a - b; }\n}\n",

@@ -8,6 +8,9 @@ import (
 // Modules whose exports are assertions, and what is called to load one.
 var jsAssertModules = strings.Fields("assert node:assert assert/strict node:assert/strict power-assert uvu/assert")
 
+// Modules whose exports make tests and groups; that of Node is a function, too.
+var jsTestModules = strings.Fields("node:test vitest @jest/globals mocha bun:test")
+
 // Assertions by what they compare: the argument that is the expected value.
 var (
 	jsAssertEquals = map[string]int{
@@ -28,14 +31,21 @@ var (
 	jsMatchWhole  = strings.Fields("toBe toEqual toStrictEqual toHaveBeenCalledTimes equal strictEqual deepEqual deepStrictEqual eql eqls equals eq")
 )
 
-// imports notes the names that modules of assertions have in the file.
+// imports notes the names that modules of assertions and of runners have in the file.
 func (p *jsParser) imports() {
-	p.roots, p.names = map[string]bool{"assert": true}, map[string]string{}
+	p.roots, p.names, p.makers = map[string]bool{"assert": true}, map[string]string{}, map[string]string{}
 	for i := range p.tokens {
 		if word := p.text(i); (word == "import" || word == "export") && p.name(i) && p.tokens[i].mate < 0 && p.text(i+1) != "(" && p.text(i+1) != "." && p.topLevel(i) {
 			p.file.module = true
 		}
-		if !p.is(i, jsString) || !slices.Contains(jsAssertModules, strings.Trim(p.text(i), `'"`)) {
+		if !p.is(i, jsString) {
+			continue
+		}
+		module := strings.Trim(p.text(i), `'"`)
+		whole, named := p.assertModule, p.assertName
+		if slices.Contains(jsTestModules, module) {
+			whole, named = p.testModule, p.testName
+		} else if !slices.Contains(jsAssertModules, module) {
 			continue
 		}
 		at := -1 // the last token of what gets the module
@@ -47,14 +57,35 @@ func (p *jsParser) imports() {
 		}
 		switch {
 		case p.text(at) == "}" && p.tokens[at].mate >= 0:
-			p.named(p.tokens[at].mate, at)
+			p.named(p.tokens[at].mate, at, named)
 			if at = p.tokens[at].mate - 1; p.text(at) == "," && p.is(at-1, jsName) { // import assert, { equal }
-				p.roots[p.text(at-1)] = true
+				whole(p.text(at - 1))
 			}
 		case p.is(at, jsName):
-			p.roots[p.text(at)] = true
+			whole(p.text(at))
 		}
 	}
+}
+
+func (p *jsParser) assertModule(local string) { p.roots[local] = true }
+
+func (p *jsParser) assertName(original, local string) {
+	switch original {
+	case "strict", "default", "assert", "ok":
+		p.roots[local] = true
+	default:
+		p.names[local] = original
+	}
+}
+
+// testModule notes the name of a module that is called as "test" is.
+func (p *jsParser) testModule(local string) { p.makers[local] = "test" }
+
+func (p *jsParser) testName(original, local string) {
+	if original == "default" {
+		original = "test"
+	}
+	p.makers[local] = original
 }
 
 // topLevel says whether a token begins a line or a statement, as an import does.
@@ -63,7 +94,7 @@ func (p *jsParser) topLevel(i int) bool {
 }
 
 // named notes the names in the braces of an import.
-func (p *jsParser) named(open, end int) {
+func (p *jsParser) named(open, end int, note func(original, local string)) {
 	for i := open + 1; i < end; i++ {
 		if !p.is(i, jsName) {
 			continue
@@ -73,12 +104,8 @@ func (p *jsParser) named(open, end int) {
 			local = p.text(i + 2)
 			i += 2
 		}
-		switch original {
-		case "strict", "default", "assert", "ok":
-			p.roots[local] = true
-		case "type":
-		default:
-			p.names[local] = original
+		if original != "type" {
+			note(original, local)
 		}
 	}
 }

@@ -138,6 +138,7 @@ type jsParser struct {
 	declared map[string]int    // the token of each name that is declared with a value
 	roots    map[string]bool   // names of modules of assertions
 	names    map[string]string // names of assertions that were imported by name
+	makers   map[string]string // names of what makes tests and groups that were imported
 	bodies   map[int]bool      // braces of the functions that are tests
 	groups   []jsGroup
 	found    []jsTest

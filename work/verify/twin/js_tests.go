@@ -68,6 +68,10 @@ func (p *jsParser) callAt(i int) (c jsCall, ok bool) {
 		return c, false
 	}
 	name := p.text(i)
+	c.anyMember = p.member(i)
+	if original, imported := p.makers[name]; imported && !c.anyMember {
+		name = original
+	}
 	c.group = slices.Contains(jsGroupNames, name)
 	if !c.group && !slices.Contains(jsTestNames, name) {
 		return c, false
@@ -75,7 +79,6 @@ func (p *jsParser) callAt(i int) (c jsCall, ok bool) {
 	if name[0] == 'x' {
 		c.why = "it is skipped"
 	}
-	c.anyMember = p.member(i)
 	j := i + 1
 	for p.text(j) == "." && p.is(j+1, jsName) && slices.Contains(jsModifiers, p.text(j+1)) {
 		word := p.text(j + 1)
