@@ -125,6 +125,7 @@ type trouble struct {
 	lost    bool      // nothing is known of the test
 	skipped bool      // the test was skipped
 	fault   *reason.Finding
+	slow    bool // the fault is that a limit has stopped it, which counts the second time
 }
 
 // like says whether two troubles are of the same test, sabotaged or neutral.
@@ -138,6 +139,11 @@ func (w *witness) examine(runs []*twinRun, done []*RunResult) []trouble {
 	for i, r := range done {
 		if r.Fault != nil {
 			out = append(out, trouble{run: i, fault: r.Fault})
+			continue
+		}
+		if c := stoppedCommand(r); c != nil { // what it was at is not what failed
+			out = append(out, trouble{run: i, slow: true, fault: &reason.Finding{Code: reason.Timeout, Path: logName,
+				Detail: fmt.Sprintf("%q was stopped in a run with edited tests, twice: %s", c.Command, endOf(*c))}})
 			continue
 		}
 		for _, g := range w.base.proof.groups {
@@ -193,16 +199,16 @@ func (w *witness) examineTests(run int, g groupProof, tv *twinView, r *RunResult
 // examineExit compares a view of which only the exit status is known. The test
 // is nil in what it notes.
 func (w *witness) examineExit(run int, g groupProof, tv *twinView, r *RunResult) []trouble {
-	failed := anyFailed(r.Commands[g.first:g.end])
+	failed, unknown := anyFailed(r.Commands[g.first:g.end]), anyUnfinished(r.Commands[g.first:g.end])
 	s := w.showing(g.first, nil)
 	must := len(tv.sabotage) > 0
 	switch {
-	case must && failed:
+	case must && failed && !unknown:
 		s.failed++
 	case !must && !failed:
 		s.neutral = true
 	default:
-		tr := trouble{run: run, view: g.view, command: g.first}
+		tr := trouble{run: run, view: g.view, command: g.first, lost: unknown}
 		for t, o := range tv.sabotage {
 			tr.kind, tr.order = t.site(o.Site).Kind, o
 		}
@@ -270,7 +276,9 @@ func lostNear(troubles []trouble, t *suiteTest) bool {
 func (w *witness) conclude(first, second []trouble, of []int) (doubts []trouble) {
 	for _, t := range first {
 		if t.fault != nil {
-			w.find(*t.fault)
+			if !t.slow {
+				w.find(*t.fault)
+			}
 			continue
 		}
 		twice := slices.ContainsFunc(second, func(s trouble) bool { return s.like(t) && of[s.run] == t.run })

@@ -90,6 +90,7 @@ func (j *judgement) repetitions(base, head *PhaseResult) int {
 		j.find(reason.InfrastructureFault, "the phases did not run the same commands")
 		return 0
 	}
+	j.comparable(before)
 	passed := 0
 	var first []reason.Finding
 	for n := 1; n <= head.Repeats; n++ {
@@ -108,6 +109,16 @@ func (j *judgement) repetitions(base, head *PhaseResult) int {
 		j.add(f)
 	}
 	return passed
+}
+
+// comparable reports commands that a limit has stopped on the base: tests that were
+// not reached there may be gone now, and those it was at have not failed.
+func (j *judgement) comparable(before *RunResult) {
+	for _, c := range before.Commands {
+		if c.stopped() && j.rule != RuleFree {
+			j.find(reason.BaseIncomplete, "%q was stopped on the base, before the change: %s", c.Command, endOf(c))
+		}
+	}
 }
 
 func sameCommands(a, b []CommandResult) bool {
@@ -198,7 +209,7 @@ func (j *judgement) changes(base, head *PhaseResult) {
 var severity = []reason.Code{
 	reason.MissingTestCommand, reason.PatchInvalid, reason.VerifierTampering, reason.BaseTestGone,
 	reason.SandboxUnavailable, reason.ArtifactWriteFailure,
-	reason.InfrastructureFault, reason.Timeout, reason.OutputLimit, reason.ResourceLimit,
+	reason.InfrastructureFault, reason.BaseIncomplete, reason.Timeout, reason.OutputLimit, reason.ResourceLimit,
 	reason.ServiceEndedByChange, reason.FlakyVerification, reason.VerificationFailed, reason.ControlMissing, reason.ChangeUnobserved,
 }
 

@@ -84,6 +84,10 @@ func (p *Plan) tryNewTests(ctx context.Context, sb Sandbox, r *PhaseResult, o *o
 		n.Skipped = runs[0].Fault.Detail
 		return nil
 	}
+	if c := stoppedCommand(runs[0]); c != nil {
+		n.Skipped = fmt.Sprintf("%q: %s", c.Command, endOf(*c))
+		return nil
+	}
 	for i := range r.Commands {
 		n.compare(&p.Before.Commands[i], &r.Commands[i], &runs[0].Commands[i])
 	}

@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -44,6 +45,10 @@ func Base(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 		r.proof = &baseProof{reason: "the base could not be run"}
 		return r, nil
 	}
+	if c := stoppedCommand(runs[0]); c != nil {
+		r.proof = &baseProof{reason: fmt.Sprintf("the base did not come to its end: %q: %s", c.Command, endOf(*c))}
+		return r, nil
+	}
 	if err := p.againAlone(ctx, sb, r, o.head); err != nil {
 		return r, err
 	}
@@ -51,6 +56,16 @@ func Base(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 		return r, err
 	}
 	return r, p.proveBase(ctx, sb, r, o.head)
+}
+
+// stoppedCommand is the first command of a run that a limit has stopped, nil if there is none.
+func stoppedCommand(r *RunResult) *CommandResult {
+	for i := range r.Commands {
+		if r.Commands[i].stopped() {
+			return &r.Commands[i]
+		}
+	}
+	return nil
 }
 
 // tryTogether notes which commands fail on the base alone and come out otherwise

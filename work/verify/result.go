@@ -210,6 +210,21 @@ func (c *CommandResult) Message(id string) string {
 	return c.messages[id]
 }
 
+// timeoutExit is the exit status of the program timeout when it has stopped another.
+const timeoutExit = 124
+
+// stopped says whether a limit of the verification has stopped a command.
+func (c *CommandResult) stopped() bool { return c.TimedOut || c.OutputExceeded }
+
+// unfinished says whether a command was stopped before its end. A test that it names
+// as failed is then one that it was at: nothing is known of it.
+func (c *CommandResult) unfinished() bool { return c.stopped() || c.ExitCode == timeoutExit }
+
+// anyUnfinished says whether one of some commands was stopped before its end.
+func anyUnfinished(commands []CommandResult) bool {
+	return slices.ContainsFunc(commands, func(c CommandResult) bool { return c.unfinished() })
+}
+
 // anyFailed says whether one of some commands exited with another status than 0.
 func anyFailed(commands []CommandResult) bool {
 	return slices.ContainsFunc(commands, func(c CommandResult) bool { return c.ExitCode != 0 })
