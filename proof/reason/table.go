@@ -254,8 +254,7 @@ var runCodes = []Info{
 		"the raw review is in backend/"},
 	{VerifierTampering, "verify", Fail,
 		"the change makes the tests say less than they did: removed, skipped, rewired or faked",
-		"the finding names the test or file; tests: free in the contract (--tests free where no policy says otherwise) would record it instead. " +
-			"A name with a time or a random number in it is a new test in each run: give such tests fixed names"},
+		"the finding names the test or file; tests: free in the contract (--tests free where no policy says otherwise) would record it instead"},
 	{FlakyVerification, "verify", Fail,
 		"repeated verification of the same tree gave different results",
 		"make the test deterministic"},

@@ -66,7 +66,7 @@ func (s *suite) outcomes(c *CommandResult) map[*suiteTest]results.Outcome {
 	out := make(map[*suiteTest]results.Outcome)
 	for id, o := range c.PerTest {
 		t := s.test(id)
-		if t == nil || o == results.Fail && c.unfinished() {
+		if t == nil {
 			continue
 		}
 		was, known := out[t]

@@ -126,13 +126,14 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 		p.lend(ctx, sb, w.suite)
 		jobs = append(jobs, w.jobs(1, w.runs)...)
 	}
-	passed := false
+	passed, renamed := false, false
 	runs, err := p.runAll(ctx, sb, jobs, func(done []*RunResult) bool {
 		if slices.Contains(done[:plain], nil) {
 			return false
 		}
 		passed = passed || r.plainly(&p, done[:plain])
-		return !passed
+		renamed = p.Before != nil && slices.ContainsFunc(done[:plain], func(run *RunResult) bool { return exchanged(p.Before.Commands, run) })
+		return !passed && !renamed
 	})
 	r.Runs, r.Commands = nil, nil
 	for _, run := range runs {
@@ -143,6 +144,11 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 			r.add(*run)
 		} else {
 			r.Runs = append(r.Runs, *run)
+		}
+	}
+	if err == nil && renamed {
+		if err = p.learnNames(ctx, sb, r); err == nil {
+			passed = r.plainly(&p, runs[:plain])
 		}
 	}
 	if err != nil {

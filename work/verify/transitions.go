@@ -29,7 +29,7 @@ func (t *transitions) compare(before, after *CommandResult) {
 			t.passToPass[id] = true
 		case was == results.Pass && (is == results.Fail || !ran && containerFailed(after, id)):
 			t.passToFail[id] = true
-		case was == results.Fail && is == results.Pass && !before.unfinished():
+		case was == results.Fail && is == results.Pass:
 			t.failToPass[id] = true
 		case !ran && !before.transient[id] && !containerFailed(after, id) && after.wouldName():
 			t.missing[id] = true
@@ -39,7 +39,7 @@ func (t *transitions) compare(before, after *CommandResult) {
 		if _, known := before.PerTest[id]; known || is != results.Pass {
 			continue
 		}
-		if containerFailed(before, id) && !before.unfinished() {
+		if containerFailed(before, id) {
 			t.failToPass[id] = true // it could not be built or collected before
 		} else {
 			t.added[id] = true
@@ -93,7 +93,7 @@ func delta(base, head []CommandResult) int {
 	tests, known := 0, false
 	commands := 0
 	for i := range min(len(base), len(head)) {
-		if b, h := base[i].Tests, head[i].Tests; b != nil && h != nil && !base[i].unfinished() {
+		if b, h := base[i].Tests, head[i].Tests; b != nil && h != nil {
 			known = true
 			tests += b.Failed - h.Failed
 		}
