@@ -75,7 +75,7 @@ func (w *witness) tryAgain(ctx context.Context, sb Sandbox, troubles []trouble) 
 
 // repeat makes runs of the control and compares them with what they had to show.
 func (w *witness) repeat(ctx context.Context, sb Sandbox, runs []*twinRun) ([]trouble, error) {
-	done, err := w.plan.runAll(ctx, sb, w.jobs(len(w.runs)+1, runs), nil)
+	done, err := w.plan.runAll(ctx, sb, w.jobs(w.laid, runs...), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -125,12 +125,13 @@ type trouble struct {
 	lost    bool      // nothing is known of the test
 	skipped bool      // the test was skipped
 	fault   *reason.Finding
+	status  bool // the exit status is 0 beside failed tests
 	slow    bool // the fault is that a limit has stopped it, which counts the second time
 }
 
 // like says whether two troubles are of the same test, sabotaged or neutral.
 func (t trouble) like(other trouble) bool {
-	return t.fault == nil && t.command == other.command && t.test == other.test && (t.kind == "") == (other.kind == "")
+	return t.fault == nil && t.command == other.command && t.test == other.test && t.status == other.status && (t.kind == "") == (other.kind == "")
 }
 
 // examine compares runs with what they had to show, and notes what they did.
@@ -192,6 +193,7 @@ func (w *witness) examineTests(run int, g groupProof, tv *twinView, r *RunResult
 				out = append(out, tr)
 			}
 		}
+		out = append(out, w.examineStatus(run, g.view, c, &r.Commands[c])...)
 	}
 	return out
 }
@@ -289,7 +291,7 @@ func (w *witness) conclude(first, second []trouble, of []int) (doubts []trouble)
 			}
 		case twice && t.kind == "" && !t.skipped:
 			doubts = append(doubts, t)
-		case twice && t.test == nil && w.cannotFail(t.command):
+		case twice && t.test == nil && !t.status && w.cannotFail(t.command):
 			w.find(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: w.plainly(t) + " where its tests must fail, on the base as well: its exit status " +
 				"does not say whether they pass. Leave out what hides it, such as || true, a pipe or a further command behind them"})
 		case twice:
@@ -333,6 +335,9 @@ const maxControlFindings = 20
 func (w *witness) accuse(t trouble) string {
 	how := map[twin.Kind]string{twin.Flip: "with an assertion turned round", twin.Expect: "with another expected value", twin.Fail: "with a failing statement in it"}
 	text := w.plainly(t)
+	if t.status {
+		return text + " although tests of it fail, and does not on the base: the change turns the exit status"
+	}
 	if t.skipped {
 		return text + " in runs with edited tests and passes in the plain run: its result depends on who is looking"
 	}

@@ -124,7 +124,13 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 	w, why := p.newWitness(r, judged)
 	if w != nil && len(r.Findings) == 0 {
 		p.lend(ctx, sb, w.suite)
-		jobs = append(jobs, w.jobs(1, w.runs)...)
+		jobs = append(jobs, w.jobs(w.laid, w.runs...)...)
+	}
+	var d *delivered
+	if w != nil && len(r.Findings) == 0 && o.edited {
+		if d = w.newDelivered(ctx, sb, o.head); d != nil {
+			jobs = append(jobs, w.jobs(d.laid, d.run)...)
+		}
 	}
 	passed, renamed := false, false
 	runs, err := p.runAll(ctx, sb, jobs, func(done []*RunResult) bool {
@@ -160,12 +166,17 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 	case w == nil:
 		r.Control = noControl(p.Commands, why)
 	default:
-		w.results, w.plain = runs[plain:], runs[0]
+		w.results, w.plain = runs[plain:plain+len(w.runs)], runs[0]
 		if o.edited {
 			w.plain = r.run(TreeUnedited, 1)
 		}
 		if err := w.judge(ctx, sb); err != nil {
 			return r, err
+		}
+		if d != nil && len(w.findings) == 0 {
+			if err := w.judgeDelivered(ctx, sb, d, runs[len(runs)-1]); err != nil {
+				return r, err
+			}
 		}
 		w.finish()
 	}
