@@ -66,7 +66,7 @@ func (s *suite) outcomes(c *CommandResult) map[*suiteTest]results.Outcome {
 	out := make(map[*suiteTest]results.Outcome)
 	for id, o := range c.PerTest {
 		t := s.test(id)
-		if t == nil {
+		if t == nil || t.unclear(id, c.PerTest) {
 			continue
 		}
 		was, known := out[t]
