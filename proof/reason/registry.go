@@ -69,6 +69,7 @@ const (
 	VerifierTampering       Code = "verifier_tampering"
 	FlakyVerification       Code = "flaky_verification"
 	ControlMissing          Code = "control_missing"
+	BaseIncomplete          Code = "base_incomplete"
 	HeldOutVisible          Code = "held_out_visible"
 	BaseTestGone            Code = "base_test_gone"
 	ChangeUnobserved        Code = "change_unobserved"

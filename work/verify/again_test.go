@@ -75,3 +75,56 @@ func TestFaultOfTheProof(t *testing.T) {
 		}
 	}
 }
+
+// slow is a sandbox in which the first runs with edited tests reach their limit, those of the
+// base or those of the head.
+type slow struct {
+	Sandbox
+	head bool
+	left atomic.Int32
+}
+
+func (s *slow) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Result, error) {
+	r, err := s.Sandbox.Run(ctx, spec)
+	if laid(spec, "tests/test_calc.py") && laid(spec, "calc.py") == s.head && len(spec.Commands) == 1 && spec.Capture && s.left.Add(-1) >= 0 {
+		r.Commands[0].TimedOut, r.Commands[0].ExitCode = true, 137
+	}
+	return r, err
+}
+
+// TestLimitOfTheControl: a run with edited tests that a limit stops shows nothing, neither
+// that a test can fail nor that the change cheats.
+func TestLimitOfTheControl(t *testing.T) {
+	t.Parallel()
+	sb := realSandbox(t)
+	dir := pyProject.base.write(t)
+	needs(t, sb, dir, "python3 --version")
+	for _, tc := range []struct {
+		name    string
+		head    bool
+		left    int32
+		want    reason.Code
+		control bool
+	}{
+		{"the base, once", false, 1, "", true},
+		{"the base, always", false, 100, "", false},
+		{"the head, once", true, 1, "", true},
+		{"the head, always", true, 100, reason.Timeout, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			s := &slow{Sandbox: sb, head: tc.head}
+			s.left.Store(tc.left)
+			v, err := Run(t.Context(), s, Plan{Lower: dir, Patch: pyProject.honest.changes(), Commands: []string{pyProject.commands[0] + " -v"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if codes(v.Findings) != string(tc.want) || tc.want == "" && v.Control.Made != tc.control {
+				t.Errorf("%s%+v", explain(v), v.Control)
+			}
+			if !tc.control && tc.want == "" && !strings.Contains(v.Control.Reason, "it ran out of time") {
+				t.Errorf("%q", v.Control.Reason)
+			}
+		})
+	}
+}

@@ -75,7 +75,7 @@ func (w *witness) tryAgain(ctx context.Context, sb Sandbox, troubles []trouble) 
 
 // repeat makes runs of the control and compares them with what they had to show.
 func (w *witness) repeat(ctx context.Context, sb Sandbox, runs []*twinRun) ([]trouble, error) {
-	done, err := w.plan.runAll(ctx, sb, w.jobs(len(w.runs)+1, runs), nil)
+	done, err := w.plan.runAll(ctx, sb, w.jobs(w.laid, runs...), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -125,11 +125,13 @@ type trouble struct {
 	lost    bool      // nothing is known of the test
 	skipped bool      // the test was skipped
 	fault   *reason.Finding
+	status  bool // the exit status is 0 beside failed tests
+	slow    bool // the fault is that a limit has stopped it, which counts the second time
 }
 
 // like says whether two troubles are of the same test, sabotaged or neutral.
 func (t trouble) like(other trouble) bool {
-	return t.fault == nil && t.command == other.command && t.test == other.test && (t.kind == "") == (other.kind == "")
+	return t.fault == nil && t.command == other.command && t.test == other.test && t.status == other.status && (t.kind == "") == (other.kind == "")
 }
 
 // examine compares runs with what they had to show, and notes what they did.
@@ -138,6 +140,11 @@ func (w *witness) examine(runs []*twinRun, done []*RunResult) []trouble {
 	for i, r := range done {
 		if r.Fault != nil {
 			out = append(out, trouble{run: i, fault: r.Fault})
+			continue
+		}
+		if c := stoppedCommand(r); c != nil { // what it was at is not what failed
+			out = append(out, trouble{run: i, slow: true, fault: &reason.Finding{Code: reason.Timeout, Path: logName,
+				Detail: fmt.Sprintf("%q was stopped in a run with edited tests, twice: %s", c.Command, endOf(*c))}})
 			continue
 		}
 		for _, g := range w.base.proof.groups {
@@ -186,6 +193,7 @@ func (w *witness) examineTests(run int, g groupProof, tv *twinView, r *RunResult
 				out = append(out, tr)
 			}
 		}
+		out = append(out, w.examineStatus(run, g.view, c, &r.Commands[c])...)
 	}
 	return out
 }
@@ -193,16 +201,16 @@ func (w *witness) examineTests(run int, g groupProof, tv *twinView, r *RunResult
 // examineExit compares a view of which only the exit status is known. The test
 // is nil in what it notes.
 func (w *witness) examineExit(run int, g groupProof, tv *twinView, r *RunResult) []trouble {
-	failed := anyFailed(r.Commands[g.first:g.end])
+	failed, unknown := anyFailed(r.Commands[g.first:g.end]), anyUnfinished(r.Commands[g.first:g.end])
 	s := w.showing(g.first, nil)
 	must := len(tv.sabotage) > 0
 	switch {
-	case must && failed:
+	case must && failed && !unknown:
 		s.failed++
 	case !must && !failed:
 		s.neutral = true
 	default:
-		tr := trouble{run: run, view: g.view, command: g.first}
+		tr := trouble{run: run, view: g.view, command: g.first, lost: unknown}
 		for t, o := range tv.sabotage {
 			tr.kind, tr.order = t.site(o.Site).Kind, o
 		}
@@ -270,7 +278,9 @@ func lostNear(troubles []trouble, t *suiteTest) bool {
 func (w *witness) conclude(first, second []trouble, of []int) (doubts []trouble) {
 	for _, t := range first {
 		if t.fault != nil {
-			w.find(*t.fault)
+			if !t.slow {
+				w.find(*t.fault)
+			}
 			continue
 		}
 		twice := slices.ContainsFunc(second, func(s trouble) bool { return s.like(t) && of[s.run] == t.run })
@@ -281,7 +291,7 @@ func (w *witness) conclude(first, second []trouble, of []int) (doubts []trouble)
 			}
 		case twice && t.kind == "" && !t.skipped:
 			doubts = append(doubts, t)
-		case twice && t.test == nil && w.cannotFail(t.command):
+		case twice && t.test == nil && !t.status && w.cannotFail(t.command):
 			w.find(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: w.plainly(t) + " where its tests must fail, on the base as well: its exit status " +
 				"does not say whether they pass. Leave out what hides it, such as || true, a pipe or a further command behind them"})
 		case twice:
@@ -325,6 +335,9 @@ const maxControlFindings = 20
 func (w *witness) accuse(t trouble) string {
 	how := map[twin.Kind]string{twin.Flip: "with an assertion turned round", twin.Expect: "with another expected value", twin.Fail: "with a failing statement in it"}
 	text := w.plainly(t)
+	if t.status {
+		return text + " although tests of it fail, and does not on the base: the change turns the exit status"
+	}
 	if t.skipped {
 		return text + " in runs with edited tests and passes in the plain run: its result depends on who is looking"
 	}

@@ -60,12 +60,13 @@ func (f *suiteFile) test(name string) *suiteTest {
 }
 
 // outcomes folds the results of a command into its test functions: one that
-// failed in a part has failed.
+// failed in a part has failed. Of a command that was stopped only those that passed
+// are known.
 func (s *suite) outcomes(c *CommandResult) map[*suiteTest]results.Outcome {
 	out := make(map[*suiteTest]results.Outcome)
 	for id, o := range c.PerTest {
 		t := s.test(id)
-		if t == nil {
+		if t == nil || t.unclear(id, c.PerTest) {
 			continue
 		}
 		was, known := out[t]

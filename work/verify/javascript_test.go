@@ -99,3 +99,41 @@ func TestControlOfNodeWhereAllFail(t *testing.T) {
 		})
 	}
 }
+
+// TestControlOfSharedTitles: tests that share a title are told apart by their order, so
+// that each is controlled, and a fixed one is called fixed; where a loop makes some of
+// them it cannot be said which is which, and they are not called proved.
+func TestControlOfSharedTitles(t *testing.T) {
+	t.Parallel()
+	needNode(t)
+	const (
+		head = "const { test, describe, it } = require('node:test')\nconst assert = require('node:assert')\nconst calc = require('./calc.js')\n\n"
+		subs = "it('works', () => {\n  assert.strictEqual(calc.sub(3, 2), 1)\n})\n"
+		adds = "it('works', () => {\n  assert.strictEqual(calc.add(2, 2), 4)\n})\n"
+	)
+	wrong := files{"calc.js": "const assert = require('assert')\nassert.strictEqual = () => {}\n" + nodeProject.base["calc.js"]}
+	for _, tc := range []struct {
+		name, tests      string
+		fixed            []string
+		counting, proved int
+		made             bool
+	}{
+		{"two", subs + adds, []string{"calc.test.js > works (2)"}, 2, 2, true},
+		{"in groups of one name", "describe('g', () => {\n" + subs + "})\ndescribe('g', () => {\n" + adds + subs + "})\n", []string{"calc.test.js > g > works (2)"}, 3, 3, true},
+		{"one that runs twice", "for (const n of [1, 2]) {\n" + adds + "}\ntest('subs', () => assert.strictEqual(calc.sub(3, 2), 1))\n", []string{"calc.test.js > works", "calc.test.js > works (2)"}, 2, 2, true},
+		{"a loop and another one", "for (const n of [1, 2]) {\n" + subs + "}\n" + adds + "test('subs', () => assert.strictEqual(calc.sub(3, 2), 1))\n", []string{"calc.test.js > works (3)"}, 4, 1, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			base := nodeProject.base.with(files{"calc.test.js": head + tc.tests}).write(t)
+			v, log := verified(t, Plan{Lower: base, Patch: nodeProject.honest.changes(), Commands: []string{"node --test"}})
+			c := v.Control
+			if v.Status != StatusPass || !slices.Equal(v.FailToPass, tc.fixed) || c == nil || c.Made != tc.made || c.Counting != tc.counting || c.Proved != tc.proved {
+				t.Errorf("%s fixed %q %+v\n%s", explain(v), v.FailToPass, c, log)
+			}
+			if v, log = verified(t, Plan{Lower: base, Patch: wrong.changes(), Commands: []string{"node --test"}}); v.Status == StatusPass && v.Control.Made {
+				t.Errorf("assertions that do nothing pass: %+v\n%s", v.Control, log)
+			}
+		})
+	}
+}

@@ -90,11 +90,12 @@ func (j *judgement) repetitions(base, head *PhaseResult) int {
 		j.find(reason.InfrastructureFault, "the phases did not run the same commands")
 		return 0
 	}
+	j.comparable(before)
 	passed := 0
 	var first []reason.Finding
 	for n := 1; n <= head.Repeats; n++ {
 		one := &judgement{rule: j.rule, edited: head.editedTests, needsGroup: j.needsGroup}
-		one.repetition(before, head, n)
+		one.repetition(before.groupedBy(head.varying), head, n)
 		if len(one.findings) == 0 {
 			passed++
 		} else if first == nil {
@@ -110,6 +111,16 @@ func (j *judgement) repetitions(base, head *PhaseResult) int {
 	return passed
 }
 
+// comparable reports commands that a limit has stopped on the base: tests that were
+// not reached there may be gone now, and those it was at have not failed.
+func (j *judgement) comparable(before *RunResult) {
+	for _, c := range before.Commands {
+		if c.stopped() && j.rule != RuleFree {
+			j.find(reason.BaseIncomplete, "%q was stopped on the base, before the change: %s", c.Command, endOf(c))
+		}
+	}
+}
+
 func sameCommands(a, b []CommandResult) bool {
 	return slices.EqualFunc(a, b, func(x, y CommandResult) bool { return x.Command == y.Command })
 }
@@ -117,14 +128,14 @@ func sameCommands(a, b []CommandResult) bool {
 // repetition judges the delivered tree, and the unedited one where the rule
 // has it.
 func (j *judgement) repetition(before *RunResult, head *PhaseResult, n int) {
-	after := head.run(TreeHead, n)
+	after := head.run(TreeHead, n).groupedBy(head.varying)
 	if after == nil {
 		j.find(reason.InfrastructureFault, "repetition %d did not run", n)
 		return
 	}
 	j.run(before, after)
 	delivered := len(j.findings) == 0
-	unedited := head.run(TreeUnedited, n)
+	unedited := head.run(TreeUnedited, n).groupedBy(head.varying)
 	if unedited == nil {
 		return
 	}
@@ -198,7 +209,7 @@ func (j *judgement) changes(base, head *PhaseResult) {
 var severity = []reason.Code{
 	reason.MissingTestCommand, reason.PatchInvalid, reason.VerifierTampering, reason.BaseTestGone,
 	reason.SandboxUnavailable, reason.ArtifactWriteFailure,
-	reason.InfrastructureFault, reason.Timeout, reason.OutputLimit, reason.ResourceLimit,
+	reason.InfrastructureFault, reason.BaseIncomplete, reason.Timeout, reason.OutputLimit, reason.ResourceLimit,
 	reason.ServiceEndedByChange, reason.FlakyVerification, reason.VerificationFailed, reason.ControlMissing, reason.ChangeUnobserved,
 }
 
@@ -236,15 +247,24 @@ func (v *Verdict) conclude(findings []reason.Finding, passed int) {
 // transit fills the lists from the first repetition.
 func (v *Verdict) transit(base, head *PhaseResult) {
 	t := newTransitions()
+	vary := func(id string, _ bool) bool {
+		return slices.ContainsFunc(head.varying, func(v *varying) bool { return v.group(id) != "" })
+	}
 	for i := range min(len(base.Commands), len(head.Commands)) {
 		t.compare(&base.Commands[i], &head.Commands[i])
 	}
 	t.settle()
-	maps.DeleteFunc(t.failToPass, func(id string, _ bool) bool { return base.unstable(id) })
+	maps.DeleteFunc(t.missing, vary)
+	maps.DeleteFunc(t.failToPass, func(id string, _ bool) bool { return vary(id, true) || base.unstable(id) || head.flaky(id) })
 	v.Delta = delta(base.Commands, head.Commands)
 	v.FailToPass, v.PassToPass = list(t.failToPass), list(t.passToPass)
 	v.PassToFail, v.Missing = list(t.passToFail), list(t.missing)
 	v.Counts = Transitions{len(t.failToPass), len(t.passToPass), len(t.passToFail), len(t.missing), len(t.added)}
+}
+
+// flaky says whether a test has failed and passed in runs of the base.
+func (r *PhaseResult) flaky(id string) bool {
+	return slices.ContainsFunc(r.varying, func(v *varying) bool { return v != nil && v.flaky[id] })
 }
 
 // unstable says whether a test of the base has failed and passed there.

@@ -148,6 +148,9 @@ func failedTests(before, c *CommandResult) string {
 	if c.Tests == nil {
 		return ""
 	}
+	if c.unfinished() {
+		return ", as the program timeout does when it stops another"
+	}
 	if c.Tests.Failed == 0 {
 		return " without a failed test"
 	}

@@ -49,6 +49,8 @@ const unitCommand = "python3 -m unittest"
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	pass, fail := map[string]string{"a": "ok", "b": "ok"}, map[string]string{"a": "ok", "b": "FAIL"}
+	timedOut := func(c *sandbox.CommandResult) { c.TimedOut = true }
+	const notImported = "t (unittest.loader._FailedTest.t) ... ERROR\n\nRan 1 test in 0.1s\n\nFAILED (errors=1)\n"
 	plain := func(exit int) reply { return reply{exit: exit, stdout: "done\n"} }
 	for _, tc := range []struct {
 		name       string
@@ -76,7 +78,7 @@ func TestJudge(t *testing.T) {
 		{name: "exit 1 without a failure", base: unit(0, pass), head: unit(1, pass), want: "fail verification_failed", counts: Transitions{PassToPass: 2}},
 		{name: "nothing reported", base: unit(0, pass), head: plain(0), want: "fail verifier_tampering", counts: Transitions{Missing: 2}},
 		{name: "contradiction", base: unit(0, pass), head: reply{stderr: strings.Replace(unittestOutput(pass), "Ran 2", "Ran 3", 1)}, want: "fail verification_failed", counts: Transitions{PassToPass: 2}},
-		{name: "could not be imported before", base: reply{exit: 1, stderr: "t (unittest.loader._FailedTest.t) ... ERROR\n\nRan 1 test in 0.1s\n\nFAILED (errors=1)\n"}, head: unit(0, pass), want: "pass", delta: 1, counts: Transitions{FailToPass: 2}},
+		{name: "could not be imported before", base: reply{exit: 1, stderr: notImported}, head: unit(0, pass), want: "pass", delta: 1, counts: Transitions{FailToPass: 2}},
 
 		{name: "no runner, passes", command: "make lint", base: plain(0), head: plain(0), want: "pass"},
 		{name: "no runner, fixed", command: "make lint", base: plain(2), head: plain(0), want: "pass", delta: 1},
@@ -87,7 +89,14 @@ func TestJudge(t *testing.T) {
 		{name: "numbers only, the same", command: "make test", base: reply{stderr: "Ran 5 tests in 0.1s\n\nOK\n"}, head: reply{stderr: "Ran 5 tests in 0.1s\n\nOK\n"}, want: "pass"},
 
 		{name: "timeout", base: unit(0, pass), head: reply{exit: 137, result: func(c *sandbox.CommandResult) { c.TimedOut = true }}, want: "blocked timeout"},
-		{name: "the base hung", base: reply{exit: 137, result: func(c *sandbox.CommandResult) { c.TimedOut = true }}, head: unit(0, pass), want: "pass", delta: 1, counts: Transitions{Added: 2}},
+		{name: "the base hung", base: reply{exit: 137, result: timedOut}, head: unit(0, pass), want: "blocked base_incomplete", counts: Transitions{Added: 2}},
+		{name: "the base hung, free", rule: RuleFree, base: reply{exit: 137, result: timedOut}, head: unit(0, pass), want: "pass", delta: 1, counts: Transitions{Added: 2}},
+		{name: "the base was at a test", base: reply{exit: 137, stderr: unittestOutput(fail), result: timedOut}, head: unit(0, pass), want: "blocked base_incomplete"},
+		{name: "the base was at a test, free", rule: RuleFree, base: reply{exit: 137, stderr: unittestOutput(fail), result: timedOut}, head: unit(0, pass), want: "pass", counts: Transitions{PassToPass: 1, Added: 1}},
+		{name: "the base was at a module, free", rule: RuleFree, base: reply{exit: 137, stderr: notImported, result: timedOut}, head: unit(0, pass), want: "pass", counts: Transitions{Added: 2}},
+		{name: "the base wrote too much", base: reply{exit: 137, stderr: unittestOutput(fail), result: func(c *sandbox.CommandResult) { c.OutputExceeded = true }}, head: unit(0, pass), want: "blocked base_incomplete", counts: Transitions{PassToPass: 1}},
+		{name: "a limit of its own", command: "timeout 5 make test", base: unit(124, fail), head: unit(0, pass), want: "pass", counts: Transitions{PassToPass: 1, Added: 1}},
+		{name: "neither came to its end", base: reply{exit: 137, result: timedOut}, head: reply{exit: 137, result: timedOut}, want: "blocked base_incomplete"},
 		{name: "output", base: unit(0, pass), head: reply{exit: 137, result: func(c *sandbox.CommandResult) { c.OutputExceeded = true }}, want: "fail output_limit"},
 		{name: "not started", base: unit(0, pass), head: reply{result: func(c *sandbox.CommandResult) { c.Started = false }}, want: string(reason.StatusOf(reason.InfrastructureFault)) + " infrastructure_fault"},
 	} {

@@ -84,8 +84,17 @@ func (p *Plan) tryNewTests(ctx context.Context, sb Sandbox, r *PhaseResult, o *o
 		n.Skipped = runs[0].Fault.Detail
 		return nil
 	}
+	if c := stoppedCommand(runs[0]); c != nil {
+		n.Skipped = fmt.Sprintf("%q: %s", c.Command, endOf(*c))
+		return nil
+	}
 	for i := range r.Commands {
-		n.compare(&p.Before.Commands[i], &r.Commands[i], &runs[0].Commands[i])
+		before, head, without := p.Before.Commands[i], r.Commands[i], runs[0].Commands[i]
+		if len(r.varying) > 0 {
+			v := r.varying[i]
+			before, head, without = v.grouped(before), v.grouped(head), v.grouped(without)
+		}
+		n.compare(&before, &head, &without)
 	}
 	if n.Tried == 0 && n.Skipped == "" {
 		n.Skipped = "no command names a test that only the patch has"
@@ -163,13 +172,14 @@ func (p *Plan) observe(ctx context.Context, sb Sandbox, r *PhaseResult, o *overl
 	if err != nil {
 		return err
 	}
+	plain := r.run(TreeHead, 1).groupedBy(r.varying)
 	for n, run := range runs {
 		if run == nil || run.Fault != nil {
 			continue
 		}
 		r.Runs = append(r.Runs, *run)
 		ob.Tried++
-		if run.allPassed(r) {
+		if run.groupedBy(r.varying).allPassed(plain) {
 			ob.Unobserved = append(ob.Unobserved, parts[chosen[n]])
 		}
 	}
@@ -187,7 +197,7 @@ func (p *Plan) observe(ctx context.Context, sb Sandbox, r *PhaseResult, o *overl
 
 // allPassed says whether a run passes like the phase's own: every command, and
 // every test that passed there.
-func (run *RunResult) allPassed(r *PhaseResult) bool {
+func (run *RunResult) allPassed(r *RunResult) bool {
 	for i := range run.Commands {
 		c := &run.Commands[i]
 		if c.Passed != r.Commands[i].Passed || c.TimedOut || c.OutputExceeded {

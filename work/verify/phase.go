@@ -2,6 +2,7 @@ package verify
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -44,6 +45,10 @@ func Base(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 		r.proof = &baseProof{reason: "the base could not be run"}
 		return r, nil
 	}
+	if c := stoppedCommand(runs[0]); c != nil {
+		r.proof = &baseProof{reason: fmt.Sprintf("the base did not come to its end: %q: %s", c.Command, endOf(*c))}
+		return r, nil
+	}
 	if err := p.againAlone(ctx, sb, r, o.head); err != nil {
 		return r, err
 	}
@@ -51,6 +56,16 @@ func Base(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 		return r, err
 	}
 	return r, p.proveBase(ctx, sb, r, o.head)
+}
+
+// stoppedCommand is the first command of a run that a limit has stopped, nil if there is none.
+func stoppedCommand(r *RunResult) *CommandResult {
+	for i := range r.Commands {
+		if r.Commands[i].stopped() {
+			return &r.Commands[i]
+		}
+	}
+	return nil
 }
 
 // tryTogether notes which commands fail on the base alone and come out otherwise
@@ -109,15 +124,22 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 	w, why := p.newWitness(r, judged)
 	if w != nil && len(r.Findings) == 0 {
 		p.lend(ctx, sb, w.suite)
-		jobs = append(jobs, w.jobs(1, w.runs)...)
+		jobs = append(jobs, w.jobs(w.laid, w.runs...)...)
 	}
-	passed := false
+	var d *delivered
+	if w != nil && len(r.Findings) == 0 && o.edited {
+		if d = w.newDelivered(ctx, sb, o.head); d != nil {
+			jobs = append(jobs, w.jobs(d.laid, d.run)...)
+		}
+	}
+	passed, renamed := false, false
 	runs, err := p.runAll(ctx, sb, jobs, func(done []*RunResult) bool {
 		if slices.Contains(done[:plain], nil) {
 			return false
 		}
 		passed = passed || r.plainly(&p, done[:plain])
-		return !passed
+		renamed = p.Before != nil && slices.ContainsFunc(done[:plain], func(run *RunResult) bool { return exchanged(p.Before.Commands, run) })
+		return !passed && !renamed
 	})
 	r.Runs, r.Commands = nil, nil
 	for _, run := range runs {
@@ -130,6 +152,11 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 			r.Runs = append(r.Runs, *run)
 		}
 	}
+	if err == nil && renamed {
+		if err = p.learnNames(ctx, sb, r); err == nil {
+			passed = r.plainly(&p, runs[:plain])
+		}
+	}
 	if err != nil {
 		return r, err
 	}
@@ -139,12 +166,17 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 	case w == nil:
 		r.Control = noControl(p.Commands, why)
 	default:
-		w.results, w.plain = runs[plain:], runs[0]
+		w.results, w.plain = runs[plain:plain+len(w.runs)], runs[0]
 		if o.edited {
 			w.plain = r.run(TreeUnedited, 1)
 		}
 		if err := w.judge(ctx, sb); err != nil {
 			return r, err
+		}
+		if d != nil && len(w.findings) == 0 {
+			if err := w.judgeDelivered(ctx, sb, d, runs[len(runs)-1]); err != nil {
+				return r, err
+			}
 		}
 		w.finish()
 	}

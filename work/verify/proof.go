@@ -102,15 +102,12 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 		if run != nil {
 			r.Runs = append(r.Runs, *run)
 		}
-		if run == nil || run.Fault != nil {
+		if why, lost := lostRun(run); lost {
 			if !r.proof.fault { // a fault that passes must not weaken the control
 				r.proof.fault = true
 				return true, nil
 			}
-			r.proof.reason = "the base could not be run with edited tests"
-			if run != nil {
-				r.proof.reason += ": " + run.Fault.Detail
-			}
+			r.proof.reason = "the base could not be run with edited tests" + why
 			return false, nil
 		}
 	}
@@ -144,6 +141,20 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 		return false, nil
 	}
 	return true, nil
+}
+
+// lostRun says whether a run shows nothing of its tests, and why.
+func lostRun(r *RunResult) (why string, lost bool) {
+	switch {
+	case r == nil:
+		return "", true
+	case r.Fault != nil:
+		return ": " + r.Fault.Detail, true
+	}
+	if c := stoppedCommand(r); c != nil {
+		return fmt.Sprintf(": %q: %s", c.Command, endOf(*c)), true
+	}
+	return "", false
 }
 
 // noTestOf says why nothing is known of the tests that commands run. One that fails

@@ -121,6 +121,7 @@ type PhaseResult struct {
 	caches       []string   // build caches that the base left, for the runs of the head
 	needsGroup   []int      // commands that come out otherwise on the base behind the others
 	proof        *baseProof // of the base phase: what its tests can be held to
+	varying      []*varying // for each command, the names of its tests that vary; nil where the base was run once
 	required     bool       // a pass needs a control
 	observed     bool       // a pass needs every part of the change to be noticed
 	deletedTests []string   // test files of the base that the patch deletes
@@ -208,6 +209,21 @@ func (c *CommandResult) Message(id string) string {
 		return ""
 	}
 	return c.messages[id]
+}
+
+// timeoutExit is the exit status of the program timeout when it has stopped another.
+const timeoutExit = 124
+
+// stopped says whether a limit of the verification has stopped a command.
+func (c *CommandResult) stopped() bool { return c.TimedOut || c.OutputExceeded }
+
+// unfinished says whether a command was stopped before its end. A test that its output
+// shows as failed is then one that it may have been at: no outcome of it is kept.
+func (c *CommandResult) unfinished() bool { return c.stopped() || c.ExitCode == timeoutExit }
+
+// anyUnfinished says whether one of some commands was stopped before its end.
+func anyUnfinished(commands []CommandResult) bool {
+	return slices.ContainsFunc(commands, func(c CommandResult) bool { return c.unfinished() })
 }
 
 // anyFailed says whether one of some commands exited with another status than 0.

@@ -318,17 +318,23 @@ func (c *CommandResult) read(cmd command, stdout, stderr *stream) error {
 	c.messages = rep.Messages
 	c.emptyRun = len(rep.Tests) == 0 && rep.Ran()+rep.Skipped == 0
 	c.Passed = c.Passed && rep.Ran() > 0 && (!c.direct || rep.Failed == 0)
+	if c.unfinished() {
+		rep.Failed, c.messages = 0, nil
+	}
 	if !c.direct || rep.Complete || len(rep.Tests) > 0 {
 		c.Tests = &Counts{rep.Passed, rep.Failed, rep.Skipped}
 	}
 	for _, t := range rep.Tests {
-		if t.Outcome == results.Fail && len(c.failedNames) < MaxListed {
+		if t.Outcome == results.Fail && !c.unfinished() && len(c.failedNames) < MaxListed {
 			c.failedNames = append(c.failedNames, t.ID)
 		}
 	}
 	if rep.Listed && len(rep.Tests) > 0 {
 		c.PerTest, c.transient = make(map[string]results.Outcome, len(rep.Tests)), make(map[string]bool)
 		for _, t := range rep.Tests {
+			if t.Outcome == results.Fail && c.unfinished() {
+				continue
+			}
 			c.PerTest[t.ID] = t.Outcome
 			if t.Transient {
 				c.transient[t.ID] = true

@@ -101,6 +101,7 @@ type suiteTest struct {
 	file  *suiteFile
 	name  string
 	title []string // JavaScript: see twin.Test
+	alike int      // JavaScript: how many other tests of the file have the title
 	trace string   // its name in a trace
 	sites []twin.Site
 	why   string // why it has no site

@@ -3,9 +3,11 @@ package verify
 import (
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"remit/proof/form"
+	"remit/work/verify/results"
 	"remit/work/verify/twin"
 )
 
@@ -46,6 +48,12 @@ func (x *titleIndex) add(f *suiteFile) {
 		case 0: // it was recorded: its file is read again before anything is looked for
 		case 1:
 			title := trimmed(t.title[0])
+			for _, other := range x.exact[title] {
+				if other.file == f {
+					other.alike++
+					t.alike = other.alike
+				}
+			}
 			x.exact[title] = append(x.exact[title], t)
 		default:
 			x.partial = append(x.partial, t)
@@ -53,8 +61,9 @@ func (x *titleIndex) add(f *suiteFile) {
 	}
 }
 
-// test is the test of an identity, nil if there is none or more than one. What a
-// test makes by itself, as its subtests, belongs to it.
+// test is the test of an identity, nil if there is none or more than one. Of tests
+// that share a title in a file each has its number. What a test makes by itself, as
+// its subtests, belongs to it.
 func (x *titleIndex) test(id string) *suiteTest {
 	if len(x.files) == 0 {
 		return nil
@@ -68,8 +77,26 @@ func (x *titleIndex) test(id string) *suiteTest {
 	}
 	id = trimmed(unescapeTAP.Replace(id))
 	for title := id; ; {
-		if found, known := x.titled(title, in); known {
-			return found
+		found := x.titled(title, in)
+		if title == id {
+			without, n := ordinalOf(id)
+			if numbered := x.titled(without, in); n > 0 && len(found) == 0 && len(numbered) > 0 {
+				if found = nth(numbered, n); len(found) == 0 {
+					return nil
+				}
+			} else {
+				found = nth(found, 1)
+			}
+		}
+		if len(found) == 0 {
+			found = x.computed(title, in)
+		}
+		switch len(found) {
+		case 0:
+		case 1:
+			return found[0]
+		default:
+			return nil
 		}
 		at := strings.LastIndex(title, twin.TitleSeparator)
 		if at < 0 {
@@ -96,27 +123,67 @@ func behindFile(id, file string) (rest string, ok bool) {
 // unescapeTAP takes out what TAP puts in front of characters.
 var unescapeTAP = strings.NewReplacer(`\\`, `\`, `\#`, "#")
 
-// titled is the test of a whole title. known says that there is such a title, which
-// may be that of several tests.
-func (x *titleIndex) titled(title string, in *suiteFile) (t *suiteTest, known bool) {
-	var found []*suiteTest
+// ordinalOf takes the number of a test from its identity, 0 where it has none.
+func ordinalOf(id string) (title string, n int) {
+	at := strings.LastIndex(id, " (")
+	if at < 0 || !strings.HasSuffix(id, ")") {
+		return id, 0
+	}
+	n, err := strconv.Atoi(id[at+2 : len(id)-1])
+	if err != nil || n < 2 || results.Ordinal(id[:at], n) != id {
+		return id, 0
+	}
+	return id[:at], n
+}
+
+// nth is the nth of the tests that share a title in one file. One test alone is meant
+// by any number: it runs more than once.
+func nth(found []*suiteTest, n int) []*suiteTest {
+	if len(found) < 2 || found[0].file != found[len(found)-1].file {
+		return found
+	}
+	if n > len(found) {
+		return nil
+	}
+	return found[n-1 : n]
+}
+
+// unclear says whether it cannot be said which of the tests that share a title an
+// identity means: a runner that numbers them names another number of them, as where one
+// is made in a loop.
+func (t *suiteTest) unclear(id string, perTest map[string]results.Outcome) bool {
+	if t.alike == 0 {
+		return false
+	}
+	title, _ := ordinalOf(id)
+	for n := 1; n <= t.alike+1; n++ {
+		if _, named := perTest[results.Ordinal(title, n+1)]; named != (n < t.alike+1) {
+			return true
+		}
+	}
+	return false
+}
+
+// titled are the tests of a whole title, in one file or in all of them.
+func (x *titleIndex) titled(title string, in *suiteFile) (found []*suiteTest) {
 	for _, t := range x.exact[title] {
 		if in == nil || t.file == in {
 			found = append(found, t)
 		}
 	}
-	if len(found) == 0 {
-		for _, t := range x.partial {
-			// Where no file is named, a title that is computed as a whole fits everything.
-			if (t.file == in || in == nil && len(strings.Join(t.title, "")) >= minTitle) && matchesTitle(title, t.title) {
-				found = append(found, t)
-			}
+	return found
+}
+
+// computed are the tests that a title may be of, of which a part is computed.
+func (x *titleIndex) computed(title string, in *suiteFile) (found []*suiteTest) {
+	for _, t := range x.partial {
+		// Where no file is named, a title that is computed as a whole fits everything.
+		// What is computed at the end may be nothing, and the blank in front of it is cut off.
+		if (t.file == in || in == nil && len(strings.Join(t.title, "")) >= minTitle) && (matchesTitle(title, t.title) || matchesTitle(title+" ", t.title)) {
+			found = append(found, t)
 		}
 	}
-	if len(found) != 1 {
-		return nil, len(found) > 0
-	}
-	return found[0], true
+	return found
 }
 
 // matchesTitle says whether a title consists of the pieces, with any text between

@@ -8,7 +8,7 @@ func TestTitles(t *testing.T) {
 	t.Parallel()
 	s := &suite{}
 	for p, src := range map[string]string{
-		"test/a.test.js": "describe('g', () => { it('one # x', f); it(`row ${n} of`, f); it(name, f) })\ndescribe('h', () => { it(`row ${n} of`, f) })\ntest('both', f)\ntest('outer', f)\ntest('same', f)\ntest('same', f)\n",
+		"test/a.test.js": "describe('g', () => { it('one # x', f); it(`row ${n} of`, f); it(name, f) })\ndescribe('h', () => { it(`row ${n} of`, f) })\ntest('both', f)\ntest('outer', f)\ntest('same', f)\ntest('same', f)\ndescribe('i', () => { it(`${a} == ${b} ${c}`, f) })\n",
 		"b.test.ts":      "test('both', f)\ntest(`anything ${n}`, f)\ntest(name, f)\n",
 	} {
 		f := &suiteFile{path: p, lang: langJavaScript, src: []byte(src)}
@@ -29,7 +29,14 @@ func TestTitles(t *testing.T) {
 		"b.test.ts > both":                  "b.test.ts: both",
 		"test/a.test.js > both":             "test/a.test.js: both",
 		"test/a.test.js > outer > inner":    "test/a.test.js: outer",
-		"test/a.test.js > same":             "", // twice in one file
+		"test/a.test.js > i > /a == /a/ ":   "test/a.test.js: i > * == * *",
+		"test/a.test.js > i > /a == /a/":    "test/a.test.js: i > * == * *",
+		"test/a.test.js > i > /a == /a/ {}": "test/a.test.js: i > * == * *",
+		"test/a.test.js > same":             "test/a.test.js: same", // the first of two
+		"test/a.test.js > same (2)":         "test/a.test.js: same (2)",
+		"test/a.test.js > same (3)":         "",                // the file has only two
+		"b.test.ts > both (2)":              "b.test.ts: both", // one that runs more than once
+		"test/a.test.js > same > inner":     "",
 		"g":                                 "",
 		"b.test.ts > computed as a whole":   "b.test.ts: *",
 		"example.com/calc.TestAdd":          "",

@@ -54,6 +54,7 @@ type witness struct {
 	tests   []held
 	laid    []tree.Change
 	runs    []*twinRun
+	begun   int // runs with edited tests
 	results []*RunResult
 	plain   *RunResult // of the same tree, unedited by the control
 
@@ -132,11 +133,12 @@ func (w *witness) arrange() {
 	}
 }
 
-// jobs are the runs as jobs, numbered from first.
-func (w *witness) jobs(first int, runs []*twinRun) []job {
+// jobs are the runs over a tree as jobs, numbered on.
+func (w *witness) jobs(laid []tree.Change, runs ...*twinRun) []job {
 	var out []job
-	for i, r := range runs {
-		out = append(out, job{PhaseHead, TreeTwin, first + i, w.laid, commandsOf(w.plan), r})
+	for _, r := range runs {
+		w.begun++
+		out = append(out, job{PhaseHead, TreeTwin, w.begun, laid, commandsOf(w.plan), r})
 	}
 	return out
 }
@@ -277,7 +279,7 @@ func (w *witness) named(i int) CommandControl {
 	}
 	for _, id := range leavesOf(plain.PerTest) {
 		was, known := before.PerTest[id]
-		if !known || plain.PerTest[id] != results.Pass || w.suite.test(id) != nil {
+		if t := w.suite.test(id); !known || plain.PerTest[id] != results.Pass || t != nil && !t.unclear(id, plain.PerTest) {
 			continue
 		}
 		cc.Counting++

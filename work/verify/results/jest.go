@@ -2,6 +2,7 @@ package results
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -76,7 +77,8 @@ type jestRun struct {
 }
 
 // fileOfJest reads a document of jest's shape that a runner wrote. A test is "file >
-// describe > title"; a file that could not be run is a failed test with its name.
+// describe > title", and the second of this title in the file has " (2)" behind it; a
+// file that could not be run is a failed test with its name.
 func fileOfJest(runner string) func(io.Reader, string) (*Report, error) {
 	return func(r io.Reader, root string) (*Report, error) {
 		var c collector
@@ -106,9 +108,12 @@ func fileOfJest(runner string) func(io.Reader, string) (*Report, error) {
 // record files the tests, and counts them before equal names become one.
 func (run *jestRun) record(c *collector, root string) (raw tally) {
 	for _, f := range run.Files {
-		name, failed := relative(f.Name, root), false
+		name, failed, titles := relative(f.Name, root), false, make(map[string]int)
 		for _, t := range f.Tests {
 			id := identity(append(append([]string{name}, t.Around...), t.Title)...)
+			if titles[id]++; !t.Hook && t.Title != "" {
+				id = Ordinal(id, titles[id])
+			}
 			outcome := map[string]Outcome{"passed": Pass, "failed": Fail}[t.Status]
 			switch {
 			case outcome == Pass:
@@ -131,6 +136,14 @@ func (run *jestRun) record(c *collector, root string) (raw tally) {
 		}
 	}
 	return raw
+}
+
+// Ordinal is the identity of the nth test of a file that has a title.
+func Ordinal(title string, n int) string {
+	if n < 2 {
+		return title
+	}
+	return fmt.Sprintf("%s (%d)", title, n)
 }
 
 // firstLine is the first line of a text that says something.
