@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -30,7 +30,7 @@ func (a *app) govern(cmd *cobra.Command, f *proveFlags, policy *task.Policy, opt
 	if f.approve {
 		g.Approver = g.Operator
 	}
-	g.Put = func(repo string) (func(*harness.Request), error) { return a.underAuthority(repo, g.Approver, policy) }
+	g.Put = func(repo string, policy *task.Policy) (func(*harness.Request), error) { return a.underAuthority(repo, g.Approver, policy) }
 	g.Tell = func(ctx context.Context, home session.Home, s session.Session) {
 		if err := home.Amend(ctx, s, requester.New(a.ownAuthority(""))); err != nil {
 			printOne(os.Stderr, err)
@@ -87,11 +87,7 @@ func (a *app) otherAgents(ctx context.Context, f *proveFlags, opt *prove.Options
 			}
 			o := prove.Other{Name: name, Program: program}
 			if err := a.otherAgent(ctx, f, &o, signed); err != nil {
-				if blocked, ok := errors.AsType[*reason.Error](err); ok {
-					o.Blocked = blocked
-				} else {
-					o.Blocked = reason.Errorf(reason.ProviderUnavailable, "%w", err)
-				}
+				o.Blocked = cmp.Or(reason.CodeOf(err), reason.ProviderUnavailable)
 			}
 			all = append(all, o)
 		}

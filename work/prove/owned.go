@@ -126,7 +126,7 @@ func (t *trial) target(ctx context.Context) (*target, error) {
 		t.check(gate, true, "%s", tg.result.RecordID)
 	}
 	t.proof.TargetAdmissionID = &tg.result.RecordID
-	tg.put, err = t.Put(path)
+	tg.put, err = t.Put(path, t.Policy)
 	return tg, err
 }
 
