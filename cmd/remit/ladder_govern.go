@@ -52,17 +52,12 @@ func (a *app) govern(cmd *cobra.Command, f *proveFlags, policy *task.Policy, opt
 // underAuthority puts runs over a repository before the authority of this machine, as
 // remit run does.
 func (a *app) underAuthority(repo, approver string, policy *task.Policy) (func(*harness.Request), error) {
-	f := &runFlags{repo: repo}
-	ref, err := f.repositoryAt("")
+	ref, err := (&runFlags{repo: repo}).repositoryAt("")
 	if err != nil {
 		return nil, err
 	}
 	return func(req *harness.Request) {
-		asks, err := f.requester(a.ownAuthority(approver))
-		if err != nil {
-			return // it has no flag that could be wrong
-		}
-		req.Authority, req.Approver, req.RepoRef, req.Unclaimed = asks, approver, ref, true
+		req.Authority, req.Approver, req.RepoRef, req.Unclaimed = requester.New(a.ownAuthority(approver)), approver, ref, true
 		if policy.SignedRecords() {
 			req.CheckGrant = a.checkGrant
 		}

@@ -265,17 +265,17 @@ func (tg *target) waiting(home session.Home, taskID string) (s session.Session, 
 // accepted looks for the outcome of each run. One that has none keeps the stage
 // from being shown: it counts for nothing.
 func (t *trial) accepted(passes []kept) error {
-	var open []string
+	var open, blocked []string
 	for _, k := range passes {
-		if k.Status != evidence.StatusPass {
-			if k.Status == evidence.StatusBlocked {
-				return t.notTried("operator_outcome", "session %s: %s", k.SessionID, said(k.report.FailureReason))
-			}
-			continue // it fails the checks
-		}
-		if missing := ladder.OutcomeMissing(k.report); missing != nil {
+		switch {
+		case k.Status == evidence.StatusBlocked:
+			blocked = append(blocked, fmt.Sprintf("session %s: %s", k.SessionID, said(k.report.FailureReason)))
+		case ladder.OutcomeMissing(k.report) != nil: // a failure fails the checks
 			open = append(open, k.SessionID)
 		}
+	}
+	if len(blocked) > 0 {
+		return t.notTried("operator_outcome", "%s", strings.Join(blocked, "; "))
 	}
 	if len(open) > 0 {
 		return t.notTried("operator_outcome", "%s: look at the changes and accept them, `remit accept %s`, and prove the stage again; or say --accept WHY", reason.OperatorOutcomeMissing, strings.Join(open, "`, `remit accept "))
