@@ -30,7 +30,9 @@ func (a *app) govern(cmd *cobra.Command, f *proveFlags, policy *task.Policy, opt
 	if f.approve {
 		g.Approver = g.Operator
 	}
-	g.Put = func(repo string, policy *task.Policy) (func(*harness.Request), error) { return a.underAuthority(repo, g.Approver, policy) }
+	g.Put = func(repo string, policy *task.Policy) (func(*harness.Request), error) {
+		return a.underAuthority(repo, g.Approver, policy)
+	}
 	g.Tell = func(ctx context.Context, home session.Home, s session.Session) {
 		if err := home.Amend(ctx, s, requester.New(a.ownAuthority(""))); err != nil {
 			printOne(os.Stderr, err)
