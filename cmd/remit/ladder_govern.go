@@ -1,8 +1,8 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -30,7 +30,9 @@ func (a *app) govern(cmd *cobra.Command, f *proveFlags, policy *task.Policy, opt
 	if f.approve {
 		g.Approver = g.Operator
 	}
-	g.Put = func(repo string) (func(*harness.Request), error) { return a.underAuthority(repo, g.Approver, policy) }
+	g.Put = func(repo string, policy *task.Policy) (func(*harness.Request), error) {
+		return a.underAuthority(repo, g.Approver, policy)
+	}
 	g.Tell = func(ctx context.Context, home session.Home, s session.Session) {
 		if err := home.Amend(ctx, s, requester.New(a.ownAuthority(""))); err != nil {
 			printOne(os.Stderr, err)
@@ -52,17 +54,12 @@ func (a *app) govern(cmd *cobra.Command, f *proveFlags, policy *task.Policy, opt
 // underAuthority puts runs over a repository before the authority of this machine, as
 // remit run does.
 func (a *app) underAuthority(repo, approver string, policy *task.Policy) (func(*harness.Request), error) {
-	f := &runFlags{repo: repo}
-	ref, err := f.repositoryAt("")
+	ref, err := (&runFlags{repo: repo}).repositoryAt("")
 	if err != nil {
 		return nil, err
 	}
 	return func(req *harness.Request) {
-		asks, err := f.requester(a.ownAuthority(approver))
-		if err != nil {
-			return // it has no flag that could be wrong
-		}
-		req.Authority, req.Approver, req.RepoRef, req.Unclaimed = asks, approver, ref, true
+		req.Authority, req.Approver, req.RepoRef, req.Unclaimed = requester.New(a.ownAuthority(approver)), approver, ref, true
 		if policy.SignedRecords() {
 			req.CheckGrant = a.checkGrant
 		}
@@ -87,11 +84,7 @@ func (a *app) otherAgents(ctx context.Context, f *proveFlags, opt *prove.Options
 			}
 			o := prove.Other{Name: name, Program: program}
 			if err := a.otherAgent(ctx, f, &o, signed); err != nil {
-				if blocked, ok := errors.AsType[*reason.Error](err); ok {
-					o.Blocked = blocked
-				} else {
-					o.Blocked = reason.Errorf(reason.ProviderUnavailable, "%w", err)
-				}
+				o.Blocked = cmp.Or(reason.CodeOf(err), reason.ProviderUnavailable)
 			}
 			all = append(all, o)
 		}

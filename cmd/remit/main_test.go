@@ -99,6 +99,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("PATH", filepath.Dir(program())+string(os.PathListSeparator)+env.Getenv("PATH"))
 			env.Setenv("REMIT", program())
 			env.Setenv("VERIFY", filepath.Join(top, "vectors", "verify.py"))
+			env.Setenv("SCHEMAS", filepath.Join(top, "schemas"))
 			env.Setenv("README", filepath.Join(top, "README.md"))
 			env.Setenv("REMIT_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv(sandbox.EnvBuildCache, os.Getenv(sandbox.EnvBuildCache))
@@ -115,6 +116,7 @@ func TestScripts(t *testing.T) {
 			"flip":     flip,
 			"expire":   expireApprovals,
 			"forge":    forgeSession,
+			"obeys":    obeys,
 			"proven":   proven,
 			"npm":      npmPackages,
 			"rootfs":   rootDirectory,

@@ -15,9 +15,9 @@ import (
 
 // schemaNames are the documents that this build writes and reads, as files of
 // schemas/.
-var schemaNames = []string{"admission-model.v1", "admission-source.v1", "admission-target.v1", "context.v1", "contract.v1", "contract.v2",
-	"decision-promotion.v1", "decision-provider.v1", "eligibility.v1", "event.v1", "journal-entry.v1", "ladder-proof.v1",
-	"proof.v1", "receipt.v1", "replay.v1", "report.v1", "test-result.v1", "trace.v1"}
+var schemaNames = []string{"admission-model.v1", "admission-source.v1", "admission-target.v1", "approval-grant.v1", "approval-packet.v1", "context.v1", "contract.v1", "contract.v2",
+	"decision-promotion.v1", "decision-provider.v1", "eligibility.v1", "event.v1", "health.v1", "journal-entry.v1", "ladder-guard.v1", "ladder-proof.v1", "ladder-refresh.v1",
+	"proof.v1", "receipt.v1", "records-check.v1", "replay.v1", "report.v1", "test-result.v1", "trace.v1"}
 
 // buildSettings are what of the build's settings tells two builds of one commit
 // apart.

@@ -126,7 +126,9 @@ func LaneOf(f LaneFacts) (Lane, error) {
 	for _, s := range f.Standing.Stages {
 		l.Stages = append(l.Stages, f.stage(s, &l.Approval))
 		if s.State != Proven && l.NextAction == "" {
-			l.NextAction = s.Next
+			if l.NextAction = s.Next; f.Program != "" {
+				l.NextAction += " -- " + f.Program
+			}
 		}
 	}
 	if f.Blocked != nil {

@@ -69,3 +69,27 @@ func TestEndsOf(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestProveCommand: what is to be typed names the pair, the approval and the repository
+// that the stage needs.
+func TestProveCommand(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		key   Key
+		stage int
+		want  string
+	}{
+		{Key{Engine: "fake"}, 3, "remit ladder prove --engine fake --through 3"},
+		{Key{Engine: "fake"}, 4, "remit ladder prove --engine fake --through 4 --approve"},
+		{Key{Engine: "pi", Provider: "openai", Model: "gpt-5.5"}, 5, "remit ladder prove --engine pi --model-provider openai --model gpt-5.5 --through 5 --approve --repo DIR"},
+		{Key{Engine: "pi", Provider: ScriptedPair, Model: ScriptedPair}, 6, "remit ladder prove --engine pi --scripted --through 6 --approve --repo DIR"},
+	} {
+		if got := ProveCommand(test.key, test.stage); got != test.want {
+			t.Errorf("%q, want %q", got, test.want)
+		}
+	}
+	l, err := LaneOf(LaneFacts{Key: Key{Engine: "acp"}, Program: "codex-acp", Standing: Judge(Key{Engine: "acp"}, nil, madeAt), There: func(string) bool { return false }})
+	if err != nil || l.NextAction != "remit ladder prove --engine acp --through 1 -- codex-acp" {
+		t.Errorf("%q, %v", l.NextAction, err)
+	}
+}

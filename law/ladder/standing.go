@@ -176,10 +176,17 @@ func StageFor(mode task.MutationMode) int {
 	return i + 1
 }
 
+// ScriptedPair is the provider, and the model, of a key that the scripted model is the
+// pair of.
+const ScriptedPair = "scripted"
+
 // ProveCommand is what a person types to prove a key up to a stage.
 func ProveCommand(key Key, stage int) string {
 	command := "remit ladder prove --engine " + key.Engine
-	if key.Provider != "" {
+	switch {
+	case key.Provider == ScriptedPair && key.Model == ScriptedPair:
+		command += " --scripted"
+	case key.Provider != "":
 		command += fmt.Sprintf(" --model-provider %s --model %s", key.Provider, key.Model)
 	}
 	command = fmt.Sprintf("%s --through %d", command, stage)

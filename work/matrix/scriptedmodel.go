@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remit/law/eligibility"
+	"remit/law/ladder"
 	"remit/work/engine"
 	"remit/work/engine/claude"
 	"remit/work/engine/codex"
@@ -19,8 +20,8 @@ import (
 
 // The pair that the scripted model answers for.
 const (
-	ScriptedProvider = "scripted"
-	ScriptedModel    = "scripted"
+	ScriptedProvider = ladder.ScriptedPair
+	ScriptedModel    = ladder.ScriptedPair
 )
 
 // engineModels are what engines call the scripted model, where they know models

@@ -30,8 +30,8 @@ type Other struct {
 	Identity      evidence.EngineIdentity
 	Route         *harness.ModelRoute // nil is the scripted model
 	Admission     harness.Admission
-	// Blocked is why no run of it can start here, nil if one can.
-	Blocked *reason.Error
+	// Blocked is why no run of it can start here, "" if one can.
+	Blocked reason.Code
 
 	proven task.MutationMode
 	ends   map[string][]string // of its failure classes, by its proofs
@@ -194,8 +194,8 @@ func (t *trial) others(ctx context.Context) []Other {
 // that; a lane that cannot run says why.
 func (t *trial) lane(ctx context.Context, w world, o *Other) (ladder.Shown, kept, error) {
 	s := ladder.Shown{Lane: o.lane()}
-	if o.Blocked != nil {
-		s.Blocked = cmp.Or(o.Blocked.Code, reason.ProviderUnavailable)
+	if o.Blocked != "" {
+		s.Blocked = o.Blocked
 		return s, kept{}, nil
 	}
 	if err := t.standingOf(o, w); err != nil {

@@ -34,7 +34,7 @@ func (t *trial) disposableRepo(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	put, err := t.Put(w.repo)
+	put, err := t.Put(w.repo, nil)
 	if err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (t *trial) denial(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	put, err := t.Put(w.repo)
+	put, err := t.Put(w.repo, nil)
 	if err != nil {
 		return err
 	}

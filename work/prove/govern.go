@@ -18,9 +18,9 @@ import (
 
 // Govern is what runs stand on that deliver their change: those of stages 4 to 6.
 type Govern struct {
-	// Put puts a run over a repository before its authority, which knows of the
-	// approval and of the outcome.
-	Put func(repo string) (func(*harness.Request), error)
+	// Put puts a run over a repository with a policy, nil for none, before its
+	// authority, which knows of the approval and of the outcome.
+	Put func(repo string, policy *task.Policy) (func(*harness.Request), error)
 	// Approver is the person who proves, if they approve these runs; "" leaves the
 	// approvals to whoever the authority lets decide.
 	Approver string

@@ -28,6 +28,7 @@ type target struct {
 	result admission.Result
 	policy string // digest of what its policy says
 	put    func(*harness.Request)
+	before *ladder.Proof // of this stage, that waits for something; nil for none
 }
 
 // passesOwned is how many tasks an engine does in the target: repeatability asks for
@@ -101,9 +102,16 @@ func (t *trial) target(ctx context.Context) (*target, error) {
 		return nil, err
 	}
 	tg := &target{path: path, commit: base.Commit}
+	// Before a session is kept anew: the proof is of the sessions as they were.
+	if before, err := load(t.dir, t.Engine, filepath.Base(t.dir), t.stage.Number); err != nil {
+		return nil, err
+	} else if before != nil && before.Fault == "" && before.Proof.Status == evidence.StatusBlocked {
+		tg.before = before.Proof
+	}
 	if tg.policy, err = t.Policy.Digest(); err != nil {
 		return nil, err
 	}
+	_, tg.record = route.Records(t.Home, t.Verify != nil, nil).TargetResult(path, nil) // the task keeps to it
 	w, err := t.task(tg, 1)
 	if err != nil {
 		return nil, err
@@ -118,7 +126,7 @@ func (t *trial) target(ctx context.Context) (*target, error) {
 		t.check(gate, true, "%s", tg.result.RecordID)
 	}
 	t.proof.TargetAdmissionID = &tg.result.RecordID
-	tg.put, err = t.Put(path)
+	tg.put, err = t.Put(path, t.Policy)
 	return tg, err
 }
 
@@ -183,7 +191,7 @@ func (t *trial) governed(ctx context.Context, tg *target, n int) (kept, error) {
 	}
 	home := session.Home{Dir: t.Home}
 	class := fmt.Sprintf("governed-%d", n)
-	s, model, found := t.waiting(home, w.contract.TaskID)
+	s, model, found := tg.waiting(home, w.contract.TaskID)
 	if !found {
 		if err := t.admit(tg, w.contract); err != nil {
 			return kept{}, err
@@ -237,13 +245,13 @@ func (t *trial) accept(ctx context.Context, home session.Home, s session.Session
 
 // waiting finds the session of a task that an earlier proving has made, and that was
 // not rejected.
-func (t *trial) waiting(home session.Home, taskID string) (s session.Session, model string, found bool) {
-	before, err := load(t.dir, t.Engine, filepath.Base(t.dir), t.stage.Number)
-	if err != nil || before == nil || before.Fault != "" || before.Proof.Status != evidence.StatusBlocked {
+func (tg *target) waiting(home session.Home, taskID string) (s session.Session, model string, found bool) {
+	if tg.before == nil {
 		return s, "", false
 	}
-	for _, pass := range before.Proof.Passes {
-		if s, err = home.Find(pass.SessionID); err != nil || s.ID != pass.SessionID {
+	for _, pass := range tg.before.Passes {
+		s, err := home.Find(pass.SessionID)
+		if err != nil || s.ID != pass.SessionID {
 			continue
 		}
 		st, err := s.Inspect()
@@ -257,17 +265,17 @@ func (t *trial) waiting(home session.Home, taskID string) (s session.Session, mo
 // accepted looks for the outcome of each run. One that has none keeps the stage
 // from being shown: it counts for nothing.
 func (t *trial) accepted(passes []kept) error {
-	var open []string
+	var open, blocked []string
 	for _, k := range passes {
-		if k.Status != evidence.StatusPass {
-			if k.Status == evidence.StatusBlocked {
-				return t.notTried("operator_outcome", "session %s: %s", k.SessionID, said(k.report.FailureReason))
-			}
-			continue // it fails the checks
-		}
-		if missing := ladder.OutcomeMissing(k.report); missing != nil {
+		switch {
+		case k.Status == evidence.StatusBlocked:
+			blocked = append(blocked, fmt.Sprintf("session %s: %s", k.SessionID, said(k.report.FailureReason)))
+		case ladder.OutcomeMissing(k.report) != nil: // a failure fails the checks
 			open = append(open, k.SessionID)
 		}
+	}
+	if len(blocked) > 0 {
+		return t.notTried("operator_outcome", "%s", strings.Join(blocked, "; "))
 	}
 	if len(open) > 0 {
 		return t.notTried("operator_outcome", "%s: look at the changes and accept them, `remit accept %s`, and prove the stage again; or say --accept WHY", reason.OperatorOutcomeMissing, strings.Join(open, "`, `remit accept "))

@@ -63,6 +63,22 @@ func TestProvenMode(t *testing.T) {
 			}
 		}
 	}
+	remove := func(stage int) func(*testing.T, string) {
+		return func(t *testing.T, home string) {
+			if err := os.Remove(proofOf(t, home, stage)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	six := func(g *provetest.Grant) { g.Through = 6 }
+	spoilAnew := func(change func(*provetest.Grant)) func(*testing.T, string) {
+		return func(t *testing.T, home string) { // stages 1 to 4 are made anew at another time
+			g := grant
+			change(&g)
+			g.Through = 4
+			g.In(t, home)
+		}
+	}
 	nothing := func(*testing.T, string) {}
 	for _, test := range []struct {
 		name   string
@@ -84,11 +100,7 @@ func TestProvenMode(t *testing.T) {
 		{name: "another sandbox", ask: func(q *prove.Question) { q.Driver = sandbox.DriverNone }, why: "sandbox driver"},
 		{name: "another engine", ask: func(q *prove.Question) { q.Identity.Name = "claude" }, why: "no proof is recorded"},
 		{name: "edited by one byte", spoil: spoil(2, `"checked"`, `"chekked"`), why: "stage 2 is not proven: the recorded proof counts for nothing"},
-		{name: "stage 2 gone", spoil: func(t *testing.T, home string) {
-			if err := os.Remove(proofOf(t, home, 2)); err != nil {
-				t.Fatal(err)
-			}
-		}, why: "stage 2 is not proven"},
+		{name: "stage 2 gone", spoil: remove(2), why: "stage 2 is not proven"},
 		{name: "signed, where that is asked for", grant: func(g *provetest.Grant) { g.Signed = true }, ask: func(q *prove.Question) { q.Signed = true }, mode: task.CopiedRepo, why: "stage 4"},
 		{name: "unsigned, where that is asked for", ask: func(q *prove.Question) { q.Signed = true }, why: "stage 1 is not proven"},
 		{name: "signed elsewhere", grant: func(g *provetest.Grant) { g.Signed = true }, ask: func(q *prove.Question) { q.Signed = true },
@@ -97,6 +109,24 @@ func TestProvenMode(t *testing.T) {
 					t.Fatal(err)
 				}
 			}, why: "stage 1 is not proven"},
+		{name: "all six", grant: six, mode: task.ScopedRealRepo},
+		{name: "all six, of another build", grant: six, ask: func(q *prove.Question) { q.Identity = build("b").id }, why: "stage 1 is stale: changed since the proof: engine binary"},
+		{name: "all six, of another model", grant: six, ask: func(q *prove.Question) { q.Model.Model = "n" }, why: "model pair"},
+		{name: "all six, of another version", grant: six, ask: func(q *prove.Question) { q.Identity.Version = "2" }, why: "engine version"},
+		{name: "all six, unsigned where that is asked for", grant: six, ask: func(q *prove.Question) { q.Signed = true }, why: "stage 1 is not proven"},
+		{name: "stage 4 edited below the sixth", grant: six, spoil: spoil(4, `"checked"`, `"chekked"`), mode: task.CopiedRepo,
+			why: "stage 4 is not proven: the recorded proof counts for nothing", typing: "--through 4 --approve"},
+		{name: "stage 5 gone below the sixth", grant: six, spoil: remove(5), mode: task.SandboxRepo, why: "stage 5 is not proven", typing: "--through 5 --approve --repo DIR"},
+		{name: "stage 5 in the place of the sixth", grant: six, spoil: func(t *testing.T, home string) {
+			text, err := os.ReadFile(proofOf(t, home, 5))
+			if err == nil {
+				err = os.WriteFile(proofOf(t, home, 6), text, 0o600)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, mode: task.OwnedNoncriticalRepo, why: "stage 6 is not proven"},
+		{name: "stage 4 made anew below the sixth", grant: six, spoil: spoilAnew(six), mode: task.SandboxRepo, why: "stage 5 is stale: an earlier proof was made anew since"},
 		{name: "a copy to read", grant: func(g *provetest.Grant) { g.Through = 2 }, ask: func(q *prove.Question) { q.Mode = task.ModeNone }, mode: task.CopiedFixture, why: "stage 3", typing: "--through 3"},
 		{name: "built in", ask: func(q *prove.Question) {
 			q.Engine, q.Identity, q.Model = &command.Engine{}, evidence.EngineIdentity{Name: command.Name}, nil
