@@ -178,8 +178,8 @@ func (w *watcher) nexus(ctx context.Context, c *api.Client, once bool) error {
 			return err
 		}
 		if _, err := lane.Next(ctx); err != nil {
-			if ctx.Err() != nil {
-				return nil
+			if ctx.Err() != nil { // Ctrl-C
+				err = nil
 			}
 			return err
 		}
