@@ -181,6 +181,7 @@ if [ "$purpose" = test ]; then
   for runner in bats rspec phpunit ctest; do
     want $runner "the verifier is not tried with $runner"
   done
+  want chromium "the pages of the panel are not tried in a browser"
   want openssl "signatures are not cross-checked with openssl"
   want_postgres
   want ssh-keygen "signatures are not cross-checked with ssh-keygen"

@@ -35,6 +35,7 @@ type homeSessions struct {
 	looked time.Time
 	list   []panel.Summary
 	all    int
+	turn   int
 }
 
 // stamp tells whether a journal is the one that was read.
@@ -59,6 +60,8 @@ const (
 	lookPause = 300 * time.Millisecond
 	// lookBudget is how long one look reads journals; the rest is read by the next.
 	lookBudget = 50 * time.Millisecond
+	// lookSealed is of how many sealed sessions one look asks whether they changed.
+	lookSealed = 1000
 	// keptOpen is how many whole sessions are kept in memory.
 	keptOpen = 8
 )
@@ -70,13 +73,13 @@ func newHomeSessions(home session.Home, audit func() (bundle.Options, error)) *h
 // warm reads all sessions, so that the first page does not wait for them.
 func (h *homeSessions) warm(ctx context.Context) error {
 	for ctx.Err() == nil {
-		list, all, err := h.List(ctx)
-		if err != nil || len(list) >= all {
+		h.mu.Lock()
+		err := h.look(time.Now().Add(lookBudget))
+		done := len(h.list) >= h.all
+		h.mu.Unlock()
+		if err != nil || done {
 			return err
 		}
-		h.mu.Lock()
-		h.looked = time.Time{}
-		h.mu.Unlock()
 	}
 	return nil
 }
@@ -88,31 +91,43 @@ func (h *homeSessions) List(context.Context) ([]panel.Summary, int, error) {
 	if time.Since(h.looked) < lookPause {
 		return h.list, h.all, nil
 	}
+	err := h.look(time.Now().Add(lookBudget))
+	return h.list, h.all, err
+}
+
+// look brings the list up to date, as far as there is time. What is sealed changes
+// seldom, so that each look asks for a part of it only.
+func (h *homeSessions) look(until time.Time) error {
 	entries, err := os.ReadDir(h.home.Sessions())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, err
+		return err
 	}
-	until := time.Now().Add(lookBudget)
 	list := make([]panel.Summary, 0, len(entries))
-	all := 0
-	for _, e := range slices.Backward(entries) { // the newest first
+	all, parts := 0, 1+len(entries)/lookSealed
+	h.turn = (h.turn + 1) % parts
+	for i, e := range slices.Backward(entries) { // the newest first
+		known, ok := h.known[e.Name()]
+		late := time.Now().After(until)
+		if ok && (late || known.phase == session.Sealed && i%parts != h.turn) {
+			list, all = append(list, known.summary), all+1
+			continue
+		}
+		if late {
+			all++
+			continue
+		}
 		s, now, err := h.find(e.Name())
 		if err != nil {
 			continue // no session, or one whose first entry is not written yet
 		}
-		all++
-		known, ok := h.known[s.ID]
-		if !ok || known.stamp != now {
-			if time.Now().After(until) {
-				continue
-			}
+		if all++; !ok || known.stamp != now {
 			known = knownSession{now, h.summary(s, now.phase)}
 			h.known[s.ID] = known
 		}
 		list = append(list, known.summary)
 	}
 	h.list, h.all, h.looked = list, all, time.Now()
-	return list, all, nil
+	return nil
 }
 
 // find is a session by its whole id, with what its journal is now.

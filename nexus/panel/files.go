@@ -3,6 +3,7 @@ package panel
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -63,7 +64,7 @@ func (p *Panel) log(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, e
 	}
 	text := make([]byte, logWindow)
 	got, err := io.ReadFull(f, text)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, fmt.Errorf("read %s: %w", name, err)
 	}
 	text = text[:got]
@@ -112,9 +113,9 @@ func (d *logPage) search(f io.ReadSeeker) error {
 			d.Hits = append(d.Hits, hit{offset, clip(240, string(plainText(bytes.TrimSuffix(line, []byte("\n"))))), logHref(d.ID, d.Name, d.Query, offset)})
 		}
 		offset += int64(len(line))
-		switch err {
-		case nil, bufio.ErrBufferFull:
-		case io.EOF:
+		switch {
+		case err == nil, errors.Is(err, bufio.ErrBufferFull):
+		case errors.Is(err, io.EOF):
 			return nil
 		default:
 			return fmt.Errorf("search %s: %w", d.Name, err)

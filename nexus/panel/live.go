@@ -94,7 +94,7 @@ func (p *Panel) tell(ctx context.Context, r *http.Request, v *viewer, conn *webs
 			err = conn.Write(writing, websocket.MessageText, text)
 			cancel()
 			if err != nil {
-				return nil //nolint:nilerr // who left is told nothing
+				return err
 			}
 		}
 		select {

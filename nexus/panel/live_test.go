@@ -27,7 +27,6 @@ func (g *growing) Version(ctx context.Context, id string) (int64, bool, error) {
 }
 
 func (w *world) dial(ctx context.Context, topic string, header http.Header) (*websocket.Conn, int, error) {
-	//nolint:bodyclose // Dial reads it
 	conn, resp, err := websocket.Dial(ctx, "ws"+strings.TrimPrefix(w.url, "http")+"/live?topic="+url.QueryEscape(topic), &websocket.DialOptions{HTTPHeader: header})
 	if resp == nil {
 		return conn, 0, err

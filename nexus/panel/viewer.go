@@ -257,7 +257,7 @@ func (p *Panel) login(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err == nil:
 		w.Header()["Set-Cookie"] = cookies.set
-		http.Redirect(w, r, next, http.StatusSeeOther)
+		http.Redirect(w, r, next, http.StatusSeeOther) //nolint:gosec // localPath has made it a path of this server
 	case errors.As(err, &refused) && refused.Status < http.StatusInternalServerError:
 		message := refused.Problem.Detail
 		if refused.Status == http.StatusUnauthorized {

@@ -1,0 +1,164 @@
+package panel
+
+import (
+	"context"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"remit/nexus/api"
+	"remit/nexus/authority"
+)
+
+// chromium finds the browser that scripts/setup.sh test installs.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	t.Skip("NOT INSTALLED: chromium, the pages are not tried in a browser: scripts/setup.sh test")
+	return ""
+}
+
+// browse starts a browser of its own.
+func browse(t *testing.T) context.Context {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
+		chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
+	ctx, cancel := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Log("the browser did not end by itself: ", err)
+		}
+		cancel()
+	})
+	return ctx
+}
+
+// growingRun is a home whose first run goes on, and has as many entries as it is
+// told.
+type growingRun struct {
+	*memoryHome
+	entries atomic.Int64
+}
+
+func (g *growingRun) Session(ctx context.Context, id string) (*Session, error) {
+	s, err := g.memoryHome.Session(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	cut := *s
+	cut.Journal = s.Journal[:g.entries.Load()]
+	cut.Summary = Summarize(id, Running, "acme/links", cut.Journal, s.Report)
+	return &cut, nil
+}
+
+func (g *growingRun) Version(ctx context.Context, id string) (int64, bool, error) {
+	_, err := g.memoryHome.Session(ctx, id)
+	return g.entries.Load(), true, err
+}
+
+// until asks a page for something until it is true.
+func until(ctx context.Context, t *testing.T, expression string, most time.Duration) {
+	t.Helper()
+	for begin := time.Now(); ; {
+		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](expression)); err == nil && ok {
+			return
+		} else if time.Since(begin) > most {
+			t.Fatalf("after %s it is not so that %s: %v", most, expression, err)
+		}
+		if err := api.Pause(ctx, 20*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// slow is how long a browser may take on a machine that does other things.
+const slow = 20 * time.Second
+
+// TestBrowser drives the pages as a person does, under the policy that they have.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	ctx := browse(t)
+	home := &growingRun{memoryHome: hostileHome()}
+	home.entries.Store(4)
+	w := newWorld(t, home, true)
+	token := w.token("alice", authority.ScopeRead, authority.ScopeRuns, authority.ScopeApprove)
+	approval := w.approval(token, "acme/links")
+	do := func(what string, steps ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(ctx, steps...); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+	do("open the panel", chromedp.Navigate(w.url+"/runs/20261123T100000Z-b-2"))
+	var faults atomic.Int64
+	go func() {
+		for m, err := range chromedp.Console(ctx) {
+			if err != nil {
+				return
+			}
+			if m.Type == "error" || m.Type == chromedp.ConsoleException {
+				faults.Add(1)
+				t.Log("the console says ", m.Text)
+			}
+		}
+	}()
+	do("log in", chromedp.SendKeys("#token", token), chromedp.Click(".decide button"), chromedp.WaitVisible(".verdict"))
+	until(ctx, t, `location.pathname.startsWith("/runs/") && document.getElementById("live").textContent === "live"`, slow)
+
+	// Live: a new entry is on the page without loading it, and what is open stays open.
+	do("mark the page", chromedp.Func(func(ctx context.Context, _ *chromedp.Target) error {
+		_, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`window.same = true; document.querySelector(".tl details").open = true`))
+		return err
+	}))
+	home.entries.Store(9)
+	begin := time.Now()
+	until(ctx, t, `[...document.querySelectorAll("#timeline .t b")].some(b => b.textContent === "Patch")`, slow)
+	t.Logf("a new entry was on the page after %s", time.Since(begin))
+	until(ctx, t, `window.same === true && document.querySelector(".tl details").open && document.title.startsWith("Running")`, slow)
+
+	// Nothing that others wrote became a part of the page.
+	until(ctx, t, `document.querySelectorAll("main script, main img, main iframe").length === 0`, slow)
+
+	for _, width := range []int64{390, 768, 1280} {
+		for _, path := range []string{"/", "/runs/20261123T100000Z-b-2", "/approvals/" + approval.ApprovalID, "/compare", "/fleet", "/treasury", "/health", "/runs/20261123T100000Z-b-2/journal"} {
+			do(path, chromedp.EmulateViewport(width, 900), chromedp.Navigate(w.url+path), chromedp.WaitVisible("main"))
+			wide, err := chromedp.Run(ctx, chromedp.Evaluate[int64]("document.documentElement.scrollWidth"))
+			if err != nil || wide > width {
+				t.Errorf("%s is %d wide on a screen of %d: %v", path, wide, width, err)
+				culprits, err := chromedp.Run(ctx, chromedp.Evaluate[string](`[...document.querySelectorAll("main *")].filter(
+					e => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 5).map(e => e.tagName + "." + e.getAttribute("class")).join(" ")`))
+				t.Log(culprits, err)
+			}
+		}
+	}
+
+	do("decide", chromedp.Navigate(w.url+"/approvals/"+approval.ApprovalID), chromedp.SendKeys("#reason", "read it whole"), chromedp.Click(`button[value="granted"]`))
+	until(ctx, t, `document.body.textContent.includes("by user:alice")`, slow)
+	if got := w.status(token, approval.ApprovalID); got.Status != api.ApprovalStatusGranted || !strings.Contains(api.Value(got.Reason), "read it whole") {
+		t.Errorf("%+v", got)
+	}
+	do("log out", chromedp.EmulateViewport(1280, 900), chromedp.Click(".who button"), chromedp.WaitVisible("#token"))
+	if n := faults.Load(); n > 0 {
+		t.Errorf("%d faults on the console", n)
+	}
+	// The control: a page cannot make markup of text, and the console says so.
+	until(ctx, t, `(() => { try { document.body.insertAdjacentHTML("beforeend", "<b>x</b>"); return false } catch (e) { return e instanceof TypeError } })()`, slow)
+	for begin := time.Now(); faults.Load() == 0 && time.Since(begin) < slow; {
+		if err := api.Pause(ctx, 20*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if faults.Load() == 0 {
+		t.Error("the console was not listened to")
+	}
+}
