@@ -172,6 +172,13 @@ func TestRunUnderNexus(t *testing.T) {
 	c.remit(0, "audit", alone.Dir)
 	blocked := n.told(t, alice, alone)
 	c.foundByCommand(blocked, "--nexus", n.url, "--blocker", "no_eligible_provider", "--verdict", "blocked")
+	n.told(t, alice, c.run(3, "--nexus", n.url, "--require-approval"))
+	var refused ran // on the records of this machine, before anything is opened
+	if err := json.Unmarshal([]byte(c.remit(3, "run", "--json", "--repo", c.repo, "--nexus", n.url, "--allow", "hello.txt", "--verify", "true", "--engine",
+		"codex", "--task-text", "say it better")), &refused); err != nil {
+		t.Fatal(err)
+	}
+	n.told(t, alice, refused)
 
 	provider, home := n.enrol("alice", "one")
 	daemon, _ := background(t, home, "provider", "start", "--unenforced-caps")
