@@ -175,7 +175,7 @@ func TestRunUnderNexus(t *testing.T) {
 	n.told(t, alice, c.run(3, "--nexus", n.url, "--require-approval"))
 	var refused ran // on the records of this machine, before anything is opened
 	if err := json.Unmarshal([]byte(c.remit(3, "run", "--json", "--repo", c.repo, "--nexus", n.url, "--allow", "hello.txt", "--verify", "true", "--engine",
-		"codex", "--task-text", "say it better")), &refused); err != nil {
+		"codex", "--model-provider", "openai", "--model", "gpt-5.5", "--key-env", "NO_KEY", "--title", "say it better")), &refused); err != nil {
 		t.Fatal(err)
 	}
 	n.told(t, alice, refused)
