@@ -278,10 +278,11 @@ func (c *change) endReportedLater(n *nexus, token string) {
 		c.t.Fatal(err)
 	}
 	var refused atomic.Value
-	refused.Store("/finish")
+	refused.Store("/finish /journal")
 	forward := httputil.NewSingleHostReverseProxy(target)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refuse, _ := refused.Load().(string); refuse != "" && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, refuse) {
+		refuse, _ := refused.Load().(string)
+		if r.Method == http.MethodPost && slices.ContainsFunc(strings.Fields(refuse), func(end string) bool { return strings.HasSuffix(r.URL.Path, end) }) {
 			http.Error(w, "gone", http.StatusInternalServerError)
 			return
 		}
@@ -304,6 +305,7 @@ func (c *change) endReportedLater(n *nexus, token string) {
 	if got := status(); got != "succeeded" {
 		c.t.Errorf("after resume the run is %s", got)
 	}
+	n.told(c.t, token, r)
 	patch := filepath.Join(c.home, "reported.patch")
 	for _, export := range [][]string{{"--to", "branch", "--branch", "reported"}, {"--to", "patch", "--out", patch}} {
 		refused.Store("/events")
