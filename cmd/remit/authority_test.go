@@ -172,6 +172,13 @@ func TestRunUnderNexus(t *testing.T) {
 	c.remit(0, "audit", alone.Dir)
 	blocked := n.told(t, alice, alone)
 	c.foundByCommand(blocked, "--nexus", n.url, "--blocker", "no_eligible_provider", "--verdict", "blocked")
+	n.told(t, alice, c.run(3, "--nexus", n.url, "--require-approval"))
+	var refused ran // on the records of this machine, before anything is opened
+	if err := json.Unmarshal([]byte(c.remit(3, "run", "--json", "--repo", c.repo, "--nexus", n.url, "--allow", "hello.txt", "--verify", "true", "--engine",
+		"codex", "--model-provider", "openai", "--model", "gpt-5.5", "--key-env", "NO_KEY", "--title", "say it better")), &refused); err != nil {
+		t.Fatal(err)
+	}
+	n.told(t, alice, refused)
 
 	provider, home := n.enrol("alice", "one")
 	daemon, _ := background(t, home, "provider", "start", "--unenforced-caps")
@@ -271,10 +278,11 @@ func (c *change) endReportedLater(n *nexus, token string) {
 		c.t.Fatal(err)
 	}
 	var refused atomic.Value
-	refused.Store("/finish")
+	refused.Store("/finish /journal")
 	forward := httputil.NewSingleHostReverseProxy(target)
 	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if refuse, _ := refused.Load().(string); refuse != "" && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, refuse) {
+		refuse, _ := refused.Load().(string)
+		if r.Method == http.MethodPost && slices.ContainsFunc(strings.Fields(refuse), func(end string) bool { return strings.HasSuffix(r.URL.Path, end) }) {
 			http.Error(w, "gone", http.StatusInternalServerError)
 			return
 		}
@@ -297,6 +305,7 @@ func (c *change) endReportedLater(n *nexus, token string) {
 	if got := status(); got != "succeeded" {
 		c.t.Errorf("after resume the run is %s", got)
 	}
+	n.told(c.t, token, r)
 	patch := filepath.Join(c.home, "reported.patch")
 	for _, export := range [][]string{{"--to", "branch", "--branch", "reported"}, {"--to", "patch", "--out", patch}} {
 		refused.Store("/events")

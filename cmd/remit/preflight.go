@@ -3,14 +3,19 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/spf13/cobra"
+
 	"remit/law/eligibility"
 	"remit/law/task"
+	"remit/nexus/requester"
 	"remit/work/engine"
 	"remit/work/harness"
+	"remit/work/session"
 )
 
 // preflight asks the gates that need nothing of the repository: first what
@@ -29,6 +34,36 @@ func (a *app) preflight(ctx context.Context, f *runFlags, args []string, eng eng
 		}
 	}
 	return nil, nil
+}
+
+// tellRefusal makes the nexus that was named know of a run that was refused before
+// it was asked. The refusal stands whether it can be told or not; resume tells it.
+func (a *app) tellRefusal(cmd *cobra.Command, f *runFlags, out *harness.Outcome) {
+	nexus := f.nexus
+	if nexus.named() == "" {
+		return
+	}
+	nexus.once = true
+	told, err := func() (*harness.Outcome, error) {
+		ref, err := f.repositoryAt(nexus.named())
+		if err != nil {
+			return nil, err
+		}
+		if err := a.home.ChangeLocal(out.Session.ID, func(l *session.Local) { l.Nexus, l.RepoRef = nexus.named(), ref }); err != nil {
+			return nil, err
+		}
+		to, err := a.authority(cmd, &nexus, "")
+		if err != nil {
+			return nil, err
+		}
+		return harness.Resume(cmd.Context(), harness.Resumption{Home: a.home, Session: out.Session, Authority: requester.New(to)})
+	}()
+	if err == nil {
+		err = told.NotConcluded
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "note: the nexus does not know of this run: %s\n", plainText(messageOf(err)))
+	}
 }
 
 // before is the run as it is known before its repository is opened; false if that

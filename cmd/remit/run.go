@@ -191,6 +191,7 @@ func (a *app) run(cmd *cobra.Command, f *runFlags, args []string) error {
 		if err != nil {
 			return err
 		}
+		a.tellRefusal(cmd, f, out)
 		return a.reportRun(cmd, out, f, args, times)
 	}
 	contract, policy, err := f.contract(cmd.Context(), args)

@@ -157,6 +157,9 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	opt.Lanes.Origins = f.origins
 	opt.Sweep.RunSilence = cmp.Or(f.runSilence, -1)
 	opt.Sweep.KeepRuns = f.keepRuns
+	if local {
+		opt.Control = a.controlSummary
+	}
 	s := server.New(opt)
 	defer s.Close()
 	scheme := "http"

@@ -866,6 +866,9 @@ type CompleteRequest struct {
 	Response JobDocument `json:"response"`
 }
 
+// ControlSummary the control summary of the ladder, see the package remit/law/ladder
+type ControlSummary = json.RawMessage
+
 // Device defines model for Device.
 type Device struct {
 	// CreatedAt RFC 3339, UTC, milliseconds

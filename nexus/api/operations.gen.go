@@ -48,6 +48,9 @@ var ListBridgeEvents = Query[ListBridgeEventsParams, BridgeEventPage]{Operation{
 // PublishBridge is POST /v1/bridge/publish: Hand what waits to the relays now; needs providers:write or jobs:write.
 var PublishBridge = Mutation[None, BridgePublishRequest, BridgePublished]{Operation{ID: "publishBridge", Method: "POST", Path: "/v1/bridge/publish", Scope: "any", Status: 200, BodyOptional: true}}
 
+// GetControlSummary is GET /v1/control-summary: How far each engine has come on the machine of this nexus, and why not further.
+var GetControlSummary = Query[None, ControlSummary]{Operation{ID: "getControlSummary", Method: "GET", Path: "/v1/control-summary", Scope: "read", Status: 200}}
+
 // ListDevicesParams are the parameters of [ListDevices].
 type ListDevicesParams struct {
 	Cursor *string `in:"query:cursor"`

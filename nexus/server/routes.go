@@ -61,7 +61,7 @@ func briefly(rt route) route {
 
 // table lists every route; each file of handlers has its part.
 func (s *Server) table() []route {
-	return slices.Concat(s.observeRoutes(), tokenRoutes(), sessionRoutes(), fleetRoutes(), runRoutes(), documentRoutes(),
+	return slices.Concat(s.observeRoutes(), controlRoutes(), tokenRoutes(), sessionRoutes(), fleetRoutes(), runRoutes(), documentRoutes(),
 		artifactRoutes(), jobRoutes(), approvalRoutes(), treasuryRoutes(), bridgeRoutes(), s.laneRoutes())
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -70,6 +71,10 @@ type Options struct {
 	Lanes    lanes.Options     // Store, Source and Log are filled in
 	Mirror   *bridge.Publisher // nil: this replica publishes nothing
 
+	// Control makes the control summary of the ladder on this machine; nil shows none.
+	// It is shown to callers on this machine only.
+	Control func(context.Context) (json.RawMessage, error)
+
 	// Candid tells callers why the store fails. They are people of this machine;
 	// others learn neither where the database is nor under which name it is used.
 	Candid bool
@@ -80,6 +85,7 @@ type Server struct {
 	opt      Options
 	started  time.Time
 	metrics  *meter
+	control  control
 	requests *limiter
 	failures *limiter
 	lanes    *lanes.Lanes

@@ -2,12 +2,14 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -121,12 +123,55 @@ func (v *vignette) exported(ctx context.Context, s *step) error {
 	v.happy.events = events
 	s.receipts(events, []shape{{"ForgeUpdated", []field{{"branch", is(branch)}, {"commit", is(said.Commit)},
 		{"pr_ref", is("refs/heads/" + branch)}}}})
+	told, others, err := toldJournal(events)
+	if err != nil {
+		return err
+	}
+	journal, err := entryHashes(filepath.Join(v.happy.sessionDir, "journal.jsonl"))
+	if err != nil {
+		return err
+	}
+	s.ok(len(told) > 0 && len(told) <= len(journal) && slices.Equal(told, journal[:len(told)]),
+		"the log of the run holds the journal as it was told, in its order and once", told, journal)
 	j := v.happy.job
-	s.exactly("the log of the run holds exactly the events of steps 1 to 7, by key", keysOf(events),
+	s.exactly("and exactly the events of steps 1 to 7, by key", keysOf(others),
 		union(createdKeys(), dispatchedKeys(v.a, j.Hash, 1),
 			[]string{leasedKey(j.Hash, j.Fence)}, answeredKeys(j.Hash, "completed", 1), settledKeys(j.Hash, "released"), []string{"run-finished",
 				"forge-updated:" + said.Commit + ":" + strings.TrimPrefix(digest([]byte(branch)), "sha256:")}))
 	return nil
+}
+
+// toldJournal parts the entries of the run's journal from the other events of its
+// log.
+func toldJournal(events []event) (hashes []string, others []event, err error) {
+	for _, e := range events {
+		if e.Type != "journal" {
+			others = append(others, e)
+			continue
+		}
+		entry, err := parse(e.Payload)
+		if err != nil {
+			return nil, nil, err
+		}
+		hashes = append(hashes, text(entry, "entry_hash"))
+	}
+	return hashes, others, nil
+}
+
+// entryHashes reads those of a journal.
+func entryHashes(path string) (hashes []string, err error) {
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(whole) {
+		entry, err := parse(line)
+		if err != nil {
+			return nil, err
+		}
+		hashes = append(hashes, text(entry, "entry_hash"))
+	}
+	return hashes, nil
 }
 
 // receipted compares RECEIPT.json and REPLAY.jsonl with the authority's log.

@@ -1,0 +1,152 @@
+package harness
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"testing"
+
+	"remit/law/job"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+)
+
+// scribe is a clerk elsewhere that is told the journal.
+type scribe struct {
+	clerk
+	mu      sync.Mutex
+	away    error
+	heard   []journal.Entry
+	calls   int
+	begun   chan struct{} // closed when something was heard
+	atClose int           // entries that were heard before the end was told
+}
+
+func (c *scribe) Hear(_ context.Context, entries []journal.Entry) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.calls++; c.away != nil {
+		return c.away
+	}
+	if len(c.heard) == 0 && c.begun != nil {
+		close(c.begun)
+	}
+	c.heard = append(c.heard, entries[min(len(c.heard), len(entries)):]...)
+	return nil
+}
+
+func (c *scribe) Close(ctx context.Context, passed bool, bundle func(io.Writer) error) error {
+	c.atClose = len(c.heard)
+	return c.clerk.Close(ctx, passed, bundle)
+}
+
+// toldAll holds what was heard against the journal of the session.
+func (c *scribe) toldAll(t *testing.T, out *Outcome) {
+	t.Helper()
+	log, err := journal.ReadFile(out.Session.Journal())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.heard) != len(log.Entries) || c.atClose != len(c.heard) {
+		t.Fatalf("%d entries were heard, %d before the end, the journal has %d", len(c.heard), c.atClose, len(log.Entries))
+	}
+	for i, e := range log.Entries {
+		if c.heard[i].EntryHash != e.EntryHash {
+			t.Errorf("entry %d was heard as %s", i, c.heard[i].Name)
+		}
+	}
+}
+
+// TestJournalIsToldAsItGrows: an authority elsewhere hears of a run while its engine
+// works, and has all of the journal before it hears of the end.
+func TestJournalIsToldAsItGrows(t *testing.T) {
+	t.Parallel()
+	c := &scribe{clerk: clerk{answer: approvalThat(job.ApprovalGranted)}, begun: make(chan struct{})}
+	req := needing(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &c.clerk, &scripted{})
+	req.Authority, req.Nexus = c, "https://nexus.example"
+	req.JournalHook = func(s journal.Step) []journal.Step {
+		if s.Name == evidence.StepEngine && s.Status == journal.Completed {
+			<-c.begun
+		}
+		return []journal.Step{s}
+	}
+	out, err := Run(t.Context(), req)
+	if err != nil || out.NotConcluded != nil || !c.closed {
+		t.Fatalf("%+v %v", out, err)
+	}
+	c.toldAll(t, out)
+}
+
+// TestNobodyWaitsForAnAuthorityThatIsAway: a run goes on without it, and all is
+// told, once and in order, when the session is resumed.
+func TestNobodyWaitsForAnAuthorityThatIsAway(t *testing.T) {
+	t.Parallel()
+	away := reason.Errorf(reason.StoreUnavailable, "not there")
+	c := &scribe{clerk: clerk{answer: approvalThat(job.ApprovalGranted)}, away: away}
+	req := needing(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &c.clerk, &scripted{})
+	req.Authority, req.Nexus = c, "https://nexus.example"
+	out, err := Run(t.Context(), req)
+	if err != nil || !errors.Is(out.NotConcluded, away) || c.closed || c.calls > 3 {
+		t.Fatalf("%+v %v after %d calls", out, err, c.calls)
+	}
+	c.away = nil
+	out, err = Resume(t.Context(), Resumption{Home: req.Home, Session: out.Session, Sandbox: req.Sandbox, Authority: c})
+	if err != nil || out.NotConcluded != nil || !c.closed {
+		t.Fatalf("%+v %v", out, err)
+	}
+	c.toldAll(t, out)
+}
+
+// TestRefusedTellingStops: an authority that does not take the journal is not asked
+// on and on, and gets the bundle.
+func TestRefusedTellingStops(t *testing.T) {
+	t.Parallel()
+	c := &scribe{clerk: clerk{answer: approvalThat(job.ApprovalGranted)}, away: reason.Errorf(reason.NotFound, "no such place")}
+	req := needing(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &c.clerk, &scripted{})
+	req.Authority, req.Nexus = c, "https://nexus.example"
+	out, err := Run(t.Context(), req)
+	if err != nil || out.NotConcluded != nil || !c.closed || c.calls > 2 {
+		t.Fatalf("%+v %v after %d calls", out, err, c.calls)
+	}
+}
+
+// TestBlockedRunsAreKnown: an authority elsewhere knows of a run that it never
+// agreed to, which claims nothing and asks for no proof; that of this machine, and
+// one that was out of reach, are not asked.
+func TestBlockedRunsAreKnown(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		nexus   string
+		openErr error
+		claims  int
+		closed  bool
+	}{
+		"waits for an approval": {"https://nexus.example", nil, 1, true},
+		"of this machine":       {"", nil, 0, false},
+		"nobody may tell":       {"https://nexus.example", reason.Errorf(reason.ScopeMissing, "no"), 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &scribe{clerk: clerk{answer: approvalThat(job.ApprovalRequested), openErr: test.openErr}}
+			req := needing(t, newRepo(t, map[string]string{"a.txt": "a\n"}), &c.clerk, &scripted{})
+			req.Authority, req.Nexus = c, test.nexus
+			out, err := Run(t.Context(), req)
+			if err != nil || out.NotConcluded != nil || out.Report.Status != evidence.StatusBlocked {
+				t.Fatalf("%+v %v", out, err)
+			}
+			if len(c.claims) != test.claims || c.closed != test.closed {
+				t.Fatalf("%d claims, closed %t", len(c.claims), c.closed)
+			}
+			if test.closed {
+				c.toldAll(t, out)
+			}
+			for _, cl := range c.claims {
+				if cl.IssueRef != "" || cl.Proof.Capability != "" {
+					t.Errorf("a run that is over claims %+v", cl)
+				}
+			}
+		})
+	}
+}
