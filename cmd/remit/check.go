@@ -53,14 +53,25 @@ shown all the same.
 Only commits are read: what is uncommitted counts for nothing. A head that does not go
 on from the base is applied to it as a patch, from the commit where the two have gone
 apart. Of a pull request head and base come from the forge, and its commits are fetched
-without touching the repository. The result is a session like any other: show, verify, audit, reproduce and export
-work on it.
+without touching the repository. The result is a session like any other: show, verify,
+audit, reproduce and export work on it.
 
 The exit code is 0 for pass, 2 for fail and 3 for blocked.`,
 		Example: `  remit check --repo . --base main --head feature
   remit check --patch fix.patch
   remit check --pr 12`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := cmd.OutOrStdout()
+			if a.json {
+				w = os.Stderr
+			}
+			log, err := beginActions(w)
+			if err != nil {
+				return err
+			}
+			out, err := a.check(cmd, f)
+			return errors.Join(err, log.end(out)) // the exit code is that of the first
+		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.repo, "repo", ".", "the repository: it is only read")
@@ -82,46 +93,46 @@ The exit code is 0 for pass, 2 for fail and 3 for blocked.`,
 	return cmd
 }
 
-// check runs one.
-func (a *app) check(cmd *cobra.Command, f *checkFlags) error {
+// check runs one. The outcome is nil where there is no session.
+func (a *app) check(cmd *cobra.Command, f *checkFlags) (*harness.Outcome, error) {
 	times := (&runFlags{timing: f.timing}).timeline()
 	if f.repeat < 1 {
-		return usagef("--repeat %d: must be at least 1", f.repeat)
+		return nil, usagef("--repeat %d: must be at least 1", f.repeat)
 	}
 	if f.out != "" {
 		if err := emptyDir(f.out); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	source, err := workspace.OpenSource(cmd.Context(), f.repo)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	change, done, err := a.changeToCheck(cmd, f, source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
 	if f.base, err = source.Commit(cmd.Context(), f.base); err != nil { // one commit for policy and run
-		return err
+		return nil, err
 	}
 	policy, err := a.policyToCheck(cmd.Context(), f, source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	contract, err := f.contract(policy, change)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	applied, err := policy.Digest()
 	if err != nil {
-		return fmt.Errorf("digesting the policy: %w", err)
+		return nil, fmt.Errorf("digesting the policy: %w", err)
 	}
 	if err := a.home.Sweep(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := a.fillCache(cmd.Context(), f.sandbox, f.repo, contract.VerificationCommands...); err != nil {
-		return err
+		return nil, err
 	}
 	view := newProgress(os.Stderr)
 	out, err := harness.Run(cmd.Context(), harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Check: change,
@@ -131,12 +142,12 @@ func (a *app) check(cmd *cobra.Command, f *checkFlags) error {
 		}})
 	view.close()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if out.NoSandbox != nil {
 		printOne(os.Stderr, out.NoSandbox)
 	}
-	return a.reportCheck(cmd, out, f, times)
+	return out, a.reportCheck(cmd, out, f, times)
 }
 
 // changeToCheck is the change that the flags name. done removes what was written for
