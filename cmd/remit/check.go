@@ -20,6 +20,7 @@ import (
 // checkFlags are the flags of remit check.
 type checkFlags struct {
 	repo, base, head, patch string
+	pr                      checkPull
 	verify                  []string
 	repeat                  int
 	thorough                thoroughFlags
@@ -32,8 +33,8 @@ type checkFlags struct {
 func (a *app) checkCommand() *cobra.Command {
 	f := new(checkFlags)
 	cmd := &cobra.Command{
-		Use:   "check --repo DIR --base REV (--head REV | --patch FILE)",
-		Short: "Verify a branch or a patch that Remit did not make", Args: cobra.NoArgs,
+		Use:   "check --repo DIR --base REV (--head REV | --patch FILE | --pr N|URL)",
+		Short: "Verify a branch, a patch or a pull request that Remit did not make", Args: cobra.NoArgs,
 		Long: `Check judges a change that is there already, whoever has made it. It applies the change
 to the base commit and verifies it as 'remit run' does: the paths, the tests before and
 after, whether new tests fail without the change, which parts of it no test notices, and
@@ -51,19 +52,33 @@ shown all the same.
 
 Only commits are read: what is uncommitted counts for nothing. A head that does not go
 on from the base is applied to it as a patch, from the commit where the two have gone
-apart. The result is a session like any other: show, verify, audit, reproduce and export
-work on it.
+apart. Of a pull request head and base come from the forge, and its commits are fetched
+without touching the repository. The result is a session like any other: show, verify,
+audit, reproduce and export work on it.
 
 The exit code is 0 for pass, 2 for fail and 3 for blocked.`,
 		Example: `  remit check --repo . --base main --head feature
-  remit check --patch fix.patch`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.check(cmd, f) },
+  remit check --patch fix.patch
+  remit check --pr 12`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			w := cmd.OutOrStdout()
+			if a.json {
+				w = os.Stderr
+			}
+			log, err := beginActions(w)
+			if err != nil {
+				return err
+			}
+			out, err := a.check(cmd, f)
+			return errors.Join(err, log.end(out)) // the exit code is that of the first
+		},
 	}
 	fl := cmd.Flags()
 	fl.StringVar(&f.repo, "repo", ".", "the repository: it is only read")
-	fl.StringVar(&f.base, "base", "", "revision that the change is for, whose remit.yaml counts (default HEAD)")
+	fl.StringVar(&f.base, "base", "", "revision that the change is for, whose remit.yaml counts (default HEAD; with --pr: the branch that it is for, as it is at the forge)")
 	fl.StringVar(&f.head, "head", "", "revision whose change is checked")
 	fl.StringVar(&f.patch, "patch", "", "file with the change, as 'git diff --no-renames --binary' or 'git format-patch --no-renames' makes it; - is stdin")
+	f.pr.add(cmd)
 	fl.StringArrayVar(&f.verify, "verify", nil, "further verification command, run by a shell in the sandbox (repeatable)")
 	fl.IntVar(&f.repeat, "repeat", 1, "how often the verifier repeats the commands, to find flaky tests")
 	f.thorough.add(cmd)
@@ -73,51 +88,51 @@ The exit code is 0 for pass, 2 for fail and 3 for blocked.`,
 	fl.BoolVar(&f.noVerdictCache, "no-verdict-cache", false, "run the verification of the base even if its result is cached")
 	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
 	fl.BoolVar(&f.timing, "timing", false, "print where the time went: steps with milliseconds (--json: the field timing)")
-	cmd.MarkFlagsOneRequired("head", "patch")
-	cmd.MarkFlagsMutuallyExclusive("head", "patch")
+	cmd.MarkFlagsOneRequired("head", "patch", "pr")
+	cmd.MarkFlagsMutuallyExclusive("head", "patch", "pr")
 	return cmd
 }
 
-// check runs one.
-func (a *app) check(cmd *cobra.Command, f *checkFlags) error {
+// check runs one. The outcome is nil where there is no session.
+func (a *app) check(cmd *cobra.Command, f *checkFlags) (*harness.Outcome, error) {
 	times := (&runFlags{timing: f.timing}).timeline()
 	if f.repeat < 1 {
-		return usagef("--repeat %d: must be at least 1", f.repeat)
+		return nil, usagef("--repeat %d: must be at least 1", f.repeat)
 	}
 	if f.out != "" {
 		if err := emptyDir(f.out); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	source, err := workspace.OpenSource(cmd.Context(), f.repo)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	change, done, err := a.changeToCheck(cmd, f, source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
 	if f.base, err = source.Commit(cmd.Context(), f.base); err != nil { // one commit for policy and run
-		return err
+		return nil, err
 	}
 	policy, err := a.policyToCheck(cmd.Context(), f, source)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	contract, err := f.contract(policy, change)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	applied, err := policy.Digest()
 	if err != nil {
-		return fmt.Errorf("digesting the policy: %w", err)
+		return nil, fmt.Errorf("digesting the policy: %w", err)
 	}
 	if err := a.home.Sweep(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := a.fillCache(cmd.Context(), f.sandbox, f.repo, contract.VerificationCommands...); err != nil {
-		return err
+		return nil, err
 	}
 	view := newProgress(os.Stderr)
 	out, err := harness.Run(cmd.Context(), harness.Request{Home: a.home, Repo: f.repo, Contract: contract, PolicySHA256: applied, Check: change,
@@ -127,12 +142,12 @@ func (a *app) check(cmd *cobra.Command, f *checkFlags) error {
 		}})
 	view.close()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if out.NoSandbox != nil {
 		printOne(os.Stderr, out.NoSandbox)
 	}
-	return a.reportCheck(cmd, out, f, times)
+	return out, a.reportCheck(cmd, out, f, times)
 }
 
 // changeToCheck is the change that the flags name. done removes what was written for
@@ -140,6 +155,8 @@ func (a *app) check(cmd *cobra.Command, f *checkFlags) error {
 func (a *app) changeToCheck(cmd *cobra.Command, f *checkFlags, source *workspace.Source) (change *harness.Check, done func(), err error) {
 	done = func() {}
 	switch {
+	case f.pr.named != "":
+		return f.pr.fetch(cmd, f, source)
 	case f.patch == "-":
 		dir, err := os.MkdirTemp("", "remit-check-")
 		if err != nil {

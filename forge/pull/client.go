@@ -159,7 +159,9 @@ func (c *Client) sign(req *http.Request, body bool) {
 	if body {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	req.Header.Set("Authorization", scheme+c.Token)
+	if c.Token != "" { // what is public needs none
+		req.Header.Set("Authorization", scheme+c.Token)
+	}
 }
 
 func (c *Client) send(req *http.Request) (answer, error) {

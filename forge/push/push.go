@@ -1,5 +1,5 @@
-// Package push sends commits to a git repository behind HTTP, in the smart protocol
-// of git (gitprotocol-http(5), gitprotocol-pack(5)): the refs of the other side are
+// Package push sends commits to a git repository behind HTTP, and gets them from there,
+// in the smart protocol of git (gitprotocol-http(5), gitprotocol-pack(5)): the refs of the other side are
 // read, a pack with what it lacks is made by the local git, and sent with the new
 // values of refs.
 //
@@ -48,20 +48,25 @@ type Refs struct {
 // it must not be there.
 type Update struct{ Ref, Old, New string }
 
-const receivePack = "git-receive-pack"
+const (
+	receivePack = "git-receive-pack"
+	uploadPack  = "git-upload-pack"
+)
 
 // Refs asks what there is. The error is [reason.ForgeDenied] where the credential
 // counts for nothing, and [reason.ForgeUnreachable] for what else goes wrong.
-func (r Remote) Refs(ctx context.Context) (Refs, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(r.URL, "/")+"/info/refs?service="+receivePack, nil)
+func (r Remote) Refs(ctx context.Context) (Refs, error) { return r.refs(ctx, receivePack) }
+
+func (r Remote) refs(ctx context.Context, service string) (Refs, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(r.URL, "/")+"/info/refs?service="+service, nil)
 	if err != nil {
 		return Refs{}, unreachable("its address is no URL")
 	}
-	body, err := r.do(req, "application/x-"+receivePack+"-advertisement", maxRefs)
+	body, err := r.do(req, "application/x-"+service+"-advertisement", maxRefs)
 	if err != nil {
 		return Refs{}, err
 	}
-	return parseRefs(body)
+	return parseRefs(body, service)
 }
 
 // Push sends commits of store, and then changes refs, all or none where the other
@@ -131,6 +136,23 @@ func writeRequest(ctx context.Context, w io.Writer, store git.Dir, updates []Upd
 
 // do sends a request with the credential and reads the answer.
 func (r Remote) do(req *http.Request, kind string, limit int64) ([]byte, error) {
+	resp, err := r.open(req, kind)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
+	if err != nil {
+		return nil, unreachable("the answer of %s was cut off", req.URL.Host)
+	}
+	if int64(len(body)) > limit {
+		return nil, unreachable("the answer of %s is longer than %d bytes", req.URL.Host, limit)
+	}
+	return body, nil
+}
+
+// open is do for an answer that is read as it comes.
+func (r Remote) open(req *http.Request, kind string) (*http.Response, error) {
 	if r.Token != "" {
 		req.SetBasicAuth(r.User, r.Token)
 	}
@@ -145,24 +167,20 @@ func (r Remote) do(req *http.Request, kind string, limit int64) ([]byte, error) 
 		}
 		return nil, unreachable("the connection to %s failed", req.URL.Host)
 	}
-	defer resp.Body.Close()
 	switch {
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden, resp.StatusCode == http.StatusNotFound:
-		return nil, reason.Errorf(reason.ForgeDenied, "%s answers a push with status %d", req.URL.Host, resp.StatusCode).
-			WithHint("the repository's name is wrong, or the token has no right to write its contents")
+		err = reason.Errorf(reason.ForgeDenied, "%s answers git with status %d", req.URL.Host, resp.StatusCode).
+			WithHint("the repository's name is wrong, or the token has no right to its contents")
 	case resp.StatusCode != http.StatusOK:
-		return nil, unreachable("%s answers a push with status %d", req.URL.Host, resp.StatusCode)
+		err = unreachable("%s answers git with status %d", req.URL.Host, resp.StatusCode)
 	case resp.Header.Get("Content-Type") != kind:
-		return nil, unreachable("%s does not speak git's protocol at this address", req.URL.Host)
+		err = unreachable("%s does not speak git's protocol at this address", req.URL.Host)
 	}
-	body, err := io.ReadAll(io.LimitReader(resp.Body, limit+1))
 	if err != nil {
-		return nil, unreachable("the answer of %s was cut off", req.URL.Host)
+		_ = resp.Body.Close() // nothing of it is wanted
+		return nil, err
 	}
-	if int64(len(body)) > limit {
-		return nil, unreachable("the answer of %s is longer than %d bytes", req.URL.Host, limit)
-	}
-	return body, nil
+	return resp, nil
 }
 
 func unreachable(format string, args ...any) error {
@@ -171,12 +189,12 @@ func unreachable(format string, args ...any) error {
 }
 
 // parseRefs reads an advertisement.
-func parseRefs(body []byte) (Refs, error) {
+func parseRefs(body []byte, service string) (Refs, error) {
 	out := Refs{Format: git.SHA1, Names: map[string]string{}}
 	invalid := unreachable("its list of refs cannot be read")
 	lines := &reader{rest: body}
 	first, ok := lines.next()
-	if !ok || strings.TrimSuffix(first, "\n") != "# service="+receivePack {
+	if !ok || strings.TrimSuffix(first, "\n") != "# service="+service {
 		return out, invalid
 	}
 	if _, ok := lines.next(); ok || lines.bad { // a flush

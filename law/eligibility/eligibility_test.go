@@ -54,6 +54,20 @@ type gateCase struct {
 var gateCases = []gateCase{
 	{"fake", local, func(*Request) {}, nil},
 	{"command", local, func(r *Request) { r.Engine.Name = "command" }, nil},
+	{"no engine to check a change", local, func(r *Request) {
+		r.Purpose, r.Engine, r.MutationMode = PurposeCheck, Engine{Name: None}, task.CopiedRepo
+	}, nil},
+	{"no engine and no approval", local, func(r *Request) {
+		r.Purpose, r.Engine, r.RiskClass, r.ApprovalRequired = PurposeCheck, Engine{Name: None}, task.RiskCritical, true
+	}, nil},
+	{"no engine and no sandbox", local, func(r *Request) {
+		r.Purpose, r.Engine, r.Sandbox = PurposeCheck, Engine{Name: None}, Sandbox{}
+	}, []gap{{noSandbox, reason.SandboxUnavailable}}},
+	{"an engine that says it checks", local, func(r *Request) {
+		r.Purpose, r.Engine = PurposeCheck, Engine{Name: "codex", Registered: true}
+	}, []gap{
+		{engineGate, reason.EngineNotEnabled}, {sourceGate, reason.SourceNotAdmitted}, {modelGate, reason.ModelNotAdmitted}, {networkGate, reason.NetworkNotAllowed}, {modeGate, reason.ModeExceedsStage},
+	}},
 	{"fake on nothing", local, func(r *Request) { r.MutationMode = task.ModeNone }, nil},
 	{"fake switched off", local, func(r *Request) { r.Engine.Disabled = true }, []gap{{engineGate, reason.EngineNotEnabled}}},
 	{"fake on a sandbox repo", local, func(r *Request) { r.MutationMode = task.SandboxRepo }, []gap{{modeGate, reason.ModeExceedsStage}}},

@@ -39,12 +39,13 @@ type session struct {
 	key      *attest.PrivateKey // that signs the receipt, nil for none
 	attested bool               // with statements about the change
 
-	control *evidence.Control           // that the verification states, nil for an older verifier
-	feature bool                        // no test that was there before fails
-	mode    string                      // "" is copied-repo
-	demands any                         // verify of the contract, nil for none
-	form    int                         // of PR_SUMMARY.md, 0 for that of older runs
-	parent  *evidence.Parent            // whose change the run continues, nil for none
+	control *evidence.Control // that the verification states, nil for an older verifier
+	feature bool              // no test that was there before fails
+	mode    string            // "" is copied-repo
+	demands any               // verify of the contract, nil for none
+	form    int               // of PR_SUMMARY.md, 0 for that of older runs
+	parent  *evidence.Parent  // whose change the run continues, nil for none
+	checked *evidence.Checked
 	touched *evidence.DependencyChanges // by the engine
 }
 
@@ -179,6 +180,9 @@ func (s *session) open(approval bool) {
 		VerificationCommands: []string{"go test ./..."}, SummaryForm: s.form, Parent: s.parent,
 		Host: evidence.Host{OS: "linux", Arch: "amd64", Sandbox: evidence.SandboxFacts{
 			Driver: "bwrap", Version: "0.8.0", Layer: "overlay", NotEnforced: []string{"disk"}}},
+	}
+	if s.run.Checked = s.checked; s.checked != nil {
+		s.run.Engine, s.run.Purpose = evidence.EngineIdentity{Name: evidence.NoEngine}, evidence.PurposeCheck
 	}
 	if s.control != nil {
 		s.run.PolicySHA256, s.run.AllowedMutationScope = canon.Digest([]byte("policy")), evidence.MutationScope(mode)

@@ -240,7 +240,7 @@ func (r *run) standing() []evidence.Blocker {
 // writeBlockers says what the changed paths mean for the run. Who has made a change
 // that is checked may change anything, with the consent of another person.
 func (r *run) writeBlockers(findings []reason.Finding) []evidence.Blocker {
-	var out []evidence.Blocker
+	var out, review []evidence.Blocker
 	for _, f := range findings {
 		b := evidence.Blocker{Code: f.Code, Message: f.Path + ": " + f.Detail, Evidence: evidence.PatchFile}
 		if r.checks() && f.Code == reason.ProtectedPath {
@@ -248,10 +248,12 @@ func (r *run) writeBlockers(findings []reason.Finding) []evidence.Blocker {
 			if f.Path == task.PolicyFile {
 				b.Hint = "proofs/policy-change.json says what the new policy allows and forbids; so does `remit policy diff OLD NEW`"
 			}
+			review = append(review, b)
+			continue
 		}
 		out = append(out, b)
 	}
-	return out
+	return append(out, review...) // what is a failure in any case goes first
 }
 
 // policyChangeProof has what a change of remit.yaml means.
