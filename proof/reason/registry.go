@@ -239,6 +239,8 @@ const (
 	StatementMismatch   Code = "statement_mismatch"
 	DigestUnknown       Code = "digest_unknown"
 	ByProductListed     Code = "by_product_listed"
+	LayoutMissing       Code = "layout_file_missing"
+	WorkspaceEmpty      Code = "workspace_empty"
 	ImportCheckFailed   Code = "import_check_failed"
 	TestsFailed         Code = "tests_failed"
 	GateUnavailable     Code = "gate_unavailable"
