@@ -239,6 +239,7 @@ const (
 	StatementMismatch   Code = "statement_mismatch"
 	DigestUnknown       Code = "digest_unknown"
 	ByProductListed     Code = "by_product_listed"
+	NoteMissing         Code = "note_missing"
 	LayoutMissing       Code = "layout_file_missing"
 	WorkspaceEmpty      Code = "workspace_empty"
 	ImportCheckFailed   Code = "import_check_failed"
