@@ -26,7 +26,7 @@ type auditFlags struct {
 	report, profile, sandbox string
 	extract, logs            string
 	toolchains               []string
-	repo, expect             string
+	repo, expect, commit     string
 	allowedSigners           string
 	revokedKeys              string
 	requireSigned, strict    bool
@@ -35,7 +35,7 @@ type auditFlags struct {
 func (a *app) auditCommand() *cobra.Command {
 	f := new(auditFlags)
 	cmd := &cobra.Command{
-		Use: "audit PATH", Short: "Check a session directory or a bundle zip offline", Args: cobra.ExactArgs(1), ValidArgsFunction: nil,
+		Use: "audit PATH | audit --commit REV --repo R", Short: "Check a session directory or a bundle zip offline", Args: cobra.MaximumNArgs(1), ValidArgsFunction: nil,
 		Long: `Audit checks integrity, portability, manifest, schemas, the journal's hash chain,
 that every artifact is what the journal gives and says what the journal says of it,
 and that the patch stays inside the contract. It reports every finding with a stable
@@ -57,13 +57,27 @@ checked as well, each against the evidence and its key; what a key of --revoked-
 ` + "`remit keys revoke`" + ` has signed fails. --repo CLONE rebuilds the change besides and runs its
 verification again, as ` + "`remit reproduce`" + ` does. --expect DIGEST looks for a digest that
 a commit, a pull request or a message names, and says after which entry of the journal
-it was that of the receipt: entries that came later do not matter.`,
+it was that of the receipt: entries that came later do not matter.
+
+--commit REV --repo R looks for the note of a commit in place of a bundle: who vouches
+for its tree, and which receipt has the evidence.`,
 		Example: `  remit audit latest
   remit audit bundle.zip --report AUDIT.md
   remit audit bundle.zip --allowed-signers ~/team.signers --repo ~/src/project
   remit audit bundle.zip --expect sha256:…
+  remit audit --commit HEAD --repo . --allowed-signers ~/team.signers
   remit audit other.zip --checks imports.txt --run 'python3 -m pytest -q'`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.audit(cmd, f, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case f.commit != "" && len(args) > 0:
+				return usagef("--commit audits the note of a commit: give it without PATH")
+			case f.commit != "":
+				return a.auditNote(cmd, f)
+			case len(args) == 0:
+				return usagef("a session, a directory or a zip is needed, or --commit REV --repo R")
+			}
+			return a.audit(cmd, f, args[0])
+		},
 	}
 	fl := cmd.Flags()
 	fl.StringArrayVar(&f.checks, "checks", nil, "file of import checks: one shell command a line, # begins a comment (repeatable)")
@@ -74,6 +88,7 @@ it was that of the receipt: entries that came later do not matter.`,
 	fl.StringVar(&f.profile, "profile", "", "bundle or portable (default: detected)")
 	fl.StringVar(&f.extract, "extract", "", "write the checked content to this new directory")
 	fl.StringVar(&f.repo, "repo", "", "rebuild the change in this clone and verify it again")
+	fl.StringVar(&f.commit, "commit", "", "audit the note of this commit of --repo, which remit export --to note has made")
 	fl.StringVar(&f.expect, "expect", "", "fail unless this SHA-256 digest was once that of the bundle's receipt")
 	fl.StringVar(&f.allowedSigners, "allowed-signers", "", "file of keys that you trust (ssh-keygen): fail unless one of them has signed")
 	fl.StringVar(&f.revokedKeys, "revoked-keys", "", "file of public keys whose signatures count no more (default: the list of remit keys revoke)")

@@ -32,12 +32,12 @@ type exportFlags struct {
 }
 
 // exportTargets are the values of --to.
-var exportTargets = []string{"zip", "dir", "patch", "branch", "junit", "attestation", string(pull.GitHub), string(pull.Gitea)}
+var exportTargets = []string{"zip", "dir", "patch", "branch", "junit", "sarif", "attestation", "note", string(pull.GitHub), string(pull.Gitea)}
 
 func (a *app) exportCommand() *cobra.Command {
 	f := new(exportFlags)
 	cmd := &cobra.Command{
-		Use: "export SESSION --to zip|dir|patch|branch|junit|attestation|github|gitea", Short: "Hand out the bundle of a run, or its change",
+		Use: "export SESSION --to zip|dir|patch|branch|junit|sarif|attestation|note|github|gitea", Short: "Hand out the bundle of a run, or its change",
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.sessionArgs,
 		Long: `Export writes
   zip     the Verified Patch Bundle: the same bytes on every machine
@@ -46,9 +46,13 @@ func (a *app) exportCommand() *cobra.Command {
   branch  the change as a commit on a new branch of the repository; HEAD, index and
           work tree are not touched, and an existing branch is never moved
   junit   the verification as JUnit XML
+  sarif   what speaks against the change as SARIF 2.1.0: a result for each blocker, whose
+          rule is its reason code, and a note for each part that no test notices
   attestation  three in-toto statements about the change (SLSA provenance, test result,
           verification result), each a DSSE envelope signed by the key of this machine;
           they are added to the bundle, too, and every audit of it checks them
+  note    receipt and statements as a git note of the exported commit, in ` + evidence.NotesRef + `;
+          ` + "`remit audit --commit REV --repo R`" + ` checks it, and no other note is written over
   github  a pull request at GitHub: the branch, the bundle beside it, a draft with the
           summary, a commit status and one comment; after ` + "`remit accept`" + ` the same
           command makes it ready, after ` + "`remit reject`" + ` it closes it
@@ -74,8 +78,8 @@ close (docs/forges.md). The token stays in this process.`,
 		},
 	}
 	fl := cmd.Flags()
-	fl.StringVar(&f.to, "to", "zip", "zip, dir, patch, branch, junit, attestation, github or gitea")
-	fl.StringVar(&f.out, "out", "", "file or directory to write (default: named after the session, here; - for stdout with patch and junit)")
+	fl.StringVar(&f.to, "to", "zip", "zip, dir, patch, branch, junit, sarif, attestation, note, github or gitea")
+	fl.StringVar(&f.out, "out", "", "file or directory to write (default: named after the session, here; - for stdout with patch, junit and sarif)")
 	fl.StringVar(&f.repo, "repo", "", "the repository that gets the branch (default: the one the run started from)")
 	fl.StringVar(&f.branch, "branch", "", "name of the new branch (default remit/SESSION)")
 	f.pull.add(cmd)
@@ -130,8 +134,12 @@ func (a *app) export(cmd *cobra.Command, f *exportFlags, s session.Session) erro
 		return tell("forge-skipped:patch", record.ForgeUpdateSkipped, record.NoExport{Reason: "exported as a patch"})
 	case "junit":
 		return a.exportText(cmd, f.outOr(s.ID+".junit.xml"), func(w io.Writer) error { return forge.JUnit(w, s.Dir) })
+	case "sarif":
+		return a.exportText(cmd, f.outOr(s.ID+".sarif"), func(w io.Writer) error { return forge.SARIF(w, s.Dir) })
 	case "attestation":
 		return a.exportAttestation(cmd, f, s)
+	case "note":
+		return a.exportNote(cmd, f, s)
 	case "branch":
 		return a.exportBranch(cmd, f, s)
 	case string(pull.GitHub), string(pull.Gitea):

@@ -10,8 +10,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/proof/evidence"
 	"remit/proof/reason"
+	"remit/work/deliver"
 	"remit/work/session"
+	"remit/work/workspace"
 )
 
 // exportAttestation adds the signed statements to the bundle, and writes them to a
@@ -43,5 +46,36 @@ func (a *app) exportAttestation(cmd *cobra.Command, f *exportFlags, s session.Se
 	for _, path := range written {
 		_, err = fmt.Fprintln(cmd.OutOrStdout(), path)
 	}
+	return err
+}
+
+// exportNote adds a note with receipt and statements to the commit of the change.
+func (a *app) exportNote(cmd *cobra.Command, f *exportFlags, s session.Session) error {
+	repo, err := a.repositoryOf(f, s)
+	if err != nil {
+		return err
+	}
+	source, err := workspace.OpenSource(cmd.Context(), repo)
+	if err != nil {
+		return err
+	}
+	text, about, when, err := s.Note()
+	if err != nil {
+		return err
+	}
+	if about.GitCommit == "" {
+		return reason.Errorf(reason.NoDiff, "the run changed nothing, so there is no commit to add a note to")
+	}
+	if err := deliver.AddNote(cmd.Context(), source, evidence.NotesRef, about.GitCommit, text, when); err != nil {
+		if reason.CodeOf(err) == reason.BaseNotFound {
+			return reason.Errorf(reason.BaseNotFound, "the repository does not have the commit of the change: %w", err).
+				WithHint("make it first: `remit export %s --to branch`", s.ID)
+		}
+		return err
+	}
+	if a.json {
+		return printJSON(cmd.OutOrStdout(), map[string]string{"ref": evidence.NotesRef, "commit": about.GitCommit})
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "commit %s has a note in %s\n", about.GitCommit, evidence.NotesRef)
 	return err
 }

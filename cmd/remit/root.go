@@ -136,6 +136,7 @@ func (a *app) commands() []topCommand {
 		{"verify", "prove", a.verifyCommand}, {"audit", "prove", a.auditCommand}, {"reproduce", "prove", a.reproduceCommand},
 		{"approvals", "deliver", a.approvalsCommand}, {"approve", "deliver", a.approveCommand}, {"deny", "deliver", a.denyCommand},
 		{"accept", "deliver", a.acceptCommand}, {"reject", "deliver", a.rejectCommand}, {"export", "deliver", a.exportCommand},
+		{"bundle", "deliver", a.bundleCommand},
 		{"doctor", "machine", a.doctorCommand}, {"agent", "machine", a.agentCommand}, {"env", "machine", a.envCommand}, {"keys", "machine", a.keysCommand}, {"ladder", "machine", a.ladderCommand},
 		{"admit", "machine", a.admitCommand}, {"policy", "machine", a.policyCommand}, {"model", "machine", a.modelCommand}, {"records", "machine", a.recordsCommand},
 		{"health", "machine", a.healthCommand}, {"version", "machine", a.versionCommand},

@@ -26,6 +26,11 @@ type contents struct {
 // and pipes are findings, never followed or opened. Names are not checked
 // here: the profile depends on them.
 func scanDirectory(root *os.Root, lim limits, found *findings) *contents {
+	return scanTree(root, lim, func(string) bool { return false }, found)
+}
+
+// scanTree is scanDirectory without what leave says, and what lies below it.
+func scanTree(root *os.Root, lim limits, leave func(name string) bool, found *findings) *contents {
 	c := &contents{complete: true}
 	var total int64
 	seen := 0 // directories as well: a tree of empty ones must end somewhere
@@ -34,6 +39,12 @@ func scanDirectory(root *os.Root, lim limits, found *findings) *contents {
 		if err != nil {
 			found.add(reason.ZipUnreadable, name, "%v", err)
 			c.complete = false
+			return nil
+		}
+		if name != "." && leave(name) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
 			return nil
 		}
 		if seen++; len(c.names) == lim.entries && !d.IsDir() || seen > 2*lim.entries+1 {

@@ -1,6 +1,10 @@
 package bundle
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strings"
+	"unicode/utf8"
+)
 
 // The records of a zip file (APPNOTE 6.3.10, section 4.3). All integers are
 // little endian.
@@ -126,7 +130,7 @@ func parseShared(b []byte) fields {
 func appendShared(b []byte, crc, size uint32, name string) []byte {
 	le := binary.LittleEndian
 	b = le.AppendUint16(b, writtenNeeded)
-	b = le.AppendUint16(b, 0) // flags
+	b = le.AppendUint16(b, flagsOf(name))
 	b = le.AppendUint16(b, methodStore)
 	b = le.AppendUint16(b, 0) // time
 	b = le.AppendUint16(b, writtenDate)
@@ -135,6 +139,14 @@ func appendShared(b []byte, crc, size uint32, name string) []byte {
 	b = le.AppendUint32(b, size)
 	b = le.AppendUint16(b, uint16(len(name)))
 	return le.AppendUint16(b, 0) // extra field
+}
+
+// flagsOf marks a name that is not ASCII as UTF-8; [ProfileBundle] has no such names.
+func flagsOf(name string) uint16 {
+	if strings.ContainsFunc(name, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return flagUTF8
+	}
+	return 0
 }
 
 // canonicalLocal is the local header that WriteZip writes.

@@ -38,8 +38,8 @@ func environment(d Dir) []string {
 		"GIT_NO_LAZY_FETCH=1",
 		"GIT_OPTIONAL_LOCKS=0",
 		"GIT_CEILING_DIRECTORIES=/",
-		"GIT_AUTHOR_NAME=" + authorName, "GIT_AUTHOR_EMAIL=" + authorMail, "GIT_AUTHOR_DATE=0 +0000",
-		"GIT_COMMITTER_NAME=" + authorName, "GIT_COMMITTER_EMAIL=" + authorMail, "GIT_COMMITTER_DATE=0 +0000",
+		"GIT_AUTHOR_NAME=" + authorName, "GIT_AUTHOR_EMAIL=" + authorMail, "GIT_AUTHOR_DATE=@0 +0000",
+		"GIT_COMMITTER_NAME=" + authorName, "GIT_COMMITTER_EMAIL=" + authorMail, "GIT_COMMITTER_DATE=@0 +0000",
 		"GIT_DIR=" + d.Path,
 		"GIT_INDEX_FILE=" + d.index(),
 	}

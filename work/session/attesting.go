@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"remit/proof/attest"
 	"remit/proof/bundle"
@@ -31,6 +32,43 @@ func (s Session) Attest() (map[string][]byte, error) {
 		return nil, err
 	}
 	return envelopes, bundle.Seal(s.Dir)
+}
+
+// Note is what the commit of the change carries: the receipt as of the verdict with a
+// signature of its own, and the statements, which are added to the bundle as well. It
+// returns the time of the verdict, and what the statements are about.
+func (s Session) Note() (text []byte, about evidence.Attested, when time.Time, err error) {
+	envelopes, err := s.Attest()
+	if err != nil {
+		return nil, about, when, err
+	}
+	log, err := journal.ReadFile(s.Journal())
+	if err != nil {
+		return nil, about, when, err
+	}
+	receipt, err := evidence.VerdictReceipt(log.Entries)
+	if err != nil {
+		return nil, about, when, err
+	}
+	key, err := s.signer(log.Entries)
+	if err != nil {
+		return nil, about, when, err
+	}
+	if text, err = evidence.MakeNote(receipt, attest.Sign(key, attest.NamespaceReceipt, receipt), envelopes); err != nil {
+		return nil, about, when, err
+	}
+	e, err := attest.ParseEnvelope(envelopes[evidence.SVRFile])
+	if err != nil {
+		return nil, about, when, err
+	}
+	if about, err = evidence.SubjectOf(e.Payload); err != nil {
+		return nil, about, when, err
+	}
+	var said evidence.Receipt
+	if err = evidence.DecodeReceipt(receipt, &said); err == nil {
+		when, err = time.Parse(journal.TimeFormat, said.CompletedAt)
+	}
+	return text, about, when, err
 }
 
 // envelopes are the statements of the session as files, signed by the key of this home.

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"remit/proof/bundle"
+	"remit/proof/evidence"
+	"remit/proof/reason"
+	"remit/work/deliver"
+	"remit/work/workspace"
+)
+
+// auditNote audits the note of a commit: who vouches for it. The evidence is in the
+// bundle, which the receipt of the note leads to.
+func (a *app) auditNote(cmd *cobra.Command, f *auditFlags) error {
+	if f.repo == "" {
+		return usagef("--commit %s: --repo R says of which repository", f.commit)
+	}
+	for flag, given := range map[string]bool{"--checks": len(f.checks) > 0, "--run": len(f.run) > 0, "--extract": f.extract != "", "--expect": f.expect != "", "--profile": f.profile != ""} {
+		if given {
+			return usagef("%s is about a bundle, and --commit about the note of a commit", flag)
+		}
+	}
+	trust, err := a.trust(f, "")
+	if err != nil {
+		return err
+	}
+	source, err := workspace.OpenSource(cmd.Context(), f.repo)
+	if err != nil {
+		return err
+	}
+	base, err := source.Resolve(cmd.Context(), f.commit)
+	if err != nil {
+		return err
+	}
+	text, err := deliver.Note(cmd.Context(), source, evidence.NotesRef, base.Commit)
+	if err != nil {
+		return err
+	}
+	rep := &bundle.Report{Schema: bundle.ReportSchema, Path: base.Commit, Profile: "note", Bytes: int64(len(text)), Commands: []bundle.Command{}}
+	if text == nil {
+		rep.Add(bundle.GateResult{Name: "note", Status: bundle.Fail, Findings: []reason.Finding{{Gate: "note", Code: reason.NoteMissing, Path: evidence.NotesRef,
+			Detail: "commit " + base.Commit + " has no note"}}})
+		return a.audited(cmd.OutOrStdout(), f, rep, nil)
+	}
+	rep.Entries = 1
+	shown := trust.AuditNote(text, base.Commit, base.Tree)
+	for _, g := range shown.Gates {
+		gate := bundle.GateResult{Name: g.Name, Status: bundle.Pass, Reason: g.Why, Findings: g.Found}
+		switch {
+		case len(g.Found) > 0:
+			gate.Status, gate.Reason = worst(g.Found), ""
+		case g.Skipped:
+			gate.Status = bundle.Skipped
+		}
+		rep.Add(gate)
+	}
+	if rep.Status == bundle.Pass {
+		rep.RunStatus = shown.RunStatus
+		rep.Conclusion = fmt.Sprintf("This says who vouches for the tree of this commit. The evidence is in the bundle: `remit audit BUNDLE --expect %s`.", shown.Receipt)
+	}
+	return a.audited(cmd.OutOrStdout(), f, rep, nil)
+}
