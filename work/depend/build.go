@@ -43,80 +43,6 @@ type Base struct {
 	Tree string // its name in git
 }
 
-// Prepared are the layers of one environment, held until they are released.
-type Prepared struct {
-	Layers    []*Layer
-	LockFiles [][]string        // of the base, that each layer was made from
-	Env       map[string]string // for every command
-	PathDirs  []string          // of the workspace, with the programs of the layers
-	Services  []sandbox.Service // beside every command; the caller's to fill in
-}
-
-// Release lets the layers be removed.
-func (p *Prepared) Release() {
-	if p == nil {
-		return
-	}
-	for _, l := range p.Layers {
-		l.Release()
-	}
-}
-
-// Variables are those of every command.
-func (p *Prepared) Variables() map[string]string {
-	if p == nil {
-		return nil
-	}
-	return p.Env
-}
-
-// Served are the services that run beside every command.
-func (p *Prepared) Served() []sandbox.Service {
-	if p == nil {
-		return nil
-	}
-	return p.Services
-}
-
-// Programs are the directories of the workspace that have programs of the layers.
-func (p *Prepared) Programs() []string {
-	if p == nil {
-		return nil
-	}
-	return p.PathDirs
-}
-
-// Digests name what a command finds: the layers by recipe and content, the
-// variables, and the services.
-func (p *Prepared) Digests() []string {
-	if p == nil {
-		return nil
-	}
-	var out []string
-	for _, l := range p.Layers {
-		out = append(out, l.Key+" "+l.ContentSHA256)
-	}
-	for _, name := range slices.Sorted(maps.Keys(p.Env)) {
-		out = append(out, name+"="+p.Env[name])
-	}
-	for _, s := range p.Services {
-		out = append(out, fmt.Sprintf("service %q %q %q %q %s", s.Name, s.Prepare, s.Run, s.Ready, s.Timeout))
-	}
-	return out
-}
-
-// Mounts are the layers as a sandbox takes them.
-func (p *Prepared) Mounts() []sandbox.Layer {
-	if p == nil {
-		return nil
-	}
-	var out []sandbox.Layer
-	for _, l := range p.Layers {
-		out = append(out, sandbox.Layer{Host: l.Tree, Paths: l.Recipe.Paths})
-	}
-	return out
-}
-
 // Prepare returns the layers of an environment for a base, in its order. What the
 // store does not have is fetched and built.
 func (b *Builder) Prepare(ctx context.Context, env task.Environment, base Base) (*Prepared, error) {
@@ -125,15 +51,12 @@ func (b *Builder) Prepare(ctx context.Context, env task.Environment, base Base) 
 		out.Env = map[string]string{}
 	}
 	for _, p := range env.Prepare {
-		l, plan, err := b.prepare(ctx, p, env.Env, base)
+		l, plan, err := b.prepare(ctx, p, env.Env, base, nil)
 		if err != nil {
 			out.Release()
 			return nil, err
 		}
-		out.Layers = append(out.Layers, l)
-		out.LockFiles = append(out.LockFiles, plan.lockFiles)
-		maps.Copy(out.Env, plan.env)
-		out.PathDirs = append(out.PathDirs, plan.pathDirs...)
+		out.add(l, plan)
 	}
 	return out, nil
 }
@@ -144,8 +67,9 @@ func (b *Builder) tell(format string, args ...any) {
 	}
 }
 
-// prepare returns one layer, and what it is made by.
-func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]string, base Base) (*Layer, *plan, error) {
+// prepare returns one layer, and what it is made by: the known one where nothing but
+// the tree that a build would see is another.
+func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]string, base Base, known *Layer) (*Layer, *plan, error) {
 	root, err := os.OpenRoot(base.Dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the base tree: %w", err)
@@ -161,6 +85,13 @@ func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]st
 	recipe, err := b.recipe(p, plan, env, base)
 	if err != nil {
 		return nil, nil, err
+	}
+	if known != nil {
+		same := recipe
+		same.BaseTree = known.Recipe.BaseTree
+		if key, err := same.Key(); err == nil && key == known.Key {
+			recipe = same
+		}
 	}
 	key, err := recipe.Key()
 	if err != nil {
