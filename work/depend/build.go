@@ -116,7 +116,7 @@ func untracked(root *os.Root, paths []string) error {
 }
 
 // hosts are those of the user's own registry, and the whole addresses of the further
-// ones.
+// ones, behind the scope of npm that they are for.
 func (b *Builder) hosts(ctx context.Context, e task.Ecosystem) []string {
 	up, err := b.upstream(ctx, e)
 	if err != nil {
@@ -128,7 +128,7 @@ func (b *Builder) hosts(ctx context.Context, e task.Ecosystem) []string {
 	}
 	known := []string{strings.ToLower(u.Host)}
 	for _, other := range up.Others {
-		known = append(known, other.URL)
+		known = append(known, strings.TrimSpace(other.Scope+" "+other.URL))
 	}
 	return known
 }
@@ -245,6 +245,7 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 	if err != nil {
 		return nil, nil, err
 	}
+	plan.lead(up)
 	e := registries[p.Ecosystem]
 	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: b.counting(p, plan),
 		Other: func(p registry.Package) string { return plan.from[p.Name] }})
