@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a run costs. Four parts:
+# What a run costs. Five parts:
 #
 #   1. the Go benchmarks (journal, canonical JSON, audit, sandbox start, checkout);
 #   2. the nexus over HTTP and WebSocket, each figure beside that of its store
@@ -9,6 +9,7 @@
 #   4. what the verifier's further runs cost: a suite of BENCH_SUITE seconds that
 #      is bound to one core, cold, with the base from the cache, and with less
 #      control, each beside its limit; and the share of each kind of run.
+#   5. what dependencies and images cost, beside npm ci and tar by hand.
 #
 # A run does more than the baseline: a sandbox around everything, a verifier on
 # fresh checkouts before and after, a journal and a bundle. The table says what
@@ -20,7 +21,7 @@
 #   BENCH_SUITE=4                  seconds of the suite that the verifier runs
 #   BENCH_SCALE=small              size of fleet, books and run lists of the nexus; full is what the
 #                                  goals name (100,000 runs, 1 million transfers, 5,000 idle providers)
-#   BENCH_PARTS="go nexus runs change audit verify"
+#   BENCH_PARTS="go nexus runs change audit verify environment"
 #   BENCH_TIME=0.5s                for each Go benchmark (those of the nexus: 2s)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -29,7 +30,7 @@ sizes=${BENCH_SIZES:-100 1000 20000}
 runs=${BENCH_RUNS:-5}
 artifact_mb=${BENCH_ARTIFACT_MB:-1024}
 export REMIT_BENCH_SCALE=${BENCH_SCALE:-small}
-parts=" ${BENCH_PARTS:-go nexus runs change audit verify} "
+parts=" ${BENCH_PARTS:-go nexus runs change audit verify environment} "
 suite=${BENCH_SUITE:-4}
 remit=$PWD/bin/remit
 [ -x "$remit" ] || {
@@ -143,12 +144,13 @@ benchmarks() {
   }
 }
 
-# What the second part shows.
+# What the second and the fifth part show.
 nexus_packages='^remit/(nexus/(store|lanes|server)|provider)$'
+environment_packages='^remit/work/(depend|image)$'
 
 if [[ $parts == *" go "* ]]; then
   printf '\n== Go benchmarks\n'
-  mapfile -t packages < <(go list ./... | grep -vE "$nexus_packages")
+  mapfile -t packages < <(go list ./... | grep -vE "$nexus_packages|$environment_packages")
   benchmarks "${BENCH_TIME:-0.5s}" "${packages[@]}"
   # pkg lines only where a benchmark follows.
   awk '/^pkg: / { pkg = $0; next } /^Benchmark/ { if (pkg != "") { print pkg; pkg = "" } print }' "$scratch/go.txt"
@@ -373,4 +375,25 @@ PY
   by_hand=$(($(now) - start))
   verified "$home" >/dev/null
   row "two cores, base from the cache" "$(verified "$home")" 4 2
+fi
+
+if [[ $parts == *" environment "* ]]; then
+  printf '\n== Dependencies and images: medians of 5 on this machine, registries on its loopback\n'
+  [ ! -r /proc/loadavg ] || printf 'load of the machine before: %s\n' "$(cut -d' ' -f1-3 /proc/loadavg)"
+  mapfile -t packages < <(go list ./... | grep -E "$environment_packages")
+  benchmarks 5x "${packages[@]}"
+  awk '
+    /^Benchmark/ && NF > 3 { split($1, name, /^Benchmark|-/); for (i = 3; i < NF; i += 2) is[name[2], $(i + 1)] = $i }
+    function goal(what, is, most) { printf "  %-58s %8.1f ms: %s\n", what, is, is < most ? "met" : "MISSED" }
+    END {
+      if (is["Layer", "files"] != "") {
+        printf "npm layer of %d files: made in %d ms; npm ci by hand %d ms\n", is["Layer", "files"], is["Layer", "make-ms"], is["Layer", "npm-ci-ms"]
+        goal("a warm layer adds to a run, found and mounted, < 30 ms", is["Layer", "find-ms"] + is["Layer", "mount-ms"], 30)
+      } else print "npm layer: not measured here"
+      if (is["Image", "MB"] != "") {
+        printf "image of %d MB: pulled, checked and unpacked in %d ms; tar by hand %d ms\n", is["Image", "MB"], is["Image", "unpack-ms"], is["Image", "tar-ms"]
+        goal("an image of 50 MB is unpacked in < 3 s", is["Image", "unpack-ms"], 3000)
+        goal("it is found and mounted in < 50 ms", is["Image", "find-ms"] + is["Image", "mount-ms"], 50)
+      } else print "image: not measured here"
+    }' "$scratch/go.txt"
 fi

@@ -571,12 +571,19 @@ def check_environment(s):
     ended = [e["outputs"] for e in s.journal if e["name"] == "engine.run" and e["status"] not in ("started", "skipped") and e["outputs"]]
     changed = ended[-1].get("dependencies_changed") if ended else None
     need(not changed or steps, "the engine changed dependencies, and none were prepared")
+    own = [e for e in s.journal if e["name"] == "dependencies.prepared" and e["status"] == "completed"]
+    trees = [e for e in s.journal if e["name"] == "patch.captured" and e["status"] == "completed"]
+    for e in own:
+        need(trees and trees[0]["seq"] < e["seq"] and e["outputs"]["head_tree"] == trees[-1]["outputs"]["head_tree"], "the dependencies of the change were not made of the captured tree")
+        need(steps and steps[-1]["outputs"].get("dependencies") == "prepare" and len(e["outputs"]["layers"]) == len(steps[-1]["outputs"]["layers"]), "dependencies of the change are named, and the policy has none prepared")
+    need(len({canonical([[l["key"], l["content_sha256"]] for l in e["outputs"]["layers"]]) for e in own}) <= 1, "the dependencies of the change are prepared twice, with other layers")
     said = None
     if steps:
         p, patched = steps[-1]["outputs"], {f["path"] for p in outputs(s, "patch.captured")[-1:] for f in p.get("files", [])}
         said = {k: p[k] for k in ("dependencies", "image", "layers", "services", "env") if k in p}
         locks = list(dict.fromkeys(n for l in p["layers"] for n in l["lock_files"] if n in patched))
         if locks: said["lock_files_changed"] = locks
+        if own: said["head"] = own[-1]["outputs"]
         if changed: said["engine_changed"] = changed
     need(s.report.get("environment") == said == s.receipt.get("environment"), "report or receipt do not say what was prepared")
 

@@ -66,6 +66,11 @@ type DependencyRule string
 // lock file of the head is said, and changes nothing.
 const DependenciesBase DependencyRule = "base"
 
+// DependenciesPrepare verifies the head with layers that are made from its own lock
+// files. What is fetched is then for the change to say: its author can have the
+// registry see any name and version.
+const DependenciesPrepare DependencyRule = "prepare"
+
 // groupForm is the form of the name of a group or extra of a Python project.
 var groupForm = form.Lazy(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,62}[A-Za-z0-9])?$`)
 
@@ -123,7 +128,7 @@ func environment(e *Environment) reader {
 			}
 		}
 		if e.Dependencies != "" {
-			oneOf(r, join(field, "dependencies"), e.Dependencies, []DependencyRule{DependenciesBase})
+			oneOf(r, join(field, "dependencies"), e.Dependencies, []DependencyRule{DependenciesBase, DependenciesPrepare})
 		}
 		if e.Dependencies == "" && len(e.Prepare) > 0 {
 			e.Dependencies = DependenciesBase

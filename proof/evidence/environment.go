@@ -9,7 +9,7 @@ import (
 // EnvironmentPrepared are the outputs of environment.prepared: what the commands of
 // a run found beside the tree, made at the baseline before the engine began.
 type EnvironmentPrepared struct {
-	// Dependencies says with whose layers the patched tree was verified: base.
+	// Dependencies says with whose layers the patched tree is verified: base, prepare.
 	Dependencies string             `json:"dependencies,omitempty"`
 	Image        *EnvironmentImage  `json:"image,omitempty"`
 	Layers       []EnvironmentLayer `json:"layers"`
@@ -77,8 +77,10 @@ type Environment struct {
 	Services     []EnvironmentService `json:"services,omitempty"`
 	Env          map[string]string    `json:"env,omitempty"`
 	// LockFilesChanged are those of the layers' lock files that the patch changes.
-	LockFilesChanged []string           `json:"lock_files_changed,omitempty"`
-	EngineChanged    *DependencyChanges `json:"engine_changed,omitempty"`
+	LockFilesChanged []string `json:"lock_files_changed,omitempty"`
+	// Head is what lay beside the patched tree, nil for the same as beside the base.
+	Head          *DependenciesOfHead `json:"head,omitempty"`
+	EngineChanged *DependencyChanges  `json:"engine_changed,omitempty"`
 }
 
 // environment is nil for a run that prepared nothing.
@@ -87,7 +89,7 @@ func (r *run) environment() *Environment {
 		return nil
 	}
 	e := &Environment{Dependencies: r.prepared.Dependencies, Image: r.prepared.Image, Layers: r.prepared.Layers,
-		Services: r.prepared.Services, Env: r.prepared.Env}
+		Services: r.prepared.Services, Env: r.prepared.Env, Head: r.ofHead}
 	for _, l := range e.Layers {
 		for _, name := range l.LockFiles {
 			if r.patched[name] && !slices.Contains(e.LockFilesChanged, name) {
@@ -117,7 +119,11 @@ func (e *Environment) Sentences() []string {
 	for _, s := range e.Services {
 		out = append(out, fmt.Sprintf("Service: every command had %s beside it, started anew, definition %s", code(s.Name), code(s.SHA256)))
 	}
-	if len(e.LockFilesChanged) > 0 {
+	if e.Head != nil {
+		out = append(out, e.Head.sentences(e.Layers)...)
+	} else if len(e.LockFilesChanged) > 0 && e.Dependencies == "prepare" {
+		out = append(out, fmt.Sprintf("The change edits %s, and asks for the dependencies that the base has", names(e.LockFilesChanged)))
+	} else if len(e.LockFilesChanged) > 0 {
 		out = append(out, fmt.Sprintf("The change edits %s: base and head were verified with the dependencies of the base, not with those that it asks for", names(e.LockFilesChanged)))
 	}
 	if c := e.EngineChanged; c != nil {
@@ -160,6 +166,7 @@ func (r *run) contradictEnvironment(agree agreeFunc) {
 		agree(keys != "" || engine < 0, "the environment was prepared after the engine began")
 		keys = now
 	}
+	r.contradictDependencies(agree)
 	if r.engine != nil && r.engine.Dependencies != nil {
 		agree(r.prepared != nil && len(r.prepared.Layers) > 0, "the engine changed dependencies, and none were prepared")
 	}

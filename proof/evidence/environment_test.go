@@ -65,6 +65,63 @@ func serviced(s *session) {
 	s.complete()
 }
 
+// ownDependencies is a run whose patched tree had dependencies of its own.
+func ownDependencies(s *session) { s.withOwn("prepare", headTree) }
+
+func (s *session) withOwn(rule, tree string) {
+	s.form, s.control = evidence.SummaryForm, threeProved()
+	s.open(false)
+	s.eligible()
+	s.plan()
+	s.workspace()
+	base := layersOf("calc/add.go")
+	base.Dependencies = rule
+	s.step(evidence.StepEnvironment, "environment", journal.Completed, nil, base)
+	s.engine(0)
+	s.patch()
+	s.writes()
+	own := layersOf("calc/add.go").Layers
+	own[0].Key, own[0].ContentSHA256 = canon.Digest([]byte("recipe of the change")), canon.Digest([]byte("content of the change"))
+	package1 := func(change, version string) evidence.PackageChange {
+		return evidence.PackageChange{Ecosystem: "npm", Dir: ".", Change: change, Name: "left", Version: version, SHA256: strings.Repeat("a", 64)}
+	}
+	s.step(evidence.StepHeadDependencies, "dependencies", journal.Completed, nil, evidence.DependenciesOfHead{HeadTree: tree, Layers: own,
+		Packages: []evidence.PackageChange{package1(evidence.PackageRemoved, "1.0.0"), package1(evidence.PackageAdded, "1.0.1")}})
+	s.verify(true)
+	s.source()
+	s.complete()
+}
+
+// TestOwnDependenciesAreTold: what a change brings along stands where a reader looks.
+func TestOwnDependenciesAreTold(t *testing.T) {
+	t.Parallel()
+	s := newSession(t)
+	ownDependencies(s)
+	set, err := evidence.Project(s.w.Entries())
+	s.must(err)
+	for _, name := range []string{evidence.SummaryFile, evidence.ReportMDFile} {
+		text := string(set[name])
+		for _, want := range []string{"Dependencies of the change: npm of", "2 packages added or removed: removed `left 1.0.0` (SHA-256 `aaaa", "added `left 1.0.1`"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s does not say %q", name, want)
+			}
+		}
+		if strings.Contains(text, "with the dependencies of the base") {
+			t.Errorf("%s says that the change had those of the base", name)
+		}
+	}
+	if got := contradictionsOf(t, s); strings.Contains(got, "dependencies") {
+		t.Errorf("found: %s", got)
+	}
+	for name, with := range map[string][2]string{"not wanted": {"base", headTree}, "of another tree": {"prepare", strings.Repeat("7", 40)}} {
+		s := newSession(t)
+		s.withOwn(with[0], with[1])
+		if got := contradictionsOf(t, s); !strings.Contains(got, "dependencies of the change") {
+			t.Errorf("%s: found %s", name, got)
+		}
+	}
+}
+
 func TestServicesAreTold(t *testing.T) {
 	t.Parallel()
 	s := newSession(t)

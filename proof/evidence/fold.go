@@ -24,6 +24,7 @@ type run struct {
 
 	workspace     *WorkspaceCopied
 	prepared      *EnvironmentPrepared
+	ofHead        *DependenciesOfHead
 	engineInput   *EngineStarted
 	engine        *EngineFinished
 	taken         *ChangeTaken
@@ -151,6 +152,11 @@ func (r *run) step(e *journal.Entry) error {
 		return decodeFinal(final, e.Outputs, &r.workspace)
 	case StepEnvironment:
 		return decodeFinal(final, e.Outputs, &r.prepared)
+	case StepHeadDependencies:
+		if e.Status == journal.Completed {
+			r.ofHead = new(DependenciesOfHead)
+			return decode(e.Outputs, r.ofHead)
+		}
 	case StepEngine:
 		return r.engineStep(e)
 	case StepTaken:

@@ -56,6 +56,7 @@ const (
 	StepModel             = "model.request"
 	StepPatch             = "patch.captured"
 	StepWrites            = "writes.checked"
+	StepHeadDependencies  = "dependencies.prepared" // what lies beside the patched tree, where that is something else
 	StepVerifyBase        = "verify.base"
 	StepVerifyHead        = "verify.head"
 	StepVerifyRun         = "verify.run" // one run of the verifier, inside verify.base or verify.head

@@ -51,15 +51,12 @@ func (b *Builder) Prepare(ctx context.Context, env task.Environment, base Base) 
 		out.Env = map[string]string{}
 	}
 	for _, p := range env.Prepare {
-		l, plan, err := b.prepare(ctx, p, env.Env, base)
+		l, plan, err := b.prepare(ctx, p, env.Env, base, nil)
 		if err != nil {
 			out.Release()
 			return nil, err
 		}
-		out.Layers = append(out.Layers, l)
-		out.LockFiles = append(out.LockFiles, plan.lockFiles)
-		maps.Copy(out.Env, plan.env)
-		out.PathDirs = append(out.PathDirs, plan.pathDirs...)
+		out.add(l, plan)
 	}
 	return out, nil
 }
@@ -70,8 +67,9 @@ func (b *Builder) tell(format string, args ...any) {
 	}
 }
 
-// prepare returns one layer, and what it is made by.
-func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]string, base Base) (*Layer, *plan, error) {
+// prepare returns one layer, and what it is made by: the known one where nothing but
+// the tree that a build would see is another.
+func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]string, base Base, known *Layer) (*Layer, *plan, error) {
 	root, err := os.OpenRoot(base.Dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the base tree: %w", err)
@@ -87,6 +85,13 @@ func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]st
 	recipe, err := b.recipe(p, plan, env, base)
 	if err != nil {
 		return nil, nil, err
+	}
+	if known != nil {
+		same := recipe
+		same.BaseTree = known.Recipe.BaseTree
+		if key, err := same.Key(); err == nil && key == known.Key {
+			recipe = same
+		}
 	}
 	key, err := recipe.Key()
 	if err != nil {
@@ -111,7 +116,7 @@ func untracked(root *os.Root, paths []string) error {
 }
 
 // hosts are those of the user's own registry, and the whole addresses of the further
-// ones.
+// ones, behind the scope of npm that they are for.
 func (b *Builder) hosts(ctx context.Context, e task.Ecosystem) []string {
 	up, err := b.upstream(ctx, e)
 	if err != nil {
@@ -123,7 +128,7 @@ func (b *Builder) hosts(ctx context.Context, e task.Ecosystem) []string {
 	}
 	known := []string{strings.ToLower(u.Host)}
 	for _, other := range up.Others {
-		known = append(known, other.URL)
+		known = append(known, strings.TrimSpace(other.Scope+" "+other.URL))
 	}
 	return known
 }
@@ -240,6 +245,7 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 	if err != nil {
 		return nil, nil, err
 	}
+	plan.lead(up)
 	e := registries[p.Ecosystem]
 	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: b.counting(p, plan),
 		Other: func(p registry.Package) string { return plan.from[p.Name] }})

@@ -58,7 +58,8 @@ func TestCargoLayer(t *testing.T) {
 		"src/lib.rs":         "#[test]\nfn it() { assert_eq!(lefty::VALUE, 41); }\n",
 		".cargo/config.toml": ""})}
 	b := openBuilderWith(t, r.URL, tools)
-	p, err := b.Prepare(context.Background(), task.Environment{Prepare: []task.Prepare{{Ecosystem: task.Cargo, Dir: "."}}}, base)
+	env := task.Environment{Prepare: []task.Prepare{{Ecosystem: task.Cargo, Dir: "."}}}
+	p, err := b.Prepare(context.Background(), env, base)
 	must(t, err)
 	defer p.Release()
 	l := p.Layers[0]
@@ -68,6 +69,7 @@ func TestCargoLayer(t *testing.T) {
 	if text := contentOf(t, l.Tree); strings.Contains(text, ".global-cache") || !strings.Contains(text, "config.toml") {
 		t.Errorf("the layer has\n%s", text)
 	}
+	sameElsewhere(t, b, env, base, p)
 	var out bytes.Buffer
 	res, err := b.Sandbox.Run(context.Background(), sandbox.Spec{Lower: base.Dir, Layers: p.Mounts(), Env: p.Variables(), Limits: sandbox.Limits{Wall: 5 * time.Minute},
 		Commands: []sandbox.Command{{Argv: []string{"cargo", "test", "--offline", "--locked"}, Stdout: &out, Stderr: &out}}})

@@ -46,12 +46,14 @@ func TestGoLayer(t *testing.T) {
 	base := Base{Dir: writeTree(t, t.TempDir(), map[string]string{"go.mod": "module example.com/app\n\ngo 1.21\n\nrequire example.com/left v1.2.3\n", "go.sum": sum,
 		"a_test.go": "package app\n\nimport (\n\t\"testing\"\n\n\t\"example.com/left\"\n)\n\nfunc TestIt(t *testing.T) {\n\tif left.Value != 41 {\n\t\tt.Fatal()\n\t}\n}\n"})}
 	b := openBuilder(t, r.URL)
-	p, err := b.Prepare(context.Background(), task.Environment{Prepare: []task.Prepare{{Ecosystem: task.Go, Dir: "."}}}, base)
+	env := task.Environment{Prepare: []task.Prepare{{Ecosystem: task.Go, Dir: "."}}}
+	p, err := b.Prepare(context.Background(), env, base)
 	must(t, err)
 	defer p.Release()
 	if l := p.Layers[0]; len(l.Deliveries) == 0 || l.Deliveries[0].Name != "example.com/left" {
 		t.Errorf("delivered: %+v", l.Deliveries)
 	}
+	sameElsewhere(t, b, env, base, p)
 	var out bytes.Buffer
 	res, err := b.Sandbox.Run(context.Background(), sandbox.Spec{Lower: base.Dir, Layers: p.Mounts(), Env: p.Variables(),
 		Commands: []sandbox.Command{{Argv: []string{"go", "test", "./..."}, Stdout: &out, Stderr: &out}}})

@@ -84,7 +84,7 @@ func (r *nodeReader) at(name, version, address string) error {
 		return nil
 	}
 	u, err := url.Parse(address)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || !r.known(strings.ToLower(u.Host)) {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || !r.known(name, strings.ToLower(u.Host)) {
 		return r.refuse(name, "%s is to come from %.200q, and Remit fetches from the registry only", version, address)
 	}
 	return nil

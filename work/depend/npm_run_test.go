@@ -62,13 +62,7 @@ func TestNpmLayer(t *testing.T) {
 	if again.Layers[0].ContentSHA256 != l.ContentSHA256 || len(r.asked) != asked {
 		t.Error("a layer that is in the store was fetched again")
 	}
-	other := openBuilder(t, r.URL)
-	elsewhere, err := other.Prepare(context.Background(), env, base)
-	must(t, err)
-	defer elsewhere.Release()
-	if o := elsewhere.Layers[0]; o.Key != l.Key || o.ContentSHA256 != l.ContentSHA256 || o.DeliveriesSHA256 != l.DeliveriesSHA256 {
-		t.Errorf("another home makes another layer:\n%s\n%s", contentOf(t, l.Tree), contentOf(t, o.Tree))
-	}
+	sameElsewhere(t, b, env, base, p)
 }
 
 func TestNpmBuild(t *testing.T) {

@@ -66,7 +66,7 @@ func (n *npmReader) tarball(name, version, from string) (string, error) {
 		return "", nil
 	}
 	u, err := url.Parse(from)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || !n.known(strings.ToLower(u.Host)) {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.User != nil || !n.known(name, strings.ToLower(u.Host)) {
 		return "", n.refused(name, from)
 	}
 	usual := name + "/-/" + path.Base(name) + "-" + version + ".tgz"
@@ -76,9 +76,23 @@ func (n *npmReader) tarball(name, version, from string) (string, error) {
 	return "", nil
 }
 
-// known reports whether a host is one of the public registry, or the user's own.
-func (n *npmReader) known(host string) bool {
-	return slices.Contains(npmHosts, host) || slices.Contains(n.hosts(), host)
+// known reports whether a host is one of the public registry, or the user's own: for
+// every package, or for those of the scope that the package is of.
+func (n *npmReader) known(name, host string) bool {
+	if slices.Contains(npmHosts, host) {
+		return true
+	}
+	of, _, _ := strings.Cut(name, "/")
+	for _, entry := range n.hosts() {
+		scope, address, scoped := strings.Cut(entry, " ")
+		if !scoped && entry == host {
+			return true
+		}
+		if at, err := url.Parse(address); scoped && scope == of && err == nil && strings.ToLower(at.Host) == host {
+			return true
+		}
+	}
+	return false
 }
 
 // isWorkspace reports whether the repository's own manifest has a package as one

@@ -86,13 +86,7 @@ func TestPipLayer(t *testing.T) {
 	if res.Commands[0].ExitCode != 0 || strings.Count(out.String(), "cli") != 2 {
 		t.Errorf("exit %d\n%s", res.Commands[0].ExitCode, out.String())
 	}
-	other := openBuilder(t, r.URL+"/simple")
-	again, err := other.Prepare(context.Background(), env, base)
-	must(t, err)
-	defer again.Release()
-	if o := again.Layers[0]; o.Key != l.Key || o.ContentSHA256 != l.ContentSHA256 {
-		t.Errorf("another home makes another layer:\n%s\n%s", contentOf(t, l.Tree), contentOf(t, o.Tree))
-	}
+	sameElsewhere(t, b, env, base, p)
 }
 
 func TestRequirementsAreData(t *testing.T) {

@@ -83,6 +83,23 @@ func (p *plan) allow(asked registry.Package) error {
 	return nil
 }
 
+// lead has the packages of a scope come from the registry that the user has for it,
+// whatever the lock file says: nobody else's package of that name is asked for, and
+// nobody else is told that there is one.
+func (p *plan) lead(up registry.Upstream) {
+	for name := range p.packages {
+		scope, _, scoped := strings.Cut(name, "/")
+		for _, other := range up.Others {
+			if scoped && other.Scope == scope && strings.LastIndexByte(name, '@') == 0 {
+				if p.from == nil {
+					p.from = map[string]string{}
+				}
+				p.from[name] = other.URL
+			}
+		}
+	}
+}
+
 // own are the files of Remit's that are a part of the layer: a client's settings.
 func (p *plan) own() []tree.Change {
 	var out []tree.Change

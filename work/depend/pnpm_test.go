@@ -125,12 +125,7 @@ func nodeLayer(t *testing.T, e task.Ecosystem, c nodeClient, lock func(left, rig
 			t.Errorf("the registry was asked: %s", asked)
 		}
 	}
-	again, err := openBuilder(t, r.URL).Prepare(context.Background(), env, base)
-	must(t, err)
-	defer again.Release()
-	if o := again.Layers[0]; o.Key != l.Key || o.ContentSHA256 != l.ContentSHA256 {
-		t.Errorf("another home makes another layer: %s", firstDifference(contentOf(t, l.Tree), contentOf(t, o.Tree)))
-	}
+	sameElsewhere(t, b, env, base, p)
 }
 
 func firstDifference(a, b string) string {

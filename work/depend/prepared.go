@@ -81,3 +81,10 @@ func (p *Prepared) Mounts() []sandbox.Layer {
 	}
 	return out
 }
+
+func (p *Prepared) add(l *Layer, plan *plan) {
+	p.Layers = append(p.Layers, l)
+	p.LockFiles = append(p.LockFiles, plan.lockFiles)
+	maps.Copy(p.Env, plan.env)
+	p.PathDirs = append(p.PathDirs, plan.pathDirs...)
+}

@@ -95,12 +95,7 @@ func pythonLayer(t *testing.T, e task.Ecosystem, lock func(hash func(name string
 	if res.Commands[0].ExitCode != 0 || !strings.Contains(out.String(), "cli") {
 		t.Errorf("exit %d\n%s", res.Commands[0].ExitCode, out.String())
 	}
-	again, err := openBuilder(t, r.URL+"/simple").Prepare(context.Background(), env, base)
-	must(t, err)
-	defer again.Release()
-	if o := again.Layers[0]; o.Key != l.Key || o.ContentSHA256 != l.ContentSHA256 {
-		t.Errorf("another home makes another layer:\n%s\n%s", contentOf(t, l.Tree), contentOf(t, o.Tree))
-	}
+	sameElsewhere(t, b, env, base, p)
 	env.Prepare[0].Groups = []string{"fast"}
 	other, err := b.Prepare(context.Background(), env, base)
 	must(t, err)

@@ -10,6 +10,7 @@ import (
 	"io"
 
 	"remit/proof/reason"
+	"remit/work/counted"
 )
 
 // PackLimits bound a pack that is not checked yet.
@@ -185,7 +186,7 @@ func (s *packScan) content(size int64, delta bool, to io.Writer) error {
 	if err := s.inflate(); err != nil {
 		return err
 	}
-	body := &counted{r: s.zlib}
+	body := &counted.Reader{R: s.zlib}
 	if delta {
 		if size > s.limits.Delta {
 			return badPack("a delta has %d bytes, and may have %d", size, s.limits.Delta)
@@ -198,11 +199,11 @@ func (s *packScan) content(size int64, delta bool, to io.Writer) error {
 		}
 	}
 	// One byte more than announced is asked for: the end of the stream, and its own checksum, must be seen.
-	_, err := io.Copy(to, io.LimitReader(body, size+1-body.n))
+	_, err := io.Copy(to, io.LimitReader(body, size+1-body.N))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return badZlib(err)
 	}
-	if body.n != size {
+	if body.N != size {
 		return badPack("an entry is not as long as it announces")
 	}
 	return nil
@@ -359,16 +360,4 @@ func (p *packReader) Read(b []byte) (int, error) {
 	n := copy(b, p.buf[p.next:p.end])
 	p.next += n
 	return n, nil
-}
-
-// counted counts what is read through it.
-type counted struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
 }

@@ -128,6 +128,10 @@ func (r *run) prepareEnvironment(ctx context.Context) error {
 	if err := servable(env, r.Sandbox, r.Nexus != ""); err != nil {
 		return err
 	}
+	if r.Nexus != "" && env.Dependencies == task.DependenciesPrepare {
+		return reason.Errorf(reason.EnvironmentUnavailable, "the policy verifies a change with its own dependencies, and a provider of a nexus would prove it with those of the base").
+			WithHint("run without --nexus, or with dependencies: base in remit.yaml")
+	}
 	s := r.begin(evidence.StepEnvironment, "environment", nil)
 	p := Preparation{Home: r.Home, Sandbox: r.Sandbox, Registries: r.Registries, Scratch: r.work, Clock: r.clock, Tell: func(line string) { r.output([]byte(line)) }}
 	made, err := p.Make(ctx, env, depend.Base{Dir: r.checkout.Dir, Tree: r.base.Tree})
@@ -206,17 +210,17 @@ func dependencyChanges(l sandbox.LayerChanges) *evidence.DependencyChanges {
 }
 
 // environmentAgain prepares the environment of a run that is verified again, and
-// compares it with what the run had. From then on the request has the sandbox of
-// its image.
-func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string) (*depend.Prepared, *EnvironmentAgain, error) {
+// compares it with what the run had: beside the base, and beside the patched tree
+// where that is something else. From then on the request has the sandbox of its image.
+func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string, at headOf) (base, head *depend.Prepared, again *EnvironmentAgain, err error) {
 	env := EnvironmentAt(lower, rec.receipt.Checked != nil)
 	was := rec.receipt.Environment
 	if env.Empty() && was == nil {
-		return &depend.Prepared{}, nil, nil
+		return &depend.Prepared{}, nil, nil, nil
 	}
 	work, err := os.MkdirTemp("", "remit-environment-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("making a work directory: %w", err)
+		return nil, nil, nil, fmt.Errorf("making a work directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(work) }() // a temporary directory
 	p := Preparation{Home: req.Home, Sandbox: req.Sandbox, Registries: req.Registries, Scratch: work, Clock: time.Now, Tell: func(line string) {
@@ -229,11 +233,11 @@ func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, base
 	}
 	made, err := p.Make(ctx, env, depend.Base{Dir: lower, Tree: baseline})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
 	req.Sandbox = made.Sandbox
 	image := made.Facts.Image
-	again := &EnvironmentAgain{Image: image, Layers: made.Facts.Layers, Services: made.Facts.Services, Same: true}
+	again = &EnvironmentAgain{Image: image, Layers: made.Facts.Layers, Services: made.Facts.Services, Same: true}
 	if was == nil {
 		was = &evidence.Environment{}
 	}
@@ -257,7 +261,12 @@ func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, base
 	if !maps.Equal(was.Env, env.Variables()) {
 		again.differs("the variables are others than those of the run")
 	}
-	return made.Prepared, again, nil
+	p.Sandbox = made.Sandbox
+	if head, err = rec.headAgain(ctx, p, at, env, made.Prepared, again); err != nil {
+		made.Prepared.Release()
+		return nil, nil, nil, err
+	}
+	return made.Prepared, head, again, nil
 }
 
 // EnvironmentAgain compares the environment of a verification with that of the run.
@@ -265,6 +274,7 @@ type EnvironmentAgain struct {
 	Image       *evidence.EnvironmentImage    `json:"image,omitempty"`
 	Layers      []evidence.EnvironmentLayer   `json:"layers"`
 	Services    []evidence.EnvironmentService `json:"services,omitempty"`
+	Head        *evidence.DependenciesOfHead  `json:"head,omitempty"`
 	Same        bool                          `json:"same"`
 	Differences []string                      `json:"differences,omitempty"`
 }

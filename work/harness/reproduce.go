@@ -126,19 +126,20 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 		return nil, err
 	}
 	defer checkout.Release()
-	prepared, environment, err := rec.environmentAgain(ctx, &req, base.Tree, checkout.Dir)
+	prepared, head, environment, err := rec.environmentAgain(ctx, &req, base.Tree, checkout.Dir, headOf{trees, store})
 	if err != nil {
 		return nil, err
 	}
 	defer prepared.Release()
+	defer head.Release()
 	out.Environment = environment
-	cache, err := rec.verdicts(ctx, req, base.Tree, checkout.Dir, prepared)
+	cache, err := rec.verdicts(ctx, req, base.Tree, checkout.Dir, prepared, head)
 	if err != nil {
 		return nil, err
 	}
 	verdict, from, err := cache.find(req)
 	if err == nil && verdict == nil {
-		verdict, err = rec.verifyAgain(ctx, req, store, base, checkout.Dir, prepared, cache)
+		verdict, err = rec.verifyAgain(ctx, req, store, base, checkout.Dir, prepared, head, cache)
 	}
 	if err != nil {
 		return nil, err
@@ -197,7 +198,7 @@ func readSealed(files fs.FS) (*sealed, error) {
 	return rec, err
 }
 
-func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline, lower string, prepared *depend.Prepared, kept *verdictStore) (*verify.Verdict, error) {
+func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *workspace.Store, base workspace.Baseline, lower string, prepared, head *depend.Prepared, kept *verdictStore) (*verify.Verdict, error) {
 	changes, err := store.Changes(ctx, base.Tree, *rec.receipt.HeadTree)
 	if err != nil {
 		return nil, err
@@ -214,8 +215,8 @@ func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *wor
 	defer func() { _ = os.RemoveAll(caches) }() // a temporary directory
 	plan := planOf(c)
 	plan.Lower, plan.Patch, plan.HeldOut, plan.Repeat, plan.Log, plan.CacheDir = lower, changes, held, max(1, req.Repeat), kept.recording(req.Log), caches
-	plan.TestingDir, plan.Layers, plan.PathDirs, plan.Env = req.Home.TestingDir(), prepared.Mounts(), prepared.Programs(), prepared.Variables()
-	plan.Services = prepared.Served()
+	plan.TestingDir = req.Home.TestingDir()
+	withDependencies(&plan, prepared)
 	plan.OnEvent = func(e verify.Event) {
 		if req.Progress != nil {
 			req.Progress.Output(eventLine(e))
@@ -226,6 +227,7 @@ func (rec *sealed) verifyAgain(ctx context.Context, req Reproduction, store *wor
 		return nil, err
 	}
 	plan.Before = before
+	withDependencies(&plan, head)
 	after, err := verify.Head(ctx, req.Sandbox, plan)
 	if err != nil {
 		return nil, err

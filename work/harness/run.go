@@ -131,25 +131,27 @@ type Outcome struct {
 type run struct {
 	Request
 	*recorder
-	session   session.Session
-	work      string // temporary, removed at the end
-	source    *workspace.Source
-	dirty     func() ([]string, error) // tracked paths that differ from HEAD, when they are known
-	base      workspace.Baseline
-	store     *workspace.Store
-	checkout  *workspace.Checkout
-	start     *workspace.Checkout // what the engine of a follow-up starts from, else nil
-	trimmed   func()              // waits for the cache being trimmed, nil before it is
-	before    *workspace.Fingerprint
-	patched   *patched
-	checked   *evidence.Checked // what a run without an engine checks
-	prepared  *depend.Prepared  // what lies beside the tree, nil before it is there
-	servedLog serviceLog        // of the verifier's runs
-	measured  *basePhase        // the verification of the baseline, nil before it begins
-	changed   []workspace.FileChange
-	links     map[string]string // symlinks that the engine left: path to target
-	paths     []string          // what the engine's process changed, before any rule
-	review    *string           // why the engine's own reviewer rejected the change, nil if it did not
+	session  session.Session
+	work     string // temporary, removed at the end
+	source   *workspace.Source
+	dirty    func() ([]string, error) // tracked paths that differ from HEAD, when they are known
+	base     workspace.Baseline
+	store    *workspace.Store
+	checkout *workspace.Checkout
+	start    *workspace.Checkout // what the engine of a follow-up starts from, else nil
+	trimmed  func()              // waits for the cache being trimmed, nil before it is
+	before   *workspace.Fingerprint
+	patched  *patched
+	checked  *evidence.Checked // what a run without an engine checks
+	prepared *depend.Prepared  // what lies beside the tree, nil before it is there
+	// headPrepared lies beside the patched tree, nil for the same as beside the base.
+	headPrepared *depend.Prepared
+	servedLog    serviceLog // of the verifier's runs
+	measured     *basePhase // the verification of the baseline, nil before it begins
+	changed      []workspace.FileChange
+	links        map[string]string // symlinks that the engine left: path to target
+	paths        []string          // what the engine's process changed, before any rule
+	review       *string           // why the engine's own reviewer rejected the change, nil if it did not
 	unjudged
 	opened   evidence.RunOpened
 	approved approved
@@ -349,6 +351,7 @@ func (r *run) release() {
 		r.trimmed()
 	}
 	r.prepared.Release()
+	r.headPrepared.Release()
 	for _, c := range []*workspace.Checkout{r.checkout, r.start} {
 		if c != nil {
 			c.Release()

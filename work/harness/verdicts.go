@@ -26,6 +26,7 @@ type question struct {
 	contract *task.Contract
 	repeat   int
 	prepared *depend.Prepared
+	head     *depend.Prepared  // what lies beside the patched tree, nil for the same
 	patch    *evidence.Receipt // of the change that is judged; nil asks for the base phase alone
 }
 
@@ -56,6 +57,9 @@ func (q question) open(ctx context.Context) (*known, error) {
 		k.HeldOut = append(k.HeldOut, verdictcache.HeldOut{Path: h.Path, SHA256: h.SHA256})
 	}
 	k.Environment = q.prepared.Digests()
+	if q.head != nil {
+		k.Environment = append(append(k.Environment, "head"), q.head.Digests()...)
+	}
 	if q.patch != nil {
 		k.Kind, k.PatchSHA256, k.HeadTree = verdictcache.KindVerdict, *q.patch.PatchSHA256, *q.patch.HeadTree
 	}
@@ -101,14 +105,14 @@ type verdictStore struct {
 
 // verdicts opens the cache for a verification, nil where it is not to be used.
 // It is a convenience, so what keeps it from working is only reported.
-func (rec *sealed) verdicts(ctx context.Context, req Reproduction, baseline, lower string, prepared *depend.Prepared) (*verdictStore, error) {
+func (rec *sealed) verdicts(ctx context.Context, req Reproduction, baseline, lower string, prepared, head *depend.Prepared) (*verdictStore, error) {
 	if !req.Verdicts {
 		return nil, nil
 	}
 	if req.Clock == nil {
 		req.Clock = time.Now
 	}
-	q := question{dir: req.Home.VerdictDir(), clock: req.Clock, sandbox: req.Sandbox, lower: lower, baseline: baseline, contract: rec.contract, repeat: req.Repeat, prepared: prepared, patch: &rec.receipt}
+	q := question{dir: req.Home.VerdictDir(), clock: req.Clock, sandbox: req.Sandbox, lower: lower, baseline: baseline, contract: rec.contract, repeat: req.Repeat, prepared: prepared, head: head, patch: &rec.receipt}
 	k, err := q.open(ctx)
 	if cause := context.Cause(ctx); cause != nil {
 		return nil, cause

@@ -42,6 +42,9 @@ func (r *run) verify(ctx context.Context) error {
 	applied := r.times.Begin("patch.applied")
 	changes, err := r.applied(ctx)
 	applied()
+	if err == nil {
+		err = r.prepareHead(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -55,6 +58,7 @@ func (r *run) verify(ctx context.Context) error {
 	}
 	plan := r.verifyPlan(r.measured.held, log)
 	plan.Patch, plan.Before = changes, base
+	withDependencies(&plan, r.headPrepared)
 	var head *verify.PhaseResult
 	if err = r.measured.copyLog(log); err == nil {
 		head, err = r.phase(ctx, evidence.StepVerifyHead, verify.Head, plan, nil)
@@ -159,8 +163,8 @@ func (r *run) untrackedTests(ctx context.Context) []string {
 
 func (r *run) verifyPlan(held []tree.Change, log io.Writer) verify.Plan {
 	p := planOf(r.Contract)
-	p.Layers, p.PathDirs, p.Env = r.prepared.Mounts(), r.prepared.Programs(), r.prepared.Variables()
-	p.Services, p.OnServices = r.prepared.Served(), r.servedLog.add
+	withDependencies(&p, r.prepared)
+	p.OnServices = r.servedLog.add
 	p.Lower, p.HeldOut, p.Repeat, p.Log = r.checkout.Dir, held, max(1, r.Repeat), artifactWriter{log, evidence.TestLogFile}
 	p.Scratch, p.CacheDir, p.TestingDir, p.OnEvent = r.work, filepath.Join(r.work, "caches"), r.Home.TestingDir(), r.verifierEvents()
 	return p

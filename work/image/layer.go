@@ -16,6 +16,7 @@ import (
 
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/work/counted"
 )
 
 // download keeps a blob in a file without a name, and holds it against its digest
@@ -94,7 +95,7 @@ func decompress(r io.Reader) (io.Reader, func(), error) {
 // unpackLayer writes the entries of a compressed layer below root, and holds the
 // whole uncompressed stream against the diff id.
 func unpackLayer(ctx context.Context, blob io.Reader, diffID string, root *os.Root, b *budget) (*layerMeta, error) {
-	packed := &counted{r: &cancellable{ctx, blob}}
+	packed := &counted.Reader{R: &cancellable{ctx, blob}}
 	plainText, stop, err := decompress(packed)
 	if err != nil {
 		return nil, broken(err)
@@ -144,18 +145,6 @@ func broken(err error) error {
 	return reason.Errorf(reason.ImageLayerStream, "the layer cannot be read to its end: %s", plain(fmt.Sprint(err)))
 }
 
-// counted counts what was read of a compressed stream.
-type counted struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.r.Read(p)
-	c.n += int64(n)
-	return n, err
-}
-
 // budget is what is left for all layers of an image.
 type budget struct {
 	limits  Limits
@@ -166,7 +155,7 @@ type budget struct {
 // inflow is an uncompressed stream within the budget.
 type inflow struct {
 	r      io.Reader
-	packed *counted
+	packed *counted.Reader
 	budget *budget
 	n      int64
 }
@@ -178,7 +167,7 @@ func (s *inflow) Read(p []byte) (int, error) {
 	if s.budget.bytes -= int64(n); s.budget.bytes < 0 {
 		return 0, tooLarge("the layers unpack to more than %d bytes", l.Bytes)
 	}
-	if s.n > l.RatioFrom && s.n > l.Ratio*max(1, s.packed.n) {
+	if s.n > l.RatioFrom && s.n > l.Ratio*max(1, s.packed.N) {
 		return 0, tooLarge("a layer unpacks to more than %d times its size", l.Ratio)
 	}
 	return n, err

@@ -25,8 +25,7 @@ const (
 // tokens, and are never read here. A user and password in an address become
 // [Upstream].Auth. A registry that cannot be led to from a sandbox is in the second
 // map, with an error that says why and has no address in it. What is not asked for:
-// registries of npm's scopes, proxies, and tokens that stand
-// beside an address; a caller that knows them sets them.
+// proxies, and tokens that stand beside an address; a caller that knows them sets them.
 //
 // The caller's run starts a program outside of every sandbox, as the user, in a
 // directory without any configuration of a project, and returns what it printed.
@@ -102,6 +101,11 @@ var configuredFor = map[Ecosystem]func(ask func(argv ...string) string) (Upstrea
 				u.CAFile = value
 			}
 		}
+		if u.URL == "" && ask("npm", "--version") != "" {
+			return u, unusable(NPM, "is one that npm does not tell, as where a password stands in its address").
+				WithHint("npm config set registry https://… without a user and a password: Remit cannot use that one, and asks no other in its place")
+		}
+		u.Others = npmScopes(ask("npm", "config", "list"))
 		return u, nil
 	},
 	Go: func(ask func(argv ...string) string) (Upstream, error) {
@@ -131,6 +135,27 @@ var configuredFor = map[Ecosystem]func(ask func(argv ...string) string) (Upstrea
 		u.CAFile = http.HTTP.CAInfo
 		return u, err
 	},
+}
+
+// npmScopes reads lines such as @acme:registry = "https://…" of npm's own listing,
+// which has "(protected)" in the place of tokens and *** in that of passwords. A
+// registry whose address has one is left out: its packages are refused by name. The
+// first line of a scope counts, as it does for npm.
+func npmScopes(said string) (others []Upstream) {
+	seen := map[string]bool{}
+	for line := range strings.Lines(said) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		scope, ok := strings.CutSuffix(key, ":registry")
+		if !ok || !strings.HasPrefix(scope, "@") || seen[scope] {
+			continue
+		}
+		seen[scope] = true
+		var address string
+		if json.Unmarshal([]byte(value), &address) == nil && !strings.Contains(address, "***") {
+			others = append(others, Upstream{URL: address, Scope: scope})
+		}
+	}
+	return others
 }
 
 // goProxyOf is the first proxy of a list. A directory is refused, and so is a list

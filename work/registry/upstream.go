@@ -30,6 +30,9 @@ type Upstream struct {
 	// says. Names are resolved by the proxy then, so that only their form is checked.
 	Proxy string
 	SumDB string // Go's checksum database; "" is [DefaultSumDB]
+	// Scope is that of npm, as in @acme, whose packages are asked for at this further
+	// registry and nowhere else.
+	Scope string
 	// Others are further registries of the user's, such as pip's extra indexes. They
 	// are asked for the packages that [Options].Other leads to them, and no others.
 	Others []Upstream
