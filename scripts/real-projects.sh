@@ -184,7 +184,7 @@ project() {
     reproduced=$(field reproduced "$out/repair.json" "$out/reproduce.json")
     say "reproduce: $reproduced"
   fi
-  printf '| %s | %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$version" "$kind" "$tests" "$hand" "$with" "$words" "$reproduced" >"$out/row"
+  printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$version" "$kind" "$tests" "$hand" "$with" "$words" "$(field control "$out/repair.json")" "$reproduced" >"$out/row"
   [ "$words" = "pass, no_diff, verification_failed, $cheat_is" ] || fail "verdicts are $words"
   [ "$reproduced" = same ] || fail "reproduce: $reproduced"
 }
@@ -208,8 +208,8 @@ main() {
       *) failed+=("$name") ;;
     esac
   done
-  echo '| project | version | language, runner | tests | seconds by hand | seconds with Remit | repaired, unchanged, wrong, cheat | reproduced |'
-  echo '|---|---|---|---|---|---|---|---|'
+  echo '| project | version | language, runner | tests | seconds by hand | seconds with Remit | repaired, unchanged, wrong, cheat | control | reproduced |'
+  echo '|---|---|---|---|---|---|---|---|---|'
   for name in "$@"; do cat "$work/$name/row" 2>/dev/null || true; done
   echo "real: $# project(s), ${#failed[@]} failed, ${#skipped[@]} skipped"
   [ ${#skipped[@]} -eq 0 ] || echo "real: SKIPPED: ${skipped[*]}" >&2
