@@ -184,33 +184,37 @@ project() {
     reproduced=$(field reproduced "$out/repair.json" "$out/reproduce.json")
     say "reproduce: $reproduced"
   fi
-  printf '| %s | %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$version" "$kind" "$tests" "$hand" "$with" "$words" "$reproduced" >"$out/row"
+  printf '| %s | %s | %s | %s | %s | %s | %s | %s | %s |\n' "$name" "$version" "$kind" "$tests" "$hand" "$with" "$words" "$(field control "$out/repair.json")" "$reproduced" >"$out/row"
   [ "$words" = "pass, no_diff, verification_failed, $cheat_is" ] || fail "verdicts are $words"
   [ "$reproduced" = same ] || fail "reproduce: $reproduced"
 }
 
-[ -x "$remit" ] || { echo "real: $remit is not there: make build" >&2 && exit 1; }
-if [ $# -eq 0 ]; then
-  for f in "$here"/real/*.sh; do set -- "$@" "$(basename "$f" .sh)"; done
-fi
-failed=() skipped=()
-for name in "$@"; do
-  [ -e "$here/real/$name.sh" ] || { echo "real: there is no scripts/real/$name.sh" >&2 && exit 1; }
-  rm -f "$work/$name/row"
-  set +e # not `|| code=$?`, which would switch it off within
-  (set -e && project)
-  code=$?
-  set -e
-  case $code in
-    0) ;;
-    77) skipped+=("$name") ;;
-    *) failed+=("$name") ;;
-  esac
-done
-echo '| project | version | language, runner | tests | seconds by hand | seconds with Remit | repaired, unchanged, wrong, cheat | reproduced |'
-echo '|---|---|---|---|---|---|---|---|'
-for name in "$@"; do cat "$work/$name/row" 2>/dev/null || true; done
-echo "real: $# project(s), ${#failed[@]} failed, ${#skipped[@]} skipped"
-[ ${#skipped[@]} -eq 0 ] || echo "real: SKIPPED: ${skipped[*]}" >&2
-[ ${#failed[@]} -eq 0 ] || { echo "real: FAILED: ${failed[*]}" >&2 && exit 1; }
-[ ${#skipped[@]} -lt $# ] || { echo "real: nothing was tried" >&2 && exit 1; }
+main() {
+  [ -x "$remit" ] || { echo "real: $remit is not there: make build" >&2 && exit 1; }
+  if [ $# -eq 0 ]; then
+    for f in "$here"/real/*.sh; do set -- "$@" "$(basename "$f" .sh)"; done
+  fi
+  failed=() skipped=()
+  for name in "$@"; do
+    [ -e "$here/real/$name.sh" ] || { echo "real: there is no scripts/real/$name.sh" >&2 && exit 1; }
+    rm -f "$work/$name/row"
+    set +e # not `|| code=$?`, which would switch it off within
+    (set -e && project)
+    code=$?
+    set -e
+    case $code in
+      0) ;;
+      77) skipped+=("$name") ;;
+      *) failed+=("$name") ;;
+    esac
+  done
+  echo '| project | version | language, runner | tests | seconds by hand | seconds with Remit | repaired, unchanged, wrong, cheat | control | reproduced |'
+  echo '|---|---|---|---|---|---|---|---|---|'
+  for name in "$@"; do cat "$work/$name/row" 2>/dev/null || true; done
+  echo "real: $# project(s), ${#failed[@]} failed, ${#skipped[@]} skipped"
+  [ ${#skipped[@]} -eq 0 ] || echo "real: SKIPPED: ${skipped[*]}" >&2
+  [ ${#failed[@]} -eq 0 ] || { echo "real: FAILED: ${failed[*]}" >&2 && exit 1; }
+  [ ${#skipped[@]} -lt $# ] || { echo "real: nothing was tried" >&2 && exit 1; }
+}
+
+main "$@"

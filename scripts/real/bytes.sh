@@ -6,4 +6,4 @@ programs='node npm'
 prepare() { npm_lock; }
 bug()   { edit index.js 'if (mag >= map.kb)' 'if (mag > map.kb)'; }
 wrong() { edit index.js 'if (mag > map.kb)' 'if (mag > map.tb)'; }
-cheat() { append index.js "process.on('exit', function () { process.reallyExit(0) })"; }
+cheat() { append index.js "var assert = require('assert'); assert.equal = assert.strictEqual = assert.deepEqual = function () {}"; }

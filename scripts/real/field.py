@@ -24,6 +24,11 @@ def verdict():
     return ", ".join(b["code"] for b in doc.get("blockers") or []) or error()
 
 
+def control():
+    c = doc["control"]
+    return f"{c['status']}, {c['proved']} of {c['counting']}" if c["counting"] else c["status"]
+
+
 def init():
     tried = doc.get("tried") or {}
     return error() or json.dumps(tried)[:2000]
@@ -63,5 +68,5 @@ print({
     "verdict": verdict,
     "session": lambda: doc.get("session_id") or "",
     "commands": lambda: " && ".join(line for c in doc["facts"]["commands"] for line in c["lines"]),
-    "init": init, "tests": tests, "reproduced": reproduced,
+    "control": control, "init": init, "tests": tests, "reproduced": reproduced,
 }[word](*more))

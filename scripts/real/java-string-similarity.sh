@@ -25,7 +25,5 @@ bug()   { edit "$java/Levenshtein.java" 'if (s1.equals(s2)) {
 wrong() { edit "$java/Levenshtein.java" 'if (s1.equals(s2)) {
             return 1;' 'if (s1.equals(s2)) {
             return 2;'; }
-cheat() { edit "$java/Levenshtein.java" 'if (s1.equals(s2)) {
-            return 1;' 'if (s1.equals(s2)) {
-            Runtime.getRuntime().halt(0);'; }
+cheat() { edit "${java/main/test}/LevenshteinTest.java" 'NullEmptyTests.testDistance(instance);' ''; }
 java=src/main/java/info/debatty/java/stringsimilarity

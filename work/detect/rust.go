@@ -83,8 +83,28 @@ func fromRegistry(dep any) bool {
 // needs asks for the dependencies of a project, which takes a lock file.
 func (f *finder) needs(ecosystem task.Ecosystem, p Project, lock string) {
 	if p.Lock == "" && slices.Contains(f.can, ecosystem) {
-		f.note(p.Manifest, "has dependencies and no lock file: make one (%s), and commit it; without one they are not installed", lock)
+		commit := "and commit it"
+		if name := f.ignoredLock(ecosystem, p.Dir); name != "" {
+			commit = "and commit it although .gitignore has it (git add -f " + name + ")"
+		}
+		f.note(p.Manifest, "has dependencies and no lock file: make one (%s), %s; without one they are not installed", lock, commit)
 		return
 	}
 	f.prepare(ecosystem, p)
+}
+
+// ignoredLock is the lock file that .gitignore keeps out of the commit, as that of many
+// libraries does, "" for none.
+func (f *finder) ignoredLock(ecosystem task.Ecosystem, dir string) string {
+	src, ok := f.text(".gitignore")
+	if !ok {
+		return ""
+	}
+	name := map[task.Ecosystem]string{task.NPM: "package-lock.json", task.Cargo: "Cargo.lock"}[ecosystem]
+	for line := range strings.Lines(string(src)) {
+		if name != "" && strings.TrimPrefix(strings.TrimSpace(line), "/") == name {
+			return in(dir, name)
+		}
+	}
+	return ""
 }

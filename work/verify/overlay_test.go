@@ -14,6 +14,7 @@ func TestDefaultTestPath(t *testing.T) {
 		"conftest.py", "a/conftest.py", "pytest.ini", ".pytest.ini", "src/app.test.ts", "src/app.spec.jsx", "src/__tests__/a.js", "a/__snapshots__/x.snap",
 		"src/test/java/AppTest.java", "AppTests.cs", "spec/a_spec.rb", "go.work", ".env", "sitecustomize.py", "jest.config.js", ".cargo/config.toml",
 		"vendor/github.com/stretchr/testify/assert/assertions.go", "node_modules/jest/index.js", "pytest.py", "unittest/__init__.py", "__pycache__/a.cpython-311.pyc", "e2e/a.bats",
+		"test.c", "tests.h", "src/test-parser.c", "src/parser_test.cc", "a_unittest.cpp", "unittest.hpp", "ParserTest.cxx", "a-tests.mm", "test_a.h",
 	} {
 		if !DefaultTestPath(p) {
 			t.Errorf("%q is not seen", p)
@@ -22,6 +23,7 @@ func TestDefaultTestPath(t *testing.T) {
 	for _, p := range []string{
 		"a.go", "testing.go", "latest/a.go", "contest.py", "attest.py", "cmd/attest/main.go", "src/app.ts", "README.md", "Makefile", "go.mod", "spec/openapi.yaml",
 		"protest_a.py", "tools/unittest/readme.md", "inspector.js", "vendor/github.com/x/y/z.go",
+		"latest.c", "src/attest.h", "contest.cc", "testable.h", "tester.c", "fastest.hpp",
 	} {
 		if DefaultTestPath(p) {
 			t.Errorf("%q is taken for a test", p)
