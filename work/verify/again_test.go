@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -88,6 +89,7 @@ func (s *slow) Run(ctx context.Context, spec sandbox.Spec) (*sandbox.Result, err
 	r, err := s.Sandbox.Run(ctx, spec)
 	if laid(spec, "tests/test_calc.py") && laid(spec, "calc.py") == s.head && len(spec.Commands) == 1 && spec.Capture && s.left.Add(-1) >= 0 {
 		r.Commands[0].TimedOut, r.Commands[0].ExitCode = true, 137
+		_, _ = io.WriteString(spec.Commands[0].Stderr, "Ran 1 test in 0.1s\n") // what the runner has said is no end
 	}
 	return r, err
 }

@@ -35,10 +35,14 @@ func layHooks(dir string, commands []command) (string, error) {
 	return at, nil
 }
 
-// collecting has the commands of a view print the result files of their runners.
-func collecting(s *sandbox.Spec, commands []command, hooks string) {
+// collecting has the commands of a view print the result files of their runners. Where
+// tests have to fail, ends has a runner end that has reported all of them.
+func collecting(s *sandbox.Spec, commands []command, hooks string, ends bool) {
 	if hooks == "" {
 		return
+	}
+	if ends {
+		s.Env["REMIT_END"] = "1"
 	}
 	s.Binds = append(slices.Clone(s.Binds), sandbox.Bind{Host: hooks, Inside: hooksPath})
 	s.Commands = slices.Clone(s.Commands)

@@ -253,7 +253,7 @@ func (w *witness) retry(troubles []trouble) (again []*twinRun, of []int) {
 				}
 				sabotage[t] = o
 			}
-			next.views[first] = &twinView{sabotage: sabotage}
+			next.views[first] = &twinView{sabotage: sabotage, limit: tv.limit}
 		}
 		again, of = append(again, next), append(of, i)
 	}

@@ -81,7 +81,7 @@ func (d *delivered) draw(w *witness) {
 			}
 		}
 		if g.by != "" && len(sabotage) > 0 {
-			d.run.views[g.first] = &twinView{sabotage: sabotage}
+			d.run.views[g.first] = newTwinView(g.view, w.base.Commands, sabotage)
 		}
 	}
 }

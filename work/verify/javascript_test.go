@@ -5,8 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"remit/proof/reason"
+	"remit/work/sandbox"
 )
 
 // nodeProject: add is wrong, one of its tests shows it.
@@ -135,5 +137,32 @@ func TestControlOfSharedTitles(t *testing.T) {
 				t.Errorf("assertions that do nothing pass: %+v\n%s", v.Control, log)
 			}
 		})
+	}
+}
+
+// TestServerLeftOpen: a test that fails may leave a server open, so that its process does
+// not end. What the runner has said counts, soon, and the exit status is its own.
+func TestServerLeftOpen(t *testing.T) {
+	t.Parallel()
+	needNode(t)
+	tests := "const { test } = require('node:test')\nconst assert = require('node:assert')\nconst http = require('node:http')\nconst calc = require('./calc.js')\n\n"
+	for _, call := range []string{"add(2, 2), 4", "sub(3, 2), 1"} {
+		tests += "test('" + call + "', async () => {\n  const server = http.createServer().listen(0, '127.0.0.1')\n  assert.strictEqual(calc." + call +
+			")\n  await new Promise((closed) => server.close(closed))\n})\n"
+	}
+	base := nodeProject.base.with(files{"calc.test.js": tests}).write(t)
+	began := time.Now()
+	v, log := verified(t, Plan{Lower: base, Patch: nodeProject.honest.changes(), Commands: []string{"node --test"}})
+	if c := v.Control; v.Status != StatusPass || len(v.FailToPass) != 1 || c == nil || !c.Made || c.Proved != 2 {
+		t.Errorf("%s fixed %q %+v\n%s", explain(v), v.FailToPass, c, log)
+	}
+	if took := time.Since(began); took > leastTwin {
+		t.Errorf("it took %s", took)
+	}
+	stays := files{"calc.js": nodeProject.honest["calc.js"] + "require('node:http').createServer().listen(0, '127.0.0.1')\n"}
+	sb := realSandbox(t)
+	v, err := Run(t.Context(), sb, Plan{Lower: base, Patch: stays.changes(), Commands: []string{"node --test"}, TestingDir: testingDir, Limits: sandbox.Limits{Wall: 10 * time.Second, OutputBytes: 1 << 20}})
+	if err != nil || codes(v.Findings) != string(reason.Timeout) {
+		t.Errorf("a change that leaves a server open: %v %s", err, explain(v))
 	}
 }

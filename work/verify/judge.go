@@ -115,7 +115,7 @@ func (j *judgement) repetitions(base, head *PhaseResult) int {
 // not reached there may be gone now, and those it was at have not failed.
 func (j *judgement) comparable(before *RunResult) {
 	for _, c := range before.Commands {
-		if c.stopped() && j.rule != RuleFree {
+		if c.stopped() && c.unfinished() && j.rule != RuleFree {
 			j.find(reason.BaseIncomplete, "%q was stopped on the base, before the change: %s", c.Command, endOf(c))
 		}
 	}

@@ -58,10 +58,11 @@ func Base(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 	return r, p.proveBase(ctx, sb, r, o.head)
 }
 
-// stoppedCommand is the first command of a run that a limit has stopped, nil if there is none.
+// stoppedCommand is the first command of a run that a limit has stopped before its
+// tests were done, nil if there is none.
 func stoppedCommand(r *RunResult) *CommandResult {
 	for i := range r.Commands {
-		if r.Commands[i].stopped() {
+		if r.Commands[i].stopped() && r.Commands[i].unfinished() {
 			return &r.Commands[i]
 		}
 	}

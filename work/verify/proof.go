@@ -88,7 +88,7 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 	second := &twinRun{suite: s, views: map[int]*twinView{}, traced: true}
 	for _, v := range views {
 		a, b := s.halves(draw{})
-		first.views[v.first], second.views[v.first] = &twinView{sabotage: a}, &twinView{sabotage: b}
+		first.views[v.first], second.views[v.first] = newTwinView(v, r.Commands, a), newTwinView(v, r.Commands, b)
 	}
 	var jobs []job
 	for i, t := range []*twinRun{first, second} {

@@ -62,6 +62,7 @@ type CommandResult struct {
 	starved  bool              // it failed with words of a missing resource
 	emptyRun bool              // its runner has reported no test at all
 	direct   bool              // the command is the runner itself, not a script around it
+	reported bool              // the runner has said what became of all of its tests
 	complete bool              // the runner's summary agrees with its lines
 	filed    bool              // the runner has written result files
 	// transient are the identities that need not exist once they work.
@@ -217,9 +218,11 @@ const timeoutExit = 124
 // stopped says whether a limit of the verification has stopped a command.
 func (c *CommandResult) stopped() bool { return c.TimedOut || c.OutputExceeded }
 
-// unfinished says whether a command was stopped before its end. A test that its output
+// unfinished says whether a command was stopped before its tests were done. A test that its output
 // shows as failed is then one that it may have been at: no outcome of it is kept.
-func (c *CommandResult) unfinished() bool { return c.stopped() || c.ExitCode == timeoutExit }
+func (c *CommandResult) unfinished() bool {
+	return !c.reported && (c.stopped() || c.ExitCode == timeoutExit)
+}
 
 // anyUnfinished says whether one of some commands was stopped before its end.
 func anyUnfinished(commands []CommandResult) bool {

@@ -138,6 +138,9 @@ func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunRes
 	wall := p.Limits.Wall.Milliseconds()
 	s := p.spec(dir, j.apply, commands, spools[2*v.first:2*v.end])
 	s.Limits.Wall = max(p.Limits.Wall-time.Duration(*spent)*time.Millisecond, time.Millisecond)
+	if j.twin != nil && j.twin.views[v.first].limit > 0 {
+		s.Limits.Wall = min(s.Limits.Wall, j.twin.views[v.first].limit)
+	}
 	var cleanup func()
 	if j.twin != nil {
 		var err error
@@ -147,7 +150,7 @@ func (p *Plan) runView(ctx context.Context, sb Sandbox, j job, v view, r *RunRes
 		}
 		defer cleanup()
 	}
-	collecting(&s, commands, hooks)
+	collecting(&s, commands, hooks, j.twin != nil || j.tree == TreeBase)
 	s.Caches = p.caches
 	if j.twin != nil && p.quiet != "" && len(s.Caches) < sandbox.MaxCaches {
 		s.Caches = append([]string{p.quiet}, s.Caches...)
@@ -318,6 +321,7 @@ func (c *CommandResult) read(cmd command, stdout, stderr *stream) error {
 	c.messages = rep.Messages
 	c.emptyRun = len(rep.Tests) == 0 && rep.Ran()+rep.Skipped == 0
 	c.Passed = c.Passed && rep.Ran() > 0 && (!c.direct || rep.Failed == 0)
+	c.reported = c.direct && c.complete && results.EndsWithSummary(c.Runner)
 	if c.unfinished() {
 		rep.Failed, c.messages = 0, nil
 	}

@@ -26,6 +26,7 @@ type runnerProject struct {
 	npm     bool   // it is installed by scripts/runners.sh
 	rust    bool   // it needs the toolchain of Rust
 	slow    bool   // only with REMIT_CHEATS=all
+	alone   bool   // only the honest change: one whose tests fail does not end
 	open    bool   // without confinement: it needs files that the sandbox does not show
 	binds   []sandbox.Bind
 	env     map[string]string
@@ -83,6 +84,10 @@ func runnerProjects() []runnerProject {
 	}
 	asserts := fill("assert.strictEqual(calc.add(2, 2), 4)", "assert.strictEqual(calc.sub(3, 2), 1)")
 	expects := fill("expect(calc.add(2, 2)).toBe(4)", "expect(calc.sub(3, 2)).toBe(1)")
+	serves := func(add, sub string) string { // a test that fails leaves its server open
+		const open, closed = "{\n    const server = require('node:http').createServer().listen(0, '127.0.0.1')\n    ", "\n    await new Promise((closed) => server.close(closed))\n  }"
+		return strings.ReplaceAll(fill(open+add+closed, open+sub+closed), "s', () =>", "s', async () =>")
+	}
 	fixed := func(file string) []string { return []string{file + " > calc > adds"} }
 	kept := func(file string) []string { return []string{file + " > calc > subs"} }
 	node := "const { describe, it } = require('node:test')\nconst assert = require('node:assert')\nconst calc = require('../calc.js')\n" + asserts
@@ -96,6 +101,7 @@ func runnerProjects() []runnerProject {
 		return runnerProject{name: name, needs: needs, npm: strings.Contains(needs, "/node_modules"), command: command, base: tree(script, file, test),
 			honest: files{"calc.js": jsGood}, wrong: files{"calc.js": jsOther}, fixed: fixed("test/" + file), kept: kept("test/" + file), attacks: attacks}
 	}
+	alone := func(p runnerProject) runnerProject { p.alone = true; return p }
 	return []runnerProject{
 		project("node", "node --test", "node -e \"require('node:test')\"", "node --test", "calc.test.js", node, jsAttacks("node")),
 		func() runnerProject {
@@ -107,6 +113,8 @@ func runnerProjects() []runnerProject {
 		project("mocha", "/node_modules/.bin/mocha test", "/node_modules/.bin/mocha --version", "mocha", "calc.test.js", mocha, with(jsAttacks("mocha"), map[string]files{
 			"a configuration with another reporter": {".mocharc.json": "{\"reporter\": \"./quiet.js\"}\n", "quiet.js": "module.exports = class { done(f, end) { end(0) } }\n"},
 		})),
+		alone(project("mocha with a server", "/node_modules/.bin/mocha test", "/node_modules/.bin/mocha --version", "mocha", "calc.test.js", strings.Replace(mocha, asserts, serves("assert.strictEqual(calc.add(2, 2), 4)", "assert.strictEqual(calc.sub(3, 2), 1)"), 1), nil)),
+		alone(project("jest with a server", "/node_modules/.bin/jest", "/node_modules/.bin/jest --version", "jest", "calc.test.js", strings.Replace(jest, expects, serves("expect(calc.add(2, 2)).toBe(4)", "expect(calc.sub(3, 2)).toBe(1)"), 1), nil)),
 		func() runnerProject {
 			p := project("mocha in mocha", "/node_modules/.bin/mocha --parallel test", "/node_modules/.bin/mocha --version", "mocha", "calc.test.js", mocha+"it('runs another one', () => {\n  const run = require('node:child_process').spawnSync(process.execPath, ['/node_modules/mocha/bin/mocha.js', 'fixtures/failing.js'])\n  assert.strictEqual(run.status, 1)\n})\n", nil)
 			p.slow = true
@@ -195,6 +203,9 @@ func (p *runnerProject) try(t *testing.T, sb Sandbox, modules string) {
 			t.Errorf("problems of an honest run: %q", c.Problems)
 		}
 	})
+	if p.alone {
+		return
+	}
 	attacks := map[string]files{"nothing is done": {"README.md": "fixed\n"}, "a wrong change": p.wrong}
 	maps.Copy(attacks, p.attacks)
 	for i, name := range slices.Sorted(maps.Keys(attacks)) {

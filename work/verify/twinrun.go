@@ -10,6 +10,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"remit/work/sandbox"
 	"remit/work/tree"
@@ -30,10 +31,27 @@ type twinRun struct {
 // twinView is the part of a twinRun in one view.
 type twinView struct {
 	sabotage map[*suiteTest]twin.Order
-	trace    *twin.Trace // with traced, after the run
-	dir      string      // in the workspace
-	host     string      // where the trace is when nothing is confined
+	limit    time.Duration // how long its commands may take
+	trace    *twin.Trace   // with traced, after the run
+	dir      string        // in the workspace
+	host     string        // where the trace is when nothing is confined
 }
+
+// newTwinView has the commands of a view take a few times as long as without edits:
+// a test that fails may leave behind what its process waits for.
+func newTwinView(v view, plain []CommandResult, sabotage map[*suiteTest]twin.Order) *twinView {
+	limit := leastTwin
+	for _, c := range plain[v.first:v.end] {
+		limit += timesTwin * time.Duration(c.DurationMS) * time.Millisecond
+	}
+	return &twinView{sabotage: sabotage, limit: limit}
+}
+
+// A run with edited tests compiles them, and shares the processors with others.
+const (
+	leastTwin = 30 * time.Second
+	timesTwin = 6
+)
 
 func (t *twinRun) runs(v view) bool { return t.views[v.first] != nil }
 

@@ -128,7 +128,7 @@ func (w *witness) arrange() {
 			sabotage = func(d draw, tests []held, n int) []map[*suiteTest]twin.Order { return orders(d, tests, n, keptToo) }
 		}
 		for i, s := range sabotage(d, w.tests, n) {
-			w.runs[i].views[g.first] = &twinView{sabotage: s}
+			w.runs[i].views[g.first] = newTwinView(g.view, w.base.Commands, s)
 		}
 	}
 }

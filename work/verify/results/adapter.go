@@ -95,6 +95,10 @@ func NamesTests(runner string) bool {
 	return runner == GoTest || runner == Pytest || runner == Unittest
 }
 
+// EndsWithSummary says whether a complete report of the runner has all of its tests: what
+// says so is printed once, behind them.
+func EndsWithSummary(runner string) bool { return runner == Pytest || runner == Unittest }
+
 // lazy is an expression that is compiled at its first use.
 type lazy = func() *regexp.Regexp
 

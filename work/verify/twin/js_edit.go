@@ -46,24 +46,14 @@ func (f *jsFile) Edit(o Orders) ([]byte, error) {
 
 // sites returns the edits of all sites.
 func (e *jsEdit) sites(numbers []int) []insert {
-	var forms []string
-	for i := range e.f.sites {
-		form := string(e.f.sites[i].form)
-		if e.f.sites[i].form == jsDone {
-			form += strconv.Itoa(e.f.sites[i].done)
-		}
-		forms = append(forms, form)
-	}
-	shapes := spread(&e.sketch, forms, e.shape)
-	var out []insert
-	for i := range e.f.sites {
+	form := func(i int) string {
 		p := &e.f.sites[i]
-		if e.orders.Trace == "" && len(p.leaves) > 0 {
-			continue // it is as its author wrote it, or another literal takes its place
+		if p.form == jsDone {
+			return string(p.form) + strconv.Itoa(p.done)
 		}
-		out = append(out, e.inserts(i, shapes[i], numbers[i])...)
+		return string(p.form)
 	}
-	return out
+	return siteEdits(&e.sketch, form, e.shape, func(i int, s jsShape) []insert { return e.inserts(i, s, numbers[i]) })
 }
 
 // inserts returns the edits of one site.

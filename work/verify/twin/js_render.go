@@ -1,7 +1,6 @@
 package twin
 
 import (
-	"slices"
 	"strings"
 )
 
@@ -29,16 +28,6 @@ type jsShape struct{ open, middle, close string }
 
 func (e *jsEdit) define(s scene, code string) {
 	e.pieces = append(e.pieces, s.words.Replace(strings.TrimPrefix(code, "\n")))
-}
-
-// body returns the lines of a body, with the call that records that it is reached
-// in front when the file is traced.
-func (e *jsEdit) body(text, note string) []string {
-	lines := []string{strings.TrimPrefix(text, "\n")}
-	if e.orders.Trace != "" && note != "" {
-		lines = slices.Insert(lines, 0, note)
-	}
-	return lines
 }
 
 // traced is the body of a file that is traced, or one of the catalogue.

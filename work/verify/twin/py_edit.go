@@ -63,20 +63,9 @@ func (p *pyPlace) form() string {
 
 // sites returns the edits of all sites.
 func (e *pyEdit) sites(numbers []int) []insert {
-	var forms []string
-	for i := range e.f.sites {
-		forms = append(forms, e.f.sites[i].form())
-	}
-	shapes := spread(&e.sketch, forms, e.shape)
-	var out []insert
-	for i := range e.f.sites {
-		p := &e.f.sites[i]
-		if e.orders.Trace == "" && len(p.leaves) > 0 {
-			continue // it is as its author wrote it, or another literal takes its place
-		}
-		out = append(out, e.f.inserts(p, shapes[i], numbers[i])...)
-	}
-	return out
+	return siteEdits(&e.sketch, func(i int) string { return e.f.sites[i].form() }, e.shape, func(i int, s pyShape) []insert {
+		return e.f.inserts(&e.f.sites[i], s, numbers[i])
+	})
 }
 
 // inserts returns the edits of one site.

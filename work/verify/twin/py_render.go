@@ -2,7 +2,6 @@ package twin
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -32,16 +31,6 @@ func (e *pyEdit) define(s scene, code string) {
 		first := one(e.draw, wordsFirst)
 		return header + "\n    \"\"\"" + strings.ToUpper(first[:1]) + first[1:] + " the " + one(e.draw, wordsSecond) + ".\"\"\""
 	}))
-}
-
-// body returns the lines of a body, with the call that records that it is
-// reached in front when the file is traced.
-func (e *pyEdit) body(text, note string) []string {
-	lines := []string{strings.TrimPrefix(text, "\n")}
-	if e.orders.Trace != "" && note != "" {
-		lines = slices.Insert(lines, 0, note)
-	}
-	return lines
 }
 
 // shape draws a shape for a form, and defines what it needs.

@@ -109,6 +109,34 @@ func spread[S any](e *sketch, forms []string, shape func(form string) S) []S {
 	return out
 }
 
+// siteEdits are the edits of all sites, each of the form that is given, in a shape that is
+// drawn for it.
+func siteEdits[S any](e *sketch, form func(site int) string, shape func(form string) S, inserts func(site int, s S) []insert) []insert {
+	var forms []string
+	for i := range e.file.spots {
+		forms = append(forms, form(i))
+	}
+	shapes := spread(e, forms, shape)
+	var out []insert
+	for i, p := range e.file.spots {
+		if e.orders.Trace == "" && len(p.leaves) > 0 {
+			continue // it is as its author wrote it, or another literal takes its place
+		}
+		out = append(out, inserts(i, shapes[i])...)
+	}
+	return out
+}
+
+// body returns the lines of a body, with the call that records that it is reached
+// in front when the file is traced.
+func (e *sketch) body(text, note string) []string {
+	lines := []string{strings.TrimPrefix(text, "\n")}
+	if e.orders.Trace != "" && note != "" {
+		lines = slices.Insert(lines, 0, note)
+	}
+	return lines
+}
+
 // shapeBlock is a line of a shape that stands for others.
 var shapeBlock = form.Lazy(`(?m)^( *)\$([BT])$`)
 

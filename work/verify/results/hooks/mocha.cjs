@@ -4,7 +4,7 @@
 const fs = require('node:fs')
 const path = require('node:path')
 
-const { root, reporter, file } = JSON.parse(process.env.REMIT_MOCHA)
+const { root, reporter, file, ending } = JSON.parse(process.env.REMIT_MOCHA)
 
 // inner is the class of the other reporter: one of mocha's own, or a module.
 function inner() {
@@ -51,6 +51,8 @@ module.exports = class {
       } catch {
         // somebody has removed the directory: a file that is missing is seen
       }
+      // The timer keeps nothing alive itself.
+      if (ending) setTimeout(() => process.exit(), ending).unref()
     })
   }
 }

@@ -18,6 +18,11 @@ const has = (...names) => given.some((a) => names.some((n) => a === n || a.start
 const dir = process.env.REMIT_RESULTS
 const file = (name) => path.join(dir, `${name}-${process.pid}.json`)
 
+// With REMIT_END a process that has reported all of its tests is ended after this time,
+// whatever it still waits for: a test that fails may leave a server open. It is set
+// where tests have to fail. The exit status is the runner's own.
+const ending = process.env.REMIT_END ? 2000 : 0
+
 // add puts options before a bare "--", behind which there are only names.
 function add(...options) {
   const at = process.argv.indexOf('--', 2)
@@ -35,7 +40,7 @@ function mocha(program) {
       // another version of mocha, or options that mocha itself will refuse
     }
   }
-  process.env.REMIT_MOCHA = JSON.stringify({ root, reporter, file: file('mocha') })
+  process.env.REMIT_MOCHA = JSON.stringify({ root, reporter, file: file('mocha'), ending })
   add('--reporter=' + path.join(__dirname, 'mocha.cjs'))
 }
 
@@ -63,6 +68,7 @@ function slim(name) {
 function jest() {
   if (!has('--json', '--outputFile', '--listTests', '--version', '--help', '--init', '--showConfig', '--watch', '--watchAll')) {
     slim(file('jest'))
+    if (ending && !has('--forceExit')) add('--forceExit')
     add('--json', '--outputFile=' + file('jest'))
   }
 }
@@ -88,20 +94,32 @@ function nodeTest() {
   }
   if (count('--test-reporter-destination') === 0) more.push('--test-reporter-destination=stdout')
   more.push('--test-reporter=' + path.join(__dirname, 'nodetest.cjs'), '--test-reporter-destination=' + file('node'))
+  if (ending) process.env.REMIT_ENDING = String(ending) // for the processes of the test files
   const { status, signal } = require('node:child_process').spawnSync(
     process.execPath, [...flags, ...more, ...process.argv.slice(1)], { stdio: 'inherit' })
   if (signal) process.kill(process.pid, signal)
   process.exit(status ?? 1)
 }
 
+// endFile ends the process of a test file that has reported all of its tests: the hook
+// behind them is called then, and the timer keeps nothing alive itself.
+function endFile(after) {
+  require('node:test').after(() => setTimeout(() => process.exit(), after).unref())
+}
+
 // take has a runner report. What its tests start reports nothing: a runner among
 // that is a part of some test.
 function take(runner, program) {
   delete process.env.REMIT_RESULTS
+  delete process.env.REMIT_END
   runner(program)
 }
 
-if (dir && isMainThread) {
+if (process.env.NODE_TEST_CONTEXT && process.env.REMIT_ENDING && isMainThread) {
+  const after = Number(process.env.REMIT_ENDING)
+  delete process.env.REMIT_ENDING
+  endFile(after)
+} else if (dir && isMainThread) {
   if (process.execArgv.includes('--test')) {
     take(nodeTest)
   } else if (process.argv[1]) {
