@@ -81,7 +81,7 @@ func TestCheckUnderTheBase(t *testing.T) {
 	if got.PolicyChange == nil || len(got.Blockers) != 1 || got.Verification[0].Command != "sh tests/run.sh" {
 		t.Errorf("%+v, policy %+v", got.Blockers, got.PolicyChange)
 	}
-	checks(t, home, repo, blockedAs(reason.ReviewRequired), "--base", "trunk~1", "--head", "linked-rules")
+	checks(t, home, repo, failsAs(reason.SymlinkRefused), "--base", "trunk~1", "--head", "linked-rules")
 	if got = checks(t, home, repo, blockedAs(reason.ReviewRequired), "--base", "trunk~1", "--head", "broken-rules"); got.PolicyChange == nil || got.PolicyChange.Readable {
 		t.Errorf("policy %+v", got.PolicyChange)
 	}

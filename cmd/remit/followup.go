@@ -122,7 +122,7 @@ func (f *runFlags) sameEngine(e *earlier, args []string) error {
 		f.engine = command.Name
 	case f.fakePatch != "":
 		f.engine = fake.Name
-	case !eligibility.AdmissionRequired(before) || before == acp.Name:
+	case !eligibility.AdmissionRequired(before) || before == acp.Name || before == evidence.NoEngine:
 		return usagef("session %s was made by the engine %s: say what makes this change, with --engine NAME or -- COMMAND", e.ID, before)
 	default:
 		f.engine = before
