@@ -1,0 +1,176 @@
+// Command interop reads what Remit attests with the libraries of others: it verifies
+// DSSE envelopes with go-securesystemslib and reads their statements with in-toto's own
+// types. It is a module of its own, so that the product depends on neither.
+//
+//	interop ALLOWED_SIGNERS PATCH ENVELOPE…
+//
+// Each envelope must verify with the first key of the file, be about the patch, and be refused
+// after one bit of its payload or of its signature is another.
+package main
+
+import (
+	"context"
+	"crypto"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	prov "github.com/in-toto/attestation/go/predicates/provenance/v1"
+	test "github.com/in-toto/attestation/go/predicates/test_result/v0"
+	ita "github.com/in-toto/attestation/go/v1"
+	"github.com/secure-systems-lab/go-securesystemslib/dsse"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+)
+
+func main() {
+	if len(os.Args) < 4 {
+		fmt.Fprintln(os.Stderr, "usage: interop ALLOWED_SIGNERS PATCH ENVELOPE…")
+		os.Exit(1)
+	}
+	if err := run(os.Args[1], os.Args[2], os.Args[3:]); err != nil {
+		fmt.Fprintln(os.Stderr, "interop:", err)
+		os.Exit(2)
+	}
+}
+
+// key is an ed25519 key as a verifier of securesystemslib.
+type key struct {
+	public ed25519.PublicKey
+	id     string
+}
+
+func (k key) Verify(_ context.Context, data, sig []byte) error {
+	if !ed25519.Verify(k.public, data, sig) {
+		return errors.New("the signature does not verify")
+	}
+	return nil
+}
+func (k key) KeyID() (string, error)   { return k.id, nil }
+func (k key) Public() crypto.PublicKey { return k.public }
+
+func readKey(name string) (key, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return key{}, err
+	}
+	words := strings.Fields(string(text))
+	for i, w := range words {
+		if w != "ssh-ed25519" || i+1 == len(words) {
+			continue
+		}
+		blob, err := base64.StdEncoding.DecodeString(words[i+1])
+		if err != nil || len(blob) != 4+len("ssh-ed25519")+4+ed25519.PublicKeySize {
+			return key{}, fmt.Errorf("%s: no ed25519 key: %w", name, err)
+		}
+		sum := sha256.Sum256(blob)
+		return key{ed25519.PublicKey(blob[len(blob)-ed25519.PublicKeySize:]), "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])}, nil
+	}
+	return key{}, fmt.Errorf("%s: no ed25519 key", name)
+}
+
+func run(signers, patch string, envelopes []string) error {
+	k, err := readKey(signers)
+	if err != nil {
+		return err
+	}
+	verifier, err := dsse.NewEnvelopeVerifier(k)
+	if err != nil {
+		return err
+	}
+	diff, err := os.ReadFile(patch)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(diff)
+	for _, name := range envelopes {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		var e dsse.Envelope
+		if err := json.Unmarshal(text, &e); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if _, err := verifier.Verify(context.Background(), &e); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		if err := refused(verifier, e); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		payload, err := e.DecodeB64Payload()
+		if err != nil {
+			return err
+		}
+		kind, err := statement(payload, hex.EncodeToString(sum[:]))
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		fmt.Printf("ok %s: %s\n", name, kind)
+	}
+	return nil
+}
+
+// refused changes every byte of payload and signature.
+func refused(verifier *dsse.EnvelopeVerifier, e dsse.Envelope) error {
+	for _, field := range []*string{&e.Payload, &e.Signatures[0].Sig} {
+		whole := *field
+		raw, err := base64.StdEncoding.DecodeString(whole)
+		if err != nil {
+			return err
+		}
+		for i := range raw {
+			raw[i] ^= 1
+			*field = base64.StdEncoding.EncodeToString(raw)
+			if _, err := verifier.Verify(context.Background(), &e); err == nil {
+				return fmt.Errorf("byte %d is another, and it verifies", i)
+			}
+			raw[i] ^= 1
+		}
+		*field = whole
+	}
+	return nil
+}
+
+// statement reads a payload with in-toto's types.
+func statement(payload []byte, patch string) (string, error) {
+	s := new(ita.Statement)
+	if err := protojson.Unmarshal(payload, s); err != nil {
+		return "", err
+	}
+	if err := s.Validate(); err != nil {
+		return "", err
+	}
+	if len(s.Subject) != 1 || s.Subject[0].Digest["sha256"] != patch {
+		return "", errors.New("it is about another patch")
+	}
+	predicate, err := protojson.Marshal(s.Predicate)
+	if err != nil {
+		return "", err
+	}
+	var typed proto.Message
+	switch s.PredicateType {
+	case "https://slsa.dev/provenance/v1":
+		typed = new(prov.Provenance)
+	case "https://in-toto.io/attestation/test-result/v0.1":
+		typed = new(test.TestResult)
+	case "https://in-toto.io/attestation/svr/v0.2":
+		return s.PredicateType, nil // the library knows v0.1 only
+	default:
+		return "", fmt.Errorf("predicate type %q", s.PredicateType)
+	}
+	// Unknown fields are the producer's extensions, which in-toto has consumers pass over.
+	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(predicate, typed); err != nil {
+		return "", err
+	}
+	if p, ok := typed.(*prov.Provenance); ok {
+		return s.PredicateType, p.Validate()
+	}
+	return s.PredicateType, nil
+}
