@@ -142,6 +142,9 @@ type mortal struct {
 
 func (m *mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := http.DefaultTransport.RoundTrip(r)
+	if strings.HasSuffix(r.URL.Path, "/journal") { // told beside the run, at moments of its own
+		return resp, err
+	}
 	m.sent = append(m.sent, r.Method+" "+r.URL.Path)
 	if err == nil && r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/jobs") {
 		m.work()
