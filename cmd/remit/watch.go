@@ -194,7 +194,8 @@ func (w *watcher) ask(ctx context.Context, c *api.Client) ([]watched, error) {
 	}
 	for _, p := range approvals.Items {
 		if p.Status == api.ApprovalStatusRequested {
-			state = append(state, watched{Kind: "approval", ID: p.ApprovalID, Status: string(p.Status), What: p.RepoRef, By: p.RequestedBy, At: p.RequestedAt,
+			state = append(state, watched{Kind: "approval", ID: p.ApprovalID, Status: string(p.Status), What: p.RepoRef,
+				By: p.RequestedBy, At: p.RequestedAt,
 				Why: "decide with remit approve " + p.ApprovalID})
 		}
 	}
@@ -203,7 +204,8 @@ func (w *watcher) ask(ctx context.Context, c *api.Client) ([]watched, error) {
 		return nil, err
 	}
 	for _, p := range providers.Items {
-		state = append(state, watched{Kind: "provider", ID: p.ProviderID, Status: p.Status, What: p.Name, By: p.Owner, At: api.Value(p.LastHeartbeatAt),
+		state = append(state, watched{Kind: "provider", ID: p.ProviderID, Status: p.Status, What: p.Name,
+			By: p.Owner, At: api.Value(p.LastHeartbeatAt),
 			Why: api.Value(p.QuarantineReason)})
 	}
 	runs, err := listedRuns(ctx, c, w.most)
@@ -211,7 +213,8 @@ func (w *watcher) ask(ctx context.Context, c *api.Client) ([]watched, error) {
 		return nil, err
 	}
 	for _, r := range runs {
-		state = append(state, watched{Kind: "run", ID: r.RunID, Status: string(r.Status), What: r.RepoRef, By: r.Owner, Why: r.IssueRef, At: r.CreatedAt})
+		state = append(state, watched{Kind: "run", ID: r.RunID, Status: string(r.Status), What: r.RepoRef,
+			By: r.Owner, Why: r.IssueRef, At: r.CreatedAt})
 	}
 	return state, nil
 }
