@@ -123,7 +123,7 @@ func (w *watcher) home(ctx context.Context, h *homeSessions, once bool) error {
 	if err := h.warm(ctx); err != nil {
 		return err
 	}
-	for {
+	for ctx.Err() == nil { // until Ctrl-C
 		list, _, err := h.List(ctx)
 		if err != nil {
 			return err
@@ -135,10 +135,9 @@ func (w *watcher) home(ctx context.Context, h *homeSessions, once bool) error {
 		if err := w.show(state); err != nil || once || unread(w.out) {
 			return err
 		}
-		if api.Pause(ctx, lookPause) != nil {
-			return nil // Ctrl-C
-		}
+		_ = api.Pause(ctx, lookPause)
 	}
+	return nil
 }
 
 func sessionLine(s panel.Summary) watched {
@@ -164,7 +163,7 @@ func (w *watcher) nexus(ctx context.Context, c *api.Client, once bool) error {
 	if err != nil {
 		return err
 	}
-	lane, err := api.Listen(ctx, c, "user:"+who.Owner+":receipts", 0)
+	lane, err := api.Listen(ctx, c, "user:"+who.Owner+":receipts", -1)
 	if err != nil {
 		return err
 	}
