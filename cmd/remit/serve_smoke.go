@@ -74,7 +74,8 @@ func (a *app) serveSmoke(cmd *cobra.Command) (err error) {
 			if r.Fault != "" {
 				verdict = "FAIL"
 			}
-			fmt.Fprintf(out, "%s %d %6d bytes %4d ms  GET %s%s\n", verdict, r.Status, r.Bytes, r.MS, plain(r.Path), plain(strings.TrimRight(": "+r.Fault, ": ")))
+			fmt.Fprintf(out, "%s %d %6d bytes %4d ms  GET %s%s\n", verdict, r.Status, r.Bytes, r.MS,
+				plain(r.Path), plain(strings.TrimRight(": "+r.Fault, ": ")))
 		}
 		fmt.Fprintf(out, "failed: %d\n", failed)
 	}

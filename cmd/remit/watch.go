@@ -123,7 +123,7 @@ func (w *watcher) home(ctx context.Context, h *homeSessions, once bool) error {
 	if err := h.warm(ctx); err != nil {
 		return err
 	}
-	for {
+	for ctx.Err() == nil { // until Ctrl-C
 		list, _, err := h.List(ctx)
 		if err != nil {
 			return err
@@ -135,10 +135,9 @@ func (w *watcher) home(ctx context.Context, h *homeSessions, once bool) error {
 		if err := w.show(state); err != nil || once || unread(w.out) {
 			return err
 		}
-		if api.Pause(ctx, lookPause) != nil {
-			return nil // Ctrl-C
-		}
+		_ = api.Pause(ctx, lookPause)
 	}
+	return nil
 }
 
 func sessionLine(s panel.Summary) watched {
@@ -164,7 +163,7 @@ func (w *watcher) nexus(ctx context.Context, c *api.Client, once bool) error {
 	if err != nil {
 		return err
 	}
-	lane, err := api.Listen(ctx, c, "user:"+who.Owner+":receipts", 0)
+	lane, err := api.Listen(ctx, c, "user:"+who.Owner+":receipts", -1)
 	if err != nil {
 		return err
 	}
@@ -194,7 +193,8 @@ func (w *watcher) ask(ctx context.Context, c *api.Client) ([]watched, error) {
 	}
 	for _, p := range approvals.Items {
 		if p.Status == api.ApprovalStatusRequested {
-			state = append(state, watched{Kind: "approval", ID: p.ApprovalID, Status: string(p.Status), What: p.RepoRef, By: p.RequestedBy, At: p.RequestedAt,
+			state = append(state, watched{Kind: "approval", ID: p.ApprovalID, Status: string(p.Status), What: p.RepoRef,
+				By: p.RequestedBy, At: p.RequestedAt,
 				Why: "decide with remit approve " + p.ApprovalID})
 		}
 	}
@@ -203,7 +203,8 @@ func (w *watcher) ask(ctx context.Context, c *api.Client) ([]watched, error) {
 		return nil, err
 	}
 	for _, p := range providers.Items {
-		state = append(state, watched{Kind: "provider", ID: p.ProviderID, Status: p.Status, What: p.Name, By: p.Owner, At: api.Value(p.LastHeartbeatAt),
+		state = append(state, watched{Kind: "provider", ID: p.ProviderID, Status: p.Status, What: p.Name,
+			By: p.Owner, At: api.Value(p.LastHeartbeatAt),
 			Why: api.Value(p.QuarantineReason)})
 	}
 	runs, err := listedRuns(ctx, c, w.most)
@@ -211,7 +212,8 @@ func (w *watcher) ask(ctx context.Context, c *api.Client) ([]watched, error) {
 		return nil, err
 	}
 	for _, r := range runs {
-		state = append(state, watched{Kind: "run", ID: r.RunID, Status: string(r.Status), What: r.RepoRef, By: r.Owner, Why: r.IssueRef, At: r.CreatedAt})
+		state = append(state, watched{Kind: "run", ID: r.RunID, Status: string(r.Status), What: r.RepoRef,
+			By: r.Owner, Why: r.IssueRef, At: r.CreatedAt})
 	}
 	return state, nil
 }

@@ -103,7 +103,8 @@ func decide(ctx context.Context, c *api.Client, r *http.Request) error {
 		return e.WithHint("go back, and say why in a few words")
 	}
 	decision := api.ApprovalDecisionDecision(r.PostForm.Get("decision"))
-	_, err := api.DecideApproval.Do(ctx, c, keyOf(r)+"-"+string(decision), r.PathValue("id"), api.ApprovalDecision{Decision: decision, Reason: &why})
+	_, err := api.DecideApproval.Do(ctx, c, keyOf(r)+"-"+string(decision), r.PathValue("id"),
+		api.ApprovalDecision{Decision: decision, Reason: &why})
 	return err
 }
 
@@ -161,7 +162,8 @@ func turn(ctx context.Context, c *api.Client, r *http.Request) error {
 		_, err := api.EnableProvider.Do(ctx, c, keyOf(r)+"-on", api.EnableProviderParams{ProviderID: id}, api.None{})
 		return err
 	}
-	_, err := api.DisableProvider.Do(ctx, c, keyOf(r)+"-off", id, api.ReasonRequest{Reason: api.Optional(strings.TrimSpace(r.PostForm.Get("reason")))})
+	_, err := api.DisableProvider.Do(ctx, c, keyOf(r)+"-off", id,
+		api.ReasonRequest{Reason: api.Optional(strings.TrimSpace(r.PostForm.Get("reason")))})
 	return err
 }
 

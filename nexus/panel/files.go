@@ -110,7 +110,8 @@ func (d *logPage) search(f io.ReadSeeker) error {
 				d.MoreHits = true
 				return nil
 			}
-			d.Hits = append(d.Hits, hit{offset, clip(240, string(plainText(bytes.TrimSuffix(line, []byte("\n"))))), logHref(d.ID, d.Name, d.Query, offset)})
+			text := clip(240, string(plainText(bytes.TrimSuffix(line, []byte("\n")))))
+			d.Hits = append(d.Hits, hit{offset, text, logHref(d.ID, d.Name, d.Query, offset)})
 		}
 		offset += int64(len(line))
 		switch {

@@ -111,7 +111,8 @@ func Summarize(id, phase, repository string, entries []journal.Entry, report *ev
 	if len(report.Blockers) > 0 && !s.Ended.IsZero() {
 		s.Code, s.Why = string(report.Blockers[0].Code), report.Blockers[0].Message
 	}
-	s.Outcome, s.Tokens, s.MicroUSD, s.CostKnown = report.OperatorOutcome, report.Usage.Tokens, report.Usage.CostMicroUSD, report.Usage.CostKnown
+	used := report.Usage
+	s.Outcome, s.Tokens, s.MicroUSD, s.CostKnown = report.OperatorOutcome, used.Tokens, used.CostMicroUSD, used.CostKnown
 	if s.Model == "" {
 		s.CostKnown = nil
 	}

@@ -200,7 +200,8 @@ func (d *runPage) sentence() string {
 	case d.Incomplete != "":
 		return d.Incomplete
 	case d.Measured && d.Broken > 0 && d.Fixed > 0:
-		return fmt.Sprintf("It fixes %s and breaks %d that passed before. Nothing was delivered; the change is kept.", count(d.Fixed, "test"), d.Broken)
+		return fmt.Sprintf("It fixes %s and breaks %d that passed before. Nothing was delivered; the change is kept.",
+			count(d.Fixed, "test"), d.Broken)
 	case d.Measured && d.Broken > 0:
 		return fmt.Sprintf("It breaks %s that passed before. Nothing was delivered; the change is kept.", count(d.Broken, "test"))
 	case d.Status == evidence.StatusPass && d.Fixed > 0:

@@ -268,7 +268,8 @@ func (p *Panel) nexusRuns(r *http.Request, v *viewer, data *runsPage) error {
 // Hidden are the filters that a search keeps.
 func (f filter) Hidden() []chip {
 	var out []chip
-	for _, c := range [][2]string{{"status", f.Status}, {"engine", f.Engine}, {"model", f.Model}, {"code", f.Code}, {"repository", f.Repository}} {
+	for _, c := range [][2]string{{"status", f.Status}, {"engine", f.Engine}, {"model", f.Model}, {"code", f.Code},
+		{"repository", f.Repository}} {
 		if c[1] != "" {
 			out = append(out, chip{Name: c[0], Value: c[1]})
 		}

@@ -137,14 +137,16 @@ func (p *Panel) tests(ctx context.Context, d *runPage) error {
 			v.FailingMore++
 			continue
 		}
-		v.Failing = append(v.Failing, failing{Base: testMark(b.base), Name: b.result.Test, Origin: originWords[b.result.Origin], File: b.result.File,
+		v.Failing = append(v.Failing, failing{Base: testMark(b.base), Name: b.result.Test, Origin: originWords[b.result.Origin],
+			File:    b.result.File,
 			Message: b.result.Message})
 	}
 	v.Ribbon.Width = 12 * len(v.Ribbon.Columns)
 	return nil
 }
 
-var originWords = map[string]string{"base": "in the repository since the base", "new": "new in the change", "held-out": "held out: the agent never saw it"}
+var originWords = map[string]string{"base": "in the repository since the base", "new": "new in the change",
+	"held-out": "held out: the agent never saw it"}
 
 func testMark(outcome string) string {
 	if outcome == "pass" || outcome == "fail" {

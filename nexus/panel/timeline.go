@@ -102,7 +102,8 @@ func (r *row) place(begin, end time.Time, running bool) {
 
 // ticks divides the axis into at most six steps of a round length.
 func ticks(total time.Duration) []tick {
-	steps := []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond, time.Second,
+	steps := []time.Duration{time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond, 500 * time.Millisecond,
+		time.Second,
 		2 * time.Second, 5 * time.Second, 10 * time.Second, 30 * time.Second, time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute,
 		time.Hour, 6 * time.Hour, 24 * time.Hour, 30 * 24 * time.Hour}
 	i := slices.IndexFunc(steps, func(d time.Duration) bool { return total/d < 6 })
@@ -150,10 +151,13 @@ func (b *builder) entry(e journal.Entry) {
 var stepNames = map[string]string{
 	evidence.StepEligibility: "Gates", evidence.StepGate: "Gate", evidence.StepApprovalRequested: "Approval asked for",
 	evidence.StepApprovalGranted: "Approval granted", evidence.StepApprovalDenied: "Approval denied", evidence.StepWorkspace: "Workspace",
-	evidence.StepEnvironment: "Environment", evidence.StepEngine: "Engine", evidence.StepLifecycle: "Engine stopped", evidence.StepEnding: "Engine's end",
-	evidence.StepPatch: "Patch", evidence.StepWrites: "Paths", evidence.StepVerifyBase: "Verify base", evidence.StepVerifyHead: "Verify change",
+	evidence.StepEnvironment: "Environment", evidence.StepEngine: "Engine", evidence.StepLifecycle: "Engine stopped",
+	evidence.StepEnding: "Engine's end",
+	evidence.StepPatch:  "Patch", evidence.StepWrites: "Paths", evidence.StepVerifyBase: "Verify base",
+	evidence.StepVerifyHead:   "Verify change",
 	evidence.StepVerification: "Verdict of the verifier", evidence.StepSourceChecked: "Repository", evidence.StepBudget: "Settlement",
-	evidence.StepDelivered: "Delivery", evidence.StepResumed: "Resumed", evidence.StepStopped: "Stopped", evidence.StepOutcome: "Operator's word",
+	evidence.StepDelivered: "Delivery", evidence.StepResumed: "Resumed", evidence.StepStopped: "Stopped",
+	evidence.StepOutcome: "Operator's word",
 }
 
 func (b *builder) step(name string, e journal.Entry) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"remit/nexus/authority"
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 )
@@ -244,5 +245,25 @@ func TestManyRuns(t *testing.T) {
 	}
 	if len(seen) != 5*pageSize {
 		t.Errorf("five pages have %d runs", len(seen))
+	}
+}
+
+// TestVendored: what was taken over from elsewhere is what its package has, byte for
+// byte, and comes with its licence.
+func TestVendored(t *testing.T) {
+	t.Parallel()
+	table, err := assetFiles.ReadFile("assets/VENDORED.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	script, err := assetFiles.ReadFile("assets/idiomorph.js")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if digest := strings.TrimPrefix(canon.Digest(script), "sha256:"); !strings.Contains(string(table), digest) {
+		t.Errorf("idiomorph.js has the digest %s, which VENDORED.md does not", digest)
+	}
+	if licence, err := assetFiles.ReadFile("assets/idiomorph.LICENSE"); err != nil || !strings.Contains(string(licence), "Zero-Clause BSD") {
+		t.Errorf("the licence is %q, %v", licence, err)
 	}
 }

@@ -250,7 +250,8 @@ func (p *Panel) login(w http.ResponseWriter, r *http.Request) {
 	cookies := &cookieJar{next: relay{p.opt.API, bare, ""}}
 	client, err := api.Connect("http://localhost", "", api.Options{HTTP: &http.Client{Transport: cookies}, Retry: api.Retry{Attempts: 1}})
 	if err == nil {
-		_, err = api.CreateSession.Do(r.Context(), client, rand.Text(), api.None{}, api.SessionRequest{Token: strings.TrimSpace(r.PostForm.Get("token"))})
+		_, err = api.CreateSession.Do(r.Context(), client, rand.Text(), api.None{},
+			api.SessionRequest{Token: strings.TrimSpace(r.PostForm.Get("token"))})
 	}
 	next := localPath(r.PostForm.Get("next"))
 	var refused *api.StatusError
@@ -263,7 +264,8 @@ func (p *Panel) login(w http.ResponseWriter, r *http.Request) {
 		if refused.Status == http.StatusUnauthorized {
 			message = "This token is not good, or is good no more."
 		}
-		p.render(w, r, &page{name: "login", status: refused.Status, Title: "Log in", Data: loginForm{next, message, api.Value(refused.Problem.Hint)}})
+		p.render(w, r, &page{name: "login", status: refused.Status, Title: "Log in",
+			Data: loginForm{next, message, api.Value(refused.Problem.Hint)}})
 	default:
 		p.fail(w, r, nil, err)
 	}

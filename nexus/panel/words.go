@@ -43,7 +43,8 @@ func hidden(r rune) bool {
 	case r < 0x80:
 		return false
 	}
-	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) || r == 0x115F || r == 0x1160 || r == 0x3164 || r == 0xFFA0
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co, unicode.Zl, unicode.Zp) ||
+		r == 0x115F || r == 0x1160 || r == 0x3164 || r == 0xFFA0
 }
 
 // took is a duration for people.
