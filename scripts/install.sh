@@ -41,6 +41,7 @@ install -m 644 "$fresh/bash" "$bash_dir/remit"
 install -m 644 "$fresh/zsh" "$zsh_dir/_remit"
 install -m 644 "$fresh/fish" "$fish_dir/remit.fish"
 echo "install: $bin/remit, $(find "$fresh/man" -name '*.1' | wc -l) man pages and the completions of bash, zsh and fish"
+# shellcheck disable=SC2016 # the shell that it is pasted into expands $PATH
 case ":$PATH:" in
   *":$prefix/bin:"*) ;;
   *) printf 'install: %s is not on your PATH. For this shell, and in your ~/.profile:\n  export PATH="%s:$PATH"\n' "$prefix/bin" "$prefix/bin" ;;
