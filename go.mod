@@ -28,13 +28,12 @@ require (
 // Only tests import these.
 require (
 	github.com/anishathalye/porcupine v1.3.1
+	github.com/chromedp/chromedp v0.23.0
 	github.com/gowebpki/jcs v1.0.2
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	pgregory.net/rapid v1.3.0
 )
-
-require github.com/chromedp/chromedp v0.23.0
 
 require (
 	github.com/beorn7/perks v1.0.1 // indirect
