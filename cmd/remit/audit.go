@@ -74,7 +74,7 @@ for its tree, and which receipt has the evidence.`,
 			case f.commit != "":
 				return a.auditNote(cmd, f)
 			case len(args) == 0:
-				return usagef("a session, a directory or a zip is needed, or --commit REV --repo R")
+				return usagef("%s takes PATH, or --commit REV: no word was given", cmd.CommandPath())
 			}
 			return a.audit(cmd, f, args[0])
 		},

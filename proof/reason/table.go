@@ -266,7 +266,7 @@ var runCodes = []Info{
 		"the message says why; verify.control: preferred accepts such a run with at most half of the confidence"},
 	{BaseIncomplete, "verify", Blocked,
 		"a verification command was stopped at a limit on the base, before the change, so there is nothing to compare its tests with",
-		"raise the limit (budget.wall_seconds, limits.output_bytes), or have the command end by itself and say which tests failed (go test -timeout 60s, pytest --timeout 60)"},
+		"raise the limit (budget.wall_seconds, limits.output_bytes), or have the command end by itself and say which tests failed, as go test -timeout 60s does"},
 	{HeldOutVisible, "verify", Blocked,
 		"the content of a held-out test is in the base commit, where the agent can read it",
 		"keep held-out tests in a place that is not committed, or in another repository"},
