@@ -5,10 +5,12 @@ package sandbox
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -102,10 +104,22 @@ func TestLinksOutOfTheTree(t *testing.T) {
 
 func etcListing() string {
 	var b strings.Builder
+	names := make(map[string]bool)
 	for _, name := range []string{"alternatives", "group", "hosts", "ld.so.cache", "nsswitch.conf", "passwd", "ssl"} {
 		if _, err := os.Stat("/etc/" + name); err == nil || etcFiles()[name] != "" {
-			fmt.Fprintln(&b, name)
+			names[name] = true
 		}
+	}
+	// Java and Maven read their configuration there, where they are installed.
+	for _, pattern := range []string{"java-*-openjdk", "java/java-*-openjdk", "maven/m2.conf", "maven/logging"} {
+		found, _ := filepath.Glob("/etc/" + pattern)
+		for _, name := range found {
+			name, _, _ = strings.Cut(strings.TrimPrefix(name, "/etc/"), "/")
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		fmt.Fprintln(&b, name)
 	}
 	return b.String()
 }

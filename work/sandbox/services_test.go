@@ -126,7 +126,7 @@ func TestServicesNotStarted(t *testing.T) {
 		"prepare hangs":   {func(s *Service) { s.Prepare, s.Timeout = "sleep 60", soon }, reason.ServiceFailed, "longer than 300ms"},
 		"ends":            {func(s *Service) { s.Run = "echo cannot bind; exit 7" }, reason.ServiceFailed, "exit code 7"},
 		"missing program": {func(s *Service) { s.Run = "exec no-such-program" }, reason.ServiceFailed, "exit code 127"},
-		"goes to the background": {func(s *Service) { s.Run = "setsid python3 server.py 7000 " + mark + " & sleep 0.2" },
+		"goes to the background": {func(s *Service) { s.Run, s.Ready = "setsid python3 server.py 7000 "+mark+" &", "sleep 0.5; "+s.Ready },
 			reason.ServiceFailed, "before it was ready, with exit code 0"},
 		"ready though it is dead": {func(s *Service) { s.Run, s.Ready = "exit 5", "sleep 0.3; true" }, reason.ServiceFailed, "exit code 5"},
 		"floods":                  {func(s *Service) { s.Run, s.Ready = "exec yes", "false" }, reason.ServiceFailed, "output limit"},
