@@ -243,6 +243,7 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 	walk("workspace.OpenSource", func() (err error) { src, err = OpenSource(ctx, path); return must(err) })
 	walk("workspace.OpenSourceIn", func() error { _, err := OpenSourceIn(ctx, path, []string{"/"}); return must(err) })
 	walk("workspace.Source.Resolve", func() (err error) { base, err = src.Resolve(ctx, "HEAD~0"); return must(err) })
+	walk("workspace.Source.Commit", func() error { _, err := src.Commit(ctx, "HEAD"); return must(err) })
 	walk("workspace.Source.Names", func() error { _, err := src.Names("HEAD"); return must(err) })
 	walk("workspace.Source.ReadFile", func() error { _, _ = src.ReadFile(ctx, "HEAD", "text"); return nil }) // not each of them has the file
 	walk("workspace.Source.Look", func() error { _, err := src.Look(ctx, "HEAD", []string{"text"}); return must(err) })
@@ -308,7 +309,10 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 		return must(err)
 	})
 	var pack bytes.Buffer
+	walk("workspace.Store.History", func() error { _, err := st.History(ctx, commit); return must(err) })
+	walk("workspace.Store.Rebase", func() error { _, err := st.Rebase(ctx, base.Tree, head, packLimit); return must(err) })
 	walk("workspace.Store.Pack", func() error { return must(st.Pack(ctx, commit, &pack)) })
+	walk("workspace.Store.Receive", func() error { return must(st.Receive(ctx, bytes.NewReader(pack.Bytes()))) })
 	walk("workspace.OpenPack", func() error {
 		_, err := OpenPack(ctx, filepath.Join(t.TempDir(), "pack"), &pack, commit, packLimit)
 		return must(err)
@@ -317,6 +321,9 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 		branch := "remit/" + commit[:8] + strings.ReplaceAll(filepath.Base(path), ".", "_")
 		walk("git.MayPublish", func() error { return must(git.MayPublish(src.GitDir(), branch)) })
 		walk("git.PublishBranch", func() error { return must(git.PublishBranch(ctx, src.GitDir(), st.Dir(), commit, branch)) })
+		walk("git.PublishNotes", func() error {
+			return must(git.PublishNotes(ctx, src.GitDir(), st.Dir(), commit, "refs/notes/"+branch, ""))
+		})
 		walk("git.DeleteBranch", func() error {
 			gone, err := git.DeleteBranch(ctx, src.GitDir(), src.Format(), branch, commit)
 			if gone {
@@ -387,6 +394,8 @@ func (tr *trap) walkGit(t *testing.T, walk func(string, func() error)) {
 	})
 	walk("git.Dir.PackCommit", func() error { return d.PackCommit(ctx, id("HEAD"), io.Discard) })
 	walk("git.Dir.PackNew", func() error { return d.PackNew(ctx, []string{id("HEAD")}, []string{id("HEAD~1")}, io.Discard) })
+	walk("git.Dir.MergeBase", func() error { _, err := d.MergeBase(ctx, id("HEAD"), id("HEAD~1")); return err })
+	walk("git.Dir.Authors", func() error { _, err := d.Authors(ctx, id("HEAD~1"), id("HEAD"), 10); return err })
 	walk("git.Dir.Inventory", func() error { _, err := d.Inventory(ctx, 1000); return err })
 	walk("git.Dir.IndexPackFile", func() error {
 		packs, err := d.Packs()
