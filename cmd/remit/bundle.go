@@ -12,7 +12,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
+	"remit/proof/atomicfile"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/proof/reason"
@@ -176,11 +178,11 @@ const reportHead = "# Audit: "
 
 // replaceable refuses a file that is there and no report.
 func replaceable(name string) error {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, unix.ELOOP) {
 		return err
 	}
 	defer f.Close()
@@ -292,7 +294,7 @@ func (a *app) packReported(cmd *cobra.Command, f *packFlags, rep *bundle.Report,
 	if err := rep.WriteReport(&text); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, text.Bytes(), 0o644); err != nil {
+	if err := atomicfile.Replace(path, text.Bytes(), 0o644); err != nil { // a link is replaced, not followed
 		return fmt.Errorf("writing the report: %w", err)
 	}
 	written := ""

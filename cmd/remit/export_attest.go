@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -27,6 +28,11 @@ func (a *app) exportAttestation(cmd *cobra.Command, f *exportFlags, s session.Se
 	dir := f.outOr(s.ID + ".attestations")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("writing the attestations: %w", err)
+	}
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		e := reason.Errorf(reason.OutputExists, "this is a link, and what it leads to is not written")
+		e.File = dir
+		return errors.Join(err, e.WithHint("remove it, or name another directory with --out"))
 	}
 	var written []string
 	for _, name := range slices.Sorted(maps.Keys(envelopes)) {

@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
 	"remit/proof/reason"
@@ -64,16 +64,38 @@ func (a *audit) run(ctx context.Context, dir, gate string, number int, command s
 	return result, runErr, errors.Join(stdout.err, stderr.err)
 }
 
-// createLogs opens the two raw logs of a command.
+// createLogs opens the two raw logs of a command. Whoever made what is audited may have
+// left links where they go: the directory must not be one, and a name that is there
+// is replaced, never written through.
 func createLogs(dir, name string) (stdout, stderr *os.File, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("raw logs: %w", err)
 	}
-	if stdout, err = os.Create(filepath.Join(dir, name+".stdout.log")); err != nil {
+	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
+		e := reason.Errorf(reason.OutputExists, "raw logs: this is a link, and what it leads to is not written")
+		e.File = dir
+		return nil, nil, errors.Join(err, e.WithHint("remove it, or name another place"))
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
 		return nil, nil, fmt.Errorf("raw logs: %w", err)
 	}
-	if stderr, err = os.Create(filepath.Join(dir, name+".stderr.log")); err != nil {
-		return nil, nil, fmt.Errorf("raw logs: %w", errors.Join(err, stdout.Close()))
+	defer root.Close()
+	create := func(name string) (*os.File, error) {
+		if err := root.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("raw logs: %w", err)
+		}
+		f, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, fmt.Errorf("raw logs: %w", err)
+		}
+		return f, nil
+	}
+	if stdout, err = create(name + ".stdout.log"); err != nil {
+		return nil, nil, err
+	}
+	if stderr, err = create(name + ".stderr.log"); err != nil {
+		return nil, nil, errors.Join(err, stdout.Close())
 	}
 	return stdout, stderr, nil
 }
