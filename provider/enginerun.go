@@ -119,7 +119,7 @@ func (r *engineRun) prepare(ctx context.Context, scratch string) (harness.Reques
 func policyAt(ctx context.Context, source *workspace.Source, base workspace.Baseline) (policy *task.Policy, known bool) {
 	text, err := source.ReadFile(ctx, base.Commit, task.PolicyFile)
 	if errors.Is(err, workspace.ErrNoFile) {
-		return nil, true
+		return nil, !errors.Is(err, workspace.ErrNotRegular)
 	}
 	policy, err = task.ParsePolicy(task.PolicyFile, text)
 	return policy, err == nil

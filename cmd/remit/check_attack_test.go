@@ -82,6 +82,7 @@ func TestCheckUnderTheBase(t *testing.T) {
 		t.Errorf("%+v, policy %+v", got.Blockers, got.PolicyChange)
 	}
 	checks(t, home, repo, failsAs(reason.SymlinkRefused), "--base", "trunk~1", "--head", "linked-rules")
+	refusesCheck(t, repo, 3, "contract_unreadable", "--base", "linked-rules", "--head", "trunk")
 	if got = checks(t, home, repo, blockedAs(reason.ReviewRequired), "--base", "trunk~1", "--head", "broken-rules"); got.PolicyChange == nil || got.PolicyChange.Readable {
 		t.Errorf("policy %+v", got.PolicyChange)
 	}

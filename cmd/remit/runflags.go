@@ -313,6 +313,11 @@ func policyBeside(src *workspace.Source) (*task.Policy, bool, error) {
 // committedPolicy reads the policy of a commit, nil if it has none.
 func committedPolicy(ctx context.Context, src *workspace.Source, rev string) (*task.Policy, error) {
 	text, err := src.ReadFile(ctx, rev, task.PolicyFile)
+	if errors.Is(err, workspace.ErrNotRegular) {
+		e := reason.Errorf(reason.ContractUnreadable, "the policy of the base commit is a symbolic link, or no file")
+		e.File = task.PolicyFile
+		return nil, e.WithHint("a repository's policy is a file of its own: commit one, or remove what is there")
+	}
 	if errors.Is(err, workspace.ErrNoFile) {
 		return nil, nil
 	}

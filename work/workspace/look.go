@@ -37,15 +37,20 @@ func (s *Source) Look(ctx context.Context, rev string, paths []string) ([]Looked
 
 // ReadFile returns the content of a file of the commit that rev names, at most
 // MaxReadFile bytes. A path that is not there, or is not a regular file, is an
-// error that wraps ErrNoFile; the others are those of [Source.Look].
+// error that wraps ErrNoFile, the second ErrNotRegular too; the others are those of
+// [Source.Look].
 func (s *Source) ReadFile(ctx context.Context, rev, path string) (content []byte, err error) {
 	err = s.glance(ctx, rev, func(b *git.Batch, tree string) error {
 		at, err := lookAt(b, s.config.format, tree, path)
 		if err != nil {
 			return err
 		}
-		if at.Mode != modeFile && at.Mode != modeExec {
+		switch at.Mode {
+		case modeFile, modeExec:
+		case 0:
 			return fmt.Errorf("%q in tree %s: %w", path, tree, ErrNoFile)
+		default:
+			return fmt.Errorf("%q in tree %s: %w", path, tree, ErrNotRegular)
 		}
 		_, content, err = b.Read(at.ID, MaxReadFile)
 		return err

@@ -73,6 +73,10 @@ func (s *Store) ReadFile(ctx context.Context, tree, path string) ([]byte, error)
 // ErrNoFile reports a path that is not a regular file of a tree.
 var ErrNoFile = fmt.Errorf("no such file")
 
+// ErrNotRegular reports a path of a tree that is there and no regular file, such as a
+// link. It is an ErrNoFile too.
+var ErrNotRegular = fmt.Errorf("not a regular file: %w", ErrNoFile)
+
 // Has says whether a tree has a file or link at path.
 func (s *Store) Has(ctx context.Context, tree, path string) (bool, error) {
 	at, err := s.find(ctx, tree, path)
