@@ -223,4 +223,34 @@ func TestHomeIsForThisMachine(t *testing.T) {
 			t.Errorf("%s: %d on a listener that others reach", path, out.status)
 		}
 	}
+	// The scope is given by an administrator, in a token that was asked for it.
+	admin := far.client(far.token("admin", authority.ScopeAdmin))
+	made, err := api.CreateToken.Do(t.Context(), admin, "k1", api.None{}, api.TokenRequest{Kind: api.TokenRequestKindUser, Owner: api.Optional("bob"),
+		Scopes: &[]api.Scope{api.ScopeHomeRead, api.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := api.CreateToken.Do(t.Context(), admin, "k2", api.None{}, api.TokenRequest{Kind: api.TokenRequestKindUser, Owner: api.Optional("bob")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bob := far.client(made.Token)
+	if _, err := api.CreateToken.Do(t.Context(), bob, "k3", api.None{}, api.TokenRequest{Kind: api.TokenRequestKindUser, Scopes: &[]api.Scope{api.ScopeHomeRead}}); err == nil {
+		t.Error("who has the scope hands it on")
+	}
+	with, without, hidden := far.login(made.Token), far.login(plain.Token), newWorld(t, nil, false)
+	for _, path := range paths {
+		if out := with.get(path); out.status != http.StatusOK {
+			t.Errorf("%s: %d with the scope", path, out.status)
+		}
+		if out := without.get(path); out.status != http.StatusNotFound {
+			t.Errorf("%s: %d for a token that nobody asked the scope for", path, out.status)
+		}
+		if out := hidden.login(hidden.token("bob", authority.ScopeRead, authority.ScopeHome)).get(path); out.status != http.StatusNotFound {
+			t.Errorf("%s: %d on a server that shows no home", path, out.status)
+		}
+	}
+	if out := with.get("/"); !strings.Contains(out.body, `href="/runs/2026`) {
+		t.Error("the list has no session for who has the scope")
+	}
 }

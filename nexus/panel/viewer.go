@@ -60,12 +60,9 @@ func (p *Panel) viewer(r *http.Request) (*viewer, error) {
 	}
 	// A session of the home belongs to who runs the program: a login alone shows it
 	// only on their own machine.
-	v.home = p.opt.Home != nil && (v.May(scopeHome) || p.opt.Loopback && v.May(authority.ScopeRead) && fromHere(r))
+	v.home = p.opt.Home != nil && (v.May(authority.ScopeHome) || p.opt.Loopback && v.May(authority.ScopeRead) && fromHere(r))
 	return v, nil
 }
-
-// scopeHome lets a viewer see the sessions of the machine from another one.
-const scopeHome = "home:read"
 
 // errNoHome is how sessions of the home look to who may not see them.
 func errNoHome() error {
