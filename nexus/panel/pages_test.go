@@ -91,13 +91,14 @@ func TestPagesEscapeEveryString(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	told := w.tell(token, "k3", "evil<script>alert(1)</script>", sealedJournal(t, "pass"), hostileSummary)
 	b := w.login(token)
 	id := "20261123T100000Z-b-2"
 	ask := url.Values{"q": {hostile}}.Encode()
 	for _, path := range []string{
 		"/", "/?" + ask, "/?from=nexus", "/?engine=" + url.QueryEscape(hostile), "/runs/" + id, "/runs/" + id + "?audit=1", "/runs/" + id + "/changes", "/runs/" + id + "/log/test.log",
 		"/runs/" + id + "/log/test.log?" + ask, "/runs/" + id + "/log/test.log?q=evil", "/runs/" + id + "/log/evil.html", "/runs/" + id + "/journal", "/runs/" + id + "/journal?q=evil", "/compare",
-		"/compare?run=" + id + "&run=20261123T100000Z-a-1", "/approvals", "/approvals/" + approval.Value.ApprovalID, "/nexus/runs/" + run.RunID,
+		"/compare?run=" + id + "&run=20261123T100000Z-a-1", "/approvals", "/approvals/" + approval.Value.ApprovalID, "/nexus/runs/" + run.RunID, "/nexus/runs/" + told, "/?from=nexus&" + ask, "/?from=nexus&engine=" + url.QueryEscape(hostile),
 		"/fleet", "/treasury", "/health", "/runs/" + url.PathEscape(hostile), "/approvals/" + url.PathEscape("<script>"), "/login?next=" + url.QueryEscape(hostile),
 	} {
 		out := b.get(path)
