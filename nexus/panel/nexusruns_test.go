@@ -30,6 +30,12 @@ func sealedJournal(t testing.TB, name string) []journal.Entry {
 // tell makes a run, and tells the nexus what its client knows of it.
 func (w *world) tell(token, key, repo string, entries []journal.Entry, change func(*evidence.RunSummary)) string {
 	w.t.Helper()
+	return w.tellCut(token, key, repo, entries, change, 16<<10)
+}
+
+// tellCut is tell with so many bytes of an entry at most.
+func (w *world) tellCut(token, key, repo string, entries []journal.Entry, change func(*evidence.RunSummary), most int) string {
+	w.t.Helper()
 	s, err := evidence.SummaryOf(entries)
 	if err != nil {
 		w.t.Fatal(err)
@@ -50,7 +56,7 @@ func (w *world) tell(token, key, repo string, entries []journal.Entry, change fu
 	for part := range slices.Chunk(entries, 200) {
 		report := api.JournalReport{SessionID: entries[0].SessionID, Entries: []api.JournalEntry{}, Summary: &body}
 		for _, e := range part {
-			report.Entries = append(report.Entries, api.EntryOf(e, 16<<10))
+			report.Entries = append(report.Entries, api.EntryOf(e, most))
 		}
 		if _, err := api.TellJournal.Do(w.t.Context(), client, fmt.Sprint(key, part[0].Seq), run.RunID, report); err != nil {
 			w.t.Fatal(err)
