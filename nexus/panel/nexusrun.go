@@ -37,7 +37,8 @@ type receipt struct {
 const (
 	maxLogEvents = 6000
 	maxLogBytes  = 16 << 20
-	logPart      = 500
+	logPart      = 250
+	maxLogShown  = 250 // entries that are no part of the journal
 )
 
 func (p *Panel) nexusRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
@@ -90,7 +91,7 @@ func (d *nexusRunPage) log(ctx context.Context, c *api.Client, cursor string) er
 			return nil
 		}
 		cursor = *got.NextCursor
-		if events >= maxLogEvents || size >= maxLogBytes {
+		if events >= maxLogEvents || size >= maxLogBytes || len(d.Events) >= maxLogShown {
 			d.Later = withQuery("/nexus/runs/"+url.PathEscape(d.Run.RunID), "cursor", cursor)
 			return nil
 		}

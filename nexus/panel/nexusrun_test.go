@@ -1,6 +1,8 @@
 package panel
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -97,5 +99,45 @@ func TestNexusRunWithLittle(t *testing.T) {
 	}
 	if out := b.get("/nexus/runs/" + cut); !strings.Contains(out.body, "from its sealed bundle") || !strings.Contains(out.body, "entry 3 is another&lt;script&gt;") {
 		t.Error("the page does not say what differs")
+	}
+}
+
+// TestNexusRunIsBounded: a long log is on several pages, each entry once, and none of
+// them is large.
+func TestNexusRunIsBounded(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, true)
+	alice := w.token("alice", authority.ScopeRead, authority.ScopeRuns)
+	client := w.client(alice)
+	run, err := api.CreateRun.Do(t.Context(), client, "long", api.None{}, api.RunRequest{RepoRef: "shop"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const notes = 2*maxLogShown + 10
+	for i := range notes {
+		text := fmt.Sprintf(`{"text":"note-%d-of-many %s"}`, i, strings.Repeat("x", 2000))
+		if _, err := api.AppendEvent.Do(t.Context(), client, fmt.Sprint("n", i), run.RunID, api.EventRequest{EventType: "note", Payload: json.RawMessage(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, seen, pages := w.login(alice), map[string]int{}, 0
+	for path := "/nexus/runs/" + run.RunID; path != "" && pages < 9; pages++ {
+		out := b.get(path)
+		if out.status != http.StatusOK || len(out.body) > 500_000 {
+			t.Fatalf("%s: %d, %d bytes", path, out.status, len(out.body))
+		}
+		for _, piece := range strings.Split(out.body, "note-")[1:] {
+			n, _, _ := strings.Cut(piece, "-")
+			seen[n]++
+		}
+		path = strings.ReplaceAll(between(out.body, `<a class="btn" href="`, `">Later entries`), "&amp;", "&")
+	}
+	if len(seen) != notes || pages != 3 {
+		t.Errorf("%d notes on %d pages", len(seen), pages)
+	}
+	for n, times := range seen {
+		if times != 1 {
+			t.Errorf("note %s is there %d times", n, times)
+		}
 	}
 }
