@@ -12,10 +12,9 @@ import (
 	"remit/proof/reason"
 )
 
-// TestLadder: every engine has a cell for each stage that says how it stands, and one
-// command to type next; to who is at the machine, and nobody else.
-func TestLadder(t *testing.T) {
-	t.Parallel()
+// ladderStatus is a control summary with a stage in every state, and an engine that is
+// not there.
+func ladderStatus() ladder.Status {
 	status := ladder.Summarize(nil)
 	lane := func(engine, next string, states ...ladder.State) ladder.Lane {
 		l := ladder.Lane{Engine: engine, Provider: hostile, Model: hostile, NextAction: next, Version: hostile}
@@ -30,6 +29,14 @@ func TestLadder(t *testing.T) {
 	second.Rationale = &ladder.LaneBlock{Code: reason.ProviderUnavailable, Detail: hostile}
 	control := ladder.ControlOf([]ladder.Lane{first, second})
 	status.Attach(control)
+	return status
+}
+
+// TestLadder: every engine has a cell for each stage that says how it stands, and one
+// command to type next; to who is at the machine, and nobody else.
+func TestLadder(t *testing.T) {
+	t.Parallel()
+	status := ladderStatus()
 	show := func(context.Context) (json.RawMessage, error) { return json.Marshal(status) }
 	w := newWorldWith(t, nil, true, show)
 	token := w.token("alice", authority.ScopeRead)

@@ -33,8 +33,8 @@ func TestNexusRun(t *testing.T) {
 			t.Errorf("the page lacks %q", part)
 		}
 	}
-	// What is not there is not linked to.
-	for _, link := range []string{`href="/runs/`, "Read the diff", "Audit now"} {
+	// What is not there is not linked to, and a run with a verdict has ended.
+	for _, link := range []string{`href="/runs/`, "Read the diff", "Audit now", "It is under way", "What else was checked"} {
 		if strings.Contains(out.body, link) {
 			t.Errorf("the page has %q", link)
 		}

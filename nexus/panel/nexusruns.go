@@ -41,7 +41,15 @@ func summaryOf(run api.Run) Summary {
 	n.Unknown = told.Unknown
 	s.Title, s.Task, s.Engine, s.Version, s.Base = cmp.Or(told.Title, s.Title), told.TaskID, told.Engine.Name, told.Engine.Version, string(told.BaselineCommit)
 	s.Provider, s.Model, s.Patch = api.Value(told.ModelProvider), api.Value(told.Model), api.Value(told.PatchSHA256)
-	s.Status = cmp.Or(api.Value(told.Status), s.Status)
+	if told.Status != nil { // the run has ended, also where its end was not told yet
+		s.Phase, s.Status = Sealed, *told.Status
+	}
+	if at := instant(told.StartedAt); !at.IsZero() {
+		s.Started = at
+	}
+	if at := instant(api.Value(told.FinishedAt)); !at.IsZero() {
+		s.Ended = at
+	}
 	if s.Outcome == "" && told.Outcome != pending {
 		s.Outcome = told.Outcome
 	}

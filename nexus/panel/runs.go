@@ -136,12 +136,13 @@ func (p *Panel) runs(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, 
 		return nil, err
 	}
 	data.Waiting = waiting
+	live := ""
 	if f.From == "nexus" {
 		err = p.nexusRuns(r, v, &data)
 	} else {
-		err = p.homeRuns(r, &data)
+		err, live = p.homeRuns(r, &data), liveTopic("home", "")
 	}
-	return &page{name: "runs", Title: "Runs", Nav: "runs", Live: liveTopic(f.From, ""), Data: data}, err
+	return &page{name: "runs", Title: "Runs", Nav: "runs", Live: live, Data: data}, err
 }
 
 // waiting are the approvals that the viewer may decide.
