@@ -116,7 +116,8 @@ func Summarize(id, phase, repository string, entries []journal.Entry, report *ev
 		s.Code, s.Why = string(report.Blockers[0].Code), report.Blockers[0].Message
 	}
 	used := report.Usage
-	s.Outcome, s.Requests, s.Tokens, s.MicroUSD, s.CostKnown = report.OperatorOutcome, used.Requests, used.Tokens, used.CostMicroUSD, used.CostKnown
+	s.Outcome, s.Requests, s.Tokens = report.OperatorOutcome, used.Requests, used.Tokens
+	s.MicroUSD, s.CostKnown = used.CostMicroUSD, used.CostKnown
 	if s.Model == "" {
 		s.CostKnown = nil
 	}

@@ -104,8 +104,8 @@ func (d *nexusRunPage) event(e api.Event) {
 	case jobs.EventJournal:
 		var t jobs.ToldEntry
 		decode(e.Payload, &t)
-		d.Journal = append(d.Journal, journal.Entry{V: journal.Version, Seq: t.Seq, SessionID: t.SessionID, StepID: t.StepID, Name: t.Name, Status: t.Status,
-			StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Inputs: t.Inputs, Outputs: t.Outputs, PrevHash: t.PrevHash, EntryHash: t.EntryHash})
+		d.Journal = append(d.Journal, journal.Entry{V: journal.Version, Seq: t.Seq, SessionID: t.SessionID, StepID: t.StepID, Name: t.Name,
+			Status: t.Status, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Inputs: t.Inputs, Outputs: t.Outputs, PrevHash: t.PrevHash, EntryHash: t.EntryHash})
 		return
 	case authority.EventReceipt:
 		one := receipt{At: e.RecordedAt}

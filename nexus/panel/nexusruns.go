@@ -21,10 +21,10 @@ type NexusFacts struct {
 
 // summaryOf is a run of the nexus as a list shows it.
 func summaryOf(run api.Run) Summary {
-	n := &NexusFacts{RunID: run.RunID, Findings: api.Value(run.Findings), Told: run.SummarySource == nil || *run.SummarySource == api.RunSummarySourceTold,
-		Unknown: map[string]string{}}
-	s := Summary{ID: run.RunID, Phase: Sealed, Status: string(run.Status), Title: cmp.Or(run.IssueRef, "Run "+run.RunID), Repository: run.RepoRef,
-		Started: instant(run.CreatedAt), Ended: instant(api.Value(run.FinishedAt)), Outcome: api.Value(run.Outcome), Nexus: n}
+	n := &NexusFacts{RunID: run.RunID, Findings: api.Value(run.Findings), Unknown: map[string]string{},
+		Told: run.SummarySource == nil || *run.SummarySource == api.RunSummarySourceTold}
+	s := Summary{ID: run.RunID, Phase: Sealed, Status: string(run.Status), Title: cmp.Or(run.IssueRef, "Run "+run.RunID),
+		Repository: run.RepoRef, Started: instant(run.CreatedAt), Ended: instant(api.Value(run.FinishedAt)), Outcome: api.Value(run.Outcome), Nexus: n}
 	switch run.Status {
 	case api.RunStatusSucceeded, api.RunStatusFailed, api.RunStatusCanceled:
 	default:
@@ -39,7 +39,8 @@ func summaryOf(run api.Run) Summary {
 	var told evidence.RunSummary
 	decode(*run.Summary, &told) // it was checked when it was told
 	n.Unknown = told.Unknown
-	s.Title, s.Task, s.Engine, s.Version, s.Base = cmp.Or(told.Title, s.Title), told.TaskID, told.Engine.Name, told.Engine.Version, string(told.BaselineCommit)
+	s.Title, s.Task, s.Base = cmp.Or(told.Title, s.Title), told.TaskID, string(told.BaselineCommit)
+	s.Engine, s.Version = told.Engine.Name, told.Engine.Version
 	s.Provider, s.Model, s.Patch = api.Value(told.ModelProvider), api.Value(told.Model), api.Value(told.PatchSHA256)
 	if told.Status != nil { // the run has ended, also where its end was not told yet
 		s.Phase, s.Status = Sealed, *told.Status
@@ -65,7 +66,8 @@ func summaryOf(run api.Run) Summary {
 	if t := told.Tests; t != nil {
 		s.Measured, s.Fixed, s.Kept, s.Broken = true, t.Fixed, t.Kept, t.Broken+t.Missing
 	}
-	s.Requests, s.Tokens, s.MicroUSD, s.CostKnown = api.Value(told.Requests), api.Value(told.Tokens), api.Value(told.CostMicroUSD), told.CostKnown
+	s.Requests, s.Tokens = api.Value(told.Requests), api.Value(told.Tokens)
+	s.MicroUSD, s.CostKnown = api.Value(told.CostMicroUSD), told.CostKnown
 	return s
 }
 
@@ -121,8 +123,8 @@ func (d *runsPage) nexusChoices(list []Summary) {
 		}
 		d.Choices = append(d.Choices, c)
 	}
-	fixed("state", string(api.RunStatusRunning), string(api.RunStatusCreated), string(api.RunStatusCanceling), string(api.RunStatusSucceeded),
-		string(api.RunStatusFailed), string(api.RunStatusCanceled))
+	fixed("state", string(api.RunStatusRunning), string(api.RunStatusCreated), string(api.RunStatusCanceling),
+		string(api.RunStatusSucceeded), string(api.RunStatusFailed), string(api.RunStatusCanceled))
 	fixed("outcome", string(api.OutcomeRequestKindAccepted), string(api.OutcomeRequestKindRejected),
 		string(api.OutcomeRequestKindReverted), string(api.OutcomeRequestKindFailing))
 	for _, c := range []struct {

@@ -224,6 +224,10 @@ func TestHomeIsForThisMachine(t *testing.T) {
 			t.Errorf("%s: %d on a listener that others reach", path, out.status)
 		}
 	}
+	// Only what a page can follow is live.
+	if !strings.Contains(b.get("/").body, `data-live="home"`) || strings.Contains(b.get("/?from=nexus").body, "data-live") {
+		t.Error("the list of sessions is not followed, or that of the nexus is")
+	}
 	// The scope is given by an administrator, in a token that was asked for it.
 	admin := far.client(far.token("admin", authority.ScopeAdmin))
 	made, err := api.CreateToken.Do(t.Context(), admin, "k1", api.None{}, api.TokenRequest{Kind: api.TokenRequestKindUser, Owner: api.Optional("bob"),
