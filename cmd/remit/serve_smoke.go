@@ -98,7 +98,7 @@ func (a *app) withPanel(ctx context.Context, dir string, use func(base, token st
 		return err
 	}
 	log := slog.New(slog.DiscardHandler)
-	s := server.New(server.Options{Store: st, Blobs: blobs, Log: log, Version: version})
+	s := server.New(server.Options{Store: st, Blobs: blobs, Log: log, Version: version, Control: a.controlSummary})
 	defer s.Close()
 	pages, stopPanel, err := a.panel(ctx, f, s.Handler(), true, log)
 	if err != nil {
@@ -159,15 +159,17 @@ func smoke(ctx context.Context, base, token string) ([]smokeResult, error) {
 			return nil, err
 		}
 	}
-	if _, err := fetch("/v1/whoami", nil, http.StatusUnauthorized); err != nil {
-		return nil, err
+	for _, path := range []string{"/v1/whoami", "/v1/control-summary"} {
+		if _, err := fetch(path, nil, http.StatusUnauthorized); err != nil {
+			return nil, err
+		}
 	}
 	session, err := logIn(ctx, client, base, token)
 	if err != nil {
 		return nil, err
 	}
 	list := ""
-	for _, path := range append(panel.Pages(), "/v1/whoami", "/healthz", "/readyz") {
+	for _, path := range append(panel.Pages(), "/v1/whoami", "/v1/control-summary", "/healthz", "/readyz") {
 		text, err := fetch(path, session, http.StatusOK)
 		if err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ a token with the scope providers:enrol makes registration tokens for machines.`,
 // The words of remit token new.
 var (
 	tokenKinds  = []string{"user", "registration", "service", "panel"}
-	tokenScopes = []string{"runs:write", "jobs:write", "providers:write", "providers:enrol", "providers:pool", "treasury:write", "approvals:decide", "read", "admin"}
+	tokenScopes = []string{"runs:write", "jobs:write", "providers:write", "providers:enrol", "providers:pool", "treasury:write", "approvals:decide", "read", "home:read", "admin"}
 )
 
 // tokenFlags say what a new token is for, and where it goes.
@@ -52,7 +52,8 @@ it can be piped to where secrets are kept; what it is good for is on standard
 error. With --out it goes to a new file of mode 0600 instead.
 
 A user's token may do everything with what is its owner's, but for approving
-(approvals:decide) and for what --scope leaves out. A registration token is good for one
+(approvals:decide), for seeing the sessions that remit serve --show-home shows
+(home:read), and for what --scope leaves out. A registration token is good for one
 'remit provider join', for an hour. A token for another owner, and one that is not
 for registration, needs an administrator's.`,
 		Example: `  remit token new --owner alice --out alice.token

@@ -473,6 +473,7 @@ func (e RunStatus) Valid() bool {
 const (
 	ScopeAdmin           Scope = "admin"
 	ScopeApprovalsDecide Scope = "approvals:decide"
+	ScopeHomeRead        Scope = "home:read"
 	ScopeJobsWrite       Scope = "jobs:write"
 	ScopeProvidersEnrol  Scope = "providers:enrol"
 	ScopeProvidersPool   Scope = "providers:pool"
@@ -488,6 +489,8 @@ func (e Scope) Valid() bool {
 	case ScopeAdmin:
 		return true
 	case ScopeApprovalsDecide:
+		return true
+	case ScopeHomeRead:
 		return true
 	case ScopeJobsWrite:
 		return true
@@ -1649,7 +1652,8 @@ type RunSummary = json.RawMessage
 // Scope admin: everything, for every owner. runs:write: issues and runs. jobs:write: dispatch, cancel, settle. providers:write:
 // caps, enable, disable. providers:enrol: devices and providers; providers:pool: into the reserve pool. treasury:write:
 // one's accounts. approvals:decide: grant and deny approvals; a user's token has it only if it was asked for.
-// read: see one's things and open lanes.
+// read: see one's things and open lanes. home:read: see, in the panel, the sessions of who runs the nexus where it shows them to
+// other machines; a user's token has it only if it was asked for.
 type Scope string
 
 // Session defines model for Session.

@@ -48,6 +48,7 @@ const (
 	ScopeTreasury  = "treasury:write"   // accounts, funding, reconcile
 	ScopeApprove   = "approvals:decide" // grant and deny approvals
 	ScopeRead      = "read"             // reads of what the owner has
+	ScopeHome      = "home:read"        // see the sessions of who runs the nexus, in the panel
 )
 
 // Principal is who asks, as the credential says.

@@ -1,9 +1,7 @@
 package panel
 
 import (
-	"cmp"
 	"context"
-
 	"net/http"
 	"net/url"
 	"strings"
@@ -209,43 +207,4 @@ func (p *Panel) health(_ http.ResponseWriter, r *http.Request, v *viewer) (*page
 		d.Read, d.All = len(list), all
 	}
 	return &page{name: "health", Title: "Health", Nav: "health", Data: d}, nil
-}
-
-// nexusRunPage is a run as the authority knows it.
-type nexusRunPage struct {
-	api.Run
-	Events   []api.Event
-	Jobs     []api.Job
-	Receipts []api.Receipt
-	Older    string
-}
-
-func (p *Panel) nexusRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
-	id := r.PathValue("id")
-	got, err := api.GetRun.Get(r.Context(), v.client, id)
-	if err != nil {
-		return nil, err
-	}
-	d := nexusRunPage{Run: got}
-	params := api.ListEventsParams{RunID: id}
-	if c := r.URL.Query().Get("cursor"); c != "" {
-		params.Cursor = &c
-	}
-	events, err := api.ListEvents.Get(r.Context(), v.client, params)
-	if err != nil {
-		return nil, err
-	}
-	if d.Events = events.Items; events.NextCursor != nil {
-		d.Older = withQuery("/nexus/runs/"+url.PathEscape(id), "cursor", *events.NextCursor)
-	}
-	jobs, err := api.ListJobs.Get(r.Context(), v.client, api.ListJobsParams{RunID: id})
-	if err != nil {
-		return nil, err
-	}
-	receipts, err := api.ListReceipts.Get(r.Context(), v.client, api.ListReceiptsParams{RunID: id})
-	if err != nil {
-		return nil, err
-	}
-	d.Jobs, d.Receipts = jobs.Items, receipts.Items
-	return &page{name: "nexusrun", Title: cmp.Or(got.RepoRef, id), Nav: "runs", Data: d}, nil
 }

@@ -2,6 +2,7 @@ package panel
 
 import (
 	"context"
+	"encoding/json"
 	"os/exec"
 	"strings"
 	"sync/atomic"
@@ -90,8 +91,9 @@ func TestBrowser(t *testing.T) {
 	ctx := browse(t)
 	home := &growingRun{memoryHome: hostileHome()}
 	home.entries.Store(4)
-	w := newWorld(t, home, true)
+	w := newWorldWith(t, home, true, func(context.Context) (json.RawMessage, error) { return json.Marshal(ladderStatus()) })
 	token := w.token("alice", authority.ScopeRead, authority.ScopeRuns, authority.ScopeApprove)
+	told := w.tell(token, "told", "acme/links", sealedJournal(t, "fail"), nil)
 	approval := w.approval(token, "acme/links")
 	do := func(what string, steps ...chromedp.Action[chromedp.Void]) {
 		t.Helper()
@@ -130,7 +132,8 @@ func TestBrowser(t *testing.T) {
 	until(ctx, t, `document.querySelectorAll("main script, main img, main iframe").length === 0`, slow)
 
 	for _, width := range []int64{390, 768, 1280} {
-		for _, path := range []string{"/", "/runs/20261123T100000Z-b-2", "/approvals/" + approval.ApprovalID, "/compare", "/fleet", "/treasury", "/health", "/runs/20261123T100000Z-b-2/journal"} {
+		for _, path := range []string{"/", "/runs/20261123T100000Z-b-2", "/approvals/" + approval.ApprovalID, "/compare", "/fleet", "/treasury", "/health", "/runs/20261123T100000Z-b-2/journal", "/?from=nexus",
+			"/nexus/runs/" + told, "/ladder"} {
 			do(path, chromedp.EmulateViewport(width, 900), chromedp.Navigate(w.url+path), chromedp.WaitVisible("main"))
 			wide, err := chromedp.Run(ctx, chromedp.Evaluate[int64]("document.documentElement.scrollWidth"))
 			if err != nil || wide > width {

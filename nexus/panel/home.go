@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -60,12 +61,15 @@ type Summary struct {
 	Code, Why           string // of the first blocker
 	Outcome             string
 	Changed             []string
+	ChangedMore         int // files that are not among those
 	Added, Removed      int
 	Measured            bool // a verification said what follows
 	Fixed, Broken, Kept int
+	Requests            int64
 	Tokens, MicroUSD    int64
 	CostKnown           *bool // nil: nothing was asked of a model
 	Patch               string
+	Nexus               *NexusFacts // of a run that a nexus shows, else nil
 
 	words string // what a search looks at, in lower case
 }
@@ -112,7 +116,8 @@ func Summarize(id, phase, repository string, entries []journal.Entry, report *ev
 		s.Code, s.Why = string(report.Blockers[0].Code), report.Blockers[0].Message
 	}
 	used := report.Usage
-	s.Outcome, s.Tokens, s.MicroUSD, s.CostKnown = report.OperatorOutcome, used.Tokens, used.CostMicroUSD, used.CostKnown
+	s.Outcome, s.Requests, s.Tokens = report.OperatorOutcome, used.Requests, used.Tokens
+	s.MicroUSD, s.CostKnown = used.CostMicroUSD, used.CostKnown
 	if s.Model == "" {
 		s.CostKnown = nil
 	}
@@ -202,4 +207,48 @@ func (s Summary) CostCell() string {
 		return fmt.Sprintf("≥ %.4f", float64(s.MicroUSD)/1e6)
 	}
 	return fmt.Sprintf("%.4f", float64(s.MicroUSD)/1e6)
+}
+
+// CostWhy is why the cost is not a figure, "" if it is.
+func (s Summary) CostWhy() string {
+	switch {
+	case s.CostKnown == nil && s.Nexus != nil:
+		return s.Nexus.Unknown["cost_micro_usd"]
+	case s.CostKnown == nil:
+		return "no model was asked"
+	case !*s.CostKnown && s.MicroUSD == 0:
+		return "what the model cost is not known"
+	case !*s.CostKnown:
+		return "part of the cost is not known"
+	}
+	return ""
+}
+
+// Unmeasured is why there is no number of tests.
+func (s Summary) Unmeasured() string {
+	if s.Nexus != nil && s.Nexus.Unknown["tests"] != "" {
+		return s.Nexus.Unknown["tests"]
+	}
+	return "nothing was measured"
+}
+
+// Unchanged is why no file is named.
+func (s Summary) Unchanged() string {
+	if s.Nexus != nil && s.Nexus.Unknown["changed"] != "" {
+		return s.Nexus.Unknown["changed"]
+	}
+	return "nothing was changed"
+}
+
+// Href is the page of the run.
+func (s Summary) Href() string {
+	if s.Nexus != nil {
+		return "/nexus/runs/" + url.PathEscape(s.Nexus.RunID)
+	}
+	return "/runs/" + url.PathEscape(s.ID)
+}
+
+// OutcomeWord is what became of the result, "" while nobody has said anything.
+func (s Summary) OutcomeWord() string {
+	return map[string]string{"accepted": "Accepted", "rejected": "Rejected", "reverted": "Reverted", "failing": "Failing"}[s.Outcome]
 }

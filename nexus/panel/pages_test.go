@@ -91,13 +91,14 @@ func TestPagesEscapeEveryString(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	told := w.tell(token, "k3", "evil<script>alert(1)</script>", sealedJournal(t, "pass"), hostileSummary)
 	b := w.login(token)
 	id := "20261123T100000Z-b-2"
 	ask := url.Values{"q": {hostile}}.Encode()
 	for _, path := range []string{
 		"/", "/?" + ask, "/?from=nexus", "/?engine=" + url.QueryEscape(hostile), "/runs/" + id, "/runs/" + id + "?audit=1", "/runs/" + id + "/changes", "/runs/" + id + "/log/test.log",
 		"/runs/" + id + "/log/test.log?" + ask, "/runs/" + id + "/log/test.log?q=evil", "/runs/" + id + "/log/evil.html", "/runs/" + id + "/journal", "/runs/" + id + "/journal?q=evil", "/compare",
-		"/compare?run=" + id + "&run=20261123T100000Z-a-1", "/approvals", "/approvals/" + approval.Value.ApprovalID, "/nexus/runs/" + run.RunID,
+		"/compare?run=" + id + "&run=20261123T100000Z-a-1", "/approvals", "/approvals/" + approval.Value.ApprovalID, "/nexus/runs/" + run.RunID, "/nexus/runs/" + told, "/?from=nexus&" + ask, "/?from=nexus&engine=" + url.QueryEscape(hostile),
 		"/fleet", "/treasury", "/health", "/runs/" + url.PathEscape(hostile), "/approvals/" + url.PathEscape("<script>"), "/login?next=" + url.QueryEscape(hostile),
 	} {
 		out := b.get(path)
@@ -122,7 +123,7 @@ func TestEveryAnswerIsProtected(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hostileHome(), true)
 	b := w.login(w.token("alice", authority.ScopeRead))
-	for _, path := range []string{"/", "/login", "/runs/20261123T100000Z-b-2", "/runs/none", "/approvals", "/fleet", "/treasury", "/health", "/compare", "/assets/none", "/live"} {
+	for _, path := range []string{"/", "/login", "/runs/20261123T100000Z-b-2", "/runs/none", "/approvals", "/fleet", "/treasury", "/health", "/compare", "/ladder", "/?from=nexus", "/nexus/runs/none", "/assets/none", "/live"} {
 		h := b.get(path).header
 		csp := h.Get("Content-Security-Policy")
 		for _, want := range []string{"default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'", "form-action 'self'", "require-trusted-types-for 'script'"} {
@@ -156,7 +157,7 @@ func TestNothingIsShownWithoutALogin(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hostileHome(), true)
 	stranger := &browser{w: w}
-	for _, path := range []string{"/", "/runs/20261123T100000Z-b-2", "/runs/20261123T100000Z-b-2/artifact/test.log", "/runs/20261123T100000Z-b-2/journal", "/approvals", "/fleet", "/treasury", "/health", "/compare"} {
+	for _, path := range []string{"/", "/runs/20261123T100000Z-b-2", "/runs/20261123T100000Z-b-2/artifact/test.log", "/runs/20261123T100000Z-b-2/journal", "/approvals", "/fleet", "/treasury", "/health", "/compare", "/ladder", "/?from=nexus", "/nexus/runs/none"} {
 		out := stranger.get(path)
 		if out.status != http.StatusSeeOther || !strings.HasPrefix(out.header.Get("Location"), "/login?next=") || strings.Contains(out.body, "evil") {
 			t.Errorf("%s: %d to %q", path, out.status, out.header.Get("Location"))
@@ -222,5 +223,39 @@ func TestHomeIsForThisMachine(t *testing.T) {
 		if out := far.login(far.token("alice", authority.ScopeRead)).get(path); out.status != http.StatusNotFound {
 			t.Errorf("%s: %d on a listener that others reach", path, out.status)
 		}
+	}
+	// Only what a page can follow is live.
+	if !strings.Contains(b.get("/").body, `data-live="home"`) || strings.Contains(b.get("/?from=nexus").body, "data-live") {
+		t.Error("the list of sessions is not followed, or that of the nexus is")
+	}
+	// The scope is given by an administrator, in a token that was asked for it.
+	admin := far.client(far.token("admin", authority.ScopeAdmin))
+	made, err := api.CreateToken.Do(t.Context(), admin, "k1", api.None{}, api.TokenRequest{Kind: api.TokenRequestKindUser, Owner: api.Optional("bob"),
+		Scopes: &[]api.Scope{api.ScopeHomeRead, api.ScopeRead}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := api.CreateToken.Do(t.Context(), admin, "k2", api.None{}, api.TokenRequest{Kind: api.TokenRequestKindUser, Owner: api.Optional("bob")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	bob := far.client(made.Token)
+	if _, err := api.CreateToken.Do(t.Context(), bob, "k3", api.None{}, api.TokenRequest{Kind: api.TokenRequestKindUser, Scopes: &[]api.Scope{api.ScopeHomeRead}}); err == nil {
+		t.Error("who has the scope hands it on")
+	}
+	with, without, hidden := far.login(made.Token), far.login(plain.Token), newWorld(t, nil, false)
+	for _, path := range paths {
+		if out := with.get(path); out.status != http.StatusOK {
+			t.Errorf("%s: %d with the scope", path, out.status)
+		}
+		if out := without.get(path); out.status != http.StatusNotFound {
+			t.Errorf("%s: %d for a token that nobody asked the scope for", path, out.status)
+		}
+		if out := hidden.login(hidden.token("bob", authority.ScopeRead, authority.ScopeHome)).get(path); out.status != http.StatusNotFound {
+			t.Errorf("%s: %d on a server that shows no home", path, out.status)
+		}
+	}
+	if out := with.get("/"); !strings.Contains(out.body, `href="/runs/2026`) {
+		t.Error("the list has no session for who has the scope")
 	}
 }

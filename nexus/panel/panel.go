@@ -92,6 +92,7 @@ func (p *Panel) shown() map[string]shower {
 		"/approvals/{id}":               p.approval,
 		"/fleet":                        p.fleet,
 		"/treasury":                     p.treasury,
+		"/ladder":                       p.ladder,
 		"/health":                       p.health,
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // parse reads the templates: layout and parts, and one file for each page.
 func (p *Panel) parse() (map[string]*template.Template, error) {
-	shared, err := template.New("").Funcs(p.functions()).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html")
+	shared, err := template.New("").Funcs(p.functions()).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html", "pages/runparts.html")
 	if err != nil {
 		return nil, fmt.Errorf("read the layout of the panel: %w", err)
 	}
@@ -25,7 +25,7 @@ func (p *Panel) parse() (map[string]*template.Template, error) {
 	pages := map[string]*template.Template{}
 	for _, f := range files {
 		name := strings.TrimSuffix(f.Name(), path.Ext(f.Name()))
-		if name == "layout" || name == "parts" {
+		if name == "layout" || strings.HasSuffix(name, "parts") {
 			continue
 		}
 		one, err := shared.Clone()

@@ -14,7 +14,6 @@ import (
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/proof/journal"
-	"remit/proof/reason"
 )
 
 // runPage is a run, from the verdict to the contract.
@@ -112,12 +111,7 @@ func (d *runPage) read() {
 	}
 	if d.Report != nil && !d.Ended.IsZero() {
 		for _, b := range d.Report.Blockers {
-			info, _ := reason.Lookup(b.Code)
-			hint := b.Hint
-			if hint == "" {
-				hint = info.Hint
-			}
-			d.Blockers = append(d.Blockers, blocker{string(b.Code), b.Message, b.Evidence, hint})
+			d.Blockers = append(d.Blockers, shownBlocker(b))
 		}
 	}
 	slices.SortFunc(d.Artifacts, func(a, b artifact) int { return strings.Compare(a.Path, b.Path) })

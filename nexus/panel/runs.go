@@ -1,7 +1,6 @@
 package panel
 
 import (
-	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -19,19 +18,33 @@ const pageSize = 50
 type filter struct {
 	From                                          string // home or nexus
 	Status, Engine, Model, Code, Repository, Text string
+	State, Outcome, Since, Until                  string // of runs of the nexus
 	Before                                        string // the id behind which the page begins
 }
 
 func filterOf(q url.Values) filter {
 	get := func(name string) string { return clip(200, q.Get(name)) }
-	return filter{From: get("from"), Status: get("status"), Engine: get("engine"), Model: get("model"), Code: get("code"),
+	f := filter{From: get("from"), Status: get("status"), Engine: get("engine"), Model: get("model"), Code: get("code"),
 		Repository: get("repository"), Text: get("q"), Before: get("before")}
+	if f.From == "nexus" {
+		f.State, f.Outcome, f.Since, f.Until = get("state"), get("outcome"), get("since"), get("until")
+	}
+	return f
+}
+
+// parts are what an address says of a filter.
+func (f filter) parts() []chip {
+	return []chip{{Name: "from", Value: f.From}, {Name: "status", Value: f.Status}, {Name: "state", Value: f.State}, {Name: "engine", Value: f.Engine},
+		{Name: "model", Value: f.Model}, {Name: "code", Value: f.Code}, {Name: "repository", Value: f.Repository},
+		{Name: "outcome", Value: f.Outcome}, {Name: "since", Value: f.Since}, {Name: "until", Value: f.Until}, {Name: "q", Value: f.Text}}
 }
 
 // With is the address of the list with one filter changed, from its beginning.
 func (f filter) With(name, value string) string {
-	q := url.Values{"from": {f.From}, "status": {f.Status}, "engine": {f.Engine}, "model": {f.Model}, "code": {f.Code},
-		"repository": {f.Repository}, "q": {f.Text}}
+	q := url.Values{}
+	for _, c := range f.parts() {
+		q.Set(c.Name, c.Value)
+	}
 	q.Set(name, value)
 	for key := range q {
 		if q.Get(key) == "" {
@@ -47,13 +60,28 @@ func (f filter) With(name, value string) string {
 // Chips are the filters that are set, with the address without each.
 func (f filter) Chips() []chip {
 	var out []chip
-	for _, c := range [][2]string{{"engine", f.Engine}, {"model", f.Model}, {"code", f.Code}, {"repository", f.Repository}, {"q", f.Text}} {
-		if c[1] != "" {
-			out = append(out, chip{Name: c[0], Value: c[1], Href: f.With(c[0], "")})
+	for _, c := range f.parts() {
+		if c.Value != "" && c.Name != "from" && c.Name != "status" {
+			c.Href = f.With(c.Name, "")
+			out = append(out, c)
 		}
 	}
 	return out
 }
+
+// Hidden are the filters that a search keeps.
+func (f filter) Hidden() []chip {
+	return slices.DeleteFunc(f.parts(), func(c chip) bool { return c.Value == "" || c.Name == "q" })
+}
+
+// Kept are those that the form of a nexus's filters keeps.
+func (f filter) Kept() []chip {
+	typed := []string{"engine", "model", "code", "repository", "since", "until"}
+	return slices.DeleteFunc(f.parts(), func(c chip) bool { return c.Value == "" || slices.Contains(typed, c.Name) })
+}
+
+// Any reports whether a filter is set.
+func (f filter) Any() bool { return f.Status != "" || len(f.Chips()) > 0 }
 
 // chip is one filter.
 type chip struct {
@@ -79,8 +107,6 @@ type runsPage struct {
 	All      int
 	Waiting  []api.Approval
 	Now      time.Time
-	Nexus    []api.Run
-	Older    string
 }
 
 // choice is a filter that one can set, with the values that there are.
@@ -99,22 +125,24 @@ type group struct {
 
 // runs lists the runs of this machine, or those of the authority.
 func (p *Panel) runs(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
-	f := filterOf(r.URL.Query())
-	if f.From != "nexus" && !v.home {
-		f.From = "nexus"
+	q := r.URL.Query()
+	if !v.home {
+		q.Set("from", "nexus")
 	}
+	f := filterOf(q)
 	data := runsPage{Filter: f, Now: p.opt.Clock()}
 	waiting, err := p.waiting(r, v)
 	if err != nil {
 		return nil, err
 	}
 	data.Waiting = waiting
+	live := ""
 	if f.From == "nexus" {
 		err = p.nexusRuns(r, v, &data)
 	} else {
-		err = p.homeRuns(r, &data)
+		err, live = p.homeRuns(r, &data), liveTopic("home", "")
 	}
-	return &page{name: "runs", Title: "Runs", Nav: "runs", Live: liveTopic(f.From, ""), Data: data}, err
+	return &page{name: "runs", Title: "Runs", Nav: "runs", Live: live, Data: data}, err
 }
 
 // waiting are the approvals that the viewer may decide.
@@ -217,7 +245,7 @@ func groupsOf(list []Summary) []group {
 	var out []group
 	at := map[string]int{}
 	for _, s := range list {
-		key := s.Contract + "\n" + s.Repository + "\n" + s.Title
+		key := s.Contract + "\n" + s.Repository + "\n" + s.Title + "\n" + s.Task
 		i, known := at[key]
 		if !known {
 			i = len(out)
@@ -231,7 +259,7 @@ func groupsOf(list []Summary) []group {
 		}
 	}
 	for i := range out {
-		if len(out[i].Runs) > 1 {
+		if len(out[i].Runs) > 1 && out[i].Runs[0].Nexus == nil {
 			out[i].Compare = compareHref(out[i].Runs)
 		}
 	}
@@ -247,32 +275,4 @@ func compareHref(list []Summary) string {
 		ids = append(ids, s.ID)
 	}
 	return "/compare?" + url.Values{"run": ids}.Encode()
-}
-
-func (p *Panel) nexusRuns(r *http.Request, v *viewer, data *runsPage) error {
-	params := api.ListRunsParams{}
-	if c := r.URL.Query().Get("cursor"); c != "" {
-		params.Cursor = &c
-	}
-	got, err := api.ListRuns.Get(r.Context(), v.client, params)
-	if err != nil {
-		return fmt.Errorf("list the runs of the nexus: %w", err)
-	}
-	data.Nexus = got.Items
-	if got.NextCursor != nil {
-		data.Older = withQuery("/?from=nexus", "cursor", *got.NextCursor)
-	}
-	return nil
-}
-
-// Hidden are the filters that a search keeps.
-func (f filter) Hidden() []chip {
-	var out []chip
-	for _, c := range [][2]string{{"status", f.Status}, {"engine", f.Engine}, {"model", f.Model}, {"code", f.Code},
-		{"repository", f.Repository}} {
-		if c[1] != "" {
-			out = append(out, chip{Name: c[0], Value: c[1]})
-		}
-	}
-	return out
 }

@@ -25,6 +25,7 @@ type viewer struct {
 	scopes           []string
 	CSRF             string // "" without a session: then no form is offered
 	Expires          api.Time
+	Here             bool // at the machine of the nexus, which nobody else reaches
 	client           *api.Client
 	home             bool
 }
@@ -60,12 +61,10 @@ func (p *Panel) viewer(r *http.Request) (*viewer, error) {
 	}
 	// A session of the home belongs to who runs the program: a login alone shows it
 	// only on their own machine.
-	v.home = p.opt.Home != nil && (v.May(scopeHome) || p.opt.Loopback && v.May(authority.ScopeRead) && fromHere(r))
+	v.Here = p.opt.Loopback && v.May(authority.ScopeRead) && fromHere(r)
+	v.home = p.opt.Home != nil && (v.May(authority.ScopeHome) || v.Here)
 	return v, nil
 }
-
-// scopeHome lets a viewer see the sessions of the machine from another one.
-const scopeHome = "home:read"
 
 // errNoHome is how sessions of the home look to who may not see them.
 func errNoHome() error {
@@ -73,11 +72,14 @@ func errNoHome() error {
 		WithHint("sessions of a machine are shown on its own loopback address, or to the scope home:read")
 }
 
+// forwarding are the headers that a proxy adds.
+var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
+
 // fromHere reports whether a request comes from this machine, to a name that can
 // only be this machine, and was not forwarded: a page that rebinds its own name to
 // a loopback address sends that name.
 func fromHere(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+	for _, h := range forwarding {
 		if r.Header.Get(h) != "" {
 			return false
 		}
@@ -105,7 +107,7 @@ func (p *Panel) client(r *http.Request, csrf string) (*api.Client, error) {
 }
 
 // relay hands requests to the API without a connection, with the credentials and
-// the address of the request that they are made for.
+// the address of the request that they are made for, and what proxies said of it.
 type relay struct {
 	api  http.Handler
 	from *http.Request
@@ -116,7 +118,7 @@ type relay struct {
 func (t relay) RoundTrip(out *http.Request) (*http.Response, error) {
 	in := out.Clone(out.Context())
 	in.Host, in.RemoteAddr, in.TLS, in.RequestURI = t.from.Host, t.from.RemoteAddr, t.from.TLS, in.URL.RequestURI()
-	for _, name := range []string{"Authorization", "Cookie"} {
+	for _, name := range append([]string{"Authorization", "Cookie"}, forwarding...) {
 		if in.Header.Del(name); t.from.Header.Values(name) != nil {
 			in.Header[name] = t.from.Header.Values(name)
 		}

@@ -42,6 +42,12 @@ type world struct {
 
 func newWorld(t testing.TB, home Home, loopback bool) *world {
 	t.Helper()
+	return newWorldWith(t, home, loopback, nil)
+}
+
+// newWorldWith has a control summary of its machine besides.
+func newWorldWith(t testing.TB, home Home, loopback bool, control func(context.Context) (json.RawMessage, error)) *world {
+	t.Helper()
 	st := storetest.Open(t, storetest.SQLite(t), store.Options{})
 	blobs, err := blob.OpenDir(t.TempDir())
 	if err != nil {
@@ -49,7 +55,7 @@ func newWorld(t testing.TB, home Home, loopback bool) *world {
 	}
 	log := slog.New(slog.DiscardHandler)
 	quick := server.Rate{PerSecond: 1e6, Burst: 1e6}
-	s := server.New(server.Options{Store: st, Blobs: blobs, Log: log, Version: "test", Rate: quick, Failures: quick, Sweep: server.Sweep{Every: -1}})
+	s := server.New(server.Options{Store: st, Blobs: blobs, Log: log, Version: "test", Rate: quick, Failures: quick, Control: control, Sweep: server.Sweep{Every: -1}})
 	opt := Options{API: s.Handler(), Log: log, Version: "test", Loopback: loopback, Home: home}
 	p, err := New(opt)
 	if err != nil {

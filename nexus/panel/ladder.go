@@ -1,0 +1,69 @@
+package panel
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+
+	"remit/law/ladder"
+	"remit/nexus/api"
+	"remit/proof/reason"
+)
+
+// ladderPage is how far each engine has come on the machine of the nexus.
+type ladderPage struct {
+	*ladder.Control
+	Stages []ladder.Stage
+	Rows   []ladderRow
+}
+
+// ladderRow is an engine with a pair of provider and model.
+type ladderRow struct {
+	ladder.Lane
+	Far   string
+	Cells []ladderCell
+}
+
+// ladderCell is one stage of it. No cell is empty.
+type ladderCell struct {
+	ladder.LaneStage
+	Class, Mark, Word string
+}
+
+// ladderWords say the state of a stage: class of the cell, mark and word.
+var ladderWords = map[ladder.State][3]string{ladder.Proven: {"proven", "pass", "Proven"}, ladder.Stale: {"stale", "block", "Stale"},
+	ladder.Blocked: {"blocked", "block", "Blocked"}, ladder.NotYet: {"open", "none", "Not proven"}}
+
+func (p *Panel) ladder(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
+	if !v.Here {
+		return nil, reason.Errorf(reason.NotFound, "this nexus shows nothing of the machine that it runs on").
+			WithHint("`remit ladder status` shows it there")
+	}
+	text, err := api.GetControlSummary.Get(r.Context(), v.client, api.None{})
+	if err != nil {
+		return nil, err
+	}
+	var status ladder.Status
+	if err := json.Unmarshal(text, &status); err != nil {
+		return nil, fmt.Errorf("read the control summary: %w", err)
+	}
+	d := ladderPage{Control: status.Control, Stages: status.Stages}
+	if d.Control == nil {
+		d.Control = new(ladder.Control)
+	}
+	for _, l := range d.Lanes {
+		row := ladderRow{Lane: l, Far: "nothing"}
+		for _, s := range l.Stages {
+			words, known := ladderWords[s.State]
+			if !known {
+				words = [3]string{"open", "none", string(s.State)}
+			}
+			row.Cells = append(row.Cells, ladderCell{s, words[0], words[1], words[2]})
+			if s.Stage == l.ProvenStage {
+				row.Far = fmt.Sprintf("stage %d, %s", s.Stage, s.Name)
+			}
+		}
+		d.Rows = append(d.Rows, row)
+	}
+	return &page{name: "ladder", Title: "Ladder", Nav: "ladder", Data: d}, nil
+}

@@ -1,0 +1,163 @@
+package panel
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/nexus/jobs"
+	"remit/proof/evidence"
+	"remit/proof/journal"
+	"remit/proof/reason"
+	"remit/proof/record"
+)
+
+// nexusRunPage is a run as the nexus knows it: what its client has told, or its
+// bundle says, and what the nexus itself has written.
+type nexusRunPage struct {
+	*runPage
+	Run      api.Run
+	Source   string
+	Events   []api.Event // but entries of the journal, which the timeline has
+	Jobs     []api.Job
+	Receipts []receipt
+	Later    string // where the log goes on, which is too long for one page
+	Gone     string // why there is no log
+}
+
+// receipt is one of the authority, as the log has it.
+type receipt struct {
+	record.Receipt
+	At string
+}
+
+// Bounds of what one page reads of a log.
+const (
+	maxLogEvents = 6000
+	maxLogBytes  = 16 << 20
+	logPart      = 250
+	maxLogShown  = 250 // entries that are no part of the journal
+)
+
+func (p *Panel) nexusRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
+	id := r.PathValue("id")
+	got, err := api.GetRun.Get(r.Context(), v.client, id)
+	if err != nil {
+		return nil, err
+	}
+	s := &Session{Summary: summaryOf(got)}
+	d := &nexusRunPage{runPage: &runPage{Session: s, Now: p.opt.Clock()}, Run: got}
+	switch {
+	case got.Summary == nil:
+		d.Source = "nobody has told what it does"
+	case s.Nexus.Told:
+		d.Source = "as its client told; no bundle says so"
+	default:
+		d.Source = "from its sealed bundle"
+	}
+	if got.ForgottenAt != nil {
+		d.Gone = "The log was kept until " + *got.ForgottenAt + ". What the summary says stays."
+	} else if err := d.log(r.Context(), v.client, r.URL.Query().Get("cursor")); err != nil {
+		return nil, err
+	}
+	jobs, err := api.ListJobs.Get(r.Context(), v.client, api.ListJobsParams{RunID: id})
+	if err != nil {
+		return nil, err
+	}
+	d.Jobs = jobs.Items
+	d.read()
+	d.Commands = []string{"remit runs show " + id, "remit runs receipts " + id}
+	d.summarised()
+	d.Timeline = timelineOf(s, d.Now)
+	d.Sentence = d.sentence()
+	return &page{name: "nexusrun", Title: s.Word() + ": " + s.Title, Nav: "runs", Data: d}, nil
+}
+
+// log reads the log from a cursor on: entries of the journal, receipts, and the rest.
+func (d *nexusRunPage) log(ctx context.Context, c *api.Client, cursor string) error {
+	limit, events, size := logPart, 0, 0
+	for {
+		got, err := api.ListEvents.Get(ctx, c, api.ListEventsParams{RunID: d.Run.RunID, Cursor: api.Optional(cursor), Limit: &limit})
+		if err != nil {
+			return err
+		}
+		for _, e := range got.Items {
+			events, size = events+1, size+len(e.Payload)
+			d.event(e)
+		}
+		if got.NextCursor == nil {
+			return nil
+		}
+		cursor = *got.NextCursor
+		if events >= maxLogEvents || size >= maxLogBytes || len(d.Events) >= maxLogShown {
+			d.Later = withQuery("/nexus/runs/"+url.PathEscape(d.Run.RunID), "cursor", cursor)
+			return nil
+		}
+	}
+}
+
+// event takes one event to where the page shows it.
+func (d *nexusRunPage) event(e api.Event) {
+	switch e.EventType {
+	case jobs.EventJournal:
+		var t jobs.ToldEntry
+		decode(e.Payload, &t)
+		d.Journal = append(d.Journal, journal.Entry{V: journal.Version, Seq: t.Seq, SessionID: t.SessionID, StepID: t.StepID, Name: t.Name,
+			Status: t.Status, StartedAt: t.StartedAt, CompletedAt: t.CompletedAt, Inputs: t.Inputs, Outputs: t.Outputs, PrevHash: t.PrevHash, EntryHash: t.EntryHash})
+		return
+	case authority.EventReceipt:
+		one := receipt{At: e.RecordedAt}
+		decode(e.Payload, &one.Receipt)
+		d.Receipts = append(d.Receipts, one)
+	}
+	d.Events = append(d.Events, e)
+}
+
+// summarised adds what a summary says and the journal that was told does not.
+func (d *nexusRunPage) summarised() {
+	for _, e := range d.Journal {
+		switch e.Name {
+		case evidence.StepRunOpened:
+			var o evidence.RunOpened
+			decode(e.Inputs, &o)
+			d.Summary.Contract = o.ContractSHA256
+		case evidence.StepRunCompleted:
+			var end evidence.RunCompleted
+			decode(e.Outputs, &end)
+			for _, b := range end.Blockers {
+				d.Blockers = append(d.Blockers, shownBlocker(b))
+			}
+		}
+	}
+	var told evidence.RunSummary
+	if d.Run.Summary != nil {
+		decode(*d.Run.Summary, &told)
+	}
+	if told.Blocker != nil && len(d.Blockers) == 0 {
+		d.Blockers = []blocker{shownBlocker(*told.Blocker)}
+	}
+	if told.Changed == nil {
+		return
+	}
+	for i, f := range told.Changed.List {
+		op := map[string]string{"modify": "changed"}[f.Op]
+		if op == "" {
+			op = f.Op
+		}
+		d.Files = append(d.Files, diffFile{Index: i, Path: f.Path, Op: op, Added: f.Added, Removed: f.Removed, Binary: f.Binary})
+	}
+	d.annotate(d.Files)
+	d.FilesMore = d.ChangedMore
+}
+
+// shownBlocker has the hint of the registry where the run gave none.
+func shownBlocker(b evidence.Blocker) blocker {
+	info, _ := reason.Lookup(b.Code)
+	hint := b.Hint
+	if hint == "" {
+		hint = info.Hint
+	}
+	return blocker{string(b.Code), b.Message, b.Evidence, hint}
+}

@@ -1,0 +1,146 @@
+package panel
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"remit/nexus/api"
+	"remit/proof/evidence"
+)
+
+// NexusFacts are what a nexus says of a run besides its summary.
+type NexusFacts struct {
+	RunID    string
+	Told     bool              // the summary is its client's word; no bundle is there yet
+	Unknown  map[string]string // why a field of the summary is null
+	Findings []api.RunFinding  // where what was told and the bundle differ
+}
+
+// summaryOf is a run of the nexus as a list shows it.
+func summaryOf(run api.Run) Summary {
+	n := &NexusFacts{RunID: run.RunID, Findings: api.Value(run.Findings), Unknown: map[string]string{},
+		Told: run.SummarySource == nil || *run.SummarySource == api.RunSummarySourceTold}
+	s := Summary{ID: run.RunID, Phase: Sealed, Status: string(run.Status), Title: cmp.Or(run.IssueRef, "Run "+run.RunID),
+		Repository: run.RepoRef, Started: instant(run.CreatedAt), Ended: instant(api.Value(run.FinishedAt)), Outcome: api.Value(run.Outcome), Nexus: n}
+	switch run.Status {
+	case api.RunStatusSucceeded, api.RunStatusFailed, api.RunStatusCanceled:
+	default:
+		s.Phase, s.Status = Running, Running
+	}
+	if run.Summary == nil {
+		for _, name := range []string{"changed", "tests", "cost_micro_usd", "engine"} {
+			n.Unknown[name] = "nobody has told the nexus"
+		}
+		return s
+	}
+	var told evidence.RunSummary
+	decode(*run.Summary, &told) // it was checked when it was told
+	n.Unknown = told.Unknown
+	s.Title, s.Task, s.Base = cmp.Or(told.Title, s.Title), told.TaskID, string(told.BaselineCommit)
+	s.Engine, s.Version = told.Engine.Name, told.Engine.Version
+	s.Provider, s.Model, s.Patch = api.Value(told.ModelProvider), api.Value(told.Model), api.Value(told.PatchSHA256)
+	if told.Status != nil { // the run has ended, also where its end was not told yet
+		s.Phase, s.Status = Sealed, *told.Status
+	}
+	if at := instant(told.StartedAt); !at.IsZero() {
+		s.Started = at
+	}
+	if at := instant(api.Value(told.FinishedAt)); !at.IsZero() {
+		s.Ended = at
+	}
+	if s.Outcome == "" && told.Outcome != pending {
+		s.Outcome = told.Outcome
+	}
+	if b := told.Blocker; b != nil {
+		s.Code, s.Why = string(b.Code), b.Message
+	}
+	if c := told.Changed; c != nil {
+		s.Added, s.Removed, s.ChangedMore = c.Added, c.Removed, c.Files-len(c.List)
+		for _, f := range c.List {
+			s.Changed = append(s.Changed, f.Path)
+		}
+	}
+	if t := told.Tests; t != nil {
+		s.Measured, s.Fixed, s.Kept, s.Broken = true, t.Fixed, t.Kept, t.Broken+t.Missing
+	}
+	s.Requests, s.Tokens = api.Value(told.Requests), api.Value(told.Tokens)
+	s.MicroUSD, s.CostKnown = api.Value(told.CostMicroUSD), told.CostKnown
+	return s
+}
+
+// pending is the outcome of a run about which nobody has said anything.
+const pending = "pending"
+
+// nexusRuns lists the runs of the nexus that have all of the filter.
+func (p *Panel) nexusRuns(r *http.Request, v *viewer, data *runsPage) error {
+	f, limit := data.Filter, pageSize
+	got, err := api.ListRuns.Get(r.Context(), v.client, api.ListRunsParams{Cursor: api.Optional(r.URL.Query().Get("cursor")), Limit: &limit,
+		Status: api.Optional(f.State), Verdict: api.Optional(f.Status), Engine: api.Optional(f.Engine), Model: api.Optional(f.Model),
+		RepoRef: api.Optional(f.Repository), Outcome: api.Optional(f.Outcome), Blocker: api.Optional(f.Code), Since: api.Optional(day(f.Since)),
+		Until: api.Optional(day(f.Until)), Text: api.Optional(f.Text)})
+	if err != nil {
+		return fmt.Errorf("list the runs of the nexus: %w", err)
+	}
+	var list []Summary
+	for _, run := range got.Items {
+		list = append(list, summaryOf(run))
+	}
+	data.Groups = groupsOf(list)
+	data.nexusChoices(list)
+	if got.NextCursor != nil {
+		data.Next = withQuery(f.With("", ""), "cursor", *got.NextCursor)
+	}
+	return nil
+}
+
+// day makes a time of a date; a time stays what it is.
+func day(text string) string {
+	if at, err := time.Parse(time.DateOnly, text); err == nil {
+		return at.Format(time.RFC3339)
+	}
+	return text
+}
+
+// nexusChoices are the filters that one can set: those of which the nexus knows all
+// values, and the values that stand on this page.
+func (d *runsPage) nexusChoices(list []Summary) {
+	f := d.Filter
+	every := f
+	every.State = ""
+	d.Statuses = []chip{{Name: "All", Href: every.With("status", ""), On: f.Status == "" && f.State == ""}}
+	for _, c := range []chip{{Name: "Pass", Mark: "pass", Value: evidence.StatusPass}, {Name: "Fail", Mark: "fail", Value: evidence.StatusFail},
+		{Name: "Blocked", Mark: "block", Value: evidence.StatusBlocked}} {
+		c.Href, c.On = every.With("status", c.Value), f.Status == c.Value
+		d.Statuses = append(d.Statuses, c)
+	}
+	fixed := func(name string, values ...string) {
+		c := choice{Name: name}
+		for _, value := range values {
+			c.Values = append(c.Values, chip{Name: value, Href: f.With(name, value)})
+		}
+		d.Choices = append(d.Choices, c)
+	}
+	fixed("state", string(api.RunStatusRunning), string(api.RunStatusCreated), string(api.RunStatusCanceling),
+		string(api.RunStatusSucceeded), string(api.RunStatusFailed), string(api.RunStatusCanceled))
+	fixed("outcome", string(api.OutcomeRequestKindAccepted), string(api.OutcomeRequestKindRejected),
+		string(api.OutcomeRequestKindReverted), string(api.OutcomeRequestKindFailing))
+	for _, c := range []struct {
+		name string
+		of   func(Summary) string
+	}{{"engine", func(s Summary) string { return s.Engine }}, {"model", func(s Summary) string { return s.Model }},
+		{"code", func(s Summary) string { return s.Code }}, {"repository", func(s Summary) string { return s.Repository }}} {
+		var values []string
+		for _, s := range list {
+			if value := c.of(s); value != "" {
+				values = append(values, value)
+			}
+		}
+		slices.Sort(values)
+		if values = slices.Compact(values); len(values) > 1 {
+			fixed(c.name, values[:min(len(values), maxChoices)]...)
+		}
+	}
+}
