@@ -42,6 +42,7 @@ type runPage struct {
 	CostOf     string
 	CostW      string
 	Incomplete string // why there is no verdict
+	NotSealed  []string
 }
 
 // blocker is why a run is not a pass, and what to do.
@@ -89,6 +90,9 @@ func (p *Panel) run(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, e
 		}
 	}
 	if err := p.diffs(r.Context(), d); err != nil {
+		return nil, err
+	}
+	if err := p.compareSealed(r.Context(), d); err != nil {
 		return nil, err
 	}
 	d.Sentence = d.sentence()

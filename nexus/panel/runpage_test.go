@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"remit/nexus/authority"
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 )
@@ -54,5 +55,55 @@ func TestSourceChangedMeanwhile(t *testing.T) {
 	body = pageOf(t, with(func(*Session) {}, checked(nil)), "")
 	if !strings.Contains(body, "Repository untouched") || !strings.Contains(body, "unchanged: HEAD") || strings.Contains(body, says) {
 		t.Error("a repository that did not change is said to have changed")
+	}
+}
+
+// TestNotAsSealed: what is shown of a file is held against the digest that was
+// recorded, wherever it is shown.
+func TestNotAsSealed(t *testing.T) {
+	t.Parallel()
+	h := hostileHome()
+	sealed := func(name string) journal.Entry {
+		text := h.files[name]
+		return entry(20, evidence.StepArtifact, "artifact-"+name, journal.Completed, 6*time.Second, 0, nil,
+			evidence.ArtifactRecorded{Path: name, SHA256: canon.Digest([]byte(text)), Bytes: int64(len(text))})
+	}
+	steps := []journal.Entry{sealed(evidence.PatchFile), sealed(evidence.TestLogFile), sealed(evidence.TestResultsFile)}
+	manifest := strings.TrimPrefix(canon.Digest([]byte("{}")), "sha256:") + "  " + evidence.SummaryFile + "\n"
+	const warning = "not as sealed: <code>"
+	for name, c := range map[string]struct {
+		change func(files map[string]string)
+		path   string
+		want   string // the name, "" for no warning
+	}{
+		"nothing":              {func(map[string]string) {}, "", ""},
+		"the log as it was":    {func(map[string]string) {}, "/log/" + evidence.TestLogFile, ""},
+		"the change as it was": {func(map[string]string) {}, "/changes", ""},
+		"a patch of the same size": {func(f map[string]string) {
+			f[evidence.PatchFile] = strings.Replace(f[evidence.PatchFile], "+evil", "+good", 1)
+		}, "", evidence.PatchFile},
+		"a longer patch":           {func(f map[string]string) { f[evidence.PatchFile] += "+x\n" }, "/changes", evidence.PatchFile},
+		"no patch":                 {func(f map[string]string) { delete(f, evidence.PatchFile) }, "", evidence.PatchFile},
+		"a log":                    {func(f map[string]string) { f[evidence.TestLogFile] += "ok\n" }, "/log/" + evidence.TestLogFile, evidence.TestLogFile},
+		"a log, on the run's page": {func(f map[string]string) { f[evidence.TestLogFile] += "ok\n" }, "", evidence.TestLogFile},
+		"results of tests":         {func(f map[string]string) { f[evidence.TestResultsFile] = "" }, "", evidence.TestResultsFile},
+		"a document":               {func(f map[string]string) { f[evidence.SummaryFile] = "{]" }, "/log/" + evidence.SummaryFile, evidence.SummaryFile},
+		"a document as it was":     {func(f map[string]string) { f[evidence.SummaryFile] = "{}" }, "/log/" + evidence.SummaryFile, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := with(func(*Session) {}, steps...)
+			h.files[evidence.ManifestFile] = manifest
+			c.change(h.files)
+			body := pageOf(t, h, c.path)
+			if c.want == "" && strings.Contains(body, warning) || c.want != "" && !strings.Contains(body, warning+c.want+"<") {
+				t.Errorf("the warning is %q", between(body, warning, "<"))
+			}
+		})
+	}
+	running := with(func(s *Session) { s.Phase = Running }, steps...)
+	running.files[evidence.TestLogFile] = "begun anew\n"
+	if body := pageOf(t, running, ""); strings.Contains(body, warning) {
+		t.Error("a file that is being written is held against the run before")
 	}
 }
