@@ -107,3 +107,31 @@ func TestNotAsSealed(t *testing.T) {
 		t.Error("a file that is being written is held against the run before")
 	}
 }
+
+// TestAddressOfTheList: a status has the name that pages give it, and what an
+// address cannot have is said on the page.
+func TestAddressOfTheList(t *testing.T) {
+	t.Parallel()
+	h := hostileHome()
+	h.sessions[0].Status, h.sessions[1].Status = evidence.StatusBlocked, Running
+	w := newWorld(t, h, true)
+	b := w.login(w.token("alice", authority.ScopeRead))
+	blocked, running := `href="/runs/`+h.sessions[0].ID, `href="/runs/`+h.sessions[1].ID
+	for query, want := range map[string]struct {
+		blocked, running bool
+		says             string
+	}{
+		"status=blocked": {true, false, ""}, "status=block": {true, false, ""}, "status=Blocked": {true, false, ""}, "status=running": {false, true, ""},
+		"status=run": {false, true, ""}, "status=pass": {}, "": {true, true, ""},
+		"status=evil<b>": {true, true, "There is no status &#34;evil&lt;b&gt;&#34;"}, "before=evil": {true, true, "before=evil is not the id of a session"},
+		"before=" + h.sessions[0].ID: {false, true, ""},
+	} {
+		out := b.get("/?" + query)
+		if strings.Contains(out.body, blocked) != want.blocked || strings.Contains(out.body, running) != want.running {
+			t.Errorf("%s: the runs are not those", query)
+		}
+		if said := between(out.body, `role="alert">`, "<"); !strings.HasPrefix(said, want.says) || (said == "") != (want.says == "") {
+			t.Errorf("%s: it says %q", query, said)
+		}
+	}
+}
