@@ -128,6 +128,8 @@ func (d *runPage) read() {
 	switch d.Phase {
 	case Interrupted:
 		d.Incomplete = "The run was cut off. Nothing of it counts as passed."
+	case Damaged:
+		d.Incomplete = "The journal of this session is damaged: " + clip(300, d.Why) + ". Nothing that it says is shown, and nothing of it counts."
 	case Unsealed:
 		d.Incomplete = "The run has ended, but its evidence is not sealed. Until it is, it counts as blocked."
 	}
@@ -230,6 +232,8 @@ func passNow(n int) string {
 // commands are what to type next.
 func (d *runPage) commands() {
 	switch {
+	case d.Phase == Damaged:
+		d.Commands = []string{"remit audit " + d.ID}
 	case d.Phase == Interrupted || d.Phase == Unsealed:
 		d.Commands = []string{"remit resume " + d.ID}
 	case d.Phase == Running:

@@ -9,6 +9,7 @@ import (
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
+	"remit/proof/reason"
 )
 
 // pageOf is the page of one session, as who is at the machine sees it.
@@ -132,6 +133,34 @@ func TestAddressOfTheList(t *testing.T) {
 		}
 		if said := between(out.body, `role="alert">`, "<"); !strings.HasPrefix(said, want.says) || (said == "") != (want.says == "") {
 			t.Errorf("%s: it says %q", query, said)
+		}
+	}
+}
+
+// TestDamagedSession: a journal that cannot be read is called damaged, in the list
+// and on the page, with what to type.
+func TestDamagedSession(t *testing.T) {
+	t.Parallel()
+	h := hostileHome()
+	const id = "20261123T100000Z-b-2"
+	h.sessions[0] = DamagedSession(id, reason.Errorf(reason.JournalSyntax, "line 14 is no entry: %s", oneLine))
+	body := pageOf(t, h, "")
+	for _, want := range []string{"<b class=\"block\">Damaged</b>", "The journal of this session is damaged: line 14", "<code>remit audit " + id + "</code>", "the journal cannot be read"} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page does not say %s", want)
+		}
+	}
+	if strings.Contains(body, "chain intact") {
+		t.Error("the chain is called intact")
+	}
+	w := newWorld(t, h, true)
+	b := w.login(w.token("alice", authority.ScopeRead))
+	if out := b.get("/"); !strings.Contains(out.body, "</svg>Damaged</span>") {
+		t.Error("the list does not say damaged")
+	}
+	for _, path := range []string{"/journal", "/log/test.log", "/changes"} {
+		if out := b.get("/runs/" + id + path); out.status >= 500 {
+			t.Errorf("%s: %d", path, out.status)
 		}
 	}
 }
