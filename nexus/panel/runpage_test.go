@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/law/task"
 	"remit/nexus/authority"
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -161,6 +162,64 @@ func TestDamagedSession(t *testing.T) {
 	for _, path := range []string{"/journal", "/log/test.log", "/changes"} {
 		if out := b.get("/runs/" + id + path); out.status >= 500 {
 			t.Errorf("%s: %d", path, out.status)
+		}
+	}
+}
+
+// TestWhatToDo: a change is offered only where a person may want it, with what the
+// command does.
+func TestWhatToDo(t *testing.T) {
+	t.Parallel()
+	for code, want := range map[reason.Code]bool{reason.VerificationFailed: true, reason.Timeout: true, reason.DisallowedFileChange: false,
+		reason.SymlinkRefused: false, reason.SecretLeak: false, reason.VerifierTampering: false, reason.ProtectedPath: false} {
+		h := with(func(s *Session) {
+			s.Report.AllowedWritesPassed = true
+			s.Report.Blockers = []evidence.Blocker{{Code: code, Message: "m"}}
+		})
+		id := h.sessions[0].ID
+		body := pageOf(t, h, "")
+		if strings.Contains(body, "git apply</code>") != want || strings.Contains(body, "remit run --continue "+id+" --message") != want {
+			t.Errorf("%s: the change is offered: %v", code, !want)
+		}
+		if want && !strings.Contains(body, "which did not pass, into the working tree") || !strings.Contains(body, "<code>remit audit "+id+"</code>") {
+			t.Errorf("%s: it does not say what a command does", code)
+		}
+	}
+	outside := with(func(s *Session) { s.Report.Blockers = []evidence.Blocker{{Code: reason.VerificationFailed}} })
+	if strings.Contains(pageOf(t, outside, ""), "git apply</code>") {
+		t.Error("a change is offered whose paths nobody allowed")
+	}
+}
+
+// TestAskedIsAbove: what was asked stands above why and the artifacts, as text.
+func TestAskedIsAbove(t *testing.T) {
+	t.Parallel()
+	h := hostileHome()
+	s := h.sessions[0]
+	given := entry(13, evidence.StepContract, "contract", journal.Completed, 0, 0, nil, nil)
+	given.Inputs = []byte(`{"contract":` + contract(t) + `}`) // its bytes are canonical
+	s.Journal = append(s.Journal, given)
+	body := pageOf(t, h, "")
+	at := strings.Index(body, `id="asked"`)
+	if at < 0 || at > strings.Index(body, `id="why"`) || !strings.Contains(body[at:], "evil &lt;/pre&gt;&lt;script&gt;alert(1)&lt;/script&gt; <code>code</code>") {
+		t.Errorf("asked at %d", at)
+	}
+	if strings.Contains(body, "network none") || !strings.Contains(body, "no network") || !strings.Contains(body, "<dd>anything else</dd>") {
+		t.Error("the limits are not said in words")
+	}
+	d := runPage{Contract: &task.Contract{Instructions: strings.Repeat("line\n", 20)}}
+	if got := d.Asked(); strings.Count(got, "line") != askedLines || !strings.HasSuffix(got, "…") {
+		t.Errorf("it begins %q", got)
+	}
+}
+
+// TestSentenceCounts: one case fails, two fail.
+func TestSentenceCounts(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{1: "It fixes nothing: 1 case still fails.", 2: "It fixes nothing: 2 cases still fail."} {
+		d := runPage{Session: &Session{Summary: Summary{Phase: Sealed, Status: evidence.StatusFail}}, Verified: &verified{Failing: make([]failing, n)}}
+		if got := d.sentence(); !strings.HasPrefix(got, want) {
+			t.Errorf("%q", got)
 		}
 	}
 }
