@@ -13,8 +13,8 @@ type command struct{ Line, Does string }
 
 // wanted are the reasons for which a change was not taken that say nothing against
 // having it: a person may look at it and go on.
-var wanted = []reason.Code{reason.VerificationFailed, reason.FlakyVerification, reason.ControlMissing, reason.ChangeUnobserved, reason.BaseIncomplete,
-	reason.ReviewRequired, reason.ReviewerRejected, reason.MissingTestCommand, reason.LifecycleTimeout, reason.Timeout, reason.BudgetExhausted}
+var wanted = []reason.Code{reason.VerificationFailed, reason.FlakyVerification, reason.ControlMissing, reason.ChangeUnobserved,
+	reason.BaseIncomplete, reason.ReviewRequired, reason.ReviewerRejected, reason.MissingTestCommand, reason.LifecycleTimeout, reason.Timeout, reason.BudgetExhausted}
 
 // usable reports whether the change is one that a person may want in their tree:
 // every path is allowed, and nothing stands against it but such reasons.
@@ -41,7 +41,8 @@ func (d *runPage) commands() {
 		say("remit accept "+d.ID, "Records that you take the change.")
 		say(apply, "Puts the change into the working tree where you type it.")
 	case d.usable():
-		say("remit run --continue "+d.ID+` --message "what is to be changed"`, "Starts a new run from this change, with your words and the rest of its budget.")
+		say("remit run --continue "+d.ID+` --message "what is to be changed"`,
+			"Starts a new run from this change, with your words and the rest of its budget.")
 		say(apply, "Puts the change, which did not pass, into the working tree where you type it, for you to finish by hand.")
 		say("remit logs "+d.ID, "")
 	default:

@@ -129,7 +129,8 @@ func (d *runPage) read() {
 	case Interrupted:
 		d.Incomplete = "The run was cut off. Nothing of it counts as passed."
 	case Damaged:
-		d.Incomplete = "The journal of this session is damaged: " + clip(300, d.Why) + ". Nothing that it says is shown, and nothing of it counts."
+		d.Incomplete = "The journal of this session is damaged: " + clip(300, d.Why) +
+			". Nothing that it says is shown, and nothing of it counts."
 	case Unsealed:
 		d.Incomplete = "The run has ended, but its evidence is not sealed. Until it is, it counts as blocked."
 	}

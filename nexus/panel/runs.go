@@ -47,7 +47,8 @@ var sessionID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-`)
 func (f *filter) check() {
 	mark, known := marks[strings.ToLower(f.Status)]
 	if !known {
-		f.Wrong = append(f.Wrong, fmt.Sprintf("There is no status %q: it is pass, fail, blocked or running. All are shown.", f.Status))
+		f.Wrong = append(f.Wrong, fmt.Sprintf("There is no status %q: it is pass, fail, blocked or running. All are shown.",
+			f.Status))
 	}
 	f.Status = mark
 	if f.Before != "" && !sessionID.MatchString(f.Before) {
