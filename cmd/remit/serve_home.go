@@ -168,11 +168,10 @@ func (h *homeSessions) summary(s session.Session, phase string) panel.Summary {
 
 // broken lists a session that cannot be read.
 func broken(id string, err error) panel.Summary {
-	out := panel.Summary{ID: id, Phase: session.Interrupted, Status: evidence.StatusBlocked, Title: id, Why: "the session cannot be read"}
 	if coded, ok := errors.AsType[*reason.Error](err); ok {
-		out.Code, out.Why = string(coded.Code), coded.Message
+		return panel.DamagedSession(id, coded).Summary
 	}
-	return out
+	return panel.Summary{ID: id, Phase: session.Interrupted, Status: evidence.StatusBlocked, Title: id, Why: "the session cannot be read"}
 }
 
 func (h *homeSessions) read(s session.Session, phase string) (*panel.Session, error) {
@@ -208,6 +207,9 @@ func (h *homeSessions) Session(_ context.Context, id string) (*panel.Session, er
 		return kept.session, nil
 	}
 	read, err := h.read(s, now.phase)
+	if coded, ok := errors.AsType[*reason.Error](err); ok {
+		return panel.DamagedSession(s.ID, coded), nil
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +297,7 @@ func (h *homeSessions) Audit(ctx context.Context, id string) (*bundle.Report, er
 // panel puts the pages in front of an API. The sessions of the home are there for
 // this machine, and for others only where --show-home asked for it.
 func (a *app) panel(ctx context.Context, f serveFlags, apiHandler http.Handler, local bool, log *slog.Logger) (http.Handler, func(), error) {
-	opt := panel.Options{API: apiHandler, Log: log, Version: version, Loopback: local}
+	opt := panel.Options{API: apiHandler, Log: log, Version: version, Loopback: local, ShowHome: f.showHome}
 	wait := func() {}
 	if local || f.showHome {
 		home := newHomeSessions(a.home, func() (bundle.Options, error) {

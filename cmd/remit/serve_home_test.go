@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/nexus/panel"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -176,7 +177,15 @@ func TestHomeList(t *testing.T) {
 	if err != nil || all != 3 || len(list) != 3 || list[0].ID != "20261123T100002Z-x-000002" {
 		t.Fatalf("%+v, %d, %v", list, all, err)
 	}
-	if list[1].Status != evidence.StatusBlocked || list[1].Code == "" || list[2].Title != "one" {
+	if list[1].Status != panel.Damaged || list[1].Code == "" || list[2].Title != "one" {
 		t.Errorf("%+v", list)
+	}
+	// Its page is there too, and has nothing of what the journal says.
+	s, err := h.Session(ctx, list[1].ID)
+	if err != nil || s.Phase != panel.Damaged || s.Code != list[1].Code || s.Why == "" || len(s.Journal) != 0 || s.Report != nil {
+		t.Errorf("%+v, %v", s, err)
+	}
+	if s, err := h.Session(ctx, list[2].ID); err != nil || s.Phase == panel.Damaged {
+		t.Errorf("another session: %+v, %v", s, err)
 	}
 }

@@ -142,6 +142,11 @@ func TestBrowser(t *testing.T) {
 					e => e.getBoundingClientRect().right > innerWidth + 1).slice(0, 5).map(e => e.tagName + "." + e.getAttribute("class")).join(" ")`))
 				t.Log(culprits, err)
 			}
+			cut, err := chromedp.Run(ctx, chromedp.Evaluate[string](`[...document.querySelectorAll(".chip, .gate")].filter(
+				e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1).map(e => e.textContent.trim().slice(0, 20)).join("; ")`))
+			if err != nil || cut != "" && path == "/" {
+				t.Errorf("%s cuts chips off on a screen of %d: %s, %v", path, width, cut, err)
+			}
 		}
 	}
 

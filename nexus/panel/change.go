@@ -93,6 +93,8 @@ type changesPage struct {
 	File *diffFile
 	Next string
 	All  int
+
+	NotSealed []string
 }
 
 // wholeDiff bounds one page of one file.
@@ -108,7 +110,7 @@ func (p *Panel) changes(_ http.ResponseWriter, r *http.Request, v *viewer) (*pag
 	if err != nil {
 		return nil, err
 	}
-	f, _, err := p.opt.Home.Open(r.Context(), s.ID, evidence.PatchFile)
+	f, _, same, err := p.open(r.Context(), s, evidence.PatchFile)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +125,9 @@ func (p *Panel) changes(_ http.ResponseWriter, r *http.Request, v *viewer) (*pag
 		return nil, reason.Errorf(reason.NotFound, "the change has %s", count(len(files), "file"))
 	}
 	d := changesPage{Session: s, File: &files[file], All: len(files)}
+	if !same {
+		d.NotSealed = []string{evidence.PatchFile}
+	}
 	if d.File.Cut > 0 {
 		d.Next = fmt.Sprintf("/runs/%s/changes?%s", url.PathEscape(s.ID), url.Values{"file": {fmt.Sprint(file)},
 			"from": {fmt.Sprint(int(from) + len(d.File.Lines))}}.Encode())

@@ -47,6 +47,11 @@ func factOf(e journal.Entry) string {
 		decode(e.Outputs, &o)
 		return fmt.Sprintf("%d fixed, %d broken, %d kept", len(o.FailToPass), len(o.PassToFail)+len(o.Missing), o.PassToPass)
 	case evidence.StepSourceChecked:
+		var o evidence.SourceChecked
+		decode(e.Outputs, &o)
+		if o.Meanwhile != nil {
+			return "source " + o.Meanwhile.Sentence()
+		}
 		return "unchanged: HEAD, index, refs, configuration, hooks, files"
 	case evidence.StepBudget:
 		var o evidence.BudgetSettled

@@ -27,6 +27,7 @@ type logPage struct {
 	Query            string
 	Hits             []hit
 	MoreHits         bool
+	NotSealed        []string
 }
 
 // hit is a line in which a search found its words.
@@ -49,7 +50,7 @@ func (p *Panel) log(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, e
 		return nil, err
 	}
 	name := r.PathValue("name")
-	f, n, err := p.opt.Home.Open(r.Context(), s.ID, name)
+	f, n, same, err := p.open(r.Context(), s, name)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +74,9 @@ func (p *Panel) log(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, e
 	}
 	d := logPage{Session: s, Name: name, Bytes: n, From: from, To: from + int64(len(text)), Text: string(plainText(text)),
 		Query: clip(200, r.URL.Query().Get("q"))}
+	if !same {
+		d.NotSealed = []string{name}
+	}
 	at := func(offset int64) string { return logHref(s.ID, name, d.Query, offset) }
 	if from > 0 {
 		d.Prev = at(max(0, from-logWindow))

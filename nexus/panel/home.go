@@ -13,6 +13,7 @@ import (
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/proof/journal"
+	"remit/proof/reason"
 )
 
 // Home is the sessions of a machine, as the panel reads them. It changes nothing.
@@ -38,7 +39,14 @@ const (
 	Interrupted = "interrupted"
 	Unsealed    = "unsealed"
 	Sealed      = "sealed"
+	Damaged     = "damaged" // its journal cannot be read
 )
+
+// DamagedSession is one whose journal cannot be read, for the reason that it has.
+// Nothing that the journal says is shown.
+func DamagedSession(id string, why *reason.Error) *Session {
+	return &Session{Summary: Summary{ID: id, Phase: Damaged, Status: Damaged, Title: id, Code: string(why.Code), Why: why.Message}}
+}
 
 // Session is one run of this machine.
 type Session struct {
@@ -172,7 +180,7 @@ func markOf(status string) string {
 		return "pass"
 	case evidence.StatusFail:
 		return "fail"
-	case evidence.StatusBlocked, Interrupted, Unsealed:
+	case evidence.StatusBlocked, Interrupted, Unsealed, Damaged:
 		return "block"
 	case Running:
 		return "run"
@@ -192,6 +200,8 @@ func statusWord(status string) string {
 		return "Running"
 	case Interrupted:
 		return "Interrupted"
+	case Damaged:
+		return "Damaged"
 	}
 	return status
 }

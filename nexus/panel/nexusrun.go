@@ -68,7 +68,7 @@ func (p *Panel) nexusRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*pa
 	}
 	d.Jobs = jobs.Items
 	d.read()
-	d.Commands = []string{"remit runs show " + id, "remit runs receipts " + id}
+	d.Commands = []command{{Line: "remit runs show " + id}, {Line: "remit runs receipts " + id}}
 	d.summarised()
 	d.Timeline = timelineOf(s, d.Now)
 	d.Sentence = d.sentence()

@@ -194,8 +194,8 @@ func TestArtifactsAreNeverDocuments(t *testing.T) {
 func TestHomeIsForThisMachine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, hostileHome(), true)
-	reader := w.token("alice", authority.ScopeRead)
-	b := w.login(reader)
+	b := w.login(w.token("alice", authority.ScopeRead))
+	strong := []*browser{b, w.login(w.token("root", authority.ScopeAdmin)), w.login(w.token("bob", authority.ScopeRead, authority.ScopeHome))}
 	paths := []string{"/runs/20261123T100000Z-b-2", "/runs/20261123T100000Z-b-2/artifact/test.log", "/runs/20261123T100000Z-b-2/log/test.log",
 		"/runs/20261123T100000Z-b-2/journal", "/runs/20261123T100000Z-b-2/changes", "/compare?run=20261123T100000Z-b-2"}
 	for name, change := range map[string]func(*browser){
@@ -204,15 +204,30 @@ func TestHomeIsForThisMachine(t *testing.T) {
 		"through a proxy":              func(b *browser) { b.header = http.Header{"X-Forwarded-For": {"203.0.113.9"}} },
 		"through another proxy":        func(b *browser) { b.header = http.Header{"Forwarded": {"for=203.0.113.9"}} },
 	} {
-		other := &browser{w: w, cookie: b.cookie}
-		change(other)
-		for _, path := range paths {
-			if out := other.get(path); out.status != http.StatusNotFound || strings.Contains(out.body, "evil\"") {
-				t.Errorf("%s: %s: %d", name, path, out.status)
+		for who, login := range strong {
+			other := &browser{w: w, cookie: login.cookie}
+			change(other)
+			for _, path := range paths {
+				if out := other.get(path); out.status != http.StatusNotFound || strings.Contains(out.body, "evil\"") {
+					t.Errorf("%s: %d: %s: %d", name, who, path, out.status)
+				}
+			}
+			if out := other.get("/"); strings.Contains(out.body, "This machine") || strings.Contains(out.body, "/runs/2026") {
+				t.Errorf("%s: %d: the list shows sessions", name, who)
 			}
 		}
-		if out := other.get("/"); strings.Contains(out.body, "This machine") || strings.Contains(out.body, "/runs/2026") {
-			t.Errorf("%s: the list shows sessions", name)
+	}
+	for who, login := range strong { // the control
+		if out := login.get(paths[0]); out.status != http.StatusOK {
+			t.Errorf("%d: %d for who is here", who, out.status)
+		}
+	}
+	shown := newWorldWith(t, hostileHome(), true, nil, func(o *Options) { o.ShowHome = true })
+	for scope, want := range map[string]int{authority.ScopeRead: http.StatusNotFound, authority.ScopeAdmin: http.StatusOK, authority.ScopeHome: http.StatusOK} {
+		proxied := shown.login(shown.token("alice", authority.ScopeRead, scope))
+		proxied.header = http.Header{"X-Forwarded-For": {"203.0.113.9"}}
+		if out := proxied.get(paths[0]); out.status != want {
+			t.Errorf("with --show-home and %s: %d through a proxy", scope, out.status)
 		}
 	}
 	far := newWorld(t, hostileHome(), false)

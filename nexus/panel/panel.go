@@ -28,6 +28,9 @@ type Options struct {
 	// Loopback says that only this machine reaches the listener. Without it the home
 	// is shown to the scope home:read only.
 	Loopback bool
+	// ShowHome shows the home to the scope home:read on a loopback listener too, by
+	// whatever name and through whatever proxy a request comes.
+	ShowHome bool
 
 	Clock func() time.Time // nil is the clock
 }

@@ -38,10 +38,11 @@ type runPage struct {
 	Gates      gates
 	Receipts   int
 	Approval   string
-	Commands   []string
+	Commands   []command
 	CostOf     string
 	CostW      string
 	Incomplete string // why there is no verdict
+	NotSealed  []string
 }
 
 // blocker is why a run is not a pass, and what to do.
@@ -91,6 +92,10 @@ func (p *Panel) run(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, e
 	if err := p.diffs(r.Context(), d); err != nil {
 		return nil, err
 	}
+	if err := p.compareSealed(r.Context(), d); err != nil {
+		return nil, err
+	}
+	d.commands()
 	d.Sentence = d.sentence()
 	if s.Phase == Sealed && r.URL.Query().Has("audit") {
 		if d.Audit, err = p.opt.Home.Audit(r.Context(), s.ID); err != nil {
@@ -115,7 +120,6 @@ func (d *runPage) read() {
 		}
 	}
 	slices.SortFunc(d.Artifacts, func(a, b artifact) int { return strings.Compare(a.Path, b.Path) })
-	d.commands()
 	if d.Contract != nil && d.Contract.Budget.MaxBudgetMicroUSD != nil && *d.Contract.Budget.MaxBudgetMicroUSD > 0 {
 		most := *d.Contract.Budget.MaxBudgetMicroUSD
 		d.CostOf = money(most)
@@ -124,6 +128,9 @@ func (d *runPage) read() {
 	switch d.Phase {
 	case Interrupted:
 		d.Incomplete = "The run was cut off. Nothing of it counts as passed."
+	case Damaged:
+		d.Incomplete = "The journal of this session is damaged: " + clip(300, d.Why) +
+			". Nothing that it says is shown, and nothing of it counts."
 	case Unsealed:
 		d.Incomplete = "The run has ended, but its evidence is not sealed. Until it is, it counts as blocked."
 	}
@@ -205,11 +212,15 @@ func (d *runPage) sentence() string {
 	case d.Status == evidence.StatusPass:
 		return "The verification commands pass on a fresh checkout with the change."
 	case d.Verified != nil && len(d.Verified.Failing) > 0:
-		still := count(len(d.Verified.Failing)+d.Verified.FailingMore, "case")
-		if d.Fixed > 0 {
-			return fmt.Sprintf("It fixes %s, and %s still fail. Nothing was delivered; the change is kept.", count(d.Fixed, "test"), still)
+		n := len(d.Verified.Failing) + d.Verified.FailingMore
+		still := count(n, "case") + " still fail"
+		if n == 1 {
+			still += "s"
 		}
-		return fmt.Sprintf("It fixes nothing: %s still fail. Nothing was delivered; the change is kept.", still)
+		if d.Fixed > 0 {
+			return fmt.Sprintf("It fixes %s, and %s. Nothing was delivered; the change is kept.", count(d.Fixed, "test"), still)
+		}
+		return fmt.Sprintf("It fixes nothing: %s. Nothing was delivered; the change is kept.", still)
 	case d.Why != "":
 		return clip(300, d.Why)
 	}
@@ -221,22 +232,6 @@ func passNow(n int) string {
 		return "1 failing test passes"
 	}
 	return fmt.Sprintf("%d failing tests pass", n)
-}
-
-// commands are what to type next.
-func (d *runPage) commands() {
-	switch {
-	case d.Phase == Interrupted || d.Phase == Unsealed:
-		d.Commands = []string{"remit resume " + d.ID}
-	case d.Phase == Running:
-		d.Commands = []string{"remit logs " + d.ID}
-	case d.Status == evidence.StatusPass:
-		d.Commands = []string{"remit accept " + d.ID, "remit diff " + d.ID + " | git apply"}
-	case len(d.Changed) > 0:
-		d.Commands = []string{"remit diff " + d.ID + " | git apply", "remit logs " + d.ID}
-	default:
-		d.Commands = []string{"remit logs " + d.ID}
-	}
 }
 
 // siblings are the attempts at the same task.

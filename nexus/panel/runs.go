@@ -1,8 +1,10 @@
 package panel
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,18 +20,41 @@ const pageSize = 50
 type filter struct {
 	From                                          string // home or nexus
 	Status, Engine, Model, Code, Repository, Text string
-	State, Outcome, Since, Until                  string // of runs of the nexus
-	Before                                        string // the id behind which the page begins
+	State, Outcome, Since, Until                  string   // of runs of the nexus
+	Before                                        string   // the id behind which the page begins
+	Wrong                                         []string // what the address has that cannot be
 }
 
 func filterOf(q url.Values) filter {
 	get := func(name string) string { return clip(200, q.Get(name)) }
 	f := filter{From: get("from"), Status: get("status"), Engine: get("engine"), Model: get("model"), Code: get("code"),
 		Repository: get("repository"), Text: get("q"), Before: get("before")}
-	if f.From == "nexus" {
+	if f.From != "nexus" {
+		f.check()
+	} else {
 		f.State, f.Outcome, f.Since, f.Until = get("state"), get("outcome"), get("since"), get("until")
 	}
 	return f
+}
+
+// marks are the words of a status that an address may have, with the mark of each.
+var marks = map[string]string{"": "", "pass": "pass", "fail": "fail", "block": "block", "blocked": "block", "run": "run", "running": "run"}
+
+// sessionID is how the id of a session begins.
+var sessionID = regexp.MustCompile(`^[0-9]{8}T[0-9]{6}Z-`)
+
+// check takes out what an address cannot have, and says so.
+func (f *filter) check() {
+	mark, known := marks[strings.ToLower(f.Status)]
+	if !known {
+		f.Wrong = append(f.Wrong, fmt.Sprintf("There is no status %q: it is pass, fail, blocked or running. All are shown.",
+			f.Status))
+	}
+	f.Status = mark
+	if f.Before != "" && !sessionID.MatchString(f.Before) {
+		f.Wrong = append(f.Wrong, fmt.Sprintf("before=%s is not the id of a session. The newest are shown.", f.Before))
+		f.Before = ""
+	}
 }
 
 // parts are what an address says of a filter.

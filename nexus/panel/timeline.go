@@ -184,6 +184,10 @@ func (b *builder) step(name string, e journal.Entry) {
 	if len(r.Sub) > 0 && e.Name == evidence.StepEngine {
 		r.Fact = count(len(r.Sub)+r.More, "part") + ". " + r.Fact
 	}
+	var source evidence.SourceChecked
+	if decode(e.Outputs, &source); e.Name == evidence.StepSourceChecked && source.Meanwhile != nil {
+		r.Mark = "none" // not judged
+	}
 	if len(evidence.BlockersOf(e)) > 0 {
 		r.Mark = "fail"
 		if b.session.Status == evidence.StatusBlocked {

@@ -60,9 +60,11 @@ func (p *Panel) viewer(r *http.Request) (*viewer, error) {
 		v.Owner, v.Principal, v.scopes, v.CSRF, v.Expires = s.Owner, s.Principal, s.Scopes, s.CsrfToken, s.ExpiresAt
 	}
 	// A session of the home belongs to who runs the program: a login alone shows it
-	// only on their own machine.
+	// only on their own machine. There no scope makes up for a name that a page of
+	// elsewhere may have made lead here.
 	v.Here = p.opt.Loopback && v.May(authority.ScopeRead) && fromHere(r)
-	v.home = p.opt.Home != nil && (v.May(authority.ScopeHome) || v.Here)
+	reached := !p.opt.Loopback || p.opt.ShowHome || fromHere(r)
+	v.home = p.opt.Home != nil && (v.Here || v.May(authority.ScopeHome) && reached)
 	return v, nil
 }
 

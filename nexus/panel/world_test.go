@@ -46,7 +46,7 @@ func newWorld(t testing.TB, home Home, loopback bool) *world {
 }
 
 // newWorldWith has a control summary of its machine besides.
-func newWorldWith(t testing.TB, home Home, loopback bool, control func(context.Context) (json.RawMessage, error)) *world {
+func newWorldWith(t testing.TB, home Home, loopback bool, control func(context.Context) (json.RawMessage, error), options ...func(*Options)) *world {
 	t.Helper()
 	st := storetest.Open(t, storetest.SQLite(t), store.Options{})
 	blobs, err := blob.OpenDir(t.TempDir())
@@ -57,6 +57,9 @@ func newWorldWith(t testing.TB, home Home, loopback bool, control func(context.C
 	quick := server.Rate{PerSecond: 1e6, Burst: 1e6}
 	s := server.New(server.Options{Store: st, Blobs: blobs, Log: log, Version: "test", Rate: quick, Failures: quick, Control: control, Sweep: server.Sweep{Every: -1}})
 	opt := Options{API: s.Handler(), Log: log, Version: "test", Loopback: loopback, Home: home}
+	for _, change := range options {
+		change(&opt)
+	}
 	p, err := New(opt)
 	if err != nil {
 		t.Fatal(err)

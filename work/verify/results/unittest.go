@@ -112,8 +112,8 @@ func (u *unittestRun) line(line string) {
 	}
 }
 
-// traceback keeps the last line at the margin of a failure's traceback: the
-// exception.
+// traceback keeps the first line at the margin after a failure's last traceback:
+// the exception.
 func (u *unittestRun) traceback(c *collector, line string) {
 	if m := unittestDetail().FindStringSubmatch(line); m != nil {
 		u.failing, _, _ = unittestID(m[2])
@@ -127,8 +127,10 @@ func (u *unittestRun) traceback(c *collector, line string) {
 	case rule || line == "":
 		c.message(u.failing, u.said)
 		u.failing = ""
-	case line[0] != ' ' && line != "Traceback (most recent call last):":
-		u.said = line
+	case line == "Traceback (most recent call last):":
+		u.said = ""
+	case line[0] != ' ' && u.said == "":
+		u.said = line // what follows is more of its message, such as a diff
 	}
 }
 

@@ -1,0 +1,72 @@
+package panel
+
+import (
+	"slices"
+	"strings"
+
+	"remit/proof/evidence"
+	"remit/proof/reason"
+)
+
+// command is what to type, and what that does.
+type command struct{ Line, Does string }
+
+// wanted are the reasons for which a change was not taken that say nothing against
+// having it: a person may look at it and go on.
+var wanted = []reason.Code{reason.VerificationFailed, reason.FlakyVerification, reason.ControlMissing, reason.ChangeUnobserved,
+	reason.BaseIncomplete, reason.ReviewRequired, reason.ReviewerRejected, reason.MissingTestCommand, reason.LifecycleTimeout, reason.Timeout, reason.BudgetExhausted}
+
+// usable reports whether the change is one that a person may want in their tree:
+// every path is allowed, and nothing stands against it but such reasons.
+func (d *runPage) usable() bool {
+	return len(d.Changed) > 0 && len(d.NotSealed) == 0 && d.Report != nil && d.Report.AllowedWritesPassed &&
+		!slices.ContainsFunc(d.Report.Blockers, func(b evidence.Blocker) bool { return !slices.Contains(wanted, b.Code) })
+}
+
+// commands are what to type next.
+func (d *runPage) commands() {
+	say := func(line, does string) { d.Commands = append(d.Commands, command{line, does}) }
+	apply := "remit diff " + d.ID + " | git apply"
+	switch {
+	case d.Phase == Damaged:
+		say("remit audit "+d.ID, "Says what is damaged, file by file.")
+		return
+	case d.Phase == Interrupted || d.Phase == Unsealed:
+		say("remit resume "+d.ID, "Goes on where the run stopped, or seals what there is.")
+		return
+	case d.Phase == Running:
+		say("remit logs "+d.ID, "")
+		return
+	case d.Status == evidence.StatusPass && len(d.NotSealed) == 0:
+		say("remit accept "+d.ID, "Records that you take the change.")
+		say(apply, "Puts the change into the working tree where you type it.")
+	case d.usable():
+		say("remit run --continue "+d.ID+` --message "what is to be changed"`,
+			"Starts a new run from this change, with your words and the rest of its budget.")
+		say(apply, "Puts the change, which did not pass, into the working tree where you type it, for you to finish by hand.")
+		say("remit logs "+d.ID, "")
+	default:
+		say("remit logs "+d.ID, "")
+	}
+	if d.Phase == Sealed {
+		say("remit audit "+d.ID, "Checks that the evidence is complete and agrees with itself.")
+	}
+}
+
+// The first lines of what was asked.
+const (
+	askedLines = 8
+	askedChars = 800
+)
+
+// Asked is how the instructions begin.
+func (d *runPage) Asked() string {
+	if d.Contract == nil {
+		return ""
+	}
+	lines := strings.SplitAfterN(d.Contract.Instructions, "\n", askedLines+1)
+	if len(lines) > askedLines {
+		lines = append(lines[:askedLines], "…")
+	}
+	return clip(askedChars, strings.Join(lines, ""))
+}
