@@ -32,7 +32,8 @@ func (a *app) approveCommand() *cobra.Command {
 		`The run uses the approval up: another run under the same contract needs another one.
 Until then it can be taken back with ` + "`remit deny`" + `. Where this machine has an approval
 key (remit keys new --approval), the approval is signed with it; where remit.yaml says
-records: {signed: true}, one that is not counts as none. Approving again signs; without a key it ends there with exit code 3.`, api.ApprovalDecisionDecisionGranted})
+records: {signed: true}, one that is not counts as none. Approving again signs; without
+a key it ends there with exit code 3.`, api.ApprovalDecisionDecisionGranted})
 }
 
 func (a *app) denyCommand() *cobra.Command {
@@ -96,7 +97,10 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 				return err
 			}
 			before := string(found.Status) == string(d.decision)
-			if err := a.present(cmd.OutOrStdout(), decidedApproval{decided, before}, func(w io.Writer) error { return printDecided(w, decided, d.past, before, signed) }); err != nil {
+			err = a.present(cmd.OutOrStdout(), decidedApproval{decided, before}, func(w io.Writer) error {
+				return printDecided(w, decided, d.past, before, signed)
+			})
+			if err != nil {
 				return err
 			}
 			if before && signs && !signed && signedHere(cmd.Context(), ".") {

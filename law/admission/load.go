@@ -257,7 +257,11 @@ func loadKind[T any, R interface {
 	err := each(s.Home, dir, func(name string) error {
 		found, err := read(s, name, parse)
 		if _, unsigned := errors.AsType[*Unsigned](err); unsigned {
-			err = &reason.Error{Code: reason.InvalidAdmission, Message: err.Error(), File: filepath.Join(s.Home, filepath.FromSlash(name)), Err: err}
+			code := reason.InvalidAdmission
+			if reason.CodeOf(err) == reason.SignatureInvalid {
+				code = reason.SignatureInvalid
+			}
+			err = &reason.Error{Code: code, Message: err.Error(), File: filepath.Join(s.Home, filepath.FromSlash(name)), Err: err}
 		}
 		rec := R(found)
 		if err == nil && rec != nil {
