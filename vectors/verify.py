@@ -961,6 +961,9 @@ STAGES = [
      "allowed_path_compliance failure_closure artifact_completeness candidate_default_comparison failure_classes_hold"),
 ]
 
+# By stage: the mode of its runs. Stage 1 shows refusals of the mode that comes next.
+MODES = ["copied-fixture", "copied-fixture", "copied-repo", "sandbox-repo", "owned-noncritical-repo", "scoped-real-repo"]
+
 def without_outcome(s):
     """A run that passed, and counts for nothing as long as its operator has said nothing."""
     return s["class"] == "operator-outcome-missing" and s["code"] == "operator_outcome_missing"
@@ -984,6 +987,11 @@ def check_proof(text):
     need([e["stage"] for e in p["earlier"]] == list(range(1, stage)), "the proofs of the stages below are not all named")
     need(p["passes"] and all(s["status"] == ("blocked" if stage == 1 else "pass") for s in p["passes"]), "no run shows what the stage proves")
     need(all((s["status"] != "pass" or without_outcome(s)) and s["code"] for s in p["failures"]), "a failure class ended with a pass, or without a code")
+    pair = "pair" if key["provider"] else "none"
+    own = [s for s in p["passes"] if s["engine"] == key["engine"]]
+    need(own and all(s in own or stage == 2 and (s["class"], s["engine"]) == ("fake-baseline", "fake") or stage == 6 and s["class"] == "lane" for s in p["passes"]), "another engine shows what the stage proves")
+    need(all(s["model"] == pair or stage == 1 and s["model"] == "none" for s in own), "another model shows what the stage proves")
+    need(all(s["engine"] == key["engine"] and s["model"] in (pair, "none", "scripted" if key["provider"] else pair) for s in p["failures"]), "a failure class is of another engine or model")
     missing = set(classes.split()) - {s["class"] for s in p["failures"]}
     need(not missing, f"no run of failure class {sorted(missing)}")
     missing = set(checks.replace("ENGINE", key["engine"]).split()) - {c["name"] for c in p["checks"]}
@@ -1009,7 +1017,14 @@ def check_kept(where, p):
         if without_outcome(s) and not code and report["operator_outcome"] == "pending": code = s["code"]
         need((report["session_id"], report["status"], code, opened["engine"]["name"]) == (name, s["status"], s["code"], s["engine"]), f"session {name} says something else")
         need(opened.get("decided_on") or opened["host"]["sandbox"]["driver"] == p["key"]["sandbox_driver"], f"session {name} ran in another sandbox")
-        need(s["model"] != "pair" or (opened["model_provider"], opened["model"]) == (p["key"]["provider"], p["key"]["model"]), f"session {name} asked another model")
+        lane = p["stage"] == 6 and s["class"] == "lane"
+        need(opened["mutation_mode"] == ("copied-repo" if lane else MODES[p["stage"] - 1]), f"session {name} ran in the mode of another stage")
+        if s["engine"] != p["key"]["engine"]: continue
+        pair = {"pair": (p["key"]["provider"], p["key"]["model"]), "scripted": ("scripted", "scripted"), "none": (None, None)}[s["model"]]
+        need((opened["model_provider"], opened["model"]) == pair, f"session {name} asked another model")
+        ran, failure = opened["engine"], name not in [x["session_id"] for x in p["passes"]]
+        need(ran == p["engine"] or not p["key"]["engine_sha256"] and (failure or p["stage"] > 2) or failure and ran["version"].startswith(p["engine"]["version"] + "+fault."),
+             f"session {name} is of another build of the engine")
 
 def proof(path):
     """A proof on disk. One that comes with the program has no sessions beside it."""

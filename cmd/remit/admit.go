@@ -14,6 +14,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/engine/workos"
+	"remit/work/route"
 )
 
 func (a *app) admitCommand() *cobra.Command {
@@ -197,7 +198,7 @@ func (a *app) listAdmissionsCommand() *cobra.Command {
 		Long: `List prints the latest decision of every record. A damaged record is printed on
 stderr, does not hide the others, and makes the exit code 3.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			all, err := admission.Store{Home: a.home.Dir}.Load()
+			all, err := route.Records(a.home.Dir, false, nil).Load()
 			if err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"remit/law/job"
 	"remit/nexus/api"
 	"remit/proof/evidence"
+	"remit/work/route"
 	"remit/work/session"
 )
 
@@ -70,7 +71,7 @@ func (a *app) packetOf(found api.Approval) (job.ApprovalPacket, error) {
 	work := found.Binding.Work()
 	admitted := ""
 	if work != nil {
-		all, err := admission.Store{Home: a.home.Dir}.Load()
+		all, err := route.Records(a.home.Dir, false, nil).Load()
 		if err != nil {
 			return job.ApprovalPacket{}, err
 		}

@@ -32,7 +32,8 @@ func (a *app) approveCommand() *cobra.Command {
 		`The run uses the approval up: another run under the same contract needs another one.
 Until then it can be taken back with ` + "`remit deny`" + `. Where this machine has an approval
 key (remit keys new --approval), the approval is signed with it; where remit.yaml says
-records: {signed: true}, one that is not counts as none. Approving again signs.`, api.ApprovalDecisionDecisionGranted})
+records: {signed: true}, one that is not counts as none. Approving again signs; without
+a key it ends there with exit code 3.`, api.ApprovalDecisionDecisionGranted})
 }
 
 func (a *app) denyCommand() *cobra.Command {
@@ -85,8 +86,9 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 					return err
 				}
 			}
-			if d.decision == api.ApprovalDecisionDecisionGranted && f.nexus.named() == "" {
-				if err := a.signGrant(cmd, found, passphraseFile); err != nil {
+			signed, signs := false, d.decision == api.ApprovalDecisionDecisionGranted && f.nexus.named() == ""
+			if signs {
+				if signed, err = a.signGrant(cmd, found, passphraseFile); err != nil {
 					return err
 				}
 			}
@@ -95,7 +97,17 @@ the beginning or end of one, or "latest", the newest that is pending.`,
 				return err
 			}
 			before := string(found.Status) == string(d.decision)
-			return a.present(cmd.OutOrStdout(), decidedApproval{decided, before}, func(w io.Writer) error { return printDecided(w, decided, d.past, before) })
+			err = a.present(cmd.OutOrStdout(), decidedApproval{decided, before}, func(w io.Writer) error {
+				return printDecided(w, decided, d.past, before, signed)
+			})
+			if err != nil {
+				return err
+			}
+			if before && signs && !signed && signedHere(cmd.Context(), ".") {
+				return &reason.Error{Code: reason.ApprovalMissing, Message: "the approval was granted before, and could not be signed: " + noApprovalKey,
+					Hint: "`remit keys new --approval`, then `remit approve " + decided.ApprovalID + "` again"}
+			}
+			return nil
 		},
 	}
 	f.add(cmd)
@@ -115,7 +127,7 @@ type decidedApproval struct {
 
 // printDecided says who has decided. A decision that was made before stays as it
 // is, with the reason of then.
-func printDecided(w io.Writer, a api.Approval, past string, before bool) error {
+func printDecided(w io.Writer, a api.Approval, past string, before, signed bool) error {
 	if !before {
 		_, err := fmt.Fprintf(w, "\n%s is %s by %s.\n", plain(a.ApprovalID), past, plain(api.Value(a.DecidedBy)))
 		return err
@@ -124,8 +136,12 @@ func printDecided(w io.Writer, a api.Approval, past string, before bool) error {
 	if given := api.Value(a.Reason); given != "" {
 		why = fmt.Sprintf("with the reason %q", plain(given))
 	}
-	_, err := fmt.Fprintf(w, "\n%s was %s before, by %s at %s, %s: nothing has changed.\n", plain(a.ApprovalID), past, plain(api.Value(a.DecidedBy)),
-		plain(api.Value(a.DecidedAt)), why)
+	changed := "nothing has changed"
+	if signed {
+		changed = "the decision stays, and it is signed"
+	}
+	_, err := fmt.Fprintf(w, "\n%s was %s before, by %s at %s, %s: %s.\n", plain(a.ApprovalID), past, plain(api.Value(a.DecidedBy)),
+		plain(api.Value(a.DecidedAt)), why, changed)
 	return err
 }
 

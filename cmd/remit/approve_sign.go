@@ -52,41 +52,56 @@ func grantFile(id string) (string, error) {
 }
 
 // signGrant signs an approval with the approval key of this machine and keeps the
-// signed text. Without such a key nothing is signed.
-func (a *app) signGrant(cmd *cobra.Command, found api.Approval, passphraseFile string) error {
+// signed text. Without such a key nothing is signed, and signed says whether it was before.
+func (a *app) signGrant(cmd *cobra.Command, found api.Approval, passphraseFile string) (signed bool, err error) {
 	ring := a.home.Keys()
 	if _, err := ring.ApprovalKey(); errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return a.granted(found.ApprovalID)
 	} else if err != nil {
-		return err
+		return false, err
 	}
 	packet, err := a.packetOf(found)
 	if err != nil {
-		return err
+		return false, err
 	}
 	bound, err := found.Binding.Work().Digest()
 	if err != nil {
-		return err
+		return false, err
 	}
 	name, err := grantFile(found.ApprovalID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	text, err := canon.Marshal(signedGrant{Schema: grantSchema, ApprovalID: found.ApprovalID, ContractSHA256: found.ContractSha256, RepoRef: found.RepoRef,
 		BindingSHA256: bound, ExpiresAt: found.ExpiresAt, ApprovalCommandText: packet.ApprovalCommandText, Actor: operator(),
 		SignedAt: time.Now().UTC().Format(admission.TimeFormat)})
 	if err != nil {
-		return err
+		return false, err
 	}
 	text = append(text, '\n')
 	signature, err := ring.SignApproval(cmd.Context(), text, passphraseOf(cmd, passphraseFile))
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := replaceFile(a.home.Dir, admission.SignatureFile(name), signature); err != nil {
-		return err
+		return false, err
 	}
-	return replaceFile(a.home.Dir, name, text)
+	return true, replaceFile(a.home.Dir, name, text)
+}
+
+// noApprovalKey is what to type where nothing can be signed.
+const noApprovalKey = "this machine has no approval key: `remit keys new --approval` makes one"
+
+// granted reports whether the signed text of an approval is kept.
+func (a *app) granted(id string) (bool, error) {
+	name, err := grantFile(id)
+	if err != nil {
+		return false, err
+	}
+	if _, err = os.Lstat(filepath.Join(a.home.Dir, filepath.FromSlash(name))); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // maxGrant bounds a grant's file, in bytes.
@@ -101,6 +116,9 @@ func (a *app) checkGrant(approval job.Approval, p job.Packet) error {
 	}
 	text, err := readFlagFile(filepath.Join(a.home.Dir, filepath.FromSlash(name)), maxGrant)
 	if errors.Is(err, os.ErrNotExist) {
+		if _, err := a.home.Keys().ApprovalKey(); errors.Is(err, fs.ErrNotExist) {
+			return reason.Errorf(reason.SignatureMissing, "it is not signed, and %s; after that", noApprovalKey)
+		}
 		return reason.Errorf(reason.SignatureMissing, "it is not signed")
 	}
 	if err != nil {

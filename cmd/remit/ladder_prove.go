@@ -141,7 +141,7 @@ func (a *app) proveStages(cmd *cobra.Command, f *proveFlags) (*prove.Result, err
 		opt.Program = filepath.Base(f.engine.command[0])
 	}
 	signed := signedHere(cmd.Context(), cmp.Or(f.policyOf, f.repo, "."))
-	opt.Verify = prove.SignedBy(a.home.Dir, signed)
+	opt.Signed = signed
 	if err := f.records(cmd, a.home.Dir, signed, &opt); err != nil {
 		return nil, err
 	}

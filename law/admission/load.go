@@ -117,12 +117,12 @@ func (s Store) PromotionDecision(engine string) (*PromotionDecision, error) {
 	return read(s, PromotionDecisionFile(engine), ParsePromotionDecision)
 }
 
-// Unsigned is the error of a record whose signature does not count where
-// signatures are asked for: the record counts as none.
+// Unsigned is the error of a record whose signature does not count: the record
+// counts as none.
 type Unsigned struct{ Err error }
 
 func (u *Unsigned) Error() string {
-	return "the record counts as none, because signatures are asked for: " + u.Err.Error()
+	return "the record counts as none: " + u.Err.Error()
 }
 
 // Unwrap returns what the check of the signature said.
@@ -135,8 +135,14 @@ func (s Store) Signed(name string) (text, signature []byte, err error) {
 		return nil, nil, err
 	}
 	signature, err = readFile(s.Home, SignatureFile(name))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, nil, err
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return text, nil, nil
+	case err == nil && len(signature) == 0:
+		err = errors.New("it is empty")
+	}
+	if err != nil {
+		return nil, nil, &Unsigned{reason.Errorf(reason.SignatureInvalid, "the signature of the record cannot be read: %w", err)}
 	}
 	return text, signature, nil
 }
@@ -153,6 +159,8 @@ func read[T any](s Store, name string, parse func(string, []byte) (*T, error)) (
 			text, signature, err = s.Signed(name)
 		}
 		switch {
+		case errors.As(err, new(*Unsigned)):
+			return nil, err
 		case errors.Is(err, fs.ErrNotExist):
 			return nil, nil
 		case err != nil:
@@ -249,7 +257,11 @@ func loadKind[T any, R interface {
 	err := each(s.Home, dir, func(name string) error {
 		found, err := read(s, name, parse)
 		if _, unsigned := errors.AsType[*Unsigned](err); unsigned {
-			err = &reason.Error{Code: reason.InvalidAdmission, Message: err.Error(), File: filepath.Join(s.Home, filepath.FromSlash(name)), Err: err}
+			code := reason.InvalidAdmission
+			if reason.CodeOf(err) == reason.SignatureInvalid {
+				code = reason.SignatureInvalid
+			}
+			err = &reason.Error{Code: code, Message: err.Error(), File: filepath.Join(s.Home, filepath.FromSlash(name)), Err: err}
 		}
 		rec := R(found)
 		if err == nil && rec != nil {

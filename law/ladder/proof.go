@@ -257,6 +257,9 @@ func (p *Proof) complete() error {
 			return fmt.Errorf("session %s shows %s with status %s, and it must be %s", s.SessionID, s.Class, s.Status, want)
 		}
 	}
+	if err := p.shownBy(); err != nil {
+		return err
+	}
 	for _, class := range stage.FailureClasses {
 		if !slices.ContainsFunc(p.Failures, func(s Session) bool { return s.Class == class }) {
 			return fmt.Errorf("no run shows how failure class %s of stage %d ends", class, p.Stage)

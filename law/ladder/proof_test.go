@@ -37,7 +37,7 @@ var madeAt = time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)
 // proofOf is a sealed proof of a stage in which everything holds.
 func proofOf(t testing.TB, key Key, stage int, earlier []EarlierProof) *Proof {
 	t.Helper()
-	p := &Proof{Stage: stage, MadeAt: madeAt.Format(journal.TimeFormat), ReviewBy: madeAt.AddDate(0, 6, 0).Format(journal.TimeFormat), Key: key,
+	p := &Proof{Stage: stage, MadeAt: madeAt.Format(journal.TimeFormat), ReviewBy: madeAt.Add(ReviewAfter).Format(journal.TimeFormat), Key: key,
 		Engine:       evidence.EngineIdentity{Name: key.Engine, Version: key.EngineVersion, SHA256: key.EngineSHA256},
 		Build:        evidence.Build{Version: "v1", Commit: "c"},
 		Sandbox:      evidence.SandboxFacts{Driver: key.SandboxDriver, Version: "1", Layer: "overlay"},

@@ -35,6 +35,34 @@ func VerifyRecord(home, namespace string, text, signature []byte) (Signer, error
 	return Ring{Dir: filepath.Join(home, "keys")}.VerifyRecord(namespace, text, signature, time.Now())
 }
 
+// RecordVerifier checks the signatures of records of the home. Where they are asked
+// for, each record needs one that is good and trusted. Where they are not, a record
+// may go without; a signature that is there and is not good makes it void all the
+// same, since somebody changed one of the two. Whose it is counts only where it is
+// asked for.
+func RecordVerifier(home string, signed bool) func(text, signature []byte) error {
+	return func(text, signature []byte) error {
+		if signed {
+			_, err := VerifyRecord(home, attest.NamespaceRecord, text, signature)
+			return err
+		}
+		if len(signature) == 0 {
+			return nil
+		}
+		_, err := keyOf(attest.NamespaceRecord, text, signature)
+		return err
+	}
+}
+
+// keyOf is the key that made a good signature, whoever has it.
+func keyOf(namespace string, text, signature []byte) (attest.PublicKey, error) {
+	key, err := attest.Verify(signature, namespace, text)
+	if err != nil {
+		return key, reason.Errorf(reason.SignatureInvalid, "the signature of the record is not good: %w", err)
+	}
+	return key, nil
+}
+
 // SignRecord returns the armored signature of a record with the signing key of
 // this machine, which is made if there is none. It signs no approval: the key
 // that works unattended never grants ([Ring.SignApproval]).
@@ -57,9 +85,9 @@ func (r Ring) VerifyRecord(namespace string, text, signature []byte, at time.Tim
 	if len(signature) == 0 {
 		return Signer{}, reason.Errorf(reason.SignatureMissing, "the record is not signed")
 	}
-	key, err := attest.Verify(signature, namespace, text)
+	key, err := keyOf(namespace, text, signature)
 	if err != nil {
-		return Signer{}, reason.Errorf(reason.SignatureInvalid, "the signature of the record is not good: %w", err)
+		return Signer{}, err
 	}
 	machine, err := r.publicKey(PublicFile)
 	if err != nil {

@@ -40,7 +40,7 @@ func (t *trial) artificialFixture(ctx context.Context) error {
 		return err
 	}
 	t.pass(own, "fixture")
-	t.pass(lane, "fake-baseline")
+	t.pass(lane, ladder.PassBaseline)
 	t.ranAs(own)
 	t.tell("fixture", own.Status, own.Code)
 

@@ -108,7 +108,7 @@ func (t *trial) lanes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.pass(mine, "lane")
+	t.pass(mine, ladder.PassLane)
 	t.check(t.Engine+"_lane_passes", mine.Status == evidence.StatusPass, "session %s: %s %s", mine.SessionID, mine.Status, mine.Code)
 	if t.Engine == fake.Name {
 		t.check("fake_lane_passes", mine.Status == evidence.StatusPass, "it is the engine itself")
@@ -128,7 +128,7 @@ func (t *trial) lanes(ctx context.Context) error {
 			ran++
 		}
 		if k.Status == evidence.StatusPass {
-			t.pass(k, "lane")
+			t.pass(k, ladder.PassLane)
 		}
 	}
 	return t.compared(own, shown, ran)
@@ -226,7 +226,7 @@ func (t *trial) standingOf(o *Other, w world) error {
 	} else if o.Route != nil {
 		provider, model = o.Route.Upstream.Provider, o.Route.Model
 	}
-	proofs, err := Proofs(t.Home, o.Name, t.Verify)
+	proofs, err := Proofs(t.Home, o.Name, SignedBy(t.Home, t.Signed))
 	if err != nil {
 		return err
 	}

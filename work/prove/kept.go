@@ -90,14 +90,9 @@ func checkFacts(p *ladder.Proof, s ladder.Session, report, log []byte) error {
 		return fmt.Errorf("its report is of session %s", rep.SessionID)
 	case rep.Status != s.Status || code != s.Code:
 		return fmt.Errorf("it ended with %s %s, the proof says %s %s", rep.Status, code, s.Status, s.Code)
-	case in.Engine.Name != s.Engine:
-		return fmt.Errorf("engine %q ran, the proof says %q", in.Engine.Name, s.Engine)
-	case in.DecidedOn == "" && in.Host.Sandbox.Driver != p.Key.SandboxDriver: // else no sandbox was opened
-		return fmt.Errorf("sandbox driver %q ran, the key names %q", in.Host.Sandbox.Driver, p.Key.SandboxDriver)
-	case s.Model == ladder.ModelPair && (said(in.ModelProvider) != p.Key.Provider || said(in.Model) != p.Key.Model):
-		return fmt.Errorf("it asked %s/%s, the key names %s/%s", said(in.ModelProvider), said(in.Model), p.Key.Provider, p.Key.Model)
-	case s.Engine == p.Key.Engine && in.Engine != p.Engine && !ownProgram(p) && slices.ContainsFunc(p.Passes, func(q ladder.Session) bool { return q.SessionID == s.SessionID }):
-		return fmt.Errorf("engine %s %s ran, the proof is of %s %s", in.Engine.Version, in.Engine.SHA256, p.Engine.Version, p.Engine.SHA256)
+	}
+	if err := p.Ran(s, in); err != nil {
+		return err
 	}
 	head := bytes.TrimSuffix(log, []byte("\n"))
 	last := head[bytes.LastIndexByte(head, '\n')+1:]
@@ -113,10 +108,6 @@ func checkFacts(p *ladder.Proof, s ladder.Session, report, log []byte) error {
 	}
 	return nil
 }
-
-// ownProgram reports whether each run of the proof has a program of its own: the tasks
-// of a repository that is no fixture differ, and with them what fake and command start.
-func ownProgram(p *ladder.Proof) bool { return p.Key.EngineSHA256 == "" && p.Stage > 2 }
 
 // codeOf is the code that a proof has of a session: that of its first blocker, or of a
 // pass that counts for nothing without its outcome.
@@ -153,7 +144,7 @@ func said(text *string) string {
 // computes the head of each journal again. nil is a proof that holds.
 func Audit(ctx context.Context, s StoredProof) error {
 	if s.Fault != "" {
-		return invalid("%s: %s", s.Path, s.Fault)
+		return reason.Errorf(s.code, "%s: %s", s.Path, s.Fault)
 	}
 	for _, session := range slices.Concat(s.Proof.Passes, s.Proof.Failures) {
 		dir := filepath.Join(s.Dir, bundlesDir, session.SessionID)

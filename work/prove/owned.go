@@ -111,7 +111,7 @@ func (t *trial) target(ctx context.Context) (*target, error) {
 	if tg.policy, err = t.Policy.Digest(); err != nil {
 		return nil, err
 	}
-	_, tg.record = route.Records(t.Home, t.Verify != nil, nil).TargetResult(path, nil) // the task keeps to it
+	_, tg.record = route.Records(t.Home, t.Signed, nil).TargetResult(path, nil) // the task keeps to it
 	w, err := t.task(tg, 1)
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (t *trial) admit(tg *target, c *task.Contract) error {
 	if t.Agent != nil {
 		facts[admission.OnEngineDigest] = t.identity.SHA256
 	}
-	tg.result, tg.record = route.Records(t.Home, t.Verify != nil, facts).TargetResult(tg.path, c)
+	tg.result, tg.record = route.Records(t.Home, t.Signed, facts).TargetResult(tg.path, c)
 	return nil
 }
 

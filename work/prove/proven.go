@@ -7,7 +7,6 @@ import (
 
 	"remit/law/ladder"
 	"remit/law/task"
-	"remit/proof/attest"
 	"remit/proof/evidence"
 	"remit/work/engine"
 	"remit/work/harness"
@@ -50,13 +49,5 @@ func (q Question) Into(a *harness.Admission) error {
 }
 
 // SignedBy checks the signatures of kept proofs, as those of the other records are
-// checked: nil where none are asked for.
-func SignedBy(home string, signed bool) Verifier {
-	if !signed {
-		return nil
-	}
-	return func(text, signature []byte) error {
-		_, err := keyring.VerifyRecord(home, attest.NamespaceRecord, text, signature)
-		return err
-	}
-}
+// checked: see [keyring.RecordVerifier].
+func SignedBy(home string, signed bool) Verifier { return keyring.RecordVerifier(home, signed) }

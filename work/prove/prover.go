@@ -23,9 +23,9 @@ import (
 	"remit/work/sandbox"
 )
 
-// reviewAfter is how long a proof counts. Those that come with the program count as
-// long as the program does: it cannot make them anew.
-const reviewAfter, neverDue = 180 * 24 * time.Hour, "9999-12-31T23:59:59.000Z"
+// neverDue is the review of the proofs that come with the program, which count as long
+// as the program does: it cannot make them anew.
+const neverDue = "9999-12-31T23:59:59.000Z"
 
 // Options say what to prove.
 type Options struct {
@@ -50,9 +50,8 @@ type Options struct {
 	Repo           string
 	First, Through int
 	Govern
-	// Verify checks the signatures of the proofs that are there, nil where none are
-	// asked for.
-	Verify Verifier
+	// Signed asks for signatures of the proofs and records that are there.
+	Signed bool
 	// ForProgram makes the proofs that come with the program: they are not signed,
 	// and those that come with this one are not asked.
 	ForProgram bool
@@ -193,7 +192,7 @@ func (p *prover) close() {
 
 // standing is how far the key is.
 func (p *prover) standing() (ladder.Standing, error) {
-	proofs, err := Proofs(p.Home, p.key.Engine, p.Verify)
+	proofs, err := Proofs(p.Home, p.key.Engine, SignedBy(p.Home, p.Signed))
 	if err != nil {
 		return ladder.Standing{}, err
 	}
@@ -214,7 +213,7 @@ func (p *prover) standing() (ladder.Standing, error) {
 func (p *prover) prove(ctx context.Context, stage int) (*ladder.Proof, error) {
 	now := p.Clock().UTC()
 	t := &trial{prover: p, stage: ladder.Stages()[stage-1], proof: &ladder.Proof{Stage: stage, MadeAt: now.Format(journal.TimeFormat),
-		ReviewBy: now.Add(reviewAfter).Format(journal.TimeFormat), Key: p.key, Engine: p.identity, Build: p.Build,
+		ReviewBy: now.Add(ladder.ReviewAfter).Format(journal.TimeFormat), Key: p.key, Engine: p.identity, Build: p.Build,
 		Sandbox: p.sandboxFacts(), Earlier: p.earlier[:stage-1]}}
 	if p.ForProgram {
 		t.proof.ReviewBy = neverDue

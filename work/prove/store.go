@@ -1,6 +1,7 @@
 package prove
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,7 @@ import (
 	"remit/proof/canon"
 	"remit/proof/form"
 	"remit/proof/reason"
+	"remit/work/keyring"
 )
 
 // recordsDir is where the records of the ladder are, relative to REMIT_HOME.
@@ -39,6 +41,7 @@ type StoredProof struct {
 	Dir       string // of its key
 	Signature []byte // SSHSIG in its armour, nil for none
 	text      []byte
+	code      reason.Code // of the fault
 }
 
 // Dir is the directory of a key's proofs.
@@ -57,8 +60,8 @@ func dirName(key ladder.Key) (string, error) {
 
 // Load reads every proof of an engine that lies below a home, of whatever key.
 // Nothing kept is no error, and a proof that counts for nothing is none either:
-// it is returned with its fault. Where signatures are asked for, verify checks them;
-// nil asks for none.
+// it is returned with its fault. verify checks the signatures, see [SignedBy]; nil
+// looks at none.
 func Load(home, engine string, verify Verifier) ([]StoredProof, error) {
 	if home == "" { // else what lies in the current directory would count
 		return nil, nil
@@ -89,9 +92,7 @@ func Load(home, engine string, verify Verifier) ([]StoredProof, error) {
 				continue
 			}
 			if p.Fault == "" && verify != nil {
-				if err := verify(p.text, p.Signature); err != nil {
-					p.Fault = err.Error()
-				}
+				p.fail(verify(p.text, p.Signature))
 			}
 			out = append(out, *p)
 		}
@@ -180,16 +181,28 @@ func load(dir, engine, key string, stage int) (*StoredProof, error) {
 		err = s.inPlace(engine, key)
 	}
 	if err == nil {
+		err = s.Proof.Overlong(time.Now())
+	}
+	if err == nil {
 		err = checkKept(dir, s.Proof)
 	}
-	if err != nil {
-		s.Fault = err.Error()
+	s.fail(err)
+	if s.Signature, err = readBounded(filepath.Join(dir, name+keyring.SignatureSuffix)); !errors.Is(err, fs.ErrNotExist) {
+		if err == nil && len(s.Signature) == 0 {
+			err = errors.New("it is empty")
+		}
+		if err != nil {
+			s.fail(reason.Errorf(reason.SignatureInvalid, "the signature of the proof cannot be read: %w", err))
+		}
 	}
-	s.Signature, err = readBounded(filepath.Join(dir, name+".sig"))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
+	return s, nil
+}
+
+// fail notes the first fault of a record, with its code.
+func (s *StoredProof) fail(err error) {
+	if err != nil && s.Fault == "" {
+		s.Fault, s.code = err.Error(), cmp.Or(reason.CodeOf(err), reason.ProofInvalid)
 	}
-	return s, err
 }
 
 // inPlace says whether a proof lies where its key belongs.

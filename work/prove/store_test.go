@@ -8,9 +8,11 @@ import (
 	"time"
 
 	"remit/law/ladder"
+	"remit/proof/attest"
 	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
+	"remit/work/keyring"
 )
 
 const vectors = "../../vectors/evidence/valid"
@@ -48,8 +50,8 @@ func newKept(t *testing.T) *keptHome {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &ladder.Proof{Stage: 2, MadeAt: "2026-02-01T12:00:00.000Z", ReviewBy: "2026-08-01T12:00:00.000Z",
-		Key:          ladder.Key{Engine: "command", AdapterVersion: "1", VerifierSHA256: canon.Digest(nil), SandboxDriver: "bwrap"},
+	p := &ladder.Proof{Stage: 3, MadeAt: "2026-02-01T12:00:00.000Z", ReviewBy: "2026-07-31T12:00:00.000Z",
+		Key:          ladder.Key{Engine: "command", EngineVersion: opened.Engine.Version, EngineSHA256: opened.Engine.SHA256, AdapterVersion: "1", VerifierSHA256: canon.Digest(nil), SandboxDriver: "bwrap"},
 		Engine:       opened.Engine,
 		Sandbox:      evidence.SandboxFacts{Driver: "bwrap"},
 		PolicySHA256: canon.Digest(nil), ContractSHA256: canon.Digest(nil), Errors: []string{"the rest of the stage was not tried"},
@@ -87,6 +89,25 @@ func (k *keptHome) write(name, text string) {
 	}
 }
 
+// sign signs the proof as `remit ladder prove` does.
+func (k *keptHome) sign() {
+	k.Helper()
+	name := ladder.ProofFile(k.proof.Stage)
+	text, err := os.ReadFile(filepath.Join(k.dir, name))
+	k.must(err)
+	signature, err := keyring.SignRecord(k.home, attest.NamespaceRecord, text)
+	k.must(err)
+	k.write(name+keyring.SignatureSuffix, string(signature))
+}
+
+// move makes the proof one of another stage.
+func (k *keptHome) move(from string, stage int) {
+	k.Helper()
+	k.must(os.Remove(filepath.Join(k.dir, from)))
+	k.proof.Stage = stage
+	k.save()
+}
+
 func (k *keptHome) edit(name, old, with string) {
 	k.Helper()
 	text, err := os.ReadFile(filepath.Join(k.dir, name))
@@ -109,8 +130,8 @@ func TestLoadHoldsProofsAgainstTheirSessions(t *testing.T) {
 		fault string
 	}{
 		{"control", func(*keptHome) {}, ""},
-		{"an edited proof", func(k *keptHome) { k.edit(ladder.ProofFile(2), `"ok":false`, `"ok":true`) }, "it was edited"},
-		{"no proof at all", func(k *keptHome) { k.write(ladder.ProofFile(2), "proof\n") }, "ladder_proof_invalid"},
+		{"an edited proof", func(k *keptHome) { k.edit(ladder.ProofFile(3), `"ok":false`, `"ok":true`) }, "it was edited"},
+		{"no proof at all", func(k *keptHome) { k.write(ladder.ProofFile(3), "proof\n") }, "ladder_proof_invalid"},
 		{"an attachment edited", func(k *keptHome) { k.write(ladder.InspectionFile, "{ }\n") }, "attachment " + ladder.InspectionFile},
 		{"an attachment gone", func(k *keptHome) { k.must(os.Remove(filepath.Join(k.dir, ladder.InspectionFile))) }, "attachment " + ladder.InspectionFile},
 		{"sessions gone", func(k *keptHome) { k.must(os.RemoveAll(filepath.Join(k.dir, bundlesDir))) }, "no such file"},
@@ -119,11 +140,27 @@ func TestLoadHoldsProofsAgainstTheirSessions(t *testing.T) {
 		{"a manifest edited", func(k *keptHome) { k.edit(session(k, evidence.ManifestFile), "0", "1") }, "its manifest has"},
 		{"another status", func(k *keptHome) { k.proof.Passes[0].Code = "no_diff"; k.save() }, "it ended with pass"},
 		{"another engine", func(k *keptHome) { k.proof.Passes[0].Engine = "pi"; k.save() }, `engine "command" ran`},
-		{"another build of the engine", func(k *keptHome) { k.proof.Engine.SHA256 = canon.Digest([]byte("x")); k.save() }, "the proof is of"},
+		{"another build of the engine", func(k *keptHome) { k.proof.Engine.SHA256 = canon.Digest([]byte("x")); k.save() }, "is not the one that the key names"},
+		{"another mode", func(k *keptHome) { k.move(ladder.ProofFile(3), 4) }, "it ran in mode copied-repo, and stage 4 is shown in sandbox-repo"},
+		{"a model that nothing asked", func(k *keptHome) { k.proof.Passes[0].Model = ladder.ModelScripted; k.save() }, "it asked /"},
+		{"a review that is too far away", func(k *keptHome) { k.proof.ReviewBy = "2099-01-01T00:00:00.000Z"; k.save() }, "counts until 2026-07-31T12:00:00.000Z at most"},
+		{"made in the future", func(k *keptHome) {
+			k.proof.MadeAt, k.proof.ReviewBy = "2099-01-01T00:00:00.000Z", "2099-01-02T00:00:00.000Z"
+			k.save()
+		}, "still to come"},
+		{"a signature that is none", func(k *keptHome) { k.write(ladder.ProofFile(3)+".sig", "x") }, "(signature_invalid)"},
+		{"an empty signature", func(k *keptHome) { k.write(ladder.ProofFile(3)+".sig", "") }, "(signature_invalid)"},
+		{"a signature that is a directory", func(k *keptHome) { k.must(os.Mkdir(filepath.Join(k.dir, ladder.ProofFile(3)+".sig"), 0o700)) }, "(signature_invalid)"},
+		{"edited since it was signed", func(k *keptHome) {
+			k.sign()
+			k.proof.ReviewBy = "2026-07-30T12:00:00.000Z"
+			k.save()
+		}, "(signature_invalid)"},
+		{"signed", (*keptHome).sign, ""},
 		{"another journal", func(k *keptHome) { k.proof.Passes[0].Journal.Entries++; k.save() }, "the proof says"},
 		{"in the place of another key", func(k *keptHome) { k.proof.Key.AdapterVersion = "2"; k.save() }, "lies in the directory of"},
 		{"a symlink", func(k *keptHome) {
-			name := filepath.Join(k.dir, ladder.ProofFile(2))
+			name := filepath.Join(k.dir, ladder.ProofFile(3))
 			k.must(os.Rename(name, name+".real"))
 			k.must(os.Symlink(name+".real", name))
 		}, "no regular file"},
@@ -133,7 +170,7 @@ func TestLoadHoldsProofsAgainstTheirSessions(t *testing.T) {
 			t.Parallel()
 			k := newKept(t)
 			tc.spoil(k)
-			stored, err := Load(k.home, "command", nil)
+			stored, err := Load(k.home, "command", SignedBy(k.home, false))
 			if err != nil || len(stored) != 1 {
 				t.Fatalf("%d proofs, %v", len(stored), err)
 			}
@@ -148,6 +185,9 @@ func TestLoadHoldsProofsAgainstTheirSessions(t *testing.T) {
 			}
 			if err := Audit(t.Context(), stored[0]); err != nil {
 				t.Fatalf("audit: %v", err)
+			}
+			if stored[0].Signature != nil {
+				return
 			}
 			stored[0].Proof.Passes[0].Journal.Root = canon.Digest(nil)
 			if err := Audit(t.Context(), stored[0]); err == nil || !strings.Contains(err.Error(), "has the head") {

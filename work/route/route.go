@@ -24,7 +24,6 @@ import (
 
 	"remit/law/admission"
 	"remit/law/task"
-	"remit/proof/attest"
 	"remit/proof/evidence"
 	"remit/work/engine/acp"
 	"remit/work/engine/workos"
@@ -80,17 +79,11 @@ func (m Model) Upstream() (u gateway.Upstream, source string) {
 }
 
 // Records are the admission records of a home. With signed they count only with a
-// signature of this machine or of a key that the operator trusts for records. facts
+// signature of this machine or of a key that the operator trusts for records; see
+// [keyring.RecordVerifier]. facts
 // are what is at hand, for their review triggers.
 func Records(home string, signed bool, facts admission.Facts) admission.Store {
-	s := admission.Store{Home: home, Now: time.Now(), Facts: facts}
-	if signed {
-		s.Verify = func(text, signature []byte) error {
-			_, err := keyring.VerifyRecord(home, attest.NamespaceRecord, text, signature)
-			return err
-		}
-	}
-	return s
+	return admission.Store{Home: home, Now: time.Now(), Facts: facts, Verify: keyring.RecordVerifier(home, signed)}
 }
 
 // Admitted is what the records say of asking the model in this way.

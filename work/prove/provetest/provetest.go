@@ -7,6 +7,7 @@ package provetest
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"remit/law/ladder"
+	"remit/law/task"
 	"remit/proof/attest"
 	"remit/proof/bundle"
 	"remit/proof/canon"
@@ -81,7 +83,7 @@ func (g Grant) Write(ctx context.Context, home string) error {
 // proof is one in which everything holds, with its sessions below a directory.
 func proof(dir string, key ladder.Key, id evidence.EngineIdentity, stage int, earlier []ladder.EarlierProof) (*ladder.Proof, error) {
 	now := time.Now().UTC()
-	p := &ladder.Proof{Stage: stage, MadeAt: now.Format(journal.TimeFormat), ReviewBy: now.AddDate(1, 0, 0).Format(journal.TimeFormat), Key: key, Engine: id,
+	p := &ladder.Proof{Stage: stage, MadeAt: now.Format(journal.TimeFormat), ReviewBy: now.Add(ladder.ReviewAfter).Format(journal.TimeFormat), Key: key, Engine: id,
 		Build: evidence.Build{Version: "test", Commit: "unknown"}, Sandbox: evidence.SandboxFacts{Driver: key.SandboxDriver},
 		PolicySHA256: canon.Digest(nil), ContractSHA256: canon.Digest(nil), Earlier: earlier}
 	shown, model := evidence.StatusPass, ladder.ModelNone
@@ -91,11 +93,11 @@ func proof(dir string, key ladder.Key, id evidence.EngineIdentity, stage int, ea
 	if key.Model != "" {
 		model, p.RuntimeModelProvider = ladder.ModelPair, &key.Provider
 	}
-	pass, err := session(dir, key, id, shown, model)
+	pass, err := session(dir, stage, key, id, shown, model)
 	if err != nil {
 		return nil, err
 	}
-	failed, err := session(dir, key, id, evidence.StatusBlocked, model)
+	failed, err := session(dir, stage, key, id, evidence.StatusBlocked, model)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +114,15 @@ func proof(dir string, key ladder.Key, id evidence.EngineIdentity, stage int, ea
 }
 
 // session writes the files of a session that a proof is held against.
-func session(dir string, key ladder.Key, id evidence.EngineIdentity, status, model string) (ladder.Session, error) {
-	s := ladder.Session{SessionID: "20260201T120000Z-given-" + status, Engine: key.Engine, Model: model, Class: "given", Status: status}
+func session(dir string, stage int, key ladder.Key, id evidence.EngineIdentity, status, model string) (ladder.Session, error) {
+	s := ladder.Session{SessionID: fmt.Sprintf("20260201T120000Z-given%d-%s", stage, status), Engine: key.Engine, Model: model, Class: "given", Status: status}
 	rep := evidence.Report{SessionID: s.SessionID, Status: status}
 	if status != evidence.StatusPass {
 		s.Code = string(reason.ModeExceedsStage)
 		rep.Blockers = []evidence.Blocker{{Code: reason.ModeExceedsStage}}
 	}
-	opened := evidence.RunOpened{Engine: id, Host: evidence.Host{Sandbox: evidence.SandboxFacts{Driver: key.SandboxDriver}}}
+	mode := max(ladder.Stages()[stage-1].Mode, task.CopiedFixture)
+	opened := evidence.RunOpened{Engine: id, MutationMode: mode.String(), Host: evidence.Host{Sandbox: evidence.SandboxFacts{Driver: key.SandboxDriver}}}
 	if key.Model != "" {
 		opened.ModelProvider, opened.Model = &key.Provider, &key.Model
 	}
