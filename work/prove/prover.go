@@ -198,6 +198,13 @@ func (p *prover) standing() (ladder.Standing, error) {
 	}
 	if p.ForProgram {
 		proofs = slices.DeleteFunc(proofs, func(r ladder.Recorded) bool { return r.BuiltIn })
+		for i, r := range proofs { // those of the program are never due, and no home may have such
+			if r.Proof != nil && r.Proof.ReviewBy == neverDue {
+				if far := r.Proof.Overlong(time.Now()); far != nil && r.Fault == far.Error() {
+					proofs[i].Fault = ""
+				}
+			}
+		}
 	}
 	s := ladder.Judge(p.key, proofs, p.Clock())
 	p.earlier, p.proven = nil, s.Mode
