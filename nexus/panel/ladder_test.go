@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"remit/law/ladder"
+	"remit/nexus/api"
 	"remit/nexus/authority"
 	"remit/proof/reason"
 )
@@ -62,7 +63,7 @@ func TestLadder(t *testing.T) {
 			t.Errorf("%s: a page leads to the ladder", who)
 		}
 	}
-	for _, h := range forwarding {
+	for _, h := range api.Forwarding {
 		refused("through a proxy that says "+h, &browser{w: w, cookie: b.cookie, header: http.Header{h: {"203.0.113.9"}}})
 	}
 	refused("by another name", &browser{w: w, cookie: b.cookie, host: "evil.example"})

@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -62,8 +60,8 @@ func (p *Panel) viewer(r *http.Request) (*viewer, error) {
 	// A session of the home belongs to who runs the program: a login alone shows it
 	// only on their own machine. There no scope makes up for a name that a page of
 	// elsewhere may have made lead here.
-	v.Here = p.opt.Loopback && v.May(authority.ScopeRead) && fromHere(r)
-	reached := !p.opt.Loopback || p.opt.ShowHome || fromHere(r)
+	v.Here = p.opt.Loopback && v.May(authority.ScopeRead) && api.FromHere(r)
+	reached := !p.opt.Loopback || p.opt.ShowHome || api.FromHere(r)
 	v.home = p.opt.Home != nil && (v.Here || v.May(authority.ScopeHome) && reached)
 	return v, nil
 }
@@ -72,32 +70,6 @@ func (p *Panel) viewer(r *http.Request) (*viewer, error) {
 func errNoHome() error {
 	return reason.Errorf(reason.NotFound, "there is no such session here").
 		WithHint("sessions of a machine are shown on its own loopback address, or to the scope home:read")
-}
-
-// forwarding are the headers that a proxy adds.
-var forwarding = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"}
-
-// fromHere reports whether a request comes from this machine, to a name that can
-// only be this machine, and was not forwarded: a page that rebinds its own name to
-// a loopback address sends that name.
-func fromHere(r *http.Request) bool {
-	for _, h := range forwarding {
-		if r.Header.Get(h) != "" {
-			return false
-		}
-	}
-	return isLoopback(r.RemoteAddr) && isLoopback(r.Host)
-}
-
-// isLoopback takes an address or localhost, with a port or without.
-func isLoopback(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	host = strings.Trim(host, "[]")
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
 }
 
 // client asks the API as the sender of a request does. csrf is what the page said
@@ -120,7 +92,7 @@ type relay struct {
 func (t relay) RoundTrip(out *http.Request) (*http.Response, error) {
 	in := out.Clone(out.Context())
 	in.Host, in.RemoteAddr, in.TLS, in.RequestURI = t.from.Host, t.from.RemoteAddr, t.from.TLS, in.URL.RequestURI()
-	for _, name := range append([]string{"Authorization", "Cookie"}, forwarding...) {
+	for _, name := range append([]string{"Authorization", "Cookie"}, api.Forwarding...) {
 		if in.Header.Del(name); t.from.Header.Values(name) != nil {
 			in.Header[name] = t.from.Header.Values(name)
 		}

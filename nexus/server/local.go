@@ -6,8 +6,8 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"net/netip"
-	"strings"
 
+	"remit/nexus/api"
 	"remit/proof/reason"
 )
 
@@ -29,29 +29,9 @@ func DebugHandler() http.Handler {
 	})
 }
 
-// isLocal reports whether a request comes from this machine and was not
-// forwarded by a proxy on it.
-func isLocal(r *http.Request) bool {
-	for _, h := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via", "Origin"} {
-		if r.Header.Get(h) != "" {
-			return false
-		}
-	}
-	address, err := netip.ParseAddr(remoteAddress(r))
-	return err == nil && address.Unmap().IsLoopback() && localHost(r.Host)
-}
-
-// localHost refuses names that only resolve to this machine, which is how a web
-// page reaches it.
-func localHost(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	host = strings.Trim(host, "[]")
-	address, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && address.Unmap().IsLoopback()
-}
+// isLocal reports whether a request comes from this machine, was not forwarded by a
+// proxy on it, and is not one that a web page makes.
+func isLocal(r *http.Request) bool { return r.Header.Get("Origin") == "" && api.FromHere(r) }
 
 // CheckLoopback refuses an address that others can reach.
 func CheckLoopback(address string) error {
