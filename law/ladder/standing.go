@@ -17,7 +17,7 @@ type Recorded struct {
 	// cannot be read.
 	SHA256  string
 	Proof   *Proof
-	BuiltIn bool // it comes with the program
+	BuiltIn bool // it comes with the program, which cannot make it anew: its review is never due
 	// Fault says why the record counts for nothing whatever it says, Stale why it
 	// no longer does (a trigger of an admission has fired). "" is neither.
 	Fault, Stale string
@@ -126,7 +126,7 @@ func judgeProof(key Key, r *Recorded, earlier []EarlierProof, now time.Time) (st
 		return NotYet, firstError(p), 2
 	case r.Stale != "":
 		return Stale, r.Stale, 4
-	case p.Expired(now):
+	case !r.BuiltIn && p.Expired(now):
 		return Stale, "its review was due at " + p.ReviewBy, 4
 	case len(earlier) < p.Stage-1:
 		return Stale, fmt.Sprintf("the proof of stage %d, which it builds on, no longer holds", len(earlier)+1), 4

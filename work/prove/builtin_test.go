@@ -41,7 +41,7 @@ func TestBuiltInProofs(t *testing.T) {
 	for name, e := range map[string]engine.Engine{fake.Name: &fake.Engine{}, command.Name: &command.Engine{}} {
 		for _, driver := range drivers() {
 			key := KeyOf(e, evidence.EngineIdentity{Name: name}, "", "", driver)
-			s, err := Standing(t.TempDir(), key, time.Now(), nil)
+			s, err := Standing(t.TempDir(), key, time.Now().AddDate(20, 0, 0), nil) // they are never due
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -23,10 +23,6 @@ import (
 	"remit/work/sandbox"
 )
 
-// neverDue is the review of the proofs that come with the program, which count as long
-// as the program does: it cannot make them anew.
-const neverDue = "9999-12-31T23:59:59.000Z"
-
 // Options say what to prove.
 type Options struct {
 	Home   string
@@ -198,13 +194,6 @@ func (p *prover) standing() (ladder.Standing, error) {
 	}
 	if p.ForProgram {
 		proofs = slices.DeleteFunc(proofs, func(r ladder.Recorded) bool { return r.BuiltIn })
-		for i, r := range proofs { // those of the program are never due, and no home may have such
-			if r.Proof != nil && r.Proof.ReviewBy == neverDue {
-				if far := r.Proof.Overlong(time.Now()); far != nil && r.Fault == far.Error() {
-					proofs[i].Fault = ""
-				}
-			}
-		}
 	}
 	s := ladder.Judge(p.key, proofs, p.Clock())
 	p.earlier, p.proven = nil, s.Mode
@@ -222,9 +211,6 @@ func (p *prover) prove(ctx context.Context, stage int) (*ladder.Proof, error) {
 	t := &trial{prover: p, stage: ladder.Stages()[stage-1], proof: &ladder.Proof{Stage: stage, MadeAt: now.Format(journal.TimeFormat),
 		ReviewBy: now.Add(ladder.ReviewAfter).Format(journal.TimeFormat), Key: p.key, Engine: p.identity, Build: p.Build,
 		Sandbox: p.sandboxFacts(), Earlier: p.earlier[:stage-1]}}
-	if p.ForProgram {
-		t.proof.ReviewBy = neverDue
-	}
 	if p.SourceAdmissionID != "" {
 		t.proof.SourceAdmissionID = &p.SourceAdmissionID
 	}

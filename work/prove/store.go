@@ -181,10 +181,10 @@ func load(dir, engine, key string, stage int) (*StoredProof, error) {
 		err = s.inPlace(engine, key)
 	}
 	if err == nil {
-		err = checkKept(dir, s.Proof)
+		err = s.Proof.Overlong(time.Now())
 	}
 	if err == nil {
-		err = s.Proof.Overlong(time.Now())
+		err = checkKept(dir, s.Proof)
 	}
 	s.fail(err)
 	if s.Signature, err = readBounded(filepath.Join(dir, name+keyring.SignatureSuffix)); !errors.Is(err, fs.ErrNotExist) {
