@@ -1,10 +1,8 @@
 package attest
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -21,14 +19,8 @@ func ParseRevoked(text []byte) (*Revoked, error) {
 		return nil, fmt.Errorf("a list of revoked keys has at most %d bytes", maxSignersFile)
 	}
 	out := &Revoked{keys: map[PublicKey]bool{}}
-	for i, line := range bytes.Split(text, []byte("\n")) {
-		line = bytes.Trim(bytes.TrimSuffix(line, []byte("\r")), " \t")
-		if len(line) == 0 || line[0] == '#' {
-			continue
-		}
-		if err := out.add(line); err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+1, err)
-		}
+	if err := eachLine(text, out.add); err != nil {
+		return nil, err
 	}
 	return out, nil
 }
@@ -40,13 +32,9 @@ func (r *Revoked) add(line []byte) error {
 		return fmt.Errorf("a line has at most %d bytes, and a list %d keys", maxSignersLine, maxSigners)
 	case len(words) < 2:
 		return errors.New("a public key is a type and base64")
-	case slices.Contains(otherKeyTypes, words[0]):
-		return nil
-	case words[0] != keyType:
-		return fmt.Errorf("unknown key type %.40q", words[0])
 	}
-	key, err := parseEncoded(words[1])
-	if err == nil {
+	key, ok, err := parseTyped(words)
+	if ok {
 		r.keys[key] = true
 	}
 	return err

@@ -44,16 +44,38 @@ func ParseSigners(text []byte) (*Signers, error) {
 		return nil, fmt.Errorf("an allowed signers file has at most %d bytes", maxSignersFile)
 	}
 	out := new(Signers)
+	if err := eachLine(text, out.add); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// eachLine calls add for the lines of a list that say something: those that are not
+// empty and do not begin with #.
+func eachLine(text []byte, add func(line []byte) error) error {
 	for i, line := range bytes.Split(text, []byte("\n")) {
 		line = bytes.Trim(bytes.TrimSuffix(line, []byte("\r")), " \t")
 		if len(line) == 0 || line[0] == '#' {
 			continue
 		}
-		if err := out.add(line); err != nil {
-			return nil, fmt.Errorf("line %d: %w", i+1, err)
+		if err := add(line); err != nil {
+			return fmt.Errorf("line %d: %w", i+1, err)
 		}
 	}
-	return out, nil
+	return nil
+}
+
+// parseTyped reads a key that stands behind its type. ok is false for a key of
+// another type, which signs nothing here.
+func parseTyped(words []string) (key PublicKey, ok bool, err error) {
+	switch {
+	case slices.Contains(otherKeyTypes, words[0]):
+		return key, false, nil
+	case words[0] != keyType:
+		return key, false, fmt.Errorf("unknown key type %.40q", words[0])
+	}
+	key, err = parseEncoded(words[1])
+	return key, err == nil, err
 }
 
 func (s *Signers) add(line []byte) error {
@@ -83,19 +105,14 @@ func (s *Signers) add(line []byte) error {
 		}
 		words = words[1:]
 	}
-	switch {
-	case len(words) < 2:
+	if len(words) < 2 {
 		return errors.New("no key")
-	case slices.Contains(otherKeyTypes, words[0]):
-		return nil
-	case words[0] != keyType:
-		return fmt.Errorf("unknown key type %.40q", words[0])
 	}
-	if entry.key, err = parseEncoded(words[1]); err != nil {
-		return err
+	var ok bool
+	if entry.key, ok, err = parseTyped(words); ok {
+		s.list = append(s.list, entry)
 	}
-	s.list = append(s.list, entry)
-	return nil
+	return err
 }
 
 // options reads the comma-separated options of a line.
