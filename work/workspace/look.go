@@ -24,7 +24,7 @@ func (l Looked) Dir() bool { return l.Mode == modeDir }
 // are those of Resolve.
 func (s *Source) Look(ctx context.Context, rev string, paths []string) ([]Looked, error) {
 	looked := make([]Looked, len(paths))
-	err := s.glance(ctx, rev, func(b *git.Batch, tree string) (err error) {
+	err := s.glance(ctx, rev, func(b *git.Batch, _, tree string) (err error) {
 		for i, p := range paths {
 			if looked[i], err = lookAt(b, s.config.format, tree, p); err != nil {
 				return err
@@ -40,7 +40,7 @@ func (s *Source) Look(ctx context.Context, rev string, paths []string) ([]Looked
 // error that wraps ErrNoFile, the second ErrNotRegular too; the others are those of
 // [Source.Look].
 func (s *Source) ReadFile(ctx context.Context, rev, path string) (content []byte, err error) {
-	err = s.glance(ctx, rev, func(b *git.Batch, tree string) error {
+	err = s.glance(ctx, rev, func(b *git.Batch, _, tree string) error {
 		at, err := lookAt(b, s.config.format, tree, path)
 		if err != nil {
 			return err
@@ -58,7 +58,8 @@ func (s *Source) ReadFile(ctx context.Context, rev, path string) (content []byte
 	return content, err
 }
 
-func (s *Source) glance(ctx context.Context, rev string, f func(b *git.Batch, tree string) error) error {
+// glance finds the commit that rev names, and calls f with it and its tree.
+func (s *Source) glance(ctx context.Context, rev string, f func(b *git.Batch, commit, tree string) error) error {
 	return s.at(rev, func(d git.Dir, refs *refSnapshot, rev string) error {
 		_, id, err := s.lookup(ctx, d, refs, rev)
 		if err != nil {
@@ -69,11 +70,11 @@ func (s *Source) glance(ctx context.Context, rev string, f func(b *git.Batch, tr
 			return err
 		}
 		defer b.Close()
-		_, tree, err := s.commit(b, refs, rev, id)
+		commit, tree, err := s.commit(b, refs, rev, id)
 		if err != nil {
 			return err
 		}
-		return f(b, tree)
+		return f(b, commit, tree)
 	})
 }
 

@@ -259,18 +259,9 @@ func (s *Source) survey(ctx context.Context, d git.Dir, b *git.Batch, base *Base
 // Commit returns the id of the commit that rev names, and looks at nothing that the
 // commit has. The errors are those of [Source.Resolve].
 func (s *Source) Commit(ctx context.Context, rev string) (id string, err error) {
-	err = s.at(rev, func(d git.Dir, refs *refSnapshot, rev string) error {
-		_, found, err := s.lookup(ctx, d, refs, rev)
-		if err != nil {
-			return err
-		}
-		b, err := d.Batch(ctx)
-		if err != nil {
-			return err
-		}
-		defer b.Close()
-		id, _, err = s.commit(b, refs, rev, found)
-		return err
+	err = s.glance(ctx, rev, func(_ *git.Batch, commit, _ string) error {
+		id = commit
+		return nil
 	})
 	return id, err
 }
