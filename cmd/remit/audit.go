@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +15,6 @@ import (
 	"remit/law/audit"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
-	"remit/proof/reason"
 	"remit/work/harness"
 	"remit/work/sandbox"
 	"remit/work/session"
@@ -271,10 +269,10 @@ func auditOptions(trust evidence.Trust) (opt bundle.Options) {
 }
 
 func writeReport(rep *bundle.Report, name string) (err error) {
-	if info, err := os.Lstat(name); err == nil && info.Mode().Type() == fs.ModeSymlink && !strings.HasPrefix(name, "/dev/") {
-		e := reason.Errorf(reason.OutputExists, "this is a link, and what it leads to is not written")
-		e.File = name
-		return e.WithHint("remove it, or give another name with --report FILE")
+	if !strings.HasPrefix(name, "/dev/") { // as /dev/stdout is
+		if err := bundle.RefuseLink(name); err != nil {
+			return err
+		}
 	}
 	f, err := os.Create(name)
 	if err != nil {

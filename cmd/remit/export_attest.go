@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/deliver"
@@ -29,10 +29,8 @@ func (a *app) exportAttestation(cmd *cobra.Command, f *exportFlags, s session.Se
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fmt.Errorf("writing the attestations: %w", err)
 	}
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		e := reason.Errorf(reason.OutputExists, "this is a link, and what it leads to is not written")
-		e.File = dir
-		return errors.Join(err, e.WithHint("remove it, or name another directory with --out"))
+	if err := bundle.RefuseLink(dir); err != nil {
+		return err
 	}
 	var written []string
 	for _, name := range slices.Sorted(maps.Keys(envelopes)) {

@@ -121,7 +121,7 @@ func (h *homeSessions) look(until time.Time) error {
 			continue // no session, or one whose first entry is not written yet
 		}
 		if all++; !ok || known.stamp != now {
-			known = knownSession{now, h.summary(s, now.phase)}
+			known = knownSession{now, h.summary(s)}
 			h.known[s.ID] = known
 		}
 		list = append(list, known.summary)
@@ -158,8 +158,8 @@ func (h *homeSessions) find(id string) (session.Session, stamp, error) {
 
 // summary reads a session for the list. One that cannot be read is listed with the
 // reason.
-func (h *homeSessions) summary(s session.Session, phase string) panel.Summary {
-	read, err := h.read(s, phase)
+func (h *homeSessions) summary(s session.Session) panel.Summary {
+	read, err := h.read(s)
 	if err != nil {
 		return broken(s.ID, err)
 	}
@@ -174,25 +174,18 @@ func broken(id string, err error) panel.Summary {
 	return panel.Summary{ID: id, Phase: session.Interrupted, Status: evidence.StatusBlocked, Title: id, Why: "the session cannot be read"}
 }
 
-func (h *homeSessions) read(s session.Session, phase string) (*panel.Session, error) {
-	log, err := journal.ReadFile(s.Journal())
+func (h *homeSessions) read(s session.Session) (*panel.Session, error) {
+	st, err := s.Inspect()
 	if err != nil {
 		return nil, err
-	}
-	st, err := s.InspectLog(log)
-	if err != nil {
-		return nil, err
-	}
-	if phase != session.Running {
-		phase = st.Phase
 	}
 	local, err := h.home.LoadLocal(s.ID)
 	if err != nil {
 		return nil, err
 	}
 	repository := cmp.Or(local.RepoRef, filepath.Base(cmp.Or(local.Repo, "unknown")))
-	return &panel.Session{Summary: panel.Summarize(s.ID, phase, repository, log.Entries, st.Report), Journal: log.Entries, Report: st.Report,
-		Torn: log.TornBytes}, nil
+	return &panel.Session{Summary: panel.Summarize(s.ID, st.Phase, repository, st.Log.Entries, st.Report), Journal: st.Log.Entries,
+		Report: st.Report, Torn: st.Log.TornBytes}, nil
 }
 
 // Session implements panel.Home.
@@ -206,7 +199,7 @@ func (h *homeSessions) Session(_ context.Context, id string) (*panel.Session, er
 	if kept, ok := h.open[id]; ok && kept.stamp == now {
 		return kept.session, nil
 	}
-	read, err := h.read(s, now.phase)
+	read, err := h.read(s)
 	if coded, ok := errors.AsType[*reason.Error](err); ok {
 		return panel.DamagedSession(s.ID, coded), nil
 	}

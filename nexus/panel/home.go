@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"remit/nexus/api"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/proof/journal"
@@ -94,7 +95,7 @@ func Summarize(id, phase, repository string, entries []journal.Entry, report *ev
 			decode(e.Inputs, &o)
 			s.Title, s.Task, s.Contract, s.Engine, s.Version = o.Title, o.CaseID, o.ContractSHA256, o.Engine.Name, o.Engine.Version
 			s.Base, s.Started = string(o.BaselineCommit), instant(e.StartedAt)
-			s.Provider, s.Model = text(o.ModelProvider), text(o.Model)
+			s.Provider, s.Model = api.Value(o.ModelProvider), api.Value(o.Model)
 		case evidence.StepPatch:
 			var p evidence.PatchCaptured
 			decode(e.Outputs, &p)
@@ -130,13 +131,6 @@ func Summarize(id, phase, repository string, entries []journal.Entry, report *ev
 		s.CostKnown = nil
 	}
 	return s
-}
-
-func text(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }
 
 // decode reads what an entry holds. The journal was checked when it was read; what

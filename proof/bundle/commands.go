@@ -71,10 +71,8 @@ func createLogs(dir, name string) (stdout, stderr *os.File, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, nil, fmt.Errorf("raw logs: %w", err)
 	}
-	if info, err := os.Lstat(dir); err != nil || !info.IsDir() {
-		e := reason.Errorf(reason.OutputExists, "raw logs: this is a link, and what it leads to is not written")
-		e.File = dir
-		return nil, nil, errors.Join(err, e.WithHint("remove it, or name another place"))
+	if err := RefuseLink(dir); err != nil {
+		return nil, nil, err
 	}
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -98,6 +96,23 @@ func createLogs(dir, name string) (stdout, stderr *os.File, err error) {
 		return nil, nil, errors.Join(err, stdout.Close())
 	}
 	return stdout, stderr, nil
+}
+
+// RefuseLink refuses a path at which something is to be written and a link is: what
+// it leads to is not the user's choice. The error is output_exists.
+func RefuseLink(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSymlink:
+		return nil
+	}
+	e := reason.Errorf(reason.OutputExists, "this is a link, and what it leads to is not written")
+	e.File = path
+	return e.WithHint("remove it, or name another place")
 }
 
 // capture keeps the first and last half of MaxOutputBytes of a stream, hashes
