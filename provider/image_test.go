@@ -1,7 +1,6 @@
 package provider
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,18 +20,8 @@ func TestJobInAnImage(t *testing.T) {
 		t.Skipf("SKIPPED, no image can be made here: %v", err)
 	}
 	root, home := t.TempDir(), t.TempDir()
-	for at, host := range files {
-		text, err := os.ReadFile(host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		to := filepath.Join(root, at)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(to, text, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := rootfs.Lay(root, files); err != nil {
+		t.Fatal(err)
 	}
 	archive := filepath.Join(t.TempDir(), "ci.tar")
 	saved, err := image.Save(t.Context(), root, archive, image.Config{Env: []string{"PATH=/bin"}})

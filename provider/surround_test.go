@@ -203,17 +203,8 @@ func TestImageOfAJobIsPulled(t *testing.T) {
 		t.Skipf("SKIPPED, no image can be made here: %v", err)
 	}
 	root := t.TempDir()
-	for at, host := range files {
-		text, err := os.ReadFile(host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, at)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, at), text, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := rootfs.Lay(root, files); err != nil {
+		t.Fatal(err)
 	}
 	archive := filepath.Join(t.TempDir(), "ci.tar")
 	saved, err := image.Save(t.Context(), root, archive, image.Config{Env: []string{"PATH=/bin"}})

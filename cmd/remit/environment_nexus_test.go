@@ -166,17 +166,8 @@ func TestImageUnderNexus(t *testing.T) {
 	c := &change{t: t, home: t.TempDir()}
 	c.env = append(os.Environ(), "REMIT_HOME="+c.home, "HOME="+c.home)
 	root := filepath.Join(c.home, "root")
-	for at, host := range files {
-		text, err := os.ReadFile(host)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, at)), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(root, at), text, 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := rootfs.Lay(root, files); err != nil {
+		t.Fatal(err)
 	}
 	archive := filepath.Join(c.home, "ci.tar")
 	c.repo = root

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"os"
-	"path/filepath"
-
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"remit/fixtures/rootfs"
@@ -19,11 +16,5 @@ func rootDirectory(ts *testscript.TestScript, neg bool, args []string) {
 	if err != nil {
 		ts.Fatalf("no image can be made of the programs of this machine: %v", err)
 	}
-	for at, host := range files {
-		text, err := os.ReadFile(host)
-		ts.Check(err)
-		to := filepath.Join(ts.MkAbs(args[0]), at)
-		ts.Check(os.MkdirAll(filepath.Dir(to), 0o755))
-		ts.Check(os.WriteFile(to, text, 0o755))
-	}
+	ts.Check(rootfs.Lay(ts.MkAbs(args[0]), files))
 }

@@ -3,8 +3,6 @@
 package evidence_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -43,27 +41,15 @@ func TestForgedCheck(t *testing.T) {
 	if found := gates(t, s.dir); len(found) > 0 {
 		t.Fatalf("the session itself:%s", texts(found))
 	}
-	opened := func(edit func(o *evidence.RunOpened)) func(i int, step *journal.Step) bool {
-		return func(i int, step *journal.Step) bool {
-			if i == 0 {
-				o := s.run
-				edit(&o)
-				id, err := evidence.RunIDOf(o)
-				s.must(err)
-				o.RunID, step.Inputs = id, o
-			}
-			return true
-		}
-	}
 	for name, forged := range map[string]struct {
 		edit func(i int, step *journal.Step) bool
 		says string
 	}{
-		"an engine":      {opened(func(o *evidence.RunOpened) { o.Engine.Name = "command" }), "has no engine exactly if"},
-		"no purpose":     {opened(func(o *evidence.RunOpened) { o.Purpose = "" }), "has no engine exactly if"},
-		"not checked":    {opened(func(o *evidence.RunOpened) { o.Checked = nil }), "has no engine exactly if"},
-		"another commit": {opened(func(o *evidence.RunOpened) { o.Checked = &evidence.Checked{HeadCommit: strings.Repeat("3", 40)} }), "another change was taken"},
-		"both": {opened(func(o *evidence.RunOpened) {
+		"an engine":      {s.reopened(func(o *evidence.RunOpened) { o.Engine.Name = "command" }), "has no engine exactly if"},
+		"no purpose":     {s.reopened(func(o *evidence.RunOpened) { o.Purpose = "" }), "has no engine exactly if"},
+		"not checked":    {s.reopened(func(o *evidence.RunOpened) { o.Checked = nil }), "has no engine exactly if"},
+		"another commit": {s.reopened(func(o *evidence.RunOpened) { o.Checked = &evidence.Checked{HeadCommit: strings.Repeat("3", 40)} }), "another change was taken"},
+		"both": {s.reopened(func(o *evidence.RunOpened) {
 			o.Checked = &evidence.Checked{HeadCommit: checkedHead, PatchSHA256: canon.Digest(nil)}
 		}), "a commit or a patch"},
 		"not taken": {func(_ int, step *journal.Step) bool { return step.Name != evidence.StepTaken }, "its steps give"},
@@ -76,11 +62,7 @@ func TestForgedCheck(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			copyTree(t, s.dir, dir)
-			s.must(os.Remove(filepath.Join(dir, evidence.JournalFile)))
-			writeProjections(t, dir, rechain(t, dir, s.w.Entries(), forged.edit))
-			if found := texts(gates(t, dir)); !strings.Contains(found, forged.says) {
+			if found := s.forged(t, forged.edit); !strings.Contains(found, forged.says) {
 				t.Errorf("want %q, found:%s", forged.says, found)
 			}
 		})

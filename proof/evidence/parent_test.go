@@ -3,8 +3,6 @@
 package evidence_test
 
 import (
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -73,18 +71,11 @@ func TestForgedParent(t *testing.T) {
 		t.Fatalf("the session itself:%s", texts(found))
 	}
 	opened := func(edit func(p *evidence.Parent)) func(i int, step *journal.Step) bool {
-		return func(i int, step *journal.Step) bool {
-			if i == 0 {
-				o := s.run
-				p := *o.Parent
-				o.Parent = &p
-				edit(&p)
-				id, err := evidence.RunIDOf(o)
-				s.must(err)
-				o.RunID, step.Inputs = id, o
-			}
-			return true
-		}
+		return s.reopened(func(o *evidence.RunOpened) {
+			p := *o.Parent
+			o.Parent = &p
+			edit(&p)
+		})
 	}
 	for name, forged := range map[string]struct {
 		edit func(i int, step *journal.Step) bool
@@ -102,11 +93,7 @@ func TestForgedParent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := t.TempDir()
-			copyTree(t, s.dir, dir)
-			s.must(os.Remove(filepath.Join(dir, evidence.JournalFile)))
-			writeProjections(t, dir, rechain(t, dir, s.w.Entries(), forged.edit))
-			if found := texts(gates(t, dir)); !strings.Contains(found, forged.says) || !strings.Contains(found, string(reason.ProjectionMismatch)) {
+			if found := s.forged(t, forged.edit); !strings.Contains(found, forged.says) || !strings.Contains(found, string(reason.ProjectionMismatch)) {
 				t.Errorf("want %q, found:%s", forged.says, found)
 			}
 		})

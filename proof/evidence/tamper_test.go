@@ -103,13 +103,39 @@ func TestFilesThatDoNotBelong(t *testing.T) {
 // journal with other steps, a correct chain, and everything projected anew.
 func forge(t testing.TB, name string, edit func(i int, s *journal.Step) bool) fstest.MapFS {
 	t.Helper()
+	return memory(t, remade(t, golden(name), entriesOf(t, name), edit))
+}
+
+// remade is a copy of a session with other steps, whose journal and projections agree.
+func remade(t testing.TB, from string, entries []journal.Entry, edit func(i int, s *journal.Step) bool) string {
+	t.Helper()
 	dir := t.TempDir()
-	copyTree(t, golden(name), dir)
+	copyTree(t, from, dir)
 	if err := os.Remove(filepath.Join(dir, evidence.JournalFile)); err != nil {
 		t.Fatal(err)
 	}
-	writeProjections(t, dir, rechain(t, dir, entriesOf(t, name), edit))
-	return memory(t, dir)
+	writeProjections(t, dir, rechain(t, dir, entries, edit))
+	return dir
+}
+
+// forged is what the gates find in a session that was made anew with other steps.
+func (s *session) forged(t *testing.T, edit func(i int, s *journal.Step) bool) string {
+	t.Helper()
+	return texts(gates(t, remade(t, s.dir, s.w.Entries(), edit)))
+}
+
+// reopened edits how a session was opened, as one who makes it anew would.
+func (s *session) reopened(edit func(o *evidence.RunOpened)) func(i int, step *journal.Step) bool {
+	return func(i int, step *journal.Step) bool {
+		if i == 0 {
+			o := s.run
+			edit(&o)
+			id, err := evidence.RunIDOf(o)
+			s.must(err)
+			o.RunID, step.Inputs = id, o
+		}
+		return true
+	}
 }
 
 // TestVerdictCannotBeClaimed edits only run.completed, in journals that do not

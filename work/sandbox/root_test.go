@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,12 +24,7 @@ func rootDir(t testing.TB, programs ...string) string {
 		t.Skipf("SKIPPED, no image can be made here: %v", err)
 	}
 	dir := t.TempDir()
-	for at, host := range files {
-		text, err := os.ReadFile(host)
-		must(t, err)
-		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(at)), 0o755))
-		must(t, os.WriteFile(filepath.Join(dir, at), text, 0o755))
-	}
+	must(t, rootfs.Lay(dir, files))
 	return dir
 }
 
