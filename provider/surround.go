@@ -22,7 +22,7 @@ import (
 // value gets nothing: images that are there can be used all the same.
 type Environments struct {
 	// Registries say where the dependencies of jobs are fetched from; nil: none are.
-	// Whoever may ask for jobs can have every package that they give out.
+	// A requester of jobs can have every package that they give out.
 	Registries harness.Registries
 	// Dir is the store of the layers that are made for jobs. It is another one than
 	// that of the operator's own runs, whose packages may be for the operator alone.
@@ -66,7 +66,7 @@ func (d *Daemon) obtain(ctx context.Context, env task.Environment) error {
 }
 
 // registries are those of the operator. Why one cannot be used may tell of hosts
-// that are nobody else's business, so it stands in the log alone.
+// that do not concern the requester, so it stands in the log alone.
 func (d *Daemon) registries(ctx context.Context, e registry.Ecosystem) (registry.Upstream, error) {
 	if d.environments.Registries == nil {
 		return registry.Upstream{}, d.obtain(ctx, task.Environment{Prepare: []task.Prepare{{}}})

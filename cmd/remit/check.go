@@ -220,7 +220,7 @@ func (a *app) policyToCheck(ctx context.Context, f *checkFlags, source *workspac
 	return policy, nil
 }
 
-// contract is that of a check: the policy's, about a change that nobody has to make.
+// contract is that of a check: the policy's, about a change that is there already.
 func (f *checkFlags) contract(policy *task.Policy, change *harness.Check) (*task.Contract, error) {
 	title := "Check patch"
 	if change.Head != "" {

@@ -18,7 +18,7 @@ import (
 
 // actionsLog is the log of a CI job of GitHub or Gitea, nil outside of one. There a
 // line of output can be a command, and a change brings names and texts of strangers.
-// So commands are switched off with a word that nobody can guess, until everything of
+// So commands are switched off with a random word, until everything of
 // the change is printed.
 type actionsLog struct {
 	w      io.Writer

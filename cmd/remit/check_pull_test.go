@@ -65,7 +65,7 @@ func TestCheckPullRequest(t *testing.T) {
 				}
 			}
 
-			// Nobody who has no right to it gets anything, unless it is public.
+			// Without a right to it there is no answer, unless it is public.
 			refusesCheck(t, clone, 3, string(reason.ForgeDenied), "--pr", server.URL+page)
 			h.Public = true
 			checks(t, home, clone, passes, "--pr", server.URL+page)

@@ -129,7 +129,7 @@ func rowOf(st *session.State) (laneRow, error) {
 }
 
 // show takes from a sealed session what it shows in the dimensions of a comparison. One
-// that is not sealed, or whose engine was refused, measures nobody.
+// that is not sealed, or whose engine was refused, measures no engine.
 func (r *laneRow) show(st *session.State) error {
 	if st.Phase != session.Sealed || r.Status == evidence.StatusBlocked && !st.Report.EngineProcessStarted {
 		r.shown.Blocked = reason.Code(r.Code)

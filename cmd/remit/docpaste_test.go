@@ -67,7 +67,7 @@ done
 `},
 }
 
-// newClone is a repository with a branch that somebody has made.
+// newClone is a repository with a branch that was made without Remit.
 const newClone = `
 rm -rf "$HOME/your/clone" && mkdir -p "$HOME/your/clone/tests" && cd "$HOME/your/clone"
 git config --global user.name a && git config --global user.email a@example.com

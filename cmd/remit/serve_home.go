@@ -213,7 +213,7 @@ func (h *homeSessions) Session(_ context.Context, id string) (*panel.Session, er
 	return read, nil
 }
 
-// Version implements panel.Home: the length of the journal and whether somebody
+// Version implements panel.Home: the length of the journal and whether a process
 // writes it.
 func (h *homeSessions) Version(_ context.Context, id string) (int64, bool, error) {
 	h.mu.Lock()

@@ -116,7 +116,7 @@ func TestHomeFiles(t *testing.T) {
 }
 
 // TestHomeSeesRunsGrow: a run that is under way is running, grows, and is
-// interrupted when nobody writes it any more.
+// interrupted when no process writes it any more.
 func TestHomeSeesRunsGrow(t *testing.T) {
 	t.Parallel()
 	home, h := homeOf(t)

@@ -54,7 +54,7 @@ type DimensionLane struct {
 
 // Dimensions holds each lane against all others. What one session lacks and
 // another has is a failure of the one that lacks it; a lane that could not run is
-// blocked, and measures nobody.
+// blocked, and measures no engine.
 func Dimensions(lanes []Shown) []Dimension {
 	out := make([]Dimension, 0, len(DimensionNames()))
 	for _, name := range DimensionNames() {

@@ -15,7 +15,7 @@ func laneShown(lane string) Shown {
 }
 
 // TestDimensions spoils one thing of one lane: that lane fails in that dimension, and
-// no other lane in any. A lane that could not run is blocked, and measures nobody.
+// no other lane in any. A lane that could not run is blocked, and measures no engine.
 func TestDimensions(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {

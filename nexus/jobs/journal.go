@@ -12,7 +12,7 @@ import (
 	"remit/proof/reason"
 )
 
-// The journal of a run, as far as its client has told it while the run goes on:
+// The journal of a run, as far as its client has sent it while the run goes on:
 // an event for each entry, in the run's own log, so that its lane delivers it.
 
 // EventJournal is the type of an event that is an entry of the run's journal.
@@ -23,7 +23,7 @@ const keyJournal = "journal:"
 
 func journalKey(seq int64) string { return fmt.Sprintf("%s%d", keyJournal, seq) }
 
-// Limits of what is told at once.
+// Limits of one request.
 const (
 	MaxToldEntries = 256
 	// MaxToldPayload bounds inputs and outputs of one entry, in bytes. What is larger

@@ -20,7 +20,7 @@ const (
 	SummaryBundle = "bundle" // made from the sealed bundle by the authority
 )
 
-// Finding is a difference between what was told of a run and its bundle.
+// Finding is a difference between what the client said of a run and its bundle.
 type Finding struct {
 	Code    reason.Code `json:"code"`
 	Message string      `json:"message"`

@@ -146,7 +146,7 @@ func TestLogin(t *testing.T) {
 		strings.Contains(out.body, "rmt_user_0_wrong") {
 		t.Errorf("a wrong token: %d", out.status)
 	}
-	// A session that somebody planted is not the one that is logged in.
+	// A planted session is not the one that is logged in.
 	planted := &browser{w: w, cookie: w.login(w.token("mallory", authority.ScopeRead)).cookie}
 	before := planted.cookie.Value
 	if out := planted.do("POST", "/login", url.Values{"token": {token}}); out.status != http.StatusSeeOther || planted.cookie.Value == before {

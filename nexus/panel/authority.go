@@ -62,7 +62,7 @@ func (p *Panel) approval(_ http.ResponseWriter, r *http.Request, v *viewer) (*pa
 	}
 	d := approvalPage{Approval: a, Open: a.Status == api.ApprovalStatusRequested, Execute: a.Status == api.ApprovalStatusGranted}
 	d.read()
-	// What was not read whole is approved by nobody; it may be denied.
+	// What was not read whole cannot be approved; it may be denied.
 	d.MayDo = d.Open && v.MayDo(authority.ScopeApprove)
 	return &page{name: "approval", Title: "Approval for " + a.RepoRef, Nav: "approvals", Data: d}, nil
 }

@@ -16,7 +16,7 @@
 //
 // Pages are rendered by html/template, which escapes by context. Every page passes
 // through [inert] besides: characters that are unseen or turn the direction of
-// text are shown as their code points, whoever wrote them. A page loads nothing
+// text are shown as their code points. A page loads nothing
 // but the files in assets, runs no inline script and may not be framed. What an
 // agent wrote is never served as a document: artifacts are downloads, or text
 // within a page. Pages work without the script; it adds life.

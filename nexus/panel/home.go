@@ -252,7 +252,7 @@ func (s Summary) Href() string {
 	return "/runs/" + url.PathEscape(s.ID)
 }
 
-// OutcomeWord is what became of the result, "" while nobody has said anything.
+// OutcomeWord is what became of the result, "" while there is none.
 func (s Summary) OutcomeWord() string {
 	return map[string]string{"accepted": "Accepted", "rejected": "Rejected", "reverted": "Reverted", "failing": "Failing"}[s.Outcome]
 }

@@ -15,7 +15,7 @@ import (
 
 // A page that is live has a socket, over which the server says a number: that of
 // the state behind the page. When it changes the page is fetched again, as the one
-// who looks. So what the socket tells nobody may misuse, and no state is lost with
+// who looks. So the socket gives nothing away, and no state is lost with
 // a connection.
 
 // Bounds of sockets.
@@ -24,7 +24,7 @@ const (
 	liveLook  = 20 * time.Second       // between two looks whether the viewer still may
 	liveWrite = 10 * time.Second
 	// liveLong is how long a socket lasts. What it asks counts as use of the session,
-	// and a page that nobody looks at must not keep one open.
+	// and a page that is not looked at must not keep one open.
 	liveLong = 30 * time.Minute
 )
 

@@ -14,7 +14,7 @@ import (
 	"remit/proof/record"
 )
 
-// nexusRunPage is a run as the nexus knows it: what its client has told, or its
+// nexusRunPage is a run as the nexus knows it: what its client has sent, or its
 // bundle says, and what the nexus itself has written.
 type nexusRunPage struct {
 	*runPage
@@ -115,7 +115,7 @@ func (d *nexusRunPage) event(e api.Event) {
 	d.Events = append(d.Events, e)
 }
 
-// summarised adds what a summary says and the journal that was told does not.
+// summarised adds what a summary says and the journal that was sent does not.
 func (d *nexusRunPage) summarised() {
 	for _, e := range d.Journal {
 		switch e.Name {

@@ -16,7 +16,7 @@ type NexusFacts struct {
 	RunID    string
 	Told     bool              // the summary is its client's word; no bundle is there yet
 	Unknown  map[string]string // why a field of the summary is null
-	Findings []api.RunFinding  // where what was told and the bundle differ
+	Findings []api.RunFinding  // where its client and the bundle differ
 }
 
 // summaryOf is a run of the nexus as a list shows it.
@@ -37,12 +37,12 @@ func summaryOf(run api.Run) Summary {
 		return s
 	}
 	var told evidence.RunSummary
-	decode(*run.Summary, &told) // it was checked when it was told
+	decode(*run.Summary, &told) // it was checked when it came
 	n.Unknown = told.Unknown
 	s.Title, s.Task, s.Base = cmp.Or(told.Title, s.Title), told.TaskID, string(told.BaselineCommit)
 	s.Engine, s.Version = told.Engine.Name, told.Engine.Version
 	s.Provider, s.Model, s.Patch = api.Value(told.ModelProvider), api.Value(told.Model), api.Value(told.PatchSHA256)
-	if told.Status != nil { // the run has ended, also where its end was not told yet
+	if told.Status != nil { // the run has ended, also where its end has not come yet
 		s.Phase, s.Status = Sealed, *told.Status
 	}
 	if at := instant(told.StartedAt); !at.IsZero() {
@@ -71,7 +71,7 @@ func summaryOf(run api.Run) Summary {
 	return s
 }
 
-// pending is the outcome of a run about which nobody has said anything.
+// pending is the outcome of a run before a decision about it.
 const pending = "pending"
 
 // nexusRuns lists the runs of the nexus that have all of the filter.

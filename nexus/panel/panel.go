@@ -126,7 +126,7 @@ func Assets() []string {
 func (p *Panel) ServeHTTP(w http.ResponseWriter, r *http.Request) { p.mux.ServeHTTP(w, r) }
 
 // contentSecurity is the policy of every page. Nothing is fetched from elsewhere,
-// nothing inline runs, nobody frames a page, and text becomes markup only through
+// nothing inline runs, no other page frames it, and text becomes markup only through
 // the one policy of the panel's script.
 const contentSecurity = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
 	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'; require-trusted-types-for 'script'; trusted-types remit"

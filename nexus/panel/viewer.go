@@ -23,7 +23,7 @@ type viewer struct {
 	scopes           []string
 	CSRF             string // "" without a session: then no form is offered
 	Expires          api.Time
-	Here             bool // at the machine of the nexus, which nobody else reaches
+	Here             bool // at the machine of the nexus, which no other machine reaches
 	client           *api.Client
 	home             bool
 }
@@ -151,7 +151,7 @@ func form(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// act serves a form of somebody who is logged in: one request of the API, with the
+// act serves a form of a person who is logged in: one request of the API, with the
 // token that the form had, and then the page that shows what came of it.
 func (p *Panel) act(do func(ctx context.Context, c *api.Client, r *http.Request) error, back func(*http.Request) string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {

@@ -13,7 +13,7 @@ import (
 	"remit/proof/reason"
 )
 
-// Bounds of what is told at once; the authority's own are not smaller.
+// Bounds of one request; the authority's own are not smaller.
 const (
 	maxHeardEntries = 200
 	maxHeardBytes   = 1 << 20
@@ -53,7 +53,7 @@ func (q *Requester) Hear(ctx context.Context, entries []journal.Entry) error {
 	})
 }
 
-// batch is what is told at once from an entry on, and the entry behind it.
+// batch is what one request holds from an entry on, and the entry behind it.
 func batch(entries []journal.Entry, from int64) (r api.JournalReport, end int) {
 	r.SessionID = entries[0].SessionID
 	size := 0
@@ -66,7 +66,7 @@ func batch(entries []journal.Entry, from int64) (r api.JournalReport, end int) {
 }
 
 // turns reports whether a run stands elsewhere after an entry: what it comes to so
-// far is told then, and not at each call of a tool.
+// far is sent then, and not at each call of a tool.
 func turns(e journal.Entry) bool {
 	switch e.Name {
 	case evidence.StepTool, evidence.StepMessage, evidence.StepModel, evidence.StepVerifyRun, evidence.StepArtifact, evidence.StepProof:

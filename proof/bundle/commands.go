@@ -64,8 +64,8 @@ func (a *audit) run(ctx context.Context, dir, gate string, number int, command s
 	return result, runErr, errors.Join(stdout.err, stderr.err)
 }
 
-// createLogs opens the two raw logs of a command. Whoever made what is audited may have
-// left links where they go: the directory must not be one, and a name that is there
+// createLogs opens the two raw logs of a command. A hostile repository may have left links
+// where they go: the directory must not be one, and a name that is there
 // is replaced, never written through.
 func createLogs(dir, name string) (stdout, stderr *os.File, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {

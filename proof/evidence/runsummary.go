@@ -242,8 +242,8 @@ func (r *run) summariseEnd(s *RunSummary) error {
 
 func cut(text string) string { return CutText(text, maxSummaryText) }
 
-// ReadRunSummary reads a summary that somebody else has made: its form is checked,
-// and what it says is that person's word.
+// ReadRunSummary reads a summary that was made elsewhere: its form is checked,
+// and what it says is its maker's word.
 func ReadRunSummary(text []byte) (*RunSummary, error) {
 	refuse := func(format string, args ...any) (*RunSummary, error) {
 		e := reason.Errorf(reason.RequestInvalid, format, args...)

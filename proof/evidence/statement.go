@@ -125,7 +125,7 @@ type (
 
 // Statements are what can be attested of the change of a run, as canonical in-toto
 // statements by the file that each belongs into. They are a function of the journal up
-// to the verdict and of the test results that it names, so that whoever has the bundle
+// to the verdict and of the test results that it names, so that a reader of the bundle
 // can make them again. A run without a verified patch has none.
 func Statements(files fs.FS) (map[string][]byte, error) {
 	log, found := openJournal(files)

@@ -31,10 +31,10 @@ type recorder struct {
 
 	mu    sync.Mutex
 	err   error
-	grown chan<- struct{} // gets a token when an entry was written; nil: nobody waits
+	grown chan<- struct{} // gets a token when an entry was written; nil: none waits
 }
 
-// follow gives a token to whoever waits for entries; nil ends that.
+// follow gives a token to a reader that waits for entries; nil ends that.
 func (r *recorder) follow(grown chan<- struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -96,7 +96,7 @@ func (r *recorder) append(s journal.Step) {
 		}
 	}
 	select {
-	case r.grown <- struct{}{}: // never, when nobody waits
+	case r.grown <- struct{}{}: // never, when no reader waits
 	default:
 	}
 }

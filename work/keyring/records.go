@@ -38,7 +38,7 @@ func VerifyRecord(home, namespace string, text, signature []byte) (Signer, error
 // RecordVerifier checks the signatures of records of the home. Where they are asked
 // for, each record needs one that is good and trusted. Where they are not, a record
 // may go without; a signature that is there and is not good makes it void all the
-// same, since somebody changed one of the two. Whose it is counts only where it is
+// same, since one of the two was changed. Whose it is counts only where it is
 // asked for.
 func RecordVerifier(home string, signed bool) func(text, signature []byte) error {
 	return func(text, signature []byte) error {
@@ -54,7 +54,7 @@ func RecordVerifier(home string, signed bool) func(text, signature []byte) error
 	}
 }
 
-// keyOf is the key that made a good signature, whoever has it.
+// keyOf is the key that made a good signature, trusted or not.
 func keyOf(namespace string, text, signature []byte) (attest.PublicKey, error) {
 	key, err := attest.Verify(signature, namespace, text)
 	if err != nil {

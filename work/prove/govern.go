@@ -22,7 +22,7 @@ type Govern struct {
 	// authority, which knows of the approval and of the outcome.
 	Put func(repo string, policy *task.Policy) (func(*harness.Request), error)
 	// Approver is the person who proves, if they approve these runs; "" leaves the
-	// approvals to whoever the authority lets decide.
+	// approvals to those whom the authority lets decide.
 	Approver string
 	// Operator is the person who proves, Accepted why they accept the changes of the
 	// runs that pass; "" leaves the outcome open.

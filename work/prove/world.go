@@ -42,7 +42,7 @@ func (p *prover) shippedChange() change {
 	return change{fixes[p.Case], c.Patch}
 }
 
-// note is a task of which nobody needs to know what the repository is for: a new
+// note is a task that fits any repository: a new
 // file with one word.
 func note(id, file string, mode task.MutationMode) (*task.Contract, change, error) {
 	c, err := task.Parse("note.yaml", fmt.Appendf(nil, `task_id: %s
