@@ -43,9 +43,6 @@ func MatrixFile(stage int) string { return fmt.Sprintf("stage%d-failure-matrix.j
 // LanesFile has the lanes of the comparison of stage 6, and the five dimensions.
 const LanesFile = "stage6-lanes.json"
 
-// StageOf is the stage that a file of this name proves, 0 for none.
-func StageOf(file string) int { return slices.Index(proofFiles[:], file) + 1 }
-
 // The models that the sessions of a proof asked.
 const (
 	ModelPair     = "pair"     // the pair that is being proved

@@ -58,13 +58,6 @@ func ListRuns(tx *store.Tx, p authority.Principal, f RunFilter) ([]SummedRun, er
 	return tx.ListRuns(owner, f.RunFilter)
 }
 
-// FindSummedRun reads a run that a principal may see, with its summary.
-func FindSummedRun(tx *store.Tx, p authority.Principal, id string) (SummedRun, error) {
-	r, err := tx.SummedRun(id)
-	_, err = visibleRun(p, id)(r.RunRow, err)
-	return r, err
-}
-
 // wordsOf cuts texts into words of letters and digits, in lower case, each once.
 func wordsOf(texts ...string) (words []string) {
 	seen := map[string]bool{}

@@ -1,8 +1,6 @@
 package prove
 
 import (
-	"context"
-
 	"remit/law/eligibility"
 	"remit/law/ladder"
 	"remit/proof/evidence"
@@ -19,14 +17,4 @@ func KeyOf(e engine.Engine, id evidence.EngineIdentity, provider, model, driver 
 		k.EngineVersion, k.EngineSHA256, k.Provider, k.Model = id.Version, id.SHA256, provider, model
 	}
 	return k
-}
-
-// KeyNow is [KeyOf] for an engine whose identity is to be looked up, which
-// digests everything that it would start.
-func KeyNow(ctx context.Context, e engine.Engine, provider, model, driver string) (ladder.Key, error) {
-	id, err := e.Identity(ctx)
-	if err != nil {
-		return ladder.Key{}, err
-	}
-	return KeyOf(e, id, provider, model, driver), nil
 }
