@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"remit/proof/reason"
 	"remit/work/registry"
 	"remit/work/sandbox"
 )
@@ -158,3 +159,12 @@ func contentOf(t testing.TB, dir string) string {
 }
 
 func sprint(v any) string { return fmt.Sprint(v) }
+
+// refusedWithCode reports whether there is an error, which has to have a code.
+func refusedWithCode(t *testing.T, err error) bool {
+	t.Helper()
+	if err != nil && reason.CodeOf(err) == "" {
+		t.Errorf("an error without a code: %v", err)
+	}
+	return err != nil
+}
