@@ -23,12 +23,21 @@ func Patch(w io.Writer, dir string) error {
 	return c.mail(w, string(c.receipt.BaselineCommit), hasCarriageReturn)
 }
 
+// completed is when the run of the change ended.
+func (c *change) completed() (time.Time, error) {
+	at, err := time.Parse(time.RFC3339Nano, c.receipt.CompletedAt)
+	if err != nil {
+		return at, fmt.Errorf("reading the receipt: %w", err)
+	}
+	return at, nil
+}
+
 // mail writes the mail of a change. coded says of the patch whether its bytes need to be
 // written as base64.
 func (c *change) mail(w io.Writer, commit string, coded func(io.ReadSeeker) (bool, error)) error {
-	at, err := time.Parse(time.RFC3339Nano, c.receipt.CompletedAt)
+	at, err := c.completed()
 	if err != nil {
-		return fmt.Errorf("reading the receipt: %w", err)
+		return err
 	}
 	patch, err := os.Open(filepath.Join(c.dir, evidence.PatchFile))
 	if err != nil {

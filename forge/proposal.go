@@ -3,11 +3,9 @@ package forge
 import (
 	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -19,9 +17,9 @@ import (
 // be fetched. The commit of a request that is signed is another one than that which
 // git am makes of the patch, so the request must have been prepared without a signature.
 func (r *Request) Proposal(summary string) (*nip34.Change, error) {
-	at, err := time.Parse(time.RFC3339Nano, r.change.receipt.CompletedAt)
+	at, err := r.change.completed()
 	if err != nil {
-		return nil, fmt.Errorf("reading the receipt: %w", err)
+		return nil, err
 	}
 	var mail bounded
 	if err := r.change.mail(&mail, r.Commit, unfit); err != nil && !errors.Is(err, errFull) {

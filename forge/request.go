@@ -111,9 +111,9 @@ func (c *change) commit(ctx context.Context, repo string) (deliver.Change, *work
 	if c.receipt.HeadTree == nil || len(c.report.ChangedFiles) == 0 {
 		return deliver.Change{}, nil, reason.Errorf(reason.NoDiff, "the run changed nothing, so there is nothing to put on a branch")
 	}
-	at, err := time.Parse(time.RFC3339Nano, c.receipt.CompletedAt)
+	at, err := c.completed()
 	if err != nil {
-		return deliver.Change{}, nil, fmt.Errorf("reading the receipt: %w", err)
+		return deliver.Change{}, nil, err
 	}
 	source, err := workspace.OpenSource(ctx, repo)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"remit/law/ladder"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/agentconf"
 	"remit/work/engine"
@@ -111,14 +112,14 @@ func setupWord(conf *agentconf.Agent) string {
 	if conf.Engine != acp.Name || len(conf.Command) == 0 {
 		return conf.Engine
 	}
-	return acp.Name + ":" + shellWord(conf.Command[0])
+	return acp.Name + ":" + form.ShellWord(conf.Command[0])
 }
 
 // runCommandOf is what starts a run of an agent.
 func runCommandOf(conf *agentconf.Agent, issue string) string {
 	command := "remit run --engine " + conf.Engine + " --issue " + issue
 	if conf.Engine == acp.Name && len(conf.Command) > 0 {
-		command += " -- " + shellWord(filepath.Base(conf.Command[0]))
+		command += " -- " + form.ShellWord(filepath.Base(conf.Command[0]))
 	}
 	return command
 }

@@ -16,6 +16,7 @@ import (
 	"remit/law/admission"
 	"remit/law/task"
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/agentconf"
 	"remit/work/engine"
@@ -350,7 +351,7 @@ func (s *setup) next() (command string, notes []string) {
 		return command, []string{"in a repository, `remit agent setup " + setupWord(s.conf) + "` switches the engine on in its remit.yaml"}
 	}
 	if here, err := os.Getwd(); err == nil && here != top {
-		command = strings.Replace(command, "remit run ", "remit run --repo "+shellWord(s.repo)+" ", 1)
+		command = strings.Replace(command, "remit run ", "remit run --repo "+form.ShellWord(s.repo)+" ", 1)
 	}
 	if policy, err := task.LoadPolicy(filepath.Join(top, task.PolicyFile)); err == nil && (len(policy.AllowedPaths) == 0 || len(policy.VerificationCommands) == 0) {
 		notes = append(notes, "remit.yaml states no allowed_paths or no verification_commands: `remit init` writes them, or give --allow and --verify")

@@ -17,6 +17,7 @@ import (
 	"remit/proof/atomicfile"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/redact"
 	"remit/work/sandbox"
@@ -152,7 +153,7 @@ func (f *packFlags) pack(dir string) bundle.Pack {
 				found[i].Hint = "give it another name"
 				continue
 			}
-			found[i].Hint = "take it out of the directory; --allow-secret " + shellWord(name) + " packs it all the same"
+			found[i].Hint = "take it out of the directory; --allow-secret " + form.ShellWord(name) + " packs it all the same"
 		}
 		return found, err
 	}}

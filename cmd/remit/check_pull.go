@@ -11,6 +11,7 @@ import (
 
 	"remit/forge/pull"
 	"remit/forge/push"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/harness"
 	"remit/work/workspace"
@@ -74,7 +75,7 @@ func (p *checkPull) fetch(cmd *cobra.Command, f *checkFlags, source *workspace.S
 	if f.base == "" {
 		if f.base, err = source.Commit(cmd.Context(), base); err != nil || base == "" {
 			return nil, done, reason.Errorf(reason.BaseNotFound, "the repository lacks %.12q, where the branch %q is at the forge", base, asked.Base).
-				WithHint("git fetch %s %s", plain(shellWord(address.Git())), plain(shellWord(asked.Base)))
+				WithHint("git fetch %s %s", plain(form.ShellWord(address.Git())), plain(form.ShellWord(asked.Base)))
 		}
 	}
 	change = &harness.Check{Head: head, PullRequest: address.Pull(number)}

@@ -255,12 +255,16 @@ func (m matcher) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s session.Session) error {
-	repo, err := a.repositoryOf(f, s)
-	if err != nil {
-		return err
+// branchIn is the repository that an export goes to, and the branch there.
+func (a *app) branchIn(f *exportFlags, s session.Session) (repo, branch string, err error) {
+	if repo, err = a.repositoryOf(f, s); err == nil {
+		branch, err = f.branchOr(s)
 	}
-	branch, err := f.branchOr(s)
+	return repo, branch, err
+}
+
+func (a *app) exportBranch(cmd *cobra.Command, f *exportFlags, s session.Session) error {
+	repo, branch, err := a.branchIn(f, s)
 	if err != nil {
 		return err
 	}

@@ -28,12 +28,9 @@ func suffixOf(to string) string {
 
 // exportable refuses to hand out, as a change, what did not pass or was rejected.
 func exportable(s session.Session, to string, rep *evidence.Report) error {
-	switch to {
-	case "patch", "branch", "github", "gitea", "nip34":
-		if rep.Status != evidence.StatusPass {
-			return reason.Errorf(reason.NotAcceptable, "session %s ended as %s", s.ID, rep.Status).
-				WithHint("its change is not verified; --force exports it all the same")
-		}
+	if panel.HandsOutChange(to) && rep.Status != evidence.StatusPass {
+		return reason.Errorf(reason.NotAcceptable, "session %s ended as %s", s.ID, rep.Status).
+			WithHint("its change is not verified; --force exports it all the same")
 	}
 	if (to == "patch" || to == "branch") && rep.OperatorOutcome == session.Rejected {
 		return reason.Errorf(reason.NotAcceptable, "session %s was rejected", s.ID).

@@ -117,11 +117,7 @@ func (a *app) exportNIP34(cmd *cobra.Command, f *exportFlags, s session.Session,
 	if err != nil {
 		return err
 	}
-	repo, err := a.repositoryOf(f, s)
-	if err != nil {
-		return err
-	}
-	branch, err := f.branchOr(s)
+	repo, branch, err := a.branchIn(f, s)
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	"remit/law/task"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/proof/record"
 	"remit/work/git"
@@ -57,11 +58,7 @@ type pulled struct {
 // exportPull brings the pull request of a session up to date with it: a draft while
 // the outcome is open, ready when it is accepted, closed when it is rejected.
 func (a *app) exportPull(cmd *cobra.Command, f *exportFlags, s session.Session, rep *evidence.Report) error {
-	repo, err := a.repositoryOf(f, s)
-	if err != nil {
-		return err
-	}
-	branch, err := f.branchOr(s)
+	repo, branch, err := a.branchIn(f, s)
 	if err != nil {
 		return err
 	}
@@ -307,7 +304,7 @@ func checkText(address pull.Address, id string, request *forge.Request, out pull
 	}
 	return "## Check it yourself\n\n" + get +
 		"remit audit " + forge.BundleFile + " --expect " + request.Meta.ReceiptDigest + "\n" +
-		"git fetch " + address.Git() + " " + shellWord("refs/heads/"+out.Branch) + "\n" +
+		"git fetch " + address.Git() + " " + form.ShellWord("refs/heads/"+out.Branch) + "\n" +
 		"remit reproduce " + forge.BundleFile + ` --repo . --head "$(git rev-parse FETCH_HEAD)"` + "\n```\n\nThe text of this page is a copy; the bundle is the evidence."
 }
 

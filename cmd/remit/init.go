@@ -13,6 +13,7 @@ import (
 
 	"remit/law/task"
 	"remit/proof/evidence"
+	"remit/proof/form"
 	"remit/proof/reason"
 	"remit/work/depend"
 	"remit/work/detect"
@@ -217,7 +218,7 @@ func (a *app) tryInit(cmd *cobra.Command, f *initFlags, base *harness.Base, out 
 // conclude says what comes of it all, and what to type next: a run only where one can
 // pass.
 func (r *initResult) conclude(f *initFlags) {
-	remit := shellWord(calledAs(os.Args[0]))
+	remit := form.ShellWord(calledAs(os.Args[0]))
 	switch {
 	case len(r.Facts.Commands) == 0:
 		r.ExitCode = codeOf(reason.MissingTestCommand)
@@ -235,7 +236,7 @@ func (r *initResult) conclude(f *initFlags) {
 	if !r.committed {
 		git := "git"
 		if !sameDir(".", r.Repository) {
-			git += " -C " + shellWord(r.Repository)
+			git += " -C " + form.ShellWord(r.Repository)
 		}
 		r.Next = append(r.Next, git+" add "+task.PolicyFile+" && "+git+" commit -m 'Add "+task.PolicyFile+"'")
 	}
@@ -253,7 +254,7 @@ func (r *initResult) again(remit string, f *initFlags) (next []string) {
 	if keep := r.working(); len(keep) > 0 {
 		line := remit + " init --yes --force"
 		for _, command := range keep {
-			line += " --test " + shellWord(command)
+			line += " --test " + form.ShellWord(command)
 		}
 		next = append(next, line+f.place())
 	}
@@ -275,10 +276,10 @@ func (r *initResult) testsFailed() bool {
 func (f *initFlags) place() string {
 	out := ""
 	if f.repo != "." {
-		out = " --repo " + shellWord(f.repo)
+		out = " --repo " + form.ShellWord(f.repo)
 	}
 	for _, dir := range f.toolchains {
-		out += " --toolchain " + shellWord(dir)
+		out += " --toolchain " + form.ShellWord(dir)
 	}
 	return out
 }

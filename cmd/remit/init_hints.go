@@ -40,5 +40,5 @@ func toolchainFor(c harness.TriedCommand) string {
 	if err != nil || dir == "/" {
 		return ""
 	}
-	return shellWord(dir)
+	return form.ShellWord(dir)
 }

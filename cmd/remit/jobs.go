@@ -235,14 +235,20 @@ func endRunOfForm(ctx context.Context, c *api.Client, id string, released bool) 
 	if open := run.Status == api.RunStatusRunning || run.Status == api.RunStatusCreated; err != nil || !open || run.Metadata["form"] == "" {
 		return err
 	}
+	if err := endRun(ctx, c, id, released); err != nil {
+		return fmt.Errorf("the job is settled, and its run is still open: %w", err)
+	}
+	return nil
+}
+
+// endRun ends a run that was made for one job, as the settlement of the job ended.
+func endRun(ctx context.Context, c *api.Client, id string, released bool) error {
 	status := api.FinishRequestStatusFailed
 	if released {
 		status = api.FinishRequestStatusSucceeded
 	}
-	if _, err = api.FinishRun.Do(ctx, c, api.NewKey(), api.FinishRunParams{RunID: id}, api.FinishRequest{Status: status}); err != nil {
-		return fmt.Errorf("the job is settled, and its run is still open: %w", err)
-	}
-	return nil
+	_, err := api.FinishRun.Do(ctx, c, api.NewKey(), api.FinishRunParams{RunID: id}, api.FinishRequest{Status: status})
+	return err
 }
 
 // settledCode is the exit code of a settlement.

@@ -147,12 +147,7 @@ func (a *app) settleDispatched(cmd *cobra.Command, c *api.Client, out dispatched
 	out.Settlement = &settled
 	code := settledCode(settled)
 	if ours {
-		status := api.FinishRequestStatusSucceeded
-		if code != nil {
-			status = api.FinishRequestStatusFailed
-		}
-		if _, err := api.FinishRun.Do(ctx, c, api.NewKey(), api.FinishRunParams{RunID: out.RunID},
-			api.FinishRequest{Status: status}); err != nil {
+		if err := endRun(ctx, c, out.RunID, code == nil); err != nil {
 			return err
 		}
 	}

@@ -176,7 +176,7 @@ func (f *modelFlags) words() string {
 	for _, w := range []struct{ flag, value string }{{"bin", f.bin}, {"engine-model", f.engineModel}, {"base-url", f.baseURL}, {"key-env", f.keyEnv}, {"key-file", f.keyFile},
 		{"key-command", f.keyCommand}, {"model-ca", f.caFile}, {"prices", f.pricesFile}} {
 		if w.value != "" {
-			b.WriteString(" --" + w.flag + " " + shellWord(w.value))
+			b.WriteString(" --" + w.flag + " " + form.ShellWord(w.value))
 		}
 	}
 	if f.local {

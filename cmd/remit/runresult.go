@@ -136,12 +136,12 @@ func (a *app) printToDecide(w io.Writer, s session.Session, approval string) {
 }
 
 func printNext(w io.Writer, out *harness.Outcome) {
-	id, remit := out.Session.ID, shellWord(calledAs(os.Args[0]))
+	id, remit := out.Session.ID, form.ShellWord(calledAs(os.Args[0]))
 	fmt.Fprintln(w, "\nNext:")
 	if len(out.Report.ChangedFiles) > 0 {
 		fmt.Fprintf(w, "  %s diff %s\n", remit, id)
 	}
-	fmt.Fprintf(w, "  %[1]s logs %[2]s\n  %[1]s audit %[3]s\n", remit, id, shellWord(out.Session.Dir))
+	fmt.Fprintf(w, "  %[1]s logs %[2]s\n  %[1]s audit %[3]s\n", remit, id, form.ShellWord(out.Session.Dir))
 	if continuable(out.Report) {
 		fmt.Fprintf(w, "  %s run --continue %s --message TEXT   # have it changed further\n", remit, id)
 	}
@@ -216,7 +216,7 @@ func (f *runFlags) withFlags(rep *evidence.Report, args []string) *evidence.Repo
 			command, stage, _ := strings.Cut(strings.Trim(found, "`"), " --through ")
 			command += more + " --through " + stage
 			for _, word := range args {
-				command += " " + shellWord(word)
+				command += " " + form.ShellWord(word)
 			}
 			return "`" + command + "`"
 		})
@@ -273,7 +273,7 @@ func (f *runFlags) withProgram(command string) string {
 		return command
 	}
 	engine, rest, _ := strings.Cut(strings.TrimPrefix(command, source), " ")
-	return source + engine + " --bin " + shellWord(f.model.bin) + " " + strings.TrimPrefix(rest, "--bin PROGRAM ")
+	return source + engine + " --bin " + form.ShellWord(f.model.bin) + " " + strings.TrimPrefix(rest, "--bin PROGRAM ")
 }
 
 // printOpening prints what opens all gates at once, as one block to paste. A run
@@ -292,7 +292,7 @@ func (f *runFlags) printOpening(w io.Writer, rep *evidence.Report) {
 	} else if f.task == "" && eligibility.AdmissionRequired(rep.Backend) {
 		for _, line := range []string{enabling(rep.Backend), gatewayNetwork} {
 			key, _, _ := strings.Cut(line, ":")
-			fmt.Fprintf(w, "  grep -qs '^%s *:' %[2]s || echo %[3]s >>%[2]s\n", key, plain(shellWord(file)), shellWord(line))
+			fmt.Fprintf(w, "  grep -qs '^%s *:' %[2]s || echo %[3]s >>%[2]s\n", key, plain(form.ShellWord(file)), form.ShellWord(line))
 		}
 	}
 	for _, line := range o.policy {
@@ -304,7 +304,7 @@ func (f *runFlags) printOpening(w io.Writer, rep *evidence.Report) {
 		case stated:
 			fmt.Fprintf(w, "  # in %s: %s\n", plain(file), line)
 		default:
-			fmt.Fprintf(w, "  echo %s >>%s\n", shellWord(line), plain(shellWord(file)))
+			fmt.Fprintf(w, "  echo %s >>%s\n", form.ShellWord(line), plain(form.ShellWord(file)))
 		}
 	}
 	for _, command := range o.commands {
@@ -315,15 +315,4 @@ func (f *runFlags) printOpening(w io.Writer, rep *evidence.Report) {
 		again += " with " + strings.Join(o.flags, " ")
 	}
 	fmt.Fprintf(w, "  %s\n", again)
-}
-
-// plainWord needs no quotes in a shell.
-var plainWord = form.Lazy(`^[A-Za-z0-9_./@%+=:,-]+$`)
-
-// shellWord writes a text as one word of a shell.
-func shellWord(text string) string {
-	if plainWord().MatchString(text) {
-		return text
-	}
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

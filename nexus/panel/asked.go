@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"remit/proof/evidence"
+	textform "remit/proof/form"
 	"remit/proof/journal"
 	"remit/proof/reason"
 )
@@ -52,10 +53,7 @@ func (v *verified) Unread() bool {
 func typed(argv []string) string {
 	var out []string
 	for _, word := range argv {
-		if word == "" || strings.ContainsAny(word, " \t\n\"'`$&|;<>()*?[]#~{}\\!") {
-			word = "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-		}
-		out = append(out, word)
+		out = append(out, textform.ShellWord(word))
 	}
 	return clip(askedChars, strings.Join(out, " "))
 }

@@ -28,6 +28,13 @@ var ExportCommands = []struct{ To, Says string }{
 	{"attestations", "as refs beside the exported commit"}, {"nip34", "as events at relays of Nostr"}, {"dir", "as a directory"},
 }
 
+// handsOutChange are the forms that hand out the change itself.
+var handsOutChange = []string{"patch", "branch", "github", "gitea", "nip34"}
+
+// HandsOutChange reports whether a form of `remit export --to` hands out the change
+// itself: that of a run that did not pass, with --force only.
+func HandsOutChange(to string) bool { return slices.Contains(handsOutChange, to) }
+
 // exports is what the page of a run offers to take along.
 type exports struct {
 	Forms    []ExportForm
@@ -58,7 +65,7 @@ func (d *runPage) exports(listed []bundle.Line) *exports {
 	}
 	for _, c := range ExportCommands {
 		text := line(c.To)
-		if slices.Contains([]string{"branch", "github", "gitea", "nip34"}, c.To) {
+		if HandsOutChange(c.To) {
 			text += force
 		}
 		out.Commands = append(out.Commands, command{text, c.Says})
@@ -81,7 +88,7 @@ func (p *Panel) export(w http.ResponseWriter, r *http.Request, v *viewer) (*page
 	to := r.PathValue("to")
 	i := slices.IndexFunc(ExportForms, func(f ExportForm) bool { return f.To == to })
 	if i < 0 {
-		return nil, reason.Errorf(reason.NotFound, "%.40q is no form that a page hands out", to).WithHint("`remit export %s --to %s` may know it", s.ID, "FORM")
+		return nil, reason.Errorf(reason.NotFound, "%.40q is no form that a page hands out", to).WithHint("`remit export %s --to FORM` may know it", s.ID)
 	}
 	out := &download{ResponseWriter: w, name: fileName(s.ID, "remit"+ExportForms[i].Suffix)}
 	if err := p.opt.Home.Export(r.Context(), s.ID, to, out); err != nil {

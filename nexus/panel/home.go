@@ -101,9 +101,9 @@ func Summarize(id, phase, repository string, entries []journal.Entry) (s Summary
 		s.Why = err.Error()
 		return s
 	}
-	var o evidence.RunOpened
-	decode(entries[0].Inputs, &o)
-	s.Contract = o.ContractSHA256
+	if o, err := evidence.OpenedOf(entries); err == nil {
+		s.Contract = o.ContractSHA256
+	}
 	s.take(told)
 	if s.Ended.IsZero() {
 		s.Code, s.Why = "", "" // it may yet go on, or end otherwise

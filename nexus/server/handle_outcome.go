@@ -184,8 +184,7 @@ func writeOutcome(dir string, said evidence.Outcome, now time.Time) (int, error)
 		return 0, reason.Errorf(reason.Conflict, "the run has delivered branch %q, which a rejection takes back", was.Delivered.Branch).
 			WithHint("`remit reject %s` on the machine of the run does both", was.SessionID)
 	}
-	step := journal.Step{StepID: "outcome", Name: evidence.StepOutcome, Status: journal.Completed, StartedAt: now, CompletedAt: now, Outputs: said}
-	if _, err := w.Append(step); err != nil {
+	if _, err := w.Append(said.Step(now)); err != nil {
 		return 0, fmt.Errorf("writing the journal: %w", err)
 	}
 	if err := w.Sync(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"time"
 
 	"remit/proof/canon"
 	"remit/proof/journal"
@@ -160,4 +161,9 @@ func OpenedOf(entries []journal.Entry) (o RunOpened, err error) {
 		return o, fmt.Errorf("reading the first journal entry: %w", err)
 	}
 	return o, nil
+}
+
+// Step is the step of an outcome that is given at a time.
+func (o Outcome) Step(at time.Time) journal.Step {
+	return journal.Step{StepID: "outcome", Name: StepOutcome, Status: journal.Completed, StartedAt: at, CompletedAt: at, Outputs: o}
 }

@@ -6,6 +6,7 @@ package form
 
 import (
 	"regexp"
+	"strings"
 	"sync"
 )
 
@@ -14,4 +15,15 @@ import (
 // when the expression is not valid.
 func Lazy(expression string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expression) })
+}
+
+// plainWord needs no quotes in a shell.
+var plainWord = Lazy(`^[A-Za-z0-9_./@%+=:,-]+$`)
+
+// ShellWord writes a text as one word of a POSIX shell, in quotes where it needs them.
+func ShellWord(text string) string {
+	if plainWord().MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }

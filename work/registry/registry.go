@@ -4,19 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log"
 	"maps"
 	"net"
-	"net/http"
 	"net/netip"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"remit/proof/reason"
-	"remit/work/edge"
 )
 
 // Ecosystem is a kind of registry, and the first part of its paths at the front.
@@ -104,18 +99,11 @@ type Front struct {
 	unlocked  func(Package) bool
 	allow     func(Package) error
 	limits    Limits
-	server    *http.Server
-	base      context.Context
-	cancel    context.CancelCauseFunc
 	exchanges chan struct{}
 	indexes   chan struct{}
 	received  atomic.Int64 // bytes of registries so far
 	record    record
-
-	mu       sync.Mutex
-	closed   bool
-	underway sync.WaitGroup // requests
-	serving  sync.WaitGroup // listeners
+	service
 }
 
 // New makes a front. It reads CA files, and connects to nothing.
@@ -147,41 +135,16 @@ func New(o Options) (*Front, error) {
 	f.exchanges = make(chan struct{}, f.limits.Exchanges)
 	f.indexes = make(chan struct{}, indexesAtOnce)
 	f.record.most = f.limits.Requests
-	f.base, f.cancel = context.WithCancelCause(context.Background())
-	f.server = &http.Server{
-		Handler:                      f,
-		Protocols:                    new(http.Protocols),
-		ReadHeaderTimeout:            10 * time.Second,
-		WriteTimeout:                 f.limits.AnswerTime + f.limits.StallTime,
-		IdleTimeout:                  time.Minute,
-		MaxHeaderBytes:               16 << 10,
-		DisableGeneralOptionsHandler: true,
-		ErrorLog:                     log.New(io.Discard, "", 0), // it would print what the client chose to send
-		BaseContext:                  func(net.Listener) context.Context { return f.base },
-	}
-	f.server.Protocols.SetHTTP1(true)
+	f.service.init(f, f.limits.Connections)
+	f.server.WriteTimeout, f.server.IdleTimeout = f.limits.AnswerTime+f.limits.StallTime, time.Minute
 	return f, nil
-}
-
-// Serve answers on a listener until it or the front is closed. It does not wait, as
-// sandbox.Spec.Loopback wants it.
-func (f *Front) Serve(l net.Listener) {
-	f.serving.Go(func() {
-		_ = f.server.Serve(edge.Limit(l, f.limits.Connections)) // it ends with the listener: who fetches sees what is missing
-	})
 }
 
 // Close ends every connection and exchange, waits for them, and returns what was
 // delivered and what was refused, sorted. It can be called again, with the same
 // answer.
 func (f *Front) Close() []Delivery {
-	f.mu.Lock()
-	f.closed = true
-	f.mu.Unlock()
-	f.cancel(errClosed)
-	_ = f.server.Close() // of listeners and connections that end here
-	f.serving.Wait()
-	f.underway.Wait()
+	f.end()
 	for e, s := range f.sites {
 		s.up.transport.CloseIdleConnections()
 		for _, s := range f.others[e] {
@@ -189,17 +152,6 @@ func (f *Front) Close() []Delivery {
 		}
 	}
 	return f.record.list()
-}
-
-// enter counts an exchange that begins; false if the front is closed.
-func (f *Front) enter() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.closed {
-		return false
-	}
-	f.underway.Add(1)
-	return true
 }
 
 func (l Limits) orDefault() Limits {

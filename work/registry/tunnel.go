@@ -7,18 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"remit/proof/reason"
-	"remit/work/edge"
 )
 
 // Connect is no registry but the way out for what has no front: tunnels (CONNECT) to
@@ -52,15 +49,9 @@ type TunnelOptions struct {
 // was checked is dialled. It serves until [Tunnel.Close].
 type Tunnel struct {
 	o        TunnelOptions
-	server   *http.Server
-	base     context.Context
-	cancel   context.CancelCauseFunc
 	record   record
 	up, down atomic.Int64
-	mu       sync.Mutex
-	closed   bool
-	underway sync.WaitGroup
-	serving  sync.WaitGroup
+	service
 }
 
 // NewTunnel makes one. It connects to nothing.
@@ -77,41 +68,26 @@ func NewTunnel(o TunnelOptions) *Tunnel {
 	}
 	t := &Tunnel{o: o}
 	t.record.most = maxTunnels
-	t.base, t.cancel = context.WithCancelCause(context.Background())
-	t.server = &http.Server{Handler: t, ReadHeaderTimeout: 10 * time.Second, MaxHeaderBytes: 16 << 10, DisableGeneralOptionsHandler: true,
-		ErrorLog: log.New(io.Discard, "", 0), BaseContext: func(net.Listener) context.Context { return t.base }, Protocols: new(http.Protocols)}
-	t.server.Protocols.SetHTTP1(true)
+	t.service.init(t, o.Limits.Connections)
 	return t
-}
-
-// Serve answers on a listener, as [Front.Serve] does.
-func (t *Tunnel) Serve(l net.Listener) {
-	t.serving.Go(func() { _ = t.server.Serve(edge.Limit(l, t.o.Limits.Connections)) })
 }
 
 // Close ends every tunnel, waits for them, and returns each with the bytes that came, and
 // each refusal.
 func (t *Tunnel) Close() []Delivery {
-	t.mu.Lock()
-	t.closed = true
-	t.mu.Unlock()
-	t.cancel(errClosed)
-	_ = t.server.Close() // of listeners and connections that end here
-	t.serving.Wait()
-	t.underway.Wait()
+	t.end()
 	return t.record.list()
 }
 
 // ServeHTTP opens one tunnel, or says why not.
 func (t *Tunnel) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	t.mu.Lock()
-	if t.closed || !t.record.room() {
-		t.mu.Unlock()
+	if !t.enter() {
 		panic(http.ErrAbortHandler)
 	}
-	t.underway.Add(1)
-	t.mu.Unlock()
 	defer t.underway.Done()
+	if !t.record.room() {
+		panic(http.ErrAbortHandler)
+	}
 	told := Delivery{Ecosystem: Connect, Path: plain(r.Method+" "+r.RequestURI, recordedPath)}
 	defer func() { t.record.add(told) }()
 	err := t.open(w, r, &told)

@@ -92,7 +92,7 @@ func TestServiceIsFresh(t *testing.T) {
 func TestServiceCannotBeReached(t *testing.T) {
 	t.Parallel()
 	lower, db := withServer(t)
-	mark := fmt.Sprintf("service-%d", time.Now().UnixNano())
+	mark := markOf("service")
 	db.Run = "exec python3 server.py 7000 " + mark
 	write(t, lower+"/secret", "x")
 	held := text("held_out.py", "held out", false)
@@ -113,7 +113,7 @@ func TestServiceCannotBeReached(t *testing.T) {
 func TestServicesNotStarted(t *testing.T) {
 	t.Parallel()
 	lower, db := withServer(t)
-	mark := fmt.Sprintf("unready-%d", time.Now().UnixNano())
+	mark := markOf("unready")
 	soon := 300 * time.Millisecond
 	for name, c := range map[string]struct {
 		change func(*Service)
@@ -195,7 +195,7 @@ func TestServiceEndsWithTheRun(t *testing.T) {
 	for name, at := range map[string]string{"timeout": "sleep 60", "cancelled": "sleep 60", "while it starts": "true"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			mark := fmt.Sprintf("ends-%s-%d", name[:4], time.Now().UnixNano())
+			mark := markOf("ends-" + name[:4])
 			s, limits := db, DefaultLimits()
 			s.Run = "setsid sleep 61 & : " + mark + "; exec python3 server.py 7000 " + mark
 			ctx, cancel := context.WithCancel(context.Background())

@@ -116,7 +116,7 @@ func (h Home) take(ctx context.Context, s Session, a Authority, run string, give
 			WithHint("nothing is recorded; show this to the operator of the nexus")
 	}
 	said := evidence.Outcome{Outcome: given.Outcome, Reason: given.Note, Actor: cmp.Or(given.Principal, "authority")}
-	step := outcomeStep(time.Now())
+	step := said.Step(time.Now())
 	sealed, err := s.sealedOutcome(ctx, a, run, given)
 	if err != nil {
 		return nil, nil, err

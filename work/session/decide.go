@@ -53,8 +53,7 @@ func (s Session) decide(ctx context.Context, outcome, why, actor string, clock f
 	if err := consent(); err != nil {
 		return nil, err
 	}
-	now := clock()
-	return s.recordOutcome(said, outcomeStep(now))
+	return s.recordOutcome(said, said.Step(clock()))
 }
 
 // mayDecide refuses an outcome that the session cannot have.
@@ -87,10 +86,6 @@ func recorded(entries []journal.Entry) (d job.Decision) {
 		}
 	}
 	return d
-}
-
-func outcomeStep(at time.Time) journal.Step {
-	return journal.Step{StepID: "outcome", Name: evidence.StepOutcome, Status: journal.Completed, StartedAt: at, CompletedAt: at}
 }
 
 // recordOutcome appends an outcome to the journal and seals the bundle anew.
