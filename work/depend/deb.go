@@ -50,7 +50,7 @@ func (u *unpacked) add(ctx context.Context, d deb, file *os.File, dir string) er
 		return unusable(err)
 	}
 	defer root.Close()
-	data, err := dataOf(file)
+	data, err := dataOf(file, d.size)
 	if err != nil {
 		return refuse(err)
 	}
@@ -145,7 +145,7 @@ func within(link, target string) (string, error) {
 // dataOf finds the files of a package: in an archive of ar the third member, behind
 // debian-binary and what holds the maintainer scripts. Nothing may be in another place,
 // where another reader could find other files.
-func dataOf(f io.ReaderAt) (io.Reader, error) {
+func dataOf(f io.ReaderAt, whole int64) (io.Reader, error) {
 	at := int64(8)
 	magic := make([]byte, at)
 	if _, err := f.ReadAt(magic, 0); err != nil || string(magic) != "!<arch>\n" {
@@ -177,9 +177,8 @@ func dataOf(f io.ReaderAt) (io.Reader, error) {
 		}
 		at += 60 + size + size%2
 	}
-	var more [1]byte
-	if n, err := f.ReadAt(more[:], at); n != 0 || !errors.Is(err, io.EOF) {
-		return nil, errors.New("it goes on behind data.tar")
+	if at != whole {
+		return nil, fmt.Errorf("it has %d bytes, and its members say %d", whole, at)
 	}
 	return data, nil
 }

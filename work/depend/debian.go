@@ -222,7 +222,7 @@ func (b *Builder) debian(ctx context.Context, p task.Prepare, plan *plan, work s
 func (p *plan) archives(up *registry.Upstream) error {
 	bare := func(address string) string {
 		_, rest, _ := strings.Cut(address, "://")
-		return strings.ToLower(strings.TrimRight(rest, "/"))
+		return strings.TrimRight(rest, "/")
 	}
 	own := append([]registry.Upstream{*up}, up.Others...)
 	public := registry.Defaults()[registry.Debian]
