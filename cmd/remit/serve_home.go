@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"remit/nexus/api"
+	"remit/nexus/jobs"
 	"remit/nexus/panel"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
@@ -199,7 +200,7 @@ func (h *homeSessions) read(s session.Session) (*panel.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	repository := cmp.Or(local.RepoRef, filepath.Base(cmp.Or(local.Repo, "unknown")))
+	repository := jobs.RepositoryName(cmp.Or(local.RepoRef, filepath.Base(cmp.Or(local.Repo, "unknown"))))
 	return &panel.Session{Summary: panel.Summarize(s.ID, st.Phase, repository, st.Log.Entries), Journal: st.Log.Entries,
 		Report: st.Report, Torn: st.Log.TornBytes}, nil
 }
