@@ -26,13 +26,12 @@ func attempt(word, hash string, number int) string {
 	return word + ":" + hash
 }
 
-// dispatchedKeys are written when a job is offered.
-func dispatchedKeys(p *provider, hash string, number int) []string {
-	return append(p.standingKeys(), attempt("budget-reserved", hash, number), attempt("job-dispatched", hash, number))
+// leasedKeys are written when a job is offered, and when the provider takes it
+// under a fence.
+func leasedKeys(p *provider, hash string, number int, fence int64) []string {
+	return append(p.standingKeys(), attempt("budget-reserved", hash, number), attempt("job-dispatched", hash, number),
+		fmt.Sprintf("job-leased:%s:%d", hash, fence))
 }
-
-// leasedKey is written when a provider takes it, under the fence that it got.
-func leasedKey(hash string, fence int64) string { return fmt.Sprintf("job-leased:%s:%d", hash, fence) }
 
 // answeredKeys are written when the provider hands its result in; how is
 // completed or failed.
@@ -53,12 +52,4 @@ func paidKeys(hash, status string) []string {
 // penaltyKey is the copy of a mark against a provider.
 func penaltyKey(jobID, kind string, p *provider) string {
 	return "provider-penalized:" + jobID + ":" + kind + ":" + p.id
-}
-
-// union puts sets of keys together.
-func union(sets ...[]string) (all []string) {
-	for _, set := range sets {
-		all = append(all, set...)
-	}
-	return all
 }

@@ -26,8 +26,6 @@ func shows(provider string, fits func(e event, p presence) bool) func(event) boo
 // awaitFresh waits until the presence lane shows a daemon at work. from skips
 // what the lane has shown before.
 func (v *vignette) awaitFresh(ctx context.Context, l *lane, p *provider, from int64) error {
-	ctx, cancel := context.WithTimeout(ctx, waitTime)
-	defer cancel()
 	_, err := l.until(ctx, "a heartbeat of "+p.name, shows(p.id, func(e event, is presence) bool {
 		return e.Seq > from && is.Heartbeat == "fresh" && is.Status == "running" && is.Enabled
 	}))
@@ -35,23 +33,13 @@ func (v *vignette) awaitFresh(ctx context.Context, l *lane, p *provider, from in
 }
 
 // online records that the registry sees both, and what their lanes have shown.
-func (v *vignette) online(ctx context.Context, s *step) error {
-	if err := v.awaitFresh(ctx, v.fleet, v.a, 0); err != nil {
-		return err
-	}
-	bobs, err := v.nexus.follow(ctx, v.bob, "fleet:user:bob:workers")
-	if err != nil {
-		return err
-	}
+func (v *vignette) online(ctx context.Context, s *step) {
+	must(v.awaitFresh(ctx, v.fleet, v.a, 0))
+	bobs := v.nexus.follow(ctx, v.bob, "fleet:user:bob:workers")
 	defer bobs.close()
-	if err := v.awaitFresh(ctx, bobs, v.b, 0); err != nil {
-		return err
-	}
+	must(v.awaitFresh(ctx, bobs, v.b, 0))
 	for _, p := range []*provider{v.a, v.b} {
-		is, err := v.look(ctx, p)
-		if err != nil {
-			return err
-		}
+		is := v.look(ctx, p)
 		s.ok(is.Enabled && is.Liveness == "fresh" && is.Status == "running" && !is.Quarantin, p.name+" is online in the registry", is)
 	}
 	events, gaps := v.fleet.seen()
@@ -59,15 +47,13 @@ func (v *vignette) online(ctx context.Context, s *step) error {
 		return !p.Enabled && p.Heartbeat == "missing" && p.Device == v.a.device && p.Owner == "alice"
 	}))
 	beat := firstOf(events, shows(v.a.id, func(_ event, p presence) bool {
-		return p.Enabled && p.Heartbeat == "fresh" &&
-			p.Status == "running"
+		return p.Enabled && p.Heartbeat == "fresh" && p.Status == "running"
 	}))
 	s.ok(enrolled > 0, "the presence lane has shown the enrolment", len(events), "events")
 	s.ok(beat > enrolled, "then a heartbeat", beat, "after", enrolled)
 	s.none("by number, without a gap", gaps)
 	foreign := firstOf(events, shows(v.b.id, func(event, presence) bool { return true }))
 	s.ok(foreign == 0, "and nothing of another user's provider", "event", foreign)
-	return nil
 }
 
 // firstOf is the number of the first event that fits, 0 when none does.

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -14,6 +15,21 @@ type rule func(v any) string
 type field struct {
 	name string
 	rule rule
+}
+
+// members pairs names of members with what each has to be: a rule, or a value.
+func members(pairs ...any) (list []field) {
+	for pair := range slices.Chunk(pairs, 2) {
+		demand := is(pair[1])
+		switch r := pair[1].(type) {
+		case rule:
+			demand = r
+		case func(any) string:
+			demand = r
+		}
+		list = append(list, field{fmt.Sprint(pair[0]), demand})
+	}
+	return list
 }
 
 // is demands one value.
@@ -78,11 +94,8 @@ func items(count int) rule {
 // holds demands a list with a text in it.
 func holds(want string) rule {
 	return func(v any) string {
-		list, _ := v.([]any)
-		for _, item := range list {
-			if item == want {
-				return ""
-			}
+		if list, _ := v.([]any); slices.Contains(list, any(want)) {
+			return ""
 		}
 		return fmt.Sprintf("is %v, without %s", v, want)
 	}
@@ -104,6 +117,9 @@ type shape struct {
 	receipt string
 	fields  []field
 }
+
+// one is a receipt whose members are these pairs.
+func one(receipt string, pairs ...any) shape { return shape{receipt, members(pairs...)} }
 
 // receipts records, for each shape, that a log has that receipt once and that
 // its members are right. It returns the receipts.
