@@ -33,6 +33,7 @@ type spot struct {
 	test   string
 	value  bool      // an expression is handed to a function that returns it
 	whole  bool      // it is compared as a whole, with no tolerance
+	all    bool      // each literal of it is another one
 	leaves []literal // of which another one makes another value
 	origin []literal // the same, at the place that gives the value its name
 	rows   []literal // by the number of the row; one without text cannot be changed
