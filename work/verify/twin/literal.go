@@ -40,6 +40,7 @@ const (
 	wayMatch way = "match" // a longer pattern, which nothing matches by accident
 	wayFar   way = "far"   // a number above all or a longer text, by what it is
 	wayWord  way = "word"  // a text in the place of a number
+	wayNone  way = "none"  // the empty text, or a pattern that everything matches
 )
 
 // grammar is how literals are written in a language.
@@ -80,7 +81,7 @@ func (l literal) changeable() bool {
 		return false
 	case l.way == wayAbove || l.way == wayBelow || l.way == wayWord:
 		return literalBound().MatchString(l.text)
-	case l.way == wayPart, l.way == wayMatch:
+	case l.way == wayPart, l.way == wayMatch, l.way == wayNone:
 		from, to := l.inner()
 		return to > from
 	}
@@ -107,6 +108,12 @@ func (l literal) other(d *choices, pool []string) string {
 		return "-" + farNumber(d, l.text)
 	case l.way == wayWord:
 		return `"` + one(d, wordsText) + `"`
+	case l.way == wayNone:
+		from, to := l.inner()
+		if l.text[0] == '/' {
+			return l.text[:from] + "(?:" + l.text[from:to] + ")?" + l.text[to:]
+		}
+		return l.text[:from] + l.text[to:]
 	case l.way == wayPart, l.way == wayMatch:
 		from, at := l.inner()
 		inner := l.text[from:at]

@@ -20,7 +20,7 @@ Forms of a site:
              is one of the columns of a table, the literals in each row; whole:
              it is compared for equality, with no tolerance; way: the other literal
              is a number above or below all, or a longer text: part, match; far: either;
-             word: a text; all: each of the literals is another one
+             word: a text; none: the empty one; all: each of the literals is another one
     compare  expect: a comparison; operator: its byte offsets; fails: what another pair
              of sides does not fulfil: ">", "<", "in" or "not in"
     pair     expect: two arguments; fails: as of a comparison
@@ -520,7 +520,9 @@ class Finder:
                 return
             if one and not negative:
                 self.comparison(node.left, node.ops[0], node.comparators[0])
-        elif isinstance(node, ast.Call) and not negative:
+        elif isinstance(node, ast.Call) and negative:
+            self.absent(last_name(node), node)
+        elif isinstance(node, ast.Call):
             self.matcher(node)
 
     def order(self, left, op, right, negative=False, whole=None):
@@ -604,10 +606,16 @@ class Finder:
             return True
         return side is not None and self.bound(side, "above")
 
-    def part(self, node, way="part"):
+    def part(self, node, way="part", **more):
         """A text that is looked for, or a pattern: a longer one."""
         if texts(node):
-            self.add("expect", "value", node, leaves=self.spans([node]), way=way)
+            self.add("expect", "value", node, leaves=self.spans([node]), way=way, **more)
+
+    def absent(self, name, call):
+        """What a text must not begin with, or must not match: nothing, which each does."""
+        owner = getattr(call.func, "value", None)
+        if call.args and owner is not None and (name in ENDS or name in ("match", "search") and getattr(owner, "id", "") in ("re", "regex")):
+            self.part(call.args[0], "none", loose=True)
 
     def matcher(self, call):
         """The argument of a call that says whether a value fits it."""
@@ -686,6 +694,8 @@ class Finder:
         elif name == "assertNotIn" or name == "assertIn" and not isinstance(args[0], ast.Constant):
             self.made(call, args[0], args[1], "not in" if name == "assertNotIn" else "in")
             return
+        elif name == "assertNotRegex":
+            self.part(args[1], "none", loose=True)
         elif name in ("assertRegex", "assertIn"):
             self.part(*((args[1], "match") if name == "assertRegex" else args[:1]))
         elif name == "assertAlmostEqual" and self.near(args[0], args[1]):
