@@ -126,7 +126,8 @@ def $O($a, $b):
 
 // pyMates make a pair of $a and $b that does not fulfil what $c says: one of the two
 // is asked for what is far from all, or for what is there. Of values that cannot lie
-// ($S) it is known what they fulfil; one of the others is as it was.
+// ($S) it is known what they fulfil, and so it is of an empty set, which is a part of
+// all; one of the others is as it was.
 var pyMates = []string{`
 def $M($a, $b, $c):
     if $c == 3:
@@ -138,20 +139,20 @@ def $M($a, $b, $c):
         if not $S($b):
             return $L($a, True) if isinstance($a, str) else "$w$x", $b
         return $a, [$L($d, True) for $d in $b]
-    if not $S($a):
+    if not $S($a, $c == 1):
         return $a, $L($b, $c == 0)
-    if not $S($b):
+    if not $S($b, $c == 0):
         return $L($a, $c == 1), $b
     return ($i, $j) if $c == 0 else ($j, $i)
 
 
-def $S($a):
+def $S($a, $e=False):
     $b, $c = __import__("datetime"), __import__("decimal")
     $d = int, float, bool, str, bytes, list, tuple, set, frozenset, dict, range
     if type($a) in $d + ($b.datetime, $b.date, $b.timedelta, $b.time, $c.Decimal):
         return ($a == $a) is True
     if isinstance($a, (set, frozenset)):
-        return len($a) == 0
+        return $e and len($a) == 0
     try:
         return abs(float($a)) == float("inf")
     except Exception:
@@ -173,8 +174,8 @@ def $L($a, $b):
     return (5 if $b else -5) * 10 ** 18 + $j`, `
 def $M($a, $b, $c):
     $d = [[$j, $i], [$i, $j]][$c == 0] if $c < 2 else [$i, [$i] * ($c - 2)]
-    if $c < 2 and not ($S($a) and $S($b)):
-        $d = [$L($a, $c == 1), $b] if $S($a) else [$a, $L($b, $c == 0)]
+    if $c < 2 and not ($S($a, $c == 1) and $S($b, $c == 0)):
+        $d = [$L($a, $c == 1), $b] if $S($a, $c == 1) else [$a, $L($b, $c == 0)]
     elif $c == 2 and $S($b):
         $d = [$a, tuple([$L($e, True) for $e in $b])]
     elif $c == 2:
@@ -187,13 +188,13 @@ def $M($a, $b, $c):
     return tuple($d)
 
 
-def $S($a):
+def $S($a, $d=False):
     $b = [getattr(__import__("datetime"), $c) for $c in ("datetime", "date", "time", "timedelta")]
     $b += [__import__("decimal").Decimal, int, float, bool, str, bytes, list, tuple, set, frozenset, dict, range]
     if [$c for $c in $b if type($a) is $c]:
         return bool($a == $a)
     try:
-        return len($a) < 1 if isinstance($a, (set, frozenset)) else float($a) in (float("inf"), float("-inf"))
+        return $d and len($a) < 1 if isinstance($a, (set, frozenset)) else float($a) in (float("inf"), float("-inf"))
     except Exception:
         return False
 
