@@ -281,7 +281,7 @@ func (p *jsParser) finish() {
 		slices.SortStableFunc(t.places, func(a, b jsPlace) int { return cmp.Or(a.start-b.start, b.end-a.end) })
 		for _, s := range t.places {
 			s.test = t.Name
-			t.Sites = append(t.Sites, Site{ID: len(f.sites), Kind: s.kind, Line: f.line(s.statement), Certain: s.certain, Loose: s.loose})
+			t.Sites = append(t.Sites, Site{ID: len(f.sites), Kind: s.kind, Line: f.line(s.statement), Certain: s.certain, Loose: s.loose, Literals: s.literals()})
 			f.sites = append(f.sites, s)
 		}
 		if len(t.Sites) == 0 && t.Why == "" {

@@ -329,8 +329,11 @@ func (p *spot) exchanged(o *Order, d *choices) []literal {
 	default:
 		return nil
 	}
-	if p.all {
+	switch {
+	case p.all:
 		return from
+	case o.Literal > 0:
+		return from[o.Literal%len(from):][:1]
 	}
 	return []literal{one(d, from)}
 }

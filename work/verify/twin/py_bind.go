@@ -105,7 +105,7 @@ func (f *pyFile) bindTest(t pyTest) error {
 			continue // one of them might stay
 		}
 		place.test, place.last = t.Name, t.End && i == len(sites)-1 && s.Kind == Fail && s.Form != "before"
-		out.Sites = append(out.Sites, Site{ID: len(f.sites), Kind: s.Kind, Line: f.line(s.Start), Certain: s.Certain, Loose: s.Loose})
+		out.Sites = append(out.Sites, Site{ID: len(f.sites), Kind: s.Kind, Line: f.line(s.Start), Certain: s.Certain, Loose: s.Loose, Literals: place.literals()})
 		f.sites = append(f.sites, place)
 	}
 	f.tests = append(f.tests, out)

@@ -39,6 +39,14 @@ type spot struct {
 	rows   []literal // by the number of the row; one without text cannot be changed
 }
 
+// literals is of how many literals one at a time can be another one, 0 if it is one.
+func (p *spot) literals() int {
+	if n := max(len(p.leaves), len(p.origin)); n > 1 && !p.all {
+		return n
+	}
+	return 0
+}
+
 // newTextFile reads what every text has.
 func newTextFile(src []byte, digest [32]byte) textFile {
 	f := textFile{src: src, digest: digest, newline: "\n", words: map[string]bool{}}
