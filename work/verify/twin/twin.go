@@ -23,9 +23,10 @@
 // # Editing
 //
 // A [File] holds the places of one test file. Edits are made on the text: line
-// numbers stay the same wherever the language allows it, nothing is removed, and
-// what is added lies on lines that are there (Go) or at the end of the file. No
-// code of the repository is executed or imported to find the places.
+// numbers stay the same wherever the language allows it, nothing is removed but a
+// literal or an operator that another text takes the place of, and what is added
+// lies on lines that are there (Go) or at the end of the file. No code of the
+// repository is executed or imported to find the places.
 //
 // An editor that cannot edit a file says so with an error, and one that finds
 // nothing to edit in a test says why in [Test.Why]. Neither is ever passed over
