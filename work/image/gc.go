@@ -215,7 +215,7 @@ func (u *unpacker) mark() error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			if err := u.inDir(path.Dir(at), func(dir *os.File) error {
-				return unix.Mknodat(int(dir.Fd()), path.Base(at), unix.S_IFCHR|0o600, 0)
+				return hide(dir, path.Base(at))
 			}); err != nil {
 				return unfit("make the device that hides a file", err)
 			}

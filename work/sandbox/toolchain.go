@@ -117,9 +117,6 @@ func firstDir(paths ...string) string {
 	return ""
 }
 
-// SystemPath is the search path inside; toolchains come before it.
-const SystemPath = "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin"
-
 // pathDirs are the directories of Spec.PathDirs in a workspace.
 func (s Spec) pathDirs(workspace string) []string {
 	var dirs []string
