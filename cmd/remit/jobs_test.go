@@ -71,3 +71,20 @@ func TestDispatchAgain(t *testing.T) {
 		status = http.StatusOK
 	}
 }
+
+// TestEndOfJobs: a run with a job that did not pass has not succeeded, unless someone
+// says so.
+func TestEndOfJobs(t *testing.T) {
+	t.Parallel()
+	ended := func(outcome string) api.Job { return api.Job{ClosedAt: new("now"), Outcome: api.Optional(outcome)} }
+	for want, list := range map[string][][]api.Job{
+		"succeeded": {nil, {ended("passed")}, {ended("passed"), {}}},
+		"failed":    {{ended("job_failed")}, {ended("passed"), ended("provider_fault")}, {ended("")}},
+	} {
+		for _, jobs := range list {
+			if got := endOfJobs(jobs); got != want {
+				t.Errorf("%+v: %s, want %s", jobs, got, want)
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 	"sync"
 	"time"
 
@@ -145,6 +146,25 @@ func kindOf(line []byte) (code int, wrong string, call bool) {
 	if err != nil {
 		return invalidRequest, "the line is JSON, and no message of JSON-RPC 2.0", false
 	}
+	if !wholeID(line) {
+		return invalidRequest, "the id is a number that is not whole, or too large: send a string", false
+	}
 	request, ok := message.(*jsonrpc.Request)
 	return 0, "", ok && request.ID.IsValid()
+}
+
+// maxID is up to where each whole number is one of its own to the SDK, which reads ids
+// as floating-point numbers and cuts them off.
+const maxID = 1 << 53
+
+// wholeID reports whether the SDK answers a message by the id that it has.
+func wholeID(line []byte) bool {
+	var m struct {
+		ID json.RawMessage `json:"id"`
+	}
+	if json.Unmarshal(line, &m) != nil || len(m.ID) == 0 || m.ID[0] != '-' && (m.ID[0] < '0' || m.ID[0] > '9') {
+		return true
+	}
+	n, err := strconv.ParseInt(string(m.ID), 10, 64)
+	return err == nil && n <= maxID && n >= -maxID
 }

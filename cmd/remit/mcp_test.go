@@ -260,7 +260,8 @@ func TestMCPGoesOnBehindABrokenLine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lines := []string{`{"jsonrpc": broken`, ``, `3`, `{"hello": 1}`, `[]`, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`, "\"" + strings.Repeat("x", mcp.DefaultMaxLineLength) + "\"",
+	lines := []string{`{"jsonrpc": broken`, ``, `3`, `{"hello": 1}`, `[]`, `[{"jsonrpc":"2.0","id":9,"method":"ping"}]`,
+		`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, `{"jsonrpc":"2.0","id":1e300,"method":"ping"}`, `{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, "\"" + strings.Repeat("x", mcp.DefaultMaxLineLength) + "\"",
 		`{"jsonrpc":"2.0","id":7,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`,
 		`{"jsonrpc":"2.0","method":"notifications/initialized"}`, `{`, `{"jsonrpc":"2.0","id":8,"method":"tools/list"}`}
 	in, client := io.Pipe()
@@ -281,7 +282,7 @@ func TestMCPGoesOnBehindABrokenLine(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Fatal(err)
 	}
-	if strings.Count(got, `"code":-32700`) != 2 || strings.Count(got, `"code":-32600`) != 5 || !strings.Contains(got, `"id":7`) || !strings.Contains(got, `"id":8`) {
+	if strings.Count(got, `"code":-32700`) != 2 || strings.Count(got, `"code":-32600`) != 8 || !strings.Contains(got, `"id":7`) || !strings.Contains(got, `"id":8`) {
 		t.Errorf("answered: %s", got)
 	}
 	for line := range strings.Lines(got) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/law/job"
 	"remit/nexus/api"
 	"remit/proof/evidence"
 	"remit/proof/record"
@@ -231,12 +232,21 @@ func (a *app) runsFinishCommand() *cobra.Command {
 	cmd := oneRun.command(&cobra.Command{
 		Use: "finish RUN", Short: "End a run, which seals its log",
 		Long: `End a run, which seals its log for good. A run succeeds only when all its jobs have
-ended. Failing or canceling it cancels the jobs that were not handed in, and settles
+ended; without --status it has failed when one of them did not pass. Failing or canceling it cancels the jobs that were not handed in, and settles
 those that were: one that passes is paid all the same, and what was paid stays paid.
 RUN is an id, or "latest".`,
 		Example: `  remit runs finish latest
   remit runs finish run_… --status failed --reason 'superseded'`,
 	}, func(cmd *cobra.Command, c *api.Client, id string) error {
+		if status == "" {
+			list, err := listedJobs(cmd.Context(), c, id, maxListed)
+			if err != nil {
+				return err
+			}
+			if status = endOfJobs(list); status == "failed" && why == "" {
+				why = "a job did not pass"
+			}
+		}
 		got, err := api.FinishRun.Do(cmd.Context(), c, api.NewKey(), api.FinishRunParams{RunID: id},
 			api.FinishRequest{Status: api.FinishRequestStatus(status), Reason: api.Optional(why)})
 		if err != nil {
@@ -244,10 +254,20 @@ RUN is an id, or "latest".`,
 		}
 		return a.present(cmd.OutOrStdout(), got, func(w io.Writer) error { return printRuns(w, []api.Run{got}) })
 	})
-	cmd.Flags().StringVar(&status, "status", "succeeded", strings.Join(finishStatuses, ", "))
+	cmd.Flags().StringVar(&status, "status", "", strings.Join(finishStatuses, ", ")+" (default as its jobs have ended)")
 	cmd.Flags().StringVar(&why, "reason", "", "why, for the record")
 	choose(cmd, "status", finishStatuses)
 	return cmd
+}
+
+// endOfJobs is how a run of these jobs has ended: with one that is open it has not, and
+// the nexus says so.
+func endOfJobs(list []api.Job) string {
+	failed := func(j api.Job) bool { return j.ClosedAt != nil && api.Value(j.Outcome) != string(job.Passed) }
+	if slices.ContainsFunc(list, failed) {
+		return "failed"
+	}
+	return "succeeded"
 }
 
 var finishStatuses = []string{"succeeded", "failed", "canceled"}
