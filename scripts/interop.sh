@@ -62,6 +62,13 @@ done
 url=$(sed -n 's/.*"url": *"\([^"]*\)".*/\1/p' "$top/relay.json")
 (umask 077; printf '%064d\n' 7 >"$top/nostr.key")
 pubkey=$("$remit" export latest --to nip34 --relay "$url" --key-file "$top/nostr.key" --json | sed -n 's/.*"pubkey": *"\([^"]*\)".*/\1/p')
+# A change that is too large for a patch is a pull request, and its follow-up an update of that.
+large() { "$remit" run --repo "$top/src" --allow a.txt --verify 'grep -q good a.txt' "$@" >"$top/run.log" 2>&1 || {
+  cat "$top/run.log"
+  exit 2
+}; "$remit" export latest --to nip34 --relay "$url" --key-file "$top/nostr.key" --clone https://git.example/src.git >/dev/null; }
+large -- sh -c 'echo good > a.txt; seq 20000 >> a.txt'
+large --continue latest --message more -- sh -c 'echo more >> a.txt'
 "$top/interop" nostr "$url" "$pubkey"
 if command -v ssh-keygen >/dev/null; then
   ssh-keygen -Y verify -f "$top/signers" -I "$(cut -d' ' -f1 "$top/signers")" -n remit-receipt -s "$bundle/RECEIPT.json.sig" <"$bundle/RECEIPT.json"

@@ -52,6 +52,16 @@ func changes(relay, author string) error {
 				return fmt.Errorf("event %s of kind %d has no tag %s", e.ID, e.Kind, name)
 			}
 		}
+		if e.Kind == kindPull || e.Kind == kindUpdate {
+			for _, name := range []string{"c", "clone", "merge-base"} {
+				if tag := e.Tags.GetFirst([]string{name, ""}); tag == nil || tag.Value() == "" {
+					return fmt.Errorf("event %s of kind %d has no tag %s", e.ID, e.Kind, name)
+				}
+			}
+			if tag := e.Tags.GetFirst([]string{"E", ""}); (tag != nil) != (e.Kind == kindUpdate) || tag != nil && tag.Value() != pulled(events) {
+				return fmt.Errorf("event %s of kind %d names the pull request %v", e.ID, e.Kind, tag)
+			}
+		}
 		if e.Kind != nostr.KindPatch {
 			continue
 		}
@@ -62,8 +72,24 @@ func changes(relay, author string) error {
 		}
 	}
 	fmt.Printf("ok %s: %d events, kinds %v\n", relay, len(events), kinds)
-	if kinds[nostr.KindPatch] == 0 {
-		return errors.New("there is no patch")
+	if kinds[nostr.KindPatch] == 0 || kinds[kindPull] != 1 || kinds[kindUpdate] != 1 {
+		return errors.New("there is no patch, or not one pull request and its update")
 	}
 	return nil
+}
+
+// Kinds of NIP-34 that go-nostr has no name for.
+const (
+	kindPull   = 1618
+	kindUpdate = 1619
+)
+
+// pulled is the id of the pull request.
+func pulled(events []*nostr.Event) string {
+	for _, e := range events {
+		if e.Kind == kindPull {
+			return e.ID
+		}
+	}
+	return ""
 }
