@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"path"
 	"regexp"
 	"slices"
@@ -26,6 +27,7 @@ import (
 const (
 	berryConfig  = ".yarnrc.yml"
 	berryInstall = " install --immutable --mode=skip-build"
+	berryArchive = "::__archiveUrl=" // an address in the place of the usual one, escaped
 	berryHint    = "run `yarn install` of yarn 3 or 4, and commit the lock file"
 )
 
@@ -191,6 +193,22 @@ func (r *berryReader) entry(key string, entry lockMap) (npmObject, error) {
 		return kept, nil
 	}
 	version := fmt.Sprint(kept["version"])
+	if escaped, elsewhere := strings.CutPrefix(from, "npm:"+version+berryArchive); elsewhere {
+		address, err := url.PathUnescape(escaped)
+		if err != nil || strings.Contains(escaped, "&") {
+			return nil, r.badLock("%.200q has the address %.200q", key, escaped)
+		}
+		if err := r.at(name, version, address); err != nil {
+			return nil, err
+		}
+		// It is asked for under its name, and the index of the registry says where it is.
+		from = "npm:" + version
+		kept["resolution"] = name + "@" + from
+		if r.out.placed == nil {
+			r.out.placed = map[string]bool{}
+		}
+		r.out.placed[name+"@"+version] = true
+	}
 	patch := berryPatch().FindStringSubmatch(from)
 	switch {
 	case from == "npm:"+version:

@@ -224,6 +224,7 @@ func TestBerryLocksThatAreRefused(t *testing.T) {
 		code reason.Code
 		says string
 	}{
+		"own address and more":    {with(resolution, `resolution: "left@npm:1.2.3::__archiveUrl=https%3A%2F%2Fregistry.yarnpkg.com%2Fx.tgz&__x=y"`), reason.LockFileInvalid, "__x"},
 		"another address":         {with(resolution, `resolution: "left@npm:1.2.3::__archiveUrl=https%3A%2F%2Fevil.example%2Fx.tgz"`), reason.DependencyRefused, "evil.example"},
 		"git":                     {with(resolution, `resolution: "left@https://evil.example/x.git#commit=00"`), reason.DependencyRefused, "evil.example"},
 		"URL":                     {with(resolution, `resolution: "left@https://evil.example/x.tgz"`), reason.DependencyRefused, "evil.example"},
@@ -255,6 +256,14 @@ func TestBerryLocksThatAreRefused(t *testing.T) {
 	} {
 		if _, err := berryAt(t, c.lock, nil); reason.CodeOf(err) != c.code || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want %s with %q", name, err, c.code, c.says)
+		}
+	}
+	// An address of the user's own registry is asked for by name.
+	p, err := berryAt(t, with(resolution, `resolution: "left@npm:1.2.3::__archiveUrl=https%3A%2F%2Fregistry.yarnpkg.com%2Fdownload%2Fx.tgz"`), nil)
+	must(t, err)
+	for _, f := range p.files {
+		if !p.placed["left@1.2.3"] || f.path == yarnLock && (!strings.Contains(string(f.text), resolution) || strings.Contains(string(f.text), "download")) {
+			t.Errorf("%v\n%s", p.placed, f.text)
 		}
 	}
 	for name, files := range map[string]map[string]string{

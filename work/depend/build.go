@@ -201,7 +201,7 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 	began := b.Clock()
 	key, _ := recipe.Key()
 	if p.Ecosystem != task.Connect { // of which nothing is known before
-		b.tell("%s in %s: layer %s is made: fetching %d package(s)", p.Ecosystem, p.Dir, Short(key), plan.count())
+		b.tell("%s in %s: layer %s is made: fetching %d package(s)%s", p.Ecosystem, p.Dir, Short(key), plan.count(), plan.client)
 	}
 	var changes []tree.Change
 	var deliveries []Delivery
@@ -265,7 +265,8 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 	plan.lead(up)
 	e := registries[p.Ecosystem]
 	front, err := registry.New(registry.Options{Upstreams: map[registry.Ecosystem]registry.Upstream{e: up}, Allow: b.counting(p, plan),
-		Other: func(p registry.Package) string { return plan.from[p.Name] }, Unlocked: plan.unlocked})
+		Other: func(p registry.Package) string { return plan.from[p.Name] }, Unlocked: plan.unlocked,
+		Placed: func(p registry.Package) bool { return plan.placed[p.Name+"@"+p.Version] }})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -44,6 +44,7 @@ func (c nodeClient) install(o *plan, dir string) (home, command string, err erro
 		}
 		o.files = append(o.files, file{path.Join(home, name), append(text, '\n')})
 	}
+	o.client = " with " + c.program + " " + c.version + ", which writes lock files of this form"
 	o.packages[c.name], o.packages[c.name+"@"+c.version] = true, true
 	o.fetch = append(o.fetch, npmFetch+" --prefix "+local)
 	o.tools = []string{"node", "npm"}

@@ -39,7 +39,11 @@ type plan struct {
 	// unlocked are the packages of which the lock file has no digest that the client
 	// compares: the front holds them to that of the registry's index. nil for none.
 	unlocked func(registry.Package) bool
-	debs     []deb // of Debian, which Remit fetches and unpacks itself
+	// placed are the packages of which the lock file says that their file is not in the
+	// usual place: where it is, the index of the registry says.
+	placed map[string]bool
+	client string // a package manager that Remit names
+	debs   []deb  // of Debian, which Remit fetches and unpacks itself
 	// hosts are those of connect, whose fetch are commands of the policy.
 	hosts []string
 }

@@ -3,8 +3,10 @@ package registry
 import (
 	"context"
 	"encoding/base64"
+	"html"
 	"net/url"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"remit/proof/reason"
@@ -281,8 +283,82 @@ func Basic(user, password string) Auth {
 // Bearer is a token.
 func Bearer(token string) Auth { return Auth{header: "Bearer " + token, secret: token} }
 
-// in reports whether a text repeats the credential.
+// in reports whether a text repeats the credential, as it is or behind escapes: those of
+// JSON, of HTML and of URLs, one within another too.
 func (a Auth) in(text string) bool {
 	_, packed, _ := strings.Cut(a.header, " ")
-	return len(a.secret) >= leastSecret && strings.Contains(text, a.secret) || len(packed) >= leastSecret && strings.Contains(text, packed)
+	if max(len(a.secret), len(packed)) < leastSecret {
+		return false
+	}
+	for range maxEscapes {
+		if len(a.secret) >= leastSecret && strings.Contains(text, a.secret) || len(packed) >= leastSecret && strings.Contains(text, packed) {
+			return true
+		}
+		was := text
+		if text = unescaped(text); text == was {
+			return false
+		}
+	}
+	return false
 }
+
+// maxEscapes is how many escapes within each other are undone.
+const maxEscapes = 5
+
+// unescaped undoes one layer of escapes: \u0041 and \/ of JSON, %41 of URLs, &#65; and &amp; of
+// HTML. What only looks like one stays.
+func unescaped(text string) string {
+	first := strings.IndexAny(text, `\%&`)
+	if first < 0 {
+		return text
+	}
+	var b strings.Builder
+	b.Grow(len(text))
+	for {
+		b.WriteString(text[:first])
+		text = text[first:]
+		meant, n := escape(text)
+		b.WriteString(meant)
+		text = text[n:]
+		if first = strings.IndexAny(text, `\%&`); first < 0 {
+			b.WriteString(text)
+			return b.String()
+		}
+	}
+}
+
+// escape is what stands at the beginning of a text, and how many bytes it takes.
+func escape(text string) (meant string, n int) {
+	hex := func(from, to int) (rune, bool) {
+		if len(text) < to {
+			return 0, false
+		}
+		v, err := strconv.ParseUint(text[from:to], 16, 32)
+		return rune(v), err == nil
+	}
+	switch {
+	case text[0] == '%':
+		if v, ok := hex(1, 3); ok {
+			return string([]byte{byte(v)}), 3
+		}
+	case text[0] == '&':
+		near := text[1:min(len(text), maxEntity)]
+		end := 1 + len(near) - len(strings.TrimLeft(near, "#0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+		if end < len(text) && text[end] == ';' {
+			end++
+		}
+		if meant = html.UnescapeString(text[:end]); meant != text[:end] {
+			return meant, end
+		}
+	case len(text) > 1 && text[1] == 'u':
+		if v, ok := hex(2, 6); ok {
+			return string(v), 6 // halves of a pair are no characters of a credential
+		}
+	case len(text) > 1 && strings.IndexByte(`/"\`, text[1]) >= 0:
+		return text[1:2], 2
+	}
+	return text[:1], 1
+}
+
+// maxEntity is more than a character takes in HTML, with zeros in front.
+const maxEntity = 32

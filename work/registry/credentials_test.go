@@ -141,7 +141,15 @@ func TestCredentialsThatAreRefused(t *testing.T) {
 func TestCredentialRepeated(t *testing.T) {
 	t.Parallel()
 	for _, auth := range []Auth{Bearer(canary), Basic("u", canary)} {
-		for _, text := range []string{`{"name":"x","said":"` + canary + `"}`, `{"name":"x","said":"` + auth.header + `"}`} {
+		var escapes, percent, entity, packed string
+		for _, c := range canary {
+			escapes, percent, entity = escapes+fmt.Sprintf(`\u%04x`, c), percent+fmt.Sprintf("%%%02X", c), entity+fmt.Sprintf("&#x%x;", c)
+		}
+		_, packed, _ = strings.Cut(auth.header, " ")
+		for _, text := range []string{`{"name":"x","said":"` + canary + `"}`, `{"name":"x","said":"` + auth.header + `"}`, `{"name":"x","said":"` + escapes + `"}`,
+			`{"name":"x","said":"` + percent + `"}`, `{"name":"x","said":"` + strings.ReplaceAll(percent, "%", "%25") + `"}`, `{"name":"x","said":"` + entity + `"}`,
+			`{"name":"x","said":"` + strings.ReplaceAll(entity, ";", "") + `"}`, `{"name":"x","said":"` + strings.ReplaceAll(entity, "&", `\u0026amp;`) + `"}`,
+			`{"name":"x","said":"\u00` + fmt.Sprintf("%x", packed[0]) + packed[1:] + `"}`} {
 			up := registryOf(t, map[string]http.HandlerFunc{"/x": page("application/json", text)})
 			w := open(t, Options{Upstreams: map[Ecosystem]Upstream{NPM: {URL: up.URL, Auth: auth}}})
 			code, body := w.get("/npm/x")

@@ -79,6 +79,11 @@ func (s *site) npmTarball(pkg Package, path string) *question {
 				return nil, refused(reason.RegistryAnswer, "neither the lock file nor the registry has a SHA-512 of %s", key)
 			}
 		}
+		if s.recalled(key) == nil && s.front.placed != nil && s.front.placed(pkg) {
+			if _, err := s.index(ctx, cancel, s.npmPackument(pkg.Name, true), ""); err != nil {
+				return nil, err
+			}
+		}
 		return s.recalled(key), nil
 	}
 	return q

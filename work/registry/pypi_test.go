@@ -51,31 +51,32 @@ func TestPyPILinks(t *testing.T) {
 	const file = "x-1.0-py3-none-any.whl"
 	for name, test := range map[string]struct {
 		link string
-		want int // of the file
+		want int    // of the file
+		out  string // where the record says that it leads
 	}{
-		"same server":             {"/packages/" + file, 200},
-		"relative":                {"../../packages/" + file, 200},
-		"another public host":     {"https://cdn.example/" + file, 200},
-		"without a scheme":        {"//cdn.example/" + file, 200},
-		"with a query":            {"https://cdn.example/" + file + "?signature=1", 200},
-		"file":                    {"file:///etc/passwd/" + file, 404},
-		"data":                    {"data:application/zip;base64,AAAA/" + file, 404},
-		"javascript":              {"javascript:alert(1)/" + file, 404},
-		"no https":                {"http://cdn.example/" + file, 404},
-		"with a user":             {"https://u:p@cdn.example/" + file, 404},
-		"loopback":                {"https://127.0.0.1/" + file, 404},
-		"loopback, IPv6":          {"https://[::1]/" + file, 404},
-		"decimal":                 {"https://2130706433/" + file, 404},
-		"localhost":               {"https://localhost/" + file, 404},
-		"short name":              {"https://intranet/" + file, 404},
-		"other port":              {"https://cdn.example:22/" + file, 404},
-		"own server, other port":  {"https://r.example:22/" + file, 404},
-		"private name":            {"https://private.example/" + file, 403},
-		"metadata name":           {"https://metadata.example/" + file, 403},
-		"another project":         {"/packages/y-1.0-py3-none-any.whl", 404},
-		"another version":         {"/packages/x-2.0-py3-none-any.whl", 404},
-		"a name behind a slash":   {"/packages/..%2f" + file, 404},
-		"a name with quote marks": {"/packages/x-1.0%22-py3-none-any.whl", 404},
+		"same server":             {"/packages/" + file, 200, ""},
+		"relative":                {"../../packages/" + file, 200, ""},
+		"another public host":     {"https://cdn.example/" + file, 200, ""},
+		"without a scheme":        {"//cdn.example/" + file, 200, ""},
+		"with a query":            {"https://cdn.example/" + file + "?signature=1", 200, ""},
+		"file":                    {"file:///etc/passwd/" + file, 404, "file:"},
+		"data":                    {"data:application/zip;base64,AAAA/" + file, 404, ""},
+		"javascript":              {"javascript:alert(1)/" + file, 404, ""},
+		"no https":                {"http://cdn.example/" + file, 404, "cdn.example"},
+		"with a user":             {"https://u:p@cdn.example/" + file, 404, "cdn.example"},
+		"loopback":                {"https://127.0.0.1/" + file, 404, "127.0.0.1"},
+		"loopback, IPv6":          {"https://[::1]/" + file, 404, ""},
+		"decimal":                 {"https://2130706433/" + file, 404, ""},
+		"localhost":               {"https://localhost/" + file, 404, "localhost"},
+		"short name":              {"https://intranet/" + file, 404, ""},
+		"other port":              {"https://cdn.example:22/" + file, 404, "cdn.example:22"},
+		"own server, other port":  {"https://r.example:22/" + file, 404, ""},
+		"private name":            {"https://private.example/" + file, 403, ""},
+		"metadata name":           {"https://metadata.example/" + file, 403, ""},
+		"another project":         {"/packages/y-1.0-py3-none-any.whl", 404, ""},
+		"another version":         {"/packages/x-2.0-py3-none-any.whl", 404, ""},
+		"a name behind a slash":   {"/packages/..%2f" + file, 404, ""},
+		"a name with quote marks": {"/packages/x-1.0%22-py3-none-any.whl", 404, ""},
 	} {
 		for _, kind := range []string{simpleHTML, simpleJSON} {
 			t.Run(name+" "+kind, func(t *testing.T) {
@@ -102,6 +103,9 @@ func TestPyPILinks(t *testing.T) {
 				}
 				if code, body := w.get("/pypi/file/x/" + file); code != test.want || code == 200 && body != "x" {
 					t.Errorf("%d %s", code, body)
+				}
+				if told := fmt.Sprint(w.Close()); test.out != "" && !strings.Contains(told, "leads to "+test.out) {
+					t.Errorf("told %s", told)
 				}
 				if test.want == 404 && len(n.dialled) > 1 {
 					t.Errorf("dialled %q", n.dialled)

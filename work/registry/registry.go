@@ -56,7 +56,10 @@ type Options struct {
 	// Unlocked says of which files of npm no lock file has a digest. They are compared with
 	// the SHA-512 that the registry's own packument has of the version.
 	Unlocked func(Package) bool
-	Limits   Limits // zero fields are those of [DefaultLimits]
+	// Placed says of which files of npm the registry's own packument has to say where they
+	// are, as a lock file says that they are not in the usual place.
+	Placed func(Package) bool
+	Limits Limits // zero fields are those of [DefaultLimits]
 
 	// Resolve and Dial take the place of the machine's resolver and network in
 	// tests; the check of addresses lies between the two.
@@ -98,6 +101,7 @@ type Front struct {
 	others    map[Ecosystem]map[string]*site // by URL
 	other     func(Package) string
 	unlocked  func(Package) bool
+	placed    func(Package) bool
 	allow     func(Package) error
 	limits    Limits
 	exchanges chan struct{}
@@ -112,7 +116,7 @@ func New(o Options) (*Front, error) {
 	if o.Allow == nil {
 		return nil, errors.New("registry: Options.Allow is not set: what may be fetched has to be said")
 	}
-	f := &Front{allow: o.Allow, other: o.Other, unlocked: o.Unlocked, limits: o.Limits.orDefault(),
+	f := &Front{allow: o.Allow, other: o.Other, unlocked: o.Unlocked, placed: o.Placed, limits: o.Limits.orDefault(),
 		sites: map[Ecosystem]*site{}, others: map[Ecosystem]map[string]*site{}}
 	for _, e := range slices.Sorted(maps.Keys(o.Upstreams)) {
 		if grammars[e] == nil {

@@ -64,7 +64,12 @@ func (s *site) simpleIndex(name string, asJSON bool, a answer) (answer, error) {
 	seen := map[string]bool{}
 	files = slices.DeleteFunc(files, func(f simpleFile) bool {
 		at, err := a.url.Parse(f.URL)
-		if _, ok := pypiFileVersion(name, f.Filename); !ok || err != nil || seen[f.Filename] || s.up.checked(at) != nil {
+		version, ok := pypiFileVersion(name, f.Filename)
+		if !ok || err != nil || seen[f.Filename] {
+			return true
+		}
+		if err := s.up.checked(at); err != nil {
+			s.leftOut(Package{PyPI, name, version}, "/pypi/file/"+name+"/"+f.Filename, err)
 			return true
 		}
 		seen[f.Filename] = true
@@ -80,6 +85,15 @@ func (s *site) simpleIndex(name string, asJSON bool, a answer) (answer, error) {
 		return answer{body: jsonOf(simpleDocument{map[string]string{"api-version": "1.0"}, name, files}), kind: simpleJSON}, nil
 	}
 	return answer{body: simpleToHTML(files), kind: simpleHTML}, nil
+}
+
+// leftOut records why a file cannot be asked for, where it is one that may be wanted: the
+// client finds no such file, and says no more than that.
+func (s *site) leftOut(pkg Package, path string, err error) {
+	if s.front.allow(pkg) == nil {
+		s.front.record.add(Delivery{Ecosystem: pkg.Ecosystem, Name: pkg.Name, Version: pkg.Version, Path: path,
+			Refused: reason.CodeOf(err), Why: plain(messageOf(err), 300)})
+	}
 }
 
 // tidy keeps of what a registry says only values of the standard's types.

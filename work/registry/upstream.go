@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -185,7 +186,7 @@ func (u *upstream) checked(target *url.URL) error {
 	case u.owns(target):
 		return nil
 	case target.User != nil || target.Opaque != "" || target.Scheme != "https" && (target.Scheme != "http" || u.base.Scheme != "http"):
-		return refused(reason.RegistryAddress, "the registry's answer leads to another place than an https URL without a credential")
+		return refused(reason.RegistryAddress, "the registry's answer leads to %s, and not by an https URL without a credential", plain(cmp.Or(target.Host, target.Scheme+":"), 100))
 	case !publicName(target.Hostname()) || target.Port() != "":
 		return refused(reason.RegistryAddress, "the registry's answer leads to %s, which is no public host at the usual port",
 			plain(target.Host, 100))
