@@ -36,7 +36,7 @@ func TestFigures(t *testing.T) {
 	})
 	b := w.login(w.token("alice", authority.ScopeRead))
 	page = b.get("/figures").body
-	for _, want := range []string{"50.0 %", "1 of 2", "10 msat", "from 3", "not shown for all", "1 of 3", "10,000 runs", "70", `href="/?engine=pi&amp;from=nexus"`, "evil"} {
+	for _, want := range []string{"50.0 %", "1 of 2", "10 msat", "a verified job, msat", "nothing converts", "from 3", "not shown for all", "1 of 3", "10,000 runs", "70", `href="/?engine=pi&amp;from=nexus"`, "evil"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %q", want)
 		}

@@ -55,7 +55,8 @@ func TestSpendingPage(t *testing.T) {
 	}
 	page := w.login(alice).get("/treasury").body
 	if !strings.Contains(page, "evil&lt;script&gt;alert(1)&lt;/script&gt; × m⟨U+202E⟩1") || !strings.Contains(page, `<td class="num">$0.20</td><td class="num">$0.10</td>`) ||
-		!strings.Contains(page, "$0.20 in 2 runs, 2 verified") || len(faults(t, page)) > 0 {
+		!strings.Contains(page, "$0.20 in 2 runs, 2 verified") ||
+		!strings.Contains(page, "models for a verified change") || !strings.Contains(page, "What machines were paid is not in it") || len(faults(t, page)) > 0 {
 		t.Errorf("%q\n%s", faults(t, page), page[strings.Index(page, "<main"):])
 	}
 	if page := w.login(w.token("bob", authority.ScopeRead)).get("/treasury").body; strings.Contains(page, "evil") || !strings.Contains(page, "Nothing measured") {
