@@ -126,8 +126,8 @@ def $O($a, $b):
 
 // pyMates make a pair of $a and $b that does not fulfil what $c says: one of the two
 // is asked for what is far from all, or for what is there. Of values that cannot lie
-// ($S) it is known what they fulfil, and so it is of an empty set, which is a part of
-// all; one of the others is as it was.
+// ($S) it is known what they fulfil, and so it is of an empty set, or of the keys of an
+// empty dict, which is a part of all; one of the others is as it was.
 var pyMates = []string{`
 def $M($a, $b, $c):
     if $c == 3:
@@ -151,7 +151,7 @@ def $S($a, $e=False):
     $d = int, float, bool, str, bytes, list, tuple, set, frozenset, dict, range
     if type($a) in $d + ($b.datetime, $b.date, $b.timedelta, $b.time, $c.Decimal):
         return ($a == $a) is True
-    if isinstance($a, (set, frozenset)):
+    if hasattr($a, "isdisjoint"):
         return $e and len($a) == 0
     try:
         return abs(float($a)) == float("inf")
@@ -194,7 +194,7 @@ def $S($a, $d=False):
     if [$c for $c in $b if type($a) is $c]:
         return bool($a == $a)
     try:
-        return $d and len($a) < 1 if isinstance($a, (set, frozenset)) else float($a) in (float("inf"), float("-inf"))
+        return $d and len($a) < 1 if hasattr($a, "isdisjoint") else float($a) in (float("inf"), float("-inf"))
     except Exception:
         return False
 

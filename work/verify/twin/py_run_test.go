@@ -548,6 +548,7 @@ inf, nan, day = float("inf"), float("nan"), datetime.datetime.max
 	cases := []struct{ left, operator, right, want string }{
 		{"inf", ">", "abs(3.0)", "fails"}, {"inf", ">=", "inf", "fails"}, {"-inf", "<=", "abs(0.0)", "fails"}, {"day", ">=", "day", "fails"},
 		{"decimal.Decimal('Infinity')", ">=", "decimal.Decimal(3)", "fails"}, {"'b'", ">", "str('a')", "fails"}, {"Empty()", "<=", "{1}", "fails"},
+		{"{}.keys()", "<=", "{1}", "fails"}, {"{1}", ">=", "{}.items()", "fails"}, {"{1: 2}.keys()", ">=", "{1}", "fails"},
 		{"(2, 'a')", ">", "(1, 'b')", "fails"}, {"{1}", "<=", "Empty([1])", "fails"}, {"range(3)[0]", "in", "range(3)", "fails"},
 		{"'a' + ''", "in", "str('ab')", "fails"}, {"'c'", "not in", "str('ab')", "fails"}, {"'c'", "not in", "[]", "fails"}, {"'c'", "not in", "iter('ab')", "holds"},
 		{"Yes()", ">", "abs(3.0)", "holds"}, {"abs(3.0)", "<=", "Yes()", "holds"}, {"Yes()", "in", "(1, None)", "holds"}, {"1 + 1", "in", "Yes()", "holds"},
