@@ -296,11 +296,15 @@ func (p *rsParser) function(it *rsItem, path []string) {
 // finish numbers the sites of the tests in the order of the text.
 func (p *rsParser) finish() {
 	f := p.file
-	seen := make(map[string]int)
+	count, seen := make(map[string]int), make(map[string]int)
+	for _, t := range p.found {
+		count[t.Name]++
+	}
 	for i := range p.found {
 		t := &p.found[i]
-		if seen[t.Name]++; seen[t.Name] > 1 { // by a condition one of them is built
-			t.Name += fmt.Sprintf(" (%d)", seen[t.Name])
+		if count[t.Name] > 1 { // which of them is built is not known
+			seen[t.Name]++
+			t.Name, t.places, t.Why = fmt.Sprintf("%s (%d)", t.Name, seen[t.Name]), nil, "the file has more than one test of its name"
 		}
 		slices.SortStableFunc(t.places, func(a, b rsPlace) int { return cmp.Or(a.start-b.start, b.end-a.end) })
 		for _, s := range t.places {
