@@ -76,14 +76,14 @@ func (b *rsTestBody) expectedPanic(at int) {
 	if l.way = wayPart; !l.changeable() {
 		return
 	}
-	b.add(rsPlace{spot: spot{kind: Expect, value: true, leaves: []literal{l}}, form: rsMessage, start: at, end: at, statement: l.at, certain: true})
+	b.add(rsPlace{spot: spot{kind: Expect, value: true, leaves: []literal{l}}, form: rsNoted, start: at, end: at, statement: l.at, certain: true})
 }
 
 // statements adds places for a failing statement: behind the first statement that calls
 // something, and behind the last one.
 func (b *rsTestBody) statements(first int) {
 	p := b.p
-	last, called, calls := -1, false, false
+	last, called, calls := -1, -1, false
 	state := func(i int, certain bool) {
 		at := p.tokens[i].end
 		b.add(rsPlace{spot: spot{kind: Fail}, form: rsState, start: at, end: at, statement: at, certain: certain})
@@ -91,15 +91,17 @@ func (b *rsTestBody) statements(first int) {
 	for i := first; i < b.end; i++ {
 		switch text := p.text(i); {
 		case text == ";" && p.is(i, bracePunct):
-			if calls && !called && i+1 < b.end {
-				state(i, false)
-				called = true
+			if calls && called < 0 && i+1 < b.end {
+				called = i
 			}
 			last, calls = i, false
 		case p.closing(i) > 0:
 			calls = calls || text == "("
 			i = p.closing(i)
 		}
+	}
+	if called > 0 && called < last {
+		state(called, false)
 	}
 	if last > 0 {
 		state(last, last < b.early)
@@ -326,7 +328,7 @@ func (b *rsTestBody) named(first int, a, other span, certain bool) bool {
 		return false
 	}
 	name := p.text(a.from)
-	s := rsPlace{spot: spot{kind: Expect, value: true, whole: true}, form: rsWhole, start: p.tokens[first].start, end: p.tokens[first].start, statement: p.tokens[first].start, certain: certain}
+	s := rsPlace{spot: spot{kind: Expect, value: true, whole: true}, form: rsNoted, start: p.tokens[first].start, end: p.tokens[first].start, statement: p.tokens[first].start, certain: certain}
 	uses := b.count(name)
 	if at := b.declared(name); at > 0 && uses == 2 {
 		end := at
@@ -456,7 +458,7 @@ func (b *rsTestBody) column(name string, at int) (rows, all []literal) {
 // equal to, a pattern that it matches, a bound, or what a text has to hold.
 func (b *rsTestBody) truth(first int, a span, certain bool) {
 	p := b.p
-	s := rsPlace{spot: spot{kind: Expect, value: true}, form: rsWhole, statement: p.tokens[first].start, certain: certain}
+	s := rsPlace{spot: spot{kind: Expect, value: true}, form: rsValue, statement: p.tokens[first].start, certain: certain}
 	s.start, s.end = p.bytes(a)
 	if p.sequence(a.from, "matches", "!", "(") && p.closing(a.from+2) == a.to-1 {
 		if args := p.split(a.from + 2); len(args) == 2 && p.plain(args[1]) {

@@ -19,12 +19,18 @@ type rsEdit struct {
 // Edit returns the file with every site edited; see [File]. Lines keep their numbers, and
 // what is added stands at the end, in a module that only a build for tests has.
 func (f *rsFile) Edit(o Orders) ([]byte, error) {
-	orders, err := f.check(o)
+	inserts, err := f.inserts(o)
 	if err != nil {
 		return nil, fmt.Errorf("edit Rust: %w", err)
 	}
-	if len(f.sites) == 0 {
-		return bytes.Clone(f.src), nil
+	return f.compose(inserts), nil
+}
+
+// inserts are the edits of all sites, and what is added.
+func (f *rsFile) inserts(o Orders) ([]insert, error) {
+	orders, err := f.check(o)
+	if err != nil || len(f.sites) == 0 {
+		return nil, err
 	}
 	e := newRSEdit(f, o)
 	numbers := e.numbers()
@@ -33,7 +39,7 @@ func (f *rsFile) Edit(o Orders) ([]byte, error) {
 	e.common(rows, numbers)
 	shuffle(e.draw, e.pieces)
 	text := "\n#[cfg(test)]\n#[allow(dead_code, non_upper_case_globals, unused_extern_crates)]\nmod " + e.module + " {\nextern crate std as " + e.std + ";\n" + strings.Join(e.pieces, "\n") + "\n}\n"
-	return f.compose(append(inserts, insert{len(f.src), rankModule, 0, strings.ReplaceAll(text, "\n", f.newline), 0})), nil
+	return append(inserts, insert{len(f.src), rankModule, 0, strings.ReplaceAll(text, "\n", f.newline), 0}), nil
 }
 
 func newRSEdit(f *rsFile, o Orders) *rsEdit {
@@ -77,7 +83,7 @@ func (f *rsFile) around(i int, s rsShape) []insert {
 	switch p.form {
 	case rsState:
 		return []insert{{p.start, rankAfter, i, " " + s.open, 0}}
-	case rsMessage:
+	case rsNoted:
 		return []insert{{p.start, rankLine, i, s.open, 0}}
 	case rsBody, rsPanics:
 		return []insert{{p.start, rankLine, -1, s.open, 0}, {p.end, rankBefore, 0, s.close, 0}}
@@ -85,10 +91,6 @@ func (f *rsFile) around(i int, s rsShape) []insert {
 		return []insert{
 			{p.start, rankOpen, i, s.open, p.from - p.start - f.gap(p.start, p.from)}, {p.to, rankClose, 1, ")", 0},
 			{p.comma, rankText, 0, ", &(", 1}, {p.till, rankClose, 1, s.tail, 0}, {p.end, rankClose, -i, s.close, 0},
-		}
-	case rsWhole:
-		if p.start == p.end {
-			return []insert{{p.start, rankLine, i, s.open, 0}}
 		}
 	}
 	return []insert{{p.start, rankOpen, i, s.open, 0}, {p.end, rankClose, -i, s.close, 0}}
@@ -176,9 +178,7 @@ func (e *rsEdit) shape(form string) rsShape {
 		return e.body(one(e.draw, rsBodies), rsTracedBody)
 	case rsValue:
 		return rsShape{open: e.words("{ ^$N($n, true); "), close: " }"}
-	case rsWhole:
-		return rsShape{open: e.words("{ ^$N($n, true); "), close: " }"}
-	case rsMessage:
+	case rsNoted:
 		return rsShape{open: e.words(" ^$N($n, true);")}
 	}
 	return e.body(one(e.draw, rsBodies), rsTracedResult)

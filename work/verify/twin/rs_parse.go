@@ -45,9 +45,8 @@ const (
 	rsState   rsForm = "state"   // a statement is put here
 	rsBody    rsForm = "body"    // the body of a test
 	rsPanics  rsForm = "panics"  // the body of a test that has to panic
-	rsValue   rsForm = "value"   // an expected value, which is an expression
-	rsWhole   rsForm = "whole"   // a condition, or a value that has a name: noted in front
-	rsMessage rsForm = "message" // what #[should_panic] expects: noted in the body
+	rsValue   rsForm = "value"   // an expected value, or the condition that it is a part of
+	rsNoted   rsForm = "noted"   // a statement notes it: a value that has a name, or what #[should_panic] expects
 )
 
 // Bounds of a file.
@@ -249,7 +248,7 @@ func (p *rsParser) function(it *rsItem, path []string) {
 		case name == "test":
 			plain = true
 		case slices.Contains(rsMakers, last):
-			maker = name
+			maker = cmp.Or(maker, name)
 		case last == "test":
 			attributed = name
 		}
