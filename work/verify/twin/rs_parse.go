@@ -311,7 +311,7 @@ func (p *rsParser) finish() {
 			if s.form == rsBody || s.form == rsPanics {
 				t.Trace = fmt.Sprintf("s%d", len(f.sites))
 			}
-			t.Sites = append(t.Sites, Site{ID: len(f.sites), Kind: s.kind, Line: f.line(s.statement), Certain: s.certain, Loose: s.loose})
+			t.Sites = append(t.Sites, Site{ID: len(f.sites), Kind: s.kind, Line: f.line(s.statement), Certain: s.certain, Loose: s.loose, Literals: s.literals()})
 			f.sites = append(f.sites, s)
 		}
 		if len(t.Sites) == 0 && t.Why == "" {
