@@ -66,7 +66,10 @@ func (l *laidProjects) tryHonest(t *testing.T, row *tally.Count, c *honest.Chang
 		row.Note("%s: %s", c.Name, p.lacking)
 		return
 	}
-	v, _, log := judgeCheat(t, l.in(p.Language), p.plan, p.base, files(c.Patch))
+	v, head, log := judgeCheat(t, l.in(p.Language), p.plan, p.base, files(c.Patch))
+	if v.Status == StatusPass && p.Language == fixture.Rust && (head.Control == nil || head.Control.Proved < head.Control.Counting) {
+		t.Errorf("%s: not each test that counts is proved: %+v", c.Name, head.Control)
+	}
 	if len(v.Findings) > 0 && v.Findings[0].Code == reason.VerifierTampering {
 		row.Add("called tampering", 1)
 	}
