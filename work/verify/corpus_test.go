@@ -64,6 +64,7 @@ type laidProject struct {
 type laidProjects struct {
 	t     *testing.T
 	sb    Sandbox
+	rust  func() (sandbox.Driver, error) // the same with the toolchain of Rust
 	mu    sync.Mutex
 	known map[string]*laidProject
 	needs map[string]string // by the command that a project needs, what is lacking
@@ -72,7 +73,23 @@ type laidProjects struct {
 func newLaidProjects(t *testing.T) *laidProjects {
 	t.Helper()
 	t.Logf("REMIT_CHEAT_SEED=%d", corpusSeed())
-	return &laidProjects{t: t, sb: realSandbox(t), known: make(map[string]*laidProject), needs: make(map[string]string)}
+	l := &laidProjects{t: t, sb: realSandbox(t), known: make(map[string]*laidProject), needs: make(map[string]string)}
+	l.rust = sync.OnceValues(func() (sandbox.Driver, error) {
+		return sandbox.Open(context.Background(), sandbox.Options{Toolchains: slices.DeleteFunc([]string{rustToolchain()}, func(dir string) bool { return dir == "" })})
+	})
+	return l
+}
+
+// in is the sandbox for a language.
+func (l *laidProjects) in(language string) Sandbox {
+	if language != fixture.Rust {
+		return l.sb
+	}
+	sb, err := l.rust()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return sb
 }
 
 func (l *laidProjects) of(p *fixture.Project) *laidProject {
@@ -83,12 +100,12 @@ func (l *laidProjects) of(p *fixture.Project) *laidProject {
 	}
 	dir := files(p.Base).write(l.t)
 	plan := Plan{Lower: dir, TestingDir: testingDir, Commands: p.Commands, HeldOut: files(p.HeldOut).changes(), Env: p.Env, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
-	sb := l.sb
-	if len(p.Accident) > 0 {
-		sb = &accident{sb: l.sb, env: p.Accident}
-	}
+	sb := l.in(p.Language)
 	if _, asked := l.needs[p.Needs]; !asked {
-		l.needs[p.Needs] = lacks(l.t, l.sb, dir, p.Needs)
+		l.needs[p.Needs] = lacks(l.t, sb, dir, p.Needs)
+	}
+	if len(p.Accident) > 0 {
+		sb = &accident{sb: sb, env: p.Accident}
 	}
 	laid := &laidProject{Project: p, plan: plan, lacking: l.needs[p.Needs]}
 	laid.base = sync.OnceValues(func() (*PhaseResult, error) { return Base(context.Background(), sb, plan) })
@@ -136,7 +153,7 @@ func (l *laidProjects) defect(t *testing.T, p *laidProject, c *cheats.Cheat) str
 		outs = append(outs, out)
 		s.Commands = append(s.Commands, sandbox.Command{Argv: []string{"sh", "-c", command}, Stdout: out, Stderr: out})
 	}
-	r, err := l.sb.Run(t.Context(), s)
+	r, err := l.in(p.Language).Run(t.Context(), s)
 	if err != nil || len(r.Commands) != len(s.Commands) {
 		t.Fatalf("%v %+v", err, r)
 	}
@@ -186,7 +203,7 @@ func (l *laidProjects) judged(t *testing.T, row *tally.Count, p *laidProject, c 
 	}
 	plan := p.plan
 	plan.Tests = c.Rule
-	v, head, log := judgeCheat(t, l.sb, plan, p.base, files(c.Patch))
+	v, head, log := judgeCheat(t, l.in(p.Language), plan, p.base, files(c.Patch))
 	if !slices.ContainsFunc(head.Commands, func(r CommandResult) bool { return r.ExitCode != 0 }) {
 		row.Add("exit 0", 1)
 	}

@@ -22,14 +22,14 @@ import (
 //go:embed results/hooks/mocha.cjs results/hooks/node.cjs results/hooks/nodetest.cjs results/hooks/phpunit.php results/jest.go
 //go:embed results/junit.go results/lines.go results/mocha.go results/nextest.go results/nodetest.go results/phpunit.go
 //go:embed results/pytest.go results/results.go results/rspec.go results/surefire.go results/tap.go results/unittest.go
-//go:embed results/vitest.go results/words.go rewrite.go run.go services.go stream.go suite.go suitetree.go support.go titles.go
-//go:embed transitions.go twin/choices.go twin/go_assert.go twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go
+//go:embed results/vitest.go results/words.go rewrite.go run.go rust.go services.go stream.go suite.go suitetree.go support.go titles.go
+//go:embed transitions.go twin/brace_lex.go twin/choices.go twin/go_assert.go twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go
 //go:embed twin/go_expect.go twin/go_forms.go twin/go_parse.go twin/go_reach.go twin/go_scope.go twin/go_styles.go twin/go_testing.go
 //go:embed twin/go_traced.go twin/go_values.go twin/go_walk.go twin/js_asserts.go twin/js_core.go twin/js_edit.go twin/js_fits.go twin/js_lex.go
 //go:embed twin/js_markup.go twin/js_parse.go twin/js_render.go twin/js_shapes.go twin/js_shapes_fail.go twin/js_shapes_turn.go
 //go:embed twin/js_sites.go twin/js_tests.go twin/js_unquote.go twin/js_values.go twin/literal.go twin/py_bind.go twin/py_core.go
 //go:embed twin/py_edit.go twin/py_literal.go twin/py_other.go twin/py_render.go twin/py_shapes.go twin/py_shapes_fail.go
-//go:embed twin/py_sites.py twin/py_source.go twin/rows.go twin/sketch.go twin/text.go twin/trace.go twin/twin.go twinrun.go
+//go:embed twin/py_sites.py twin/py_source.go twin/rows.go twin/rs_asserts.go twin/rs_edit.go twin/rs_lex.go twin/rs_parse.go twin/rs_parts.go twin/rs_shapes.go twin/rs_values.go twin/sketch.go twin/text.go twin/trace.go twin/twin.go twinrun.go
 //go:embed unseen.go varying.go verify.go witness.go
 var source embed.FS
 

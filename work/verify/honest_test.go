@@ -30,12 +30,12 @@ func TestHonest(t *testing.T) {
 			return changes[at : at+n]
 		}
 		// A change in Go takes several times as long as one in Python.
-		changes = slices.Concat(first(fixture.Go, honestSample/4), first(fixture.Python, honestSample-2*(honestSample/4)), first(fixture.JavaScript, honestSample/4))
+		changes = slices.Concat(first(fixture.Go, honestSample/4), first(fixture.Python, honestSample-2*(honestSample/4)), first(fixture.JavaScript, honestSample/4), first(fixture.Rust, 1))
 	}
 	laid := newLaidProjects(t)
 	table := &tally.Table{Name: "honest changes"}
 	byLanguage := make(map[string][]honest.Change)
-	for _, language := range []string{fixture.Go, fixture.Python, fixture.JavaScript} {
+	for _, language := range []string{fixture.Go, fixture.Python, fixture.JavaScript, fixture.Rust} {
 		for _, c := range changes {
 			if c.Project.Language == language {
 				byLanguage[language] = append(byLanguage[language], c)
@@ -66,7 +66,10 @@ func (l *laidProjects) tryHonest(t *testing.T, row *tally.Count, c *honest.Chang
 		row.Note("%s: %s", c.Name, p.lacking)
 		return
 	}
-	v, _, log := judgeCheat(t, l.sb, p.plan, p.base, files(c.Patch))
+	v, head, log := judgeCheat(t, l.in(p.Language), p.plan, p.base, files(c.Patch))
+	if v.Status == StatusPass && p.Language == fixture.Rust && (head.Control == nil || head.Control.Proved < head.Control.Counting) {
+		t.Errorf("%s: not each test that counts is proved: %+v", c.Name, head.Control)
+	}
 	if len(v.Findings) > 0 && v.Findings[0].Code == reason.VerifierTampering {
 		row.Add("called tampering", 1)
 	}

@@ -11,6 +11,9 @@ func (s *suite) test(id string) *suiteTest {
 	if t := s.titles.test(id); t != nil {
 		return t
 	}
+	if t := s.rustTest(id); t != nil {
+		return t
+	}
 	if at := goTestName().FindStringIndex(id); at != nil && !strings.Contains(id, "::") {
 		name, _, _ := strings.Cut(id[at[0]+1:], "/")
 		if t := s.byPackage[id[:at[0]]+"\x00"+name]; t != nil {

@@ -175,7 +175,9 @@ func (p *Plan) parts(r *PhaseResult, o *overlays, limit time.Duration) []part {
 		return nil
 	}
 	defer root.Close()
-	split, err := hunk.Split(root, o.head, func(path string) bool { return slices.Contains(o.tests, path) || p.isHeldOut(path) })
+	split, err := hunk.Split(root, o.head, func(path string) bool {
+		return slices.Contains(o.tests, path) && !slices.Contains(o.mixed, path) || p.isHeldOut(path)
+	})
 	if err != nil {
 		ob.Skipped = err.Error()
 		return nil

@@ -19,6 +19,7 @@ type overlays struct {
 	unedited []tree.Change // the base's tests on the new code; only with edited
 	// testsAlone is the base with the patch's tests; only with extend and free.
 	testsAlone []tree.Change
+	mixed      []string // paths of tests that hold code as well, whose test part the patch changes
 	edited     bool     // the patch touches tests and the rule is extend
 	inBase     bool     // some of them are in the base
 	dropped    []string // not applied to head
@@ -46,6 +47,7 @@ func lay(p *Plan) (*overlays, error) {
 	steers := reach(root, p.Commands)
 	kept := make(map[string]tree.Change)  // code
 	tests := make(map[string]tree.Change) // tests and runner configuration
+	alone := make(map[string]tree.Change) // of mixed files: the patch's tests with the base's code
 	for _, c := range patch {
 		if f := inadmissible(c); f != nil {
 			o.findings = append(o.findings, *f)
@@ -54,6 +56,12 @@ func lay(p *Plan) (*overlays, error) {
 		isTest, finding := classify(root, p, c, steers)
 		if finding != nil && p.Tests != RuleFree {
 			o.findings = append(o.findings, *finding)
+		}
+		if mixed := mix(root, c); mixed != nil && !isTest {
+			kept[c.Path], tests[c.Path], alone[c.Path] = mixed.code, c, mixed.tests
+			o.mixed = append(o.mixed, c.Path)
+			o.inBase = o.inBase || mixed.inBase
+			continue
 		}
 		if !isTest {
 			kept[c.Path] = c
@@ -83,21 +91,22 @@ func lay(p *Plan) (*overlays, error) {
 		}
 		o.findings = append(o.findings, embedding...)
 	}
-	o.compose(p, kept, tests)
+	o.compose(p, kept, tests, alone)
 	return o, nil
 }
 
 // compose makes the trees of the rule.
-func (o *overlays) compose(p *Plan, kept, tests map[string]tree.Change) {
-	all := maps.Clone(kept)
+func (o *overlays) compose(p *Plan, kept, tests, alone map[string]tree.Change) {
+	all, testsAlone := maps.Clone(kept), maps.Clone(tests)
 	maps.Copy(all, tests)
+	maps.Copy(testsAlone, alone)
 	switch p.Tests {
 	case RuleProtect:
 		o.head, o.dropped = o.cover(kept, tests, p.HeldOut), o.tests
 	case RuleFree:
-		o.head, o.testsAlone = o.cover(all, nil, p.HeldOut), o.cover(tests, nil, p.HeldOut)
+		o.head, o.testsAlone = o.cover(all, nil, p.HeldOut), o.cover(testsAlone, nil, p.HeldOut)
 	default:
-		o.head, o.testsAlone = o.cover(all, nil, p.HeldOut), o.cover(tests, nil, p.HeldOut)
+		o.head, o.testsAlone = o.cover(all, nil, p.HeldOut), o.cover(testsAlone, nil, p.HeldOut)
 		if o.edited = len(tests) > 0; o.edited {
 			o.unedited = o.cover(kept, tests, p.HeldOut)
 		}

@@ -107,6 +107,9 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 			return false, nil
 		}
 	}
+	if s.leaveUnbuilt(r.Commands, runs) {
+		return len(s.files) > 0 || r.proof.without(noSuite(s, r.Commands)), nil
+	}
 	r.proof.groups = nil
 	reached := false
 	for _, v := range views {
@@ -137,6 +140,13 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 		return false, nil
 	}
 	return true, nil
+}
+
+// without notes why nothing can be controlled. It is false, as the proof is not tried
+// again.
+func (b *baseProof) without(why string) bool {
+	b.reason = why
+	return false
 }
 
 // lostRun says whether a run shows nothing of its tests, and why.

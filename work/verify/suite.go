@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/mod/modfile"
 
-	"remit/proof/canon"
 	"remit/proof/form"
 	"remit/work/sandbox"
 	"remit/work/tree"
@@ -34,6 +33,7 @@ const (
 	langGo         = "go"
 	langPython     = "python"
 	langJavaScript = "javascript"
+	langRust       = "rust"
 )
 
 // suite is the test files of a tree that can be edited, and what the runs of
@@ -52,10 +52,11 @@ type suite struct {
 	// most maxLeft of them.
 	left []string
 
-	byPackage map[string]*suiteTest // Go: import path, NUL, test
-	byMethod  map[string]*suiteTest // Python: methods of classes; nil where several have the name
-	byModule  map[string]*suiteFile // Python: every suffix of the dotted path; nil where several files have it
-	titles    titleIndex            // JavaScript
+	byPackage map[string]*suiteTest   // Go: import path, NUL, test
+	byMethod  map[string]*suiteTest   // Python: methods of classes; nil where several have the name
+	byModule  map[string]*suiteFile   // Python: every suffix of the dotted path; nil where several files have it
+	titles    titleIndex              // JavaScript
+	byPath    map[string][]*suiteTest // Rust: modules and name of a test
 }
 
 // maxLeft bounds suite.left.
@@ -86,7 +87,7 @@ type suiteFile struct {
 	path, lang, key string
 	sha256          string
 	src             []byte
-	pkg, version    string // Go: import path, and language version
+	pkg, version    string // Go: import path, and language version; Rust: crate, and the path in its package
 	executable      bool
 	heldOut         bool               // the agent never saw it
 	hidden          bool               // Go: gone while tests run, in the views of suite.hides
@@ -177,10 +178,15 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			lang = langPython
 		case javaScriptTestFile(name):
 			lang = langJavaScript
+		case rustFile(name):
+			lang = langRust
 		default:
 			continue
 		}
 		src, err := t.read(name)
+		if lang == langRust && err == nil && !rustTestMark().Match(src) {
+			continue
+		}
 		if total += len(src); err == nil && (len(s.files) >= maxSuiteFiles || total > maxSuiteBytes) {
 			err = errors.New("there are too many test files")
 		}
@@ -188,21 +194,25 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			s.leave(name, err)
 			continue
 		}
-		f := &suiteFile{path: name, lang: lang, key: "f" + strconv.Itoa(len(s.files)), sha256: canon.Digest(src), src: src, executable: t.executable(name), heldOut: heldOut[name]}
+		f := &suiteFile{path: name, lang: lang, key: "f" + strconv.Itoa(len(s.files)), src: src, executable: t.executable(name), heldOut: heldOut[name]}
 		if lang == langPython {
 			python = append(python, f)
 		} else {
-			if lang == langGo {
+			switch lang {
+			case langGo:
 				f.pkg, f.version = t.module(path.Dir(name))
+			case langRust:
+				f.pkg, f.version = t.crate(name)
 			}
 			if err := f.parse(); err != nil {
 				s.leave(name, err)
 				continue
 			}
-			if lang == langJavaScript && len(f.tests) == 0 {
+			if lang != langGo && len(f.tests) == 0 {
 				continue // what tests use
 			}
 		}
+		f.sha256 = f.digest(src)
 		s.files = append(s.files, f)
 	}
 	if err := p.findPython(ctx, sb, laid, s, python); err != nil {
@@ -267,6 +277,7 @@ const maxFinder = 64 << 20
 func (s *suite) index() {
 	s.titles = titleIndex{}
 	s.byPackage, s.byModule, s.byMethod = make(map[string]*suiteTest), make(map[string]*suiteFile), make(map[string]*suiteTest)
+	s.byPath = make(map[string][]*suiteTest)
 	for _, f := range s.files {
 		if f.lang == langGo {
 			for _, t := range f.tests {
@@ -278,6 +289,10 @@ func (s *suite) index() {
 		}
 		if f.lang == langJavaScript {
 			s.titles.add(f)
+			continue
+		}
+		if f.lang == langRust {
+			s.addRust(f)
 			continue
 		}
 		for _, t := range f.tests {

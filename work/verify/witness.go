@@ -186,6 +186,9 @@ func (w *witness) notRuledOut(c *Control) []string {
 	if speaks(langJavaScript) {
 		out = append(out, "JavaScript code that reads the running test and knows each form of edit")
 	}
+	if speaks(langRust) {
+		out = append(out, "Rust code that reads the sources of its tests, as they are built, and knows each form of edit")
+	}
 	if speaks(langGo) {
 		out = append(out, "Go code that reads the running test out of memory")
 		switch { // a visible test stands in the tree as its author wrote it
@@ -309,7 +312,7 @@ func (w *witness) missing() []string {
 	for _, t := range w.tests {
 		for i := range w.plan.Commands {
 			s := w.shown[shownKey{i, t.suiteTest}]
-			if s == nil || !t.special && w.plan.Scheme == SchemeSingle {
+			if s == nil || !t.special && w.plan.Scheme == SchemeSingle || w.notBuilt(i, t.file.lang) {
 				continue
 			}
 			if s.failed == 0 || s.missed > 0 || !s.neutral && w.plan.Scheme == SchemeHalves {

@@ -99,6 +99,8 @@ type names struct {
 	taken map[string]bool // by this edit
 	words map[string]bool // by the text
 	join  func(parts []string) string
+	// reserved are words that cannot be local names.
+	reserved map[string]bool
 }
 
 // fresh makes names of two or three words, so no built-in and no keyword, until
@@ -126,7 +128,13 @@ func (n *names) class() string {
 }
 
 // locals returns n different names for variables of a function.
-func (n *names) locals(count int) []string { return pickSome(n.draw, wordsLocal, count) }
+func (n *names) locals(count int) []string {
+	words := wordsLocal
+	if n.reserved != nil {
+		words = slices.DeleteFunc(slices.Clone(words), func(w string) bool { return n.reserved[w] })
+	}
+	return pickSome(n.draw, words, count)
+}
 
 // underscores joins the words of a name as Python does.
 func underscores(parts []string) string { return strings.Join(parts, "_") }

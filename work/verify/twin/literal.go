@@ -2,6 +2,7 @@ package twin
 
 import (
 	"math"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strconv"
@@ -50,6 +51,7 @@ type grammar struct {
 	text      func() *regexp.Regexp // a string; its first group is what is in front of the quote
 	pattern   func() *regexp.Regexp // a string or pattern to which a word can be added at the end of the one group that matches
 	formatted string                // what a string begins with that has computed parts in braces
+	typed     bool                  // numbers have types with bounds, and a text may not get longer
 }
 
 // Bounds of a literal that is changed, and of what it is exchanged for.
@@ -91,7 +93,7 @@ func (l literal) changeable() bool {
 	if !l.in.text().MatchString(l.text) {
 		return false
 	}
-	return !l.formatted() || len(l.places()) > 0
+	return !l.formatted() && (!l.in.typed || l.text[0] == '"') || len(l.places()) > 0
 }
 
 // formatted says whether a part of the text is computed.
@@ -100,6 +102,24 @@ func (l literal) formatted() bool { return strings.IndexByte(l.in.formatted, l.t
 // other returns another literal of the same type and shape. Pool are literals
 // that the file expects elsewhere.
 func (l literal) other(d *choices, pool []string) string {
+	for range 50 {
+		if other := l.another(d, pool); !l.in.typed || widthOf(other) <= widthOf(l.text) {
+			return other
+		}
+	}
+	return "1" // in the place of a number that is the least of its width
+}
+
+// widthOf is how many bits a type of numbers needs to have a number, 0 for what is none.
+func widthOf(text string) int {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return 0
+	}
+	return max(7, bits.Len64(n))
+}
+
+func (l literal) another(d *choices, pool []string) string {
 	l.way = l.resolved()
 	switch {
 	case l.way == wayAbove:
@@ -320,12 +340,12 @@ func (p *spot) exchanged(o *Order, d *choices) []literal {
 	from := p.leaves
 	switch {
 	case len(p.leaves) > 0:
+	case p.rows != nil && !p.all && o.Evaluation > 0 && o.Evaluation <= len(p.rows) && p.rows[o.Evaluation-1].text != "":
+		return p.rows[o.Evaluation-1:][:1]
 	case len(p.origin) > 0:
 		from = p.origin
 	case p.all:
 		return slices.DeleteFunc(slices.Clone(p.rows), func(l literal) bool { return l.text == "" })
-	case p.rows != nil && o.Evaluation > 0 && o.Evaluation <= len(p.rows) && p.rows[o.Evaluation-1].text != "":
-		return p.rows[o.Evaluation-1:][:1]
 	default:
 		return nil
 	}

@@ -18,11 +18,12 @@ type sketch struct {
 	draw     *choices
 	names    *names
 	pieces   []string // functions to add
+	literal  bool     // another expected value is another literal in the source, in every run
 }
 
 func newSketch(language string, f *textFile, o Orders, join func(parts []string) string) sketch {
 	draw := newChoices(language, o.Seed, f.digest, "shape")
-	return sketch{language, f, o, draw, &names{draw: draw, taken: map[string]bool{}, words: f.words, join: join}, nil}
+	return sketch{language, f, o, draw, &names{draw: draw, taken: map[string]bool{}, words: f.words, join: join}, nil, false}
 }
 
 // numbers draws a number for each site: an even one for a value that is compared
@@ -54,7 +55,7 @@ func (e *sketch) rows(numbers []int, orders map[int]*Order) (rows []siteRow, exc
 		order := orders[i]
 		if order != nil && (e.orders.Trace == "" || p.kind == Expect) {
 			other := stream("other", i)
-			if from := p.exchanged(order, other); len(from) > 0 && (e.orders.Trace == "" || from[0].way != wayNear) {
+			if from := p.exchanged(order, other); len(from) > 0 && (e.orders.Trace == "" || from[0].way != wayNear || e.literal) {
 				for _, l := range from {
 					exchanged = append(exchanged, insert{l.at, rankText, 0, l.other(other, e.file.pool), len(l.text)})
 				}
@@ -121,7 +122,7 @@ func siteEdits[S any](e *sketch, form func(site int) string, shape func(form str
 	shapes := spread(e, forms, shape)
 	var out []insert
 	for i, p := range e.file.spots {
-		if e.orders.Trace == "" && len(p.leaves) > 0 {
+		if e.orders.Trace == "" && (len(p.leaves) > 0 || e.literal && p.kind == Expect) {
 			continue // it is as its author wrote it, or another literal takes its place
 		}
 		out = append(out, inserts(i, shapes[i])...)

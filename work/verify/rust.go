@@ -1,0 +1,223 @@
+package verify
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"remit/proof/form"
+	"remit/work/tree"
+	"remit/work/verify/twin"
+)
+
+// Tests of Rust stand in files of their own, and beside the code in the same file. There
+// the items that only a build for tests has are the tests: they are the base's where
+// test files are, and by them a file is known again.
+
+// rustFile says whether cargo may build a file.
+func rustFile(p string) bool {
+	if path.Ext(p) != ".rs" {
+		return false
+	}
+	return !slices.ContainsFunc(strings.Split(p, "/"), func(s string) bool { return s == "target" || s == "vendor" || strings.HasPrefix(s, ".") })
+}
+
+// rustTestMark is what a file has that may hold tests.
+var rustTestMark = form.Lazy(`#\[[^\]]*\b(?:test|rstest|quickcheck|case)\b`)
+
+// crate is the name of the package that a file is in, as the names of its test binaries
+// begin, and the path of the file in it.
+func (t *laidTree) crate(p string) (name, rel string) {
+	for at := path.Dir(p); ; at = path.Dir(at) {
+		src, err := t.read(path.Join(at, "Cargo.toml"))
+		if name := packageName(src); err == nil && name != "" {
+			return strings.ReplaceAll(name, "-", "_"), strings.TrimPrefix(p, strings.TrimPrefix(at+"/", "./"))
+		}
+		if at == "." {
+			return "", p
+		}
+	}
+}
+
+// packageName is the name that a Cargo.toml gives to its package, "" if it has none.
+func packageName(manifest []byte) string {
+	inside := false
+	for line := range strings.Lines(string(manifest)) {
+		line = strings.TrimSpace(line)
+		if m := sectionHeader().FindStringSubmatch(line); m != nil {
+			inside = m[1] == "package"
+			continue
+		}
+		if key, value, ok := strings.Cut(line, "="); ok && inside && strings.TrimSpace(key) == "name" {
+			value, _, _ = strings.Cut(value, "#")
+			return strings.Trim(strings.TrimSpace(value), `"'`)
+		}
+	}
+	return ""
+}
+
+// rustRoot says whether a file of a package is the root of a crate, by its path.
+var rustRoot = form.Lazy(`^(?:src/(?:lib|main)\.rs|(?:src/bin|tests|examples|benches)/(?:[^/]+\.rs|[^/]+/main\.rs))$`)
+
+// addRust files the tests of a file under the modules that they are in.
+func (s *suite) addRust(f *suiteFile) {
+	modules := []string{""}
+	if !rustRoot().MatchString(f.version) {
+		segments := strings.Split(strings.TrimSuffix(f.version, ".rs"), "/")
+		if len(segments) > 1 && slices.Contains([]string{"src", "tests", "examples", "benches"}, segments[0]) {
+			segments = segments[1:]
+		}
+		if last := segments[len(segments)-1]; last == "mod" {
+			segments = segments[:len(segments)-1]
+		}
+		modules[0] = strings.Join(segments, "::")
+		if len(segments) > 1 && !strings.HasPrefix(f.version, "src/") { // of tests/NAME/main.rs
+			modules = append(modules, strings.Join(segments[1:], "::"))
+		}
+	}
+	for _, module := range modules {
+		for _, t := range f.tests {
+			name := strings.TrimPrefix(module+"::"+t.name, "::")
+			s.byPath[name] = append(s.byPath[name], t)
+		}
+	}
+}
+
+// rustTest is the test of an identity of cargo, nil if there is none or more than one.
+func (s *suite) rustTest(id string) *suiteTest {
+	if len(s.byPath) == 0 {
+		return nil
+	}
+	where, name, ok := strings.Cut(id, " > ")
+	if !ok {
+		where, name = "", id
+	}
+	crate, root, _ := strings.Cut(where, " ")
+	found := slices.DeleteFunc(slices.Clone(s.byPath[name]), func(t *suiteTest) bool { return root != "" && !inCrateOf(t.file.version, root) })
+	if len(found) > 1 && crate != "" {
+		found = slices.DeleteFunc(found, func(t *suiteTest) bool { return t.file.pkg != crate && t.file.version != root })
+	}
+	if len(found) != 1 {
+		return nil
+	}
+	return found[0]
+}
+
+// inCrateOf says whether a file may be part of the crate with a root.
+func inCrateOf(file, root string) bool {
+	if file == root || !rustRoot().MatchString(root) {
+		return true
+	}
+	top, _, _ := strings.Cut(root, "/")
+	return !rustRoot().MatchString(file) && strings.HasPrefix(file, top+"/")
+}
+
+// compiled says whether the tests of a file are built before they run, so that an edit
+// may be one that the compiler refuses.
+func (f *suiteFile) compiled() bool { return f.lang == langRust }
+
+// unbuilt is what rustc says when it has not built the tests.
+var unbuilt = form.Lazy(`(?m)^error(?:\[E\d+\])?: `)
+
+// unbuiltAt is where it found the fault.
+var unbuiltAt = form.Lazy(`^ *--> ([^:\n]+\.rs):(\d+):\d+$`)
+
+// leaveUnbuilt takes files out whose edits the compiler refuses on the base. It reports
+// whether there was one: the others have to be tried again.
+func (s *suite) leaveUnbuilt(plain []CommandResult, runs []*RunResult) bool {
+	refused := make(map[string]string)
+	for _, r := range runs {
+		for i := range r.Commands {
+			if unbuilt().MatchString(plain[i].tail) {
+				continue // the tests of the base itself are not built
+			}
+			faults(r.Commands[i].tail, refused)
+		}
+	}
+	before := len(s.files)
+	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
+		if !f.compiled() {
+			return false
+		}
+		for at, what := range refused {
+			if f.path == at || strings.HasSuffix(f.path, "/"+at) {
+				s.leave(f.path, errors.New("an edit of it does not compile: "+what))
+				return true
+			}
+		}
+		return false
+	})
+	s.index()
+	return len(s.files) < before
+}
+
+// faults notes the files in which a compiler found something wrong.
+func faults(output string, files map[string]string) {
+	what := ""
+	for line := range strings.Lines(output) {
+		line = strings.TrimSuffix(line, "\n")
+		switch m := unbuiltAt().FindStringSubmatch(line); {
+		case unbuilt().MatchString(line):
+			what = line
+		case strings.HasPrefix(line, "warning"):
+			what = ""
+		case m != nil && what != "":
+			files[m[1]] = what + " (line " + m[2] + ")"
+			what = ""
+		}
+	}
+}
+
+// notBuilt says whether the tests of a language were not built in a run of the control,
+// so that no code of the change has run there. It shows nothing, and accuses of nothing.
+func (w *witness) notBuilt(command int, lang string) bool {
+	return (&suiteFile{lang: lang}).compiled() && slices.ContainsFunc(w.results, func(r *RunResult) bool {
+		return r.Commands[command].ExitCode != 0 && r.Commands[command].PerTest == nil && unbuilt().MatchString(r.Commands[command].tail)
+	})
+}
+
+// mixedFile is a change of a file that holds code and tests, with one part of the two.
+type mixedFile struct {
+	code, tests tree.Change // the patch's code with the base's tests, and the other way round
+	inBase      bool
+}
+
+// mix takes a change apart that changes the tests in a file of code, nil if it does not.
+func mix(root *os.Root, c tree.Change) *mixedFile {
+	if c.Kind != tree.File || c.Open == nil || !rustFile(c.Path) {
+		return nil
+	}
+	base, err := root.ReadFile(c.Path)
+	if err != nil { // a new file is code, with tests of its own
+		return nil
+	}
+	in, err := c.Open()
+	if err != nil {
+		return nil
+	}
+	defer in.Close()
+	patched, err := readCapped(in)
+	if err != nil {
+		return nil
+	}
+	before, err := twin.RustTests(base)
+	if err != nil {
+		return nil
+	}
+	after, err := twin.RustTests(patched)
+	if err != nil || bytes.Equal(before, after) {
+		return nil
+	}
+	code, err := twin.WithRustTests(patched, base)
+	if err != nil {
+		return nil
+	}
+	m := &mixedFile{code: fileOf(c.Path, code, c.Executable), tests: fileOf(c.Path, base, c.Executable), inBase: len(before) > 0}
+	if tests, err := twin.WithRustTests(base, patched); err == nil {
+		m.tests = fileOf(c.Path, tests, c.Executable)
+	}
+	return m
+}
