@@ -34,6 +34,8 @@ const (
 	langGo         = "go"
 	langPython     = "python"
 	langJavaScript = "javascript"
+	langPHP        = "php"
+	langRuby       = "ruby"
 )
 
 // suite is the test files of a tree that can be edited, and what the runs of
@@ -56,6 +58,7 @@ type suite struct {
 	byMethod  map[string]*suiteTest // Python: methods of classes; nil where several have the name
 	byModule  map[string]*suiteFile // Python: every suffix of the dotted path; nil where several files have it
 	titles    titleIndex            // JavaScript
+	byName    namedIndex            // PHP and Ruby
 }
 
 // maxLeft bounds suite.left.
@@ -65,6 +68,9 @@ const maxLeft = 20
 // readsScript those of one in JavaScript.
 var readsSource = form.Lazy(`\bgetsource(?:lines)?\(|\blinecache\.|\bopen\(__file__|__file__\)\.read_|\.r?glob\([^)\n]*\*\.py\b|\bast\.parse\(|\btokenize\.`)
 
+// readsOwn are those of one in PHP or Ruby.
+var readsOwn = form.Lazy(`(?:file_get_contents|\bfile|fopen|highlight_file|\bread|readlines|foreach|\bopen)\(\s*__FILE__|glob\([^)\n]*\*\.(?:php|rb)\b|Dir\[[^\]\n]*\*\.rb\b`)
+
 var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath\(import\.meta|new URL\(import\.meta|import\.meta\.)|\.[cm]?[jt]s['"]\s*,\s*['"]utf`)
 
 // leaveReaders takes files out whose tests may fail because they are edited. It is
@@ -72,7 +78,8 @@ var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath
 // looks like one of the change.
 func (s *suite) leaveReaders() {
 	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
-		reads := f.lang == langPython && readsSource().Match(f.src) || f.lang == langJavaScript && readsScript().Match(f.src)
+		reads := f.lang == langPython && readsSource().Match(f.src) || f.lang == langJavaScript && readsScript().Match(f.src) ||
+			(f.lang == langPHP || f.lang == langRuby) && readsOwn().Match(f.src)
 		if reads {
 			s.leave(f.path, errors.New("its tests read sources, and the command does not name its tests"))
 		}
@@ -177,6 +184,10 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			lang = langPython
 		case javaScriptTestFile(name):
 			lang = langJavaScript
+		case phpTestFile(name):
+			lang = langPHP
+		case rubyTestFile(name):
+			lang = langRuby
 		default:
 			continue
 		}
@@ -199,7 +210,7 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 				s.leave(name, err)
 				continue
 			}
-			if lang == langJavaScript && len(f.tests) == 0 {
+			if lang != langGo && len(f.tests) == 0 {
 				continue // what tests use
 			}
 		}
@@ -265,7 +276,7 @@ const maxFinder = 64 << 20
 
 // index makes the maps from identities to tests.
 func (s *suite) index() {
-	s.titles = titleIndex{}
+	s.titles, s.byName = titleIndex{}, namedIndex{}
 	s.byPackage, s.byModule, s.byMethod = make(map[string]*suiteTest), make(map[string]*suiteFile), make(map[string]*suiteTest)
 	for _, f := range s.files {
 		if f.lang == langGo {
@@ -278,6 +289,10 @@ func (s *suite) index() {
 		}
 		if f.lang == langJavaScript {
 			s.titles.add(f)
+			continue
+		}
+		if f.lang == langPHP || f.lang == langRuby {
+			s.byName.add(f)
 			continue
 		}
 		for _, t := range f.tests {

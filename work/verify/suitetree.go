@@ -47,6 +47,10 @@ func (f *suiteFile) parse() (err error) {
 		f.edit, err = twin.ParseGo(f.path, f.src, f.version)
 	case langJavaScript:
 		f.edit, err = twin.ParseJavaScript(f.path, f.src)
+	case langPHP:
+		f.edit, err = twin.ParsePHP(f.src)
+	case langRuby:
+		f.edit, err = twin.ParseRuby(f.path, f.src)
 	default:
 		if f.found == nil { // it was recorded
 			f.found = linesByPath([]byte(f.finder))[f.path].source

@@ -186,6 +186,9 @@ func (w *witness) notRuledOut(c *Control) []string {
 	if speaks(langJavaScript) {
 		out = append(out, "JavaScript code that reads the running test and knows each form of edit")
 	}
+	if speaks(langPHP) || speaks(langRuby) {
+		out = append(out, "PHP or Ruby code that reads the running test and knows each form of edit")
+	}
 	if speaks(langGo) {
 		out = append(out, "Go code that reads the running test out of memory")
 		switch { // a visible test stands in the tree as its author wrote it
