@@ -103,6 +103,7 @@ var moduleFences = []fence{
 	{"github.com/coder/websocket", []string{"nexus/lanes", "nexus/nip01", "nexus/bridge", "nexus/api", "nexus/panel", "cmd", "scripts/vignette"}, false, true, "lanes are served by nexus and read through its client; relays of the mirror speak it too, and pages of the panel follow a run"},
 	{"github.com/prometheus/client_golang", []string{"nexus/server"}, false, true, "one replica has one registry of figures: the other packages count, and server shows"},
 	{"github.com/btcsuite/btcd/btcec/v2", []string{"proof/nostr"}, false, true, "Schnorr signatures belong to the form of Nostr's events"},
+	{"github.com/therootcompany/xz", []string{"work/image"}, false, true, "the packages of Debian are packed with xz; this reader, unlike others, takes a bound on the memory that a stream may ask for"},
 	{"github.com/klauspost/compress/zstd", []string{"work/depend", "work/image"}, false, true, "the form in which layers of dependencies and of images travel; the standard library has no zstd"},
 	{"github.com/modelcontextprotocol/go-sdk/mcp", []string{"cmd"}, false, true, "the protocol by which agents and editors start runs; its tools are commands"},
 	{"github.com/modelcontextprotocol/go-sdk/jsonrpc", []string{"cmd"}, false, true, "of that module: says which lines are no messages, which its transport would end with"},

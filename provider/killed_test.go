@@ -35,7 +35,7 @@ import (
 // stage is an authority with one provider, whose jobs are done as soon as they
 // are offered, and one repository.
 type stage struct {
-	t        *testing.T
+	t        testing.TB
 	url      string
 	owner    string // tokens
 	worker   string
@@ -44,7 +44,7 @@ type stage struct {
 	provider string
 }
 
-func newStage(t *testing.T, st *store.Store) *stage {
+func newStage(t testing.TB, st *store.Store) *stage {
 	t.Helper()
 	blobs, err := blob.OpenDir(t.TempDir())
 	if err != nil {
@@ -93,7 +93,7 @@ func newStage(t *testing.T, st *store.Store) *stage {
 }
 
 // committed is a repository with one commit.
-func committed(t *testing.T) string {
+func committed(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.txt"), []byte("hello\n"), 0o600); err != nil {
@@ -110,8 +110,8 @@ func committed(t *testing.T) string {
 }
 
 // must returns what a call gave, or ends the test.
-func must[T any](v T, err error) func(*testing.T) T {
-	return func(t *testing.T) T {
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)

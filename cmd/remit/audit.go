@@ -61,13 +61,14 @@ a commit, a pull request or a message names, and says after which entry of the j
 it was that of the receipt: entries that came later do not matter.
 
 --commit REV --repo R looks for the note of a commit in place of a bundle: who vouches
-for its tree, and which receipt has the evidence. --provenance FILE takes PATH as a
-released binary, and holds it against the signed statement of where it is from.`,
+for its tree, and which receipt has the evidence. Where PATH is a released binary, or with
+--provenance FILE, it is held against the signed statement of where it is from.`,
 		Example: `  remit audit latest
   remit audit bundle.zip --report AUDIT.md
   remit audit bundle.zip --allowed-signers ~/team.signers --repo ~/src/project
   remit audit bundle.zip --expect sha256:…
   remit audit --commit HEAD --repo . --allowed-signers ~/team.signers
+  remit audit ./remit_v1.2.3_linux_amd64 --allowed-signers ./allowed_signers
   remit audit other.zip --checks imports.txt --run 'python3 -m pytest -q'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -77,7 +78,7 @@ released binary, and holds it against the signed statement of where it is from.`
 				return a.auditNote(cmd, f)
 			case len(args) == 0:
 				return usagef("%s takes PATH, or --commit REV: no word was given", cmd.CommandPath())
-			case f.provenance != "":
+			case f.provenance != "" || isProgram(args[0]):
 				return a.auditBinary(cmd, f, args[0])
 			}
 			return a.audit(cmd, f, args[0])
@@ -93,7 +94,7 @@ released binary, and holds it against the signed statement of where it is from.`
 	fl.StringVar(&f.extract, "extract", "", "write the checked content to this new directory")
 	fl.StringVar(&f.repo, "repo", "", "rebuild the change in this clone and verify it again")
 	fl.StringVar(&f.commit, "commit", "", "audit the note of this commit of --repo, which remit export --to note has made")
-	fl.StringVar(&f.provenance, "provenance", "", "audit PATH as a released binary, by its provenance in this file (remit keys attest)")
+	fl.StringVar(&f.provenance, "provenance", "", "audit PATH as a released binary, by its provenance in this file (default: PATH.intoto.jsonl, of remit keys attest)")
 	fl.StringVar(&f.expect, "expect", "", "fail unless this SHA-256 digest was once that of the bundle's receipt")
 	fl.StringVar(&f.allowedSigners, "allowed-signers", "", "file of keys that you trust (ssh-keygen): fail unless one of them has signed")
 	fl.StringVar(&f.revokedKeys, "revoked-keys", "", "file of public keys whose signatures count no more (default: the list of remit keys revoke)")

@@ -325,6 +325,39 @@ func (c *change) endReportedLater(n *nexus, token string) {
 	if _, err := os.Stat(filepath.Join(c.repo, ".git", "refs", "heads", "without-token")); err == nil {
 		c.t.Error("a branch was made that the authority does not hear of")
 	}
+	c.rejectedElsewhere(n, token, r)
+}
+
+// rejectedElsewhere rejects a run in the panel: the nexus is asked before its change is
+// exported, and nothing is written against its word, or without it.
+func (c *change) rejectedElsewhere(n *nexus, token string, r ran) {
+	c.t.Helper()
+	patch := filepath.Join(c.home, "rejected.patch")
+	forms := [][]string{{"--to", "branch", "--branch", "rejected"}, {"--to", "patch", "--out", patch}}
+	refused := func(code string, more ...string) {
+		c.t.Helper()
+		for _, form := range forms {
+			if said := c.said(3, slices.Concat([]string{"export", r.Session}, form, more)...); !strings.Contains(said, code) {
+				c.t.Errorf("want %s: %s", code, said)
+			}
+		}
+		if _, err := os.Stat(patch); err == nil {
+			c.t.Errorf("%s: a patch was written", code)
+		}
+		if _, err := os.Stat(filepath.Join(c.repo, ".git", "refs", "heads", "rejected")); err == nil {
+			c.t.Errorf("%s: a branch was made", code)
+		}
+	}
+	refused("nothing is exported, for the authority of the run is not there", "--nexus", "http://127.0.0.1:1")
+	n.do(token, "POST", "/v1/runs/"+r.Run+"/outcome", "panel"+r.Run, object{"kind": "rejected", "note": "not like this", "seal": true}, http.StatusOK)
+	refused("outcome_given")
+	refused("`remit resume "+r.Session+"` takes that outcome over", "--force")
+	c.remit(0, "resume", r.Session)
+	refused("not_acceptable")
+	for _, form := range forms {
+		c.remit(0, slices.Concat([]string{"export", r.Session, "--force"}, form)...)
+	}
+	c.remit(0, "audit", r.Dir)
 }
 
 // agreedOutcomes decides about two runs here and at the nexus, in both orders: home

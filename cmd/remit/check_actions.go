@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -142,7 +141,7 @@ func actionProperty(s string) string {
 
 // summarize adds the summary of the session to that of the job.
 func summarize(command string, out *harness.Outcome) error {
-	summary, err := os.ReadFile(filepath.Join(out.Session.Dir, evidence.SummaryFile))
+	summary, err := out.Session.Read(evidence.SummaryFile)
 	if err != nil {
 		return fmt.Errorf("reading the summary: %w", err)
 	}

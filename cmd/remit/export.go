@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -77,7 +78,9 @@ branch, github and gitea sign the commit where your own configuration of git ask
 that of a repository. You are its committer then, and the author is the machine.
 
 patch, branch, github, gitea and nip34 ask for a run that passed; patch and branch for one
-that was not rejected, too. --force exports another one, marked.
+that was not rejected, too. --force exports another one, marked. Of a run of a nexus they
+ask the nexus for its outcome first: while it is away, or has an outcome that this copy
+has not, nothing is exported.
 
 github, gitea and nip34 are allowed by export.actions in remit.yaml of HEAD: push, pr_open,
 close, relay_publish (docs/forges.md). Token and key stay in this process.`,
@@ -300,8 +303,8 @@ func exportKey(commit, branch string) string {
 }
 
 // forgeTold returns what records at the authority what became of a change that
-// it agreed to, and adds the receipt to the evidence. The way to the authority
-// is found before the change is exported; the receipt comes after.
+// it agreed to, and adds the receipt to the evidence. The authority is asked for
+// the outcome of the run before the change is exported; the receipt comes after.
 func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s session.Session) (func(key, receipt string, payload any) error, error) {
 	st, err := s.Inspect()
 	if err != nil {
@@ -312,8 +315,11 @@ func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s session.Session) (
 		return func(string, string, any) error { return nil }, nil
 	}
 	authority, err := a.authorityOf(cmd, &f.nexus, s.ID)
+	if err == nil {
+		err = sameOutcome(cmd.Context(), authority, run, s.ID, st.Report)
+	}
 	if err != nil {
-		return nil, err
+		return nil, notAsked(err, s.ID, "nothing is exported")
 	}
 	return func(key, receipt string, payload any) error {
 		receipts, err := authority.Tell(cmd.Context(), run, key, receipt, payload)
@@ -336,6 +342,19 @@ func (a *app) forgeTold(cmd *cobra.Command, f *exportFlags, s session.Session) (
 		}
 		return nil
 	}, nil
+}
+
+// sameOutcome refuses to go on under an outcome that the authority does not have, or
+// while it has one that is not recorded here.
+func sameOutcome(ctx context.Context, authority session.Authority, run, id string, rep *evidence.Report) error {
+	given, err := authority.Decided(ctx, run)
+	if err != nil || given == nil || given.Outcome == rep.OperatorOutcome {
+		return err
+	}
+	if rep.OperatorOutcome != evidence.Pending {
+		return given.Stands(run).WithHint("nothing is exported; this copy was %s, but the authority's outcome counts for the run", rep.OperatorOutcome)
+	}
+	return given.Stands(run).WithHint("nothing is exported; `remit resume %s` takes that outcome over into this copy, then give the same command again", id)
 }
 
 func writeZip(s session.Session, name string) error {

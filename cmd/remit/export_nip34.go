@@ -194,7 +194,7 @@ func (a *app) proposal(ctx context.Context, f *exportFlags, s session.Session, s
 		return nil, err
 	}
 	defer request.Close()
-	summary, err := os.ReadFile(filepath.Join(s.Dir, evidence.SummaryFile))
+	summary, err := s.Read(evidence.SummaryFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the summary: %w", err)
 	}

@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -207,7 +205,7 @@ func (out *pulled) push(ctx context.Context, client *pull.Client, request *forge
 
 // pullOf writes what the pull request says.
 func pullOf(ctx context.Context, client *pull.Client, source *workspace.Source, request *forge.Request, s session.Session, rep *evidence.Report, out pulled) (pull.Export, error) {
-	summary, err := os.ReadFile(filepath.Join(s.Dir, evidence.SummaryFile))
+	summary, err := s.Read(evidence.SummaryFile)
 	if err != nil {
 		return pull.Export{}, fmt.Errorf("reading the summary: %w", err)
 	}
@@ -225,7 +223,7 @@ func aboutIssue(ctx context.Context, address pull.Address, source *workspace.Sou
 			URL    string `json:"url"`
 		} `json:"issue"`
 	}
-	text, err := os.ReadFile(filepath.Join(s.Dir, evidence.ContractFile))
+	text, err := s.Read(evidence.ContractFile)
 	if err != nil || json.Unmarshal(text, &contract) != nil || contract.Issue == nil || contract.Issue.URL != address.Issue(contract.Issue.Number) {
 		return ""
 	}

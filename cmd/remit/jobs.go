@@ -210,9 +210,6 @@ for new runs, ends with it.`,
 			return err
 		}
 		code := settledCode(settled)
-		if err := endRunOfForm(cmd.Context(), c, settled.RunID, code == nil); err != nil {
-			return err
-		}
 		if err := a.present(cmd.OutOrStdout(), settled, func(w io.Writer) (err error) {
 			var j api.Job
 			if code != nil { // the job says what failed
@@ -226,19 +223,6 @@ for new runs, ends with it.`,
 		}
 		return code
 	})
-}
-
-// endRunOfForm ends a run that the panel's page for new runs made for its one job, as
-// `remit jobs dispatch --settle` ends one that it made: no client is behind it.
-func endRunOfForm(ctx context.Context, c *api.Client, id string, released bool) error {
-	run, err := api.GetRun.Get(ctx, c, id)
-	if open := run.Status == api.RunStatusRunning || run.Status == api.RunStatusCreated; err != nil || !open || run.Metadata["form"] == "" {
-		return err
-	}
-	if err := endRun(ctx, c, id, released); err != nil {
-		return fmt.Errorf("the job is settled, and its run is still open: %w", err)
-	}
-	return nil
 }
 
 // endRun ends a run that was made for one job, as the settlement of the job ended.

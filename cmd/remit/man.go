@@ -5,7 +5,6 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"remit/law/task"
 	"remit/work/sandbox"
@@ -19,8 +18,7 @@ func (a *app) manCommand(root *cobra.Command) *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("making %s: %w", args[0], err)
 			}
-			root.DisableAutoGenTag = true // the pages are the same whenever they are built
-			err := doc.GenManTree(root, &doc.GenManHeader{Title: "REMIT", Section: "1", Source: "Remit " + version}, args[0])
+			err := writeManPages(root, args[0])
 			if err == nil && a.json {
 				err = printJSON(c.OutOrStdout(), map[string]string{"written": args[0]})
 			}

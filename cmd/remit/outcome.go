@@ -92,7 +92,7 @@ func (a *app) applies(cmd *cobra.Command, s session.Session) error {
 func (a *app) decide(cmd *cobra.Command, f *nexusFlags, s session.Session, outcome, why string) (rep *evidence.Report, err error) {
 	authority, err := a.authorityOf(cmd, f, s.ID)
 	if err != nil {
-		return nil, notAsked(err, s.ID)
+		return nil, notAsked(err, s.ID, "nothing is recorded")
 	}
 	if f.url == "" { // the authority of this machine hears of outcomes from here alone
 		rep, err = s.Decide(cmd.Context(), outcome, why, operator(), time.Now)
@@ -100,7 +100,7 @@ func (a *app) decide(cmd *cobra.Command, f *nexusFlags, s session.Session, outco
 		var taken *job.Decision
 		rep, taken, err = a.home.DecideAt(cmd.Context(), s, authority, outcome, why, operator(), time.Now)
 		if err != nil {
-			err = notAsked(err, s.ID)
+			err = notAsked(err, s.ID, "nothing is recorded")
 		} else if taken != nil {
 			fmt.Fprintf(os.Stderr, "The authority has it already, and its words are recorded: %s.\n", plain(taken.String()))
 		}
@@ -115,17 +115,18 @@ func (a *app) decide(cmd *cobra.Command, f *nexusFlags, s session.Session, outco
 	return rep, nil
 }
 
-// notAsked says why an authority did not agree to an outcome. Nothing is recorded.
-func notAsked(err error, session string) error {
+// notAsked says why an authority did not agree to an outcome, and what is not done for
+// that.
+func notAsked(err error, session, left string) error {
 	switch reason.CodeOf(err) {
 	case reason.StoreUnavailable:
-		return reason.Errorf(reason.StoreUnavailable, "nothing is recorded, for the authority of the run is not there to agree: %w", err).
+		return reason.Errorf(reason.StoreUnavailable, "%s, for the authority of the run is not there to agree: %w", left, err).
 			WithHint("give the same command again when it can be reached, or say where it is with --nexus URL")
 	case reason.Unauthenticated, reason.TokenExpired, reason.Forbidden, reason.ScopeMissing, reason.NotFound:
-		return reason.Errorf(reason.CodeOf(err), "nothing is recorded, for the authority of the run was not asked: %w", err).
+		return reason.Errorf(reason.CodeOf(err), "%s, for the authority of the run was not asked: %w", left, err).
 			WithHint("%s to the same command", ownersToken)
 	case reason.Conflict: // it does not know of the end of the run
-		return reason.Errorf(reason.Conflict, "nothing is recorded: %w", err).
+		return reason.Errorf(reason.Conflict, "%s: %w", left, err).
 			WithHint("`remit resume %s` tells the authority of the end of the run; then give the same command again", session)
 	}
 	return err

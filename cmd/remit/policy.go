@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -99,7 +98,7 @@ type policyChange struct {
 // policyChanges reads out of a session what a checked change makes of remit.yaml, nil
 // where it leaves that alone.
 func policyChanges(s session.Session) (*policyChange, error) {
-	text, err := os.ReadFile(filepath.Join(s.Dir, evidence.ProofsDir, "policy-change.json"))
+	text, err := s.Read(evidence.ProofsDir + "/policy-change.json")
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

@@ -239,6 +239,9 @@ func (f *providerFlags) checkTimes() error {
 	if f.heartbeat < 100*time.Millisecond || f.heartbeat > maxHeartbeat {
 		return usagef("--heartbeat is %s, must be 100ms to %s", f.heartbeat, maxHeartbeat)
 	}
+	if f.wait < 0 {
+		return usagef("--wait is %s, must be 0s or more", f.wait)
+	}
 	if f.grace < 0 || f.grace > maxGrace {
 		return usagef("--grace is %s, must be 0s to %s", f.grace, maxGrace)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"net/http"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -83,8 +82,6 @@ func withoutTunnels(from harness.Registries) harness.Registries {
 // publicRegistries are asked without a credential.
 func publicRegistries() harness.Registries {
 	return func(_ context.Context, e registry.Ecosystem) (registry.Upstream, error) {
-		up := registry.Defaults()[e]
-		up.Proxy = proxyFor(up, http.ProxyFromEnvironment)
-		return up, nil
+		return throughProxies(registry.Defaults()[e]), nil
 	}
 }

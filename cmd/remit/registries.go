@@ -41,10 +41,7 @@ func (a *app) registries() harness.Registries {
 			if said.err == nil {
 				said.up, said.err = enter(ctx, e, said.up, a.home.RegistriesFile())
 			}
-			said.up.Proxy = proxyFor(said.up, http.ProxyFromEnvironment)
-			for i := range said.up.Others {
-				said.up.Others[i].Proxy = proxyFor(said.up.Others[i], http.ProxyFromEnvironment)
-			}
+			said.up = throughProxies(said.up)
 			known[e] = said
 		}
 		return said.up, said.err
@@ -71,6 +68,15 @@ func enter(ctx context.Context, e registry.Ecosystem, up registry.Upstream, file
 	}
 	home, _ := os.UserHomeDir() // a path without ~ works
 	return lines.Enter(ctx, e, up, registry.Surroundings{Getenv: os.Getenv, Home: home, Run: keycommand.Run})
+}
+
+// throughProxies has a registry, and those beside it, asked as the environment says.
+func throughProxies(up registry.Upstream) registry.Upstream {
+	up.Proxy = proxyFor(up, http.ProxyFromEnvironment)
+	for i := range up.Others {
+		up.Others[i].Proxy = proxyFor(up.Others[i], http.ProxyFromEnvironment)
+	}
+	return up
 }
 
 // proxyFor is the proxy that the user's environment has for a registry (HTTPS_PROXY,

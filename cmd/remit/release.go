@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -29,7 +31,7 @@ func (a *app) keysAttestCommand() *cobra.Command {
 provenance in an envelope that the key of this machine has signed, with the modules of
 the binary and the version and commit that you name; and BINARY.cdx.json, its bill of
 materials in CycloneDX. The same binary, key and words give the same files.
-` + "`remit audit BINARY --provenance FILE --allowed-signers F`" + ` checks the first.`,
+` + "`remit audit BINARY --allowed-signers F`" + ` checks both.`,
 		Example: `  remit keys attest dist/remit_v1.2.3_linux_amd64 --version v1.2.3 --commit 1a2b…`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !releaseVersion().MatchString(version) {
@@ -64,7 +66,7 @@ materials in CycloneDX. The same binary, key and words give the same files.
 				for _, f := range []struct {
 					ext  string
 					text []byte
-				}{{".intoto.jsonl", envelope}, {".cdx.json", materials}} {
+				}{{extProvenance, envelope}, {extMaterials, materials}} {
 					name := filepath.Join(dir, b.Name+f.ext)
 					write := func(w io.Writer) error {
 						_, err := w.Write(f.text)
@@ -98,8 +100,38 @@ materials in CycloneDX. The same binary, key and words give the same files.
 // gateProvenance is the one gate of a released binary.
 const gateProvenance = "provenance"
 
-// auditBinary holds a released binary against its signed provenance.
+// The two files of a binary, beside it.
+const (
+	extProvenance = ".intoto.jsonl"
+	extMaterials  = ".cdx.json"
+	maxMaterials  = 1 << 24 // bytes
+)
+
+// isProgram reports whether path is a program of Linux or macOS, by its first bytes.
+func isProgram(path string) bool {
+	info, err := os.Stat(path)
+	if err != nil || !info.Mode().IsRegular() {
+		return false
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	var magic [4]byte
+	_, err = io.ReadFull(f, magic[:])
+	return err == nil && (string(magic[:]) == "\x7fELF" || string(magic[:]) == "\xcf\xfa\xed\xfe")
+}
+
+// auditBinary holds a released binary against its signed provenance, and the bill of
+// materials beside it against both.
 func (a *app) auditBinary(cmd *cobra.Command, f *auditFlags, path string) error {
+	if f.provenance == "" {
+		f.provenance = path + extProvenance
+		if _, err := os.Stat(f.provenance); err != nil {
+			return usagef("%s is a program, and %s is not beside it: download that file of its release too, or name it with --provenance", path, filepath.Base(f.provenance))
+		}
+	}
 	trust, err := a.trust(f, path)
 	if err != nil {
 		return err
@@ -131,6 +163,13 @@ func (a *app) auditBinary(cmd *cobra.Command, f *auditFlags, path string) error 
 	} else if binary, err = release.Check(e.Payload, binary); err != nil || e.PayloadType != attest.PayloadInToto {
 		refuse(reason.StatementMismatch, release.ErrOther.Error())
 	} else {
+		materials, err := readFlagFile(path+extMaterials, maxMaterials)
+		if want, wrong := binary.Materials(); wrong != nil {
+			return wrong
+		} else if err == nil && !bytes.Equal(materials, want) {
+			f.provenance = path + extMaterials
+			refuse(reason.StatementMismatch, "this bill of materials is not that of the binary")
+		}
 		gate.Reason = fmt.Sprintf("signed by %s: %s %s of commit %s, %d modules",
 			name, binary.Version, binary.Target, binary.Commit, len(binary.Modules))
 	}

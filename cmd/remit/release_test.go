@@ -56,6 +56,13 @@ func TestAuditBinary(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	altered := filepath.Join(dir, "altered")
+	for from, to := range map[string]string{self: altered, envelope: altered + ".intoto.jsonl"} {
+		if err := os.Symlink(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("altered.cdx.json", `{"bomFormat":"CycloneDX"}`)
 	text[len(text)/2] ^= 1
 	signers := write("signers", line("maker", key))
 	for _, tt := range []struct {
@@ -65,6 +72,9 @@ func TestAuditBinary(t *testing.T) {
 		want string
 	}{
 		{"trusted", []string{binary, "--provenance", envelope, "--allowed-signers", signers}, 0, "signed by maker: v1"},
+		{"by the files beside it", []string{binary, "--allowed-signers", signers}, 0, "signed by maker: v1"},
+		{"without its provenance", []string{self, "--allowed-signers", signers}, 1, "is not beside it: download that file"},
+		{"another bill of materials", []string{altered, "--allowed-signers", signers}, 2, string(reason.StatementMismatch)},
 		{"another binary", []string{"/bin/sh", "--provenance", envelope, "--allowed-signers", signers}, 1, "is no binary that Go has built"},
 		{"another byte", []string{binary, "--provenance", write("spoilt", string(text)), "--allowed-signers", signers}, 2, string(reason.SignatureInvalid)},
 		{"a foreign key", []string{binary, "--provenance", envelope, "--allowed-signers", write("others", line("other", other))}, 3, string(reason.SignatureUnchecked)},

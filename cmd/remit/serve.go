@@ -17,7 +17,6 @@ import (
 
 	"remit/nexus/blob"
 	"remit/nexus/bridge"
-	"remit/nexus/jobs"
 	"remit/nexus/nip01"
 	"remit/nexus/server"
 	"remit/nexus/store"
@@ -33,12 +32,9 @@ type serveFlags struct {
 	bridgeKey               string
 	newAdmin                bool
 	showHome                bool
-	runSilence, keepRuns    time.Duration
 	adminFile               string
 	logs                    logFlags
 	limits                  limits
-	drainDelay              time.Duration
-	drainTimeout            time.Duration
 }
 
 func (a *app) serveCommand() *cobra.Command {
@@ -95,14 +91,9 @@ docs/nexus.md lists every limit with its default.`,
 	flags.StringArrayVar(&f.origins, "origin", nil, "host[:port] of web pages that may log in and open lanes, besides this server's own (repeatable)")
 	flags.StringArrayVar(&f.relays, "relay", nil, "ws:// or wss:// URL of a Nostr relay to mirror to (repeatable)")
 	flags.StringVar(&f.bridgeKey, "bridge-key", "", "file with the key that signs for relays (default bridge.key in the data directory)")
-	flags.DurationVar(&f.runSilence, "run-silence", jobs.DefaultSilence, "end a run without open jobs that has said nothing for so long, unless its owner set another time; 0 never")
-	flags.DurationVar(&f.keepRuns, "keep-runs", 0, "remove log, jobs and artifacts of a run so long after its end, never its bundle or the books; 0 keeps all")
 	flags.BoolVar(&f.newAdmin, "new-admin-token", false, "print a new administrator's token and exit; the old ones stay good")
 	flags.BoolVar(&f.showHome, "show-home", false, "show the sessions of this home in the panel also where other machines reach --listen, to the scope home:read")
 	flags.StringVar(&f.adminFile, "admin-token-file", "", "write an administrator's token that is made to this new file, mode 0600, instead of printing it")
-	flags.DurationVar(&f.drainDelay, "drain-delay", -1, "after SIGTERM, how long requests are still taken while /readyz says 503 (default 5s where other machines reach --listen, else 0s)")
-	flags.Lookup("drain-delay").DefValue = "0s" // it depends on --listen
-	flags.DurationVar(&f.drainTimeout, "drain-timeout", drainTimeout, "then, how long requests that run may take")
 	f.logs.add(flags)
 	f.limits.add(flags)
 	cmd.AddCommand(a.serveBackupCommand(), a.serveRestoreCommand(), a.serveCheckCommand(), a.serveSmokeCommand())
@@ -120,14 +111,11 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	if err := errors.Join(f.limits.check(), f.logs.check()); err != nil {
 		return err
 	}
-	if f.keepRuns < 0 {
-		return usagef("--keep-runs %s: must not be negative", f.keepRuns)
-	}
 	address, local, err := f.endpoint(cmd.Context())
 	if err != nil {
 		return err
 	}
-	f.completeDrain(local)
+	f.limits.completeDrain(local)
 	certificate, err := f.tls()
 	if err != nil {
 		return err
@@ -156,8 +144,6 @@ func (a *app) serve(cmd *cobra.Command, f serveFlags) (err error) {
 	opt := f.limits.options()
 	opt.Store, opt.Blobs, opt.Log, opt.Version, opt.Mirror, opt.Requests = st, blobs, log, version, mirror, f.logs.requestLevel()
 	opt.Lanes.Origins = f.origins
-	opt.Sweep.RunSilence = cmp.Or(f.runSilence, -1)
-	opt.Sweep.KeepRuns = f.keepRuns
 	if local {
 		a.ofMachine(&opt)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"remit/nexus/api"
+	"remit/nexus/jobs"
 	"remit/nexus/panel"
 	"remit/proof/bundle"
 	"remit/proof/evidence"
@@ -172,17 +173,22 @@ func (h *homeSessions) find(id string) (session.Session, stamp, error) {
 func (h *homeSessions) summary(s session.Session) panel.Summary {
 	read, err := h.read(s)
 	if err != nil {
-		return broken(s.ID, err)
+		return damaged(s.ID, err).Summary
 	}
 	return read.Summary
 }
 
-// broken lists a session that cannot be read.
-func broken(id string, err error) panel.Summary {
-	if coded, ok := errors.AsType[*reason.Error](err); ok {
-		return panel.DamagedSession(id, coded).Summary
+// damaged is a session that cannot be read.
+func damaged(id string, err error) *panel.Session {
+	why, ok := errors.AsType[*reason.Error](err)
+	if !ok {
+		why = reason.Errorf(reason.FileUnusable, "it cannot be read")
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
+			why = reason.Errorf(reason.FileUnusable, "it cannot be read: %w", at.Err)
+			why.File = at.Path
+		}
 	}
-	return panel.Summary{ID: id, Phase: session.Interrupted, Status: evidence.StatusBlocked, Title: id, Why: "the session cannot be read"}
+	return panel.DamagedSession(id, why)
 }
 
 func (h *homeSessions) read(s session.Session) (*panel.Session, error) {
@@ -194,7 +200,7 @@ func (h *homeSessions) read(s session.Session) (*panel.Session, error) {
 	if err != nil {
 		return nil, err
 	}
-	repository := cmp.Or(local.RepoRef, filepath.Base(cmp.Or(local.Repo, "unknown")))
+	repository := jobs.RepositoryName(cmp.Or(local.RepoRef, filepath.Base(cmp.Or(local.Repo, "unknown"))))
 	return &panel.Session{Summary: panel.Summarize(s.ID, st.Phase, repository, st.Log.Entries), Journal: st.Log.Entries,
 		Report: st.Report, Torn: st.Log.TornBytes}, nil
 }
@@ -211,11 +217,8 @@ func (h *homeSessions) Session(_ context.Context, id string) (*panel.Session, er
 		return kept.session, nil
 	}
 	read, err := h.read(s)
-	if coded, ok := errors.AsType[*reason.Error](err); ok {
-		return panel.DamagedSession(s.ID, coded), nil
-	}
 	if err != nil {
-		return nil, err
+		return damaged(s.ID, err), nil
 	}
 	if len(h.open) >= keptOpen {
 		clear(h.open)

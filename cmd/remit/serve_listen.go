@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,12 +33,12 @@ const (
 )
 
 // completeDrain does not wait for a load balancer that cannot be there.
-func (f *serveFlags) completeDrain(local bool) {
-	if f.drainDelay >= 0 {
+func (l *limits) completeDrain(local bool) {
+	if l.drainDelay != unset {
 		return
 	}
-	if f.drainDelay = drainDelay; local {
-		f.drainDelay = 0
+	if l.drainDelay = drainDelay; local {
+		l.drainDelay = 0
 	}
 }
 
@@ -50,8 +51,6 @@ func (f serveFlags) endpoint(ctx context.Context) (address string, local bool, e
 		return "", false, wrongAddress("--listen", f.listen, err)
 	case f.tlsCert == "" && f.tlsKey == "" && !local && !f.plaintext:
 		return "", false, usagef("%s can be reached by other machines: give --tls-cert and --tls-key, or --plaintext behind a proxy that has TLS", f.listen)
-	case f.drainTimeout <= 0 || f.drainTimeout > maxDrain || f.drainDelay > maxDrain:
-		return "", false, usagef("--drain-delay and --drain-timeout are at most %s, and a timeout is more than 0s", maxDrain)
 	}
 	return address, local, nil
 }
@@ -104,15 +103,15 @@ func (f serveFlags) run(ctx context.Context, s *server.Server, handler http.Hand
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	log.Info("draining", "cause", context.Cause(ctx), "delay", f.drainDelay.String())
+	log.Info("draining", "cause", context.Cause(ctx), "delay", f.limits.drainDelay.String())
 	s.Unready()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("serve: %w", err)
-	case <-time.After(f.drainDelay): // who asks /readyz sees that this replica goes away
+	case <-time.After(f.limits.drainDelay): // who asks /readyz sees that this replica goes away
 	}
 	s.Drain()
-	return drain(context.WithoutCancel(ctx), h, s.InFlight, f.drainTimeout)
+	return drain(context.WithoutCancel(ctx), h, s.InFlight, f.limits.drainTimeout)
 }
 
 // drain waits for the requests that are running, and cuts them off after a time.
@@ -137,6 +136,8 @@ type limits struct {
 	timeouts            server.Timeouts
 	sweep               server.Sweep
 	store               store.Options
+	drainDelay          time.Duration
+	drainTimeout        time.Duration
 }
 
 // maxRate is more than any replica answers, in requests a second.
@@ -162,8 +163,12 @@ type (
 		value time.Duration
 		most  time.Duration
 		help  string
+		zero  bool // may be 0, which has a meaning of its own
 	}
 )
+
+// unset is the default of a time that depends on other flags.
+const unset = time.Duration(math.MinInt64)
 
 func (l *limits) counts() []number[int] {
 	return []number[int]{
@@ -187,19 +192,26 @@ func (l *limits) sizes() []number[int64] {
 func (l *limits) intervals() []interval {
 	t := server.DefaultTimeouts
 	return []interval{
-		{"lane-ping", &l.lanes.Ping, lanes.DefaultPing, maxInterval, "pause between two looks whether the reader of a lane is there, and still may"},
-		{"lane-write-timeout", &l.lanes.WriteTimeout, lanes.DefaultWriteTimeout, maxInterval, "how long the reader of a lane may take nothing"},
-		{"header-timeout", &l.timeouts.Header, t.Header, maxInterval, "to read the headers of a request"},
-		{"body-timeout", &l.timeouts.Body, t.Body, maxInterval, "to read a request; artifacts have 10 minutes"},
-		{"write-timeout", &l.timeouts.Write, t.Write, maxInterval, "to write an answer"},
-		{"idle-timeout", &l.timeouts.Idle, t.Idle, maxInterval, "between two requests of a connection"},
-		{"command-timeout", &l.timeouts.Command, t.Command, maxInterval, "for the work behind a request"},
-		{"sweep-interval", &l.sweep.Every, server.DefaultSweep, maxInterval, "pause between two looks at leases, offers and reservations whose time is up"},
-		{"audit-interval", &l.sweep.Audit, server.DefaultAudit, maxInterval, "pause between two checks of the books"},
-		{"settle-after", &l.sweep.Settle, jobs.SettleGrace, maxInterval, "how long a response waits for its requester to settle it"},
-		{"failure-fade", &l.sweep.FailureFade, registry.FailureFade, maxKept, "after which a provider's strike for a failure counts no more"},
-		{"violation-fade", &l.sweep.ViolationFade, registry.ViolationFade, maxKept, "after which a provider's strike for a violation counts no more"},
-		{"keep-answers", &l.sweep.Retention, server.DefaultRetention, maxKept, "how long stored answers, and credentials that ended, are kept"},
+		{"lane-ping", &l.lanes.Ping, lanes.DefaultPing, maxInterval, "pause between two looks whether the reader of a lane is there, and still may", false},
+		{"lane-write-timeout", &l.lanes.WriteTimeout, lanes.DefaultWriteTimeout, maxInterval, "how long the reader of a lane may take nothing", false},
+		{"header-timeout", &l.timeouts.Header, t.Header, maxInterval, "to read the headers of a request", false},
+		{"body-timeout", &l.timeouts.Body, t.Body, maxInterval, "to read a request; artifacts have 10 minutes", false},
+		{"write-timeout", &l.timeouts.Write, t.Write, maxInterval, "to write an answer", false},
+		{"idle-timeout", &l.timeouts.Idle, t.Idle, maxInterval, "between two requests of a connection", false},
+		{"command-timeout", &l.timeouts.Command, t.Command, maxInterval, "for the work behind a request", false},
+		{"sweep-interval", &l.sweep.Every, server.DefaultSweep, maxInterval, "pause between two looks at leases, offers and reservations whose time is up", false},
+		{"audit-interval", &l.sweep.Audit, server.DefaultAudit, maxInterval, "pause between two checks of the books", false},
+		{"settle-after", &l.sweep.Settle, jobs.SettleGrace, maxInterval, "how long a response waits for its requester to settle it", false},
+		{"failure-fade", &l.sweep.FailureFade, registry.FailureFade, maxKept, "after which a provider's strike for a failure counts no more", false},
+		{"violation-fade", &l.sweep.ViolationFade, registry.ViolationFade, maxKept, "after which a provider's strike for a violation counts no more", false},
+		{"keep-answers", &l.sweep.Retention, server.DefaultRetention, maxKept, "how long stored answers, and credentials that ended, are kept", false},
+		{"run-silence", &l.sweep.RunSilence, jobs.DefaultSilence, maxKept,
+			"end a run without open jobs that has said nothing for so long, unless its owner set another time; 0 never", true},
+		{"keep-runs", &l.sweep.KeepRuns, 0, maxKept,
+			"remove log, jobs and artifacts of a run so long after its end, never its bundle or the books; 0 keeps all", true},
+		{"drain-delay", &l.drainDelay, unset, maxDrain,
+			"after SIGTERM, how long requests are still taken while /readyz says 503 (default 5s where other machines reach --listen, else 0s)", true},
+		{"drain-timeout", &l.drainTimeout, drainTimeout, maxDrain, "then, how long requests that run may take", false},
 	}
 }
 
@@ -214,6 +226,9 @@ func (l *limits) add(flags *pflag.FlagSet) {
 	}
 	for _, i := range l.intervals() {
 		flags.DurationVar(i.to, i.name, i.value, i.help)
+		if i.value == unset {
+			flags.Lookup(i.name).DefValue = "0s" // the text says it
+		}
 	}
 }
 
@@ -235,9 +250,14 @@ func (l *limits) check() error {
 		}
 	}
 	for _, i := range l.intervals() {
-		if *i.to < time.Millisecond || *i.to > i.most {
-			return usagef("--%s %s: want 1ms to %s", i.name, *i.to, i.most)
+		if *i.to == i.value || i.zero && *i.to == 0 || *i.to >= time.Millisecond && *i.to <= i.most {
+			continue
 		}
+		least := "1ms"
+		if i.zero {
+			least = "0, or 1ms"
+		}
+		return usagef("--%s %s: want %s to %s", i.name, *i.to, least, i.most)
 	}
 	return nil
 }
@@ -248,8 +268,10 @@ func (l *limits) options() server.Options {
 	if burst == 0 {
 		burst = int(2*l.rate) + 1
 	}
+	sweep := l.sweep
+	sweep.RunSilence = cmp.Or(sweep.RunSilence, -1) // 0 is the default there
 	return server.Options{Rate: server.Rate{PerSecond: l.rate, Burst: burst}, Failures: server.Rate{PerSecond: l.refused, Burst: l.refusedBurst},
-		Timeouts: l.timeouts, Sweep: l.sweep, Lanes: l.lanes}
+		Timeouts: l.timeouts, Sweep: sweep, Lanes: l.lanes}
 }
 
 // storeOptions are those of its store. Zero, where there are no flags for them,

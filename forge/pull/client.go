@@ -162,6 +162,9 @@ func (c *Client) once(ctx context.Context, method, url string, doc, into any) er
 	if into == nil {
 		return nil
 	}
+	if len(got.body) == 0 {
+		return &laterError{final: unreachable("its answer to %s %s is empty", method, req.URL.Path)}
+	}
 	if err := json.Unmarshal(got.body, into); err != nil {
 		return &laterError{final: unreachable("its answer to %s %s is cut off, or is no JSON", method, req.URL.Path)}
 	}
@@ -196,6 +199,9 @@ func (c *Client) send(req *http.Request) (answer, error) {
 		return answer{}, &laterError{final: unreachable("the connection to %s failed", req.URL.Host)}
 	}
 	defer resp.Body.Close()
+	if err := Elsewhere(resp, c.Token); err != nil {
+		return answer{}, err
+	}
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err != nil {
 		return answer{}, &laterError{final: unreachable("the answer of %s was cut off", req.URL.Host)}
@@ -223,8 +229,6 @@ func (c *Client) failure(req *http.Request, resp *http.Response, body []byte) er
 		return &laterError{final: unreachable("%s", what)}
 	case resp.StatusCode == http.StatusUnprocessableEntity, resp.StatusCode == http.StatusConflict:
 		return &refusedError{status: resp.StatusCode, err: unreachable("it does not take what was asked: %s", what)}
-	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return reason.Errorf(reason.ForgeUnknown, "the repository has moved: %s", what).WithHint("give --forge with its address as it is now")
 	}
 	return reason.Errorf(reason.ForgeDenied, "%s", what).
 		WithHint("the repository's name is wrong, or the token may not: it needs to write contents, pull requests and commit statuses")

@@ -192,6 +192,45 @@ func TestSyncGivesUp(t *testing.T) {
 	})
 }
 
+// TestElsewhere: what no forge answers is said at once, by its status, kind and the host
+// that it leads to, and the token is in no word of it.
+func TestElsewhere(t *testing.T) {
+	t.Parallel()
+	bothKinds(t, func(t *testing.T, gitea bool) {
+		for name, tt := range map[string]struct {
+			status         int
+			kind, location string
+			code           reason.Code
+			want           string
+			waits          bool
+		}{
+			"a login page":       {200, "text/html; charset=utf-8", "", reason.ForgeUnknown, "with status 200 and a page (text/html)", false},
+			"a login elsewhere":  {302, "text/html", "https://login.example/?to=x", reason.ForgeUnknown, `with status 302, a redirect to "login.example"`, false},
+			"moved":              {301, "application/json", "/api/v1/repositories/7", reason.ForgeUnknown, "with status 301, a redirect to another path", false},
+			"without a target":   {307, "", "", reason.ForgeUnknown, "with status 307, a redirect to another path", false},
+			"the token repeated": {302, "", "https://TOKEN.example/", reason.ForgeUnknown, `a redirect to "[the token].example"`, false},
+			"an empty answer":    {200, "application/json", "", reason.ForgeUnreachable, "is empty", true},
+			"a page for a 404":   {404, "text/html", "", reason.ForgeDenied, "status 404", false},
+			"a gateway's page":   {502, "text/html", "", reason.ForgeUnreachable, "status 502", true},
+		} {
+			c, waited := at(t, &forgehost.Host{Gitea: gitea})
+			location := strings.ReplaceAll(tt.location, "TOKEN", c.Token)
+			c.HTTP = &http.Client{Transport: answers(func(r *http.Request) *http.Response {
+				return &http.Response{StatusCode: tt.status, Header: http.Header{"Content-Type": {tt.kind}, "Location": {location}}, Body: http.NoBody, Request: r}
+			})}
+			_, err := c.Sync(t.Context(), wanted(pull.Draft))
+			if reason.CodeOf(err) != tt.code || !strings.Contains(fmt.Sprint(err), tt.want) || strings.Contains(fmt.Sprint(err), c.Token) || (*waited > 0) != tt.waits {
+				t.Errorf("%s: %v after %s", name, err, *waited)
+			}
+		}
+	})
+}
+
+// answers is a forge that answers each request alike.
+type answers func(*http.Request) *http.Response
+
+func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r), nil }
+
 // wantsPatience is an error that says how long to wait.
 type wantsPatience struct{ error }
 

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"remit/forge/pull"
 	"remit/proof/reason"
 	"remit/work/git"
 )
@@ -55,7 +56,8 @@ const (
 )
 
 // Refs asks what there is. The error is [reason.ForgeDenied] where the credential
-// counts for nothing, and [reason.ForgeUnreachable] for what else goes wrong.
+// counts for nothing, [reason.ForgeUnknown] where no forge answers, and
+// [reason.ForgeUnreachable] for what else goes wrong.
 func (r Remote) Refs(ctx context.Context) (Refs, error) { return r.refs(ctx, receivePack) }
 
 func (r Remote) refs(ctx context.Context, service string) (Refs, error) {
@@ -174,12 +176,15 @@ func (r Remote) open(req *http.Request, kind string) (*http.Response, error) {
 		return nil, unreachable("the connection to %s failed", req.URL.Host)
 	}
 	after, limited := limitOf(resp)
+	elsewhere := pull.Elsewhere(resp, r.Token)
 	switch {
 	case limited:
 		err = &limitError{after, unreachable("%s has had enough requests of git for now: status %d", req.URL.Host, resp.StatusCode)}
 	case resp.StatusCode == http.StatusUnauthorized, resp.StatusCode == http.StatusForbidden, resp.StatusCode == http.StatusNotFound:
 		err = reason.Errorf(reason.ForgeDenied, "%s answers git with status %d", req.URL.Host, resp.StatusCode).
 			WithHint("the repository's name is wrong, or the token has no right to its contents")
+	case elsewhere != nil:
+		err = elsewhere
 	case resp.StatusCode != http.StatusOK:
 		err = unreachable("%s answers git with status %d", req.URL.Host, resp.StatusCode)
 	case resp.Header.Get("Content-Type") != kind:

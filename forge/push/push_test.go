@@ -165,7 +165,7 @@ func TestPushRefused(t *testing.T) {
 		"another token":            {func(r *push.Remote) { r.Token += "x" }, reason.ForgeDenied},
 		"no token":                 {func(r *push.Remote) { r.Token = "" }, reason.ForgeDenied},
 		"no repository":            {func(r *push.Remote) { r.URL += "x" }, reason.ForgeDenied},
-		"moved":                    {func(r *push.Remote) { r.URL = strings.Replace(r.URL, "/r.git", "/moved", 1) }, reason.ForgeUnreachable},
+		"moved":                    {func(r *push.Remote) { r.URL = strings.Replace(r.URL, "/r.git", "/moved", 1) }, reason.ForgeUnknown},
 		"away":                     {func(r *push.Remote) { r.URL = "http://127.0.0.1:1/r.git" }, reason.ForgeUnreachable},
 		"no address":               {func(r *push.Remote) { r.URL = "http://[" }, reason.ForgeUnreachable},
 	} {
@@ -197,7 +197,7 @@ func TestPushAnswers(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := answering(t, "text/html", good).Refs(t.Context()); reason.CodeOf(err) != reason.ForgeUnreachable {
+	if _, err := answering(t, "text/html", good).Refs(t.Context()); reason.CodeOf(err) != reason.ForgeUnknown {
 		t.Errorf("a page: %v", err)
 	}
 	refs, err := answering(t, "application/x-git-receive-pack-advertisement", good).Refs(t.Context())

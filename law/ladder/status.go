@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"remit/proof/evidence"
+	"remit/proof/reason"
 )
 
 // StatusSchema names the control summary.
@@ -39,7 +40,20 @@ type MatrixRecord struct {
 	FinishedAt string `json:"finished_at"`
 	// Current says that this very build made it. Another build's says nothing
 	// of this one.
-	Current bool `json:"current"`
+	Current bool         `json:"current"`
+	Cases   []MatrixCase `json:"cases"` // in the order of the matrix
+}
+
+// MatrixCase is how one case of a row had to end, and how it ended. What a session
+// says in free text is left out: the record has it.
+type MatrixCase struct {
+	Row            string        `json:"row"`
+	Case           string        `json:"case"`
+	ExpectedStatus reason.Status `json:"expected_status"`
+	ExpectedCode   reason.Code   `json:"expected_code"`
+	GotStatus      string        `json:"got_status"` // "" where no session is there
+	GotCode        reason.Code   `json:"got_code"`
+	Verdict        string        `json:"verdict"` // held, broken, not applicable, not tried
 }
 
 // Records are what is kept of one engine.

@@ -5,6 +5,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"remit/proof/canon"
 	"remit/proof/form"
@@ -253,4 +255,60 @@ func oneOf[T ~string](r *report, field string, value T, known []T) {
 		names[i] = string(k)
 	}
 	r.field(field, reason.ContractValue, didYouMean(string(value), names), "unknown value %q", string(value))
+}
+
+// checkText refuses text that a person would read differently than a program:
+// control characters, direction overrides, invisible tag characters. The
+// person who approves a contract must see all of it.
+func checkText(r *report, field, value string, lines bool) {
+	hidden := strings.IndexFunc(value, func(c rune) bool {
+		switch c {
+		case '\n', '\t':
+			return !lines
+		case '\u2028', '\u2029', '\ufeff', utf8.RuneError:
+			return true
+		}
+		return unicode.IsControl(c) || unicode.Is(unicode.Bidi_Control, c) || c >= 0xE0000 && c <= 0xE0FFF
+	})
+	switch {
+	case hidden >= 0:
+		c, _ := utf8.DecodeRuneInString(value[hidden:])
+		r.field(field, reason.ContractValue, "remove the character", "control or invisible character %U", c)
+	case !lines && utf8.RuneCountInString(value) > MaxLineRunes:
+		r.field(field, reason.ContractValue, "put details into instructions", "more than %d characters", MaxLineRunes)
+	}
+}
+
+// isRevision accepts what names one commit and cannot be taken for an option,
+// a range or a pathspec.
+func isRevision(rev string) bool {
+	if rev == "" || len(rev) > 250 || strings.HasPrefix(rev, "-") || strings.Contains(rev, "..") {
+		return false
+	}
+	return !strings.ContainsFunc(rev, func(c rune) bool {
+		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("._/@{}~^+-", c)
+	})
+}
+
+// maxImageText bounds the name of an image.
+const maxImageText = 500
+
+// ImageDigest is the digest of the environment's image, "" for none.
+func (e Environment) ImageDigest() string {
+	_, digest, _ := strings.Cut(e.Image, "@")
+	return digest
+}
+
+// checkImage wants a digest: what a tag means changes, and a verdict is about one
+// image.
+func checkImage(r *report, field, image string) {
+	if image == "" {
+		return
+	}
+	strange := func(c rune) bool { return c <= ' ' || c > '~' || strings.ContainsRune("\"'`\\$", c) }
+	name, digest, _ := strings.Cut(image, "@")
+	if name == "" || len(image) > maxImageText || strings.ContainsFunc(image, strange) || !canon.ValidDigest(digest) {
+		r.field(field, reason.ContractValue, "write NAME@sha256:DIGEST; `remit env image pull NAME:TAG` prints it",
+			"%.200q is no image with its digest", image)
+	}
 }

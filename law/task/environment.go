@@ -58,6 +58,7 @@ const (
 	Poetry Ecosystem = "poetry"
 	Cargo  Ecosystem = "cargo"
 	Go     Ecosystem = "go"
+	Debian Ecosystem = "debian"
 	// Connect is none of them: commands of the policy that reach hosts by tunnels, for
 	// packages whose client has no front. It keeps less than the others, as
 	// docs/environments.md says, and a user has to allow each host.
@@ -66,7 +67,7 @@ const (
 
 // Ecosystems lists them.
 func Ecosystems() []Ecosystem {
-	return []Ecosystem{NPM, PNPM, Yarn, Pip, UV, Poetry, Cargo, Go, Connect}
+	return []Ecosystem{NPM, PNPM, Yarn, Pip, UV, Poetry, Cargo, Go, Debian, Connect}
 }
 
 // DependencyRule is a word of environment.dependencies.
@@ -169,7 +170,7 @@ func prepare(p *Prepare) reader {
 func (p *Prepare) check(r *report, field string) {
 	if p.Ecosystem == "" {
 		r.field(join(field, "ecosystem"), reason.ContractMissingKey,
-			"write ecosystem: npm, pnpm, yarn, pip, uv, poetry, cargo, go or connect", "ecosystem is missing")
+			"write ecosystem: npm, pnpm, yarn, pip, uv, poetry, cargo, go, debian or connect", "ecosystem is missing")
 	} else {
 		oneOf(r, join(field, "ecosystem"), p.Ecosystem, Ecosystems())
 	}

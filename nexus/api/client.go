@@ -197,7 +197,11 @@ func (c *Client) refusal(resp *http.Response) error {
 	status := c.statusOf(resp)
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxProblem))
 	if err != nil || mediaOf(resp) != ProblemType || json.Unmarshal(body, &status.Problem) != nil {
-		return c.notOurs(resp, "")
+		what := ""
+		if to, err := resp.Location(); err == nil {
+			what = fmt.Sprintf("which redirects to %.200q", to.Host)
+		}
+		return c.notOurs(resp, what)
 	}
 	p := &status.Problem
 	for _, text := range []*string{&p.Type, &p.Title, &p.Detail, &p.Code, &p.Instance, &p.RequestID, p.Field, p.Hint} {

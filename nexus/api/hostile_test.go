@@ -157,6 +157,7 @@ func TestCredentialIsInNoError(t *testing.T) {
 		"media type":       answering(200, credential+"/x", ""),
 		"media of refusal": answering(502, "text/"+credential, credential),
 		"redirect":         answering(307, "text/plain", credential, "Location", "/v1/jobs/"+credential),
+		"redirect's host":  answering(307, "text/plain", credential, "Location", "https://"+credential+".example/"),
 		"body of a page":   answering(200, "text/html", credential),
 		"body of no JSON":  answering(200, jsonType, credential),
 		"wrong member":     answering(200, jsonType, `{"job_id":{"`+credential+`":1}}`),

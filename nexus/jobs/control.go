@@ -129,6 +129,9 @@ func CancelRun(tx *store.Tx, p authority.Principal, runID, why string) (Run, err
 	if err := event(tx, r.ID, p, EventCancelRequested, keyCancelRequested, map[string]any{"reason": why}); err != nil {
 		return Run{}, err
 	}
+	if err := endWithJobs(tx, r.ID); err != nil {
+		return Run{}, err
+	}
 	return tx.Run(r.ID)
 }
 
@@ -155,7 +158,7 @@ func cancelJobs(tx *store.Tx, p authority.Principal, runID string) error {
 		if s := State(j.State); s != Queued && s != Leased {
 			continue
 		}
-		if _, err := closeUnpaid(tx, j, ending{to: Canceled, why: reason.Cancelled, by: p}); err != nil {
+		if _, err := closeJob(tx, j, ending{to: Canceled, why: reason.Cancelled, by: p}); err != nil {
 			return err
 		}
 	}
@@ -231,10 +234,10 @@ func closeJobs(tx *store.Tx, p authority.Principal, runID string) error {
 		if State(j.State) != Submitted {
 			continue
 		}
-		_, _, err := Settle(tx, authority.Sweeper(), j.ID)
+		_, _, _, err := settleJob(tx, authority.Sweeper(), j.ID)
 		if reason.CodeOf(err) == reason.ReservationExpired {
 			if j, err = lockJob(tx, j.ID); err == nil {
-				_, err = closeUnpaid(tx, j, ending{to: Expired, why: reason.ReservationExpired, by: p})
+				_, err = closeJob(tx, j, ending{to: Expired, why: reason.ReservationExpired, by: p})
 			}
 		}
 		if err != nil {

@@ -1,9 +1,12 @@
 package jobs
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 
+	"remit/law/job"
 	"remit/nexus/authority"
 	"remit/nexus/registry"
 	"remit/nexus/store"
@@ -19,9 +22,67 @@ type ending struct {
 	by  authority.Principal
 }
 
-// closeUnpaid ends a locked, open job without a verdict: the money goes back,
-// the fence moves, the provider gets a cancel, and the log says why.
+// closeUnpaid ends a locked, open job without a verdict, and its run where that was
+// made for its jobs.
 func closeUnpaid(tx *store.Tx, j Job, e ending) (Job, error) {
+	j, err := closeJob(tx, j, e)
+	if err != nil {
+		return Job{}, err
+	}
+	return j, endWithJob(tx, j)
+}
+
+// MetadataForm is the entry of a run's metadata that says that the page for new runs
+// has made it. Such a run has no client, and ends with its jobs.
+const MetadataForm = "form"
+
+// madeForJobs reports whether a run ends with its jobs.
+func madeForJobs(r Run) bool {
+	var metadata map[string]string
+	return json.Unmarshal(r.Metadata, &metadata) == nil && metadata[MetadataForm] != ""
+}
+
+// endWithJob is endWithJobs after the end of a job: the page makes runs for engines.
+func endWithJob(tx *store.Tx, j Job) error {
+	if j.Type != job.EngineRun {
+		return nil
+	}
+	return endWithJobs(tx, j.RunID)
+}
+
+// endWithJobs ends a run that was made for its jobs when none of them is open: it
+// succeeds when each has passed. Locks of jobs come before those of the run.
+func endWithJobs(tx *store.Tx, runID string) error {
+	if seen, err := tx.Run(runID); err != nil || !madeForJobs(seen) {
+		return err
+	}
+	run, err := tx.LockRun(runID) // of two jobs that end at once one sees the other
+	if err != nil || RunState(run.State).Final() {
+		return err
+	}
+	end := FinishRequest{Status: RunSucceeded}
+	list, err := tx.JobsOfRun(runID, "", maxJobs)
+	if err != nil {
+		return err
+	}
+	for _, j := range list {
+		switch {
+		case !State(j.State).Final():
+			return nil
+		case job.Outcome(j.Outcome) != job.Passed && end.Status == RunSucceeded:
+			end = FinishRequest{Status: RunFailed, Reason: cmp.Or(j.Reason, j.Outcome)}
+		}
+	}
+	if RunState(run.State) == RunCanceling {
+		end = FinishRequest{Status: RunCanceled, Reason: string(reason.Cancelled)}
+	}
+	_, err = FinishRun(tx, authority.Sweeper(), runID, end)
+	return err
+}
+
+// closeJob ends a locked, open job without a verdict: the money goes back, the fence
+// moves, the provider gets a cancel, and the log says why.
+func closeJob(tx *store.Tx, j Job, e ending) (Job, error) {
 	money, _, err := treasury.Cancel(tx, j.ReservationID, string(e.why))
 	if err != nil {
 		return Job{}, fmt.Errorf("give back the money of job %s: %w", j.ID, err)

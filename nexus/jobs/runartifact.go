@@ -155,3 +155,43 @@ func FindRunBundle(tx *store.Tx, p authority.Principal, runID string) (store.Run
 	}
 	return last, nil
 }
+
+// JobBundle is a bundle that the only job of a run has handed in.
+type JobBundle struct {
+	RunArtifactRequest
+	RunID    string
+	Contract string // digest of the contract that the job was for
+	Commit   string // that it was to begin with
+}
+
+// BundleOfResponse is the bundle that a response to an engine run announces, where the
+// run was made for this job. It is nil where the run has a client or a bundle, and where
+// [Settle] would lay the response at its provider's door.
+func BundleOfResponse(tx *store.Tx, jobID string, response []byte) (*JobBundle, error) {
+	j, err := tx.Job(jobID)
+	if err != nil || j.Type != job.EngineRun {
+		return nil, err
+	}
+	run, err := tx.Run(j.RunID)
+	if err != nil || !madeForJobs(run) {
+		return nil, err
+	}
+	req, resp, err := read(j.Type, j.Request, response)
+	if err != nil {
+		return nil, nil //nolint:nilerr // Complete says it
+	}
+	asked, ok := req.(job.EngineRunRequest)
+	given, ended := resp.(job.EngineRunResponse)
+	if !ok || !ended || given.BundleSHA256 == "" || job.Check(req, resp).Outcome == job.ProviderFault {
+		return nil, nil
+	}
+	got, err := tx.Artifact(j.ID, j.Fence, BundleZip)
+	if err != nil || got.SHA256 != given.BundleSHA256 {
+		return nil, nil //nolint:nilerr // Complete says it
+	}
+	out := &JobBundle{RunArtifactRequest{Name: BundleZip, SHA256: got.SHA256, SizeBytes: got.SizeBytes}, run.ID, asked.ContractSHA256, asked.Baseline.Commit}
+	if out.admit(tx, run.ID, true) != nil {
+		return nil, nil //nolint:nilerr // it stays an artifact of the job
+	}
+	return out, nil
+}

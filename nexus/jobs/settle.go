@@ -29,31 +29,41 @@ type Settlement struct {
 }
 
 // Settle judges the stored response of a job, moves its money and marks its
-// provider. It writes exactly four events into the run's log. Settling again
-// returns the first settlement with changed=false and writes nothing.
+// provider. It writes exactly four events into the run's log, and ends a run that was
+// made for its jobs. Settling again returns the first settlement with changed=false and
+// writes nothing.
 func Settle(tx *store.Tx, p authority.Principal, id string) (s Settlement, changed bool, err error) {
-	if err := p.Require(authority.ScopeJobs); err != nil {
-		return Settlement{}, false, err
+	j, s, changed, err := settleJob(tx, p, id)
+	if changed {
+		err = endWithJob(tx, j)
 	}
-	j, err := lockOwn(tx, p, id)
+	return s, changed, err
+}
+
+// settleJob is Settle for one who ends the run.
+func settleJob(tx *store.Tx, p authority.Principal, id string) (j Job, s Settlement, changed bool, err error) {
+	if err := p.Require(authority.ScopeJobs); err != nil {
+		return j, Settlement{}, false, err
+	}
+	j, err = lockOwn(tx, p, id)
 	if err != nil {
-		return Settlement{}, false, err
+		return j, Settlement{}, false, err
 	}
 	switch state := State(j.State); {
 	case j.Outcome != "":
 		s, err := settlementOf(j)
-		return s, false, err
+		return j, s, false, err
 	case state == Expired:
-		return Settlement{}, false, reason.Errorf(reason.ReservationExpired, "the reservation of job %s ran out before it was settled", id)
+		return j, Settlement{}, false, reason.Errorf(reason.ReservationExpired, "the reservation of job %s ran out before it was settled", id)
 	case state.Final():
-		return Settlement{}, false, reason.Errorf(reason.JobClosed, "job %s is %s: %s", id, state, j.Reason)
+		return j, Settlement{}, false, reason.Errorf(reason.JobClosed, "job %s is %s: %s", id, state, j.Reason)
 	case state != Submitted:
-		return Settlement{}, false, reason.Errorf(reason.Conflict, "job %s is %s: there is no response to judge", id, state)
+		return j, Settlement{}, false, reason.Errorf(reason.Conflict, "job %s is %s: there is no response to judge", id, state)
 	}
 	if s, err = settle(tx, p, j); err != nil {
-		return Settlement{}, false, err
+		return j, Settlement{}, false, err
 	}
-	return s, true, nil
+	return j, s, true, nil
 }
 
 // settle decides first, then moves the money, which may still be refused, and

@@ -55,6 +55,9 @@ func ListRuns(tx *store.Tx, p authority.Principal, f RunFilter) ([]SummedRun, er
 	if f.Text != "" && len(f.Words) == 0 {
 		return nil, invalid("text", "has no letter and no digit")
 	}
+	if err := findRepository(tx, owner, &f); err != nil {
+		return nil, err
+	}
 	return tx.ListRuns(owner, f.RunFilter)
 }
 

@@ -22,6 +22,7 @@ import (
 type approvalsPage struct {
 	Waiting, Decided []api.Approval
 	Older            string
+	MayDo            bool
 }
 
 func (p *Panel) approvals(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
@@ -33,7 +34,7 @@ func (p *Panel) approvals(_ http.ResponseWriter, r *http.Request, v *viewer) (*p
 	if err != nil {
 		return nil, err
 	}
-	var d approvalsPage
+	d := approvalsPage{MayDo: v.MayDo(authority.ScopeApprove)}
 	for _, a := range got.Items {
 		if a.Status == api.ApprovalStatusRequested {
 			d.Waiting = append(d.Waiting, a)

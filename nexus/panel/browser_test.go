@@ -269,7 +269,8 @@ func browserPass(t *testing.T, at place) {
 	w.concludes(ctx, token, ended, do)
 	w.switchesOff(ctx, token, do)
 	w.decidesLate(ctx, token, &later, do)
-	do("log out", chromedp.EmulateViewport(1280, 900), chromedp.Click(".who button"), chromedp.WaitVisible("#token"))
+	w.byKeyboard(ctx, token, do)
+	do("be logged out", chromedp.WaitVisible("#token"))
 	accessible(ctx, t, script, "the login", false, true)
 	if evaluate(ctx, t, `document.querySelector(".decide button").textContent = "", true`); !strings.Contains(serious(ctx, t), "button-name") {
 		t.Error("axe does not find a button without a name")

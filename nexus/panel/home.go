@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +51,13 @@ const (
 // DamagedSession is one whose journal cannot be read, for the reason that it has.
 // Nothing that the journal says is shown.
 func DamagedSession(id string, why *reason.Error) *Session {
-	return &Session{Summary: Summary{ID: id, Phase: Damaged, Status: Damaged, Title: id, Code: string(why.Code), Why: why.Message}}
+	said := why.Message
+	if place := filepath.Base(why.File); why.File != "" && why.Line > 0 {
+		said = fmt.Sprintf("%s:%d: %s", place, why.Line, said)
+	} else if why.File != "" {
+		said = place + ": " + said
+	}
+	return &Session{Summary: Summary{ID: id, Phase: Damaged, Status: Damaged, Title: id, Code: string(why.Code), Why: said}}
 }
 
 // Session is one run of this machine.

@@ -33,6 +33,18 @@ type ladderCell struct {
 var ladderWords = map[ladder.State][3]string{ladder.Proven: {"proven", "pass", "Proven"}, ladder.Stale: {"stale", "block", "Stale"},
 	ladder.Blocked: {"blocked", "block", "Blocked"}, ladder.NotYet: {"open", "none", "Not proven"}}
 
+// caseMark is the mark of a case of the failure matrix. One that this machine cannot
+// bring about, and one that was not tried, say nothing of the engine.
+func caseMark(verdict string) string {
+	switch verdict {
+	case "held":
+		return "pass"
+	case "broken":
+		return "fail"
+	}
+	return "none"
+}
+
 func (p *Panel) ladder(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
 	status, err := ofMachine[ladder.Status](r, v, api.GetControlSummary, "remit ladder status")
 	if err != nil {

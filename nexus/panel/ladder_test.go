@@ -16,7 +16,10 @@ import (
 // ladderStatus is a control summary with a stage in every state, and an engine that is
 // not there.
 func ladderStatus() ladder.Status {
-	status := ladder.Summarize([]ladder.Records{{Engine: hostile}, {Engine: "codex", Matrix: &ladder.MatrixRecord{Record: ladder.Record{Path: "matrix/evil<b>"}, Status: "fail", Held: 17, Total: 19}}})
+	status := ladder.Summarize([]ladder.Records{{Engine: hostile}, {Engine: "codex", Matrix: &ladder.MatrixRecord{Record: ladder.Record{Path: "matrix/evil<b>"}, Status: "fail", Held: 17, Total: 19, Cases: []ladder.MatrixCase{
+		{Row: "timeout", Case: "engine", ExpectedStatus: reason.Blocked, ExpectedCode: reason.Timeout, GotStatus: "blocked", GotCode: reason.Timeout, Verdict: "held"},
+		{Row: "no-diff", Case: hostile, ExpectedStatus: reason.Fail, ExpectedCode: reason.NoDiff, GotStatus: "pass", GotCode: hostile, Verdict: "broken"},
+		{Row: "dirty-ending-tree", Case: "fifo", ExpectedStatus: reason.Fail, ExpectedCode: reason.DirtyEndingTree, Verdict: "not tried"}}}}})
 	lane := func(engine, next string, states ...ladder.State) ladder.Lane {
 		l := ladder.Lane{Engine: engine, Provider: hostile, Model: hostile, NextAction: next, Version: hostile}
 		for i, s := range states {
@@ -47,6 +50,12 @@ func TestLadder(t *testing.T) {
 		string(reason.ProviderUnavailable), "proven: stage 1", "runtime_default_activation: false", `href="/health"`, "evil&#34;"} {
 		if !strings.Contains(out.body, part) {
 			t.Errorf("the page lacks %q", part)
+		}
+	}
+	for _, row := range []string{`timeout</code></td><td>engine</td><td class="nowrap">blocked <code>timeout</code></td><td class="nowrap">blocked <code>timeout</code>`,
+		`<td class="nowrap">fail <code>no_diff</code></td><td class="nowrap">pass <code>evil`, `dirty_ending_tree</code></td><td class="nowrap"><span title="no session is there">–`} {
+		if !strings.Contains(out.body, row) {
+			t.Errorf("the failure matrix lacks %q", row)
 		}
 	}
 	if got := faults(t, out.body); len(got) != 0 {

@@ -15,6 +15,7 @@ import (
 	"remit/law/task"
 	"remit/nexus/api"
 	"remit/nexus/authority"
+	"remit/nexus/jobs"
 	"remit/nexus/registry"
 	"remit/nexus/store"
 	"remit/proof/canon"
@@ -277,7 +278,7 @@ func dispatchOne(ctx context.Context, c *api.Client, r *http.Request, request jo
 	}
 	ask := api.RunRequest{RepoRef: strings.TrimSpace(r.PostForm.Get("repo_ref")), IssueRef: api.Optional(strings.TrimSpace(r.PostForm.Get("issue_ref"))),
 		PolicyBundleID: api.Optional(work.PolicyBundleID), Metadata: &map[string]string{"title": work.Title, "task_id": work.TaskID, "engine": request.Engine.Name,
-			"model": request.Engine.Model, "contract_sha256": request.ContractSHA256, "baseline_commit": request.Baseline.Commit, "form": canon.Digest([]byte(key))}}
+			"model": request.Engine.Model, "contract_sha256": request.ContractSHA256, "baseline_commit": request.Baseline.Commit, jobs.MetadataForm: canon.Digest([]byte(key))}}
 	run, err := api.CreateRun.Do(ctx, c, key+"-run"+suffix, api.None{}, ask)
 	if err != nil {
 		return "", err

@@ -1,6 +1,8 @@
 package panel
 
 import (
+	"cmp"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -54,6 +56,32 @@ func (d *runPage) commands() {
 	if d.Phase == Sealed {
 		say("remit audit "+d.ID, "Checks that the evidence is complete and agrees with itself.")
 	}
+}
+
+// Named puts the ids of the run where a hint of the registry has a word for them.
+func (d *runPage) Named(hint string) string {
+	words := []string{"SESSION", d.session()}
+	if d.ApprovalID != "" {
+		words = append(words, "`remit approve ID`", "`remit approve "+d.ApprovalID+"`")
+	}
+	return strings.NewReplacer(words...).Replace(hint)
+}
+
+// Asking is the page of the approval that the run waits for, at the nexus that shows
+// this page; "" for none. One that another authority keeps is not there, and says so.
+func (d *runPage) Asking() string {
+	if d.ApprovalID == "" || d.Summary.Nexus == nil || d.Code != string(reason.ApprovalMissing) {
+		return ""
+	}
+	return "/approvals/" + url.PathEscape(d.ApprovalID)
+}
+
+// session is the id of the run on its machine, the word for one where it is not known.
+func (d *runPage) session() string {
+	if d.Summary.Nexus == nil {
+		return d.ID
+	}
+	return cmp.Or(d.Summary.Nexus.Session, "SESSION")
 }
 
 // The first lines of what was asked.

@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"remit/nexus/api"
+	"remit/nexus/jobs"
 	"remit/proof/evidence"
 )
 
 // NexusFacts are what a nexus says of a run besides its summary.
 type NexusFacts struct {
 	RunID    string
+	Session  string            // on the machine of its client, "" where that did not say
 	Told     bool              // the summary is its client's word; no bundle is there yet
 	Unknown  map[string]string // why a field of the summary is null
 	Findings []api.RunFinding  // where its client and the bundle differ
@@ -21,10 +23,10 @@ type NexusFacts struct {
 
 // OfRun is a run of the nexus as a list shows it.
 func OfRun(run api.Run) Summary {
-	n := &NexusFacts{RunID: run.RunID, Findings: api.Value(run.Findings), Unknown: map[string]string{},
+	n := &NexusFacts{RunID: run.RunID, Session: run.Metadata["session_id"], Findings: api.Value(run.Findings), Unknown: map[string]string{},
 		Told: run.SummarySource == nil || *run.SummarySource == api.RunSummarySourceTold}
 	s := Summary{ID: run.RunID, Phase: Sealed, Status: string(run.Status), Title: cmp.Or(run.IssueRef, "Run "+run.RunID),
-		Repository: run.RepoRef, Started: instant(run.CreatedAt), Ended: instant(api.Value(run.FinishedAt)), Outcome: api.Value(run.Outcome), Nexus: n}
+		Repository: jobs.RepositoryName(run.RepoRef), Started: instant(run.CreatedAt), Ended: instant(api.Value(run.FinishedAt)), Outcome: api.Value(run.Outcome), Nexus: n}
 	switch run.Status {
 	case api.RunStatusSucceeded, api.RunStatusFailed, api.RunStatusCanceled:
 	default:

@@ -190,3 +190,36 @@ func TestSummaryOf(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// TestOneRepository: runs of a repository that people name by its URL, its ssh address
+// and its name are in one filter, and others are not.
+func TestOneRepository(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, true)
+	token := w.token("alice", authority.ScopeRead, authority.ScopeRuns)
+	b := w.login(token)
+	entries := sealedJournal(t, "fail")
+	var same []string
+	for i, ref := range []string{"acme/links", "https://github.com/acme/links.git", "git@github.com:acme/links.git"} {
+		same = append(same, w.tell(token, fmt.Sprint("same", i), ref, entries, nil))
+	}
+	other := w.tell(token, "other", "https://git.example.org/acme/links", entries, nil)
+	list := b.get("/?from=nexus").body
+	if n := strings.Count(list, "repository=acme%2Flinks\""); n != 1 || !strings.Contains(list, "repository=git.example.org%2Facme%2Flinks\"") || strings.Contains(list, "github.com") {
+		t.Errorf("the menu names the repository %d times", n)
+	}
+	for _, filter := range []string{"acme/links", "https://github.com/acme/links", "git@github.com:acme/links"} {
+		page := b.get("/?" + url.Values{"from": {"nexus"}, "repository": {filter}}.Encode()).body
+		for _, id := range same {
+			if !strings.Contains(page, "/nexus/runs/"+id) {
+				t.Errorf("repository=%s lacks %s", filter, id)
+			}
+		}
+		if strings.Contains(page, other) {
+			t.Errorf("repository=%s has a run of another host", filter)
+		}
+	}
+	if page := b.get("/?from=nexus&repository=acme/nothing").body; strings.Contains(page, "/nexus/runs/run_") {
+		t.Error("a repository without runs has some")
+	}
+}

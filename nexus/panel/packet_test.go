@@ -57,6 +57,18 @@ func TestApprovalPacket(t *testing.T) {
 	if list := b.get("/approvals").body; !strings.Contains(list, "codex&lt;script&gt;") || len(faults(t, list)) > 0 {
 		t.Error("the list does not name the engine")
 	}
+	// Who may not decide is not told that it waits for them.
+	reader := w.login(w.token("alice", authority.ScopeRead))
+	for who, by := range map[bool]*browser{true: b, false: reader} {
+		for path, words := range map[string]string{"/approvals": "Read and decide", "/?from=nexus": "Needs you", "/approvals/" + asked.ApprovalID: "Waits for you"} {
+			if page := by.get(path).body; strings.Contains(page, words) != who {
+				t.Errorf("%s, may decide %t: says %q: %t", path, who, words, !who)
+			}
+		}
+	}
+	if page := reader.get("/approvals").body; !strings.Contains(page, ">Read</a>") || !strings.Contains(page, "approvals:decide") {
+		t.Error("who may not decide is not told what it needs")
+	}
 	// A second run that asks finds the approval, with the word of the first.
 	again, err := ask("k2", &job.Asker{SessionID: "another", Engine: "pi"})
 	if err != nil || again.ApprovalID != asked.ApprovalID || again.Asker == nil || again.Asker.SessionID != evil.SessionID {

@@ -259,7 +259,11 @@ func statusOf(code reason.Code) int {
 		return http.StatusBadRequest
 	case reason.ScopeMissing, reason.Forbidden, reason.OriginRefused, reason.CSRFRefused:
 		return http.StatusForbidden
-	case reason.NotAcceptable, reason.JournalUnfinished:
+	case reason.NotAcceptable, reason.FileUnusable:
+		return http.StatusConflict
+	}
+	switch info, _ := reason.Lookup(code); info.Domain {
+	case "audit", "evidence", "manifest", "path", "zip": // the bundle is not one that is handed out
 		return http.StatusConflict
 	}
 	return http.StatusInternalServerError

@@ -60,6 +60,7 @@ func (p *Panel) functions() template.FuncMap {
 		"plus":     func(a, b int) int { return a + b },
 		"when":     func(v any) moment { return momentOf(v) },
 		"join":     strings.Join,
+		"caseMark": caseMark,
 		"gateMark": func(s bundle.Status) string { return gateMarks[s] },
 		"signed": func(n int) string {
 			if n < 0 {

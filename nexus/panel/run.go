@@ -42,6 +42,7 @@ type runPage struct {
 	Gates      gates
 	Receipts   int
 	Approval   string
+	ApprovalID string // of the request that the run made, "" where it made none
 	Commands   []command
 	Exports    *exports // nil while there is nothing to take along
 	CostOf     string
@@ -157,6 +158,10 @@ func (d *runPage) entry(e journal.Entry) {
 		var out struct{ Decision gates }
 		decode(e.Outputs, &out)
 		d.Gates = out.Decision
+	case evidence.StepApprovalRequested:
+		var a evidence.Approval
+		decode(e.Outputs, &a)
+		d.ApprovalID = a.ApprovalID
 	case evidence.StepApprovalGranted, evidence.StepApprovalDenied:
 		var a evidence.Approval
 		decode(e.Outputs, &a)

@@ -223,3 +223,23 @@ func TestSentenceCounts(t *testing.T) {
 		}
 	}
 }
+
+// TestHintNamesTheRun: what to type has the ids that the page knows, and keeps the word
+// for one that it does not.
+func TestHintNamesTheRun(t *testing.T) {
+	t.Parallel()
+	const hint = "`remit approve ID` decides; `remit show SESSION` says where"
+	d := &runPage{Session: &Session{Summary: Summary{ID: "20261123T100000Z-a-1", Code: string(reason.ApprovalMissing)}}}
+	d.entry(entry(0, evidence.StepApprovalRequested, "approval", journal.Completed, 0, 0, nil, evidence.Approval{ApprovalID: "apr_1"}))
+	if got := d.Named(hint); got != "`remit approve apr_1` decides; `remit show 20261123T100000Z-a-1` says where" || d.Asking() != "" {
+		t.Errorf("%q, %q", got, d.Asking())
+	}
+	d.Summary.Nexus = &NexusFacts{RunID: "run_1", Session: "20261123T100000Z-b-2"}
+	if got := d.Named(hint); !strings.Contains(got, "show 20261123T100000Z-b-2`") || d.Asking() != "/approvals/apr_1" {
+		t.Errorf("%q, %q", got, d.Asking())
+	}
+	d = &runPage{Session: &Session{Summary: Summary{Nexus: &NexusFacts{}}}}
+	if got := d.Named(hint); got != hint || d.Asking() != "" {
+		t.Errorf("%q, %q", got, d.Asking())
+	}
+}

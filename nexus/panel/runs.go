@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"remit/nexus/api"
+	"remit/nexus/authority"
+	"remit/nexus/jobs"
 	"remit/proof/reason"
 )
 
@@ -28,7 +30,7 @@ type filter struct {
 func filterOf(q url.Values) filter {
 	get := func(name string) string { return clip(200, q.Get(name)) }
 	f := filter{From: get("from"), Status: get("status"), Engine: get("engine"), Model: get("model"), Code: get("code"),
-		Repository: get("repository"), Text: get("q"), Before: get("before")}
+		Repository: jobs.RepositoryName(get("repository")), Text: get("q"), Before: get("before")}
 	if f.From != "nexus" {
 		f.check()
 	} else {
@@ -172,6 +174,9 @@ func (p *Panel) runs(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, 
 
 // waiting are the approvals that the viewer may decide.
 func (p *Panel) waiting(r *http.Request, v *viewer) ([]api.Approval, error) {
+	if !v.MayDo(authority.ScopeApprove) {
+		return nil, nil
+	}
 	pending := api.ApprovalStatus("requested")
 	got, err := api.ListApprovals.Get(r.Context(), v.client, api.ListApprovalsParams{Status: &pending})
 	if reason.CodeOf(err) == reason.ScopeMissing {

@@ -94,12 +94,12 @@ func (s *story) Audit(context.Context, string) (*bundle.Report, error) {
 }
 
 // storyContract is the contract of a task, as it is kept.
-func storyContract(t testing.TB, title string) (text []byte, of *task.Contract) {
+func storyContract(t testing.TB, title string, approval bool) (text []byte, of *task.Contract) {
 	t.Helper()
 	yaml, err := json.Marshal(map[string]any{"task_id": strings.ReplaceAll(strings.ToLower(title), " ", "-"), "title": title,
 		"instructions":  "`slug.Make(\"Don't panic!\")` returns `don't-panic!`.\n\nA slug has letters, digits and single dashes, and nothing else. Keep what works.\n",
 		"allowed_paths": []string{"slug/**"}, "forbidden_paths": []string{"slug/testdata/**"}, "forbidden_actions": task.DefaultForbiddenActions(),
-		"verification_commands": []string{"go test ./..."}, "budget": map[string]any{"max_budget_micro_usd": 500_000, "wall_seconds": 900}})
+		"verification_commands": []string{"go test ./..."}, "approval_required": approval, "budget": map[string]any{"max_budget_micro_usd": 500_000, "wall_seconds": 900}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,8 @@ func storyContract(t testing.TB, title string) (text []byte, of *task.Contract) 
 // session is the attempt as a session with its files.
 func (a attempt) session(t testing.TB) (*Session, *memoryHome) {
 	t.Helper()
-	text, of := storyContract(t, a.task)
+	asks := a.block != nil && a.patch == ""
+	text, of := storyContract(t, a.task, asks)
 	const done = journal.Completed
 	var entries []journal.Entry
 	add := func(name, step string, status journal.Status, at, took time.Duration, in, out any) {
@@ -138,7 +139,8 @@ func (a attempt) session(t testing.TB) (*Session, *memoryHome) {
 	entries[1].Inputs = []byte(`{"contract":` + string(text) + `}`) // its bytes are canonical
 	all := []string{"contract", "policy", "admission", "budget", "repository"}
 	g := gates{Required: all, Passed: all}
-	if a.block != nil && a.patch == "" {
+	if asks {
+		add(evidence.StepApprovalRequested, "approval", done, time.Millisecond, 0, nil, evidence.Approval{ApprovalID: "apr_4be1a7c09d5e2f314be1a7c09d5e2f31"})
 		g = gates{Required: append(all, "approval"), Passed: all, Missing: []string{"approval"}, Ways: []string{a.block.Hint}}
 	}
 	add(evidence.StepEligibility, "eligibility", done, 2*time.Millisecond, 9*time.Millisecond, nil, map[string]any{"decision": g})
@@ -156,6 +158,7 @@ func (a attempt) session(t testing.TB) (*Session, *memoryHome) {
 	}
 	if a.model != "" && a.patch != "" {
 		report.Usage = evidence.MeteredUsage{Requests: 6, Tokens: 48_210, CostMicroUSD: a.cost, CostKnown: new(true)}
+		add(evidence.StepUsage, "usage", done, a.took, 0, nil, report.Usage)
 	}
 	add(evidence.StepRunCompleted, "run", status, a.took, 0, nil, evidence.RunCompleted{Status: name, Blockers: report.Blockers})
 	return &Session{Summary: Summarize(a.id, Sealed, "acme/links", entries), Journal: entries, Report: report}, files
@@ -236,7 +239,7 @@ func storyHome(t testing.TB) *story {
 	h := &story{&memoryHome{version: 1}, map[string]*memoryHome{}}
 	for _, a := range []attempt{
 		{id: "20261123T143000Z-router-9d20c4", engine: "claude", version: "2.1.329", provider: "anthropic", model: "claude-sonnet", task: router, at: 4*time.Hour + 30*time.Minute, took: time.Second,
-			block: &evidence.Blocker{Code: reason.ApprovalMissing, Message: "the contract needs an approval, and none was given", Hint: "`remit approve ID`, or decide on the page Approvals"}},
+			block: &evidence.Blocker{Code: reason.ApprovalMissing, Message: "the contract needs an approval, and none was given", Hint: "`remit approve ID` decides about the request, or the page Approvals; then run again"}},
 		{id: "20261123T131500Z-words-51aa07", engine: "pi", version: "0.73.1", provider: "openai", model: "gpt-large", task: words, at: 3*time.Hour + 15*time.Minute, took: 74 * time.Second, cost: 21_400,
 			patch: storyPatch, added: 10, removed: 1, fixed: 3, kept: 8, says: "Words are counted by Unicode categories."},
 		{id: "20261123T112000Z-slug-c7f1e2", engine: "claude", version: "2.1.329", provider: "anthropic", model: "claude-sonnet", task: slugs, at: 80 * time.Minute, took: 96 * time.Second, cost: 84_300,
@@ -254,9 +257,21 @@ func storyHome(t testing.TB) *story {
 	return h
 }
 
+// storyMatrix is a failure matrix of which every case holds.
+func storyMatrix() (out []ladder.MatrixCase) {
+	for _, row := range ladder.Rows() {
+		for _, c := range row.Cases {
+			out = append(out, ladder.MatrixCase{Row: row.Name, Case: c.Name, ExpectedStatus: row.Status, ExpectedCode: row.Expected(c), GotStatus: string(row.Status),
+				GotCode: row.Expected(c), Verdict: "held"})
+		}
+	}
+	return out
+}
+
 // storyLadder is how far the engines of the story have come.
 func storyLadder(context.Context) (json.RawMessage, error) {
-	status := ladder.Summarize(nil)
+	status := ladder.Summarize([]ladder.Records{{Engine: "codex", Matrix: &ladder.MatrixRecord{Record: ladder.Record{Path: "ladder/codex/matrix.json", SHA256: "sha256:" + strings.Repeat("4b", 32)},
+		Status: evidence.StatusPass, Held: 12, Total: 12, FinishedAt: "2026-11-20T09:12:00Z", Current: true, Cases: storyMatrix()}}, {Engine: "claude"}, {Engine: "pi"}})
 	lane := func(engine, version, provider, model, next string, proven int, then ladder.State, why string) ladder.Lane {
 		l := ladder.Lane{Engine: engine, Version: version, Provider: provider, Model: model, NextAction: next, ProvenStage: proven}
 		for i, stage := range status.Stages {
@@ -288,7 +303,7 @@ func storyWorld(t testing.TB, dress func(*Panel)) (w *world, token string, pages
 	token = w.token("alice", scopes...)
 	w.machine(token, "workshop", 1000)
 	w.machine(token, "attic", 600)
-	text, _ := storyContract(t, "Replace the router")
+	text, _ := storyContract(t, "Replace the router", true)
 	asked, err := api.RequestApproval.Do(t.Context(), w.client(token), "ask", api.None{}, api.ApprovalRequest{Contract: string(text), RepoRef: "acme/links"})
 	if err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func (f *flow) join() {
 	account := f.post("/v1/treasury/accounts", f.alice, `{"limit":1000000}`, 201).field(f.t, "account_id")
 	f.post("/v1/treasury/fund", f.admin, fund(account, 500_000), 200)
 	registration := f.post("/v1/tokens", f.alice, `{"kind":"registration"}`, 201).field(f.t, "token")
-	joined := f.post("/v1/providers", registration, `{"name":"box","version":"1.0","capabilities":["oa.sandbox_run.v1"],"price_msats":1000}`, 201)
+	joined := f.post("/v1/providers", registration, `{"name":"box","version":"1.0","capabilities":["oa.sandbox_run.v1","remit.engine_run.v1"],"price_msats":1000}`, 201)
 	var out api.ProviderRegistered
 	if err := json.Unmarshal([]byte(joined.body), &out); err != nil {
 		f.t.Fatal(err)

@@ -3,12 +3,15 @@ package server
 import (
 	"errors"
 	"math"
+	"net/http"
 	"time"
 
 	"remit/law/job"
 	"remit/nexus/api"
+	"remit/nexus/authority"
 	"remit/nexus/jobs"
 	"remit/nexus/store"
+	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/proof/record"
 )
@@ -23,7 +26,7 @@ func jobRoutes() []route {
 		briefly(mutation(api.RenewLease, renewLease)),
 		mutation(api.ReleaseLease, releaseLease),
 		briefly(mutation(api.AppendLog, appendLog)),
-		mutation(api.CompleteJob, completeJob),
+		{Operation: api.CompleteJob.Operation, special: (*Server).completeJob},
 		mutation(api.CancelJob, cancelJob),
 		mutation(api.SettleJob, settleJob),
 	}
@@ -128,9 +131,75 @@ func appendLog(tx *store.Tx, r *request, body api.LogRequest) (answer, error) {
 	return answer{value: api.LogAppended{JobID: r.PathValue("job_id"), Length: length}}, nil
 }
 
-func completeJob(tx *store.Tx, r *request, body api.CompleteRequest) (answer, error) {
-	return jobAnswer(jobs.Complete(tx, r.caller.Principal, r.PathValue("job_id"),
-		jobs.CompleteRequest{Fence: body.Fence, Response: body.Response}))
+// completeJob takes the response of a job. The bundle of an engine that worked for a
+// run without a client is the run's: what it says is read before the command, outside
+// of any transaction.
+func (s *Server) completeJob(w http.ResponseWriter, r *request) error {
+	if _, err := keyOf(r); err != nil {
+		return err
+	}
+	if err := readBody(w, r, api.MaxBody); err != nil {
+		return err
+	}
+	var asked api.CompleteRequest
+	var sealed *sealedAgain
+	if r.json(&asked) == nil { // else the command says what is wrong with it
+		var err error
+		if sealed, err = s.bundleOfJob(r, asked); err != nil {
+			return err
+		}
+	}
+	return s.commit(w, r, withBody(func(tx *store.Tx, r *request, body api.CompleteRequest) (answer, error) {
+		j, err := jobs.Complete(tx, r.caller.Principal, r.PathValue("job_id"), jobs.CompleteRequest{Fence: body.Fence, Response: body.Response})
+		if err == nil && sealed != nil && j.State == string(jobs.Submitted) {
+			err = sealed.record(tx, authority.Sweeper(), j.RunID)
+		}
+		return jobAnswer(j, err)
+	}), nil)
+}
+
+// bundleOfJob reads the bundle that a response announces. It is nil where the run has a
+// client, who hands in its own, or a bundle already; where the response is not one that
+// the authority would believe; and where the bundle is about another contract or commit.
+func (s *Server) bundleOfJob(r *request, asked api.CompleteRequest) (*sealedAgain, error) {
+	if given, err := job.ParseEngineRunResponse(asked.Response); err != nil || given.BundleSHA256 == "" {
+		return nil, nil //nolint:nilerr // the command says what is wrong with it
+	}
+	var found *jobs.JobBundle
+	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) (err error) {
+		id := r.PathValue("job_id")
+		if jobs.MayUpload(tx, r.caller.Principal, id, asked.Fence) != nil {
+			return nil // the command says so
+		}
+		found, err = jobs.BundleOfResponse(tx, id, asked.Response)
+		return err
+	})
+	if err != nil || found == nil {
+		return nil, err
+	}
+	entries, err := s.bundleJournal(r.Context(), found.SHA256)
+	if err != nil {
+		return nil, s.unreadable(r, err)
+	}
+	summary, err := evidence.SummaryOf(entries)
+	if err != nil {
+		return nil, s.unreadable(r, err)
+	}
+	opened, err := evidence.OpenedOf(entries)
+	if err != nil || opened.ContractSHA256 != found.Contract || string(summary.BaselineCommit) != found.Commit {
+		return nil, s.unreadable(r, errors.New("it is about another contract or commit"))
+	}
+	return &sealedAgain{found.RunArtifactRequest, &jobs.Derived{Summary: summary}}, nil
+}
+
+// unreadable logs why the bundle of a job does not become that of its run. It stays an
+// artifact of the job; only what is no fault of the bundle refuses the response.
+func (s *Server) unreadable(r *request, err error) error {
+	if reason.CodeOf(err) == reason.StoreUnavailable || r.Context().Err() != nil {
+		return err
+	}
+	s.opt.Log.Warn("bundle of a job", "request_id", r.id, "job", r.PathValue("job_id"), "error", err)
+	return nil
 }
 
 func settleJob(tx *store.Tx, r *request, _ api.None) (answer, error) {

@@ -14,6 +14,7 @@ import (
 
 	"remit/law/job"
 	"remit/nexus/api"
+	"remit/nexus/authority"
 	"remit/nexus/jobs"
 	"remit/nexus/store"
 	"remit/proof/bundle"
@@ -55,10 +56,7 @@ func (s *Server) recordOutcome(w http.ResponseWriter, r *request) error {
 			return answer{}, err
 		}
 		if sealed != nil {
-			if _, err := jobs.PutRunArtifact(tx, p, id, sealed.artifact); err != nil {
-				return answer{}, err
-			}
-			if err := jobs.Derive(tx, p, id, *sealed.derived); err != nil {
+			if err := sealed.record(tx, p, id); err != nil {
 				return answer{}, err
 			}
 		}
@@ -66,10 +64,19 @@ func (s *Server) recordOutcome(w http.ResponseWriter, r *request) error {
 	}), nil)
 }
 
-// sealedAgain is the bundle of a run with an outcome in it.
+// sealedAgain is a bundle that the authority records of a run: with an outcome in it,
+// or of the run's only job.
 type sealedAgain struct {
 	artifact jobs.RunArtifactRequest
 	derived  *jobs.Derived
+}
+
+// record makes it the bundle of a run.
+func (b *sealedAgain) record(tx *store.Tx, p authority.Principal, runID string) error {
+	if _, err := jobs.PutRunArtifact(tx, p, runID, b.artifact); err != nil {
+		return err
+	}
+	return jobs.Derive(tx, p, runID, *b.derived)
 }
 
 // sealOutcome writes an outcome into the bundle that is kept of a run. It returns

@@ -25,6 +25,7 @@ type RunFilter struct {
 	Before  string // the newest ones before this one
 	State   string
 	RepoRef string
+	Also    []string // other refs of the same repository
 	Outcome string
 	// Key is the Idempotency-Key of the request that made the run. There is one such
 	// run, unless two principals of the owner have used the same key.
@@ -56,12 +57,18 @@ func (tx *Tx) ListRuns(owner string, f RunFilter) ([]SummedRun, error) {
 	where, args := []string{"run.owner = ?"}, []any{owner}
 	and := func(condition string, with ...any) { where, args = append(where, condition), append(args, with...) }
 	for _, c := range []struct{ column, value string }{
-		{"state", f.State}, {"repo_ref", f.RepoRef}, {"outcome", f.Outcome}, {"verdict", f.Verdict}, {"engine", f.Engine}, {"model", f.Model},
+		{"state", f.State}, {"outcome", f.Outcome}, {"verdict", f.Verdict}, {"engine", f.Engine}, {"model", f.Model},
 		{"blocker", f.Blocker}, {"request_key", f.Key},
 	} {
 		if c.value != "" { // the second condition lets both databases use the partial index
 			and("run."+c.column+" = ? AND run."+c.column+" <> ''", c.value)
 		}
+	}
+	switch {
+	case len(f.Also) > 0:
+		and("run.repo_ref IN (?"+strings.Repeat(", ?", len(f.Also))+")", append([]any{f.RepoRef}, anys(f.Also)...)...)
+	case f.RepoRef != "":
+		and("run.repo_ref = ?", f.RepoRef)
 	}
 	order := "run.id DESC"
 	timed := f.Since > 0 || f.Until > 0
@@ -84,6 +91,23 @@ func (tx *Tx) ListRuns(owner string, f RunFilter) ([]SummedRun, error) {
 		and("run.id IN (SELECT w.run_id FROM run_word w WHERE w.owner = ? AND w.word >= ? AND w.word < ?)", owner, word, word+"\U0010FFFF")
 	}
 	return list(tx, scanSummedRun, summedRuns+strings.Join(where, " AND ")+" ORDER BY "+order+" LIMIT ?", append(args, f.Limit)...)
+}
+
+// Repositories are those of some refs that runs of an owner have.
+func (tx *Tx) Repositories(owner string, refs []string) ([]string, error) {
+	scan := func(s scanner) (ref string, err error) {
+		err = s.Scan(&ref)
+		return ref, err
+	}
+	return list(tx, scan, "SELECT DISTINCT repo_ref FROM run WHERE owner = ? AND repo_ref IN (?"+strings.Repeat(", ?", len(refs)-1)+") ORDER BY repo_ref",
+		append([]any{owner}, anys(refs)...)...)
+}
+
+func anys(texts []string) (out []any) {
+	for _, text := range texts {
+		out = append(out, text)
+	}
+	return out
 }
 
 // PutRunSummary writes the summary of a locked run, what it is filtered by and the

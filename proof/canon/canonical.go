@@ -3,8 +3,11 @@ package canon
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -248,4 +251,100 @@ func (c *canonicalizer) reorder(members []member) {
 		c.scratch = append(c.scratch, c.out[m.start:m.end]...)
 	}
 	copy(c.out[start:], c.scratch)
+}
+
+// MaxDecimalDigits bounds the digits before the point of a decimal. With the
+// two behind it that makes 15, which an IEEE 754 double keeps exactly.
+const MaxDecimalDigits = 13
+
+// maxInteger is 2^53−1 (RFC 7493, section 2.2).
+const maxInteger = "9007199254740991"
+
+// decimalKeys are final_confidence and step_utility of a receipt, and
+// confidence, which is what a replay calls the former.
+var decimalKeys = [...]string{"final_confidence", "step_utility", "confidence"}
+
+func isDecimalKey(key []byte) bool {
+	for _, k := range decimalKeys {
+		if string(key) == k {
+			return true
+		}
+	}
+	return false
+}
+
+// numberProblem says why a valid JSON number is outside the hashed subset, ""
+// if it is inside. The rules look at the text and not at a parsed value:
+// parsing is where readers begin to differ.
+func numberProblem(raw []byte, decimal bool) string {
+	if bytes.ContainsAny(raw, "eE") {
+		return "has an exponent"
+	}
+	digits, negative := bytes.CutPrefix(raw, []byte("-"))
+	whole, places, point := bytes.Cut(digits, []byte("."))
+	switch {
+	case point && bytes.HasSuffix(places, []byte("0")):
+		return "ends in a zero behind the point; whole numbers are written as integers"
+	case point && !decimal:
+		return "is a decimal; only the values of " + strings.Join(decimalKeys[:], ", ") + " may be"
+	case point && len(places) > 2:
+		return "has more than two places"
+	case point && len(whole) > MaxDecimalDigits:
+		return "has too many digits"
+	case negative && !point && string(whole) == "0":
+		return "is negative zero"
+	case len(whole) > len(maxInteger),
+		len(whole) == len(maxInteger) && string(whole) > maxInteger:
+		return "is outside ±(2^53−1)"
+	}
+	return ""
+}
+
+// maxShown bounds how much hostile text an error repeats.
+const maxShown = 80
+
+// refuse reports the value that was read last. width is the length of its
+// text, so that the offset names its first byte.
+func (c *canonicalizer) refuse(width int, format string, args ...any) *reason.Error {
+	at := c.dec.InputOffset() - int64(width)
+	return notCanonical(c.dec.StackPointer(), at, fmt.Sprintf(format, args...), nil)
+}
+
+// syntax reports text that is not strict JSON at all.
+func (c *canonicalizer) syntax(err error) *reason.Error {
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		return notCanonical(syntactic.JSONPointer, syntactic.ByteOffset, syntactic.Err.Error(), err)
+	}
+	message := err.Error()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		message = "text ends before the value does"
+	}
+	return notCanonical(c.dec.StackPointer(), c.dec.InputOffset(), message, err)
+}
+
+func notCanonical(at jsontext.Pointer, offset int64, message string, cause error) *reason.Error {
+	return &reason.Error{
+		Code:    reason.NotCanonical,
+		Message: fmt.Sprintf("%s (byte %d)", message, offset),
+		Field:   printable([]byte(at)),
+		Err:     cause,
+	}
+}
+
+// quote makes hostile text safe to print: ASCII only, bounded, in quotes.
+func quote(b []byte) string {
+	if len(b) > maxShown {
+		return strconv.QuoteToASCII(string(b[:maxShown])) + "…"
+	}
+	return strconv.QuoteToASCII(string(b))
+}
+
+// printable is quote without the quotes, for JSON pointers.
+func printable(b []byte) string {
+	q := quote(b)
+	if len(b) > maxShown {
+		return q[1:len(q)-len(`"…`)] + "…"
+	}
+	return q[1 : len(q)-1]
 }

@@ -63,7 +63,7 @@ func (t Trust) AuditAttestations(texts [][]byte, commit NotedCommit) *NoteAudit 
 			out.RunStatus = StatusFail
 		}
 		c.noted(noteStatements[s.kind], s.envelope)
-		why, same := commit.isOf(s.about, out.Receipt)
+		why, same := commit.isOf(s.about)
 		switch {
 		case s.about.GitTree != commit.Tree:
 			fail(subject, reason.TreeMismatch, "commit %s has tree %s, and what was verified is tree %.64s", commit.ID, commit.Tree, s.about.GitTree)

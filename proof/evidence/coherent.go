@@ -7,6 +7,7 @@ import (
 
 	"remit/proof/canon"
 	"remit/proof/journal"
+	"remit/proof/record"
 )
 
 // contractClaims are the rules of the contract that the journal states a
@@ -211,4 +212,71 @@ func (r *run) contradictProofs(agree agreeFunc) {
 			agree(claim.says == nil || *claim.says == claim.fact, "proofs/%s.json does not say what its step found", p.name)
 		}
 	}
+}
+
+// contradictApproval holds a grant against the receipts of the authority. Under
+// an authority elsewhere only its own word counts: the person who runs
+// something there is not the one who approves it. A run without an
+// authority, or one that was settled here, may rest on the word of the person at
+// the terminal, which names no approval.
+func (r *run) contradictApproval(agree agreeFunc) {
+	g := r.granted
+	if r.approval != "granted" || g == nil {
+		return
+	}
+	elsewhere := r.budget != nil && r.budget.Executed == record.ExecutedElsewhere
+	if g.ApprovalID == "" {
+		agree(!elsewhere || !r.opened.ApprovalRequired, "the contract was approved, and the authority that the run was under knows of no approval")
+		return
+	}
+	for _, kind := range []string{record.ApprovalGranted, record.ApprovalConsumed} {
+		found := false
+		for _, a := range r.receipts {
+			found = found || a.Type == kind && r.approves(a, g)
+		}
+		agree(found, "no receipt %s says of approval %s what %s says", kind, g.ApprovalID, StepApprovalGranted)
+	}
+}
+
+// approves reports whether a receipt is about this approval, this contract and,
+// when it says for which run, this run; and whether who granted is who is named.
+func (r *run) approves(a record.AuthorityReceipt, g *Approval) bool {
+	var p record.ApprovalUse
+	if json.Unmarshal(a.Payload, &p) != nil || p.ApprovalID != g.ApprovalID || p.ContractSHA256 != r.opened.ContractSHA256 || p.MutationMode != r.opened.MutationMode {
+		return false
+	}
+	if a.Type == record.ApprovalGranted {
+		return p.Actor == g.Actor && p.Actor == a.Principal
+	}
+	return p.RunID != "" && (r.budget == nil || p.RunID == r.budget.RunID)
+}
+
+// BudgetSettled are the outputs of budget.settled: what the proof of the change
+// by a job came to, and its price.
+type BudgetSettled struct {
+	record.Settlement
+	Blockers []Blocker `json:"blockers"`
+}
+
+// contradictSettlement holds the authority's receipts against their digests and
+// the settlement against the receipts.
+func (r *run) contradictSettlement(agree agreeFunc) {
+	for _, a := range r.receipts {
+		agree(a.Sealed(), "the digest of receipt %s is not that of its content", a.Type)
+	}
+	b := r.budget
+	if b == nil || b.ReservationID == "" {
+		return
+	}
+	agree(b.Passed == (b.Status == record.Released), "the budget is %s and passed is %t", b.Status, b.Passed)
+	agree(b.Status == record.Released || b.SettledMsats == 0, "the budget is %s, and %d msats were paid", b.Status, b.SettledMsats)
+	found := false
+	for _, a := range r.receipts {
+		if p, ok := a.Payment(); ok && p.Proof.ReservationID == b.ReservationID {
+			found = true
+			agree(p.Status == b.Status && p.AmountMsats == b.SettledMsats && p.JobHash == b.JobHash && p.Proof.ProviderID == b.ProviderID,
+				"receipt %s does not say of reservation %s what %s says", a.Type, b.ReservationID, StepBudget)
+		}
+	}
+	agree(found, "no receipt says how reservation %s was resolved", b.ReservationID)
 }

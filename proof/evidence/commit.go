@@ -27,6 +27,9 @@ func Subject(title string) string {
 // receiptTrailer names the receipt as of the verdict in a commit.
 const receiptTrailer = "Verified-Patch-Receipt: "
 
+// rejectedLine stands in the commit of a change that its operator has turned down.
+const rejectedLine = "REJECTED by its operator, and exported all the same.\n\n"
+
 // CommitBody is the message of the commit of a change behind its subject. digest is
 // that of the receipt as of the verdict; rejected marks a change that its operator
 // has turned down.
@@ -37,7 +40,7 @@ func CommitBody(receipt *Receipt, digest string, rejected bool) string {
 		verified = "NOT verified (" + receipt.Status + ")"
 	}
 	if rejected {
-		b.WriteString("REJECTED by its operator, and exported all the same.\n\n")
+		b.WriteString(rejectedLine)
 	}
 	fmt.Fprintf(&b, "%s by Remit on a fresh checkout of %s:\n", verified, receipt.BaselineCommit)
 	for i, command := range receipt.Verification.CommandsRun {

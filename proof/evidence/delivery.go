@@ -208,11 +208,16 @@ const CommitAuthor = "remit <remit@localhost>"
 func (d *Delivered) commitID() string {
 	const author = CommitAuthor
 	body := fmt.Sprintf("tree %s\nparent %s\nauthor %s %d +0000\ncommitter %s %d +0000\n\n%s", d.Tree, d.BaselineCommit, author, d.CommittedAt, author, d.CommittedAt, d.Message)
+	return objectID(len(d.Commit), body)
+}
+
+// objectID is the id, of so many digits, that git gives a commit.
+func objectID(digits int, commit string) string {
 	h := sha1.New() //nolint:gosec // git's own name of an object, and no claim about it
-	if len(d.Commit) == 2*sha256.Size {
+	if digits == 2*sha256.Size {
 		h = sha256.New()
 	}
-	fmt.Fprintf(h, "commit %d\x00%s", len(body), body)
+	fmt.Fprintf(h, "commit %d\x00%s", len(commit), commit)
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"remit/proof/attest"
@@ -155,18 +154,39 @@ type NotedCommit struct {
 	Text     []byte // its headers, an empty line and its message
 }
 
-// isOf says whether statements about a commit are about this one: by its id, or, where an
-// operator has signed it and so given it another one, by the trailer that names the
-// receipt. why says so of the latter.
-func (c NotedCommit) isOf(about Attested, receipt string) (why string, ok bool) {
+// isOf says whether statements about a commit are about this one: by its id, or, where
+// another committer has signed it and so given it another one, because it has the id that
+// they name once committer and signature are what they were. why says so of the latter.
+func (c NotedCommit) isOf(about Attested) (why string, ok bool) {
 	if about.GitCommit == c.ID {
 		return "", true
 	}
-	_, message, _ := bytes.Cut(c.Text, []byte("\n\n"))
-	if receipt == "" || !slices.Contains(strings.Split(string(message), "\n"), receiptTrailer+receipt) {
+	if about.GitCommit != objectID(len(about.GitCommit), c.asVerified()) {
 		return "", false
 	}
-	return bounded("its own message names this receipt; the statements name commit " + about.GitCommit), true
+	return "but for its committer and signature it is commit " + about.GitCommit + ", which the statements name", true
+}
+
+// asVerified is the text of the commit as it was before an operator signed or rejected
+// it: its committer was its author.
+func (c NotedCommit) asVerified() string {
+	headers, message, _ := strings.Cut(string(c.Text), "\n\n")
+	var b strings.Builder
+	author, inSignature := "", false
+	for line := range strings.SplitSeq(headers, "\n") {
+		name, value, _ := strings.Cut(line, " ")
+		if inSignature = name == "gpgsig" || name == "gpgsig-sha256" || inSignature && name == ""; inSignature {
+			continue
+		}
+		switch name {
+		case "author":
+			author = value
+		case "committer":
+			line = name + " " + author
+		}
+		b.WriteString(line + "\n")
+	}
+	return b.String() + "\n" + strings.Replace(message, rejectedLine, "", 1)
 }
 
 // AuditNote checks the note of a commit: that it has its form, who vouches for it, that
@@ -229,7 +249,7 @@ func (t Trust) AuditNote(text []byte, commit NotedCommit) *NoteAudit {
 	}
 
 	subject := gate("note.commit")
-	why, same := commit.isOf(about, out.Receipt)
+	why, same := commit.isOf(about)
 	switch {
 	case about.GitTree != commit.Tree:
 		fail(subject, reason.TreeMismatch, "commit %s has tree %s, and what was verified is tree %.64s", commit.ID, commit.Tree, about.GitTree)

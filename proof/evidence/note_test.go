@@ -5,9 +5,15 @@ package evidence_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+	"time"
 
 	"remit/proof/attest"
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -92,7 +98,29 @@ func TestAuditOfANote(t *testing.T) {
 	if err := json.Unmarshal(lines[0], &head); err != nil {
 		t.Fatal(err)
 	}
-	receipt := evidence.Trust{}.AuditNote(text, evidence.NotedCommit{}).Receipt
+	var receipt evidence.Receipt
+	if err := evidence.DecodeReceipt(append(head.Receipt, '\n'), &receipt); err != nil {
+		t.Fatal(err)
+	}
+	contract, err := os.ReadFile(filepath.Join(golden("attested"), evidence.ContractFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	title, err := evidence.TitleOf(contract)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := time.Parse(journal.TimeFormat, receipt.CompletedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The commit of the change, as another committer has signed it, with edits.
+	signed := func(edits ...string) string {
+		who := fmt.Sprintf("%s %d +0000", evidence.CommitAuthor, at.Unix())
+		text := fmt.Sprintf("tree %s\nparent %s\nauthor %s\ncommitter Ann <ann@example.org> 1 +0100\ngpgsig -----BEGIN\n \n x\n -----END\n\n%s\n\n%s", about.GitTree, receipt.BaselineCommit,
+			who, evidence.Subject(title), evidence.CommitBody(&receipt, canon.Digest(append(head.Receipt, '\n')), false))
+		return strings.NewReplacer(edits...).Replace(text)
+	}
 	for _, tt := range []struct {
 		name         string
 		text         []byte
@@ -105,9 +133,13 @@ func TestAuditOfANote(t *testing.T) {
 		{name: "whole", text: text},
 		{name: "trusted", text: text, trust: evidence.Trust{Signers: mine, Require: true}},
 		{name: "another commit with the tree", text: text, commit: about.GitTree, gate: "note.commit", code: reason.NoteOtherCommit},
-		{name: "the commit as its operator signed it", text: text, commit: about.GitTree, commitText: "tree x\ngpgsig x\n\nFix it\n\nVerified-Patch-Receipt: " + receipt + "\n"},
-		{name: "another receipt is named", text: text, commit: about.GitTree, commitText: "tree x\n\nFix it\n\nVerified-Patch-Receipt: " + "sha256:0" + "\n", gate: "note.commit", code: reason.NoteOtherCommit},
-		{name: "the receipt is named in a header", text: text, commit: about.GitTree, commitText: "tree x\nVerified-Patch-Receipt: " + receipt + "\n\nFix it\n", gate: "note.commit", code: reason.NoteOtherCommit},
+		{name: "the commit as its operator signed it", text: text, commit: about.GitTree, commitText: signed()},
+		{name: "as its operator rejected it", text: text, commit: about.GitTree, commitText: signed("\n\n"+evidence.Subject(title)+"\n\n", "\n\n"+evidence.Subject(title)+"\n\nREJECTED by its operator, and exported all the same.\n\n")},
+		{name: "another parent", text: text, commit: about.GitTree, commitText: signed(string(receipt.BaselineCommit)+"\nauthor", about.GitTree+"\nauthor"), gate: "note.commit", code: reason.NoteOtherCommit},
+		{name: "another author", text: text, commit: about.GitTree, commitText: signed("author remit", "author ann"), gate: "note.commit", code: reason.NoteOtherCommit},
+		{name: "another date", text: text, commit: about.GitTree, commitText: signed(fmt.Sprint(at.Unix()), "0"), gate: "note.commit", code: reason.NoteOtherCommit},
+		{name: "another message that names the receipt", text: text, commit: about.GitTree, commitText: signed(evidence.Subject(title), "Fix more"), gate: "note.commit", code: reason.NoteOtherCommit},
+		{name: "a header more", text: text, commit: about.GitTree, commitText: signed("\ngpgsig ", "\nencoding latin1\ngpgsig "), gate: "note.commit", code: reason.NoteOtherCommit},
 		{name: "another tree", text: text, tree: about.GitCommit, gate: "note.commit", code: reason.TreeMismatch},
 		{name: "nobody is trusted", text: text, trust: evidence.Trust{Require: true}, gate: "signatures", code: reason.SignerUnknown},
 		{name: "revoked", text: text, trust: evidence.Trust{Signers: mine, Revoked: revoked}, gate: "signatures", code: reason.SignerRevoked},

@@ -15,6 +15,7 @@ package reason
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -45,16 +46,16 @@ func (i Info) String() string { return i.Domain + "." + string(i.Code) }
 // Lookup returns the entry of a code, which may be given with its domain.
 func Lookup(code Code) (Info, bool) {
 	if domain, bare, ok := strings.Cut(string(code), "."); ok {
-		if info, known := byCode[Code(bare)]; known && info.Domain == domain {
+		if info, known := byCode()[Code(bare)]; known && info.Domain == domain {
 			return info, true
 		}
 	}
-	info, ok := byCode[code]
+	info, ok := byCode()[code]
 	return info, ok
 }
 
 // All returns every entry in registry order (grouped by domain).
-func All() []Info { return append([]Info(nil), registry...) }
+func All() []Info { return slices.Clone(registry()) }
 
 // StatusOf returns the status that a code leads to. An unregistered code is
 // Blocked: what is unknown is never let through.

@@ -1,10 +1,16 @@
 package reason
 
-import "slices"
+import (
+	"slices"
+	"sync"
+)
 
-// registry holds one entry for every constant of registry.go, grouped by
-// domain. docs/reasons.md is generated from it.
-var registry = slices.Concat(runCodes, environmentCodes, fetchCodes, imageCodes, forgeCodes, auditCodes, nexusCodes, governCodes)
+// registry returns one entry for every constant of registry.go, grouped by
+// domain. docs/reasons.md is generated from it. It and the index of it are made
+// when they are first asked for: each process of the sandbox starts this program.
+var registry = sync.OnceValue(func() []Info {
+	return slices.Concat(runCodes, environmentCodes, fetchCodes, imageCodes, forgeCodes, auditCodes, nexusCodes, governCodes)
+})
 
 // runCodes are the entries that a run can meet.
 //
@@ -362,10 +368,11 @@ var runCodes = []Info{
 		"change the task file or remit.yaml: flags can only narrow"},
 }
 
-var byCode = func() map[Code]Info {
-	m := make(map[Code]Info, len(registry))
-	for _, info := range registry {
+var byCode = sync.OnceValue(func() map[Code]Info {
+	all := registry()
+	m := make(map[Code]Info, len(all))
+	for _, info := range all {
 		m[info.Code] = info
 	}
 	return m
-}()
+})

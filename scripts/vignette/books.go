@@ -31,123 +31,79 @@ type books struct {
 
 // reservation is money that is or was held for a job.
 type reservation struct {
-	ID     string `json:"reservation_id"`
-	Run    string `json:"run_id"`
-	Job    string `json:"job_id"`
-	Amount int64  `json:"amount_msats"`
-	Status string `json:"status"`
-	Reason string `json:"reason"`
+	ID string `json:"reservation_id"`
 }
 
-func (v *vignette) books(ctx context.Context, as caller, owner string) (books, error) {
-	var b books
-	path := "/v1/treasury/summary"
-	if owner != "" {
-		path += "?owner=" + owner
-	}
-	_, err := v.nexus.get(ctx, as, path, &b)
-	return b, err
+func (v *vignette) books(ctx context.Context, as caller) (b books) {
+	v.nexus.get(ctx, as, "/v1/treasury/summary", &b)
+	return b
 }
 
 // spent is what the user's budget has paid.
-func (v *vignette) spent(ctx context.Context) (int64, error) {
-	b, err := v.books(ctx, v.alice, "")
-	for _, a := range b.Accounts {
+func (v *vignette) spent(ctx context.Context) int64 {
+	for _, a := range v.books(ctx, v.alice).Accounts {
 		if a.ID == v.account {
-			return a.Spent, err
+			return a.Spent
 		}
 	}
-	return 0, err
+	return 0
 }
 
 // earned is what providers have earned, by id.
-func (v *vignette) earned(ctx context.Context, providers ...*provider) (map[string]int64, error) {
+func (v *vignette) earned(ctx context.Context, providers ...*provider) map[string]int64 {
 	out := map[string]int64{}
 	for _, p := range providers {
-		b, err := v.books(ctx, p.owner, "")
-		if err != nil {
-			return nil, err
-		}
-		for _, a := range b.Accounts {
+		for _, a := range v.books(ctx, p.owner).Accounts {
 			if a.Holder == p.id {
 				out[p.id] = a.Earned
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // stuck shows that a reservation which is not resolved does not lock the budget:
 // reconciliation gives the money back, once.
-func (v *vignette) stuck(ctx context.Context, s *step) error {
-	w, err := v.begin(ctx, "stuck", forLong, order{})
-	if err != nil {
-		return err
-	}
-	held, err := v.books(ctx, v.alice, "")
-	if err != nil {
-		return err
-	}
-	s.equal("while the job runs, its price is held", held.Totals.ReservedMsats, v.a.price)
+func (v *vignette) stuck(ctx context.Context, s *step) {
+	w := v.begin(ctx, "stuck", forLong, order{})
+	s.equal("while the job runs, its price is held", v.books(ctx, v.alice).Totals.ReservedMsats, v.a.price)
 	type outcome struct {
 		Expired int64         `json:"expired_reservations"`
 		Freed   int64         `json:"freed_msats_total"`
 		Updated []reservation `json:"updated_jobs"`
 	}
-	reconcile := func(o *outcome) error {
-		ask := request{as: v.admin, method: http.MethodPost, path: "/v1/treasury/reconcile", key: newKey(), body: object{"max_age_seconds": 1}}
-		_, err := v.nexus.do(ctx, ask, http.StatusOK, o)
-		return err
+	reconcile := func() (o outcome) {
+		v.nexus.do(ctx, v.admin.post("/v1/treasury/reconcile", newKey(), object{"max_age_seconds": 1}), http.StatusOK, &o)
+		return o
 	}
-	var first, second outcome
-	waiting, cancel := context.WithTimeout(ctx, waitTime)
-	defer cancel()
-	if err := until(waiting, "the reservation is a second old", func() bool {
-		return reconcile(&first) != nil ||
-			first.Expired > 0
-	}); err != nil {
-		return err
-	}
+	var first outcome
+	must(until(ctx, "the reservation is a second old", func() bool {
+		first = reconcile()
+		return first.Expired > 0
+	}))
 	s.ok(first.Expired == 1 && first.Freed == v.a.price && len(first.Updated) == 1 && first.Updated[0].ID == w.job.ReservationID,
 		"older than its time, the reservation is withheld", first)
-	if err := reconcile(&second); err != nil {
-		return err
-	}
+	second := reconcile()
 	s.ok(second.Expired == 0 && second.Freed == 0, "a second reconciliation finds nothing", second)
 	v.tally.withheld += v.a.price
-	freed, err := v.books(ctx, v.alice, "")
-	if err != nil {
-		return err
-	}
-	s.equal("the budget is free again", freed.Totals.ReservedMsats, int64(0))
-	if err := v.nexus.refused(ctx, s, "settling it later is refused", v.settle(w.job.ID, "settle-stuck"), http.StatusConflict,
-		"reservation_expired"); err != nil {
-		return err
-	}
+	s.equal("the budget is free again", v.books(ctx, v.alice).Totals.ReservedMsats, int64(0))
+	v.nexus.refused(ctx, s, "settling it later is refused", v.settle(w.job.ID, "settle-stuck"), http.StatusConflict,
+		"reservation_expired")
 	s.succeeds("what the job ran is killed", w.dies(ctx))
 	hash := w.job.Hash
-	events, err := v.closeRun(ctx, s, w.run, "failed", union(createdKeys(), dispatchedKeys(v.a, hash, 1),
-		[]string{leasedKey(hash, w.fence), "job-expired:" + hash},
-		paidKeys(hash, "withheld")))
-	if err != nil {
-		return err
-	}
+	events := v.closeRun(ctx, s, w.run, "failed", leasedKeys(v.a, hash, 1, w.fence),
+		[]string{"job-expired:" + hash}, paidKeys(hash, "withheld"))
 	s.receipts(events, []shape{
-		{"PaymentWithheld", []field{{"job_hash", is(hash)}, {"amount_msats", is(0)}, {"reserved_msats", is(v.a.price)},
-			{"reason", is("reservation_expired")},
-			{"reservation_id", is(w.job.ReservationID)}}},
-		{"JobFailed", []field{{"job_hash", is(hash)}, {"state", is("expired")}, {"reason", is("reservation_expired")}}},
+		one("PaymentWithheld", "job_hash", hash, "amount_msats", 0, "reserved_msats", v.a.price, "reason", "reservation_expired",
+			"reservation_id", w.job.ReservationID),
+		one("JobFailed", "job_hash", hash, "state", "expired", "reason", "reservation_expired"),
 	})
-	return nil
 }
 
 // balance holds the books against the logs of all runs and against what the
 // settlements have said.
-func (v *vignette) balance(ctx context.Context, s *step, logs map[string][]event) error {
-	users, err := v.books(ctx, v.alice, "")
-	if err != nil {
-		return err
-	}
+func (v *vignette) balance(ctx context.Context, s *step, logs map[string][]event) {
+	users := v.books(ctx, v.alice)
 	reserved, released, withheld := v.moneyOf(logs)
 	s.none("each reservation in the logs is resolved, once", unresolved(reserved, released, withheld))
 	s.ok(users.Totals.ReleasedMsats == total(released) && total(v.tally.released) == total(released),
@@ -162,10 +118,7 @@ func (v *vignette) balance(ctx context.Context, s *step, logs map[string][]event
 				"the budget is what was funded, less what was released", fmt.Sprintf("%+v", a))
 		}
 	}
-	earned, err := v.earned(ctx, v.a, v.b)
-	if err != nil {
-		return err
-	}
+	earned := v.earned(ctx, v.a, v.b)
 	for _, p := range []*provider{v.a, v.b} {
 		s.ok(earned[p.id] == v.tally.released[p.id] && earned[p.id] > 0, p.name+" has earned what was released to it", earned[p.id],
 			v.tally.released[p.id])
@@ -176,7 +129,6 @@ func (v *vignette) balance(ctx context.Context, s *step, logs map[string][]event
 		listed = append(listed, r.ID)
 	}
 	s.exactly("the treasury lists exactly these reservations", listed, slices.Collect(maps.Keys(reserved)))
-	return nil
 }
 
 // moneyOf reads the reservations out of logs: what was reserved, and how each

@@ -98,12 +98,9 @@ func bareDigest(b []byte) string {
 func digestOf(v any) string { return digest(canonical(nil, v)) }
 
 // fileDigest reads a file of bounded size and hashes it.
-func fileDigest(path string) (string, error) {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-	return digest(b), nil
+func fileDigest(path string) string {
+	b := need(os.ReadFile(path))
+	return digest(b)
 }
 
 // at follows a path of member names into a parsed value; nil when there is

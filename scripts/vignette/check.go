@@ -34,10 +34,29 @@ type record struct {
 	broken []string // steps that were not done to their end
 }
 
+// undone is the panic of [must]: the step cannot go on.
+type undone struct{ error }
+
+// must ends the step when it could not do what the rest of it needs.
+func must(err error) {
+	if err != nil {
+		panic(undone{err})
+	}
+}
+
+// need returns a value that the rest of the step needs.
+func need[T any](v T, err error) T {
+	must(err)
+	return v
+}
+
+// giveUp ends the step for a reason.
+func giveUp(format string, args ...any) { must(fmt.Errorf(format, args...)) }
+
 // run does one step that builds on others. What could not be done to its end is
 // a check that did not hold, and so is every step that needs it: nothing that
 // was not looked at is green.
-func (r *record) run(id, title string, needs []string, do func(*step) error) {
+func (r *record) run(id, title string, needs []string, do func(*step)) {
 	s := &step{ID: id, Title: title, Checks: []check{}, out: r.out}
 	r.steps = append(r.steps, s)
 	fmt.Fprintf(r.out, "\n%s  %s\n", id, title)
@@ -50,10 +69,25 @@ func (r *record) run(id, title string, needs []string, do func(*step) error) {
 			return
 		}
 	}
-	if err := do(s); err != nil {
+	if err := s.finished(do); err != nil {
 		s.ok(false, "the step could be done to its end", err)
 		r.broken = append(r.broken, id)
 	}
+}
+
+// finished does what a step does, and returns why it did not come to its end.
+func (s *step) finished(do func(*step)) (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case undone:
+			err = p.error
+		default:
+			panic(p)
+		}
+	}()
+	do(s)
+	return nil
 }
 
 // counts tells how many checks held and how many did not.

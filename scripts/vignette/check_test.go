@@ -118,10 +118,10 @@ func TestStepThatBreaksIsNotGreen(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	r := record{out: &out}
-	r.run("1", "breaks", nil, func(s *step) error { s.ok(true, "fine so far"); return errors.New("gone") })
-	r.run("2", "needs it", []string{"1"}, func(s *step) error { s.ok(true, "never looked at"); return nil })
-	r.run("3", "needs that", []string{"2"}, func(s *step) error { s.ok(true, "never looked at"); return nil })
-	r.run("4", "stands alone", nil, func(s *step) error { s.equal("equal", 1, 1); return nil })
+	r.run("1", "breaks", nil, func(s *step) { s.ok(true, "fine so far"); must(errors.New("gone")) })
+	r.run("2", "needs it", []string{"1"}, func(s *step) { s.ok(true, "never looked at") })
+	r.run("3", "needs that", []string{"2"}, func(s *step) { s.ok(true, "never looked at") })
+	r.run("4", "stands alone", nil, func(s *step) { s.equal("equal", 1, 1) })
 	if passed, failed := r.counts(); passed != 2 || failed != 3 || strings.Contains(out.String(), "never looked at") {
 		t.Errorf("%d held, %d did not:\n%s", passed, failed, out.String())
 	}

@@ -32,21 +32,15 @@ type lane struct {
 }
 
 // follow opens a lane with a ticket, behind event 0.
-func (n *nexus) follow(ctx context.Context, as caller, topic string) (*lane, error) {
-	var ticket struct {
-		Ticket string `json:"ticket"`
-	}
-	r := request{as: as, method: http.MethodPost, path: "/v1/lanes/tickets", key: newKey(), body: object{"topic": topic}}
-	if _, err := n.do(ctx, r, http.StatusCreated, &ticket); err != nil {
-		return nil, err
-	}
-	ws, err := n.dial(ctx, topic, ticket.Ticket)
+func (n *nexus) follow(ctx context.Context, as caller, topic string) *lane {
+	ticket := n.do(ctx, as.post("/v1/lanes/tickets", newKey(), object{"topic": topic}), http.StatusCreated, nil).text("ticket")
+	ws, err := n.dial(ctx, topic, ticket)
 	if err != nil {
-		return nil, fmt.Errorf("open the lane %s: %w", topic, err)
+		giveUp("open the lane %s: %w", topic, err)
 	}
 	l := &lane{topic: topic, ws: ws, ended: make(chan struct{}), changed: make(chan struct{})}
 	go l.read(context.WithoutCancel(ctx))
-	return l, nil
+	return l
 }
 
 func (n *nexus) dial(ctx context.Context, topic, ticket string) (*websocket.Conn, error) {
@@ -107,6 +101,8 @@ func (l *lane) take(msg []byte) error {
 
 // until waits for an event, which may have arrived already.
 func (l *lane) until(ctx context.Context, what string, found func(event) bool) (event, error) {
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
 	for seen := 0; ; {
 		l.mu.Lock()
 		list, changed, err := l.events, l.changed, l.err
@@ -132,11 +128,6 @@ func (l *lane) seen() (events []event, gaps []string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.events), slices.Clone(l.gaps)
-}
-
-// say sends a message, which a lane has no use for.
-func (l *lane) say(ctx context.Context, message []byte) error {
-	return l.ws.Write(ctx, websocket.MessageText, message)
 }
 
 // closedByPolicy reports whether the authority ended a lane for what its client

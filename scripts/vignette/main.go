@@ -87,15 +87,15 @@ func walk(ctx context.Context, o options) bool {
 type scene struct {
 	id, title string
 	needs     []string
-	do        func(context.Context, *step) error
+	do        func(context.Context, *step)
 }
 
 // story walks through all scenes. The failure cases do without the run of the
 // issue, so that one defect is not reported as ten.
 func (v *vignette) story(ctx context.Context) {
 	logs := map[string][]event{}
-	with := func(do func(context.Context, *step, map[string][]event) error) func(context.Context, *step) error {
-		return func(ctx context.Context, s *step) error { return do(ctx, s, logs) }
+	with := func(do func(context.Context, *step, map[string][]event)) func(context.Context, *step) {
+		return func(ctx context.Context, s *step) { do(ctx, s, logs) }
 	}
 	house, issue, all := []string{"P", "1"}, []string{"P", "1", "2"}, []string{"P", "1", "2", "D1", "D2", "D3", "D4", "D5", "R", "L"}
 	for _, scene := range []scene{
@@ -119,11 +119,9 @@ func (v *vignette) story(ctx context.Context) {
 		{"B", "The books balance", all, with(v.balance)},
 		{"E", "The metrics", all, with(v.measure)},
 	} {
-		v.run(scene.id, scene.title, scene.needs, func(s *step) error {
-			if err := context.Cause(ctx); err != nil {
-				return err
-			}
-			return scene.do(ctx, s)
+		v.run(scene.id, scene.title, scene.needs, func(s *step) {
+			must(context.Cause(ctx))
+			scene.do(ctx, s)
 		})
 	}
 }

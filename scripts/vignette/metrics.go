@@ -169,22 +169,17 @@ func median(samples []int64) int64 {
 }
 
 // said reads the authority's metrics into the same form.
-func said(raw []byte) (figures, error) {
+func said(raw []byte) figures {
+	type value struct {
+		Value *int64 `json:"value"`
+	}
 	var m struct {
-		FillRate share `json:"fill_rate"`
-		Latency  struct {
-			Value *int64 `json:"value"`
-		} `json:"median_dispatch_latency_ms"`
-		RunLatency struct {
-			Value *int64 `json:"value"`
-		} `json:"median_run_latency_ms"`
-		Released int64 `json:"released_msats"`
-		Cost     struct {
-			Value *int64 `json:"value"`
-		} `json:"effective_cost_msats"`
-		Breadth struct {
-			Value *int64 `json:"value"`
-		} `json:"provider_breadth"`
+		FillRate   share            `json:"fill_rate"`
+		Latency    value            `json:"median_dispatch_latency_ms"`
+		RunLatency value            `json:"median_run_latency_ms"`
+		Released   int64            `json:"released_msats"`
+		Cost       value            `json:"effective_cost_msats"`
+		Breadth    value            `json:"provider_breadth"`
 		Pass       share            `json:"verification_pass_rate"`
 		ByProvider map[string]share `json:"verification_pass_rate_by_provider"`
 		Rework     share            `json:"rework_rate"`
@@ -195,34 +190,20 @@ func said(raw []byte) (figures, error) {
 		} `json:"caps_enforced"`
 		Unreadable int64 `json:"unreadable_events"`
 	}
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return figures{}, err
-	}
+	must(json.Unmarshal(raw, &m))
 	if m.Latency.Value == nil || m.RunLatency.Value == nil || m.Cost.Value == nil || m.Breadth.Value == nil || m.Caps.Holds == nil ||
 		m.Unreadable != 0 {
-		return figures{}, fmt.Errorf("a figure is missing, or events could not be read: %s", raw)
+		giveUp("a figure is missing, or events could not be read: %s", raw)
 	}
 	return figures{m.FillRate, *m.Latency.Value, *m.RunLatency.Value, m.Released, *m.Cost.Value, *m.Breadth.Value, m.Pass, m.ByProvider,
-		m.Rework,
-		share{m.Caps.Proven, m.Caps.Of}}, nil
+		m.Rework, share{m.Caps.Proven, m.Caps.Of}}
 }
 
 // measure is section E: the figures, from the logs and from the authority.
-func (v *vignette) measure(ctx context.Context, s *step, logs map[string][]event) error {
-	reworked, err := v.judgeLater(ctx, s)
-	if err != nil {
-		return err
-	}
+func (v *vignette) measure(ctx context.Context, s *step, logs map[string][]event) {
+	reworked := v.judgeLater(ctx, s)
 	v.figures = fold(logs, reworked)
-	a, err := v.nexus.get(ctx, v.alice, "/v1/metrics", nil)
-	if err != nil {
-		return err
-	}
-	theirs, err := said(a.raw)
-	if err != nil {
-		return err
-	}
-	mine, got := fields(v.figures), fields(theirs)
+	mine, got := fields(v.figures), fields(said(v.nexus.get(ctx, v.alice, "/v1/metrics", nil).raw))
 	for _, name := range slices.Sorted(maps.Keys(mine)) {
 		s.ok(reflect.DeepEqual(mine[name], got[name]), fmt.Sprintf("%s is %s, from the logs and from the authority", name, mine[name]),
 			"the authority says", got[name])
@@ -239,19 +220,12 @@ func (v *vignette) measure(ctx context.Context, s *step, logs map[string][]event
 	s.ok(f.FillRate.Count > 0 && f.FillRate.Count < f.FillRate.Of, "refused and lost dispatches lower the fill rate", f.FillRate)
 	s.ok(f.MedianLatencyMS > 0 && f.MedianRunLatencyMS >= f.MedianLatencyMS, "latencies were measured", f.MedianLatencyMS,
 		f.MedianRunLatencyMS)
-	return nil
 }
 
 // fields are the members of a document, each as JSON.
 func fields(v any) map[string]string {
-	b, err := json.Marshal(v)
 	var raw map[string]json.RawMessage
-	if err == nil {
-		err = json.Unmarshal(b, &raw)
-	}
-	if err != nil {
-		panic("vignette: figures are plain numbers: " + err.Error())
-	}
+	must(json.Unmarshal(need(json.Marshal(v)), &raw))
 	out := map[string]string{}
 	for name, text := range raw {
 		out[name] = string(text)
@@ -261,18 +235,15 @@ func fields(v any) map[string]string {
 
 // judgeLater says what became of two changes: the issue's is kept, the one of
 // the retry is taken back.
-func (v *vignette) judgeLater(ctx context.Context, s *step) (reworked map[string]bool, err error) {
-	outcome := func(run, kind string) error {
-		ask := request{as: v.alice, method: http.MethodPost, path: "/v1/runs/" + run + "/outcome", key: "outcome-" + kind,
-			body: object{"kind": kind}}
-		_, err := v.nexus.repeated(ctx, s, "that the change is "+kind+" is recorded once", ask, http.StatusOK, nil)
-		return err
+func (v *vignette) judgeLater(ctx context.Context, s *step) (reworked map[string]bool) {
+	outcome := func(run, kind string) {
+		ask := v.alice.post("/v1/runs/"+run+"/outcome", "outcome-"+kind, object{"kind": kind})
+		v.nexus.repeated(ctx, s, "that the change is "+kind+" is recorded once", ask, http.StatusOK, nil)
 	}
-	if err := outcome(v.happy.runID, "accepted"); err != nil {
-		return nil, err
-	}
+	outcome(v.happy.runID, "accepted")
 	reverted := v.named("retry").id
-	return map[string]bool{reverted: true}, outcome(reverted, "reverted")
+	outcome(reverted, "reverted")
+	return map[string]bool{reverted: true}
 }
 
 // named is the run with a name.

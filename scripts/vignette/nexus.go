@@ -31,12 +31,26 @@ type request struct {
 	body         any
 }
 
+// post is a mutation with a key.
+func (c caller) post(path, key string, body any) request {
+	return request{as: c, method: http.MethodPost, path: path, key: key, body: body}
+}
+
 // answer is what came back, to the byte.
 type answer struct {
 	status   int
 	replayed bool
 	raw      []byte
 }
+
+// doc is the document of an answer; nil when it is none.
+func (a answer) doc() any {
+	v, _ := parse(a.raw) // what is no document has no members
+	return v
+}
+
+// text is a text in the answer. A refusal has a code.
+func (a answer) text(path ...string) string { return text(a.doc(), path...) }
 
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 64 << 20
@@ -78,56 +92,38 @@ func (n *nexus) send(ctx context.Context, r request) (answer, error) {
 
 // do does a call that must be answered with a status, and reads the answer
 // into v.
-func (n *nexus) do(ctx context.Context, r request, status int, v any) (answer, error) {
-	a, err := n.send(ctx, r)
-	if err != nil {
-		return a, err
-	}
+func (n *nexus) do(ctx context.Context, r request, status int, v any) answer {
+	a := need(n.send(ctx, r))
 	if a.status != status {
-		return a, fmt.Errorf("%s %s as %s: status %d, want %d: %s", r.method, r.path, r.as.name, a.status, status, a.raw)
+		giveUp("%s %s as %s: status %d, want %d: %s", r.method, r.path, r.as.name, a.status, status, a.raw)
 	}
 	if v == nil {
-		return a, nil
+		return a
 	}
 	if err := json.Unmarshal(a.raw, v); err != nil {
-		return a, fmt.Errorf("%s %s: %w", r.method, r.path, err)
+		giveUp("%s %s: %w", r.method, r.path, err)
 	}
-	return a, nil
+	return a
 }
 
 // get reads something.
-func (n *nexus) get(ctx context.Context, as caller, path string, v any) (answer, error) {
+func (n *nexus) get(ctx context.Context, as caller, path string, v any) answer {
 	return n.do(ctx, request{as: as, method: http.MethodGet, path: path}, http.StatusOK, v)
 }
 
 // refused does a call that must be refused, and records status and code.
-func (n *nexus) refused(ctx context.Context, s *step, text string, r request, status int, code string) error {
-	a, err := n.send(ctx, r)
-	if err != nil {
-		return err
-	}
-	var problem struct {
-		Code      string `json:"code"`
-		RequestID string `json:"request_id"`
-	}
-	_ = json.Unmarshal(a.raw, &problem) // what is no problem document has no code
-	s.ok(a.status == status && problem.Code == code && problem.RequestID != "", text,
+func (n *nexus) refused(ctx context.Context, s *step, text string, r request, status int, code string) {
+	a := need(n.send(ctx, r))
+	s.ok(a.status == status && a.text("code") == code && a.text("request_id") != "", text,
 		fmt.Sprintf("status %d, want %d with code %s: %s", a.status, status, code, a.raw))
-	return nil
 }
 
 // repeated does a call twice with one key and records that the second answer is
 // the stored first one, byte for byte.
-func (n *nexus) repeated(ctx context.Context, s *step, text string, r request, status int, v any) (answer, error) {
-	first, err := n.do(ctx, r, status, v)
-	if err != nil {
-		return first, err
-	}
-	again, err := n.send(ctx, r)
-	if err != nil {
-		return first, err
-	}
+func (n *nexus) repeated(ctx context.Context, s *step, text string, r request, status int, v any) answer {
+	first := n.do(ctx, r, status, v)
+	again := need(n.send(ctx, r))
 	s.ok(!first.replayed && again.replayed && again.status == first.status && bytes.Equal(again.raw, first.raw), text,
 		fmt.Sprintf("first %d %s, again %d (replayed: %v) %s", first.status, first.raw, again.status, again.replayed, again.raw))
-	return first, nil
+	return first
 }

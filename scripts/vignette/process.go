@@ -115,17 +115,18 @@ func (p *process) attend(out io.Reader, log *os.File) {
 }
 
 // announced waits for the first JSON document of a process.
-func (p *process) announced(ctx context.Context, v any) error {
+func (p *process) announced(ctx context.Context) answer {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	select {
 	case said := <-p.said:
-		return json.Unmarshal(said, v)
+		return answer{raw: said}
 	case <-p.done:
-		return fmt.Errorf("%s ended before it was ready: %w", p.name, p.err)
+		giveUp("%s ended before it was ready: %w", p.name, p.err)
 	case <-ctx.Done():
-		return fmt.Errorf("%s does not get ready: %w", p.name, context.Cause(ctx))
+		giveUp("%s does not get ready: %w", p.name, context.Cause(ctx))
 	}
+	return answer{}
 }
 
 // alive reports whether a process has not ended.
@@ -181,11 +182,9 @@ type finished struct {
 
 // run runs a command of the program to its end. Only a command that could not
 // be run is an error: exit codes are for the caller to judge.
-func (p *processes) run(ctx context.Context, home string, args []string, env ...string) (finished, error) {
-	if err := os.MkdirAll(home, 0o700); err != nil {
-		return finished{}, err
-	}
-	return p.finish(p.command(ctx, home, args, env...))
+func (p *processes) run(ctx context.Context, home string, args []string, env ...string) finished {
+	must(os.MkdirAll(home, 0o700))
+	return need(p.finish(p.command(ctx, home, args, env...)))
 }
 
 func (p *processes) finish(cmd *exec.Cmd) (finished, error) {

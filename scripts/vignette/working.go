@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -29,45 +28,30 @@ const (
 
 // begin dispatches a job that lasts for a while, and returns when its command
 // runs on provider A. The order says what else matters.
-func (v *vignette) begin(ctx context.Context, name string, seconds int, o order) (*working, error) {
-	r, err := v.newRun(ctx, name)
-	if err != nil {
-		return nil, err
-	}
+func (v *vignette) begin(ctx context.Context, name string, seconds int, o order) *working {
+	r := v.newRun(ctx, name)
 	w := &working{run: r, by: v.a, mark: "vignette-" + newKey()}
 	o.command = fmt.Sprintf(": %s; sleep %d", w.mark, seconds)
-	if _, err := v.nexus.do(ctx, v.dispatch(r, "dispatch-"+name, o), http.StatusCreated, &w.job); err != nil {
-		return nil, err
-	}
+	v.nexus.do(ctx, v.dispatch(r, "dispatch-"+name, o), http.StatusCreated, &w.job)
 	if w.job.ProviderID != v.a.id {
-		return nil, fmt.Errorf("job %s was dispatched to %s, not to provider A", name, w.job.ProviderID)
+		giveUp("job %s was dispatched to %s, not to provider A", name, w.job.ProviderID)
 	}
-	ctx, cancel := context.WithTimeout(ctx, waitTime)
-	defer cancel()
-	e, err := r.lane.until(ctx, "a lease", func(e event) bool { return e.Type == "job.leased" })
-	if err != nil {
-		return nil, err
-	}
-	var lease struct {
-		Fence int64 `json:"fence"`
-	}
-	if err := json.Unmarshal(e.Payload, &lease); err != nil {
-		return nil, err
-	}
-	w.fence = lease.Fence
-	return w, until(ctx, "the command of job "+name+" runs", func() bool { return len(withMark(w.mark)) > 0 })
+	leased := need(r.lane.until(ctx, "a lease", func(e event) bool { return e.Type == "job.leased" }))
+	w.fence = number(need(parse(leased.Payload)), "fence")
+	must(until(ctx, "the command of job "+name+" runs", func() bool { return len(withMark(w.mark)) > 0 }))
+	return w
 }
 
 // dies waits until what the job ran is gone.
 func (w *working) dies(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, waitTime)
-	defer cancel()
 	return until(ctx, "the end of what job "+w.run.name+" runs", func() bool { return len(withMark(w.mark)) == 0 })
 }
 
 // until looks again and again: what happens inside a sandbox gives no
 // notice.
 func until(ctx context.Context, what string, holds func() bool) error {
+	ctx, cancel := context.WithTimeout(ctx, waitTime)
+	defer cancel()
 	again := time.NewTicker(10 * time.Millisecond)
 	defer again.Stop()
 	for !holds() {
@@ -95,13 +79,4 @@ func having(mark string, files ...string) (pids []string) {
 		}
 	}
 	return pids
-}
-
-// codeOf is the reason code of a refusal.
-func codeOf(a answer) string {
-	var problem struct {
-		Code string `json:"code"`
-	}
-	_ = json.Unmarshal(a.raw, &problem) // what is no problem document has no code
-	return problem.Code
 }

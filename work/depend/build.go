@@ -51,7 +51,7 @@ func (b *Builder) Prepare(ctx context.Context, env task.Environment, base Base) 
 		out.Env = map[string]string{}
 	}
 	for _, p := range env.Prepare {
-		l, plan, err := b.prepare(ctx, p, env.Env, base, nil)
+		l, plan, err := b.prepare(ctx, p, env.Env, base, out.beside(), nil)
 		if err != nil {
 			out.Release()
 			return nil, err
@@ -68,8 +68,9 @@ func (b *Builder) tell(format string, args ...any) {
 }
 
 // prepare returns one layer, and what it is made by: the known one where nothing but
-// the tree that a build would see is another.
-func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]string, base Base, known *Layer) (*Layer, *plan, error) {
+// the tree that a build would see is another. Beside are the layers with what a build
+// may need of a system.
+func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]string, base Base, beside *Prepared, known *Layer) (*Layer, *plan, error) {
 	root, err := os.OpenRoot(base.Dir)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the base tree: %w", err)
@@ -82,7 +83,7 @@ func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]st
 	if err := untracked(root, plan.paths); err != nil {
 		return nil, nil, err
 	}
-	recipe, err := b.recipe(p, plan, env, base)
+	recipe, err := b.recipe(p, plan, env, base, beside)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -99,7 +100,7 @@ func (b *Builder) prepare(ctx context.Context, p task.Prepare, env map[string]st
 	}
 	l, err := b.Store.Find(key)
 	if l == nil && err == nil {
-		l, err = b.make(ctx, p, plan, recipe, env, base)
+		l, err = b.make(ctx, p, plan, recipe, env, base, beside)
 	}
 	return l, plan, err
 }
@@ -135,7 +136,7 @@ func (b *Builder) hosts(ctx context.Context, e task.Ecosystem) []string {
 
 // registries are the kinds of registry that the ecosystems of a policy ask.
 var registries = map[task.Ecosystem]registry.Ecosystem{task.NPM: registry.NPM, task.PNPM: registry.NPM, task.Yarn: registry.NPM, task.Pip: registry.PyPI, task.UV: registry.PyPI,
-	task.Poetry: registry.PyPI, task.Cargo: registry.Crates, task.Go: registry.Go, task.Connect: registry.Connect}
+	task.Poetry: registry.PyPI, task.Cargo: registry.Crates, task.Go: registry.Go, task.Debian: registry.Debian, task.Connect: registry.Connect}
 
 func (b *Builder) upstream(ctx context.Context, e task.Ecosystem) (registry.Upstream, error) {
 	if b.Upstream == nil {
@@ -144,7 +145,7 @@ func (b *Builder) upstream(ctx context.Context, e task.Ecosystem) (registry.Upst
 	return b.Upstream(ctx, registries[e])
 }
 
-func (b *Builder) recipe(p task.Prepare, plan *plan, env map[string]string, base Base) (Recipe, error) {
+func (b *Builder) recipe(p task.Prepare, plan *plan, env map[string]string, base Base, beside *Prepared) (Recipe, error) {
 	r := Recipe{Format: recipeFormat, Ecosystem: string(p.Ecosystem), Dir: p.Dir, Fetch: plan.fetch, Install: plan.install, Build: plan.build,
 		Paths: plan.paths, Hosts: plan.hosts, OS: runtime.GOOS, Arch: runtime.GOARCH}
 	for _, f := range plan.files {
@@ -170,6 +171,11 @@ func (b *Builder) recipe(p task.Prepare, plan *plan, env map[string]string, base
 	if len(plan.build)+len(plan.hosts) > 0 { // they see the whole tree, and the variables of the policy
 		r.BaseTree, r.Env = base.Tree, env
 	}
+	if len(plan.build) > 0 {
+		for _, l := range beside.Layers {
+			r.Beside = append(r.Beside, l.Key)
+		}
+	}
 	return r, nil
 }
 
@@ -182,7 +188,7 @@ func buildLimits() sandbox.Limits {
 }
 
 // make fetches and builds a layer, and seals it.
-func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe Recipe, env map[string]string, base Base) (*Layer, error) {
+func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe Recipe, env map[string]string, base Base, beside *Prepared) (*Layer, error) {
 	if b.Sandbox.Describe().Driver == sandbox.DriverNone {
 		return nil, reason.Errorf(reason.EnvironmentUnavailable, "the sandbox driver none keeps no foreign code away from the network, so no layer is made under it").
 			WithHint("leave --sandbox none out")
@@ -199,9 +205,12 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 	}
 	var changes []tree.Change
 	var deliveries []Delivery
-	if p.Ecosystem == task.Connect {
+	switch p.Ecosystem {
+	case task.Connect:
 		changes, deliveries, err = b.connect(ctx, p, plan, env, work, base)
-	} else {
+	case task.Debian:
+		changes, deliveries, err = b.debian(ctx, p, plan, work)
+	default:
 		changes, deliveries, err = b.fetch(ctx, p, plan, work)
 	}
 	if err != nil {
@@ -214,7 +223,7 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 	}
 	if len(plan.build) > 0 {
 		b.tell("%s in %s: building, without a network", p.Ecosystem, p.Dir)
-		if changes, err = b.build(ctx, p, plan, changes, env, work, base); err != nil {
+		if changes, err = b.build(ctx, p, plan, changes, env, work, base, beside); err != nil {
 			return nil, err
 		}
 	}
@@ -332,7 +341,7 @@ func (b *Builder) install(ctx context.Context, p task.Prepare, plan *plan, fetch
 
 // build runs the policy's commands over the base tree with what was fetched: it is
 // foreign code, and nothing can be reached from there.
-func (b *Builder) build(ctx context.Context, p task.Prepare, plan *plan, fetched []tree.Change, env map[string]string, work string, base Base) ([]tree.Change, error) {
+func (b *Builder) build(ctx context.Context, p task.Prepare, plan *plan, fetched []tree.Change, env map[string]string, work string, base Base, beside *Prepared) ([]tree.Change, error) {
 	kept := slices.DeleteFunc(append(plan.own(), fetched...), func(c tree.Change) bool { return !below(c.Path, plan.paths) })
 	for _, c := range kept { // what no layer may have is not laid out either
 		if err := allowed(c, plan.paths); err != nil {
@@ -348,7 +357,9 @@ func (b *Builder) build(ctx context.Context, p task.Prepare, plan *plan, fetched
 	}
 	maps.Copy(all, plan.env)
 	maps.Copy(all, env)
-	s := sandbox.Spec{Lower: base.Dir, Apply: kept, PathDirs: plan.pathDirs, Env: all, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
+	join(all, beside.lists)
+	join(all, plan.lists)
+	s := sandbox.Spec{Lower: base.Dir, Layers: beside.Mounts(), Apply: kept, PathDirs: append(slices.Clone(plan.pathDirs), beside.PathDirs...), Env: all, Limits: buildLimits(), Capture: true, SpoolDir: work, StopOnFailure: true}
 	for _, command := range plan.build {
 		s.Commands = append(s.Commands, sandbox.Command{Argv: []string{"sh", "-c", "--", command}, Dir: p.Dir})
 	}

@@ -23,7 +23,7 @@ func (b *Builder) PrepareHead(ctx context.Context, env task.Environment, base *P
 		out.Env = map[string]string{}
 	}
 	for i, p := range env.Prepare {
-		l, plan, err := b.prepare(ctx, p, env.Env, head, base.Layers[i])
+		l, plan, err := b.prepare(ctx, p, env.Env, head, out.beside(), base.Layers[i])
 		if err != nil {
 			out.Release()
 			return nil, false, err

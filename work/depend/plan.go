@@ -25,6 +25,7 @@ type plan struct {
 	fetchEnv, buildEnv    map[string]string // of fetch and install, and of build
 	env                   map[string]string // of every command that uses the layer
 	pathDirs              []string          // of the workspace, with programs of the layer
+	lists                 map[string]string // directories that come before those of a variable
 	tools                 []string
 	leaveOut              []string        // names of files that differ from one fetch to the next, and are not needed
 	lockFiles             []string        // of the base, for saying that a patch changes one
@@ -38,6 +39,7 @@ type plan struct {
 	// unlocked are the packages of which the lock file has no digest that the client
 	// compares: the front holds them to that of the registry's index. nil for none.
 	unlocked func(registry.Package) bool
+	debs     []deb // of Debian, which Remit fetches and unpacks itself
 	// hosts are those of connect, whose fetch are commands of the policy.
 	hosts []string
 }
@@ -50,7 +52,7 @@ type file struct {
 
 // Ecosystems are those whose layers can be made.
 func Ecosystems() []task.Ecosystem {
-	return []task.Ecosystem{task.NPM, task.PNPM, task.Yarn, task.Pip, task.UV, task.Poetry, task.Cargo, task.Go, task.Connect}
+	return []task.Ecosystem{task.NPM, task.PNPM, task.Yarn, task.Pip, task.UV, task.Poetry, task.Cargo, task.Go, task.Debian, task.Connect}
 }
 
 // planOf reads the manifests of one entry.
@@ -72,6 +74,8 @@ func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 		return cargoPlan(base, p)
 	case task.Go:
 		return goPlan(base, p)
+	case task.Debian:
+		return debianPlan(base, p)
 	case task.Connect:
 		return connectPlan(base, p)
 	}

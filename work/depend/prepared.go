@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"remit/law/task"
 	"remit/work/sandbox"
 )
 
@@ -15,6 +16,8 @@ type Prepared struct {
 	Env       map[string]string // for every command
 	PathDirs  []string          // of the workspace, with the programs of the layers
 	Services  []sandbox.Service // beside every command; the caller's to fill in
+
+	lists map[string]string // what the layers with packages of Debian add to variables
 }
 
 // Release lets the layers be removed.
@@ -86,5 +89,25 @@ func (p *Prepared) add(l *Layer, plan *plan) {
 	p.Layers = append(p.Layers, l)
 	p.LockFiles = append(p.LockFiles, plan.lockFiles)
 	maps.Copy(p.Env, plan.env)
+	join(p.Env, plan.lists)
+	if len(plan.lists) > 0 {
+		if p.lists == nil {
+			p.lists = map[string]string{}
+		}
+		join(p.lists, plan.lists)
+	}
 	p.PathDirs = append(p.PathDirs, plan.pathDirs...)
+}
+
+// beside are the layers of packages of Debian: what later entries are built with. They
+// are held by p.
+func (p *Prepared) beside() *Prepared {
+	out := &Prepared{lists: p.lists}
+	for _, l := range p.Layers {
+		if l.Recipe.Ecosystem == string(task.Debian) {
+			out.Layers = append(out.Layers, l)
+			out.PathDirs = append(out.PathDirs, debianPrograms(l.Recipe.Paths[0])...)
+		}
+	}
+	return out
 }

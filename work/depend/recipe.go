@@ -35,6 +35,8 @@ type Recipe struct {
 	// saw; without any they are not there.
 	BaseTree string            `json:"base_tree,omitempty"`
 	Env      map[string]string `json:"env,omitempty"`
+	// Beside are the layers of packages of Debian that those commands had.
+	Beside []string `json:"beside,omitempty"`
 }
 
 // Input is a file of the fetch.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remit/proof/canon"
+	"remit/work/tree"
 )
 
 // readBounded reads a regular file of at most limit bytes.
@@ -129,12 +130,7 @@ func complete(staged, content string, m Manifest, listing []byte) error {
 			return err
 		}
 	}
-	dir, err := os.Open(staged)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return unix.Syncfs(int(dir.Fd()))
+	return tree.Sync(staged)
 }
 
 // stagingLife is how long an unfinished layer may stay: no build takes as long.

@@ -120,6 +120,7 @@ func Look(fsys fs.FS, can []task.Ecosystem) (*Facts, error) {
 	for _, look := range []func(*finder){(*finder).makefiles, (*finder).scripts, (*finder).workflows, (*finder).devcontainer, (*finder).compose} {
 		look(f)
 	}
+	f.debian()
 	f.paths()
 	f.settle()
 	return &f.facts, nil

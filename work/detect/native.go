@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"remit/law/task"
 	"remit/proof/form"
 )
 
@@ -105,6 +106,19 @@ func (f *finder) testTarget(name string) string {
 		}
 	}
 	return ""
+}
+
+// debian finds the list of packages of Debian. They come first: what others build may need
+// them.
+func (f *finder) debian() {
+	const lock = "debian.lock"
+	if !f.has[lock] {
+		return
+	}
+	before := f.facts.Prepare
+	f.facts.Prepare = nil
+	f.prepare(task.Debian, Project{Dir: ".", Lock: lock})
+	f.facts.Prepare = append(f.facts.Prepare, before...)
 }
 
 // scripts finds a script that is named for tests.

@@ -2,12 +2,17 @@ package gateway
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"net/http"
 	"sync"
+	"sync/atomic"
+	"time"
 
+	"remit/proof/canon"
 	"remit/proof/reason"
 )
 
@@ -168,4 +173,115 @@ func (x *exchange) rest(body io.Reader) {
 	}
 	x.idle.Reset(x.g.bounds.rest)
 	_, _ = io.CopyN(io.Discard, body, readBuffer) // whether it ends in time decides nothing else
+}
+
+// sink takes secrets out of a body, hashes it, and keeps it if asked to.
+type sink struct {
+	filter filter
+	sum    hash.Hash
+	size   int64
+	file   io.WriteCloser
+	err    error
+}
+
+// newSink always returns a sink; with an error it is one that keeps nothing.
+func (g *Gateway) newSink(seq int64, kind string) (*sink, error) {
+	s := &sink{filter: filter{secrets: g.secrets}, sum: sha256.New()}
+	if g.keep == nil {
+		return s, nil
+	}
+	s.file, s.err = g.keep(fmt.Sprintf("%06d-%s", seq, kind))
+	return s, s.err
+}
+
+// pass takes a piece of a body and returns what of it may be shown.
+func (s *sink) pass(p []byte, end bool) []byte {
+	p = s.filter.pass(p, end)
+	s.take(p)
+	return p
+}
+
+// take takes a piece that has no secrets in it.
+func (s *sink) take(p []byte) {
+	s.sum.Write(p)
+	s.size += int64(len(p))
+	if s.file != nil && s.err == nil {
+		_, s.err = s.file.Write(p)
+	}
+}
+
+func (s *sink) close() (digest string, size int64, err error) {
+	if s.file != nil {
+		s.err = errors.Join(s.err, s.file.Close())
+		s.file = nil
+	}
+	return canon.DigestSum(s.sum), s.size, s.err
+}
+
+// sides are the two ends of an exchange, which do not end together. When the
+// engine hangs up, the provider's side goes on for a while, since the usage
+// stands at the end of an answer; when the provider falls silent, the engine still
+// gets an error; when the gateway is closed, both end.
+type sides struct {
+	client context.Context // ends when the engine waits no more
+	ctx    context.Context // of the provider's side
+	cancel context.CancelCauseFunc
+	gone   atomic.Bool // the engine takes no more
+	idle   *time.Timer // ends ctx when the provider says nothing
+
+	patience time.Duration // for the rest of an answer without a reader
+	silence  time.Duration // that a provider may keep
+	undo     []func() bool
+	mu       sync.Mutex
+	drain    *time.Timer
+	ended    bool
+}
+
+// Why the provider's side ended before its answer did.
+var (
+	errIdle  = errors.New("the provider sent nothing for too long")
+	errLeft  = errors.New("the engine hung up")
+	errEnded = errors.New("the exchange is over")
+)
+
+func (s *sides) watch(engine context.Context, g *Gateway) {
+	s.patience, s.silence = g.bounds.drain, g.bounds.idle
+	var cancelClient context.CancelCauseFunc
+	s.client, cancelClient = context.WithCancelCause(engine)
+	s.ctx, s.cancel = context.WithCancelCause(g.base)
+	s.undo = []func() bool{
+		context.AfterFunc(g.base, func() { cancelClient(context.Cause(g.base)) }),
+		context.AfterFunc(s.client, s.hangUp),
+		func() bool { cancelClient(errEnded); return true },
+	}
+	s.idle = time.AfterFunc(s.silence, func() { s.cancel(errIdle) })
+	s.idle.Stop() // no request is out yet
+}
+
+// heard notes that the provider said something.
+func (s *sides) heard() { s.idle.Reset(s.silence) }
+
+// hangUp notes that the engine reads the answer no more.
+func (s *sides) hangUp() {
+	s.gone.Store(true)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.drain == nil && !s.ended {
+		s.drain = time.AfterFunc(s.patience, func() { s.cancel(errLeft) })
+	}
+}
+
+// over releases everything.
+func (s *sides) over() {
+	for _, undo := range s.undo {
+		undo()
+	}
+	s.cancel(errEnded)
+	s.idle.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ended = true
+	if s.drain != nil {
+		s.drain.Stop()
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
+	"remit/proof/record"
 	"remit/work/session"
 )
 
@@ -158,5 +159,48 @@ func TestOutcomeOfAnAuthority(t *testing.T) {
 	taken, err := req.Home.TakeOver(t.Context(), origin, &decider{given: accepted})
 	if taken != nil || reason.CodeOf(err) != reason.OutcomeGiven || !strings.Contains(err.Error(), "this copy was rejected by user:bob") {
 		t.Errorf("%v, %v", taken, err)
+	}
+}
+
+// TestSealingCutOff: what is added to a run that has ended, and cut off before the
+// bundle is sealed over it, leaves an unsealed session, which a resumption seals: it
+// judges nothing again.
+func TestSealingCutOff(t *testing.T) {
+	t.Parallel()
+	req, s := ended(t, func(r *Request) { r.Authority = &clerk{} })
+	made, err := record.NewReceipt(record.ForgeUpdateSkipped, "user:alice", "key", record.NoExport{Reason: "exported as a patch"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	receipt := record.Recorded{Seq: 900, Receipt: made, RecordedAt: time.Now()}
+	for name, add := range map[string]func() error{
+		"a receipt": func() error { return s.AddReceipts([]record.Recorded{receipt}, time.Now) },
+		"an outcome": func() error {
+			_, err := s.Decide(t.Context(), session.Rejected, "no", "tester", time.Now)
+			return err
+		},
+	} {
+		inTheWay := filepath.Join(s.Dir, evidence.SummaryFile)
+		if err := errors.Join(os.Remove(inTheWay), os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		if err := add(); err == nil {
+			t.Fatalf("%s: the bundle was sealed: the test would prove nothing", name)
+		}
+		if err := os.RemoveAll(inTheWay); err != nil {
+			t.Fatal(err)
+		}
+		st, err := s.Inspect()
+		if err != nil || st.Phase != session.Unsealed {
+			t.Fatalf("%s: %+v, %v", name, st, err)
+		}
+		out, err := Resume(t.Context(), Resumption{Home: req.Home, Session: s, Sandbox: req.Sandbox})
+		if err != nil || out.Report.Status != st.Report.Status {
+			t.Fatalf("%s: %v", name, err)
+		}
+		signedBy(t, s)
+		if log, err := journal.ReadFile(s.Journal()); err != nil || len(log.Entries) != len(st.Log.Entries) {
+			t.Errorf("%s: %d entries after the resumption, %d before: %v", name, len(log.Entries), len(st.Log.Entries), err)
+		}
 	}
 }

@@ -161,11 +161,15 @@ func (r *run) sealed() bool {
 	return err == nil && st.Phase == session.Sealed && !r.has(journal.TornStep, journal.Completed)
 }
 
-// ended reports whether the last word of the journal is a verdict.
+// ended reports whether the last word of the journal is a verdict, or what became of
+// it since.
 func (r *run) ended() bool {
-	entries := r.w.Entries()
-	last := entries[len(entries)-1].Name
-	return last == evidence.StepRunCompleted || last == evidence.StepOutcome
+	for _, e := range slices.Backward(r.w.Entries()) {
+		if e.Name != evidence.StepReceipt {
+			return e.Name == evidence.StepRunCompleted || e.Name == evidence.StepOutcome
+		}
+	}
+	return false
 }
 
 // takeUp goes on from the captured patch, or says that there is none.

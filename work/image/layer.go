@@ -13,6 +13,7 @@ import (
 	"os"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/therootcompany/xz"
 
 	"remit/proof/canon"
 	"remit/proof/reason"
@@ -71,6 +72,9 @@ func (c *cancellable) Read(p []byte) (int, error) {
 	return c.Reader.Read(p)
 }
 
+// maxDictionary is what xz needs at its highest level.
+const maxDictionary = 64 << 20
+
 // decompress tells the compression by the first bytes.
 func decompress(r io.Reader) (io.Reader, func(), error) {
 	in := bufio.NewReaderSize(r, 1<<20)
@@ -88,6 +92,9 @@ func decompress(r io.Reader) (io.Reader, func(), error) {
 			return nil, nil, err
 		}
 		return z, z.Close, nil
+	case bytes.Equal(first, []byte{0xfd, '7', 'z', 'X'}):
+		z, err := xz.NewReader(in, maxDictionary) // a stream that wants a larger one is an error
+		return z, func() {}, err
 	}
 	return in, func() {}, nil
 }
@@ -95,25 +102,47 @@ func decompress(r io.Reader) (io.Reader, func(), error) {
 // unpackLayer writes the entries of a compressed layer below root, and holds the
 // whole uncompressed stream against the diff id.
 func unpackLayer(ctx context.Context, blob io.Reader, diffID string, root *os.Root, b *budget) (*layerMeta, error) {
-	packed := &counted.Reader{R: &cancellable{ctx, blob}}
-	plainText, stop, err := decompress(packed)
-	if err != nil {
-		return nil, broken(err)
-	}
-	defer stop()
 	sum := sha256.New()
-	stream := &inflow{r: io.TeeReader(plainText, sum), packed: packed, budget: b}
 	u := newUnpacker(root, b)
-	if err := u.all(tar.NewReader(stream)); err != nil {
-		return nil, err
-	}
-	if err := rest(stream); err != nil {
+	if err := u.stream(ctx, blob, sum); err != nil {
 		return nil, err
 	}
 	if got := canon.DigestSum(sum); got != diffID {
 		return nil, reason.Errorf(reason.ImageDigest, "the unpacked layer has the digest %s, and the configuration says %s", got, diffID)
 	}
 	return u.finish(diffID)
+}
+
+// stream writes the entries of a compressed layer, and sums up what it unpacks to.
+func (u *unpacker) stream(ctx context.Context, blob io.Reader, sum io.Writer) error {
+	packed := &counted.Reader{R: &cancellable{ctx, blob}}
+	plainText, stop, err := decompress(packed)
+	if err != nil {
+		return broken(err)
+	}
+	defer stop()
+	stream := &inflow{r: io.TeeReader(plainText, sum), packed: packed, budget: u.budget}
+	if err := u.all(tar.NewReader(stream)); err != nil {
+		return err
+	}
+	return rest(stream)
+}
+
+// Unpack writes the entries of a tar, packed with gzip, zstd or xz or not at all, into an
+// empty directory, by the rules of a layer. Such a tar is no layer of an image: a
+// whiteout in it is refused, and so are devices and FIFOs.
+func Unpack(ctx context.Context, packed io.Reader, root *os.Root, l Limits) error {
+	u := newUnpacker(root, &budget{limits: l, bytes: l.Bytes, entries: l.Entries})
+	if err := u.stream(ctx, packed, io.Discard); err != nil {
+		return err
+	}
+	if n := len(u.hidden) + len(u.emptied); n > 0 || u.meta.OpaqueRoot {
+		return reason.Errorf(reason.ImageLayerName, "%d entries are whiteouts, which only a layer of an image has", max(n, 1))
+	}
+	if u.meta.Dropped > 0 {
+		return reason.Errorf(reason.ImageLayerEntry, "%d entries are devices or FIFOs", u.meta.Dropped)
+	}
+	return nil
 }
 
 // rest reads what follows the last entry: zeros that fill a block, or else

@@ -10,10 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"remit/proof/canon"
 	"remit/proof/reason"
+	"remit/work/tree"
 )
 
 // Options of a pull.
@@ -159,11 +158,11 @@ func (s *Store) makeLayer(ctx context.Context, l layerSource, b *budget) (*layer
 	if err != nil {
 		return nil, unusable(err)
 	}
-	tree := filepath.Join(dir, treeDir)
-	if err := os.Mkdir(tree, 0o700); err != nil {
+	files := filepath.Join(dir, treeDir)
+	if err := os.Mkdir(files, 0o700); err != nil {
 		return nil, unusable(err)
 	}
-	root, err := os.OpenRoot(tree)
+	root, err := os.OpenRoot(files)
 	if err != nil {
 		return nil, unusable(err)
 	}
@@ -172,14 +171,14 @@ func (s *Store) makeLayer(ctx context.Context, l layerSource, b *budget) (*layer
 	if err != nil {
 		return nil, err
 	}
-	if meta.Index, err = indexOf(tree); err != nil {
+	if meta.Index, err = indexOf(files); err != nil {
 		return nil, err
 	}
 	if err := s.write(filepath.Join(dir, metaName), meta); err != nil {
 		return nil, err
 	}
 	to := s.layer(meta.DiffID)
-	if err := errors.Join(syncAll(dir), clearPlace(to, staging), os.Rename(dir, to)); err != nil {
+	if err := errors.Join(tree.Sync(dir), clearPlace(to, staging), os.Rename(dir, to)); err != nil {
 		return nil, unusable(err)
 	}
 	return meta, nil
@@ -192,15 +191,6 @@ func clearPlace(to, staging string) error {
 		return err
 	}
 	return nil
-}
-
-// syncAll makes what was written durable before its name is.
-func syncAll(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(unix.Syncfs(int(f.Fd())), f.Close())
 }
 
 // note records the image, and what the reference meant.

@@ -86,9 +86,24 @@ func ReadRecords(home, engine string, build evidence.Build) (ladder.Records, err
 				WithHint("move it away; `remit ladder matrix --engine %s` makes it anew", engine)
 		}
 		out.Matrix = &ladder.MatrixRecord{Record: rec, Status: rep.Status, Held: rep.Held, Total: rep.Total, FinishedAt: rep.FinishedAt,
-			Current: rep.Remit == build}
+			Current: rep.Remit == build, Cases: rep.cases()}
 	}
 	return out, nil
+}
+
+// cases are all cases of the report, as the control summary tells them.
+func (rep *Report) cases() []ladder.MatrixCase {
+	out := []ladder.MatrixCase{}
+	for _, row := range rep.Rows {
+		for _, c := range row.Cases {
+			one := ladder.MatrixCase{Row: row.Name, Case: c.Name, ExpectedStatus: c.Expected.Status, ExpectedCode: c.Expected.Code, Verdict: c.Verdict}
+			if c.Got != nil {
+				one.GotStatus, one.GotCode = c.Got.Status, c.Got.Code
+			}
+			out = append(out, one)
+		}
+	}
+	return out
 }
 
 // Read reads a report that was kept, nil for what is none.

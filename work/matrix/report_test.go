@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -113,7 +114,9 @@ func TestRecords(t *testing.T) {
 	if r, err := ReadRecords(home, "fake", build); err != nil || r.Matrix != nil || len(r.Proofs) != 0 {
 		t.Errorf("an empty home: %+v %v", r, err)
 	}
-	rep := &Report{Schema: Schema, Engine: evidence.EngineIdentity{Name: "fake"}, Remit: build, Complete: true, Status: "pass", Held: 12, Total: 12}
+	rep := &Report{Schema: Schema, Engine: evidence.EngineIdentity{Name: "fake"}, Remit: build, Complete: true, Status: "pass", Held: 12, Total: 12,
+		Rows: []RowResult{{Name: ladder.Timeout, Cases: []CaseResult{{Name: "engine", Verdict: Broken, Expected: Expected{Status: "blocked", Code: "timeout"},
+			Got: &Got{Status: "fail", Code: "no_diff"}}, {Name: "verification", Verdict: NotTried}}}}}
 	if err := rep.Save(home); err != nil {
 		t.Fatal(err)
 	}
@@ -136,6 +139,9 @@ func TestRecords(t *testing.T) {
 	}
 	if m := r.Matrix; m == nil || m.Held != 12 || !m.Current || m.Path != "ladder/fake/matrix.json" || !strings.HasPrefix(m.SHA256, "sha256:") {
 		t.Errorf("matrix %+v", m)
+	} else if want := []ladder.MatrixCase{{Row: ladder.Timeout, Case: "engine", ExpectedStatus: "blocked", ExpectedCode: "timeout", GotStatus: "fail", GotCode: "no_diff",
+		Verdict: Broken}, {Row: ladder.Timeout, Case: "verification", Verdict: NotTried}}; !slices.Equal(m.Cases, want) {
+		t.Errorf("cases %+v", m.Cases)
 	}
 	if len(r.Proofs) != 1 || len(r.Proofs[2]) != 1 || r.Proofs[2][0].Path != "ladder/fake/stage2-fixture-proof.json" {
 		t.Errorf("proofs %+v", r.Proofs)

@@ -7,8 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
+	"remit/law/eligibility"
 	"remit/law/ladder"
 	"remit/law/task"
 	"remit/proof/atomicfile"
@@ -21,6 +23,7 @@ import (
 	"remit/work/keyring"
 	"remit/work/matrix"
 	"remit/work/sandbox"
+	"remit/work/verify"
 )
 
 // Options say what to prove.
@@ -261,4 +264,50 @@ func (p *prover) save(proof *ladder.Proof) error {
 		return err
 	}
 	return atomicfile.ReplaceDurably(name, text, 0o600)
+}
+
+// KeyOf is the key of an engine as it is now, with the pair that it asks and the
+// sandbox that confines it. The program of an engine that is built in is the
+// user's, so its key leaves version and digest open.
+func KeyOf(e engine.Engine, id evidence.EngineIdentity, provider, model, driver string) ladder.Key {
+	k := ladder.Key{Engine: id.Name, AdapterVersion: engine.AdapterVersion(e), VerifierSHA256: verify.Digest(), SandboxDriver: driver}
+	if eligibility.AdmissionRequired(id.Name) {
+		k.EngineVersion, k.EngineSHA256, k.Provider, k.Model = id.Version, id.SHA256, provider, model
+	}
+	return k
+}
+
+// Question asks how far an engine may go that is about to be run.
+type Question struct {
+	Home     string
+	Signed   bool // the policy asks for signatures of the records
+	Engine   engine.Engine
+	Identity evidence.EngineIdentity
+	Model    *harness.ModelRoute // nil for an engine that asks none
+	Driver   string              // of the sandbox
+	Mode     task.MutationMode   // that is asked for
+}
+
+// Into says in an admission how far the proofs bring the engine, and what would
+// bring it further. An engine whose program is not there has nothing to prove.
+func (q Question) Into(a *harness.Admission) error {
+	if a.Unavailable != nil {
+		return nil //nolint:nilerr // the admission says it already
+	}
+	provider, model := "", ""
+	if q.Model != nil {
+		provider, model = q.Model.Upstream.Provider, q.Model.Model
+	}
+	key := KeyOf(q.Engine, q.Identity, provider, model, q.Driver)
+	proofs, err := Proofs(q.Home, key.Engine, q.Signed)
+	if err != nil {
+		return err
+	}
+	standing := ladder.Judge(key, proofs, time.Now())
+	a.ProvenMode, a.Unproved, a.Prove = standing.Mode, "", ""
+	if stage, why := standing.Missing(proofs); stage > 0 {
+		a.Unproved = fmt.Sprintf("stage %d is %s: %s", stage, strings.ReplaceAll(string(standing.Stages[stage-1].State), "_", " "), why)
+		a.Prove = "`" + ladder.ProveCommand(key, max(ladder.StageFor(q.Mode), stage)) + "`"
+	}
+	return nil
 }

@@ -64,6 +64,9 @@ func Discover(ctx context.Context, run func(ctx context.Context, argv []string) 
 			continue
 		}
 		u.CAFile = said.CAFile
+		if said.URL != "" {
+			u.Others = nil
+		}
 		for _, other := range said.Others {
 			other.URL, other.Auth, err = withoutUser(e, other.URL)
 			if _, unfit := baseURL(e, other.URL); err != nil || unfit != nil {
@@ -116,6 +119,9 @@ var configuredFor = map[Ecosystem]func(ask func(argv ...string) string) (Upstrea
 			said.GOPROXY = "" // there is no go, or none that answers
 		}
 		return goProxyOf(said.GOPROXY)
+	},
+	Debian: func(ask func(argv ...string) string) (Upstream, error) {
+		return archivesOf(ask("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")), nil
 	},
 	PyPI: func(ask func(argv ...string) string) (Upstream, error) {
 		said := ask("pip", "config", "list")

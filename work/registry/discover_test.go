@@ -67,7 +67,11 @@ func TestDiscover(t *testing.T) {
 		"cargo git":    {Crates, map[string]string{"json source": `{"source":{"crates-io":{"replace-with":"a"},"a":{"registry":"https://s3cr@t.example/i"}}}`}, Upstream{}, "sparse"},
 		"cargo vendor": {Crates, map[string]string{"json source": `{"source":{"crates-io":{"replace-with":"a"},"a":{"directory":"/s3cr@t"}}}`}, Upstream{}, "directory"},
 		"cargo circle": {Crates, map[string]string{"json source": `{"source":{"crates-io":{"replace-with":"a"},"a":{"replace-with":"crates-io"}}}`}, Upstream{}, "circle"},
-		"too much":     {NPM, map[string]string{"npm": "registry=https://a.example/" + repeat("x", maxSaid)}, Upstream{}, "not known"},
+		"no apt":       {Debian, nil, Upstream{URL: "https://deb.debian.org/debian", Others: []Upstream{{URL: "https://deb.debian.org/debian-security"}}}, ""},
+		"apt": {Debian, map[string]string{"apt-get indextargets": "cdrom://a\nhttps://u:" + "s3cr@t@apt.example/x\nhttp://deb.debian.org/debian/\nhttp://deb.debian.org/debian\nhttp://deb.debian.org/debian-security/\n"},
+			Upstream{URL: "http://deb.debian.org/debian", Others: []Upstream{{URL: "https://apt.example/x", Auth: Basic("u", "s3cr@t"), Local: true}, {URL: "http://deb.debian.org/debian-security", Local: true}}}, ""},
+		"apt of another": {Debian, map[string]string{"apt-get indextargets": "http://mirror.example/ubuntu/\n"}, Upstream{URL: "http://mirror.example/ubuntu", Local: true}, ""},
+		"too much":       {NPM, map[string]string{"npm": "registry=https://a.example/" + repeat("x", maxSaid)}, Upstream{}, "not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,7 @@ func FuzzPaths(f *testing.F) {
 		"/go/example.org/!m/@v/list", "/go/example.org/m/v2/@v/v2.0.0.zip", "/go/example.org/%21m/@latest", "/go/sumdb/sum.golang.org/tile/8/0/x001/234.p/5",
 		"/go/sumdb/sum.golang.org/lookup/example.org/m@v1.0.0", "/go/sumdb/sum.golang.org/latest", "/go/example.org/m/@v/v1.0.0+incompatible.info", "/go/@v/list",
 		"/crates/config.json", "/crates/1/a", "/crates/se/rd/serde", "/crates/dl/Serde/1.0.0/download", "/crates/3/a/abc", "/crates/ab/c/abc",
+		"/debian/pool/updates/main/j/jq/jq_1.6-2.1+deb12u3_amd64.deb", "/debian/pool/main/libx/libx/libx++_1~rc1_all.deb", "/debian/pool/jq_1_all.deb", "/debian/dists/x",
 		"//", "/", "", "/npm/..%2f..%2fx", "/npm/%252e", "/go/..//", "/npm/\\", "http://evil/npm/x", "/npm/x?y", "*", "/npm/é",
 	} {
 		f.Add(seed)

@@ -23,10 +23,11 @@ const (
 	PyPI   Ecosystem = "pypi"   // the simple index: pip, uv
 	Go     Ecosystem = "go"     // GOPROXY, with the checksum database
 	Crates Ecosystem = "crates" // cargo's sparse index
+	Debian Ecosystem = "debian" // files in the pools of archives of Debian's form
 )
 
 // Ecosystems are all of them, sorted.
-func Ecosystems() []Ecosystem { return []Ecosystem{Crates, Go, NPM, PyPI} }
+func Ecosystems() []Ecosystem { return []Ecosystem{Crates, Debian, Go, NPM, PyPI} }
 
 // Package is what a request is about.
 type Package struct {

@@ -32,11 +32,7 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{front: f, w: w, head: r.Method == http.MethodHead}
 	x.told.Path = plain(r.RequestURI, recordedPath)
 	err := x.run(r)
-	if err != nil {
-		x.told.SHA256 = ""
-		x.told.Refused, x.told.Why = reason.CodeOf(err), plain(messageOf(err), 300)
-	}
-	f.record.add(x.told)
+	x.end(err)
 	if err == nil {
 		return
 	}
@@ -48,6 +44,41 @@ func (f *Front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Connection", "close") // whatever else came on it is not read as a request
 	http.Error(w, fmt.Sprintf("remit: %s (%s)", x.told.Why, x.told.Refused), x.status)
+}
+
+// Fetch writes what a path of the front has, as a client would get it, and records it the
+// same way: it is for what Remit fetches itself, without a client and its sandbox.
+func (f *Front) Fetch(ctx context.Context, path string, to io.Writer) error {
+	if !f.enter() {
+		return refused(reason.RegistryIncomplete, "the fetch is over")
+	}
+	defer f.underway.Done()
+	if !f.record.room() {
+		return refused(reason.RegistryTooLarge, "more requests than a fetch may make")
+	}
+	x := &exchange{front: f, w: &written{Writer: to, header: http.Header{}}}
+	x.told.Path = plain(path, recordedPath)
+	err := x.ask(ctx, path, "*/*", "")
+	x.end(err)
+	return err
+}
+
+// written is an answer that goes to no client.
+type written struct {
+	io.Writer
+	header http.Header
+}
+
+func (w *written) Header() http.Header { return w.header }
+func (w *written) WriteHeader(int)     {}
+
+// end records how a request ended.
+func (x *exchange) end(err error) {
+	if err != nil {
+		x.told.SHA256 = ""
+		x.told.Refused, x.told.Why = reason.CodeOf(err), plain(messageOf(err), 300)
+	}
+	x.front.record.add(x.told)
 }
 
 // messageOf is an error without its code, which stands beside it.
@@ -80,13 +111,18 @@ type exchange struct {
 	begun  bool
 }
 
-// run reads the request, asks whether it may be, and passes the answer on.
+// run reads the request of a client.
 func (x *exchange) run(r *http.Request) error {
 	base, err := x.form(r)
 	if err != nil {
 		return err
 	}
-	parts, err := segments(r.RequestURI)
+	return x.ask(r.Context(), r.RequestURI, r.Header.Get("Accept"), base)
+}
+
+// ask holds a path against the rules, and passes the answer on.
+func (x *exchange) ask(ctx context.Context, target, accept, base string) error {
+	parts, err := segments(target)
 	if err != nil {
 		return err
 	}
@@ -96,11 +132,11 @@ func (x *exchange) run(r *http.Request) error {
 		return refused(reason.RegistryRefused, "the path is that of no registry which can be reached from here")
 	}
 	x.told.Ecosystem = e
-	q, err := grammars[e](s, parts[1:], r.Header.Get("Accept"))
+	q, err := grammars[e](s, parts[1:], accept)
 	if err == nil && x.front.other != nil {
 		if other := x.front.others[e][x.front.other(q.pkg)]; other != nil {
 			s = other
-			q, err = grammars[e](s, parts[1:], r.Header.Get("Accept"))
+			q, err = grammars[e](s, parts[1:], accept)
 		}
 	}
 	if err != nil {
@@ -112,7 +148,7 @@ func (x *exchange) run(r *http.Request) error {
 			return refused(reason.RegistryRefused, "%s is not allowed: %s", nameOf(q.pkg), plain(messageOf(err), 200))
 		}
 	}
-	ctx, cancel := context.WithCancelCause(r.Context())
+	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	ctx, stop := context.WithTimeoutCause(ctx, x.front.limits.AnswerTime, errSlow)
 	defer stop()

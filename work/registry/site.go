@@ -54,6 +54,7 @@ var grammars = map[Ecosystem]func(s *site, parts []string, accept string) (*ques
 	PyPI:   readPyPI,
 	Go:     readGo,
 	Crates: readCrates,
+	Debian: readDebian,
 }
 
 // maxNamed bounds what is remembered of indexes. The usual places are asked beyond

@@ -49,6 +49,7 @@ func Defaults() map[Ecosystem]Upstream {
 		PyPI:   {URL: "https://pypi.org/simple"},
 		Go:     {URL: "https://proxy.golang.org"},
 		Crates: {URL: "https://index.crates.io"},
+		Debian: {URL: "https://deb.debian.org/debian", Others: []Upstream{{URL: "https://deb.debian.org/debian-security"}}},
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -167,4 +169,132 @@ func (k *keeper) writeSkeleton(files map[string]string) error {
 func skeletonFile(inside, text string) error {
 	at := stageSkeleton + inside
 	return errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644))
+}
+
+// overlayMarks are the attributes by which an overlay says that a directory of
+// the upper layer hides the one below (opaque) or stands for another one
+// (redirect, the trace of a rename). Mounts inside a user namespace use the
+// user prefix.
+var overlayMarks = []string{
+	"trusted.overlay.opaque", "trusted.overlay.redirect",
+	"user.overlay.opaque", "user.overlay.redirect",
+}
+
+// replaces reports whether an upper directory does more than merge with the
+// directory below it. Deletions need no look: what is gone is missing in the
+// merged view.
+func replaces(dir *os.File) (bool, error) {
+	for _, name := range overlayMarks {
+		var value [1]byte
+		_, err := unix.Fgetxattr(int(dir.Fd()), name, value[:])
+		switch {
+		case err == nil, errors.Is(err, unix.ERANGE): // ERANGE: longer than the buffer
+			return true, nil
+		case errors.Is(err, unix.ENODATA), errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.EPERM):
+		default:
+			return false, &os.PathError{Op: "getxattr", Path: name, Err: err}
+		}
+	}
+	return false, nil
+}
+
+// mountOverlay lays an upper layer over lower, which is one directory or
+// several with colons between them, the highest first. All of them are ours; rootOwner becomes the owner of the merged root.
+func mountOverlay(lower, upper, work, target string, root, metaCopy bool) error {
+	options := "lowerdir=" + lower + ",upperdir=" + upper + ",workdir=" + work
+	switch {
+	case !root:
+		options += ",userxattr"
+	case metaCopy:
+		// go build refreshes the time stamps of the cache entries it uses:
+		// without this each of them would be copied whole.
+		options += ",redirect_dir=on,metacopy=on,index=off"
+	default:
+		options += ",redirect_dir=on,metacopy=off,index=off" // rename(2) of a directory works
+	}
+	if err := unix.Mount("overlay", target, "overlay", unix.MS_NOSUID|unix.MS_NODEV, options); err != nil {
+		return &os.PathError{Op: "mount overlay", Path: target, Err: err}
+	}
+	return nil
+}
+
+// userXattrs reports whether the file system of dir keeps user attributes,
+// which an overlay inside a user namespace needs to replace a directory.
+func userXattrs(dir string) bool {
+	const probe = "user.remit.probe"
+	if unix.Setxattr(dir, probe, []byte("y"), 0) != nil {
+		return false
+	}
+	return unix.Removexattr(dir, probe) == nil
+}
+
+// withRoot implements rootable. The host's own language installations are left
+// out: they are programs for another root. What the user lends by name stays, and
+// so do the modules that the tree names, which are data.
+func (d *bwrap) withRoot(r Root) (Driver, error) {
+	layers := make([]string, len(r.Layers))
+	for i, dir := range r.Layers {
+		var err error
+		if layers[i], err = directory(dir); err != nil {
+			return nil, err
+		}
+	}
+	r.Layers = layers
+	desc := d.Describe()
+	desc.Config[ConfigImage] = r.Digest
+	if r.User != "" {
+		desc.Config["image_user"] = r.User
+	}
+	if desc.Config["go_build_cache"] != "" {
+		desc.Config["go_build_cache"] = "empty"
+	}
+	tools := toolchain{env: maps.Clone(d.tools.env), modCache: d.tools.modCache}
+	for _, b := range d.tools.binds {
+		if b.Inside != insideGoRoot {
+			tools.binds = append(tools.binds, b)
+			tools.pathDirs = append(tools.pathDirs, b.Inside+"/bin")
+			tools.hostDirs = append(tools.hostDirs, b.Host+"/bin")
+		}
+	}
+	return &bwrap{path: d.path, tools: tools, hidden: d.hidden, desc: desc, control: d.control, memory: d.memory, image: &r}, nil
+}
+
+// imageSource is a Root as the keeper shows it.
+type imageSource struct {
+	Layers []source `json:"layers"`
+	User   string   `json:"user,omitempty"`
+}
+
+// showImage describes the root for the keeper.
+func (d *bwrap) showImage(show func(host, inside string) (source, error)) (*imageSource, error) {
+	if d.image == nil {
+		return nil, nil
+	}
+	out := &imageSource{User: d.image.User}
+	for _, dir := range d.image.Layers {
+		src, err := show(dir, "")
+		if err != nil {
+			return nil, err
+		}
+		out.Layers = append(out.Layers, src)
+	}
+	return out, nil
+}
+
+// environment is what commands of this driver have in theirs.
+func (d *bwrap) environment(s Spec, lent bool) map[string]string {
+	first := append(s.pathDirs(WorkspacePath), d.tools.pathDirs...)
+	env := environment(s, insideHome, "/tmp", slices.Clone(first))
+	for name, value := range d.tools.env {
+		if _, set := env[name]; !set {
+			env[name] = value
+		}
+	}
+	if _, set := env["GOMODCACHE"]; lent && !set {
+		env["GOMODCACHE"] = insideModCache
+	}
+	if d.image != nil {
+		d.image.environment(env, s, first)
+	}
+	return env
 }

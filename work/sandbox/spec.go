@@ -15,6 +15,9 @@ import (
 // reserved are the places inside that no bind may cover.
 var reserved = []string{WorkspacePath, "/proc", "/dev", "/usr", "/etc", "/cache"}
 
+// SystemPath is the search path inside; toolchains come before it.
+const SystemPath = "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin"
+
 // check returns s with defaults filled in and paths resolved, or the first
 // thing that is wrong with it.
 func (s Spec) check() (Spec, error) {

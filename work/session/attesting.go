@@ -28,6 +28,9 @@ func (s Session) Attest() (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.unseal(); err != nil {
+		return nil, err
+	}
 	if err := s.placeEnvelopes(envelopes); err != nil {
 		return nil, err
 	}

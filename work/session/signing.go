@@ -83,7 +83,7 @@ func (s Session) signer(entries []journal.Entry) (*attest.PrivateKey, error) {
 // Signature is the fingerprint of the key that has signed the bundle. The error
 // says why there is no good signature.
 func (s Session) Signature() (fingerprint string, err error) {
-	receipt, err := os.ReadFile(filepath.Join(s.Dir, evidence.ReceiptFile))
+	receipt, err := s.Read(evidence.ReceiptFile)
 	if err != nil {
 		return "", fmt.Errorf("reading the receipt: %w", err)
 	}

@@ -2,10 +2,14 @@ package session
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"remit/proof/canon"
 	"remit/proof/evidence"
@@ -67,6 +71,12 @@ func (s Session) InspectLog(log *journal.Log) (*State, error) {
 			st.Report, err = s.sealedReport(st.Report)
 			return st, err
 		}
+		return st, nil
+	}
+	if _, err := os.Lstat(filepath.Join(s.Dir, evidence.ManifestFile)); err == nil {
+		e := reason.Errorf(reason.JournalUnfinished, "the bundle is sealed, and its journal has lost its end")
+		e.File, e.Line = s.Journal(), len(log.Entries)+1
+		return nil, e.WithHint("see all findings with `remit audit %s`", s.Dir)
 	}
 	return st, nil
 }
@@ -96,14 +106,56 @@ func (s Session) sealedReport(given *evidence.Report) (*evidence.Report, error) 
 	return rep, nil
 }
 
-// Open opens an artifact of the session.
+// Open opens an artifact of the session. It is a file of its directory: what took its
+// place, a pipe that waits for a writer or a link to elsewhere, is refused.
 func (s Session) Open(name string) (*os.File, error) {
-	return os.Open(filepath.Join(s.Dir, filepath.FromSlash(name)))
+	root, err := os.OpenRoot(s.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.OpenFile(filepath.FromSlash(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		e := reason.Errorf(reason.FileUnusable, "it is a %s and no file", kindOf(info.Mode()))
+		e.File = filepath.Join(s.Dir, filepath.FromSlash(name))
+		err = e.WithHint("see all findings with `remit audit %s`", s.Dir)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// kindOf names what is no regular file.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "named pipe"
+	case mode&fs.ModeDevice != 0:
+		return "device"
+	}
+	return "special file"
+}
+
+// Read reads an artifact of the session whole.
+func (s Session) Read(name string) ([]byte, error) {
+	f, err := s.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(f)
+	return text, errors.Join(err, f.Close())
 }
 
 // Report reads report.json of a sealed session.
 func (s Session) Report() (*evidence.Report, error) {
-	raw, err := os.ReadFile(filepath.Join(s.Dir, evidence.ReportFile))
+	raw, err := s.Read(evidence.ReportFile)
 	if err != nil {
 		return nil, fmt.Errorf("reading the report: %w", err)
 	}

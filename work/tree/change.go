@@ -36,7 +36,13 @@
 // refused as a whole.
 package tree
 
-import "io"
+import (
+	"cmp"
+	"io"
+	"strings"
+
+	"remit/proof/reason"
+)
 
 // Kind says what a path has become.
 type Kind string
@@ -85,4 +91,88 @@ type Change struct {
 	// any number of times; one from a Decoder or inside a visit function once
 	// and only until the next change.
 	Open func() (io.ReadCloser, error)
+}
+
+// ValidPath reports whether p can name a change: relative, slash-separated,
+// clean, without NUL and at most MaxPathBytes long. It says nothing about
+// whether git would take it.
+func ValidPath(p string) bool {
+	if p == "" || len(p) > MaxPathBytes || strings.IndexByte(p, 0) >= 0 {
+		return false
+	}
+	depth := 0
+	for part := range strings.SplitSeq(p, "/") {
+		if part == "" || part == "." || part == ".." || len(part) > maxName {
+			return false
+		}
+		if depth++; depth > MaxDepth+1 {
+			return false
+		}
+	}
+	return true
+}
+
+// IsDotGit reports whether some git or some file system takes name for .git:
+// any case, the short name git~1, trailing dots, spaces or a stream name
+// (NTFS), and code points that HFS+ ignores.
+func IsDotGit(name string) bool {
+	folded := strings.ToLower(strings.Map(dropIgnorable, name))
+	if i := strings.IndexAny(folded, `:\`); i >= 0 {
+		folded = folded[:i]
+	}
+	folded = strings.TrimRight(folded, " .")
+	return folded == ".git" || folded == "git~1"
+}
+
+// dropIgnorable removes the code points that HFS+ leaves out of comparisons,
+// the list that git uses.
+func dropIgnorable(r rune) rune {
+	switch {
+	case r >= 0x200c && r <= 0x200f, r >= 0x202a && r <= 0x202e, r >= 0x206a && r <= 0x206f, r == 0xfeff:
+		return -1
+	}
+	return r
+}
+
+// The bounds on one tree. They are far above an honest change and low enough
+// that a hostile one costs seconds, not the machine.
+const (
+	MaxDepth      = 128       // directories below each other; each costs an open descriptor or three
+	MaxEntries    = 400_000   // entries looked at
+	MaxFileBytes  = 256 << 20 // content of one file; larger ones are special
+	MaxTotalBytes = 2 << 30   // content of all changed files
+	MaxPathBytes  = 4096      // PATH_MAX
+	maxName       = 255       // NAME_MAX
+	maxTarget     = 4096      // a link text is at most PATH_MAX too
+	maxNote       = 64
+	maxMessage    = 8192
+)
+
+// budget is what is left of the bounds during one walk.
+type budget struct {
+	entries int
+	bytes   int64
+	whole   int64 // bytes at the beginning
+}
+
+func newBudget() *budget { return budgetOf(0) }
+
+// budgetOf is a budget with another bound on the bytes; 0 is MaxTotalBytes.
+func budgetOf(bytes int64) *budget {
+	bytes = cmp.Or(bytes, MaxTotalBytes)
+	return &budget{entries: MaxEntries, bytes: bytes, whole: bytes}
+}
+
+func (b *budget) entry() error {
+	if b.entries--; b.entries < 0 {
+		return reason.Errorf(reason.ResourceLimit, "the tree has more than %d entries", MaxEntries)
+	}
+	return nil
+}
+
+func (b *budget) content(n int64) error {
+	if b.bytes -= n; b.bytes < 0 {
+		return reason.Errorf(reason.ResourceLimit, "the changed files hold more than %d bytes", b.whole)
+	}
+	return nil
 }

@@ -129,12 +129,19 @@ func orders(d draw, tests []held, n int, keptToo bool) []map[*suiteTest]twin.Ord
 			continue
 		}
 		ways := t.proved(d)
-		for i := range min(max(len(ways), n/2), n-1) {
-			out[at[i]][t.suiteTest] = twin.Order{Site: ways[i%len(ways)]}
+		times, literal := max(len(ways), n/2), 1+d.below(maxLiterals)
+		if t.site(ways[0]).Literals > 0 {
+			times++ // of several literals that it expects, another one
+		}
+		for i := range min(times, n-1) {
+			out[at[i]][t.suiteTest] = twin.Order{Site: ways[i%len(ways)], Literal: literal + i/len(ways)}
 		}
 	}
 	return out
 }
+
+// maxLiterals is more than an expected value has.
+const maxLiterals = 1000
 
 // exitOrders are the sabotages of n runs of a view whose exit status is all that
 // it shows: one run is neutral, and in each of the others some test must fail.

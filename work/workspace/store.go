@@ -1,13 +1,20 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"remit/proof/reason"
 	"remit/work/git"
@@ -194,4 +201,126 @@ func (s *Store) CommitTree(ctx context.Context, tree, parent, message string, wh
 		return "", reason.Errorf(reason.TreeMismatch, "the commit of tree %s has tree %s", tree, made.Tree)
 	}
 	return made.Commit, nil
+}
+
+// lockWait is how often a lock that another process holds is tried again. Only a build of the same tree is waited for.
+const lockWait = 5 * time.Millisecond
+
+var errLocked = errors.New("locked")
+
+// fileLock is an advisory lock on a file of the cache. The kernel drops it when the process ends, however it ends.
+type fileLock struct{ f *os.File }
+
+// tryLock takes a lock (unix.LOCK_SH or LOCK_EX) or fails with errLocked.
+func tryLock(path string, how int) (*fileLock, error) {
+	for {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, fmt.Errorf("locking the cache: %w", err)
+		}
+		err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
+		if err != nil {
+			f.Close()
+			if errors.Is(err, unix.EWOULDBLOCK) {
+				return nil, errLocked
+			}
+			return nil, fmt.Errorf("locking the cache: %w", err)
+		}
+		// A trim removes lock files: a lock on a file that is gone protects nothing.
+		mine, err1 := f.Stat()
+		now, err2 := os.Stat(path)
+		if err1 == nil && err2 == nil && os.SameFile(mine, now) {
+			return &fileLock{f: f}, nil
+		}
+		f.Close()
+	}
+}
+
+// waitLock is tryLock until it succeeds or ctx ends.
+func waitLock(ctx context.Context, path string, how int) (*fileLock, error) {
+	for {
+		l, err := tryLock(path, how)
+		if !errors.Is(err, errLocked) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case <-time.After(lockWait):
+		}
+	}
+}
+
+// touch sets the time of last use.
+func (l *fileLock) touch() {
+	now := time.Now()
+	_ = os.Chtimes(l.f.Name(), now, now) // only the order of trimming depends on it
+}
+
+func (l *fileLock) release() { l.f.Close() }
+
+func parseRecord(item string) (r statRecord, err error) {
+	f := strings.SplitN(item, " ", 6)
+	if len(f) != 6 || f[5] == "" {
+		return r, errStatIndex
+	}
+	var errs [5]error
+	r.mode, errs[0] = strconv.ParseUint(f[0], 8, 32)
+	r.size, errs[1] = strconv.ParseInt(f[1], 10, 64)
+	r.mtime, errs[2] = strconv.ParseInt(f[2], 10, 64)
+	r.ctime, errs[3] = strconv.ParseInt(f[3], 10, 64)
+	r.ino, errs[4] = strconv.ParseUint(f[4], 10, 64)
+	r.path = f[5]
+	if cmp.Or(errs[:]...) != nil {
+		return r, errStatIndex
+	}
+	return r, nil
+}
+
+// Verify compares every path with the stat index. An error is tree_mismatch: the checkout is not what it was when it
+// was built, has been discarded, and must not be used.
+func (co *Checkout) Verify(ctx context.Context) error {
+	b, err := os.ReadFile(filepath.Join(co.cache.entry(co.tree), "index"))
+	if err != nil {
+		return co.damaged("reading its index: %w", err)
+	}
+	head, records, err := parseStatIndex(b)
+	if err != nil || head.Tree != co.tree {
+		return co.damaged("its index: %w", cmp.Or(err, errStatIndex))
+	}
+	fd, err := unix.Open(co.Dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return co.damaged("%w", err)
+	}
+	defer closeFD(fd)
+	chunks := slices.Collect(slices.Chunk(records, max(1, len(records)/min(4, runtime.GOMAXPROCS(0))+1)))
+	failures := make([]error, len(chunks))
+	var workers sync.WaitGroup
+	for i, chunk := range chunks {
+		workers.Go(func() { failures[i] = verifyRecords(ctx, fd, chunk) })
+	}
+	workers.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err := cmp.Or(failures...); err != nil {
+		return co.damaged("%w", err)
+	}
+	return nil
+}
+
+func verifyRecords(ctx context.Context, fd int, records []statRecord) error {
+	for i, r := range records {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var st unix.Stat_t
+		if err := unix.Fstatat(fd, r.path, &st, unix.AT_SYMLINK_NOFOLLOW); err != nil {
+			return fmt.Errorf("%q: %w", r.path, err)
+		}
+		if recordOf(r.path, &st) != r {
+			return fmt.Errorf("%q was touched", r.path)
+		}
+	}
+	return nil
 }

@@ -23,7 +23,7 @@
 //
 // # Which agents
 //
-// An agent of the table in known.go is found as the other engines' agents are,
+// An agent of the table [Known] is found as the other engines' agents are,
 // started without anything of the repository's that could give it orders, and
 // configured for its model in its own way. Any other program is taken as it is:
 // an npm package with all that it depends on, or a single file. It finds the

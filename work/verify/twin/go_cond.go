@@ -55,6 +55,7 @@ func (w goWalk) condition(cond ast.Expr, init ast.Stmt, then goFailing, whenTrue
 	if !offered {
 		return
 	}
+	w.ends = then.ends
 	w.expected(cond, whenTrue, true)
 	if a, ok := init.(*ast.AssignStmt); ok && len(a.Rhs) == 1 {
 		if call, ok := a.Rhs[0].(*ast.CallExpr); ok {

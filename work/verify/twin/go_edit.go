@@ -103,7 +103,7 @@ func (g *goGen) plainBut(other func(p *goPlace, index string) bool) {
 		case formCond:
 			open, end := g.condition(s)
 			g.wrap(p, open, end)
-		case formErr, formNil, formWrap, formAny:
+		case formErr, formNil, formWrap, formAny, formTarget:
 			open, end := g.value(s, p)
 			g.wrap(p, open, end)
 		case formPair:
@@ -113,6 +113,11 @@ func (g *goGen) plainBut(other func(p *goPlace, index string) bool) {
 			open, end := g.compare(s, p)
 			g.wrap(p, open, end)
 			g.operator(p)
+		case formLonger:
+			word := goWords[g.draw.below(len(goWords))]
+			if len(p.offers) > 0 && g.turn(p, p.offers[0]) == 0 {
+				g.edits = append(g.edits, goEdit{at: p.end - 1, text: word})
+			}
 		case formFirst:
 			g.statement(p, g.first(s, g.handleName(p.t)))
 		case formStmt:

@@ -46,6 +46,7 @@ func (w goWalk) expected(cond ast.Expr, positive, top bool) {
 		if !positive {
 			w.compared(e, goEqual)
 			w.method(e)
+			w.target(e)
 		}
 	case *ast.BinaryExpr:
 		switch {
@@ -91,12 +92,28 @@ var goAsks = map[string]goPlace{
 	"Less": {far: -1}, "Before": {far: -1}, "After": {far: 1},
 }
 
-// method adds the argument of a method that says whether a value fits it.
+// method adds the argument of a method that says whether a value fits it. The type
+// that a literal gets there is not known, so it is altered where it stands.
 func (w goWalk) method(call *ast.CallExpr) {
-	if name := w.f.asks(call); name != "" {
-		if p, ok := goAsks[name]; ok {
-			w.argument(call.Args[0], p)
-		}
+	sel, ok := call.Fun.(*ast.SelectorExpr)
+	if !ok || len(call.Args) != 1 {
+		return
+	}
+	p, ok := goAsks[sel.Sel.Name]
+	switch text := call.Args[0]; {
+	case !ok:
+	case p.part && goText(text):
+		w.add(goPlace{form: formLonger, loose: true}, text.Pos(), text.End(), !w.named)
+	case w.f.asks(call) != "":
+		w.argument(text, p)
+	}
+}
+
+// target adds the target of errors.As, where the test ends without it: what comes
+// behind it uses what was not found.
+func (w goWalk) target(call *ast.CallExpr) {
+	if pkg, name := w.f.from(call.Fun); pkg == "errors" && name == "As" && len(call.Args) == 2 && w.ends {
+		w.add(goPlace{form: formTarget}, call.Args[1].Pos(), call.Args[1].End(), !w.named)
 	}
 }
 
@@ -126,38 +143,22 @@ func (w goWalk) argument(e ast.Expr, p goPlace) {
 // goOrders are the operators of an order: 1 says that the second is the greater one.
 var goOrders = map[token.Token]int{token.LSS: 1, token.LEQ: 1, token.GTR: -1, token.GEQ: -1}
 
-// bound adds the comparison of a value with a bound: with another one it fails,
-// whatever number the value is. What is no number is on neither side of any.
+// bound adds the comparison of an order. Whatever the numbers are, it fails the test
+// when its place is turned; what is no number is on neither side of any.
 func (w goWalk) bound(e *ast.BinaryExpr, positive bool) {
 	f := w.f
-	up := goOrders[e.Op]
-	if !positive {
-		up = -up
-	}
 	if call, ok := ast.Unparen(e.X).(*ast.CallExpr); ok && goLiteral(e.Y) {
 		if name := f.asks(call); name == "Cmp" || name == "Compare" {
-			w.argument(call.Args[0], goPlace{far: up})
+			far := goOrders[e.Op]
+			if !positive {
+				far = -far
+			}
+			w.argument(call.Args[0], goPlace{far: far})
 			return
 		}
 	}
-	first := false
-	switch x, y := f.fixed(e.X), f.fixed(e.Y); {
-	case x && y:
-		return
-	case x:
-		first = true
-	case !y:
-		side := f.expectedOf(e.X, e.Y)
-		if side == nil {
-			return
-		}
-		first = side == e.X
-	}
-	if first {
-		up = -up
-	}
-	if f.since("go1.18") && !goShifts(e) {
-		w.add(goPlace{form: formCompare, op: f.offset(e.OpPos), order: e.Op, far: up, first: first, fails: positive}, e.Pos(), e.End(), !w.named)
+	if f.since("go1.18") && !goShifts(e) && !(f.fixed(e.X) && f.fixed(e.Y)) {
+		w.add(goPlace{form: formCompare, op: f.offset(e.OpPos), order: e.Op, fails: positive}, e.Pos(), e.End(), !w.named)
 	}
 }
 

@@ -47,7 +47,7 @@ func TestGoSites(t *testing.T) {
 		{"both branches fail", "", `func TestA(t *testing.T) { if f() { t.Error() } else { t.Fatal("x") } }`, "TestA 0/0/1"},
 		{"a message that calls", "", `func TestA(t *testing.T) { if err != nil { t.Fatal(err.Error()) } }`, "TestA 0/0/2"},
 		{"a message that indexes", "", `func TestA(t *testing.T) { if len(a) > 0 { t.Fatal(a[0]) } }`, "TestA 0/0/2"},
-		{"a message that the condition evaluated", "", `func TestA(t *testing.T) { if a[0] > g() { t.Fatal(a[0], g()) } }`, "TestA 1/0/2"},
+		{"a message that the condition evaluated", "", `func TestA(t *testing.T) { if a[0] > g() { t.Fatal(a[0], g()) } }`, "TestA 1/1/2"},
 		{"a message that it may not have evaluated", "", `func TestA(t *testing.T) { if len(a) > 0 && a[0] > 1 { t.Fatal(a[0]) } }`, "TestA 0/0/2"},
 		{"a field of what may be nil", "", `func TestA(t *testing.T) { if p != nil { t.Fatal(p.x) } }`, "TestA 0/0/2"},
 		{"a statement before the report", "", `func TestA(t *testing.T) { if f() { g(); t.Fatal() } }`, "TestA 0/0/2"},
@@ -74,10 +74,13 @@ func TestGoSites(t *testing.T) {
 		{"a literal and a variable", "", `func TestA(t *testing.T) { n := f(); if n != 4 { t.Error() } }`, "TestA 1/1/3"},
 		{"a literal and a name of another file", "", `func TestA(t *testing.T) { if n != 4 { t.Error() } }`, "TestA 1/0/2"},
 		{"a bound", "", `func TestA(t *testing.T) { if f() < 4 { t.Error() }; if 4 > f() || g() { t.Error() } }`, "TestA 2/2/3"},
-		{"no bound", "", `func TestA(t *testing.T) { if f() < g() { t.Error() }; if 3 < 4 { t.Error() }; if f() < 1<<n { t.Error() } }`, "TestA 3/0/3"},
+		{"no bound", "", `func TestA(t *testing.T) { if f() < g() { t.Error() }; if 3 < 4 { t.Error() }; if f() < 1<<n { t.Error() } }`, "TestA 3/1/3"},
+		{"a bound that is computed", "", `func TestA(t *testing.T) { if d := f(); d > 0.01*math.Abs(g()) { t.Error() }; if !(f() >= c.want-0.1) { t.Error() } }`, "TestA 2/2/3"},
+		{"the target of an error", "", `func TestA(t *testing.T) { if !errors.As(f(), &e) || e.n != 3 { t.Fatal() }; if !errors.As(f(), &e) { t.Error() } }`, "TestA 2/1/3"},
 		{"one of two bounds", "", `func TestA(t *testing.T) { if f() < 4 && g() { t.Error() } }`, "TestA 1/0/2"},
 		{"a bound by its name", "", `func TestA(t *testing.T) { most := g(); const least = 3; if f() > most { t.Error() }; if f() < least { t.Error() } }`, "TestA 2/2/3"},
 		{"an order of its own", "", `func TestA(t *testing.T) { if f().Cmp(V{1}) < 0 { t.Error() }; w := f(); if !f().Less(w) { t.Error() }; if !f().Less(1) { t.Error() } }`, "TestA 3/2/3"},
+		{"a matcher of its own", "", `func TestA(t *testing.T) { if !f().Has("a") || !f().Is("b") || f().Has("c") { t.Error() } }`, "TestA 1/1/2"},
 		{"testify's bounds", "", `func TestA(t *testing.T) { assert.Greater(t, f(), 3); assert.InDelta(t, 3, f(), 0.1); assert.True(t, f() < 3); assert.LessOrEqual(t, f(), 3) }`, "TestA 1/3/3"},
 		{"without generics", "go1.17", `func TestA(t *testing.T) { want := 1; if f() != want { t.Error() }; assert.Equal(t, 1, f()); assert.Len(t, f(), 1) }`, "TestA 1/1/3"},
 		{"testify", "", `func TestA(t *testing.T) { assert.Equal(t, 1, f()); assert.NoError(t, f()); assert.Truef(t, f(), "x"); assert.Equal(t, nil, f()); assert.Equal(t, f()...) }`, "TestA 2/1/3"},
@@ -196,7 +199,7 @@ func TestGoOldLanguage(t *testing.T) {
 }
 
 // TestGoFormsAlike holds a neutral and a sabotaged edit against each other:
-// nothing but numbers differs.
+// nothing but numbers differs, and the literal of a matcher of its own.
 func TestGoFormsAlike(t *testing.T) {
 	t.Parallel()
 	for name, f := range styledFiles(t) {
@@ -225,7 +228,7 @@ func TestGoFormsAlike(t *testing.T) {
 	}
 }
 
-var goNumber = regexp.MustCompile(`0x[0-9a-f]+|[0-9]+`)
+var goNumber = regexp.MustCompile(`0x[0-9a-f]+|[0-9]+|"a b[a-z]*"`)
 
 // styledFiles are the test files of testdata/styles.txtar.
 func styledFiles(t *testing.T) map[string]File {

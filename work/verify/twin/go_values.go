@@ -18,7 +18,7 @@ func (g *goGen) value(s goSpot, p *goPlace) (open, end string) {
 	switch form {
 	case formErr:
 		typ, generic = "error", ""
-	case formNil, formAny:
+	case formNil, formAny, formTarget:
 		typ, generic = "interface{}", ""
 	}
 	param, lead := f[1]+" "+typ, ""
@@ -51,45 +51,35 @@ func (p *goPlace) operator() string {
 	return "!="
 }
 
-// compare returns what goes round the comparison of two values, of which one is
-// changed if the place is turned.
+// compare returns what goes round the comparison of two values. If the place is
+// turned, one of them is changed, or the order is what fails the test for all that
+// is on a side of something.
 func (g *goGen) compare(s goSpot, p *goPlace) (open, end string) {
 	f := g.fields(4)
 	d := g.decide(s, f[0])
 	side := g.draw.coin()
-	name := g.helper(fmt.Sprint("compare ", p.operator(), p.far, p.first, p.fails, d.what, side), func(name string) {
+	name := g.helper(fmt.Sprint("compare ", p.operator(), p.fails, d.what, side), func(name string) {
 		params := f[1] + ", " + f[2] + " T, " + d.param
 		if side {
 			params = d.param + ", " + f[1] + ", " + f[2] + " T"
 		}
-		constraint, alter, changed := "comparable", g.alter(false), f[2]
+		constraint, changed := "comparable", "\t\treturn false"
+		switch {
+		case p.order == token.ILLEGAL:
+			changed = "\t\t" + f[3] + " := " + f[2] + "\n\t\t" + g.alter(false) + "(" + g.pkg("reflect") + ".ValueOf(&" + f[3] + ").Elem(), 0)\n\t\treturn " +
+				f[1] + " " + p.operator() + " " + f[3]
+		case p.fails:
+			changed = "\t\treturn " + f[1] + " == " + f[1] + " && " + f[2] + " == " + f[2]
+		}
 		if p.order != token.ILLEGAL {
-			constraint, alter = g.ordered(), g.past(p.far)
+			constraint = g.ordered()
 		}
-		left, right := f[1], f[3]
-		if p.first {
-			changed, left, right = f[1], f[3], f[2]
-		}
-		copied := "\t\t" + f[3] + " := " + changed + "\n\t\t" + alter + "(" + g.pkg("reflect") + ".ValueOf(&" + f[3] + ").Elem(), 0)\n\t\treturn " +
-			left + " " + p.past() + " " + right
-		g.decl("func %s[T %s](%s) bool {\n\tif %s {\n%s\n\t}\n\treturn %s %s %s\n}", name, constraint, params, d.turned, copied, f[1], p.operator(), f[2])
+		g.decl("func %s[T %s](%s) bool {\n\tif %s {\n%s\n\t}\n\treturn %s %s %s\n}", name, constraint, params, d.turned, changed, f[1], p.operator(), f[2])
 	})
 	if side {
 		return name + "(" + d.arg + ", ", ")"
 	}
 	return name + "(", ", " + d.arg + ")"
-}
-
-// past is the operator of a comparison whose bound is past everything: one that is
-// equal to the bound fails as well.
-func (p *goPlace) past() string {
-	switch {
-	case p.order == token.ILLEGAL:
-		return p.operator()
-	case p.fails:
-		return map[int]string{1: "<=", -1: ">="}[goOrders[p.order]]
-	}
-	return map[int]string{1: "<", -1: ">"}[goOrders[p.order]]
 }
 
 // ordered declares the types that have an order.
@@ -108,6 +98,8 @@ func (g *goGen) changed(p *goPlace, v, other string) string {
 		return "\t\tif " + v + " == nil {\n\t\t\treturn " + g.pkg("errors") + ".New(" + g.message() + ")\n\t\t}\n\t\treturn nil"
 	case formNil:
 		return "\t\tif !" + g.isSet() + "(" + v + ") {\n\t\t\treturn " + g.message() + "\n\t\t}\n\t\treturn nil"
+	case formTarget:
+		return "\t\tvar " + other + " *" + g.failure() + "\n\t\treturn &" + other
 	default:
 		alter := g.alter(p.part)
 		if p.far != 0 {
@@ -115,6 +107,14 @@ func (g *goGen) changed(p *goPlace, v, other string) string {
 		}
 		return "\t\t" + other + " := " + v + "\n\t\t" + alter + "(" + g.pkg("reflect") + ".ValueOf(&" + other + ").Elem(), 0)\n\t\treturn " + other
 	}
+}
+
+// failure declares a type of errors that nothing is.
+func (g *goGen) failure() string {
+	return g.helper("failure", func(name string) {
+		f := g.field()
+		g.decl("type %s struct{ %s string }\n\nfunc (%s *%s) Error() string { return %s.%s }", name, f, f, name, f, f)
+	})
 }
 
 // isSet declares the function that says whether a value is not nil, as the

@@ -15,7 +15,9 @@ const (
 	formWrap                  // an expected value, by a generic helper: expect
 	formAny                   // an expected value that is passed as an interface: expect
 	formPair                  // an expected literal, typed by the pure expression compared with it: expect
-	formCompare               // the comparison of a call with a literal, or of anything with a bound: expect
+	formCompare               // the comparison of a call with a literal, or one of an order: expect
+	formTarget                // a pointer to what an error is looked for as: expect
+	formLonger                // a literal text that becomes a longer one: expect
 	formFirst                 // the start of a body: fail
 	formStmt                  // a statement between or after others: fail
 	formPrint                 // a statement of an example: fail
@@ -25,7 +27,7 @@ func (f goForm) public() Kind {
 	switch f {
 	case formCond, formErr, formNil:
 		return Flip
-	case formWrap, formAny, formPair, formCompare:
+	case formWrap, formAny, formPair, formCompare, formTarget, formLonger:
 		return Expect
 	default:
 		return Fail
@@ -51,7 +53,6 @@ type goPlace struct {
 	part    bool        // a value of which it is asked whether another one holds it
 	far     int         // another value is more than all (1) or less (-1), where there is such
 	loose   bool        // whether another value makes the test fail depends on what is asked
-	first   bool        // formCompare: the first side is the one that is changed
 	certain bool        // it is reached whenever the test passes
 	outcome bool        // formFirst: a trace records how the test of this body ends
 }
@@ -88,6 +89,7 @@ type goWalk struct {
 	named bool     // they share it
 	async bool     // in a goroutine that the code starts
 	loose bool     // in a literal of an unknown caller
+	ends  bool     // of a condition: the test ends where it fails
 	lit   goLit    // of literals that are children of the node
 	// certain is set for the body of a test that passes only at its end, and in a
 	// statement of one.

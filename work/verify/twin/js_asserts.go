@@ -316,7 +316,12 @@ func (b *jsBody) chained(t jsPlace, i int, value span, behind int, c jsChain) {
 	method := c.names[len(c.names)-1]
 	n, compares := jsMatchEquals[method]
 	switch {
-	case negated: // another value would be as good
+	case negated: // another value would be as good, but for nothing, which everything has
+		if slices.Contains(jsAbsent, method) {
+			b.fits(i, c.args, []string{string(wayNone)})
+		}
+		return
+	case slices.Contains(jsContain, method) && b.several(i, value):
 		return
 	case slices.Contains(jsTrueChains, method), compares && n == 0 && len(c.args) == 1 && p.isTrue(c.args[0]):
 		if b.truth(i, value, false) {

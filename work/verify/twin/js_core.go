@@ -170,3 +170,60 @@ function $O($a$:, $b$:)$: {
   const $e = $L[typeof $a] || ($S.find(([$f]$:) => $a instanceof $f) || [0, () => ({ ...$a, $m: $c })])[1];
   return $e();
 }`}
+
+// jsPairs are statements that make another pair of the one in $a, jsCompares what
+// returns how its sides compare: $k says what the other pair does not fulfil, $o is
+// the operator.
+var (
+	jsPairs = []string{`
+if ($C($b)) $a = $M($a[0], $a[1], $k);`, `
+$a = $C($b) ? $M($a[0], $a[1], $k) : $a;`, `
+for (let $e = $C($b); $e; $e = false) $a = $M($a[0], $a[1], $k);`, `
+switch ($C($b)) {
+  case true:
+    $a = $M($a[0], $a[1], $k);
+}`}
+	jsCompares = []string{`
+return $a[0] $o $a[1];`, `
+const [$e, $f]$: = $a;
+return $e $o $f;`, `
+return (($e$:, $f$:) => $e $o $f)($a[0], $a[1]);`}
+)
+
+// jsMates make a pair of $a and $b whose first side is not more than its second where
+// $c is true, or not less. Of values that cannot lie ($S) it is known what they
+// fulfil, and so it is of an object that stays infinite; one of the others is asked
+// for what is far from all ($L).
+var jsMates = []string{`
+function $M($a$:, $b$:, $c$:)$: {
+  if (!$S($a)) return [$a, $L($b, $c)];
+  if (!$S($b)) return [$L($a, !$c), $b];
+  return $c ? [$i, $j] : [$j, $i];
+}
+
+function $S($a$:)$: {
+  if (typeof $a !== "object" && typeof $a !== "function") return $a === $a;
+  const $b = Number($a);
+  return ($b === Infinity || $b === -Infinity) && Number($a) === $b;
+}
+
+function $L($a$:, $b$:)$: {
+  if (typeof $a === "string") return $b ? "\u{10fffd}$w" : "";
+  return ($b ? $i : -$i) * 1e18;
+}`, `
+function $M($a$:, $b$:, $c$:)$: {
+  const $d = ($e$:, $f$:) => typeof $e === "string" ? "\u{10fffe}$x".slice(0, $f ? 9 : 0) : ($f ? 1 : -1) * $j * 1e18;
+  const $L = ($e$:) => {
+    if (typeof $e !== "object" && typeof $e !== "function") return $e === $e;
+    const [$f, $G] = [Number($e), Number($e)];
+    return $f === $G && 1 / $f === 0;
+  };
+  switch (true) {
+    case $L($a) && $L($b):
+      return $c ? [$i, $j] : [$j, $i];
+    case $L($a):
+      return [$d($a, !$c), $b];
+    default:
+      return [$a, $d($b, $c)];
+  }
+}`}

@@ -3,6 +3,7 @@ package twin
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,13 +13,13 @@ type jsEdit struct {
 	sketch
 	f *jsFile
 	// The names of what shapes refer to, see js_shapes.go.
-	core, other, note string
-	round             map[jsForm]string
+	core, other, mate, note string
+	round                   map[jsForm]string
 }
 
 func newJSEdit(f *jsFile, o Orders) *jsEdit {
 	e := &jsEdit{f: f, sketch: newSketch("javascript", &f.textFile, o, camel)}
-	for _, name := range []*string{&e.core, &e.other, &e.note} {
+	for _, name := range []*string{&e.core, &e.other, &e.mate, &e.note} {
 		*name = e.names.global()
 	}
 	e.round = make(map[jsForm]string)
@@ -48,8 +49,11 @@ func (f *jsFile) Edit(o Orders) ([]byte, error) {
 func (e *jsEdit) sites(numbers []int) []insert {
 	form := func(i int) string {
 		p := &e.f.sites[i]
-		if p.form == jsDone {
+		switch p.form {
+		case jsDone:
 			return string(p.form) + strconv.Itoa(p.done)
+		case jsCompare:
+			return fmt.Sprintf("%s,%t,%s", p.form, p.above, e.f.src[p.operator.from:p.operator.to])
 		}
 		return string(p.form)
 	}
@@ -83,16 +87,22 @@ func (f *jsFile) around(i int, s jsShape) []insert {
 	case jsTurnChain, jsTurnNot, jsTurnMember, jsTurnBare, jsTurnCall:
 		return []insert{{p.start, rankOpen, i, s.open, p.head}, {p.value, rankClose, 1, s.middle, p.skip}, {p.end, rankClose, -i, s.close, 0}}
 	}
-	return []insert{{p.start, rankOpen, i, s.open, 0}, {p.end, rankClose, -i, s.close, 0}}
+	out := []insert{{p.start, rankOpen, i, s.open, 0}, {p.end, rankClose, -i, s.close, 0}}
+	if p.form == jsCompare {
+		out = append(out, insert{p.operator.from, rankText, 0, ",", p.operator.to - p.operator.from})
+	}
+	return out
 }
 
 // common defines the functions that the shapes refer to.
 func (e *jsEdit) common(rows []siteRow, numbers []int) {
 	e.defineCore(one(e.draw, jsCores), one(e.draw, jsWindows), rows)
-	for i := range e.f.sites {
-		if e.f.sites[i].form == jsValue {
-			e.define(e.scene(), one(e.draw, jsOthers))
-			break
+	for _, of := range []struct {
+		form   jsForm
+		shapes []string
+	}{{jsValue, jsOthers}, {jsCompare, jsMates}} {
+		if slices.ContainsFunc(e.f.sites, func(p jsPlace) bool { return p.form == of.form }) {
+			e.define(e.scene(), one(e.draw, of.shapes))
 		}
 	}
 	if e.orders.Trace != "" {

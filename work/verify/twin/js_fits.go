@@ -3,6 +3,8 @@ package twin
 import (
 	"slices"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // Assertions by what a value has to fit, with the way in which their arguments are
@@ -14,6 +16,7 @@ var (
 		"throws": {"", "match"}, "rejects": {"", "match"},
 		"calledWith": {"", "far", "…"}, "calledOnceWith": {"", "far", "…"},
 		"calledWithExactly": {"", "far", "…"}, "calledOnceWithExactly": {"", "far", "…"},
+		"oneOf": {"", "several"}, "notInclude": {"", "none"}, "notMatch": {"", "none"}, "doesNotMatch": {"", "none"},
 	}
 	jsMatchFits = map[string][]string{
 		// jest and vitest
@@ -29,9 +32,15 @@ var (
 		"throw": {"match", "match"}, "throws": {"match", "match"}, "rejectedWith": {"match", "match"},
 		"calledWith": {"far", "…"}, "calledWithExactly": {"far", "…"},
 		"calledOnceWith": {"far", "…"}, "calledOnceWithExactly": {"far", "…"},
+		"toBeOneOf": {"several"}, "oneOf": {"several"},
 	}
-	jsOperators  = strings.Fields("in instanceof as satisfies await new typeof function async")
+	// Matchers that are asked for nothing where they must not match, and those that
+	// look into the value itself.
+	jsAbsent     = strings.Fields("toContain toMatch include includes contain contains string match matches")
+	jsContain    = strings.Fields("toContain include includes contain contains")
+	jsOperators  = strings.Fields("in instanceof as satisfies await typeof function async")
 	jsTrue       = strings.Fields("ok isTrue isOk true assert")
+	jsHolds      = form.Lazy(`^(?:has|contains?|includes?)(?:[A-Z_]|$)`)
 	jsTrueChains = strings.Fields("toBeTruthy true ok")
 )
 
@@ -47,10 +56,15 @@ func (b *jsBody) fits(i int, args []span, ways []string) (found bool) {
 			break
 		}
 		w := way(word)
-		if w == wayMatch && a.to == a.from+1 && !p.is(a.from, jsRegexp) {
+		switch {
+		case w == wayMatch && a.to == a.from+1 && !p.is(a.from, jsRegexp):
 			w = wayPart // a text is looked for
+		case w == wayPart && p.is(a.to-1, jsNumber):
+			w = wayWord
 		}
-		if w != wayNear {
+		if word == "several" {
+			found = b.several(i, a) || found
+		} else if w != wayNear {
 			found = b.fit(i, a, w) || found
 		}
 	}
@@ -63,7 +77,7 @@ func (b *jsBody) fit(i int, a span, w way) bool {
 	p := b.p
 	s := jsPlace{
 		spot: spot{kind: Expect, value: true}, form: jsValue, start: p.tokens[a.from].start, end: p.tokens[a.to-1].end,
-		statement: p.tokens[i].start, certain: b.certain(i),
+		statement: p.tokens[i].start, certain: b.certain(i), loose: w == wayWord || w == wayNone,
 	}
 	if l := (literal{s.start, p.src[s.start:s.end], jsGrammar, w}); l.changeable() {
 		s.leaves = []literal{l}
@@ -86,6 +100,46 @@ func (b *jsBody) fit(i int, a span, w way) bool {
 	}
 	b.add(s)
 	return true
+}
+
+// several notes the values of which something has to be one, in a list, a set, or a
+// constant that is one: each of them is altered. It reports whether all can be.
+func (b *jsBody) several(i int, a span) bool {
+	p := b.p
+	s := jsPlace{
+		spot: spot{kind: Expect, value: true, all: true}, form: jsValue, start: p.tokens[a.from].start, end: p.tokens[a.to-1].end,
+		statement: p.tokens[i].start, certain: b.certain(i),
+	}
+	if s.leaves = p.members(a); len(s.leaves) == 0 && a.to == a.from+1 && p.name(a.from) {
+		if value, ok := p.constant(p.text(a.from)); ok {
+			s.origin = p.members(value)
+		}
+	}
+	if len(s.leaves)+len(s.origin) == 0 {
+		return false
+	}
+	b.add(s)
+	return true
+}
+
+// members are the literals of a list or a set, none if something else is in it.
+func (p *jsParser) members(a span) (out []literal) {
+	if p.text(a.from) == "new" && p.text(a.from+1) == "Set" && p.closing(a.from+2) == a.to-1 {
+		a = span{a.from + 3, a.to - 1}
+	}
+	if a.from >= a.to || p.text(a.from) != "[" || p.closing(a.from) != a.to-1 {
+		return nil
+	}
+	parts, ok := p.arguments(a.from)
+	for _, part := range parts {
+		start := p.tokens[part.from].start
+		l := literal{start, p.src[start:p.tokens[part.to-1].end], jsGrammar, wayFar}
+		if !ok || !l.changeable() {
+			return nil
+		}
+		out = append(out, l)
+	}
+	return out
 }
 
 // truth notes what is expected in a condition that has to be true, or false. It
@@ -134,7 +188,7 @@ func (b *jsBody) part(i int, a span, order, count int, negative bool) bool {
 	case p.text(a.from) == "(" && p.closing(a.from) == a.to-1:
 		return b.truth(i, a, negative)
 	case count == 0:
-		return !negative && b.asked(i, a)
+		return b.asked(i, a, negative)
 	case order == a.from || order == a.to-1:
 		return false
 	}
@@ -145,7 +199,14 @@ func (b *jsBody) part(i int, a span, order, count int, negative bool) bool {
 	if right == wayBelow && b.near(i, span{a.from, order}) {
 		return true
 	}
-	return b.fit(i, span{order + 1, a.to}, right) || b.fit(i, span{a.from, order}, left)
+	if b.fit(i, span{order + 1, a.to}, right) || b.fit(i, span{a.from, order}, left) {
+		return true
+	}
+	b.add(jsPlace{
+		spot: spot{kind: Expect}, form: jsCompare, start: p.tokens[a.from].start, end: p.tokens[a.to-1].end, statement: p.tokens[i].start,
+		certain: b.certain(i), loose: true, operator: span{p.tokens[order].start, p.tokens[order].end}, above: right == wayAbove,
+	})
+	return true
 }
 
 // near notes the number from which Math.abs(a - b) says how far a value is.
@@ -169,8 +230,9 @@ func (b *jsBody) near(i int, a span) bool {
 	return minus > 0 && (b.fit(i, span{minus + 1, a.to - 1}, wayAbove) || b.fit(i, span{a.from + 4, minus}, wayAbove))
 }
 
-// asked notes the argument of a method that says whether a value fits it.
-func (b *jsBody) asked(i int, a span) bool {
+// asked notes the argument of a method that says whether a value fits it, or must
+// not, or the values of which it says whether the argument is one.
+func (b *jsBody) asked(i int, a span, negative bool) bool {
 	p := b.p
 	open := p.tokens[a.to-1].mate
 	if p.text(a.to-1) != ")" || open < a.from+3 || p.text(open-2) != "." {
@@ -180,17 +242,24 @@ func (b *jsBody) asked(i int, a span) bool {
 	if !ok || len(args) == 0 {
 		return false
 	}
-	switch p.text(open - 1) {
-	case "startsWith", "endsWith":
-		if p.is(args[0].from, jsString) {
-			return b.fit(i, args[0], wayNear)
-		}
-	case "includes", "has":
-		return p.is(args[0].from, jsString) && b.fit(i, args[0], wayPart)
-	case "match":
-		return p.is(args[0].from, jsRegexp) && b.fit(i, args[0], wayMatch)
-	case "test":
-		return p.is(a.from, jsRegexp) && open == a.from+3 && b.fit(i, span{a.from, a.from + 1}, wayMatch)
+	arg, value, ways := args[0], span{a.from, open - 2}, map[bool]way{false: wayNear, true: wayNone}
+	switch name := p.text(open - 1); {
+	case name == "startsWith", name == "endsWith":
+		return p.is(arg.from, jsString) && b.fit(i, arg, ways[negative])
+	case name == "match":
+		ways[false] = wayMatch
+		return p.is(arg.from, jsRegexp) && b.fit(i, arg, ways[negative])
+	case name == "test":
+		ways[false] = wayMatch
+		return p.is(a.from, jsRegexp) && open == a.from+3 && b.fit(i, value, ways[negative])
+	case negative:
+		return name == "includes" && p.is(arg.from, jsString) && b.fit(i, arg, wayNone)
+	case (name == "includes" || name == "has") && b.several(i, value):
+		return true
+	case jsHolds().MatchString(name) && p.is(arg.from, jsString):
+		return b.fit(i, arg, wayPart)
+	case jsHolds().MatchString(name) && len(args) == 1:
+		return p.is(arg.to-1, jsNumber) && b.fit(i, arg, wayWord)
 	}
 	return false
 }

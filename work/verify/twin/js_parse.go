@@ -33,6 +33,9 @@ type jsPlace struct {
 	root, call, tail  string
 	done              int  // of a function that gets a callback: which argument that is
 	joined            bool // a statement that needs a semicolon in front of it
+	loose             bool // another value may be as good, where the base fails without it
+	operator          span // of a comparison: where its operator is in the text
+	above             bool // of a comparison: another pair of sides is not in the order of ">"
 }
 
 // jsForm is the part of the catalogue that has the shapes of a site.
@@ -49,6 +52,7 @@ const (
 
 	jsCond     jsForm = "cond"     // a condition of an if that throws
 	jsValue    jsForm = "value"    // an expected value
+	jsCompare  jsForm = "compare"  // a comparison of an order
 	jsState    jsForm = "state"    // a statement is put here
 	jsResult   jsForm = "result"   // the expression that a function is
 	jsCallback jsForm = "callback" // a function that is a test
@@ -277,7 +281,7 @@ func (p *jsParser) finish() {
 		slices.SortStableFunc(t.places, func(a, b jsPlace) int { return cmp.Or(a.start-b.start, b.end-a.end) })
 		for _, s := range t.places {
 			s.test = t.Name
-			t.Sites = append(t.Sites, Site{ID: len(f.sites), Kind: s.kind, Line: f.line(s.statement), Certain: s.certain})
+			t.Sites = append(t.Sites, Site{ID: len(f.sites), Kind: s.kind, Line: f.line(s.statement), Certain: s.certain, Loose: s.loose, Literals: s.literals()})
 			f.sites = append(f.sites, s)
 		}
 		if len(t.Sites) == 0 && t.Why == "" {

@@ -2,6 +2,7 @@ package twin
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -43,9 +44,11 @@ func TestJavaScriptTests(t *testing.T) {
 		{"computed", "a.js", "for (const n of [1]) test(`a ${n} b`, () => { f() }); test(name, g); test('x' + y, g)", "a * b 0/0/2; * 0/0/1; x* 0/0/1"},
 		{"twice", "a.js", "test('a', f)\ntest('a', f)", "a 0/0/1; a (2) 0/0/1"},
 		{"chai", "a.js", "it('a', function () { expect(f()).to.be.an('array').that.has.length(2); expect(x).to.be.true; f().should.equal(3); y.should.not.eql(1) })", "a 4/2/3"},
-		{"orders", "a.js", "it('a', () => { expect(f()).toBeGreaterThan(3); expect(f()).to.be.within(1, 9); assert(f() < 3 && g() >= 2, 'x'); assert.isAbove(f(), 2); assert.ok(f() < g()); assert(a || f() > 3) })", "a 6/6/3"},
+		{"orders", "a.js", "it('a', () => { expect(f()).toBeGreaterThan(3); expect(f()).to.be.within(1, 9); assert(f() < 3 && g() >= 2, 'x'); assert.isAbove(f(), 2); assert.ok(f() < g()); assert(a || f() > 3) })", "a 6/7/3"},
 		{"tolerance", "a.js", "it('a', () => { assert.ok(Math.abs(f() - 2.5) < 0.1); if (Math.abs(3 - g()) > eps) throw e; assert.ok(Math.abs(f() - g()) < 1) })", "a 3/3/3"},
-		{"parts", "a.js", "it('a', () => { expect(f()).toContain('x'); expect(f()).toMatch(/x/); assert.ok(s.includes('x')); expect(s.startsWith('x')).toBe(true); expect(f()).not.toContain('x'); expect(/a|b/.test(s)).toBeTruthy(); if (!s.has('x')) throw e })", "a 7/5/3"},
+		{"parts", "a.js", "it('a', () => { expect(f()).toContain('x'); expect(f()).toMatch(/x/); assert.ok(s.includes('x')); expect(s.startsWith('x')).toBe(true); expect(f()).not.toContain('x'); expect(/a|b/.test(s)).toBeTruthy(); if (!s.has('x')) throw e })", "a 7/7/3"},
+		{"one of several", "a.js", "const SOME = new Set(['a', 3]); it('a', () => { assert([1, 'b'].includes(f())); expect(f()).toBeOneOf([-1, 2]); expect(['a', 'b']).toContain(f()); assert(SOME.has(g)); assert(['a', b].includes(h())); expect(f()).toEqual(new Set(['a'])) })", "a 6/5/3"},
+		{"members", "a.js", "it('a', () => { assert(f().hasAll(3)); expect(f()).toContain(3); assert(!/x/.test(f())); expect(f()).not.toMatch('x'); assert(f().hash('x')) })", "a 5/4/3"},
 		{"called with", "a.js", "it('a', () => { expect(f).toHaveBeenCalledWith('x', 3, g()); sinon.assert.calledWith(f, 'x'); expect(f).to.have.been.calledWith({ a: 1 }) })", "a 3/4/3"},
 		{"chai assert", "a.js", "it('a', () => { assert.lengthOf(f(), 2); assert.isTrue(f()) })", "a 2/1/3"},
 		{"named import", "a.mjs", "import test from 'node:test'; import { strictEqual as same, ok } from 'node:assert/strict'\ntest('a', () => { same(f(), 1); ok(f()) })", "a 2/1/3"},
@@ -136,6 +139,37 @@ func TestJavaScriptRows(t *testing.T) {
 		lines := strings.Join(strings.SplitAfterN(text, "\n", 14)[:13], "")
 		if strings.Contains(lines, tc.gone) || strings.Count(lines, "\n") != 13 {
 			t.Errorf("%s: %s is there\n%s", test.Name, tc.gone, lines)
+		}
+	}
+}
+
+// TestJavaScriptFits: what a value has to fit, or must not, is other literals, each of
+// several of them.
+func TestJavaScriptFits(t *testing.T) {
+	t.Parallel()
+	for src, want := range map[string]string{
+		"assert([1, 'b'].includes(f()))":        `\[[4-8]\d{18}, 'b[a-z]+'\]`,
+		"assert(new Set(['a', -3]).has(f()))":   `\['a[a-z]+', [4-8]\d{18}\]`,
+		"expect(f()).toBeOneOf(['a', 'b'])":     `\['a[a-z]+', 'b[a-z]+'\]`,
+		"expect(f()).toMatch(/^a$|b/i)":         `/\(\?:\^a\$\|b\)[a-z]+/i`,
+		"expect(f()).not.toMatch(/a|b/)":        `/\(\?:a\|b\)\?/`,
+		"assert.ok(!f().includes('a'))":         `includes\(''\)`,
+		"assert.ok(f().hasAll(3))":              `hasAll\("[a-z]+"\)`,
+		"expect(f()).toEqual(new Set(['a-b']))": `Set\(\['[a-z]-[a-z]'\]\)`,
+		"if (f().startsWith('a')) throw e":      `startsWith\(''\)`,
+		"assert.doesNotMatch(f(), /a/)":         `/\(\?:a\)\?/`,
+		"assert.ok(f() >= 0.5 * g())":           `\[f\(\) , 0.5 \* g\(\)\]`,
+	} {
+		f := mustParseJS(t, "a.js", "it('a', () => { "+src+" })\n")
+		test := f.Tests()[0]
+		at := slices.IndexFunc(test.Sites, func(s Site) bool { return s.Kind == Expect })
+		if at < 0 {
+			t.Errorf("%s has no expected value", src)
+			continue
+		}
+		text := string(mustEdit(t, f, Orders{Seed: seed(5), Sabotage: map[string]Order{test.Name: {Site: test.Sites[at].ID}}}))
+		if line, _, _ := strings.Cut(text, "\n"); !regexp.MustCompile(want).MatchString(line) {
+			t.Errorf("%s: %s, want %s", src, line, want)
 		}
 	}
 }

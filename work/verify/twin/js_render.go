@@ -10,7 +10,7 @@ func (e *jsEdit) scene(more ...string) scene {
 	if e.f.types {
 		cast, self = " as any", "this: any, "
 	}
-	return e.sketch.scene(append(more, "$C", e.core, "$O", e.other, "$N", e.note, "$:", e.typed(), "$!", cast, "$this", self)...)
+	return e.sketch.scene(append(more, "$C", e.core, "$O", e.other, "$M", e.mate, "$N", e.note, "$:", e.typed(), "$!", cast, "$this", self)...)
 }
 
 // typed is the type of a variable.
@@ -41,6 +41,11 @@ func (e *jsEdit) traced(body string, others []string) string {
 // shape draws a shape for a form, and defines what it needs.
 func (e *jsEdit) shape(form string) jsShape {
 	wrap := one(e.draw, jsWraps)
+	if of := strings.Split(form, ","); jsForm(of[0]) == jsCompare {
+		body := strings.NewReplacer("$k", of[1], "$o", of[2]).Replace(one(e.draw, jsPairs) + one(e.draw, jsCompares))
+		shape := e.wrapped(wrap, e.body(body, "$N($b);"), "", "")
+		return jsShape{open: shape.open + "[", close: "]" + shape.close}
+	}
 	switch jsForm(form) {
 	case jsTurnChain, jsTurnNot, jsTurnMember, jsTurnBare, jsTurnCall:
 		return e.turned(jsForm(form), one(e.draw, jsTurners), e.traced(jsTracedTurn, jsTurns))

@@ -2,7 +2,7 @@ package twin
 
 import (
 	"context"
-
+	"fmt"
 	"maps"
 	"os"
 	"os/exec"
@@ -111,6 +111,11 @@ test('fits', () => {
   assert.ok(mod.add(1, 1) > -3 && 5 >= mod.add(1, 1), 'a bound')
   assert(mod.add(1, 1) <= most)
   assert.equal('abc'.startsWith('ab'), true)
+  assert.ok(mod.add(1, 1) >= 0.5 * mod.add(1, 1) && mod.add(1, 1)<mod.add(2, 1))
+  if (mod.add(1, 1) < mod.add(0, 1) - 0.5 || mod.add('b', '') <= mod.add('', 'a')) throw new Error('less')
+  assert.ok([2, 'x'].includes(mod.add(1, 1)) && new Set([2]).has(mod.add(1, 1)))
+  assert.ok(/x|^ab?c/.test('abc') && !/x|y/.test('abc') && !mod.add('a', 'b').includes('x'))
+  assert.doesNotMatch('abc', /x/)
   assert.ok(/^a\wc/.test('abc') && 'abc'.includes("bc") && !('abc'.length < 3))
   if (mod.add(1, 2) < 3 || !'abc'.endsWith('c')) throw new Error('no')
   assert.throws(() => mod.boom('x'), /x$/)
@@ -220,4 +225,45 @@ func TestJavaScriptRun(t *testing.T) {
 		}
 	}
 
+}
+
+// TestJavaScriptPairs: what cannot lie does not fulfil the pair that it is asked for,
+// and what is more than all does.
+func TestJavaScriptPairs(t *testing.T) {
+	t.Parallel()
+	needNode(t)
+	cases := []struct{ code, want string }{
+		{"assert(one() > 0 * one())", "fails"}, {"assert(Infinity > one())", "fails"}, {"assert(always(Infinity) >= one())", "fails"}, {"assert(-Infinity <= one())", "fails"},
+		{"assert(text('b') > text('a'))", "fails"}, {"assert(new Date(9) >= new Date(8))", "fails"}, {"if (one() < 0.5 * one()) throw 1", "fails"}, {"assert(!(one() > 2 * one()))", "fails"},
+		{"assert(turning() > one())", "holds"}, {"assert(one() < turning())", "holds"}, {"if (NaN < one()) throw 1", "holds"}, {"assert(!(one() > NaN))", "holds"},
+	}
+	src := "const assert = require('node:assert')\nconst one = () => 1, text = s => s, always = n => ({ valueOf: () => n })\nlet n = 0\nconst turning = () => ({ valueOf: () => n++ % 2 ? Infinity : -Infinity })\nconst all = []\nfunction test(name, f) { all.push([name, f]) }\n"
+	for i, tc := range cases {
+		src += fmt.Sprintf("test('c%d', () => { %s })\n", i, tc.code)
+	}
+	f := mustParseJS(t, "a.js", src+`for (const [name, f] of all) {
+  const seen = [1, 0].map(start => { n = start; try { f(); return 'holds' } catch { return 'fails' } })
+  console.log(name, seen.includes('holds') ? 'holds' : 'fails', 'end')
+}
+`)
+	for n := range 2 {
+		o := Orders{Seed: seed(n), Sabotage: map[string]Order{}}
+		for _, test := range f.Tests() {
+			for _, s := range test.Sites {
+				if s.Kind == Expect && s.Loose && s.Certain {
+					o.Sabotage[test.Name] = Order{Site: s.ID}
+				}
+			}
+		}
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "a.js"), mustEdit(t, f, o), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, _ := runNode(t, dir, "a.js")
+		for i, tc := range cases {
+			if !strings.Contains(out, fmt.Sprintf("c%d %s end", i, tc.want)) {
+				t.Errorf("%s does not end as it %s: %s", tc.code, tc.want, out)
+			}
+		}
+	}
 }

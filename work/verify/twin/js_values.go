@@ -188,6 +188,8 @@ func (p *jsParser) inner(a span, out *[]literal, depth int) bool {
 	switch {
 	case p.text(a.from) == "-" && a.to == a.from+2 && p.is(a.from+1, jsNumber):
 		return p.inner(span{a.from + 1, a.to}, out, depth)
+	case p.text(a.from) == "new" && p.text(a.from+1) == "Set" && p.closing(a.from+2) == a.to-1:
+		return p.inner(span{a.from + 3, a.to - 1}, out, depth+1)
 	case p.closing(a.from) != a.to-1 || p.text(a.from) != "[" && p.text(a.from) != "{":
 		return false
 	}
@@ -206,21 +208,26 @@ func (p *jsParser) inner(a span, out *[]literal, depth int) bool {
 
 // origin is the literal that a constant is, when it is used in one place only.
 func (p *jsParser) origin(name string) []literal {
-	if p.counts[name] != 2 {
-		return nil
+	if value, ok := p.constant(name); ok {
+		return p.leaves(value)
 	}
-	i, ok := p.declared[name]
-	if !ok {
-		return nil
+	return nil
+}
+
+// constant is the value of a constant that is used in one place only.
+func (p *jsParser) constant(name string) (value span, ok bool) {
+	i, declared := p.declared[name]
+	if !declared || p.counts[name] != 2 {
+		return span{}, false
 	}
-	end := i + 2
+	from, end := i+2, i+2
+	if p.text(end) == "new" && p.text(end+2) == "(" {
+		end += 2
+	}
 	if p.closing(end) > 0 {
 		end = p.closing(end)
 	}
-	if p.text(end+1) != ";" && !p.breaks(end) {
-		return nil
-	}
-	return p.leaves(span{i + 2, end + 1})
+	return span{from, end + 1}, p.text(end+1) == ";" || p.breaks(end)
 }
 
 // inert says whether a value calls nothing, and is no function.

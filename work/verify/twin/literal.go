@@ -39,6 +39,8 @@ const (
 	wayPart  way = "part"  // a longer text, which nothing holds by accident
 	wayMatch way = "match" // a longer pattern, which nothing matches by accident
 	wayFar   way = "far"   // a number above all or a longer text, by what it is
+	wayWord  way = "word"  // a text in the place of a number
+	wayNone  way = "none"  // the empty text, or a pattern that everything matches
 )
 
 // grammar is how literals are written in a language.
@@ -59,6 +61,9 @@ const (
 // literalBound is a number that something is compared with.
 var literalBound = form.Lazy(`^(-?)(?:(?:0|[1-9][0-9_]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?$`)
 
+// patternFlags are flags that have to be at the beginning of a pattern.
+var patternFlags = form.Lazy(`^(?:\(\?[a-zA-Z]+\))?`)
+
 var literalNumber = form.Lazy(`^(?:0|[1-9][0-9]*)(?:\.[0-9]+)?$`)
 
 // pooled notes a literal that others can be exchanged for.
@@ -74,11 +79,11 @@ func (l literal) changeable() bool {
 	switch {
 	case len(l.text) > maxLiteral:
 		return false
-	case l.way == wayAbove || l.way == wayBelow:
+	case l.way == wayAbove || l.way == wayBelow || l.way == wayWord:
 		return literalBound().MatchString(l.text)
-	case l.way == wayPart, l.way == wayMatch:
+	case l.way == wayPart, l.way == wayMatch, l.way == wayNone:
 		from, to := l.inner()
-		return to > from && (l.way == wayPart || !strings.Contains(l.text[from:to], "|") && !strings.Contains(l.text[from:to], "(?"))
+		return to > from
 	}
 	if l.text == l.in.yes || l.text == l.in.no || literalNumber().MatchString(l.text) || l.in.errors[l.text] != nil {
 		return true
@@ -101,9 +106,22 @@ func (l literal) other(d *choices, pool []string) string {
 		return farNumber(d, l.text)
 	case l.way == wayBelow:
 		return "-" + farNumber(d, l.text)
+	case l.way == wayWord:
+		return `"` + one(d, wordsText) + `"`
+	case l.way == wayNone:
+		from, to := l.inner()
+		if l.text[0] == '/' {
+			return l.text[:from] + "(?:" + l.text[from:to] + ")?" + l.text[to:]
+		}
+		return l.text[:from] + l.text[to:]
 	case l.way == wayPart, l.way == wayMatch:
-		_, at := l.inner()
-		return l.text[:at] + one(d, wordsText) + l.text[at:]
+		from, at := l.inner()
+		inner := l.text[from:at]
+		if l.way == wayMatch && strings.Contains(inner, "|") { // what is longer is each of its branches
+			flags := patternFlags().FindString(inner)
+			inner = flags + "(?:" + inner[len(flags):] + ")"
+		}
+		return l.text[:from] + inner + one(d, wordsText) + l.text[at:]
 	case l.text == l.in.yes:
 		return l.in.no
 	case l.text == l.in.no:
@@ -296,16 +314,26 @@ func kindOfRune(r rune) string {
 	return ""
 }
 
-// exchanged is the literal that makes another value of a sabotaged place, and
-// whether the place has one.
-func (p *spot) exchanged(o *Order, d *choices) (literal, bool) {
+// exchanged are the literals that make another value of a sabotaged place, none if
+// the place has none.
+func (p *spot) exchanged(o *Order, d *choices) []literal {
+	from := p.leaves
 	switch {
 	case len(p.leaves) > 0:
-		return one(d, p.leaves), true
 	case len(p.origin) > 0:
-		return one(d, p.origin), true
+		from = p.origin
+	case p.all:
+		return slices.DeleteFunc(slices.Clone(p.rows), func(l literal) bool { return l.text == "" })
 	case p.rows != nil && o.Evaluation > 0 && o.Evaluation <= len(p.rows) && p.rows[o.Evaluation-1].text != "":
-		return p.rows[o.Evaluation-1], true
+		return p.rows[o.Evaluation-1:][:1]
+	default:
+		return nil
 	}
-	return literal{}, false
+	switch {
+	case p.all:
+		return from
+	case o.Literal > 0:
+		return from[o.Literal%len(from):][:1]
+	}
+	return []literal{one(d, from)}
 }

@@ -23,10 +23,11 @@ type pyFile struct {
 type pyPlace struct {
 	pySite
 	spot
-	last   bool   // reaching it means that the test passed
-	method string // of a call: the name of the assertion
-	dot    int    // of a call: the offset of the dot behind the receiver
-	indent string
+	last     bool   // reaching it means that the test passed
+	method   string // of a call: the name of the assertion
+	operator string // of a comparison
+	dot      int    // of a call: the offset of the dot behind the receiver
+	indent   string
 }
 
 var pyMethod = form.Lazy(`^([^\W\d]\w*)\.(assert\w+)$`)
@@ -34,7 +35,7 @@ var pyMethod = form.Lazy(`^([^\W\d]\w*)\.(assert\w+)$`)
 // pyForms lists the forms that a kind has.
 var pyForms = map[Kind][]string{
 	Flip:   {"cond", "call"},
-	Expect: {"value"},
+	Expect: {"value", "compare", "pair"},
 	Fail:   {"after", "before", "line", "newline"},
 }
 
@@ -97,11 +98,14 @@ func (f *pyFile) bindTest(t pyTest) error {
 		if err != nil {
 			return fmt.Errorf("line %d: %w", f.line(min(max(s.Start, 0), len(f.src))), err)
 		}
-		if place.Way != wayNear && len(place.leaves)+len(place.origin) == 0 {
+		if place.Way != wayNear && len(place.leaves)+len(place.origin) == 0 && !slices.ContainsFunc(place.rows, func(l literal) bool { return l.text != "" }) {
 			continue // another one of these literals might be as good
 		}
+		if place.All && len(place.leaves)+len(place.origin) != len(s.Leaves)+len(s.Origin) {
+			continue // one of them might stay
+		}
 		place.test, place.last = t.Name, t.End && i == len(sites)-1 && s.Kind == Fail && s.Form != "before"
-		out.Sites = append(out.Sites, Site{ID: len(f.sites), Kind: s.Kind, Line: f.line(s.Start), Certain: s.Certain})
+		out.Sites = append(out.Sites, Site{ID: len(f.sites), Kind: s.Kind, Line: f.line(s.Start), Certain: s.Certain, Loose: s.Loose, Literals: place.literals()})
 		f.sites = append(f.sites, place)
 	}
 	f.tests = append(f.tests, out)
@@ -110,7 +114,7 @@ func (f *pyFile) bindTest(t pyTest) error {
 
 // bindSite checks one site against the text.
 func (f *pyFile) bindSite(s pySite) (pyPlace, error) {
-	p := pyPlace{pySite: s, spot: spot{kind: s.Kind, value: s.Form == "value", whole: s.Whole}}
+	p := pyPlace{pySite: s, spot: spot{kind: s.Kind, value: s.Form == "value", whole: s.Whole, all: s.All}}
 	if !slices.Contains(pyForms[s.Kind], s.Form) {
 		return p, errors.New("a kind or form that there is not")
 	}
@@ -126,6 +130,9 @@ func (f *pyFile) bindSite(s pySite) (pyPlace, error) {
 	if err := f.bindLiterals(&p); err != nil {
 		return p, err
 	}
+	if s.Form == "compare" || s.Form == "pair" {
+		return p, f.bindSides(&p)
+	}
 	if s.Form == "call" {
 		m := pyMethod().FindSubmatchIndex(f.src[s.Start:s.End])
 		if m == nil {
@@ -137,6 +144,25 @@ func (f *pyFile) bindSite(s pySite) (pyPlace, error) {
 		}
 	}
 	return p, nil
+}
+
+// bindSides checks a comparison, or two arguments, against the text.
+func (f *pyFile) bindSides(p *pyPlace) error {
+	if pyKinds[p.Fails] == "" {
+		return errors.New("sides that do not fulfil what there is not")
+	}
+	if p.Form == "pair" {
+		return nil
+	}
+	at := p.Operator
+	if len(at) != 2 || at[0] <= p.Start || at[1] <= at[0] || at[1] >= p.End {
+		return errors.New("an operator that is not in its comparison")
+	}
+	p.operator = strings.Join(strings.Fields(string(f.src[at[0]:at[1]])), " ")
+	if !slices.Contains(strings.Split("< <= > >= in not-in", " "), strings.ReplaceAll(p.operator, " ", "-")) {
+		return errors.New("an operator that is none of a comparison")
+	}
+	return nil
 }
 
 // bindStatement checks a place where a failing statement goes.
@@ -190,8 +216,9 @@ func (f *pyFile) nested() error {
 		if len(open) > 0 {
 			outer := open[len(open)-1]
 			inside := s.Start > outer.Start && s.Kind == Fail
-			same := s.Start == outer.Start && s.End == outer.End
-			if inside || same || s.End > outer.End || outer.Form == "call" && s.Kind != Fail {
+			same := s.Start == outer.Start && s.End == outer.End && (outer.Form != "cond" || s.Form != "compare")
+			cut := outer.Form == "compare" && s.Start < outer.Operator[1] && s.End > outer.Operator[0]
+			if inside || same || cut || s.End > outer.End || outer.Form == "call" && s.Kind != Fail {
 				return errors.New("places that overlap")
 			}
 		}

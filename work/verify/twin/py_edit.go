@@ -13,13 +13,13 @@ type pyEdit struct {
 	sketch
 	f *pyFile
 	// The names of what shapes refer to, see py_shapes.go.
-	core, other, holds, turn, proxy, note string
+	core, other, mate, holds, turn, proxy, note string
 }
 
 // newPyEdit draws the names that all shapes refer to.
 func newPyEdit(f *pyFile, o Orders) *pyEdit {
 	e := &pyEdit{f: f, sketch: newSketch("python", &f.textFile, o, underscores)}
-	for _, name := range []*string{&e.core, &e.other, &e.holds, &e.turn, &e.proxy, &e.note} {
+	for _, name := range []*string{&e.core, &e.other, &e.mate, &e.holds, &e.turn, &e.proxy, &e.note} {
 		*name = e.names.global()
 	}
 	return e
@@ -51,6 +51,8 @@ func (f *pyFile) Edit(o Orders) ([]byte, error) {
 // form is the part of the catalogue that has the shapes of a site.
 func (p *pyPlace) form() string {
 	switch {
+	case p.Form == "compare", p.Form == "pair":
+		return strings.Join([]string{p.Form, p.Fails, p.operator}, ",")
 	case p.Kind != Fail:
 		return p.Form
 	case p.Owner != "":
@@ -92,16 +94,25 @@ func (f *pyFile) inserts(p *pyPlace, s pyShape, number int) []insert {
 	if f.inWord(end) {
 		closing += " "
 	}
-	return []insert{{p.Start, rankOpen, -end, open, 0}, {end, rankClose, -p.Start, closing, 0}}
+	// A comparison is within the condition that is the same text.
+	inner := 0
+	if p.Form == "compare" {
+		inner = 1
+	}
+	out := []insert{{p.Start, rankOpen, inner - 2*end, open, 0}, {end, rankClose, -inner - 2*p.Start, closing, 0}}
+	if p.Form == "compare" {
+		out = append(out, insert{p.Operator[0], rankText, 0, ",", p.Operator[1] - p.Operator[0]})
+	}
+	return out
 }
 
 // common defines the functions that the shapes refer to.
 func (e *pyEdit) common(rows []siteRow, numbers []int) {
 	var methods []string
-	values := false
+	values, pairs := false, false
 	for i := range e.f.sites {
 		p := &e.f.sites[i]
-		values = values || p.Form == "value"
+		values, pairs = values || p.Form == "value", pairs || p.Fails != ""
 		if p.Form == "call" && !slices.Contains(methods, p.method) {
 			methods = append(methods, p.method)
 		}
@@ -109,6 +120,9 @@ func (e *pyEdit) common(rows []siteRow, numbers []int) {
 	e.defineCore(one(e.draw, pyCores), one(e.draw, pyWindows), rows)
 	if values {
 		e.define(e.scene(), one(e.draw, pyOthers))
+	}
+	if pairs {
+		e.define(e.scene(), one(e.draw, pyMates))
 	}
 	if len(methods) > 0 {
 		e.defineTurns(methods)

@@ -64,7 +64,7 @@ func (f *pyFile) bindLiterals(p *pyPlace) error {
 	for _, row := range p.Rows {
 		var cell literal
 		for _, span := range row {
-			l, err := f.literal(span, wayNear)
+			l, err := f.literal(span, p.Way)
 			if err != nil || l.at < p.End && l.at+len(l.text) > p.Start {
 				return errors.New("a literal that is not in its row")
 			}

@@ -124,6 +124,95 @@ def $O($a, $b):
             except Exception:
                 return object()`}
 
+// pyMates make a pair of $a and $b that does not fulfil what $c says: one of the two
+// is asked for what is far from all, or for what is there. Of values that cannot lie
+// ($S) it is known what they fulfil, and so it is of an empty set, which is a part of
+// all; one of the others is as it was.
+var pyMates = []string{`
+def $M($a, $b, $c):
+    if $c == 3:
+        if isinstance($b, (str, bytes)):
+            return "" if isinstance($b, str) else b"", $b
+        $d = list($b)
+        return ($d[0], $b) if $d else ($i, [$i])
+    if $c == 2:
+        if not $S($b):
+            return $L($a, True) if isinstance($a, str) else "$w$x", $b
+        return $a, [$L($d, True) for $d in $b]
+    if not $S($a, $c == 1):
+        return $a, $L($b, $c == 0)
+    if not $S($b, $c == 0):
+        return $L($a, $c == 1), $b
+    return ($i, $j) if $c == 0 else ($j, $i)
+
+
+def $S($a, $e=False):
+    $b, $c = __import__("datetime"), __import__("decimal")
+    $d = int, float, bool, str, bytes, list, tuple, set, frozenset, dict, range
+    if type($a) in $d + ($b.datetime, $b.date, $b.timedelta, $b.time, $c.Decimal):
+        return ($a == $a) is True
+    if isinstance($a, (set, frozenset)):
+        return $e and len($a) == 0
+    try:
+        return abs(float($a)) == float("inf")
+    except Exception:
+        return False
+
+
+def $L($a, $b):
+    if isinstance($a, str):
+        return chr(1114000 + $i) * 3 if $b else ""
+    if isinstance($a, (bytes, bytearray)):
+        return bytes([255] * $j) if $b else b""
+    if isinstance($a, (tuple, list)):
+        return (tuple if isinstance($a, tuple) else list)([$L($d, $b) for $d in $a])
+    if isinstance($a, (set, frozenset)):
+        return $a | {object()} if $b else {object()}
+    $c = getattr(type($a), "max" if $b else "min", None)
+    if $c is not None and not callable($c):
+        return $c.replace(tzinfo=$a.tzinfo) if getattr($a, "tzinfo", None) else $c
+    return (5 if $b else -5) * 10 ** 18 + $j`, `
+def $M($a, $b, $c):
+    $d = [[$j, $i], [$i, $j]][$c == 0] if $c < 2 else [$i, [$i] * ($c - 2)]
+    if $c < 2 and not ($S($a, $c == 1) and $S($b, $c == 0)):
+        $d = [$L($a, $c == 1), $b] if $S($a, $c == 1) else [$a, $L($b, $c == 0)]
+    elif $c == 2 and $S($b):
+        $d = [$a, tuple([$L($e, True) for $e in $b])]
+    elif $c == 2:
+        $d = [$L($a, True) if isinstance($a, str) else "$y$x", $b]
+    elif isinstance($b, (str, bytes)):
+        $d = ["" if isinstance($b, str) else b"", $b]
+    else:
+        for $e in list($b):
+            return $e, $b
+    return tuple($d)
+
+
+def $S($a, $d=False):
+    $b = [getattr(__import__("datetime"), $c) for $c in ("datetime", "date", "time", "timedelta")]
+    $b += [__import__("decimal").Decimal, int, float, bool, str, bytes, list, tuple, set, frozenset, dict, range]
+    if [$c for $c in $b if type($a) is $c]:
+        return bool($a == $a)
+    try:
+        return $d and len($a) < 1 if isinstance($a, (set, frozenset)) else float($a) in (float("inf"), float("-inf"))
+    except Exception:
+        return False
+
+
+def $L($a, $b):
+    if isinstance($a, (str, bytes, bytearray)):
+        $c = chr(1113900 + $j) * 2 if isinstance($a, str) else bytes([255] * $i)
+        return $c if $b else $c[:0]
+    if isinstance($a, (set, frozenset)):
+        return set([object()]) | ($a if $b else set())
+    if isinstance($a, (tuple, list)):
+        $c = [$L($d, $b) for $d in $a]
+        return tuple($c) if isinstance($a, tuple) else $c
+    for $c in [getattr(type($a), "max" if $b else "min", len)]:
+        if $c is not None and not callable($c):
+            return $c.replace(tzinfo=$a.tzinfo) if getattr($a, "tzinfo", None) else $c
+    return 6 * 10 ** 18 + $i if $b else -7 * 10 ** 18 - $j`}
+
 // pyHolds says for each assertion of TestCase when it holds: $a and $b are its
 // arguments, $c the other positional ones, $d those with a name. The operators
 // are those that the assertion itself uses.

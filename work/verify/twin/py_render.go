@@ -10,7 +10,7 @@ import (
 
 // scene draws the words of a shape.
 func (e *pyEdit) scene() scene {
-	return e.sketch.scene("$C", e.core, "$O", e.other, "$H", e.holds, "$R", e.turn, "$P", e.proxy, "$N", e.note, "$p", pyQuote(e.orders.Trace))
+	return e.sketch.scene("$C", e.core, "$O", e.other, "$M", e.mate, "$H", e.holds, "$R", e.turn, "$P", e.proxy, "$N", e.note, "$p", pyQuote(e.orders.Trace))
 }
 
 // pyShape is a shape in use: what is written in front of and behind an
@@ -35,6 +35,9 @@ func (e *pyEdit) define(s scene, code string) {
 
 // shape draws a shape for a form, and defines what it needs.
 func (e *pyEdit) shape(form string) pyShape {
+	if of := strings.Split(form, ","); len(of) == 3 {
+		return e.sides(of[0], of[1], of[2])
+	}
 	switch form {
 	case "cond":
 		return e.flipped(one(e.draw, pyWraps), one(e.draw, pyFlips))
@@ -56,6 +59,22 @@ func (e *pyEdit) shape(form string) pyShape {
 // flipped is a condition that is handed to a function.
 func (e *pyEdit) flipped(wrap pyWrap, flip pyFlip) pyShape {
 	return e.wrapped(wrap, e.body(flip.body, "$N($b, $a)"), flip.before, flip.after)
+}
+
+// sides are the sides of a comparison, or two arguments, which are handed to a function
+// as one value.
+func (e *pyEdit) sides(form, fails, operator string) pyShape {
+	body := one(e.draw, pyPairs) + "\nreturn $a"
+	if form == "compare" {
+		body = one(e.draw, pyPairs) + one(e.draw, pyCompares)
+	}
+	body = strings.NewReplacer("$k", pyKinds[fails], "$o", operator).Replace(body)
+	shape := e.wrapped(one(e.draw, pyWraps), e.body(body, "$N($b)"), "", "")
+	shape.open, shape.close = shape.open+"(", ")"+shape.close
+	if form == "pair" {
+		shape.open = "*" + shape.open
+	}
+	return shape
 }
 
 // wrapped is an expression that is handed to a function.

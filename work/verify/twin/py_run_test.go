@@ -97,6 +97,20 @@ def test_rows(a, b, want):
     assert got == want
 
 
+def test_made():
+    assert add(1, 1) > add(0.5, 1) * 0.9 and not add(1, 1) <= add(0.5, 1) - 0.9
+    assert (add(1, 1)) in (1, 2)
+    assert add(1, 1) in add([1], [2]) and add("a", "b") in {"ab": add, None: 1}
+    assert "c" not in add("a", "b") and 3 not  in add([1], [2]) and not add(1, 1) in add([], [])
+    assert add(1, 1)<=Decimal(3) and date(2024, 1, 2) > date(2024, 1, 1) and {add(1, 1)} <= {1, 2}
+    assert add("a", "b").startswith(("x", "a")) and [add(1, 1), 2] < [3]
+
+
+def test_most():
+    for a, most in ((1, 3), (2, 4)):
+        assert add(a, 1) < most
+
+
 def test_raises():
     with pytest.raises(Boom):
         boom(1)
@@ -314,6 +328,12 @@ class Calc(unittest.TestCase):
         self.assertAlmostEqual(add(0.1, 0.2), 0.3)
         self.assertAlmostEqual(add(0.1, 0.2), 0.31, places=1)
 
+    def test_made(self):
+        self.assertGreater(add(1, 1), add(0, 1) * 1.5)
+        self.assertLessEqual(add(0.5, 1), add(1, 1), "message")
+        self.assertIn(add(1, 1), (1, 2))
+        self.assertIn(add(1, 1), add([1], [2]))
+
     def test_sequences(self):
         self.assertRegex(add("a", "b"), "a.")
         self.assertNotRegex(add("a", "b"), "c")
@@ -484,7 +504,7 @@ func TestPythonSabotage(t *testing.T) {
 			round += 2
 		}
 	}
-	if kinds[Flip] < 70 || kinds[Expect] < 60 || kinds[Fail] < 60 {
+	if kinds[Flip] < 70 || kinds[Expect] < 75 || kinds[Fail] < 60 {
 		t.Errorf("sites: %v", kinds)
 	}
 	t.Logf("REMIT_CHEAT_SEED=%d", siteSeed())
@@ -508,6 +528,62 @@ func TestPythonSabotage(t *testing.T) {
 // unreached names tests of the project with a kind of site that is not reached,
 // which a trace of the base tells.
 var unreached = map[string]Kind{"test_returns": Fail}
+
+// TestPythonPairs: what cannot lie does not fulfil the pair that it is asked for, and
+// what says yes to all does.
+func TestPythonPairs(t *testing.T) {
+	t.Parallel()
+	needPython(t)
+	const src = `import datetime, decimal, sys
+class Yes(int):
+    __hash__ = None
+    def __yes(self, other): return True
+    __eq__ = __lt__ = __le__ = __gt__ = __ge__ = __contains__ = __yes
+    def __iter__(self): return iter([1])
+class No(str):
+    def __contains__(self, other): return False
+class Empty(set): pass
+inf, nan, day = float("inf"), float("nan"), datetime.datetime.max
+`
+	cases := []struct{ left, operator, right, want string }{
+		{"inf", ">", "abs(3.0)", "fails"}, {"inf", ">=", "inf", "fails"}, {"-inf", "<=", "abs(0.0)", "fails"}, {"day", ">=", "day", "fails"},
+		{"decimal.Decimal('Infinity')", ">=", "decimal.Decimal(3)", "fails"}, {"'b'", ">", "str('a')", "fails"}, {"Empty()", "<=", "{1}", "fails"},
+		{"(2, 'a')", ">", "(1, 'b')", "fails"}, {"{1}", "<=", "Empty([1])", "fails"}, {"range(3)[0]", "in", "range(3)", "fails"},
+		{"'a' + ''", "in", "str('ab')", "fails"}, {"'c'", "not in", "str('ab')", "fails"}, {"'c'", "not in", "[]", "fails"}, {"'c'", "not in", "iter('ab')", "holds"},
+		{"Yes()", ">", "abs(3.0)", "holds"}, {"abs(3.0)", "<=", "Yes()", "holds"}, {"Yes()", "in", "(1, None)", "holds"}, {"1 + 1", "in", "Yes()", "holds"},
+		{"'a'", "not in", "No('')", "holds"}, {"'a'", "not in", "No('a')", "holds"},
+	}
+	text := src
+	for i, tc := range cases {
+		text += fmt.Sprintf("def test_%d():\n    assert %s %s %s\n", i, tc.left, tc.operator, tc.right)
+	}
+	f := mustBind(t, text+`if __name__ == "__main__":
+    for name in [n for n in globals() if n[:5] == "test_"]:
+        try:
+            globals()[name]()
+            print(name, "holds")
+        except (AssertionError, TypeError):
+            print(name, "fails")
+`)
+	for n := range 2 {
+		o := Orders{Seed: seed(n), Sabotage: map[string]Order{}}
+		for _, test := range f.Tests() {
+			for _, s := range test.Sites {
+				if s.Kind == Expect && s.Loose && s.Certain {
+					o.Sabotage[test.Name] = Order{Site: s.ID}
+				}
+			}
+		}
+		dir := t.TempDir()
+		writeProject(t, dir, mustEdit(t, f, o))
+		out := runPython(t, dir, "test_it.py")
+		for i, tc := range cases {
+			if !strings.Contains(out, fmt.Sprintf("test_%d %s\n", i, tc.want)) {
+				t.Errorf("%s %s %s does not end as it %s: %s", tc.left, tc.operator, tc.right, tc.want, out)
+			}
+		}
+	}
+}
 
 // TestPythonLoaded: a module that runs its tests while it is loaded finds the
 // added functions.

@@ -14,6 +14,8 @@ package twin
 //	$w $x $y  words                     $i < $j   numbers
 //	$C  the function that says of a number whether its site is sabotaged now
 //	$O  the function that makes another value of the same type
+//	$M  the function that makes another pair of two sides; $k says what it does not
+//	    fulfil, $o is the operator
 //	$H  the function that says whether an assertion of TestCase holds
 //	$R  the function that turns a method of TestCase round
 //	$P  the class that does so for each method of an object
@@ -163,6 +165,32 @@ return $a`, `
 if $C($b):
     $a = $O($a, $b)
 return $a`}
+
+// pyPairs are statements that make another pair of the one in $a, pyCompares what
+// returns how its sides compare.
+var (
+	pyPairs = []string{`
+if $C($b):
+    $a = $M(*$a, $k)`, `
+$a = $M($a[0], $a[1], $k) if $C($b) else $a`, `
+for $e in range($C($b)):
+    $a = $M(*$a, $k)`, `
+$e = [$a]
+if $C($b):
+    $e.append($M(*$a, $k))
+$a = $e.pop()`, `
+while $C($b):
+    $a = $M(*$a, $k)
+    break`}
+	pyCompares = []string{`
+return $a[0] $o $a[1]`, `
+$e, $f = $a
+return $e $o $f`, `
+return (lambda $e, $f: $e $o $f)(*$a)`}
+)
+
+// pyKinds are the numbers by which $M knows what a pair must not fulfil.
+var pyKinds = map[string]string{">": "0", "<": "1", "in": "2", "not in": "3"}
 
 // pyCall is what is done with an assertion of TestCase: the method is wrapped,
 // or the object in front of the dot is.

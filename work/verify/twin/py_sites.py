@@ -19,7 +19,11 @@ Forms of a site:
              in it of which another one makes another value; rows: for a name that
              is one of the columns of a table, the literals in each row; whole:
              it is compared for equality, with no tolerance; way: the other literal
-             is a number above or below all, or a longer text: part, match; far: either
+             is a number above or below all, or a longer text: part, match; far: either;
+             word: a text; none: the empty one; all: each of the literals is another one
+    compare  expect: a comparison; operator: its byte offsets; fails: what another pair
+             of sides does not fulfil: ">", "<", "in" or "not in"
+    pair     expect: two arguments; fails: as of a comparison
     after    fail: behind a simple statement; self: in a method of a TestCase
     before   fail: in front of a simple statement
     line     fail: the start of a blank line behind the body of the test
@@ -27,7 +31,8 @@ Forms of a site:
              white space in front of a statement of the body
 
 "place" of a fail site says which one it is: cleanup, first or end. A site that
-is certain is reached whenever the test passes. With an owner, a class that shares
+is certain is reached whenever the test passes; one that is loose shows something only
+where the base fails with it. With an owner, a class that shares
 the test with others, it fails only where "self" is one.
 
 Nothing of the tree is imported or executed, only parsed. The standard library
@@ -83,6 +88,7 @@ MORE, LESS = (ast.Gt, ast.GtE), (ast.Lt, ast.LtE)
 # Functions and methods that say whether a value fits their argument.
 ENDS = {"startswith", "endswith"}
 PATTERNS = {"match", "search", "fullmatch"}
+HOLDS = re.compile(r"(has|contains?|includes?)(_|$)")
 NEAR = {"isclose", "allclose", "array_equal"}
 RAISES = {"raises", "assertRaises", "assertRaisesRegex", "warns", "assertWarns", "assertWarnsRegex"}
 FATAL = {"SystemExit", "KeyboardInterrupt", "GeneratorExit", "BaseException"}
@@ -97,7 +103,7 @@ CONSTRUCTORS = {"call", "Decimal", "Fraction", "datetime", "date", "timedelta", 
                 "frozenset", "dict", "list", "tuple", "bytes", "bytearray", "OrderedDict", "Counter"}
 # Built-in names that the added functions rely on.
 BUILTINS = {"bool", "isinstance", "issubclass", "type", "len", "getattr", "hasattr", "object", "list", "tuple", "dict",
-            "set", "frozenset", "str", "bytes", "int", "range", "iter", "next", "abs", "staticmethod", "AssertionError",
+            "set", "frozenset", "str", "bytes", "int", "float", "callable", "range", "iter", "next", "abs", "staticmethod", "AssertionError",
             "LookupError", "Exception", "Warning", "OSError", "ZeroDivisionError", "EOFError", "ImportError", "ord", "chr", "enumerate", "zip", "map"}
 # Decorators under which a test passes only at its end.
 HARMLESS = re.compile(r"mark\.|patch|skip|given|settings|example|usefixtures|freeze_time|override_settings", re.I)
@@ -238,6 +244,13 @@ def bounds(node):
         return [node] if type(inner.value) in (int, float) else []
     parts = leaves(node) if isinstance(node, ast.BinOp) else []
     return parts if all(isinstance(n, ast.Constant) and type(n.value) is int and n.value > 0 for n in parts) else []
+
+
+def members(node):
+    """The literals of which something has to be one, nothing where there are others among them."""
+    parts = [bounds(e) or texts(e) for e in node.elts] if isinstance(node, (ast.Tuple, ast.List, ast.Set)) else [[]]
+    found = [leaf for part in parts for leaf in part]
+    return found if all(len(part) == 1 for part in parts) and len(found) <= MAX_ROWS else []
 
 
 def texts(node):
@@ -412,7 +425,7 @@ class Finder:
         if any(s["kind"] == kind and s["start"] == self.source.start(node) and s["end"] == self.source.end(node) for s in self.sites[-9:]):
             return
         if self.source.is_expression(node):
-            if self.statement in self.certain and (kind == "flip" or more.get("leaves")):
+            if self.statement in self.certain and (kind == "flip" or more.get("leaves") or more.get("rows") and more.get("all")):
                 more["certain"] = True
             self.sites.append(dict(kind=kind, form=form, start=self.source.start(node), end=self.source.end(node), **more))
 
@@ -500,29 +513,82 @@ class Finder:
                 self.truth(part, negative)
         elif isinstance(node, ast.Compare):
             sides = [node.left] + node.comparators
-            for left, op, right in zip(sides, node.ops, sides[1:]) if not negative or len(node.ops) == 1 else ():
-                self.order(left, op, right, negative)
-            if len(node.ops) == 1 and not negative:
+            one = node if len(node.ops) == 1 else None
+            for left, op, right in zip(sides, node.ops, sides[1:]) if one or not negative else ():
+                self.order(left, op, right, negative, one)
+            if one and isinstance(node.ops[0], (ast.In, ast.NotIn)) and self.membership(node, negative == isinstance(node.ops[0], ast.In)):
+                return
+            if one and not negative:
                 self.comparison(node.left, node.ops[0], node.comparators[0])
-        elif isinstance(node, ast.Call) and not negative:
+        elif isinstance(node, ast.Call) and negative:
+            self.absent(last_name(node), node)
+        elif isinstance(node, ast.Call):
             self.matcher(node)
 
-    def order(self, left, op, right, negative=False):
-        """The bound in a comparison: past every value that keeps it, or of one that must not, before it."""
+    def order(self, left, op, right, negative=False, whole=None):
+        """The bound in a comparison: past every value that keeps it, or of one that must not, before it. Of a bound
+        that is computed it is the comparison, or the arguments: left and right of whole, where that is not None."""
         if not isinstance(op, MORE + LESS):
             return
         sides = None if negative or not isinstance(op, LESS) else difference(left)
         if sides and self.near(*sides):
             return
         above = isinstance(op, MORE) != negative
-        if not self.bound(right, "above" if above else "below") or bounds(left):
-            self.bound(left, "below" if above else "above")
+        found = self.bound(right, "above" if above else "below")
+        if not found or bounds(left):
+            found = self.bound(left, "below" if above else "above") or found
+        if not found and whole is not None:
+            self.made(whole, left, right, ">" if above else "<")
+
+    def membership(self, node, absent):
+        """What has to be one of several values, or must not be: the values, or the comparison; false if it is the
+        literal that is looked for."""
+        left, right = node.left, node.comparators[0]
+        values = members(right) if not absent else []
+        if values:
+            self.add("expect", "value", right, leaves=self.spans(values), way="far", all=True)
+        elif isinstance(right, ast.Name) and not absent and members(self.named.get(right.id)):
+            self.add("expect", "value", right, origin=self.spans(members(self.named[right.id])), way="far", all=True)
+        elif isinstance(left, ast.Constant) and not absent:
+            return False
+        else:
+            self.made(node, left, right, "not in" if absent else "in")
+        return True
+
+    def made(self, node, left, right, fails):
+        """A comparison, or a call, of two sides that are asked for another pair."""
+        source = self.source
+        between = source.raw[source.end(left):source.start(right)]
+        if isinstance(node, ast.Call):
+            start, end, operator = source.start(left), source.end(right), []
+            wanted = ast.Tuple([left, right], ast.Load())
+            match = re.fullmatch(rb"\s*,\s*", between)
+        else:
+            start, end, wanted = source.start(node), source.end(node), node
+            match = re.fullmatch(rb"[\s)]*(?:([<>]=?)|(?<=[\s)])(in|not +in)\b)[\s(]*", between)
+            operator = [source.end(left) + n for n in (match.span(1) if match and match.group(1) else match.span(2) if match else ())]
+        if not match or b"\n" in between:
+            return
+        text = source.raw[start:end].decode("utf-8", "replace")
+        try:
+            again = ast.parse("(" + text + "\n)", mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return
+        if ast.dump(again) == ast.dump(wanted) and not any(s["start"] == start and s["form"] in ("compare", "pair") for s in self.sites[-9:]):
+            more = dict(certain=True) if self.statement in self.certain else {}
+            self.sites.append(dict(kind="expect", form="pair" if isinstance(node, ast.Call) else "compare", start=start, end=end,
+                                   operator=operator, fails=fails, loose=True, **more))
 
     def bound(self, node, way):
         """A number that is a bound, or a name that stands for one; false if it is none."""
         if bounds(node):
             self.add("expect", "value", node, leaves=self.spans(bounds(node)), way=way)
             return True
+        for where, cells in self.tables if isinstance(node, ast.Name) else ():
+            if self.statement in where and any(len(c) == 1 and bounds(c[0]) for c in cells.get(node.id, ())):
+                rows = [bounds(c[0]) if len(c) == 1 else [] for c in cells[node.id]]
+                self.add("expect", "value", node, rows=[self.spans(c) for c in rows], way=way, all=True)
+                return True
         value = self.named.get(node.id) if isinstance(node, ast.Name) else None
         if value is None or not bounds(value):
             return False
@@ -540,10 +606,16 @@ class Finder:
             return True
         return side is not None and self.bound(side, "above")
 
-    def part(self, node, way="part"):
+    def part(self, node, way="part", **more):
         """A text that is looked for, or a pattern: a longer one."""
         if texts(node):
-            self.add("expect", "value", node, leaves=self.spans([node]), way=way)
+            self.add("expect", "value", node, leaves=self.spans([node]), way=way, **more)
+
+    def absent(self, name, call):
+        """What a text must not begin with, or must not match: nothing, which each does."""
+        owner = getattr(call.func, "value", None)
+        if call.args and owner is not None and (name in ENDS or name in ("match", "search") and getattr(owner, "id", "") in ("re", "regex")):
+            self.part(call.args[0], "none", loose=True)
 
     def matcher(self, call):
         """The argument of a call that says whether a value fits it."""
@@ -553,6 +625,10 @@ class Finder:
             return
         if name in ENDS and owner is not None and texts(args[0]):
             self.add("expect", "value", args[0], leaves=self.spans(args[:1]))
+        elif name in ENDS and owner is not None and members(args[0]):
+            self.add("expect", "value", args[0], leaves=self.spans(members(args[0])), way="part", all=True)
+        elif HOLDS.match(name) and owner is not None and len(args) == 1 and not call.keywords and (bounds(args[0]) or texts(args[0])):
+            self.add("expect", "value", args[0], leaves=self.spans(args), way="part" if texts(args[0]) else "word", loose=True)
         elif name in PATTERNS and isinstance(owner, ast.Name) and owner.id in ("re", "regex"):
             self.part(args[0], "match")
         elif name == "isinstance" and owner is None and len(args) == 2 and rank(args[1]) is not None:
@@ -611,7 +687,15 @@ class Finder:
                 self.add("flip", "call", call.func)
         side = None
         if name in ORDERS:
-            self.order(args[0], ORDERS[name](), args[1])
+            self.order(args[0], ORDERS[name](), args[1], False, call)
+        elif name == "assertIn" and members(args[1]):
+            self.add("expect", "value", args[1], leaves=self.spans(members(args[1])), way="far", all=True)
+            return
+        elif name == "assertNotIn" or name == "assertIn" and not isinstance(args[0], ast.Constant):
+            self.made(call, args[0], args[1], "not in" if name == "assertNotIn" else "in")
+            return
+        elif name == "assertNotRegex":
+            self.part(args[1], "none", loose=True)
         elif name in ("assertRegex", "assertIn"):
             self.part(*((args[1], "match") if name == "assertRegex" else args[:1]))
         elif name == "assertAlmostEqual" and self.near(args[0], args[1]):

@@ -87,6 +87,13 @@ type pySite struct {
 	Way way `json:"way"`
 	// Whole says that a value is compared for equality, with no tolerance.
 	Whole bool `json:"whole"`
+	// All says that each of the literals is another one.
+	All   bool `json:"all"`
+	Loose bool `json:"loose"`
+	// Of a comparison, or two arguments: where its operator is, and what another pair
+	// of sides does not fulfil.
+	Operator []int  `json:"operator"`
+	Fails    string `json:"fails"`
 }
 
 // pyLine is a line of the program's output.

@@ -70,7 +70,7 @@ func TestPythonTrace(t *testing.T) {
 		"E test_rows:flip:11 1 ok", "E test_rows:flip:11 21 failed",
 		"R test_passes:fail:15", "E test_passes:flip:16 1 ok", "R test_passes:expect:16", "E test_passes:flip:17 1 ok",
 		"R test_passes:fail:17", "T test_passes pass",
-		"E test_param:flip:22 1 ok", "R test_param:fail:22",
+		"E test_param:flip:22 1 ok", "R test_param:expect:22", "R test_param:fail:22",
 		"E Calc.test_equal:flip:28 1 ok", "R Calc.test_equal:expect:28", "E Calc.test_equal:flip:29 1 ok", "R Calc.test_equal:expect:29",
 		"R Calc.test_equal:fail:29", "T Calc.test_equal pass",
 		"R Calc.test_fails:fail:32", "R Calc.test_fails:expect:32", "E Calc.test_fails:flip:32 1 failed",

@@ -54,8 +54,10 @@ func (e *sketch) rows(numbers []int, orders map[int]*Order) (rows []siteRow, exc
 		order := orders[i]
 		if order != nil && (e.orders.Trace == "" || p.kind == Expect) {
 			other := stream("other", i)
-			if l, ok := p.exchanged(order, other); ok && (e.orders.Trace == "" || l.way != wayNear) {
-				exchanged = append(exchanged, insert{l.at, rankText, 0, l.other(other, e.file.pool), len(l.text)})
+			if from := p.exchanged(order, other); len(from) > 0 && (e.orders.Trace == "" || from[0].way != wayNear) {
+				for _, l := range from {
+					exchanged = append(exchanged, insert{l.at, rankText, 0, l.other(other, e.file.pool), len(l.text)})
+				}
 				order = nil
 			} else if e.orders.Trace == "" && p.kind != Flip {
 				order = &Order{Site: order.Site}

@@ -33,9 +33,18 @@ type spot struct {
 	test   string
 	value  bool      // an expression is handed to a function that returns it
 	whole  bool      // it is compared as a whole, with no tolerance
+	all    bool      // each literal of it is another one
 	leaves []literal // of which another one makes another value
 	origin []literal // the same, at the place that gives the value its name
 	rows   []literal // by the number of the row; one without text cannot be changed
+}
+
+// literals is of how many literals one at a time can be another one, 0 if it is one.
+func (p *spot) literals() int {
+	if n := max(len(p.leaves), len(p.origin)); n > 1 && !p.all {
+		return n
+	}
+	return 0
 }
 
 // newTextFile reads what every text has.

@@ -23,9 +23,10 @@
 // # Editing
 //
 // A [File] holds the places of one test file. Edits are made on the text: line
-// numbers stay the same wherever the language allows it, nothing is removed, and
-// what is added lies on lines that are there (Go) or at the end of the file. No
-// code of the repository is executed or imported to find the places.
+// numbers stay the same wherever the language allows it, nothing is removed but a
+// literal or an operator that another text takes the place of, and what is added
+// lies on lines that are there (Go) or at the end of the file. No code of the
+// repository is executed or imported to find the places.
 //
 // An editor that cannot edit a file says so with an error, and one that finds
 // nothing to edit in a test says why in [Test.Why]. Neither is ever passed over
@@ -53,6 +54,9 @@ type Site struct {
 	// Loose is set for an expected value of which another one may be as good: only
 	// where the base fails with it does a pass say something.
 	Loose bool
+	// Literals is of how many literals one at a time can be another one, where there
+	// are several.
+	Literals int
 }
 
 // Test is one test function of a file. Subtests, table rows and parametrised
@@ -108,6 +112,9 @@ type Order struct {
 	// over the process; 0 turns every one of them. Of an expected value that comes
 	// from a row of a table it says which row has another one. Other sites ignore it.
 	Evaluation int
+	// Literal is which of several literals is another one, 1-based and over again; 0
+	// draws one.
+	Literal int
 }
 
 // Trace lines, one a write of at most 512 bytes, appended:
