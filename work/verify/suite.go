@@ -35,7 +35,6 @@ const (
 	langPython     = "python"
 	langJavaScript = "javascript"
 	langPHP        = "php"
-	langRuby       = "ruby"
 )
 
 // suite is the test files of a tree that can be edited, and what the runs of
@@ -58,7 +57,7 @@ type suite struct {
 	byMethod  map[string]*suiteTest // Python: methods of classes; nil where several have the name
 	byModule  map[string]*suiteFile // Python: every suffix of the dotted path; nil where several files have it
 	titles    titleIndex            // JavaScript
-	byName    namedIndex            // PHP and Ruby
+	byName    namedIndex            // PHP
 }
 
 // maxLeft bounds suite.left.
@@ -68,8 +67,8 @@ const maxLeft = 20
 // readsScript those of one in JavaScript.
 var readsSource = form.Lazy(`\bgetsource(?:lines)?\(|\blinecache\.|\bopen\(__file__|__file__\)\.read_|\.r?glob\([^)\n]*\*\.py\b|\bast\.parse\(|\btokenize\.`)
 
-// readsOwn are those of one in PHP or Ruby.
-var readsOwn = form.Lazy(`(?:file_get_contents|\bfile|fopen|highlight_file|\bread|readlines|foreach|\bopen)\(\s*__FILE__|glob\([^)\n]*\*\.(?:php|rb)\b|Dir\[[^\]\n]*\*\.rb\b`)
+// readsOwn are those of one in PHP.
+var readsOwn = form.Lazy(`(?:file_get_contents|\bfile|fopen|highlight_file)\(\s*__FILE__|glob\([^)\n]*\*\.php\b`)
 
 var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath\(import\.meta|new URL\(import\.meta|import\.meta\.)|\.[cm]?[jt]s['"]\s*,\s*['"]utf`)
 
@@ -79,7 +78,7 @@ var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath
 func (s *suite) leaveReaders() {
 	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
 		reads := f.lang == langPython && readsSource().Match(f.src) || f.lang == langJavaScript && readsScript().Match(f.src) ||
-			(f.lang == langPHP || f.lang == langRuby) && readsOwn().Match(f.src)
+			f.lang == langPHP && readsOwn().Match(f.src)
 		if reads {
 			s.leave(f.path, errors.New("its tests read sources, and the command does not name its tests"))
 		}
@@ -186,8 +185,6 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			lang = langJavaScript
 		case phpTestFile(name):
 			lang = langPHP
-		case rubyTestFile(name):
-			lang = langRuby
 		default:
 			continue
 		}
@@ -291,7 +288,7 @@ func (s *suite) index() {
 			s.titles.add(f)
 			continue
 		}
-		if f.lang == langPHP || f.lang == langRuby {
+		if f.lang == langPHP {
 			s.byName.add(f)
 			continue
 		}

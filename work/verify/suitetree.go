@@ -49,8 +49,6 @@ func (f *suiteFile) parse() (err error) {
 		f.edit, err = twin.ParseJavaScript(f.path, f.src)
 	case langPHP:
 		f.edit, err = twin.ParsePHP(f.src)
-	case langRuby:
-		f.edit, err = twin.ParseRuby(f.path, f.src)
 	default:
 		if f.found == nil { // it was recorded
 			f.found = linesByPath([]byte(f.finder))[f.path].source

@@ -186,8 +186,8 @@ func (w *witness) notRuledOut(c *Control) []string {
 	if speaks(langJavaScript) {
 		out = append(out, "JavaScript code that reads the running test and knows each form of edit")
 	}
-	if speaks(langPHP) || speaks(langRuby) {
-		out = append(out, "PHP or Ruby code that reads the running test and knows each form of edit")
+	if speaks(langPHP) {
+		out = append(out, "PHP code that reads the running test and knows each form of edit")
 	}
 	if speaks(langGo) {
 		out = append(out, "Go code that reads the running test out of memory")

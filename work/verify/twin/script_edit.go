@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// scriptFile is a test file of PHP or Ruby.
+// scriptFile is a test file of PHP.
 type scriptFile struct {
 	textFile
 	language *scriptLanguage
@@ -49,7 +49,7 @@ const (
 // maxScriptSites bounds the sites of a file.
 const maxScriptSites = 20_000
 
-// scriptLanguage is what the two languages differ in.
+// scriptLanguage is what is peculiar to a language.
 type scriptLanguage struct {
 	name    string
 	join    func(parts []string) string // the words of a function's name
@@ -175,7 +175,7 @@ func (e *scriptEdit) defineTrace(numbers []int) {
 	e.define(e.scene(), expand(code, lines))
 }
 
-// quote writes a text as a literal that both languages read alike.
+// quote writes a text as a literal of PHP.
 func (*scriptLanguage) quote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
 }
