@@ -1,8 +1,6 @@
 package twin
 
-// The catalogue of PHP. The words are those of js_shapes.go: $$a is a variable of the
-// name $a. What is added are functions at the end of the file, which PHP knows from
-// its beginning.
+// The catalogue of PHP, in the words of js_shapes.go; $$a is a variable of the name $a.
 
 // phpLanguage is how test files of PHP are edited.
 var phpLanguage = &scriptLanguage{name: "PHP", join: camel, cores: phpCores, windows: jsWindows, others: phpOthers, trace: phpTrace, shape: phpShape}
