@@ -221,7 +221,7 @@ func (l *laidProjects) judged(t *testing.T, row *tally.Count, p *laidProject, c 
 // the language that tries them fastest.
 var coreClasses = []string{
 	"V1 Python", "V2 Python", "V4 Python", "V5 Python", "T1 Python", "T2 Python", "T3 Python", "T6 Python", "T7 Python", "T10 Python",
-	"V2 Go", "T4 Go", "T6 Go", "V2 JavaScript", "T1 JavaScript", "T6 JavaScript", "T10 JavaScript",
+	"V2 Go", "T4 Go", "T6 Go", "V2 JavaScript", "T1 JavaScript", "T6 JavaScript", "T10 JavaScript", "V2 PHP",
 }
 
 // variantOf is the variant of a class that a run tries, whatever else it tries.

@@ -35,7 +35,7 @@ func TestHonest(t *testing.T) {
 	laid := newLaidProjects(t)
 	table := &tally.Table{Name: "honest changes"}
 	byLanguage := make(map[string][]honest.Change)
-	for _, language := range []string{fixture.Go, fixture.Python, fixture.JavaScript, fixture.Rust} {
+	for _, language := range []string{fixture.Go, fixture.Python, fixture.JavaScript, fixture.Rust, fixture.PHP} {
 		for _, c := range changes {
 			if c.Project.Language == language {
 				byLanguage[language] = append(byLanguage[language], c)

@@ -14,6 +14,9 @@ func (s *suite) test(id string) *suiteTest {
 	if t := s.rustTest(id); t != nil {
 		return t
 	}
+	if t := s.byName.test(id); t != nil {
+		return t
+	}
 	if at := goTestName().FindStringIndex(id); at != nil && !strings.Contains(id, "::") {
 		name, _, _ := strings.Cut(id[at[0]+1:], "/")
 		if t := s.byPackage[id[:at[0]]+"\x00"+name]; t != nil {
@@ -95,11 +98,12 @@ func (s *suite) outcomesOf(ran []CommandResult) map[*suiteTest]results.Outcome {
 	return out
 }
 
-// passesInPart says whether a case of a parametrised test of pytest passed: each
-// of them is a run of the function, and comes by what is certain in it.
+// passesInPart says whether a case of a parametrised test of pytest or PHPUnit passed:
+// each of them is a run of the function, and comes by what is certain in it.
 func (s *suite) passesInPart(c *CommandResult, t *suiteTest) bool {
 	for id, o := range c.PerTest {
-		if o == results.Pass && t.file.lang == langPython && strings.Contains(id, "::") && strings.HasSuffix(id, "]") && s.test(id) == t {
+		part := t.file.lang == langPython && strings.Contains(id, "::") && strings.HasSuffix(id, "]") || t.file.lang == langPHP && strings.Contains(id, phpDataSet)
+		if o == results.Pass && part && s.test(id) == t {
 			return true
 		}
 	}

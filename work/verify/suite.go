@@ -34,6 +34,7 @@ const (
 	langPython     = "python"
 	langJavaScript = "javascript"
 	langRust       = "rust"
+	langPHP        = "php"
 )
 
 // suite is the test files of a tree that can be edited, and what the runs of
@@ -57,6 +58,7 @@ type suite struct {
 	byModule  map[string]*suiteFile   // Python: every suffix of the dotted path; nil where several files have it
 	titles    titleIndex              // JavaScript
 	byPath    map[string][]*suiteTest // Rust: modules and name of a test
+	byName    namedIndex              // PHP
 }
 
 // maxLeft bounds suite.left.
@@ -66,6 +68,9 @@ const maxLeft = 20
 // readsScript those of one in JavaScript.
 var readsSource = form.Lazy(`\bgetsource(?:lines)?\(|\blinecache\.|\bopen\(__file__|__file__\)\.read_|\.r?glob\([^)\n]*\*\.py\b|\bast\.parse\(|\btokenize\.`)
 
+// readsOwn are those of one in PHP.
+var readsOwn = form.Lazy(`(?:file_get_contents|\bfile|fopen|highlight_file)\(\s*__FILE__|glob\([^)\n]*\*\.php\b`)
+
 var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath\(import\.meta|new URL\(import\.meta|import\.meta\.)|\.[cm]?[jt]s['"]\s*,\s*['"]utf`)
 
 // leaveReaders takes files out whose tests may fail because they are edited. It is
@@ -73,7 +78,8 @@ var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath
 // looks like one of the change.
 func (s *suite) leaveReaders() {
 	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
-		reads := f.lang == langPython && readsSource().Match(f.src) || f.lang == langJavaScript && readsScript().Match(f.src)
+		reads := f.lang == langPython && readsSource().Match(f.src) || f.lang == langJavaScript && readsScript().Match(f.src) ||
+			f.lang == langPHP && readsOwn().Match(f.src)
 		if reads {
 			s.leave(f.path, errors.New("its tests read sources, and the command does not name its tests"))
 		}
@@ -180,6 +186,8 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			lang = langJavaScript
 		case rustFile(name):
 			lang = langRust
+		case phpTestFile(name):
+			lang = langPHP
 		default:
 			continue
 		}
@@ -275,7 +283,7 @@ const maxFinder = 64 << 20
 
 // index makes the maps from identities to tests.
 func (s *suite) index() {
-	s.titles = titleIndex{}
+	s.titles, s.byName = titleIndex{}, namedIndex{}
 	s.byPackage, s.byModule, s.byMethod = make(map[string]*suiteTest), make(map[string]*suiteFile), make(map[string]*suiteTest)
 	s.byPath = make(map[string][]*suiteTest)
 	for _, f := range s.files {
@@ -293,6 +301,10 @@ func (s *suite) index() {
 		}
 		if f.lang == langRust {
 			s.addRust(f)
+			continue
+		}
+		if f.lang == langPHP {
+			s.byName.add(f)
 			continue
 		}
 		for _, t := range f.tests {

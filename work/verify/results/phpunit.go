@@ -16,7 +16,7 @@ var phpunit = &Adapter{
 	Name: PHPUnit, Title: "PHPUnit", Tried: "PHPUnit 9.6.7",
 	Asked:   "`PHP_INI_SCAN_DIR` with an `auto_prepend_file` that adds `--log-junit FILE`",
 	Check:   "announced tests and failures of each suite against its cases, against the line \"OK\" or \"Tests:\" and the exit status",
-	Forgery: "code in the test process rewrites the file in a shutdown function, and prints another line",
+	Forgery: "code in the test process rewrites the file in a shutdown function, and prints another line; the twins show it",
 	Config:  []string{`phpunit\.xml.*`, `Pest\.php`},
 	Idioms:  []string{"$this->assertSame($want, $got)", "$this->assertEquals", "$this->assertTrue", "$this->expectException"},
 	call:    phpunitCall, mute: []string{"--list-tests", "--list-groups", "--list-suites", "--version", "--help", "-h", "--generate-configuration"},

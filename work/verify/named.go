@@ -1,0 +1,40 @@
+package verify
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"remit/proof/form"
+)
+
+var phpTestName = form.Lazy(`^(?:.*[Tt]ests?|.*TestCase|test.*)\.php$`)
+
+// phpTestFile says whether a file of PHP may hold tests.
+func phpTestFile(p string) bool {
+	segments := strings.Split(path.Dir(p), "/")
+	return strings.HasSuffix(p, ".php") && !slices.Contains(segments, "vendor") && phpTestName().MatchString(path.Base(p))
+}
+
+// phpDataSet is between the name of a test of PHPUnit and that of a row.
+const phpDataSet = " with data set "
+
+// namedIndex finds tests by what their runner calls them, a class and a method: nil
+// where several have the name.
+type namedIndex map[string]*suiteTest
+
+func (x namedIndex) add(f *suiteFile) {
+	for _, t := range f.tests {
+		if _, twice := x[t.name]; twice {
+			x[t.name] = nil
+		} else {
+			x[t.name] = t
+		}
+	}
+}
+
+// test is the test of an identity, nil if there is none or more than one.
+func (x namedIndex) test(id string) *suiteTest {
+	name, _, _ := strings.Cut(id, phpDataSet)
+	return x[name]
+}
