@@ -109,3 +109,26 @@ func (s *suite) passesInPart(c *CommandResult, t *suiteTest) bool {
 	}
 	return false
 }
+
+// addPython indexes a test file by its methods and by the ends of its dotted path.
+func (s *suite) addPython(f *suiteFile) {
+	for _, t := range f.tests {
+		if _, method, ok := strings.Cut(t.name, "."); ok {
+			method = method[strings.LastIndexByte(method, '.')+1:]
+			if _, twice := s.byMethod[method]; twice {
+				s.byMethod[method] = nil
+			} else {
+				s.byMethod[method] = t
+			}
+		}
+	}
+	parts := strings.Split(strings.TrimSuffix(f.path, ".py"), "/")
+	for i := range parts {
+		module := strings.Join(parts[i:], ".")
+		if _, twice := s.byModule[module]; twice {
+			s.byModule[module] = nil
+		} else {
+			s.byModule[module] = f
+		}
+	}
+}

@@ -287,44 +287,21 @@ func (s *suite) index() {
 	s.byPackage, s.byModule, s.byMethod = make(map[string]*suiteTest), make(map[string]*suiteFile), make(map[string]*suiteTest)
 	s.byPath = make(map[string][]*suiteTest)
 	for _, f := range s.files {
-		if f.lang == langGo {
+		switch f.lang {
+		case langGo:
 			for _, t := range f.tests {
 				if _, twice := s.byPackage[f.pkg+"\x00"+t.name]; !twice {
 					s.byPackage[f.pkg+"\x00"+t.name] = t
 				}
 			}
-			continue
-		}
-		if f.lang == langJavaScript {
+		case langJavaScript:
 			s.titles.add(f)
-			continue
-		}
-		if f.lang == langRust {
+		case langRust:
 			s.addRust(f)
-			continue
-		}
-		if f.lang == langPHP {
+		case langPHP:
 			s.byName.add(f)
-			continue
-		}
-		for _, t := range f.tests {
-			if _, method, ok := strings.Cut(t.name, "."); ok {
-				method = method[strings.LastIndexByte(method, '.')+1:]
-				if _, twice := s.byMethod[method]; twice {
-					s.byMethod[method] = nil
-				} else {
-					s.byMethod[method] = t
-				}
-			}
-		}
-		parts := strings.Split(strings.TrimSuffix(f.path, ".py"), "/")
-		for i := range parts {
-			module := strings.Join(parts[i:], ".")
-			if _, twice := s.byModule[module]; twice {
-				s.byModule[module] = nil
-			} else {
-				s.byModule[module] = f
-			}
+		case langPython:
+			s.addPython(f)
 		}
 	}
 }
