@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -63,6 +64,9 @@ The exit code is 0 for pass, 2 for fail and 3 for blocked.`,
   remit check --patch fix.patch
   remit check --pr 12`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.oneChange(cmd); err != nil {
+				return err
+			}
 			return a.inActions(cmd, func() (*harness.Outcome, error) {
 				out, err := a.check(cmd, f)
 				return out, hintOfCheck(err)
@@ -84,9 +88,24 @@ The exit code is 0 for pass, 2 for fail and 3 for blocked.`,
 	fl.BoolVar(&f.noVerdictCache, "no-verdict-cache", false, "run the verification of the base even if its result is cached")
 	fl.StringVar(&f.out, "out", "", "also write the bundle to this directory: BUNDLE.zip and the session's files")
 	fl.BoolVar(&f.timing, "timing", false, "print where the time went: steps with milliseconds (--json: the field timing)")
-	cmd.MarkFlagsOneRequired("head", "patch", "pr")
-	cmd.MarkFlagsMutuallyExclusive("head", "patch", "pr")
 	return cmd
+}
+
+// oneChange refuses a command line that names no change, or several.
+func (f *checkFlags) oneChange(cmd *cobra.Command) error {
+	var named []string
+	for _, flag := range []string{"head", "patch", "pr"} {
+		if cmd.Flags().Changed(flag) {
+			named = append(named, "--"+flag)
+		}
+	}
+	switch len(named) {
+	case 0:
+		return usagef("say which change: --head REV for a branch or commit, --patch FILE, or --pr N")
+	case 1:
+		return nil
+	}
+	return usagef("%s name several changes: give one of them, and check the others on their own", strings.Join(named, " and "))
 }
 
 // hintOfCheck gives errors that have the hint of their code the one that a check has

@@ -183,6 +183,9 @@ func (e *earlier) parent(ctx context.Context) (*harness.Parent, error) {
 // base commit.
 func (f *runFlags) sameRepository(cmd *cobra.Command, e *earlier) error {
 	if !cmd.Flags().Changed("repo") {
+		if err := f.follow.fromHere(cmd.Context(), e); err != nil {
+			return err
+		}
 		f.repo = e.local.Repo
 	}
 	src, err := workspace.OpenSource(cmd.Context(), f.repo)
@@ -204,6 +207,25 @@ func (f *runFlags) sameRepository(cmd *cobra.Command, e *earlier) error {
 	}
 	return reason.Errorf(reason.BaseNotFound, "the base commit %s of session %s is gone from the repository", commit, e.ID).
 		WithHint("fetch it there, or start the task again from a commit that is there")
+}
+
+// fromHere refuses the latest session where it is one of another repository than that
+// of the current directory: "latest" is of all repositories, and says of none that it
+// is meant.
+func (f *followFlags) fromHere(ctx context.Context, e *earlier) error {
+	if f.session != "latest" {
+		return nil
+	}
+	here, err := workspace.OpenSource(ctx, ".")
+	if err != nil {
+		return nil //nolint:nilerr // outside of a repository none is meant
+	}
+	its, err := workspace.OpenSource(ctx, e.local.Repo)
+	if err != nil || here.GitDir() == its.GitDir() {
+		return nil //nolint:nilerr // it is opened again, and then says why it cannot be
+	}
+	return reason.Errorf(reason.SessionNotContinuable, "the latest session, %s, is of another repository: %s", e.ID, e.local.Repo).
+		WithHint("name the session that you mean, `remit list` shows them: --continue %s for that one", e.ID)
 }
 
 // heldOutStillHidden holds the held-out tests of the contract to what they were, and

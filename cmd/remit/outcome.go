@@ -59,6 +59,9 @@ who decided what, when and why; ` + "`remit resume SESSION`" + ` takes that over
 				return printJSON(cmd.OutOrStdout(), rep)
 			}
 			fmt.Fprintf(cmd.OutOrStdout(), "%s is %s.\n", s.ID, rep.OperatorOutcome)
+			if outcome == session.Rejected && why == "" {
+				fmt.Fprintln(cmd.OutOrStdout(), "No reason was given, and none can be added: an outcome is recorded once. Next time: --reason TEXT.")
+			}
 			if d := rep.Delivered; d != nil && d.Removed {
 				fmt.Fprintf(cmd.OutOrStdout(), "Branch %s is removed.\n", d.Branch)
 			}

@@ -2,7 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 	"testing"
@@ -120,4 +123,24 @@ func terminal(t *testing.T) (master, slave *os.File) {
 	}
 	t.Cleanup(func() { slave.Close() })
 	return master, slave
+}
+
+// A patch of any size is read no longer than someone wants it.
+func TestPatchIsReadWhileWanted(t *testing.T) {
+	t.Parallel()
+	endless := strings.NewReader(strings.Repeat("x", 1<<20))
+	ctx, cancel := context.WithCancelCause(t.Context())
+	stop := errors.New("signal: terminated")
+	cancel(stop)
+	if n, err := io.Copy(io.Discard, &wanted{ctx, io.Discard, endless}); n != 0 || !errors.Is(err, stop) {
+		t.Errorf("after the end of the command: %d bytes, %v", n, err)
+	}
+	gone := &output{}
+	gone.unread.Store(true)
+	if n, err := io.Copy(io.Discard, &wanted{t.Context(), gone, endless}); n != 0 || err != nil {
+		t.Errorf("after the end of the reader: %d bytes, %v", n, err)
+	}
+	if n, err := io.Copy(io.Discard, &wanted{t.Context(), &output{}, endless}); n != 1<<20 || err != nil {
+		t.Errorf("wanted: %d bytes, %v", n, err)
+	}
 }

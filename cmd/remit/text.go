@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -31,7 +32,7 @@ fields of report.json they differ; the exit code is 0 either way.`,
 				return err
 			}
 			if len(args) == 1 {
-				return a.printPatch(cmd.OutOrStdout(), s, escape)
+				return a.printPatch(cmd.Context(), cmd.OutOrStdout(), s, escape)
 			}
 			other, err := a.home.Find(args[1])
 			if err != nil {
@@ -44,8 +45,8 @@ fields of report.json they differ; the exit code is 0 either way.`,
 	return cmd
 }
 
-func (a *app) printPatch(w io.Writer, s session.Session, escape bool) error {
-	patch, err := s.Open(evidence.PatchFile)
+func (a *app) printPatch(ctx context.Context, w io.Writer, s session.Session, escape bool) error {
+	file, err := s.Open(evidence.PatchFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, unfinished := finished(s, "no patch"); unfinished != nil {
 			return unfinished
@@ -54,7 +55,8 @@ func (a *app) printPatch(w io.Writer, s session.Session, escape bool) error {
 	if err != nil {
 		return err
 	}
-	defer patch.Close()
+	defer file.Close()
+	patch := &wanted{ctx, w, file}
 	if !a.json {
 		if escape {
 			shown := &visible{w: w}
@@ -73,6 +75,24 @@ func (a *app) printPatch(w io.Writer, s session.Session, escape bool) error {
 		return err
 	}
 	return printJSON(w, map[string]any{"session_id": s.ID, "changed_files": st.Report.ChangedFiles, "patch": string(text)})
+}
+
+// wanted reads while the command is not interrupted and someone reads what it writes: a
+// file may be of any size.
+type wanted struct {
+	ctx context.Context
+	to  io.Writer
+	io.Reader
+}
+
+func (r *wanted) Read(p []byte) (int, error) {
+	switch {
+	case r.ctx.Err() != nil:
+		return 0, context.Cause(r.ctx)
+	case unread(r.to):
+		return 0, io.EOF
+	}
+	return r.Reader.Read(p)
 }
 
 // compare prints the fields of two reports that differ.

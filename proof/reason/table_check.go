@@ -35,7 +35,7 @@ var checkHints = map[Code]string{
 	ControlMissing: "the message says why; verify.control: preferred in remit.yaml of the base accepts such a change with at most half of the confidence",
 	BaseIncomplete: "raise the limit (budget.wall_seconds, limits.output_bytes) in remit.yaml of the base, " +
 		"or have the command end by itself and say which tests failed, as go test -timeout 60s does",
-	BaseTestGone:            "keep the old name; where a test has to go, tests: free in remit.yaml of the base lets a person decide",
+	BaseTestGone:            "keep the old name; where a test has to go, tests: free in remit.yaml of the base lets a person decide (`remit init` writes one where there is none)",
 	ChangeUnobserved:        "the report lists file and lines; add a test for each, or leave out what asks for it: --require observed, or verify.require in remit.yaml of the base",
 	OutputLimit:             "limits.output_bytes in remit.yaml of the base raises the cap",
 	ResourceLimit:           "the result names the cap; limits in remit.yaml of the base raises it",
