@@ -43,6 +43,7 @@ var elsewhere = map[string]string{
 	"governance.md: remit ladder guard ":                   "TestGuard tries it",
 	"governance.md: remit ladder refresh ":                 "TestControlSummary tries it",
 	"governance.md: remit health":                          "TestHealthNamesFaults and TestHealthHere try it",
+	"environments.md: apt-get install ":                    "it asks the archives of the machine: the list that apt writes is read by TestLiveDebian of work/depend",
 	"environments.md: remit run ":                          "executed by testdata/script/environment.txtar",
 	"images.md: remit env image pull ":                     "needs a registry: testdata/script/image.txtar pulls from an archive",
 	"agents.md: ":                                          "TestAgentsPage executes the page",

@@ -232,8 +232,9 @@ func (a *app) runsFinishCommand() *cobra.Command {
 	cmd := oneRun.command(&cobra.Command{
 		Use: "finish RUN", Short: "End a run, which seals its log",
 		Long: `End a run, which seals its log for good. A run succeeds only when all its jobs have
-ended; without --status it has failed when one of them did not pass. Failing or canceling it cancels the jobs that were not handed in, and settles
-those that were: one that passes is paid all the same, and what was paid stays paid.
+ended; without --status it has failed when one of them did not pass. Failing or
+canceling it cancels the jobs that were not handed in, and settles those that were: one
+that passes is paid all the same, and what was paid stays paid.
 RUN is an id, or "latest".`,
 		Example: `  remit runs finish latest
   remit runs finish run_… --status failed --reason 'superseded'`,
