@@ -73,7 +73,7 @@ marked() { grep -rlE "^//test:$1 [A-Z]" --include='*_test.go' . | sed -E 's|^\./
 
 # tests runs go test; a failure is remembered. scripts/lint.sh vets.
 tests() {
-  nice -n "${priority:-0}" go test -vet=off -ldflags=-w -timeout "${TEST_TIMEOUT:-20m}" -json "$@" </dev/null || echo $? >"$scratch/failed"
+  nice -n "${priority:-0}" go test -vet=off -ldflags=-w -timeout "${TEST_TIMEOUT:-45m}" -json "$@" </dev/null || echo $? >"$scratch/failed"
 }
 
 packages=$(go list "$@" | sort -u)
