@@ -130,7 +130,7 @@ var runRows = []engineRow{
 	{name: "another model answers", want: want{code: reason.ModelMismatch, changed: true}, turns: repairThen(object{"text": sentence, "model": "another-model"})},
 	{name: "huge output", want: want{code: reason.OutputLimit, status: evidence.StatusFail, changed: true}, policy: object{"limits": object{"output_bytes": 1 << 20}},
 		turns: repairThen(object{"text": sentence, "repeat": 40_000, "chunks": []int{1 << 19}})},
-	{name: "hang", every: eachAgent, wall: 20, want: want{code: reason.Timeout}, then: always(hangs), check: func(d *drive) {
+	{name: "hang", every: eachAgent, wall: 45, want: want{code: reason.Timeout}, then: always(hangs), check: func(d *drive) {
 		if d.counts.Requests < 2 {
 			d.Error("the engine was stopped before it asked")
 		}

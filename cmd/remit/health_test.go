@@ -156,7 +156,11 @@ func TestHealthNamesFaults(t *testing.T) {
 		{"a log that is gone", health.Sessions, "", remove(in("test.log")), nil},
 		{"a file that no manifest lists", health.Sessions, "", write(in("more.txt"), "more\n"), nil},
 		{"a session without its seal", health.Sessions, reason.JournalUnfinished, remove(in("manifest.txt")), nil},
-		{"a session that was cut off", health.Sessions, reason.Interrupted, write(in("journal.jsonl"), ""), nil},
+		{"a session that was cut off", health.Sessions, reason.Interrupted, func(t *testing.T, dir string) {
+			write(in("journal.jsonl"), "")(t, dir)
+			remove(in("manifest.txt"))(t, dir)
+		}, nil},
+		{"a journal that has lost its end", health.Sessions, reason.JournalUnfinished, write(in("journal.jsonl"), ""), nil},
 		{"a session under another name", health.Sessions, reason.SessionNotFound, func(t *testing.T, dir string) {
 			if err := os.Rename(filepath.Join(dir, in("")), filepath.Join(dir, ".autopilot/sessions/20260201T120000Z-fix-add-ffffff")); err != nil {
 				t.Fatal(err)

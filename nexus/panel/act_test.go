@@ -30,6 +30,17 @@ func (w *world) approval(token, key string) api.Approval {
 	return got.Value
 }
 
+// approvalOf asks for an approval of a contract of its own.
+func (w *world) approvalOf(token, key string, ttl *int64) api.Approval {
+	w.t.Helper()
+	got, err := api.RequestApproval.Do(w.t.Context(), w.client(token), key, api.None{}, api.ApprovalRequest{RepoRef: key, TTLSeconds: ttl,
+		Contract: strings.Replace(contract(w.t), `"task_id":"evil"`, `"task_id":"evil-`+key+`"`, 1)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return got.Value
+}
+
 func (w *world) status(token, id string) api.Approval {
 	w.t.Helper()
 	got, err := api.GetApproval.Get(w.t.Context(), w.client(token), id)

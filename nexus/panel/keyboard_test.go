@@ -95,7 +95,7 @@ func (k *keyboard) until(expression string) {
 func (w *world) byKeyboard(ctx context.Context, token string, do steps) {
 	w.t.Helper()
 	k := &keyboard{ctx: ctx, t: w.t, do: do}
-	waits := w.approval(token, "acme/keys")
+	waits := w.approvalOf(token, "keys", nil)
 	machine := w.machine(token, "attic", 1000)
 
 	do("come to the login", chromedp.EmulateViewport(1280, 900), chromedp.Navigate(w.url+"/login"))
@@ -153,7 +153,7 @@ func (w *world) byKeyboard(ctx context.Context, token string, do steps) {
 	}
 
 	// A new run, described by a link that somebody kept and a task that is typed.
-	do("open a kept link", chromedp.Navigate(w.url+"/new?"+url.Values{"repo_ref": {"acme/keys"}, "source": {"/srv/links"}, "commit": {strings.Repeat("a", 40)},
+	do("open a kept link", chromedp.Navigate(w.url+"/new?"+url.Values{"repo_ref": {"keys"}, "source": {"/srv/links"}, "commit": {strings.Repeat("a", 40)},
 		"tree": {strings.Repeat("b", 40)}, "engine": {"fixer"}, "wall_secs": {"100"}}.Encode()))
 	k.until(`document.querySelector("#task") !== null`)
 	k.skip()

@@ -134,13 +134,9 @@ func (w *world) switchesOff(ctx context.Context, token string, do steps) {
 func (w *world) decidesLate(ctx context.Context, token string, later *atomic.Int64, do steps) {
 	w.t.Helper()
 	open := func(key string, ttl *int64) api.Approval {
-		got, err := api.RequestApproval.Do(w.t.Context(), w.client(token), key, api.None{}, api.ApprovalRequest{RepoRef: key, TTLSeconds: ttl,
-			Contract: strings.Replace(contract(w.t), `"task_id":"evil"`, `"task_id":"evil-`+key+`"`, 1)})
-		if err != nil {
-			w.t.Fatal(err)
-		}
-		do("read "+key, chromedp.Navigate(w.url+"/approvals/"+got.Value.ApprovalID), chromedp.SendKeys("#reason", "because of "+key))
-		return got.Value
+		got := w.approvalOf(token, key, ttl)
+		do("read "+key, chromedp.Navigate(w.url+"/approvals/"+got.ApprovalID), chromedp.SendKeys("#reason", "because of "+key))
+		return got
 	}
 	say := func(word string) { do("say "+word, chromedp.Click(`button[value="`+word+`"]`)) }
 	denied := open("denied", nil)

@@ -43,6 +43,9 @@ func (x *titleIndex) add(f *suiteFile) {
 		x.exact = make(map[string][]*suiteTest)
 	}
 	x.files = append(x.files, f)
+	for _, t := range f.tests { // of an earlier index
+		t.alike = 0
+	}
 	for _, t := range f.tests {
 		switch len(t.title) {
 		case 0: // it was recorded: its file is read again before anything is looked for
