@@ -110,8 +110,8 @@ func etcListing() string {
 			names[name] = true
 		}
 	}
-	// Java and Maven read their configuration there, where they are installed.
-	for _, pattern := range []string{"java-*-openjdk", "java/java-*-openjdk", "maven/m2.conf", "maven/logging"} {
+	// Java, Maven and PHP read their configuration there, where they are installed.
+	for _, pattern := range []string{"java-*-openjdk", "java/java-*-openjdk", "maven/m2.conf", "maven/logging", phpModules} {
 		found, _ := filepath.Glob("/etc/" + pattern)
 		for _, name := range found {
 			name, _, _ = strings.Cut(strings.TrimPrefix(name, "/etc/"), "/")

@@ -77,7 +77,7 @@ func (v *hostView) system(hostDirs []string) {
 	for _, dir := range system {
 		v.list(dir)
 	}
-	for _, name := range etcPlaces() {
+	for _, name := range slices.Concat(etcPlaces(), belowEtc(phpModules)) {
 		v.list(filepath.Join("/etc", name))
 	}
 	for _, dir := range slices.Concat(hostDirs, filepath.SplitList(SystemPath)) {

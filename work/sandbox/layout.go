@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // Where things stand inside the sandbox.
@@ -55,14 +57,34 @@ const (
 var etcFromHost = []string{"ld.so.cache", "alternatives", "ssl/certs", "ssl/openssl.cnf", "java-*-openjdk", "java/java-*-openjdk", "maven/m2.conf", "maven/logging"}
 
 // etcPlaces are the names that this host has of etcFromHost.
-func etcPlaces() (names []string) {
-	for _, pattern := range etcFromHost {
-		found, _ := filepath.Glob(filepath.Join("/etc", pattern)) // the patterns are well-formed
+func etcPlaces() []string { return belowEtc(etcFromHost...) }
+
+// belowEtc are the names below /etc that match patterns, which are well-formed.
+func belowEtc(patterns ...string) (names []string) {
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(filepath.Join("/etc", pattern))
 		for _, f := range found {
 			names = append(names, strings.TrimPrefix(f, "/etc/"))
 		}
 	}
 	return names
+}
+
+// phpModules is where Debian says which modules the php of the command line loads, as a
+// pattern of names below /etc. phpModule is such a line: nothing else of these files is
+// shown, as modules of services keep their keys there.
+const phpModules = "php/*/cli/conf.d/*.ini"
+
+var phpModule = form.Lazy(`(?m)^[ \t]*(?:zend_)?extension[ \t]*=[ \t]*"?[A-Za-z0-9_.-]+"?[ \t]*$`)
+
+// modulesOnly is what is shown of such a file.
+func modulesOnly(text []byte) string {
+	var out strings.Builder
+	for _, line := range phpModule().FindAll(text, -1) {
+		out.Write(line)
+		out.WriteByte('\n')
+	}
+	return out.String()
 }
 
 // masked are files of /proc that an empty one covers. Process 1 inside is

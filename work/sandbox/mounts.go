@@ -259,6 +259,15 @@ func (k *keeper) writeEtc() error {
 		}
 		files[name] = string(text)
 	}
+	for _, name := range belowEtc(phpModules) {
+		host, err := filepath.EvalSymlinks(filepath.Join("/etc", name))
+		if err != nil {
+			continue
+		}
+		if text, err := readSmall(host, maxEtcFile); err == nil {
+			files[name] = modulesOnly(text)
+		}
+	}
 	for name, content := range files {
 		to := filepath.Join(stageEtc, name)
 		err := os.MkdirAll(filepath.Dir(to), 0o755)

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -110,5 +111,31 @@ func TestConfigurationOfJava(t *testing.T) {
 	o := shell(t, open1(t), Spec{}, `mvn -v >/dev/null 2>&1 && ls /etc/maven && cd "$(dirname "$(readlink -f "$(command -v java)")")/../conf" && grep -q ^security.provider security/java.security`)
 	if o.out != "logging\nm2.conf\n" {
 		t.Errorf("output %q", o.out)
+	}
+}
+
+// TestModulesOfPHP: php loads the modules that the host has it load, and of their files
+// nothing else is shown.
+func TestModulesOfPHP(t *testing.T) {
+	t.Parallel()
+	const own = "; the agent of a service\nextension = apm.so\nzend_extension=\"opcache\"\napm.key = secret\nextension=/home/x/evil.so\nextension=a.so secret\n"
+	if got := modulesOnly([]byte(own)); got != "extension = apm.so\nzend_extension=\"opcache\"\n" {
+		t.Errorf("shown: %q", got)
+	}
+	if len(belowEtc(phpModules)) == 0 {
+		t.Skip("NOT INSTALLED: php")
+	}
+	host, err := exec.Command("php", "-n", "-r", `foreach (glob("/etc/php/" . PHP_MAJOR_VERSION . "." . PHP_MINOR_VERSION . "/cli/conf.d/*.ini") as $f) { foreach (file($f) as $l) { if (preg_match('/^extension=([a-z]+)/', $l, $m)) echo $m[1], "\n"; } }`).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := shell(t, open1(t), Spec{}, "php -m && ls /etc/php/*/cli && cat /etc/php/*/cli/conf.d/*.ini")
+	for name := range strings.FieldsSeq(string(host)) {
+		if !strings.Contains(strings.ToLower(o.out), "\n"+name+"\n") {
+			t.Errorf("the module %s is not loaded:\n%s", name, o.out)
+		}
+	}
+	if strings.Contains(o.out, "priority") || strings.Contains(o.out, "php.ini") {
+		t.Errorf("more is shown:\n%s", o.out)
 	}
 }

@@ -99,7 +99,7 @@ func (l *laidProjects) of(p *fixture.Project) *laidProject {
 		return known
 	}
 	dir := files(p.Base).write(l.t)
-	plan := Plan{Lower: dir, TestingDir: testingDir, Commands: p.Commands, HeldOut: files(p.HeldOut).changes(), Env: p.Env, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
+	plan := Plan{Lower: dir, TestingDir: testingDir, Commands: p.Commands, HeldOut: files(p.HeldOut).changes(), Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 1 << 20}}
 	sb := l.in(p.Language)
 	if _, asked := l.needs[p.Needs]; !asked {
 		l.needs[p.Needs] = lacks(l.t, sb, dir, p.Needs)
@@ -139,7 +139,7 @@ func (a *accident) Run(ctx context.Context, s sandbox.Spec) (*sandbox.Result, er
 func (l *laidProjects) defect(t *testing.T, p *laidProject, c *cheats.Cheat) string {
 	t.Helper()
 	apply := files(c.Patch.With(p.HeldOut).With(c.Probe)).changes()
-	s := sandbox.Spec{Lower: p.plan.Lower, Apply: apply, Env: fixture.Tree(runEnv).With(p.Env), Limits: p.plan.Limits}
+	s := sandbox.Spec{Lower: p.plan.Lower, Apply: apply, Env: runEnv, Limits: p.plan.Limits}
 	var outs []*bytes.Buffer
 	probe := ":"
 	if everyCheat() && c.ProbeCommand != "" {

@@ -28,8 +28,6 @@ type runnerProject struct {
 	slow    bool   // only with REMIT_CHEATS=all
 	alone   bool   // only the honest change: one whose tests fail does not end
 	open    bool   // without confinement: it needs files that the sandbox does not show
-	binds   []sandbox.Bind
-	env     map[string]string
 	command string
 	base    files
 	honest  files
@@ -174,12 +172,12 @@ func TestRunners(t *testing.T) {
 func (p *runnerProject) try(t *testing.T, sb Sandbox, modules string) {
 	t.Helper()
 	dir := p.base.write(t)
-	plan := Plan{Lower: dir, TestingDir: testingDir, Commands: []string{p.command}, Binds: p.binds, Env: p.env, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 4 << 20}}
+	plan := Plan{Lower: dir, TestingDir: testingDir, Commands: []string{p.command}, Limits: sandbox.Limits{Wall: 2 * time.Minute, OutputBytes: 4 << 20}}
 	if p.npm {
 		plan.Binds = []sandbox.Bind{{Host: modules, Inside: "/node_modules"}}
 	}
 	var out bytes.Buffer
-	r, err := sb.Run(t.Context(), sandbox.Spec{Lower: dir, Binds: plan.Binds, Env: p.env, Commands: []sandbox.Command{{Argv: []string{"sh", "-c", p.needs}, Stdout: &out, Stderr: &out}}})
+	r, err := sb.Run(t.Context(), sandbox.Spec{Lower: dir, Binds: plan.Binds, Commands: []sandbox.Command{{Argv: []string{"sh", "-c", p.needs}, Stdout: &out, Stderr: &out}}})
 	if err != nil || len(r.Commands) != 1 || r.Commands[0].ExitCode != 0 {
 		t.Skipf("NOT RUN: %q fails in the sandbox: %v %s", p.needs, err, out.Bytes())
 	}
