@@ -24,13 +24,13 @@ const startTime = 60 * time.Second
 
 // supervise starts a server and ends it, with its directory, when its standard
 // input does: that happens when the test process ends, however it ends.
-const supervise = `"$1/postgres" -D "$2/data" -k "$2" -c listen_addresses= -c max_connections=300 \
-  -c shared_buffers=32MB -c log_min_messages=fatal -c jit=off -c fsync="$3" </dev/null >"$2/log" 2>&1 &
+const supervise = `"$1/postgres" -D "$3/data" -k "$2" -c listen_addresses= -c max_connections=300 \
+  -c shared_buffers=32MB -c log_min_messages=fatal -c jit=off -c fsync="$4" -c full_page_writes="$4" </dev/null >"$2/log" 2>&1 &
 server=$!
 cat >/dev/null
 kill -QUIT $server 2>/dev/null
 wait $server
-rm -rf "$2"`
+rm -rf "$2" "$3"`
 
 // leash is the write end of the server's standard input: it stays open, and
 // unused, as long as this process lives.
@@ -46,42 +46,65 @@ func start() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// A socket's path is short by necessity, so it is not below TMPDIR.
-	dir, err := os.MkdirTemp("/tmp", "remitpg")
-	if err != nil {
-		return "", err
+	// A socket's path is short by necessity, so it is not below TMPDIR. The databases
+	// are: each test copies some thousand files.
+	var dirs []string
+	remove := func(why error) (string, error) {
+		for _, dir := range dirs {
+			why = errors.Join(why, os.RemoveAll(dir))
+		}
+		return "", why
 	}
-	if who != nil {
+	for _, at := range []string{"/tmp", roomy(who)} {
+		dir, err := os.MkdirTemp(at, "remitpg")
+		if err != nil {
+			return remove(err)
+		}
+		if dirs = append(dirs, dir); who == nil {
+			continue
+		}
 		if err := os.Chown(dir, int(who.Uid), int(who.Gid)); err != nil {
-			return "", errors.Join(err, os.RemoveAll(dir))
+			return remove(err)
 		}
 	}
+	dir, data := dirs[0], filepath.Join(dirs[1], "data")
 	ctx, stop := context.WithTimeout(context.Background(), startTime)
 	defer stop()
-	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", filepath.Join(dir, "data"),
+	initdb := exec.CommandContext(ctx, filepath.Join(bin, "initdb"), "-D", data,
 		"-U", "remit", "--auth=trust", "--locale=C", "--encoding=UTF8", "--no-sync", "--no-instructions")
 	initdb.Dir = dir
 	initdb.SysProcAttr = &syscall.SysProcAttr{Credential: who}
 	if out, err := initdb.CombinedOutput(); err != nil {
-		return "", errors.Join(fmt.Errorf("initdb: %w: %s", err, out), os.RemoveAll(dir))
+		return remove(fmt.Errorf("initdb: %w: %s", err, out))
 	}
-	server := exec.Command("/bin/sh", "-c", supervise, "sh", bin, dir, durable())
+	server := exec.Command("/bin/sh", "-c", supervise, "sh", bin, dir, dirs[1], durable())
 	server.Dir = dir
 	// Its own group: an interrupt from the terminal must not end it first.
 	server.SysProcAttr = &syscall.SysProcAttr{Credential: who, Setpgid: true}
 	if leash.end, err = server.StdinPipe(); err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
+		return remove(err)
 	}
 	if err := server.Start(); err != nil {
-		return "", errors.Join(err, os.RemoveAll(dir))
+		return remove(err)
 	}
 	u := url.URL{Scheme: "postgres", User: url.User("remit"), Path: "/postgres",
 		RawQuery: url.Values{"host": {dir}, "sslmode": {"disable"}}.Encode()}
 	return u.String(), ready(u.String(), filepath.Join(dir, "log"))
 }
 
-// durable is the server's fsync setting: no test ends the server, so only
-// benchmarks need what it writes to be on disk.
+// roomy is the directory for temporary files, or /tmp where the user of the server cannot
+// get into it.
+func roomy(who *syscall.Credential) string {
+	look := exec.Command("/bin/sh", "-c", `cd "$1"`, "sh", os.TempDir())
+	look.Dir, look.SysProcAttr = "/", &syscall.SysProcAttr{Credential: who}
+	if look.Run() != nil {
+		return "/tmp"
+	}
+	return os.TempDir()
+}
+
+// durable is the server's setting of fsync and full_page_writes: no test ends the server,
+// so only benchmarks need what it writes to be on disk.
 func durable() string {
 	if bench := flag.Lookup("test.bench"); bench != nil && bench.Value.String() != "" {
 		return "on"
