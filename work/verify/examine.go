@@ -147,6 +147,12 @@ func (w *witness) examine(runs []*twinRun, done []*RunResult) []trouble {
 				Detail: fmt.Sprintf("%q was stopped in a run with edited tests, twice: %s", c.Command, endOf(*c))}})
 			continue
 		}
+		if c, why := w.notBuilt(r); c != nil {
+			out = append(out, trouble{run: i, slow: true, fault: &reason.Finding{Code: reason.VerificationFailed, Path: logName,
+				Detail: fmt.Sprintf("the edited tests of %q are built on the base, and with the change they are not, twice: %q. What the change defines takes some values only, "+
+					"so it is not seen whether the tests can fail. If it is honest, name the types in these tests in a change of its own", c.Command, why)}})
+			continue
+		}
 		for _, g := range w.base.proof.groups {
 			tv := runs[i].views[g.first]
 			switch {

@@ -122,6 +122,9 @@ func (f *suiteFile) compiled() bool { return f.lang == langRust }
 // unbuilt is what rustc says when it has not built the tests.
 var unbuilt = form.Lazy(`(?m)^error(?:\[E\d+\])?: `)
 
+// notCompiled is what cargo and rustc say at the end of a build that has failed.
+var notCompiled = form.Lazy(`(?m)^error: (?:could not compile |aborting due to )`)
+
 // unbuiltAt is where it found the fault.
 var unbuiltAt = form.Lazy(`^ *--> ([^:\n]+\.rs):(\d+):\d+$`)
 
@@ -174,12 +177,19 @@ func faults(output string, files map[string]string) {
 	}
 }
 
-// notBuilt says whether the tests of a language were not built in a run of the control,
-// so that no code of the change has run there. It shows nothing, and accuses of nothing.
-func (w *witness) notBuilt(command int, lang string) bool {
-	return (&suiteFile{lang: lang}).compiled() && slices.ContainsFunc(w.results, func(r *RunResult) bool {
-		return r.Commands[command].ExitCode != 0 && r.Commands[command].PerTest == nil && unbuilt().MatchString(r.Commands[command].tail)
-	})
+// notBuilt is the command of a run of the control whose edited tests the compiler has
+// refused, with its first error, nil where there is none. On the base it has built them.
+func (w *witness) notBuilt(r *RunResult) (command *CommandResult, why string) {
+	if !slices.ContainsFunc(w.suite.files, (*suiteFile).compiled) {
+		return nil, ""
+	}
+	for i := range r.Commands {
+		if c := &r.Commands[i]; c.ExitCode != 0 && notCompiled().MatchString(c.tail) && !notCompiled().MatchString(w.plain.Commands[i].tail) {
+			why, _, _ = strings.Cut(c.tail[unbuilt().FindStringIndex(c.tail)[0]:], "\n")
+			return c, why
+		}
+	}
+	return nil, ""
 }
 
 // mixedFile is a change of a file that holds code and tests, with one part of the two.

@@ -315,7 +315,7 @@ func (w *witness) missing() []string {
 	for _, t := range w.tests {
 		for i := range w.plan.Commands {
 			s := w.shown[shownKey{i, t.suiteTest}]
-			if s == nil || !t.special && w.plan.Scheme == SchemeSingle || w.notBuilt(i, t.file.lang) {
+			if s == nil || !t.special && w.plan.Scheme == SchemeSingle {
 				continue
 			}
 			if s.failed == 0 || s.missed > 0 || !s.neutral && w.plan.Scheme == SchemeHalves {
