@@ -329,3 +329,10 @@ func (h *house) expect(id string, state jobs.State, reserved, spent int64) jobs.
 	}
 	return j
 }
+
+func (h *house) finish(run jobs.Run, as jobs.RunState) jobs.Run {
+	h.t.Helper()
+	return get(h, func(tx *store.Tx) (jobs.Run, error) {
+		return jobs.FinishRun(tx, alice, run.ID, jobs.FinishRequest{Status: as})
+	})
+}

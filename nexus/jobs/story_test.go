@@ -99,13 +99,6 @@ func TestHappyPath(t *testing.T) {
 	})
 }
 
-func (h *house) finish(run jobs.Run, as jobs.RunState) jobs.Run {
-	h.t.Helper()
-	return get(h, func(tx *store.Tx) (jobs.Run, error) {
-		return jobs.FinishRun(tx, alice, run.ID, jobs.FinishRequest{Status: as})
-	})
-}
-
 // A retry of a dispatch neither runs nor pays twice; another run is another job.
 func TestDispatchRetry(t *testing.T) {
 	each(t, func(t *testing.T, h *house) {
