@@ -60,7 +60,8 @@ func shown(cmd *cobra.Command, err error, sessions ...session.Session) error {
 		}
 		for _, g := range rep.Gates {
 			if len(g.Findings) > 0 {
-				printOne(cmd.ErrOrStderr(), reason.Errorf(g.Findings[0].Code, "the evidence of session %s does not verify, so what is shown of it proves nothing: %s", s.ID, g.Findings[0]).
+				first := g.Findings[0]
+				printOne(cmd.ErrOrStderr(), reason.Errorf(first.Code, "the evidence of session %s does not verify, so what is shown of it proves nothing: %s: %s", s.ID, first.Path, first.Detail).
 					WithHint("see all findings with `remit audit %s`", s.Dir))
 				break
 			}
