@@ -359,6 +359,21 @@ PY
   }
   printf '%-34s %8.1f s\n' "the suite by hand (S)" "$(awk -v us="$by_hand" 'BEGIN { print us / 1e6 }')"
   home=$scratch/verify-home
+  git -C "$repo" checkout -q -b mended
+  (cd "$repo" && sh -c "$change")
+  git -C "$repo" commit -q -a -m mend && git -C "$repo" checkout -q main
+  # checked: microseconds of a check without any configuration, which must pass.
+  checked() {
+    local start
+    start=$(now)
+    REMIT_HOME=$scratch/check-home "$remit" check --repo "$repo" --base main --head mended >"$scratch/verify.out" 2>&1 || {
+      cat "$scratch/verify.out" >&2
+      exit 1
+    }
+    printf '%s\n' "$(($(now) - start))"
+  }
+  row "check, cold" "$(checked)" 6 3
+  row "check, base kept" "$(checked)" 3 3
   git -C "$repo" commit -q --allow-empty -m warm
   printf 'verify: {observe: off}\n' >"$repo/remit.yaml"
   git -C "$repo" add -A && git -C "$repo" commit -qm observe

@@ -135,7 +135,9 @@ func (a *app) audit(cmd *cobra.Command, f *auditFlags, name string) error {
 		again = a.rebuild(cmd.Context(), f, rep, cmp.Or(opt.Extract, target))
 		rep.Extracted = false // it was for the reproduction, and is removed
 	}
-	rep.Conclusion = conclusion(rep, name, again)
+	if rep.Conclusion = conclusion(rep, name, again); rep.Conclusion != "" {
+		rep.Conclusion += a.trustAdvice(rep, name)
+	}
 	return a.audited(cmd.OutOrStdout(), f, rep, again)
 }
 

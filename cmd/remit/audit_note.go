@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -13,13 +14,18 @@ import (
 	"remit/work/workspace"
 )
 
-// noteHint says how a note comes into a repository: git clone fetches none.
-func noteHint(ctx context.Context, source *workspace.Source) string {
+// noteHint says how a note comes into a repository: git clone fetches none. The commit
+// names its session, which is believed where that is one of this machine.
+func (a *app) noteHint(ctx context.Context, source *workspace.Source, commit evidence.NotedCommit) string {
+	made := ""
+	if s, err := a.home.Find(commit.Session()); err == nil && s.ID == commit.Session() {
+		made = "; `remit export " + s.ID + " --to note` makes one"
+	}
 	fetch := "`git fetch origin " + evidence.NotesRef + ":" + evidence.NotesRef + "`"
 	if at, err := source.Names(evidence.NotesRef); err == nil && at != "" {
-		return fetch + " gets those that came since; or the commit was not made by Remit"
+		return fetch + " gets those that came since" + cmp.Or(made, "; or the commit was not made by Remit")
 	}
-	return "a clone has no notes: " + fetch + " gets them; where the change was made, `remit export SESSION --to note` makes one"
+	return "a clone has no notes: " + fetch + " gets them" + cmp.Or(made, "; where the change was made, `remit export SESSION --to note` makes one")
 }
 
 // auditNote audits the note of a commit, or the attestations beside it: who vouches for
@@ -65,7 +71,7 @@ func (a *app) auditNote(cmd *cobra.Command, f *auditFlags) error {
 		rep.Entries = len(beside)
 		if len(beside) == 0 {
 			rep.Add(bundle.GateResult{Name: "note", Status: bundle.Fail, Findings: []reason.Finding{{Gate: "note", Code: reason.NoteMissing, Path: evidence.NotesRef,
-				Detail: "commit " + base.Commit + " has neither a note nor attestations", Hint: noteHint(cmd.Context(), source)}}})
+				Detail: "commit " + base.Commit + " has neither a note nor attestations", Hint: a.noteHint(cmd.Context(), source, commit)}}})
 			return a.audited(cmd.OutOrStdout(), f, rep, nil)
 		}
 		for _, envelope := range beside {
@@ -85,8 +91,12 @@ func (a *app) auditNote(cmd *cobra.Command, f *auditFlags) error {
 	}
 	if rep.Status == bundle.Pass {
 		rep.RunStatus = shown.RunStatus
-		rep.Conclusion = fmt.Sprintf("This says who vouches for the tree of this commit: not for its author, date, message or parents. "+
-			"The evidence is in the bundle: `remit audit BUNDLE --expect %s`.", shown.Receipt)
+		says := "This says who vouches for this commit, but for its committer and signature, which anybody can set."
+		if by := unvouched(rep); by != "" {
+			says = "NOBODY WHOM YOU TRUST VOUCHES FOR THIS COMMIT: whoever has the key " + by + " says all of this, and anybody can make a key. " +
+				"Name the keys that you trust with --allowed-signers FILE, or `remit keys trust`, and audit it again."
+		}
+		rep.Conclusion = fmt.Sprintf("%s The evidence is in the bundle: `remit audit BUNDLE --expect %s`.", says, shown.Receipt)
 	}
 	return a.audited(cmd.OutOrStdout(), f, rep, nil)
 }

@@ -176,3 +176,30 @@ func conclusion(rep *bundle.Report, name string, again *harness.Reproduced) stri
 	}
 	return text + also + ". That the tests pass is proved by `remit reproduce " + name + " --repo CLONE`."
 }
+
+// fingerprintForm is a key as ssh-keygen names it.
+var fingerprintForm = form.Lazy(`SHA256:[A-Za-z0-9+/]{43}`)
+
+// unvouched is the key that has signed what was audited, where the auditor trusts none that
+// has; "" where one is trusted, or nothing was signed.
+func unvouched(rep *bundle.Report) (fingerprint string) {
+	for _, g := range rep.Gates {
+		if g.Name == bundle.GateSignatures && g.Status == bundle.Skipped {
+			fingerprint = fingerprintForm().FindString(g.Reason)
+		}
+	}
+	return fingerprint
+}
+
+// trustAdvice says what to type about a signature that nobody vouches for. Only of the
+// key of this machine is it known whose it is.
+func (a *app) trustAdvice(rep *bundle.Report, name string) string {
+	fingerprint := unvouched(rep)
+	if fingerprint == "" {
+		return ""
+	}
+	if key, err := a.home.Keys().Load(); err == nil && key.Public().Fingerprint() == fingerprint {
+		return fmt.Sprintf(" It is signed by the key of this machine: `remit keys trust %s --fingerprint %s %s` has audits here say so.", signerName(), fingerprint, form.ShellWord(name))
+	}
+	return fmt.Sprintf(" Its signer is for you to find out: ask them for the fingerprint of their key, then `remit keys trust NAME --fingerprint FINGERPRINT %s`.", form.ShellWord(name))
+}

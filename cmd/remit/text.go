@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/law/audit"
+	"remit/proof/bundle"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/session"
@@ -32,17 +34,40 @@ fields of report.json they differ; the exit code is 0 either way.`,
 				return err
 			}
 			if len(args) == 1 {
-				return a.printPatch(cmd.Context(), cmd.OutOrStdout(), s, escape)
+				return shown(cmd, a.printPatch(cmd.Context(), cmd.OutOrStdout(), s, escape), s)
 			}
 			other, err := a.home.Find(args[1])
 			if err != nil {
 				return err
 			}
-			return a.compare(cmd.OutOrStdout(), s, other)
+			return shown(cmd, a.compare(cmd.OutOrStdout(), s, other), s, other)
 		},
 	}
 	cmd.Flags().BoolVar(&escape, "escape", false, "show what is not printable as \\x1b and the like, for reading; git apply does not take that")
 	return cmd
+}
+
+// shown says on stderr, behind what a command has shown of sessions, which of them are not
+// what was sealed. One that is not sealed yet has nothing to be held against.
+func shown(cmd *cobra.Command, err error, sessions ...session.Session) error {
+	for _, s := range sessions {
+		if st, broken := s.Inspect(); err != nil || broken == nil && st.Phase != session.Sealed || unread(cmd.OutOrStdout()) {
+			continue
+		}
+		rep, unreadable := bundle.Audit(cmd.Context(), s.Dir, audit.Options())
+		if unreadable != nil {
+			return unreadable
+		}
+		for _, g := range rep.Gates {
+			if len(g.Findings) > 0 {
+				first := g.Findings[0]
+				printOne(cmd.ErrOrStderr(), reason.Errorf(first.Code, "the evidence of session %s does not verify, so what is shown of it proves nothing: %s: %s", s.ID, first.Path, first.Detail).
+					WithHint("see all findings with `remit audit %s`", s.Dir))
+				break
+			}
+		}
+	}
+	return err
 }
 
 func (a *app) printPatch(ctx context.Context, w io.Writer, s session.Session, escape bool) error {
@@ -130,7 +155,7 @@ prints every byte of the files as they are in the bundle.`,
 			if err != nil {
 				return err
 			}
-			return a.printLogs(cmd.OutOrStdout(), s, raw, all)
+			return shown(cmd, a.printLogs(cmd.OutOrStdout(), s, raw, all), s)
 		},
 	}
 	cmd.Flags().BoolVar(&raw, "raw", false, "print every byte as it was written")

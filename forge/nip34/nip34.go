@@ -148,7 +148,7 @@ func (c *Change) pull(r Repository, relay string, root *nostr.Event) (nostr.Even
 	if len(c.Clone) == 0 {
 		return nostr.Event{}, reason.Errorf(reason.ForgeUnknown,
 			"the change has more than %d bytes as an event, so it is a pull request, and nothing says where its commit can be fetched", MaxEvent).
-			WithHint("push the branch of `remit export SESSION --to branch` (or `--to github`), and give --clone URL with its address")
+			WithHint("push the branch of `remit export %s --to branch` (or `--to github`), and give --clone URL with its address", c.Meta.SessionID)
 	}
 	tip, err := c.Tip()
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"remit/proof/attest"
 	"remit/proof/canon"
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -165,6 +166,19 @@ func (c NotedCommit) isOf(about Attested) (why string, ok bool) {
 		return "", false
 	}
 	return "but for its committer and signature it is commit " + about.GitCommit + ", which the statements name", true
+}
+
+// sessionTrailer finds the session that a commit says it is from.
+var sessionTrailer = form.Lazy(`(?m)^Remit-Session: ([A-Za-z0-9][A-Za-z0-9._-]{0,127})$`)
+
+// Session is the session that the message of the commit names: words of whoever wrote it;
+// "" where it names none.
+func (c NotedCommit) Session() string {
+	m := sessionTrailer().FindSubmatch(c.Text)
+	if m == nil {
+		return ""
+	}
+	return string(m[1])
 }
 
 // asVerified is the text of the commit as it was before an operator signed or rejected

@@ -40,8 +40,8 @@ const (
 	maxArchiveDepth = 4
 	maxArchive      = 64 << 20
 	maxArchiveFiles = 10_000
-	// wideSample is how much of a file says whether it has two bytes a character.
-	wideSample = 4096
+	// magicReach is how much may stand before a zip, as the first line of a program does.
+	magicReach = 4096
 )
 
 // look is one look into a file, and into what is packed in it.
@@ -64,31 +64,36 @@ func (l *look) file(name, within string, content io.Reader, depth int) error {
 	if keeps := secret.FileName(name); keeps != "" {
 		l.say("a file of this name keeps " + keeps + within)
 	}
-	in := bufio.NewReaderSize(content, wideSample)
-	head, err := in.Peek(wideSample)
+	in := bufio.NewReaderSize(content, magicReach)
+	head, err := in.Peek(magicReach)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("reading what is searched for secrets: %w", err)
 	}
-	text := io.Reader(in)
-	if bytes.HasPrefix(head, zipMagic) {
+	if bytes.Contains(head, zipMagic) {
 		return l.archive(within, in, depth)
 	}
-	if bytes.IndexByte(head, 0) >= 0 {
-		wide := l.s.scanner.Stream(secret.All, func(f secret.Finding, _ []byte) {
-			l.say(hit{Finding: f}.what() + " in text of two bytes a character" + within)
-		})
-		defer wide.Close()
-		text = io.TeeReader(in, narrow{wide})
-	}
-	return l.s.scanner.Scan(text, secret.All, func(f secret.Finding, _ []byte) {
+	return l.text(within, in)
+}
+
+// text looks into bytes as they stand.
+func (l *look) text(within string, content io.Reader) error {
+	wide := l.s.scanner.Stream(secret.All, func(f secret.Finding, _ []byte) {
+		l.say(hit{Finding: f}.what() + " in text of two bytes a character" + within)
+	})
+	defer wide.Close()
+	return l.s.scanner.Scan(io.TeeReader(content, narrow{wide}), secret.All, func(f secret.Finding, _ []byte) {
 		l.say(fmt.Sprintf("%s at byte %d", hit{Finding: f}.what(), f.Offset) + within)
 	})
 }
 
 // narrow passes text on without its zero bytes: UTF-16 of Latin text becomes that text.
+// A block without any has none of it.
 type narrow struct{ to io.Writer }
 
 func (n narrow) Write(p []byte) (int, error) {
+	if bytes.IndexByte(p, 0) < 0 {
+		return len(p), nil
+	}
 	_, err := n.to.Write(bytes.ReplaceAll(p, []byte{0}, nil))
 	return len(p), err
 }
@@ -103,9 +108,7 @@ func (l *look) archive(within string, content io.Reader, depth int) error {
 		l.say("an archive that is too large, or too deep in others, to be looked into" + within)
 		return nil
 	}
-	if err := l.s.scanner.Scan(bytes.NewReader(text), secret.All, func(f secret.Finding, _ []byte) {
-		l.say(fmt.Sprintf("%s at byte %d", hit{Finding: f}.what(), f.Offset) + within)
-	}); err != nil {
+	if err := l.text(within, bytes.NewReader(text)); err != nil {
 		return err
 	}
 	z, err := zip.NewReader(bytes.NewReader(text), int64(len(text)))
