@@ -36,7 +36,7 @@ type auditFlags struct {
 func (a *app) auditCommand() *cobra.Command {
 	f := new(auditFlags)
 	cmd := &cobra.Command{
-		Use: "audit PATH | audit --commit REV --repo R", Short: "Check a session directory or a bundle zip offline", Args: cobra.MaximumNArgs(1), ValidArgsFunction: nil,
+		Use: "audit PATH | audit --commit REV --repo R", Short: "Check a session directory or a bundle zip offline", Args: f.words, ValidArgsFunction: nil,
 		Long: `Audit checks integrity, portability, manifest, schemas, the journal's hash chain,
 that every artifact is what the journal gives and says what the journal says of it,
 and that the patch stays inside the contract. It reports every finding with a stable
@@ -72,12 +72,8 @@ for its tree, and which receipt has the evidence. Where PATH is a released binar
   remit audit other.zip --checks imports.txt --run 'python3 -m pytest -q'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case f.commit != "" && len(args) > 0:
-				return usagef("--commit audits the note of a commit: give it without PATH")
 			case f.commit != "":
 				return a.auditNote(cmd, f)
-			case len(args) == 0:
-				return usagef("%s takes PATH, or --commit REV: no word was given", cmd.CommandPath())
 			case f.provenance != "" || isProgram(args[0]):
 				return a.auditBinary(cmd, f, args[0])
 			}
@@ -103,6 +99,17 @@ for its tree, and which receipt has the evidence. Where PATH is a released binar
 	chooseDriver(cmd)
 	fl.StringArrayVar(&f.toolchains, "toolchain", nil, "further host directory, shown read-only with its bin on PATH (repeatable)")
 	return cmd
+}
+
+// words wants a PATH or a commit.
+func (f *auditFlags) words(cmd *cobra.Command, args []string) error {
+	switch {
+	case f.commit != "" && len(args) > 0:
+		return usagef("--commit audits the note of a commit: give it without PATH")
+	case f.commit == "" && len(args) == 0:
+		return usagef("%s takes PATH, or --commit REV: no word was given", cmd.CommandPath())
+	}
+	return cobra.MaximumNArgs(1)(cmd, args)
 }
 
 func (a *app) audit(cmd *cobra.Command, f *auditFlags, name string) error {

@@ -15,13 +15,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/work/session"
 )
 
 var (
 	// mention finds a command of ours in a text for users.
-	mention = regexp.MustCompile("`remit ([^`]+)`")
+	mention = regexp.MustCompile("[`']remit ([^`']+)[`']")
 	// option finds a flag.
 	option = regexp.MustCompile(`(?:^|[\s(,/])(--[a-z][a-z-]+)`)
 	// dotted finds a key of a task file or policy, and keyed one with a value.
@@ -249,6 +250,36 @@ func TestHintsOfACheck(t *testing.T) {
 				hold(name, text)
 			}
 		})
+	}
+}
+
+// TestHintsOfARunNameIt: what is printed under a run is typed as it stands.
+func TestHintsOfARunNameIt(t *testing.T) {
+	t.Parallel()
+	rep := &evidence.Report{SessionID: "20260101T000000Z-x-1", Status: evidence.StatusFail, Verification: []evidence.CommandRun{{Phase: "base"}, {Phase: "head", Passed: true}}}
+	for _, info := range reason.All() {
+		if hint := hintOf(rep, evidence.Blocker{Code: info.Code}); strings.Contains(hint, "SESSION") {
+			t.Errorf("%s: %s", info.Code, hint)
+		}
+	}
+	if got := hintOf(rep, evidence.Blocker{Code: reason.VerificationFailed}); !strings.Contains(got, "`remit logs 20260101T000000Z-x-1`") {
+		t.Errorf("%q", got)
+	}
+
+	// A failure beside commands that passed says which check it was.
+	rep.Blockers = []evidence.Blocker{{Code: reason.DisallowedFileChange}}
+	var b strings.Builder
+	printReport(&b, session.Session{}, rep)
+	if !strings.Contains(b.String(), "  check     disallowed_file_change is why the run is FAIL; the commands themselves passed") {
+		t.Errorf("%s", b.String())
+	}
+	rep.Verification[1].Passed = false
+	if got := failedBeside(rep); got != "" {
+		t.Errorf("%q", got)
+	}
+	rep.Verification[1].Passed, rep.Status = true, evidence.StatusPass
+	if got := failedBeside(rep); got != "" {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -18,11 +19,14 @@ func (a *app) manCommand(root *cobra.Command) *cobra.Command {
 			if err := os.MkdirAll(args[0], 0o755); err != nil {
 				return fmt.Errorf("making %s: %w", args[0], err)
 			}
-			err := writeManPages(root, args[0])
-			if err == nil && a.json {
-				err = printJSON(c.OutOrStdout(), map[string]string{"written": args[0]})
+			pages, err := writeManPages(root, args[0])
+			if err != nil {
+				return err
 			}
-			return err
+			return a.present(c.OutOrStdout(), map[string]string{"written": args[0]}, func(w io.Writer) error {
+				_, err := fmt.Fprintf(w, "%d man pages are in %s\n", pages, plain(args[0]))
+				return err
+			})
 		},
 	}
 }

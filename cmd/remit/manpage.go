@@ -13,19 +13,21 @@ import (
 )
 
 // writeManPages writes the page of a command, and those of its subcommands, below a
-// directory. A page is man(7) source, which says the same whenever it is written.
+// directory, and returns how many there are. A page is man(7) source, which says the same whenever it is written.
 //
 // It is our own writer: that of cobra takes a parser of Markdown and one of YAML into
 // the program, which costs each start of it a twentieth of its time.
-func writeManPages(cmd *cobra.Command, dir string) error {
+func writeManPages(cmd *cobra.Command, dir string) (pages int, err error) {
 	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() && !c.IsAdditionalHelpTopicCommand() {
-			if err := writeManPages(c, dir); err != nil {
-				return err
+			below, err := writeManPages(c, dir)
+			if err != nil {
+				return 0, err
 			}
+			pages += below
 		}
 	}
-	return os.WriteFile(filepath.Join(dir, manName(cmd)+".1"), []byte(manPage(cmd)), 0o644) //nolint:gosec // a page is for every user
+	return pages + 1, os.WriteFile(filepath.Join(dir, manName(cmd)+".1"), []byte(manPage(cmd)), 0o644) //nolint:gosec // a page is for every user
 }
 
 // manName is the name of a command's page, remit-run for `remit run`.

@@ -14,7 +14,7 @@ import (
 func TestManPages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	if err := writeManPages(newRoot(), dir); err != nil {
+	if _, err := writeManPages(newRoot(), dir); err != nil {
 		t.Fatal(err)
 	}
 	pages, err := filepath.Glob(filepath.Join(dir, "remit*.1"))

@@ -93,12 +93,12 @@ func unknownProvider(ctx context.Context, c *api.Client, owner, name string, ret
 	case err != nil:
 		return err
 	case len(others) > 0 && retired:
-		return reason.Errorf(reason.Conflict, "provider %s, %q, is not retired", others[0], name).WithHint("retire it first: 'remit provider retire %s'", others[0])
+		return reason.Errorf(reason.Conflict, "provider %s, %q, is not retired", others[0], name).WithHint("retire it first: `remit provider retire %s`", others[0])
 	case len(others) > 0:
 		return reason.Errorf(reason.Conflict, "provider %s, %q, is retired, for good", others[0], name).
-			WithHint("'remit provider delete %s' removes it from all lists; the machine may join again, as another provider", others[0])
+			WithHint("`remit provider delete %s` removes it from all lists; the machine may join again, as another provider", others[0])
 	}
-	return reason.Errorf(reason.NotFound, "no provider %q", name).WithHint("'remit provider list' shows ids and names; --owner is for administrators")
+	return reason.Errorf(reason.NotFound, "no provider %q", name).WithHint("`remit provider list` shows ids and names; --owner is for administrators")
 }
 
 // listedRuns are the newest ones.
@@ -128,7 +128,7 @@ func runID(ctx context.Context, c *api.Client, given string) (string, error) {
 		return "", err
 	}
 	if len(list) == 0 {
-		return "", reason.Errorf(reason.NotFound, "there is no run yet").WithHint("'remit jobs dispatch' makes one")
+		return "", reason.Errorf(reason.NotFound, "there is no run yet").WithHint("`remit run --nexus URL …` makes one; `remit runs new --repo-ref REPO` one for jobs that are dispatched by hand")
 	}
 	return list[0].RunID, nil
 }
@@ -169,7 +169,7 @@ func jobID(ctx context.Context, c *api.Client, given string) (string, error) {
 		}
 	}
 	if newest.JobID == "" {
-		return "", reason.Errorf(reason.NotFound, "no job in the newest %d runs", latestRuns).WithHint("give its id, see 'remit jobs list RUN'")
+		return "", reason.Errorf(reason.NotFound, "no job in the newest %d runs", latestRuns).WithHint("give its id, see `remit jobs list RUN`")
 	}
 	return newest.JobID, nil
 }

@@ -235,7 +235,10 @@ func TestOperatorsCommands(t *testing.T) {
 	if out, _ := o.types(alice, 0, "__complete", "runs", "show", ""); !strings.Contains(out, run.RunID) || !strings.Contains(out, "latest") {
 		t.Errorf("%s", out)
 	}
-	if out, _ := o.types(alice, 0, "runs", "finish", "latest", "--reason", "enough"); !strings.Contains(out, "succeeded") {
+	if _, errs := o.types(alice, 1, "runs", "finish", "latest", "--reason", "enough"); !strings.Contains(errs, "has no job") || !strings.Contains(errs, "--status") {
+		t.Errorf("%s", errs)
+	}
+	if out, _ := o.types(alice, 0, "runs", "finish", "latest", "--status", "succeeded", "--reason", "enough"); !strings.Contains(out, "succeeded") {
 		t.Errorf("%s", out)
 	}
 	if out, _ := o.types(alice, 0, "jobs", "list"); out != "No jobs.\n" {

@@ -232,17 +232,22 @@ func (a *app) runsFinishCommand() *cobra.Command {
 	cmd := oneRun.command(&cobra.Command{
 		Use: "finish RUN", Short: "End a run, which seals its log",
 		Long: `End a run, which seals its log for good. A run succeeds only when all its jobs have
-ended; without --status it has failed when one of them did not pass. Failing or
+ended; without --status it has failed when one of them did not pass, and a run without
+jobs needs it. Failing or
 canceling it cancels the jobs that were not handed in, and settles those that were: one
 that passes is paid all the same, and what was paid stays paid.
 RUN is an id, or "latest".`,
 		Example: `  remit runs finish latest
+  remit runs finish latest --status canceled   # no job was dispatched
   remit runs finish run_… --status failed --reason 'superseded'`,
 	}, func(cmd *cobra.Command, c *api.Client, id string) error {
 		if status == "" {
 			list, err := listedJobs(cmd.Context(), c, id, maxListed)
 			if err != nil {
 				return err
+			}
+			if len(list) == 0 {
+				return usagef("run %s has no job, which would say how it has ended: say it with --status succeeded, failed or canceled", id)
 			}
 			if status = endOfJobs(list); status == "failed" && why == "" {
 				why = "a job did not pass"

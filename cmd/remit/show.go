@@ -192,7 +192,8 @@ func printUnfinished(w io.Writer, st *session.State) {
 // hintOf is what to do about a blocker of a run: its own hint, else the code's.
 func hintOf(rep *evidence.Report, b evidence.Blocker) string {
 	info, _ := reason.Lookup(b.Code)
-	return cmp.Or(b.Hint, info.HintFor(rep.Checked != nil))
+	// What is printed can be typed as it stands.
+	return strings.ReplaceAll(cmp.Or(b.Hint, info.HintFor(rep.Checked != nil)), "SESSION", rep.SessionID)
 }
 
 // printReport prints a run for a person.
@@ -230,6 +231,9 @@ func printReport(w io.Writer, s session.Session, rep *evidence.Report) {
 		}
 		fmt.Fprintf(w, "  %-8s  %s  %s (exit %d%s)\n", plain(v.Phase), verdict, plain(v.Command), v.ExitCode, tests)
 	}
+	if failed := failedBeside(rep); failed != "" {
+		fmt.Fprintf(w, "  check     %s; the commands themselves passed on the changed tree\n", plain(failed))
+	}
 	printTests(w, rep)
 	touched := "proved untouched"
 	if rep.SourceRepositoryMutated {
@@ -251,6 +255,22 @@ func printReport(w io.Writer, s session.Session, rep *evidence.Report) {
 		fmt.Fprintf(w, "  delivery  %s\n", plain(rep.DeliverySentence()))
 	}
 	fmt.Fprintf(w, "  source    %s\n  outcome   %s\n  bundle    %s\n", plain(touched), plain(rep.OperatorOutcome), plain(s.Dir))
+}
+
+// failedBeside names the check that keeps a run from passing whose commands all passed on
+// the changed tree, so that the two do not contradict each other; "" for any other run.
+func failedBeside(rep *evidence.Report) string {
+	passed := false
+	for _, v := range rep.Verification {
+		if v.Phase == "head" && !v.Passed {
+			return ""
+		}
+		passed = passed || v.Phase == "head"
+	}
+	if !passed || rep.Status == evidence.StatusPass || len(rep.Blockers) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s is why the run is %s", rep.Blockers[0].Code, strings.ToUpper(rep.Status))
 }
 
 // printParent says which session a run continues, and by which way it came there.

@@ -54,7 +54,7 @@ func Narrow(c *Contract, flags Flags) (*Contract, error) {
 	}
 	if flags.Tests != "" {
 		if looser(flags.Tests, out.Tests) {
-			r.widens("--tests", "%s is looser than %s", flags.Tests, out.Tests)
+			r.widens("--tests", "%s is looser than %s, the rule that the contract of this run has from task file, policy or the run that it continues", flags.Tests, out.Tests)
 		}
 		out.Tests = flags.Tests
 	}
@@ -104,7 +104,7 @@ func (c *Contract) narrowPaths(r *report, flags Flags) {
 }
 
 func (r *report) widens(flag, format string, args ...any) {
-	r.add(place{}, flag, reason.ContractNarrowing, "flags can only narrow a contract; change the task file or remit.yaml", "%s", fmt.Sprintf(format, args...))
+	r.add(place{}, flag, reason.ContractNarrowing, "flags can only narrow a contract; change the task file or the committed remit.yaml, and start a new run (--continue keeps the contract of its session)", "%s", fmt.Sprintf(format, args...))
 }
 
 // lowers takes a limit from a flag.

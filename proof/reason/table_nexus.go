@@ -83,7 +83,7 @@ var nexusCodes = []Info{
 		"`remit provider start` after the owner has enabled it"},
 	{ProviderQuarantined, "provider", Blocked,
 		"the provider has too many strikes; enrolling again does not lift it",
-		"look at its strikes, then its owner lifts it with 'remit provider lift' (of the reserve pool an administrator)"},
+		"look at its strikes, then its owner lifts it with `remit provider lift PROVIDER --reason WHY` (of the reserve pool an administrator)"},
 	{ProviderViolations, "provider", Fail,
 		"a provider's answers broke the rules of the job type",
 		"`remit provider list` shows its strikes, and `remit provider lift PROVIDER --reason WHY` ends a quarantine"},

@@ -157,7 +157,7 @@ func readDebianLock(text []byte) ([]deb, error) {
 		}
 	}
 	if len(debs) == 0 {
-		return nil, errors.New("it names no package")
+		return nil, errors.New("it names no package: apt lists nothing for what is installed where the list is made")
 	}
 	return debs, nil
 }

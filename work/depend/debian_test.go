@@ -213,6 +213,7 @@ func TestDebianLockIsData(t *testing.T) {
 		"control":              {line(pool + "tool_1_" + machine + ".deb"), ""},
 		"for all":              {"\n# remark\n" + line(pool+"tool_1%2bx_all.deb"), ""},
 		"nothing":              {"# nothing\n", reason.LockFileInvalid},
+		"empty":                {"", reason.LockFileInvalid},
 		"words":                {"Reading package lists...\n", reason.LockFileInvalid},
 		"MD5":                  {"'" + pool + "tool_1_all.deb' x 12 MD5Sum:" + strings.Repeat("a", 32) + "\n", reason.LockFileInvalid},
 		"no digest":            {"'" + pool + "tool_1_all.deb' x 12\n", reason.LockFileInvalid},

@@ -2,6 +2,8 @@ package harness
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"time"
 
 	"remit/proof/evidence"
@@ -44,7 +46,10 @@ func BuildEnvironment(ctx context.Context, req EnvironmentBuild) (*BuiltEnvironm
 	if err := req.Home.Distrust(req.Sandbox); err != nil {
 		return nil, err
 	}
-	env := EnvironmentAt(base.checkout.Dir, false)
+	env, err := environmentAt(base.checkout.Dir, false)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	if len(env.Prepare) == 0 && env.Image == "" {
 		return nil, reason.Errorf(reason.EnvironmentUnavailable, "remit.yaml of the base commit prepares nothing").
 			WithHint("write environment: {prepare: [{ecosystem: npm}]} into remit.yaml and commit it; docs/environments.md has the keys")

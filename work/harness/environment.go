@@ -29,34 +29,48 @@ type Registries func(context.Context, registry.Ecosystem) (registry.Upstream, er
 // environment. One that cannot be read says nothing: no run is under it. Where there
 // is none, a check has what is detected.
 func EnvironmentAt(checkout string, checks bool) task.Environment {
-	root, err := os.OpenRoot(checkout)
+	env, err := environmentAt(checkout, checks)
 	if err != nil {
 		return task.Environment{}
+	}
+	return env
+}
+
+// environmentAt is EnvironmentAt for a caller who tells why the policy cannot be read.
+func environmentAt(checkout string, checks bool) (none task.Environment, err error) {
+	root, err := os.OpenRoot(checkout)
+	if err != nil {
+		return none, err
 	}
 	defer root.Close()
 	info, err := root.Lstat(task.PolicyFile)
 	if checks && errors.Is(err, fs.ErrNotExist) {
-		if policy, err := DetectedPolicy(root.FS()); err == nil {
-			return policy.Surroundings()
+		policy, err := DetectedPolicy(root.FS())
+		if err != nil {
+			return none, err
 		}
+		return policy.Surroundings(), nil
 	}
-	if err != nil || !info.Mode().IsRegular() {
-		return task.Environment{}
+	if err == nil && !info.Mode().IsRegular() {
+		err = reason.Errorf(reason.ContractUnreadable, "%s is no regular file", task.PolicyFile)
+	}
+	if err != nil {
+		return none, err
 	}
 	f, err := root.Open(task.PolicyFile)
 	if err != nil {
-		return task.Environment{}
+		return none, err
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, task.MaxSourceBytes+1))
 	if err != nil {
-		return task.Environment{}
+		return none, err
 	}
 	policy, err := task.ParsePolicy(task.PolicyFile, text)
 	if err != nil {
-		return task.Environment{}
+		return none, err
 	}
-	return policy.Surroundings()
+	return policy.Surroundings(), nil
 }
 
 // Preparation is what environments are made with.

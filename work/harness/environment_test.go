@@ -58,3 +58,33 @@ func TestNoEngineWithoutItsLayers(t *testing.T) {
 		audited(t, out.Session)
 	}
 }
+
+// TestPolicyThatCannotBeRead: who asks for the environment alone is told what is wrong
+// with the policy, and where.
+func TestPolicyThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]reason.Code{
+		"allowed_paths: [a]\nprepare: [{ecosystem: npm}]\n":        reason.ContractUnknownKey,
+		"allowed_paths: [a]\nverify: {prepare: []}\n":              reason.ContractUnknownKey,
+		"allowed_paths: [a]\nenvironment: {prepare: {dir: sub}}\n": reason.ContractType,
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "remit.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := environmentAt(dir, false)
+		if reason.CodeOf(err) != want || !strings.Contains(err.Error(), "remit.yaml:2:") || !strings.Contains(err.Error(), "prepare") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	linked := t.TempDir()
+	if err := os.Symlink("/etc/passwd", filepath.Join(linked, "remit.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := environmentAt(linked, false); reason.CodeOf(err) != reason.ContractUnreadable {
+		t.Errorf("a link: %v", err)
+	}
+	if _, err := environmentAt(t.TempDir(), false); !os.IsNotExist(err) {
+		t.Errorf("none: %v", err)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -69,8 +70,22 @@ func (c *goCache) filled() bool {
 	return err == nil
 }
 
-// warmUp compiles what every Go test needs, vet included.
-var warmUp = [][]string{{"build", "std"}, {"vet", "errors"}, {"test", "-count=1", "-run", "^$", "errors"}}
+// warmUp says what there is to compile, a line a package; compiles what every Go test
+// needs, a line a package too; and has vet and the runner of tests compiled.
+var warmUp = [...][]string{{"list", "std"}, {"build", "-v", "std"}, {"vet", "errors"}, {"test", "-count=1", "-run", "^$", "errors"}}
+
+// told is what a go command prints: how many lines, and the end of it.
+type told struct {
+	lines atomic.Int64
+	end   []byte
+}
+
+func (o *told) Write(b []byte) (int, error) {
+	o.lines.Add(int64(bytes.Count(b, []byte("\n"))))
+	o.end = append(o.end, b...)
+	o.end = o.end[max(0, len(o.end)-500):]
+	return len(b), nil
+}
 
 // Intervals of a fill: of the lines that say that it goes on, and of the looks
 // whether another process has ended its fill.
@@ -156,12 +171,12 @@ func (c *goCache) lock(ctx context.Context) (*os.File, error) {
 func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 	ended := make(chan struct{})
 	var reports sync.WaitGroup
+	var out [len(warmUp)]told
 	reports.Go(func() {
 		for {
 			select {
 			case <-time.After(tellEvery):
-				c.tell(fmt.Sprintf("still filling the Go build cache: %d MiB after %s", sizeOf(c.path("go-build"))>>20,
-					time.Since(begun).Round(time.Second)))
+				c.tell(c.going(&out, time.Since(begun)))
 			case <-ended:
 				return
 			}
@@ -169,17 +184,24 @@ func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 	})
 	defer reports.Wait()
 	defer close(ended)
-	for _, args := range warmUp {
-		if err := c.runGo(ctx, args); err != nil {
+	for i, args := range warmUp {
+		if err := c.runGo(ctx, args, &out[i]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
+// going says how far a fill is. A package that an earlier one has compiled is no line of
+// this one, so that the number of all is the most that there can be.
+func (c *goCache) going(out *[len(warmUp)]told, after time.Duration) string {
+	return fmt.Sprintf("still filling the Go build cache: %d of up to %d packages, %d MiB after %s", out[1].lines.Load(), out[0].lines.Load(),
+		sizeOf(c.path("go-build"))>>20, after.Round(time.Second))
+}
+
 // runGo runs the go command of the installation, with nothing of the user's
 // settings. What it starts dies with it.
-func (c *goCache) runGo(ctx context.Context, args []string) error {
+func (c *goCache) runGo(ctx context.Context, args []string, out *told) error {
 	scratch, err := os.MkdirTemp("", "remit-go-")
 	if err != nil {
 		return err
@@ -195,13 +217,14 @@ func (c *goCache) runGo(ctx context.Context, args []string) error {
 	defer runtime.UnlockOSThread()
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
-	out, err := cmd.CombinedOutput()
+	cmd.Stdout, cmd.Stderr = out, out
+	err = cmd.Run()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	if err != nil {
 		return errors.Join(fmt.Errorf("filling Remit's own Go build cache: go %s: %w", strings.Join(args, " "), err),
-			errors.New(string(bytes.TrimSpace(out[max(0, len(out)-500):]))))
+			errors.New(string(bytes.TrimSpace(out.end))))
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // installation is a Go installation whose go command is a script. It finds the
@@ -84,6 +85,15 @@ func TestFillOnce(t *testing.T) {
 	info, err := os.Stat(dir + "/go1.99.1/go-build")
 	if err != nil || info.Mode().Perm() != 0o700 {
 		t.Errorf("%v, %v", info, err)
+	}
+	// How far a fill is, it tells by the lines that the go command prints.
+	var out [len(warmUp)]told
+	talks := installation(t, `case $1 in list) printf 'a\nb\nc\n';; build) echo a >&2;; esac`)
+	for i, args := range warmUp {
+		must(t, (BuildCache{Dir: t.TempDir()}).on(talks).runGo(t.Context(), args, &out[i]))
+	}
+	if got := (BuildCache{Dir: dir}).on(root).going(&out, 12*time.Second); got != "still filling the Go build cache: 1 of up to 3 packages, 0 MiB after 12s" {
+		t.Error(got)
 	}
 	// Another version of Go has a part of its own.
 	write(t, root+"/VERSION", "go1.99.2")

@@ -96,7 +96,7 @@ func (s *patchScan) next() {
 		s.sections++
 		s.names([]string{headerName(before), headerName(line)})
 	case header && moved().MatchString(line):
-		s.refuse(s.number, "make it with `git diff --no-renames`", "the patch renames or copies files")
+		s.refuse(s.number, "make it with `git diff --no-renames --binary`", "the patch renames or copies files")
 	case header:
 		s.header = extended().MatchString(line)
 	}
