@@ -104,6 +104,9 @@ func (d *runPage) Named(hint string) string {
 	if d.ApprovalID != "" {
 		words = append(words, "`remit approve ID`", "`remit approve "+d.ApprovalID+"`")
 	}
+	if slices.Contains([]string{"codex", "claude", "pi", "case"}, d.Engine) {
+		words = append(words, "agent setup NAME", "agent setup "+d.Engine)
+	}
 	return strings.NewReplacer(words...).Replace(hint)
 }
 
