@@ -80,7 +80,7 @@ func TestStreamingCosts(t *testing.T) {
 	// A fake agent calls a tool for each file that it changes. Nothing passes, so that no
 	// proof of a provider is waited for.
 	files, patch := map[string]string{}, strings.Builder{}
-	for i := range 200 {
+	for i := range 60 {
 		name := fmt.Sprintf("f%03d.txt", i)
 		files[name] = "old\n"
 		fmt.Fprintf(&patch, "diff --git a/%[1]s b/%[1]s\n--- a/%[1]s\n+++ b/%[1]s\n@@ -1 +1 @@\n-old\n+new\n", name)
