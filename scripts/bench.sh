@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# What a run costs. Five parts:
+# What a run costs. Six parts:
 #
 #   1. the Go benchmarks (journal, canonical JSON, audit, sandbox start, checkout);
 #   2. the nexus over HTTP and WebSocket, each figure beside that of its store
@@ -9,7 +9,8 @@
 #   4. what the verifier's further runs cost: a suite of BENCH_SUITE seconds that
 #      is bound to one core, cold, with the base from the cache, and with less
 #      control, each beside its limit; and the share of each kind of run.
-#   5. what dependencies and images cost, beside npm ci and tar by hand.
+#   5. what dependencies and images cost, beside npm ci and tar by hand;
+#   6. what it costs a run to tell a nexus its journal, beside a nexus that takes none.
 #
 # A run does more than the baseline: a sandbox around everything, a verifier on
 # fresh checkouts before and after, a journal and a bundle. The table says what
@@ -21,7 +22,7 @@
 #   BENCH_SUITE=4                  seconds of the suite that the verifier runs
 #   BENCH_SCALE=small              size of fleet, books and run lists of the nexus; full is what the
 #                                  goals name (100,000 runs, 1 million transfers, 5,000 idle providers)
-#   BENCH_PARTS="go nexus runs change audit verify environment"
+#   BENCH_PARTS="go nexus stream runs change audit verify environment"
 #   BENCH_TIME=0.5s                for each Go benchmark (those of the nexus: 2s)
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -30,7 +31,7 @@ sizes=${BENCH_SIZES:-100 1000 20000}
 runs=${BENCH_RUNS:-5}
 artifact_mb=${BENCH_ARTIFACT_MB:-1024}
 export REMIT_BENCH_SCALE=${BENCH_SCALE:-small}
-parts=" ${BENCH_PARTS:-go nexus runs change audit verify environment} "
+parts=" ${BENCH_PARTS:-go nexus stream runs change audit verify environment} "
 suite=${BENCH_SUITE:-4}
 remit=$PWD/bin/remit
 [ -x "$remit" ] || {
@@ -176,7 +177,7 @@ if [[ $parts == *" nexus "* ]]; then
       if (name ~ /^Mutation/ && (worst == "" || is[name, "%-of-raw"] + 0 < worst + 0)) worst = is[name, "%-of-raw"]
     }
     function goal(what, is, unit, met) {
-      if (is + 0 == 0) printf "  %-52s not measured here\n", what
+      if (is == "") printf "  %-52s not measured here\n", what
       else printf "  %-52s %s %s: %s\n", what, is, unit, met ? "met" : "MISSED"
     }
     END {
@@ -200,10 +201,17 @@ if [[ $parts == *" nexus "* ]]; then
       goal("the first page of 10,000 runs < 100 ms of the server", is["ManyRuns/page", "page-ms"], "ms", is["ManyRuns/page", "page-ms"] + 0 < 100)
       goal("the first page of 10,000 runs <= 100 kB", is["ManyRuns/page", "kB"], "kB", is["ManyRuns/page", "kB"] + 0 <= 100)
       goal("a search in 10,000 runs < 150 ms", is["ManyRuns/search", "page-ms"], "ms", is["ManyRuns/search", "page-ms"] + 0 < 150)
-      goal("a run of 2,000 calls, 300 files, 50 MB of log < 300 ms", is["LargeRun/page", "page-ms"], "ms", is["LargeRun/page", "page-ms"] + 0 < 300)
+      goal("a run of 2,000 calls, 300 files, 50 MB of log < 300 ms", is["LargeRun/page", "first-ms"], "ms", is["LargeRun/page", "first-ms"] + 0 < 300)
       goal("its page <= 150 kB", is["LargeRun/page", "kB"], "kB", is["LargeRun/page", "kB"] + 0 <= 150)
       goal("a search in all of its log < 1 s", is["LargeRun/search", "page-ms"], "ms", is["LargeRun/search", "page-ms"] + 0 < 1000)
       goal("a changed file of 5 MB opens in < 1 s", is["LargeRun/diff", "page-ms"], "ms", is["LargeRun/diff", "page-ms"] + 0 < 1000)
+      goal("in a browser: that page is there in < 1 s", is["Browser/large", "page-ms"], "ms", is["Browser/large", "page-ms"] + 0 < 1000)
+      goal("in a browser: its screens that are blank, scrolled", is["Browser/large", "blank"], "screens", is["Browser/large", "blank"] + 0 == 0)
+      goal("in a browser: the search in its log < 1 s", is["Browser/large", "search-ms"], "ms", is["Browser/large", "search-ms"] + 0 < 1000)
+      goal("in a browser: the file of 5 MB is there in < 1 s", is["Browser/large", "diff-ms"], "ms", is["Browser/large", "diff-ms"] + 0 < 1000)
+      goal("in a browser: reading it on, the longest task < 200 ms", is["Browser/large", "diff-longest-ms"], "ms", is["Browser/large", "diff-longest-ms"] + 0 < 200)
+      goal("a lane of 200 entries a second: a frame each < 250 ms", is["Browser/lane", "gap-ms"], "ms", is["Browser/lane", "gap-ms"] + 0 < 250)
+      goal("a lane of 200 entries a second: long tasks <= 20", is["Browser/lane", "long-tasks"], "tasks", is["Browser/lane", "long-tasks"] + 0 <= 20)
       goal("the page of a run that grows, made anew < 100 ms", is["BusyLane", "page-ms"], "ms", is["BusyLane", "page-ms"] + 0 < 100)
       goal("the end of a run waits for its journal to be told < 20 ms", is["Told", "run-ms"], "ms", is["Told", "run-ms"] + 0 < 20)
       early = is["IdleFleet", "rows-after-2-min"]
@@ -211,6 +219,15 @@ if [[ $parts == *" nexus "* ]]; then
       goal(is["IdleFleet", "providers"] " idle providers: rows after 10 min <= after 2 (" early ")", at, "rows", at + 0 <= early + 0)
       goal("server with 1,000 sockets < 150 MB", mb, "MB", mb + 0 < 150)
     }' "$scratch/go.txt"
+fi
+
+if [[ $parts == *" stream "* ]]; then
+  printf '\n== What it costs a run to tell a nexus its journal while it goes on, beside a nexus that takes none\n'
+  REMIT_STREAMING=$((4 * runs)) go test ./cmd/remit -run '^TestStreamingCosts$' -count=1 -v >"$scratch/go.txt" 2>&1 || {
+    cat "$scratch/go.txt" >&2
+    exit 1
+  }
+  grep -E '^(a run with|  (user|clock)) ' "$scratch/go.txt" || echo "not measured here"
 fi
 
 command_one="echo x >> f0.txt"

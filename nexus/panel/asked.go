@@ -1,7 +1,10 @@
 package panel
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
@@ -14,6 +17,8 @@ import (
 // commandEnd is how a verification command ended, before the change and with it.
 type commandEnd struct{ Command, Base, Head string }
 
+const notRun = "not run"
+
 // shownCommands bounds how many commands a page names.
 const shownCommands = 12
 
@@ -25,7 +30,7 @@ func (d *runPage) ends(o evidence.VerifyPhase, head bool) {
 			if len(d.Ends) == shownCommands {
 				continue
 			}
-			i, d.Ends = len(d.Ends), append(d.Ends, commandEnd{Command: run.Command, Base: "not run", Head: "not run"})
+			i, d.Ends = len(d.Ends), append(d.Ends, commandEnd{Command: run.Command, Base: notRun, Head: notRun})
 		}
 		end := &d.Ends[i].Base
 		if head {
@@ -94,9 +99,52 @@ func (d *runPage) cutOff() string {
 	return text + ". Nothing of it counts as passed."
 }
 
-// Unseen says why the change of a run that has some was not tried.
+// Unseen reports that the change of a run that has some was not tried.
 func (d *runPage) Unseen() bool {
-	return d.Verified == nil && len(d.Changed) > 0 && len(d.Blockers) > 0 && d.Summary.Nexus == nil && len(d.Ends) == 0
+	return d.Verified == nil && len(d.Changed) > 0 && len(d.Blockers) > 0 && d.Summary.Nexus == nil &&
+		!slices.ContainsFunc(d.Ends, func(c commandEnd) bool { return c.Head != notRun })
+}
+
+// Where an engine prints, and how much of that is quoted: its end.
+var streams = []string{"backend/stderr.log", "backend/stdout.log"}
+
+const (
+	quotedLines = 6
+	quotedBytes = 1000
+)
+
+// lastWords quotes how the output of an engine ends that has said nothing else, of a
+// run that did not pass.
+func (p *Panel) lastWords(ctx context.Context, d *runPage) error {
+	if len(d.Agent) > 0 || len(d.Blockers) == 0 {
+		return nil
+	}
+	for _, name := range streams {
+		if !d.Has(name) {
+			continue
+		}
+		f, n, same, err := p.open(ctx, d.Session, name)
+		if reason.CodeOf(err) == reason.NotFound {
+			d.NotSealed = append(d.NotSealed, name) // it was recorded
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = f.Seek(max(0, n-quotedBytes), io.SeekStart)
+		text, err2 := io.ReadAll(io.LimitReader(f, quotedBytes))
+		if err := errors.Join(err, err2, f.Close()); err != nil {
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+		if !same {
+			d.NotSealed = append(d.NotSealed, name)
+		}
+		lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(text), "")), "\n")
+		if said := strings.Join(lines[max(0, len(lines)-quotedLines):], "\n"); said != "" {
+			d.Agent, d.Printed = append(d.Agent, said), true
+		}
+	}
+	return nil
 }
 
 // Has reports whether a file that a reason names has a page of its own.

@@ -1,10 +1,12 @@
 package panel
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"remit/proof/canon"
 	"remit/proof/evidence"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -63,6 +65,26 @@ func TestPageAnswers(t *testing.T) {
 			entry(40, evidence.StepVerifyHead, "head", journal.Started, 4*time.Second, 0, nil, nil),
 			entry(41, evidence.StepVerifyRun, "run-2", journal.Started, 4*time.Second, 0, evidence.VerifyRunStarted{Tree: "twin"}, nil),
 			entry(42, evidence.StepVerifyRun, "run-2", journal.Skipped, 4*time.Second, 0, nil, nil)), "not run: it was no longer needed", "0 of 0"},
+		"what it printed last": {printing("first\n" + strings.Repeat("line\n", 9) + "<b>last</b>\n"), "printed last · not checked</p><blockquote>line\nline\nline\nline\nline\n&lt;b&gt;last&lt;/b&gt;</blockquote>", "first"},
+		"its words stand for it": {func() *memoryHome {
+			h := printing("printed\n")
+			h.sessions[0].Journal[6] = entry(6, evidence.StepEngine, "engine", journal.Completed, time.Second, time.Second, nil, evidence.EngineFinished{Summary: "said"})
+			return h
+		}(), "says · not checked</p><blockquote>said</blockquote>", "printed last"},
+		"what it printed was changed": {func() *memoryHome {
+			h := printing("printed\n")
+			h.files[streams[1]] = "another\n"
+			return h
+		}(), "not as sealed: <code>" + streams[1], ""},
+		"the tests did not run": {with(func(s *Session) {
+			s.Journal = slices.DeleteFunc(s.Journal, func(e journal.Entry) bool { return e.Name == evidence.StepVerification })
+		}, phase(evidence.StepVerifyBase, 1)), "The verification commands did not run on this change", "Tests <span"},
+		"no engine was started": {func() *memoryHome {
+			h := with(func(s *Session) { s.Journal = append(s.Journal[:2:2], s.Journal[11]) })
+			h.sessions[0].Summary = Summarize(h.sessions[0].ID, Sealed, "r", h.sessions[0].Journal)
+			delete(h.files, evidence.PatchFile)
+			return h
+		}(), "nothing was changed: no engine was started", "remit logs"},
 		"the missing gate in words": {hostileHome(), `<span class="sr"> missing</span>`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,9 +100,22 @@ func TestPageAnswers(t *testing.T) {
 			}
 		})
 	}
+	if got := (&runPage{Session: &Session{Summary: Summary{Engine: "pi"}}}).Named("`remit agent setup NAME` installs it"); got != "`remit agent setup pi` installs it" {
+		t.Errorf("named %q", got)
+	}
 	if got := typed([]string{"a", "", "b c", "d"}); got != "a '' 'b c' d" {
 		t.Errorf("typed %q", got)
 	}
+}
+
+// printing is a home of a run whose engine has printed something, and said nothing.
+func printing(text string) *memoryHome {
+	h := with(func(s *Session) {
+		s.Journal[6] = entry(6, evidence.StepEngine, "engine", journal.Completed, time.Second, time.Second, nil, evidence.EngineFinished{})
+	}, entry(32, evidence.StepArtifact, "artifact-out", journal.Completed, 5*time.Second, 0, nil,
+		evidence.ArtifactRecorded{Path: streams[1], SHA256: canon.Digest([]byte(text)), Bytes: int64(len(text))}))
+	h.files[streams[1]] = text
+	return h
 }
 
 // TestReasonLeadsToItsFile: a file that shows why is a link where the session has it,

@@ -20,7 +20,7 @@ import (
 )
 
 // chromium finds the browser that scripts/setup.sh test installs.
-func chromium(t *testing.T) string {
+func chromium(t testing.TB) string {
 	t.Helper()
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -32,7 +32,7 @@ func chromium(t *testing.T) string {
 }
 
 // browse starts a browser of its own.
-func browse(t *testing.T) context.Context {
+func browse(t testing.TB) context.Context {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium(t)), chromedp.UserDataDir(t.TempDir()), chromedp.NoSandbox,
 		chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
@@ -54,6 +54,7 @@ func browse(t *testing.T) context.Context {
 type growingRun struct {
 	*memoryHome
 	entries atomic.Int64
+	sealed  atomic.Bool // it has ended, and has its bundle
 	many    []Summary
 }
 
@@ -61,6 +62,9 @@ func (g *growingRun) Session(ctx context.Context, id string) (*Session, error) {
 	s, err := g.memoryHome.Session(ctx, id)
 	if err != nil || s != g.sessions[0] {
 		return s, err
+	}
+	if g.sealed.Load() {
+		return s, nil
 	}
 	cut := *s
 	cut.Journal = s.Journal[:g.entries.Load()]
@@ -77,6 +81,9 @@ func (g *growingRun) List(ctx context.Context) ([]Summary, int, error) {
 
 func (g *growingRun) Version(ctx context.Context, id string) (int64, bool, error) {
 	_, err := g.memoryHome.Session(ctx, id)
+	if g.sealed.Load() {
+		return g.entries.Load() + 1, false, err
+	}
 	return g.entries.Load(), true, err
 }
 
@@ -97,6 +104,16 @@ func until(ctx context.Context, t testing.TB, expression string, most time.Durat
 
 // slow is how long a browser may take on a machine that does other things.
 const slow = 20 * time.Second
+
+// doing runs steps in a browser, all of which must succeed.
+func doing(ctx context.Context, t testing.TB) steps {
+	return func(what string, actions ...chromedp.Action[chromedp.Void]) {
+		t.Helper()
+		if err := chromedp.Do(ctx, actions...); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+	}
+}
 
 // looksAtARun reads a long change in both views, and replays the run.
 func looksAtARun(ctx context.Context, t *testing.T, page string, do func(string, ...chromedp.Action[chromedp.Void])) {
@@ -180,12 +197,7 @@ func browserPass(t *testing.T, at place) {
 	told := w.tell(token, "told", "acme/links", sealedJournal(t, "fail"), nil)
 	ended := w.ended(token, "ended", "pass")
 	approval := w.approval(token, "acme/links")
-	do := func(what string, steps ...chromedp.Action[chromedp.Void]) {
-		t.Helper()
-		if err := chromedp.Do(ctx, steps...); err != nil {
-			t.Fatalf("%s: %v", what, err)
-		}
-	}
+	do := doing(ctx, t)
 	do("open the panel", chromedp.Navigate(w.url+"/runs/20261123T100000Z-b-2"))
 	var faults atomic.Int64
 	go func() {
@@ -214,6 +226,7 @@ func browserPass(t *testing.T, at place) {
 	t.Logf("a new entry was on the page after %s", time.Since(begin))
 	until(ctx, t, `window.same === true && document.querySelector(".tl details").open && document.title.startsWith("Running")`, slow)
 
+	w.watchesWhole(ctx, home, do)
 	w.followsTheNexus(ctx, token, do)
 	looksAtARun(ctx, t, w.url+"/runs/20261123T100000Z-a-1", do)
 
@@ -238,6 +251,9 @@ func browserPass(t *testing.T, at place) {
 				e => e.checkVisibility() && e.clientHeight > 8 * e.clientWidth).map(e => e.textContent.slice(0, 40)).join("; ")`))
 			if err != nil || narrow != "" {
 				t.Errorf("%s shows commands a letter a line on a screen of %d: %s, %v", path, width, narrow, err)
+			}
+			if out := outOfReach(ctx, t); out != "" {
+				t.Errorf("%s has what no key reaches: %s", path, out)
 			}
 			if active, err := chromedp.Run(ctx, chromedp.Evaluate[int64](activeContent)); err != nil || active != 0 {
 				t.Errorf("%s: what others wrote became %d parts of the page, %v", path, active, err)

@@ -36,6 +36,22 @@ const unseen = `(() => {
 	return "";
 })()`
 
+// outOfReach names what acts on the page that is open and no key comes to: a control
+// or a link that Tab passes over, and anything else that looks as if one could press it.
+func outOfReach(ctx context.Context, t testing.TB) string {
+	t.Helper()
+	out, err := chromedp.Run(ctx, chromedp.Evaluate[string](`(() => {
+		const acts = "a, button, input:not([type=hidden]), select, textarea, summary";
+		return [...document.body.querySelectorAll("*")].filter(e => e.checkVisibility() && !e.disabled && (e.matches(acts) ? e.tabIndex < 0 || e.matches("a:not([href])") :
+			(e.hasAttribute("onclick") || e.getAttribute("role") === "button" || getComputedStyle(e).cursor === "pointer") && !e.closest(acts + ", label")))
+			.slice(0, 3).map(e => e.outerHTML.slice(0, 120)).join(" ");
+	})()`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 // press presses keys.
 func (k *keyboard) press(keys string, options ...chromedp.KeyOption) {
 	k.t.Helper()
@@ -180,6 +196,9 @@ func (w *world) byKeyboard(ctx context.Context, token string, do steps) {
 	evaluate(ctx, w.t, `document.activeElement.style.outline = "none", true`)
 	if why, err := chromedp.Run(ctx, chromedp.Evaluate[string](unseen)); err != nil || !strings.HasPrefix(why, "no outline") {
 		w.t.Errorf("a focus without an outline: %q, %v", why, err)
+	}
+	if evaluate(ctx, w.t, `document.activeElement.tabIndex = -1, true`); !strings.Contains(outOfReach(ctx, w.t), "<button") {
+		w.t.Error("a button that no key reaches is not found")
 	}
 	k.back(`.who button`)
 	k.press(kb.Enter)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"remit/proof/evidence"
+	"remit/proof/journal"
 	"remit/proof/reason"
 )
 
@@ -16,7 +17,8 @@ type command struct{ Line, Does string }
 // wanted are the reasons for which a change was not taken that say nothing against
 // having it: a person may look at it and go on.
 var wanted = []reason.Code{reason.VerificationFailed, reason.FlakyVerification, reason.ControlMissing, reason.ChangeUnobserved,
-	reason.BaseIncomplete, reason.ReviewRequired, reason.ReviewerRejected, reason.MissingTestCommand, reason.LifecycleTimeout, reason.Timeout, reason.BudgetExhausted}
+	reason.BaseIncomplete, reason.ReviewRequired, reason.ReviewerRejected, reason.MissingTestCommand, reason.LifecycleTimeout, reason.Timeout, reason.BudgetExhausted,
+	reason.Cancelled}
 
 // usable reports whether the change is one that a person may want in their tree:
 // every path is allowed, and nothing stands against it but such reasons.
@@ -45,17 +47,55 @@ func (d *runPage) commands() {
 			say("remit reject "+d.ID+` --reason "why"`, "Records that you do not, and takes a delivered branch back.")
 		}
 		say(apply, "Puts the change into the working tree where you type it.")
-	case d.usable():
-		say("remit run --continue "+d.ID+` --message "what is to be changed"`,
-			"Starts a new run from this change, with your words and the rest of its budget.")
-		say(apply, "Puts the change, which did not pass, into the working tree where you type it, for you to finish by hand.")
-		say("remit logs "+d.ID, "Prints what the engine and the tests printed.")
 	default:
-		say("remit logs "+d.ID, "Prints what the engine and the tests printed.")
+		if d.ApprovalID != "" && d.Code == string(reason.ApprovalMissing) {
+			say("remit approve "+d.ApprovalID, "Lets one run work under this contract. Start the task again after it.")
+		}
+		switch {
+		case d.continues():
+			say("remit run --continue "+d.ID+` --message "what is to be changed"`+d.maker(),
+				"Starts a new run from this change, with your words and the rest of its budget.")
+		case d.usable() && d.Verified == nil:
+			say("remit run --patch-of "+d.ID, "Has what there is of the change judged, without the engine.")
+		}
+		if d.usable() {
+			say(apply, "Puts the change, which did not pass, into the working tree where you type it, for you to finish by hand.")
+		}
+		if d.started() {
+			say("remit logs "+d.ID, "Prints what the engine and the tests printed.")
+		}
 	}
 	if d.Phase == Sealed {
 		say("remit audit "+d.ID, "Checks that the evidence is complete and agrees with itself.")
 	}
+}
+
+// continues reports whether `remit run --continue` takes the change: of a run that
+// failed, and of whose patch nothing was taken out.
+func (d *runPage) continues() bool {
+	return d.Status == evidence.StatusFail && len(d.Changed) > 0 && len(d.NotSealed) == 0 && d.Report != nil &&
+		!slices.ContainsFunc(d.Report.Blockers, func(b evidence.Blocker) bool { return b.Code == reason.SecretLeak })
+}
+
+// maker is what a follow-up has to be told that no agent makes.
+func (d *runPage) maker() string {
+	if d.Engine == "command" {
+		return " -- COMMAND"
+	}
+	return ""
+}
+
+// started reports whether an engine was started at all.
+func (d *runPage) started() bool {
+	return slices.ContainsFunc(d.Journal, func(e journal.Entry) bool { return e.Name == evidence.StepEngine })
+}
+
+// Unchanged is why no file is shown.
+func (d *runPage) Unchanged() string {
+	if d.Phase == Sealed && d.Summary.Nexus == nil && !d.started() {
+		return "nothing was changed: no engine was started"
+	}
+	return d.Session.Unchanged()
 }
 
 // Named puts the ids of the run where a hint of the registry has a word for them.
@@ -63,6 +103,9 @@ func (d *runPage) Named(hint string) string {
 	words := []string{"SESSION", d.session()}
 	if d.ApprovalID != "" {
 		words = append(words, "`remit approve ID`", "`remit approve "+d.ApprovalID+"`")
+	}
+	if slices.Contains([]string{"codex", "claude", "pi", "case"}, d.Engine) {
+		words = append(words, "agent setup NAME", "agent setup "+d.Engine)
 	}
 	return strings.NewReplacer(words...).Replace(hint)
 }

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -166,23 +167,37 @@ func TestDamagedSession(t *testing.T) {
 	}
 }
 
-// TestWhatToDo: a change is offered only where a person may want it, with what the
-// command does.
+// TestWhatToDo: a change is offered only where a person may want it, and by commands
+// that take such a run, with what each does.
 func TestWhatToDo(t *testing.T) {
 	t.Parallel()
-	for code, want := range map[reason.Code]bool{reason.VerificationFailed: true, reason.Timeout: true, reason.DisallowedFileChange: false,
-		reason.SymlinkRefused: false, reason.SecretLeak: false, reason.VerifierTampering: false, reason.ProtectedPath: false} {
+	const fail, block = evidence.StatusFail, evidence.StatusBlocked
+	for _, c := range []struct {
+		code            reason.Code
+		status          string
+		judged          bool
+		apply, goes, by bool // git apply, --continue, --patch-of
+	}{
+		{reason.VerificationFailed, fail, true, true, true, false}, {reason.Timeout, block, true, true, false, false}, {reason.Cancelled, block, false, true, false, true},
+		{reason.ReviewRequired, block, true, true, false, false}, {reason.DisallowedFileChange, fail, false, false, true, false}, {reason.ProtectedPath, fail, false, false, true, false},
+		{reason.VerifierTampering, fail, true, false, true, false}, {reason.SecretLeak, fail, false, false, false, false}, {reason.ApprovalMissing, block, false, false, false, false},
+	} {
 		h := with(func(s *Session) {
+			s.Status, s.Engine = c.status, "command"
 			s.Report.AllowedWritesPassed = true
-			s.Report.Blockers = []evidence.Blocker{{Code: code, Message: "m"}}
+			s.Report.Blockers = []evidence.Blocker{{Code: c.code, Message: "m"}}
+			if !c.judged {
+				s.Journal = slices.DeleteFunc(slices.Clone(s.Journal), func(e journal.Entry) bool { return e.Name == evidence.StepVerification })
+			}
 		})
 		id := h.sessions[0].ID
 		body := pageOf(t, h, "")
-		if strings.Contains(body, "git apply</code>") != want || strings.Contains(body, "remit run --continue "+id+" --message") != want {
-			t.Errorf("%s: the change is offered: %v", code, !want)
-		}
-		if want && !strings.Contains(body, "which did not pass, into the working tree") || !strings.Contains(body, "<code>remit audit "+id+"</code>") {
-			t.Errorf("%s: it does not say what a command does", code)
+		for command, want := range map[string]bool{"git apply</code>": c.apply, "remit run --continue " + id + " --message &#34;what is to be changed&#34; -- COMMAND</code>": c.goes,
+			"remit run --patch-of " + id: c.by, "<code>remit logs " + id: true, "<code>remit audit " + id + "</code>": true, "which did not pass, into the working tree": c.apply,
+			"did not run on this change": !c.judged} {
+			if strings.Contains(body, command) != want {
+				t.Errorf("%s: it offers %q: %v", c.code, command, !want)
+			}
 		}
 	}
 	outside := with(func(s *Session) { s.Report.Blockers = []evidence.Blocker{{Code: reason.VerificationFailed}} })

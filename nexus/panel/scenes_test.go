@@ -47,6 +47,37 @@ func (w *world) searchesMany(ctx context.Context, do steps) {
 	until(ctx, w.t, `location.search.includes("before=") && document.querySelectorAll("tr.at").length === 50`, slow)
 }
 
+// watchesWhole watches a run from its first entry to its bundle. Each step is on the
+// page half a second after its line of the journal; a machine that does other things is
+// given what a page takes there to load.
+func (w *world) watchesWhole(ctx context.Context, home *growingRun, do steps) {
+	w.t.Helper()
+	before, whole := home.entries.Load(), int64(len(home.sessions[0].Journal))
+	home.entries.Store(1)
+	begin := time.Now()
+	do("watch from the first entry", chromedp.Navigate(w.url+home.sessions[0].Href()), chromedp.WaitVisible(".verdict"))
+	loads := time.Since(begin)
+	until(ctx, w.t, `document.getElementById("live").textContent === "live" && (window.same = true)`, slow)
+	var took []time.Duration
+	for n := int64(2); n <= whole; n++ {
+		begin := time.Now()
+		home.entries.Store(n)
+		until(ctx, w.t, fmt.Sprintf(`document.querySelector("#timeline header").textContent.includes("%d journal entries")`, n), slow)
+		took = append(took, time.Since(begin))
+	}
+	begin = time.Now()
+	home.sealed.Store(true)
+	until(ctx, w.t, `window.same === true && document.title.startsWith("Fail") && document.querySelector("#audit a") !== null`, slow)
+	slices.Sort(took)
+	middle, most := took[len(took)/2], 500*time.Millisecond+loads
+	w.t.Logf("%d steps were on the page after %s, at most %s, the bundle after %s; the page loads in %s", len(took), middle, took[len(took)-1], time.Since(begin), loads)
+	if middle > most {
+		w.t.Errorf("half of the steps were on the page later than %s", most)
+	}
+	home.entries.Store(before)
+	home.sealed.Store(false)
+}
+
 // comparesTwo looks at two sessions side by side.
 func (w *world) comparesTwo(ctx context.Context, do steps) {
 	w.t.Helper()
@@ -176,11 +207,15 @@ func runsNothingInline(ctx context.Context, t *testing.T, do steps) {
 	planted := `<!doctype html><title>x</title><main>x</main><script>window.ran = "inline"</script><script src="data:text/javascript,window.ran='data'"></script>` +
 		`<img src="/none" onerror="window.ran = 'handler'"><a id="a" href="javascript:void(window.ran = 'link')">x</a>`
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if protect(w); r.URL.Path == "/bare" {
+		if protect(w); r.URL.Path != "/protected" {
 			clear(w.Header())
 		}
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
-		_, _ = io.WriteString(w, planted)
+		text := planted
+		if r.URL.Path == "/framing" {
+			text = `<!doctype html><main>x</main><iframe name="bare" src="/bare"></iframe><iframe name="protected" src="/protected"></iframe>`
+		}
+		_, _ = io.WriteString(w, text)
 	}))
 	t.Cleanup(h.Close)
 	for path, want := range map[string]bool{"/protected": false, "/bare": true} {
@@ -190,12 +225,19 @@ func runsNothingInline(ctx context.Context, t *testing.T, do steps) {
 			t.Errorf("%s: a planted script ran: %v, want %v: %v", path, ran, want, err)
 		}
 	}
+	// Neither is it shown within another page, of the same server even.
+	do("/framing", chromedp.Navigate(h.URL+"/framing"), chromedp.WaitVisible("main"))
+	until(ctx, t, `document.readyState === "complete"`, slow)
+	const framed = `[...document.querySelectorAll("iframe")].map(f => f.name + (f.contentDocument?.querySelector("main") ? " shows" : " is empty")).join()`
+	if got, err := chromedp.Run(ctx, chromedp.Evaluate[string](framed)); err != nil || got != "bare shows,protected is empty" {
+		t.Errorf("framed: %q, %v", got, err)
+	}
 }
 
 // staysSmooth follows a run that tells 200 entries a second. The page has what was told,
 // in order and with nothing left out, and its script holds it up seldom: a task of more
 // than 50 ms is one that a person feels.
-func (w *world) staysSmooth(ctx context.Context, token string, do steps) {
+func (w *world) staysSmooth(ctx context.Context, token string, do steps) smooth {
 	w.t.Helper()
 	const second, seconds, felt = 200, 3, 20
 	entries := busyJournal(w.t, second*seconds)
@@ -214,18 +256,18 @@ func (w *world) staysSmooth(ctx context.Context, token string, do steps) {
 	}
 	told := time.Since(begin)
 	until(ctx, w.t, fmt.Sprintf(`document.querySelector("#timeline header").textContent.includes("%d journal entries")`, len(entries)), slow)
+	late := time.Since(begin) - told
 	got, err := chromedp.Run(ctx, chromedp.Evaluate[struct {
-		Gap, Longest float64
-		Tasks        int
-		Rows         []string
-		More         string
+		smooth
+		Rows []string
+		More string
 	}](`({Gap: Math.max(...drawn.slice(1).map((at, i) => at - drawn[i])), Longest: Math.max(0, ...tasks), Tasks: tasks.length,
 		Rows: [...document.querySelectorAll("#timeline .sub .row.q .t")].map(r => r.textContent.trim()), More: document.querySelector("#timeline .sub p").textContent})`))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.t.Logf("%d entries were told in %s; the page had the last %s later, and drew nothing for %.0f ms at most; %d tasks of more than 50 ms, the longest %.0f ms",
-		second*seconds, told, time.Since(begin)-told, got.Gap, got.Tasks, got.Longest)
+		second*seconds, told, late, got.Gap, got.Tasks, got.Longest)
 	for i, text := range got.Rows {
 		if want := fmt.Sprintf("“message %d”", i); text != want {
 			w.t.Fatalf("row %d of the page is %q, want %q", i, text, want)
@@ -237,6 +279,16 @@ func (w *world) staysSmooth(ctx context.Context, token string, do steps) {
 	if got.Tasks > felt {
 		w.t.Errorf("%d tasks of more than 50 ms in %s, want %d at most", got.Tasks, told, felt)
 	}
+	got.Late = float64(late.Milliseconds())
+	return got.smooth
+}
+
+// smooth is how a page was while it did much: milliseconds without a drawn frame, of
+// the longest task, and how many tasks took more than 50.
+type smooth struct {
+	Gap, Longest float64
+	Tasks        int
+	Late         float64 // until the last was on the page
 }
 
 // busyJournal is a journal whose engine makes so many entries.

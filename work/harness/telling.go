@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"remit/proof/evidence"
@@ -25,6 +26,9 @@ const (
 	tellTimeout = 10 * time.Second
 	tellRetry   = time.Second
 	tellRarely  = 30 * time.Second
+	// tellLast bounds the last word to an authority that was out of reach when it was
+	// last told something: a run does not wait for it a second time.
+	tellLast = 200 * time.Millisecond
 	// announceTime bounds telling an authority of a run that it never agreed to.
 	announceTime = 5 * time.Second
 )
@@ -34,6 +38,7 @@ const (
 // run ends is told then.
 type telling struct {
 	grown chan struct{} // has a token when the journal has grown
+	away  atomic.Bool   // it could not be reached when it was last told something
 	stop  context.CancelFunc
 	done  sync.WaitGroup
 }
@@ -63,12 +68,18 @@ func (t *telling) tell(ctx context.Context, to listener, w *journal.Writer) {
 		}
 		one, cancel := context.WithTimeout(ctx, tellTimeout)
 		err := to.Hear(one, w.Entries())
+		silent := one.Err() != nil
 		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		code := reason.CodeOf(err)
+		t.away.Store(err != nil && (silent || code == reason.StoreUnavailable))
 		pause := tellEvery
-		switch code := reason.CodeOf(err); {
+		switch {
 		case err == nil:
 			wait = tellRetry
-		case ctx.Err() == nil && code != reason.StoreUnavailable && code != reason.RateLimited:
+		case !t.away.Load() && code != reason.RateLimited:
 			return // it says no: an older authority, or a run that has ended there
 		default:
 			pause, wait = wait, min(2*wait, tellRarely)
@@ -106,6 +117,15 @@ func (r *run) tellRest(ctx context.Context) error {
 	to, ok := r.Authority.(listener)
 	if !ok || r.Nexus == "" {
 		return nil
+	}
+	if r.telling != nil && r.telling.away.Load() {
+		last, cancel := context.WithTimeout(ctx, tellLast)
+		err := to.Hear(last, r.w.Entries())
+		late := last.Err() != nil
+		cancel()
+		if err != nil && (late || reason.CodeOf(err) == reason.StoreUnavailable) {
+			return reason.Errorf(reason.StoreUnavailable, "the nexus did not answer while the run went on, nor at its end: %w", err)
+		}
 	}
 	err := to.Hear(ctx, r.w.Entries())
 	if reason.CodeOf(err) == reason.StoreUnavailable || ctx.Err() != nil {

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"remit/law/job"
 	"remit/proof/evidence"
@@ -97,6 +100,61 @@ func TestNobodyWaitsForAnAuthorityThatIsAway(t *testing.T) {
 		t.Fatalf("%+v %v", out, err)
 	}
 	c.toldAll(t, out)
+}
+
+// silent is an authority that takes a request and never answers, until it is back.
+type silent struct {
+	clerk
+	back         bool
+	asked, heard int
+}
+
+func (c *silent) Hear(ctx context.Context, entries []journal.Entry) error {
+	if c.asked++; !c.back {
+		<-ctx.Done()
+		return ctx.Err() // which has no code
+	}
+	c.heard = len(entries)
+	return nil
+}
+
+// TestSilentAuthorityCostsOneTimeout: one that does not answer is asked seldom beside
+// the run, which waits for it no second time at its end; one that is back hears all.
+func TestSilentAuthorityCostsOneTimeout(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1_700_000_000, 0)
+	w, err := journal.Create(filepath.Join(t.TempDir(), evidence.JournalFile), "s-1")
+	if err == nil {
+		_, err = w.Append(journal.Step{StepID: "run", Name: evidence.StepRunOpened, Status: journal.Completed, StartedAt: at, CompletedAt: at})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	synctest.Test(t, func(t *testing.T) { // its clock goes on when all wait
+		c := &silent{}
+		r := &run{Request: Request{Authority: c, Nexus: "https://nexus.example"}, recorder: &recorder{w: w}}
+		r.beginTelling(t.Context())
+		time.Sleep(10 * time.Minute)
+		if c.asked < 2 || c.asked > 20 || !r.telling.away.Load() {
+			t.Errorf("asked %d times in 10 minutes", c.asked)
+		}
+		begin := time.Now()
+		if err := r.tellRest(t.Context()); reason.CodeOf(err) != reason.StoreUnavailable || time.Since(begin) != tellLast {
+			t.Errorf("the end of the run waits %s: %v", time.Since(begin), err)
+		}
+		r.telling, c.asked = nil, 0
+		r.beginTelling(t.Context())
+		time.Sleep(time.Minute)
+		c.back = true
+		time.Sleep(time.Minute)
+		if c.heard != 1 || r.telling.away.Load() {
+			t.Errorf("back, it heard %d entries", c.heard)
+		}
+		if err := r.tellRest(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestRefusedTellingStops: an authority that does not take the journal is not asked

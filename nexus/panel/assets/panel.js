@@ -93,6 +93,7 @@
       const main = fresh.getElementById("main");
       if (!main) return;
       dress(main);
+      document.title = fresh.title;
       Idiomorph.morph(document.getElementById("main"), main, {
         ignoreActiveValue: true,
         callbacks: {
