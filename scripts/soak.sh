@@ -57,7 +57,7 @@ rounds() {
   while [ $round = 0 ] || [ $((SECONDS - begun)) -lt $third ]; do
     round=$((round + 1))
     echo "soak: round $round of the suites" >&2
-    tests -timeout 30m -run '^Test' ./work/sandbox
+    REMIT_SOAK=${third}s tests -timeout 30m -run '^Test' ./work/sandbox
     REMIT_CHEATS=all tests -timeout 30m -run '^TestCheatCorpus$' ./work/verify
     REMIT_ADVERSARY=${REMIT_ADVERSARY:-500} tests -timeout 60m -run '^TestAdversary$' ./work/verify
     tests -timeout 30m -run '^TestMatrixHolds$' ./work/matrix

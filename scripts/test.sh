@@ -43,6 +43,15 @@ export REMIT_HOME=$scratch/home
 # thread still runs. A test waits for its goroutines itself.
 export GORACE="${GORACE:-} atexit_sleep_ms=0"
 
+# A python3 of a version manager (pyenv, asdf) is a script that starts a dozen programs
+# before the interpreter. The tests start python3 some hundred times: they get the
+# interpreter that the script would choose.
+if python=$(python3 -c 'import sys; print(sys.executable)' 2>/dev/null) && [ -x "$python" ]; then
+  mkdir "$scratch/bin"
+  ln -s "$python" "$scratch/bin/python3"
+  export PATH=$scratch/bin:$PATH
+fi
+
 CGO_ENABLED=0 go build -trimpath -o "$scratch/summary" scripts/test-summary.go
 
 # The second verifier shares no code with the first: if they disagree, this

@@ -18,12 +18,19 @@ import (
 // testUID is an unprivileged user.
 const testUID = 65533
 
-// asUser are the tests that count for the tables.
-const asUser = "^(TestKilledAtEveryStep|TestKilledAgainWhileResumed|TestKilledAtRandom|TestTwoProcessesOnOneSession|TestHomeFillsUp|TestReadOnlyHome|" +
-	"TestGitEscapesOfTheRepository|TestGitEnvironment|TestAttributesChangeNoBytes|TestGitEscapesOfTheAgent)$"
+// asUser are the tests that count for the tables, by the turn that tries them, and how
+// many rows they have.
+var asUser = []struct {
+	tests string
+	rows  int
+}{
+	{"TestKilledAtEveryStep|TestReadOnlyHome", 2},
+	{"TestKilledAgainWhileResumed|TestKilledAtRandom|TestTwoProcessesOnOneSession|TestHomeFillsUp", 4},
+	{"TestGitEscapesOfTheRepository|TestGitEnvironment|TestAttributesChangeNoBytes|TestGitEscapesOfTheAgent", len(gitEscapes.Rows)},
+}
 
 // TestAsOrdinaryUser runs the tests of the tables again as an ordinary user,
-// with the programs that are built already.
+// with the programs that are built already: a part of them, by turn, and all in a soak.
 func TestAsOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 || testing.Short() {
 		t.Skip("not root, so the other tests are the ordinary user's already")
@@ -51,7 +58,15 @@ func TestAsOrdinaryUser(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	args := []string{"-test.v", "-test.run", asUser, "-test.timeout=0"}
+	turn := tally.Turn(t, len(asUser))
+	var chosen []string
+	want := 0
+	for i, part := range asUser {
+		if turn < 0 || i == turn {
+			chosen, want = append(chosen, part.tests), want+part.rows
+		}
+	}
+	args := []string{"-test.v", "-test.run", "^(" + strings.Join(chosen, "|") + ")$", "-test.timeout=0"}
 	if end, ok := t.Deadline(); ok { // a minute before this process, so that it can say where it stood
 		args[3] = "-test.timeout=" + (time.Until(end) - time.Minute).String()
 	}
@@ -61,11 +76,12 @@ func TestAsOrdinaryUser(t *testing.T) {
 		"REMIT_SOAK=" + os.Getenv("REMIT_SOAK"), "REMIT_CRASH_SEED=" + os.Getenv("REMIT_CRASH_SEED"), "GORACE=" + os.Getenv("GORACE")}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
-	rows := 0
+	rows, tried := 0, map[string]bool{}
 	var rest strings.Builder
 	for line := range strings.Lines(string(out)) {
 		if row, ok := tally.Parse(line); ok {
 			rows++
+			tried[row.Name] = true
 			fmt.Fprintln(t.Output(), row) // of the table, for the other kind of user
 		} else {
 			rest.WriteString(line)
@@ -74,7 +90,14 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, rest.String())
 	}
-	if want := len(crashes.Rows) + len(storage.Rows) + len(gitEscapes.Rows); rows != want {
+	if rows != want {
 		t.Errorf("%d rows of the tables, want %d", rows, want)
+	}
+	left := 0
+	for _, table := range []*tally.Table{crashes, storage, gitEscapes} {
+		left += table.LeftOut(t, "ordinary user", tried)
+	}
+	if all := len(crashes.Rows) + len(storage.Rows) + len(gitEscapes.Rows); rows+left != all {
+		t.Errorf("%d rows are tried by this turn and %d by others, of %d", rows, left, all)
 	}
 }

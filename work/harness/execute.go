@@ -164,7 +164,7 @@ func (r *run) inSandbox(ctx context.Context, inv *engine.Invocation, out *stream
 	out.stdout.beat, out.stderr.beat = pulse.beat, pulse.beat
 	return r.Sandbox.Run(watched, sandbox.Spec{
 		Lower: r.startDir(), Layers: r.prepared.Mounts(), PathDirs: r.prepared.Programs(), Env: withEnvironment(r.prepared, inv.Env),
-		Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(pulse), Services: r.prepared.Served(),
+		Binds: inv.Binds, Limits: limitsOf(r.Contract), Capture: true, SpoolDir: r.work, Loopback: way.serve(pulse), Services: r.prepared.Served(), More: true,
 		Commands: []sandbox.Command{{Argv: inv.Argv, Stdout: out.stdout, Stderr: out.stderr}},
 	})
 }

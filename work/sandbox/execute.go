@@ -63,7 +63,7 @@ func (r *run) do(ctx context.Context) error {
 	}
 	r.begun, r.result = time.Now(), &Result{Layer: r.built.Layer, GoCache: GoCache{Lent: r.built.Lent, NotLent: r.built.NotLent}}
 	runErr := r.commands(ctx)
-	if r.conf.Confined && ctx.Err() == nil {
+	if r.spec.More && r.conf.Confined && ctx.Err() == nil {
 		startStandby() // ready when the next Run begins, and not in the way of a command
 	}
 	if r.spec.Capture {

@@ -233,7 +233,7 @@ func (d *bwrap) probe(ctx context.Context, stateDir string) error {
 	limits := DefaultLimits()
 	limits.Wall, limits.OutputBytes = 20*time.Second, 64<<10
 	r, err := d.run(ctx, Spec{
-		Lower: lower, Limits: limits, Capture: true, SpoolDir: dir,
+		Lower: lower, Limits: limits, Capture: true, SpoolDir: dir, More: true,
 		Commands: []Command{
 			{Argv: []string{"/bin/true"}, Stdout: &out, Stderr: &out},
 			{Argv: []string{"/bin/sh", "-c", probeWorks, "sh", strconv.Itoa(runUID)}, Stdout: &out, Stderr: &out},

@@ -74,6 +74,9 @@ type Spec struct {
 	// Driver none listens on the host.
 	Loopback     func(net.Listener)
 	LoopbackPort int // 0: DefaultLoopbackPort
+	// More says that another Run of this process follows soon: a keeper is started for
+	// it while the caller looks at what this one left.
+	More bool
 	// Services are started before each command, in this order, in the same network
 	// namespace, and killed behind it. They count in Limits. One that cannot be
 	// started is service_failed or service_not_ready, and the command is not

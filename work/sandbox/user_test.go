@@ -17,7 +17,8 @@ import (
 
 func init() { wholeSuite = true }
 
-// TestAsOrdinaryUser runs this whole package again as an ordinary user.
+// TestAsOrdinaryUser runs this package again as an ordinary user: a third of its tests,
+// by turn, and all of them in a soak.
 func TestAsOrdinaryUser(t *testing.T) {
 	if !asRoot() || testing.Short() {
 		t.Skip("SKIPPED: not root, so the other tests are the ordinary user's already")
@@ -54,13 +55,20 @@ func TestAsOrdinaryUser(t *testing.T) {
 		limit = (time.Until(end) - time.Minute).String()
 	}
 	cmd := exec.Command(exe, "-test.v", "-test.timeout="+limit)
+	turn, least := tally.Turn(t, userTurns), 100
+	if turn >= 0 { // without -test.run the process itself looks for rows that no test tried
+		cmd.Args = append(cmd.Args, "-test.run="+testsOf(t, exe, turn))
+		least /= userTurns
+	}
 	cmd.Dir = dir
 	cmd.Env = []string{"HOME=" + dir, "TMPDIR=" + dir, "PATH=" + os.Getenv("PATH"), EnvBuildCache + "=" + cache}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: testUID, Gid: testUID}}
 	out, err := cmd.CombinedOutput()
 	var rest strings.Builder
+	tried := map[string]bool{}
 	for line := range strings.Lines(string(out)) {
 		if row, ok := tally.Parse(line); ok {
+			tried[row.Name] = true
 			fmt.Fprintln(t.Output(), row) // of the table, for the other kind of user
 			continue
 		}
@@ -72,7 +80,29 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Errorf("%v\n%s", err, rest.String())
 	}
-	if n := strings.Count(string(out), "--- PASS"); n < 10 {
+	if n := strings.Count(string(out), "\n--- PASS"); n < least {
 		t.Errorf("only %d tests passed as an ordinary user:\n%s", n, rest.String())
 	}
+	if turn >= 0 {
+		escapes.LeftOut(t, "ordinary user", tried)
+	}
+}
+
+// userTurns is how many runs try all of the package as an ordinary user.
+const userTurns = 3
+
+// testsOf is a pattern for the tests of one turn: every third one.
+func testsOf(t *testing.T, exe string, turn int) string {
+	t.Helper()
+	list, err := exec.Command(exe, "-test.list", "^Test").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for i, name := range strings.Fields(string(list)) {
+		if i%userTurns == turn {
+			names = append(names, name)
+		}
+	}
+	return "^(" + strings.Join(names, "|") + ")$"
 }
