@@ -60,7 +60,7 @@ rounds() {
     REMIT_SOAK=${third}s tests -timeout 30m -run '^Test' ./work/sandbox
     REMIT_CHEATS=all tests -timeout 30m -run '^TestCheatCorpus$' ./work/verify
     REMIT_ADVERSARY=${REMIT_ADVERSARY:-500} tests -timeout 60m -run '^TestAdversary$' ./work/verify
-    tests -timeout 30m -run '^TestMatrixHolds$' ./work/matrix
+    REMIT_SOAK=${third}s tests -timeout 30m -run '^TestMatrixHolds' ./work/matrix
   done
 }
 

@@ -47,11 +47,16 @@ func TestMatrixHolds(t *testing.T) {
 
 // TestMatrixHoldsWhereChangesAreDelivered: a failure ends the same way in a mode that
 // puts a verified change on a branch, and leaves no branch behind: the source of each
-// case is compared file by file.
+// case is compared file by file. Each run tries one of the two modes, a soak both.
 func TestMatrixHoldsWhereChangesAreDelivered(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []task.MutationMode{task.SandboxRepo, task.ScopedRealRepo} {
+	modes := []task.MutationMode{task.SandboxRepo, task.ScopedRealRepo}
+	turn := tally.Turn(t, len(modes))
+	for i, mode := range modes {
 		t.Run(mode.String(), func(t *testing.T) {
+			if turn >= 0 && i != turn {
+				t.Skip("it is the turn of another run to try it; make soak tries both")
+			}
 			t.Parallel()
 			opt := options(t, "command")
 			opt.Mode = mode
