@@ -25,7 +25,7 @@ const (
 // that the authority answers with: an entry that it has is not sent again, and one
 // whose answer was lost is passed over there.
 func (q *Requester) Hear(ctx context.Context, entries []journal.Entry) error {
-	return q.with(ctx, func(conn *Connection) error {
+	return q.withNext(ctx, func(conn *Connection) error {
 		if conn.Worker != nil || len(entries) == 0 {
 			return nil
 		}

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"remit/nexus/api"
 )
 
 // TestReadyConnection: a connection that is ready serves the next call, is never
@@ -13,11 +15,11 @@ import (
 func TestReadyConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		made, open := 0, 0
+		made, open, here := 0, 0, &api.Client{}
 		q := New(func(context.Context) (*Connection, error) {
 			made++
 			open++
-			return &Connection{Close: func() error { open--; return nil }}, nil
+			return &Connection{Worker: here, Close: func() error { open--; return nil }}, nil
 		})
 		call := func(with func(context.Context, func(*Connection) error) error, err error) {
 			t.Helper()
@@ -57,6 +59,15 @@ func TestReadyConnection(t *testing.T) {
 		if err := q.Release(); err != nil {
 			t.Error(err)
 		}
+		// One to a server stays open longer than the next entries of a journal take to come.
+		here = nil
+		call(q.withNext, nil)
+		before := made
+		time.Sleep(2 * readyFor)
+		call(q.withNext, nil)
+		want(before, 1)
+		time.Sleep(readyElsewhere)
+		want(before, 0)
 	})
 	failing := New(func(context.Context) (*Connection, error) { return nil, errors.New("closed") })
 	failing.Ready(t.Context())

@@ -234,7 +234,11 @@ func receiptOf(r api.Receipt) (record.Recorded, error) {
 
 // readyFor is how long a connection may be open between two calls. To connect to
 // the authority of this machine is to open its file, for which other runs wait.
-const readyFor = 100 * time.Millisecond
+// That to a server is nobody else's, and each new one costs the handshakes of TCP and TLS.
+const (
+	readyFor       = 100 * time.Millisecond
+	readyElsewhere = 2 * time.Second
+)
 
 // ready is a connection that is open, or being opened, for the next call.
 type ready struct {
@@ -257,7 +261,7 @@ func (q *Requester) Ready(ctx context.Context) {
 		conn, err := q.open(ctx)
 		next <- connected{conn, err}
 	}()
-	q.keep(next)
+	q.keep(next, readyFor)
 }
 
 // Release closes the connection that no call has taken.
@@ -293,7 +297,11 @@ func (q *Requester) withNext(ctx context.Context, call func(*Connection) error) 
 	}
 	next := make(chan connected, 1)
 	next <- connected{conn: conn}
-	q.keep(next)
+	if conn.Worker == nil {
+		q.keep(next, readyElsewhere)
+	} else {
+		q.keep(next, readyFor)
+	}
 	return nil
 }
 
@@ -313,13 +321,13 @@ func (q *Requester) open(ctx context.Context) (*Connection, error) {
 	return q.connect(ctx)
 }
 
-// keep has a connection wait for the next call, and closes it when none comes.
-func (q *Requester) keep(next chan connected) {
+// keep has a connection wait so long for the next call, and closes it when none comes.
+func (q *Requester) keep(next chan connected, most time.Duration) {
 	_ = q.Release() // two calls in a row: the later connection counts
 	q.ready.Lock()
 	defer q.ready.Unlock()
 	q.ready.next = next
-	q.ready.expiry = time.AfterFunc(readyFor, func() {
+	q.ready.expiry = time.AfterFunc(most, func() {
 		if q.take(next) != nil {
 			if c := <-next; c.conn != nil {
 				_ = c.conn.Close() // what was asked over it was answered

@@ -22,7 +22,7 @@ type listener interface {
 // The pace of telling: an entry is told at once, the next ones together after a
 // while; an authority that cannot be reached is asked less and less often.
 const (
-	tellEvery   = 100 * time.Millisecond
+	tellEvery   = 250 * time.Millisecond
 	tellTimeout = 10 * time.Second
 	tellRetry   = time.Second
 	tellRarely  = 30 * time.Second
