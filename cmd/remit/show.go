@@ -189,11 +189,10 @@ func printUnfinished(w io.Writer, st *session.State) {
 	fmt.Fprintf(w, "  evidence    %s\n", plain(st.Dir))
 }
 
-// hintOf is what to do about a blocker of a run: its own hint, else the code's, which names
-// the session.
+// hintOf is what to do about a blocker of a run: its own hint, else the code's.
 func hintOf(rep *evidence.Report, b evidence.Blocker) string {
 	info, _ := reason.Lookup(b.Code)
-	return cmp.Or(b.Hint, strings.ReplaceAll(info.HintFor(rep.Checked != nil), "SESSION", rep.SessionID))
+	return cmp.Or(b.Hint, info.HintFor(rep.Checked != nil))
 }
 
 // printReport prints a run for a person.
