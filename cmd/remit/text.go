@@ -27,7 +27,8 @@ func (a *app) diffCommand() *cobra.Command {
 takes them: with every terminal escape that an agent put into them, so do not
 show such a file with cat. On a terminal, and with --escape anywhere, what is not
 printable is shown as \x1b and the like. With two sessions diff prints in which
-fields of report.json they differ; the exit code is 0 either way.`,
+fields of report.json they differ; the exit code is 0 either way. What is not as it was
+sealed is shown all the same, and said on stderr.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
 			if err != nil {
@@ -149,7 +150,8 @@ func (a *app) logsCommand() *cobra.Command {
 and output, before and after the change. Go's test JSON is printed as text. Runs
 that control the tests, of which some have to fail, are left out; --all prints them.
 Control characters are taken out, so that output cannot drive the terminal; --raw
-prints every byte of the files as they are in the bundle.`,
+prints every byte of the files as they are in the bundle. Where they are not as they
+were sealed, stderr says so.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			s, err := a.home.Find(args[0])
 			if err != nil {

@@ -49,7 +49,7 @@ func (t Trust) State(_ context.Context, files fs.FS) (found []reason.Finding, sk
 	if len(receipt.Signature) > 0 && string(receipt.Signature) != "null" {
 		return []reason.Finding{{Code: reason.SignatureUnchecked, Path: ReceiptFile, Detail: "is signed in a form that this version cannot check"}}, false, ""
 	}
-	c := &vouching{trust: t, files: files, at: endOf(&receipt)}
+	c := &vouching{trust: t, files: files, at: endOf(&receipt), session: receipt.SessionID}
 	key, err := SignerOf(files, raw)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"remit/proof/attest"
+	"remit/proof/form"
 	"remit/proof/reason"
 )
 
@@ -18,6 +19,7 @@ type vouching struct {
 	trust      Trust
 	files      fs.FS
 	at         time.Time        // when the run ended
+	session    string           // as the receipt names it
 	receiptKey attest.PublicKey // that has signed the receipt, zero for none
 
 	found   []reason.Finding
@@ -145,7 +147,8 @@ func (c *vouching) statement(path string, given func() ([]byte, error)) {
 	case err != nil:
 		c.add(reason.StatementMismatch, path, bounded("the evidence gives no statement: "+err.Error()))
 	case e.PayloadType != attest.PayloadInToto || !bytes.Equal(e.Payload, want):
-		c.add(reason.StatementMismatch, path, "is not the statement that the evidence gives")
+		c.found = append(c.found, reason.Finding{Code: reason.StatementMismatch, Path: path, Detail: "is not the statement that the evidence gives",
+			Hint: "make the statements anew with `remit export " + form.ShellWord(c.session) + " --to attestation`, where the run was made"})
 	default:
 		c.vouch(path, strings.TrimPrefix(path, AttestationsDir+"/"), key)
 	}
