@@ -228,7 +228,7 @@ var runCodes = []Info{
 		"raise the budget in the task file or remit.yaml, or the flag that lowered it"},
 	{DisallowedFileChange, "policy", Fail,
 		"a changed path is outside allowed_paths or inside forbidden_paths",
-		"proofs/allowed-writes.json names path and rule; run again with --allow 'GLOB', or allowed_paths in the contract, if it may change, and without the glob of forbidden_paths that names it; the patch is kept in the session"},
+		"proofs/allowed-writes.json names path and rule; run again with --allow 'GLOB', or allowed_paths in the contract, if it may change, and without the glob of forbidden_paths (--forbid) that names it; the patch is kept in the session"},
 	{ProtectedPath, "policy", Fail,
 		"a change touches a file through which an agent could change its own limits",
 		"make this change by hand; docs/policy.md lists the protected paths"},
