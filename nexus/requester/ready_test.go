@@ -66,7 +66,7 @@ func TestReadyConnection(t *testing.T) {
 		time.Sleep(2 * readyFor)
 		call(q.withNext, nil)
 		want(before, 1)
-		time.Sleep(readyElsewhere)
+		time.Sleep(readyElsewhere + 1)
 		want(before, 0)
 	})
 	failing := New(func(context.Context) (*Connection, error) { return nil, errors.New("closed") })
