@@ -3,6 +3,7 @@ package requester
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,27 +16,28 @@ import (
 func TestReadyConnection(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		made, open, here := 0, 0, &api.Client{}
+		var made, open atomic.Int64 // a connection expires beside the test
+		here := &api.Client{}
 		q := New(func(context.Context) (*Connection, error) {
-			made++
-			open++
-			return &Connection{Worker: here, Close: func() error { open--; return nil }}, nil
+			made.Add(1)
+			open.Add(1)
+			return &Connection{Worker: here, Close: func() error { open.Add(-1); return nil }}, nil
 		})
 		call := func(with func(context.Context, func(*Connection) error) error, err error) {
 			t.Helper()
 			if got := with(t.Context(), func(*Connection) error {
-				if open != 1 {
-					t.Errorf("%d connections are open during a call", open)
+				if n := open.Load(); n != 1 {
+					t.Errorf("%d connections are open during a call", n)
 				}
 				return err
 			}); !errors.Is(got, err) {
 				t.Error(got)
 			}
 		}
-		want := func(wantMade, wantOpen int) {
+		want := func(wantMade, wantOpen int64) {
 			t.Helper()
-			if synctest.Wait(); made != wantMade || open != wantOpen {
-				t.Fatalf("%d made, %d open, want %d and %d", made, open, wantMade, wantOpen)
+			if synctest.Wait(); made.Load() != wantMade || open.Load() != wantOpen {
+				t.Fatalf("%d made, %d open, want %d and %d", made.Load(), open.Load(), wantMade, wantOpen)
 			}
 		}
 		q.Ready(t.Context())
@@ -62,7 +64,7 @@ func TestReadyConnection(t *testing.T) {
 		// One to a server stays open longer than the next entries of a journal take to come.
 		here = nil
 		call(q.withNext, nil)
-		before := made
+		before := made.Load()
 		time.Sleep(2 * readyFor)
 		call(q.withNext, nil)
 		want(before, 1)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,16 +106,16 @@ func TestNobodyWaitsForAnAuthorityThatIsAway(t *testing.T) {
 // silent is an authority that takes a request and never answers, until it is back.
 type silent struct {
 	clerk
-	back         bool
-	asked, heard int
+	back         atomic.Bool
+	asked, heard atomic.Int64
 }
 
 func (c *silent) Hear(ctx context.Context, entries []journal.Entry) error {
-	if c.asked++; !c.back {
+	if c.asked.Add(1); !c.back.Load() {
 		<-ctx.Done()
 		return ctx.Err() // which has no code
 	}
-	c.heard = len(entries)
+	c.heard.Store(int64(len(entries)))
 	return nil
 }
 
@@ -136,20 +137,20 @@ func TestSilentAuthorityCostsOneTimeout(t *testing.T) {
 		r := &run{Request: Request{Authority: c, Nexus: "https://nexus.example"}, recorder: &recorder{w: w}}
 		r.beginTelling(t.Context())
 		time.Sleep(10 * time.Minute)
-		if c.asked < 2 || c.asked > 20 || !r.telling.away.Load() {
-			t.Errorf("asked %d times in 10 minutes", c.asked)
+		if n := c.asked.Load(); n < 2 || n > 20 || !r.telling.away.Load() {
+			t.Errorf("asked %d times in 10 minutes", n)
 		}
 		begin := time.Now()
 		if err := r.tellRest(t.Context()); reason.CodeOf(err) != reason.StoreUnavailable || time.Since(begin) != tellLast {
 			t.Errorf("the end of the run waits %s: %v", time.Since(begin), err)
 		}
-		r.telling, c.asked = nil, 0
+		r.telling = nil
 		r.beginTelling(t.Context())
 		time.Sleep(time.Minute)
-		c.back = true
+		c.back.Store(true)
 		time.Sleep(time.Minute)
-		if c.heard != 1 || r.telling.away.Load() {
-			t.Errorf("back, it heard %d entries", c.heard)
+		if n := c.heard.Load(); n != 1 || r.telling.away.Load() {
+			t.Errorf("back, it heard %d entries", n)
 		}
 		if err := r.tellRest(t.Context()); err != nil {
 			t.Error(err)
