@@ -46,17 +46,7 @@ func TestStreamingCosts(t *testing.T) {
 		t.Skip("what streaming costs is measured by make bench")
 	}
 	requireSandbox(t)
-	n := startNexus(t)
-	alice := n.do(n.admin, "POST", "/v1/tokens", "alice", object{"kind": "user", "owner": "alice",
-		"scopes": []string{"runs:write", "jobs:write", "providers:write", "treasury:write", "read"}}, http.StatusCreated).text("token")
-	provider, home := n.enrol("alice", "one")
-	background(t, home, "provider", "start", "--unenforced-caps")
-	n.fresh(alice, provider)
-	n.do(alice, "PUT", "/v1/providers/"+provider+"/caps", "more", object{"cpu_millis": 8000, "memory_mb": 8192, "disk_mb": 8192, "pids": 1024,
-		"timeout_secs": 300, "concurrency": 1, "network": "none"}, http.StatusOK)
-	account := n.do(alice, "POST", "/v1/treasury/accounts", "account", object{"limit": 10_000}, http.StatusCreated)
-	n.do(n.admin, "POST", "/v1/treasury/fund", "fund", object{"account_id": account.text("account_id"), "amount": 5_000}, http.StatusOK)
-
+	n, alice := provers(t, func(string) []string { return nil })
 	target, err := url.Parse(n.url)
 	if err != nil {
 		t.Fatal(err)

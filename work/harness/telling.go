@@ -120,12 +120,12 @@ func (r *run) tellRest(ctx context.Context) error {
 	}
 	if r.telling != nil && r.telling.away.Load() {
 		last, cancel := context.WithTimeout(ctx, tellLast)
+		defer cancel()
 		err := to.Hear(last, r.w.Entries())
-		late := last.Err() != nil
-		cancel()
-		if err != nil && (late || reason.CodeOf(err) == reason.StoreUnavailable) {
+		if err != nil && (last.Err() != nil || reason.CodeOf(err) == reason.StoreUnavailable) {
 			return reason.Errorf(reason.StoreUnavailable, "the nexus did not answer while the run went on, nor at its end: %w", err)
 		}
+		return nil
 	}
 	err := to.Hear(ctx, r.w.Entries())
 	if reason.CodeOf(err) == reason.StoreUnavailable || ctx.Err() != nil {

@@ -74,13 +74,13 @@ func (c *goCache) filled() bool {
 // needs, a line a package too; and has vet and the runner of tests compiled.
 var warmUp = [...][]string{{"list", "std"}, {"build", "-v", "std"}, {"vet", "errors"}, {"test", "-count=1", "-run", "^$", "errors"}}
 
-// told is what a go command prints: how many lines, and the end of it.
-type told struct {
+// goOutput is what a go command prints: how many lines, and the end of it.
+type goOutput struct {
 	lines atomic.Int64
 	end   []byte
 }
 
-func (o *told) Write(b []byte) (int, error) {
+func (o *goOutput) Write(b []byte) (int, error) {
 	o.lines.Add(int64(bytes.Count(b, []byte("\n"))))
 	o.end = append(o.end, b...)
 	o.end = o.end[max(0, len(o.end)-500):]
@@ -171,7 +171,7 @@ func (c *goCache) lock(ctx context.Context) (*os.File, error) {
 func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 	ended := make(chan struct{})
 	var reports sync.WaitGroup
-	var out [len(warmUp)]told
+	var out [len(warmUp)]goOutput
 	reports.Go(func() {
 		for {
 			select {
@@ -194,14 +194,14 @@ func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 
 // going says how far a fill is. A package that an earlier one has compiled is no line of
 // this one, so that the number of all is the most that there can be.
-func (c *goCache) going(out *[len(warmUp)]told, after time.Duration) string {
+func (c *goCache) going(out *[len(warmUp)]goOutput, after time.Duration) string {
 	return fmt.Sprintf("still filling the Go build cache: %d of up to %d packages, %d MiB after %s", out[1].lines.Load(), out[0].lines.Load(),
 		sizeOf(c.path("go-build"))>>20, after.Round(time.Second))
 }
 
 // runGo runs the go command of the installation, with nothing of the user's
 // settings. What it starts dies with it.
-func (c *goCache) runGo(ctx context.Context, args []string, out *told) error {
+func (c *goCache) runGo(ctx context.Context, args []string, out *goOutput) error {
 	scratch, err := os.MkdirTemp("", "remit-go-")
 	if err != nil {
 		return err

@@ -87,7 +87,7 @@ func TestFillOnce(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 	// How far a fill is, it tells by the lines that the go command prints.
-	var out [len(warmUp)]told
+	var out [len(warmUp)]goOutput
 	talks := installation(t, `case $1 in list) printf 'a\nb\nc\n';; build) echo a >&2;; esac`)
 	for i, args := range warmUp {
 		must(t, (BuildCache{Dir: t.TempDir()}).on(talks).runGo(t.Context(), args, &out[i]))
