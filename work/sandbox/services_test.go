@@ -115,24 +115,27 @@ func TestServicesNotStarted(t *testing.T) {
 	lower, db := withServer(t)
 	mark := markOf("unready")
 	soon := 300 * time.Millisecond
+	// A machine under load takes longer than soon for a command that ends at once: where a
+	// command has to end first, it has the time, and where one hangs there is no other before it.
+	later := 5 * time.Second
 	for name, c := range map[string]struct {
 		change func(*Service)
 		code   reason.Code
 		says   string
 	}{
-		"never ready":     {func(s *Service) { s.Ready, s.Timeout = "echo no answer; exit 1", soon }, reason.ServiceNotReady, "no answer"},
-		"ready hangs":     {func(s *Service) { s.Ready, s.Timeout = "sleep 60", soon }, reason.ServiceNotReady, "within 300ms"},
+		"never ready":     {func(s *Service) { s.Prepare, s.Ready, s.Timeout = "", "echo no answer; exit 1", later }, reason.ServiceNotReady, "no answer"},
+		"ready hangs":     {func(s *Service) { s.Prepare, s.Ready, s.Timeout = "", "sleep 60", soon }, reason.ServiceNotReady, "within 300ms"},
 		"prepare fails":   {func(s *Service) { s.Prepare = "echo no room; exit 4" }, reason.ServiceFailed, "exit code 4; the end of its log: no room"},
 		"prepare hangs":   {func(s *Service) { s.Prepare, s.Timeout = "sleep 60", soon }, reason.ServiceFailed, "longer than 300ms"},
 		"ends":            {func(s *Service) { s.Run = "echo cannot bind; exit 7" }, reason.ServiceFailed, "exit code 7"},
 		"missing program": {func(s *Service) { s.Run = "exec no-such-program" }, reason.ServiceFailed, "exit code 127"},
 		"goes to the background": {func(s *Service) { s.Run, s.Ready = "setsid python3 server.py 7000 "+mark+" &", "sleep 0.5; "+s.Ready },
 			reason.ServiceFailed, "before it was ready, with exit code 0"},
-		"ready though it is dead": {func(s *Service) { s.Run, s.Ready = "exit 5", "sleep 0.3; true" }, reason.ServiceFailed, "exit code 5"},
+		"ready though it is dead": {func(s *Service) { s.Run, s.Ready = "exit 5", "sleep 1; true" }, reason.ServiceFailed, "exit code 5"},
 		"floods":                  {func(s *Service) { s.Run, s.Ready = "exec yes", "false" }, reason.ServiceFailed, "output limit"},
 		"prepare leaves a daemon": {func(s *Service) {
 			s.Prepare = "setsid python3 server.py 7000 " + mark + " >/dev/null 2>&1 & sleep 0.1"
-			s.Run, s.Timeout = "sleep 60", 3*time.Second // longer than the preparation takes on a busy machine
+			s.Run, s.Timeout = "sleep 60", later
 		}, reason.ServiceNotReady, "not ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
