@@ -161,7 +161,7 @@ func TestTimeouts(t *testing.T) {
 	d := open1(e)
 	begun := time.Now()
 	r, err := d.Run(context.Background(), Spec{Lower: t.TempDir(), Capture: true, SpoolDir: t.TempDir(), Commands: []Command{
-		{Argv: []string{"sh", "-c", "trap '' TERM INT; echo kept >file; sleep 60"}, Wall: 300 * time.Millisecond},
+		{Argv: []string{"sh", "-c", "trap '' TERM INT; echo kept >file; sleep 60"}, Wall: 2 * time.Second},
 		{Argv: []string{"true"}},
 	}})
 	if err != nil {
@@ -170,7 +170,7 @@ func TestTimeouts(t *testing.T) {
 	took := time.Since(begun)
 	e.Check(took < 30*time.Second, "took %s", took)
 	first := r.Commands[0]
-	e.Check(first.TimedOut && first.Started && first.Signal == "SIGKILL" && first.Duration >= 200*time.Millisecond, "%+v", first) // its clock begins after that of the limit
+	e.Check(first.TimedOut && first.Started && first.Signal == "SIGKILL" && first.Duration >= time.Second, "%+v", first) // its clock begins after that of the limit
 	if c := r.Commands[1]; c.TimedOut || c.ExitCode != 0 {
 		t.Errorf("%+v", c)
 	}
@@ -207,7 +207,7 @@ func TestCancelKeepsTheWork(t *testing.T) {
 	if r == nil || len(r.Commands) != 1 || shown(t, r.Changes) != `file "work" "paid\n"` {
 		t.Fatalf("result %+v", r)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("took %s", took)
 	}
 	if _, err := open1(t).Run(ctx, Spec{Lower: t.TempDir()}); !errors.Is(err, cause) {

@@ -282,7 +282,7 @@ func TestHugeUntrackedFileCostsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if err := f.Truncate(2 << 30); err != nil {
+	if err := f.Truncate(64 << 30); err != nil {
 		t.Skip("no sparse files here: ", err)
 	}
 	src := r.open()
@@ -295,7 +295,7 @@ func TestHugeUntrackedFileCostsNothing(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	if d := time.Since(start); d > 2*time.Second { // reading it takes longer
+	if d := time.Since(start); d > 30*time.Second { // reading it takes longer
 		t.Errorf("it took %v", d)
 	}
 }
