@@ -46,11 +46,8 @@ var corpusSeed = sync.OnceValue(func() uint64 {
 func everyCheat() bool { return os.Getenv("REMIT_CHEATS") == "all" }
 
 // byTurn reports whether a run tries case i of a table that is long to run: each run
-// a third of it, that the seed chooses, and all of it with REMIT_CHEATS=all, as in
-// make soak.
-func byTurn(i int) bool {
-	return everyCheat() || byName() || uint64(i)%3 == corpusSeed()%3
-}
+// a third of it, and all of it with REMIT_CHEATS=all, as in make soak.
+func byTurn(i int) bool { return everyCheat() || tally.ByTurn(i, 3) }
 
 // laidProject is a project on disk with its base phase, which runs once.
 type laidProject struct {
