@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/fixtures/tally"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 )
@@ -162,7 +163,13 @@ func TestTenMergeRequests(t *testing.T) {
 		if configured {
 			files["remit.yaml"] = "allowed_paths: [shop/**, tests/**, requirements.txt]\nverification_commands: [python3 -m unittest]\n"
 		}
-		for _, mr := range mergeRequests {
+		for i, mr := range mergeRequests {
+			if configured {
+				i++ // a run does not try the same ones both ways
+			}
+			if !tally.ByTurn(i, 3) {
+				continue
+			}
 			files := maps.Clone(files)
 			if configured {
 				files["remit.yaml"] += mr.policy

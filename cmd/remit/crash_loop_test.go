@@ -76,17 +76,15 @@ func TestKilledAtEveryStep(t *testing.T) {
 }
 
 // crashPoints are the places of all kills, in groups that share a home. The
-// long version has all of them; the short one every place, the first and last
-// entry, and the rest spread over the run.
+// long version has all of them; the short one the last entry, and by turn every
+// ninth of the others, at one place each.
 func crashPoints(t testing.TB, n int64) (groups [][]string) {
+	const every = 9
+	turn := int64(tally.Turn(t, every*len(crashPlaces)))
 	var all []string
 	for entry := range n {
 		for i, place := range crashPlaces {
-			every := int64(3)
-			if os.Getenv(givenProgram) != "" {
-				every = 9 // as another user once more
-			}
-			if _, soak := soaking(t); soak || entry == n-1 || entry == 0 && every == 3 || entry%every == 0 && int64(i) == entry/every%4 {
+			if turn < 0 || entry == n-1 || entry%every == turn%every && int64(i) == (entry+turn)/every%4 {
 				all = append(all, fmt.Sprintf("%d:%s", entry, place))
 			}
 		}
@@ -156,7 +154,9 @@ func TestKilledAgainWhileResumed(t *testing.T) {
 			{fmt.Sprint(n/2, ":after"), fmt.Sprint(n/2+1, ":synced")},
 			{fmt.Sprint(n-4, ":after"), fmt.Sprint(n-2, ":torn")},
 		}
-		if os.Getenv(givenProgram) != "" { // as another user once more
+		if tally.Turn(t, 2) == 0 {
+			pairs = []pair{pairs[0], pairs[2]}
+		} else {
 			pairs = []pair{pairs[1], pairs[3]}
 		}
 	}
@@ -207,7 +207,10 @@ func TestKilledAtRandom(t *testing.T) {
 	c.Note("REMIT_CRASH_SEED=%d; a whole run took %s", seed, took.Round(time.Millisecond))
 	random := rand.New(rand.NewPCG(seed, 0))
 	limit, soak := soaking(t)
-	const lanes = 2
+	lanes := 1
+	if soak {
+		lanes = 2
+	}
 	var killed atomic.Int64
 	for lane := range lanes {
 		laneSeed := random.Uint64()
