@@ -46,6 +46,8 @@ rounds() {
   begun=$SECONDS
   REMIT_SOAK=${third}s tests -timeout 30m -run '^TestEngines$' ./cmd/remit
   echo "soak: the agents took $((SECONDS - begun)) s" >&2
+  # What make test tries by turn (fixtures/tally.ByTurn); tests chosen by name have all.
+  tests -timeout 60m -run '^Test(Scripts|Fixtures|TenMergeRequests|CheckPatches|CheckPullRequest|PullRequest)$' ./cmd/remit
   REMIT_SOAK=${third}s tests -timeout 30m -run '^TestBrowser' ./nexus/panel # with axe on every page at three widths; on PostgreSQL and two replicas too
   local corpora=$SECONDS
   # Tables of which make test tries a part: byTurn and everyCheat of work/verify.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"remit/fixtures/osscase"
+	"remit/fixtures/tally"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 )
@@ -84,7 +85,10 @@ func TestFixtures(t *testing.T) {
 	if err != nil || len(tasks) != 6 {
 		t.Fatalf("%d fixtures, %v; want 6", len(tasks), err)
 	}
-	for _, task := range tasks {
+	for i, task := range tasks {
+		if !tally.ByTurn(i, 3) {
+			continue
+		}
 		dir := filepath.Dir(task)
 		name := filepath.Base(filepath.Dir(dir)) + "_" + filepath.Base(dir)
 		if name == inDemo && !testing.Short() {
