@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 )
@@ -227,5 +229,18 @@ func audited(t *testing.T, home, dir string) {
 		if out, err := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "vectors", "verify.py"), dir).CombinedOutput(); err != nil {
 			t.Errorf("verify.py: %v\n%s", err, out)
 		}
+	}
+}
+
+// TestCheckNarrows: a flag that asks for less than the policy of the base is refused
+// with what a check can do about it, which has no task file and no --continue.
+func TestCheckNarrows(t *testing.T) {
+	t.Parallel()
+	f := &checkFlags{thorough: thoroughFlags{observe: "off"}}
+	_, err := f.contract(&task.Policy{Verify: task.Verify{Observe: task.ObserveAll}, VerificationCommands: []string{"true"}}, "a change")
+	var problems task.Problems
+	if !errors.As(hintOfCheck(err), &problems) || len(problems) != 1 || problems[0].Code != reason.ContractNarrowing ||
+		!strings.HasPrefix(problems[0].Hint, "change remit.yaml of the base") {
+		t.Errorf("%v", err)
 	}
 }
