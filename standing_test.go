@@ -44,9 +44,7 @@ var standing = []struct{ entry, promise, tests string }{
 	{"N4", "books are folded from a checkpoint, by one replica",
 		// Of these books a script sees the window of their figures.
 		"nexus/store:TestBooksFromACheckpoint nexus/store:TestOneReplicaChecks nexus/store:TestCheckpointStaysBehind cmd/remit/testdata/script/nexus_fell.txtar"},
-	// Before, the pages were right and slow, which no script can tell from a busy machine:
-	// make bench prints their times.
-	{"N5", "pages and summaries are read by an index", "nexus/store:TestPlansUseTheIndexes"},
+	{"N5", "pages and summaries are read by an index", "nexus/store:TestPlansUseTheIndexes cmd/remit/testdata/script/nexus_fell.txtar"},
 	{"N6", "an outage is one strike, strikes fade, and an owner lifts a quarantine",
 		"nexus/jobs:TestOutageIsOneStrike nexus/jobs:TestStrikesFade nexus/jobs:TestWhoLiftsAQuarantine cmd/remit/testdata/script/nexus_fell.txtar"},
 	{"N7", "draining is seen, and SIGHUP reloads", "cmd/remit:TestDrainIsSeen cmd/remit:TestHangupReloads"},
