@@ -32,7 +32,7 @@ var standing = []struct{ entry, promise, tests string }{
 	{"A5", "a hint that is followed leads on, and a used-up quota is not asked again",
 		"cmd/remit:TestHintsCanBeFollowed cmd/remit:TestHintsAreCommands cmd/remit:TestHintBookCanFail cmd/remit:TestEngines " +
 			"proof/reason:TestOperatorsAreLedOn work/gateway:TestRetries " +
-			"cmd/remit/testdata/script/model_gates.txtar"},
+			"cmd/remit/testdata/script/model_gates.txtar cmd/remit/testdata/script/hints_followed.txtar"},
 	{"A6", "a build of one's own names its commit and toolchain, and every file of an agent counts in its digest",
 		"law/admission:TestBuildOfSomebody work/engine/acp:TestEveryFileCounts work/engine/agent:TestClosure"},
 	{"A8", "a comparison has versions, tokens by kind, and the time of engine and verifier", "cmd/remit:TestComparisonGolden"},
