@@ -232,15 +232,23 @@ func audited(t *testing.T, home, dir string) {
 	}
 }
 
-// TestCheckNarrows: a flag that asks for less than the policy of the base is refused
+// TestCheckNarrows: each flag that asks for less than the policy of the base is refused
 // with what a check can do about it, which has no task file and no --continue.
 func TestCheckNarrows(t *testing.T) {
 	t.Parallel()
-	f := &checkFlags{thorough: thoroughFlags{observe: "off"}}
-	_, err := f.contract(&task.Policy{Verify: task.Verify{Observe: task.ObserveAll}, VerificationCommands: []string{"true"}}, "a change")
+	c, err := task.FromIssue([]byte("# A change\n"), "command line", &task.Policy{Tests: task.TestsProtect, Verify: task.Verify{Observe: task.ObserveAll}, VerificationCommands: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := task.OwnedNoncriticalRepo
+	_, err = task.Narrow(c, task.Flags{Allow: []string{"**"}, Tests: task.TestsFree, MutationMode: &wide, Verification: task.Verify{Observe: task.ObserveOff}})
 	var problems task.Problems
-	if !errors.As(hintOfCheck(err), &problems) || len(problems) != 1 || problems[0].Code != reason.ContractNarrowing ||
-		!strings.HasPrefix(problems[0].Hint, "change remit.yaml of the base") {
-		t.Errorf("%v", err)
+	if !errors.As(hintOfCheck(err), &problems) || len(problems) != 3 {
+		t.Fatalf("%v", err)
+	}
+	for _, p := range problems {
+		if p.Code != reason.ContractNarrowing || !strings.Contains(p.Hint, "remit.yaml of the base") {
+			t.Errorf("%v: %q", p, p.Hint)
+		}
 	}
 }
