@@ -32,7 +32,7 @@ var standing = []struct{ entry, promise, tests string }{
 	{"A5", "a hint that is followed leads on, and a used-up quota is not asked again",
 		"cmd/remit:TestHintsCanBeFollowed cmd/remit:TestHintsAreCommands cmd/remit:TestHintBookCanFail cmd/remit:TestEngines " +
 			"proof/reason:TestOperatorsAreLedOn work/gateway:TestRetries " +
-			"cmd/remit/testdata/script/model_gates.txtar"},
+			"cmd/remit/testdata/script/model_gates.txtar cmd/remit/testdata/script/hints_followed.txtar"},
 	{"A6", "a build of one's own names its commit and toolchain, and every file of an agent counts in its digest",
 		"law/admission:TestBuildOfSomebody work/engine/acp:TestEveryFileCounts work/engine/agent:TestClosure"},
 	{"A8", "a comparison has versions, tokens by kind, and the time of engine and verifier", "cmd/remit:TestComparisonGolden"},
@@ -44,9 +44,7 @@ var standing = []struct{ entry, promise, tests string }{
 	{"N4", "books are folded from a checkpoint, by one replica",
 		// Of these books a script sees the window of their figures.
 		"nexus/store:TestBooksFromACheckpoint nexus/store:TestOneReplicaChecks nexus/store:TestCheckpointStaysBehind cmd/remit/testdata/script/nexus_fell.txtar"},
-	// Before, the pages were right and slow, which no script can tell from a busy machine:
-	// make bench prints their times.
-	{"N5", "pages and summaries are read by an index", "nexus/store:TestPlansUseTheIndexes"},
+	{"N5", "pages and summaries are read by an index", "nexus/store:TestPlansUseTheIndexes cmd/remit/testdata/script/nexus_fell.txtar"},
 	{"N6", "an outage is one strike, strikes fade, and an owner lifts a quarantine",
 		"nexus/jobs:TestOutageIsOneStrike nexus/jobs:TestStrikesFade nexus/jobs:TestWhoLiftsAQuarantine cmd/remit/testdata/script/nexus_fell.txtar"},
 	{"N7", "draining is seen, and SIGHUP reloads", "cmd/remit:TestDrainIsSeen cmd/remit:TestHangupReloads"},

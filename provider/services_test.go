@@ -34,13 +34,17 @@ func TestServicesOfAJob(t *testing.T) {
 	repo, ids := commits(t,
 		map[string]string{"a.txt": "x\n", "remit.yaml": policy, "db.py": strings.Replace(answering, "%s", "base", 1)},
 		map[string]string{"db.py": strings.Replace(answering, "%s", "head", 1)},
-		map[string]string{"remit.yaml": "environment: {services: [{name: db, run: no-such-program-here, ready: 'false'}]}\n"})
+		map[string]string{"remit.yaml": "environment: {services: [{name: db, run: no-such-program-here, ready: 'false'}]}\n"},
+		map[string]string{"remit.yaml": policy + "environments: {}\n"})
 	d := daemon(t, "http://127.0.0.1:0", func(c *Config) { c.Sources = []string{filepath.Dir(repo)} })
 	ask := func(base, command string) (job.SandboxRunResponse, job.Verdict, string) {
 		checkout := t.TempDir()
 		gitIn(t, repo, "--work-tree", checkout, "checkout", "-q", base, "--", ".")
 		gitIn(t, repo, "reset", "-q")
-		env := harness.EnvironmentAt(checkout, false)
+		env, err := harness.EnvironmentAt(checkout, false)
+		if err != nil && base != ids[3] {
+			t.Fatal(err)
+		}
 		r := request(t, repo, func(r *job.SandboxRunRequest) {
 			r.Repo.GitRef = &ids[1]
 			r.Commands = []job.Command{{Cmd: "true"}, {Cmd: command}}
@@ -63,6 +67,11 @@ func TestServicesOfAJob(t *testing.T) {
 	}
 	if resp, v, said := ask(ids[2], "true"); v.Outcome != job.JobFailed || len(resp.Runs) != 1 || !strings.Contains(said, "service_failed") {
 		t.Errorf("a service whose program is not here: %s: %s", v.Outcome, said)
+	}
+	// What that policy wants, nobody here knows.
+	if resp, v, said := ask(ids[3], "true"); v.Outcome != job.JobFailed || len(resp.Runs) != 1 || resp.Runs[0].ExitCode != refusedExit ||
+		!strings.Contains(said, "job_invalid") || !strings.Contains(said, "remit.yaml:6:1: ") {
+		t.Errorf("a policy that cannot be read: %s: %s", v.Outcome, said)
 	}
 }
 

@@ -122,7 +122,13 @@ func (r *sandboxRun) surround(ctx context.Context, head *tree, scratch string) (
 
 // prepare makes what the policy of the base says.
 func (r *sandboxRun) prepare(ctx context.Context, base, head *tree, scratch string) (*surroundings, error) {
-	env := harness.EnvironmentAt(base.dir, false)
+	env, err := harness.EnvironmentAt(base.dir, false)
+	if reason.CodeOf(err) != "" { // the requester sees the message alone
+		return nil, reason.Errorf(reason.JobInvalid, "the policy of the job's base cannot be used, correct it there: %v", err)
+	}
+	if err != nil {
+		return nil, err
+	}
 	if env.Empty() {
 		return nil, reason.Errorf(reason.JobInvalid, "the base of the job states no environment")
 	}

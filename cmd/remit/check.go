@@ -112,10 +112,12 @@ func (f *checkFlags) oneChange(cmd *cobra.Command) error {
 // for it.
 func hintOfCheck(err error) error {
 	var problems task.Problems
-	if coded, ok := errors.AsType[*reason.Error](err); ok {
+	if !errors.As(err, &problems) { // else each of them: the first is not all
+		coded, ok := errors.AsType[*reason.Error](err)
+		if !ok {
+			return err
+		}
 		problems = task.Problems{coded}
-	} else if !errors.As(err, &problems) {
-		return err
 	}
 	for _, p := range problems {
 		info, _ := reason.Lookup(p.Code)

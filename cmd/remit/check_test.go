@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 
 	"remit/fixtures/tally"
+	"remit/law/task"
 	"remit/proof/evidence"
 	"remit/proof/reason"
 )
@@ -233,6 +235,27 @@ func audited(t *testing.T, home, dir string) {
 	if python, err := exec.LookPath("python3"); err == nil {
 		if out, err := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "vectors", "verify.py"), dir).CombinedOutput(); err != nil {
 			t.Errorf("verify.py: %v\n%s", err, out)
+		}
+	}
+}
+
+// TestCheckNarrows: each flag that asks for less than the policy of the base is refused
+// with what a check can do about it, which has no task file and no --continue.
+func TestCheckNarrows(t *testing.T) {
+	t.Parallel()
+	c, err := task.FromIssue([]byte("# A change\n"), "command line", &task.Policy{Tests: task.TestsProtect, Verify: task.Verify{Observe: task.ObserveAll}, VerificationCommands: []string{"true"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide := task.OwnedNoncriticalRepo
+	_, err = task.Narrow(c, task.Flags{Allow: []string{"**"}, Tests: task.TestsFree, MutationMode: &wide, Verification: task.Verify{Observe: task.ObserveOff}})
+	var problems task.Problems
+	if !errors.As(hintOfCheck(err), &problems) || len(problems) != 3 {
+		t.Fatalf("%v", err)
+	}
+	for _, p := range problems {
+		if p.Code != reason.ContractNarrowing || !strings.Contains(p.Hint, "remit.yaml of the base") {
+			t.Errorf("%v: %q", p, p.Hint)
 		}
 	}
 }

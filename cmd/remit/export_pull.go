@@ -145,12 +145,9 @@ func (a *app) exportPull(cmd *cobra.Command, f *exportFlags, s session.Session, 
 
 // mayExport asks the policy of HEAD, which an agent cannot change, for each action.
 func mayExport(ctx context.Context, source *workspace.Source, actions []string) error {
-	var policy *task.Policy
-	text, err := source.ReadFile(ctx, task.DefaultBase, task.PolicyFile)
-	if err == nil {
-		if policy, err = task.ParsePolicy(task.PolicyFile, text); err != nil {
-			return err
-		}
+	policy, err := committedPolicy(ctx, source, task.DefaultBase)
+	if err != nil {
+		return err
 	}
 	var missing []string
 	for _, action := range actions {

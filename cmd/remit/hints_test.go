@@ -195,7 +195,7 @@ var ofCheck = []string{"run", "policy", "verify", "sandbox", "repository", "cont
 // runOnlyFiles have hints that a check never prints: of engines, approvals, resumed and
 // reproduced runs.
 var runOnlyFiles = []string{"approve.go", "authority.go", "ending.go", "lifecycle.go", "model.go", "notstarted.go", "gates.go", "resume.go", "reproduce.go", "followup.go", "adopt.go",
-	"narrow.go", "load.go", "sign.go"}
+	"load.go", "sign.go"}
 
 // runOnlyHints begin hints of the other files that are about a nexus or a task file.
 var runOnlyHints = []string{"run without --nexus", "a provider prepares no dependencies", "lower mutation_mode in the task file"}

@@ -103,8 +103,9 @@ func (c *Contract) narrowPaths(r *report, flags Flags) {
 	c.AllowedPaths = slices.Clone(flags.Allow)
 }
 
+// widens has the hint of its code, which a check has another one of.
 func (r *report) widens(flag, format string, args ...any) {
-	r.add(place{}, flag, reason.ContractNarrowing, "flags can only narrow a contract; change the task file or the committed remit.yaml, and start a new run (--continue keeps the contract of its session)", "%s", fmt.Sprintf(format, args...))
+	r.add(place{}, flag, reason.ContractNarrowing, "", "%s", fmt.Sprintf(format, args...))
 }
 
 // lowers takes a limit from a flag.

@@ -365,7 +365,7 @@ var runCodes = []Info{
 		"docs/policy.md has the rules and examples"},
 	{ContractNarrowing, "contract", Blocked,
 		"a command line flag or task file asks for more than the contract or policy allows",
-		"change the task file or remit.yaml: flags can only narrow"},
+		"flags can only narrow a contract; change the task file or the committed remit.yaml, and start a new run (--continue keeps the contract of its session)"},
 }
 
 var byCode = sync.OnceValue(func() map[Code]Info {

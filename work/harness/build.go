@@ -2,8 +2,6 @@ package harness
 
 import (
 	"context"
-	"errors"
-	"io/fs"
 	"time"
 
 	"remit/proof/evidence"
@@ -46,8 +44,8 @@ func BuildEnvironment(ctx context.Context, req EnvironmentBuild) (*BuiltEnvironm
 	if err := req.Home.Distrust(req.Sandbox); err != nil {
 		return nil, err
 	}
-	env, err := environmentAt(base.checkout.Dir, false)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	env, err := EnvironmentAt(base.checkout.Dir, false)
+	if err != nil {
 		return nil, err
 	}
 	if len(env.Prepare) == 0 && env.Image == "" {

@@ -26,25 +26,19 @@ import (
 type Registries func(context.Context, registry.Ecosystem) (registry.Upstream, error)
 
 // EnvironmentAt reads what the policy in a checkout of the base says of the
-// environment. One that cannot be read says nothing: no run is under it. Where there
-// is none, a check has what is detected.
-func EnvironmentAt(checkout string, checks bool) task.Environment {
-	env, err := environmentAt(checkout, checks)
-	if err != nil {
-		return task.Environment{}
-	}
-	return env
-}
-
-// environmentAt is EnvironmentAt for a caller who tells why the policy cannot be read.
-func environmentAt(checkout string, checks bool) (none task.Environment, err error) {
+// environment. Without a policy there is none, and a check has what is detected. A
+// policy that cannot be read is an error: it may want what nobody sees.
+func EnvironmentAt(checkout string, checks bool) (none task.Environment, err error) {
 	root, err := os.OpenRoot(checkout)
 	if err != nil {
 		return none, err
 	}
 	defer root.Close()
 	info, err := root.Lstat(task.PolicyFile)
-	if checks && errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		if !checks {
+			return none, nil
+		}
 		policy, err := DetectedPolicy(root.FS())
 		if err != nil {
 			return none, err
@@ -52,7 +46,8 @@ func environmentAt(checkout string, checks bool) (none task.Environment, err err
 		return policy.Surroundings(), nil
 	}
 	if err == nil && !info.Mode().IsRegular() {
-		err = reason.Errorf(reason.ContractUnreadable, "%s is no regular file", task.PolicyFile)
+		err = &reason.Error{Code: reason.ContractUnreadable, Message: "it is no regular file", File: task.PolicyFile,
+			Hint: "a repository's policy is a file of its own: commit one, or remove what is there"}
 	}
 	if err != nil {
 		return none, err
@@ -134,7 +129,10 @@ func (p Preparation) Make(ctx context.Context, env task.Environment, base depend
 // prepareEnvironment makes what the policy of the base wants beside the tree,
 // before the engine begins, and says so in the journal.
 func (r *run) prepareEnvironment(ctx context.Context) error {
-	env := EnvironmentAt(r.checkout.Dir, r.checks())
+	env, err := EnvironmentAt(r.checkout.Dir, r.checks())
+	if err != nil {
+		return err
+	}
 	if env.Empty() {
 		r.prepared = &depend.Prepared{}
 		return nil
@@ -223,7 +221,10 @@ func dependencyChanges(l sandbox.LayerChanges) *evidence.DependencyChanges {
 // compares it with what the run had: beside the base, and beside the patched tree
 // where that is something else. From then on the request has the sandbox of its image.
 func (rec *sealed) environmentAgain(ctx context.Context, req *Reproduction, baseline, lower string, at headOf) (base, head *depend.Prepared, again *EnvironmentAgain, err error) {
-	env := EnvironmentAt(lower, rec.receipt.Checked != nil)
+	env, err := EnvironmentAt(lower, rec.receipt.Checked != nil)
+	if err != nil {
+		return nil, nil, nil, err
+	}
 	was := rec.receipt.Environment
 	if env.Empty() && was == nil {
 		return &depend.Prepared{}, nil, nil, nil

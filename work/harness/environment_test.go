@@ -72,7 +72,7 @@ func TestPolicyThatCannotBeRead(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "remit.yaml"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := environmentAt(dir, false)
+		_, err := EnvironmentAt(dir, false)
 		if reason.CodeOf(err) != want || !strings.Contains(err.Error(), "remit.yaml:2:") || !strings.Contains(err.Error(), "prepare") {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -81,10 +81,10 @@ func TestPolicyThatCannotBeRead(t *testing.T) {
 	if err := os.Symlink("/etc/passwd", filepath.Join(linked, "remit.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := environmentAt(linked, false); reason.CodeOf(err) != reason.ContractUnreadable {
+	if _, err := EnvironmentAt(linked, false); reason.CodeOf(err) != reason.ContractUnreadable {
 		t.Errorf("a link: %v", err)
 	}
-	if _, err := environmentAt(t.TempDir(), false); !os.IsNotExist(err) {
+	if env, err := EnvironmentAt(t.TempDir(), false); err != nil || !env.Empty() {
 		t.Errorf("none: %v", err)
 	}
 }

@@ -60,7 +60,10 @@ func (p Preparation) OfHead(ctx context.Context, env task.Environment, base *dep
 // prepareHead makes what lies beside the patched tree, if that is to be something
 // else than beside the base, and says so in the journal.
 func (r *run) prepareHead(ctx context.Context) error {
-	env := EnvironmentAt(r.checkout.Dir, r.checks())
+	env, err := EnvironmentAt(r.checkout.Dir, r.checks())
+	if err != nil {
+		return err
+	}
 	if env.Dependencies != task.DependenciesPrepare || len(env.Prepare) == 0 {
 		return nil
 	}

@@ -3,6 +3,7 @@ package harness
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -164,12 +165,16 @@ func Reproduce(ctx context.Context, req Reproduction) (*Reproduced, error) {
 // for less than the repository does.
 func weakerThanBase(ctx context.Context, source *workspace.Source, base workspace.Baseline, c *task.Contract) *reason.Finding {
 	text, err := source.ReadFile(ctx, base.Commit, task.PolicyFile)
-	if err != nil {
-		return nil // the base has none
+	if errors.Is(err, workspace.ErrNoFile) && !errors.Is(err, workspace.ErrNotRegular) {
+		return nil
 	}
-	policy, err := task.ParsePolicy(task.PolicyFile, text)
-	if err != nil {
-		return nil // no run was under a file that cannot be read
+	var policy *task.Policy
+	if err == nil {
+		policy, err = task.ParsePolicy(task.PolicyFile, text)
+	}
+	if err != nil { // no run begins under such a file
+		return &reason.Finding{Code: reason.EnvelopeMismatch, Path: evidence.ContractFile,
+			Detail: "the contract cannot be held against " + task.PolicyFile + " of the base commit, which cannot be read: " + err.Error()}
 	}
 	asked := *c
 	asked.MutationMode = task.ModeNone // how wide the run was is not the question

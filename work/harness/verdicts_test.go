@@ -21,6 +21,7 @@ import (
 	"remit/work/sandbox"
 	"remit/work/session"
 	"remit/work/verdictcache"
+	"remit/work/workspace"
 )
 
 // audited holds a session to all gates of both verifiers.
@@ -288,6 +289,37 @@ func TestReproduceUnderThePolicyOfTheBase(t *testing.T) {
 		got, err := Reproduce(t.Context(), Reproduction{Evidence: os.DirFS(out.Session.Dir), Repo: repo, Home: req.Home, Sandbox: d, Repeat: 1, Log: io.Discard})
 		if err != nil || got.Status != want || (want == evidence.StatusFail) != (len(got.Findings) == 1 && got.Findings[0].Code == reason.EnvelopeMismatch) {
 			t.Errorf("%s: %v %+v", name, err, got)
+		}
+	}
+}
+
+// TestContractBesideAnUnreadablePolicy: no contract is found to ask for enough where
+// what the base wants cannot be read.
+func TestContractBesideAnUnreadablePolicy(t *testing.T) {
+	t.Parallel()
+	link := newRepo(t, map[string]string{"a.txt": "a\n"})
+	amend := exec.Command("sh", "-c", "ln -s a.txt remit.yaml && git add . && git -c user.name=t -c user.email=t@example.com commit -q --amend -C HEAD")
+	amend.Dir = link
+	if out, err := amend.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, repo := range map[string]string{
+		"":        newRepo(t, map[string]string{"a.txt": "a\n"}),
+		"a link":  link,
+		"a key":   newRepo(t, map[string]string{"remit.yaml": "tests: protect\nverifies: {}\n"}),
+		"a flood": newRepo(t, map[string]string{"remit.yaml": strings.Repeat("# much\n", task.MaxSourceBytes/7+1)}),
+	} {
+		source, err := workspace.OpenSource(t.Context(), repo)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base, err := source.Resolve(t.Context(), task.DefaultBase)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := weakerThanBase(t.Context(), source, base, &task.Contract{})
+		if name == "" && found != nil || name != "" && (found == nil || found.Code != reason.EnvelopeMismatch || !strings.Contains(found.Detail, "remit.yaml of the base commit, which cannot be read")) {
+			t.Errorf("%q: %+v", name, found)
 		}
 	}
 }

@@ -96,17 +96,19 @@ func (c *Cache) Checkout(ctx context.Context, st *Store, tree string) (*Checkout
 	return co, nil
 }
 
-// open reads the head of the entry's index.
+// open reads the head of the entry's index. An entry whose top is not the one that was
+// built is none: it came here with a copy of the cache, and is built again.
 func (co *Checkout) open() error {
-	head, err := readIndexHead(filepath.Join(co.cache.entry(co.tree), "index"))
+	head, top, err := readIndexHead(filepath.Join(co.cache.entry(co.tree), "index"))
 	if err != nil {
 		return err
 	}
 	if head.Tree != co.tree {
 		return errors.New("the index is that of another tree")
 	}
-	if info, err := os.Lstat(co.Dir); err != nil || !info.IsDir() {
-		return errors.New("there is no tree")
+	var st unix.Stat_t
+	if err := unix.Lstat(co.Dir, &st); err != nil || recordOf(".", &st) != top {
+		return errors.New("there is no such tree")
 	}
 	co.Files, co.Bytes = head.Files, head.Bytes
 	co.entry, err = os.Lstat(co.cache.entry(co.tree))
@@ -255,7 +257,7 @@ func (c *Cache) entries() ([]cacheEntry, error) {
 	var entries []cacheEntry
 	for _, n := range names {
 		e := cacheEntry{tree: n.Name()}
-		if head, err := readIndexHead(filepath.Join(c.entry(e.tree), "index")); err == nil {
+		if head, _, err := readIndexHead(filepath.Join(c.entry(e.tree), "index")); err == nil {
 			e.bytes = head.Disk
 		}
 		if info, err := os.Stat(c.lock(e.tree, "use")); err == nil {

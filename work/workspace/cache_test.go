@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -115,6 +116,33 @@ func TestDamagedCheckoutIsNeverUsedAgain(t *testing.T) {
 				t.Errorf("left behind: %v", left)
 			}
 		})
+	}
+}
+
+// TestCopiedCache: a checkout that came with a copy of the cache, as a backup of a home
+// has it, is not the one that was built, and is built again before anything uses it.
+func TestCopiedCache(t *testing.T) {
+	t.Parallel()
+	_, st := seeded(t)
+	c := newCache(t)
+	tree := st.Baseline().Tree
+	mustCheckout(t, c, st, tree).Release()
+	copied := filepath.Join(t.TempDir(), "copy")
+	if out, err := exec.Command("cp", "-a", c.dir, copied).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	there, err := OpenCache(copied)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found, err := there.Find(t.Context(), tree); found != nil || err != nil {
+		t.Errorf("a copied checkout is taken for one that was built: %v", err)
+	}
+	if co := mustCheckout(t, there, st, tree); co.Warm || co.Verify(t.Context()) != nil {
+		t.Error("a copied checkout is used")
+	}
+	if co := mustCheckout(t, c, st, tree); !co.Warm || co.Verify(t.Context()) != nil {
+		t.Error("the one that was copied is not used any more")
 	}
 }
 

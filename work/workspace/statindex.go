@@ -131,18 +131,27 @@ func modeOf(st *unix.Stat_t) uint32 {
 	return uint32(st.Mode) //nolint:unconvert // 16 bits on some systems
 }
 
-// readIndexHead reads the first line only.
-func readIndexHead(file string) (statHead, error) {
+// readIndexHead reads the first line and what follows it about the top.
+func readIndexHead(file string) (head statHead, top statRecord, err error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return statHead{}, err
+		return head, top, err
 	}
 	defer f.Close()
-	line, err := bufio.NewReaderSize(io.LimitReader(f, 256), 256).ReadString('\n')
+	r := bufio.NewReaderSize(io.LimitReader(f, 512), 512)
+	line, err := r.ReadString('\n')
 	if err != nil {
-		return statHead{}, errStatIndex
+		return head, top, errStatIndex
 	}
-	return parseStatHead(line)
+	if head, err = parseStatHead(line); err != nil {
+		return head, top, err
+	}
+	item, err := r.ReadString(0)
+	if err != nil {
+		return head, top, errStatIndex
+	}
+	top, err = parseRecord(strings.TrimSuffix(item, "\x00"))
+	return head, top, err
 }
 
 func parseStatHead(line string) (h statHead, err error) {
