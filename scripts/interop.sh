@@ -6,6 +6,9 @@
 # so that the program depends on none.
 #
 #   scripts/interop.sh        needs the Go module proxy, git, bubblewrap
+#   REMIT_INTEROP_COSIGN=build scripts/interop.sh
+#                             and cosign, which is built first (twenty minutes, 3 GB of modules);
+#                             with the path of one in the place of build, that one
 #
 # It is not part of the tests: what cannot be had is SKIPPED, loudly, with exit code 0.
 set -euo pipefail
@@ -47,6 +50,57 @@ bundle=$(echo "$top"/.autopilot/sessions/*)
 "$top/interop" cloudevents "$bundle/events.normalized.jsonl"
 "$remit" keys show | sed -n 's/^allowed_signers *//p' >"$top/signers"
 "$top/interop" "$top/signers" "$bundle/patch.diff" "$top"/out/*.intoto.jsonl
+cosign=${REMIT_INTEROP_COSIGN:-}
+if [ "$cosign" = build ]; then
+  cosign=$top/bin/cosign
+  CGO_ENABLED=0 GOBIN=$top/bin go install github.com/sigstore/cosign/v3/cmd/cosign@v3.1.3 2>"$top/why" || {
+    say "SKIPPED: cosign cannot be built:"
+    tail -n 3 "$top/why"
+    cosign=
+  }
+elif [ -z "$cosign" ]; then
+  say "SKIPPED: cosign: REMIT_INTEROP_COSIGN is neither build nor the path of one"
+fi
+if [ -n "$cosign" ]; then
+  python3 - "$cosign" "$top" "$bundle/patch.diff" <<'PY'
+import base64, glob, json, subprocess, sys
+
+cosign, top, patch = sys.argv[1:]
+raw = base64.b64decode(open(top + "/signers").read().split()[3])[-32:]
+
+
+def pem(key):  # as cosign reads a key: its DER with the object identifier of ed25519 before it
+    with open(top + "/cosign.pub", "w") as out:
+        out.write("-----BEGIN PUBLIC KEY-----\n" + base64.b64encode(bytes.fromhex("302a300506032b6570032100") + key).decode() + "\n-----END PUBLIC KEY-----\n")
+
+
+def accepts(statement, kind, blob):
+    words = [cosign, "verify-blob-attestation", "--key", top + "/cosign.pub", "--insecure-ignore-tlog", "--type", kind]
+    runs = [subprocess.run(words + how + [blob], capture_output=True, text=True) for how in (["--signature", statement], ["--bundle", top + "/sigstore.json"])]
+    return {r.returncode == 0 and "Verified OK" in r.stderr for r in runs}
+
+
+with open(top + "/other.diff", "wb") as out:
+    out.write(open(patch, "rb").read() + b"\n")
+found = sorted(glob.glob(top + "/out/*.intoto.jsonl"))
+for statement in found:
+    envelope = json.load(open(statement))
+    with open(top + "/sigstore.json", "w") as out:
+        json.dump({"mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json", "dsseEnvelope": envelope,
+                   "verificationMaterial": {"publicKey": {"hint": envelope["signatures"][0]["keyid"]}}}, out)
+    kind = json.loads(base64.b64decode(envelope["payload"]))["predicateType"]
+    pem(raw)
+    if accepts(statement, kind, patch) != {True}:
+        sys.exit(f"interop: cosign refuses {statement}")
+    if accepts(statement, kind, top + "/other.diff") != {False} or accepts(statement, "https://example.com/other", patch) != {False}:
+        sys.exit(f"interop: cosign accepts {statement} for another patch, or as one of another type")
+    pem(raw[:-1] + bytes([raw[-1] ^ 1]))
+    if accepts(statement, kind, patch) != {False}:
+        sys.exit(f"interop: cosign accepts {statement} by another key")
+print(f"ok cosign: {len(found)} statements, and none for another patch, type or key")
+sys.exit(0 if len(found) == 4 else "interop: there should be four statements")
+PY
+fi
 "$remit" bridge relay --changes --listen 127.0.0.1:0 --json >"$top/relay.json" &
 relay=$!
 trap 'kill "$relay" 2>/dev/null || true; rm -rf "$top"' EXIT

@@ -80,7 +80,7 @@ func (a *app) auditNote(cmd *cobra.Command, f *auditFlags) error {
 		rep.Profile, shown = "attestations", trust.AuditAttestations(beside, commit)
 	}
 	for _, g := range shown.Gates {
-		gate := bundle.GateResult{Name: g.Name, Status: bundle.Pass, Reason: g.Why, Findings: g.Found}
+		gate := bundle.GateResult{Name: g.Name, Status: bundle.Pass, Reason: g.Why, Findings: g.Found, Signers: g.Signers}
 		switch {
 		case len(g.Found) > 0:
 			gate.Status, gate.Reason = worst(g.Found), ""
@@ -91,12 +91,7 @@ func (a *app) auditNote(cmd *cobra.Command, f *auditFlags) error {
 	}
 	if rep.Status == bundle.Pass {
 		rep.RunStatus = shown.RunStatus
-		says := "This says who vouches for this commit, but for its committer and signature, which anybody can set."
-		if by := unvouched(rep); by != "" {
-			says = "NOBODY WHOM YOU TRUST VOUCHES FOR THIS COMMIT: whoever has the key " + by + " says all of this, and anybody can make a key. " +
-				"Name the keys that you trust with --allowed-signers FILE, or `remit keys trust`, and audit it again."
-		}
-		rep.Conclusion = fmt.Sprintf("%s The evidence is in the bundle: `remit audit BUNDLE --expect %s`.", says, shown.Receipt)
+		rep.Conclusion = fmt.Sprintf("%s The evidence is in the bundle: `remit audit BUNDLE --expect %s`.", vouchers(rep), shown.Receipt)
 	}
 	return a.audited(cmd.OutOrStdout(), f, rep, nil)
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"remit/proof/attest"
@@ -167,8 +169,11 @@ func conclusion(rep *bundle.Report, name string, again *harness.Reproduced) stri
 	}
 	text, also := "This proves that the evidence is complete and agrees with itself", ", but not who made it"
 	for _, g := range rep.Gates {
-		if g.Name == bundle.GateSignatures && g.Status == bundle.Pass {
-			also = ", and that it was " + g.Reason
+		switch trusted, _ := signersOf(g); {
+		case len(trusted) > 0 && g.Status == bundle.Pass:
+			also = ", and that it was " + signedBy(trusted)
+		case len(trusted) > 0:
+			also = ", and that a part of it was " + signedBy(trusted)
 		}
 	}
 	if again != nil {
@@ -177,29 +182,63 @@ func conclusion(rep *bundle.Report, name string, again *harness.Reproduced) stri
 	return text + also + ". That the tests pass is proved by `remit reproduce " + name + " --repo CLONE`."
 }
 
-// fingerprintForm is a key as ssh-keygen names it.
-var fingerprintForm = form.Lazy(`SHA256:[A-Za-z0-9+/]{43}`)
-
-// unvouched is the key that has signed what was audited, where the auditor trusts none that
-// has; "" where one is trusted, or nothing was signed.
-func unvouched(rep *bundle.Report) (fingerprint string) {
-	for _, g := range rep.Gates {
-		if g.Name == bundle.GateSignatures && g.Status == bundle.Skipped {
-			fingerprint = fingerprintForm().FindString(g.Reason)
+// signersOf are the keys that have signed what was audited: those that the auditor trusts,
+// and those whom nobody vouches for.
+func signersOf(gates ...bundle.GateResult) (trusted, unknown []attest.Vouched) {
+	for _, g := range gates {
+		for _, by := range g.Signers {
+			switch {
+			case by.Trusted:
+				trusted = append(trusted, by)
+			case !by.Revoked:
+				unknown = append(unknown, by)
+			}
 		}
 	}
-	return fingerprint
+	return trusted, unknown
 }
 
-// trustAdvice says what to type about a signature that nobody vouches for. Only of the
-// key of this machine is it known whose it is.
+// signedBy says who has signed which files.
+func signedBy(signers []attest.Vouched) string {
+	var parts []string
+	for _, by := range signers {
+		parts = append(parts, fmt.Sprintf("signed by %s (%s)", cmp.Or(by.Name, "the key "+by.Key), strings.Join(by.Files, ", ")))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// trustAdvice says what to type about a signature over the receipt that nobody vouches for.
+// Only of the key of this machine is it known whose it is.
 func (a *app) trustAdvice(rep *bundle.Report, name string) string {
-	fingerprint := unvouched(rep)
-	if fingerprint == "" {
+	trusted, unknown := signersOf(rep.Gates...)
+	i := slices.IndexFunc(unknown, func(by attest.Vouched) bool { return slices.Contains(by.Files, evidence.ReceiptFile) })
+	if i < 0 {
 		return ""
 	}
-	if key, err := a.home.Keys().Load(); err == nil && key.Public().Fingerprint() == fingerprint {
-		return fmt.Sprintf(" It is signed by the key of this machine: `remit keys trust %s --fingerprint %s %s` has audits here say so.", signerName(), fingerprint, form.ShellWord(name))
+	what := "It"
+	if len(trusted) > 0 {
+		what = evidence.ReceiptFile
 	}
-	return fmt.Sprintf(" Its signer is for you to find out: ask them for the fingerprint of their key, then `remit keys trust NAME --fingerprint FINGERPRINT %s`.", form.ShellWord(name))
+	if key, err := a.home.Keys().Load(); err == nil && key.Public().Fingerprint() == unknown[i].Key {
+		return fmt.Sprintf(" %s is signed by the key of this machine: `remit keys trust %s --fingerprint %s %s` has audits here say so.", what, signerName(), unknown[i].Key, form.ShellWord(name))
+	}
+	return fmt.Sprintf(" %s is signed by a key that you do not trust: ask its owner for the fingerprint of their key, then `remit keys trust NAME --fingerprint FINGERPRINT %s`.", what, form.ShellWord(name))
+}
+
+// vouchers says who vouches for the note or the statements of a commit.
+func vouchers(rep *bundle.Report) string {
+	const (
+		anybody = ", and anybody can make a key. "
+		advice  = "Name the keys that you trust with --allowed-signers FILE, or `remit keys trust`, and audit it again."
+	)
+	switch trusted, unknown := signersOf(rep.Gates...); {
+	case len(trusted)+len(unknown) == 0:
+		return "NOBODY VOUCHES FOR THIS COMMIT: it is not signed. " + advice
+	case len(unknown) == 0:
+		return "This says who vouches for this commit, but for its committer and signature, which anybody can set."
+	case len(trusted) == 0:
+		return "NOBODY WHOM YOU TRUST VOUCHES FOR THIS COMMIT: whoever has the key " + unknown[0].Key + " says all of this" + anybody + advice
+	default:
+		return "WHOM YOU TRUST VOUCHES FOR A PART OF THIS ONLY: it is " + signedBy(trusted) + ", and " + signedBy(unknown) + anybody + advice
+	}
 }

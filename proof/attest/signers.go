@@ -15,6 +15,15 @@ const (
 	maxSigners     = 10_000
 )
 
+// Vouched is what one key has signed of what an auditor looks at. The signatures verify.
+type Vouched struct {
+	Key     string   `json:"key"`            // its fingerprint, as ssh-keygen shows it
+	Name    string   `json:"name,omitempty"` // its principals, where the auditor trusts it
+	Trusted bool     `json:"trusted"`        // for receipts, at the time of the run
+	Revoked bool     `json:"revoked,omitempty"`
+	Files   []string `json:"files"`
+}
+
 // Signers are the keys that an auditor trusts, read from an allowed_signers
 // file. The zero value trusts no key.
 type Signers struct{ list []signer }

@@ -103,13 +103,14 @@ func (a *audit) judge(ctx context.Context, g Gate, files *fileSet) {
 		a.settle(g.Name, g.Check(ctx, files))
 		return
 	}
-	found, skipped, why := g.State(ctx, files)
+	found, skipped, why, by := g.State(ctx, files)
 	if skipped && len(found) == 0 {
 		a.leave(g.Name, Skipped, why)
-		return
+	} else {
+		a.settle(g.Name, found)
 	}
-	a.settle(g.Name, found)
-	if last := &a.report.Gates[len(a.report.Gates)-1]; last.Status == Pass {
+	last := &a.report.Gates[len(a.report.Gates)-1]
+	if last.Signers = by; last.Status == Pass {
 		last.Reason = why
 	}
 }

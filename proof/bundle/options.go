@@ -5,6 +5,7 @@ import (
 	"io"
 	"io/fs"
 
+	"remit/proof/attest"
 	"remit/proof/reason"
 )
 
@@ -86,12 +87,13 @@ type Options struct {
 //
 // State, when set, is asked in the place of Check by a gate that has more to say:
 // that it was skipped since what it looks for is not there, and why it was
-// skipped or passed. With findings neither counts. When files is the content of
+// skipped or passed. With findings neither counts. by are the keys whose signatures it
+// has verified, trusted or not, in any case. When files is the content of
 // a zip or of a sealed directory, it has the method ZipSHA256, see [fileSet].
 type Gate struct {
 	Name  string
 	Check func(ctx context.Context, files fs.FS) []reason.Finding
-	State func(ctx context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string)
+	State func(ctx context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string, by []attest.Vouched)
 }
 
 // Runner runs one command of gates 9 and 10 with dir as its working

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"remit/proof/attest"
 	"remit/proof/reason"
 )
 
@@ -61,6 +62,7 @@ type GateResult struct {
 	Status   Status           `json:"status"`
 	Reason   string           `json:"reason,omitempty"` // why skipped or blocked; of some gates, why passed
 	Findings []reason.Finding `json:"findings"`
+	Signers  []attest.Vouched `json:"signers,omitempty"` // of the gate signatures: whose signatures verify
 }
 
 // Command is one command of gates 9 and 10. Stdout and Stderr are verbatim

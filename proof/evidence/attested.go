@@ -80,6 +80,6 @@ func (t Trust) AuditAttestations(texts [][]byte, commit NotedCommit) *NoteAudit 
 	if others := len(texts) - len(ours); others > 0 {
 		form.Why = fmt.Sprintf("%d other(s) not looked at", others)
 	}
-	signed.Found, signed.Skipped, signed.Why = c.found, c.skipped, c.why()
+	signed.Found, signed.Skipped, signed.Why, signed.Signers = c.found, c.skipped, c.why(), c.signers
 	return out
 }

@@ -37,17 +37,17 @@ const Unsigned = "unsigned: integrity, not authorship"
 // signature that does not verify fails, as one by a revoked key, and one of a form
 // that this version cannot check blocks. The statements below attestations/ are
 // held to the same rules, and to what the evidence gives.
-func (t Trust) State(_ context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string) {
+func (t Trust) State(_ context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string, by []attest.Vouched) {
 	raw, err := readFile(files, ReceiptFile)
 	if err != nil {
-		return []reason.Finding{documentFinding(ReceiptFile, err)}, false, ""
+		return []reason.Finding{documentFinding(ReceiptFile, err)}, false, "", nil
 	}
 	var receipt Receipt
 	if err := DecodeReceipt(raw, &receipt); err != nil {
-		return []reason.Finding{documentFinding(ReceiptFile, err)}, false, ""
+		return []reason.Finding{documentFinding(ReceiptFile, err)}, false, "", nil
 	}
 	if len(receipt.Signature) > 0 && string(receipt.Signature) != "null" {
-		return []reason.Finding{{Code: reason.SignatureUnchecked, Path: ReceiptFile, Detail: "is signed in a form that this version cannot check"}}, false, ""
+		return []reason.Finding{{Code: reason.SignatureUnchecked, Path: ReceiptFile, Detail: "is signed in a form that this version cannot check"}}, false, "", nil
 	}
 	c := &vouching{trust: t, files: files, at: endOf(&receipt), session: receipt.SessionID}
 	key, err := SignerOf(files, raw)
@@ -61,12 +61,12 @@ func (t Trust) State(_ context.Context, files fs.FS) (found []reason.Finding, sk
 		c.vouch(SignatureFile, ReceiptFile, key)
 	}
 	c.statements()
-	return c.found, c.skipped, c.why()
+	return c.found, c.skipped, c.why(), c.signers
 }
 
 // Check is [Trust.State] for a caller who asks for findings only.
 func (t Trust) Check(ctx context.Context, files fs.FS) []reason.Finding {
-	found, _, _ := t.State(ctx, files)
+	found, _, _, _ := t.State(ctx, files)
 	return found
 }
 

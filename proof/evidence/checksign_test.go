@@ -127,7 +127,7 @@ func TestSignatures(t *testing.T) {
 			if tt.trust != "" {
 				trust.Signers = signers(t, tt.trust)
 			}
-			found, skip, why := trust.State(t.Context(), tt.files)
+			found, skip, why, _ := trust.State(t.Context(), tt.files)
 			got := reason.Code("")
 			switch {
 			case len(found) > 0:
@@ -241,7 +241,7 @@ func TestExpected(t *testing.T) {
 	}
 	files := memory(t, s.dir)
 	for digest, want := range given {
-		found, skip, why := evidence.Expected{Digest: digest}.State(t.Context(), files)
+		found, skip, why, _ := evidence.Expected{Digest: digest}.State(t.Context(), files)
 		if len(found) > 0 || skip || !strings.Contains(why, want) {
 			t.Errorf("%s: %q, want %q:%s", digest, why, want, texts(found))
 		}
@@ -249,7 +249,7 @@ func TestExpected(t *testing.T) {
 	before, err := evidence.Project(s.w.Entries()[:len(s.w.Entries())-5])
 	s.must(err)
 	for name, digest := range map[string]string{"another digest": canon.Digest([]byte("other")), "of a receipt before the verdict": canon.Digest(before[evidence.ReceiptFile])} {
-		if found, _, _ := (evidence.Expected{Digest: digest}).State(t.Context(), files); !has(found, reason.DigestUnknown, evidence.ReceiptFile) {
+		if found, _, _, _ := (evidence.Expected{Digest: digest}).State(t.Context(), files); !has(found, reason.DigestUnknown, evidence.ReceiptFile) {
 			t.Errorf("%s is found:%s", name, texts(found))
 		}
 	}
@@ -265,7 +265,7 @@ func TestExpectedIsBounded(t *testing.T) {
 		s.receipt("ForgeUpdated", map[string]any{})
 	}
 	files := fstest.MapFS{evidence.JournalFile: &fstest.MapFile{Data: memory(t, s.dir)[evidence.JournalFile].Data}}
-	if found, _, _ := (evidence.Expected{Digest: canon.Digest(nil)}).State(t.Context(), files); !has(found, reason.GateUnavailable, evidence.JournalFile) {
+	if found, _, _, _ := (evidence.Expected{Digest: canon.Digest(nil)}).State(t.Context(), files); !has(found, reason.GateUnavailable, evidence.JournalFile) {
 		t.Errorf("found:%s", texts(found))
 	}
 }

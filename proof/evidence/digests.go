@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"time"
 
+	"remit/proof/attest"
 	"remit/proof/canon"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -68,30 +69,30 @@ const GateExpect = "expect"
 // Gate is the gate for an audit.
 func (x Expected) Gate() Gate {
 	return Gate{Name: GateExpect, Check: func(ctx context.Context, files fs.FS) []reason.Finding {
-		found, _, _ := x.State(ctx, files)
+		found, _, _, _ := x.State(ctx, files)
 		return found
 	}, State: x.State}
 }
 
 // State says of what the digest is, and after which entry of the journal. It
 // fails with digest_unknown when it never was one of this bundle.
-func (x Expected) State(ctx context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string) {
+func (x Expected) State(ctx context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string, by []attest.Vouched) {
 	log, found := openJournal(files)
 	if log == nil {
-		return found, false, ""
+		return found, false, "", nil
 	}
 	what, err := x.find(ctx, log.Entries)
 	if err != nil {
-		return []reason.Finding{{Code: reason.GateUnavailable, Path: JournalFile, Detail: err.Error()}}, false, ""
+		return []reason.Finding{{Code: reason.GateUnavailable, Path: JournalFile, Detail: err.Error()}}, false, "", nil
 	}
 	zip, zipped := files.(interface{ ZipSHA256() string })
 	if what == "" && zipped && zip.ZipSHA256() == x.Digest {
 		what = "it is the digest of the zip"
 	}
 	if what == "" {
-		return []reason.Finding{{Code: reason.DigestUnknown, Path: ReceiptFile, Detail: x.Digest + " was never the digest of this bundle's receipt or trajectory"}}, false, ""
+		return []reason.Finding{{Code: reason.DigestUnknown, Path: ReceiptFile, Detail: x.Digest + " was never the digest of this bundle's receipt or trajectory"}}, false, "", nil
 	}
-	return nil, false, what
+	return nil, false, what, nil
 }
 
 // find looks at every prefix of the journal from the first verdict on, the

@@ -147,6 +147,7 @@ type NoteGate struct {
 	Found   []reason.Finding
 	Skipped bool
 	Why     string
+	Signers []attest.Vouched
 }
 
 // NotedCommit is a commit as it lies in a repository.
@@ -238,7 +239,7 @@ func (t Trust) AuditNote(text []byte, commit NotedCommit) *NoteAudit {
 		c.noted(noteStatements[i], e)
 	}
 	signed := gate("signatures")
-	signed.Found, signed.Skipped, signed.Why = c.found, c.skipped, c.why()
+	signed.Found, signed.Skipped, signed.Why, signed.Signers = c.found, c.skipped, c.why(), c.signers
 
 	agree := gate("note.statements")
 	var about Attested

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 
+	"remit/proof/attest"
 	"remit/proof/canon"
 	"remit/proof/journal"
 	"remit/proof/reason"
@@ -19,7 +20,7 @@ import (
 type Gate struct {
 	Name  string
 	Check func(ctx context.Context, files fs.FS) []reason.Finding
-	State func(ctx context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string)
+	State func(ctx context.Context, files fs.FS) (found []reason.Finding, skipped bool, why string, by []attest.Vouched)
 }
 
 // Gates returns the audit gates that need to know what evidence means, in the

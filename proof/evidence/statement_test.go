@@ -222,7 +222,7 @@ func TestWhoVouches(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		found, skip, why := trust.State(t.Context(), tt.files)
+		found, skip, why, _ := trust.State(t.Context(), tt.files)
 		got := reason.Code("")
 		switch {
 		case len(found) > 0:

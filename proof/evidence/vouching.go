@@ -24,13 +24,7 @@ type vouching struct {
 
 	found   []reason.Finding
 	skipped bool
-	signers []vouched
-}
-
-// vouched is what one signer has signed.
-type vouched struct {
-	signer string
-	files  []string
+	signers []attest.Vouched
 }
 
 func (c *vouching) add(code reason.Code, path, detail string) {
@@ -47,25 +41,30 @@ func (c *vouching) missing(path string) {
 
 // vouch records whose signature, found at path, is over a file. It was verified.
 func (c *vouching) vouch(path, over string, key attest.PublicKey) {
-	if c.trust.Revoked.Has(key) {
-		c.add(reason.SignerRevoked, path, "is signed by "+key.Fingerprint()+", which you have revoked")
-		return
-	}
-	signer, trusted := c.trust.Signers.Find(key, attest.NamespaceReceipt, c.at)
-	if !trusted {
-		signer = key.Fingerprint() + " (not in your allowed signers)"
+	by := attest.Vouched{Key: key.Fingerprint(), Revoked: c.trust.Revoked.Has(key), Files: []string{over}}
+	if by.Revoked {
+		c.add(reason.SignerRevoked, path, "is signed by "+by.Key+", which you have revoked")
+	} else if by.Name, by.Trusted = c.trust.Signers.Find(key, attest.NamespaceReceipt, c.at); !by.Trusted {
 		c.skipped = true
 		if c.trust.Require {
-			c.add(reason.SignerUnknown, path, "signed by "+signer)
+			c.add(reason.SignerUnknown, path, "signed by "+signerWords(by))
 		}
 	}
 	for i := range c.signers {
-		if c.signers[i].signer == signer {
-			c.signers[i].files = append(c.signers[i].files, over)
+		if known := &c.signers[i]; known.Key == by.Key && known.Trusted == by.Trusted {
+			known.Files = append(known.Files, over)
 			return
 		}
 	}
-	c.signers = append(c.signers, vouched{signer, []string{over}})
+	c.signers = append(c.signers, by)
+}
+
+// signerWords are the name of a signer, or the key where the auditor knows none.
+func signerWords(by attest.Vouched) string {
+	if by.Trusted {
+		return by.Name
+	}
+	return by.Key + " (not in your allowed signers)"
 }
 
 // why names the signers. Without statements it is the one of the receipt alone.
@@ -73,15 +72,15 @@ func (c *vouching) why() string {
 	if len(c.signers) == 0 {
 		return Unsigned
 	}
-	if len(c.signers) == 1 && len(c.signers[0].files) == 1 && c.signers[0].files[0] == ReceiptFile {
-		return "signed by " + c.signers[0].signer
+	if len(c.signers) == 1 && len(c.signers[0].Files) == 1 && c.signers[0].Files[0] == ReceiptFile {
+		return "signed by " + signerWords(c.signers[0])
 	}
 	var parts []string
 	if c.receiptKey == (attest.PublicKey{}) {
 		parts = append(parts, ReceiptFile+" is not signed")
 	}
 	for _, v := range c.signers {
-		parts = append(parts, "signed by "+v.signer+": "+strings.Join(v.files, ", "))
+		parts = append(parts, "signed by "+signerWords(v)+": "+strings.Join(v.Files, ", "))
 	}
 	return strings.Join(parts, "; ")
 }

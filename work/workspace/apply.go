@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -78,7 +79,7 @@ func (a *applier) apply(ctx context.Context, file string) (string, error) {
 	}
 	err := withFile(file, func(r io.Reader) error { return a.dir.ApplyCached(ctx, r, a.paths) })
 	if err != nil {
-		return "", patchError(err, "it does not apply")
+		return "", lineEnds(file, patchError(err, "it does not apply"))
 	}
 	edits, err := a.edits()
 	if err != nil {
@@ -96,6 +97,26 @@ func (a *applier) apply(ctx context.Context, file string) (string, error) {
 		return "", patchError(err, "git refuses its result")
 	}
 	return result.Tree, err
+}
+
+// lineEnds hints at the usual cause of a patch that does not apply though it reads well: a
+// mail client or an editor has made CRLF of the ends of its lines.
+func lineEnds(file string, err error) error {
+	refused, ok := errors.AsType[*reason.Error](err)
+	if !ok {
+		return err
+	}
+	_ = withFile(file, func(r io.Reader) (err error) { // the patch was read before
+		for lines := bufio.NewReader(r); err == nil || errors.Is(err, bufio.ErrBufferFull); {
+			var line []byte
+			if line, err = lines.ReadSlice('\n'); bytes.HasPrefix(line, []byte("+++ ")) && bytes.HasSuffix(line, []byte("\r\n")) {
+				refused = refused.WithHint("the lines of the patch end in CRLF; those of git end in LF: take the CR out with `tr -d '\\r' <PATCH`, where the files have none either")
+				return nil
+			}
+		}
+		return nil
+	})
+	return refused
 }
 
 // patchError tells a bad patch from our own trouble.

@@ -101,6 +101,24 @@ func TestApplyTakesForeignPatches(t *testing.T) {
 	}
 }
 
+// TestApplyNamesTheLineEnds: a patch that came with CRLF says so, one with another context does not.
+func TestApplyNamesTheLineEnds(t *testing.T) {
+	t.Parallel()
+	_, st := seeded(t)
+	const stale = "--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n-not hello\n+x\n"
+	for patch, crlf := range map[string]bool{
+		strings.ReplaceAll(strings.Replace(stale, "not ", "", 1), "\n", "\r\n"): true,
+		stale: false,
+		strings.Replace(stale, "hello", "hello\r", 1): false, // of a file with CRLF
+	} {
+		_, err := st.Apply(t.Context(), st.Baseline().Tree, strings.NewReader(patch))
+		coded, ok := errors.AsType[*reason.Error](err)
+		if !ok || coded.Code != reason.PatchInvalid || strings.Contains(coded.Hint, "CRLF") != crlf {
+			t.Errorf("%q: %v, its hint: %+v", patch, err, coded)
+		}
+	}
+}
+
 // What git would take below the root, and what is no patch, is refused with its line.
 func TestApplyNamesTheLine(t *testing.T) {
 	t.Parallel()
