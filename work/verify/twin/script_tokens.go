@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The lexer of PHP answers one question, where tokens and brackets are, and
-// refuses a text in which it cannot be sure: a file that is refused is not
+// The lexers of PHP and Ruby answer one question, where tokens and brackets are, and
+// refuse a text in which they cannot be sure: a file that is refused is not
 // controlled, and one that is misread would be edited wrongly.
 
 // scriptKind is what a token is.
