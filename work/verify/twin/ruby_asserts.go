@@ -135,7 +135,16 @@ func (b *rubyBody) literal(i int, a span, w way) {
 
 // expected notes an expected value.
 func (b *rubyBody) expected(i int, name string, args []span) {
-	s := b.value(i, span{args[0].from, args[len(args)-1].to})
+	first := args[0]
+	if pair := b.p.split(first, "=>"); len(pair) == 2 { // of a key the value is handed on
+		first = pair[1]
+	} else if text := b.p.text(first.from); strings.HasSuffix(text, ":") && b.p.is(first.from, scriptName) {
+		first.from++
+	}
+	if first.from >= first.to || slices.Contains([]string{"*", "**", "&"}, b.p.text(first.from)) {
+		return
+	}
+	s := b.value(i, first)
 	s.whole = slices.Contains(rubyWhole, name)
 	for _, a := range args {
 		s.leaves = append(s.leaves, b.p.leaves(a, 0)...)

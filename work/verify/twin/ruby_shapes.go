@@ -291,33 +291,33 @@ def $O($a, $b)
   end
 end`}
 
-// rubyTrace is the method $N, $p is the path and $k the key.
+// rubyTrace is the method $N, $p is the path and $k the key. What writes is taken
+// before any example can put something in its place.
 const rubyTrace = `
+$$S = File.method(:write)
 def $N($a, $b)
   $$G ||= {
     $T
   }
-  $$L ||= Hash.new { |$c, $d| $c[$d] = [0, 0] }
-  $e, $d, $f = $$G[$a]
-  $c = $$L[$a]
-  $S = lambda do |$K|
-    begin
-      File.open($p, 'a') { |$F| $F.syswrite("$k #{$K}\n") }
-    rescue SystemCallError
-      nil
-    end
+  $$L ||= Hash.new { |$d, $e| $d[$e] = [0, 0] }
+  $c, $d, $f = $$G[$a]
+  $e = $$L[$a]
+  $F = lambda do |$G|
+    $$S.call($p, "$k #{$G}\n", mode: 'a')
+  rescue SystemCallError
+    nil
   end
-  $c[0] += 1
-  if $e
-    $c[1] += 1 unless $b
-    $S.call("E #{$d} #{$c[0]} #{$b ? 'ok' : 'failed'}") if $c[0] == 1 || !$b && $c[1] <= 16
-  elsif $c[0] == 1
-    $S.call("R #{$d}")
+  $e[0] += 1
+  if $c
+    $e[1] += 1 unless $b
+    $F.call("E #{$d} #{$e[0]} #{$b ? 'ok' : 'failed'}") if $e[0] == 1 || !$b && $e[1] <= 16
+  elsif $e[0] == 1
+    $F.call("R #{$d}")
   end
   return unless $b.is_a?(Array)
   if $b.first.class.name.to_s.include?('SkipDeclared')
-    $S.call("T #{$f} skip")
+    $F.call("T #{$f} skip")
   else
-    $S.call("T #{$f} #{$b.first || $C($a) ? 'fail' : 'pass'}")
+    $F.call("T #{$f} #{$b.first || $C($a) ? 'fail' : 'pass'}")
   end
 end`
