@@ -24,7 +24,7 @@ func ParseRuby(name string, src []byte) (File, error) {
 	f.prefix = strings.Trim(strings.ToLower(rubyOther().ReplaceAllString(strings.TrimSuffix(path.Clean(name), ".rb"), "_")), "_0123456789")
 	p := &rubyParser{tokenized: l.tokenized, file: f}
 	p.blocks(0, len(p.tokens), rubyGroup{})
-	if err := f.finish(p.found); err != nil {
+	if err := f.finish(p.together()); err != nil {
 		return nil, fmt.Errorf("edit Ruby: %w", err)
 	}
 	return f, nil
@@ -37,6 +37,29 @@ type rubyParser struct {
 	tokenized
 	file  *scriptFile
 	found []scriptTest
+}
+
+// together has the examples of a group that have no title be one test: which of them
+// an identity means is not known for sure, so that one that fails is the group's.
+func (p *rubyParser) together() []scriptTest {
+	at := make(map[string]int)
+	var out []scriptTest
+	for _, t := range p.found {
+		first, again := at[t.Name]
+		switch {
+		case again && t.untitled:
+			out[first].places = append(out[first].places, t.places...)
+			if len(t.places) > 0 {
+				out[first].Why = ""
+			}
+		default:
+			if t.untitled {
+				at[t.Name] = len(out)
+			}
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // rubyGroup is what is around an example.
@@ -210,11 +233,11 @@ func (p *rubyParser) example(i int, g rubyGroup, args []span, open int) {
 	named := slices.ContainsFunc(args, func(a span) bool {
 		return !strings.HasPrefix(p.text(a.from), ":") && !strings.HasSuffix(p.text(a.from), ":")
 	})
-	if !named { // it is named by what it expects
-		t.Title = rubyJoin(g.title, []string{"is expected ", ""}, false)
+	if !named { // it is named by its place in the group
+		t.Title = rubyJoin(g.title, []string{"example ", ""}, false)
 	}
-	t.Name = strings.Join(t.Title, "*")
-	b := &rubyBody{p: p, t: &t, open: open, from: open + 1, end: p.closing(open), named: named}
+	t.Name, t.untitled = strings.Join(t.Title, "*"), !named
+	b := &rubyBody{p: p, t: &t, open: open, from: open + 1, end: p.closing(open)}
 	if p.text(b.from) == "|" {
 		for b.from++; b.from < b.end && p.text(b.from) != "|"; {
 			b.from++
@@ -232,7 +255,6 @@ type rubyBody struct {
 	p               *rubyParser
 	t               *scriptTest
 	open, from, end int // the tokens of the block, behind its parameters
-	named           bool
 	early           int // the first token that may end the example in front of its end
 	rescues         bool
 	parent          map[int]int
@@ -265,9 +287,6 @@ func (b *rubyBody) sites() {
 	}
 	start, end := p.tokens[b.from-1].end, p.tokens[b.end].start
 	b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptGuard, start: start, end: end, statement: start, certain: true})
-	if !b.named { // another value is another name
-		return
-	}
 	if i := b.firstCall(); i > 0 {
 		at := p.tokens[i].end
 		b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptState, start: at, end: at, statement: at, lead: "; "})

@@ -222,5 +222,6 @@ func (f *scriptFile) finish(found []scriptTest) error {
 // scriptTest is a test with its places.
 type scriptTest struct {
 	Test
-	places []scriptPlace
+	places   []scriptPlace
+	untitled bool // Ruby: it has no title
 }
