@@ -35,7 +35,11 @@ func lexRuby(src string) (*rubyLexer, error) {
 			l.names[name] = true
 		}
 	}
-	if err := l.until(""); err != nil {
+	err := l.until("")
+	if err == nil && len(l.heredocs) > 0 {
+		err = errScriptEnd
+	}
+	if err != nil {
 		return nil, l.where(err)
 	}
 	l.src = src
@@ -47,30 +51,9 @@ var (
 	rubyAssigned = form.Lazy(`([a-z_]\w*(?:\s*,\s*\*?[a-z_]\w*)*)\s*(?:[-+*/|&]|\|\||&&|<<)?=|\|([^|\n]*)\||def\s+[\w.?!]+\(([^)]*)\)`)
 )
 
-// until reads tokens to the bracket that closes what was open at the beginning, or
-// to the end of the text.
+// until reads tokens to a closing bracket, or to the end of the text.
 func (l *rubyLexer) until(closing string) error {
-	base := len(l.open)
-	for {
-		if err := l.space(); err != nil {
-			return err
-		}
-		if l.at >= len(l.src) {
-			if closing != "" || len(l.open) > base || len(l.heredocs) > 0 {
-				return errScriptEnd
-			}
-			return nil
-		}
-		if closing != "" && len(l.open) == base && strings.HasPrefix(l.src[l.at:], closing) {
-			return nil
-		}
-		if err := l.token(); err != nil {
-			return err
-		}
-		if len(l.tokens) > maxScriptTokens {
-			return errors.New("it has too many tokens")
-		}
-	}
+	return l.read(closing, l.space, l.token, func() bool { return false })
 }
 
 // space passes over white space, comments and the texts of heredocs.

@@ -141,6 +141,32 @@ func (l *scriptLexer) pair(opens bool, closes ...string) error {
 	return errScriptBracket
 }
 
+// read reads tokens to the bracket that closes what was open at the beginning, or to
+// the end of the text, with what a language reads.
+func (l *scriptLexer) read(closing string, space, token func() error, ended func() bool) error {
+	base := len(l.open)
+	for {
+		if err := space(); err != nil {
+			return err
+		}
+		if l.at >= len(l.src) || ended() {
+			if closing != "" || len(l.open) > base {
+				return errScriptEnd
+			}
+			return nil
+		}
+		if closing != "" && len(l.open) == base && strings.HasPrefix(l.src[l.at:], closing) {
+			return nil
+		}
+		if err := token(); err != nil {
+			return err
+		}
+		if len(l.tokens) > maxScriptTokens {
+			return errors.New("it has too many tokens")
+		}
+	}
+}
+
 // nested reads an expression within a string, to the brace that closes it. Its
 // tokens are not kept: nothing in it is edited.
 func (l *scriptLexer) nested(until func(closing string) error) error {
