@@ -30,12 +30,12 @@ func TestHonest(t *testing.T) {
 			return changes[at : at+n]
 		}
 		// A change in Go takes several times as long as one in Python.
-		changes = slices.Concat(first(fixture.Go, honestSample/4), first(fixture.Python, honestSample-2*(honestSample/4)), first(fixture.JavaScript, honestSample/4), first(fixture.Rust, 1), first(fixture.PHP, 1))
+		changes = slices.Concat(first(fixture.Go, honestSample/4), first(fixture.Python, honestSample-2*(honestSample/4)), first(fixture.JavaScript, honestSample/4), first(fixture.Rust, 1), first(fixture.PHP, 1), first(fixture.Ruby, 1))
 	}
 	laid := newLaidProjects(t)
 	table := &tally.Table{Name: "honest changes"}
 	byLanguage := make(map[string][]honest.Change)
-	for _, language := range []string{fixture.Go, fixture.Python, fixture.JavaScript, fixture.Rust, fixture.PHP} {
+	for _, language := range []string{fixture.Go, fixture.Python, fixture.JavaScript, fixture.Rust, fixture.PHP, fixture.Ruby} {
 		for _, c := range changes {
 			if c.Project.Language == language {
 				byLanguage[language] = append(byLanguage[language], c)

@@ -35,6 +35,7 @@ const (
 	langJavaScript = "javascript"
 	langRust       = "rust"
 	langPHP        = "php"
+	langRuby       = "ruby"
 )
 
 // suite is the test files of a tree that can be edited, and what the runs of
@@ -56,7 +57,7 @@ type suite struct {
 	byPackage map[string]*suiteTest   // Go: import path, NUL, test
 	byMethod  map[string]*suiteTest   // Python: methods of classes; nil where several have the name
 	byModule  map[string]*suiteFile   // Python: every suffix of the dotted path; nil where several files have it
-	titles    titleIndex              // JavaScript
+	titles    titleIndex              // JavaScript and Ruby
 	byPath    map[string][]*suiteTest // Rust: modules and name of a test
 	byName    namedIndex              // PHP
 }
@@ -68,8 +69,8 @@ const maxLeft = 20
 // readsScript those of one in JavaScript.
 var readsSource = form.Lazy(`\bgetsource(?:lines)?\(|\blinecache\.|\bopen\(__file__|__file__\)\.read_|\.r?glob\([^)\n]*\*\.py\b|\bast\.parse\(|\btokenize\.`)
 
-// readsOwn are those of one in PHP.
-var readsOwn = form.Lazy(`(?:file_get_contents|\bfile|fopen|highlight_file)\(\s*__FILE__|glob\([^)\n]*\*\.php\b`)
+// readsOwn are those of one in PHP or Ruby.
+var readsOwn = form.Lazy(`(?:file_get_contents|\bfile|fopen|highlight_file|\bread|readlines|foreach|\bopen)\(\s*__FILE__|glob\([^)\n]*\*\.(?:php|rb)\b|Dir\[[^\]\n]*\*\.rb\b`)
 
 var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath\(import\.meta|new URL\(import\.meta|import\.meta\.)|\.[cm]?[jt]s['"]\s*,\s*['"]utf`)
 
@@ -79,7 +80,7 @@ var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath
 func (s *suite) leaveReaders() {
 	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
 		reads := f.lang == langPython && readsSource().Match(f.src) || f.lang == langJavaScript && readsScript().Match(f.src) ||
-			f.lang == langPHP && readsOwn().Match(f.src)
+			(f.lang == langPHP || f.lang == langRuby) && readsOwn().Match(f.src)
 		if reads {
 			s.leave(f.path, errors.New("its tests read sources, and the command does not name its tests"))
 		}
@@ -107,8 +108,8 @@ type suiteFile struct {
 type suiteTest struct {
 	file  *suiteFile
 	name  string
-	title []string // JavaScript: see twin.Test
-	alike int      // JavaScript: how many other tests of the file have the title
+	title []string // JavaScript and Ruby: see twin.Test
+	alike int      // the same: how many other tests of the file have the title
 	trace string   // its name in a trace
 	sites []twin.Site
 	why   string // why it has no site
@@ -188,6 +189,8 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			lang = langRust
 		case phpTestFile(name):
 			lang = langPHP
+		case rubyTestFile(name):
+			lang = langRuby
 		default:
 			continue
 		}
@@ -294,7 +297,7 @@ func (s *suite) index() {
 					s.byPackage[f.pkg+"\x00"+t.name] = t
 				}
 			}
-		case langJavaScript:
+		case langJavaScript, langRuby:
 			s.titles.add(f)
 		case langRust:
 			s.addRust(f)

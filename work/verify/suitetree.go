@@ -49,6 +49,8 @@ func (f *suiteFile) parse() (err error) {
 		f.edit, err = twin.ParseJavaScript(f.path, f.src)
 	case langRust:
 		f.edit, err = twin.ParseRust(f.src)
+	case langRuby:
+		f.edit, err = twin.ParseRuby(f.path, f.src)
 	case langPHP:
 		f.edit, err = twin.ParsePHP(f.src)
 	default:

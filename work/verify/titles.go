@@ -31,6 +31,12 @@ func javaScriptTestFile(p string) bool {
 	return javaScriptTestName().MatchString(path.Base(p)) || slices.ContainsFunc(segments, func(s string) bool { return slices.Contains(javaScriptDirs, s) })
 }
 
+// rubyTestFile says whether a file of Ruby may hold examples of RSpec, whose identities
+// are the file and all titles in one.
+func rubyTestFile(p string) bool {
+	return strings.HasSuffix(p, "_spec.rb") && !slices.Contains(strings.Split(path.Dir(p), "/"), "vendor")
+}
+
 // titleIndex finds tests by their titles.
 type titleIndex struct {
 	exact   map[string][]*suiteTest

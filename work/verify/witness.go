@@ -189,6 +189,9 @@ func (w *witness) notRuledOut(c *Control) []string {
 	if speaks(langRust) {
 		out = append(out, "Rust code that reads the sources of its tests, as they are built, and knows each form of edit")
 	}
+	if speaks(langRuby) {
+		out = append(out, "Ruby code that reads the running test and knows each form of edit")
+	}
 	if speaks(langPHP) {
 		out = append(out, "PHP code that reads the running test and knows each form of edit")
 	}

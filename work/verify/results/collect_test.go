@@ -177,3 +177,19 @@ func FuzzResultFiles(f *testing.F) {
 		}
 	})
 }
+
+// TestRSpecName: an example without a title has the same name whatever it came by.
+func TestRSpecName(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ id, full, own, want string }{
+		{"./spec/a_spec.rb[1:3:2]", "Cart is expected to eq 4", "is expected to eq 4", "Cart example 2"},
+		{"./spec/a_spec.rb[1:3:2]", "Cart ", "example at ./spec/a_spec.rb:36", "Cart example 2"},
+		{"./spec/a_spec.rb[1:2]", "is expected not to be nil", "is expected not to be nil", "example 2"},
+		{"./spec/a_spec.rb[1:2]", "Cart should add", "should add", "Cart should add"},
+		{"", "Cart is expected to eq 4", "is expected to eq 4", "Cart is expected to eq 4"},
+	} {
+		if got := rspecName(c.id, c.full, c.own); got != c.want {
+			t.Errorf("%q: %q, want %q", c.full, got, c.want)
+		}
+	}
+}

@@ -48,13 +48,32 @@ func sumOfRSpec(line string, t *tally) bool {
 	return t.add(n[0]-n[1]-n[2], n[1]+n[3], n[2])
 }
 
+// Of an example without a title RSpec makes a description of what it expected last,
+// which is another one where it failed before.
+var (
+	rspecMade  = form.Lazy(`^(?:is expected (?:not )?to |example at )`)
+	rspecPlace = form.Lazy(`:(\d+)\]$`)
+)
+
+// rspecName is the full description of an example, or that of its group and the place
+// in it, where the example has no title.
+func rspecName(id, full, own string) string {
+	at := rspecPlace().FindStringSubmatch(id)
+	if at == nil || !rspecMade().MatchString(own) {
+		return full
+	}
+	return strings.TrimSpace(strings.TrimSpace(strings.TrimSuffix(full, own)) + " example " + at[1])
+}
+
 // readRSpec reads a document of RSpec's JSON formatter. A test is "file > full
-// description".
+// description", see rspecName.
 func readRSpec(r io.Reader, root string) (*Report, error) {
 	var c collector
 	var run struct {
 		Examples []struct {
+			ID        string `json:"id"`
 			Name      string `json:"full_description"`
+			Own       string `json:"description"`
 			File      string `json:"file_path"`
 			Status    string `json:"status"`
 			Exception struct {
@@ -78,7 +97,7 @@ func readRSpec(r io.Reader, root string) (*Report, error) {
 	}
 	var raw tally
 	for _, e := range run.Examples {
-		id, outcome := identity(relative(e.File, root), e.Name), Skip
+		id, outcome := identity(relative(e.File, root), rspecName(e.ID, e.Name, e.Own)), Skip
 		switch e.Status {
 		case "passed":
 			outcome = Pass

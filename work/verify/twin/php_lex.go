@@ -33,30 +33,9 @@ func lexPHP(src string) (*phpLexer, error) {
 
 var phpOpen = form.Lazy(`^(?:#![^\n]*\n)?<\?php(?:[ \t\r\n]|$)`)
 
-// until reads tokens to the bracket that closes what was open at the beginning, or
-// to the end of the text.
+// until reads tokens to a closing bracket, or to the end of the text.
 func (l *phpLexer) until(closing string) error {
-	base := len(l.open)
-	for {
-		if err := l.space(); err != nil {
-			return err
-		}
-		if l.at >= len(l.src) || l.ended {
-			if closing != "" || len(l.open) > base {
-				return errScriptEnd
-			}
-			return nil
-		}
-		if closing != "" && len(l.open) == base && strings.HasPrefix(l.src[l.at:], closing) {
-			return nil
-		}
-		if err := l.token(); err != nil {
-			return err
-		}
-		if len(l.tokens) > maxScriptTokens {
-			return errors.New("it has too many tokens")
-		}
-	}
+	return l.read(closing, l.space, l.token, func() bool { return l.ended })
 }
 
 // space passes over white space and comments.

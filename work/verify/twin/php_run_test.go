@@ -184,6 +184,7 @@ func triesAll(t *testing.T, f File, run func(text []byte) (passed map[string]boo
 			t.Fatalf("neutral, seed %d: %q\n%s\n%s", n, failed, out, text)
 		}
 	}
+	triesTraced(t, f, run)
 	most := 0
 	for _, test := range f.Tests() {
 		most = max(most, len(test.Sites))
@@ -202,6 +203,38 @@ func triesAll(t *testing.T, f File, run func(text []byte) (passed map[string]boo
 		slices.Sort(want)
 		if !slices.Equal(failed, want) {
 			t.Errorf("round %d: failed %q, want %q, sites %v\n%s\n%s", round, failed, want, sabotage, out, text)
+		}
+	}
+}
+
+// triesTraced has a traced file say that its tests pass, and that they come by the
+// places that are certain.
+func triesTraced(t *testing.T, f File, run func(text []byte) (passed map[string]bool, out string)) {
+	t.Helper()
+	at := filepath.Join(t.TempDir(), "trace")
+	text := mustEdit(t, f, Orders{Seed: seed(9), Trace: at, Key: "f1"})
+	passed, out := run(text)
+	written, err := os.Open(at)
+	if failed := notOK(passed); len(failed) > 0 || err != nil {
+		t.Fatalf("traced: %q %v\n%s\n%s", failed, err, out, text)
+	}
+	defer written.Close()
+	trace, err := ReadTrace(written)
+	if err != nil || trace.Files["f1"] == nil {
+		t.Fatalf("%+v %v", trace, err)
+	}
+	for _, test := range f.Tests() {
+		if len(test.Sites) == 0 {
+			continue
+		}
+		ended := trace.Files["f1"].Tests[test.Trace]
+		if ended.Fail > 0 || ended.Pass+ended.Skip == 0 {
+			t.Errorf("%s: traced as %+v\n%s", test.Name, ended, text)
+		}
+		for _, s := range test.Sites {
+			if at := trace.Files["f1"].Sites[s.ID]; s.Certain && ended.Skip == 0 && (at == nil || len(at.Failed) > 0) {
+				t.Errorf("%s: site %+v is traced as %+v", test.Name, s, at)
+			}
 		}
 	}
 }

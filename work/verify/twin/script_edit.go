@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// scriptFile is a test file of PHP.
+// scriptFile is a test file of PHP or Ruby.
 type scriptFile struct {
 	textFile
 	language *scriptLanguage
@@ -175,7 +175,7 @@ func (e *scriptEdit) defineTrace(numbers []int) {
 	e.define(e.scene(), expand(code, lines))
 }
 
-// quote writes a text as a literal of PHP.
+// quote writes a text as a literal of PHP and of Ruby.
 func (*scriptLanguage) quote(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
 }
@@ -222,5 +222,6 @@ func (f *scriptFile) finish(found []scriptTest) error {
 // scriptTest is a test with its places.
 type scriptTest struct {
 	Test
-	places []scriptPlace
+	places   []scriptPlace
+	untitled bool // Ruby: it has no title
 }

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The lexer of PHP answers one question, where tokens and brackets are, and
-// refuses a text in which it cannot be sure: a file that is refused is not
+// The lexers of PHP and Ruby answer one question, where tokens and brackets are, and
+// refuse a text in which they cannot be sure: a file that is refused is not
 // controlled, and one that is misread would be edited wrongly.
 
 // scriptKind is what a token is.
@@ -139,6 +139,32 @@ func (l *scriptLexer) pair(opens bool, closes ...string) error {
 		}
 	}
 	return errScriptBracket
+}
+
+// read reads tokens to the bracket that closes what was open at the beginning, or to
+// the end of the text, with what a language reads.
+func (l *scriptLexer) read(closing string, space, token func() error, ended func() bool) error {
+	base := len(l.open)
+	for {
+		if err := space(); err != nil {
+			return err
+		}
+		if l.at >= len(l.src) || ended() {
+			if closing != "" || len(l.open) > base {
+				return errScriptEnd
+			}
+			return nil
+		}
+		if closing != "" && len(l.open) == base && strings.HasPrefix(l.src[l.at:], closing) {
+			return nil
+		}
+		if err := token(); err != nil {
+			return err
+		}
+		if len(l.tokens) > maxScriptTokens {
+			return errors.New("it has too many tokens")
+		}
+	}
 }
 
 // nested reads an expression within a string, to the brace that closes it. Its
