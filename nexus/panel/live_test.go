@@ -1,3 +1,5 @@
+//test:both-package In most tests one person asks for one page after another; many at once are few tests.
+
 package panel
 
 import (
@@ -7,12 +9,14 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/coder/websocket"
 
+	"remit/nexus/api"
 	"remit/nexus/authority"
 )
 
@@ -131,5 +135,72 @@ func TestOneLookForAll(t *testing.T) {
 	asked := home.asked.Load()
 	if <-one.done; len(p.following) != 0 || home.asked.Load() != asked {
 		t.Error("somebody looks although nobody follows")
+	}
+}
+
+// TestManyAtOnce: many people look at every page while a run goes on and is followed,
+// and two decide about one approval at the same time. One of them decides, and the
+// other reads what. It is what the race detector sees of the handlers.
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	home := &growing{memoryHome: hostileHome()}
+	home.length.Store(10)
+	w := newWorld(t, home, true)
+	token := w.token("alice", authority.ScopeRead, authority.ScopeRuns, authority.ScopeApprove)
+	a := w.approval(token, "one")
+	run := w.tell(token, "told", "acme/links", sealedJournal(t, "pass"), nil)
+	paths := pagesOf(t, home.sessions[0].ID, home.sessions[1].ID, a.ApprovalID, run)
+	topic := liveTopic("home", home.sessions[0].ID)
+	words := []string{"granted", "denied"}
+	said := make([]got, len(words))
+	var seen atomic.Int64
+	var wg sync.WaitGroup
+	for i := range 4 {
+		b := w.login(token)
+		cookie := http.Header{"Cookie": {b.cookie.Name + "=" + b.cookie.Value}, "Origin": {w.url}}
+		wg.Go(func() {
+			conn, _, err := w.dial(t.Context(), topic, cookie)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer conn.CloseNow()
+			if _, _, err := conn.Read(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Go(func() {
+			for k := range paths {
+				path := paths[(k+i*len(paths)/4)%len(paths)] // each begins elsewhere
+				switch out := b.get(path); out.status {
+				case http.StatusOK:
+					seen.Add(1)
+				case http.StatusNotFound, http.StatusSeeOther: // of what this machine does not show
+				default:
+					t.Errorf("%s: status %d", path, out.status)
+				}
+				home.length.Add(1)
+			}
+		})
+		if i < len(words) {
+			wg.Go(func() {
+				said[i] = b.do(http.MethodPost, "/approvals/"+a.ApprovalID+"/decision",
+					url.Values{"csrf": {b.csrf}, "key": {words[i]}, "decision": {words[i]}, "reason": {"read it"}})
+			})
+		}
+	}
+	wg.Wait()
+	if n := seen.Load(); n < 4*15 {
+		t.Errorf("%d pages were seen", n)
+	}
+	// A grant that comes first may be taken back; a denial stands.
+	if now := w.status(token, a.ApprovalID); now.Status != api.ApprovalStatusDenied {
+		t.Errorf("%+v", now)
+	}
+	if said[1].status != http.StatusSeeOther {
+		t.Errorf("the denial: %d %s", said[1].status, said[1].body)
+	}
+	if s := said[0]; s.status != http.StatusSeeOther && (s.status != http.StatusForbidden || !strings.Contains(s.body, "denied by user:alice")) {
+		t.Errorf("the grant: %d %s", s.status, s.body)
 	}
 }
