@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"remit/nexus/api"
+	"remit/proof/reason"
 )
 
 // goodbye is how long the authority has to take each of the last words of a
@@ -24,17 +25,24 @@ func (d *Daemon) heartbeat(ctx context.Context, status api.HeartbeatRequestStatu
 	return err
 }
 
-// appear gives the first sign of life. A daemon that is asked to stop before it is
-// answered has ended: the authority may have heard that it runs, so it says so.
+// appear gives the first sign of life. A nexus that is away is waited for, as it is at
+// any later time: the machine may have been started before it. A daemon that is asked
+// to stop before it is answered has ended: the authority may have heard that it runs,
+// so it says so.
 func (d *Daemon) appear(ctx context.Context) (ended bool, err error) {
-	switch err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning); {
-	case err == nil:
-		return false, nil
-	case ctx.Err() != nil && !isDismissed(ctx):
-		d.stopped(ctx)
-		return true, nil
-	default:
-		return false, d.explain(err)
+	for {
+		err := d.heartbeat(ctx, api.HeartbeatRequestStatusRunning)
+		switch {
+		case err == nil:
+			return false, nil
+		case ctx.Err() != nil && !isDismissed(ctx):
+			d.stopped(ctx)
+			return true, nil
+		case reason.CodeOf(err) != reason.StoreUnavailable:
+			return false, d.explain(err)
+		}
+		d.log.Warn("the nexus is away, and is waited for", "error", err)
+		_ = api.Pause(ctx, leaseAgain) // the context is asked above
 	}
 }
 

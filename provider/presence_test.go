@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,6 +82,38 @@ func TestStopSaysSo(t *testing.T) {
 	}
 	if got := a.signs(); !slices.Equal(got, []string{"running", "stopped"}) && !slices.Equal(got, []string{"running", "stopping", "stopped"}) {
 		t.Errorf("signs %q", got)
+	}
+}
+
+// TestStartBeforeTheNexus: a daemon that is started while the nexus is away, or is no
+// nexus yet, waits for it and then works; it does not wait for one that refuses it.
+func TestStartBeforeTheNexus(t *testing.T) {
+	t.Parallel()
+	a := &authority{t: t, refuse: map[string]reason.Code{}}
+	var asked atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch asked.Add(1) {
+		case 1:
+			panic(http.ErrAbortHandler)
+		case 2:
+			w.WriteHeader(http.StatusBadGateway)
+		default:
+			a.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(s.Close)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	d := daemon(t, s.URL, func(c *Config) { c.Grace = time.Hour })
+	go func() { ended <- d.Run(ctx) }()
+	a.await(t, "running")
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	a.refuse["heartbeat"] = reason.ProviderDisabled
+	if err := daemon(t, s.URL).Run(t.Context()); reason.CodeOf(err) != reason.ProviderDisabled {
+		t.Errorf("refused: %v", err)
 	}
 }
 
