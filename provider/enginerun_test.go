@@ -545,6 +545,7 @@ func TestEngineRunEndToEnd(t *testing.T) {
 	account := must(api.OpenAccount.Do(ctx, alice, "a", api.None{}, api.AccountRequest{Limit: 100_000}))(t).Value
 	must(api.FundAccount.Do(ctx, n.client(t, ""), "f", api.None{}, api.FundRequest{AccountID: account.AccountID, Amount: 10_000}))(t)
 	d := n.joinWithEngines(t, alice)
+	d.logClosing = time.Minute // its last lines are looked at
 
 	dir, commit, tree := scripted(t, "")
 	pack := packOf(t, dir, commit)

@@ -25,7 +25,7 @@ const (
 	logChunk = 64 << 10
 	// logPause is how long lines are gathered before they are sent.
 	logPause = time.Second
-	// logClosing is how long a run that has ended waits for its last lines.
+	// logClosing is how long a run that has ended waits for its last lines to be taken.
 	logClosing = 5 * time.Second
 )
 
@@ -53,7 +53,7 @@ func (d *Daemon) openLog(ctx context.Context, l api.Lease) (log *jobLog, closeLo
 		log.follow(sending, closing)
 	}()
 	return log, func() {
-		late := time.AfterFunc(logClosing, abandon)
+		late := time.AfterFunc(d.logClosing, abandon)
 		defer late.Stop()
 		defer abandon()
 		close(closing)
