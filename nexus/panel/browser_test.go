@@ -297,6 +297,8 @@ func browserPass(t *testing.T, at place) {
 		t.Errorf("%d faults on the console", n)
 	}
 	runsNothingInline(ctx, t, do)
+	w.enters(do, token)
+	w.framesNothing(ctx, token, do)
 	do("back to a page", chromedp.Navigate(w.url+"/login"), chromedp.WaitVisible("#token"))
 	// The control: a page cannot make markup of text, and the console says so.
 	until(ctx, t, `(() => { try { document.body.insertAdjacentHTML("beforeend", "<b>x</b>"); return false } catch (e) { return e instanceof TypeError } })()`, slow)

@@ -154,21 +154,53 @@ func (w *world) byKeyboard(ctx context.Context, token string, do steps) {
 	k.press(kb.Enter)
 	k.until(`document.querySelector(".replay button").textContent === "Play" && location.search === ""`)
 
-	// An approval with a reason.
-	k.back(`nav a[href="/approvals"]`)
+	// What it made is taken away as a file.
+	k.back(`.skip`)
 	k.press(kb.Enter)
-	k.until(`location.pathname === "/approvals"`)
+	k.until(`document.activeElement.id === "main"`)
+	k.to(`a[href$="/export/zip"]`)
+	evaluate(ctx, w.t, `window.fetched = null, document.activeElement.addEventListener("click", e => window.fetched = e.currentTarget.href), true`)
+	k.press(kb.Enter)
+	k.until(`window.fetched?.endsWith("/export/zip")`)
+
+	// Two approvals, each with a reason: one is granted, one is denied.
+	decides := func(a api.Approval, word string, want api.ApprovalStatus) {
+		k.back(`nav a[href="/approvals"]`)
+		k.press(kb.Enter)
+		k.until(`location.pathname === "/approvals"`)
+		k.skip()
+		k.follow(`a[href="/approvals/` + a.ApprovalID + `"]`)
+		k.until(`document.querySelector("#reason") !== null`)
+		k.skip()
+		k.to(`#reason`)
+		k.press(word + " by keys")
+		k.follow(`button[value="` + word + `"]`)
+		k.until(`document.body.textContent.includes("` + word + ` by keys") && document.body.textContent.includes("by user:alice")`)
+		if got := w.status(token, a.ApprovalID); got.Status != want {
+			w.t.Errorf("%s by keys: %+v", word, got)
+		}
+	}
+	decides(waits, "granted", api.ApprovalStatusGranted)
+	decides(w.approvalOf(token, "nokeys", nil), "denied", api.ApprovalStatusDenied)
+
+	// A run of the nexus is found and rejected.
+	run := w.ended(token, "keys", "pass")
+	do("list the runs of the nexus", chromedp.Navigate(w.url+"/?from=nexus"), chromedp.WaitVisible("main"))
 	k.skip()
-	k.follow(`a[href="/approvals/` + waits.ApprovalID + `"]`)
-	k.until(`document.querySelector("#reason") !== null`)
+	k.follow(`a[href="/nexus/runs/` + run + `"]`)
+	k.until(`location.pathname === "/nexus/runs/` + run + `"`)
 	k.skip()
 	k.to(`#reason`)
-	k.press("read by keys")
-	k.follow(`button[value="granted"]`)
-	k.until(`document.body.textContent.includes("read by keys") && document.body.textContent.includes("by user:alice")`)
-	if got := w.status(token, waits.ApprovalID); got.Status != api.ApprovalStatusGranted {
-		w.t.Errorf("%+v", got)
-	}
+	k.press("not what was asked")
+	k.follow(`button[value="rejected"]`)
+	k.until(`document.querySelector("#outcome").textContent.includes("rejected by user:alice") && !document.querySelector("#reason")`)
+
+	// Attempts at one task are laid side by side.
+	k.follow(`nav a[href="/"]`)
+	k.until(`document.querySelector(".runs") !== null`)
+	k.skip()
+	k.follow(`main a[href^="/compare?"]`)
+	k.until(`location.pathname === "/compare" && document.querySelectorAll("main table a[href^='/runs/']").length > 1`)
 
 	// A new run, described by a link that somebody kept and a task that is typed.
 	do("open a kept link", chromedp.Navigate(w.url+"/new?"+url.Values{"repo_ref": {"keys"}, "source": {"/srv/links"}, "commit": {strings.Repeat("a", 40)},

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -222,6 +223,46 @@ func runsNothingInline(ctx context.Context, t *testing.T, do steps) {
 		if ran, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`window.ran !== undefined`)); err != nil || ran != want {
 			t.Errorf("%s: a planted script ran: %v, want %v: %v", path, ran, want, err)
 		}
+	}
+}
+
+// framesNothing lays the page of an approval into a page of somebody else, where a click
+// that is meant for that page would grant it. Each of the two headers that forbid it
+// holds alone; the control is the page without both, which has the button.
+func (w *world) framesNothing(ctx context.Context, token string, do steps) {
+	w.t.Helper()
+	panel, err := url.Parse(w.url)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	path := "/approvals/" + w.approvalOf(token, "framed", nil).ApprovalID
+	const options, policy = "X-Frame-Options", "Content-Security-Policy"
+	for _, c := range []struct {
+		name    string
+		without []string
+		shown   bool
+	}{{name: "as it is"}, {name: "by its policy", without: []string{options}}, {name: "by its options", without: []string{policy}}, {"bare", []string{options, policy}, true}} {
+		evil := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/prize" {
+				out.Header().Set("Content-Type", "text/html")
+				_, _ = io.WriteString(out, `<!doctype html><main>Win a prize</main>`)
+				return
+			}
+			(&httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(panel) }, ModifyResponse: func(r *http.Response) error {
+				for _, name := range c.without {
+					r.Header.Del(name)
+				}
+				return nil
+			}}).ServeHTTP(out, r)
+		}))
+		do("come to the prize", chromedp.Navigate(evil.URL+"/prize"), chromedp.WaitVisible("main"))
+		evaluate(ctx, w.t, fmt.Sprintf(`const f = document.createElement("iframe"); f.onload = () => { window.came = true }; f.src = %q; document.body.append(f), true`, path))
+		until(ctx, w.t, `window.came === true`, slow)
+		shown, err := chromedp.Run(ctx, chromedp.Evaluate[bool](`!!document.querySelector("iframe").contentDocument?.querySelector("button[value=granted]")`))
+		if err != nil || shown != c.shown {
+			w.t.Errorf("%s: another page has the button in a frame: %v, want %v: %v", c.name, shown, c.shown, err)
+		}
+		evil.Close()
 	}
 }
 
