@@ -9,11 +9,19 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"remit/law/job"
+	"remit/law/task"
+	"remit/nexus/api"
 	"remit/nexus/panel"
+	"remit/proof/canon"
+	"remit/proof/evidence"
+	"remit/proof/journal"
 	"remit/work/session"
 )
 
@@ -78,6 +86,118 @@ func TestWatchShowsThePage(t *testing.T) {
 	if got := runLine("session", none); got.Fixed != "–" || got.Cost != "–" || got.Took != "" {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestWatchShowsTheNexus: of a nexus too the terminal says what the pages say, of a run
+// that failed, a machine that was switched off and an approval that waits.
+func TestWatchShowsTheNexus(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := &app{home: session.Home{Dir: filepath.Join(dir, "home")}}
+	err := a.withPanel(t.Context(), filepath.Join(dir, "nexus"), func(base, token string) error {
+		run, machine, approval := attentionAt(t, base, token)
+		file := filepath.Join(dir, "token")
+		if err := os.WriteFile(file, []byte(token), 0o600); err != nil {
+			return err
+		}
+		code, out := inProcessAt(t, a.home.Dir, "watch", "--once", "--nexus", base, "--token-file", file)
+		lines := map[string]watched{}
+		for d := json.NewDecoder(bytes.NewReader(out)); code == 0 && d.More(); {
+			var line watched
+			if err := d.Decode(&line); err != nil {
+				return err
+			}
+			lines[line.ID] = line
+		}
+		cookie, err := logIn(t.Context(), &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, base, token)
+		if err != nil {
+			return err
+		}
+		says := func(path, id string, want ...string) {
+			t.Helper()
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.AddCookie(cookie)
+			resp, err := http.DefaultClient.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			text, err := io.ReadAll(resp.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			page := html.UnescapeString(string(text))
+			for _, word := range append(want, id) {
+				if word == "" || !strings.Contains(page, word) {
+					t.Errorf("%s of the terminal is %+v, and %s lacks %q", id, lines[id], path, word)
+				}
+			}
+		}
+		r, m, p := lines[run], lines[machine], lines[approval]
+		says("/?from=nexus", run, append(strings.Split(r.By, " × "), r.Word, r.Fixed, r.Broken, r.Cost, r.Took, r.What, strings.Fields(r.Why)[0])...)
+		says("/fleet", machine, m.Word, m.What, m.Why)
+		says("/approvals", approval, append(strings.Split(strings.Replace(p.By, ", ", " × ", 1), " × "), p.What)...)
+		if r.Word != "Fail" || r.Broken == "–" || m.Why != "it is loud" || !strings.Contains(p.By, "codex") {
+			t.Errorf("%+v\n%+v\n%+v", r, m, p)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// attentionAt has a nexus know of a run that failed, a machine that is switched off and
+// an approval that waits.
+func attentionAt(t *testing.T, base, token string) (run, machine, approval string) {
+	t.Helper()
+	ctx := t.Context()
+	c, err := api.Connect(base, token, api.Options{Retry: api.Retry{Attempts: 1}})
+	must := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(what, ": ", err)
+		}
+	}
+	must("connect", err)
+	log, err := journal.ReadFile(filepath.Join("../../vectors/evidence/valid/fail", evidence.JournalFile))
+	must("read a journal", err)
+	summary, err := evidence.SummaryOf(log.Entries)
+	must("sum it up", err)
+	body, err := canon.Marshal(summary)
+	must("write it", err)
+	made, err := api.CreateRun.Do(ctx, c, "run", api.None{}, api.RunRequest{RepoRef: "acme/links", Metadata: &map[string]string{"session_id": log.Entries[0].SessionID}})
+	must("make a run", err)
+	told := api.JournalReport{SessionID: log.Entries[0].SessionID, Summary: new(json.RawMessage(body))}
+	for _, e := range log.Entries {
+		told.Entries = append(told.Entries, api.EntryOf(e, 16<<10))
+	}
+	_, err = api.TellJournal.Do(ctx, c, "tell", made.RunID, told)
+	must("tell of it", err)
+	joined, err := api.RegisterProvider.Do(ctx, c, "join", api.None{}, api.ProviderRequest{Name: "attic", Version: "1", PriceMsats: 1, Capabilities: []string{job.SandboxRun}})
+	must("register a machine", err)
+	machine = joined.Provider.ProviderID
+	_, err = api.SetCaps.Do(ctx, c, "caps", api.SetCapsParams{ProviderID: machine}, api.Caps{CPUMillis: 1000, MemoryMb: 64, DiskMb: 64, Pids: 64, TimeoutSecs: 60, Concurrency: 1,
+		Network: api.CapsNetworkNone})
+	must("cap it", err)
+	_, err = api.EnableProvider.Do(ctx, c, "on", api.EnableProviderParams{ProviderID: machine}, api.None{})
+	must("switch it on", err)
+	_, err = api.DisableProvider.Do(ctx, c, "off", machine, api.ReasonRequest{Reason: new("it is loud")})
+	must("switch it off", err)
+	asked, err := task.FromIssue([]byte("# Change it\n"), "issue", nil)
+	if err == nil {
+		asked, err = task.Narrow(asked, task.Flags{Allow: []string{"**"}, Verify: []string{"make test"}})
+	}
+	must("write a contract", err)
+	text, err := asked.Canonical()
+	must("write a contract", err)
+	got, err := api.RequestApproval.Do(ctx, c, "ask", api.None{}, api.ApprovalRequest{RepoRef: "acme/links", Contract: string(text),
+		Asker: &api.ApprovalAsker{Engine: "codex", EngineVersion: "1.2", Model: "gpt-5.5", Lowered: []api.LoweredLimit{}}})
+	must("ask for an approval", err)
+	return made.RunID, machine, got.Value.ApprovalID
 }
 
 // listedHome lists sessions, and has nothing else of them.
