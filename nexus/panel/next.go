@@ -18,7 +18,8 @@ type command struct{ Line, Does string }
 // having it: a person may look at it and go on.
 var wanted = []reason.Code{reason.VerificationFailed, reason.FlakyVerification, reason.ControlMissing, reason.ChangeUnobserved,
 	reason.BaseIncomplete, reason.ReviewRequired, reason.ReviewerRejected, reason.MissingTestCommand, reason.LifecycleTimeout, reason.Timeout, reason.BudgetExhausted,
-	reason.Cancelled}
+	reason.Cancelled, reason.AuthUnavailable, reason.ProviderRefused, reason.ProviderUnavailable, reason.QuotaExhausted, reason.ResponseShape, reason.EngineFailed,
+	reason.AgentProtocolFailed}
 
 // usable reports whether the change is one that a person may want in their tree:
 // every path is allowed, and nothing stands against it but such reasons.
@@ -59,7 +60,7 @@ func (d *runPage) commands() {
 			say("remit run --patch-of "+d.ID, "Has what there is of the change judged, without the engine.")
 		}
 		if d.usable() {
-			say(apply, "Puts the change, which did not pass, into the working tree where you type it, for you to finish by hand.")
+			say(apply, "Puts the change of this run, which did not pass, into the working tree where you type it, for you to finish by hand.")
 		}
 		if d.started() {
 			say("remit logs "+d.ID, "Prints what the engine and the tests printed.")

@@ -182,7 +182,7 @@ func TestWhatToDo(t *testing.T) {
 	}{
 		{reason.VerificationFailed, fail, true, true, true, false}, {reason.Timeout, block, true, true, false, false}, {reason.Cancelled, block, false, true, false, true},
 		{reason.ReviewRequired, block, true, true, false, false}, {reason.DisallowedFileChange, fail, false, false, true, false}, {reason.ProtectedPath, fail, false, false, true, false},
-		{reason.VerifierTampering, fail, true, false, true, false}, {reason.SecretLeak, fail, false, false, false, false}, {reason.ApprovalMissing, block, false, false, false, false},
+		{reason.ProviderRefused, block, true, true, false, false}, {reason.ModelMismatch, block, true, false, false, false}, {reason.VerifierTampering, fail, true, false, true, false}, {reason.SecretLeak, fail, false, false, false, false}, {reason.ApprovalMissing, block, false, false, false, false},
 	} {
 		h := with(func(s *Session) {
 			s.Status, s.Engine = c.status, "command"
@@ -195,7 +195,7 @@ func TestWhatToDo(t *testing.T) {
 		id := h.sessions[0].ID
 		body := pageOf(t, h, "")
 		for command, want := range map[string]bool{"git apply</code>": c.apply, "remit run --continue " + id + " --message &#34;what is to be changed&#34; -- COMMAND</code>": c.goes,
-			"remit run --patch-of " + id: c.by, "<code>remit logs " + id: true, "<code>remit audit " + id + "</code>": true, "which did not pass, into the working tree": c.apply,
+			"remit run --patch-of " + id: c.by, "<code>remit logs " + id: true, "<code>remit audit " + id + "</code>": true, "of this run, which did not pass, into the working tree": c.apply,
 			"did not run on this change": !c.judged} {
 			if strings.Contains(body, command) != want {
 				t.Errorf("%s: it offers %q: %v", c.code, command, !want)

@@ -20,6 +20,7 @@ type traffic struct {
 	model  string // the admitted one
 	// ceiling is the cost that not even the last request may exceed, 0 for none.
 	ceiling int64
+	limits  gateway.Limits
 	others  []string // the first names of other models that answered
 	// trails are what became of the requests, of all together ("") and of each
 	// agent of an engine that has several.
@@ -202,7 +203,9 @@ func (t traffic) bought() []evidence.Blocker {
 		block(t.totals.Exhausted, "the engine made %d requests that the gateway refused, and gets no answers any more; %d request(s) went to the model, with %d tokens and %d micro-USD",
 			t.totals.Refused, t.totals.Requests, t.totals.Tokens(), t.totals.CostMicroUSD)
 	case t.totals.Exhausted != "":
-		block(t.totals.Exhausted, "the model's budget was used up after %d request(s), %d tokens and %d micro-USD", t.totals.Requests, t.totals.Tokens(), t.totals.CostMicroUSD)
+		spent, raise := t.spent()
+		block(t.totals.Exhausted, "the model's budget was used up: %s", spent)
+		out[len(out)-1].Hint = raise
 	case t.ceiling > 0 && t.totals.CostMicroUSD > t.ceiling:
 		block(reason.BudgetExhausted, "the model's last request cost more than was left: %d of %d micro-USD", t.totals.CostMicroUSD, t.ceiling)
 	}
@@ -210,6 +213,31 @@ func (t traffic) bought() []evidence.Blocker {
 		block(reason.ModelMismatch, "another model than %s answered %d request(s): %v", t.model, t.totals.Mismatches, t.others)
 	}
 	return out
+}
+
+// spent says how much of which limit was used, and which of the contract's to raise, ""
+// where none of them was reached.
+func (t traffic) spent() (says, raise string) {
+	var used, fields []string
+	for _, l := range []struct {
+		field, unit string
+		spent, most int64
+	}{{"max_requests", "requests", t.totals.Requests, t.limits.Requests}, {"max_tokens", "tokens", t.totals.Tokens(), t.limits.Tokens},
+		{"max_budget_usd", "micro-USD", t.totals.CostMicroUSD, t.limits.MicroUSD}} {
+		switch {
+		case l.most > 0:
+			used = append(used, fmt.Sprintf("%d of %d %s", l.spent, l.most, l.unit))
+		case l.unit != "micro-USD" || t.totals.CostKnown:
+			used = append(used, fmt.Sprintf("%d %s", l.spent, l.unit))
+		}
+		if l.most > 0 && l.spent >= l.most && (l.unit != "micro-USD" || l.most != t.ceiling) {
+			fields = append(fields, "budget."+l.field)
+		}
+	}
+	if len(fields) > 0 {
+		raise = "raise " + strings.Join(fields, " and ") + " in the task file or remit.yaml, or the flag that lowered it"
+	}
+	return strings.Join(used, ", "), raise
 }
 
 func notEmpty(texts ...string) []string {

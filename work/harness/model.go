@@ -111,7 +111,7 @@ func (r *run) openWay(ctx context.Context) (*way, error) {
 	} else {
 		upstream.Models = map[string]string{name: r.Model.Model}
 	}
-	w := &way{traffic: traffic{model: r.Model.Model, ceiling: r.Model.Ceiling}, model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
+	w := &way{traffic: traffic{model: r.Model.Model, ceiling: r.Model.Ceiling, limits: limits}, model: &engine.Model{URL: fmt.Sprintf("http://127.0.0.1:%d", sandbox.DefaultLoopbackPort), Token: token, Name: name}}
 	o := gateway.Options{Upstream: upstream, Model: r.Model.Model, StoredState: r.Model.StoredState, Limits: limits, Prices: r.Model.Prices, Token: token,
 		Record: func(rec record.ModelRequest) { w.traffic.heard(rec); r.modelAsked(rec) }, Clock: r.clock, RunCommand: r.learnFrom(r.Model.RunCommand)}
 	if team, several := r.Engine.(engine.Team); several {

@@ -191,6 +191,9 @@ func TestModelEndings(t *testing.T) {
 			if len(rep.Blockers) == 0 || rep.Blockers[0].Code != test.want || rep.Status != evidence.StatusBlocked {
 				t.Errorf("%s: %+v, want %s", rep.Status, rep.Blockers, test.want)
 			}
+			if says, hint := spentOf[name][0], spentOf[name][1]; len(rep.Blockers) > 0 && (!strings.Contains(rep.Blockers[0].Message, says) || !strings.Contains(rep.Blockers[0].Hint, hint)) {
+				t.Errorf("%+v, want %q and %q", rep.Blockers[0], says, hint)
+			}
 			if n := test.p.seen.Load(); n != test.asked || rep.Usage.Requests != n {
 				t.Errorf("%d requests, %d counted, want %d", n, rep.Usage.Requests, test.asked)
 			}
@@ -203,6 +206,14 @@ func TestModelEndings(t *testing.T) {
 			leakFree(t, out.Session)
 		})
 	}
+}
+
+// spentOf is what the end of a budget says of it, and what to raise.
+var spentOf = map[string][2]string{
+	"requests":  {"2 of 2 requests, ", "raise budget.max_requests in"},
+	"tokens":    {" requests, 2200 of 2000 tokens", "raise budget.max_tokens in"},
+	"money":     {" of 3000 micro-USD", "raise budget.max_budget_usd in"},
+	"a ceiling": {" of 3000 micro-USD", ""},
 }
 
 // TestModelLimitsBeforeTheStart: a limit that nothing could keep, and one that
