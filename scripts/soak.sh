@@ -54,7 +54,7 @@ rounds() {
   REMIT_CHEATS=all REMIT_HONEST=all tests -timeout 90m -run '^Test' ./work/verify
   REMIT_CHEATS=all tests -timeout 30m -run '^TestPostgresInARun$' ./work/harness
   REMIT_CHEATS=all tests -timeout 30m -run 'Sabotage$' ./work/verify/twin
-  REMIT_CHEATS=all tests -timeout 30m -run '^TestBerryLayer$' ./work/depend
+  REMIT_CHEATS=all tests -timeout 30m -run '^Test.*(Layer|Checksum)$' ./work/depend
   echo "soak: the corpora took $((SECONDS - corpora)) s" >&2
   while [ $round = 0 ] || [ $((SECONDS - begun)) -lt $third ]; do
     round=$((round + 1))

@@ -88,6 +88,7 @@ func berryLockText(version, cacheKey string) string {
 // TestBerryLayer makes the layer of the newest form of the lock file, and in a soak of all.
 func TestBerryLayer(t *testing.T) {
 	t.Parallel()
+	byTurn(t, 1)
 	for _, of := range [][2]string{{"10", "10c0"}, {"9", "10c0"}, {"8", "10"}, {"6", "8"}} {
 		if of[0] != "10" && os.Getenv("REMIT_CHEATS") == "" {
 			continue // each takes seconds; `make soak` has them all
@@ -105,6 +106,7 @@ func TestBerryLayer(t *testing.T) {
 // A registry that has another package under the name is found out by the client.
 func TestBerryChecksum(t *testing.T) {
 	t.Parallel()
+	byTurn(t, 0)
 	r := openRegistry(t)
 	publishClient(t, r, berryClients["10"])
 	nodePackages(t, r)

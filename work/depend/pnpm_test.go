@@ -140,12 +140,14 @@ func firstDifference(a, b string) string {
 
 func TestPnpmLayer(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for i, c := range []struct {
+		name   string
 		client nodeClient
 		lock   func(left, right string) string
-	}{"9": {pnpm10, pnpmLock9}, "6": {pnpm8, pnpmLock6}} {
-		t.Run(name, func(t *testing.T) {
+	}{{"9", pnpm10, pnpmLock9}, {"6", pnpm8, pnpmLock6}} {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
+			byTurn(t, i)
 			nodeLayer(t, task.PNPM, c.client, func(left, right string) map[string]string {
 				return map[string]string{"pnpm-lock.yaml": c.lock(left, right)}
 			},

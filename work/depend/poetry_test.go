@@ -59,6 +59,7 @@ func poetryOld(version string) func(hash func(string) string) map[string]string 
 
 func TestPoetryLayer(t *testing.T) {
 	t.Parallel()
+	byTurn(t, 0)
 	pythonLayer(t, task.Poetry, poetryOld("2.0"))
 }
 

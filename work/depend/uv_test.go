@@ -114,6 +114,7 @@ func uvLockText(hash func(string) string) map[string]string {
 
 func TestUvLayer(t *testing.T) {
 	t.Parallel()
+	byTurn(t, 1)
 	pythonLayer(t, task.UV, uvLockText)
 }
 

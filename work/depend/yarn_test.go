@@ -18,6 +18,7 @@ func yarnLockText(left, right string) string {
 
 func TestYarnLayer(t *testing.T) {
 	t.Parallel()
+	byTurn(t, 0)
 	nodeLayer(t, task.Yarn, yarn1, func(left, right string) map[string]string {
 		return map[string]string{"yarn.lock": yarnLockText(left, right)}
 	},
