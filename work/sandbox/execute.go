@@ -220,7 +220,12 @@ func (r *run) ended(c Command, a answer, out *outputs, stopped bool) (*CommandRe
 		done.Signal = signalName(a.Exit)
 	case a.Missing, strings.HasPrefix(said, "bwrap: execvp "), strings.HasPrefix(said, "bwrap: Can't chdir to "):
 		done.ExitCode = 127
-	case a.TimedOut, stopped: // killed before it began
+	case a.TimedOut, stopped:
+		// Killed before it began, or with bwrap, which had no time to say how it
+		// ended. What has printed had begun.
+		if done.Started = out.used.Load() > 0 && !strings.HasPrefix(said, "bwrap: "); done.Started {
+			done.Signal = signalName(a.Exit)
+		}
 	case r.group.observe().oomKills > 0: // the kernel chose bwrap itself
 	default:
 		return nil, reason.Errorf(reason.InfrastructureFault, "sandbox: set up command %q: exit code %d: %s",

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,24 @@ func TestOutputFlood(t *testing.T) {
 	}
 	if n := out.Len() + errs.Len(); n != 2<<20 {
 		t.Errorf("%d bytes were handed on", n)
+	}
+}
+
+// TestKilledWithBwrap: on a machine that is busy with other things bwrap may be killed
+// before it has said how its program ended. A program that has printed had begun.
+func TestKilledWithBwrap(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		printed int64
+		said    string
+		want    CommandResult
+	}{{0, "", CommandResult{ExitCode: 137}}, {9, "hello", CommandResult{ExitCode: 137, Started: true, Signal: "SIGKILL"}}, {9, "bwrap: no", CommandResult{ExitCode: 137}}} {
+		out := &outputs{pipes: []*stream{{}, {}}}
+		out.used.Store(c.printed)
+		out.pipes[1].head.text = []byte(c.said)
+		if got, err := new(run).ended(Command{Argv: []string{"x"}}, answer{Exit: 137}, out, true); err != nil || !reflect.DeepEqual(*got, c.want) {
+			t.Errorf("%+v: %+v, %v", c, got, err)
+		}
 	}
 }
 
