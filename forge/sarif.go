@@ -112,13 +112,10 @@ func SARIF(w io.Writer, dir string) error {
 	}
 	if o := c.report.Observation; o != nil {
 		for _, h := range o.Unobserved {
-			place := sarifPhysical{ArtifactLocation: sarifArtifact{URI: uriOf(h.Path), URIBaseID: sourceRoot}}
-			if !h.Removed { // else the lines are those of the base
-				place.Region = &sarifRegion{StartLine: max(1, h.First), EndLine: max(1, h.First, h.Last)}
-			}
+			place := sarifPhysical{ArtifactLocation: sarifArtifact{URI: uriOf(h.Path), URIBaseID: sourceRoot}, Region: regionOf(h)}
 			run.add(sarifRule{ID: ruleUnobserved, ShortDescription: sarifMessage{"no test notices this part of the change"},
 				Help: sarifMessage{"taken back alone, it makes no command fail: add a test for it"}}, "note",
-				fmt.Sprintf("no test notices the change of lines %d to %d of %s", h.First, h.Last, h.Path), []sarifLocation{{place}})
+				"no test notices the change of "+h.Place(), []sarifLocation{{place}})
 		}
 	}
 	enc := json.NewEncoder(w)
@@ -153,6 +150,15 @@ func locate(b evidence.Blocker, changed map[string]bool) []sarifLocation {
 		return []sarifLocation{{sarifPhysical{ArtifactLocation: sarifArtifact{URI: uriOf(b.Evidence)}}}}
 	}
 	return nil
+}
+
+// regionOf is where a part of the change stands in the patched file: nowhere, where its
+// lines are those of the base, or it has none.
+func regionOf(h evidence.HunkOfPatch) *sarifRegion {
+	if h.Removed || h.First < 1 {
+		return nil
+	}
+	return &sarifRegion{StartLine: h.First, EndLine: max(h.First, h.Last)}
 }
 
 // uriOf is a relative path as a URI: every byte outside of the unreserved ones is

@@ -127,3 +127,16 @@ func TestSARIFPlaces(t *testing.T) {
 		}
 	}
 }
+
+// TestRegionOf: what has no lines in the patched file is the file as a whole.
+func TestRegionOf(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]evidence.HunkOfPatch{"a mode": {Path: "run.sh"}, "lines of the base": {Path: "a.go", First: 3, Last: 4, Removed: true}} {
+		if r := regionOf(h); r != nil {
+			t.Errorf("%s is at %+v", name, *r)
+		}
+	}
+	if r := regionOf(evidence.HunkOfPatch{Path: "a.go", First: 3, Last: 9}); r == nil || *r != (sarifRegion{StartLine: 3, EndLine: 9}) {
+		t.Errorf("lines 3 to 9 are at %+v", r)
+	}
+}

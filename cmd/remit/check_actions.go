@@ -98,7 +98,7 @@ func (l *actionsLog) end(out *harness.Outcome) error {
 	if o := rep.Observation; o != nil {
 		for _, h := range o.Unobserved {
 			lines := ""
-			if !h.Removed {
+			if !h.Removed && h.First > 0 {
 				lines = fmt.Sprintf(",line=%d,endLine=%d", h.First, h.Last)
 			}
 			annotate("notice", h.Path, lines, "remit: no test notices", "no test fails when this part of the change is taken back")

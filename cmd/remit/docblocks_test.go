@@ -36,6 +36,8 @@ var elsewhere = map[string]string{
 	"engines.md: cp -r fixtures/":                          "needs agents of others",
 	"engines.md: remit run --engine codex --preset azure ": "needs accounts at three clouds: TestClouds of work/gateway asks servers in their place",
 	"engines.md: remit run --continue ":                    "executed by testdata/script/followup.txtar",
+	"formats.md: remit keys show ":                         "executed by testdata/script/by_hand.txtar",
+	"formats.md: cosign ":                                  "needs cosign: scripts/interop.sh executes it",
 	"ladder.md: remit ladder matrix ":                      "half a minute: testdata/script/ladder.txtar, TestShippedMatrix of work/matrix",
 	"ladder.md: remit ladder prove ":                       "half a minute: TestBuiltInProofs of work/prove makes the same proofs",
 	"ladder.md: remit ladder status":                       "executed by testdata/script/ladder.txtar",

@@ -113,6 +113,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("VERIFY", filepath.Join(top, "vectors", "verify.py"))
 			env.Setenv("SCHEMAS", filepath.Join(top, "schemas"))
 			env.Setenv("README", filepath.Join(top, "README.md"))
+			env.Setenv("FORMATS", filepath.Join(top, "docs", "formats.md"))
 			env.Setenv("REMIT_HOME", filepath.Join(env.WorkDir, "state"))
 			env.Setenv(sandbox.EnvBuildCache, os.Getenv(sandbox.EnvBuildCache))
 			env.Setenv("GOGC", os.Getenv("GOGC")) // empty is the default

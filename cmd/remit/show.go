@@ -325,8 +325,7 @@ func printTests(w io.Writer, rep *evidence.Report) {
 				fmt.Fprintf(w, "            … and %d more\n", len(rep.Observation.Unobserved)-i)
 				break
 			}
-			// A mode, or a whole file that is gone, is no line.
-			fmt.Fprintf(w, "            %s\n", plain(strings.TrimSuffix(h.Place(), ":0")))
+			fmt.Fprintf(w, "            %s\n", plain(h.Place()))
 		}
 	}
 	for i, name := range rep.UntrackedTests {

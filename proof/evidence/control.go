@@ -169,9 +169,13 @@ func (o *Observation) Sentence() string {
 	return fmt.Sprintf("%d of %d tried", len(o.Unobserved), o.Tried)
 }
 
-// Place is where a part of the change is: file:line or file:first-last.
+// Place is where a part of the change is: file:line, file:first-last, or the file
+// alone, where it has no lines: a mode, a link, a binary file.
 func (h HunkOfPatch) Place() string {
-	if h.Last > h.First {
+	switch {
+	case h.First == 0:
+		return h.Path
+	case h.Last > h.First:
 		return fmt.Sprintf("%s:%d-%d", h.Path, h.First, h.Last)
 	}
 	return fmt.Sprintf("%s:%d", h.Path, h.First)

@@ -32,7 +32,7 @@ func threeProved() *evidence.Control {
 // dependent is a run with dependencies, one of whose lock files the patch changes,
 // and whose engine wrote into what was installed.
 func dependent(s *session) {
-	s.form = evidence.SummaryForm
+	s.form = 2 // as the vectors have it
 	s.touched = &evidence.DependencyChanges{Total: 2, Replaced: []string{"node_modules/left/index.js"}, Added: []string{"node_modules/.cache/x"}}
 	s.control = threeProved()
 	s.open(false)
@@ -50,7 +50,7 @@ func dependent(s *session) {
 
 // serviced is a run whose commands had a database beside them.
 func serviced(s *session) {
-	s.form, s.control = evidence.SummaryForm, threeProved()
+	s.form, s.control = 2, threeProved()
 	s.open(false)
 	s.eligible()
 	s.plan()
@@ -69,7 +69,7 @@ func serviced(s *session) {
 func ownDependencies(s *session) { s.withOwn("prepare", headTree) }
 
 func (s *session) withOwn(rule, tree string) {
-	s.form, s.control = evidence.SummaryForm, threeProved()
+	s.form, s.control = 2, threeProved()
 	s.open(false)
 	s.eligible()
 	s.plan()

@@ -218,7 +218,7 @@ func (r *run) unobserved(o *Observation) string {
 	text := o.Sentence()
 	shown := o.Unobserved[:min(len(o.Unobserved), shownHunks)]
 	for i, h := range shown {
-		text += map[bool]string{true: ": ", false: ", "}[i == 0] + code(h.Place())
+		text += map[bool]string{true: ": ", false: ", "}[i == 0] + code(r.place(h))
 		if h.Removed {
 			text += " (lines of the baseline)"
 		}

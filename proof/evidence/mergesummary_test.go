@@ -124,7 +124,7 @@ func TestControlSentence(t *testing.T) {
 // TestNamesOfParts: where a part of the change is, and what could not be tried.
 func TestNamesOfParts(t *testing.T) {
 	t.Parallel()
-	for want, h := range map[string]HunkOfPatch{"a.go:3": {Path: "a.go", First: 3, Last: 3}, "a.go:3-9": {Path: "a.go", First: 3, Last: 9}} {
+	for want, h := range map[string]HunkOfPatch{"a.go:3": {Path: "a.go", First: 3, Last: 3}, "a.go:3-9": {Path: "a.go", First: 3, Last: 9}, "run.sh": {Path: "run.sh"}} {
 		if got := h.Place(); got != want {
 			t.Errorf("%+v is at %s, want %s", h, got, want)
 		}
@@ -141,6 +141,22 @@ func TestNamesOfParts(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestPartWithoutLines: a change of a file's mode alone names the file and no line. A
+// summary of an older form keeps its bytes.
+func TestPartWithoutLines(t *testing.T) {
+	t.Parallel()
+	o := &Observation{Hunks: 2, Tried: 2, Unobserved: []HunkOfPatch{{Path: "run.sh"}, {Path: "a.go", First: 3, Last: 4, Removed: true}}}
+	for form, want := range map[int]string{
+		0:           "2 of 2 tried: `run.sh:0`, `a.go:3-4` (lines of the baseline) (verified)",
+		2:           "2 of 2 tried: `run.sh:0`, `a.go:3-4` (lines of the baseline) (verified)",
+		SummaryForm: "2 of 2 tried: `run.sh`, `a.go:3-4` (lines of the baseline) (verified)",
+	} {
+		if got := (&run{opened: RunOpened{SummaryForm: form}}).unobserved(o); got != want {
+			t.Errorf("form %d: %s, want %s", form, got, want)
 		}
 	}
 }

@@ -12,10 +12,19 @@ import (
 
 // SummaryForm is the form of PR_SUMMARY.md that runs state in run.opened. Since
 // form 2 a forge acts on nothing in it, a resumed run says so, and it speaks of
-// payments and tool calls only where there can be some.
-const SummaryForm = 2
+// payments and tool calls only where there can be some. Since form 3 a part of the
+// change without lines has none in it.
+const SummaryForm = 3
 
-func (r *run) renewed() bool { return r.opened.SummaryForm >= SummaryForm }
+func (r *run) renewed() bool { return r.opened.SummaryForm >= 2 }
+
+// place is [HunkOfPatch.Place], as the form of the summary has it.
+func (r *run) place(h HunkOfPatch) string {
+	if r.opened.SummaryForm < 3 && h.First == 0 {
+		return h.Path + ":0"
+	}
+	return h.Place()
+}
 
 // active are words on which a forge acts in running text: it calls a person who is
 // mentioned, and links to issues, commits and addresses.

@@ -118,7 +118,8 @@ type Observation struct {
 }
 
 // HunkOfPatch is a part of the change: lines of the patched file, 1-based, or of
-// the base's file where the part only removes lines.
+// the base's file where the part only removes lines; 0 where the part is a mode or
+// a whole file that has no lines.
 type HunkOfPatch struct {
 	Path    string `json:"path"` // DisplayPath form
 	First   int    `json:"first"`
