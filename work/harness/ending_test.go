@@ -81,7 +81,7 @@ func TestEndBlockers(t *testing.T) {
 		want string // codes
 		text string
 	}{
-		"budget before time":                 {ran(&one, late), spent, says, "budget_exhausted", "3 request(s)"},
+		"budget before time":                 {ran(&one, late), spent, says, "budget_exhausted", "used up: 3 requests, 0 tokens"},
 		"budget of an engine that says done": {ran(&zero, nil), spent, done, "budget_exhausted", ""},
 		"a flood of refused requests":        {ran(&one, late), flood, says, "budget_exhausted", "20011 requests that the gateway refused"},
 		"the answer was cut":                 {ran(&one, nil), stopped(gateway.StopLength), says, "response_shape_unavailable", "request 2 cannot be used: it was cut"},

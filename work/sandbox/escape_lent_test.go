@@ -115,9 +115,7 @@ func TestMountsBelowLentDirectories(t *testing.T) {
 		must(t, os.Chmod(filepath.Join(dir, sub), 0o777))
 	}
 	exe := filepath.Join(dir, "attack") // an ordinary user cannot run ours
-	text, err := os.ReadFile(self(t))
-	must(t, err)
-	must(t, os.WriteFile(exe, text, 0o755))
+	copyProgram(t, self(t), exe)
 	cmd := exec.Command(exe, "mounted", dir, "")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNS}
 	out, err := cmd.CombinedOutput()

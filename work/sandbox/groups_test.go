@@ -48,9 +48,7 @@ func TestGroupsOfTheUser(t *testing.T) {
 		must(t, os.Mkdir(filepath.Join(dir, sub), 0o755))
 		must(t, os.Chmod(filepath.Join(dir, sub), 0o777))
 	}
-	text, err := os.ReadFile(self(t))
-	must(t, err)
-	must(t, os.WriteFile(dir+"/attack", text, 0o755)) // an ordinary user cannot run ours
+	copyProgram(t, self(t), dir+"/attack") // an ordinary user cannot run ours
 	var hidden, shown []string
 	for _, host := range []string{shortDir(t, "/etc/ssl"), shortDir(t, "/etc"), shortDir(t, "/var/lib"), shortDir(t, "/usr/local"), dir + "/lent", dir + "/tool"} {
 		file := filepath.Join(host, "key")

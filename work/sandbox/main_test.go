@@ -9,6 +9,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -116,6 +117,15 @@ func self(t testing.TB) string {
 		t.Fatal(err)
 	}
 	return exe
+}
+
+// copyProgram has another process write the copy. What this one starts at the same
+// moment would inherit its file open for writing, and the kernel executes no such file.
+func copyProgram(t testing.TB, from, to string) {
+	t.Helper()
+	if out, err := exec.Command("cp", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 }
 
 func write(t testing.TB, path, text string) {

@@ -34,13 +34,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	// A copy: the test binary lies in a directory of root's.
 	exe := filepath.Join(dir, "sandbox.test")
-	text, err := os.ReadFile(self(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(exe, text, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	copyProgram(t, self(t), exe)
 	// What Go needs is compiled once, for both kinds of user.
 	cache := filepath.Join(dir, "gocache")
 	if err := (BuildCache{}).Fill(t.Context()); err != nil {
