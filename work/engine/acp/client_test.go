@@ -34,7 +34,8 @@ func talk(ctx context.Context, t *testing.T, mode string, change func(*client)) 
 // TestConversation: how a conversation can go, and what is made of it.
 func TestConversation(t *testing.T) {
 	t.Parallel()
-	short := func(c *client) { c.handshake, c.grace = 300*time.Millisecond, 300*time.Millisecond }
+	deaf := func(c *client) { c.handshake = 300 * time.Millisecond }
+	stays := func(c *client) { c.grace = 300 * time.Millisecond }
 	for _, test := range []struct {
 		mode     string
 		change   func(*client)
@@ -49,7 +50,7 @@ func TestConversation(t *testing.T) {
 		{mode: "permission", complete: true, heard: `{"optionId":"once","outcome":"selected"}`},
 		{mode: "permission-forever", complete: true, heard: `{"outcome":"cancelled"}`},
 		{mode: "methods", complete: true, heard: `"code":-32601`},
-		{mode: "stays", change: short, complete: true, heard: "was stopped"},
+		{mode: "stays", change: stays, complete: true, heard: "was stopped"},
 		{mode: "twice", code: reason.AgentProtocolFailed, problem: "2 times"},
 		{mode: "refusal", code: reason.EngineFailed, problem: "refusal"},
 		{mode: "max_tokens", code: reason.EngineFailed, problem: "max_tokens"},
@@ -60,7 +61,7 @@ func TestConversation(t *testing.T) {
 		{mode: "silent", exit: 1, code: reason.AgentProtocolFailed, problem: "exit code 0"},
 		{mode: "crash", exit: 1, code: reason.EngineFailed, problem: "out of ideas"},
 		{mode: "version", exit: 1, code: reason.AgentProtocolFailed, problem: `version "2"`},
-		{mode: "malformed", change: short, exit: 1, code: reason.AgentProtocolFailed, problem: "no answer within"},
+		{mode: "malformed", change: deaf, exit: 1, code: reason.AgentProtocolFailed, problem: "no answer within"},
 		{mode: "early-after-malformed", exit: 1, code: reason.EngineFailed, problem: "ended before it answered"},
 		{mode: "neither", exit: 1, code: reason.AgentProtocolFailed, problem: "neither a result nor an error"},
 		{mode: "auth", exit: 1, code: reason.AuthUnavailable, problem: "Authentication required"},
