@@ -1,7 +1,9 @@
 package forge
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -22,15 +24,70 @@ func SWEBenchPrediction(w io.Writer, dir string) error {
 	if err != nil {
 		return err
 	}
-	patch, err := os.ReadFile(filepath.Join(dir, evidence.PatchFile))
+	patch, err := os.Open(filepath.Join(dir, evidence.PatchFile))
 	if err != nil {
 		return fmt.Errorf("reading the patch: %w", err)
 	}
-	if !utf8.Valid(patch) {
-		return reason.Errorf(reason.PredictionsInvalid, "the patch is not UTF-8, and a prediction is JSON").WithHint("export it as a patch")
+	defer patch.Close()
+	// A patch may be large: it is read twice and never held. Nothing is written of one
+	// that no prediction can hold.
+	if err := eachText(patch, func([]byte) error { return nil }); err != nil {
+		return err
 	}
-	text := string(patch)
-	return json.NewEncoder(w).Encode(swebench.Prediction{InstanceID: c.report.CaseID, Model: c.maker(), Patch: &text})
+	if _, err := patch.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("reading the patch: %w", err)
+	}
+	line, err := json.Marshal(swebench.Prediction{InstanceID: c.report.CaseID, Model: c.maker(), Patch: new("")})
+	if err != nil {
+		return err
+	}
+	before, isLast := bytes.CutSuffix(line, []byte(`"}`))
+	if !isLast {
+		return fmt.Errorf("the patch is not the last field of %s", line)
+	}
+	if _, err := w.Write(before); err != nil {
+		return err
+	}
+	err = eachText(patch, func(part []byte) error {
+		quoted, err := json.Marshal(string(part))
+		if err == nil {
+			_, err = w.Write(quoted[1 : len(quoted)-1])
+		}
+		return err
+	})
+	if err == nil {
+		_, err = io.WriteString(w, "\"}\n")
+	}
+	return err
+}
+
+// eachText reads UTF-8 in parts that end between two characters.
+func eachText(r io.Reader, take func(part []byte) error) error {
+	buf, kept := make([]byte, 64<<10), 0
+	for {
+		n, err := io.ReadFull(r, buf[kept:])
+		n += kept
+		ended := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !ended {
+			return fmt.Errorf("reading the patch: %w", err)
+		}
+		whole := n
+		for back := 1; !ended && back <= utf8.UTFMax && back <= n; back++ {
+			if utf8.RuneStart(buf[n-back]) {
+				if !utf8.FullRune(buf[n-back : n]) {
+					whole = n - back
+				}
+				break
+			}
+		}
+		if !utf8.Valid(buf[:whole]) {
+			return reason.Errorf(reason.PredictionsInvalid, "the patch is not UTF-8, and a prediction is JSON").WithHint("export it as a patch")
+		}
+		if err := take(buf[:whole]); err != nil || ended {
+			return err
+		}
+		kept = copy(buf, buf[whole:n])
+	}
 }
 
 // maker is whose the change is: the model, the author of a patch, or the engine.

@@ -14,6 +14,24 @@ import (
 	"remit/proof/canon"
 )
 
+// TestEngineAsked: a program is called as the page for new runs asked for it; nobody
+// else's word stands in the place of what the evidence says.
+func TestEngineAsked(t *testing.T) {
+	t.Parallel()
+	form := map[string]string{jobs.MetadataForm: "x", "engine": "gofix"}
+	for _, c := range []struct {
+		metadata       map[string]string
+		recorded, want string
+	}{
+		{form, "command", "gofix"}, {form, "codex", "codex"}, {map[string]string{"engine": "codex"}, "command", "command"},
+		{map[string]string{jobs.MetadataForm: "x"}, "command", "command"}, {nil, "pi", "pi"}, {nil, "command", "command"},
+	} {
+		if got := jobs.EngineAsked(c.metadata, c.recorded); got != c.want {
+			t.Errorf("%v, %s: %s", c.metadata, c.recorded, got)
+		}
+	}
+}
+
 // TestRunEndsWithItsJobs: a run of the page for new runs has no client. It ends in the
 // moment in which its last job does, as that says, whoever ends the job.
 func TestRunEndsWithItsJobs(t *testing.T) {

@@ -88,7 +88,7 @@ func putSummary(tx *store.Tx, run *Run, s *evidence.RunSummary, source string, f
 	if err != nil {
 		return err
 	}
-	run.RunFacts = store.RunFacts{Engine: evidence.CutText(s.Engine.Name, maxValue)}
+	run.RunFacts = store.RunFacts{Engine: evidence.CutText(engineName(*run, s.Engine.Name), maxValue)}
 	if s.Status != nil {
 		run.Verdict = *s.Status
 	}
@@ -128,6 +128,27 @@ func tellSummary(tx *store.Tx, run *Run, raw json.RawMessage) error {
 		}
 	}
 	return putSummary(tx, run, s, SummaryTold, nil)
+}
+
+// engineName is what a run's engine is called. A program that a machine offers by a name
+// of its own is "command" in the evidence; where the page for new runs asked for it, the
+// name that was asked for says more, and is the one of its jobs.
+func engineName(run Run, recorded string) string {
+	var said map[string]string
+	if json.Unmarshal(run.Metadata, &said) != nil {
+		return recorded
+	}
+	return EngineAsked(said, recorded)
+}
+
+// EngineAsked is what an engine that the evidence calls recorded is called in lists of
+// runs, by the metadata of its run: the name that the page for new runs asked for, where
+// that is of a program and so recorded as "command".
+func EngineAsked(metadata map[string]string, recorded string) string {
+	if asked := metadata["engine"]; recorded == "command" && metadata[MetadataForm] != "" && asked != "" {
+		return asked
+	}
+	return recorded
 }
 
 // sessionOf is the session that the run's client has named, "" for none.

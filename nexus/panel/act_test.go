@@ -128,6 +128,10 @@ func TestDecide(t *testing.T) {
 		w.status(token, a.ApprovalID).Status != api.ApprovalStatusDenied {
 		t.Errorf("a second decision: %d %s", out.status, out.body)
 	}
+	if after := b.get(path).body; strings.Contains(after, "If you approve") || strings.Contains(after, "is agreed to") || !strings.Contains(after, "What was asked for") ||
+		!strings.Contains(page, "What one run may do") {
+		t.Error("a denied approval reads as one that can be granted")
+	}
 }
 
 // ended makes a run with a published bundle that has ended.

@@ -20,9 +20,27 @@ import (
 
 // approvalsPage is what waits, and what was decided last.
 type approvalsPage struct {
-	Waiting, Decided []api.Approval
-	Older            string
-	MayDo            bool
+	Waiting []waiting
+	Decided []api.Approval
+	Older   string
+	MayDo   bool
+}
+
+// waiting is an approval that is not decided, with what tells it from others.
+type waiting struct {
+	api.Approval
+	Work *task.Contract // nil where it cannot be read
+}
+
+// waiting reads the contract of an approval, which a list leaves out.
+func (v *viewer) waiting(ctx context.Context, a api.Approval) (waiting, error) {
+	whole, err := api.GetApproval.Get(ctx, v.client, a.ApprovalID)
+	if err != nil {
+		return waiting{}, err
+	}
+	d := approvalPage{Approval: whole}
+	d.read()
+	return waiting{whole, d.Work}, nil
 }
 
 func (p *Panel) approvals(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
@@ -36,11 +54,15 @@ func (p *Panel) approvals(_ http.ResponseWriter, r *http.Request, v *viewer) (*p
 	}
 	d := approvalsPage{MayDo: v.MayDo(authority.ScopeApprove)}
 	for _, a := range got.Items {
-		if a.Status == api.ApprovalStatusRequested {
-			d.Waiting = append(d.Waiting, a)
-		} else {
+		if a.Status != api.ApprovalStatusRequested {
 			d.Decided = append(d.Decided, a)
+			continue
 		}
+		one, err := v.waiting(r.Context(), a)
+		if err != nil {
+			return nil, err
+		}
+		d.Waiting = append(d.Waiting, one)
 	}
 	if got.NextCursor != nil {
 		d.Older = withQuery("/approvals", "cursor", *got.NextCursor)

@@ -103,6 +103,7 @@ func (d *comparePage) rows(p *Panel) {
 		{"reason", func(s Summary) string { return orDash(s.Code) }},
 		{"tests fixed", func(s Summary) string { return measured(s, s.Fixed) }},
 		{"tests broken", func(s Summary) string { return measured(s, s.Broken) }},
+		{"tests not run any more", func(s Summary) string { return measured(s, s.NotRun) }},
 		{"tests kept", func(s Summary) string { return measured(s, s.Kept) }},
 		{"lines", func(s Summary) string {
 			if len(s.Changed) == 0 {

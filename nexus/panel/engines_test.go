@@ -54,7 +54,7 @@ func TestSeveralEngines(t *testing.T) {
 	if got := faults(t, page); len(got) > 0 {
 		t.Errorf("%q", got)
 	}
-	form.Set("contract_sha256", between(page, `name="contract_sha256" value="`, `"`))
+	form.Set("shown", between(page, `name="shown" value="`, `"`))
 	account, err := api.OpenAccount.Do(t.Context(), w.client(token), "a", api.None{}, api.AccountRequest{Limit: 10_000})
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,11 @@ func factOf(e journal.Entry) string {
 	case evidence.StepVerification:
 		var o evidence.VerificationCompleted
 		decode(e.Outputs, &o)
-		return fmt.Sprintf("%d fixed, %d broken, %d kept", len(o.FailToPass), len(o.PassToFail)+len(o.Missing), o.PassToPass)
+		gone := ""
+		if len(o.Missing) > 0 {
+			gone = fmt.Sprintf(", %d not run", len(o.Missing))
+		}
+		return fmt.Sprintf("%d fixed, %d broken%s, %d kept", len(o.FailToPass), len(o.PassToFail), gone, o.PassToPass)
 	case evidence.StepSourceChecked:
 		var o evidence.SourceChecked
 		decode(e.Outputs, &o)

@@ -85,6 +85,7 @@ type Summary struct {
 	Added, Removed      int
 	Measured            bool // a verification said what follows
 	Fixed, Broken, Kept int
+	NotRun              int // tests that passed before and did not run on the change
 	Requests            int64
 	Tokens, MicroUSD    int64
 	CostKnown           *bool // nil: nothing was asked of a model
@@ -142,7 +143,7 @@ func (s *Summary) take(told *evidence.RunSummary) {
 		}
 	}
 	if t := told.Tests; t != nil {
-		s.Measured, s.Fixed, s.Kept, s.Broken = true, t.Fixed, t.Kept, t.Broken+t.Missing
+		s.Measured, s.Fixed, s.Kept, s.Broken, s.NotRun = true, t.Fixed, t.Kept, t.Broken, t.Missing
 	}
 	s.Requests, s.Tokens = api.Value(told.Requests), api.Value(told.Tokens)
 	s.MicroUSD, s.CostKnown = api.Value(told.CostMicroUSD), told.CostKnown
@@ -222,10 +223,12 @@ func (s Summary) CostCell() string {
 		return "–"
 	case !*s.CostKnown && s.MicroUSD == 0:
 		return "–"
-	case !*s.CostKnown:
-		return fmt.Sprintf("≥ %.4f", float64(s.MicroUSD)/1e6)
 	}
-	return fmt.Sprintf("%.4f", float64(s.MicroUSD)/1e6)
+	amount := strings.TrimPrefix(money(s.MicroUSD), "$")
+	if !*s.CostKnown {
+		return "≥ " + amount
+	}
+	return amount
 }
 
 // CostWhy is why the cost is not a figure, "" if it is.
@@ -262,12 +265,21 @@ func (s Summary) Unchanged() string {
 	return "nothing was changed"
 }
 
+// BrokenCell counts the tests that passed before and fail now, and those that did not
+// run any more, if there are some.
+func (s Summary) BrokenCell() string {
+	if s.NotRun == 0 {
+		return itoa(int64(s.Broken))
+	}
+	return fmt.Sprintf("%d, %d not run", s.Broken, s.NotRun)
+}
+
 // Figures are what a row of a list says of the run, in its order: tests fixed and
 // broken, lines, cost in dollars and how long it took. What is not known is "–".
 func (s Summary) Figures(now time.Time) (fixed, broken, lines, cost, lasted string) {
 	fixed, broken, lines = "–", "–", "–"
 	if s.Measured {
-		fixed, broken = itoa(int64(s.Fixed)), itoa(int64(s.Broken))
+		fixed, broken = itoa(int64(s.Fixed)), s.BrokenCell()
 	}
 	if len(s.Changed) > 0 {
 		lines = "+" + itoa(int64(s.Added)) + " -" + itoa(int64(s.Removed))

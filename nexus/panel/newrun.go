@@ -41,7 +41,8 @@ type newPage struct {
 // checkedRun is a run before it is dispatched.
 type checkedRun struct {
 	Work     *task.Contract
-	Digest   string
+	Digest   string               // of the contract
+	Shown    string               // of all that the form would dispatch
 	Request  job.EngineRunRequest // of the first engine; the others differ in the engine alone
 	MaxPrice int64
 	Engines  []job.EngineChoice
@@ -85,7 +86,9 @@ func (p *Panel) newRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*page
 		most, wrong := maxPrice(r.Form)
 		if err = errors.Join(err, wrong); err != nil { // of what was given
 			d.Wrong, out.status = strings.Split(err.Error(), "\n"), http.StatusBadRequest
-		} else if d.Checked, err = p.checkedRun(r.Context(), v, requests, work, most); err != nil {
+		} else if shown, err := shownDigest(r.Form, requests, most); err != nil {
+			return nil, err
+		} else if d.Checked, err = p.checkedRun(r.Context(), v, requests, work, most, shown); err != nil {
 			return nil, err
 		}
 	}
@@ -145,16 +148,22 @@ func requestOf(form url.Values) (job.EngineRunRequest, *task.Contract, error) {
 		}
 	}
 	if given := get("usd"); given != "" {
-		dollars, err := strconv.ParseFloat(given, 64)
-		if err != nil || !(dollars >= 0 && dollars <= 1e6) {
-			return none, nil, reason.Errorf(reason.RequestInvalid, "usd: %.40q is not an amount of dollars", given)
+		if out.Budget.MicroUSD, err = task.ParseUSD(given); err != nil {
+			return none, nil, reason.Errorf(reason.RequestInvalid, "usd: %.40q: %w", given, err)
 		}
-		out.Budget.MicroUSD = int64(dollars * 1e6)
 	}
 	if get("repo_ref") == "" {
 		return none, nil, reason.Errorf(reason.RequestInvalid, "repo_ref: say what the repository is called")
 	}
 	return out, work, out.Validate()
+}
+
+// shownDigest is the digest of all that a form dispatches: what the page shows is
+// what is made, to the last limit.
+func shownDigest(form url.Values, requests []job.EngineRunRequest, most int64) (string, error) {
+	text, err := canon.Marshal(map[string]any{"requests": requests, "max_price_msats": most,
+		"repo_ref": strings.TrimSpace(form.Get("repo_ref")), "issue_ref": strings.TrimSpace(form.Get("issue_ref"))})
+	return canon.Digest(text), err
 }
 
 // maxPrice is the most that a form lets a machine cost, 0 for no limit of its own.
@@ -171,9 +180,9 @@ func maxPrice(form url.Values) (int64, error) {
 }
 
 // checkedRun asks who could take a job now, as the registry does.
-func (p *Panel) checkedRun(ctx context.Context, v *viewer, requests []job.EngineRunRequest, work *task.Contract, most int64) (*checkedRun, error) {
+func (p *Panel) checkedRun(ctx context.Context, v *viewer, requests []job.EngineRunRequest, work *task.Contract, most int64, shown string) (*checkedRun, error) {
 	request := requests[0]
-	d := &checkedRun{Work: work, Digest: request.ContractSHA256, Request: request, MaxPrice: most}
+	d := &checkedRun{Shown: shown, Work: work, Digest: request.ContractSHA256, Request: request, MaxPrice: most}
 	for _, one := range requests {
 		d.Engines = append(d.Engines, one.Engine)
 	}
@@ -248,8 +257,17 @@ func dispatchNew(ctx context.Context, c *api.Client, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	if requests[0].ContractSHA256 != r.PostForm.Get("contract_sha256") {
-		return reason.Errorf(reason.RequestInvalid, "the contract is not the one that the page has shown")
+	most, err := maxPrice(r.PostForm)
+	if err != nil {
+		return err
+	}
+	shown, err := shownDigest(r.PostForm, requests, most)
+	if err != nil {
+		return err
+	}
+	if shown != r.PostForm.Get("shown") {
+		return reason.Errorf(reason.RequestInvalid, "what is to be dispatched is not what the page has shown").
+			WithHint("open /new, fill in the form again, and dispatch from the page that it leads to; nothing was made")
 	}
 	key := keyOf(r)
 	for i, request := range requests {
@@ -257,7 +275,7 @@ func dispatchNew(ctx context.Context, c *api.Client, r *http.Request) error {
 		if i > 0 {
 			suffix = "-" + strconv.Itoa(i)
 		}
-		id, err := dispatchOne(ctx, c, r, request, work, key, suffix)
+		id, err := dispatchOne(ctx, c, r, request, work, most, key, suffix)
 		if err != nil {
 			return afterOthers(err, i, len(requests))
 		}
@@ -267,12 +285,8 @@ func dispatchNew(ctx context.Context, c *api.Client, r *http.Request) error {
 }
 
 // dispatchOne makes one run and dispatches its job.
-func dispatchOne(ctx context.Context, c *api.Client, r *http.Request, request job.EngineRunRequest, work *task.Contract, key, suffix string) (string, error) {
+func dispatchOne(ctx context.Context, c *api.Client, r *http.Request, request job.EngineRunRequest, work *task.Contract, most int64, key, suffix string) (string, error) {
 	text, err := canon.Marshal(request)
-	if err != nil {
-		return "", err
-	}
-	most, err := maxPrice(r.PostForm)
 	if err != nil {
 		return "", err
 	}

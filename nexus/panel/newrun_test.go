@@ -95,7 +95,7 @@ func TestNewRun(t *testing.T) {
 	w.machine(token, "good", 1000)
 	w.machine(token, "short<script>alert(1)</script>", 50)
 	page := b.do("POST", "/new", form())
-	for _, want := range []string{"yes</span>", "timeout_secs: 100 needed, the cap is 50", "evil &lt;script&gt;alert(1)", "100 s", "Cannot happen", `name="contract_sha256"`} {
+	for _, want := range []string{"yes</span>", "timeout_secs: 100 needed, the cap is 50", "evil &lt;script&gt;alert(1)", "100 s", "Cannot happen", `name="shown"`} {
 		if !strings.Contains(page.body, want) {
 			t.Errorf("the page lacks %q:\n%s", want, page.body)
 		}
@@ -103,19 +103,30 @@ func TestNewRun(t *testing.T) {
 	if got := faults(t, page.body); len(got) > 0 || len(runs()) > 0 {
 		t.Errorf("%q, %d runs", got, len(runs()))
 	}
-	for field, wrong := range map[string]string{"task": "task_id: [", "commit": "HEAD", "tree": "", "source": "-x", "engine": "", "repo_ref": "", "wall_secs": "soon", "usd": "-1"} {
+	for field, wrong := range map[string]string{"task": "task_id: [", "commit": "HEAD", "tree": "", "source": "-x", "engine": "", "repo_ref": "", "wall_secs": "soon", "usd": "-1", "max_price": "cheap"} {
 		if out := b.do("POST", "/new", form(field, wrong)); out.status != http.StatusBadRequest || !strings.Contains(out.body, `role="alert"`) || len(faults(t, out.body)) > 0 ||
 			!strings.Contains(out.body, "/srv/links") && field != "source" {
 			t.Errorf("%s %q: %d", field, wrong, out.status)
 		}
 	}
-	digest := between(page.body, `name="contract_sha256" value="`, `"`)
+	// A fraction of a cent is taken whole; less than a millionth of a dollar is no amount.
+	if out := b.do("POST", "/new", form("usd", "4.350001")); !strings.Contains(out.body, "$4.350001 of a model") || !strings.Contains(out.body, "disk as the machine limits it") {
+		t.Errorf("an amount, or the disk, is not as given:\n%s", out.body)
+	}
+	if out := b.do("POST", "/new", form("usd", "0.0000001")); out.status != http.StatusBadRequest {
+		t.Errorf("an amount that is none: %d", out.status)
+	}
+	digest := between(page.body, `name="shown" value="`, `"`)
 	done := func(change ...string) url.Values {
-		return form(append([]string{"contract_sha256", digest}, change...)...)
+		return form(append([]string{"shown", digest}, change...)...)
 	}
 	attacks := w.attacks(b, reader, "/new/run", done)
 	attacks["another contract"] = func() got {
 		return b.do("POST", "/new/run", done("task", strings.Replace(newTask, "src/**", "**", 1)))
+	}
+	for field, other := range map[string]string{"wall_secs": "101", "usd": "4.35", "max_price": "99", "repo_ref": "acme/other", "issue_ref": "", "engine": "another",
+		"others": "pi", "model": "m", "version": "2", "source": "/srv/other", "commit": strings.Repeat("c", 40), "tree": strings.Repeat("c", 40), "shown": ""} {
+		attacks["another "+field] = func() got { return b.do("POST", "/new/run", done(field, other)) }
 	}
 	for name, try := range attacks {
 		if out := try(); out.status < 400 || out.status >= 500 || len(runs()) > 0 {
@@ -129,7 +140,7 @@ func TestNewRun(t *testing.T) {
 	w.fund(token, 1000)
 	var made string
 	for range 2 { // a double click is one run
-		out := b.do("POST", "/new/run", done("issue_ref", ""))
+		out := b.do("POST", "/new/run", done())
 		if made = out.header.Get("Location"); out.status != http.StatusSeeOther {
 			t.Fatalf("status %d: %s", out.status, out.body)
 		}

@@ -82,7 +82,7 @@ func (p *Panel) nexusRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*pa
 	if v.CSRF != "" && got.FinishedAt == nil {
 		live = "lane:" + authority.RunStream(id)
 	}
-	return &page{name: "nexusrun", Live: live, Seq: got.LastSeq, Title: s.Word() + ": " + s.Title, Nav: "runs", Replay: d.Replays(), Data: d}, nil
+	return &page{name: "nexusrun", Live: live, Seq: got.LastSeq, Title: s.Word() + ": " + s.Title, Nav: "runs", Replay: true, Data: d}, nil
 }
 
 // log reads the log from a cursor on: entries of the journal, receipts, and the rest.

@@ -43,7 +43,9 @@ func OfRun(run api.Run) Summary {
 	var told evidence.RunSummary
 	decode(*run.Summary, &told) // it was checked when it came
 	n.Unknown = told.Unknown
-	if s.take(&told); told.Status != nil { // the run has ended, also where its end has not come yet
+	s.take(&told)
+	s.Engine = jobs.EngineAsked(run.Metadata, s.Engine)
+	if told.Status != nil { // the run has ended, also where its end has not come yet
 		s.Phase, s.Status = Sealed, *told.Status
 	}
 	if s.Outcome == evidence.Pending {

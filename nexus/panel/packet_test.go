@@ -56,7 +56,8 @@ func TestApprovalPacket(t *testing.T) {
 	if got := faults(t, page); len(got) > 0 {
 		t.Errorf("%q", got)
 	}
-	if list := b.get("/approvals").body; !strings.Contains(list, "codex&lt;script&gt;") || len(faults(t, list)) > 0 {
+	if list := b.get("/approvals").body; !strings.Contains(list, "codex&lt;script&gt;") || !strings.Contains(list, "<b>evil &lt;script&gt;") ||
+		!strings.Contains(list, "task <code>evil</code>") || !strings.Contains(list, "risk high") || !strings.Contains(list, "<code>src/**</code>") || len(faults(t, list)) > 0 {
 		t.Error("the list does not name the engine")
 	}
 	// Who may not decide is not told that it waits for them.

@@ -171,7 +171,7 @@ type page struct {
 	Home    bool   // the viewer may see the sessions of this machine
 	Live    string // what the page follows
 	Seq     int64  // of a lane: what the page shows already
-	Replay  bool   // the page has a timeline of a run that has ended
+	Replay  bool   // the page has a timeline of a run, which can be played when that has ended
 	Version string
 	Data    any
 }
@@ -259,7 +259,7 @@ func statusOf(code reason.Code) int {
 		return http.StatusBadRequest
 	case reason.ScopeMissing, reason.Forbidden, reason.OriginRefused, reason.CSRFRefused:
 		return http.StatusForbidden
-	case reason.NotAcceptable, reason.FileUnusable:
+	case reason.NotAcceptable, reason.FileUnusable, reason.PredictionsInvalid:
 		return http.StatusConflict
 	}
 	switch info, _ := reason.Lookup(code); info.Domain {

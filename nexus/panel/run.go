@@ -117,7 +117,7 @@ func (p *Panel) run(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, e
 	if s.Phase == Running {
 		live = liveTopic("home", s.ID)
 	}
-	return &page{name: "run", Title: s.Word() + ": " + s.Title, Nav: "runs", Live: live, Replay: d.Replays(), Data: d}, nil
+	return &page{name: "run", Title: s.Word() + ": " + s.Title, Nav: "runs", Live: live, Replay: true, Data: d}, nil
 }
 
 // Replays reports whether there is a timeline to play: of a run that has ended.
@@ -233,11 +233,8 @@ func (d *runPage) sentence() string {
 		return clip(300, d.Why)
 	case d.Measured && slices.Contains(stopped, reason.Code(d.Code)):
 		return clip(300, d.Why) + ". " + d.left()
-	case d.Measured && d.Broken > 0 && d.Fixed > 0:
-		return fmt.Sprintf("It fixes %s and breaks %d that passed before. Nothing was delivered; the change is kept.",
-			count(d.Fixed, "test"), d.Broken)
-	case d.Measured && d.Broken > 0:
-		return fmt.Sprintf("It breaks %s that passed before. Nothing was delivered; the change is kept.", count(d.Broken, "test"))
+	case d.Measured && d.Broken+d.NotRun > 0:
+		return d.harm() + ". Nothing was delivered; the change is kept."
 	case d.Status == evidence.StatusPass && d.Fixed > 0:
 		return fmt.Sprintf("%s now and none broke.", passNow(d.Fixed))
 	case d.Status == evidence.StatusPass && d.Kept > 0:
@@ -254,6 +251,26 @@ func (d *runPage) sentence() string {
 		return clip(300, d.Why)
 	}
 	return ""
+}
+
+// harm says what a change did to tests that passed before: some fail now, some did
+// not run.
+func (d *runPage) harm() string {
+	notRun := fmt.Sprintf("%s that passed before did not run with it", count(d.NotRun, "test"))
+	switch {
+	case d.Broken == 0 && d.Fixed > 0:
+		return fmt.Sprintf("It fixes %s, but %s", count(d.Fixed, "test"), notRun)
+	case d.Broken == 0:
+		return notRun
+	}
+	out := fmt.Sprintf("It breaks %s that passed before", count(d.Broken, "test"))
+	if d.Fixed > 0 {
+		out = fmt.Sprintf("It fixes %s and breaks %d that passed before", count(d.Fixed, "test"), d.Broken)
+	}
+	if d.NotRun > 0 {
+		out += fmt.Sprintf("; %d more did not run", d.NotRun)
+	}
+	return out
 }
 
 func passNow(n int) string {

@@ -128,7 +128,7 @@ func TestAddressOfTheList(t *testing.T) {
 	}{
 		"status=blocked": {true, false, ""}, "status=block": {true, false, ""}, "status=Blocked": {true, false, ""}, "status=running": {false, true, ""},
 		"status=run": {false, true, ""}, "status=pass": {}, "": {true, true, ""},
-		"status=evil<b>": {true, true, "There is no status &#34;evil&lt;b&gt;&#34;"}, "before=evil": {true, true, "before=evil is not the id of a session"},
+		"status=evil<b>": {true, true, "There is no status &#34;evil&lt;b&gt;&#34;"}, "from=evil<b>": {true, true, "from=evil&lt;b&gt; is no list of runs"}, "before=evil": {true, true, "before=evil is not the id of a session"},
 		"before=" + h.sessions[0].ID: {false, true, ""},
 	} {
 		out := b.get("/?" + query)

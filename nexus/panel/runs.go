@@ -32,6 +32,10 @@ func filterOf(q url.Values) filter {
 	f := filter{From: get("from"), Status: get("status"), Engine: get("engine"), Model: get("model"), Code: get("code"),
 		Repository: jobs.RepositoryName(get("repository")), Text: get("q"), Before: get("before")}
 	if f.From != "nexus" {
+		if f.From != "" && f.From != "home" {
+			f.Wrong = append(f.Wrong, fmt.Sprintf("from=%s is no list of runs: it is home or nexus. Those of this machine are shown.", f.From))
+			f.From = ""
+		}
 		f.check()
 	} else {
 		f.State, f.Outcome, f.Since, f.Until = get("state"), get("outcome"), get("since"), get("until")

@@ -71,6 +71,11 @@ func (w *world) watchesWhole(ctx context.Context, home *growingRun, do steps) {
 	begin = time.Now()
 	home.sealed.Store(true)
 	until(ctx, w.t, `window.same === true && document.title.startsWith("Fail") && document.querySelector("#audit a") !== null`, slow)
+	// The replay is there without loading the page anew, and works.
+	until(ctx, w.t, `document.querySelector(".replay")?.hidden === false`, slow)
+	do("play what was watched", chromedp.Click(".replay button"))
+	until(ctx, w.t, `document.querySelector(".replay output").value !== "" && document.querySelector(".replay button").textContent === "Pause"`, slow)
+	do("stop it", chromedp.Click(".replay button"))
 	slices.Sort(took)
 	middle, most := took[len(took)/2], 500*time.Millisecond+loads
 	w.t.Logf("%d steps were on the page after %s, at most %s, the bundle after %s; the page loads in %s", len(took), middle, took[len(took)-1], time.Since(begin), loads)

@@ -35,11 +35,33 @@ func TestWords(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[string]string{
 		took(500 * time.Microsecond): "<1 ms", took(15 * time.Millisecond): "15 ms", took(21100 * time.Millisecond): "21.1 s", took(92 * time.Second): "1m 32s",
-		took(2*time.Hour + time.Minute): "2h 01m", took(-1): "–", money(6800): "$0.0068", money(500_000): "$0.50", money(12_345_678): "$12.34", money(0): "$0.00",
+		took(2*time.Hour + time.Minute): "2h 01m", took(-1): "–", money(6800): "$0.0068", money(500_000): "$0.50", money(12_345_678): "$12.345678", money(12_340_000): "$12.34", money(1_999_900): "$1.9999", money(0): "$0.00",
 		thousands(1_234_567): "1,234,567", thousands(-1000): "-1,000", count(1, "test"): "1 test", count(2, "test"): "2 tests", shortDigest("sha256:4be1" + strings.Repeat("0", 58) + "9f"): "sha256:4be1…9f",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+// TestLostTests: a test that did not run any more is told apart from one that fails.
+func TestLostTests(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		fixed, broken, notRun int
+		cell, says            string
+	}{
+		{0, 1, 0, "1", "It breaks 1 test that passed before"},
+		{0, 2, 3, "2, 3 not run", "It breaks 2 tests that passed before; 3 more did not run"},
+		{1, 2, 0, "2", "It fixes 1 test and breaks 2 that passed before"},
+		{0, 0, 1, "0, 1 not run", "1 test that passed before did not run with it"},
+		{2, 0, 4, "0, 4 not run", "It fixes 2 tests, but 4 tests that passed before did not run with it"},
+	} {
+		var s Summary
+		s.take(&evidence.RunSummary{Tests: &evidence.TestsSummary{Fixed: c.fixed, Broken: c.broken, Missing: c.notRun}})
+		d := &runPage{Session: &Session{Summary: s}}
+		if _, cell, _, _, _ := s.Figures(time.Now()); cell != c.cell || d.harm() != c.says || !strings.HasPrefix(d.sentence(), c.says+". Nothing was delivered") {
+			t.Errorf("%+v: %q, %q, %q", c, cell, d.harm(), d.sentence())
 		}
 	}
 }

@@ -64,12 +64,11 @@ func took(d time.Duration) string {
 	return fmt.Sprintf("%dh %02dm", int(d.Hours()), int(d.Minutes())%60)
 }
 
-// money is an amount in dollars: four places below a cent, else two.
+// money is an amount in dollars, whole: two places at least, and as many more, up to
+// six, as it has.
 func money(micro int64) string {
-	if micro != 0 && micro < 10_000 {
-		return fmt.Sprintf("$%d.%04d", micro/1_000_000, micro%1_000_000/100)
-	}
-	return fmt.Sprintf("$%d.%02d", micro/1_000_000, micro%1_000_000/10_000)
+	text := fmt.Sprintf("%06d", micro%1_000_000)
+	return fmt.Sprintf("$%d.%s", micro/1_000_000, text[:2]+strings.TrimRight(text[2:], "0"))
 }
 
 // size is a number of bytes for people.

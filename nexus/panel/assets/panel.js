@@ -101,6 +101,7 @@
           beforeNodeMorphed: (node) => !(node.tagName === "FORM" && node.contains(document.activeElement)),
         },
       });
+      document.dispatchEvent(new Event("remit:refreshed"));
       const live = fresh.body.dataset.live;
       if (!live && document.body.dataset.live) {
         delete document.body.dataset.live;
