@@ -75,7 +75,10 @@ func TestBrokenStreams(t *testing.T) {
 					t.Errorf("status %d, error %v, body %q: want an error", got.StatusCode, got.err, got.body)
 				}
 				rec := e.record(t)
-				if rec.Failed != test.failed || rec.Refused != "" || rec.UsageKnown || rec.CostKnown || rec.Retries != 0 || up.count() != 1 {
+				if remedy := Remedy(rec); name == "403" && !strings.Contains(remedy, "may use the model") || name == "401" && remedy != "" {
+				t.Errorf("the remedy is %q", remedy)
+			}
+			if rec.Failed != test.failed || rec.Refused != "" || rec.UsageKnown || rec.CostKnown || rec.Retries != 0 || up.count() != 1 {
 					t.Errorf("record: %+v, asked %d times", rec, up.count())
 				}
 				if total := e.Totals(); total.Unmetered != 1 || total.CostKnown {
@@ -233,10 +236,17 @@ func TestRetries(t *testing.T) {
 			if test.failed != "" && got.Header.Get("X-Should-Retry") != "false" {
 				t.Error("the answer does not tell the engine to leave retries to the gateway")
 			}
-			if test.status == 401 && strings.Contains(got.body, "busy") {
+			if (test.status == 401 || test.status == 403) && strings.Contains(got.body, "busy") {
 				t.Error("a provider's words about a credential go on")
 			}
+			// A key that was not accepted is another fault than one that may not do this.
+			if says := strings.Contains(got.body, "did not accept the gateway's credential"); name == "401" && !says || name == "403" && says {
+				t.Errorf("it says %s", got.body)
+			}
 			rec := e.record(t)
+			if remedy := Remedy(rec); name == "403" && !strings.Contains(remedy, "may use the model") || name == "401" && remedy != "" {
+				t.Errorf("the remedy is %q", remedy)
+			}
 			if rec.Failed != test.failed || rec.Retries != test.asked-1 || len(pauses) != test.asked-1 || rec.Status != test.status {
 				t.Errorf("record: %+v, pauses %v", rec, pauses)
 			}

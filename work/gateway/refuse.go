@@ -169,9 +169,11 @@ func (e providerError) refusal(status int) *refusal {
 	switch {
 	case e.quota(status):
 		return refuse(reason.QuotaExhausted, status, "the account at the provider has no quota or credit left%s", name)
-	case status == http.StatusUnauthorized || status == http.StatusForbidden:
-		// Its text is left out: such texts repeat parts of the key.
+	// The text of both is left out: such texts repeat parts of the key.
+	case status == http.StatusUnauthorized:
 		return refuse(reason.AuthUnavailable, status, "the provider did not accept the gateway's credential")
+	case status == http.StatusForbidden:
+		return refuse(reason.AuthUnavailable, status, "the provider forbade the request with status 403: it may know the credential and still not allow this")
 	case status == http.StatusTooManyRequests:
 		return refuse(reason.ProviderUnavailable, status, "the provider takes no more requests for now%s", name)
 	case status >= 500:
@@ -198,6 +200,9 @@ func (x *exchange) outOfQuota(res *http.Response) bool {
 // code alone says it.
 func Remedy(r record.ModelRequest) string {
 	switch {
+	case r.Failed == reason.AuthUnavailable && r.Status == http.StatusForbidden:
+		return "look whether the account of this key may use the model, and whether the provider serves this network or region; " +
+			"if another key may, give that with --key-env NAME, --key-file FILE or --key-command COMMAND"
 	case r.Failed == reason.ProviderRefused && r.Status == http.StatusNotFound:
 		return "the provider has no such model, or nothing at this address: look at --model and at --base-url"
 	case r.Failed == reason.ProviderUnavailable && r.Status == http.StatusTooManyRequests:
