@@ -13,6 +13,7 @@ import (
 
 	"remit/law/job"
 	"remit/nexus/api"
+	"remit/nexus/jobs"
 	"remit/proof/evidence"
 	"remit/proof/record"
 )
@@ -137,7 +138,7 @@ var runStatuses = []string{"created", "running", "canceling", "succeeded", "fail
 func printRuns(w io.Writer, list []api.Run) error {
 	return printTable(w, "runs", "RUN\tSTATUS\tVERDICT\tENGINE\tREPOSITORY\tISSUE\tMADE\tENDED\tTITLE", list, func(r api.Run) string {
 		s := summaryOf(r)
-		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.RunID, r.Status, api.Value(s.Status), plain(s.Engine.Name), shorten(plain(r.RepoRef), 40),
+		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.RunID, r.Status, api.Value(s.Status), plain(jobs.EngineAsked(r.Metadata, s.Engine.Name)), shorten(plain(r.RepoRef), 40),
 			shorten(plain(r.IssueRef), 40), r.CreatedAt, api.Value(r.FinishedAt), shorten(plain(s.Title), 60))
 	})
 }
@@ -170,16 +171,16 @@ func (a *app) showRun(cmd *cobra.Command, c *api.Client, id string) error {
 	if err != nil {
 		return err
 	}
-	jobs, err := listedJobs(cmd.Context(), c, id, maxListed)
+	dispatched, err := listedJobs(cmd.Context(), c, id, maxListed)
 	if err != nil {
 		return err
 	}
-	return a.present(cmd.OutOrStdout(), runWithJobs{got, jobs}, func(w io.Writer) error {
-		if err := printRuns(w, []api.Run{got}); err != nil || len(jobs) == 0 {
+	return a.present(cmd.OutOrStdout(), runWithJobs{got, dispatched}, func(w io.Writer) error {
+		if err := printRuns(w, []api.Run{got}); err != nil || len(dispatched) == 0 {
 			return err
 		}
 		fmt.Fprintln(w)
-		return printJobs(w, jobs)
+		return printJobs(w, dispatched)
 	})
 }
 

@@ -238,6 +238,9 @@ var PutRunArtifact = Upload[PutRunArtifactParams, RunArtifact]{Operation{ID: "pu
 // GetRunBundle is GET /v1/runs/{run_id}/bundle: The run's sealed bundle, as it was sealed last: bundle.zip, or the bundle.N.zip with the most entries.
 var GetRunBundle = Download[string]{Operation{ID: "getRunBundle", Method: "GET", Path: "/v1/runs/{run_id}/bundle", Scope: "read", Status: 200}, "application/zip"}
 
+// GetRunBundleJournal is GET /v1/runs/{run_id}/bundle/journal: The journal.jsonl in the run's sealed bundle: of a run that no client told of, what it did.
+var GetRunBundleJournal = Download[string]{Operation{ID: "getRunBundleJournal", Method: "GET", Path: "/v1/runs/{run_id}/bundle/journal", Scope: "read", Status: 200}, "application/x-ndjson"}
+
 // CancelRun is POST /v1/runs/{run_id}/cancel: Ask a run to end; its open jobs are cancelled.
 var CancelRun = Mutation[string, ReasonRequest, Run]{Operation{ID: "cancelRun", Method: "POST", Path: "/v1/runs/{run_id}/cancel", Scope: "runs:write", Status: 200, BodyOptional: true}}
 

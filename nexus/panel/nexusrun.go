@@ -1,7 +1,11 @@
 package panel
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 
@@ -23,6 +27,7 @@ type nexusRunPage struct {
 	Events   []api.Event // but entries of the journal, which the timeline has
 	Jobs     []api.Job
 	Receipts []receipt
+	Form     bool   // the page for new runs has made it
 	Later    string // where the log goes on, which is too long for one page
 	Gone     string // why there is no log
 	Given    []api.GivenOutcome
@@ -65,11 +70,16 @@ func (p *Panel) nexusRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*pa
 	} else if err := d.log(r.Context(), v.client, r.URL.Query().Get("cursor")); err != nil {
 		return nil, err
 	}
-	jobs, err := api.ListJobs.Get(r.Context(), v.client, api.ListJobsParams{RunID: id})
+	if d.FromBundle = len(d.Journal) == 0 && got.Summary != nil && !s.Nexus.Told; d.FromBundle {
+		if d.Journal, err = sealedEntries(r.Context(), v.client, id); err != nil {
+			return nil, err
+		}
+	}
+	dispatched, err := api.ListJobs.Get(r.Context(), v.client, api.ListJobsParams{RunID: id})
 	if err != nil {
 		return nil, err
 	}
-	d.Jobs = jobs.Items
+	d.Jobs, d.Form = dispatched.Items, got.Metadata[jobs.MetadataForm] != ""
 	d.Given = api.Value(got.Outcomes)
 	d.MayDo = v.MayDo(authority.ScopeRuns) && s.Phase == Sealed && got.FinishedAt != nil && api.Value(got.Outcome) == ""
 	d.MayTake = d.MayDo && s.Status == evidence.StatusPass && !s.Nexus.Told
@@ -106,6 +116,30 @@ func (d *nexusRunPage) log(ctx context.Context, c *api.Client, cursor string) er
 			return nil
 		}
 	}
+}
+
+// maxSealedJournal bounds the journal of a bundle that a page reads.
+const maxSealedJournal = 16 << 20
+
+// sealedEntries are those of the journal in a run's bundle; none where that cannot be
+// read, or is too long for a page.
+func sealedEntries(ctx context.Context, c *api.Client, run string) ([]journal.Entry, error) {
+	body, err := api.GetRunBundleJournal.Open(ctx, c, run)
+	if code := reason.CodeOf(err); code == reason.NotFound || code == reason.Conflict {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	text, err := io.ReadAll(io.LimitReader(body, maxSealedJournal+1))
+	if err := errors.Join(err, body.Close()); err != nil {
+		return nil, fmt.Errorf("read the journal of the bundle: %w", err)
+	}
+	if len(text) > maxSealedJournal {
+		return nil, nil
+	}
+	log, err := journal.Read(bytes.NewReader(text))
+	return log.Entries, err
 }
 
 // event takes one event to where the page shows it.

@@ -56,6 +56,24 @@ func TestNexusRun(t *testing.T) {
 	}
 }
 
+// TestNexusRunFromItsBundle: a run that nobody told of while it ran has the timeline of
+// its bundle.
+func TestNexusRunFromItsBundle(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, nil, true)
+	alice := w.token("alice", authority.ScopeRead, authority.ScopeRuns)
+	run := w.ended(alice, "sealed", "fail")
+	out := w.login(alice).get("/nexus/runs/" + run)
+	for _, part := range []string{"as its bundle has them", "from its sealed bundle", "<b>Verify change</b>", "Instructions, word for word", ">Fail</b>"} {
+		if !strings.Contains(out.body, part) {
+			t.Errorf("the page lacks %q", part)
+		}
+	}
+	if len(faults(t, out.body)) > 0 || strings.Contains(out.body, "No entry of the journal is here") {
+		t.Errorf("%q", faults(t, out.body))
+	}
+}
+
 // TestNexusRunWithLittle: a run of which little is known says so, and what differs is
 // in red.
 func TestNexusRunWithLittle(t *testing.T) {

@@ -50,6 +50,7 @@ type runPage struct {
 	CostW      string
 	Incomplete string // why there is no verdict
 	NotSealed  []string
+	FromBundle bool // the timeline of a run of a nexus is that of its bundle: nobody told it while it ran
 }
 
 // blocker is why a run is not a pass, and what to do.
@@ -177,7 +178,7 @@ func (d *runPage) entry(e journal.Entry) {
 			d.ends(o, e.Name == evidence.StepVerifyHead)
 		}
 	case evidence.StepEngine:
-		if e.CompletedAt == nil && d.Engine == "command" {
+		if e.CompletedAt == nil && d.Program {
 			var o evidence.EngineStarted
 			decode(e.Inputs, &o)
 			d.Ran = typed(o.Argv)

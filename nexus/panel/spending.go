@@ -13,7 +13,7 @@ import (
 )
 
 // spending is what models have cost in the newest runs of the nexus, as their
-// summaries say: by engine and model, and by day.
+// summaries say once there is a verdict: by engine and model, and by day.
 type spending struct {
 	Runs int
 	Cut  bool // there are older runs

@@ -88,10 +88,10 @@ func (f *flow) second() []exchange {
 	other := strings.Replace(sandboxRun, "go test", "go vet", 1)
 	job := f.post("/v1/runs/"+run+"/jobs", f.alice, `{"job_type":"oa.sandbox_run.v1","request":`+other+`}`, http.StatusCreated).field(f.t, "job_id")
 	f.post("/v1/jobs/"+job+"/cancel", f.alice, `{"reason":"enough"}`, http.StatusOK)
-	zip := "PK\x05\x06" + strings.Repeat("\x00", 18)
+	_, zip := sealedSession(f.t, "pass")
 	at := "/v1/runs/" + run + "/artifacts/" + canon.Digest([]byte(zip))
 	f.say(call{method: "PUT", path: at + "?name=bundle.zip", token: f.alice, contentType: "application/octet-stream", body: zip}, http.StatusCreated)
-	return []exchange{f.look(get("/v1/runs/"+f.run+"/receipt", f.alice)), f.look(get("/v1/runs/"+run+"/bundle", f.alice)), f.look(get(at, f.alice)),
+	return []exchange{f.look(get("/v1/runs/"+f.run+"/receipt", f.alice)), f.look(get("/v1/runs/"+run+"/bundle", f.alice)), f.look(get("/v1/runs/"+run+"/bundle/journal", f.alice)), f.look(get(at, f.alice)),
 		f.look(get("/v1/jobs/leases", f.token)), f.look(get("/v1/jobs/"+f.job+"/artifacts/"+canon.Digest([]byte("full output")), f.alice))}
 }
 

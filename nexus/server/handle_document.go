@@ -21,6 +21,7 @@ func documentRoutes() []route {
 		{Operation: api.GetRunReplay.Operation, special: (*Server).getRunReplay},
 		{Operation: api.GetRunReceipt.Operation, special: (*Server).getRunReceipt},
 		{Operation: api.GetRunBundle.Operation, special: (*Server).getRunBundle},
+		{Operation: api.GetRunBundleJournal.Operation, special: (*Server).getRunBundleJournal},
 	}
 }
 
@@ -205,16 +206,40 @@ func (l logOf) receipt(tx *store.Tx, most int) (body []byte, digest string, err 
 
 // getRunBundle sends the bundle that the run's owner has stored, as sealed last.
 func (s *Server) getRunBundle(w http.ResponseWriter, r *request) error {
-	var bundle store.RunArtifactRow
-	err := s.opt.Store.View(r.Context(), func(tx *store.Tx) error {
-		var err error
-		bundle, err = jobs.FindRunBundle(tx, r.caller.Principal, r.PathValue("run_id"))
-		return err
-	})
+	bundle, err := s.findBundle(r)
 	if err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "application/zip")
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s.zip"`, bundle.RunID))
 	return s.sendBlob(w, r, bundle.SHA256)
+}
+
+func (s *Server) findBundle(r *request) (found store.RunArtifactRow, err error) {
+	err = s.opt.Store.View(r.Context(), func(tx *store.Tx) (err error) {
+		found, err = jobs.FindRunBundle(tx, r.caller.Principal, r.PathValue("run_id"))
+		return err
+	})
+	return found, err
+}
+
+// getRunBundleJournal sends the journal in the bundle, if its chain holds.
+func (s *Server) getRunBundleJournal(w http.ResponseWriter, r *request) error {
+	found, err := s.findBundle(r)
+	if err != nil {
+		return err
+	}
+	text, _, err := s.bundleJournal(r.Context(), found.SHA256)
+	switch reason.CodeOf(err) {
+	case "", reason.StoreUnavailable, reason.NotFound:
+	default:
+		err = reason.Errorf(reason.Conflict, "the journal in the bundle cannot be read: %w", err).WithHint("take the bundle and look at it with `remit audit`")
+	}
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s.journal.jsonl"`, found.RunID))
+	_, err = w.Write(text)
+	return err
 }

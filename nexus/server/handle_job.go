@@ -177,7 +177,7 @@ func (s *Server) bundleOfJob(r *request, asked api.CompleteRequest) (*sealedAgai
 	if err != nil || found == nil {
 		return nil, err
 	}
-	entries, err := s.bundleJournal(r.Context(), found.SHA256)
+	_, entries, err := s.bundleJournal(r.Context(), found.SHA256)
 	if err != nil {
 		return nil, s.unreadable(r, err)
 	}

@@ -52,7 +52,7 @@ func (s *Server) derive(ctx context.Context, r *request, ask jobs.RunArtifactReq
 	if _, ok := job.BundleEntries(ask.Name); !ok {
 		return nil, nil
 	}
-	entries, err := s.bundleJournal(ctx, ask.SHA256)
+	_, entries, err := s.bundleJournal(ctx, ask.SHA256)
 	if err != nil && reason.CodeOf(err) == "" {
 		return nil, err
 	}
@@ -94,21 +94,22 @@ func (s *Server) derive(ctx context.Context, r *request, ask jobs.RunArtifactReq
 // maxBundleJournal bounds the journal that is read out of a bundle, in bytes.
 const maxBundleJournal = 32 << 20
 
-func (s *Server) bundleJournal(ctx context.Context, digest string) ([]journal.Entry, error) {
+// bundleJournal reads the journal in a bundle: its text, and its entries if their chain holds.
+func (s *Server) bundleJournal(ctx context.Context, digest string) ([]byte, []journal.Entry, error) {
 	content, size, err := s.opt.Blobs.OpenAt(ctx, digest)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	text, err := bundle.ReadMember(ctx, content, size, evidence.JournalFile, maxBundleJournal)
 	if err := errors.Join(err, content.Close()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	log, err := journal.Read(bytes.NewReader(text))
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if log.TornBytes > 0 {
-		return nil, reason.Errorf(reason.JournalTorn, "its last line is incomplete")
+		return nil, nil, reason.Errorf(reason.JournalTorn, "its last line is incomplete")
 	}
-	return log.Entries, nil
+	return text, log.Entries, nil
 }

@@ -1,9 +1,12 @@
 package server
 
 import (
+	archive "archive/zip"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,7 +24,7 @@ import (
 )
 
 // sealedSession is a published session: its entries, and its bundle.
-func sealedSession(t *testing.T, name string) (entries []journal.Entry, zip string) {
+func sealedSession(t testing.TB, name string) (entries []journal.Entry, zip string) {
 	t.Helper()
 	dir := filepath.Join("../../vectors/evidence/valid", name)
 	log, err := journal.ReadFile(filepath.Join(dir, evidence.JournalFile))
@@ -249,6 +252,42 @@ func TestForgedJournalIsAFinding(t *testing.T) {
 			t.Errorf("%+v", run.Findings)
 		}
 	})
+}
+
+// TestBundleJournal: the journal in a bundle is sent as it is there, to who may read the
+// run, and only while its chain holds.
+func TestBundleJournal(t *testing.T) {
+	_, zip := sealedSession(t, "fail")
+	want, err := os.ReadFile(filepath.Join("../../vectors/evidence/valid/fail", evidence.JournalFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cut bytes.Buffer
+	z := archive.NewWriter(&cut)
+	f, err := z.Create(evidence.JournalFile)
+	if err == nil {
+		_, err = f.Write(want[:len(want)-10])
+	}
+	if err := errors.Join(err, z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	w := one(t, Options{})
+	for name, c := range map[string]struct {
+		zip    string
+		status int
+		code   string
+	}{"whole": {zip, 200, ""}, "nozip": {"zip", 409, "conflict"}, "none": {"", 404, "not_found"}, "cut": {cut.String(), 409, "conflict"}} {
+		id := w.sessionRun(name, "")
+		if c.zip != "" {
+			w.do(putRun(id, canon.Digest([]byte(c.zip)), "bundle.zip", w.alice, "z"+name, c.zip)).want(t, 201, "")
+		}
+		got := w.do(get("/v1/runs/"+id+"/bundle/journal", w.alice))
+		got.want(t, c.status, c.code)
+		if c.status == 200 && (got.body != string(want) || got.header.Get("Content-Type") != "application/x-ndjson" || !strings.HasPrefix(got.header.Get("Content-Disposition"), "attachment")) {
+			t.Errorf("%s: %v\n%.300s", name, got.header, got.body)
+		}
+		w.do(get("/v1/runs/"+id+"/bundle/journal", w.bob)).want(t, 404, "not_found")
+	}
 }
 
 // TestJournalReachesTheLane: the run's lane delivers each entry, live, and who
