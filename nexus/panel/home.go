@@ -75,7 +75,6 @@ type Summary struct {
 	Title, Task         string
 	Contract            string // its digest: attempts at one task have the same
 	Engine, Version     string
-	Program             bool   // the engine is a command of who runs it, whatever a machine calls it
 	Provider, Model     string // as asked
 	Repository, Base    string
 	Started, Ended      time.Time
@@ -126,7 +125,6 @@ func Summarize(id, phase, repository string, entries []journal.Entry) (s Summary
 func (s *Summary) take(told *evidence.RunSummary) {
 	s.Title, s.Task, s.Base = cmp.Or(told.Title, s.Title), told.TaskID, string(told.BaselineCommit)
 	s.Engine, s.Version = told.Engine.Name, told.Engine.Version
-	s.Program = s.Engine == "command"
 	s.Provider, s.Model, s.Patch = api.Value(told.ModelProvider), api.Value(told.Model), api.Value(told.PatchSHA256)
 	if at := instant(told.StartedAt); !at.IsZero() {
 		s.Started = at
@@ -266,6 +264,10 @@ func (s Summary) Unchanged() string {
 	}
 	return "nothing was changed"
 }
+
+// Program reports whether the engine is a command of who runs it, whatever a machine
+// calls it.
+func (s Summary) Program() bool { return s.Engine == "command" || s.Nexus != nil && s.Nexus.Program }
 
 // BrokenCell counts the tests that passed before and fail now, and those that did not
 // run any more, if there are some.

@@ -28,7 +28,7 @@ type large struct {
 // enters logs a browser in.
 func (w *world) enters(do steps, token string) {
 	w.t.Helper()
-	do("log in", chromedp.Navigate(w.url+"/login?next=/health"), chromedp.SendKeys("#token", token), chromedp.Click(".decide button"), chromedp.WaitVisible("main h1"))
+	do("log in", chromedp.Navigate(w.url+"/login?next=/health"), chromedp.SendKeys("#token", token), chromedp.Click(".decide button"), chromedp.WaitVisible(".who form"))
 }
 
 // navigated says how the page that is open was loaded.

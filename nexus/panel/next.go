@@ -80,7 +80,7 @@ func (d *runPage) continues() bool {
 
 // maker is what a follow-up has to be told that no agent makes.
 func (d *runPage) maker() string {
-	if d.Program {
+	if d.Program() {
 		return " -- COMMAND"
 	}
 	return ""

@@ -18,6 +18,7 @@ type NexusFacts struct {
 	Session  string            // on the machine of its client, "" where that did not say
 	Told     bool              // the summary is its client's word; no bundle is there yet
 	Unknown  map[string]string // why a field of the summary is null
+	Program  bool              // the engine is a command, which the evidence has no name of
 	Findings []api.RunFinding  // where its client and the bundle differ
 }
 
@@ -44,6 +45,7 @@ func OfRun(run api.Run) Summary {
 	decode(*run.Summary, &told) // it was checked when it came
 	n.Unknown = told.Unknown
 	s.take(&told)
+	n.Program = s.Program()
 	s.Engine = jobs.EngineAsked(run.Metadata, s.Engine)
 	if told.Status != nil { // the run has ended, also where its end has not come yet
 		s.Phase, s.Status = Sealed, *told.Status

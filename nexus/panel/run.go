@@ -178,7 +178,7 @@ func (d *runPage) entry(e journal.Entry) {
 			d.ends(o, e.Name == evidence.StepVerifyHead)
 		}
 	case evidence.StepEngine:
-		if e.CompletedAt == nil && d.Program {
+		if e.CompletedAt == nil && d.Program() {
 			var o evidence.EngineStarted
 			decode(e.Inputs, &o)
 			d.Ran = typed(o.Argv)

@@ -115,7 +115,7 @@ func pictures(t *testing.T) map[string][]byte {
 		}
 	}
 	take("login", "/login", 1280)
-	do("log in", chromedp.Navigate(w.url+"/login?next=/health"), chromedp.SendKeys("#token", token), chromedp.Click(".decide button"), chromedp.WaitVisible("main h1"))
+	do("log in", chromedp.Navigate(w.url+"/login?next=/health"), chromedp.SendKeys("#token", token), chromedp.Click(".decide button"), chromedp.WaitVisible(".who form"))
 	until(ctx, t, `location.pathname === "/health"`, slow)
 	delete(pages, "login")
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
