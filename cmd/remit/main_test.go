@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -135,6 +137,12 @@ func TestScripts(t *testing.T) {
 			"npm":      npmPackages,
 			"rootfs":   rootDirectory,
 		},
+		Condition: func(name string) (bool, error) {
+			if name != "memory" {
+				return false, fmt.Errorf("there is no condition %q", name)
+			}
+			return memoryLimited(), nil
+		},
 		RequireExplicitExec: true,
 	})
 }
@@ -148,6 +156,17 @@ var probed = sync.OnceValue(func() error {
 	}
 	_, err = sandbox.Open(context.Background(), sandbox.Options{StateDir: dir})
 	return errors.Join(err, os.RemoveAll(dir))
+})
+
+// memoryLimited reports whether a sandbox of this machine limits memory.
+var memoryLimited = sync.OnceValue(func() bool {
+	dir, err := os.MkdirTemp("", "remit-cli-probe-")
+	if err != nil {
+		return false
+	}
+	defer os.RemoveAll(dir)
+	driver, err := sandbox.Open(context.Background(), sandbox.Options{StateDir: dir})
+	return err == nil && !slices.ContainsFunc(driver.Describe().NotEnforced, func(one string) bool { return strings.HasPrefix(one, "memory:") })
 })
 
 // requireSandbox skips, loudly, where no sandbox driver works.

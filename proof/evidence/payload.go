@@ -321,8 +321,9 @@ type PatchCaptured struct {
 	BaseTree    string        `json:"base_tree"`
 	HeadTree    string        `json:"head_tree"`
 	Files       []ChangedFile `json:"files"`
-	Ignored     []string      `json:"ignored"` // left out of the patch by the baseline's ignore rules
-	Refused     []string      `json:"refused"` // what cannot be part of a patch
+	Ignored     []string      `json:"ignored"`                // left out of the patch by the baseline's ignore rules
+	IgnoredMore int64         `json:"ignored_more,omitempty"` // that are not listed, of very many
+	Refused     []string      `json:"refused"`                // what cannot be part of a patch
 	Blockers    []Blocker     `json:"blockers"`
 }
 

@@ -285,7 +285,11 @@ func (r *run) reportMarkdown() []byte {
 		}
 	}
 	if r.patch != nil && len(r.patch.Ignored) > 0 {
-		fmt.Fprintf(&b, "\nLeft out by the baseline's ignore rules: %s.\n", names(r.patch.Ignored))
+		more := ""
+		if n := r.patch.IgnoredMore; n > 0 {
+			more = fmt.Sprintf(", and %d more", n)
+		}
+		fmt.Fprintf(&b, "\nLeft out by the baseline's ignore rules: %s%s.\n", names(r.patch.Ignored), more)
 	}
 	b.WriteString("\n## Verification\n\n")
 	if len(rep.Verification) == 0 {

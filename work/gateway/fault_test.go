@@ -76,9 +76,9 @@ func TestBrokenStreams(t *testing.T) {
 				}
 				rec := e.record(t)
 				if remedy := Remedy(rec); name == "403" && !strings.Contains(remedy, "may use the model") || name == "401" && remedy != "" {
-				t.Errorf("the remedy is %q", remedy)
-			}
-			if rec.Failed != test.failed || rec.Refused != "" || rec.UsageKnown || rec.CostKnown || rec.Retries != 0 || up.count() != 1 {
+					t.Errorf("the remedy is %q", remedy)
+				}
+				if rec.Failed != test.failed || rec.Refused != "" || rec.UsageKnown || rec.CostKnown || rec.Retries != 0 || up.count() != 1 {
 					t.Errorf("record: %+v, asked %d times", rec, up.count())
 				}
 				if total := e.Totals(); total.Unmetered != 1 || total.CostKnown {

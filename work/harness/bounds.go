@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"remit/law/task"
 	"remit/proof/reason"
 	"remit/work/sandbox"
 	"remit/work/tree"
@@ -26,25 +27,40 @@ const (
 // change is what an engine left, and why it is more than a run takes.
 type change struct {
 	changes []tree.Change
-	excess  string // "" if it is not
+	excess  string   // "" if it is not
+	hint    string   // what to do about it, "" where the code alone says it
+	ignored []string // paths that the base's .gitignore files have taken out of changes already
 }
 
 func (c change) fits() bool { return c.excess == "" }
 
-// measure holds what the engine left against the caps of the contract.
-func (r *run) measure(res *sandbox.Result) change {
+// measure holds what the engine left against the caps of the contract. What the base
+// ignores is no part of a change: packages and build outputs may be more than a run takes.
+func (r *run) measure(ctx context.Context, res *sandbox.Result) change {
 	if res == nil {
 		return change{}
 	}
 	c := change{changes: res.Changes}
-	if excess := r.excess(c.changes); excess != "" {
-		c.excess = "the engine's change: " + excess
+	if excess, _ := r.excess(c.changes); excess != "" {
+		ctx, cancel := r.onHost(ctx, "looking for what is ignored")
+		defer cancel()
+		// Where that cannot be found out, all of it counts.
+		if kept, ignored, err := r.store.WithoutIgnored(ctx, r.startTree(), c.changes); err == nil {
+			c.changes, c.ignored = kept, ignored
+		}
+	}
+	if excess, hint := r.excess(c.changes); excess != "" {
+		c.excess, c.hint = "the engine's change: "+excess, hint
 	}
 	return c
 }
 
-// excess says by how much a change is more than the contract allows, "" if it is not.
-func (r *run) excess(changes []tree.Change) string {
+// raiseLimit is the hint where the task or the policy asks for less than a run can take.
+const raiseLimit = "leave out what was generated (.gitignore), split the task, or raise %s, which the task or remit.yaml set to %d (at most %d)"
+
+// excess says by how much a change is more than the contract allows, "" if it is not,
+// and, where the contract may allow more, how.
+func (r *run) excess(changes []tree.Change) (text, hint string) {
 	paths, limit := r.Contract.Limits.ChangeCap()
 	var total int64
 	for _, ch := range changes {
@@ -52,11 +68,17 @@ func (r *run) excess(changes []tree.Change) string {
 	}
 	switch {
 	case len(changes) > paths:
-		return fmt.Sprintf("%d path(s), more than the %d that a run takes", len(changes), paths)
+		text = fmt.Sprintf("%d path(s), more than the %d that a run takes", len(changes), paths)
+		if paths < task.MaxChangedPaths {
+			hint = fmt.Sprintf(raiseLimit, "limits.changed_paths", paths, task.MaxChangedPaths)
+		}
 	case total > limit:
-		return fmt.Sprintf("its files hold %d MiB, more than the %d that a run takes", total>>20, limit>>20)
+		text = fmt.Sprintf("its files hold %d MiB, more than the %d that a run takes", total>>20, limit>>20)
+		if limit < task.MaxPatchMB<<20 {
+			hint = fmt.Sprintf(raiseLimit, "limits.patch_mb", limit>>20, task.MaxPatchMB)
+		}
 	}
-	return ""
+	return text, hint
 }
 
 // part is what is imported of a change: all, or if it is too large first the

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"remit/law/task"
 	"remit/proof/canon"
@@ -18,11 +19,13 @@ import (
 
 // patched is what the engine's changes became.
 type patched struct {
-	imported *workspace.Imported
-	tooLarge string // why only a part of the changes was imported, "" for all
-	failed   error  // why there is no patch.diff
-	sha256   string
-	bytes    int64
+	imported     *workspace.Imported
+	tooLarge     string // why only a part of the changes was imported, "" for all
+	tooLargeHint string
+	ignoredMore  int   // ignored paths that are not listed
+	failed       error // why there is no patch.diff
+	sha256       string
+	bytes        int64
 }
 
 // importChanges makes a git tree of what the engine left in the sandbox. It
@@ -40,9 +43,14 @@ func (r *run) importChanges(ctx context.Context, change change) error {
 	}
 	r.links = linksOf(kept)
 	r.patched = &patched{imported: imported}
+	if n := len(change.ignored) - keptPaths; n > 0 {
+		r.patched.ignoredMore, change.ignored = n, change.ignored[:keptPaths]
+	}
+	imported.Ignored = slices.Sorted(slices.Values(slices.Concat(imported.Ignored, change.ignored)))
 	if !change.fits() {
 		r.patched.tooLarge = fmt.Sprintf("%s; patch.diff has %d of the %d path(s), those of files that the baseline has first",
 			change.excess, len(kept), len(change.changes))
+		r.patched.tooLargeHint = change.hint
 	}
 	if r.opened.Parent != nil {
 		r.links, err = r.allLinks(ctx, imported.Tree)
@@ -99,12 +107,13 @@ func (r *run) writePatch(ctx context.Context) (evidence.PatchCaptured, error) {
 	r.patched.sha256, r.patched.bytes = canon.DigestSum(sum), n.n
 	out.PatchSHA256, out.PatchBytes = r.patched.sha256, n.n
 	if r.patched.tooLarge != "" {
-		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.ChangeTooLarge, Message: r.patched.tooLarge, Evidence: evidence.PatchFile})
+		out.Blockers = append(out.Blockers, evidence.Blocker{Code: reason.ChangeTooLarge, Message: r.patched.tooLarge, Evidence: evidence.PatchFile, Hint: r.patched.tooLargeHint})
 	}
 	for _, c := range r.changed {
 		out.Files = append(out.Files, evidence.ChangedFile{Path: evidence.DisplayPath(c.Path), Op: c.Op, OldMode: c.OldMode, NewMode: c.NewMode,
 			Added: c.Added, Removed: c.Removed, Binary: c.Binary})
 	}
+	out.IgnoredMore = int64(r.patched.ignoredMore)
 	for _, p := range im.Ignored {
 		out.Ignored = append(out.Ignored, evidence.DisplayPath(p))
 	}

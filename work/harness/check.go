@@ -150,8 +150,8 @@ func (r *run) boundChange(ctx context.Context, from, to string) error {
 	if err != nil {
 		return err
 	}
-	if excess := r.excess(changes); excess != "" {
-		return reason.Errorf(reason.ChangeTooLarge, "the change: %s", excess)
+	if excess, hint := r.excess(changes); excess != "" {
+		return reason.Errorf(reason.ChangeTooLarge, "the change: %s", excess).WithHint("%s", hint)
 	}
 	return nil
 }

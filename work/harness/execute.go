@@ -121,7 +121,7 @@ func (r *run) runEngine(ctx context.Context) error {
 	}
 	imported := r.times.Begin("changes.imported")
 	defer imported()
-	change := r.measure(res)
+	change := r.measure(context.WithoutCancel(ctx), res)
 	finished, err := r.engineFinished(inv, how, out, change)
 	if err == nil {
 		err = r.keepEngineServices(res)

@@ -59,6 +59,29 @@ func (s *Store) Import(ctx context.Context, baseTree string, changes []tree.Chan
 	return im.result, nil
 }
 
+// WithoutIgnored takes out of changes those that [Store.Import] would leave out by the .gitignore files of the base,
+// and returns their paths.
+func (s *Store) WithoutIgnored(ctx context.Context, baseTree string, changes []tree.Change) (kept []tree.Change, ignored []string, err error) {
+	im := &importer{store: s, base: baseTree, result: &Imported{}}
+	candidates, err := im.admissible(ctx, changes)
+	if err == nil {
+		_, err = im.withoutIgnored(ctx, candidates)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("looking for ignored changes: %w", err)
+	}
+	out := make(map[string]bool, len(im.result.Ignored))
+	for _, p := range im.result.Ignored {
+		out[p] = true
+	}
+	for _, c := range changes {
+		if !out[c.Path] {
+			kept = append(kept, c)
+		}
+	}
+	return kept, im.result.Ignored, nil
+}
+
 // isRefusal says that git looked at the objects and did not want them.
 func isRefusal(err error) bool {
 	e, ok := errors.AsType[*git.Error](err)

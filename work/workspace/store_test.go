@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -156,13 +157,19 @@ func TestImportIgnoresByTheBaseOnly(t *testing.T) {
 	}
 	r.commit()
 	st := r.store()
-	im, err := st.Import(t.Context(), st.Baseline().Tree, []tree.Change{
+	changes := []tree.Change{
 		file("a.log", ""), file("keep.log", ""), file("build/x/y", ""), file("top", ""), file("sub/top", ""), file("sub/local", ""),
 		file("sub/b.log", ""), file("tracked.log", "new"), file("new/.gitignore", "*"), file("new/x", ""), file(".gitignore", ""),
 		file("lnk/a.log", ""), remove("sub/gone.log"), file("q\n\".log", ""),
-	})
+	}
+	im, err := st.Import(t.Context(), st.Baseline().Tree, changes)
 	if err != nil {
 		t.Fatal(err)
+	}
+	kept, ignored, err := st.WithoutIgnored(t.Context(), st.Baseline().Tree, append(slices.Clone(changes), special("pipe", "fifo")))
+	if slices.Sort(ignored); err != nil || !slices.Equal(ignored, im.Ignored) || len(kept) != len(changes)+1-len(ignored) ||
+		slices.ContainsFunc(kept, func(c tree.Change) bool { return slices.Contains(ignored, c.Path) }) {
+		t.Errorf("%d kept, %q ignored, %v", len(kept), ignored, err)
 	}
 	if got := strings.Join(im.Ignored, "|"); got != "a.log|build/x/y|lnk/a.log|q\n\".log|sub/local|top" {
 		t.Errorf("ignored %q", got)
