@@ -242,3 +242,26 @@ func TestCacheThatCannotBeLent(t *testing.T) {
 		t.Errorf("%q, %+v", o.out, o.GoCache)
 	}
 }
+
+// TestFilledCacheHasWhatVetFinds: a test of a package that uses much of the standard
+// library starts vet for itself alone.
+func TestFilledCacheHasWhatVetFinds(t *testing.T) {
+	t.Parallel()
+	needGo(t)
+	must(t, BuildCache{}.Fill(t.Context()))
+	d, dir := open1(t), t.TempDir()
+	write(t, dir+"/go.mod", "module example.com/x\n\ngo 1.21\n")
+	write(t, dir+"/x_test.go", "package x\n\nimport (\n\t_ \"net/http/httptest\"\n\t\"testing\"\n)\n\nfunc TestX(*testing.T) {}\n")
+	if out := shell(t, d, Spec{Lower: dir}, "go test -x ./...").out; strings.Count(out, "/vet -") != 1 || compilations(out) != 2 {
+		t.Errorf("vet is started %d times, the compiler %d times:\n%s", strings.Count(out, "/vet -"), compilations(out), out[max(0, len(out)-2000):])
+	}
+}
+
+// TestWarmModule: the module that fills it imports what a program may import, and nothing else.
+func TestWarmModule(t *testing.T) {
+	t.Parallel()
+	got := warmModule([]byte("bytes\ncmd/go\ncrypto/internal/boring\ninternal/abi\nnet/http\nplugin\nruntime\nruntime/cgo\ntesting\nvendor/golang.org/x/net\n\"; evil\nA b\n"))["warm_test.go"]
+	if want := "import (\n\t_ \"bytes\"\n\t_ \"net/http\"\n\t_ \"runtime\"\n\t\"testing\"\n)"; !strings.Contains(got, want) {
+		t.Error(got)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -66,22 +67,53 @@ func (c *goCache) build() string {
 }
 
 func (c *goCache) filled() bool {
-	_, err := os.Stat(c.path("filled"))
-	return err == nil
+	text, err := os.ReadFile(c.path("filled"))
+	return err == nil && string(text) == c.mark()
 }
+
+// mark is the content of the file "filled": the version, and which fill it was. The
+// first one had nothing of what vet finds out about the standard library.
+func (c *goCache) mark() string { return c.version + "\nfill 2\n" }
 
 // warmUp says what there is to compile, a line a package; compiles what every Go test
 // needs, a line a package too; and has vet and the runner of tests compiled.
 var warmUp = [...][]string{{"list", "std"}, {"build", "-v", "std"}, {"vet", "errors"}, {"test", "-count=1", "-run", "^$", "errors"}}
 
-// goOutput is what a go command prints: how many lines, and the end of it.
-type goOutput struct {
-	lines atomic.Int64
-	end   []byte
+// warmVet tests a module that imports the standard library. go test vets what it tests,
+// and vet looks for facts in every package below that, each time in a process of its
+// own: a test of an HTTP server waits 2 s for 120 of them where they are not kept.
+var warmVet = []string{"test", "-count=1", "-run", "^$", "."}
+
+// warmModule is that module, for the packages that `go list std` has printed.
+func warmModule(list []byte) map[string]string {
+	var imports strings.Builder
+	for name := range strings.Lines(string(list)) {
+		name = strings.TrimSpace(name)
+		switch first, _, _ := strings.Cut(name, "/"); {
+		case name == "" || !stdPackage().MatchString(name), first == "cmd", first == "vendor", name == "testing", name == "plugin",
+			strings.HasPrefix(name, "runtime/"), slices.Contains(strings.Split(name, "/"), "internal"):
+		default:
+			fmt.Fprintf(&imports, "\t_ %q\n", name)
+		}
+	}
+	return map[string]string{"go.mod": "module warm\n", "warm_test.go": "package warm\n\nimport (\n" + imports.String() +
+		"\t\"testing\"\n)\n\nfunc TestNothing(*testing.T) {}\n"}
 }
+
+var stdPackage = form.Lazy(`^[a-z0-9]+(/[a-z0-9]+)*$`)
+
+// goOutput is what a go command prints: how many lines, the beginning and the end of it.
+type goOutput struct {
+	lines      atomic.Int64
+	begin, end []byte
+}
+
+// maxList bounds the list of packages that is read; there are some 350 of them.
+const maxList = 64 << 10
 
 func (o *goOutput) Write(b []byte) (int, error) {
 	o.lines.Add(int64(bytes.Count(b, []byte("\n"))))
+	o.begin = append(o.begin, b[:min(len(b), maxList-len(o.begin))]...)
 	o.end = append(o.end, b...)
 	o.end = o.end[max(0, len(o.end)-500):]
 	return len(b), nil
@@ -131,7 +163,7 @@ func (c *goCache) fill(ctx context.Context) error {
 		}
 		c.tell(fmt.Sprintf("the Go build cache is filled: %d MiB in %s", sizeOf(c.path("go-build"))>>20, time.Since(begun).Round(time.Second)))
 	}
-	if err := os.WriteFile(c.path("filled"), []byte(c.version+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(c.path("filled"), []byte(c.mark()), 0o600); err != nil {
 		return fmt.Errorf("marking Remit's own Go build cache as filled: %w", err)
 	}
 	return nil
@@ -185,9 +217,14 @@ func (c *goCache) compile(ctx context.Context, begun time.Time) error {
 	defer reports.Wait()
 	defer close(ended)
 	for i, args := range warmUp {
-		if err := c.runGo(ctx, args, &out[i]); err != nil {
+		if err := c.runGo(ctx, args, nil, &out[i]); err != nil {
 			return err
 		}
+	}
+	// Without it tests are slower, and nothing else: an installation may lack a package
+	// that it lists.
+	if err := c.runGo(ctx, warmVet, warmModule(out[0].begin), new(goOutput)); err != nil && ctx.Err() != nil {
+		return err
 	}
 	return nil
 }
@@ -199,17 +236,26 @@ func (c *goCache) going(out *[len(warmUp)]goOutput, after time.Duration) string 
 		sizeOf(c.path("go-build"))>>20, after.Round(time.Second))
 }
 
-// runGo runs the go command of the installation, with nothing of the user's
-// settings. What it starts dies with it.
-func (c *goCache) runGo(ctx context.Context, args []string, out *goOutput) error {
+// runGo runs the go command of the installation, in a directory that has only files,
+// with nothing of the user's settings. What it starts dies with it.
+func (c *goCache) runGo(ctx context.Context, args []string, files map[string]string, out *goOutput) error {
 	scratch, err := os.MkdirTemp("", "remit-go-")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(scratch) }() // only the go command wrote there
+	work := filepath.Join(scratch, "work")       // a go.mod in TMPDIR itself is ignored
+	if err := os.Mkdir(work, 0o700); err != nil {
+		return err
+	}
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(work, name), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
 	bin := filepath.Join(c.root, "bin")
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "go"), args...)
-	cmd.Dir = scratch
+	cmd.Dir = work
 	cmd.Env = []string{"PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin", "HOME=" + scratch, "TMPDIR=" + scratch,
 		"GOCACHE=" + c.path("go-build"), "GOENV=off", "GOFLAGS=-buildvcs=false", "GOPROXY=off", "GOTOOLCHAIN=local", "LANG=C.UTF-8"}
 	// The signal comes when the thread ends that started the command, so it stays.
