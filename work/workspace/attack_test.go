@@ -276,6 +276,10 @@ func (tr *trap) walkWorkspace(t *testing.T, path string, walk func(string, func(
 	})
 	walk("workspace.Store.Bound", func() error { st.Bound(time.Minute, 1000); return nil })
 	walk("workspace.Store.Has", func() error { _, err := st.Has(ctx, base.Tree, "text"); return must(err) })
+	walk("workspace.Store.WithoutIgnored", func() error {
+		_, _, err := st.WithoutIgnored(ctx, base.Tree, []tree.Change{file("n.ignored", "x"), file("mod/new", "x"), file(".gitattributes", "* filter=evil")})
+		return must(err)
+	})
 	walk("workspace.Store.Import", func() error {
 		im, err := st.Import(ctx, base.Tree, []tree.Change{
 			file("text", "three\n"), file(".gitattributes", "* filter=x diff=x text=auto\n"), file("n.ignored", ""), symlink("l", tr.path(".git")), special("q", "fifo"),
