@@ -146,7 +146,7 @@ func TestRunners(t *testing.T) {
 	if dir := os.Getenv("REMIT_RUNNERS"); dir != "" {
 		modules = filepath.Join(dir, "node_modules")
 	}
-	for _, p := range slices.Concat(runnerProjects(), systemProjects()) {
+	for _, p := range slices.Concat(runnerProjects(), systemProjects(), minitestProjects()) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			in, err := sb, error(nil)
