@@ -12,10 +12,10 @@ func minitestProjects() []runnerProject {
 		return "def add(a, b) = " + add + "\ndef sub(a, b) = a - b\n"
 	}
 	wrong := code("a - b")
-	const test = "require 'minitest/autorun'\nrequire 'calc'\nclass CalcTest < Minitest::Test\n  def test_adds = assert_equal(4, add(2, 2))\n  def test_subs = assert_equal(1, sub(3, 2))\nend\n"
+	const test = "require 'minitest/autorun'\nrequire 'calc'\nclass CalcTest < Minitest::Test\n  def test_adds\n    assert_equal(4, add(2, 2))\n  end\n  def test_subs\n    assert_equal 1, sub(3, 2)\n  end\nend\n"
 	const spec = "require 'minitest/autorun'\nrequire 'calc'\ndescribe 'calc' do\n  it('subs') { _(sub(3, 2)).must_equal 1 }\n  it('adds') { _(add(2, 2)).must_equal 4 }\nend\n"
 	const rakefile = "require 'rake/testtask'\nRake::TestTask.new { |t| t.pattern = 'test/**/*_test.rb' }\n"
-	const second = "require 'minitest/autorun'\nrequire 'calc'\nclass MoreTest < Minitest::Test\n  def test_zero = assert_equal(0, sub(3, 3))\nend\n"
+	const second = "require 'minitest/autorun'\nrequire 'calc'\nclass MoreTest < Minitest::Test\n  def test_zero\n    assert_equal 0, sub(3, 3)\n  end\nend\n"
 	said := "puts '2 runs, 2 assertions, 0 failures, 0 errors, 0 skips'\n"
 	attacks := map[string]files{
 		"exits with 0 at once":              {"lib/calc.rb": "exit!(0)\n"},
@@ -36,8 +36,12 @@ func minitestProjects() []runnerProject {
 		"the directory is removed":          {"lib/calc.rb": wrong + "require 'fileutils'\nFileUtils.rm_rf(ENV['REMIT_RESULTS'])\nMinitest.after_run { exit!(0) }\n"},
 		"the file is rewritten at exit": {"lib/calc.rb": wrong + "require 'json'\ndir = ENV['REMIT_RESULTS']\nMinitest.after_run do\n  Dir[dir.to_s + '/*.json'].each do |f|\n    run = JSON.parse(File.read(f))\n" +
 			"    run['tests'].each { |t| t['outcome'] = 'pass' }\n    run['summary'].update('failures' => 0, 'errors' => 0)\n    File.write(f, JSON.dump(run))\n  end\n  exit!(0)\nend\n"},
-		"the runner's own file": {"lib/calc.rb": wrong, "lib/minitest/parallel.rb": "exit!(0)\n"},
-		"a helper of the tests": {"lib/calc.rb": wrong, "test/test_helper.rb": "exit!(0)\n"},
+		"the runner's own file":         {"lib/calc.rb": wrong, "lib/minitest/parallel.rb": "exit!(0)\n"},
+		"assertions do nothing":         {"lib/calc.rb": wrong + "module Minitest::Assertions\n  def assert(*) = true\nend\n"},
+		"results are forged":            {"lib/calc.rb": wrong + "class Minitest::Result\n  def failures = []\nend\n"},
+		"what tests raise is swallowed": {"lib/calc.rb": wrong + "class Minitest::Test\n  def capture_exceptions\n    yield\n  rescue Exception\n    nil\n  end\nend\n"},
+		"a value that is equal to all":  {"lib/calc.rb": code("Class.new(BasicObject) { def ==(*) = true }.new")},
+		"a helper of the tests":         {"lib/calc.rb": wrong, "test/test_helper.rb": "exit!(0)\n"},
 	}
 	project := func(name, command, needs string, base files) runnerProject {
 		tree := files{"lib/calc.rb": wrong, "test/calc_test.rb": test}
@@ -66,7 +70,7 @@ func minitestProjects() []runnerProject {
 	specs.honest["test/calc_test.rb"] = "require 'minitest/autorun'\nrequire 'calc'\ndescribe 'calc' do\n  it('is new') { _(sub(2, 2)).must_equal 0 }\n  it('subs') { _(sub(3, 2)).must_equal 1 }\n  it('adds') { _(add(2, 2)).must_equal 4 }\nend\n"
 	under := project("minitest, specs by name", "ruby -Ilib spec/calc_spec.rb", "", files{"test/calc_test.rb": "", "spec/calc_spec.rb": strings.ReplaceAll(spec, "_(", "expect(")})
 	under.fixed, under.kept = []string{"spec/calc_spec.rb > calc#adds"}, []string{"spec/calc_spec.rb > calc#subs"}
-	twice := more(project("minitest in two processes", "ruby -Ilib test/more_test.rb && ruby -Ilib test/calc_test.rb", "", files{"test/more_test.rb": second}))
+	twice := more(project("minitest in two processes", "ruby -Ilib test/more_test.rb; first=$?; ruby -Ilib test/calc_test.rb && exit $first", "", files{"test/more_test.rb": second}))
 	twice.attacks = map[string]files{
 		"one of them exits with 0": {"lib/calc.rb": wrong + "at_exit { exit!(0) } if $0.include?('calc')\n"},
 		"one of them forgets":      {"lib/calc.rb": wrong + "Minitest.after_run { exit!(0) } if $0.include?('calc')\n"},

@@ -16,7 +16,7 @@ var minitest = &Adapter{
 	Name: Minitest, Title: "Minitest", Tried: "Minitest 5.17.0",
 	Asked:   "`RUBYLIB` with a plugin, `minitest/remit_plugin.rb`, that writes a file for each process; where plugins are off (`MT_NO_PLUGINS`, `--no-plugins`) what it prints",
 	Check:   "the file against Minitest's own counts, against the line \"runs\" and the exit status",
-	Forgery: "code in the test process changes the results that the plugin gets, or rewrites the file when the process ends, and prints another line",
+	Forgery: "code in the test process changes the results that the plugin gets, or rewrites the file when the process ends, and prints another line; the twins show it",
 	Config:  []string{`(?:test|minitest)_helper\.rb`, `remit_plugin\.rb`},
 	Idioms:  []string{"assert_equal want, got", "assert_nil got", "assert_raises(E) { f }", "_(got).must_equal want"},
 	call:    minitestCall, mute: []string{"--version", "-h", "--help"},
