@@ -93,6 +93,9 @@ func minitestProjects() []runnerProject {
 		"exits with 0 behind the tests": attacks["exits with 0 behind the tests"], "the file is rewritten at exit": attacks["the file is rewritten at exit"],
 		"the command does nothing": {"bin/rails": "exit\n"},
 	}
+	for _, p := range []*runnerProject{&twice, &nested, &helped, &under} {
+		p.slow = true
+	}
 	counts := project("minitest, counts alone", "MT_NO_PLUGINS=1 ruby -Ilib test/calc_test.rb", "", nil)
 	counts.fixed, counts.kept = nil, nil
 	return []runnerProject{

@@ -168,6 +168,7 @@ func TestCollecting(t *testing.T) {
 func FuzzResultFiles(f *testing.F) {
 	f.Add([]byte(resultSection("M", "jest-1.json", jestPassed)))
 	f.Add([]byte(resultSection("M", "rspec-1.json", `{"examples":[],"summary":{}}`, "phpunit-1.xml", "<testsuite/>")))
+	f.Add([]byte("1 runs, 1 assertions, 0 failures, 0 errors, 0 skips\n" + resultSection("M", "minitest-1.json", `{"tests":[{"name":"test_a","outcome":"pass"}],"summary":{"runs":1}}`)))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		rep, err := Read(Input{Stdout: opener(in), Stderr: opener(nil), Mark: "M"})
 		if err != nil {
