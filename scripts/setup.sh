@@ -29,6 +29,7 @@ package_names() {
     python3) echo "python3 python3 python python" ;;
     gcc) echo "gcc,libc6-dev gcc,glibc-devel gcc -" ;;
     pytest) echo "python3-pytest python3-pytest python-pytest pytest" ;;
+    minitest) echo "ruby-minitest,rake rubygem-minitest,rubygem-rake ruby-minitest,ruby-rake ruby" ;;
     rspec) echo "ruby-rspec rubygem-rspec ruby-rspec rspec" ;;
     phpunit) echo "phpunit phpunit phpunit phpunit" ;;
     ctest) echo "cmake,make cmake,make cmake,make cmake" ;;
@@ -77,7 +78,13 @@ apt_install() {
   rm -f "$log"
 }
 
-have() { command -v "$1" >/dev/null 2>&1; }
+# Minitest is a library, and has no program of its own before version 6.
+have() {
+  case $1 in
+    minitest) ruby -e 'require "minitest"' >/dev/null 2>&1 && command -v rake >/dev/null 2>&1 ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+  esac
+}
 
 missing=0
 
@@ -178,7 +185,7 @@ fi
 if [ "$purpose" = test ]; then
   want gcc "tests run without the race detector"
   want pytest "tests of pytest recognition are skipped"
-  for runner in bats rspec phpunit ctest; do
+  for runner in bats rspec minitest phpunit ctest; do
     want $runner "the verifier is not tried with $runner"
   done
   want chromium "the pages of the panel are not tried in a browser"

@@ -36,8 +36,18 @@ func jvmTest(name string) bool {
 
 // ruby finds projects of Ruby with RSpec or Minitest.
 func (f *finder) ruby() {
-	for _, dir := range top(f.places("Gemfile", "Rakefile", ".rspec", "gems.rb")) {
-		p := Project{Dir: dir, Ecosystem: "ruby", Manager: "bundler", Manifest: in(dir, f.first(dir, "Gemfile", "gems.rb", "Rakefile", ".rspec")), Lock: f.lockOf(dir, "Gemfile.lock", "gems.locked")}
+	dirs := top(f.places("Gemfile", "Rakefile", ".rspec", "gems.rb"))
+	if len(dirs) == 0 && len(f.tests("test", nil, rubyTest)) > 0 {
+		dirs = []string{"."}
+	}
+	for _, dir := range dirs {
+		tests := f.tests(in(dir, "test"), nil, rubyTest)
+		p := Project{Dir: dir, Ecosystem: "ruby", Manager: "bundler", Lock: f.lockOf(dir, "Gemfile.lock", "gems.locked")}
+		if name := f.first(dir, "Gemfile", "gems.rb", "Rakefile", ".rspec"); name != "" {
+			p.Manifest = in(dir, name)
+		} else {
+			p.Manifest = tests[0]
+		}
 		f.project(p)
 		run := ""
 		if f.first(dir, "Gemfile", "gems.rb") != "" {
@@ -48,18 +58,38 @@ func (f *finder) ruby() {
 			run = "cd " + dir + " && " + run
 		}
 		specs := f.tests(dir, nil, func(n string) bool { return strings.HasSuffix(n, "_spec.rb") })
-		tests := f.tests(in(dir, "test"), nil, func(n string) bool { return path.Ext(n) == ".rb" })
+		files := f.tests(in(dir, "test"), nil, func(n string) bool { return path.Ext(n) == ".rb" })
 		switch {
-		case len(specs) > 0:
+		case len(specs) > 0 && !f.minitestSpecs(dir, specs):
 			f.command(specs[0], run+"rspec")
-		case len(tests) > 0 && f.has[in(dir, "bin/rails")]:
+		case len(files) > 0 && f.has[in(dir, "bin/rails")]:
 			f.command(in(dir, "bin/rails"), strings.TrimSuffix(run, "bundle exec ")+"bin/rails test")
-		case len(tests) > 0 && f.has[in(dir, "Rakefile")]:
+		case len(files)+len(specs) > 0 && f.has[in(dir, "Rakefile")]:
 			f.command(in(dir, "Rakefile"), run+"rake test")
+		case len(tests) == 1:
+			f.command(tests[0], run+"ruby -Ilib:test "+strings.TrimPrefix(tests[0], strings.TrimPrefix(dir+"/", "./")))
+		case len(tests) > 0:
+			f.command(tests[0], run+`ruby -Ilib:test -e 'Dir.glob("./test/**/{*_test,test_*}.rb") { |f| require f }'`)
+		case len(specs) > 0:
+			f.command(specs[0], run+`ruby -Ilib:spec -e 'Dir.glob("./spec/**/*_spec.rb") { |f| require f }'`)
 		default:
-			f.note(p.Manifest, "neither specs nor tests behind a Rakefile were found")
+			f.note(p.Manifest, "neither specs nor tests were found")
 		}
 	}
+}
+
+// rubyTest says whether a file has the name of one with tests of Minitest or test-unit.
+func rubyTest(name string) bool {
+	base := path.Base(name)
+	return path.Ext(base) == ".rb" && (strings.HasPrefix(base, "test_") && base != "test_helper.rb" || strings.HasSuffix(base, "_test.rb"))
+}
+
+// minitestSpecs says whether the files of specs are those of Minitest::Spec: one of them
+// or their helper loads it, and nothing loads RSpec.
+func (f *finder) minitestSpecs(dir string, specs []string) bool {
+	helpers := []string{in(dir, "spec/spec_helper.rb"), in(dir, "spec/minitest_helper.rb"), in(dir, "spec/helper.rb")}
+	looked := append(slices.DeleteFunc(helpers, func(n string) bool { return !f.has[n] }), specs...)
+	return !f.has[in(dir, ".rspec")] && f.contains(looked, "minitest/") && !f.contains(looked, "RSpec", "rspec")
 }
 
 // php finds projects of Composer with PHPUnit or Pest.

@@ -51,7 +51,7 @@ var (
 	testCall = form.Lazy(`^(?:go test|go -C [^ ]+ test|gotestsum|(?:python3?|py) -m (?:pytest|unittest)|pytest|py\.test|nosetests` +
 		`|(?:npm|pnpm|yarn|bun)(?: run)? (?:test|check|tests|unit|test:[a-z:-]+)|(?:npx|yarn|pnpm exec|bunx) (?:--no-install )?(?:jest|vitest|mocha|ava|tap)|node --test|deno test|deno task test` +
 		`|cargo (?:test|nextest run)|(?:\./)?(?:mvnw?)(?: -[A-Za-z-]+)* (?:test|verify)|(?:\./)?gradlew?(?: --?[A-Za-z-]+)* (?:test|check)` +
-		`|(?:bundle exec )?(?:rspec|rake test|rake spec)|(?:bin/)?rails test|(?:vendor/bin/|\./vendor/bin/)?(?:phpunit|pest)|composer (?:run )?test` +
+		`|(?:bundle exec )?(?:rspec|rake test|rake spec|ruby(?: -[IrwW][A-Za-z0-9_./:]*)* (?:\./)?(?:test|spec)/[A-Za-z0-9_./-]+\.rb)|(?:bin/)?rails test|(?:vendor/bin/|\./vendor/bin/)?(?:phpunit|pest)|composer (?:run )?test` +
 		`|dotnet test|ctest|make (?:-C [^ ]+ )?(?:test|check|tests|unittest)|bats|mix test|swift test|tox|nox` +
 		`|(?:(?:sh|bash|python3?) (?:\./)?|\./|(?:[A-Za-z0-9_-]+/)+)(?:[A-Za-z0-9_-]+/)*(?:run[-_]?)?tests?(?:\.sh|\.py)?)(?:[^A-Za-z0-9_.:/-]|$)`)
 )

@@ -28,7 +28,12 @@ func layHooks(dir string, commands []command) (string, error) {
 		return "", reason.Errorf(reason.ArtifactWriteFailure, "lending the hooks of runners: %w", err)
 	}
 	for name, text := range results.Hooks() {
-		if err := os.WriteFile(filepath.Join(at, name), text, 0o644); err != nil { // the same
+		file := filepath.Join(at, name)
+		err := os.MkdirAll(filepath.Dir(file), 0o755) // the same
+		if err == nil {
+			err = os.WriteFile(file, text, 0o644) // the same
+		}
+		if err != nil {
 			return "", reason.Errorf(reason.ArtifactWriteFailure, "lending the hooks of runners: %w", err)
 		}
 	}

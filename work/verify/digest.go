@@ -19,8 +19,9 @@ import (
 //go:embed paths.go phase.go plugins.go pool.go proof.go reach.go reach_text.go reader.go record.go resource.go result.go
 //go:embed results/adapter.go results/augment.go results/bats.go results/bun.go results/cargo.go results/collect.go results/ctest.go
 //go:embed results/deno.go results/detect.go results/dotnet.go results/gotest.go results/gotext.go results/gradle.go results/hooks.go
-//go:embed results/hooks/mocha.cjs results/hooks/node.cjs results/hooks/nodetest.cjs results/hooks/phpunit.php results/jest.go
-//go:embed results/junit.go results/lines.go results/mocha.go results/nextest.go results/nodetest.go results/phpunit.go results/pytest.go
+//go:embed results/hooks/mocha.cjs results/hooks/node.cjs results/hooks/nodetest.cjs results/hooks/phpunit.php
+//go:embed results/hooks/ruby/minitest/remit_plugin.rb results/jest.go
+//go:embed results/junit.go results/lines.go results/minitest.go results/mocha.go results/nextest.go results/nodetest.go results/phpunit.go results/pytest.go
 //go:embed results/results.go results/rspec.go results/surefire.go results/tap.go results/unittest.go results/vitest.go results/words.go
 //go:embed rewrite.go run.go rust.go services.go stream.go suite.go suitetree.go support.go titles.go transitions.go twin/brace_lex.go
 //go:embed twin/choices.go twin/go_assert.go twin/go_banks.go twin/go_cond.go twin/go_draw.go twin/go_edit.go twin/go_expect.go
@@ -31,7 +32,8 @@ import (
 //go:embed twin/php_parse.go twin/php_shapes.go twin/py_bind.go twin/py_core.go twin/py_edit.go twin/py_literal.go twin/py_other.go
 //go:embed twin/py_render.go twin/py_shapes.go twin/py_shapes_fail.go twin/py_sites.py twin/py_source.go twin/rows.go twin/rs_asserts.go
 //go:embed twin/rs_edit.go twin/rs_expect.go twin/rs_lex.go twin/rs_parse.go twin/rs_parts.go twin/rs_shapes.go twin/rs_statements.go
-//go:embed twin/rs_values.go twin/ruby_asserts.go twin/ruby_lex.go twin/ruby_parse.go twin/ruby_shapes.go
+//go:embed twin/rs_values.go twin/ruby_asserts.go twin/ruby_lex.go twin/ruby_minitest.go twin/ruby_minitest_asserts.go
+//go:embed twin/ruby_minitest_shapes.go twin/ruby_parse.go twin/ruby_shapes.go
 //go:embed twin/ruby_text.go twin/script_edit.go twin/script_tokens.go twin/sketch.go twin/text.go twin/trace.go twin/twin.go twinrun.go
 //go:embed unseen.go varying.go verify.go witness.go
 var source embed.FS

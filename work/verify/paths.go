@@ -46,7 +46,8 @@ var (
 	metadata = form.Lazy(`(?i)(?:\.(?:dist-info|egg-info|egg)|^egg-info)$`)
 
 	// Modules in an import root that stand in front of the framework's own.
-	shadows = form.Lazy(`^(?:src/|lib/|tests?/)?(?:unittest|pytest|_pytest|pluggy|nose2?)(?:\.py|/__init__\.py)$`)
+	shadows = form.Lazy(`^(?:src/|lib/|tests?/)?(?:unittest|pytest|_pytest|pluggy|nose2?)(?:\.py|/__init__\.py)$` +
+		`|^(?:lib/|tests?/|spec/)?minitest(?:\.rb|/(?:assertions|autorun|expectations|mock|parallel|spec|test|unit)\.rb)$`)
 
 	// Assertion libraries that are vendored: an assertion that cannot fail.
 	assertionDirs = []string{"stretchr/testify", "onsi/gomega", "onsi/ginkgo", "google/go-cmp", "gotest.tools"}

@@ -63,6 +63,9 @@ func TestReach(t *testing.T) {
 		"python by module":         {files{"dev/t.py": "import pytest\npytest.main()\n"}, "python3 -m dev.t && true", "dev/t.py"},
 		"a program in Go":          {files{"internal/ci/main.go": "package main\nvar c = []string{\"go\", \"test\", \"./...\"}\n", "cmd/app/main.go": "package main\n"}, "go run ./internal/ci; go run ./cmd/app", "internal/ci/main.go"},
 		"tox":                      {files{"tox.ini": "[testenv]\ncommands = python scripts/run.py\n", "scripts/run.py": ""}, "tox -e py3", "scripts/run.py tox.ini"},
+		"Minitest in a script":     {files{"Makefile": "all: ; sh a/b && sh a/c\n", "a/b": "#!/bin/sh\nruby -Ilib ./test/all.rb\n", "a/c": "#!/bin/sh\nruby lib/contest.rb\n"}, "make all", "Makefile a/b *.mk"},
+		"Rails in a script":        {files{"Makefile": "all: ; sh a/b\n", "a/b": "#!/bin/sh\nbin/rails test\n"}, "make all", "Makefile a/b *.mk"},
+		"a Rakefile":               {files{"Rakefile": "require './tasks/unit'\n", "tasks/unit.rb": "require 'minitest/test_task'\n"}, "bundle exec rake test", "Rakefile"},
 		"a file that is named":     {files{"Makefile": "test: src/a.c\n\tcc -o a src/a.c && ./a\n", "src/a.c": "int main(){}"}, "make test", "Makefile *.mk"},
 		"a plugin":                 {files{"x/plug.py": ""}, "pytest -p x.plug", "x/plug.py"},
 		"a circle":                 {files{"ci.sh": ". ./ci.sh\nsh hack/a\n", "hack/a": "#!/bin/sh\nsh ci.sh\n"}, "sh ci.sh", "ci.sh+ hack/a"},
@@ -167,14 +170,14 @@ func TestMetadataIsRunnerConfiguration(t *testing.T) {
 		"src/evil-1.0.dist-info/entry_points.txt", "evil.egg-info/entry_points.txt", "a/Evil-1.0.DIST-INFO/METADATA", "evil.egg-info", "lib/x.egg/EGG-INFO/entry_points.txt",
 		"src/a.pth", "x.egg-link", "src/usercustomize.py", ".mocharc.json", ".mocharc", "jest.config", "web/jest.config.ts", "vitest.config.mts", "vitest.workspace.ts",
 		"vite.config.js", ".cargo/config", ".cargo/config.toml", "sub/.cargo/config.toml", ".npmrc", "bunfig.toml", ".mvn/jvm.config", "rust-toolchain.toml",
-		".rspec", "spec/spec_helper.rb", "phpunit.xml.dist", "tests/Pest.php", "build/CTestTestfile.cmake", "CTestCustom.cmake.in", "test/setup_suite.bash",
+		".rspec", "spec/spec_helper.rb", "test/test_helper.rb", "lib/minitest/remit_plugin.rb", "lib/minitest/assertions.rb", "phpunit.xml.dist", "tests/Pest.php", "build/CTestTestfile.cmake", "CTestCustom.cmake.in", "test/setup_suite.bash",
 		"node.config.json", "a.runsettings", "src/test/resources/junit-platform.properties", ".config/nextest.toml",
 	} {
 		if !runnerConfig(p) {
 			t.Errorf("%q is not seen", p)
 		}
 	}
-	for _, p := range []string{"entry_points.txt", "src/dist-info.py", "build.rs", "setup.py", "invite.config.js", "src/jest.py", "docs/egg-info.md", "a.path", "eggs/a.py"} {
+	for _, p := range []string{"lib/minitest/loud_plugin.rb", "lib/cart/minitest/test.rb", "entry_points.txt", "src/dist-info.py", "build.rs", "setup.py", "invite.config.js", "src/jest.py", "docs/egg-info.md", "a.path", "eggs/a.py"} {
 		if runnerConfig(p) {
 			t.Errorf("%q is taken for configuration", p)
 		}

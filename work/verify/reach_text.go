@@ -16,11 +16,12 @@ var (
 	makefile   = form.Lazy(`(?:^|/)(?:GNUmakefile|[Mm]akefile|[^/]*\.(?:mk|mak))$`)
 
 	// A script that runs tests, or whatever it is given.
-	runsTests = inLines(`\b(?:go|cargo|npm|yarn|pnpm|bun|deno|mvn|gradle|gradlew|dotnet|swift|mix|make|dune|zig|rake|sbt|bazel)["', \t]+`+
+	runsTests = inLines(`\b(?:go|cargo|npm|yarn|pnpm|bun|deno|mvn|gradle|gradlew|dotnet|swift|mix|make|dune|zig|rake|rails|sbt|bazel)["', \t]+`+
 		`(?:(?:-[^\s]+(?:[ \t]+[^\s-][^\s]*)?|run|exec)["', \t]+)*:?(?:test|check|verify)\b`+
-		`|\b(?:py\.?test|unittest|nose2|tox|nox|jest|vitest|mocha|ctest|bats|rspec|phpunit|gotestsum|ginkgo|nextest)\b`+
+		`|\b(?:py\.?test|unittest|nose2|tox|nox|jest|vitest|mocha|ctest|bats|rspec|minitest|phpunit|gotestsum|ginkgo|nextest)\b`+
+		`|\bruby[ \t](?:[^\n;&|]*[ \t/"':])?(?:test|spec)/`+
 		`|(?:^|[;&|(]|\bexec|\benv|\btime)[ \t]*"?\$(?:@|\*|\{@\})"?`,
-		"test", "check", "verify", "tox", "nox", "jest", "mocha", "bats", "rspec", "phpunit", "gotestsum", "ginkgo", "nose2", "$@", "$*", "${@}")
+		"test", "check", "verify", "tox", "nox", "jest", "mocha", "bats", "rspec", "phpunit", "spec/", "gotestsum", "ginkgo", "nose2", "$@", "$*", "${@}")
 	// Programs that read a file of their own, where a script calls them.
 	callsTool = inLines(`(?:^|[;&|(@{"'\[]|\bthen|\bdo|\belse|\bexec|\benv|\btime)[ \t]*(?:[A-Za-z_]+=[^\s]*[ \t]+)*(make|gmake|just|task|rake|tox|nox)\b`,
 		"make", "just", "task", "rake", "tox", "nox")

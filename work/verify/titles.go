@@ -31,10 +31,12 @@ func javaScriptTestFile(p string) bool {
 	return javaScriptTestName().MatchString(path.Base(p)) || slices.ContainsFunc(segments, func(s string) bool { return slices.Contains(javaScriptDirs, s) })
 }
 
+var rubyTestName = form.Lazy(`^(?:.*_(?:spec|test)|test_.*)\.rb$`)
+
 // rubyTestFile says whether a file of Ruby may hold examples of RSpec, whose identities
-// are the file and all titles in one.
+// are the file and all titles in one, or tests of Minitest.
 func rubyTestFile(p string) bool {
-	return strings.HasSuffix(p, "_spec.rb") && !slices.Contains(strings.Split(path.Dir(p), "/"), "vendor")
+	return rubyTestName().MatchString(path.Base(p)) && !slices.Contains(strings.Split(path.Dir(p), "/"), "vendor")
 }
 
 // titleIndex finds tests by their titles.

@@ -6,7 +6,7 @@ import (
 )
 
 // edited are the runners whose tests the package twin edits.
-var edited = []string{"gotest", "gotext", "pytest", "unittest", "node", "mocha", "jest", "vitest", "cargo", "nextest", "phpunit", "rspec"}
+var edited = []string{"gotest", "gotext", "pytest", "unittest", "node", "mocha", "jest", "vitest", "cargo", "nextest", "phpunit", "rspec", "minitest"}
 
 // noSuite says why there is nothing to edit: no test, or one in a language without an
 // editor, of which it was not seen whether it can fail.

@@ -49,6 +49,9 @@ type Adapter struct {
 	// sum adds what a line of output says about the whole run. It stands in for a
 	// result file that is not there, and has to agree with one that is.
 	sum func(line string, t *tally) bool
+	// closes is set where a run always prints such a line: a result file without it was
+	// written by a process that ended before its output was.
+	closes bool
 }
 
 // adapters are the runners, one row each, in the order in which their formats are
@@ -72,6 +75,7 @@ var adapters = []*Adapter{
 	jest,
 	vitest,
 	rspec,
+	minitest,
 	phpunit,
 	surefire,
 	gradle,

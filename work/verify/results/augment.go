@@ -51,6 +51,7 @@ func Augment(command string) (run, runner string, recognised bool) {
 // itself stays in force: what Remit says follows it, from the variable that is named.
 var kept = map[string]string{
 	"NODE_OPTIONS": `" $REMIT_NODE_OPTIONS"`, "SPEC_OPTS": `" $REMIT_SPEC_OPTS"`, "PHP_INI_SCAN_DIR": `":$REMIT_PHP"`,
+	"RUBYLIB": `":$REMIT_RUBYLIB"`,
 }
 
 // Keep has the variables that a simple command sets for itself hold what Remit asks

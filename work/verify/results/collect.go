@@ -201,6 +201,11 @@ func (r *Report) agree(in Input) error {
 			return fmt.Errorf("reading captured output: %w", lines.err)
 		}
 	}
+	for name, f := range r.sums {
+		if printed[name] == nil && adapterOf(name).closes {
+			r.lose(fmt.Sprintf("%s prints no counts, and its result file has %d passed and %d failed tests", name, f.passed, f.failed))
+		}
+	}
 	for name, t := range printed {
 		if f := r.sums[name]; f.passed != t.passed || f.failed != t.failed {
 			r.lose(fmt.Sprintf("%s prints %d passed and %d failed tests, and its result file has %d and %d", name, t.passed, t.failed, f.passed, f.failed))

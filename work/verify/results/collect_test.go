@@ -77,6 +77,7 @@ func TestResultFiles(t *testing.T) {
 // TestResultDocuments reads documents that real runners wrote.
 func TestResultDocuments(t *testing.T) {
 	t.Parallel()
+	printed := map[string]string{"minitest-1.json": "11 runs, 7 assertions, 1 failures, 1 errors, 2 skips\n"}
 	files, err := filepath.Glob("testdata/files/*")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)
@@ -92,7 +93,7 @@ func TestResultDocuments(t *testing.T) {
 				t.Fatal(err)
 			}
 			mark := Mark()
-			rep, err := Read(Input{Stdout: opener([]byte(resultSection(mark, filepath.Base(file), string(text)))), Stderr: opener(nil), Mark: mark})
+			rep, err := Read(Input{Stdout: opener([]byte(printed[filepath.Base(file)] + resultSection(mark, filepath.Base(file), string(text)))), Stderr: opener(nil), Mark: mark})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -167,6 +168,7 @@ func TestCollecting(t *testing.T) {
 func FuzzResultFiles(f *testing.F) {
 	f.Add([]byte(resultSection("M", "jest-1.json", jestPassed)))
 	f.Add([]byte(resultSection("M", "rspec-1.json", `{"examples":[],"summary":{}}`, "phpunit-1.xml", "<testsuite/>")))
+	f.Add([]byte("1 runs, 1 assertions, 0 failures, 0 errors, 0 skips\n" + resultSection("M", "minitest-1.json", `{"tests":[{"name":"test_a","outcome":"pass"}],"summary":{"runs":1}}`)))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		rep, err := Read(Input{Stdout: opener(in), Stderr: opener(nil), Mark: "M"})
 		if err != nil {
@@ -176,6 +178,79 @@ func FuzzResultFiles(f *testing.F) {
 			t.Fatalf("%+v", rep)
 		}
 	})
+}
+
+// TestMinitestFiles: a result file of Minitest counts as far as it agrees with itself and
+// with the lines that Minitest prints, of all processes of a command.
+func TestMinitestFiles(t *testing.T) {
+	t.Parallel()
+	const mark = "remit-results-000000000000000000000000"
+	file := func(class, outcome, summary string) string {
+		return `{"tests":[{"file":"/workspace/test/a_test.rb","class":"` + class + `","name":"test_adds","outcome":"` + outcome + `","message":"no\nmore","spec":false}],"summary":{` + summary + `}}`
+	}
+	const ok, bad, left = `"runs":1,"failures":0,"errors":0,"skips":0`, `"runs":1,"failures":1,"errors":0,"skips":0`, `"runs":1,"failures":0,"errors":0,"skips":1`
+	const said = "1 runs, 2 assertions, 0 failures, 0 errors, 0 skips\n"
+	passed := "minitest passed=1 failed=0 skipped=0 listed=true complete=true\npass test/a_test.rb > A#test_adds\n"
+	incomplete := strings.Replace(passed, "complete=true", "complete=false", 1)
+	prints := func(passed, failed, filed, fails int) string {
+		return fmt.Sprintf("! minitest prints %d passed and %d failed tests, and its result file has %d and %d\n", passed, failed, filed, fails)
+	}
+	for _, tc := range []struct{ name, stdout, want string }{
+		{"one", said + resultSection(mark, "minitest-1.json", file("A", "pass", ok)), passed},
+		{"two processes", said + said + resultSection(mark, "minitest-1.json", file("A", "pass", ok), "minitest-2.json", file("B", "pass", ok)),
+			"minitest passed=2 failed=0 skipped=0 listed=true complete=true\npass test/a_test.rb > A#test_adds\npass test/a_test.rb > B#test_adds\n"},
+		{"nothing printed", resultSection(mark, "minitest-1.json", file("A", "pass", ok)), incomplete + "! minitest prints no counts, and its result file has 1 passed and 0 failed tests\n"},
+		{"a further line", said + said + resultSection(mark, "minitest-1.json", file("A", "pass", ok)), incomplete + prints(2, 0, 1, 0)},
+		{"one of two files is gone", said + said + resultSection(mark, "minitest-2.json", file("A", "pass", ok)), incomplete + prints(2, 0, 1, 0)},
+		{"a failure was printed", "1 runs, 1 assertions, 0 failures, 1 errors, 0 skips\n" + resultSection(mark, "minitest-1.json", file("A", "pass", ok)), incomplete + prints(0, 1, 1, 0)},
+		{"the line is kinder", said + resultSection(mark, "minitest-1.json", file("A", "fail", bad)),
+			"minitest passed=0 failed=1 skipped=0 listed=true complete=false\nfail test/a_test.rb > A#test_adds\n" + prints(1, 0, 0, 1)},
+		{"its counts are others", said + resultSection(mark, "minitest-1.json", file("A", "pass", bad)),
+			incomplete + "! the result file of minitest counts 1 runs, 1 failures and 0 skips, and has 1, 0 and 0\n"},
+		{"an outcome that is none", "1 runs, 1 assertions, 1 failures, 0 errors, 0 skips\n" + resultSection(mark, "minitest-1.json", file("A", "fine", bad)), "minitest passed=0 failed=1 skipped=0 listed=true complete=true\nfail test/a_test.rb > A#test_adds\n"},
+		{"skipped", "1 runs, 0 assertions, 0 failures, 0 errors, 1 skips\n" + resultSection(mark, "minitest-1.json", file("A", "skip", left)),
+			"minitest passed=0 failed=0 skipped=1 listed=true complete=true\nskip test/a_test.rb > A#test_adds\n"},
+		{"no document", said + resultSection(mark, "minitest-1.json", "[]"), "minitest passed=0 failed=0 skipped=0 listed=true complete=false\n! the result file of minitest cannot be read\n" + prints(1, 0, 0, 0)},
+		{"no summary", resultSection(mark, "minitest-1.json", `{"tests":[]}`), "minitest passed=0 failed=0 skipped=0 listed=true complete=false\n! the result file of minitest cannot be read\n! minitest prints no counts, and its result file has 0 passed and 0 failed tests\n"},
+		{"no file", said + resultSection(mark), "minitest passed=1 failed=0 skipped=0 listed=false complete=true\n"},
+		{"no file, and more failures than runs", "1 runs, 2 assertions, 3 failures, 0 errors, 0 skips\n" + resultSection(mark), "minitest passed=0 failed=3 skipped=0 listed=false complete=true\n"},
+		{"no line of Minitest", "# 1 runs, 2 assertions, 0 failures, 0 errors, 0 skips\n1 tests, 2 assertions, 0 failures, 0 errors, 0 pendings\n" + resultSection(mark), "no runner\n"},
+		{"minitest-reporters", "  1 tests, 2 assertions, 0 failures, 0 errors, 0 skips\n" + resultSection(mark, "minitest-1.json", file("A", "pass", ok)), passed},
+		{"warnings that are failures", "2 runs, 2 assertions, 0 failures, 0 errors, 0 skips, 1 warnings\n" + resultSection(mark), "minitest passed=1 failed=1 skipped=0 listed=false complete=true\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			rep, err := Read(Input{Stdout: opener([]byte(tc.stdout)), Stderr: opener(nil), Mark: mark})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := describe(rep); got != tc.want {
+				t.Errorf("got:\n%s\nwant:\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestMinitestName: a test of Minitest::Spec has no number in its name, which another test
+// in front of it would change.
+func TestMinitestName(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		class, name string
+		spec        bool
+		want        string
+	}{
+		{"CalcTest", "test_adds", false, "CalcTest#test_adds"},
+		{"calc::when empty", "test_0012_adds two", true, "calc::when empty#adds two"},
+		{"calc", "test_0012_anonymous", true, "calc#test_0012_anonymous"},
+		{"calc", "test_0012_", true, "calc#test_0012_"},
+		{"CalcTest", "test_0012_adds", false, "CalcTest#test_0012_adds"},
+		{"", "test_adds", false, "test_adds"},
+	} {
+		if got := minitestName(c.class, c.name, c.spec); got != c.want {
+			t.Errorf("%q: %q, want %q", c.name, got, c.want)
+		}
+	}
 }
 
 // TestRSpecName: an example without a title has the same name whatever it came by.

@@ -3,28 +3,29 @@ package results
 import (
 	"embed"
 	"io/fs"
+	"strings"
 )
 
 // The files that Remit lends to a sandbox, read-only, so that runners
 // write down what became of each test. A file does nothing in a process that is
 // not its runner.
 //
-//go:embed hooks/node.cjs hooks/mocha.cjs hooks/nodetest.cjs hooks/phpunit.php
+//go:embed hooks/node.cjs hooks/mocha.cjs hooks/nodetest.cjs hooks/phpunit.php hooks/ruby/minitest/remit_plugin.rb
 var hooks embed.FS
 
-// Hooks are the files by name.
+// Hooks are the files by their paths.
 func Hooks() map[string][]byte {
 	files := make(map[string][]byte)
-	entries, err := hooks.ReadDir("hooks")
-	if err != nil {
-		panic("results: the hooks cannot be listed: " + err.Error())
-	}
-	for _, e := range entries {
-		text, err := fs.ReadFile(hooks, "hooks/"+e.Name())
-		if err != nil {
-			panic("results: a hook cannot be read: " + err.Error())
+	err := fs.WalkDir(hooks, "hooks", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
 		}
-		files[e.Name()] = text
+		text, err := fs.ReadFile(hooks, name)
+		files[strings.TrimPrefix(name, "hooks/")] = text
+		return err
+	})
+	if err != nil {
+		panic("results: the hooks cannot be read: " + err.Error())
 	}
 	return files
 }
@@ -43,6 +44,10 @@ if [ -f "$hooks/node.cjs" ]; then
 fi
 REMIT_SPEC_OPTS="--format progress --format json --out $d/rspec-1.json"
 SPEC_OPTS="${SPEC_OPTS:+$SPEC_OPTS }$REMIT_SPEC_OPTS"; export SPEC_OPTS REMIT_SPEC_OPTS
+if [ -d "$hooks/ruby" ]; then
+  REMIT_RUBYLIB=$hooks/ruby
+  RUBYLIB="${RUBYLIB:+$RUBYLIB:}$REMIT_RUBYLIB"; export RUBYLIB REMIT_RUBYLIB
+fi
 if [ -f "$hooks/phpunit.php" ] && command -v php >/dev/null 2>&1; then
   mkdir "$d/php" && printf 'auto_prepend_file=%s\n' "$hooks/phpunit.php" >"$d/php/remit.ini"
   REMIT_PHP=$d/php PHP_INI_SCAN_DIR="${PHP_INI_SCAN_DIR-}:$d/php"; export PHP_INI_SCAN_DIR REMIT_PHP

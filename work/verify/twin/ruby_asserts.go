@@ -14,7 +14,7 @@ var rubyMatchers = map[string]way{
 }
 
 // rubyWhole are matchers that compare with ==.
-var rubyWhole = strings.Fields("eq eql be")
+var rubyWhole = strings.Fields("eq eql be assert_equal must_equal")
 
 // rubyOrders are the operators behind "be", with the way in which the bound is altered.
 var rubyOrders = map[string]way{">": wayAbove, ">=": wayAbove, "<": wayBelow, "<=": wayBelow}

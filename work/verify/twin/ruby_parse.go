@@ -10,7 +10,7 @@ import (
 	"remit/proof/form"
 )
 
-// ParseRuby finds the examples of a file of RSpec. It executes nothing of it. What it
+// ParseRuby finds the examples of a file of RSpec, or the tests of one of Minitest. It executes nothing of it. What it
 // cannot be sure to read is an error.
 //
 // Out of reach are: shared examples, assertions in methods that examples share, and
@@ -23,7 +23,14 @@ func ParseRuby(name string, src []byte) (File, error) {
 	f := &scriptFile{textFile: newTextFile(slices.Clone(src), sha256.Sum256(src)), language: rubyLanguage, tail: l.end}
 	f.prefix = strings.Trim(strings.ToLower(rubyOther().ReplaceAllString(strings.TrimSuffix(path.Clean(name), ".rb"), "_")), "_0123456789")
 	p := &rubyParser{tokenized: l.tokenized, file: f}
-	p.blocks(0, len(p.tokens), rubyGroup{})
+	switch is, other := p.minitestFile(name); {
+	case other: // it has no tests that are known
+	case is:
+		p.mini, f.language = true, minitestLanguage
+		p.minitests(0, len(p.tokens), minitestGroup{})
+	default:
+		p.blocks(0, len(p.tokens), rubyGroup{})
+	}
 	if err := f.finish(p.together()); err != nil {
 		return nil, fmt.Errorf("edit Ruby: %w", err)
 	}
@@ -37,6 +44,7 @@ type rubyParser struct {
 	tokenized
 	file  *scriptFile
 	found []scriptTest
+	mini  bool // it is a file of Minitest
 }
 
 // together has the examples of a group that have no title be one test: which of them
@@ -257,6 +265,7 @@ type rubyBody struct {
 	open, from, end int // the tokens of the block, behind its parameters
 	early           int // the first token that may end the example in front of its end
 	rescues         bool
+	lead            string // in front of the statements of the body
 	parent          map[int]int
 }
 
@@ -286,7 +295,7 @@ func (b *rubyBody) sites() {
 		}
 	}
 	start, end := p.tokens[b.from-1].end, p.tokens[b.end].start
-	b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptGuard, start: start, end: end, statement: start, certain: true})
+	b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptGuard, start: start, end: end, statement: start, certain: true, lead: b.lead})
 	if i := b.firstCall(); i > 0 {
 		at := p.tokens[i].end
 		b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptState, start: at, end: at, statement: at, lead: "; "})
@@ -296,7 +305,11 @@ func (b *rubyBody) sites() {
 		b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptState, start: at, end: at, statement: at, certain: true, lead: "; "})
 	}
 	for i := b.from; i < b.end; i++ {
-		b.assertion(i)
+		if p.mini {
+			b.minitestAssertion(i)
+		} else {
+			b.assertion(i)
+		}
 	}
 }
 

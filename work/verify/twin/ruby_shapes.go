@@ -315,9 +315,9 @@ def $N($a, $b)
     $F.call("R #{$d}")
   end
   return unless $b.is_a?(Array)
-  if $b.first.class.name.to_s.include?('SkipDeclared')
+  if $b.first.class.name.to_s =~ /SkipDeclared|\AMinitest::Skip\z/
     $F.call("T #{$f} skip")
   else
-    $F.call("T #{$f} #{$b.first || $C($a) ? 'fail' : 'pass'}")
+    $F.call("T #{$f} #{($b.first && !$b.first.is_a?(SystemExit)) || $C($a) ? 'fail' : 'pass'}")
   end
 end`

@@ -44,6 +44,8 @@ const (
 	// for.
 	scriptStrict scriptForm = "strict"
 	scriptSealed scriptForm = "sealed"
+	scriptAsk    scriptForm = "ask"   // Minitest: an assertion that the test itself is asked for
+	scriptAsked  scriptForm = "asked" // one that an object is asked for
 )
 
 // maxScriptSites bounds the sites of a file.
@@ -129,8 +131,8 @@ func (f *scriptFile) around(i int, s scriptShape) []insert {
 	case p.form == scriptState || p.form == scriptStrict:
 		return []insert{{p.start, rankAfter, 0, p.lead + s.open, 0}}
 	case p.form == scriptGuard || p.form == scriptSealed:
-		return []insert{{p.start, rankAfter, -1, s.open, 0}, {p.end, rankLine, 0, s.close, 0}}
-	case p.name != "":
+		return []insert{{p.start, rankAfter, -1, p.lead + s.open, 0}, {p.end, rankLine, 0, s.close, 0}}
+	case p.name != "" && p.form == scriptTurn:
 		return []insert{{p.start, rankOpen, i, s.open, p.end - p.start}}
 	default:
 		return []insert{{p.start, rankOpen, i, s.open, 0}, {p.end, rankClose, -i, s.close, 0}}
