@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -139,7 +140,7 @@ func printRuns(w io.Writer, list []api.Run) error {
 	return printTable(w, "runs", "RUN\tSTATUS\tVERDICT\tENGINE\tREPOSITORY\tISSUE\tMADE\tENDED\tTITLE", list, func(r api.Run) string {
 		s := summaryOf(r)
 		return fmt.Sprintf("%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", r.RunID, r.Status, api.Value(s.Status), plain(jobs.EngineAsked(r.Metadata, s.Engine.Name)), shorten(plain(r.RepoRef), 40),
-			shorten(plain(r.IssueRef), 40), r.CreatedAt, api.Value(r.FinishedAt), shorten(plain(s.Title), 60))
+			shorten(plain(r.IssueRef), 40), r.CreatedAt, api.Value(r.FinishedAt), shorten(plain(cmp.Or(s.Title, r.Metadata["title"])), 60))
 	})
 }
 

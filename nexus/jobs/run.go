@@ -17,6 +17,7 @@ import (
 	"remit/nexus/store"
 	"remit/nexus/treasury"
 	"remit/proof/canon"
+	"remit/proof/evidence"
 	"remit/proof/reason"
 	"remit/proof/record"
 )
@@ -162,6 +163,9 @@ func CreateRun(tx *store.Tx, p authority.Principal, r RunRequest) (Run, error) {
 	run := Run{
 		ID: newID("run_"), Owner: p.Owner, State: string(RunCreated), RepoRef: r.RepoRef, IssueRef: r.IssueRef,
 		PolicyBundleID: r.PolicyBundleID, Metadata: metadata, RequestKey: r.Key, Silence: r.Silence.Milliseconds(), CreatedBy: p.ID,
+	}
+	if r.Metadata[MetadataForm] != "" { // found by what was asked for, until its bundle says more
+		run.RunFacts = store.RunFacts{Engine: evidence.CutText(r.Metadata["engine"], maxValue), Model: evidence.CutText(r.Metadata["model"], maxValue)}
 	}
 	if run, err = tx.InsertRun(run); err != nil {
 		return Run{}, err

@@ -143,9 +143,9 @@ func engineName(run Run, recorded string) string {
 
 // EngineAsked is what an engine that the evidence calls recorded is called in lists of
 // runs, by the metadata of its run: the name that the page for new runs asked for, where
-// that is of a program and so recorded as "command".
+// that is of a program and so recorded as "command", or where nothing is recorded yet.
 func EngineAsked(metadata map[string]string, recorded string) string {
-	if asked := metadata["engine"]; recorded == "command" && metadata[MetadataForm] != "" && asked != "" {
+	if asked := metadata["engine"]; (recorded == "command" || recorded == "") && metadata[MetadataForm] != "" && asked != "" {
 		return asked
 	}
 	return recorded

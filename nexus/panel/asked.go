@@ -73,7 +73,7 @@ func (d *runPage) left() string {
 	case d.Broken > 0:
 		return fmt.Sprintf("What it had changed until then breaks %s that passed before; it is kept.", count(d.Broken, "test"))
 	case d.NotRun > 0:
-		return fmt.Sprintf("With what it had changed until then, %s that passed before did not run; it is kept.", count(d.NotRun, "test"))
+		return fmt.Sprintf("With what it had changed until then, %s that ran before did not run; it is kept.", count(d.NotRun, "test"))
 	case d.Verified != nil && len(d.Verified.Failing) > 0:
 		return fmt.Sprintf("With what it had changed until then, %s; it is kept.", failAgain(len(d.Verified.Failing)+d.Verified.FailingMore))
 	case d.Fixed > 0:

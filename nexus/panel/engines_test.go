@@ -55,6 +55,7 @@ func TestSeveralEngines(t *testing.T) {
 		t.Errorf("%q", got)
 	}
 	form.Set("shown", between(page, `name="shown" value="`, `"`))
+	form.Set("price", between(page, `name="price" value="`, `"`))
 	account, err := api.OpenAccount.Do(t.Context(), w.client(token), "a", api.None{}, api.AccountRequest{Limit: 10_000})
 	if err != nil {
 		t.Fatal(err)

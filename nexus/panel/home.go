@@ -85,7 +85,7 @@ type Summary struct {
 	Added, Removed      int
 	Measured            bool // a verification said what follows
 	Fixed, Broken, Kept int
-	NotRun              int // tests that passed before and did not run on the change
+	NotRun              int // tests that ran before and did not run on the change
 	Requests            int64
 	Tokens, MicroUSD    int64
 	CostKnown           *bool // nil: nothing was asked of a model

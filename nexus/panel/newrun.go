@@ -44,7 +44,8 @@ type checkedRun struct {
 	Digest   string               // of the contract
 	Shown    string               // of all that the form would dispatch
 	Request  job.EngineRunRequest // of the first engine; the others differ in the engine alone
-	MaxPrice int64
+	MaxPrice int64                // that the form lets a machine cost, 0 for no limit of its own
+	Price    int64                // of the dearest machine that could take it: what a job may cost
 	Engines  []job.EngineChoice
 	Machines []candidate
 	Able     int
@@ -86,9 +87,9 @@ func (p *Panel) newRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*page
 		most, wrong := maxPrice(r.Form)
 		if err = errors.Join(err, wrong); err != nil { // of what was given
 			d.Wrong, out.status = strings.Split(err.Error(), "\n"), http.StatusBadRequest
-		} else if shown, err := shownDigest(r.Form, requests, most); err != nil {
+		} else if d.Checked, err = p.checkedRun(r.Context(), v, requests, work, most); err != nil {
 			return nil, err
-		} else if d.Checked, err = p.checkedRun(r.Context(), v, requests, work, most, shown); err != nil {
+		} else if d.Checked.Shown, err = shownDigest(r.Form, requests, most, d.Checked.Price); err != nil {
 			return nil, err
 		}
 	}
@@ -146,10 +147,16 @@ func requestOf(form url.Values) (job.EngineRunRequest, *task.Contract, error) {
 		if out.Budget.WallSecs, err = strconv.ParseInt(given, 10, 64); err != nil {
 			return none, nil, reason.Errorf(reason.RequestInvalid, "wall_secs: %.40q is not a number of seconds", given)
 		}
+		if own := work.Budget.WallSeconds; own != nil && out.Budget.WallSecs > *own {
+			return none, nil, reason.Errorf(reason.RequestInvalid, "wall_secs: %d is more than the task allows, which is %d", out.Budget.WallSecs, *own)
+		}
 	}
 	if given := get("usd"); given != "" {
 		if out.Budget.MicroUSD, err = task.ParseUSD(given); err != nil {
 			return none, nil, reason.Errorf(reason.RequestInvalid, "usd: %.40q: %w", given, err)
+		}
+		if own := work.Budget.MaxBudgetMicroUSD; own != nil && out.Budget.MicroUSD > *own {
+			return none, nil, reason.Errorf(reason.RequestInvalid, "usd: %s is more than the task allows, which is %s", money(out.Budget.MicroUSD), money(*own))
 		}
 	}
 	if get("repo_ref") == "" {
@@ -160,8 +167,8 @@ func requestOf(form url.Values) (job.EngineRunRequest, *task.Contract, error) {
 
 // shownDigest is the digest of all that a form dispatches: what the page shows is
 // what is made, to the last limit.
-func shownDigest(form url.Values, requests []job.EngineRunRequest, most int64) (string, error) {
-	text, err := canon.Marshal(map[string]any{"requests": requests, "max_price_msats": most,
+func shownDigest(form url.Values, requests []job.EngineRunRequest, most, price int64) (string, error) {
+	text, err := canon.Marshal(map[string]any{"requests": requests, "max_price_msats": most, "price_msats": price,
 		"repo_ref": strings.TrimSpace(form.Get("repo_ref")), "issue_ref": strings.TrimSpace(form.Get("issue_ref"))})
 	return canon.Digest(text), err
 }
@@ -180,9 +187,9 @@ func maxPrice(form url.Values) (int64, error) {
 }
 
 // checkedRun asks who could take a job now, as the registry does.
-func (p *Panel) checkedRun(ctx context.Context, v *viewer, requests []job.EngineRunRequest, work *task.Contract, most int64, shown string) (*checkedRun, error) {
+func (p *Panel) checkedRun(ctx context.Context, v *viewer, requests []job.EngineRunRequest, work *task.Contract, most int64) (*checkedRun, error) {
 	request := requests[0]
-	d := &checkedRun{Shown: shown, Work: work, Digest: request.ContractSHA256, Request: request, MaxPrice: most}
+	d := &checkedRun{Work: work, Digest: request.ContractSHA256, Request: request, MaxPrice: most}
 	for _, one := range requests {
 		d.Engines = append(d.Engines, one.Engine)
 	}
@@ -202,6 +209,7 @@ func (p *Panel) checkedRun(ctx context.Context, v *viewer, requests []job.Engine
 			c.Why = "costs " + thousands(one.PriceMsats) + " msat, the most is " + thousands(most)
 		} else {
 			d.Able++
+			d.Price = max(d.Price, one.PriceMsats)
 		}
 		d.Machines = append(d.Machines, c)
 	}
@@ -261,7 +269,11 @@ func dispatchNew(ctx context.Context, c *api.Client, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	shown, err := shownDigest(r.PostForm, requests, most)
+	price, err := strconv.ParseInt(r.PostForm.Get("price"), 10, 64)
+	if err != nil || price < 0 {
+		return reason.Errorf(reason.RequestInvalid, "price: %.40q is not what a page has shown", r.PostForm.Get("price"))
+	}
+	shown, err := shownDigest(r.PostForm, requests, most, price)
 	if err != nil {
 		return err
 	}
@@ -269,7 +281,10 @@ func dispatchNew(ctx context.Context, c *api.Client, r *http.Request) error {
 		return reason.Errorf(reason.RequestInvalid, "what is to be dispatched is not what the page has shown").
 			WithHint("open /new, fill in the form again, and dispatch from the page that it leads to; nothing was made")
 	}
-	key := keyOf(r)
+	// No machine may cost more than the page has said, also if prices have changed since:
+	// 0 would be no limit. The key is of this form: another one with the same is another.
+	most = max(price, 1)
+	key := keyOf(r) + "-" + shown[len(shown)-16:]
 	for i, request := range requests {
 		suffix := ""
 		if i > 0 {

@@ -23,9 +23,15 @@ func (w *world) machine(owner, name string, timeout int64) string {
 // machineWith returns its credential too.
 func (w *world) machineWith(owner, name string, timeout int64) (id, credential string) {
 	w.t.Helper()
+	return w.machineAt(owner, name, timeout, 100)
+}
+
+// machineAt has a price, in msat a job.
+func (w *world) machineAt(owner, name string, timeout, price int64) (id, credential string) {
+	w.t.Helper()
 	ctx := w.t.Context()
 	registration := w.mint(identity.Grant{Kind: authority.Registration, Owner: "alice", Scopes: []string{authority.ScopeEnrol}, TTL: time.Hour, OneTime: true})
-	made, err := api.RegisterProvider.Do(ctx, w.client(registration), "k", api.None{}, api.ProviderRequest{Name: name, Version: "1", PriceMsats: 100, Capabilities: []string{job.EngineRun}})
+	made, err := api.RegisterProvider.Do(ctx, w.client(registration), "k", api.None{}, api.ProviderRequest{Name: name, Version: "1", PriceMsats: price, Capabilities: []string{job.EngineRun}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -92,7 +98,7 @@ func TestNewRun(t *testing.T) {
 	if page := b.do("POST", "/new", form()); page.status != http.StatusOK || !strings.Contains(page.body, "No machine yet.") || !strings.Contains(page.body, "disabled>Dispatch") {
 		t.Errorf("without a machine: %d %s", page.status, page.body)
 	}
-	w.machine(token, "good", 1000)
+	good := w.machine(token, "good", 1000)
 	w.machine(token, "short<script>alert(1)</script>", 50)
 	page := b.do("POST", "/new", form())
 	for _, want := range []string{"yes</span>", "timeout_secs: 100 needed, the cap is 50", "evil &lt;script&gt;alert(1)", "100 s", "Cannot happen", `name="shown"`} {
@@ -116,16 +122,29 @@ func TestNewRun(t *testing.T) {
 	if out := b.do("POST", "/new", form("usd", "0.0000001")); out.status != http.StatusBadRequest {
 		t.Errorf("an amount that is none: %d", out.status)
 	}
-	digest := between(page.body, `name="shown" value="`, `"`)
+	// What the task itself allows is not exceeded.
+	limited := newTask + "budget: {max_budget_usd: 1.50, wall_seconds: 60}\n"
+	for field, more := range map[string]string{"wall_secs": "61", "usd": "1.500001"} {
+		fits := form("task", limited, "wall_secs", "60", "usd", "1.50")
+		if out := b.do("POST", "/new", fits); out.status != http.StatusOK {
+			t.Errorf("as the task allows: %d", out.status)
+		}
+		if fits.Set(field, more); b.do("POST", "/new", fits).status != http.StatusBadRequest {
+			t.Errorf("%s %s is more than the task allows", field, more)
+		}
+	}
+	shown := func(page string) []string {
+		return []string{"shown", between(page, `name="shown" value="`, `"`), "price", between(page, `name="price" value="`, `"`)}
+	}
 	done := func(change ...string) url.Values {
-		return form(append([]string{"shown", digest}, change...)...)
+		return form(append(shown(page.body), change...)...)
 	}
 	attacks := w.attacks(b, reader, "/new/run", done)
 	attacks["another contract"] = func() got {
 		return b.do("POST", "/new/run", done("task", strings.Replace(newTask, "src/**", "**", 1)))
 	}
 	for field, other := range map[string]string{"wall_secs": "101", "usd": "4.35", "max_price": "99", "repo_ref": "acme/other", "issue_ref": "", "engine": "another",
-		"others": "pi", "model": "m", "version": "2", "source": "/srv/other", "commit": strings.Repeat("c", 40), "tree": strings.Repeat("c", 40), "shown": ""} {
+		"others": "pi", "model": "m", "version": "2", "source": "/srv/other", "commit": strings.Repeat("c", 40), "tree": strings.Repeat("c", 40), "shown": "", "price": "101"} {
 		attacks["another "+field] = func() got { return b.do("POST", "/new/run", done(field, other)) }
 	}
 	for name, try := range attacks {
@@ -148,6 +167,25 @@ func TestNewRun(t *testing.T) {
 	list, err := api.ListJobs.Get(t.Context(), w.client(token), api.ListJobsParams{RunID: strings.TrimPrefix(made, "/nexus/runs/")})
 	if err != nil || len(list.Items) != 1 || list.Items[0].JobType != job.EngineRun || len(runs()) != 2 {
 		t.Errorf("%+v, %d runs, %v", list, len(runs()), err)
+	}
+	if list := b.get("/?from=nexus&engine=fixer").body; !strings.Contains(list, made) {
+		t.Error("the run is not found by the engine that it was made for")
+	}
+	// Another form with the key of the first is another run, and leaves that alone.
+	changed := []string{"usd", "1.2", "issue_ref", ""} // the issue of the first is taken
+	again := b.do("POST", "/new/run", form(append(shown(b.do("POST", "/new", form(changed...)).body), changed...)...))
+	if first, err := api.GetRun.Get(t.Context(), w.client(token), strings.TrimPrefix(made, "/nexus/runs/")); err != nil || first.FinishedAt != nil ||
+		again.status != http.StatusSeeOther || again.header.Get("Location") == made {
+		t.Errorf("%d to %q, the first run is %s, %v", again.status, again.header.Get("Location"), first.Status, err)
+	}
+	// A machine that is dearer than what the page has said takes nothing.
+	late := form(append(shown(b.do("POST", "/new", form("key", "late", "issue_ref", "")).body), "key", "late", "issue_ref", "")...)
+	if _, err := api.DisableProvider.Do(t.Context(), w.client(token), "off", good, api.ReasonRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	w.machineAt(token, "dear", 1000, 900)
+	if out := b.do("POST", "/new/run", late); out.status < 400 || out.status >= 500 || !strings.Contains(out.body, "no_eligible_provider") {
+		t.Errorf("a dearer machine: %d %s", out.status, out.body)
 	}
 	if body := b.get(made).body; !strings.Contains(body, job.EngineRun) || len(faults(t, body)) > 0 {
 		t.Errorf("the page of the run:\n%s", body)

@@ -2,6 +2,7 @@ package panel
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -182,6 +183,9 @@ func (d *nexusRunPage) summarised() {
 	if told.Blocker != nil && len(d.Blockers) == 0 {
 		d.Blockers = []blocker{shownBlocker(*told.Blocker)}
 	}
+	if d.Run.Summary == nil {
+		d.Blockers = append(d.Blockers, d.refusedJobs()...)
+	}
 	if told.Changed == nil {
 		return
 	}
@@ -194,6 +198,26 @@ func (d *nexusRunPage) summarised() {
 	}
 	d.annotate(d.Files)
 	d.FilesMore = d.ChangedMore
+}
+
+// refusedJobs say why jobs of a run ended that has no bundle: what a machine refused, or
+// the nexus itself.
+func (d *nexusRunPage) refusedJobs() (out []blocker) {
+	for _, r := range d.Receipts {
+		var said struct {
+			Reason reason.Code `json:"reason"`
+			JobID  string      `json:"job_id"`
+		}
+		if r.Type != record.JobFailed && r.Type != record.JobRejected {
+			continue
+		}
+		if decode(r.Payload, &said); said.Reason == "" {
+			continue
+		}
+		info, _ := reason.Lookup(said.Reason)
+		out = append(out, shownBlocker(evidence.Blocker{Code: said.Reason, Message: cmp.Or(info.Description, "the job ended without a bundle"), Evidence: r.Type + " of job " + said.JobID}))
+	}
+	return out
 }
 
 // shownBlocker has the hint of the registry where the run gave none.

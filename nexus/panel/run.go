@@ -254,10 +254,10 @@ func (d *runPage) sentence() string {
 	return ""
 }
 
-// harm says what a change did to tests that passed before: some fail now, some did
-// not run.
+// harm says what a change did to tests that were there before: some that passed fail
+// now, some did not run.
 func (d *runPage) harm() string {
-	notRun := fmt.Sprintf("%s that passed before did not run with it", count(d.NotRun, "test"))
+	notRun := fmt.Sprintf("%s that ran before did not run with it", count(d.NotRun, "test"))
 	switch {
 	case d.Broken == 0 && d.Fixed > 0:
 		return fmt.Sprintf("It fixes %s, but %s", count(d.Fixed, "test"), notRun)

@@ -54,8 +54,8 @@ func TestLostTests(t *testing.T) {
 		{0, 1, 0, "1", "It breaks 1 test that passed before"},
 		{0, 2, 3, "2, 3 not run", "It breaks 2 tests that passed before; 3 more did not run"},
 		{1, 2, 0, "2", "It fixes 1 test and breaks 2 that passed before"},
-		{0, 0, 1, "0, 1 not run", "1 test that passed before did not run with it"},
-		{2, 0, 4, "0, 4 not run", "It fixes 2 tests, but 4 tests that passed before did not run with it"},
+		{0, 0, 1, "0, 1 not run", "1 test that ran before did not run with it"},
+		{2, 0, 4, "0, 4 not run", "It fixes 2 tests, but 4 tests that ran before did not run with it"},
 	} {
 		var s Summary
 		s.take(&evidence.RunSummary{Tests: &evidence.TestsSummary{Fixed: c.fixed, Broken: c.broken, Missing: c.notRun}})

@@ -110,9 +110,9 @@ func (tx *Tx) listRuns(where string, args ...any) ([]RunRow, error) {
 func (tx *Tx) InsertRun(r RunRow) (RunRow, error) {
 	r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt = 1, tx.Now(), 0, 0
 	return r, tx.write(deferredWrite{doing: "insert run"}, `INSERT INTO run (`+runColumns+`)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, '', 0, '', '', '', '', '')`,
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, '', 0, '', '', ?, ?, '')`,
 		r.ID, r.Owner, r.State, r.RepoRef, r.IssueRef, r.PolicyBundleID, r.Metadata, r.Revision, r.CreatedAt, r.StartedAt, r.FinishedAt,
-		r.RequestKey, r.Silence, r.CreatedBy)
+		r.RequestKey, r.Silence, r.CreatedBy, r.Engine, r.Model)
 }
 
 // SetRunState writes the state of a locked run.
