@@ -155,7 +155,8 @@ func (b *rubyBody) expected(i int, name string, args []span) {
 	if len(s.leaves) == 0 {
 		s.origin = b.p.leaves(b.origin(args[0]), 0)
 	}
-	if len(s.leaves)+len(s.origin) == 0 && (len(args) != 1 || !s.whole || !b.inert(args[0])) {
+	// Where no literal is seen the value itself is altered when it is there, whatever gives it.
+	if len(s.leaves)+len(s.origin) == 0 && (len(args) != 1 || !s.whole) {
 		return
 	}
 	b.add(s)
@@ -192,25 +193,4 @@ func (b *rubyBody) origin(a span) span {
 		return span{}
 	}
 	return span{at + 2, b.statementEnd(at)}
-}
-
-// inert says whether a value calls nothing: it is a constant or a variable, or a
-// list of them.
-func (b *rubyBody) inert(a span) bool {
-	p := b.p
-	for i := a.from; i < a.to; i++ {
-		text := p.text(i)
-		switch {
-		case p.is(i, scriptName) && (text == "nil" || text == "true" || text == "false" || text[0] >= 'A' && text[0] <= 'Z'):
-		case p.is(i, scriptName):
-			if at, _ := b.assigned(text); at < 0 || at > i {
-				return false
-			}
-		case p.is(i, scriptString) && (text[0] == ':' && !strings.HasPrefix(text, `:"`) || rubyLiteral().MatchString(text)), p.is(i, scriptNumber), p.is(i, scriptVariable) && text[0] == '@':
-		case p.is(i, scriptPunct) && slices.Contains([]string{"[", "]", ",", "::", "-"}, text):
-		default:
-			return false
-		}
-	}
-	return true
 }

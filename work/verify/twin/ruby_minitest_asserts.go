@@ -102,6 +102,12 @@ func (b *rubyBody) arguments(i int) []span {
 // minitestValue notes the place of what an assertion expects.
 func (b *rubyBody) minitestValue(i int, name string, args []span) {
 	p := b.p
+	if name == "assert" { // assert got == want
+		if sides := p.split(args[0], "=="); len(sides) == 2 && !b.joined(args[0]) {
+			b.expected(i, "assert_equal", sides[1:])
+		}
+		return
+	}
 	order, at := "", 1
 	if name == "assert_operator" && len(args) > 2 {
 		order, at = p.text(args[1].from), 2
@@ -123,4 +129,15 @@ func (b *rubyBody) minitestValue(i int, name string, args []span) {
 	case v.way == wayNear:
 		b.expected(i, name, []span{a})
 	}
+}
+
+// joined says whether an expression has an operator that binds less than a comparison, so
+// that what is right of "==" is no value by itself.
+func (b *rubyBody) joined(a span) bool {
+	for i := a.from; i < a.to; i++ {
+		if slices.Contains([]string{"&&", "||", "?", "and", "or", "not", "=", "..", "...", "if", "unless", "rescue", "do"}, b.p.text(i)) {
+			return true
+		}
+	}
+	return false
 }

@@ -23,6 +23,7 @@ func TestMinitestParse(t *testing.T) {
 		"without a title":     {"a_test.rb", "describe 'a' do\n it { _(f).must_be :>, 3 }\n it { _(f).must_be_nil }\nend", "a#test_*_anonymous 2/1/4"},
 		"a title is made":     {"a_test.rb", "describe 'a' do\n [1].each { |n| it(\"b #{n} c\") { _(f(n)).must_be_close_to 1.5 } }\nend", "a#b * c 1/1/2"},
 		"in a class":          {"a_test.rb", "class A < Minitest::Spec\n it 'b' do\n  assert_match(/c d/, f)\n end\n describe 'e' do\n  it 'g' do\n   assert_raises(KeyError) { f(1) }\n  end\n end\nend", "A#b 1/1/2; e#g 0/1/2"},
+		"a comparison":        {"a_test.rb", "class A < B\n def test_b\n  assert f == 5\n end\n def test_c\n  assert f == g(1), 'why'\n end\n def test_d\n  assert f == 5 && g\n  assert(f || g == 5)\n end\nend", "A#test_b 1/1/2; A#test_c 1/1/2; A#test_d 2/0/2"},
 		"errors":              {"a_test.rb", "class A < B\n def test_b\n  e = assert_raises(KeyError, 'why') { f }\n  assert_raises KeyError do f(1) end\n  _ { f }.must_raise(TypeError)\n end\nend", "A#test_b 0/3/3"},
 		"an operator":         {"a_test.rb", "class A < B\n def test_b\n  assert_operator f, :<=, 3\n  assert_includes [1], 1 if f\n  g.assert_equal 1, 2\n  assert_equal 1, f, 'why'\n end\nend", "A#test_b 3/3/3"},
 		"RSpec":               {"a_test.rb", "RSpec.describe 'a' do\n it('b') { expect(f).to eq 1 }\nend", "a b 1/1/2"},
@@ -80,6 +81,11 @@ module Shop
       refute_includes @cart.items.keys, 'c'
       assert_same list, list
       assert [1].any?
+      assert list[0] == 1
+      assert list.last[:k] == 3.5, 'a message'
+      assert(list.size == [1, [2, 'x'], 0].size)
+      assert list == 1 || list != 2
+      assert !list == false
       assert_nil list[9]
       refute_nil list.first
       assert_empty []

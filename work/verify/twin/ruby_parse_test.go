@@ -30,7 +30,7 @@ func TestRubyParse(t *testing.T) {
 		"without a title":    {"describe 'a' do\n it { is_expected.to be_b }\n it { is_expected.to eq(1) }\nend", "a example * 2/1/4"},
 		"skipped":            {"describe 'a' do\n xit('b') { f }\n it('c', :skip) { f }\n it 'd'\nend", "a b: it is skipped; a c: it is skipped"},
 		"shared":             {"shared_examples 'a' do\n it('b') { f }\nend\ndescribe 'c' do\n it_behaves_like 'a'\nend", ""},
-		"a method of it":     {"describe 'a' do\n it('b') { x.it('c') { expect(1).to eq(n) } }\nend", "a b 1/0/2"},
+		"a method of it":     {"describe 'a' do\n it('b') { x.it('c') { expect(1).to eq(n) } }\nend", "a b 1/1/2"},
 	} {
 		if got := summary(mustParseRuby(t, tc.src)); got != tc.want {
 			t.Errorf("%s: got %q, want %q", name, got, tc.want)
