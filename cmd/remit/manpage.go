@@ -27,7 +27,7 @@ func writeManPages(cmd *cobra.Command, dir string) (pages int, err error) {
 			pages += below
 		}
 	}
-	return pages + 1, os.WriteFile(filepath.Join(dir, manName(cmd)+".1"), []byte(manPage(cmd)), 0o644) //nolint:gosec // a page is for every user
+	return pages + 1, os.WriteFile(filepath.Join(dir, manName(cmd)+".1"), []byte(manPage(cmd)), 0o644) // a page is for every user
 }
 
 // manName is the name of a command's page, remit-run for `remit run`.

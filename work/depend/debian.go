@@ -171,7 +171,8 @@ func readDebianLine(words []string) (d deb, err error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return d, fmt.Errorf("%.200q is no http or https address", address)
 	}
-	before, pool, ok := strings.Cut(u.Path, "/pool/")
+	before, pool, _ := strings.Cut(u.Path, "/pool/") // without one it is no name below
+	var ok bool
 	d.archive, d.pool = u.Scheme+"://"+strings.ToLower(u.Host)+before, "pool/"+pool
 	if d.name, d.version, _, ok = registry.DebianPool(d.pool); !ok || path.Clean(u.Path) != u.Path {
 		return d, fmt.Errorf("%.200q is no .deb in the pool of an archive", address)

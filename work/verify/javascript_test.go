@@ -163,7 +163,7 @@ func TestServerLeftOpen(t *testing.T) {
 	if c := v.Control; v.Status != StatusPass || len(v.FailToPass) != 1 || c == nil || !c.Made || c.Proved != 2 {
 		t.Errorf("%s fixed %q %+v\n%s", explain(v), v.FailToPass, c, log)
 	}
-	runs := regexp.MustCompile(`(?m)^duration_ms: (\d+)$`).FindAllStringSubmatch(string(log), -1)
+	runs := regexp.MustCompile(`(?m)^duration_ms: (\d+)$`).FindAllStringSubmatch(log, -1)
 	if len(runs) < 4 {
 		t.Errorf("%d runs in the log\n%s", len(runs), log)
 	}
