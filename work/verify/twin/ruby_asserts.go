@@ -19,16 +19,21 @@ var rubyWhole = strings.Fields("eq eql be assert_equal must_equal")
 // rubyOrders are the operators behind "be", with the way in which the bound is altered.
 var rubyOrders = map[string]way{">": wayAbove, ">=": wayAbove, "<": wayBelow, "<=": wayBelow}
 
+// given are the tokens of what a call is given, in parentheses or without them.
+func (b *rubyBody) given(at int) span {
+	p, from := b.p, at+1
+	if p.text(from) == "(" && p.tokens[from].start == p.tokens[at].end {
+		return span{from + 1, p.closing(from)}
+	}
+	return span{from, b.statementEnd(from)}
+}
+
 // matcher notes the places of what a matcher expects.
 func (b *rubyBody) matcher(i, at int) {
 	p := b.p
 	name := p.text(at)
-	from, to := at+1, 0
-	if p.text(from) == "(" && p.tokens[from].start == p.tokens[at].end {
-		from, to = from+1, p.closing(from)
-	} else {
-		to = b.statementEnd(from)
-	}
+	given := b.given(at)
+	from, to := given.from, given.to
 	if !p.is(at, scriptName) || from >= to {
 		return
 	}

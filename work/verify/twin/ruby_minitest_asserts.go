@@ -76,21 +76,15 @@ func (b *rubyBody) minitestAssertion(i int) {
 
 // arguments are those of a call, without its block.
 func (b *rubyBody) arguments(i int) []span {
-	p, from, to := b.p, i+1, 0
-	if p.text(from) == "(" && p.tokens[from].start == p.tokens[i].end {
-		from, to = from+1, p.closing(from)
-	} else if p.breaks(i) || p.text(from) == "{" {
-		return nil
-	} else {
-		to = b.statementEnd(from)
-	}
-	if from >= to {
+	p, given := b.p, b.given(i)
+	bare := p.text(given.from-1) != "("
+	if given.from >= given.to || bare && (p.breaks(i) || p.text(given.from) == "{") {
 		return nil
 	}
-	args := p.split(span{from, to}, ",")
+	args := p.split(given, ",")
 	for n, a := range args { // assert_raises E { … }
 		for at := a.from + 1; at < a.to; at++ {
-			if p.text(at) == "{" && p.text(from-1) != "(" && p.is(at-1, scriptName) {
+			if p.text(at) == "{" && bare && p.is(at-1, scriptName) {
 				args[n].to = at
 				return args[:n+1]
 			}

@@ -12,12 +12,11 @@ var minitestLanguage = func() *scriptLanguage {
 
 // minitestShape draws a shape for a form, and defines what it needs.
 func minitestShape(e *scriptEdit, form scriptForm) scriptShape {
-	switch form {
-	case scriptAsk: // the object that is asked is the test itself, or one that calls the contrary
+	if form == scriptAsk || form == scriptAsked {
 		s := e.wrapped(one(e.draw, rubyWraps), e.body(e.traced(minitestTracedTurn, minitestTurns), ""))
-		return scriptShape{s.open + "[self, :%, :^]" + s.close + ".", ""}
-	case scriptAsked:
-		s := e.wrapped(one(e.draw, rubyWraps), e.body(e.traced(minitestTracedTurn, minitestTurns), ""))
+		if form == scriptAsk { // the object that is asked is the test itself, or one that calls the contrary
+			return scriptShape{s.open + "[self, :%, :^]" + s.close + ".", ""}
+		}
 		return scriptShape{s.open + "[", ", :%, :^]" + s.close}
 	}
 	s := rubyShape(e, form)
