@@ -147,32 +147,30 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// probed is what a probe of this machine says. One is enough: each of the runs
-// probes for itself.
-var probed = sync.OnceValue(func() error {
+// probed is what a probe of this machine says: which promises of a sandbox do not hold
+// here. One is enough: each of the runs probes for itself.
+var probed = sync.OnceValues(func() (open []string, err error) {
 	dir, err := os.MkdirTemp("", "remit-cli-probe-")
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, err = sandbox.Open(context.Background(), sandbox.Options{StateDir: dir})
-	return errors.Join(err, os.RemoveAll(dir))
+	driver, err := sandbox.Open(context.Background(), sandbox.Options{StateDir: dir})
+	if err := errors.Join(err, os.RemoveAll(dir)); err != nil {
+		return nil, err
+	}
+	return driver.Describe().NotEnforced, nil
 })
 
 // memoryLimited reports whether a sandbox of this machine limits memory.
-var memoryLimited = sync.OnceValue(func() bool {
-	dir, err := os.MkdirTemp("", "remit-cli-probe-")
-	if err != nil {
-		return false
-	}
-	defer os.RemoveAll(dir)
-	driver, err := sandbox.Open(context.Background(), sandbox.Options{StateDir: dir})
-	return err == nil && !slices.ContainsFunc(driver.Describe().NotEnforced, func(one string) bool { return strings.HasPrefix(one, "memory:") })
-})
+func memoryLimited() bool {
+	open, err := probed()
+	return err == nil && !slices.ContainsFunc(open, func(one string) bool { return strings.HasPrefix(one, "memory:") })
+}
 
 // requireSandbox skips, loudly, where no sandbox driver works.
 func requireSandbox(t *testing.T) {
 	t.Helper()
-	if err := probed(); err != nil {
+	if _, err := probed(); err != nil {
 		t.Skipf("no sandbox on this machine: %v", err)
 	}
 }
