@@ -2,7 +2,6 @@ package jobs
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -38,8 +37,7 @@ const MetadataForm = "form"
 
 // madeForJobs reports whether a run ends with its jobs.
 func madeForJobs(r Run) bool {
-	var metadata map[string]string
-	return json.Unmarshal(r.Metadata, &metadata) == nil && metadata[MetadataForm] != ""
+	return metadataOf(r)[MetadataForm] != ""
 }
 
 // endWithJob is endWithJobs after the end of a job: the page makes runs for engines.

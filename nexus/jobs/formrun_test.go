@@ -14,8 +14,8 @@ import (
 	"remit/proof/canon"
 )
 
-// TestEngineAsked: a program is called as the page for new runs asked for it; nobody
-// else's word stands in the place of what the evidence says.
+// TestEngineAsked: a program is called as the page for new runs asked for it; no other
+// metadata takes the place of what the evidence says.
 func TestEngineAsked(t *testing.T) {
 	t.Parallel()
 	form := map[string]string{jobs.MetadataForm: "x", "engine": "gofix"}

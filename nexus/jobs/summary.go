@@ -88,7 +88,7 @@ func putSummary(tx *store.Tx, run *Run, s *evidence.RunSummary, source string, f
 	if err != nil {
 		return err
 	}
-	run.RunFacts = store.RunFacts{Engine: evidence.CutText(engineName(*run, s.Engine.Name), maxValue)}
+	run.RunFacts = store.RunFacts{Engine: evidence.CutText(EngineAsked(metadataOf(*run), s.Engine.Name), maxValue)}
 	if s.Status != nil {
 		run.Verdict = *s.Status
 	}
@@ -130,20 +130,19 @@ func tellSummary(tx *store.Tx, run *Run, raw json.RawMessage) error {
 	return putSummary(tx, run, s, SummaryTold, nil)
 }
 
-// engineName is what a run's engine is called. A program that a machine offers by a name
-// of its own is "command" in the evidence; where the page for new runs asked for it, the
-// name that was asked for says more, and is the one of its jobs.
-func engineName(run Run, recorded string) string {
+// metadataOf is what the maker of a run has said of it, nil where that cannot be read.
+func metadataOf(run Run) map[string]string {
 	var said map[string]string
 	if json.Unmarshal(run.Metadata, &said) != nil {
-		return recorded
+		return nil
 	}
-	return EngineAsked(said, recorded)
+	return said
 }
 
 // EngineAsked is what an engine that the evidence calls recorded is called in lists of
-// runs, by the metadata of its run: the name that the page for new runs asked for, where
-// that is of a program and so recorded as "command", or where nothing is recorded yet.
+// runs, by the metadata of its run. A program that a machine offers by a name of its own
+// is recorded as "command"; the name that the page for new runs asked for, which is that
+// of its jobs, says more. So it does where nothing is recorded yet.
 func EngineAsked(metadata map[string]string, recorded string) string {
 	if asked := metadata["engine"]; (recorded == "command" || recorded == "") && metadata[MetadataForm] != "" && asked != "" {
 		return asked
@@ -153,11 +152,7 @@ func EngineAsked(metadata map[string]string, recorded string) string {
 
 // sessionOf is the session that the run's client has named, "" for none.
 func sessionOf(run Run) string {
-	var names map[string]string
-	if json.Unmarshal(run.Metadata, &names) != nil {
-		return ""
-	}
-	return names["session_id"]
+	return metadataOf(run)["session_id"]
 }
 
 // Derived is what the authority has found in the sealed bundle of a run.

@@ -2,6 +2,7 @@ package panel
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -32,15 +33,14 @@ type waiting struct {
 	Work *task.Contract // nil where it cannot be read
 }
 
-// waiting reads the contract of an approval, which a list leaves out.
-func (v *viewer) waiting(ctx context.Context, a api.Approval) (waiting, error) {
-	whole, err := api.GetApproval.Get(ctx, v.client, a.ApprovalID)
+// withContract reads an approval with its contract, which a list leaves out.
+func (v *viewer) withContract(ctx context.Context, id string) (waiting, error) {
+	a, err := api.GetApproval.Get(ctx, v.client, id)
 	if err != nil {
 		return waiting{}, err
 	}
-	d := approvalPage{Approval: whole}
-	d.read()
-	return waiting{whole, d.Work}, nil
+	_, work, _ := contractOf(a)
+	return waiting{a, work}, nil
 }
 
 func (p *Panel) approvals(_ http.ResponseWriter, r *http.Request, v *viewer) (*page, error) {
@@ -58,7 +58,7 @@ func (p *Panel) approvals(_ http.ResponseWriter, r *http.Request, v *viewer) (*p
 			d.Decided = append(d.Decided, a)
 			continue
 		}
-		one, err := v.waiting(r.Context(), a)
+		one, err := v.withContract(r.Context(), a.ApprovalID)
 		if err != nil {
 			return nil, err
 		}
@@ -101,26 +101,36 @@ func (p *Panel) approval(_ http.ResponseWriter, r *http.Request, v *viewer) (*pa
 	return &page{name: "approval", Title: "Approval for " + a.RepoRef, Nav: "approvals", Data: d}, nil
 }
 
-// read takes the contract apart, if it is the one that the packet names.
+// contractOf is the contract of an approval, if it is the one that the packet names, and
+// why it cannot be read, "" where it can.
+func contractOf(a api.Approval) (raw json.RawMessage, work *task.Contract, unread string) {
+	switch {
+	case a.Contract == nil:
+		return nil, nil, "The nexus did not send the contract."
+	case canon.Digest(*a.Contract) != a.ContractSha256:
+		return nil, nil, "The contract is not the one whose digest the packet has."
+	}
+	work, err := task.ParseCanonical("contract", *a.Contract)
+	if err != nil {
+		return *a.Contract, nil, "The contract does not obey its own rules: " + err.Error()
+	}
+	return *a.Contract, work, ""
+}
+
+// read takes the contract apart.
 func (d *approvalPage) read() {
-	switch d.Sentence = map[api.ApprovalStatus]string{
+	d.Sentence = map[api.ApprovalStatus]string{
 		api.ApprovalStatusRequested: "Waits for a word. Nothing runs until there is one.",
 		api.ApprovalStatusGranted:   "Granted. The next run with this contract finds the word and uses it up.",
 		api.ApprovalStatusDenied:    "Denied. No run may use it.",
 		api.ApprovalStatusConsumed:  "Used up by a run. It lets nothing run any more.",
 		api.ApprovalStatusExpired:   "It was not decided in time. It lets nothing run.",
-	}[d.Status]; {
-	case d.Approval.Contract == nil:
-		d.Unread = "The nexus did not send the contract."
-		return
-	case canon.Digest(*d.Approval.Contract) != d.ContractSha256:
-		d.Unread = "The contract is not the one whose digest the packet has."
-		return
+	}[d.Status]
+	raw, work, unread := contractOf(d.Approval)
+	if d.Unread = unread; raw != nil {
+		d.Whole = string(indented(raw))
 	}
-	d.Whole = string(indented(*d.Approval.Contract))
-	work, err := task.ParseCanonical("contract", *d.Approval.Contract)
-	if err != nil {
-		d.Unread = "The contract does not obey its own rules: " + err.Error()
+	if work == nil {
 		return
 	}
 	d.Work, d.Why = work, work.ApprovalRules()

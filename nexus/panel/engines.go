@@ -68,20 +68,18 @@ func (d *checkedRun) forecasts(ctx context.Context, c *api.Client) error {
 	if err != nil {
 		return err
 	}
-	low, high := int64(-1), int64(-1)
+	low := d.Price // the cheapest machine; d.Price is that of the dearest
 	for _, m := range d.Machines {
 		if m.Why == "" {
-			if high = max(high, m.PriceMsats); low < 0 || m.PriceMsats < low {
-				low = m.PriceMsats
-			}
+			low = min(low, m.PriceMsats)
 		}
 	}
 	price := "–"
 	switch {
-	case low == high && low >= 0:
+	case d.Able > 0 && low == d.Price:
 		price = thousands(low)
-	case low >= 0:
-		price = thousands(low) + " to " + thousands(high)
+	case d.Able > 0:
+		price = thousands(low) + " to " + thousands(d.Price)
 	}
 	for _, e := range d.Engines {
 		f := forecast{EngineChoice: e, Name: engineName(e.Name, e.Model), Price: price, Most: money(d.Request.Budget.MicroUSD)}
@@ -92,8 +90,8 @@ func (d *checkedRun) forecasts(ctx context.Context, c *api.Client) error {
 	}
 	n := int64(len(d.Engines))
 	d.MostUSD, d.MostMsats = money(n*d.Request.Budget.MicroUSD), "–"
-	if high >= 0 {
-		d.MostMsats = thousands(n * high)
+	if d.Able > 0 {
+		d.MostMsats = thousands(n * d.Price)
 	}
 	return nil
 }

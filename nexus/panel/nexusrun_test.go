@@ -56,8 +56,8 @@ func TestNexusRun(t *testing.T) {
 	}
 }
 
-// TestNexusRunFromItsBundle: a run that nobody told of while it ran has the timeline of
-// its bundle.
+// TestNexusRunFromItsBundle: a run whose client has sent no journal has the timeline of its
+// bundle.
 func TestNexusRunFromItsBundle(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, true)

@@ -50,7 +50,7 @@ type runPage struct {
 	CostW      string
 	Incomplete string // why there is no verdict
 	NotSealed  []string
-	FromBundle bool // the timeline of a run of a nexus is that of its bundle: no client told it while it ran
+	FromBundle bool // the timeline of a run of a nexus comes from its bundle: no client has sent its journal
 }
 
 // blocker is why a run is not a pass, and what to do.

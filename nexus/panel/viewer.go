@@ -190,12 +190,14 @@ func keyOf(r *http.Request) string {
 // loginForm is what the page of the login shows.
 type loginForm struct {
 	Next, Message, Hint string
-	Sessions            int // that one person may have open
 }
+
+// Sessions is how many one person may have open.
+func (loginForm) Sessions() int { return identity.MaxSessions }
 
 func (p *Panel) loginPage(w http.ResponseWriter, r *http.Request) {
 	protect(w)
-	p.render(w, r, &page{name: "login", Title: "Log in", Data: loginForm{Next: localPath(r.URL.Query().Get("next")), Sessions: identity.MaxSessions}})
+	p.render(w, r, &page{name: "login", Title: "Log in", Data: loginForm{Next: localPath(r.URL.Query().Get("next"))}})
 }
 
 // toLogin sends a browser to the login, and from there back to what it asked for.
@@ -243,7 +245,7 @@ func (p *Panel) login(w http.ResponseWriter, r *http.Request) {
 			message = "This token is not good, or is good no more."
 		}
 		p.render(w, r, &page{name: "login", status: refused.Status, Title: "Log in",
-			Data: loginForm{next, message, api.Value(refused.Problem.Hint), identity.MaxSessions}})
+			Data: loginForm{next, message, api.Value(refused.Problem.Hint)}})
 	default:
 		p.fail(w, r, nil, err)
 	}
