@@ -11,6 +11,7 @@ import (
 	"remit/nexus/authority"
 	"remit/nexus/store"
 	"remit/proof/evidence"
+	"remit/proof/record"
 )
 
 // TestNexusRun: the page of a run of the nexus has what that of a session has, as far
@@ -157,5 +158,17 @@ func TestNexusRunIsBounded(t *testing.T) {
 		if times != 1 {
 			t.Errorf("note %s is there %d times", n, times)
 		}
+	}
+}
+
+// TestRefusedJobs: a run without a bundle says why its jobs ended.
+func TestRefusedJobs(t *testing.T) {
+	t.Parallel()
+	d := &nexusRunPage{}
+	for kind, payload := range map[string]string{record.JobFailed: `{"job_id":"job_1","reason":"engine_unknown"}`, record.JobDispatched: `{"job_id":"job_1","reason":"timeout"}`} {
+		d.Receipts = append(d.Receipts, receipt{Receipt: record.Receipt{Type: kind, Payload: json.RawMessage(payload)}})
+	}
+	if got := d.refusedJobs(); len(got) != 1 || got[0].Code != "engine_unknown" || got[0].Message == "" || got[0].Hint == "" || got[0].Evidence != "JobFailed of job job_1" {
+		t.Errorf("%+v", got)
 	}
 }
