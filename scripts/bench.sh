@@ -223,7 +223,7 @@ fi
 
 if [[ $parts == *" stream "* ]]; then
   printf '\n== What it costs a run to tell a nexus its journal while it goes on, beside a nexus that takes none\n'
-  REMIT_STREAMING=$((4 * runs)) go test ./cmd/remit -run '^TestStreamingCosts$' -count=1 -v >"$scratch/go.txt" 2>&1 || {
+  REMIT_STREAMING=$((10 * runs)) go test ./cmd/remit -run '^TestStreamingCosts$' -count=1 -v >"$scratch/go.txt" 2>&1 || {
     cat "$scratch/go.txt" >&2
     exit 1
   }

@@ -124,6 +124,7 @@ func (r *run) seal(ctx context.Context) (*Outcome, error) {
 	if err := r.complete(); err != nil {
 		return nil, r.unsealed(err)
 	}
+	r.lastEntry()
 	if err := r.session.Seal(r.w.Entries(), r.secrets); err != nil {
 		if reason.CodeOf(err) == reason.SecretLeak {
 			return nil, r.unsealed(err)

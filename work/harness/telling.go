@@ -38,6 +38,7 @@ const (
 // run ends is told then.
 type telling struct {
 	grown chan struct{} // has a token when the journal has grown
+	last  chan struct{} // is closed when the journal grows no more
 	away  atomic.Bool   // it could not be reached when it was last told something
 	stop  context.CancelFunc
 	done  sync.WaitGroup
@@ -51,7 +52,7 @@ func (r *run) beginTelling(ctx context.Context) {
 		return
 	}
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-	t := &telling{grown: make(chan struct{}, 1), stop: stop}
+	t := &telling{grown: make(chan struct{}, 1), last: make(chan struct{}), stop: stop}
 	t.grown <- struct{}{}
 	r.follow(t.grown)
 	r.telling = t
@@ -65,7 +66,9 @@ func (t *telling) tell(ctx context.Context, to listener, w *journal.Writer) {
 		case <-ctx.Done():
 			return
 		case <-t.grown:
+		case <-t.last:
 		}
+		complete := t.complete()
 		one, cancel := context.WithTimeout(ctx, tellTimeout)
 		err := to.Hear(one, w.Entries())
 		silent := one.Err() != nil
@@ -77,6 +80,8 @@ func (t *telling) tell(ctx context.Context, to listener, w *journal.Writer) {
 		t.away.Store(err != nil && (silent || code == reason.StoreUnavailable))
 		pause := tellEvery
 		switch {
+		case complete:
+			return
 		case err == nil:
 			wait = tellRetry
 		case !t.away.Load() && code != reason.RateLimited:
@@ -88,8 +93,22 @@ func (t *telling) tell(ctx context.Context, to listener, w *journal.Writer) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-t.last:
+			if t.away.Load() {
+				return
+			}
 		case <-time.After(pause):
 		}
+	}
+}
+
+// complete reports whether the journal grows no more.
+func (t *telling) complete() bool {
+	select {
+	case <-t.last:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -101,13 +120,27 @@ func (t *telling) again() {
 	}
 }
 
-// endTelling stops what goes on beside the run.
-func (r *run) endTelling() {
-	if r.telling != nil {
+// lastEntry has the end of the journal told at once, beside what the run still does.
+func (r *run) lastEntry() {
+	if r.telling != nil && !r.telling.complete() {
 		r.follow(nil)
-		r.telling.stop()
-		r.telling.done.Wait()
+		close(r.telling.last)
 	}
+}
+
+// endTelling ends what goes on beside the run. A request under way is waited for,
+// at most tellTimeout, as it would have to be sent again; not one to an authority
+// that did not answer the last time either.
+func (r *run) endTelling() {
+	if r.telling == nil {
+		return
+	}
+	r.lastEntry()
+	if r.telling.away.Load() {
+		r.telling.stop()
+	}
+	r.telling.done.Wait()
+	r.telling.stop()
 }
 
 // tellRest hands over what of the journal was not told yet. Only an authority out

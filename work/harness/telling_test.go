@@ -158,6 +158,69 @@ func TestSilentAuthorityCostsOneTimeout(t *testing.T) {
 	})
 }
 
+// slow is an authority that takes two seconds for what it is told.
+type slow struct {
+	clerk
+	asked, aborted atomic.Int64
+	heard          atomic.Int64
+}
+
+func (c *slow) Hear(ctx context.Context, entries []journal.Entry) error {
+	c.asked.Add(1)
+	select {
+	case <-ctx.Done():
+		c.aborted.Add(1)
+		return ctx.Err()
+	case <-time.After(2 * time.Second):
+	}
+	c.heard.Store(int64(len(entries)))
+	return nil
+}
+
+// TestTheLastEntryIsToldAtOnce: what is under way when a run ends is not sent a second
+// time, and the last entries are told beside what the run still does, without a pause.
+func TestTheLastEntryIsToldAtOnce(t *testing.T) {
+	t.Parallel()
+	at := time.Unix(1_700_000_000, 0)
+	w, err := journal.Create(filepath.Join(t.TempDir(), evidence.JournalFile), "s-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = w.Close() })
+	add := func() {
+		t.Helper()
+		if _, err := w.Append(journal.Step{StepID: "run", Name: evidence.StepRunOpened, Status: journal.Completed, StartedAt: at, CompletedAt: at}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add()
+	synctest.Test(t, func(t *testing.T) {
+		c := &slow{}
+		r := &run{Request: Request{Authority: c, Nexus: "https://nexus.example"}, recorder: &recorder{w: w}}
+		r.beginTelling(t.Context())
+		synctest.Wait()
+		add() // while the first is under way
+		r.lastEntry()
+		time.Sleep(5 * time.Second) // the run seals its evidence
+		begin := time.Now()
+		if r.endTelling(); time.Since(begin) != 0 || c.heard.Load() != 2 || c.asked.Load() != 2 || c.aborted.Load() != 0 {
+			t.Errorf("%d entries heard in %d requests, %d aborted; the run waits %s", c.heard.Load(), c.asked.Load(), c.aborted.Load(), time.Since(begin))
+		}
+		r.lastEntry() // a second end is none
+		r.endTelling()
+	})
+	synctest.Test(t, func(t *testing.T) { // one that falls silent at the very end
+		c := &silent{}
+		r := &run{Request: Request{Authority: c, Nexus: "https://nexus.example"}, recorder: &recorder{w: w}}
+		r.beginTelling(t.Context())
+		synctest.Wait()
+		begin := time.Now()
+		if err := r.tellRest(t.Context()); reason.CodeOf(err) != reason.StoreUnavailable || time.Since(begin) != tellTimeout+tellLast {
+			t.Errorf("the end of the run waits %s: %v", time.Since(begin), err)
+		}
+	})
+}
+
 // TestRefusedTellingStops: an authority that does not take the journal is not asked
 // on and on, and gets the bundle.
 func TestRefusedTellingStops(t *testing.T) {
