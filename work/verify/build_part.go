@@ -13,8 +13,12 @@ import (
 // pomSettings are properties of Maven that decide about tests.
 var pomSettings = whenUsed(`^(?:skipTests|skipITs|maven\.test\..*|surefire\..*|failsafe\..*|test|it\.test|groups|excludedGroups|argLine)$`)
 
-// pomPart is the plugins of a pom.xml that run tests, the properties that they
-// read, and where tests lie, each with its place in the document. Of a plugin
+// pomTests is said by a plugin, "element=text" a line, that runs tests, chooses which
+// there are, or does something between their compilation and the end of the build.
+var pomTests = whenUsed(`(?m)surefire|failsafe|/(?:test[A-Z]\w*|skip\w*)(?:/\w+)*=|/phase=(?:process-test-\w+|test\S*|prepare-package|package|\S*integration-test|verify)$`)
+
+// pomPart is the plugins of a pom.xml that have to do with tests, the properties that
+// they read, and where tests lie, each with its place in the document. Of a plugin
 // everything counts.
 func pomPart(src []byte) string {
 	var lines, at []string
@@ -47,7 +51,7 @@ func pomPart(src []byte) string {
 			}
 		case xml.EndElement:
 			if len(at) == whole {
-				if text := strings.Join(plugin, "\n"); strings.Contains(text, "surefire") || strings.Contains(text, "failsafe") {
+				if text := strings.Join(plugin, "\n"); pomTests().MatchString(text) {
 					lines = append(lines, text)
 				}
 				whole = 0
@@ -57,6 +61,61 @@ func pomPart(src []byte) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(lines, "\n")
+}
+
+// msbuildPart is what a project file of .NET does beside naming its sources and
+// packages: targets, tasks, imports, and the properties that decide about tests.
+func msbuildPart(src []byte) string {
+	var lines, at []string
+	dec := xml.NewDecoder(bytes.NewReader(src))
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			break
+		}
+		switch t := token.(type) {
+		case xml.Directive:
+			return string(src)
+		case xml.StartElement:
+			at = append(at, t.Name.Local)
+			for _, a := range t.Attr {
+				if name := t.Name.Local; msbuildTests().MatchString(strings.Join(at, "/")) || name == "Compile" && a.Name.Local == "Remove" || a.Name.Local == "InitialTargets" {
+					lines = append(lines, strings.Join(at, "/")+"@"+a.Name.Local+"="+a.Value)
+				}
+			}
+		case xml.CharData:
+			if text, where := strings.TrimSpace(string(t)), strings.Join(at, "/"); text != "" && msbuildTests().MatchString(where) {
+				lines = append(lines, where+"="+text)
+			}
+		case xml.EndElement:
+			at = at[:max(len(at)-1, 0)]
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+var msbuildTests = whenUsed(`/(?:Target|UsingTask|Import|Sdk)(?:/|$)|/(?:VSTest\w*|RunSettings\w*|IsTest\w*|Test\w*|Custom(?:Before|After)\w*|OutputPath|OutDir|DefaultItemExcludes|EnableDefaultCompileItems)$`)
+
+// gradlePart is what a build script of Gradle says beside its versions and the plain
+// names of its dependencies.
+func gradlePart(src []byte) string {
+	var lines []string
+	for line := range strings.Lines(string(src)) {
+		if line = strings.Join(strings.Fields(line), " "); line != "" && !strings.HasPrefix(line, "//") && !gradleNames().MatchString(line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+var gradleNames = whenUsed(`^(?:version|group|description) ?=? ?["'][\w.+-]*["']$` +
+	`|^(?:(?:test|compile|runtime|androidTest|debug|release|kapt|annotation)?[A-Za-z]*(?:[iI]mplementation|[aA]pi|[oO]nly|[pP]rocessor)) ?\(? ?["'][\w.+-]+:[\w.+-]+(?::[\w.+-]+)?["'] ?\)?$`)
+
+var gradleFiles = []string{"build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"}
+
+// isGradle reports whether a file is read by every build of Gradle there.
+func isGradle(p string) bool {
+	return slices.Contains(gradleFiles, path.Base(p)) || path.Base(p) == "gradle.properties"
 }
 
 // cmakeTests are the commands of CMake that declare tests, or bend them.

@@ -62,7 +62,13 @@ func classify(root *os.Root, p *Plan, c tree.Change, steers *steering) (bool, *r
 			return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: "the patch changes how the tests are built or run"}
 		}
 	}
-	return p.TestFiles(c.Path) || steers.covers(c.Path, inBase) || inBase && testSupport(root, c.Path), nil
+	if at, _, is := strings.Cut("/"+c.Path, "/buildSrc/"); is && besideOne(root, strings.TrimPrefix(at, "/"), gradleFiles) {
+		return true, nil // its code is a part of every build script
+	}
+	if isGradle(c.Path) && (inBase || besideOne(root, path.Dir(c.Path), gradleFiles)) {
+		return partBefore(root, c.Path, nil) != partAfter(c, nil), nil
+	}
+	return p.TestFiles(c.Path) || steers.covers(c.Path, inBase) || !inBase && steers.brings(root, c.Path) || inBase && testSupport(root, c.Path), nil
 }
 
 // partBefore and partAfter are the runner's part of a file in the base and

@@ -33,6 +33,10 @@ func mixedConfig(p string) (mixed, separable bool) {
 	case "go.mod", "package.json", "Cargo.toml", "pom.xml", "CMakeLists.txt":
 		return true, false
 	}
+	switch path.Ext(p) {
+	case ".csproj", ".fsproj", ".vbproj":
+		return true, false
+	}
 	return false, false
 }
 
@@ -41,6 +45,9 @@ func mixedConfig(p string) (mixed, separable bool) {
 // runner part altogether. Of package.json the scripts count that test, that a
 // command names, and that these run.
 func runnerPart(p string, src []byte, commands []string) string {
+	if isGradle(p) {
+		return gradlePart(src)
+	}
 	switch path.Base(p) {
 	case "go.mod":
 		return goModPart(src)
@@ -56,8 +63,10 @@ func runnerPart(p string, src []byte, commands []string) string {
 		return pomPart(src)
 	case "CMakeLists.txt":
 		return cmakePart(src)
-	default:
+	case "setup.cfg", "tox.ini":
 		return sectionPart(src, iniSection())
+	default:
+		return msbuildPart(src)
 	}
 }
 

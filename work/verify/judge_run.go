@@ -55,6 +55,11 @@ func (j *judgement) command(i int, b, c *CommandResult) {
 			Detail: fmt.Sprintf("%q exited with %d%s", c.Command, c.ExitCode, failedTests(b, c))})
 		return
 	}
+	if c.idle != "" {
+		j.add(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: fmt.Sprintf("%q exits 0, but nothing ran: %s", c.Command, c.idle),
+			Hint: "a file or directory has the name of the target: add .PHONY: and that name to the makefile, or verify with the command behind it"})
+		return
+	}
 	if c.Tests == nil && b.Tests != nil && b.Tests.Passed+b.Tests.Failed > 0 && j.rule != RuleFree {
 		j.find(reason.VerifierTampering, "%q exits 0, and of the %d tests of the base nothing is reported", c.Command, b.Tests.Passed+b.Tests.Failed)
 		return

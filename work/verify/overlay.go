@@ -25,7 +25,7 @@ type overlays struct {
 	dropped    []string // not applied to head
 	tests      []string // paths of tests and runner configuration that the patch changes
 	deleted    []string // those of them that the base has and the patch removes
-	fresh      []string // those of them that the base does not have
+	fresh      []string // those of them that the base does not have, and that nothing there would make
 	findings   []reason.Finding
 }
 
@@ -70,7 +70,7 @@ func lay(p *Plan) (*overlays, error) {
 		tests[c.Path] = c
 		if _, err := root.Lstat(c.Path); err == nil {
 			o.inBase = true
-		} else {
+		} else if !steers.brings(root, c.Path) { // a command that names it asks for the target
 			o.fresh = append(o.fresh, c.Path)
 		}
 		if c.Kind == tree.Delete {

@@ -61,6 +61,18 @@ func TestRunnerPart(t *testing.T) {
 		{"a property that skips", "pom.xml", "<project/>", "<project><properties><maven.test.failure.ignore>true</maven.test.failure.ignore></properties></project>", true},
 		{"another property", "pom.xml", "<project/>", "<project><properties><a.version>1</a.version></properties></project>", false},
 		{"another place of the tests", "pom.xml", "<project/>", "<project><build><testSourceDirectory>none</testSourceDirectory></build></project>", true},
+		{"tests that are not compiled", "pom.xml", "<project/>", "<project><build><plugins><plugin><artifactId>maven-compiler-plugin</artifactId><configuration><testExcludes><testExclude>a</testExclude></testExcludes></configuration></plugin></plugins></build></project>", true},
+		{"results that are copied", "pom.xml", "<project/>", "<project><build><plugins><plugin><artifactId>maven-resources-plugin</artifactId><executions><execution><phase>test</phase><goals><goal>copy-resources</goal></goals></execution></executions></plugin></plugins></build></project>", true},
+		{"sources that are made", "pom.xml", "<project/>", "<project><build><plugins><plugin><artifactId>antlr4-maven-plugin</artifactId><executions><execution><phase>generate-sources</phase></execution></executions></plugin></plugins></build></project>", false},
+		{"a package of .NET", "a/A.csproj", "<Project><PropertyGroup><Version>1</Version></PropertyGroup></Project>", "<Project><PropertyGroup><Version>2</Version></PropertyGroup><ItemGroup><PackageReference Include='a' Version='1'/></ItemGroup></Project>", false},
+		{"a target of .NET", "a/A.csproj", "<Project/>", "<Project><Target Name='VSTest'><Message Text='Passed!'/></Target></Project>", true},
+		{"an import of .NET", "a/A.fsproj", "<Project/>", "<Project><Import Project='x.targets'/></Project>", true},
+		{"what .NET does not compile", "a/A.csproj", "<Project/>", "<Project><ItemGroup><Compile Remove='ATests.cs'/></ItemGroup></Project>", true},
+		{"a property of .NET's tests", "a/A.csproj", "<Project/>", "<Project><PropertyGroup><IsTestProject>false</IsTestProject></PropertyGroup></Project>", true},
+		{"entities of .NET", "a/A.csproj", "<Project/>", "<!DOCTYPE p [<!ENTITY x 'y'>]><Project/>", true},
+		{"a dependency of Gradle", "build.gradle", "dependencies {\n}\nversion = '1'\n", "dependencies {\n  testImplementation('a:b:1')\n  api \"c:d\"\n}\nversion = '2'\n", false},
+		{"tests of Gradle", "build.gradle.kts", "", "tasks.test { ignoreFailures = true }\n", true},
+		{"a dependency that does more", "build.gradle", "", "testImplementation 'a:b:1'; test.enabled = false\n", true},
 		{"entities", "pom.xml", "<project/>", "<!DOCTYPE p [<!ENTITY x 'y'>]><project/>", true},
 		{"a source of CMake", "CMakeLists.txt", "enable_testing()\nadd_test(NAME a COMMAND a)\n", "enable_testing()\nadd_library(b b.c)\nadd_test(NAME a COMMAND a)\n", false},
 		{"a test that is to fail", "CMakeLists.txt", "add_test(NAME a COMMAND a)\n", "add_test(NAME a COMMAND a)\nset_tests_properties(a PROPERTIES WILL_FAIL ON)\n", true},
@@ -129,7 +141,7 @@ func lookOf(changes []tree.Change) string {
 func TestLay(t *testing.T) {
 	t.Parallel()
 	base := files{
-		"a.py": "1", "test_a.py": "1", "conftest.py": "1", "pkg/b.py": "1", "pkg/test_b.py": "1", "run_tests.sh": "1", "Makefile": "1",
+		"a.py": "1", "test_a.py": "1", "conftest.py": "1", "pkg/b.py": "1", "pkg/test_b.py": "1", "run_tests.sh": "1", "Makefile": "1", "g/build.gradle": "x\n",
 		"pyproject.toml": "[project]\nname='a'\n[tool.pytest.ini_options]\naddopts='-q'\n",
 	}.write(t)
 	for _, tc := range []struct {
@@ -161,6 +173,10 @@ func TestLay(t *testing.T) {
 		{name: "a script that no command names", patch: files{"run_tests.sh": "2"}, head: "+run_tests.sh"},
 		{name: "a makefile that comes first", commands: "make check", patch: files{"GNUmakefile": "2", "x/y.mk": "2"}, head: "+GNUmakefile +x/y.mk", unedited: "none"},
 		{name: "a makefile that no command names", patch: files{"Makefile": "2"}, head: "+Makefile"},
+		{name: "a file in front of make's target", commands: "make check", patch: files{"a.py": "2", "pkg/b.o": "2"}, head: "+a.py +pkg/b.o"},
+		{name: "a build script of Gradle", commands: "gradle test", patch: files{"g/build.gradle": "x\ntest.enabled = false\n", "g/sub/build.gradle": "y"}, head: "+g/build.gradle +g/sub/build.gradle", unedited: "+g/sub/build.gradle"},
+		{name: "one of Gradle in front of another", commands: "gradle test", patch: files{"g/settings.gradle.kts": "x", "g/buildSrc/a.gradle": "y", "buildSrc/a.py": ""}, head: "+buildSrc/a.py +g/buildSrc/a.gradle +g/settings.gradle.kts", unedited: "+buildSrc/a.py"},
+		{name: "a version in Gradle", commands: "gradle test", patch: files{"g/build.gradle": "x\nversion = '2'\n"}, head: "+g/build.gradle"},
 		{name: "the makefile of the command", commands: "cd . && make check", patch: files{"Makefile": "2"}, head: "+Makefile", unedited: "none"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -39,7 +39,7 @@ var (
 		}
 		return regexp.MustCompile(`^(?:` + strings.Join(names, "|") + `)$`)
 	})
-	runnerDirs = []string{"__pycache__", ".pytest_cache", ".cargo", ".mvn", "node_modules", "site-packages"}
+	runnerDirs = []string{"__pycache__", ".pytest_cache", ".cargo", ".mvn", ".bundle", "node_modules", "site-packages"}
 
 	// Metadata of Python packages: wherever it lies on the search path, its entry
 	// points load plugins. Python compares the names without regard to case.

@@ -24,6 +24,8 @@ import (
 type steering struct {
 	makefiles bool            // every file that make may read
 	files     map[string]bool // by path; true: also when the base does not have it
+	targets   []target        // what the commands make, if it is not there
+	outputs   map[int]bool    // which of the outputs count
 	// commands are the commands of the plan, and the calls of npm scripts that
 	// were found behind them.
 	commands []string
@@ -64,11 +66,13 @@ type reacher struct {
 	listed map[string]map[string]bool
 	opens  int
 	looks  int
+	makes  map[string]*rules // by the directory that make runs in
+	goals  map[string]bool   // words that may be targets
 }
 
 func newReacher(root *os.Root, commands []string) *reacher {
-	return &reacher{root: root, out: &steering{files: map[string]bool{}, commands: slices.Clone(commands)},
-		seen: map[string]bool{}, listed: map[string]map[string]bool{}}
+	return &reacher{root: root, out: &steering{files: map[string]bool{}, outputs: map[int]bool{}, commands: slices.Clone(commands)},
+		seen: map[string]bool{}, listed: map[string]map[string]bool{}, makes: map[string]*rules{}, goals: map[string]bool{}}
 }
 
 // reach finds what steers the commands. It reads the base only: what the patch
@@ -76,6 +80,8 @@ func newReacher(root *os.Root, commands []string) *reacher {
 func reach(root *os.Root, commands []string) *steering {
 	r := newReacher(root, commands)
 	for _, command := range commands {
+		r.goal(command)
+		r.builds(r.dirsOf(command, "."), command)
 		_, runner, _ := results.Augment(command)
 		plain := results.NamesTests(runner)
 		for i, w := range splitWords().Split(command, -1) {
@@ -94,6 +100,7 @@ func reach(root *os.Root, commands []string) *steering {
 		}
 	}
 	r.plugins(commands)
+	r.settleMake()
 	return r.out
 }
 
@@ -102,6 +109,7 @@ func reach(root *os.Root, commands []string) *steering {
 func (r *reacher) follow(text, dir string, depth int, isTest bool) bool {
 	runs := runsTests.in(text)
 	dirs := r.dirsOf(text, dir)
+	r.builds(dirs, text)
 	for _, m := range slices.Concat(sources.all(text, maxReachWords), includes.all(text, maxReachWords)) {
 		for _, w := range fileWords(strings.Join(m[1:], " ")) {
 			runs = r.visitAll(dirs, w, readIn, depth, isTest) || runs
@@ -143,30 +151,38 @@ func (r *reacher) options(dirs []string, text string) {
 
 // tool looks at what a program reads by itself.
 func (r *reacher) tool(dirs []string, program string, depth int) (runs bool) {
-	var reads []string
-	switch program {
-	case "make", "gmake":
-		r.out.makefiles = true
-		reads = []string{"GNUmakefile", "makefile", "Makefile"}
-	case "just":
-		reads = []string{"justfile", "Justfile", ".justfile"}
-	case "task":
-		reads = []string{"Taskfile.yml", "Taskfile.yaml"}
-	case "rake":
-		reads = []string{"Rakefile"}
-	case "tox":
-		reads = []string{"tox.ini"}
-	case "nox":
-		reads = []string{"noxfile.py"}
-	}
+	reads := ownFiles[program]
+	makes := strings.HasSuffix(program, "make")
+	r.out.makefiles = r.out.makefiles || makes
 	for _, d := range dirs {
+		if program == "rake" {
+			r.out.targets = append(r.out.targets, target{dir: d, name: "rakelib/%.rake"})
+		}
 		for _, name := range reads {
-			if p := path.Join(d, name); r.exists(p) {
+			p := path.Join(d, name)
+			if !makes {
+				r.note(p, true) // a new one can come before the one that is there
+			}
+			if r.exists(p) {
 				runs = r.visit(p, named, depth, false) || runs
 			}
 		}
 	}
 	return runs
+}
+
+// ownFiles are the files that programs read by themselves, as they look for them.
+var ownFiles = map[string][]string{
+	"make":  {"GNUmakefile", "makefile", "Makefile"},
+	"gmake": {"GNUmakefile", "makefile", "Makefile"},
+	"just":  {"justfile", "Justfile", "JUSTFILE", ".justfile", ".Justfile", ".JUSTFILE"},
+	"task": {"Taskfile.yml", "taskfile.yml", "Taskfile.yaml", "taskfile.yaml",
+		"Taskfile.dist.yml", "taskfile.dist.yml", "Taskfile.dist.yaml", "taskfile.dist.yaml", ".taskrc.yml", ".taskrc.yaml"},
+	"rake": {"rakefile", "Rakefile", "rakefile.rb", "Rakefile.rb"},
+	"tox":  {"tox.ini", "tox.toml"},
+	"nox":  {"noxfile.py"},
+	"mix":  {"mix.exs"},
+	"sbt":  {"build.sbt"},
 }
 
 // dirsOf are the directories that the names in a text may be relative to: the
@@ -239,6 +255,11 @@ func (r *reacher) visit(p string, by how, depth int, fromTest bool) bool {
 		return false
 	}
 	r.seen[p] = by != called
+	if r.out.makefiles && (by == readIn || makefile().MatchString(p)) {
+		r.makefile(p, text, by == readIn)
+	} else {
+		r.goal(text)
+	}
 	asks := asksName().MatchString(path.Base(p)) || testNames().MatchString(path.Base(p))
 	runs := r.follow(text, path.Dir(p), depth+1, asks || fromTest && by == readIn)
 	counts := by != called || runs || asks || !fromTest && inToolDir(p)

@@ -13,6 +13,9 @@ var (
 	scriptWord = form.Lazy(`^[A-Za-z0-9._/-]+$`)
 	scriptName = form.Lazy(`\.(?:sh|bash|zsh|bats|mk|mak)$|(?i:test|check|verify)|^(?:gradlew|mvnw)`)
 	splitWords = form.Lazy("[\\s;&|()<>`'\"=$]+")
+	assignment = whenUsed(`^\s*(?:(?:export|override|private)\s+)*([A-Za-z0-9_.-]+)\s*(\+|[?!]|:{1,3})?=(.*)$`)
+	directive  = whenUsed(`^\s*(?:[a-z]*vpath|ifn?eq|ifn?def|else|endif|-?include|sinclude|define|endef|export|unexport|override|undefine|load)(?:\s|\(|$)`)
+	variable   = whenUsed(`\$(?:\([A-Za-z0-9_.-]+\)|\{[A-Za-z0-9_.-]+\}|[A-Za-z0-9])`)
 	makefile   = form.Lazy(`(?:^|/)(?:GNUmakefile|[Mm]akefile|[^/]*\.(?:mk|mak))$`)
 
 	// A script that runs tests, or whatever it is given.
@@ -23,8 +26,8 @@ var (
 		`|(?:^|[;&|(]|\bexec|\benv|\btime)[ \t]*"?\$(?:@|\*|\{@\})"?`,
 		"test", "check", "verify", "tox", "nox", "jest", "mocha", "bats", "rspec", "phpunit", "spec/", "gotestsum", "ginkgo", "nose2", "$@", "$*", "${@}")
 	// Programs that read a file of their own, where a script calls them.
-	callsTool = inLines(`(?:^|[;&|(@{"'\[]|\bthen|\bdo|\belse|\bexec|\benv|\btime)[ \t]*(?:[A-Za-z_]+=[^\s]*[ \t]+)*(make|gmake|just|task|rake|tox|nox)\b`,
-		"make", "just", "task", "rake", "tox", "nox")
+	callsTool = inLines(`(?:^|[;&|(@{"'\[]|\bthen|\bdo|\belse|\bexec|\benv|\btime)[ \t]*(?:[A-Za-z_]+=[^\s]*[ \t]+)*(make|gmake|just|task|rake|tox|nox|mix|sbt)\b`,
+		"make", "just", "task", "rake", "tox", "nox", "mix", "sbt")
 	toolDirs = []string{"hack", "script", "scripts", "ci", ".ci", "tool", "tools", "build", "dev", "devel", "make", "automation", ".github", ".gitlab", ".circleci", ".buildkite"}
 	asksName = whenUsed(`(?i)(?:^|[^a-z]|run|unit)(?:tests?|check|verify|lint|ci)(?:[^a-z]|$)`)
 	// Files that an interpreter reads, by name; others say so in their first line.
@@ -32,7 +35,9 @@ var (
 
 	changesDir = inLines(`(?:\bcd|\bpushd|\s-C|--prefix|--cwd|--directory|\s-w)[ \t=]+["']?([A-Za-z0-9._/-]+)`,
 		"cd ", "cd\t", "pushd", "-C", "--prefix", "--cwd", "--directory", "-w")
-	sources = inLines(`(?:^|[;&|({]|\bthen|\bdo|\belse)[ \t]*(?:\.|source)[ \t]+((?:\$\([^)\n]*\)|"(?:\$\([^)\n]*\)|[^"\n])*"|'[^'\n]*'|[^\s;&|"'])+)`,
+	// Directories that are built in.
+	buildsIn = inLines(`\s(?:-B|--build|--test-dir|--build-dir|-C)[ \t=]*["']?([A-Za-z0-9._/-]+)`, "-B", "--build", "--test-dir", "-C")
+	sources  = inLines(`(?:^|[;&|({]|\bthen|\bdo|\belse)[ \t]*(?:\.|source)[ \t]+((?:\$\([^)\n]*\)|"(?:\$\([^)\n]*\)|[^"\n])*"|'[^'\n]*'|[^\s;&|"'])+)`,
 		". ", ".\t", "source")
 	includes = inLines(`^[ \t]*(?:-?include|sinclude)[ \t]+([^\n]+)|\bmake[ \t][^\n;&|]*-f[ \t]*([^\s;&|]+)`,
 		"include", "-f")

@@ -45,7 +45,7 @@ type CommandResult struct {
 	StderrSHA256   string   `json:"stderr_sha256"`
 	StdoutBytes    int64    `json:"stdout_bytes"`
 	StderrBytes    int64    `json:"stderr_bytes"`
-	Passed         bool     `json:"passed"` // exit 0, nothing cut short, and a known runner ran at least one test
+	Passed         bool     `json:"passed"` // exit 0, nothing cut short, a known runner ran at least one test, and make had something to do
 	Tests          *Counts  `json:"tests,omitempty"`
 	Skipped        bool     `json:"skipped,omitempty"`  // the command is not part of this run: the rest is empty
 	Problems       []string `json:"problems,omitempty"` // where the runner's output contradicts itself
@@ -59,6 +59,7 @@ type CommandResult struct {
 
 	messages map[string]string // the first words of failures, by identity
 	tail     string            // the end of the output of a command that failed
+	idle     string            // how make says that it had nothing to do
 	starved  bool              // it failed with words of a missing resource
 	emptyRun bool              // its runner has reported no test at all
 	direct   bool              // the command is the runner itself, not a script around it

@@ -319,7 +319,11 @@ func (c *CommandResult) read(cmd command, stdout, stderr *stream) error {
 	c.Runner = cmd.runner
 	c.Passed = c.ExitCode == 0 && c.Started && !c.TimedOut && !c.OutputExceeded
 	if rep == nil {
-		return nil
+		if c.Passed {
+			c.idle, err = idleOf(stdout, stderr)
+			c.Passed = c.idle == ""
+		}
+		return err
 	}
 	c.Runner, c.complete, c.filed, c.Problems = rep.Runner, rep.Complete, rep.Filed, rep.Problems
 	c.messages = rep.Messages

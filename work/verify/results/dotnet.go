@@ -15,7 +15,7 @@ var dotnet = &Adapter{
 	Asked:   "`--logger console;verbosity=normal` in the command; behind another command what it prints",
 	Check:   "the lines against the counts of each test assembly, exit status",
 	Forgery: "code in the test host writes the lines of the runner",
-	Config:  []string{`.*\.runsettings`, `xunit\.runner\.json`, `testconfig\.json`},
+	Config:  []string{`.*\.runsettings`, `xunit\.runner\.json`, `testconfig\.json`, `Directory\.(?:Build|Solution)\.(?:props|targets)`, `.*proj\.user`, `(?:before|after)\..*\.targets`},
 	Idioms:  []string{"Assert.Equal(want, got)", "Assert.AreEqual", "Assert.That(got, Is.EqualTo(want))", "got.Should().Be(want)"},
 	call:    dotnetCall, ask: askDotNet, read: readDotNet, mute: []string{"--list-tests", "-t", "--help", "-h", "-?"},
 	line: func(line string) bool {

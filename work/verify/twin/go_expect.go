@@ -157,7 +157,7 @@ func (w goWalk) bound(e *ast.BinaryExpr, positive bool) {
 			return
 		}
 	}
-	if f.since("go1.18") && !goShifts(e) && !(f.fixed(e.X) && f.fixed(e.Y)) {
+	if f.since("go1.18") && !goShifts(e) && (!f.fixed(e.X) || !f.fixed(e.Y)) {
 		w.add(goPlace{form: formCompare, op: f.offset(e.OpPos), order: e.Op, fails: positive}, e.Pos(), e.End(), !w.named)
 	}
 }

@@ -119,7 +119,7 @@ func (b *rsTestBody) assertions(in span) {
 		word := p.text(i)
 		switch {
 		case (word == "const" || word == "static") && p.text(i+1) != "fn":
-			for i < in.to && p.text(i) != ";" && !(word == "const" && p.text(i) == "{") {
+			for i < in.to && p.text(i) != ";" && (word != "const" || p.text(i) != "{") {
 				i = max(i, p.closing(i)) + 1
 			}
 			i = max(i, p.closing(i))

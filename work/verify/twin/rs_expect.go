@@ -62,7 +62,7 @@ func (p *rsParser) leaves(a span) (out []literal) {
 			continue
 		}
 		l := p.literalAt(i)
-		if p.is(i, braceName) && rsGrammar.errors[l.text] != nil && !(p.operator(i-2, "::") && (p.text(i-3) == "Ordering" || p.text(i-3) == "ErrorKind")) || p.text(i-1) == "-" && len(l.text) == 3 && l.text >= "128" {
+		if p.is(i, braceName) && rsGrammar.errors[l.text] != nil && (!p.operator(i-2, "::") || p.text(i-3) != "Ordering" && p.text(i-3) != "ErrorKind") || p.text(i-1) == "-" && len(l.text) == 3 && l.text >= "128" {
 			continue
 		}
 		if l.changeable() {

@@ -19,6 +19,21 @@ var rubyWhole = strings.Fields("eq eql be assert_equal must_equal")
 // rubyOrders are the operators behind "be", with the way in which the bound is altered.
 var rubyOrders = map[string]way{">": wayAbove, ">=": wayAbove, "<": wayBelow, "<=": wayBelow}
 
+// rubyUnlike are assertions without an expected value that no other value meets: what
+// they are given is altered instead. Only nil is nil, only what has nothing is empty,
+// only nil and false are no.
+var rubyUnlike = strings.Fields("assert_nil assert_empty refute must_be_nil must_be_empty be_nil be_empty be_falsey be_falsy")
+
+// unlike notes the place of what such an assertion is given.
+func (b *rubyBody) unlike(i int, name string, a span) {
+	if !slices.Contains(rubyUnlike, name) || a.from >= a.to || slices.Contains([]string{"*", "**", "&"}, b.p.text(a.from)) || len(b.p.split(a, ",")) != 1 {
+		return
+	}
+	s := b.value(i, a)
+	s.whole = true
+	b.add(s)
+}
+
 // given are the tokens of what a call is given, in parentheses or without them.
 func (b *rubyBody) given(at int) span {
 	p, from := b.p, at+1
@@ -32,6 +47,9 @@ func (b *rubyBody) given(at int) span {
 func (b *rubyBody) matcher(i, at int) {
 	p := b.p
 	name := p.text(at)
+	if p.text(i+1) == "(" { // expect(…)
+		b.unlike(i, name, span{i + 2, p.closing(i + 1)})
+	}
 	given := b.given(at)
 	from, to := given.from, given.to
 	if !p.is(at, scriptName) || from >= to {

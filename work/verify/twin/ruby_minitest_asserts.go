@@ -62,11 +62,13 @@ func (b *rubyBody) minitestAssertion(i int) {
 			at := p.tokens[i].start
 			b.add(scriptPlace{spot: spot{kind: Flip}, form: scriptAsk, start: at, end: at, statement: at, certain: b.certain(i), name: name, contrary: contraryOf(name)})
 		}
+		b.unlike(i, name, args[0])
 		b.minitestValue(i, name, args)
 	case member && minitestWord().MatchString(name):
 		first := i
 		if p.text(i-2) == ")" {
 			first = p.tokens[i-2].mate - 1 // _(…)
+			b.unlike(first, name, span{first + 2, i - 2})
 		}
 		if args := b.arguments(i); len(args) > 0 {
 			b.minitestValue(first, name, args)

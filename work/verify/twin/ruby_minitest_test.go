@@ -20,7 +20,7 @@ func TestMinitestParse(t *testing.T) {
 		"of Rails":            {"a_test.rb", "class ATest < ActiveSupport::TestCase\n test \"it  is\" do\n  assert_in_delta 1.5, f(2), 0.1\n end\nend", "ATest#test_it_is 1/1/2"},
 		"a group":             {"a_spec.rb", "require 'minitest/autorun'\ndescribe A::B do\n describe 'c', :d do\n  it 'e f' do\n   _(g).must_equal 1\n  end\n end\nend", "A::B::c::d#e f 1/1/2"},
 		"by its expectations": {"a_spec.rb", "describe 'a' do\n it('b') { value(f).wont_be_nil; expect(f(1)).must_include 'x' }\nend", "a#b 2/1/3"},
-		"without a title":     {"a_test.rb", "describe 'a' do\n it { _(f).must_be :>, 3 }\n it { _(f).must_be_nil }\nend", "a#test_*_anonymous 2/1/4"},
+		"without a title":     {"a_test.rb", "describe 'a' do\n it { _(f).must_be :>, 3 }\n it { _(f).must_be_nil }\nend", "a#test_*_anonymous 2/2/4"},
 		"a title is made":     {"a_test.rb", "describe 'a' do\n [1].each { |n| it(\"b #{n} c\") { _(f(n)).must_be_close_to 1.5 } }\nend", "a#b * c 1/1/2"},
 		"in a class":          {"a_test.rb", "class A < Minitest::Spec\n it 'b' do\n  assert_match(/c d/, f)\n end\n describe 'e' do\n  it 'g' do\n   assert_raises(KeyError) { f(1) }\n  end\n end\nend", "A#b 1/1/2; e#g 0/1/2"},
 		"a comparison":        {"a_test.rb", "class A < B\n def test_b\n  assert f == 5\n end\n def test_c\n  assert f == g(1), 'why'\n end\n def test_d\n  assert f == 5 && g\n  assert(f || g == 5)\n end\nend", "A#test_b 1/1/2; A#test_c 1/1/2; A#test_d 2/0/2"},

@@ -172,7 +172,8 @@ func (p *rubyParser) titled(g rubyGroup, args []span) rubyGroup {
 	title, module := []string{""}, false
 	said := 0
 	for _, a := range args {
-		piece, isModule := []string{""}, false
+		var piece []string
+		isModule := false
 		switch text := p.text(a.from); {
 		case strings.HasSuffix(text, ":") || strings.HasPrefix(text, ":"):
 			continue // what it is marked with
