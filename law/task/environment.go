@@ -59,6 +59,8 @@ const (
 	Cargo  Ecosystem = "cargo"
 	Go     Ecosystem = "go"
 	Debian Ecosystem = "debian"
+	// Bundler is RubyGems, by Gemfile.lock.
+	Bundler Ecosystem = "bundler"
 	// Connect is none of them: commands of the policy that reach hosts by tunnels, for
 	// packages whose client has no front. It keeps less than the others, as
 	// docs/environments.md says, and a user has to allow each host.
@@ -67,7 +69,7 @@ const (
 
 // Ecosystems lists them.
 func Ecosystems() []Ecosystem {
-	return []Ecosystem{NPM, PNPM, Yarn, Pip, UV, Poetry, Cargo, Go, Debian, Connect}
+	return []Ecosystem{NPM, PNPM, Yarn, Pip, UV, Poetry, Cargo, Go, Bundler, Debian, Connect}
 }
 
 // DependencyRule is a word of environment.dependencies.

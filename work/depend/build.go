@@ -136,7 +136,7 @@ func (b *Builder) hosts(ctx context.Context, e task.Ecosystem) []string {
 
 // registries are the kinds of registry that the ecosystems of a policy ask.
 var registries = map[task.Ecosystem]registry.Ecosystem{task.NPM: registry.NPM, task.PNPM: registry.NPM, task.Yarn: registry.NPM, task.Pip: registry.PyPI, task.UV: registry.PyPI,
-	task.Poetry: registry.PyPI, task.Cargo: registry.Crates, task.Go: registry.Go, task.Debian: registry.Debian, task.Connect: registry.Connect}
+	task.Poetry: registry.PyPI, task.Cargo: registry.Crates, task.Go: registry.Go, task.Bundler: registry.RubyGems, task.Debian: registry.Debian, task.Connect: registry.Connect}
 
 func (b *Builder) upstream(ctx context.Context, e task.Ecosystem) (registry.Upstream, error) {
 	if b.Upstream == nil {
@@ -210,6 +210,8 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 		changes, deliveries, err = b.connect(ctx, p, plan, env, work, base)
 	case task.Debian:
 		changes, deliveries, err = b.debian(ctx, p, plan, work)
+	case task.Bundler:
+		changes, deliveries, err = b.bundler(ctx, p, plan, work)
 	default:
 		changes, deliveries, err = b.fetch(ctx, p, plan, work)
 	}
@@ -294,22 +296,22 @@ func (b *Builder) fetch(ctx context.Context, p task.Prepare, plan *plan, work st
 	if n := len(plan.weak); n > 0 {
 		b.tell("%s in %s: the lock file has only SHA-1 of %d package(s)", p.Ecosystem, p.Dir, n)
 	}
-	var deliveries []Delivery
 	var unlocked []string
 	for _, d := range told {
-		if d.Refused == "" && d.Version != "" && d.SHA256 != "" {
-			if plan.isUnlocked(d) {
-				unlocked = append(unlocked, d.Name+"@"+d.Version)
-			}
-			deliveries = append(deliveries, Delivery{Name: d.Name, Version: d.Version, Path: d.Path, SHA256: d.SHA256, Bytes: d.Bytes})
+		if d.Refused == "" && d.Version != "" && d.SHA256 != "" && plan.isUnlocked(d) {
+			unlocked = append(unlocked, d.Name+"@"+d.Version)
 		}
 	}
+	b.tellUnlocked(p, unlocked)
+	return changes, delivered(told), nil
+}
+
+// tellUnlocked says of which packages the lock file has no digest.
+func (b *Builder) tellUnlocked(p task.Prepare, unlocked []string) {
 	if len(unlocked) > 0 {
 		b.tell("%s in %s: the lock file has no digest of %d package(s), which were compared with the registry's own index: %s",
-			p.Ecosystem, p.Dir, len(unlocked),
-			strings.Join(unlocked[:min(len(unlocked), 5)], ", "))
+			p.Ecosystem, p.Dir, len(unlocked), strings.Join(unlocked[:min(len(unlocked), 5)], ", "))
 	}
-	return changes, deliveries, nil
 }
 
 // explain adds what the registry refused to the error of a client, which tells of

@@ -211,11 +211,7 @@ func (b *Builder) debian(ctx context.Context, p task.Prepare, plan *plan, work s
 			return nil, nil, explain(err, p, front.Close())
 		}
 	}
-	var deliveries []Delivery
-	for _, d := range front.Close() {
-		deliveries = append(deliveries, Delivery{Name: d.Name, Version: d.Version, Path: d.Path, SHA256: d.SHA256, Bytes: d.Bytes})
-	}
-	return all.changes, deliveries, nil
+	return all.changes, delivered(front.Close()), nil
 }
 
 // archives says which archive each package comes from. One that only the repository
@@ -255,23 +251,45 @@ func (p *plan) archives(up *registry.Upstream) error {
 // fetch gets the file of a package, and holds it against the list before a byte of it is
 // read as a package.
 func (d deb) fetch(ctx context.Context, front *registry.Front, at string, use func(*os.File) error) error {
-	f, err := os.Create(at)
+	f, err := fetchFile(ctx, front, registry.Package{Ecosystem: registry.Debian, Name: d.name, Version: d.version}, d.pool, d.sha256, at)
 	if err != nil {
-		return unusable(err)
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if err := front.Fetch(ctx, "/"+string(registry.Debian)+"/"+d.pool, io.MultiWriter(f, sum)); err != nil {
 		return err
 	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != d.sha256 {
-		return reason.Errorf(reason.RegistryAnswer, "the file of %s %s has the SHA-256 %s, and the list says %s", d.name, d.version, got, d.sha256).
-			WithHint("this is another file than the one that was locked: find out why before you make the list again")
-	}
+	defer f.Close()
 	if info, err := f.Stat(); err != nil || info.Size() != d.size {
 		return errors.Join(err, reason.Errorf(reason.RegistryAnswer, "the file of %s %s has not the %d bytes that the list says", d.name, d.version, d.size))
 	}
 	return use(f)
+}
+
+// fetchFile gets a file that Remit fetches itself, by its path below the ecosystem, and
+// holds it against its SHA-256. The caller closes it.
+func fetchFile(ctx context.Context, front *registry.Front, p registry.Package, below, digest, at string) (*os.File, error) {
+	f, err := os.Create(at)
+	if err != nil {
+		return nil, unusable(err)
+	}
+	sum := sha256.New()
+	err = front.Fetch(ctx, "/"+string(p.Ecosystem)+"/"+below, io.MultiWriter(f, sum))
+	if got := hex.EncodeToString(sum.Sum(nil)); err == nil && got != digest {
+		err = reason.Errorf(reason.RegistryAnswer, "the file of %s %s has the SHA-256 %s, and %s was locked", p.Name, p.Version, got, digest).
+			WithHint("this is another file than the one that was locked: find out why before you make the lock file again")
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// delivered are the files that a front has delivered, as they stand in a manifest.
+func delivered(told []registry.Delivery) (out []Delivery) {
+	for _, d := range told {
+		if d.Refused == "" && d.Version != "" && d.SHA256 != "" {
+			out = append(out, Delivery{Name: d.Name, Version: d.Version, Path: d.Path, SHA256: d.SHA256, Bytes: d.Bytes})
+		}
+	}
+	return out
 }
 
 // join puts the directories of a layer in front of those that are there.

@@ -44,6 +44,7 @@ type plan struct {
 	placed map[string]bool
 	client string // a package manager that Remit names
 	debs   []deb  // of Debian, which Remit fetches and unpacks itself
+	gems   []gem  // of RubyGems, which Remit fetches itself
 	// hosts are those of connect, whose fetch are commands of the policy.
 	hosts []string
 }
@@ -56,7 +57,7 @@ type file struct {
 
 // Ecosystems are those whose layers can be made.
 func Ecosystems() []task.Ecosystem {
-	return []task.Ecosystem{task.NPM, task.PNPM, task.Yarn, task.Pip, task.UV, task.Poetry, task.Cargo, task.Go, task.Debian, task.Connect}
+	return []task.Ecosystem{task.NPM, task.PNPM, task.Yarn, task.Pip, task.UV, task.Poetry, task.Cargo, task.Go, task.Bundler, task.Debian, task.Connect}
 }
 
 // planOf reads the manifests of one entry.
@@ -78,6 +79,8 @@ func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 		return cargoPlan(base, p)
 	case task.Go:
 		return goPlan(base, p)
+	case task.Bundler:
+		return bundlerPlan(base, p, hosts)
 	case task.Debian:
 		return debianPlan(base, p)
 	case task.Connect:

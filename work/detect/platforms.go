@@ -4,6 +4,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"remit/law/task"
 )
 
 // jvm finds projects of Maven and Gradle.
@@ -52,7 +54,7 @@ func (f *finder) ruby() {
 		run := ""
 		if f.first(dir, "Gemfile", "gems.rb") != "" {
 			run = "bundle exec "
-			f.byHand(p.Manifest, "Bundler")
+			f.needs(task.Bundler, p, "bundle lock")
 		}
 		if dir != "." {
 			run = "cd " + dir + " && " + run

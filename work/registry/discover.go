@@ -123,6 +123,9 @@ var configuredFor = map[Ecosystem]func(ask func(argv ...string) string) (Upstrea
 	Debian: func(ask func(argv ...string) string) (Upstream, error) {
 		return archivesOf(ask("apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages")), nil
 	},
+	RubyGems: func(ask func(argv ...string) string) (Upstream, error) {
+		return Upstream{URL: gemMirror(ask("bundle", "config", "get", "mirror.https://rubygems.org/", "--parseable"))}, nil
+	},
 	PyPI: func(ask func(argv ...string) string) (Upstream, error) {
 		said := ask("pip", "config", "list")
 		if said == "" {

@@ -70,8 +70,13 @@ func TestDiscover(t *testing.T) {
 		"no apt":       {Debian, nil, Upstream{URL: "https://deb.debian.org/debian", Others: []Upstream{{URL: "https://deb.debian.org/debian-security"}}}, ""},
 		"apt": {Debian, map[string]string{"apt-get indextargets": "cdrom://a\nhttps://u:" + "s3cr@t@apt.example/x\nhttp://deb.debian.org/debian/\nhttp://deb.debian.org/debian\nhttp://deb.debian.org/debian-security/\n"},
 			Upstream{URL: "http://deb.debian.org/debian", Others: []Upstream{{URL: "https://apt.example/x", Auth: Basic("u", "s3cr@t"), Local: true}, {URL: "http://deb.debian.org/debian-security", Local: true}}}, ""},
-		"apt of another": {Debian, map[string]string{"apt-get indextargets": "http://mirror.example/ubuntu/\n"}, Upstream{URL: "http://mirror.example/ubuntu", Local: true}, ""},
-		"too much":       {NPM, map[string]string{"npm": "registry=https://a.example/" + repeat("x", maxSaid)}, Upstream{}, "not known"},
+		"apt of another":  {Debian, map[string]string{"apt-get indextargets": "http://mirror.example/ubuntu/\n"}, Upstream{URL: "http://mirror.example/ubuntu", Local: true}, ""},
+		"no bundler":      {RubyGems, nil, Upstream{URL: "https://rubygems.org"}, ""},
+		"bundler without": {RubyGems, map[string]string{"bundle config": ""}, Upstream{URL: "https://rubygems.org"}, ""},
+		"bundler": {RubyGems, map[string]string{"bundle config get mirror.https://rubygems.org/ --parseable": "mirror.https://rubygems.org/=https://u:" + "s3cr@t@gems.example/m/\n"},
+			Upstream{URL: "https://gems.example/m/", Auth: Basic("u", "s3cr@t"), Local: true}, ""},
+		"bundler, a directory": {RubyGems, map[string]string{"bundle config": "mirror.https://rubygems.org/=file:///s3cr@t"}, Upstream{}, "file:"},
+		"too much":             {NPM, map[string]string{"npm": "registry=https://a.example/" + repeat("x", maxSaid)}, Upstream{}, "not known"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

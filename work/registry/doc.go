@@ -4,7 +4,7 @@
 // # What it promises
 //
 //   - Inside there is plain HTTP to one address, with one path for each kind of
-//     registry: /npm/, /pypi/, /go/, /crates/. TLS, certificates, credentials and the
+//     registry: /npm/, /pypi/, /go/, /crates/, /debian/, /rubygems/. TLS, certificates, credentials and the
 //     address of a mirror stay outside.
 //   - Nothing that the client chose reaches a registry but the names of packages,
 //     versions and files, read by the grammar of the ecosystem, allowed by the

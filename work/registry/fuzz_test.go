@@ -27,6 +27,7 @@ func FuzzPaths(f *testing.F) {
 		"/go/sumdb/sum.golang.org/lookup/example.org/m@v1.0.0", "/go/sumdb/sum.golang.org/latest", "/go/example.org/m/@v/v1.0.0+incompatible.info", "/go/@v/list",
 		"/crates/config.json", "/crates/1/a", "/crates/se/rd/serde", "/crates/dl/Serde/1.0.0/download", "/crates/3/a/abc", "/crates/ab/c/abc",
 		"/debian/pool/updates/main/j/jq/jq_1.6-2.1+deb12u3_amd64.deb", "/debian/pool/main/libx/libx/libx++_1~rc1_all.deb", "/debian/pool/jq_1_all.deb", "/debian/dists/x",
+		"/rubygems/gems/nokogiri-1.16.0-x86_64-linux.gem", "/rubygems/gems/tool-kit-2.0.0.rc1.gem", "/rubygems/info/rails", "/rubygems/info/a..b", "/rubygems/gems/a-1.gem.gem", "/rubygems/versions",
 		"//", "/", "", "/npm/..%2f..%2fx", "/npm/%252e", "/go/..//", "/npm/\\", "http://evil/npm/x", "/npm/x?y", "*", "/npm/é",
 	} {
 		f.Add(seed)
@@ -213,6 +214,26 @@ func FuzzConfigured(f *testing.F) {
 		}
 		if len(found)+len(bad) != len(Ecosystems()) {
 			t.Fatalf("%v, %v", found, bad)
+		}
+	})
+}
+
+// FuzzGemIndex: of an index versions and digests are left, each on a line of its own.
+func FuzzGemIndex(f *testing.F) {
+	sum := strings.Repeat("0a", 32)
+	for _, seed := range []string{"---\n1.0 |checksum:" + sum + "\n", "1.0-java a:>= 1&< 2,b:~> 3|checksum:" + sum + ",ruby:>= 2.5,rubygems:>= 1\n", "<html>", "1.0 |ruby:> 1,checksum:" + sum, "1 |checksum:" + sum + "x\n"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, body string) {
+		_, a, ok := indexOf(t, "/rubygems/info/a", "text/plain", body)
+		if !ok {
+			return
+		}
+		for line := range strings.Lines(string(a.body)) {
+			version, sum, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+			if _, read, ok := GemFile("a-" + version + ".gem"); !ok && !strings.Contains(version, "..") && len(version) < 200 || ok && read != version || len(sum) != 64 || strings.Trim(sum, "0123456789abcdef") != "" {
+				t.Fatalf("%q has the line %q", body, line)
+			}
 		}
 	})
 }

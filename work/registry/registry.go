@@ -24,10 +24,12 @@ const (
 	Go     Ecosystem = "go"     // GOPROXY, with the checksum database
 	Crates Ecosystem = "crates" // cargo's sparse index
 	Debian Ecosystem = "debian" // files in the pools of archives of Debian's form
+	// RubyGems has the files of gems and the compact index, without the dependency API.
+	RubyGems Ecosystem = "rubygems"
 )
 
 // Ecosystems are all of them, sorted.
-func Ecosystems() []Ecosystem { return []Ecosystem{Crates, Debian, Go, NPM, PyPI} }
+func Ecosystems() []Ecosystem { return []Ecosystem{Crates, Debian, Go, NPM, PyPI, RubyGems} }
 
 // Package is what a request is about.
 type Package struct {

@@ -50,11 +50,12 @@ type answer struct {
 // grammars read the path below the prefix of their ecosystem. There is at least
 // one segment.
 var grammars = map[Ecosystem]func(s *site, parts []string, accept string) (*question, error){
-	NPM:    readNPM,
-	PyPI:   readPyPI,
-	Go:     readGo,
-	Crates: readCrates,
-	Debian: readDebian,
+	NPM:      readNPM,
+	PyPI:     readPyPI,
+	Go:       readGo,
+	Crates:   readCrates,
+	Debian:   readDebian,
+	RubyGems: readRubyGems,
 }
 
 // maxNamed bounds what is remembered of indexes. The usual places are asked beyond

@@ -46,11 +46,12 @@ type Upstream struct {
 // Defaults are the public registries.
 func Defaults() map[Ecosystem]Upstream {
 	return map[Ecosystem]Upstream{
-		NPM:    {URL: "https://registry.npmjs.org"},
-		PyPI:   {URL: "https://pypi.org/simple"},
-		Go:     {URL: "https://proxy.golang.org"},
-		Crates: {URL: "https://index.crates.io"},
-		Debian: {URL: "https://deb.debian.org/debian", Others: []Upstream{{URL: "https://deb.debian.org/debian-security"}}},
+		NPM:      {URL: "https://registry.npmjs.org"},
+		PyPI:     {URL: "https://pypi.org/simple"},
+		Go:       {URL: "https://proxy.golang.org"},
+		Crates:   {URL: "https://index.crates.io"},
+		Debian:   {URL: "https://deb.debian.org/debian", Others: []Upstream{{URL: "https://deb.debian.org/debian-security"}}},
+		RubyGems: {URL: "https://rubygems.org"},
 	}
 }
 
