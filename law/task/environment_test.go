@@ -153,7 +153,7 @@ func TestConnectThatIsRefused(t *testing.T) {
 		strings.Replace(whole, "a.example", "'a.example:22'", 1):                   {reason.ContractValue, ".hosts[0]"},
 		strings.Replace(whole, "[x]", "['']", 1):                                   {reason.ContractValue, ".fetch[0]"},
 		whole + "}], dependencies: prepare, services: [{name: a, run: b, ready: c": {reason.ContractValue, ""},
-		"ecosystem: composer":                                                       {reason.ContractValue, ".ecosystem"},
+		"ecosystem: composer":                                                      {reason.ContractValue, ".ecosystem"},
 		"ecosystem: maven":                                                         {reason.ContractValue, ".ecosystem"},
 		"ecosystem: gradle":                                                        {reason.ContractValue, ".ecosystem"},
 	} {
