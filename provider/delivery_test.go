@@ -118,11 +118,7 @@ func TestLeftoversAreCleared(t *testing.T) {
 		t.Fatal(err)
 	}
 	there(true)
-	for _, d := range []*Daemon{first, beside} {
-		if err := d.presence.Close(); err != nil { // as the end of its process does
-			t.Fatal(err)
-		}
-	}
+	ended(t, first, beside)
 	next, err := Open(config)
 	if err != nil {
 		t.Fatal(err)

@@ -61,6 +61,7 @@ func main() {
 			fmt.Printf("FAIL  %s does not build\n%s", e.Package, strings.Join(output[k], ""))
 		case e.Test != "" && e.Action == "pass":
 			passed++
+			printRaces(k, output[k])
 			delete(output, k)
 		case e.Test != "" && e.Action == "fail":
 			failed++
@@ -68,6 +69,7 @@ func main() {
 			fmt.Printf("--- FAIL %s %s (%.2fs)\n%s", e.Package, e.Test, e.Elapsed, strings.Join(output[k], ""))
 		case e.Test != "" && e.Action == "skip":
 			skipped = append(skipped, fmt.Sprintf("%s %s: %s", e.Package, e.Test, reason(output[k])))
+			printRaces(k, output[k])
 			delete(output, k)
 		case e.Action == "pass":
 			packages++
@@ -77,12 +79,14 @@ func main() {
 			if !failedIn[e.Package] { // a panic, a timeout, a build failure, a TestMain
 				failed++
 				fmt.Print(strings.Join(output[k], ""))
+				delete(output, k)
 				for other, text := range output { // tests that never ended
 					if other.pkg == e.Package && other.test != "" {
 						fmt.Printf("--- UNFINISHED %s\n%s", other.test, strings.Join(text, ""))
 					}
 				}
 			}
+			printRaces(k, output[k])
 			fmt.Printf("FAIL  %s  %.2fs\n", e.Package, e.Elapsed)
 		}
 	}
@@ -107,6 +111,25 @@ func main() {
 	fmt.Printf("\n%d packages\n%d passed, %d failed, %d skipped\n", packages, passed, failed, len(skipped))
 	if failed > 0 {
 		os.Exit(1)
+	}
+}
+
+// printRaces prints what the race detector has reported among the output of a test that
+// passed: test2json gives a report to the test that wrote last, and the detector fails
+// those that run.
+func printRaces(k key, output []string) {
+	text := strings.Join(output, "")
+	if !strings.Contains(text, "WARNING: DATA RACE") {
+		return
+	}
+	fmt.Printf("--- RACE reported while %s %s ran\n", k.pkg, k.test)
+	inside := false
+	for line := range strings.Lines(text) {
+		mark := strings.HasPrefix(line, "==================")
+		if inside || mark {
+			fmt.Print(line)
+		}
+		inside = inside != mark
 	}
 }
 
