@@ -172,7 +172,7 @@ func prepare(p *Prepare) reader {
 func (p *Prepare) check(r *report, field string) {
 	if p.Ecosystem == "" {
 		r.field(join(field, "ecosystem"), reason.ContractMissingKey,
-			"write ecosystem: npm, pnpm, yarn, pip, uv, poetry, cargo, go, debian or connect", "ecosystem is missing")
+			"write ecosystem: npm, pnpm, yarn, pip, uv, poetry, cargo, go, bundler, debian or connect", "ecosystem is missing")
 	} else {
 		oneOf(r, join(field, "ecosystem"), p.Ecosystem, Ecosystems())
 	}

@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"remit/proof/reason"
 )
@@ -173,8 +174,15 @@ func putFile(parent *os.Root, name string, c Change) (err error) {
 	if n != c.Size {
 		return fmt.Errorf("content has not the announced %d bytes", c.Size)
 	}
-	return f.Chmod(mode) // the umask took part before
+	if err := f.Chmod(mode); err != nil || !c.Old { // the umask took part before
+		return err
+	}
+	return parent.Chtimes(name, Past, Past)
 }
+
+// Past is the time of an old file: older than any checkout, and one that every archive
+// can hold.
+var Past = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // Spool keeps the content of changed files, one after the other, in a single
 // file. That is cheaper than a file each, and no name chosen by the hostile

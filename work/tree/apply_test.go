@@ -55,6 +55,24 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestOldFiles: a file that is marked is older than all others, also behind a stream.
+func TestOldFiles(t *testing.T) {
+	t.Parallel()
+	dir := build(t, entries{"a": "1"})
+	c := fileChange("b/c", "2")
+	c.Old, c.Executable = true, true
+	root := openRoot(t, dir)
+	_, err := ApplyStream(t.Context(), root, NewDecoder(bufio.NewReader(bytes.NewReader(encode(t, c, fileChange("d", "3"))))))
+	must(t, err)
+	for name, old := range map[string]bool{"b/c": true, "d": false} {
+		info, err := root.Stat(name)
+		must(t, err)
+		if info.ModTime().Equal(Past) != old || (info.Mode()&0o100 != 0) != old {
+			t.Errorf("%s: %s, %s", name, info.ModTime(), info.Mode())
+		}
+	}
+}
+
 func TestApplyRefuses(t *testing.T) {
 	t.Parallel()
 	outside := build(t, entries{"victim": "1"})

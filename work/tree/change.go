@@ -24,7 +24,7 @@
 // its fields; a number is an unsigned varint, a string is a number and as many
 // bytes:
 //
-//	F flags path size content   a file; flags is 0 or 1 (executable)
+//	F flags path size content   a file; flags is 0, or 1 (executable) and 2 (old) or both
 //	L path target               a symbolic link
 //	D path                      gone, with everything below
 //	S path note                 special, not representable in a patch
@@ -82,7 +82,10 @@ type Change struct {
 	Path       string
 	Kind       Kind
 	Executable bool
-	Size       int64
+	// Old has a file applied with the time [Past], so that build tools take it for
+	// older than what they make of it. It is never set of what was captured.
+	Old  bool
+	Size int64
 	// Target is the text of a symbolic link, recorded and never followed.
 	Target string
 	// Note says why a path is special.

@@ -138,7 +138,7 @@ func (d *Decoder) file() (Change, error) {
 	if err != nil {
 		return Change{}, err
 	}
-	if flags > 1 {
+	if flags > flagExecutable|flagOld {
 		return Change{}, fmt.Errorf("%w: unknown flags %#x", ErrStream, flags)
 	}
 	path, err := d.path()
@@ -160,7 +160,7 @@ func (d *Decoder) file() (Change, error) {
 		}
 		return io.NopCloser(&wholeReader{content}), nil
 	}
-	return Change{Path: path, Kind: File, Executable: flags == 1, Size: size, Open: open}, nil
+	return Change{Path: path, Kind: File, Executable: flags&flagExecutable != 0, Old: flags&flagOld != 0, Size: size, Open: open}, nil
 }
 
 // wholeReader turns an end of the stream inside of a file into an error.

@@ -22,6 +22,12 @@ const (
 	recordFailure = 'X'
 )
 
+// The flags of a file.
+const (
+	flagExecutable = 1
+	flagOld        = 2
+)
+
 // Encoder writes changes as a stream, see the package comment.
 type Encoder struct {
 	w     *bufio.Writer
@@ -102,7 +108,10 @@ func (e *Encoder) file(c Change) error {
 	defer r.Close()
 	head := []byte{recordFile, 0}
 	if c.Executable {
-		head[1] = 1
+		head[1] |= flagExecutable
+	}
+	if c.Old {
+		head[1] |= flagOld
 	}
 	if err := e.record(binary.AppendUvarint(text(head, c.Path), uint64(c.Size))); err != nil {
 		return err

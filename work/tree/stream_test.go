@@ -98,7 +98,7 @@ func TestStreamRefuses(t *testing.T) {
 		"NUL in path":        "D\x01\x00E\x01",
 		"path twice":         "D\x01aD\x01aE\x02",
 		"wrong count":        "D\x01aE\x02",
-		"unknown flag":       "F\x02\x01a\x00E\x01",
+		"unknown flag":       "F\x04\x01a\x00E\x01",
 		"huge path":          "D" + string(huge),
 		"huge file":          "F\x00\x01a" + string(huge),
 		"overlong number":    "D" + strings.Repeat("\xff", 11),

@@ -3,6 +3,7 @@ package verify
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -62,6 +63,9 @@ func classify(root *os.Root, p *Plan, c tree.Change, steers *steering) (bool, *r
 			return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: "the patch changes how the tests are built or run"}
 		}
 	}
+	if inBase && makefile().MatchString(c.Path) && addsSources(textBefore(root, c.Path), textAfter(c)) {
+		return false, nil
+	}
 	if at, _, is := strings.Cut("/"+c.Path, "/buildSrc/"); is && besideOne(root, strings.TrimPrefix(at, "/"), gradleFiles) {
 		return true, nil // its code is a part of every build script
 	}
@@ -106,4 +110,35 @@ func partAfter(c tree.Change, commands []string) string {
 		return "unreadable in the patch"
 	}
 	return runnerPart(c.Path, src, commands)
+}
+
+// textBefore and textAfter are a file in the base and under the patch; "\x00" for one that
+// cannot be read.
+func textBefore(root *os.Root, p string) string {
+	f, err := root.Open(p)
+	if err != nil {
+		return "\x00"
+	}
+	defer f.Close()
+	return textOf(f)
+}
+
+func textAfter(c tree.Change) string {
+	if c.Kind != tree.File || c.Open == nil {
+		return "\x00"
+	}
+	f, err := c.Open()
+	if err != nil {
+		return "\x00"
+	}
+	defer f.Close()
+	return textOf(f)
+}
+
+func textOf(f io.Reader) string {
+	src, err := readCapped(f)
+	if err != nil {
+		return "\x00"
+	}
+	return string(src)
 }

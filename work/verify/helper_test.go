@@ -97,7 +97,7 @@ func (f files) changes() []tree.Change {
 }
 
 func fileChange(p, text string) tree.Change {
-	return tree.Change{Path: p, Kind: tree.File, Size: int64(len(text)), Open: func() (io.ReadCloser, error) {
+	return tree.Change{Path: p, Kind: tree.File, Executable: strings.HasPrefix(text, "#!"), Size: int64(len(text)), Open: func() (io.ReadCloser, error) {
 		return io.NopCloser(strings.NewReader(text)), nil
 	}}
 }

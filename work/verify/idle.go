@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"slices"
 	"strings"
 
 	"remit/proof/form"
@@ -10,35 +11,44 @@ import (
 // file or a directory with the name of the target. Its exit status is the only thing
 // that is known of it, so its words count.
 
+const idleHint = "where a file or directory has the name of the target, add .PHONY: and that name to the makefile, or verify with the command behind it"
+
 var (
-	idleMake = form.Lazy("^g?make(?:\\[\\d+\\])?: (?:[`'‘]([^'’]+)['’] is up to date\\.|Nothing to be done for [`'‘]([^'’]+)['’]\\.)$")
-	moveMake = form.Lazy(`^g?make(?:\[\d+\])?: (?:Entering|Leaving) directory `)
+	upToDate  = form.Lazy("^g?make(?:\\[\\d+\\])?: [`'‘](.+)['’] is up to date\\.$")
+	nothingTo = form.Lazy("^g?make: Nothing to be done for [`'‘](.+)['’]\\.$")
+	moveMake  = form.Lazy(`^g?make(?:\[\d+\])?: (?:Entering|Leaving) directory `)
 )
 
-// maxIdle bounds what such a command prints, in bytes.
-const maxIdle = 4 << 10
-
-// idleOf returns the line in which make says that it had nothing to do for a target that
-// checks something, where the output has nothing else; "" otherwise.
-func idleOf(stdout, stderr *stream) (string, error) {
-	if kept(stdout)+kept(stderr) > maxIdle {
-		return "", nil
-	}
+// idleOf returns the line in which make says that it did nothing for a target that checks
+// something, as a file has its name; or that there was nothing to do for any that the
+// command names, where the output has nothing else. "" otherwise.
+func idleOf(command string, stdout, stderr *stream) (string, error) {
 	text, err := tailOf(stdout, stderr)
 	if err != nil {
 		return "", err
 	}
-	idle := ""
+	idle, only := "", kept(stdout)+kept(stderr) < maxTail
+	var done []string
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
-		m := idleMake().FindStringSubmatch(line)
+		if m := upToDate().FindStringSubmatch(line); m != nil {
+			if asksTarget().MatchString(m[1]) {
+				return line, nil
+			}
+			continue
+		}
+		m := nothingTo().FindStringSubmatch(line)
 		switch {
-		case m != nil && asksName().MatchString(m[1]+m[2]):
-			idle = line
+		case m != nil && asksTarget().MatchString(m[1]):
+			idle, done = line, append(done, m[1])
 		case line == "" || m != nil || moveMake().MatchString(line):
 		default:
-			return "", nil
+			only = false
 		}
+	}
+	ran := slices.ContainsFunc(fileWords(command), func(w string) bool { return asksTarget().MatchString(w) && !slices.Contains(done, w) })
+	if !only || ran {
+		return "", nil
 	}
 	return idle, nil
 }

@@ -57,7 +57,7 @@ func (j *judgement) command(i int, b, c *CommandResult) {
 	}
 	if c.idle != "" {
 		j.add(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: fmt.Sprintf("%q exits 0, but nothing ran: %s", c.Command, c.idle),
-			Hint: "a file or directory has the name of the target: add .PHONY: and that name to the makefile, or verify with the command behind it"})
+			Hint: idleHint})
 		return
 	}
 	if c.Tests == nil && b.Tests != nil && b.Tests.Passed+b.Tests.Failed > 0 && j.rule != RuleFree {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 
 	"remit/proof/reason"
 	"remit/work/tree"
@@ -45,9 +46,21 @@ func lay(p *Plan) (*overlays, error) {
 	}
 	o := &overlays{}
 	steers := reach(root, p.Commands)
+	for _, p := range steers.standing {
+		o.findings = append(o.findings, reason.Finding{Code: reason.VerificationFailed, Path: p, Detail: "make does nothing for the target " + strconv.Quote(path.Base(p)) +
+			": there is a file or directory of that name, and the makefile does not say that it is .PHONY", Hint: idleHint})
+	}
 	kept := make(map[string]tree.Change)  // code
 	tests := make(map[string]tree.Change) // tests and runner configuration
 	alone := make(map[string]tree.Change) // of mixed files: the patch's tests with the base's code
+	patch = slices.Clone(patch)
+	for i := range patch {
+		// What the base does not have is older than the base: a build tool makes it,
+		// if it can, and does not take what the patch brings for what it has made.
+		if _, err := root.Lstat(patch[i].Path); err != nil {
+			patch[i].Old = true
+		}
+	}
 	for _, c := range patch {
 		if f := inadmissible(c); f != nil {
 			o.findings = append(o.findings, *f)

@@ -24,7 +24,9 @@ import (
 type steering struct {
 	makefiles bool            // every file that make may read
 	files     map[string]bool // by path; true: also when the base does not have it
-	targets   []target        // what the commands make, if it is not there
+	targets   []target        // what the commands make of nothing, or read if it is there
+	suffixes  map[string]bool // of files that makefiles include
+	standing  []string        // targets that are files of the base, so that make does nothing for them
 	outputs   map[int]bool    // which of the outputs count
 	// commands are the commands of the plan, and the calls of npm scripts that
 	// were found behind them.
@@ -67,11 +69,13 @@ type reacher struct {
 	opens  int
 	looks  int
 	makes  map[string]*rules // by the directory that make runs in
-	goals  map[string]bool   // words that may be targets
+	// included are read in every one of them.
+	included []included
+	goals    map[string]bool // words that may be targets
 }
 
 func newReacher(root *os.Root, commands []string) *reacher {
-	return &reacher{root: root, out: &steering{files: map[string]bool{}, outputs: map[int]bool{}, commands: slices.Clone(commands)},
+	return &reacher{root: root, out: &steering{files: map[string]bool{}, outputs: map[int]bool{}, suffixes: map[string]bool{}, commands: slices.Clone(commands)},
 		seen: map[string]bool{}, listed: map[string]map[string]bool{}, makes: map[string]*rules{}, goals: map[string]bool{}}
 }
 
@@ -107,6 +111,7 @@ func reach(root *os.Root, commands []string) *steering {
 // follow visits everything that a text names. It reports whether the text runs
 // tests, itself or by what it calls.
 func (r *reacher) follow(text, dir string, depth int, isTest bool) bool {
+	text = callsMake.Replace(text)
 	runs := runsTests.in(text)
 	dirs := r.dirsOf(text, dir)
 	r.builds(dirs, text)
@@ -154,10 +159,10 @@ func (r *reacher) tool(dirs []string, program string, depth int) (runs bool) {
 	reads := ownFiles[program]
 	makes := strings.HasSuffix(program, "make")
 	r.out.makefiles = r.out.makefiles || makes
+	if program == "rake" {
+		r.out.suffixes[".rake"] = true
+	}
 	for _, d := range dirs {
-		if program == "rake" {
-			r.out.targets = append(r.out.targets, target{dir: d, name: "rakelib/%.rake"})
-		}
 		for _, name := range reads {
 			p := path.Join(d, name)
 			if !makes {
@@ -256,7 +261,8 @@ func (r *reacher) visit(p string, by how, depth int, fromTest bool) bool {
 	}
 	r.seen[p] = by != called
 	if r.out.makefiles && (by == readIn || makefile().MatchString(p)) {
-		r.makefile(p, text, by == readIn)
+		r.makefile(p, text, by)
+		r.readsOf(r.dirsOf("", path.Dir(p)), text)
 	} else {
 		r.goal(text)
 	}

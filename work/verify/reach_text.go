@@ -16,7 +16,16 @@ var (
 	assignment = whenUsed(`^\s*(?:(?:export|override|private)\s+)*([A-Za-z0-9_.-]+)\s*(\+|[?!]|:{1,3})?=(.*)$`)
 	directive  = whenUsed(`^\s*(?:[a-z]*vpath|ifn?eq|ifn?def|else|endif|-?include|sinclude|define|endef|export|unexport|override|undefine|load)(?:\s|\(|$)`)
 	variable   = whenUsed(`\$(?:\([A-Za-z0-9_.-]+\)|\{[A-Za-z0-9_.-]+\}|[A-Za-z0-9])`)
-	makefile   = form.Lazy(`(?:^|/)(?:GNUmakefile|[Mm]akefile|[^/]*\.(?:mk|mak))$`)
+	makefile   = form.Lazy(`(?:^|/)(?:GNUmakefile|[Mm]akefile(?:\.(?:in|am|inc|common))?|configure(?:\.(?:ac|in))?|[^/]*\.(?:mk|mak))$`)
+	// What makefiles read beside other makefiles, and what their recipes may make.
+	includeLine    = whenUsed(`^ *(?:-?include|sinclude)[ \t]+(.+)`)
+	makeFunction   = whenUsed(`\$[({](shell|wildcard|file)[ \t]+((?:[^(){}]|\([^()]*\))*)[)}]`)
+	makesDirectory = whenUsed(`^[ \t]*[@+-]*(?:mkdir|install[ \t]+-d|touch[ \t]+\$@)\b`)
+	compiles       = whenUsed(`^\t[@+-]*(?:\$[({](?:CC|CXX|LD|AR|LINK[.A-Za-z]*)[)}]|(?:[a-z0-9_]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|ld|ar))[ \t]`)
+	sourceName     = whenUsed(`^[A-Za-z0-9_./-]+\.(?:c|cc|cpp|cxx|C|h|hh|hpp|hxx|o|obj|lo|S|s|f|f90|m|mm|y|l)$`)
+	asksTarget     = whenUsed(`(?i)(?:^|[^a-z])(?:self|unit|run)?[-_]?(?:tests?|check|verify|specs?|lint|suite|ci)(?:[^a-z]|$)`)
+	// Headers of test frameworks, whose assertions a patch could replace.
+	shadowsHeader = form.Lazy(`(?:^|/)(?:assert\.h|cassert|check\.h|cmocka\.h|unity\.h|doctest(?:/doctest)?\.h|catch(?:2/[^/]*)?\.hpp|gtest/[^/]*\.h|gmock/[^/]*\.h|CUnit/[^/]*\.h|criterion/[^/]*\.h)$|\.[gp]ch$`)
 
 	// A script that runs tests, or whatever it is given.
 	runsTests = inLines(`\b(?:go|cargo|npm|yarn|pnpm|bun|deno|mvn|gradle|gradlew|dotnet|swift|mix|make|dune|zig|rake|rails|sbt|bazel)["', \t]+`+
@@ -37,6 +46,8 @@ var (
 		"cd ", "cd\t", "pushd", "-C", "--prefix", "--cwd", "--directory", "-w")
 	// Directories that are built in.
 	buildsIn = inLines(`\s(?:-B|--build|--test-dir|--build-dir|-C)[ \t=]*["']?([A-Za-z0-9._/-]+)`, "-B", "--build", "--test-dir", "-C")
+	// Files that a shell only asks for.
+	asksFile = inLines(`(?:\[\[?|\btest)[ \t]+(?:![ \t]+)?-[efxsdrL][ \t]+["']?([A-Za-z0-9_.][A-Za-z0-9._/-]*)`, "[", "test")
 	sources  = inLines(`(?:^|[;&|({]|\bthen|\bdo|\belse)[ \t]*(?:\.|source)[ \t]+((?:\$\([^)\n]*\)|"(?:\$\([^)\n]*\)|[^"\n])*"|'[^'\n]*'|[^\s;&|"'])+)`,
 		". ", ".\t", "source")
 	includes = inLines(`^[ \t]*(?:-?include|sinclude)[ \t]+([^\n]+)|\bmake[ \t][^\n;&|]*-f[ \t]*([^\s;&|]+)`,
@@ -48,6 +59,9 @@ var (
 	npmScript = inLines(`\b(?:npm|pnpm|yarn|bun)(?:[ \t]+(?:--(?:prefix|cwd|dir|filter|workspace)|-[CFw])[ \t]+[^\s]+|[ \t]+--?[^\s]+)*[ \t]+(?:run(?:-script)?[ \t]+(?:--?[^\s]+[ \t]+)*)?([A-Za-z0-9][A-Za-z0-9:_.-]*)`,
 		"npm", "yarn", "bun")
 )
+
+// callsMake has calls of make stand as it is called.
+var callsMake = strings.NewReplacer("$(MAKE)", "make", "${MAKE}", "make")
 
 // namesConfig finds a configuration, or a module that is loaded first, where an
 // option of a runner names it.

@@ -320,7 +320,7 @@ func (c *CommandResult) read(cmd command, stdout, stderr *stream) error {
 	c.Passed = c.ExitCode == 0 && c.Started && !c.TimedOut && !c.OutputExceeded
 	if rep == nil {
 		if c.Passed {
-			c.idle, err = idleOf(stdout, stderr)
+			c.idle, err = idleOf(c.Command, stdout, stderr)
 			c.Passed = c.idle == ""
 		}
 		return err
