@@ -235,6 +235,9 @@ func (b *Builder) make(ctx context.Context, p task.Prepare, plan *plan, recipe R
 			if slices.Contains(plan.leaveOut, path.Base(c.Path)) {
 				continue
 			}
+			if err := plan.inFront(p, c); err != nil {
+				return err
+			}
 			if err := visit(c); err != nil {
 				return err
 			}

@@ -79,7 +79,7 @@ func bundlerPlan(base fs.FS, p task.Prepare, hosts func() []string) (*plan, erro
 	text, err := readInput(base, at, maxLockBytes)
 	var lock *gemLock
 	if err == nil {
-		lock, err = readGemfileLock(text)
+		lock, err = readGemfileLock(at, text)
 	}
 	if err != nil {
 		if reason.CodeOf(err) != "" {
@@ -124,8 +124,11 @@ func bundlerPlan(base fs.FS, p task.Prepare, hosts func() []string) (*plan, erro
 	o.files = []file{{at, written.Bytes()}}
 	// The gems are unpacked from files by their names: what each file has is compared before.
 	o.fetch, o.install = []string{"remit: fetch each gem"}, []string{strings.Join(install, " ")}
+	if len(o.gems) == 0 { // all that it needs is in the repository, or of the system
+		o.install = []string{"mkdir -p " + home + "/bin"}
+	}
 	inside := path.Join(sandbox.WorkspacePath, p.Dir, home)
-	o.fetchEnv = map[string]string{"GEM_HOME": inside, "GEMRC": "/dev/null", "SOURCE_DATE_EPOCH": "315532800"}
+	o.fetchEnv = map[string]string{"GEM_HOME": inside, "SOURCE_DATE_EPOCH": "315532800"}
 	o.env = map[string]string{"GEM_HOME": inside}
 	o.pathDirs = []string{path.Join(p.Dir, home, "bin")}
 	return o, nil
@@ -148,10 +151,10 @@ func (l *gemLock) choose(key, at string) (gem, error) {
 
 // readGemfileLock reads the form that bundler writes: sections, with two, four and six
 // spaces in front. Of gems of the repository itself (PATH) nothing is fetched.
-func readGemfileLock(text []byte) (*gemLock, error) {
+func readGemfileLock(at string, text []byte) (*gemLock, error) {
 	l := &gemLock{gems: map[string]map[string]string{}}
 	digests := map[string]string{} // by NAME (VERSION)
-	section := ""
+	section, locked := "", false
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		n++
@@ -166,17 +169,25 @@ func readGemfileLock(text []byte) (*gemLock, error) {
 			section = line
 			switch section {
 			case "GIT", "PLUGIN SOURCE":
-				return nil, reason.Errorf(reason.DependencyRefused, "line %d of %s: gems of a %s are not fetched, and Remit fetches from the registry only", n, bundlerLock, strings.ToLower(section)).
+				return nil, reason.Errorf(reason.DependencyRefused, "line %d of %s: gems of a section %s are not fetched, as Remit fetches from the registry only", n, at, section).
 					WithHint("take released versions of them from rubygems.org")
+			case "GEM", "PATH":
+				locked = true
+			case "=======":
+				return nil, fmt.Errorf("line %d is a mark of a merge", n)
 			}
 			continue
 		}
 		if err := l.line(section, line, digests); err != nil {
+			if e, is := errors.AsType[*reason.Error](err); is {
+				e.File, e.Line = at, n
+				return nil, e
+			}
 			return nil, fmt.Errorf("line %d: %w", n, err)
 		}
 	}
-	if len(l.order) == 0 {
-		return nil, errors.New("it names no gem")
+	if !locked {
+		return nil, errors.New("it has no section GEM or PATH")
 	}
 	for key, platforms := range l.gems {
 		name, version, _ := strings.Cut(key, "@")
@@ -191,10 +202,14 @@ func readGemfileLock(text []byte) (*gemLock, error) {
 func (l *gemLock) line(section, line string, digests map[string]string) error {
 	remote := gemRemote().FindStringSubmatch(line)
 	switch {
+	case strings.HasPrefix(line, "  remote:") && remote == nil:
+		return fmt.Errorf("%.200q is no address", strings.TrimSpace(line))
 	case section == "PATH" && remote != nil && (path.IsAbs(remote[1]) || !fs.ValidPath(path.Clean(remote[1]))):
-		return fmt.Errorf("gems of %.200q are outside of the repository", remote[1])
+		return reason.Errorf(reason.DependencyRefused, "gems of %.200q are outside of the repository", remote[1]).WithHint("take released versions of them from rubygems.org, or move them into the repository")
 	case section == "GEM" && remote != nil:
 		l.remotes = append(l.remotes, remote[1])
+	case section == "GEM" && strings.HasPrefix(line, "    ") && line[4] != ' ' && len(l.remotes) == 0:
+		return errors.New("a gem stands before the remote that it comes from")
 	case section == "GEM" && strings.HasPrefix(line, "    ") && line[4] != ' ':
 		m := gemSpec().FindStringSubmatch(line)
 		if m == nil {
@@ -237,7 +252,8 @@ func (b *Builder) bundler(ctx context.Context, p task.Prepare, plan *plan, work 
 	var changes []tree.Change
 	var unlocked []string
 	for _, g := range plan.gems {
-		if g.sha256 == "" {
+		weak := g.sha256 == ""
+		if weak {
 			unlocked = append(unlocked, g.name+"@"+g.version)
 			if g.sha256, err = indexed(ctx, front, g); err != nil {
 				return nil, nil, explain(err, p, front.Close())
@@ -245,6 +261,10 @@ func (b *Builder) bundler(ctx context.Context, p task.Prepare, plan *plan, work 
 		}
 		at := filepath.Join(work, g.file())
 		f, err := fetchFile(ctx, front, registry.Package{Ecosystem: registry.RubyGems, Name: g.name, Version: g.version}, "gems/"+g.file(), g.sha256, at)
+		if e, is := errors.AsType[*reason.Error](err); is && weak && e.Code == reason.RegistryAnswer {
+			err = reason.Errorf(reason.RegistryAnswer, "the registry's file of %s %s is another one than its own index says", g.name, g.version).
+				WithHint("ask who runs the registry; a lock file with digests (`bundle lock --add-checksums`) would say which one is meant")
+		}
 		if err != nil {
 			return nil, nil, explain(err, p, front.Close())
 		}
@@ -256,7 +276,15 @@ func (b *Builder) bundler(ctx context.Context, p task.Prepare, plan *plan, work 
 			Open: func() (io.ReadCloser, error) { return os.Open(at) }})
 	}
 	b.tellUnlocked(p, unlocked)
-	return changes, delivered(front.Close()), nil
+	out := delivered(front.Close())
+	for i, d := range out { // the name of a file does not say where that of its gem ends
+		for _, g := range plan.gems {
+			if path.Base(d.Path) == g.file() {
+				out[i].Name, out[i].Version = g.name, g.version
+			}
+		}
+	}
+	return changes, out, nil
 }
 
 // indexed is the SHA-256 that the registry's index has of a gem.

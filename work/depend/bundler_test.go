@@ -91,6 +91,34 @@ func TestBundlerLayer(t *testing.T) {
 	}
 }
 
+// A lock file without gems of the registry makes a layer without one, and a gem whose
+// program would come before that of the system makes none.
+func TestBundlerPrograms(t *testing.T) {
+	t.Parallel()
+	r := openRegistry(t)
+	const head = "GEM\n  remote: https://rubygems.org/\n  specs:\n"
+	b := openBuilder(t, r.URL, "ruby", "gem")
+	env := task.Environment{Prepare: []task.Prepare{{Ecosystem: task.Bundler, Dir: "."}}}
+	base := func(lock string) Base {
+		return Base{Dir: writeTree(t, t.TempDir(), map[string]string{"Gemfile.lock": lock}), Tree: "1111111111111111111111111111111111111111"}
+	}
+	p, err := b.Prepare(context.Background(), env, base("PATH\n  remote: .\n  specs:\n    own (1)\n\n"+head+"\nPLATFORMS\n  ruby\n"))
+	must(t, err)
+	defer p.Release()
+	exe := map[string]string{"exe/grep": "#!/usr/bin/env ruby\n", "exe/http-2": "#!/usr/bin/env ruby\n"}
+	r.gem(t, "http-2", "0.11.0", "  s.bindir, s.executables = 'exe', ['http-2']", exe)
+	q, err := b.Prepare(context.Background(), env, base(head+"    http-2 (0.11.0)\n"))
+	must(t, err)
+	defer q.Release()
+	if d := q.Layers[0].Deliveries; len(d) != 1 || d[0].Name != "http-2" || d[0].Version != "0.11.0" {
+		t.Errorf("delivered: %+v", d)
+	}
+	r.gem(t, "shadow", "1.0", "  s.bindir, s.executables = 'exe', ['grep']", exe)
+	if _, err := b.Prepare(context.Background(), env, base(head+"    shadow (1.0)\n")); reason.CodeOf(err) != reason.LayerRefused || !strings.Contains(err.Error(), `"grep"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // What is not locked, or is another file than was locked, makes no layer.
 func TestBundlerFetch(t *testing.T) {
 	t.Parallel()
@@ -146,13 +174,18 @@ func TestGemfileLockIsData(t *testing.T) {
 		"of the repository":    {"PATH\n  remote: engines/own\n  specs:\n    own (1)\n\n" + head + "    a (1.0)\n", "a-1.0.gem"},
 		"from git":             {"GIT\n  remote: https://github.com/a/b\n  revision: 1\n  specs:\n    b (1)\n\n" + head + "    a (1.0)\n", string(reason.DependencyRefused)},
 		"plugins":              {head + "    a (1.0)\n\nPLUGIN SOURCE\n  remote: x\n", string(reason.DependencyRefused)},
-		"outside":              {"PATH\n  remote: ../own\n  specs:\n    own (1)\n\n" + head + "    a (1.0)\n", string(reason.LockFileInvalid)},
-		"outside, absolute":    {"PATH\n  remote: /etc\n  specs:\n    own (1)\n\n" + head + "    a (1.0)\n", string(reason.LockFileInvalid)},
+		"outside":              {"PATH\n  remote: ../own\n  specs:\n    own (1)\n\n" + head + "    a (1.0)\n", string(reason.DependencyRefused)},
+		"outside, absolute":    {"PATH\n  remote: /etc\n  specs:\n    own (1)\n\n" + head + "    a (1.0)\n", string(reason.DependencyRefused)},
 		"another registry":     {strings.Replace(head, "rubygems.org", "evil.example", 1) + "    a (1.0)\n", string(reason.DependencyRefused)},
 		"a user of it":         {strings.Replace(head, "rubygems.org", "u:p@rubygems.org", 1) + "    a (1.0)\n", string(reason.DependencyRefused)},
 		"one of the user's":    {strings.Replace(head, "rubygems.org", "mine.example", 1) + "    a (1.0)\n", "a-1.0.gem"},
 		"a second registry":    {head + "    a (1.0)\n\nGEM\n  remote: https://evil.example/\n  specs:\n    b (1)\n", string(reason.DependencyRefused)},
 		"nothing":              {"DEPENDENCIES\n  a\n", string(reason.LockFileInvalid)},
+		"no gem":               {"GEM\n  remote: https://rubygems.org/\n  specs:\n\nPLATFORMS\n  ruby\n", ""},
+		"of the tree alone":    {"PATH\n  remote: .\n  specs:\n    own (1)\n", ""},
+		"a blank at the end":   {strings.Replace(head, "org/\n", "org/ \n", 1) + "    a (1.0)\n", string(reason.LockFileInvalid)},
+		"no remote":            {"GEM\n  specs:\n    a (1.0)\n", string(reason.LockFileInvalid)},
+		"a lone mark":          {head + "    a (1.0)\n=======\n    b (1)\n", string(reason.LockFileInvalid)},
 		"a merge":              {head + "<<<<<<< HEAD\n    a (1.0)\n", string(reason.LockFileInvalid)},
 		"a path as a name":     {head + "    ../a (1.0)\n", string(reason.LockFileInvalid)},
 		"dots in a name":       {head + "    a..b (1.0)\n", string(reason.LockFileInvalid)},

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"path"
+	"slices"
 	"strings"
 
 	"remit/law/task"
@@ -130,6 +132,23 @@ func (p *plan) own() []tree.Change {
 	return out
 }
 
+// systemPrograms are those that commands of every project call by name.
+var systemPrograms = strings.Fields(`[ ar as awk basename bash bats c++ cargo cat cc chmod chown clang cmake cmp cp ctest curl cut dash date diff dirname echo egrep env expr false
+	fgrep find g++ gawk gcc gem git gmake go gradle grep gzip head id install java javac jq ld ln ls make mawk mkdir mv mvn ninja node npm npx patch perl php printf python python3 rm rmdir
+	ruby rustc sed seq sh sleep sort ssh su sudo tail tar tee test time timeout touch tr true uniq wc wget which xargs zsh`)
+
+// inFront refuses a program of a layer that would come before one of the system which
+// commands trust. Packages of Debian are such programs.
+func (p *plan) inFront(of task.Prepare, c tree.Change) error {
+	name := path.Base(c.Path)
+	own := of.Ecosystem == task.Debian || of.Ecosystem == task.Connect || strings.HasPrefix(name, "python") // that of the environment itself
+	if c.Kind == tree.Delete || own || !slices.Contains(p.pathDirs, path.Dir(c.Path)) || !slices.Contains(systemPrograms, name) {
+		return nil
+	}
+	return reason.Errorf(reason.LayerRefused, "a package of %s in %s has a program %q, which would come before that of the system", of.Ecosystem, of.Dir, name).
+		WithHint("leave that package out")
+}
+
 // count is the number of packages with their version.
 func (p *plan) count() (n int) {
 	for name := range p.packages {
@@ -157,6 +176,9 @@ func lstat(base fs.FS, name string) (fs.FileInfo, error) {
 // would be read outside of any sandbox.
 func readInput(base fs.FS, name string, limit int64) ([]byte, error) {
 	info, err := lstat(base, name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the base commit does not have it (%w)", fs.ErrNotExist)
+	}
 	if err != nil {
 		return nil, err
 	}
