@@ -113,16 +113,38 @@ var gradleNames = whenUsed(`^(?:version|group|description) ?=? ?["'][\w.+-]*["']
 
 var gradleFiles = []string{"build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"}
 
+// gemfilePart is what a Gemfile says beside where gems are, and which: it is a program.
+func gemfilePart(src []byte) string {
+	var lines []string
+	for line := range strings.Lines(string(src)) {
+		line, _, _ = strings.Cut(line, " #")
+		if line = strings.Join(strings.Fields(line), " "); line != "" && line[0] != '#' && !gemfileNames().MatchString(line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+var gemfileNames = whenUsed(`^(?:source ["'][\w:/.-]+["']|ruby ["'][\w. ~><=]+["']|gemspec|end|group (?:,? ?:\w+)+ do|gem ["'][\w.-]+["'](?:, ?["'][\w. ~><=!-]+["'])*(?:, ?(?:require|groups?): ?(?:false|true|:\w+|\[[:\w, ]*\]))*)$`)
+
+// isGemfile reports whether a file is read by bundler at its start.
+func isGemfile(p string) bool { return path.Base(p) == "Gemfile" || path.Base(p) == "gems.rb" }
+
 // isGradle reports whether a file is read by every build of Gradle there.
 func isGradle(p string) bool {
 	return slices.Contains(gradleFiles, path.Base(p)) || path.Base(p) == "gradle.properties"
 }
 
-// cmakeTests are the commands of CMake that declare tests, or bend them.
-var cmakeTests = whenUsed(`(?is)\b(add_test|set_tests_properties|set_property\s*\(\s*TEST|enable_testing|include\s*\(\s*CTest|[a-z_]*discover_tests|ctest_[a-z_]+)\b[^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?`)
+// cmakeTests are the commands of CMake that declare tests, or bend them: what is compiled
+// without assertions, how tests are started, and commands that are defined anew.
+var cmakeTests = whenUsed(`(?is)\b(add_test|set_tests_properties|set_property\s*\(\s*TEST|enable_testing|include\s*\(\s*CTest|[a-z_]*discover_tests|ctest_[a-z_]+|(?:function|macro)\s*\(\s*_*(?:add|set|enable|include|target|find)_?[a-z_]*)\b[^()]*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?` +
+	`|\b(?:set|add_[a-z_]+|target_[a-z_]+|string|list|option)\s*\([^()]*(?:NDEBUG|CMAKE_BUILD_TYPE|CMAKE_CROSSCOMPILING\w*|CMAKE_TEST_LAUNCHER|CMAKE_TOOLCHAIN_FILE|CMAKE_PROJECT_\w+|(?:C|CXX)_COMPILER_LAUNCHER)[^()]*\)`)
+
+// cmakePrograms are programs with their sources.
+var cmakePrograms = whenUsed(`(?is)\b(?:add_executable|target_sources)\s*\(\s*([A-Za-z0-9_.+-]+)\s+([^()]*)\)`)
 
 // cmakePart is the commands of a CMakeLists.txt that declare tests, one a line, in
-// their order.
+// their order, and then the sources of the programs that these name.
 func cmakePart(src []byte) string {
 	var bare []string
 	for line := range strings.Lines(string(src)) {
@@ -131,9 +153,19 @@ func cmakePart(src []byte) string {
 		}
 		bare = append(bare, line)
 	}
+	text := strings.Join(bare, "")
 	var lines []string
-	for _, m := range cmakeTests().FindAllString(strings.Join(bare, ""), -1) {
+	for _, m := range cmakeTests().FindAllString(text, -1) {
 		lines = append(lines, strings.Join(strings.Fields(m), " "))
+	}
+	tests := strings.Join(lines, "\n")
+	for _, m := range cmakePrograms().FindAllStringSubmatch(text, -1) {
+		if !slices.Contains(splitWords().Split(tests, -1), m[1]) {
+			continue
+		}
+		for _, source := range strings.Fields(m[2]) {
+			lines = append(lines, "source "+m[1]+" "+source)
+		}
 	}
 	return strings.Join(lines, "\n")
 }
@@ -148,7 +180,7 @@ func onlyAdds(p, before, after string) bool {
 		switch {
 		case len(old) > 0 && line == old[0]:
 			old = old[1:]
-		case !strings.HasPrefix(strings.ToLower(line), "add_test"):
+		case !strings.HasPrefix(strings.ToLower(line), "add_test") && !strings.HasPrefix(line, "source "):
 			return false
 		}
 	}

@@ -69,6 +69,9 @@ func classify(root *os.Root, p *Plan, c tree.Change, steers *steering) (bool, *r
 	if at, _, is := strings.Cut("/"+c.Path, "/buildSrc/"); is && besideOne(root, strings.TrimPrefix(at, "/"), gradleFiles) {
 		return true, nil // its code is a part of every build script
 	}
+	if isGemfile(c.Path) && inBase {
+		return partBefore(root, c.Path, nil) != partAfter(c, nil), nil
+	}
 	if isGradle(c.Path) && (inBase || besideOne(root, path.Dir(c.Path), gradleFiles)) {
 		return partBefore(root, c.Path, nil) != partAfter(c, nil), nil
 	}

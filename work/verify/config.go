@@ -45,8 +45,11 @@ func mixedConfig(p string) (mixed, separable bool) {
 // runner part altogether. Of package.json the scripts count that test, that a
 // command names, and that these run.
 func runnerPart(p string, src []byte, commands []string) string {
-	if isGradle(p) {
+	switch {
+	case isGradle(p):
 		return gradlePart(src)
+	case isGemfile(p):
+		return gemfilePart(src)
 	}
 	switch path.Base(p) {
 	case "go.mod":

@@ -77,6 +77,17 @@ func TestRunnerPart(t *testing.T) {
 		{"a source of CMake", "CMakeLists.txt", "enable_testing()\nadd_test(NAME a COMMAND a)\n", "enable_testing()\nadd_library(b b.c)\nadd_test(NAME a COMMAND a)\n", false},
 		{"a test that is to fail", "CMakeLists.txt", "add_test(NAME a COMMAND a)\n", "add_test(NAME a COMMAND a)\nset_tests_properties(a PROPERTIES WILL_FAIL ON)\n", true},
 		{"a comment of CMake", "CMakeLists.txt", "add_test(NAME a COMMAND a)\n", "# add_test(NAME b COMMAND b)\nadd_test(NAME a COMMAND a) # more\n", false},
+		{"no assertions in CMake", "CMakeLists.txt", "", "add_definitions(-DNDEBUG)\n", true},
+		{"a build without them", "CMakeLists.txt", "set(X 1)\n", "set(X 1)\nset(CMAKE_BUILD_TYPE Release)\n", true},
+		{"a flag of CMake", "CMakeLists.txt", "", "set(CMAKE_C_FLAGS -Wall)\nset(CMAKE_C_STANDARD 11)\n", false},
+		{"how CMake starts tests", "CMakeLists.txt", "", "set(CMAKE_CROSSCOMPILING_EMULATOR /bin/true)\n", true},
+		{"a command of CMake anew", "CMakeLists.txt", "", "function(add_test)\nendfunction()\n", true},
+		{"a function of one's own", "CMakeLists.txt", "", "function(my_help)\nendfunction()\n", false},
+		{"the source of a test", "CMakeLists.txt", "add_executable(suite t/a.c)\nadd_test(NAME s COMMAND suite)\n", "add_executable(suite t/b.c)\nadd_test(NAME s COMMAND suite)\n", true},
+		{"the source of a program", "CMakeLists.txt", "add_executable(tool a.c)\nadd_test(NAME s COMMAND suite)\n", "add_executable(tool a.c b.c)\nadd_test(NAME s COMMAND suite)\n", false},
+		{"a gem", "Gemfile", "source 'https://rubygems.org'\n", "source 'https://rubygems.org'\ngroup :test, :development do\n  gem \"a\", '~> 1.0', require: false # why\nend\n", false},
+		{"code in a Gemfile", "Gemfile", "source 'https://rubygems.org'\n", "source 'https://rubygems.org'\nENV['PATH'] = 'b:' + ENV['PATH']\n", true},
+		{"code in a gem", "gems.rb", "", "gem \"#{exit 0}\"\n", true},
 		{"a patched crate", "Cargo.toml", "", "[patch.crates-io]\na={path='x'}\n", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -95,13 +106,14 @@ func TestOnlyAdds(t *testing.T) {
 	t.Parallel()
 	const base = "enable_testing()\nadd_test(NAME a COMMAND a $<TARGET_FILE:a>)\n"
 	for after, want := range map[string]bool{
+		base + "add_executable(a a.c)\n":                                                       true,
 		base + "add_test(NAME b\n  COMMAND b)\n":                                               true,
 		"add_test(NAME b COMMAND b)\n" + base:                                                  true,
 		base + "set_property(TEST a PROPERTY DISABLED ON)\n":                                   false,
 		base + "SET_TESTS_PROPERTIES(a PROPERTIES WILL_FAIL ON)\nadd_test(NAME b COMMAND b)\n": false,
 		"enable_testing()\nadd_test(NAME a COMMAND true)\n":                                    false,
-		"enable_testing()\n": false,
-		"# enable_testing()\nadd_test(NAME a COMMAND a $<TARGET_FILE:a>)\n": false,
+		"enable_testing()\n":                                                                   false,
+		"# enable_testing()\nadd_test(NAME a COMMAND a $<TARGET_FILE:a>)\n":                    false,
 	} {
 		if got := onlyAdds("lib/CMakeLists.txt", cmakePart([]byte(base)), cmakePart([]byte(after))); got != want {
 			t.Errorf("%q: %t", after, got)
@@ -141,7 +153,7 @@ func lookOf(changes []tree.Change) string {
 func TestLay(t *testing.T) {
 	t.Parallel()
 	base := files{
-		"a.py": "1", "test_a.py": "1", "conftest.py": "1", "pkg/b.py": "1", "pkg/test_b.py": "1", "run_tests.sh": "1", "Makefile": "1", "g/build.gradle": "x\n",
+		"a.py": "1", "test_a.py": "1", "conftest.py": "1", "pkg/b.py": "1", "pkg/test_b.py": "1", "run_tests.sh": "1", "Makefile": "1", "g/build.gradle": "x\n", "g/flags.cmake": "1",
 		"pyproject.toml": "[project]\nname='a'\n[tool.pytest.ini_options]\naddopts='-q'\n",
 	}.write(t)
 	for _, tc := range []struct {
@@ -176,6 +188,7 @@ func TestLay(t *testing.T) {
 		{name: "a file in front of make's target", commands: "make check", patch: files{"a.py": "2", "pkg/b.o": "2"}, head: "+a.py +pkg/b.o"},
 		{name: "a build script of Gradle", commands: "gradle test", patch: files{"g/build.gradle": "x\ntest.enabled = false\n", "g/sub/build.gradle": "y"}, head: "+g/build.gradle +g/sub/build.gradle", unedited: "+g/sub/build.gradle"},
 		{name: "one of Gradle in front of another", commands: "gradle test", patch: files{"g/settings.gradle.kts": "x", "g/buildSrc/a.gradle": "y", "buildSrc/a.py": ""}, head: "+buildSrc/a.py +g/buildSrc/a.gradle +g/settings.gradle.kts", unedited: "+buildSrc/a.py"},
+		{name: "what CMake includes", commands: "cmake -B b && ctest --test-dir b", patch: files{"g/flags.cmake": "2", "g/new.cmake": "2"}, head: "+g/flags.cmake +g/new.cmake", unedited: "+g/new.cmake"},
 		{name: "a version in Gradle", commands: "gradle test", patch: files{"g/build.gradle": "x\nversion = '2'\n"}, head: "+g/build.gradle"},
 		{name: "the makefile of the command", commands: "cd . && make check", patch: files{"Makefile": "2"}, head: "+Makefile", unedited: "none"},
 	} {

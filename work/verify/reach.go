@@ -26,6 +26,7 @@ type steering struct {
 	files     map[string]bool // by path; true: also when the base does not have it
 	targets   []target        // what the commands make of nothing, or read if it is there
 	suffixes  map[string]bool // of files that makefiles include
+	cmake     bool            // its modules and presets
 	standing  []string        // targets that are files of the base, so that make does nothing for them
 	outputs   map[int]bool    // which of the outputs count
 	// commands are the commands of the plan, and the calls of npm scripts that
@@ -38,7 +39,7 @@ type steering struct {
 // of another name can take the place of the one that is there.
 func (s *steering) covers(p string, inBase bool) bool {
 	evenNew, named := s.files[p]
-	return named && (inBase || evenNew) || s.makefiles && makefile().MatchString(p)
+	return named && (inBase || evenNew) || s.makefiles && makefile().MatchString(p) || s.cmake && inBase && cmakeFile().MatchString(p)
 }
 
 // Bounds of the search. What lies beyond them is code like any other.

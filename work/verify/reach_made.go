@@ -36,6 +36,7 @@ func (r *reacher) builds(dirs []string, text string) {
 		}
 	}
 	words := fileWords(text)
+	r.out.cmake = r.out.cmake || slices.Contains(words, "cmake") || slices.Contains(words, "ctest")
 	for i, o := range outputs {
 		if slices.ContainsFunc(words, func(w string) bool { return slices.Contains(o.programs, path.Base(w)) }) {
 			r.out.outputs[i] = true

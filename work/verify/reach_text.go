@@ -21,6 +21,7 @@ var (
 	includeLine    = whenUsed(`^ *(?:-?include|sinclude)[ \t]+(.+)`)
 	makeFunction   = whenUsed(`\$[({](shell|wildcard|file)[ \t]+((?:[^(){}]|\([^()]*\))*)[)}]`)
 	makesDirectory = whenUsed(`^[ \t]*[@+-]*(?:mkdir|install[ \t]+-d|touch[ \t]+\$@)\b`)
+	cmakeFile      = whenUsed(`(?:\.cmake(?:\.in)?|(?:^|/)CMake(?:User)?Presets\.json)$`)
 	compiles       = whenUsed(`^\t[@+-]*(?:\$[({](?:CC|CXX|LD|AR|LINK[.A-Za-z]*)[)}]|(?:[a-z0-9_]+-)*(?:cc|c\+\+|gcc|g\+\+|clang|clang\+\+|ld|ar))[ \t]`)
 	sourceName     = whenUsed(`^[A-Za-z0-9_./-]+\.(?:c|cc|cpp|cxx|C|h|hh|hpp|hxx|o|obj|lo|S|s|f|f90|m|mm|y|l)$`)
 	asksTarget     = whenUsed(`(?i)(?:^|[^a-z])(?:self|unit|run)?[-_]?(?:tests?|check|verify|specs?|lint|suite|ci)(?:[^a-z]|$)`)
