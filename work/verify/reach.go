@@ -26,6 +26,7 @@ type steering struct {
 	files     map[string]bool // by path; true: also when the base does not have it
 	targets   []target        // what the commands make of nothing, or read if it is there
 	suffixes  map[string]bool // of files that makefiles include
+	searched  map[string]bool // names of sources, where a makefile has make search directories for them
 	cmake     bool            // its modules and presets
 	standing  []string        // targets that are files of the base, so that make does nothing for them
 	outputs   map[int]bool    // which of the outputs count
@@ -70,13 +71,15 @@ type reacher struct {
 	opens  int
 	looks  int
 	makes  map[string]*rules // by the directory that make runs in
+	// vpath says that a makefile has directories searched.
+	vpath bool
 	// included are read in every one of them.
 	included []included
 	goals    map[string]bool // words that may be targets
 }
 
 func newReacher(root *os.Root, commands []string) *reacher {
-	return &reacher{root: root, out: &steering{files: map[string]bool{}, outputs: map[int]bool{}, suffixes: map[string]bool{}, commands: slices.Clone(commands)},
+	return &reacher{root: root, out: &steering{files: map[string]bool{}, outputs: map[int]bool{}, suffixes: map[string]bool{}, searched: map[string]bool{}, commands: slices.Clone(commands)},
 		seen: map[string]bool{}, listed: map[string]map[string]bool{}, makes: map[string]*rules{}, goals: map[string]bool{}}
 }
 

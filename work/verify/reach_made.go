@@ -73,6 +73,9 @@ func (s *steering) brings(root *os.Root, p string) bool {
 	if slices.ContainsFunc(s.targets, func(t target) bool { return t.matches(p) }) {
 		return true
 	}
+	if s.searched[path.Base(p)] {
+		return true
+	}
 	if s.makefiles && shadowsHeader().MatchString(p) || s.suffixes[path.Ext(p)] {
 		return true
 	}

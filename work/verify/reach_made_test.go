@@ -35,6 +35,7 @@ func TestBrings(t *testing.T) {
 		"what it includes":        {files{"Makefile": "OBJ = a.o\nCONF=config.inc\n-include $(OBJ:.o=.d) $(CONF)\ninclude $(wildcard conf.d/*) $(shell ls *.conf)\n-include more/*.extra\ntest: ; true\n"}, "make test", "build/a.d config.inc conf.d/x y.conf more/z.extra", "config.h conf.e/x a.c"},
 		"what it asks for":        {files{"Makefile": "SRC = $(wildcard src/*.c)\nCFLAGS := $(shell cat cflags)\nifeq ($(wildcard .skip),)\nendif\n.PHONY: test\ntest:\n\t[ -x tbin ] || cc -o tbin t.c\n\t./tbin\n"}, "make test", "", "src/new.c"},
 		"programs":                {files{"Makefile": "export PATH := $(CURDIR)/bin:$(PATH)\n.PHONY: test\ntest:\n\tgrep x y\n"}, "make test", "bin/grep", "sbin/grep"},
+		"searched":                {files{"Makefile": "VPATH=src:tests\n.PHONY: test\ntest: suite\n\t./suite\n", "tests/suite.c": "", "src/a.c": ""}, "make test", "suite.c src/suite.c", "src/b.c suite.h"},
 		"headers of tests":        {files{"Makefile": ".PHONY: test\ntest: ; cc -Isrc t.c\n"}, "make test", "src/assert.h lib/gtest/gtest.h c.h.gch", "src/my_assert.h src/check_all.h"},
 		"objects":                 {files{"Makefile": "test: t\n\t./t\n", "t.c": "", "tool.sh": ""}, "make test", "", "t t.o tool test.c"}, // make makes them, as they are older
 		"no make":                 {files{"Makefile": "test: ; true\n", "t.c": ""}, "go test ./...", "", "test t.o target/x build/x"},

@@ -212,6 +212,9 @@ func (r *reacher) settleMake() {
 			}
 		}
 	}
+	if !r.vpath {
+		r.out.searched = nil
+	}
 	for _, i := range r.included {
 		if d := path.Dir(i.path); r.makes[d] == nil {
 			r.makes[d] = newRules()
@@ -266,6 +269,8 @@ func (r *reacher) makefileDirs() (out []string) {
 				queue = append(queue, path.Join(queue[n], name))
 			case makefile().MatchString(name):
 				has = true
+			case sourceName().MatchString(name) && len(r.out.searched) < maxReachLooks:
+				r.out.searched[name] = true
 			}
 		}
 		if has {
@@ -277,6 +282,7 @@ func (r *reacher) makefileDirs() (out []string) {
 
 // readsOf notes what a makefile reads, or looks for, beside makefiles of plain names.
 func (r *reacher) readsOf(dirs []string, text string) {
+	r.vpath = r.vpath || strings.Contains(text, "VPATH") || strings.Contains(text, "vpath")
 	for _, line := range makeLines(text) {
 		if m := includeLine().FindStringSubmatch(line); m != nil {
 			values := newRules()
