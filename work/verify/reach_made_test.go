@@ -33,6 +33,7 @@ func TestBrings(t *testing.T) {
 		"included twice":          {files{"a/Makefile": "include ../c.mk\n", "b/Makefile": "include ../c.mk\n", "c.mk": "run: ; true\n"}, "make -C a run && make -C b run", "a/run b/run", "a/c"},
 		"a pattern":               {files{"Makefile": "test: x.ok\n%.ok: ; python3 $*.py\nlib/%.js: src/%.ts\n", "x.py": "", "src/a.ts": ""}, "make test", "x.ok d/y.ok", "lib/a.js a.js"},
 		"what it includes":        {files{"Makefile": "OBJ = a.o\nCONF=config.inc\n-include $(OBJ:.o=.d) $(CONF)\ninclude $(wildcard conf.d/*) $(shell ls *.conf)\n-include more/*.extra\ntest: ; true\n"}, "make test", "build/a.d config.inc conf.d/x y.conf more/z.extra", "config.h conf.e/x a.c"},
+		"lists of sources":        {files{"Makefile": "SRC := $(shell find . -name '*.c') $(wildcard main.c util.c)\nOBJ = $(SRC:.c=.o)\n-include $(SRC:.c=.d) $(patsubst %.c,%.dep,$(SRC))\n.PHONY: test\ntest: t\n\t./t\n", "main.c": ""}, "make test", "main.d sub/x.dep", "main.c util.c new.c sub/new.c new.h"},
 		"what it asks for":        {files{"Makefile": "SRC = $(wildcard src/*.c)\nCFLAGS := $(shell cat cflags)\nifeq ($(wildcard .skip),)\nendif\n.PHONY: test\ntest:\n\t[ -x tbin ] || cc -o tbin t.c\n\t./tbin\n"}, "make test", "", "src/new.c"},
 		"programs":                {files{"Makefile": "export PATH := $(CURDIR)/bin:$(PATH)\n.PHONY: test\ntest:\n\tgrep x y\n"}, "make test", "bin/grep", "sbin/grep"},
 		"searched":                {files{"Makefile": "VPATH=src:tests\n.PHONY: test\ntest: suite\n\t./suite\n", "tests/suite.c": "", "src/a.c": ""}, "make test", "suite.c src/suite.c", "src/b.c suite.h"},
@@ -64,7 +65,7 @@ func TestBrings(t *testing.T) {
 				}
 			}
 			for _, p := range strings.Fields(tc.no) {
-				if s.brings(root, p) || s.covers(p, false) {
+				if _, inBase := tc.base[p]; !inBase && s.brings(root, p) || s.covers(p, inBase) {
 					t.Errorf("%s is taken for something made", p)
 				}
 			}
@@ -116,6 +117,10 @@ func TestBroughtAttacks(t *testing.T) {
 		{"a task that ends the run", "rake", "rake test", rake, files{"rakelib/a.rake": "exit! 0\n"}, reason.VerifierTampering},
 		{"an honest change of C", "cc", "make test", suite(listed), files{"src/slug.c": "int plus(int);\nint slug(int x){ return plus(x); }\n", "src/plus.c": "int plus(int x){ return x+1; }\n",
 			"Makefile": strings.Replace(listed, "src/slug.o", "src/slug.o src/plus.o", 1)}, ""},
+		{"an honest change, sources that find finds", "cc", "make test", suite("SRC := $(shell find . -name '*.c')\n.PHONY: test\ntest: suite\n\t./suite\nsuite: $(SRC)\n\tcc -o $@ $^\n-include $(SRC:.c=.d)\n"),
+			files{"src/slug.c": "int plus(int);\nint slug(int x){ return plus(x); }\n", "plus.c": "int plus(int x){ return x+1; }\n"}, ""},
+		{"an honest change, sources by name", "cc", "make test", suite("SRC = $(wildcard src/slug.c tests/suite.c)\n.PHONY: test\ntest: suite\n\t./suite\nsuite: $(SRC)\n\tcc -o $@ $^\n"),
+			files{"src/slug.c": "int slug(int x){ return x+1; }\n"}, ""},
 		{"a change of rake's project", "rake", "rake test", rake, files{"a.txt": "y\n"}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

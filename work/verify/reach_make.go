@@ -289,29 +289,36 @@ func (r *reacher) readsOf(dirs []string, text string) {
 			if rules := r.makes[dirs[len(dirs)-1]]; rules != nil {
 				values = rules
 			}
-			r.readsWords(dirs, values.expand(m[1], 0), true)
-			r.readsWords(dirs, m[1], true)
+			r.readsWords(dirs, values.expand(m[1], 0), "include")
+			r.readsWords(dirs, m[1], "include")
 		}
 		for _, m := range makeFunction().FindAllStringSubmatch(line, maxReachDirs) {
-			r.readsWords(dirs, m[2], m[1] != "wildcard")
+			r.readsWords(dirs, m[2], m[1])
 		}
 	}
 }
 
 // readsWords notes files, names with * and endings among the words of an include or of a
-// function. Of wildcard only plain names count: the rest are lists of sources.
-func (r *reacher) readsWords(dirs []string, text string, all bool) {
+// function. The names of sources are lists of what is built, and no part of the machinery;
+// so is what a wildcard with a * finds.
+func (r *reacher) readsWords(dirs []string, text, by string) {
 	for _, w := range strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" \t$(){}:,='\"", c) }) {
+		ending := path.Ext(w)
+		source := sourceName().MatchString("x"+ending) && ending != ".o"
+		if source || ending == "" && by == "include" && strings.HasPrefix(w, "-") {
+			continue
+		}
+		if by == "include" && len(ending) > 1 && len(ending) < 6 && (w == ending || strings.Contains(w, "%")) {
+			r.out.suffixes[ending] = true
+			continue
+		}
 		for _, d := range dirs {
 			p := path.Join(d, w)
 			switch glob := strings.ContainsAny(w, "*?["); {
-			case !inside(p) || p == ".":
-			case glob && all:
+			case !inside(p) || p == "." || strings.Contains(w, "%"):
+			case glob && by != "wildcard", !glob && by == "wildcard" && !r.exists(p):
 				r.target(target{d, path.Clean(w)})
-			case glob || strings.Contains(w, "%"):
-			case all && w[0] == '.' && len(w) < 6 && strings.LastIndexByte(w, '.') == 0 && !strings.Contains(w, "/"):
-				r.out.suffixes[w] = true
-			case scriptWord().MatchString(w):
+			case !glob && by != "wildcard" && scriptWord().MatchString(w):
 				r.note(p, true)
 			}
 		}
