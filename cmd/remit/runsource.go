@@ -166,6 +166,9 @@ func notLent(argv []string, failure string) (paths []string) {
 
 // hintLent says what of a command line that failed was not lent.
 func hintLent(w io.Writer, argv []string, failure string) {
+	if strings.HasPrefix(failure, string(reason.VerifierTampering)) || strings.HasPrefix(failure, string(reason.VerificationFailed)) {
+		return // the command did its work: what is wrong is in the change
+	}
 	for _, path := range notLent(argv, failure) {
 		fmt.Fprintf(w, "hint: %[1]s is not lent to the sandbox: a program of your own and arguments that are paths are, words inside of an argument are not; "+
 			"name it as an argument of its own, such as sh -c 'cat \"$1\"' sh %[1]s\n", plain(path))

@@ -304,7 +304,7 @@ func (r *reacher) readsOf(dirs []string, text string) {
 func (r *reacher) readsWords(dirs []string, text, by string) {
 	for _, w := range strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(" \t$(){}:,='\"", c) }) {
 		ending := path.Ext(w)
-		source := sourceName().MatchString("x"+ending) && ending != ".o"
+		source := sourceName().MatchString("x"+ending) && ending != ".o" || by != "include" && strings.EqualFold(strings.TrimPrefix(path.Base(w), "."), "version")
 		if source || ending == "" && by == "include" && strings.HasPrefix(w, "-") {
 			continue
 		}
@@ -332,47 +332,6 @@ func (r *reacher) goal(text string) {
 			r.goals[path.Clean(w)] = true
 		}
 	}
-}
-
-// addsSources says whether a makefile differs by nothing but further names of sources and
-// objects, behind one that is in the same line: what a new file of a project takes. Where
-// the line is of a recipe, it has to be one of a compiler.
-func addsSources(before, after string) bool {
-	lines := func(text string) []string {
-		return slices.DeleteFunc(makeLines(text), func(l string) bool { return strings.TrimSpace(l) == "" })
-	}
-	a, b := lines(before), lines(after)
-	return len(a) == len(b) && !slices.ContainsFunc(b, func(l string) bool { return strings.Contains(l, "\x00") }) &&
-		!slices.ContainsFunc(pairs(a, b), func(p [2]string) bool { return !addsWords(p[0], p[1]) })
-}
-
-func pairs(a, b []string) (out [][2]string) {
-	for i := range a {
-		out = append(out, [2]string{a[i], b[i]})
-	}
-	return out
-}
-
-func addsWords(before, after string) bool {
-	if before == after {
-		return true
-	}
-	if directive().MatchString(before) || strings.HasPrefix(before, "\t") && !compiles().MatchString(before) || strings.HasPrefix(before, "\t") != strings.HasPrefix(after, "\t") {
-		return false
-	}
-	words := func(line string) []string {
-		return strings.Fields(strings.NewReplacer("=", " = ", ":", " : ").Replace(line))
-	}
-	left, listed := words(before), false
-	for _, w := range words(after) {
-		switch {
-		case len(left) > 0 && left[0] == w:
-			left, listed = left[1:], listed || sourceName().MatchString(w)
-		case !listed || !sourceName().MatchString(w) || strings.HasPrefix(w, "/") || strings.Contains(w, ".."):
-			return false
-		}
-	}
-	return len(left) == 0
 }
 
 // standing are targets that check something, which a command leads to and for which make

@@ -47,7 +47,7 @@ func TestAugment(t *testing.T) {
 		{"node node_modules/jest/bin/jest.js", "node node_modules/jest/bin/jest.js", Jest},
 		{"npx jest --listTests", "npx jest --listTests", ""},
 		{"npm test", "npm test", ""},
-		{"cargo +stable --locked test -p a -- --nocapture", "cargo +stable --locked test -p a -- --nocapture", Cargo},
+		{"cargo +stable --locked test -p a -- --nocapture", "cargo +stable --locked test --no-fail-fast -p a -- --nocapture", Cargo},
 		{"cargo test --no-run", "cargo test --no-run", ""},
 		{"cargo build", "cargo build", ""},
 		{"cargo nextest run", "cargo nextest run", Nextest},

@@ -14,12 +14,12 @@ const Cargo = "cargo"
 
 var cargo = &Adapter{
 	Name: Cargo, Title: "cargo test", Tried: "cargo 1.95.0",
-	Asked:   "nothing: the text names each test, and JSON would need an unstable flag",
+	Asked:   "`--no-fail-fast`: else a binary with a failed test ends the run, and those behind it are not known; the text names each test",
 	Check:   "the lines of each test binary against the number that it announced and against its result line, exit status",
 	Forgery: "code in the test process writes lines past the capture of output; the counts show those that it only adds",
 	Config:  []string{`rust-toolchain(?:\.toml)?`},
 	Idioms:  []string{"assert_eq!(got, want)", "assert_ne!", "assert!(…)", "#[should_panic]"},
-	call:    cargoCall("test", "t"), both: readCargo,
+	call:    cargoCall("test", "t"), ask: askCargo, both: readCargo,
 	mute: []string{"--no-run", "--help", "-h", "-q", "--quiet", "--list"},
 	line: func(line string) bool {
 		return strings.HasPrefix(line, "test result: ") && cargoResult().MatchString(line)
@@ -45,6 +45,14 @@ func cargoCall(names ...string) func(words []word) (int, bool) {
 		}
 		return i + 1, words[0].program("cargo") && i < len(words) && slices.Contains(names, words[i].text)
 	}
+}
+
+// askCargo has all test binaries run.
+func askCargo(c call, command string) (string, bool) {
+	if c.has("--no-fail-fast", "--fail-fast") {
+		return command, true
+	}
+	return insert(command, c.words, c.args, "--no-fail-fast"), true
 }
 
 // cargoRun is the part of one test binary.
