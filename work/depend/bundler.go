@@ -95,13 +95,9 @@ func bundlerPlan(base fs.FS, p task.Prepare, hosts func() []string) (*plan, erro
 				WithHint("lead to it with `bundle config set --global mirror.https://rubygems.org/ ADDRESS`, or leave these gems out")
 		}
 	}
-	home := bundlerDefault
-	if len(p.Paths) > 1 {
-		return nil, reason.Errorf(reason.EnvironmentUnavailable, "gems have one home, and environment.prepare names %d paths for %s", len(p.Paths), p.Dir).
-			WithHint("name one path, or none for %s", bundlerDefault)
-	}
-	if len(p.Paths) == 1 {
-		home = p.Paths[0]
+	home, err := onePath(p, "gems have one home", bundlerDefault)
+	if err != nil {
+		return nil, err
 	}
 	o := &plan{packages: map[string]bool{}, lockFiles: []string{at}, build: p.Build, tools: []string{"ruby", "gem"}, paths: []string{path.Join(p.Dir, home)},
 		leaveOut: []string{"gem_make.out", "mkmf.log"}}
@@ -251,7 +247,9 @@ func (b *Builder) bundler(ctx context.Context, p task.Prepare, plan *plan, work 
 	defer front.Close()
 	var changes []tree.Change
 	var unlocked []string
+	byFile := map[string]gem{} // the name of a file does not say where that of its gem ends
 	for _, g := range plan.gems {
+		byFile[g.file()] = g
 		weak := g.sha256 == ""
 		if weak {
 			unlocked = append(unlocked, g.name+"@"+g.version)
@@ -277,12 +275,9 @@ func (b *Builder) bundler(ctx context.Context, p task.Prepare, plan *plan, work 
 	}
 	b.tellUnlocked(p, unlocked)
 	out := delivered(front.Close())
-	for i, d := range out { // the name of a file does not say where that of its gem ends
-		for _, g := range plan.gems {
-			if path.Base(d.Path) == g.file() {
-				out[i].Name, out[i].Version = g.name, g.version
-			}
-		}
+	for i, d := range out {
+		g := byFile[path.Base(d.Path)]
+		out[i].Name, out[i].Version = g.name, g.version
 	}
 	return changes, out, nil
 }

@@ -58,13 +58,9 @@ func cargoPlan(base fs.FS, p task.Prepare) (*plan, error) {
 	if err != nil {
 		return nil, invalid(err)
 	}
-	home := cargoDefault
-	if len(p.Paths) > 1 {
-		return nil, reason.Errorf(reason.EnvironmentUnavailable, "cargo has one home, and environment.prepare names %d paths for %s", len(p.Paths), p.Dir).
-			WithHint("name one path, or none for %s", cargoDefault)
-	}
-	if len(p.Paths) == 1 {
-		home = p.Paths[0]
+	home, err := onePath(p, "cargo has one home", cargoDefault)
+	if err != nil {
+		return nil, err
 	}
 	o := &plan{packages: map[string]bool{}, lockFiles: []string{path.Join(p.Dir, cargoLock)}, build: p.Build, tools: []string{"cargo", "rustc"},
 		paths: []string{path.Join(p.Dir, home)}, fetch: []string{"cargo fetch"}, leaveOut: []string{".global-cache", ".package-cache", ".package-cache-mutate"}}

@@ -82,13 +82,9 @@ func debianPlan(base fs.FS, p task.Prepare) (*plan, error) {
 	if !known {
 		return nil, reason.Errorf(reason.EnvironmentUnavailable, "Remit unpacks packages of Debian for amd64 and arm64, not for %s", runtime.GOARCH)
 	}
-	place := debianDefault
-	if len(p.Paths) > 1 {
-		return nil, reason.Errorf(reason.EnvironmentUnavailable, "packages of Debian have one place, and environment.prepare names %d paths for %s", len(p.Paths), p.Dir).
-			WithHint("name one path, or none for %s", debianDefault)
-	}
-	if len(p.Paths) == 1 {
-		place = p.Paths[0]
+	place, err := onePath(p, "packages of Debian have one place", debianDefault)
+	if err != nil {
+		return nil, err
 	}
 	place = path.Join(p.Dir, place)
 	o := &plan{packages: map[string]bool{}, lockFiles: []string{at}, build: p.Build, paths: []string{place}, fetch: []string{debianUnpack}, debs: debs}

@@ -59,13 +59,9 @@ func goPlan(base fs.FS, p task.Prepare) (*plan, error) {
 	if err != nil {
 		return nil, invalid(goSum, err)
 	}
-	cache := goDefault
-	if len(p.Paths) > 1 {
-		return nil, reason.Errorf(reason.EnvironmentUnavailable, "Go has one module cache, and environment.prepare names %d paths for %s", len(p.Paths), p.Dir).
-			WithHint("name one path, or none for %s", goDefault)
-	}
-	if len(p.Paths) == 1 {
-		cache = p.Paths[0]
+	cache, err := onePath(p, "Go has one module cache", goDefault)
+	if err != nil {
+		return nil, err
 	}
 	o.files = []file{{path.Join(p.Dir, goMod), mod}, {path.Join(p.Dir, goSum), sums}}
 	o.paths = []string{path.Join(p.Dir, cache)}

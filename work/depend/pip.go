@@ -48,13 +48,9 @@ func pipPlan(base fs.FS, p task.Prepare) (*plan, error) {
 // plan is that of the requirements which were read. own are directories of the
 // workspace with the project's own modules.
 func (r *pipReader) plan(p task.Prepare, own []string) (*plan, error) {
-	venv := pipDefault
-	if len(p.Paths) > 1 {
-		return nil, reason.Errorf(reason.EnvironmentUnavailable, "%s installs into one directory, and environment.prepare names %d paths for %s", p.Ecosystem, len(p.Paths), p.Dir).
-			WithHint("name one path, or none for %s", pipDefault)
-	}
-	if len(p.Paths) == 1 {
-		venv = p.Paths[0]
+	venv, err := onePath(p, string(p.Ecosystem)+" installs into one directory", pipDefault)
+	if err != nil {
+		return nil, err
 	}
 	at := path.Join(p.Dir, venv)
 	o := r.out

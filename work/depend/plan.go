@@ -91,6 +91,18 @@ func planOf(base fs.FS, p task.Prepare, hosts func() []string) (*plan, error) {
 	return nil, fmt.Errorf("no ecosystem %q", p.Ecosystem)
 }
 
+// onePath is the path of an ecosystem whose client has one, as what says.
+func onePath(p task.Prepare, what, usual string) (string, error) {
+	switch len(p.Paths) {
+	case 0:
+		return usual, nil
+	case 1:
+		return p.Paths[0], nil
+	}
+	return "", reason.Errorf(reason.EnvironmentUnavailable, "%s, and environment.prepare names %d paths for %s", what, len(p.Paths), p.Dir).
+		WithHint("name one path, or none for %s", usual)
+}
+
 // allow holds what the client asks for against the lock file.
 func (p *plan) allow(asked registry.Package) error {
 	name := asked.Name
