@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -98,10 +99,15 @@ var msbuildTests = whenUsed(`/(?:Target|UsingTask|Import|Sdk)(?:/|$)|/(?:VSTest\
 
 // gradlePart is what a build script of Gradle says beside its versions and the plain
 // names of its dependencies.
-func gradlePart(src []byte) string {
+func gradlePart(src []byte) string { return linesBut(src, "//", gradleNames()) }
+
+// linesBut are the lines of a script but for remarks and those of some forms, which may
+// have a remark behind them. Of any other line all counts: a mark in a text is no remark.
+func linesBut(src []byte, remark string, forms *regexp.Regexp) string {
 	var lines []string
 	for line := range strings.Lines(string(src)) {
-		if line = strings.Join(strings.Fields(line), " "); line != "" && !strings.HasPrefix(line, "//") && !gradleNames().MatchString(line) {
+		line = strings.Join(strings.Fields(line), " ")
+		if bare, _, _ := strings.Cut(line, " "+remark); line != "" && !strings.HasPrefix(line, remark) && !forms.MatchString(bare) {
 			lines = append(lines, line)
 		}
 	}
@@ -114,16 +120,7 @@ var gradleNames = whenUsed(`^(?:version|group|description) ?=? ?["'][\w.+-]*["']
 var gradleFiles = []string{"build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"}
 
 // gemfilePart is what a Gemfile says beside where gems are, and which: it is a program.
-func gemfilePart(src []byte) string {
-	var lines []string
-	for line := range strings.Lines(string(src)) {
-		line, _, _ = strings.Cut(line, " #")
-		if line = strings.Join(strings.Fields(line), " "); line != "" && line[0] != '#' && !gemfileNames().MatchString(line) {
-			lines = append(lines, line)
-		}
-	}
-	return strings.Join(lines, "\n")
-}
+func gemfilePart(src []byte) string { return linesBut(src, "#", gemfileNames()) }
 
 var gemfileNames = whenUsed(`^(?:source ["'][\w:/.-]+["']|ruby ["'][\w. ~><=]+["']|gemspec|end|group (?:,? ?:\w+)+ do|gem ["'][\w.-]+["'](?:, ?["'][\w. ~><=!-]+["'])*(?:, ?(?:require|groups?): ?(?:false|true|:\w+|\[[:\w, ]*\]))*)$`)
 

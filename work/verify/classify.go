@@ -3,7 +3,6 @@ package verify
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -34,9 +33,7 @@ func escapes(p, target string) bool {
 
 // classify says whether a change is to tests or to runner configuration, and
 // what is wrong with it under protect and extend.
-func classify(root *os.Root, p *Plan, c tree.Change, steers *steering) (bool, *reason.Finding) {
-	_, err := root.Lstat(c.Path)
-	inBase := err == nil
+func classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steering) (bool, *reason.Finding) {
 	tampering := func(detail string) *reason.Finding {
 		if p.Tests != RuleExtend { // under protect it is left out
 			return nil
@@ -63,16 +60,17 @@ func classify(root *os.Root, p *Plan, c tree.Change, steers *steering) (bool, *r
 			return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: "the patch changes how the tests are built or run"}
 		}
 	}
-	if inBase && makefile().MatchString(c.Path) && addsSources(textBefore(root, c.Path), textAfter(c)) {
-		return false, nil
+	if inBase && makefile().MatchString(c.Path) {
+		before, err1 := textBefore(root, c.Path)
+		after, err2 := textAfter(c)
+		if err1 == nil && err2 == nil && addsSources(string(before), string(after)) {
+			return false, nil
+		}
 	}
 	if at, _, is := strings.Cut("/"+c.Path, "/buildSrc/"); is && besideOne(root, strings.TrimPrefix(at, "/"), gradleFiles) {
 		return true, nil // its code is a part of every build script
 	}
-	if isGemfile(c.Path) && inBase {
-		return partBefore(root, c.Path, nil) != partAfter(c, nil), nil
-	}
-	if isGradle(c.Path) && (inBase || besideOne(root, path.Dir(c.Path), gradleFiles)) {
+	if isGemfile(c.Path) && inBase || isGradle(c.Path) && (inBase || besideOne(root, path.Dir(c.Path), gradleFiles)) {
 		return partBefore(root, c.Path, nil) != partAfter(c, nil), nil
 	}
 	return p.TestFiles(c.Path) || steers.covers(c.Path, inBase) || !inBase && steers.brings(root, c.Path) || inBase && testSupport(root, c.Path), nil
@@ -81,15 +79,7 @@ func classify(root *os.Root, p *Plan, c tree.Change, steers *steering) (bool, *r
 // partBefore and partAfter are the runner's part of a file in the base and
 // under the patch; a file that cannot be read has a part of its own.
 func partBefore(root *os.Root, p string, commands []string) string {
-	f, err := root.Open(p)
-	if errors.Is(err, fs.ErrNotExist) {
-		return runnerPart(p, nil, commands)
-	}
-	if err != nil {
-		return "unreadable in the base"
-	}
-	defer f.Close()
-	src, err := readCapped(f)
+	src, err := textBefore(root, p)
 	if err != nil {
 		return "unreadable in the base"
 	}
@@ -97,51 +87,38 @@ func partBefore(root *os.Root, p string, commands []string) string {
 }
 
 func partAfter(c tree.Change, commands []string) string {
-	switch {
-	case c.Kind == tree.Delete:
-		return runnerPart(c.Path, nil, commands)
-	case c.Kind != tree.File || c.Open == nil:
-		return "not a file"
-	}
-	f, err := c.Open()
-	if err != nil {
-		return "unreadable in the patch"
-	}
-	defer f.Close()
-	src, err := readCapped(f)
+	src, err := textAfter(c)
 	if err != nil {
 		return "unreadable in the patch"
 	}
 	return runnerPart(c.Path, src, commands)
 }
 
-// textBefore and textAfter are a file in the base and under the patch; "\x00" for one that
-// cannot be read.
-func textBefore(root *os.Root, p string) string {
+// textBefore and textAfter are a file in the base and under the patch, nil where it is
+// not there.
+func textBefore(root *os.Root, p string) ([]byte, error) {
 	f, err := root.Open(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
 	if err != nil {
-		return "\x00"
+		return nil, err
 	}
 	defer f.Close()
-	return textOf(f)
+	return readCapped(f)
 }
 
-func textAfter(c tree.Change) string {
-	if c.Kind != tree.File || c.Open == nil {
-		return "\x00"
+func textAfter(c tree.Change) ([]byte, error) {
+	switch {
+	case c.Kind == tree.Delete:
+		return nil, nil
+	case c.Kind != tree.File || c.Open == nil:
+		return nil, errors.New("it is no file")
 	}
 	f, err := c.Open()
 	if err != nil {
-		return "\x00"
+		return nil, err
 	}
 	defer f.Close()
-	return textOf(f)
-}
-
-func textOf(f io.Reader) string {
-	src, err := readCapped(f)
-	if err != nil {
-		return "\x00"
-	}
-	return string(src)
+	return readCapped(f)
 }

@@ -53,20 +53,17 @@ func lay(p *Plan) (*overlays, error) {
 	kept := make(map[string]tree.Change)  // code
 	tests := make(map[string]tree.Change) // tests and runner configuration
 	alone := make(map[string]tree.Change) // of mixed files: the patch's tests with the base's code
-	patch = slices.Clone(patch)
-	for i := range patch {
-		// What the base does not have is older than the base: a build tool makes it,
-		// if it can, and does not take what the patch brings for what it has made.
-		if _, err := root.Lstat(patch[i].Path); err != nil {
-			patch[i].Old = true
-		}
-	}
 	for _, c := range patch {
 		if f := inadmissible(c); f != nil {
 			o.findings = append(o.findings, *f)
 			continue
 		}
-		isTest, finding := classify(root, p, c, steers)
+		_, err := root.Lstat(c.Path)
+		inBase := err == nil
+		// What the base does not have is older than the base: a build tool makes it,
+		// if it can, and does not take what the patch brings for what it has made.
+		c.Old = !inBase
+		isTest, finding := classify(root, p, c, inBase, steers)
 		if finding != nil && p.Tests != RuleFree {
 			o.findings = append(o.findings, *finding)
 		}
@@ -81,7 +78,7 @@ func lay(p *Plan) (*overlays, error) {
 			continue
 		}
 		tests[c.Path] = c
-		if _, err := root.Lstat(c.Path); err == nil {
+		if inBase {
 			o.inBase = true
 		} else if !steers.brings(root, c.Path) { // a command that names it asks for the target
 			o.fresh = append(o.fresh, c.Path)

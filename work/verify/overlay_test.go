@@ -87,6 +87,8 @@ func TestRunnerPart(t *testing.T) {
 		{"the source of a program", "CMakeLists.txt", "add_executable(tool a.c)\nadd_test(NAME s COMMAND suite)\n", "add_executable(tool a.c b.c)\nadd_test(NAME s COMMAND suite)\n", false},
 		{"a gem", "Gemfile", "source 'https://rubygems.org'\n", "source 'https://rubygems.org'\ngroup :test, :development do\n  gem \"a\", '~> 1.0', require: false # why\nend\n", false},
 		{"code in a Gemfile", "Gemfile", "source 'https://rubygems.org'\n", "source 'https://rubygems.org'\nENV['PATH'] = 'b:' + ENV['PATH']\n", true},
+		{"code behind a mark that is no remark", "Gemfile", "puts 'a #b'\n", "puts 'a #b'; exit 0\n", true},
+		{"a remark behind a dependency of Gradle", "build.gradle", "", "testImplementation 'a:b:1' // why\n", false},
 		{"code in a gem", "gems.rb", "", "gem \"#{exit 0}\"\n", true},
 		{"a patched crate", "Cargo.toml", "", "[patch.crates-io]\na={path='x'}\n", true},
 	} {

@@ -17,8 +17,6 @@ func addsSources(before, after string) bool {
 	for _, l := range lines(after) {
 		v := assignment().FindStringSubmatch(l)
 		switch {
-		case strings.Contains(l, "\x00"):
-			return false
 		case len(left) > 0 && addsWords(left[0], l):
 			left = left[1:]
 			if v != nil {

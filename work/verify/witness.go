@@ -321,8 +321,8 @@ func (w *witness) missing() []string {
 			if s == nil || !t.special && w.plan.Scheme == SchemeSingle {
 				continue
 			}
-			if c := w.base.Commands[i]; c.Runner == results.Cargo && !c.direct && t.Outcome == "" && s.failed == 0 {
-				continue // cargo ends at the first binary with a failed test, on the base as here
+			if c := w.base.Commands[i]; results.EndsEarly(c.Runner) && !c.direct && t.Outcome == "" && s.failed == 0 {
+				continue // it was not reached on the base, and is not reached here
 			}
 			if s.failed == 0 || s.missed > 0 || !s.neutral && w.plan.Scheme == SchemeHalves {
 				out = append(out, t.String())

@@ -103,6 +103,10 @@ func NamesTests(runner string) bool {
 // says so is printed once, behind them.
 func EndsWithSummary(runner string) bool { return runner == Pytest || runner == Unittest }
 
+// EndsEarly says whether a runner that is not asked otherwise ends behind the first of its
+// programs with a failed test.
+func EndsEarly(runner string) bool { return runner == Cargo }
+
 // lazy is an expression that is compiled at its first use.
 type lazy = func() *regexp.Regexp
 
