@@ -3,11 +3,11 @@ package prove
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"remit/law/task"
+	"remit/proof/atomicfile"
 	"remit/proof/canon"
 	"remit/work/engine"
 	"remit/work/engine/command"
@@ -96,7 +96,8 @@ func (p *prover) engine(name string, wants change) (engine.Engine, error) {
 	case fake.Name:
 		digest := strings.TrimPrefix(canon.Digest([]byte(wants.patch)), "sha256:")
 		patch := filepath.Join(p.scratch, digest[:keyDigits]+".patch")
-		return &fake.Engine{Patch: patch, Binary: p.Binary}, os.WriteFile(patch, []byte(wants.patch), 0o644)
+		// Another trial may be reading it.
+		return &fake.Engine{Patch: patch, Binary: p.Binary}, atomicfile.Replace(patch, []byte(wants.patch), 0o644)
 	case command.Name:
 		return &command.Engine{Argv: []string{"sh", "-c", wants.command}, Dir: p.scratch}, nil
 	}
