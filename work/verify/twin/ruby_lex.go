@@ -226,7 +226,7 @@ func (l *rubyLexer) name() error {
 	}
 	n := len(l.tokens)
 	member, word := l.member(n), l.src[start:l.at]
-	if strings.HasPrefix(rest, ":") && !strings.HasPrefix(rest, "::") && l.last() != "?" && !(member && n > 0) {
+	if strings.HasPrefix(rest, ":") && !strings.HasPrefix(rest, "::") && l.last() != "?" && (!member || n <= 0) {
 		l.at++ // a key
 		l.add(scriptName, start)
 		return nil
