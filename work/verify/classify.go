@@ -73,6 +73,9 @@ func classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steeri
 	if isGemfile(c.Path) && inBase || isGradle(c.Path) && (inBase || besideOne(root, path.Dir(c.Path), gradleFiles)) {
 		return partBefore(root, c.Path, nil) != partAfter(c, nil), nil
 	}
+	if inBase && steers.sourced[c.Path] && !p.TestFiles(c.Path) && !testSupport(root, c.Path) {
+		return steers.reachesShell(root, c) != "", nil
+	}
 	return p.TestFiles(c.Path) || steers.covers(c.Path, inBase) || !inBase && steers.brings(root, c.Path) || inBase && testSupport(root, c.Path), nil
 }
 

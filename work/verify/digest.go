@@ -16,7 +16,7 @@ import (
 //
 //go:embed assign.go build_part.go classify.go collect.go config.go digest.go draw.go examine.go exits.go framework.go goembed.go hide.go
 //go:embed hints.go hunk/hunk.go hunk/lines.go hunk/read.go identity.go idle.go judge.go judge_run.go log.go named.go observe.go overlay.go
-//go:embed paths.go phase.go plugins.go pool.go proof.go reach.go reach_lists.go reach_made.go reach_make.go reach_text.go reader.go record.go resource.go result.go
+//go:embed paths.go phase.go plugins.go pool.go proof.go reach.go reach_lists.go reach_made.go reach_make.go reach_sourced.go reach_text.go reader.go record.go resource.go result.go
 //go:embed results/adapter.go results/augment.go results/bats.go results/bun.go results/cargo.go results/collect.go results/ctest.go
 //go:embed results/deno.go results/detect.go results/dotnet.go results/gotest.go results/gotext.go results/gradle.go results/hooks.go
 //go:embed results/hooks/mocha.cjs results/hooks/node.cjs results/hooks/nodetest.cjs results/hooks/phpunit.php
@@ -35,6 +35,7 @@ import (
 //go:embed twin/rs_values.go twin/ruby_asserts.go twin/ruby_lex.go twin/ruby_minitest.go twin/ruby_minitest_asserts.go
 //go:embed twin/ruby_minitest_shapes.go twin/ruby_parse.go twin/ruby_shapes.go
 //go:embed twin/ruby_text.go twin/script_edit.go twin/script_tokens.go twin/sketch.go twin/text.go twin/trace.go twin/twin.go twinrun.go
+//go:embed shell/hazards.go shell/shell.go shell/uses.go
 //go:embed unseen.go varying.go verify.go witness.go
 var source embed.FS
 

@@ -147,7 +147,7 @@ func (j *judgement) repetition(before *RunResult, head *PhaseResult, n int) {
 			j.add(f)
 		case delivered:
 			j.add(reason.Finding{Code: reason.VerifierTampering, Path: f.Path, Detail: fmt.Sprintf(
-				"with the tests of the base as they were: %s; the patch changes %s", f.Detail, some(head.TestFilesChanged))})
+				"with the tests of the base as they were: %s; the patch changes %s%s", f.Detail, some(head.TestFilesChanged), head.because)})
 		}
 	}
 }

@@ -28,6 +28,7 @@ type overlays struct {
 	deleted    []string // those of them that the base has and the patch removes
 	fresh      []string // those of them that the base does not have, and that nothing there would make
 	findings   []reason.Finding
+	because    string // why changes of files that shells of the tests read count as changes of tests
 }
 
 // maxEntries bounds the walks over the baseline.
@@ -45,7 +46,7 @@ func lay(p *Plan) (*overlays, error) {
 		return nil, err
 	}
 	o := &overlays{}
-	steers := reach(root, p.Commands)
+	steers, because := p.steers(), map[string]string{}
 	for _, p := range steers.standing {
 		o.findings = append(o.findings, reason.Finding{Code: reason.VerificationFailed, Path: p, Detail: "make does nothing for the target " + strconv.Quote(path.Base(p)) +
 			": there is a file or directory of that name, and the makefile does not say that it is .PHONY", Hint: idleHint})
@@ -78,6 +79,9 @@ func lay(p *Plan) (*overlays, error) {
 			continue
 		}
 		tests[c.Path] = c
+		if steers.sourced[c.Path] && !p.TestFiles(c.Path) {
+			because[c.Path] = steers.reachesShell(root, c)
+		}
 		if inBase {
 			o.inBase = true
 		} else if !steers.brings(root, c.Path) { // a command that names it asks for the target
@@ -87,7 +91,7 @@ func lay(p *Plan) (*overlays, error) {
 			o.deleted = append(o.deleted, c.Path)
 		}
 	}
-	o.tests = slices.Sorted(maps.Keys(tests))
+	o.tests, o.because = slices.Sorted(maps.Keys(tests)), sourcedDetail(because)
 	slices.Sort(o.deleted)
 	slices.Sort(o.fresh)
 	if p.Tests != RuleFree {

@@ -108,7 +108,7 @@ func Head(ctx context.Context, sb Sandbox, p Plan) (*PhaseResult, error) {
 		return r.cannot(err)
 	}
 	r.Dropped, r.TestFilesChanged, r.Findings = o.dropped, o.tests, o.findings
-	r.deletedTests, r.editedTests = o.deleted, o.inBase
+	r.deletedTests, r.editedTests, r.because = o.deleted, o.inBase, o.because
 	if p.Before != nil {
 		p.caches = p.Before.caches
 	}

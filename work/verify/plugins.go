@@ -125,7 +125,7 @@ func (r *reacher) npm(dirs []string, name string, depth int) (runs bool) {
 			if text, known := scripts[n]; known && !r.seen[key] {
 				r.seen[key] = true
 				r.out.commands = append(r.out.commands, "npm run "+n)
-				runs = r.follow(text, d, depth+1, false) || runs
+				runs = r.follow(text, p, d, depth+1, false) || runs
 			}
 		}
 	}

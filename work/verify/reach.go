@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"remit/work/verify/results"
+	"remit/work/verify/shell"
 )
 
 // steering is what decides what the commands mean besides the tests and the
@@ -29,6 +30,8 @@ type steering struct {
 	searched  map[string]bool // names of sources, where a makefile has make search directories for them
 	cmake     bool            // its modules and presets
 	standing  []string        // targets that are files of the base, so that make does nothing for them
+	sourced   map[string]bool // of the files those that count for nothing but that shell scripts of the tests read them
+	scripts   []shell.Script  // the shell scripts of the tests
 	outputs   map[int]bool    // which of the outputs count
 	// commands are the commands of the plan, and the calls of npm scripts that
 	// were found behind them.
@@ -56,9 +59,10 @@ const (
 type how int
 
 const (
-	called how = iota
-	named      // by a command itself, in a way that leaves no doubt
-	readIn     // part of the text that names it
+	called  how = iota
+	named       // by a command itself, in a way that leaves no doubt
+	readIn      // part of the text that names it
+	sourced     // read by a shell script, and a part of the tests if that is one
 )
 
 // reacher follows the names in commands and scripts.
@@ -76,26 +80,44 @@ type reacher struct {
 	// included are read in every one of them.
 	included []included
 	goals    map[string]bool // words that may be targets
+	// isTest says which paths hold tests.
+	isTest func(string) bool
+	// readers are the scripts that read a file, "" for a command; texts are the shell
+	// scripts that were looked at.
+	readers map[string][]string
+	texts   map[string]string
+	all     []string // the files of the base
+	bound   int      // how many files may be opened
 }
 
-func newReacher(root *os.Root, commands []string) *reacher {
-	return &reacher{root: root, out: &steering{files: map[string]bool{}, outputs: map[int]bool{}, suffixes: map[string]bool{}, searched: map[string]bool{}, commands: slices.Clone(commands)},
-		seen: map[string]bool{}, listed: map[string]map[string]bool{}, makes: map[string]*rules{}, goals: map[string]bool{}}
+func newReacher(root *os.Root, commands []string, isTest func(string) bool) *reacher {
+	out := &steering{
+		files: map[string]bool{}, outputs: map[int]bool{}, suffixes: map[string]bool{}, searched: map[string]bool{},
+		sourced: map[string]bool{}, commands: slices.Clone(commands),
+	}
+	return &reacher{
+		root: root, out: out, seen: map[string]bool{}, listed: map[string]map[string]bool{}, makes: map[string]*rules{}, goals: map[string]bool{},
+		isTest: isTest, bound: maxReachFiles, readers: map[string][]string{}, texts: map[string]string{},
+	}
 }
 
 // reach finds what steers the commands. It reads the base only: what the patch
 // says is never followed.
-func reach(root *os.Root, commands []string) *steering {
-	r := newReacher(root, commands)
+func reach(root *os.Root, commands []string, isTest func(string) bool) *steering {
+	r := newReacher(root, commands, isTest)
+	unnamed := false // whether a command does not name its tests
 	for _, command := range commands {
 		r.goal(command)
 		r.builds(r.dirsOf(command, "."), command)
 		_, runner, _ := results.Augment(command)
 		plain := results.NamesTests(runner)
+		readBy := sources.all(command, maxReachWords)
+		unnamed = unnamed || !plain
 		for i, w := range splitWords().Split(command, -1) {
 			base := path.Base(w)
 			// The arguments of a known runner are tests, which have their own rule.
-			if !plain && scriptWord().MatchString(w) && (scriptName().MatchString(base) || i == 0 && strings.HasPrefix(w, "./")) {
+			read := slices.ContainsFunc(readBy, func(m []string) bool { return m[1] == w })
+			if !plain && !read && scriptWord().MatchString(w) && (scriptName().MatchString(base) || i == 0 && strings.HasPrefix(w, "./")) {
 				r.visit(path.Clean(w), named, 0, false)
 			}
 		}
@@ -104,22 +126,27 @@ func reach(root *os.Root, commands []string) *steering {
 			for _, w := range fileWords(command) {
 				r.tool(r.dirsOf(command, "."), path.Base(w), 0)
 			}
-			r.follow(command, ".", 0, false)
+			r.follow(command, "", ".", 0, false)
 		}
 	}
 	r.plugins(commands)
 	r.settleMake()
+	if unnamed {
+		r.shellTests()
+	}
+	r.settleSourced(commands)
 	return r.out
 }
 
-// follow visits everything that a text names. It reports whether the text runs
-// tests, itself or by what it calls.
-func (r *reacher) follow(text, dir string, depth int, isTest bool) bool {
+// follow visits everything that a text names, that of a file or of a command. It
+// reports whether the text runs tests, itself or by what it calls.
+func (r *reacher) follow(text, file, dir string, depth int, isTest bool) bool {
 	text = callsMake.Replace(text)
 	runs := runsTests.in(text)
 	dirs := r.dirsOf(text, dir)
 	r.builds(dirs, text)
-	for _, m := range slices.Concat(sources.all(text, maxReachWords), includes.all(text, maxReachWords)) {
+	runs = r.sources(text, file, dirs, depth, isTest) || runs
+	for _, m := range includes.all(text, maxReachWords) {
 		for _, w := range fileWords(strings.Join(m[1:], " ")) {
 			runs = r.visitAll(dirs, w, readIn, depth, isTest) || runs
 		}
@@ -216,16 +243,12 @@ func inside(p string) bool {
 }
 
 func (r *reacher) visitAll(dirs []string, word string, by how, depth int, isTest bool) (runs bool) {
-	word = strings.TrimLeft(word, "@+!/-")
-	if word == "" || !scriptWord().MatchString(word) {
-		return false
-	}
-	first, _, _ := strings.Cut(word, "/")
+	first, _, _ := strings.Cut(fileWord(word), "/")
 	for _, d := range dirs {
 		if by == called && !strings.HasPrefix(first, ".") && !r.names(d)[first] {
 			continue // most words are no names, and looking at each would take its time
 		}
-		if p := path.Join(d, word); p != "." && inside(p) {
+		for _, p := range wordPaths([]string{d}, word) {
 			runs = r.visit(p, by, depth, isTest) || runs
 		}
 	}
@@ -252,18 +275,21 @@ func (r *reacher) names(dir string) map[string]bool {
 // visit looks at one file and decides whether it counts. It reports whether the
 // file is a part of the machinery that runs tests.
 func (r *reacher) visit(p string, by how, depth int, fromTest bool) bool {
-	if by != called {
+	if by == named || by == readIn {
 		r.note(p, by == readIn)
 	}
 	if counts, done := r.seen[p]; done || depth > maxReachDepth {
-		return counts || done && by != called
+		return counts || done && by != called && by != sourced
 	}
 	text, mode, ok := r.read(p)
 	if !ok || by == called && !isScriptFile(p, text, mode) {
 		r.seen[p] = false
 		return false
 	}
-	r.seen[p] = by != called
+	r.seen[p] = by == named || by == readIn
+	if isShell(p, text) || by == sourced {
+		r.texts[p] = text
+	}
 	if r.out.makefiles && (by == readIn || makefile().MatchString(p)) {
 		r.makefile(p, text, by)
 		r.readsOf(r.dirsOf("", path.Dir(p)), text)
@@ -271,8 +297,8 @@ func (r *reacher) visit(p string, by how, depth int, fromTest bool) bool {
 		r.goal(text)
 	}
 	asks := asksName().MatchString(path.Base(p)) || testNames().MatchString(path.Base(p))
-	runs := r.follow(text, path.Dir(p), depth+1, asks || fromTest && by == readIn)
-	counts := by != called || runs || asks || !fromTest && inToolDir(p)
+	runs := r.follow(text, p, path.Dir(p), depth+1, asks || fromTest && by != called && by != named)
+	counts := by == named || by == readIn || runs || asks || !fromTest && by != sourced && inToolDir(p)
 	if counts {
 		r.note(p, false)
 		r.linkTarget(p)
@@ -341,7 +367,7 @@ func (r *reacher) read(p string) (text string, mode os.FileMode, ok bool) {
 	if r.looks++; r.looks > maxReachLooks {
 		return "", 0, false
 	}
-	if info, err := r.root.Stat(p); err != nil || !info.Mode().IsRegular() || info.Size() > maxConfig || r.opens >= maxReachFiles {
+	if info, err := r.root.Stat(p); err != nil || !info.Mode().IsRegular() || info.Size() > maxConfig || r.opens >= r.bound {
 		return "", 0, false
 	}
 	r.opens++

@@ -58,7 +58,7 @@ func TestBrings(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer root.Close()
-			s := reach(root, []string{tc.commands})
+			s := reach(root, []string{tc.commands}, DefaultTestPath)
 			for _, p := range strings.Fields(tc.yes) {
 				if !s.brings(root, p) && !s.covers(p, false) {
 					t.Errorf("%s is not seen", p)

@@ -20,7 +20,7 @@ func steered(t *testing.T, base files, commands ...string) string {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	s := reach(root, commands)
+	s := reach(root, commands, DefaultTestPath)
 	var out []string
 	for p, evenNew := range s.files {
 		if _, err := root.Lstat(p); evenNew {
@@ -105,8 +105,8 @@ func TestReachIsBounded(t *testing.T) {
 	}
 	defer root.Close()
 	follow := func(command string) *reacher {
-		r := newReacher(root, nil)
-		r.follow(command, ".", 0, false)
+		r := newReacher(root, nil, DefaultTestPath)
+		r.follow(command, "", ".", 0, false)
 		return r
 	}
 	r := follow("make t1; " + strings.Repeat("w w/w ", 10*maxReachWords))

@@ -49,7 +49,7 @@ var (
 	buildsIn = inLines(`\s(?:-B|--build|--test-dir|--build-dir|-C)[ \t=]*["']?([A-Za-z0-9._/-]+)`, "-B", "--build", "--test-dir", "-C")
 	// Files that a shell only asks for.
 	asksFile = inLines(`(?:\[\[?|\btest)[ \t]+(?:![ \t]+)?-[efxsdrL][ \t]+["']?([A-Za-z0-9_.][A-Za-z0-9._/-]*)`, "[", "test")
-	sources  = inLines(`(?:^|[;&|({]|\bthen|\bdo|\belse)[ \t]*(?:\.|source)[ \t]+((?:\$\([^)\n]*\)|"(?:\$\([^)\n]*\)|[^"\n])*"|'[^'\n]*'|[^\s;&|"'])+)`,
+	sources  = inLines(`(?:^|[;&|({'"]|\bthen|\bdo|\belse)[ \t]*(?:\.|source)[ \t]+((?:\$\([^)\n]*\)|"(?:\$\([^)\n]*\)|[^"\n])*"|'[^'\n]*'|[^\s;&|"'])+)`,
 		". ", ".\t", "source")
 	includes = inLines(`^[ \t]*(?:-?include|sinclude)[ \t]+([^\n]+)|\bmake[ \t][^\n;&|]*-f[ \t]*([^\s;&|]+)`,
 		"include", "-f")

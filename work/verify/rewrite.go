@@ -28,7 +28,7 @@ func (p *Plan) rewritten(changes, laid []tree.Change) []string {
 	for _, c := range laid {
 		before[c.Path] = c
 	}
-	steers := reach(root, p.Commands)
+	steers := p.steers()
 	var out []string
 	for _, c := range changes {
 		if c.Kind == tree.Delete {

@@ -90,6 +90,7 @@ import (
 	"cmp"
 	"context"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -193,10 +194,11 @@ type Plan struct {
 	// time of the plain run of the patched tree; nil is no time.
 	Extra func(head time.Duration) time.Duration
 
-	caches    []string    // lent to the runs
-	quiet     string      // one of the caches, for the runs with edited tests
-	telling   *sync.Mutex // held while OnEvent is called
-	hostTrace bool        // nothing is confined: see unconfined
+	caches    []string         // lent to the runs
+	quiet     string           // one of the caches, for the runs with edited tests
+	telling   *sync.Mutex      // held while OnEvent is called
+	reached   func() *steering // what steers the commands, looked at once
+	hostTrace bool             // nothing is confined: see unconfined
 }
 
 // The values of Plan.Control.
@@ -276,6 +278,7 @@ func (p *Plan) check() error {
 	if p.TestFiles == nil {
 		p.TestFiles = DefaultTestPath
 	}
+	p.reached = sync.OnceValue(p.reach)
 	if p.Log == nil {
 		p.Log = io.Discard
 	}
@@ -287,6 +290,27 @@ func (p *Plan) check() error {
 		p.Limits.Wall = defaults.Wall
 	}
 	return nil
+}
+
+// steers is what steers the commands of the plan.
+func (p *Plan) steers() *steering {
+	if p.reached == nil {
+		return p.reach()
+	}
+	return p.reached()
+}
+
+func (p *Plan) reach() *steering {
+	isTest := p.TestFiles
+	if isTest == nil {
+		isTest = DefaultTestPath
+	}
+	root, err := os.OpenRoot(p.Lower)
+	if err != nil {
+		return newReacher(nil, p.Commands, isTest).out // no run of the plan can start
+	}
+	defer root.Close()
+	return reach(root, p.Commands, isTest)
 }
 
 // MaxRepeat bounds Plan.Repeat: more repetitions say nothing new.
