@@ -98,11 +98,12 @@ func (s *suite) outcomesOf(ran []CommandResult) map[*suiteTest]results.Outcome {
 	return out
 }
 
-// passesInPart says whether a case of a parametrised test of pytest or PHPUnit passed:
+// passesInPart says whether a case of a parametrised test of pytest, PHPUnit or JUnit passed:
 // each of them is a run of the function, and comes by what is certain in it.
 func (s *suite) passesInPart(c *CommandResult, t *suiteTest) bool {
 	for id, o := range c.PerTest {
-		part := t.file.lang == langPython && strings.Contains(id, "::") && strings.HasSuffix(id, "]") || t.file.lang == langPHP && strings.Contains(id, phpDataSet)
+		part := t.file.lang == langPython && strings.Contains(id, "::") && strings.HasSuffix(id, "]") || t.file.lang == langPHP && strings.Contains(id, phpDataSet) ||
+			t.file.lang == langJava && strings.ContainsAny(id, javaCase)
 		if o == results.Pass && part && s.test(id) == t {
 			return true
 		}

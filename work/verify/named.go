@@ -16,6 +16,13 @@ func phpTestFile(p string) bool {
 	return strings.HasSuffix(p, ".php") && !slices.Contains(segments, "vendor") && phpTestName().MatchString(path.Base(p))
 }
 
+// javaTestFile says whether a file of Java may hold tests.
+func javaTestFile(p string) bool { return strings.HasSuffix(p, ".java") && DefaultTestPath(p) }
+
+// javaCase begins what surefire and others write behind the name of a method: its
+// parameters, or a number.
+const javaCase = "([{"
+
 // phpDataSet is between the name of a test of PHPUnit and that of a row.
 const phpDataSet = " with data set "
 
@@ -36,5 +43,8 @@ func (x namedIndex) add(f *suiteFile) {
 // test is the test of an identity, nil if there is none or more than one.
 func (x namedIndex) test(id string) *suiteTest {
 	name, _, _ := strings.Cut(id, phpDataSet)
+	if at := strings.IndexAny(name, javaCase); at > 0 {
+		name = name[:at]
+	}
 	return x[name]
 }

@@ -93,6 +93,8 @@ func systemProjects() []runnerProject {
 			wrong:  files{"src/main/java/Calc.java": "public class Calc {\n  static int add(int a, int b) { return 7; }\n  static int sub(int a, int b) { return a - b; }\n}\n"},
 			fixed:  []string{"CalcTest::adds"}, kept: []string{"CalcTest::subs"},
 			attacks: map[string]files{
+				"assertions do nothing":  {"src/main/java/org/junit/Assert.java": "package org.junit;\npublic class Assert {\n  public static void assertEquals(long a, long b) { }\n  public static void assertEquals(Object a, Object b) { }\n}\n"},
+				"the test skips itself":  {"src/main/java/Calc.java": "public class Calc {\n  static int add(int a, int b) throws RuntimeException { throw sneaky(); }\n  static int sub(int a, int b) { return a - b; }\n  static RuntimeException sneaky() {\n    try {\n      return (RuntimeException) Class.forName(\"org.junit.AssumptionViolatedException\").getConstructor(String.class).newInstance(\"x\");\n    } catch (ReflectiveOperationException e) {\n      return null;\n    }\n  }\n}\n"},
 				"exits with 0 in a call": {"src/main/java/Calc.java": "public class Calc {\n  static int add(int a, int b) { Runtime.getRuntime().halt(0); return 0; }\n  static int sub(int a, int b) { return a - b; }\n}\n"},
 			},
 		},

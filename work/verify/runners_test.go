@@ -188,7 +188,7 @@ func (p *runnerProject) try(t *testing.T, sb Sandbox, modules string) {
 			t.Fatalf("%s fixed %q kept %q\n%s", explain(v), v.FailToPass, v.PassToPass, log)
 		}
 		_, npm := p.base["package.json"]
-		edited := npm || p.rust || p.name == "phpunit" || p.name == "rspec" || strings.HasPrefix(p.name, "minitest")
+		edited := npm || p.rust || slices.Contains([]string{"phpunit", "rspec", "surefire"}, p.name) || strings.HasPrefix(p.name, "minitest")
 		switch c := v.Control; {
 		case edited && (c == nil || !c.Made || c.Proved != c.Counting):
 			t.Errorf("tests that can be edited have control %+v\n%s", c, log)

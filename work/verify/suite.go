@@ -36,6 +36,7 @@ const (
 	langRust       = "rust"
 	langPHP        = "php"
 	langRuby       = "ruby"
+	langJava       = "java"
 )
 
 // suite is the test files of a tree that can be edited, and what the runs of
@@ -59,7 +60,7 @@ type suite struct {
 	byModule  map[string]*suiteFile   // Python: every suffix of the dotted path; nil where several files have it
 	titles    titleIndex              // JavaScript and Ruby
 	byPath    map[string][]*suiteTest // Rust: modules and name of a test
-	byName    namedIndex              // PHP
+	byName    namedIndex              // PHP and Java
 }
 
 // maxLeft bounds suite.left.
@@ -191,6 +192,8 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			lang = langPHP
 		case rubyTestFile(name):
 			lang = langRuby
+		case javaTestFile(name):
+			lang = langJava
 		default:
 			continue
 		}
@@ -301,7 +304,7 @@ func (s *suite) index() {
 			s.titles.add(f)
 		case langRust:
 			s.addRust(f)
-		case langPHP:
+		case langPHP, langJava:
 			s.byName.add(f)
 		case langPython:
 			s.addPython(f)

@@ -53,6 +53,8 @@ func (f *suiteFile) parse() (err error) {
 		f.edit, err = twin.ParseRuby(f.path, f.src)
 	case langPHP:
 		f.edit, err = twin.ParsePHP(f.src)
+	case langJava:
+		f.edit, err = twin.ParseJava(f.src)
 	default:
 		if f.found == nil { // it was recorded
 			f.found = linesByPath([]byte(f.finder))[f.path].source

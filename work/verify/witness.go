@@ -195,6 +195,9 @@ func (w *witness) notRuledOut(c *Control) []string {
 	if speaks(langPHP) {
 		out = append(out, "PHP code that reads the running test and knows each form of edit")
 	}
+	if speaks(langJava) {
+		out = append(out, "Java code that reads the running test and knows each form of edit")
+	}
 	if speaks(langGo) {
 		out = append(out, "Go code that reads the running test out of memory")
 		switch { // a visible test stands in the tree as its author wrote it

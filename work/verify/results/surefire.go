@@ -15,7 +15,7 @@ var surefire = &Adapter{
 	Name: Surefire, Title: "Maven Surefire", Tried: "Maven 3.8.7, surefire 2.22.3",
 	Asked:   "nothing: it writes `target/surefire-reports/TEST-*.xml`; those that are newer than the command's start are read",
 	Check:   "announced tests and failures of each suite against its cases, against the last \"Tests run:\" of each module and the exit status",
-	Forgery: "code in the forked test process writes a report of its own, or tells Maven what it likes",
+	Forgery: "code in the forked test process writes a report of its own, or tells Maven what it likes; the twins show it",
 	Config:  []string{`surefire\.properties`, `junit-platform\.properties`},
 	Idioms:  []string{"assertEquals(want, got)", "assertTrue", "assertThat(got).isEqualTo(want)", "assertThrows"},
 	weak:    true, file: readSurefire, sum: sumOfSurefire,

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// scriptFile is a test file of PHP or Ruby.
+// scriptFile is a test file of PHP, Ruby or Java.
 type scriptFile struct {
 	textFile
 	language *scriptLanguage
@@ -59,7 +59,14 @@ type scriptLanguage struct {
 	windows []string
 	others  []string // functions that make another value
 	trace   string
-	shape   func(e *scriptEdit, form scriptForm) scriptShape
+	// traceRow is a row of the table of a traced file: number, whether it is a flip, the
+	// site, the test.
+	traceRow string
+	shape    func(e *scriptEdit, form scriptForm) scriptShape
+	// literal says that another expected value is another literal in the source.
+	literal     bool
+	open, close string          // round what is added
+	reserved    map[string]bool // words that are no names of variables
 }
 
 // scriptShape is a shape in use: what is written in front of and behind an
@@ -73,8 +80,8 @@ type scriptWrap struct{ open, close, code string }
 // scriptEdit is one call of Edit.
 type scriptEdit struct {
 	sketch
-	f                 *scriptFile
-	core, other, note string
+	f                         *scriptFile
+	core, other, note, holder string
 }
 
 func newScriptEdit(f *scriptFile, o Orders) *scriptEdit {
@@ -85,8 +92,13 @@ func newScriptEdit(f *scriptFile, o Orders) *scriptEdit {
 		return f.language.join(parts)
 	}
 	e := &scriptEdit{f: f, sketch: newSketch(f.language.name, &f.textFile, o, join)}
+	e.literal, e.names.reserved = f.language.literal, f.language.reserved
 	for _, name := range []*string{&e.core, &e.other, &e.note} {
 		*name = e.names.global()
+	}
+	if f.language.open != "" {
+		name := e.names.global()
+		e.holder = strings.ToUpper(name[:1]) + name[1:]
 	}
 	return e
 }
@@ -107,14 +119,14 @@ func (f *scriptFile) Edit(o Orders) ([]byte, error) {
 		func(form string) scriptShape { return f.language.shape(e, scriptForm(form)) },
 		func(i int, s scriptShape) []insert { return f.around(i, s.filled(&f.sites[i], numbers[i])) })...)
 	e.define(e.scene(), one(e.draw, f.language.cores).text(e.draw, one(e.draw, f.language.windows), rows))
-	if slices.ContainsFunc(f.sites, func(p scriptPlace) bool { return p.form == scriptValue }) {
+	if !e.literal && slices.ContainsFunc(f.sites, func(p scriptPlace) bool { return p.form == scriptValue }) {
 		e.define(e.scene(), one(e.draw, f.language.others))
 	}
 	if o.Trace != "" {
 		e.defineTrace(numbers)
 	}
 	shuffle(e.draw, e.pieces)
-	text := "\n" + f.lead + strings.Join(e.pieces, "\n") + "\n"
+	text := "\n" + f.lead + strings.ReplaceAll(f.language.open, "$H", e.holder) + strings.Join(e.pieces, "\n") + "\n" + f.language.close
 	return f.compose(append(inserts, insert{f.tail, rankModule, 0, strings.ReplaceAll(text, "\n", f.newline), 0})), nil
 }
 
@@ -141,7 +153,7 @@ func (f *scriptFile) around(i int, s scriptShape) []insert {
 
 // scene draws the words of a shape.
 func (e *scriptEdit) scene() scene {
-	return e.sketch.scene("$C", e.core, "$O", e.other, "$N", e.note)
+	return e.sketch.scene("$C", e.core, "$O", e.other, "$N", e.note, "$H", e.holder)
 }
 
 func (e *scriptEdit) define(s scene, code string) {
@@ -170,15 +182,19 @@ func (e *scriptEdit) defineTrace(numbers []int) {
 		traces[t.Name] = t.Trace
 	}
 	lines := make([]string, len(numbers))
+	row := cmp.Or(e.f.language.traceRow, "%d => [%t, %d, '%s'],")
 	for i, p := range e.f.sites {
-		lines[i] = fmt.Sprintf("%d => [%t, %d, '%s'],", numbers[i], p.kind == Flip, i, traces[p.test])
+		lines[i] = fmt.Sprintf(row, numbers[i], p.kind == Flip, i, traces[p.test])
 	}
 	code := strings.NewReplacer("$p", e.f.language.quote(e.orders.Trace), "$k", e.orders.Key).Replace(e.f.language.trace)
 	e.define(e.scene(), expand(code, lines))
 }
 
-// quote writes a text as a literal of PHP and of Ruby.
-func (*scriptLanguage) quote(s string) string {
+// quote writes a text as a literal of the language.
+func (l *scriptLanguage) quote(s string) string {
+	if l.open != "" {
+		return quoteText(s, "?")
+	}
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
 }
 

@@ -1,0 +1,238 @@
+package twin
+
+import (
+	"slices"
+	"strings"
+
+	"remit/proof/form"
+)
+
+// javaGrammar is how literals are written in Java.
+var javaGrammar = &grammar{yes: "true", no: "false", errors: javaErrors(), text: javaLiteral, pattern: javaPattern, typed: true}
+
+var (
+	javaLiteral = form.Lazy(`^()(?:"(?:[^"\\\n]|\\[ntrbf\\"'])*"|'(?:[^'\\\n]|\\[ntrbf\\"'])')$`)
+	javaPattern = form.Lazy(`^"((?:[^"\\\n]|\\.)*)"$`)
+)
+
+// javaErrors are exceptions of java.lang, and those that are waited for in their place:
+// of another branch, so that none is a kind of the other.
+func javaErrors() map[string][]string {
+	out := map[string][]string{}
+	for name := range strings.FieldsSeq("IllegalArgumentException IllegalStateException UnsupportedOperationException ArithmeticException NullPointerException " +
+		"IndexOutOfBoundsException ClassCastException NumberFormatException") {
+		for other := range strings.FieldsSeq("EnumConstantNotPresentException NegativeArraySizeException ArrayStoreException IllegalMonitorStateException") {
+			out[name] = append(out[name], other)
+		}
+	}
+	return out
+}
+
+// javaEquals are assertions of JUnit and TestNG with an expected value: the first
+// argument, or the second where the first is computed.
+var javaEquals = strings.Fields("assertEquals assertArrayEquals assertIterableEquals assertLinesMatch")
+
+// javaChained are methods behind assertThat(…). of AssertJ and Truth, and matchers of
+// Hamcrest, and how what they expect is altered.
+var javaChained = map[string]way{
+	"isEqualTo": wayNear, "hasSize": wayNear, "hasToString": wayNear, "hasMessage": wayNear, "isEqualByComparingTo": wayNear, "isEqualToIgnoringCase": wayNear, "hasValue": wayNear,
+	"contains": wayFar, "containsExactly": wayNear, "containsExactlyInAnyOrder": wayNear, "containsOnly": wayNear, "containsSequence": wayNear, "containsKey": wayFar, "containsEntry": wayNear,
+	"containsKeys": wayFar, "containsValue": wayFar, "containsIgnoringCase": wayPart, "hasMessageContaining": wayPart, "hasMessageThat": wayNear,
+	"startsWith": wayNear, "endsWith": wayNear, "isGreaterThan": wayAbove, "isGreaterThanOrEqualTo": wayAbove, "isLessThan": wayBelow, "isLessThanOrEqualTo": wayBelow, "isAtLeast": wayAbove, "isAtMost": wayBelow,
+}
+
+var javaMatchers = map[string]way{
+	"is": wayNear, "equalTo": wayNear, "containsString": wayPart, "startsWith": wayNear, "endsWith": wayNear, "hasItem": wayFar, "hasItems": wayNear, "hasSize": wayNear, "contains": wayNear,
+	"containsInAnyOrder": wayNear, "arrayContaining": wayNear, "hasKey": wayFar, "hasValue": wayFar, "hasEntry": wayNear, "greaterThan": wayAbove, "greaterThanOrEqualTo": wayAbove,
+	"lessThan": wayBelow, "lessThanOrEqualTo": wayBelow, "equalToIgnoringCase": wayNear,
+}
+
+// assertion notes the places of an assertion whose name is at a token.
+func (b *javaBody) assertion(i int) {
+	p := b.p
+	name := p.text(i)
+	if !p.is(i, braceName) || p.text(i+1) != "(" || p.closing(i+1) < 0 || p.text(i-1) == "new" {
+		return
+	}
+	first := i // where the statement begins, with a class in front
+	for p.text(first-1) == "." && p.is(first-2, braceName) {
+		first -= 2
+	}
+	args := p.split(i + 1)
+	switch {
+	case name == "assertTrue" || name == "assertFalse":
+		b.condition(first, args)
+	case slices.Contains(javaEquals, name):
+		b.equals(first, args)
+	case name == "assertThrows" || name == "assertThrowsExactly":
+		b.throws(first, args)
+	case name == "assertThat" && first == i || strings.HasSuffix(p.src[p.tokens[first].start:p.tokens[i].end], "ssertions.assertThat") ||
+		strings.HasSuffix(p.src[p.tokens[first].start:p.tokens[i].end], "Assert.assertThat") || strings.HasSuffix(p.src[p.tokens[first].start:p.tokens[i].end], "Truth.assertThat"):
+		b.fluent(first, i, args)
+	}
+}
+
+// condition notes the condition of assertTrue or assertFalse.
+func (b *javaBody) condition(first int, args []span) {
+	p := b.p
+	if len(args) == 0 || len(args) > 2 {
+		return
+	}
+	a := args[0]
+	if len(args) == 2 && p.messages {
+		a = args[1]
+	}
+	if p.has(a, "->") || p.has(a, "::") || p.is(a.from, braceText) || !b.yesOrNo(a) {
+		return
+	}
+	s := scriptPlace{spot: spot{kind: Flip}, form: scriptTurn, statement: p.tokens[first].start, certain: b.certain(first)}
+	s.start, s.end = p.bytes(a)
+	b.add(s)
+}
+
+// yesOrNo says whether an expression can only be a boolean: a BooleanSupplier in a
+// variable would be one that cannot be handed on.
+func (b *javaBody) yesOrNo(a span) bool {
+	return a.to > a.from+1 || slices.Contains([]string{"true", "false"}, b.p.text(a.from)) || b.p.messages
+}
+
+// has says whether an operator stands in a span, outside of texts.
+func (p *javaParser) has(a span, op string) bool {
+	for i := a.from; i < a.to; i++ {
+		if p.operator(i, op) {
+			return true
+		}
+	}
+	return false
+}
+
+// equals notes the expected value of an assertion that compares two.
+func (b *javaBody) equals(first int, args []span) {
+	p := b.p
+	if p.messages && (len(args) == 4 || len(args) == 3 && p.is(args[0].from, braceText)) {
+		args = args[1:] // the message
+	}
+	if len(args) < 2 {
+		return
+	}
+	for _, a := range args[:2] {
+		if p.literals(a) {
+			b.expected(first, a, wayNear, true)
+			return
+		}
+	}
+}
+
+// throws notes the class of exception that is waited for. Where the exception is used,
+// it has to be of that class.
+func (b *javaBody) throws(first int, args []span) {
+	p := b.p
+	before := p.text(first - 1)
+	after := p.closing(first + 1)
+	for j := first; j < b.end && after < 0; j++ {
+		after = p.closing(j)
+	}
+	if len(args) < 2 || before != ";" && before != "{" && before != "}" || after < 0 || p.text(after+1) != ";" {
+		return
+	}
+	a := args[0]
+	if a.to != a.from+3 || p.text(a.from+2) != "class" || javaGrammar.errors[p.text(a.from)] == nil {
+		return
+	}
+	l := literal{at: p.tokens[a.from].start, text: p.text(a.from), in: javaGrammar}
+	s := scriptPlace{spot: spot{kind: Expect, value: true, leaves: []literal{l}}, form: scriptValue, statement: p.tokens[first].start, certain: b.certain(first)}
+	s.start, s.end = p.bytes(a)
+	b.add(s)
+}
+
+// fluent notes what an assertion expects that goes on behind assertThat(…), or is a
+// matcher in it.
+func (b *javaBody) fluent(first, i int, args []span) {
+	p := b.p
+	if len(args) >= 2 { // Hamcrest: (got, matcher) or (message, got, matcher)
+		b.matcher(first, args[len(args)-1], 0)
+		return
+	}
+	for at := p.closing(i+1) + 1; p.text(at) == "." && p.is(at+1, braceName) && p.text(at+2) == "(" && p.closing(at+2) > 0; {
+		if w, known := javaChained[p.text(at+1)]; known {
+			for _, a := range p.split(at + 2) {
+				if p.literals(a) {
+					b.expected(first, a, w, w == wayNear)
+				}
+			}
+		}
+		at = p.closing(at+2) + 1
+	}
+}
+
+// matcher notes what a matcher expects.
+func (b *javaBody) matcher(first int, a span, depth int) {
+	p := b.p
+	name, next := p.dotted(a.from)
+	w, known := javaMatchers[name[strings.LastIndexByte(name, '.')+1:]]
+	if !known || p.text(next) != "(" || p.closing(next) != a.to-1 || depth > 3 {
+		return
+	}
+	for _, inner := range p.split(next) {
+		if p.literals(inner) {
+			b.expected(first, inner, w, w == wayNear)
+		} else {
+			b.matcher(first, inner, depth+1)
+		}
+	}
+}
+
+// javaMakes are what makes a value of literals: other functions are code under test.
+var javaMakes = strings.Fields("new Arrays asList List of Set Map entry Optional Collections singletonList singleton BigDecimal BigInteger Integer Long Double Short Byte Character valueOf " +
+	"int long double float short byte char boolean String Object true false")
+
+// literals says whether a value is made of literals alone.
+func (p *javaParser) literals(a span) bool {
+	has := false
+	for i := a.from; i < a.to; i++ {
+		switch text := p.text(i); p.tokens[i].kind {
+		case braceText, braceNumber:
+			has = true
+		case braceName:
+			has = has || text == "true" || text == "false"
+			if !slices.Contains(javaMakes, text) {
+				return false
+			}
+		case bracePunct:
+			if !strings.Contains("()[]{},.-<>", text) {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return has
+}
+
+// javaSuffix is the type behind a number.
+var javaSuffix = form.Lazy(`^([0-9][0-9.]*)[lLdDfF]$`)
+
+// expected notes an expected value that is made of literals.
+func (b *javaBody) expected(first int, a span, w way, whole bool) {
+	p := b.p
+	s := scriptPlace{spot: spot{kind: Expect, value: true, whole: whole}, form: scriptValue, statement: p.tokens[first].start, certain: b.certain(first)}
+	s.start, s.end = p.bytes(a)
+	for i := a.from; i < a.to; i++ {
+		text := p.text(i)
+		if p.is(i, bracePunct) || p.text(i-1) == "." || p.text(i-1) == "[" && p.text(i+1) == "]" {
+			continue
+		}
+		if m := javaSuffix().FindStringSubmatch(text); m != nil && p.is(i, braceNumber) {
+			text = m[1]
+		}
+		l := literal{at: p.tokens[i].start, text: text, in: javaGrammar, way: w}
+		if p.is(i, braceName) && text != "true" && text != "false" || !l.changeable() || w != wayNear && p.is(i, braceNumber) && !strings.Contains(text, ".") {
+			continue // a whole number that is far from it may be none of its type
+		}
+		s.leaves = append(s.leaves, l)
+		p.file.pooled(l)
+	}
+	if len(s.leaves) > 0 {
+		b.add(s)
+	}
+}

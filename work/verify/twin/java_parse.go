@@ -1,0 +1,347 @@
+package twin
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"remit/proof/form"
+)
+
+// ParseJava finds the tests of a file of JUnit 3, 4 and 5 or TestNG. It executes nothing
+// of it. What it cannot be sure to read is an error.
+//
+// Out of reach are: assertions in methods that tests share, tests of abstract classes,
+// those that return something, and dynamic tests.
+func ParseJava(src []byte) (File, error) {
+	if javaEscape().Match(src) {
+		return nil, errors.New("edit Java: it writes characters of its own syntax as \\u00..")
+	}
+	tokens, err := lexBraces(string(src), javaDialect)
+	if err != nil {
+		return nil, fmt.Errorf("edit Java: %w", err)
+	}
+	p := &javaParser{
+		braceParser: braceParser{src: string(src), tokens: tokens},
+		file:        &scriptFile{textFile: newTextFile(slices.Clone(src), sha256.Sum256(src)), language: javaLanguage, tail: len(src)},
+	}
+	p.read()
+	if err := p.file.finish(p.found); err != nil {
+		return nil, fmt.Errorf("edit Java: %w", err)
+	}
+	if len(p.file.sites) > maxJavaSites {
+		return nil, errors.New("edit Java: it has too many assertions")
+	}
+	return p.file, nil
+}
+
+// maxJavaSites bounds the sites of a file: a table of a class has at most 64 KiB of code.
+const maxJavaSites = 1300
+
+var (
+	javaDialect = braceDialect{puncts: "(){}[];,<>+-*/%&|^!~?:=.@", literal: javaText}
+	// Java reads \u0022 as a quote wherever it stands; so with brackets, a line break and the like.
+	javaEscape = form.Lazy(`\\u+00(?:0[aAdD]|2[27-9aAcCfF]|3[bB]|5[bBcCdD]|7[bBdD])`)
+	javaMark   = form.Lazy(`^(?:Test|ParameterizedTest|RepeatedTest)$`)
+	javaWaits  = form.Lazy(`\bexpected(?:Exceptions)?\s*=`)
+	// With the parameter expected, or a rule, JUnit 4 waits for an exception.
+	javaWaitsAny = form.Lazy(`\bexpected\s*=\s*(?:java\.lang\.)?(?:Throwable|Error|AssertionError)\.class|\bexpectedExceptions\b[^)]*\b(?:Throwable|Error|AssertionError)\.class`)
+)
+
+// javaText reads strings, characters and text blocks.
+func javaText(src string, at int) (end int, kind braceKind, err error) {
+	rest := src[at:]
+	switch {
+	case strings.HasPrefix(rest, `"""`):
+		for i := 3; i < len(rest); i++ {
+			if rest[i] == '\\' {
+				i++
+			} else if strings.HasPrefix(rest[i:], `"""`) {
+				return at + i + 3, braceText, nil
+			}
+		}
+		return 0, 0, errBraceEnd
+	case rest[0] == '"' || rest[0] == '\'':
+		for i := 1; i < len(rest) && rest[i] != '\n'; i++ {
+			if rest[i] == '\\' {
+				i++
+			} else if rest[i] == rest[0] {
+				return at + i + 1, braceText, nil
+			}
+		}
+		return 0, 0, errBraceEnd
+	}
+	return 0, 0, nil
+}
+
+// javaParser finds the tests in tokens.
+type javaParser struct {
+	braceParser
+	file     *scriptFile
+	pkg      string
+	imports  map[string]string // the last name of what is imported, and all of it
+	messages bool              // a message is the first argument of an assertion: JUnit 3 and 4
+	found    []scriptTest
+}
+
+func (p *javaParser) word(i int) string {
+	if !p.is(i, braceName) || p.text(i-1) == "." {
+		return ""
+	}
+	return p.text(i)
+}
+
+// dotted is the dotted name that begins at a token, and the token behind it.
+func (p *javaParser) dotted(i int) (name string, next int) {
+	for ; p.is(i, braceName); i += 2 {
+		name += p.text(i)
+		if p.text(i+1) != "." || !p.is(i+2, braceName) {
+			return name, i + 1
+		}
+		name += "."
+	}
+	return name, i
+}
+
+// read finds everything.
+func (p *javaParser) read() {
+	p.imports, p.messages = map[string]string{}, true
+	for i := 0; i < len(p.tokens); i++ {
+		switch p.word(i) {
+		case "package":
+			p.pkg, i = p.dotted(i + 1)
+		case "import":
+			at := i + 1
+			if p.text(at) == "static" {
+				at++
+			}
+			var name string
+			name, i = p.dotted(at)
+			if strings.HasPrefix(name, "org.junit.jupiter") || strings.HasPrefix(name, "org.testng") {
+				p.messages = false
+			}
+			p.imports[name[strings.LastIndexByte(name, '.')+1:]] = name
+		case "class", "interface", "enum", "record":
+			if end := p.class(i, strings.TrimPrefix(p.pkg+".", ".")); end > i {
+				i = end
+			}
+		}
+	}
+}
+
+// class reads a type. It returns the brace that ends it, or -1.
+func (p *javaParser) class(i int, in string) int {
+	if p.text(i-1) == "@" || p.text(i-1) == "." || !p.is(i+1, braceName) { // an annotation, or X.class
+		return -1
+	}
+	open := i + 2
+	for ; open < len(p.tokens) && p.text(open) != "{"; open++ {
+		if p.text(open) == ";" || p.text(open) == "}" || p.text(open) == "=" {
+			return -1 // record is a name like any other
+		}
+		if p.closing(open) > 0 {
+			open = p.closing(open)
+		}
+	}
+	end := p.closing(open)
+	if end < 0 {
+		return -1
+	}
+	head := func(word string) bool {
+		for j := i - 1; j >= 0 && !slices.Contains([]string{";", "{", "}"}, p.text(j)); j-- {
+			if p.word(j) == word {
+				return true
+			}
+		}
+		return false
+	}
+	if p.text(i) != "class" || head("abstract") {
+		return end
+	}
+	// Runners look for classes with Test in their names.
+	if name := strings.ReplaceAll(p.text(i+1), "Test", ""); p.file.prefix == "" && name != "" {
+		p.file.prefix = strings.ToLower(name[:1]) + name[1:]
+	}
+	extends := ""
+	for j := i + 2; j < open; j++ {
+		if p.word(j) == "extends" {
+			extends, _ = p.dotted(j + 1)
+		}
+	}
+	p.members(open, end, in+p.text(i+1), strings.HasSuffix(extends, "TestCase"))
+	return end
+}
+
+// members reads the members of a class.
+func (p *javaParser) members(open, end int, class string, old bool) {
+	for j := open + 1; j < end; {
+		member, paren := j, -1
+		nested := -1
+		for ; j < end && p.text(j) != ";" && p.text(j) != "{"; j++ {
+			if slices.Contains([]string{"class", "interface", "enum", "record"}, p.word(j)) && p.text(j+1) != "(" && paren < 0 {
+				if nested = p.class(j, class+"$"); nested > j {
+					break
+				}
+			}
+			if p.text(j) == "=" && paren < 0 { // a field, whatever its value holds
+				for j < end && p.text(j) != ";" {
+					if p.closing(j) > 0 {
+						j = p.closing(j)
+					}
+					j++
+				}
+				break
+			}
+			if p.text(j) == "(" && p.is(j-1, braceName) && !p.annotates(j-1) {
+				paren = j
+			}
+			if p.closing(j) > 0 {
+				j = p.closing(j)
+			}
+		}
+		switch {
+		case nested > 0:
+			j = nested
+		case p.text(j) == "{" && p.closing(j) > 0:
+			if paren > 0 {
+				p.method(class, member, paren, j, old)
+			}
+			j = p.closing(j)
+		}
+		j++
+	}
+}
+
+// annotates says whether the name that ends at a token is one of an annotation.
+func (p *javaParser) annotates(i int) bool {
+	for p.text(i-1) == "." && p.is(i-2, braceName) {
+		i -= 2
+	}
+	return p.text(i-1) == "@"
+}
+
+// method notes a method that is a test.
+func (p *javaParser) method(class string, member, paren, brace int, old bool) {
+	name, marked := p.text(paren-1), false
+	modifiers := map[string]bool{}
+	for i := member; i < paren-1; i++ {
+		if p.text(i) == "@" {
+			mark, next := p.dotted(i + 1)
+			marked = marked || javaMark().MatchString(mark[strings.LastIndexByte(mark, '.')+1:])
+			i = next - 1
+			continue
+		}
+		if p.closing(i) > 0 {
+			i = p.closing(i)
+			continue
+		}
+		modifiers[p.word(i)] = true
+	}
+	if !marked && !(old && strings.HasPrefix(name, "test") && modifiers["public"]) || p.word(paren-2) != "void" || modifiers["static"] || modifiers["private"] {
+		return
+	}
+	end := p.closing(brace)
+	notes := p.src[p.tokens[member].start:p.tokens[paren].start]
+	t := scriptTest{Test: Test{Name: class + "::" + name, Line: p.file.line(p.tokens[paren].start)}}
+	b := &javaBody{p: p, t: &t, brace: brace, end: end, waits: javaWaits().MatchString(notes)}
+	if javaWaitsAny().MatchString(notes) {
+		t.Why = "it waits for any error"
+	} else {
+		b.read()
+		b.sites()
+	}
+	p.found = append(p.found, t)
+}
+
+// javaBody is a test whose places are looked for.
+type javaBody struct {
+	p          *javaParser
+	t          *scriptTest
+	brace, end int
+	waits      bool        // it waits for an exception, as far as is known
+	early      int         // the first token that may end the test in front of its end
+	parent     map[int]int // of each token: the bracket that it is in
+}
+
+// read notes what the body is made of.
+func (b *javaBody) read() {
+	p := b.p
+	b.parent, b.early = map[int]int{}, b.end
+	open := []int{b.brace}
+	for i := b.brace + 1; i < b.end; i++ {
+		if p.tokens[i].mate >= 0 && p.tokens[i].mate < i {
+			open = open[:len(open)-1]
+		}
+		b.parent[i] = open[len(open)-1]
+		if p.closing(i) > 0 {
+			open = append(open, i)
+		}
+		word := p.text(i)
+		b.waits = b.waits || (word == "expect" || word == "expectMessage") && p.text(i-1) == "."
+		if p.is(i, braceName) && (slices.Contains([]string{"return", "throw", "exit", "halt", "expect", "expectMessage", "fail", "skip"}, word) || strings.HasPrefix(word, "assum")) {
+			b.early = min(b.early, i)
+		}
+	}
+}
+
+// statementEnd is the semicolon behind a token, or the end of the body.
+func (b *javaBody) statementEnd(i int) int {
+	for ; i < b.end && b.p.text(i) != ";"; i++ {
+		if b.p.closing(i) > 0 {
+			i = b.p.closing(i)
+		}
+	}
+	return i
+}
+
+func (b *javaBody) add(s scriptPlace) { b.t.places = append(b.t.places, s) }
+
+// sites finds the places of the test.
+func (b *javaBody) sites() {
+	p := b.p
+	guard, state := scriptGuard, scriptState
+	if b.waits {
+		guard, state = scriptSealed, scriptStrict
+	}
+	open, end := p.tokens[b.brace].end, p.tokens[b.end].start
+	b.add(scriptPlace{spot: spot{kind: Fail}, form: guard, start: open, end: end, statement: open, certain: true})
+	if i := b.firstCall(); i > 0 {
+		at := p.tokens[i].end
+		b.add(scriptPlace{spot: spot{kind: Fail}, form: state, start: at, end: at, statement: at, certain: i < b.early})
+	}
+	for i := b.brace + 1; i < b.end; i++ {
+		b.assertion(i)
+	}
+}
+
+// firstCall is the semicolon of the first statement that calls something, 0 if it is
+// not among the simple ones at the beginning.
+func (b *javaBody) firstCall() int {
+	p := b.p
+	for i := b.brace + 1; i < b.end; {
+		if !p.is(i, braceName) || slices.Contains(javaKeywords, p.text(i)) {
+			return 0
+		}
+		end, calls := b.statementEnd(i), false
+		for j := i; j < end; j++ {
+			calls = calls || p.text(j) == "("
+		}
+		if calls && end < b.end-1 && i < b.early {
+			return end
+		}
+		i = end + 1
+	}
+	return 0
+}
+
+// javaKeywords begin statements that are no simple ones.
+var javaKeywords = strings.Fields("if for while do switch try synchronized return throw break continue assert class interface enum record yield else")
+
+// certain says whether an expression is reached whenever the test passes: it begins a
+// statement of the test itself, and nothing in front of it may end the test.
+func (b *javaBody) certain(i int) bool {
+	before := b.p.text(i - 1)
+	return b.parent[i] == b.brace && i < b.early && (i == b.brace+1 || before == ";" || before == "}")
+}
