@@ -76,6 +76,9 @@ func classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steeri
 	if inBase && steers.sourced[c.Path] && !p.TestFiles(c.Path) && !testSupport(root, c.Path) {
 		return steers.reachesShell(root, c) != "", nil
 	}
+	if !inBase && steers.readsNew(c.Path) && !p.TestFiles(c.Path) {
+		return steers.reachesShell(root, c) != "", nil
+	}
 	return p.TestFiles(c.Path) || steers.covers(c.Path, inBase) || !inBase && steers.brings(root, c.Path) || inBase && testSupport(root, c.Path), nil
 }
 

@@ -95,7 +95,9 @@ func TestRewritten(t *testing.T) {
 		want  []string
 	}{
 		{"only the patch", files{"test_new.py": "1", "pkg/test_b.py": deleted}, nil},
-		{"code and data", files{"a.py": "2", "testdata/x": "2", "__pycache__/test_a.pyc": "2", "test_output.txt": "2"}, nil},
+		{"data of the tests", files{"testdata/x": "2"}, []string{"testdata/x"}},
+		{"new data", files{"testdata/y": "2"}, nil},
+		{"code and output", files{"a.py": "2", "__pycache__/test_a.pyc": "2", "test_output.txt": "2"}, nil},
 		{"the same again", files{"test_a.py": "1"}, nil},
 		{"a test of the base", files{"test_a.py": "2"}, []string{"test_a.py"}},
 		{"a test of the patch", files{"test_new.py": "2"}, []string{"test_new.py"}},

@@ -79,7 +79,7 @@ func lay(p *Plan) (*overlays, error) {
 			continue
 		}
 		tests[c.Path] = c
-		if steers.sourced[c.Path] && !p.TestFiles(c.Path) {
+		if (steers.sourced[c.Path] || !inBase && steers.readsNew(c.Path)) && !p.TestFiles(c.Path) {
 			because[c.Path] = steers.reachesShell(root, c)
 		}
 		if inBase {

@@ -32,6 +32,8 @@ type steering struct {
 	standing  []string        // targets that are files of the base, so that make does nothing for them
 	sourced   map[string]bool // of the files those that count for nothing but that shell scripts of the tests read them
 	scripts   []shell.Script  // the shell scripts of the tests
+	readDirs  map[string]bool // directories of which such scripts read all
+	pathDirs  map[string]bool // and from which they take programs
 	outputs   map[int]bool    // which of the outputs count
 	// commands are the commands of the plan, and the calls of npm scripts that
 	// were found behind them.
@@ -93,7 +95,7 @@ type reacher struct {
 func newReacher(root *os.Root, commands []string, isTest func(string) bool) *reacher {
 	out := &steering{
 		files: map[string]bool{}, outputs: map[int]bool{}, suffixes: map[string]bool{}, searched: map[string]bool{},
-		sourced: map[string]bool{}, commands: slices.Clone(commands),
+		sourced: map[string]bool{}, readDirs: map[string]bool{}, pathDirs: map[string]bool{}, commands: slices.Clone(commands),
 	}
 	return &reacher{
 		root: root, out: out, seen: map[string]bool{}, listed: map[string]map[string]bool{}, makes: map[string]*rules{}, goals: map[string]bool{},
@@ -107,6 +109,7 @@ func reach(root *os.Root, commands []string, isTest func(string) bool) *steering
 	r := newReacher(root, commands, isTest)
 	unnamed := false // whether a command does not name its tests
 	for _, command := range commands {
+		command = linted().ReplaceAllString(command, "")
 		r.goal(command)
 		r.builds(r.dirsOf(command, "."), command)
 		_, runner, _ := results.Augment(command)
@@ -141,7 +144,7 @@ func reach(root *os.Root, commands []string, isTest func(string) bool) *steering
 // follow visits everything that a text names, that of a file or of a command. It
 // reports whether the text runs tests, itself or by what it calls.
 func (r *reacher) follow(text, file, dir string, depth int, isTest bool) bool {
-	text = callsMake.Replace(text)
+	text = linted().ReplaceAllString(callsMake.Replace(text), "")
 	runs := runsTests.in(text)
 	dirs := r.dirsOf(text, dir)
 	r.builds(dirs, text)
@@ -231,9 +234,12 @@ func (r *reacher) dirsOf(text, dir string) []string {
 		}
 	}
 	add(path.Clean(dir))
+	at := dir
 	for _, m := range changesDir.all(text, maxReachDirs) {
 		add(path.Clean(m[1]))
 		add(path.Join(dir, m[1]))
+		at = path.Join(at, m[1])
+		add(at)
 	}
 	return dirs
 }
@@ -297,6 +303,10 @@ func (r *reacher) visit(p string, by how, depth int, fromTest bool) bool {
 		r.goal(text)
 	}
 	asks := asksName().MatchString(path.Base(p)) || testNames().MatchString(path.Base(p))
+	if by == sourced { // a library for tests, and not one that checks something
+		asks = testLibrary().MatchString(path.Base(p))
+		text = remark().ReplaceAllString(text, "$1")
+	}
 	runs := r.follow(text, p, path.Dir(p), depth+1, asks || fromTest && by != called && by != named)
 	counts := by == named || by == readIn || runs || asks || !fromTest && by != sourced && inToolDir(p)
 	if counts {

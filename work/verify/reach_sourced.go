@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"remit/proof/form"
 	"remit/work/tree"
 	"remit/work/verify/shell"
 )
@@ -37,55 +38,103 @@ func (r *reacher) sources(text, file string, dirs []string, depth int, isTest bo
 		}
 		runs = r.visit(p, sourced, depth, isTest) || runs
 	}
+	said := shell.Sources(text)
 	for _, m := range sources.all(text, maxReachWords) {
+		said = append(said, m[1:]...)
+	}
+	for _, word := range said {
 		found := false
-		words := fileWords(strings.Join(m[1:], " "))
+		words := fileWords(shellVariable().ReplaceAllString(word, " "))
 		for _, w := range words {
 			for _, p := range wordPaths(dirs, w) {
 				found = found || r.isFile(p)
 				read(p)
 			}
 		}
-		if !found && strings.ContainsAny(m[1], "$`") {
+		if !found && strings.ContainsAny(word, "$`*?[") {
 			for _, p := range r.behindVariable(text, dirs, words) {
 				read(p)
+			}
+		}
+	}
+	for _, m := range setsPath.all(text, maxReachWords) {
+		for _, w := range fileWords(shellVariable().ReplaceAllString(m[1], " ")) {
+			for _, p := range wordPaths(dirs, w) {
+				r.out.pathDirs[p] = true
 			}
 		}
 	}
 	return runs
 }
 
-// behindVariable guesses what a text reads by a variable: the files with the end of the
-// name that stands there, or else the scripts that it names anywhere and those in
-// directories that it names.
-func (r *reacher) behindVariable(text string, dirs, words []string) (paths []string) {
+// shellVariable is a variable in a word, behind which the name of a file may go on.
+var shellVariable = form.Lazy(`\$\{[^}]*\}|\$[A-Za-z_0-9@*#?]+|~`)
+
+// allOf finds directories of which a script takes all files, or some.
+var allOf = inLines(`([A-Za-z0-9._/-]*[A-Za-z0-9._-])/[^\s;&|"']*\*`, "*")
+
+// setsPath finds the directories that a script takes programs from.
+var setsPath = inLines(`\bPATH=("[^"\n]*"|'[^'\n]*'|[^\s;&|]*)`, "PATH=")
+
+// behindVariable guesses what a text reads by a variable or a pattern: the files with the
+// end of the name that stands there; or else all in the directories that stand there; or
+// the scripts that the text names anywhere and those in directories that it names; or all
+// scripts.
+func (r *reacher) behindVariable(text string, dirs, words []string) []string {
+	var ends, inside, anywhere, beside []string
 	for _, w := range words {
-		if name := strings.TrimLeft(w, "./@+!-"); name != "" && strings.Contains(path.Base(name), ".") {
-			for _, p := range r.files() {
-				if strings.HasSuffix("/"+p, "/"+name) {
-					paths = append(paths, p)
-				}
+		name := strings.TrimLeft(w, "./@+!-")
+		if name == "" {
+			continue
+		}
+		for _, p := range r.files() {
+			if strings.HasSuffix("/"+p, "/"+name) && !strings.HasPrefix(name, ".") {
+				ends = append(ends, p)
 			}
 		}
+		for _, p := range wordPaths(dirs, w) {
+			inside = append(inside, r.in(p, func(string) bool { return true })...)
+		}
 	}
-	if len(paths) > 0 {
-		return paths
-	}
-	for _, w := range fileWords(text) {
+	for _, w := range fileWords(shellVariable().ReplaceAllString(text, " ")) {
 		for _, p := range wordPaths(dirs, w) {
 			if shellName().MatchString(p) && r.isFile(p) {
-				paths = append(paths, p)
-				continue
+				anywhere = append(anywhere, p)
 			}
-			for name := range r.names(p) {
-				if inner := path.Join(p, name); shellName().MatchString(name) && r.isFile(inner) {
-					paths = append(paths, inner)
-				}
-			}
+			anywhere = append(anywhere, r.in(p, shellName().MatchString)...)
 		}
 	}
-	slices.Sort(paths)
-	return slices.Compact(paths)
+	for _, m := range allOf.all(text, maxReachDirs) {
+		for _, p := range wordPaths(dirs, m[1]) {
+			inside = append(inside, r.in(p, func(string) bool { return true })...)
+		}
+	}
+	for _, p := range r.files() {
+		if shellName().MatchString(p) && len(beside) < maxReachFiles {
+			beside = append(beside, p)
+		}
+	}
+	for _, paths := range [][]string{ends, inside, anywhere, beside} {
+		if len(paths) > 0 {
+			slices.Sort(paths)
+			return slices.Compact(paths)
+		}
+	}
+	return nil
+}
+
+// in are the files in a directory whose names count. What is new there counts as well.
+func (r *reacher) in(dir string, counts func(name string) bool) (paths []string) {
+	names := r.names(dir)
+	for name := range names {
+		if p := path.Join(dir, name); counts(name) && r.isFile(p) {
+			paths = append(paths, p)
+		}
+	}
+	if len(paths) > 0 && dir != "." {
+		r.out.readDirs[dir] = true
+	}
+	return paths
 }
 
 // fileWord is a word as the name of a file, "" where it cannot be one.
@@ -170,6 +219,10 @@ func (r *reacher) settleSourced(commands []string) {
 	for p := range part {
 		r.note(p, true)
 		r.linkTarget(p)
+		if real := r.real(p); real != p {
+			r.note(real, true)
+			r.out.sourced[real] = r.out.sourced[p]
+		}
 	}
 	for p, text := range r.texts {
 		if counts(p) {
@@ -180,6 +233,33 @@ func (r *reacher) settleSourced(commands []string) {
 		r.out.scripts = append(r.out.scripts, shell.Script{Text: command})
 	}
 	slices.SortFunc(r.out.scripts, func(a, b shell.Script) int { return strings.Compare(a.Path+"\x00"+a.Text, b.Path+"\x00"+b.Text) })
+}
+
+// real is a path without links in its directories.
+func (r *reacher) real(p string) string {
+	at := "."
+	for i, part := range strings.Split(p, "/") {
+		next := path.Join(at, part)
+		if target, err := r.root.Readlink(next); err == nil && i < 40 {
+			if next = path.Join(at, target); path.IsAbs(target) || !inside(next) {
+				return p
+			}
+		}
+		at = next
+	}
+	return at
+}
+
+// readsNew says whether a path that the base does not have is read into the shells of the
+// tests, or is a program that they would find, because of the directory that it lies in.
+func (s *steering) readsNew(p string) bool {
+	dir, name := path.Dir(p), path.Base(p)
+	if s.readDirs[dir] {
+		return true
+	}
+	return s.pathDirs[dir] && slices.ContainsFunc(s.scripts, func(script shell.Script) bool {
+		return slices.Contains(fileWords(script.Text), name)
+	})
 }
 
 // reachesShell says how a change of a file that the shells of the tests read could

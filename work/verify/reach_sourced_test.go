@@ -31,7 +31,7 @@ func TestReachSourced(t *testing.T) {
 		"by tests of a runner":               {files{"tests/a.sh": ". ./lib.sh\n", "lib.sh": ""}, "go test ./...", ""},
 		"by a variable":                      {files{"t.sh": "L=src/lib.sh\n. \"$L\"\n", "src/lib.sh": ""}, "sh t.sh", "src/lib.sh? t.sh"},
 		"in a directory by a variable":       {files{"t.sh": "D=$(git rev-parse --show-toplevel)/code/sh\n. \"$D/lib.sh\"\n", "code/sh/lib.sh": "", "a/blib.sh": ""}, "sh t.sh", "code/sh/lib.sh? t.sh"},
-		"all of a directory":                 {files{"t.sh": "for f in lib/*.sh; do . \"$f\"; done\n", "lib/a.sh": "", "lib/b.sh": "", "lib/c": ""}, "sh t.sh", "lib/a.sh? lib/b.sh? t.sh"},
+		"all of a directory":                 {files{"t.sh": "for f in lib/*.sh; do . \"$f\"; done\n", "lib/a.sh": "", "lib/b.sh": "", "lib/c": ""}, "sh t.sh", "lib/a.sh? lib/b.sh? lib/c? t.sh"},
 		"named as well":                      {files{"t.sh": ". ./lib.sh\n", "lib.sh": ""}, "sh t.sh && sh lib.sh", "lib.sh t.sh"},
 		"run as the product as well":         {files{"t.sh": ". ./lib.sh\n./lib.sh x | diff - out\n", "lib.sh": "#!/bin/sh\n"}, "sh t.sh", "lib.sh? t.sh"},
 		"one that runs tests":                {files{"t.sh": ". ./lib.sh\n", "lib.sh": "go test ./...\n"}, "sh t.sh", "lib.sh t.sh"},

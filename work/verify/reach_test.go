@@ -51,7 +51,7 @@ func TestReach(t *testing.T) {
 		"a script without a place": {files{"Makefile": "test:\n\t./go.sh\n", "go.sh": "cd src; go test ./...\n"}, "make test", "Makefile go.sh *.mk"},
 		"a chain":                  {files{"Makefile": "test: ; sh a/b\n", "a/b": "#!/bin/sh\nsh ../c/d \"$1\"\n", "c/d": "#!/bin/bash\npython3 -m pytest -q\n"}, "cd . && make test", "Makefile a/b c/d *.mk"},
 		"by variables":             {files{"ci.sh": "HERE=$(dirname \"$0\")\n\"${HERE}/lib/step\" all\n", "lib/step": "#!/bin/sh\nnpm run -s test\n"}, "bash ci.sh", "ci.sh lib/step"},
-		"sourced":                  {files{"ci.sh": ". \"$(dirname \"$0\")/env\"\ngo test\n", "env": "X=1\n"}, "./ci.sh", "0+ ci.sh dirname+ env+"},
+		"sourced":                  {files{"ci.sh": ". \"$(dirname \"$0\")/env\"\ngo test\n", "env": "X=1\n"}, "./ci.sh", "ci.sh dirname+ env+"},
 		"sourced if it is there":   {files{"ci.sh": "[ -f local.env ] && . ./local.env\ngo test\n"}, "./ci.sh", "ci.sh local.env+"},
 		"included":                 {files{"Makefile": "include build/rules.inc\n-include local.opts\ntest: ; go test\n", "build/rules.inc": "X = hack/x\n", "hack/x": "#!/bin/sh\n"}, "make test", "Makefile build/rules.inc+ hack/x local.opts+ *.mk"},
 		"another makefile":         {files{"ci/all": "test: ; hack/y\n", "hack/y": "#!/bin/sh\n"}, "make -f ci/all test", "ci/all+ hack/y *.mk"},

@@ -61,6 +61,14 @@ var (
 		"npm", "yarn", "bun")
 )
 
+var (
+	// linted is what a checker of shell scripts looks at, and does not run.
+	linted = whenUsed(`\b(?:shellcheck|shfmt|(?:ba|da)?sh[ \t]+-n)\b[^\n;&|]*`)
+	// remark is a line that is a remark, or does what a function is given: $1 is kept.
+	remark      = whenUsed(`(?m)^([ \t]*)(?:#[^!\n][^\n]*|"?\$(?:@|\*|\{@\})"?[^\n]*)$`)
+	testLibrary = whenUsed(`(?i)(?:^|[^a-z])(?:tests?|testing|assert(?:s|ions?)?|expect|spec|shunit2?|harness|runner)(?:[^a-z]|$)`)
+)
+
 // callsMake has calls of make stand as it is called.
 var callsMake = strings.NewReplacer("$(MAKE)", "make", "${MAKE}", "make")
 

@@ -32,10 +32,10 @@ func (p *Plan) rewritten(changes, laid []tree.Change) []string {
 	var out []string
 	for _, c := range changes {
 		if c.Kind == tree.Delete {
-			out = append(out, deletedTests(root, before, c.Path, steers)...)
+			out = append(out, p.deletedTests(root, before, c.Path, steers)...)
 			continue
 		}
-		if !watched(c.Path, steers) || inMetadata(c.Path) && !namesPlugin(c) {
+		if !p.watched(c.Path, steers) || inMetadata(c.Path) && !namesPlugin(c) {
 			continue
 		}
 		same, existed := sameAsBefore(root, before, c)
@@ -62,19 +62,19 @@ func replaced(l sandbox.LayerChanges) []string {
 
 // watched says whether a file is the source of a test or steers a runner.
 // Caches that runners write are neither.
-func watched(p string, steers *steering) bool {
+func (p *Plan) watched(name string, steers *steering) bool {
 	for _, cache := range []string{"__pycache__", ".pytest_cache", "node_modules"} {
-		if slices.Contains(strings.Split(p, "/"), cache) {
+		if slices.Contains(strings.Split(name, "/"), cache) {
 			return false
 		}
 	}
-	if inMetadata(p) && path.Base(p) != "entry_points.txt" {
+	if inMetadata(name) && path.Base(name) != "entry_points.txt" {
 		return false // a build writes it
 	}
-	if strings.HasSuffix(p, ".pyc") || strings.HasSuffix(p, ".snap") {
+	if strings.HasSuffix(name, ".pyc") || strings.HasSuffix(name, ".snap") {
 		return false
 	}
-	return testNames().MatchString(path.Base(p)) || runnerConfig(p) || steers.covers(p, true)
+	return testNames().MatchString(path.Base(name)) || runnerConfig(name) || steers.covers(name, true) || p.isTest(name)
 }
 
 // inMetadata says whether a file belongs to the metadata of a Python package.
@@ -125,27 +125,27 @@ func sameAsBefore(root *os.Root, before map[string]tree.Change, after tree.Chang
 	return after.Kind == tree.File && sameContent(func() (io.ReadCloser, error) { return root.Open(after.Path) }, after.Open), true
 }
 
-// deletedTests are the watched files that went away with p: p itself, or
+// deletedTests are the watched files that went away with one: itself, or
 // everything below it.
-func deletedTests(root *os.Root, before map[string]tree.Change, p string, steers *steering) []string {
+func (p *Plan) deletedTests(root *os.Root, before map[string]tree.Change, name string, steers *steering) []string {
 	gone := make(map[string]bool)
-	if info, err := root.Lstat(p); err == nil {
-		gone[p] = !info.IsDir()
+	if info, err := root.Lstat(name); err == nil {
+		gone[name] = !info.IsDir()
 		if info.IsDir() {
-			files, _ := filesBelow(root, p)
+			files, _ := filesBelow(root, name)
 			for _, f := range files {
 				gone[f] = true
 			}
 		}
 	}
 	for path, c := range before {
-		if path == p || strings.HasPrefix(path, p+"/") {
+		if path == name || strings.HasPrefix(path, name+"/") {
 			gone[path] = c.Kind != tree.Delete // the patch deleted it, not the run
 		}
 	}
 	var out []string
 	for f, is := range gone {
-		if is && watched(f, steers) {
+		if is && p.watched(f, steers) {
 			out = append(out, f)
 		}
 	}

@@ -10,8 +10,8 @@ import (
 func TestNotSeen(t *testing.T) {
 	t.Parallel()
 	for want, ran := range map[string][]CommandResult{
-		"the base has no test file":                        {{Command: "make test"}, {Command: "pytest", Runner: "pytest"}, {Command: "cargo test", Runner: "cargo"}},
-		"not seen whether the tests of ctest can":          {{Command: "ctest", Runner: "ctest"}, {Command: "true"}, {Command: "ctest -R x", Runner: "ctest"}},
+		"the base has no test file":                     {{Command: "make test"}, {Command: "pytest", Runner: "pytest"}, {Command: "cargo test", Runner: "cargo"}},
+		"not seen whether the tests of ctest can":       {{Command: "ctest", Runner: "ctest"}, {Command: "true"}, {Command: "ctest -R x", Runner: "ctest"}},
 		"not seen whether the tests of bats, ctest can": {{Runner: "ctest"}, {Runner: "bats"}, {Runner: "gotest"}},
 	} {
 		if got := noSuite(&suite{}, ran); !strings.HasPrefix(got, want) {

@@ -300,11 +300,16 @@ func (p *Plan) steers() *steering {
 	return p.reached()
 }
 
-func (p *Plan) reach() *steering {
-	isTest := p.TestFiles
-	if isTest == nil {
-		isTest = DefaultTestPath
+// isTest says whether a path holds tests.
+func (p *Plan) isTest(name string) bool {
+	if p.TestFiles == nil {
+		return DefaultTestPath(name)
 	}
+	return p.TestFiles(name)
+}
+
+func (p *Plan) reach() *steering {
+	isTest := p.isTest
 	root, err := os.OpenRoot(p.Lower)
 	if err != nil {
 		return newReacher(nil, p.Commands, isTest).out // no run of the plan can start

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -15,52 +16,56 @@ type hazards map[string][]uint
 // setsPrefix begins a hazard that is a variable which is set.
 const setsPrefix = "sets "
 
-// Builtin commands of sh, dash, busybox and bash. Those that are true have no effect
-// on the shell beyond what a function may have.
-var builtins = map[string]bool{
-	"echo": true, "true": true, "false": true, ":": true, "pwd": true, "return": true, "test": true, "[": true, "printf": true, "shift": true, "local": true, "read": true,
-	".": false, "source": false, "alias": false, "bg": false, "bind": false, "break": false, "builtin": false, "caller": false, "cd": false, "chdir": false, "command": false,
-	"compgen": false, "complete": false, "compopt": false, "continue": false, "declare": false, "dirs": false, "disown": false, "enable": false, "eval": false, "exec": false,
-	"exit": false, "export": false, "fc": false, "fg": false, "getopts": false, "hash": false, "help": false, "history": false, "jobs": false, "kill": false, "let": false,
-	"logout": false, "mapfile": false, "newgrp": false, "popd": false, "print": false, "pushd": false, "readarray": false, "readonly": false, "set": false, "shopt": false,
-	"suspend": false, "times": false, "trap": false, "type": false, "typeset": false, "ulimit": false, "umask": false, "unalias": false, "unset": false, "wait": false,
-	"[[": false, "coproc": false, "time": false, "env": false, "nohup": false, "setopt": false, "nameref": false,
-}
-
-func isBuiltin(name string) bool {
-	_, is := builtins[name]
-	return is
-}
-
-var (
-	commandName = form.Lazy(`^[A-Za-z0-9_./:+@%,-]+$|^\[$`)
-	constant    = form.Lazy(`^[A-Z_][A-Z0-9_]*$`)
-	number      = form.Lazy(`^-?[0-9]+$`)
-	// Variables that a shell or a program acts on, however harmless they look.
-	ownVariable = form.Lazy(`^(?:BASH.*|LD_.*|LC_.*|GLIBC_.*|PS[0-4]|PATH|IFS|ENV|CDPATH|HOME|TMPDIR|LANG|LANGUAGE|SHELL.*|POSIXLY_CORRECT|GLOBIGNORE|EXECIGNORE|PROMPT_.*|FUNCNEST|TMOUT|TIMEFORMAT|OPT.*|MAIL.*|HIST.*|PWD|OLDPWD)$`)
-)
-
 // hazardsOf finds the hazards of a function, but for what only gives its output.
 func (c *change) hazardsOf(f *syntax.FuncDecl) hazards {
-	h := hazardous{change: c, found: hazards{}, locals: map[string]bool{}}
-	walk(f.Body, func(n syntax.Node, _ bool) { h.declare(n) })
+	h := hazardous{change: c, found: hazards{}, locals: map[string]bool{}, steps: map[syntax.Node]bool{}, breaks: map[syntax.Node]bool{}}
+	if block, ok := f.Body.Cmd.(*syntax.Block); ok {
+		for _, s := range block.Stmts {
+			h.steps[s.Cmd] = true
+		}
+	}
 	walk(f.Body, func(n syntax.Node, output bool) {
 		if !output {
+			h.loop(n)
 			h.visit(n)
+			if h.steps[n] { // from here on, and for sure
+				h.declare(n)
+			}
 		}
 	})
 	return h.found
+}
+
+// loop notes what leaves a loop of the function itself.
+func (h *hazardous) loop(n syntax.Node) {
+	var body []*syntax.Stmt
+	switch n := n.(type) {
+	case *syntax.WhileClause:
+		body = n.Do
+	case *syntax.ForClause:
+		body = n.Do
+	}
+	for _, s := range body {
+		calls(s, func(call *syntax.CallExpr, name string) {
+			h.breaks[call] = len(call.Args) == 1 && (name == "break" || name == "continue")
+		})
+	}
 }
 
 type hazardous struct {
 	*change
 	found  hazards
 	locals map[string]bool
+	steps  map[syntax.Node]bool // statements of the function that nothing goes round
+	breaks map[syntax.Node]bool // break and continue in loops of the function
 }
 
 func (h *hazardous) note(n syntax.Node, what string) {
 	if what == "" {
-		what = printed(n)
+		what = strings.TrimSpace(printed(n))
+	}
+	if what == "" { // parts that are printed as a part of another one only
+		what = "what it may not have"
 	}
 	h.found[what] = append(h.found[what], n.Pos().Line())
 }
@@ -91,23 +96,15 @@ func (h *hazardous) declare(n syntax.Node) {
 	}
 }
 
-// sets is a variable that is set.
+// sets is a variable that is set. One that stands nowhere else, in the tests or in the
+// library, is the function's own affair.
 func (h *hazardous) sets(n syntax.Node, name string) {
-	switch {
-	case h.locals[name]:
-	case !plainName().MatchString(name), ownVariable().MatchString(name), h.words[name], h.change.sets[name],
-		constant().MatchString(name) && !strings.Contains(h.base.topText, name) && !h.inBase(name):
+	if h.locals[name] {
+		return
+	}
+	if !plainName().MatchString(name) || ownVariable().MatchString(name) || h.words[name] || h.change.sets[name] || h.evaluates || h.mentionedInBase(name) {
 		h.note(n, setsPrefix+name)
 	}
-}
-
-func (h *hazardous) inBase(name string) bool {
-	for _, text := range h.base.texts {
-		if strings.Contains(text, name) {
-			return true
-		}
-	}
-	return false
 }
 
 func (h *hazardous) visit(n syntax.Node) {
@@ -120,6 +117,10 @@ func (h *hazardous) visit(n syntax.Node) {
 		}
 	case *syntax.DeclClause:
 		h.declaration(n)
+	case *syntax.ArrayElem:
+		if n.Index != nil {
+			h.note(n, "")
+		}
 	case *syntax.FuncDecl, *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.LetClause, *syntax.CoprocClause, *syntax.CStyleLoop:
 		h.note(n, "")
 	case *syntax.CmdSubst:
@@ -133,7 +134,9 @@ func (h *hazardous) visit(n syntax.Node) {
 			h.note(n, "")
 		}
 	case *syntax.Redirect:
-		if n.N != nil && strings.HasPrefix(n.N.Value, "{") {
+		to := printed(n.Word)
+		copies := n.Op == syntax.DplIn || n.Op == syntax.DplOut
+		if n.N != nil && strings.HasPrefix(n.N.Value, "{") || copies && to != "0" && to != "1" && to != "2" {
 			h.note(n, "")
 		}
 	case *syntax.ParamExp:
@@ -143,11 +146,15 @@ func (h *hazardous) visit(n syntax.Node) {
 			h.note(n, "")
 		}
 	case *syntax.BinaryTest:
-		switch n.Op {
-		case syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr:
+		if calculates(n.Op) {
 			h.note(n, "")
 		}
 	}
+}
+
+// calculates says whether an operator of [[ takes what is beside it for a calculation.
+func calculates(op syntax.BinTestOperator) bool {
+	return slices.Contains([]syntax.BinTestOperator{syntax.TsEql, syntax.TsNeq, syntax.TsLeq, syntax.TsGeq, syntax.TsLss, syntax.TsGtr}, op)
 }
 
 // expansion is a variable that is read: some forms set one, or calculate.
@@ -156,6 +163,9 @@ func (h *hazardous) expansion(n *syntax.ParamExp) {
 		h.note(n, "")
 	}
 	if n.Slice != nil && (!fixedIndex(n.Slice.Offset) || n.Slice.Length != nil && !fixedIndex(n.Slice.Length)) {
+		h.note(n, "")
+	}
+	if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps {
 		h.note(n, "")
 	}
 	if n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) && n.Param != nil {
@@ -178,13 +188,20 @@ func (h *hazardous) declaration(n *syntax.DeclClause) {
 		h.note(n, "")
 		return
 	}
+	array := false
 	for _, a := range n.Args {
 		if a.Name != nil {
 			continue
 		}
 		flag, plain := literal(a.Value)
+		array = array || flag == "-a" || flag == "-A"
 		if !plain || flag != "-a" && flag != "-A" && flag != "-r" && flag != "-u" && flag != "-l" {
 			h.note(n, "")
+		}
+	}
+	for _, a := range n.Args {
+		if array && a.Value != nil && a.Name != nil || a.Name != nil && ownVariable().MatchString(a.Name.Value) && a.Name.Value != "IFS" {
+			h.note(n, "") // a text can hold indices, which are calculated
 		}
 	}
 }
@@ -201,6 +218,10 @@ func (h *hazardous) call(n *syntax.CallExpr) {
 	name, plain := literal(n.Args[0])
 	allowed, builtin := builtins[name]
 	switch {
+	case h.breaks[n]:
+		return
+	case name == "exit" && h.fails(n.Args[1:]):
+		return
 	case !plain || !commandName().MatchString(name) && name != ":" || builtin && !allowed:
 		h.note(n, "")
 		return
@@ -212,8 +233,8 @@ func (h *hazardous) call(n *syntax.CallExpr) {
 	}
 	switch args := n.Args[1:]; name {
 	case "printf":
-		// The first argument may be -v and a name, unless it begins otherwise.
-		if len(args) > 0 && !beginsPlain(args[0]) {
+		// It may be -v and a name, or have %n, unless it is seen that it is not.
+		if len(args) > 0 && !plainFormat(args[0]) {
 			h.note(n, "")
 		}
 	case "read":
@@ -225,42 +246,113 @@ func (h *hazardous) call(n *syntax.CallExpr) {
 			}
 		}
 	case "test", "[":
-		// -v NAME calculates an index: an operator has to be seen.
-		for i, a := range args {
-			text, plain := literal(a)
-			if plain && (text == "-v" || text == "-R") || !plain && i < 2 && len(args) < 4 && operatorLike(args, i, name == "[") {
-				h.note(n, "")
-				return
-			}
+		if name == "[" && len(args) > 0 {
+			args = args[:len(args)-1]
+		}
+		if !plainTest(args) {
+			h.note(n, "")
+		}
+	case "shift": // by more than there is, a shell may end
+		if len(args) > 0 {
+			h.note(n, "")
 		}
 	}
 }
 
-// beginsPlain says whether a word begins with a text that is no option.
-func beginsPlain(w *syntax.Word) bool {
-	switch p := w.Parts[0].(type) {
-	case *syntax.Lit:
-		return !strings.HasPrefix(p.Value, "-") && !strings.HasPrefix(p.Value, `\`)
-	case *syntax.SglQuoted:
-		return p.Value != "" && !p.Dollar && !strings.HasPrefix(p.Value, "-")
-	case *syntax.DblQuoted:
-		if len(p.Parts) == 0 || p.Dollar {
+// fails says whether exit has a status that is a failure, whatever traps the tests have.
+func (h *hazardous) fails(args []*syntax.Word) bool {
+	if len(args) != 1 || h.scripts.traps {
+		return false
+	}
+	status, plain := literal(args[0])
+	return plain && number().MatchString(status) && strings.Trim(status, "0") != "" && len(status) < 3
+}
+
+var formatOfNumber = form.Lazy(`%[^a-zA-Z%]*(?:n|\()`)
+
+// plainFormat says whether a word is a format without what sets a variable.
+func plainFormat(w *syntax.Word) bool {
+	text := ""
+	for _, part := range w.Parts {
+		switch part := part.(type) {
+		case *syntax.Lit:
+			text += part.Value
+		case *syntax.SglQuoted:
+			text += part.Value
+		case *syntax.DblQuoted:
+			for _, inner := range part.Parts {
+				lit, ok := inner.(*syntax.Lit)
+				if !ok {
+					return false
+				}
+				text += lit.Value
+			}
+		default:
 			return false
 		}
-		lit, ok := p.Parts[0].(*syntax.Lit)
-		return ok && !strings.HasPrefix(lit.Value, "-")
 	}
-	return false
+	return !strings.HasPrefix(text, "-") && !strings.HasPrefix(text, `\`+"-") && !formatOfNumber().MatchString(text)
 }
 
-// operatorLike says whether the word at i may be a unary operator: one more word
-// follows it, and no more.
-func operatorLike(args []*syntax.Word, i int, bracket bool) bool {
-	n := len(args)
-	if bracket {
-		n--
+// Operators of test that only look.
+var (
+	unaryTests  = strings.Fields("-z -n -e -f -d -s -r -w -x -L -h -p -S -b -c -g -k -u -O -G -N -t")
+	binaryTests = strings.Fields("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef")
+)
+
+// plainTest says whether the arguments of test are ones whose operators are seen.
+func plainTest(args []*syntax.Word) bool {
+	from := 0
+	for i := 0; i <= len(args); i++ {
+		text := ""
+		if i < len(args) {
+			text, _ = literal(args[i])
+			if !steady(args[i]) {
+				return false
+			}
+		}
+		if i < len(args) && text != "-a" && text != "-o" {
+			continue
+		}
+		part := args[from:i]
+		from = i + 1
+		for len(part) > 0 {
+			if word, _ := literal(part[0]); word != "!" {
+				break
+			}
+			part = part[1:]
+		}
+		switch len(part) {
+		case 1:
+		case 2:
+			if op, _ := literal(part[0]); !slices.Contains(unaryTests, op) {
+				return false
+			}
+		case 3:
+			if op, _ := literal(part[1]); !slices.Contains(binaryTests, strings.TrimPrefix(op, `\`)) {
+				return false
+			}
+		default:
+			return false
+		}
 	}
-	return n == i+2
+	return true
+}
+
+// steady says whether a word is one word, whatever its variables hold.
+func steady(w *syntax.Word) bool {
+	for _, part := range w.Parts {
+		switch part := part.(type) {
+		case *syntax.Lit, *syntax.SglQuoted, *syntax.DblQuoted:
+		case *syntax.ParamExp:
+			if !part.Length && (part.Param == nil || part.Param.Value != "#" && part.Param.Value != "?") {
+				return false
+			}
+		default:
+			return false
+		}
+	}
+	return true
 }
 
 // reads takes in the variables that read sets.
@@ -272,9 +364,18 @@ func (h *hazardous) reads(n *syntax.CallExpr, args []*syntax.Word) {
 		case !plain:
 			h.note(n, "")
 			return
-		case strings.HasPrefix(text, "-") && strings.ContainsAny(text, "dnNptui"):
-			i++ // its value
 		case strings.HasPrefix(text, "-"):
+			// An option with a value has it behind it, or as the next word.
+			if at := strings.IndexAny(text, "adinNptu"); at == len(text)-1 {
+				i++
+				if text[at] == 'a' && i < len(args) {
+					name, _ := literal(args[i])
+					h.sets(n, name)
+				}
+			} else if at > 0 {
+				h.note(n, "")
+				return
+			}
 		default:
 			named = true
 			h.sets(n, text)

@@ -10,9 +10,10 @@
 package shell
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
+	"path"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -48,9 +49,12 @@ func Reaches(before, after string, scripts []Script) string {
 		if len(s.Text) > maxScript {
 			return "it is read with a script of more than 1 MiB"
 		}
-		if bashOnly().MatchString(s.Text) && s.Text != after {
-			dialects = dialects[:1]
-		}
+	}
+	if strings.Contains(after, "\r") {
+		return "it has carriage returns, which shells and editors read otherwise"
+	}
+	if bashAlone(scripts) {
+		dialects = dialects[:1]
 	}
 	judged := false
 	for _, dialect := range dialects {
@@ -76,39 +80,29 @@ func Reaches(before, after string, scripts []Script) string {
 	return ""
 }
 
-func parse(dialect syntax.LangVariant, text string) (*syntax.File, error) {
-	return syntax.NewParser(syntax.Variant(dialect)).Parse(strings.NewReader(text), "")
-}
-
-// library is a file that is read in: its functions, and what it does besides.
-type library struct {
-	functions map[string]*syntax.FuncDecl
-	texts     map[string]string // of the functions, printed in one form
-	top       []*syntax.Stmt    // what is done when the file is read
-	topText   string
-}
-
-func newLibrary(tree *syntax.File) (*library, error) {
-	l := &library{functions: map[string]*syntax.FuncDecl{}, texts: map[string]string{}}
-	for _, s := range tree.Stmts {
-		f, ok := s.Cmd.(*syntax.FuncDecl)
-		if !ok || s.Background || s.Negated || len(s.Redirs) > 0 || f.Name == nil {
-			l.top = append(l.top, s)
-			l.topText += printed(s) + "\n"
+// bashAlone says whether bash runs each of the scripts: by its first line, or as another
+// one calls it.
+func bashAlone(scripts []Script) bool {
+	for _, s := range scripts {
+		called := func(program string) bool {
+			re := regexp.MustCompile(`(?m)(?:^|[\s/;&|('"])` + program + `[ \t]+(?:-[a-z]+[ \t]+)*[^\s;&|]*` + regexp.QuoteMeta(path.Base(s.Path)) + `(?:$|[\s;&|)'"])`)
+			return slices.ContainsFunc(scripts, func(o Script) bool { return re.MatchString(o.Text) })
+		}
+		if s.Path == "" { // a command: sh has it, but what it reads is not its own
+			if strings.Contains(s.Text, ". ") || strings.Contains(s.Text, "source ") {
+				return false
+			}
 			continue
 		}
-		if l.functions[f.Name.Value] != nil {
-			return nil, fmt.Errorf("line %d: a second function %s", f.Pos().Line(), f.Name.Value)
+		if called("sh") || called("dash") || !bashOnly().MatchString(s.Text) && !called("bash") {
+			return false
 		}
-		l.functions[f.Name.Value], l.texts[f.Name.Value] = f, printed(f)
 	}
-	return l, nil
+	return true
 }
 
-func printed(n syntax.Node) string {
-	var b bytes.Buffer
-	_ = syntax.NewPrinter(syntax.SingleLine(true)).Print(&b, n) // a buffer takes all, and a parsed tree has a form
-	return b.String()
+func parse(dialect syntax.LangVariant, text string) (*syntax.File, error) {
+	return syntax.NewParser(syntax.Variant(dialect)).Parse(strings.NewReader(text), "")
 }
 
 // change is a library in the base and after a change, and what the scripts of the
@@ -118,6 +112,9 @@ type change struct {
 	scripts    uses
 	words      map[string]bool // names in the scripts, wherever they are
 	sets       map[string]bool // variables that the scripts set
+	own        uses            // what the library does in the base
+	evaluates  bool            // it runs what variables hold
+	calculated map[string]bool // names in calculations, there or in the scripts
 }
 
 // read parses what the base has, and says whether all of it is of the dialect.
@@ -129,6 +126,7 @@ func (c *change) read(dialect syntax.LangVariant, before string, scripts []Scrip
 	if c.base, err = newLibrary(tree); err != nil {
 		return false
 	}
+	c.calculated = calculated(tree)
 	for _, s := range scripts {
 		tree, err := parse(dialect, s.Text)
 		if err != nil {
@@ -136,6 +134,7 @@ func (c *change) read(dialect syntax.LangVariant, before string, scripts []Scrip
 		}
 		c.scripts.add(tree)
 		maps.Copy(c.sets, assigned(tree))
+		maps.Copy(c.calculated, calculated(tree))
 		for _, w := range identifier().FindAllString(s.Text, -1) {
 			c.words[w] = true
 		}
@@ -153,13 +152,12 @@ func (c *change) reaches() string {
 	if strings.Contains(c.base.topText, "alias ") {
 		return "it has aliases"
 	}
-	top := uses{}
-	for _, s := range c.head.top {
-		if !ownRun(s) {
-			top.add(s)
-		}
+	if why := c.readsItself(); why != "" {
+		return why
 	}
-	c.scripts.join(&top)
+	if why := c.constant(); why != "" {
+		return why
+	}
 	for _, name := range slices.Sorted(maps.Keys(c.head.functions)) {
 		if c.base.functions[name] == nil {
 			if why := c.fresh(name); why != "" {
@@ -169,12 +167,143 @@ func (c *change) reaches() string {
 		if c.base.texts[name] == c.head.texts[name] {
 			own := uses{}
 			own.add(c.head.functions[name].Body)
+			maps.Copy(c.scripts.mentions, own.mentions)
 			// What is called by name in an argument is called from here.
 			c.scripts.dynamic, c.scripts.anyDynamic = c.scripts.dynamic || own.dynamic, c.scripts.anyDynamic || own.anyDynamic
 			c.scripts.computed = c.scripts.computed || own.computed
+		} else if why := c.everywhere(name); why != "" {
+			return why
 		}
 	}
 	return c.called()
+}
+
+// readsItself judges what is done when the file is read.
+func (c *change) readsItself() string {
+	common := func(l *library) []string {
+		return slices.DeleteFunc(slices.Clone(l.order), func(item string) bool {
+			return item[0] != '\n' && (c.base.functions[item] == nil || c.head.functions[item] == nil)
+		})
+	}
+	top := uses{}
+	for _, s := range c.head.top {
+		if !ownRun(s) {
+			top.add(s)
+		}
+	}
+	c.own.join(&top)
+	for _, f := range c.base.functions {
+		c.own.add(f.Body)
+		c.evaluates = c.evaluates || evaluates(f.Body)
+	}
+	for _, s := range c.base.top {
+		c.evaluates = c.evaluates || evaluates(s)
+	}
+	for _, name := range c.reached(top.named) {
+		if !slices.Equal(common(c.base), common(c.head)) {
+			return "it changes the order in which the file is read, and that calls " + name
+		}
+		if c.base.texts[name] != c.head.texts[name] {
+			return name + " is called when the file is read"
+		}
+	}
+	c.scripts.join(&top)
+	return ""
+}
+
+// constant judges the texts that variables get as the file is read: they may be other
+// ones where nothing runs, calculates or sets what is in them.
+func (c *change) constant() string {
+	texts := func(l *library) map[string]string {
+		out := map[string]string{}
+		for _, a := range l.constants {
+			out[a.Name.Value] += printed(a) + "\n"
+		}
+		return out
+	}
+	was, is := texts(c.base), texts(c.head)
+	all := maps.Clone(was)
+	maps.Copy(all, is)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		if was[name] == is[name] {
+			continue
+		}
+		set := false
+		for _, f := range c.base.functions {
+			set = set || assigned(f.Body)[name]
+		}
+		if c.evaluates || set || c.sets[name] || c.calculated[name] || ownVariable().MatchString(name) || was[name] == "" && (c.words[name] || c.mentionedInBase(name)) {
+			return "it sets " + name + ", on which the tests or its functions depend"
+		}
+	}
+	return ""
+}
+
+// mentionedInBase says whether a name stands in the library of the base.
+func (c *change) mentionedInBase(name string) bool {
+	if strings.Contains(c.base.topText, name) {
+		return true
+	}
+	for _, text := range c.base.texts {
+		if strings.Contains(text, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// reached are the functions that some commands come to, whatever for.
+func (c *change) reached(named map[string]bool) []string {
+	seen := map[string]bool{}
+	for next := slices.Sorted(maps.Keys(named)); len(next) > 0; next = next[1:] {
+		f := c.head.functions[next[0]]
+		if f == nil {
+			f = c.base.functions[next[0]]
+		}
+		if f == nil || seen[next[0]] {
+			continue
+		}
+		seen[next[0]] = true
+		own := uses{}
+		own.add(f.Body)
+		next = append(next, slices.Sorted(maps.Keys(own.named))...)
+	}
+	return slices.Sorted(maps.Keys(seen))
+}
+
+// evaluates says whether a part of a script runs what a variable with a name holds.
+func evaluates(n syntax.Node) (is bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		call, ok := n.(*syntax.CallExpr)
+		if !ok || len(call.Args) == 0 {
+			return true
+		}
+		name, plain := literal(call.Args[0])
+		is = is || name == "eval" || name == "trap" || !plain && !positional(call.Args[0])
+		return true
+	})
+	return is
+}
+
+// positional says whether a word is made of the arguments of a function.
+func positional(w *syntax.Word) bool {
+	text := strings.Trim(printed(w), `"`)
+	return slices.Contains([]string{"$@", "$*", "$1", "${@}", "${1}"}, text)
+}
+
+// reachesOut finds what reaches a shell from any of its children.
+var reachesOut = form.Lazy(`\b(?:p?kill|killall|PPID|BASHPID)\b|\$\$|/proc/|/dev/(?:fd|tcp|udp)|<&|>&[0-9]{2}|\bcoproc\b`)
+
+// everywhere says why a changed function may not be as it is, whatever it is called for.
+func (c *change) everywhere(name string) string {
+	count := func(text string) int { return len(reachesOut().FindAllString(text, -1)) }
+	if count(c.head.texts[name]) > count(c.base.texts[name]) {
+		return fmt.Sprintf("line %d: %s has %s", c.head.functions[name].Pos().Line(), name, reachesOut().FindString(c.head.texts[name]))
+	}
+	if slices.Contains(c.reached(c.scripts.code), name) {
+		return name + ": the tests run its output as code"
+	}
+	return ""
 }
 
 // fresh says why a function that the base does not have may not be there.
@@ -183,141 +312,14 @@ func (c *change) fresh(name string) string {
 	switch {
 	case isBuiltin(name) || strings.HasPrefix(name, "command_not_found") || !plainName().MatchString(name):
 		return fmt.Sprintf("line %d: a function takes the name of the command %s", line, name)
-	case c.scripts.named[name] || c.scripts.anyDynamic && c.words[name]:
-		return fmt.Sprintf("line %d: the tests call %s, and the base does not define it here", line, name)
+	case c.own.named[name] && !c.own.defines[name]:
+		return fmt.Sprintf("line %d: a function takes the name of the command %s, which the file uses", line, name)
+	case c.scripts.anyDynamic && asserts().MatchString(name):
+		return fmt.Sprintf("line %d: a new function %s, which the tests may call by its name", line, name)
+	case (c.scripts.named[name] || c.scripts.anyDynamic && c.scripts.mentions[name]) && (c.scripts.defines[name] || isProgram(name)):
+		return fmt.Sprintf("line %d: a function takes the name of %s, which the tests use", line, name)
 	}
 	return ""
 }
 
 var plainName = form.Lazy(`^[A-Za-z_][A-Za-z0-9_.:-]*$`)
-
-// called follows what the shells of the tests call themselves, and not for its output.
-func (c *change) called() string {
-	var next []string
-	all := maps.Clone(c.base.functions)
-	maps.Copy(all, c.head.functions)
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		if c.scripts.calls[name] || c.scripts.dynamic && c.words[name] || c.scripts.computed {
-			next = append(next, name)
-		}
-	}
-	seen := map[string]bool{}
-	for len(next) > 0 {
-		name := next[0]
-		next = next[1:]
-		if seen[name] {
-			continue
-		}
-		seen[name] = true
-		now := c.head.functions[name]
-		if c.base.texts[name] != c.head.texts[name] {
-			if why := c.within(name); why != "" {
-				return why
-			}
-		}
-		own := uses{}
-		own.add(now.Body)
-		for _, callee := range slices.Sorted(maps.Keys(own.calls)) {
-			if c.head.functions[callee] != nil {
-				next = append(next, callee)
-			} else if c.base.functions[callee] != nil {
-				return callee + ": the function is gone"
-			}
-		}
-	}
-	return ""
-}
-
-// asserts finds names of functions that tell a test that it failed.
-var asserts = form.Lazy(`(?i)^(?:assert|expect|check|verify|ensure|fail|should|must|describe)|(?:^|[_.:-])(?:assert|expect|check|test|verify|fail|pass|ok|same|equals?|eq|should|must|ensure|report|spec|suite|die|abort|tap)s?(?:$|[_.:-])` +
-	`|^(?:is|isnt|it|run|diff|compare|like|t|cmp|match|contains|done|finish|summary)$|^test[A-Z]|[a-z](?:Equals?|Test|Fail(?:ed|s)?|Passed)$`)
-
-// within says why a function that the shells of the tests call is not changed within
-// what it may do.
-func (c *change) within(name string) string {
-	now, before := c.head.functions[name], c.base.functions[name]
-	switch {
-	case now == nil:
-		return name + ": the function is gone"
-	case asserts().MatchString(name):
-		return fmt.Sprintf("line %d: %s may be an assertion, and the tests call it themselves", now.Pos().Line(), name)
-	}
-	was := hazards{}
-	if before != nil {
-		was = c.hazardsOf(before)
-		for what := range was {
-			if what == "exit" || strings.HasPrefix(what, "exit ") || c.sets[strings.TrimPrefix(what, setsPrefix)] {
-				return fmt.Sprintf("line %d: %s ends the tests or sets their variables (%s)", now.Pos().Line(), name, what)
-			}
-		}
-	}
-	is := c.hazardsOf(now)
-	for _, what := range slices.Sorted(maps.Keys(is)) {
-		if len(is[what]) > len(was[what]) {
-			return fmt.Sprintf("line %d: %s has %s, in a shell of the tests", is[what][0], name, what)
-		}
-	}
-	return c.newCalls(name)
-}
-
-// newCalls says why a function may not call what it did not call before: another
-// one that may do more than it.
-func (c *change) newCalls(name string) string {
-	before, now := uses{}, uses{}
-	if f := c.base.functions[name]; f != nil {
-		before.add(f.Body)
-	}
-	now.add(c.head.functions[name].Body)
-	seen := map[string]bool{}
-	var next []string
-	for callee := range now.calls {
-		if !before.calls[callee] {
-			next = append(next, callee)
-		}
-	}
-	for slices.Sort(next); len(next) > 0; next = next[1:] {
-		callee := next[0]
-		f := c.head.functions[callee]
-		if f == nil && c.scripts.defines[callee] {
-			return fmt.Sprintf("line %d: %s calls %s of the tests", c.head.functions[name].Pos().Line(), name, callee)
-		}
-		if f == nil || seen[callee] {
-			continue
-		}
-		seen[callee] = true
-		for what := range c.hazardsOf(f) {
-			return fmt.Sprintf("line %d: %s calls %s, which has %s", c.head.functions[name].Pos().Line(), name, callee, what)
-		}
-		own := uses{}
-		own.add(f.Body)
-		next = append(next, slices.Sorted(maps.Keys(own.calls))...)
-	}
-	return ""
-}
-
-// ownRun says whether a statement is only done when the file is run as a program:
-// if [ "${BASH_SOURCE[0]}" = "$0" ], or a list that begins so.
-func ownRun(s *syntax.Stmt) bool {
-	switch cmd := s.Cmd.(type) {
-	case *syntax.IfClause:
-		return cmd.Else == nil && len(cmd.Cond) == 1 && !cmd.Cond[0].Negated && itself().MatchString(printed(cmd.Cond[0]))
-	case *syntax.BinaryCmd:
-		return cmd.Op == syntax.AndStmt && !cmd.X.Negated && itself().MatchString(printed(cmd.X)) ||
-			cmd.Op == syntax.OrStmt && !cmd.X.Negated && notItself().MatchString(printed(cmd.X))
-	}
-	return false
-}
-
-const (
-	sourceWord = `"?(?:\$BASH_SOURCE|\$\{BASH_SOURCE(?:\[0\])?\})"?`
-	nameWord   = `"?(?:\$0|\$\{0\})"?`
-)
-
-var (
-	itself    = form.Lazy(between(`==?`))
-	notItself = form.Lazy(between(`!=`))
-)
-
-func between(operator string) string {
-	return `^\[\[? (?:` + sourceWord + ` ` + operator + ` ` + nameWord + `|` + nameWord + ` ` + operator + ` ` + sourceWord + `) \]\]?$`
-}

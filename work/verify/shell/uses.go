@@ -19,6 +19,14 @@ type uses struct {
 	dynamic, anyDynamic bool
 	// computed says that such a name may be put together, so that it is not in the text.
 	computed bool
+	// mentions are names in a text or an argument: a command that is taken from a variable
+	// may be one of them.
+	mentions map[string]bool
+	// code are commands whose output is run as code.
+	code map[string]bool
+	// leaves says that something other than the last statement may end the script with
+	// success; traps that a trap is set, and trapEnds that one may decide how it ends.
+	leaves, traps, trapEnds bool
 }
 
 func (u *uses) join(o *uses) {
@@ -29,31 +37,64 @@ func (u *uses) join(o *uses) {
 	for name := range o.named {
 		u.named[name] = true
 	}
+	for name := range o.code {
+		u.code[name] = true
+	}
+	for name := range o.mentions {
+		u.mentions[name] = true
+	}
 	u.dynamic, u.anyDynamic, u.computed = u.dynamic || o.dynamic, u.anyDynamic || o.anyDynamic, u.computed || o.computed
 }
 
 func (u *uses) init() {
 	if u.calls == nil {
-		u.calls, u.named, u.defines = map[string]bool{}, map[string]bool{}, map[string]bool{}
+		u.calls, u.named, u.defines, u.code, u.mentions = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	}
 }
 
 // add takes in what a part of a script runs.
 func (u *uses) add(n syntax.Node) {
 	u.init()
+	var last syntax.Node
+	if f, ok := n.(*syntax.File); ok && len(f.Stmts) > 0 {
+		last = f.Stmts[len(f.Stmts)-1].Cmd
+	}
+	names := map[syntax.Node]bool{} // of commands and functions
+	mention := func(text string) {
+		for _, word := range identifier().FindAllString(text, -1) {
+			u.mentions[word] = true
+		}
+	}
 	walk(n, func(n syntax.Node, output bool) {
 		switch n := n.(type) {
+		case *syntax.Lit:
+			if !names[n] {
+				mention(n.Value)
+			}
+		case *syntax.SglQuoted:
+			mention(n.Value)
 		case *syntax.FuncDecl:
 			if n.Name != nil {
-				u.defines[n.Name.Value] = true
+				u.defines[n.Name.Value], names[n.Name] = true, true
 			}
+		case *syntax.Stmt:
+			u.input(n, output)
 		case *syntax.CallExpr:
 			if len(n.Args) > 0 {
+				if len(n.Args[0].Parts) == 1 {
+					names[n.Args[0].Parts[0]] = true
+				}
 				u.command(n.Args, output)
+				u.leaves = u.leaves || !output && syntax.Node(n) != last && leaves(n.Args)
 			}
 		case *syntax.DeclClause:
 			if n.Variant.Value == "export" && strings.Contains(printed(n), "-f") {
 				u.indirect(output) // a shell that is started can call it
+			}
+			for _, a := range n.Args {
+				if a.Name == nil {
+					u.runsOutput(a.Value)
+				}
 			}
 		case *syntax.CoprocClause:
 			u.indirect(output)
@@ -78,10 +119,17 @@ func (u *uses) command(args []*syntax.Word, output bool) {
 	if !output {
 		u.calls[name] = true
 	}
+	u.shells(args, output)
 	switch name {
-	case "eval", "trap", "alias":
-		for _, w := range args[1:] {
+	case "eval", "trap", "alias", ".", "source":
+		u.traps = u.traps || name == "trap"
+		for i, w := range args[1:] {
+			u.runsOutput(w)
+			if name == "." || name == "source" {
+				continue
+			}
 			text, plain := literal(w)
+			u.trapEnds = u.trapEnds || name == "trap" && i == 0 && (!plain || strings.Contains(text, "exit"))
 			if !plain {
 				u.indirect(output)
 				continue
@@ -106,6 +154,31 @@ func (u *uses) command(args []*syntax.Word, output bool) {
 	case "mapfile", "readarray", "complete", "compgen", "bind", "enable", "hash":
 		u.indirect(output)
 	}
+}
+
+// leaves says whether a command ends the script, and may end it with success.
+func leaves(args []*syntax.Word) bool {
+	name, _ := literal(args[0])
+	if name != "exit" {
+		return false
+	}
+	if len(args) < 2 {
+		return true
+	}
+	status, plain := literal(args[1])
+	return plain && status == "0"
+}
+
+// runsOutput notes the commands whose output a word of eval and the like holds.
+func (u *uses) runsOutput(w *syntax.Word) {
+	syntax.Walk(w, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			if name, plain := literal(call.Args[0]); plain {
+				u.code[name] = true
+			}
+		}
+		return true
+	})
 }
 
 // literal is the text of a word without variables or commands, as the shell reads it.
@@ -184,12 +257,12 @@ func walk(n syntax.Node, visit func(n syntax.Node, output bool)) {
 		output := len(stack) > 0 && stack[len(stack)-1] || writes[n]
 		switch n := n.(type) {
 		case *syntax.CmdSubst:
-			// ${ …; } runs in the shell itself.
-			output = output || !n.TempFile && !n.ReplyVar
+			// ${ …; } runs in the shell itself. What reads files or exits is a script of its own.
+			output = output || !n.TempFile && !n.ReplyVar && !ownScript(n)
 		case *syntax.ProcSubst:
-			output = true
+			output = output || !ownScript(n)
 		case *syntax.BinaryCmd:
-			if slices.Contains([]syntax.BinCmdOperator{syntax.Pipe, syntax.PipeAll}, n.Op) {
+			if isPipe(n.Op) && simple(n.X) {
 				writes[n.X] = true
 			}
 		}
@@ -197,6 +270,63 @@ func walk(n syntax.Node, visit func(n syntax.Node, output bool)) {
 		stack = append(stack, output)
 		return true
 	})
+}
+
+func isPipe(op syntax.BinCmdOperator) bool { return op == syntax.Pipe || op == syntax.PipeAll }
+
+// simple says whether a statement is one command, or a pipe of such.
+func simple(s *syntax.Stmt) bool {
+	switch cmd := s.Cmd.(type) {
+	case *syntax.CallExpr:
+		return true
+	case *syntax.BinaryCmd:
+		return isPipe(cmd.Op) && simple(cmd.X) && simple(cmd.Y)
+	}
+	return false
+}
+
+// ownScript says whether a part of a script reads files into itself, or ends by itself.
+func ownScript(n syntax.Node) (is bool) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
+			name, _ := literal(call.Args[0])
+			is = is || slices.Contains([]string{".", "source", "exit", "exec"}, name)
+		}
+		return true
+	})
+	return is
+}
+
+// calculated are the names in the calculations of a part of a script.
+func calculated(n syntax.Node) map[string]bool {
+	names := map[string]bool{}
+	syntax.Walk(n, func(n syntax.Node) bool {
+		switch n := n.(type) {
+		case *syntax.BinaryTest:
+			if calculates(n.Op) {
+				for _, w := range identifier().FindAllString(words(n), -1) {
+					names[w] = true
+				}
+			}
+		case *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.LetClause, *syntax.CStyleLoop, *syntax.BinaryArithm, *syntax.UnaryArithm:
+			for _, w := range identifier().FindAllString(words(n), -1) {
+				names[w] = true
+			}
+		}
+		return true
+	})
+	return names
+}
+
+// words are the texts and names in a part of a script.
+func words(n syntax.Node) (text string) {
+	syntax.Walk(n, func(n syntax.Node) bool {
+		if lit, ok := n.(*syntax.Lit); ok {
+			text += " " + lit.Value
+		}
+		return true
+	})
+	return text
 }
 
 // assigned are the variables that a part of a script sets, as far as it names them.

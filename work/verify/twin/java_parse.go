@@ -17,7 +17,7 @@ import (
 // those that return something, and dynamic tests.
 func ParseJava(src []byte) (File, error) {
 	if javaEscape().Match(src) {
-		return nil, errors.New("edit Java: it writes characters of its own syntax as \\u00..")
+		return nil, errors.New("edit Java: it writes characters of its own syntax by their numbers")
 	}
 	tokens, err := lexBraces(string(src), javaDialect)
 	if err != nil {
@@ -65,9 +65,10 @@ func javaText(src string, at int) (end int, kind braceKind, err error) {
 		return 0, 0, errBraceEnd
 	case rest[0] == '"' || rest[0] == '\'':
 		for i := 1; i < len(rest) && rest[i] != '\n'; i++ {
-			if rest[i] == '\\' {
+			switch rest[i] {
+			case '\\':
 				i++
-			} else if rest[i] == rest[0] {
+			case rest[0]:
 				return at + i + 1, braceText, nil
 			}
 		}
@@ -239,7 +240,8 @@ func (p *javaParser) method(class string, member, paren, brace int, old bool) {
 		}
 		modifiers[p.word(i)] = true
 	}
-	if !marked && !(old && strings.HasPrefix(name, "test") && modifiers["public"]) || p.word(paren-2) != "void" || modifiers["static"] || modifiers["private"] {
+	marked = marked || old && strings.HasPrefix(name, "test") && modifiers["public"]
+	if !marked || p.word(paren-2) != "void" || modifiers["static"] || modifiers["private"] {
 		return
 	}
 	end := p.closing(brace)
