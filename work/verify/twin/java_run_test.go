@@ -33,14 +33,26 @@ public class CartTest {
     public void equal() throws Exception {
         assertEquals(2, items.size());
         assertEquals("two names", "a-b{", String.join("-", NAMES));
+        Assert5.check();
+    }
+
+    @Test
+    public void swapped() throws Exception {
         assertEquals(String.join("-", NAMES), "a-b{");
         assertEquals("delta", 3.5, 7 / 2.0, 0.01);
+    }
+
+    @Test
+    public void made() {
         assertEquals(Arrays.asList(1, 2), items.get("a"));
         assertEquals(4L, 2L + 2);
+    }
+
+    @Test
+    public void types() throws Exception {
         assertEquals('x', "xyz".charAt(0));
         assertArrayEquals(new int[] {1, 2}, new int[] {1, 2});
         assertEquals((byte) 5, (byte) (2 + 3));
-        Assert5.check();
     }
 
     @Test public void oneLine() { assertTrue(items.containsKey("a")); assertFalse("no c", items.containsKey("c")); }
@@ -122,8 +134,18 @@ class PriceTest {
         var price = new Price("EUR", 250);
         assertEquals("EUR", price.currency(), "a message");
         assertEquals(250, price.cents());
+    }
+
+    @Test
+    void made() {
+        var price = new Price("EUR", 250);
         assertEquals(List.of("a", "b"), List.of("a", "b"));
         assertEquals(Map.of("k", 1), Map.of("k", 1));
+    }
+
+    @Test
+    void asked() {
+        var price = new Price("EUR", 250);
         assertTrue(price.cents() > 0, () -> "positive");
         assertTrue(() -> price.cents() > 0);
         assertEquals("""
