@@ -24,6 +24,7 @@ const maxShellTests = 1000
 var (
 	shellName   = whenUsed(`\.(?:sh|bash|ash|dash)$`)
 	shellOrNone = whenUsed(`(?:^|/)[^./]+$|\.(?:sh|bash|ash|dash|t|te?st)$`)
+	mayBeRead   = whenUsed(`^[^.]+$|\.(?:[a-z]*sh|inc|lib|env|rc|conf)$`)
 	shellLine   = whenUsed(`^#![^\n]*\b(?:[a-z]*sh)\b`)
 )
 
@@ -77,63 +78,62 @@ var allOf = inLines(`([A-Za-z0-9._/-]*[A-Za-z0-9._-])/[^\s;&|"']*\*`, "*")
 var setsPath = inLines(`\bPATH=("[^"\n]*"|'[^'\n]*'|[^\s;&|]*)`, "PATH=")
 
 // behindVariable guesses what a text reads by a variable or a pattern: the files with the
-// end of the name that stands there; or else all in the directories that stand there; or
-// the scripts that the text names anywhere and those in directories that it names; or all
-// scripts.
-func (r *reacher) behindVariable(text string, dirs, words []string) []string {
-	var ends, inside, anywhere, beside []string
+// end of the name that stands there; or else all in the directories that stand there or
+// that the text has all files of, and what is new there; or the scripts that the text
+// names anywhere and those in directories that it names; or all scripts.
+func (r *reacher) behindVariable(text string, dirs, words []string) (paths []string) {
 	for _, w := range words {
 		name := strings.TrimLeft(w, "./@+!-")
-		if name == "" {
-			continue
-		}
 		for _, p := range r.files() {
-			if strings.HasSuffix("/"+p, "/"+name) && !strings.HasPrefix(name, ".") {
-				ends = append(ends, p)
+			if name != "" && name[0] != '.' && strings.HasSuffix("/"+p, "/"+name) {
+				paths = append(paths, p)
 			}
 		}
-		for _, p := range wordPaths(dirs, w) {
-			inside = append(inside, r.in(p, func(string) bool { return true })...)
+	}
+	if len(paths) > 0 {
+		return paths
+	}
+	for _, m := range allOf.all(text, maxReachDirs) {
+		words = append(words, m[1])
+	}
+	for _, w := range words {
+		for _, dir := range wordPaths(dirs, w) {
+			if in := r.in(dir, func(string) bool { return true }); len(in) > 0 {
+				r.out.readDirs[dir] = true
+				paths = append(paths, in...)
+			}
 		}
+	}
+	if len(paths) > 0 {
+		return paths
 	}
 	for _, w := range fileWords(shellVariable().ReplaceAllString(text, " ")) {
 		for _, p := range wordPaths(dirs, w) {
 			if shellName().MatchString(p) && r.isFile(p) {
-				anywhere = append(anywhere, p)
+				paths = append(paths, p)
 			}
-			anywhere = append(anywhere, r.in(p, shellName().MatchString)...)
+			paths = append(paths, r.in(p, shellName().MatchString)...)
 		}
 	}
-	for _, m := range allOf.all(text, maxReachDirs) {
-		for _, p := range wordPaths(dirs, m[1]) {
-			inside = append(inside, r.in(p, func(string) bool { return true })...)
-		}
+	if len(paths) > 0 {
+		return paths
 	}
 	for _, p := range r.files() {
-		if shellName().MatchString(p) && len(beside) < maxReachFiles {
-			beside = append(beside, p)
+		if shellName().MatchString(p) && len(paths) < maxReachFiles {
+			paths = append(paths, p)
 		}
 	}
-	for _, paths := range [][]string{ends, inside, anywhere, beside} {
-		if len(paths) > 0 {
-			slices.Sort(paths)
-			return slices.Compact(paths)
-		}
-	}
-	return nil
+	return paths
 }
 
-// in are the files in a directory whose names count. What is new there counts as well.
+// in are the files in a directory whose names count.
 func (r *reacher) in(dir string, counts func(name string) bool) (paths []string) {
-	names := r.names(dir)
-	for name := range names {
+	for name := range r.names(dir) {
 		if p := path.Join(dir, name); counts(name) && r.isFile(p) {
 			paths = append(paths, p)
 		}
 	}
-	if len(paths) > 0 && dir != "." {
-		r.out.readDirs[dir] = true
-	}
+	slices.Sort(paths)
 	return paths
 }
 
@@ -254,7 +254,7 @@ func (r *reacher) real(p string) string {
 // tests, or is a program that they would find, because of the directory that it lies in.
 func (s *steering) readsNew(p string) bool {
 	dir, name := path.Dir(p), path.Base(p)
-	if s.readDirs[dir] {
+	if s.readDirs[dir] && mayBeRead().MatchString(name) {
 		return true
 	}
 	return s.pathDirs[dir] && slices.ContainsFunc(s.scripts, func(script shell.Script) bool {
