@@ -43,6 +43,11 @@ func classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steeri
 	if vendors(root, c) {
 		return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: "the patch adds a vendor directory, from which the tests would be built"}
 	}
+	if m := frameworkPackage().FindString(c.Path); m != "" && !inBase && c.Kind != tree.Delete {
+		if _, err := root.Lstat(path.Clean(m)); err != nil {
+			return true, tampering("the patch adds a class in a package of a test framework")
+		}
+	}
 	if runnerConfig(c.Path) {
 		if !inBase && c.Kind != tree.Delete {
 			return true, tampering("the patch adds configuration of the test runner")

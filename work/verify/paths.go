@@ -49,6 +49,9 @@ var (
 	shadows = form.Lazy(`^(?:src/|lib/|tests?/)?(?:unittest|pytest|_pytest|pluggy|nose2?)(?:\.py|/__init__\.py)$` +
 		`|^(?:lib/|tests?/|spec/)?minitest(?:\.rb|/(?:assertions|autorun|expectations|mock|parallel|spec|test|unit)\.rb)$`)
 
+	// Packages of test frameworks of Java: the JVM takes a class of the product first.
+	frameworkPackage = form.Lazy(`^(.*/)?(?:org/(?:junit|hamcrest|opentest4j|testng|assertj|mockito|easymock|spockframework|scalatest)|junit/(?:framework|extensions|runner|textui)|com/google/common/truth|io/kotest|kotlin/test|org/apache/maven/surefire)/`)
+
 	// Assertion libraries that are vendored: an assertion that cannot fail.
 	assertionDirs = []string{"stretchr/testify", "onsi/gomega", "onsi/ginkgo", "google/go-cmp", "gotest.tools"}
 )

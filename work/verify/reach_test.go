@@ -234,6 +234,9 @@ func TestLaySteering(t *testing.T) {
 		{name: "another setup.py", command: "pytest", patch: files{"setup.py": "setup(name='b')\n"}, head: "+setup.py"},
 		{name: "the module of a plugin, protect", rule: RuleProtect, command: "pytest", patch: files{"fix/things.py": "2", "a.py": "2"}, head: "+a.py"},
 		{name: "a module that a plugin hides behind, protect", rule: RuleProtect, command: "pytest -p shadow", patch: files{"src/shadow.py": "2"}, head: ""},
+		{name: "a class of JUnit", command: "mvn test", patch: files{"src/main/java/org/junit/Assert.java": "package org.junit;"}, head: "+src/main/java/org/junit/Assert.java", unedited: "none", codes: "verifier_tampering"},
+		{name: "a class of JUnit, protect", rule: RuleProtect, command: "mvn test", patch: files{"src/main/java/org/junit/Assert.java": "package org.junit;", "a.py": "2"}, head: "+a.py"},
+		{name: "a class of one's own", command: "mvn test", patch: files{"src/main/java/org/example/junit/Assert.java": "package org.example.junit;"}, head: "+src/main/java/org/example/junit/Assert.java"},
 		{name: "build code", command: "cargo test", patch: files{"build.rs": "2"}, head: "+build.rs"},
 
 		{name: "the script behind make", command: "make test", patch: files{"a.py": "2", "hack/run": "#!/bin/sh\nexit 0\n"}, head: "+a.py +hack/run", unedited: "+a.py"},

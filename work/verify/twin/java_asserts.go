@@ -30,7 +30,7 @@ func javaErrors() map[string][]string {
 
 // javaEquals are assertions of JUnit and TestNG with an expected value: the first
 // argument, or the second where the first is computed.
-var javaEquals = strings.Fields("assertEquals assertArrayEquals assertIterableEquals assertLinesMatch")
+var javaEquals = strings.Fields("assertEquals assertArrayEquals assertIterableEquals")
 
 // javaChained are methods behind assertThat(…). of AssertJ and Truth, and matchers of
 // Hamcrest, and how what they expect is altered.
@@ -61,9 +61,11 @@ func (b *javaBody) assertion(i int) {
 	args := p.split(i + 1)
 	switch {
 	case name == "assertTrue" || name == "assertFalse":
-		b.condition(first, args)
+		b.condition(first, name, args)
+	case name == "assertNull" || name == "assertNotNull" || name == "assertSame" || name == "assertInstanceOf":
+		b.object(first, name, args)
 	case slices.Contains(javaEquals, name):
-		b.equals(first, args)
+		b.equals(first, name, args)
 	case name == "assertThrows" || name == "assertThrowsExactly":
 		b.throws(first, args)
 	case name == "assertThat" && first == i || strings.HasSuffix(p.src[p.tokens[first].start:p.tokens[i].end], "ssertions.assertThat") ||
@@ -73,16 +75,17 @@ func (b *javaBody) assertion(i int) {
 }
 
 // condition notes the condition of assertTrue or assertFalse.
-func (b *javaBody) condition(first int, args []span) {
+func (b *javaBody) condition(first int, name string, args []span) {
 	p := b.p
-	if len(args) == 0 || len(args) > 2 {
+	begins, last := p.messages(first, name)
+	if len(args) == 0 || len(args) > 2 || len(args) == 2 && !begins && !last {
 		return
 	}
 	a := args[0]
-	if len(args) == 2 && p.messages {
+	if len(args) == 2 && begins {
 		a = args[1]
 	}
-	if p.has(a, "->") || p.has(a, "::") || p.is(a.from, braceText) || !b.yesOrNo(a) {
+	if p.function(a) {
 		return
 	}
 	s := scriptPlace{spot: spot{kind: Flip}, form: scriptTurn, statement: p.tokens[first].start, certain: b.certain(first)}
@@ -90,34 +93,68 @@ func (b *javaBody) condition(first int, args []span) {
 	b.add(s)
 }
 
-// yesOrNo says whether an expression can only be a boolean: a BooleanSupplier in a
-// variable would be one that cannot be handed on.
-func (b *javaBody) yesOrNo(a span) bool {
-	return a.to > a.from+1 || slices.Contains([]string{"true", "false"}, b.p.text(a.from)) || b.p.messages
-}
-
-// has says whether an operator stands in a span, outside of texts.
-func (p *javaParser) has(a span, op string) bool {
+// function says whether an expression is a lambda or the name of a method, which have no
+// type of their own.
+func (p *javaParser) function(a span) bool {
 	for i := a.from; i < a.to; i++ {
-		if p.operator(i, op) {
+		if p.operator(i, "->") || p.operator(i, "::") {
 			return true
+		}
+		if p.closing(i) > 0 {
+			i = p.closing(i)
 		}
 	}
 	return false
 }
 
-// equals notes the expected value of an assertion that compares two.
-func (b *javaBody) equals(first int, args []span) {
+// object notes the value of an assertion about an object: of a framework, as another one
+// may take it as something else.
+func (b *javaBody) object(first int, name string, args []span) {
 	p := b.p
-	if p.messages && (len(args) == 4 || len(args) == 3 && p.is(args[0].from, braceText)) {
-		args = args[1:] // the message
+	begins, last := p.messages(first, name)
+	want := 1
+	if name == "assertSame" || name == "assertInstanceOf" {
+		want = 2
 	}
-	if len(args) < 2 {
+	if !begins && !last || len(args) < want || len(args) > want+1 || name == "assertInstanceOf" && p.text(first-1) != ";" && p.text(first-1) != "{" && p.text(first-1) != "}" {
 		return
+	}
+	if begins && len(args) == want+1 {
+		args = args[1:]
+	}
+	a := args[0]
+	if name == "assertInstanceOf" {
+		a = args[1]
+	}
+	if p.function(a) {
+		return
+	}
+	s := scriptPlace{spot: spot{kind: Flip}, form: scriptObject, statement: p.tokens[first].start, certain: b.certain(first)}
+	s.start, s.end = p.bytes(a)
+	b.add(s)
+}
+
+// equals notes the expected value of an assertion that compares two.
+func (b *javaBody) equals(first int, name string, args []span) {
+	p := b.p
+	begins, last := p.messages(first, name)
+	text := func(a span) bool { return p.is(a.from, braceText) && p.text(a.from)[0] == '"' || p.function(a) }
+	switch {
+	case len(args) == 2:
+	case begins && (len(args) == 4 || len(args) == 3 && text(args[0])):
+		args = args[1:]
+	case last && (len(args) == 4 || len(args) == 3 && text(args[2])):
+		args = args[:len(args)-1]
+	case !(begins || last) || len(args) != 3 || text(args[0]) || text(args[2]):
+		return
+	}
+	w := wayNear
+	if len(args) == 3 { // the last one says how far they may be apart
+		w = wayAbove
 	}
 	for _, a := range args[:2] {
 		if p.literals(a) {
-			b.expected(first, a, wayNear, true)
+			b.expected(first, a, w, w == wayNear)
 			return
 		}
 	}
@@ -226,6 +263,9 @@ func (b *javaBody) expected(first int, a span, w way, whole bool) {
 			text = m[1]
 		}
 		l := literal{at: p.tokens[i].start, text: text, in: javaGrammar, way: w}
+		if p.text(i-1) == "-" && strings.Contains(" 128 32768 2147483648 9223372036854775808 ", " "+text+" ") {
+			continue // the least of its type
+		}
 		if p.is(i, braceName) && text != "true" && text != "false" || !l.changeable() || w != wayNear && p.is(i, braceNumber) && !strings.Contains(text, ".") {
 			continue // a whole number that is far from it may be none of its type
 		}

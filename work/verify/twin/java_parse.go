@@ -43,7 +43,7 @@ const maxJavaSites = 1300
 var (
 	javaDialect = braceDialect{puncts: "(){}[];,<>+-*/%&|^!~?:=.@", literal: javaText}
 	// Java reads \u0022 as a quote wherever it stands; so with brackets, a line break and the like.
-	javaEscape = form.Lazy(`\\u+00(?:0[aAdD]|2[27-9aAcCfF]|3[bB]|5[bBcCdD]|7[bBdD])`)
+	javaEscape = form.Lazy(`(?:^|[^\\])(?:\\\\)*\\u+00(?:0[aAdD]|2[27-9aAcCfF]|3[bB]|5[bBcCdD]|7[bBdD])`)
 	javaMark   = form.Lazy(`^(?:Test|ParameterizedTest|RepeatedTest)$`)
 	javaWaits  = form.Lazy(`\bexpected(?:Exceptions)?\s*=`)
 	// With the parameter expected, or a rule, JUnit 4 waits for an exception.
@@ -80,11 +80,26 @@ func javaText(src string, at int) (end int, kind braceKind, err error) {
 // javaParser finds the tests in tokens.
 type javaParser struct {
 	braceParser
-	file     *scriptFile
-	pkg      string
-	imports  map[string]string // the last name of what is imported, and all of it
-	messages bool              // a message is the first argument of an assertion: JUnit 3 and 4
-	found    []scriptTest
+	file    *scriptFile
+	pkg     string
+	imports map[string]string // the last name of what is imported, and all of it
+	all     []string          // classes of which every name is imported
+	extends bool              // of JUnit 3
+	rule    bool              // it has a rule that waits for an exception
+	found   []scriptTest
+}
+
+// messages says whether a message is the first argument of an assertion whose class and
+// name begin at a token, and last that it is the last one. It is neither where that is
+// not known.
+func (p *javaParser) messages(first int, name string) (begins, last bool) {
+	full := p.imports[p.text(first)] // of the class that is named, or of the method
+	if full == "" && p.text(first) == name {
+		full = strings.Join(p.all, " ")
+	}
+	last = strings.Contains(full, "org.junit.jupiter") || strings.Contains(full, "org.testng")
+	begins = strings.Contains(full, "org.junit.Assert") || strings.Contains(full, "junit.framework") || full == "" && p.extends
+	return begins && !last, last && !begins
 }
 
 func (p *javaParser) word(i int) string {
@@ -108,7 +123,7 @@ func (p *javaParser) dotted(i int) (name string, next int) {
 
 // read finds everything.
 func (p *javaParser) read() {
-	p.imports, p.messages = map[string]string{}, true
+	p.imports, p.rule = map[string]string{}, strings.Contains(p.src, "ExpectedException")
 	for i := 0; i < len(p.tokens); i++ {
 		switch p.word(i) {
 		case "package":
@@ -120,8 +135,8 @@ func (p *javaParser) read() {
 			}
 			var name string
 			name, i = p.dotted(at)
-			if strings.HasPrefix(name, "org.junit.jupiter") || strings.HasPrefix(name, "org.testng") {
-				p.messages = false
+			if p.text(i) == "." && p.text(i+1) == "*" {
+				p.all = append(p.all, name)
 			}
 			p.imports[name[strings.LastIndexByte(name, '.')+1:]] = name
 		case "class", "interface", "enum", "record":
@@ -171,6 +186,7 @@ func (p *javaParser) class(i int, in string) int {
 			extends, _ = p.dotted(j + 1)
 		}
 	}
+	p.extends = p.extends || strings.HasSuffix(extends, "TestCase")
 	p.members(open, end, in+p.text(i+1), strings.HasSuffix(extends, "TestCase"))
 	return end
 }
@@ -281,7 +297,8 @@ func (b *javaBody) read() {
 			open = append(open, i)
 		}
 		word := p.text(i)
-		b.waits = b.waits || (word == "expect" || word == "expectMessage") && p.text(i-1) == "."
+		own := p.is(i, braceName) && p.text(i+1) == "(" && p.text(i-1) != "." && p.text(i-1) != "new" && !strings.HasPrefix(word, "assert") && !slices.Contains(javaKeywords, word)
+		b.waits = b.waits || (word == "expect" || word == "expectMessage") && p.text(i-1) == "." || p.rule && own && word != "fail"
 		if p.is(i, braceName) && (slices.Contains([]string{"return", "throw", "exit", "halt", "expect", "expectMessage", "fail", "skip"}, word) || strings.HasPrefix(word, "assum")) {
 			b.early = min(b.early, i)
 		}
@@ -313,9 +330,33 @@ func (b *javaBody) sites() {
 		at := p.tokens[i].end
 		b.add(scriptPlace{spot: spot{kind: Fail}, form: state, start: at, end: at, statement: at, certain: i < b.early})
 	}
-	for i := b.brace + 1; i < b.end; i++ {
+	for i := b.brace + 1; i < b.end && !b.waits; i++ { // behind what is thrown nothing is reached
 		b.assertion(i)
+		b.caught(i)
 	}
+}
+
+// caught notes the beginning of a catch behind a block that fails where nothing is thrown.
+func (b *javaBody) caught(i int) {
+	p := b.p
+	if p.text(i) != "catch" || p.text(i-1) != "}" || p.text(i+1) != "(" || p.closing(i+1) < 0 || p.text(p.closing(i+1)+1) != "{" {
+		return
+	}
+	open := p.closing(i+1) + 1
+	block := p.tokens[i-1].mate
+	ends := 0
+	for j := block; j < i; j++ {
+		if p.text(j) == "fail" && p.text(j+1) == "(" {
+			ends = j
+		}
+	}
+	behind := p.text(p.closing(open) + 1)
+	at := p.tokens[open].end
+	if ends == 0 || p.text(block-1) != "try" {
+		return
+	}
+	certain := b.parent[i] == b.brace && behind != "catch" && b.early > block
+	b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptState, start: at, end: at, statement: p.tokens[ends].start, certain: certain})
 }
 
 // firstCall is the semicolon of the first statement that calls something, 0 if it is

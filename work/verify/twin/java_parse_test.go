@@ -23,7 +23,8 @@ func TestJavaRefuses(t *testing.T) {
 // statements.
 func TestJavaParse(t *testing.T) {
 	t.Parallel()
-	const five = "import org.junit.jupiter.api.Test;\n"
+	const five = "import org.junit.jupiter.api.Test;\nimport static org.junit.jupiter.api.Assertions.*;\n"
+	const four = "import org.junit.Test;\nimport static org.junit.Assert.*;\n"
 	for name, tc := range map[string]struct{ src, want string }{
 		"a test":                      {"class A { @Test public void a() { assertEquals(1, f()); } }", "A::a 0/1/1"},
 		"in a package":                {"package a.b; public final class C { @org.junit.Test public void it() throws E { f(); g(); } }", "a.b.C::it 0/0/2"},
@@ -37,11 +38,21 @@ func TestJavaParse(t *testing.T) {
 		"annotations with brackets":   {"class A { @Test @Tag(\"a{b\") @DisplayName(value = \"x\") public void a() { f(); } }", "A::a 0/0/1"},
 		"generics":                    {"class A<T extends List<? super B>> extends C<T> implements D<E> { @Test <X> void a() { f(); } }", "A::a 0/0/1"},
 		"any error":                   {"class A { @Test(expected = Throwable.class) public void a() { f(); } }", "A::a: it waits for any error"},
-		"conditions":                  {"class A { @Test void a() { assertTrue(\"why\", f()); assertFalse(f() || g); } }", "A::a 2/0/2"},
-		"conditions of JUnit 5":       {five + "class A { @Test void a() { assertTrue(f(), \"why\"); assertTrue(() -> f()); assertTrue(supplier); assertTrue(this::f); } }", "A::a 1/0/2"},
+		"conditions":                  {four + "class A { @Test void a() { assertTrue(\"why\", f()); assertFalse(f() || g); } }", "A::a 2/0/2"},
+		"conditions of JUnit 5":       {five + "class A { @Test void a() { assertTrue(f(), \"why\"); assertTrue(() -> f()); assertTrue(supplier); assertTrue(this::f); assertTrue(l.any(x -> y)); } }", "A::a 3/0/2"},
 		"computed values":             {"class A { @Test void a() { assertEquals(f(), g()); assertEquals(WANT, g()); } }", "A::a 0/0/2"},
 		"the other way round":         {"class A { @Test void a() { assertEquals(f(), \"x\"); } }", "A::a 0/1/1"},
-		"messages":                    {"class A { @Test void a() { assertEquals(\"why\", 1, f()); assertEquals(\"why\", 1.5, f(), 0.1); assertEquals(1.5, f(), 0.1); } }", "A::a 0/3/2"},
+		"messages":                    {four + "class A { @Test void a() { assertEquals(\"why\", 1, f()); assertEquals(\"why\", 1.5, f(), 0.1); assertEquals(1.5, f(), 0.1); } }", "A::a 0/3/2"},
+		"messages of JUnit 5":         {five + "class A { @Test void a() { assertEquals(1, f(), \"why\"); assertEquals(1.5, f(), 0.1, \"why\"); assertEquals(1.5, f(), 0.1); } }", "A::a 0/3/2"},
+		"half of each":                {"import org.junit.jupiter.api.Test;\nimport static org.junit.Assert.assertEquals;\nclass A { @Test void a() { assertEquals(\"why\", 1, f()); assertTrue(\"x\", f()); } }", "A::a 0/1/2"},
+		"not known whose":             {"class A { @Test void a() { assertEquals(\"why\", \"x\", f()); assertEquals(1.5, f(), DELTA); assertTrue(a, b); assertNull(f()); } }", "A::a 0/0/2"},
+		"a tolerance":                 {four + "class A { @Test void a() { assertEquals(1000, f(), 100); assertEquals(20.0, f(), 2.0); } }", "A::a 0/1/2"},
+		"objects":                     {four + "class A { @Test void a() { assertNull(f()); assertNotNull(\"why\", g()); assertSame(A, f()); assertNotSame(A, f()); } }", "A::a 3/0/2"},
+		"an exception that is caught": {four + "class A { @Test void a() { try { f(); fail(\"why\"); } catch (E e) { g(); } try { f(); } catch (E e) { } } }", "A::a 0/0/2"},
+		"it waits":                    {four + "class A { @Test(expected = E.class) public void a() { assertEquals(1, f()); assertTrue(g()); } }", "A::a 0/0/2"},
+		"it waits by a helper":        {four + "class A { @Rule public ExpectedException thrown; @Test public void a() { waits(); assertEquals(1, f()); } @Test public void b() { assertEquals(1, a.f()); } }", "A::a 0/0/2; A::b 0/1/1"},
+		"the least of its type":       {four + "class A { @Test void a() { assertEquals(-2147483648, f()); assertEquals(-5, f()); } }", "A::a 0/1/2"},
+		"an escaped backslash":        {"class A { @Test void a() { assertEquals(\"\\\\u0022\", f()); } }", "A::a 0/1/1"},
 		"made of literals":            {"class A { @Test void a() { assertEquals(Arrays.asList(\"a\", \"b\"), f()); assertEquals(Optional.empty(), f()); assertEquals(new Money(5), f()); } }", "A::a 0/1/2"},
 		"nothing of its kind":         {"class A { @Test void a() { assertEquals(\"\", f()); assertEquals(null, f()); assertEquals(' ', f()); } }", "A::a 0/1/2"},
 		"exceptions":                  {five + "class A { @Test void a() { assertThrows(IllegalStateException.class, () -> f()); assertThrows(OwnException.class, this::f); } }", "A::a 0/1/2"},

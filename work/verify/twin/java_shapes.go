@@ -14,6 +14,8 @@ func javaShape(e *scriptEdit, form scriptForm) scriptShape {
 	switch form {
 	case scriptTurn:
 		return e.wrapped(one(e.draw, javaTurners), e.body(one(e.draw, javaTurns), `$N($b, "turn");`))
+	case scriptObject:
+		return e.wrapped(one(e.draw, javaObjects), e.body(one(e.draw, javaNulls), `$N($b, "turn");`))
 	case scriptValue:
 		if e.orders.Trace == "" {
 			return scriptShape{} // another literal takes its place
@@ -33,7 +35,7 @@ func javaShape(e *scriptEdit, form scriptForm) scriptShape {
 	}
 	caught := ""
 	if e.orders.Trace != "" {
-		caught = " catch (final Throwable remitThrown) { " + e.holder + "." + e.note + "($n, remitThrown); throw remitThrown; }"
+		caught = " catch (final java.lang.Throwable remitThrown) { " + e.holder + "." + e.note + "($n, remitThrown); throw remitThrown; }"
 	}
 	return scriptShape{" try {", " }" + caught + " finally { " + s.open + "; } "}
 }
@@ -50,13 +52,32 @@ var javaWindows = []string{
 	"$3 > $1 && $1 >= $2",
 }
 
-// javaTurners hand a condition, $a, to a function with the site's number, $b.
+// javaTurners hand a condition, $a, to a function with the site's number, $b. What is no
+// boolean, as a supplier of one, is handed on, or the test fails in its place.
 var javaTurners = []scriptWrap{
 	{"$H.$F(", ", $n)", `
 static boolean $F(boolean $a, int $b) {
     $B
+}
+static java.lang.Boolean $F(java.lang.Boolean $a, int $b) {
+    return $F($a.booleanValue(), $b);
+}
+static <$K> $K $F($K $a, int $b) {
+    if (!$F(true, $b)) {
+        throw new java.lang.AssertionError("$w");
+    }
+    return $a;
 }`},
 	{"$H.$F($n, ", ")", `
+static <$K> $K $F(int $b, $K $c) {
+    if ($F($b, false)) {
+        throw new java.lang.AssertionError("$x $y");
+    }
+    return $c;
+}
+static java.lang.Boolean $F(int $b, java.lang.Boolean $c) {
+    return $F($b, $c.booleanValue());
+}
 static boolean $F(int $b, boolean $a) {
     $B
 }`},
@@ -69,32 +90,79 @@ static final class $K {
     boolean $L(boolean $a) {
         $B
     }
+    java.lang.Boolean $L(java.lang.Boolean $d) {
+        return $L($d.booleanValue());
+    }
+    <$G> $G $L($G $d) {
+        if ($L(false)) {
+            throw new java.lang.AssertionError("$y");
+        }
+        return $d;
+    }
 }
 static $K $F(int $c) {
     return new $K($c);
 }`},
 	{"$H.$F(", `, "$w", $n)`, `
-static boolean $F(boolean $a, String $d, int $b) {
+static boolean $F(boolean $a, java.lang.String $d, int $b) {
     $B
-}`},
-	{"$H.$F(new boolean[] {", "}, $n)", `
-static boolean $F(boolean[] $d, int $b) {
-    boolean $a = $d[0];
-    $B
+}
+static java.lang.Boolean $F(java.lang.Boolean $a, java.lang.String $d, int $b) {
+    return $F($a.booleanValue(), $d, $b);
+}
+static <$K> $K $F($K $a, java.lang.String $d, int $b) {
+    if (!$F(true, $d, $b)) {
+        throw new java.lang.AssertionError($d);
+    }
+    return $a;
 }`},
 	{`new $H.$K("$w", $n).$L(`, ")", `
 static final class $K {
-    private final String $d;
+    private final java.lang.String $d;
     private final int $b;
-    $K(String $e, int $c) {
+    $K(java.lang.String $e, int $c) {
         $d = $e;
         $b = $c;
+    }
+    <$G> $G $L($G $e) {
+        if (!$L(true)) {
+            throw new java.lang.AssertionError($d);
+        }
+        return $e;
+    }
+    java.lang.Boolean $L(java.lang.Boolean $e) {
+        return $L($e.booleanValue());
     }
     boolean $L(boolean $a) {
         $B
     }
 }`},
 }
+
+// javaObjects hand a value to a function that gives another one for it.
+var javaObjects = []scriptWrap{
+	{"$H.$F(", ", $n)", `
+static java.lang.Object $F(java.lang.Object $a, int $b) {
+    $B
+}`},
+	{"$H.$F($n, ", ")", `
+static java.lang.Object $F(int $b, java.lang.Object $a) {
+    $B
+}`},
+	{"$H.$F(", `, "$x", $n)`, `
+static java.lang.Object $F(java.lang.Object $a, java.lang.String $d, int $b) {
+    $B
+}`},
+}
+
+var javaNulls = []string{`
+if (!$C($b)) {
+    return $a;
+}
+return $a == null ? "$w" : null;`, `
+return $C($b) ? ($a == null ? (java.lang.Object) "$y" : null) : $a;`, `
+java.lang.Object $f = $a == null ? new java.lang.Object() : null;
+return $C($b) ? $f : $a;`}
 
 var javaTurns = []string{`
 return $C($b) != $a;`, `
@@ -132,11 +200,11 @@ static void $F(int $b) {
     $B
 }`},
 	{`$H.$F($n, "$w")`, "", `
-static void $F(int $b, String $a) {
+static void $F(int $b, java.lang.String $a) {
     $B
 }`},
 	{`$H.$F("$w", $n)`, "", `
-static void $F(Object $a, int $b) {
+static void $F(java.lang.Object $a, int $b) {
     $B
 }`},
 	{"$H.$F(new int[] {$n, $i})", "", `
@@ -160,20 +228,20 @@ static final class $K {
 // expected, takes none of them for it.
 var javaThrows = []string{`
 if ($C($b)) {
-    throw new AssertionError("$w $x");
+    throw new java.lang.AssertionError("$w $x");
 }`, `
 if (!$C($b)) {
     return;
 }
-throw new AssertionError("$x $y");`, `
+throw new java.lang.AssertionError("$x $y");`, `
 while ($C($b)) {
-    throw new AssertionError($i);
+    throw new java.lang.AssertionError($i);
 }`, `
-Error $e = new AssertionError("$w $y");
+java.lang.Error $e = new java.lang.AssertionError("$w $y");
 if ($C($b)) {
     throw $e;
 }`, `
-AssertionError $e = $C($b) ? new AssertionError("$y") : null;
+java.lang.AssertionError $e = $C($b) ? new java.lang.AssertionError("$y") : null;
 if ($e != null) {
     throw $e;
 }`}
@@ -196,7 +264,7 @@ static boolean $C(int $a) {
     return false;
 }`},
 	{"case $n: return $F($a, $1, $2, $3, $4);", `
-private static final java.util.Map<Integer, Long> $G = new java.util.HashMap<Integer, Long>();
+private static final java.util.Map<java.lang.Integer, java.lang.Long> $G = new java.util.HashMap<java.lang.Integer, java.lang.Long>();
 static boolean $C(int $a) {
     switch ($a) {
         $T
@@ -204,24 +272,24 @@ static boolean $C(int $a) {
     }
 }
 private static synchronized boolean $F(int $a, long $b, long $c, long $d, long $e) {
-    Long $f = $G.get($a);
+    java.lang.Long $f = $G.get($a);
     long $S = ($f == null ? $b : $f) + $c;
     $G.put($a, $S);
     return $Q{$S|$d|$e};
 }`},
 	{`"$n $1 $2 $3 $4",`, `
-private static final String[] $G = {
+private static final java.lang.String[] $G = {
     $T
 };
-private static final java.util.Map<String, Long> $L = new java.util.HashMap<String, Long>();
+private static final java.util.Map<java.lang.String, java.lang.Long> $L = new java.util.HashMap<java.lang.String, java.lang.Long>();
 static synchronized boolean $C(int $a) {
-    for (String $b : $G) {
-        String[] $c = $b.split(" ");
+    for (java.lang.String $b : $G) {
+        java.lang.String[] $c = $b.split(" ");
         if ($c[0].equals("" + $a)) {
-            Long $d = $L.get($b);
-            long $e = ($d == null ? Long.parseLong($c[1]) : $d) + Long.parseLong($c[2]);
+            java.lang.Long $d = $L.get($b);
+            long $e = ($d == null ? java.lang.Long.parseLong($c[1]) : $d) + java.lang.Long.parseLong($c[2]);
             $L.put($b, $e);
-            return $Q{$e|Long.parseLong($c[3])|Long.parseLong($c[4])};
+            return $Q{$e|java.lang.Long.parseLong($c[3])|java.lang.Long.parseLong($c[4])};
         }
     }
     return false;
@@ -256,28 +324,28 @@ static synchronized boolean $C(int $a) {
 // something comes after it, and has failed when what the test ends with says so. Each
 // thread has a test of its own.
 const javaTrace = `
-private static final Object[][] $G = {
+private static final java.lang.Object[][] $G = {
     $T
 };
-private static final ThreadLocal<Object[]> $L = new ThreadLocal<Object[]>();
-private static final java.util.Map<Integer, int[]> $S = new java.util.HashMap<Integer, int[]>();
-private static void $F(String $a) {
+private static final java.lang.ThreadLocal<java.lang.Object[]> $L = new java.lang.ThreadLocal<java.lang.Object[]>();
+private static final java.util.Map<java.lang.Integer, int[]> $S = new java.util.HashMap<java.lang.Integer, int[]>();
+private static void $F(java.lang.String $a) {
     try {
         java.nio.file.Files.write(java.nio.file.Paths.get($p), ("$k " + $a + "\n").getBytes("UTF-8"), java.nio.file.StandardOpenOption.CREATE, java.nio.file.StandardOpenOption.APPEND);
-    } catch (Exception $b) {
+    } catch (java.lang.Exception $b) {
         return;
     }
 }
-static synchronized void $N(int $a, Object $b) {
-    Object[] $c = $L.get();
+static synchronized void $N(int $a, java.lang.Object $b) {
+    java.lang.Object[] $c = $L.get();
     if ($c == null) {
-        $c = new Object[2];
+        $c = new java.lang.Object[2];
         $L.set($c);
     }
     if ($c[0] != null) {
-        Object[] $d = (Object[]) $c[0];
+        java.lang.Object[] $d = (java.lang.Object[]) $c[0];
         int[] $e = $S.get($d[0]);
-        if ($b instanceof AssertionError) {
+        if ($b instanceof java.lang.AssertionError) {
             if (++$e[1] <= 16) {
                 $F("E " + $d[2] + " " + $e[0] + " failed");
             }
@@ -286,12 +354,12 @@ static synchronized void $N(int $a, Object $b) {
         }
         $c[0] = null;
     }
-    if ($b instanceof Throwable) {
+    if ($b instanceof java.lang.Throwable) {
         $c[1] = $b;
         return;
     }
-    Object[] $d = null;
-    for (Object[] $e : $G) {
+    java.lang.Object[] $d = null;
+    for (java.lang.Object[] $e : $G) {
         if ($e[0].equals($a)) {
             $d = $e;
         }
@@ -308,7 +376,7 @@ static synchronized void $N(int $a, Object $b) {
         $F("R " + $d[2]);
     }
     if ("end".equals($b) || "sealed".equals($b)) {
-        String $f = $c[1] == null || "sealed".equals($b) && !($c[1] instanceof AssertionError) ? "pass" : "fail";
+        java.lang.String $f = $c[1] == null || "sealed".equals($b) && !($c[1] instanceof java.lang.AssertionError) ? "pass" : "fail";
         if ($c[1] != null && $c[1].getClass().getName().matches(".*(Assum|Skip|TestAborted).*")) {
             $f = "skip";
         }

@@ -46,6 +46,8 @@ const (
 	scriptSealed scriptForm = "sealed"
 	scriptAsk    scriptForm = "ask"   // Minitest: an assertion that the test itself is asked for
 	scriptAsked  scriptForm = "asked" // one that an object is asked for
+	// Java: a value of which it is asked whether it is there, or which object it is.
+	scriptObject scriptForm = "object"
 )
 
 // maxScriptSites bounds the sites of a file.
