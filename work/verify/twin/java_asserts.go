@@ -145,7 +145,7 @@ func (b *javaBody) equals(first int, name string, args []span) {
 		args = args[1:]
 	case last && (len(args) == 4 || len(args) == 3 && text(args[2])):
 		args = args[:len(args)-1]
-	case !(begins || last) || len(args) != 3 || text(args[0]) || text(args[2]):
+	case !begins && !last || len(args) != 3 || text(args[0]) || text(args[2]):
 		return
 	}
 	w := wayNear
