@@ -41,41 +41,14 @@ func ParseJava(src []byte) (File, error) {
 const maxJavaSites = 1300
 
 var (
-	javaDialect = braceDialect{puncts: "(){}[];,<>+-*/%&|^!~?:=.@", literal: javaText}
-	// Java reads \u0022 as a quote wherever it stands; so with brackets, a line break and the like.
-	javaEscape = form.Lazy(`(?:^|[^\\])(?:\\\\)*\\u+00(?:0[aAdD]|2[27-9aAcCfF]|3[bB]|5[bBcCdD]|7[bBdD])`)
-	javaMark   = form.Lazy(`^(?:Test|ParameterizedTest|RepeatedTest)$`)
-	javaWaits  = form.Lazy(`\bexpected(?:Exceptions)?\s*=`)
+	javaMark     = form.Lazy(`^(?:Test|ParameterizedTest|RepeatedTest)$`)
+	javaOrder    = form.Lazy(`^(?:FixMethodOrder|TestMethodOrder|Stepwise)$`)
+	javaAnyError = form.Lazy(`\b(?:Throwable|Error|AssertionError)\b`)
+	javaDepends  = form.Lazy(`\bdependsOn(?:Methods|Groups)\b`)
+	javaWaits    = form.Lazy(`\bexpected(?:Exceptions)?\s*=`)
 	// With the parameter expected, or a rule, JUnit 4 waits for an exception.
 	javaWaitsAny = form.Lazy(`\bexpected\s*=\s*(?:java\.lang\.)?(?:Throwable|Error|AssertionError)\.class|\bexpectedExceptions\b[^)]*\b(?:Throwable|Error|AssertionError)\.class`)
 )
-
-// javaText reads strings, characters and text blocks.
-func javaText(src string, at int) (end int, kind braceKind, err error) {
-	rest := src[at:]
-	switch {
-	case strings.HasPrefix(rest, `"""`):
-		for i := 3; i < len(rest); i++ {
-			if rest[i] == '\\' {
-				i++
-			} else if strings.HasPrefix(rest[i:], `"""`) {
-				return at + i + 3, braceText, nil
-			}
-		}
-		return 0, 0, errBraceEnd
-	case rest[0] == '"' || rest[0] == '\'':
-		for i := 1; i < len(rest) && rest[i] != '\n'; i++ {
-			switch rest[i] {
-			case '\\':
-				i++
-			case rest[0]:
-				return at + i + 1, braceText, nil
-			}
-		}
-		return 0, 0, errBraceEnd
-	}
-	return 0, 0, nil
-}
 
 // javaParser finds the tests in tokens.
 type javaParser struct {
@@ -86,6 +59,7 @@ type javaParser struct {
 	all     []string          // classes of which every name is imported
 	extends bool              // of JUnit 3
 	rule    bool              // it has a rule that waits for an exception
+	ordered bool              // the tests of the class go on from each other
 	found   []scriptTest
 }
 
@@ -186,6 +160,11 @@ func (p *javaParser) class(i int, in string) int {
 			extends, _ = p.dotted(j + 1)
 		}
 	}
+	was := p.ordered
+	for j := i - 1; j >= 0 && !slices.Contains([]string{";", "}"}, p.text(j)); j-- {
+		p.ordered = p.ordered || javaOrder().MatchString(p.text(j))
+	}
+	defer func() { p.ordered = was }()
 	p.extends = p.extends || strings.HasSuffix(extends, "TestCase")
 	p.members(open, end, in+p.text(i+1), strings.HasSuffix(extends, "TestCase"))
 	return end
@@ -264,11 +243,17 @@ func (p *javaParser) method(class string, member, paren, brace int, old bool) {
 	notes := p.src[p.tokens[member].start:p.tokens[paren].start]
 	t := scriptTest{Test: Test{Name: class + "::" + name, Line: p.file.line(p.tokens[paren].start)}}
 	b := &javaBody{p: p, t: &t, brace: brace, end: end, waits: javaWaits().MatchString(notes)}
-	if javaWaitsAny().MatchString(notes) {
+	switch {
+	case javaWaitsAny().MatchString(notes):
 		t.Why = "it waits for any error"
-	} else {
-		b.read()
-		b.sites()
+	case p.ordered || javaDepends().MatchString(notes):
+		t.Why = "it goes on from another test"
+	default:
+		if b.read(); b.waits && javaAnyError().MatchString(p.src[p.tokens[brace].start:p.tokens[end].end]) {
+			t.Why = "it waits for any error"
+		} else {
+			b.sites()
+		}
 	}
 	p.found = append(p.found, t)
 }
@@ -320,15 +305,15 @@ func (b *javaBody) add(s scriptPlace) { b.t.places = append(b.t.places, s) }
 // sites finds the places of the test.
 func (b *javaBody) sites() {
 	p := b.p
-	guard, state := scriptGuard, scriptState
+	guard := scriptGuard
 	if b.waits {
-		guard, state = scriptSealed, scriptStrict
+		guard = scriptSealed
 	}
 	open, end := p.tokens[b.brace].end, p.tokens[b.end].start
 	b.add(scriptPlace{spot: spot{kind: Fail}, form: guard, start: open, end: end, statement: open, certain: true})
-	if i := b.firstCall(); i > 0 {
+	if i := b.firstCall(); i > 0 && !b.waits { // what is waited for may be thrown by any call
 		at := p.tokens[i].end
-		b.add(scriptPlace{spot: spot{kind: Fail}, form: state, start: at, end: at, statement: at, certain: i < b.early})
+		b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptState, start: at, end: at, statement: at, certain: i < b.early})
 	}
 	for i := b.brace + 1; i < b.end && !b.waits; i++ { // behind what is thrown nothing is reached
 		b.assertion(i)
