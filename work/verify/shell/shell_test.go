@@ -146,3 +146,18 @@ func TestReaches(t *testing.T) {
 		})
 	}
 }
+
+// FuzzReaches: whatever the texts hold, judging them ends, and one that is as it was
+// reaches nothing where it is understood.
+func FuzzReaches(f *testing.F) {
+	f.Add(lib, strings.Replace(lib, "tr ' ' _", "tr ' ' -", 1), tests)
+	f.Add(lib, lib+"exit 0\n", "bash <<'E'\n. ./lib.sh; upper x\nE\nfor t in $(compgen -A function); do \"$t\"; done\n")
+	f.Add("f() { ((a[b=1]++)); [[ -v x && $1 -gt 2 ]]; local -a z=([c]=1); printf -v a %n; }\n", "f() { read -ra x <&3; case $1 in a) break;; esac; } >&2\n", "f; \"${p}q\"; f | g; `f`; cat <(f)\n")
+	f.Fuzz(func(t *testing.T, before, after, script string) {
+		Sources(script)
+		_ = Reaches(before, after, []Script{{"t.sh", script}})
+		if why := Reaches(before, before, []Script{{"t.sh", script}}); strings.Contains(why, "line ") && !strings.Contains(why, "second function") && !strings.Contains(why, "parse") {
+			t.Errorf("what is as it was: %s", why)
+		}
+	})
+}

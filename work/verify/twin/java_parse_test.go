@@ -95,3 +95,24 @@ func TestJavaEditKeepsLines(t *testing.T) {
 		}
 	}
 }
+
+// FuzzJava: whatever a file holds, reading it ends, and what is read can be edited: the
+// brackets of the edited file match too.
+func FuzzJava(f *testing.F) {
+	f.Add(javaFour)
+	f.Add(javaFive)
+	f.Add("class A<T> { @Test void a() { try { f(); fail(); } catch (E e) { } assertThat(g(), is(\"x\")); assertEquals(-1.5f, h(), 0.1f); } record B(int c) { } }")
+	f.Fuzz(func(t *testing.T, src string) {
+		file, err := ParseJava([]byte(src))
+		if err != nil {
+			return
+		}
+		text := string(mustEdit(t, file, Orders{Seed: seed(len(src)), Sabotage: everyTest(file)}))
+		if _, err := lexBraces(text, javaDialect); err != nil {
+			t.Fatalf("%v\n%s", err, text)
+		}
+		if again, err := ParseJava([]byte(text)); err == nil && len(again.Tests()) < len(file.Tests()) {
+			t.Fatalf("tests are gone\n%s", text)
+		}
+	})
+}
