@@ -43,10 +43,8 @@ func classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steeri
 	if vendors(root, c) {
 		return false, &reason.Finding{Code: reason.VerifierTampering, Path: c.Path, Detail: "the patch adds a vendor directory, from which the tests would be built"}
 	}
-	if m := frameworkPackage().FindString(c.Path); m != "" && !inBase && c.Kind != tree.Delete {
-		if _, err := root.Lstat(path.Clean(m)); err != nil {
-			return true, tampering("the patch adds a class in a package of a test framework")
-		}
+	if at := frameworkPackage().FindStringSubmatch(c.Path); at != nil && !inBase && c.Kind != tree.Delete && !ownFramework(root, c.Path, at[1]) {
+		return true, tampering("the patch adds a class in a package of a test framework")
 	}
 	if runnerConfig(c.Path) {
 		if !inBase && c.Kind != tree.Delete {
@@ -85,6 +83,15 @@ func classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steeri
 		return steers.reachesShell(root, c) != "", nil
 	}
 	return p.TestFiles(c.Path) || steers.covers(c.Path, inBase) || !inBase && steers.brings(root, c.Path) || inBase && testSupport(root, c.Path), nil
+}
+
+// ownFramework says whether the base has a package of a test framework where a path
+// lies, below a directory: it is the project of one.
+func ownFramework(root *os.Root, p, below string) bool {
+	first, rest, _ := strings.Cut(strings.TrimPrefix(p, below), "/")
+	second, _, _ := strings.Cut(rest, "/")
+	_, err := root.Lstat(path.Join(below, first, second))
+	return err == nil && first != "META-INF"
 }
 
 // partBefore and partAfter are the runner's part of a file in the base and

@@ -50,7 +50,8 @@ var (
 		`|^(?:lib/|tests?/|spec/)?minitest(?:\.rb|/(?:assertions|autorun|expectations|mock|parallel|spec|test|unit)\.rb)$`)
 
 	// Packages of test frameworks of Java: the JVM takes a class of the product first.
-	frameworkPackage = form.Lazy(`^(.*/)?(?:org/(?:junit|hamcrest|opentest4j|testng|assertj|mockito|easymock|spockframework|scalatest)|junit/(?:framework|extensions|runner|textui)|com/google/common/truth|io/kotest|kotlin/test|org/apache/maven/surefire)/`)
+	frameworkPackage = form.Lazy(`^(.*/)?(?:(?:org/(?:junit|hamcrest|opentest4j|testng|assertj|mockito|easymock|spockframework|scalatest)|junit/(?:framework|extensions|runner|textui)|com/google/common/truth|io/kotest|org/apache/maven/surefire)/` +
+		`(?:.*\.(?:java|kt|groovy|scala|class)$)|META-INF/services/org\.(?:junit|testng))`)
 
 	// Assertion libraries that are vendored: an assertion that cannot fail.
 	assertionDirs = []string{"stretchr/testify", "onsi/gomega", "onsi/ginkgo", "google/go-cmp", "gotest.tools"}

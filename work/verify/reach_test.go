@@ -236,6 +236,8 @@ func TestLaySteering(t *testing.T) {
 		{name: "a module that a plugin hides behind, protect", rule: RuleProtect, command: "pytest -p shadow", patch: files{"src/shadow.py": "2"}, head: ""},
 		{name: "a class of JUnit", command: "mvn test", patch: files{"src/main/java/org/junit/Assert.java": "package org.junit;"}, head: "+src/main/java/org/junit/Assert.java", unedited: "none", codes: "verifier_tampering"},
 		{name: "a class of JUnit, protect", rule: RuleProtect, command: "mvn test", patch: files{"src/main/java/org/junit/Assert.java": "package org.junit;", "a.py": "2"}, head: "+a.py"},
+		{name: "a service of JUnit", command: "mvn test", patch: files{"src/main/resources/META-INF/services/org.junit.platform.launcher.PostDiscoveryFilter": "a.B"}, head: "+src/main/resources/META-INF/services/org.junit.platform.launcher.PostDiscoveryFilter", unedited: "none", codes: "verifier_tampering"},
+		{name: "a directory of that name", command: "go test ./...", patch: files{"ci/junit/runner/main.go": "package main"}, head: "+ci/junit/runner/main.go"},
 		{name: "a class of one's own", command: "mvn test", patch: files{"src/main/java/org/example/junit/Assert.java": "package org.example.junit;"}, head: "+src/main/java/org/example/junit/Assert.java"},
 		{name: "build code", command: "cargo test", patch: files{"build.rs": "2"}, head: "+build.rs"},
 
