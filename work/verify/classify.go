@@ -32,8 +32,9 @@ func escapes(p, target string) bool {
 }
 
 // classify says whether a change is to tests or to runner configuration, and
-// what is wrong with it under protect and extend.
-func classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steering) (bool, *reason.Finding) {
+// what is wrong with it under protect and extend. Why one of a file that shells of the
+// tests read is a change of tests is kept.
+func (o *overlays) classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steering) (bool, *reason.Finding) {
 	tampering := func(detail string) *reason.Finding {
 		if p.Tests != RuleExtend { // under protect it is left out
 			return nil
@@ -76,13 +77,17 @@ func classify(root *os.Root, p *Plan, c tree.Change, inBase bool, steers *steeri
 	if isGemfile(c.Path) && inBase || isGradle(c.Path) && (inBase || besideOne(root, path.Dir(c.Path), gradleFiles)) {
 		return partBefore(root, c.Path, nil) != partAfter(c, nil), nil
 	}
-	if inBase && steers.sourced[c.Path] && !p.TestFiles(c.Path) && !testSupport(root, c.Path) {
-		return steers.reachesShell(root, c) != "", nil
+	if p.isTest(c.Path) || inBase && testSupport(root, c.Path) {
+		return true, nil
 	}
-	if !inBase && steers.readsNew(c.Path) && !p.TestFiles(c.Path) {
-		return steers.reachesShell(root, c) != "", nil
+	if steers.readByShells(c.Path, inBase) {
+		why := steers.reachesShell(root, c)
+		if why != "" {
+			o.because = append(o.because, c.Path+" is read by the shell that runs the tests, and "+why)
+		}
+		return why != "", nil
 	}
-	return p.TestFiles(c.Path) || steers.covers(c.Path, inBase) || !inBase && steers.brings(root, c.Path) || inBase && testSupport(root, c.Path), nil
+	return steers.covers(c.Path, inBase) || !inBase && steers.brings(root, c.Path), nil
 }
 
 // ownFramework says whether the base has a package of a test framework where a path

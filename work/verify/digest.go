@@ -35,7 +35,7 @@ import (
 //go:embed twin/rs_edit.go twin/rs_expect.go twin/rs_lex.go twin/rs_parse.go twin/rs_parts.go twin/rs_shapes.go twin/rs_statements.go
 //go:embed twin/rs_values.go twin/ruby_asserts.go twin/ruby_lex.go twin/ruby_minitest.go twin/ruby_minitest_asserts.go
 //go:embed twin/ruby_minitest_shapes.go twin/ruby_parse.go twin/ruby_shapes.go
-//go:embed twin/ruby_text.go twin/script_edit.go twin/script_tokens.go twin/sketch.go twin/text.go twin/trace.go twin/twin.go twinrun.go
+//go:embed twin/ruby_text.go twin/script_edit.go twin/script_tokens.go twin/sketch.go twin/test_body.go twin/text.go twin/trace.go twin/twin.go twinrun.go
 //go:embed shell/hazards.go shell/judge.go shell/library.go shell/names.go shell/shell.go shell/sources.go shell/uses.go
 //go:embed unseen.go varying.go verify.go witness.go
 var source embed.FS

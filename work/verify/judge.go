@@ -147,9 +147,17 @@ func (j *judgement) repetition(before *RunResult, head *PhaseResult, n int) {
 			j.add(f)
 		case delivered:
 			j.add(reason.Finding{Code: reason.VerifierTampering, Path: f.Path, Detail: fmt.Sprintf(
-				"with the tests of the base as they were: %s; the patch changes %s%s", f.Detail, some(head.TestFilesChanged), head.because)})
+				"with the tests of the base as they were: %s; the patch changes %s%s", f.Detail, some(head.TestFilesChanged), inBrackets(head.because))})
 		}
 	}
+}
+
+// inBrackets are sentences that explain what stands in front of them.
+func inBrackets(why []string) string {
+	if len(why) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(why, "; ") + ")"
 }
 
 // unedited judges the base's tests on the new code. Only a command that says of

@@ -28,7 +28,7 @@ type overlays struct {
 	deleted    []string // those of them that the base has and the patch removes
 	fresh      []string // those of them that the base does not have, and that nothing there would make
 	findings   []reason.Finding
-	because    string // why changes of files that shells of the tests read count as changes of tests
+	because    []string // why changes of files that shells of the tests read count as changes of tests
 }
 
 // maxEntries bounds the walks over the baseline.
@@ -46,7 +46,7 @@ func lay(p *Plan) (*overlays, error) {
 		return nil, err
 	}
 	o := &overlays{}
-	steers, because := p.steers(), map[string]string{}
+	steers := p.steers()
 	for _, p := range steers.standing {
 		o.findings = append(o.findings, reason.Finding{Code: reason.VerificationFailed, Path: p, Detail: "make does nothing for the target " + strconv.Quote(path.Base(p)) +
 			": there is a file or directory of that name, and the makefile does not say that it is .PHONY", Hint: idleHint})
@@ -64,7 +64,7 @@ func lay(p *Plan) (*overlays, error) {
 		// What the base does not have is older than the base: a build tool makes it,
 		// if it can, and does not take what the patch brings for what it has made.
 		c.Old = !inBase
-		isTest, finding := classify(root, p, c, inBase, steers)
+		isTest, finding := o.classify(root, p, c, inBase, steers)
 		if finding != nil && p.Tests != RuleFree {
 			o.findings = append(o.findings, *finding)
 		}
@@ -79,9 +79,6 @@ func lay(p *Plan) (*overlays, error) {
 			continue
 		}
 		tests[c.Path] = c
-		if (steers.sourced[c.Path] || !inBase && steers.readsNew(c.Path)) && !p.TestFiles(c.Path) {
-			because[c.Path] = steers.reachesShell(root, c)
-		}
 		if inBase {
 			o.inBase = true
 		} else if !steers.brings(root, c.Path) { // a command that names it asks for the target
@@ -91,7 +88,8 @@ func lay(p *Plan) (*overlays, error) {
 			o.deleted = append(o.deleted, c.Path)
 		}
 	}
-	o.tests, o.because = slices.Sorted(maps.Keys(tests)), sourcedDetail(because)
+	o.tests = slices.Sorted(maps.Keys(tests))
+	slices.Sort(o.because)
 	slices.Sort(o.deleted)
 	slices.Sort(o.fresh)
 	if p.Tests != RuleFree {

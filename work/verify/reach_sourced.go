@@ -1,8 +1,6 @@
 package verify
 
 import (
-	"fmt"
-	"maps"
 	"os"
 	"path"
 	"slices"
@@ -174,8 +172,8 @@ func (r *reacher) files() []string {
 	return r.all
 }
 
-// shellTests takes in the shell scripts among the tests, whoever calls them: what they
-// read is a part of the tests too.
+// shellTests takes in the shell scripts among the tests, also those that no command names:
+// what they read is a part of the tests too.
 func (r *reacher) shellTests() {
 	left := maxShellTests
 	for _, p := range r.files() {
@@ -250,9 +248,13 @@ func (r *reacher) real(p string) string {
 	return at
 }
 
-// readsNew says whether a path that the base does not have is read into the shells of the
-// tests, or is a program that they would find, because of the directory that it lies in.
-func (s *steering) readsNew(p string) bool {
+// readByShells says whether a path is read into the shells of the tests, and by nothing
+// else. One that the base does not have is so because of the directory that it lies in, or
+// is a program that the shells would find there.
+func (s *steering) readByShells(p string, inBase bool) bool {
+	if inBase {
+		return s.sourced[p]
+	}
 	dir, name := path.Dir(p), path.Base(p)
 	if s.readDirs[dir] && mayBeRead().MatchString(name) {
 		return true
@@ -275,16 +277,4 @@ func (s *steering) reachesShell(root *os.Root, c tree.Change) string {
 	}
 	others := slices.DeleteFunc(slices.Clone(s.scripts), func(script shell.Script) bool { return script.Path == c.Path })
 	return shell.Reaches(string(before), string(after), others)
-}
-
-// sourcedDetail tells why a change counts as one of the tests.
-func sourcedDetail(why map[string]string) string {
-	var said []string
-	for _, p := range slices.Sorted(maps.Keys(why)) {
-		said = append(said, fmt.Sprintf("%s is read by the shell that runs the tests, and %s", p, why[p]))
-	}
-	if len(said) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(said, "; ") + ")"
 }

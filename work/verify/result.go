@@ -129,7 +129,7 @@ type PhaseResult struct {
 	deletedTests []string   // test files of the base that the patch deletes
 	addedTests   []string   // test files that the patch adds
 	editedTests  bool       // the patch changes or deletes a test file that the base has
-	because      string     // why files that are no tests by their path are among them
+	because      []string   // why files that are no tests by their path are among them
 }
 
 // The statuses of a verdict.

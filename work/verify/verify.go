@@ -275,9 +275,6 @@ func (p *Plan) check() error {
 	p.telling = new(sync.Mutex)
 	p.Observe = cmp.Or(p.Observe, ObserveOff)
 	p.Control, p.Scheme = cmp.Or(p.Control, ControlPreferred), cmp.Or(p.Scheme, SchemeHalves)
-	if p.TestFiles == nil {
-		p.TestFiles = DefaultTestPath
-	}
 	p.reached = sync.OnceValue(p.reach)
 	if p.Log == nil {
 		p.Log = io.Discard
@@ -309,13 +306,12 @@ func (p *Plan) isTest(name string) bool {
 }
 
 func (p *Plan) reach() *steering {
-	isTest := p.isTest
 	root, err := os.OpenRoot(p.Lower)
 	if err != nil {
-		return newReacher(nil, p.Commands, isTest).out // no run of the plan can start
+		return newReacher(nil, p.Commands, p.isTest).out // no run of the plan can start
 	}
 	defer root.Close()
-	return reach(root, p.Commands, isTest)
+	return reach(root, p.Commands, p.isTest)
 }
 
 // MaxRepeat bounds Plan.Repeat: more repetitions say nothing new.

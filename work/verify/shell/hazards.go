@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -18,6 +19,9 @@ const setsPrefix = "sets "
 
 // hazardsOf finds the hazards of a function, but for what only gives its output.
 func (c *change) hazardsOf(f *syntax.FuncDecl) hazards {
+	if known, done := c.hazards[f]; done {
+		return known
+	}
 	h := hazardous{change: c, found: hazards{}, locals: map[string]bool{}, steps: map[syntax.Node]bool{}, breaks: map[syntax.Node]bool{}}
 	if block, ok := f.Body.Cmd.(*syntax.Block); ok {
 		for _, s := range block.Stmts {
@@ -33,6 +37,7 @@ func (c *change) hazardsOf(f *syntax.FuncDecl) hazards {
 			}
 		}
 	})
+	c.hazards[f] = h.found
 	return h.found
 }
 
@@ -60,13 +65,13 @@ type hazardous struct {
 	breaks map[syntax.Node]bool // break and continue in loops of the function
 }
 
-func (h *hazardous) note(n syntax.Node, what string) {
-	if what == "" {
-		what = strings.TrimSpace(printed(n))
-	}
-	if what == "" { // parts that are printed as a part of another one only
-		what = "what it may not have"
-	}
+// note takes in a part that is a hazard as it is printed.
+func (h *hazardous) note(n syntax.Node) {
+	// Some are printed as a part of another one only.
+	h.add(n, cmp.Or(strings.TrimSpace(printed(n)), "what it may not have"))
+}
+
+func (h *hazardous) add(n syntax.Node, what string) {
 	h.found[what] = append(h.found[what], n.Pos().Line())
 }
 
@@ -82,10 +87,7 @@ func (h *hazardous) declare(n syntax.Node) {
 			}
 		}
 	case *syntax.CallExpr:
-		if len(n.Args) == 0 {
-			return
-		}
-		if name, _ := literal(n.Args[0]); name == "local" {
+		if _, name, _ := commandOf(n); name == "local" {
 			for _, a := range n.Args[1:] {
 				if lit, ok := a.Parts[0].(*syntax.Lit); ok {
 					declared, _, _ := strings.Cut(lit.Value, "=")
@@ -103,7 +105,7 @@ func (h *hazardous) sets(n syntax.Node, name string) {
 		return
 	}
 	if !plainName().MatchString(name) || ownVariable().MatchString(name) || h.words[name] || h.change.sets[name] || h.evaluates || h.mentionedInBase(name) {
-		h.note(n, setsPrefix+name)
+		h.add(n, setsPrefix+name)
 	}
 }
 
@@ -113,41 +115,41 @@ func (h *hazardous) visit(n syntax.Node) {
 		h.call(n)
 	case *syntax.Assign:
 		if n.Index != nil && !fixedIndex(n.Index) {
-			h.note(n, "")
+			h.note(n)
 		}
 	case *syntax.DeclClause:
 		h.declaration(n)
 	case *syntax.ArrayElem:
 		if n.Index != nil {
-			h.note(n, "")
+			h.note(n)
 		}
 	case *syntax.FuncDecl, *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.LetClause, *syntax.CoprocClause, *syntax.CStyleLoop:
-		h.note(n, "")
+		h.note(n)
 	case *syntax.CmdSubst:
 		if n.TempFile || n.ReplyVar {
-			h.note(n, "")
+			h.note(n)
 		}
 	case *syntax.ForClause:
 		if i, ok := n.Loop.(*syntax.WordIter); ok && !n.Select {
 			h.sets(n, i.Name.Value)
 		} else {
-			h.note(n, "")
+			h.note(n)
 		}
 	case *syntax.Redirect:
 		to := printed(n.Word)
 		copies := n.Op == syntax.DplIn || n.Op == syntax.DplOut
 		if n.N != nil && strings.HasPrefix(n.N.Value, "{") || copies && to != "0" && to != "1" && to != "2" {
-			h.note(n, "")
+			h.note(n)
 		}
 	case *syntax.ParamExp:
 		h.expansion(n)
 	case *syntax.UnaryTest:
 		if n.Op == syntax.TsVarSet || n.Op == syntax.TsRefVar || n.Op == syntax.TsOptSet {
-			h.note(n, "")
+			h.note(n)
 		}
 	case *syntax.BinaryTest:
 		if calculates(n.Op) {
-			h.note(n, "")
+			h.note(n)
 		}
 	}
 }
@@ -160,13 +162,13 @@ func calculates(op syntax.BinTestOperator) bool {
 // expansion is a variable that is read: some forms set one, or calculate.
 func (h *hazardous) expansion(n *syntax.ParamExp) {
 	if n.Excl && n.Names == 0 || n.Index != nil && !fixedIndex(n.Index) {
-		h.note(n, "")
+		h.note(n)
 	}
 	if n.Slice != nil && (!fixedIndex(n.Slice.Offset) || n.Slice.Length != nil && !fixedIndex(n.Slice.Length)) {
-		h.note(n, "")
+		h.note(n)
 	}
 	if n.Exp != nil && n.Exp.Op == syntax.OtherParamOps {
-		h.note(n, "")
+		h.note(n)
 	}
 	if n.Exp != nil && (n.Exp.Op == syntax.AssignUnset || n.Exp.Op == syntax.AssignUnsetOrNull) && n.Param != nil {
 		h.sets(n, n.Param.Value)
@@ -185,7 +187,7 @@ func fixedIndex(x syntax.ArithmExpr) bool {
 
 func (h *hazardous) declaration(n *syntax.DeclClause) {
 	if n.Variant.Value != "local" {
-		h.note(n, "")
+		h.note(n)
 		return
 	}
 	array := false
@@ -196,12 +198,12 @@ func (h *hazardous) declaration(n *syntax.DeclClause) {
 		flag, plain := literal(a.Value)
 		array = array || flag == "-a" || flag == "-A"
 		if !plain || flag != "-a" && flag != "-A" && flag != "-r" && flag != "-u" && flag != "-l" {
-			h.note(n, "")
+			h.note(n)
 		}
 	}
 	for _, a := range n.Args {
 		if array && a.Value != nil && a.Name != nil || a.Name != nil && ownVariable().MatchString(a.Name.Value) && a.Name.Value != "IFS" {
-			h.note(n, "") // a text can hold indices, which are calculated
+			h.note(n) // a text can hold indices, which are calculated
 		}
 	}
 }
@@ -216,18 +218,18 @@ func (h *hazardous) call(n *syntax.CallExpr) {
 		return
 	}
 	name, plain := literal(n.Args[0])
-	allowed, builtin := builtins[name]
+	harmless, is := builtin(name)
 	switch {
 	case h.breaks[n]:
 		return
 	case name == "exit" && h.fails(n.Args[1:]):
 		return
-	case !plain || !commandName().MatchString(name) && name != ":" || builtin && !allowed:
-		h.note(n, "")
+	case !plain || !commandName().MatchString(name) && name != ":" || is && !harmless:
+		h.note(n)
 		return
 	}
 	for _, a := range n.Assigns { // before a special builtin or a function they may stay
-		if a.Name != nil && name != "read" && name != "printf" && (builtin || h.head.functions[name] != nil) {
+		if a.Name != nil && name != "read" && name != "printf" && (is || h.head.functions[name] != nil) {
 			h.sets(a, a.Name.Value)
 		}
 	}
@@ -235,14 +237,14 @@ func (h *hazardous) call(n *syntax.CallExpr) {
 	case "printf":
 		// It may be -v and a name, or have %n, unless it is seen that it is not.
 		if len(args) > 0 && !plainFormat(args[0]) {
-			h.note(n, "")
+			h.note(n)
 		}
 	case "read":
 		h.reads(n, args)
 	case "local":
 		for _, a := range args {
 			if lit, ok := a.Parts[0].(*syntax.Lit); !ok || !plainName().MatchString(strings.SplitN(lit.Value, "=", 2)[0]) {
-				h.note(n, "")
+				h.note(n)
 			}
 		}
 	case "test", "[":
@@ -250,11 +252,11 @@ func (h *hazardous) call(n *syntax.CallExpr) {
 			args = args[:len(args)-1]
 		}
 		if !plainTest(args) {
-			h.note(n, "")
+			h.note(n)
 		}
 	case "shift": // by more than there is, a shell may end
 		if len(args) > 0 {
-			h.note(n, "")
+			h.note(n)
 		}
 	}
 }
@@ -362,7 +364,7 @@ func (h *hazardous) reads(n *syntax.CallExpr, args []*syntax.Word) {
 		text, plain := literal(args[i])
 		switch {
 		case !plain:
-			h.note(n, "")
+			h.note(n)
 			return
 		case strings.HasPrefix(text, "-"):
 			// An option with a value has it behind it, or as the next word.
@@ -373,7 +375,7 @@ func (h *hazardous) reads(n *syntax.CallExpr, args []*syntax.Word) {
 					h.sets(n, name)
 				}
 			} else if at > 0 {
-				h.note(n, "")
+				h.note(n)
 				return
 			}
 		default:

@@ -35,9 +35,7 @@ func (c *change) called() string {
 				return why
 			}
 		}
-		own := uses{}
-		own.add(now.Body)
-		for _, callee := range slices.Sorted(maps.Keys(own.calls)) {
+		for _, callee := range slices.Sorted(maps.Keys(c.usesOf(now).calls)) {
 			if c.head.functions[callee] != nil {
 				next = append(next, callee)
 			} else if c.base.functions[callee] != nil {
@@ -114,10 +112,8 @@ func (c *change) newCalls(name string) string {
 // calls visits the commands of a function that are not only run for their output.
 func calls(n syntax.Node, visit func(call *syntax.CallExpr, name string)) {
 	walk(n, func(n syntax.Node, output bool) {
-		if call, ok := n.(*syntax.CallExpr); ok && !output && len(call.Args) > 0 {
-			if name, plain := literal(call.Args[0]); plain {
-				visit(call, name)
-			}
+		if call, name, plain := commandOf(n); plain && !output {
+			visit(call, name)
 		}
 	})
 }

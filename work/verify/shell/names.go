@@ -1,37 +1,53 @@
 package shell
 
 import (
-	"slices"
+	"path"
 	"strings"
-	"sync"
 
 	"remit/proof/form"
 )
 
-// Builtin commands of sh, dash, busybox and bash. Those that are true have no effect
-// on the shell beyond what a function may have.
-var builtins = map[string]bool{
-	"echo": true, "true": true, "false": true, ":": true, "pwd": true, "return": true, "test": true, "[": true, "printf": true, "shift": true, "local": true, "read": true,
-	".": false, "source": false, "alias": false, "bg": false, "bind": false, "break": false, "builtin": false, "caller": false, "cd": false, "chdir": false, "command": false,
-	"compgen": false, "complete": false, "compopt": false, "continue": false, "declare": false, "dirs": false, "disown": false, "enable": false, "eval": false, "exec": false,
-	"exit": false, "export": false, "fc": false, "fg": false, "getopts": false, "hash": false, "help": false, "history": false, "jobs": false, "kill": false, "let": false,
-	"logout": false, "mapfile": false, "newgrp": false, "popd": false, "print": false, "pushd": false, "readarray": false, "readonly": false, "set": false, "shopt": false,
-	"suspend": false, "times": false, "trap": false, "type": false, "typeset": false, "ulimit": false, "umask": false, "unalias": false, "unset": false, "wait": false,
-	"[[": false, "coproc": false, "time": false, "env": false, "nohup": false, "setopt": false, "nameref": false,
+// builtin says whether a name is one of a builtin command of sh, dash, busybox or bash,
+// and harmless that it has no effect on the shell beyond what a function may have.
+func builtin(name string) (harmless, is bool) {
+	switch name {
+	case "echo", "true", "false", ":", "pwd", "return", "test", "[", "printf", "shift", "local", "read":
+		return true, true
+	case ".", "source", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "chdir", "command", "compgen", "complete", "compopt", "continue", "declare", "dirs", "disown",
+		"enable", "eval", "exec", "exit", "export", "fc", "fg", "getopts", "hash", "help", "history", "jobs", "kill", "let", "logout", "mapfile", "newgrp", "popd", "print", "pushd",
+		"readarray", "readonly", "set", "shopt", "suspend", "times", "trap", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait", "[[", "coproc", "time", "env", "nohup",
+		"setopt", "nameref":
+		return false, true
+	}
+	return false, false
 }
 
-// programs are those that tests use and that a function would take the place of.
-var programs = sync.OnceValue(func() []string {
-	return strings.Fields(`awk basename bc cat chmod chown cmp column comm cp curl cut date dd df diff dirname du egrep env expr factor fgrep file find fold git grep gawk gzip head
-		hexdump hostname iconv id install join jq less ln ls make md5sum mkdir mkfifo mktemp mv nl nproc od paste patch perl pr printenv ps python python3 readlink realpath rev rm rmdir sed seq
-		sha1sum sha256sum shuf sleep sort split stat strings stty sum sync tac tail tar tee timeout touch tput tr tree tsort tty uname uniq unzip wc wget which who xargs xxd yes zcat zip sh bash dash`)
-})
+// isProgram says whether a name is one of a program that tests use, and whose place a
+// function would take.
+func isProgram(name string) bool {
+	switch name {
+	case "awk", "basename", "bc", "cat", "chmod", "chown", "cmp", "column", "comm", "cp", "curl", "cut", "date", "dd", "df", "diff", "dirname", "du", "egrep", "env", "expr", "factor",
+		"fgrep", "file", "find", "fold", "git", "grep", "gawk", "gzip", "head", "hexdump", "hostname", "iconv", "id", "install", "join", "jq", "less", "ln", "ls", "make", "md5sum", "mkdir",
+		"mkfifo", "mktemp", "mv", "nl", "nproc", "od", "paste", "patch", "perl", "pr", "printenv", "ps", "python", "python3", "readlink", "realpath", "rev", "rm", "rmdir", "sed", "seq",
+		"sha1sum", "sha256sum", "shuf", "sleep", "sort", "split", "stat", "strings", "stty", "sum", "sync", "tac", "tail", "tar", "tee", "timeout", "touch", "tput", "tr", "tree", "tsort",
+		"tty", "uname", "uniq", "unzip", "wc", "wget", "which", "who", "xargs", "xxd", "yes", "zcat", "zip", "sh", "bash", "dash":
+		return true
+	}
+	return false
+}
 
-func isProgram(name string) bool { return slices.Contains(programs(), name) }
+// isShell says whether a program reads scripts.
+func isShell(program string) bool {
+	switch path.Base(program) {
+	case "sh", "bash", "dash", "ash", "ksh", "zsh", "busybox":
+		return true
+	}
+	return false
+}
 
-func isBuiltin(name string) bool {
-	_, is := builtins[name]
-	return is
+// takesCode says whether an option of a shell has it run the next word: -c, -ec.
+func takesCode(option string) bool {
+	return strings.HasPrefix(option, "-") && !strings.HasPrefix(option, "--") && strings.Contains(option, "c")
 }
 
 var (

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -58,7 +57,7 @@ func Reaches(before, after string, scripts []Script) string {
 	}
 	judged := false
 	for _, dialect := range dialects {
-		c := change{words: map[string]bool{}, sets: map[string]bool{}}
+		c := change{words: map[string]bool{}, sets: map[string]bool{}, used: map[*syntax.FuncDecl]*uses{}, hazards: map[*syntax.FuncDecl]hazards{}}
 		if !c.read(dialect, before, scripts) {
 			continue
 		}
@@ -83,22 +82,53 @@ func Reaches(before, after string, scripts []Script) string {
 // bashAlone says whether bash runs each of the scripts: by its first line, or as another
 // one calls it.
 func bashAlone(scripts []Script) bool {
+	called := map[string][]string{} // by the shell, the words behind it
 	for _, s := range scripts {
-		called := func(program string) bool {
-			re := regexp.MustCompile(`(?m)(?:^|[\s/;&|('"])` + program + `[ \t]+(?:-[a-z]+[ \t]+)*[^\s;&|]*` + regexp.QuoteMeta(path.Base(s.Path)) + `(?:$|[\s;&|)'"])`)
-			return slices.ContainsFunc(scripts, func(o Script) bool { return re.MatchString(o.Text) })
+		for _, m := range startsShell().FindAllStringSubmatchIndex(s.Text, -1) {
+			if before := m[0] - 1; before >= 0 && !strings.ContainsRune(" \t\r\n\f\v/;&|('\"", rune(s.Text[before])) {
+				continue
+			}
+			word := behindShell().FindStringSubmatch(s.Text[m[1]:])[1]
+			called[s.Text[m[2]:m[3]]] = append(called[s.Text[m[2]:m[3]]], word)
 		}
+	}
+	for _, s := range scripts {
 		if s.Path == "" { // a command: sh has it, but what it reads is not its own
 			if strings.Contains(s.Text, ". ") || strings.Contains(s.Text, "source ") {
 				return false
 			}
 			continue
 		}
-		if called("sh") || called("dash") || !bashOnly().MatchString(s.Text) && !called("bash") {
+		by := func(program string) bool {
+			return slices.ContainsFunc(called[program], func(word string) bool { return namesFile(word, path.Base(s.Path)) })
+		}
+		if by("sh") || by("dash") || !bashOnly().MatchString(s.Text) && !by("bash") {
 			return false
 		}
 	}
 	return true
+}
+
+var (
+	startsShell = form.Lazy(`(bash|dash|sh)[ \t]+`)
+	behindShell = form.Lazy(`^(?:-[a-z]+[ \t]+)*([^\s;&|]*)`)
+)
+
+// namesFile says whether a word of a script ends with a name, but for quotes and brackets
+// behind it.
+func namesFile(word, name string) bool {
+	for at := strings.Index(word, name); at >= 0; {
+		end := at + len(name)
+		if end == len(word) || strings.IndexByte(`)'"`, word[end]) >= 0 {
+			return true
+		}
+		more := strings.Index(word[at+1:], name)
+		if more < 0 {
+			return false
+		}
+		at += 1 + more
+	}
+	return false
 }
 
 func parse(dialect syntax.LangVariant, text string) (*syntax.File, error) {
@@ -115,6 +145,8 @@ type change struct {
 	own        uses            // what the library does in the base
 	evaluates  bool            // it runs what variables hold
 	calculated map[string]bool // names in calculations, there or in the scripts
+	used       map[*syntax.FuncDecl]*uses
+	hazards    map[*syntax.FuncDecl]hazards
 }
 
 // read parses what the base has, and says whether all of it is of the dialect.
@@ -135,9 +167,7 @@ func (c *change) read(dialect syntax.LangVariant, before string, scripts []Scrip
 		c.scripts.add(tree)
 		maps.Copy(c.sets, assigned(tree))
 		maps.Copy(c.calculated, calculated(tree))
-		for _, w := range identifier().FindAllString(s.Text, -1) {
-			c.words[w] = true
-		}
+		identifiers(s.Text, c.words)
 	}
 	return true
 }
@@ -165,8 +195,7 @@ func (c *change) reaches() string {
 			}
 		}
 		if c.base.texts[name] == c.head.texts[name] {
-			own := uses{}
-			own.add(c.head.functions[name].Body)
+			own := c.usesOf(c.head.functions[name])
 			maps.Copy(c.scripts.mentions, own.mentions)
 			// What is called by name in an argument is called from here.
 			c.scripts.dynamic, c.scripts.anyDynamic = c.scripts.dynamic || own.dynamic, c.scripts.anyDynamic || own.anyDynamic
@@ -264,22 +293,25 @@ func (c *change) reached(named map[string]bool) []string {
 			continue
 		}
 		seen[next[0]] = true
-		own := uses{}
-		own.add(f.Body)
-		next = append(next, slices.Sorted(maps.Keys(own.named))...)
+		next = append(next, slices.Sorted(maps.Keys(c.usesOf(f).named))...)
 	}
 	return slices.Sorted(maps.Keys(seen))
+}
+
+// usesOf are the commands that a function runs.
+func (c *change) usesOf(f *syntax.FuncDecl) *uses {
+	if c.used[f] == nil {
+		c.used[f] = &uses{}
+		c.used[f].add(f.Body)
+	}
+	return c.used[f]
 }
 
 // evaluates says whether a part of a script runs what a variable with a name holds.
 func evaluates(n syntax.Node) (is bool) {
 	syntax.Walk(n, func(n syntax.Node) bool {
-		call, ok := n.(*syntax.CallExpr)
-		if !ok || len(call.Args) == 0 {
-			return true
-		}
-		name, plain := literal(call.Args[0])
-		is = is || name == "eval" || name == "trap" || !plain && !positional(call.Args[0])
+		call, name, plain := commandOf(n)
+		is = is || name == "eval" || name == "trap" || call != nil && !plain && !positional(call.Args[0])
 		return true
 	})
 	return is
@@ -309,8 +341,9 @@ func (c *change) everywhere(name string) string {
 // fresh says why a function that the base does not have may not be there.
 func (c *change) fresh(name string) string {
 	line := c.head.functions[name].Pos().Line()
+	_, is := builtin(name)
 	switch {
-	case isBuiltin(name) || strings.HasPrefix(name, "command_not_found") || !plainName().MatchString(name):
+	case is || strings.HasPrefix(name, "command_not_found") || !plainName().MatchString(name):
 		return fmt.Sprintf("line %d: a function takes the name of the command %s", line, name)
 	case c.own.named[name] && !c.own.defines[name]:
 		return fmt.Sprintf("line %d: a function takes the name of the command %s, which the file uses", line, name)

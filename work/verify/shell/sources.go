@@ -1,7 +1,6 @@
 package shell
 
 import (
-	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -26,10 +25,8 @@ func Sources(text string) (words []string) {
 				words = append(words, printed(n.Value))
 			}
 		case *syntax.BinaryCmd:
-			if call, ok := n.Y.Cmd.(*syntax.CallExpr); ok && isPipe(n.Op) && len(call.Args) == 1 {
-				if name, _ := literal(call.Args[0]); slices.Contains(shellPrograms, name) {
-					words = append(words, printed(n.X))
-				}
+			if call, name, _ := commandOf(n.Y.Cmd); call != nil && isPipe(n.Op) && len(call.Args) == 1 && isShell(name) {
+				words = append(words, printed(n.X))
 			}
 		case *syntax.CallExpr:
 			args := n.Args
@@ -44,15 +41,15 @@ func Sources(text string) (words []string) {
 				return true
 			}
 			name, _ := literal(args[0])
-			switch base := name[strings.LastIndexByte(name, '/')+1:]; {
+			switch {
 			case name == "." || name == "source" || strings.TrimPrefix(printed(args[0]), `\`) == ".":
 				add(args[1:])
-			case name == "eval" || slices.Contains(shellPrograms, base):
+			case name == "eval" || isShell(name):
 				code := name == "eval"
 				for i, w := range args[1:] {
 					text, plain := literal(w)
 					switch {
-					case plain && base != "eval" && strings.HasPrefix(text, "-") && !strings.HasPrefix(text, "--") && strings.Contains(text, "c"):
+					case plain && name != "eval" && takesCode(text):
 						code = true
 					case strings.HasPrefix(text, "--rcfile") || strings.HasPrefix(text, "--init-file"):
 						add(args[1+i:])
@@ -69,35 +66,25 @@ func Sources(text string) (words []string) {
 	return words
 }
 
-// Programs that read a script.
-var shellPrograms = []string{"sh", "bash", "dash", "ash", "ksh", "zsh", "busybox"}
-
 // shells takes in the script that a shell is started with: sh -c '…', also behind env,
 // timeout and the like.
 func (u *uses) shells(args []*syntax.Word, output bool) {
 	started := false
 	for i, w := range args {
 		text, plain := literal(w)
-		if plain && slices.Contains(shellPrograms, text[strings.LastIndexByte(text, '/')+1:]) {
+		switch {
+		case plain && isShell(text):
 			started = true
-			continue
+		case started && plain && takesCode(text) && i+1 < len(args):
+			u.script(args[i+1], output)
+			return
 		}
-		if !started || !plain || !strings.HasPrefix(text, "-") || strings.HasPrefix(text, "--") || !strings.Contains(text, "c") || i+1 >= len(args) {
-			continue
-		}
-		u.script(args[i+1], output)
-		return
 	}
 }
 
 // input takes in a script that a shell reads from a here-document.
 func (u *uses) input(s *syntax.Stmt, output bool) {
-	call, ok := s.Cmd.(*syntax.CallExpr)
-	if !ok || len(call.Args) == 0 {
-		return
-	}
-	name, plain := literal(call.Args[0])
-	if !plain || !slices.Contains(shellPrograms, name[strings.LastIndexByte(name, '/')+1:]) {
+	if _, name, _ := commandOf(s.Cmd); !isShell(name) {
 		return
 	}
 	for _, r := range s.Redirs {
@@ -119,7 +106,11 @@ func (u *uses) script(w *syntax.Word, output bool) {
 		case *syntax.SglQuoted:
 			text += n.Value
 		case *syntax.ParamExp:
-			text += "$" + variableName(n)
+			name := "x"
+			if n.Param != nil {
+				name = n.Param.Value
+			}
+			text += "$" + name
 			return false
 		case *syntax.CmdSubst, *syntax.ArithmExp, *syntax.ProcSubst:
 			ok = false
@@ -145,11 +136,4 @@ func (u *uses) script(w *syntax.Word, output bool) {
 			}
 		}
 	})
-}
-
-func variableName(n *syntax.ParamExp) string {
-	if n.Param == nil {
-		return "x"
-	}
-	return n.Param.Value
 }

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,18 +32,10 @@ type uses struct {
 
 func (u *uses) join(o *uses) {
 	u.init()
-	for name := range o.calls {
-		u.calls[name] = true
-	}
-	for name := range o.named {
-		u.named[name] = true
-	}
-	for name := range o.code {
-		u.code[name] = true
-	}
-	for name := range o.mentions {
-		u.mentions[name] = true
-	}
+	maps.Copy(u.calls, o.calls)
+	maps.Copy(u.named, o.named)
+	maps.Copy(u.code, o.code)
+	maps.Copy(u.mentions, o.mentions)
 	u.dynamic, u.anyDynamic, u.computed = u.dynamic || o.dynamic, u.anyDynamic || o.anyDynamic, u.computed || o.computed
 }
 
@@ -60,19 +53,14 @@ func (u *uses) add(n syntax.Node) {
 		last = f.Stmts[len(f.Stmts)-1].Cmd
 	}
 	names := map[syntax.Node]bool{} // of commands and functions
-	mention := func(text string) {
-		for _, word := range identifier().FindAllString(text, -1) {
-			u.mentions[word] = true
-		}
-	}
 	walk(n, func(n syntax.Node, output bool) {
 		switch n := n.(type) {
 		case *syntax.Lit:
 			if !names[n] {
-				mention(n.Value)
+				identifiers(n.Value, u.mentions)
 			}
 		case *syntax.SglQuoted:
-			mention(n.Value)
+			identifiers(n.Value, u.mentions)
 		case *syntax.FuncDecl:
 			if n.Name != nil {
 				u.defines[n.Name.Value], names[n.Name] = true, true
@@ -172,22 +160,27 @@ func leaves(args []*syntax.Word) bool {
 // runsOutput notes the commands whose output a word of eval and the like holds.
 func (u *uses) runsOutput(w *syntax.Word) {
 	syntax.Walk(w, func(n syntax.Node) bool {
-		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			if name, plain := literal(call.Args[0]); plain {
-				u.code[name] = true
-			}
+		if _, name, plain := commandOf(n); plain {
+			u.code[name] = true
 		}
 		return true
 	})
 }
 
-// literal is the text of a word without variables or commands, as the shell reads it.
-func literal(w *syntax.Word) (text string, plain bool) {
-	return literalParts(w.Parts)
+// commandOf is a simple command, nil where a node is none, with its name; plain is set
+// where that is a text.
+func commandOf(n syntax.Node) (call *syntax.CallExpr, name string, plain bool) {
+	call, ok := n.(*syntax.CallExpr)
+	if !ok || len(call.Args) == 0 {
+		return nil, "", false
+	}
+	name, plain = literal(call.Args[0])
+	return call, name, plain
 }
 
-func literalParts(parts []syntax.WordPart) (text string, plain bool) {
-	for _, part := range parts {
+// literal is the text of a word without variables or commands, as the shell reads it.
+func literal(w *syntax.Word) (text string, plain bool) {
+	for _, part := range w.Parts {
 		switch part := part.(type) {
 		case *syntax.Lit:
 			if strings.ContainsAny(part.Value, `\*?{~`) {
@@ -210,8 +203,8 @@ func literalParts(parts []syntax.WordPart) (text string, plain bool) {
 		}
 	}
 	// A class of characters, [a-z], is an expansion too; [ alone is a command.
-	if text != "[" && text != "[[" && strings.Contains(text, "[") && len(parts) == 1 {
-		if _, unquoted := parts[0].(*syntax.Lit); unquoted {
+	if text != "[" && text != "[[" && strings.Contains(text, "[") && len(w.Parts) == 1 {
+		if _, unquoted := w.Parts[0].(*syntax.Lit); unquoted {
 			return "", false
 		}
 	}
@@ -288,10 +281,8 @@ func simple(s *syntax.Stmt) bool {
 // ownScript says whether a part of a script reads files into itself, or ends by itself.
 func ownScript(n syntax.Node) (is bool) {
 	syntax.Walk(n, func(n syntax.Node) bool {
-		if call, ok := n.(*syntax.CallExpr); ok && len(call.Args) > 0 {
-			name, _ := literal(call.Args[0])
-			is = is || slices.Contains([]string{".", "source", "exit", "exec"}, name)
-		}
+		_, name, _ := commandOf(n)
+		is = is || slices.Contains([]string{".", "source", "exit", "exec"}, name)
 		return true
 	})
 	return is
@@ -301,21 +292,26 @@ func ownScript(n syntax.Node) (is bool) {
 func calculated(n syntax.Node) map[string]bool {
 	names := map[string]bool{}
 	syntax.Walk(n, func(n syntax.Node) bool {
+		calculation := false
 		switch n := n.(type) {
 		case *syntax.BinaryTest:
-			if calculates(n.Op) {
-				for _, w := range identifier().FindAllString(words(n), -1) {
-					names[w] = true
-				}
-			}
+			calculation = calculates(n.Op)
 		case *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.LetClause, *syntax.CStyleLoop, *syntax.BinaryArithm, *syntax.UnaryArithm:
-			for _, w := range identifier().FindAllString(words(n), -1) {
-				names[w] = true
-			}
+			calculation = true
+		}
+		if calculation {
+			identifiers(words(n), names)
 		}
 		return true
 	})
 	return names
+}
+
+// identifiers adds the names in a text.
+func identifiers(text string, names map[string]bool) {
+	for _, w := range identifier().FindAllString(text, -1) {
+		names[w] = true
+	}
 }
 
 // words are the texts and names in a part of a script.
@@ -341,18 +337,11 @@ func assigned(n syntax.Node) map[string]bool {
 		case *syntax.WordIter:
 			names[n.Name.Value] = true
 		case *syntax.ArithmCmd, *syntax.ArithmExp, *syntax.LetClause:
-			for _, w := range identifier().FindAllString(printed(n), -1) {
-				names[w] = true
-			}
+			identifiers(printed(n), names)
 		case *syntax.CallExpr:
-			if len(n.Args) == 0 {
-				return
-			}
-			if name, _ := literal(n.Args[0]); slices.Contains([]string{"read", "printf", "getopts", "mapfile", "readarray", "local", "export", "readonly", "let"}, name) {
+			if _, name, _ := commandOf(n); slices.Contains([]string{"read", "printf", "getopts", "mapfile", "readarray", "local", "export", "readonly", "let"}, name) {
 				for _, a := range n.Args[1:] {
-					for _, w := range identifier().FindAllString(printed(a), -1) {
-						names[w] = true
-					}
+					identifiers(printed(a), names)
 				}
 			}
 		}

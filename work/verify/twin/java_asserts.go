@@ -67,12 +67,21 @@ func (b *javaBody) assertion(i int) {
 	case slices.Contains(javaEquals, name):
 		b.equals(first, name, args)
 	case name == "assertThrows" || name == "assertThrowsExactly":
-		b.throws(first, args)
+		b.throws(first, i, args)
 	case name == "assertThat" && first == i || strings.HasSuffix(p.src[p.tokens[first].start:p.tokens[i].end], "ssertions.assertThat") ||
 		strings.HasSuffix(p.src[p.tokens[first].start:p.tokens[i].end], "Assert.assertThat") || strings.HasSuffix(p.src[p.tokens[first].start:p.tokens[i].end], "Truth.assertThat"):
 		b.fluent(first, i, args)
 	}
 }
+
+// place is one of an assertion that begins at a token: an expression in it.
+func (b *javaBody) place(first int, a span, form scriptForm, s spot) scriptPlace {
+	start, end := b.p.bytes(a)
+	return scriptPlace{spot: s, form: form, start: start, end: end, statement: b.p.tokens[first].start, certain: b.certain(first)}
+}
+
+// begins says whether a token begins a statement, so that nothing is made of its value.
+func (b *javaBody) begins(i int) bool { return slices.Contains([]string{";", "{", "}"}, b.p.text(i-1)) }
 
 // condition notes the condition of assertTrue or assertFalse.
 func (b *javaBody) condition(first int, name string, args []span) {
@@ -88,9 +97,7 @@ func (b *javaBody) condition(first int, name string, args []span) {
 	if p.function(a) {
 		return
 	}
-	s := scriptPlace{spot: spot{kind: Flip}, form: scriptTurn, statement: p.tokens[first].start, certain: b.certain(first)}
-	s.start, s.end = p.bytes(a)
-	b.add(s)
+	b.add(b.place(first, a, scriptTurn, spot{kind: Flip}))
 }
 
 // function says whether an expression is a lambda or the name of a method, which have no
@@ -116,7 +123,7 @@ func (b *javaBody) object(first int, name string, args []span) {
 	if name == "assertSame" || name == "assertInstanceOf" {
 		want = 2
 	}
-	if !begins && !last || len(args) < want || len(args) > want+1 || name == "assertInstanceOf" && p.text(first-1) != ";" && p.text(first-1) != "{" && p.text(first-1) != "}" {
+	if !begins && !last || len(args) < want || len(args) > want+1 || name == "assertInstanceOf" && !b.begins(first) {
 		return
 	}
 	if begins && len(args) == want+1 {
@@ -129,9 +136,7 @@ func (b *javaBody) object(first int, name string, args []span) {
 	if p.function(a) {
 		return
 	}
-	s := scriptPlace{spot: spot{kind: Flip}, form: scriptObject, statement: p.tokens[first].start, certain: b.certain(first)}
-	s.start, s.end = p.bytes(a)
-	b.add(s)
+	b.add(b.place(first, a, scriptObject, spot{kind: Flip}))
 }
 
 // equals notes the expected value of an assertion that compares two.
@@ -162,14 +167,9 @@ func (b *javaBody) equals(first int, name string, args []span) {
 
 // throws notes the class of exception that is waited for. Where the exception is used,
 // it has to be of that class.
-func (b *javaBody) throws(first int, args []span) {
+func (b *javaBody) throws(first, i int, args []span) {
 	p := b.p
-	before := p.text(first - 1)
-	after := p.closing(first + 1)
-	for j := first; j < b.end && after < 0; j++ {
-		after = p.closing(j)
-	}
-	if len(args) < 2 || before != ";" && before != "{" && before != "}" || after < 0 || p.text(after+1) != ";" {
+	if len(args) < 2 || !b.begins(first) || p.text(p.closing(i+1)+1) != ";" {
 		return
 	}
 	a := args[0]
@@ -177,9 +177,7 @@ func (b *javaBody) throws(first int, args []span) {
 		return
 	}
 	l := literal{at: p.tokens[a.from].start, text: p.text(a.from), in: javaGrammar}
-	s := scriptPlace{spot: spot{kind: Expect, value: true, leaves: []literal{l}}, form: scriptValue, statement: p.tokens[first].start, certain: b.certain(first)}
-	s.start, s.end = p.bytes(a)
-	b.add(s)
+	b.add(b.place(first, a, scriptValue, spot{kind: Expect, value: true, leaves: []literal{l}}))
 }
 
 // fluent notes what an assertion expects that goes on behind assertThat(…), or is a
@@ -252,8 +250,7 @@ var javaSuffix = form.Lazy(`^([0-9][0-9.]*)[lLdDfF]$`)
 // expected notes an expected value that is made of literals.
 func (b *javaBody) expected(first int, a span, w way, whole bool) {
 	p := b.p
-	s := scriptPlace{spot: spot{kind: Expect, value: true, whole: whole}, form: scriptValue, statement: p.tokens[first].start, certain: b.certain(first)}
-	s.start, s.end = p.bytes(a)
+	s := b.place(first, a, scriptValue, spot{kind: Expect, value: true, whole: whole})
 	for i := a.from; i < a.to; i++ {
 		text := p.text(i)
 		if p.is(i, bracePunct) || p.text(i-1) == "." || p.text(i-1) == "[" && p.text(i+1) == "]" {

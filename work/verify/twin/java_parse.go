@@ -59,8 +59,14 @@ type javaParser struct {
 	all     []string          // classes of which every name is imported
 	extends bool              // of JUnit 3
 	rule    bool              // it has a rule that waits for an exception
-	ordered bool              // the tests of the class go on from each other
 	found   []scriptTest
+}
+
+// javaClass is a class that may hold tests.
+type javaClass struct {
+	name    string // with its package and the classes that it is in
+	old     bool   // of JUnit 3
+	ordered bool   // its tests go on from each other
 }
 
 // messages says whether a message is the first argument of an assertion whose class and
@@ -114,15 +120,16 @@ func (p *javaParser) read() {
 			}
 			p.imports[name[strings.LastIndexByte(name, '.')+1:]] = name
 		case "class", "interface", "enum", "record":
-			if end := p.class(i, strings.TrimPrefix(p.pkg+".", ".")); end > i {
+			if end := p.class(i, javaClass{name: strings.TrimPrefix(p.pkg+".", ".")}); end > i {
 				i = end
 			}
 		}
 	}
 }
 
-// class reads a type. It returns the brace that ends it, or -1.
-func (p *javaParser) class(i int, in string) int {
+// class reads a type in another one, or in a package. It returns the brace that ends it,
+// or -1.
+func (p *javaParser) class(i int, in javaClass) int {
 	if p.text(i-1) == "@" || p.text(i-1) == "." || !p.is(i+1, braceName) { // an annotation, or X.class
 		return -1
 	}
@@ -160,24 +167,23 @@ func (p *javaParser) class(i int, in string) int {
 			extends, _ = p.dotted(j + 1)
 		}
 	}
-	was := p.ordered
+	c := javaClass{name: in.name + p.text(i+1), old: strings.HasSuffix(extends, "TestCase"), ordered: in.ordered}
 	for j := i - 1; j >= 0 && !slices.Contains([]string{";", "}"}, p.text(j)); j-- {
-		p.ordered = p.ordered || javaOrder().MatchString(p.text(j))
+		c.ordered = c.ordered || javaOrder().MatchString(p.text(j))
 	}
-	defer func() { p.ordered = was }()
-	p.extends = p.extends || strings.HasSuffix(extends, "TestCase")
-	p.members(open, end, in+p.text(i+1), strings.HasSuffix(extends, "TestCase"))
+	p.extends = p.extends || c.old
+	p.members(open, end, c)
 	return end
 }
 
 // members reads the members of a class.
-func (p *javaParser) members(open, end int, class string, old bool) {
+func (p *javaParser) members(open, end int, c javaClass) {
 	for j := open + 1; j < end; {
 		member, paren := j, -1
 		nested := -1
 		for ; j < end && p.text(j) != ";" && p.text(j) != "{"; j++ {
 			if slices.Contains([]string{"class", "interface", "enum", "record"}, p.word(j)) && p.text(j+1) != "(" && paren < 0 {
-				if nested = p.class(j, class+"$"); nested > j {
+				if nested = p.class(j, javaClass{name: c.name + "$", ordered: c.ordered}); nested > j {
 					break
 				}
 			}
@@ -202,7 +208,7 @@ func (p *javaParser) members(open, end int, class string, old bool) {
 			j = nested
 		case p.text(j) == "{" && p.closing(j) > 0:
 			if paren > 0 {
-				p.method(class, member, paren, j, old)
+				p.method(c, member, paren, j)
 			}
 			j = p.closing(j)
 		}
@@ -219,7 +225,7 @@ func (p *javaParser) annotates(i int) bool {
 }
 
 // method notes a method that is a test.
-func (p *javaParser) method(class string, member, paren, brace int, old bool) {
+func (p *javaParser) method(c javaClass, member, paren, brace int) {
 	name, marked := p.text(paren-1), false
 	modifiers := map[string]bool{}
 	for i := member; i < paren-1; i++ {
@@ -235,21 +241,20 @@ func (p *javaParser) method(class string, member, paren, brace int, old bool) {
 		}
 		modifiers[p.word(i)] = true
 	}
-	marked = marked || old && strings.HasPrefix(name, "test") && modifiers["public"]
+	marked = marked || c.old && strings.HasPrefix(name, "test") && modifiers["public"]
 	if !marked || p.word(paren-2) != "void" || modifiers["static"] || modifiers["private"] {
 		return
 	}
-	end := p.closing(brace)
 	notes := p.src[p.tokens[member].start:p.tokens[paren].start]
-	t := scriptTest{Test: Test{Name: class + "::" + name, Line: p.file.line(p.tokens[paren].start)}}
-	b := &javaBody{p: p, t: &t, brace: brace, end: end, waits: javaWaits().MatchString(notes)}
+	t := scriptTest{Test: Test{Name: c.name + "::" + name, Line: p.file.line(p.tokens[paren].start)}}
+	b := &javaBody{testBody: newTestBody(p, &t, brace), p: p, waits: javaWaits().MatchString(notes)}
 	switch {
 	case javaWaitsAny().MatchString(notes):
 		t.Why = "it waits for any error"
-	case p.ordered || javaDepends().MatchString(notes):
+	case c.ordered || javaDepends().MatchString(notes):
 		t.Why = "it goes on from another test"
 	default:
-		if b.read(); b.waits && javaAnyError().MatchString(p.src[p.tokens[brace].start:p.tokens[end].end]) {
+		if b.read(); b.waits && javaAnyError().MatchString(p.src[p.tokens[brace].start:p.tokens[b.end].end]) {
 			t.Why = "it waits for any error"
 		} else {
 			b.sites()
@@ -260,27 +265,15 @@ func (p *javaParser) method(class string, member, paren, brace int, old bool) {
 
 // javaBody is a test whose places are looked for.
 type javaBody struct {
-	p          *javaParser
-	t          *scriptTest
-	brace, end int
-	waits      bool        // it waits for an exception, as far as is known
-	early      int         // the first token that may end the test in front of its end
-	parent     map[int]int // of each token: the bracket that it is in
+	testBody
+	p     *javaParser
+	waits bool // it waits for an exception, as far as is known
 }
 
 // read notes what the body is made of.
 func (b *javaBody) read() {
 	p := b.p
-	b.parent, b.early = map[int]int{}, b.end
-	open := []int{b.brace}
 	for i := b.brace + 1; i < b.end; i++ {
-		if p.tokens[i].mate >= 0 && p.tokens[i].mate < i {
-			open = open[:len(open)-1]
-		}
-		b.parent[i] = open[len(open)-1]
-		if p.closing(i) > 0 {
-			open = append(open, i)
-		}
 		word := p.text(i)
 		own := p.is(i, braceName) && p.text(i+1) == "(" && p.text(i-1) != "." && p.text(i-1) != "new" && !strings.HasPrefix(word, "assert") && !slices.Contains(javaKeywords, word)
 		b.waits = b.waits || (word == "expect" || word == "expectMessage") && p.text(i-1) == "." || p.rule && own && word != "fail"
@@ -289,18 +282,6 @@ func (b *javaBody) read() {
 		}
 	}
 }
-
-// statementEnd is the semicolon behind a token, or the end of the body.
-func (b *javaBody) statementEnd(i int) int {
-	for ; i < b.end && b.p.text(i) != ";"; i++ {
-		if b.p.closing(i) > 0 {
-			i = b.p.closing(i)
-		}
-	}
-	return i
-}
-
-func (b *javaBody) add(s scriptPlace) { b.t.places = append(b.t.places, s) }
 
 // sites finds the places of the test.
 func (b *javaBody) sites() {
@@ -352,11 +333,8 @@ func (b *javaBody) firstCall() int {
 		if !p.is(i, braceName) || slices.Contains(javaKeywords, p.text(i)) {
 			return 0
 		}
-		end, calls := b.statementEnd(i), false
-		for j := i; j < end; j++ {
-			calls = calls || p.text(j) == "("
-		}
-		if calls && end < b.end-1 && i < b.early {
+		end := b.statementEnd(i)
+		if b.calls(i, end) && end < b.end-1 && i < b.early {
 			return end
 		}
 		i = end + 1
@@ -366,10 +344,3 @@ func (b *javaBody) firstCall() int {
 
 // javaKeywords begin statements that are no simple ones.
 var javaKeywords = strings.Fields("if for while do switch try synchronized return throw break continue assert class interface enum record yield else")
-
-// certain says whether an expression is reached whenever the test passes: it begins a
-// statement of the test itself, and nothing in front of it may end the test.
-func (b *javaBody) certain(i int) bool {
-	before := b.p.text(i - 1)
-	return b.parent[i] == b.brace && i < b.early && (i == b.brace+1 || before == ";" || before == "}")
-}

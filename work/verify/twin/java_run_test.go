@@ -1,7 +1,6 @@
 package twin
 
 import (
-	"encoding/xml"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,23 +211,7 @@ func ranJava(t *testing.T, name string, text []byte) (passed map[string]bool, ou
 		if err != nil {
 			continue
 		}
-		var suite struct {
-			Cases []struct {
-				Class  string    `xml:"classname,attr"`
-				Name   string    `xml:"name,attr"`
-				Failed *struct{} `xml:"failure"`
-				Error  *struct{} `xml:"error"`
-			} `xml:"testcase"`
-		}
-		if err := xml.Unmarshal(log, &suite); err != nil {
-			t.Fatal(err)
-		}
-		for _, c := range suite.Cases {
-			method, _, _ := strings.Cut(c.Name, "(")
-			id := c.Class + "::" + method
-			was, known := passed[id]
-			passed[id] = (was || !known) && c.Failed == nil && c.Error == nil
-		}
+		passedInXML(t, log, passed, "(")
 	}
 	return passed, out
 }

@@ -5,7 +5,8 @@ package twin
 
 // javaLanguage is how test files of Java are edited.
 var javaLanguage = &scriptLanguage{
-	name: "Java", join: camel, cores: javaCores, windows: javaWindows, trace: javaTrace, traceRow: "{%d, %t, %d, \"%s\"},", shape: javaShape,
+	name: "Java", join: camel, cores: javaCores, windows: javaWindows, trace: javaTrace, traceRow: "{%d, %t, %d, \"%s\"},",
+	quote: func(s string) string { return quoteText(s, "?") }, shape: javaShape,
 	literal: true, open: "class $H {\n", close: "}\n", reserved: map[string]bool{"byte": true, "char": true, "double": true, "else": true, "for": true, "int": true, "long": true, "new": true, "do": true, "if": true},
 }
 
@@ -30,7 +31,7 @@ func javaShape(e *scriptEdit, form scriptForm) scriptShape {
 		note = `$N($b, "sealed");`
 	}
 	s := e.wrapped(one(e.draw, javaCalls), e.body(one(e.draw, javaThrows), note))
-	if form == scriptState || form == scriptStrict {
+	if form == scriptState {
 		return scriptShape{open: " " + s.open + ";"}
 	}
 	caught := ""

@@ -156,7 +156,7 @@ func (p *phpParser) method(class string, member, paren, brace int, depended map[
 		return
 	}
 	t := scriptTest{Test: Test{Name: class + "::" + name, Line: p.file.line(p.tokens[paren].start)}}
-	b := &phpBody{p: p, t: &t, brace: brace, end: p.closing(brace)}
+	b := &phpBody{testBody: newTestBody(p, &t, brace), p: p}
 	b.strict = phpWaits().MatchString(p.src[p.tokens[brace].start:p.tokens[b.end].end]) || phpMarkedWaits().MatchString(notes)
 	b.read(member)
 	switch {
@@ -174,32 +174,21 @@ func (p *phpParser) method(class string, member, paren, brace int, depended map[
 
 // phpBody is a test whose places are looked for.
 type phpBody struct {
-	p          *phpParser
-	t          *scriptTest
-	brace, end int
-	strict     bool // it may wait for an exception
-	modifiers  map[string]bool
-	generator  bool
-	early      int         // the first token that may end the test in front of its end
-	parent     map[int]int // of each token: the bracket that it is in
+	testBody
+	p         *phpParser
+	strict    bool // it may wait for an exception
+	modifiers map[string]bool
+	generator bool
 }
 
 // read notes what the body is made of.
 func (b *phpBody) read(member int) {
 	p := b.p
-	b.modifiers, b.parent, b.early = map[string]bool{}, map[int]int{}, b.end
+	b.modifiers = map[string]bool{}
 	for i := member; i < b.brace && p.word(i) != "function"; i++ {
 		b.modifiers[p.word(i)] = true
 	}
-	open := []int{b.brace}
 	for i := b.brace + 1; i < b.end; i++ {
-		if p.tokens[i].mate >= 0 && p.tokens[i].mate < i {
-			open = open[:len(open)-1]
-		}
-		b.parent[i] = open[len(open)-1]
-		if p.closing(i) > 0 {
-			open = append(open, i)
-		}
 		switch word := p.word(i); {
 		case word == "yield":
 			b.generator = true
@@ -210,18 +199,6 @@ func (b *phpBody) read(member int) {
 		}
 	}
 }
-
-// statementEnd is the semicolon behind a token, or the end of the body.
-func (b *phpBody) statementEnd(i int) int {
-	for ; i < b.end && b.p.text(i) != ";"; i++ {
-		if b.p.closing(i) > 0 {
-			i = b.p.closing(i)
-		}
-	}
-	return i
-}
-
-func (b *phpBody) add(s scriptPlace) { b.t.places = append(b.t.places, s) }
 
 // sites finds the places of the test.
 func (b *phpBody) sites() {
@@ -252,11 +229,8 @@ func (b *phpBody) firstCall() int {
 		if !p.is(i, scriptVariable) && p.word(i) != "self" && p.word(i) != "static" && (p.text(i+1) != "(" && p.text(i+1) != "::" || !p.is(i, scriptName) || b.control(i)) {
 			return 0
 		}
-		end, calls := b.statementEnd(i), false
-		for j := i; j < end; j++ {
-			calls = calls || p.text(j) == "("
-		}
-		if calls && end < b.end-1 {
+		end := b.statementEnd(i)
+		if b.calls(i, end) && end < b.end-1 {
 			return end
 		}
 		i = end + 1
@@ -267,13 +241,6 @@ func (b *phpBody) firstCall() int {
 // control says whether a name is a keyword that parentheses follow.
 func (b *phpBody) control(i int) bool {
 	return slices.Contains(strings.Fields("if for foreach while switch match declare function fn return echo print unset isset exit die"), b.p.word(i))
-}
-
-// certain says whether an expression is reached whenever the test passes: it is a
-// statement of the test itself, and nothing in front of it may end the test.
-func (b *phpBody) certain(i int) bool {
-	before := b.p.text(i - 1)
-	return b.parent[i] == b.brace && i < b.early && (i == b.brace+1 || before == ";" || before == "}")
 }
 
 // assertion notes the places of an assertion whose subject begins at a token: $this,

@@ -3,7 +3,7 @@ package twin
 // The catalogue of PHP, in the words of js_shapes.go; $$a is a variable of the name $a.
 
 // phpLanguage is how test files of PHP are edited.
-var phpLanguage = &scriptLanguage{name: "PHP", join: camel, cores: phpCores, windows: jsWindows, others: phpOthers, trace: phpTrace, shape: phpShape}
+var phpLanguage = &scriptLanguage{name: "PHP", join: camel, cores: phpCores, windows: jsWindows, others: phpOthers, trace: phpTrace, traceRow: arrowRow, quote: singleQuoted, shape: phpShape}
 
 // phpShape draws a shape for a form, and defines what it needs.
 func phpShape(e *scriptEdit, form scriptForm) scriptShape {

@@ -7,7 +7,7 @@ import "strings"
 // examples know when they run.
 
 // rubyLanguage is how test files of Ruby are edited.
-var rubyLanguage = &scriptLanguage{name: "Ruby", join: underscores, cores: rubyCores, windows: rubyWindows(), others: rubyOthers, trace: rubyTrace, shape: rubyShape}
+var rubyLanguage = &scriptLanguage{name: "Ruby", join: underscores, cores: rubyCores, windows: rubyWindows(), others: rubyOthers, trace: rubyTrace, traceRow: arrowRow, quote: singleQuoted, shape: rubyShape}
 
 // rubyWindows are the comparisons of other languages, without their operators for
 // one type.

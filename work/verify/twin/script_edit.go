@@ -64,6 +64,7 @@ type scriptLanguage struct {
 	// traceRow is a row of the table of a traced file: number, whether it is a flip, the
 	// site, the test.
 	traceRow string
+	quote    func(s string) string // a text as a literal
 	shape    func(e *scriptEdit, form scriptForm) scriptShape
 	// literal says that another expected value is another literal in the source.
 	literal     bool
@@ -184,19 +185,18 @@ func (e *scriptEdit) defineTrace(numbers []int) {
 		traces[t.Name] = t.Trace
 	}
 	lines := make([]string, len(numbers))
-	row := cmp.Or(e.f.language.traceRow, "%d => [%t, %d, '%s'],")
 	for i, p := range e.f.sites {
-		lines[i] = fmt.Sprintf(row, numbers[i], p.kind == Flip, i, traces[p.test])
+		lines[i] = fmt.Sprintf(e.f.language.traceRow, numbers[i], p.kind == Flip, i, traces[p.test])
 	}
 	code := strings.NewReplacer("$p", e.f.language.quote(e.orders.Trace), "$k", e.orders.Key).Replace(e.f.language.trace)
 	e.define(e.scene(), expand(code, lines))
 }
 
-// quote writes a text as a literal of the language.
-func (l *scriptLanguage) quote(s string) string {
-	if l.open != "" {
-		return quoteText(s, "?")
-	}
+// arrowRow is a row of a table in PHP and in Ruby.
+const arrowRow = "%d => [%t, %d, '%s'],"
+
+// singleQuoted writes a text as a literal of PHP and of Ruby.
+func singleQuoted(s string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(s) + "'"
 }
 
