@@ -196,6 +196,10 @@ func (tv *twinView) overlay(laid, sources, stubs map[string]tree.Change, f frame
 		s.Commands[i].Argv = []string{"sh", "-c", moving, "sh", path.Join(sandbox.WorkspacePath, dir), at, argv[len(argv)-1]}
 	}
 	// The plain runs have vet look at the code; of what is edited it has nothing to say.
+	// Test binaries are linked without what debuggers read, so it need not be compiled.
+	if !strings.Contains(flags, "gcflags") {
+		flags += " -gcflags=-dwarf=false"
+	}
 	s.Env["GOFLAGS"] = fmt.Sprintf("%s -vet=off -overlay=%s/%s -exec=%s/%s", flags, at, overlayName, at, wrapperName)
 	return nil
 }

@@ -191,7 +191,11 @@ func (g *goGen) pkg(path string) string {
 }
 
 func (g *goGen) decl(format string, args ...any) {
-	g.decls = append(g.decls, fmt.Sprintf(format, args...))
+	text := fmt.Sprintf(format, args...)
+	if strings.HasPrefix(text, "func ") { // a copy at each site is a fifth of the time to compile a test
+		text = "//go:noinline\n" + text
+	}
+	g.decls = append(g.decls, text)
 }
 
 // text applies the edits, and appends the helpers.
