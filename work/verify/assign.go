@@ -205,7 +205,33 @@ func (s *suite) trials(d draw) []map[*suiteTest]twin.Order {
 			out[at[i]][t] = twin.Order{Site: id}
 		}
 	}
+	if s.has(langC) {
+		for i := range out {
+			s.oneEach(d, out[i])
+		}
+		out = append(out, map[*suiteTest]twin.Order{}) // here every test is reached that the base reaches
+	}
 	return out
+}
+
+// oneEach leaves one test of each file of C: a failed assertion may end the program, and
+// with it the tests behind it.
+func (s *suite) oneEach(d draw, run map[*suiteTest]twin.Order) {
+	for _, f := range s.files {
+		if f.lang != langC {
+			continue
+		}
+		mine := slices.DeleteFunc(slices.Clone(f.tests), func(t *suiteTest) bool { _, in := run[t]; return !in })
+		if len(mine) == 0 {
+			continue
+		}
+		one := pick(d, mine)
+		for _, t := range mine {
+			if t != one {
+				delete(run, t)
+			}
+		}
+	}
 }
 
 // leastTrials is how many runs show what a test obeys that is altered in one way.

@@ -19,6 +19,16 @@ func phpTestFile(p string) bool {
 // javaTestFile says whether a file of Java may hold tests.
 func javaTestFile(p string) bool { return strings.HasSuffix(p, ".java") && DefaultTestPath(p) }
 
+// cTestFile says whether a file of C or C++ may hold tests, and no framework for them.
+func cTestFile(p string) bool {
+	return cSource().MatchString(p) && DefaultTestPath(p) && !cFramework().MatchString(p)
+}
+
+var (
+	cSource    = form.Lazy(`\.(?:c|cc|cpp|cxx)$`)
+	cFramework = form.Lazy(`(?i)(?:^|/)(?:unity(?:_\w+)?|munit|minunit|cmocka|greatest|acutest|utest|ctest|catch\w*|doctest|gtest\w*|gmock\w*)\.(?:c|cc|cpp|cxx)$|(?:^|/)(?:vendor|third[_-]?party|external?|deps|googletest|googlemock)/`)
+)
+
 // javaCase begins what surefire and others write behind the name of a method: its
 // parameters, or a number.
 const javaCase = "([{"

@@ -2,7 +2,6 @@ package verify
 
 import (
 	"bytes"
-	"errors"
 	"os"
 	"path"
 	"slices"
@@ -113,83 +112,6 @@ func inCrateOf(file, root string) bool {
 	}
 	top, _, _ := strings.Cut(root, "/")
 	return !rustRoot().MatchString(file) && strings.HasPrefix(file, top+"/")
-}
-
-// compiled says whether the tests of a file are built before they run, so that an edit
-// may be one that the compiler refuses.
-func (f *suiteFile) compiled() bool { return f.lang == langRust }
-
-// unbuilt is what rustc says when it has not built the tests.
-var unbuilt = form.Lazy(`(?m)^error(?:\[E\d+\])?: `)
-
-// notCompiled is what cargo and rustc say at the end of a build that has failed.
-var notCompiled = form.Lazy(`(?m)^error: (?:could not compile |aborting due to )`)
-
-// unbuiltAt is where it found the fault.
-var unbuiltAt = form.Lazy(`^ *--> ([^:\n]+\.rs):(\d+):\d+$`)
-
-// leaveUnbuilt takes files out whose edits the compiler refuses on the base. It reports
-// whether there was one: the others have to be tried again.
-func (s *suite) leaveUnbuilt(plain []CommandResult, runs []*RunResult) bool {
-	refused := make(map[string]string)
-	for _, r := range runs {
-		for i := range r.Commands {
-			if unbuilt().MatchString(plain[i].tail) {
-				continue // the tests of the base itself are not built
-			}
-			faults(r.Commands[i].tail, refused)
-		}
-	}
-	before := len(s.files)
-	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
-		if !f.compiled() {
-			return false
-		}
-		for at, what := range refused {
-			if f.path == at || strings.HasSuffix(f.path, "/"+at) {
-				s.leave(f.path, errors.New("an edit of it does not compile: "+what))
-				return true
-			}
-		}
-		return false
-	})
-	if len(s.files) == before {
-		return false
-	}
-	s.index()
-	return true
-}
-
-// faults notes the files in which a compiler found something wrong.
-func faults(output string, files map[string]string) {
-	what := ""
-	for line := range strings.Lines(output) {
-		line = strings.TrimSuffix(line, "\n")
-		switch m := unbuiltAt().FindStringSubmatch(line); {
-		case unbuilt().MatchString(line):
-			what = line
-		case strings.HasPrefix(line, "warning"):
-			what = ""
-		case m != nil && what != "":
-			files[m[1]] = what + " (line " + m[2] + ")"
-			what = ""
-		}
-	}
-}
-
-// notBuilt is the command of a run of the control whose edited tests the compiler has
-// refused, with its first error, nil where there is none. On the base it has built them.
-func (w *witness) notBuilt(r *RunResult) (command *CommandResult, why string) {
-	if !slices.ContainsFunc(w.suite.files, (*suiteFile).compiled) {
-		return nil, ""
-	}
-	for i := range r.Commands {
-		if c := &r.Commands[i]; c.ExitCode != 0 && notCompiled().MatchString(c.tail) && !notCompiled().MatchString(w.plain.Commands[i].tail) {
-			why, _, _ = strings.Cut(c.tail[unbuilt().FindStringIndex(c.tail)[0]:], "\n")
-			return c, why
-		}
-	}
-	return nil, ""
 }
 
 // mixedFile is a change of a file that holds code and tests, with one part of the two.

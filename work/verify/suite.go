@@ -37,6 +37,7 @@ const (
 	langPHP        = "php"
 	langRuby       = "ruby"
 	langJava       = "java"
+	langC          = "c" // and C++
 )
 
 // suite is the test files of a tree that can be edited, and what the runs of
@@ -194,6 +195,8 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			lang = langRuby
 		case javaTestFile(name):
 			lang = langJava
+		case cTestFile(name):
+			lang = langC
 		default:
 			continue
 		}

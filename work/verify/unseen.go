@@ -6,7 +6,7 @@ import (
 )
 
 // edited are the runners whose tests the package twin edits.
-var edited = []string{"gotest", "gotext", "pytest", "unittest", "node", "mocha", "jest", "vitest", "cargo", "nextest", "phpunit", "rspec", "minitest", "surefire", "gradle"}
+var edited = []string{"gotest", "gotext", "pytest", "unittest", "node", "mocha", "jest", "vitest", "cargo", "nextest", "phpunit", "rspec", "minitest", "surefire", "gradle", "ctest"}
 
 // noSuite says why there is nothing to edit: no test, or one in a language without an
 // editor, of which it was not seen whether it can fail.
@@ -21,8 +21,8 @@ func noSuite(s *suite, ran []CommandResult) string {
 		}
 	}
 	if len(others) == 0 {
-		return "the base has no test file of Go, Python, JavaScript, Rust, PHP, Ruby or Java"
+		return "the base has no test file of Go, Python, JavaScript, Rust, PHP, Ruby, Java or C"
 	}
 	slices.Sort(others)
-	return "not seen whether the tests of " + strings.Join(others, ", ") + " can fail: only those of Go, Python, JavaScript, Rust, PHP, Ruby and Java can be edited"
+	return "not seen whether the tests of " + strings.Join(others, ", ") + " can fail: only those of Go, Python, JavaScript, Rust, PHP, Ruby, Java and C can be edited"
 }

@@ -10,15 +10,15 @@ import (
 func TestNotSeen(t *testing.T) {
 	t.Parallel()
 	for want, ran := range map[string][]CommandResult{
-		"the base has no test file":                     {{Command: "make test"}, {Command: "pytest", Runner: "pytest"}, {Command: "cargo test", Runner: "cargo"}},
-		"not seen whether the tests of ctest can":       {{Command: "ctest", Runner: "ctest"}, {Command: "true"}, {Command: "ctest -R x", Runner: "ctest"}},
-		"not seen whether the tests of bats, ctest can": {{Runner: "ctest"}, {Runner: "bats"}, {Runner: "gotest"}},
+		"the base has no test file":                   {{Command: "make test"}, {Command: "pytest", Runner: "pytest"}, {Command: "cargo test", Runner: "cargo"}},
+		"not seen whether the tests of bats can":      {{Command: "bats", Runner: "bats"}, {Command: "true"}, {Command: "bats x", Runner: "bats"}},
+		"not seen whether the tests of bats, bun can": {{Runner: "bun"}, {Runner: "bats"}, {Runner: "gotest"}},
 	} {
 		if got := noSuite(&suite{}, ran); !strings.HasPrefix(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	}
-	if got := noSuite(&suite{left: []string{"a_test.go: too large"}}, []CommandResult{{Runner: "ctest"}}); !strings.Contains(got, "too large") {
+	if got := noSuite(&suite{left: []string{"a_test.go: too large"}}, []CommandResult{{Runner: "bats"}}); !strings.Contains(got, "too large") {
 		t.Errorf("a file that was left: %q", got)
 	}
 }

@@ -10,13 +10,14 @@ import (
 	"strings"
 )
 
-// scriptFile is a test file of PHP, Ruby or Java.
+// scriptFile is a test file of PHP, Ruby, Java or C.
 type scriptFile struct {
 	textFile
 	language *scriptLanguage
 	prefix   string // of the names of functions, which all files of a program share
 	tail     int    // where functions are added
 	lead     string // what is written in front of them
+	trail    string // what is written behind them
 	sites    []scriptPlace
 }
 
@@ -27,7 +28,8 @@ type scriptPlace struct {
 	start, end int
 	statement  int // where the assertion begins that the site is a part of
 	certain    bool
-	// Of an assertion whose method is called by another name when it is turned round.
+	// Of an assertion whose method is called by another name when it is turned round. In C
+	// name is the statement that fails.
 	name, contrary string
 	lead           string // what a statement needs in front of it
 }
@@ -48,6 +50,7 @@ const (
 	scriptAsked  scriptForm = "asked" // one that an object is asked for
 	// Java: a value of which it is asked whether it is there, or which object it is.
 	scriptObject scriptForm = "object"
+	scriptFalse  scriptForm = "false" // C: a condition that has to be false
 )
 
 // maxScriptSites bounds the sites of a file.
@@ -69,6 +72,7 @@ type scriptLanguage struct {
 	// literal says that another expected value is another literal in the source.
 	literal     bool
 	open, close string          // round what is added
+	announce    string          // behind open in a file that is traced
 	reserved    map[string]bool // words that are no names of variables
 }
 
@@ -129,7 +133,11 @@ func (f *scriptFile) Edit(o Orders) ([]byte, error) {
 		e.defineTrace(numbers)
 	}
 	shuffle(e.draw, e.pieces)
-	text := "\n" + f.lead + strings.ReplaceAll(f.language.open, "$H", e.holder) + strings.Join(e.pieces, "\n") + "\n" + f.language.close
+	open := f.language.open
+	if o.Trace != "" {
+		open += f.language.announce
+	}
+	text := "\n" + f.lead + strings.NewReplacer("$H", e.holder, "$C", e.core, "$N", e.note).Replace(open) + strings.Join(e.pieces, "\n") + "\n" + f.language.close + f.trail
 	return f.compose(append(inserts, insert{f.tail, rankModule, 0, strings.ReplaceAll(text, "\n", f.newline), 0})), nil
 }
 

@@ -1,0 +1,104 @@
+package twin
+
+import (
+	"slices"
+	"strings"
+
+	"remit/proof/form"
+)
+
+var (
+	// A word of the name says that it is an assertion.
+	cAsserts = form.Lazy(`(?i)(?:^|_)(?:assert|asserts|check|checks|require|required|expect|expects|verify|ensure|cond|fail_unless|fail_if|ok|is_true|istrue|test_assert|t_assert|must|mu_assert|assertion)(?:_|$)|^(?:CU_ASSERT|BOOST_|g_assert)`)
+	// Another word says that it compares something.
+	cEqual = form.Lazy(`(?i)(?:^|_)(?:n?eq|ne|equals?|equal_to|not|n?str|strn?eq|streq|strn?cmp|strings?|strcase\w*|mem|memory|memcmp|int|uint|u?int\d*|u?long|u?short|u?char|s?size|double|float|dbl|flt|ptr|pointer|hex\d*|bits?|lt|le|gt|ge|lte|gte|near|close|within|range|in_range|cmp|is|val|value|num|bytes?|array|buf|text|char)(?:_|$)|\d$`)
+	// The first argument of these is a condition although they are not written as macros are.
+	cLower = form.Lazy(`^(?:assert|assert_true|assert_false|ck_assert|ck_assert_msg|fail_unless|fail_if|cr_assert|cr_expect|munit_assert|munit_assert_true|munit_assert_false|mu_assert|mu_check|test_cond|g_assert|g_assert_true|g_assert_false|tap_ok|ok)$`)
+	// Such a condition has to be false.
+	cContrary = form.Lazy(`(?i)(?:^|_)(?:false|not|fail_if|isfalse|null)(?:_|$)`)
+	// Assertions that are made when a file is compiled, about types, or about what ends a program.
+	cNever = form.Lazy(`(?i)static_assert|_Static_assert|static_require|(?:^|_)(?:throws?\w*|nothrow|no_throw|death|exits?|dies|that|same|type|null|nullptr|nonnull|signal)(?:_|$)`)
+)
+
+// assertion notes the places of an assertion whose name is at a token.
+func (b *cBody) assertion(i int) {
+	p := b.p
+	name := p.text(i)
+	if p.text(i+1) != "(" || p.closing(i+1) < 0 || !cAsserts().MatchString(name) || cNever().MatchString(name) || !b.stands(i) {
+		return
+	}
+	args := p.split(i + 1)
+	if len(args) == 0 {
+		return
+	}
+	macro := strings.ToUpper(name) == name || cLower().MatchString(name) || b.defined(name)
+	if macro && !cEqual().MatchString(strings.TrimPrefix(strings.ToLower(name), "is_")) {
+		at := 0
+		if len(args) > 1 && p.is(args[0].from, braceText) && !p.is(args[1].from, braceText) {
+			at = 1 // the message stands in front
+		}
+		if len(args) == 1 || at == 1 && len(args) == 2 || at == 0 && p.is(args[1].from, braceText) {
+			b.asserted(i, name, args, at)
+			return
+		}
+	}
+	if cContrary().MatchString(name) && strings.Contains(strings.ToLower(name), "not") || strings.Contains(strings.ToLower(name), "_ne") {
+		return // of what something is not another value says nothing
+	}
+	for n, a := range args {
+		if n > 2 || n == len(args)-1 && n > 1 && p.is(a.from, braceText) && len(args) > 2 && p.is(args[0].from, braceText) {
+			break
+		}
+		b.expected(i, a, b.certain(i))
+	}
+}
+
+// asserted notes an assertion whose argument of a number is a condition.
+func (b *cBody) asserted(i int, name string, args []span, at int) {
+	p := b.p
+	form, wrong := scriptTurn, "0"
+	if cContrary().MatchString(name) {
+		form, wrong = scriptFalse, "1"
+	}
+	if !b.condition(i, args[at], form) {
+		return
+	}
+	list := make([]string, len(args))
+	for n, a := range args {
+		start, end := p.bytes(a)
+		list[n] = string(p.file.src[start:end])
+		if n == at {
+			list[n] = wrong
+		} else if a.to != a.from+1 || !p.is(a.from, braceText) {
+			return // a message of what is only known there
+		}
+	}
+	if text := name + "(" + strings.Join(list, ", ") + ");"; !strings.ContainsAny(text, "\n\r") && !slices.Contains(b.asserts, text) {
+		b.asserts = append(b.asserts, text)
+	}
+}
+
+// stands says whether a token begins a statement.
+func (b *cBody) stands(i int) bool {
+	before := b.p.text(i - 1)
+	if b.p.is(i-1, braceText) {
+		return false
+	}
+	if before == ")" { // of an if, a loop or a macro
+		return true
+	}
+	return slices.Contains([]string{";", "{", "}", "else", "do", ":"}, before)
+}
+
+// defined says whether the file defines a macro of a name.
+func (b *cBody) defined(name string) bool {
+	if b.p.macros == nil {
+		b.p.macros = map[string]bool{}
+		for _, m := range cDefine().FindAllSubmatch(b.p.file.src, -1) {
+			b.p.macros[string(m[1])] = true
+		}
+	}
+	return b.p.macros[name]
+}
+
+var cDefine = form.Lazy(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)\(`)

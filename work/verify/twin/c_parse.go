@@ -1,0 +1,385 @@
+package twin
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"remit/proof/form"
+)
+
+// ParseC finds what can be edited in a test file of C or C++: in each function the
+// assertions that it makes, those of a framework, those of a macro, and conditions behind
+// which it fails. A "test" is such a function, a helper of tests as well, since what
+// calls it is not in the text. It executes nothing. What it cannot be sure to read is an
+// error. The edits are for GCC and Clang.
+//
+// Out of reach are: functions in headers, methods of classes, and assertions in macros.
+func ParseC(name string, src []byte) (File, error) {
+	masked, directives, err := maskC(string(src))
+	if err != nil {
+		return nil, fmt.Errorf("edit C: %w", err)
+	}
+	tokens, err := lexBraces(masked, cDialect)
+	if err != nil {
+		return nil, fmt.Errorf("edit C: %w", err)
+	}
+	p := &cParser{
+		braceParser: braceParser{src: masked, tokens: tokens},
+		file:        &scriptFile{textFile: newTextFile(slices.Clone(src), sha256.Sum256(src)), language: cLanguage},
+		plus:        path.Ext(name) != ".c",
+	}
+	p.read(0, len(tokens))
+	if len(p.found) > 0 {
+		p.place(directives)
+	}
+	if err := p.file.finish(p.found); err != nil {
+		return nil, fmt.Errorf("edit C: %w", err)
+	}
+	return p.file, nil
+}
+
+// cParser finds the tests in tokens.
+type cParser struct {
+	braceParser
+	file   *scriptFile
+	plus   bool // it is C++
+	found  []scriptTest
+	first  int             // where the first function with something to edit begins
+	macros map[string]bool // that the file defines, with parameters
+}
+
+// place chooses where functions are added: behind the last line in front of the first
+// test that includes something, outside of conditions and braces.
+func (p *cParser) place(directives []cDirective) {
+	depth, included := 0, false
+	for _, d := range directives {
+		if d.start > p.first {
+			break
+		}
+		switch d.name {
+		case "if", "ifdef", "ifndef":
+			depth++
+		case "endif":
+			depth--
+		case "include", "import":
+			included = true
+		}
+		if depth == 0 && included && !p.within(d.start) {
+			p.file.tail, included = d.end, false
+		}
+	}
+	if at := p.file.tail; at > 0 && p.file.src[at-1] != '\n' {
+		p.file.tail = 0
+	}
+	p.file.trail = fmt.Sprintf("#line %d\n", p.file.line(p.file.tail))
+}
+
+// within says whether an offset is in braces.
+func (p *cParser) within(at int) bool {
+	for i, t := range p.tokens {
+		if t.start > at {
+			return false
+		}
+		if p.text(i) == "{" && p.closing(i) > 0 && p.tokens[p.closing(i)].start > at {
+			return true
+		}
+	}
+	return false
+}
+
+// cAfter are names with parentheses behind the parameters of a function.
+var cAfter = strings.Fields("__attribute__ __declspec noexcept throw alignas decltype __asm__ requires")
+
+// read finds the functions among tokens that are in no function.
+func (p *cParser) read(from, to int) {
+	for i := from; i < to; i++ {
+		start, paren := i, -1
+		assigned := false
+		for ; i < to && p.text(i) != ";" && p.text(i) != "{"; i++ {
+			assigned = assigned || p.text(i) == "=" && p.is(i, bracePunct)
+			if p.text(i) == "(" && p.is(i-1, braceName) && !slices.Contains(cAfter, p.text(i-1)) && p.text(i-1) != ")" {
+				paren = i
+			}
+			if p.closing(i) > 0 {
+				i = p.closing(i)
+			}
+		}
+		if p.text(i) != "{" || i >= to {
+			continue
+		}
+		switch {
+		case p.text(start) == "namespace" || p.text(start) == "extern" && p.is(start+1, braceText):
+			p.read(i+1, p.closing(i))
+		case paren > start && !assigned:
+			p.function(start, paren, i)
+		}
+		i = p.closing(i)
+	}
+}
+
+// cNamed are what frameworks call the head of a test that has its name in parentheses.
+var cNamed = form.Lazy(`^(?:[A-Z][A-Z0-9_]*|Test|ParameterizedTest)$`)
+
+// function notes a function if there is something in it to edit.
+func (p *cParser) function(start, paren, brace int) {
+	name := p.text(paren - 1)
+	if cNamed().MatchString(name) {
+		name += "(" + strings.Join(strings.Fields(p.src[p.tokens[paren].end:p.tokens[p.closing(paren)].start]), " ") + ")"
+	}
+	t := scriptTest{Test: Test{Name: name, Line: p.file.line(p.tokens[paren].start)}}
+	b := &cBody{testBody: newTestBody(p, &t, brace), p: p, void: p.is(paren-2, braceName) && p.text(paren-2) == "void" || cNamed().MatchString(p.text(paren-1))}
+	b.read()
+	if len(t.places) == 0 {
+		return
+	}
+	if len(p.found) == 0 {
+		p.first = p.tokens[start].start
+	}
+	p.found = append(p.found, t)
+}
+
+// cBody is a function whose places are looked for.
+type cBody struct {
+	testBody
+	p    *cParser
+	void bool
+	last string // the literal that the function returns at its end, "" where it is none
+	// Statements by which the function says that something is wrong, the best first.
+	asserts, fails []string
+}
+
+// read finds the places of a function.
+func (b *cBody) read() {
+	p := b.p
+	end := b.lastStatement()
+	if p.text(end) == "return" && p.text(end+2) == ";" && b.t.Name != "main" {
+		b.last = p.text(end + 1)
+	}
+	failing := map[int]bool{} // tokens of what is done where something is wrong
+	for i := b.brace + 1; i < b.end; i++ {
+		switch {
+		case !p.is(i, braceName):
+		case p.text(i) == "if" && p.text(i+1) == "(" && p.closing(i+1) > 0:
+			if s := b.branch(p.closing(i+1) + 1); b.failing(s) && b.condition(i, span{i + 2, p.closing(i + 1)}, scriptFalse) {
+				for j := s.from; j < s.to; j++ {
+					failing[j] = true
+				}
+			}
+		default:
+			b.assertion(i)
+		}
+	}
+	for i := b.brace + 1; i < end; i++ {
+		if p.is(i, braceName) && !failing[i] && slices.Contains(cEnds, p.text(i)) {
+			b.early = min(b.early, i)
+		}
+	}
+	for i := range b.t.places {
+		b.t.places[i].certain = b.t.places[i].certain && b.t.places[i].statement < p.tokens[b.early].start
+	}
+	if len(b.t.places) > 0 {
+		b.guard(end)
+	}
+}
+
+// cEnds are words that end a function, or a program.
+var cEnds = strings.Fields("return exit _exit _Exit quick_exit abort goto longjmp siglongjmp throw break continue skip")
+
+// lastStatement is the token that the last statement begins with if nothing is reached
+// behind it, or else the brace that ends the body.
+func (b *cBody) lastStatement() int {
+	p := b.p
+	at := b.brace + 1
+	for i := at; i < b.end; i++ {
+		if p.closing(i) > 0 {
+			closed := p.closing(i)
+			if p.text(i) == "{" {
+				at = closed + 1
+			}
+			i = closed
+		} else if p.text(i) == ";" && i+1 < b.end {
+			at = i + 1
+		}
+	}
+	if slices.Contains([]string{"return", "exit", "_exit", "abort", "throw"}, p.text(at)) {
+		return at
+	}
+	return b.end
+}
+
+// branch is the statement that begins at a token, without its braces.
+func (b *cBody) branch(i int) span {
+	if b.p.text(i) == "{" {
+		return span{i + 1, b.p.closing(i)}
+	}
+	return span{i, min(b.statementEnd(i)+1, b.end)}
+}
+
+var (
+	cFailCall    = form.Lazy(`(?i)(?:^|_)(?:fail\w*|failure|die|bad|mismatch|not_?ok|nok|test_error)$|^(?:abort|longjmp|siglongjmp)$|^(?:ADD_FAILURE|GTEST_FAIL)$`)
+	cFailExit    = form.Lazy(`^(?:exit|_exit|_Exit|quick_exit)$`)
+	cFailCounter = form.Lazy(`(?i)(?:^|_|n|num)(?:fail\w*|err(?:s|ors?|cnt|count)?|bad|wrong|miss\w*|nok|broken|status|result|rc|ret|retval|res|exit_?code)$`)
+	cFailLabel   = form.Lazy(`(?i)(?:fail|err|bad|abort)`)
+	cNonZero     = form.Lazy(`^(?:[1-9][0-9]*|EXIT_FAILURE|MUNIT_FAIL|MUNIT_ERROR)$`)
+)
+
+// failing says whether statements report that something is wrong, and notes the first by
+// which they do.
+func (b *cBody) failing(s span) bool {
+	p := b.p
+	found := ""
+	for i := s.from; i < s.to && found == ""; i++ {
+		if p.text(i) == "{" && p.closing(i) > 0 {
+			i = p.closing(i) // an inner block has a condition of its own
+			continue
+		}
+		if !p.is(i, braceName) {
+			continue
+		}
+		found = b.failure(i)
+	}
+	if found != "" && !slices.Contains(b.fails, found) {
+		b.fails = append(b.fails, found)
+	}
+	return found != ""
+}
+
+// failure is a statement that reports a failure, made of what begins at a token.
+func (b *cBody) failure(i int) string {
+	p := b.p
+	word, next := p.text(i), p.text(i+1)
+	switch {
+	case word == "return" && next == ";" && b.void: // what ends a void function says nothing by itself
+		return ""
+	case word == "return" && (p.text(i+2) == ";" || next == "-" && p.text(i+3) == ";"):
+		literal := next
+		if next == "-" {
+			literal = "-" + p.text(i+2)
+		}
+		wrong := cNonZero().MatchString(strings.TrimPrefix(literal, "-"))
+		if b.last != "" { // the other end of the function is the good one
+			wrong = literal != b.last && (wrong || slices.Contains([]string{"0", "false", "FALSE", "NULL"}, literal))
+		}
+		if wrong {
+			return "return " + literal + ";"
+		}
+	case cFailExit().MatchString(word) && next == "(" && cNonZero().MatchString(p.text(i+2)) && p.text(i+3) == ")":
+		return word + "(" + p.text(i+2) + ");"
+	case word == "goto" && cFailLabel().MatchString(next):
+		return "goto " + next + ";"
+	case word == "abort" && next == "(":
+		return "abort();"
+	case next == "(" && cFailCall().MatchString(word):
+		return "__builtin_trap();"
+	case cFailCounter().MatchString(word) && (p.operator(i+1, "++") || p.operator(i-2, "++")):
+		return word + "++;"
+	case cFailCounter().MatchString(word) && p.operator(i+1, "+="):
+		return word + " += 1;"
+	case cFailCounter().MatchString(word) && next == "=" && cNonZero().MatchString(p.text(i+2)) && p.text(i+3) == ";":
+		return word + " = " + p.text(i+2) + ";"
+	}
+	return ""
+}
+
+// guard notes the end of the function, where it can be made to fail whatever was done.
+func (b *cBody) guard(end int) {
+	p := b.p
+	name := "__builtin_trap();"
+	if len(b.asserts) > 0 {
+		name = b.asserts[0]
+	} else if len(b.fails) > 0 {
+		name = b.fails[0]
+	}
+	start, at := p.tokens[b.brace].end, p.tokens[end].start
+	b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptGuard, start: start, end: at, statement: at, certain: b.early >= end, name: name})
+}
+
+// condition notes what is asked, and what it is compared with. It is false where that
+// is none that can be handed to a function.
+func (b *cBody) condition(first int, a span, form scriptForm) bool {
+	p := b.p
+	if a.to <= a.from || b.declares(a) {
+		return false
+	}
+	start, end := p.bytes(a)
+	at := p.tokens[first].start
+	certain := b.certain(first)
+	b.add(scriptPlace{spot: spot{kind: Flip}, form: form, start: start, end: end, statement: at, certain: certain})
+	for i := a.from; i < a.to; i++ {
+		switch {
+		case p.is(i, braceName) && p.text(i+1) == "(" && cCompares().MatchString(p.text(i)) && p.closing(i+1) > 0:
+			for _, arg := range p.split(i + 1) {
+				if p.is(arg.from, braceText) {
+					b.expected(first, arg, certain)
+				}
+			}
+		case p.operator(i, "==") || p.operator(i, "!="):
+			left, right := span{i - 1, i}, span{i + 2, i + 3}
+			if slices.Contains([]string{"(", "&", "|", "!", ""}, p.text(i-2)) && i-1 >= a.from || i-1 == a.from {
+				b.expected(first, left, certain)
+			} else if i+2 < a.to && (slices.Contains([]string{")", "&", "|"}, p.text(i+3)) || i+3 == a.to) && !b.compared(i) {
+				b.expected(first, right, certain)
+			}
+		}
+	}
+	return true
+}
+
+// cCompares are functions that compare texts.
+var cCompares = form.Lazy(`^(?:(?:std::)?(?:str|mem|wcs)n?(?:case)?i?cmp|strn?casecmp|streq|STREQ|str_?eq|g_strcmp0)$`)
+
+// compared says whether what is in front of an operator is such a call: what it is
+// compared with is not what is expected.
+func (b *cBody) compared(i int) bool {
+	p := b.p
+	if p.text(i-1) != ")" || p.tokens[i-1].mate < 1 {
+		return false
+	}
+	return cCompares().MatchString(p.text(p.tokens[i-1].mate - 1))
+}
+
+// declares says whether a condition of C++ declares something.
+func (b *cBody) declares(a span) bool {
+	p := b.p
+	for i := a.from; i < a.to; i++ {
+		if p.text(i) == ";" || b.p.plus && p.text(i) == "=" && !p.operator(i, "==") && !p.operator(i-1, "==") && !p.operator(i-1, "!=") && !p.operator(i-1, "<=") && !p.operator(i-1, ">=") {
+			return true
+		}
+		if p.closing(i) > 0 {
+			i = p.closing(i)
+		}
+	}
+	return false
+}
+
+// expected notes a literal that something is compared with.
+func (b *cBody) expected(first int, a span, certain bool) {
+	p := b.p
+	if a.to != a.from+1 || a.from < 0 || a.to > len(p.tokens) {
+		return
+	}
+	text := p.text(a.from)
+	if m := cSuffix().FindStringSubmatch(text); m != nil && p.is(a.from, braceNumber) {
+		text = m[1]
+	}
+	l := literal{at: p.tokens[a.from].start, text: text, in: cGrammar}
+	if p.is(a.from-1, braceText) || p.is(a.to, braceText) || p.is(a.from, braceName) && text != "true" && text != "false" || !l.changeable() {
+		return // of texts that stand side by side one is made
+	}
+	start, end := p.bytes(a)
+	b.add(scriptPlace{spot: spot{kind: Expect, value: true, whole: true, leaves: []literal{l}}, form: scriptValue, start: start, end: end,
+		statement: p.tokens[first].start, certain: certain})
+	p.file.pooled(l)
+}
+
+var (
+	cSuffix  = form.Lazy(`^([0-9][0-9.]*)[uUlLfF]{1,3}$`)
+	cLiteral = form.Lazy(`^()(?:"(?:[^"\\\n]|\\[ntrbfav\\"'])*"|'(?:[^'\\\n]|\\[ntrbfav\\"'])')$`)
+	cPattern = form.Lazy(`^"((?:[^"\\\n]|\\.)*)"$`)
+)
+
+// cGrammar is how literals are written in C.
+var cGrammar = &grammar{yes: "true", no: "false", text: cLiteral, pattern: cPattern, typed: true}
