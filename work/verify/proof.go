@@ -131,6 +131,7 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 	} else if !reached {
 		r.proof.reason = "no command runs a test that Remit can edit"
 	}
+	s.leaveFailing(r)
 	switch {
 	case !s.inTree && s.unreached(langGo, r.Commands, twins...):
 		s.inTree, s.framework, s.hides = true, framework{}, nil

@@ -8,6 +8,7 @@ import (
 
 	"remit/proof/form"
 	"remit/work/sandbox"
+	"remit/work/verify/results"
 )
 
 // compiled says whether the tests of a file are built before they run, so that an edit
@@ -93,4 +94,19 @@ func (w *witness) notBuilt(r *RunResult) (command *CommandResult, why string) {
 		}
 	}
 	return nil, ""
+}
+
+// leaveFailing leaves tests out that fail by the trace although the command, which names
+// none, passes: what they find wrong is no failure there.
+func (s *suite) leaveFailing(r *PhaseResult) {
+	for _, g := range r.proof.groups {
+		if g.by != byExit || anyFailed(r.Commands[g.first:g.end]) {
+			continue
+		}
+		for _, f := range s.files {
+			for _, t := range f.tests {
+				t.Broken = t.Broken || t.Outcome == results.Fail
+			}
+		}
+	}
 }

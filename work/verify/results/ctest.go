@@ -26,7 +26,7 @@ var ctest = &Adapter{
 }
 
 var (
-	ctestTest = form.Lazy(`^ *\d+/\d+ Test +#\d+: (.+?) \.{2,} *(?:\*\*\*)?(Passed|Failed|Timeout|Skipped|Not Run|Exception|No Process|Child Aborted|Child Killed|Completed|Bad|Unable)(.*)$`)
+	ctestTest = form.Lazy(`^ *\d+/\d+ Test +#\d+: (.+?) \.{2,} *(?:Subprocess [a-z]+)?(?:\*\*\*)?(Passed|Failed|Timeout|Skipped|Not Run|Exception|No Process|Child Aborted|Child Killed|Completed|Bad|Unable)(.*)$`)
 	ctestSum  = form.Lazy(`^\d+% tests passed, (\d+) tests? failed out of (\d+)$`)
 )
 

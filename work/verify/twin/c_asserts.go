@@ -9,7 +9,7 @@ import (
 
 var (
 	// A word of the name says that it is an assertion.
-	cAsserts = form.Lazy(`(?i)(?:^|_)(?:assert|asserts|check|checks|require|required|expect|expects|verify|ensure|cond|fail_unless|fail_if|ok|is_true|istrue|test_assert|t_assert|must|mu_assert|assertion)(?:_|$)|^(?:CU_ASSERT|BOOST_|g_assert)`)
+	cAsserts = form.Lazy(`(?i)(?:^|_)(?:assert|asserts|check|checks|require|required|expect|expects|verify|ensure|cond|fail_unless|fail_if|ok|is_true|istrue|test_assert|t_assert|must|mu_assert|assertion)(?:_|$)|^(?:CU_ASSERT|BOOST_|g_assert)|^TEST$`)
 	// Another word says that it compares something.
 	cEqual = form.Lazy(`(?i)(?:^|_)(?:n?eq|ne|equals?|equal_to|not|n?str|strn?eq|streq|strn?cmp|strings?|strcase\w*|mem|memory|memcmp|int|uint|u?int\d*|u?long|u?short|u?char|s?size|double|float|dbl|flt|ptr|pointer|hex\d*|bits?|lt|le|gt|ge|lte|gte|near|close|within|range|in_range|cmp|is|val|value|num|bytes?|array|buf|text|char)(?:_|$)|\d$`)
 	// The first argument of these is a condition although they are not written as macros are.
@@ -31,7 +31,7 @@ func (b *cBody) assertion(i int) {
 	if len(args) == 0 {
 		return
 	}
-	macro := strings.ToUpper(name) == name || cLower().MatchString(name) || b.defined(name)
+	macro := strings.ToUpper(name) == name || cLower().MatchString(name) || b.defined(name) || len(args) == 1 && b.asks(args[0])
 	if macro && !cEqual().MatchString(strings.TrimPrefix(strings.ToLower(name), "is_")) {
 		at := 0
 		if len(args) > 1 && p.is(args[0].from, braceText) && !p.is(args[1].from, braceText) {
@@ -45,10 +45,10 @@ func (b *cBody) assertion(i int) {
 	if cContrary().MatchString(name) && strings.Contains(strings.ToLower(name), "not") || strings.Contains(strings.ToLower(name), "_ne") {
 		return // of what something is not another value says nothing
 	}
-	for n, a := range args {
-		if n > 2 || n == len(args)-1 && n > 1 && p.is(a.from, braceText) && len(args) > 2 && p.is(args[0].from, braceText) {
-			break
-		}
+	if len(args) == 3 && p.is(args[1].from, bracePunct) { // munit: an operator stands between the two
+		args[1] = args[2]
+	}
+	for _, a := range args[:min(len(args), 2)] { // behind them are a length, a line, a message
 		b.expected(i, a, b.certain(i))
 	}
 }
@@ -76,6 +76,23 @@ func (b *cBody) asserted(i int, name string, args []span, at int) {
 	if text := name + "(" + strings.Join(list, ", ") + ");"; !strings.ContainsAny(text, "\n\r") && !slices.Contains(b.asserts, text) {
 		b.asserts = append(b.asserts, text)
 	}
+}
+
+// asks says whether an expression looks like a condition: a call, or one with an operator
+// that gives yes or no.
+func (b *cBody) asks(a span) bool {
+	p := b.p
+	if p.is(a.from, braceName) && p.text(a.from+1) == "(" && p.closing(a.from+1) == a.to-1 {
+		return !b.p.plus
+	}
+	for i := a.from; i < a.to; i++ {
+		if p.closing(i) > 0 {
+			i = p.closing(i)
+		} else if p.text(i) == "!" || p.operator(i, "==") || p.operator(i, "&&") || p.operator(i, "||") || p.is(i, bracePunct) && (p.text(i) == "<" || p.text(i) == ">") && !p.operator(i-1, "->") && !b.p.plus {
+			return true
+		}
+	}
+	return false
 }
 
 // stands says whether a token begins a statement.

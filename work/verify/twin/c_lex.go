@@ -4,6 +4,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"remit/proof/form"
 )
 
 // cDialect is how C and C++ are split into tokens, behind maskC.
@@ -165,7 +167,7 @@ func (m *cMask) branch(name, condition string) {
 	last := len(m.branches) - 1
 	switch {
 	case name == "if" || name == "ifdef" || name == "ifndef":
-		never := name == "if" && condition == "0"
+		never := name == "if" && cNone().MatchString(condition)
 		m.branches = append(m.branches, cBranch{taken: !never, skipped: never})
 	case last < 0:
 	case name == "else" || strings.HasPrefix(name, "elif"):
@@ -174,6 +176,9 @@ func (m *cMask) branch(name, condition string) {
 		m.branches = m.branches[:last]
 	}
 }
+
+// cNone is a condition that never holds.
+var cNone = form.Lazy(`^\(?0\)?\s*(?:/[*/].*)?$`)
 
 // skipping says whether what follows is left out.
 func (m *cMask) skipping() bool {

@@ -16,7 +16,8 @@ import (
 // calls it is not in the text. It executes nothing. What it cannot be sure to read is an
 // error. The edits are for GCC and Clang.
 //
-// Out of reach are: functions in headers, methods of classes, and assertions in macros.
+// Out of reach are: functions in headers, functions that return a pointer, methods of
+// classes, and assertions in macros.
 func ParseC(name string, src []byte) (File, error) {
 	masked, directives, err := maskC(string(src))
 	if err != nil {
@@ -74,6 +75,7 @@ func (p *cParser) place(directives []cDirective) {
 	if at := p.file.tail; at > 0 && p.file.src[at-1] != '\n' {
 		p.file.tail = 0
 	}
+	p.file.lead = cQuiet()
 	p.file.trail = fmt.Sprintf("#line %d\n", p.file.line(p.file.tail))
 }
 
@@ -126,6 +128,11 @@ var cNamed = form.Lazy(`^(?:[A-Z][A-Z0-9_]*|Test|ParameterizedTest)$`)
 // function notes a function if there is something in it to edit.
 func (p *cParser) function(start, paren, brace int) {
 	name := p.text(paren - 1)
+	for i := start; i < paren; i++ {
+		if p.text(i) == "*" {
+			return // what gives a pointer back is no test
+		}
+	}
 	if cNamed().MatchString(name) {
 		name += "(" + strings.Join(strings.Fields(p.src[p.tokens[paren].end:p.tokens[p.closing(paren)].start]), " ") + ")"
 	}
@@ -155,7 +162,7 @@ type cBody struct {
 func (b *cBody) read() {
 	p := b.p
 	end := b.lastStatement()
-	if p.text(end) == "return" && p.text(end+2) == ";" && b.t.Name != "main" {
+	if p.text(end) == "return" && p.text(end+2) == ";" && b.t.Name != "main" && cOutcome().MatchString(p.text(end+1)) {
 		b.last = p.text(end + 1)
 	}
 	failing := map[int]bool{} // tokens of what is done where something is wrong
@@ -222,6 +229,9 @@ var (
 	cFailCall    = form.Lazy(`(?i)(?:^|_)(?:fail\w*|failure|die|bad|mismatch|not_?ok|nok|test_error)$|^(?:abort|longjmp|siglongjmp)$|^(?:ADD_FAILURE|GTEST_FAIL)$`)
 	cFailExit    = form.Lazy(`^(?:exit|_exit|_Exit|quick_exit)$`)
 	cFailCounter = form.Lazy(`(?i)(?:^|_|n|num)(?:fail\w*|err(?:s|ors?|cnt|count)?|bad|wrong|miss\w*|nok|broken|status|result|rc|ret|retval|res|exit_?code)$`)
+	cResult      = form.Lazy(`(?i)(?:^|_)(?:status|result|rc|ret|retval|res)$`)
+	cOutcome     = form.Lazy(`^(?:[0-9]+|true|false|TRUE|FALSE|EXIT_SUCCESS|MUNIT_OK)$`)
+	cTests       = form.Lazy(`(?i)test|check|verif|assert|expect|should|case|spec|suite|^main$|^TEST`)
 	cFailLabel   = form.Lazy(`(?i)(?:fail|err|bad|abort)`)
 	cNonZero     = form.Lazy(`^(?:[1-9][0-9]*|EXIT_FAILURE|MUNIT_FAIL|MUNIT_ERROR)$`)
 )
@@ -241,16 +251,34 @@ func (b *cBody) failing(s span) bool {
 		}
 		found = b.failure(i)
 	}
-	if found != "" && !slices.Contains(b.fails, found) {
+	if found != "" && !slices.Contains(b.fails, found) && !b.inner(strings.TrimRight(strings.Fields(found)[0], "+;")) {
 		b.fails = append(b.fails, found)
 	}
 	return found != ""
+}
+
+// tests says whether the function is called like a test: another one may give 1 back, or
+// go to its end, for many reasons.
+func (b *cBody) tests() bool { return cTests().MatchString(b.t.Name) }
+
+// inner says whether a block in the function declares a name.
+func (b *cBody) inner(name string) bool {
+	p := b.p
+	for i := b.brace + 1; i < b.end; i++ {
+		if p.is(i, braceName) && p.text(i) == name && b.parent[i] != b.brace && p.is(i-1, braceName) && p.text(i-1) != "else" && p.text(i-1) != "do" {
+			return true
+		}
+	}
+	return false
 }
 
 // failure is a statement that reports a failure, made of what begins at a token.
 func (b *cBody) failure(i int) string {
 	p := b.p
 	word, next := p.text(i), p.text(i+1)
+	if p.text(i-1) == "." || p.operator(i-2, "->") { // of a structure
+		return ""
+	}
 	switch {
 	case word == "return" && next == ";" && b.void: // what ends a void function says nothing by itself
 		return ""
@@ -261,22 +289,24 @@ func (b *cBody) failure(i int) string {
 		}
 		wrong := cNonZero().MatchString(strings.TrimPrefix(literal, "-"))
 		if b.last != "" { // the other end of the function is the good one
-			wrong = literal != b.last && (wrong || slices.Contains([]string{"0", "false", "FALSE", "NULL"}, literal))
+			wrong = literal != b.last && (wrong || slices.Contains([]string{"0", "false", "FALSE"}, literal))
 		}
-		if wrong {
+		if wrong && b.tests() {
 			return "return " + literal + ";"
 		}
 	case cFailExit().MatchString(word) && next == "(" && cNonZero().MatchString(p.text(i+2)) && p.text(i+3) == ")":
 		return word + "(" + p.text(i+2) + ");"
-	case word == "goto" && cFailLabel().MatchString(next):
+	case word == "goto" && cFailLabel().MatchString(next) && b.tests():
 		return "goto " + next + ";"
 	case word == "abort" && next == "(":
 		return "abort();"
 	case next == "(" && cFailCall().MatchString(word):
 		return "__builtin_trap();"
+	case cResult().MatchString(word) && !b.tests():
+		return ""
 	case cFailCounter().MatchString(word) && (p.operator(i+1, "++") || p.operator(i-2, "++")):
 		return word + "++;"
-	case cFailCounter().MatchString(word) && p.operator(i+1, "+="):
+	case cFailCounter().MatchString(word) && p.operator(i+1, "+=") && cNonZero().MatchString(p.text(i+3)):
 		return word + " += 1;"
 	case cFailCounter().MatchString(word) && next == "=" && cNonZero().MatchString(p.text(i+2)) && p.text(i+3) == ";":
 		return word + " = " + p.text(i+2) + ";"

@@ -219,6 +219,54 @@ int main(int argc, char **argv) {
 }
 `
 
+// cOldProject is one for a compiler that takes every warning for an error.
+const cOldProject = `#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+static int errors;
+
+static void check_text(const char *got, const char *want, int line)
+{
+    if (strcmp(got, want) != 0) {
+        fprintf(stderr, "line %d: got %s\n", line, got);
+        errors++;
+    }
+}
+
+static void test_texts(void)
+{
+    char text[4];
+    const char *p = text;
+    text[0] = 'a';
+    text[1] = 0;
+    assert(p != NULL);
+    check_text(text, "a", __LINE__);
+    assert(text[0] == 'a');
+}
+
+static int test_numbers(void)
+{
+    unsigned long n = strlen("abc");
+    double half = 0.5;
+    if (n != 3)
+        return 1;
+    assert(half < 1.0);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "test_texts") == 0)
+        test_texts();
+    if (argc > 1 && strcmp(argv[1], "check_text") == 0)
+        check_text(argv[1], argv[1], 1);
+    if (argc > 1 && strcmp(argv[1], "test_numbers") == 0)
+        errors += test_numbers();
+    return errors != 0;
+}
+`
+
 // cTestName is what a test is called by its program.
 var cTestName = regexp.MustCompile(`^TEST\((\w+), (\w+)\)$`)
 
@@ -247,6 +295,9 @@ func TestCRun(t *testing.T) {
 		compiler  []string
 	}{
 		"C": {cProject, "test_cart.c", []string{"gcc", "-O1", "-std=gnu11"}}, "optimised": {cProject, "test_cart.c", []string{"gcc", "-O3"}},
+		"C89": {cOldProject, "old_test.c", append([]string{"gcc", "-std=c89", "-O2"}, strings.Fields("-pedantic-errors -Wconversion -Wshadow -Wmissing-prototypes -Wstrict-prototypes -Wswitch-default "+
+			"-Wdeclaration-after-statement -Wundef -Wcast-qual -Wwrite-strings -Wfloat-equal -Wredundant-decls -Wmissing-declarations -Wold-style-definition -Wnested-externs -Wpointer-arith -Wbad-function-cast "+
+			"-Winline -Wc++-compat -Wlogical-op -Wduplicated-cond -Wnull-dereference -Wunreachable-code -Wcast-align")...)},
 		"C++": {cPlusProject, "cart_test.cc", []string{"g++", "-std=c++17"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,17 +1,37 @@
 package twin
 
+import "strings"
+
 // The catalogue of C and C++, in the words of js_shapes.go; % is the statement by which a
 // function fails. What is added stands in front of the first test, as C wants it, in the
 // oldest form of the language, and nothing of a library is needed but for a trace.
 
 // cLanguage is how test files of C and C++ are edited.
 var cLanguage = &scriptLanguage{
-	name: "C", join: underscores, cores: cCores, windows: cWindows, trace: cTrace, traceRow: `{%d, "%t", %d, "%s"},`,
+	name: "C", join: underscores, cores: cCores, many: cCores[:2], windows: cWindows, trace: cTrace, traceRow: `{%d, "%t", %d, "%s"},`,
 	quote: func(s string) string { return quoteText(s, "?") }, shape: cShape, literal: true,
 	open: "static __attribute__((unused)) int $C(int);\n", announce: "static __attribute__((unused)) int $N(int, int);\n",
 	reserved: map[string]bool{"auto": true, "case": true, "char": true, "const": true, "do": true, "double": true, "else": true, "enum": true, "extern": true, "float": true, "for": true, "goto": true,
 		"if": true, "int": true, "long": true, "new": true, "register": true, "short": true, "signed": true, "static": true, "struct": true, "switch": true, "this": true, "union": true, "void": true, "while": true},
 }
+
+// cQuiet has a build that takes warnings for errors take none that an edit brings.
+func cQuiet() string {
+	var out strings.Builder
+	for name := range strings.FieldsSeq(cWarnings) {
+		out.WriteString("#pragma GCC diagnostic ignored \"-W" + name + "\"\n")
+	}
+	return out.String()
+}
+
+// cWarnings are of what edits are like, and of what a compiler finds out where it cannot
+// see that an assertion ends a test. The first two are of names that it does not know.
+const cWarnings = `pragmas unknown-warning-option
+	switch-default switch-enum implicit-fallthrough covered-switch-default declaration-after-statement missing-declarations missing-variable-declarations missing-field-initializers
+	unused unused-value unused-variable unused-const-variable unused-parameter unused-function unreachable-code return-type missing-noreturn suggest-attribute=noreturn
+	maybe-uninitialized uninitialized null-dereference nonnull nonnull-compare tautological-compare format-truncation stringop-truncation stringop-overflow array-bounds restrict
+	conversion sign-conversion sign-compare strict-prototypes undef float-equal c++-compat pedantic long-long shadow old-style-cast zero-as-null-pointer-constant useless-cast
+	inline stack-protector parentheses extra-semi comma padded unsafe-buffer-usage`
 
 // cShape draws a shape for a form, and defines what it needs.
 func cShape(e *scriptEdit, form scriptForm) scriptShape {
@@ -83,7 +103,7 @@ static __attribute__((unused)) int $F(int $b, int $a) {
     return !$S(!$a, $b);
 }`},
 	{"$F[$S($n, !!(", "))]", `
-static const unsigned char $F[] = {0, 1};
+static __attribute__((unused)) const unsigned char $F[] = {0, 1};
 static __attribute__((unused)) int $S(int $b, int $a) {
     $B
 }`},
@@ -138,13 +158,33 @@ if ($C($b)) {
     return 1;
 }
 return 0;`, `
-int $f = $C($b);
-return $f != 0;`, `
+return $C($b) != 0;`, `
 return !!$C($b);`,
 }
 
 // cCores are ways to decide of a number whether its site is sabotaged now.
 var cCores = []siteCore{
+	{"case $n: { static long $G = $1; return $F(&$G, $2, $3, $4); }", `
+static __attribute__((noinline)) int $F(long *$a, long $b, long $c, long $d) {
+    long $e = __atomic_add_fetch($a, $b, 5);
+    return $Q{$e|$c|$d};
+}
+static __attribute__((unused)) int $C(int $a) {
+    switch ($a) {
+        $T
+    }
+    return 0;
+}`},
+	{"case $n: { static long $L[] = {$1, $4, $3}; $b = $L; $c = $2; break; }", `
+static __attribute__((unused)) int $C(int $a) {
+    long *$b, $c, $d;
+    switch ($a) {
+        $T
+        default: return 0;
+    }
+    $d = __atomic_add_fetch(&$b[0], $c, 5);
+    return $Q{$d|$b[2]|$b[1]};
+}`},
 	{"{$n, $1, $2, $3, $4},", `
 static volatile long $G[][5] = {
     $T
@@ -156,17 +196,6 @@ static __attribute__((unused)) int $C(int $a) {
             long $c = __atomic_add_fetch(&$G[$b][1], $G[$b][2], 5);
             return $Q{$c|$G[$b][3]|$G[$b][4]};
         }
-    }
-    return 0;
-}`},
-	{"case $n: { static long $G = $1; return $F(&$G, $2, $3, $4); }", `
-static __attribute__((noinline)) int $F(long *$a, long $b, long $c, long $d) {
-    long $e = __atomic_add_fetch($a, $b, 5);
-    return $Q{$e|$c|$d};
-}
-static __attribute__((unused)) int $C(int $a) {
-    switch ($a) {
-        $T
     }
     return 0;
 }`},
@@ -224,36 +253,43 @@ static const struct {
     $T
 };
 static __attribute__((unused)) int $N(int $e, int $f) {
-    static int $F[sizeof $G / sizeof $G[0]][2], $L;
-    unsigned long $S = 0;
+    static int $F[sizeof $G / sizeof $G[0]][4], $L, $e_x[100000];
+    int $S, $e_w;
     FILE *$K;
     if ($e == 0) {
         return $L;
     }
-    while ($G[$S].$a != $e) {
-        $S++;
+    while ($G[$e_x[$e]].$a != $e) {
+        $e_x[$e]++;
     }
-    $F[$S][0] += $f < 2;
-    $F[$S][1] += $f == 0;
-    $L += $f == 0;
-    if ($f < 2 && ($f ? $F[$S][0] > 1 : $F[$S][1] > 16)) {
-        return 0;
+    $S = $e_x[$e];
+    if ($f >= 2) {
+        $e_w = $L + 2 != $f || $C($e);
+#if defined(__cplusplus) && __cplusplus >= 201703L
+        $e_w |= std::uncaught_exceptions() > 0;
+#elif defined(__cplusplus)
+        $e_w |= std::uncaught_exception();
+#endif
+#if defined(GTEST_SUCCEED)
+        $e_w |= ::testing::Test::HasFailure();
+#endif
+        if (++$F[$S][2 + $e_w] > 16) {
+            return 0;
+        }
+    } else {
+        $F[$S][0]++;
+        $F[$S][1] += $f == 0;
+        $L += $f == 0;
+        if ($f ? $F[$S][0] > 1 : $F[$S][1] > 16) {
+            return 0;
+        }
     }
     $K = fopen($p, "a");
     if (!$K) {
         return 0;
     }
     if ($f >= 2) {
-        int $e_ = $L + 2 != $f || $C($e);
-#if defined(__cplusplus) && __cplusplus >= 201703L
-        $e_ |= std::uncaught_exceptions() > 0;
-#elif defined(__cplusplus)
-        $e_ |= std::uncaught_exception();
-#endif
-#if defined(GTEST_SUCCEED)
-        $e_ |= ::testing::Test::HasFailure();
-#endif
-        fprintf($K, "$k T %s %s\n", $G[$S].$d, $e_ ? "fail" : "pass");
+        fprintf($K, "$k T %s %s\n", $G[$S].$d, $e_w ? "fail" : "pass");
     } else if ($f < 0) {
         fprintf($K, "$k R %d\n", $G[$S].$c);
     } else {

@@ -53,6 +53,9 @@ const (
 	scriptFalse  scriptForm = "false" // C: a condition that has to be false
 )
 
+// manySites are more than are looked up one by one.
+const manySites = 40
+
 // maxScriptSites bounds the sites of a file.
 const maxScriptSites = 20_000
 
@@ -61,6 +64,7 @@ type scriptLanguage struct {
 	name    string
 	join    func(parts []string) string // the words of a function's name
 	cores   []siteCore
+	many    []siteCore // of a file with many sites, which may be in loops; nil for the same
 	windows []string
 	others  []string // functions that make another value
 	trace   string
@@ -125,7 +129,11 @@ func (f *scriptFile) Edit(o Orders) ([]byte, error) {
 	inserts = append(inserts, siteEdits(&e.sketch, func(i int) string { return string(f.sites[i].form) },
 		func(form string) scriptShape { return f.language.shape(e, scriptForm(form)) },
 		func(i int, s scriptShape) []insert { return f.around(i, s.filled(&f.sites[i], numbers[i])) })...)
-	e.define(e.scene(), one(e.draw, f.language.cores).text(e.draw, one(e.draw, f.language.windows), rows))
+	cores := f.language.cores
+	if f.language.many != nil && len(f.sites) > manySites {
+		cores = f.language.many
+	}
+	e.define(e.scene(), one(e.draw, cores).text(e.draw, one(e.draw, f.language.windows), rows))
 	if !e.literal && slices.ContainsFunc(f.sites, func(p scriptPlace) bool { return p.form == scriptValue }) {
 		e.define(e.scene(), one(e.draw, f.language.others))
 	}
