@@ -2,6 +2,7 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -173,7 +174,7 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 	s.inTree = p.unconfined(sb)
 	known := pythonFilesOf(ran)
 	var python []*suiteFile
-	total := 0
+	total, bare := 0, ""
 	heldOut := make(map[string]bool)
 	for _, h := range p.HeldOut {
 		heldOut[h.Path] = true
@@ -226,6 +227,7 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 				continue
 			}
 			if lang != langGo && len(f.tests) == 0 {
+				bare = cmp.Or(bare, f.path)
 				continue // what tests use
 			}
 		}
@@ -234,6 +236,9 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 	}
 	if err := p.findPython(ctx, sb, laid, s, python); err != nil {
 		return nil, err
+	}
+	if len(s.files) == 0 && bare != "" {
+		s.leave(bare, errors.New("nothing in it can be edited"))
 	}
 	s.index()
 	return s, nil

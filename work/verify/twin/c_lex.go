@@ -52,7 +52,9 @@ func maskC(src string) (masked string, directives []cDirective, err error) {
 			m.at++
 			continue
 		case c == '#' && begins:
-			m.directive()
+			if err := m.directive(); err != nil {
+				return "", nil, err
+			}
 			continue
 		case strings.HasPrefix(rest, "//"):
 			m.blank(m.lineEnd())
@@ -136,13 +138,17 @@ func (m *cMask) lineEnd() int {
 }
 
 // directive blanks a directive; a comment in it may go on in further lines.
-func (m *cMask) directive() {
+func (m *cMask) directive() error {
 	start, end := m.at, m.lineEnd()
 	for i := start; i < end; {
 		rest := m.src[i:]
 		if text, _, err := cText(m.src, i); err == nil && text > i && text <= end {
 			i = text
-		} else if size := commentEnd(rest, false); strings.HasPrefix(rest, "/*") && size > 0 {
+		} else if strings.HasPrefix(rest, "/*") {
+			size := commentEnd(rest, false)
+			if size < 0 {
+				return errBraceEnd
+			}
 			i += size
 			if i > end {
 				m.at = i
@@ -160,6 +166,7 @@ func (m *cMask) directive() {
 	d := cDirective{start, min(end+1, len(m.src)), name[:wordEnd(name, 0)]}
 	m.directives = append(m.directives, d)
 	m.branch(d.name, strings.TrimSpace(name[len(d.name):]))
+	return nil
 }
 
 // branch notes which part of a condition follows.

@@ -180,7 +180,7 @@ func (b *cBody) read() {
 		}
 	}
 	for i := b.brace + 1; i < end; i++ {
-		if p.is(i, braceName) && !failing[i] && slices.Contains(cEnds, p.text(i)) {
+		if p.is(i, braceName) && !failing[i] && (slices.Contains(cEnds, p.text(i)) || p.text(i+1) == "(" && b.stands(i) && cLeaves().MatchString(p.text(i))) {
 			b.early = min(b.early, i)
 		}
 	}
@@ -194,6 +194,9 @@ func (b *cBody) read() {
 
 // cEnds are words that end a function, or a program.
 var cEnds = strings.Fields("return exit _exit _Exit quick_exit abort goto longjmp siglongjmp throw break continue skip")
+
+// cLeaves are macros that may end a function which finds nothing wrong.
+var cLeaves = form.Lazy(`(?i)(?:^|_)(?:pass\w*|skip\w*|done\w*|return\w*|end\w*|exit\w*|finish\w*|succe\w*|complete\w*|ignore\w*|quit|stop)(?:_|$)`)
 
 // lastStatement is the token that the last statement begins with if nothing is reached
 // behind it, or else the brace that ends the body.
@@ -214,104 +217,10 @@ func (b *cBody) lastStatement() int {
 	if slices.Contains([]string{"return", "exit", "_exit", "abort", "throw"}, p.text(at)) {
 		return at
 	}
+	if p.is(at, braceName) && p.text(at+1) == "(" && p.closing(at+1) == b.end-2 && cLeaves().MatchString(p.text(at)) {
+		return at // a macro that may return
+	}
 	return b.end
-}
-
-// branch is the statement that begins at a token, without its braces.
-func (b *cBody) branch(i int) span {
-	if b.p.text(i) == "{" {
-		return span{i + 1, b.p.closing(i)}
-	}
-	return span{i, min(b.statementEnd(i)+1, b.end)}
-}
-
-var (
-	cFailCall    = form.Lazy(`(?i)(?:^|_)(?:fail\w*|failure|die|bad|mismatch|not_?ok|nok|test_error)$|^(?:abort|longjmp|siglongjmp)$|^(?:ADD_FAILURE|GTEST_FAIL)$`)
-	cFailExit    = form.Lazy(`^(?:exit|_exit|_Exit|quick_exit)$`)
-	cFailCounter = form.Lazy(`(?i)(?:^|_|n|num)(?:fail\w*|err(?:s|ors?|cnt|count)?|bad|wrong|miss\w*|nok|broken|status|result|rc|ret|retval|res|exit_?code)$`)
-	cResult      = form.Lazy(`(?i)(?:^|_)(?:status|result|rc|ret|retval|res)$`)
-	cOutcome     = form.Lazy(`^(?:[0-9]+|true|false|TRUE|FALSE|EXIT_SUCCESS|MUNIT_OK)$`)
-	cTests       = form.Lazy(`(?i)test|check|verif|assert|expect|should|case|spec|suite|^main$|^TEST`)
-	cFailLabel   = form.Lazy(`(?i)(?:fail|err|bad|abort)`)
-	cNonZero     = form.Lazy(`^(?:[1-9][0-9]*|EXIT_FAILURE|MUNIT_FAIL|MUNIT_ERROR)$`)
-)
-
-// failing says whether statements report that something is wrong, and notes the first by
-// which they do.
-func (b *cBody) failing(s span) bool {
-	p := b.p
-	found := ""
-	for i := s.from; i < s.to && found == ""; i++ {
-		if p.text(i) == "{" && p.closing(i) > 0 {
-			i = p.closing(i) // an inner block has a condition of its own
-			continue
-		}
-		if !p.is(i, braceName) {
-			continue
-		}
-		found = b.failure(i)
-	}
-	if found != "" && !slices.Contains(b.fails, found) && !b.inner(strings.TrimRight(strings.Fields(found)[0], "+;")) {
-		b.fails = append(b.fails, found)
-	}
-	return found != ""
-}
-
-// tests says whether the function is called like a test: another one may give 1 back, or
-// go to its end, for many reasons.
-func (b *cBody) tests() bool { return cTests().MatchString(b.t.Name) }
-
-// inner says whether a block in the function declares a name.
-func (b *cBody) inner(name string) bool {
-	p := b.p
-	for i := b.brace + 1; i < b.end; i++ {
-		if p.is(i, braceName) && p.text(i) == name && b.parent[i] != b.brace && p.is(i-1, braceName) && p.text(i-1) != "else" && p.text(i-1) != "do" {
-			return true
-		}
-	}
-	return false
-}
-
-// failure is a statement that reports a failure, made of what begins at a token.
-func (b *cBody) failure(i int) string {
-	p := b.p
-	word, next := p.text(i), p.text(i+1)
-	if p.text(i-1) == "." || p.operator(i-2, "->") { // of a structure
-		return ""
-	}
-	switch {
-	case word == "return" && next == ";" && b.void: // what ends a void function says nothing by itself
-		return ""
-	case word == "return" && (p.text(i+2) == ";" || next == "-" && p.text(i+3) == ";"):
-		literal := next
-		if next == "-" {
-			literal = "-" + p.text(i+2)
-		}
-		wrong := cNonZero().MatchString(strings.TrimPrefix(literal, "-"))
-		if b.last != "" { // the other end of the function is the good one
-			wrong = literal != b.last && (wrong || slices.Contains([]string{"0", "false", "FALSE"}, literal))
-		}
-		if wrong && b.tests() {
-			return "return " + literal + ";"
-		}
-	case cFailExit().MatchString(word) && next == "(" && cNonZero().MatchString(p.text(i+2)) && p.text(i+3) == ")":
-		return word + "(" + p.text(i+2) + ");"
-	case word == "goto" && cFailLabel().MatchString(next) && b.tests():
-		return "goto " + next + ";"
-	case word == "abort" && next == "(":
-		return "abort();"
-	case next == "(" && cFailCall().MatchString(word):
-		return "__builtin_trap();"
-	case cResult().MatchString(word) && !b.tests():
-		return ""
-	case cFailCounter().MatchString(word) && (p.operator(i+1, "++") || p.operator(i-2, "++")):
-		return word + "++;"
-	case cFailCounter().MatchString(word) && p.operator(i+1, "+=") && cNonZero().MatchString(p.text(i+3)):
-		return word + " += 1;"
-	case cFailCounter().MatchString(word) && next == "=" && cNonZero().MatchString(p.text(i+2)) && p.text(i+3) == ";":
-		return word + " = " + p.text(i+2) + ";"
-	}
-	return ""
 }
 
 // guard notes the end of the function, where it can be made to fail whatever was done.
@@ -339,23 +248,37 @@ func (b *cBody) condition(first int, a span, form scriptForm) bool {
 	certain := b.certain(first)
 	b.add(scriptPlace{spot: spot{kind: Flip}, form: form, start: start, end: end, statement: at, certain: certain})
 	for i := a.from; i < a.to; i++ {
+		// That it is equal is what is wanted where it has to hold, and not where it is turned.
+		equal := (form == scriptTurn) != b.turned(i, a.from)
 		switch {
 		case p.is(i, braceName) && p.text(i+1) == "(" && cCompares().MatchString(p.text(i)) && p.closing(i+1) > 0:
+			if end := p.closing(i+1) + 1; (p.operator(end, "==") || p.text(i-1) == "!" && i > a.from) != equal {
+				continue
+			}
 			for _, arg := range p.split(i + 1) {
 				if p.is(arg.from, braceText) {
 					b.expected(first, arg, certain)
 				}
 			}
-		case p.operator(i, "==") || p.operator(i, "!="):
-			left, right := span{i - 1, i}, span{i + 2, i + 3}
-			if slices.Contains([]string{"(", "&", "|", "!", ""}, p.text(i-2)) && i-1 >= a.from || i-1 == a.from {
-				b.expected(first, left, certain)
-			} else if i+2 < a.to && (slices.Contains([]string{")", "&", "|"}, p.text(i+3)) || i+3 == a.to) && !b.compared(i) {
-				b.expected(first, right, certain)
+		case p.operator(i, "==") && equal || p.operator(i, "!=") && !equal:
+			if i-1 == a.from || i-1 > a.from && slices.Contains([]string{"(", "&", "|", "!"}, p.text(i-2)) {
+				b.expected(first, span{i - 1, i}, certain)
+			}
+			if (i+3 == a.to || i+3 < a.to && slices.Contains([]string{")", "&", "|"}, p.text(i+3))) && !b.compared(i) {
+				b.expected(first, span{i + 2, i + 3}, certain)
 			}
 		}
 	}
 	return true
+}
+
+// turned says whether what is at a token is in brackets behind an odd number of "!".
+func (b *cBody) turned(i, from int) bool {
+	odd := false
+	for i = b.parent[i]; i > from; i = b.parent[i] {
+		odd = odd != (b.p.text(i-1) == "!")
+	}
+	return odd
 }
 
 // cCompares are functions that compare texts.
@@ -396,6 +319,9 @@ func (b *cBody) expected(first int, a span, certain bool) {
 		text = m[1]
 	}
 	l := literal{at: p.tokens[a.from].start, text: text, in: cGrammar}
+	if text == "0" && !p.is(a.from-1, braceName) && (p.text(a.from-1) == "=" || p.text(a.to) == "=" || p.text(a.to) == "!") {
+		return // which may be compared with a pointer
+	}
 	if p.is(a.from-1, braceText) || p.is(a.to, braceText) || p.is(a.from, braceName) && text != "true" && text != "false" || !l.changeable() {
 		return // of texts that stand side by side one is made
 	}

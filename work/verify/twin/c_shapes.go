@@ -31,7 +31,8 @@ const cWarnings = `pragmas unknown-warning-option
 	unused unused-value unused-variable unused-const-variable unused-parameter unused-function unreachable-code return-type missing-noreturn suggest-attribute=noreturn
 	maybe-uninitialized uninitialized null-dereference nonnull nonnull-compare tautological-compare format-truncation stringop-truncation stringop-overflow array-bounds restrict
 	conversion sign-conversion sign-compare strict-prototypes undef float-equal c++-compat pedantic long-long shadow old-style-cast zero-as-null-pointer-constant useless-cast
-	inline stack-protector parentheses extra-semi comma padded unsafe-buffer-usage`
+	bool-compare enum-compare type-limits tautological-constant-out-of-range-compare sizeof-pointer-memaccess address aggregate-return larger-than= strict-overflow suggest-attribute=const suggest-attribute=pure suggest-attribute=cold padded unused-macros
+	inline stack-protector parentheses extra-semi comma unsafe-buffer-usage`
 
 // cShape draws a shape for a form, and defines what it needs.
 func cShape(e *scriptEdit, form scriptForm) scriptShape {
@@ -253,16 +254,20 @@ static const struct {
     $T
 };
 static __attribute__((unused)) int $N(int $e, int $f) {
-    static int $F[sizeof $G / sizeof $G[0]][4], $L, $e_x[100000];
-    int $S, $e_w;
+    enum { $e_n = sizeof $G / sizeof $G[0] };
+    static int $F[$e_n][4], $L, $e_x[4 * $e_n];
+    int $S = $e % (4 * $e_n), $e_w = 0;
     FILE *$K;
     if ($e == 0) {
         return $L;
     }
-    while ($G[$e_x[$e]].$a != $e) {
-        $e_x[$e]++;
+    while ($e_x[$S] > 0 && $G[$e_x[$S] - 1].$a != $e) {
+        $S = ($S + 1) % (4 * $e_n);
     }
-    $S = $e_x[$e];
+    while ($e_x[$S] == 0 || $G[$e_x[$S] - 1].$a != $e) {
+        $e_x[$S]++;
+    }
+    $S = $e_x[$S] - 1;
     if ($f >= 2) {
         $e_w = $L + 2 != $f || $C($e);
 #if defined(__cplusplus) && __cplusplus >= 201703L
