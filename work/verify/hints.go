@@ -31,11 +31,14 @@ var (
 )
 
 // MissingProgram is the hint for a command that ended because a program is not
-// in the sandbox, "" for any other. output is the end of what the command wrote,
+// in the sandbox, or does not work there, "" for any other. output is the end of what the command wrote,
 // searched is PATH inside the sandbox, "" if it is not known.
 func MissingProgram(c CommandResult, output, searched string) string {
 	if c.Started && !c.TimedOut && c.Signal == "" && c.ExitCode == noExecution {
 		return "a program of the command is in the tree and cannot be executed: make it executable (chmod +x FILE, and commit that), or name its interpreter (sh FILE)"
+	}
+	if c.Started && strings.Contains(output, "LeakSanitizer does not work under ptrace") {
+		return "LeakSanitizer looks into its own process from another one, which nothing in the sandbox may: put ASAN_OPTIONS=detect_leaks=0 in front of the command"
 	}
 	if !c.Started || c.TimedOut || c.Signal != "" || c.ExitCode != noProgram && (c.ExitCode == 0 || !makeSays().MatchString(output)) {
 		return ""

@@ -31,6 +31,7 @@ func TestMissingProgram(t *testing.T) {
 		"nothing is said":    {"CI=1 mvn verify", "", 127, "mvn is not in the sandbox"},
 		"nothing is known":   {"$(x)", "", 127, "a program that the command starts is not in the sandbox"},
 		"hostile words":      {"t", "sh: 1: \x1b[31mevil $(x): not found\n", 127, "t is not in the sandbox"},
+		"no leaks":           {"make test", "==1==HINT: LeakSanitizer does not work under ptrace (strace, gdb, etc)\nmake: *** [Makefile:3: test] Error 1\n", 2, "LeakSanitizer looks into its own process"},
 		"another failure":    {"npm test", "sh: 1: npm: not found\n", 1, ""},
 		"a pass":             {"npm test", "make: *** [x] Error 127\n", 0, ""},
 	} {

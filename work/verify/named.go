@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"errors"
 	"path"
 	"slices"
 	"strings"
@@ -28,6 +29,26 @@ var (
 	cSource    = form.Lazy(`\.(?:c|cc|cpp|cxx)$`)
 	cFramework = form.Lazy(`(?i)(?:^|/)(?:unity(?:_\w+)?|munit|minunit|cmocka|greatest|acutest|utest|ctest|catch\w*|doctest|gtest\w*|gmock\w*)\.(?:c|cc|cpp|cxx)$|(?:^|/)(?:vendor|third[_-]?party|external?|deps|googletest|googlemock)/`)
 )
+
+// ownStatus are properties of CMake by which a test passes with another exit status.
+var ownStatus = form.Lazy(`\b(?:PASS_REGULAR_EXPRESSION|WILL_FAIL)\b`)
+
+// leaveOwnStatus takes files of C out where CMake goes by something else than the exit
+// status of their tests.
+func (s *suite) leaveOwnStatus(t *laidTree, all []string) {
+	at := slices.IndexFunc(all, func(p string) bool {
+		if path.Base(p) != "CMakeLists.txt" && path.Ext(p) != ".cmake" {
+			return false
+		}
+		text, err := t.read(p)
+		return err == nil && ownStatus().Match(text)
+	})
+	if at < 0 || !s.has(langC) {
+		return
+	}
+	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool { return f.lang == langC })
+	s.leave(all[at], errors.New("it has tests that pass with another exit status (PASS_REGULAR_EXPRESSION, WILL_FAIL)"))
+}
 
 // javaCase begins what surefire and others write behind the name of a method: its
 // parameters, or a number.

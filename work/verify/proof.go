@@ -132,6 +132,9 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 		r.proof.reason = "no command runs a test that Remit can edit"
 	}
 	s.leaveFailing(r)
+	if s.has(langC) && s.leaveUnreached(twins) && r.spoilt(runs[len(runs)-1]) {
+		return len(s.files) > 0 || r.proof.without(noSuite(s, r.Commands)), nil
+	}
 	switch {
 	case !s.inTree && s.unreached(langGo, r.Commands, twins...):
 		s.inTree, s.framework, s.hides = true, framework{}, nil
@@ -250,7 +253,7 @@ func traced(tr *twin.Trace, t *suiteTest) results.Outcome {
 		return ""
 	}
 	switch o := f.Tests[t.trace]; {
-	case o.Fail > 0:
+	case o.Fail > 0 || t.file.lang == langC && t.failedIn(f):
 		return results.Fail
 	case o.Pass > 0:
 		return results.Pass
@@ -394,6 +397,3 @@ func (s *suite) unreached(lang string, plain []CommandResult, runs ...*twinRun) 
 	})
 	return has && mayRun
 }
-
-// minTestMS is less than any Go test takes to be built and run.
-const minTestMS = 100

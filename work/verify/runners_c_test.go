@@ -1,5 +1,70 @@
 package verify
 
+import (
+	"maps"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"remit/work/sandbox"
+)
+
+// TestHonestC: an honest fix passes, whatever the tests of C are written like, and the
+// control is made where one is possible.
+func TestHonestC(t *testing.T) {
+	t.Parallel()
+	sb := realSandbox(t)
+	const (
+		head   = "#include <assert.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <unistd.h>\n#include <sys/wait.h>\n#include \"../calc.h\"\n"
+		counts = "static int failures;\n#define CHECK(c) do { if (!(c)) { puts(#c); failures++; } } while (0)\nstatic void test_subs(void) { CHECK(sub(3, 2) == 1); }\nstatic void test_adds(void) { CHECK(add(2, 2) == 4); }\n"
+		makes  = "test: tests/test_calc\n\t./tests/test_calc\ntests/test_calc: tests/test_calc.c calc.c calc.h\n\t$(CC) -Wall -o $@ tests/test_calc.c calc.c\n.PHONY: test\n"
+	)
+	rows := map[string]struct {
+		test string
+		more files
+		bare bool // a control need not be made
+	}{
+		"main asks for failures":     {test: counts + "int main(void) { test_subs(); test_adds(); if (failures != 0) { return 1; } return 0; }\n"},
+		"main asserts that none are": {test: counts + "int main(void) { test_subs(); test_adds(); assert(failures == 0); return 0; }\n"},
+		"each test gives 1": {test: "static int test_subs(void) { if (sub(3, 2) != 1) return -1; return 0; }\nstatic int test_adds(void) { if (add(2, 2) != 4) { return -1; } else { return 0; } }\n" +
+			"int main(void) { if (test_subs() != 0) return EXIT_FAILURE; if (test_adds() != 0) return EXIT_FAILURE; return EXIT_SUCCESS; }\n"},
+		"a process for each": {test: "static void test_subs(void) { assert(sub(3, 2) == 1); }\nstatic void test_adds(void) { assert(add(2, 2) == 4); }\n" +
+			"static int run(void (*f)(void)) { int st; pid_t p = fork(); if (p == 0) { f(); _exit(0); } waitpid(p, &st, 0); return st != 0; }\nint main(void) { int f = run(test_subs) + run(test_adds); if (f) { return 1; } return 0; }\n"},
+		"macros that return": {test: "#define OK() return 0\n#define EXPECT_EQ(a, b) do { if ((a) != (b)) return 1; } while (0)\nstatic int test_subs(void) { EXPECT_EQ(1, sub(3, 2)); OK(); }\nstatic int test_adds(void) { EXPECT_EQ(4, add(2, 2)); OK(); }\n" +
+			"int main(void) { int bad = 0; bad += test_subs(); bad += test_adds(); return bad; }\n"},
+		"a label": {test: "static int test_adds(void) { int rc = -1; if (sub(1, 2) != -1) { goto fail; } if (add(2, 2) != 4) { goto fail; } rc = 0; fail: return rc; }\nint main(void) { return test_adds() != 0; }\n"},
+		"a helper": {test: "static int fails;\nstatic void expect_eq(const char *name, int got, int want) { if (got != want) { printf(\"%s: %d\\n\", name, got); fails++; } }\n" +
+			"int main(void) { expect_eq(\"subs\", sub(3, 2), 1); expect_eq(\"adds\", add(2, 2), 4); if (fails) { return 1; } return 0; }\n"},
+		"a test by its argument": {test: "int main(int c, char **v) { if (c < 2) { return 2; } if (!strcmp(v[1], \"subs\")) { assert(sub(3, 2) == 1); return 0; } if (!strcmp(v[1], \"adds\")) { assert(add(2, 2) == 4); return 0; } return 3; }\n",
+			more: files{"Makefile": "test: tests/test_calc\n\t./tests/test_calc subs\n\t./tests/test_calc adds\ntests/test_calc: tests/test_calc.c calc.c calc.h\n\t$(CC) -Wall -o $@ tests/test_calc.c calc.c\n.PHONY: test\n"}},
+		"a file of C as data": {test: "int main(void) { FILE *f = fopen(\"tests/data/test_in.c\", \"r\"); int n = 0, c; while ((c = fgetc(f)) != EOF) n++; assert(n == 58); assert(add(2, 2) == 4); return 0; }\n",
+			more: files{"tests/data/test_in.c": "#include <assert.h>\nvoid test_a(void) { assert(1 == 1); }\n"}, bare: true},
+	}
+	for i, name := range slices.Sorted(maps.Keys(rows)) {
+		if !byTurn(i) {
+			continue
+		}
+		row := rows[name]
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := func(add string) string {
+				return "#include \"calc.h\"\nint add(int a, int b) { return " + add + "; }\nint sub(int a, int b) { return a - b; }\n"
+			}
+			base := files{"Makefile": makes, "calc.h": "int add(int a, int b);\nint sub(int a, int b);\n", "calc.c": c("a - b"), "tests/test_calc.c": head + row.test}
+			maps.Copy(base, row.more)
+			plan := Plan{Lower: base.write(t), TestingDir: testingDir, Commands: []string{"make test"}, Limits: sandbox.Limits{Wall: time.Minute, OutputBytes: 4 << 20}}
+			phase := sync.OnceValues(func() (*PhaseResult, error) { return Base(t.Context(), sb, plan) })
+			for range 2 {
+				v, _, log := judgeCheat(t, sb, plan, phase, files{"calc.c": c("a + b")})
+				if v.Status != StatusPass || v.Control == nil || !v.Control.Made && !row.bare {
+					t.Fatalf("%s%+v\n%s", explain(v), v.Control, log)
+				}
+			}
+		})
+	}
+}
+
 // cProjects are those of C, by CMake and by a makefile.
 func cProjects() []runnerProject {
 	const (

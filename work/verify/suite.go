@@ -237,6 +237,7 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 	if err := p.findPython(ctx, sb, laid, s, python); err != nil {
 		return nil, err
 	}
+	s.leaveOwnStatus(t, all)
 	if len(s.files) == 0 && bare != "" {
 		s.leave(bare, errors.New("nothing in it can be edited"))
 	}

@@ -9,6 +9,7 @@ import (
 	"remit/proof/form"
 	"remit/work/sandbox"
 	"remit/work/verify/results"
+	"remit/work/verify/twin"
 )
 
 // compiled says whether the tests of a file are built before they run, so that an edit
@@ -109,4 +110,42 @@ func (s *suite) leaveFailing(r *PhaseResult) {
 			}
 		}
 	}
+}
+
+// leaveUnreached takes files of C out of which no run came by an edit: they are data, or
+// parts of programs that are not built, and an edit of them shows nothing. It reports
+// whether there was one.
+func (s *suite) leaveUnreached(twins []*twinRun) bool {
+	before := len(s.files)
+	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
+		if f.lang != langC {
+			return false
+		}
+		reached := slices.ContainsFunc(twins, func(r *twinRun) bool {
+			for _, tv := range r.views {
+				if fileTrace(tv.trace, f) != nil {
+					return true
+				}
+			}
+			return false
+		})
+		if !reached {
+			s.leave(f.path, errors.New("no test that the commands run is in it"))
+		}
+		return !reached
+	})
+	s.index()
+	return len(s.files) < before
+}
+
+// spoilt says whether commands that pass fail in a run in which no test is to fail.
+func (r *PhaseResult) spoilt(neutral *RunResult) bool {
+	return slices.ContainsFunc(r.proof.groups, func(g groupProof) bool {
+		return g.by != byTest && !anyFailed(r.Commands[g.first:g.end]) && anyFailed(neutral.Commands[g.first:g.end])
+	})
+}
+
+// failedIn says whether an assertion of a test has failed: it may have ended the program.
+func (t *suiteTest) failedIn(f *twin.FileTrace) bool {
+	return slices.ContainsFunc(t.sites, func(s twin.Site) bool { return f.Sites[s.ID] != nil && len(f.Sites[s.ID].Failed) > 0 })
 }

@@ -26,3 +26,6 @@ func noSuite(s *suite, ran []CommandResult) string {
 	slices.Sort(others)
 	return "not seen whether the tests of " + strings.Join(others, ", ") + " can fail: only those of Go, Python, JavaScript, Rust, PHP, Ruby, Java and C can be edited"
 }
+
+// minTestMS is less than any Go test takes to be built and run.
+const minTestMS = 100

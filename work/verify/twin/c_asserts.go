@@ -48,6 +48,9 @@ func (b *cBody) assertion(i int) {
 	if len(args) == 3 && p.is(args[1].from, bracePunct) { // munit: an operator stands between the two
 		args[1] = args[2]
 	}
+	if len(args) > 2 && p.is(args[0].from, braceText) {
+		args = args[1:] // a name or a message, it seems
+	}
 	for _, a := range args[:min(len(args), 2)] { // behind them are a length, a line, a message
 		b.expected(i, a, b.certain(i))
 	}

@@ -33,6 +33,9 @@ type cBranch struct{ taken, skipped bool }
 // maskC blanks what is no text of the program, and keeps offsets.
 func maskC(src string) (masked string, directives []cDirective, err error) {
 	m := &cMask{src: src, out: []byte(src)}
+	if strings.HasPrefix(src, "\ufeff") {
+		m.at = len("\ufeff")
+	}
 	begins := true // nothing but space was in this line
 	for m.at < len(src) {
 		rest := src[m.at:]
@@ -174,7 +177,7 @@ func (m *cMask) branch(name, condition string) {
 	last := len(m.branches) - 1
 	switch {
 	case name == "if" || name == "ifdef" || name == "ifndef":
-		never := name == "if" && cNone().MatchString(condition)
+		never := name == "if" && cNone().MatchString(condition) || name != "ifndef" && cElsewhere().MatchString(condition)
 		m.branches = append(m.branches, cBranch{taken: !never, skipped: never})
 	case last < 0:
 	case name == "else" || strings.HasPrefix(name, "elif"):
@@ -186,6 +189,9 @@ func (m *cMask) branch(name, condition string) {
 
 // cNone is a condition that never holds.
 var cNone = form.Lazy(`^\(?0\)?\s*(?:/[*/].*)?$`)
+
+// cElsewhere is one that holds where no run takes place.
+var cElsewhere = form.Lazy(`^(?:defined\s*\(?\s*)?_*(?:WIN(?:32|64)_*|MSC_VER|APPLE_*|MINGW\w*|CYGWIN_*|FreeBSD_*|OpenBSD_*)\b`)
 
 // skipping says whether what follows is left out.
 func (m *cMask) skipping() bool {

@@ -75,6 +75,9 @@ func (p *cParser) place(directives []cDirective) {
 	if at := p.file.tail; at > 0 && p.file.src[at-1] != '\n' {
 		p.file.tail = 0
 	}
+	if p.file.tail == 0 && strings.HasPrefix(p.src, "\ufeff") {
+		p.file.tail = len("\ufeff")
+	}
 	p.file.lead = cQuiet()
 	p.file.trail = fmt.Sprintf("#line %d\n", p.file.line(p.file.tail))
 }
@@ -214,10 +217,13 @@ func (b *cBody) lastStatement() int {
 			at = i + 1
 		}
 	}
+	for p.is(at, braceName) && p.text(at+1) == ":" && !p.operator(at+1, "::") {
+		at += 2 // a label
+	}
 	if slices.Contains([]string{"return", "exit", "_exit", "abort", "throw"}, p.text(at)) {
 		return at
 	}
-	if p.is(at, braceName) && p.text(at+1) == "(" && p.closing(at+1) == b.end-2 && cLeaves().MatchString(p.text(at)) {
+	if p.is(at, braceName) && p.text(at+1) == "(" && p.closing(at+1) == b.end-2 && (p.closing(at+1) == at+2 || cLeaves().MatchString(p.text(at))) {
 		return at // a macro that may return
 	}
 	return b.end
@@ -233,7 +239,11 @@ func (b *cBody) guard(end int) {
 		name = b.fails[0]
 	}
 	start, at := p.tokens[b.brace].end, p.tokens[end].start
-	b.add(scriptPlace{spot: spot{kind: Fail}, form: scriptGuard, start: start, end: at, statement: at, certain: b.early >= end, name: name})
+	form := scriptGuard
+	if b.early < end {
+		form = scriptSealed // it may be left before, and nothing is wrong
+	}
+	b.add(scriptPlace{spot: spot{kind: Fail}, form: form, start: start, end: at, statement: at, certain: b.early >= end, name: name})
 }
 
 // condition notes what is asked, and what it is compared with. It is false where that

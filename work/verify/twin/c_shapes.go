@@ -58,7 +58,11 @@ static __attribute__((unused)) int $F(int $b) {
 	if !traced {
 		return scriptShape{"", " " + s.open + " "}
 	}
-	t := e.wrapped(cTracedBody, nil)
+	body := cTracedBody
+	if form == scriptSealed {
+		body.code = strings.Replace(body.code, "$d = 0;", "$d = 1;", 1)
+	}
+	t := e.wrapped(body, nil)
 	return scriptShape{" " + t.open + " ", " " + t.close + " " + s.open + " "}
 }
 
@@ -223,23 +227,25 @@ static __attribute__((unused)) int $C(int $a) {
 
 // cTracedBody is written at the beginning of a function, and at its end: what is said
 // there is said whichever way it is left, but not where the program ends.
-var cTracedBody = scriptWrap{"struct $K $L __attribute__((cleanup($F))) = $S($n);", "", `
+var cTracedBody = scriptWrap{"struct $K $L __attribute__((cleanup($F))) = $S($n);", "$L.$d = 1;", `
 struct $K {
-    int $b, $c;
+    int $b, $c, $d;
 };
 static __attribute__((unused)) struct $K $S(int $b) {
     struct $K $a;
     $a.$b = $b;
     $a.$c = $N(0, 0);
+    $a.$d = 0;
     return $a;
 }
 static __attribute__((unused)) void $F(struct $K *$a) {
-    $N($a->$b, 2 + $a->$c);
+    $N($a->$b, $a->$d ? 2 + $a->$c : -2);
 }`}
 
 // cTrace is the function $N, $p is the path and $k the key. What is noted of a site is 1
 // or 0, of a condition that holds or not, -1 where a place is only come by, and of a
-// function that ends 2 and how many assertions had failed when it began.
+// function that ends 2 and how many assertions had failed when it began, or -2 where an
+// assertion has left it.
 const cTrace = `
 #include <stdio.h>
 #if defined(__cplusplus)
@@ -268,8 +274,8 @@ static __attribute__((unused)) int $N(int $e, int $f) {
         $e_x[$S]++;
     }
     $S = $e_x[$S] - 1;
-    if ($f >= 2) {
-        $e_w = $L + 2 != $f || $C($e);
+    if ($f >= 2 || $f == -2) {
+        $e_w = $L + 2 != $f;
 #if defined(__cplusplus) && __cplusplus >= 201703L
         $e_w |= std::uncaught_exceptions() > 0;
 #elif defined(__cplusplus)
@@ -284,7 +290,7 @@ static __attribute__((unused)) int $N(int $e, int $f) {
     } else {
         $F[$S][0]++;
         $F[$S][1] += $f == 0;
-        $L += $f == 0;
+        $L += $f == 0 || ($f == -1 && $C($e));
         if ($f ? $F[$S][0] > 1 : $F[$S][1] > 16) {
             return 0;
         }
@@ -293,7 +299,7 @@ static __attribute__((unused)) int $N(int $e, int $f) {
     if (!$K) {
         return 0;
     }
-    if ($f >= 2) {
+    if ($f >= 2 || $f == -2) {
         fprintf($K, "$k T %s %s\n", $G[$S].$d, $e_w ? "fail" : "pass");
     } else if ($f < 0) {
         fprintf($K, "$k R %d\n", $G[$S].$c);
