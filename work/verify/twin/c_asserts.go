@@ -38,7 +38,7 @@ func (b *cBody) assertion(i int) {
 			at = 1 // the message stands in front
 		}
 		if len(args) == 1 || at == 1 && len(args) == 2 || at == 0 && p.is(args[1].from, braceText) {
-			b.asserted(i, name, args, at)
+			b.asserted(i, name, args[at])
 			return
 		}
 	}
@@ -56,29 +56,13 @@ func (b *cBody) assertion(i int) {
 	}
 }
 
-// asserted notes an assertion whose argument of a number is a condition.
-func (b *cBody) asserted(i int, name string, args []span, at int) {
-	p := b.p
-	form, wrong := scriptTurn, "0"
+// asserted notes an assertion that is about a condition.
+func (b *cBody) asserted(i int, name string, condition span) {
+	form := scriptTurn
 	if cContrary().MatchString(name) {
-		form, wrong = scriptFalse, "1"
+		form = scriptFalse
 	}
-	if !b.condition(i, args[at], form) {
-		return
-	}
-	list := make([]string, len(args))
-	for n, a := range args {
-		start, end := p.bytes(a)
-		list[n] = string(p.file.src[start:end])
-		if n == at {
-			list[n] = wrong
-		} else if a.to != a.from+1 || !p.is(a.from, braceText) {
-			return // a message of what is only known there
-		}
-	}
-	if text := name + "(" + strings.Join(list, ", ") + ");"; !strings.ContainsAny(text, "\n\r") && !slices.Contains(b.asserts, text) {
-		b.asserts = append(b.asserts, text)
-	}
+	b.asserts = b.condition(i, condition, form) && name == "assert" || b.asserts
 }
 
 // asks says whether an expression looks like a condition: a call, or one with an operator

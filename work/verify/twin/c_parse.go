@@ -140,7 +140,7 @@ func (p *cParser) function(start, paren, brace int) {
 		name += "(" + strings.Join(strings.Fields(p.src[p.tokens[paren].end:p.tokens[p.closing(paren)].start]), " ") + ")"
 	}
 	t := scriptTest{Test: Test{Name: name, Line: p.file.line(p.tokens[paren].start)}}
-	b := &cBody{testBody: newTestBody(p, &t, brace), p: p, void: p.is(paren-2, braceName) && p.text(paren-2) == "void" || cNamed().MatchString(p.text(paren-1))}
+	b := &cBody{testBody: newTestBody(p, &t, brace), p: p}
 	b.read()
 	if len(t.places) == 0 {
 		return
@@ -154,11 +154,9 @@ func (p *cParser) function(start, paren, brace int) {
 // cBody is a function whose places are looked for.
 type cBody struct {
 	testBody
-	p    *cParser
-	void bool
-	last string // the literal that the function returns at its end, "" where it is none
-	// Statements by which the function says that something is wrong, the best first.
-	asserts, fails []string
+	p       *cParser
+	last    string // the literal that the function returns at its end, "" where it is none
+	asserts bool   // by assert
 }
 
 // read finds the places of a function.
@@ -232,11 +230,9 @@ func (b *cBody) lastStatement() int {
 // guard notes the end of the function, where it can be made to fail whatever was done.
 func (b *cBody) guard(end int) {
 	p := b.p
-	name := "__builtin_trap();"
-	if len(b.asserts) > 0 {
-		name = b.asserts[0]
-	} else if len(b.fails) > 0 {
-		name = b.fails[0]
+	name := "__builtin_trap();" // what 0 or 1 means to a macro or a caller is not known
+	if b.asserts {
+		name = "assert(0);"
 	}
 	start, at := p.tokens[b.brace].end, p.tokens[end].start
 	form := scriptGuard
