@@ -16,8 +16,8 @@ import (
 // calls it is not in the text. It executes nothing. What it cannot be sure to read is an
 // error. The edits are for GCC and Clang.
 //
-// Out of reach are: functions in headers, functions that return a pointer, methods of
-// classes, and assertions in macros.
+// Out of reach are: functions in headers, conditions in functions that return a pointer,
+// methods of classes, and assertions in macros.
 func ParseC(name string, src []byte) (File, error) {
 	masked, directives, err := maskC(string(src))
 	if err != nil {
@@ -131,16 +131,14 @@ var cNamed = form.Lazy(`^(?:[A-Z][A-Z0-9_]*|Test|ParameterizedTest)$`)
 // function notes a function if there is something in it to edit.
 func (p *cParser) function(start, paren, brace int) {
 	name := p.text(paren - 1)
-	for i := start; i < paren; i++ {
-		if p.text(i) == "*" {
-			return // what gives a pointer back is no test
-		}
-	}
 	if cNamed().MatchString(name) {
 		name += "(" + strings.Join(strings.Fields(p.src[p.tokens[paren].end:p.tokens[p.closing(paren)].start]), " ") + ")"
 	}
 	t := scriptTest{Test: Test{Name: name, Line: p.file.line(p.tokens[paren].start)}}
 	b := &cBody{testBody: newTestBody(p, &t, brace), p: p}
+	for i := start; i < paren; i++ {
+		b.pointer = b.pointer || p.text(i) == "*"
+	}
 	b.read()
 	if len(t.places) == 0 {
 		return
@@ -157,6 +155,7 @@ type cBody struct {
 	p       *cParser
 	last    string // the literal that the function returns at its end, "" where it is none
 	asserts bool   // by assert
+	pointer bool   // it gives one back, so that a condition in it says nothing
 }
 
 // read finds the places of a function.
@@ -170,7 +169,7 @@ func (b *cBody) read() {
 	for i := b.brace + 1; i < b.end; i++ {
 		switch {
 		case !p.is(i, braceName):
-		case p.text(i) == "if" && p.text(i+1) == "(" && p.closing(i+1) > 0:
+		case p.text(i) == "if" && !b.pointer && p.text(i+1) == "(" && p.closing(i+1) > 0:
 			if s := b.branch(p.closing(i+1) + 1); b.failing(s) && b.condition(i, span{i + 2, p.closing(i + 1)}, scriptFalse) {
 				for j := s.from; j < s.to; j++ {
 					failing[j] = true

@@ -42,7 +42,7 @@ func TestCParse(t *testing.T) {
 		"counters":                    {"void a(void) { if (f()) failures++; if (g()) ++errors; if (h()) nfail += 1; if (i()) has_failed = 1; if (j()) count++; if (k()) x.errors++; if (l()) errors += n(); }", "a 4/0/1"},
 		"a label":                     {"int test_a(void) { if (f()) goto fail; if (g()) goto next; next: return 0; fail: return 1; }", "test_a 1/0/1"},
 		"else if":                     {"void a(void) { if (f()) g(); else if (h()) exit(2); }", "a 1/0/1"},
-		"what gives a pointer":        {"char *a(void) { if (f()) abort(); return 0; }", ""},
+		"what gives a pointer":        {"char *a(void) { if (f()) abort(); return 0; } static char *b(void) { mu_assert(\"why\", f() == 2); return 0; }", "b 1/1/1"},
 		"macros that name a test":     {"TEST(Suite, Name) { EXPECT_TRUE(f()); }\nTEST_CASE(\"it \\\"x\\\"\", \"[tag]\") { REQUIRE(g() == 2); }\nSTART_TEST(t) { ck_assert(h()); } END_TEST\n", `TEST(Suite, Name) 1/0/1; TEST_CASE("it \"x\"", "[tag]") 1/1/1; START_TEST(t) 1/0/1`},
 		"namespaces":                  {"namespace a { namespace { void b() { assert(f()); } } }\nextern \"C\" { void c(void) { assert(g()); } }\nextern \"C\" void d(void);\n", "b 1/0/1; c 1/0/1"},
 		"no functions":                {"struct a { int b; }; enum c { D, E }; int f[] = {1, g(2)}; typedef struct { int a; } h; void i(void); class J { void k() { assert(l()); } };", ""},

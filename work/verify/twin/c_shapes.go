@@ -31,7 +31,7 @@ const cWarnings = `pragmas unknown-warning-option
 	unused unused-value unused-variable unused-const-variable unused-parameter unused-function unreachable-code return-type missing-noreturn suggest-attribute=noreturn
 	maybe-uninitialized uninitialized null-dereference nonnull nonnull-compare tautological-compare format-truncation stringop-truncation stringop-overflow array-bounds restrict
 	conversion sign-conversion sign-compare strict-prototypes undef float-equal c++-compat pedantic long-long shadow old-style-cast zero-as-null-pointer-constant useless-cast
-	bool-compare enum-compare type-limits tautological-constant-out-of-range-compare sizeof-pointer-memaccess address aggregate-return larger-than= strict-overflow suggest-attribute=const suggest-attribute=pure suggest-attribute=cold padded unused-macros
+	bool-compare enum-compare type-limits tautological-constant-out-of-range-compare sizeof-pointer-memaccess address aggregate-return larger-than= frame-larger-than= stack-usage= strict-overflow suggest-attribute=const suggest-attribute=pure suggest-attribute=cold padded unused-macros
 	inline stack-protector parentheses extra-semi comma unsafe-buffer-usage`
 
 // cShape draws a shape for a form, and defines what it needs.
