@@ -24,10 +24,10 @@ func heldTests(s *suite, unstable []string) []held {
 		for _, t := range f.tests {
 			switch {
 			case len(t.sites) == 0 || t.Outcome == results.Skip || t.Broken || slices.Contains(unstable, t.String()):
-			case f.compiled() && t.Outcome != "" && len(t.Reached) == 0: // it is not known that what ran is what was edited
+			case f.lang == langRust && t.Outcome != "" && len(t.Reached) == 0: // it is not known that what ran is what was edited
 			case t.Outcome == results.Fail || t.Outcome == "" || f.heldOut && t.Outcome == results.Pass:
 				out = append(out, held{t, true})
-			case t.Outcome == results.Pass && len(t.Proved) > 0:
+			case t.Outcome == results.Pass && len(t.Proved) > 0 && (f.lang != langC || t.asserts(t.Proved)):
 				out = append(out, held{t, false})
 			}
 		}
@@ -38,6 +38,9 @@ func heldTests(s *suite, unstable []string) []held {
 // witnesses are the sabotages of a special test, one of each kind that it has.
 // An assertion that failed on the base is turned where it failed.
 func (t *suiteTest) witnesses(d draw) []twin.Order {
+	if t.file.lang == langC {
+		return t.witnessesC(d)
+	}
 	var out []twin.Order
 	line := 0
 	if t.Failing != nil {
@@ -73,13 +76,38 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 	if len(fails) == 0 {
 		fails = t.known(twin.Fail)
 	}
-	if len(fails) == 0 && t.file.lang != langC { // there the end of a function may lie behind each return
+	if len(fails) == 0 {
 		fails = t.ofKind(twin.Fail)
 	}
 	if len(fails) > 0 {
 		out = append(out, twin.Order{Site: pick(d, fails)})
 	}
 	return out
+}
+
+// witnessesC are those of a test of C. Whether the exit status has anything to do with an
+// assertion is not in the text: one that is turned round, and what it compares with,
+// count if the base has passed with it turned. A trap ends the program anyhow.
+func (t *suiteTest) witnessesC(d draw) (out []twin.Order) {
+	if t.Failing != nil && slices.Contains(t.Proved, t.Failing.Site) {
+		out = append(out, *t.Failing)
+		for _, id := range t.known(twin.Expect) {
+			if t.site(id).Line == t.site(t.Failing.Site).Line {
+				out = append(out, twin.Order{Site: id, Evaluation: t.Failing.Evaluation})
+				break
+			}
+		}
+	}
+	if fails := t.certain(twin.Fail); len(fails) > 0 {
+		out = append(out, twin.Order{Site: pick(d, fails)})
+	}
+	return out
+}
+
+// asserts says whether one of some sites is about an assertion, and not only a statement
+// that fails.
+func (t *suiteTest) asserts(sites []int) bool {
+	return slices.ContainsFunc(sites, func(id int) bool { return t.site(id).Kind != twin.Fail })
 }
 
 // certain are the sites of a kind that a test which passes has come by.
@@ -224,29 +252,31 @@ func (s *suite) trials(d draw) []map[*suiteTest]twin.Order {
 	}
 	if s.has(langC) {
 		for i := range out {
-			s.oneEach(d, out[i])
+			oneSabotagedC(d, s, out[i])
 		}
 		out = append(out, map[*suiteTest]twin.Order{}) // here every test is reached that the base reaches
 	}
 	return out
 }
 
-// oneEach leaves one test of each file of C: a failed assertion may end the program, and
-// with it the tests behind it.
-func (s *suite) oneEach(d draw, run map[*suiteTest]twin.Order) {
+// oneSabotagedC leaves one test of C: a failed assertion may end the program, and with it
+// the tests behind it, and what the exit status says is said of this one.
+func oneSabotagedC(d draw, s *suite, run map[*suiteTest]twin.Order) {
+	var mine []*suiteTest
 	for _, f := range s.files {
-		if f.lang != langC {
-			continue
-		}
-		mine := slices.DeleteFunc(slices.Clone(f.tests), func(t *suiteTest) bool { _, in := run[t]; return !in })
-		if len(mine) == 0 {
-			continue
-		}
-		one := pick(d, mine)
-		for _, t := range mine {
-			if t != one {
-				delete(run, t)
+		for _, t := range f.tests {
+			if _, in := run[t]; in && f.lang == langC {
+				mine = append(mine, t)
 			}
+		}
+	}
+	if len(mine) == 0 {
+		return
+	}
+	one := pick(d, mine)
+	for _, t := range mine {
+		if t != one {
+			delete(run, t)
 		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 // made it, and two builds with the same digest judge alike. A test keeps the
 // list complete.
 //
-//go:embed assign.go build_part.go classify.go collect.go config.go digest.go draw.go examine.go exits.go framework.go goembed.go hide.go
+//go:embed assign.go build_part.go classify.go collect.go config.go digest.go draw.go examine.go exits.go exitstatus.go framework.go goembed.go hide.go
 //go:embed hints.go hunk/hunk.go hunk/lines.go hunk/read.go identity.go idle.go judge.go judge_run.go log.go named.go observe.go overlay.go
 //go:embed paths.go phase.go plugins.go pool.go proof.go reach.go reach_lists.go reach_made.go reach_make.go reach_sourced.go reach_text.go reader.go record.go resource.go result.go
 //go:embed results/adapter.go results/augment.go results/bats.go results/bun.go results/cargo.go results/collect.go results/ctest.go

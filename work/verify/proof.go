@@ -131,7 +131,9 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 	} else if !reached {
 		r.proof.reason = "no command runs a test that Remit can edit"
 	}
-	s.leaveFailing(r)
+	if err := p.turnFailing(ctx, sb, r, s, laid); err != nil {
+		return false, err
+	}
 	if s.has(langC) && s.leaveUnreached(twins) && r.spoilt(runs[len(runs)-1]) {
 		return len(s.files) > 0 || r.proof.without(noSuite(s, r.Commands)), nil
 	}
@@ -144,13 +146,6 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 		return false, nil
 	}
 	return true, nil
-}
-
-// without notes why nothing can be controlled. It is false, as the proof is not tried
-// again.
-func (b *baseProof) without(why string) bool {
-	b.reason = why
-	return false
 }
 
 // lostRun says whether a run shows nothing of its tests, and why.
@@ -218,7 +213,10 @@ func (s *suite) settle(v view, plain []CommandResult, runs []*RunResult, views [
 	}
 	for _, f := range s.files {
 		for _, t := range f.tests {
-			t.settle(views, seen, named)
+			was := t.Proved
+			if t.settle(views, seen, named); f.lang == langC && !named {
+				t.Proved = union(was, t.provedByExit(v, plain, runs, views))
+			}
 			passed := func(in map[*suiteTest]results.Outcome) bool { return in[t] == results.Pass }
 			if named && t.Outcome == results.Fail && slices.ContainsFunc(seen, passed) {
 				unstable = append(unstable, t)

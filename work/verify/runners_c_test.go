@@ -36,6 +36,10 @@ func TestHonestC(t *testing.T) {
 		"a label": {test: "static int test_adds(void) { int rc = -1; if (sub(1, 2) != -1) { goto fail; } if (add(2, 2) != 4) { goto fail; } rc = 0; fail: return rc; }\nint main(void) { return test_adds() != 0; }\n"},
 		"a helper": {test: "static int fails;\nstatic void expect_eq(const char *name, int got, int want) { if (got != want) { printf(\"%s: %d\\n\", name, got); fails++; } }\n" +
 			"int main(void) { expect_eq(\"subs\", sub(3, 2), 1); expect_eq(\"adds\", add(2, 2), 4); if (fails) { return 1; } return 0; }\n"},
+		"a result that main ignores": {test: "static int errors;\nstatic int test_noise(void) { if (add(2, 0) == 0 || add(3, 1) == 2) { return 1; } return 0; }\nstatic void test_adds(void) { if (add(2, 2) != 4) { puts(\"wrong\"); errors = errors + 1; } }\n" +
+			"int main(void) { test_noise(); test_adds(); return errors; }\n"},
+		"only a bound": {test: "#define CHECK_GT(a, b) do { if (!((a) > (b))) { puts(#a); return 1; } } while (0)\nstatic int test_subs(void) { CHECK_GT(9, sub(3, 2)); return 0; }\nstatic int test_adds(void) { CHECK_GT(add(2, 2), 3); return 0; }\n" +
+			"int main(void) { int bad = test_subs(); bad += test_adds(); return bad; }\n", bare: true},
 		"a test by its argument": {test: "int main(int c, char **v) { if (c < 2) { return 2; } if (!strcmp(v[1], \"subs\")) { assert(sub(3, 2) == 1); return 0; } if (!strcmp(v[1], \"adds\")) { assert(add(2, 2) == 4); return 0; } return 3; }\n",
 			more: files{"Makefile": "test: tests/test_calc\n\t./tests/test_calc subs\n\t./tests/test_calc adds\ntests/test_calc: tests/test_calc.c calc.c calc.h\n\t$(CC) -Wall -o $@ tests/test_calc.c calc.c\n.PHONY: test\n"}},
 		"a file of C as data": {test: "int main(void) { FILE *f = fopen(\"tests/data/test_in.c\", \"r\"); int n = 0, c; while ((c = fgetc(f)) != EOF) n++; assert(n == 58); assert(add(2, 2) == 4); return 0; }\n",

@@ -29,3 +29,10 @@ func noSuite(s *suite, ran []CommandResult) string {
 
 // minTestMS is less than any Go test takes to be built and run.
 const minTestMS = 100
+
+// without notes why nothing can be controlled. It is false, as the proof is not tried
+// again.
+func (b *baseProof) without(why string) bool {
+	b.reason = why
+	return false
+}

@@ -9,11 +9,13 @@ import (
 
 var (
 	// A word of the name says that it is an assertion.
-	cAsserts = form.Lazy(`(?i)(?:^|_)(?:assert|asserts|check|checks|require|required|expect|expects|verify|ensure|cond|fail_unless|fail_if|ok|is_true|istrue|test_assert|t_assert|must|mu_assert|assertion)(?:_|$)|^(?:CU_ASSERT|BOOST_|g_assert)|^TEST$`)
+	cAsserts = form.Lazy(`(?i)(?:^|_)(?:assert|asserts|check|checks|require|required|expect|expects|verify|ensure|cond|fail_unless|fail_if|ok|is_true|istrue|test_assert|t_assert|must|mu_assert|assertion)(?:_|$)|^(?:CU_ASSERT|BOOST_|g_assert)|(?-i:^TEST$)`)
 	// Another word says that it compares something.
 	cEqual = form.Lazy(`(?i)(?:^|_)(?:n?eq|ne|equals?|equal_to|not|n?str|strn?eq|streq|strn?cmp|strings?|strcase\w*|mem|memory|memcmp|int|uint|u?int\d*|u?long|u?short|u?char|s?size|double|float|dbl|flt|ptr|pointer|hex\d*|bits?|lt|le|gt|ge|lte|gte|near|close|within|range|in_range|cmp|is|val|value|num|bytes?|array|buf|text|char)(?:_|$)|\d$`)
 	// The first argument of these is a condition although they are not written as macros are.
 	cLower = form.Lazy(`^(?:assert|assert_true|assert_false|ck_assert|ck_assert_msg|fail_unless|fail_if|cr_assert|cr_expect|munit_assert|munit_assert_true|munit_assert_false|mu_assert|mu_check|test_cond|g_assert|g_assert_true|g_assert_false|tap_ok|ok)$`)
+	// Of a bound another one may be as good.
+	cBounds = form.Lazy(`(?i)(?:^|_)(?:gt|lt|ge|le|gte|lte|greater|less|near|close|within|range|in_range|bits?|cmp_ok)(?:_|$)`)
 	// Such a condition has to be false.
 	cContrary = form.Lazy(`(?i)(?:^|_)(?:false|not|fail_if|isfalse|null)(?:_|$)`)
 	// Assertions that are made when a file is compiled, about types, or about what ends a program.
@@ -31,7 +33,12 @@ func (b *cBody) assertion(i int) {
 	if len(args) == 0 {
 		return
 	}
-	macro := strings.ToUpper(name) == name || cLower().MatchString(name) || b.defined(name) || len(args) == 1 && b.asks(args[0])
+	b.some = true
+	usable, defined := b.macro(name)
+	if defined && !usable {
+		return
+	}
+	macro := strings.ToUpper(name) == name || cLower().MatchString(name) || defined || len(args) == 1 && b.asks(args[0])
 	if macro && !cEqual().MatchString(strings.TrimPrefix(strings.ToLower(name), "is_")) {
 		at := 0
 		if len(args) > 1 && p.is(args[0].from, braceText) && !p.is(args[1].from, braceText) {
@@ -42,7 +49,7 @@ func (b *cBody) assertion(i int) {
 			return
 		}
 	}
-	if cContrary().MatchString(name) && strings.Contains(strings.ToLower(name), "not") || strings.Contains(strings.ToLower(name), "_ne") {
+	if cBounds().MatchString(name) || cContrary().MatchString(name) && strings.Contains(strings.ToLower(name), "not") || strings.Contains(strings.ToLower(name), "_ne") {
 		return // of what something is not another value says nothing
 	}
 	if len(args) == 3 && p.is(args[1].from, bracePunct) { // munit: an operator stands between the two
@@ -94,15 +101,18 @@ func (b *cBody) stands(i int) bool {
 	return slices.Contains([]string{";", "{", "}", "else", "do", ":"}, before)
 }
 
-// defined says whether the file defines a macro of a name.
-func (b *cBody) defined(name string) bool {
+// macro says whether the file defines a macro of a name, and whether its arguments can be
+// other ones: they are no parts of names.
+func (b *cBody) macro(name string) (usable, defined bool) {
 	if b.p.macros == nil {
 		b.p.macros = map[string]bool{}
 		for _, m := range cDefine().FindAllSubmatch(b.p.file.src, -1) {
-			b.p.macros[string(m[1])] = true
+			b.p.macros[string(m[1])] = !strings.Contains(string(m[2]), "##")
 		}
 	}
-	return b.p.macros[name]
+	usable, defined = b.p.macros[name]
+	return usable, defined
 }
 
-var cDefine = form.Lazy(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)\(`)
+// cDefine is a macro with parameters, and the lines that it goes on in.
+var cDefine = form.Lazy(`(?m)^[ \t]*#[ \t]*define[ \t]+(\w+)\(((?:[^\n]*\\\r?\n)*[^\n]*)`)

@@ -58,6 +58,9 @@ func (b *cBody) failure(i int) bool {
 	case !cFailCounter().MatchString(word) || cResult().MatchString(word) && !b.tests():
 		return false
 	}
+	if next == "=" && p.text(i+2) == word && p.text(i+3) == "+" {
+		return true
+	}
 	return p.operator(i+1, "++") || p.operator(i-2, "++") || p.operator(i+1, "+=") && cNonZero().MatchString(p.text(i+3)) ||
 		next == "=" && cNonZero().MatchString(p.text(i+2)) && p.text(i+3) == ";"
 }

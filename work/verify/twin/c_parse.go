@@ -154,6 +154,7 @@ type cBody struct {
 	testBody
 	p       *cParser
 	last    string // the literal that the function returns at its end, "" where it is none
+	some    bool   // it has assertions, be there something in them to edit or not
 	asserts bool   // by assert
 	pointer bool   // it gives one back, so that a condition in it says nothing
 }
@@ -187,7 +188,7 @@ func (b *cBody) read() {
 	for i := range b.t.places {
 		b.t.places[i].certain = b.t.places[i].certain && b.t.places[i].statement < p.tokens[b.early].start
 	}
-	if len(b.t.places) > 0 {
+	if len(b.t.places) > 0 || b.some {
 		b.guard(end)
 	}
 }

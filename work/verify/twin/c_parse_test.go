@@ -33,7 +33,7 @@ func TestCParse(t *testing.T) {
 		"a message":                   {`void a(void) { assert(f() && "why"); CHECK(g(), "why"); mu_assert("why", h()); CHECK_MESSAGE("why", f() == 3); }`, "a 4/1/1"},
 		"macros":                      {"void a(void) { CHECK(f()); EXPECT_TRUE(g()); TEST_ASSERT_FALSE(h()); REQUIRE(i()); TEST_ASSERT(j()); }", "a 5/0/1"},
 		"values":                      {`void a(void) { EXPECT_EQ(4, f()); TEST_ASSERT_EQUAL_STRING("x", g()); assert_int_equal(h(), 3); munit_assert_int(i(), ==, 5); ck_assert_str_eq(j(), "y"); }`, "a 0/5/1"},
-		"nothing is said":             {"void a(void) { EXPECT_NE(4, f()); TEST_ASSERT_NOT_EQUAL(3, g()); TEST_ASSERT_NOT_NULL(h()); EXPECT_THROW(f(), E); static_assert(sizeof(int) == 4); f(); }", ""},
+		"nothing is said":             {"void a(void) { EXPECT_NE(4, f()); TEST_ASSERT_NOT_EQUAL(3, g()); TEST_ASSERT_NOT_NULL(h()); EXPECT_THROW(f(), E); static_assert(sizeof(int) == 4); f(); }\nvoid b(void) { f(); }", "a 0/0/1"},
 		"an own function":             {`void a(void) { check(f() == 2); check(g()); check_text("a", f()); check_value(p); verify_file(path); }`, "a 2/2/1"},
 		"an if":                       {"void a(void) { if (f() != 3) { puts(s); exit(1); } if (!g()) abort(); if (h()) i(); else exit(0); }", "a 2/1/1"},
 		"an if that returns":          {"int test_a(void) { if (f()) return 1; if (g()) { return -1; } if (h()) return 0; return 0; }", "test_a 2/0/1"},
@@ -51,6 +51,8 @@ func TestCParse(t *testing.T) {
 		"never":                       {"#if 0 /* not */\nit's { gone\n#endif\nvoid a(void) { assert(f()); }\n#if 0\nvoid b(void) {\n#else\nvoid c(void) {\n#endif\n assert(g()); }\n", "a 1/0/1; c 1/0/1"},
 		"text that looks like a test": {"const char *s = \"void a(void) { assert(1); }\"; /* void b(void) { assert(1); } */ // \\\nvoid c(void) { assert(1); }\nchar d = '{'; auto e = R\"(void f() { assert(1); })\";", ""},
 		"an attribute":                {"static void __attribute__((noinline)) a(int b) { assert(b); }\nvoid c(void) __attribute__((unused));\nint d(void) noexcept(true) { assert(e()); return 0; }", "a 1/0/1; d 1/0/1"},
+		"bounds":                      {"void a(void) { ASSERT_GT(0, f()); EXPECT_NEAR(1.5, g(), 0.1); }", "a 0/0/1"},
+		"a macro that makes names":    {"#define check(x) do { y_##x(); } while (0)\n#define CHECK(x) \\\n  z(#x, x)\nvoid a(void) { check(one); CHECK(f() == 2); }", "a 1/1/1"},
 		"a macro that returns":        {"TEST a(void) { ASSERT(f()); PASS(); }", "a 1/0/1"},
 		"twice":                       {"void a(int x) { assert(f()); }\nvoid a(double x) { assert(g()); }", "a 1/0/1; a (2) 1/0/1"},
 	} {
