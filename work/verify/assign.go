@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"maps"
 	"slices"
 
 	"remit/work/verify/results"
@@ -98,7 +99,7 @@ func (t *suiteTest) witnessesC(d draw) (out []twin.Order) {
 			}
 		}
 	}
-	if fails := t.certain(twin.Fail); len(fails) > 0 {
+	if fails := t.certain(twin.Fail); len(fails) > 0 && !reportsFailures(t.name) {
 		out = append(out, twin.Order{Site: pick(d, fails)})
 	}
 	return out
@@ -194,9 +195,13 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 		chosen := make(map[*suiteTest]twin.Order)
 		switch {
 		case len(special) > 0:
-			for _, t := range oneOfC(d, special) {
-				all := t.witnesses(d)
-				chosen[t.suiteTest] = all[i%len(all)]
+			for _, t := range special {
+				if all := t.witnesses(d); t.file.lang != langC {
+					chosen[t.suiteTest] = all[i%len(all)]
+				}
+			}
+			if ways := waysOfC(d, special); len(ways) > 0 {
+				maps.Copy(chosen, ways[i%len(ways)])
 			}
 		case len(kept) > 0:
 			t := pick(d, kept)
@@ -208,21 +213,38 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 	return out
 }
 
-// oneOfC leaves one test of C: main and a test that it calls turn the exit status round
-// twice.
-func oneOfC(d draw, tests []held) []held {
-	var c, rest []held
+// waysOfC are the sabotages of the tests of C among some that the change mends. Which of
+// the assertions that failed on the base the exit status is about is not known, only that
+// it was about one: they are turned together, or expect other values together. The end of
+// one function fails alone, since it ends the program.
+func waysOfC(d draw, tests []held) (out []map[*suiteTest]twin.Order) {
+	flips, expects, ends := make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order)
+	var ending []*suiteTest
 	for _, t := range tests {
-		if t.file.lang == langC {
-			c = append(c, t)
-		} else {
-			rest = append(rest, t)
+		for _, o := range t.witnesses(d) {
+			switch kind := t.site(o.Site).Kind; {
+			case t.file.lang != langC:
+			case kind == twin.Flip:
+				flips[t.suiteTest] = o
+			case kind == twin.Expect:
+				expects[t.suiteTest] = o
+			default:
+				ends[t.suiteTest] = o
+				ending = append(ending, t.suiteTest)
+			}
 		}
 	}
-	if len(c) > 0 {
-		rest = append(rest, pick(d, c))
+	if len(flips) > 0 {
+		out = append(out, flips)
 	}
-	return rest
+	if len(flips) > 0 && len(expects) == len(flips) {
+		out = append(out, expects)
+	}
+	if len(ending) > 0 {
+		t := pick(d, ending)
+		out = append(out, map[*suiteTest]twin.Order{t: ends[t]})
+	}
+	return out
 }
 
 // trials are the sabotages of the runs in which the base shows what its tests obey:

@@ -3,6 +3,7 @@ package verify
 import (
 	"context"
 
+	"remit/proof/form"
 	"remit/work/tree"
 	"remit/work/verify/results"
 	"remit/work/verify/twin"
@@ -69,3 +70,14 @@ func (p *Plan) turnFailing(ctx context.Context, sb Sandbox, r *PhaseResult, s *s
 	}
 	return nil
 }
+
+// reportsFailures says whether a function of C is called like one that is only called
+// where something is wrong.
+func reportsFailures(name string) bool {
+	return failureName().MatchString(name) && !testWord().MatchString(name)
+}
+
+var (
+	failureName = form.Lazy(`(?i)(?:^|_)(?:fail\w*|errors?|abort\w*|die|dump\w*|report\w*|panic|fatal)(?:_|$)`)
+	testWord    = form.Lazy(`(?i)^tests?_|_tests?(?:_|$)|^TEST`)
+)
