@@ -262,7 +262,7 @@ func TestWitnessesOfAnException(t *testing.T) {
 		{[]int{0, 1, 2}, []int{3, 4, 5}},
 		{[]int{0, 1, 2, 3, 4}, []int{3, 4, 5}}, // such as an exception that is waited for
 	} {
-		test := &suiteTest{sites: sites, baseFacts: baseFacts{Outcome: results.Fail, Reached: tc.reached}}
+		test := &suiteTest{file: &suiteFile{}, sites: sites, baseFacts: baseFacts{Outcome: results.Fail, Reached: tc.reached}}
 		var got []int
 		for _, o := range test.witnesses(draw{}) {
 			got = append(got, o.Site)
