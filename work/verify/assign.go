@@ -180,27 +180,30 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 	out := make([]map[*suiteTest]twin.Order, n)
 	at := d.shuffled(n)
 	out[at[0]] = map[*suiteTest]twin.Order{}
-	var special, kept []held
+	var special, ofC, kept []held
 	for _, t := range tests {
 		if t.Outcome == "" {
 			continue // no run has shown that the command runs it
 		}
-		if t.special && len(t.witnesses(d)) > 0 {
-			special = append(special, t)
-		} else if !t.special {
+		switch {
+		case !t.special:
 			kept = append(kept, t)
+		case len(t.witnesses(d)) == 0:
+		case t.file.lang == langC:
+			ofC = append(ofC, t)
+		default:
+			special = append(special, t)
 		}
 	}
 	for i, run := range at[1:] {
 		chosen := make(map[*suiteTest]twin.Order)
 		switch {
-		case len(special) > 0:
+		case len(special)+len(ofC) > 0:
 			for _, t := range special {
-				if all := t.witnesses(d); t.file.lang != langC {
-					chosen[t.suiteTest] = all[i%len(all)]
-				}
+				all := t.witnesses(d)
+				chosen[t.suiteTest] = all[i%len(all)]
 			}
-			if ways := waysOfC(d, special); len(ways) > 0 {
+			if ways := waysOfC(d, ofC); len(ways) > 0 {
 				maps.Copy(chosen, ways[i%len(ways)])
 			}
 		case len(kept) > 0:
@@ -213,7 +216,7 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 	return out
 }
 
-// waysOfC are the sabotages of the tests of C among some that the change mends. Which of
+// waysOfC are the sabotages of tests of C that the change mends. Which of
 // the assertions that failed on the base the exit status is about is not known, only that
 // it was about one: they are turned together, or expect other values together. The end of
 // one function fails alone, since it ends the program.
@@ -222,11 +225,10 @@ func waysOfC(d draw, tests []held) (out []map[*suiteTest]twin.Order) {
 	var ending []*suiteTest
 	for _, t := range tests {
 		for _, o := range t.witnesses(d) {
-			switch kind := t.site(o.Site).Kind; {
-			case t.file.lang != langC:
-			case kind == twin.Flip:
+			switch t.site(o.Site).Kind {
+			case twin.Flip:
 				flips[t.suiteTest] = o
-			case kind == twin.Expect:
+			case twin.Expect:
 				expects[t.suiteTest] = o
 			default:
 				ends[t.suiteTest] = o
@@ -274,7 +276,7 @@ func (s *suite) trials(d draw) []map[*suiteTest]twin.Order {
 	}
 	if s.has(langC) {
 		for i := range out {
-			oneSabotagedC(d, s, out[i])
+			oneSabotagedC(d, out[i])
 		}
 		out = append(out, map[*suiteTest]twin.Order{}) // here every test is reached that the base reaches
 	}
@@ -283,24 +285,18 @@ func (s *suite) trials(d draw) []map[*suiteTest]twin.Order {
 
 // oneSabotagedC leaves one test of C: a failed assertion may end the program, and with it
 // the tests behind it, and what the exit status says is said of this one.
-func oneSabotagedC(d draw, s *suite, run map[*suiteTest]twin.Order) {
+func oneSabotagedC(d draw, run map[*suiteTest]twin.Order) {
 	var mine []*suiteTest
-	for _, f := range s.files {
-		for _, t := range f.tests {
-			if _, in := run[t]; in && f.lang == langC {
-				mine = append(mine, t)
-			}
+	for t := range run {
+		if t.file.lang == langC {
+			mine = append(mine, t)
 		}
 	}
 	if len(mine) == 0 {
 		return
 	}
 	one := pick(d, mine)
-	for _, t := range mine {
-		if t != one {
-			delete(run, t)
-		}
-	}
+	maps.DeleteFunc(run, func(t *suiteTest, _ twin.Order) bool { return t.file.lang == langC && t != one })
 }
 
 // leastTrials is how many runs show what a test obeys that is altered in one way.

@@ -31,8 +31,8 @@ var (
 )
 
 // MissingProgram is the hint for a command that ended because a program is not
-// in the sandbox, or does not work there, "" for any other. output is the end of what the command wrote,
-// searched is PATH inside the sandbox, "" if it is not known.
+// in the sandbox, or does not work there, "" for any other. output is the end of what
+// the command wrote, searched is PATH inside the sandbox, "" if it is not known.
 func MissingProgram(c CommandResult, output, searched string) string {
 	if c.Started && !c.TimedOut && c.Signal == "" && c.ExitCode == noExecution {
 		return "a program of the command is in the tree and cannot be executed: make it executable (chmod +x FILE, and commit that), or name its interpreter (sh FILE)"

@@ -20,14 +20,17 @@ func phpTestFile(p string) bool {
 // javaTestFile says whether a file of Java may hold tests.
 func javaTestFile(p string) bool { return strings.HasSuffix(p, ".java") && DefaultTestPath(p) }
 
+// sourceOfC is how the name of a source of C or C++ ends.
+const sourceOfC = `\.(?:c|cc|cpp|cxx)`
+
 // cTestFile says whether a file of C or C++ may hold tests, and no framework for them.
 func cTestFile(p string) bool {
 	return cSource().MatchString(p) && DefaultTestPath(p) && !cFramework().MatchString(p)
 }
 
 var (
-	cSource    = form.Lazy(`\.(?:c|cc|cpp|cxx)$`)
-	cFramework = form.Lazy(`(?i)(?:^|/)(?:unity(?:_\w+)?|munit|minunit|cmocka|greatest|acutest|utest|ctest|catch\w*|doctest|gtest\w*|gmock\w*)\.(?:c|cc|cpp|cxx)$|(?:^|/)(?:vendor|third[_-]?party|external?|deps|googletest|googlemock)/`)
+	cSource    = form.Lazy(sourceOfC + `$`)
+	cFramework = form.Lazy(`(?i)(?:^|/)(?:unity(?:_\w+)?|munit|minunit|cmocka|greatest|acutest|utest|ctest|catch\w*|doctest|gtest\w*|gmock\w*)` + sourceOfC + `$|(?:^|/)(?:vendor|third[_-]?party|external?|deps|googletest|googlemock)/`)
 )
 
 // ownStatus are properties of CMake by which a test passes with another exit status.
@@ -36,6 +39,9 @@ var ownStatus = form.Lazy(`\b(?:PASS_REGULAR_EXPRESSION|WILL_FAIL)\b`)
 // leaveOwnStatus takes files of C out where CMake goes by something else than the exit
 // status of their tests.
 func (s *suite) leaveOwnStatus(t *laidTree, all []string) {
+	if !s.has(langC) {
+		return
+	}
 	at := slices.IndexFunc(all, func(p string) bool {
 		if path.Base(p) != "CMakeLists.txt" && path.Ext(p) != ".cmake" {
 			return false
@@ -43,7 +49,7 @@ func (s *suite) leaveOwnStatus(t *laidTree, all []string) {
 		text, err := t.read(p)
 		return err == nil && ownStatus().Match(text)
 	})
-	if at < 0 || !s.has(langC) {
+	if at < 0 {
 		return
 	}
 	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool { return f.lang == langC })

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"remit/work/tree"
 	"remit/work/verify/results"
@@ -131,6 +130,7 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 	} else if !reached {
 		r.proof.reason = "no command runs a test that Remit can edit"
 	}
+	s.leaveFailing(r)
 	if err := p.turnFailing(ctx, sb, r, s, laid); err != nil {
 		return false, err
 	}
@@ -146,6 +146,13 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 		return false, nil
 	}
 	return true, nil
+}
+
+// without notes why nothing can be controlled. It is false, as the proof is not tried
+// again.
+func (b *baseProof) without(why string) bool {
+	b.reason = why
+	return false
 }
 
 // lostRun says whether a run shows nothing of its tests, and why.
@@ -368,30 +375,4 @@ func (s *suite) named(plain []CommandResult) bool {
 		}
 	}
 	return false
-}
-
-// unreached says whether no test of a language has come by one of its edits,
-// although the commands may run some.
-func (s *suite) unreached(lang string, plain []CommandResult, runs ...*twinRun) bool {
-	has := false
-	for _, f := range s.files {
-		if f.lang != lang || len(f.tests) == 0 {
-			continue
-		}
-		has = true
-		for _, r := range runs {
-			for _, tv := range r.views {
-				if fileTrace(tv.trace, f) != nil {
-					return false
-				}
-			}
-		}
-	}
-	mayRun := slices.ContainsFunc(plain, func(c CommandResult) bool {
-		if c.direct {
-			return len(s.outcomes(&c)) > 0
-		}
-		return strings.Contains(c.Runner, results.GoText) || c.Runner == "" && c.DurationMS > minTestMS
-	})
-	return has && mayRun
 }

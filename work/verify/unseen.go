@@ -3,6 +3,8 @@ package verify
 import (
 	"slices"
 	"strings"
+
+	"remit/work/verify/results"
 )
 
 // edited are the runners whose tests the package twin edits.
@@ -27,12 +29,31 @@ func noSuite(s *suite, ran []CommandResult) string {
 	return "not seen whether the tests of " + strings.Join(others, ", ") + " can fail: only those of Go, Python, JavaScript, Rust, PHP, Ruby, Java and C can be edited"
 }
 
+// unreached says whether no test of a language has come by one of its edits,
+// although the commands may run some.
+func (s *suite) unreached(lang string, plain []CommandResult, runs ...*twinRun) bool {
+	has := false
+	for _, f := range s.files {
+		if f.lang != lang || len(f.tests) == 0 {
+			continue
+		}
+		has = true
+		for _, r := range runs {
+			for _, tv := range r.views {
+				if fileTrace(tv.trace, f) != nil {
+					return false
+				}
+			}
+		}
+	}
+	mayRun := slices.ContainsFunc(plain, func(c CommandResult) bool {
+		if c.direct {
+			return len(s.outcomes(&c)) > 0
+		}
+		return strings.Contains(c.Runner, results.GoText) || c.Runner == "" && c.DurationMS > minTestMS
+	})
+	return has && mayRun
+}
+
 // minTestMS is less than any Go test takes to be built and run.
 const minTestMS = 100
-
-// without notes why nothing can be controlled. It is false, as the proof is not tried
-// again.
-func (b *baseProof) without(why string) bool {
-	b.reason = why
-	return false
-}

@@ -9,7 +9,7 @@ import (
 
 var (
 	// A word of the name says that it is an assertion.
-	cAsserts = form.Lazy(`(?i)(?:^|_)(?:assert|asserts|check|checks|require|required|expect|expects|verify|ensure|cond|fail_unless|fail_if|ok|is_true|istrue|test_assert|t_assert|must|mu_assert|assertion)(?:_|$)|^(?:CU_ASSERT|BOOST_|g_assert)|(?-i:^TEST$)`)
+	cAsserts = form.Lazy(`(?i)(?:^|_)(?:assert|asserts|check|checks|require|required|expect|expects|verify|ensure|cond|fail_unless|fail_if|ok|is_true|istrue|must|assertion)(?:_|$)|^(?:CU_ASSERT|BOOST_|g_assert)|(?-i:^TEST$)`)
 	// Another word says that it compares something.
 	cEqual = form.Lazy(`(?i)(?:^|_)(?:n?eq|ne|equals?|equal_to|not|n?str|strn?eq|streq|strn?cmp|strings?|strcase\w*|mem|memory|memcmp|int|uint|u?int\d*|u?long|u?short|u?char|s?size|double|float|dbl|flt|ptr|pointer|hex\d*|bits?|lt|le|gt|ge|lte|gte|near|close|within|range|in_range|cmp|is|val|value|num|bytes?|array|buf|text|char)(?:_|$)|\d$`)
 	// The first argument of these is a condition although they are not written as macros are.

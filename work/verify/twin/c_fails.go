@@ -20,7 +20,7 @@ var (
 	cFailCounter = form.Lazy(`(?i)(?:^|_|n|num)(?:fail\w*|err(?:s|ors?|cnt|count)?|bad|wrong|miss\w*|nok|broken|status|result|rc|ret|retval|res|exit_?code)$`)
 	cResult      = form.Lazy(`(?i)(?:^|_)(?:status|result|rc|ret|retval|res)$`)
 	cOutcome     = form.Lazy(`^(?:[0-9]+|true|false|TRUE|FALSE|EXIT_SUCCESS|MUNIT_OK)$`)
-	cTests       = form.Lazy(`(?i)test|check|verif|assert|expect|should|case|spec|suite|^main$|^TEST`)
+	cTests       = form.Lazy(`(?i)test|check|verif|assert|expect|should|case|spec|suite|^main$`)
 	cFailLabel   = form.Lazy(`(?i)(?:fail|err|bad|abort)`)
 	cNonZero     = form.Lazy(`^(?:[1-9][0-9]*|EXIT_FAILURE|MUNIT_FAIL|MUNIT_ERROR)$`)
 )

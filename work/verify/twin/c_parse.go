@@ -237,7 +237,7 @@ func (b *cBody) guard(end int) {
 	start, at := p.tokens[b.brace].end, p.tokens[end].start
 	form := scriptGuard
 	if b.early < end {
-		form = scriptSealed // it may be left before, and nothing is wrong
+		form = scriptSealed // it may be left before its end, and nothing is wrong
 	}
 	b.add(scriptPlace{spot: spot{kind: Fail}, form: form, start: start, end: at, statement: at, certain: b.early >= end, name: name})
 }
@@ -288,7 +288,7 @@ func (b *cBody) turned(i, from int) bool {
 }
 
 // cCompares are functions that compare texts.
-var cCompares = form.Lazy(`^(?:(?:std::)?(?:str|mem|wcs)n?(?:case)?i?cmp|strn?casecmp|streq|STREQ|str_?eq|g_strcmp0)$`)
+var cCompares = form.Lazy(`^(?:(?:str|mem|wcs)n?(?:case)?i?cmp|str_?eq|STREQ|g_strcmp0)$`)
 
 // compared says whether what is in front of an operator is such a call: what it is
 // compared with is not what is expected.

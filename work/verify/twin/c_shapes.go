@@ -58,11 +58,10 @@ static __attribute__((unused)) int $F(int $b) {
 	if !traced {
 		return scriptShape{"", " " + s.open + " "}
 	}
-	body := cTracedBody
-	if form == scriptSealed {
-		body.code = strings.Replace(body.code, "$d = 0;", "$d = 1;", 1)
+	t := e.wrapped(cTracedBody, nil)
+	if form == scriptSealed { // it may be left before its end, and nothing is wrong
+		t.open = strings.Replace(t.open, ", 0);", ", 1);", 1)
 	}
-	t := e.wrapped(body, nil)
 	return scriptShape{" " + t.open + " ", " " + t.close + " " + s.open + " "}
 }
 
@@ -227,15 +226,15 @@ static __attribute__((unused)) int $C(int $a) {
 
 // cTracedBody is written at the beginning of a function, and at its end: what is said
 // there is said whichever way it is left, but not where the program ends.
-var cTracedBody = scriptWrap{"struct $K $L __attribute__((cleanup($F))) = $S($n);", "$L.$d = 1;", `
+var cTracedBody = scriptWrap{"struct $K $L __attribute__((cleanup($F))) = $S($n, 0);", "$L.$d = 1;", `
 struct $K {
     int $b, $c, $d;
 };
-static __attribute__((unused)) struct $K $S(int $b) {
+static __attribute__((unused)) struct $K $S(int $b, int $d) {
     struct $K $a;
     $a.$b = $b;
     $a.$c = $N(0, 0);
-    $a.$d = 0;
+    $a.$d = $d;
     return $a;
 }
 static __attribute__((unused)) void $F(struct $K *$a) {
