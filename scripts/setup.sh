@@ -30,6 +30,7 @@ package_names() {
     gcc) echo "gcc,libc6-dev gcc,glibc-devel gcc -" ;;
     pytest) echo "python3-pytest python3-pytest python-pytest pytest" ;;
     minitest) echo "ruby-minitest,rake rubygem-minitest,rubygem-rake ruby-minitest,ruby-rake ruby" ;;
+    bundle) echo "ruby-bundler rubygem-bundler ruby-bundler ruby" ;;
     rspec) echo "ruby-rspec rubygem-rspec ruby-rspec rspec" ;;
     phpunit) echo "phpunit phpunit phpunit phpunit" ;;
     ctest) echo "cmake,make cmake,make cmake,make cmake" ;;
@@ -185,7 +186,7 @@ fi
 if [ "$purpose" = test ]; then
   want gcc "tests run without the race detector"
   want pytest "tests of pytest recognition are skipped"
-  for runner in bats rspec minitest phpunit ctest; do
+  for runner in bats rspec minitest bundle phpunit ctest; do
     want $runner "the verifier is not tried with $runner"
   done
   want chromium "the pages of the panel are not tried in a browser"
