@@ -90,7 +90,7 @@ var moduleFences = []fence{
 	{"golang.org/x/mod/zip", nil, false, true, "the registries of tests make module archives"},
 	{"golang.org/x/mod/sumdb", nil, false, true, "the registries of tests have a checksum database"},
 	{"golang.org/x/mod/modfile", []string{"work/verify", "work/depend", "work/detect"}, false, true, "the verifier reads what a changed go.mod would redirect, a layer of modules what it requires, and detect which modules there are"},
-	{"mvdan.cc/sh/v3/syntax", []string{"work/verify/shell"}, false, true, "the verifier reads shell libraries that tests read into themselves: what they may change is a question of syntax"},
+	{"mvdan.cc/sh/v3/syntax", []string{"work/verify/shell", "work/verify/twin"}, false, true, "the verifier reads shell libraries that tests read into themselves, and edits tests of bats and scripts: both are a question of syntax"},
 	{"golang.org/x/sys", []string{"proof/journal", "work", "provider", "cmd"}, false, true, "file locks, namespaces and process control; law and nexus have no business there"},
 	{"golang.org/x/net/html", []string{"work/registry"}, false, true, "reads the pages of PyPI's simple index as data"},
 	{"golang.org/x/net/bpf", []string{"work/sandbox"}, false, true, "assembles the seccomp program"},

@@ -28,7 +28,7 @@ func heldTests(s *suite, unstable []string) []held {
 			case f.lang == langRust && t.Outcome != "" && len(t.Reached) == 0: // it is not known that what ran is what was edited
 			case t.Outcome == results.Fail || t.Outcome == "" || f.heldOut && t.Outcome == results.Pass:
 				out = append(out, held{t, true})
-			case t.Outcome == results.Pass && len(t.Proved) > 0 && (f.lang != langC || t.asserts(t.Proved)):
+			case t.Outcome == results.Pass && len(t.Proved) > 0 && (!f.byStatus() || t.asserts(t.Proved)):
 				out = append(out, held{t, false})
 			}
 		}
@@ -39,8 +39,8 @@ func heldTests(s *suite, unstable []string) []held {
 // witnesses are the sabotages of a special test, one of each kind that it has.
 // An assertion that failed on the base is turned where it failed.
 func (t *suiteTest) witnesses(d draw) []twin.Order {
-	if t.file.lang == langC {
-		return t.witnessesC(d)
+	if t.file.byStatus() {
+		return t.witnessesByStatus(d)
 	}
 	var out []twin.Order
 	line := 0
@@ -86,10 +86,11 @@ func (t *suiteTest) witnesses(d draw) []twin.Order {
 	return out
 }
 
-// witnessesC are those of a test of C. Whether the exit status has anything to do with an
+// witnessesByStatus are those of a test of C or of a script. Whether the exit status has anything to do with an
 // assertion is not in the text: one that is turned round, and what it compares with,
-// count if the base has passed with it turned. A trap ends the program anyhow.
-func (t *suiteTest) witnessesC(d draw) (out []twin.Order) {
+// count if the base has passed with it turned. A trap ends a program of C anyhow; a script may
+// be one that its caller does not ask.
+func (t *suiteTest) witnessesByStatus(d draw) (out []twin.Order) {
 	if t.Failing != nil && slices.Contains(t.Proved, t.Failing.Site) {
 		out = append(out, *t.Failing)
 		for _, id := range t.known(twin.Expect) {
@@ -99,7 +100,7 @@ func (t *suiteTest) witnessesC(d draw) (out []twin.Order) {
 			}
 		}
 	}
-	if fails := t.certain(twin.Fail); len(fails) > 0 && !reportsFailures(t.name) {
+	if fails := t.certain(twin.Fail); len(fails) > 0 && !reportsFailures(t.name) && (t.file.lang == langC || len(out) > 0) {
 		out = append(out, twin.Order{Site: pick(d, fails)})
 	}
 	return out
@@ -180,7 +181,7 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 	out := make([]map[*suiteTest]twin.Order, n)
 	at := d.shuffled(n)
 	out[at[0]] = map[*suiteTest]twin.Order{}
-	var special, ofC, kept []held
+	var special, byStatus, kept []held
 	for _, t := range tests {
 		if t.Outcome == "" {
 			continue // no run has shown that the command runs it
@@ -189,8 +190,8 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 		case !t.special:
 			kept = append(kept, t)
 		case len(t.witnesses(d)) == 0:
-		case t.file.lang == langC:
-			ofC = append(ofC, t)
+		case t.file.byStatus():
+			byStatus = append(byStatus, t)
 		default:
 			special = append(special, t)
 		}
@@ -198,12 +199,12 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 	for i, run := range at[1:] {
 		chosen := make(map[*suiteTest]twin.Order)
 		switch {
-		case len(special)+len(ofC) > 0:
+		case len(special)+len(byStatus) > 0:
 			for _, t := range special {
 				all := t.witnesses(d)
 				chosen[t.suiteTest] = all[i%len(all)]
 			}
-			if ways := waysOfC(d, ofC); len(ways) > 0 {
+			if ways := waysByStatus(d, byStatus); len(ways) > 0 {
 				maps.Copy(chosen, ways[i%len(ways)])
 			}
 		case len(kept) > 0:
@@ -216,11 +217,11 @@ func exitOrders(d draw, tests []held, n int) []map[*suiteTest]twin.Order {
 	return out
 }
 
-// waysOfC are the sabotages of tests of C that the change mends. Which of
+// waysByStatus are the sabotages of tests of C and of scripts that the change mends. Which of
 // the assertions that failed on the base the exit status is about is not known, only that
 // it was about one: they are turned together, or expect other values together. The end of
 // one function fails alone, since it ends the program.
-func waysOfC(d draw, tests []held) (out []map[*suiteTest]twin.Order) {
+func waysByStatus(d draw, tests []held) (out []map[*suiteTest]twin.Order) {
 	flips, expects, ends := make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order), make(map[*suiteTest]twin.Order)
 	var ending []*suiteTest
 	for _, t := range tests {
@@ -274,29 +275,33 @@ func (s *suite) trials(d draw) []map[*suiteTest]twin.Order {
 			out[at[i]][t] = twin.Order{Site: id}
 		}
 	}
-	if s.has(langC) {
+	if s.byStatus() {
 		for i := range out {
-			oneSabotagedC(d, out[i])
+			oneSabotaged(d, out[i])
 		}
 		out = append(out, map[*suiteTest]twin.Order{}) // here every test is reached that the base reaches
 	}
 	return out
 }
 
-// oneSabotagedC leaves one test of C: a failed assertion may end the program, and with it
+// oneSabotaged leaves one test of C or of scripts: a failed assertion may end the program, and with it
 // the tests behind it, and what the exit status says is said of this one.
-func oneSabotagedC(d draw, run map[*suiteTest]twin.Order) {
+func oneSabotaged(d draw, run map[*suiteTest]twin.Order) {
 	var mine []*suiteTest
 	for t := range run {
-		if t.file.lang == langC {
+		if t.file.byStatus() {
 			mine = append(mine, t)
 		}
 	}
 	if len(mine) == 0 {
 		return
 	}
+	if fresh := slices.DeleteFunc(slices.Clone(mine), func(t *suiteTest) bool { return t.tried }); len(fresh) > 0 {
+		mine = fresh
+	}
 	one := pick(d, mine)
-	maps.DeleteFunc(run, func(t *suiteTest, _ twin.Order) bool { return t.file.lang == langC && t != one })
+	one.tried = true
+	maps.DeleteFunc(run, func(t *suiteTest, _ twin.Order) bool { return t.file.byStatus() && t != one })
 }
 
 // leastTrials is how many runs show what a test obeys that is altered in one way.

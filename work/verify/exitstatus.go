@@ -11,8 +11,14 @@ import (
 	"remit/work/verify/twin"
 )
 
-// What the exit status says of tests of C, which have no names: a function that finds
-// something wrong need not have a caller who asks.
+// What the exit status says of tests of C and of scripts, which have no names: a function
+// that finds something wrong need not have a caller who asks.
+
+// byStatus says whether the tests of a file have no names.
+func (f *suiteFile) byStatus() bool { return f.lang == langC || f.lang == langShell }
+
+// byStatus says whether there are such files.
+func (s *suite) byStatus() bool { return slices.ContainsFunc(s.files, (*suiteFile).byStatus) }
 
 // provedByExit are the sites with which the command has failed that passes on the base.
 func (t *suiteTest) provedByExit(v view, plain []CommandResult, runs []*RunResult, views []*twinView) (out []int) {
@@ -25,7 +31,7 @@ func (t *suiteTest) provedByExit(v view, plain []CommandResult, runs []*RunResul
 	return out
 }
 
-// turnFailing runs a base that fails once more, with the assertions of C turned round that
+// turnFailing runs a base that fails once more, with the assertions turned round that
 // have failed there: if it passes, they are what the exit status is about. main is left
 // out, which asks for the failures of others, unless it alone has failed.
 func (p *Plan) turnFailing(ctx context.Context, sb Sandbox, r *PhaseResult, s *suite, laid []tree.Change) error {
@@ -33,7 +39,7 @@ func (p *Plan) turnFailing(ctx context.Context, sb Sandbox, r *PhaseResult, s *s
 	for _, f := range s.files {
 		for _, t := range f.tests {
 			switch {
-			case f.lang != langC || t.Outcome != results.Fail || t.Failing == nil || t.Broken:
+			case !f.byStatus() || t.Outcome != results.Fail || t.Failing == nil || t.Broken:
 			case t.name == "main":
 				main[t] = *t.Failing
 			default:
@@ -83,13 +89,56 @@ func (s *suite) leaveFailing(r *PhaseResult) {
 	}
 }
 
-// leaveUnreached takes files of C out of which no run came by an edit: they are data, or
-// parts of programs that are not built, and an edit of them shows nothing. It reports
+// maxStatusTries is how often a base that passes is tried with sabotaged tests that have
+// no names, until one of them turns the exit status.
+const maxStatusTries = 3
+
+// longTry is how long commands take that are not tried again, in milliseconds.
+const longTry = 20_000
+
+// showsNothing says whether a command that passes has failed with none of the tests
+// without names that were sabotaged, and there are more, or other places in them. Those
+// that no run came by are not tried again.
+func (s *suite) showsNothing(r *PhaseResult) bool {
+	passes := func(g groupProof) bool { return g.by == byExit && !anyFailed(r.Commands[g.first:g.end]) }
+	took := int64(0)
+	for i := range r.Commands {
+		took += r.Commands[i].DurationMS
+	}
+	if !slices.ContainsFunc(r.proof.groups, passes) || took > longTry {
+		return false
+	}
+	more := false
+	for _, f := range s.files {
+		for _, t := range f.tests {
+			if !f.byStatus() {
+				continue
+			}
+			if t.asserts(t.Proved) {
+				return false
+			}
+			useless := len(t.Reached) == 0 || t.Broken
+			t.tried, more = t.tried || useless, more || !useless
+		}
+	}
+	return more
+}
+
+// leaveAltered takes files out that tests of the kind that have no names read, or do not
+// run. It reports whether the others have to be tried again: spoilt says that commands
+// failed with edits that change nothing.
+func (s *suite) leaveAltered(twins []*twinRun, spoilt bool) bool {
+	left := s.leaveUnreached(twins)
+	return spoilt && (left || s.leaveScripts())
+}
+
+// leaveUnreached takes files of C and scripts out of which no run came by an edit: they are data, or
+// parts of programs that are not built or run, and an edit of them shows nothing. It reports
 // whether there was one.
 func (s *suite) leaveUnreached(twins []*twinRun) bool {
 	before := len(s.files)
 	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
-		if f.lang != langC {
+		if !f.byStatus() {
 			return false
 		}
 		reached := slices.ContainsFunc(twins, func(r *twinRun) bool {
@@ -121,7 +170,7 @@ func (t *suiteTest) failedIn(f *twin.FileTrace) bool {
 	return slices.ContainsFunc(t.sites, func(s twin.Site) bool { return f.Sites[s.ID] != nil && len(f.Sites[s.ID].Failed) > 0 })
 }
 
-// reportsFailures says whether a function of C is called like one that is only called
+// reportsFailures says whether a function is called like one that is only called
 // where something is wrong.
 func reportsFailures(name string) bool {
 	return failureName().MatchString(name) && !testWord().MatchString(name)

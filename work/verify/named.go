@@ -36,10 +36,10 @@ var (
 // ownStatus are properties of CMake by which a test passes with another exit status.
 var ownStatus = form.Lazy(`\b(?:PASS_REGULAR_EXPRESSION|WILL_FAIL)\b`)
 
-// leaveOwnStatus takes files of C out where CMake goes by something else than the exit
+// leaveOwnStatus takes files of C and scripts out where CMake goes by something else than the exit
 // status of their tests.
 func (s *suite) leaveOwnStatus(t *laidTree, all []string) {
-	if !s.has(langC) {
+	if !s.byStatus() {
 		return
 	}
 	at := slices.IndexFunc(all, func(p string) bool {
@@ -52,7 +52,7 @@ func (s *suite) leaveOwnStatus(t *laidTree, all []string) {
 	if at < 0 {
 		return
 	}
-	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool { return f.lang == langC })
+	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool { return f.byStatus() })
 	s.leave(all[at], errors.New("it has tests that pass with another exit status (PASS_REGULAR_EXPRESSION, WILL_FAIL)"))
 }
 

@@ -52,6 +52,7 @@ func (p *Plan) proveBase(ctx context.Context, sb Sandbox, r *PhaseResult, laid [
 		return nil //nolint:nilerr // it is why there is no control
 	}
 	r.proof.suite = s
+	s.leaveHelpers(p.views(len(p.Commands)), r.Commands)
 	if !s.named(r.Commands) {
 		s.leaveReaders()
 	}
@@ -60,11 +61,17 @@ func (p *Plan) proveBase(ctx context.Context, sb Sandbox, r *PhaseResult, laid [
 		return nil
 	}
 	s.hide(p.views(len(p.Commands)), r.Commands)
-	for {
+	for tries := 1; ; {
 		p.quieten(ctx, sb, s)
 		again, err := p.tryProof(ctx, sb, r, s, laid)
-		if err != nil || !again {
+		switch {
+		case err != nil:
 			return err
+		case again:
+		case tries < maxStatusTries && s.showsNothing(r):
+			tries++
+		default:
+			return nil
 		}
 	}
 }
@@ -134,7 +141,7 @@ func (p *Plan) tryProof(ctx context.Context, sb Sandbox, r *PhaseResult, s *suit
 	if err := p.turnFailing(ctx, sb, r, s, laid); err != nil {
 		return false, err
 	}
-	if s.has(langC) && s.leaveUnreached(twins) && r.spoilt(runs[len(runs)-1]) {
+	if s.byStatus() && s.leaveAltered(twins, r.spoilt(runs[len(runs)-1])) {
 		return len(s.files) > 0 || r.proof.without(noSuite(s, r.Commands)), nil
 	}
 	switch {
@@ -221,7 +228,7 @@ func (s *suite) settle(v view, plain []CommandResult, runs []*RunResult, views [
 	for _, f := range s.files {
 		for _, t := range f.tests {
 			was := t.Proved
-			if t.settle(views, seen, named); f.lang == langC && !named {
+			if t.settle(views, seen, named); f.byStatus() && !named {
 				t.Proved = union(was, t.provedByExit(v, plain, runs, views))
 			}
 			passed := func(in map[*suiteTest]results.Outcome) bool { return in[t] == results.Pass }
@@ -258,7 +265,7 @@ func traced(tr *twin.Trace, t *suiteTest) results.Outcome {
 		return ""
 	}
 	switch o := f.Tests[t.trace]; {
-	case o.Fail > 0 || t.file.lang == langC && t.failedIn(f):
+	case o.Fail > 0 || t.file.byStatus() && t.failedIn(f):
 		return results.Fail
 	case o.Pass > 0:
 		return results.Pass
@@ -289,8 +296,8 @@ func (t *suiteTest) settle(views []*twinView, seen []map[*suiteTest]results.Outc
 		t.Broken = t.Broken || named && (t.Outcome == results.Pass || t.Outcome == results.Fail) && seen[i][t] == ""
 		if _, sabotaged := tv.sabotage[t]; sabotaged {
 			altered = true
-		} else if neutral == "" || neutral == results.Pass {
-			neutral = seen[i][t]
+		} else if (neutral == "" || neutral == results.Pass) && (named || !t.file.byStatus() || len(tv.sabotage) == 0) {
+			neutral = seen[i][t] // of a test without a name another one may be the cause
 		}
 	}
 	if !named && t.Outcome == "" {
@@ -330,11 +337,14 @@ func sameEvaluation(t *suiteTest, views []*twinView) *twin.Order {
 		}
 		var failed []int // the first evaluation that failed, of each run that has one
 		for _, tv := range views {
+			if t.file.byStatus() && len(tv.sabotage) > 0 {
+				continue // what is turned round there may be the cause
+			}
 			if f := fileTrace(tv.trace, t.file); f != nil && f.Sites[s.ID] != nil && len(f.Sites[s.ID].Failed) > 0 {
 				failed = append(failed, f.Sites[s.ID].Failed[0])
 			}
 		}
-		if len(failed) < 2 {
+		if len(failed) == 0 || len(failed) == 1 && !t.file.byStatus() { // of those the base is tried once more
 			continue
 		}
 		o := &twin.Order{Site: s.ID}

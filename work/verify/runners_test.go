@@ -146,7 +146,7 @@ func TestRunners(t *testing.T) {
 	if dir := os.Getenv("REMIT_RUNNERS"); dir != "" {
 		modules = filepath.Join(dir, "node_modules")
 	}
-	for _, p := range slices.Concat(runnerProjects(), systemProjects(), minitestProjects(), cProjects()) {
+	for _, p := range slices.Concat(runnerProjects(), systemProjects(), minitestProjects(), cProjects(), shellProjects()) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			in, err := sb, error(nil)
@@ -188,7 +188,7 @@ func (p *runnerProject) try(t *testing.T, sb Sandbox, modules string) {
 			t.Fatalf("%s fixed %q kept %q\n%s", explain(v), v.FailToPass, v.PassToPass, log)
 		}
 		_, npm := p.base["package.json"]
-		edited := npm || p.rust || slices.Contains([]string{"phpunit", "rspec", "surefire", "make of C", "ctest of C"}, p.name) || strings.HasPrefix(p.name, "minitest")
+		edited := npm || p.rust || slices.Contains([]string{"phpunit", "rspec", "surefire", "make of C", "ctest of C", "ctest", "bats", "bats with a library", "make of a script"}, p.name) || strings.HasPrefix(p.name, "minitest")
 		switch c := v.Control; {
 		case edited && (c == nil || !c.Made || c.Proved != c.Counting):
 			t.Errorf("tests that can be edited have control %+v\n%s", c, log)

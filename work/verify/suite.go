@@ -39,6 +39,8 @@ const (
 	langRuby       = "ruby"
 	langJava       = "java"
 	langC          = "c" // and C++
+	langBats       = "bats"
+	langShell      = "shell" // scripts of sh and bash
 )
 
 // suite is the test files of a tree that can be edited, and what the runs of
@@ -60,37 +62,13 @@ type suite struct {
 	byPackage map[string]*suiteTest   // Go: import path, NUL, test
 	byMethod  map[string]*suiteTest   // Python: methods of classes; nil where several have the name
 	byModule  map[string]*suiteFile   // Python: every suffix of the dotted path; nil where several files have it
-	titles    titleIndex              // JavaScript and Ruby
+	titles    titleIndex              // JavaScript, Ruby and bats
 	byPath    map[string][]*suiteTest // Rust: modules and name of a test
 	byName    namedIndex              // PHP and Java
 }
 
 // maxLeft bounds suite.left.
 const maxLeft = 20
-
-// readsSource are signs of a test in Python that reads sources, its own among them;
-// readsScript those of one in JavaScript.
-var readsSource = form.Lazy(`\bgetsource(?:lines)?\(|\blinecache\.|\bopen\(__file__|__file__\)\.read_|\.r?glob\([^)\n]*\*\.py\b|\bast\.parse\(|\btokenize\.`)
-
-// readsOwn are those of one in PHP or Ruby.
-var readsOwn = form.Lazy(`(?:file_get_contents|\bfile|fopen|highlight_file|\bread|readlines|foreach|\bopen)\(\s*__FILE__|glob\([^)\n]*\*\.(?:php|rb)\b|Dir\[[^\]\n]*\*\.rb\b`)
-
-var readsScript = form.Lazy(`\breadFile(?:Sync)?\(\s*(?:__filename|fileURLToPath\(import\.meta|new URL\(import\.meta|import\.meta\.)|\.[cm]?[jt]s['"]\s*,\s*['"]utf`)
-
-// leaveReaders takes files out whose tests may fail because they are edited. It is
-// for commands that name no tests: such a failure is there one of the command, and
-// looks like one of the change.
-func (s *suite) leaveReaders() {
-	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
-		reads := f.lang == langPython && readsSource().Match(f.src) || f.lang == langJavaScript && readsScript().Match(f.src) ||
-			(f.lang == langPHP || f.lang == langRuby) && readsOwn().Match(f.src)
-		if reads {
-			s.leave(f.path, errors.New("its tests read sources, and the command does not name its tests"))
-		}
-		return reads
-	})
-	s.index()
-}
 
 // suiteFile is one test file.
 type suiteFile struct {
@@ -111,11 +89,12 @@ type suiteFile struct {
 type suiteTest struct {
 	file  *suiteFile
 	name  string
-	title []string // JavaScript and Ruby: see twin.Test
+	title []string // JavaScript, Ruby and bats: see twin.Test
 	alike int      // the same: how many other tests of the file have the title
 	trace string   // its name in a trace
 	sites []twin.Site
 	why   string // why it has no site
+	tried bool   // it was sabotaged on the base, and that had no effect
 	baseFacts
 }
 
@@ -198,11 +177,15 @@ func (p *Plan) loadSuite(ctx context.Context, sb Sandbox, laid []tree.Change, ra
 			lang = langJava
 		case cTestFile(name):
 			lang = langC
+		case twin.Bats(name):
+			lang = langBats
+		case shellTestFile(name):
+			lang = langShell
 		default:
 			continue
 		}
 		src, err := t.read(name)
-		if lang == langRust && err == nil && !rustTestMark().Match(src) {
+		if err == nil && (lang == langRust && !rustTestMark().Match(src) || lang == langShell && !shellScript(name, src)) {
 			continue
 		}
 		if total += len(src); err == nil && (len(s.files) >= maxSuiteFiles || total > maxSuiteBytes) {
@@ -309,7 +292,7 @@ func (s *suite) index() {
 					s.byPackage[f.pkg+"\x00"+t.name] = t
 				}
 			}
-		case langJavaScript, langRuby:
+		case langJavaScript, langRuby, langBats:
 			s.titles.add(f)
 		case langRust:
 			s.addRust(f)

@@ -57,6 +57,8 @@ func (f *suiteFile) parse() (err error) {
 		f.edit, err = twin.ParseJava(f.src)
 	case langC:
 		f.edit, err = twin.ParseC(f.path, f.src)
+	case langBats, langShell:
+		f.edit, err = twin.ParseShell(f.path, f.src)
 	default:
 		if f.found == nil { // it was recorded
 			f.found = linesByPath([]byte(f.finder))[f.path].source

@@ -201,6 +201,9 @@ func (w *witness) notRuledOut(c *Control) []string {
 	if speaks(langC) {
 		out = append(out, "C code that reads the running test or its sources and knows each form of edit")
 	}
+	if speaks(langBats) || speaks(langShell) {
+		out = append(out, "shell code, or a program that a test starts, that reads the running test and knows each form of edit")
+	}
 	if speaks(langGo) {
 		out = append(out, "Go code that reads the running test out of memory")
 		switch { // a visible test stands in the tree as its author wrote it

@@ -5,12 +5,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// scriptFile is a test file of PHP, Ruby, Java or C.
+// scriptFile is a test file of PHP, Ruby, Java, C or shell.
 type scriptFile struct {
 	textFile
 	language *scriptLanguage
@@ -78,6 +79,7 @@ type scriptLanguage struct {
 	open, close string          // round what is added
 	announce    string          // behind open in a file that is traced
 	reserved    map[string]bool // words that are no names of variables
+	oneLine     bool            // what is added stands on one line, in front of the first one
 }
 
 // scriptShape is a shape in use: what is written in front of and behind an
@@ -144,6 +146,10 @@ func (f *scriptFile) Edit(o Orders) ([]byte, error) {
 	open := f.language.open
 	if o.Trace != "" {
 		open += f.language.announce
+	}
+	if f.language.oneLine {
+		text := f.lead + strings.ReplaceAll(strings.Join(e.pieces, " "), "\n", " ") + " " + f.trail
+		return f.compose(append(inserts, insert{f.tail, rankClose, math.MinInt, text, 0})), nil
 	}
 	text := "\n" + f.lead + strings.NewReplacer("$H", e.holder, "$C", e.core, "$N", e.note).Replace(open) + strings.Join(e.pieces, "\n") + "\n" + f.language.close + f.trail
 	return f.compose(append(inserts, insert{f.tail, rankModule, 0, strings.ReplaceAll(text, "\n", f.newline), 0})), nil

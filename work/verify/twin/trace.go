@@ -13,6 +13,7 @@ const (
 	maxTrace     = 16 << 20 // bytes of a trace that are read
 	maxTraceLine = 512      // bytes of a line without its end
 	maxTraceSite = 1 << 20  // sites are numbered below this
+	maxBegun     = 16       // evaluations without an end that count as failed
 )
 
 // Trace is what edited files recorded while they ran.
@@ -35,8 +36,10 @@ type SiteTrace struct {
 	// first one, or a failing one. It is 0 for a site that is only reached.
 	Evaluations int
 	// Failed are the numbers of the evaluations that failed, ascending, without
-	// repetitions. Each process records at most 16.
+	// repetitions, and those that have begun and have no end, as the process ended. Each
+	// process records at most 16.
 	Failed []int
+	begun  []int // those that have begun and have no end
 }
 
 // Outcomes counts how often a test ended in each way: more than once in all
@@ -82,6 +85,7 @@ func (t *Trace) end(limited *io.LimitedReader, err error) (*Trace, error) {
 	t.Truncated = limited.N <= 0
 	for _, f := range t.Files {
 		for _, s := range f.Sites {
+			s.Failed = append(s.Failed, s.begun[:min(len(s.begun), maxBegun)]...)
 			slices.Sort(s.Failed)
 			s.Failed = slices.Compact(s.Failed)
 		}
@@ -98,13 +102,21 @@ func (t *Trace) line(line string) {
 	switch {
 	case w[1] == "E" && len(w) == 5:
 		site, n := traceNumber(w[2]), traceNumber(w[3])
-		if site < 0 || site >= maxTraceSite || n < 1 || (w[4] != "ok" && w[4] != "failed") {
+		if site < 0 || site >= maxTraceSite || n < 1 || (w[4] != "ok" && w[4] != "failed" && w[4] != "began") {
 			return
 		}
 		s := t.file(w[0]).site(site)
 		s.Evaluations = max(s.Evaluations, n)
-		if w[4] == "failed" {
+		switch w[4] {
+		case "began":
+			s.begun = append(s.begun, n)
+		case "failed":
 			s.Failed = append(s.Failed, n)
+			fallthrough
+		default:
+			if at := slices.Index(s.begun, n); at >= 0 {
+				s.begun = slices.Delete(s.begun, at, at+1)
+			}
 		}
 	case w[1] == "R" && len(w) == 3:
 		if site := traceNumber(w[2]); site >= 0 && site < maxTraceSite {

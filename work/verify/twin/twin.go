@@ -121,6 +121,7 @@ type Order struct {
 //
 //	KEY E SITE EVALUATION ok|failed    an assertion was evaluated: its first
 //	                                   evaluation, and the first 16 that failed
+//	KEY E SITE EVALUATION began        one is evaluated, which may end the process
 //	KEY R SITE                         a site of another kind was reached, once
 //	KEY T TEST pass|fail|skip          a test function ended; TEST is Test.Name,
 //	                                   or the full name of a subtest (TestX/row)
