@@ -46,8 +46,8 @@ verification commands is executed, in the sandbox, and the repository is only re
 
 The rules are those of remit.yaml in the base commit. The one of the head counts for
 nothing; where the change touches it, check says what it would newly allow or forbid.
-Without a remit.yaml every path may change, and the test commands are those that
-'remit init' finds in the base.
+Without a remit.yaml every path may change, and the test commands are those of --verify,
+or else those that 'remit init' finds in the base.
 
 A change of a protected path (CI workflows, hooks, instructions for agents, remit.yaml)
 is blocked with the code review_required: a person has to look. Its tests are judged and
@@ -79,7 +79,7 @@ The exit code is 0 for pass, 2 for fail and 3 for blocked.`,
 	fl.StringVar(&f.head, "head", "", "revision whose change is checked")
 	fl.StringVar(&f.patch, "patch", "", "file with the change, as 'git diff --no-renames --binary' or 'git format-patch --no-renames' makes it; - is stdin")
 	f.pr.add(cmd)
-	fl.StringArrayVar(&f.verify, "verify", nil, "further verification command, run by a shell in the sandbox (repeatable)")
+	fl.StringArrayVar(&f.verify, "verify", nil, "verification command, run by a shell in the sandbox, beside those of remit.yaml of the base (repeatable)")
 	fl.IntVar(&f.repeat, "repeat", 1, "how often the verifier repeats the commands, to find flaky tests")
 	f.thorough.add(cmd)
 	fl.StringVar(&f.sandbox, "sandbox", "", "sandbox driver: bwrap (default); none confines nothing and is recorded")
@@ -263,7 +263,12 @@ func (a *app) policyToCheck(ctx context.Context, f *checkFlags, source *workspac
 	if err := errors.Join(err, closeFiles()); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(os.Stderr, "note: the base has no %s: every path may change, and the commands are those that `remit init` finds\n", task.PolicyFile)
+	commands := "those that `remit init` finds"
+	if len(f.verify) > 0 { // what is found is a guess, and no rule of the base
+		policy.VerificationCommands, policy.VerificationGroups = nil, nil
+		commands = "those of --verify"
+	}
+	fmt.Fprintf(os.Stderr, "note: the base has no %s: every path may change, and the commands are %s\n", task.PolicyFile, commands)
 	return policy, nil
 }
 

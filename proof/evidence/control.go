@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"remit/proof/canon"
 	"remit/proof/reason"
@@ -113,6 +114,9 @@ func setOf(list []string) map[string]bool {
 
 // Sentence says in plain text whether the tests were shown to be able to fail.
 func (c *Control) Sentence() string {
+	if strings.HasPrefix(c.Reason, "it found ") {
+		return c.Reason
+	}
 	if c.Status != ControlMade {
 		return "none was made: " + c.Reason
 	}

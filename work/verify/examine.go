@@ -109,7 +109,7 @@ func (w *witness) settleDoubts(doubts, third []trouble, of []int, plain *RunResu
 				" in every run of the control, which edits the test files, and passes in the plain run: it reads the sources or the output of tests " +
 				"(the length of lines, their format, names; in Go the file itself, which is gone there), or the code does, or it behaves for the plain run alone. If it is the test, " + do})
 		default:
-			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t)})
+			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t), Hint: accusedHint})
 		}
 	}
 }
@@ -301,7 +301,7 @@ func (w *witness) conclude(first, second []trouble, of []int) (doubts []trouble)
 			w.find(reason.Finding{Code: reason.VerificationFailed, Path: logName, Detail: w.plainly(t) + " where its tests must fail, on the base as well: its exit status " +
 				"does not say whether they pass. Leave out what hides it, such as || true, a pipe or a further command behind them"})
 		case twice:
-			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t)})
+			w.find(reason.Finding{Code: reason.VerifierTampering, Path: logName, Detail: w.accuse(t), Hint: accusedHint})
 		case t.kind != twin.Flip || t.order.Evaluation == 0:
 			w.find(reason.Finding{Code: reason.FlakyVerification, Path: logName, Detail: w.plainly(t) + " in one run and not in the next with the same test"})
 		}
@@ -336,6 +336,10 @@ func (w *witness) find(f reason.Finding) {
 
 // maxControlFindings bounds what the control lists: the first are reason enough.
 const maxControlFindings = 20
+
+// accusedHint is what to do about a result that a test cannot have.
+const accusedHint = "read what the change does while that test runs: whether it ends the test or its runner, turns failures off, or has assertions do nothing; `remit logs SESSION` shows the runs. " +
+	"If it is honest, verify.control: off in remit.yaml of the base leaves the control out"
 
 // accuse says what a test did that it cannot do honestly.
 func (w *witness) accuse(t trouble) string {

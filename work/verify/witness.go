@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 
 	"remit/proof/reason"
@@ -159,6 +160,9 @@ func (w *witness) result() *Control {
 	}
 	if !c.Made {
 		c.Reason = firstReason(c.Commands)
+	}
+	if len(w.findings) > 0 {
+		c.Reason = fmt.Sprintf("it found what does not fit, %d time(s): the reason of the run says what", len(w.findings))
 	}
 	c.NotRuledOut = w.notRuledOut(c)
 	return c
