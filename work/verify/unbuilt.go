@@ -14,11 +14,18 @@ import (
 // may be one that the compiler refuses.
 func (f *suiteFile) compiled() bool { return f.lang == langRust || f.lang == langC }
 
+// built says the same of tests that the control may lose as well: what a compiler of Java
+// refuses on the changed tree alone is not known to be the change.
+func (f *suiteFile) built() bool { return f.compiled() || f.lang == langJava }
+
+// errorOfJava is what javac says of a file, by itself or below Maven.
+const errorOfJava = `(?:\[ERROR\] )?([^\s:\[\]]+\.java):(?:(\d+): error: |\[(\d+),\d+\] (?:error: )?)`
+
 // errorOfC is what GCC and Clang say of a file, from its name on.
 const errorOfC = `([^\s:]+` + sourceOfC + `):(\d+):(?:\d+:)? (?:fatal )?error: `
 
 // unbuilt is what a compiler says when it has not built the tests.
-var unbuilt = form.Lazy(`(?m)^error(?:\[E\d+\])?: |^` + errorOfC)
+var unbuilt = form.Lazy(`(?m)^error(?:\[E\d+\])?: |^` + errorOfC + `|^` + errorOfJava)
 
 // notCompiled is what cargo and rustc say at the end of a build that has failed, and
 // what the others say of a file.
@@ -28,6 +35,8 @@ var notCompiled = form.Lazy(`(?m)^error: (?:could not compile |aborting due to )
 var (
 	unbuiltAt = form.Lazy(`^ *--> ([^:\n]+\.rs):(\d+):\d+$`)
 	unbuiltC  = form.Lazy(`^(?:\.\.?/|` + regexp.QuoteMeta(sandbox.WorkspacePath) + `/)*` + errorOfC + `(.*)$`)
+	// unbuiltJava is the same of javac.
+	unbuiltJava = form.Lazy(`^` + errorOfJava + `(.*)$`)
 )
 
 // leaveUnbuilt takes files out whose edits the compiler refuses on the base. It reports
@@ -44,11 +53,11 @@ func (s *suite) leaveUnbuilt(plain []CommandResult, runs []*RunResult) bool {
 	}
 	before := len(s.files)
 	s.files = slices.DeleteFunc(s.files, func(f *suiteFile) bool {
-		if !f.compiled() {
+		if !f.built() {
 			return false
 		}
 		for at, what := range refused {
-			if f.path == at || strings.HasSuffix(f.path, "/"+at) {
+			if f.path == at || strings.HasSuffix(f.path, "/"+at) || f.lang == langJava && strings.HasSuffix(at, "/"+f.path) {
 				s.leave(f.path, errors.New("an edit of it does not compile: "+what))
 				return true
 			}
@@ -69,6 +78,10 @@ func faults(output string, files map[string]string) {
 		line = strings.TrimSuffix(line, "\n")
 		if c := unbuiltC().FindStringSubmatch(line); c != nil {
 			files[c[1]] = c[3] + " (line " + c[2] + ")"
+			continue
+		}
+		if j := unbuiltJava().FindStringSubmatch(line); j != nil {
+			files[j[1]] = j[4] + " (line " + j[2] + j[3] + ")"
 			continue
 		}
 		switch m := unbuiltAt().FindStringSubmatch(line); {
