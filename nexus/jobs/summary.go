@@ -191,14 +191,14 @@ func Derive(tx *store.Tx, p authority.Principal, runID string, d Derived) error 
 	if old != nil && was.Summary.Source == SummaryTold && old.JournalEntries == d.Summary.JournalEntries {
 		if differ := d.Summary.Differences(old); len(differ) > 0 {
 			d.Findings = append(d.Findings, Finding{reason.ProjectionMismatch,
-				"the summary that was told is not what the bundle gives: " + strings.Join(differ, ", ")})
+				"the summary that the client sent differs from the bundle: " + strings.Join(differ, ", ")})
 		}
 	}
 	if session := sessionOf(run); session != "" && session != d.Summary.SessionID {
 		d.Findings = append(d.Findings, Finding{reason.JournalChain, "the bundle is that of another session"})
 	}
 	if run.JournalHead != d.JournalHead {
-		d.Findings = append(d.Findings, Finding{reason.JournalChain, "entries of the journal were told while the bundle was handed over"})
+		d.Findings = append(d.Findings, Finding{reason.JournalChain, "entries of the journal were sent while the bundle was handed over"})
 	}
 	return putSummary(tx, &run, d.Summary, SummaryBundle, slices.Compact(d.Findings))
 }
