@@ -78,7 +78,8 @@ func (d *runPage) continues() bool {
 		!slices.ContainsFunc(d.Report.Blockers, func(b evidence.Blocker) bool { return b.Code == reason.SecretLeak })
 }
 
-// maker is what a follow-up has to be told that no agent makes.
+// maker returns the argument that a follow-up needs when a command, and no agent, makes
+// the change.
 func (d *runPage) maker() string {
 	if d.Program() {
 		return " -- COMMAND"

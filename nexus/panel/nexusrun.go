@@ -60,9 +60,9 @@ func (p *Panel) nexusRun(_ http.ResponseWriter, r *http.Request, v *viewer) (*pa
 	d := &nexusRunPage{runPage: &runPage{Session: s, Now: p.opt.Clock()}, Run: got}
 	switch {
 	case got.Summary == nil:
-		d.Source = "the nexus was not told what it does"
+		d.Source = "no client has reported what this run does"
 	case s.Nexus.Told:
-		d.Source = "as its client told; no bundle says so"
+		d.Source = "as its client reported; no bundle confirms it"
 	default:
 		d.Source = "from its sealed bundle"
 	}

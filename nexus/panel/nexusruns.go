@@ -35,7 +35,7 @@ func OfRun(run api.Run) Summary {
 	}
 	if run.Summary == nil {
 		for _, name := range []string{"changed", "tests", "cost_micro_usd", "engine"} {
-			n.Unknown[name] = "the nexus was not told"
+			n.Unknown[name] = "the client did not report it"
 		}
 		s.named(run.Metadata)
 		return s
@@ -56,7 +56,7 @@ func OfRun(run api.Run) Summary {
 	return s
 }
 
-// named takes what the maker of a run says of it, while the nexus was told no more.
+// named fills in what the creator of a run said of it, until the client reports more.
 func (s *Summary) named(said map[string]string) {
 	s.Title, s.Task, s.Contract, s.Base = cmp.Or(said["title"], s.Title), said["task_id"], said["contract_sha256"], said["baseline_commit"]
 	if s.Engine, s.Model = said["engine"], said["model"]; s.Engine != "" {
