@@ -37,8 +37,8 @@ const claimTries = 4
 // Ref is the ref of the claim at the forge.
 func (c Claim) Ref() string { return fmt.Sprintf("refs/remit-claims/%d", c.Issue) }
 
-// Take claims the issue for a session. keep is told the commit of the claim before it
-// is sent. The error is issue_claimed where another session has it.
+// Take claims the issue for a session. Take calls keep with the commit of the claim
+// before it sends the claim. The error is issue_claimed if another session has it.
 func (c Claim) Take(ctx context.Context, session string, now time.Time, keep func(commit string) error) error {
 	refs, err := c.Remote.Refs(ctx)
 	if err != nil {
@@ -148,8 +148,8 @@ func (c Claim) commit(ctx context.Context, format git.Format, session string, wh
 	return store, commit, done, nil
 }
 
-// Told is what a session says of its end at an issue: facts and codes, and no words of
-// the agent or of the issue.
+// Told returns the comment that a session writes on its issue when the session ends. It
+// has facts and codes, and no words of the agent or of the issue.
 func Told(dir string) (string, error) {
 	c, err := open(dir)
 	if err != nil {

@@ -30,7 +30,7 @@ type (
 		Name     string     `xml:"name,attr"`
 		Tests    int        `xml:"tests,attr"`
 		Failures int        `xml:"failures,attr"`
-		Errors   int        `xml:"errors,attr"` // none: what cannot be told from a failure is one
+		Errors   int        `xml:"errors,attr"` // always 0: an error counts as a failure
 		Skipped  int        `xml:"skipped,attr"`
 		Time     string     `xml:"time,attr"`
 		Before   *before    `xml:"properties,omitempty"`
