@@ -218,8 +218,8 @@ func sameKeys(whose string, want []job.Layer, got []evidence.EnvironmentLayer) e
 	return nil
 }
 
-// blameless is an error of making an environment as a requester may see it: what is
-// wrong with a store or a registry of this machine is told to its operator.
+// blameless returns an error of making an environment in the form that a requester may
+// see. The operator gets the details about a store or a registry of this machine.
 func blameless(err error) error {
 	switch code := reason.CodeOf(err); code {
 	case reason.LayerChanged, reason.ImageChanged:

@@ -27,7 +27,7 @@ type Registries func(context.Context, registry.Ecosystem) (registry.Upstream, er
 
 // EnvironmentAt reads what the policy in a checkout of the base says of the
 // environment. Without a policy there is none, and a check has what is detected. A
-// policy that cannot be read is an error: it may want what nobody sees.
+// policy that cannot be read is an error: it may set a rule that cannot be read.
 func EnvironmentAt(checkout string, checks bool) (none task.Environment, err error) {
 	root, err := os.OpenRoot(checkout)
 	if err != nil {
