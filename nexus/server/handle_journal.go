@@ -45,9 +45,9 @@ func documentOf(d *json.RawMessage) json.RawMessage {
 	return *d
 }
 
-// derive reads what the sealed bundle of a run says, and holds the journal that
-// was told against it. It only reads: nothing of the bundle is ever run. It is nil
-// for an artifact that is no bundle.
+// derive reads the sealed bundle of a run, and compares the journal that the client sent
+// with it. It only reads: nothing of the bundle is ever run. The result is nil for an
+// artifact that is no bundle.
 func (s *Server) derive(ctx context.Context, r *request, ask jobs.RunArtifactRequest) (*jobs.Derived, error) {
 	if _, ok := job.BundleEntries(ask.Name); !ok {
 		return nil, nil

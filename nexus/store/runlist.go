@@ -8,7 +8,7 @@ import "strings"
 // RunSummaryRow is what is known of a run besides its log.
 type RunSummaryRow struct {
 	Body      string // canonical text of the summary, "" when there is none
-	Source    string // told or bundle
+	Source    string // "told" (by the client) or "bundle"
 	Findings  string // JSON array
 	UpdatedAt int64
 }
