@@ -33,7 +33,7 @@ type lane struct {
 	label   string
 	request harness.Request
 	refused error  // why it cannot run, nil if it can
-	settled string // what is told of settings of `remit agent setup` that it takes
+	settled string // the note about the settings of `remit agent setup` that it takes
 	// known is how much of the lane is known that is refused by it; KnownAll is a
 	// lane that is run.
 	known eligibility.Known

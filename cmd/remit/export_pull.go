@@ -130,7 +130,8 @@ func (a *app) exportPull(cmd *cobra.Command, f *exportFlags, s session.Session, 
 			return err
 		}
 	}
-	// Last, since what was told is in it. Of a rejected change the reviewers get it, too.
+	// The bundle goes last, because it records the messages that were sent before. The
+	// reviewers of a rejected change get it, too.
 	if out.BundleRef != "" && out.Number > 0 {
 		wrapped, err := request.Bundle(cmd.Context(), func(w io.Writer) error { return bundle.WriteZip(w, s.Dir) })
 		if err == nil {

@@ -176,7 +176,7 @@ func (g *laneGatherer) installed(e engine.Engine, id evidence.EngineIdentity, pr
 	return all
 }
 
-// setupModel is the pair that remit agent setup has to be told.
+// setupModel is the pair of flags that `remit agent setup` needs.
 const setupModel = " --model-provider P --model M"
 
 // blocked is the lane of an agent that cannot be started. The message of the

@@ -36,8 +36,8 @@ func (a *app) preflight(ctx context.Context, f *runFlags, args []string, eng eng
 	return nil, nil
 }
 
-// tellRefusal makes the nexus that was named know of a run that was refused before
-// it was asked. The refusal stands whether it can be told or not; resume tells it.
+// tellRefusal reports to the named nexus a run that was refused before the nexus was
+// asked. The refusal stands if the report fails; `remit resume` sends the report again.
 func (a *app) tellRefusal(cmd *cobra.Command, f *runFlags, out *harness.Outcome) {
 	nexus := f.nexus
 	if nexus.named() == "" {
