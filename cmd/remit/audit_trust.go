@@ -119,7 +119,8 @@ func (a *app) rebuild(ctx context.Context, f *auditFlags, rep *bundle.Report, co
 		return nil
 	}
 	view := newProgress(os.Stderr)
-	out, err := harness.Reproduce(ctx, harness.Reproduction{Evidence: os.DirFS(content), Repo: f.repo, Home: a.home, Sandbox: driver, Repeat: 1, Log: io.Discard, Progress: view, Registries: a.registries()})
+	out, err := harness.Reproduce(ctx, harness.Reproduction{Evidence: os.DirFS(content), Repo: f.repo, Home: a.home, Sandbox: driver,
+		Repeat: 1, Log: io.Discard, Progress: view, Registries: a.registries()})
 	view.close()
 	if err != nil {
 		fault(err)
@@ -220,7 +221,8 @@ func (a *app) trustAdvice(rep *bundle.Report, name string) string {
 		what = evidence.ReceiptFile
 	}
 	if key, err := a.home.Keys().Load(); err == nil && key.Public().Fingerprint() == unknown[i].Key {
-		return fmt.Sprintf(" %s is signed by the key of this machine: `remit keys trust %s --fingerprint %s %s` has audits here say so.", what, signerName(), unknown[i].Key, form.ShellWord(name))
+		return fmt.Sprintf(" %s is signed by the key of this machine: `remit keys trust %s --fingerprint %s %s` has audits here say so.",
+			what, signerName(), unknown[i].Key, form.ShellWord(name))
 	}
 	return fmt.Sprintf(" %s is signed by a key that you do not trust: ask its owner for the fingerprint of their key, then `remit keys trust NAME --fingerprint FINGERPRINT %s`.", what, form.ShellWord(name))
 }
@@ -237,8 +239,10 @@ func vouchers(rep *bundle.Report) string {
 	case len(unknown) == 0:
 		return "This says who vouches for this commit, but for its committer and signature, which anybody can set."
 	case len(trusted) == 0:
-		return "NO KEY THAT YOU TRUST VOUCHES FOR THIS COMMIT: only the owner of the key " + unknown[0].Key + " says all of this" + anybody + advice
+		return "NO KEY THAT YOU TRUST VOUCHES FOR THIS COMMIT: only the owner of the key " + unknown[0].Key +
+			" says all of this" + anybody + advice
 	default:
-		return "A KEY THAT YOU TRUST VOUCHES FOR ONLY A PART OF THIS COMMIT: it is " + signedBy(trusted) + ", and " + signedBy(unknown) + anybody + advice
+		return "A KEY THAT YOU TRUST VOUCHES FOR ONLY A PART OF THIS COMMIT: it is " + signedBy(trusted) + ", and " +
+			signedBy(unknown) + anybody + advice
 	}
 }

@@ -269,6 +269,7 @@ func printLadder(w io.Writer, s *ladder.Status) error {
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nruntime default activation: %v (promotion %s, decision %s)\n", s.RuntimeDefaultActivation, s.CorePromotionStatus, s.DecisionStatus)
+	_, err := fmt.Fprintf(w, "\nruntime default activation: %v (promotion %s, decision %s)\n", s.RuntimeDefaultActivation,
+		s.CorePromotionStatus, s.DecisionStatus)
 	return err
 }
